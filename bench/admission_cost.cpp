@@ -42,10 +42,13 @@ double come_in(const std::string& endpoint) {
                   sim::receive_packet(daemon.get(), &packet) == sim::Arrived::kPacket && packet.descriptor.valid();
   if (!in) give_up("a client did not come in by " + endpoint);
   const double micros = std::chrono::duration<double, std::micro>(Clock::now() - began).count();
-  sim::Message ready;
-  sim::send_message(packet.descriptor.get(), {"init", {}});
-  sim::receive_message(packet.descriptor.get(), &ready);
+  // To the end: the relay gives a grant whose client breaks off a pause.
+  const auto [server, refusal] = sim::join_server(packet.descriptor.get());
   sim::send_packet(daemon.get(), sim::kAcknowledged);
+  sim::Message ready;
+  if (!server.valid() || !sim::send_message(server.get(), {"init", {}}) ||
+      sim::receive_message(server.get(), &ready) != sim::Received::kMessage)
+    give_up("the server refused a client of " + endpoint + ": " + refusal);
   return micros;
 }
 

@@ -54,7 +54,7 @@ Place allocate(const Programs& programs, std::size_t slot = 0) {
   return place;
 }
 
-// A CUDA program in a container of the grant, which does what it is told on its stdin.
+// A CUDA program in a container of the grant, which executes commands from its stdin.
 class Tenant {
  public:
   explicit Tenant(const Place& place) {

@@ -22,6 +22,7 @@ struct Node {
 
 Node full_node() {
   Node node;
+  std::vector<host::PodHolding> holdings;
   plan::PlannedResource resource;
   resource.name = "nvidia.com/gpu";
   resource.sharing = config::SharingStrategy::kMps;
@@ -37,10 +38,9 @@ Node full_node() {
     for (int tenant = 0; tenant < kTenants; ++tenant) {
       const std::vector<std::string> slots{fmt::format("{}::{}", device.uuid, tenant)};
       const auto grant = allocate::grant_id(slots);
-      node.snapshot.holdings.push_back({"team-of-somebody",
-                                        fmt::format("inference-server-7f9c6d5b8-{:05}", gpu * 100 + tenant), "server",
-                                        resource.name, slots});
-      node.snapshot.shares[{grant, device.uuid}] = {device.pool, resource.name, mib(2900), Percent{208}};
+      holdings.push_back({"team-of-somebody", fmt::format("inference-server-7f9c6d5b8-{:05}", gpu * 100 + tenant),
+                          "server", resource.name, slots});
+      node.snapshot.shares.own()[{grant, device.uuid}] = {device.pool, resource.name, mib(2900), Percent{208}};
       guard::Process process;
       process.id = {static_cast<std::uint32_t>(1000 * gpu + tenant), 1};
       process.memory = mib(1000);
@@ -51,7 +51,9 @@ Node full_node() {
     resource.devices.push_back(std::move(device));
     node.devices.push_back(std::move(sampled));
   }
+  node.snapshot.holdings = std::move(holdings);
   node.snapshot.plan.resources.push_back(std::move(resource));
+  node.snapshot.holders = agent::holders(node.snapshot);
   const auto tenants = guard::tenants_of(node.snapshot.shares);
   guard::take_figures(node.figures, node.devices, tenants, {}, {});
   return node;

@@ -134,7 +134,7 @@ BENCHMARK(GuardUnchangedRound);
 // One sample judged: every client in a grant of its own, within its limit.
 void GuardJudge(benchmark::State& state) {
   std::vector<guard::Device> devices;
-  guard::Facts facts;
+  guard::Inputs inputs;
   for (std::uint32_t gpu = 0; gpu < kGpus; ++gpu) {
     guard::Device device;
     device.uuid = "GPU-" + std::to_string(gpu);
@@ -145,7 +145,7 @@ void GuardJudge(benchmark::State& state) {
       process.memory = gib(1);
       process.mps_client = true;
       process.grant = hex16(gpu * 100 + i);
-      facts.limits[{process.grant, device.uuid}] = {device.pool, "nvidia.com/gpu", gib(2), {}};
+      inputs.limits[{process.grant, device.uuid}] = {device.pool, "nvidia.com/gpu", gib(2), {}};
       device.processes.push_back(std::move(process));
     }
     devices.push_back(std::move(device));
@@ -154,7 +154,7 @@ void GuardJudge(benchmark::State& state) {
   MonoTime now{};
   for (auto _ : state) {
     now += std::chrono::milliseconds(100);
-    benchmark::DoNotOptimize(guard::judge(devices, facts, memory, now).open);
+    benchmark::DoNotOptimize(guard::judge(devices, inputs, memory, now).open);
   }
 }
 BENCHMARK(GuardJudge);

@@ -7,10 +7,19 @@ set(TRANCHE_FAST_OPTIONS $<$<CONFIG:Release>:-O2>)
 # Most of a source's compile time is its headers: three quarters of the sources here include the same dozen. Three sets,
 # for a precompiled header fits only objects of the same flags: of the libraries (PIC, for size), of those compiled for
 # speed, and of the tests. Never for `tidy`: there each batch must name what it uses by itself.
+#
+# Of nlohmann's header they have a copy in which the literal ""_json, which nothing here uses, is only declared: its body
+# makes every object instantiate the whole parser, 0.4 s each.
 function(tranche_precompile)
   file(WRITE ${PROJECT_BINARY_DIR}/empty.cpp "")
+  find_path(NLOHMANN_INCLUDE nlohmann/json.hpp REQUIRED)
+  file(READ ${NLOHMANN_INCLUDE}/nlohmann/json.hpp json)
+  string(REGEX REPLACE "(operator \"\" _json\\([^)]*\\))[ \n]*{[^}]*}" "\\1;" json "${json}")
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/precompiled_json.hpp
+    CONTENT "#pragma GCC system_header\n${json}" @ONLY)
   set(headers <algorithm> <array> <chrono> <cstdint> <cstdlib> <expected> <filesystem> <functional> <map> <memory> <mutex>
-    <optional> <set> <span> <string> <string_view> <thread> <utility> <variant> <vector> <fmt/format.h> <nlohmann/json.hpp>)
+    <optional> <set> <span> <string> <string_view> <thread> <utility> <variant> <vector> <fmt/format.h>
+    ${PROJECT_BINARY_DIR}/precompiled_json.hpp)
   foreach(set tranche_headers tranche_fast_headers)
     add_library(${set} STATIC EXCLUDE_FROM_ALL ${PROJECT_BINARY_DIR}/empty.cpp)
     target_link_libraries(${set} PRIVATE tranche_warnings)
@@ -79,7 +88,7 @@ endfunction()
 #   tranche_test(target SOURCES … LINKS … [LABEL contract] [TIMEOUT seconds] [SHARDS number])
 # One ctest entry per executable: starting a process per case costs more than the cases. Where the cases wait for real
 # programs, SHARDS splits them into so many entries (target, target_2, …), which run side by side. Labels: unit (default),
-# no-grpc is added by itself for targets that do not link gRPC, which is what TSan runs.
+# no-grpc is added by itself for targets that do not link gRPC, threads for those of TRANCHE_THREADED_TESTS.
 # Test code is compiled once and runs for milliseconds: no optimiser. What it tests is compiled as it ships.
 set(TRANCHE_TEST_OPTIONS $<$<CONFIG:Release>:-O0;-U_FORTIFY_SOURCE>)
 function(tranche_test_program target)
@@ -91,6 +100,28 @@ function(tranche_test_program target)
   target_link_libraries(${target} PRIVATE tranche_warnings)
 endfunction()
 
+# The tests in whose processes the product has more than one thread: what os/loop, os/log and os/worker offer to threads,
+# and all that starts one (os/http, gpu/driver, mig/live, mps/relay, mps/endpoints, `tranche mps`). ThreadSanitizer runs
+# these (target threaded_tests, label threads); it finds nothing in a process of one thread. A test that gets a thread
+# belongs here.
+set(TRANCHE_THREADED_TESTS
+  tranche_os_files_test tranche_os_http_test tranche_os_log_test tranche_os_loop_test tranche_os_process_test
+  tranche_os_socket_test tranche_os_worker_test
+  tranche_gpu_driver_contract_test tranche_gpu_driver_watch_test tranche_mig_live_test
+  tranche_mps_live_test tranche_mps_relay_test tranche_mps_endpoints_test tranche_mps_program_test
+  kube_contract_test tranche_observe_pages_test)
+
+# After all tests.
+function(tranche_threaded_tests)
+  foreach(target ${TRANCHE_THREADED_TESTS})
+    if(NOT TARGET ${target})
+      message(FATAL_ERROR "TRANCHE_THREADED_TESTS in cmake/tranche.cmake: there is no test ${target}")
+    endif()
+  endforeach()
+  add_custom_target(threaded_tests DEPENDS ${TRANCHE_THREADED_TESTS})
+endfunction()
+
+# With TRANCHE_ONLY_PLAIN_TESTS, a folder's tests are neither built nor run under a sanitizer.
 function(tranche_test target)
   cmake_parse_arguments(A "GRPC" "LABEL;TIMEOUT;SHARDS" "SOURCES;LINKS;ENV" ${ARGN})
   get_property(parts GLOBAL PROPERTY TRANCHE_PARTS_OF_${target})
@@ -100,15 +131,22 @@ function(tranche_test target)
   tranche_unity(${target})
   tranche_test_program(${target})
   target_link_libraries(${target} PRIVATE ${A_LINKS} GTest::gmock GTest::gtest_main)
+  if(TRANCHE_ONLY_PLAIN_TESTS AND TRANCHE_SANITIZE)
+    set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
+    return()
+  endif()
   if(NOT A_LABEL)
     set(A_LABEL unit)
   endif()
   if(NOT A_TIMEOUT)
-    set(A_TIMEOUT 180)  # of a sanitizer on a busy machine; none takes a minute otherwise
+    set(A_TIMEOUT 300)  # of a sanitizer on a busy machine; none takes a minute otherwise
   endif()
   set(labels ${A_LABEL})
   if(NOT A_GRPC)
     list(APPEND labels no-grpc)
+  endif()
+  if(target IN_LIST TRANCHE_THREADED_TESTS)
+    list(APPEND labels threads)
   endif()
   if(NOT A_SHARDS)
     set(A_SHARDS 1)
@@ -184,6 +222,14 @@ function(tranche_fuzz_targets)
   target_link_libraries(${program} PRIVATE ${links})
   if(TRANCHE_FUZZ)
     target_link_options(${program} PRIVATE -fsanitize=fuzzer)
+    # libFuzzer needs its counters in the parsers and in the targets, not in the tests and stand-ins that are compiled in
+    # the same build. These options are named one by one, because a precompiled header fits objects with and without
+    # them, but not objects with and without -fsanitize=fuzzer-no-link.
+    foreach(target ${program} tranche_base ${links})
+      if(target MATCHES "^tranche_" AND NOT target STREQUAL "tranche_proto" OR target STREQUAL "fuzzer")
+        target_compile_options(${target} PRIVATE -fsanitize-coverage=inline-8bit-counters,indirect-calls,trace-cmp,pc-table)
+      endif()
+    endforeach()
     set_target_properties(${program} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/fuzz)
     foreach(name ${names})
       file(CREATE_LINK ${program} ${PROJECT_BINARY_DIR}/tests/fuzz/fuzz_${name} SYMBOLIC)

@@ -1,5 +1,5 @@
 #pragma once
-// Runs a loop until a condition holds that nobody tells of; it is looked at every millisecond. False when it does not
+// Runs a loop until a condition holds that no event announces; it is checked every millisecond. False when it does not
 // in time.
 #include <chrono>
 #include <functional>

@@ -74,7 +74,7 @@ class Contents:
         tree.file("etc/group", b"root:x:0:\nnogroup:x:65534:\n")
         tree.file("etc/nsswitch.conf", b"passwd: files\ngroup: files\nhosts: files dns\n")
         tree.file("etc/ld.so.conf", b"include /etc/ld.so.conf.d/*.conf\n")
-        # By these the container toolkit and scanners tell whose files these are.
+        # By these the container toolkit and scanners identify the owner of these files.
         for path in ("/etc/debian_version", "/etc/os-release"):
             tree.file(path, read(path))
 

@@ -2,7 +2,7 @@
 # A kind cluster with Tranche installed in it, whose workers see this machine's GPUs, or simulated ones: one command, again and again.
 #   setup.sh [--name NAME] [--workers N] [--image IMAGE | --archive FILE] [--values FILE]
 #   setup.sh --without-gpu [--gpus N] [--profile NAME] …      two simulated H200 a worker, on a machine without any
-# It changes nothing on this machine: what Docker or NVIDIA's toolkit lack is said, with the command that mends it.
+# It changes nothing on this machine: what Docker or NVIDIA's toolkit lack is said, with the command that fixes it.
 set -euo pipefail
 here=$(dirname "$(readlink -f "$0")")
 source=$(readlink -f "$here/../..")

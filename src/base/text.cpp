@@ -76,29 +76,16 @@ std::string in_quotes(std::string_view text) {
 }
 
 std::string in_markup(std::string_view text) {
+  static constexpr std::string_view kMarks = "&<>\"'";
+  static constexpr std::string_view kWritten[] = {"&amp;", "&lt;", "&gt;", "&quot;", "&#39;"};
   std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      default:
-        out += c;
-    }
+  for (;;) {
+    const auto at = text.find_first_of(kMarks);
+    out += text.substr(0, at);
+    if (at == std::string_view::npos) return out;
+    out += kWritten[kMarks.find(text[at])];
+    text.remove_prefix(at + 1);
   }
-  return out;
 }
 
 std::string join(const std::vector<std::string>& parts, std::string_view separator) {

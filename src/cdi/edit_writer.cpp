@@ -63,13 +63,13 @@ void EditWriter::add_links(Edits& edits, const std::vector<Link>& links) const {
     }
     return add_hook(edits, HookName::kCreateSymlinks, std::move(arguments));
   }
-  if (settings_.words.disabled_hooks.contains(HookName::kCreateSymlinks)) return;
+  if (settings_.features.disabled_hooks.contains(HookName::kCreateSymlinks)) return;
   for (const Link& link : links)
     if (!link.real.empty()) edits.mounts.push_back(mount_of(link.real, link.path, kFileOptions));
 }
 
 void EditWriter::add_hook(Edits& edits, HookName name, std::vector<std::string> arguments) const {
-  if (program_missing_ || settings_.words.disabled_hooks.contains(name)) return;
+  if (program_missing_ || settings_.features.disabled_hooks.contains(name)) return;
   Hook hook;
   hook.name = "createContainer";
   hook.path = settings_.flags.plugin.nvidia_ctk_path;

@@ -146,12 +146,12 @@ class Maker {
     if (!files_.library_dir.empty()) edits.env.push_back("NVIDIA_CTK_LIBCUDA_DIR=" + files_.library_dir);
     writer_.add_nodes(edits, files_.control_nodes);
     std::vector<Found> libraries = files_.libraries;
-    if (settings_.words.explicit_driver_libraries)
+    if (settings_.features.explicit_driver_libraries)
       libraries.insert(libraries.end(), files_.explicit_libraries.begin(), files_.explicit_libraries.end());
     writer_.add_files(edits, libraries);
     writer_.add_files(edits, files_.files);
     writer_.add_files(edits, files_.binaries);
-    if (!settings_.words.no_ipc_sockets) {
+    if (!settings_.features.no_ipc_sockets) {
       writer_.add_sockets(edits, files_.sockets);
       if (!settings_.mps) writer_.add_sockets(edits, files_.mps_pipe);
     }

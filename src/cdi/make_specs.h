@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "cdi/driver_files.h"
+#include "cdi/feature_flags.h"
 #include "cdi/spec.h"
-#include "cdi/words.h"
 #include "config/model.h"
 #include "gpu/inventory/inventory.h"
 
@@ -19,7 +19,7 @@ struct Settings {
   // The device nodes were found in the driver root's own /dev, so the runtime finds them there too; otherwise they are
   // below nvidiaDevRoot. NVIDIA's rule.
   bool nodes_in_driver_root = false;
-  Words words;
+  Features features;
 };
 
 struct MadeSpecs {

@@ -222,12 +222,12 @@ TEST_F(CdiSpecs, HaveTheHooksOfNvidiasAsCommandLinesOfItsProgram) {
 }
 
 TEST_F(CdiSpecs, LeaveOutHooksThatAreTurnedOff) {
-  settings_.words.disabled_hooks = {HookName::kEnableCudaCompat, HookName::kCreateSymlinks};
+  settings_.features.disabled_hooks = {HookName::kEnableCudaCompat, HookName::kCreateSymlinks};
   EXPECT_THAT(hooks(gpu_spec().edits), SizeIs(3));
   EXPECT_THAT(hooks(gpu_spec().edits), Not(Contains(HasSubstr("cuda-compat"))));
   config::PluginRun run;
   run.cdi_disable_hooks = {"all"};
-  settings_.words = read_words(run).words;
+  settings_.features = read_features(run).features;
   EXPECT_THAT(gpu_spec().edits.hooks, IsEmpty());
   EXPECT_THAT(mounts(gpu_spec().edits), SizeIs(1));
 }
@@ -256,8 +256,8 @@ TEST_F(CdiSpecs, FollowTheFeatureFlags) {
   files_.sockets = {at("/run/nvidia-persistenced/socket")};
   files_.mps_pipe = {at("/tmp/nvidia-mps")};
   EXPECT_THAT(mounts(gpu_spec().edits), Not(Contains(HasSubstr("libEGL"))));
-  settings_.words.explicit_driver_libraries = true;
-  settings_.words.no_ipc_sockets = true;
+  settings_.features.explicit_driver_libraries = true;
+  settings_.features.no_ipc_sockets = true;
   EXPECT_THAT(mounts(gpu_spec().edits), Contains(HasSubstr("libEGL")));
   EXPECT_THAT(mounts(gpu_spec().edits), Not(Contains(HasSubstr("socket"))));
   EXPECT_THAT(mounts(gpu_spec().edits), Not(Contains(HasSubstr("nvidia-mps"))));

@@ -123,6 +123,7 @@ int check_node(CheckHeld& held, const agent::ConfigView& config, const Process& 
   o.dra.agent_status = host::ask(held.run_dir + "/node.sock", "status", std::chrono::seconds(2)).value_or("");
   o.own_sockets = own_sockets(o.dra.agent_status);
   o.dra.wanted = config.config.dra.devices != config::DraDevices::kNone;
+  o.dra.config = config.config.dra;
   o.dra.driver = config.config.dra.driver_name;
   if (o.dra.wanted) ask_for_claims(o.dra, {process.environment.begin(), process.environment.end()});
   if (!config.config.flags.mps_root.empty()) o.mps_root = config.config.flags.mps_root;

@@ -3,9 +3,9 @@
 #include <CLI/CLI.hpp>
 
 #include "base/text.h"
-#include "cli/nvidia_words.h"
+#include "cli/nvidia_arguments.h"
 #include "cli/stand_in.h"
-#include "config/words.h"
+#include "config/enum_text.h"
 #include "programs/config_manager/config_manager.h"
 
 namespace tranche::cli {
@@ -43,7 +43,7 @@ void add_options(CLI::App& app, Given& given) {
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_flag("--send-signal{true}", given.send_signal,
-               "tell the reader of a change by a signal; true by default [$SEND_SIGNAL]");
+               "signal the reader of a change; true by default [$SEND_SIGNAL]");
   app.add_option("--signal", given.signal, "the signal's number; 1 by default")->envname("SIGNAL");
   app.add_option("--process-to-signal", o.process, "the reader's name or path")
       ->envname("PROCESS_TO_SIGNAL")

@@ -6,7 +6,7 @@
 #include "cli/feature_command.h"
 #include "cli/mps_command.h"
 #include "cli/node_command.h"
-#include "cli/nvidia_words.h"
+#include "cli/nvidia_arguments.h"
 #include "cli/setting_options.h"
 #include "cli/stand_in.h"
 
@@ -37,26 +37,29 @@ std::string pod_resources_socket(const std::string& given) {
 }
 
 int device_plugin(const std::vector<std::string>& arguments, Process& process) {
-  CLI::App app("Tranche as NVIDIA's device plugin: the same flags, variables, files and sockets", kPlugin);
+  std::optional<CLI::App> app(
+      std::in_place, "Tranche as NVIDIA's device plugin: the same flags, variables, files and sockets", kPlugin);
   NodeCommand held;
   held.options.mps_root_here = kMpsPlace;
   held.options.run_dir_may_lack = true;
-  add_node_options(app, held);
+  add_node_options(*app, held);
   std::vector<std::string> rest;
-  if (const auto status = read_as_nvidias(app, arguments, rest)) return *status;
-  warn_of_ignored(app, rest);
+  if (const auto status = read_as_nvidias(*app, arguments, rest)) return *status;
+  warn_of_ignored(*app, rest);
+  app.reset();  // its options need 0.4 MB
   held.options.pod_resources_socket = pod_resources_socket(held.options.pod_resources_socket);
   return as_nvidias(run(held, process));
 }
 
 int mps_control_daemon(const std::vector<std::string>& arguments, Process& process) {
-  CLI::App app("Tranche as NVIDIA's MPS control daemon: the same flags, variables and files", kMpsDaemon);
+  std::optional<CLI::App> app(
+      std::in_place, "Tranche as NVIDIA's MPS control daemon: the same flags, variables and files", kMpsDaemon);
   MpsCommand held;
   held.options.mps_root_here = kMpsPlace;
-  add_settings(app, config::Program::kMpsControlDaemon, held.options.flags);
-  add_own_mps_options(app, held);
+  add_settings(*app, config::Program::kMpsControlDaemon, held.options.flags);
+  add_own_mps_options(*app, held);
   std::vector<std::string> rest;
-  if (const auto status = read_as_nvidias(app, arguments, rest)) return *status;
+  if (const auto status = read_as_nvidias(*app, arguments, rest)) return *status;
   if (!rest.empty() && rest.front() == "mount-shm") {
     fmt::print(stderr,
                "{}: mount-shm has nothing to do: containers reach MPS through a directory of their own, and where the "
@@ -64,7 +67,8 @@ int mps_control_daemon(const std::vector<std::string>& arguments, Process& proce
                kMpsDaemon);
     return 0;
   }
-  warn_of_ignored(app, rest);
+  warn_of_ignored(*app, rest);
+  app.reset();  // its options need 0.4 MB
   return as_nvidias(run(held, process));
 }
 

@@ -47,7 +47,7 @@ void add_mps(CLI::App& app, Process& process) {
   auto* command = app.add_subcommand("mps", "owns the MPS control daemons of this node; lives as long as tenants run");
   add_settings(*command, config::Program::kDevicePlugin, held->options.flags);
   add_own_mps_options(*command, *held);
-  command->callback([held, &process] { process.exit_code = run(*held, process); });
+  command->callback([held, &process] { process.run = [held, &process] { return run(*held, process); }; });
 }
 
 }  // namespace tranche::cli

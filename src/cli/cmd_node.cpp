@@ -117,6 +117,10 @@ void add_node_options(CLI::App& command, NodeCommand& held) {
   add_own_option(command, "--pod-name", o.pod_name,
                  "with --label-output nodefeature: this pod, with whose DaemonSet the object goes")
       .envname("POD_NAME");
+  add_own_option(
+      command, "--pod-uid", o.pod_uid,
+      "with dra.devices: the UID of this pod, so that its sockets have names of their own beside an older pod's")
+      .envname("POD_UID");
   add_own_option(command, "--startup-taint", o.startup_taint,
                  "key of a startup taint to remove from this node once it is serving; needs the right to patch nodes");
   add_own_option(
@@ -156,7 +160,7 @@ void add_node(CLI::App& app, Process& process) {
   auto* command =
       app.add_subcommand("node", "the node agent: advertises GPU slots to kubelet and hands them to containers");
   add_node_options(*command, *held);
-  command->callback([held, &process] { process.exit_code = run(*held, process); });
+  command->callback([held, &process] { process.run = [held, &process] { return run(*held, process); }; });
 }
 
 }  // namespace tranche::cli

@@ -2,6 +2,7 @@
 // Every subcommand adds itself to the command line and, if it is selected, stores its exit status in `exit_code`. Exit
 // statuses: 0 success, 1 failure, 2 usage or configuration, 3 nothing to do on this node; for `plan`: a pod cannot be
 // scheduled, or two configurations differ.
+#include <functional>
 #include <map>
 #include <string>
 
@@ -16,6 +17,8 @@ struct Process {
   bool terminal = false;                           // stdout is a terminal: colour is possible
   int width = 0;                                   // of the terminal in columns; 0 = stdout is not a terminal
   int exit_code = 0;
+  // Set by a program that runs for long. Called when the command line is read and its options are no longer in memory.
+  std::function<int()> run{};
 };
 
 // Options of long-running programs.

@@ -37,6 +37,45 @@ constexpr const char* kDescription =
     "Tranche shares NVIDIA GPUs between Kubernetes pods: a share of a GPU that holds.\n"
     "Try it without a GPU:  tranche demo";
 
+// Not 0: the command line is wrong.
+int read_command_line(int argc, char** argv, const std::vector<std::string>& arguments,
+                      tranche::cli::Process& process) {
+  using namespace tranche::cli;
+  using tranche::kVersion;
+  CLI::App app(kDescription, "tranche");
+  app.require_subcommand(1);
+  app.set_version_flag("--version,-v", std::string("tranche ") + kVersion);
+  add_node(app, process);
+  add_device_plugin(app);
+  add_config_manager(app);
+  add_mps(app, process);
+  add_mig(app, process);
+  add_plan(app, process);
+  add_labels(app, process);
+  add_probe(app, process);
+  add_status(app, process);
+  add_top(app, process);
+  add_why(app, process);
+  add_web(app, process);
+  add_check(app, process);
+  add_verify(app, process);
+  add_reset(app, process);
+  add_demo(app, process);
+  add_version(app, process);
+  try {
+    auto words = arguments;
+    if (show_settings(app, words)) {
+      std::ranges::reverse(words);  // the order that CLI11 expects
+      app.parse(words);
+    } else {
+      app.parse(argc, argv);
+    }
+  } catch (const CLI::ParseError& error) {
+    return leave(app, error, 2);
+  }
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -54,36 +93,6 @@ int main(int argc, char** argv) {
       return tranche::cli::stand_in(name, {arguments.begin() + 1, arguments.end()}, process).value_or(1);
   }
 
-  CLI::App app(kDescription, "tranche");
-  app.require_subcommand(1);
-  app.set_version_flag("--version,-v", std::string("tranche ") + tranche::kVersion);
-  tranche::cli::add_node(app, process);
-  tranche::cli::add_device_plugin(app);
-  tranche::cli::add_config_manager(app);
-  tranche::cli::add_mps(app, process);
-  tranche::cli::add_mig(app, process);
-  tranche::cli::add_plan(app, process);
-  tranche::cli::add_labels(app, process);
-  tranche::cli::add_probe(app, process);
-  tranche::cli::add_status(app, process);
-  tranche::cli::add_top(app, process);
-  tranche::cli::add_why(app, process);
-  tranche::cli::add_web(app, process);
-  tranche::cli::add_check(app, process);
-  tranche::cli::add_verify(app, process);
-  tranche::cli::add_reset(app, process);
-  tranche::cli::add_demo(app, process);
-  tranche::cli::add_version(app, process);
-  try {
-    auto words = arguments;
-    if (tranche::cli::show_settings(app, words)) {
-      std::ranges::reverse(words);  // the order that CLI11 expects
-      app.parse(words);
-    } else {
-      app.parse(argc, argv);
-    }
-  } catch (const CLI::ParseError& error) {
-    return tranche::cli::leave(app, error, 2);
-  }
-  return process.exit_code;
+  if (const int status = read_command_line(argc, argv, arguments, process); status != 0) return status;
+  return process.run ? process.run() : process.exit_code;
 }

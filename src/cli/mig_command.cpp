@@ -179,16 +179,16 @@ int carry_out(MigNode& node, const mig::Plan& plan, const MigChangeOptions& opti
     return kMigHeld;
   }
   if (plan.as_wanted()) return 0;
-  const auto journal = host::MigJournal::open(options.run_dir + "/mig");
-  if (!journal) {
-    fmt::print(stderr, "{}: cannot record what is under way: {}\n", program, to_string(journal.error()));
-    return status_of(journal.error());
+  const auto files = host::MigChangeFiles::open(options.run_dir + "/mig");
+  if (!files) {
+    fmt::print(stderr, "{}: cannot record what is under way: {}\n", program, to_string(files.error()));
+    return status_of(files.error());
   }
   host::MigApply::Callbacks callbacks;
   callbacks.on_step = [&](const host::MigStep& step) {
     if (options.say) options.say(host::to_string(step));
   };
-  host::MigApply engine(*node.admin, *journal, std::move(callbacks));
+  host::MigApply engine(*node.admin, *files, std::move(callbacks));
   int worst = 0;
   for (const auto& gpu : plan.gpus) {
     if (!gpu.matched || gpu.as_wanted) continue;

@@ -11,10 +11,10 @@
 
 #include "base/text.h"
 #include "cli/mig_command.h"
-#include "cli/nvidia_words.h"
+#include "cli/nvidia_arguments.h"
 #include "cli/stand_in.h"
 #include "cli/usage.h"
-#include "config/words.h"
+#include "config/enum_text.h"
 #include "mig/defaults.h"
 #include "mig/hooks.h"
 #include "mig/live/gpu_reset.h"

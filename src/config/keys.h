@@ -38,6 +38,7 @@ enum class KeyType {
   kNames,     // a pattern of such names
   kDevices,   // all, a count, or a list of devices
   kGpus,      // a list of devices and patterns
+  kSomeGpus,  // one of `words`, or such a list
   kIndex,     // a device by its index
   kChannels,  // empty, or the one channel 0
   kDriver,    // the name of a DRA driver: a DNS subdomain
@@ -56,7 +57,6 @@ struct Key {
   Origin origin = Origin::kNvidia;
   std::string_view usual{};   // the default, in the file's notation, "" = none
   std::string_view sample{};  // a valid value, as YAML
-  std::string_view readers{};
   std::string_view meaning{};
   std::string_view see{};  // the document with details, "shares.md"
   std::vector<std::string_view> words{};

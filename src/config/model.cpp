@@ -62,8 +62,26 @@ std::string_view to_string(SharingStrategy value) {
   return "";
 }
 
+std::string_view to_string(DraPartitions value) {
+  switch (value) {
+    case DraPartitions::kStatic:
+      return "static";
+    case DraPartitions::kOnDemand:
+      return "onDemand";
+  }
+  return "";
+}
+
 std::string_view to_string(DraDevices value) {
-  return value == DraDevices::kNone ? "none" : "all";
+  switch (value) {
+    case DraDevices::kNone:
+      return "none";
+    case DraDevices::kAll:
+      return "all";
+    case DraDevices::kListed:
+      return "listed";
+  }
+  return "";
 }
 
 std::string_view to_string(ComputeModePolicy value) {

@@ -140,7 +140,7 @@ struct Sharing {
   Reserve reserve;
   TierPolicy tier = TierPolicy::kAuto;
   ChangePolicy change = ChangePolicy::kWait;  // of the node, for both sections
-  std::uint32_t max_clients = 0;              // per MPS server; 0 = the driver's known maximum (plan/ceiling.h)
+  std::uint32_t max_clients = 0;              // per MPS server; 0 = the driver's known maximum (plan/client_capacity.h)
   std::uint32_t processes_per_slot = 1;       // how many CUDA processes a slot must support
   Duration proof_every =
       std::chrono::minutes(10);  // interval of a test CUDA start through each pool's daemon; 0 = none
@@ -161,15 +161,22 @@ struct DeviceFilter {
 };
 
 // Extension `dra`: what the node offers through Dynamic Resource Allocation, beside or instead of the device plugin.
-enum class DraDevices { kNone, kAll };
-std::string_view to_string(DraDevices);  // "none", "all"
+enum class DraDevices { kNone, kAll, kListed };
+std::string_view to_string(DraDevices);  // "none", "all", "listed"
+
+// What a GPU in MIG mode offers to claims: its present MIG devices, or every instance that it can have, made for a
+// claim and destroyed after it.
+enum class DraPartitions { kStatic, kOnDemand };
+std::string_view to_string(DraPartitions);  // "static", "onDemand"
 
 inline constexpr std::size_t kLongestDriverName = 63;
 
 struct Dra {
   DraDevices devices = DraDevices::kNone;
+  std::vector<DeviceRef> listed = {};  // patterns as in DeviceFilter; with kListed, not empty
   std::string driver_name = "gpu.tranche.io";
   SplitPolicy split = SplitPolicy::kReject;  // of requests with devices of several GPUs
+  DraPartitions partitions = DraPartitions::kStatic;
   friend bool operator==(const Dra&, const Dra&) = default;
 };
 

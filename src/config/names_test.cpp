@@ -32,7 +32,7 @@ TEST(NamesTest, DeviceReferences) {
     EXPECT_FALSE(is_device_reference(bad)) << bad;
 }
 
-TEST(NamesTest, PatternsSayWhatTellsResourcesApart) {
+TEST(NamesTest, PatternsSayWhatDistinguishesResources) {
   EXPECT_EQ(name_pattern("gpu%d"), "nvidia.com/gpu%d");
   EXPECT_EQ(name_pattern("nvidia.com/gpu-%m-%ggb"), "nvidia.com/gpu-%m-%ggb");
   for (const char* bad : {"", "gpu", "%", "gpu%", "gpu%s", "gpu%%d", "GPU%d", "-%d", "x.com/gpu%d"})

@@ -14,34 +14,42 @@ namespace {
 constexpr std::string_view kHead =
     R"(# Configuration reference
 
-This page of the [reference](README.md) lists every key of a configuration file. `tranche check --config-reference` prints it. [Configure](../guide/configure.md) explains how files are read, checked and selected.
+Every key of a configuration file, as `tranche check --config-reference` prints it. [Configure](../guide/configure.md) explains how files are read, checked and selected.
 
-- **Origin**: NVIDIA's programs ignore keys marked *ours*. Keys marked *fork* are accepted so that the files of a fork work. Keys marked *not used* are checked but have no effect, as in NVIDIA's programs.
-- **Read by**: `all`, or a list of programs. `node` is `tranche node` and `nvidia-device-plugin`; `mps` is `tranche mps` and `mps-control-daemon`; `labels` is `tranche labels`, `gpu-feature-discovery` and the labels that `tranche node`
-  writes. `tranche plan` and `tranche check` check every key.
-- **Precedence**: flag, variable, file, default.
-- **Editors**: `tranche check --config-schema` prints [a JSON Schema](../../deploy/schema/config.schema.json). To use it, start a file with `# yaml-language-server: $schema=…/config.schema.json`.
+A key has its values in parentheses, the default in bold, then flags and variables that set it. Flags take precedence over variables, and variables over the file. NVIDIA's programs ignore keys with †. For editors, start a file with `# yaml-language-server: $schema=…/config.schema.json` to use [the JSON Schema](../../deploy/schema/config.schema.json), which `tranche check --config-schema` prints.
 )";
 
-constexpr std::string_view kPrograms =
+constexpr std::string_view kUnusedHead =
     R"(
-## Flags and variables
+### Keys without effect
 
-The key tables above list the flags and variables of each key. These settings have no key:
+Checked only: )";
 
-| setting | flag | variable | meaning |
-| --- | --- | --- | --- |
+constexpr std::string_view kForkHead =
+    R"(
+### Keys of a fork
+
+Accepted so that the fork's files work:
+
 )";
 
 constexpr std::string_view kRules =
     R"(
+## Flags and variables
+
+These have no key:
+
+)";
+
+constexpr std::string_view kPrecedence =
+    R"(
+Rules:
+
 - Switches accept `1 t T true True TRUE 0 f F false False FALSE`.
 - If several variables set a key, a program uses the first one that exists. Only `gpu-feature-discovery` and `tranche labels` read `GFD_…` variables, and they read them first.
-- A variable that exists but is empty sets a text to empty (which can be invalid), a switch to false, and a list to one empty item. Empty numbers and durations are ignored.
+- An existing but empty variable sets a text to empty (which can be invalid), a switch to false, and a list to one empty item; empty numbers and durations are ignored.
 - An invalid value in the file is not an error if a flag or variable overrides it.
-
-| program | flags |
-| --- | --- |
+- `--help` of each program lists its flags. `mps-control-daemon` has only `--mig-strategy` and `--config-file`.
 )";
 
 std::string code(std::string_view text) {
@@ -54,8 +62,11 @@ std::string codes(const std::vector<std::string_view>& texts, std::string_view s
   return join(parts, separator);
 }
 
-std::string in_words(const Key& key) {
-  return codes(key.words, ", ");
+// The words of a key, the default in bold.
+std::string values_text(const Key& key) {
+  std::vector<std::string> parts;
+  for (const auto word : key.words) parts.push_back(word == key.usual ? "**" + code(word) + "**" : code(word));
+  return join(parts, ", ");
 }
 
 std::string type_of(const Key& key) {
@@ -65,19 +76,21 @@ std::string type_of(const Key& key) {
     case KeyType::kSections:
       return "list of mappings";
     case KeyType::kSwitch:
-      return "`true`, `false`";
+      return key.usual == "true"    ? "**`true`**, `false`"
+             : key.usual == "false" ? "`true`, **`false`**"
+                                    : "`true`, `false`";
     case KeyType::kText:
       return "string";
     case KeyType::kPath:
       return "path";
     case KeyType::kWord:
-      return in_words(key);
+      return values_text(key);
     case KeyType::kWords:
-      return "one or more of " + in_words(key);
+      return "one or more of " + values_text(key);
     case KeyType::kCount:
-      return fmt::format("whole number from {} to {}", key.least, key.most);
+      return fmt::format("{} to {}", key.least, key.most);
     case KeyType::kFactor:
-      return "number from 0.01 to 100";
+      return "0.01 to 100";
     case KeyType::kDuration:
       return "duration";
     case KeyType::kProof:
@@ -85,11 +98,11 @@ std::string type_of(const Key& key) {
     case KeyType::kSize:
       return "size with a unit";
     case KeyType::kReserve:
-      return in_words(key) + ", a size";
+      return values_text(key) + ", a size";
     case KeyType::kThreads:
-      return in_words(key) + ", a factor, a number of SMs";
+      return values_text(key) + ", a factor, a number of SMs";
     case KeyType::kMemory:
-      return in_words(key) + ", a factor, a size";
+      return values_text(key) + ", a factor, a size";
     case KeyType::kResource:
       return "resource name";
     case KeyType::kNames:
@@ -98,6 +111,8 @@ std::string type_of(const Key& key) {
       return "`all`, a count, or a list of index, MIG index (`0:1`), UUID";
     case KeyType::kGpus:
       return "list of UUID, PCI address, index, model with `*`";
+    case KeyType::kSomeGpus:
+      return values_text(key) + ", or a list of UUID, PCI address, index, model with `*`";
     case KeyType::kIndex:
       return "index";
     case KeyType::kChannels:
@@ -129,13 +144,11 @@ std::string given_by(std::string_view path) {
 std::string_view mark_of(Origin origin) {
   switch (origin) {
     case Origin::kNvidia:
+    case Origin::kFork:
+    case Origin::kUnused:
       return "";
     case Origin::kOurs:
-      return "*ours*: ";
-    case Origin::kFork:
-      return "*fork*: ";
-    case Origin::kUnused:
-      return "*not used*: ";
+      return "†";
   }
   return "";
 }
@@ -146,44 +159,87 @@ std::string_view stem_of(std::string_view path) {
   return path.substr(0, path.rfind('.'));
 }
 
+// The section whose key an entry of sharing.mps.resources has too, or "": its row is not written twice.
+std::string_view twin_of(const Key& key) {
+  constexpr std::string_view kEntry = "sharing.mps.resources[].";
+  if (!key.path.starts_with(kEntry)) return {};
+  for (const std::string_view section : {"sharing.mps", "sharing.timeSlicing.resources[]"}) {
+    const std::string path = std::string(section) + "." + std::string(key.path.substr(kEntry.size()));
+    const auto twin = std::ranges::find(keys(), std::string_view(path), &Key::path);
+    if (twin != keys().end() && twin->type == key.type && twin->words == key.words && twin->least == key.least &&
+        twin->most == key.most)
+      return section;
+  }
+  return {};
+}
+
+// Whether type_of() already shows the default among the values.
+bool shows_default(const Key& key) {
+  return key.type == KeyType::kSwitch || std::ranges::find(key.words, key.usual) != key.words.end();
+}
+
 std::string row_of(const Key& key) {
-  std::string meaning = std::string(mark_of(key.origin)) + std::string(key.meaning);
-  if (!key.see.empty()) meaning += fmt::format(" ([{}]({}))", stem_of(key.see), key.see);
-  constexpr KeyType kWithExample[] = {KeyType::kSections, KeyType::kWords, KeyType::kThreads,  KeyType::kMemory,
-                                      KeyType::kReserve,  KeyType::kSize,  KeyType::kResource, KeyType::kNames,
-                                      KeyType::kGpus,     KeyType::kText,  KeyType::kPath};
-  const bool shown =
-      std::ranges::find(kWithExample, key.type) != std::end(kWithExample) && key.origin != Origin::kUnused;
-  const std::string example = !shown || key.sample == key.usual ? "" : "; such as " + code(key.sample);
-  return fmt::format("| {} | {}{} | {} | {} | {} | {} |\n", code(key.path), type_of(key), example,
-                     key.usual.empty() ? "none" : code(key.usual), given_by(key.path), key.readers, meaning);
+  constexpr KeyType kWithExample[] = {KeyType::kSections, KeyType::kThreads, KeyType::kNames, KeyType::kGpus};
+  std::string values = type_of(key);
+  if (std::ranges::find(kWithExample, key.type) != std::end(kWithExample) && key.sample != key.usual)
+    values += ", such as " + code(key.sample);
+  if (!key.usual.empty() && !shows_default(key)) values += ", **" + code(key.usual) + "**";
+  const std::string given = given_by(key.path);
+  std::string row = fmt::format("- {}{} ({}{}{}): {}", code(key.path), mark_of(key.origin), values,
+                                given.empty() ? "" : "; ", given, key.meaning);
+  if (!key.see.empty()) row += fmt::format(" ([{}]({}))", stem_of(key.see), key.see);
+  return row + "\n";
+}
+
+// One row for the keys of an entry that are those of `section`.
+std::string twins_row(const std::vector<const Key*>& twins, std::string_view section) {
+  std::vector<std::string> names;
+  for (const Key* key : twins) names.push_back(code(key->path) + std::string(mark_of(key->origin)));
+  return fmt::format("- {}: as in {}, of this entry\n", join(names, " "), code(section));
 }
 
 // The heading of a key: its nearest section, except that small sections are listed with their parent.
 std::string_view heading_of(std::string_view path) {
-  for (const std::string_view section :
-       {"flags.plugin", "flags.gfd", "sharing.timeSlicing", "sharing.mps.resources[]", "sharing.mps", "individualGPU",
-        "resources", "devices", "dra", "imex", "flags"})
+  for (const std::string_view section : {"flags.plugin", "flags.gfd", "sharing.timeSlicing", "sharing.mps.resources[]",
+                                         "sharing.mps", "devices", "dra", "imex", "flags"})
     if (path.starts_with(std::string(section) + ".")) return section;
   return path.starts_with("sharing") ? "sharing" : "";
 }
 
+bool is_listed(const Key& key) {
+  return key.origin != Origin::kUnused && key.origin != Origin::kFork;
+}
+
 std::string keys_text() {
   std::string text = "\n## Keys\n";
-  std::vector<std::string_view> headings;
+  std::vector<std::string_view> headings, unused;
+  std::string of_fork;
   for (const Key& key : keys()) {
-    const bool shown = key.type != KeyType::kSection && !key.path.empty();
-    if (shown && std::ranges::find(headings, heading_of(key.path)) == headings.end())
-      headings.push_back(heading_of(key.path));
+    if (key.type == KeyType::kSection) continue;
+    const auto heading = heading_of(key.path);
+    if (key.origin == Origin::kUnused) unused.push_back(key.path);
+    if (key.origin == Origin::kFork) of_fork += fmt::format("- {}: {}\n", code(key.path), key.meaning);
+    if (is_listed(key) && std::ranges::find(headings, heading) == headings.end()) headings.push_back(heading);
   }
   for (const auto heading : headings) {
     text += "\n### " + (heading.empty() ? "Top level" : code(heading)) + "\n\n";
-    text += "| key | type or values | default | flags, variables | read by | meaning |\n";
-    text += "| --- | --- | --- | --- | --- | --- |\n";
+    std::vector<const Key*> rows;
     for (const Key& key : keys())
-      if (key.type != KeyType::kSection && heading_of(key.path) == heading) text += row_of(key);
+      if (key.type != KeyType::kSection && is_listed(key) && heading_of(key.path) == heading) rows.push_back(&key);
+    std::vector<std::pair<std::string_view, std::vector<const Key*>>> twins;
+    for (const Key* key : rows) {
+      const auto section = twin_of(*key);
+      if (section.empty()) {
+        text += row_of(*key);
+        continue;
+      }
+      auto of_section = std::ranges::find(twins, section, [](const auto& each) { return each.first; });
+      if (of_section == twins.end()) of_section = twins.insert(twins.end(), {section, {}});
+      of_section->second.push_back(key);
+    }
+    for (const auto& [section, of_section] : twins) text += twins_row(of_section, section);
   }
-  return text;
+  return text + std::string(kForkHead) + of_fork + std::string(kUnusedHead) + codes(unused, ", ") + ".\n";
 }
 
 std::string flags_of(const Setting& setting) {
@@ -208,28 +264,14 @@ std::string keyless_text() {
     }
   std::string text;
   for (const Setting& row : rows)
-    text += fmt::format("| {} | {} | {} | {} |\n", code(row.path), flags_of(row), codes(row.variables, " "), row.help);
+    text += fmt::format("- {} {}: {}\n", flags_of(row), codes(row.variables, " "), row.help);
   return text;
-}
-
-std::string program_text(std::string_view names, Program program) {
-  std::vector<std::string> flags;
-  for (const Setting& setting : settings_of(program)) flags.push_back(flags_of(setting));
-  return fmt::format("| {} | {} |\n", names, join(flags, " "));
 }
 
 }  // namespace
 
 std::string reference_text() {
-  std::string text(kHead);
-  text += keys_text();
-  text += kPrograms;
-  text += keyless_text();
-  text += kRules;
-  text += program_text("`nvidia-device-plugin`; `tranche` with `node`, `mps`, `plan`, `check`, `verify`, `reset`",
-                       Program::kDevicePlugin);
-  text += program_text("`gpu-feature-discovery`, `tranche labels`", Program::kFeatureDiscovery);
-  return text + program_text("`mps-control-daemon`", Program::kMpsControlDaemon);
+  return std::string(kHead) + keys_text() + std::string(kRules) + keyless_text() + std::string(kPrecedence);
 }
 
 }  // namespace tranche::config

@@ -4,8 +4,8 @@
 
 #include "base/json_text.h"
 #include "config/document/duration.h"
+#include "config/enum_text.h"
 #include "config/render_sharing.h"
-#include "config/words.h"
 
 namespace tranche::config {
 namespace {
@@ -58,10 +58,14 @@ Json render(const Config& config) {
   for (const auto& [key, refs] :
        {std::pair{"include", &config.devices.include}, std::pair{"exclude", &config.devices.exclude}})
     for (const DeviceRef& ref : *refs) json["devices"][key].push_back(ref.text);
+  Json for_claims = word(config.dra.devices);
+  if (config.dra.devices == DraDevices::kListed) for_claims = Json::array();
+  for (const DeviceRef& ref : config.dra.listed) for_claims.push_back(ref.text);
   if (config.dra != Dra{})
-    json["dra"] = {{"devices", word(config.dra.devices)},
+    json["dra"] = {{"devices", std::move(for_claims)},
                    {"driverName", config.dra.driver_name},
-                   {"split", word(config.dra.split)}};
+                   {"split", word(config.dra.split)},
+                   {"partitions", word(config.dra.partitions)}};
   json["imex"]["channelIDs"] = config.imex.channel_ids;
   json["imex"]["required"] = config.imex.required;
   return json;

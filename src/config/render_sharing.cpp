@@ -4,7 +4,7 @@
 
 #include "config/document/duration.h"
 #include "config/document/quantity.h"
-#include "config/words.h"
+#include "config/enum_text.h"
 
 namespace tranche::config {
 namespace {

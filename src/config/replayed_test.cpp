@@ -73,7 +73,7 @@ TEST(Replayed, ImexChannelsAreRead) {
 }
 
 // References to devices: 5 rows.
-TEST(Replayed, DeviceReferencesAreToldFromOtherText) {
+TEST(Replayed, DeviceReferencesAreDistinguishedFromOtherText) {
   for (const std::string& reference :
        {std::string("0"), std::string("0:0"), "GPU-" + kUuid, "MIG-" + kUuid, "MIG-GPU-" + kUuid + "/11/0"})
     EXPECT_TRUE(is_device_reference(reference)) << reference;
@@ -168,7 +168,7 @@ TEST(Replayed, ListsOfSharedResourcesAreRead) {
 }
 
 // Requests for more than one slot under MPS: 2 rows.
-TEST(Replayed, MpsRefusesMoreThanOneSlotUnlessToldOtherwise) {
+TEST(Replayed, MpsRefusesMoreThanOneSlotUnlessConfigured) {
   const std::string list = "resources: [{name: gpu, replicas: 2}]";
   EXPECT_TRUE(accepted("sharing: {mps: {" + list + "}}").sharing.fail_requests_greater_than_one);
   EXPECT_FALSE(accepted("sharing: {mps: {failRequestsGreaterThanOne: false, " + list + "}}")

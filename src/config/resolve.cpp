@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "config/document/duration.h"
 #include "config/document/quantity.h"
-#include "config/words.h"
+#include "config/enum_text.h"
 
 namespace tranche::config {
 namespace {
@@ -49,17 +49,17 @@ int rank_of(std::string_view path) {
   return static_cast<int>(found - kOrder.begin());
 }
 
-std::string words_of(const std::vector<DeviceRef>& refs) {
+std::string text_of(const std::vector<DeviceRef>& refs) {
   std::vector<std::string> parts;
   for (const DeviceRef& ref : refs) parts.push_back(ref.text);
   return join(parts, ", ");
 }
 
 // "nvidia.com/gpu in 20", and further properties of this entry.
-std::string words_of(const Sharing& sharing, const SharedResource& entry) {
+std::string text_of(const Sharing& sharing, const SharedResource& entry) {
   std::string text = entry.name + " in ";
   text += entry.slot_memory ? "slots of " + render_memory_size(*entry.slot_memory) : std::to_string(entry.replicas);
-  if (const auto* refs = std::get_if<std::vector<DeviceRef>>(&entry.devices)) text += ", devices " + words_of(*refs);
+  if (const auto* refs = std::get_if<std::vector<DeviceRef>>(&entry.devices)) text += ", devices " + text_of(*refs);
   if (const auto* count = std::get_if<DeviceCount>(&entry.devices))
     text += ", " + std::to_string(count->count) + " devices";
   if (entry.rename) text += ", as " + *entry.rename;
@@ -230,11 +230,13 @@ class Resolution {
     const Sharing& sharing = config.sharing;
     for (const auto& [path, refs] :
          {std::pair{"devices.include", &config.devices.include}, std::pair{"devices.exclude", &config.devices.exclude}})
-      if (!refs->empty()) add_row(path, words_of(*refs));
+      if (!refs->empty()) add_row(path, text_of(*refs));
     if (config.dra != Dra{}) {
-      add_row("dra.devices", std::string(to_string(config.dra.devices)));
+      const bool listed = config.dra.devices == DraDevices::kListed;
+      add_row("dra.devices", listed ? text_of(config.dra.listed) : std::string(to_string(config.dra.devices)));
       add_row("dra.driverName", config.dra.driver_name);
       add_row("dra.split", std::string(to_string(config.dra.split)));
+      add_row("dra.partitions", std::string(to_string(config.dra.partitions)));
     }
     add_row("sharing.change", std::string(to_string(sharing.change)));
     if (sharing.strategy == SharingStrategy::kNone) return;
@@ -245,7 +247,7 @@ class Resolution {
     for (const SharedResource& resource : sharing.resources) {
       add_row(strategy_of(config, resource) == SharingStrategy::kMps ? "sharing.mps.resources"
                                                                      : "sharing.timeSlicing.resources",
-              words_of(sharing, resource));
+              text_of(sharing, resource));
       explained_.back().source = Source::kFile;
       explained_.back().where = to_string(resource.place);
     }

@@ -14,7 +14,7 @@ constexpr const char* kSizePattern = "^[0-9]+(\\.[0-9]+)?(Mi|Gi|Ti|M|G|T)$";
 
 Json mapping_below(const std::string& path);
 
-Json words_of(const Key& key) {
+Json enum_of(const Key& key) {
   Json words = Json::array();
   for (const auto word : key.words) words.push_back(word);
   // In YAML 1.1, unquoted off is the boolean false.
@@ -59,9 +59,9 @@ Json schema_of(const Key& key) {
     case KeyType::kResource:
       return text();
     case KeyType::kWord:
-      return words_of(key);
+      return enum_of(key);
     case KeyType::kWords:
-      return any_of({words_of(key), list_of(words_of(key))});
+      return any_of({enum_of(key), list_of(enum_of(key))});
     case KeyType::kCount:
       return {{"type", "integer"}, {"minimum", key.least}, {"maximum", key.most}};
     case KeyType::kFactor:
@@ -73,17 +73,22 @@ Json schema_of(const Key& key) {
     case KeyType::kSize:
       return text_like(kSizePattern);
     case KeyType::kReserve:
-      return any_of({words_of(key), text_like(kSizePattern)});
+      return any_of({enum_of(key), text_like(kSizePattern)});
     case KeyType::kThreads:
-      return any_of({words_of(key), mapping_below(path)});
+      return any_of({enum_of(key), mapping_below(path)});
     case KeyType::kMemory:
-      return any_of({words_of(key), text_like(kSizePattern), mapping_below(path)});
+      return any_of({enum_of(key), text_like(kSizePattern), mapping_below(path)});
     case KeyType::kNames:
       return text_like("%[dgm]");
     case KeyType::kDevices:
       return any_of({{{"const", "all"}}, {{"type", "integer"}, {"minimum", 1}}, list_of(device())});
     case KeyType::kGpus:
       return list_of(device());
+    case KeyType::kSomeGpus: {
+      Json some = list_of(device());
+      some["minItems"] = 1;
+      return any_of({enum_of(key), std::move(some)});
+    }
     case KeyType::kIndex:
       return {{"type", "integer"}, {"minimum", 0}};
     case KeyType::kDriver: {

@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "config/document/duration.h"
 #include "config/document/scalar.h"
-#include "config/words.h"
+#include "config/enum_text.h"
 
 namespace tranche::config {
 namespace {
@@ -77,7 +77,7 @@ std::string assign_to(std::vector<ListStrategy>& into, const Values& values) {
   std::vector<ListStrategy> strategies;
   for (const std::string& value : values) {
     const auto strategy = from_word(value, kListStrategies);
-    if (!strategy) return "must be " + words_of_all(kListStrategies) + ", but has " + in_quotes(value);
+    if (!strategy) return "must be " + text_of_all(kListStrategies) + ", but has " + in_quotes(value);
     if (std::ranges::find(strategies, *strategy) == strategies.end()) strategies.push_back(*strategy);
   }
   into = std::move(strategies);
@@ -90,7 +90,7 @@ std::string assign_word(Enum& into, const Values& values, const std::array<Enum,
     std::vector<std::string_view> words;
     for (const Enum each : known) words.push_back(to_string(each));
     const std::string meant = did_you_mean(values.back(), words);
-    return "must be " + words_of_all(known) + ", but is " + in_quotes(values.back()) +
+    return "must be " + text_of_all(known) + ", but is " + in_quotes(values.back()) +
            (meant.empty() ? "" : " (did you mean " + meant + "?)");
   }
   into = *value;

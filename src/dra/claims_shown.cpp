@@ -64,6 +64,8 @@ std::vector<ShownPart> claims_shown(const Shown& status) {
       part.request = text_at(json, "request");
       part.gpu = text_at(json, "gpu");
       part.kind = text_at(json, "kind");
+      if (const Shown& instance = map_at(json, "instance"); !instance.empty())
+        part.instance = truth_at(instance, "made") ? "yes" : "no";
       part.pool = text_at(json, "mpsPool");
       part.grant = text_at(json, "grant");
       part.limit_mib = count_at(json, "memoryMiB");
@@ -83,7 +85,9 @@ std::vector<ShownPart> claims_shown(const Shown& status) {
 
 std::string limits_text(const ShownPart& part) {
   if (part.kind == "monitor") return "nothing of it";
-  std::string text = "all of it";
+  std::string text = part.instance.empty()    ? "all of it"
+                     : part.instance == "yes" ? "all of it, on demand"
+                                              : "all of it, being made";
   if (part.limit_mib > 0 || part.sms > 0)
     text = fmt::format("{} MiB, {} SMs ({} cores)", part.limit_mib, part.sms, part.cores);
   if (part.process_mib == 0 && part.process_sms == 0) return text;

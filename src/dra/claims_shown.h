@@ -16,11 +16,12 @@ struct ShownPart {
   std::string uid;
   std::string holder;  // "team/one", the pod it was made for; "" = several pods may use it
   std::string request;
-  std::string device;           // "gpu-0-shared"
-  std::string gpu;              // its UUID
-  std::string kind;             // "shared", "gpu", "monitor"
-  std::string pool;             // the MPS pool
-  std::string grant;            // the endpoint
+  std::string device;    // "gpu-0-shared"
+  std::string gpu;       // its UUID
+  std::string kind;      // "shared", "gpu", "monitor", "mig"
+  std::string instance;  // "yes", "no": a MIG device that is made for the claim, and whether it is there; "": not
+  std::string pool;      // the MPS pool
+  std::string grant;     // the endpoint
   std::uint64_t limit_mib = 0;  // 0: not limited
   std::uint64_t cores = 0;
   std::uint64_t sms = 0;

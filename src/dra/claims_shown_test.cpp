@@ -48,6 +48,15 @@ TEST(ClaimsShown, LimitsOfEachProcessAreNamed) {
   EXPECT_EQ(limits_text(claims_shown(json)[0]), "all of it, each process 16 SMs");
 }
 
+TEST(ClaimsShown, AMigDeviceThatIsMadeForTheClaimIsMarked) {
+  auto json = status();
+  auto& part = json["dra"]["claims"][0]["parts"][0];
+  part = {{"request", "gpu"}, {"kind", "mig"}, {"instance", {{"gpu", "GPU-1"}, {"made", true}}}};
+  EXPECT_EQ(limits_text(claims_shown(json)[0]), "all of it, on demand");
+  part["instance"]["made"] = false;
+  EXPECT_EQ(limits_text(claims_shown(json)[0]), "all of it, being made");
+}
+
 TEST(ClaimsShown, LimitsThatDoNotHoldAreNamed) {
   auto json = status();
   json["guard"]["limits"] = Json::array();

@@ -19,6 +19,9 @@ using Json = nlohmann::json;
 constexpr std::uint32_t kMostPercent = 100;
 constexpr const char* kTimeSlicing = "TimeSlicing";
 constexpr const char* kMps = "MPS";
+constexpr const char* kGpuConfig = "GpuConfig";
+constexpr const char* kMigConfig = "MigDeviceConfig";
+constexpr const char* kVfioConfig = "VfioDeviceConfig";
 
 std::unexpected<Error> misconfigured(const std::string& field, std::string_view what, std::string_view remedy) {
   return fail(tranche::Kind::kInvalid, fmt::format("{} {}; {}", field, what, remedy));
@@ -124,7 +127,7 @@ Status read_sharing(const Json& json, const std::string& path, DeviceConfig& int
 }
 
 bool is_for(const DeviceConfig& config, Kind kind) {
-  return config.device == DeviceConfig::For::kGpu && (kind == Kind::kWhole || kind == Kind::kShared);
+  return config.device == (kind == Kind::kMig ? DeviceConfig::For::kMig : DeviceConfig::For::kGpu);
 }
 
 }  // namespace
@@ -137,9 +140,14 @@ Result<DeviceConfig> read_device_config(std::string_view parameters, const std::
   DeviceConfig config;
   TRY(const auto version, fields.word("apiVersion", {kNvidiaConfigVersion}));
   if (version.empty()) return misconfigured(fields.path("apiVersion"), "is absent", remedy);
-  TRY(const auto kind, fields.word("kind", {"GpuConfig", "MigDeviceConfig"}));
+  if (const Json* kind = fields.find("kind"); kind != nullptr && *kind == kVfioConfig)
+    return misconfigured(
+        fields.path("kind"),
+        fmt::format("is {}, for GPUs of virtual machines, and this driver gives GPUs to containers only", kVfioConfig),
+        "write GpuConfig, or run the pod on a node with NVIDIA's DRA driver");
+  TRY(const auto kind, fields.word("kind", {kGpuConfig, kMigConfig}));
   if (kind.empty()) return misconfigured(fields.path("kind"), "is absent", remedy);
-  config.device = kind == "GpuConfig" ? DeviceConfig::For::kGpu : DeviceConfig::For::kMig;
+  config.device = kind == kGpuConfig ? DeviceConfig::For::kGpu : DeviceConfig::For::kMig;
   TRY_STATUS(fields.only({"apiVersion", "kind", "sharing"}));
   if (const Json* sharing = fields.find("sharing")) TRY_STATUS(read_sharing(*sharing, fields.path("sharing"), config));
   return config;
@@ -165,9 +173,11 @@ Result<std::optional<std::size_t>> config_of(const Claim& claim, const std::vect
     if (named && !of_its_kind)
       return misconfigured(
           opaque.field + ".kind",
-          fmt::format("is for {}, and request {} has a GPU without MIG",
-                      configs[i].device == DeviceConfig::For::kMig ? "MIG devices" : "GPUs", in_quotes(request)),
-          "write GpuConfig, or remove the request from the configuration's requests");
+          kind == Kind::kMig
+              ? fmt::format("is for GPUs, and request {} has a MIG device", in_quotes(request))
+              : fmt::format("is for MIG devices, and request {} has a GPU without MIG", in_quotes(request)),
+          fmt::format("write {}, or remove the request from the configuration's requests",
+                      kind == Kind::kMig ? kMigConfig : kGpuConfig));
     const bool hidden = found && opaque.from_class && !claim.configs[*found].from_class;
     if (of_its_kind && !hidden) found = i;
   }

@@ -50,8 +50,13 @@ TEST(DeviceConfig, RefusalsNameTheFieldAndSayWhatToWrite) {
   EXPECT_THAT(refused("{}"), AllOf(HasSubstr(at + ".apiVersion is absent"), HasSubstr("resource.nvidia.com/v1beta1")));
   EXPECT_THAT(refused(R"({"apiVersion":"gpu.resource.nvidia.com/v1alpha1","kind":"GpuConfig"})"),
               HasSubstr("write one of: resource.nvidia.com/v1beta1"));
-  EXPECT_THAT(refused(gpu("", "VfioDeviceConfig")),
-              HasSubstr(at + ".kind is \"VfioDeviceConfig\"; write one of: GpuConfig, MigDeviceConfig"));
+  EXPECT_THAT(
+      refused(gpu("", "VfioDeviceConfig")),
+      HasSubstr(at +
+                ".kind is VfioDeviceConfig, for GPUs of virtual machines, and this driver gives GPUs to containers "
+                "only; write GpuConfig, or run the pod on a node with NVIDIA's DRA driver"));
+  EXPECT_THAT(refused(gpu("", "MpsConfig")),
+              HasSubstr(at + ".kind is \"MpsConfig\"; write one of: GpuConfig, MigDeviceConfig"));
   EXPECT_THAT(refused(gpu(R"("Sharing":{})")), HasSubstr(at + " has no field \"Sharing\""));
   EXPECT_THAT(refused(gpu(R"("sharing":[])")), HasSubstr(at + ".sharing is not an object"));
   EXPECT_THAT(refused(gpu(R"("sharing":{})")), HasSubstr(at + ".sharing.strategy is absent; write TimeSlicing or MPS"));
@@ -100,10 +105,16 @@ TEST(DeviceConfig, TheLastOneAppliesAndTheClaimsBeforeItsClasss) {
   const auto wrong_kind = config_of(claim, *read_device_configs(claim), "gpu", Kind::kWhole);
   ASSERT_FALSE(wrong_kind);
   EXPECT_THAT(wrong_kind.error().what, HasSubstr("c5.kind is for MIG devices, and request \"gpu\" has a GPU without"));
-  claim.configs.push_back({false, {"other"}, "{}", "c6"});
+  claim.configs = {{false, {}, gpu(), "c6"}, {false, {"gpu"}, gpu("", "MigDeviceConfig"), "c7"}};
+  EXPECT_EQ(applies(Kind::kMig), 1u);
+  claim.configs.push_back({false, {"gpu"}, gpu(), "c8"});
+  const auto for_gpus = config_of(claim, *read_device_configs(claim), "gpu", Kind::kMig);
+  ASSERT_FALSE(for_gpus);
+  EXPECT_THAT(for_gpus.error().what, HasSubstr("c8.kind is for GPUs, and request \"gpu\" has a MIG device; write Mig"));
+  claim.configs.push_back({false, {"other"}, "{}", "c9"});
   const auto unread = read_device_configs(claim);
   ASSERT_FALSE(unread) << "one that applies to nothing must be right too";
-  EXPECT_THAT(unread.error().what, HasSubstr("c6.apiVersion"));
+  EXPECT_THAT(unread.error().what, HasSubstr("c9.apiVersion"));
 }
 
 TEST(DeviceConfig, WhatHasNoEffectIsNamed) {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "mig/models.h"
+#include "plan/select.h"
 #include "plan/shares.h"
 
 namespace tranche::dra {
@@ -53,12 +55,92 @@ std::uint32_t cores_least(std::uint32_t sms) {
   return sms == 0 ? 1 : (plan::threads_for(plan::kFewestSms, sms).hundredths + 99) / 100;
 }
 
-void add_gpu(const config::Config& config, const Inventory& inventory, const Gpu& gpu, Devices& devices) {
-  const std::string which = fmt::format("GPU {} ({})", gpu.index, gpu.uuid);
-  if (gpu.mig_enabled) {
-    devices.notes.push_back(which + " is in MIG mode, and MIG devices are not offered through DRA");
+// NVIDIA's runtime finds the nodes of a MIG device by itself; otherwise they must be named.
+bool needs_nodes(const config::Flags& flags) {
+  const auto& strategies = flags.plugin.device_list_strategy;
+  return flags.plugin.pass_device_specs ||
+         std::ranges::find(strategies, config::ListStrategy::kCdiCri) != strategies.end() ||
+         std::ranges::find(strategies, config::ListStrategy::kCdiAnnotations) != strategies.end();
+}
+
+// "1g.18gb+me" → "1g18gbme"
+std::string in_a_name(std::string profile) {
+  std::erase_if(profile, [](char c) { return !((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')); });
+  return profile;
+}
+
+void add_mig(const config::Config& config, const Inventory& inventory, const Gpu& gpu, const inventory::MigDevice& mig,
+             Devices& devices) {
+  if (!is_usable(config, mig)) {
+    devices.notes.push_back(
+        fmt::format("MIG device {}:{} ({}) is left out: the driver's table "
+                    "(/proc/driver/nvidia-caps/mig-minors) does not say which device nodes open it",
+                    gpu.index, mig.slot, mig.uuid));
     return;
   }
+  Device device = device_of(inventory, gpu, Kind::kMig);
+  device.name =
+      fmt::format("gpu-{}-mig-{}-{}-{}", gpu.index, in_a_name(mig.profile), mig.gpu_instance, mig.compute_instance);
+  device.gpu_uuid = mig.uuid;
+  device.parent_uuid = gpu.uuid;
+  device.profile = mig.profile;
+  device.engines = mig.engines;
+  device.memory = mig.memory;
+  device.sms = mig.sm_count;
+  devices.list.push_back(std::move(device));
+}
+
+// The MIG devices that are there, without those that belong to a claim as long as it is prepared.
+void add_present(const config::Config& config, const Inventory& inventory, const Gpu& gpu,
+                 const Partitionable& partitionable, Devices& devices) {
+  const std::string which = fmt::format("GPU {} ({})", gpu.index, gpu.uuid);
+  if (partitionable.making.contains(gpu.uuid))
+    return devices.notes.push_back(which + ": a MIG device is being made for a claim");
+  for (const auto& mig : gpu.mig_devices)
+    if (!partitionable.made.contains(mig.uuid)) add_mig(config, inventory, gpu, mig, devices);
+  if (gpu.mig_devices.empty()) devices.notes.push_back(which + " is in MIG mode and has no MIG devices");
+}
+
+void add_partitions(const Inventory& inventory, const Gpu& gpu, const PartitionableGpu& partitionable,
+                    Devices& devices) {
+  for (const auto& [profile, partition] : partitions_of(partitionable)) {
+    Device device = device_of(inventory, gpu, Kind::kMig);
+    device.name = fmt::format("gpu-{}-mig-{}-{}-{}", gpu.index, in_a_name(profile->name), profile->id,
+                              partition.instance.place.start);
+    device.parent_uuid = gpu.uuid;
+    device.profile = profile->name;
+    device.engines = profile->engines;
+    device.memory = mib(profile->memory_mib);
+    device.sms = profile->sm_count;
+    device.partition = partition;
+    devices.list.push_back(std::move(device));
+  }
+  if (!partitionable.foreign.empty())
+    devices.notes.push_back(
+        fmt::format("GPU {} ({}) has {} MIG instances that were not made for claims: they are not offered, and take "
+                    "their part from its partitions on demand",
+                    gpu.index, gpu.uuid, partitionable.foreign.size()));
+}
+
+void add_in_mig_mode(const config::Config& config, const Inventory& inventory, const Gpu& gpu,
+                     const Partitionable& partitionable, Devices& devices) {
+  if (!is_for_partitions(config, gpu)) return add_present(config, inventory, gpu, partitionable, devices);
+  const std::string which = fmt::format("GPU {} ({})", gpu.index, gpu.uuid);
+  if (!partitionable.known) return devices.notes.push_back(which + ": its MIG profiles are not read yet");
+  if (!partitionable.why_not.empty()) {
+    devices.notes.push_back(which + " is not partitioned on demand: " + partitionable.why_not);
+    return add_present(config, inventory, gpu, partitionable, devices);
+  }
+  const auto found = partitionable.gpus.find(gpu.uuid);
+  if (found == partitionable.gpus.end() || found->second.profiles.empty())
+    return devices.notes.push_back(which + " is in MIG mode, and the driver lists no MIG profiles of it");
+  add_partitions(inventory, gpu, found->second, devices);
+}
+
+void add_gpu(const config::Config& config, const Inventory& inventory, const Gpu& gpu,
+             const Partitionable& partitionable, Devices& devices) {
+  if (gpu.mig_enabled) return add_in_mig_mode(config, inventory, gpu, partitionable, devices);
+  const std::string which = fmt::format("GPU {} ({})", gpu.index, gpu.uuid);
   const Bytes divisible = plan::divisible(gpu.memory, plan::reserve_of(config.sharing.reserve, false));
   if (const std::string why = why_not_shared(gpu, divisible); why.empty()) {
     Device shared = device_of(inventory, gpu, Kind::kShared);
@@ -82,12 +164,14 @@ std::string_view to_string(Kind kind) {
       return "shared";
     case Kind::kMonitor:
       return "monitor";
+    case Kind::kMig:
+      return "mig";
   }
   return "";
 }
 
 Devices devices_of(const config::Config& config, const Inventory& inventory,
-                   const std::map<std::string, health::Unhealthy>& faults) {
+                   const std::map<std::string, health::Unhealthy>& faults, const Partitionable& partitionable) {
   Devices devices;
   if (config.dra.devices == config::DraDevices::kNone) return devices;
   if (inventory.platform != inventory::Platform::kNvml) {
@@ -97,12 +181,34 @@ Devices devices_of(const config::Config& config, const Inventory& inventory,
   }
   std::vector<const Gpu*> gpus;
   for (const Gpu& gpu : inventory.gpus)
-    if (!inventory::is_display_gpu(gpu)) gpus.push_back(&gpu);
+    if (!inventory::is_display_gpu(gpu) && plan::is_for_claims(config.dra, gpu)) gpus.push_back(&gpu);
   std::ranges::sort(gpus, {}, &Gpu::index);
-  for (const Gpu* gpu : gpus) add_gpu(config, inventory, *gpu, devices);
+  for (const Gpu* gpu : gpus) add_gpu(config, inventory, *gpu, partitionable, devices);
   for (Device& device : devices.list)
-    if (const auto fault = faults.find(device.gpu_uuid); fault != faults.end()) device.fault = fault->second;
+    for (const auto& uuid : {device.parent_uuid, device.gpu_uuid})
+      if (const auto fault = faults.find(uuid); fault != faults.end()) device.fault = fault->second;
   return devices;
+}
+
+bool is_usable(const config::Config& config, const inventory::MigDevice& mig) {
+  return !needs_nodes(config.flags) || (mig.gi_cap && mig.ci_cap);
+}
+
+bool is_for_partitions(const config::Config& config, const Gpu& gpu) {
+  return config.dra.partitions == config::DraPartitions::kOnDemand && plan::is_for_claims(config.dra, gpu);
+}
+
+bool any_for_partitions(const config::Config& config, const Inventory& inventory) {
+  return std::ranges::any_of(inventory.gpus,
+                             [&](const Gpu& gpu) { return gpu.mig_enabled && is_for_partitions(config, gpu); });
+}
+
+Partitionable partitionable_by_model(const Inventory& inventory) {
+  Partitionable partitionable;
+  for (const Gpu& gpu : inventory.gpus)
+    if (const auto* model = mig::model_of(0, gpu.name); model != nullptr)
+      partitionable.gpus[gpu.uuid].profiles = model->profiles;
+  return partitionable;
 }
 
 const Device* find_device(const std::vector<Device>& devices, std::string_view name) {

@@ -1,13 +1,20 @@
 #pragma once
 // The devices that a node offers through Dynamic Resource Allocation (DRA): configuration + inventory + faults → named
 // devices as values. dra/slices.h turns them into ResourceSlice objects; preparing a claim looks its devices up here.
-// Not here: who holds a device, and MIG devices (a GPU in MIG mode is left out with a note). Pure.
+// Not here: who holds a device. Pure.
 //
-// `dra.devices: none` yields no device. With `all`, each GPU has
+// `dra.devices: none` yields no device. With `all`, each GPU has, and with a list, each GPU of the list
 //   gpu-N          kWhole    for one claim at a time
 //   gpu-N-shared   kShared   for many claims, each with a part of memory and SMs
 //   gpu-N-monitor  kMonitor  for claims with admin access: it uses no capacity of the GPU
-// where N is the driver's index. The GPU's UUID is the identity: after a reboot the index can name a different GPU.
+// where N is the driver's index. A GPU in MIG mode has one device for each of its MIG devices instead, as they are:
+//   gpu-N-mig-<profile>-<GPU instance>-<compute instance>   kMig   for one claim at a time
+// or, with `dra.partitions: onDemand`, one for each instance that it can have (dra/partition.h):
+//   gpu-N-mig-<profile>-<profile's number>-<first memory slice>
+// so no GPU is offered both as a whole and by its instances. The GPU's UUID is the identity: after a reboot the index
+// can name a different GPU. NVIDIA's driver writes the minor number for N, which is the index on most nodes; here all
+// names of a node have the index, for a name with each could be one of two GPUs.
+#include <array>
 #include <compare>
 #include <cstdint>
 #include <map>
@@ -18,13 +25,18 @@
 
 #include "base/units.h"
 #include "config/model.h"
+#include "dra/partition.h"
 #include "gpu/health/cause.h"
 #include "gpu/inventory/inventory.h"
 
 namespace tranche::dra {
 
-enum class Kind { kWhole, kShared, kMonitor };
-std::string_view to_string(Kind kind);  // attribute `type`: "gpu", "shared", "monitor"
+enum class Kind { kWhole, kShared, kMonitor, kMig };
+std::string_view to_string(Kind kind);  // attribute `type`: "gpu", "shared", "monitor", "mig"
+// Whether a claim has an MPS endpoint for such a device. A MIG device is separated from its neighbours by hardware.
+constexpr bool has_endpoint(Kind kind) {
+  return kind == Kind::kWhole || kind == Kind::kShared;
+}
 
 // What a shared device's memory can be divided into. MPS limits are whole MiB.
 inline constexpr Bytes kMemoryStep = mib(1);
@@ -35,8 +47,8 @@ inline constexpr std::uint32_t kCoresAll = 100;  // `cores` counts percent of a 
 struct Device {
   std::string name;  // "gpu-0-shared": unique on the node, a DNS label
   Kind kind = Kind::kWhole;
-  std::string gpu_uuid;
-  std::uint32_t index = 0;  // the driver's
+  std::string gpu_uuid;     // of a MIG device: its own UUID
+  std::uint32_t index = 0;  // the driver's, of the GPU
   std::uint32_t minor = 0;  // /dev/nvidia<minor>
   // What claims can take: of a whole device all memory, of a shared one what the reserve (sharing.mps.reserve) leaves.
   // 0 = the driver does not say.
@@ -51,18 +63,34 @@ struct Device {
   std::string driver_version;                // "580.159.04"
   int cuda_driver_version = 0;               // 1000·major + 10·minor; 0 = unknown
   std::optional<health::Unhealthy> fault{};  // accepts no new claims while set
+  // kMig only.
+  std::string parent_uuid{};               // the GPU's
+  std::string profile{};                   // "1g.18gb+me"
+  std::array<std::uint32_t, 5> engines{};  // copy, decoder, encoder, jpeg, ofa
+  // It is made when a claim is prepared; gpu_uuid is the GPU's.
+  std::optional<Partition> partition{};
   friend bool operator==(const Device&, const Device&) = default;
 };
 
 struct Devices {
-  std::vector<Device> list;        // by GPU index; of one GPU shared, whole, monitor
+  std::vector<Device> list;        // by GPU index; of one GPU shared, whole, monitor, or its MIG devices
   std::vector<std::string> notes;  // what is left out, and why: one sentence each
   friend bool operator==(const Devices&, const Devices&) = default;
 };
 
-// `inventory`: of the GPUs that the node uses (plan::keep_gpus). `faults`: by UUID of a GPU (health::Book::faults()).
+// `inventory`: of the GPUs that the node uses (plan::keep_gpus). `faults`: by UUID of a GPU or MIG device
+// (health::FaultLedger::faults()). MIG devices that were made for claims are never offered as what is there.
 Devices devices_of(const config::Config& config, const inventory::Inventory& inventory,
-                   const std::map<std::string, health::Unhealthy>& faults = {});
+                   const std::map<std::string, health::Unhealthy>& faults = {},
+                   const Partitionable& partitionable = {});
+
+// Whether containers of this configuration can use a MIG device: the nodes that open it are known, or not needed.
+bool is_usable(const config::Config& config, const inventory::MigDevice& mig);
+// Whether the configuration has this GPU partitioned on demand, once it is in MIG mode.
+bool is_for_partitions(const config::Config& config, const inventory::Gpu& gpu);
+bool any_for_partitions(const config::Config& config, const inventory::Inventory& inventory);  // that is in MIG mode
+// As mig/models.h has the GPUs of an inventory, for plans without their driver.
+Partitionable partitionable_by_model(const inventory::Inventory& inventory);
 
 const Device* find_device(const std::vector<Device>& devices, std::string_view name);  // nullptr = not there
 

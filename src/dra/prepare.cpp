@@ -19,6 +19,11 @@ std::unexpected<Error> error(tranche::Kind kind, std::string what) {
 }
 
 std::string named(const Device& device) {
+  if (device.partition)
+    return fmt::format("MIG device {} at {} of GPU {} ({})", device.profile,
+                       mig::to_string(device.partition->instance.place), device.index, device.gpu_uuid);
+  if (device.kind == Kind::kMig)
+    return fmt::format("MIG device {} of GPU {} ({})", device.profile, device.index, device.gpu_uuid);
   return fmt::format("GPU {} ({})", device.index, device.gpu_uuid);
 }
 
@@ -26,16 +31,28 @@ std::string asked_for(const Allocated& allocated) {
   return fmt::format("request {}: device {}", in_quotes(allocated.request), allocated.device);
 }
 
+struct Partitioned {
+  mig::Placement place;
+  std::string claim;
+};
+
 // What is held of one GPU by parts of claims.
 struct Held {
   Bytes memory;
   std::uint64_t cores = 0;
   std::string whole;   // the claim that holds all of it
   std::string shared;  // one of those that hold a share
+  std::vector<Partitioned> partitions;
 };
 
+// The GPU or MIG device that is counted for a part: of a MIG device that is made on demand, its GPU.
+const std::string& counted_on(const Part& part) {
+  return part.instance ? part.parent_uuid : part.gpu_uuid;
+}
+
 void count(Held& held, const Part& part, const ClaimName& claim) {
-  if (part.kind == Kind::kWhole) held.whole = to_string(claim);
+  if (part.instance) return held.partitions.push_back({part.instance->place, to_string(claim)});
+  if (part.kind == Kind::kWhole || part.kind == Kind::kMig) held.whole = to_string(claim);
   if (part.kind != Kind::kShared) return;
   held.shared = to_string(claim);
   held.memory = held.memory + part.limits.memory;
@@ -84,10 +101,15 @@ Status check_access(const Allocated& allocated, const Device& device) {
                  fmt::format("{} is for monitoring and was allocated without adminAccess; write adminAccess: true, in "
                              "a namespace with the label resource.kubernetes.io/admin-access=true",
                              asked_for(allocated)));
+  if (device.partition && allocated.admin_access)
+    return error(tranche::Kind::kInvalid,
+                 fmt::format("{} was allocated with adminAccess, and it exists only while a claim has it; remove "
+                             "adminAccess, or name the type of device in the request's selectors",
+                             asked_for(allocated)));
   if (device.kind == Kind::kShared && !allocated.admin_access && allocated.share_id.empty())
     return error(tranche::Kind::kInvalid,
                  fmt::format("{} is shared and was allocated without a shareID; {}", asked_for(allocated), kMakeAnew));
-  if (device.kind == Kind::kWhole && !allocated.share_id.empty())
+  if ((device.kind == Kind::kWhole || device.kind == Kind::kMig) && !allocated.share_id.empty())
     return error(tranche::Kind::kInvalid,
                  fmt::format("{} is not shared and was allocated with a shareID; {}", asked_for(allocated), kMakeAnew));
   return {};
@@ -105,7 +127,8 @@ Status check_slots(const Part& part, const Device& device, const Offered& offere
   if (!offered.slots_known)
     return error(tranche::Kind::kUnavailable,
                  "kubelet has not reported yet which pods hold slots of the device plugin; kubelet asks again");
-  const auto slots = offered.slots_held.find(part.gpu_uuid);
+  auto slots = offered.slots_held.find(part.gpu_uuid);
+  if (slots == offered.slots_held.end()) slots = offered.slots_held.find(device.parent_uuid);
   if (slots == offered.slots_held.end()) return {};
   return error(tranche::Kind::kConflict,
                fmt::format("request {} cannot have {}: {} holds slots of the device plugin there, from before "
@@ -119,10 +142,15 @@ Status check_room(const Part& part, const Device& device, const Held& held) {
         tranche::Kind::kConflict,
         fmt::format("request {} cannot have {} of {} now: {}; kubelet asks again, and it succeeds once that "
                     "claim's pods have ended on this node",
-                    in_quotes(part.request), part.kind == Kind::kWhole ? "all" : "a share", named(device), why));
+                    in_quotes(part.request), part.kind == Kind::kShared ? "a share" : "all", named(device), why));
   };
   if (!held.whole.empty()) return conflict(fmt::format("the claim {} holds all of it", held.whole));
-  if (part.kind == Kind::kWhole)
+  for (const auto& [place, claim] : held.partitions) {
+    if (!part.instance && part.kind == Kind::kMig) break;  // a MIG device that is there has its own place
+    if (!part.instance || mig::overlap(place, part.instance->place))
+      return conflict(fmt::format("the claim {} holds the MIG device at {}", claim, mig::to_string(place)));
+  }
+  if (part.kind == Kind::kWhole || part.instance)
     return held.shared.empty() ? Status{} : conflict(fmt::format("the claim {} holds a share of it", held.shared));
   if (held.memory + part.limits.memory > device.memory)
     return conflict(fmt::format("claims such as {} hold {} of {} MiB of memory, and {} MiB are asked for", held.shared,
@@ -137,8 +165,8 @@ Status check_room(const Part& part, const Device& device, const Held& held) {
 Status check_one_daemon(const PreparedClaim& claim) {
   for (const auto& part : claim.parts) {
     const auto other = std::ranges::find_if(claim.parts, [&](const Part& each) {
-      return each.request == part.request && each.mps_pool != part.mps_pool && each.kind != Kind::kMonitor &&
-             part.kind != Kind::kMonitor;
+      return each.request == part.request && each.mps_pool != part.mps_pool && has_endpoint(each.kind) &&
+             has_endpoint(part.kind);
     });
     if (other != claim.parts.end())
       return error(tranche::Kind::kInvalid,
@@ -146,6 +174,22 @@ Status check_one_daemon(const PreparedClaim& claim) {
                                "CUDA process is the client of one; have the operator join the GPUs of the node "
                                "(dra.split: span), or write a request for each GPU and give each to a container of "
                                "its own",
+                               in_quotes(part.request), part.gpu_uuid, other->gpu_uuid));
+  }
+  return {};
+}
+
+// A client of MPS sees no MIG device of a different GPU, and kubelet draws the order of a request's CDI devices.
+Status check_no_mixture(const PreparedClaim& claim) {
+  for (const auto& part : claim.parts) {
+    const auto other = std::ranges::find_if(claim.parts, [&](const Part& each) {
+      return each.request == part.request && part.kind == Kind::kMig && has_endpoint(each.kind);
+    });
+    if (other != claim.parts.end())
+      return error(tranche::Kind::kInvalid,
+                   fmt::format("request {} has the MIG device {} and a part of the GPU {}, which need different "
+                               "variables in one container; name the type of device in the request's selectors, and "
+                               "write a request for each",
                                in_quotes(part.request), part.gpu_uuid, other->gpu_uuid));
   }
   return {};
@@ -206,6 +250,11 @@ Status configure(const Claim& claim, const Offered& offered, PreparedClaim& made
                    fmt::format("{}.sharing.strategy is TimeSlicing, and request {} has a share of a GPU, whose limits "
                                "need MPS; write MPS, or ask for a whole GPU",
                                field, in_quotes(part.request)));
+    if (config.strategy == DeviceConfig::Strategy::kMps && part.kind == Kind::kMig)
+      return error(tranche::Kind::kInvalid,
+                   fmt::format("{}.sharing.strategy is MPS, and request {} has a MIG device, which claims get without "
+                               "MPS; write TimeSlicing, or leave sharing out",
+                               field, in_quotes(part.request)));
     TRY(auto memory, process_memory(made, part, config, field));
     if (part.limits.memory.value > 0 && memory.value > 0) memory = std::min(memory, part.limits.memory);
     part.process.memory = memory;
@@ -220,13 +269,18 @@ Status configure(const Claim& claim, const Offered& offered, PreparedClaim& made
   return {};
 }
 
-Part& part_of(PreparedClaim& claim, const std::string& request, const std::string& gpu, Kind kind) {
+Part& part_of(PreparedClaim& claim, const std::string& request, const Device& device, Kind kind) {
   for (auto& part : claim.parts)
-    if (part.request == request && part.gpu_uuid == gpu && part.kind == kind) return part;
+    if (part.request == request && part.gpu_uuid == device.gpu_uuid && part.kind == kind && !device.partition)
+      return part;
   Part part;
   part.request = request;
-  part.gpu_uuid = gpu;
+  part.gpu_uuid = device.gpu_uuid;
   part.kind = kind;
+  if (device.partition) {
+    part.instance = device.partition->instance;
+    part.parent_uuid = device.parent_uuid;
+  }
   return claim.parts.emplace_back(std::move(part));
 }
 
@@ -250,6 +304,11 @@ Result<PreparedClaim> prepare(const Claim& claim, const Offered& offered, const 
                    fmt::format("{} is of the pool {}, and this node's pool is {}; {}", asked_for(allocated),
                                in_quotes(allocated.pool), offered.pool, kMakeAnew));
     const Device* device = find_device(offered.devices, allocated.device);
+    if (device == nullptr && !offered.partitions_known)
+      return error(tranche::Kind::kUnavailable,
+                   fmt::format("{} is not known yet: the MIG profiles of this node's GPUs are being read; kubelet asks "
+                               "again",
+                               asked_for(allocated)));
     if (device == nullptr)
       return error(tranche::Kind::kNotFound,
                    fmt::format("{} is not on this node any more (the node offers {} devices); {}", asked_for(allocated),
@@ -260,21 +319,22 @@ Result<PreparedClaim> prepare(const Claim& claim, const Offered& offered, const 
     if (device->fault && kind != Kind::kMonitor)
       return error(tranche::Kind::kUnavailable, fmt::format("{}: {} takes no new claims: {}; kubelet asks again",
                                                             asked_for(allocated), named(*device), device->fault->why));
-    Part& part = part_of(made, allocated.request, device->gpu_uuid, kind);
+    Part& part = part_of(made, allocated.request, *device, kind);
     if (kind == Kind::kShared) TRY_STATUS(take_share(allocated, *device, part));
     part.devices.push_back({allocated.pool, allocated.device, allocated.share_id});
   }
 
   std::map<std::string, Held> held;
   for (const auto& [uid, other] : prepared)
-    for (const auto& part : other.parts) count(held[part.gpu_uuid], part, other.name);
+    for (const auto& part : other.parts) count(held[counted_on(part)], part, other.name);
   for (auto& part : made.parts) {
     if (part.kind == Kind::kMonitor) continue;
     const Device& device = *find_device(offered.devices, part.devices.front().device);
     TRY_STATUS(check_slots(part, device, offered));
-    TRY_STATUS(check_room(part, device, held[part.gpu_uuid]));
+    TRY_STATUS(check_room(part, device, held[counted_on(part)]));
     set_threads(part, device, offered.rounding);
-    count(held[part.gpu_uuid], part, made.name);
+    count(held[counted_on(part)], part, made.name);
+    if (!has_endpoint(part.kind)) continue;
     const auto pool = offered.mps_pools.find(part.gpu_uuid);
     if (pool == offered.mps_pools.end())
       return error(tranche::Kind::kUnavailable,
@@ -285,6 +345,7 @@ Result<PreparedClaim> prepare(const Claim& claim, const Offered& offered, const 
     part.grant = hex16(stable_hash(fmt::format("{}/{}/{}", made.name.uid, part.request, first->gpu_uuid)));
   }
   TRY_STATUS(check_one_daemon(made));
+  TRY_STATUS(check_no_mixture(made));
   join_threads(made, offered);
   TRY_STATUS(configure(claim, offered, made));
   return made;

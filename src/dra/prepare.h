@@ -9,6 +9,7 @@
 // of one claim are parts of their own, for they can be of different containers.
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,17 +32,24 @@ struct PreparedDevice {
 // What containers with one request get of one GPU.
 struct Part {
   std::string request;
-  std::string gpu_uuid;
+  std::string gpu_uuid;  // or that of a MIG device; of one that is still to be made, the GPU's
   Kind kind = Kind::kShared;
-  std::string mps_pool;      // plan::PlannedPool::id; "" for kMonitor
-  std::string grant;         // the request's endpoint in that pool: 16 hexadecimal digits; "" for kMonitor
+  std::string mps_pool;      // plan::PlannedPool::id; "" without an endpoint
+  std::string grant;         // the request's endpoint in that pool: 16 hexadecimal digits; "" without one
   std::uint32_t cores = 0;   // percent as allocated, of kShared; limits.threads is rounded to trusted SM counts
   plan::ShareLimits limits;  // memory 0, threads 0: not limited (kWhole)
   // Of each process, by the claim's configuration; 0: as `limits`. By variables of the container only: the rest of the
   // part is the claim's own.
   plan::ShareLimits process = {};
   std::vector<PreparedDevice> devices;
+  // kMig, of a MIG device that is made for the claim: which, on which GPU, and whether it was begun. Until then an
+  // instance at its place is not the claim's.
+  std::optional<Instance> instance = {};
+  std::string parent_uuid = {};
+  bool begun = false;
   plan::ShareLimits of_each_process() const;
+  bool is_made() const { return !instance || gpu_uuid != parent_uuid; }
+  bool owns_its_place() const { return instance && (begun || is_made()); }
   friend bool operator==(const Part&, const Part&) = default;
 };
 
@@ -64,13 +72,15 @@ struct Offered {
   config::SmRounding rounding = config::SmRounding::kUp;
   // By UUID of the GPU: who holds slots of the device plugin there, from before a change of the configuration.
   std::map<std::string, std::string> slots_held;
-  bool slots_known = true;  // false: kubelet has not said yet who holds slots
+  bool slots_known = true;       // false: kubelet has not said yet who holds slots
+  bool partitions_known = true;  // false: devices may lack those that are made on demand (Partitionable::known)
 };
 
 // The same claim and the same devices give the same parts. A claim that is in `prepared` under its UID gives what is
 // there, whatever is offered now.
 // Errors: kConflict (a GPU is held, or has not enough left: it may pass when the other claim is unprepared), kNotFound
 // (the device is gone), kUnavailable (nothing serves the GPU yet), kInvalid (the claim asks for what cannot be).
+// A MIG device that is made on demand is not made here: its part has the GPU's UUID, and is_made() is false.
 Result<PreparedClaim> prepare(const Claim& claim, const Offered& offered, const PreparedClaims& prepared);
 
 // "<uid>-<request>-<device>" and the share: as the claim's CDI specification names what one result gives.

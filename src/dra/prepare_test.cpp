@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "base/text.h"
 #include "cdi/json.h"
 #include "dra/claim_spec.h"
 #include "dra/prepared_file.h"
@@ -146,6 +147,48 @@ TEST_F(DraPrepare, AWholeGpuAndSharesExcludeEachOther) {
   EXPECT_TRUE(put("c", {whole()}));
 }
 
+// Promise: dra/prepare: A MIG device is of one claim at a time, as it is: without MPS.
+TEST_F(DraPrepare, AMigDeviceIsOfOneClaimWithoutAnEndpoint) {
+  Device mig;
+  mig.name = "gpu-0-mig-1g18gb-7-0";
+  mig.kind = Kind::kMig;
+  mig.gpu_uuid = "MIG-a";
+  mig.parent_uuid = "GPU-parent";
+  mig.profile = "1g.18gb";
+  Device second = mig;
+  second.name = "gpu-0-mig-1g18gb-8-0";
+  second.gpu_uuid = "MIG-b";
+  const Device gpu_1 = *find_device(offered_.devices, "gpu-1");
+  offered_.devices = {mig, second};
+  const auto made = put("a", {whole(mig.name)});
+  ASSERT_TRUE(made) << to_string(made.error());
+  ASSERT_THAT(made->parts, SizeIs(1));
+  EXPECT_EQ(made->parts[0].gpu_uuid, "MIG-a");
+  EXPECT_EQ(made->parts[0].kind, Kind::kMig);
+  EXPECT_THAT(made->parts[0].grant, IsEmpty());
+  EXPECT_THAT(made->parts[0].mps_pool, IsEmpty());
+  EXPECT_THAT(refused({whole(mig.name)}, tranche::Kind::kConflict),
+              HasSubstr("all of MIG device 1g.18gb of GPU 0 (MIG-a) now: the claim team/c-a (a) holds all of it"));
+  EXPECT_EQ(parse_prepared(render_prepared(prepared_)).claims, prepared_);
+  EXPECT_TRUE(put("b", {whole(second.name)})) << "a MIG device of its own";
+  prepared_.clear();
+  EXPECT_TRUE(put("two", {whole(mig.name), whole(second.name)})) << "each process uses one of them";
+  prepared_.clear();
+  auto configured = claim("c", {whole(mig.name)});
+  const std::string config = R"({"apiVersion":"resource.nvidia.com/v1beta1","kind":"MigDeviceConfig")";
+  configured.configs = {{false, {}, config + R"(,"sharing":{"strategy":"TimeSlicing"}})", "config[0]"}};
+  EXPECT_TRUE(prepare(configured, offered_, prepared_)) << "as the driver does by itself";
+  configured.configs[0].parameters = config + R"(,"sharing":{"strategy":"MPS"}})";
+  const auto with_mps = prepare(configured, offered_, prepared_);
+  ASSERT_FALSE(with_mps);
+  EXPECT_THAT(with_mps.error().what, HasSubstr("config[0].sharing.strategy is MPS, and request \"gpu\" has a MIG"));
+  offered_.devices.push_back(gpu_1);
+  EXPECT_THAT(refused({whole("gpu-1"), whole(mig.name)}, tranche::Kind::kInvalid),
+              HasSubstr("has the MIG device MIG-a and a part of the GPU " + gpu_1.gpu_uuid));
+  offered_.slots_held["GPU-parent"] = "pod team/train (container main)";
+  EXPECT_THAT(refused({whole(mig.name)}, tranche::Kind::kConflict), HasSubstr("holds slots of the device plugin"));
+}
+
 TEST_F(DraPrepare, AdminAccessTakesNothingAndHasNoEndpoint) {
   ASSERT_TRUE(put("a", {whole()}));
   Allocated monitor{"m", "n1", "gpu-0-monitor", "s", true, {}};
@@ -264,6 +307,58 @@ TEST_F(DraPrepare, ASpecHasADeviceForEachResult) {
   EXPECT_THAT(spec.devices[0].edits.env, ElementsAre("CUDA_MPS_PIPE_DIRECTORY=/run/tranche/mps"));
   EXPECT_THAT(spec.devices[0].edits.mounts[0].options, Contains("ro"));
   EXPECT_EQ(claim_spec_file(spec.vendor, "a"), "gpu.tranche.io-claim_a.json");
+}
+
+// Promise: dra/partitions: A claim has its place on a GPU alone, from before its instance is made until it is gone.
+TEST_F(DraPrepare, PartitionsOnDemandNeverOverlap) {
+  config::Config config;
+  config.dra.devices = config::DraDevices::kAll;
+  config.dra.partitions = config::DraPartitions::kOnDemand;
+  auto inventory = *inventory::inventory_of_model("H200");
+  inventory.gpus[0].mig_enabled = true;
+  const std::string gpu = inventory.gpus[0].uuid;
+  offered_.devices = devices_of(config, inventory, {}, partitionable_by_model(inventory)).list;
+  const auto one = [](const char* device, const char* request = "gpu") {
+    return Allocated{request, "n1", device, "", false, {}};
+  };
+  auto made = put("a", {one("gpu-0-mig-3g71gb-9-4"), one("gpu-0-mig-1g18gb-19-0")});
+  ASSERT_TRUE(made) << to_string(made.error());
+  ASSERT_THAT(made->parts, SizeIs(2)) << "each has its own";
+  Part& part = made->parts[0];
+  EXPECT_EQ(part.kind, Kind::kMig);
+  EXPECT_EQ(part.instance, (Instance{9, 3, {4, 4}}));
+  EXPECT_EQ(part.gpu_uuid, gpu);
+  EXPECT_EQ(part.parent_uuid, gpu);
+  EXPECT_FALSE(part.is_made() || part.owns_its_place());
+  EXPECT_THAT(refused({one("gpu-0-mig-1g18gb-19-6")}, tranche::Kind::kConflict),
+              HasSubstr("the claim team/c-a (a) holds the MIG device at slices 4-7"));
+  EXPECT_THAT(refused({one("gpu-0-mig-7g141gb-0-0")}, tranche::Kind::kConflict), HasSubstr("holds the MIG device"));
+  EXPECT_THAT(refused({one("gpu-0-mig-1g18gb-19-1"), one("gpu-0-mig-1g35gb-15-0")}, tranche::Kind::kConflict),
+              HasSubstr("slice 0"));
+  EXPECT_TRUE(put("b", {one("gpu-0-mig-1g18gb-19-1")}));
+  auto admin = one("gpu-0-mig-1g18gb-19-2");
+  admin.admin_access = true;
+  EXPECT_THAT(refused({admin}, tranche::Kind::kInvalid), HasSubstr("exists only while a claim has it"));
+
+  part.gpu_uuid = "MIG-a";
+  part.begun = true;
+  prepared_["a"] = *made;
+  EXPECT_TRUE(part.is_made());
+  EXPECT_THAT(refused({one("gpu-0-mig-1g18gb-19-6")}, tranche::Kind::kConflict), HasSubstr("slices 4-7"));
+  EXPECT_EQ(parse_prepared(render_prepared(prepared_)).claims, prepared_);
+  auto line = render_prepared(prepared_.at("a")).substr(17);
+  line.pop_back();
+  for (const auto& [from, to] : {std::pair{"\"size\":4", "\"size\":-4"},
+                                 {"\"parent\"", "\"patent\""},
+                                 {"\"kind\":\"mig\"", "\"kind\":\"monitor\""}}) {
+    std::string bad = line;
+    bad.replace(bad.find(from), std::string_view(from).size(), to);
+    EXPECT_THAT(parse_prepared(hex16(stable_hash(bad)) + " " + bad + "\n").lost, SizeIs(1)) << bad;
+  }
+  offered_.devices.clear();
+  offered_.partitions_known = false;
+  EXPECT_THAT(refused({one("gpu-0-mig-1g18gb-19-6")}, tranche::Kind::kUnavailable), HasSubstr("is not known yet"));
+  EXPECT_EQ(prepare(claim("a", {}), offered_, prepared_), *made) << "what is prepared stays";
 }
 
 TEST_F(DraPrepare, ASpecGivesItsClaimBackAndItsEndpointsAlsoWithoutTheRecord) {

@@ -16,7 +16,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::size_t kDigits = 16;
-constexpr Kind kKinds[] = {Kind::kWhole, Kind::kShared, Kind::kMonitor};
+constexpr Kind kKinds[] = {Kind::kWhole, Kind::kShared, Kind::kMonitor, Kind::kMig};
 
 Json json_of_part(const Part& part) {
   Json devices = Json::array();
@@ -36,6 +36,10 @@ Json json_of_part(const Part& part) {
     json["process"] = {{"memory", part.process.memory.value},
                        {"threadsHundredths", part.process.threads.hundredths},
                        {"sms", part.process.sms}};
+  if (part.instance)
+    json["instance"] = {{"parent", part.parent_uuid},        {"profile", part.instance->profile_id},
+                        {"slices", part.instance->slices},   {"start", part.instance->place.start},
+                        {"size", part.instance->place.size}, {"begun", part.begun}};
   return json;
 }
 
@@ -58,6 +62,19 @@ std::optional<plan::ShareLimits> limits_of(const Json& json) {
   return plan::ShareLimits{Bytes{static_cast<std::uint64_t>(*memory)}, Percent{*threads}, *sms};
 }
 
+// False: it has one that cannot be read.
+bool read_instance(const Json& json, Part& part) {
+  if (!json.contains("instance")) return true;
+  const Json& object = member_at(json, "instance");
+  const auto profile = small_at(object, "profile"), slices = small_at(object, "slices");
+  const auto start = small_at(object, "start"), size = small_at(object, "size");
+  part.parent_uuid = text_at(object, "parent");
+  if (!profile || !slices || !start || !size || part.parent_uuid.empty()) return false;
+  part.begun = truth_at(object, "begun");
+  part.instance = Instance{*profile, *slices, {*start, *size}};
+  return part.kind == Kind::kMig;
+}
+
 std::optional<Part> part_of(const Json& json) {
   Part part;
   part.request = text_at(json, "request");
@@ -75,8 +92,9 @@ std::optional<Part> part_of(const Json& json) {
   part.process = *process;
   for (const Json& device : list_at(json, "devices"))
     part.devices.push_back({text_at(device, "pool"), text_at(device, "device"), text_at(device, "shareID")});
+  if (!read_instance(json, part)) return std::nullopt;
   if (part.request.empty() || part.gpu_uuid.empty() || part.devices.empty()) return std::nullopt;
-  if (part.kind != Kind::kMonitor && (part.mps_pool.empty() || part.grant.empty())) return std::nullopt;
+  if (has_endpoint(part.kind) && (part.mps_pool.empty() || part.grant.empty())) return std::nullopt;
   return part;
 }
 
@@ -101,20 +119,22 @@ std::optional<PreparedClaim> claim_of(std::string_view line) {
 
 }  // namespace
 
+std::string render_prepared(const PreparedClaim& claim) {
+  Json parts = Json::array();
+  for (const auto& part : claim.parts) parts.push_back(json_of_part(part));
+  const auto line = json_text(Json{{"namespace", claim.name.claim_namespace},
+                                   {"name", claim.name.name},
+                                   {"uid", claim.name.uid},
+                                   {"pod", claim.pod},
+                                   {"podUid", claim.pod_uid},
+                                   {"driver", claim.driver},
+                                   {"parts", parts}});
+  return hex16(stable_hash(line)) + " " + line + "\n";
+}
+
 std::string render_prepared(const PreparedClaims& claims) {
   std::string text;
-  for (const auto& [uid, claim] : claims) {
-    Json parts = Json::array();
-    for (const auto& part : claim.parts) parts.push_back(json_of_part(part));
-    const auto line = json_text(Json{{"namespace", claim.name.claim_namespace},
-                                     {"name", claim.name.name},
-                                     {"uid", claim.name.uid},
-                                     {"pod", claim.pod},
-                                     {"podUid", claim.pod_uid},
-                                     {"driver", claim.driver},
-                                     {"parts", parts}});
-    text += hex16(stable_hash(line)) + " " + line + "\n";
-  }
+  for (const auto& [uid, claim] : claims) text += render_prepared(claim);
   return text;
 }
 

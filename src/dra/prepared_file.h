@@ -11,6 +11,7 @@
 
 namespace tranche::dra {
 
+std::string render_prepared(const PreparedClaim& claim);  // its line
 std::string render_prepared(const PreparedClaims& claims);
 
 struct ReadPrepared {

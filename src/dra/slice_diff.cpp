@@ -90,7 +90,7 @@ std::string body_of(const SliceWrite& write, const std::string& node, const std:
                         {"spec", json_of(write.spec)}});
 }
 
-void SliceBook::replace(std::vector<StoredSlice> all) {
+void SliceLedger::replace(std::vector<StoredSlice> all) {
   stored_.clear();
   for (StoredSlice& slice : all) {
     std::string name = slice.name;
@@ -98,7 +98,7 @@ void SliceBook::replace(std::vector<StoredSlice> all) {
   }
 }
 
-void SliceBook::apply(kube::Change change, const StoredSlice& one) {
+void SliceLedger::apply(kube::Change change, const StoredSlice& one) {
   const auto known = stored_.find(one.name);
   if (known != stored_.end() && is_older(one.version, known->second.version)) return;
   if (change == kube::Change::kDeleted)
@@ -107,27 +107,27 @@ void SliceBook::apply(kube::Change change, const StoredSlice& one) {
     stored_.insert_or_assign(one.name, one);
 }
 
-void SliceBook::want(std::vector<Slice> wanted) {
+void SliceLedger::want(std::vector<Slice> wanted) {
   wanted_ = std::move(wanted);
   std::erase_if(made_, [this](const auto& made) {
     return std::ranges::find(wanted_, made.first, &Slice::name) == wanted_.end();
   });
 }
 
-bool SliceBook::is_as_wanted(const StoredSlice& stored, const Slice& wanted) const {
+bool SliceLedger::is_as_wanted(const StoredSlice& stored, const Slice& wanted) const {
   if (stored.spec == wanted.spec) return true;
   const auto made = made_.find(wanted.name);
   return made != made_.end() && made->second.wanted == wanted.spec && made->second.stored == stored.spec;
 }
 
-std::int64_t SliceBook::generation() const {
+std::int64_t SliceLedger::generation() const {
   std::int64_t newest = 0;
   for (const auto& [name, slice] : stored_) newest = std::max(newest, slice.generation);
   return newest;
 }
 
 // Whether what has to change cannot be one step within the newest generation, nor the rest of the way into it.
-bool SliceBook::needs_new_generation(std::int64_t newest) const {
+bool SliceLedger::needs_new_generation(std::int64_t newest) const {
   std::size_t changed = 0;
   std::size_t behind = 0;
   std::size_t there = 0;
@@ -144,7 +144,7 @@ bool SliceBook::needs_new_generation(std::int64_t newest) const {
   return changed > 1 || (changed == 1 && others);
 }
 
-std::optional<SliceWrite> SliceBook::next() const {
+std::optional<SliceWrite> SliceLedger::next() const {
   for (const auto& [name, slice] : stored_)
     if (std::ranges::find(wanted_, name, &Slice::name) == wanted_.end())
       return SliceWrite{SliceWrite::What::kDelete, name, slice.version};
@@ -165,7 +165,7 @@ std::optional<SliceWrite> SliceBook::next() const {
                     spec_to_send(missing->spec, target, nullptr)};
 }
 
-void SliceBook::written(const SliceWrite& write, const std::optional<StoredSlice>& stored) {
+void SliceLedger::written(const SliceWrite& write, const std::optional<StoredSlice>& stored) {
   if (!stored) {
     stored_.erase(write.name);
     return;

@@ -44,7 +44,7 @@ struct SliceWrite {
 // The object to send, owned by the Node: it goes with the node.
 std::string body_of(const SliceWrite& write, const std::string& node, const std::string& node_uid);
 
-class SliceBook {
+class SliceLedger {
  public:
   void replace(std::vector<StoredSlice> all);               // by a whole list
   void apply(kube::Change change, const StoredSlice& one);  // an event; one older than what is known is ignored

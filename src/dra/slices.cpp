@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <ranges>
 
@@ -18,6 +20,7 @@ using Json = nlohmann::json;
 constexpr std::string_view kNvidia = "gpu.nvidia.com";  // whose names of attributes these are
 constexpr std::size_t kLongestObjectName = 253;
 constexpr const char* kCounter = "gpu";
+constexpr std::array kEngines{"copyEngines", "decoders", "encoders", "jpegEngines", "ofaEngines"};
 
 std::string counter_set_of(const Device& device) {
   return fmt::format("gpu-{}-counter-set", device.index);
@@ -83,7 +86,9 @@ class Attributes {
 void add_names(const Device& device, const std::string& domain, Attributes& attributes) {
   const auto [major, minor] = device.compute_capability;
   attributes.text(domain + "type", to_string(device.kind));
-  attributes.text(domain + "uuid", device.gpu_uuid);
+  if (!device.partition) attributes.text(domain + "uuid", device.gpu_uuid);  // an instance has one when it is made
+  attributes.text(domain + "parentUUID", device.parent_uuid);
+  attributes.text(domain + "profile", device.profile);
   attributes.text(domain + "productName", device.product);
   attributes.text(domain + "architecture", architecture_of(device.compute_capability));
   if (major > 0) attributes.version(domain + "cudaComputeCapability", fmt::format("{}.{}.0", major, minor));
@@ -114,6 +119,9 @@ Json capacity_of(const Device& device) {
   if (device.memory.in_mib() > 0) capacity["memory"]["value"] = quantity_of(device.memory);
   if (!shared) {
     if (device.sms > 0) capacity["multiprocessors"]["value"] = std::to_string(device.sms);
+    if (device.kind == Kind::kMig)
+      for (std::size_t i = 0; i < kEngines.size(); ++i)
+        capacity[kEngines[i]]["value"] = std::to_string(device.engines[i]);
     return capacity;
   }
   capacity["memory"]["requestPolicy"] =
@@ -129,17 +137,52 @@ Json taint_of(const health::Unhealthy& fault, const Pool& pool) {
           {"effect", "NoSchedule"}};
 }
 
-Json counters() {
+// Whether a device draws on the counters of its GPU.
+bool counts(const Device& device) {
+  return has_endpoint(device.kind) || device.partition;
+}
+
+// `shown`: a device of the GPU has some of these counters.
+Json json_of_counters(const Counters& counters, const Counters& shown) {
+  Json json = Json::object();
+  for (const auto& [name, value] : named_counters(counters, shown))
+    json[name]["value"] = name == "memory" ? quantity_of(mib(value)) : std::to_string(value);
+  return json;
+}
+
+Json taken_by(const Device& device) {
+  if (device.partition) return json_of_counters(device.partition->takes, device.partition->takes);
   return {{kCounter, {{"value", "1"}}}};
+}
+
+// The counter set of each GPU whose published devices draw on it, in their order.
+Json counter_sets(const std::vector<const Device*>& published) {
+  Json sets = Json::array();
+  std::map<std::string, Counters> drawn;  // by any device of the GPU
+  for (const Device* device : published)
+    if (device->partition) {
+      auto& most = drawn[device->gpu_uuid];
+      most = larger(most, device->partition->takes);
+    }
+  for (const Device* device : published) {
+    if (!counts(*device)) continue;
+    const std::string name = counter_set_of(*device);
+    if (std::ranges::any_of(sets, [&](const Json& set) { return set["name"] == name; })) continue;
+    sets.push_back(
+        {{"name", name},
+         {"counters", device->partition ? json_of_counters(device->partition->of_gpu, drawn[device->gpu_uuid])
+                                        : taken_by(*device)}});
+  }
+  return sets;
 }
 
 Json json_of_device(const Device& device, const Pool& pool) {
   Json json{{"name", device.name}, {"attributes", attributes_of(device, pool)}};
   if (Json capacity = capacity_of(device); !capacity.empty()) json["capacity"] = std::move(capacity);
-  if (device.kind != Kind::kWhole) json["allowMultipleAllocations"] = true;
+  if (device.kind == Kind::kShared || device.kind == Kind::kMonitor) json["allowMultipleAllocations"] = true;
   if (device.kind == Kind::kMonitor) return json;
-  if (pool.features.counters)
-    json["consumesCounters"] = Json::array({{{"counterSet", counter_set_of(device)}, {"counters", counters()}}});
+  if (pool.features.counters && counts(device))
+    json["consumesCounters"] = Json::array({{{"counterSet", counter_set_of(device)}, {"counters", taken_by(device)}}});
   if (device.fault && pool.features.taints) json["taints"] = Json::array({taint_of(*device.fault, pool)});
   return json;
 }
@@ -147,13 +190,14 @@ Json json_of_device(const Device& device, const Pool& pool) {
 // Whether the server stores enough fields of a device for the scheduler to respect its limits.
 bool can_be_published(const Device& device, const Features& features) {
   if (device.kind == Kind::kShared && !(features.shares && features.counters)) return false;
+  if (device.partition && !features.counters) return false;  // each memory slice would be granted several times
   if (device.kind == Kind::kMonitor) return features.shares;
   return !device.fault || features.taints;
 }
 
 std::vector<const Device*> in_order(const std::vector<Device>& devices, const Features& features) {
   std::vector<const Device*> out;
-  for (const Kind kind : {Kind::kShared, Kind::kWhole, Kind::kMonitor}) {
+  for (const Kind kind : {Kind::kShared, Kind::kMig, Kind::kWhole, Kind::kMonitor}) {
     const auto begin = static_cast<std::ptrdiff_t>(out.size());
     for (const Device& device : devices)
       if (device.kind == kind && can_be_published(device, features)) out.push_back(&device);
@@ -175,6 +219,10 @@ std::vector<std::string> notes_of(const std::vector<Device>& devices, const Feat
   if (shared && !features.counters)
     notes.emplace_back(
         "the API server drops consumesCounters: shared devices are not published; switch the feature gate "
+        "DRAPartitionableDevices on in API server and scheduler (default since Kubernetes 1.36)");
+  if (!features.counters && any([](const Device& device) { return device.partition.has_value(); }))
+    notes.emplace_back(
+        "the API server drops consumesCounters: MIG partitions on demand are not published; switch the feature gate "
         "DRAPartitionableDevices on in API server and scheduler (default since Kubernetes 1.36)");
   if (!features.taints && any([](const Device& device) { return device.fault.has_value(); }))
     notes.emplace_back(
@@ -218,13 +266,9 @@ std::string quantity_of(Bytes bytes) {
 
 Slices slices_of(const std::vector<Device>& devices, const Pool& pool) {
   Json published = Json::array();
-  Json sets = Json::array();
-  for (const Device* device : in_order(devices, pool.features)) {
-    published.push_back(json_of_device(*device, pool));
-    Json set{{"name", counter_set_of(*device)}, {"counters", counters()}};
-    const bool counts = device->kind != Kind::kMonitor && pool.features.counters;
-    if (counts && std::ranges::find(sets, set) == sets.end()) sets.push_back(std::move(set));
-  }
+  const auto ordered = in_order(devices, pool.features);
+  for (const Device* device : ordered) published.push_back(json_of_device(*device, pool));
+  const Json sets = pool.features.counters ? counter_sets(ordered) : Json::array();
   std::vector<Json> specs;
   add_slices("devices", published, kMostDevicesInSlice, specs);
   add_slices("sharedCounters", sets, kMostCounterSetsInSlice, specs);

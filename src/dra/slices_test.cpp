@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
@@ -80,6 +81,67 @@ TEST(DraSlices, LetTheWholeAndTheSharedDeviceOfAGpuExcludeEachOther) {
   EXPECT_FALSE(all[2].contains("capacity"));
 }
 
+std::vector<Device> partitions(const char* model) {
+  config::Config config;
+  config.dra.devices = config::DraDevices::kAll;
+  config.dra.partitions = config::DraPartitions::kOnDemand;
+  auto inventory = *inventory::inventory_of_model(model);
+  for (std::size_t i = 0; i + 1 < inventory.gpus.size(); ++i) inventory.gpus[i].mig_enabled = true;
+  return devices_of(config, inventory, {}, partitionable_by_model(inventory)).list;
+}
+
+// Promise: dra/partitions: Partitions of a GPU draw on one set of counters, in a slice of counters only.
+TEST(DraSlices, OfPartitionsDrawOnTheCountersOfTheirGpu) {
+  const auto slices = specs(slices_of(partitions("2xH200"), kPool));
+  ASSERT_EQ(slices.size(), 2u) << "the second GPU is not in MIG mode";
+  Json three;
+  for (const Json& device : slices[0]["devices"])
+    if (device["name"] == "gpu-0-mig-3g71gb-9-0") three = device;
+  EXPECT_EQ(three["consumesCounters"], json_of(R"([{"counterSet":"gpu-0-counter-set","counters":{
+    "memory":{"value":"71424Mi"},"multiprocessors":{"value":"60"},"copy-engines":{"value":"3"},"decoders":{"value":"3"},
+    "jpeg-engines":{"value":"3"},"memory-slice-0":{"value":"1"},"memory-slice-1":{"value":"1"},
+    "memory-slice-2":{"value":"1"},"memory-slice-3":{"value":"1"}}}])"));
+  EXPECT_EQ(three["capacity"]["memory"]["value"], "71424Mi");
+  EXPECT_EQ(three["attributes"]["profile"]["string"], "3g.71gb");
+  EXPECT_FALSE(three["attributes"].contains("uuid")) << "there is no MIG device yet";
+  EXPECT_FALSE(three.contains("allowMultipleAllocations"));
+  const Json& sets = slices[1]["sharedCounters"];
+  ASSERT_EQ(sets.size(), 2u);
+  std::map<std::string, Json> counters;
+  for (const Json& set : sets) counters[set["name"]] = set["counters"];
+  EXPECT_EQ(counters["gpu-0-counter-set"]["multiprocessors"]["value"], "132");
+  EXPECT_EQ(counters["gpu-0-counter-set"]["memory-slice-7"]["value"], "1");
+  EXPECT_EQ(counters["gpu-1-counter-set"], json_of(R"({"gpu":{"value":"1"}})"));
+  for (const Json& device : slices[0]["devices"]) {
+    if (!device.contains("consumesCounters")) continue;
+    const Json& draws = device["consumesCounters"][0];
+    for (const auto& [counter, value] : draws["counters"].items())
+      EXPECT_TRUE(counters[draws["counterSet"]].contains(counter)) << counter;
+  }
+}
+
+// Promise: dra/partitions: No slice has more devices or counter sets than the API allows.
+TEST(DraSlices, OfPartitionsOfManyGpusKeepTheBounds) {
+  const auto slices = specs(slices_of(partitions("12xH200"), kPool));
+  std::size_t devices = 0, sets = 0;
+  for (const Json& spec : slices) {
+    EXPECT_EQ(spec["pool"]["resourceSliceCount"], slices.size());
+    EXPECT_LE(spec.value("devices", Json::array()).size(), 64u);
+    EXPECT_LE(spec.value("sharedCounters", Json::array()).size(), 8u);
+    devices += spec.value("devices", Json::array()).size();
+    sets += spec.value("sharedCounters", Json::array()).size();
+  }
+  EXPECT_EQ(devices, 11 * 25u + 3);
+  EXPECT_EQ(sets, 12u);
+}
+
+// Promise: dra/partitions: A server that drops counters gets no partitions.
+TEST(DraSlices, WithoutCountersHaveNoPartitions) {
+  const Slices slices = slices_of(partitions("2xH200"), {"gpu.tranche.io", "n1", {true, false, true}});
+  EXPECT_THAT(device_names(specs(slices)[0]), ElementsAre("gpu-1", "gpu-1-monitor"));
+  EXPECT_THAT(slices.notes, ::testing::Contains(HasSubstr("MIG partitions on demand are not published")));
+}
+
 TEST(DraSlices, HaveNvidiasAttributes) {
   auto list = devices("H200");
   list[0].pci_bus_id = "00000000:3B:00.0";
@@ -99,6 +161,40 @@ TEST(DraSlices, HaveNvidiasAttributes) {
   EXPECT_EQ(attributes["resource.kubernetes.io/pcieRoot"]["string"], "pci0000:3a");
   attributes = specs(slices_of(list, {"gpu.nvidia.com", "n1"}))[0]["devices"][0]["attributes"];
   EXPECT_FALSE(attributes.contains("gpu.nvidia.com/uuid")) << "it would hide the bare name";
+}
+
+TEST(DraSlices, HaveMigDevicesAsNvidiasWithoutCounters) {
+  config::Config config;
+  config.dra.devices = config::DraDevices::kAll;
+  auto inventory = *inventory::inventory_of_model("H200");
+  auto& gpu = inventory.gpus[0];
+  gpu.mig_enabled = true;
+  inventory::MigDevice mig;
+  mig.uuid = "MIG-a";
+  mig.gpu_instance = 7;
+  mig.profile = "1g.18gb";
+  mig.memory = gib(16);
+  mig.sm_count = 16;
+  mig.engines = {1, 2, 0, 1, 0};
+  mig.gi_cap = 12;
+  mig.ci_cap = 13;
+  gpu.mig_devices = {mig};
+  const auto found = specs(slices_of(devices_of(config, inventory).list, kPool));
+  ASSERT_EQ(found.size(), 1u) << "no counters";
+  ASSERT_EQ(found[0]["devices"].size(), 1u) << "not the GPU as well";
+  const Json& device = found[0]["devices"][0];
+  EXPECT_EQ(device["name"], "gpu-0-mig-1g18gb-7-0");
+  EXPECT_FALSE(device.contains("allowMultipleAllocations"));
+  EXPECT_FALSE(device.contains("consumesCounters"));
+  for (const std::string domain : {"", "gpu.nvidia.com/"}) {
+    EXPECT_EQ(device["attributes"][domain + "type"]["string"], "mig");
+    EXPECT_EQ(device["attributes"][domain + "uuid"]["string"], "MIG-a");
+    EXPECT_EQ(device["attributes"][domain + "parentUUID"]["string"], gpu.uuid);
+    EXPECT_EQ(device["attributes"][domain + "profile"]["string"], "1g.18gb");
+  }
+  EXPECT_EQ(device["capacity"], json_of(R"({"memory": {"value": "16Gi"}, "multiprocessors": {"value": "16"},
+    "copyEngines": {"value": "1"}, "decoders": {"value": "2"}, "encoders": {"value": "0"}, "jpegEngines": {"value": "1"},
+    "ofaEngines": {"value": "0"}})"));
 }
 
 TEST(DraSlices, TaintWhatIsFaultyExceptForMonitoring) {

@@ -21,7 +21,8 @@ const plan::PlannedDevice* planned_device(const plan::Plan& plan, const std::str
 }
 
 // What `tranche mps` keeps with the grant's endpoint.
-std::optional<Share> told_of(const std::vector<Endpoint>& endpoints, const Named& grant, const std::string& uuid) {
+std::optional<Share> share_at_endpoint(const std::vector<Endpoint>& endpoints, const Named& grant,
+                                       const std::string& uuid) {
   for (const auto& endpoint : endpoints) {
     if (endpoint.grant != grant.of.grant) continue;
     const auto limit = std::ranges::find(endpoint.limits, uuid, &allocate::GrantLimit::uuid);
@@ -38,6 +39,10 @@ bool is_of_claim(const Share& share) {
 
 }  // namespace
 
+Ledger::Ledger(Kept kept) : kept_(std::move(kept)) {
+  for (const auto& [key, share] : kept_.shares) unnamed_.insert(key.first);
+}
+
 void Ledger::given(const allocate::Grant& grant, MonoTime now) {
   Held held{grant.resource, grant.slots};
   std::ranges::sort(held.slots);
@@ -51,6 +56,7 @@ void Ledger::given(const allocate::Grant& grant, MonoTime now) {
   std::erase_if(kept_.taken, is_its);
   if (grant.pool.empty()) return;
   named_[grant.id] = now;
+  unnamed_.erase(grant.id);
   for (const auto& device : grant.devices)
     kept_.shares[{grant.id, device.uuid}] = {grant.pool, grant.resource, device.limits.memory, device.limits.threads};
   seen_[{grant.pool, grant.id}] = {};
@@ -104,7 +110,7 @@ void Ledger::learn(const Named& grant, const plan::Plan& plan, const std::vector
     const GrantOnDevice key{grant.of.grant, device.uuid};
     auto known = kept_.shares.find(key);
     if (known == kept_.shares.end()) {
-      auto share = told_of(endpoints, grant, device.uuid);
+      auto share = share_at_endpoint(endpoints, grant, device.uuid);
       if (!share) {
         const auto* planned = planned_device(plan, grant.resource, device.uuid);
         if (planned == nullptr || planned->pool.empty()) continue;
@@ -123,6 +129,7 @@ void Ledger::named(const std::vector<Named>& grants, const plan::Plan& plan,
   std::vector<TenantGrant> held;
   for (const auto& grant : grants) {
     named_[grant.of.grant] = now;
+    unnamed_.erase(grant.of.grant);
     if (endpoints) learn(grant, plan, *endpoints);
     held.push_back(grant.of);
   }
@@ -148,6 +155,7 @@ void Ledger::forget_claims(const std::vector<TenantGrant>& held, const std::vect
 
 bool Ledger::awaits_name(MonoTime now) const {
   return std::ranges::any_of(kept_.shares, [&](const auto& entry) {
+    if (unnamed_.contains(entry.first.first)) return true;
     const auto named = named_.find(entry.first.first);
     return entry.second.threads && entry.second.tenant.empty() && named != named_.end() &&
            now - named->second < kPatience.named_within;
@@ -162,13 +170,13 @@ void Ledger::keep_taken(const std::set<GrantOnDevice>& held) {
   std::erase_if(kept_.taken, [&](const auto& entry) { return !held.contains(entry.first); });
 }
 
-std::vector<std::pair<std::string, std::string>> Ledger::tell_taken(const std::string& grant) {
-  std::vector<std::pair<std::string, std::string>> untold;
+std::vector<std::pair<std::string, std::string>> Ledger::take_unreported(const std::string& grant) {
+  std::vector<std::pair<std::string, std::string>> unreported;
   for (auto& [key, taken] : kept_.taken) {
-    if (key.first != grant || std::exchange(taken.told, true)) continue;
-    untold.emplace_back(key.second, taken.text);
+    if (key.first != grant || std::exchange(taken.reported, true)) continue;
+    unreported.emplace_back(key.second, taken.text);
   }
-  return untold;
+  return unreported;
 }
 
 void Ledger::pod_ended(const std::string& pool, const std::string& grant, MonoTime now) {

@@ -73,7 +73,7 @@ struct Named {
 class Ledger {
  public:
   Ledger() = default;
-  explicit Ledger(Kept kept) : kept_(std::move(kept)) {}
+  explicit Ledger(Kept kept);
 
   // kubelet gives a slot to one container at a time: what is known of its former holder is over, and the grant has no
   // tenant until kubelet names it.
@@ -98,7 +98,8 @@ class Ledger {
   bool in_doubt() const;
 
   const Shares& shares() const { return kept_.shares; }
-  // A grant was given a moment ago, and kubelet has not named its container.
+  // A grant was given a moment ago, and kubelet has not named its container; or the agent before this one wrote a grant
+  // down, and nothing has named it to this one.
   bool awaits_name(MonoTime now) const;
 
   const TakenShares& taken() const { return kept_.taken; }
@@ -106,7 +107,7 @@ class Ledger {
   void give_back(const GrantOnDevice& share) { kept_.taken.erase(share); }
   void keep_taken(const std::set<GrantOnDevice>& held);
   // What was taken of a grant and was not reported yet. It counts as reported from now on.
-  std::vector<std::pair<std::string, std::string>> tell_taken(const std::string& grant);  // device, text
+  std::vector<std::pair<std::string, std::string>> take_unreported(const std::string& grant);  // device, text
 
   const Kept& kept() const { return kept_; }  // to be written down
 
@@ -142,6 +143,7 @@ class Ledger {
   MonoTime asked_{};              // when it was asked for
   Kept kept_;
   std::map<std::string, MonoTime> named_;  // by grant, when it was last given or named
+  std::set<std::string> unnamed_;          // written down by the agent before this one, and neither since
   std::map<Name, Seen> seen_;
   std::map<Name, MonoTime> unheld_;  // to be retired: by which answer first
   std::set<Name> retired_;

@@ -250,7 +250,7 @@ Named claim(const std::string& name, const std::string& grant, std::uint64_t mem
   return made;
 }
 
-Endpoint told(const std::string& grant, std::uint64_t memory_mib, std::uint32_t hundredths) {
+Endpoint endpoint_with(const std::string& grant, std::uint64_t memory_mib, std::uint32_t hundredths) {
   return {"set-1", grant, false, 0, {{"GPU-0", 0, {mib(memory_mib), Percent{hundredths}, 0}}}};
 }
 
@@ -284,7 +284,7 @@ TEST(LedgerShares, LimitsThatAreLostAreTakenFromTheEndpointAndOtherwiseFromThePl
   ledger.named({named("a", "g0", "GPU-0", 700)}, plan_of("GPU-0"), kNotAnswered, true, kNow);
   EXPECT_THAT(ledger.shares(), IsEmpty()) << "while `tranche mps` does not answer";
   ledger.named({named("a", "g0", "GPU-0", 700), named("b", "g1", "GPU-0", 700)}, plan_of("GPU-0"),
-               std::vector{told("g0", 5000, 2500)}, true, kNow);
+               std::vector{endpoint_with("g0", 5000, 2500)}, true, kNow);
   EXPECT_EQ(ledger.shares().at({"g0", "GPU-0"}).memory, mib(5000)) << "as it was given";
   EXPECT_EQ(ledger.shares().at({"g0", "GPU-0"}).pool, "set-1");
   EXPECT_EQ(ledger.shares().at({"g1", "GPU-0"}).memory, mib(700)) << "as it would be given now";
@@ -302,6 +302,23 @@ TEST(LedgerShares, GrantsOfOneContainerAreOneTenantAlsoAfterARestart) {
   const Ledger again(parse_kept(render_kept(ledger.kept())));
   EXPECT_EQ(again.shares().at({"g0", "GPU-0"}).tenant, "g0");
   EXPECT_EQ(again.shares().at({"g1", "GPU-1"}).tenant, "g0");
+}
+
+// After the agent's own start kubelet may not have read its pods yet.
+TEST(LedgerShares, AGrantThatWasWrittenDownAwaitsItsNameUntilItIsForgotten) {
+  Ledger before;
+  before.given(grant("g0", "GPU-0", 5000), kNow);
+  before.given(grant("g1", "GPU-1", 3000), kNow);
+  Ledger ledger(parse_kept(render_kept(before.kept())));
+  EXPECT_TRUE(ledger.awaits_name(kNow));
+  ledger.named({}, {}, kNotAnswered, true, kNow);
+  EXPECT_TRUE(ledger.awaits_name(kNow + 1min)) << "kubelet lists no pod";
+  ledger.named({named("a", "g0", "GPU-0", 1)}, {}, kNotAnswered, true, kNow + 1min);
+  EXPECT_TRUE(ledger.awaits_name(kNow + 1min));
+  ledger.given(grant("g1", "GPU-1", 3000), kNow + 1min);
+  EXPECT_FALSE(ledger.awaits_name(kNow + 2min));
+  ledger.named({named("a", "g0", "GPU-0", 1)}, {}, kNotAnswered, true, kNow + 20min);
+  EXPECT_FALSE(Ledger(ledger.kept()).kept().shares.contains({"g1", "GPU-1"}));
 }
 
 TEST(LedgerShares, AGrantThatIsGivenAgainHasTheLimitsOfNowAndNoTenant) {
@@ -330,16 +347,16 @@ TEST(LedgerShares, GrantsOfClaimsAreNeverOneTenant) {
   EXPECT_EQ(ledger.shares().at({"g1", "GPU-0"}).tenant, "g1");
 }
 
-TEST(LedgerShares, AClaimHasTheLimitsOfItsRecordWhateverItsEndpointWasTold) {
+TEST(LedgerShares, AClaimHasTheLimitsOfItsRecordWhateverItsEndpointHas) {
   Ledger ledger;
-  ledger.named({claim("u1", "g1", 512)}, {}, std::vector{told("g1", 61952, 5500)}, true, kNow);
+  ledger.named({claim("u1", "g1", 512)}, {}, std::vector{endpoint_with("g1", 61952, 5500)}, true, kNow);
   EXPECT_EQ(ledger.shares().at({"g1", "GPU-0"}).memory, mib(512));
   EXPECT_EQ(ledger.shares().at({"g1", "GPU-0"}).threads, Percent::whole(25));
 }
 
-// Promise: guard: What a claim was worth is forgotten once it is unprepared, and not while it has an endpoint.
+// Promise: guard: The limits of a claim are forgotten once it is unprepared, and not while it has an endpoint.
 TEST(LedgerShares, AClaimIsForgottenOnceItsEndpointIsClosed) {
-  const std::vector open{told("g1", 512, 2500)};
+  const std::vector open{endpoint_with("g1", 512, 2500)};
   Ledger before;
   before.given(grant("g0", "GPU-0", 5000), kNow);
   before.named({claim("u1", "g1", 512)}, {}, open, false, kNow);
@@ -367,14 +384,15 @@ TEST(LedgerShares, WhatKubeletDoesNotNameIsForgottenAfterTenMinutes) {
   EXPECT_THAT(ledger.shares(), IsEmpty());
 }
 
-TEST(LedgerTaken, IsToldOnceAndIsOverWhenItIsFreeOrGivenAgain) {
+TEST(LedgerTaken, IsReportedOnceAndIsOverWhenItIsFreeOrGivenAgain) {
   Ledger ledger;
   ledger.take({"g0", "GPU-0"}, "time-slicing → MPS");
   ledger.take({"g0", "GPU-0"}, "MPS → exclusive");
-  EXPECT_THAT(ledger.tell_taken("g0"), ElementsAre(std::pair<std::string, std::string>("GPU-0", "time-slicing → MPS")));
-  EXPECT_THAT(ledger.tell_taken("g0"), IsEmpty());
+  EXPECT_THAT(ledger.take_unreported("g0"),
+              ElementsAre(std::pair<std::string, std::string>("GPU-0", "time-slicing → MPS")));
+  EXPECT_THAT(ledger.take_unreported("g0"), IsEmpty());
   Ledger again(parse_kept(render_kept(ledger.kept())));
-  EXPECT_THAT(again.tell_taken("g0"), IsEmpty()) << "also after a restart";
+  EXPECT_THAT(again.take_unreported("g0"), IsEmpty()) << "also after a restart";
   again.keep_taken({{"g0", "GPU-0"}});
   EXPECT_THAT(again.taken(), SizeIs(1));
   again.keep_taken({});

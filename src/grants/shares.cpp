@@ -9,8 +9,8 @@ namespace {
 
 constexpr std::string_view kNoTenant = "-";
 constexpr std::string_view kTaken = "taken";
-constexpr std::string_view kTold = "told";
-constexpr std::string_view kUntold = "untold";
+constexpr std::string_view kReportedWord = "told";
+constexpr std::string_view kUnreportedWord = "untold";
 constexpr std::size_t kWordsOfBefore = 5;
 constexpr std::size_t kWordsOfShare = 7;
 
@@ -46,13 +46,14 @@ std::optional<std::string_view> take_word(std::string_view& line) {
 }
 
 std::string taken_line(const GrantOnDevice& key, const Taken& taken) {
-  return key.first + ' ' + key.second + ' ' + std::string(taken.told ? kTold : kUntold) + ' ' + taken.text + '\n';
+  return key.first + ' ' + key.second + ' ' + std::string(taken.reported ? kReportedWord : kUnreportedWord) + ' ' +
+         taken.text + '\n';
 }
 
 void parse_taken_line(std::string_view line, TakenShares& into) {
-  const auto grant = take_word(line), device = take_word(line), told = take_word(line);
-  if (!grant || !device || !told || (*told != kTold && *told != kUntold)) return;
-  into[{std::string(*grant), std::string(*device)}] = {std::string(trimmed(line)), *told == kTold};
+  const auto grant = take_word(line), device = take_word(line), reported = take_word(line);
+  if (!grant || !device || !reported || (*reported != kReportedWord && *reported != kUnreportedWord)) return;
+  into[{std::string(*grant), std::string(*device)}] = {std::string(trimmed(line)), *reported == kReportedWord};
 }
 
 }  // namespace

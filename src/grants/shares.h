@@ -36,8 +36,8 @@ using Shares = std::map<GrantOnDevice, Share>;
 
 // The share is its container's no longer, though kubelet still lists its slots as held.
 struct Taken {
-  std::string text;   // "time-slicing → MPS"
-  bool told = false;  // an event of its pod reports it
+  std::string text;       // "time-slicing → MPS"
+  bool reported = false;  // an event of its pod reports it
   friend bool operator==(const Taken&, const Taken&) = default;
 };
 using TakenShares = std::map<GrantOnDevice, Taken>;
@@ -56,7 +56,7 @@ TakenShares parse_taken(std::string_view text);
 
 // A container's grants as kubelet lists them, or one of a claim.
 struct TenantGrant {
-  std::string container;  // the same for grants of one tenant: programs/node/reports.h, tenant_key()
+  std::string container;  // the same for grants of one tenant: live/holders.h, tenant_key()
   std::string grant;
 };
 // Writes into `shares` which grants are of one tenant.

@@ -9,17 +9,6 @@ namespace tranche::guard {
 namespace {
 
 constexpr std::size_t kGrantDigits = 16;
-constexpr std::size_t kLongestPool = 64;
-
-bool is_grant(std::string_view name) {
-  return name.size() == kGrantDigits &&
-         std::ranges::all_of(name, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
-}
-
-bool is_pool(std::string_view name) {
-  return !name.empty() && name.size() <= kLongestPool &&
-         std::ranges::all_of(name, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || c == '-'; });
-}
 
 // 36 35 98:0 <root> <mount point> <options> … - <type> <source> <super options>   (proc(5))
 struct Mount {
@@ -58,41 +47,26 @@ std::optional<std::string_view> below(std::string_view path, std::string_view di
   return path;
 }
 
-std::optional<Endpoint> endpoint_of_path(std::string_view path, std::string_view root) {
-  const auto rest = below(path, root);
-  if (!rest) return std::nullopt;
-  const auto parts = split(*rest, '/');  // "", pools, <pool>, endpoints, <grant>
-  if (parts.size() != 5 || parts[1] != "pools" || parts[3] != "endpoints" || !is_pool(parts[2]) || !is_grant(parts[4]))
-    return std::nullopt;
-  return Endpoint{std::string(parts[2]), std::string(parts[4])};
-}
-
 }  // namespace
 
-std::optional<EndpointsAt> where_endpoints_are(std::string_view mountinfo, std::string_view mps_root) {
-  std::optional<EndpointsAt> found;
+bool is_grant(std::string_view name) {
+  return name.size() == kGrantDigits &&
+         std::ranges::all_of(name, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+}
+
+std::optional<MountedDirectory> mounted_at(std::string_view mountinfo, std::string_view path) {
+  std::optional<MountedDirectory> found;
   std::size_t longest = 0;
   for (const auto line : lines_of(mountinfo)) {
     const auto mount = read_mount(line);
     if (!mount) continue;
     const std::string point = unescaped(mount->point);
-    const auto rest = below(mps_root, point);
+    const auto rest = below(path, point);
     if (!rest || (found && point.size() < longest)) continue;  // of several mounts at one point the last is on top
     longest = point.size();
     std::string root = unescaped(mount->root);
     if (root == "/") root.clear();
-    found = EndpointsAt{std::string(mount->device), root + std::string(*rest)};
-  }
-  return found;
-}
-
-std::optional<Endpoint> endpoint_of_mountinfo(std::string_view mountinfo, std::string_view at,
-                                              const EndpointsAt& endpoints) {
-  std::optional<Endpoint> found;
-  for (const auto line : lines_of(mountinfo)) {
-    const auto mount = read_mount(line);
-    if (!mount || mount->point != at) continue;
-    found = mount->device == endpoints.device ? endpoint_of_path(unescaped(mount->root), endpoints.root) : std::nullopt;
+    found = MountedDirectory{std::string(mount->device), root + std::string(*rest)};
   }
   return found;
 }

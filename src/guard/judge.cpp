@@ -1,6 +1,7 @@
 #include "guard/judge.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace tranche::guard {
 namespace {
@@ -30,14 +31,20 @@ Duration pause_after(int failures) {
   return std::min(pause, kLongestPause);
 }
 
+// A client that remains (it has exited; its start is 0) counts as the newest, so that no running program is ended in
+// its place.
 bool newer(const Process& a, const Process& b) {
-  return std::pair(a.id.start_ticks, a.id.pid) > std::pair(b.id.start_ticks, b.id.pid);
+  const auto key = [](const Process& process) {
+    const auto start = process.id.start_ticks;
+    return std::pair(start == 0 ? std::numeric_limits<std::uint64_t>::max() : start, process.id.pid);
+  };
+  return key(a) > key(b);
 }
 
 class Judge {
  public:
-  Judge(const std::vector<Device>& devices, const Facts& facts, Memory& memory, MonoTime now)
-      : devices_(devices), facts_(facts), memory_(memory), now_(now) {}
+  Judge(const std::vector<Device>& devices, const Inputs& inputs, Memory& memory, MonoTime now)
+      : devices_(devices), inputs_(inputs), memory_(memory), now_(now) {}
 
   Verdict run() {
     for (const Device& device : devices_) look_at(device);
@@ -67,8 +74,8 @@ class Judge {
       held.processes.push_back(&process);
     }
     for (auto& [grant, held] : grants) {
-      const auto limit = facts_.limits.find({std::string(grant), device.uuid});
-      if (limit == facts_.limits.end()) {
+      const auto limit = inputs_.limits.find({std::string(grant), device.uuid});
+      if (limit == inputs_.limits.end()) {
         verdict_.without_limit.emplace_back(grant);
       } else if (more_than(held.sum.value, limit->second.memory)) {
         too_much(device, limit->first, limit->second, held);
@@ -100,9 +107,9 @@ class Judge {
     std::ranges::sort(held.processes, [](const Process* a, const Process* b) { return newer(*a, *b); });
     switch (limit.policy) {
       case GuardMemory::kObserve:
-        if (over.told) return;
-        over.told = true;
-        verdict_.orders.push_back(order(What::kTell, device, key, limit, held));
+        if (over.reported) return;
+        over.reported = true;
+        verdict_.orders.push_back(order(What::kReport, device, key, limit, held));
         for (const Process* process : held.processes) verdict_.orders.back().processes.push_back(*process);
         return;
       case GuardMemory::kRefuseNew:
@@ -115,9 +122,9 @@ class Judge {
   }
 
   void refuse(Order order) {
-    const auto endpoint = facts_.endpoints.find(order.grant);
+    const auto endpoint = inputs_.endpoints.find(order.grant);
     const bool open_again =
-        endpoint != facts_.endpoints.end() && endpoint->second;  // `tranche mps` was restarted meanwhile
+        endpoint != inputs_.endpoints.end() && endpoint->second;  // `tranche mps` was restarted meanwhile
     const auto [it, fresh] = memory_.refused.try_emplace(order.grant);
     closed_.insert(order.grant);
     if (!fresh && ((!open_again && !it->second.failed) || now_ - it->second.asked < kAskEndpointAgain)) return;
@@ -155,6 +162,11 @@ class Judge {
   // The driver lists a process for a moment after its exit; no other process may be ended in its place. Its start time
   // may be unknown, because it is no longer in /proc.
   static bool has_ended(const Memory::Over& over, const ProcessId& id) {
+    // `tranche mps` is ending it, and it has exited meanwhile.
+    if (id.start_ticks == 0 && std::ranges::any_of(over.processes, [&id](const auto& each) {
+          return each.first.pid == id.pid && each.first.start_ticks != 0 && each.second.asked;
+        }))
+      return true;
     const auto it = over.ended.find(id.pid);
     return it != over.ended.end() && (id.start_ticks == 0 || id.start_ticks == it->second.start_ticks);
   }
@@ -264,7 +276,7 @@ class Judge {
       order.grant = stopped.because.first;
       order.device = stopped.because.second;
       order.since = stopped.since;
-      if (const auto limit = facts_.limits.find(stopped.because); limit != facts_.limits.end()) {
+      if (const auto limit = inputs_.limits.find(stopped.because); limit != inputs_.limits.end()) {
         order.pool = limit->second.pool;
         order.resource = limit->second.resource;
         order.policy = to_string(limit->second.policy);
@@ -298,8 +310,8 @@ class Judge {
     auto [it, fresh] = memory_.foreign_processes.try_emplace(process.id);
     Memory::ForeignProcess& foreign_process = it->second;
     if (fresh) foreign_process.since = device.sampled;
-    const bool taken = facts_.taken.contains(device.uuid);
-    if ((facts_.foreign_processes != config::GuardForeignProcesses::kTerminate && !taken) || !process.in_container ||
+    const bool taken = inputs_.taken.contains(device.uuid);
+    if ((inputs_.foreign_processes != config::GuardForeignProcesses::kTerminate && !taken) || !process.in_container ||
         foreign_process.ended)
       return;
     verdict_.open = true;
@@ -311,11 +323,11 @@ class Judge {
     order.grant = process.grant;
     order.device = device.uuid;
     order.pool = device.pool;
-    order.policy = taken ? kForcedChange : to_string(facts_.foreign_processes);
+    order.policy = taken ? kForcedChange : to_string(inputs_.foreign_processes);
     order.processes = {process};
     order.sum = process.memory;
     order.since = foreign_process.since;
-    if (const auto limit = facts_.limits.find({process.grant, device.uuid}); limit != facts_.limits.end()) {
+    if (const auto limit = inputs_.limits.find({process.grant, device.uuid}); limit != inputs_.limits.end()) {
       order.resource = limit->second.resource;
       order.limit = limit->second.memory;
     }
@@ -332,7 +344,7 @@ class Judge {
     std::vector<std::string> open;
     for (const auto& [grant, refused] : memory_.refused)
       if (!closed_.contains(grant) && now_ >= refused.not_before) open.push_back(grant);
-    for (const auto& [grant, admitting] : facts_.endpoints)
+    for (const auto& [grant, admitting] : inputs_.endpoints)
       if (!admitting && !closed_.contains(grant) && !memory_.refused.contains(grant) && !memory_.let_in.contains(grant))
         open.push_back(grant);
     for (const std::string& grant : open) {
@@ -342,7 +354,7 @@ class Judge {
       order.what = What::kLetIn;
       order.grant = grant;
       order.policy = to_string(GuardMemory::kRefuseNew);
-      for (const auto& [key, limit] : facts_.limits) {
+      for (const auto& [key, limit] : inputs_.limits) {
         if (key.first != grant) continue;
         order.device = key.second;
         order.pool = limit.pool;
@@ -356,7 +368,7 @@ class Judge {
   }
 
   const std::vector<Device>& devices_;
-  const Facts& facts_;
+  const Inputs& inputs_;
   Memory& memory_;
   MonoTime now_;
   Verdict verdict_;
@@ -370,7 +382,7 @@ class Judge {
 
 std::string_view to_string(Order::What what) {
   switch (what) {
-    case What::kTell:
+    case What::kReport:
       return "observe";
     case What::kRefuse:
       return "refuse-new";
@@ -391,8 +403,8 @@ std::string_view to_string(Order::What what) {
   return "";
 }
 
-Verdict judge(const std::vector<Device>& devices, const Facts& facts, Memory& memory, MonoTime now) {
-  return Judge(devices, facts, memory, now).run();
+Verdict judge(const std::vector<Device>& devices, const Inputs& inputs, Memory& memory, MonoTime now) {
+  return Judge(devices, inputs, memory, now).run();
 }
 
 void answered(Memory& memory, const Order& order, const std::vector<mps::Terminated>& clients, MonoTime now) {

@@ -4,7 +4,7 @@
 // docs/internals/guard.md.
 //
 // The sum over the processes of a grant on one device counts, clients and others alike. A client that allocates up to
-// its limit shows up to 4 MiB more (docs/internals/evidence/limit-edges.md), so twice that much is tolerated.
+// its limit shows up to 4 MiB more (docs/internals/evidence/shares.md), so twice that much is tolerated.
 //
 // Processes that must end are first stopped (SIGSTOP), in the callback that judged the sample: a stopped process does
 // not allocate, and can be continued. `tranche mps` then waits for their queued GPU work and kills them
@@ -68,7 +68,7 @@ struct Limit {
   friend bool operator==(const Limit&, const Limit&) = default;
 };
 
-struct Facts {
+struct Inputs {
   std::map<GrantOnDevice, Limit> limits;
   config::GuardForeignProcesses foreign_processes = config::GuardForeignProcesses::kObserve;
   // Devices that a forced change has revoked from containers: processes of these that use them outside MPS are ended,
@@ -81,7 +81,7 @@ struct Facts {
 
 struct Order {
   enum class What {
-    kTell,       // over the limit, observed only
+    kReport,     // over the limit, observed only
     kRefuse,     // refuse new clients of the grant
     kLetIn,      // admit new clients again
     kStop,       // SIGSTOP: not yet known whether they are MPS clients, or they run again
@@ -91,7 +91,7 @@ struct Order {
     kAskToEnd,   // SIGTERM for a foreign process
     kEnd,        // SIGKILL for a foreign process that did not exit
   };
-  What what = What::kTell;
+  What what = What::kReport;
   std::string grant;
   std::string device;
   std::string pool;
@@ -120,7 +120,7 @@ struct Memory {
   };
   struct Over {
     MonoTime since{};
-    bool told = false;
+    bool reported = false;
     int failures = 0;  // orders that `tranche mps` did not carry out, in a row
     Bytes most;        // the largest sum seen since the crossing
     std::map<ProcessId, Process> processes;
@@ -153,7 +153,7 @@ struct Verdict {
   bool open = false;                       // judge again at the next sample, even if it is the same
 };
 
-Verdict judge(const std::vector<Device>& devices, const Facts& facts, Memory& memory, MonoTime now);
+Verdict judge(const std::vector<Device>& devices, const Inputs& inputs, Memory& memory, MonoTime now);
 
 // The result of a kTerminate. `clients` empty: it was not carried out.
 void answered(Memory& memory, const Order& order, const std::vector<mps::Terminated>& clients, MonoTime now);

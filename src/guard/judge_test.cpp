@@ -42,13 +42,13 @@ class Judging : public testing::Test {
   }
   void set_policy(GuardMemory policy) {
     for (const char* grant : {kGrant, kOther})
-      facts_.limits[{grant, kGpu}] = {"gpu-1", "nvidia.com/gpu", mib(4096), policy};
+      inputs_.limits[{grant, kGpu}] = {"gpu-1", "nvidia.com/gpu", mib(4096), policy};
   }
   std::vector<Order> look(std::vector<Process> processes, Duration later = 100ms) {
     now_ += later;
     devices_[0].processes = std::move(processes);
     for (Device& device : devices_) device.clients_read = device.sampled = now_;
-    verdict_ = judge(devices_, facts_, memory_, now_ + 1ms);
+    verdict_ = judge(devices_, inputs_, memory_, now_ + 1ms);
     return verdict_.orders;
   }
   void answer(const Order& order, std::vector<mps::Terminated> clients) {
@@ -57,13 +57,13 @@ class Judging : public testing::Test {
   }
 
   MonoTime now_{1000s};
-  Facts facts_;
+  Inputs inputs_;
   Memory memory_;
   std::vector<Device> devices_;
   Verdict verdict_;
 };
 
-// docs/internals/evidence/limit-edges.md: honest clients were up to 4 MiB above their limit.
+// docs/internals/evidence/shares.md: honest clients were up to 4 MiB above their limit.
 // Promise: guard: A client up to its limit and its rounding is left alone.
 TEST_F(Judging, NobodyIsTouchedUpToTheLimitAndItsRoundingToTheByte) {
   EXPECT_THAT(look({client(7, 4100), client(8, 2000, kOther), client(9, 2096, kOther)}), IsEmpty());
@@ -90,7 +90,7 @@ TEST_F(Judging, TheNewestOfSeveralThatTogetherHoldTooMuchIsEnded) {
   EXPECT_EQ(orders[0].since, now_);
 }
 
-TEST_F(Judging, TheStartTellsWhoIsNewestAndNotTheNumber) {
+TEST_F(Judging, TheStartShowsWhichIsNewestAndNotTheNumber) {
   Process wrapped = client(3, 3000);  // pids have wrapped around
   wrapped.id.start_ticks = 99;
   EXPECT_THAT(pids(look({wrapped, client(50, 3000)}).at(0)), ElementsAre(3));
@@ -141,6 +141,24 @@ TEST_F(Judging, WhoHasEndedIsListedAMomentLongerAndNobodyEndsInItsPlace) {
   Process reborn = client(2, 3000);
   reborn.id.start_ticks = 77;
   EXPECT_THAT(look({client(1, 3000), reborn}), SizeIs(1)) << "another process with its number";
+}
+
+// Promise: guard: While a client exits that is being ended, no older one is ended in its place.
+TEST_F(Judging, NobodyEndsInPlaceOfOneThatExitsWhileItIsEnded) {
+  ASSERT_THAT(look({client(1, 3000), client(2, 3000)}), SizeIs(1));
+  Process exited = client(2, 3000);
+  exited.id.start_ticks = 0;
+  EXPECT_THAT(look({client(1, 3000), exited}, 5ms), IsEmpty());
+  EXPECT_THAT(look({client(1, 3000), exited}, 500ms), IsEmpty());
+}
+
+// Promise: guard: A client that remains is ended before a program that runs.
+TEST_F(Judging, AClientThatRemainsIsEndedFirst) {
+  Process exited = client(1, 3000);
+  exited.id.start_ticks = 0;
+  const auto orders = look({client(2, 3000), exited});
+  ASSERT_THAT(orders, SizeIs(1));
+  EXPECT_THAT(pids(orders[0]), ElementsAre(1));
 }
 
 TEST_F(Judging, WhatTheEndedStillHoldIsNotCountedAgainstTheOthers) {
@@ -245,7 +263,7 @@ TEST_F(Judging, AnotherPolicyContinuesWhoWasStopped) {
   set_policy(GuardMemory::kObserve);
   std::vector<What> said;
   for (const Order& order : look({client(1, 3000), client(2, 3000)})) said.push_back(order.what);
-  EXPECT_THAT(said, ElementsAre(What::kTell, What::kContinue));
+  EXPECT_THAT(said, ElementsAre(What::kReport, What::kContinue));
 }
 
 // memory_.stopped comes from the file of the agent that ran before.
@@ -257,7 +275,7 @@ TEST_F(Judging, AfterARestartTheFirstFiguresSayWhoStaysStopped) {
   };
   restart();
   devices_.clear();
-  verdict_ = judge(devices_, facts_, memory_, now_ + 1s);
+  verdict_ = judge(devices_, inputs_, memory_, now_ + 1s);
   EXPECT_THAT(verdict_.orders, IsEmpty()) << "there are no figures yet";
   EXPECT_TRUE(verdict_.open);
   devices_ = {{.uuid = kGpu, .pool = "gpu-1", .processes = {}}};
@@ -266,7 +284,7 @@ TEST_F(Judging, AfterARestartTheFirstFiguresSayWhoStaysStopped) {
   EXPECT_EQ(look({client(1, 3000), client(2, 3000)}).at(0).what, What::kTerminate);
   restart();
   devices_.clear();
-  verdict_ = judge(devices_, facts_, memory_, now_ + 10s);
+  verdict_ = judge(devices_, inputs_, memory_, now_ + 10s);
   ASSERT_THAT(verdict_.orders, SizeIs(1)) << "the GPU is not shared any more";
   EXPECT_EQ(verdict_.orders[0].what, What::kContinue);
 }
@@ -278,11 +296,11 @@ TEST_F(Judging, TerminateAllEndsAllOfTheGrantAndNobodyElse) {
   EXPECT_THAT(pids(orders[0]), ElementsAre(2, 1));
 }
 
-TEST_F(Judging, ObserveTellsEachCrossingOnce) {
+TEST_F(Judging, ObserveReportsEachCrossingOnce) {
   set_policy(GuardMemory::kObserve);
   const auto orders = look({client(1, 3000), client(2, 3000)});
   ASSERT_THAT(orders, SizeIs(1));
-  EXPECT_EQ(orders[0].what, What::kTell);
+  EXPECT_EQ(orders[0].what, What::kReport);
   EXPECT_THAT(pids(orders[0]), ElementsAre(2, 1));
   EXPECT_THAT(look({client(1, 3000), client(2, 3100)}), IsEmpty());
   EXPECT_THAT(look({client(1, 3000)}), IsEmpty());
@@ -316,19 +334,19 @@ TEST_F(Judging, ARefusedGrantWithoutProcessesIsLetInAgain) {
 TEST_F(Judging, AnEndpointThatOpenedByItselfIsClosedAgainButNotAtEverySample) {
   set_policy(GuardMemory::kRefuseNew);
   look({client(1, 5000)});
-  facts_.endpoints[kGrant] = true;  // `tranche mps` was restarted
+  inputs_.endpoints[kGrant] = true;  // `tranche mps` was restarted
   EXPECT_THAT(look({client(1, 5000)}), IsEmpty()) << "the word may be from before";
   EXPECT_THAT(look({client(1, 5000)}, 1s), SizeIs(1));
   EXPECT_THAT(look({client(1, 5000)}), IsEmpty());
-  facts_.endpoints[kGrant] = false;
+  inputs_.endpoints[kGrant] = false;
   EXPECT_THAT(look({client(1, 5000)}, 5s), IsEmpty()) << "it is closed";
 }
 
 TEST_F(Judging, AnEndpointThatWeClosedBeforeOurOwnRestartIsOpened) {
-  facts_.endpoints[kGrant] = false;
+  inputs_.endpoints[kGrant] = false;
   EXPECT_EQ(look({client(1, 100)}).at(0).what, What::kLetIn);
   EXPECT_THAT(look({client(1, 100)}), IsEmpty()) << "the word may be from before";
-  facts_.endpoints[kGrant] = true;
+  inputs_.endpoints[kGrant] = true;
   EXPECT_THAT(look({client(1, 100)}, 2s), IsEmpty());
 }
 
@@ -420,14 +438,14 @@ TEST_F(Judging, WhatRunsBesideMpsWhereAForcedChangeTookTheDeviceIsEndedWhateverT
       }
     return all;
   };
-  facts_.taken = {"GPU-2"};
+  inputs_.taken = {"GPU-2"};
   EXPECT_THAT(ended(), IsEmpty()) << "another device";
-  facts_.taken = {kGpu};
+  inputs_.taken = {kGpu};
   EXPECT_THAT(ended(), ElementsAre(What::kAskToEnd, What::kEnd));
 }
 
 TEST_F(Judging, ForeignProcessesAreAskedToEndAndThenEnded) {
-  facts_.foreign_processes = GuardForeignProcesses::kTerminate;
+  inputs_.foreign_processes = GuardForeignProcesses::kTerminate;
   std::vector<What> said;
   Duration first{}, last{};
   for (Duration time = 0ms; time < 10s; time += 100ms) {
@@ -444,7 +462,7 @@ TEST_F(Judging, ForeignProcessesAreAskedToEndAndThenEnded) {
 
 // Promise: guard: The node's own processes and those outside containers are never ended.
 TEST_F(Judging, TheNodesOwnAndProcessesOutsideOfContainersAreNeverEnded) {
-  facts_.foreign_processes = GuardForeignProcesses::kTerminate;
+  inputs_.foreign_processes = GuardForeignProcesses::kTerminate;
   Process server = foreign_process(1, 9000);
   server.ours = true;
   Process host = foreign_process(2, 9000, "");
@@ -454,21 +472,21 @@ TEST_F(Judging, TheNodesOwnAndProcessesOutsideOfContainersAreNeverEnded) {
 }
 
 TEST_F(Judging, AReusedNumberIsAnotherProcess) {
-  facts_.foreign_processes = GuardForeignProcesses::kTerminate;
+  inputs_.foreign_processes = GuardForeignProcesses::kTerminate;
   look({foreign_process(1, 100)});
   Process reborn = foreign_process(1, 100);
   reborn.id.start_ticks = 77;
   EXPECT_THAT(look({reborn}, 5s), IsEmpty()) << "its own second begins now";
 }
 
-TEST_F(Judging, AGrantWithoutAKnownWorthIsNamed) {
+TEST_F(Judging, AGrantWithoutKnownLimitsIsNamed) {
   EXPECT_THAT(look({client(1, 100000, "2222222222222222")}), IsEmpty());
   EXPECT_THAT(verdict_.without_limit, ElementsAre("2222222222222222"));
 }
 
 TEST_F(Judging, EachDeviceIsJudgedByItself) {
   devices_.push_back({.uuid = "GPU-2", .pool = "gpu-2", .processes = {client(1, 3000)}, .clients_read = {}});
-  facts_.limits[{kGrant, "GPU-2"}] = {"gpu-2", "nvidia.com/gpu", mib(4096), GuardMemory::kTerminateNewest};
+  inputs_.limits[{kGrant, "GPU-2"}] = {"gpu-2", "nvidia.com/gpu", mib(4096), GuardMemory::kTerminateNewest};
   EXPECT_THAT(look({client(1, 3000)}), IsEmpty()) << "3000 here and 3000 there";
 }
 

@@ -31,7 +31,7 @@ bool ends_processes(const Limit& limit) {
   return limit.policy == config::GuardMemory::kTerminateNewest || limit.policy == config::GuardMemory::kTerminateAll;
 }
 
-bool has_news(const std::set<std::uint32_t>& pids, const std::set<std::uint32_t>& before) {
+bool has_new_pid(const std::set<std::uint32_t>& pids, const std::set<std::uint32_t>& before) {
   return !std::ranges::includes(before, pids);
 }
 
@@ -57,7 +57,7 @@ Pace pace_of(const Device& device, const std::map<GrantOnDevice, Limit>& limits,
     const auto [it, fresh] = memory.grants.try_emplace({name, device.uuid});
     PaceMemory::Grant& before = it->second;
     const bool grew = grant.sum.value > before.sum.value && grant.sum.value - before.sum.value > kRounding.value;
-    if (fresh || grew || has_news(grant.listed, before.listed) || has_news(grant.connected, before.connected))
+    if (fresh || grew || has_new_pid(grant.listed, before.listed) || has_new_pid(grant.connected, before.connected))
       before.moved = now;
     // Small growth adds up: it is measured from where it began.
     if (grew || grant.sum < before.sum || fresh) before.sum = grant.sum;

@@ -13,8 +13,8 @@ const std::string& tenant_word(const GrantOnDevice& key, const grants::Share& sh
   return share.tenant.empty() ? key.first : share.tenant;
 }
 
-// Two grants on one device are worth their sum, and "not limited" beside anything is not limited.
-void add(Tenant::OnDevice& to, const grants::Share& share) {
+// Two grants on one device have the sum of their limits, and "not limited" beside anything is not limited.
+void add(auto& to, const grants::Share& share) {
   to.memory = to.memory.value == 0 || share.memory.value == 0 ? Bytes{} : to.memory + share.memory;
   if (!to.threads || !share.threads) {
     to.threads.reset();
@@ -32,12 +32,28 @@ Tenants tenants_of(const grants::Shares& shares) {
   for (const auto& [key, share] : shares) {
     Tenant& tenant = tenants[tenant_word(key, share)];
     tenant.pool = share.pool;
-    tenant.told = !share.tenant.empty();
+    tenant.complete = !share.tenant.empty();
     if (tenant.grants.empty() || tenant.grants.back() != key.first) tenant.grants.push_back(key.first);
     const auto [it, fresh] = tenant.devices.try_emplace(key.second, share.resource, share.memory, share.threads);
     if (!fresh) add(it->second, share);
   }
   return tenants;
+}
+
+HeldShares held_shares(const grants::Shares& shares) {
+  HeldShares held;
+  for (const auto& [key, share] : shares) {
+    const auto [it, fresh] =
+        held.try_emplace({tenant_word(key, share), key.second}, share.resource, share.memory, share.threads);
+    if (!fresh) add(it->second, share);
+  }
+  return held;
+}
+
+std::string_view tenant_in(const grants::Shares& shares, const std::string& grant) {
+  const auto first = shares.lower_bound({grant, ""});
+  if (first == shares.end() || first->first.first != grant) return {};
+  return tenant_word(first->first, first->second);
 }
 
 std::string tenant_of(const Tenants& tenants, const std::string& grant) {
@@ -61,7 +77,7 @@ std::map<GrantOnDevice, Limit> limits_of(const Tenants& tenants,
     for (const auto& [uuid, device] : tenant.devices)
       put(uuid, device.resource, device.memory.value == 0 ? kNoLimit : device.memory);
     const auto pool = devices_of_pool.find(tenant.pool);
-    if (!tenant.told || pool == devices_of_pool.end()) continue;
+    if (!tenant.complete || pool == devices_of_pool.end()) continue;
     for (const auto& uuid : pool->second)
       if (!tenant.devices.contains(uuid)) put(uuid, tenant.devices.begin()->second.resource, kNotTheirs);
   }

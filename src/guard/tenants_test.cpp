@@ -20,14 +20,14 @@ grants::Shares two_grants() {
 }
 
 // Promise: guard: Grants of one container and pool are one tenant with the sum of their limits.
-TEST(Tenants, GrantsOfOneContainerAndPoolAreOneAndWorthThemTogether) {
+TEST(Tenants, GrantsOfOneContainerAndPoolAreOneWithTheLimitsOfAll) {
   grants::Shares shares = two_grants();
   grants::join_grants(shares, {{"default/a/main", "g1"}, {"default/a/main", "g0"}});
   const auto tenants = tenants_of(shares);
   ASSERT_THAT(tenants, SizeIs(1));
   const Tenant& tenant = tenants.at("g0");
   EXPECT_THAT(tenant.grants, ElementsAre("g0", "g1"));
-  EXPECT_TRUE(tenant.told);
+  EXPECT_TRUE(tenant.complete);
   EXPECT_EQ(tenant.devices.at("GPU-0").memory, mib(5000));
   EXPECT_EQ(tenant.devices.at("GPU-1").memory, mib(3000));
   EXPECT_EQ(tenant_of(tenants, "g1"), "g0");
@@ -35,17 +35,17 @@ TEST(Tenants, GrantsOfOneContainerAndPoolAreOneAndWorthThemTogether) {
   EXPECT_EQ(tenant_of(tenants, "unknown"), "unknown");
 }
 
-TEST(Tenants, UntilKubeletTellsEachGrantStandsAlone) {
+TEST(Tenants, UntilKubeletReportsEachGrantStandsAlone) {
   const auto tenants = tenants_of(two_grants());
   EXPECT_THAT(tenants, SizeIs(2));
-  EXPECT_FALSE(tenants.at("g0").told);
+  EXPECT_FALSE(tenants.at("g0").complete);
 }
 
 TEST(Tenants, GrantsOfOtherContainersOrPoolsAreOthers) {
   grants::Shares shares = two_grants();
   grants::join_grants(shares, {{"default/a/main", "g0"}, {"default/b/main", "g1"}});
   EXPECT_THAT(tenants_of(shares), SizeIs(2));
-  EXPECT_TRUE(tenants_of(shares).at("g1").told);
+  EXPECT_TRUE(tenants_of(shares).at("g1").complete);
   shares[{"g1", "GPU-1"}].pool = "set-2";
   grants::join_grants(shares, {{"default/a/main", "g0"}, {"default/a/main", "g1"}});
   EXPECT_THAT(tenants_of(shares), SizeIs(2));
@@ -58,9 +58,9 @@ TEST(Tenants, AGrantThatIsGivenAnewIsNobodysAndThoseItWasJoinedWithStandAlone) {
     grants::part_grant(shares, again);
     const auto tenants = tenants_of(shares);
     ASSERT_THAT(tenants, SizeIs(2)) << again;
-    EXPECT_FALSE(tenants.at(again).told);
+    EXPECT_FALSE(tenants.at(again).complete);
     EXPECT_THAT(tenants.at(again).devices, SizeIs(1)) << "not the former tenant's";
-    EXPECT_TRUE(tenants.at(again == "g0" ? "g1" : "g0").told);
+    EXPECT_TRUE(tenants.at(again == "g0" ? "g1" : "g0").complete);
   }
 }
 
@@ -69,6 +69,28 @@ TEST(Tenants, AGrantThatKubeletListsThereNoMoreIsParted) {
   grants::join_grants(shares, {{"default/a/main", "g0"}, {"default/a/main", "g1"}});
   grants::join_grants(shares, {{"default/b/main", "g0"}});
   EXPECT_THAT(tenants_of(shares), SizeIs(2));
+}
+
+TEST(Tenants, HeldSharesAreThoseOfTheTenants) {
+  grants::Shares shares = two_grants();
+  shares[{"g2", "GPU-0"}] = share("set-1", 1000, 500);
+  grants::join_grants(shares, {{"default/a/main", "g2"}, {"default/a/main", "g0"}});
+  const auto tenants = tenants_of(shares);
+  const auto held = held_shares(shares);
+  std::size_t devices = 0;
+  for (const auto& [name, tenant] : tenants)
+    for (const auto& [uuid, device] : tenant.devices) {
+      ++devices;
+      ASSERT_TRUE(held.contains({name, uuid})) << name << " " << uuid;
+      EXPECT_EQ(held.at({name, uuid}).memory, device.memory);
+      EXPECT_EQ(held.at({name, uuid}).threads, device.threads);
+    }
+  EXPECT_THAT(held, SizeIs(devices));
+  EXPECT_EQ(held.at({"g0", "GPU-0"}).memory, mib(6000));
+  EXPECT_EQ(tenant_in(shares, "g2"), "g0");
+  EXPECT_EQ(tenant_in(shares, "g1"), "g1");
+  EXPECT_EQ(tenant_in(shares, "g"), "");
+  EXPECT_EQ(tenant_in(shares, "unknown"), "");
 }
 
 TEST(Tenants, OneGrantOnSeveralDevicesIsOneTenant) {
@@ -98,12 +120,12 @@ TEST(Tenants, ADeviceThatIsNotTheirsIsHeldToNothingOnceKubeletHasSaidWhatIs) {
   grants::Shares shares = two_grants();
   EXPECT_THAT(limits(shares), SizeIs(2)) << "the other may be theirs";
   grants::join_grants(shares, {{"default/a/main", "g0"}, {"default/a/main", "g1"}});
-  const auto told = limits(shares);
-  ASSERT_THAT(told, SizeIs(3));
-  EXPECT_EQ(told.at({"g0", "GPU-0"}).memory, mib(5000));
-  EXPECT_EQ(told.at({"g0", "GPU-1"}).memory, mib(3000)) << "by whichever endpoint";
-  EXPECT_EQ(told.at({"g0", "GPU-2"}).memory, kNotTheirs);
-  EXPECT_EQ(told.at({"g0", "GPU-2"}).policy, config::GuardMemory::kObserve);
+  const auto by_device = limits(shares);
+  ASSERT_THAT(by_device, SizeIs(3));
+  EXPECT_EQ(by_device.at({"g0", "GPU-0"}).memory, mib(5000));
+  EXPECT_EQ(by_device.at({"g0", "GPU-1"}).memory, mib(3000)) << "by whichever endpoint";
+  EXPECT_EQ(by_device.at({"g0", "GPU-2"}).memory, kNotTheirs);
+  EXPECT_EQ(by_device.at({"g0", "GPU-2"}).policy, config::GuardMemory::kObserve);
 }
 
 TEST(Tenants, WhatIsNotLimitedIsNeverTooMuch) {
@@ -113,7 +135,7 @@ TEST(Tenants, WhatIsNotLimitedIsNeverTooMuch) {
   EXPECT_EQ(limits.at({"g0", "GPU-0"}).policy, config::GuardMemory::kTerminateAll);
 }
 
-TEST(Tenants, TwoGrantsOnOneDeviceAreWorthTheirSumAtMostTheDevice) {
+TEST(Tenants, TwoGrantsOnOneDeviceHaveTheSumOfTheirLimitsAtMostTheDevice) {
   struct Row {
     std::uint32_t first, second, sum;
   };

@@ -54,7 +54,7 @@ TEST(Kubeconfig, DataCountsBeforeAFile) {
   EXPECT_EQ(parsed.access->token, "abc.def");
 }
 
-TEST(Kubeconfig, JsonIsTakenTooAndInsecureIsToldAtItsPlace) {
+TEST(Kubeconfig, JsonIsTakenTooAndInsecureIsReportedAtItsPlace) {
   const auto parsed = parse_kubeconfig(
       R"({"kind": "Config", "current-context": "t", "clusters": [{"name": "t", "cluster": {"server": "https://127.0.0.1:6443",
 "insecure-skip-tls-verify": true}}], "users": [{"name": "a", "user": {"token": "x"}}],
@@ -67,7 +67,7 @@ TEST(Kubeconfig, JsonIsTakenTooAndInsecureIsToldAtItsPlace) {
               HasSubstr("conf:2:29: warning: clusters[0].cluster.insecure-skip-tls-verify: lets"));
 }
 
-TEST(Kubeconfig, EveryFaultIsToldWithLineColumnAndWhatToWrite) {
+TEST(Kubeconfig, EveryFaultIsReportedWithLineColumnAndWhatToWrite) {
   const auto parsed =
       parse_kubeconfig(file("    server: http://10.0.0.1:6443\n    certificate-authority-data: \"%%\"\n",
                             "    exec: {command: aws}\n    client-key: k\n"),
@@ -81,7 +81,7 @@ TEST(Kubeconfig, EveryFaultIsToldWithLineColumnAndWhatToWrite) {
   for (const auto& problem : parsed.problems) EXPECT_NE(problem.remedy, "");
 }
 
-TEST(Kubeconfig, ANameThatLeadsNowhereIsToldWithTheOneThatIsMeant) {
+TEST(Kubeconfig, ANameThatLeadsNowhereIsReportedWithTheOneThatIsMeant) {
   auto text = file(kCluster, "    token: x\n");
   text.replace(text.find("cluster: c,"), 11, "cluster: oter,");
   const auto parsed = parse_kubeconfig(text, "conf", "");
@@ -92,7 +92,7 @@ TEST(Kubeconfig, ANameThatLeadsNowhereIsToldWithTheOneThatIsMeant) {
                         "clusters; did you mean other?"));
 }
 
-TEST(Kubeconfig, SomethingElseIsToldToBeNone) {
+TEST(Kubeconfig, SomethingElseIsReportedToBeNone) {
   for (const char* text : {"", "[]", "a: b: c", "kind: Pod\ncurrent-context: x", "x: 1"}) {
     const auto parsed = parse_kubeconfig(text, "conf", "");
     EXPECT_FALSE(parsed.access) << text;

@@ -31,6 +31,7 @@ void read_pre_stop(const Json& spec, ContainerSeen& seen) {
       for (const Json& word : list_at(member_at(hook, "exec"), "command"))
         seen.pre_stop.push_back(word.is_string() ? word.get<std::string>() : "");
       seen.pre_stop_sleep = std::max<std::int64_t>(0, number_at(member_at(hook, "sleep"), "seconds").value_or(0));
+      seen.pre_stop_other = hook.is_object() && seen.pre_stop.empty() && seen.pre_stop_sleep == 0;
       return;
     }
   }
@@ -48,13 +49,14 @@ std::optional<std::string> plain_value(const Json& container, std::string_view n
   return value;
 }
 
-std::vector<MpsWordsSeen> mps_words_of(const Json& spec) {
-  std::vector<MpsWordsSeen> all;
+std::vector<MpsEnvironmentSeen> mps_environments_of(const Json& spec) {
+  std::vector<MpsEnvironmentSeen> all;
   for (const char* list : {"initContainers", "containers"}) {
     for (const Json& container : list_at(spec, list)) {
-      MpsWordsSeen words{text_at(container, "name"), plain_value(container, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"),
-                         plain_value(container, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT")};
-      if (words.threads || words.memory) all.push_back(std::move(words));
+      MpsEnvironmentSeen environment{text_at(container, "name"),
+                                     plain_value(container, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"),
+                                     plain_value(container, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT")};
+      if (environment.threads || environment.memory) all.push_back(std::move(environment));
     }
   }
   return all;
@@ -112,7 +114,7 @@ Result<PodSeen> read_pod(const Json& object) {
   pod.mirror = !text_at(member_at(metadata, "annotations"), "kubernetes.io/config.mirror").empty();
   const Json& spec = member_at(object, "spec");
   pod.node_name = text_at(spec, "nodeName");
-  pod.mps_words = mps_words_of(spec);
+  pod.mps_environments = mps_environments_of(spec);
   const Json& status = member_at(object, "status");
   pod.phase = text_at(status, "phase");
   pod.claims = claims_of(spec, status);

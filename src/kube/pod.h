@@ -21,15 +21,16 @@ struct ContainerSeen {
   std::vector<std::string> pre_stop = {};  // its preStop hook's command, if it has an exec hook
   std::int64_t pre_stop_sleep = 0;         // seconds, if it has a sleep hook
   std::string stop_signal = {};            // "SIGTERM"; "" if kubelet does not report it
+  bool pre_stop_other = false;             // it has another hook (httpGet, …)
   friend bool operator==(const ContainerSeen&, const ContainerSeen&) = default;
 };
 
 // MPS limits that a container's manifest sets as plain values.
-struct MpsWordsSeen {
+struct MpsEnvironmentSeen {
   std::string container;
   std::optional<std::string> threads;  // CUDA_MPS_ACTIVE_THREAD_PERCENTAGE
   std::optional<std::string> memory;   // CUDA_MPS_PINNED_DEVICE_MEM_LIMIT
-  friend bool operator==(const MpsWordsSeen&, const MpsWordsSeen&) = default;
+  friend bool operator==(const MpsEnvironmentSeen&, const MpsEnvironmentSeen&) = default;
 };
 
 // A ResourceClaim that the pod uses, and by which container. The object's name: it may be made from a template.
@@ -53,7 +54,7 @@ struct PodSeen {
   std::optional<std::int64_t> deletion_grace_seconds;
   std::vector<ContainerSeen> containers;  // as reported by kubelet; empty before that. Init containers come first
 
-  std::vector<MpsWordsSeen> mps_words = {};  // of the containers that have some
+  std::vector<MpsEnvironmentSeen> mps_environments = {};  // of the containers that have some
   std::vector<ClaimUseSeen> claims = {};
 
   bool over() const { return phase == "Succeeded" || phase == "Failed"; }

@@ -58,7 +58,7 @@ TEST(Pod, IsReadByTheFieldsThatAreWanted) {
                                             ContainerSeen{"main", "containerd://abc", true, true, false}));
 }
 
-TEST(Pod, TellsWhichContainersUseWhichClaims) {
+TEST(Pod, ReportsWhichContainersUseWhichClaims) {
   auto json = pod_json("a", "u1");
   json["spec"]["resourceClaims"] = {{{"name", "mine"}, {"resourceClaimName", "made-by-hand"}},
                                     {{"name", "generated"}, {"resourceClaimTemplateName", "t"}},
@@ -76,7 +76,7 @@ TEST(Pod, TellsWhichContainersUseWhichClaims) {
                           ClaimUseSeen{"a-extended", "main", "container-0-request-0"}));
 }
 
-TEST(Pod, TellsHowItsContainersAreStopped) {
+TEST(Pod, ReportsHowItsContainersAreStopped) {
   auto json = pod_json("a", "u1");
   EXPECT_FALSE(read_pod(json).value_or(PodSeen{}).mirror);
   json["metadata"]["annotations"]["kubernetes.io/config.mirror"] = "0011";
@@ -94,6 +94,9 @@ TEST(Pod, TellsHowItsContainersAreStopped) {
   json["spec"]["containers"][1]["lifecycle"] = {{"preStop", {{"sleep", {{"seconds", 1}}}}}};
   EXPECT_THAT(read_pod(json).value_or(*seen).containers[0].pre_stop, IsEmpty());
   EXPECT_EQ(read_pod(json).value_or(*seen).containers[0].pre_stop_sleep, 1);
+  EXPECT_FALSE(read_pod(json).value_or(*seen).containers[0].pre_stop_other);
+  json["spec"]["containers"][1]["lifecycle"] = {{"preStop", {{"httpGet", {{"port", 80}}}}}};
+  EXPECT_TRUE(read_pod(json).value_or(*seen).containers[0].pre_stop_other);
 }
 
 TEST(Pod, FieldsOfAnotherTypeAreAbsentAndOnesThatNameItAreNeeded) {
@@ -132,7 +135,7 @@ TEST(PodList, AnEmptyOneMayHaveNoItemsAndAnythingElseIsRefused) {
     EXPECT_FALSE(parse_pod_list(text)) << text;
 }
 
-TEST(PodTable, TellsWhatEachListChanged) {
+TEST(PodTable, ReportsWhatEachListChanged) {
   PodTable table;
   EXPECT_THAT(short_of(table.replace({pod("a", "1"), pod("b", "2")}, kNow)),
               ElementsAre(std::pair(What::kNew, "1"), std::pair(What::kNew, "2")));
@@ -142,7 +145,7 @@ TEST(PodTable, TellsWhatEachListChanged) {
   EXPECT_EQ(table.size(), 2u);
 }
 
-TEST(PodTable, ADeletionIsToldOnceWithTheTimeAtWhichItWasSeenFirst) {
+TEST(PodTable, ADeletionIsReportedOnceWithTheTimeAtWhichItWasSeenFirst) {
   PodTable table;
   table.apply(Change::kAdded, pod("a", "1"), kNow);
   auto going = pod("a", "1");
@@ -165,11 +168,11 @@ TEST(PodTable, APodOfTheSameNameWithAnotherUidIsAnotherPod) {
   table.apply(Change::kAdded, pod("a", "1"), kNow);
   EXPECT_THAT(short_of(table.apply(Change::kAdded, pod("a", "2"), kNow)),
               ElementsAre(std::pair(What::kGone, "1"), std::pair(What::kNew, "2")));
-  EXPECT_THAT(table.apply(Change::kDeleted, pod("a", "1"), kNow), IsEmpty()) << "news of the old one that comes late";
+  EXPECT_THAT(table.apply(Change::kDeleted, pod("a", "1"), kNow), IsEmpty()) << "a late event of the old one";
   EXPECT_NE(table.find("default", "a"), nullptr);
 }
 
-TEST(PodTable, APodThatEndsByItselfIsToldAndAChangeOfItsVersionAloneIsNot) {
+TEST(PodTable, APodThatEndsByItselfIsReportedAndAChangeOfItsVersionAloneIsNot) {
   PodTable table;
   table.apply(Change::kAdded, pod("a", "1"), kNow);
   auto same = pod("a", "1");
@@ -188,7 +191,8 @@ TEST(Pod, LimitsForMpsInItsManifestAreReadWhereTheyArePlain) {
                     {"name":"c","env":[{"name":"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT","value":"$(LIMIT)"}]},
                     {"name":"d","env":[3,{"name":"PATH","value":"/bin"}]}]}})j"));
   ASSERT_TRUE(pod) << to_string(pod.error());
-  EXPECT_THAT(pod->mps_words, ElementsAre(MpsWordsSeen{"init", "5", std::nullopt}, MpsWordsSeen{"a", "30", "0=2G"}));
+  EXPECT_THAT(pod->mps_environments,
+              ElementsAre(MpsEnvironmentSeen{"init", "5", std::nullopt}, MpsEnvironmentSeen{"a", "30", "0=2G"}));
 }
 
 }  // namespace pod_test

@@ -122,7 +122,7 @@ TEST(Reflector, WaitsLongerEachTimeUpToHalfAMinuteAndGoesOnFromWhereItWas) {
   EXPECT_GE(longest, 15s);
   reflector.on_event("12", now);
   reflector.on_failed({0, "", "cut", {}}, now);
-  EXPECT_LE(*reflector.wake() - now, 100ms) << "news resets the wait";
+  EXPECT_LE(*reflector.wake() - now, 100ms) << "an event resets the wait";
 }
 
 TEST(Reflector, AWatchThatEndsAtOnceIsNotOpenedAgainAtOnce) {

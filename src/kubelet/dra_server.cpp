@@ -7,8 +7,9 @@
 
 #include <utility>
 
+#include "base/text.h"
 #include "kubelet/dra_service.h"
-#include "kubelet/loop_gate.h"
+#include "kubelet/loop_signal.h"
 #include "kubelet/socket_server.h"
 #include "kubelet/streams.h"
 #include "os/files/files.h"
@@ -106,9 +107,9 @@ class HealthService final : public Api::Service {
 
 class RegistrationService final : public pluginregistration::Registration::CallbackService {
  public:
-  // on_told: on gRPC's threads.
-  RegistrationService(std::string driver, std::string endpoint, std::function<void(bool, std::string)> on_told)
-      : driver_(std::move(driver)), endpoint_(std::move(endpoint)), on_told_(std::move(on_told)) {}
+  // on_status: on gRPC's threads.
+  RegistrationService(std::string driver, std::string endpoint, std::function<void(bool, std::string)> on_status)
+      : driver_(std::move(driver)), endpoint_(std::move(endpoint)), on_status_(std::move(on_status)) {}
 
   grpc::ServerUnaryReactor* GetInfo(grpc::CallbackServerContext* context, const pluginregistration::InfoRequest*,
                                     pluginregistration::PluginInfo* info) override {
@@ -122,7 +123,7 @@ class RegistrationService final : public pluginregistration::Registration::Callb
   grpc::ServerUnaryReactor* NotifyRegistrationStatus(grpc::CallbackServerContext* context,
                                                      const pluginregistration::RegistrationStatus* status,
                                                      pluginregistration::RegistrationStatusResponse*) override {
-    on_told_(status->plugin_registered(), status->error());
+    on_status_(status->plugin_registered(), status->error());
     return done(context);
   }
 
@@ -134,7 +135,7 @@ class RegistrationService final : public pluginregistration::Registration::Callb
   }
 
   const std::string driver_, endpoint_;
-  const std::function<void(bool, std::string)> on_told_;
+  const std::function<void(bool, std::string)> on_status_;
 };
 
 class KubeletDraServer final : public DraServer {
@@ -143,11 +144,12 @@ class KubeletDraServer final : public DraServer {
       : loop_(loop),
         settings_(std::move(settings)),
         own_dir_(settings_.plugins_dir + "/" + settings_.driver),
+        mark_(mark_of(settings_)),
         calls_(std::make_shared<DraCalls>()),
         v1_(loop, calls_),
         v1beta1_(loop, calls_),
-        registration_(settings_.driver, own_dir_ + "/" + kSocket,
-                      [this](bool registered, std::string why) { told(registered, std::move(why)); }),
+        registration_(settings_.driver, own_dir_ + "/" + socket_name(),
+                      [this](bool registered, std::string why) { on_registration(registered, std::move(why)); }),
         looked_(loop, [this] { look(); }),
         changed_(loop, std::move(on_change)) {
     calls_->answers = &answers;
@@ -163,10 +165,12 @@ class KubeletDraServer final : public DraServer {
 
   Status start() {
     TRY(const auto own, Dir::create(own_dir_, 0750));
-    TRY_STATUS(bind(own_dir_, kSocket, {&v1_, &v1beta1_, &health_v1_, &health_v1alpha1_}, socket_));
+    remove_deserted_sockets(settings_.registry_dir, settings_.driver + "-", kRegistrySuffix);
+    remove_deserted_sockets(own_dir_, "dra", ".sock");
+    TRY_STATUS(bind(own_dir_, socket_name(), {&v1_, &v1beta1_, &health_v1_, &health_v1alpha1_}, socket_));
     TRY_STATUS(serve_registration());
     TRY(registry_watch_, DirWatch::open(loop_, settings_.registry_dir, [this](const std::string& name) {
-          if (name.empty() || name == registry_name()) looked_.knock();
+          if (name.empty() || name == registry_name()) looked_.raise();
         }));
     return {};
   }
@@ -183,8 +187,17 @@ class KubeletDraServer final : public DraServer {
   }
 
  private:
-  static constexpr const char* kSocket = "dra.sock";
-  std::string registry_name() const { return settings_.driver + "-reg.sock"; }
+  static constexpr const char* kRegistrySuffix = "reg.sock";
+  static std::string mark_of(const DraServerSettings& settings) {
+    if (settings.instance.empty()) return {};
+    const std::string mark = hex16(stable_hash(settings.instance));
+    const auto longest = settings.registry_dir + "/" + settings.driver + "-" + mark + "-" + kRegistrySuffix;
+    return check_socket_path(longest) ? mark : std::string();
+  }
+  std::string registry_name() const {
+    return settings_.driver + "-" + (mark_.empty() ? "" : mark_ + "-") + kRegistrySuffix;
+  }
+  std::string socket_name() const { return mark_.empty() ? "dra.sock" : "dra-" + mark_ + ".sock"; }
 
   Status bind(const std::string& directory, const std::string& name, const std::vector<grpc::Service*>& services,
               std::unique_ptr<SocketServer>& into) {
@@ -220,7 +233,7 @@ class KubeletDraServer final : public DraServer {
     }
   }
 
-  void told(bool registered, std::string why) {
+  void on_registration(bool registered, std::string why) {
     DraServerState next;
     next.serving = true;
     next.registered = registered;
@@ -234,12 +247,13 @@ class KubeletDraServer final : public DraServer {
       if (state_ == next) return;
       state_ = next;
     }
-    changed_.knock();
+    changed_.raise();
   }
 
   Loop& loop_;
   const DraServerSettings settings_;
   const std::string own_dir_;
+  const std::string mark_;  // in the names of this instance's sockets; "" = fixed names
   std::shared_ptr<DraCalls> calls_;
   DraService<DraV1> v1_;
   DraService<DraV1beta1> v1beta1_;
@@ -251,8 +265,8 @@ class KubeletDraServer final : public DraServer {
   mutable std::mutex mutex_;
   DraServerState state_;
   Timer retry_{loop_};
-  LoopGate looked_;
-  LoopGate changed_;
+  LoopSignal looked_;
+  LoopSignal changed_;
   std::unique_ptr<SocketServer> socket_;
   std::unique_ptr<SocketServer> registry_socket_;
   std::unique_ptr<DirWatch> registry_watch_;

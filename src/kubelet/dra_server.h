@@ -5,8 +5,10 @@
 // facts relied on.
 //
 // kubelet finds the registration socket by itself, also after its own restart, so nothing is registered from here; a
-// socket that was deleted is made again. The sockets have fixed names: the newest instance on a node takes them over,
-// and an older one that still runs is not asked any more.
+// socket that was deleted is made again. With an instance in the settings, the sockets have names of their own: during
+// a rolling update kubelet has two connections, calls the one that it registered last, and the older one again when
+// that is gone. Without one, or where the path would be too long, the names are fixed: the newest instance takes them
+// over.
 //
 // Threads: constructed, used and destroyed on the loop's thread. gRPC's threads only translate: DraAnswers is called on
 // the loop's thread, as many calls at a time as kubelet makes.
@@ -54,6 +56,7 @@ struct DraServerSettings {
   std::string driver;
   std::string registry_dir = "/var/lib/kubelet/plugins_registry";
   std::string plugins_dir = "/var/lib/kubelet/plugins";  // the driver's own directory is below
+  std::string instance;                                  // the UID of this pod, "" = fixed names
   Duration stop_within = std::chrono::milliseconds(500);
 };
 

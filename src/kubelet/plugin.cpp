@@ -38,14 +38,15 @@ Plugin::Plugin(Loop& loop, const PluginHostSettings& settings, Answers& answers,
       retry_(loop),
       unwatched_(loop),
       recheck_(loop),
-      gate_(loop, [this] { turn(); }),
+      signal_(loop, [this] { turn(); }),
       counted_(loop, on_change_, kCountsWait) {}
 
 Plugin::~Plugin() = default;
 
 void Plugin::offer(const advertise::Advertised& advertised) {
-  if (advertised_ == advertised) return;
-  advertised_ = advertised;
+  const bool same = advertised_ == advertised;
+  advertised_ = advertised;  // also when it is the same: then its slots are those of the snapshot
+  if (same) return;
   devices_ = std::make_shared<const v1beta1::ListAndWatchResponse>(to_message(advertised));
   if (endpoint_) endpoint_->streams().offer(devices_);
 }
@@ -109,7 +110,7 @@ void Plugin::bind() {
   endpoint_.reset();
   deserted_since_.reset();
   auto service = std::make_unique<DevicePluginService>(
-      resource_, answers_, counts_, [this] { gate_.knock(); }, [this] { counted_.knock(); });
+      resource_, answers_, counts_, [this] { signal_.raise(); }, [this] { counted_.raise(); });
   // The first list is there before the first stream can be.
   if (devices_) service->streams().offer(devices_);
   const std::string directory = socket_path_.substr(0, socket_path_.rfind('/'));
@@ -150,7 +151,7 @@ bool Plugin::streams_are_over() {
   streams.finish_all();
   const bool over = streams.count().ending == 0;
   if (!over && !streams_end_by_) streams_end_by_ = loop_.now() + settings_.stop_within;
-  // Their end knocks at the gate; a connection that accepts no bytes any more must not block indefinitely.
+  // Their end raises the signal; a connection that accepts no bytes any more must not block indefinitely.
   if (!over && loop_.now() < *streams_end_by_) {
     recheck_.start(*streams_end_by_ - loop_.now(), [this] { look(kubelet_is_there_); });
     return false;
@@ -181,7 +182,7 @@ void Plugin::watch_the_watchers() {
 void Plugin::start_registering() {
   lost_before_ = endpoint_->streams().count().lost;
   registering_ = RegisterCall::start(settings_.kubelet_socket, resource_, socket_name_, settings_.registration_deadline,
-                                     [this] { gate_.knock(); });
+                                     [this] { signal_.raise(); });
 }
 
 void Plugin::read_outcome() {

@@ -14,7 +14,7 @@
 
 #include "base/backoff.h"
 #include "kubelet/endpoint.h"
-#include "kubelet/loop_gate.h"
+#include "kubelet/loop_signal.h"
 #include "kubelet/plugin_host.h"
 #include "kubelet/register_call.h"
 #include "os/loop/timer.h"
@@ -34,7 +34,6 @@ class Plugin {
   void look(bool kubelet_is_there);
   void kubelet_started();  // its socket was replaced: it does not know us any more
 
-  const std::string& resource() const { return resource_; }
   const std::string& socket_name() const { return socket_name_; }
   PluginState state() const;
 
@@ -79,8 +78,8 @@ class Plugin {
   std::string problem_;
   std::string note_;
 
-  LoopGate gate_;  // this and the next outlive the two below, whose threads knock at them
-  LoopGate counted_;
+  LoopSignal signal_;  // this and the next outlive the two below, whose threads raise them
+  LoopSignal counted_;
   std::unique_ptr<Endpoint> endpoint_;
   std::unique_ptr<RegisterCall> registering_;
 };

@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "kubelet/loop_gate.h"
+#include "kubelet/loop_signal.h"
 #include "kubelet/plugin.h"
 #include "kubelet/socket_file.h"
 #include "os/files/watch.h"
@@ -56,12 +56,12 @@ class KubeletPluginHost final : public PluginHost {
       std::unique_ptr<Plugin>& plugin = plugins_[name];
       const bool is_new = plugin == nullptr;
       if (is_new) {
-        plugin = std::make_unique<Plugin>(loop_, settings_, answers_, name, [this] { changed_.knock(); });
+        plugin = std::make_unique<Plugin>(loop_, settings_, answers_, name, [this] { changed_.raise(); });
       }
       plugin->offer(*advertised);
       if (is_new) plugin->look(kubelet_.has_value());
     }
-    changed_.knock();
+    changed_.raise();
   }
 
   std::vector<PluginState> states() const override {
@@ -91,7 +91,7 @@ class KubeletPluginHost final : public PluginHost {
     } else if (!is_one_of_our_sockets(name)) {
       return;
     }
-    look_.knock();
+    look_.raise();
   }
 
   bool is_one_of_our_sockets(const std::string& name) const {
@@ -147,8 +147,8 @@ class KubeletPluginHost final : public PluginHost {
   std::vector<PluginState> reported_;
 
   Timer audit_;
-  LoopGate look_;
-  LoopGate changed_;
+  LoopSignal look_;
+  LoopSignal changed_;
   std::unique_ptr<DirWatch> plugin_watch_;
   std::unique_ptr<DirWatch> kubelet_watch_;
   std::map<std::string, std::unique_ptr<Plugin>> plugins_;  // by resource

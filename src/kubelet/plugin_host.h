@@ -1,7 +1,8 @@
 #pragma once
 // Our side of kubelet's device-plugin contract (v1beta1), for any number of resources: one gRPC server on one unix
 // socket per resource, registration, re-registration when kubelet restarts or stops watching, and a clean stop. gRPC
-// lives in this folder only. docs/internals/kubelet-contract.md lists each fact relied on, promises.md its tests.
+// lives in this folder only. docs/internals/kubelet-contract.md lists each fact relied on, `./dev promises kubelet` its
+// tests.
 //
 // Threads: constructed, published to and destroyed on the loop thread. `Answers` is called on gRPC's threads, at any
 // time, concurrently: it must be a pure function of an immutable snapshot plus at most bounded file work.

@@ -16,7 +16,7 @@ Result<std::vector<PodHolding>> list_pod_resources(const std::string& socket_pat
   v1::ListPodResourcesResponse response;
   const grpc::Status status = stub->List(&context, {}, &response);
   if (!status.ok())
-    return std::unexpected(from_status(status, "kubelet does not tell which pods hold what", socket_path));
+    return std::unexpected(from_status(status, "kubelet does not report which pods hold what", socket_path));
   return to_holdings(response);
 }
 

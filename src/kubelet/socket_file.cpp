@@ -19,7 +19,9 @@ namespace tranche::host {
 namespace {
 
 constexpr std::string_view kTemporary = ".t";
-constexpr Duration kBeingMade = std::chrono::seconds(2);  // takes milliseconds
+// The longest time from a socket's name to its listener: two system calls, between which the kernel may run other
+// processes. A restarted container takes longer to get here, so a killed server's socket is older.
+constexpr Duration kBeingMade = std::chrono::milliseconds(50);
 
 std::string mark_of(const std::string& socket_name) {
   return fmt::format("{:04x}", stable_hash(socket_name) & 0xffffU);
@@ -63,6 +65,16 @@ void remove_left_over_sockets(const std::string& directory, const std::string& s
     if (then <= now && now - then < kBeingMade) continue;  // after a restart of the machine `then` is ahead of us
     const std::string path = directory + "/" + name;
     if (look_at_socket(path) && !probe_listener(path).alive) ::unlink(path.c_str());
+  }
+}
+
+void remove_deserted_sockets(const std::string& directory, std::string_view begin, std::string_view end) {
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(directory, error), last; !error && at != last; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    const std::string path = directory + "/" + name;
+    const bool named_so = name.size() >= begin.size() + end.size() && name.starts_with(begin) && name.ends_with(end);
+    if (named_so && look_at_socket(path) && !probe_listener(path).alive) ::unlink(path.c_str());
   }
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 #include "base/time.h"
@@ -38,6 +39,10 @@ std::string temporary_socket_name(const std::string& socket_name, MonoTime now);
 // Removes what killed servers of this socket left in its directory: names of an earlier time at which no process
 // answers.
 void remove_left_over_sockets(const std::string& directory, const std::string& socket_name, MonoTime now);
+
+// Removes sockets in a directory whose names begin and end so, and at which no process answers: what killed processes
+// left.
+void remove_deserted_sockets(const std::string& directory, std::string_view begin, std::string_view end);
 
 // sun_path ends the same way for everybody: 107 characters.
 Status check_socket_path(const std::string& path);

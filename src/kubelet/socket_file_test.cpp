@@ -48,7 +48,7 @@ TEST_F(SocketFiles, NothingAndOtherKindsOfFilesAreNoSocket) {
   EXPECT_FALSE(probe_listener(path_).alive);
 }
 
-TEST_F(SocketFiles, AListenerIsAliveAndTellsItsProcess) {
+TEST_F(SocketFiles, AListenerIsAliveAndReportsItsProcess) {
   const Fd listener = bind_at(path_, true);
   const Listener seen = probe_listener(path_);
   EXPECT_TRUE(seen.alive);
@@ -63,15 +63,16 @@ TEST_F(SocketFiles, WhatKilledServersLeftGoesAndNothingElse) {
     return std::pair(path, bind_at(path, listening));
   };
   const auto old = put("gpu", std::chrono::minutes(5), false);
+  const auto just_killed = put("gpu", std::chrono::milliseconds(100), false);
   const auto of_another_life = put("gpu", -std::chrono::minutes(5), false);
-  const auto being_made = put("gpu", std::chrono::seconds(1), false);
+  const auto being_made = put("gpu", std::chrono::milliseconds(10), false);
   const auto serving = put("gpu", std::chrono::minutes(6), true);
   const auto another_resources = put("gpu.shared", std::chrono::minutes(5), false);
   std::ofstream(directory_ + "/" + temporary_socket_name("gpu", now - std::chrono::minutes(7))) << "a file";
   std::ofstream(directory_ + "/.thidden") << "a file";
   remove_left_over_sockets(directory_, "gpu", now);
-  EXPECT_FALSE(std::filesystem::exists(old.first));
-  EXPECT_FALSE(std::filesystem::exists(of_another_life.first));
+  for (const auto* removed : {&old, &just_killed, &of_another_life})
+    EXPECT_FALSE(std::filesystem::exists(removed->first));
   for (const auto* kept : {&being_made, &serving, &another_resources})
     EXPECT_TRUE(std::filesystem::exists(kept->first));
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory_), {}), 5);

@@ -83,9 +83,9 @@ void add_vgpu(const std::optional<Vgpu>& vgpu, Labels& labels) {
   if (!branch.empty()) labels[key("vgpu.host-driver-branch")] = branch;
 }
 
-void add_gpu_node(const Config& config, const Inventory& inventory, const plan::Plan& plan, const Facts& facts,
+void add_gpu_node(const Config& config, const Inventory& inventory, const plan::Plan& plan, const Inputs& inputs,
                   const Gpus& gpus, Labels& labels) {
-  const std::string machine = bounded(label_value(facts.machine_type));
+  const std::string machine = bounded(label_value(inputs.machine_type));
   labels[key("gpu.machine")] = machine.empty() ? "unknown" : machine;
   add_driver_version(inventory.driver_version, labels);
   add_cuda_version(inventory.cuda_driver_version, labels);
@@ -98,22 +98,22 @@ void add_gpu_node(const Config& config, const Inventory& inventory, const plan::
   add_slot_labels(plan, labels);
   add_model_labels(gpus, labels);
   add_hazard_labels(gpus, plan, inventory.driver_version, labels);
-  add_tier_label(plan, facts.tiers, labels);
+  add_tier_label(plan, inputs.tiers, labels);
   labels[key("gpu.mode")] = mode_of(gpus);
   if (const std::string clique = bounded(clique_of(gpus)); !clique.empty()) labels[key("gpu.clique")] = clique;
 }
 
 }  // namespace
 
-Labels labels_for(const Config& config, const Inventory& inventory, const plan::Plan& plan, const Facts& facts) {
+Labels labels_for(const Config& config, const Inventory& inventory, const plan::Plan& plan, const Inputs& inputs) {
   Labels labels;
-  if (facts.loaded_at && !config.flags.gfd.no_timestamp) {
-    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(facts.loaded_at->time_since_epoch());
+  if (inputs.loaded_at && !config.flags.gfd.no_timestamp) {
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(inputs.loaded_at->time_since_epoch());
     labels[key("gfd.timestamp")] = std::to_string(seconds.count());
   }
-  add_vgpu(facts.vgpu, labels);
+  add_vgpu(inputs.vgpu, labels);
   const Gpus gpus = labelled_gpus(inventory);
-  if (!gpus.empty()) add_gpu_node(config, inventory, plan, facts, gpus, labels);
+  if (!gpus.empty()) add_gpu_node(config, inventory, plan, inputs, gpus, labels);
   // A single invalid label makes the API server refuse all of them.
   std::erase_if(labels, [](const auto& label) { return !legal_key(label.first) || !legal_value(label.second); });
   return labels;

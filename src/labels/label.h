@@ -22,16 +22,16 @@ using Labels = std::map<std::string, std::string>;
 // The label values of a system whose driver has no management library (Tegra, GPUs passed through).
 inline constexpr const char* kUnknownDriver = "unknown.unknown.unknown";
 
-struct Facts {
+struct Inputs {
   std::string machine_type = "unknown";  // content of the machine-type file
   std::optional<WallTime> loaded_at{};   // for nvidia.com/gfd.timestamp; absent = no timestamp label
   std::optional<Vgpu> vgpu{};
   std::map<std::string, std::string> tiers{};  // of MPS pools, as reported by `tranche mps`: pool id, "v2"
-  friend bool operator==(const Facts&, const Facts&) = default;
+  friend bool operator==(const Inputs&, const Inputs&) = default;
 };
 
 Labels labels_for(const config::Config& config, const inventory::Inventory& inventory, const plan::Plan& plan,
-                  const Facts& facts);
+                  const Inputs& inputs);
 
 // The model that nvidia.com/gpu.… describes if there are several, and the models that it does not describe.
 struct ModelCount {

@@ -48,8 +48,9 @@ inline config::Config shared(config::SharingStrategy strategy, std::uint32_t rep
   return config;
 }
 
-inline Labels labels_of(const config::Config& config, const inventory::Inventory& inventory, const Facts& facts = {}) {
-  return labels_for(config, inventory, plan::make_plan(config, inventory).value_or(plan::Plan{}), facts);
+inline Labels labels_of(const config::Config& config, const inventory::Inventory& inventory,
+                        const Inputs& inputs = {}) {
+  return labels_for(config, inventory, plan::make_plan(config, inventory).value_or(plan::Plan{}), inputs);
 }
 
 }  // namespace tranche::label

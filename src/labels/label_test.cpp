@@ -201,7 +201,7 @@ TEST(LabelsTest, DisplayGpusAreNotCounted) {
               IsSupersetOf({Pair("nvidia.com/gpu.count", "1"), Pair("nvidia.com/gpu.mode", "compute")}));
 }
 
-TEST(LabelsTest, VgpuTellsItsHostDriver) {
+TEST(LabelsTest, VgpuReportsItsHostDriver) {
   EXPECT_THAT(labels_of({}, {}, {.vgpu = Vgpu{true, "460.16", "r460_00"}}),
               UnorderedElementsAre(Pair("nvidia.com/vgpu.present", "true"),
                                    Pair("nvidia.com/vgpu.host-driver-version", "460.16"),
@@ -229,7 +229,7 @@ TEST(LabelsTest, AModelTooLongForALabelGivesWayToWhatFollowsIt) {
   EXPECT_EQ(labels_of({}, inventory)["nvidia.com/gpu.product"], "");
 }
 
-TEST(LabelsTest, WhereEntriesDivideTheNodeTheGpuThatSpeaksTellsWhatItBecame) {
+TEST(LabelsTest, WhereEntriesDivideTheNodeTheGpuThatSpeaksReportsWhatItBecame) {
   Config config = shared(SharingStrategy::kMps, 10);
   config.sharing.per_device = true;
   config.sharing.resources[0].devices = std::vector<config::DeviceRef>{{"0"}};

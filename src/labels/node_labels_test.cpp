@@ -58,7 +58,7 @@ TEST(NodeLabels, StaleOnesGoAndNobodyElsesDo) {
 }
 
 // Promise: labels: A label that a foreign writer set is left alone and reported.
-TEST(NodeLabels, OneThatSomebodyElseSetIsLeftAloneAndTold) {
+TEST(NodeLabels, OneThatAnotherWriterSetIsLeftAloneAndReported) {
   const Json before = node({{kModel, "theirs"}, {kCount, "2"}});
   const auto made = change(before, {{kModel, "ours"}, {kCount, "2"}, {"nvidia.com/mig.capable", "true"}});
   EXPECT_THAT(made.foreign, ElementsAre(kModel)) << "an equal value is no quarrel";

@@ -20,7 +20,7 @@ using ::testing::Key;
 using ::testing::Not;
 using ::testing::Pair;
 
-TEST(OwnLabels, ASlotsLeastWorthIsALabelWhereMpsShares) {
+TEST(OwnLabels, TheLeastLimitsOfASlotAreALabelWhereMpsShares) {
   Inventory inventory = node(2);
   inventory.gpus[0].sm_count = inventory.gpus[1].sm_count = 132;
   EXPECT_THAT(labels_of(shared(SharingStrategy::kMps, 5), inventory),
@@ -42,7 +42,7 @@ TEST(OwnLabels, ASlotsLeastWorthIsALabelWhereMpsShares) {
   EXPECT_THAT(labels_of(shared(SharingStrategy::kMps, 5), inventory), Not(Contains(Key("tranche.io/gpu.slot.sms"))));
 }
 
-TEST(OwnLabels, SlotsOfSeveralNamesAreToldByEach) {
+TEST(OwnLabels, SlotsOfSeveralNamesAreReportedByEach) {
   Config config = shared(SharingStrategy::kMps, 20);
   config.sharing.resources[0].names = "nvidia.com/gpu%d";
   Inventory inventory = node(2);
@@ -110,10 +110,10 @@ TEST(OwnLabels, TheTierIsThatOfTheWeakestPoolOnceAllAreKnown) {
   const auto plan = plan::make_plan(config, inventory).value_or(plan::Plan{});
   ASSERT_EQ(plan.pools.size(), 2u);
   const auto tier = [&](const std::string& one, const std::string& other) {
-    Facts facts;
-    if (!one.empty()) facts.tiers[plan.pools[0].id] = one;
-    if (!other.empty()) facts.tiers[plan.pools[1].id] = other;
-    const Labels labels = labels_for(config, inventory, plan, facts);
+    Inputs inputs;
+    if (!one.empty()) inputs.tiers[plan.pools[0].id] = one;
+    if (!other.empty()) inputs.tiers[plan.pools[1].id] = other;
+    const Labels labels = labels_for(config, inventory, plan, inputs);
     const auto found = labels.find("tranche.io/mps.tier");
     return found == labels.end() ? "" : found->second;
   };
@@ -136,7 +136,7 @@ TEST(OwnLabels, AKeyThatTheApiServerWouldRefuseIsLeftOut) {
   }
 }
 
-TEST(Speaking, IsToldWhereThereAreSeveralModels) {
+TEST(Speaking, IsReportedWhereThereAreSeveralModels) {
   Inventory inventory = node(5);
   EXPECT_THAT(notes_for(inventory), IsEmpty());
   EXPECT_FALSE(speaking_of(Inventory{}).has_value());

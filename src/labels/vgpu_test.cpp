@@ -42,7 +42,7 @@ Vgpu vgpu(const ConfigSpace& space) {
   return vgpu.value_or(Vgpu{});
 }
 
-TEST(VgpuCapability, TellsTheHostsDriver) {
+TEST(VgpuCapability, ReadsTheHostsDriver) {
   ConfigSpace space;
   space.virtual_gpu(0x40);
   EXPECT_EQ(vgpu(space), (Vgpu{true, "460.16", "r460_00"}));

@@ -193,12 +193,6 @@ std::string list_of_models() {
 
 }  // namespace
 
-std::uint32_t Model::whole_gpu() const {
-  std::uint32_t most = 0;
-  for (const Profile& profile : profiles) most = std::max(most, profile.slices);
-  return most;
-}
-
 const std::vector<Model>& models() {
   static const std::vector<Model> all = all_models();
   return all;

@@ -21,7 +21,6 @@ struct Model {
   inventory::ComputeCapability compute_capability;
   std::uint32_t memory_slices = 0;  // the grid of placements: 8, 4 or 12
   std::vector<Profile> profiles;    // the smallest first
-  std::uint32_t whole_gpu() const;  // compute slices of the largest profile: 7 or 4
 };
 
 const std::vector<Model>& models();

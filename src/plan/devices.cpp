@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "plan/select.h"
+
 namespace tranche::plan {
 namespace {
 
@@ -74,7 +76,8 @@ Problem mig_problem(std::string what, std::string remedy) {
 class Collector {
  public:
   Collector(const config::Config& config, const inventory::Inventory& inventory)
-      : strategy_(config.flags.mig_strategy),
+      : dra_(config.dra),
+        strategy_(config.flags.mig_strategy),
         platform_(inventory.platform),
         needs_nodes_(config.flags.plugin.pass_device_specs) {
     for (const std::string& sentence : inventory.unreadable) out.left_out.push_back({"a GPU", sentence});
@@ -120,7 +123,7 @@ class Collector {
     if (needs_nodes_ && (!mig.gi_cap || !mig.ci_cap)) {
       out.left_out.push_back({fmt::format("MIG device {}:{} ({})", gpu.index, mig.slot, mig.uuid),
                               "passDeviceSpecs is on, and the driver's table (/proc/driver/nvidia-caps/mig-minors) "
-                              "does not tell which device nodes open it"});
+                              "does not say which device nodes open it"});
       return;
     }
     out.by_name[name].push_back(mig_device(gpu, mig));
@@ -176,7 +179,9 @@ class Collector {
         add_gpu(*gpu);
         continue;
       }
-      if (gpu->mig_devices.empty()) out.left_out.push_back({name_of(*gpu), "MIG is on and it has no MIG devices"});
+      const bool on_demand = dra_.partitions == config::DraPartitions::kOnDemand && is_for_claims(dra_, *gpu);
+      if (gpu->mig_devices.empty() && !on_demand)
+        out.left_out.push_back({name_of(*gpu), "MIG is on and it has no MIG devices"});
       for (const MigDevice& mig : gpu->mig_devices) {
         if (mig.ci_slices != mig.gi_slices)
           out.problems.push_back(mig_problem(
@@ -190,6 +195,7 @@ class Collector {
     }
   }
 
+  const config::Dra& dra_;
   MigStrategy strategy_;
   inventory::Platform platform_;
   bool needs_nodes_;

@@ -6,12 +6,14 @@
 #include <utility>
 
 #include "base/problem_list.h"
-#include "plan/ceiling.h"
+#include "base/text.h"
+#include "plan/client_capacity.h"
 #include "plan/devices.h"
 #include "plan/entries.h"
-#include "plan/floors.h"
+#include "plan/minimums.h"
 #include "plan/notes.h"
 #include "plan/pools.h"
+#include "plan/select.h"
 #include "plan/shares.h"
 
 namespace tranche::plan {
@@ -70,8 +72,8 @@ void plan_entry(const Config& config, const inventory::Inventory& inventory, Tak
   if (mps) keep_what_mps_serves(config, entry, taken.candidates, base);
   cut(config, taken, base);
   if (mps) {
-    check_ceiling(config, inventory, taken, base.problems);
-    check_floors(config, taken, base.problems);
+    check_client_capacity(config, inventory, taken, base.problems);
+    check_minimums(config, taken, base.problems);
     note_larger_slots(taken, notes);
     if (taken.candidates.empty()) return;
   }
@@ -157,23 +159,23 @@ void note_entries_without_devices(const Config& config, const BaseResources& bas
 }
 
 // Every GPU that MPS can serve, without a resource name: the scheduler sees them in ResourceSlices, kubelet not at all.
-PlannedResource for_claims(const Config& config, const inventory::Inventory& inventory, BaseResources& base) {
+// MIG devices are for claims of one each, without MPS: into `undivided`.
+PlannedResource for_claims(const Config& config, const inventory::Inventory& inventory, BaseResources& base,
+                           std::vector<PlannedDevice>& undivided) {
   PlannedResource resource;
   resource.sharing = SharingStrategy::kMps;
   resource.split = config.dra.split;
   if (inventory.platform != inventory::Platform::kNvml) {
-    base.left_out.push_back(
-        {"every GPU", fmt::format("dra.devices is all, and MPS, by which claims get parts of a GPU, "
-                                  "is not on this node's platform ({})",
-                                  to_string(inventory.platform))});
+    base.left_out.push_back({config.dra.devices == config::DraDevices::kAll ? "every GPU" : "each GPU of dra.devices",
+                             fmt::format("dra.devices gives it to claims, and MPS, by which claims get parts of a GPU, "
+                                         "is not on this node's platform ({})",
+                                         to_string(inventory.platform))});
     return resource;
   }
   for (auto& [name, candidates] : base.by_name) {
     for (Candidate& candidate : candidates) {
-      if (candidate.device.is_mig || candidate.gpu->mig_enabled) {
-        base.left_out.push_back({name_of(*candidate.gpu),
-                                 "dra.devices is all, and claims get parts of GPUs without "
-                                 "MIG only; turn MIG off on it"});
+      if (candidate.device.is_mig) {
+        undivided.push_back(std::move(candidate.device));
         continue;
       }
       candidate.device.policy.reserve = reserve_of(config.sharing.reserve, false);
@@ -185,28 +187,62 @@ PlannedResource for_claims(const Config& config, const inventory::Inventory& inv
   return resource;
 }
 
+// The GPUs of claims, or those of the device plugin.
+inventory::Inventory part_of(const Config& config, const inventory::Inventory& inventory, bool for_claims) {
+  inventory::Inventory part = inventory;
+  std::erase_if(part.gpus, [&](const auto& gpu) { return is_for_claims(config.dra, gpu) != for_claims; });
+  part.links.clear();  // by place in the list of GPUs
+  if (!for_claims || config.dra.devices == config::DraDevices::kAll) return part;
+  part.unreadable.clear();  // the other part has them
+  part.set_aside.clear();
+  return part;
+}
+
+void note_listed_without_gpu(const Config& config, const inventory::Inventory& inventory, std::vector<LeftOut>& out) {
+  for (const auto& ref : config.dra.listed)
+    if (std::ranges::none_of(inventory.gpus, [&](const auto& gpu) { return names_gpu(ref.text, gpu); }))
+      out.push_back({"dra.devices " + in_quotes(ref.text), "it names no GPU that the node uses"});
+}
+
+Config with_mig_devices(Config config) {
+  config.flags.mig_strategy = config::MigStrategy::kMixed;
+  return config;
+}
+
 }  // namespace
 
 std::expected<Plan, std::vector<Problem>> make_plan(const config::Config& config,
                                                     const inventory::Inventory& inventory) {
-  BaseResources base = base_resources(config, inventory);
+  const bool claims = config.dra.devices != config::DraDevices::kNone;
+  const auto of_claims = part_of(config, inventory, true);
+  const auto of_plugin = part_of(config, inventory, false);
+  BaseResources base;
+  if (config.dra.devices != config::DraDevices::kAll) base = base_resources(config, of_plugin);
   check_mig_with_mps(config, base.problems);
   check_platform_with_mps(config, inventory, base.problems);
   Plan plan;
   Drafts drafts;
-  const bool claims = config.dra.devices == config::DraDevices::kAll;
-  if (base.problems.empty() && claims) {
-    drafts.push_back({for_claims(config, inventory, base), nullptr});
-  } else if (base.problems.empty()) {
+  std::vector<PlannedDevice> undivided;
+  if (base.problems.empty() && config.dra.devices != config::DraDevices::kAll) {
     note_entries_without_devices(config, base, plan);
     for (auto& [name, candidates] : base.by_name)
       plan_resource(config, inventory, name, candidates, base, drafts, plan.notes);
     merge_names(config, drafts, base.problems);
   }
   if (!base.problems.empty()) return std::unexpected(bounded(std::move(base.problems)));
+  if (claims) {
+    // Claims name MIG devices by attributes: whatever the node has is offered, and none needs a resource name.
+    auto offered = base_resources(with_mig_devices(config), of_claims);
+    drafts.push_back({for_claims(config, inventory, offered, undivided), nullptr});
+    std::ranges::move(offered.left_out, std::back_inserter(base.left_out));
+    note_listed_without_gpu(config, inventory, base.left_out);
+  }
   plan.pools = make_pools(config, inventory, drafts);
-  if (claims) plan.for_claims = std::exchange(drafts.front().resource.devices, {});
-  if (claims) drafts.clear();
+  if (claims) {
+    plan.for_claims = std::move(drafts.back().resource.devices);
+    drafts.pop_back();
+  }
+  std::ranges::move(undivided, std::back_inserter(plan.for_claims));
   for (Draft& draft : drafts) plan.resources.push_back(std::move(draft.resource));
   plan.left_out = std::move(base.left_out);
   add_notes(config, inventory, plan);

@@ -8,7 +8,7 @@
 #include <tuple>
 
 #include "config/document/quantity.h"
-#include "plan/ceiling.h"
+#include "plan/client_capacity.h"
 #include "plan/devices.h"
 #include "plan/shares.h"
 
@@ -149,25 +149,25 @@ class Notes {
           "one "
           "has not been measured: run tranche probe --gemm in a slot");
     if (device.share.sms * std::uint64_t{device.slots} > all)
-      say(fmt::format(
-          "{} slots of {} SMs are more than the {} that are there: a share of SMs is a ceiling, and busy neighbours "
-          "take turns",
-          device.slots, device.share.sms, all));
+      say(
+          fmt::format("{} slots of {} SMs are more than the {} that are there: a share of SMs is an upper bound, and "
+                      "busy neighbours take turns",
+                      device.slots, device.share.sms, all));
   }
 
   void clients() {
     const PlannedDevice& device = *group_->device;
-    const std::uint32_t most = ceiling_of(config_, inventory_, *group_->gpu, device);
-    const std::uint32_t known = known_ceiling(inventory_, *group_->gpu, device);
+    const std::uint32_t most = client_capacity_of(config_, inventory_, *group_->gpu, device);
+    const std::uint32_t known = known_client_capacity(inventory_, *group_->gpu, device);
     if (device.slots > most)
       say(
           fmt::format("{} slots are units of which a container holds several: MPS serves at most {} clients (CUDA "
-                      "processes) on one "
+                      "contexts) on one "
                       "device at once, so that many containers can hold them; a further one is refused while they run",
                       device.slots, most));
     else
       say(fmt::format(
-          "MPS serves at most {} clients (CUDA processes) on one device at once, so each of {} slots has room "
+          "MPS serves at most {} clients (CUDA contexts) on one device at once, so each of {} slots has room "
           "for {}",
           most, device.slots, most / device.slots));
     if (most > known)
@@ -304,14 +304,14 @@ void note_larger_slots(const Taken& taken, std::vector<std::string>& notes) {
 
 void add_notes(const config::Config& config, const inventory::Inventory& inventory, Plan& plan) {
   plan.notes.insert(plan.notes.end(), inventory.doubts.begin(), inventory.doubts.end());
-  std::vector<const PlannedResource*> told;
+  std::vector<const PlannedResource*> noted;
   for (const PlannedResource& resource : plan.resources) {
     const bool mps = resource.sharing == SharingStrategy::kMps;
-    if (mps && std::ranges::find(told, &resource) == told.end()) {
+    if (mps && std::ranges::find(noted, &resource) == noted.end()) {
       Family family{&resource};
       for (const PlannedResource& other : plan.resources)
         if (&other > &resource && same_family(resource, other)) family.push_back(&other);
-      told.insert(told.end(), family.begin(), family.end());
+      noted.insert(noted.end(), family.begin(), family.end());
       Notes notes(config, inventory, plan.notes);
       for (const Group& group : groups_of(family, inventory)) notes.of(group);
       note_policies(config, family, plan.notes);

@@ -67,7 +67,7 @@ std::string each(const std::string& entries) {
 }
 
 // "nvidia.com/gpu0: 0x20" for each device, with its slots; without slots if it is undivided.
-std::vector<std::string> told(const Plan& plan) {
+std::vector<std::string> described(const Plan& plan) {
   std::vector<std::string> out;
   for (const auto& resource : plan.resources) {
     std::string text = resource.name + ":";
@@ -84,13 +84,13 @@ TEST(PerDevice, ListsComeFirstThenCountsThenTheRest) {
                                  "    - {name: gpu, replicas: 4, devices: [0, " +
                                  uuid(3) + "], rename: listed}\n"),
                             gpus(6));
-  EXPECT_THAT(told(plan), ElementsAre("nvidia.com/gpu:", "nvidia.com/listed: 0x4 3x4", "nvidia.com/rest: 4x2 5x2",
-                                      "nvidia.com/two: 1x3 2x3"));
+  EXPECT_THAT(described(plan), ElementsAre("nvidia.com/gpu:", "nvidia.com/listed: 0x4 3x4", "nvidia.com/rest: 4x2 5x2",
+                                           "nvidia.com/two: 1x3 2x3"));
 }
 
 TEST(PerDevice, WhatNoEntryTakesIsAdvertisedWhole) {
   const Plan plan = plan_of(each("    - {name: gpu, replicas: 4, devices: [1], rename: gpu.part}\n"), gpus(3));
-  EXPECT_THAT(told(plan), ElementsAre("nvidia.com/gpu: 0 2", "nvidia.com/gpu.part: 1x4"));
+  EXPECT_THAT(described(plan), ElementsAre("nvidia.com/gpu: 0 2", "nvidia.com/gpu.part: 1x4"));
   EXPECT_EQ(plan.resources[0].devices[0].pool, "");
   EXPECT_THAT(plan.pools, SizeIs(1));
 }
@@ -114,8 +114,8 @@ TEST(PerDevice, ExclusiveTimeSlicedMpsAndMigStandSideBySide) {
       "  timeSlicing: {resources: [{name: gpu, replicas: 3, devices: [1], rename: gpu.slow}, {name: mig-3g.71gb, "
       "replicas: 2, devices: [\"3:1\"], rename: mig.slow}]}\n";
   const Plan plan = plan_of(text, inventory);
-  EXPECT_THAT(told(plan), ElementsAre("nvidia.com/gpu: 2", "nvidia.com/gpu.mps: 0x10", "nvidia.com/gpu.slow: 1x3",
-                                      "nvidia.com/mig-3g.71gb: 3:0", "nvidia.com/mig.slow: 3:1x2"));
+  EXPECT_THAT(described(plan), ElementsAre("nvidia.com/gpu: 2", "nvidia.com/gpu.mps: 0x10", "nvidia.com/gpu.slow: 1x3",
+                                           "nvidia.com/mig-3g.71gb: 3:0", "nvidia.com/mig.slow: 3:1x2"));
   EXPECT_EQ(find_resource(plan, "nvidia.com/gpu.mps")->sharing, config::SharingStrategy::kMps);
   EXPECT_TRUE(find_resource(plan, "nvidia.com/gpu.mps")->one_slot_per_request);
   EXPECT_EQ(find_resource(plan, "nvidia.com/gpu.slow")->sharing, config::SharingStrategy::kTimeSlicing);
@@ -151,7 +151,7 @@ TEST(PerDevice, AnEntryThatMatchesNothingIsAProblemAndOneForAnotherNodeANote) {
               ElementsAre(HasSubstr("names no nvidia.com/gpu of this node, which has 0, 1")));
   // A GPU that is missing after a reboot does not cost the others their slots.
   const Plan without = plan_of(each("    - {name: gpu, replicas: 4, devices: [0, 9], rename: x}\n"), gpus(2));
-  EXPECT_THAT(told(without), Contains(HasSubstr("0x4")));
+  EXPECT_THAT(described(without), Contains(HasSubstr("0x4")));
   EXPECT_THAT(without.notes,
               Contains(HasSubstr("devices has 9, which is not a nvidia.com/gpu of this node; it has 0, 1")));
   EXPECT_THAT(problems_of(each("    - {name: gpu, replicas: 4, devices: [0, 1], rename: x}\n"
@@ -159,7 +159,7 @@ TEST(PerDevice, AnEntryThatMatchesNothingIsAProblemAndOneForAnotherNodeANote) {
                           gpus(2)),
               ElementsAre(HasSubstr("is 2, but other entries have all 2 nvidia.com/gpu of this node")));
   const Plan plan = plan_of(each("    - {name: gpu, replicas: 4, devices: [" + uuid(9) + "], rename: x}\n"), gpus(2));
-  EXPECT_THAT(told(plan), ElementsAre("nvidia.com/gpu: 0 1"));
+  EXPECT_THAT(described(plan), ElementsAre("nvidia.com/gpu: 0 1"));
   EXPECT_THAT(plan.notes, Contains(HasSubstr("c.yaml:6:7: devices has " + uuid(9))));
 }
 
@@ -182,7 +182,7 @@ TEST(PerDevice, WithoutTheKeyEveryDeviceIsSharedAsToday) {
   EXPECT_THAT(parsed.problems, SizeIs(2)) << "devices and rename are set aside";
   const auto plan = make_plan(parsed.config, gpus(2));
   ASSERT_TRUE(plan);
-  EXPECT_THAT(told(*plan), ElementsAre("nvidia.com/gpu: 0x4 1x4"));
+  EXPECT_THAT(described(*plan), ElementsAre("nvidia.com/gpu: 0x4 1x4"));
 }
 
 // Promise: plan/shares: Each GPU by index is a resource and all are one pool.
@@ -232,7 +232,7 @@ TEST(Individual, AForksConfigurationGivesTheSame) {
       "  - {uuid: " +
           uuid(1) + ", mps: {enabled: true, replicas: 10}}\n",
       gpus(3));
-  EXPECT_THAT(told(plan), ElementsAre("nvidia.com/gpu: 2", "nvidia.com/gpu0: 0x20", "nvidia.com/gpu1: 1x10"));
+  EXPECT_THAT(described(plan), ElementsAre("nvidia.com/gpu: 2", "nvidia.com/gpu0: 0x20", "nvidia.com/gpu1: 1x10"));
   ASSERT_THAT(plan.pools, SizeIs(1));
   EXPECT_THAT(plan.pools[0].devices, ElementsAre(uuid(0), uuid(1)));
 }
@@ -241,9 +241,9 @@ TEST(Names, SizesAndModelsMakeResourcesOfUnlikeGpus) {
   auto inventory = gpus(2);
   inventory.gpus[1].name = "NVIDIA L4";
   inventory.gpus[1].memory = mib(23034);
-  EXPECT_THAT(told(plan_of(mps("    - {name: gpu, replicas: 10, names: gpu-%ggb}\n"), inventory)),
+  EXPECT_THAT(described(plan_of(mps("    - {name: gpu, replicas: 10, names: gpu-%ggb}\n"), inventory)),
               ElementsAre("nvidia.com/gpu:", "nvidia.com/gpu-14gb: 0x10", "nvidia.com/gpu-2gb: 1x10"));
-  EXPECT_THAT(told(plan_of(mps("    - {name: gpu, slotMemory: 10Gi, names: gpu-%m-%ggb}\n"), inventory)),
+  EXPECT_THAT(described(plan_of(mps("    - {name: gpu, slotMemory: 10Gi, names: gpu-%m-%ggb}\n"), inventory)),
               ElementsAre("nvidia.com/gpu:", "nvidia.com/gpu-h200-10gb: 0x14", "nvidia.com/gpu-l4-10gb: 1x2"));
   EXPECT_THAT(problems_of(mps("    - {name: gpu, replicas: 40, names: gpu-%ggb}\n"), inventory),
               ElementsAre(HasSubstr("has %g, but a slot of GPU 1 (" + uuid(1) + ") has 575 MiB, less than one GB")));
@@ -254,10 +254,10 @@ TEST(Units, SlotsOfAMemoryAreDerivedForEachGpu) {
   auto inventory = gpus(2);
   inventory.gpus[1].memory = mib(15360);
   const Plan plan = plan_of(mps("    - {name: gpu, slotMemory: 4Gi}\n"), inventory);
-  EXPECT_THAT(told(plan), ElementsAre("nvidia.com/gpu: 0x35 1x3"));
+  EXPECT_THAT(described(plan), ElementsAre("nvidia.com/gpu: 0x35 1x3"));
   EXPECT_EQ(plan.resources[0].replicas, 0u) << "not of all the same";
   const Plan reserved = plan_of(mps("    - {name: gpu, slotMemory: 4Gi}\n", "reserve: auto"), inventory);
-  EXPECT_THAT(told(reserved), ElementsAre("nvidia.com/gpu: 0x34 1x3"));
+  EXPECT_THAT(described(reserved), ElementsAre("nvidia.com/gpu: 0x34 1x3"));
   EXPECT_EQ(reserved.resources[0].devices[0].share.memory, mib(4208)) << "(143771 - 681) / 34";
 }
 
@@ -290,7 +290,7 @@ TEST(Units, AGpuThatHoldsNoSlotIsLeftOutWithTheReason) {
   auto inventory = gpus(2);
   inventory.gpus[1].memory = mib(15360);
   const Plan plan = plan_of(mps("    - {name: gpu, slotMemory: 40Gi}\n"), inventory);
-  EXPECT_THAT(told(plan), ElementsAre("nvidia.com/gpu: 0x3"));
+  EXPECT_THAT(described(plan), ElementsAre("nvidia.com/gpu: 0x3"));
   ASSERT_THAT(plan.left_out, SizeIs(1));
   EXPECT_EQ(plan.left_out[0].why, "its 15360 MiB hold no slot of 40Gi");
 }
@@ -298,7 +298,7 @@ TEST(Units, AGpuThatHoldsNoSlotIsLeftOutWithTheReason) {
 // Promise: plan/shares: With a thousand units clients are counted in place of slots.
 TEST(Units, AThousandSlotsAreUnitsAndClientsAreCountedInstead) {
   const Plan plan = plan_of(mps("    - {name: gpu, replicas: 1000}\n"), gpus(2));
-  EXPECT_THAT(told(plan), ElementsAre("nvidia.com/gpu: 0x1000 1x1000"));
+  EXPECT_THAT(described(plan), ElementsAre("nvidia.com/gpu: 0x1000 1x1000"));
   EXPECT_THAT(plan.notes, Contains(HasSubstr("1000 slots are units of which a container holds several: MPS serves at "
                                              "most 48 clients")));
   EXPECT_THAT(
@@ -319,7 +319,7 @@ TEST(Units, SlotMemoryBeyondTheCeilingSaysWhatToWrite) {
 
 TEST(Units, OneSlotIsMpsWithoutThrottling) {
   const Plan plan = plan_of("sharing: {mps: {resources: [{name: gpu, replicas: 1}]}}", gpus(2));
-  EXPECT_THAT(told(plan), ElementsAre("nvidia.com/gpu: 0x1 1x1"));
+  EXPECT_THAT(described(plan), ElementsAre("nvidia.com/gpu: 0x1 1x1"));
   EXPECT_THAT(plan.pools, SizeIs(2));
   EXPECT_EQ(plan.pools[0].limits[0].client, (ShareLimits{mib(143771), Percent::whole(100), 132}));
 }
@@ -369,6 +369,37 @@ TEST(Span, JoinsTheGpusForClaimsWhereDraSplitSaysSo) {
   for (const auto& device : plan.for_claims) EXPECT_EQ(device.pool, plan.pools[0].id);
   EXPECT_THAT(plan.notes, Contains(HasSubstr("a request of a claim may have devices of several")));
   EXPECT_THAT(plan_of("version: v1\ndra: {devices: all}\n", gpus(4)).pools, SizeIs(4));
+}
+
+// Promise: plan/claims: A list in `dra.devices` gives its GPUs to claims and the others to the device plugin.
+TEST(Split, TheGpusOfTheListAreForClaimsAndTheOthersForThePlugin) {
+  const auto list = [](const std::string& devices) {
+    return "version: v1\ndra: {devices: " + devices + "}\n" + mps("    - {name: gpu, replicas: 4}\n");
+  };
+  const auto for_claims = [](const Plan& plan) {
+    std::vector<std::string> uuids;
+    for (const auto& device : plan.for_claims) uuids.push_back(device.uuid);
+    return uuids;
+  };
+  const Plan plan = plan_of(list("[1, 3, 7]"), gpus(4));
+  EXPECT_THAT(described(plan), ElementsAre("nvidia.com/gpu: 0x4 2x4"));
+  EXPECT_THAT(for_claims(plan), ElementsAre(uuid(1), uuid(3)));
+  EXPECT_THAT(plan.pools, SizeIs(4));
+  ASSERT_THAT(plan.left_out, SizeIs(1));
+  EXPECT_EQ(plan.left_out[0].what, "dra.devices \"7\"");
+
+  const Plan by_model = plan_of(list("[\"NVIDIA H*\"]"), gpus(4));
+  EXPECT_THAT(for_claims(by_model), SizeIs(4));
+  for (const auto& resource : by_model.resources) EXPECT_THAT(resource.devices, IsEmpty()) << resource.name;
+
+  auto with_mig = gpus(2);
+  with_mig.gpus[1].mig_enabled = true;
+  with_mig.gpus[1].mig_devices.resize(1);
+  with_mig.gpus[1].mig_devices[0].uuid = "MIG-a";
+  with_mig.gpus[1].mig_devices[0].profile = "1g.18gb";
+  const Plan mig = plan_of("version: v1\ndra: {devices: [1]}\n", with_mig);
+  EXPECT_THAT(described(mig), ElementsAre("nvidia.com/gpu: 0"));
+  EXPECT_THAT(for_claims(mig), ElementsAre("MIG-a"));
 }
 
 TEST(Span, ASetIsNamedByItsGpusInWhateverOrder) {

@@ -81,7 +81,7 @@ struct PlannedPool {
   std::string id;                    // short and stable, valid as a directory name: "gpu-3f2a1b4c", "mig-…", "set-…"
   std::vector<std::string> devices;  // UUIDs
   std::vector<Limit> limits;         // one per device, same order
-  std::uint32_t max_clients = 48;    // per server, the smallest value of its devices (plan/ceiling.h)
+  std::uint32_t max_clients = 48;    // per server, the smallest value of its devices (plan/client_capacity.h)
   bool is_mig = false;
   config::ComputeModePolicy compute_mode = config::ComputeModePolicy::kExclusive;  // MIG devices have none: kLeave
   config::TierPolicy tier = config::TierPolicy::kAuto;                             // as requested
@@ -99,7 +99,7 @@ struct Plan {
   std::vector<PlannedResource> resources;  // by name
   std::vector<PlannedPool> pools;          // by id
   // GPUs that claims share (`dra.devices`), in driver index order; each has a pool of its own,
-  // unless `dra.split` joins them.
+  // unless `dra.split` joins them. After them the MIG devices for claims, which have no pool.
   std::vector<PlannedDevice> for_claims;
   std::vector<LeftOut> left_out;
   std::vector<std::string> notes;  // roundings, hazards, settings without effect

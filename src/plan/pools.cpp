@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "base/text.h"
-#include "plan/ceiling.h"
+#include "plan/client_capacity.h"
 #include "plan/shares.h"
 
 namespace tranche::plan {
@@ -40,7 +40,7 @@ PlannedPool make_pool(const config::Config& config, const inventory::Inventory& 
   PlannedPool pool;
   pool.devices = {device.uuid};
   pool.limits = {{device.uuid, share_of(device, held)}};
-  if (gpu != nullptr) pool.max_clients = ceiling_of(config, inventory, *gpu, device);
+  if (gpu != nullptr) pool.max_clients = client_capacity_of(config, inventory, *gpu, device);
   pool.is_mig = device.is_mig;
   // A compute mode belongs to a whole GPU and cannot be set while MIG is on.
   pool.compute_mode = device.is_mig ? config::ComputeModePolicy::kLeave : config.sharing.compute_mode;

@@ -66,6 +66,10 @@ bool names_gpu(std::string_view pattern, const Gpu& gpu) {
   return config::matches(gpu.name, pattern);
 }
 
+bool is_for_claims(const config::Dra& dra, const Gpu& gpu) {
+  return dra.devices == config::DraDevices::kAll || found_in(dra.listed, gpu) != nullptr;
+}
+
 bool names_device(std::string_view reference, const Candidate& candidate) {
   const PlannedDevice& device = candidate.device;
   if (reference.starts_with("MIG-GPU-")) return candidate.gpu != nullptr && names_instances(reference, candidate);

@@ -16,6 +16,9 @@ inventory::Inventory keep_gpus(const config::DeviceFilter& filter, const invento
 // Whether a pattern of `devices` matches this GPU: its UUID, PCI address, index, or a model with *.
 bool names_gpu(std::string_view pattern, const inventory::Gpu& gpu);
 
+// Whether claims have this GPU, so that the device plugin does not (`dra.devices`).
+bool is_for_claims(const config::Dra& dra, const inventory::Gpu& gpu);
+
 // Whether a reference of an entry names this device: its index, UUID, or for a MIG device also those of its GPU.
 bool names_device(std::string_view reference, const Candidate& candidate);
 

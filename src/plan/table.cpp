@@ -66,9 +66,9 @@ void write_requests(const PlannedResource& resource, TerminalText& out) {
     for (const PlannedDevice& other : resource.devices)
       if (alike(device, other)) indices.push_back(other.index);
     for (const std::uint32_t held : request_sizes(device.slots)) {
-      const ShareLimits worth = share_of(device, held);
+      const ShareLimits limits = share_of(device, held);
       rows.push_back(
-          {held == 1 ? join(indices, ",") : "", std::to_string(held), mib_text(worth.memory), threads_text(worth)});
+          {held == 1 ? join(indices, ",") : "", std::to_string(held), mib_text(limits.memory), threads_text(limits)});
     }
   }
   if (rows.size() == 1) return;
@@ -93,6 +93,15 @@ void write_resource(const PlannedResource& resource, TerminalText& out) {
                     threads_text(device.share), device.pool.empty() ? "-" : device.pool, device.uuid});
   out.table(rows);
   write_requests(resource, out);
+}
+
+void write_for_claims(const Plan& plan, TerminalText& out) {
+  if (plan.for_claims.empty()) return;
+  out.heading("For claims (dra.devices)");
+  std::vector<Row> rows{{"DEVICE", "MEMORY", "POOL", "UUID"}};
+  for (const auto& device : plan.for_claims)
+    rows.push_back({device.index, mib_text(device.share.memory), device.pool.empty() ? "-" : device.pool, device.uuid});
+  out.table(rows);
 }
 
 void write_pools(const Plan& plan, TerminalText& out) {
@@ -122,6 +131,7 @@ std::string render_table(const Plan& plan, const inventory::Inventory& inventory
     out.heading("Resources");
     out.line("none");
   }
+  write_for_claims(plan, out);
   write_pools(plan, out);
   if (!labels.empty()) out.heading("Labels");
   for (const auto& [key, value] : labels) out.line(key + "=" + value);

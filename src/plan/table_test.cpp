@@ -31,7 +31,7 @@ Plan small_plan() {
   return plan;
 }
 
-TEST(PlanTable, ShowsWhatASlotIsWorth) {
+TEST(PlanTable, ShowsTheLimitsOfASlot) {
   const std::string text = render_table(small_plan(), {}, {{"nvidia.com/gpu.count", "1"}}, {});
   EXPECT_THAT(text, HasSubstr("nvidia.com/gpu: 10, shared by mps, 10 slots a device, one a container"));
   EXPECT_THAT(text, HasSubstr("0       10     4096 MiB       10 (10 %)   gpu-00000001  GPU-1"));

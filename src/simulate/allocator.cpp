@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/text.h"
-#include "simulate/words.h"
+#include "simulate/plan_text.h"
 
 namespace tranche::simulate {
 namespace {

@@ -166,6 +166,7 @@ std::map<std::string, ClassSpec> chart_classes(const std::string& driver) {
   add("tranche-shared", "shared");
   add("tranche-gpu", "gpu");
   add("tranche-monitor", "monitor");
+  add("tranche-mig", "mig");
   if (driver != kNvidiaDriver) return classes;
   add("gpu.nvidia.com", "gpu");
   add("mig.nvidia.com", "mig");

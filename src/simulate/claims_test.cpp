@@ -1,4 +1,4 @@
-// Claims from text to grant: what is read, what the scheduler books, what waits and why, what the node refuses.
+// Claims from text to grant: what is read, what the scheduler accounts, what waits and why, what the node refuses.
 #include <gmock/gmock.h>
 
 #include <cstdlib>
@@ -119,7 +119,7 @@ TEST(Claims, TheChartsClassesAreThoseOfTheFiles) {
   };
   same(objects_of_files({"classes.yaml"}), chart_classes("gpu.tranche.io"));
   auto nvidia = chart_classes("gpu.nvidia.com");
-  for (const char* ours : {"tranche-shared", "tranche-gpu", "tranche-monitor"}) nvidia.erase(ours);
+  for (const char* ours : {"tranche-shared", "tranche-gpu", "tranche-monitor", "tranche-mig"}) nvidia.erase(ours);
   same(objects_of_files({"nvidia-classes.yaml"}), nvidia);
 }
 
@@ -160,6 +160,33 @@ TEST(Claims, TheFirstOneDecidesWhetherAGpuIsSharedOrWhole) {
   EXPECT_THAT(why(simulation.pods[2]),
               AllOf(HasSubstr("GPU 1: pod default/w holds it"), HasSubstr("holds gpu-0-shared")));
   EXPECT_THAT(why(simulation.pods[4]), HasSubstr("GPU 1: pod default/w holds gpu-1"));
+}
+
+// Promise: plan/claims: MIG partitions on demand are planned by the counters of their GPU, so none overlap.
+TEST(Claims, OfPartitionsOnDemandNeverOverlap) {
+  const auto mig = [](const std::string& name, const std::string& profile) {
+    return tenant(name, request("deviceClassName: tranche-mig, selectors: [{cel: {expression: \"device.attributes['gpu."
+                                "tranche.io'].profile == '" +
+                                profile + "'\"}}]"));
+  };
+  auto read = read_pods(mig("a", "3g.71gb") + mig("b", "1g.18gb") + mig("c", "3g.71gb") + mig("d", "7g.141gb") +
+                            mig("e", "2g.35gb") + mig("f", "1g.18gb"),
+                        "f");
+  ASSERT_THAT(read.problems, IsEmpty());
+  config::Config config;
+  config.dra.devices = config::DraDevices::kAll;
+  config.dra.partitions = config::DraPartitions::kOnDemand;
+  auto inventory = *inventory::inventory_of_model("H200");
+  inventory.gpus[0].mig_enabled = true;
+  const auto plan = plan::make_plan(config, inventory).value_or(plan::Plan{});
+  EXPECT_THAT(plan.left_out, IsEmpty()) << "a GPU without MIG devices";
+  const auto simulation = land(plan, inventory, config, read.pods, "n1", read.objects);
+  EXPECT_THAT(fates(simulation), ElementsAre("a gpu-0-mig-3g71gb-9-4", "b gpu-0-mig-1g18gb-19-0", "c waits", "d waits",
+                                             "e gpu-0-mig-2g35gb-14-2", "f gpu-0-mig-1g18gb-19-1"));
+  EXPECT_THAT(why(simulation.pods[3]), HasSubstr("GPU 0: pod default/b holds gpu-0-mig-1g18gb-19-0"));
+  ASSERT_THAT(simulation.for_claims, SizeIs(1));
+  EXPECT_EQ(simulation.for_claims[0].partitions, 4u);
+  EXPECT_EQ(simulation.for_claims[0].whole_by, "");
 }
 
 TEST(Claims, SeveralRequestsAndConstraints) {

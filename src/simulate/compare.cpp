@@ -13,7 +13,7 @@
 #include "plan/json.h"
 #include "plan/shares.h"
 #include "simulate/allocator.h"
-#include "simulate/words.h"
+#include "simulate/plan_text.h"
 
 namespace tranche::simulate {
 namespace {
@@ -22,7 +22,7 @@ using Json = nlohmann::ordered_json;
 using plan::PlannedDevice;
 using plan::PlannedResource;
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 13> kWords{{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 13> kFieldText{{
     {"originalName", "name before renaming"},
     {"replicas", "slots of a device"},
     {"oneSlotPerRequest", "one slot a container"},
@@ -38,11 +38,11 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 13> kWords{{
     {"replicated", "divided"},
 }};
 
-constexpr std::string_view kWorth = "limits of ";  // several slots
+constexpr std::string_view kLimitsOf = "limits of ";  // several slots
 
-std::string word_for(std::string_view path) {
-  for (const auto& [field, words] : kWords)
-    if (field == path) return std::string(words);
+std::string text_for(std::string_view path) {
+  for (const auto& [field, text] : kFieldText)
+    if (field == path) return std::string(text);
   return std::string(path);
 }
 
@@ -50,8 +50,8 @@ std::string word_for(std::string_view path) {
 std::string field_name(const std::string& path) {
   constexpr std::string_view kLimits = "limits.";
   const auto client = path.find(".client.");
-  if (!path.starts_with(kLimits) || client == std::string::npos) return word_for(path);
-  return fmt::format("{}: {}", path.substr(kLimits.size(), client - kLimits.size()), word_for(path.substr(client + 8)));
+  if (!path.starts_with(kLimits) || client == std::string::npos) return text_for(path);
+  return fmt::format("{}: {}", path.substr(kLimits.size(), client - kLimits.size()), text_for(path.substr(client + 8)));
 }
 
 std::string text_of(const Json& value) {
@@ -81,7 +81,7 @@ void request_leaves(const Json& requests, std::map<std::string, std::string>& in
     const auto field = [&item](const char* name) { return item.contains(name) ? text_of(item[name]) : ""; };
     std::string percent = field("threadsPercent");
     if (percent.ends_with(".0")) percent.resize(percent.size() - 2);
-    into[fmt::format("{}{} slots", kWorth, slots)] =
+    into[fmt::format("{}{} slots", kLimitsOf, slots)] =
         fmt::format("{} MiB, SMs {} ({} %)", field("memoryMiB"), field("sms"), percent);
   }
 }
@@ -209,19 +209,19 @@ void compare_several_slots(const plan::Plan& before, const plan::Plan& after, Co
     const PlannedResource* is = plan::find_resource(after, was.name);
     if (is == nullptr || was.one_slot_per_request || is->one_slot_per_request ||
         was.sharing != config::SharingStrategy::kMps || is->sharing != config::SharingStrategy::kMps ||
-        out.has(was.name, kWorth))
+        out.has(was.name, kLimitsOf))
       continue;
     for (const PlannedDevice& device : was.devices) {
       const auto other = std::ranges::find(is->devices, device.uuid, &PlannedDevice::uuid);
       if (other == is->devices.end() || other->slots != device.slots || other->share != device.share) continue;
       for (std::uint32_t held = 2; held <= device.slots; ++held) {
-        const auto worth = plan::share_of(device, held);
+        const auto earlier = plan::share_of(device, held);
         const auto now = plan::share_of(*other, held);
-        if (worth == now) continue;
+        if (earlier == now) continue;
         const auto text = [](const plan::ShareLimits& limits) {
           return fmt::format("{}, SMs {}", memory_text(limits), sms_text(limits));
         };
-        out.add({was.name, {device.index}, fmt::format("{}{} slots", kWorth, held), text(worth), text(now)});
+        out.add({was.name, {device.index}, fmt::format("{}{} slots", kLimitsOf, held), text(earlier), text(now)});
         break;
       }
     }
@@ -270,8 +270,8 @@ std::string summary(const PodOutcome& outcome) {
     for (const OnDevice& on : holding.devices) {
       std::string text = containers.size() > 1 ? holding.container + ": " : "";
       text += fmt::format("{} {} on GPU {}", on.slots, holding.resource, on.index);
-      if (on.worth.memory.value > 0) text += fmt::format(", {}", memory_text(on.worth));
-      if (on.worth.sms > 0) text += fmt::format(", {} SMs", on.worth.sms);
+      if (on.limits.memory.value > 0) text += fmt::format(", {}", memory_text(on.limits));
+      if (on.limits.sms > 0) text += fmt::format(", {} SMs", on.limits.sms);
       parts.push_back(std::move(text));
     }
   }

@@ -19,7 +19,7 @@ Json to_json(const Holding& holding) {
   json["devices"] = Json::array();
   for (const OnDevice& on : holding.devices)
     json["devices"].push_back(
-        {{"uuid", on.uuid}, {"index", on.index}, {"slots", on.slots}, {"share", to_json(on.worth)}});
+        {{"uuid", on.uuid}, {"index", on.index}, {"slots", on.slots}, {"share", to_json(on.limits)}});
   return json;
 }
 
@@ -39,6 +39,7 @@ Json to_json(const ClaimGrant& grant) {
 Json to_json(const ClaimsLeft& left) {
   Json json{{"uuid", left.uuid}, {"index", left.index}, {"shares", left.shares}, {"wholeBy", left.whole_by}};
   json["capacity"] = Json::object();
+  if (left.partitions > 0) json["partitions"] = left.partitions;
   for (const auto& [name, amount] : left.capacity)
     json["capacity"][name] = {{"all", amount.all}, {"taken", amount.taken}};
   return json;

@@ -6,14 +6,14 @@
 #include <optional>
 
 #include "base/text.h"
-#include "simulate/claim_book.h"
-#include "simulate/node_book.h"
+#include "simulate/claim_ledger.h"
+#include "simulate/node_ledger.h"
 
 namespace tranche::simulate {
 namespace {
 
 using Amounts = std::map<std::string, std::uint64_t>;
-using Books = std::map<std::string, ResourceBook>;
+using Ledgers = std::map<std::string, ResourceLedger>;
 
 constexpr std::string_view kOurDomain = "nvidia.com/";
 
@@ -42,7 +42,7 @@ class Node {
        const ClaimObjects& objects, std::string_view name)
       : claims_(plan, inventory, config, objects, std::string(name)) {
     for (const auto& resource : plan.resources)
-      if (!resource.devices.empty()) books_.try_emplace(resource.name, plan, resource, inventory, config);
+      if (!resource.devices.empty()) ledgers_.try_emplace(resource.name, plan, resource, inventory, config);
   }
 
   PodOutcome place(const PodAsk& pod);
@@ -53,9 +53,9 @@ class Node {
  private:
   // What a pod has been given so far, to be taken back when it is refused.
   struct Served {
-    std::map<std::string, ResourceBook::Slots> reusable;
-    std::map<std::string, ResourceBook::Slots> taken;
-    std::vector<std::pair<ResourceBook*, allocate::Grant>> running;
+    std::map<std::string, ResourceLedger::Slots> reusable;
+    std::map<std::string, ResourceLedger::Slots> taken;
+    std::vector<std::pair<ResourceLedger*, allocate::Grant>> running;
   };
 
   void look_for_unknown(const Amounts& asked, PodOutcome& outcome) const;
@@ -63,24 +63,24 @@ class Node {
   void admit(const PodAsk& pod, PodOutcome& outcome);
   Status serve(const ContainerAsk& container, Served& served, PodOutcome& outcome);
   std::string other_name(const std::string& resource) const;
-  ResourceLeft left_of(const ResourceBook& book, const std::vector<PodOutcome>& simulation,
+  ResourceLeft left_of(const ResourceLedger& ledger, const std::vector<PodOutcome>& simulation,
                        const std::vector<std::uint64_t>& missed) const;
 
-  bool by_claim(const std::string& resource) const { return !books_.contains(resource) && claims_.maps(resource); }
+  bool by_claim(const std::string& resource) const { return !ledgers_.contains(resource) && claims_.maps(resource); }
 
-  Books books_;  // of resources that have devices
-  ClaimBook claims_;
+  Ledgers ledgers_;  // of resources that have devices
+  ClaimLedger claims_;
 };
 
 // Other plugins of NVIDIA's have names in the domain too ("nvidia.com/hostdev"): nothing is said of them.
 bool Node::is_ours(const std::string& resource) const {
-  if (books_.contains(resource) || claims_.maps(resource)) return true;
+  if (ledgers_.contains(resource) || claims_.maps(resource)) return true;
   if (!resource.starts_with(kOurDomain)) return false;
   const std::string_view word = std::string_view(resource).substr(kOurDomain.size());
   if (word.starts_with("gpu") || word.starts_with("mig-")) return true;
-  return std::ranges::any_of(books_, [&](const auto& entry) {
-    const auto& [name, book] = entry;
-    return book.resource().original_name == resource ||
+  return std::ranges::any_of(ledgers_, [&](const auto& entry) {
+    const auto& [name, ledger] = entry;
+    return ledger.resource().original_name == resource ||
            (name.starts_with(kOurDomain) &&
             !did_you_mean(word, {std::string_view(name).substr(kOurDomain.size())}).empty());
   });
@@ -91,8 +91,8 @@ std::string Node::other_name(const std::string& resource) const {
   std::vector<std::string> renamed;
   std::vector<std::string> all;
   std::vector<std::string_view> names;
-  for (const auto& [name, book] : books_) {
-    if (book.resource().original_name == resource) renamed.push_back(name);
+  for (const auto& [name, ledger] : ledgers_) {
+    if (ledger.resource().original_name == resource) renamed.push_back(name);
     all.push_back(name);
     names.push_back(name);
   }
@@ -104,7 +104,7 @@ std::string Node::other_name(const std::string& resource) const {
 
 void Node::look_for_unknown(const Amounts& asked, PodOutcome& outcome) const {
   for (const auto& [resource, count] : asked) {
-    if (books_.contains(resource)) continue;
+    if (ledgers_.contains(resource)) continue;
     outcome.fate = Fate::kUnknown;
     outcome.lacks.push_back({resource, count, 0, 0});
     outcome.why.push_back(
@@ -114,39 +114,39 @@ void Node::look_for_unknown(const Amounts& asked, PodOutcome& outcome) const {
 
 void Node::count(const Amounts& asked, PodOutcome& outcome) const {
   for (const auto& [resource, count] : asked) {
-    const ResourceBook& book = books_.at(resource);
-    const std::uint64_t free = book.slots() - std::min(book.slots(), book.scheduled);
+    const ResourceLedger& ledger = ledgers_.at(resource);
+    const std::uint64_t free = ledger.slots() - std::min(ledger.slots(), ledger.scheduled);
     if (count <= free) continue;
     outcome.fate = Fate::kWaits;
-    outcome.lacks.push_back({resource, count, free, book.largest()});
+    outcome.lacks.push_back({resource, count, free, ledger.largest()});
     outcome.why.push_back(
-        count > book.slots()
-            ? fmt::format("asks {} of {}, and the node has {} in all", count, resource, book.slots())
-            : fmt::format("asks {} of {}, of which {} of {} are free", count, resource, free, book.slots()));
+        count > ledger.slots()
+            ? fmt::format("asks {} of {}, and the node has {} in all", count, resource, ledger.slots())
+            : fmt::format("asks {} of {}, of which {} of {} are free", count, resource, free, ledger.slots()));
   }
 }
 
 Status Node::serve(const ContainerAsk& container, Served& served, PodOutcome& outcome) {
   for (const auto& [resource, count] : container.resources) {
     if (!is_ours(resource) || by_claim(resource)) continue;
-    ResourceBook& book = books_.at(resource);
+    ResourceLedger& ledger = ledgers_.at(resource);
     auto& reusable = served.reusable[resource];
-    auto given = book.serve(count, reusable);
+    auto given = ledger.serve(count, reusable);
     if (!given) {
-      outcome.lacks.push_back({resource, count, book.free(), book.largest()});
+      outcome.lacks.push_back({resource, count, ledger.free(), ledger.largest()});
       return std::unexpected(std::move(given).error());
     }
-    book.take(given->slots);
+    ledger.take(given->slots);
     served.taken[resource].insert(given->slots.begin(), given->slots.end());
     for (const std::size_t at : given->slots)
       container.role == Role::kInit ? void(reusable.insert(at)) : void(reusable.erase(at));
     if (container.role != Role::kInit) {
-      book.enter(given->grant);
-      served.running.emplace_back(&book, given->grant);
+      ledger.enter(given->grant);
+      served.running.emplace_back(&ledger, given->grant);
     }
     Holding holding{container.name, container.role, resource, given->grant.pool, given->grant.slots, {}};
     for (const auto& limit : given->grant.devices) {
-      const auto device = std::ranges::find(book.resource().devices, limit.uuid, &plan::PlannedDevice::uuid);
+      const auto device = std::ranges::find(ledger.resource().devices, limit.uuid, &plan::PlannedDevice::uuid);
       holding.devices.push_back({limit.uuid, device->index, limit.slots, limit.limits});
     }
     outcome.holdings.push_back(std::move(holding));
@@ -180,8 +180,8 @@ void Node::admit(const PodAsk& pod, PodOutcome& outcome) {
     outcome.why.push_back(pod.containers.size() > 1 ? fmt::format("{}: {}", container.name, done.error().what)
                                                     : done.error().what);
     outcome.holdings.clear();
-    for (const auto& [resource, slots] : served.taken) books_.at(resource).release(slots);
-    for (const auto& [book, grant] : served.running) book->leave(grant);
+    for (const auto& [resource, slots] : served.taken) ledgers_.at(resource).release(slots);
+    for (const auto& [ledger, grant] : served.running) ledger->leave(grant);
     return;
   }
   note_several_pools(outcome);
@@ -201,7 +201,7 @@ PodOutcome Node::place(const PodAsk& pod) {
   });
   look_for_unknown(asked, outcome);
   if (outcome.fate == Fate::kLands) count(asked, outcome);
-  std::vector<ClaimBook::Needed> claims;
+  std::vector<ClaimLedger::Needed> claims;
   if (outcome.fate == Fate::kLands) claims = claims_.schedule(pod, mapped, outcome);
   if (outcome.fate == Fate::kLands) {
     admit(pod, outcome);
@@ -212,30 +212,30 @@ PodOutcome Node::place(const PodAsk& pod) {
     if (outcome.fate != Fate::kLands) outcome.holdings.clear();
   }
   if (outcome.fate == Fate::kLands)
-    for (const auto& [resource, count] : asked) books_.at(resource).scheduled += count;
+    for (const auto& [resource, count] : asked) ledgers_.at(resource).scheduled += count;
   return outcome;
 }
 
-ResourceLeft Node::left_of(const ResourceBook& book, const std::vector<PodOutcome>& simulation,
+ResourceLeft Node::left_of(const ResourceLedger& ledger, const std::vector<PodOutcome>& simulation,
                            const std::vector<std::uint64_t>& missed) const {
-  ResourceLeft left{book.resource().name, book.slots(), book.free(), book.largest(), 0, 0, {}};
+  ResourceLeft left{ledger.resource().name, ledger.slots(), ledger.free(), ledger.largest(), 0, 0, {}};
   for (const std::uint64_t request : missed) {  // from the smallest
-    if (request > left.free || book.serve(request, {}) || !book.fits_empty(request)) continue;
+    if (request > left.free || ledger.serve(request, {}) || !ledger.fits_empty(request)) continue;
     left.stranded = left.free;
     left.stranded_request = request;
     break;
   }
-  const auto& devices = book.resource().devices;
+  const auto& devices = ledger.resource().devices;
   for (std::size_t d = 0; d < devices.size(); ++d)
-    left.devices.push_back({devices[d].uuid, devices[d].index, devices[d].slots, book.taken_on(d), devices[d].memory,
+    left.devices.push_back({devices[d].uuid, devices[d].index, devices[d].slots, ledger.taken_on(d), devices[d].memory,
                             Bytes{}, devices[d].sm_count, 0});
   for (const PodOutcome& outcome : simulation) {
     for (const Holding& holding : outcome.holdings) {
       if (holding.resource != left.resource || holding.role == Role::kInit) continue;
       for (const OnDevice& on : holding.devices) {
         const auto device = std::ranges::find(left.devices, on.uuid, &DeviceLeft::uuid);
-        device->promised_memory = device->promised_memory + on.worth.memory;
-        device->promised_sms += on.worth.sms;
+        device->promised_memory = device->promised_memory + on.limits.memory;
+        device->promised_sms += on.limits.sms;
       }
     }
   }
@@ -253,9 +253,9 @@ std::vector<ResourceLeft> Node::left(const std::vector<PodOutcome>& simulation, 
       for (const auto& [resource, count] : container.resources) missed[resource].insert(count);
   }
   std::vector<ResourceLeft> all;
-  for (const auto& [name, book] : books_) {
+  for (const auto& [name, ledger] : ledgers_) {
     const auto& requests = missed[name];
-    all.push_back(left_of(book, simulation, {requests.begin(), requests.end()}));
+    all.push_back(left_of(ledger, simulation, {requests.begin(), requests.end()}));
   }
   return all;
 }

@@ -31,7 +31,7 @@ struct OnDevice {
   std::string uuid;
   std::string index;
   std::uint32_t slots = 0;
-  plan::ShareLimits worth;  // of these slots together
+  plan::ShareLimits limits;  // of these slots together
   friend bool operator==(const OnDevice&, const OnDevice&) = default;
 };
 
@@ -120,7 +120,8 @@ struct ClaimsLeft {
   std::string index;
   std::string whole_by;  // the claim that holds all of it
   std::uint32_t shares = 0;
-  std::map<std::string, Amount> capacity;  // of its shared device
+  std::uint32_t partitions = 0;            // MIG devices that are made on demand
+  std::map<std::string, Amount> capacity;  // of its shared device, or of all its partitions
   friend bool operator==(const ClaimsLeft&, const ClaimsLeft&) = default;
 };
 

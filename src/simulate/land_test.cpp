@@ -89,14 +89,14 @@ std::vector<std::uint32_t> free_on(const Simulation& simulation) {
   return free;
 }
 
-TEST(Land, SeveralSlotsGoToTheGpuWhereTheyFitBestWithTheirWorth) {
+TEST(Land, SeveralSlotsGoToTheGpuWhereTheyFitBestWithTheirLimits) {
   const auto simulation = land_on(4, sharing(kMps, 20), {pod("a", 10), pod("b", 15), pod("c", 10), pod("d", 5)});
   EXPECT_THAT(fates(simulation), ElementsAre("lands 10@0", "lands 15@1", "lands 10@0", "lands 5@1"));
   EXPECT_TRUE(simulation.all_land());
-  const auto& worth = simulation.pods[0].holdings[0].devices[0].worth;
-  EXPECT_EQ(worth.memory, mib(20000));
-  EXPECT_EQ(worth.threads, Percent::whole(50));
-  EXPECT_EQ(worth.sms, 54u);
+  const auto& limits = simulation.pods[0].holdings[0].devices[0].limits;
+  EXPECT_EQ(limits.memory, mib(20000));
+  EXPECT_EQ(limits.threads, Percent::whole(50));
+  EXPECT_EQ(limits.sms, 54u);
   EXPECT_THAT(free_on(simulation), ElementsAre(0u, 0u, 20u, 20u));
   EXPECT_EQ(simulation.resources[0].devices[0].promised_memory, mib(40000));
   EXPECT_EQ(simulation.resources[0].devices[0].promised_sms, 108u);
@@ -284,8 +284,8 @@ TEST(Land, AGrantMaySpanTheGpusOfAJoinedPool) {
   const auto simulation = land(*plan, inventory, config, {pod("a", 7), pod("b", 8), pod("c", 5)});
   EXPECT_THAT(fates(simulation), ElementsAre("lands 7@0", "lands 8@1", "lands 3@0 2@1"));
   const auto& on = simulation.pods[2].holdings[0].devices;
-  EXPECT_EQ(on[0].worth.memory, mib(12000));
-  EXPECT_EQ(on[1].worth.memory, mib(8000));
+  EXPECT_EQ(on[0].limits.memory, mib(12000));
+  EXPECT_EQ(on[1].limits.memory, mib(8000));
   EXPECT_TRUE(simulation.pods[2].notes.empty());
 }
 

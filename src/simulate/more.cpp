@@ -1,6 +1,6 @@
 #include "simulate/more.h"
 
-#include "simulate/node_book.h"
+#include "simulate/node_ledger.h"
 
 namespace tranche::simulate {
 
@@ -10,10 +10,10 @@ namespace {
 class HeldNode {
  public:
   explicit HeldNode(const Offer& offer)
-      : plan_(plan_of(offer)), config_(config_of(offer)), book_(plan_, plan_.resources.front(), inventory_, config_) {
-    book_.take(book_.positions(offer.taken));
+      : plan_(plan_of(offer)), config_(config_of(offer)), ledger_(plan_, plan_.resources.front(), inventory_, config_) {
+    ledger_.take(ledger_.positions(offer.taken));
   }
-  ResourceBook& book() { return book_; }
+  ResourceLedger& ledger() { return ledger_; }
 
  private:
   static plan::Plan plan_of(const Offer& offer) {
@@ -30,25 +30,25 @@ class HeldNode {
   plan::Plan plan_;
   config::Config config_;
   inventory::Inventory inventory_;  // says only which GPUs are close to each other
-  ResourceBook book_;
+  ResourceLedger ledger_;
 };
 
 }  // namespace
 
 std::uint64_t largest_that_fits(const Offer& offer) {
-  return HeldNode(offer).book().largest();
+  return HeldNode(offer).ledger().largest();
 }
 
 More more_that_fit(const Offer& offer, std::uint64_t slots_of_each) {
   HeldNode node(offer);
-  ResourceBook& book = node.book();
-  More more{.possible = book.fits_empty(slots_of_each)};
-  while (more.possible && book.free() >= slots_of_each) {
-    const auto served = book.serve(slots_of_each, {});
+  ResourceLedger& ledger = node.ledger();
+  More more{.possible = ledger.fits_empty(slots_of_each)};
+  while (more.possible && ledger.free() >= slots_of_each) {
+    const auto served = ledger.serve(slots_of_each, {});
     if (!served) break;
     // Where a slot lies does not matter to a request for one.
-    if (slots_of_each == 1) return {book.free(), true};
-    book.take(served->slots);
+    if (slots_of_each == 1) return {ledger.free(), true};
+    ledger.take(served->slots);
     ++more.containers;
   }
   return more;

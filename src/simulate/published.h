@@ -22,7 +22,7 @@ struct Capacity {
   std::vector<std::uint64_t> values;  // validValues, ascending
 };
 
-// What the scheduler books for a request: raised to the minimum, rounded up to the step. nullopt: the device cannot
+// What the scheduler accounts for a request: raised to the minimum, rounded up to the step. nullopt: the device cannot
 // serve it.
 std::optional<std::uint64_t> consumed(const Capacity& capacity, std::optional<std::uint64_t> asked);
 

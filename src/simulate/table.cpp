@@ -7,7 +7,7 @@
 #include "base/terminal_text.h"
 #include "base/text.h"
 #include "simulate/allocator.h"
-#include "simulate/words.h"
+#include "simulate/plan_text.h"
 
 namespace tranche::simulate {
 namespace {
@@ -46,7 +46,7 @@ void write_pod(const PodOutcome& outcome, std::vector<Row>& rows) {
       const std::string role = holding.role == Role::kMain ? "" : fmt::format(" ({})", to_string(holding.role));
       rows.push_back({first ? outcome.full_name() : "", first ? std::string(to_string(outcome.fate)) : "",
                       holding.container + role, holding.resource, std::to_string(on.slots), on.index,
-                      memory_text(on.worth), sms_text(on.worth)});
+                      memory_text(on.limits), sms_text(on.limits)});
       first = false;
     }
   }
@@ -121,8 +121,9 @@ std::vector<Row> left_for_claims(const Simulation& simulation) {
       return left.whole_by.empty() ? fmt::format("{} of {}{}", shown(all - taken), shown(all), in_mib ? " MiB" : "")
                                    : "-";
     };
-    rows.push_back({left.index, left.whole_by.empty() ? count_text(left.shares, "share") : "all of it", rest("memory"),
-                    rest("cores")});
+    const std::string held =
+        left.partitions > 0 ? count_text(left.partitions, "partition") : count_text(left.shares, "share");
+    rows.push_back({left.index, left.whole_by.empty() ? held : "all of it", rest("memory"), rest("cores")});
   }
   return rows;
 }

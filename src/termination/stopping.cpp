@@ -25,18 +25,19 @@ class Stepping {
     if (holding_.hooked || entry_.first.phase != Phase::kWaiting) return;
     const MonoTime first_at = holding_.sleeps > kBeforeWaking ? pod_.seen + holding_.sleeps - kBeforeWaking : now_;
     if (first_at > now_) return wake(first_at);
-    ask(entry_.first, true, "the pod is being deleted");
+    ask(entry_.first, true, "the pod is being deleted",
+        !holding_.own_hook && entry_.first.attempts == 0 && last_at - now_ >= 2 * settings.stop_patience);
   }
 
  private:
   void wake(MonoTime at) { out_.next = out_.next ? std::min(*out_.next, at) : at; }
 
-  void ask(Request& request, bool spare, const char* reason) {
+  void ask(Request& request, bool spare, const char* reason, bool pause = false) {
     if (request.phase != Phase::kWaiting) return;
     request.phase = Phase::kRunning;
     ++request.attempts;
     out_.now.push_back({pod_.uid, pod_.pod_namespace, pod_.name, holding_.container, holding_.pool, holding_.grant,
-                        reason, spare, holding_.stop_signal});
+                        reason, spare, holding_.stop_signal, pause});
   }
 
   Step& out_;

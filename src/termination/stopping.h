@@ -3,7 +3,9 @@
 // would crash its neighbours). The pod watch precedes SIGTERM by about 19 ms and SIGKILL by the whole grace period, so
 // there are two requests for each container's grant (docs/guide/stop-and-change.md):
 //
-// now           for clients that the stop signal would kill; `tranche mps` decides which, and spares the others.
+// now           for clients that the stop signal would kill; `tranche mps` decides which, and spares the others. Of
+//               these, it pauses those that react to the signal, if the grace period leaves them as much time after
+//               the pause, and the signal follows at once.
 //               Not for a container with a tranche-drain preStop hook, which sends the request itself after the user's
 //               own hook; with a preStop sleep, shortly before its end.
 // margin() before the SIGKILL, or when the pod was force-deleted
@@ -30,6 +32,7 @@ struct Holding {  // the holdings of one container of the pod
   std::optional<std::size_t> clients = {};  // absent: not known, which counts as one
   bool hooked = false;                      // its preStop hook is tranche-drain
   Duration sleeps{};                        // its preStop hook is a sleep of this length
+  bool own_hook = false;                    // it has another preStop hook, whose end is not known
   int stop_signal = 0;                      // 0: not known
 };
 
@@ -59,6 +62,7 @@ struct Drain {
   std::string reason;   // for logs, events, and the program that executes it
   bool spare = false;   // keep clients that the stop signal does not kill
   int stop_signal = 0;  // 0: not known
+  bool pause = false;   // pause those that react to the signal
   friend bool operator==(const Drain&, const Drain&) = default;
 };
 

@@ -55,6 +55,24 @@ TEST(PodStops, TheMarginIsThePatienceAndTheTimeToExit) {
   EXPECT_EQ(step(state, std::span(&stopping, 1), kT0, {.stop_patience = 9s}).next, kT0 + 20500ms);
 }
 
+// Promise: stop: Clients that react to the signal are paused only if as much time is left to them after the pause.
+TEST(PodStops, AskForAPauseWhereTheGraceLeavesTimeAndTheSignalFollows) {
+  const auto asked = [](const StoppingPod& stopping, MonoTime now = kT0) {
+    State state;
+    const auto out = one(state, stopping, now);
+    return out.now.size() == 1 && out.now[0].spare && out.now[0].pause;
+  };
+  EXPECT_TRUE(asked(pod({.clients = 1})));
+  EXPECT_TRUE(asked(pod({.clients = 1}, 6500ms)));
+  EXPECT_FALSE(asked(pod({.clients = 1}, 6499ms)));
+  EXPECT_FALSE(asked(pod({.clients = 1, .own_hook = true}))) << "it is not known when the signal follows";
+  EXPECT_TRUE(asked(pod({.clients = 1, .sleeps = 10s}), kT0 + 9700ms));
+  State state;
+  EXPECT_TRUE(one(state, pod({.clients = 1}), kT0).now[0].pause);
+  ended(state, kKey, kFirst, false);
+  EXPECT_FALSE(one(state, pod({.clients = 1}), kT0 + 2s).now[0].pause) << "the signal has come by now";
+}
+
 // Promise: stop: A container with our hook asks by itself.
 TEST(PodStops, AContainerWithOurHookAsksByItselfUntilItsGraceEnds) {
   State state;
@@ -170,9 +188,9 @@ TEST(PodStops, TheNextStepIsNeverInThePast) {
   }
 }
 
-// Seeded; facts change at random, and steps come when they are asked for or earlier.
+// Seeded; the inputs change at random, and steps come when they are asked for or earlier.
 // Promise: stop: All clients end before SIGKILL, and no request is made more than twice.
-TEST(PodStops, WhateverTheFactsDoAllClientsAreEndedBeforeTheSigkillAndNoRequestComesMoreThanTwice) {
+TEST(PodStops, WhateverTheInputsDoAllClientsAreEndedBeforeTheSigkillAndNoRequestComesMoreThanTwice) {
   for (unsigned seed = 1; seed <= 300; ++seed) {
     std::mt19937 random(seed);
     const auto one_in = [&random](unsigned n) { return random() % n == 0; };

@@ -152,23 +152,23 @@ std::optional<std::uint64_t> thread_count(std::string_view status) {
 
 Fate fate_of(const ProcessTexts& client, const ProcessTexts* init, bool client_is_init, int stop_signal,
              Machine machine) {
-  if (init == nullptr) return {false, "the container's first process is not known"};
+  if (init == nullptr) return {false, "the container's first process is not known", false};
   const int signal = stop_signal == 0 ? kTerm : stop_signal;
   const auto place = place_of(init->status);
   const bool kept = place && is_init(*place);  // the kernel does not deliver signals without a handler to it
   const auto init_lives = how_it_lives(*init, signal);
   if (client_is_init) {
-    if (!init_lives.empty()) return {true, fmt::format("it {} the stop signal", init_lives)};
-    if (kept) return {true, "it is PID 1 of its namespace: the stop signal does not end it"};
-    return {false, "the stop signal ends it"};
+    if (!init_lives.empty()) return {true, fmt::format("it {} the stop signal", init_lives), init_lives != "ignores"};
+    if (kept) return {true, "it is PID 1 of its namespace: the stop signal does not end it", false};
+    return {false, "the stop signal ends it", false};
   }
   if (kept && (stop_signal == 0 ? survives_usual_signals(*init, machine) : survives(*init, signal, machine)).survives)
-    return {true, "the container's first process ignores the stop signal"};
+    return {true, "the container's first process ignores the stop signal", false};
   if (!kept && init_lives.empty())
-    return {false, "the stop signal ends the container's first process, and that ends it"};
+    return {false, "the stop signal ends the container's first process, and that ends it", false};
   const auto lives = how_it_lives(client, signal);
-  if (lives.empty()) return {false, "it does not handle the stop signal, and its first process may hand it on"};
-  return {true, fmt::format("it {} the stop signal", lives)};
+  if (lives.empty()) return {false, "it does not handle the stop signal, and its first process may hand it on", false};
+  return {true, fmt::format("it {} the stop signal", lives), init_lives != "ignores"};
 }
 
 Survival survives_usual_signals(const ProcessTexts& init, Machine machine) {

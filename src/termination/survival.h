@@ -44,6 +44,7 @@ Survival survives_usual_signals(const ProcessTexts& init, Machine machine);
 struct Fate {
   bool keeps_grace = false;  // the signal does not kill it: it may work until shortly before the SIGKILL
   std::string why;           // in both cases
+  bool reacts = false;       // it, or the first process, handles the signal, and may exit at once
   friend bool operator==(const Fate&, const Fate&) = default;
 };
 // `init`: the container's first process, the only one that receives the signal; null: not known. `client_is_init`: the

@@ -114,7 +114,7 @@ TEST(Surviving, WhateverIsMissingIsDoubt) {
   EXPECT_FALSE(survives(fewer, kTerm, Machine::kX86_64).survives);
 }
 
-TEST(Surviving, ThreadsAreNeededOnlyWhereTheProcessDoesNotTell) {
+TEST(Surviving, ThreadsAreNeededOnlyWhereTheProcessDoesNotShowIt) {
   using enum ThreadsNeeded;
   const std::string mask = "0000000000004000", beside = "4711\t7";
   const auto needed = [](const Shape& shape, bool is_client, bool is_first, int signal = kTerm) {

@@ -9,7 +9,7 @@ well, and by a look at the most that each has had (VmHWM) everywhere.
 import argparse, os, resource, signal, socket, struct, subprocess, sys, threading, time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "gpu"))
-from gpu_bed import Client, Machine, Node, Tenant, find, last_json, leftovers, line_of, wait_for  # noqa: E402,F401
+from gpu_bed import Client, Machine, Node, Tenant, find, last_json, line_of, stay, wait_for  # noqa: E402,F401
 
 HELLO, CREDENTIALS = b"OUTBHELL\0", b"OUTBCRED\0"
 
@@ -48,12 +48,22 @@ class Checks:
     """What was looked at and what came of it."""
 
     def __init__(self):
-        self.failed = 0
+        self.failures = []
+
+    @property
+    def failed(self):
+        return len(self.failures)
 
     def check(self, what, well, detail=""):
-        self.failed += not well
-        print(f"   {'ok  ' if well else 'FAIL'} {what}" + (f"  [{detail}]" if detail != "" else ""), flush=True)
+        line = f"{'ok  ' if well else 'FAIL'} {what}" + (f"  [{detail}]" if detail != "" else "")
+        if not well:
+            self.failures.append(line)
+        print(f"   {line}", flush=True)
         return well
+
+    def report(self, seconds):
+        """The last lines of a run: what failed once more, because logs come in between."""
+        print("\n".join([*self.failures, f"{self.failed} failed, {seconds:.0f} s"]), flush=True)
 
 
 class Bed(Node):
@@ -183,9 +193,9 @@ def main(run, doc, **bed):
         if part.poll() is None:
             part.send_signal(signal.SIGCONT)
     killed = node.stop()
-    left = wait_for(lambda: not leftovers(machine), 3) is None and leftovers(machine)
+    left = stay(machine)
     checks.check("no process is left, none had to be killed", not left and not killed, left or ", ".join(killed) or "")
     machine.clean()
     node.remove_groups()
-    print(f"{checks.failed} failed, {time.monotonic() - begin:.0f} s")
+    checks.report(time.monotonic() - begin)
     return 1 if checks.failed else 0

@@ -23,6 +23,20 @@ def pod_group():
     return None
 
 
+# A Python program whose first thread has exited before the rest begins, as with pthread_exit in main.
+HEADLESS = """
+import ctypes, os, runpy, sys, threading, time
+def rest():
+    while "State:\\tZ" not in open("/proc/self/status").read():
+        time.sleep(0.001)
+    sys.argv = sys.argv[2:]
+    sys.path.insert(0, os.path.dirname(sys.argv[0]))
+    runpy.run_path(sys.argv[0], run_name="__main__")
+threading.Thread(target=rest).start()
+ctypes.CDLL(None).syscall(60, 0)
+"""
+
+
 def into(group, *then):
     return ("sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh", *then)
 
@@ -94,6 +108,16 @@ def foreign_pod(bed, checks):
     checks.check("a process of a different pod is refused", not foreign.ready(10))
     why = next(d["refusedWhy"] for d in bed.pool()["endpoints"] if d["clients"])
     checks.check("with both pods named", all(g.split("/pod")[1].split("/")[0] in why for g in groups), why)
+    if os.uname().machine == "x86_64":  # the call's number
+        headless = Client(bed.machine, tenant.envs, prefix=into(groups[1], *tenant.enter, sys.executable, "-c", HEADLESS))
+        checks.check("and one without its first thread", not headless.ready(10))
+        why = next(d["refusedWhy"] for d in bed.pool()["endpoints"] if d["clients"])
+        checks.check("with both pods named too", clients_of(bed) == [own.pid] and all(g.split("/pod")[1].split("/")[0] in why for g in groups), why)
+        headless.kill()
+        headless = Client(bed.machine, tenant.envs, prefix=into(groups[0], *tenant.enter, sys.executable, "-c", HEADLESS))
+        checks.check("one of its own pod is let in", headless.ready(10) and headless.pid in clients_of(bed))
+        headless.kill()
+        wait_for(lambda: clients_of(bed) == [own.pid], 5)
     pool = bed.pool()["id"]
     grant = os.path.basename(tenant.endpoint)
     again = {"do": "openEndpoint", "pool": pool, "grant": grant, "newTenant": True}

@@ -45,7 +45,7 @@ def run(bed, checks):
         checks.check(f"the status document of {name} stays below 64 KiB", size < 65536, size)
         checks.check(f"{name} writes at most 300 lines", added <= 300, added)
         memory, spent = resident_kib(bed.pid(name)), cpu_seconds(bed.pid(name)) - cpu[name]
-        checks.check(f"{name} stays below 128 MiB and spends less than 2 s of CPU", memory < 128 << 10 and spent < 2, f"{memory >> 10} MiB, {spent:.2f} s")
+        checks.check(f"{name} stays below 128 MiB and spends less than 5 s of CPU", memory < 128 << 10 and spent < 5, f"{memory >> 10} MiB, {spent:.2f} s")
     checks.check("all slots are healthy", bed.all_healthy(5))
 
 

@@ -8,8 +8,8 @@
 #include <random>
 
 #include "contract/expect.h"
+#include "contract/foreign_plugin.h"
 #include "contract/node_under_test.h"
-#include "contract/stranger.h"
 
 namespace tranche::contract {
 namespace {
@@ -45,7 +45,7 @@ class RandomRestarts {
       case 8:
         return the_plan_changes();
       default:
-        return a_stranger_comes_and_goes();
+        return a_foreign_plugin_comes_and_goes();
     }
   }
 
@@ -118,9 +118,9 @@ class RandomRestarts {
     node_->publish(plan_of({shared_resource(2, slots_)}));
     return fmt::format("{} slots a GPU", slots_);
   }
-  std::string a_stranger_comes_and_goes() {
-    const Stranger stranger(our_socket(), random_() % 2 == 0);
-    return "a stranger comes and goes";
+  std::string a_foreign_plugin_comes_and_goes() {
+    const ForeignPlugin plugin(our_socket(), random_() % 2 == 0);
+    return "a foreign plugin comes and goes";
   }
   std::string our_socket() const { return dir_ / "nvidia-gpu.shared.sock"; }
 

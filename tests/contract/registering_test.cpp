@@ -5,8 +5,8 @@
 #include <filesystem>
 
 #include "contract/expect.h"
+#include "contract/foreign_plugin.h"
 #include "contract/node_under_test.h"
-#include "contract/stranger.h"
 
 namespace tranche::contract {
 namespace {
@@ -137,7 +137,7 @@ TEST_F(Registering, AHangingKubeletIsGivenUpOnAndAskedAgain) {
 // Promise: kubelet/socket: A socket file left by a crash is replaced.
 TEST_F(Registering, ASocketThatACrashLeftBehindIsReplaced) {
   const auto kubelet = open_kubelet(dir_.path());
-  const Stranger dead(our_socket(), /*listening=*/false);
+  const ForeignPlugin dead(our_socket(), /*listening=*/false);
   NodeUnderTest node(quick_settings(dir_.path()));
   node.publish(plan_);
   ASSERT_OK(kubelet->wait_for_healthy(kShared, 8, kSoon));
@@ -148,7 +148,7 @@ TEST_F(Registering, ASocketThatACrashLeftBehindIsReplaced) {
 // Promise: kubelet/socket: The agent takes a socket over from a foreign process and names it.
 TEST_F(Registering, TakesOverFromAForeignProcessAndNamesIt) {
   const auto kubelet = open_kubelet(dir_.path());
-  const Stranger foreign(our_socket(), /*listening=*/true);
+  const ForeignPlugin foreign(our_socket(), /*listening=*/true);
   NodeUnderTest node(quick_settings(dir_.path()));
   node.publish(plan_);
   ASSERT_OK(kubelet->wait_for_healthy(kShared, 8, kSoon));
@@ -162,12 +162,12 @@ TEST_F(Registering, StandsBackForALiveNewcomerAndReturnsWhenItIsGone) {
   NodeUnderTest node(quick_settings(dir_.path()));
   node.publish(plan_);
   ASSERT_OK(node.wait_until_watched());
-  Stranger newcomer(our_socket(), /*listening=*/true);
+  ForeignPlugin newcomer(our_socket(), /*listening=*/true);
   ASSERT_VALUE(const PluginState displaced,
                node.wait_for_state(kShared, [](const PluginState& s) { return !s.serving; }));
   EXPECT_THAT(displaced.problem, HasSubstr("serves nvidia.com/gpu.shared now"));
   EXPECT_FALSE(displaced.registered);
-  newcomer.leave_without_cleaning_up();  // no event tells of this: the audit finds it
+  newcomer.leave_without_cleaning_up();  // no event reports this: the audit finds it
   ASSERT_OK(kubelet->wait_for_registration(kShared, kSoon, 1));
   ASSERT_OK(kubelet->wait_for_healthy(kShared, 8, kSoon));
   ASSERT_OK(node.wait_until_watched());
@@ -192,7 +192,7 @@ TEST_F(Registering, ARollingUpdateHandsOverAndTheOldInstanceDoesNotFightBack) {
 }
 
 // Promise: kubelet/register: With an empty `--kubelet-socket` the agent serves and does not register.
-TEST_F(Registering, ServesWithoutRegisteringWhenToldSo) {
+TEST_F(Registering, ServesWithoutRegisteringWhenConfigured) {
   const auto kubelet = open_kubelet(dir_.path());
   host::PluginHostSettings settings = quick_settings(dir_.path());
   settings.register_with_kubelet = false;

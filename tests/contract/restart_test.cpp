@@ -25,7 +25,7 @@ class Restart : public testing::Test {
     ASSERT_OK(node_->wait_until_watched());
   }
   // What the directory shows after kubelet was replaced, with the file system handing out the old inode number again:
-  // the same inode under the same name, and only the events tell.
+  // the same inode under the same name, and only the events show it.
   void recreate_kubelet_socket_with_its_inode_number() {
     const std::string socket = dir_ / "kubelet.sock";
     const std::string aside = dir_ / "aside";
@@ -92,7 +92,7 @@ TEST_F(Restart, AStreamLostWhileOurSocketIsStillThereLeadsToRegisteringAgain) {
 
 // Promise: kubelet/restart: The loss of one of two streams leads to a new registration.
 TEST_F(Restart, TheLossOfOneOfTwoStreamsLeadsToRegisteringAgain) {
-  // kubelet believes one stream only, and which one that is cannot be told from our side.
+  // kubelet believes one stream only, and which one that is cannot be seen from our side.
   ASSERT_NO_FATAL_FAILURE(publish_and_be_watched());
   ASSERT_VALUE([[maybe_unused]] const std::uint64_t extra, kubelet_->open_extra_stream(kShared));
   ASSERT_OK(node_->wait_until_watched(kShared, 2));

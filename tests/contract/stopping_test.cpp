@@ -108,7 +108,7 @@ TEST(OldKubelet, ThatSendsThePathAsAuthorityIsServed) {
 }
 
 // Promise: kubelet/pod-resources: PodResources shows which container holds which slots.
-TEST(PodResources, TellWhichContainerHoldsWhichSlots) {
+TEST(PodResources, ReportWhichContainerHoldsWhichSlots) {
   TempDir dir;
   sim::KubeletSettings settings;
   settings.plugin_dir = dir.path();

@@ -26,8 +26,8 @@ def text_of(path):
 
 def metrics():
     """{name: labels} of what the programs export, and of what the rules record."""
-    table = re.findall(r"^\| `(tranche_\w+)` \| \w+ \| (.*?) \|", text_of(f"{SOURCE}/docs/reference/metrics.md"), re.MULTILINE)
-    known = {name: set(re.findall(r"`(\w+)`", row)) | TARGET for name, row in table}
+    table = re.findall(r"^- `(tranche_\w+)(?:\{(.*?)\})?`:", text_of(f"{SOURCE}/docs/reference/metrics.md").replace("TENANT", "namespace,pod,container,gpu,resource"), re.MULTILINE)
+    known = {name: set(re.findall(r"\w+", row)) | TARGET for name, row in table}
     for name, expression in re.findall(r"^  - record: (\S+)\n    expr: (.*)$", text_of(RULES), re.MULTILINE):
         by = re.search(r"by \((.*?)\)", expression)
         known[name] = set(by.group(1).split(", ")) if by else known[re.search(r"tranche_\w+", expression).group()]

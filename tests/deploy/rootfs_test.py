@@ -1,7 +1,12 @@
 #!/usr/bin/env python3
 """The image compat run as NVIDIA's manifests run it, in namespaces instead of a container: by the GPU Operator's script as first
-process, without a driver, without rights, killed again and again. Rows are those of docs/compatibility/nvidia-manifests.md. SKIPPED where there
-are no namespaces."""
+process, without a driver, without rights, killed again and again. SKIPPED where there are no namespaces.
+
+Rows, what the manifests require of the image: 1 four programs by name in PATH; 2 `/bin/sh -c SCRIPT`, which the plugin replaces as process 1, so that signals reach it; 3 tools of the script, and flags by loaded modules;
+4 a read-only root; 5 `/bin/bash -c` with double brackets (operators up to 25.3); 6 free paths /bin/entrypoint.sh and /var/run/cdi; 7 configuration by variables, also unknown ones; 10 NVIDIA_VISIBLE_DEVICES=void inside; 11 libraries
+registered by the host's `ldconfig -r`; 14 config manager by the operator's variables; 15 a signal for the reader in the same pod; 16 config manager without driver and permissions; 17 repeated `mount-shm`; 18 the MPS pod with only a
+file; 20 a quick end on SIGTERM (with running clients, daemons have 10 s to quit); 21 repeated kills; 26 MIG_STRATEGY=single on GPUs without MIG; 29 feature discovery of old operators; 31 no probes, no ports; 32 all capabilities
+dropped; 33 no use of the plugin's /dev/shm; 34 files of NVIDIA's v0.17 to v0.20, and leftovers of its daemon."""
 
 import json
 import os
@@ -161,9 +166,9 @@ class Programs(World):
         found = self.rootfs.start(["/bin/sh", "-c", "for name in " + " ".join(NVIDIAS) + "; do command -v $name; done"])
         self.assertEqual((found.wait(), found.said().split()), (0, [f"/usr/bin/{name}" for name in NVIDIAS]), "row 1")
         for name in NVIDIAS:
-            told = self.rootfs.start([name, "--help"])
-            self.assertEqual(told.wait(), 0)
-            self.assertIn(name, told.said())
+            usage = self.rootfs.start([name, "--help"])
+            self.assertEqual(usage.wait(), 0)
+            self.assertIn(name, usage.said())
 
     # Promise: nvidia-manifests: The driver is found wherever a driver root has it.
     def test_find_the_driver_wherever_a_driver_root_has_it(self):
@@ -292,7 +297,6 @@ class Pods(World):
             time.sleep(chosen.uniform(0, 0.12))
             plugin.process.kill()
             plugin.wait()
-        time.sleep(2.1)  # what is younger may be another's that is being made
         plugin = self.operator({**CDI})
         plugin.until_says('"event":"driver.ready"')
         self.assertTrue(until(lambda: os.listdir(f"{self.scratch}/cdi") == ["k8s.device-plugin.nvidia.com-gpu.json"], 5), os.listdir(f"{self.scratch}/cdi"))

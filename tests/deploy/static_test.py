@@ -118,8 +118,8 @@ class TheChart(unittest.TestCase):
 
     def test_has_classes_rights_a_policy_and_sockets_for_dra(self):
         made = self.template("dra.enabled=true", "dra.driverName=gpu.example.com", "dra.extendedResourceName=nvidia.com/mine").stdout
-        self.assertEqual(re.findall(r"kind: DeviceClass\nmetadata:\n  name: (\S+)", made), ["tranche-shared", "tranche-gpu", "tranche-monitor", "tranche-extended-resource"])
-        self.assertEqual(made.count("device.driver == 'gpu.example.com'"), 4)
+        self.assertEqual(re.findall(r"kind: DeviceClass\nmetadata:\n  name: (\S+)", made), ["tranche-shared", "tranche-gpu", "tranche-monitor", "tranche-mig", "tranche-extended-resource"])
+        self.assertEqual(made.count("device.driver == 'gpu.example.com'"), 5)
         self.assertNotIn("gpu.tranche.io", made)
         self.assertIn("extendedResourceName: nvidia.com/mine\n", made)
         self.assertIn("request.userInfo.username == 'system:serviceaccount:default:tranche-node'", made)
@@ -131,9 +131,16 @@ class TheChart(unittest.TestCase):
         words = [word.strip('"') for line in re.findall(r": \[(.*)\]", known.replace('[""]', "[core]")) for word in line.split(", ")]
         self.assertEqual(sorted(listed), sorted(words))
 
+    def test_runs_the_agent_privileged_for_partitions_on_demand_only(self):
+        def privileged(*settings):
+            return self.template(*settings).stdout.count("privileged: true")
+        usual = privileged("dra.enabled=true")
+        self.assertEqual(privileged("dra.enabled=true", "dra.partitions=true"), usual + 1)
+        self.assertEqual(privileged("dra.partitions=true"), usual)
+
     def test_has_nvidias_classes_under_nvidias_driver_name_only(self):
         made = self.template("dra.enabled=true", "dra.driverName=gpu.nvidia.com").stdout
-        self.assertEqual(re.findall(r"kind: DeviceClass\nmetadata:\n  name: (\S+)", made), ["tranche-shared", "tranche-gpu", "tranche-monitor", "gpu.nvidia.com", "mig.nvidia.com"])
+        self.assertEqual(re.findall(r"kind: DeviceClass\nmetadata:\n  name: (\S+)", made), ["tranche-shared", "tranche-gpu", "tranche-monitor", "tranche-mig", "gpu.nvidia.com", "mig.nvidia.com"])
         self.assertIn("extendedResourceName: nvidia.com/gpu\n", made)
         self.assertNotIn("mig.nvidia.com", self.template("dra.enabled=true").stdout)
 

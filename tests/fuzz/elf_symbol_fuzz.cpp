@@ -1,4 +1,4 @@
-// Any bytes as an ELF file that somebody else mapped; the first line is the name to look for.
+// Any bytes as an ELF file that a foreign process has mapped; the first line is the name to look for.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

@@ -1,5 +1,5 @@
 // Any text as the limits that are kept beside an endpoint: read whole, or refused; what is read is written the same,
-// can be told to a daemon, and no word of it is more than one word of a command.
+// can be set at a daemon, and no word of it is more than one word of a command.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
@@ -15,9 +15,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!limits) return 0;
   if (!mps::check_limits(*limits)) std::abort();
   if (mps::parse_limits(mps::render_limits(*limits)).value() != *limits) std::abort();
-  const auto told = mps::limits_for(*limits, std::vector<std::string>{limits->front().uuid});
-  if (!told || told->memory.size() != 1) std::abort();
-  for (const auto& [uuid, memory] : told->memory) {
+  const auto limited = mps::limits_for(*limits, std::vector<std::string>{limits->front().uuid});
+  if (!limited || limited->memory.size() != 1) std::abort();
+  for (const auto& [uuid, memory] : limited->memory) {
     const auto command = mps::command::set_default_memory(uuid, memory);
     if (command.find_first_of("\n;") != std::string::npos) std::abort();
   }

@@ -7,9 +7,9 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tranche::host;
-  const auto journal = parse_mode_journal({reinterpret_cast<const char*>(data), size});
-  if (!journal) return 0;
-  const auto again = parse_mode_journal(render_mode_journal(*journal));
-  if (!again || *again != *journal) std::abort();
+  const auto earlier = parse_earlier_modes({reinterpret_cast<const char*>(data), size});
+  if (!earlier) return 0;
+  const auto again = parse_earlier_modes(render_earlier_modes(*earlier));
+  if (!again || *again != *earlier) std::abort();
   return 0;
 }

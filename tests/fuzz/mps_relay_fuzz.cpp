@@ -1,5 +1,5 @@
-// A whole conversation at an endpoint from bytes: whatever is said, nothing of the client's goes on to the daemon, and
-// a client is let in only in the one order that was measured.
+// A whole conversation at an endpoint from bytes: whatever is said, nothing of the client's goes on to the daemon. A
+// client is admitted only by its server's answer, or on its own word where the exchange is not known.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
@@ -24,7 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   bool introduced = false, served = false, taken = false;
   // Each step: what happens, how many descriptors come along, how long the text is, the text.
   while (input.size() >= 3 && passage.stage != mps::RelayStage::kEnded) {
-    const auto event = static_cast<mps::RelayEvent>(static_cast<unsigned char>(input[0]) % 10);
+    const auto event = static_cast<mps::RelayEvent>(static_cast<unsigned char>(input[0]) % 14);
     const auto flags = static_cast<unsigned char>(input[1]);
     const auto length = std::min<std::size_t>(static_cast<unsigned char>(input[2]), input.size() - 3);
     mps::RelayMessage message{input.substr(3, length), flags % 3u, (flags & 4) != 0, {}};
@@ -48,20 +48,22 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         require(!introduced && passage.stage == mps::RelayStage::kEnded && passage.end == mps::RelayEnd::kAsked);
         break;
       case mps::RelayAction::kLetIn:
-        require(event == mps::RelayEvent::kFromClient && message.bytes == mps::kRelayTaken && message.descriptors == 0);
-        require(introduced && served && !taken);
+        require(introduced && served && !taken && passage.stage == mps::RelayStage::kIn);
+        require(passage.exchange.over ||
+                (passage.confirmed && (passage.exchange.foreign || !mps::is_carried(passage))));
         taken = true;
         break;
       case mps::RelayAction::kHandOver:
         require(event == mps::RelayEvent::kFromDaemon && introduced && !served && message.descriptors > 0);
         require(message.bytes == mps::kRelayDescriptor && !message.truncated);
         served = true;
+        if ((flags & 32) == 0) mps::carry(passage, now, times);
         break;
       case mps::RelayAction::kToClient:
         require(event == mps::RelayEvent::kFromDaemon && introduced && !message.truncated);
         break;
       case mps::RelayAction::kDropDaemon:
-        require(served && !taken);
+        require(served);
         break;
       case mps::RelayAction::kAskTurn:
         require(message.bytes == mps::kRelayNewClient && passage.client.pid == 7);
@@ -73,6 +75,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         break;
     }
     require(passage.stage != mps::RelayStage::kIn || taken);
+    require(passage.exchange.missing().empty() || (!passage.exchange.over && !passage.exchange.foreign));
   }
   return 0;
 }

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "guard/pool_facts.h"
+#include "guard/pool_processes.h"
 #include "mps/protocol/replies.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -14,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       if (client.pid <= 0) std::abort();
   }
   if (const auto reports = tranche::agent::parse_pool_reports(text)) {
-    for (const auto& [id, pool] : tranche::guard::pool_facts(*reports))
+    for (const auto& [id, pool] : tranche::guard::pool_processes(*reports))
       if (pool.own.contains(0) || pool.grant_of.contains(0)) std::abort();
   }
   return 0;

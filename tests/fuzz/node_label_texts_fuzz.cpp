@@ -23,10 +23,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   inventory.gpus = {gpu};
   config::Config config;
   config.flags.mig_strategy = config::MigStrategy::kMixed;
-  label::Facts facts;
-  facts.machine_type = text;
-  facts.vgpu = label::Vgpu{true, text, text};
-  for (const auto& [key, value] : label::labels_for(config, inventory, {}, facts))
+  label::Inputs inputs;
+  inputs.machine_type = text;
+  inputs.vgpu = label::Vgpu{true, text, text};
+  for (const auto& [key, value] : label::labels_for(config, inventory, {}, inputs))
     if (!label::legal_key(key) || !label::legal_value(value)) std::abort();
   if (label::device_name(text, 0x2335).size() > size) std::abort();
   (void)label::largest_region(text);

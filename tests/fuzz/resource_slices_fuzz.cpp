@@ -34,15 +34,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!head) return 0;
   dra::Device device;
   device.name = "gpu-0";
-  dra::SliceBook book;
-  book.want(dra::slices_of({device}, {"gpu.tranche.io", "n1"}).list);
-  book.replace(all);
+  dra::SliceLedger ledger;
+  ledger.want(dra::slices_of({device}, {"gpu.tranche.io", "n1"}).list);
+  ledger.replace(all);
   std::size_t writes = 0;
-  while (const auto write = book.next()) {
+  while (const auto write = ledger.next()) {
     const bool gone = write->what == dra::SliceWrite::What::kDelete;
-    book.written(*write, gone ? std::nullopt : std::optional(stored(*write)));
+    ledger.written(*write, gone ? std::nullopt : std::optional(stored(*write)));
     if (++writes > all.size() + 8) std::abort();
   }
-  if (book.stored().size() != 2) std::abort();
+  if (ledger.stored().size() != 2) std::abort();
   return 0;
 }

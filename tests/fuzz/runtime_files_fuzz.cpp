@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "termination/program_words.h"
+#include "termination/program_arguments.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tranche::stopping;

@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "base/json_text.h"
 #include "base/text.h"
 #include "config/parse/parse.h"
 #include "programs/node/reports.h"
@@ -26,8 +25,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   holding.pod = text;
   holding.resource = text;
   holding.slots = {text};
-  snapshot.holdings.push_back(std::move(holding));
-  const auto document = tranche::json_text(agent::status_document(snapshot));
-  if (nlohmann::json::parse(document, nullptr, /*allow_exceptions=*/false).is_discarded()) std::abort();
+  snapshot.holdings = {holding};
+  for (const auto& document : {agent::status_document(snapshot), agent::network_document(snapshot, {})})
+    if (nlohmann::json::parse(document.str(), nullptr, /*allow_exceptions=*/false).is_discarded()) std::abort();
   return 0;
 }

@@ -1,4 +1,4 @@
-// Any bytes as a PCI configuration space: never read beyond it, and what is told of a host fits its fields.
+// Any bytes as a PCI configuration space: never read beyond it, and what is reported of a host fits its fields.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

@@ -108,11 +108,11 @@ Config config_of(const Case& row, const Inventory& inventory) {
 
 Labels labels_of(const Case& row, const Inventory& inventory) {
   const Config config = config_of(row, inventory);
-  label::Facts facts;
-  facts.machine_type = "Example Node";
-  facts.loaded_at = WallTime(std::chrono::seconds(1700000000));
-  facts.vgpu = label::Vgpu{};
-  return labels_for(config, inventory, plan::make_plan(config, inventory).value_or(plan::Plan{}), facts);
+  label::Inputs inputs;
+  inputs.machine_type = "Example Node";
+  inputs.loaded_at = WallTime(std::chrono::seconds(1700000000));
+  inputs.vgpu = label::Vgpu{};
+  return labels_for(config, inventory, plan::make_plan(config, inventory).value_or(plan::Plan{}), inputs);
 }
 
 std::string rendered(const Labels& labels, const Labels& than) {

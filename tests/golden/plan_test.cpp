@@ -112,9 +112,9 @@ TEST_P(GoldenPlan, IsAsExpected) {
     } else {
       add_problems(made.error(), actual);
     }
-    label::Facts facts;
-    facts.machine_type = "Example Node";
-    actual["labels"] = label::labels_for(resolved.config, inventory, plan, facts);
+    label::Inputs inputs;
+    inputs.machine_type = "Example Node";
+    actual["labels"] = label::labels_for(resolved.config, inventory, plan, inputs);
   }
   golden::compare(
       golden::source("tests/golden/plan/expected/" + GetParam().config + "." + GetParam().inventory + ".json"),

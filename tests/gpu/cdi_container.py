@@ -98,7 +98,7 @@ def inside(job):
                 folders = [words[i + 1] for i, word in enumerate(words) if word == "--folder"]
                 run("chroot", root, "/sbin/ldconfig", *folders)
             elif "disable-device-node-modification" in words:
-                # The driver's libraries make the nodes that they miss where they may; the driver's parameters tell them.
+                # The driver's libraries make the nodes that they miss where they may; the driver's parameters name them.
                 with open("/proc/driver/nvidia/params") as params, open(f"{root}/tmp/params", "w") as changed:
                     changed.write(params.read().replace("ModifyDeviceFiles: 1", "ModifyDeviceFiles: 0"))
                 run("mount", "--bind", f"{root}/tmp/params", f"{root}/proc/driver/nvidia/params")
@@ -155,15 +155,15 @@ def main():
             with open(f"{scratch}/job.json", "w") as file:
                 json.dump({"root": f"{scratch}/root", "tranche": os.path.abspath(f"{args.bin}/tranche"), "edits": edits}, file)
             done = run("unshare", "--mount", "--pid", "--fork", "--propagation", "private", sys.executable, os.path.abspath(__file__), "--inside", f"{scratch}/job.json")
-            told = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else {"failed": [done.stderr[-300:]]}
+            output = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else {"failed": [done.stderr[-300:]]}
             row("every path that it names is on this node", f"{sum(len(e.get('mounts', [])) for e in edits)} mounts, "
-                f"{sum(len(e.get('deviceNodes', [])) for e in edits)} nodes; failed: {told['failed']}", not told["failed"])
-            gpus = [gpu["uuid"] for gpu in json.loads(told.get("listed") or "{}").get("gpus", [])]
-            row("the management library in the container sees that GPU and no other", gpus or told.get("listedError"), gpus == names)
-            row("tranche probe in the container: a CUDA program computes right", (told.get("probe") or told.get("probeError", ""))[:300].replace("\n", " "), told.get("probeStatus") == 0)
-            seen = json.loads(told.get("probe") or "{}").get("device", {})
+                f"{sum(len(e.get('deviceNodes', [])) for e in edits)} nodes; failed: {output['failed']}", not output["failed"])
+            gpus = [gpu["uuid"] for gpu in json.loads(output.get("listed") or "{}").get("gpus", [])]
+            row("the management library in the container sees that GPU and no other", gpus or output.get("listedError"), gpus == names)
+            row("tranche probe in the container: a CUDA program computes right", (output.get("probe") or output.get("probeError", ""))[:300].replace("\n", " "), output.get("probeStatus") == 0)
+            seen = json.loads(output.get("probe") or "{}").get("device", {})
             row("CUDA in the container sees that GPU and no other", f"{seen.get('visible')} visible: {seen.get('uuid')}", seen.get("visible") == 1 and seen.get("uuid") == names[0])
-            row("hooks that this container did without", sorted(set(told.get("hooks", []))), True)
+            row("hooks that this container did without", sorted(set(output.get("hooks", []))), True)
             if args.keep_spec:
                 shutil.copy(spec_file, args.keep_spec)
     finally:

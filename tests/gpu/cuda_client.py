@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""A CUDA process that does what it is told, a line of stdin each, and answers with a line of JSON each: the tenant in
+"""A CUDA process that executes commands, a line of stdin each, and answers with a line of JSON each: the tenant in
 mps_that_holds.py. It opens libcuda.so.1 itself (driver API, PTX text), so it runs on a GPU and on the stand-ins alike.
 
   alloc MIB             allocate                                {"event":"alloc","code":0,"held":MIB}
   grow TOTAL STEP LIMIT allocate STEP by STEP up to TOTAL MiB   {"event":"grown","code","held","crossedAt"}: when LIMIT was reached
   launch MS COUNT       start COUNT kernels of MS milliseconds, and do not wait
-  run                   from now on: short kernels with checked answers, one after the other; an error or a wrong answer is told
+  run                   from now on: short kernels with checked answers, one after the other; an error or a wrong answer is reported
   fault                 use an illegal address
   info                  {"event":"info","code","held","free","total","steps","sms"}
   exit                  wait for what is in flight, and end

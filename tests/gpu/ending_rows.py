@@ -6,9 +6,9 @@ from endings_bed import DRAIN, DYING, EndingsNode, Sight, delete_pod, gone, medi
 from gpu_bed import wait_for
 
 NEIGHBOURS = {"serve": ("serve",), "train": ("train",), "elementwise": ("elementwise", "fresh=1")}
-KINDS = {  # what tenants.py is told; {n}: products whose time at the share's SMs is that of 8192³ at a quarter of the GPU
+KINDS = {  # the commands for tenants.py; {n}: products whose time at the share's SMs is that of 8192³ at a quarter of the GPU
     "products": ("products", "queue=4", "n={n}"), "deep": ("products", "queue=256", "n={n}"), "fp8": ("fp8",), "convolutions": ("convolutions",),
-    "triton": ("triton", "ms=20"), "jax": ("jax",), "fp32": ("fp32", "n={n}"), "serve": ("serve",)}
+    "triton": ("triton", "ms=20"), "jax": ("jax",), "fp32": ("fp32", "n={n}"), "serve": ("serve",), "train": ("train", "width=4096")}
 SIMULATED = {"deep": ("spin", "ms=30", "queue=50"), "serve": ("steps",)}  # others: a few long kernels
 COMPLAINT = re.compile(r"error|out.of.memory", re.IGNORECASE)
 
@@ -198,6 +198,26 @@ def checkpoint(bed):
     done = [r for r in row["tries"] if "void" not in r]
     row["lines"].insert(0, ("checkpoint complete", f"{sum(r['whole'] for r in done)} of {len(done)}"))
     return row
+
+
+REACTING = {"products": ("react=at-once",), "deep": ("react=at-once",), "fp8": ("react=python",), "triton": ("fresh=1",), "train": ("react=at-once",)}  # more words
+
+
+def react(bed):
+    """A deletion, every fourth with the preStop program, of programs that end in their handler of SIGTERM: they are paused until their
+    work is over, and end by themselves."""
+    act = lambda box, spec: delete_pod(bed.node, box, 10, bed.args.lead_ms / 1000, hook=bool(spec.hook), silent=bed.args.silent)
+    kinds = [kind for kind in REACTING if kind in bed.args.kinds]
+    more = lambda kind: ("react=at-once",) if bed.machine.simulated else REACTING[kind]
+    # The signal does not reach a program behind a shell.
+    shapes = [shape for shape in bed.args.shapes if shape != "shell"]
+    specs = [Spec(kind, (*bed.words(kind), *more(kind)), shapes[i % len(shapes)], number=i, hook=[DRAIN] if i % 4 == 3 else None)
+             for i in range(bed.args.repeats) for kind in kinds]
+    # In a container that shares its pod's process namespace its first process is not certain: it may be ended instead.
+    paused = lambda r: any(line["event"] == "drain.begun" and line["paused"] + line["clients"] > 0 for line in r["log"])
+    # LLVM's handler sends the signal again, which does not end the first process of a pid namespace: that one has its whole grace.
+    stays = lambda r: r["kind"] == "triton" and r["shape"] == "first"
+    return summary(bed, bed.tries(specs, act), lambda r: r["runtime_killed_ms"] is None and (r["gone_ms"] < 5000 or stays(r)) and paused(r))
 
 
 def force(bed):

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """How containers on a shared GPU end, with real programs: `tranche mps` and `tranche node` (compute mode left alone) with kubelet's
-double and an API that tells of pods, twelve slots, neighbours that serve, train and compute all the while. What counts is the
+double and an API that reports pods, twelve slots, neighbours that serve, train and compute all the while. What counts is the
 neighbours' lives. Prints a table last and exits 1 when a row does not hold.
 
   delete      an ordinary deletion with a grace, by shape of the container and kind of program
   checkpoint  a program that saves on SIGTERM
+  react       programs that end in their handler of SIGTERM
   force       a forced deletion
   over        a program that lifts its own memory limit
   change      a forced change of the means of sharing while clients multiply
@@ -23,7 +24,8 @@ from gpu_bed import Machine, leftovers
 from mps_that_holds import wait_for_none
 
 ROWS = {  # in this order; with its part of the time
-    "delete": ("a deletion with a grace", 10), "checkpoint": ("a program that saves on SIGTERM", 2), "force": ("a forced deletion", 3),
+    "delete": ("a deletion with a grace", 10), "checkpoint": ("a program that saves on SIGTERM", 2), "react": ("programs that end in their handler", 3),
+    "force": ("a forced deletion", 3),
     "over": ("a program lifts its own memory limit", 2), "hook": ("tranche-drain as preStop hook", 3),
     "frameworks": ("frameworks in a share", 1), "noise": ("the neighbours' p99 step", 1), "change": ("MPS to time-slicing, by force", 4)}
 SKIPPED = 77  # as ctest has it here
@@ -46,7 +48,7 @@ def arguments():
     parser.add_argument("--victims", type=int, default=6, help="that are prepared at once")
     parser.add_argument("--slots", default="12,2,1", help="of the GPU, of a neighbour, of a victim")
     parser.add_argument("--endpoint", choices=("relay", "link"), default="relay", help="of the containers; no link refuses a program at its start")
-    parser.add_argument("--silent", action="store_true", help="tell the node of no deletion: what would happen without it")
+    parser.add_argument("--silent", action="store_true", help="send the node no deletion: what would happen without it")
     parser.add_argument("--out", default=os.environ.get("OUT", ""))
     args = parser.parse_args()
     if args.simulated:

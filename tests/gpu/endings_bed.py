@@ -17,7 +17,7 @@ def config(sharing):
 
 
 class EndingsNode(Node):
-    """Twelve slots a GPU, so that SM counts stay trusted and several victims can be prepared at once; told of its pods by pods_api."""
+    """Twelve slots a GPU, so that SM counts stay trusted and several victims can be prepared at once; pods_api reports its pods."""
 
     SLOTS, LOG_FORMAT = 12, "json"
     MPS = "  mps:\n    computeMode: leave\n    failRequestsGreaterThanOne: false\n    resources:\n    - {name: nvidia.com/gpu, replicas: 12}\n"
@@ -96,7 +96,7 @@ class EndingsNode(Node):
         os.rename(self.path("config.new"), self.path("config.yaml"))
 
     def daemon_faults(self):
-        """Lines of the MPS daemons' own logs that tell of a fault that took clients along."""
+        """Lines of the MPS daemons' own logs that report a fault that took clients along."""
         count = 0
         for folder, _, names in os.walk(self.path("mps")):
             for name in (n for n in names if n.endswith(".log")):
@@ -272,21 +272,21 @@ def since(moment, begin):
 def delete_pod(node, box, grace, lead=0.015, force=False, hook=False, silent=False):
     """Ends the container as kubelet does (facts measured on Kubernetes 1.36: the watch leads SIGTERM by 13 to 25 ms; the runtime's
     SIGKILL comes max(2 s, grace - whole seconds spent in the hook) after SIGTERM; a forced deletion removes the object at once and
-    gives the runtime its least, 2 s). `silent`: nobody tells the node. Times are in milliseconds since the node was told."""
+    gives the runtime its least, 2 s). `silent`: the node gets no event. Times are in milliseconds since the event was sent."""
     sight, marks = Sight(box), node.marks()
-    told = time.monotonic()
+    sent = time.monotonic()
     if not silent:
-        told = node.api.when_told(node.api.remove(box.name) if force else node.api.mark(box.name, grace))
-        if told is None:
+        sent = node.api.when_sent(node.api.remove(box.name) if force else node.api.mark(box.name, grace))
+        if sent is None:
             sight.end()
             raise RuntimeError("the node's watch of pods is away")
-    result, hooked = {"told": told}, 0.0
+    result, hooked = {"told": sent}, 0.0
     if hook:
         begin = time.monotonic()
         done = node.machine.run("nsenter", "-t", str(box.first), "-m", "-p", "--", DRAIN, "--timeout", "10s", timeout=max(1, grace))
         hooked = time.monotonic() - begin
         result.update(hook_ms=round(hooked * 1000), hook_status=done.returncode, hook_said=(done.stdout + done.stderr)[-400:])
-    time.sleep(0.012 if hook else max(0.0, told + lead - time.monotonic()))
+    time.sleep(0.012 if hook else max(0.0, sent + lead - time.monotonic()))
     asked = time.monotonic()
     signal_to(box.first, signal.SIGTERM)
     in_time = sight.wait_gone(box.first, asked + max(2.0, (0 if force else grace) - int(hooked)))
@@ -299,9 +299,9 @@ def delete_pod(node, box, grace, lead=0.015, force=False, hook=False, silent=Fal
     stopped, ended = sight.stopped.get(box.pid), sight.gone.get(box.pid)
     by = ("itself" if box.said("saved") else "SIGKILL of the runtime" if program_was_there else
           "SIGTERM" if stopped is None else "the node")
-    result.update(stopped_ms=since(stopped, told), held_ms=since(ended, stopped) if ended and stopped else None, sigterm_ms=since(asked, told),
-                  first_stopped_ms=since(sight.stopped.get(box.first), told), gone_ms=since(ended, told), container_ms=since(sight.gone.get(box.first), told),
-                  runtime_killed_ms=None if in_time else since(killed, told), by=by)
+    result.update(stopped_ms=since(stopped, sent), held_ms=since(ended, stopped) if ended and stopped else None, sigterm_ms=since(asked, sent),
+                  first_stopped_ms=since(sight.stopped.get(box.first), sent), gone_ms=since(ended, sent), container_ms=since(sight.gone.get(box.first), sent),
+                  runtime_killed_ms=None if in_time else since(killed, sent), by=by)
     result.update(product_said(node, box, marks))
     return result
 

@@ -1,7 +1,7 @@
 """What the hardware scripts stand on: the machine (a GPU, or the stand-ins of a build), a plain MPS control daemon as NVIDIA's
 container runs it, the real programs as a node with kubelet's double, and CUDA clients inside the pods of either."""
 
-import json, os, queue, re, shutil, signal, socket, subprocess, sys, tempfile, threading, time
+import json, os, queue, re, select, shutil, signal, socket, subprocess, sys, tempfile, threading, time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CLIENT = os.path.join(HERE, "cuda_client.py")
@@ -117,7 +117,7 @@ class Client:
         return self.take(seconds)
 
     def error(self, seconds=0.0):
-        """What went wrong without being asked, as soon as it is told."""
+        """What went wrong without being asked, as soon as it is reported."""
         try:
             return self.errors.get(timeout=seconds) if seconds > 0 else self.errors.get_nowait()
         except queue.Empty:
@@ -285,7 +285,7 @@ class Node:
         self.start("kubelet", f"{machine.standins}/sim-kubelet", "--plugin-dir", self.path("plugins"), "--pod-resources-socket",
                    self.path("run/pr.sock"), "--state-file", self.path("run/kubelet.json"), "--control", self.path("run/ctl"),
                    "--containers", machine.containers, "--grace", "1")
-        self.start("mps", f"{machine.bin}/tranche", "mps", *common)
+        self.start("mps", f"{machine.bin}/tranche", "mps", *common, *self.mps_options())
         self.start("node", f"{machine.bin}/tranche", "node", *common, "--plugin-dir", self.path("plugins"), "--pod-resources-socket",
                    self.path("run/pr.sock"), "--run-dir", self.path("run"), *self.node_options())
         if not wait_for(lambda: self.healthy() == self.SLOTS, 60):
@@ -294,6 +294,10 @@ class Node:
 
     def node_options(self):
         """More flags for `tranche node`."""
+        return []
+
+    def mps_options(self):
+        """More flags for `tranche mps`."""
         return []
 
     def path(self, name):
@@ -365,7 +369,7 @@ class Node:
 
     def show_logs(self):
         for name in self.parts:
-            print(f"---- {name}\n{self.log(name)[-3000:]}", file=sys.stderr)
+            print(f"---- {name}\n{self.log(name)[-30000:]}", file=sys.stderr)
 
     def stop(self):
         """Which programs had to be killed."""
@@ -373,7 +377,7 @@ class Node:
         for name in ("kubelet", "node", "mps"):
             self.parts[name].send_signal(signal.SIGTERM)
             try:
-                self.parts[name].wait(20)
+                self.parts[name].wait(60)  # kubelet's double ends 768 containers in 7 s on an idle machine of 2 cores
             except subprocess.TimeoutExpired:
                 self.parts[name].kill()
                 killed.append(name)
@@ -396,3 +400,16 @@ def leftovers(machine):
         if OURS.search(command) and (not machine.simulated or f"TRANCHE_SIM_NODE={machine.scratch}/" in environ_of(pid)):
             found[int(pid)] = command
     return found
+
+
+def stay(machine, seconds=60):
+    """The leftovers that have not ended in time. The kernel reports the end of each."""
+    end = time.monotonic() + seconds
+    while (left := leftovers(machine)) and (rest := end - time.monotonic()) > 0:
+        try:
+            ending = os.pidfd_open(next(iter(left)))
+        except ProcessLookupError:
+            continue
+        select.select([ending], [], [], rest)
+        os.close(ending)
+    return left

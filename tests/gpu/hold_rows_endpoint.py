@@ -6,23 +6,30 @@ import json, os, re, signal, socket, subprocess, sys, threading, time
 from gpu_bed import CONTROL, PlainDaemon, find, last_json, running_client, wait_for
 
 # Connects to $1/control and stops at a point of the handshake (docs/internals/evidence/mps-handshake.md): 0 says nothing at all, 1 reads the
-# daemon's greeting, 2 sends its credentials, 3 asks to become a client, 4 takes what it gets and goes on saying nothing.
+# daemon's greeting, 2 sends its credentials, 3 asks to become a client, 4 takes what it gets and goes on saying nothing, 5 closes the socket
+# to its server and confirms, 6 shuts the socket down, 7 does 5 again and again.
 MUTE = """
 import array, os, socket, struct, sys, time
 s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 s.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-s.settimeout(2)
+s.settimeout(10)
 s.connect(sys.argv[1] + "/control")
 step = int(sys.argv[2])
 try:
     if step >= 1: s.recvmsg(64, 256)
     if step >= 2: s.sendmsg([b"OUTBCRED\\0"], [(socket.SOL_SOCKET, socket.SCM_CREDENTIALS, struct.pack("iII", os.getpid(), os.getuid(), os.getgid()))])
     if step >= 3: s.send(struct.pack("<I", 2))
-    if step >= 4: s.recvmsg(64, 256)
+    if step >= 4:
+        _, ancillary, _, _ = s.recvmsg(64, 256)
+        server = socket.socket(fileno=array.array("i", next(data for _, kind, data in ancillary if kind == socket.SCM_RIGHTS)[:4])[0])
+    if step == 5: server.close(); s.send(bytes(4))
+    if step == 6: server.shutdown(socket.SHUT_RDWR)
 except OSError:
     pass
 print("mute", flush=True)
-time.sleep(60)
+if step != 7: time.sleep(60)
+import subprocess
+while True: subprocess.run([sys.executable, "-c", sys.argv[3], sys.argv[1], "5"], stdout=subprocess.DEVNULL, timeout=1)
 """
 
 
@@ -136,7 +143,7 @@ def served_beside_mute(machine, pipe, enter, env, start, steps):
     """For each point of the handshake: how long a new client of somebody else takes beside one that stops there; None = not in 6 s."""
     times = {}
     for step in steps:
-        mute = subprocess.Popen([*enter, sys.executable, "-c", MUTE, pipe, str(step)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        mute = subprocess.Popen([*enter, sys.executable, "-c", MUTE, pipe, str(step), MUTE], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                                 env={**machine.env, **env})
         mute.stdout.readline()
         begin = time.monotonic()
@@ -151,7 +158,7 @@ def served_beside_mute(machine, pipe, enter, env, start, steps):
     return times
 
 
-def mute_words(times):
+def mute_text(times):
     stuck = [step for step, ms in times.items() if ms is None]
     slowest = max((ms for ms in times.values() if ms is not None), default=0)
     if stuck:
@@ -161,32 +168,31 @@ def mute_words(times):
 
 def mute_before(machine, daemon, args):
     times = served_beside_mute(machine, daemon.pipe, (), {}, daemon.client, (0, 3))
-    return {"measured": mute_words(times), "times": times}
+    return {"measured": mute_text(times), "times": times}
 
 
 def mute_after(machine, node, args):
-    """Who says nothing holds nobody up. Who breaks off after the daemon has handed it to the server leaves the driver's server stuck for new
-    clients, whatever we do (measured): then it has to be noticed by a real CUDA start, and the server replaced."""
-    attacker, other = node.tenant("mute"), node.tenant("mute-other")
-    times = served_beside_mute(machine, attacker.inside, attacker.enter, {}, other.client, (0, 1, 2, 3, 4))
-    quick = all(times[step] is not None and times[step] < 3000 for step in times if int(step) < 3)
-    stuck = [str(step) for step in times if int(step) >= 3 and (times[step] is None or times[step] >= 3000)]
-    begin, mended = time.monotonic(), True
-    if stuck:
-        def runs():
-            client = running_client(other.client) if node.pool().get("state") == "serving" else None
-            if client:
-                client.leave()
-            return client is not None
-        mended = wait_for(runs, 90)
-    for tenant in (attacker, other):
-        tenant.delete()
-    slowest = max((times[s] for s in times if int(s) < 3 and times[s] is not None), default=0)
-    words = f"others start in {slowest:.0f} ms at most beside one that says nothing" if quick else mute_words(times)
-    if stuck:
-        words += f"; broken off at step {', '.join(stuck)} the server is stuck: " + \
-            (f"replaced, serving after {time.monotonic() - begin:.0f} s" if mended else "not mended")
-    return {"measured": words, "holds": quick and bool(mended), "times": times}
+    """Whoever says nothing or breaks off delays others for the 2 s in which a client has to speak at most; the running one runs on, and its
+    server serves on. Each step is a tenant of its own: after the first, a tenant's next client waits."""
+    other = node.tenant("mute-other")
+    resident, times, stalled = running_client(other.client), {}, {}
+    servers = [s["pid"] for s in node.pool().get("servers", [])]
+    for step in range(8):
+        attacker = node.tenant(f"mute-{step}")
+        times.update(served_beside_mute(machine, attacker.inside, attacker.enter, {}, other.client, (step,)))
+        if step >= 3:
+            grant = os.path.basename(attacker.endpoint)
+            stalled[step] = bool(wait_for(lambda: any(e["grant"] == grant and e["stalled"] for e in node.pool().get("endpoints", [])), 5))
+        attacker.delete()
+    same = [s["pid"] for s in node.pool().get("servers", [])] == servers
+    lives = bool(resident) and resident.error() is None and resident.well()
+    if resident:
+        resident.kill()
+    other.delete()
+    quick = all(ms is not None and ms < 3500 for ms in times.values())
+    words = mute_text(times) + f"; broken off in five ways: the server {'serves on' if same else 'was replaced'}, the neighbour " + \
+        f"{'runs on' if lives else 'is dead'}, the tenant is {'named' if all(stalled.values()) else 'not named'}"
+    return {"measured": words, "holds": quick and same and lives and all(stalled.values()), "times": times, "stalled": stalled}
 
 
 def culprit_before(machine, daemon, args):
@@ -210,14 +216,14 @@ def culprit_after(machine, node, args):
     for client in (victim, culprit):
         client.kill()
     faults = wait_for(lambda: [m for m in find(node.mps(), lambda m: m.get("culprit") == culprit.pid)], 5)
-    # Whose it was is told once kubelet has named the holders of grants this young.
+    # Whose it was is reported once kubelet has named the holders of grants this young.
     parties = wait_for(lambda: [m for m in find(node.status(), lambda m: "culprit" in m) if isinstance(m["culprit"], dict)
                                 and culprit.pid in (m["culprit"].get("pid"), *(v.get("pid") for v in m.get("victims", [])))], 5) or []
     log = node.log("node") + node.log("mps")
     named = [str(m["culprit"].get("holder", "")) for m in parties if isinstance(m["culprit"], dict) and m.get("kind") == "fatal"]
-    told = json.dumps(parties)
+    text = json.dumps(parties)
     lines = "\n".join(l for l in log.splitlines() if str(culprit.pid) in l)
-    pod = "status" if re.search(r'"(default/)?culprit(/main)?"(?!\s*:)', told) else \
+    pod = "status" if re.search(r'"(default/)?culprit(/main)?"(?!\s*:)', text) else \
         "log" if re.search(r"\bdefault/culprit(/main)?(?![-\w])", lines) else ""
     status = json.dumps(node.status())
     for tenant in tenants:
@@ -230,10 +236,10 @@ def culprit_after(machine, node, args):
     late.delete()
     words = f"the neighbour {'dies' if died else 'lives'}; "
     if not faults and "faults" not in status + json.dumps(node.mps()):
-        return {"measured": words + "faults are not told here", "holds": None}
+        return {"measured": words + "faults are not reported here", "holds": None}
     # MPS may name a neighbour that computes at the same moment (measured), and then nothing says who it was.
     who = "its pod" if "default/culprit/main" in named else "its neighbour's pod, as MPS does," if any(named) else ""
-    named = f"{who} is named as the cause, both pods are told" if who and pod else f"process {culprit.pid} in mps.sock" if faults else "nobody named"
+    named = f"{who} is named as the cause, both pods get an event" if who and pod else f"process {culprit.pid} in mps.sock" if faults else "no process is named"
     return {"measured": words + named + ("" if recovered else "; no new client afterwards"), "holds": bool(who and pod) and recovered, "faults": faults}
 
 

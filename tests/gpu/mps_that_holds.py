@@ -16,7 +16,7 @@ ROWS = {  # in this order; what each promises
     "container": ("four processes in one container", "together within one share"),
     "commands": ("commands from a tenant's container", "none changes anything"),
     "users": ("two user ids at once", "both run"),
-    "mute": ("somebody connects and says nothing, or breaks off", "others are served; a stuck server is replaced"),
+    "mute": ("somebody connects and says nothing, or breaks off", "others are served, and the server serves on"),
     "culprit": ("a client uses an illegal address, a neighbour computes", "whom MPS names, and who was hit, by pod"),
     "daemon": ("the daemon is killed, or stopped", "unhealthy within 1 s, and healthy again"),
     "outside": ("a client keeps out of MPS (compute mode left alone)", "it is named"),

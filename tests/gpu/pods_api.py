@@ -12,7 +12,7 @@ CLAIMS, SLICES = f"{RESOURCES}/namespaces/default/resourceclaims", f"{RESOURCES}
 class PodsApi:
     def __init__(self):
         self.changed, self.version, self.pods, self.happened = threading.Condition(), 1, {}, []
-        self.watches, self.told, self.asked = 0, {}, []
+        self.watches, self.sent, self.asked = 0, {}, []
         self.objects = {}  # claims and slices by path
         api = self
 
@@ -80,11 +80,11 @@ class PodsApi:
             pod = self.pods.get(name)
         return self._put("DELETED", pod) if pod else None
 
-    def when_told(self, version, seconds=1.0):
+    def when_sent(self, version, seconds=1.0):
         """The moment when a watch was sent that event; None when none was in time."""
         with self.changed:
-            self.changed.wait_for(lambda: version in self.told, seconds)
-            return self.told.get(version)
+            self.changed.wait_for(lambda: version in self.sent, seconds)
+            return self.sent.get(version)
 
     def _put(self, kind, pod):
         with self.changed:
@@ -157,13 +157,13 @@ class PodsApi:
             while time.monotonic() < end:
                 with self.changed:
                     self.changed.wait_for(lambda: self.version > version, end - time.monotonic())
-                    news = [each for each in self.happened if each[0] > version] if of_pods else []
+                    events = [each for each in self.happened if each[0] > version] if of_pods else []
                     version = self.version
-                for number, line in news:
+                for number, line in events:
                     request.wfile.write(b"%x\r\n%s\r\n" % (len(line), line))
                     request.wfile.flush()
                     with self.changed:
-                        self.told.setdefault(number, time.monotonic())
+                        self.sent.setdefault(number, time.monotonic())
                         self.changed.notify_all()
             request.wfile.write(b"0\r\n\r\n")
         except OSError:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What shares of several sizes are worth, on one GPU: pods of 1, 2, 5 and 10 of 20 slots at once, a tenant's own percentages, and
+"""What shares of several sizes yield, on one GPU: pods of 1, 2, 5 and 10 of 20 slots at once, a tenant's own percentages, and
 what a tenant gets who asks in its environment for more than its slots. Prints a table last and exits 1 when a row does not hold.
 Needs root, an idle GPU with MPS, and a build; --simulated runs it on the stand-ins (whose speed is made up: the rows about speed are
 then left out). It changes no setting of the GPU."""
@@ -71,7 +71,7 @@ def sizes(node, args, rows):
         if not machine.simulated:
             ratio = speed_of(busy) / max(1, speed_of(first))
             words += f", {speed_of(first):,.0f} blocks/s alone, {100 * ratio:.0f} % of that with the others"
-        rows.append((f"{n} of {SLOTS} slots", f"{promised} MiB within 2 %, SMs as told ({env} %)", words, holds,
+        rows.append((f"{n} of {SLOTS} slots", f"{promised} MiB within 2 %, SMs as set ({env} %)", words, holds,
                      (speed_of(first), speed_of(busy)), attribute))
     for tenant in tenants:
         tenant.delete()

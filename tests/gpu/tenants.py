@@ -30,7 +30,19 @@ def say_memory(*_):
     say("memory", reserved=torch.cuda.memory_reserved(), free=free, total=total)
 
 
+def react():
+    """react=at-once: SIGTERM ends it in a handler of C, as those of LLVM do; react=python: in one of Python, between two of its steps."""
+    how = OPTIONS.get("react")
+    if how == "at-once":
+        import ctypes
+        libc = ctypes.CDLL(None)
+        libc.signal(signal.SIGTERM, ctypes.cast(libc._exit, ctypes.c_void_p))
+    if how == "python":
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+
+
 def ready(**more):
+    react()
     if "torch" in sys.modules:
         signal.signal(signal.SIGUSR1, say_memory)
     say("ready", pid=os.getpid(), **more)
@@ -109,10 +121,12 @@ def convolutions():
 
 
 def triton_kernels():
-    """One kernel of `ms` milliseconds after the other: with tensor cores (tl.dot), or fp32 arithmetic with plain=1."""
+    """One kernel of `ms` milliseconds after the other: with tensor cores (tl.dot), or fp32 arithmetic with plain=1. With fresh=1 it is
+    compiled, and LLVM installs its signal handlers."""
     import tempfile
     import torch, triton
-    os.environ.setdefault("TRITON_CACHE_DIR", os.path.join(tempfile.gettempdir(), "tranche-triton"))
+    folder = tempfile.mkdtemp() if option("fresh", 0) else os.path.join(tempfile.gettempdir(), "tranche-triton")
+    os.environ.setdefault("TRITON_CACHE_DIR", folder)
     import triton_kernels as kernels
     n = 132
     a, b = (torch.randn(128, 128, device="cuda", dtype=torch.bfloat16) for _ in range(2))
@@ -180,9 +194,9 @@ def train():
     optimizer = torch.optim.AdamW(net.parameters(), 1e-3)
     x = torch.randn(4096, width, device="cuda")
     y = torch.sin(x)
-    told, steps = [], 0
+    terminated, steps = [], 0
     if "checkpoint" in OPTIONS:
-        signal.signal(signal.SIGTERM, lambda number, frame: told.append(number))
+        signal.signal(signal.SIGTERM, lambda number, frame: terminated.append(number))
 
     def step():
         with torch.autocast("cuda", torch.bfloat16):
@@ -196,7 +210,7 @@ def train():
     torch.cuda.synchronize()
     ready()
     windows = Windows()
-    while not told:
+    while not terminated:
         for _ in range(option("queue", 4)):
             loss = step()
             steps += 1
@@ -462,13 +476,13 @@ def spin():
 
 def steps():
     """Short checked kernels, one after the other. On SIGTERM it writes `checkpoint`, reads it back and exits with 0."""
-    cuda, told = driver(), []
+    cuda, terminated = driver(), []
     if "checkpoint" in OPTIONS:
-        signal.signal(signal.SIGTERM, lambda number, frame: told.append(number))
+        signal.signal(signal.SIGTERM, lambda number, frame: terminated.append(number))
     right = cuda.step()
     ready()
     windows = Windows()
-    while not told:
+    while not terminated:
         if not right:
             say("error", why="wrong answer")
             sys.exit(3)

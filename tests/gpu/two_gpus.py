@@ -33,7 +33,7 @@ def probe(tenant, uuid, seconds, find_limit=True):
 
 
 def gpus_of(node):
-    """UUIDs by index, as the node tells them."""
+    """UUIDs by index, as the node reports them."""
     found = {int(device["index"]): device["uuid"] for device in node.status().get("devices", [])}
     return [found[index] for index in sorted(found)]
 
@@ -48,7 +48,7 @@ def grant_devices(node, pod):
 
 
 def endpoints_know_both(node):
-    """Every endpoint of the pool has been told of both GPUs."""
+    """Every endpoint of the pool has both GPUs."""
     endpoints = node.pool().get("endpoints", [])
     return endpoints and all(len(endpoint["limits"] or []) == 2 for endpoint in endpoints)
 

@@ -77,7 +77,7 @@ TEST_F(KubeClientContract, ATokenThatIsReplacedIsUsedForTheNextRequestOnTheSameC
   EXPECT_EQ(server_->requests().back().token, "second");
 }
 
-TEST_F(KubeClientContract, AMissingTokenIsToldWithItsFileAndNothingIsAsked) {
+TEST_F(KubeClientContract, AMissingTokenIsReportedWithItsFileAndNothingIsAsked) {
   open();
   std::remove((scratch_ / "token").c_str());
   host::KubeAnswer got{1, {}, {}};
@@ -87,7 +87,7 @@ TEST_F(KubeClientContract, AMissingTokenIsToldWithItsFileAndNothingIsAsked) {
   EXPECT_THAT(server_->requests(), IsEmpty());
 }
 
-TEST_F(KubeClientContract, NobodyThereIsToldAndNoSecretIsInTheWords) {
+TEST_F(KubeClientContract, AnAbsentServerIsReportedAndNoSecretIsInTheMessage) {
   open();
   server_.reset();
   host::KubeAnswer got{1, {}, {}};

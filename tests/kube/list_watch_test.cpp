@@ -33,7 +33,7 @@ class PodsOfANode : public KubeBed {
       return watch_->reflector().state() == State::kWatching && server_->watches() == 1 && table_.size() == pods;
     });
   }
-  std::size_t told(PodChange::What what) const {
+  std::size_t seen(PodChange::What what) const {
     return static_cast<std::size_t>(std::ranges::count(changes_, what, &PodChange::what));
   }
   const Reflector& reflector() const { return watch_->reflector(); }
@@ -69,9 +69,9 @@ TEST_F(PodsOfANode, AreListedOnceAndThenTheirChangesComeByThemselves) {
   server_->put_pod("team", "b", kHere);
   ASSERT_TRUE(until([&] { return table_.size() == 2; }));
   server_->put_pod("default", "a", kGoing);
-  ASSERT_TRUE(until([&] { return told(PodChange::What::kDeleting) == 1; }));
+  ASSERT_TRUE(until([&] { return seen(PodChange::What::kDeleting) == 1; }));
   server_->delete_pod("default", "a");
-  ASSERT_TRUE(until([&] { return told(PodChange::What::kGone) == 1; }));
+  ASSERT_TRUE(until([&] { return seen(PodChange::What::kGone) == 1; }));
   EXPECT_EQ(list_requests(), 1u);
   EXPECT_EQ(watch_requests(), 1u);
 }
@@ -91,7 +91,7 @@ TEST_F(PodsOfANode, TenThousandComeInPages) {
   follow();
   ASSERT_TRUE(is_watching(10000));
   EXPECT_EQ(list_requests(), 20u);
-  EXPECT_EQ(told(PodChange::What::kNew), 10000u);
+  EXPECT_EQ(seen(PodChange::What::kNew), 10000u);
 }
 
 // Promise: api-server/watch: An expired page begins the list anew and loses or doubles no pod.
@@ -104,11 +104,11 @@ TEST_F(PodsOfANode, APageThatExpiresBeginsTheListAnewAndNoPodIsLostOrDoubled) {
   follow(10);
   ASSERT_TRUE(is_watching(30));
   EXPECT_EQ(list_requests(), 5u);
-  EXPECT_EQ(told(PodChange::What::kNew), 30u);
+  EXPECT_EQ(seen(PodChange::What::kNew), 30u);
 }
 
-// Promise: api-server/watch: A forgotten version leads to one new list and no lost news.
-TEST_F(PodsOfANode, AVersionThatTheServerForgotLeadsToOneNewListAndWhatWasMissedIsTold) {
+// Promise: api-server/watch: A forgotten version leads to one new list and no lost event.
+TEST_F(PodsOfANode, AVersionThatTheServerForgotLeadsToOneNewListAndWhatWasMissedIsReported) {
   server_->put_pod("default", "a", kHere);
   server_->put_pod("default", "b", kHere);
   follow();
@@ -123,12 +123,12 @@ TEST_F(PodsOfANode, AVersionThatTheServerForgotLeadsToOneNewListAndWhatWasMissed
   server_->mute(false);
   ASSERT_TRUE(until([&] { return list_requests() == 2; }));
   ASSERT_TRUE(is_watching(2));
-  EXPECT_EQ(told(PodChange::What::kGone), 1u);
-  EXPECT_EQ(told(PodChange::What::kDeleting), 1u);
+  EXPECT_EQ(seen(PodChange::What::kGone), 1u);
+  EXPECT_EQ(seen(PodChange::What::kDeleting), 1u);
   EXPECT_NE(table_.find("default", "c"), nullptr);
 }
 
-// Promise: api-server/watch: A forgotten version leads to one new list and no lost news.
+// Promise: api-server/watch: A forgotten version leads to one new list and no lost event.
 TEST_F(PodsOfANode, AnAnswerOf410InsteadOfAWatchIsTheSame) {
   server_->refuse(1, 410, R"({"kind":"Status","code":410,"reason":"Gone","message":"too old"})",
                   [](const sim::ApiRequest& r) { return r.is_watch(); });

@@ -24,7 +24,7 @@ class Slices : public KubeBed {
     server_->serve_collection(dra::kSlicesPath);
     server_->put("/api/v1/nodes", "n1", R"({"metadata":{"uid":"node-uid"}})");
     open();
-    publisher_ = std::make_unique<agent::SlicePublisher>(*loop_, "n1", 1, [this] { ++told_; });
+    publisher_ = std::make_unique<agent::SlicePublisher>(*loop_, "n1", 1, [this] { ++calls_; });
     publisher_->use(client_.get());
   }
   static agent::SliceWish wish(const char* model, bool faulty = false, const std::string& driver = "gpu.tranche.io") {
@@ -46,7 +46,7 @@ class Slices : public KubeBed {
   }
 
   std::unique_ptr<agent::SlicePublisher> publisher_;
-  int told_ = 0;
+  int calls_ = 0;
 };
 
 // Promise: dra/slices: Without DRA devices the API server is asked for nothing.
@@ -70,11 +70,11 @@ TEST_F(Slices, AreCreatedOnceAndOwnedByTheNode) {
   EXPECT_EQ(report.devices, 6u);
   ASSERT_TRUE(until([&] { return server_->watches() == 1; }));
   const auto asked = server_->requests().size();
-  const int told = told_;
+  const int calls = calls_;
   publisher_->want(wish("2xH200"));
   pass(200ms);
   EXPECT_EQ(server_->requests().size(), asked);
-  EXPECT_EQ(told_, told);
+  EXPECT_EQ(calls_, calls);
 }
 
 TEST_F(Slices, OfAFaultyGpuAreTaintedInOneWriteAndAreNotAfterwards) {

@@ -23,7 +23,7 @@ class OneObject : public KubeBed {
     watch_ = std::make_unique<host::WatchObject>(
         *loop_, *client_, host::WatchedObject{kNodes, name, "deploy/rbac/config.yaml", 1},
         [this](const nlohmann::json* object) {
-          ++told_;
+          ++calls_;
           value_ = object == nullptr ? "not there" : labels_of(*object)["x"];
         },
         [] {});
@@ -37,7 +37,7 @@ class OneObject : public KubeBed {
 
   std::unique_ptr<host::WatchObject> watch_;
   std::string value_ = "not reported";
-  std::size_t told_ = 0;
+  std::size_t calls_ = 0;
 };
 
 // Promise: api-server/watch: One object is asked for once by name and its changes follow.
@@ -51,7 +51,7 @@ TEST_F(OneObject, IsAskedForByItsNameOnceAndItsChangesComeByThemselves) {
   label("n2", "b");
   label("n1", "c");
   ASSERT_TRUE(becomes("c"));
-  EXPECT_EQ(told_, 2u) << "nothing of the other node";
+  EXPECT_EQ(calls_, 2u) << "nothing of the other node";
   pass(500ms);
   EXPECT_EQ(server_->requests().size(), 2u) << "one list, one watch";
   for (const auto& request : server_->requests())
@@ -59,7 +59,7 @@ TEST_F(OneObject, IsAskedForByItsNameOnceAndItsChangesComeByThemselves) {
 }
 
 // Promise: api-server/watch: The deletion of an object is reported, also after a cut.
-TEST_F(OneObject, ThatIsNotThereIsToldAndAlsoWhenItComesAndGoes) {
+TEST_F(OneObject, ThatIsNotThereIsReportedAndAlsoWhenItComesAndGoes) {
   follow();
   ASSERT_TRUE(becomes("not there"));
   label("n1", "a");
@@ -69,7 +69,7 @@ TEST_F(OneObject, ThatIsNotThereIsToldAndAlsoWhenItComesAndGoes) {
 }
 
 // Promise: api-server/watch: The deletion of an object is reported, also after a cut.
-TEST_F(OneObject, WhatWasMissedIsToldAfterAForgottenVersionAndACut) {
+TEST_F(OneObject, WhatWasMissedIsReportedAfterAForgottenVersionAndACut) {
   label("n1", "a");
   follow();
   ASSERT_TRUE(becomes("a"));
@@ -87,7 +87,7 @@ TEST_F(OneObject, ARefusalNamesTheRoleThatIsMissing) {
   server_->refuse(1, 403, R"({"kind":"Status","code":403,"reason":"Forbidden","message":"no"})", {});
   follow();
   ASSERT_TRUE(until([&] { return watch_->unknown_because().value_or("").find("config.yaml") != std::string::npos; }));
-  EXPECT_EQ(told_, 0u);
+  EXPECT_EQ(calls_, 0u);
 }
 
 class LinkToTheCluster : public KubeBed {
@@ -99,15 +99,15 @@ class LinkToTheCluster : public KubeBed {
 TEST_F(LinkToTheCluster, IsOpenedOnceForAllWhoWaitForIt) {
   write("kubeconfig", server_->kubeconfig(""));
   host::KubeLink link(*loop_, *worker_, scratch_ / "kubeconfig", {});
-  int told = 0;
-  link.when_settled([&] { ++told; });
+  int settled = 0;
+  link.when_settled([&] { ++settled; });
   EXPECT_FALSE(link.settled());
-  ASSERT_TRUE(until([&] { return told == 1; }));
+  ASSERT_TRUE(until([&] { return settled == 1; }));
   ASSERT_NE(link.client(), nullptr);
   EXPECT_EQ(link.server(), "http://127.0.0.1:" + std::to_string(server_->port()));
-  link.when_settled([&] { ++told; });
-  EXPECT_EQ(told, 1) << "a turn of its own";
-  ASSERT_TRUE(until([&] { return told == 2; }));
+  link.when_settled([&] { ++settled; });
+  EXPECT_EQ(settled, 1) << "a turn of its own";
+  ASSERT_TRUE(until([&] { return settled == 2; }));
 }
 
 TEST_F(LinkToTheCluster, OutsideOfPodsIsClosedWithTheReason) {
@@ -119,13 +119,13 @@ TEST_F(LinkToTheCluster, OutsideOfPodsIsClosedWithTheReason) {
 
 TEST_F(LinkToTheCluster, MayGoBeforeItIsSettled) {
   write("kubeconfig", server_->kubeconfig(""));
-  bool told = false;
+  bool settled = false;
   {
     host::KubeLink link(*loop_, *worker_, scratch_ / "kubeconfig", {});
-    link.when_settled([&] { told = true; });
+    link.when_settled([&] { settled = true; });
   }
   pass(50ms);
-  EXPECT_FALSE(told);
+  EXPECT_FALSE(settled);
 }
 
 }  // namespace watch_object_test

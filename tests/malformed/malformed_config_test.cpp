@@ -73,7 +73,7 @@ TEST(MalformedConfig, EveryProblemSaysWhatIsWrongAtWhichLineAndColumnAndWhatToDo
   }
 }
 
-TEST(MalformedConfig, WhatIsIgnoredIsAnErrorWhenToldToBeStrict) {
+TEST(MalformedConfig, WhatIsIgnoredIsAnErrorWhenStrict) {
   std::size_t stricter = 0;
   for (const Case& one : cases()) {
     const auto usual = config::parse(one.text, "f");

@@ -70,7 +70,7 @@ std::string NodeBed::shown_node() {
   return shown.out();
 }
 
-void NodeBed::sim_node(Words words) {
+void NodeBed::sim_node(Strings words) {
   words.insert(words.begin(), build_ + "/standins/sim-node");
   Program& tool = start(std::move(words));
   ASSERT_EQ(finish(tool), 0) << tool.err();
@@ -89,7 +89,7 @@ void NodeBed::start_kubelet() {
   kubelet_ = *std::move(opened);
 }
 
-Program& NodeBed::start(Words argv, const Environment& more) {
+Program& NodeBed::start(Strings argv, const Environment& more) {
   Environment environment;
   for (const char* name : {"ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS", "LSAN_OPTIONS"}) {
     if (const char* value = std::getenv(name)) environment[name] = value;
@@ -106,9 +106,9 @@ Program& NodeBed::start(Words argv, const Environment& more) {
   return *programs_.back();
 }
 
-Program& NodeBed::start_tranche(const std::string& command, Words more, const Environment& environment) {
-  Words argv{tranche(),    command,      "--config-file", config_path_, "--driver-root-ctr-path",
-             in("driver"), "--mps-root", in("mps")};
+Program& NodeBed::start_tranche(const std::string& command, Strings more, const Environment& environment) {
+  Strings argv{tranche(),    command,      "--config-file", config_path_, "--driver-root-ctr-path",
+               in("driver"), "--mps-root", in("mps")};
   if (command == "node") {
     for (const auto& word :
          {std::string("--plugin-dir"), in("plugins"), std::string("--pod-resources-socket"),
@@ -136,7 +136,7 @@ void NodeBed::start_all(int gpus, int slots) {
 
 // What a container runtime does with a grant, without its namespaces: a mount's path in the container is written as
 // the path that it would show.
-Program& NodeBed::start_cuda(const sim::ContainerGrant& grant, Words words) {
+Program& NodeBed::start_cuda(const sim::ContainerGrant& grant, Strings words) {
   Environment environment;
   for (const auto& [name, value] : grant.envs) {
     const auto mount = std::ranges::find(grant.mounts, value, &sim::ContainerGrant::Mount::container_path);

@@ -1,7 +1,7 @@
 #pragma once
 // A test bed for the real programs: a simulated node in a directory of its own, kubelet's double in this process, and
 // `tranche node`, `tranche mps` and CUDA programs as processes. Everything is waited for by what it says (a status
-// line, kubelet's view, a line of output, its end), with a deadline; what cannot tell of itself (a page, a file) is
+// line, kubelet's view, a line of output, its end), with a deadline; what sends no notice (a page, a file) is
 // looked at again and again. Whatever a test leaves is killed and removed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@
 namespace tranche::e2e {
 
 using Json = nlohmann::json;
-using Words = std::vector<std::string>;
+using Strings = std::vector<std::string>;
 
 inline constexpr Duration kSoon = std::chrono::seconds(60);  // a deadline, not an expectation
 inline constexpr Duration kLookAgain = std::chrono::milliseconds(50);
@@ -40,7 +40,7 @@ class NodeBed : public ::testing::Test {
   // --- the node --------------------------------------------------------------------------------------------------
   void make_node(int gpus, const std::string& more = "");
   void write(const std::string& name, const std::string& text) const;  // replaced as a whole
-  void sim_node(Words words);
+  void sim_node(Strings words);
   // Of a long test: what ended programs printed is of no use any more. Not from within a condition.
   void drop_ended();
   std::string shown_node();  // what `sim-node show` prints: the GPUs, with their compute modes
@@ -51,19 +51,19 @@ class NodeBed : public ::testing::Test {
   std::string plugin_socket() const { return scratch_ / "plugins/nvidia-gpu.sock"; }
 
   // --- programs --------------------------------------------------------------------------------------------------
-  Program& start(Words argv, const Environment& more = {});
+  Program& start(Strings argv, const Environment& more = {});
   // node, mps or plan, with this node's paths
-  Program& start_tranche(const std::string& command, Words more = {}, const Environment& environment = {});
-  Program& start_node(Words more = {}) { return start_tranche("node", std::move(more)); }
-  Program& start_mps(Words more = {}) { return start_tranche("mps", std::move(more)); }
+  Program& start_tranche(const std::string& command, Strings more = {}, const Environment& environment = {});
+  Program& start_node(Strings more = {}) { return start_tranche("node", std::move(more)); }
+  Program& start_mps(Strings more = {}) { return start_tranche("mps", std::move(more)); }
   // `tranche mps`, kubelet and `tranche node`, until all slots are healthy.
   void start_all(int gpus, int slots);
   Program* program(const std::string& command);  // the last `tranche COMMAND` that was started
-  Program& start_cuda(const sim::ContainerGrant& grant, Words words);
+  Program& start_cuda(const sim::ContainerGrant& grant, Strings words);
   Json attached(const Program& cuda);  // its first line, waited for
   // Waits for the end: the exit status, -1 when it did not end in time.
   int finish(const Program& program);
-  int run(Words argv) { return finish(start(std::move(argv))); }
+  int run(Strings argv) { return finish(start(std::move(argv))); }
   void stop(Program& program, int signal, int expected);
 
   // --- waiting ---------------------------------------------------------------------------------------------------
@@ -92,7 +92,7 @@ class NodeBed : public ::testing::Test {
   std::vector<pid_t> processes() const { return processes_marked(scratch_.path()); }
 
   host::Scratch scratch_;
-  std::string config_path_ = scratch_ / "config.yaml";  // what the programs are told
+  std::string config_path_ = scratch_ / "config.yaml";  // what the programs read
   Environment environment_;                             // and what else is in their environment
 
  private:

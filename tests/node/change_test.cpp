@@ -48,7 +48,7 @@ class NodeChange : public NodeBed {
     EXPECT_TRUE(admission.admitted) << admission.message;
     return admission.admitted ? admission.containers.front() : sim::ContainerGrant{};
   }
-  // kubelet tells nobody that a pod ended; somebody who looks at the status makes the agent ask.
+  // kubelet does not announce that a pod ended; a reader of the status makes the agent ask.
   void pod_ends(const std::string& pod) {
     kubelet().remove_pod("default/" + pod);
     EXPECT_EQ(run({tranche(), "status", "--socket", node_socket()}), 0);
@@ -91,7 +91,7 @@ TEST_F(NodeChange, IsDoneAtOnceWhereKubeletsSocketForHoldingsIsNotMounted) {
   EXPECT_TRUE(until_says(node, "change.unguarded"));
 }
 
-TEST_F(NodeChange, ToMpsIsNotKeptWaitingByHoldersOfWhoseEndNobodyWouldTell) {
+TEST_F(NodeChange, ToMpsIsNotKeptWaitingByHoldersWhoseEndIsNotReported) {
   make_node(1);
   write("config.yaml", sharing("timeSlicing", 4));
   std::filesystem::create_directories(in("mps"));

@@ -36,7 +36,7 @@ class CommandLine : public NodeBed {
     if (!fs::exists(in(name))) fs::create_symlink(tranche(), in(name));
     return in(name);
   }
-  Program& done(Words argv, const Environment& environment = {}) {
+  Program& done(Strings argv, const Environment& environment = {}) {
     Program& program = start(std::move(argv), environment);
     finish(program);
     return program;
@@ -85,9 +85,9 @@ TEST_F(DevicePlugin, TakesEveryFlagAndAliasOfNvidiasWithOneDashOrTwo) {
       const std::string name(flag);
       const std::string value = some_value(setting);
       const bool is_switch = setting.kind == config::SettingKind::kSwitch;
-      for (const Words& words : is_switch ? std::vector<Words>{{"--" + name}, {"-" + name + "=false"}}
-                                          : std::vector<Words>{{"--" + name, value}, {"-" + name + "=" + value}}) {
-        Words argv{tranche(), "device-plugin", "--config-file", in("absent.yaml")};
+      for (const Strings& words : is_switch ? std::vector<Strings>{{"--" + name}, {"-" + name + "=false"}}
+                                            : std::vector<Strings>{{"--" + name, value}, {"-" + name + "=" + value}}) {
+        Strings argv{tranche(), "device-plugin", "--config-file", in("absent.yaml")};
         if (name == "config-file") argv.resize(2);
         argv.insert(argv.end(), words.begin(), words.end());
         Program& plugin = done(argv);
@@ -128,7 +128,7 @@ TEST_F(DevicePlugin, EveryFailureOfConfigurationOrUsageEndsItWithStatusOne) {
   write("bad.yaml", "version: v1\nflags:\n  migStrategy: wrong\n");
   write("sound.yaml", "version: v1\n");
   struct Row {
-    Words words;
+    Strings words;
     Environment environment;
     std::string says;
   };
@@ -150,7 +150,7 @@ TEST_F(DevicePlugin, EveryFailureOfConfigurationOrUsageEndsItWithStatusOne) {
         Row{{"--device-list-strategy", ""}, {}, "--device-list-strategy: error: "},
         Row{{"--imex-channel-ids", "1"}, {}, "--imex-channel-ids: error: "},
         Row{{"--log-level", "loud"}, {}, "--log-level"}}) {
-    Words argv{plugin};
+    Strings argv{plugin};
     argv.insert(argv.end(), row.words.begin(), row.words.end());
     Program& program = done(argv, row.environment);
     EXPECT_EQ(program.code(), 1) << row.says;
@@ -206,7 +206,7 @@ TEST_F(DevicePlugin, WhatFollowsAWordThatIsNoFlagIsIgnoredAsNvidiaIgnoresItButSa
 // Promise: command-line: An unknown flag or command is answered with the nearest.
 TEST_F(CommandLine, AFlagOrCommandThatIsUnknownIsAnsweredWithTheNearest) {
   struct Row {
-    Words words;
+    Strings words;
     std::string says;
   };
   for (const Row& row : {Row{{"node", "--mig-strategie", "none"},
@@ -215,7 +215,7 @@ TEST_F(CommandLine, AFlagOrCommandThatIsUnknownIsAnsweredWithTheNearest) {
                          Row{{"node", "--gds-enabled", "false"}, "tranche node: accepts no argument \"false\""},
                          Row{{"nod"}, "tranche: has no command \"nod\"; did you mean node?"},
                          Row{{"check", "--explian"}, "did you mean --explain?"}, Row{{}, "tranche"}}) {
-    Words argv{tranche()};
+    Strings argv{tranche()};
     argv.insert(argv.end(), row.words.begin(), row.words.end());
     Program& program = done(argv);
     EXPECT_EQ(program.code(), 2) << row.says;
@@ -233,7 +233,7 @@ TEST_F(CommandLine, ValuesThatCannotBeReadAreNamedInOurWords) {
   EXPECT_THAT(done({tranche(), "status", "--socket"}).err(), HasSubstr("--socket needs a value"));
 }
 
-TEST_F(CommandLine, AStatusSocketThatDoesNotAnswerIsToldApart) {
+TEST_F(CommandLine, AStatusSocketThatDoesNotAnswerIsDistinguished) {
   write("plain", "");
   EXPECT_THAT(done({tranche(), "status", "--socket", in("plain")}).err(), HasSubstr("not a socket"));
   EXPECT_THAT(done({tranche(), "status", "--socket", in("none")}).err(), HasSubstr("no such socket"));
@@ -323,7 +323,7 @@ TEST_F(MpsControlDaemon, MountShmHasNothingToDoAndSaysWhy) {
   EXPECT_THAT(mount.err(), HasSubstr("mount-shm has nothing to do"));
 }
 
-TEST_F(CheckConfig, TellsEveryProblemWithoutANodeAndEndsWithStatusTwo) {
+TEST_F(CheckConfig, ReportsEveryProblemWithoutANodeAndEndsWithStatusTwo) {
   write("config.yaml", "version: v2\nflags:\n  migStrategy: wrong\n  mpsRot: /x\n");
   Program& check = done({tranche(), "check", "--config", config_path_});
   EXPECT_EQ(check.code(), 2);

@@ -74,6 +74,15 @@ TEST_F(NodePages, TrancheMpsIsReadyWhilePoolsServeAndNamesTheOneThatDoesNot) {
       << http_get(address, "/readyz");
 }
 
+TEST_F(NodeStatus, AProbeHoldsItsMemoryUntilItIsEnded) {
+  make_node(1);
+  Program& probe = start({tranche(), "probe", "--hold", "--allocate", "512M"});
+  ASSERT_TRUE(until([&] { return probe.out().find("times ") != std::string::npos; }, "the probe's report"));
+  EXPECT_THAT(probe.out(), AllOf(HasSubstr(uuid(0)), HasSubstr("512 MiB granted"), HasSubstr("right (")));
+  EXPECT_TRUE(probe.running());
+  stop(probe, SIGTERM, 0);
+}
+
 TEST_F(NodePages, AGpuThatTheConfigurationKeepsOutIsInNothingAndComesBackWithTheNextFile) {
   make_node(2);
   write("config.yaml", "devices: {exclude: [\"1\"]}\n" + sharing("mps", 5));
@@ -101,7 +110,7 @@ TEST_F(NodeStatus, IsATableForPeopleAndADocumentForPrograms) {
   const auto pid = tenant.pid();
   const int gpu = grant.envs.at("NVIDIA_VISIBLE_DEVICES") == uuid(0) ? 0 : 1;
 
-  const Words ask{tranche(), "status", "--socket", node_socket()};
+  const Strings ask{tranche(), "status", "--socket", node_socket()};
   const auto begin = host::mono_now();
   ASSERT_TRUE(until([&] { return host::mono_now() - begin > std::chrono::seconds(1); }, "earlier figures to be old"));
   ASSERT_EQ(run(ask), 0);  // reads the driver, and the watchers get that as well
@@ -111,7 +120,7 @@ TEST_F(NodeStatus, IsATableForPeopleAndADocumentForPrograms) {
            std::ranges::any_of(processes, [&](const Json& process) { return process["pid"] == pid; });
   });
 
-  Words ask_json = ask;
+  Strings ask_json = ask;
   ask_json.push_back("--json");
   Program& json = start(ask_json);
   ASSERT_EQ(finish(json), 0) << json.err();

@@ -43,7 +43,7 @@ TEST_F(NodeDriver, ALateDriverIsWaitedForAndSaidAndServedByTheSameProcess) {
   EXPECT_EQ(ready["driver"]["version"], "580.159.04");
 }
 
-TEST_F(NodeConfiguration, AnUnusableOneEndsEveryProgramWithStatusTwoAndTellsTheLineAndColumnOfEveryProblem) {
+TEST_F(NodeConfiguration, AnUnusableOneEndsEveryProgramWithStatusTwoAndReportsTheLineAndColumnOfEveryProblem) {
   make_node(1);
   write("config.yaml",
         "version: v1\nflags:\n  migStrategy: wrong\nsharing:\n  mps:\n    resources:\n    - name: "

@@ -13,8 +13,8 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 // This process stands for the host's first, which shows its namespaces to few.
-const Words kOnHost{"--daemon-home",   "host", "--daemon-host-process", std::to_string(::getpid()),
-                    "--daemon-cgroup", "none"};
+const Strings kOnHost{"--daemon-home",   "host", "--daemon-host-process", std::to_string(::getpid()),
+                      "--daemon-cgroup", "none"};
 
 class DaemonsOnTheHost : public NodeBed {
  protected:
@@ -45,14 +45,14 @@ class DaemonsOnTheHost : public NodeBed {
     EXPECT_THAT(cuda.out(), Not(HasSubstr("\"event\":\"error\"")));
   }
   Program& end_mps() {
-    Words words = kOnHost;
+    Strings words = kOnHost;
     words.emplace_back("--end");
     return start_mps(words);
   }
 };
 
 // Promise: mps/daemon-home: A tenant works on through a restart of `tranche mps`.
-TEST_F(DaemonsOnTheHost, RunOnWhenTrancheMpsIsToldToStopAndServeAgainWithoutATenantNoticing) {
+TEST_F(DaemonsOnTheHost, RunOnWhenTrancheMpsIsAskedToStopAndServeAgainWithoutATenantNoticing) {
   ASSERT_NO_FATAL_FAILURE(start_on_host(2, 2));
   const auto grant = admitted(kubelet(), "a", 1);
   Program& tenant = start_cuda(grant, {"--hold", "--kernel-ms", "2", "--report-every", "0.02"});

@@ -8,6 +8,7 @@
 #include <csignal>
 #include <filesystem>
 
+#include "golden/golden.h"
 #include "node/bed.h"
 #include "node/http_get.h"
 
@@ -180,7 +181,7 @@ TEST_F(NodeDiscovery, AGpuThatHasLeftTheMachineLeavesKubeletsListToo) {
 }
 
 // Promise: driver/library: A different driver is opened and reported without a restart.
-TEST_F(NodeDiscovery, AnotherDriverIsOpenedAndToldOfWithoutARestart) {
+TEST_F(NodeDiscovery, AChangedDriverIsOpenedAndReportedWithoutARestart) {
   make_node(1);
   const std::string library = in("driver/usr/lib64/libnvidia-ml.so.1");
   fs::create_directories(in("driver/usr/lib64"));
@@ -205,7 +206,7 @@ TEST_F(NodeDiscovery, AnotherDriverIsOpenedAndToldOfWithoutARestart) {
   EXPECT_TRUE(node.running());
 }
 
-TEST_F(NodeDiscovery, WithoutKubeletItIsNotReadyUnlessItIsToldNotToRegister) {
+TEST_F(NodeDiscovery, WithoutKubeletItIsNotReadyUnlessItIsConfiguredNotToRegister) {
   make_node(1);
   put("config.yaml", "version: v1\n");
   Program& node = start_node();
@@ -225,10 +226,29 @@ TEST_F(NodeDiscovery, ATegraSystemIsOneDeviceWithoutADriverLibrary) {
   start_kubelet();
   start_tranche("node", {}, {{"LD_LIBRARY_PATH", in("empty")}});
   ASSERT_TRUE(until_healthy(1));
-  EXPECT_EQ(ids(), Words{"tegra"});
+  EXPECT_EQ(ids(), Strings{"tegra"});
   EXPECT_EQ(until_ready(true)["driver"]["platform"], "tegra");
   const auto grant = admitted(kubelet(), "a", 1);
   EXPECT_EQ(grant.envs.at("NVIDIA_VISIBLE_DEVICES"), "tegra");
+}
+
+// Promise: cdi: The specification of a Tegra system has the files of NVIDIA's lists.
+TEST_F(NodeDiscovery, ATegraSystemsSpecificationHasTheFilesOfNvidiasLists) {
+  make_node(1);
+  put("driver/etc/nv_tegra_release", "# R36 (release)");
+  put("driver/usr/lib/tegra/libcuda.so.1.1", "x");
+  put("driver/usr/share/tegra/models/a", "x");
+  put("driver/etc/nvidia-container-runtime/host-files-for-container.d/drivers.csv",
+      "lib, /usr/lib/tegra/libcuda.so.1.1\ndir, /usr/share/tegra/models\nsym, /usr/share/tegra/absent\nodd, /x\n");
+  put("config.yaml", "version: v1\nflags: {plugin: {deviceListStrategy: [cdi-cri]}}\n");
+  fs::create_directory(in("empty"));
+  start_kubelet();
+  start_tranche("node", {"--cdi-root", in("cdi")}, {{"LD_LIBRARY_PATH", in("empty")}});
+  ASSERT_TRUE(until_healthy(1));
+  const std::string spec = in("cdi/k8s.device-plugin.nvidia.com-gpu.json");
+  ASSERT_TRUE(until([&] { return fs::exists(spec); }, "the specification"));
+  const std::string text = golden::read(spec);
+  EXPECT_THAT(text, AllOf(HasSubstr(R"("/usr/lib/tegra/libcuda.so.1.1")"), HasSubstr(R"("/usr/share/tegra/models")")));
 }
 
 TEST_F(NodeDiscovery, ATegraSystemIsTakenForAnOrdinaryOneWhenTheStrategySaysSo) {
@@ -241,7 +261,7 @@ TEST_F(NodeDiscovery, ATegraSystemIsTakenForAnOrdinaryOneWhenTheStrategySaysSo) 
   EXPECT_EQ(until_reason("the driver is waited for: the NVIDIA driver library cannot be opened")["ready"], false);
   put("config.yaml", "version: v1\nflags: {deviceDiscoveryStrategy: auto}\n");
   ASSERT_TRUE(until_healthy(1));
-  EXPECT_EQ(ids(), Words{"tegra"}) << "another strategy in the file is followed without a restart";
+  EXPECT_EQ(ids(), Strings{"tegra"}) << "another strategy in the file is followed without a restart";
 }
 
 // Promise: discovery: Under WSL all GPUs are one device with one node.
@@ -253,12 +273,31 @@ TEST_F(NodeDiscovery, UnderWslAllGpusAreOneDeviceWithOneNode) {
   start_kubelet();
   start_node();
   ASSERT_TRUE(until_healthy(1));
-  EXPECT_EQ(ids(), Words{"all"});
+  EXPECT_EQ(ids(), Strings{"all"});
   EXPECT_EQ(until_ready(true)["driver"]["platform"], "wsl");
   const auto grant = admitted(kubelet(), "a", 1);
   EXPECT_EQ(grant.envs.at("NVIDIA_VISIBLE_DEVICES"), "all");
   ASSERT_EQ(grant.devices.size(), 1u);
   EXPECT_EQ(grant.devices[0].container_path, "/dev/dxg");
+}
+
+// Promise: cdi: The specification of a node under WSL has Windows' driver files.
+TEST_F(NodeDiscovery, TheSpecificationUnderWslHasWindowsDriverFiles) {
+  make_node(1);
+  fs::create_directories(in("driver/usr/lib64"));
+  fs::copy_file(build() + "/standins/wsl/libdxcore.so", in("driver/usr/lib64/libdxcore.so"));
+  fs::create_directories(in("driver/dev"));
+  if (::mknod(in("driver/dev/dxg").c_str(), S_IFCHR | 0666, makedev(1, 3)) != 0) GTEST_SKIP() << "no mknod here";
+  put("driver/usr/lib/wsl/lib/libcuda.so.1.1", "x");
+  put("driver/usr/lib/wsl/lib/nvidia-smi", "x");
+  put("config.yaml", "version: v1\nflags: {plugin: {deviceListStrategy: [cdi-cri]}}\n");
+  start_kubelet();
+  start_node({"--cdi-root", in("cdi")});
+  ASSERT_TRUE(until_healthy(1));
+  const std::string spec = in("cdi/k8s.device-plugin.nvidia.com-gpu.json");
+  ASSERT_TRUE(until([&] { return fs::exists(spec); }, "the specification"));
+  EXPECT_THAT(golden::read(spec), AllOf(HasSubstr(R"("/usr/lib/wsl/lib/libcuda.so.1.1")"), HasSubstr(R"("/dev/dxg")"),
+                                        HasSubstr(R"("/usr/lib/wsl/lib/nvidia-smi")")));
 }
 
 // Promise: plan/mig: A layout that does not fit is refused and served once it fits.

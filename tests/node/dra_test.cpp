@@ -6,10 +6,9 @@
 #include <fstream>
 #include <future>
 #include <random>
+#include <set>
 
-#include "node/bed.h"
-#include "standins/kube/api_server.h"
-#include "standins/kubelet/dra_kubelet.h"
+#include "node/dra_bed.h"
 
 namespace tranche::e2e {
 namespace {
@@ -19,141 +18,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::SizeIs;
-
-namespace fs = std::filesystem;
-
-constexpr const char* kClaims = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims";
-constexpr const char* kDriver = "gpu.tranche.io";
-constexpr const char* kShareId = "a671734a-e8e5-11e4-8fde-42010af09327";
-
-Json result(const std::string& request, const std::string& device, const Json& more) {
-  Json json{{"request", request}, {"driver", kDriver}, {"pool", "n1"}, {"device", device}};
-  json.update(more);
-  return json;
-}
-
-Json share(const std::string& request, const std::string& memory, const std::string& cores,
-           const std::string& id = kShareId, const std::string& device = "gpu-0-shared") {
-  return result(request, device, {{"shareID", id}, {"consumedCapacity", {{"memory", memory}, {"cores", cores}}}});
-}
-
-// As the controller and the scheduler write into a claim that is made from a template.
-Json owned_by(const std::string& pod) {
-  const Json owner{{"kind", "Pod"}, {"name", pod}, {"uid", "uid-" + pod}, {"controller", true}};
-  const Json reserved{{"resource", "pods"}, {"name", pod}, {"uid", "uid-" + pod}};
-  return {{"metadata", {{"ownerReferences", Json::array({owner})}}},
-          {"status", {{"reservedFor", Json::array({reserved})}}}};
-}
-
-// Null where the document has none: an agent that has just started.
-Json dra_of(const Json& status, const std::string& key) {
-  return status.value("dra", Json::object()).value(key, Json());
-}
-
-class NodeDra : public NodeBed {
- protected:
-  NodeDra() : api_(sim::ApiServer::start()) {
-    api_->serve_collection(kClaims);
-    api_->serve_collection("/apis/resource.k8s.io/v1/resourceslices");
-  }
-
-  void start_with(int gpus, const std::string& dra = "devices: all") {
-    ASSERT_NO_FATAL_FAILURE(make_node(gpus));
-    for (const char* name : {"plugins_registry"}) fs::create_directory(in(name));
-    write("config.yaml", "version: v1\ndra: {" + dra + "}\n");
-    write("token", "secret-token");
-    write("kubeconfig", api_->kubeconfig(in("token")));
-    ASSERT_NO_FATAL_FAILURE(start_kubelet());
-    start_mps();
-    start_agent();
-    until_serving(dra.contains("span") ? 1 : static_cast<std::size_t>(gpus));
-    ASSERT_NO_FATAL_FAILURE(register_driver());
-  }
-  Program& start_agent() {
-    return start_tranche("node", {"--kubeconfig", in("kubeconfig"), "--cdi-root", in("cdi")}, {{"NODE_NAME", "n1"}});
-  }
-  void register_driver(const std::string& version = "v1.DRAPlugin") {
-    until_node([](const Json& s) { return dra_of(s, "serving") == true; });
-    auto registered = sim::DraKubelet::register_driver(in("plugins_registry/gpu.tranche.io-reg.sock"), version);
-    ASSERT_TRUE(registered) << to_string(registered.error());
-    kubelet_dra_ = *std::move(registered);
-    until_node([](const Json& s) { return dra_of(s, "registered") == true; });
-  }
-  sim::DraClaimRef put_claim(const std::string& name, const std::vector<Json>& results, const Json& more = {}) {
-    Json claim{{"metadata", {{"uid", "uid-" + name}}},
-               {"status", {{"allocation", {{"devices", {{"results", results}}}}}}}};
-    claim.merge_patch(more.is_null() ? Json::object() : more);
-    api_->put(kClaims, name, claim.dump());
-    return {"default", name, "uid-" + name};
-  }
-  sim::DraPrepared prepare(const sim::DraClaimRef& claim) {
-    const auto answer = kubelet_dra_->prepare({claim});
-    EXPECT_TRUE(answer) << to_string(answer.error());
-    if (!answer || !answer->contains(claim.uid)) return {{}, "no answer"};
-    return answer->at(claim.uid);
-  }
-  std::string unprepare(const sim::DraClaimRef& claim) {
-    const auto answer = kubelet_dra_->unprepare({claim});
-    EXPECT_TRUE(answer) << to_string(answer.error());
-    return answer && answer->contains(claim.uid) ? answer->at(claim.uid) : "no answer";
-  }
-  Json spec_of(const sim::DraClaimRef& claim) {
-    std::ifstream file(spec_path(claim));
-    return Json::parse(file, nullptr, false);
-  }
-  std::string spec_path(const sim::DraClaimRef& claim) { return in("cdi/gpu.tranche.io-claim_" + claim.uid + ".json"); }
-  // What a container gets by the claim's devices, as the runtime reads the specification.
-  sim::ContainerGrant container_of(const sim::DraClaimRef& claim, std::size_t device = 0) {
-    sim::ContainerGrant grant;
-    const Json edits = spec_of(claim)["devices"][device]["containerEdits"];
-    for (const auto& entry : edits.value("env", Json::array())) {
-      const auto text = entry.get<std::string>();
-      grant.envs[text.substr(0, text.find('='))] = text.substr(text.find('=') + 1);
-    }
-    for (const auto& mount : edits.value("mounts", Json::array()))
-      grant.mounts.push_back({mount["containerPath"], mount["hostPath"], true});
-    return grant;
-  }
-  Json devices_in_status(const std::string& name) {
-    const auto object = Json::parse(api_->object(kClaims, name), nullptr, false);
-    return object.value(Json::json_pointer("/status/devices"), Json::array());
-  }
-  static Json condition_of(const Json& device, const std::string& type) {
-    for (const auto& condition : device.value("conditions", Json::array()))
-      if (condition["type"] == type) return condition;
-    return {{"status", ""}};
-  }
-  bool until_status_says(const std::string& name, const std::string& type, const std::string& value) {
-    return until(
-        [&] {
-          const auto devices = devices_in_status(name);
-          return !devices.empty() && condition_of(devices[0], type)["status"] == value;
-        },
-        type + " " + value + " in the status of " + name);
-  }
-  std::size_t status_writes() {
-    return std::ranges::count_if(api_->requests(),
-                                 [](const auto& each) { return each.content_type == "application/apply-patch+yaml"; });
-  }
-  std::size_t claim_reads() {
-    return std::ranges::count_if(api_->requests(), [](const auto& each) {
-      return each.method == "GET" && each.path.starts_with(kClaims) && each.path != kClaims;
-    });
-  }
-  void lose_records() {
-    ASSERT_TRUE(fs::exists(in("run/claims.txt")));
-    write("run/claims.txt", "");
-  }
-  std::size_t endpoints() {
-    std::size_t count = 0;
-    for (const auto& pool : fs::directory_iterator(in("mps/pools")))
-      for ([[maybe_unused]] const auto& each : fs::directory_iterator(pool.path() / "endpoints")) ++count;
-    return count;
-  }
-
-  std::unique_ptr<sim::ApiServer> api_;
-  std::unique_ptr<sim::DraKubelet> kubelet_dra_;
-};
 
 // Promise: dra/prepare: A claim of memory and cores has an endpoint whose clients are held to both.
 TEST_F(NodeDra, AClaimOf6GiBAndAFifthIsPreparedAndItsProcessIsHeldToThem) {
@@ -267,9 +131,61 @@ TEST_F(NodeDra, AClaimsStatusHasWhatIsEnforcedAndFollowsFaults) {
   EXPECT_TRUE(until_status_says("six", "LimitsEnforced", "True"));
 }
 
+// Promise: dra/prepare: A claim of a MIG device gets it with the device nodes that open its instances, and no other.
+TEST_F(NodeDra, AClaimOfAMigDeviceGetsItsNodes) {
+  ASSERT_NO_FATAL_FAILURE(make_node(2));
+  sim_node({"gpu", "0", "mig", "3g.71gb", "1g.18gb", "1g.18gb"});
+  put_node_object();
+  // As the driver writes it: minors of the nodes for each instance.
+  fs::create_directories(in("root/proc/driver/nvidia-caps"));
+  std::ofstream table(in("root/proc/driver/nvidia-caps/mig-minors"));
+  for (int instance = 0; instance < 15; ++instance)
+    table << "gpu0/gi" << instance << "/access " << 100 + 2 * instance << "\ngpu0/gi" << instance << "/ci0/access "
+          << 101 + 2 * instance << "\n";
+  table.close();
+  more_ = {"--system-root", in("root")};
+  ASSERT_NO_FATAL_FAILURE(start_on_node(1, "devices: all", "flags: {plugin: {passDeviceSpecs: true}}\n"));
+  until_node([](const Json& s) { return dra_of(s, "slices")["state"] == "published"; });
+  const auto slices = Json::parse(api_->object("/apis/resource.k8s.io/v1/resourceslices", "00000-gpu.tranche.io-n1"));
+  std::vector<Json> migs;
+  for (const auto& device : slices["spec"]["devices"]) {
+    EXPECT_NE(device["name"], "gpu-0") << "in MIG mode";
+    if (device["attributes"]["type"]["string"] == "mig") migs.push_back(device);
+  }
+  ASSERT_THAT(migs, SizeIs(3));
+  EXPECT_EQ(migs[0]["attributes"]["parentUUID"]["string"], uuid(0));
+
+  const auto claim = put_claim("mig", {result("gpu", migs[1]["name"], Json::object())});
+  const auto prepared = prepare(claim);
+  ASSERT_EQ(prepared.error, "");
+  const std::string mig = migs[1]["attributes"]["uuid"]["string"];
+  EXPECT_THAT(prepared.devices[0].cdi_ids,
+              ElementsAre("gpu.tranche.io/claim=uid-mig-gpu-" + migs[1]["name"].get<std::string>()));
+  std::vector<std::string> nodes;
+  const Json spec = spec_of(claim);
+  for (const auto& node : spec["devices"][0]["containerEdits"]["deviceNodes"]) nodes.push_back(node["path"]);
+  EXPECT_THAT(nodes, ::testing::Contains("/dev/nvidia0"));
+  EXPECT_THAT(nodes, ::testing::Not(::testing::Contains("/dev/nvidia1")));
+  EXPECT_EQ(std::ranges::count_if(nodes, [](const auto& node) { return node.starts_with("/dev/nvidia-caps/"); }), 2);
+  EXPECT_EQ(container_of(claim).envs.at("NVIDIA_VISIBLE_DEVICES"), mig);
+  EXPECT_EQ(endpoints(), 0u);
+  EXPECT_TRUE(until_status_says("mig", "Ready", "True"));
+  EXPECT_THAT(prepare(put_claim("second", {result("gpu", migs[2]["name"], Json::object())})).error, "");
+
+  // It outlives a restart, and is freed.
+  stop(*program("node"), SIGKILL, 128 + SIGKILL);
+  start_agent();
+  ASSERT_NO_FATAL_FAILURE(register_driver());
+  EXPECT_EQ(prepare(claim), prepared);
+  EXPECT_EQ(unprepare(claim), "");
+  EXPECT_EQ(prepare(put_claim("next", {result("gpu", migs[1]["name"], Json::object())})).error, "");
+}
+
 TEST_F(NodeDra, AStatusThatCannotBeWrittenHoldsNothingUpAndIsReported) {
   ASSERT_NO_FATAL_FAILURE(start_with(1));
-  const auto is_status = [](const sim::ApiRequest& request) { return request.path.ends_with("/status"); };
+  const auto is_status = [](const sim::ApiRequest& request) {
+    return request.path.starts_with(kClaims) && request.path.find("/status") != std::string::npos;
+  };
   api_->refuse(1, 500, "{}", is_status);
   const auto first = put_claim("first", {share("gpu", "6Gi", "20", "s-1")});
   EXPECT_EQ(prepare(first).error, "");
@@ -285,6 +201,28 @@ TEST_F(NodeDra, AStatusThatCannotBeWrittenHoldsNothingUpAndIsReported) {
       AllOf(HasSubstr("default/second"), HasSubstr("associated-node:patch"), HasSubstr("deploy/rbac/dra.yaml")));
   EXPECT_EQ(unprepare(second), "");
   EXPECT_EQ(unprepare(first), "");
+}
+
+// Promise: dra/prepare: After a reboot of the node, which empties /run, a claim is prepared as before.
+TEST_F(NodeDra, ARebootOfTheNodePreparesClaimsAsBefore) {
+  ASSERT_NO_FATAL_FAILURE(start_with(1));
+  const auto claim = put_claim("six", {share("gpu", "6Gi", "20")});
+  const auto gone = put_claim("gone", {share("gpu", "6Gi", "20", "s-2")});
+  const auto prepared = prepare(claim);
+  ASSERT_EQ(prepared.error, "");
+  ASSERT_EQ(prepare(gone).error, "");
+  const auto spec = spec_of(claim);
+
+  ASSERT_NO_FATAL_FAILURE(reboot(1));
+  EXPECT_EQ(prepare(claim), prepared) << "kubelet prepares for new sandboxes";
+  EXPECT_EQ(spec_of(claim), spec);
+  EXPECT_EQ(endpoints(), 1u);
+  Program& cuda = start_cuda(container_of(claim), {"--hold"});
+  EXPECT_EQ(attached(cuda)["limit"].get<std::uint64_t>() >> 20, 6144u);
+  stop(cuda, SIGTERM, 128 + SIGTERM);
+  EXPECT_EQ(unprepare(gone), "") << "its pod ended with the node";
+  EXPECT_EQ(unprepare(claim), "");
+  EXPECT_EQ(endpoints(), 0u);
 }
 
 TEST_F(NodeDra, ForgedClaimsAreRefusedAloneAndLeaveNothing) {
@@ -446,25 +384,54 @@ TEST_F(NodeDra, AnMpsConfigurationLimitsEachProcessAndNotTheirSum) {
 // Promise: dra/prepare: After a change without a drain no GPU is given away twice, by slots and by claims.
 TEST_F(NodeDra, SlotsAndClaimsOfOneGpuExcludeEachOther) {
   ASSERT_NO_FATAL_FAILURE(make_node(1));
-  fs::create_directory(in("plugins_registry"));
-  write("config.yaml", sharing("mps", 2));
-  write("token", "secret-token");
-  write("kubeconfig", api_->kubeconfig(in("token")));
-  ASSERT_NO_FATAL_FAILURE(start_kubelet());
-  start_mps();
-  Program& agent = start_agent();
+  ASSERT_NO_FATAL_FAILURE(start_programs(sharing("mps", 2)));
   ASSERT_TRUE(until_healthy(2));
   admitted(kubelet(), "tenant", 1);
   write("config.yaml", "version: v1\ndra: {devices: all}\n");
   ASSERT_NO_FATAL_FAILURE(register_driver());
   const auto claim = put_claim("six", {share("gpu", "6Gi", "20")});
   auto waiting = std::async(std::launch::async, [&] { return kubelet_dra_->prepare({claim}); });
-  ASSERT_TRUE(until_says(agent, "pod default/tenant (container "));
+  ASSERT_TRUE(until_says(*program("node"), "pod default/tenant (container "));
   kubelet().remove_pod("default/tenant");
   EXPECT_EQ(waiting.get()->at(claim.uid).error, "");
 
   write("config.yaml", sharing("mps", 2));
   until_node([](const Json& s) { return s["devices"].size() == 1 && s["devices"][0].value("cause", "") == "claims"; });
+  EXPECT_EQ(unprepare(claim), "");
+  EXPECT_TRUE(until_healthy(2));
+}
+
+// Promise: dra/prepare: With a list in `dra.devices`, slots and claims are served at a time, each on its own GPUs.
+TEST_F(NodeDra, SlotsAndClaimsAreServedOnTheGpusOfTheirOwn) {
+  ASSERT_NO_FATAL_FAILURE(make_node(2));
+  put_node_object();
+  const auto list = [](int gpu) { return sharing("mps", 2) + "dra: {devices: [" + std::to_string(gpu) + "]}\n"; };
+  ASSERT_NO_FATAL_FAILURE(start_programs(list(0)));
+  ASSERT_TRUE(until_healthy(2));
+  ASSERT_NO_FATAL_FAILURE(register_driver());
+  until_serving(2);
+  const auto status = until_node([](const Json& s) { return dra_of(s, "slices")["state"] == "published"; });
+  EXPECT_EQ(dra_of(status, "gpus"), Json::array({{{"index", "0"}, {"uuid", uuid(0)}}}));
+  const auto slices = Json::parse(api_->object("/apis/resource.k8s.io/v1/resourceslices", "00000-gpu.tranche.io-n1"));
+  for (const auto& device : slices["spec"]["devices"]) EXPECT_THAT(std::string(device["name"]), HasSubstr("gpu-0"));
+
+  EXPECT_EQ(attached(start_cuda(admitted(kubelet(), "tenant", 1), {"--hold"}))["mps"], true);
+  const auto claim = put_claim("six", {share("gpu", "6Gi", "20")});
+  EXPECT_EQ(prepare(claim).error, "") << "the slot is of the other GPU";
+  EXPECT_THAT(prepare(put_claim("other", {share("gpu", "6Gi", "20", kShareId, "gpu-1-shared")})).error,
+              HasSubstr("device gpu-1-shared is not on this node any more"));
+
+  // Exchanged without a drain: neither side has what the other still holds. A claim waits 20 s at most.
+  until_node([](const Json& s) {
+    return std::ranges::any_of(s["grants"], [](const Json& grant) { return grant.value("pod", "") == "tenant"; });
+  });
+  write("config.yaml", list(1));
+  until_node([](const Json& s) { return s["devices"].size() == 1 && s["devices"][0].value("cause", "") == "claims"; });
+  const auto moved = put_claim("moved", {share("gpu", "6Gi", "20", kShareId, "gpu-1-shared")});
+  auto waiting = std::async(std::launch::async, [&] { return kubelet_dra_->prepare({moved}); });
+  ASSERT_TRUE(until_says(*program("node"), "pod default/tenant (container "));
+  kubelet().remove_pod("default/tenant");
+  EXPECT_EQ(waiting.get()->at(moved.uid).error, "");
   EXPECT_EQ(unprepare(claim), "");
   EXPECT_TRUE(until_healthy(2));
 }
@@ -526,24 +493,24 @@ TEST_F(NodeDra, ClaimsThatAreNamedAlikeAreHeldToTheirOwnLimits) {
   EXPECT_TRUE(until(no_grants, "an empty grants.txt"));
 }
 
-TEST_F(NodeDra, KubeletIsToldOfTheHealthOfEveryDevice) {
+TEST_F(NodeDra, KubeletReceivesTheHealthOfEveryDevice) {
   ASSERT_NO_FATAL_FAILURE(start_with(1));
-  std::map<std::string, std::string> told;
+  std::map<std::string, std::string> health;
   EXPECT_TRUE(until(
       [&] {
-        told = kubelet_dra_->health().value_or(told);
-        return told.contains("n1/gpu-0-shared") && told["n1/gpu-0-shared"] == "HEALTHY";
+        health = kubelet_dra_->health().value_or(health);
+        return health.contains("n1/gpu-0-shared") && health["n1/gpu-0-shared"] == "HEALTHY";
       },
       "a healthy device"));
-  EXPECT_THAT(told, SizeIs(3));
+  EXPECT_THAT(health, SizeIs(3));
   stop(*program("mps"), SIGTERM, 0);
   EXPECT_TRUE(until(
       [&] {
-        told = kubelet_dra_->health().value_or(told);
-        return told["n1/gpu-0-shared"].starts_with("not: ");
+        health = kubelet_dra_->health().value_or(health);
+        return health["n1/gpu-0-shared"].starts_with("not: ");
       },
       "a device whose pool is down"));
-  EXPECT_THAT(told["n1/gpu-0-shared"], HasSubstr("tranche mps"));
+  EXPECT_THAT(health["n1/gpu-0-shared"], HasSubstr("tranche mps"));
 }
 
 TEST_F(NodeDra, KubeletsOfV1beta1AreServed) {
@@ -582,7 +549,7 @@ TEST_F(NodeDra, AfterEveryRestartOfTheMpsProgramAClaimsEndpointIsForSeveralPodsA
   until_mps(is_for_several);
   for (int restart = 0; restart < 2; ++restart) {
     stop(*program("mps"), SIGKILL, 128 + SIGKILL);
-    // It has to be told, also where nothing on the disk says so.
+    // It has to be reported, even without a file that records it.
     for (const auto& pool : fs::directory_iterator(in("mps/pools")))
       for (const auto& file : fs::directory_iterator(pool.path() / "limits"))
         if (file.path().extension() == ".any-pod") fs::remove(file.path());
@@ -669,9 +636,82 @@ TEST_F(NodeDra, AFormerDriverNameIsServedUntilItsLastClaimIsUnprepared) {
   EXPECT_TRUE(fs::exists(in("plugins_registry/gpu.example.com-reg.sock")));
 }
 
+// Promise: dra/prepare: During a rolling update one agent at a time has the claims, and each knows what the other did.
+TEST_F(NodeDra, OfTwoAgentsDuringARollingUpdateOneAtATimeHasTheClaims) {
+  ASSERT_NO_FATAL_FAILURE(start_with(1));
+  Program& older = *program("node");
+  const auto first = put_claim("first", {share("gpu", "6Gi", "20")});
+  ASSERT_EQ(prepare(first).error, "");
+  const auto kubelet_of_older = std::move(kubelet_dra_);
+
+  Program& newer = start_agent();
+  ASSERT_TRUE(until_says(newer, "dra.serving"));
+  ASSERT_NO_FATAL_FAILURE(register_driver());
+  const auto second = put_claim("second", {share("gpu", "6Gi", "20", "s2")});
+  ASSERT_TRUE(until_prepared(*kubelet_dra_, second)) << "it waits until the older one has given the claims up";
+  EXPECT_EQ(unprepare(first), "");
+  const auto refused = kubelet_of_older->prepare({put_claim("third", {share("gpu", "6Gi", "20", "s3")})});
+  ASSERT_TRUE(refused) << to_string(refused.error());
+  EXPECT_THAT(refused->at("uid-third").error, HasSubstr("a newer agent of this node serves claims"));
+  EXPECT_THAT(kubelet_of_older->unprepare({second})->at("uid-second"), HasSubstr("a newer agent"));
+  // It puts nothing back, neither the specification nor the endpoint of a claim that it does not have any more.
+  EXPECT_EQ(endpoints(), 1u);
+  EXPECT_FALSE(fs::exists(spec_path(first)));
+
+  // The newer one fails: the older one goes on, with the claims as they are now.
+  stop(newer, SIGKILL, 128 + SIGKILL);
+  ASSERT_TRUE(until_says(older, "claims.taken"));
+  ASSERT_TRUE(until(
+      [&] {
+        auto again = sim::DraKubelet::register_driver(in("plugins_registry/gpu.tranche.io-reg.sock"), "v1.DRAPlugin");
+        if (again) kubelet_dra_ = *std::move(again);
+        return again.has_value();
+      },
+      "the socket of the older agent"));
+  EXPECT_TRUE(until_prepared(*kubelet_dra_, put_claim("rest", {share("gpu", "6Gi", "80", "s4")})))
+      << "the first one's share is free";
+  std::ifstream records(in("run/claims.txt"));
+  const std::string kept(std::istreambuf_iterator<char>(records), {});
+  EXPECT_THAT(kept, AllOf(HasSubstr("uid-second"), HasSubstr("uid-rest"), Not(HasSubstr("uid-first"))));
+  EXPECT_EQ(unprepare(second), "");
+  EXPECT_FALSE(fs::exists(spec_path(second)));
+}
+
+// Promise: dra/prepare: A newer agent leaves an older one its sockets, and kubelet can go back to that.
+TEST_F(NodeDra, TheSocketsOfTwoPodsDoNotReplaceEachOther) {
+  ASSERT_NO_FATAL_FAILURE(start_with(1));
+  const std::string fixed = "gpu.tranche.io-reg.sock";
+  stop(*program("node"), SIGKILL, 128 + SIGKILL);  // an older release, whose socket stays
+  ASSERT_THAT(registrations(), ElementsAre(fixed));
+  Program& older = start_agent("pod-1");
+  ASSERT_TRUE(until([&] { return registrations().size() == 1 && !registrations().contains(fixed); }, "its socket"));
+  const std::string first = *registrations().begin();
+  auto of_older = sim::DraKubelet::register_driver(in("plugins_registry/" + first));
+  ASSERT_TRUE(of_older) << to_string(of_older.error());
+  const auto claim = put_claim("six", {share("gpu", "6Gi", "20")});
+  ASSERT_TRUE(until_prepared(**of_older, claim));
+
+  Program& newer = start_agent("pod-2");
+  ASSERT_TRUE(until([&] { return registrations().size() == 2; }, "a socket for each"));
+  auto names = registrations();
+  names.erase(first);
+  auto of_newer = sim::DraKubelet::register_driver(in("plugins_registry/" + *names.begin()));
+  ASSERT_TRUE(of_newer) << to_string(of_newer.error());
+  EXPECT_NE((*of_newer)->endpoint(), (*of_older)->endpoint());
+  const auto second = put_claim("second", {share("gpu", "6Gi", "20", "s2")});
+  ASSERT_TRUE(until_prepared(**of_newer, second));
+
+  stop(newer, SIGTERM, 0);
+  ASSERT_TRUE(until_says(older, "claims.taken"));
+  EXPECT_THAT(registrations(), ElementsAre(first)) << "the newer one removes its own";
+  EXPECT_EQ((*of_older)->unprepare({second})->at(second.uid), "") << "by the connection that kubelet has";
+  EXPECT_EQ((*of_older)->unprepare({claim})->at(claim.uid), "");
+  EXPECT_EQ(endpoints(), 0u);
+}
+
 // Claims as a scheduler that has lost track hands them out, with everything that a node does to its agent: the sum of
 // what is prepared never exceeds a GPU, none is exclusive twice, and in the end nothing is left.
-// Promise: dra/prepare: Under random claims, forced deletions, restarts and lost files no GPU is given away twice.
+// Promise: dra/prepare: Under random claims, forced deletions, reboots and lost files no GPU is given away twice.
 TEST_F(NodeDra, RandomClaimsRestartsAndLostFilesNeverExceedAGpuAndLeaveNothing) {
   const char* asked = std::getenv("TRANCHE_DRA_CHANGES");  // 500 in the slow run
   const int changes = asked == nullptr ? 30 : std::atoi(asked);
@@ -724,7 +764,7 @@ TEST_F(NodeDra, RandomClaimsRestartsAndLostFilesNeverExceedAGpuAndLeaveNothing) 
     EXPECT_EQ(endpoints(), held.size());
   };
   for (int change = 0; change < changes; ++change) {
-    const int kind = any(9);
+    const int kind = any(10);
     SCOPED_TRACE("change " + std::to_string(change) + ", kind " + std::to_string(kind));
     if (kind <= 5) {
       Known next{{}, any(1), any(4) == 0, 0, 0};
@@ -737,7 +777,7 @@ TEST_F(NodeDra, RandomClaimsRestartsAndLostFilesNeverExceedAGpuAndLeaveNothing) 
                                                : share("gpu", std::to_string(next.gib) + "Gi",
                                                        std::to_string(next.cores), "s-" + name, gpu + "-shared")});
       if (fits(next)) {
-        ASSERT_EQ(prepare(next.claim).error, "");
+        ASSERT_TRUE(until_prepared(*kubelet_dra_, next.claim));
         held.push_back(next);
       } else {
         // As after a forced deletion: it waits for the end of those that hold its room, or is given up.
@@ -764,6 +804,9 @@ TEST_F(NodeDra, RandomClaimsRestartsAndLostFilesNeverExceedAGpuAndLeaveNothing) 
       held.erase(at);
     } else if (kind == 7 && !held.empty()) {
       fs::remove(spec_path(held.front().claim));
+    } else if (kind == 10) {
+      ASSERT_NO_FATAL_FAILURE(reboot(2));
+      for (const auto& each : held) ASSERT_TRUE(until_prepared(*kubelet_dra_, each.claim));
     } else {
       ASSERT_NO_FATAL_FAILURE(restart(kind == 8 ? "records" : any(1) == 0 ? "specifications" : "nothing"));
     }
@@ -785,22 +828,22 @@ TEST_F(NodeDra, RandomClaimsRestartsAndLostFilesNeverExceedAGpuAndLeaveNothing) 
 
 // Promise: verify/claims: The tools name a prepared claim, its limits and that they are enforced.
 TEST_F(NodeDra, TheToolsKnowPreparedClaims) {
-  api_->put("/api/v1/nodes", "n1", R"({"metadata":{"uid":"node-uid"},"status":{"conditions":[]}})");
+  put_node_object();
   ASSERT_NO_FATAL_FAILURE(start_with(1));
   const auto claim = put_claim("six", {share("gpu", "6Gi", "20")}, owned_by("a"));
   ASSERT_EQ(prepare(claim).error, "");
   until_node([](const Json& s) {
     return s["guard"]["limits"].size() == 1 && dra_of(s, "slices").value("state", "") == "published";
   });
-  const auto of = [&](Words words) {
+  const auto of = [&](Strings words) {
     Program& program = start(std::move(words));
     EXPECT_GE(finish(program), 0);
     return program.out() + program.err();
   };
-  EXPECT_THAT(
-      of({tranche(), "status", "--socket", node_socket()}),
-      AllOf(HasSubstr("claims: driver gpu.tranche.io"), HasSubstr("default/six/gpu"), HasSubstr("gpu-0-shared"),
-            HasSubstr("6144 MiB, 30 SMs (20 cores)"), HasSubstr("enforced"), HasSubstr("held by pod default/a")));
+  EXPECT_THAT(of({tranche(), "status", "--socket", node_socket()}),
+              AllOf(HasSubstr("claims: driver gpu.tranche.io, of GPU 0, "), HasSubstr("default/six/gpu"),
+                    HasSubstr("gpu-0-shared"), HasSubstr("6144 MiB, 30 SMs (20 cores)"), HasSubstr("enforced"),
+                    HasSubstr("held by pod default/a")));
   for (const char* name : {"six", "default/six", "uid-six", "gpu-0-shared", "0", "default/a"})
     EXPECT_THAT(of({tranche(), "why", name, "--socket", node_socket()}), HasSubstr("its limits are enforced")) << name;
   const auto verify = [&] {
@@ -811,8 +854,12 @@ TEST_F(NodeDra, TheToolsKnowPreparedClaims) {
                               HasSubstr("the GPU, the limits and the endpoint that are recorded"),
                               Not(HasSubstr("FAIL  claim")), Not(HasSubstr("nothing is advertised"))));
   EXPECT_EQ(unprepare(claim), "");
-  EXPECT_THAT(of({tranche(), "why", "six", "--socket", node_socket()}),
-              HasSubstr("reports no pod, claim, GPU or slot"));
+  EXPECT_TRUE(until(
+      [&] {
+        return of({tranche(), "why", "six", "--socket", node_socket()}).find("reports no pod, claim, GPU or slot") !=
+               std::string::npos;
+      },
+      "the agent has no claim"));
 }
 
 // Promise: dra/prepare: One call with one claim ten thousand times over is answered as if it had it once.

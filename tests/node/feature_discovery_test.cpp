@@ -180,7 +180,7 @@ TEST_F(FeatureDiscovery, TakesEveryFlagAndVariableOfNvidias) {
     for (const auto flag : setting.flags) {
       ++flags;
       const std::string name(flag);
-      Words argv{gfd, "--config-file", in("absent.yaml")};
+      Strings argv{gfd, "--config-file", in("absent.yaml")};
       if (name == "config-file") argv.resize(1);
       argv.push_back((name.size() == 1 ? "-" : "--") + name + "=" + some_value(setting));
       Program& program = start(argv);
@@ -206,7 +206,7 @@ TEST_F(FeatureDiscovery, EveryFailureAtStartEndsItWithStatusOne) {
   make_node(1);
   write("bad.yaml", "flags:\n  migStrategy: wrong\n");
   struct Row {
-    Words words;
+    Strings words;
     std::string says;
   };
   for (const Row& row :

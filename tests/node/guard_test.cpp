@@ -1,5 +1,5 @@
-// Memory that stays: what the node does about tenants that hold more than their grants are worth, however they came to
-// it. Tenants run in mount namespaces of their own, as a container runtime would start them: that is how the guard
+// Memory that stays: what the node does about tenants that hold more than the limits of their grants, however they came
+// to it. Tenants run in mount namespaces of their own, as a container runtime would start them: that is how the guard
 // knows whose they are. The escapes are those measured on an H200 (tests/standins/README-mps.md).
 #include <unistd.h>
 
@@ -40,9 +40,9 @@ class NodeGuard : public NodeBed {
     ASSERT_TRUE(until_healthy(4));
   }
 
-  Program& tenant(const sim::ContainerGrant& grant, Words words, const Environment& more = {}) {
+  Program& tenant(const sim::ContainerGrant& grant, Strings words, const Environment& more = {}) {
     const std::string pipe = grant.envs.at("CUDA_MPS_PIPE_DIRECTORY");
-    Words argv{build() + "/standins/sim-kubelet", "--container-init", std::to_string(::getpid()), "--namespace"};
+    Strings argv{build() + "/standins/sim-kubelet", "--container-init", std::to_string(::getpid()), "--namespace"};
     for (const auto& word :
          {std::string("--mount-ro"), endpoint_of(grant), pipe, std::string("--"), build() + "/standins/sim-cuda"})
       argv.push_back(word);
@@ -52,7 +52,7 @@ class NodeGuard : public NodeBed {
     return start(std::move(argv), environment);
   }
 
-  // The guard's acts that it has told of, once there are so many.
+  // The guard's acts that it has reported, once there are so many.
   std::vector<Json> acts(std::size_t count) {
     const Json status = until_node([&](const Json& s) { return s["guard"]["acts"].size() >= count; });
     return status.is_object() ? status["guard"]["acts"].get<std::vector<Json>>() : std::vector<Json>{};
@@ -81,10 +81,10 @@ TEST_F(NodeGuard, AClientWhoseVariableLiftsEveryLimitIsEndedAndTheOthersGoOn) {
   const auto neighbour = admitted(kubelet(), "neighbour", 1);
   Program& peer = tenant(neighbour, {"--allocate", "30G", "--kernel-ms", "5", "--queue", "40", "--hold"});
   ASSERT_EQ(attached(peer)["mps"], true);
-  until_node([](const Json& s) { return s["grants"].size() == 2; });  // kubelet has told who holds them
-  const Words variables{"zz",     "0=zz",       "0=",        "=",       " ",     "0=0",      "1=1G",
-                        "9=1G",   "GPU-bad=1G", "0=1G,0=zz", "GPU-=1G", "0=1G;", "1G=0",     ",",
-                        "0=1G,,", "0=,0=1G",    "-1=1G",     "0=G",     "x=1M",  "0=1G 1=1G"};
+  until_node([](const Json& s) { return s["grants"].size() == 2; });  // kubelet has reported who holds them
+  const Strings variables{"zz",     "0=zz",       "0=",        "=",       " ",     "0=0",      "1=1G",
+                          "9=1G",   "GPU-bad=1G", "0=1G,0=zz", "GPU-=1G", "0=1G;", "1G=0",     ",",
+                          "0=1G,,", "0=,0=1G",    "-1=1G",     "0=G",     "x=1M",  "0=1G 1=1G"};
   ASSERT_THAT(variables, SizeIs(20));
   int ended = 0;
   for (const auto& variable : variables) {
@@ -135,9 +135,9 @@ TEST_F(NodeGuard, FourProcessesOfAContainerAreHeldToItsTotal) {
   }
   EXPECT_EQ(finish(*processes[3]), kEnded) << "the newest";
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(processes[static_cast<std::size_t>(i)]->running()) << i;
-  const auto told = acts(1);
-  EXPECT_EQ(told[0]["pid"], processes[3]->pid());
-  EXPECT_EQ(told[0]["policy"], "terminate-newest");
+  const auto done = acts(1);
+  EXPECT_EQ(done[0]["pid"], processes[3]->pid());
+  EXPECT_EQ(done[0]["policy"], "terminate-newest");
   // The same container may start another that fits.
   EXPECT_EQ(finish(tenant(grant, {"--allocate", "2G"})), 0);
 }
@@ -220,7 +220,7 @@ TEST_F(NodeGuard, WhoIsOverIsStoppedBeforeMpsHasAnsweredAndTheActSaysWhoWasBesid
   until_node([](const Json& s) { return s["grants"].size() == 2; });
   program("mps")->signal(SIGSTOP);
   const Json status = until_node([](const Json& s) { return s["guard"]["stopped"].size() == 1; });
-  EXPECT_EQ(state_of(second), 'T');
+  EXPECT_TRUE(until([&] { return state_of(second) == 'T'; }, "its process to get the signal"));
   EXPECT_EQ(status["guard"]["stopped"][0]["pid"], second.pid());
   EXPECT_EQ(status["guard"]["stopped"][0]["holder"], "default/over/main");
   EXPECT_THAT(status["guard"]["acts"], IsEmpty()) << "not answered yet";
@@ -254,9 +254,9 @@ TEST_F(NodeGuard, WhoWasStoppedGoesOnAfterARestartOfTheAgentWhenItIsWithinItsLim
   first.signal(SIGKILL);
   finish(first);
   start_node();
-  const auto told = acts(1);
-  EXPECT_EQ(told[0]["what"], "continue") << told[0];
-  EXPECT_EQ(told[0]["outcome"], "done") << told[0];
+  const auto done = acts(1);
+  EXPECT_EQ(done[0]["what"], "continue") << done[0];
+  EXPECT_EQ(done[0]["outcome"], "done") << done[0];
   EXPECT_NE(state_of(second), 'T');
   EXPECT_TRUE(second.running());
 }
@@ -273,11 +273,11 @@ TEST_F(NodeGuard, AProgramThatOnlyAllocatesIsStoppedBeforeItHoldsTwoGibMoreThanI
   constexpr std::size_t kRounds = 5;
   for (std::size_t round = 0; round < kRounds; ++round) {
     EXPECT_EQ(finish(tenant(grant, {"--grow", "250G/s", "--grow-every", "2", "--hold"})), kEnded);
-    const auto told = acts(round + 1);
-    ASSERT_GT(told.size(), round);
-    EXPECT_EQ(told[round]["outcome"], "done") << told[round];
-    over.push_back(told[round]["overMiB"]);
-    stopped.push_back(told[round]["stoppedMs"]);
+    const auto done = acts(round + 1);
+    ASSERT_GT(done.size(), round);
+    EXPECT_EQ(done[round]["outcome"], "done") << done[round];
+    over.push_back(done[round]["overMiB"]);
+    stopped.push_back(done[round]["stoppedMs"]);
   }
   std::ranges::sort(over);
   std::ranges::sort(stopped);
@@ -308,16 +308,16 @@ TEST_F(NodeGuard, RefuseNewClosesTheEndpointUntilTheMemoryHasFallen) {
 }
 
 // Promise: guard: `observe` reports each crossing and ends no process.
-TEST_F(NodeGuard, ObserveTellsAndTouchesNobody) {
+TEST_F(NodeGuard, ObserveReportsAndTouchesNoProcess) {
   start_shared("    guard: {memory: observe}\n");
   const auto grant = admitted(kubelet(), "observed", 1);
   Program& first = tenant(grant, {"--allocate", "20G", "--hold"});
   ASSERT_EQ(attached(first)["mps"], true);
   Program& second = tenant(grant, {"--allocate", "20G", "--hold"});
-  const auto told = acts(1);
-  EXPECT_EQ(told[0]["what"], "observe");
-  EXPECT_GT(told[0]["heldMiB"], kSlotMiB);
-  EXPECT_EQ(told[0]["pid"], second.pid());
+  const auto done = acts(1);
+  EXPECT_EQ(done[0]["what"], "observe");
+  EXPECT_GT(done[0]["heldMiB"], kSlotMiB);
+  EXPECT_EQ(done[0]["pid"], second.pid());
   EXPECT_TRUE(first.running() && second.running());
   EXPECT_THAT(until_admitting(true)["clients"], SizeIs(2));
 }
@@ -342,9 +342,9 @@ TEST_F(NodeGuard, AProcessBesideMpsThatHoldsMoreThanItsGrantIsKilled) {
   const auto grant = admitted(kubelet(), "beside", 1);
   Program& foreign_process = tenant(grant, {"--allocate", "60G", "--hold"}, {{"CUDA_MPS_PIPE_DIRECTORY", "/nowhere"}});
   EXPECT_EQ(finish(foreign_process), 128 + SIGKILL);
-  const auto told = acts(2);
-  EXPECT_EQ(told[0]["what"], "stop") << "before it is known whether it is a client";
-  EXPECT_EQ(told[1]["what"], "kill");
+  const auto done = acts(2);
+  EXPECT_EQ(done[0]["what"], "stop") << "before it is known whether it is a client";
+  EXPECT_EQ(done[1]["what"], "kill");
 }
 
 // Promise: guard: A foreign process in a container is asked to end where the policy says so.
@@ -360,7 +360,7 @@ TEST_F(NodeGuard, AForeignProcessIsAskedToEndWhereThePolicySaysSo) {
   EXPECT_THAT(until_serving(1)["pools"][0]["servers"], SizeIs(1)) << "the server is no foreign process";
 }
 
-// On a node that others served before: until kubelet has told who holds what, nobody is taken for a foreign process.
+// On a node that others served before: until kubelet has reported who holds what, no process counts as foreign.
 // Promise: guard: A process that had the GPU before it was shared is not foreign.
 TEST_F(NodeGuard, WhoHadTheGpuBeforeItWasSharedIsNoForeignProcessHoweverMuchItHas) {
   make_node(2);  // the other is shared, so the guard is at work
@@ -410,7 +410,7 @@ TEST_F(NodeGuard, LooksSeldomWhileNobodyHasAnything) {
 }
 
 // Promise: guard: A grant keeps the limits that it was given.
-TEST_F(NodeGuard, WhatAGrantIsWorthStaysWhatItWasWhenItWasGiven) {
+TEST_F(NodeGuard, TheLimitsOfAGrantStayWhatTheyWereWhenItWasGiven) {
   start_shared();
   const auto grant = admitted(kubelet(), "old", 1);
   Program& holder = tenant(grant, {"--allocate", "30G", "--hold"});

@@ -15,12 +15,12 @@ using ::testing::Not;
 class NodeHealth : public NodeBed {
  protected:
   // `tranche node` alone, time-sliced, until all slots are healthy; a fault is over after a quiet 300 ms.
-  void start_sliced(int gpus, int slots, Words more = {}) {
+  void start_sliced(int gpus, int slots, Strings more = {}) {
     ASSERT_NO_FATAL_FAILURE(make_node(gpus));
     ASSERT_NO_FATAL_FAILURE(start_on(sharing("timeSlicing", slots), std::move(more)));
     ASSERT_TRUE(until_healthy(static_cast<std::uint64_t>(gpus) * static_cast<std::uint64_t>(slots)));
   }
-  void start_on(const std::string& config, Words more = {}) {
+  void start_on(const std::string& config, Strings more = {}) {
     write("config.yaml", config);
     ASSERT_NO_FATAL_FAILURE(start_kubelet());
     more.insert(more.begin(), {"--health-quiet-period", "300ms"});
@@ -49,8 +49,8 @@ TEST_F(NodeHealth, AnXidMakesTheSlotsOfItsGpuUnhealthyWithinTwoSecondsAndAnAppli
   const auto messages = kubelet().messages().size();
   sim_node({"gpu", "0", "xid", "31"});
   sim_node({"gpu", "1", "xid", "79"});
-  const auto told = kubelet().wait_for_healthy(kGpu, 3, 2s);
-  EXPECT_TRUE(told) << to_string(told.error());
+  const auto reported = kubelet().wait_for_healthy(kGpu, 3, 2s);
+  EXPECT_TRUE(reported) << to_string(reported.error());
   ASSERT_TRUE(until_list_says(messages, 1, false));
   EXPECT_TRUE(never_unhealthy(messages, 0)) << "events come in order, so the one of before was seen as well";
   const auto status = until_node([](const Json& s) { return device_of(s, 1)["healthy"] == false; });

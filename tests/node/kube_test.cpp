@@ -12,6 +12,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr const char* kHere = R"({"spec":{"nodeName":"n1"},"status":{"phase":"Running","containerStatuses":[
 {"name":"main","containerID":"containerd://c1","ready":true,"started":true,"state":{"running":{}}}]}})";
@@ -22,9 +23,9 @@ class NodeKubernetes : public NodeBed {
  protected:
   NodeKubernetes() : api_(sim::ApiServer::start()) {}
 
-  void start_with_cluster(int gpus, int slots) {
-    ASSERT_NO_FATAL_FAILURE(make_node(gpus));
-    write("config.yaml", sharing("mps", slots));
+  void start_with_cluster(int gpus, int slots, const std::string& node = "", const std::string& mps = "") {
+    ASSERT_NO_FATAL_FAILURE(make_node(gpus, node));
+    write("config.yaml", sharing("mps", slots, mps));
     write("token", "secret-token");
     write("kubeconfig", api_->kubeconfig(in("token")));
     ASSERT_NO_FATAL_FAILURE(start_kubelet());
@@ -72,7 +73,34 @@ TEST_F(NodeKubernetes, ADeletionIsSaidWithTheGrantThatThePodHolds) {
   until_node([](const Json& s) { return s["grants"][0].value("deleting", false); });
 }
 
-TEST_F(NodeKubernetes, LimitsThatAPodSetsForItselfAreToldWhenTheyAreWrongOrWithoutEffect) {
+// For seconds after its own start, kubelet lists no pod.
+// Promise: kubelet/pod-resources: Running pods that kubelet does not list yet keep their names and their stop.
+TEST_F(NodeKubernetes, PodsThatKubeletDoesNotListYetAfterItsStartKeepTheirGrants) {
+  ASSERT_NO_FATAL_FAILURE(start_with_cluster(1, 4));
+  for (const char* name : {"a", "b"}) {
+    api_->put_pod("default", name, kHere);
+    admitted(kubelet(), name, 1);
+  }
+  const auto both = [](const Json& s) {
+    return s["grants"].size() == 2 && s["grants"][0].contains("podUid") && s["grants"][1].contains("podUid");
+  };
+  const auto status = until_node(both);
+  kubelet().list_no_pods(true);
+  for (int reads = 0; reads < 20; ++reads)  // each lets the agent ask kubelet
+    EXPECT_EQ(until_node([](const Json&) { return true; })["grants"].size(), 2u);
+  EXPECT_THAT(program("node")->err(), Not(HasSubstr("grant.ended")));
+  api_->put_pod("default", "a", kGoing);
+  EXPECT_TRUE(until_says(*program("node"), "pod.deleting"));
+  until_node([](const Json& s) { return s["grants"][0].value("deleting", false); });
+
+  stop(*program("node"), SIGKILL, 128 + SIGKILL);
+  start_tranche("node", {"--kubeconfig", in("kubeconfig")}, {{"NODE_NAME", "n1"}});
+  until_node([](const Json& s) { return s["kubernetes"]["state"] == "watching"; });
+  kubelet().list_no_pods(false);
+  until_node(both);
+}
+
+TEST_F(NodeKubernetes, LimitsThatAPodSetsForItselfAreReportedWhenTheyAreWrongOrWithoutEffect) {
   ASSERT_NO_FATAL_FAILURE(start_with_cluster(1, 4));
   Json pod = Json::parse(kHere);
   pod["spec"]["containers"] = {{{"name", "main"},
@@ -90,7 +118,7 @@ TEST_F(NodeKubernetes, LimitsThatAPodSetsForItselfAreToldWhenTheyAreWrongOrWitho
   EXPECT_TRUE(until_says(*program("node"), "tenant.limit"));
 }
 
-TEST_F(NodeKubernetes, AProcessThatLiftsItsOwnLimitIsKeptOutAndItsPodIsTold) {
+TEST_F(NodeKubernetes, AProcessThatLiftsItsOwnLimitIsKeptOutAndItsPodIsReported) {
   ASSERT_NO_FATAL_FAILURE(start_with_cluster(1, 4));
   api_->put_pod("default", "a", kHere);
   auto grant = admitted(kubelet(), "a", 1);
@@ -99,9 +127,9 @@ TEST_F(NodeKubernetes, AProcessThatLiftsItsOwnLimitIsKeptOutAndItsPodIsTold) {
   Program& process = start_cuda(grant, {"--hold"});
   EXPECT_NE(finish(process), 0);
   EXPECT_THAT(process.out(), HasSubstr("CUDA_ERROR_MPS_CONNECTION_FAILED"));
-  const auto told = event("MpsLimitNotUnderstood");
-  EXPECT_EQ(told["involvedObject"]["name"], "a");
-  EXPECT_THAT(told["message"].get<std::string>(),
+  const auto found = event("MpsLimitNotUnderstood");
+  EXPECT_EQ(found["involvedObject"]["name"], "a");
+  EXPECT_THAT(found["message"].get<std::string>(),
               HasSubstr("container main: a process was not let in to MPS: CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=\"4096M\""));
 }
 
@@ -131,7 +159,32 @@ TEST_F(NodeKubernetes, TheEndpointOfADeletedPodIsRemovedAndItsClientsAreEnded) {
   EXPECT_TRUE(until(gone, "the endpoint is gone"));
 }
 
-TEST_F(NodeKubernetes, AGpuThatFallsAndRecoversIsToldOnTheNode) {
+// Promise: mps/daemon/tier-v3: The namespace of a deleted pod is removed, and no neighbour is disturbed.
+TEST_F(NodeKubernetes, TheNamespaceOfADeletedPodIsRemoved) {
+  ASSERT_NO_FATAL_FAILURE(start_with_cluster(1, 4, "driver: 615.10\n", "    tier: v3\n"));
+  const std::string below = in("mps/pools/" + pool_of(until_serving(1), 0)["id"].get<std::string>() + "/pipe/pool");
+  const auto sockets = [&] {
+    return std::ranges::count_if(std::filesystem::directory_iterator(below),
+                                 [](const auto& each) { return std::filesystem::exists(each.path() / "control"); });
+  };
+  const auto before = sockets();
+  for (const char* name : {"a", "b"}) api_->put_pod("default", name, kHere);
+  Program& leaves = start_cuda(admitted(kubelet(), "a", 1), {"--hold"});
+  ASSERT_EQ(attached(leaves)["event"], "attached");
+  const auto other = admitted(kubelet(), "b", 1);
+  Program& stays = start_cuda(other, {"--hold"});
+  ASSERT_EQ(attached(stays)["event"], "attached");
+  EXPECT_EQ(sockets(), before + 2);
+  until_node([](const Json& s) { return s["grants"].size() == 2 && s["grants"][0].contains("podUid"); });
+  kubelet().remove_pod("default/a");
+  api_->delete_pod("default", "a");
+  EXPECT_NE(finish(leaves), 0);
+  EXPECT_TRUE(until([&] { return sockets() == before + 1; }, "the namespace is gone"));
+  EXPECT_TRUE(stays.running());
+  EXPECT_EQ(attached(start_cuda(other, {}))["runs_on"], 32);
+}
+
+TEST_F(NodeKubernetes, AGpuThatFallsAndRecoversIsReportedOnTheNode) {
   ASSERT_NO_FATAL_FAILURE(start_with_cluster(2, 4));
   sim_node({"gpu", "1", "lost"});
   const auto down = event("GpuUnhealthy");
@@ -143,7 +196,7 @@ TEST_F(NodeKubernetes, AGpuThatFallsAndRecoversIsToldOnTheNode) {
   EXPECT_EQ(event("GpuHealthy")["type"], "Normal");
 }
 
-TEST_F(NodeKubernetes, APoolThatFallsAndAConfigurationThatIsBrokenAreToldOnTheNode) {
+TEST_F(NodeKubernetes, APoolThatFallsAndAConfigurationThatIsBrokenAreReportedOnTheNode) {
   ASSERT_NO_FATAL_FAILURE(start_with_cluster(1, 4));
   write("config.yaml", "version: v1\nsharing: [\n");
   EXPECT_THAT(event("ConfigRefused")["message"].get<std::string>(), HasSubstr(in("config.yaml") + ":"));
@@ -222,19 +275,19 @@ TEST_F(NodeKubernetes, TheConditionOfTheNodeIsWrittenAsAPatchOfItsOwnEntry) {
 }
 
 // Promise: change: A share that a forced change took is reported on its pod.
-TEST_F(NodeKubernetes, AShareThatAForcedChangeTookIsToldOnItsPod) {
+TEST_F(NodeKubernetes, AShareThatAForcedChangeTookIsReportedOnItsPod) {
   ASSERT_NO_FATAL_FAILURE(start_with_cluster(1, 4));
   api_->put_pod("default", "a", kHere);
   admitted(kubelet(), "a", 1);
   until_node([](const Json& s) { return s["grants"].size() == 1 && s["grants"][0].contains("podUid"); });
   write("config.yaml",
         "version: v1\nsharing: {change: force, timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 2}]}}\n");
-  const auto told = event("ShareTaken");
-  EXPECT_EQ(told["type"], "Warning");
-  EXPECT_EQ(told["involvedObject"]["name"], "a");
-  EXPECT_THAT(told["involvedObject"]["uid"].get<std::string>(), HasSubstr("uid-a"));
-  EXPECT_THAT(told["message"].get<std::string>(), HasSubstr(uuid(0)));
-  EXPECT_THAT(told["message"].get<std::string>(), HasSubstr("MPS → time-slicing"));
+  const auto found = event("ShareTaken");
+  EXPECT_EQ(found["type"], "Warning");
+  EXPECT_EQ(found["involvedObject"]["name"], "a");
+  EXPECT_THAT(found["involvedObject"]["uid"].get<std::string>(), HasSubstr("uid-a"));
+  EXPECT_THAT(found["message"].get<std::string>(), HasSubstr(uuid(0)));
+  EXPECT_THAT(found["message"].get<std::string>(), HasSubstr("MPS → time-slicing"));
   ASSERT_TRUE(until_healthy(2));
 }
 

@@ -44,23 +44,23 @@ class LabelBed : public NodeBed {
             {"KUBECONFIG", in("kubeconfig")}};
   }
   // The file output, as gpu-feature-discovery.
-  Program& start_file(Words words, const Environment& more = {}) {
+  Program& start_file(Strings words, const Environment& more = {}) {
     Environment environment = places();
     environment["USE_NODE_FEATURE_API"] = "false";
     environment.insert(more.begin(), more.end());
     return start_with(std::move(words), environment);
   }
-  Program& start_object(Words words) {
+  Program& start_object(Strings words) {
     Environment environment = places();
     environment["NODE_NAME"] = "n1";
     environment["NAMESPACE"] = "gpu";
     return start_with(std::move(words), environment);
   }
-  Program& start_with(Words words, const Environment& environment) {
+  Program& start_with(Strings words, const Environment& environment) {
     words.insert(words.begin(), program_name());
     return start(std::move(words), environment);
   }
-  Program& labels(Words words, const Environment& more = {}) {
+  Program& labels(Strings words, const Environment& more = {}) {
     Environment environment = places();
     environment["NODE_NAME"] = "n1";
     environment["NAMESPACE"] = "gpu";

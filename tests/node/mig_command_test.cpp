@@ -23,13 +23,19 @@ class MigCommand : public NodeBed {
     fs::copy(build() + "/standins/sim-node", in("driver/usr/bin/nvidia-smi"));
   }
   Environment places() const { return {{"DRIVER_ROOT_CTR_PATH", in("driver")}, {"TRANCHE_RUN_DIR", in("run")}}; }
-  Program& mig(Words words) {
+  Program& mig(Strings words) {
     words.insert(words.begin(), {tranche(), "mig"});
     Program& program = start(std::move(words), places());
     finish(program);
     return program;
   }
-  Program& parted(Words words, Environment environment = {}) {
+  Program& piped(Strings words, const std::string& file) {  // `tranche mig`, with the file as its standard input
+    words.insert(words.begin(), {"/bin/sh", "-c", "exec \"$0\" mig \"$@\" <'" + file + "'", tranche()});
+    Program& program = start(std::move(words), places());
+    finish(program);
+    return program;
+  }
+  Program& parted(Strings words, Environment environment = {}) {
     if (!fs::exists(in("nvidia-mig-parted"))) fs::create_symlink(tranche(), in("nvidia-mig-parted"));
     words.insert(words.begin(), in("nvidia-mig-parted"));
     environment.merge(places());
@@ -244,6 +250,12 @@ TEST_F(MigCommand, ACheckpointIsRestoredAtTheSamePlacements) {
   const auto now = devices(0);
   EXPECT_TRUE(std::ranges::any_of(kept, [&](const auto& uuid) { return std::ranges::find(now, uuid) != now.end(); }))
       << "one 3g.71gb stays";
+  EXPECT_EQ(mig({"apply", "all-3g.71gb"}).code(), 0);
+  EXPECT_EQ(piped({"restore", "-"}, in("saved.json")).code(), 0);
+  EXPECT_EQ(instances(0), before);
+  EXPECT_EQ(mig({"apply", "--mode-change-only", "all-disabled"}).code(), 0);
+  EXPECT_TRUE(instances(0).empty());
+  EXPECT_EQ(mig({"restore", in("saved.json")}).code(), 0);
   sim_node({"gpu", "1", "mig", "off"});
   EXPECT_EQ(parted({"checkpoint", "-f", in("mixed.json")}).out(), "MIG configuration checkpointed successfully\n");
   EXPECT_EQ(mig({"apply", "all-1g.18gb"}).code(), 0);

@@ -111,7 +111,7 @@ TEST_F(NodeMps, APoolThatIsConfiguredAgainWhileItEndsWaitsForWhoCameMeanwhile) {
   }
 }
 
-// What is told of first is not what was written first: a file beside the configuration has it read before the holders.
+// What is reported first is not what was written first: a file beside the configuration has it read before the holders.
 TEST_F(NodeMps, HoldersThatWereWrittenBeforeAConfigurationAreKnownBeforeIt) {
   make_node(1);
   write("config.yaml", "version: v1\n");

@@ -41,12 +41,12 @@ class NodeNamedConfigurations : public NodeBed {
     ASSERT_NO_FATAL_FAILURE(start_kubelet());
     start_mps({"--config-of-node", in("run/config-in-force.json")});
   }
-  Program& start_named(Words more) {
-    Words words{"--kubeconfig", in("kubeconfig"), "--node-name", "n1"};
+  Program& start_named(Strings more) {
+    Strings words{"--kubeconfig", in("kubeconfig"), "--node-name", "n1"};
     words.insert(words.end(), more.begin(), more.end());
     return start_node(std::move(words));
   }
-  void start_by_map(Words more = {"--default-config", "two"}) {
+  void start_by_map(Strings more = {"--default-config", "two"}) {
     ASSERT_NO_FATAL_FAILURE(prepare());
     more.insert(more.end(), {"--config-map", "gpu/configs"});
     start_named(std::move(more));

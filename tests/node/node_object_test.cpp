@@ -34,8 +34,8 @@ class NodeObjectOfTheCluster : public NodeBed {
     });
     return !HasFailure();
   }
-  Words taints() const {
-    Words keys;
+  Strings taints() const {
+    Strings keys;
     const Json object = node();
     for (const auto& taint : object["spec"]["taints"]) keys.push_back(taint["key"]);
     return keys;
@@ -72,11 +72,11 @@ TEST_F(NodeObjectOfTheCluster, KeepsTheStartupTaintUntilItServesAndLosesNoOther)
   start_kubelet();
   Program& agent = start_agent();
   ASSERT_TRUE(until_condition("False", "NoDriver"));
-  EXPECT_EQ(taints(), (Words{"tranche.io/starting", "somebody.else/taint"}));
+  EXPECT_EQ(taints(), (Strings{"tranche.io/starting", "somebody.else/taint"}));
   sim_node({"driver", "present"});
   ASSERT_TRUE(until_healthy(1));
   EXPECT_TRUE(until_says(agent, "kube.taint_removed"));
-  EXPECT_EQ(taints(), Words{"somebody.else/taint"});
+  EXPECT_EQ(taints(), Strings{"somebody.else/taint"});
   // Somebody who taints it again has a reason.
   api_->put(kNodes, "n1", R"({"spec":{"taints":[{"key":"tranche.io/starting","effect":"NoSchedule"}]}})");
   write("config.yaml", sharing("timeSlicing", 2));
@@ -87,7 +87,7 @@ TEST_F(NodeObjectOfTheCluster, KeepsTheStartupTaintUntilItServesAndLosesNoOther)
   sim_node({"clear"});
   sim_node({"driver", "present"});
   ASSERT_TRUE(until_condition("True", "Serving"));
-  EXPECT_EQ(taints(), Words{"tranche.io/starting"});
+  EXPECT_EQ(taints(), Strings{"tranche.io/starting"});
 }
 
 // Promise: api-server/condition: A failed write of the condition is repeated.
@@ -102,7 +102,7 @@ TEST_F(NodeObjectOfTheCluster, IsWrittenAgainAfterARefusalAndAConflict) {
   Program& agent = start_agent();
   ASSERT_TRUE(until_condition("True", "Serving"));
   EXPECT_TRUE(until_says(agent, "kube.taint_removed"));
-  EXPECT_EQ(taints(), Words{"somebody.else/taint"});
+  EXPECT_EQ(taints(), Strings{"somebody.else/taint"});
 }
 
 }  // namespace

@@ -22,27 +22,27 @@ using ::testing::Not;
 
 class NodeReset : public LabelBed {
  protected:
-  Program& reset(Words more = {}) {
-    Words argv{tranche(),
-               "reset",
-               "--config-file",
-               config_path_,
-               "--driver-root-ctr-path",
-               in("driver"),
-               "--mps-root",
-               in("mps"),
-               "--run-dir",
-               in("run"),
-               "--plugin-dir",
-               in("plugins"),
-               "--cdi-root",
-               in("cdi"),
-               "--program-dir",
-               in("bin"),
-               "--pod-resources-socket",
-               in("run/pod-resources.sock"),
-               "--daemon-cgroup",
-               "none"};
+  Program& reset(Strings more = {}) {
+    Strings argv{tranche(),
+                 "reset",
+                 "--config-file",
+                 config_path_,
+                 "--driver-root-ctr-path",
+                 in("driver"),
+                 "--mps-root",
+                 in("mps"),
+                 "--run-dir",
+                 in("run"),
+                 "--plugin-dir",
+                 in("plugins"),
+                 "--cdi-root",
+                 in("cdi"),
+                 "--program-dir",
+                 in("bin"),
+                 "--pod-resources-socket",
+                 in("run/pod-resources.sock"),
+                 "--daemon-cgroup",
+                 "none"};
     argv.insert(argv.end(), more.begin(), more.end());
     return start(std::move(argv));
   }
@@ -56,8 +56,8 @@ class NodeReset : public LabelBed {
       struct stat status{};
       if (::lstat(entry.path().c_str(), &status) != 0) continue;
       all[path] = std::to_string(status.st_mode);
-      // What goes away meanwhile, or is longer than is read, is told by its name and mode; so are logs, which living
-      // daemons go on writing.
+      // What goes away meanwhile, or is longer than is read, is reported by its name and mode; so are logs, which
+      // living daemons go on writing.
       if (S_ISREG(status.st_mode) && !path.ends_with(".log"))
         all[path] += host::read_file(entry.path().string()).value_or(std::string());
     }
@@ -239,12 +239,12 @@ TEST_F(NodeReset, TakesOurLabelsOffTheNodeAndNobodyElses) {
   api_->put(kNodes, "n1", R"({"metadata":{"labels":{"kubernetes.io/os":"linux","nvidia.com/gpu.count":"2",
       "nvidia.com/gpu.deploy.x":"true","theirs":"1"},"annotations":{"tranche.io/labels":"nvidia.com/gpu.count"}}})");
   write("config.yaml", sharing("mps", 4));
-  const Words cluster{"--node-name", "n1", "--kubeconfig", in("kubeconfig")};
-  Words dry = cluster;
+  const Strings cluster{"--node-name", "n1", "--kubeconfig", in("kubeconfig")};
+  Strings dry = cluster;
   dry.emplace_back("--dry-run");
-  Program& told = reset(dry);
-  EXPECT_EQ(finish(told), 0) << told.err();
-  EXPECT_THAT(told.out(), HasSubstr("nvidia.com/gpu.count"));
+  Program& dry_run = reset(dry);
+  EXPECT_EQ(finish(dry_run), 0) << dry_run.err();
+  EXPECT_THAT(dry_run.out(), HasSubstr("nvidia.com/gpu.count"));
   EXPECT_EQ(object(kNodes, "n1")["metadata"]["labels"].size(), 4u);
   Program& run = reset(cluster);
   EXPECT_EQ(finish(run), 0) << run.out() << run.err();

@@ -75,14 +75,14 @@ class NodeShares : public NodeBed {
     EXPECT_THAT(by_endpoint, SizeIs(2));
     return by_endpoint;
   }
-  // Once every endpoint has been told of as many devices.
-  Json until_told(std::size_t endpoints, std::size_t devices) {
+  // Once every endpoint has limits of as many devices.
+  Json until_limits_set(std::size_t endpoints, std::size_t devices) {
     return until_mps([&](const Json& status) {
-      std::size_t told = 0;
+      std::size_t limited = 0;
       for (const auto& pool : status["pools"])
         for (const auto& endpoint : pool["endpoints"])
-          told += endpoint["limits"].is_array() && endpoint["limits"].size() == devices;
-      return told == endpoints;
+          limited += endpoint["limits"].is_array() && endpoint["limits"].size() == devices;
+      return limited == endpoints;
     });
   }
   // The line that it prints for each device.
@@ -101,7 +101,7 @@ TEST_F(NodeShares, AContainerOfTwoResourcesHasItsShareOfEachWhicheverEndpointItC
   ASSERT_NO_FATAL_FAILURE(start_individual());
   const auto admission = kubelet().admit(pod_of_both("both"));
   ASSERT_TRUE(admission.admitted) << admission.message;
-  until_told(2, 2);
+  until_limits_set(2, 2);
   for (const auto& [endpoint, grant] : by_each_endpoint("both")) {
     EXPECT_EQ(grant.envs.at("NVIDIA_VISIBLE_DEVICES"), uuid(0) + "," + uuid(1)) << "the nodes of both";
     EXPECT_EQ(grant.envs.count("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"), 0u);
@@ -122,7 +122,7 @@ TEST_F(NodeShares, AContainerOfTwoResourcesHasItsShareOfEachWhicheverEndpointItC
 TEST_F(NodeShares, TheSumOfAContainerCountsByWhicheverEndpointAndAllItsEndpointsClose) {
   ASSERT_NO_FATAL_FAILURE(start_individual("    guard: {memory: refuse-new}\n"));
   ASSERT_TRUE(kubelet().admit(pod_of_both("both")).admitted);
-  until_told(2, 2);
+  until_limits_set(2, 2);
   std::vector<Program*> processes;
   for (const auto& [endpoint, grant] : by_each_endpoint("both")) {  // 20 of 35 GiB each, by an endpoint each
     processes.push_back(&start_cuda(grant, {"--allocate", "20G", "--hold"}));
@@ -142,12 +142,12 @@ TEST_F(NodeShares, TheSumOfAContainerCountsByWhicheverEndpointAndAllItsEndpoints
 }
 
 // Promise: guard: Before kubelet names the container a second grant's GPU is out of reach.
-TEST_F(NodeShares, UntilKubeletTellsAGpuOfAnotherGrantIsOutOfReach) {
+TEST_F(NodeShares, UntilKubeletReportsAGpuOfAnotherGrantIsOutOfReach) {
   ASSERT_NO_FATAL_FAILURE(make_node(2));
   configure("      replicas: 20\n      names: gpu%d\n");
   ASSERT_NO_FATAL_FAILURE(start_kubelet());
   start_mps();
-  std::filesystem::remove(in("run/pod-resources.sock"));  // kubelet tells nobody anything
+  std::filesystem::remove(in("run/pod-resources.sock"));  // kubelet reports nothing
   start_node();
   for (int gpu = 0; gpu < 2; ++gpu) ASSERT_TRUE(kubelet().wait_for_healthy(resource(gpu), 20, kSoon));
   const auto admission = kubelet().admit(pod_of_both("both"));
@@ -160,7 +160,7 @@ TEST_F(NodeShares, UntilKubeletTellsAGpuOfAnotherGrantIsOutOfReach) {
 TEST_F(NodeShares, TheNextContainerByAnEndpointHasNothingOfTheLastOnesOtherGrants) {
   ASSERT_NO_FATAL_FAILURE(start_individual());
   ASSERT_TRUE(kubelet().admit(pod_of_both("both", 20, 20)).admitted);
-  until_told(2, 2);
+  until_limits_set(2, 2);
   kubelet().remove_pod("default/both");
   const auto next = kubelet().admit(sim::one_container_pod("next", resource(0), 20));
   ASSERT_TRUE(next.admitted) << next.message;
@@ -224,7 +224,7 @@ TEST_F(NodeShares, ANewConfigurationLeavesARunningGrantAloneAndNewOnesGetTheNew)
   until_node([](const Json& s) { return s["grants"].size() == 1; });
   const Json* before = nullptr;
   const Json first = until_mps([&](const Json& s) { return (before = endpoint_at(s, grant_of(old))) != nullptr; });
-  const Json told = (*endpoint_at(first, grant_of(old)))["limits"];
+  const Json limits_before = (*endpoint_at(first, grant_of(old)))["limits"];
 
   configure("      replicas: 8\n");
   ASSERT_TRUE(until_healthy_of(8, 7)) << "a quarter is held, which leaves room for six eighths";
@@ -239,7 +239,7 @@ TEST_F(NodeShares, ANewConfigurationLeavesARunningGrantAloneAndNewOnesGetTheNew)
     for (const auto& grant : status["grants"])
       EXPECT_EQ(grant["devices"][0]["memoryMiB"], grant["pod"] == "old" ? kH200MiB / 4 : kH200MiB / 8);
     const Json mps = until_mps([&](const Json& s) { return endpoint_at(s, grant_of(old)) != nullptr; });
-    EXPECT_EQ((*endpoint_at(mps, grant_of(old)))["limits"], told);
+    EXPECT_EQ((*endpoint_at(mps, grant_of(old)))["limits"], limits_before);
     EXPECT_EQ(attached(start_cuda(old, {}))["limit"].get<std::uint64_t>() >> 20, kH200MiB / 4) << "its next process";
   };
   check();
@@ -251,7 +251,7 @@ TEST_F(NodeShares, ANewConfigurationLeavesARunningGrantAloneAndNewOnesGetTheNew)
 }
 
 // Promise: guard: A lost grants file is made again from the endpoints' limits.
-TEST_F(NodeShares, TheLedgerIsMadeAnewFromWhatTheEndpointsWereTold) {
+TEST_F(NodeShares, TheLedgerIsMadeAnewFromTheLimitsOfTheEndpoints) {
   ASSERT_NO_FATAL_FAILURE(start_with(1, "      replicas: 4\n"));
   ASSERT_TRUE(until_healthy(4));
   admitted(kubelet(), "old", 1);

@@ -24,7 +24,7 @@ std::string more_of_pod(const std::string& node, int slots, const std::string& c
 
 class PlanBed : public NodeBed {
  protected:
-  Program& plan(Words more, const Environment& environment = {}) {
+  Program& plan(Strings more, const Environment& environment = {}) {
     Program& program = start_tranche("plan", std::move(more), environment);
     EXPECT_NE(finish(program), -1);
     return program;

@@ -19,7 +19,7 @@ using ::testing::Not;
 
 class NodeVerify : public LabelBed {
  protected:
-  Words places() const {
+  Strings places() const {
     return {"--config-file",
             config_path_,
             "--driver-root-ctr-path",
@@ -33,8 +33,8 @@ class NodeVerify : public LabelBed {
             "--pod-resources-socket",
             in("run/pod-resources.sock")};
   }
-  Program& verify(Words more, const Words& before = {}) {
-    Words argv = before;
+  Program& verify(Strings more, const Strings& before = {}) {
+    Strings argv = before;
     argv.insert(argv.end(), {tranche(), "verify"});
     const auto all = places();
     argv.insert(argv.end(), all.begin(), all.end());
@@ -142,7 +142,7 @@ TEST_F(NodeVerify, FromOutsideByWhatTheApiServerHas) {
     "status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}})");
   // The stand-in takes "/status" at the end of a path for a part of the object before it.
   const std::string page = "/api/v1/namespaces/gpu/pods/agent-1:9999";
-  const Words words{tranche(), "verify", "n1", "--json", "--kubeconfig", in("kubeconfig")};
+  const Strings words{tranche(), "verify", "n1", "--json", "--kubeconfig", in("kubeconfig")};
   Program& blind = start(words);
   EXPECT_EQ(finish(blind), 1) << blind.err();
   const Json first = report(blind);
@@ -164,12 +164,12 @@ TEST_F(NodeVerify, FromOutsideByWhatTheApiServerHas) {
   // Deep: a probe pod needs the agent's image, and rights.
   api_->put(page, "proxy", R"({"devices":[{"uuid":"GPU-a","resource":"nvidia.com/gpu","sharing":"mps","slotSms":12,
     "slots":[{"id":"GPU-a::0"}]}]})");
-  Words deep = words;
+  Strings deep = words;
   deep.emplace_back("--deep");
   Program& imageless = start(deep);
   EXPECT_EQ(finish(imageless), 2);
   EXPECT_THAT(imageless.err(), HasSubstr("names no image"));
-  EXPECT_EQ(verdicts(report(imageless), "agent.ready"), "PASS") << "what was found before is told";
+  EXPECT_EQ(verdicts(report(imageless), "agent.ready"), "PASS") << "what was found before is reported";
 }
 
 TEST_F(NodeVerify, WithoutANodeOrAClusterItSaysWhatToDo) {

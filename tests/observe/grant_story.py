@@ -1,4 +1,4 @@
-"""One grep for a grant's id in the logs of both programs tells what became of it, from Allocate to the end of its pod: which container held
+"""One grep for a grant's id in the logs of both programs shows what became of it, from Allocate to the end of its pod: which container held
 it, with which limits, what the guard did and why; and no line is about the container without the id."""
 
 import os, re, sys
@@ -20,7 +20,7 @@ def events(found):
 
 
 def run(bed, checks):
-    # Promise: log: One grep for a grant's id tells its story, from Allocate to the end of its pod.
+    # Promise: log: One grep for a grant's id shows its life, from Allocate to the end of its pod.
     two = "sim-cuda --allocate 30GiB --hold & sim-cuda --allocate 30GiB --hold & wait"
     bed.tenant("neighbour", 1)
     greedy = bed.tenant("greedy", 1, command=("sh", "-c", two))

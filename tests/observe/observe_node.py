@@ -64,7 +64,7 @@ def the_page(bed, checks):
     checks.check("it reloads by itself only where that was chosen", "http-equiv=refresh" not in text and "http-equiv=refresh" in live and Page(live).links == {"/"})
     shown = lambda: re.search(r"default/train/main</bdi><td class=n>1<td class=n>2\.\d of 35\.1<td><meter", ask(bed, "/")[2])
     checks.check("it shows the tenant with its use, of its limit", wait_for(shown, 10, every=0.5))
-    checks.check("it tells the configuration in force", "Configuration in force" in text and "of a file" in text)
+    checks.check("it shows the configuration in force", "Configuration in force" in text and "of a file" in text)
     checks.check("it changes nothing: POST is refused", ask(bed, "/", "POST")[0] == 405)
 
 

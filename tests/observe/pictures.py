@@ -179,7 +179,7 @@ def run(bed, checks):
     checks.check("all pods use their GPU", wait_for(lambda: settled(bed), 30))
     tranche, node = f"{bed.machine.bin}/tranche", ["--socket", bed.path("run/node.sock")]
     top = Screen([tranche, "top", "--interval", "0.5", *node], columns=100, lines=24, env=bed.machine.env)
-    checks.check("top shows its figures", top.until(lambda text: "default/train/main" in text and "86%" in text and "Last stops" in text), "" if top.rows[0] else top.text())
+    checks.check("top shows its figures", top.until(lambda text: all(part in text for part in ("default/train/main", "86%", "67.3G", "Last stops"))), "" if top.rows[0] else top.text())
     keep(checks, "top.svg", terminal_picture(top, "tranche top: GPUs as bars, tenants with memory against their limits"))
     top.press("q"), top.end()
 

@@ -30,8 +30,9 @@ Node any_node(Random& random) {
   config::Config config;
   config.dra.devices = config::DraDevices::kAll;
   Node node;
-  const auto inventory = any_inventory(random, 4);
-  node.offered.devices = dra::devices_of(config, inventory).list;
+  auto inventory = any_inventory(random, 4);
+  const auto partitionable = any_partitions(random, config, inventory);
+  node.offered.devices = dra::devices_of(config, inventory, {}, partitionable).list;
   node.offered.driver = config.dra.driver_name;
   const bool joined = random.chance(50);
   for (const auto& gpu : inventory.gpus)
@@ -47,7 +48,8 @@ dra::Claim any_claim(Random& random, const Node& node, std::uint32_t number) {
     const auto& device = random.one_of(node.offered.devices);
     dra::Allocated allocated{"r" + std::to_string(random.number(0, 2)), "n/tranche", device.name, "", false, {}};
     allocated.admin_access = random.chance(5);
-    if (device.kind != dra::Kind::kWhole) allocated.share_id = "s" + std::to_string(i);
+    if (device.kind != dra::Kind::kWhole && device.kind != dra::Kind::kMig)
+      allocated.share_id = "s" + std::to_string(i);
     if (device.kind == dra::Kind::kShared) {
       allocated.consumed["memory"] = std::uint64_t{random.number(0, 200)} << 30;
       allocated.consumed["cores"] = random.number(0, 110);
@@ -61,7 +63,29 @@ dra::Claim any_claim(Random& random, const Node& node, std::uint32_t number) {
   return claim;
 }
 
+// What was prepared for claims on a GPU in MIG mode is made, lost by a reboot, or still as it was recorded.
+void change_instances(Random& random, Node& node) {
+  for (auto& [uid, claim] : node.prepared)
+    for (auto& part : claim.parts) {
+      if (!part.instance || random.chance(50)) continue;
+      part.begun = random.chance(80);
+      part.gpu_uuid = part.begun && random.chance(80) ? "MIG-" + uid + part.request : part.parent_uuid;
+    }
+}
+
+void check_places(const Node& node) {
+  std::map<std::string, std::vector<mig::Placement>> places;
+  for (const auto& [uid, claim] : node.prepared)
+    for (const auto& part : claim.parts) {
+      if (!part.instance) continue;
+      for (const auto& other : places[part.parent_uuid])
+        ASSERT_FALSE(mig::overlap(other, part.instance->place)) << dra::to_string(claim.name);
+      places[part.parent_uuid].push_back(part.instance->place);
+    }
+}
+
 void check(const Node& node) {
+  ASSERT_NO_FATAL_FAILURE(check_places(node));
   struct Sum {
     std::uint64_t memory = 0, cores = 0;
     std::size_t wholes = 0, shares = 0;
@@ -157,12 +181,13 @@ TEST(ClaimsProperty, NeverExceedAGpuAndEndEmpty) {
         write_specs(node);
         ASSERT_NO_FATAL_FAILURE(read_specs(node));
       }
+      change_instances(random, node);
       ASSERT_NO_FATAL_FAILURE(check(node));
     }
     node.offered.slots_held.clear();
     while (!node.prepared.empty()) node.prepared.erase(node.prepared.begin());
     for (const auto& device : node.offered.devices) {
-      if (device.kind != dra::Kind::kWhole) continue;
+      if (device.kind != dra::Kind::kWhole && device.kind != dra::Kind::kMig) continue;
       const dra::Claim all{
           {"default", "all", "u-all-" + device.name}, {{"r", "n", device.name, "", false, {}}}, {}, "p"};
       ASSERT_TRUE(dra::prepare(all, node.offered, node.prepared));

@@ -22,12 +22,13 @@ const std::uint32_t kRounds = rounds(300);
 std::vector<dra::Device> any_devices(Random& random) {
   config::Config config;
   config.dra.devices = config::DraDevices::kAll;
-  const auto inventory = any_inventory(random, 30);
+  auto inventory = any_inventory(random, 30);
+  const auto partitionable = any_partitions(random, config, inventory);
   std::map<std::string, health::Unhealthy> faults;
   for (const auto& gpu : inventory.gpus)
     if (random.chance(20))
       faults[gpu.uuid] = {random.one_of(std::vector(health::kCauses.begin(), health::kCauses.end())), "why"};
-  return dra::devices_of(config, inventory, faults).list;
+  return dra::devices_of(config, inventory, faults, partitionable).list;
 }
 
 TEST(DraProperty, SlicesKeepTheBoundsOfTheApi) {
@@ -39,24 +40,35 @@ TEST(DraProperty, SlicesKeepTheBoundsOfTheApi) {
     const auto slices = dra::slices_of(devices, pool);
     ASSERT_EQ(slices, dra::slices_of(devices, pool));
     std::set<std::string> names, sets, drawn;
+    std::map<std::string, Json> counters;
+    for (const auto& slice : slices.list)
+      for (const Json& set : json_of(slice.spec).value("sharedCounters", Json::array()))
+        counters[set["name"]] = set["counters"];
     for (const auto& slice : slices.list) {
       const Json spec = json_of(slice.spec);
       ASSERT_EQ(spec["pool"]["resourceSliceCount"], slices.list.size());
       ASSERT_FALSE(spec.contains("devices") && spec.contains("sharedCounters"));
       for (const Json& set : spec.value("sharedCounters", Json::array())) ASSERT_TRUE(sets.insert(set["name"]).second);
       ASSERT_LE(spec.value("sharedCounters", Json::array()).size(), 8u);
+      for (const Json& set : spec.value("sharedCounters", Json::array())) ASSERT_LE(set["counters"].size(), 32u);
       ASSERT_LE(spec.value("devices", Json::array()).size(), 64u);
       for (const Json& device : spec.value("devices", Json::array())) {
         ASSERT_TRUE(names.insert(device["name"]).second);
         ASSERT_LE(device["attributes"].size() + device.value("capacity", Json::object()).size(), 32u);
-        for (const Json& consumes : device.value("consumesCounters", Json::array()))
+        for (const Json& consumes : device.value("consumesCounters", Json::array())) {
           drawn.insert(consumes["counterSet"]);
+          for (const auto& [counter, value] : consumes["counters"].items())
+            ASSERT_TRUE(counters[consumes["counterSet"]].contains(counter)) << counter;
+        }
         const auto* known = dra::find_device(devices, device["name"].get<std::string>());
         ASSERT_NE(known, nullptr);
         if (known->kind == dra::Kind::kShared) {
           ASSERT_TRUE(device["allowMultipleAllocations"]);
           ASSERT_TRUE(device.contains("consumesCounters")) << "else it could be granted beside the whole GPU";
           ASSERT_GE(plan::sms_at(Percent::whole(known->cores_least), std::max(known->sms, 8u)), 8u);
+        }
+        if (known->partition) {
+          ASSERT_TRUE(device.contains("consumesCounters")) << "else its memory could be granted twice";
         }
         if (known->fault && known->kind != dra::Kind::kMonitor) {
           ASSERT_TRUE(device.contains("taints"));
@@ -67,7 +79,7 @@ TEST(DraProperty, SlicesKeepTheBoundsOfTheApi) {
   }
 }
 
-// What an API server does to slices, as far as the book can see it.
+// What an API server does to slices, as far as the ledger can see it.
 class Server {
  public:
   std::optional<dra::StoredSlice> take(const SliceWrite& write) {
@@ -126,7 +138,7 @@ TEST(DraProperty, TheServerEndsWithWhatIsWantedAndNeverHasAMixture) {
     SCOPED_TRACE(seed);
     Random random(seed);
     Server server;
-    dra::SliceBook book;
+    dra::SliceLedger ledger;
     std::set<std::set<std::string>> whole{{}};
     std::vector<dra::Slice> wanted;
     for (int event = 0; event < 60; ++event) {
@@ -134,25 +146,25 @@ TEST(DraProperty, TheServerEndsWithWhatIsWantedAndNeverHasAMixture) {
         wanted = random.chance(10) ? std::vector<dra::Slice>{}
                                    : dra::slices_of(any_devices(random), {"gpu.tranche.io", "n1"}).list;
         whole.insert(specs_of(wanted));
-        book.want(wanted);
+        ledger.want(wanted);
       }
       if (random.chance(10)) {  // a restart, which finds what is there
-        book = {};
-        book.want(wanted);
-        book.replace(server.list());
+        ledger = {};
+        ledger.want(wanted);
+        ledger.replace(server.list());
       }
       if (random.chance(15))
-        if (const auto gone = server.lose_one(random)) book.apply(kube::Change::kDeleted, *gone);
+        if (const auto gone = server.lose_one(random)) ledger.apply(kube::Change::kDeleted, *gone);
       for (std::uint32_t writes = random.number(0, 4); writes > 0; --writes) {
-        const auto write = book.next();
+        const auto write = ledger.next();
         if (!write) break;
-        book.written(*write, server.take(*write));
+        ledger.written(*write, server.take(*write));
         ASSERT_TRUE(whole.contains(server.usable())) << "after " << write->name;
       }
     }
     int writes = 0;
-    while (const auto write = book.next()) {
-      book.written(*write, server.take(*write));
+    while (const auto write = ledger.next()) {
+      ledger.written(*write, server.take(*write));
       ASSERT_LE(++writes, 40);
     }
     ASSERT_EQ(server.usable(), specs_of(wanted));

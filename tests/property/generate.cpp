@@ -3,13 +3,14 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "mig/models.h"
 #include "sanitized.h"
 
 namespace tranche::property {
 
 std::uint32_t rounds(std::uint32_t everyday) {
   const char* given = std::getenv("TRANCHE_PROPERTY_ROUNDS");
-  if (given == nullptr && TRANCHE_SANITIZED != 0) return (everyday + 3) / 4;  // a sanitizer takes 40 times as long
+  if (given == nullptr && TRANCHE_SANITIZED != 0) return (everyday + 15) / 16;  // a sanitizer takes 40 times as long
   return given == nullptr ? everyday : static_cast<std::uint32_t>(std::strtoul(given, nullptr, 10));
 }
 
@@ -56,6 +57,24 @@ inventory::Inventory any_inventory(Random& random, std::uint32_t most_gpus) {
       inventory.links.push_back(
           {a, b, static_cast<int>(random.number(0, 5)) * 10, random.chance(30) ? random.number(1, 18) : 0});
   return inventory;
+}
+
+dra::Partitionable any_partitions(Random& random, config::Config& config, inventory::Inventory& inventory) {
+  dra::Partitionable all;
+  if (random.chance(50)) return all;
+  config.dra.partitions = config::DraPartitions::kOnDemand;
+  std::uint32_t most = random.number(1, 3);
+  for (auto& gpu : inventory.gpus) {
+    if (most == 0) break;
+    if (gpu.mig_enabled || random.chance(50)) continue;
+    --most;
+    gpu.mig_enabled = true;
+    auto& known = all.gpus[gpu.uuid];
+    known.profiles = random.one_of(mig::models()).profiles;
+    const auto& profile = random.one_of(known.profiles);
+    if (random.chance(20)) known.foreign.push_back({profile.id, profile.slices, random.one_of(profile.placements)});
+  }
+  return all;
 }
 
 namespace {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "config/model.h"
+#include "dra/partition.h"
 #include "gpu/inventory/inventory.h"
 
 namespace tranche::property {
@@ -37,6 +38,8 @@ std::uint32_t rounds(std::uint32_t everyday);
 
 inventory::Gpu any_gpu(Random& random, std::uint32_t index);
 inventory::Inventory any_inventory(Random& random, std::uint32_t most_gpus = 16);
+// Often: some of the GPUs in MIG mode, partitioned on demand, as GPUs of any model with MIG, with instances of others.
+dra::Partitionable any_partitions(Random& random, config::Config& config, inventory::Inventory& inventory);
 config::Config any_config(Random& random);
 
 }  // namespace tranche::property

@@ -1,5 +1,5 @@
-// What must hold whatever the driver tells, in whatever order.
-#include "gpu/health/book.h"
+// What must hold whatever the driver reports, in whatever order.
+#include "gpu/health/fault_ledger.h"
 
 #include <gtest/gtest.h>
 
@@ -7,15 +7,15 @@
 #include <map>
 #include <set>
 
-#include "gpu/health/journal.h"
+#include "gpu/health/transitions.h"
 #include "plan/advertise/advertise.h"
 #include "property/generate.h"
 
 namespace tranche::property {
 namespace health_test {
 
-using health::Book;
 using health::Cause;
+using health::FaultLedger;
 using health::Target;
 using health::XidClass;
 const std::uint32_t kRounds = rounds(400);
@@ -57,7 +57,7 @@ struct Plain {
     return lost.contains(gpu) || unwatched.contains(gpu) || needs_reset.contains(device) || needs_reset.contains(gpu) ||
            drains(device) || drains(gpu) || (ask != asks.end() && ask->second != 0);
   }
-  void mended(const std::string& gpu) {
+  void recovered(const std::string& gpu) {
     for (const auto& device : kDevices) {
       if (device.gpu != gpu) continue;
       drained.erase(device.uuid);
@@ -67,7 +67,7 @@ struct Plain {
 };
 
 struct World {
-  Book book{{kQuiet}};
+  FaultLedger ledger{{kQuiet}};
   Plain plain;
   MonoTime now{};
   std::uint32_t answers_percent = 50;  // of looks
@@ -78,32 +78,32 @@ void anything(Random& random, World& w) {
   const std::string& gpu = device.gpu;
   switch (random.number(0, 6)) {
     case 0:
-      w.book.fault(device, 54, XidClass::kDrain, random.chance(10), w.now);
+      w.ledger.fault(device, 54, XidClass::kDrain, random.chance(10), w.now);
       w.plain.drained[device.uuid] = w.now;
       break;
     case 1:
-      w.book.fault(device, 95, XidClass::kReset, false, w.now);
+      w.ledger.fault(device, 95, XidClass::kReset, false, w.now);
       w.plain.needs_reset.insert(device.uuid);
       break;
     case 2:
-      w.book.fault(device, 31, random.chance(50) ? XidClass::kApplication : XidClass::kIgnore, false, w.now);
+      w.ledger.fault(device, 31, random.chance(50) ? XidClass::kApplication : XidClass::kIgnore, false, w.now);
       break;
     case 3:
-      w.book.lost(gpu, w.now);
+      w.ledger.lost(gpu, w.now);
       w.plain.lost.insert(gpu);
       break;
     case 4:
-      w.book.back(gpu, w.now);
+      w.ledger.back(gpu, w.now);
       w.plain.lost.erase(gpu);
       w.plain.asks.erase(gpu);
-      w.plain.mended(gpu);
+      w.plain.recovered(gpu);
       break;
     case 5:
       if (random.chance(50)) {
-        w.book.unwatched(gpu, "a reason");
+        w.ledger.unwatched(gpu, "a reason");
         w.plain.unwatched.insert(gpu);
       } else {
-        w.book.watched(gpu);
+        w.ledger.watched(gpu);
         w.plain.unwatched.erase(gpu);
       }
       break;
@@ -111,23 +111,23 @@ void anything(Random& random, World& w) {
       if (w.plain.lost.contains(gpu)) break;  // a lost GPU answers nothing
       const std::uint32_t demand = random.chance(70) ? 0 : random.one_of(std::vector<std::uint32_t>{1, 2, 4});
       const auto before = w.plain.asks.find(gpu);
-      if (demand == 0 && before != w.plain.asks.end() && before->second != 0) w.plain.mended(gpu);
+      if (demand == 0 && before != w.plain.asks.end() && before->second != 0) w.plain.recovered(gpu);
       w.plain.asks[gpu] = demand;
-      w.book.answered(gpu, demand, w.now);
+      w.ledger.answered(gpu, demand, w.now);
     }
   }
 }
 
-// As the agent does: looks when the book wants it, and gets an answer or none.
+// As the agent does: looks when the ledger wants it, and gets an answer or none.
 void pass_time(Random& random, World& w, Duration pause) {
   const MonoTime end = w.now + pause;
-  for (auto next = w.book.next_change(); next && *next <= end; next = w.book.next_change()) {
+  for (auto next = w.ledger.next_change(); next && *next <= end; next = w.ledger.next_change()) {
     w.now = std::max(w.now, *next);
-    ASSERT_TRUE(w.book.wants_look(w.now));
+    ASSERT_TRUE(w.ledger.wants_look(w.now));
     for (const auto& gpu : kGpus) {
       if (w.plain.lost.contains(gpu) || !random.chance(w.answers_percent)) continue;
       const auto ask = w.plain.asks.find(gpu);
-      w.book.answered(gpu, ask == w.plain.asks.end() ? 0 : ask->second, w.now);
+      w.ledger.answered(gpu, ask == w.plain.asks.end() ? 0 : ask->second, w.now);
     }
   }
   w.now = end;
@@ -135,7 +135,7 @@ void pass_time(Random& random, World& w, Duration pause) {
 
 void expect_never_advertised_with_an_open_fault(const World& w) {
   advertise::Faults faults;
-  for (const auto& [uuid, fault] : w.book.faults()) {
+  for (const auto& [uuid, fault] : w.ledger.faults()) {
     EXPECT_FALSE(fault.why.empty());
     faults.devices[uuid] = fault.why;
   }
@@ -177,18 +177,18 @@ TEST(HealthProperty, WithNoMoreFaultsAllThatCanRecoverDoesWithinTheLongestQuietP
     if (!last) return;
     // Everything ends that somebody outside has to end; the rest is left to time and answers.
     for (const auto& gpu : kGpus) {
-      if (w.plain.lost.contains(gpu)) w.book.back(gpu, w.now);
-      w.book.watched(gpu);
-      if (w.plain.asks.contains(gpu)) w.book.answered(gpu, 0, w.now);
+      if (w.plain.lost.contains(gpu)) w.ledger.back(gpu, w.now);
+      w.ledger.watched(gpu);
+      if (w.plain.asks.contains(gpu)) w.ledger.answered(gpu, 0, w.now);
     }
     const MonoTime end = w.now + kLongest;
-    for (auto next = w.book.next_change(); next && *next <= end; next = w.book.next_change()) {
+    for (auto next = w.ledger.next_change(); next && *next <= end; next = w.ledger.next_change()) {
       ASSERT_GE(*next, w.now) << "time does not go back";
       w.now = *next;
-      ASSERT_TRUE(w.book.wants_look(w.now)) << "next_change says when";
-      for (const auto& gpu : kGpus) w.book.answered(gpu, 0, w.now);
+      ASSERT_TRUE(w.ledger.wants_look(w.now)) << "next_change says when";
+      for (const auto& gpu : kGpus) w.ledger.answered(gpu, 0, w.now);
     }
-    for (const auto& [uuid, fault] : w.book.faults())
+    for (const auto& [uuid, fault] : w.ledger.faults())
       EXPECT_EQ(fault.cause, Cause::kReset) << uuid << ": " << fault.why;
   });
 }
@@ -198,14 +198,14 @@ TEST(HealthProperty, WithNoMoreFaultsAllThatCanRecoverDoesWithinTheLongestQuietP
 TEST(HealthProperty, BetweenTwoEventsNothingChangesBeforeNextChange) {
   const auto check = [](Random& random, const World& original, bool) {
     World w = original;
-    const auto next = w.book.next_change();
+    const auto next = w.ledger.next_change();
     if (next && *next <= w.now) return;
     const Duration ahead = next ? *next - w.now : kLongest * 3;
     const MonoTime earlier = w.now + ahead * random.number(0, 99) / 100;
-    EXPECT_FALSE(w.book.wants_look(earlier));
+    EXPECT_FALSE(w.ledger.wants_look(earlier));
     for (const auto& gpu : kGpus)
-      if (!w.plain.lost.contains(gpu)) w.book.answered(gpu, std::nullopt, earlier);
-    EXPECT_EQ(w.book.faults(), original.book.faults());
+      if (!w.plain.lost.contains(gpu)) w.ledger.answered(gpu, std::nullopt, earlier);
+    EXPECT_EQ(w.ledger.faults(), original.ledger.faults());
   };
   for_each_history(check, 100);
 }
@@ -213,15 +213,15 @@ TEST(HealthProperty, BetweenTwoEventsNothingChangesBeforeNextChange) {
 // Promise: health: Time alone heals no device, and no state changes before the predicted moment.
 TEST(HealthProperty, TimeAloneHealsNothingAndAskingDoesNotSpin) {
   for_each_history([](Random&, World w, bool) {
-    const auto before = w.book.faults();
+    const auto before = w.ledger.faults();
     for (int i = 0; i < 5; ++i) {
-      const auto next = w.book.next_change();
+      const auto next = w.ledger.next_change();
       if (!next) return;
       w.now = std::max(w.now, *next);
-      EXPECT_TRUE(w.book.wants_look(w.now));
-      EXPECT_EQ(w.book.faults(), before);
-      ASSERT_TRUE(w.book.next_change());
-      EXPECT_GE(*w.book.next_change() - w.now, Duration{1});
+      EXPECT_TRUE(w.ledger.wants_look(w.now));
+      EXPECT_EQ(w.ledger.faults(), before);
+      ASSERT_TRUE(w.ledger.next_change());
+      EXPECT_GE(*w.ledger.next_change() - w.now, Duration{1});
     }
   });
 }
@@ -236,7 +236,7 @@ TEST(HealthProperty, EqualHistoriesGiveEqualBooks) {
         pass_time(random, world, std::chrono::seconds(random.number(0, 400)));
         anything(random, world);
       }
-      ends.push_back(world.book.faults());
+      ends.push_back(world.ledger.faults());
     }
     EXPECT_EQ(ends[0], ends[1]) << "seed " << seed;
   }

@@ -83,7 +83,7 @@ TEST(PlanProperty, SharesOfAllSlotsStayWithinThePolicy) {
   });
 }
 
-TEST(PlanProperty, MoreSlotsAreNeverWorthLess) {
+TEST(PlanProperty, MoreSlotsNeverHaveLess) {
   for_each_plan([](auto&, const auto&, const auto&, const auto& plan) {
     for (const auto& resource : plan.resources) {
       if (resource.sharing != config::SharingStrategy::kMps) continue;
@@ -201,7 +201,7 @@ TEST(PlanProperty, PoolsHaveNamesOfTheirOwnAndServeEveryMpsDevice) {
   });
 }
 
-TEST(PlanProperty, NoGrantIsWorthMoreThanItsPoolAllowsAndAllComputeRight) {
+TEST(PlanProperty, NoGrantExceedsItsPoolAndAllComputeRight) {
   for_each_plan([](Random& random, const auto& config, const auto& inventory, const auto& plan) {
     for (const auto& resource : plan.resources) {
       if (resource.devices.empty()) continue;  // the old name of a renamed resource

@@ -154,8 +154,8 @@ TEST(SimulationProperty, EqualInputsLandAlikeAndAPodBehindChangesNothingBefore) 
   });
 }
 
-// Under MPS with one GPU a container, the worth is that of the slots on it.
-TEST(SimulationProperty, TheWorthIsTheShareOfTheSlotsHeld) {
+// Under MPS with one GPU a container, the limits are those of the slots on it.
+TEST(SimulationProperty, TheLimitsAreTheShareOfTheSlotsHeld) {
   for_each_case([](auto&, const Case& c) {
     for (const auto& pod : simulate::land(c.plan, c.inventory, c.config, c.pods).pods) {
       for (const auto& holding : pod.holdings) {
@@ -164,7 +164,7 @@ TEST(SimulationProperty, TheWorthIsTheShareOfTheSlotsHeld) {
         for (const auto& on : holding.devices) {
           const auto device = std::ranges::find(resource->devices, on.uuid, &plan::PlannedDevice::uuid);
           const bool limited = resource->sharing == config::SharingStrategy::kMps && !device->pool.empty();
-          EXPECT_EQ(on.worth, limited ? plan::share_of(*device, on.slots) : plan::ShareLimits{});
+          EXPECT_EQ(on.limits, limited ? plan::share_of(*device, on.slots) : plan::ShareLimits{});
         }
       }
     }

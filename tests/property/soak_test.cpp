@@ -64,7 +64,7 @@ class Life {
         kubelet_answers();
         break;
       case 9:
-        random_.chance(50) ? kubelet_fails() : kubelet_names_nobody();
+        random_.chance(50) ? kubelet_fails() : kubelet_names_no_holder();
         break;
       case 10:
         agent_restarts();
@@ -238,7 +238,7 @@ class Life {
   }
 
   // As after its own start; a moment later it names them again.
-  void kubelet_names_nobody() {
+  void kubelet_names_no_holder() {
     ledger_.listed({}, now_);
     now_ += 1s;
     kubelet_answers();
@@ -298,7 +298,7 @@ class Life {
             if (share.device != uuid && share.device != device->gpu_uuid) continue;
             EXPECT_TRUE(!share.taken || forced_) << "without force nothing is taken";
             if (share.taken) continue;
-            EXPECT_EQ(change::means_of(share), change::means_of(*device)) << uuid;
+            EXPECT_EQ(change::mode_of(share), change::mode_of(*device)) << uuid;
             if (share.resource == list.resource) continue;
             for (const auto& slot : share.slots) EXPECT_THAT(ids, testing::Not(testing::Contains(slot)));
           }

@@ -77,9 +77,9 @@ Result<CdiSpecs::Outcome> CdiSpecs::make_and_write(const Input& input) {
   settings.flags = input.config.flags;
   settings.imex_channels = input.config.imex.channel_ids;
   settings.mps = input.config.sharing.strategy == config::SharingStrategy::kMps ||
-                 input.config.dra.devices == config::DraDevices::kAll;
+                 input.config.dra.devices != config::DraDevices::kNone;
   settings.nodes_in_driver_root = found.nodes_in_driver_root;
-  settings.words = cdi::read_words(input.run).words;  // the configuration reports their errors
+  settings.features = cdi::read_features(input.run).features;  // the configuration reports their errors
   auto made = cdi::make_specs(input.inventory, settings, found.files);
 
   Outcome outcome;
@@ -141,16 +141,18 @@ void CdiSpecs::watch_devices() {
   auto dir = host::Dir::open(directory);
   if (!dir) dir = host::Dir::open(directory = "/dev");
   if (!dir) return;
+  if (directory != watched_) {
+    auto watch = host::DirWatch::open(loop_, directory, [this](const std::string& name) { device_changed(name); });
+    watched_ = directory;
+    if (watch) {
+      watch_ = *std::move(watch);
+    } else {
+      log::warning("cdi.unwatched", {{"why", watch.error()}});
+    }
+  }
+  // After the watch, so that each later change causes an event.
   const auto names = dir->list().value_or(std::vector<std::string>{});
   nodes_ = {names.begin(), names.end()};
-  if (directory == watched_) return;
-  auto watch = host::DirWatch::open(loop_, directory, [this](const std::string& name) { device_changed(name); });
-  watched_ = directory;
-  if (watch) {
-    watch_ = *std::move(watch);
-  } else {
-    log::warning("cdi.unwatched", {{"why", watch.error()}});
-  }
 }
 
 void CdiSpecs::device_changed(const std::string& name) {

@@ -85,7 +85,7 @@ TEST_F(DriverFilesTest, AreFoundWhereALinkLeadsInsideTheRoot) {
   EXPECT_THAT(files.libraries, SizeIs(2));
 }
 
-TEST_F(DriverFilesTest, AreFoundWhereTheLoaderIsToldToLook) {
+TEST_F(DriverFilesTest, AreFoundWhereTheLoaderLooks) {
   make_libraries("/driver/opt/driver/lib64");
   tree_.file("/driver/etc/ld.so.conf.d/nvidia.conf", "# the driver\n  /opt/driver/lib64  # here\nrelative\n");
   EXPECT_EQ(find().files.library_dir, "/opt/driver/lib64");

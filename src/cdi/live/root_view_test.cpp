@@ -62,7 +62,7 @@ TEST_F(RootViewTest, GivesUpOnAKnotOfLinks) {
   EXPECT_EQ(view().link_text("/a"), "b");
 }
 
-TEST_F(RootViewTest, TellsWhatIsThere) {
+TEST_F(RootViewTest, ReportsWhatIsThere) {
   tree_.file("/root/bin/program", "x", true);
   tree_.file("/root/file");
   EXPECT_TRUE(view().look("/")->is_directory());

@@ -6,6 +6,7 @@
 
 #include "cdi/json.h"
 #include "os/files/files.h"
+#include "os/files/kept.h"
 
 namespace tranche::host {
 namespace {
@@ -64,6 +65,10 @@ Result<WrittenSpecs> write_specs(const std::string& directory, std::span<const c
   if (!dir && files.empty()) return done;  // nothing to write, nothing to remove
   if (!dir) dir = made(directory);
   if (!dir) return std::unexpected(std::move(dir).error());
+  // Of a program that was killed while it wrote.
+  remove_temporaries(*dir, [](std::string_view name) {
+    return std::ranges::any_of(kClasses, [name](const char* cls) { return name == cdi::file_name(cls); });
+  });
   for (const auto& [name, text] : files) {
     TRY(const bool changed, put(*dir, name, text));
     if (changed) done.written.push_back(name);

@@ -70,6 +70,15 @@ TEST_F(CdiFiles, OfOursThatAreNotWantedAnyMoreAreRemovedAndOthersStay) {
                                    "k8s.device-plugin.nvidia.com-other.json", "nvidia.com-gpu.json"));
 }
 
+// Promise: cdi: Files that a killed program left half-written are removed, and those of other programs stay.
+TEST_F(CdiFiles, ThatAKilledProgramLeftHalfWrittenAreRemoved) {
+  ASSERT_TRUE(write({spec("gpu")}));
+  tree_.file("/run/cdi/.k8s.device-plugin.nvidia.com-gpu.json.1.1.tmp");
+  tree_.file("/run/cdi/.nvidia.com-gpu.json.1.1.tmp");
+  ASSERT_TRUE(write({spec("gpu")}));
+  EXPECT_THAT(names(), ElementsAre(".nvidia.com-gpu.json.1.1.tmp", kGpuFile));
+}
+
 // Promise: cdi: An invalid specification is not written and nothing is removed.
 TEST_F(CdiFiles, ThatWouldNotBeValidAreNotWrittenAndNothingIsRemoved) {
   ASSERT_TRUE(write({spec("gpu"), spec("gds")}));

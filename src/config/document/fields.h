@@ -12,9 +12,9 @@
 #include "base/problem_list.h"
 #include "base/text.h"
 #include "config/document/document.h"
+#include "config/enum_text.h"
 #include "config/keys.h"
 #include "config/parse/parse.h"
-#include "config/words.h"
 
 namespace tranche::config {
 
@@ -96,7 +96,7 @@ void Value::read_word(Enum& into, const std::array<Enum, N>& values) const {
   if (!given()) return;
   note_given();
   const auto word = plain_text();
-  if (!word) return wrong_type(words_of_all(values), "write one of these words");
+  if (!word) return wrong_type(text_of_all(values), "write one of these words");
   if (const auto value = from_word(*word, values)) {
     into = *value;
     return;
@@ -104,7 +104,7 @@ void Value::read_word(Enum& into, const std::array<Enum, N>& values) const {
   std::vector<std::string_view> words;
   for (const Enum value : values) words.push_back(to_string(value));
   const std::string meant = did_you_mean(*word, words);
-  error("must be " + words_of_all(values) + ", but is " + in_quotes(*word),
+  error("must be " + text_of_all(values) + ", but is " + in_quotes(*word),
         meant.empty() ? "write one of these words" : "did you mean " + meant + "?");
   note_bad_word();
 }

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "cdi/words.h"
+#include "cdi/feature_flags.h"
 #include "config/parse/parse.h"
 #include "config/render.h"
 #include "config/report.h"
@@ -37,7 +37,7 @@ ConfigView view_of(const std::string& text, const std::string& source, const con
   next.run = std::move(resolved.run);
   next.problems = std::move(resolved.problems);
   // Values that only CDI spec generation knows; reported here, so that a check of the configuration includes them.
-  for (auto& problem : cdi::read_words(next.run).problems) next.problems.push_back(std::move(problem));
+  for (auto& problem : cdi::read_features(next.run).problems) next.problems.push_back(std::move(problem));
   next.explained = std::move(resolved.explained);
   next.in_force = !has_error(next.problems);
   next.chosen_by = source.empty() ? kByDefaults : kByFile;
@@ -122,14 +122,14 @@ void ConfigSource::read_file() {
   const auto text = file_text(path);
   ConfigView next = text ? load(*text, path) : view_of_unreadable(path, text.error());
   if (next.in_force) return put(std::move(next), *text);
-  if (!view_.in_force) return tell(std::move(next));
+  if (!view_.in_force) return publish(std::move(next));
   refuse(std::move(next.problems));
 }
 
 void ConfigSource::put(ConfigView next, const std::string& text) {
   patient_ = false;
   text_ = text;
-  tell(std::move(next));
+  publish(std::move(next));
 }
 
 void ConfigSource::refuse(std::vector<Problem> problems) {
@@ -148,10 +148,10 @@ void ConfigSource::refuse(std::vector<Problem> problems) {
   next.label = last_label_.value_or("");
   next.problems = std::move(problems);
   next.last_good = view_.in_force;
-  tell(std::move(next));
+  publish(std::move(next));
 }
 
-void ConfigSource::tell(ConfigView next) {
+void ConfigSource::publish(ConfigView next) {
   if (next == view_) return;
   view_ = std::move(next);
   if (view_.in_force) write_down();
@@ -183,6 +183,7 @@ Status ConfigSource::follow(host::Loop& loop, std::function<void()> on_change) {
   auto watch = host::DirWatch::open(loop, directory_of(view_.path), [this](const std::string&) { reload(); });
   if (!watch) return std::unexpected(within(watch.error(), "changes of the configuration are only seen on SIGHUP"));
   watch_ = *std::move(watch);
+  look_soon();  // the file may have changed between the first read and the watch
   return {};
 }
 

@@ -99,7 +99,7 @@ class ConfigSource {
   void decide();
   void put(ConfigView next, const std::string& text);
   void refuse(std::vector<Problem> problems);
-  void tell(ConfigView next);
+  void publish(ConfigView next);
   void write_down();
   Status watch_dir(const std::string& dir, const std::string& only);
   void look_soon();

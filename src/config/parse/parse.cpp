@@ -37,7 +37,7 @@ void read_list_strategy(const Value& value, std::vector<ListStrategy>& into) {
   for (const Value& item : single ? std::vector<Value>{value} : value.items()) {
     const auto word = item.plain_text();
     if (!word) {
-      item.wrong_type(words_of_all(kListStrategies), "write one of these words");
+      item.wrong_type(text_of_all(kListStrategies), "write one of these words");
       continue;
     }
     if (const auto strategy = from_word(*word, kListStrategies)) {
@@ -45,7 +45,7 @@ void read_list_strategy(const Value& value, std::vector<ListStrategy>& into) {
       continue;
     }
     const bool joined = word->find(',') != std::string::npos;
-    item.error("must be " + words_of_all(kListStrategies) + ", but is " + in_quotes(*word),
+    item.error("must be " + text_of_all(kListStrategies) + ", but is " + in_quotes(*word),
                joined ? "a file does not split at commas: write a list, [" + *word + "]" : one_of_these(*word));
     item.note_bad_word();
   }
@@ -178,11 +178,22 @@ void parse_imex(const Value& section, Imex& imex) {
   }
 }
 
+void parse_dra_devices(const Value& devices, Dra& dra) {
+  if (!devices.given() || devices.node().kind != Node::Kind::kSequence)
+    return devices.read_word(dra.devices, kDraDevicesPolicies);
+  const auto items = devices.items();
+  if (std::ranges::empty(items))
+    return devices.error("is an empty list", "write the GPUs of claims, such as [0, 1], or the word none");
+  dra.devices = DraDevices::kListed;
+  read_gpu_patterns(devices, dra.listed);
+}
+
 void parse_dra(const Value& section, Dra& dra) {
   if (!is_mapping(section)) return;
   const Fields f(section);
-  f["devices"].read_word(dra.devices, kDraDevicesPolicies);
+  parse_dra_devices(f["devices"], dra);
   f["split"].read_word(dra.split, kSplitPolicies);
+  f["partitions"].read_word(dra.partitions, kDraPartitionPolicies);
   const Value name = f["driverName"];
   if (!name.given()) return;
   name.note_given();

@@ -51,7 +51,7 @@ TEST(GuardConfig, AResourcesOwnPolicyComesFirst) {
   EXPECT_EQ(guard_memory_of(read(with("{memory: observe}")), "nvidia.com/gpu"), GuardMemory::kObserve);
 }
 
-TEST(GuardConfig, WhatIsWrongIsToldWithPlaceAndRemedy) {
+TEST(GuardConfig, WhatIsWrongIsReportedWithPlaceAndRemedy) {
   EXPECT_THAT(said(with("{memory: terminate-new}")),
               ElementsAre(HasSubstr("c:3:21: error: sharing.mps.guard.memory: must be observe, refuse-new, "
                                     "terminate-newest or terminate-all, but is \"terminate-new\"; did you mean "

@@ -85,7 +85,7 @@ TEST(SharesConfig, SlotsAreCountedOrMeasured) {
   EXPECT_THAT(said(mps("", "slotMemory: 20KB")), ElementsAre(HasSubstr("must be a size with a unit")));
 }
 
-TEST(SharesConfig, NamesHaveASignOfWhatTellsThemApart) {
+TEST(SharesConfig, NamesHaveASignOfWhatDistinguishesThem) {
   EXPECT_EQ(entry_of(mps("", "replicas: 2, names: gpu%d")).names, "nvidia.com/gpu%d");
   EXPECT_FALSE(entry_of(mps("renameByDefault: true", "replicas: 2, names: gpu%d")).rename);
   for (const char* bad : {"gpu", "GPU%d", "gpu%x", "gpu%", "gpu%d-", "amd.com/gpu%d"})

@@ -138,7 +138,7 @@ TEST(ParseTest, WhatNvidiaIgnoresInSilenceIsAWarning) {
 }
 
 // Promise: config: A key in the wrong section is named with its section.
-TEST(ParseTest, AKeyInTheWrongSectionIsToldWhereItBelongs) {
+TEST(ParseTest, AKeyInTheWrongSectionIsReportedWhereItBelongs) {
   EXPECT_THAT(said("migStrategy: single\n"), ElementsAre(HasSubstr("write it as flags.migStrategy")));
   EXPECT_THAT(said("flags: {DeviceListStrategy: cdi-cri}"),
               ElementsAre(HasSubstr("write it as flags.plugin.deviceListStrategy")));

@@ -32,6 +32,7 @@ void apply_individual(const Individual& individual, const Value& fail_requests, 
 
 void parse_sharing(const Value& section, const Individual& individual, Sharing& sharing);
 void parse_device_filter(const Value& section, DeviceFilter& filter);
+void read_gpu_patterns(const Value& list, std::vector<DeviceRef>& into);
 // A duration from `least` to `most`; anything else is reported with `remedy`.
 void read_duration(const Value& value, Duration& into, Duration least, Duration most, const char* remedy);
 void parse_guard(const Value& section, Guard& guard);                // sharing.mps.guard

@@ -9,6 +9,7 @@
 
 #include "base/problem.h"
 #include "base/time.h"
+#include "config/model.h"
 
 namespace tranche::check {
 
@@ -27,6 +28,7 @@ struct Finding {
 // For the checks of Dynamic Resource Allocation: what the caller has asked, as it was answered.
 struct DraLook {
   bool wanted = false;  // dra.devices of the configuration
+  config::Dra config;   // which GPUs, and whether they are partitioned on demand
   std::string driver;
   std::string agent_status;   // the node agent's status document; "" = no answer
   std::string server;         // the API server's address

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "doctor/check/checks.h"
 #include "dra/claims_shown.h"
+#include "os/files/files.h"
 
 namespace tranche::check {
 namespace {
@@ -46,12 +47,20 @@ void check_registration(const CheckOptions& options, const DraLook& look, Findin
                         "start kubelet, or mount the directory into this container (dra.enabled in the chart)"});
     return;
   }
-  const std::string socket = options.kubelet_root + "/plugins_registry/" + look.driver + "-reg.sock";
-  if (kind_of_path(under_root(options, socket)) != PathKind::kSocket)
-    findings.push_back({Level::kError, "dra.kubelet", "the driver's registration socket is not there", socket,
-                        "see `tranche status`, problems, for why the driver does not serve"});
-  else
+  // "<driver>-reg.sock", or with a part of its own for each pod of the agent.
+  const std::string folder = options.kubelet_root + "/plugins_registry";
+  const auto dir = host::Dir::open(under_root(options, folder));
+  const auto listed = dir ? dir->list() : Result<std::vector<std::string>>(std::unexpected(dir.error()));
+  for (const auto& name : listed.value_or(std::vector<std::string>{})) {
+    if (!name.starts_with(look.driver + "-") || !name.ends_with("reg.sock")) continue;
+    const std::string socket = folder + "/" + name;
+    if (kind_of_path(under_root(options, socket)) != PathKind::kSocket) continue;
     findings.push_back({Level::kOk, "dra.kubelet", "the driver's registration socket is there", socket, ""});
+    return;
+  }
+  findings.push_back({Level::kError, "dra.kubelet", "the driver's registration socket is not there",
+                      folder + "/" + look.driver + "-reg.sock",
+                      "see `tranche status`, problems, for why the driver does not serve"});
 }
 
 void check_classes(const DraLook& look, Findings& findings) {

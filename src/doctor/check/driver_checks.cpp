@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "doctor/check/checks.h"
+#include "plan/select.h"
 
 namespace tranche::check {
 namespace {
@@ -42,7 +43,7 @@ void check_age(const std::string& library, const std::string& where, Findings& f
                       where, "install driver 470 or newer (580 is what limits were measured with), and reboot"});
 }
 
-void check_gpu(const inventory::Gpu& gpu, const host::GpuUse* use, Findings& findings) {
+void check_gpu(const inventory::Gpu& gpu, const host::GpuUse* use, const config::Dra& dra, Findings& findings) {
   const std::string name = "GPU " + std::to_string(gpu.index) + " (" + gpu.name + ")";
   const std::string number = std::to_string(gpu.index);
   findings.push_back({Level::kOk, "gpu.answers",
@@ -52,7 +53,8 @@ void check_gpu(const inventory::Gpu& gpu, const host::GpuUse* use, Findings& fin
     findings.push_back({Level::kWarning, "gpu.mps", name + " is older than Volta: MPS cannot limit its tenants",
                         gpu.uuid, "share it by time-slicing, or leave it whole"});
   }
-  if (gpu.mig_enabled && gpu.mig_devices.empty()) {
+  const bool on_demand = dra.partitions == config::DraPartitions::kOnDemand && plan::is_for_claims(dra, gpu);
+  if (gpu.mig_enabled && gpu.mig_devices.empty() && !on_demand) {
     findings.push_back({Level::kWarning, "gpu.mig", name + " is in MIG mode and has no MIG device", gpu.uuid,
                         "make instances (`tranche check --mig-profiles` lists what fits; `nvidia-smi mig -cgi … -C`), "
                         "or switch MIG off (`nvidia-smi -mig 0 -i " +
@@ -137,7 +139,7 @@ inventory::Inventory check_driver(const CheckOptions& options, Findings& finding
     if (uses) {
       for (const host::GpuUse& candidate : *uses) use = candidate.uuid == gpu.uuid ? &candidate : use;
     }
-    check_gpu(gpu, use, findings);
+    check_gpu(gpu, use, options.dra.config, findings);
   }
   return *std::move(node);
 }

@@ -95,10 +95,10 @@ TEST_F(Products, WithoutRoomForThemAreNotCalledRight) {
 
 TEST_F(Products, OfALibraryWithoutTheFaultAreRightAtEveryCount) {
   world_.start_daemon();
-  const Ended told = run(products("64", "bf16"), {{"CUDA_MPS_PIPE_DIRECTORY", world_.pipe()},
-                                                  {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "20"},
-                                                  {"TRANCHE_SIM_WRONG_SMS", "none"}});
-  EXPECT_EQ(told.status, 0) << told.err;
+  const Ended probe = run(products("64", "bf16"), {{"CUDA_MPS_PIPE_DIRECTORY", world_.pipe()},
+                                                   {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "20"},
+                                                   {"TRANCHE_SIM_WRONG_SMS", "none"}});
+  EXPECT_EQ(probe.status, 0) << probe.err;
 }
 
 }  // namespace

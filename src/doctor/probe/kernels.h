@@ -11,7 +11,7 @@
 //   tranche_tensor(u64 out, u32 iterations)      thread i of the grid: out[i] = tensor_value(i, iterations), by bf16
 //                                                products on tensor cores (a module of its own, kTensorPtx: ISA 7.0,
 //                                                sm_80 and newer). Killed in the middle it kills its neighbours under
-//                                                MPS as frameworks' products do (docs/internals/evidence/verify.md)
+//                                                MPS as frameworks' products do (docs/internals/evidence/stopping.md)
 //
 // All are launched with kThreadsPerBlock threads in x: 32 warps keep the integer pipes of one SM full, so one block
 // in flight per SM is already full speed and blocks per second grow with the number of SMs.

@@ -38,7 +38,6 @@ class Watchdog {
     }
     changed_.notify_one();
   }
-  Duration deadline() const { return deadline_; }
 
  private:
   void watch() {

@@ -36,7 +36,7 @@ TEST(Kernels, HostJumpsToWhatTheLoopOnTheGpuComputes) {
   }
 }
 
-TEST(Kernels, FillPatternTellsIndexAndSeedApart) {
+TEST(Kernels, FillPatternDistinguishesIndexAndSeed) {
   std::set<std::uint32_t> values;
   for (std::uint32_t i = 0; i < 100'000; ++i) values.insert(fill_value(i, 7));
   EXPECT_EQ(values.size(), 100'000u);

@@ -108,7 +108,10 @@ void find_dra(const ResetOptions& options, Traces& traces, std::vector<std::stri
     const std::string sockets = kubelet + "/plugins/" + driver;
     find_sockets(kubelet + "/plugins_registry", driver + "-", traces, problems);
     find_sockets(sockets, "", traces, problems);
-    if (is_folder(sockets)) add_if_empty(sockets, {"dra.sock"}, traces);
+    const auto own = host::Dir::open(sockets);
+    auto names = (own ? own->list() : std::unexpected(own.error())).value_or(std::vector<std::string>{});
+    std::erase_if(names, [](const auto& name) { return !name.starts_with("dra") || !name.ends_with(".sock"); });
+    if (own) add_if_empty(sockets, names, traces);
   }
 }
 
@@ -154,8 +157,9 @@ void find_files(const ResetOptions& options, const std::string& mps_root, Traces
   if (const std::string home = "/var/lib/tranche"; options.program_dir == home + "/bin")
     add_if_empty(home, {"bin"}, traces);
 
-  std::vector<std::string> in_run{"node.sock",        "containers",           "grants.txt", "stopped.txt",
-                                  "taken-shares.txt", "config-in-force.json", "claims.txt"};
+  std::vector<std::string> in_run{"node.sock",   "containers",       "grants.txt",
+                                  "stopped.txt", "taken-shares.txt", "config-in-force.json",
+                                  "claims.txt",  "claims.lock",      "claims.next"};
   add_put_aside(in_run);
   for (const auto& name : in_run) add(options.run_dir, name, "the node agent's", traces);
   add_if_empty(options.run_dir, in_run, traces);

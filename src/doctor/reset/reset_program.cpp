@@ -36,7 +36,7 @@ class Reset {
       return complain(
           "tranche node runs here and would make everything again; stop it first (in a cluster: remove its DaemonSet, "
           "helm uninstall), then run this once more. Nothing was changed.");
-    if (!nobody_uses_gpus()) return 1;
+    if (!gpus_are_unused()) return 1;
 
     std::vector<std::string> problems;
     const bool daemons = end_daemons(problems);
@@ -55,7 +55,7 @@ class Reset {
   }
 
  private:
-  bool nobody_uses_gpus() const {
+  bool gpus_are_unused() const {
     const auto users = users_of_gpus(options_, root_);
     if (users && users->empty()) return true;
     std::string what = users ? "GPUs are in use:\n  " + join(*users, "\n  ")
@@ -81,9 +81,9 @@ class Reset {
       if (runs) fmt::print("would end tranche mps with its daemons\n");
       if (left)
         for (const auto& pool : *left) fmt::print("would end the daemon of {} (pid {})\n", pool.id, pool.pid);
-      const auto journal = modes ? host::parse_mode_journal(*modes) : host::ModeJournal{};
-      if (journal)
-        for (const auto& [uuid, mode] : *journal)
+      const auto earlier = modes ? host::parse_earlier_modes(*modes) : host::EarlierModes{};
+      if (earlier)
+        for (const auto& [uuid, mode] : *earlier)
           fmt::print("would give {} its compute mode {} back\n", uuid, inventory::to_string(mode));
       return true;
     }

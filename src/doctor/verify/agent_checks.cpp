@@ -106,7 +106,7 @@ void check_slots(const Json& node, Checks& checks) {
     const auto memory = count_at(device, "memoryMiB"), each = count_at(device, "slotMemoryMiB");
     const auto sms = count_at(device, "slotSms");
     if (text_at(device, "sharing") != "mps") continue;
-    const std::string worth =
+    const std::string limits =
         fmt::format("a slot has {} and {}", each == 0 ? "no memory limit" : fmt::format("{} MiB", each),
                     sms == 0 ? "no SM limit" : fmt::format("{} of {} SMs", sms, count_at(device, "smCount")));
     if (each > 0 && memory > 0 && each * slots > memory) {
@@ -115,7 +115,7 @@ void check_slots(const Json& node, Checks& checks) {
                  fmt::format("{} slots of {} MiB are more than the {} MiB of the GPU", slots, each, memory),
                  "wanted only with a memory factor above 1 (docs/guide/share-sizes.md); otherwise raise replicas"));
     } else {
-      checks.push_back(pass("agent.memory", gpu, fmt::format("{}, {} slots", worth, slots)));
+      checks.push_back(pass("agent.memory", gpu, fmt::format("{}, {} slots", limits, slots)));
     }
   }
 }
@@ -178,7 +178,7 @@ void check_promises(const Json& node, Checks& checks) {
                             "end it, or set sharing.mps.guard.foreignProcesses: terminate"));
   const std::string holdings = text_at(map_at(node, "kubelet"), "holdingsProblem");
   if (!holdings.empty())
-    checks.push_back(failed("agent.pod-resources", "", "kubelet does not tell which pods hold what: " + holdings,
+    checks.push_back(failed("agent.pod-resources", "", "kubelet does not report which pods hold what: " + holdings,
                             "mount kubelet's pod-resources folder into the agent"));
   if (const std::string cdi = text_at(node, "cdiProblem"); !cdi.empty())
     checks.push_back(failed("agent.cdi", "", cdi, "docs/reference/cdi.md says what the specs need"));

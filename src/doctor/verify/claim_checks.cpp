@@ -36,12 +36,12 @@ std::string value_in(const Shown& edits, const std::string& variable) {
   return {};
 }
 
-// The words of a list that is separated by commas, in an order that can be compared.
-std::set<std::string> words_of(const std::string& list) {
-  std::set<std::string> words;
-  for (const auto word : split(list, ','))
-    if (!word.empty()) words.emplace(word);
-  return words;
+// The entries of a list that is separated by commas, in an order that can be compared.
+std::set<std::string> entries_of(const std::string& list) {
+  std::set<std::string> entries;
+  for (const auto entry : split(list, ','))
+    if (!entry.empty()) entries.emplace(entry);
+  return entries;
 }
 
 // "" or what one device of the specification gives that is not as recorded. A request with several GPUs has one
@@ -54,14 +54,14 @@ std::string difference(const Shown& edits, const dra::ShownPart& part, const std
     const auto limit = each.process_mib > 0 ? each.process_mib : each.limit_mib;
     if (limit > 0) limits.insert(fmt::format("{}={}M", each.gpu, limit));
   }
-  const auto all = [](const std::set<std::string>& words) {
-    return join(std::vector<std::string>(words.begin(), words.end()), ",");
+  const auto all = [](const std::set<std::string>& entries) {
+    return join(std::vector<std::string>(entries.begin(), entries.end()), ",");
   };
   const std::string gpu = value_in(edits, "NVIDIA_VISIBLE_DEVICES");
-  if (words_of(gpu) != gpus)
+  if (entries_of(gpu) != gpus)
     return fmt::format("NVIDIA_VISIBLE_DEVICES is {}, and the claim has {}", in_quotes(gpu), all(gpus));
   const std::string limit = value_in(edits, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT");
-  if (words_of(limit) != limits)
+  if (entries_of(limit) != limits)
     return fmt::format("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT is {}, and the claim has {}", in_quotes(limit),
                        in_quotes(all(limits)));
   if (part.grant.empty()) return {};

@@ -23,22 +23,23 @@ Json report_of(const ProbeRun& run) {
   return {};
 }
 
-std::string last_words(const ProbeRun& run) {
+std::string end_text(const ProbeRun& run) {
   if (!run.not_started.empty()) return run.not_started;
-  std::string words;
+  std::string last;
   for (const auto line : lines_of(run.output))
-    if (!line.empty() && !line.starts_with('{')) words = trimmed(line);
+    if (!line.empty() && !line.starts_with('{')) last = trimmed(line);
   const std::string end = run.timed_out ? "it did not end in time" : fmt::format("it ended with status {}", run.status);
-  return words.empty() ? end : words + " (" + end + ")";
+  return last.empty() ? end : last + " (" + end + ")";
 }
 
 // The guard killed it, the relay refused it, or CUDA reported that there is no memory.
 bool was_ended(const ProbeRun& run) {
   constexpr int kKilled = 128 + 9;
   if (run.status == kKilled && !run.timed_out) return true;
-  constexpr std::array<std::string_view, 4> kWords{"TERMINATED", "OUT_OF_MEMORY", "MPS_RPC_FAILURE", "MPS_SERVER"};
-  return run.status == 1 &&
-         std::ranges::any_of(kWords, [&](std::string_view word) { return run.output.find(word) != std::string::npos; });
+  constexpr std::array<std::string_view, 4> kErrors{"TERMINATED", "OUT_OF_MEMORY", "MPS_RPC_FAILURE", "MPS_SERVER"};
+  return run.status == 1 && std::ranges::any_of(kErrors, [&](std::string_view error) {
+           return run.output.find(error) != std::string::npos;
+         });
 }
 
 enum class Outcome { kHad, kRefused, kEnded, kUnknown };
@@ -63,9 +64,9 @@ bool cannot_be_contained(const ProbeRun& run) {
 
 Check unproven(const std::string& id, const DeepGrant& grant, const ProbeRun& run) {
   if (cannot_be_contained(run))
-    return skipped(id, grant.gpu, "a probe cannot be like a container here: " + last_words(run),
+    return skipped(id, grant.gpu, "a probe cannot be like a container here: " + end_text(run),
                    "run as root with CAP_SYS_ADMIN, on the node or in a privileged container");
-  return failed(id, grant.gpu, "the probe failed: " + last_words(run), "see the log of tranche mps for its pool");
+  return failed(id, grant.gpu, "the probe failed: " + end_text(run), "see the log of tranche mps for its pool");
 }
 
 }  // namespace

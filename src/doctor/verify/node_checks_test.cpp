@@ -53,7 +53,7 @@ TEST(VerifyNode, APerfectNodePassesAndItsQuantitiesMayBeWrittenShort) {
 }
 
 // Promise: verify: Each fault of a node that the API server shows is reported.
-TEST(VerifyNode, EachFaultIsTold) {
+TEST(VerifyNode, EachFaultIsReported) {
   struct Case {
     const char* pointer;
     Json value;

@@ -107,7 +107,7 @@ TEST(ProbePods, AreSeenToEndToBeRefusedAndToBeStuck) {
             PodPhase::kEnded);
   const auto failed = view_pod(Json::parse(R"({"metadata": {"name": "p"}, "status": {"phase": "Failed",
     "containerStatuses": [{"name": "probe", "state": {"terminated": {"exitCode": 3}}}]}})"));
-  EXPECT_EQ(failed.phase, PodPhase::kEnded) << "a trial that found faults has told them";
+  EXPECT_EQ(failed.phase, PodPhase::kEnded) << "a trial that found faults has reported them";
   EXPECT_EQ(failed.status, 3);
   const auto refused = view_pod(Json::parse(
       R"({"metadata": {"name": "p"}, "status": {"phase": "Failed", "reason": "OutOfnvidia.com/gpu", "message": "no"}})"));

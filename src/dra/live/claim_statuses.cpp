@@ -50,12 +50,14 @@ dra::PartStatus status_of(const dra::Part& part, const std::vector<dra::Device>&
   dra::PartStatus status;
   std::string fault;
   for (const dra::Device& each : devices)
-    if (fault.empty() && each.gpu_uuid == part.gpu_uuid && each.kind == part.kind && each.fault)
+    if (fault.empty() && each.gpu_uuid == (part.instance ? part.parent_uuid : part.gpu_uuid) &&
+        each.kind == part.kind && each.fault)
       fault = fmt::format("{}: {}", to_string(each.fault->cause), each.fault->why);
-  const bool monitor = part.kind == dra::Kind::kMonitor;
-  const auto not_served = monitor ? std::string() : why_not_served(part, pools);
-  if (!monitor && !fault.empty())
+  const auto not_served = dra::has_endpoint(part.kind) ? why_not_served(part, pools) : std::string();
+  if (part.kind != dra::Kind::kMonitor && !fault.empty())
     status.ready = {false, "Unhealthy", fault};
+  else if (!part.is_made())
+    status.ready = {false, "NotMade", "the MIG instance is being made"};
   else if (!not_served.empty())
     status.ready = {false, "NotServed", not_served};
   else
@@ -125,6 +127,7 @@ void ClaimStatuses::take() {
 }
 
 void ClaimStatuses::step() {
+  if (!callbacks_.ours()) return;  // a newer agent writes them
   auto* client = callbacks_.api();
   if (client != client_) {  // with a former client its requests ended
     client_ = client;

@@ -25,6 +25,7 @@ class ClaimStatuses {
 
   struct Callbacks {
     std::function<host::KubeClient*()> api;                 // nullptr: it is not reached
+    std::function<bool()> ours;                             // false: a different agent of the node has the claims
     std::function<std::vector<dra::ClaimStatus>()> wanted;  // of all prepared claims, now
     std::function<void()> changed;                          // problem() is different
   };

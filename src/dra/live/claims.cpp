@@ -45,6 +45,10 @@ Error refusal(const host::KubeAnswer& answer, const dra::ClaimName& claim) {
           where, answer.status};
 }
 
+Error with_newer_agent() {
+  return {Kind::kUnavailable, "a newer agent of this node serves claims; kubelet asks again", {}, 0};
+}
+
 // Of an endpoint: on each of its GPUs.
 mps::GrantLimits limits_of(const dra::PreparedClaim& claim, const std::string& grant) {
   mps::GrantLimits limits;
@@ -61,7 +65,35 @@ bool is_first_of_its_endpoint(const dra::PreparedClaim& claim, const dra::Part& 
 }  // namespace
 
 Claims::Claims(host::Loop& loop, MpsClient& mps, ClaimsSettings settings, Callbacks callbacks)
-    : loop_(loop), settings_(std::move(settings)), callbacks_(std::move(callbacks)), mps_(mps) {
+    : loop_(loop),
+      settings_(std::move(settings)),
+      callbacks_(std::move(callbacks)),
+      mps_(mps),
+      partitions_(loop, {.change = callbacks_.partition,
+                         .record = [this](const auto& uid, std::size_t part,
+                                          const auto& now) { return record(uid, part, now); },
+                         .rescan = callbacks_.rescan}) {
+  const auto dir = host::Dir::open(settings_.run_dir);
+  const auto text = dir ? dir->read(kFile, kLargestFile) : Result<std::string>(std::unexpected(dir.error()));
+  if (text) prepared_ = dra::parse_prepared(*text).claims;
+}
+
+void Claims::take() {
+  standing_ = ClaimsStanding::kOurs;
+  load();
+  set_drivers();
+  restore_specs();
+  std::vector<std::string> waiting;
+  for (const auto& [uid, jobs] : jobs_) waiting.push_back(uid);
+  for (const auto& uid : waiting) run_first(uid);
+  on_pools(PoolReports(pools_));
+}
+
+void Claims::load() {
+  prepared_.clear();
+  lines_.clear();
+  opened_over_.clear();
+  not_reopened_.clear();
   if (const auto specs = host::Dir::open(settings_.cdi_root))
     host::remove_temporaries(*specs, [](std::string_view name) { return dra::is_claim_spec_file(name); });
   const auto dir = host::Dir::open(settings_.run_dir);
@@ -77,6 +109,23 @@ Claims::Claims(host::Loop& loop, MpsClient& mps, ClaimsSettings settings, Callba
   prepared_ = std::move(read.claims);
   find_lost();
   if (!prepared_.empty()) log::info("claims.restored", {{"claims", prepared_.size()}});
+}
+
+void Claims::give_up(std::function<void()> done) {
+  standing_ = ClaimsStanding::kGivenUp;
+  given_up_ = std::move(done);
+  reopen_timer_.stop();
+  for (auto& each : std::exchange(waiting_, {})) each.done(std::unexpected(with_newer_agent()));
+  if (jobs_.empty()) end_of_jobs();
+}
+
+void Claims::end_of_jobs() {
+  if (!given_up_) return;
+  specs_watch_.reset();
+  loop_.after({}, [this, alive = std::weak_ptr(alive_)] {
+    if (alive.expired() || !given_up_ || !jobs_.empty()) return;
+    std::exchange(given_up_, nullptr)();
+  });
 }
 
 Claims::~Claims() {
@@ -123,13 +172,24 @@ void Claims::find_lost() {
     log::warning("claims.not_written", {{"why", written.error()}, {"effect", "the next change writes them"}});
 }
 
-void Claims::follow(ClaimFacts facts) {
-  const bool first = !std::exchange(facts_known_, true);
-  facts_ = std::move(facts);
-  for (auto& [uid, claim] : prepared_)
-    if (claim.driver.empty()) claim.driver = facts_.offered.driver;  // an older release wrote the record
+void Claims::follow(ClaimInputs inputs) {
+  const bool first = !std::exchange(inputs_known_, true);
+  inputs_ = std::move(inputs);
+  set_drivers();
   if (first) restore_specs();
+  std::set<std::string> usable;
+  for (const auto& gpu : inputs_.gpus)
+    if (inputs_.mig_devices.contains(gpu.uuid)) usable.insert(gpu.uuid);
+  partitions_.found(std::move(usable));
   look_for_room();
+}
+
+void Claims::set_drivers() {
+  for (auto& [uid, claim] : prepared_) {
+    if (!claim.driver.empty() || !inputs_known_) continue;
+    claim.driver = inputs_.offered.driver;  // an older release wrote it
+    lines_.erase(uid);
+  }
 }
 
 // --- one thing at a time for each claim ----------------------------------------------------------------------------
@@ -137,7 +197,7 @@ void Claims::follow(ClaimFacts facts) {
 void Claims::enqueue(const std::string& uid, Job job) {
   auto& jobs = jobs_[uid];
   jobs.push_back(std::move(job));
-  if (jobs.size() == 1) run_first(uid);
+  if (jobs.size() == 1 && standing_ != ClaimsStanding::kWaiting) run_first(uid);
 }
 
 void Claims::run_first(const std::string& uid) {
@@ -153,6 +213,7 @@ void Claims::next(const std::string& uid) {
   found->second.pop_front();
   if (found->second.empty()) {
     jobs_.erase(found);
+    if (jobs_.empty()) end_of_jobs();
     return;
   }
   // As a callback of its own: jobs that end at once would call each other as deep as the queue is long.
@@ -164,6 +225,7 @@ void Claims::next(const std::string& uid) {
 // --- prepare -------------------------------------------------------------------------------------------------------
 
 void Claims::prepare(const dra::ClaimName& claim, Prepared done) {
+  if (standing_ == ClaimsStanding::kGivenUp) return done(std::unexpected(with_newer_agent()));
   enqueue(claim.uid, [this, claim, done = std::move(done)] {
     const Prepared answer = [this, claim, done](Result<std::vector<host::DraDevice>> devices) {
       if (!devices) log::warning("claim.not_prepared", {{"claim", dra::to_string(claim)}, {"why", devices.error()}});
@@ -179,7 +241,7 @@ void Claims::prepare(const dra::ClaimName& claim, Prepared done) {
 void Claims::read(const dra::ClaimName& claim, Prepared done) {
   if (!is_object_name(claim.claim_namespace) || !is_object_name(claim.name))
     return done(fail(Kind::kInvalid, "kubelet names a claim that cannot be: " + in_quotes(dra::to_string(claim))));
-  if (!facts_known_)
+  if (!inputs_known_)
     return done(fail(Kind::kUnavailable, "the GPUs of this node are not known yet; kubelet asks again"));
   std::string why;
   auto* api = callbacks_.api(why);
@@ -191,7 +253,7 @@ void Claims::read(const dra::ClaimName& claim, Prepared done) {
     constexpr int kOk = 200;
     asked_.erase(*id);
     if (answer.status != kOk || !answer.why.empty()) return done(std::unexpected(refusal(answer, claim)));
-    const auto read = dra::read_claim(answer.body, claim, facts_.offered.driver);
+    const auto read = dra::read_claim(answer.body, claim, inputs_.offered.driver);
     if (!read) return done(std::unexpected(read.error()));
     decide(*read, true, done);
   });
@@ -199,14 +261,14 @@ void Claims::read(const dra::ClaimName& claim, Prepared done) {
 }
 
 void Claims::decide(const dra::Claim& claim, bool may_wait, Prepared done) {
-  auto decided = dra::prepare(claim, facts_.offered, prepared_);
+  auto decided = dra::prepare(claim, inputs_.offered, prepared_);
   if (decided) {
-    decided->driver = facts_.offered.driver;
+    decided->driver = inputs_.offered.driver;
     for (const auto& what : dra::without_effect(claim))
       log::warning("claim.without_effect", {{"claim", dra::to_string(claim.name)}, {"what", what}});
     return make(*decided, true, std::move(done));
   }
-  if (may_wait && decided.error().kind == Kind::kConflict)
+  if (may_wait && decided.error().kind == Kind::kConflict && standing_ == ClaimsStanding::kOurs)
     return wait_for_room(claim, decided.error(), std::move(done));
   done(std::unexpected(std::move(decided).error()));
 }
@@ -226,7 +288,7 @@ void Claims::wait_for_room(const dra::Claim& claim, const Error& why, Prepared d
 void Claims::look_for_room() {  // none waits before the GPUs are known
   auto waiting = std::exchange(waiting_, {});
   for (auto& each : waiting) {
-    const auto decided = dra::prepare(each.claim, facts_.offered, prepared_);
+    const auto decided = dra::prepare(each.claim, inputs_.offered, prepared_);
     if (!decided && decided.error().kind == Kind::kConflict)
       waiting_.push_back(std::move(each));
     else
@@ -239,26 +301,37 @@ void Claims::make(const dra::PreparedClaim& claim, bool is_new, Prepared done) {
   const std::string uid = claim.name.uid;
   if (is_new) {
     prepared_[uid] = claim;
+    lines_.erase(uid);
     if (const auto written = write(); !written) {
       prepared_.erase(uid);
       return done(std::unexpected(within(written.error(), "cannot write down that the claim is prepared")));
     }
   }
-  open_parts(uid, 0, is_new ? Opening::kNew : Opening::kAgain,
-             [this, claim, uid, is_new, done = std::move(done)](const Status& opened) {
-               auto devices = opened ? describe(claim, false) : std::unexpected(opened.error());
-               if (devices && is_new) {
-                 log::info("claim.prepared", {{"claim", dra::to_string(claim.name)}, {"parts", claim.parts.size()}});
-                 callbacks_.changed();
-               }
-               if (devices || !is_new) return done(std::move(devices));
-               // As it was before: endpoints that were opened in vain go, and then the record.
-               close_parts(uid, [this, uid, done, why = devices.error()](const Status& closed) {
-                 if (closed) (void)forget(uid);  // else the record stays, for there may be an endpoint
-                 done(std::unexpected(why));
-                 look_for_room();
-               });
-             });
+  const bool partitioned = std::ranges::any_of(claim.parts, [](const auto& part) { return part.instance.has_value(); });
+  if (partitioned && is_new) callbacks_.changed();  // the MIG manager has to know before there is an instance
+  partitions_.make(claim, [this, uid, is_new, done = std::move(done)](const Status& there) {
+    const auto described = [this, uid, is_new, done](const Status& ready) {
+      const auto& now = prepared_.at(uid);  // with the UUIDs of what was made
+      auto devices = ready ? describe(now) : std::unexpected(ready.error());
+      if (!devices && is_new) return undo(uid, devices.error(), done);
+      const bool is_made = devices && is_new;
+      if (is_made) log::info("claim.prepared", {{"claim", dra::to_string(now.name)}, {"parts", now.parts.size()}});
+      done(std::move(devices));
+      if (is_made) callbacks_.changed();  // kubelet does not wait for it
+    };
+    if (!there) return described(there);
+    open_parts(uid, 0, is_new ? Opening::kNew : Opening::kAgain, described);
+  });
+}
+
+// As it was before: endpoints that were opened in vain go, MIG instances that were made likewise, and then the record.
+void Claims::undo(const std::string& uid, const Error& why, const Prepared& done) {
+  end_parts(uid, [this, uid, why, done](const Status& ended) {
+    if (ended) (void)forget(uid);  // else the record stays, for there may be an endpoint or an instance
+    done(std::unexpected(why));
+    callbacks_.changed();
+    look_for_room();
+  });
 }
 
 void Claims::open_parts(const std::string& uid, std::size_t from, Opening opening, std::function<void(Status)> done) {
@@ -277,7 +350,7 @@ void Claims::open_parts(const std::string& uid, std::size_t from, Opening openin
                [this, uid, from, opening, grant = part.grant, connection = connection_,
                 done = std::move(done)](const Status& opened) {
                  if (opened) {
-                   told_[grant] = connection;
+                   opened_over_[grant] = connection;
                    return open_parts(uid, from + 1, opening, done);
                  }
                  const auto why = within(opened.error(), "cannot open the claim's MPS endpoint; kubelet asks again");
@@ -293,8 +366,8 @@ Result<std::vector<allocate::Grant>> Claims::grants_of(const dra::PreparedClaim&
     allocate::ClaimPart wanted{part.grant, {}};
     for (const auto& other : claim.parts) {
       if (other.grant != part.grant || other.request != part.request) continue;
-      const auto gpu = std::ranges::find(facts_.gpus, other.gpu_uuid, &plan::PlannedDevice::uuid);
-      if (gpu == facts_.gpus.end())
+      const auto gpu = std::ranges::find(inputs_.gpus, other.gpu_uuid, &plan::PlannedDevice::uuid);
+      if (gpu == inputs_.gpus.end())
         return fail(Kind::kNotFound, fmt::format("the GPU {} of the claim is not on this node any more; delete the "
                                                  "claim and its pods and have them made anew",
                                                  other.gpu_uuid));
@@ -302,27 +375,24 @@ Result<std::vector<allocate::Grant>> Claims::grants_of(const dra::PreparedClaim&
       wanted.devices.back().planned.pool = part.mps_pool;
     }
     std::ranges::sort(wanted.devices, {}, [this](const auto& device) {  // in driver order
-      return std::ranges::find(facts_.gpus, device.planned.uuid, &plan::PlannedDevice::uuid) - facts_.gpus.begin();
+      return std::ranges::find(inputs_.gpus, device.planned.uuid, &plan::PlannedDevice::uuid) - inputs_.gpus.begin();
     });
-    TRY(auto grant, allocate::allocate(wanted, facts_.allocation));
-    put_shared_memory(facts_.allocation.paths, pools_, grant);
+    TRY(auto grant, allocate::allocate(wanted, inputs_.allocation));
+    put_shared_memory(inputs_.allocation.paths, pools_, grant);
     grants.push_back(std::move(grant));
   }
   return grants;
 }
 
 // The claim's CDI specification, written, and the answer that names its devices.
-Result<std::vector<host::DraDevice>> Claims::describe(const dra::PreparedClaim& claim, bool only_missing) {
-  if (!facts_known_) return fail(Kind::kUnavailable, "the GPUs of this node are not known yet; kubelet asks again");
+Result<std::vector<host::DraDevice>> Claims::describe(const dra::PreparedClaim& claim) {
+  if (!inputs_known_) return fail(Kind::kUnavailable, "the GPUs of this node are not known yet; kubelet asks again");
   const auto& driver = claim.driver;
   TRY(const auto grants, grants_of(claim));
   const auto file = dra::claim_spec_file(driver, claim.name.uid);
-  const auto there = host::Dir::open(settings_.cdi_root);
-  if (!only_missing || !there || !there->exists(file)) {
-    TRY(const bool written, host::write_spec(settings_.cdi_root, file, dra::claim_spec(driver, claim, grants)));
-    if (written) log::info("cdi.written", {{"file", file}});
-  }
-  if (!specs_watch_) watch_specs();
+  TRY(const bool written, host::write_spec(settings_.cdi_root, file, dra::claim_spec(driver, claim, grants)));
+  if (written) log::info("cdi.written", {{"file", file}});
+  if (!specs_watch_ && standing_ == ClaimsStanding::kOurs) watch_specs();
   std::vector<host::DraDevice> devices;
   for (std::size_t i = 0; i < claim.parts.size(); ++i) {
     for (const auto& device : claim.parts[i].devices) {
@@ -338,6 +408,7 @@ Result<std::vector<host::DraDevice>> Claims::describe(const dra::PreparedClaim& 
 // --- unprepare -----------------------------------------------------------------------------------------------------
 
 void Claims::unprepare(const dra::ClaimName& claim, Unprepared done) {
+  if (standing_ == ClaimsStanding::kGivenUp) return done(std::unexpected(with_newer_agent()));
   // A prepare that waits for this claim fails now: kubelet has given the claim up.
   const auto waits = std::ranges::find(waiting_, claim.uid, [](const Waiting& each) { return each.claim.name.uid; });
   if (waits != waiting_.end()) {
@@ -352,14 +423,21 @@ void Claims::unprepare(const dra::ClaimName& claim, Unprepared done) {
       next(claim.uid);
     };
     if (!prepared_.contains(claim.uid)) return leave_nothing(claim, answer);
-    close_parts(claim.uid, [this, claim, answer](Status closed) {
-      if (!closed) return answer(std::move(closed));
+    end_parts(claim.uid, [this, claim, answer](Status ended) {
+      if (!ended) return answer(std::move(ended));
       auto forgotten = forget(claim.uid);
       if (forgotten) log::info("claim.unprepared", {{"claim", dra::to_string(claim)}});
       answer(std::move(forgotten));
       callbacks_.changed();
       look_for_room();
     });
+  });
+}
+
+void Claims::end_parts(const std::string& uid, const std::function<void(Status)>& done) {
+  close_parts(uid, [this, uid, done](const Status& closed) {
+    if (!closed) return done(closed);
+    partitions_.remove(prepared_.at(uid), done);
   });
 }
 
@@ -395,7 +473,7 @@ void Claims::leave_nothing(const dra::ClaimName& unknown, Unprepared done) {
     if (!dra::is_claim_spec_file(file, unknown.uid)) continue;
     const auto text = dir->read(file);
     const auto read = text ? dra::read_claim_spec(file, *text) : std::nullopt;
-    const bool named_so = facts_known_ && file == dra::claim_spec_file(facts_.offered.driver, unknown.uid);
+    const bool named_so = inputs_known_ && file == dra::claim_spec_file(inputs_.offered.driver, unknown.uid);
     if (!named_so && !(read && (read->claim || !read->endpoints.empty()))) continue;
     files.push_back(file);
     if (read) endpoints.insert(endpoints.end(), read->endpoints.begin(), read->endpoints.end());
@@ -421,42 +499,70 @@ Status Claims::forget(const std::string& uid) {
     prepared_[uid] = claim;
     return std::unexpected(within(written.error(), "cannot write down that the claim is unprepared"));
   }
-  for (const auto& part : claim.parts) told_.erase(part.grant);
+  for (const auto& part : claim.parts) opened_over_.erase(part.grant);
   not_reopened_.erase(uid);
   return {};
 }
 
-Status Claims::write() const {
+// A node has hundreds of claims, and a change is one of them.
+Status Claims::write() {
+  std::erase_if(lines_, [this](const auto& line) { return !prepared_.contains(line.first); });
+  std::string text;
+  for (const auto& [uid, claim] : prepared_) {
+    auto& line = lines_[uid];
+    if (line.empty()) line = dra::render_prepared(claim);
+    text += line;
+  }
   TRY(const auto dir, host::Dir::open(settings_.run_dir));
-  return host::write_kept(dir, kFile, dra::render_prepared(prepared_), 0600, host::Sync::kYes);
+  return host::write_kept(dir, kFile, text, 0600, host::Sync::kYes);
+}
+
+Status Claims::record(const std::string& uid, std::size_t part, const dra::Part& now) {
+  auto& known = prepared_.at(uid).parts.at(part);
+  const auto before = std::exchange(known, now);
+  lines_.erase(uid);
+  auto written = write();
+  if (written) return written;
+  known = before;
+  lines_.erase(uid);
+  return std::unexpected(within(written.error(), "cannot write down which MIG device the claim has"));
 }
 
 // --- what is put back ----------------------------------------------------------------------------------------------
 
 void Claims::restore_specs() {
-  if (!facts_known_) return;
+  if (!inputs_known_ || standing_ != ClaimsStanding::kOurs || prepared_.empty()) return;
+  const bool watched = specs_watch_ || watch_specs();  // the removal of a file after the look causes an event
+  const auto dir = host::Dir::open(settings_.cdi_root);
   for (const auto& [uid, claim] : prepared_) {
-    if (const auto described = describe(claim, true); !described)
+    if (dir && dir->exists(dra::claim_spec_file(claim.driver, uid))) continue;
+    if (std::ranges::any_of(claim.parts, [](const auto& part) { return !part.is_made(); })) continue;  // asked again
+    if (const auto described = describe(claim); !described)
       log::warning("claim.spec_not_restored", {{"claim", dra::to_string(claim.name)}, {"why", described.error()}});
   }
+  if (!watched && watch_specs()) restore_specs();  // the directory exists now
 }
 
 // A container that is started again needs the file: kubelet prepares a claim for a new pod sandbox only.
-void Claims::watch_specs() {
+bool Claims::watch_specs() {
   auto watch = host::DirWatch::open(loop_, settings_.cdi_root, [this](const std::string& name) {
     if (name.empty()) specs_watch_.reset();  // the directory may have been replaced
-    if (!name.empty() && !dra::is_claim_spec_file(name)) return;
+    // Each claim that is prepared or unprepared changes the directory.
+    const auto dir = host::Dir::open(settings_.cdi_root);
+    if (!name.empty() && (!dra::is_claim_spec_file(name) || (dir && dir->exists(name)))) return;
     restore_specs();
   });
-  if (watch) specs_watch_ = *std::move(watch);
+  if (!watch) return false;
+  specs_watch_ = *std::move(watch);
+  return true;
 }
 
 // After a restart of `tranche mps` the request is repeated until it succeeds: a pool that starts refuses it.
 bool Claims::lacks(const dra::Part& part) const {
   const auto pool = pools_.pools.find(part.mps_pool);
   if (part.grant.empty() || pool == pools_.pools.end()) return false;
-  const auto told = told_.find(part.grant);
-  if (told == told_.end() || told->second != connection_) return true;
+  const auto opened = opened_over_.find(part.grant);
+  if (opened == opened_over_.end() || opened->second != connection_) return true;
   return std::ranges::find(pool->second.endpoints, part.grant, &EndpointReport::grant) == pool->second.endpoints.end();
 }
 
@@ -466,7 +572,7 @@ void Claims::on_pools(const PoolReports& pools) {
     reopen_timer_.stop();
   }
   pools_ = pools;
-  if (!pools.connected || reopen_timer_.running()) return;
+  if (!pools.connected || reopen_timer_.running() || standing_ != ClaimsStanding::kOurs) return;
   bool any = false;
   for (const auto& [uid, claim] : prepared_) {
     if (std::ranges::none_of(claim.parts, [this](const dra::Part& part) { return lacks(part); })) continue;

@@ -5,6 +5,8 @@
 // specification, and only then answers. Asked again, it gives the same answer and puts back what is missing. A claim
 // that does not fit beside what is prepared waits for a while until a different claim ends: the scheduler frees a
 // device when a pod is force-deleted, and kubelet seconds later.
+// MIG instances of a claim are made before its endpoints are opened, and destroyed after these are closed
+// (dra/live/claim_partitions.h).
 //
 // It does not publish devices and does not register with kubelet (kubelet/dra_server.h). What one claim is asked
 // is done in order, one thing at a time; claims do not wait for each other. Loop thread only.
@@ -20,6 +22,8 @@
 #include <vector>
 
 #include "base/result.h"
+#include "dra/live/claim_partitions.h"
+#include "dra/live/claims_report.h"
 #include "dra/prepare.h"
 #include "grants/allocate/grant.h"
 #include "kube/client/kube_client.h"
@@ -40,9 +44,10 @@ struct ClaimsSettings {
 };
 
 // What the node has for claims, as of the newest plan.
-struct ClaimFacts {
+struct ClaimInputs {
   dra::Offered offered;
   std::vector<plan::PlannedDevice> gpus;  // plan::Plan::for_claims
+  std::set<std::string> mig_devices;      // UUIDs of those that containers can use
   allocate::Settings allocation;
 };
 
@@ -52,16 +57,28 @@ class Claims final : public host::DraAnswers {
     // The API server; nullptr: it is not reached, for this reason.
     std::function<host::KubeClient*(std::string& why_not)> api;
     std::function<void()> changed;  // what is prepared is different
+    // Of MIG instances (ClaimPartitions::Callbacks).
+    std::function<void(const std::string& gpu_uuid, const host::MigPartition&, MigPartitions::Changed)> partition;
+    std::function<void()> rescan;
   };
 
-  // Reads what an earlier start wrote. A claim whose record is lost is known by its CDI specification.
+  // Nothing is changed before take(): an older agent may have the claims (dra/live/claims_lock.h). Until then kubelet's
+  // calls wait, and prepared() is what that agent wrote last.
   Claims(host::Loop& loop, MpsClient& mps, ClaimsSettings settings, Callbacks callbacks);
   ~Claims() override;
   Claims(const Claims&) = delete;
   Claims& operator=(const Claims&) = delete;
 
-  // After every change. The first call puts back the specifications of claims from before.
-  void follow(ClaimFacts facts);
+  // They are this agent's. Reads what an earlier one wrote. A claim whose record is lost is known by its CDI
+  // specification.
+  void take();
+  // A newer agent is to have them: kubelet's calls are refused. `done` is called once, as a callback of its own, when
+  // those under way have ended; nothing is changed after that.
+  void give_up(std::function<void()> done);
+  ClaimsStanding standing() const { return standing_; }
+
+  // After every change. Puts back the specifications of claims from before.
+  void follow(ClaimInputs inputs);
   void on_pools(const PoolReports& pools);  // puts back endpoints that are missing
 
   void prepare(const dra::ClaimName& claim, Prepared done) override;
@@ -91,36 +108,46 @@ class Claims final : public host::DraAnswers {
   void look_for_room();
   enum class Opening { kNew, kAgain, kMissing };
   void make(const dra::PreparedClaim& claim, bool is_new, Prepared done);
+  void undo(const std::string& uid, const Error& why, const Prepared& done);
   void open_parts(const std::string& uid, std::size_t from, Opening opening, std::function<void(Status)> done);
-  Result<std::vector<host::DraDevice>> describe(const dra::PreparedClaim& claim, bool only_missing);
+  Result<std::vector<host::DraDevice>> describe(const dra::PreparedClaim& claim);
   Result<std::vector<allocate::Grant>> grants_of(const dra::PreparedClaim& claim) const;
 
   // --- unprepare --------------------------------------------------------------------------------------------------
   using Endpoints = std::vector<std::pair<std::string, std::string>>;  // MPS pool and grant
+  void end_parts(const std::string& uid, const std::function<void(Status)>& done);
   void close_parts(const std::string& uid, std::function<void(Status)> done);
   void close(Endpoints endpoints, std::function<void(Status)> done);
   void leave_nothing(const dra::ClaimName& unknown, Unprepared done);
   Status forget(const std::string& uid);
 
+  void load();
   void find_lost();
+  void set_drivers();
+  void end_of_jobs();
   bool lacks(const dra::Part& part) const;
-  Status write() const;
+  Status write();
+  Status record(const std::string& uid, std::size_t part, const dra::Part& now);
   void restore_specs();
-  void watch_specs();
+  bool watch_specs();
   void reopen(const std::string& uid);
 
   host::Loop& loop_;
   const ClaimsSettings settings_;
   const Callbacks callbacks_;
   MpsClient& mps_;
+  ClaimPartitions partitions_;
   dra::PreparedClaims prepared_;
-  bool facts_known_ = false;
-  ClaimFacts facts_;
+  std::map<std::string, std::string> lines_;  // of the records, by UID, once they were rendered
+  ClaimsStanding standing_ = ClaimsStanding::kWaiting;
+  std::function<void()> given_up_;  // set until it is called
+  bool inputs_known_ = false;
+  ClaimInputs inputs_;
   PoolReports pools_;
-  std::uint64_t connection_ = 0;                     // to `tranche mps`: how many there were
-  std::map<std::string, std::string> not_reopened_;  // by UID: why, as was logged last
-  std::map<std::string, std::uint64_t> told_;        // by grant: over which connection it was opened last
-  std::map<std::string, std::deque<Job>> jobs_;      // by UID; the first one runs
+  std::uint64_t connection_ = 0;                      // to `tranche mps`: how many there were
+  std::map<std::string, std::string> not_reopened_;   // by UID: why, as was logged last
+  std::map<std::string, std::uint64_t> opened_over_;  // by grant: over which connection it was opened last
+  std::map<std::string, std::deque<Job>> jobs_;       // by UID; the first one runs
   std::list<Waiting> waiting_;
   std::set<host::KubeClient::Id> asked_;
   std::unique_ptr<host::DirWatch> specs_watch_;

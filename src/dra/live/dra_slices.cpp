@@ -7,18 +7,18 @@
 namespace tranche::agent {
 namespace {
 
-std::map<std::string, health::Unhealthy> gpu_faults(const Snapshot& s) {
-  auto faults = s.health.faults;
-  if (!s.inventory || s.driver_problem.empty()) return faults;
-  for (const auto& gpu : s.inventory->gpus)
-    faults.try_emplace(gpu.uuid, health::Unhealthy{health::Cause::kDriver, s.driver_problem});
+std::map<std::string, health::Unhealthy> gpu_faults(const NodeView& node) {
+  auto faults = node.decision.health.faults;
+  if (!node.in.inventory || node.in.driver_problem.empty()) return faults;
+  for (const auto& gpu : node.in.inventory->gpus)
+    faults.try_emplace(gpu.uuid, health::Unhealthy{health::Cause::kDriver, node.in.driver_problem});
   return faults;
 }
 
-void add_pool_faults(const Snapshot& s, std::vector<dra::Device>& devices) {
-  for (const auto& pool : s.plan.pools) {
-    const auto down = s.faults.pools.find(pool.id);
-    if (down == s.faults.pools.end()) continue;
+void add_pool_faults(const NodeView& node, std::vector<dra::Device>& devices) {
+  for (const auto& pool : node.decision.plan.pools) {
+    const auto down = node.decision.faults.pools.find(pool.id);
+    if (down == node.decision.faults.pools.end()) continue;
     for (dra::Device& device : devices)
       if (device.kind == dra::Kind::kShared && !device.fault &&
           std::ranges::find(pool.devices, device.gpu_uuid) != pool.devices.end())
@@ -28,10 +28,10 @@ void add_pool_faults(const Snapshot& s, std::vector<dra::Device>& devices) {
 
 }  // namespace
 
-dra::Devices dra_devices(const Snapshot& s) {
-  if (!s.inventory) return {};
-  auto devices = dra::devices_of(s.config.config, *s.inventory, gpu_faults(s));
-  add_pool_faults(s, devices.list);
+dra::Devices dra_devices(const NodeView& node) {
+  if (!node.in.inventory) return {};
+  auto devices = dra::devices_of(node.in.config.config, *node.in.inventory, gpu_faults(node), node.in.partitionable);
+  add_pool_faults(node, devices.list);
   return devices;
 }
 
@@ -41,15 +41,16 @@ DraSlices::DraSlices(host::Loop& loop, host::KubeLink& link, const std::string& 
       named_(!node_name.empty()),
       publisher_(loop, node_name, stable_hash(node_name + " slices"), std::move(on_change)) {}
 
-// Before the driver has reported its GPUs, what an earlier process published stays.
-void DraSlices::follow(const Snapshot& snapshot) {
-  const auto& dra = snapshot.config.config.dra;
+// Before the driver has reported its GPUs and MIG profiles, what an earlier process published stays.
+void DraSlices::follow(const NodeView& node) {
+  const auto& dra = node.in.config.config.dra;
   wanted_ = dra.devices != config::DraDevices::kNone;
   ever_wanted_ = ever_wanted_ || wanted_;
+  not_partitioned_ = node.in.partitionable.why_not;
   if (!named_) return;
   publisher_.use(link_.client());
   if (!wanted_) return publisher_.want({});
-  if (snapshot.inventory) publisher_.want({dra.driver_name, dra_devices(snapshot)});
+  if (node.in.inventory && node.in.partitionable.known) publisher_.want({dra.driver_name, dra_devices(node)});
 }
 
 SliceReport DraSlices::report() const {
@@ -67,14 +68,16 @@ SliceReport DraSlices::report() const {
 std::optional<kube::NodeCondition> DraSlices::condition() const {
   if (!ever_wanted_) return std::nullopt;
   const SliceReport now = report();
-  if (now.state == "publishing") return std::nullopt;  // a moment, and no news of the node
+  if (now.state == "publishing") return std::nullopt;  // a moment, and not an event of the node
   const auto say = [](bool ready, std::string reason, std::string message) {
     return kube::NodeCondition{ready, std::move(reason), std::move(message), std::string(kube::kDraCondition)};
   };
   if (now.state == "off") return say(false, "Off", "dra.devices is none: no ResourceSlices are published");
   if (now.state != "published") return say(false, "NotPublished", now.problem.empty() ? now.state : now.problem);
   if (!now.withheld.empty()) return say(true, "Withheld", now.withheld.front());
-  return say(true, "Published", std::to_string(now.devices) + " devices of driver " + now.driver);
+  std::string message = std::to_string(now.devices) + " devices of driver " + now.driver;
+  if (!not_partitioned_.empty()) message += "; no GPU is partitioned on demand: " + not_partitioned_;
+  return say(true, "Published", std::move(message));
 }
 
 }  // namespace tranche::agent

@@ -62,7 +62,7 @@ void SlicePublisher::use(host::KubeClient* client) {
   if (client_ != nullptr) client_->cancel(std::exchange(call_, 0));
   watch_.reset();
   driver_.clear();
-  book_ = {};
+  ledger_ = {};
   client_ = client;
   step_soon();
 }
@@ -85,20 +85,20 @@ void SlicePublisher::step() {
   if (client_ == nullptr || call_ != 0 || retry_.running()) return;
   follow_driver();
   if (!watch_) return settled();
-  if (!watch_->reflector().known()) return tell();  // on_turn() steps again
+  if (!watch_->reflector().known()) return publish_report();  // on_turn() steps again
   const bool going = driver_ != wish_.driver;
   if (!going && !features_) return probe();
   if (going) {
-    book_.want({});
+    ledger_.want({});
   } else {
     auto slices = dra::slices_of(wish_.devices.list, {driver_, node_, *features_});
     if (slices.notes != withheld_)
       for (const auto& note : slices.notes) log::warning("dra.withheld", {{"driver", driver_}, {"why", note}});
     withheld_ = std::move(slices.notes);
     devices_ = wish_.devices.list.size();
-    book_.want(std::move(slices.list));
+    ledger_.want(std::move(slices.list));
   }
-  const auto next = book_.next();
+  const auto next = ledger_.next();
   if (next) return next->what != What::kDelete && node_uid_.empty() ? find_node() : write(*next);
   if (!going) return settled();
   watch_.reset();
@@ -110,7 +110,7 @@ void SlicePublisher::step() {
 void SlicePublisher::follow_driver() {
   if (!driver_.empty() || wish_.driver.empty()) return;
   driver_ = wish_.driver;
-  book_ = {};
+  ledger_ = {};
   features_.reset();
   watch_ = std::make_unique<host::ListWatch>(
       loop_, *client_, dra::kSlicesPath, settings_for(driver_, node_, seed_),
@@ -126,20 +126,20 @@ void SlicePublisher::settled() {
   problem_.clear();
   if (watch_ && !settled_)
     log::info("dra.published", {{"driver", driver_},
-                                {"slices", book_.stored().size()},
-                                {"generation", book_.generation()},
+                                {"slices", ledger_.stored().size()},
+                                {"generation", ledger_.generation()},
                                 {"devices", devices_}});
   if (!watch_) {
     withheld_.clear();
     devices_ = 0;
   }
   settled_ = true;
-  tell();
+  publish_report();
 }
 
-void SlicePublisher::tell() {
-  if (report() == told_) return;
-  told_ = report();
+void SlicePublisher::publish_report() {
+  if (report() == published_report_) return;
+  published_report_ = report();
   on_change_();
 }
 
@@ -158,7 +158,7 @@ Result<host::ListPage> SlicePublisher::on_page(std::string_view body, bool first
                     fmt::format("the API server lists more than {} ResourceSlices of this node", kMostSlices));
       }));
   if (!head.next.empty()) return host::ListPage{head.resource_version, head.next};
-  book_.replace(std::exchange(listed_, {}));
+  ledger_.replace(std::exchange(listed_, {}));
   features_.reset();  // a server that forgot where we were may be a newer one
   node_uid_.clear();
   return host::ListPage{head.resource_version, {}};
@@ -168,15 +168,15 @@ Result<kube::WatchEvent> SlicePublisher::on_line(std::string_view line) {
   return kube::parse_watch_line(line, [this](kube::Change change, const nlohmann::json& object) -> Status {
     TRY(const auto slice, dra::read_slice(object));
     if (!is_ours(slice)) return {};
-    const auto stored = book_.stored().find(slice.name);
-    const bool known = stored != book_.stored().end();
+    const auto stored = ledger_.stored().find(slice.name);
+    const bool known = stored != ledger_.stored().end();
     const bool by_others = change == kube::Change::kDeleted ? known : !known || stored->second.version != slice.version;
-    if (!known && book_.stored().size() >= kMostSlices)
+    if (!known && ledger_.stored().size() >= kMostSlices)
       return fail(Kind::kInvalid,
                   fmt::format("the API server reports more than {} ResourceSlices of this node", kMostSlices));
     if (change == kube::Change::kDeleted && known) node_uid_.clear();  // perhaps with its owner
-    book_.apply(change, slice);
-    if (by_others && book_.next()) disturbed();
+    ledger_.apply(change, slice);
+    if (by_others && ledger_.next()) disturbed();
     return {};
   });
 }
@@ -230,7 +230,7 @@ void SlicePublisher::on_written(const dra::SliceWrite& write, const Answer& answ
   call_ = 0;
   if (write.what == What::kDelete) {
     if (answer.status != kube::http::kNotFound && failed(answer, "a ResourceSlice is not deleted")) return;
-    book_.written(write, std::nullopt);
+    ledger_.written(write, std::nullopt);
   } else {
     if (failed(answer, "a ResourceSlice is not written")) return;
     const auto stored = dra::read_slice(json_of(answer.body));
@@ -238,7 +238,7 @@ void SlicePublisher::on_written(const dra::SliceWrite& write, const Answer& answ
       failed({0, {}, stored.error().what}, "a ResourceSlice is not known after it was written");
       return;
     }
-    book_.written(write, *stored);
+    ledger_.written(write, *stored);
     if (stored->spec != write.wanted) {  // it keeps less than it did; servers that differ among them may alternate
       features_.reset();
       if (std::exchange(mismatch_, true)) retry_.start(backoff_.next(), [this] { step(); });
@@ -265,7 +265,7 @@ bool SlicePublisher::failed(const Answer& answer, const char* what) {
   if (problem != problem_)
     log::warning("dra.not_published", {{"driver", driver_}, {"status", answer.status}, {"why", problem}});
   problem_ = problem;
-  tell();
+  publish_report();
   return true;
 }
 
@@ -273,8 +273,8 @@ SliceReport SlicePublisher::report() const {
   SliceReport report;
   report.driver = driver_.empty() ? wish_.driver : driver_;
   report.writes = writes_;
-  report.slices = book_.stored().size();
-  report.generation = book_.generation();
+  report.slices = ledger_.stored().size();
+  report.generation = ledger_.generation();
   report.devices = devices_;
   report.notes = wish_.devices.notes;
   report.withheld = withheld_;

@@ -58,7 +58,7 @@ class SlicePublisher {
   void on_written(const dra::SliceWrite& write, const Answer& answer);
   bool failed(const Answer& answer, const char* what);  // true: tried again later
   void settled();
-  void tell();  // if the report has changed
+  void publish_report();  // if the report has changed
 
   host::Loop& loop_;
   const std::string node_;
@@ -72,7 +72,7 @@ class SlicePublisher {
   std::string driver_;  // whose slices are watched; "" = none
   std::optional<dra::Features> features_;
   std::string node_uid_;
-  dra::SliceBook book_;
+  dra::SliceLedger ledger_;
   std::vector<dra::StoredSlice> listed_;  // the pages of a list that is not whole yet
   std::vector<std::string> withheld_;
   std::size_t devices_ = 0;
@@ -80,7 +80,7 @@ class SlicePublisher {
   bool conflict_ = false;  // the last write met one
   bool mismatch_ = false;  // the server stored something else, since it had all the last time
   bool settled_ = false;
-  SliceReport told_;
+  SliceReport published_report_;
   std::uint64_t writes_ = 0;
   host::KubeClient::Id call_ = 0;
   host::Timer retry_{loop_};

@@ -103,19 +103,19 @@ void Channel::post(std::function<void(const NvmlThread::Callbacks&)> turn) {
   });
 }
 
-void Channel::tell_inventory(Result<inventory::Inventory> inventory) {
+void Channel::report_inventory(Result<inventory::Inventory> inventory) {
   post([inventory = std::move(inventory)](const NvmlThread::Callbacks& callbacks) {
     if (callbacks.on_inventory) callbacks.on_inventory(inventory);
   });
 }
 
-void Channel::tell_event(GpuEvent event) {
+void Channel::report_event(GpuEvent event) {
   post([event = std::move(event)](const NvmlThread::Callbacks& callbacks) {
     if (callbacks.on_event) callbacks.on_event(event);
   });
 }
 
-void Channel::tell_use(Result<std::vector<GpuUse>> use) {
+void Channel::report_use(Result<std::vector<GpuUse>> use) {
   {
     const std::lock_guard lock(mutex_);
     use_asked_ = false;
@@ -125,13 +125,13 @@ void Channel::tell_use(Result<std::vector<GpuUse>> use) {
   });
 }
 
-void Channel::tell_telemetry(std::vector<GpuTelemetry> round) {
+void Channel::report_telemetry(std::vector<GpuTelemetry> round) {
   post([round = std::move(round)](const NvmlThread::Callbacks& callbacks) {
     if (callbacks.on_telemetry) callbacks.on_telemetry(round);
   });
 }
 
-void Channel::tell_sample(const std::vector<GpuSample>& samples) {
+void Channel::report_sample(const std::vector<GpuSample>& samples) {
   {
     const std::lock_guard lock(mutex_);
     ++samples_under_way_;
@@ -168,7 +168,7 @@ MonoTime Channel::last_sample() const {
   return last;
 }
 
-void Channel::tell_mode(ModeRequest request, Status status) {
+void Channel::report_mode(ModeRequest request, Status status) {
   post([request = std::move(request), status = std::move(status)](const NvmlThread::Callbacks&) {
     if (request.done) request.done(status);
   });

@@ -53,15 +53,15 @@ class Channel : public std::enable_shared_from_this<Channel> {
   int wake_fd() const { return wake_.get(); }
   Requests take();  // also clears the wake-up
   bool stopping() const;
-  void tell_inventory(Result<inventory::Inventory> inventory);
-  void tell_event(GpuEvent event);
-  void tell_use(Result<std::vector<GpuUse>> use);
-  void tell_telemetry(std::vector<GpuTelemetry> round);
+  void report_inventory(Result<inventory::Inventory> inventory);
+  void report_event(GpuEvent event);
+  void report_use(Result<std::vector<GpuUse>> use);
+  void report_telemetry(std::vector<GpuTelemetry> round);
   // A round with new figures counts as sampled once the loop has them. A round without counts once the loop has all
   // earlier ones. So a reader of last_sample() never pairs old figures with a newer time.
-  void tell_sample(const std::vector<GpuSample>& samples);
+  void report_sample(const std::vector<GpuSample>& samples);
   void sampled(const std::vector<GpuSample>& samples);
-  void tell_mode(ModeRequest request, Status status);
+  void report_mode(ModeRequest request, Status status);
   void finished();
 
  private:

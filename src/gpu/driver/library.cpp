@@ -141,11 +141,11 @@ void append_bits(std::string& path, std::uint64_t number) {
 // returned for `path`; the result replaces it.
 void* newest_of(void* handle, const std::string& path) {
   const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  struct stat facts{};
-  if (!file || ::fstat(file.get(), &facts) != 0) return handle;  // a bare name, or deleted
+  struct stat status{};
+  if (!file || ::fstat(file.get(), &status) != 0) return handle;  // a bare name, or deleted
   std::string name = "/proc/self/fd/";
-  append_bits(name, facts.st_dev);
-  append_bits(name, facts.st_ino);
+  append_bits(name, status.st_dev);
+  append_bits(name, status.st_ino);
   void* newest = ::dlopen((name + std::to_string(file.get())).c_str(), RTLD_LAZY | RTLD_LOCAL);
   if (newest == nullptr) return handle;
   ::dlclose(handle);
@@ -236,8 +236,8 @@ Library::~Library() {
 }
 
 Error Library::error(Return code, std::string doing, std::string where) const {
-  const char* words = functions_.error_string != nullptr ? functions_.error_string(code) : nullptr;
-  std::string what = std::move(doing) + ": " + (words != nullptr ? words : "no words for it");
+  const char* text = functions_.error_string != nullptr ? functions_.error_string(code) : nullptr;
+  std::string what = std::move(doing) + ": " + (text != nullptr ? text : "no words for it");
   if (code == Return::kGpuIsLost) what += "; reset the GPU or reboot the node";
   if (code == Return::kNoPermission) what += "; run as root in the host's user namespace";
   return Error{kind_of(code), std::move(what), std::move(where), static_cast<int>(code)};

@@ -36,16 +36,16 @@ std::vector<GpuHolder> holders_of(const std::vector<ProcessInfo>& entries) {
 
 // Assumes that earlier clients are still clients; true: a process is new.
 bool keep_clients(const std::vector<GpuHolder>& before, std::vector<GpuHolder>& holders) {
-  bool news = false;
+  bool changed = false;
   for (GpuHolder& holder : holders) {
     const auto old = std::ranges::lower_bound(before, holder.pid, {}, &GpuHolder::pid);
     if (old == before.end() || old->pid != holder.pid) {
-      news = true;
+      changed = true;
     } else {
       holder.mps_client = old->mps_client;
     }
   }
-  return news;
+  return changed;
 }
 
 void mark_clients(const ProcessList& clients, std::vector<GpuHolder>& holders) {
@@ -98,7 +98,7 @@ void Sampler::handles(const std::vector<Held>& held) {
 }
 
 bool Sampler::round(const Library& library, MonoTime now) {
-  bool news = false;
+  bool changed = false;
   for (std::size_t i = 0; i < gpus_.size(); ++i) {
     Gpu& gpu = gpus_[i];
     bool due = now >= gpu.at;
@@ -109,10 +109,10 @@ bool Sampler::round(const Library& library, MonoTime now) {
     if (!due) continue;
     gpu.at = next_on_grid(now, gpu.wish.every);
     samples_[i].at = now;
-    if (gpu.device != nullptr && read(library, gpu, samples_[i], now)) news = true;
+    if (gpu.device != nullptr && read(library, gpu, samples_[i], now)) changed = true;
   }
   plan();
-  return news;
+  return changed;
 }
 
 bool Sampler::read(const Library& library, Gpu& gpu, GpuSample& sample, MonoTime now) {
@@ -125,7 +125,7 @@ bool Sampler::read(const Library& library, Gpu& gpu, GpuSample& sample, MonoTime
     sample.problem = to_string(library.error(gpu.compute.code(), "cannot list the processes", sample.uuid));
     return true;
   }
-  bool news = !sample.problem.empty();
+  bool changed = !sample.problem.empty();
   sample.problem.clear();
   if (other) {
     auto holders = holders_of(gpu.compute.entries());
@@ -133,17 +133,17 @@ bool Sampler::read(const Library& library, Gpu& gpu, GpuSample& sample, MonoTime
       gpu.clients_at = now;
       gpu.pause = gpu.wish.every;
     }
-    news = news || holders != sample.holders;
+    changed = changed || holders != sample.holders;
     sample.holders = std::move(holders);
   }
-  if (sample.holders.empty() || now < gpu.clients_at) return news;
+  if (sample.holders.empty() || now < gpu.clients_at) return changed;
   if (gpu.clients.read(f.mps_processes, gpu.device, f.mps_processes_entry) || other || gpu.pause < kClientsAtLeastEvery)
-    news = true;
+    changed = true;
   mark_clients(gpu.clients, sample.holders);
   sample.clients_read = now;
   gpu.clients_at = now + gpu.pause;
   gpu.pause = std::min(gpu.pause * 2, kClientsAtLeastEvery);
-  return news;
+  return changed;
 }
 
 }  // namespace tranche::host::nvml

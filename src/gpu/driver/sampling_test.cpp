@@ -42,7 +42,7 @@ class Sampling : public testing::Test {
     for (int i = 0; i < rounds; ++i) {
       const MonoTime before = watcher_->thread().last_sample();
       ASSERT_TRUE(watcher_->until([&] {
-        watcher_->loop().after(1ms, [this] { watcher_->told(); });
+        watcher_->loop().after(1ms, [this] { watcher_->stopped(); });
         return watcher_->thread().last_sample() != before;
       }));
     }
@@ -52,7 +52,7 @@ class Sampling : public testing::Test {
   std::unique_ptr<Watcher> watcher_;
 };
 
-TEST_F(Sampling, TellsServerAndClientsWithTheirMemory) {
+TEST_F(Sampling, ReportsServerAndClientsWithTheirMemory) {
   put(10, 66 << 20, sim::ProcessKind::kMpsServer);
   put(12, 500 << 20, sim::ProcessKind::kMpsClient);
   put(11, 400 << 20, sim::ProcessKind::kCompute);
@@ -66,7 +66,7 @@ TEST_F(Sampling, TellsServerAndClientsWithTheirMemory) {
   EXPECT_NE(sample.clients_read, MonoTime{});
 }
 
-TEST_F(Sampling, TellsOnlyWhatHasChanged) {
+TEST_F(Sampling, ReportsOnlyWhatHasChanged) {
   put(12, 500, sim::ProcessKind::kMpsClient);
   NvmlSettings settings = quick(sim_);
   settings.event_pace = 1h;
@@ -74,13 +74,13 @@ TEST_F(Sampling, TellsOnlyWhatHasChanged) {
   // Until the list of clients is read only every 5 s.
   ASSERT_TRUE(until([](const auto& samples) { return samples.size() == 2 && samples[0].holders.size() == 1; }));
   pass(3);
-  const auto told = watcher_->samples.size();
-  EXPECT_LE(told, 4u) << "the first, and the list of clients after one, two, four rounds";
+  const auto count = watcher_->samples.size();
+  EXPECT_LE(count, 4u) << "the first, and the list of clients after one, two, four rounds";
   put(12, 700, sim::ProcessKind::kMpsClient);
   ASSERT_TRUE(until([](const auto& samples) { return samples[0].holders.at(0).memory.value == 700; }));
   put(13, 100, sim::ProcessKind::kMpsClient, 1);
   ASSERT_TRUE(until([](const auto& samples) { return samples[1].holders == std::vector{holder(13, 100, true)}; }));
-  EXPECT_THAT(watcher_->samples.back()[0].holders, ElementsAre(holder(12, 700, true))) << "all are told";
+  EXPECT_THAT(watcher_->samples.back()[0].holders, ElementsAre(holder(12, 700, true))) << "all are reported";
 }
 
 TEST_F(Sampling, AProcessThatIsAClientOnlyLaterIsSeenAsOne) {
@@ -119,14 +119,14 @@ TEST_F(Sampling, GoesOnAfterTheDriverWasUnloaded) {
   EXPECT_TRUE(until([](const auto& samples) { return samples[0].holders.size() == 1; }));
 }
 
-TEST_F(Sampling, EndsWhenItIsToldTo) {
+TEST_F(Sampling, EndsWhenItIsAskedTo) {
   start({0});
   ASSERT_TRUE(until([](const auto& samples) { return samples[0].problem.empty(); }));
   watcher_->thread().sample({});
   watcher_->thread().ask_use();  // answered after that
   ASSERT_TRUE(watcher_->until([&] { return !watcher_->uses.empty(); }));
   const MonoTime last = watcher_->thread().last_sample();
-  watcher_->loop().after(5 * kEvery, [this] { watcher_->told(); });
+  watcher_->loop().after(5 * kEvery, [this] { watcher_->stopped(); });
   watcher_->loop().run();
   EXPECT_EQ(watcher_->thread().last_sample(), last);
 }
@@ -142,7 +142,7 @@ TEST_F(Sampling, EachGpuHasItsOwnPaceWhichMayChange) {
   EXPECT_GT(watcher_->thread().last_sample(uuid(0)), rests);
   watcher_->thread().sample({{.uuid = uuid(0), .every = kEvery}, {.uuid = uuid(1), .every = kEvery}});
   EXPECT_TRUE(watcher_->until([&] {
-    watcher_->loop().after(1ms, [this] { watcher_->told(); });
+    watcher_->loop().after(1ms, [this] { watcher_->stopped(); });
     return watcher_->thread().last_sample(uuid(1)) != rests;
   })) << "and not in an hour";
 }
@@ -158,7 +158,7 @@ TEST_F(Sampling, AGlanceThatSeesGrowthReadsTheHoldersAtOnce) {
   // The first glance has no earlier value to compare with: growth before it is seen at the next full sample.
   for (std::uint64_t memory = 516; memory <= 1012; memory += 16) {
     put(12, memory << 20, sim::ProcessKind::kMpsClient);
-    watcher_->loop().after(5ms, [this] { watcher_->told(); });
+    watcher_->loop().after(5ms, [this] { watcher_->stopped(); });
     watcher_->loop().run();
   }
   EXPECT_TRUE(until([](const auto& samples) { return samples[0].holders.at(0).memory == mib(1012); }));

@@ -177,7 +177,7 @@ TEST(NvmlScan, LeavesOutWhatTheDriverDoesNotSayAndKeepsTheGpu) {
   EXPECT_EQ(node.cuda_driver_version, 0);
 }
 
-TEST(NvmlUse, TellsProcessesAndWhichAreMpsClients) {
+TEST(NvmlUse, ReportsProcessesAndWhichAreMpsClients) {
   SimFixture sim("gpus: {profile: H200, count: 2}\ntopology: vm\n");
   sim.node().add_made_up_process(
       {.pid = 4'000'001, .gpu = 0, .kind = sim::ProcessKind::kMpsServer, .bytes = 66u << 20});

@@ -44,8 +44,8 @@ bool Session::open_driver() {
   Result<std::unique_ptr<Driver>> opened = Driver::open(settings_);
   if (!opened) {
     all_lost(opened.error());
-    channel_->tell_inventory(std::unexpected(std::move(opened).error()));
-    told_.reset();
+    channel_->report_inventory(std::unexpected(std::move(opened).error()));
+    reported_.reset();
     return false;
   }
   driver_ = *std::move(opened);
@@ -57,7 +57,7 @@ void Session::close_driver() {
   events_.reset();
   telemetry_.forget(driver_->library());
   sampler_.handles({});
-  if (!sampler_.samples().empty()) channel_->tell_sample(sampler_.samples());
+  if (!sampler_.samples().empty()) channel_->report_sample(sampler_.samples());
   driver_.reset();
 }
 
@@ -81,9 +81,9 @@ void Session::wait_for_driver() {
 
 void Session::refuse(Requests requests) {
   const auto reason = [] { return fail(Kind::kUnavailable, "there is no NVIDIA driver yet", "libnvidia-ml.so.1"); };
-  if (requests.use) channel_->tell_use(reason());
+  if (requests.use) channel_->report_use(reason());
   if (requests.sample) (void)sampler_.follow(*std::move(requests.sample), mono_now());
-  for (ModeRequest& request : requests.modes) channel_->tell_mode(std::move(request), reason());
+  for (ModeRequest& request : requests.modes) channel_->report_mode(std::move(request), reason());
 }
 
 void Session::serve() {
@@ -119,14 +119,14 @@ void Session::serve() {
 
 void Session::sample() {
   if (sampler_.round(driver_->library(), mono_now())) {
-    channel_->tell_sample(sampler_.samples());
+    channel_->report_sample(sampler_.samples());
   } else {
     channel_->sampled(sampler_.samples());
   }
 }
 
 void Session::measure(MonoTime now) {
-  if (telemetry_.step(driver_->library(), now)) channel_->tell_telemetry(telemetry_.round());
+  if (telemetry_.step(driver_->library(), now)) channel_->report_telemetry(telemetry_.round());
 }
 
 void Session::look_after() {
@@ -136,8 +136,8 @@ void Session::look_after() {
   if (now >= watch_at_) watch_again();
   if (now >= look_at_) {
     look_at_ = now + settings_.probe_first;
-    const bool told = events_->registered() == driver_->held().size() && event_failures_ == 0;
-    if (!told && find_lost()) return;
+    const bool all_watched = events_->registered() == driver_->held().size() && event_failures_ == 0;
+    if (!all_watched && find_lost()) return;
   }
   const bool incomplete = unplaced_ || !driver_->missing().empty() || driver_->held().empty();
   if (usable_ && incomplete && now >= probe_at_) probe_missing();
@@ -154,11 +154,11 @@ void Session::look_at_signs(MonoTime now) {
 }
 
 void Session::start_afresh() {
-  const auto before = told_;
+  const auto before = reported_;
   close_driver();
   usable_ = open_driver() && scan_and_register(false);
   if (!usable_) return;
-  const bool again = told_ == before && ++afresh_ < kFreshStarts;
+  const bool again = reported_ == before && ++afresh_ < kFreshStarts;
   afresh_at_ = MonoTime::max();
   Duration pause = settings_.signs_settle;
   for (int i = 0; again && i < afresh_; ++i) pause *= kFreshStartPause;
@@ -188,41 +188,41 @@ void Session::answer(Requests requests) {
   if (requests.use) {
     Result<std::vector<GpuUse>> use = driver_->use();
     const bool someone_silent = !use || use->size() < driver_->held().size();
-    channel_->tell_use(std::move(use));
+    channel_->report_use(std::move(use));
     if (someone_silent) find_lost();
   }
   if (requests.sample && sampler_.follow(*std::move(requests.sample), mono_now())) sampler_.handles(driver_->held());
   if (requests.measure) telemetry_.begin(driver_->held());
   for (ModeRequest& request : requests.modes) {
     Status status = driver_->set_compute_mode(request.gpu_uuid, request.mode);
-    channel_->tell_mode(std::move(request), std::move(status));
+    channel_->report_mode(std::move(request), std::move(status));
   }
 }
 
-bool Session::scan_and_register(bool tell_always) {
+bool Session::scan_and_register(bool report_always) {
   flush_events();
   events_.reset();
   telemetry_.forget(driver_->library());
   Result<inventory::Inventory> scanned = driver_->scan();
   if (!scanned) {
-    channel_->tell_inventory(std::move(scanned));
-    told_.reset();
+    channel_->report_inventory(std::move(scanned));
+    reported_.reset();
     return false;
   }
   new_events();
   sampler_.handles(driver_->held());
   for (const Held& gpu : driver_->held()) {
     known_.insert(gpu.uuid);
-    if (lost_.erase(gpu.uuid) != 0) channel_->tell_event({.what = GpuEvent::What::kBack, .gpu_uuid = gpu.uuid});
+    if (lost_.erase(gpu.uuid) != 0) channel_->report_event({.what = GpuEvent::What::kBack, .gpu_uuid = gpu.uuid});
   }
   unplaced_ = std::ranges::any_of(scanned->gpus, [](const inventory::Gpu& gpu) {
     return std::ranges::any_of(gpu.mig_devices, [](const auto& mig) { return !inventory::is_placed(mig); });
   });
-  if (tell_always || told_ != *scanned) {
-    told_ = *scanned;
-    channel_->tell_inventory(std::move(scanned));
+  if (report_always || reported_ != *scanned) {
+    reported_ = *scanned;
+    channel_->report_inventory(std::move(scanned));
   }
-  tell_watches();
+  report_watches();
   return true;
 }
 

@@ -37,14 +37,14 @@ class Session {
   void close_driver();
   void refuse(Requests requests);  // while there is no driver
   void answer(Requests requests);
-  bool scan_and_register(bool tell_always);  // false: the library is no longer usable
+  bool scan_and_register(bool report_always);  // false: the library is no longer usable
   void new_events();
   void drain_events();
   void wait_worked();
   void wait_failed(Return code);
   void flush_events();                   // the remaining events of a set about to be freed
   bool deliver(const EventData& event);  // true: the MIG layout changed
-  void tell_watches();                   // which GPUs' faults would not be seen, if that has changed
+  void report_watches();                 // which GPUs' faults would not be seen, if that has changed
   void watch_again();                    // GPUs that could not be registered
   bool find_lost();                      // true: some were found, and the set was rebuilt without them
   void all_lost(const Error& why);       // the driver itself is gone, and with it its state of the GPUs
@@ -61,7 +61,7 @@ class Session {
   const NvmlSettings settings_;
   std::unique_ptr<Driver> driver_;
   std::unique_ptr<Events> events_;  // freed before driver_
-  std::optional<inventory::Inventory> told_;
+  std::optional<inventory::Inventory> reported_;
   std::set<std::string> known_;                   // UUIDs of all GPUs found so far
   std::set<std::string> lost_;                    // reported as lost and not yet as back
   std::map<std::string, std::string> unwatched_;  // reported as such, and why

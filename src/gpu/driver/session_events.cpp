@@ -42,7 +42,7 @@ void Session::wait_worked() {
   event_pause_ = settings_.event_retry_first;
   if (wait_trouble_.empty()) return;
   wait_trouble_.clear();
-  tell_watches();
+  report_watches();
 }
 
 // A single failure is tolerated: the set is rebuilt without a report. From the second failure on, faults are not seen.
@@ -56,7 +56,7 @@ void Session::wait_failed(Return code) {
   } else {
     new_events();
   }
-  tell_watches();
+  report_watches();
 }
 
 void Session::flush_events() {
@@ -66,28 +66,28 @@ void Session::flush_events() {
 }
 
 bool Session::deliver(const EventData& event) {
-  GpuEvent told;
-  told.gpu_uuid = uuid_of(event.device);
-  told.gpu_instance = event.gpu_instance;
-  told.compute_instance = event.compute_instance;
+  GpuEvent gpu_event;
+  gpu_event.gpu_uuid = uuid_of(event.device);
+  gpu_event.gpu_instance = event.gpu_instance;
+  gpu_event.compute_instance = event.compute_instance;
   switch (event.event_type) {
     case kEventDemand:
-      told.what = GpuEvent::What::kDemand;
+      gpu_event.what = GpuEvent::What::kDemand;
       break;
     case kEventXid:
-      told.what = GpuEvent::What::kXid;
-      told.xid = event.event_data;
+      gpu_event.what = GpuEvent::What::kXid;
+      gpu_event.xid = event.event_data;
       break;
     case kEventEccDouble:
-      told.what = GpuEvent::What::kEccDouble;
+      gpu_event.what = GpuEvent::What::kEccDouble;
       break;
     case kEventEccSingle:
-      told.what = GpuEvent::What::kEccSingle;
+      gpu_event.what = GpuEvent::What::kEccSingle;
       break;
     default:
       return event.event_type == kEventMigChange;
   }
-  channel_->tell_event(std::move(told));
+  channel_->report_event(std::move(gpu_event));
   return false;
 }
 
@@ -102,13 +102,13 @@ std::string Session::uuid_of(Device device) const {
   return uuid.data();
 }
 
-void Session::tell_watches() {
+void Session::report_watches() {
   std::map<std::string, std::string> unwatched;
   if (events_) {
     for (const Watch& watch : events_->watches()) {
       if (watch.state == Watch::State::kFailed) unwatched[watch.uuid] = watch.why;
       if (watch.state == Watch::State::kUnsupported && unsupported_.insert(watch.uuid).second)
-        channel_->tell_event({.what = GpuEvent::What::kUnsupported, .gpu_uuid = watch.uuid, .why = watch.why});
+        channel_->report_event({.what = GpuEvent::What::kUnsupported, .gpu_uuid = watch.uuid, .why = watch.why});
     }
   }
   if (!wait_trouble_.empty() && settings_.fault_events)
@@ -116,10 +116,10 @@ void Session::tell_watches() {
   for (const auto& [uuid, why] : unwatched) {
     const auto old = unwatched_.find(uuid);
     if (old == unwatched_.end() || old->second != why)
-      channel_->tell_event({.what = GpuEvent::What::kUnwatched, .gpu_uuid = uuid, .why = why});
+      channel_->report_event({.what = GpuEvent::What::kUnwatched, .gpu_uuid = uuid, .why = why});
   }
   for (const auto& [uuid, why] : unwatched_)
-    if (!unwatched.contains(uuid)) channel_->tell_event({.what = GpuEvent::What::kWatched, .gpu_uuid = uuid});
+    if (!unwatched.contains(uuid)) channel_->report_event({.what = GpuEvent::What::kWatched, .gpu_uuid = uuid});
   unwatched_ = std::move(unwatched);
 }
 
@@ -130,7 +130,7 @@ void Session::watch_again() {
   watch_at_ = mono_now() + watch_every_;
   if (!failed) return;
   events_->try_again(driver_->held());
-  tell_watches();
+  report_watches();
 }
 
 // Removes GPUs that the driver reports as lost from the event set, which would otherwise return GPU_IS_LOST on every
@@ -141,7 +141,7 @@ bool Session::find_lost() {
     if (driver_->answers(gpu)) continue;
     found = true;
     if (lost_.insert(gpu.uuid).second) {
-      channel_->tell_event({.what = GpuEvent::What::kLost, .gpu_uuid = gpu.uuid, .why = "GPU is lost"});
+      channel_->report_event({.what = GpuEvent::What::kLost, .gpu_uuid = gpu.uuid, .why = "GPU is lost"});
     }
   }
   if (!found) return false;
@@ -157,7 +157,7 @@ void Session::all_lost(const Error& why) {
   if (code != Return::kDriverNotLoaded && code != Return::kVersionMismatch) return;
   for (const std::string& uuid : known_) {
     if (lost_.insert(uuid).second)
-      channel_->tell_event({.what = GpuEvent::What::kLost, .gpu_uuid = uuid, .why = to_string(why)});
+      channel_->report_event({.what = GpuEvent::What::kLost, .gpu_uuid = uuid, .why = to_string(why)});
   }
 }
 

@@ -13,6 +13,7 @@
 
 #include "gpu/driver/nvml.h"
 #include "standins/node/test_node.h"
+#include "standins/nvml/abi.h"
 
 namespace tranche::host::nvml {
 
@@ -35,6 +36,17 @@ class SimFixture {
     // unmap.
     ::dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
     put(library, root() + "/usr/lib64/libnvidia-ml.so.1");
+  }
+  // Whether a thread still uses the library. Its node is the process's: until the last thread has shut it down, the
+  // next fixture would be served the node of this one.
+  bool library_in_use() const {
+    void* library = ::dlopen((root() + "/usr/lib64/libnvidia-ml.so.1").c_str(), RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
+    if (library == nullptr) return false;
+    const auto count = reinterpret_cast<sim::nvml::Return (*)(unsigned*)>(::dlsym(library, "nvmlDeviceGetCount_v2"));
+    unsigned gpus = 0;
+    const bool used = count(&gpus) != sim::nvml::kUninitialized;
+    ::dlclose(library);
+    return used;
   }
   // Links are resolved inside the driver root, so a symbolic link to the build folder would be dangling.
   static void put(const std::string& library, const std::string& at) {

@@ -28,7 +28,7 @@ class Reading : public testing::Test {
   // Measures again, after a window that is long enough for an average.
   std::vector<GpuTelemetry> measure_again() {
     const MonoTime until = mono_now() + std::chrono::milliseconds(1050);
-    watcher_->loop().after(until - mono_now(), [this] { watcher_->told(); });
+    watcher_->loop().after(until - mono_now(), [this] { watcher_->stopped(); });
     watcher_->until([&] { return mono_now() >= until; });
     return measure();
   }
@@ -45,7 +45,7 @@ class Reading : public testing::Test {
   std::unique_ptr<Watcher> watcher_;
 };
 
-TEST_F(Reading, TellsPowerClocksAndErrorsOfEachGpu) {
+TEST_F(Reading, ReportsPowerClocksAndErrorsOfEachGpu) {
   start("gpus: {profile: H200, count: 2}\ntopology: vm\n", 2);
   load(80);
   const auto round = measure();

@@ -15,7 +15,7 @@ using testing::HasSubstr;
 
 constexpr const char* kTwoH200 = "gpus: {profile: H200, count: 2}\ntopology: vm\n";
 
-TEST(NvmlThread, TellsTheInventoryAtOnce) {
+TEST(NvmlThread, ReportsTheInventoryAtOnce) {
   SimFixture sim(kTwoH200);
   Watcher watcher(quick(sim));
   ASSERT_TRUE(watcher.until([&] { return has_gpus(watcher, 2); }));
@@ -27,7 +27,7 @@ TEST(NvmlThread, WaitsForALateDriver) {
   SimFixture sim(kTwoH200);
   sim.node().set_driver_present(false);
   Watcher watcher(quick(sim));
-  ASSERT_TRUE(watcher.until([&] { return watcher.inventories.size() >= 3; })) << "every attempt is told";
+  ASSERT_TRUE(watcher.until([&] { return watcher.inventories.size() >= 3; })) << "every attempt is reported";
   for (const auto& inventory : watcher.inventories) {
     ASSERT_FALSE(inventory);
     EXPECT_THAT(inventory.error().what, HasSubstr("not loaded"));
@@ -69,7 +69,7 @@ TEST(NvmlThread, DoesNotWaitOutTheBackOffWhenTheDriversDeviceAppears) {
   int made = 0;
   EXPECT_TRUE(watcher.until([&] {
     make_device(made++);
-    watcher.loop().after(20ms, [&watcher] { watcher.told(); });
+    watcher.loop().after(20ms, [&watcher] { watcher.stopped(); });
     return has_gpus(watcher, 2);
   }));
 }
@@ -94,7 +94,7 @@ TEST(NvmlThread, ReportsAnXidWithItsGpuAndInstances) {
 }
 
 // Promise: driver/events: A lost GPU and its return are reported.
-TEST(NvmlThread, TellsALostGpuAndItsReturn) {
+TEST(NvmlThread, ReportsALostGpuAndItsReturn) {
   SimFixture sim(kTwoH200);
   const std::string uuid = sim.node().gpus()[1].uuid;
   Watcher watcher(quick(sim));
@@ -114,7 +114,7 @@ TEST(NvmlThread, TellsALostGpuAndItsReturn) {
   ASSERT_TRUE(watcher.until([&] { return has_gpus(watcher, 2); }));
   EXPECT_EQ(watcher.events.back().what, GpuEvent::What::kBack);
   EXPECT_EQ(watcher.events.back().gpu_uuid, uuid);
-  EXPECT_EQ(watcher.events.size(), 3u) << "each change is told once";
+  EXPECT_EQ(watcher.events.size(), 3u) << "each change is reported once";
 }
 
 TEST(NvmlThread, RescansWhenTheMigLayoutChanges) {
@@ -146,7 +146,7 @@ TEST(NvmlThread, SetsTheComputeModeAndAnswersOnTheLoop) {
   watcher.thread().set_compute_mode(sim.node().gpus()[0].uuid, inventory::ComputeMode::kExclusiveProcess,
                                     [&](Status status) {
                                       answer = std::move(status);
-                                      watcher.told();
+                                      watcher.stopped();
                                     });
   ASSERT_TRUE(watcher.until([&] { return answer.has_value(); }));
   EXPECT_TRUE(*answer) << to_string(answer->error());
@@ -188,7 +188,7 @@ TEST(NvmlThread, IsNotHeldUpByAHungCall) {
   bool turned = false;
   watcher.loop().post([&] {
     turned = true;
-    watcher.told();
+    watcher.stopped();
   });
   EXPECT_TRUE(watcher.until([&] { return turned; })) << "the loop goes on";
   const MonoTime begin = mono_now();

@@ -20,7 +20,7 @@ long count(const Watcher& watcher, What what) {
 }
 
 // Promise: driver/events: A GPU whose events cannot be registered is unhealthy until they can.
-TEST(NvmlWatch, AGpuWhoseEventsCannotBeRegisteredIsToldAndToldAgainWhenTheyCan) {
+TEST(NvmlWatch, AGpuWhoseEventsCannotBeRegisteredIsReportedAndReportedAgainWhenTheyCan) {
   SimFixture sim(kTwoH200);
   sim.fail_call("nvmlDeviceRegisterEvents", 1, 999);
   Watcher watcher(quick(sim));
@@ -61,7 +61,7 @@ TEST(NvmlWatch, WithoutAnEventSetNoGpuIsWatched) {
 }
 
 // Promise: driver/events: The loss of a GPU without events is noticed.
-TEST(NvmlWatch, AGpuThatHasNoEventsIsToldOnceAndItsLossIsStillNoticed) {
+TEST(NvmlWatch, AGpuThatHasNoEventsIsReportedOnceAndItsLossIsStillNoticed) {
   SimFixture sim(kTwoH200);
   sim.fail_call("nvmlDeviceGetSupportedEventTypes", 1, 3);
   Watcher watcher(quick(sim));
@@ -76,7 +76,7 @@ TEST(NvmlWatch, AGpuThatHasNoEventsIsToldOnceAndItsLossIsStillNoticed) {
 }
 
 // Promise: driver/events: A failing wait is reported once for each GPU and ends when waiting works.
-TEST(NvmlWatch, AFailingWaitIsToldOncePerGpuAndEndsWhenWaitingWorks) {
+TEST(NvmlWatch, AFailingWaitIsReportedOncePerGpuAndEndsWhenWaitingWorks) {
   SimFixture sim(kTwoH200);
   Watcher watcher(quick(sim));
   ASSERT_TRUE(watcher.until([&] { return has_gpus(watcher, 2); }));
@@ -109,7 +109,7 @@ TEST(NvmlWatch, WithoutFaultEventsXidsAreNotHeardAndALossIs) {
 }
 
 // Promise: driver/events: A hung call and its return are reported.
-TEST(NvmlWatch, AHungCallIsToldAndSoIsItsReturn) {
+TEST(NvmlWatch, AHungCallIsReportedAndSoIsItsReturn) {
   SimFixture sim(kTwoH200);
   NvmlSettings settings = quick(sim);
   settings.silence = 50ms;
@@ -140,7 +140,7 @@ TEST(NvmlWatch, ADriverThatIsUnloadedTakesItsGpusAlongAndBringsThemBack) {
 }
 
 // Promise: driver/events: The driver's demand for a reset is read.
-TEST(NvmlWatch, WhatTheDriverWantsToBeDoneIsToldByAnEventAndReadWithTheUse) {
+TEST(NvmlWatch, WhatTheDriverWantsToBeDoneIsReportedByAnEventAndReadWithTheUse) {
   SimFixture sim(kTwoH200);
   Watcher watcher(quick(sim));
   ASSERT_TRUE(watcher.until([&] { return has_gpus(watcher, 2); }));

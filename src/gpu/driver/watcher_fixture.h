@@ -28,7 +28,7 @@ class Watcher {
   NvmlThread& thread() { return *thread_; }
   Loop& loop() { return *loop_; }
   void end() { thread_.reset(); }
-  void told() { loop_->stop(); }
+  void stopped() { loop_->stop(); }
 
   // Until `done` holds; false at the deadline.
   bool until(const std::function<bool()>& done, Duration deadline = std::chrono::seconds(60)) {

@@ -14,8 +14,8 @@ Scope of_instances(const inventory::Gpu& gpu, std::uint32_t gi, std::uint32_t ci
       scope.targets.push_back({mig.uuid, gpu.uuid});
   }
   if (scope.targets.empty())
-    scope.nobody = "GPU " + gpu.uuid + " has no MIG device in GPU instance " + std::to_string(gi) +
-                   (ci == kNoInstance ? "" : ", compute instance " + std::to_string(ci));
+    scope.unattributed = "GPU " + gpu.uuid + " has no MIG device in GPU instance " + std::to_string(gi) +
+                         (ci == kNoInstance ? "" : ", compute instance " + std::to_string(ci));
   return scope;
 }
 
@@ -33,7 +33,7 @@ Scope scope_of(const inventory::Inventory& inventory, std::string_view uuid, std
   if (uuid.empty()) {
     scope.guessed = true;
     for (const auto& gpu : inventory.gpus) scope.targets.push_back({gpu.uuid, gpu.uuid});
-    if (scope.targets.empty()) scope.nobody = "no GPU is known";
+    if (scope.targets.empty()) scope.unattributed = "no GPU is known";
     return scope;
   }
   if (const auto* gpu = find(inventory, uuid)) {
@@ -54,7 +54,7 @@ Scope scope_of(const inventory::Inventory& inventory, std::string_view uuid, std
     if (const auto* gpu = find(inventory, named->gpu_uuid))
       return of_instances(*gpu, named->gpu_instance, named->compute_instance);
   }
-  scope.nobody = in_quotes(uuid) + " is no GPU or MIG device of this node";
+  scope.unattributed = in_quotes(uuid) + " is no GPU or MIG device of this node";
   return scope;
 }
 

@@ -20,7 +20,7 @@ struct Target {
 struct Scope {
   std::vector<Target> targets;  // in driver order
   bool guessed = false;         // the driver did not report which GPU, so all are targets
-  std::string nobody;           // why there are no targets, for the log
+  std::string unattributed;     // why there are no targets, for the log
 };
 
 // uuid: of a GPU or a MIG device, by its present or its old name; "" = the driver did not report it. The instances are

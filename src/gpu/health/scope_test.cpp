@@ -52,7 +52,7 @@ TEST(Scope, TheGpuInstanceAloneMeansAllMigDevicesInIt) {
 TEST(Scope, InstancesThatNobodyHasMeanNobody) {
   const Scope scope = scope_of(node(), "GPU-b", 9, 0);
   EXPECT_TRUE(scope.targets.empty());
-  EXPECT_THAT(scope.nobody, HasSubstr("GPU instance 9"));
+  EXPECT_THAT(scope.unattributed, HasSubstr("GPU instance 9"));
 }
 
 TEST(Scope, InstancesOnAGpuWithoutMigMeanTheGpu) {
@@ -75,7 +75,7 @@ TEST(Scope, ANameThatIsNotOfThisNodeMeansNobodyAndIsQuoted) {
     const Scope scope = scope_of(node(), uuid, kNoInstance, kNoInstance);
     EXPECT_TRUE(scope.targets.empty()) << uuid;
     EXPECT_FALSE(scope.guessed);
-    EXPECT_THAT(scope.nobody, HasSubstr(uuid));
+    EXPECT_THAT(scope.unattributed, HasSubstr(uuid));
   }
 }
 

@@ -25,7 +25,7 @@ std::string whole_table() {
   return text;
 }
 
-TEST(MigMinors, TellTheNodeOfEveryInstanceOfTheDriversTable) {
+TEST(MigMinors, NameTheNodeOfEveryInstanceOfTheDriversTable) {
   const MigMinors table = parse_mig_minors(whole_table());
   EXPECT_EQ(table.config, 1u);
   EXPECT_EQ(table.monitor, 2u);

@@ -11,11 +11,11 @@ constexpr const char* kGpu = "GPU-0a1b2c3d-0000-4000-8000-00000000000a";
 const std::string kLegacy = std::string("MIG-") + kGpu + "/3/1";
 
 // Promise: driver/mig: The old name of a MIG device gives its GPU and both instances.
-TEST(MigUuid, TheOldNameTellsTheGpuAndBothInstances) {
+TEST(MigUuid, TheOldNameReportsTheGpuAndBothInstances) {
   EXPECT_EQ(parse_legacy_mig_uuid(kLegacy), (LegacyMigUuid{kGpu, 3, 1}));
 }
 
-TEST(MigUuid, AnythingElseTellsNothing) {
+TEST(MigUuid, AnythingElseSaysNothing) {
   const std::string gpu = kGpu;
   const std::vector<std::string> texts{"",
                                        "MIG-0a1b2c3d-0000-4000-8000-00000000000a",

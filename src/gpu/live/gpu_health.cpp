@@ -32,27 +32,9 @@ void put_on_all(const plan::Plan& plan, const std::string& why, std::map<std::st
                               health::Unhealthy{health::Cause::kDriver, "the driver does not answer any more: " + why});
 }
 
-void log_change(const health::Change& change) {
-  const auto lasted = std::chrono::duration_cast<std::chrono::milliseconds>(change.lasted).count();
-  const std::string cause(health::to_string(change.condition.cause));
-  switch (change.what) {
-    case health::Change::What::kFell:
-      log::warning("device.unhealthy", {{"device", change.device}, {"cause", cause}, {"why", change.condition.why}});
-      break;
-    case health::Change::What::kOtherCause:
-      log::warning("device.still_unhealthy",
-                   {{"device", change.device}, {"cause", cause}, {"why", change.condition.why}, {"lasted_ms", lasted}});
-      break;
-    case health::Change::What::kRecovered:
-      log::info("device.healthy",
-                {{"device", change.device}, {"was", cause}, {"why", change.condition.why}, {"lasted_ms", lasted}});
-      break;
-  }
-}
-
 }  // namespace
 
-GpuHealth::GpuHealth(const config::Environment& environment, health::Settings settings) : book_(settings) {
+GpuHealth::GpuHealth(const config::Environment& environment, health::Settings settings) : ledger_(settings) {
   report_.quiet_period = settings.quiet_period;
   checks_ = health::parse_health_checks(variable(environment, health::kDisableVariable),
                                         variable(environment, health::kEnableVariable), report_.problems);
@@ -79,7 +61,7 @@ void GpuHealth::on_xid(const host::GpuEvent& event, const inventory::Inventory& 
   std::vector<std::string> devices;
   bool planned = false;
   for (const auto& target : scope.targets) {
-    book_.fault(target, event.xid, cls, scope.guessed, now);
+    ledger_.fault(target, event.xid, cls, scope.guessed, now);
     devices.push_back(target.uuid);
     planned = planned || is_planned(plan, target);
   }
@@ -90,7 +72,7 @@ void GpuHealth::on_xid(const host::GpuEvent& event, const inventory::Inventory& 
                            {"meaning", rule == nullptr ? "not known" : std::string(rule->meaning)},
                            {"devices", fmt::format("{}", fmt::join(devices, ","))},
                            {"advertised", planned}});
-  if (!scope.nobody.empty()) log::warning("gpu.xid_of_nobody", {{"xid", event.xid}, {"why", scope.nobody}});
+  if (!scope.unattributed.empty()) log::warning("gpu.xid_of_nobody", {{"xid", event.xid}, {"why", scope.unattributed}});
 }
 
 bool GpuHealth::on_event(const host::GpuEvent& event, const inventory::Inventory& inventory, const plan::Plan& plan,
@@ -105,19 +87,19 @@ bool GpuHealth::on_event(const host::GpuEvent& event, const inventory::Inventory
       return !off();
     case What::kLost:
       log::error("gpu.lost", {{"gpu", gpu}, {"why", event.why}});
-      book_.lost(gpu, now);
+      ledger_.lost(gpu, now);
       return false;
     case What::kBack:
       log::info("gpu.back", {{"gpu", gpu}});
-      book_.back(gpu, now);
+      ledger_.back(gpu, now);
       return !off();
     case What::kUnwatched:
       log::warning("gpu.unwatched", {{"gpu", gpu}, {"why", event.why}});
-      book_.unwatched(gpu, event.why);
+      ledger_.unwatched(gpu, event.why);
       return false;
     case What::kWatched:
       log::info("gpu.watched", {{"gpu", gpu}});
-      book_.watched(gpu);
+      ledger_.watched(gpu);
       return false;
     case What::kUnsupported:
       log::warning("gpu.unsupported", {{"gpu", gpu}, {"why", event.why}, {"left", "its faults are not seen"}});
@@ -139,20 +121,20 @@ bool GpuHealth::on_event(const host::GpuEvent& event, const inventory::Inventory
 }
 
 void GpuHealth::on_inventory(const inventory::Inventory& inventory, std::vector<std::string> missing, MonoTime now) {
-  book_.keep_only(inventory);
+  ledger_.keep_only(inventory);
   for (const auto& uuid : missing_)
-    if (std::ranges::find(missing, uuid) == missing.end()) book_.back(uuid, now);
+    if (std::ranges::find(missing, uuid) == missing.end()) ledger_.back(uuid, now);
   missing_ = std::move(missing);
 }
 
 void GpuHealth::on_use(const std::vector<host::GpuUse>& use, MonoTime now) {
-  for (const auto& gpu : use) book_.answered(gpu.uuid, off() ? std::nullopt : gpu.demand, now);
+  for (const auto& gpu : use) ledger_.answered(gpu.uuid, off() ? std::nullopt : gpu.demand, now);
 }
 
 advertise::Faults GpuHealth::judge(const plan::Plan& plan, const inventory::Inventory& inventory,
                                    const std::string& driver_problem, std::map<std::string, health::Unhealthy> others,
                                    std::map<std::string, std::string> pools, MonoTime now) {
-  auto faults = book_.faults();
+  auto faults = ledger_.faults();
   for (const auto& uuid : missing_) {
     if (const auto at = faults.find(uuid); at != faults.end() && at->second.cause == health::Cause::kLost) continue;
     faults[uuid] = {health::Cause::kLost,
@@ -170,18 +152,16 @@ advertise::Faults GpuHealth::judge(const plan::Plan& plan, const inventory::Inve
                                                      "not say which GPU and compute instance it is"});
     }
   }
-  for (auto& change : journal_.update(health::conditions_of(plan, faults, pools), now)) {
-    log_change(change);
+  for (auto& change : transitions_.update(health::conditions_of(plan, faults, pools), now))
     changes_.push_back(std::move(change));
-  }
   report_.faults = faults;
-  report_.unhealthy = journal_.unhealthy();
-  report_.falls = journal_.falls();
+  report_.unhealthy = transitions_.unhealthy();
+  report_.falls = transitions_.falls();
 
-  advertise::Faults told;
-  for (auto& [uuid, fault] : faults) told.devices.emplace(uuid, std::move(fault.why));
-  told.pools = std::move(pools);
-  return told;
+  advertise::Faults result;
+  for (auto& [uuid, fault] : faults) result.devices.emplace(uuid, std::move(fault.why));
+  result.pools = std::move(pools);
+  return result;
 }
 
 }  // namespace tranche::agent

@@ -11,9 +11,9 @@
 #include "base/problem.h"
 #include "config/resolve.h"
 #include "gpu/driver/nvml.h"
-#include "gpu/health/book.h"
+#include "gpu/health/fault_ledger.h"
 #include "gpu/health/healthchecks.h"
-#include "gpu/health/journal.h"
+#include "gpu/health/transitions.h"
 #include "gpu/inventory/inventory.h"
 #include "plan/advertise/advertise.h"
 #include "plan/plan.h"
@@ -45,10 +45,10 @@ class GpuHealth {
   // `inventory` includes the missing GPUs, which the newest scan did not find.
   void on_inventory(const inventory::Inventory& inventory, std::vector<std::string> missing, MonoTime now);
   void on_use(const std::vector<host::GpuUse>& use, MonoTime now);
-  bool wants_look(MonoTime now) { return book_.wants_look(now); }
-  std::optional<MonoTime> next_change() const { return book_.next_change(); }
+  bool wants_look(MonoTime now) { return ledger_.wants_look(now); }
+  std::optional<MonoTime> next_change() const { return ledger_.next_change(); }
 
-  // The present faults; logs changes since the last call. driver_problem: "" while the driver answers. `others` are
+  // The present faults. driver_problem: "" while the driver answers. `others` are
   // faults that no GPU reports, by device.
   advertise::Faults judge(const plan::Plan& plan, const inventory::Inventory& inventory,
                           const std::string& driver_problem, std::map<std::string, health::Unhealthy> others,
@@ -61,8 +61,8 @@ class GpuHealth {
   void on_xid(const host::GpuEvent& event, const inventory::Inventory& inventory, const plan::Plan& plan, MonoTime now);
 
   health::HealthChecks checks_;
-  health::Book book_;
-  health::Journal journal_;
+  health::FaultLedger ledger_;
+  health::Transitions transitions_;
   std::vector<health::Change> changes_;
   std::vector<std::string> missing_;
   std::string silent_;  // why the driver does not answer at all

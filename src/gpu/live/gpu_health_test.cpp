@@ -25,7 +25,7 @@ struct Agent {
     }
     health.on_inventory(inventory, {}, kStart);
   }
-  bool tell(What what, const std::string& gpu, std::uint64_t xid = 0, MonoTime now = kStart) {
+  bool event(What what, const std::string& gpu, std::uint64_t xid = 0, MonoTime now = kStart) {
     return health.on_event({.what = what, .gpu_uuid = gpu, .xid = xid, .why = "a reason"}, inventory, plan, now);
   }
   std::map<std::string, health::Unhealthy> others;  // faults that no GPU reports
@@ -43,9 +43,9 @@ struct Agent {
 
 TEST(GpuHealth, AnXidAsksForALookAndIsCountedWhateverItsClass) {
   Agent agent;
-  EXPECT_TRUE(agent.tell(What::kXid, "GPU-a", 31));
+  EXPECT_TRUE(agent.event(What::kXid, "GPU-a", 31));
   EXPECT_THAT(agent.judge().devices, IsEmpty());
-  EXPECT_TRUE(agent.tell(What::kXid, "GPU-a", 79));
+  EXPECT_TRUE(agent.event(What::kXid, "GPU-a", 79));
   EXPECT_EQ(agent.judge().devices.size(), 1u);
   EXPECT_EQ(agent.health.report().xids, (decltype(HealthReport::xids){{{"GPU-a", 31}, 1}, {{"GPU-a", 79}, 1}}));
   EXPECT_EQ(agent.cause_of("GPU-a"), health::Cause::kXid);
@@ -53,9 +53,9 @@ TEST(GpuHealth, AnXidAsksForALookAndIsCountedWhateverItsClass) {
 
 TEST(GpuHealth, AnXidOfNoKnownGpuMarksNobodyAndOneOfNoGpuAtAllMarksEverybody) {
   Agent agent;
-  agent.tell(What::kXid, "GPU-z", 79);
+  agent.event(What::kXid, "GPU-z", 79);
   EXPECT_THAT(agent.judge().devices, IsEmpty());
-  agent.tell(What::kXid, "", 79);
+  agent.event(What::kXid, "", 79);
   EXPECT_EQ(agent.judge().devices.size(), 3u);
   EXPECT_THAT(agent.judge().devices.at("GPU-b"), HasSubstr("would not say on which GPU"));
   EXPECT_EQ(agent.health.report().xids.at({"unknown", 79}), 1u);
@@ -63,7 +63,7 @@ TEST(GpuHealth, AnXidOfNoKnownGpuMarksNobodyAndOneOfNoGpuAtAllMarksEverybody) {
 
 TEST(GpuHealth, AnXidOfAGpuThatIsNotPlannedChangesNothingThatIsAdvertised) {
   Agent agent;
-  agent.tell(What::kXid, "GPU-c", 79);
+  agent.event(What::kXid, "GPU-c", 79);
   agent.judge();
   EXPECT_THAT(agent.health.report().unhealthy, IsEmpty());
 }
@@ -71,7 +71,7 @@ TEST(GpuHealth, AnXidOfAGpuThatIsNotPlannedChangesNothingThatIsAdvertised) {
 TEST(GpuHealth, WhatTheNodeLacksIsADevicesFaultUnlessItsGpuHasOneOfItsOwn) {
   Agent agent;
   for (const char* uuid : {"GPU-a", "GPU-b"}) agent.others[uuid] = {health::Cause::kNode, "a node is missing"};
-  agent.tell(What::kLost, "GPU-a");
+  agent.event(What::kLost, "GPU-a");
   EXPECT_EQ(agent.judge().devices.at("GPU-b"), "a node is missing");
   EXPECT_EQ(agent.cause_of("GPU-a"), health::Cause::kLost);
   EXPECT_EQ(agent.cause_of("GPU-b"), health::Cause::kNode);
@@ -82,10 +82,10 @@ TEST(GpuHealth, WhatTheNodeLacksIsADevicesFaultUnlessItsGpuHasOneOfItsOwn) {
 
 TEST(GpuHealth, ADriverThatIsSilentOrGoneIsEveryDevicesFaultWhileItLasts) {
   Agent agent;
-  agent.tell(What::kSilent, "");
+  agent.event(What::kSilent, "");
   EXPECT_EQ(agent.judge().devices.at("GPU-b"), "the driver does not answer any more: a reason");
   EXPECT_EQ(agent.cause_of("GPU-a"), health::Cause::kDriver);
-  EXPECT_TRUE(agent.tell(What::kAnswering, ""));
+  EXPECT_TRUE(agent.event(What::kAnswering, ""));
   EXPECT_THAT(agent.judge().devices, IsEmpty());
   EXPECT_EQ(agent.judge(kStart, "the kernel driver is not loaded").devices.size(), 2u);
   EXPECT_THAT(agent.judge().devices, IsEmpty());
@@ -94,7 +94,7 @@ TEST(GpuHealth, ADriverThatIsSilentOrGoneIsEveryDevicesFaultWhileItLasts) {
 
 TEST(GpuHealth, AGpuThatVanishesFromTheListIsLostAndItsReturnEndsWhatAResetEnds) {
   Agent agent;
-  agent.tell(What::kXid, "GPU-b", 95);
+  agent.event(What::kXid, "GPU-b", 95);
   agent.health.on_inventory(agent.inventory, {"GPU-b"}, kStart + minutes(1));
   EXPECT_THAT(agent.judge(kStart + minutes(1)).devices.at("GPU-b"), HasSubstr("does not list this GPU"));
   EXPECT_EQ(agent.cause_of("GPU-b"), health::Cause::kLost);
@@ -104,7 +104,7 @@ TEST(GpuHealth, AGpuThatVanishesFromTheListIsLostAndItsReturnEndsWhatAResetEnds)
 
 TEST(GpuHealth, RecoversByItsOwnLookAfterTheQuietPeriod) {
   Agent agent;
-  agent.tell(What::kXid, "GPU-a", 54);
+  agent.event(What::kXid, "GPU-a", 54);
   agent.judge();
   ASSERT_EQ(agent.health.next_change(), kStart + minutes(5));
   ASSERT_TRUE(agent.health.wants_look(kStart + minutes(5)));
@@ -119,14 +119,14 @@ TEST(GpuHealth, WithEverythingDisabledDemandsAndPlacesAreNoMatterAndLossesAre) {
   Agent agent(config::Environment{{"DP_DISABLE_HEALTHCHECKS", "all"}});
   agent.inventory.gpus[0].mig_devices.emplace_back().uuid = "MIG-1";
   agent.inventory.gpus[0].mig_devices[0].gpu_instance = inventory::kNoInstance;
-  EXPECT_FALSE(agent.tell(What::kXid, "GPU-a", 79));
-  EXPECT_FALSE(agent.tell(What::kDemand, "GPU-a"));
+  EXPECT_FALSE(agent.event(What::kXid, "GPU-a", 79));
+  EXPECT_FALSE(agent.event(What::kDemand, "GPU-a"));
   host::GpuUse use;
   use.uuid = "GPU-a";
   use.demand = 1;
   agent.health.on_use({use}, kStart);
   EXPECT_THAT(agent.judge().devices, IsEmpty());
-  agent.tell(What::kLost, "GPU-b");
+  agent.event(What::kLost, "GPU-b");
   EXPECT_EQ(agent.judge().devices.size(), 1u);
   EXPECT_EQ(agent.health.report().off, "health checks are disabled by DP_DISABLE_HEALTHCHECKS");
 }

@@ -4,15 +4,16 @@
 
 namespace tranche::agent {
 
-std::map<std::string, health::Unhealthy> node_faults(const Snapshot& state, const std::string& missing) {
+std::map<std::string, health::Unhealthy> node_faults(const NodeView& node) {
   std::map<std::string, health::Unhealthy> faults;
-  if (!state.inventory) return faults;
-  for (auto& [uuid, why] : plan::stale_devices(state.plan, *state.inventory, state.config.config.flags.mig_strategy))
+  const auto& [in, decision] = node;
+  if (!in.inventory) return faults;
+  for (auto& [uuid, why] : plan::stale_devices(decision.plan, *in.inventory, in.config.config.flags.mig_strategy))
     faults.emplace(uuid, health::Unhealthy{health::Cause::kLost, std::move(why)});
-  if (missing.empty()) return faults;
-  for (const auto& resource : state.plan.resources)
+  if (in.node_block.empty()) return faults;
+  for (const auto& resource : decision.plan.resources)
     for (const auto& device : resource.devices)
-      faults.try_emplace(device.uuid, health::Unhealthy{health::Cause::kNode, missing});
+      faults.try_emplace(device.uuid, health::Unhealthy{health::Cause::kNode, in.node_block});
   return faults;
 }
 

@@ -9,7 +9,6 @@
 
 namespace tranche::agent {
 
-// `missing`: what containers of this node need and is missing, "" if nothing is.
-std::map<std::string, health::Unhealthy> node_faults(const Snapshot& state, const std::string& missing);
+std::map<std::string, health::Unhealthy> node_faults(const NodeView& node);
 
 }  // namespace tranche::agent

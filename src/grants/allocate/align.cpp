@@ -34,30 +34,30 @@ class Scores {
   std::vector<int> table_;
 };
 
-// What a way to split some GPUs is worth, as one number to compare: in the high bits the sum of all pair scores inside
+// The rank of a way to split some GPUs, as one number to compare: in the high bits the sum of all pair scores inside
 // sets; below it the name of its best full set, which is the set's own score and then the set, its lowest position in
-// the highest bit. So the greatest Worth has the greatest sum, then the best set to hand out, then the lowest
-// positions; and since sums add up and the best name is a maximum, the greatest Worth of a whole is made of the
-// greatest Worths of its parts.
-using Worth = std::uint64_t;
+// the highest bit. So the greatest Rank has the greatest sum, then the best set to hand out, then the lowest
+// positions; and since sums add up and the best name is a maximum, the greatest Rank of a whole is made of the
+// greatest Ranks of its parts.
+using Rank = std::uint64_t;
 constexpr int kSetBits = kMostExact;
 constexpr int kScoreBits = 18;  // 120 pairs of 1860 each
 constexpr int kNameBits = kSetBits + kScoreBits;
-constexpr Worth kNameMask = (Worth{1} << kNameBits) - 1;
-constexpr Worth kUnknown = ~Worth{0};
+constexpr Rank kNameMask = (Rank{1} << kNameBits) - 1;
+constexpr Rank kUnknown = ~Rank{0};
 static_assert(120 * 1860 < 1 << kScoreBits && kNameBits + kScoreBits < 64);
 
-Worth reversed(Mask set) {
-  Worth out = 0;
+Rank reversed(Mask set) {
+  Rank out = 0;
   for (int bit = 0; bit < kSetBits; ++bit, set >>= 1) out = out << 1 | (set & 1);
   return out;
 }
 
-Worth sum_of(Worth worth) {
-  return worth & ~kNameMask;
+Rank sum_of(Rank rank) {
+  return rank & ~kNameMask;
 }
 
-Worth together(Worth a, Worth b) {
+Rank together(Rank a, Rank b) {
   return sum_of(a) + sum_of(b) + std::max(a & kNameMask, b & kNameMask);
 }
 
@@ -114,12 +114,12 @@ class Splits {
   Splits(const Scores& scores, int size)
       : size_(size),
         remainder_(static_cast<int>(scores.count()) % size),
-        worth_(std::size_t{1} << scores.count(), kUnknown),
+        rank_(std::size_t{1} << scores.count(), kUnknown),
         fulls_(numbers_with(size_ - 1, scores.count())),
         remainders_(numbers_with(std::max(remainder_ - 1, 0), scores.count())) {
     // inside(set) = inside(without its lowest) + inside(without its highest) - inside(without both) + that pair.
-    std::vector<std::uint32_t> inside(worth_.size());
-    for (Mask set = 1; set < worth_.size(); ++set) {
+    std::vector<std::uint32_t> inside(rank_.size());
+    for (Mask set = 1; set < rank_.size(); ++set) {
       const Mask low = set & (~set + 1);
       const Mask high = std::bit_floor(set);
       if (low != high) {
@@ -128,16 +128,15 @@ class Splits {
         inside[set] = inside[set ^ low] + inside[set ^ high] - inside[set ^ low ^ high] + static_cast<Mask>(pair);
       }
       const int members = std::popcount(set);
-      if (members == size_)
-        worth_[set] = Worth{inside[set]} << kNameBits | Worth{inside[set]} << kSetBits | reversed(set);
-      if (members == remainder_) worth_[set] = Worth{inside[set]} << kNameBits;
+      if (members == size_) rank_[set] = Rank{inside[set]} << kNameBits | Rank{inside[set]} << kSetBits | reversed(set);
+      if (members == remainder_) rank_[set] = Rank{inside[set]} << kNameBits;
     }
-    worth_[0] = 0;
+    rank_[0] = 0;
   }
 
   // The set to hand out of the best split of `all` that has a full set with all of `required`.
   Mask set_with(Mask all, Mask required) {
-    Worth found = 0;
+    Rank found = 0;
     if (required == 0) {
       found = best(all);
     } else {
@@ -146,35 +145,35 @@ class Splits {
            numbers_with(size_ - std::popcount(required), static_cast<std::size_t>(std::popcount(all ^ required)))) {
         if (number == kEnd) break;
         const Mask set = subsets[number] | required;
-        found = std::max(found, worth_[set] + sum_of(best(all ^ set)));
+        found = std::max(found, rank_[set] + sum_of(best(all ^ set)));
       }
     }
     return static_cast<Mask>(reversed(static_cast<Mask>(found)));
   }
 
  private:
-  Worth best(Mask mask) {
-    if (worth_[mask] != kUnknown) return worth_[mask];
+  Rank best(Mask mask) {
+    if (rank_[mask] != kUnknown) return rank_[mask];
     const Mask low = mask & (~mask + 1);
     const Subsets subsets(mask ^ low);
-    Worth found = best_of(mask, low, subsets, fulls_);
+    Rank found = best_of(mask, low, subsets, fulls_);
     if (std::popcount(mask) % size_ != 0) found = std::max(found, best_of(mask, low, subsets, remainders_));
-    return worth_[mask] = found;
+    return rank_[mask] = found;
   }
 
-  Worth best_of(Mask mask, Mask low, const Subsets& subsets, const std::vector<std::uint32_t>& numbers) {
-    Worth found = 0;
+  Rank best_of(Mask mask, Mask low, const Subsets& subsets, const std::vector<std::uint32_t>& numbers) {
+    Rank found = 0;
     for (const std::uint32_t* number = numbers.data(); *number < subsets.count(); ++number) {
       const Mask set = subsets[*number] | low;
-      const Worth rest = worth_[mask ^ set];
-      found = std::max(found, together(worth_[set], rest == kUnknown ? best(mask ^ set) : rest));
+      const Rank rest = rank_[mask ^ set];
+      found = std::max(found, together(rank_[set], rest == kUnknown ? best(mask ^ set) : rest));
     }
     return found;
   }
 
   int size_;
   int remainder_;
-  std::vector<Worth> worth_;               // by subset; kUnknown until it is needed
+  std::vector<Rank> rank_;                 // by subset; kUnknown until it is needed
   std::vector<std::uint32_t> fulls_;       // which of the others join the lowest in a full set
   std::vector<std::uint32_t> remainders_;  // or in the remainder
 };
@@ -201,7 +200,7 @@ std::vector<std::size_t> grow(const Scores& scores, std::vector<std::size_t> set
 }  // namespace
 
 int pair_score(const inventory::GpuLink& link) {
-  // NVML's levels 50 (across the system) … 0 (same board) are worth 10 … 60.
+  // NVML's levels 50 (across the system) … 0 (same board) count 10 … 60.
   return 60 - std::clamp(link.pcie_level, 0, 50) + 100 * static_cast<int>(std::min(link.nvlinks, 18u));
 }
 

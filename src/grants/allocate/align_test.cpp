@@ -192,7 +192,7 @@ inventory::Inventory cube_mesh() {
   });
 }
 
-// Links that end at a switch count for nothing, so 8 GPUs behind NVSwitch are told apart by PCIe alone.
+// Links that end at a switch count for nothing, so 8 GPUs behind NVSwitch are distinguished by PCIe alone.
 inventory::Inventory nvswitch() {
   return with_links(8, [](auto a, auto b) { return inventory::GpuLink{a, b, level_in_sockets_of_four(a, b), 0}; });
 }

@@ -17,7 +17,7 @@ using config::ListStrategy;
 constexpr const char* kVolumeMountRoot = "/var/run/nvidia-container-devices";
 constexpr const char* kCdiVendor = "k8s.device-plugin.nvidia.com";
 
-// The slots asked for, by device in driver order. Everything that kubelet could get wrong is told apart here.
+// The slots asked for, by device in driver order. Everything that kubelet could get wrong is distinguished here.
 Result<std::vector<Held>> find_slots(const plan::PlannedResource& resource, const advertise::Faults& faults,
                                      std::span<const std::string> ids) {
   if (ids.empty()) return fail(Kind::kInvalid, "the request for " + resource.name + " names no device");

@@ -132,7 +132,7 @@ TEST(Allocate, MoreThanOneIsRefusedWhereTheConfigurationSaysSo) {
   EXPECT_THAT(grant.error().what, HasSubstr("failRequestsGreaterThanOne"));
 }
 
-TEST(Allocate, UnknownDuplicateAndUnhealthyAreToldApart) {
+TEST(Allocate, UnknownDuplicateAndUnhealthyAreDistinguished) {
   EXPECT_EQ(ask(two_h200(), {"GPU-aaaaaaaa-0000-4000-8000-00000000000a::10"}).error().kind, Kind::kNotFound);
   EXPECT_EQ(ask(two_h200(), {"GPU-aaaaaaaa-0000-4000-8000-00000000000a"}).error().kind, Kind::kNotFound);
   EXPECT_EQ(ask(two_h200(), {""}).error().kind, Kind::kNotFound);

@@ -1,4 +1,4 @@
-// What containers are told of their share for frameworks: figures that never ask for more than the share.
+// The share, as the environment of containers states it for frameworks: figures that never ask for more than the share.
 #include "grants/allocate/framework_environment.h"
 
 #include <gmock/gmock.h>
@@ -63,7 +63,7 @@ bool names_frameworks(const std::string& name) {
 }
 
 // Promise: kubelet/allocate: Variables for frameworks state the grant's limits and can be turned off.
-TEST(FrameworkEnvironment, SaysWhatAQuarterIsWorth) {
+TEST(FrameworkEnvironment, StatesTheLimitsOfAQuarter) {
   const Envs envs = envs_of(resource_of(1, 4), {1});
   EXPECT_EQ(envs.at("TRANCHE_MEMORY_MIB"), "20389");
   EXPECT_EQ(envs.at("TRANCHE_MEMORY_FRACTION"), "0.2499");
@@ -72,7 +72,7 @@ TEST(FrameworkEnvironment, SaysWhatAQuarterIsWorth) {
   EXPECT_EQ(envs.at("TF_FORCE_GPU_ALLOW_GROWTH"), "true");
 }
 
-TEST(FrameworkEnvironment, SeveralSlotsAreWorthTheirSum) {
+TEST(FrameworkEnvironment, SeveralSlotsHaveTheSumOfTheirLimits) {
   const Envs envs = envs_of(resource_of(1, 4), {3});
   EXPECT_EQ(envs.at("TRANCHE_MEMORY_MIB"), "61169");
   EXPECT_EQ(envs.at("TRANCHE_MEMORY_FRACTION"), "0.7499");

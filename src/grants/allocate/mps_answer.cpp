@@ -23,8 +23,8 @@ std::string where(const std::vector<Held>& held) {
   return join(parts, ", ");
 }
 
-// One percentage for all devices, so no device gets more SMs than its slots are worth; where that yields a count that
-// computes wrong on one of them, it is rounded as there.
+// One percentage for all devices, so no device gets more SMs than the shares of its slots; where that yields a count
+// that computes wrong on one of them, it is rounded as there.
 Percent common_threads(const Grant& grant, const std::vector<Held>& held) {
   Percent threads;
   for (const auto& device : grant.devices)

@@ -194,7 +194,7 @@ TEST(AllocateIndividual, LimitsAreTheServersAndTheDevicesComeAsNodesToo) {
   ASSERT_TRUE(grant) << to_string(grant.error());
   EXPECT_THAT(grant->envs, Not(Contains(Key(Eq("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT")))));
   EXPECT_THAT(grant->envs, Not(Contains(Key(Eq("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE")))));
-  EXPECT_EQ(grant->devices[0].limits.memory, mib(35942)) << "what the server is told, and the guard goes by";
+  EXPECT_EQ(grant->devices[0].limits.memory, mib(35942)) << "what the server receives and the guard applies";
   EXPECT_EQ(grant->devices[0].limits.sms, 32u);
   std::vector<std::string> nodes;
   for (const auto& node : grant->device_nodes) nodes.push_back(node.container_path);
@@ -247,7 +247,7 @@ TEST(AllocatePolicy, WhatIsTheTenantsToSayIsNotWritten) {
   ASSERT_TRUE(grant) << to_string(grant.error());
   EXPECT_THAT(grant->envs, Not(Contains(Key(Eq("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE")))));
   EXPECT_THAT(grant->envs, Contains(Key(Eq("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"))));
-  EXPECT_GT(grant->devices[0].limits.threads.hundredths, 0u) << "the ceiling that the server is told";
+  EXPECT_GT(grant->devices[0].limits.threads.hundredths, 0u) << "the maximum that the server receives";
   resource.devices[0].policy.memory.kind = config::MemoryPolicy::Kind::kTenant;
   grant = allocate(resource, {}, slots_of(0, 3), {});
   ASSERT_TRUE(grant) << to_string(grant.error());

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "grants/change/words.h"
+#include "grants/change/step_text.h"
 
 namespace tranche::change {
 namespace {
@@ -19,11 +19,12 @@ std::vector<Step> merge(const std::vector<Step>& planned, const std::vector<Step
   std::vector<Step> all;
   const auto comes_with_its_gpu = [&](const std::string& uuid) {
     return std::ranges::any_of(waiting, [&](const Step& one) {
-      return one.what == What::kMeans && std::ranges::find(one.devices, uuid) != one.devices.end();
+      return one.what == What::kSharingMode && std::ranges::find(one.devices, uuid) != one.devices.end();
     });
   };
   for (const auto& step : planned) {
-    if (step.what != What::kMeans && !step.devices.empty() && std::ranges::all_of(step.devices, comes_with_its_gpu))
+    if (step.what != What::kSharingMode && !step.devices.empty() &&
+        std::ranges::all_of(step.devices, comes_with_its_gpu))
       continue;
     const bool waits = std::ranges::any_of(waiting, [&](const Step& one) { return concerns(one, step); });
     if (!waits) {
@@ -70,16 +71,16 @@ Holdings Change::with_assumed(const Holdings& holdings) {
 }
 
 std::string Change::taken_for(const HeldShare& share) const {
-  if (!newest_ || has_its_means(now_.plan, share)) return {};
+  if (!newest_ || has_its_mode(now_.plan, share)) return {};
   const auto* device = find_device(now_.plan, share.device);
-  if (device != nullptr) return change_text(means_of(share), means_of(*device));
-  return text_of(means_of(share)) + " → " + (share.pool.empty() ? "MIG devices" : "nothing");
+  if (device != nullptr) return change_text(mode_of(share), mode_of(*device));
+  return text_of(mode_of(share)) + " → " + (share.pool.empty() ? "MIG devices" : "nothing");
 }
 
 bool Change::follow(const Holdings& holdings, Policy policy) {
   if (!newest_) return false;
   for (auto& step : planned_)
-    if (step.what == What::kMeans) step.means = means_words(policy);
+    if (step.what == What::kSharingMode) step.means = means_text(policy);
   auto next = settle(now_, *newest_, with_assumed(holdings), policy);
   auto steps = merge(planned_, next.waiting);
   const bool changed = next != now_ || steps != steps_;

@@ -13,7 +13,7 @@ using namespace fixture;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-std::vector<std::string> told(const Change& change) {
+std::vector<std::string> described(const Change& change) {
   std::vector<std::string> all;
   for (const auto& step : change.steps()) all.push_back(to_string(step));
   return all;
@@ -24,14 +24,14 @@ TEST(Change, ThatWaitsIsDoneWhenTheLastSlotIsFreeAndSaysSoMeanwhile) {
   Change change;
   change.aim(before);
   EXPECT_TRUE(change.follow({}, Policy::kWait));
-  EXPECT_THAT(told(change), IsEmpty()) << "the first plan is no change";
+  EXPECT_THAT(described(change), IsEmpty()) << "the first plan is no change";
   const Holdings holdings{"", {held(before, kGpu, 1, {0, 2})}};
   EXPECT_FALSE(change.follow(holdings, Policy::kWait));
   change.aim(newest);
   EXPECT_TRUE(change.follow(holdings, Policy::kWait));
   EXPECT_TRUE(change.waits());
-  EXPECT_THAT(told(change), ElementsAre("GPUs 0-1: time-slicing → MPS (as soon as nothing of it is held)",
-                                        "GPU 1: time-slicing → MPS (waits: 2 slots are held)"));
+  EXPECT_THAT(described(change), ElementsAre("GPUs 0-1: time-slicing → MPS (as soon as nothing of it is held)",
+                                             "GPU 1: time-slicing → MPS (waits: 2 slots are held)"));
   EXPECT_FALSE(change.follow(holdings, Policy::kWait));
   EXPECT_TRUE(change.follow({}, Policy::kWait));
   EXPECT_FALSE(change.waits());
@@ -65,7 +65,7 @@ TEST(Change, WhatWasTakenIsItsContainersAgainWhenTheGpuIsSharedAsItWas) {
   EXPECT_TRUE(change.follow({"", {share}}, Policy::kForce));
   EXPECT_EQ(change.taken_for(share), "MPS → time-slicing");
   EXPECT_FALSE(change.waits());
-  EXPECT_THAT(told(change),
+  EXPECT_THAT(described(change),
               testing::Contains("GPU 0: MPS → time-slicing (at once, by force: what containers hold of it is taken)"));
   share.taken = true;
   EXPECT_TRUE(change.follow({"", {share}}, Policy::kWait)) << "the words are others";
@@ -85,25 +85,25 @@ std::size_t healthy_in(const Change& change) {
 
 // Promise: change: Without kubelet's answer everything counts as held.
 TEST(Change, WhileNobodySaysWhoHoldsWhatAllIsTakenAsHeld) {
-  const Holdings nobody_says{"kubelet does not answer", {}};
+  const Holdings unanswered{"kubelet does not answer", {}};
   Change change;
   change.aim(all_mps(1, 4));
   change.follow({}, Policy::kWait);
   change.aim(all_sliced(1, 2));
-  EXPECT_TRUE(change.follow(nobody_says, Policy::kWait));
+  EXPECT_TRUE(change.follow(unanswered, Policy::kWait));
   EXPECT_EQ(change.in_force(), all_mps(1, 4));
   EXPECT_EQ(healthy_in(change), 0u);
   ASSERT_EQ(change.steps().size(), 1u) << "fewer slots come with it";
   EXPECT_EQ(to_string(change.steps()[0]),
             "GPU 0: MPS → time-slicing (waits: it is not known which slots are held: kubelet does not answer)");
   change.aim(all_mps(1, 2));
-  EXPECT_TRUE(change.follow(nobody_says, Policy::kWait));
+  EXPECT_TRUE(change.follow(unanswered, Policy::kWait));
   EXPECT_EQ(change.withheld().at(kGpu).size(), 2u) << "those that went";
-  EXPECT_FALSE(change.follow(nobody_says, Policy::kWait)) << "and it stays so";
+  EXPECT_FALSE(change.follow(unanswered, Policy::kWait)) << "and it stays so";
   change.aim(all_mps(1, 8));
-  change.follow(nobody_says, Policy::kWait);
+  change.follow(unanswered, Policy::kWait);
   EXPECT_EQ(healthy_in(change), 4u) << "what may be held leaves no room for more";
-  EXPECT_FALSE(change.follow(nobody_says, Policy::kWait));
+  EXPECT_FALSE(change.follow(unanswered, Policy::kWait));
   EXPECT_TRUE(change.follow({}, Policy::kWait));
   EXPECT_EQ(healthy_in(change), 8u);
 }

@@ -9,21 +9,21 @@ namespace tranche::change {
 using config::SharingStrategy;
 using plan::PlannedDevice;
 
-Means means_of(const PlannedDevice& device) {
+SharingMode mode_of(const PlannedDevice& device) {
   if (!device.pool.empty()) return {SharingStrategy::kMps, device.pool};
   return {device.replicated ? SharingStrategy::kTimeSlicing : SharingStrategy::kNone, {}};
 }
 
-Means means_of(const HeldShare& share) {
+SharingMode mode_of(const HeldShare& share) {
   if (!share.pool.empty()) return {SharingStrategy::kMps, share.pool};
   const bool divided = !share.slots.empty() && plan::device_of(share.slots.front()) != share.slots.front();
   return {divided ? SharingStrategy::kTimeSlicing : SharingStrategy::kNone, {}};
 }
 
-bool has_its_means(const plan::Plan& plan, const HeldShare& share) {
-  const Means means = means_of(share);
-  if (!means.pool.empty() && plan::find_pool(plan, means.pool) == nullptr) return false;
-  if (const auto* device = find_device(plan, share.device)) return means_of(*device) == means;
+bool has_its_mode(const plan::Plan& plan, const HeldShare& share) {
+  const SharingMode mode = mode_of(share);
+  if (!mode.pool.empty() && plan::find_pool(plan, mode.pool) == nullptr) return false;
+  if (const auto* device = find_device(plan, share.device)) return mode_of(*device) == mode;
   for (const auto& resource : plan.resources)  // the GPU of before is cut into MIG devices now
     for (const auto& device : resource.devices)
       if (device.gpu_uuid == share.device) return false;

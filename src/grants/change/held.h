@@ -32,16 +32,16 @@ struct Holdings {
 
 // By which means a device is given out. A device changes its means when no container holds any of it: a
 // process that uses MPS and one that does not cannot share it, nor can clients of two daemons.
-struct Means {
+struct SharingMode {
   config::SharingStrategy strategy = config::SharingStrategy::kNone;
   std::string pool;  // of MPS
-  friend bool operator==(const Means&, const Means&) = default;
+  friend bool operator==(const SharingMode&, const SharingMode&) = default;
 };
-Means means_of(const plan::PlannedDevice& device);
-Means means_of(const HeldShare& share);
+SharingMode mode_of(const plan::PlannedDevice& device);
+SharingMode mode_of(const HeldShare& share);
 // Whether what the container was given still is what the plan gives: the device by the same means. A device that the
 // plan does not have, as one that vanished, takes nothing by itself; a pool that it does not have does.
-bool has_its_means(const plan::Plan& plan, const HeldShare& share);
+bool has_its_mode(const plan::Plan& plan, const HeldShare& share);
 
 // The device of a resource, or of any; nullptr = none.
 const plan::PlannedDevice* find_device(const plan::PlannedResource& resource, std::string_view uuid);

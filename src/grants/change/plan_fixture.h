@@ -38,7 +38,7 @@ inline plan::PlannedResource named(const std::string& name, std::vector<plan::Pl
   plan::PlannedResource resource;
   resource.name = resource.original_name = name;
   resource.devices = std::move(devices);
-  for (const auto& device : resource.devices) resource.sharing = means_of(device).strategy;
+  for (const auto& device : resource.devices) resource.sharing = mode_of(device).strategy;
   return resource;
 }
 

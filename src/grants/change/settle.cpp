@@ -7,7 +7,7 @@
 #include <set>
 
 #include "base/text.h"
-#include "grants/change/words.h"
+#include "grants/change/step_text.h"
 #include "plan/shares.h"
 #include "plan/slot_id.h"
 
@@ -73,7 +73,7 @@ class Settling {
 
   bool in_the_way(const HeldShare& share, const PlannedDevice& device) const {
     if (share.taken) return false;
-    if (share.device == device.uuid) return means_of(share) != means_of(device);
+    if (share.device == device.uuid) return mode_of(share) != mode_of(device);
     return device.gpu_uuid == share.device || gpu_of(share.device, before_, newest_) == device.uuid;  // whole, or MIG
   }
 
@@ -84,12 +84,12 @@ class Settling {
           if (in_the_way(share, device)) waiting_.insert(device.uuid);
     for (const auto& share : held_) {
       // Its daemon serves all devices of its pool as long as one of its clients lives.
-      const auto means = share.taken ? Means{} : means_of(share);
-      const auto* pool = means.pool.empty() ? nullptr : plan::find_pool(before_, means.pool);
+      const auto mode = share.taken ? SharingMode{} : mode_of(share);
+      const auto* pool = mode.pool.empty() ? nullptr : plan::find_pool(before_, mode.pool);
       if (pool == nullptr) continue;
       for (const auto& uuid : pool->devices) {
         const auto* device = find_device(newest_, uuid);
-        if (device != nullptr && means_of(*device) != means) waiting_.insert(uuid);
+        if (device != nullptr && mode_of(*device) != mode) waiting_.insert(uuid);
       }
     }
     // A pool begins with all of its devices.
@@ -118,7 +118,7 @@ class Settling {
       for (const auto& device : resource.devices) {
         const auto new_one = wanted.find(device.uuid);
         const bool changes = new_one != wanted.end()
-                                 ? means_of(*new_one->second) != means_of(device)
+                                 ? mode_of(*new_one->second) != mode_of(device)
                                  : gpus.contains(device.gpu_uuid) && find_device(newest_, device.uuid) == nullptr;
         if (changes) put_back(resource, device);
       }
@@ -156,14 +156,14 @@ class Settling {
         for (const auto& share : held_) {
           if (!in_the_way(share, device)) continue;
           slots += share.slots.size();
-          was = change_text(means_of(share), means_of(device));
+          was = change_text(mode_of(share), mode_of(device));
         }
         if (was.empty()) {
           const auto* old = find_device(before_, device.uuid);
-          was = old == nullptr || means_of(*old) == means_of(device) ? "to " + text_of(means_of(device))
-                                                                     : change_text(means_of(*old), means_of(device));
+          was = old == nullptr || mode_of(*old) == mode_of(device) ? "to " + text_of(mode_of(device))
+                                                                   : change_text(mode_of(*old), mode_of(device));
         }
-        out_.waiting.push_back({What::kMeans,
+        out_.waiting.push_back({What::kSharingMode,
                                 {},
                                 {device.uuid},
                                 fmt::format("{}: {}", name_of({&device}), was),
@@ -230,7 +230,7 @@ class Settling {
     }
   }
 
-  // --- worth -------------------------------------------------------------------------------------------------------
+  // --- limits ------------------------------------------------------------------------------------------------------
 
   // In MiB. What was given under the rules of now counts as so many slots: how several are rounded in one is not ours
   // to judge here.
@@ -266,7 +266,7 @@ class Settling {
       const auto id = plan::render({device.uuid, device.replicated ? std::optional(n) : std::nullopt});
       if (taken.contains(id) || reason(resource.name, id) != nullptr) continue;
       if (++free <= room) continue;
-      withhold(resource.name, id, "what it is worth is held by slots of before");
+      withhold(resource.name, id, "its share is held by slots of the previous plan");
       ++withheld;
     }
     if (withheld == 0) return;
@@ -276,7 +276,7 @@ class Settling {
          {device.uuid},
          fmt::format("{} on {}: {} more", resource.name, name_of({&device}), slots_text(withheld)),
          {},
-         holdings_.unknown.empty() ? "what they are worth is held by slots of before" : until_free(0)});
+         holdings_.unknown.empty() ? "their shares are held by slots of the previous plan" : until_free(0)});
   }
 
   void withhold(const std::string& resource, const std::string& slot, const std::string& why) {

@@ -101,9 +101,9 @@ TEST(HasItsMeans, NotOnAGpuThatIsCutIntoMigDevices) {
   auto part = sliced(0, 4);
   part.uuid = "MIG-0";
   const auto cut = plan_of({named(kGpu, {part})});
-  EXPECT_FALSE(has_its_means(cut, held(before, kGpu, 0, {1})));
-  EXPECT_TRUE(has_its_means(cut, held(before, kGpu, 1, {1}))) << "a GPU that is not planned does not change";
-  EXPECT_TRUE(has_its_means(before, held(before, kGpu, 0, {1})));
+  EXPECT_FALSE(has_its_mode(cut, held(before, kGpu, 0, {1})));
+  EXPECT_TRUE(has_its_mode(cut, held(before, kGpu, 1, {1}))) << "a GPU that is not planned does not change";
+  EXPECT_TRUE(has_its_mode(before, held(before, kGpu, 0, {1})));
 }
 
 // Promise: change: A GPU changes its sharing when nothing of it is held; other GPUs change at once.

@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "grants/change/words.h"
+#include "grants/change/step_text.h"
 
 namespace tranche::change {
 namespace {
@@ -68,7 +68,7 @@ class Steps {
              {}});
     } else {
       numbers(name, *was, *is);
-      worth(name, *was, *is);
+      limit_changes(name, *was, *is);
     }
   }
 
@@ -93,16 +93,16 @@ class Steps {
     }
   }
 
-  void worth(const std::string& name, const PlannedResource& was, const PlannedResource& is) {
+  void limit_changes(const std::string& name, const PlannedResource& was, const PlannedResource& is) {
     std::map<std::string, Devices> by_text;
     for (const auto& device : is.devices) {
       const auto* old = find_device(was, device.uuid);
       if (old == nullptr || device.pool.empty() || old->pool.empty()) continue;
       if (old->share != device.share)
-        by_text[fmt::format("a slot is worth {} instead of {}", worth_text(device.share), worth_text(old->share))]
+        by_text[fmt::format("a slot has {} instead of {}", limits_text(device.share), limits_text(old->share))]
             .push_back(&device);
       else if (old->policy != device.policy || was.one_slot_per_request != is.one_slot_per_request)
-        by_text["several slots of one container are worth something else"].push_back(&device);
+        by_text["several slots of one container have different limits"].push_back(&device);
     }
     for (const auto& [text, devices] : by_text)
       add({What::kShare,
@@ -118,16 +118,16 @@ class Steps {
     for (const auto& resource : after_.resources) {
       for (const auto& device : resource.devices) {
         const auto* old = find_device(before_, device.uuid);
-        if (old == nullptr || means_of(*old) == means_of(device)) continue;
-        by_text[change_text(means_of(*old), means_of(device))].push_back(&device);
+        if (old == nullptr || mode_of(*old) == mode_of(device)) continue;
+        by_text[change_text(mode_of(*old), mode_of(device))].push_back(&device);
       }
     }
     for (const auto& [text, devices] : by_text)
-      add({What::kMeans,
+      add({What::kSharingMode,
            {},
            uuids_of(devices),
            fmt::format("{}: {}", name_of(devices), text),
-           std::string(means_words(policy_)),
+           std::string(means_text(policy_)),
            {}});
   }
 
@@ -137,7 +137,7 @@ class Steps {
       if (old == nullptr || old->limits == pool.limits) continue;
       std::vector<std::string> texts;
       for (const auto& limit : pool.limits) {
-        const std::string text = worth_text(limit.client);
+        const std::string text = limits_text(limit.client);
         if (std::ranges::find(texts, text) == texts.end()) texts.push_back(text);
       }
       add({What::kLimits,
@@ -165,7 +165,7 @@ std::string_view to_string(What what) {
       return "vanishes";
     case What::kShrinks:
       return "shrinks";
-    case What::kMeans:
+    case What::kSharingMode:
       return "strategy";
     case What::kShare:
       return "share";
@@ -179,7 +179,7 @@ std::string_view to_string(What what) {
   return "appears";
 }
 
-std::string_view means_words(Policy policy) {
+std::string_view means_text(Policy policy) {
   return policy == Policy::kWait ? kWaitsForFree : kTakenAtOnce;
 }
 

@@ -10,11 +10,11 @@
 namespace tranche::change {
 
 enum class What {
-  kVanishes,  // a resource
-  kShrinks,   // slots of devices
-  kMeans,     // a device is shared by other means
-  kShare,     // of a slot
-  kLimits,    // of the clients of an MPS pool
+  kVanishes,     // a resource
+  kShrinks,      // slots of devices
+  kSharingMode,  // a device is shared by other means
+  kShare,        // of a slot
+  kLimits,       // of the clients of an MPS pool
   kGrows,
   kAppears,
 };
@@ -32,7 +32,7 @@ struct Step {
 
 std::vector<Step> steps(const plan::Plan& before, const plan::Plan& after, Policy policy = Policy::kWait);
 // What a change of means does to what is held: "as soon as nothing of it is held".
-std::string_view means_words(Policy policy);
+std::string_view means_text(Policy policy);
 
 // In one line: "nvidia.com/gpu on GPU 0: 10 → 5 slots (held slots stay until they are free)", or with what it waits
 // for.

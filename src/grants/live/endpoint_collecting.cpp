@@ -8,16 +8,18 @@
 namespace tranche::agent {
 namespace {
 
-bool is_of_claim(const Snapshot& snapshot, const std::string& grant) {
-  return snapshot.claims && snapshot.claims->grants.contains(grant);
+// In doubt it is: what an older or a newer agent has prepared meanwhile is not known here.
+bool may_be_of_claim(const Inputs& in, const std::string& grant) {
+  const auto& claims = in.claims;
+  return claims && (claims->standing != ClaimsStanding::kOurs || claims->grants.contains(grant));
 }
 
 }  // namespace
 
-void EndpointCollecting::look(const PoolReports& pools, const Snapshot& snapshot) {
+void EndpointCollecting::look(const PoolReports& pools, const NodeView& node) {
   auto endpoints = endpoints_of(pools);
   if (!endpoints) return;
-  std::erase_if(*endpoints, [&](const grants::Endpoint& endpoint) { return is_of_claim(snapshot, endpoint.grant); });
+  std::erase_if(*endpoints, [&](const grants::Endpoint& endpoint) { return may_be_of_claim(node.in, endpoint.grant); });
   for (const auto& endpoint : ledger_.over(*endpoints, loop_.now())) remove(endpoint);
 }
 
@@ -37,15 +39,15 @@ void EndpointCollecting::remove(const grants::Endpoint& endpoint) {
   });
 }
 
-bool EndpointCollecting::retire(const PoolReports& pools, const Snapshot& snapshot) {
+bool EndpointCollecting::retire(const PoolReports& pools, const NodeView& node) {
   std::vector<grants::Endpoint> endpoints;
   for (const auto& [id, pool] : pools.pools) {
-    if (plan::find_pool(snapshot.plan, id) != nullptr) continue;
+    if (plan::find_pool(node.decision.plan, id) != nullptr) continue;
     for (const auto& endpoint : pool.endpoints)
-      if (endpoint.clients.empty() && !is_of_claim(snapshot, endpoint.grant))
+      if (endpoint.clients.empty() && !may_be_of_claim(node.in, endpoint.grant))
         endpoints.push_back(endpoint_of(id, endpoint));
   }
-  const auto retiring = ledger_.retire(endpoints, pools.connected && snapshot.inventory.has_value());
+  const auto retiring = ledger_.retire(endpoints, pools.connected && node.in.inventory.has_value());
   for (const auto& endpoint : retiring.now) remove(endpoint);
   return retiring.later;
 }

@@ -19,9 +19,9 @@ class EndpointCollecting {
   // An endpoint of a pool that is no longer planned keeps the pool from ending. It is removed at once if the ledger
   // knows that its slots are free, otherwise after a second answer of kubelet without its grant. True: some wait for
   // that answer.
-  bool retire(const PoolReports& pools, const Snapshot& snapshot);
+  bool retire(const PoolReports& pools, const NodeView& node);
   // Leaves endpoints of claims alone: kubelet's NodeUnprepareResources ends those.
-  void look(const PoolReports& pools, const Snapshot& snapshot);
+  void look(const PoolReports& pools, const NodeView& node);
   // As reported by the API server: the endpoint is removed after kubelet's next answer without it.
   void pod_ended(const std::string& pool, const std::string& grant);
 

@@ -2,12 +2,13 @@
 
 #include <algorithm>
 
-#include "programs/node/reports.h"
+#include "grants/live/holders.h"
 
 namespace tranche::agent {
 
 std::vector<GrantOwner> grant_owners(const std::vector<Holder>& holders, const kube::PodTable& pods) {
   std::vector<GrantOwner> owners;
+  owners.reserve(holders.size());
   for (const auto& holder : holders) {
     if (holder.grant.empty()) continue;
     GrantOwner owner{holder.grant, holder.pod_namespace, holder.pod, holder.container, {}, {}, false, {}, {}};

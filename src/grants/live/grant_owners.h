@@ -5,13 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "kube/event_json.h"
 #include "kube/pod_table.h"
 #include "kubelet/pod_resources.h"
 
 namespace tranche::agent {
 
-struct Holder;  // programs/node/reports.h
+struct Holder;  // grants/live/holders.h
 
 struct GrantOwner {
   std::string grant;  // its endpoint's name
@@ -23,9 +22,6 @@ struct GrantOwner {
   bool deleting = false;
   std::optional<MonoTime> deletion_seen;
   std::optional<std::int64_t> deletion_grace_seconds;
-
-  // What an event about it names.
-  kube::ObjectRef ref() const { return kube::ObjectRef::pod(pod_namespace, pod, uid); }
   friend bool operator==(const GrantOwner&, const GrantOwner&) = default;
 };
 

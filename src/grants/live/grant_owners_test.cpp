@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "programs/node/reports.h"
+#include "grants/live/holders.h"
 
 namespace tranche::agent {
 namespace grant_owners_test {
@@ -37,7 +37,6 @@ TEST(GrantOwners, HaveKubeletsNamesAndTheClustersIds) {
   EXPECT_EQ(owners[0].container_id, "containerd://m");
   EXPECT_TRUE(owners[0].deleting);
   EXPECT_EQ(owners[0].deletion_grace_seconds, 30);
-  EXPECT_EQ(owners[0].ref(), kube::ObjectRef::pod("team", "a", "uid-a"));
 }
 
 TEST(GrantOwners, AreKnownByNameAloneWithoutTheClusterAndOnesWithoutAnEndpointAreLeftOut) {

@@ -20,19 +20,19 @@ grants::Kept GrantsFile::read() {
                                        "plan; ") +
                                kTakenLost);
   kept_ = grants::parse_kept(text);
-  tell_if_partly(run_dir_, kFile, grants::render_kept(kept_) == text);
+  log_if_partial(run_dir_, kFile, grants::render_kept(kept_) == text);
   grants::Kept kept = kept_;
   adopt_taken(kept);
   return kept;
 }
 
-// It goes once what it says is written down: a later start must not take it for news.
+// It goes once what it says is written down: a later start must not report it again.
 void GrantsFile::adopt_taken(grants::Kept& kept) {
   const auto dir = host::Dir::open(run_dir_);
   if (!dir || !dir->exists(kTakenBefore)) return;
   const auto text = recall(run_dir_, kTakenBefore, kTakenLost);
   auto taken = grants::parse_taken(text);
-  tell_if_partly(run_dir_, kTakenBefore, grants::render_taken(taken) == text);
+  log_if_partial(run_dir_, kTakenBefore, grants::render_taken(taken) == text);
   kept.taken.merge(taken);
   kept_ = kept;
   if (!write()) return;

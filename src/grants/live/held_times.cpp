@@ -28,7 +28,8 @@ HeldTime HeldTime::until(MonoTime now) const {
 }
 
 TenantKey key_of(const TenantRow& row) {
-  return {row.pod_namespace, row.pod, row.container, row.device, row.resource};
+  const auto text = [](std::string_view view) { return std::string(view); };
+  return {text(row.pod_namespace), text(row.pod), row.container, text(row.device), text(row.resource)};
 }
 
 void keep_held_times(HeldTimes& times, const std::vector<TenantRow>& rows, const plan::Plan& plan, MonoTime now) {

@@ -24,10 +24,10 @@ plan::Plan plan_of(std::uint32_t slots) {
   return plan;
 }
 
-TenantRow row(std::string pod, std::uint32_t slots) {
+TenantRow row(const char* pod, std::uint32_t slots) {
   TenantRow made;
   made.pod_namespace = "team";
-  made.pod = std::move(pod);
+  made.pod = pod;
   made.container = "main";
   made.device = "GPU-0";
   made.resource = "nvidia.com/gpu";

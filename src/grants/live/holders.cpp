@@ -1,3 +1,5 @@
+#include "grants/live/holders.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -5,7 +7,7 @@
 
 #include "plan/shares.h"
 #include "plan/slot_id.h"
-#include "programs/node/reports.h"
+#include "programs/node/snapshot.h"
 
 namespace tranche::agent {
 namespace {
@@ -24,13 +26,12 @@ bool is_of(const plan::PlannedResource* resource, const plan::PlannedDevice& dev
 
 // Which containers name a request is in their pod only, and so is how many pods use a claim that is of none: the
 // request stands for the container, and the claim for the pod, by a name that no pod can have.
-void add_claims(const ClaimsReport& claims, std::vector<Holder>& found) {
+void add_claims(std::vector<Holder>& found, const ClaimsReport& claims) {
   for (const auto& [uid, claim] : claims.prepared) {
-    const std::size_t of_claims_before = found.size();
+    const auto before = static_cast<std::ptrdiff_t>(found.size());
     for (const auto& part : claim.parts) {
       if (part.grant.empty()) continue;
-      const auto known = std::find_if(found.begin() + static_cast<std::ptrdiff_t>(of_claims_before), found.end(),
-                                      [&](const Holder& holder) { return holder.grant == part.grant; });
+      const auto known = std::ranges::find(found.begin() + before, found.end(), part.grant, &Holder::grant);
       if (known != found.end()) {  // on several GPUs
         known->devices.push_back({part.gpu_uuid, 0, part.limits});
         continue;
@@ -52,28 +53,31 @@ void add_claims(const ClaimsReport& claims, std::vector<Holder>& found) {
 
 }  // namespace
 
-// A grant is worth what it was when it was given, whatever the plan says now; only one of which that is not known is
-// worth what the plan says.
-std::vector<Holder> holders(const Snapshot& snapshot) {
+// A grant has the limits that it was given, whatever the plan has now. Only where those are not known, it has the
+// plan's.
+std::vector<Holder> holders(const NodeView& node) {
   std::vector<Holder> found;
-  for (const auto& holding : snapshot.holdings) {
-    const auto* resource = plan::find_resource(snapshot.plan, holding.resource);
+  found.reserve(node.in.holdings.size());
+  const Decision& decision = node.decision;
+  for (const auto& holding : node.in.holdings) {
+    const auto* resource = plan::find_resource(decision.plan, holding.resource);
     const std::string grant = allocate::grant_id(holding.slots);
     Holder holder{holding.pod_namespace, holding.pod, holding.container, holding.resource, holding.slots, {}, {}};
     std::map<std::string_view, std::uint32_t> held;
     for (const auto& slot : holding.slots) ++held[plan::device_of(slot)];
     bool mps = false;
     for (const auto& [uuid, slots] : held) {
-      allocate::GrantLimit limit{std::string(uuid), slots, {}};
-      const auto* device = find_device(snapshot.plan, uuid);
-      if (snapshot.taken_shares.contains({grant, limit.uuid})) {
+      const std::pair key(grant, std::string(uuid));
+      if (decision.taken_shares.contains(key)) {
         holder.taken = true;  // it holds nothing of it any more, and no limit of it is in force
         continue;
       }
-      if (const auto worth = snapshot.shares.find({grant, limit.uuid}); worth != snapshot.shares.end()) {
+      allocate::GrantLimit limit{key.second, slots, {}};
+      const auto* device = find_device(decision.plan, uuid);
+      if (const auto share = decision.shares->find(key); share != decision.shares->end()) {
         mps = true;
-        limit.limits.memory = worth->second.memory;
-        limit.limits.threads = worth->second.threads.value_or(Percent{});
+        limit.limits.memory = share->second.memory;
+        limit.limits.threads = share->second.threads.value_or(Percent{});
         if (device != nullptr) limit.limits.sms = plan::sms_at(limit.limits.threads, device->sm_count);
       } else if (device != nullptr && !device->pool.empty() && is_of(resource, *device)) {
         mps = true;
@@ -86,7 +90,7 @@ std::vector<Holder> holders(const Snapshot& snapshot) {
     if (mps) holder.grant = grant;
     found.push_back(std::move(holder));
   }
-  if (snapshot.claims) add_claims(*snapshot.claims, found);
+  if (node.in.claims) add_claims(found, *node.in.claims);
   return found;
 }
 

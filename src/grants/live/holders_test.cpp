@@ -29,7 +29,7 @@ Snapshot held_by_a_pod() {
   return snapshot;
 }
 
-TEST(Holders, AreWorthWhatThePlanSaysWhileNothingElseIsKnown) {
+TEST(Holders, HaveTheLimitsOfThePlanWhileNothingElseIsKnown) {
   const auto all = holders(held_by_a_pod());
   ASSERT_THAT(all, SizeIs(1));
   EXPECT_EQ(all[0].grant, allocate::grant_id(kSlots));
@@ -37,9 +37,10 @@ TEST(Holders, AreWorthWhatThePlanSaysWhileNothingElseIsKnown) {
   EXPECT_EQ(all[0].devices[0].slots, 2u);
 }
 
-TEST(Holders, KeepTheirWorthUnderAnotherConfigurationAndAnotherName) {
+TEST(Holders, KeepTheirLimitsUnderAChangedConfigurationAndName) {
   auto snapshot = held_by_a_pod();
-  snapshot.shares[{allocate::grant_id(kSlots), "GPU-0"}] = {"gpu-0", "nvidia.com/gpu", mib(5000), Percent::whole(50)};
+  snapshot.shares.own()[{allocate::grant_id(kSlots), "GPU-0"}] = {"gpu-0", "nvidia.com/gpu", mib(5000),
+                                                                  Percent::whole(50)};
   EXPECT_EQ(holders(snapshot).at(0).devices[0].limits.memory, mib(5000));
   EXPECT_EQ(holders(snapshot).at(0).devices[0].limits.sms, 66u);
   snapshot.plan.resources[0].name = "nvidia.com/gpu.shared";
@@ -51,7 +52,8 @@ TEST(Holders, KeepTheirWorthUnderAnotherConfigurationAndAnotherName) {
 
 TEST(Holders, HoldNothingOfWhatAForcedChangeTook) {
   auto snapshot = held_by_a_pod();
-  snapshot.shares[{allocate::grant_id(kSlots), "GPU-0"}] = {"gpu-0", "nvidia.com/gpu", mib(5000), Percent::whole(50)};
+  snapshot.shares.own()[{allocate::grant_id(kSlots), "GPU-0"}] = {"gpu-0", "nvidia.com/gpu", mib(5000),
+                                                                  Percent::whole(50)};
   snapshot.taken_shares[{allocate::grant_id(kSlots), "GPU-0"}] = {"MPS → time-slicing", false};
   const auto all = holders(snapshot);
   ASSERT_THAT(all, SizeIs(1)) << "kubelet counts its slots";
@@ -62,7 +64,7 @@ TEST(Holders, HoldNothingOfWhatAForcedChangeTook) {
 
 TEST(Holders, OfWhatIsNotOursAreLeftOut) {
   auto snapshot = held_by_a_pod();
-  snapshot.holdings[0].resource = "example.com/fpga";
+  snapshot.holdings = {{"default", "a", "main", "example.com/fpga", kSlots}};
   EXPECT_THAT(holders(snapshot), IsEmpty());
 }
 
@@ -70,7 +72,8 @@ TEST(Holders, OfWhatIsNotOursAreLeftOut) {
 TEST(Holders, RequestsOfClaimsAreTenantsOfTheirOwnWhateverTheyAreNamed) {
   Snapshot snapshot;
   snapshot.holdings = {{"default", "train-0", "gpu", "nvidia.com/gpu", kSlots}};
-  snapshot.shares[{allocate::grant_id(kSlots), "GPU-0"}] = {"gpu-0", "nvidia.com/gpu", mib(5000), Percent::whole(50)};
+  snapshot.shares.own()[{allocate::grant_id(kSlots), "GPU-0"}] = {"gpu-0", "nvidia.com/gpu", mib(5000),
+                                                                  Percent::whole(50)};
   auto& claims = snapshot.claims.emplace();
   claims.driver = "gpu.tranche.io";
   const auto add = [&](const std::string& uid, const std::string& name, const std::string& pod) {

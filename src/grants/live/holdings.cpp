@@ -9,7 +9,7 @@ using namespace std::chrono_literals;
 
 constexpr Duration kKubeletDeadline = 3s;
 constexpr Duration kEvery = 30s;
-constexpr Duration kEveryWhenTold = 5min;
+constexpr Duration kEveryWhenReported = 5min;
 constexpr Duration kFirstBehind = 100ms;
 
 }  // namespace
@@ -37,10 +37,10 @@ void Holdings::ask() {
   });
 }
 
-void Holdings::settle(bool behind, bool told) {
+void Holdings::settle(bool behind, bool pods_reported) {
   behind_wait_ = !behind ? Duration::zero() : std::clamp<Duration>(behind_wait_ * 2, kFirstBehind, kEvery);
   if (std::exchange(again_, false)) return ask();
-  ask_in(behind ? behind_wait_ : told ? kEveryWhenTold : kEvery);
+  ask_in(behind ? behind_wait_ : pods_reported ? kEveryWhenReported : kEvery);
 }
 
 }  // namespace tranche::agent

@@ -23,9 +23,10 @@ class Holdings {
 
   void ask();
   void ask_in(Duration delay);  // and not when it was due otherwise
-  // When to ask next: `behind` while kubelet still lists pods that are gone, or not yet what it was given, a little
-  // later each time; `told` when the API server reports every pod that ends, so that asking is for safety only.
-  void settle(bool behind, bool told);
+  // When to ask next: `behind` while kubelet still lists pods that are gone, or not yet those that run, a little later
+  // each time; `pods_reported` when the API server reports every pod that ends, so that asking is for safety
+  // only.
+  void settle(bool behind, bool pods_reported);
   // When the question was asked whose answer came last; what was granted later is not in it.
   MonoTime answer_of() const { return answer_of_; }
 

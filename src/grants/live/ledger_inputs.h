@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "grants/ledger.h"
+#include "grants/live/holders.h"
 #include "mps/protocol/pools.h"
-#include "programs/node/reports.h"
 
 namespace tranche::agent {
 

@@ -11,8 +11,8 @@ void LiftedLimits::given(const std::string& grant) {
 
 void LiftedLimits::holders(const std::map<std::string, std::string>& holder_of_grant) {
   holder_of_ = holder_of_grant;
-  std::erase_if(told_, [&](const auto& told) {
-    return std::ranges::none_of(holder_of_, [&](const auto& held) { return held.second == told.first; });
+  std::erase_if(reported_, [&](const auto& reported) {
+    return std::ranges::none_of(holder_of_, [&](const auto& held) { return held.second == reported.first; });
   });
 }
 
@@ -32,16 +32,16 @@ void LiftedLimits::pools(const PoolReports& reports) {
   first_ = false;
 }
 
-std::vector<LiftedLimit> LiftedLimits::news() {
-  std::vector<LiftedLimit> news;
+std::vector<LiftedLimit> LiftedLimits::unreported() {
+  std::vector<LiftedLimit> found;
   std::erase_if(waiting_, [&](const auto& waiting) {
     const auto holder = holder_of_.find(waiting.first);
     if (holder == holder_of_.end()) return false;
-    if (told_.emplace(holder->second, waiting.second).second)
-      news.push_back({holder->second, waiting.first, waiting.second});
+    if (reported_.emplace(holder->second, waiting.second).second)
+      found.push_back({holder->second, waiting.first, waiting.second});
     return true;
   });
-  return news;
+  return found;
 }
 
 }  // namespace tranche::agent

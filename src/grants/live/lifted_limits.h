@@ -26,13 +26,13 @@ class LiftedLimits {
   void given(const std::string& grant);
   void holders(const std::map<std::string, std::string>& holder_of_grant);
   void pools(const PoolReports& reports);
-  std::vector<LiftedLimit> news();  // what was not reported before
+  std::vector<LiftedLimit> unreported();  // what was not reported before
 
  private:
   std::map<std::string, std::uint64_t> seen_;   // refusals, by grant
   std::map<std::string, std::string> waiting_;  // why, by grant
   std::map<std::string, std::string> holder_of_;
-  std::set<std::pair<std::string, std::string>> told_;  // holder, why
+  std::set<std::pair<std::string, std::string>> reported_;  // holder, why
   bool first_ = true;  // refusals in the first report are from before this start, and were reported then
 };
 

@@ -15,22 +15,21 @@ PoolReports refused(std::uint64_t times, const std::string& why = "zz lifts it",
   PoolReports reports{.connected = true, .problem = "", .pages_problem = "", .pools = {}};
   PoolReport& pool = reports.pools["gpu-1"];
   if (has_endpoint)
-    pool.endpoints.push_back(
-        {.grant = kGrant, .clients = {}, .reason = "", .refused_why = why, .limits_lifted = times});
+    pool.endpoints = {{.grant = kGrant, .clients = {}, .reason = "", .refused_why = why, .limits_lifted = times}};
   return reports;
 }
 
 class LiftedLimitsTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    book_.pools(refused(0, ""));
-    book_.holders({{kGrant, kHolder}});
+    lifted_.pools(refused(0, ""));
+    lifted_.holders({{kGrant, kHolder}});
   }
   std::vector<LiftedLimit> after(const PoolReports& reports) {
-    book_.pools(reports);
-    return book_.news();
+    lifted_.pools(reports);
+    return lifted_.unreported();
   }
-  LiftedLimits book_;
+  LiftedLimits lifted_;
 };
 
 TEST_F(LiftedLimitsTest, AContainerHearsOnceOfEachValue) {
@@ -40,28 +39,28 @@ TEST_F(LiftedLimitsTest, AContainerHearsOnceOfEachValue) {
   EXPECT_THAT(after(refused(8, "0=0 lifts it")), ElementsAre(LiftedLimit{kHolder, kGrant, "0=0 lifts it"}));
 }
 
-TEST_F(LiftedLimitsTest, WhatIsRefusedForOtherReasonsIsNoNews) {
+TEST_F(LiftedLimitsTest, WhatIsRefusedForOtherReasonsIsNotReported) {
   EXPECT_THAT(after(refused(0, "its container is being stopped")), IsEmpty());
 }
 
-TEST_F(LiftedLimitsTest, TheNewsWaitsForKubeletToSayWhoHoldsTheGrant) {
-  book_.given(kGrant);
+TEST_F(LiftedLimitsTest, TheReportWaitsForKubeletToNameTheHolderOfTheGrant) {
+  lifted_.given(kGrant);
   EXPECT_THAT(after(refused(1)), IsEmpty()) << "not for whoever had it before";
-  book_.holders({{kGrant, "default/b/main"}});
-  EXPECT_THAT(book_.news(), ElementsAre(LiftedLimit{"default/b/main", kGrant, "zz lifts it"}));
+  lifted_.holders({{kGrant, "default/b/main"}});
+  EXPECT_THAT(lifted_.unreported(), ElementsAre(LiftedLimit{"default/b/main", kGrant, "zz lifts it"}));
 }
 
 TEST_F(LiftedLimitsTest, OfAFormerHoldersProcessesTheNextHearsNothing) {
-  book_.holders({});
+  lifted_.holders({});
   EXPECT_THAT(after(refused(1)), IsEmpty());
-  book_.given(kGrant);
-  book_.holders({{kGrant, "default/b/main"}});
-  EXPECT_THAT(book_.news(), IsEmpty());
+  lifted_.given(kGrant);
+  lifted_.holders({{kGrant, "default/b/main"}});
+  EXPECT_THAT(lifted_.unreported(), IsEmpty());
 }
 
-TEST_F(LiftedLimitsTest, TheNextHolderHearsTheSameNewsAnew) {
+TEST_F(LiftedLimitsTest, TheNextHolderGetsTheSameReportAgain) {
   EXPECT_EQ(after(refused(1)).size(), 1u);
-  book_.holders({{kGrant, "default/b/main"}});
+  lifted_.holders({{kGrant, "default/b/main"}});
   EXPECT_THAT(after(refused(2)), ElementsAre(LiftedLimit{"default/b/main", kGrant, "zz lifts it"}));
 }
 
@@ -70,25 +69,25 @@ TEST_F(LiftedLimitsTest, ARestartOfTrancheMpsCountsFromNothing) {
   EXPECT_THAT(after(refused(0, "")), IsEmpty());
   EXPECT_THAT(after(refused(1, "= lifts it")), ElementsAre(LiftedLimit{kHolder, kGrant, "= lifts it"}));
   PoolReports gone;
-  EXPECT_THAT(after(gone), IsEmpty()) << "nobody answers";
+  EXPECT_THAT(after(gone), IsEmpty()) << "tranche mps does not answer";
   EXPECT_THAT(after(refused(1, "= lifts it")), IsEmpty()) << "the same as before";
 }
 
 TEST_F(LiftedLimitsTest, AnEndpointThatIsGoneIsForgotten) {
-  book_.holders({});
+  lifted_.holders({});
   EXPECT_THAT(after(refused(1)), IsEmpty());
   EXPECT_THAT(after(refused(0, "", false)), IsEmpty());
-  book_.holders({{kGrant, kHolder}});
-  EXPECT_THAT(book_.news(), IsEmpty());
+  lifted_.holders({{kGrant, kHolder}});
+  EXPECT_THAT(lifted_.unreported(), IsEmpty());
 }
 
-TEST(LiftedLimitsFirst, WhatHappenedBeforeOurTimeWasToldThen) {
-  LiftedLimits book;
-  book.holders({{kGrant, kHolder}});
-  book.pools(refused(3));
-  EXPECT_THAT(book.news(), IsEmpty());
-  book.pools(refused(4));
-  EXPECT_EQ(book.news().size(), 1u);
+TEST(LiftedLimitsFirst, WhatHappenedBeforeOurTimeWasReportedThen) {
+  LiftedLimits lifted;
+  lifted.holders({{kGrant, kHolder}});
+  lifted.pools(refused(3));
+  EXPECT_THAT(lifted.unreported(), IsEmpty());
+  lifted.pools(refused(4));
+  EXPECT_EQ(lifted.unreported().size(), 1u);
 }
 
 }  // namespace lifted_limits_test

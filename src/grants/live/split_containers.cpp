@@ -17,13 +17,13 @@ std::vector<SplitContainer> SplitContainers::look(std::span<const HeldEndpoint> 
     pools_of[name].insert(endpoint.pool);
     endpoint_of.emplace(name, &endpoint);
   }
-  std::erase_if(told_, [&](const std::string& name) { return !pools_of.contains(name); });
+  std::erase_if(reported_, [&](const std::string& name) { return !pools_of.contains(name); });
   std::vector<SplitContainer> split;
   for (const auto& [name, pools] : pools_of) {
-    if (pools.size() < 2 || !told_.insert(name).second) continue;
+    if (pools.size() < 2 || !reported_.insert(name).second) continue;
     const HeldEndpoint& endpoint = *endpoint_of.at(name);
     SplitContainer one{endpoint, {pools.begin(), pools.end()}, {}};
-    one.words = fmt::format(
+    one.message = fmt::format(
         "container {} holds slots of {} MPS pools ({}), and a CUDA process can use one of them only: ask for slots of "
         "one GPU, or have the operator join the GPUs (split: span)",
         endpoint.container, pools.size(), join(one.pools, ", "));

@@ -14,7 +14,7 @@ namespace tranche::agent {
 struct SplitContainer {
   HeldEndpoint one;                // of its endpoints
   std::vector<std::string> pools;  // two at least, sorted
-  std::string words;               // for its pod
+  std::string message;             // for its pod
 };
 
 class SplitContainers {
@@ -23,7 +23,7 @@ class SplitContainers {
   std::vector<SplitContainer> look(std::span<const HeldEndpoint> endpoints);
 
  private:
-  std::set<std::string> told_;
+  std::set<std::string> reported_;
 };
 
 }  // namespace tranche::agent

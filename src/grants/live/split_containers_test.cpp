@@ -9,18 +9,18 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-TEST(SplitContainers, AreToldOnceWithTheirPools) {
+TEST(SplitContainers, AreReportedOnceWithTheirPools) {
   SplitContainers split;
   const std::vector<HeldEndpoint> endpoints{{"default", "a", "main", "gpu-2", "g1"},
                                             {"default", "a", "main", "gpu-1", "g2"},
                                             {"default", "a", "side", "gpu-1", "g3"},
                                             {"default", "b", "main", "gpu-1", "g4"},
                                             {"default", "b", "main", "gpu-1", "g5"}};
-  const auto told = split.look(endpoints);
-  ASSERT_EQ(told.size(), 1u);
-  EXPECT_EQ(told[0].one.pod, "a");
-  EXPECT_THAT(told[0].pools, ElementsAre("gpu-1", "gpu-2"));
-  EXPECT_THAT(told[0].words, HasSubstr("container main holds slots of 2 MPS pools (gpu-1, gpu-2)"));
+  const auto reported = split.look(endpoints);
+  ASSERT_EQ(reported.size(), 1u);
+  EXPECT_EQ(reported[0].one.pod, "a");
+  EXPECT_THAT(reported[0].pools, ElementsAre("gpu-1", "gpu-2"));
+  EXPECT_THAT(reported[0].message, HasSubstr("container main holds slots of 2 MPS pools (gpu-1, gpu-2)"));
   EXPECT_THAT(split.look(endpoints), IsEmpty());
 }
 
@@ -31,7 +31,7 @@ TEST(SplitContainers, RequestsOfOneNameOfTwoClaimsAreNone) {
   EXPECT_THAT(split.look(endpoints), IsEmpty());
 }
 
-TEST(SplitContainers, AreToldAgainWhenTheyHadGone) {
+TEST(SplitContainers, AreReportedAgainWhenTheyHadGone) {
   SplitContainers split;
   const std::vector<HeldEndpoint> endpoints{{"default", "a", "main", "gpu-1", "g1"},
                                             {"default", "a", "main", "gpu-2", "g2"}};

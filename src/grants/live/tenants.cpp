@@ -7,7 +7,6 @@
 
 #include "base/text.h"
 #include "os/log/log.h"
-#include "programs/node/reports.h"
 #include "termination/live/drain_program.h"
 #include "termination/live/watched_pod.h"
 
@@ -19,34 +18,34 @@ std::string holder_name(const Holder& holder) {
 }
 
 // The pool that has the grant's endpoint: a later plan may have its devices in a different pool.
-std::string pool_of(const Holder& holder, const Snapshot& snapshot) {
+std::string pool_of(const Holder& holder, const Decision& decision) {
   for (const auto& device : holder.devices) {
-    const auto share = snapshot.shares.find({holder.grant, device.uuid});
-    if (share != snapshot.shares.end()) return share->second.pool;
+    const auto share = decision.shares->find({holder.grant, device.uuid});
+    if (share != decision.shares->end()) return share->second.pool;
   }
-  for (const auto& planned : snapshot.plan.pools)
+  for (const auto& planned : decision.plan.pools)
     for (const auto& device : holder.devices)
       if (std::ranges::find(planned.devices, device.uuid) != planned.devices.end()) return planned.id;
   return {};
 }
 
-std::string act_words(const GuardAct& act) {
-  std::string words =
+std::string act_text(const GuardAct& act) {
+  std::string text =
       fmt::format("the container held {} MiB of {}, {} MiB more than its limit of {} MiB there: ", act.most.in_mib(),
                   act.device, act.most > act.limit ? (act.most - act.limit).in_mib() : 0, act.limit.in_mib());
   const std::string process = act.pid == 0 ? "" : fmt::format("process {} ", act.pid);
   if (act.what == "terminate" && act.stopped) {
-    words += fmt::format("{}was stopped {} ms after the crossing was seen", process, milliseconds_of(*act.stopped));
-    words += act.outcome == "done" ? fmt::format(" and ended after {} ms", milliseconds_of(act.took))
-                                   : fmt::format(" and has not ended: {} ({})", act.outcome, act.note);
+    text += fmt::format("{}was stopped {} ms after the crossing was seen", process, milliseconds_of(*act.stopped));
+    text += act.outcome == "done" ? fmt::format(" and ended after {} ms", milliseconds_of(act.took))
+                                  : fmt::format(" and has not ended: {} ({})", act.outcome, act.note);
   } else {
-    words += fmt::format("{}{}{}", process, act.what, act.outcome == "done" ? "" : " (" + act.outcome + ")");
+    text += fmt::format("{}{}{}", process, act.what, act.outcome == "done" ? "" : " (" + act.outcome + ")");
   }
-  if (!act.beside.empty()) words += "; other tenants with clients on the GPU: " + join(act.beside, ", ");
-  return words;
+  if (!act.beside.empty()) text += "; other tenants with clients on the GPU: " + join(act.beside, ", ");
+  return text;
 }
 
-std::string victim_grants(const ToldFault& fault) {
+std::string victim_grants(const ReportedFault& fault) {
   std::set<std::string> grants;
   for (const auto& victim : fault.victims) grants.insert(victim.grant);
   return fmt::format("{}", fmt::join(grants, ","));
@@ -55,58 +54,65 @@ std::string victim_grants(const ToldFault& fault) {
 }  // namespace
 
 Tenants::Tenants(host::Loop& loop, grants::Ledger& ledger, MpsClient& mps, const TenantsSettings& settings,
-                 TenantsWorld world)
+                 TenantsCallbacks callbacks)
     : loop_(loop),
-      ledger_(ledger),
       mps_(mps),
-      world_(std::move(world)),
+      callbacks_(std::move(callbacks)),
       offer_(install_drain_program(settings.program_dir)),
       collecting_(loop, ledger, mps),
-      keeping_(loop, mps) {
+      sender_(loop, mps) {
   if (!offer_.problem.empty()) log::warning("drain.not_offered", {{"why", offer_.problem}});
-  Guarding::Callbacks callbacks;
-  callbacks.sample = world_.sample;
-  callbacks.last_sample = world_.last_sample;
-  callbacks.last_sample_of_any = world_.last_sample_of_any;
-  callbacks.acted = [this](const GuardAct& act) { told_act(act); };
-  callbacks.changed = world_.changed;
-  callbacks.figures = world_.figures;
-  guarding_ =
-      std::make_unique<Guarding>(loop_, ledger_, mps_, settings.mps_root_here, settings.run_dir, std::move(callbacks));
+  Guarding::Callbacks guard_callbacks;
+  guard_callbacks.sample = callbacks_.sample;
+  guard_callbacks.last_sample = callbacks_.last_sample;
+  guard_callbacks.last_sample_of_any = callbacks_.last_sample_of_any;
+  guard_callbacks.acted = [this](const GuardAct& act) { report_act(act); };
+  guard_callbacks.changed = callbacks_.changed;
+  guard_callbacks.figures = callbacks_.figures;
+  guarding_ = std::make_unique<Guarding>(loop_, ledger, mps_, settings.mps_root_here, settings.run_dir,
+                                         std::move(guard_callbacks));
   open_stopping(settings);
 }
 
 Tenants::~Tenants() = default;
 
 void Tenants::open_stopping(const TenantsSettings& settings) {
-  StoppingHooks hooks;
-  hooks.drain = [this](const stopping::Drain& which, StoppingHooks::Done done) { drain(which, std::move(done)); };
-  hooks.told = [this](const StopEvent& event) { told_stop(event); };
-  stopping_ = std::make_unique<Stopping>(loop_, std::move(hooks),
+  StoppingCallbacks stop_callbacks;
+  stop_callbacks.drain = [this](const stopping::Drain& which, StoppingCallbacks::Done done) {
+    drain(which, std::move(done));
+  };
+  stop_callbacks.on_event = [this](const StopEvent& event) { report_stop(event); };
+  stopping_ = std::make_unique<Stopping>(loop_, std::move(stop_callbacks),
                                          std::make_unique<ContainerRecords>(settings.run_dir, settings.paths),
                                          !offer_.dir.empty());
 }
 
-void Tenants::drain(const stopping::Drain& which, StoppingHooks::Done done) {
-  mps_.end(DrainRequest{{which.pool, which.grant}, which.reason, which.spare, which.stop_signal}, std::move(done));
+void Tenants::drain(const stopping::Drain& which, StoppingCallbacks::Done done) {
+  mps_.end(DrainRequest{{which.pool, which.grant}, which.reason, which.spare, which.stop_signal, which.pause},
+           std::move(done));
 }
 
-void Tenants::follow(const Snapshot& snapshot) {
-  owners_ = snapshot.owners;
-  stopping_->set_stop_patience(snapshot.config.config.sharing.stop_patience);
-  guarding_->follow(snapshot);
-  keeping_.follow(guarding_->tenants(), pools_);
-  retiring_ = collecting_.retire(pools_, snapshot);
+void Tenants::follow(const NodeView& node, bool listed) {
+  owners_ = node.decision.owners;
+  stopping_->set_stop_patience(node.in.config.config.sharing.stop_patience);
+  if (listed) holders_are(node);
+  guarding_->follow(node);
+  sender_.follow(guarding_->tenants(), pools_);
+  if (listed) {
+    collecting_.look(pools_, node);
+    report_remarks(remarks_.look(holders_));
+  }
+  retiring_ = collecting_.retire(pools_, node);
 }
 
 void Tenants::on_pools(const PoolReports& reports) {
   pools_ = reports;
   guarding_->on_pools(reports);
   clients_are(reports);
-  tell_faults(faults_.update(reports, loop_.now()));
+  report_faults(faults_.update(reports, loop_.now()));
   lifted_.pools(reports);
-  tell_lifted(lifted_.news());
-  keeping_.follow(guarding_->tenants(), pools_);
+  report_lifted(lifted_.unreported());
+  sender_.follow(guarding_->tenants(), pools_);
 }
 
 // By the endpoints they came through; behind links, as the guard attributes them.
@@ -133,12 +139,12 @@ void Tenants::clients_are(const PoolReports& reports) {
   stopping_->clients(std::move(by_grant));
 }
 
-void Tenants::tell_faults(const std::vector<ToldFault>& faults) {
+void Tenants::report_faults(const std::vector<ReportedFault>& faults) {
   fault_timer_.stop();
   if (faults_.waiting())
-    fault_timer_.start(FaultBook::kPatience, [this] { tell_faults(faults_.settled(loop_.now())); });
+    fault_timer_.start(FaultAttribution::kPatience, [this] { report_faults(faults_.settled(loop_.now())); });
   for (const auto& fault : faults) {
-    const std::string words = culprit_words(fault);
+    const std::string text = culprit_text(fault);
     log::error("mps.fault", {{"pool", fault.pool},
                              {"kind", fault.kind},
                              {"culprit", fault.culprit.pid},
@@ -147,14 +153,14 @@ void Tenants::tell_faults(const std::vector<ToldFault>& faults) {
                              {"victims", fault.victims.size()},
                              {"victim_grants", victim_grants(fault)}});
     if (fault.kind == "unclean-exit") {
-      world_.tell_node(kube::kNeighbourAtRisk, words);
+      callbacks_.emit_on_node(kube::kNeighbourAtRisk, text);
     } else if (!fault.culprit.holder.empty()) {
-      world_.tell(pod_of(fault.culprit.holder, fault.culprit.grant), kube::kMpsFault, words);
+      callbacks_.emit(pod_of(fault.culprit.holder, fault.culprit.grant), kube::kMpsFault, text);
     }
-    std::set<std::string> told{fault.culprit.holder};
+    std::set<std::string> reported{fault.culprit.holder};
     for (const auto& victim : fault.victims) {
-      if (victim.holder.empty() || !told.insert(victim.holder).second) continue;
-      world_.tell(pod_of(victim.holder, victim.grant), kube::kMpsFault, victim_words(fault));
+      if (victim.holder.empty() || !reported.insert(victim.holder).second) continue;
+      callbacks_.emit(pod_of(victim.holder, victim.grant), kube::kMpsFault, victim_text(fault));
     }
   }
 }
@@ -171,12 +177,12 @@ void Tenants::on_pods(const kube::PodChanges& changes) {
         collecting_.pod_ended(endpoint.pool, endpoint.grant);
   }
   stopping_->pods_changed(std::move(changed));
-  words_.pods(changes);
-  tell_words(words_.look(holders_));
+  remarks_.pods(changes);
+  report_remarks(remarks_.look(holders_));
 }
 
-void Tenants::tell_words(const std::vector<ToldWords>& told) const {
-  for (const auto& [pod, container, remark] : told) {
+void Tenants::report_remarks(const std::vector<UnreportedRemark>& remarks) const {
+  for (const auto& [pod, container, remark] : remarks) {
     const auto is_it = [&pod, &container](const HeldEndpoint& endpoint) {
       return endpoint.pod == pod.name && endpoint.pod_namespace == pod.object_namespace &&
              endpoint.container == container;
@@ -186,54 +192,50 @@ void Tenants::tell_words(const std::vector<ToldWords>& told) const {
                                   {"pod", pod.object_namespace + "/" + pod.name},
                                   {"container", container},
                                   {"what", remark.message}});
-    world_.tell(pod, remark.understood ? kube::kMpsLimitWithoutEffect : kube::kMpsLimitNotUnderstood,
-                "container " + container + ": " + remark.message);
+    callbacks_.emit(pod, remark.understood ? kube::kMpsLimitWithoutEffect : kube::kMpsLimitNotUnderstood,
+                    "container " + container + ": " + remark.message);
   }
 }
 
 // The log of `tranche mps` names the process that it refused; this names the container.
-void Tenants::tell_lifted(const std::vector<LiftedLimit>& lifted) const {
+void Tenants::report_lifted(const std::vector<LiftedLimit>& lifted) const {
   for (const auto& [holder, grant, why] : lifted) {
     log::warning("tenant.refused", {{"holder", holder}, {"grant", grant}, {"why", why}});
     const std::string container = holder.substr(holder.rfind('/') + 1);
-    world_.tell(pod_of(holder, grant), kube::kMpsLimitNotUnderstood,
-                "container " + container + ": a process was not let in to MPS: " + why);
+    callbacks_.emit(pod_of(holder, grant), kube::kMpsLimitNotUnderstood,
+                    "container " + container + ": a process was not let in to MPS: " + why);
   }
 }
 
-void Tenants::tell_split(const std::vector<SplitContainer>& split) const {
-  for (const auto& [endpoint, pools, words] : split) {
+void Tenants::report_split(const std::vector<SplitContainer>& split) const {
+  for (const auto& [endpoint, pools, message] : split) {
     const std::string pod = endpoint.pod_namespace + "/" + endpoint.pod;
     log::warning(
         "tenant.pools",
         {{"grant", endpoint.grant}, {"pod", pod}, {"container", endpoint.container}, {"pools", join(pools, ",")}});
-    world_.tell(pod_of(pod + "/" + endpoint.container, endpoint.grant), kube::kMpsTwoPools, words);
+    callbacks_.emit(pod_of(pod + "/" + endpoint.container, endpoint.grant), kube::kMpsTwoPools, message);
   }
 }
 
-void Tenants::on_holdings(const Snapshot& snapshot) {
+void Tenants::holders_are(const NodeView& node) {
   std::vector<HeldEndpoint> endpoints;
   std::map<std::string, std::string> holder_of;
-  holders_ = holders(snapshot);
+  holders_ = node.decision.holders;
   for (const auto& holder : holders_) {
     if (holder.grant.empty()) continue;
     holder_of[holder.grant] = holder_name(holder);
-    const std::string pool = pool_of(holder, snapshot);
+    const std::string pool = pool_of(holder, node.decision);
     if (!pool.empty())
       endpoints.push_back({holder.pod_namespace, holder.of_several ? std::string() : holder.pod, holder.container, pool,
                            holder.grant, holder.claim});
   }
   faults_.holders(holder_of);
-  tell_faults(faults_.settled(loop_.now()));
+  report_faults(faults_.settled(loop_.now()));
   lifted_.holders(holder_of);
-  tell_lifted(lifted_.news());
-  tell_split(split_.look(endpoints));
-  held_ = endpoints;
-  stopping_->holdings(std::move(endpoints));
-  guarding_->follow(snapshot);
-  keeping_.follow(guarding_->tenants(), pools_);
-  collecting_.look(pools_, snapshot);
-  tell_words(words_.look(holders_));
+  report_lifted(lifted_.unreported());
+  report_split(split_.look(endpoints));
+  held_ = std::move(endpoints);
+  stopping_->holdings(held_);
 }
 
 void Tenants::granted(const std::vector<allocate::Grant>& grants, bool holders_known) {
@@ -262,24 +264,23 @@ kube::ObjectRef Tenants::pod_of(const std::string& holder, const std::string& gr
   return kube::ObjectRef::pod(pod_namespace, name, same ? owner->uid : "");
 }
 
-void Tenants::told_act(const GuardAct& act) {
+void Tenants::report_act(const GuardAct& act) {
   if (!act.holder.empty() && act.what != "let-in" && act.what != "continue")
-    world_.tell(pod_of(act.holder, act.grant), kube::kGuardActed, act_words(act));
+    callbacks_.emit(pod_of(act.holder, act.grant), kube::kGuardActed, act_text(act));
 }
 
-void Tenants::told_stop(const StopEvent& event) {
+void Tenants::report_stop(const StopEvent& event) {
   if (event.pod.empty()) return;
-  world_.tell(kube::ObjectRef::pod(event.pod_namespace, event.pod, event.uid),
-              event.what == StopEvent::What::kDrained ? kube::kDrained : kube::kDrainFailed, event.message);
+  callbacks_.emit(kube::ObjectRef::pod(event.pod_namespace, event.pod, event.uid),
+                  event.what == StopEvent::What::kDrained ? kube::kDrained : kube::kDrainFailed, event.message);
 }
 
 void Tenants::report(Snapshot& into) const {
   into.guard = guarding_->report();
-  into.shares = ledger_.shares();
   into.grant_of_pid = guarding_->grants_of_processes();
   into.stopping = stopping_->report();
   into.stopping.offer = offer_;
-  into.told_faults.assign(faults_.last().begin(), faults_.last().end());
+  into.reported_faults.assign(faults_.last().begin(), faults_.last().end());
 }
 
 }  // namespace tranche::agent

@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "gpu/live/fault_book.h"
+#include "gpu/live/fault_attribution.h"
 #include "grants/live/endpoint_collecting.h"
-#include "grants/live/endpoint_keeping.h"
+#include "grants/live/endpoint_limit_sender.h"
 #include "grants/live/lifted_limits.h"
 #include "grants/live/split_containers.h"
-#include "grants/live/tenant_words.h"
+#include "grants/live/tenant_remarks.h"
 #include "guard/live/guarding.h"
 #include "kube/event_json.h"
 #include "kube/pod_table.h"
@@ -32,28 +32,28 @@ struct TenantsSettings {
   std::string program_dir;  // tranche-drain for containers; "" = none
 };
 
-struct TenantsWorld {
+struct TenantsCallbacks {
   std::function<void(std::vector<host::SampleWish>)> sample;
   std::function<MonoTime(const std::string& gpu_uuid)> last_sample;
   std::function<MonoTime()> last_sample_of_any;
   std::function<void()> changed;  // report() has changed
   guard::SharedFigures* figures = nullptr;
-  std::function<void(const kube::ObjectRef& about, const kube::Reason& reason, const std::string& message)> tell;
-  std::function<void(const kube::Reason& reason, const std::string& message)> tell_node;
+  std::function<void(const kube::ObjectRef& about, const kube::Reason& reason, const std::string& message)> emit;
+  std::function<void(const kube::Reason& reason, const std::string& message)> emit_on_node;
 };
 
 class Tenants {
  public:
   Tenants(host::Loop& loop, grants::Ledger& ledger, MpsClient& mps, const TenantsSettings& settings,
-          TenantsWorld world);
+          TenantsCallbacks callbacks);
   ~Tenants();
   Tenants(const Tenants&) = delete;
   Tenants& operator=(const Tenants&) = delete;
 
-  void follow(const Snapshot& snapshot);  // after every change of plan, configuration, holdings or pools
+  // After every change of plan, configuration, holdings or pools. listed: with an answer of kubelet's.
+  void follow(const NodeView& node, bool listed);
   void on_pools(const PoolReports& reports);
   void on_pods(const kube::PodChanges& changes);
-  void on_holdings(const Snapshot& snapshot);  // an answer of kubelet's
   // After the ledger has them. holders_known: kubelet has named their holders since.
   void granted(const std::vector<allocate::Grant>& grants, bool holders_known);
   void on_sample(const std::vector<host::GpuSample>& samples) { guarding_->on_sample(samples); }
@@ -61,38 +61,39 @@ class Tenants {
   void sample_again() { guarding_->sample_again(); }
 
   void report(Snapshot& into) const;
+  const DrainOffer& offer() const { return offer_; }
 
  private:
   void open_stopping(const TenantsSettings& settings);
-  void drain(const stopping::Drain& drain, StoppingHooks::Done done);
+  void drain(const stopping::Drain& drain, StoppingCallbacks::Done done);
+  void holders_are(const NodeView& node);
   void clients_are(const PoolReports& reports);
-  void tell_faults(const std::vector<ToldFault>& faults);
-  void tell_words(const std::vector<ToldWords>& told) const;
-  void tell_lifted(const std::vector<LiftedLimit>& lifted) const;
-  void tell_split(const std::vector<SplitContainer>& split) const;
-  void told_act(const GuardAct& act);
-  void told_stop(const StopEvent& event);
+  void report_faults(const std::vector<ReportedFault>& faults);
+  void report_remarks(const std::vector<UnreportedRemark>& remarks) const;
+  void report_lifted(const std::vector<LiftedLimit>& lifted) const;
+  void report_split(const std::vector<SplitContainer>& split) const;
+  void report_act(const GuardAct& act);
+  void report_stop(const StopEvent& event);
   kube::ObjectRef pod_of(const std::string& holder, const std::string& grant) const;
 
   host::Loop& loop_;
-  grants::Ledger& ledger_;
   MpsClient& mps_;
-  TenantsWorld world_;
+  TenantsCallbacks callbacks_;
   DrainOffer offer_;
   std::unique_ptr<Guarding> guarding_;
   std::unique_ptr<Stopping> stopping_;
   EndpointCollecting collecting_;
   bool retiring_ = false;
-  EndpointKeeping keeping_;
-  TenantWords words_;
+  EndpointLimitSender sender_;
+  TenantRemarks remarks_;
   SplitContainers split_;
-  std::vector<Holder> holders_;     // by kubelet's last answer
-  std::vector<HeldEndpoint> held_;  // the same, those with an endpoint
-  FaultBook faults_;
+  SharedList<Holder> holders_;     // by kubelet's last answer
+  SharedList<HeldEndpoint> held_;  // the same, those with an endpoint
+  FaultAttribution faults_;
   LiftedLimits lifted_;
   host::Timer fault_timer_{loop_};
   PoolReports pools_;
-  std::vector<GrantOwner> owners_;
+  SharedList<GrantOwner> owners_;
 };
 
 }  // namespace tranche::agent

@@ -53,7 +53,7 @@ Json processes_json(const std::vector<GuardedProcess>& processes) {
 
 }  // namespace
 
-Json guard_json(const GuardReport& report) {
+Json guard_json(const GuardReport& report, const grants::Shares& shares) {
   Json json{{"state", report.off.empty() ? "on" : "off"},
             {"reason", report.off},
             {"intervalMs", ms(report.interval)},
@@ -64,8 +64,9 @@ Json guard_json(const GuardReport& report) {
   for (const auto& [resource, policy] : report.policies) json["memory"][resource] = std::string(to_string(policy));
   json["foreignProcessesPolicy"] = std::string(to_string(report.foreign_processes_policy));
   json["limits"] = Json::array();
-  for (const auto& [key, memory] : report.limits)
-    json["limits"].push_back({{"grant", key.first}, {"device", key.second}, {"limitMiB", memory.in_mib()}});
+  for (const auto& [key, share] : shares)
+    if (share.memory.value > 0)
+      json["limits"].push_back({{"grant", key.first}, {"device", key.second}, {"limitMiB", share.memory.in_mib()}});
   json["acts"] = Json::array();
   for (const auto& act : report.acts) json["acts"].push_back(act_json(act));
   json["stopped"] = Json::array();

@@ -68,7 +68,6 @@ struct GuardReport {
   std::vector<GuardStopped> stopped;
   std::map<std::string, config::GuardMemory> policies;  // by resource
   config::GuardForeignProcesses foreign_processes_policy = config::GuardForeignProcesses::kObserve;
-  std::map<std::pair<std::string, std::string>, Bytes> limits;                        // by grant and device
   std::vector<GuardAct> acts;                                                         // the latest ones, oldest first
   std::map<std::tuple<std::string, std::string, std::string>, std::uint64_t> counts;  // resource, policy, outcome
   std::vector<GuardedProcess> foreign_processes;

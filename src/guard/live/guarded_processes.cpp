@@ -1,14 +1,16 @@
 #include "guard/live/guarded_processes.h"
 
 #include <fmt/format.h>
+#include <linux/capability.h>
 
 #include <algorithm>
-#include <array>
 
 #include "grants/allocate/grant.h"
-#include "guard/pid_namespace.h"
+#include "guard/host_daemon.h"
 #include "os/files/files.h"
-#include "os/files/rooted.h"
+#include "os/files/links.h"
+#include "os/files/seen_directory.h"
+#include "os/process/threads.h"
 
 namespace tranche::agent {
 namespace {
@@ -18,19 +20,19 @@ using namespace std::chrono_literals;
 constexpr Duration kRememberFor = 60s;  // one that holds no memory any more: its end may be reported a little later
 constexpr Duration kLookAgain = 1s;     // at a process that was not visible
 constexpr std::size_t kMostContainers = 4096;  // that are remembered
-constexpr std::size_t kLongestMountTable = 4 << 20;
 
+// `process`: its folder in /proc.
 std::optional<guard::Container> container_of(const std::string& process) {
-  const auto text = host::read_file("/proc/" + process + "/cgroup");
+  const auto text = host::read_file(process + "/cgroup");
   return text ? guard::container_of_cgroup(*text) : std::nullopt;
 }
 
-// Programs that administrators run on GPU nodes, some of them in pods. A process chooses its own name, so the name
-// counts only for processes without a grant.
-bool is_host_daemon(std::string_view name) {
-  constexpr std::array<std::string_view, 5> kNames{"nvidia-persiste", "nv-hostengine", "dcgm", "nvidia-fabricm",
-                                                   "nvidia-cuda-mps"};
-  return std::ranges::any_of(kNames, [&](std::string_view known) { return name.starts_with(known); });
+bool is_host_daemon(const std::string& process, pid_t thread) {
+  const auto program = host::read_link(process + "/exe");
+  if (!program || !guard::has_host_daemons_name(*program)) return false;
+  const auto users = host::read_link(process + "/ns/user");
+  const auto ours = host::read_link("/proc/self/ns/user");
+  return users && ours && *users == *ours && host::has_effective_capability(thread, CAP_SYS_ADMIN);
 }
 
 }  // namespace
@@ -38,7 +40,7 @@ bool is_host_daemon(std::string_view name) {
 GuardedProcesses::GuardedProcesses(host::Loop& loop, std::string mps_root,
                                    std::function<void(const KnownProcess&)> ended)
     : loop_(loop), mps_root_(std::move(mps_root)), ended_(std::move(ended)) {
-  if (const auto own = container_of("self")) own_container_ = own->id;
+  if (const auto own = container_of("/proc/self")) own_container_ = own->id;
 }
 
 KnownProcess GuardedProcesses::look_at(std::uint32_t pid) {
@@ -47,7 +49,6 @@ KnownProcess GuardedProcesses::look_at(std::uint32_t pid) {
   process.looked = loop_.now();
   const auto sight = host::look_at_process(static_cast<pid_t>(pid));
   if (!sight) return process;
-  process.in_sight = true;
   process.id.start_ticks = sight->ref.start_ticks;
   process.name = sight->name;
   process.parent = sight->parent;
@@ -59,15 +60,33 @@ KnownProcess GuardedProcesses::look_at(std::uint32_t pid) {
         ended_(gone);
       }))
     process.handle = *std::move(handle);
-  const std::string name = fmt::format("{}", pid);
-  if (endpoints_) {
-    if (const auto mounts = host::read_file("/proc/" + name + "/mountinfo", kLongestMountTable))
-      process.endpoint = guard::endpoint_of_mountinfo(*mounts, allocate::kEndpointInContainer, *endpoints_);
-  }
-  process.container = container_of(name);
-  if (const auto status = host::read_file("/proc/" + name + "/status"))
-    process.first = guard::is_first_of_namespace(*status);
+  process.in_sight = host::look_at_living_thread(sight->ref.pid, [&](const std::string& folder, pid_t thread) {
+    process.container = container_of(folder);
+    process.host_daemon = is_host_daemon(folder, thread);
+    return false;
+  });
+  process.first = host::is_first_of_namespace(sight->ref.pid);
   return process;
+}
+
+// Only of a process whose grant neither the relay nor its control group names.
+void GuardedProcesses::find_endpoint(KnownProcess& process) const {
+  process.endpoint_known = true;
+  std::optional<host::DirectoryId> seen;
+  host::look_at_living_thread(static_cast<pid_t>(process.id.pid), [&](const std::string& folder, pid_t) {
+    const auto directory = host::directory_seen_by(folder, allocate::kEndpointInContainer);
+    if (directory) seen = *directory;
+    process.endpoint_known = directory || directory.error().kind != Kind::kUnavailable;
+    return directory.has_value();
+  });
+  if (!seen) return;
+  const auto pools = host::Dir::open(mps_root_ + "/pools");
+  const auto names = pools ? pools->list() : std::unexpected(pools.error());
+  for (const auto& pool : names.value_or(std::vector<std::string>{})) {
+    const auto endpoints = host::Dir::open(allocate::Paths{mps_root_}.endpoints(pool));
+    const auto grant = endpoints ? host::name_of_directory(*endpoints, *seen) : std::nullopt;
+    if (grant && guard::is_grant(*grant)) process.endpoint = guard::Endpoint{pool, *grant};
+  }
 }
 
 bool GuardedProcesses::follow(const std::vector<std::uint32_t>& pids) {
@@ -81,22 +100,19 @@ bool GuardedProcesses::follow(const std::vector<std::uint32_t>& pids) {
     const bool forget = process.left && (!process.handle || loop_.now() - *process.left > kRememberFor);
     it = forget ? known_.erase(it) : std::next(it);
   }
-  bool news = false;
+  bool changed = false;
   for (const std::uint32_t pid : pids) {
     const auto it = known_.find(pid);
     if (it != known_.end() && (it->second.in_sight || loop_.now() - it->second.looked < kLookAgain)) continue;
-    if (!endpoints_) {  // either program creates the root
-      if (const auto own = host::read_file("/proc/self/mountinfo", kLongestMountTable))
-        endpoints_ = guard::where_endpoints_are(*own, host::path_in_root("/", mps_root_).value_or(mps_root_));
-    }
     known_.insert_or_assign(pid, look_at(pid));
-    news = true;
+    changed = true;
   }
-  return news;
+  return changed;
 }
 
 void GuardedProcesses::given(const std::string& grant) {
-  std::erase_if(grant_of_container_, [&](const auto& entry) { return entry.second == grant; });
+  if (std::erase_if(grant_of_container_, [&](const auto& entry) { return entry.second == grant; }) > 0)
+    given_.insert(grant);
   for (auto& [pid, process] : known_) {
     if (!process.endpoint || process.endpoint->grant != grant) continue;
     const auto left = process.left;
@@ -105,7 +121,7 @@ void GuardedProcesses::given(const std::string& grant) {
   }
 }
 
-void GuardedProcesses::learn_pool_containers(const std::map<std::string, guard::PoolFacts>& pools) {
+void GuardedProcesses::learn_pool_containers(const std::map<std::string, guard::PoolProcesses>& pools) {
   std::map<std::uint32_t, std::string> looked;
   own_containers_ = {own_container_};
   for (const auto& [id, pool] : pools) {
@@ -114,7 +130,7 @@ void GuardedProcesses::learn_pool_containers(const std::map<std::string, guard::
       if (it != pool_containers_.end()) {
         looked.insert(*it);
       } else {
-        const auto container = container_of(fmt::format("{}", pid));
+        const auto container = container_of(fmt::format("/proc/{}", pid));
         looked[pid] = container ? container->id : "";
       }
       if (!looked[pid].empty()) own_containers_.insert(looked[pid]);
@@ -124,7 +140,7 @@ void GuardedProcesses::learn_pool_containers(const std::map<std::string, guard::
   pool_containers_ = std::move(looked);
 }
 
-void GuardedProcesses::attribute(const std::map<std::string, guard::PoolFacts>& pools) {
+void GuardedProcesses::attribute(const std::map<std::string, guard::PoolProcesses>& pools) {
   learn_pool_containers(pools);
   std::map<std::uint32_t, std::string> through_relay;
   std::set<std::uint32_t> own;
@@ -138,7 +154,9 @@ void GuardedProcesses::attribute(const std::map<std::string, guard::PoolFacts>& 
     process.grant = relay != through_relay.end() ? relay->second
                     : process.endpoint           ? process.endpoint->grant
                                                  : std::string();
-    if (!process.grant.empty() && process.container) grant_of_container_[process.container->id] = process.grant;
+    // The pools' earlier reports list the clients of the grant's former tenant.
+    if (!process.grant.empty() && process.container && !given_.contains(process.grant))
+      grant_of_container_[process.container->id] = process.grant;
   }
   for (auto& [pid, process] : known_) {
     const bool in_own = process.container && own_containers_.contains(process.container->id);
@@ -150,7 +168,12 @@ void GuardedProcesses::attribute(const std::map<std::string, guard::PoolFacts>& 
     }
     const bool of_pool = own.contains(static_cast<std::uint32_t>(process.parent));  // a server's parent is its daemon
     process.ours = process.grant.empty() && (in_own || of_pool);
-    process.spared = process.grant.empty() && is_host_daemon(process.name);
+    if (process.grant.empty() && !process.ours && process.in_sight && !process.endpoint_known) {
+      find_endpoint(process);
+      if (process.endpoint) process.grant = process.endpoint->grant;
+      if (process.endpoint && process.container) grant_of_container_[process.container->id] = process.grant;
+    }
+    process.spared = process.grant.empty() && process.host_daemon;
   }
 }
 

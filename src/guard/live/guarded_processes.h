@@ -13,7 +13,7 @@
 #include "guard/attribution.h"
 #include "guard/cgroup.h"
 #include "guard/judge.h"
-#include "guard/pool_facts.h"
+#include "guard/pool_processes.h"
 #include "os/loop/loop.h"
 #include "os/process/process.h"
 
@@ -23,16 +23,19 @@ struct KnownProcess {
   guard::ProcessId id;
   std::string name;
   pid_t parent = 0;
-  std::optional<guard::Endpoint> endpoint;
+  std::optional<guard::Endpoint> endpoint;  // that it sees
+  bool endpoint_known = false;
   std::optional<guard::Container> container;
   std::unique_ptr<host::Process> handle;  // null: it could not be watched
-  bool in_sight = false;                  // false: not in this process's /proc
+  bool in_sight = false;                  // false: not in this process's /proc, or exiting
   bool first = false;                     // PID 1 of its container
+  bool host_daemon = false;               // a program of NVIDIA's that controls the node (guard/host_daemon.h)
   MonoTime looked{};
-  // From the best source: the relay through which it connected, its endpoint, other processes of its container.
+  // From the best source: the relay through which it connected, other processes of its container, the endpoint that it
+  // sees.
   std::string grant;
   bool ours = false;               // belongs to the node: neither judged nor named
-  bool spared = false;             // looks like a daemon of the host: named, never ended as a foreign process
+  bool spared = false;             // a daemon of the host without a grant: named, never ended as a foreign process
   std::optional<MonoTime> left{};  // no longer holds memory, and has not exited
 };
 
@@ -46,27 +49,29 @@ class GuardedProcesses {
   // A grant has a new tenant, and its endpoint is a new directory: inspects the processes attributed to the grant
   // again.
   void given(const std::string& grant);
+  // The pools have reported a change since given().
+  void pools_reported() { given_.clear(); }
   // Repeats the attribution. Call after follow() returned true, and when the pools have changed.
-  void attribute(const std::map<std::string, guard::PoolFacts>& pools);
+  void attribute(const std::map<std::string, guard::PoolProcesses>& pools);
 
   const KnownProcess* find(std::uint32_t pid) const;
   // kNotFound if the pid is now a different process. The process need not be among those that follow() was given.
   Status signal(const guard::ProcessId& id, int number);
   const std::map<std::uint32_t, KnownProcess>& all() const { return known_; }
-  bool can_see_endpoints() const { return endpoints_.has_value(); }
 
  private:
   KnownProcess look_at(std::uint32_t pid);
-  void learn_pool_containers(const std::map<std::string, guard::PoolFacts>& pools);
+  void find_endpoint(KnownProcess& process) const;
+  void learn_pool_containers(const std::map<std::string, guard::PoolProcesses>& pools);
 
   host::Loop& loop_;
   std::string mps_root_;
   std::function<void(const KnownProcess&)> ended_;
-  std::optional<guard::EndpointsAt> endpoints_;
   std::string own_container_;                             // its id; "" = this process is not in a container
   std::set<std::string> own_containers_;                  // this process's, and those of the pools' daemons
   std::map<std::uint32_t, std::string> pool_containers_;  // of the pools' own processes, once inspected
   std::map<std::string, std::string> grant_of_container_;
+  std::set<std::string> given_;  // grants whose new tenant the pools have not reported yet
   std::map<std::uint32_t, KnownProcess> known_;
 };
 

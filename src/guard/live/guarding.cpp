@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "grants/live/ledger_inputs.h"
 #include "os/log/log.h"
 
 namespace tranche::agent {
@@ -42,29 +41,30 @@ Guarding::Guarding(host::Loop& loop, grants::Ledger& ledger, MpsClient& mps, con
 
 Guarding::~Guarding() = default;
 
-void Guarding::follow(const Snapshot& snapshot) {
-  follow_plan(snapshot);
-  follow_holders(snapshot);
+void Guarding::follow(const NodeView& node) {
+  follow_plan(node);
+  follow_holders(node.decision.holders);
   take_sample();
   judge();
   keep_pace();
 }
 
-void Guarding::follow_plan(const Snapshot& snapshot) {
-  const auto& config = snapshot.config.config;
+void Guarding::follow_plan(const NodeView& node) {
+  const auto& config = node.in.config.config;
+  const plan::Plan& plan = node.decision.plan;
   planned_.clear();
   std::set<std::string> gpus;
   devices_of_pool_.clear();
-  for (const auto& pool : snapshot.plan.pools) devices_of_pool_[pool.id] = pool.devices;
+  for (const auto& pool : plan.pools) devices_of_pool_[pool.id] = pool.devices;
   policy_ = config.sharing.guard.memory;
   report_.policies.clear();
   const auto follow_device = [&](const plan::PlannedDevice& device, const std::string& resource,
                                  config::GuardMemory policy) {
-    const auto* pool = device.pool.empty() ? nullptr : plan::find_pool(snapshot.plan, device.pool);
+    const auto* pool = device.pool.empty() ? nullptr : plan::find_pool(plan, device.pool);
     if (pool == nullptr) return;
     PlannedShare share{.uuid = device.uuid, .pool = device.pool};
     share.leave = pool->compute_mode == config::ComputeModePolicy::kLeave;
-    const auto* gpu = snapshot.inventory ? inventory::find_gpu(*snapshot.inventory, device.gpu_uuid) : nullptr;
+    const auto* gpu = node.in.inventory ? inventory::find_gpu(*node.in.inventory, device.gpu_uuid) : nullptr;
     for (const auto& mig : gpu == nullptr ? std::vector<inventory::MigDevice>{} : gpu->mig_devices) {
       if (mig.uuid != device.uuid) continue;
       share.gpu_instance = mig.gpu_instance;
@@ -74,12 +74,12 @@ void Guarding::follow_plan(const Snapshot& snapshot) {
     gpus.insert(device.gpu_uuid);
     report_.policies[resource] = policy;
   };
-  for (const auto& resource : snapshot.plan.resources)
+  for (const auto& resource : plan.resources)
     for (const auto& device : resource.devices) follow_device(device, resource.name, resource.guard_memory);
-  for (const auto& device : snapshot.plan.for_claims) follow_device(device, config.dra.driver_name, policy_);
-  facts_.taken.clear();
-  for (const auto& [key, taken] : snapshot.taken_shares) facts_.taken.insert(key.second);
-  facts_.foreign_processes = report_.foreign_processes_policy = config.sharing.guard.foreign_processes;
+  for (const auto& device : plan.for_claims) follow_device(device, config.dra.driver_name, policy_);
+  inputs_.taken.clear();
+  for (const auto& [key, taken] : node.decision.taken_shares) inputs_.taken.insert(key.second);
+  inputs_.foreign_processes = report_.foreign_processes_policy = config.sharing.guard.foreign_processes;
   report_.interval = config.sharing.guard.interval;
   report_.off = gpus.empty() ? "no GPU is shared by MPS" : "";
   if (gpus == sampled_gpus_ && interval_ == report_.interval) return;
@@ -122,7 +122,7 @@ std::vector<host::SampleWish> Guarding::wanted_samples() {
     std::map<std::uint32_t, std::string> clients;
     if (const auto pool = pools_.find(device.pool); pool != pools_.end())
       for (const auto& [pid, grant] : pool->second.grant_of) clients[pid] = guard::tenant_of(tenants_, grant);
-    const guard::Pace pace = guard::pace_of(device, facts_.limits, clients, pace_memory_, interval_, loop_.now());
+    const guard::Pace pace = guard::pace_of(device, inputs_.limits, clients, pace_memory_, interval_, loop_.now());
     wish->every = std::min(wish->every, pace.every);
     if (pace.glance > Duration{}) wish->glance = pace.glance;
     look_again = std::min(look_again, pace.look_again);
@@ -156,7 +156,7 @@ void Guarding::watch_the_sampling() {
   if (silent == silent_) return;
   silent_ = silent;
   if (silent) {
-    log::error("guard.blind", {{"why", "the driver does not tell who holds memory"}});
+    log::error("guard.blind", {{"why", "the driver does not report who holds memory"}});
   } else {
     log::info("guard.sees");
   }
@@ -178,12 +178,9 @@ void Guarding::granted(const std::vector<allocate::Grant>& grants) {
   join_tenants();
 }
 
-void Guarding::follow_holders(const Snapshot& snapshot) {
-  const bool complete = snapshot.holdings_problem.empty() && !snapshot.holdings.empty();
-  const auto held = holders(snapshot);
-  ledger_.named(named_grants(held), snapshot.plan, endpoints_of(snapshot.pools), complete, loop_.now());
+void Guarding::follow_holders(const SharedList<Holder>& holders) {
   holder_of_.clear();
-  for (const auto& holder : held)
+  for (const auto& holder : holders)
     if (!holder.grant.empty())
       holder_of_[holder.grant] = holder.pod_namespace + "/" + holder.pod + "/" + holder.container;
   join_tenants();
@@ -191,11 +188,8 @@ void Guarding::follow_holders(const Snapshot& snapshot) {
 
 void Guarding::join_tenants() {
   tenants_ = guard::tenants_of(ledger_.shares());
-  report_.limits.clear();
-  for (const auto& [key, share] : ledger_.shares())
-    if (share.memory.value > 0) report_.limits[key] = share.memory;
-  facts_.limits = guard::limits_of(tenants_, devices_of_pool_, report_.policies, policy_);
-  facts_.endpoints = endpoints_of_tenants();
+  inputs_.limits = guard::limits_of(tenants_, devices_of_pool_, report_.policies, policy_);
+  inputs_.endpoints = endpoints_of_tenants();
 }
 
 // By tenant: open if all endpoints of the tenant are.
@@ -212,15 +206,16 @@ std::map<std::string, bool> Guarding::endpoints_of_tenants() const {
 
 // While `tranche mps` does not answer, its last report is kept: daemons outlive it.
 void Guarding::on_pools(const PoolReports& reports) {
-  auto pools = guard::pool_facts(reports);
+  auto pools = guard::pool_processes(reports);
   connected_ = !pools.empty();
   if (connected_) {
     if (pools == pools_) return;
     pools_ = std::move(pools);
+    processes_.pools_reported();
   } else {
     for (auto& [id, pool] : pools_) pool.state = "absent";
   }
-  facts_.endpoints = endpoints_of_tenants();
+  inputs_.endpoints = endpoints_of_tenants();
   processes_.attribute(pools_);
   take_sample();
   judge();
@@ -244,7 +239,8 @@ void Guarding::on_sample(const std::vector<host::GpuSample>& samples) {
 bool Guarding::is_complete(const host::GpuSample& sample) const {
   return sample.problem.empty() && std::ranges::all_of(sample.holders, [this](const host::GpuHolder& holder) {
            const auto* known = processes_.find(holder.pid);
-           if (known == nullptr || known->ours || known->left || !known->grant.empty()) return true;
+           if (known == nullptr || is_remnant(holder.pid) || known->ours || known->left || !known->grant.empty())
+             return true;
            return known->in_sight && !(holder.mps_client && known->container);
          });
 }
@@ -270,7 +266,10 @@ void Guarding::take_sample() {
         if (!here) continue;
         guard::Process process{
             .id = {holder.pid, 0}, .memory = holder.memory, .mps_client = holder.mps_client, .grant = {}};
-        if (const auto* known = processes_.find(holder.pid)) {
+        const std::string* remnant = remnant_of(share.pool, holder.pid);
+        if (remnant != nullptr) {
+          process.grant = guard::tenant_of(tenants_, *remnant);
+        } else if (const auto* known = processes_.find(holder.pid)) {
           process.id = known->id;
           if (!known->grant.empty()) process.grant = guard::tenant_of(tenants_, known->grant);
           process.ours = known->ours;
@@ -285,10 +284,23 @@ void Guarding::take_sample() {
   }
 }
 
+// The grant of a client that has exited and still holds memory. No process is signalled for it, because its pid may be
+// another one's by now: `tranche mps` ends the processes that keep its memory.
+const std::string* Guarding::remnant_of(const std::string& pool, std::uint32_t pid) const {
+  const auto found = pools_.find(pool);
+  if (found == pools_.end()) return nullptr;
+  const auto remnant = found->second.remnants.find(pid);
+  return remnant == found->second.remnants.end() ? nullptr : &remnant->second;
+}
+
+bool Guarding::is_remnant(std::uint32_t pid) const {
+  return std::ranges::any_of(pools_, [pid](const auto& pool) { return pool.second.remnants.contains(pid); });
+}
+
 // SIGSTOP comes before all other actions.
 void Guarding::judge() {
   for (std::size_t i = 0; i < devices_.size(); ++i) devices_[i].sampled = callbacks_.last_sample(gpu_of_device_[i]);
-  guard::Verdict verdict = guard::judge(devices_, facts_, memory_, loop_.now());
+  guard::Verdict verdict = guard::judge(devices_, inputs_, memory_, loop_.now());
   take_figures_soon(!memory_.over.empty());
   for (guard::Order& order : verdict.orders) carry_out(std::move(order));
   without_limit_ = std::move(verdict.without_limit);
@@ -313,7 +325,7 @@ void Guarding::take_figures() {
   figures_at_ = loop_.now();
   if (callbacks_.figures == nullptr) return;
   callbacks_.figures->change([this](guard::Figures& figures) {
-    guard::take_figures(figures, devices_, tenants_, facts_.limits, loop_.now());
+    guard::take_figures(figures, devices_, tenants_, inputs_.limits, loop_.now());
     if (silent_) guard::forget_use(figures);
   });
 }
@@ -338,6 +350,8 @@ std::map<std::uint32_t, std::string> Guarding::grants_of_processes() const {
   std::map<std::uint32_t, std::string> grants;
   for (const auto& [pid, process] : processes_.all())
     if (!process.grant.empty()) grants[pid] = process.grant;
+  for (const auto& [id, pool] : pools_)
+    for (const auto& [pid, grant] : pool.remnants) grants[pid] = grant;
   return grants;
 }
 
@@ -381,21 +395,27 @@ void Guarding::say_what_is_not_in_force() {
   if (!report_.off.empty()) return;
   if (silent_)
     sentences.emplace_back(
-        "nothing is guarded: the driver does not tell who holds memory; see dmesg for Xid or GSP messages");
+        "nothing is guarded: the driver does not report who holds memory; see dmesg for Xid or GSP messages");
   if (!connected_)
     sentences.emplace_back(
         "clients over their limit are stopped but not ended, and no endpoint is closed: tranche mps does not answer");
   for (const auto& sample : samples_)
     if (!sample.problem.empty())
       sentences.push_back(fmt::format("GPU {} is not guarded: {}", sample.uuid, sample.problem));
-  const auto unseen = std::ranges::count_if(
-      processes_.all(), [](const auto& entry) { return !entry.second.in_sight && !entry.second.left; });
+  const auto unseen = std::ranges::count_if(processes_.all(), [this](const auto& entry) {
+    return !entry.second.in_sight && !entry.second.left && !is_remnant(entry.first);
+  });
   if (unseen > 0)
     sentences.push_back(
         fmt::format("{} processes on shared GPUs are not visible in /proc and are counted for no container: the guard "
                     "needs the host's "
                     "process ids (hostPID: true)",
                     unseen));
+  if (!report_.unattributed.empty())
+    sentences.push_back(
+        fmt::format("no limit is enforced for {} MPS clients of unknown containers: see "
+                    "guard.unattributed in the status",
+                    report_.unattributed.size()));
   for (const auto& grant : without_limit_)
     sentences.push_back(fmt::format("grant {} is not held to a limit: its limits are not known", grant));
   for (const auto& [gpu, share] : planned_) {

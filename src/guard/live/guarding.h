@@ -24,7 +24,7 @@
 #include "mps/protocol/mps_client.h"
 #include "os/loop/loop.h"
 #include "os/loop/timer.h"
-#include "programs/node/reports.h"
+#include "programs/node/snapshot.h"
 
 namespace tranche::agent {
 
@@ -46,7 +46,7 @@ class Guarding {
   Guarding& operator=(const Guarding&) = delete;
 
   // Call after every change of configuration, plan, inventory or kubelet's report. Cheap if nothing changed.
-  void follow(const Snapshot& snapshot);
+  void follow(const NodeView& node);
   void sample_again();  // the sampler was replaced: request samples again
   void on_pools(const PoolReports& reports);
   void granted(const std::vector<allocate::Grant>& grants);
@@ -65,12 +65,14 @@ class Guarding {
     bool leave = false;  // computeMode: leave
   };
 
-  void follow_plan(const Snapshot& snapshot);
-  void follow_holders(const Snapshot& snapshot);
+  void follow_plan(const NodeView& node);
+  void follow_holders(const SharedList<Holder>& holders);
   void join_tenants();
   std::map<std::string, bool> endpoints_of_tenants() const;
   void take_sample();
   bool is_complete(const host::GpuSample& sample) const;
+  const std::string* remnant_of(const std::string& pool, std::uint32_t pid) const;
+  bool is_remnant(std::uint32_t pid) const;
   void judge();
   void take_figures();
   void take_figures_soon(bool at_once);
@@ -112,9 +114,9 @@ class Guarding {
 
   std::multimap<std::string, PlannedShare> planned_;  // by GPU
   std::map<std::string, std::string> holder_of_;      // grant → "namespace/pod/container"
-  std::map<std::string, guard::PoolFacts> pools_;
+  std::map<std::string, guard::PoolProcesses> pools_;
   bool connected_ = false;
-  guard::Facts facts_;
+  guard::Inputs inputs_;
   guard::Memory memory_;
   std::vector<host::GpuSample> samples_;
   std::vector<guard::Device> devices_;

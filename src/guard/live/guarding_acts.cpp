@@ -34,7 +34,7 @@ void Guarding::read_stopped() {
   const auto text =
       recall(run_dir_, kStoppedFile, "a process that the guard stopped before may stay stopped: kill -CONT it");
   written_ = guard::parse_stopped(text);
-  tell_if_partly(run_dir_, kStoppedFile, guard::render_stopped(written_) == text);
+  log_if_partial(run_dir_, kStoppedFile, guard::render_stopped(written_) == text);
   for (const auto& [id, because] : written_) memory_.stopped[id] = {because, loop_.now()};
   report_stopped();
 }
@@ -70,7 +70,7 @@ void Guarding::keep_stopped() {
 
 void Guarding::carry_out(guard::Order order) {
   switch (order.what) {
-    case What::kTell:
+    case What::kReport:
       return note(order, order.processes.empty() ? nullptr : &order.processes.front(), "done", "");
     case What::kRefuse:
     case What::kLetIn:
@@ -108,6 +108,7 @@ void Guarding::stop_or_continue(const guard::Order& order) {
 // stopped here is included in the request nevertheless.
 void Guarding::stop(const guard::Order& order) {
   for (const auto& process : order.processes) {
+    if (process.id.start_ticks == 0) continue;  // a client that has exited: only `tranche mps` can end what keeps it
     const Status sent = processes_.signal(process.id, SIGSTOP);
     const Duration after = std::max(Duration{}, loop_.now() - order.since);
     log::warning("guard.stop", {{"grant", order.grant},

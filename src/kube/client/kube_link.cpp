@@ -40,13 +40,13 @@ void KubeLink::settle(Prepared prepared) {
   } else {
     why_ = to_string(client.error());
   }
-  for (const auto& told : std::exchange(waiting_, {})) told();
+  for (const auto& callback : std::exchange(waiting_, {})) callback();
 }
 
-void KubeLink::when_settled(std::function<void()> told) {
-  if (!settled_) return waiting_.push_back(std::move(told));
-  loop_.post([alive = alive_, told = std::move(told)] {
-    if (*alive) told();
+void KubeLink::when_settled(std::function<void()> callback) {
+  if (!settled_) return waiting_.push_back(std::move(callback));
+  loop_.post([alive = alive_, callback = std::move(callback)] {
+    if (*alive) callback();
   });
 }
 

@@ -22,7 +22,7 @@ class KubeLink {
   KubeLink& operator=(const KubeLink&) = delete;
 
   // Runs the callback separately on the loop once the link is open or finally closed, also if it already is.
-  void when_settled(std::function<void()> told);
+  void when_settled(std::function<void()> callback);
 
   bool settled() const { return settled_; }
   KubeClient* client() { return client_.get(); }              // nullptr: not open

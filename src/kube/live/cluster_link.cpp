@@ -18,7 +18,7 @@ Cluster::Cluster(host::Loop& loop, host::KubeLink& link, std::string node_name, 
   settings.node = node_name_;
   settings.seed = seed_;
   events_ = std::make_unique<EventSender>(loop, settings, on_turn_);
-  condition_ = std::make_unique<ConditionKeeper>(loop, node_name_, std::move(startup_taint), seed_, on_turn_);
+  condition_ = std::make_unique<ConditionController>(loop, node_name_, std::move(startup_taint), seed_, on_turn_);
   link_.when_settled([this] { start(); });
 }
 
@@ -40,7 +40,7 @@ void Cluster::start() {
   log::info("kube.on", {{"server", link_.server()}, {"node", node_name_}, {"source", link_.source()}});
   events_->use(*client);
   condition_->use(*client);
-  for (const auto& [type, keeper] : other_conditions_) keeper->use(*client);
+  for (const auto& [type, controller] : other_conditions_) controller->use(*client);
   watch_ = std::make_unique<PodWatch>(loop_, *client, node_name_, seed_, on_pods_, [this] {
     const auto& reflector = watch_->reflector();
     const std::string now = std::string(to_string(reflector.state())) + " " + reflector.reason();
@@ -54,12 +54,12 @@ void Cluster::start() {
   });
 }
 
-void Cluster::tell(const kube::ObjectRef& about, const kube::Reason& reason, const std::string& message) {
-  if (events_) events_->tell(about, reason, message);
+void Cluster::emit(const kube::ObjectRef& about, const kube::Reason& reason, const std::string& message) {
+  if (events_) events_->emit(about, reason, message);
 }
 
-void Cluster::tell_node(const kube::Reason& reason, const std::string& message) {
-  if (!node_name_.empty()) tell(kube::ObjectRef::node(node_name_), reason, message);
+void Cluster::emit_on_node(const kube::Reason& reason, const std::string& message) {
+  if (!node_name_.empty()) emit(kube::ObjectRef::node(node_name_), reason, message);
 }
 
 void Cluster::condition(const kube::NodeCondition& wanted) {
@@ -68,12 +68,13 @@ void Cluster::condition(const kube::NodeCondition& wanted) {
 
 void Cluster::other_condition(const kube::NodeCondition& wanted) {
   if (!off_.empty()) return;
-  auto& keeper = other_conditions_[wanted.type];
-  if (!keeper) {
-    keeper = std::make_unique<ConditionKeeper>(loop_, node_name_, "", seed_ ^ stable_hash(wanted.type), on_turn_);
-    if (auto* client = link_.client()) keeper->use(*client);
+  auto& controller = other_conditions_[wanted.type];
+  if (!controller) {
+    controller =
+        std::make_unique<ConditionController>(loop_, node_name_, "", seed_ ^ stable_hash(wanted.type), on_turn_);
+    if (auto* client = link_.client()) controller->use(*client);
   }
-  keeper->want(wanted);
+  controller->want(wanted);
 }
 
 bool Cluster::watching() const {
@@ -97,7 +98,7 @@ ClusterReport Cluster::report() const {
   if (!watch_) return report;
   report.state = to_string(watch_->reflector().state());
   report.reason = watch_->reflector().reason();
-  report.last_news = watch_->last_news();
+  report.last_event = watch_->last_event();
   report.pods = watch_->pods().size();
   report.watch_restarts = watch_->reflector().watch_restarts();
   return report;

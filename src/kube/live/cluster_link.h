@@ -10,7 +10,7 @@
 #include <string>
 
 #include "kube/client/kube_link.h"
-#include "kube/live/condition_keeper.h"
+#include "kube/live/condition_controller.h"
 #include "kube/live/event_sender.h"
 #include "kube/live/pod_watch.h"
 
@@ -22,7 +22,7 @@ struct ClusterReport {
   std::string reason;         // why it is off or waiting
   std::string server;
   std::string node;
-  std::optional<MonoTime> last_news;
+  std::optional<MonoTime> last_event;
   std::size_t pods = 0;
   std::uint64_t watch_restarts = 0;
   host::KubeCounts requests;
@@ -42,8 +42,8 @@ class Cluster {
   Cluster& operator=(const Cluster&) = delete;
 
   // Sends an event for people (docs/reference/events.md). Merged, rate-limited, and dropped if there is no API server.
-  void tell(const kube::ObjectRef& about, const kube::Reason& reason, const std::string& message);
-  void tell_node(const kube::Reason& reason, const std::string& message);
+  void emit(const kube::ObjectRef& about, const kube::Reason& reason, const std::string& message);
+  void emit_on_node(const kube::Reason& reason, const std::string& message);
 
   // Sets the desired condition TrancheReady of this Node.
   void condition(const kube::NodeCondition& wanted);
@@ -69,8 +69,8 @@ class Cluster {
   std::string off_;  // the reason
   std::string logged_;
   std::unique_ptr<EventSender> events_;
-  std::unique_ptr<ConditionKeeper> condition_;
-  std::map<std::string, std::unique_ptr<ConditionKeeper>> other_conditions_;  // by type
+  std::unique_ptr<ConditionController> condition_;
+  std::map<std::string, std::unique_ptr<ConditionController>> other_conditions_;  // by type
   std::unique_ptr<PodWatch> watch_;
 };
 

@@ -36,8 +36,8 @@ PodWatch::PodWatch(host::Loop& loop, host::KubeClient& client, const std::string
                     on_turn();
                   }}) {}
 
-void PodWatch::tell(kube::PodChanges changes) {
-  last_news_ = loop_.now();
+void PodWatch::apply(kube::PodChanges changes) {
+  last_event_ = loop_.now();
   std::ranges::move(changes, std::back_inserter(changes_));
 }
 
@@ -65,7 +65,7 @@ Result<host::ListPage> PodWatch::on_page(std::string_view body, bool first) {
                 fmt::format("the API server lists more than {} pods of this node, or more than {} pages", kMostPods,
                             kMostPages));
   }
-  if (page.next.empty()) tell(table_.replace(std::exchange(listed_, {}), loop_.now()));
+  if (page.next.empty()) apply(table_.replace(std::exchange(listed_, {}), loop_.now()));
   return host::ListPage{page.resource_version, page.next};
 }
 
@@ -79,7 +79,7 @@ Result<kube::WatchEvent> PodWatch::on_line(std::string_view line) {
     changes = table_.apply(change, std::move(pod), loop_.now());
     return {};
   });
-  if (event) tell(std::move(changes));
+  if (event) apply(std::move(changes));
   return event;
 }
 

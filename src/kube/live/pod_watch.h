@@ -24,12 +24,12 @@ class PodWatch {
 
   const kube::PodTable& pods() const { return table_; }
   const kube::Reflector& reflector() const { return watch_.reflector(); }
-  std::optional<MonoTime> last_news() const { return last_news_; }  // a list or an event, bookmarks included
+  std::optional<MonoTime> last_event() const { return last_event_; }  // a list or an event, bookmarks included
 
  private:
   Result<host::ListPage> on_page(std::string_view body, bool first);
   Result<kube::WatchEvent> on_line(std::string_view line);
-  void tell(kube::PodChanges changes);
+  void apply(kube::PodChanges changes);
   void hand_on();
   bool concerns_us(const kube::PodSeen& pod) const;
 
@@ -40,7 +40,7 @@ class PodWatch {
   std::vector<kube::PodSeen> listed_;  // the pages of an incomplete list
   int pages_ = 0;
   kube::PodChanges changes_;  // not passed on yet: a burst of events is one callback
-  std::optional<MonoTime> last_news_;
+  std::optional<MonoTime> last_event_;
   host::ListWatch watch_;  // last: it calls the rest
 };
 

@@ -66,8 +66,8 @@ class ClusterWriter : public LabelWriter {
   }
   void end(Result<Written> result) {
     call_ = 0;
-    const Done told = std::exchange(done_, nullptr);
-    if (told) told(std::move(result));
+    const Done done = std::exchange(done_, nullptr);
+    if (done) done(std::move(result));
   }
   void succeed(bool changed) {
     written_.changed = changed;

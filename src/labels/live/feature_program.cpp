@@ -67,7 +67,7 @@ class FeatureProgram {
   std::optional<inventory::Inventory> inventory_;  // of the last round with one
   std::optional<label::Labels> written_;
   MonoTime compared_{};
-  std::string told_;  // the last logged problem, to log it once
+  std::string logged_;  // the last logged problem, to log it once
   Backoff retry_;
   int exit_code_ = 0;
   bool ending_ = false;
@@ -227,7 +227,7 @@ void FeatureProgram::take(Result<inventory::Inventory> found) {
     if (auto tegra = read_tegra(); tegra || found->gpus.empty()) found = std::move(tegra);
   if (found) {
     inventory_ = plan::keep_gpus(config_.config.devices, *found);
-    told_.clear();
+    logged_.clear();
     return publish();
   }
   const std::string why = to_string(found.error());
@@ -236,24 +236,24 @@ void FeatureProgram::take(Result<inventory::Inventory> found) {
     return end(1);
   }
   // Existing labels stay: removing a label because of one failed round can cost pods that select by it.
-  if (why != told_) log::warning("labels.no_driver", {{"why", why}, {"labels", inventory_ ? "stay" : "few"}});
-  told_ = why;
+  if (why != logged_) log::warning("labels.no_driver", {{"why", why}, {"labels", inventory_ ? "stay" : "few"}});
+  logged_ = why;
   publish();
 }
 
 label::Labels FeatureProgram::labels() const {
   const auto& config = config_.config;
   const inventory::Inventory inventory = inventory_.value_or(inventory::Inventory{});
-  label::Facts facts;
-  facts.machine_type = host::read_machine_type(config.flags.gfd.machine_type_file);
-  facts.loaded_at = loaded_at_;
+  label::Inputs inputs;
+  inputs.machine_type = host::read_machine_type(config.flags.gfd.machine_type_file);
+  inputs.loaded_at = loaded_at_;
   if (auto vgpu = host::read_vgpu(options_.system_root)) {
-    facts.vgpu = *std::move(vgpu);
+    inputs.vgpu = *std::move(vgpu);
   } else {
     log::debug("labels.no_vgpu", {{"why", vgpu.error()}});
   }
   // A node that does not fit the strategy has no plan; its labels show that.
-  return label::labels_for(config, inventory, plan::make_plan(config, inventory).value_or(plan::Plan{}), facts);
+  return label::labels_for(config, inventory, plan::make_plan(config, inventory).value_or(plan::Plan{}), inputs);
 }
 
 void FeatureProgram::publish() {

@@ -1,5 +1,5 @@
 #pragma once
-// The state of writing node labels (label_keeping.h), for status.
+// The state of writing node labels (label_controller.h), for status.
 #include <cstdint>
 #include <string>
 #include <vector>

@@ -56,7 +56,7 @@ TEST_F(Features, TheMachineTypeIsTheFilesContentOrUnknown) {
   EXPECT_EQ(read_machine_type(""), "unknown");
 }
 
-TEST_F(Features, OfVirtualGpusTheLastByAddressTellsTheHost) {
+TEST_F(Features, OfVirtualGpusTheLastByAddressIdentifiesTheHost) {
   add_function("0000:02:00.0", "0x10de", "0x030200", virtual_gpu("550.1"));
   add_function("0000:01:00.0", "0x10de", "0x030200", virtual_gpu("460.16"));
   add_function("0000:03:00.0", "0x10de", "0x040300");

@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "gpu/driver/abi.h"
+#include "os/files/kept.h"
 
 namespace tranche::host {
 namespace {
@@ -114,7 +115,7 @@ MigOutcome MigApply::go(MigChange& change, const MigLayout& target) {
     }
     change.step = to_string(*step);
     change.step_returned = false;
-    if (const auto written = journal_.write(change); !written)
+    if (const auto written = files_.write(change); !written)
       return end(MigOutcome::What::kFailed,
                  "the change cannot be recorded, so it is not made: " + to_string(written.error()));
     if (callbacks_.on_step) callbacks_.on_step(*step);
@@ -126,43 +127,31 @@ MigOutcome MigApply::go(MigChange& change, const MigLayout& target) {
                                                : done.error().code == static_cast<int>(nvml::Return::kInUse));
     change.step_returned = true;
     if (done && !destroys(*step)) change.made.push_back(change.step);
-    (void)journal_.write(change);  // the record of the intent is what counts
+    (void)files_.write(change);  // the record of the intent is what counts
   }
   return end(MigOutcome::What::kFailed, "the GPU changes under the change; does a second MIG manager run?");
 }
 
 MigOutcome MigApply::walk(MigChange& change) {
-  const auto ended = [&](const MigOutcome& outcome) {
-    return outcome.what == MigOutcome::What::kDone || outcome.what == MigOutcome::What::kFailed;
-  };
-  if (!change.undoing) {
-    MigOutcome outcome = go(change, change.target);
-    change.waits_for_reset = outcome.what == MigOutcome::What::kNeedsReset;
-    if (outcome.what == MigOutcome::What::kNeedsReset) (void)journal_.write(change);
-    if (outcome.what != MigOutcome::What::kFailed || outcome.steps.empty()) {
-      if (ended(outcome)) (void)journal_.forget(change.gpu);
-      return outcome;
-    }
-    change.undoing = true;
-    MigOutcome undone = go(change, change.before);
-    undone.steps.insert(undone.steps.begin(), outcome.steps.begin(), outcome.steps.end());
-    if (undone.what == MigOutcome::What::kStopped) return undone;
-    undone.why = undone.what == MigOutcome::What::kDone
-                     ? outcome.why + "; the layout is as before"
-                     : outcome.why + "; the layout before it is not restored: " + undone.why;
-    if (undone.what != MigOutcome::What::kDone) undone.left = to_string(undone.now);
-    undone.what = MigOutcome::What::kFailed;
-    (void)journal_.forget(change.gpu);
-    return undone;
+  MigOutcome outcome = go(change, change.target);
+  change.waits_for_reset = outcome.what == MigOutcome::What::kNeedsReset;
+  if (outcome.what == MigOutcome::What::kNeedsReset) (void)files_.write(change);
+  if (outcome.what != MigOutcome::What::kFailed || outcome.steps.empty()) {
+    if (outcome.what == MigOutcome::What::kDone || outcome.what == MigOutcome::What::kFailed)
+      (void)files_.forget(change.gpu);
+    return outcome;
   }
-  MigOutcome outcome = go(change, change.before);
-  if (outcome.what == MigOutcome::What::kStopped) return outcome;
-  if (outcome.what != MigOutcome::What::kDone) outcome.left = to_string(outcome.now);
-  outcome.why =
-      "a change to " + to_string(change.target) + " had failed" + (outcome.why.empty() ? "" : "; " + outcome.why);
-  outcome.what = MigOutcome::What::kFailed;
-  (void)journal_.forget(change.gpu);
-  return outcome;
+  change.undoing = true;
+  MigOutcome undone = go(change, change.before);
+  undone.steps.insert(undone.steps.begin(), outcome.steps.begin(), outcome.steps.end());
+  if (undone.what == MigOutcome::What::kStopped) return undone;
+  undone.why = undone.what == MigOutcome::What::kDone
+                   ? outcome.why + "; the layout is as before"
+                   : outcome.why + "; the layout before it is not restored: " + undone.why;
+  if (undone.what != MigOutcome::What::kDone) undone.left = to_string(undone.now);
+  undone.what = MigOutcome::What::kFailed;
+  (void)files_.forget(change.gpu);
+  return undone;
 }
 
 MigOutcome MigApply::run(const std::string& gpu_uuid, const MigLayout& target, const std::string& config) {
@@ -180,13 +169,9 @@ MigOutcome MigApply::run(const std::string& gpu_uuid, const MigLayout& target, c
   change.before = layout_of(*gpu);
   change.target = target;
   std::vector<std::string> lost;
-  for (auto& begun : journal_.unfinished(lost))  // what the GPU was cut into before the first change that failed to end
+  for (auto& begun : files_.unfinished(lost))  // what the GPU was cut into before the first change that failed to end
     if (begun.gpu == gpu_uuid && begun.boot == change.boot && !begun.waits_for_reset)
       change.before = std::move(begun.before);
-  return walk(change);
-}
-
-MigOutcome MigApply::resume(MigChange change) {
   return walk(change);
 }
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "mig/driver/journal.h"
+#include "mig/driver/change_files.h"
 #include "mig/driver/layout.h"
 
 namespace tranche::host {
@@ -18,7 +18,7 @@ struct MigOutcome {
     kDone,
     kInUse,       // `holders` use instances that the change removes; nothing that is in use was touched
     kNeedsReset,  // the mode is pending until the GPU is reset
-    kStopped,     // stopped between two calls; the journal has the step
+    kStopped,     // stopped between two calls; the change file has the step
     kFailed,      // `why`, and `left` when the layout is not what it was before
   };
   What what = What::kDone;
@@ -39,12 +39,10 @@ class MigApply {
     std::function<void(const MigStep& step)> on_step{};  // before each call
     std::function<bool(Duration)> pause{};               // between two tries; false: stop
   };
-  MigApply(MigAdmin& admin, const MigJournal& journal, Callbacks callbacks)
-      : admin_(admin), journal_(journal), callbacks_(std::move(callbacks)) {}
+  MigApply(MigAdmin& admin, const MigChangeFiles& files, Callbacks callbacks)
+      : admin_(admin), files_(files), callbacks_(std::move(callbacks)) {}
 
   MigOutcome run(const std::string& gpu_uuid, const MigLayout& target, const std::string& config);
-  // Goes on with a change that an earlier process began: to its target, or back where that was under way.
-  MigOutcome resume(MigChange change);
 
  private:
   MigOutcome walk(MigChange& change);
@@ -56,7 +54,7 @@ class MigApply {
   bool stopped() const { return callbacks_.stop && callbacks_.stop(); }
 
   MigAdmin& admin_;
-  const MigJournal& journal_;
+  const MigChangeFiles& files_;
   Callbacks callbacks_;
 };
 

@@ -19,8 +19,8 @@ std::string key_of(const Evictions::Pod& pod) {
 
 }  // namespace
 
-Evictions::Evictions(host::Loop& loop, std::function<void(const Pod&, bool, const std::string&)> told)
-    : loop_(loop), told_(std::move(told)) {}
+Evictions::Evictions(host::Loop& loop, std::function<void(const Pod&, bool, const std::string&)> on_result)
+    : loop_(loop), on_result_(std::move(on_result)) {}
 
 Evictions::~Evictions() {
   if (client_ == nullptr) return;
@@ -67,7 +67,7 @@ void Evictions::ask(Entry& entry) {
       });
     }
     const Pod pod = one.pod;
-    told_(pod, one.accepted, why);
+    on_result_(pod, one.accepted, why);
   });
 }
 

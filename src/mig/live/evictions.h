@@ -21,8 +21,8 @@ class Evictions {
     std::string name;
     std::string uid;  // the eviction is of this pod and of no successor; "" = not known
   };
-  // told: "evicted" or why not, one callback each.
-  Evictions(host::Loop& loop, std::function<void(const Pod& pod, bool accepted, const std::string& why)> told);
+  // on_result: "evicted" or why not, one callback each.
+  Evictions(host::Loop& loop, std::function<void(const Pod& pod, bool accepted, const std::string& why)> on_result);
   ~Evictions();
   Evictions(const Evictions&) = delete;
   Evictions& operator=(const Evictions&) = delete;
@@ -42,7 +42,7 @@ class Evictions {
   void ask(Entry& entry);
 
   host::Loop& loop_;
-  std::function<void(const Pod&, bool, const std::string&)> told_;
+  std::function<void(const Pod&, bool, const std::string&)> on_result_;
   host::KubeClient* client_ = nullptr;
   std::map<std::string, Entry> entries_;  // by namespace/name/uid
   std::uint64_t accepted_ = 0;

@@ -86,7 +86,6 @@ void MigChoice::watch_file() {
   const std::string& path = options_.config_file;
   if (path.empty()) return;
   source_ = path;
-  read_file();
   const auto folder = std::filesystem::path(path).parent_path();
   auto watch = host::DirWatch::open(loop_, folder.empty() ? "." : folder.string(), [this](const std::string&) {
     settle_.start(kSettling, [this] {
@@ -99,6 +98,7 @@ void MigChoice::watch_file() {
     dir_watch_ = *std::move(watch);
   else
     log::warning("mig.config_unwatched", {{"path", path}, {"why", watch.error()}});
+  read_file();  // after the watch, so that each later change causes an event
 }
 
 void MigChoice::read_file() {

@@ -24,7 +24,7 @@ class MigChoice {
   struct Callbacks {
     std::function<void()> changed;                              // the name, its definition, or other_manager()
     std::function<void(const std::string& why)> unreachable;    // the node is not read yet
-    std::function<void(const std::string& value)> state_label;  // what nvidia.com/mig.config.state is, at every news
+    std::function<void(const std::string& value)> state_label;  // what nvidia.com/mig.config.state is, at every change
   };
   MigChoice(host::Loop& loop, const MigOptions& options, std::string node_name, Callbacks callbacks);
   MigChoice(const MigChoice&) = delete;

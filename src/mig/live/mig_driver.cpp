@@ -45,7 +45,7 @@ struct MigDriver::Job {
     std::unique_lock lock(mutex);
     return !changed.wait_for(lock, duration, [this] { return stop; });
   }
-  void tell_stop() {
+  void request_stop() {
     const std::lock_guard lock(mutex);
     stop = true;
     changed.notify_all();
@@ -59,10 +59,12 @@ struct MigDriver::Job {
 
   void read(const host::NvmlSettings& driver, const std::string& folder, std::set<std::uint32_t> pass_over) {
     Reading found;
-    if (auto journal = host::MigJournal::open(folder))
-      found.unfinished = journal->unfinished(found.lost);
-    else
-      found.problem = to_string(within(journal.error(), "the record of changes cannot be kept"));
+    if (!folder.empty()) {
+      if (auto files = host::MigChangeFiles::open(folder))
+        found.unfinished = files->unfinished(found.lost);
+      else
+        found.problem = to_string(within(files.error(), "the record of changes cannot be kept"));
+    }
     host::MigCare care{std::move(pass_over), [this](std::uint32_t gpu) { begins(gpu, "read its MIG state"); }};
     if (auto admin = host::MigAdmin::open(driver, std::move(care))) {
       begins({}, "count the GPUs");
@@ -80,20 +82,27 @@ struct MigDriver::Job {
   }
 
   void apply(const std::vector<Work>& all, const std::string& config, const host::NvmlSettings& driver,
-             const std::string& folder, std::set<std::uint32_t> pass_over, const std::shared_ptr<Shared>& shared) {
-    auto journal = host::MigJournal::open(folder);
-    auto admin = host::MigAdmin::open(driver, {std::move(pass_over), {}});
+             const std::string& folder, const std::set<std::uint32_t>& pass_over,
+             const std::shared_ptr<Shared>& shared) {
+    auto files = folder.empty() ? Result<host::MigChangeFiles>(fail(Kind::kUnsupported, "no record is kept"))
+                                : host::MigChangeFiles::open(folder);
+    auto admin = host::MigAdmin::open(driver, {pass_over, {}});
     for (const Work& work : all) {
-      Done one{work, {}};
+      Done one{work, {}, {}};
       one.outcome.what = host::MigOutcome::What::kFailed;
-      if (!journal)
-        one.outcome.why = to_string(journal.error());
-      else if (!admin)
+      if (!admin)
         one.outcome.why = to_string(admin.error());
+      else if (work.partition && pass_over.contains(work.index)) {
+        one.outcome.why = "a driver call on the GPU has not returned";  // and not: the GPU is gone
+      } else if (work.partition) {
+        begins(work.index, "read its MIG state");
+        one.partition = host::change_partition(**admin, work.gpu, *work.partition, callbacks(work.index, shared));
+        one.outcome.what = host::MigOutcome::What::kDone;
+      } else if (!files)
+        one.outcome.why = to_string(files.error());
       else {
         begins(work.index, "read its MIG state");
-        one.outcome =
-            host::MigApply(**admin, *journal, callbacks(work.index, shared)).run(work.gpu, work.target, config);
+        one.outcome = host::MigApply(**admin, *files, callbacks(work.index, shared)).run(work.gpu, work.target, config);
       }
       const std::lock_guard lock(mutex);
       done.push_back(std::move(one));
@@ -137,7 +146,7 @@ MigDriver::~MigDriver() {
   }
   for (const Stuck& one : stuck_) one.worker->leave_behind();
   if (!job_) return;
-  job_->tell_stop();
+  job_->request_stop();
   std::unique_lock lock(job_->mutex);
   if (job_->changed.wait_for(lock, kEndPatience, [this] { return job_->finished; })) return;
   log::warning("mig.stuck", {{"doing", job_->doing}});
@@ -219,14 +228,14 @@ void MigDriver::give_up() {
     for (Done& done : job_->done) request_.finished.push_back(std::move(done));
     job_->done.clear();
   }
-  job_->tell_stop();  // should the call return, nothing more is done
+  job_->request_stop();  // should the call return, nothing more is done
   log::error("mig.stuck", {{"why", stuck.why}});
   stuck.worker = std::exchange(worker_, host::Worker::start());
   stuck.job = std::exchange(job_, nullptr);
   std::erase_if(request_.work, [&](const Work& work) {
     const bool here = stuck.index == work.index;
     if (here) {
-      Done failed{work, {}};
+      Done failed{work, {}, {}};
       failed.outcome.what = host::MigOutcome::What::kFailed;
       failed.outcome.why = stuck.why;
       request_.finished.push_back(std::move(failed));
@@ -267,7 +276,7 @@ void MigDriver::answer(const Job* job) {
     request.finished.insert(request.finished.end(), job->done.begin(), job->done.end());
   else
     for (const Work& work : request.work) {
-      Done failed{work, {}};
+      Done failed{work, {}, {}};
       failed.outcome.what = host::MigOutcome::What::kFailed;
       failed.outcome.why = whole == stuck_.end() ? "the driver does not answer" : whole->why;
       request.finished.push_back(std::move(failed));

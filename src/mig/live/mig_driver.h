@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "mig/driver/apply.h"
+#include "mig/driver/partition.h"
 #include "mig/live/mig_use.h"
 #include "os/loop/timer.h"
 #include "os/worker/worker.h"
@@ -30,12 +31,15 @@ class MigDriver {
     unsigned index = 0;
     std::string gpu;
     host::MigLayout target;
+    std::optional<host::MigPartition> partition = {};  // in place of a layout
   };
   struct Done {
     Work work;
     host::MigOutcome outcome;
+    host::MigPartitionOutcome partition = {};  // of work with one, if outcome is kDone
   };
-  // folder: of the record of what is under way. answers_again: a call has returned that had not.
+  // folder: of the record of what is under way; "" = for partitions only, which have none here. answers_again: a call
+  // has returned that had not.
   MigDriver(host::Loop& loop, std::string folder, std::function<void()> answers_again);
   ~MigDriver();
   MigDriver(const MigDriver&) = delete;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "gpu/driver/sim_fixture.h"
+#include "run_until.h"
 
 namespace tranche::agent {
 namespace {
@@ -135,6 +136,7 @@ TEST(MigDriver, ItsEndDoesNotWaitForACallThatHangs) {
   bed.read();
   bed.driver.reset();  // the thread is left behind
   bed.heal();
+  EXPECT_TRUE(host::run_until(*bed.loop, [&] { return !bed.library_in_use(); })) << "the thread goes on, and ends";
 }
 
 }  // namespace

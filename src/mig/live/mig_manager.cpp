@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "mig/driver/values.h"
+#include "os/files/kept.h"
 #include "os/log/log.h"
 
 namespace tranche::agent {
@@ -13,7 +14,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Duration kAnswerPatience = 4s;  // for kubelet, the API server, a scan
-constexpr Duration kLookAgain = 5min;     // without any news
+constexpr Duration kLookAgain = 5min;     // without any change
 
 std::string gpu_name(unsigned index) {
   return "GPU " + std::to_string(index);
@@ -33,7 +34,7 @@ MigManager::MigManager(host::Loop& loop, host::KubeLink& link, MigSettings setti
       settings_(std::move(settings)),
       callbacks_(std::move(callbacks)),
       choice_(loop, settings_.options, settings_.node_name,
-              {.changed = [this] { news(true); },
+              {.changed = [this] { on_change(true); },
                .unreachable =
                    [this](const std::string& why) {
                      if (report_.message != why) state("starting", "Starting", why);
@@ -54,14 +55,14 @@ MigManager::MigManager(host::Loop& loop, host::KubeLink& link, MigSettings setti
                    report_.evictions = evictions_.accepted();
                    log::info("mig.eviction",
                              {{"pod", pod.pod_namespace + "/" + pod.name}, {"accepted", accepted}, {"why", why}});
-                   callbacks_.tell_pod(pod, kube::kMigEviction,
-                                       accepted
-                                           ? "evicted: it holds a MIG device that has to go for the configuration " +
-                                                 asked_.value_or("")
-                                           : "cannot be evicted yet: " + why);
+                   callbacks_.emit_on_pod(pod, kube::kMigEviction,
+                                          accepted
+                                              ? "evicted: it holds a MIG device that has to go for the configuration " +
+                                                    asked_.value_or("")
+                                              : "cannot be evicted yet: " + why);
                    callbacks_.changed();
                  }),
-      driver_(loop, settings_.folder, [this] { news(false); }) {
+      driver_(loop, settings_.folder, [this] { on_change(false); }) {
   report_.state = "starting";
   report_.reason = "Starting";
   report_.message = "the node's label is being read";
@@ -95,7 +96,7 @@ void MigManager::use_is(MigUse use) {
     phase_ = Phase::kIdle;
     return step();
   }
-  if (other && report_.state == "pending") news(false);
+  if (other && report_.state == "pending") on_change(false);
 }
 
 void MigManager::on_inventory() {
@@ -109,7 +110,7 @@ void MigManager::on_inventory() {
 }
 
 // asked_anew: what was refused before may be possible now.
-void MigManager::news(bool asked_anew) {
+void MigManager::on_change(bool asked_anew) {
   if (asked_anew) {
     retries_.reset();
     reset_tried_.clear();
@@ -163,7 +164,7 @@ void MigManager::on_read(MigDriver::Reading reading) {
     asked_ = name;
     changed_gpus_.clear();
     begun_.clear();
-    told_waiting_.clear();
+    reported_waiting_.clear();
     blocked_since_.clear();
     began_ = loop_.now();
   }
@@ -264,7 +265,7 @@ void MigManager::decide(const std::vector<mig::GpuState>& gpus, const MigDriver:
   }
   if (all && silent_.empty()) return succeed();
   if (all) {
-    tell_changed();
+    report_changed();
     return failed("GpuSilent", silent_ + "; the other GPUs are partitioned as the configuration " + *asked_ + " asks");
   }
 
@@ -317,10 +318,10 @@ void MigManager::wait_for(const std::vector<const mig::GpuPlan*>& blocked) {
   if (!silent_.empty()) sentences.push_back(silent_);
   const std::string message = "waits: " + join(sentences, "; ");
   state("pending", "Waiting", message);
-  if (message != told_waiting_) {
-    told_waiting_ = message;
+  if (message != reported_waiting_) {
+    reported_waiting_ = message;
     log::info("mig.waiting", {{"config", asked_.value_or("")}, {"for", join(sentences, "; ")}});
-    callbacks_.tell_node(kube::kMigWaiting, message);
+    callbacks_.emit_on_node(kube::kMigWaiting, message);
   }
   callbacks_.ask_use();  // kubelet may list an ended pod for a moment longer than the API server
   again_in(waits_.next());
@@ -362,7 +363,7 @@ void MigManager::on_applied(const std::vector<MigDriver::Done>& all) {
   std::vector<std::string> problems;
   const MigDriver::Work* reset_wanted = nullptr;
   bool in_use = false;
-  for (const auto& [work, outcome] : all) {
+  for (const auto& [work, outcome, none] : all) {  // none: no partitions
     const std::string gpu = gpu_name(work.index);
     log::info("mig.applied", {{"gpu", work.gpu},
                               {"steps", join(outcome.steps, "; ")},
@@ -397,9 +398,9 @@ void MigManager::on_applied(const std::vector<MigDriver::Done>& all) {
   if (reset_wanted != nullptr) return reset(*reset_wanted);
   if (in_use) {
     phase_ = Phase::kIdle;
-    if (report_.message != told_waiting_) {
-      told_waiting_ = report_.message;
-      callbacks_.tell_node(kube::kMigWaiting, report_.message);
+    if (report_.message != reported_waiting_) {
+      reported_waiting_ = report_.message;
+      callbacks_.emit_on_node(kube::kMigWaiting, report_.message);
     }
     callbacks_.rescan();
     return again_in(callbacks_.make_way ? retries_.next() : waits_.next());
@@ -448,10 +449,10 @@ void MigManager::succeed() {
   blocked_since_.clear();
   retries_.reset();
   waits_.reset();
-  tell_changed();
+  report_changed();
   waiting_devices_.clear();
   begun_.clear();
-  told_waiting_.clear();
+  reported_waiting_.clear();
   state_label_.want("success");
   withdraw({});
   state("success", "AsLabelled", "the GPUs are partitioned as the configuration " + asked_.value_or("") + " asks");
@@ -459,9 +460,9 @@ void MigManager::succeed() {
   not_before_ = {};  // whatever changes the GPUs is put right at once
 }
 
-void MigManager::tell_changed() {
+void MigManager::report_changed() {
   if (changed_gpus_.empty()) return;
-  callbacks_.tell_node(kube::kMigChanged, asked_.value_or("") + ": " + join(changed_gpus_, "; "));
+  callbacks_.emit_on_node(kube::kMigChanged, asked_.value_or("") + ": " + join(changed_gpus_, "; "));
   changed_gpus_.clear();
 }
 
@@ -471,7 +472,7 @@ void MigManager::failed(const std::string& reason, std::string message) {
   withdraw(waiting_devices_);
   if (report_.state != "failed" || report_.message != message) {
     log::error("mig.failed", {{"config", asked_.value_or("")}, {"why", message}});
-    callbacks_.tell_node(kube::kMigFailed, asked_.value_or("") + ": " + message);
+    callbacks_.emit_on_node(kube::kMigFailed, asked_.value_or("") + ": " + message);
   }
   state_label_.want("failed");
   state("failed", reason.c_str(), std::move(message));

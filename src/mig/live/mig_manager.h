@@ -3,13 +3,13 @@
 // what must change, and reports in nvidia.com/mig.config.state as NVIDIA's manager does. What is asked for, MigChoice
 // knows; how it is carried out is here.
 //
-//   idle ─news─► reading ─► as asked ─────────────────────────────► success
+//   idle ─change─► reading ─► as asked ─────────────────────────────► success
 //                   │
 //                   ├─► not possible ────────────────────────────► failed, tried again with the next news or later
 //                   └─► "pending" is written, the devices that go are withdrawn from kubelet, kubelet is asked who
 //                       holds them ─► held: waits (or evicts) ─► free: the calls, by MigDriver ─► rescan ─► reading
 //
-// Level-triggered: what is asked for and what is there are compared at each piece of news, so a label that changes
+// Level-triggered: what is asked for and what is there are compared at each change, so a label that changes
 // meanwhile, a kill and a second manager all lead through the same path. Loop thread only; MigDriver makes the driver
 // calls on a thread of its own.
 #include <functional>
@@ -50,8 +50,8 @@ class MigManager {
     std::function<void()> changed;                  // withdrawn() or report() are new
     std::function<void()> rescan;                   // on_inventory() comes after
     std::function<void(bool open)> driver_is_ours;  // false: let go of the driver for a reset; true: open it again
-    std::function<void(const kube::Reason&, const std::string&)> tell_node;
-    std::function<void(const Evictions::Pod&, const kube::Reason&, const std::string&)> tell_pod;
+    std::function<void(const kube::Reason&, const std::string&)> emit_on_node;
+    std::function<void(const Evictions::Pod&, const kube::Reason&, const std::string&)> emit_on_pod;
     std::function<std::string(const MigUser&)> uid_of;  // of a pod; "" = not known
     // Before the first change: lets go of the GPUs what is not a tenant, then asks kubelet and calls ready. Way is made
     // until the report says success, failed or Waiting. Empty: nothing to do.
@@ -73,7 +73,7 @@ class MigManager {
  private:
   enum class Phase { kIdle, kReading, kWriting, kAsking, kMakingWay, kApplying, kScanning, kResetting };
   void start();
-  void news(bool asked_anew);
+  void on_change(bool asked_anew);
   void step();
   void on_read(MigDriver::Reading reading);
   void decide(const std::vector<mig::GpuState>& gpus, const MigDriver::Reading& reading,
@@ -86,7 +86,7 @@ class MigManager {
   void reset(const MigDriver::Work& work);
   void on_reset(const MigDriver::Work& work, const Status& status);
   void succeed();
-  void tell_changed();
+  void report_changed();
   void failed(const std::string& reason, std::string message);
   void refused(const std::string& reason, std::string message);
   void state(const char* state, const char* reason, std::string message);
@@ -114,7 +114,7 @@ class MigManager {
   MigUse use_;
   std::map<std::string, MonoTime> blocked_since_;  // by GPU
   std::set<std::string> begun_;                    // GPUs of the change under way that were worked on
-  std::string told_waiting_;
+  std::string reported_waiting_;
   std::vector<std::string> changed_gpus_;  // "GPU 0: 3g.20gb at 0, 3g.20gb at 4", for the event
   std::string read_problem_;
   MigReport report_;

@@ -27,7 +27,6 @@ class Operands {
   void pause(std::function<void()> gone);
   // validate: the operator's validators run again, as after each change.
   void resume(bool validate);
-  bool paused() const { return pausing_; }
 
  private:
   void step();

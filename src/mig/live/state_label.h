@@ -1,6 +1,7 @@
 #pragma once
 // Writes the label nvidia.com/mig.config.state on the Node. Each value is written, in order; what fails is written
-// again, later each time, unless a newer value replaces it. Loop thread only.
+// again, later each time, unless a newer value replaces it. A value is written twice when the watch brings the former
+// one late. Loop thread only.
 #include <functional>
 #include <optional>
 #include <string>
@@ -23,7 +24,6 @@ class StateLabel {
   void is(const std::string& value);  // what the label is now, by the watch
   void want(const std::string& value);
   const std::string& written() const { return written_; }
-  const std::string& problem() const { return problem_; }
   // Nothing under way: the wanted value is there, or has failed at least once.
   bool settled() const { return call_ == 0 && (written_ == wanted_ || !problem_.empty()); }
 

@@ -90,11 +90,11 @@ class RunningQuestion final : public Question {
       return finish(fail(Kind::kConflict, "another client holds the daemon's one control session", program_));
     }
     if (!text || (!note.signalled && note.code == 0)) return finish(text);
-    const std::string words = trimmed(*text).empty() ? std::string() : ": " + in_quotes(trimmed(*text));
+    const std::string printed = trimmed(*text).empty() ? std::string() : ": " + in_quotes(trimmed(*text));
     if (text->find("Cannot find MPS control daemon process") != std::string::npos) {
-      return finish(fail(Kind::kNotFound, "no daemon there" + words, program_, note.code));
+      return finish(fail(Kind::kNotFound, "no daemon there" + printed, program_, note.code));
     }
-    finish(fail(Kind::kUnavailable, "it " + to_string(note) + words, program_, note.code));
+    finish(fail(Kind::kUnavailable, "it " + to_string(note) + printed, program_, note.code));
   }
 
   void finish(const Result<std::string>& result) {

@@ -70,7 +70,7 @@ TEST(ControlClient, SaysThatNoDaemonIsThere) {
   EXPECT_THAT(answer->error().what, HasSubstr("Cannot find MPS control daemon process"));
 }
 
-TEST(ControlClient, TellsAFailureOfOurOwnApartFromTheDaemons) {
+TEST(ControlClient, DistinguishesAFailureOfOurOwnFromTheDaemons) {
   Asked asked;
   const auto answer = asked.run({"/nowhere/at/all"}, 10s);
   ASSERT_FALSE(answer);

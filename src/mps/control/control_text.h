@@ -25,7 +25,7 @@ std::string set_server_memory(int server, std::string_view uuid, Bytes limit);
 std::string quit(int seconds);  // longest wait for clients to exit
 
 // Sessions: several commands in one run of the program. Nothing separates their replies, so each session orders its
-// commands such that the function of the same name in replies.h can tell the replies apart.
+// commands such that the function of the same name in replies.h can distinguish the replies.
 std::vector<std::string> health_session();
 std::vector<std::string> server_session(int server, const DaemonLimits& limits);  // limits: the devices to query
 std::vector<std::string> apply_server_session(int server, const DaemonLimits& limits);

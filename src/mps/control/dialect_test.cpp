@@ -46,10 +46,10 @@ TEST(Dialect, OfV2StartsAndAsksAsBefore) {
   EXPECT_THAT(answered->servers[0].clients, ElementsAre(101));
 }
 
-TEST(Dialect, OfV2TellsAndReadsLimits) {
+TEST(Dialect, OfV2SetsAndReadsLimits) {
   const auto& v2 = dialect_of(Tier::kV2);
-  const Talk told(v2.apply({1, kLimits}), {"10.0\n"});
-  ASSERT_NE(told.came_to<LimitsApplied>(), nullptr);
+  const Talk talk(v2.apply({1, kLimits}), {"10.0\n"});
+  ASSERT_NE(talk.came_to<LimitsApplied>(), nullptr);
   const Talk refused(v2.apply({2, kLimits}), {"Insufficient privileges for UID 7.\n"});
   ASSERT_NE(refused.came_to<QuestionFailed>(), nullptr);
   EXPECT_EQ(refused.came_to<QuestionFailed>()->error.kind, Kind::kDenied);

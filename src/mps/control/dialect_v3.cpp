@@ -11,7 +11,7 @@
 namespace tranche::mps {
 namespace {
 
-Run one_run(v3::Words words) {
+Run one_run(v3::Arguments words) {
   return {.words = std::move(words)};
 }
 
@@ -25,7 +25,7 @@ std::string status_of(const v3::Server& server) {
 }
 
 // Sends commands that print nothing on success, one after the other.
-Onward tell(QuestionId id, std::deque<v3::Words> commands) {
+Onward send(QuestionId id, std::deque<v3::Arguments> commands) {
   if (commands.empty()) return Event(LimitsApplied{id});
   auto first = std::move(commands.front());
   commands.pop_front();
@@ -34,7 +34,7 @@ Onward tell(QuestionId id, std::deque<v3::Words> commands) {
                     if (!trimmed(reply).empty())
                       return failed(id,
                                     {Kind::kInvalid, "the control daemon says " + in_quotes(trimmed(reply)), what, 0});
-                    return tell(id, commands);
+                    return send(id, commands);
                   }};
 }
 
@@ -45,8 +45,8 @@ v3::Limits default_limits(const DaemonLimits& limits) {
 }
 
 // Sends only the differences: a namespace with clients refuses a command even if it already holds the value.
-Onward tell_differences(const ApplyLimits& action, const std::vector<v3::Namespace>& present) {
-  std::deque<v3::Words> commands;
+Onward send_differences(const ApplyLimits& action, const std::vector<v3::Namespace>& present) {
+  std::deque<v3::Arguments> commands;
   const auto find = [&](const std::string& name) {
     const auto found = std::ranges::find(present, name, &v3::Namespace::name);
     return found == present.end() ? nullptr : &*found;
@@ -60,18 +60,18 @@ Onward tell_differences(const ApplyLimits& action, const std::vector<v3::Namespa
     if (own == nullptr || !v3::disagreement(wanted.limits, *own).empty())
       commands.push_back(v3::set_namespace(v3::kServer, wanted.name, wanted.limits));
   }
-  return tell(action.id, std::move(commands));
+  return send(action.id, std::move(commands));
 }
 
-Onward list_and_tell(const ApplyLimits& action) {
+Onward list_and_send(const ApplyLimits& action) {
   return Exchange{one_run(v3::list_namespaces(v3::kServer)), [action](const std::string& reply) -> Onward {
                     const auto present = v3::parse_namespaces(reply);
                     if (!present) return failed(action.id, present.error());
-                    return tell_differences(action, *present);
+                    return send_differences(action, *present);
                   }};
 }
 
-LimitsReadBack read_back(const DaemonLimits& told, std::vector<v3::Namespace> namespaces) {
+LimitsReadBack read_back(const DaemonLimits& expected, std::vector<v3::Namespace> namespaces) {
   LimitsReadBack read;
   const auto own = std::ranges::find(namespaces, v3::kDefaultNamespace, &v3::Namespace::name);
   if (own != namespaces.end()) {
@@ -79,7 +79,7 @@ LimitsReadBack read_back(const DaemonLimits& told, std::vector<v3::Namespace> na
     if (const auto held = own->memory) {
       const std::string text =
           *held >= gib(1) ? fmt::format("{}G", held->value >> 30) : fmt::format("{}M", held->in_mib());
-      for (const auto& [uuid, memory] : told.memory) read.memory.emplace_back(uuid, text);
+      for (const auto& [uuid, memory] : expected.memory) read.memory.emplace_back(uuid, text);
     }
     read.threads = to_string(own->threads.value_or(Percent::whole(100)));
   }
@@ -116,7 +116,7 @@ Onward ask_for_clients(Answered so_far) {
 }  // namespace
 
 Exchange delete_namespace(const std::string& name) {
-  return std::get<Exchange>(tell(0, {v3::delete_namespace(v3::kServer, name)}));
+  return std::get<Exchange>(send(0, {v3::delete_namespace(v3::kServer, name)}));
 }
 
 std::vector<std::string> V3Dialect::daemon_options(bool multiuser) const {
@@ -149,13 +149,14 @@ Exchange V3Dialect::apply(const ApplyLimits& action) const {
             const auto servers = v3::parse_servers(reply);
             if (!servers) return failed(action.id, servers.error());
             if (std::ranges::find(*servers, v3::kServer, &v3::Server::name) != servers->end())
-              return list_and_tell(action);
-            return Exchange{one_run(v3::create_server(v3::kServer, {})), [action](const std::string& words) -> Onward {
-                              if (!trimmed(words).empty())
-                                return failed(action.id, {Kind::kInvalid, "the control daemon says " + in_quotes(words),
-                                                          "server create", 0});
-                              return list_and_tell(action);
-                            }};
+              return list_and_send(action);
+            return Exchange{
+                one_run(v3::create_server(v3::kServer, {})), [action](const std::string& output) -> Onward {
+                  if (!trimmed(output).empty())
+                    return failed(action.id,
+                                  {Kind::kInvalid, "the control daemon says " + in_quotes(output), "server create", 0});
+                  return list_and_send(action);
+                }};
           }};
 }
 

@@ -50,30 +50,30 @@ TEST(V3Dialect, StartsWithItsProtocolAndQuitsByAWord) {
 }
 
 TEST(V3Dialect, MakesServerAndNamespacesThatAreNotThere) {
-  const Talk told(v3_dialect().apply({1, limits()}),
+  const Talk talk(v3_dialect().apply({1, limits()}),
                   {kServers, "", kNamespaces + "default,pool,,,/p\n", "", "", "", "never asked"});
-  EXPECT_NE(told.came_to<LimitsApplied>(), nullptr);
+  EXPECT_NE(talk.came_to<LimitsApplied>(), nullptr);
   EXPECT_THAT(
-      told.commands,
+      talk.commands,
       ElementsAre("server list --format=csv", "server create pool --uid=0", "namespace list --server=pool --format=csv",
                   "server set pool --pinned-memory-limit=14377M --active-thread-percentage=10",
                   "namespace create g1 --server=pool",
                   "namespace set g1 --server=pool --pinned-memory-limit=4096M --active-thread-percentage=25"));
 }
 
-TEST(V3Dialect, TellsNothingToWhatHoldsItAlready) {
-  const Talk told(
+TEST(V3Dialect, SendsNothingToWhatHoldsItAlready) {
+  const Talk talk(
       v3_dialect().apply({1, limits()}),
       {kServers + "pool,0,77,Ready,/p\n", kNamespaces + "default,pool,14377M,10,/p\ng1,pool,4G,25,/p/g1\n"});
-  EXPECT_NE(told.came_to<LimitsApplied>(), nullptr);
-  EXPECT_EQ(told.commands.size(), 2u);
+  EXPECT_NE(talk.came_to<LimitsApplied>(), nullptr);
+  EXPECT_EQ(talk.commands.size(), 2u);
 }
 
 TEST(V3Dialect, SaysInTheDaemonsWordsWhatItWouldNotDo) {
-  const Talk told(v3_dialect().apply({1, limits()}),
+  const Talk talk(v3_dialect().apply({1, limits()}),
                   {kServers + "pool,0,77,Ready,/p\n", kNamespaces + "default,pool,14377M,10,/p\ng1,pool,1G,25,/p/g1\n",
                    "Namespace g1 has clients\n"});
-  const auto* failed = told.came_to<QuestionFailed>();
+  const auto* failed = talk.came_to<QuestionFailed>();
   ASSERT_NE(failed, nullptr);
   EXPECT_THAT(failed->error.what, HasSubstr("says \"Namespace g1 has clients\""));
 }

@@ -27,25 +27,25 @@ std::string_view to_string(FaultKind kind) {
   return "fatal";
 }
 
-FaultBook::News FaultBook::add(Fault fault) {
+FaultHistory::Effect FaultHistory::add(Fault fault) {
   faults_.push_back(std::move(fault));
   if (faults_.size() > kMostFaults) faults_.pop_front();
-  return News::kFault;
+  return Effect::kFault;
 }
 
-int FaultBook::dying_at(int server) const {
+int FaultHistory::dying_at(int server) const {
   const auto found = std::ranges::find(dying_, server, &Dying::server);
   return found == dying_.end() ? 0 : found->pid;
 }
 
-FaultBook::News FaultBook::read(const LogLine& line, WallTime now) {
+FaultHistory::Effect FaultHistory::read(const LogLine& line, WallTime now) {
   switch (line.what) {
     case LogWhat::kClientLost:
       if (line.number > 0) remember(dying_, {line.writer, line.pid});
-      return News::kNothing;
+      return Effect::kNothing;
     case LogWhat::kClientLeft:
       std::erase_if(dying_, [&](const Dying& one) { return one.server == line.writer && one.pid == line.pid; });
-      return News::kNothing;
+      return Effect::kNothing;
     case LogWhat::kFatalCulprit: {
       const int dead = dying_at(line.writer);
       Fault fault{now, FaultKind::kFatal, line.pid, {}, line.writer};
@@ -53,20 +53,20 @@ FaultBook::News FaultBook::read(const LogLine& line, WallTime now) {
       return add(std::move(fault));
     }
     case LogWhat::kFatalVictim: {
-      if (faults_.empty() || faults_.back().server != line.writer) return News::kNothing;
+      if (faults_.empty() || faults_.back().server != line.writer) return Effect::kNothing;
       Fault& last = faults_.back();
       const bool known = line.pid == last.culprit || std::ranges::find(last.victims, line.pid) != last.victims.end();
-      if (known || last.victims.size() >= kMostRemembered) return News::kNothing;
+      if (known || last.victims.size() >= kMostRemembered) return Effect::kNothing;
       last.victims.push_back(line.pid);
-      return News::kVictim;
+      return Effect::kVictim;
     }
     case LogWhat::kFatalException:
       return add({now, FaultKind::kException, 0, {}, line.writer});
     case LogWhat::kServerExited:
       std::erase_if(dying_, [&](const Dying& one) { return one.server == line.pid; });
-      return News::kNothing;
+      return Effect::kNothing;
     default:
-      return News::kNothing;
+      return Effect::kNothing;
   }
 }
 

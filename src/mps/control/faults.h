@@ -28,11 +28,11 @@ struct Fault {
 
 inline constexpr std::size_t kMostFaults = 32;  // for each pool
 
-class FaultBook {
+class FaultHistory {
  public:
   // Effect of a log line: none, a new fault, or another victim of the last fault.
-  enum class News { kNothing, kFault, kVictim };
-  News read(const LogLine& line, WallTime now);
+  enum class Effect { kNothing, kFault, kVictim };
+  Effect read(const LogLine& line, WallTime now);
   const std::deque<Fault>& faults() const { return faults_; }  // oldest first
 
  private:
@@ -40,7 +40,7 @@ class FaultBook {
     int server = 0;
     int pid = 0;
   };
-  News add(Fault fault);
+  Effect add(Fault fault);
   int dying_at(int server) const;
   std::deque<Fault> faults_;
   std::deque<Dying> dying_;

@@ -12,15 +12,15 @@ namespace faults_test {
 using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-using News = FaultBook::News;
+using Effect = FaultHistory::Effect;
 
 const WallTime kNow{1234s};
 
 struct Rig {
-  FaultBook book;
-  News say(const std::string& text, int server = 532) {
+  FaultHistory history;
+  Effect say(const std::string& text, int server = 532) {
     const std::string line = "[2026-11-21 17:27:39.177 Server   " + std::to_string(server) + "] " + text;
-    return book.read(*parse_log_line(line), kNow);
+    return history.read(*parse_log_line(line), kNow);
   }
   Rig& lost(int pid, int context) {
     say("Server failed to recevie command with status 806, assuming client {PID: " + std::to_string(pid) +
@@ -45,47 +45,47 @@ struct Rig {
 TEST(Faults, NameTheCulpritAndItsVictims) {
   Rig rig;
   rig.fatal(554, {554, 609});
-  EXPECT_THAT(rig.book.faults(), ElementsAre(Fault{kNow, FaultKind::kFatal, 554, {609}, 532}));
+  EXPECT_THAT(rig.history.faults(), ElementsAre(Fault{kNow, FaultKind::kFatal, 554, {609}, 532}));
 }
 
 // Promise: mps/log: After a death the process that died is named, not the peer that noticed.
 TEST(Faults, AfterADeathNameTheOneThatDiedAndNotThePeerThatNoticed) {
   Rig rig;
   rig.lost(767, 1).fatal(782, {724, 782}).lost(767, 0).left(767);
-  EXPECT_THAT(rig.book.faults(), ElementsAre(Fault{kNow, FaultKind::kUncleanExit, 767, {782, 724}, 532}));
+  EXPECT_THAT(rig.history.faults(), ElementsAre(Fault{kNow, FaultKind::kUncleanExit, 767, {782, 724}, 532}));
 }
 
 // Promise: mps/log: A death that is over is not the cause of a later fault.
 TEST(Faults, ADeathThatIsOverIsNobodysFault) {
   Rig rig;
   rig.lost(527, 1).lost(527, 0).left(527).fatal(554, {554, 609});
-  EXPECT_THAT(rig.book.faults(), ElementsAre(Fault{kNow, FaultKind::kFatal, 554, {609}, 532}));
+  EXPECT_THAT(rig.history.faults(), ElementsAre(Fault{kNow, FaultKind::kFatal, 554, {609}, 532}));
 }
 
 TEST(Faults, AnExitWithoutContextsIsNobodysFault) {
   Rig rig;
   rig.lost(527, 0).fatal(554, {554, 609});
-  EXPECT_THAT(rig.book.faults(), ElementsAre(Fault{kNow, FaultKind::kFatal, 554, {609}, 532}));
+  EXPECT_THAT(rig.history.faults(), ElementsAre(Fault{kNow, FaultKind::kFatal, 554, {609}, 532}));
 }
 
 TEST(Faults, ADeathAtAnotherServerHasNothingToDoWithIt) {
   Rig rig;
   rig.say("Server failed to recevie command with status 806, assuming client {PID: 9, Context ID: 1} exit", 600);
   rig.fatal(554, {554});
-  EXPECT_EQ(rig.book.faults().back().kind, FaultKind::kFatal);
+  EXPECT_EQ(rig.history.faults().back().kind, FaultKind::kFatal);
 }
 
 TEST(Faults, AnExceptionNamesNobody) {
   Rig rig;
-  EXPECT_EQ(rig.say("Server encountered a fatal exception. Shutting down"), News::kFault);
-  EXPECT_THAT(rig.book.faults(), ElementsAre(Fault{kNow, FaultKind::kException, 0, {}, 532}));
+  EXPECT_EQ(rig.say("Server encountered a fatal exception. Shutting down"), Effect::kFault);
+  EXPECT_THAT(rig.history.faults(), ElementsAre(Fault{kNow, FaultKind::kException, 0, {}, 532}));
 }
 
 TEST(Faults, OnlyTheLastAreKept) {
   Rig rig;
   for (int pid = 1; pid <= 40; ++pid) rig.fatal(pid, {pid});
-  EXPECT_EQ(rig.book.faults().size(), kMostFaults);
-  EXPECT_EQ(rig.book.faults().back().culprit, 40);
+  EXPECT_EQ(rig.history.faults().size(), kMostFaults);
+  EXPECT_EQ(rig.history.faults().back().culprit, 40);
 }
 
 TEST(Faults, VictimsAndDeathsAreBounded) {
@@ -93,18 +93,18 @@ TEST(Faults, VictimsAndDeathsAreBounded) {
   rig.fatal(1, {});
   for (int pid = 2; pid <= 400; ++pid)
     rig.say("All clients belonging to error trigging process " + std::to_string(pid) + " will be torn down");
-  EXPECT_EQ(rig.book.faults().back().victims.size(), 256u);
+  EXPECT_EQ(rig.history.faults().back().victims.size(), 256u);
   for (int server = 1000; server < 1257; ++server)
     rig.say("Server failed to recevie command with status 806, assuming client {PID: 9, Context ID: 1} exit", server);
   for (const int server : {1000, 1001}) rig.say("Client {PID: 7, Context: 1} encountered a fatal GPU error.", server);
-  EXPECT_EQ(rig.book.faults().end()[-2].kind, FaultKind::kFatal) << "the oldest death is forgotten";
-  EXPECT_EQ(rig.book.faults().back().kind, FaultKind::kUncleanExit);
+  EXPECT_EQ(rig.history.faults().end()[-2].kind, FaultKind::kFatal) << "the oldest death is forgotten";
+  EXPECT_EQ(rig.history.faults().back().kind, FaultKind::kUncleanExit);
 }
 
 TEST(Faults, HarmlessExitsAreNone) {
   Rig rig;
   rig.lost(704, 1).lost(704, 0).left(704);
-  EXPECT_THAT(rig.book.faults(), IsEmpty());
+  EXPECT_THAT(rig.history.faults(), IsEmpty());
 }
 
 }  // namespace faults_test

@@ -29,7 +29,8 @@ std::optional<int> take_client(std::string_view& text, int* context = nullptr) {
   const auto pid = take_number(text);
   const auto brace = text.find('}');
   if (context != nullptr && take(text, ", Context ID: ")) {
-    *context = take_number(text).value_or(0);
+    const bool negative = take(text, "-");  // a client may say any number, and the server prints it as a signed one
+    *context = take_number(text).value_or(0) * (negative ? -1 : 1);
     return pid && take(text, "}") ? pid : std::nullopt;
   }
   if (!pid || brace == std::string_view::npos) return std::nullopt;
@@ -82,10 +83,12 @@ void read_server(LogLine& line) {
     int context = 0;
     const auto pid = take_client(rest, &context);
     if (rest == " encountered a fatal GPU error.") set(line, LogWhat::kFatalCulprit, pid);
-    if (rest == " connected") {
-      set(line, LogWhat::kClientTaken, pid);
-      line.number = context;
-    }
+    if (rest == " connected") set(line, LogWhat::kClientTaken, pid);
+    if (rest.starts_with(" exiting. Number of active client contexts is ")) set(line, LogWhat::kContextEnded, pid);
+    line.number = context;
+  } else if (take(rest, "Status of client ")) {
+    const auto pid = take_client(rest, &line.number);
+    if (rest == " is ACTIVE") set(line, LogWhat::kContextBegan, pid);
   } else if (take(rest, "All clients belonging to error trigging process ")) {
     const auto pid = take_number(rest);
     if (rest == " will be torn down") set(line, LogWhat::kFatalVictim, pid);
@@ -98,7 +101,7 @@ void read_server(LogLine& line) {
     }
   } else if (take(rest, "MPS server requesting client ")) {
     const auto pid = take_client(rest);
-    if (rest == " to exit") set(line, LogWhat::kClientTold, pid);
+    if (rest == " to exit") set(line, LogWhat::kClientAskedToExit, pid);
   } else if (take(rest, "Server failed to recevie command with status ")) {  // misspelled by the server itself
     const bool has_status = take_number(rest) && take(rest, ", assuming client ");
     const auto pid = has_status ? take_client(rest, &line.number) : std::nullopt;

@@ -13,14 +13,16 @@ enum class LogRole { kControl, kServer, kOther };
 
 enum class LogWhat {
   kOther,
-  kNewClient,       // pid, uid: a client asks to connect; pid 0 = the daemon does not see the host's process ids
-  kServerStarting,  // pid, uid
-  kServerReady,     // pid
-  kServerExited,    // pid, number = exit status
-  kClientTaken,     // pid, number = its context: the server has connected it; 0 is the process's own connection
-  kClientLeft,      // pid
-  kClientRefused,   // pid, number = CUDA error, such as 807
-  kClientTold,      // pid: MPS asks it to exit (terminate_client)
+  kNewClient,          // pid, uid: a client asks to connect; pid 0 = the daemon does not see the host's process ids
+  kServerStarting,     // pid, uid
+  kServerReady,        // pid
+  kServerExited,       // pid, number = exit status
+  kClientTaken,        // pid, number = its context: the server has connected it; 0 is the process's own connection
+  kContextBegan,       // pid, number = its context: it has a place of the server
+  kContextEnded,       // pid, number = its context
+  kClientLeft,         // pid
+  kClientRefused,      // pid, number = CUDA error, such as 807
+  kClientAskedToExit,  // pid: MPS asks it to exit (terminate_client)
   kClientLost,    // pid, number = its context: it ended without closing the context; 0 is the process's own connection
   kFatalCulprit,  // pid: its kernel broke the GPU for all clients; after a death, the client that noticed the error
   kFatalHandled,  // the server is in FAULT from this line on

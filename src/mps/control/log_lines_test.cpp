@@ -18,7 +18,7 @@ struct Row {
   long uid;
 };
 
-TEST(LogLines, ThatMatterAreToldApart) {
+TEST(LogLines, ThatMatterAreDistinguished) {
   const std::string control = "[2026-11-21 17:27:37.537 Control   502] ";
   const std::string server = "[2026-11-21 17:27:39.177 Server   532] ";
   const std::vector<std::pair<std::string, Row>> rows{
@@ -35,6 +35,14 @@ TEST(LogLines, ThatMatterAreToldApart) {
       {control, {"", LogRole::kControl, LogWhat::kOther, 0, 0, -1}},
       {server, {"Client {PID: 527, Context ID: 0} connected", LogRole::kServer, LogWhat::kClientTaken, 527, 0, -1}},
       {server, {"Client {PID: 527, Context ID: 1} connected", LogRole::kServer, LogWhat::kClientTaken, 527, 1, -1}},
+      {server,
+       {"Status of client {PID: 527, Context ID: 2} is ACTIVE", LogRole::kServer, LogWhat::kContextBegan, 527, 2, -1}},
+      {server,
+       {"Client {PID: 527, Context ID: 2} exiting. Number of active client contexts is 11.", LogRole::kServer,
+        LogWhat::kContextEnded, 527, 2, -1}},
+      {server,
+       {"Status of client {PID: 527, Context ID: -2147483647} is ACTIVE", LogRole::kServer, LogWhat::kContextBegan, 527,
+        -2147483647, -1}},
       {server, {"Client process 527 disconnected", LogRole::kServer, LogWhat::kClientLeft, 527, 0, -1}},
       {server,
        {"Client {PID: 554, Context: 1} encountered a fatal GPU error.", LogRole::kServer, LogWhat::kFatalCulprit, 554,
@@ -46,8 +54,8 @@ TEST(LogLines, ThatMatterAreToldApart) {
        {"Failed to accept client {PID: 648, Context ID: 0} with status 807", LogRole::kServer, LogWhat::kClientRefused,
         648, 807, -1}},
       {server,
-       {"MPS server requesting client {PID: 527, Context ID: 1} to exit", LogRole::kServer, LogWhat::kClientTold, 527,
-        0, -1}},
+       {"MPS server requesting client {PID: 527, Context ID: 1} to exit", LogRole::kServer, LogWhat::kClientAskedToExit,
+        527, 0, -1}},
       {server,
        {"Server failed to recevie command with status 806, assuming client {PID: 767, Context ID: 1} exit",
         LogRole::kServer, LogWhat::kClientLost, 767, 1, -1}},

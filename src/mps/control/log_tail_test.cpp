@@ -48,7 +48,7 @@ class LogTailTest : public ::testing::Test {
   std::size_t wanted_ = 0;
 };
 
-TEST_F(LogTailTest, TellsLinesWhileTheirWriterHoldsTheFileOpen) {
+TEST_F(LogTailTest, ReportsLinesWhileTheirWriterHoldsTheFileOpen) {
   open(1 << 20);
   write("one\ntwo\nthr");
   run_until(2);
@@ -57,7 +57,7 @@ TEST_F(LogTailTest, TellsLinesWhileTheirWriterHoldsTheFileOpen) {
   EXPECT_THAT(lines_, ElementsAre("one", "two", "three"));
 }
 
-TEST_F(LogTailTest, RestsAndThenTellsWhatWasWrittenMeanwhileAndWhatComes) {
+TEST_F(LogTailTest, RestsAndThenReportsWhatWasWrittenMeanwhileAndWhatComes) {
   open(1 << 20);
   const auto began = loop_->now();
   watch_->rest();

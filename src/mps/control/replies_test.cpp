@@ -24,7 +24,7 @@ TEST(Replies, ListServers) {
   EXPECT_THAT(*parse_server_list("840\n"), ElementsAre(840));
 }
 
-TEST(Replies, TellAServersState) {
+TEST(Replies, ReportAServersState) {
   EXPECT_EQ(*parse_server_status("ACTIVE\n"), "ACTIVE");
   EXPECT_EQ(*parse_server_status("FAULT\n"), "FAULT");
   EXPECT_EQ(parse_server_status("").error().kind, Kind::kInvalid);
@@ -50,7 +50,7 @@ TEST(Replies, QuoteWhatTheyCannotRead) {
   }
 }
 
-TEST(Replies, TellPercentages) {
+TEST(Replies, ReportPercentages) {
   EXPECT_EQ(*parse_thread_percentage("100.0\n"), Percent::whole(100));
   EXPECT_EQ(*parse_thread_percentage("12.5\n"), Percent{1250});
   EXPECT_EQ(*parse_thread_percentage("33.3\n"), Percent{3330});
@@ -58,7 +58,7 @@ TEST(Replies, TellPercentages) {
     EXPECT_FALSE(parse_thread_percentage(text)) << text;
 }
 
-TEST(Replies, TellMemoryLimits) {
+TEST(Replies, ReportMemoryLimits) {
   EXPECT_EQ(*parse_memory_limit("4G\n"), gib(4));
   EXPECT_EQ(*parse_memory_limit("500M\n"), mib(500));
   EXPECT_EQ(*parse_memory_limit(""), std::nullopt);
@@ -66,7 +66,7 @@ TEST(Replies, TellMemoryLimits) {
     EXPECT_FALSE(parse_memory_limit(text)) << text;
 }
 
-TEST(Replies, OfAServerTellItsLimitsAndItsClients) {
+TEST(Replies, OfAServerReportItsLimitsAndItsClients) {
   const DaemonLimits one{{{kUuid, mib(500)}}, Percent::whole(10)};
   const auto whole = parse_server_session(one, "ACTIVE\n10.0\n500M\n886\n901\n");
   ASSERT_TRUE(whole) << to_string(whole.error());
@@ -93,7 +93,7 @@ TEST(Replies, OfAServerTellItsLimitsAndItsClients) {
 }
 
 // Promise: mps/control: Each reply of a session is read separately.
-TEST(Replies, OfASessionAreToldApart) {
+TEST(Replies, OfASessionAreDistinguished) {
   EXPECT_THAT(*parse_health_session("10.0\n"), IsEmpty());
   EXPECT_THAT(*parse_health_session("10.0\n840\n1271\n"), ElementsAre(840, 1271));
   EXPECT_FALSE(parse_health_session(""));

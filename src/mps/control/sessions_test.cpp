@@ -104,8 +104,8 @@ TEST_F(SessionsTest, TryAgainWhileSomebodyElseHoldsTheSession) {
 
 TEST_F(SessionsTest, SayThatSomebodyElseHeldTheSessionAllTheTime) {
   ASSERT_TRUE(Dir::open(scratch_.path())->write_atomically("held", ""));
-  ask("a", 100ms);
-  ask("b", 100ms, SessionAsked::Rank::kUrgent);
+  ask("a", 400ms);
+  ask("b", 400ms, SessionAsked::Rank::kUrgent);
   run_until(2);
   for (const auto& answer : answers_) {
     EXPECT_EQ(answer, "conflict: another client holds the daemon's one control session");

@@ -110,7 +110,7 @@ std::string option(const char* name, const std::string& value) {
   return std::string("--") + name + "=" + value;
 }
 
-Words with_limits(Words words, const Limits& limits) {
+Arguments with_limits(Arguments words, const Limits& limits) {
   if (limits.memory) words.push_back(option("pinned-memory-limit", std::to_string(limits.memory->in_mib()) + "M"));
   if (limits.threads)
     words.push_back(
@@ -136,33 +136,33 @@ Result<std::string> encoded_name(std::string_view name) {
   return encoded;
 }
 
-Words create_server(const std::string& name, const std::vector<std::string>& uuids) {
-  Words words{"server", "create", name, option("uid", "0")};
+Arguments create_server(const std::string& name, const std::vector<std::string>& uuids) {
+  Arguments words{"server", "create", name, option("uid", "0")};
   if (!uuids.empty()) words.push_back(option("allowed-devices", join(uuids, ",")));
   return words;
 }
-Words set_server(const std::string& name, const Limits& limits) {
+Arguments set_server(const std::string& name, const Limits& limits) {
   return with_limits({"server", "set", name}, limits);
 }
-Words list_servers() {
+Arguments list_servers() {
   return {"server", "list", "--format=csv"};
 }
-Words create_namespace(const std::string& server, const std::string& name) {
+Arguments create_namespace(const std::string& server, const std::string& name) {
   return {"namespace", "create", name, option("server", server)};
 }
-Words set_namespace(const std::string& server, const std::string& name, const Limits& limits) {
+Arguments set_namespace(const std::string& server, const std::string& name, const Limits& limits) {
   return with_limits({"namespace", "set", name, option("server", server)}, limits);
 }
-Words delete_namespace(const std::string& server, const std::string& name) {
+Arguments delete_namespace(const std::string& server, const std::string& name) {
   return {"namespace", "delete", name, option("server", server)};
 }
-Words list_namespaces(const std::string& server) {
+Arguments list_namespaces(const std::string& server) {
   return {"namespace", "list", option("server", server), "--format=csv"};
 }
-Words list_clients() {
+Arguments list_clients() {
   return {"client", "list", "--all", "--format=csv"};
 }
-Words quit() {
+Arguments quit() {
   return {"--quit"};
 }
 
@@ -205,12 +205,13 @@ Result<std::vector<Client>> parse_clients(std::string_view csv) {
                              });
 }
 
-std::string disagreement(const Limits& told, const Namespace& read) {
-  if (told.memory && (!read.memory || read.memory->in_mib() != told.memory->in_mib()))
+std::string disagreement(const Limits& expected, const Namespace& read) {
+  if (expected.memory && (!read.memory || read.memory->in_mib() != expected.memory->in_mib()))
     return fmt::format("the memory limit of namespace {} was set to {}M and reads back as {}", read.name,
-                       told.memory->in_mib(), read.memory ? std::to_string(read.memory->in_mib()) + "M" : "nothing");
-  if (!told.threads) return {};
-  const auto wanted = whole_percent(*told.threads);
+                       expected.memory->in_mib(),
+                       read.memory ? std::to_string(read.memory->in_mib()) + "M" : "nothing");
+  if (!expected.threads) return {};
+  const auto wanted = whole_percent(*expected.threads);
   if (read.threads == wanted) return {};
   return fmt::format("the thread percentage of namespace {} was set to {} and reads back as {}", read.name,
                      to_string(wanted), read.threads ? to_string(*read.threads) : "nothing");

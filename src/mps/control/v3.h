@@ -11,7 +11,7 @@
 
 namespace tranche::mps::v3 {
 
-using Words = std::vector<std::string>;  // without the program's name
+using Arguments = std::vector<std::string>;  // without the program's name
 
 // Names of servers and namespaces are [a-z0-9_], at most 64: grants and pools fit once "-" is "_". kInvalid for what
 // cannot be made to fit, so that two names never become one: "_" itself is refused.
@@ -31,16 +31,16 @@ inline constexpr const char* kServer = "pool";  // the one server of a pool's da
 inline constexpr const char* kDefaultNamespace = "default";
 Percent whole_percent(Percent threads);  // in the unit of a namespace
 
-Words create_server(const std::string& name,
-                    const std::vector<std::string>& uuids);       // owned by root; no UUIDs = all devices
-Words set_server(const std::string& name, const Limits& limits);  // of its default namespace only
-Words list_servers();
-Words create_namespace(const std::string& server, const std::string& name);
-Words set_namespace(const std::string& server, const std::string& name, const Limits& limits);
-Words delete_namespace(const std::string& server, const std::string& name);
-Words list_namespaces(const std::string& server);
-Words list_clients();
-Words quit();
+Arguments create_server(const std::string& name,
+                        const std::vector<std::string>& uuids);       // owned by root; no UUIDs = all devices
+Arguments set_server(const std::string& name, const Limits& limits);  // of its default namespace only
+Arguments list_servers();
+Arguments create_namespace(const std::string& server, const std::string& name);
+Arguments set_namespace(const std::string& server, const std::string& name, const Limits& limits);
+Arguments delete_namespace(const std::string& server, const std::string& name);
+Arguments list_namespaces(const std::string& server);
+Arguments list_clients();
+Arguments quit();
 
 struct Server {
   std::string name;
@@ -67,6 +67,6 @@ Result<std::vector<Namespace>> parse_namespaces(std::string_view csv);
 Result<std::vector<Client>> parse_clients(std::string_view csv);
 
 // "" when the namespace holds the limits that were set.
-std::string disagreement(const Limits& told, const Namespace& read);
+std::string disagreement(const Limits& expected, const Namespace& read);
 
 }  // namespace tranche::mps::v3

@@ -58,12 +58,12 @@ TEST(V3, WhatIsNoTableIsRefused) {
 }
 
 TEST(V3, ALimitCountsOnlyWhenItReadsBack) {
-  const Limits told{mib(14377), Percent::whole(12)};
-  EXPECT_EQ(disagreement(told, {"g", "s", mib(14377), Percent::whole(12), ""}), "");
-  EXPECT_THAT(disagreement(told, {"g", "s", mib(14336), Percent::whole(12), ""}),
+  const Limits expected{mib(14377), Percent::whole(12)};
+  EXPECT_EQ(disagreement(expected, {"g", "s", mib(14377), Percent::whole(12), ""}), "");
+  EXPECT_THAT(disagreement(expected, {"g", "s", mib(14336), Percent::whole(12), ""}),
               HasSubstr("was set to 14377M and reads back as 14336M"));
-  EXPECT_THAT(disagreement(told, {"g", "s", {}, Percent::whole(12), ""}), HasSubstr("reads back as nothing"));
-  EXPECT_THAT(disagreement(told, {"g", "s", mib(14377), {}, ""}), HasSubstr("thread percentage of namespace g"));
+  EXPECT_THAT(disagreement(expected, {"g", "s", {}, Percent::whole(12), ""}), HasSubstr("reads back as nothing"));
+  EXPECT_THAT(disagreement(expected, {"g", "s", mib(14377), {}, ""}), HasSubstr("thread percentage of namespace g"));
 }
 
 }  // namespace v3_test

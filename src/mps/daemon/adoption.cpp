@@ -15,11 +15,13 @@
 
 #include "base/text.h"
 #include "mps/pool/pool_dirs.h"
+#include "mps/relay/relay_packet.h"
 #include "os/files/files.h"
 
 namespace tranche::host {
 namespace {
 
+constexpr int kHost = 1;  // a process that is in no container
 constexpr std::string_view kProgram = "nvidia-cuda-mps-control";
 constexpr const char* kPipe = "CUDA_MPS_PIPE_DIRECTORY";
 constexpr const char* kDevices = "CUDA_VISIBLE_DEVICES";
@@ -28,7 +30,7 @@ Result<std::string> link_of(pid_t pid, const char* name) {
   const std::string link = fmt::format("/proc/{}/{}", pid, name);
   char buffer[4096];
   const ssize_t length = ::readlink(link.c_str(), buffer, sizeof buffer);
-  if (length < 0) return std::unexpected(error_from_errno(errno, "cannot tell which program runs", link));
+  if (length < 0) return std::unexpected(error_from_errno(errno, "cannot determine which program runs", link));
   return std::string(buffer, static_cast<std::size_t>(length));
 }
 
@@ -57,7 +59,8 @@ std::optional<pid_t> pid_of(const std::string& text) {
 }
 
 // The process that listens on a socket, as the kernel recorded it at listen(). Absent: no process listens, its queue is
-// full, or it is not visible.
+// full, it is not visible, or the one that is recorded has exited and others hold the socket (its pid may be reused; a
+// kernel before Linux 6.5 does not report that).
 std::optional<pid_t> listener_of(const std::string& socket) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -65,32 +68,14 @@ std::optional<pid_t> listener_of(const std::string& socket) {
   std::memcpy(address.sun_path, socket.c_str(), socket.size() + 1);
   const Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd || ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) return std::nullopt;
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  if (::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.pid <= 0) return std::nullopt;
-  return peer.pid;
+  const auto peer = peer_of(fd.get());
+  return peer.sender.pid > 0 && peer.lives() ? std::optional(static_cast<pid_t>(peer.sender.pid)) : std::nullopt;
 }
 
-// The same program is the client and the daemon; its options tell which.
+// The same program is the client and the daemon; its options distinguish them.
 bool is_daemon(pid_t pid) {
   const auto options = read_file(fmt::format("/proc/{}/cmdline", pid)).value_or("");
   return std::ranges::any_of(split(options, '\0'), [](auto word) { return word == "-f" || word == "-d"; });
-}
-
-// All daemons that run a program of this name. Reads one link for each process of the node.
-std::vector<pid_t> running_daemons() {
-  std::vector<pid_t> found;
-  const auto proc = Dir::open("/proc");
-  const auto names = proc ? proc->list() : Result<std::vector<std::string>>(std::vector<std::string>{});
-  if (!names) return found;
-  for (const auto& name : *names) {
-    const auto pid = parse_unsigned(name);
-    if (!pid) continue;
-    const auto program = program_of(static_cast<pid_t>(*pid));
-    if (program && is_control_program(*program) && is_daemon(static_cast<pid_t>(*pid)))
-      found.push_back(static_cast<pid_t>(*pid));
-  }
-  return found;
 }
 
 // In our own container or on the host: daemons are started nowhere else.
@@ -101,16 +86,36 @@ bool is_outside_of_containers(pid_t pid, int host_pid) {
   return (ours && *ours == *theirs) || (hosts && *hosts == *theirs);
 }
 
+// All daemons of our user outside of containers that run a program of this name. Reads links of each process of the
+// node, and the memory of none in a container (its command line): a tenant can block such a read for as long as it
+// likes.
+std::vector<pid_t> running_daemons(int host_pid) {
+  std::vector<pid_t> found;
+  const auto proc = Dir::open("/proc");
+  const auto names = proc ? proc->list() : Result<std::vector<std::string>>(std::vector<std::string>{});
+  if (!names) return found;
+  for (const auto& name : *names) {
+    const auto number = parse_unsigned(name);
+    if (!number) continue;
+    const auto pid = static_cast<pid_t>(*number);
+    const auto program = program_of(pid);
+    if (program && is_control_program(*program) && is_outside_of_containers(pid, host_pid) && is_ours(pid) &&
+        is_daemon(pid))
+      found.push_back(pid);
+  }
+  return found;
+}
+
 enum class Trace { kFile, kSocket, kProc };
 
 // Passes each process that may be the daemon of a pipe directory to `judge` until one returns true. Reads /proc only if
 // the pid file and the socket give no result.
-void try_candidates(const std::optional<pid_t>& in_file, const std::string& pipe,
+void try_candidates(const std::optional<pid_t>& in_file, const std::string& pipe, int host_pid,
                     const std::function<bool(pid_t, Trace)>& judge) {
   const auto listens = listener_of(pipe + "/control");
   if (listens && judge(*listens, Trace::kSocket)) return;
   if (in_file && in_file != listens && judge(*in_file, Trace::kFile)) return;
-  for (const pid_t pid : running_daemons()) {
+  for (const pid_t pid : running_daemons(host_pid)) {
     if (pid != in_file && pid != listens && judge(pid, Trace::kProc)) return;
   }
 }
@@ -140,10 +145,10 @@ std::optional<pid_t> daemon_of(const std::string& mps_root, const std::string& p
   const auto directory = Dir::open(pipe);
   const auto text = directory ? directory->read(kPidFile, 64) : Result<std::string>("");
   std::optional<pid_t> daemon;
-  try_candidates(text ? pid_of(*text) : std::nullopt, pipe, [&](pid_t pid, Trace trace) {
+  try_candidates(text ? pid_of(*text) : std::nullopt, pipe, kHost, [&](pid_t pid, Trace trace) {
     const auto program = program_of(pid);
     if (!is_ours(pid) || !program || !is_control_program(*program)) return false;
-    if (trace != Trace::kSocket && !is_outside_of_containers(pid, 1)) return false;
+    if (trace != Trace::kSocket && !is_outside_of_containers(pid, kHost)) return false;
     const std::string theirs = value_of(environment_of(pid), kPipe);
     if (!theirs.ends_with("/pools/" + pool + "/pipe") || !is_its_directory(pid, theirs, pipe)) return false;
     daemon = pid;
@@ -228,7 +233,7 @@ bool is_of_user(std::string_view status, unsigned uid) {
   return false;
 }
 
-std::optional<mps::Tier> tier_of_leftover(const allocate::Paths& paths, const std::string& pool) {
+std::optional<mps::Tier> tier_of_adoptable(const allocate::Paths& paths, const std::string& pool) {
   const auto pid = daemon_of(paths.mps_root, pool);
   if (!pid) return std::nullopt;
   const auto options = read_file(fmt::format("/proc/{}/cmdline", *pid));
@@ -259,15 +264,15 @@ Result<std::vector<LeftPool>> find_left_pools(const std::string& mps_root) {
   return left;
 }
 
-Result<std::optional<Leftover>> find_leftover(const PoolDirs& dirs, const ExpectedDaemon& expected) {
+Result<std::optional<AdoptableDaemon>> find_adoptable(const PoolDirs& dirs, const ExpectedDaemon& expected) {
   const auto text = dirs.read_pid_file();
   const auto in_file = text ? pid_of(*text) : std::nullopt;
-  std::optional<Leftover> found;
+  std::optional<AdoptableDaemon> found;
   std::optional<Error> conflict;
-  try_candidates(in_file, dirs.pipe(), [&](pid_t pid, Trace trace) {
+  try_candidates(in_file, dirs.pipe(), expected.home.host_pid, [&](pid_t pid, Trace trace) {
     const auto judged = judge(pid, trace, dirs, expected);
     if (!judged) conflict = conflict.value_or(judged.error());
-    if (judged && *judged) found = Leftover{**judged, note_of(pid, trace, in_file, dirs)};
+    if (judged && *judged) found = AdoptableDaemon{**judged, note_of(pid, trace, in_file, dirs)};
     return found.has_value();
   });
   if (!found && conflict) return std::unexpected(*conflict);

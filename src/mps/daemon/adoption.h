@@ -3,7 +3,7 @@
 // foreign one (reported, never touched). It looks at the pid file, at the process that listens on the socket, and in
 // /proc, so that no single source decides: a file can be damaged, and a tenant may run the same program with the same
 // environment. Only a process of our own user counts as ours; a process in a container counts only if it listens on the
-// socket. No threads.
+// socket, and otherwise nothing of its memory is read, which a tenant could block. No threads.
 #include <map>
 #include <optional>
 #include <string>
@@ -23,16 +23,16 @@ struct ExpectedDaemon {
   std::map<std::string, std::string> environment;  // the environment that we start it with
 };
 
-struct Leftover {
+struct AdoptableDaemon {
   ProcessRef ref;
   std::string note;  // what is wrong with its pid file or socket; "" = nothing
 };
 
 // nullopt: no daemon runs there. kConflict: one runs with a different program or environment than ours.
-Result<std::optional<Leftover>> find_leftover(const PoolDirs& dirs, const ExpectedDaemon& expected);
+Result<std::optional<AdoptableDaemon>> find_adoptable(const PoolDirs& dirs, const ExpectedDaemon& expected);
 
 // The tier that the pool's running daemon was started in, from its options; nullopt: no daemon runs there.
-std::optional<mps::Tier> tier_of_leftover(const allocate::Paths& paths, const std::string& pool);
+std::optional<mps::Tier> tier_of_adoptable(const allocate::Paths& paths, const std::string& pool);
 
 // A daemon that runs under an MPS root, planned or not: for stopping what an earlier run left.
 struct LeftPool {

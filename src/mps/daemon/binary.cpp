@@ -28,8 +28,8 @@ class Describing final : public Question {
       binary_.abilities = mps::abilities_in(text);
       run("-v", [this](const std::string& version) {
         binary_.version = mps::parse_version(version).value_or(0);
-        const auto tell = std::move(done_);
-        tell(binary_);
+        const auto callback = std::move(done_);
+        callback(binary_);
       });
     });
   }
@@ -41,8 +41,8 @@ class Describing final : public Question {
                      [this, then = std::move(then)](const Result<std::string>& text) {
                        const auto next = then;  // outlives the question that holds it
                        if (text) return next(*text);
-                       const auto tell = std::move(done_);
-                       tell(std::unexpected(within(text.error(), "cannot learn about the MPS control program")));
+                       const auto callback = std::move(done_);
+                       callback(std::unexpected(within(text.error(), "cannot learn about the MPS control program")));
                      });
   }
 

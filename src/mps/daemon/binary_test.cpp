@@ -43,7 +43,7 @@ TEST(ControlBinary, GetsOnlyWhatIsHandedOn) {
 }
 
 // Promise: mps/control: The program's help decides whether one server may serve all users.
-TEST(ControlBinary, TellsItsVersionAndWhetherItServesAllUsers) {
+TEST(ControlBinary, ReportsItsVersionAndWhetherItServesAllUsers) {
   const auto loop = *Loop::open();
   std::optional<Result<ControlBinary>> got;
   const auto question =
@@ -76,7 +76,7 @@ TEST(Environ, IsReadPieceByPiece) {
   EXPECT_TRUE(parse_environ("").empty());
 }
 
-TEST(Leftover, IsOfAUserByAllFourOfItsIds) {
+TEST(AdoptableDaemon, IsOfAUserByAllFourOfItsIds) {
   EXPECT_TRUE(is_of_user("Name:\tx\nUid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\n", 0));
   EXPECT_TRUE(is_of_user("Uid:\t1001\t1001\t1001\t1001", 1001));
   EXPECT_FALSE(is_of_user("Uid:\t0\t65534\t0\t0\n", 0));

@@ -18,53 +18,53 @@ constexpr std::array kModes{ComputeMode::kDefault, ComputeMode::kExclusiveThread
 
 }  // namespace
 
-Result<ModeJournal> parse_mode_journal(std::string_view json) {
+Result<EarlierModes> parse_earlier_modes(std::string_view json) {
   const auto refuse = [](std::string what) { return fail(Kind::kInvalid, std::move(what), kFile); };
   const auto document = json_of(json);
   if (!document.is_object()) return refuse("it is not a JSON object of GPU UUIDs and compute modes");
-  ModeJournal journal;
+  EarlierModes earlier;
   for (const auto& [uuid, value] : document.items()) {
     const auto* name = value.get_ptr<const std::string*>();
     if (uuid.empty() || name == nullptr) return refuse("the entry " + in_quotes(uuid) + " has no compute mode");
     bool known = false;
     for (const ComputeMode mode : kModes) {
       if (*name != to_string(mode)) continue;
-      journal[uuid] = mode;
+      earlier[uuid] = mode;
       known = true;
     }
     if (!known) return refuse("the entry " + in_quotes(uuid) + " names no compute mode, but " + in_quotes(*name));
   }
-  return journal;
+  return earlier;
 }
 
-std::string render_mode_journal(const ModeJournal& journal) {
+std::string render_earlier_modes(const EarlierModes& earlier) {
   nlohmann::ordered_json document = nlohmann::ordered_json::object();
-  for (const auto& [uuid, mode] : journal) document[uuid] = std::string(to_string(mode));
+  for (const auto& [uuid, mode] : earlier) document[uuid] = std::string(to_string(mode));
   return json_text(document, 2) + "\n";
 }
 
 Result<ComputeModes> ComputeModes::open(const std::string& mps_root, Setter set) {
   TRY(Dir root, Dir::create(mps_root, 0755));
-  ModeJournal journal;
+  EarlierModes earlier;
   auto file = read_kept(root, kFile);
   if (file.text && file.lost.empty()) {
-    if (auto parsed = parse_mode_journal(*file.text)) {
-      journal = *std::move(parsed);
+    if (auto parsed = parse_earlier_modes(*file.text)) {
+      earlier = *std::move(parsed);
     } else {
       file.lost = put_aside(root, kFile, parsed.error().what);
     }
   } else if (file.text) {
     file.lost = put_aside(root, kFile, "it ends within a line");
   }
-  ComputeModes modes(std::move(root), std::move(journal), std::move(set));
+  ComputeModes modes(std::move(root), std::move(earlier), std::move(set));
   modes.lost_ = std::move(file.lost);
   return modes;
 }
 
-Status ComputeModes::save(const ModeJournal& journal) {
-  TRY_STATUS(journal.empty() ? root_.remove(kFile)
-                             : write_kept(root_, kFile, render_mode_journal(journal), 0644, Sync::kYes));
-  journal_ = journal;
+Status ComputeModes::save(const EarlierModes& earlier) {
+  TRY_STATUS(earlier.empty() ? root_.remove(kFile)
+                             : write_kept(root_, kFile, render_earlier_modes(earlier), 0644, Sync::kYes));
+  earlier_ = earlier;
   return {};
 }
 
@@ -80,8 +80,8 @@ void ComputeModes::make_exclusive(const std::string& uuid, Done done) {
   const auto present = found == present_.end() ? ComputeMode::kDefault : found->second;
   if (present == ComputeMode::kExclusiveProcess) return done({});
   // Written first: after a kill between the two steps, a mode is restored that never changed, which is harmless.
-  if (!journal_.contains(uuid)) {
-    ModeJournal with = journal_;
+  if (!earlier_.contains(uuid)) {
+    EarlierModes with = earlier_;
     with[uuid] = present;
     if (auto saved = save(with); !saved) {
       Error error = within(saved.error(), "the compute mode of " + uuid +
@@ -99,13 +99,13 @@ void ComputeModes::make_exclusive(const std::string& uuid, Done done) {
 }
 
 void ComputeModes::give_back(const std::string& uuid, Done done) {
-  const auto found = journal_.find(uuid);
-  if (found == journal_.end()) return done({});
+  const auto found = earlier_.find(uuid);
+  if (found == earlier_.end()) return done({});
   set(uuid, found->second, [this, uuid, done = std::move(done)](const Status& status) {
     if (!status) {
       return done(std::unexpected(within(status.error(), "the compute mode of " + uuid + " cannot be given back")));
     }
-    ModeJournal without = journal_;
+    EarlierModes without = earlier_;
     without.erase(uuid);
     done(save(without));
   });

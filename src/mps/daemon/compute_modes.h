@@ -16,19 +16,19 @@
 
 namespace tranche::host {
 
-using ModeJournal = std::map<std::string, inventory::ComputeMode>;  // GPU UUID → mode before the change
-Result<ModeJournal> parse_mode_journal(std::string_view json);      // pure; fuzzed
-std::string render_mode_journal(const ModeJournal& journal);
+using EarlierModes = std::map<std::string, inventory::ComputeMode>;  // GPU UUID → mode before the change
+Result<EarlierModes> parse_earlier_modes(std::string_view json);     // pure; fuzzed
+std::string render_earlier_modes(const EarlierModes& earlier);
 
 class ComputeModes {
  public:
   using Done = std::function<void(Status)>;
   using Setter = std::function<void(const std::string& uuid, inventory::ComputeMode mode, Done done)>;
 
-  // A journal that cannot be used is renamed, and the current modes count as the earlier ones: one GPU whose earlier
+  // A file that cannot be used is renamed, and the current modes count as the earlier ones: one GPU whose earlier
   // mode is lost must not keep all others from being shared.
   static Result<ComputeModes> open(const std::string& mps_root, Setter set);
-  const std::string& lost() const { return lost_; }  // why the journal was renamed and to what; "" = it was not
+  const std::string& lost() const { return lost_; }  // why the file was renamed and to what; "" = it was not
 
   // Records the mode that a scan found. A mode set after a scan counts until the next scan, because the driver's thread
   // answers both in the order of the calls. A GPU that was never seen counts as DEFAULT.
@@ -38,16 +38,16 @@ class ComputeModes {
   // done: the earlier mode is restored, or there was none to restore.
   void give_back(const std::string& uuid, Done done);
 
-  const ModeJournal& changed() const { return journal_; }  // GPUs whose mode we changed
+  const EarlierModes& changed() const { return earlier_; }  // GPUs whose mode we changed
 
  private:
-  ComputeModes(Dir root, ModeJournal journal, Setter set)
-      : root_(std::move(root)), journal_(std::move(journal)), set_(std::move(set)) {}
-  Status save(const ModeJournal& journal);
+  ComputeModes(Dir root, EarlierModes earlier, Setter set)
+      : root_(std::move(root)), earlier_(std::move(earlier)), set_(std::move(set)) {}
+  Status save(const EarlierModes& earlier);
   void set(const std::string& uuid, inventory::ComputeMode mode, Done done);
 
   Dir root_;
-  ModeJournal journal_;
+  EarlierModes earlier_;
   std::map<std::string, inventory::ComputeMode> present_;
   Setter set_;
   std::string lost_;

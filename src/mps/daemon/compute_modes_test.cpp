@@ -19,13 +19,13 @@ const std::string kB = "GPU-9d8e7f60-aaaa-bbbb-cccc-ddddeeeeffff";
 
 struct Driver {
   std::map<std::string, ComputeMode> modes{{kA, ComputeMode::kDefault}, {kB, ComputeMode::kProhibited}};
-  std::vector<std::string> journal_when_set;  // what was on disk at each change
+  std::vector<std::string> file_when_set;  // what was on disk at each change
   bool refuses = false;
   std::string root;
 
   ComputeModes::Setter setter() {
     return [this](const std::string& uuid, ComputeMode mode, const ComputeModes::Done& done) {
-      journal_when_set.push_back(read_file(root + "/compute-mode.json").value_or(""));
+      file_when_set.push_back(read_file(root + "/compute-mode.json").value_or(""));
       if (refuses) return done(fail(Kind::kDenied, "not permitted", "nvmlDeviceSetComputeMode"));
       modes[uuid] = mode;
       done({});
@@ -63,8 +63,8 @@ TEST_F(ComputeModesTest, AreWrittenDownBeforeTheyAreChanged) {
   auto modes = open();
   modes.seen(kB, ComputeMode::kProhibited);
   modes.make_exclusive(kB, done());
-  ASSERT_EQ(driver_.journal_when_set.size(), 1u);
-  EXPECT_THAT(driver_.journal_when_set[0], HasSubstr("\"" + kB + "\": \"PROHIBITED\""));
+  ASSERT_EQ(driver_.file_when_set.size(), 1u);
+  EXPECT_THAT(driver_.file_when_set[0], HasSubstr("\"" + kB + "\": \"PROHIBITED\""));
 }
 
 // Promise: mps/daemon: The compute mode from before a kill is restored by the next start.
@@ -102,7 +102,7 @@ TEST_F(ComputeModesTest, ThatWereExclusiveBeforeStaySo) {
   EXPECT_TRUE(last_);
   modes.give_back(kA, done());
   EXPECT_TRUE(last_);
-  EXPECT_TRUE(driver_.journal_when_set.empty());
+  EXPECT_TRUE(driver_.file_when_set.empty());
 }
 
 TEST_F(ComputeModesTest, ThatCannotBeSetAreAnErrorThatNamesTheGpu) {
@@ -124,7 +124,7 @@ TEST_F(ComputeModesTest, OfAJournalThatCannotBeUsedAreThoseOfTheDriver) {
     if (kind.name == "without any rights" && ::geteuid() == 0) continue;  // root can read it
     SCOPED_TRACE(kind.name);
     std::filesystem::remove_all(scratch_ / "compute-mode.json");
-    ASSERT_TRUE(dir->write_atomically("compute-mode.json", render_mode_journal({{kA, ComputeMode::kProhibited}})));
+    ASSERT_TRUE(dir->write_atomically("compute-mode.json", render_earlier_modes({{kA, ComputeMode::kProhibited}})));
     kind.spoil(scratch_ / "compute-mode.json");
     auto modes = open();
     EXPECT_THAT(modes.lost(), HasSubstr("was renamed to compute-mode.json.unreadable"));
@@ -137,9 +137,9 @@ TEST_F(ComputeModesTest, OfAJournalThatCannotBeUsedAreThoseOfTheDriver) {
   EXPECT_EQ(open().lost(), "") << "what was written since is good";
 }
 
-TEST(ModeJournal, ReadsBackWhatItWrites) {
-  const ModeJournal journal{{kA, ComputeMode::kDefault}, {kB, ComputeMode::kExclusiveThread}};
-  EXPECT_EQ(*parse_mode_journal(render_mode_journal(journal)), journal);
+TEST(EarlierModes, ReadsBackWhatItWrites) {
+  const EarlierModes earlier{{kA, ComputeMode::kDefault}, {kB, ComputeMode::kExclusiveThread}};
+  EXPECT_EQ(*parse_earlier_modes(render_earlier_modes(earlier)), earlier);
 }
 
 }  // namespace

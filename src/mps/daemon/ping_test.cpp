@@ -34,7 +34,7 @@ class PingTest : public ::testing::Test {
       answer = greeted;
       loop_->stop();
     });
-    EXPECT_FALSE(answer) << "told within the call";
+    EXPECT_FALSE(answer) << "reported within the call";
     if (meanwhile) meanwhile();
     loop_->run();
     return *answer;

@@ -29,10 +29,10 @@ bool ServerMemory::look(const std::vector<pid_t>& servers) {
   if (found == mps::SharedMemory::kUnknown) return false;
   std::error_code ignored;
   const bool same = std::filesystem::equivalent(fmt::format("/proc/{}/root/dev/shm", server), folder_, ignored);
-  const bool news = found != where_ || same != is_folder_;
+  const bool changed = found != where_ || same != is_folder_;
   where_ = found;
   is_folder_ = same;
-  return news;
+  return changed;
 }
 
 // Containers can write there without limit unless it is a file system of its own with a fixed size.

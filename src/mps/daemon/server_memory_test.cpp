@@ -46,7 +46,7 @@ TEST_F(ServerMemoryTest, OfARecentDriverIsAnonymousAndNobodyNeedsAnything) {
   EXPECT_EQ(memory.where(), mps::SharedMemory::kAnonymous);
   EXPECT_FALSE(memory.is_to_be_given());
   EXPECT_EQ(memory.problem(), "");
-  EXPECT_FALSE(memory.look(pids)) << "no news";
+  EXPECT_FALSE(memory.look(pids)) << "no change";
 }
 
 // Promise: mps/memory: Where the server uses `/dev/shm` containers get the same folder.

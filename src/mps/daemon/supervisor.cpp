@@ -74,7 +74,7 @@ void Turn::on(const LimitsApplied& event) {
 
 void Turn::on(const LimitsRead& event) {
   if (s_.state != State::kConfiguring || !is_open(event.id)) return;
-  const std::string difference = disagreement(told(s_), event.values);
+  const std::string difference = disagreement(limits_to_set(s_), event.values);
   if (difference.empty()) {
     s_.read_back = event.values;
     return apply_to_next_server() ? void() : serve();
@@ -111,7 +111,7 @@ void Turn::on(const ClientLogged&) {
   if (s_.state == State::kServing) look_within(settings_.health_every);
 }
 
-void Turn::on(const TurnTold& event) {
+void Turn::on(const AdmissionLimitsSet& event) {
   if (s_.state != State::kServing) return;  // the limits are set in another way in this state
   s_.turn = event.limits;
   if (s_.read_back) {
@@ -124,7 +124,7 @@ void Turn::on(const TurnTold& event) {
   s_.reason = serving_note(s_);
 }
 
-void Turn::on(const TurnNotTold& event) {
+void Turn::on(const AdmissionLimitsUnknown& event) {
   s_.turn.reset();
   s_.turn_unknown = true;
   s_.turn_problem = event.why;
@@ -249,7 +249,7 @@ std::string_view to_string(State state) {
   return "unknown";
 }
 
-DaemonLimits told(const Supervisor& s) {
+DaemonLimits limits_to_set(const Supervisor& s) {
   if (!s.turn) return s.desired;
   return {s.turn->memory, s.turn->threads, s.desired.namespaces};
 }

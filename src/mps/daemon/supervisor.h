@@ -116,12 +116,12 @@ struct LookNow {};      // a caller waits for its clients to exit: ask now inste
 struct Replace {        // the daemon answers but does not work
   std::string why;
 };
-struct TurnTold {  // the daemon and its servers hold these limits for the next clients; read back
+struct AdmissionLimitsSet {  // the daemon and its servers hold these limits for the next clients; read back
   DaemonLimits limits;
   LimitsReadBack defaults;
 };
-struct TurnNotTold {  // what they hold is unknown; no client was admitted with it
-  std::string why;    // "" = the pool itself cancelled
+struct AdmissionLimitsUnknown {  // what they hold is unknown; no client was admitted with it
+  std::string why;               // "" = the pool itself cancelled
 };
 struct QuestionWaits {  // behind another session: not a failure of the daemon
   QuestionId id = 0;
@@ -138,8 +138,8 @@ struct DesiredChanged {
 };
 using Event =
     std::variant<Start, Spawned, SpawnFailed, DaemonExited, Answered, LimitsApplied, LimitsRead, ServerLimitsApplied,
-                 ServerLogged, ClientLogged, TurnTold, TurnNotTold, QuestionFailed, QuestionWaits, QuestionBegun,
-                 Pinged, PingFailed, PingSkipped, LookNow, Replace, Tick, StopAsked, DesiredChanged>;
+                 ServerLogged, ClientLogged, AdmissionLimitsSet, AdmissionLimitsUnknown, QuestionFailed, QuestionWaits,
+                 QuestionBegun, Pinged, PingFailed, PingSkipped, LookNow, Replace, Tick, StopAsked, DesiredChanged>;
 
 struct SpawnDaemon {
   friend bool operator==(const SpawnDaemon&, const SpawnDaemon&) = default;
@@ -235,7 +235,7 @@ struct Stepped {
 Stepped step(Supervisor state, const Event& event, MonoTime now, const SupervisorSettings& settings);
 
 // The limits that the daemon and its servers were sent for new clients.
-DaemonLimits told(const Supervisor& state);
+DaemonLimits limits_to_set(const Supervisor& state);
 
 // The daemon's own state, apart from the pool's: "absent", "starting", "running", "mute", "stopping".
 std::string_view daemon_state(const Supervisor& state);

@@ -36,7 +36,7 @@ std::string listed(const std::vector<int>& pids) {
 }
 
 bool differs(const ServerSeen& server, const Supervisor& s) {
-  return server.limits && !s.turn_unknown && !server_disagreement(told(s), *server.limits).empty();
+  return server.limits && !s.turn_unknown && !server_disagreement(limits_to_set(s), *server.limits).empty();
 }
 
 bool has_clients(const Supervisor& s) {
@@ -120,10 +120,10 @@ void Turn::ask() {
 }
 void Turn::apply_limits() {
   s_.turn_unknown = false;
-  actions_.push_back(ApplyLimits{open_question(settings_.question_deadline), told(s_)});
+  actions_.push_back(ApplyLimits{open_question(settings_.question_deadline), limits_to_set(s_)});
 }
 void Turn::read_limits() {
-  actions_.push_back(ReadLimits{open_question(settings_.question_deadline), told(s_)});
+  actions_.push_back(ReadLimits{open_question(settings_.question_deadline), limits_to_set(s_)});
 }
 
 bool Turn::apply_to_next_server() {
@@ -140,7 +140,7 @@ bool Turn::apply_to_next_server() {
       if (s_.turn) break;  // each client has its own
       if (std::ranges::find(s_.older_clients, client) == s_.older_clients.end()) s_.older_clients.push_back(client);
     }
-    actions_.push_back(ApplyServerLimits{open_question(settings_.question_deadline), server.pid, told(s_)});
+    actions_.push_back(ApplyServerLimits{open_question(settings_.question_deadline), server.pid, limits_to_set(s_)});
     return true;
   }
   return false;

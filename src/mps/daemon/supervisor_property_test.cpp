@@ -71,9 +71,10 @@ Event any_event(std::mt19937_64& random, const Supervisor& s) {
   const QuestionId id = below(4) != 0 ? s.question : below(s.last_question + 2);
   switch (below(22)) {
     case 20:
-      return below(2) == 0 ? TurnTold{kWanted[0], honest(kWanted[0])} : TurnTold{kWanted[1], honest(kWanted[1])};
+      return below(2) == 0 ? AdmissionLimitsSet{kWanted[0], honest(kWanted[0])}
+                           : AdmissionLimitsSet{kWanted[1], honest(kWanted[1])};
     case 21:
-      return TurnNotTold{"no"};
+      return AdmissionLimitsUnknown{"no"};
     case 0:
       return Start{kWanted[below(2)], below(2) == 0};
     case 1:
@@ -147,7 +148,7 @@ TEST(SupervisorProperty, AfterAnyOrderOfEventsItReachesServingOrSaysGivenUp) {
       world.feed(Tick{});
     }
     ASSERT_EQ(to_string(world.s.state), "serving") << world.s.reason;
-    ASSERT_TRUE(disagreement(told(world.s), *world.s.read_back).empty());
+    ASSERT_TRUE(disagreement(limits_to_set(world.s), *world.s.read_back).empty());
   }
 }
 

@@ -43,7 +43,7 @@ TEST(Supervisor, EveryArrow) {
        [](Rig& r) { r.feed(SpawnFailed{kNoFork}); },
        State::kBackingOff,
        {}},
-      {"spawning, no news → back-off", spawning, [](Rig& r) { r.wake(); }, State::kBackingOff, {}},
+      {"spawning, no event → back-off", spawning, [](Rig& r) { r.wake(); }, State::kBackingOff, {}},
       {"spawning, stop → absent", spawning, [](Rig& r) { r.feed(StopAsked{}); }, State::kAbsent, {}},
       {"starting, answers → configuring", starting, [](Rig& r) { r.answer(); }, State::kConfiguring, {"ping", "apply"}},
       {"starting, not yet → waits", starting, [](Rig& r) { r.failed(kMute); }, State::kStarting, {}},
@@ -107,7 +107,7 @@ TEST(Supervisor, EveryArrow) {
        State::kConfiguring,
        {"ask"}},
       {"applying, stop → stopping", applying, [](Rig& r) { r.feed(StopAsked{}); }, State::kStopping, {"quit"}},
-      {"reading, as told → serving", reading, [](Rig& r) { r.read(kRead); }, State::kServing, {"open-endpoints"}},
+      {"reading, as set → serving", reading, [](Rig& r) { r.read(kRead); }, State::kServing, {"open-endpoints"}},
       {"reading, something else → killed", reading, [](Rig& r) { r.read(kReadOther); }, State::kBackingOff, {"kill"}},
       {"reading, mute → killed", reading, [](Rig& r) { r.failed(kMute); }, State::kBackingOff, {"kill"}},
       {"serving, time → asked", serving, [](Rig& r) { r.wake(); }, State::kServing, {"ask"}},
@@ -309,7 +309,7 @@ TEST(Supervisor, AStopTakesBackAStartThatCameWhileItStops) {
   EXPECT_EQ(rig.s.state, State::kAbsent);
 }
 
-TEST(Supervisor, AnAdoptedDaemonIsToldLimitsThatChangedMeanwhile) {
+TEST(Supervisor, AnAdoptedDaemonGetsLimitsThatChangedMeanwhile) {
   Rig rig = adopted();
   rig.feed(DesiredChanged{kOther});
   EXPECT_THAT(names(rig.answer().last), ::testing::Contains("apply"));

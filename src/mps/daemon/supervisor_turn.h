@@ -22,8 +22,8 @@ class Turn {
   void on(const ServerLimitsApplied& event);
   void on(const ServerLogged& event);
   void on(const ClientLogged&);
-  void on(const TurnTold& event);
-  void on(const TurnNotTold& event);
+  void on(const AdmissionLimitsSet& event);
+  void on(const AdmissionLimitsUnknown& event);
   void on(const QuestionFailed& event);
   void on(const QuestionWaits& event);
   void on(const QuestionBegun& event);

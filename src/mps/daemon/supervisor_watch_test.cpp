@@ -15,7 +15,7 @@ ServerSeen server_with(int pid, const LimitsReadBack& limits, std::vector<int> c
   return {.pid = pid, .status = "ACTIVE", .clients = std::move(clients), .limits = limits, .since = {}};
 }
 
-TEST(Supervisor, TellsARunningServerTheNewLimitsAndReadsThemBackBeforeItServes) {
+TEST(Supervisor, SetsTheNewLimitsOfARunningServerAndReadsThemBackBeforeItServes) {
   Rig rig = serving();
   rig.wake().answer({server_with(12, kRead, {101, 102})});
   rig.feed(DesiredChanged{kOther}).answer({server_with(12, kRead, {101, 102})});
@@ -56,7 +56,7 @@ TEST(Supervisor, MendsAServerWhoseLimitsSomebodyChanged) {
 
 TEST(Supervisor, ComparesServersWithTheLimitsOfTheTurnAndMendsThemToThose) {
   Rig rig = serving();
-  rig.feed(TurnTold{kOther, kReadOther}).wake().answer({server_with(12, kReadOther, {101})});
+  rig.feed(AdmissionLimitsSet{kOther, kReadOther}).wake().answer({server_with(12, kReadOther, {101})});
   EXPECT_EQ(rig.s.state, State::kServing);
   EXPECT_THAT(rig.last, IsEmpty());
   rig.wake().answer({server_with(12, kRead, {101})});
@@ -72,13 +72,13 @@ TEST(Supervisor, WhereClientsComeInByTurnsNobodyIsSaidToKeepOtherLimits) {
   rig.feed(DesiredChanged{kOther}).answer({server_with(12, kRead, {101})}).applied().read(kReadOther);
   rig.feed(ServerLimitsApplied{rig.open()}).answer({server_with(12, kReadOther, {101})});
   EXPECT_THAT(rig.s.reason, HasSubstr("pid 101"));
-  rig.feed(TurnTold{kLimits, kRead});
+  rig.feed(AdmissionLimitsSet{kLimits, kRead});
   EXPECT_EQ(rig.s.reason, "");
 }
 
 TEST(Supervisor, KeepsTheLimitsOfATurnWhileItsOwnChange) {
   Rig rig = serving();
-  rig.feed(TurnTold{kOther, kReadOther});
+  rig.feed(AdmissionLimitsSet{kOther, kReadOther});
   const DaemonLimits third{{{kA, mib(7188)}}, Percent{500}};
   rig.feed(DesiredChanged{third}).answer();
   ASSERT_THAT(rig.last, ElementsAre(Action{ApplyLimits{rig.open(), kOther}})) << "somebody may be coming in";
@@ -88,19 +88,23 @@ TEST(Supervisor, KeepsTheLimitsOfATurnWhileItsOwnChange) {
 
 TEST(Supervisor, WhereItIsNotKnownWhatServersHoldThereIsNothingToMend) {
   Rig rig = serving();
-  rig.feed(TurnTold{kOther, kReadOther}).feed(TurnNotTold{"they read back otherwise"});
+  rig.feed(AdmissionLimitsSet{kOther, kReadOther}).feed(AdmissionLimitsUnknown{"they read back otherwise"});
   EXPECT_THAT(rig.s.reason, HasSubstr("a grant's limits could not be set: they read back otherwise"));
   EXPECT_EQ(*wake_at(rig.s), rig.now) << "whether it answers is asked at once";
   rig.wake().answer({server_with(12, kReadOther)});
   EXPECT_EQ(rig.s.state, State::kServing);
   EXPECT_THAT(rig.s.reason, HasSubstr("could not be set"));
-  rig.feed(TurnTold{kLimits, kRead});
+  rig.feed(AdmissionLimitsSet{kLimits, kRead});
   EXPECT_EQ(rig.s.reason, "");
 }
 
 TEST(Supervisor, ANewDaemonHasThePoolsOwnLimits) {
   Rig rig = serving();
-  rig.feed(TurnTold{kOther, kReadOther}).feed(DaemonExited{"exited with status 1"}).wake().feed(Spawned{}).answer();
+  rig.feed(AdmissionLimitsSet{kOther, kReadOther})
+      .feed(DaemonExited{"exited with status 1"})
+      .wake()
+      .feed(Spawned{})
+      .answer();
   EXPECT_EQ(rig.last.back(), (Action{ApplyLimits{rig.open(), kLimits}}));
 }
 
@@ -135,7 +139,7 @@ TEST(Supervisor, FindsAMuteDaemonWithinASecondAndABitLaterWhileItHasNoClient) {
 TEST(Supervisor, AsksSeldomWhileNoServerHasAClient) {
   Rig rig = serving();
   rig.wake().answer({server_with(12, kRead)});
-  EXPECT_EQ(*wake_at(rig.s) - rig.now, rig.settings.health_every) << "only its answers tell that it lives";
+  EXPECT_EQ(*wake_at(rig.s) - rig.now, rig.settings.health_every) << "only its answers show that it lives";
   rig.feed(Pinged{});
   rig.s.ping_at.reset();
   rig.wake().answer({server_with(12, kRead)});

@@ -10,7 +10,7 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 
 // Promise: mps/daemon/tier: The program's help decides which tier is possible.
-TEST(Tier, IsToldByTheOptionsInTheHelp) {
+TEST(Tier, IsKnownByTheOptionsInTheHelp) {
   EXPECT_EQ(abilities_in("OPTIONS:\n  -h,--help   This text\n  -M,--multiuser-server  One server\n"), Abilities{});
   EXPECT_EQ(abilities_in("  -S,--static-partitioning   words\n"), Abilities{});
   EXPECT_EQ(abilities_in("  -S  words\n  -p, --protocol <2|3>  words\n"), Abilities{true});

@@ -17,17 +17,27 @@ std::string why_not(int pid, const std::vector<std::string>& devices) {
 
 }  // namespace
 
-ClientLooks::ClientLooks(host::Loop& loop, Duration patience) : loop_(loop), patience_(patience) {}
+ClientLooks::ClientLooks(host::Loop& loop, Duration patience) : loop_(loop), patience_(patience) {
+  results_->loop = &loop;
+}
+
+ClientLooks::~ClientLooks() {
+  const std::lock_guard lock(results_->mutex);
+  results_->loop = nullptr;
+  if ((late_ > 0 || !waiting_.empty())) worker_->leave_behind();
+}
 
 void ClientLooks::look(int pid, std::vector<std::string> devices, Done done) {
   if (pid <= 0 || late_ > 0) return done("");
-  if (!worker_) worker_ = host::Worker::start();
   const auto id = next_++;
   auto& waiting = waiting_.try_emplace(id, loop_, std::move(done)).first->second;
   waiting.timer.start(patience_, [this, id, pid] { late(id, pid); });
-  worker_->run([this, id, pid, devices = std::move(devices), loop = &loop_, alive = std::weak_ptr(alive_)] {
-    loop->post([this, id, alive, why = why_not(pid, devices)] {
-      if (!alive.expired()) answered(id, why);
+  worker_->run([this, id, pid, devices = std::move(devices), results = results_, awaited = waiting.awaited] {
+    auto why = *awaited ? why_not(pid, devices) : std::string();
+    const std::lock_guard lock(results->mutex);
+    if (results->loop == nullptr) return;
+    results->loop->post([this, id, results, why = std::move(why)] {
+      if (results->loop != nullptr) answered(id, why);  // it changes on this thread only
     });
   });
 }
@@ -44,11 +54,14 @@ void ClientLooks::answered(std::uint64_t id, const std::string& why_not) {
 void ClientLooks::late(std::uint64_t id, int pid) {
   auto waiting = waiting_.extract(id);
   if (waiting.empty()) return;
-  if (late_++ == 0) {
+  ++late_;
+  *waiting.mapped().awaited = false;
+  if (const auto suppressed = pace_.due("", "late", loop_.now())) {
     log::warning("endpoint.look_late", {{"pid", pid},
                                         {"effect",
                                          "until that is over, clients are let in without a look at whether their "
-                                         "environment lifts their memory limit; the guard holds them"}});
+                                         "environment lifts their memory limit; the guard holds them"},
+                                        {"suppressed", *suppressed}});
   }
   waiting.mapped().done("");
 }

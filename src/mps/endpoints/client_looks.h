@@ -5,13 +5,16 @@
 //
 // Reading a process's memory may block for as long as that process likes, so a thread of its own does it, with a
 // deadline. While that thread is blocked, no process is inspected and every process is admitted. Loop thread only.
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
+#include "mps/endpoints/endpoint_log.h"
 #include "os/loop/loop.h"
 #include "os/loop/timer.h"
 #include "os/worker/worker.h"
@@ -22,6 +25,7 @@ class ClientLooks {
  public:
   using Done = std::function<void(const std::string& why_not)>;  // "" = the process may connect
   explicit ClientLooks(host::Loop& loop, Duration patience = std::chrono::milliseconds(500));
+  ~ClientLooks();  // waits for no process: a look that has begun is left behind
   ClientLooks(const ClientLooks&) = delete;
   ClientLooks& operator=(const ClientLooks&) = delete;
 
@@ -33,17 +37,24 @@ class ClientLooks {
     Waiting(host::Loop& loop, Done asked) : done(std::move(asked)), timer(loop) {}
     Done done;
     host::Timer timer;
+    std::shared_ptr<std::atomic<bool>> awaited = std::make_shared<std::atomic<bool>>(true);
   };
   void answered(std::uint64_t id, const std::string& why_not);
   void late(std::uint64_t id, int pid);
 
   host::Loop& loop_;
   Duration patience_;
-  std::unique_ptr<host::Worker> worker_;  // created by the first look
+  std::unique_ptr<host::Worker> worker_ = host::Worker::start();  // early: a pid limit may be reached later
   std::map<std::uint64_t, Waiting> waiting_;
   std::uint64_t next_ = 1;
-  std::uint64_t late_ = 0;                                      // looks that are past their deadline and still running
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // a result may be posted after our end
+  LogPace pace_;
+  std::uint64_t late_ = 0;  // looks that are past their deadline and still running
+  // Where results go: a look may outlive us and the loop.
+  struct Results {
+    std::mutex mutex;
+    host::Loop* loop = nullptr;  // null: they are not awaited
+  };
+  std::shared_ptr<Results> results_ = std::make_shared<Results>();
 };
 
 }  // namespace tranche::agent

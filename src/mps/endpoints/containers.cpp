@@ -8,69 +8,152 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <memory>
+#include <string_view>
+#include <tuple>
+#include <vector>
 
 #include "grants/allocate/grant.h"
 #include "guard/attribution.h"
 #include "guard/cgroup.h"
 #include "os/files/files.h"
+#include "os/files/seen_directory.h"
+#include "os/process/threads.h"
 
 namespace tranche::agent {
 namespace {
 
+constexpr std::string_view kPodsContainer = "pod ";
 constexpr int kDeepestNamespaces = 32;  // pid_namespaces(7)
 
 // "mnt:[4026531840]"; "" if the process has exited or cannot be inspected.
-std::string namespace_of(const std::string& process, const char* kind) {
+std::string namespace_at(const std::string& folder, const char* kind) {
   char link[64];
-  const auto length = ::readlink(fmt::format("/proc/{}/ns/{}", process, kind).c_str(), link, sizeof link);
+  const auto length = ::readlink(fmt::format("{}/ns/{}", folder, kind).c_str(), link, sizeof link);
   return length <= 0 ? std::string() : std::string(link, static_cast<std::size_t>(length));
 }
 
+std::string namespace_of(const std::string& process, const char* kind) {
+  return namespace_at("/proc/" + process, kind);
+}
+
 std::string namespace_of(int pid, const char* kind) {
-  return namespace_of(std::to_string(pid), kind);
+  std::string found;
+  host::look_at_living_thread(pid, [&found, kind](const std::string& folder, pid_t) {
+    found = namespace_at(folder, kind);
+    return !found.empty();
+  });
+  return found;
 }
 
-std::optional<guard::Container> by_cgroup(int pid) {
+struct ByCgroup {
+  std::optional<guard::Container> container;
+  bool known = false;  // false: the process has exited, or its threads end before they can be read
+};
+
+ByCgroup by_cgroup(int pid) {
+  ByCgroup found;
+  found.known = host::look_at_living_thread(pid, [&found](const std::string& folder, pid_t) {
+    const auto text = host::read_file(folder + "/cgroup");
+    found.container = text ? guard::container_of_cgroup(*text) : std::nullopt;
+    return found.container.has_value();
+  });
+  return found;
+}
+
+std::string name_of(const guard::Container& container) {
+  return fmt::format("{}{} {}", kPodsContainer, container.pod_uid, container.id);
+}
+
+// One read: this is asked of every process of the node, and a tenant chooses how many threads its processes have. Under
+// cgroup v1, a process whose first thread has exited has no container here.
+bool is_in(const guard::Container& container, int pid) {
   const auto text = host::read_file(fmt::format("/proc/{}/cgroup", pid));
-  return text ? guard::container_of_cgroup(*text) : std::nullopt;
+  const auto found = text ? guard::container_of_cgroup(*text) : std::nullopt;
+  return found && name_of(*found) == name_of(container);
 }
 
-// "" if it is ours, or if it cannot be determined.
-std::string outermost_pid_namespace(int pid) {
+// From its own to the outermost below ours. Empty if its own is ours, or if they cannot be determined.
+std::vector<std::string> pid_namespaces(int pid) {
   const std::string ours = namespace_of("self", "pid");
   if (namespace_of(pid, "pid") == ours) return {};
+  std::vector<std::string> all;
   host::Fd fd(::open(fmt::format("/proc/{}/ns/pid", pid).c_str(), O_RDONLY | O_CLOEXEC));
   for (int depth = 0; fd && depth < kDeepestNamespaces; ++depth) {
-    struct stat facts{};
-    if (::fstat(fd.get(), &facts) != 0) break;
+    struct stat status{};
+    if (::fstat(fd.get(), &status) != 0) break;
+    all.push_back(fmt::format("pid:[{}]", status.st_ino));
     host::Fd parent(::ioctl(fd.get(), NS_GET_PARENT));
     struct stat above{};
     if (!parent || ::fstat(parent.get(), &above) != 0) break;
-    if (fmt::format("pid:[{}]", above.st_ino) == ours) return fmt::format("pid:[{}]", facts.st_ino);
+    if (fmt::format("pid:[{}]", above.st_ino) == ours) return all;
     fd = std::move(parent);
   }
   return {};
 }
 
-bool is_of_the_node(const std::string& mounts) {
+// "" if it is ours, or if it cannot be determined.
+std::string outermost_pid_namespace(int pid) {
+  auto all = pid_namespaces(pid);
+  return all.empty() ? std::string() : std::move(all.back());
+}
+
+bool are_of_the_node(const std::string& mounts) {
   return mounts == namespace_of("self", "mnt") || mounts == namespace_of("1", "mnt");
+}
+
+bool started_before(const host::ProcessRef& one, const host::ProcessRef& other) {
+  return std::tie(one.start_ticks, one.pid) < std::tie(other.start_ticks, other.pid);
+}
+
+// A process that is younger than one that is known costs one read: a tenant may have any number of them.
+std::optional<host::ProcessRef> oldest_where(int member, const std::function<bool(int)>& is_member) {
+  std::optional<host::ProcessRef> oldest;
+  if (const auto ref = host::process_ref(member); ref && is_member(member)) oldest = *ref;
+  const std::unique_ptr<DIR, int (*)(DIR*)> all(::opendir("/proc"), ::closedir);
+  while (const dirent* entry = all ? ::readdir(all.get()) : nullptr) {
+    int pid = 0;
+    const char* end = entry->d_name + std::strlen(entry->d_name);
+    if (std::from_chars(entry->d_name, end, pid).ptr != end) continue;
+    const auto ref = host::process_ref(pid);
+    if (ref && (!oldest || started_before(*ref, *oldest)) && is_member(pid)) oldest = *ref;
+  }
+  return oldest;
 }
 
 }  // namespace
 
 bool is_of_the_node(int pid) {
   const auto mounts = pid > 0 ? namespace_of(pid, "mnt") : std::string();
-  return !mounts.empty() && is_of_the_node(mounts);
+  return !mounts.empty() && are_of_the_node(mounts);
 }
 
-std::string pod_of(int pid) {
-  const auto container = by_cgroup(pid);
-  return container ? container->pod_uid : std::string();
+bool is_below(int pid, int first) {
+  const auto own = namespace_of(first, "pid");
+  const auto all = pid_namespaces(pid);
+  return !own.empty() && std::ranges::find(all, own) != all.end();
+}
+
+std::string pod_in_name(const std::string& container) {
+  if (!container.starts_with(kPodsContainer)) return {};
+  return container.substr(kPodsContainer.size(), container.find(' ', kPodsContainer.size()) - kPodsContainer.size());
+}
+
+std::string unknown_in_pod(const std::string& uid) {
+  return uid.empty() ? std::string() : fmt::format("{}{} ", kPodsContainer, uid);
+}
+
+std::optional<std::string> pod_of(int pid) {
+  if (pid <= 0) return std::string();
+  auto found = by_cgroup(pid);
+  if (!found.known) return std::nullopt;
+  return found.container ? std::move(found.container->pod_uid) : std::string();
 }
 
 std::string container_of(int pid) {
@@ -80,50 +163,50 @@ std::string container_of(int pid) {
 
 std::optional<std::string> container_of(int pid, host::Ancestors& ancestors) {
   if (pid <= 0) return std::string();
-  if (const auto container = by_cgroup(pid)) return fmt::format("pod {} {}", container->pod_uid, container->id);
+  const auto found = by_cgroup(pid);
+  if (!found.known) return std::nullopt;
+  if (found.container) return name_of(*found.container);
   if (auto pids = outermost_pid_namespace(pid); !pids.empty()) return pids;
   const auto above = ancestors.of(pid);
   if (!above) return std::nullopt;
   auto mounts = namespace_of(above->empty() ? pid : above->back(), "mnt");
-  return is_of_the_node(mounts) ? std::string() : mounts;
+  return are_of_the_node(mounts) ? std::string() : mounts;
 }
 
 std::optional<host::ProcessRef> oldest_of(const std::string& container, int member) {
-  std::optional<host::ProcessRef> oldest;
-  const std::unique_ptr<DIR, int (*)(DIR*)> all(::opendir("/proc"), ::closedir);
-  if (!all || container.empty()) return oldest;
-  // The first process is in the container's own pid namespace, never in a nested one: this cheap check skips most
-  // others.
+  const auto known = by_cgroup(member).container;
+  if (known && name_of(*known) != container) return std::nullopt;  // another process has its pid
   const auto own = outermost_pid_namespace(member);
   const auto pids = own.empty() ? namespace_of("self", "pid") : own;
   // The limit is never reached: each process is inspected once.
-  host::Ancestors ancestors("/proc", std::numeric_limits<std::size_t>::max());
-  while (const dirent* entry = ::readdir(all.get())) {
-    int pid = 0;
-    const char* end = entry->d_name + std::strlen(entry->d_name);
-    if (std::from_chars(entry->d_name, end, pid).ptr != end || namespace_of(pid, "pid") != pids) continue;
-    if (own.empty() && is_of_the_node(pid)) continue;
-    if (container_of(pid, ancestors) != container) continue;
-    const auto ref = host::process_ref(pid);
-    if (!ref) continue;
-    if (!oldest || ref->start_ticks < oldest->start_ticks ||
-        (ref->start_ticks == oldest->start_ticks && ref->pid < oldest->pid)) {
-      oldest = *ref;
-    }
-  }
-  return oldest;
+  host::Ancestors ancestors("/proc", std::numeric_limits<std::size_t>::max(), Duration::max());
+  if (container.empty()) return std::nullopt;
+  return oldest_where(member, [&](int pid) {
+    if (known) return is_in(*known, pid);
+    // The first process is in the container's own pid namespace, never in a nested one: this cheap check skips most
+    // others.
+    if (namespace_of(pid, "pid") != pids || (own.empty() && is_of_the_node(pid))) return false;
+    return container_of(pid, ancestors) == container;
+  });
+}
+
+std::optional<host::ProcessRef> init_at(int topmost) {
+  const auto pids = host::namespaced_pids(topmost);
+  if (!pids || pids->size() != 2 || pids->back() != 1) return std::nullopt;
+  const auto ref = host::process_ref(topmost);
+  return ref ? std::optional(*ref) : std::nullopt;
 }
 
 std::optional<std::string> grant_by_mounts(int pid, const std::string& mps_root, const std::string& pool) {
-  const auto ours = host::read_file("/proc/self/mountinfo");
-  const auto mounts = host::read_file(fmt::format("/proc/{}/mountinfo", pid));
-  const std::unique_ptr<char, decltype(&std::free)> root(::realpath(mps_root.c_str(), nullptr), &std::free);
-  if (!ours || !mounts || !root) return std::nullopt;
-  const auto endpoints = guard::where_endpoints_are(*ours, root.get());
-  if (!endpoints) return std::nullopt;
-  auto endpoint = guard::endpoint_of_mountinfo(*mounts, allocate::kEndpointInContainer, *endpoints);
-  if (!endpoint || endpoint->pool != pool) return std::nullopt;
-  return std::move(endpoint->grant);
+  std::optional<host::DirectoryId> seen;
+  host::look_at_living_thread(pid, [&seen](const std::string& folder, pid_t) {
+    if (const auto directory = host::directory_seen_by(folder, allocate::kEndpointInContainer)) seen = *directory;
+    return seen.has_value();
+  });
+  const auto endpoints = host::Dir::open(allocate::Paths{mps_root}.endpoints(pool));
+  if (!seen || !endpoints) return std::nullopt;
+  auto grant = host::name_of_directory(*endpoints, *seen);
+  return grant && guard::is_grant(*grant) ? std::move(grant) : std::nullopt;
 }
 
 }  // namespace tranche::agent

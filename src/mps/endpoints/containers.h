@@ -16,17 +16,29 @@ namespace tranche::agent {
 // ours, the mount namespace of the topmost ancestor that has neither our mounts nor the node's. "": the process is in
 // no container, has exited, or cannot be inspected.
 std::string container_of(int pid);
-// The same for several processes of one request. Absent: the request has used up its limit of inspected ancestors.
+// The same for several processes of one request. Absent: the process has exited, or none of its threads lives long
+// enough to be read, or the request has used up its limit of inspected ancestors.
 std::optional<std::string> container_of(int pid, host::Ancestors& ancestors);
-// The UID of the pod from the control group; "" if there is none.
-std::string pod_of(int pid);
+// The UID of the pod in a name that container_of() returned; "": it has none, because the control group is not
+// kubelet's.
+std::string pod_in_name(const std::string& container);
+// The name of an unidentified container of this pod: pod_in_name() returns the UID, and no process is in it. "" for "".
+std::string unknown_in_pod(const std::string& uid);
+// The UID of the pod from the control group; "" if there is none. Absent: the process has exited, or none of its
+// threads lives long enough to be read.
+std::optional<std::string> pod_of(int pid);
+// The exit of `first`, PID 1 of a pid namespace, ends the other process too: it is in that namespace or one below it.
+bool is_below(int pid, int first);
 // The process has our mounts or the node's: it is in no container, or in ours.
 bool is_of_the_node(int pid);
 // The process of a container that started first: its init, whose exit ends the container. `member`: any process of the
 // container. Reads all of /proc.
 std::optional<host::ProcessRef> oldest_of(const std::string& container, int member);
-// The grant whose endpoint, below this MPS root and in this pool, is in the process's mount table. For clients that
-// connected before our start.
+// The same without that read: `topmost`, the client or its topmost ancestor in the container, if it is PID 1 of a pid
+// namespace. It often is not: a program that `kubectl exec` starts has the runtime's shim as its parent.
+std::optional<host::ProcessRef> init_at(int topmost);
+// The grant whose endpoint, below this MPS root and in this pool, the process sees. For clients that connected before
+// our start.
 std::optional<std::string> grant_by_mounts(int pid, const std::string& mps_root, const std::string& pool);
 
 }  // namespace tranche::agent

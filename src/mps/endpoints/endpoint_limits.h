@@ -1,5 +1,5 @@
 #pragma once
-// Where the limits of grants are kept: `<mps-root>/pools/<pool>/limits/<grant>`, and an empty file `<grant>.any-pod`
+// Where the limits of grants are kept: `<mps-root>/pools/<pool>/limits/<grant>`, an empty file `<grant>.any-pod`
 // for those that are for several pods, or a file `<grant>.pod` with the UID of the only pod; beside the endpoints and
 // not in them, so that no container ever sees the file. It is written before the endpoint listens and goes after it, so
 // that there is never an endpoint whose limits were forgotten. Loop thread only.
@@ -11,6 +11,7 @@
 #include "grants/allocate/grant.h"
 #include "mps/limits/grant_limits.h"
 #include "mps/protocol/requests.h"
+#include "os/process/process.h"
 
 namespace tranche::agent {
 
@@ -25,7 +26,16 @@ Status keep_for_any_pod(const allocate::Paths& paths, const EndpointName& endpoi
 // UID of the only pod whose clients may come in by it; "": that was not said.
 std::string kept_pod(const allocate::Paths& paths, const EndpointName& endpoint);
 Status keep_pod(const allocate::Paths& paths, const EndpointName& endpoint, const std::string& uid);
-// And which pod the endpoint is for.
+// The first processes of the endpoint's drained containers, which stay closed over a restart (`<grant>.closed`, in the
+// format of mps/pool/ending_file.h). Not synced to disk: a power failure ends the containers.
+struct KeptClosed {
+  std::vector<host::ProcessRef> first = {};
+  std::string lost = {};  // why the file could not be read; "" = it was read
+};
+KeptClosed kept_closed(const allocate::Paths& paths, const EndpointName& endpoint);
+Status keep_closed(const allocate::Paths& paths, const EndpointName& endpoint,
+                   const std::vector<host::ProcessRef>& first);
+// And which pod the endpoint is for, and its drained containers.
 Status remove_endpoint_limits(const allocate::Paths& paths, const EndpointName& endpoint);
 // Removes files of the pool that belong to no endpoint, which an interrupted start leaves. Tries all; returns the first
 // error.

@@ -18,8 +18,8 @@ const mps::GrantLimits kLimits{{"GPU-3f2a1b4c-0000-1111-2222-333344445555", mib(
 class EndpointLimits : public ::testing::Test {
  protected:
   mode_t mode_of(const std::string& path) {
-    struct stat facts{};
-    return ::stat(path.c_str(), &facts) == 0 ? facts.st_mode & 07777u : 0u;
+    struct stat status{};
+    return ::stat(path.c_str(), &status) == 0 ? status.st_mode & 07777u : 0u;
   }
   host::Scratch scratch_;
   allocate::Paths paths_{scratch_.path()};

@@ -10,20 +10,20 @@ constexpr Duration kEvery = std::chrono::minutes(1);
 }  // namespace
 
 std::optional<std::uint64_t> LogPace::due(const std::string& grant, std::string_view kind, MonoTime now) {
-  const auto [found, first] = told_.try_emplace({grant, std::string(kind)});
-  Told& told = found->second;
-  if (!first && now - told.at < kEvery) {
-    ++told.since;
+  const auto [found, first] = last_lines_.try_emplace({grant, std::string(kind)});
+  LogState& state = found->second;
+  if (!first && now - state.at < kEvery) {
+    ++state.since;
     return std::nullopt;
   }
-  told.at = now;
-  return std::exchange(told.since, 0);
+  state.at = now;
+  return std::exchange(state.since, 0);
 }
 
 void EndpointLog::trouble(const std::string& pool, const std::string& grant, const mps::Passage& passage,
                           std::uint32_t user, const std::string& why, MonoTime now) {
-  const auto untold = pace_.due(grant, mps::to_string(passage.end), now);
-  if (!untold) return;
+  const auto suppressed = pace_.due(grant, mps::to_string(passage.end), now);
+  if (!suppressed) return;
   using enum mps::RelayEnd;
   const bool refused = passage.end == kRefused || passage.end == kAbandoned;
   const char* event = mps::is_attempt(passage.end) ? "endpoint.attempt"
@@ -36,7 +36,7 @@ void EndpointLog::trouble(const std::string& pool, const std::string& grant, con
                        {"uid", user},
                        {"what", mps::to_string(passage.end)},
                        {"why", why},
-                       {"untold", *untold}});
+                       {"suppressed", *suppressed}});
 }
 
 }  // namespace tranche::agent

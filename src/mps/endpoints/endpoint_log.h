@@ -18,15 +18,15 @@ class LogPace {
   // The number of events since the last line; absent: no line now.
   std::optional<std::uint64_t> due(const std::string& grant, std::string_view kind, MonoTime now);
   void forget(const std::string& grant) {
-    std::erase_if(told_, [&](const auto& entry) { return entry.first.first == grant; });
+    std::erase_if(last_lines_, [&](const auto& entry) { return entry.first.first == grant; });
   }
 
  private:
-  struct Told {
+  struct LogState {
     MonoTime at{};
     std::uint64_t since = 0;  // events without a line
   };
-  std::map<std::pair<std::string, std::string>, Told> told_;
+  std::map<std::pair<std::string, std::string>, LogState> last_lines_;
 };
 
 class EndpointLog {

@@ -38,8 +38,8 @@ TEST(EndpointLog, WritesHowManyRefusalsHadNoLine) {
   for (const auto at : {0s, 1s, 2s, 60s}) log.trouble("gpu-1", "a", refused, 1000, "no room", kT0 + at);
   const std::string lines = ::testing::internal::GetCapturedStderr();
   EXPECT_EQ(std::ranges::count(lines, '\n'), 2) << lines;
-  EXPECT_THAT(lines, HasSubstr("untold=0"));
-  EXPECT_THAT(lines, HasSubstr("untold=2"));
+  EXPECT_THAT(lines, HasSubstr("suppressed=0"));
+  EXPECT_THAT(lines, HasSubstr("suppressed=2"));
 }
 
 }  // namespace

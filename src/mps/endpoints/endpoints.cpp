@@ -38,14 +38,21 @@ Endpoints::Endpoints(host::Loop& loop, EndpointsSettings settings, Callbacks cal
                        .on_change = callbacks_.on_change,
                        .fates = [](const std::vector<int>& clients,
                                    int stop_signal) { return host::client_fates(clients, stop_signal); },
+                       .pause = callbacks_.pause,
+                       .hold = callbacks_.hold,
+                       .resume = callbacks_.resume,
                        .ancestors =
                            [](const std::vector<int>& clients) {
                              host::Ancestors ancestors;
                              std::vector<std::optional<std::vector<int>>> all;
                              for (const int client : clients) all.push_back(ancestors.of(client));
                              return all;
-                           }}),
-      looks_(loop) {}
+                           },
+                       .keep = [this](const EndpointName& endpoint,
+                                      const auto& first) { return keep_closed(settings_.paths, endpoint, first); }}),
+      looks_(loop),
+      heirs_(loop),
+      ending_containers_(loop) {}
 
 Endpoints::~Endpoints() = default;
 
@@ -93,9 +100,12 @@ void Endpoints::make_relay(const std::string& id, Pool& pool) {
              if (!why.empty()) note_refusal(id, grant, why, false);
              return why;
            },
+       .refuses_for_now = [this, id](const std::string& grant,
+                                     int pid) { return !no_place(pools_.at(id), grant, pid).empty(); },
        .on_client =
            [this, id](const std::string& grant, int pid) {
              note_pod(id, grant, pid);
+             note_container(id, pid);
              if (callbacks_.on_client) callbacks_.on_client(id, grant, pid);
            },
        .on_gone =
@@ -103,7 +113,7 @@ void Endpoints::make_relay(const std::string& id, Pool& pool) {
              if (callbacks_.on_client_gone) callbacks_.on_client_gone(id, pid);
            },
        .on_trouble = [this, id](const std::string& grant, const mps::Passage& passage,
-                                std::uint32_t user) { tell_trouble(id, grant, passage, user); },
+                                std::uint32_t user) { log_trouble(id, grant, passage, user); },
        .on_not_itself =
            [id](const Error& error) {
              log::warning("endpoint.own_name",
@@ -119,11 +129,14 @@ void Endpoints::make_relay(const std::string& id, Pool& pool) {
            },
        .prepare = std::move(prepare_one),
        .answer = [this, id](const std::string& grant,
-                            const mps::RelayQuestion& asked) { return told_of_itself(id, grant, asked); },
+                            const mps::RelayQuestion& asked) { return device_answer(id, grant, asked); },
        .look = [this, id](const std::string& grant, int pid,
                           const ClientLooks::Done& done) { look_at(id, grant, pid, done); },
+       .open_pipes = [this, id] { return open_pipes(id); },
+       .store = [this, id](const std::string& clients) { store_clients(id, clients); },
        .socket = [this, id](const std::string& grant) { return socket_of(id, grant); }});
   set_kinds(pool);
+  restore_clients(id, pool);
 }
 
 void Endpoints::remove_pool(const std::string& pool) {
@@ -151,12 +164,19 @@ Status Endpoints::listen(const std::string& id, Pool& pool, const std::string& g
         loop_, *directory, {},
         [this, name = EndpointName{id, grant}](const host::DrainSocket::Asked& asked,
                                                const host::DrainSocket::Reply& reply) {
-          const bool spare = asked.signal != SIGKILL;
+          DrainOrder order{.caller = asked.pid,
+                           .reason = "asked for in its container",
+                           .spare = asked.signal != SIGKILL,
+                           .stop_signal = asked.signal,
+                           .pause = true,
+                           .on_stopped = asked.on_stopped};
           // The node's own container runtime may act for any container.
-          if (asked.uid == 0 && is_of_the_node(asked.pid))
-            return draining_.drain(name, {0, "its container is about to be signalled", spare, asked.signal}, reply);
-          if (asked.pid > 0)
-            return draining_.drain(name, {asked.pid, "asked for in its container", spare, asked.signal}, reply);
+          if (asked.uid == 0 && is_of_the_node(asked.pid)) {
+            order.caller = 0;
+            order.reason = "its container is about to be signalled";
+            return draining_.drain(name, order, reply);
+          }
+          if (asked.pid > 0) return draining_.drain(name, order, reply);
           reply(error_reply(
               {Kind::kUnsupported, "the caller cannot be seen; run tranche mps with hostPID: true", "drain", 0}));
         });
@@ -214,12 +234,13 @@ void Endpoints::on_greeting(const std::string& id, const Status& status) {
 Status Endpoints::use_links(const std::string& id, const std::string& reason) {
   Pool& pool = pools_.at(id);
   pool.relay.reset();
+  store_clients(id, "");
   if (pool.link_reason != reason)
     log::warning("endpoints.linked", {{"pool", id}, {"why", reason}, {"effect", kTenantsCommand + 2}});
   pool.link_reason = reason;
   TRY(const auto dirs, host::PoolDirs::make(settings_.paths, id));
   const auto linked = dirs.relink_endpoints(pool.server);
-  tell_own_limits(id);
+  set_own_limits(id);
   callbacks_.on_change();
   return linked;
 }
@@ -232,20 +253,34 @@ void Endpoints::hold_pool(const std::string& id) {
   if (found->second.relay) found->second.relay->hold();
 }
 
+// A client may have no mounts of its container any more (chroot), so its container's first process counts as well. That
+// one is searched for once per container, because the search reads all of /proc.
+std::string Endpoints::grant_of_earlier(const std::string& id, int pid,
+                                        std::map<std::string, std::string>& known) const {
+  if (auto grant = grant_by_mounts(pid, settings_.paths.mps_root, id)) return *std::move(grant);
+  const auto container = container_of(pid);
+  if (container.empty()) return {};
+  const auto [found, fresh] = known.try_emplace(container);
+  if (const auto first = fresh ? oldest_of(container, pid) : std::nullopt)
+    found->second = grant_by_mounts(first->pid, settings_.paths.mps_root, id).value_or(std::string());
+  return found->second;
+}
+
 void Endpoints::clients_seen(const std::string& id, const std::vector<host::ProcessRef>& clients) {
   const auto found = pools_.find(id);
   if (found == pools_.end()) return;
   Pool& pool = found->second;
   std::map<int, Seen> seen;
+  std::map<std::string, std::string> of_containers;
   for (const auto& client : clients) {
     const int pid = client.pid;
     if (pool.relay && pool.relay->grant_of(pid) != nullptr) continue;
     const auto known = pool.seen.find(pid);
     const bool same = known != pool.seen.end() && known->second.process == client;
-    auto grant =
-        same ? known->second.grant : grant_by_mounts(pid, settings_.paths.mps_root, id).value_or(std::string());
+    auto grant = same ? known->second.grant : grant_of_earlier(id, pid, of_containers);
     if (pool.relay && !grant.empty()) {
       pool.relay->remember(grant, pid);
+      note_container(id, pid);
       note_pod(id, grant, pid);
     } else {
       seen.emplace(pid, Seen{client, std::move(grant)});
@@ -254,9 +289,11 @@ void Endpoints::clients_seen(const std::string& id, const std::vector<host::Proc
   pool.seen = std::move(seen);
 }
 
-void Endpoints::server_took(const std::string& id, int pid) {
+void Endpoints::server_took(const std::string& id, int server, int pid) {
   const auto found = pools_.find(id);
-  if (found != pools_.end() && found->second.relay) found->second.relay->server_took(pid);
+  if (found == pools_.end() || !found->second.relay) return;
+  found->second.servers.insert(server);
+  found->second.relay->server_took(pid);
 }
 
 void Endpoints::server_replaced(const std::string& id) {
@@ -264,22 +301,37 @@ void Endpoints::server_replaced(const std::string& id) {
   if (found != pools_.end() && found->second.relay) found->second.relay->new_server();
 }
 
+// The first context of a client has the place that was kept for it when the process connected.
+std::string Endpoints::no_place(const Pool& pool, const std::string& grant, int pid) {
+  const auto* known = pool.relay->grant_of(pid);
+  const bool needs_one = known == nullptr || (!known->empty() && pool.relay->beyond_first(pid) > 0);
+  auto why = needs_one ? no_capacity(pool, grant) : std::string();
+  return why.empty() && known == nullptr ? remains_of(pool, grant) : why;
+}
+
 std::string Endpoints::refuses(const std::string& id, const std::string& grant, int pid) const {
   const auto& pool = pools_.at(id);
   if (const auto endpoint = pool.endpoints.find(grant); endpoint != pool.endpoints.end() && !endpoint->second.admitting)
     return endpoint->second.reason.empty() ? "closed" : endpoint->second.reason;
   const auto* known = pool.relay->grant_of(pid);
-  if (known == nullptr) {
-    if (auto full = no_room(pool, grant); !full.empty()) return full;
-  } else if (known->empty()) {
+  if (known == nullptr && (pool.relay->remnant(pid) || pool.gone.contains(pid)))
+    return "the MPS server still has a client with this process id, which has exited; start the program again";
+  // A client's places count for the share through whose endpoint it connected first.
+  if (known != nullptr && !known->empty() && *known != grant)
+    return "it is a client of another share, and a process can use only one share; start one process for each share";
+  if (auto full = no_place(pool, grant, pid); !full.empty()) return full;
+  if (known != nullptr && known->empty()) {
     return "it is a client of the share's former tenant, whose clients are being ended";
   }
   if (const auto endpoint = pool.endpoints.find(grant);
       endpoint != pool.endpoints.end() && !endpoint->second.pod.empty()) {
     const auto pod = pod_of(pid);
-    if (!pod.empty() && pod != endpoint->second.pod)
-      return fmt::format("it runs in the pod {}, and the share belongs to the pod {}", pod, endpoint->second.pod);
+    if (!pod)
+      return "the pod of the process is not known: the process has exited, or its threads end while they are read";
+    if (!pod->empty() && *pod != endpoint->second.pod)
+      return fmt::format("it runs in the pod {}, and the share belongs to the pod {}", *pod, endpoint->second.pod);
   }
+  if (auto why = ending_containers_.refuses(pid); !why.empty()) return why;
   return draining_.refuses({id, grant}, pid);
 }
 
@@ -296,7 +348,7 @@ std::vector<int> Endpoints::clients_of(const EndpointName& endpoint) const {
 
 std::string Endpoints::pod_with(const EndpointName& endpoint) const {
   for (const int pid : clients_of(endpoint)) {
-    auto pod = pod_of(pid);
+    auto pod = pod_of(pid).value_or(std::string());
     if (!pod.empty() && grant_by_mounts(pid, settings_.paths.mps_root, endpoint.pool) == endpoint.grant) return pod;
   }
   return {};
@@ -355,14 +407,18 @@ void Endpoints::stamp(Endpoint& endpoint) {
 }
 
 Status Endpoints::vacate(const EndpointName& name, Pool& pool) {
-  const auto clients = clients_of(name);
-  if (pool.relay) pool.relay->close_endpoint(name.grant);
+  auto clients = clients_of(name);
+  if (pool.relay) {
+    const auto remnants = pool.relay->endpoint(name.grant).remnants;
+    clients.insert(clients.end(), remnants.begin(), remnants.end());
+    pool.relay->close_endpoint(name.grant);
+  }
+  draining_.forget(name);
   if (!clients.empty()) end_former_clients(name, clients);
   if (pool.relay) pool.relay->disown(name.grant);
   for (auto& [pid, client] : pool.seen)
     if (client.grant == name.grant) client.grant.clear();
   pool.endpoints.erase(name.grant);
-  draining_.forget(name);
   log_.forget(name.grant);
   TRY_STATUS(keep_for_any_pod(settings_.paths, name, false));
   TRY_STATUS(keep_pod(settings_.paths, name, {}));
@@ -397,6 +453,7 @@ void Endpoints::former_clients_ended(const EndpointName& name) {
   ending_.erase(found);
   const auto pool = pools_.find(name.pool);
   if (pool != pools_.end() && pool->second.relay) pool->second.relay->keep_waiting(name.grant, false);
+  provide(name.pool, [](const Status&) {});  // a namespace could not be removed while it had clients
 }
 
 // The directory is mounted into one container only, so the first pod that connects is the one that kubelet gave it to.
@@ -406,7 +463,7 @@ void Endpoints::note_pod(const std::string& id, const std::string& grant, int pi
   if (pool == pools_.end()) return;
   const auto endpoint = pool->second.endpoints.find(grant);
   if (endpoint != pool->second.endpoints.end() && endpoint->second.pod.empty() && !endpoint->second.any_pod)
-    endpoint->second.pod = pod_of(pid);
+    endpoint->second.pod = pod_of(pid).value_or(std::string());
 }
 
 Status Endpoints::remove_endpoint(const EndpointName& endpoint, std::optional<std::uint64_t> made) {
@@ -456,6 +513,8 @@ void Endpoints::describe(const std::string& id, nlohmann::ordered_json& into) co
                     {"pod", endpoint.pod},
                     {"anyPod", endpoint.any_pod},
                     {"clients", view.clients},
+                    {"remnants", view.remnants},
+                    {"places", view.places},
                     {"admitting", endpoint.admitting && !draining},
                     {"reason", !endpoint.admitting ? endpoint.reason
                                : draining          ? "its container is being stopped"

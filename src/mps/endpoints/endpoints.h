@@ -10,6 +10,7 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,8 +18,10 @@
 #include "grants/allocate/grant.h"
 #include "mps/endpoints/client_looks.h"
 #include "mps/endpoints/draining.h"
+#include "mps/endpoints/ending_containers.h"
 #include "mps/endpoints/endpoint_limits.h"
 #include "mps/endpoints/endpoint_log.h"
+#include "mps/endpoints/heirs.h"
 #include "mps/proof/prover.h"
 #include "mps/protocol/replies.h"
 #include "mps/protocol/requests.h"
@@ -43,15 +46,18 @@ class Endpoints {
  public:
   struct Callbacks {
     Terminate terminate;
+    Pause pause = {};
+    Hold hold = {};
+    std::function<void(const std::vector<host::ProcessRef>&)> resume = {};
     std::function<void(const std::string& pool, const std::string& grant, int pid)> on_client;  // a process connects
     std::function<void(const std::string& pool, int pid)> on_client_gone;  // such a process has exited
     std::function<void()> on_change;                                       // the result of describe() changed
     // host::Relay::Callbacks::on_server_doubted of a pool. Empty: a doubt starts no proof.
     std::function<void(const std::string& pool, const std::string& why)> on_server_doubted = {};
-    // Makes a pool's daemon hold these limits for the clients that it accepts next; absent: the pool's own. `told` runs
-    // once, perhaps inside the call. Empty: all clients get the limits that the daemon got at its start.
+    // Makes a pool's daemon hold these limits for the clients that it accepts next; absent: the pool's own. `prepared`
+    // runs once, perhaps inside the call. Empty: all clients get the limits that the daemon got at its start.
     std::function<void(const std::string& pool, const std::optional<mps::GrantLimits>& limits,
-                       host::Relay::Prepared told)>
+                       host::Relay::Prepared prepared)>
         set_next_limits = {};
     // The limits that the daemon enforces for clients with these grant limits; absent: the pool's own. Empty: not
     // known.
@@ -82,16 +88,25 @@ class Endpoints {
   void hold_pool(const std::string& pool);
   void clients_seen(const std::string& pool, const std::vector<host::ProcessRef>& clients);
   void server_replaced(const std::string& pool);
-  void server_took(const std::string& pool, int pid);  // the server's log reports that it accepted this process
+  // From the log of a server: it accepted this process; a context of it has a place, or has none any more.
+  void server_took(const std::string& pool, int server, int pid);
+  void context_began(const std::string& pool, int pid, std::uint32_t context);
+  void context_ended(const std::string& pool, int pid, std::uint32_t context);
+  // The servers, and all pids that they list in an answer to a question of time `asked` (boot_ticks()).
+  void servers_listed(const std::string& pool, std::uint64_t asked, const std::vector<int>& servers,
+                      const std::vector<int>& pids);
   // Runs `go` when the pool's own CUDA start may connect (mps/relay/relay.h, take_turn), until the returned object is
   // dropped. Without a relay `go` runs at once.
   host::ProofTurn take_turn(const std::string& pool, std::function<void()> go);
-  // How many clients the pool's server accepts on each of these devices; 0 = no limit of ours. A grant's client counts
-  // on the devices that the grant holds, because it can have no context on others. `promised` places are reserved for
-  // each open endpoint: clients of other grants cannot use them.
+  // How many contexts of clients the pool's server accepts on each of these devices; 0 = no limit of ours. A grant's
+  // contexts count on the devices that the grant holds, because it can have none on others; if it holds several, on
+  // each, and up to its promise as if they were spread evenly. `promised` places are reserved for each open endpoint:
+  // clients of other grants cannot use them. So are those of containers that may still come, one for each of the
+  // `slots` of a device that has no endpoint, but no more than a quarter of the places; 0 slots: none.
   void set_most_clients(const std::string& pool, std::size_t most, std::vector<std::string> devices,
-                        std::size_t promised = 1);
-  // The number of clients on the pool's device that has the most. Absent: not known, because endpoints are links.
+                        std::size_t promised = 1, std::size_t slots = 0);
+  // The number of places that are taken on the pool's device that has the most. Absent: not known, because endpoints
+  // are links.
   std::optional<std::size_t> clients_on_fullest(const std::string& pool) const;
 
   // --- requests ----------------------------------------------------------------------------------------------------
@@ -112,6 +127,13 @@ class Endpoints {
   // because the limits of a namespace that has clients cannot change. Omits grants whose limits cannot be read.
   std::map<std::string, mps::GrantLimits> limits_of_grants(const std::string& pool, const mps::GrantLimits& own);
   const std::string* grant_of(const std::string& pool, int pid) const;  // null: not a known client
+  // For those of these pids that are clients which have exited, and which the server still has (mps/relay/relay.h,
+  // EndpointView::remnants): the processes to end in their place (heirs.h). `own`: processes of the pool. `done` runs
+  // once, perhaps inside the call, and never after this object is destroyed.
+  void find_heirs(const std::string& pool, const std::vector<int>& pids, std::set<int> own,
+                  const std::function<void(const Heirs&)>& done);
+  // host::KilledWith.
+  std::optional<std::vector<host::ProcessRef>> killed_with(const std::vector<host::ProcessRef>& processes);
   // Adds "endpoint", "endpointReason" and "endpoints" to a pool of the status document.
   void describe(const std::string& pool, nlohmann::ordered_json& into) const;
 
@@ -143,14 +165,22 @@ class Endpoints {
     std::size_t most_clients = 0;  // on each of `devices`
     std::vector<std::string> devices;
     std::size_t promised = 1;  // places reserved for each grant
+    std::size_t slots = 0;     // of each device
     bool wants_clients = false;
     std::map<int, Seen> seen;  // clients that did not connect through a relay
+    // Listed clients of no known grant that have exited, each with the time of the first list that shows it.
+    std::map<int, std::uint64_t> gone;
+    std::size_t gone_twice = 0;  // in two successive lists: the server still has them
+    std::set<int> remnants;      // that were logged
+    std::set<int> servers;       // as of the last list, and those whose log names a client since
   };
 
   using Reply = std::function<void(const std::string& json)>;
   void answer_open(const OpenEndpointRequest& request, Reply reply);
   void provide(const std::string& pool, std::function<void(const Status&)> done);
   void make_relay(const std::string& id, Pool& pool);
+  void restore_clients(const std::string& id, Pool& pool);
+  void store_clients(const std::string& id, const std::string& clients);
   std::string socket_of(const std::string& id, const std::string& grant) const;  // the daemon's socket for this grant
   void on_greeting(const std::string& id, const Status& status);
   Status use_links(const std::string& id, const std::string& reason);
@@ -171,31 +201,47 @@ class Endpoints {
   void end_former_clients(const EndpointName& name, const std::vector<int>& clients);
   void former_clients_ended(const EndpointName& name);
   void note_pod(const std::string& id, const std::string& grant, int pid);
+  void note_container(const std::string& id, int pid);
   void recall_limits(const std::string& id, Pool& pool, const std::string& grant);
   static void set_kinds(Pool& pool);
   void prepare(const std::string& id, const std::string& grant, const host::Relay::Prepared& done);
-  void tell_own_limits(const std::string& id);
-  std::string told_of_itself(const std::string& id, const std::string& grant, const mps::RelayQuestion& question) const;
+  void set_own_limits(const std::string& id);
+  std::string device_answer(const std::string& id, const std::string& grant, const mps::RelayQuestion& question) const;
   void note_prepared(const EndpointName& endpoint, const Status& status);
+  std::vector<int> clients_in(const std::string& container) const;  // of all pools
+  static std::string remains_of(const Pool& pool, const std::string& grant);
   std::string refuses(const std::string& id, const std::string& grant, int pid) const;
   void look_at(const std::string& id, const std::string& grant, int pid, const ClientLooks::Done& done);
   void note_refusal(const std::string& id, const std::string& grant, const std::string& why, bool limit_lifted);
-  void tell_trouble(const std::string& id, const std::string& grant, const mps::Passage& passage, std::uint32_t user);
-  static std::size_t clients_on(const Pool& pool, const std::string& device);
+  void log_trouble(const std::string& id, const std::string& grant, const mps::Passage& passage, std::uint32_t user);
+  std::string grant_of_earlier(const std::string& id, int pid, std::map<std::string, std::string>& known) const;
+  static std::size_t unknown_clients(const Pool& pool);
+  static std::size_t taken_by(const Pool& pool, const std::string& grant, const Endpoint& endpoint);
+  static std::size_t taken_on(const Pool& pool, const std::string& device, bool evenly);
   static std::size_t kept_on(const Pool& pool, const std::string& device, const std::string& grant);
-  static std::string no_room(const Pool& pool, const std::string& grant);  // "" = one more client fits
+  static std::string no_capacity(const Pool& pool, const std::string& grant);  // "" = one more context fits
+  // Why this process would be refused because of connections that end by themselves; "" = it would not.
+  static std::string no_place(const Pool& pool, const std::string& grant, int pid);
+  void log_remnants(const std::string& id, Pool& pool);
+  std::optional<std::set<host::Channel>> open_pipes(const std::string& id) const;
+  void end_former_remnants(const std::string& id, const Pool& pool);
   std::vector<int> clients_of(const EndpointName& endpoint) const;
   Result<Pool*> find(const std::string& id);
 
   host::Loop& loop_;
   EndpointsSettings settings_;
   Callbacks callbacks_;
+  // Whether the last attempt to store a relay's clients succeeded. Declared before the pools: ~Relay may store.
+  bool stored_ = true;
   std::map<std::string, Pool> pools_;
   std::map<EndpointName, int> ending_;  // terminations of former clients, for which new clients wait
   std::uint64_t last_made_ = 0;
   Draining draining_;
   EndpointLog log_;
   ClientLooks looks_;
+  HeirSearch heirs_;
+  EndingContainers ending_containers_;
+  LogPace remnants_pace_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // set_next_limits() may answer after our end
 };
 

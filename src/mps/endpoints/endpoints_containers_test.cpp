@@ -1,122 +1,17 @@
 // Which container a request to terminate clients comes from, and which clients are in it.
-#include "mps/endpoints/endpoints_fixture.h"
-
-#include <sys/mount.h>
-
+#include "damage.h"
+#include "mps/endpoints/container_fixture.h"
 #include "mps/endpoints/containers.h"
+#include "mps/endpoints/endpoints_fixture.h"
+#include "os/clock/clock.h"
+#include "sanitized.h"
 
 namespace tranche::agent {
 namespace endpoints_test {
 
-// A process in a mount namespace of its own, and optionally a pid namespace, as a container's first process, with a
-// shim as its parent. It carries out one-byte commands. Created before any connection to the daemon, because it keeps
-// inherited descriptors open.
-class Container {
- public:
-  explicit Container(const std::string& endpoint, bool own_pids = false) {
-    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends_) != 0) std::abort();
-    shim_ = ::fork();
-    if (shim_ == 0) {
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      if (own_pids && ::unshare(CLONE_NEWPID) != 0) std::abort();
-      const pid_t first = ::fork();
-      if (first == 0) live(ends_[1], endpoint);
-      ::close(ends_[0]);
-      ::close(ends_[1]);
-      ::waitpid(first, nullptr, 0);
-      ::_exit(0);
-    }
-    ::close(ends_[1]);
-    char ready = 0;
-    if (::read(ends_[0], &ready, 1) != 1 || ready != 'r') std::abort();
-  }
-  ~Container() { kill(); }
-  Container(const Container&) = delete;
-  Container& operator=(const Container&) = delete;
-  void tell(char what) const {
-    if (::write(ends_[0], &what, 1) != 1) std::abort();
-  }
-  int fd() const { return ends_[0]; }
-  std::string said() const {
-    char text[512];
-    const auto got = ::read(ends_[0], text, sizeof text);
-    return {text, static_cast<std::size_t>(std::max<ssize_t>(0, got))};
-  }
-  void kill() {
-    if (shim_ <= 0) return;
-    ::kill(shim_, SIGKILL);  // ends the others too, each with its parent
-    ::waitpid(std::exchange(shim_, 0), nullptr, 0);
-    ::close(ends_[0]);
-  }
-
- private:
-  static std::string ask_to_drain(const std::string& endpoint) {
-    const int fd = connect_stream(endpoint + "/drain");
-    char text[512];
-    ssize_t got = ::write(fd, "drain\n", 6);
-    if (got == 6) got = ::read(fd, text, sizeof text);
-    ::close(fd);
-    return {text, static_cast<std::size_t>(std::max<ssize_t>(0, got))};
-  }
-  static std::string come_in(const std::string& endpoint) {
-    const sim::Fd fd = sim::connect_to(endpoint + "/control");
-    sim::Packet packet;
-    const bool asked = sim::await_hello(fd.get(), 5000) && sim::introduce(fd.get(), sim::ConnectionType::kClient);
-    const bool in = asked && sim::receive_packet(fd.get(), &packet) == sim::Arrived::kPacket;
-    if (packet.descriptor.valid()) {
-      sim::send_message(packet.descriptor.get(), {"init", {}});
-      sim::send_packet(fd.get(), sim::kAcknowledged);
-    }
-    return in ? "in" : "out";
-  }
-  // As kubelet mounts it into the grant's container.
-  static bool mount_endpoint(const std::string& endpoint) {
-    const std::string inside = allocate::kEndpointInContainer;
-    if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return false;
-    if (::mount("tmpfs", "/run", "tmpfs", 0, nullptr) != 0) return false;
-    std::error_code error;
-    fs::create_directories(inside, error);
-    return !error && ::mount(endpoint.c_str(), inside.c_str(), nullptr, MS_BIND, nullptr) == 0;
-  }
-  // As bubblewrap, apptainer and `unshare -m` start a program.
-  static std::string come_in_nested(const std::string& endpoint) {
-    int says[2];
-    std::signal(SIGTERM, [](int) {});  // like an init that forwards the signal
-    if (::pipe2(says, O_CLOEXEC) != 0) return "no pipe";
-    if (::fork() == 0) {
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      std::signal(SIGTERM, SIG_DFL);
-      const std::string said = ::unshare(CLONE_NEWNS) == 0 ? come_in(endpoint) : "no mount namespace";
-      if (::write(says[1], said.data(), said.size()) > 0) ::pause();
-      ::_exit(0);
-    }
-    char text[64];
-    const auto got = ::read(says[0], text, sizeof text);
-    return {text, static_cast<std::size_t>(std::max<ssize_t>(0, got))};
-  }
-  [[noreturn]] static void live(int orders, const std::string& endpoint) {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    const char ready = ::unshare(CLONE_NEWNS) == 0 ? 'r' : 'x';
-    if (::write(orders, &ready, 1) != 1) ::_exit(1);
-    for (char what = 0; ::read(orders, &what, 1) == 1;) {
-      std::string said;
-      if (what == 'd') said = ask_to_drain(endpoint);
-      if (what == 'm') {
-        (void)::open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);  // held, so that the number is not reused
-        said = ::unshare(CLONE_NEWNS) == 0 ? ask_to_drain(endpoint) : "no mount namespace";
-      }
-      if (what == 'n') said = come_in_nested(endpoint);
-      if (what == 'c') said = come_in(endpoint);
-      if (what == 'p') said = std::to_string(::getpid());
-      if (what == 'b') said = mount_endpoint(endpoint) ? std::to_string(::getpid()) : "not mounted";
-      if (what == 'u') said = ::umount2("/run", MNT_DETACH) == 0 ? "unmounted" : "not unmounted";
-      if (::write(orders, said.data(), said.size()) < 0) ::_exit(1);
-    }
-    ::_exit(0);
-  }
-  int ends_[2] = {-1, -1};
-  pid_t shim_ = -1;
-};
+void use_processor(Duration time) {
+  for (const host::CpuBudget used(time); !used.spent();) continue;
+}
 
 class EndpointsOfContainers : public EndpointsTest {
  protected:
@@ -125,8 +20,9 @@ class EndpointsOfContainers : public EndpointsTest {
     EndpointsTest::SetUp();
   }
   std::string answer_of(const Container& container, char what) {
-    container.tell(what);
+    container.request(what);
     EXPECT_TRUE(until([&] { return readable(container.fd()); }));
+    find_server();
     return container.said();
   }
 };
@@ -136,7 +32,7 @@ TEST_F(EndpointsOfContainers, ADrainedContainerComesInNoMoreAndItsSuccessorDoesA
   const Container next(paths_.endpoint(kPool, kGrant));
   open();
   EXPECT_EQ(answer_of(old, 'c'), "in");
-  old.tell('d');
+  old.request('d');
   ASSERT_TRUE(until([&] { return !asked_.empty(); }));
   done_(well(asked_[0]));
   ASSERT_TRUE(until([&] { return readable(old.fd()); }));
@@ -146,6 +42,126 @@ TEST_F(EndpointsOfContainers, ADrainedContainerComesInNoMoreAndItsSuccessorDoesA
   EXPECT_EQ(answer_of(next, 'c'), "in") << "another container under the same grant";
   old.kill();
   EXPECT_TRUE(until([&] { return document()["endpoints"][0]["admitting"] == true; })) << "its init has ended";
+}
+
+// Promise: stop: Clients are stopped before the search for their container's first process and before `waiting`.
+TEST_F(EndpointsOfContainers, OfAContainerThatIsSignalledAreStoppedBeforeAnythingElse) {
+  Container container(paths_.endpoint(kPool, kGrant));
+  open();
+  ASSERT_EQ(answer_of(container, 'c'), "in");
+  continues_ = false;
+  const sim::Fd caller(connect_stream(paths_.endpoint(kPool, kGrant) + "/drain"));
+  ASSERT_EQ(::write(caller.get(), "drain 15\n", 9), 9);
+  const auto stopped = [&] { return host::look_at_process(container.first())->state == 'T'; };
+  ASSERT_TRUE(until([&] { return stopped() || readable(caller.get()); }));
+  EXPECT_TRUE(asked_.empty()) << "the first process is not known yet";
+  ASSERT_TRUE(until([&] { return readable(caller.get()); }));
+  EXPECT_TRUE(stopped());
+  char text[64] = {};
+  EXPECT_GT(::read(caller.get(), text, sizeof text - 1), 0);
+  EXPECT_STREQ(text, "{\"waiting\":true}\n");
+  EXPECT_THAT(asked_, ElementsAre(ElementsAre(container.first())));
+  container.kill();
+}
+
+// Promise: stop: A drained container stays closed over a restart of `tranche mps`, until its first process has exited.
+TEST_F(EndpointsOfContainers, ADrainedContainerStaysClosedOverARestart) {
+  Container container(paths_.endpoint(kPool, kGrant));
+  open();
+  EXPECT_THAT(answer_of(container, 'd'), HasSubstr("\"ok\":true"));
+  endpoints_.reset();
+  make();
+  ASSERT_TRUE(endpoints_->open_pool(kPool));
+  EXPECT_EQ(answer_of(container, 'c'), "out");
+  EXPECT_EQ(document()["endpoints"][0]["admitting"], false);
+  const std::string file = paths_.pool(kPool) + "/limits/" + kGrant + ".closed";
+  EXPECT_TRUE(fs::exists(file));
+  container.kill();
+  EXPECT_TRUE(until([&] { return document()["endpoints"][0]["admitting"] == true; }));
+  EXPECT_FALSE(fs::exists(file));
+}
+
+TEST_F(EndpointsOfContainers, WhateverBecameOfTheFileOfClosedContainersItCostsThatFactOnly) {
+  const Container container(paths_.endpoint(kPool, kGrant));
+  open();
+  for (const auto& kind : all_damage()) {
+    SCOPED_TRACE(kind.name);
+    EXPECT_THAT(answer_of(container, 'd'), HasSubstr("\"ok\":true"));
+    kind.spoil(paths_.pool(kPool) + "/limits/" + kGrant + ".closed");
+    endpoints_.reset();
+    make();
+    EXPECT_THAT(answer_of(container, 'd'), HasSubstr("\"ok\":true"));
+    endpoints_.reset();
+    make();
+    EXPECT_EQ(document()["endpoints"][0]["admitting"], false) << "the next is written";
+  }
+}
+
+const std::string kOtherGrant = "8899aabbccddeeff";
+
+// Promise: stop: A container's clients of all endpoints end together with its first process.
+TEST_F(EndpointsOfContainers, WithTheFirstProcessOfAContainerEndItsClientsOfAllGrants) {
+  Container container(paths_.endpoint(kPool, kGrant), true);
+  const Container through_another(paths_.endpoint(kPool, kOtherGrant), false, container.first());
+  const Container later(paths_.endpoint(kPool, kOtherGrant), false, container.first());
+  const Container neighbour(paths_.endpoint(kPool, kGrant), true);
+  open();
+  ASSERT_TRUE(endpoints_->open_endpoint({kPool, kOtherGrant}));
+  for (const Container* each : std::vector<const Container*>{&container, &through_another, &neighbour})
+    ASSERT_EQ(answer_of(*each, 'c'), "in");
+  const auto first = *host::process_ref(container.first()), other = *host::process_ref(through_another.first());
+  EXPECT_FALSE(endpoints_->killed_with({other})) << "it is the first of nothing";
+  EXPECT_EQ(answer_of(later, 'c'), "in");
+  const auto last = *host::process_ref(later.first());
+  const auto killed = endpoints_->killed_with({first});
+  ASSERT_TRUE(killed);
+  EXPECT_THAT(*killed, ::testing::UnorderedElementsAre(other, last));
+  EXPECT_THAT(endpoints_->killed_with({first, other, last}).value_or(std::vector{first}), IsEmpty());
+}
+
+// Promise: stop: A container whose first process is being ended has no new clients, at no endpoint.
+TEST_F(EndpointsOfContainers, AContainerWhoseFirstProcessIsBeingEndedIsClosedUntilItHasExited) {
+  Container container(paths_.endpoint(kPool, kGrant), true);
+  const Container through_another(paths_.endpoint(kPool, kOtherGrant), false, container.first());
+  const Container next(paths_.endpoint(kPool, kGrant), true);
+  open();
+  ASSERT_TRUE(endpoints_->open_endpoint({kPool, kOtherGrant}));
+  EXPECT_TRUE(endpoints_->killed_with({*host::process_ref(container.first())}));
+  EXPECT_EQ(answer_of(container, 'c'), "out");
+  EXPECT_EQ(answer_of(through_another, 'c'), "out");
+  EXPECT_THAT(document()["endpoints"][1]["refusedWhy"], HasSubstr("first process of its container is being ended"));
+  EXPECT_EQ(answer_of(next, 'c'), "in") << "another container under the same grant";
+}
+
+// Promise: mps/endpoints: What keeps a client that has exited, after an attempt to end it, keeps new clients out.
+TEST_F(EndpointsOfContainers, WhatWasNotEndedKeepsNewClientsOut) {
+  Container gone(paths_.endpoint(kPool, kGrant), true);
+  const Container next(paths_.endpoint(kPool, kGrant), true), third(paths_.endpoint(kPool, kGrant), true),
+      fourth(paths_.endpoint(kPool, kGrant), true), other(paths_.endpoint(kPool, kOtherGrant), true);
+  open();
+  ASSERT_TRUE(endpoints_->open_endpoint({kPool, kOtherGrant}));
+  finds_server_ = false;  // it has closed the client's pipes
+  ASSERT_EQ(answer_of(gone, 'c'), "in");
+  const int pid = gone.first();
+  endpoints_->context_began(kPool, pid, 1);
+  gone.kill();
+  ASSERT_TRUE(until([&] { return !document()["endpoints"][0]["remnants"].empty(); }));
+  const auto listed = [&] { endpoints_->servers_listed(kPool, host::boot_ticks() + 1, {}, {pid}); };
+  listed();
+  EXPECT_EQ(answer_of(next, 'c'), "in") << "no attempt to end it was made";
+  bool answered = false;
+  endpoints_->find_heirs(kPool, {pid}, {}, [&](const host::Heirs& heirs) {
+    EXPECT_THAT(heirs.at(pid), IsEmpty());
+    answered = true;
+  });
+  ASSERT_TRUE(until([&] { return answered; }));
+  EXPECT_EQ(answer_of(third, 'c'), "out");
+  EXPECT_THAT(document()["endpoints"][0]["refusedWhy"], HasSubstr("keeps its connection to the MPS server"));
+  EXPECT_EQ(answer_of(other, 'c'), "in") << "another grant";
+  endpoints_->context_ended(kPool, pid, 1);
+  finds_server_ = true;
+  find_server();
+  EXPECT_EQ(answer_of(fourth, 'c'), "in");
 }
 
 // Clients of a container: in a pid namespace of its own, and in the host's.
@@ -160,7 +176,7 @@ TEST_P(NestedClients, EndWithTheirContainerAndNoOthers) {
   came_.clear();
   ASSERT_EQ(answer_of(container, 'n'), "in");
   ASSERT_EQ(came_.size(), 1u);
-  container.tell('d');
+  container.request('d');
   ASSERT_TRUE(until([&] { return !asked_.empty(); }, 5s)) << "the client was not found";
   EXPECT_THAT(asked_, ElementsAre(ElementsAre(came_[0])));
   // It has not exited: the container must not be reported as free of clients.
@@ -172,6 +188,26 @@ TEST_P(NestedClients, EndWithTheirContainerAndNoOthers) {
   EXPECT_EQ(answer_of(container, 'n'), "out") << "also from a nested namespace";
 }
 
+// Promise: stop: A drained container stays closed until its first process has exited, also if its clients came by exec.
+TEST_P(NestedClients, ThatCameByExecKeepTheirContainerClosedAndItsFirstProcessHeld) {
+  Container container(paths_.endpoint(kPool, kGrant), GetParam());
+  Container executed(paths_.endpoint(kPool, kGrant), false, container.first());
+  open();
+  ASSERT_EQ(answer_of(executed, 'c'), "in");
+  container.request('d');
+  ASSERT_TRUE(until([&] { return !asked_.empty(); }));
+  EXPECT_THAT(asked_, ElementsAre(ElementsAre(executed.first())));
+  EXPECT_THAT(held_, ElementsAre(container.first()));
+  executed.kill();
+  done_(well(asked_[0]));
+  ASSERT_TRUE(until([&] { return readable(container.fd()) && document()["endpoints"][0]["clients"].empty(); }));
+  EXPECT_THAT(container.said(), HasSubstr("\"ok\":true"));
+  EXPECT_EQ(answer_of(container, 'c'), "out");
+  EXPECT_EQ(document()["endpoints"][0]["admitting"], false);
+  container.kill();
+  EXPECT_TRUE(until([&] { return document()["endpoints"][0]["admitting"] == true; }));
+}
+
 TEST_F(EndpointsOfContainers, ASecondContainersClientsEndWhileTheFirstsAreBeingEnded) {
   const Container first(paths_.endpoint(kPool, kGrant));
   const Container second(paths_.endpoint(kPool, kGrant));
@@ -179,9 +215,9 @@ TEST_F(EndpointsOfContainers, ASecondContainersClientsEndWhileTheFirstsAreBeingE
   ASSERT_EQ(answer_of(first, 'c'), "in");
   ASSERT_EQ(answer_of(second, 'c'), "in");
   ASSERT_EQ(came_.size(), 2u);
-  first.tell('d');
+  first.request('d');
   ASSERT_TRUE(until([&] { return asked_.size() == 1; }));
-  second.tell('d');
+  second.request('d');
   ASSERT_TRUE(until([&] { return asked_.size() == 2; }));
   EXPECT_THAT(asked_, ElementsAre(ElementsAre(came_[0]), ElementsAre(came_[1])));
 }
@@ -219,6 +255,34 @@ TEST_F(EndpointsOfContainers, AListedClientIsKnownByItsNumberAndItsStart) {
   EXPECT_THAT(endpoints_->clients(kPool), IsEmpty()) << "a later process of the same number";
 }
 
+// Promise: mps/relay: A process whose first thread has exited is still of its container.
+TEST_F(EndpointsOfContainers, AProcessWithoutItsFirstThreadIsOfItsContainer) {
+  if (TRANCHE_THREAD_SANITIZED != 0)
+    GTEST_SKIP() << "ThreadSanitizer has a thread in the process that stays in the test's mount namespace";
+  fs::create_directories(paths_.endpoint(kPool, kGrant));
+  const Container container(paths_.endpoint(kPool, kGrant));
+  const int pid = std::stoi(answer_of(container, 'b'));
+  const std::string name = container_of(pid);
+  ASSERT_THAT(name, HasSubstr("mnt:["));
+  ASSERT_EQ(grant_by_mounts(pid, paths_.mps_root, kPool), kGrant);
+  ASSERT_EQ(answer_of(container, 'h'), "headless");
+  ASSERT_TRUE(until([&] {
+    return host::read_file(fmt::format("/proc/{}/status", pid)).value_or("").find("State:\tZ") != std::string::npos;
+  }));
+  EXPECT_EQ(container_of(pid), name);
+  EXPECT_EQ(grant_by_mounts(pid, paths_.mps_root, kPool), kGrant);
+  EXPECT_EQ(pod_of(pid), "") << "it is in no pod";
+}
+
+TEST_F(EndpointsOfContainers, ThePodOfAProcessThatHasExitedIsNotKnown) {
+  const pid_t pid = ::fork();
+  if (pid == 0) ::_exit(0);
+  siginfo_t ended{};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(pid), &ended, WEXITED | WNOWAIT), 0);
+  EXPECT_EQ(pod_of(pid), std::nullopt);
+  ::waitpid(pid, nullptr, 0);
+}
+
 TEST_F(EndpointsOfContainers, WithoutLooksTheContainerOfAProcessIsNotKnown) {
   const Container container(paths_.endpoint(kPool, kGrant));
   make();
@@ -243,6 +307,81 @@ TEST_F(EndpointsOfContainers, RequestsOfATenantAreAnsweredAtABoundedRate) {
   EXPECT_GE(answered(), 16);
   EXPECT_LE(answered(), 20);
   for (const int fd : callers) ::close(fd);
+}
+
+// Promise: stop: A container whose processes take long to read gets one answer in fifty times as long.
+TEST_F(EndpointsOfContainers, RequestsOfAContainerThatTakesLongToReadArePaced) {
+  Container container(paths_.endpoint(kPool, kGrant));
+  int looks = 0;
+  Duration cost{};
+  Draining draining(*loop_, {.clients = [&](const EndpointName&) { return std::vector<int>{container.first()}; },
+                             .neighbours = {},
+                             .terminate = {},
+                             .on_change = [] {},
+                             .fates =
+                                 [&](const std::vector<int>& clients, int) {
+                                   use_processor(cost);
+                                   ++looks;
+                                   return std::vector<stopping::Fate>(clients.size(), {true, "it keeps on"});
+                                 }});
+  const auto ask = [&](int caller, int signal) {
+    std::string answer;
+    draining.drain(kEndpoint, {.caller = caller, .spare = true, .stop_signal = signal},
+                   [&](const std::string& json) { answer = json; });
+    return answer;
+  };
+  for (const int signal : {SIGTERM, SIGINT}) EXPECT_THAT(ask(container.first(), signal), HasSubstr("it keeps on"));
+  cost = 3 * kLongLook;
+  (void)until([] { return false; }, 1ms);  // the loop's time is that of its turn
+  const auto begun = loop_->now();
+  EXPECT_THAT(ask(container.first(), SIGUSR1), HasSubstr("it keeps on"));
+  EXPECT_THAT(ask(container.first(), SIGUSR2), HasSubstr("send the request again in"));
+  EXPECT_EQ(looks, 3);
+  EXPECT_THAT(ask(0, SIGUSR2), HasSubstr("it keeps on")) << "the node's own requests are few";
+  EXPECT_EQ(looks, 4);
+  cost = {};
+  ASSERT_TRUE(until([&] { return ask(container.first(), SIGTERM).find("it keeps on") != std::string::npos; }));
+  EXPECT_GE(loop_->now() - begun, host::kRestAfterReads * 3 * kLongLook);
+}
+
+// What it has stopped before the search would stay so.
+TEST_F(EndpointsOfContainers, ARequestThatWaitedForASearchIsNotRefusedAfterwards) {
+  const Container container(paths_.endpoint(kPool, kGrant));
+  Duration cost{};
+  int held = 0, ended = 0;
+  const auto terminate = [&](const std::string&, const host::EndRequest&, const auto& done) {
+    ++ended;
+    done({});
+  };
+  const auto fates = [&](const std::vector<int>& clients, int) {
+    use_processor(cost);
+    return std::vector<stopping::Fate>(clients.size());
+  };
+  Draining draining(*loop_, {.clients = [&](const EndpointName&) { return std::vector{container.first()}; },
+                             .neighbours = {},
+                             .terminate = terminate,
+                             .on_change = [] {},
+                             .fates = fates,
+                             .hold = [&](const EndpointName&, const auto&) { ++held; },
+                             .resume = [](const auto&) {},
+                             .ancestors =
+                                 [](const auto& clients) {
+                                   return std::vector<std::optional<std::vector<int>>>(clients.size(),
+                                                                                       std::vector<int>{});
+                                 }});
+  std::vector<std::string> answers;
+  const auto ask = [&](int signal) {
+    draining.drain(kEndpoint, {.caller = container.first(), .spare = true, .stop_signal = signal},
+                   [&](const std::string& json) { answers.push_back(json); });
+  };
+  ask(SIGTERM);
+  cost = 3 * kLongLook;
+  ask(SIGINT);
+  EXPECT_EQ(held, 2);
+  EXPECT_THAT(answers, IsEmpty()) << "both wait for the search";
+  ASSERT_TRUE(until([&] { return answers.size() == 2; }));
+  EXPECT_EQ(ended, 2);
+  EXPECT_THAT(answers, Each(Not(HasSubstr("send the request again"))));
 }
 
 TEST_F(EndpointsOfContainers, AUserOfTheNodeEndsNoClients) {

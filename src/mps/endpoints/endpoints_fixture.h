@@ -1,6 +1,7 @@
 #pragma once
 // Test fixture: the endpoints of a pool, with the stand-in daemon behind them and stand-in tenants as clients.
 #include "mps/endpoints/endpoints.h"
+#include "mps/pool/client_pauses.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -38,8 +39,8 @@ inline const std::string kGrant = "0011223344556677";
 inline const EndpointName kEndpoint{kPool, kGrant};
 
 inline ino_t inode_of(const std::string& path) {
-  struct stat facts{};
-  return ::lstat(path.c_str(), &facts) == 0 ? facts.st_ino : 0;
+  struct stat status{};
+  return ::lstat(path.c_str(), &status) == 0 ? status.st_ino : 0;
 }
 
 inline bool readable(int fd) {
@@ -66,14 +67,22 @@ class EndpointsTest : public ::testing::Test {
     world_.start_daemon({"-M"}, {{"CUDA_MPS_PIPE_DIRECTORY", paths_.pipe(kPool)}});
   }
   void make(config::EndpointPolicy policy = config::EndpointPolicy::kRelay) {
+    pauses_ = std::make_unique<host::ClientPauses>(*loop_, [] {});
     endpoints_ = std::make_unique<Endpoints>(
         *loop_, EndpointsSettings{.paths = paths_, .policy = policy, .former_clients = former_clients_},
         Endpoints::Callbacks{
             .terminate =
                 [this](const std::string&, const host::EndRequest& ended, std::function<void(const Terminated&)> done) {
                   asked_.push_back(ended.clients);
+                  held_ = ended.companions;
+                  for (const auto* pids : {&ended.clients, &ended.companions})
+                    for (const int pid : *pids)
+                      if (continues_) ::kill(pid, SIGCONT);  // this one only takes note
                   done_ = std::move(done);
                 },
+            .hold = [this](const EndpointName& endpoint,
+                           const auto& processes) { pauses_->begin({endpoint.grant, processes, 0, 60s}, {}); },
+            .resume = [this](const auto& processes) { pauses_->resume(processes); },
             .on_client = [this](const std::string&, const std::string&, int pid) { came_.push_back(pid); },
             .on_client_gone = {},
             .on_change = [] {}});
@@ -107,7 +116,13 @@ class EndpointsTest : public ::testing::Test {
   std::string first_line(sim::TestProcess& process) {
     // The loop runs our side of the client's handshake.
     EXPECT_TRUE(until([&] { return process.says("\n") || process.ended_within(0ms); }));
+    find_server();
     return process.line_with("{");
+  }
+  // As the pool's program learns of a server, from its log.
+  void find_server() {
+    const pid_t server = finds_server_ ? world_.server_process() : 0;
+    if (server != 0) endpoints_->server_took(kPool, server, 0);
   }
   static Terminated well(const std::vector<int>& pids) {
     Terminated outcomes;
@@ -119,9 +134,12 @@ class EndpointsTest : public ::testing::Test {
   allocate::Paths paths_{world_.dir() + "/m"};
   Duration former_clients_ = EndpointsSettings{}.former_clients;
   std::unique_ptr<host::Loop> loop_;
+  std::unique_ptr<host::ClientPauses> pauses_;
   std::vector<std::vector<int>> asked_;
+  std::vector<int> held_;  // of the latest request
   std::function<void(const Terminated&)> done_;
   std::vector<int> came_;
+  bool continues_ = true, finds_server_ = true;
   std::unique_ptr<Endpoints> endpoints_;
 };
 

@@ -44,6 +44,11 @@ void Endpoints::recall_limits(const std::string& id, Pool& pool, const std::stri
   Endpoint& endpoint = endpoint_of(pool, grant);
   endpoint.any_pod = kept_for_any_pod(settings_.paths, {id, grant});
   if (auto pod = kept_pod(settings_.paths, {id, grant}); !pod.empty()) endpoint.pod = std::move(pod);
+  const auto closed = kept_closed(settings_.paths, {id, grant});
+  if (!closed.lost.empty())
+    log::error("state.lost", {{"what", closed.lost},
+                              {"effect", "a container that was drained may connect again until it is stopped"}});
+  draining_.recall({id, grant}, closed.first);
   if (limits) {
     endpoint.limits = *std::move(limits);
     return;
@@ -81,8 +86,8 @@ void Endpoints::prepare(const std::string& id, const std::string& grant, const h
 
 // The devices that the container holds, in the order in which it was given them; the pool's devices if it has the
 // pool's own limits.
-std::string Endpoints::told_of_itself(const std::string& id, const std::string& grant,
-                                      const mps::RelayQuestion& question) const {
+std::string Endpoints::device_answer(const std::string& id, const std::string& grant,
+                                     const mps::RelayQuestion& question) const {
   const auto pool = pools_.find(id);
   if (pool == pools_.end() || !callbacks_.limits) return {};
   const auto endpoint = pool->second.endpoints.find(grant);
@@ -122,8 +127,8 @@ void Endpoints::note_refusal(const std::string& id, const std::string& grant, co
   if (limit_lifted) ++endpoint->second.limits_lifted;
 }
 
-void Endpoints::tell_trouble(const std::string& id, const std::string& grant, const mps::Passage& passage,
-                             std::uint32_t user) {
+void Endpoints::log_trouble(const std::string& id, const std::string& grant, const mps::Passage& passage,
+                            std::uint32_t user) {
   std::string why;
   if (passage.end == mps::RelayEnd::kRefused)
     if (const auto pool = pools_.find(id); pool != pools_.end())
@@ -133,7 +138,7 @@ void Endpoints::tell_trouble(const std::string& id, const std::string& grant, co
 }
 
 // Through links clients connect at any time: no grant's limits may stay set.
-void Endpoints::tell_own_limits(const std::string& id) {
+void Endpoints::set_own_limits(const std::string& id) {
   if (!callbacks_.set_next_limits) return;
   callbacks_.set_next_limits(id, std::nullopt, [id](const Status& status) {
     if (!status) log::warning("pool.limits_not_own", {{"pool", id}, {"why", status.error()}});

@@ -28,7 +28,10 @@ void Endpoints::answer(const std::string& request, Reply reply) {
     return say(reply, admit(admission->endpoint, admission->open, admission->reason));
   if (const auto* drain = std::get_if<DrainRequest>(&*parsed)) {
     if (const auto pool = find(drain->endpoint.pool); !pool) return reply(error_reply(pool.error()));
-    return draining_.drain(drain->endpoint, {0, drain->reason, drain->spare, drain->stop_signal}, std::move(reply));
+    return draining_.drain(
+        drain->endpoint,
+        {.reason = drain->reason, .spare = drain->spare, .stop_signal = drain->stop_signal, .pause = drain->pause},
+        std::move(reply));
   }
   const auto& terminate = std::get<TerminateRequest>(*parsed);
   if (const auto pool = find(terminate.pool); !pool) return reply(error_reply(pool.error()));

@@ -9,9 +9,9 @@ TEST_F(EndpointsTest, AnOpenedEndpointHoldsTwoSocketsAndLetsAClientIn) {
   const auto endpoint = host::Dir::open(paths_.endpoint(kPool, kGrant));
   ASSERT_TRUE(endpoint);
   EXPECT_THAT(endpoint->list().value(), ElementsAre("control", "drain"));
-  struct stat facts{};
-  ASSERT_EQ(::stat(endpoint->path().c_str(), &facts), 0);
-  EXPECT_EQ(facts.st_mode, S_IFDIR | 0755u);
+  struct stat status{};
+  ASSERT_EQ(::stat(endpoint->path().c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode, S_IFDIR | 0755u);
   auto process = client();
   EXPECT_THAT(first_line(*process), HasSubstr("\"mps\":true"));
   EXPECT_EQ(document()["endpoint"], "relay");
@@ -98,6 +98,7 @@ TEST_F(EndpointsTest, TheCeilingOfClientsHoldsForNewProcesses) {
   EXPECT_TRUE(until([&] { return second->ended_within(0ms); }));
   first->signal(SIGKILL);
   EXPECT_TRUE(until([&] { return endpoints_->grant_of(kPool, first->pid()) == nullptr; }));
+  endpoints_->context_ended(kPool, first->pid(), 1);
   came_.clear();
   auto third = client();
   EXPECT_THAT(first_line(*third), HasSubstr("\"mps\":true"));
@@ -122,9 +123,25 @@ TEST_F(EndpointsTest, AGrantLeavesEachOtherOpenEndpointItsPlace) {
   EXPECT_EQ(document()["endpoints"][1]["refusedWhy"], "the GPU has its 3 clients");
   theirs->signal(SIGKILL);
   EXPECT_TRUE(until([&] { return endpoints_->grant_of(kPool, theirs->pid()) == nullptr; }));
+  endpoints_->context_ended(kPool, theirs->pid(), 1);
   ASSERT_TRUE(endpoints_->remove_endpoint({kPool, other}));
   auto alone = client();
   EXPECT_THAT(first_line(*alone), HasSubstr("\"mps\":true")) << "no other grant has an endpoint";
+}
+
+// Promise: mps/endpoints: Places of a server are kept for containers that may still come, a quarter at most.
+TEST_F(EndpointsTest, PlacesAreKeptForContainersThatMayStillCome) {
+  open();
+  endpoints_->set_most_clients(kPool, 8, {"GPU-1"}, 1, 3);  // one of the three slots has an endpoint
+  std::vector<std::unique_ptr<sim::TestProcess>> clients;
+  for (int i = 0; i < 7; ++i) {
+    clients.push_back(client());
+    EXPECT_EQ(first_line(*clients.back()).find("\"mps\":true") != std::string::npos, i < 6) << i;
+  }
+  const std::string other = "8899aabbccddeeff";
+  ASSERT_TRUE(endpoints_->open_endpoint({kPool, other}));
+  auto theirs = client(other);
+  EXPECT_THAT(first_line(*theirs), HasSubstr("\"mps\":true"));
 }
 
 TEST_F(EndpointsTest, WhatAGrantWasPromisedItGetsAsLongAsThereIsRoom) {
@@ -249,6 +266,56 @@ TEST_F(EndpointsTest, AVerdictAboutAClientIsKeptForASecond) {
   ASSERT_TRUE(until([&] { return loop_->now() - begun >= kJudgedFor; }));
   ask(SIGTERM);
   EXPECT_EQ(looks, 3);
+}
+
+// Promise: stop: Clients that handle the stop signal are paused before it if they have neighbours.
+TEST_F(EndpointsTest, ADrainPausesThoseThatReactToTheSignalAndAnswersWhenTheirWorkIsOver) {
+  std::vector<int> all{::getpid(), ::getppid()};
+  std::size_t neighbours = 1;
+  std::vector<std::vector<host::ProcessRef>> paused;
+  std::function<void()> on_idle;
+  Draining draining(*loop_, {.clients = [&](const EndpointName&) { return all; },
+                             .neighbours = [&](const EndpointName&) { return neighbours; },
+                             .terminate = {},
+                             .on_change = [] {},
+                             .fates =
+                                 [](const std::vector<int>& clients, int) {
+                                   std::vector<stopping::Fate> fates;
+                                   for (const int pid : clients)
+                                     fates.push_back({true, "it keeps on", pid == ::getpid()});
+                                   return fates;
+                                 },
+                             .pause =
+                                 [&](const EndpointName&, const std::vector<host::ProcessRef>& clients, int signal,
+                                     std::function<void()> idle) {
+                                   EXPECT_EQ(signal, SIGTERM);
+                                   paused.push_back(clients);
+                                   on_idle = std::move(idle);
+                                 }});
+  std::string answer;
+  int stopped = 0;
+  const auto ask = [&](bool pause) {
+    answer.clear();
+    draining.drain(kEndpoint, {.spare = true, .stop_signal = SIGTERM, .pause = pause, .on_stopped = [&] { ++stopped; }},
+                   [&](const std::string& json) { answer = json; });
+  };
+  ask(false);
+  EXPECT_THAT(answer, HasSubstr("spared"));
+  EXPECT_THAT(paused, IsEmpty());
+  EXPECT_EQ(stopped, 0);
+  neighbours = 0;
+  ask(true);
+  EXPECT_THAT(answer, HasSubstr("spared"));
+  EXPECT_THAT(paused, IsEmpty()) << "its end would hurt no other client";
+  neighbours = 1;
+  ask(true);
+  ASSERT_EQ(paused.size(), 1u);
+  EXPECT_EQ(paused[0], std::vector{*host::process_ref(::getpid())}) << "the other does not react";
+  EXPECT_EQ(stopped, 1) << "the signal may be sent, and stays pending";
+  EXPECT_EQ(answer, "");
+  std::exchange(on_idle, {})();
+  EXPECT_EQ(Json::parse(answer)["clients"].size(), 2u);
+  EXPECT_EQ(Json::parse(answer)["clients"][0]["outcome"], "spared");
 }
 
 TEST_F(EndpointsTest, ADrainWithoutClientsIsDoneAtOnce) {

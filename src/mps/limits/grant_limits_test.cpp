@@ -45,7 +45,7 @@ TEST(GrantLimits, WhatIsNotExactlyThatIsRefusedByName) {
   EXPECT_FALSE(check_limits({}));
 }
 
-TEST(GrantLimits, TellTheDaemonEveryDeviceOfThePoolAndNothingOfThoseThatTheGrantDoesNotHold) {
+TEST(GrantLimits, SetEveryDeviceOfThePoolAndNothingForThoseThatTheGrantDoesNotHold) {
   const DaemonLimits expected{{{kA, mib(7188)}, {kB, kNotTheirs}}, Percent{500}};
   EXPECT_EQ(*limits_for(GrantLimits{{kA, mib(7188), Percent{500}}}, kPool), expected);
 }

@@ -12,16 +12,16 @@ namespace {
 // The getter rounds percentages to one decimal; limits that really differ are at least one percent apart.
 constexpr std::uint32_t kPercentTolerance = 10;  // hundredths
 
-std::string memory_disagreement(const std::string& uuid, Bytes told, const LimitsReadBack& read) {
+std::string memory_disagreement(const std::string& uuid, Bytes expected, const LimitsReadBack& read) {
   const auto found = std::ranges::find(read.memory, uuid, &std::pair<std::string, std::string>::first);
   if (found == read.memory.end()) return fmt::format("the memory limit of {} was not read back", uuid);
-  if (found->second == as_printed(told)) return {};
+  if (found->second == as_printed(expected)) return {};
   return fmt::format("the memory limit of {} was set to {}M and reads back as \"{}\" (expected {})", uuid,
-                     told.in_mib(), found->second, as_printed(told));
+                     expected.in_mib(), found->second, as_printed(expected));
 }
 
-std::string namespaces_disagreement(const DaemonLimits& told, const LimitsReadBack& read) {
-  for (const auto& wanted : told.namespaces) {
+std::string namespaces_disagreement(const DaemonLimits& expected, const LimitsReadBack& read) {
+  for (const auto& wanted : expected.namespaces) {
     const auto found = std::ranges::find(read.namespaces, wanted.name, &v3::Namespace::name);
     if (found == read.namespaces.end()) return fmt::format("namespace {} was made and is not listed", wanted.name);
     if (auto text = v3::disagreement(wanted.limits, *found); !text.empty()) return text;
@@ -54,23 +54,23 @@ std::string to_string(const DaemonLimits& limits) {
   return text + to_string(limits.threads) + " %";
 }
 
-std::string disagreement(const DaemonLimits& told, const LimitsReadBack& read) {
-  auto text = server_disagreement(told, read);
-  return text.empty() ? namespaces_disagreement(told, read) : text;
+std::string disagreement(const DaemonLimits& expected, const LimitsReadBack& read) {
+  auto text = server_disagreement(expected, read);
+  return text.empty() ? namespaces_disagreement(expected, read) : text;
 }
 
-std::string server_disagreement(const DaemonLimits& told, const LimitsReadBack& read) {
-  for (const auto& [uuid, memory] : told.memory) {
+std::string server_disagreement(const DaemonLimits& expected, const LimitsReadBack& read) {
+  for (const auto& [uuid, memory] : expected.memory) {
     if (auto text = memory_disagreement(uuid, memory, read); !text.empty()) return text;
   }
   const auto threads = parse_thread_percentage(read.threads);
-  return threads ? threads_disagreement(told, *threads) : to_string(threads.error());
+  return threads ? threads_disagreement(expected, *threads) : to_string(threads.error());
 }
 
-std::string threads_disagreement(const DaemonLimits& told, Percent in_force) {
-  const auto wanted = told.threads.hundredths;
+std::string threads_disagreement(const DaemonLimits& expected, Percent in_force) {
+  const auto wanted = expected.threads.hundredths;
   if (in_force.hundredths + kPercentTolerance >= wanted && in_force.hundredths <= wanted + kPercentTolerance) return {};
-  return fmt::format("the thread percentage was set to {} and is {}", to_string(told.threads), to_string(in_force));
+  return fmt::format("the thread percentage was set to {} and is {}", to_string(expected.threads), to_string(in_force));
 }
 
 }  // namespace tranche::mps

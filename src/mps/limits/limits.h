@@ -34,9 +34,9 @@ struct LimitsReadBack {
 // "" if the daemon holds what was set, else a sentence that names the first difference. The getter prints memory in
 // whole G, rounded down, or in M below 1 G, and percentages with one decimal: 14377 MiB and "14G", 500 MiB and "500M",
 // 10 and "10.0" agree.
-std::string disagreement(const DaemonLimits& told, const LimitsReadBack& read);
+std::string disagreement(const DaemonLimits& expected, const LimitsReadBack& read);
 // The same for a server's own limits.
-std::string server_disagreement(const DaemonLimits& told, const LimitsReadBack& read);
-std::string threads_disagreement(const DaemonLimits& told, Percent in_force);
+std::string server_disagreement(const DaemonLimits& expected, const LimitsReadBack& read);
+std::string threads_disagreement(const DaemonLimits& expected, Percent in_force);
 
 }  // namespace tranche::mps

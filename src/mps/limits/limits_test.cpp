@@ -48,21 +48,21 @@ TEST(Limits, AreCommandsByUuidWithUnit) {
 
 // Promise: mps/limits/limits: Limits are compared as the getter rounds them.
 TEST(Limits, AgreeAsTheGetterRoundsThem) {
-  const DaemonLimits told = limits_of(pool());
-  EXPECT_EQ(disagreement(told, {{{kA, "14G"}, {kB, "500M"}}, "25.0"}), "");
+  const DaemonLimits expected = limits_of(pool());
+  EXPECT_EQ(disagreement(expected, {{{kA, "14G"}, {kB, "500M"}}, "25.0"}), "");
   EXPECT_EQ(disagreement({{}, Percent{3333}}, {{}, "33.3"}), "");
   EXPECT_EQ(disagreement({{{kA, gib(1)}}, Percent::whole(100)}, {{{kA, "1G"}}, "100.0"}), "");
 }
 
 TEST(Limits, DisagreeWithASentence) {
-  const DaemonLimits told = limits_of(pool());
-  EXPECT_THAT(disagreement(told, {{{kA, "13G"}, {kB, "500M"}}, "25.0"}),
+  const DaemonLimits expected = limits_of(pool());
+  EXPECT_THAT(disagreement(expected, {{{kA, "13G"}, {kB, "500M"}}, "25.0"}),
               HasSubstr(kA + " was set to 14377M and reads back as \"13G\" (expected 14G)"));
-  EXPECT_THAT(disagreement(told, {{{kA, "14G"}, {kB, "0G"}}, "25.0"}), HasSubstr("(expected 500M)"));
-  EXPECT_THAT(disagreement(told, {{{kA, "14G"}}, "25.0"}), HasSubstr("was not read back"));
-  EXPECT_THAT(disagreement(told, {{{kA, "14G"}, {kB, "500M"}}, "100.0"}),
+  EXPECT_THAT(disagreement(expected, {{{kA, "14G"}, {kB, "0G"}}, "25.0"}), HasSubstr("(expected 500M)"));
+  EXPECT_THAT(disagreement(expected, {{{kA, "14G"}}, "25.0"}), HasSubstr("was not read back"));
+  EXPECT_THAT(disagreement(expected, {{{kA, "14G"}, {kB, "500M"}}, "100.0"}),
               HasSubstr("percentage was set to 25 and is 100"));
-  EXPECT_THAT(disagreement(told, {{{kA, "14G"}, {kB, "500M"}}, "zz"}), HasSubstr("\"zz\" is not"));
+  EXPECT_THAT(disagreement(expected, {{{kA, "14G"}, {kB, "500M"}}, "zz"}), HasSubstr("\"zz\" is not"));
 }
 
 }  // namespace limits_test

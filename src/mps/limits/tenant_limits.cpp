@@ -65,11 +65,11 @@ bool lifts(std::string_view value, const std::vector<std::string>& visible) {
 }
 
 // A key is the UUID of a device that the client sees, or its ordinal.
-const DeviceMemory* device_of(std::string_view key, const TenantWorth& worth) {
-  const auto found = std::ranges::find(worth.memory, key, &DeviceMemory::first);
-  if (found != worth.memory.end()) return &*found;
+const DeviceMemory* device_of(std::string_view key, const GrantedLimits& granted) {
+  const auto found = std::ranges::find(granted.memory, key, &DeviceMemory::first);
+  if (found != granted.memory.end()) return &*found;
   const auto place = parse_unsigned(key);
-  return place && *place < worth.memory.size() ? &worth.memory[*place] : nullptr;
+  return place && *place < granted.memory.size() ? &granted.memory[*place] : nullptr;
 }
 
 std::optional<Bytes> amount_of(std::string_view text) {
@@ -84,13 +84,13 @@ struct Entry {
   Bytes amount;
 };
 
-std::optional<std::vector<Entry>> entries_of(std::string_view text, const TenantWorth& worth) {
+std::optional<std::vector<Entry>> entries_of(std::string_view text, const GrantedLimits& granted) {
   if (text.ends_with(',')) text.remove_suffix(1);  // harmless (measured)
   std::vector<Entry> entries;
   for (const auto part : split(text, ',')) {
     const auto equals = part.find('=');
     if (equals == std::string_view::npos) return std::nullopt;
-    const auto* device = device_of(part.substr(0, equals), worth);
+    const auto* device = device_of(part.substr(0, equals), granted);
     const auto amount = amount_of(part.substr(equals + 1));
     if (device == nullptr || !amount) return std::nullopt;
     entries.push_back({device, *amount});
@@ -98,8 +98,8 @@ std::optional<std::vector<Entry>> entries_of(std::string_view text, const Tenant
   return entries;
 }
 
-std::string example(const TenantWorth& worth) {
-  return worth.memory.empty() ? std::string("0=4096M") : worth.memory.front().first + "=4096M";
+std::string example(const GrantedLimits& granted) {
+  return granted.memory.empty() ? std::string("0=4096M") : granted.memory.front().first + "=4096M";
 }
 
 std::optional<TenantRemark> on_threads(const std::string& text, Percent granted) {
@@ -119,16 +119,16 @@ std::optional<TenantRemark> on_threads(const std::string& text, Percent granted)
                                   kThreadPercentageVariable, in_quotes(text), to_string(granted), to_string(granted))};
 }
 
-std::optional<TenantRemark> on_memory(const std::string& text, const TenantWorth& worth) {
+std::optional<TenantRemark> on_memory(const std::string& text, const GrantedLimits& granted) {
   if (text.empty()) return std::nullopt;  // same as unset (measured)
-  const auto entries = entries_of(text, worth);
+  const auto entries = entries_of(text, granted);
   if (!entries) {
     return TenantRemark{
         false,
         fmt::format("{}={} is not understood by the driver, which then holds the process to no memory limit: the "
                     "relay refuses the process, or the guard ends it when the container holds more than its grant; "
                     "write device=amount for devices of the container, such as {}",
-                    kPinnedLimitVariable, in_quotes(text), example(worth))};
+                    kPinnedLimitVariable, in_quotes(text), example(granted))};
   }
   for (const auto& [device, amount] : *entries) {
     if (device->second.value == 0 || amount <= device->second) continue;
@@ -151,12 +151,12 @@ std::optional<std::string> lifting(std::string_view value, const std::vector<std
       kPinnedLimitVariable, in_quotes(value), visible.size() == 1 ? visible.front() : std::string("0"));
 }
 
-std::vector<TenantRemark> remarks_on(const TenantWords& words, const TenantWorth& worth) {
+std::vector<TenantRemark> remarks_on(const TenantLimits& own, const GrantedLimits& granted) {
   std::vector<TenantRemark> remarks;
-  if (words.threads)
-    if (auto remark = on_threads(*words.threads, worth.threads)) remarks.push_back(*std::move(remark));
-  if (words.memory)
-    if (auto remark = on_memory(*words.memory, worth)) remarks.push_back(*std::move(remark));
+  if (own.threads)
+    if (auto remark = on_threads(*own.threads, granted.threads)) remarks.push_back(*std::move(remark));
+  if (own.memory)
+    if (auto remark = on_memory(*own.memory, granted)) remarks.push_back(*std::move(remark));
   return remarks;
 }
 

@@ -17,14 +17,14 @@
 
 namespace tranche::mps {
 
-struct TenantWords {
+struct TenantLimits {
   std::optional<std::string> threads;  // absent: the pod does not set it
   std::optional<std::string> memory;
-  friend bool operator==(const TenantWords&, const TenantWords&) = default;
+  friend bool operator==(const TenantLimits&, const TenantLimits&) = default;
 };
 
 // The container's grant; 0 = not limited.
-struct TenantWorth {
+struct GrantedLimits {
   Percent threads;
   std::vector<DeviceMemory> memory;  // of every device that the container sees
 };
@@ -36,7 +36,7 @@ struct TenantRemark {
 };
 
 // At most one for each variable; none for a valid value.
-std::vector<TenantRemark> remarks_on(const TenantWords& words, const TenantWorth& worth);
+std::vector<TenantRemark> remarks_on(const TenantLimits& own, const GrantedLimits& granted);
 
 // Why a client with this value of CUDA_MPS_PINNED_DEVICE_MEM_LIMIT would have no memory limit at all, as one sentence
 // with what to write instead; absent if that is not known. `visible` are the UUIDs of all devices that the client may

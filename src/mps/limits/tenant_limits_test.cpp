@@ -13,17 +13,17 @@ using ::testing::SizeIs;
 
 constexpr const char* kFirst = "GPU-aaaaaaaa-0000-4000-8000-00000000000a";
 constexpr const char* kSecond = "GPU-bbbbbbbb-0000-4000-8000-00000000000b";
-const TenantWorth kWorth{Percent::whole(30), {{kFirst, gib(8)}, {kSecond, gib(4)}}};
+const GrantedLimits kGranted{Percent::whole(30), {{kFirst, gib(8)}, {kSecond, gib(4)}}};
 
 std::vector<TenantRemark> on_threads(const std::string& text) {
-  return remarks_on({.threads = text, .memory = {}}, kWorth);
+  return remarks_on({.threads = text, .memory = {}}, kGranted);
 }
 std::vector<TenantRemark> on_memory(const std::string& text) {
-  return remarks_on({.threads = {}, .memory = text}, kWorth);
+  return remarks_on({.threads = {}, .memory = text}, kGranted);
 }
 
 TEST(TenantLimits, WhatIsWithinTheGrantNeedsNoWord) {
-  EXPECT_THAT(remarks_on({}, kWorth), IsEmpty());
+  EXPECT_THAT(remarks_on({}, kGranted), IsEmpty());
   for (const char* threads : {"", "30", "12.5", "0.1", "29.999"})
     EXPECT_THAT(on_threads(threads), IsEmpty()) << threads;
   for (const char* memory : {"", "0=2G", "0=8G,1=4096M", "0=2G,"}) EXPECT_THAT(on_memory(memory), IsEmpty()) << memory;
@@ -113,7 +113,7 @@ TEST(TenantLimits, WhatIsMoreThanTheGrantHasNoEffect) {
 }
 
 TEST(TenantLimits, EachVariableIsRemarkedOnByItself) {
-  EXPECT_THAT(remarks_on({"x", "x"}, kWorth), SizeIs(2));
+  EXPECT_THAT(remarks_on({"x", "x"}, kGranted), SizeIs(2));
 }
 
 TEST(TenantLimits, ALongValueIsCut) {

@@ -14,7 +14,7 @@ const std::string kB = "GPU-9d8e7f60-aaaa-bbbb-cccc-ddddeeeeffff";
 const DaemonLimits kLimits{{{kA, mib(7188)}}, Percent{550}};
 const DaemonLimits kTwo{{{kA, mib(7188)}, {kB, mib(1)}}, Percent{550}};
 
-TEST(TurnSession, TellsDefaultsAndServersReadsBothBackAndAsksWhoRuns) {
+TEST(TurnSession, SetsDefaultsAndServersReadsBothBackAndAsksWhichRun) {
   EXPECT_THAT(
       command::turn_session({12}, kLimits),
       ElementsAre("set_default_device_pinned_mem_limit " + kA + " 7188M", "set_default_active_thread_percentage 5.5",
@@ -23,7 +23,7 @@ TEST(TurnSession, TellsDefaultsAndServersReadsBothBackAndAsksWhoRuns) {
                   "get_device_pinned_mem_limit 12 " + kA, "get_active_thread_percentage 12", "get_server_list"));
 }
 
-TEST(TurnSession, EverythingAsToldGivesTheServersThatRun) {
+TEST(TurnSession, EverythingAsSetGivesTheServersThatRun) {
   EXPECT_THAT(parse_turn_session({}, kLimits, "5.5\n7G\n5.5\n")->servers, IsEmpty());
   EXPECT_THAT(parse_turn_session({}, kLimits, "5.5\n7G\n5.5\n12\n")->servers, ElementsAre(12)) << "it began meanwhile";
   EXPECT_THAT(parse_turn_session({12}, kLimits, "5.5\n5.5\n7G\n5.5\n7G\n5.5\n12\n")->servers, ElementsAre(12));
@@ -31,7 +31,7 @@ TEST(TurnSession, EverythingAsToldGivesTheServersThatRun) {
   EXPECT_THAT(parse_turn_session({12}, kTwo, "5.5\n5.5\n7G\n1M\n5.5\n7G\n1M\n5.5\n12\n")->servers, ElementsAre(12));
 }
 
-TEST(TurnSession, WhateverIsNotAsToldIsAnError) {
+TEST(TurnSession, WhateverIsNotAsSetIsAnError) {
   const auto why = [](std::vector<int> servers, const DaemonLimits& limits, std::string_view text) {
     const auto parsed = parse_turn_session(servers, limits, text);
     return parsed ? "taken" : to_string(parsed.error());

@@ -2,9 +2,13 @@
 
 #include <fmt/format.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
+
+#include "os/clock/clock.h"
+#include "os/process/threads.h"
 
 namespace tranche::host {
 namespace {
@@ -17,11 +21,20 @@ std::chrono::milliseconds in_ms(Duration duration) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(duration);
 }
 
+constexpr std::size_t kMostThreads = 1024;  // about 10 ms
+// Of processor time, for all processes of a termination. Those that are not read are stopped again.
+constexpr Duration kLongestPass = std::chrono::milliseconds(100);
+
+// A tenant can keep one thread in state D as long as it likes (vfork), so one thread proves nothing about the others.
 bool runs_again(const Process& process) {
-  const auto sight = look_at_process(process.ref().pid);
+  const auto ref = process_ref(process.ref().pid);
+  if (!ref || *ref != process.ref()) return false;
+  const auto states = thread_states(ref->pid, kMostThreads);
   // 't': a tracer holds it, which stops it as well. 'D': it is in a driver call and stops when the call returns. 'Z',
-  // 'X': it has exited.
-  return sight && sight->ref == process.ref() && std::string_view("TtDZX").find(sight->state) == std::string_view::npos;
+  // 'X': it has exited. The states of more threads are not known.
+  if (states.size() == kMostThreads || states.find_first_not_of("TtDZX") != std::string::npos) return true;
+  // A process that was continued while all its threads are blocked looks the same as one that is about to stop.
+  return states.contains('D') && states.find_first_of("Tt") == std::string::npos;
 }
 
 }  // namespace
@@ -41,6 +54,12 @@ ClientEnding::ClientEnding(Loop& loop, Settings settings, const EndedProcesses& 
 }
 
 void ClientEnding::stop(Client& client, const ProcessRef& ref) {
+  // The relay may have spoken for a client that had exited, and the server lists it under our pid.
+  if (ref.pid == ::getpid()) {
+    client.outcome.outcome = TerminateOutcome::kNotAClient;
+    client.outcome.note = "it is this program";
+    return;
+  }
   auto process = Process::adopt(loop_, ref, [this, pid = ref.pid](const ExitNote&) { exited(pid); });
   if (!process && process.error().kind == Kind::kNotFound) {
     client.outcome.outcome = TerminateOutcome::kNotAClient;
@@ -57,6 +76,7 @@ void ClientEnding::stop(Client& client, const ProcessRef& ref) {
 }
 
 void ClientEnding::hold(const ProcessRef& ref) {
+  if (ref.pid == ::getpid()) return;
   auto process = Process::adopt(loop_, ref, [](const ExitNote&) {});
   if (process && (*process)->signal(SIGSTOP)) companions_.push_back(*std::move(process));
 }
@@ -70,21 +90,42 @@ void ClientEnding::wait() {
 }
 
 void ClientEnding::wait_is_over() {
-  if (stop_those_that_run_again()) return wait();
+  const bool again = stop_those_that_run_again();
+  if (stop_those_that_came() || again) return wait();
   kill();
 }
 
 bool ClientEnding::stop_those_that_run_again() {
   if (stops_ > kMostStops) return false;
   bool again = false;
-  const auto stop_again = [&again](Process* process) {
-    if (process == nullptr || !runs_again(*process)) return;
+  const CpuBudget time(kLongestPass);
+  const auto stop_again = [&](Process* process) {
+    if (process == nullptr || (!time.spent() && !runs_again(*process))) return;
     (void)process->signal(SIGSTOP);
     again = true;
   };
   for (const auto& client : clients_) stop_again(client.process.get());
   for (const auto& companion : companions_) stop_again(companion.get());
   return again;
+}
+
+bool ClientEnding::stop_those_that_came() {
+  if (!settings_.killed_with || stops_ > kMostStops) return false;
+  std::vector<ProcessRef> ending;
+  for (const auto& client : clients_)
+    if (client.process) ending.push_back(client.process->ref());
+  const auto came = settings_.killed_with(ending);
+  if (!came) return false;
+  bool any = false;
+  for (const auto& ref : *came) {
+    const auto known = std::ranges::find(clients_, ref.pid, [](const Client& each) { return each.outcome.pid; });
+    if (known != clients_.end()) continue;
+    clients_.push_back({{.pid = ref.pid}, nullptr});
+    stop(clients_.back(), ref);
+    any = any || clients_.back().process != nullptr;
+  }
+  if (any) settings_.patience = std::max(settings_.patience, settings_.patience_with_those);
+  return any;
 }
 
 void ClientEnding::kill() {

@@ -6,6 +6,9 @@
 // `companions` are stopped with the clients and continued when the clients have exited: a container's first process,
 // whose death by a stop signal would make the kernel kill the clients with their work in flight.
 //
+// The kernel kills all processes of a container together with its first. If that one is terminated, so are the clients
+// of the container (KilledWith), also those that connected during the wait.
+//
 // It does not use MPS's own `terminate_client`, which kills the neighbours of tensor-core work and blocks the control
 // daemon for 10 s if the client is stopped. It does not close the grant's endpoint; its caller does.
 //
@@ -13,7 +16,9 @@
 // times at most. Dropping this object leaves the processes stopped, which is safe for their neighbours. Loop thread
 // only.
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/time.h"
@@ -34,17 +39,27 @@ struct EndedProcesses {
   std::vector<ProcessRef> companions = {};
 };
 
+// By the pid of a client that has exited, and that its server still has (mps/relay/client_table.h): the processes to
+// end in its place. Empty: none was found.
+using Heirs = std::map<int, std::vector<ProcessRef>>;
+
+// The living clients, of all pools, that the kernel kills together with these processes, because one of these is the
+// first process of a container. From the first call on, that container has no new clients. Absent: none of these is.
+using KilledWith = std::function<std::optional<std::vector<ProcessRef>>(const std::vector<ProcessRef>& processes)>;
+
 class ClientEnding {
  public:
   struct Settings {
-    Duration patience = std::chrono::seconds(2);       // between SIGSTOP and SIGKILL
-    Duration exit_patience = std::chrono::seconds(5);  // between SIGKILL and the exit
+    Duration patience = std::chrono::seconds(2);             // between SIGSTOP and SIGKILL
+    Duration exit_patience = std::chrono::seconds(5);        // between SIGKILL and the exit
+    KilledWith killed_with = {};                             // asked before SIGKILL; empty: no client comes meanwhile
+    Duration patience_with_those = std::chrono::seconds(2);  // who came meanwhile
   };
   using Done = std::function<void(std::vector<mps::Terminated>)>;
 
   // All processes are stopped when this returns. The clients must be clients of the pool. `done` runs once, in a
   // callback of its own, and may destroy this object; it never runs after this object is destroyed. One outcome for
-  // each distinct client, in their order.
+  // each distinct client, in their order, and for those that came meanwhile.
   ClientEnding(Loop& loop, Settings settings, const EndedProcesses& processes, Done done);
   ClientEnding(const ClientEnding&) = delete;
   ClientEnding& operator=(const ClientEnding&) = delete;
@@ -59,6 +74,7 @@ class ClientEnding {
   void wait();
   void wait_is_over();
   bool stop_those_that_run_again();
+  bool stop_those_that_came();
   void kill();
   void exited(int pid);
   void finish_if_done();

@@ -100,6 +100,7 @@ TEST_F(PoolEnds, AMuteDaemonDoesNotDelayTheEndOfItsClients) {
     const auto& servers = pool_->supervisor().servers;
     return !servers.empty() && servers[0].clients.size() == 1;
   }));
+  ASSERT_GT(pool_->daemon_pid(), 0);
   ASSERT_EQ(::kill(pool_->daemon_pid(), SIGSTOP), 0);
   EXPECT_EQ(end({{client}})[0].outcome, kTerminated);
   ASSERT_EQ(::kill(pool_->daemon_pid(), SIGCONT), 0);
@@ -119,7 +120,7 @@ TEST_F(PoolEnds, AProcessThatWasGivenAClientsNumberIsLeftAlone) {
   clients_.clear();
   const auto started = boot_ticks();
   ASSERT_TRUE(until([&] { return !look_at_process(client) && boot_ticks() > started + 1; }))
-      << "the kernel tells two processes of one number apart by their start, in ticks of 10 ms";
+      << "the kernel distinguishes two processes of one number by their start, in ticks of 10 ms";
   const pid_t other = start_as(client);
   if (other != 0) {
     const auto all = end({{client}});
@@ -145,6 +146,39 @@ TEST_F(PoolEnds, TheContainersFirstProcessIsHeldUntilTheClientsHaveExited) {
   EXPECT_EQ(finish()[0].outcome, kTerminated);
   EXPECT_TRUE(until([&] { return state_of(first) != 'T'; })) << "it is continued";
   EXPECT_TRUE(runs(first));
+}
+
+class PoolEndsContainers : public PoolEnds {
+ protected:
+  PoolSettings settings() override {
+    auto all = PoolEnds::settings();
+    all.killed_with = [this](const std::vector<ProcessRef>& ending) -> std::optional<std::vector<ProcessRef>> {
+      if (ending.empty() || ending[0].pid != first_) return std::nullopt;
+      return killed_with_first_;
+    };
+    return all;
+  }
+  pid_t first_ = 0;
+  std::vector<ProcessRef> killed_with_first_;
+};
+
+// Promise: stop: Clients that the kernel kills with a container's first process get their time before.
+TEST_F(PoolEndsContainers, TheClientsThatTheKernelKillsWithTheFirstProcessGetTheirTime) {
+  serve();
+  pool_->set_stop_patience(300ms);
+  first_ = start_client({"--hold"});
+  // A client of a different pool: this pool's server cannot show whether its GPU work is finished.
+  auto other = Process::start(
+      *loop_, {.argv = {"/bin/sleep", "600"}, .kill_on_drop = true}, [](const auto&) {}, [](ExitNote) {});
+  ASSERT_TRUE(other);
+  killed_with_first_ = {(*other)->ref()};
+  begin({{first_}});
+  EXPECT_TRUE(until([&] { return state_of((*other)->ref().pid) == 'T'; }));
+  const auto all = finish();
+  ASSERT_EQ(all.size(), 1u) << "an outcome for what was asked for only";
+  EXPECT_EQ(all[0].pid, first_);
+  EXPECT_GE(all[0].waited, 300ms);
+  EXPECT_TRUE(until([&] { return !(*other)->running(); }));
 }
 
 // Promise: stop: A continued client is stopped again and waited for anew.

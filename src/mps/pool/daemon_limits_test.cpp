@@ -9,12 +9,12 @@ using ::testing::HasSubstr;
 const std::string kSecond = "GPU-9d8e7f60-aaaa-bbbb-cccc-ddddeeeeffff";
 const mps::DaemonLimits kSmall{{{kUuid, mib(7188)}}, Percent{550}};
 
-class PoolTelling : public PoolTest {
+class PoolAdmissionLimits : public PoolTest {
  protected:
-  std::string told(const mps::DaemonLimits& limits) {
+  std::string set_limits(const mps::DaemonLimits& limits) {
     std::optional<std::string> answer;
     pool_->set_next_limits(limits, [&](const Status& status) {
-      answer = status ? "told" : to_string(status.error());
+      answer = status ? "set" : to_string(status.error());
       wake();
     });
     EXPECT_TRUE(until([&] { return answer.has_value(); }));
@@ -31,102 +31,102 @@ class PoolTelling : public PoolTest {
 };
 
 // Promise: mps/limits/limits: A grant's limits are set as defaults and on a running server.
-TEST_F(PoolTelling, SetsTheDefaultsForTheServerThatTheClientWillStart) {
+TEST_F(PoolAdmissionLimits, SetsTheDefaultsForTheServerThatTheClientWillStart) {
   serve();
-  EXPECT_EQ(told(kSmall), "told");
-  EXPECT_EQ(tell("get_default_device_pinned_mem_limit " + kUuid), "7G\n");
-  EXPECT_EQ(tell("get_default_active_thread_percentage"), "5.5\n");
+  EXPECT_EQ(set_limits(kSmall), "set");
+  EXPECT_EQ(ask_daemon("get_default_device_pinned_mem_limit " + kUuid), "7G\n");
+  EXPECT_EQ(ask_daemon("get_default_active_thread_percentage"), "5.5\n");
   (void)start_client({"--hold"});
   EXPECT_THAT(output_.back(), HasSubstr("\"limit\":" + std::to_string(7188ull << 20)));
 }
 
 // Promise: mps/limits/limits: A grant's limits are set as defaults and on a running server.
-TEST_F(PoolTelling, SetsARunningServerToo) {
+TEST_F(PoolAdmissionLimits, SetsARunningServerToo) {
   serve();
   (void)start_client({"--hold"});
   ASSERT_TRUE(until([&] { return !server().empty(); }));
-  EXPECT_EQ(told(kSmall), "told");
-  EXPECT_EQ(tell("get_device_pinned_mem_limit " + server() + " " + kUuid), "7G\n");
-  EXPECT_EQ(tell("get_active_thread_percentage " + server()), "5.5\n");
+  EXPECT_EQ(set_limits(kSmall), "set");
+  EXPECT_EQ(ask_daemon("get_device_pinned_mem_limit " + server() + " " + kUuid), "7G\n");
+  EXPECT_EQ(ask_daemon("get_active_thread_percentage " + server()), "5.5\n");
   (void)start_client({"--hold"});
   EXPECT_THAT(output_.back(), HasSubstr("\"limit\":" + std::to_string(7188ull << 20)));
   EXPECT_THAT(output_.front(), HasSubstr("\"limit\":" + std::to_string(14377ull << 20))) << "keeps what it began with";
 }
 
 // Promise: mps/limits/limits: A server that started meanwhile gets the grant's limits too.
-TEST_F(PoolTelling, FindsAServerThatBeganMeanwhile) {
+TEST_F(PoolAdmissionLimits, FindsAServerThatBeganMeanwhile) {
   serve();
-  (void)tell("start_server -uid " + std::to_string(::getuid()));
-  EXPECT_EQ(told(kSmall), "told");  // whether or not the log was read by now
+  (void)ask_daemon("start_server -uid " + std::to_string(::getuid()));
+  EXPECT_EQ(set_limits(kSmall), "set");  // whether or not the log was read by now
   ASSERT_TRUE(until([&] { return !server().empty(); }));
-  EXPECT_EQ(tell("get_device_pinned_mem_limit " + server() + " " + kUuid), "7G\n");
+  EXPECT_EQ(ask_daemon("get_device_pinned_mem_limit " + server() + " " + kUuid), "7G\n");
 }
 
-TEST_F(PoolTelling, IsNotMendedByThePoolThatWatchesItsServers) {
+TEST_F(PoolAdmissionLimits, IsNotMendedByThePoolThatWatchesItsServers) {
   serve();
   (void)start_client({"--hold"});
   ASSERT_TRUE(until([&] { return !server().empty(); }));
-  EXPECT_EQ(told(kSmall), "told");
+  EXPECT_EQ(set_limits(kSmall), "set");
   const auto states = history_.size();
   looks();
-  EXPECT_EQ(tell("get_active_thread_percentage " + server()), "5.5\n");
+  EXPECT_EQ(ask_daemon("get_active_thread_percentage " + server()), "5.5\n");
   for (std::size_t i = states; i < history_.size(); ++i) EXPECT_EQ(history_[i].state, mps::State::kServing);
 }
 
-TEST_F(PoolTelling, WhatSomebodyElseChangesGoesBackToTheLimitsOfTheTurn) {
+TEST_F(PoolAdmissionLimits, WhatSomebodyElseChangesGoesBackToTheLimitsOfTheTurn) {
   serve();
   (void)start_client({"--hold"});
   ASSERT_TRUE(until([&] { return !server().empty(); }));
-  EXPECT_EQ(told(kSmall), "told");
-  (void)tell("set_active_thread_percentage " + server() + " 100");
-  ASSERT_TRUE(until([&] { return tell("get_active_thread_percentage " + server()) == "5.5\n"; }));
+  EXPECT_EQ(set_limits(kSmall), "set");
+  (void)ask_daemon("set_active_thread_percentage " + server() + " 100");
+  ASSERT_TRUE(until([&] { return ask_daemon("get_active_thread_percentage " + server()) == "5.5\n"; }));
   ASSERT_TRUE(until_state(mps::State::kServing));
   EXPECT_EQ(pool_->supervisor().reason, "");
 }
 
-TEST_F(PoolTelling, TheSameLimitsAgainCostNoSession) {
+TEST_F(PoolAdmissionLimits, TheSameLimitsAgainCostNoSession) {
   serve();
   EXPECT_FALSE(pool_->holds(kSmall));
-  EXPECT_EQ(told(kSmall), "told");
+  EXPECT_EQ(set_limits(kSmall), "set");
   EXPECT_TRUE(pool_->holds(kSmall));
   bool at_once = false;
   pool_->set_next_limits(kSmall, [&](const Status& status) { at_once = status.has_value(); });
   EXPECT_TRUE(at_once);
-  EXPECT_EQ(told(pool_->own_limits()), "told");
-  EXPECT_EQ(tell("get_default_active_thread_percentage"), "10.0\n");
+  EXPECT_EQ(set_limits(pool_->own_limits()), "set");
+  EXPECT_EQ(ask_daemon("get_default_active_thread_percentage"), "10.0\n");
 }
 
 // Promise: mps/limits/limits: A client whose limits cannot be set stays out and the reason is reported.
-TEST_F(PoolTelling, LimitsThatDoNotReadBackAreAnErrorThatThePoolTells) {
+TEST_F(PoolAdmissionLimits, LimitsThatDoNotReadBackAreAnErrorThatThePoolReports) {
   serve();
   const mps::DaemonLimits impossible{{{kUuid, Bytes{}}}, Percent{550}};  // 0M removes a limit
-  EXPECT_THAT(told(impossible), HasSubstr("a limit of the daemon is not set"));
+  EXPECT_THAT(set_limits(impossible), HasSubstr("a limit of the daemon is not set"));
   EXPECT_THAT(pool_->supervisor().reason, HasSubstr("a grant's limits could not be set"));
   EXPECT_EQ(pool_->supervisor().state, mps::State::kServing);
   EXPECT_FALSE(pool_->holds(pool_->own_limits())) << "it is not known what it holds";
-  EXPECT_EQ(told(kSmall), "told");
+  EXPECT_EQ(set_limits(kSmall), "set");
   EXPECT_EQ(pool_->supervisor().reason, "");
 }
 
-TEST_F(PoolTelling, TheNewestOfThoseThatWaitCounts) {
+TEST_F(PoolAdmissionLimits, TheNewestOfThoseThatWaitCounts) {
   serve();
   std::vector<std::string> answers;
   const auto note = [&](const char* who) {
     return [&answers, who](const Status& status) {
-      answers.push_back(std::string(who) + (status ? " told" : " " + std::string(to_string(status.error().kind))));
+      answers.push_back(std::string(who) + (status ? " set" : " " + std::string(to_string(status.error().kind))));
     };
   };
   pool_->set_next_limits(kSmall, note("first"));
   pool_->set_next_limits(kLimits, note("second"));
   pool_->set_next_limits(kOther, note("third"));
   ASSERT_TRUE(until([&] { return answers.size() == 3; }));
-  EXPECT_THAT(answers, ::testing::ElementsAre("second unavailable", "first told", "third told"));
-  EXPECT_EQ(tell("get_default_active_thread_percentage"), "20.0\n");
+  EXPECT_THAT(answers, ::testing::ElementsAre("second unavailable", "first set", "third set"));
+  EXPECT_EQ(ask_daemon("get_default_active_thread_percentage"), "20.0\n");
 }
 
-TEST_F(PoolTelling, ADaemonThatEndsMeanwhileIsSaidAndItsSuccessorHasThePoolsOwnLimits) {
+TEST_F(PoolAdmissionLimits, ADaemonThatEndsMeanwhileIsSaidAndItsSuccessorHasThePoolsOwnLimits) {
   serve();
-  EXPECT_EQ(told(kSmall), "told");
+  EXPECT_EQ(set_limits(kSmall), "set");
   const pid_t pid = pool_->daemon_pid();
   std::optional<Status> answer;
   pool_->set_next_limits(kOther, [&](const Status& status) { answer = status; });
@@ -135,24 +135,24 @@ TEST_F(PoolTelling, ADaemonThatEndsMeanwhileIsSaidAndItsSuccessorHasThePoolsOwnL
   ASSERT_TRUE(answer.has_value());
   EXPECT_FALSE(*answer);
   EXPECT_FALSE(pool_->holds(kSmall));
-  EXPECT_EQ(tell("get_default_active_thread_percentage"), "10.0\n");
+  EXPECT_EQ(ask_daemon("get_default_active_thread_percentage"), "10.0\n");
 }
 
-TEST_F(PoolTelling, WhileItDoesNotServeNothingIsTold) {
+TEST_F(PoolAdmissionLimits, WhileItDoesNotServeNothingIsSet) {
   open_pool();
-  EXPECT_THAT(told(kSmall), HasSubstr("does not serve"));
+  EXPECT_THAT(set_limits(kSmall), HasSubstr("does not serve"));
 }
 
-class PoolOfTwo : public PoolTelling {
+class PoolOfTwo : public PoolAdmissionLimits {
  protected:
   void SetUp() override {
-    PoolTelling::SetUp();
+    PoolAdmissionLimits::SetUp();
     const auto dir = Dir::open(scratch_.path());
     ASSERT_TRUE(dir->write_atomically("node.yaml", "gpus:\n  - profile: H200\n    uuid: " + kUuid +
                                                        "\n  - profile: H200\n    uuid: " + kSecond + "\n"));
   }
   PoolSettings settings() override {
-    auto s = PoolTelling::settings();
+    auto s = PoolAdmissionLimits::settings();
     s.devices = {kUuid, kSecond};
     return s;
   }
@@ -164,18 +164,18 @@ TEST_F(PoolOfTwo, HasALimitOfItsOwnOnEachDevice) {
   open_pool();
   pool_->want(both_);
   ASSERT_TRUE(until_state(mps::State::kServing)) << pool_->supervisor().reason;
-  EXPECT_EQ(tell("get_default_device_pinned_mem_limit " + kUuid), "14G\n");
-  EXPECT_EQ(tell("get_default_device_pinned_mem_limit " + kSecond), "28G\n");
+  EXPECT_EQ(ask_daemon("get_default_device_pinned_mem_limit " + kUuid), "14G\n");
+  EXPECT_EQ(ask_daemon("get_default_device_pinned_mem_limit " + kSecond), "28G\n");
   const auto environ = read_file("/proc/" + std::to_string(pool_->daemon_pid()) + "/environ");
   EXPECT_THAT(*environ, HasSubstr("CUDA_VISIBLE_DEVICES=" + kUuid + "," + kSecond));
   (void)start_client({"--hold", "--all-devices"});
   ASSERT_TRUE(until([&] { return !server().empty(); }));
-  EXPECT_EQ(told(second_alone_), "told");
-  EXPECT_EQ(tell("get_device_pinned_mem_limit " + server() + " " + kUuid), "1M\n");
-  EXPECT_EQ(tell("get_device_pinned_mem_limit " + server() + " " + kSecond), "7G\n");
+  EXPECT_EQ(set_limits(second_alone_), "set");
+  EXPECT_EQ(ask_daemon("get_device_pinned_mem_limit " + server() + " " + kUuid), "1M\n");
+  EXPECT_EQ(ask_daemon("get_device_pinned_mem_limit " + server() + " " + kSecond), "7G\n");
   looks();
   EXPECT_EQ(pool_->supervisor().state, mps::State::kServing);
-  EXPECT_EQ(tell("get_device_pinned_mem_limit " + server() + " " + kSecond), "7G\n");
+  EXPECT_EQ(ask_daemon("get_device_pinned_mem_limit " + server() + " " + kSecond), "7G\n");
 }
 
 TEST_F(PoolOfTwo, MendsTheLimitOfEitherDevice) {
@@ -184,8 +184,8 @@ TEST_F(PoolOfTwo, MendsTheLimitOfEitherDevice) {
   ASSERT_TRUE(until_state(mps::State::kServing)) << pool_->supervisor().reason;
   (void)start_client({"--hold"});
   ASSERT_TRUE(until([&] { return !server().empty(); }));
-  (void)tell("set_device_pinned_mem_limit " + server() + " " + kSecond + " 100G");
-  ASSERT_TRUE(until([&] { return tell("get_device_pinned_mem_limit " + server() + " " + kSecond) == "28G\n"; }));
+  (void)ask_daemon("set_device_pinned_mem_limit " + server() + " " + kSecond + " 100G");
+  ASSERT_TRUE(until([&] { return ask_daemon("get_device_pinned_mem_limit " + server() + " " + kSecond) == "28G\n"; }));
 }
 
 // Promise: mps/limits/limits: A device of the pool that the grant does not hold gives no context.
@@ -193,7 +193,7 @@ TEST_F(PoolOfTwo, ADeviceThatTheGrantDoesNotHoldGivesNoContext) {
   open_pool();
   pool_->want(both_);
   ASSERT_TRUE(until_state(mps::State::kServing)) << pool_->supervisor().reason;
-  EXPECT_EQ(told(second_alone_), "told");
+  EXPECT_EQ(set_limits(second_alone_), "set");
   (void)start_client({"--hold", "--all-devices"});
   EXPECT_THAT(output_.back(), HasSubstr("CUDA_ERROR_OUT_OF_MEMORY"));
 }

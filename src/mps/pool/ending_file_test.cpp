@@ -6,8 +6,9 @@ namespace tranche::mps {
 namespace {
 
 TEST(EndingFile, IsReadAsItWasWritten) {
-  const EndingProcesses processes{{{7, 100}, StoppedFor::kEnd}, {{8, 18446744073709551615u}, StoppedFor::kContinue}};
-  EXPECT_EQ(render_ending(processes), "7 100 end\n8 18446744073709551615 continue\n");
+  const EndingProcesses processes{
+      {{7, 100}, StoppedFor::kEnd}, {{8, 18446744073709551615u}, StoppedFor::kContinue}, {{9, 1}, StoppedFor::kClosed}};
+  EXPECT_EQ(render_ending(processes), "7 100 end\n8 18446744073709551615 continue\n9 1 closed\n");
   EXPECT_EQ(parse_ending(render_ending(processes)), processes);
 }
 

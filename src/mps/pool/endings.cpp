@@ -1,5 +1,6 @@
 #include "mps/pool/endings.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "os/files/kept.h"
@@ -18,9 +19,18 @@ mps::EndingProcesses all_of(const EndedProcesses& processes) {
   return all;
 }
 
-bool is_stopped(const ProcessRef& ref) {
+bool has_all_of(const EndedProcesses& ending, const EndedProcesses& more) {
+  const auto among = [](const std::vector<ProcessRef>& all) {
+    return [&all](const ProcessRef& ref) { return std::ranges::find(all, ref) != all.end(); };
+  };
+  const auto is_client = among(ending.clients), is_companion = among(ending.companions);
+  return !more.clients.empty() && std::ranges::all_of(more.clients, is_client) &&
+         std::ranges::all_of(more.companions, [&](const auto& ref) { return is_client(ref) || is_companion(ref); });
+}
+
+bool runs(const ProcessRef& ref) {
   const auto sight = look_at_process(ref.pid);
-  return sight && sight->ref == ref && (sight->state == 'T' || sight->state == 't');
+  return sight && sight->ref == ref && sight->state != 'Z' && sight->state != 'X';
 }
 
 }  // namespace
@@ -37,32 +47,57 @@ Endings::Endings(Loop& loop, std::optional<Dir> root) : loop_(loop), root_(std::
 }
 
 void Endings::begin(ClientEnding::Settings settings, const EndedProcesses& processes, ClientEnding::Done done) {
+  for (auto& [id, ending] : endings_)
+    if (has_all_of(ending.processes, processes)) return ending.done.push_back(std::move(done));
   const std::uint64_t id = ++last_;
   stopped_[id] = all_of(processes);
   keep();
-  endings_[id] = std::make_unique<ClientEnding>(
-      loop_, settings, processes, [this, id, done = std::move(done)](std::vector<mps::Terminated> outcomes) {
+  pauses_.leave(processes.clients);
+  pauses_.leave(processes.companions);
+  if (settings.killed_with) settings.killed_with = recorded(id, std::move(settings.killed_with));
+  Ending& ending = endings_[id];
+  ending.processes = processes;
+  ending.done.push_back(std::move(done));
+  ending.ending = std::make_unique<ClientEnding>(
+      loop_, std::move(settings), processes, [this, id](const std::vector<mps::Terminated>& outcomes) {
         const auto ended = endings_.extract(id);  // keeps it until this callback returns
         stopped_.erase(id);
         keep();
-        done(std::move(outcomes));
+        for (const auto& each : ended.mapped().done) each(outcomes);
       });
+}
+
+// Those that come meanwhile are recorded before they are stopped as well.
+KilledWith Endings::recorded(std::uint64_t id, KilledWith killed_with) {
+  return [this, id, killed_with = std::move(killed_with)](const std::vector<ProcessRef>& processes) {
+    auto more = killed_with(processes);
+    if (more) stopped_[id].merge(all_of({*more, {}}));
+    keep();
+    if (more) pauses_.leave(*more);
+    return more;
+  };
 }
 
 void Endings::finish_left(ClientEnding::Settings settings, ClientEnding::Done done) {
   EndedProcesses processes;
   for (const auto& [process, what] : std::exchange(left_, {})) {
     const ProcessRef ref{static_cast<pid_t>(process.first), process.second};
-    if (!is_stopped(ref)) continue;
+    if (what == mps::StoppedFor::kClosed || !runs(ref)) continue;
     (what == mps::StoppedFor::kEnd ? processes.clients : processes.companions).push_back(ref);
   }
-  begin(settings, processes, std::move(done));
+  if (const auto more = settings.killed_with ? settings.killed_with(processes.clients) : std::nullopt)
+    processes.clients.insert(processes.clients.end(), more->begin(), more->end());
+  begin(std::move(settings), processes, std::move(done));
 }
 
 void Endings::keep() {
   if (!root_) return;
   mps::EndingProcesses all = left_;
-  for (const auto& [id, some] : stopped_) all.insert(some.begin(), some.end());
+  for (const auto& [id, some] : stopped_)
+    for (const auto& [process, what] : some)
+      if (const auto [known, fresh] = all.try_emplace(process, what); !fresh && what == mps::StoppedFor::kEnd)
+        known->second = what;  // a companion of one termination may be a client of the next
+  all.merge(all_of({{}, pauses_.clients()}));
   if (all == written_) return;
   const Status written = all.empty() ? root_->remove(mps::kEndingFile)
                                      : write_kept(*root_, mps::kEndingFile, mps::render_ending(all), 0600);

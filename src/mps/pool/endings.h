@@ -1,7 +1,8 @@
 #pragma once
-// The terminations of clients (client_ending.h) that are in progress, for all pools of one `tranche mps`. A termination
-// continues even if its pool is removed. Each process is recorded in `<mps-root>/ending.txt` before it is stopped, so
-// that no process stays stopped if this program is killed: the next start finishes the terminations. Loop thread only.
+// The terminations (client_ending.h) and pauses (client_pauses.h) of clients that are in progress, for all pools of one
+// `tranche mps`. Both continue even if the pool is removed. Each process is recorded in `<mps-root>/ending.txt` before
+// it is stopped, so that no process stays stopped if this program is killed: the next start finishes the terminations,
+// and continues the others. Loop thread only.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -9,6 +10,7 @@
 #include <string>
 
 #include "mps/pool/client_ending.h"
+#include "mps/pool/client_pauses.h"
 #include "mps/pool/ending_file.h"
 #include "os/files/files.h"
 #include "os/loop/loop.h"
@@ -22,16 +24,25 @@ class Endings {
   Endings(const Endings&) = delete;
   Endings& operator=(const Endings&) = delete;
 
-  // `done` runs once, in a callback of its own; it never runs after this object is destroyed.
+  // `done` runs once, in a callback of its own; it never runs after this object is destroyed. If a termination in
+  // progress already has all of the processes, this one joins it, with the outcomes of all of its clients: a container
+  // that requests its end again costs no descriptors.
   void begin(ClientEnding::Settings settings, const EndedProcesses& processes, ClientEnding::Done done);
 
-  // Finishes the terminations that the last run began. Processes that are not stopped any more are left alone. `done`
-  // as above, also if there are none.
+  // If a termination of these clients begins during the pause, the pause ends and the clients stay stopped.
+  void pause(const PauseRequest& request, std::function<void()> on_idle) { pauses_.begin(request, std::move(on_idle)); }
+
+  void resume(const std::vector<ProcessRef>& processes) { pauses_.resume(processes); }
+
+  // Takes up the terminations that the last run began, also of processes that were continued meanwhile: they are
+  // stopped again, with the clients that the kernel kills with them. A later process with a reused pid is left alone.
+  // `done` as above, also if there are none.
   void finish_left(ClientEnding::Settings settings, ClientEnding::Done done);
   const std::string& lost() const { return lost_; }  // why the file could not be read; "" = it was read
 
  private:
   void keep();
+  KilledWith recorded(std::uint64_t id, KilledWith killed_with);
 
   Loop& loop_;
   std::optional<Dir> root_;
@@ -40,7 +51,13 @@ class Endings {
   mps::EndingProcesses written_;
   std::uint64_t last_ = 0;
   std::map<std::uint64_t, mps::EndingProcesses> stopped_;
-  std::map<std::uint64_t, std::unique_ptr<ClientEnding>> endings_;
+  struct Ending {
+    EndedProcesses processes;
+    std::vector<ClientEnding::Done> done;
+    std::unique_ptr<ClientEnding> ending = {};
+  };
+  std::map<std::uint64_t, Ending> endings_;
+  ClientPauses pauses_{loop_, [this] { keep(); }};
 };
 
 }  // namespace tranche::host

@@ -1,13 +1,20 @@
 // Terminations that one run of the program began and the next one finishes, with sleeping processes.
 #include "mps/pool/endings.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/prctl.h>
+
+#include <thread>
 
 #include "damage.h"
+#include "headless_process.h"
 #include "os/files/scratch.h"
+#include "os/process/threads.h"
 #include "run_until.h"
+#include "sanitized.h"
 
 namespace tranche::host {
 namespace {
@@ -86,6 +93,49 @@ TEST_F(EndingsTest, AnEndThatWasBegunIsFinishedByTheNextStart) {
   EXPECT_FALSE(std::filesystem::exists(file()));
 }
 
+// Promise: stop: A client that connects while the first process of its container is being ended gets its time as well.
+TEST_F(EndingsTest, AClientThatComesMeanwhileIsStoppedAndWaitedFor) {
+  const auto first = process(), late = process();
+  int asked = 0;
+  std::optional<std::vector<mps::Terminated>> outcomes;
+  endings_->begin({.patience = 10ms,
+                   .killed_with =
+                       [&](const std::vector<ProcessRef>& ending) {
+                         EXPECT_EQ(ending[0], first);
+                         EXPECT_EQ(ending.size(), ++asked == 1 ? 1u : 2u);
+                         return std::vector{late};
+                       },
+                   .patience_with_those = 300ms},
+                  {{first}, {}}, [&](const auto& all) { outcomes = all; });
+  EXPECT_TRUE(until([&] { return state(late) == 'T'; }));
+  EXPECT_EQ(mps::parse_ending(read_file(file()).value_or("")),
+            (mps::EndingProcesses{{{first.pid, first.start_ticks}, mps::StoppedFor::kEnd},
+                                  {{late.pid, late.start_ticks}, mps::StoppedFor::kEnd}}));
+  EXPECT_EQ(state(first), 'T') << "it is not killed before the other has had its time";
+  EXPECT_TRUE(until([&] { return outcomes.has_value(); }));
+  ASSERT_THAT(*outcomes, SizeIs(2));
+  for (const auto& each : *outcomes) {
+    EXPECT_EQ(each.outcome, mps::TerminateOutcome::kTerminated) << each.note;
+    EXPECT_GE(each.waited, 300ms);
+  }
+  EXPECT_EQ(asked, 2) << "before each kill that was about to happen";
+}
+
+// Promise: stop: A container that requests the end of its clients again and again costs one descriptor a process.
+TEST_F(EndingsTest, OneForProcessesThatAreBeingEndedJoinsThatOne) {
+  const auto client = process(), other = process(), companion = process();
+  std::vector<std::size_t> outcomes;
+  const auto note = [&](const std::vector<mps::Terminated>& all) { outcomes.push_back(all.size()); };
+  endings_->begin({.patience = 300ms}, {{client, other}, {companion}}, note);
+  const auto descriptors = [] { return std::ranges::distance(std::filesystem::directory_iterator("/proc/self/fd")); };
+  const auto before = descriptors();
+  for (int i = 0; i < 16; ++i) endings_->begin({.patience = 300ms}, {{client}, {companion}}, note);
+  EXPECT_EQ(descriptors(), before);
+  EXPECT_TRUE(until([&] { return outcomes.size() == 17; }));
+  EXPECT_THAT(outcomes, ::testing::Each(2u)) << "with the outcomes of all of its clients";
+  EXPECT_TRUE(until([&] { return runs(companion); }));
+}
+
 TEST_F(EndingsTest, ACompanionWhoseClientsHaveExitedIsContinued) {
   const auto client = process(), companion = process();
   leave({{client}, {companion}});
@@ -96,15 +146,91 @@ TEST_F(EndingsTest, ACompanionWhoseClientsHaveExitedIsContinued) {
   EXPECT_TRUE(until([&] { return runs(companion); }));
 }
 
-TEST_F(EndingsTest, AProcessThatWasContinuedMeanwhileIsLeftAlone) {
-  const auto client = process();
-  leave({{client}});
-  ASSERT_EQ(::kill(client.pid, SIGCONT), 0);
-  ASSERT_TRUE(until([&] { return runs(client); }));
+// Its own container can continue it at any time, also between two runs of the program.
+// Promise: stop: An ending that a killed program began is taken up again, also if the client was continued meanwhile.
+TEST_F(EndingsTest, OneThatWasContinuedMeanwhileIsEndedAllTheSame) {
+  const auto client = process(), companion = process();
+  leave({{client}, {companion}});
+  for (const auto& ref : {client, companion}) {
+    ASSERT_EQ(::kill(ref.pid, SIGCONT), 0);
+    ASSERT_TRUE(until([&] { return runs(ref); }));
+  }
+  start();
+  bool was_stopped = false;
+  std::optional<std::vector<mps::Terminated>> outcomes;
+  endings_->finish_left({.patience = 200ms}, [&](const auto& all) { outcomes = all; });
+  EXPECT_TRUE(until([&] {
+    was_stopped |= state(client) == 'T' && state(companion) == 'T';
+    return outcomes.has_value();
+  }));
+  EXPECT_TRUE(was_stopped) << "both are stopped again, so that the client's queued work runs out";
+  ASSERT_THAT(outcomes.value_or(std::vector<mps::Terminated>{}), SizeIs(1));
+  EXPECT_TRUE(ended(client));
+  EXPECT_TRUE(until([&] { return runs(companion); }));
+  EXPECT_FALSE(std::filesystem::exists(file()));
+}
+
+TEST_F(EndingsTest, AnotherProcessWithTheNumberOfOneIsLeftAlone) {
+  const auto other = process();
+  {
+    const auto root = *Dir::open(scratch_.path());
+    ASSERT_TRUE(root.write_atomically(
+        mps::kEndingFile, mps::render_ending({{{other.pid, other.start_ticks + 1}, mps::StoppedFor::kEnd}})));
+  }
   start();
   EXPECT_THAT(finish(), IsEmpty());
-  EXPECT_TRUE(runs(client));
+  EXPECT_TRUE(runs(other));
   EXPECT_FALSE(std::filesystem::exists(file()));
+}
+
+TEST_F(EndingsTest, AClientWithoutItsFirstThreadThatIsContinuedIsStoppedAgain) {
+  const pid_t pid = ::fork();
+  if (pid == 0)
+    test::exit_first_thread([] {
+      while (true) ::pause();
+    });
+  ASSERT_TRUE(until([pid] {
+    return read_file(fmt::format("/proc/{}/status", pid)).value_or("").find("State:\tZ") != std::string::npos;
+  }));
+  const auto client = process_ref(pid);
+  ASSERT_TRUE(client);
+  std::optional<std::vector<mps::Terminated>> outcomes;
+  endings_->begin({.patience = 300ms}, {{*client}}, [&](const auto& all) { outcomes = all; });
+  ASSERT_TRUE(until([&] { return state(*client) == 'T'; }));
+  ASSERT_EQ(::kill(pid, SIGCONT), 0);
+  EXPECT_TRUE(until([&] { return outcomes.has_value(); }));
+  const auto all = outcomes.value_or(std::vector<mps::Terminated>{});
+  ASSERT_THAT(all, SizeIs(1));
+  EXPECT_EQ(all[0].outcome, mps::TerminateOutcome::kTerminated);
+  EXPECT_THAT(all[0].note, ::testing::HasSubstr("continued meanwhile"));
+}
+
+// The parent of vfork(2) is in state D until its child ends, and the kernel gives it the SIGSTOP of the whole process.
+// Promise: stop: A client counts as stopped only if none of its threads runs, also while its first thread is blocked.
+TEST_F(EndingsTest, AClientWhoseFirstThreadIsBlockedIsNotTakenForStopped) {
+  if (TRANCHE_THREAD_SANITIZED != 0) GTEST_SKIP() << "ThreadSanitizer makes a fork(2) of every vfork(2)";
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    const std::thread other([] {
+      while (true) ::pause();
+    });
+    if (::vfork() == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      while (true) ::pause();
+    }
+    ::_exit(0);
+  }
+  ASSERT_TRUE(until([&] { return thread_states(pid, 8) == "DS"; }));
+  const auto client = process_ref(pid);
+  ASSERT_TRUE(client);
+  std::optional<std::vector<mps::Terminated>> outcomes;
+  endings_->begin({.patience = 100ms}, {{*client}}, [&](const auto& all) { outcomes = all; });
+  EXPECT_TRUE(until([&] { return outcomes.has_value(); }));
+  const auto all = outcomes.value_or(std::vector<mps::Terminated>{});
+  ASSERT_THAT(all, SizeIs(1));
+  EXPECT_EQ(all[0].outcome, mps::TerminateOutcome::kTerminated);
+  EXPECT_THAT(all[0].note, ::testing::HasSubstr("stopped 4 times"));
 }
 
 TEST_F(EndingsTest, OneThatBeginsBeforeTheOldAreFinishedForgetsNone) {

@@ -23,8 +23,9 @@ Result<v3::WantedNamespace> namespace_for(const std::string& grant, const GrantL
                                           std::uint32_t sm_count) {
   TRY(auto name, v3::encoded_name(grant));
   const std::vector<std::string> devices{uuid};
-  TRY(const auto told, limits_for(limits, devices));
-  return v3::WantedNamespace{std::move(name), {told.memory.front().second, whole_percent(told.threads, sm_count)}};
+  TRY(const auto granted, limits_for(limits, devices));
+  return v3::WantedNamespace{std::move(name),
+                             {granted.memory.front().second, whole_percent(granted.threads, sm_count)}};
 }
 
 }  // namespace tranche::mps

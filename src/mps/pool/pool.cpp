@@ -7,7 +7,7 @@
 #include <cmath>
 #include <utility>
 
-#include "mps/daemon/room.h"
+#include "mps/daemon/capacity.h"
 #include "mps/pool/namespaces.h"
 #include "os/log/log.h"
 
@@ -49,7 +49,7 @@ void Pool::set_planned(const plan::PlannedPool* planned) {
 }
 
 void Pool::follow_plan() {
-  feed(changed_ ? LifeEvent::kPlanChanged : LifeEvent::kFacts);
+  feed(changed_ ? LifeEvent::kPlanChanged : LifeEvent::kInputs);
   if (!is_planned_) list_clients();
 }
 
@@ -81,7 +81,7 @@ bool Pool::uses(const std::string& device) const {
 // --- its life ------------------------------------------------------------------------------------------------------
 
 void Pool::feed(LifeEvent event, const std::string& why) {
-  const auto now = facts();
+  const auto now = inputs();
   const std::string before = life_.reason;
   const auto actions = mps::step(life_, event, now, why);
   if (life_.reason != before && !life_.reason.empty()) {
@@ -92,21 +92,21 @@ void Pool::feed(LifeEvent event, const std::string& why) {
   if (event == LifeEvent::kStartFailed) context_.on_change();
 }
 
-mps::LifeFacts Pool::facts() const {
-  mps::LifeFacts facts{.planned = is_planned_, .closing = context_.closing};
-  facts.forced = context_.closing ? context_.ends_clients : context_.sharing.change == config::ChangePolicy::kForce;
-  facts.waits = context_.binary ? context_.waits_for(*this) : to_string(context_.binary.error());
-  facts.held =
+mps::LifeInputs Pool::inputs() const {
+  mps::LifeInputs inputs{.planned = is_planned_, .closing = context_.closing};
+  inputs.forced = context_.closing ? context_.ends_clients : context_.sharing.change == config::ChangePolicy::kForce;
+  inputs.waits = context_.binary ? context_.waits_for(*this) : to_string(context_.binary.error());
+  inputs.held =
       std::ranges::any_of(planned_.devices, [this](const auto& uuid) { return context_.other_holders.contains(uuid); });
-  if (!daemon_) return facts;
-  facts.users = end_of_use();
-  facts.has_daemon = !daemon_->gone();
+  if (!daemon_) return inputs;
+  inputs.users = end_of_use();
+  inputs.has_daemon = !daemon_->gone();
   // A daemon's tier is an option at its start.
   const auto& s = daemon_->supervisor();
   const bool runs = s.state == mps::State::kServing || s.state == mps::State::kGivenUp;
-  facts.replace =
+  inputs.replace =
       context_.binary && runs && mps::live_clients(s) == 0 && chosen_tier().tier != daemon_->settings().tier;
-  return facts;
+  return inputs;
 }
 
 // The event after which the pool has no users; "" = it has none.
@@ -179,7 +179,7 @@ Status Pool::open() {
                               .paths = shared.paths,
                               .binary = *context_.binary,
                               .multiuser = context_.serves_all_users(),
-                              .tier = host::tier_of_leftover(shared.paths, id_).value_or(chosen_tier().tier),
+                              .tier = host::tier_of_adoptable(shared.paths, id_).value_or(chosen_tier().tier),
                               .home = shared.home,
                               .supervisor = shared.supervisor,
                               .proof = shared.proof,
@@ -192,6 +192,12 @@ Status Pool::open() {
     set_most_clients();
     settings.open_endpoints = [endpoints, id = id_] { return endpoints->open_pool(id); };
     settings.relay_clients = [endpoints, id = id_] { return endpoints->relay_clients(id); };
+    settings.heirs = [endpoints, id = id_](const std::vector<int>& pids, std::set<int> own, const auto& done) {
+      endpoints->find_heirs(id, pids, std::move(own), done);
+    };
+    settings.killed_with = [endpoints](const std::vector<host::ProcessRef>& processes) {
+      return endpoints->killed_with(processes);
+    };
     settings.take_turn = [endpoints, id = id_](std::function<void()> go) {
       return endpoints->take_turn(id, std::move(go));
     };
@@ -233,12 +239,21 @@ host::PoolDaemon::Callbacks Pool::callbacks() {
           .on_log =
               [this](const mps::LogLine& line) {
                 if (line.what == mps::LogWhat::kClientTaken && context_.settings.endpoints != nullptr) {
-                  context_.settings.endpoints->server_took(id_, line.pid);
+                  context_.settings.endpoints->server_took(id_, line.writer, line.pid);
+                } else if (line.what == mps::LogWhat::kContextBegan && context_.settings.endpoints != nullptr) {
+                  context_.settings.endpoints->context_began(id_, line.pid, static_cast<std::uint32_t>(line.number));
+                } else if (line.what == mps::LogWhat::kContextEnded && context_.settings.endpoints != nullptr) {
+                  context_.settings.endpoints->context_ended(id_, line.pid, static_cast<std::uint32_t>(line.number));
                 } else if (line.what == mps::LogWhat::kClientRefused) {
                   log::warning("mps.client_refused", {{"pool", id_}, {"pid", line.pid}, {"cuda_error", line.number}});
                 } else if (line.what == mps::LogWhat::kFatalVictim) {
                   log::warning("mps.fault_teardown", {{"pool", id_}, {"pid", line.pid}});
                 }
+              },
+          .on_listed =
+              [this](std::uint64_t asked, const std::vector<int>& servers, const std::vector<int>& pids) {
+                if (context_.settings.endpoints != nullptr)
+                  context_.settings.endpoints->servers_listed(id_, asked, servers, pids);
               },
           .on_fault =
               [this](const mps::Fault& fault) {
@@ -264,7 +279,7 @@ void Pool::daemon_changed(const mps::Supervisor& before, const mps::Supervisor& 
   look_at_memory();
   inform_endpoints(before, after);
   log_state();
-  const auto note = room_note();
+  const auto note = capacity_note();
   if (!std::exchange(nearly_full_, !note.empty()) && nearly_full_)
     log::warning("pool.nearly_full", {{"pool", id_}, {"why", note}});
   context_.on_change();
@@ -326,12 +341,12 @@ void Pool::log_limits() const {
   }
 }
 
-std::string Pool::room_note() const {
+std::string Pool::capacity_note() const {
   if (!daemon_) return {};
   const auto live = mps::live_clients(daemon_->supervisor());
   const bool joined = context_.settings.endpoints != nullptr && planned_.devices.size() > 1;
   const auto fullest = joined ? context_.settings.endpoints->clients_on_fullest(id_) : std::nullopt;
-  const auto note = mps::room_note(fullest ? static_cast<std::uint32_t>(*fullest) : live, planned_.max_clients);
+  const auto note = mps::capacity_note(fullest ? static_cast<std::uint32_t>(*fullest) : live, planned_.max_clients);
   return note.empty() || !fullest ? note : "of its fullest GPU: " + note;
 }
 
@@ -365,8 +380,11 @@ mps::DaemonLimits Pool::limits() const {
 
 void Pool::set_most_clients() const {
   if (context_.settings.endpoints == nullptr) return;
+  std::size_t slots = 0;
+  for (const auto& uuid : planned_.devices)
+    if (const auto* device = planned_device(uuid)) slots = std::max<std::size_t>(slots, device->slots);
   context_.settings.endpoints->set_most_clients(id_, planned_.max_clients, planned_.devices,
-                                                context_.sharing.processes_per_slot);
+                                                context_.sharing.processes_per_slot, slots);
 }
 
 Result<mps::DaemonLimits> Pool::limits_for(const std::optional<mps::GrantLimits>& limits) const {
@@ -405,7 +423,7 @@ void Pool::open_namespaces() {
     context_.settings.endpoints->use_namespaces(id_, has ? mps::v3::kServer : "");
   namespaces_.reset();
   if (!has) return;
-  namespaces_ = std::make_unique<NamespaceKeeper>(NamespaceKeeper::Callbacks{
+  namespaces_ = std::make_unique<NamespaceController>(NamespaceController::Callbacks{
       .wanted = [this] { return wanted_namespaces(); },
       .daemon = [this]() -> const mps::Supervisor& { return daemon_->supervisor(); },
       .change =
@@ -430,8 +448,8 @@ void Pool::open_namespaces() {
           }});
 }
 
-NamespaceKeeper::Namespaces Pool::wanted_namespaces() const {
-  NamespaceKeeper::Namespaces wanted;
+NamespaceController::Namespaces Pool::wanted_namespaces() const {
+  NamespaceController::Namespaces wanted;
   if (context_.settings.endpoints == nullptr || planned_.devices.empty()) return wanted;
   const auto& uuid = planned_.devices.front();
   const auto* device = planned_device(uuid);
@@ -451,7 +469,7 @@ NamespaceKeeper::Namespaces Pool::wanted_namespaces() const {
   return wanted;
 }
 
-void Pool::provide(NamespaceKeeper::Done done) {
+void Pool::provide(NamespaceController::Done done) {
   if (!namespaces_) return done({});
   namespaces_->settle(std::move(done));
 }

@@ -15,7 +15,7 @@
 #include "mps/daemon/compute_modes.h"
 #include "mps/daemon/server_memory.h"
 #include "mps/endpoints/endpoints.h"
-#include "mps/pool/namespace_keeper.h"
+#include "mps/pool/namespace_controller.h"
 #include "mps/pool/pool_daemon.h"
 #include "mps/pool/pool_life.h"
 #include "os/loop/loop.h"
@@ -51,7 +51,7 @@ struct PoolContext {
   bool ends_clients = false;  // closing, and clients are ended before their daemon stops
 
   std::function<std::string(const Pool&)> waits_for = {};  // why the pool may not start yet; "" = it may
-  std::function<void()> pool_changed = {};                 // in a later callback, every pool looks at its facts again
+  std::function<void()> pool_changed = {};                 // in a later callback, every pool looks at its inputs again
   std::function<void()> on_change = {};                    // a visible property changed
 
   bool serves_all_users() const { return binary && settings.may_serve_all_users && binary->offers_multiuser; }
@@ -65,7 +65,7 @@ class Pool {
 
   void set_planned(const plan::PlannedPool* planned);  // null: the plan does not have it any more
   void follow_plan();                                  // after set_planned() of every pool
-  void look() { feed(mps::LifeEvent::kFacts); }
+  void look() { feed(mps::LifeEvent::kInputs); }
   void list_clients();                  // now: the list is up to a few seconds old
   Status adopt(const host::LeftPool&);  // a daemon of an earlier run, which no plan has
   void apply_sharing();
@@ -79,19 +79,19 @@ class Pool {
   const std::string& problem() const { return life_.reason; }  // why it has no daemon, or will have none
   host::PoolDaemon* daemon() const { return daemon_.get(); }   // null: none was opened
   const host::ServerMemory* memory() const { return memory_ ? &*memory_ : nullptr; }
-  mps::TierChoice tier() const;   // the daemon's, and why it differs from the requested one
-  std::string room_note() const;  // warns that clients will soon find no place; "" = enough
+  mps::TierChoice tier() const;       // the daemon's, and why it differs from the requested one
+  std::string capacity_note() const;  // warns that clients will soon find no place; "" = enough
 
   // The limits that the daemon enforces for clients with these grant limits; absent: the pool's own.
   Result<mps::DaemonLimits> limits_for(const std::optional<mps::GrantLimits>& limits) const;
   // As PoolDaemon::set_next_limits(), with a grant's limits; absent: the pool's own.
   void set_next_limits(const std::optional<mps::GrantLimits>& limits, host::PoolDaemon::Done done);
   // Makes the daemon hold what the endpoints need: in tier v3, a namespace for each.
-  void provide(NamespaceKeeper::Done done);
+  void provide(NamespaceController::Done done);
 
  private:
   void feed(mps::LifeEvent event, const std::string& why = {});
-  mps::LifeFacts facts() const;
+  mps::LifeInputs inputs() const;
   void act(mps::LifeAction action);
   void make_exclusive(std::vector<std::string> left);
   void modes_are(const Status& set);
@@ -116,7 +116,7 @@ class Pool {
   const plan::PlannedDevice* planned_device(const std::string& uuid) const;  // null: none
   void set_most_clients() const;
   void open_namespaces();
-  NamespaceKeeper::Namespaces wanted_namespaces() const;
+  NamespaceController::Namespaces wanted_namespaces() const;
 
   host::Loop& loop_;
   PoolContext& context_;
@@ -126,7 +126,7 @@ class Pool {
   bool changed_ = false;  // by the last plan
   mps::PoolLife life_;
   std::unique_ptr<host::PoolDaemon> daemon_;
-  std::unique_ptr<NamespaceKeeper> namespaces_;  // of a daemon in tier v3; destroyed before it
+  std::unique_ptr<NamespaceController> namespaces_;  // of a daemon in tier v3; destroyed before it
   std::optional<host::ServerMemory> memory_;
   std::string logged_state_;
   bool nearly_full_ = false;  // last logged value

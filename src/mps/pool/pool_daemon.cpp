@@ -20,8 +20,6 @@ namespace tranche::host {
 namespace {
 
 constexpr Duration kOrphanPatience = std::chrono::seconds(3);
-constexpr Duration kClientQuestion = std::chrono::seconds(1);
-constexpr std::size_t kMostEndedRemembered = 256;
 
 std::map<std::string, std::string> environment_of(const PoolSettings& settings, const PoolDirs& dirs) {
   auto env = settings.binary.env;
@@ -73,12 +71,12 @@ PoolDaemon::PoolDaemon(Loop& loop, PoolSettings settings, Callbacks callbacks, P
       daemon_environment_(daemon_environment_of(settings_, environment_)),
       sessions_(loop),
       next_limits_(sessions_, settings_.id, settings_.supervisor.question_deadline, next_limits_callbacks()),
-      prover_(loop, settings_.proof, prover_means()),
+      prover_(loop, settings_.proof, prover_callbacks()),
       orphans_(loop, kOrphanPatience, [this] { report_change(state_); }) {
   state_.jitter = settings_.seed;
 }
 
-ProverMeans PoolDaemon::prover_means() {
+ProverCallbacks PoolDaemon::prover_callbacks() {
   return {.plan =
               [this] {
                 std::size_t clients = 0;
@@ -101,7 +99,7 @@ ProverMeans PoolDaemon::prover_means() {
                 return pids;
               },
           .end_clients = [this](std::vector<int> pids,
-                                ProverMeans::Ended done) { end_clients({std::move(pids)}, std::move(done)); },
+                                ProverCallbacks::Ended done) { end_clients({std::move(pids)}, std::move(done)); },
           .replace_daemon = [this](const std::string& why) { feed(mps::Replace{why}); },
           .on_change =
               [this](const mps::Proof& before) {
@@ -162,7 +160,7 @@ void PoolDaemon::change(const mps::DaemonLimits& limits, Duration deadline, std:
     feed(mps::DesiredChanged{before});
     done(fail(Kind::kUnavailable, why, settings_.id));
   };
-  auto next = mps::told(state_);  // keeps the limits of the client whose turn it is
+  auto next = mps::limits_to_set(state_);  // keeps the limits of the client whose turn it is
   next.namespaces = limits.namespaces;
   side_query(
       dialect_.apply({0, next}), deadline, [this, limits, next, deadline, failed, done](const mps::Event& applied) {
@@ -184,96 +182,6 @@ void PoolDaemon::stop() {
 
 void PoolDaemon::look() {
   feed(mps::LookNow{});
-}
-
-void PoolDaemon::heard_servers(std::uint64_t asked, const std::vector<mps::ServerSeen>& servers) {
-  std::vector<int> pids;
-  for (const auto& server : servers) pids.insert(pids.end(), server.clients.begin(), server.clients.end());
-  listed_.heard(asked, pids);
-}
-
-// The relay holds its clients' processes: each pid that it reports is alive.
-std::optional<ProcessRef> PoolDaemon::client(int pid) const {
-  const auto relayed = settings_.relay_clients ? settings_.relay_clients() : std::nullopt;
-  if (!relayed || std::ranges::find(*relayed, pid) == relayed->end()) return listed_.find(pid);
-  const auto ref = process_ref(pid);
-  return ref ? std::optional(*ref) : std::nullopt;
-}
-
-std::vector<int> PoolDaemon::clients() const {
-  std::vector<int> pids;
-  if (settings_.relay_clients) pids = settings_.relay_clients().value_or(std::vector<int>{});
-  for (const auto& server : state_.servers) pids.insert(pids.end(), server.clients.begin(), server.clients.end());
-  return pids;
-}
-
-std::vector<ProcessRef> PoolDaemon::listed() const {
-  std::vector<ProcessRef> processes;
-  for (const auto& server : state_.servers)
-    for (const int pid : server.clients)
-      if (const auto process = listed_.find(pid)) processes.push_back(*process);
-  return processes;
-}
-
-// Without neighbours, a kill hurts no other client. The pool's own CUDA start counts as a neighbour: it tests whether
-// new clients can start.
-bool PoolDaemon::are_alone(const std::vector<int>& pids) const {
-  if (!settings_.relay_clients || !settings_.relay_clients()) return false;
-  const auto all = clients();
-  return prover_.pid() == 0 &&
-         std::ranges::all_of(all, [&](int pid) { return std::ranges::find(pids, pid) != pids.end(); });
-}
-
-// The servers' lists are up to a few seconds old: for pids that are not in them, the daemon is queried.
-void PoolDaemon::end_clients(const EndRequest& request, ClientEnding::Done done) {
-  EndedProcesses known;
-  std::vector<ProcessRef> asked_about;
-  std::vector<mps::Terminated> others;
-  const auto exited = [&others](int pid) {
-    others.push_back({pid, mps::TerminateOutcome::kNotAClient, "the process has exited"});
-  };
-  for (const int pid : std::set(request.clients.begin(), request.clients.end())) {
-    if (const auto ref = client(pid)) {
-      known.clients.push_back(*ref);
-    } else if (const auto now = process_ref(pid); listed_.has(pid) || !now) {
-      exited(pid);
-    } else {
-      asked_about.push_back(*now);
-    }
-  }
-  for (const int pid : request.companions)
-    if (const auto ref = process_ref(pid)) known.companions.push_back(*ref);
-  if (asked_about.empty()) return end_known(known, std::move(others), std::move(done));
-  side_query(dialect_.ask(0, state_.desired), kClientQuestion,
-             [this, known, asked_about, others, asked = boot_ticks(),
-              done = std::move(done)](const mps::Event& event) mutable {
-               if (const auto* answered = std::get_if<mps::Answered>(&event)) heard_servers(asked, answered->servers);
-               for (const auto& ref : asked_about) {
-                 if (client(ref.pid) == ref) {
-                   known.clients.push_back(ref);
-                 } else {
-                   others.push_back({ref.pid, mps::TerminateOutcome::kNotAClient,
-                                     "the servers of the pool do not know this process"});
-                 }
-               }
-               end_known(known, std::move(others), std::move(done));
-             });
-}
-
-void PoolDaemon::end_known(const EndedProcesses& processes, std::vector<mps::Terminated> others,
-                           ClientEnding::Done done) {
-  std::vector<int> pids;
-  for (const auto& ref : processes.clients) pids.push_back(ref.pid);
-  ended_.insert(ended_.end(), pids.begin(), pids.end());
-  while (ended_.size() > kMostEndedRemembered) ended_.pop_front();
-  settings_.endings->begin({.patience = are_alone(pids) ? Duration{} : stop_patience_}, processes,
-                           [this, alive = std::weak_ptr(alive_), others = std::move(others),
-                            done = std::move(done)](std::vector<mps::Terminated> outcomes) {
-                             if (alive.expired()) return;
-                             outcomes.insert(outcomes.end(), others.begin(), others.end());
-                             look();  // checks that they have left MPS
-                             done(std::move(outcomes));
-                           });
 }
 
 bool PoolDaemon::gone() const {
@@ -332,8 +240,8 @@ void PoolDaemon::read_log_line(const std::string& line) {
   const auto parsed = mps::parse_log_line(line);
   if (!parsed || parsed->what == mps::LogWhat::kOther) return;
   count(*parsed);
-  const auto news = faults_.read(*parsed, loop_.wall_now());
-  if (news == mps::FaultBook::News::kFault) {
+  const auto effect = faults_.read(*parsed, loop_.wall_now());
+  if (effect == mps::FaultHistory::Effect::kFault) {
     const auto kind = faults_.faults().back().kind;
     ++(kind == mps::FaultKind::kFatal       ? counters_.fatal_faults
        : kind == mps::FaultKind::kException ? counters_.exceptions
@@ -342,7 +250,7 @@ void PoolDaemon::read_log_line(const std::string& line) {
   inform_supervisor(*parsed);
   doubt(*parsed);
   if (callbacks_.on_log) callbacks_.on_log(*parsed);
-  if (news == mps::FaultBook::News::kFault && callbacks_.on_fault) callbacks_.on_fault(faults_.faults().back());
+  if (effect == mps::FaultHistory::Effect::kFault && callbacks_.on_fault) callbacks_.on_fault(faults_.faults().back());
 }
 
 void PoolDaemon::count(const mps::LogLine& line) {
@@ -387,12 +295,12 @@ void PoolDaemon::doubt(const mps::LogLine& line) {
   switch (line.what) {
     case mps::LogWhat::kFatalCulprit:
     case mps::LogWhat::kFatalException:
-      return prover_.feed(mps::Doubt{mps::DoubtKind::kFault, "a fatal fault"});
+      return prover_.feed(mps::Doubt{mps::DoubtKind::kSoon, "a fatal fault"});
     case mps::LogWhat::kServerExited:
-      return prover_.feed(mps::Doubt{mps::DoubtKind::kDeath, "a server ended"});
+      return prover_.feed(mps::Doubt{mps::DoubtKind::kPaced, "a server ended"});
     case mps::LogWhat::kClientLost:
       if (line.number == 0 || line.pid == prover_.pid() || std::ranges::find(ended_, line.pid) != ended_.end()) return;
-      return prover_.feed(mps::Doubt{mps::DoubtKind::kDeath, "a client ended with open contexts"});
+      return prover_.feed(mps::Doubt{mps::DoubtKind::kPaced, "a client ended with open contexts"});
     default:
       return;
   }
@@ -408,7 +316,7 @@ void PoolDaemon::act(const mps::SpawnDaemon&) {
 }
 
 Result<bool> PoolDaemon::adopt() {
-  TRY(const auto adoptable, find_leftover(dirs_, {settings_.binary.path, settings_.home, daemon_environment_}));
+  TRY(const auto adoptable, find_adoptable(dirs_, {settings_.binary.path, settings_.home, daemon_environment_}));
   if (!adoptable) return false;
   auto process = Process::adopt(loop_, adoptable->ref, [this](ExitNote note) { daemon_ended(note); });
   if (!process && process.error().kind == Kind::kNotFound) return false;  // it exited in between
@@ -489,11 +397,11 @@ void PoolDaemon::converse(mps::QuestionId id, mps::Exchange exchange) {
         if (auto* answered = std::get_if<mps::Answered>(&event)) {
           heard_servers(asked_, answered->servers);
           // A namespace that was removed during the query is not missing.
-          if (looking_for_ != mps::told(state_)) answered->missing.clear();
+          if (looking_for_ != mps::limits_to_set(state_)) answered->missing.clear();
           for (auto& server : answered->servers) {
             orphans_.remember(server.pid);
             // The limits changed during the query: the values read do not describe the present ones.
-            if (looking_for_ != mps::told(state_)) server.limits.reset();
+            if (looking_for_ != mps::limits_to_set(state_)) server.limits.reset();
           }
         }
         feed(std::move(event));
@@ -501,7 +409,7 @@ void PoolDaemon::converse(mps::QuestionId id, mps::Exchange exchange) {
 }
 
 void PoolDaemon::act(const mps::Ask& action) {
-  looking_for_ = mps::told(state_);
+  looking_for_ = mps::limits_to_set(state_);
   asked_ = 0;
   converse(action.id, dialect_.ask(action.id, looking_for_));
 }
@@ -567,8 +475,8 @@ NextLimits::Callbacks PoolDaemon::next_limits_callbacks() {
               },
           .are_held = [this](const mps::DaemonLimits& limits) { return holds(limits); },
           .set = [this](const mps::DaemonLimits& limits,
-                        const mps::LimitsReadBack& read) { feed(mps::TurnTold{limits, read}); },
-          .not_set = [this](const std::string& why) { feed(mps::TurnNotTold{why}); }};
+                        const mps::LimitsReadBack& read) { feed(mps::AdmissionLimitsSet{limits, read}); },
+          .not_set = [this](const std::string& why) { feed(mps::AdmissionLimitsUnknown{why}); }};
 }
 
 }  // namespace tranche::host

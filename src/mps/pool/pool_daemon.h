@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -56,11 +57,16 @@ struct PoolSettings {
   // Admits clients; called each time that the limits are enforced. Empty: the daemon's socket is linked into every
   // endpoint.
   std::function<Status()> open_endpoints = {};
-  // If a relay admits clients: ProverMeans::take_turn.
+  // If a relay admits clients: ProverCallbacks::take_turn.
   std::function<ProofTurn(std::function<void()> go)> take_turn = {};
   // The pool's clients as its relay knows them, in addition to those that its servers list. Absent: clients do not
   // connect through a relay, and the list is up to a few seconds old. May be empty.
   std::function<std::optional<std::vector<int>>()> relay_clients = {};
+  // For those of these pids that are clients which have exited, and which the servers still have: the processes to end
+  // in their place. `own`: the pool's processes. Empty: such clients are not known.
+  std::function<void(const std::vector<int>& pids, std::set<int> own, std::function<void(const Heirs&)> done)> heirs =
+      {};
+  KilledWith killed_with = {};            // may outlive the pool. Empty: such clients are not known
   std::shared_ptr<Endings> endings = {};  // of all pools. Null: an own one, which writes no file
   std::shared_ptr<LogWatch> logs = {};    // of all pools. Null: an own one
 };
@@ -82,6 +88,9 @@ class PoolDaemon {
     std::function<void(const mps::Supervisor& before, const mps::Supervisor& after)>
         on_change;                                    // a visible property changed
     std::function<void(const mps::LogLine&)> on_log;  // lines with a kind (LogWhat other than kOther)
+    // All clients that its servers list, in an answer to a question of time `asked` (boot_ticks()).
+    std::function<void(std::uint64_t asked, const std::vector<int>& servers, const std::vector<int>& pids)> on_listed =
+        {};
     std::function<void(const mps::Fault&)> on_fault;  // a new one; its victims may still be added
     std::function<void(const mps::Proof& before, const mps::Proof& after)> on_proof;
   };
@@ -98,8 +107,9 @@ class PoolDaemon {
   void side_query(mps::Exchange question, Duration deadline, SideQuery::Done done);  // one query; `done` as above
   void stop();
   void look();  // lists the servers' clients now
-  // New clients may be unable to start: starts a proof soon.
-  void doubt(const std::string& why) { prover_.feed(mps::Doubt{mps::DoubtKind::kFault, why}); }
+  // New clients may be unable to start: starts a proof soon. These proofs have a minimum interval, because tenants that
+  // fill the server can cause doubts.
+  void doubt(const std::string& why) { prover_.feed(mps::Doubt{mps::DoubtKind::kPaced, why}); }
   void prove_every(Duration every) { prover_.set_every(settings_.proof_program.empty() ? Duration{} : every); }
   // Makes the daemon and its servers hold these limits for the clients that they accept next (next_limits.h).
   // kUnavailable: the daemon does not serve.
@@ -108,14 +118,14 @@ class PoolDaemon {
   bool holds(const mps::DaemonLimits& limits) const;  // set and read back already
   // The limits of clients without limits of their own: the pool's largest.
   mps::DaemonLimits own_limits() const { return mps::limits_for(state_.desired, settings_.devices); }
-  // Terminates clients by stop, wait, kill (client_ending.h). Their queued GPU work gets stop_patience(), or no time if
-  // they are the pool's only clients. A process that neither the relay nor the servers know is not touched. One outcome
-  // for each distinct client; `done` runs once, in a callback of its own, and never after the pool is destroyed.
+  // Terminates clients by stop, wait, kill (client_ending.h). Their queued GPU work gets the stop patience, or no time
+  // if they are the pool's only clients. A process that neither the relay nor the servers know is not touched, unless
+  // the kernel kills it with these (KilledWith): it gets the same time, and no outcome. One outcome for each distinct
+  // client; `done` runs once, in a callback of its own, and never after the pool is destroyed.
   void end_clients(const EndRequest& request, ClientEnding::Done done);
   void client_ended(int pid) { listed_.ended(pid); }  // from the relay; the servers may list the pid for a while
   std::vector<ProcessRef> listed() const;             // by its servers, if alive
   void set_stop_patience(Duration patience) { stop_patience_ = patience; }
-  Duration stop_patience() const { return stop_patience_; }
 
   const mps::Supervisor& supervisor() const { return state_; }
   const mps::Proof& proof() const { return prover_.state(); }
@@ -127,7 +137,6 @@ class PoolDaemon {
   std::string_view state_name() const;
   std::string reason() const;
   const PoolSettings& settings() const { return settings_; }
-  const mps::Dialect& dialect() const { return dialect_; }
   const PoolCounters& counters() const { return counters_; }
   std::string pipe() const { return dirs_.pipe(); }
   pid_t daemon_pid() const { return daemon_ ? daemon_->ref().pid : 0; }
@@ -167,9 +176,13 @@ class PoolDaemon {
   void heard_servers(std::uint64_t asked, const std::vector<mps::ServerSeen>& servers);
   std::optional<ProcessRef> client(int pid) const;
   std::vector<int> clients() const;
+  void end_clients(std::vector<ProcessRef> living, const EndRequest& others, const Heirs& heirs,
+                   const ClientEnding::Done& done);
+  void end_living(const EndRequest& request, std::vector<ProcessRef> others_of_clients, ClientEnding::Done done);
   void end_known(const EndedProcesses& processes, std::vector<mps::Terminated> others, ClientEnding::Done done);
   bool are_alone(const std::vector<int>& pids) const;
-  ProverMeans prover_means();
+  bool are_clients(const std::vector<ProcessRef>& processes) const;
+  ProverCallbacks prover_callbacks();
   std::map<std::string, std::string> proof_environment() const;
   void inform_prover(mps::State before);
 
@@ -199,7 +212,7 @@ class PoolDaemon {
   std::unique_ptr<Ping> ping_;
   Prover prover_;
   bool fault_handled_ = false;
-  mps::FaultBook faults_;
+  mps::FaultHistory faults_;
   std::vector<std::string> start_notes_;
   std::unique_ptr<LogTail> log_;
   Orphans orphans_;

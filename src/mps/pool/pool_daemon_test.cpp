@@ -19,8 +19,8 @@ using ::testing::HasSubstr;
 TEST_F(PoolTest, ServesWithLimitsAppliedAndReadBack) {
   serve();
   EXPECT_EQ(pool_->supervisor().read_back, (mps::LimitsReadBack{{{kUuid, "14G"}}, "10.0"}));
-  EXPECT_EQ(tell("get_default_device_pinned_mem_limit " + kUuid), "14G\n");
-  EXPECT_EQ(tell("get_default_active_thread_percentage"), "10.0\n");
+  EXPECT_EQ(ask_daemon("get_default_device_pinned_mem_limit " + kUuid), "14G\n");
+  EXPECT_EQ(ask_daemon("get_default_active_thread_percentage"), "10.0\n");
 }
 
 TEST_F(PoolTest, GivesTheDaemonExactlyItsEnvironment) {
@@ -40,7 +40,7 @@ TEST_F(PoolTest, ServesAgainAfterItsDaemonWasKilled) {
   ASSERT_EQ(::kill(first, SIGKILL), 0);
   ASSERT_TRUE(until([&] { return pool_->daemon_pid() != first && pool_->supervisor().state == mps::State::kServing; }));
   EXPECT_EQ(pool_->supervisor().restarts, 1u);
-  EXPECT_EQ(tell("get_default_device_pinned_mem_limit " + kUuid), "14G\n");
+  EXPECT_EQ(ask_daemon("get_default_device_pinned_mem_limit " + kUuid), "14G\n");
   const auto seen_down = std::ranges::any_of(history_, [](const mps::Supervisor& s) {
     return s.state == mps::State::kBackingOff && s.reason == "the MPS control daemon was killed by signal 9 (Killed)";
   });
@@ -53,6 +53,7 @@ TEST_F(PoolTest, LeavesServingWithinOneAndAHalfSecondsOfAMuteDaemonAndServesAgai
   serve();
   ASSERT_TRUE(until([&] { return pool_->supervisor().greeting == mps::Greeting::kGiven; }));
   const pid_t pid = pool_->daemon_pid();
+  ASSERT_GT(pid, 0);
   ASSERT_EQ(::kill(pid, SIGSTOP), 0);
   const auto stopped_at = loop_->now();
   ASSERT_TRUE(until([&] { return pool_->supervisor().state != mps::State::kServing; }));
@@ -71,7 +72,7 @@ TEST_F(PoolTest, LeavesServingAtOnceWhenItsDaemonIsKilled) {
   ASSERT_EQ(::kill(pool_->daemon_pid(), SIGKILL), 0);
   const auto killed_at = loop_->now();
   ASSERT_TRUE(until([&] { return pool_->supervisor().state != mps::State::kServing; }));
-  EXPECT_LT(loop_->now() - killed_at, fast_.health_every) << "its end tells, not the next look";
+  EXPECT_LT(loop_->now() - killed_at, fast_.health_every) << "its end shows it, not the next look";
 }
 
 TEST_F(PoolTest, ReplacesADaemonThatStaysMute) {
@@ -79,6 +80,7 @@ TEST_F(PoolTest, ReplacesADaemonThatStaysMute) {
   fast_.mute_patience = 300ms;
   serve();
   const pid_t pid = pool_->daemon_pid();
+  ASSERT_GT(pid, 0);
   ASSERT_EQ(::kill(pid, SIGSTOP), 0);
   ASSERT_TRUE(until([&] { return pool_->daemon_pid() != pid && pool_->supervisor().state == mps::State::kServing; }));
   EXPECT_FALSE(runs(pid));
@@ -88,7 +90,7 @@ TEST_F(PoolTest, ReplacesADaemonThatStaysMute) {
 TEST_F(PoolTest, StopLeavesNoProcess) {
   serve();
   const pid_t pid = pool_->daemon_pid();
-  (void)tell("start_server -uid " + std::to_string(::getuid()));
+  (void)ask_daemon("start_server -uid " + std::to_string(::getuid()));
   ASSERT_TRUE(until([&] { return !pool_->supervisor().servers.empty(); }));
   const pid_t server = pool_->supervisor().servers[0].pid;
   pool_->stop();
@@ -104,6 +106,7 @@ TEST_F(PoolTest, KillsADaemonThatWillNotStop) {
   fast_.term_patience = 100ms;
   serve();
   const pid_t pid = pool_->daemon_pid();
+  ASSERT_GT(pid, 0);
   ASSERT_EQ(::kill(pid, SIGSTOP), 0);
   pool_->stop();
   ASSERT_TRUE(until([&] { return pool_->gone(); }));
@@ -258,7 +261,7 @@ TEST_F(PoolTest, GivesAnAdoptedDaemonTheLimitsItLacks) {
   pool_->want(kOther);
   ASSERT_TRUE(until_state(mps::State::kServing));
   EXPECT_EQ(pool_->daemon_pid(), pid);
-  EXPECT_EQ(tell("get_default_device_pinned_mem_limit " + kUuid), "28G\n");
+  EXPECT_EQ(ask_daemon("get_default_device_pinned_mem_limit " + kUuid), "28G\n");
 }
 
 // Promise: mps/limits/limits: Changed limits reach a running server for clients to come.
@@ -273,9 +276,9 @@ TEST_F(PoolTest, ChangesTheLimitsOfARunningServerForClientsToCome) {
   EXPECT_NE(pool_->supervisor().state, mps::State::kServing);
   ASSERT_TRUE(until_state(mps::State::kServing));
   EXPECT_EQ(pool_->daemon_pid(), pid);
-  EXPECT_EQ(tell("get_default_active_thread_percentage"), "20.0\n");
-  EXPECT_EQ(tell("get_active_thread_percentage " + std::to_string(server)), "20.0\n");
-  EXPECT_EQ(tell("get_device_pinned_mem_limit " + std::to_string(server) + " " + kUuid), "28G\n");
+  EXPECT_EQ(ask_daemon("get_default_active_thread_percentage"), "20.0\n");
+  EXPECT_EQ(ask_daemon("get_active_thread_percentage " + std::to_string(server)), "20.0\n");
+  EXPECT_EQ(ask_daemon("get_device_pinned_mem_limit " + std::to_string(server) + " " + kUuid), "28G\n");
   EXPECT_THAT(pool_->supervisor().reason, HasSubstr("these keep what they began with: pid " + std::to_string(client)));
   (void)start_client({"--hold"});
   EXPECT_THAT(output_.front(), HasSubstr("\"runs_on\":12"));
@@ -290,8 +293,8 @@ TEST_F(PoolTest, MendsTheLimitsOfAServerThatSomebodyChanged) {
   (void)start_client({"--hold"});
   ASSERT_TRUE(until([&] { return !pool_->supervisor().servers.empty(); }));
   const std::string server = std::to_string(pool_->supervisor().servers[0].pid);
-  (void)tell("set_active_thread_percentage " + server + " 100");
-  ASSERT_TRUE(until([&] { return tell("get_active_thread_percentage " + server) == "10.0\n"; }));
+  (void)ask_daemon("set_active_thread_percentage " + server + " 100");
+  ASSERT_TRUE(until([&] { return ask_daemon("get_active_thread_percentage " + server) == "10.0\n"; }));
 }
 
 // Promise: mps/daemon: A daemon starts over stale sockets.

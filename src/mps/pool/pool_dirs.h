@@ -28,7 +28,6 @@ class PoolDirs {
   std::string pipe() const { return pipe_.path(); }
   std::string control_socket() const { return pipe_.path() + "/control"; }
   std::string endpoints() const { return endpoints_.path(); }
-  std::string log_file() const { return log_.path() + "/control.log"; }
   const Dir& log() const { return log_; }
 
   // Removes the sockets of a killed daemon, which would block a new one. Call only when no daemon runs there.

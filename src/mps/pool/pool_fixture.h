@@ -110,7 +110,7 @@ class PoolTest : public ::testing::Test {
   }
   // The daemon's answer to one command, sent with the control program. The daemon serves one session at a time: while
   // the pool has it, this one is refused and tries again.
-  std::string tell(const std::string& command) {
+  std::string ask_daemon(const std::string& command) {
     for (int attempt = 0;; ++attempt) {
       std::optional<Result<std::string>> answer;
       const auto question = ask(*loop_, pool_->target(), command + "\n", 5s, [&](Result<std::string> reply) {

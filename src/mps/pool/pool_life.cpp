@@ -5,7 +5,8 @@ namespace {
 
 class LifeStep {
  public:
-  LifeStep(PoolLife& life, const LifeFacts& facts, const std::string& why) : life_(life), facts_(facts), why_(why) {}
+  LifeStep(PoolLife& life, const LifeInputs& inputs, const std::string& why)
+      : life_(life), inputs_(inputs), why_(why) {}
 
   std::vector<LifeAction> take(LifeEvent event) {
     if (event == LifeEvent::kModesSet || event == LifeEvent::kStartFailed) life_.setting_modes = false;
@@ -25,10 +26,10 @@ class LifeStep {
         break;
       case LifeState::kForcing:
         if (event == LifeEvent::kClientsEnded && is_wanted()) return serve_again();
-        if (event == LifeEvent::kClientsEnded || (facts_.closing && !facts_.forced)) stop();
+        if (event == LifeEvent::kClientsEnded || (inputs_.closing && !inputs_.forced)) stop();
         break;
       case LifeState::kEnding:
-        if (!facts_.has_daemon) end();
+        if (!inputs_.has_daemon) end();
         break;
       case LifeState::kEnded:
         break;
@@ -37,16 +38,16 @@ class LifeStep {
   }
 
  private:
-  bool is_wanted() const { return facts_.planned && !facts_.closing; }
+  bool is_wanted() const { return inputs_.planned && !inputs_.closing; }
 
   void begin() {
     if (!is_wanted()) {
       if (!life_.setting_modes) life_.state = LifeState::kEnded;
       return;
     }
-    life_.reason = facts_.waits;
-    life_.state = facts_.waits.empty() ? LifeState::kPreparing : LifeState::kWaiting;
-    if (facts_.waits.empty()) set_modes();
+    life_.reason = inputs_.waits;
+    life_.state = inputs_.waits.empty() ? LifeState::kPreparing : LifeState::kWaiting;
+    if (inputs_.waits.empty()) set_modes();
   }
 
   void set_modes() {
@@ -58,7 +59,7 @@ class LifeStep {
   void prepared(LifeEvent event) {
     if (event == LifeEvent::kStartFailed) return fail(LifeState::kFailed);
     if (life_.setting_modes) return;
-    if (!is_wanted() || !facts_.waits.empty()) return begin();
+    if (!is_wanted() || !inputs_.waits.empty()) return begin();
     start();
   }
 
@@ -72,35 +73,35 @@ class LifeStep {
     life_.state = state;
     life_.reason = why_;
     actions_.push_back(LifeAction::kRetryLater);
-    if (!facts_.has_daemon) actions_.push_back(LifeAction::kDiscard);
+    if (!inputs_.has_daemon) actions_.push_back(LifeAction::kDiscard);
     if (!is_wanted()) begin();
   }
 
   void serve(LifeEvent event) {
-    if (!facts_.has_daemon && event == LifeEvent::kStartFailed) return fail(LifeState::kFailed);
+    if (!inputs_.has_daemon && event == LifeEvent::kStartFailed) return fail(LifeState::kFailed);
     if (!is_wanted()) return leave();
     if (life_.state == LifeState::kDraining) life_.reason.clear();
     life_.state = LifeState::kServing;
     if (event == LifeEvent::kStartFailed) return fail(LifeState::kServing);
-    const bool yields = facts_.held && facts_.users.empty() && !life_.setting_modes;
-    if (yields) life_.reason = facts_.waits;
-    if (yields || facts_.replace) return stop();
+    const bool yields = inputs_.held && inputs_.users.empty() && !life_.setting_modes;
+    if (yields) life_.reason = inputs_.waits;
+    if (yields || inputs_.replace) return stop();
     if (event == LifeEvent::kModesSet) start();
     if (event == LifeEvent::kPlanChanged || event == LifeEvent::kRetry) set_modes();
   }
 
   // Not planned any more, or the program ends.
   void leave() {
-    if (facts_.forced && !facts_.users.empty()) {
+    if (inputs_.forced && !inputs_.users.empty()) {
       life_.state = LifeState::kForcing;
       life_.reason =
-          facts_.closing ? "it is ended by force (tranche mps --end)" : "it is ended by force (sharing.change: force)";
+          inputs_.closing ? "it is ended by force (tranche mps --end)" : "it is ended by force (sharing.change: force)";
       actions_.push_back(LifeAction::kEndClients);
-    } else if (facts_.closing || facts_.users.empty()) {
+    } else if (inputs_.closing || inputs_.users.empty()) {
       stop();
     } else {
       life_.state = LifeState::kDraining;
-      life_.reason = "not configured any more: it ends when its last " + facts_.users;
+      life_.reason = "not configured any more: it ends when its last " + inputs_.users;
     }
   }
 
@@ -124,15 +125,15 @@ class LifeStep {
   }
 
   PoolLife& life_;
-  const LifeFacts& facts_;
+  const LifeInputs& inputs_;
   const std::string& why_;
   std::vector<LifeAction> actions_;
 };
 
 }  // namespace
 
-std::vector<LifeAction> step(PoolLife& life, LifeEvent event, const LifeFacts& facts, const std::string& why) {
-  return LifeStep(life, facts, why).take(event);
+std::vector<LifeAction> step(PoolLife& life, LifeEvent event, const LifeInputs& inputs, const std::string& why) {
+  return LifeStep(life, inputs, why).take(event);
 }
 
 }  // namespace tranche::mps

@@ -15,7 +15,7 @@
 //                                        gone, not planned      ▼ └──clients have ended── kForcing
 //                                                             kEnded
 //
-// Level-triggered: each step takes the current facts in whole. A daemon that has users stops only when the program
+// Level-triggered: each step takes the current inputs in whole. A daemon that has users stops only when the program
 // ends, or after its clients were ended because a change is forced. Pure.
 #include <string>
 #include <vector>
@@ -24,7 +24,7 @@ namespace tranche::mps {
 
 enum class LifeState { kWaiting, kPreparing, kServing, kDraining, kForcing, kEnding, kFailed, kEnded };
 
-struct LifeFacts {
+struct LifeInputs {
   bool planned = true;
   bool closing = false;     // the program ends
   bool forced = false;      // users do not delay the end: their clients are ended
@@ -36,7 +36,7 @@ struct LifeFacts {
 };
 
 enum class LifeEvent {
-  kFacts,         // they may have changed
+  kInputs,        // the inputs may have changed
   kPlanChanged,   // the plan is new, or has changed this pool
   kModesSet,      // its GPUs have their compute mode
   kStartFailed,   // that failed, or the start
@@ -61,6 +61,6 @@ struct PoolLife {
 };
 
 // `why`: of kStartFailed.
-std::vector<LifeAction> step(PoolLife& life, LifeEvent event, const LifeFacts& facts, const std::string& why = {});
+std::vector<LifeAction> step(PoolLife& life, LifeEvent event, const LifeInputs& inputs, const std::string& why = {});
 
 }  // namespace tranche::mps

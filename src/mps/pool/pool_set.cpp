@@ -115,7 +115,7 @@ void PoolSet::give_back_unneeded() {
     if (!pool.is_planned() || (pool.is_exclusive() && !pool.waits()))
       needed.insert(pool.planned().devices.begin(), pool.planned().devices.end());
   std::erase_if(giving_back_, [&](const auto& entry) { return entry.second && needed.contains(entry.first); });
-  const host::ModeJournal changed = context_.modes.changed();
+  const host::EarlierModes changed = context_.modes.changed();
   for (const auto& [uuid, mode] : changed) {
     if (needed.contains(uuid) || giving_back_.contains(uuid)) continue;
     giving_back_[uuid] = false;

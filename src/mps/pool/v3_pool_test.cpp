@@ -52,7 +52,7 @@ TEST_F(V3PoolTest, ServesWithANamespaceForEachGrantAndItsLimitsReadBack) {
   EXPECT_EQ(mps::disagreement(limits(), *pool_->supervisor().read_back), "");
   ASSERT_TRUE(until([&] { return pool_->supervisor().servers.size() == 1; }));
   EXPECT_EQ(pool_->supervisor().servers[0].status, "ACTIVE");
-  EXPECT_EQ(tier_of_leftover(settings().paths, "gpu-3f2a1b4c"), mps::Tier::kV3);
+  EXPECT_EQ(tier_of_adoptable(settings().paths, "gpu-3f2a1b4c"), mps::Tier::kV3);
 }
 
 TEST_F(V3PoolTest, AClientHasTheLimitsOfTheSocketThatItComesThrough) {
@@ -124,14 +124,15 @@ TEST_F(V3PoolTest, MakesANamespaceWithoutLeavingServiceAndDeletesItAgain) {
 TEST_F(V3PoolTest, EndsClients) {
   serve_with(limits());
   const pid_t tenant = start_through(kGrant);
-  std::vector<mps::Terminated> told;
+  std::vector<mps::Terminated> outcomes_seen;
   pool_->set_stop_patience(10ms);
-  pool_->end_clients({{tenant, ::getpid()}}, [&](const std::vector<mps::Terminated>& outcomes) { told = outcomes; });
-  ASSERT_TRUE(until([&] { return !told.empty(); }));
-  ASSERT_EQ(told.size(), 2u);
-  EXPECT_EQ(told[0].pid, tenant);
-  EXPECT_EQ(told[0].outcome, mps::TerminateOutcome::kTerminated);
-  EXPECT_EQ(told[1].outcome, mps::TerminateOutcome::kNotAClient);
+  pool_->end_clients({{tenant, ::getpid()}},
+                     [&](const std::vector<mps::Terminated>& outcomes) { outcomes_seen = outcomes; });
+  ASSERT_TRUE(until([&] { return !outcomes_seen.empty(); }));
+  ASSERT_EQ(outcomes_seen.size(), 2u);
+  EXPECT_EQ(outcomes_seen[0].pid, tenant);
+  EXPECT_EQ(outcomes_seen[0].outcome, mps::TerminateOutcome::kTerminated);
+  EXPECT_EQ(outcomes_seen[1].outcome, mps::TerminateOutcome::kNotAClient);
 }
 
 TEST_F(V3PoolTest, StopLeavesNoProcess) {

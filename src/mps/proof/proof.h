@@ -19,12 +19,12 @@
 namespace tranche::mps {
 
 struct ProofSettings {
-  Duration every = std::chrono::minutes(10);         // 0 = no proofs at all
-  Duration deadline = std::chrono::seconds(10);      // for each stage of the start
-  Duration lost_after = std::chrono::seconds(30);    // a proof that has not reported its end by then counts as lost
-  Duration settle = std::chrono::milliseconds(200);  // from a doubt, or a step, to the proof
-  Duration doubt_every = std::chrono::seconds(10);  // minimum interval of proofs after deaths that hurt no other client
-  Duration again = std::chrono::seconds(1);         // after a failed proof
+  Duration every = std::chrono::minutes(10);           // 0 = no proofs at all
+  Duration deadline = std::chrono::seconds(10);        // for each stage of the start
+  Duration lost_after = std::chrono::seconds(30);      // a proof that has not reported its end by then counts as lost
+  Duration settle = std::chrono::milliseconds(200);    // from a doubt, or a step, to the proof
+  Duration doubt_every = std::chrono::seconds(10);     // minimum interval of proofs after kPaced
+  Duration again = std::chrono::seconds(1);            // after a failed proof
   Duration fault_patience = std::chrono::seconds(30);  // how long a server may handle a fault
   Duration step_patience = std::chrono::seconds(5);    // for a step to be done
 };
@@ -52,9 +52,12 @@ struct PoolLeft {      // it does not serve (now)
   };
   Why why = Why::kDaemon;
 };
-enum class DoubtKind { kDeath, kFault };  // a client exited without closing its contexts; a fault, or a server's exit
+enum class DoubtKind {
+  kPaced,  // tenants can cause it: a client or server ended without closing its contexts, starts fail
+  kSoon,   // a fatal fault
+};
 struct Doubt {
-  DoubtKind kind = DoubtKind::kFault;
+  DoubtKind kind = DoubtKind::kSoon;
   std::string why;
 };
 struct FaultHandled {  // whether a server of the pool is in FAULT now

@@ -16,12 +16,12 @@ using enum ProofVerdict;
 
 constexpr std::size_t kManyClients = 15;  // the smallest limit is 16 (before Volta), including the proof
 
-bool says(std::string_view text, std::string_view words) {
-  return text.find(words) != std::string_view::npos;
+bool says(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
 }
 
 // The probe's message about its failure: the last line, without its name.
-std::string words_of_failure(std::string_view output) {
+std::string failure_text(std::string_view output) {
   std::string_view last;
   for (const auto line : lines_of(output)) {
     if (!trimmed(line).empty()) last = trimmed(line);
@@ -45,7 +45,7 @@ std::optional<bool> connected(std::string_view output) {
 }  // namespace
 
 ProofReading read_proof(const ProbeEnded& probe) {
-  const std::string words = words_of_failure(probe.output);
+  const std::string failure = failure_text(probe.output);
   if (probe.timed_out) return {kWedged, "a CUDA start hung and was killed at its deadline"};
   if (probe.exit_code == 0) {
     const auto sign = connected(probe.output);
@@ -53,30 +53,31 @@ ProofReading read_proof(const ProbeEnded& probe) {
     return {kInconclusive, sign ? "CUDA started, and nothing shows that it did so through MPS"
                                 : "CUDA started, but its report was not understood"};
   }
-  if (says(words, "libcuda.so")) return {kInconclusive, words};
-  if (says(words, "no answer from the driver within")) return {kWedged, words};
-  if (says(words, "that the GPU computed are wrong")) return {kUnfit, words};
-  if (says(words, "CUDA_ERROR_OUT_OF_MEMORY")) {
-    return {kInconclusive, "no memory was left for a CUDA start, which is no sign of a wedge: " + words};
+  if (says(failure, "libcuda.so")) return {kInconclusive, failure};
+  if (says(failure, "no answer from the driver within")) return {kWedged, failure};
+  if (says(failure, "that the GPU computed are wrong")) return {kUnfit, failure};
+  if (says(failure, "CUDA_ERROR_OUT_OF_MEMORY")) {
+    return {kInconclusive, "no memory was left for a CUDA start, which is no sign of a wedge: " + failure};
   }
-  if (says(words, "CUDA_ERROR_MPS_MAX_CLIENTS_REACHED") || says(words, "CUDA_ERROR_MPS_MAX_CONNECTIONS_REACHED")) {
-    return {kInconclusive, "the pool has as many clients as it can: " + words};
+  if (says(failure, "CUDA_ERROR_MPS_MAX_CLIENTS_REACHED") || says(failure, "CUDA_ERROR_MPS_MAX_CONNECTIONS_REACHED")) {
+    return {kInconclusive, "the pool has as many clients as it can: " + failure};
   }
-  if (says(words, "CUDA_ERROR_DEVICE_UNAVAILABLE") && probe.clients >= kManyClients) {
-    return {kInconclusive, fmt::format("busy with {} clients, which is no sign of a wedge: {}", probe.clients, words)};
+  if (says(failure, "CUDA_ERROR_DEVICE_UNAVAILABLE") && probe.clients >= kManyClients) {
+    return {kInconclusive,
+            fmt::format("busy with {} clients, which is no sign of a wedge: {}", probe.clients, failure)};
   }
-  if (says(words, "CUDA_ERROR_MPS_CLIENT_TERMINATED")) return {kInconclusive, "it was ended through MPS: " + words};
-  if (says(words, "CUDA_ERROR_MPS_SERVER_NOT_READY")) {
-    return {kUnfit, "the server accepts no new clients while it handles a fatal GPU error: " + words};
+  if (says(failure, "CUDA_ERROR_MPS_CLIENT_TERMINATED")) return {kInconclusive, "it was ended through MPS: " + failure};
+  if (says(failure, "CUDA_ERROR_MPS_SERVER_NOT_READY")) {
+    return {kUnfit, "the server accepts no new clients while it handles a fatal GPU error: " + failure};
   }
-  if (says(words, "CUDA_ERROR_NO_DEVICE") || says(words, "CUDA_ERROR_DEVICE_NOT_LICENSED") ||
-      says(words, "CUDA_ERROR_ECC_UNCORRECTABLE") || says(words, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH")) {
-    return {kUnfit, words};
+  if (says(failure, "CUDA_ERROR_NO_DEVICE") || says(failure, "CUDA_ERROR_DEVICE_NOT_LICENSED") ||
+      says(failure, "CUDA_ERROR_ECC_UNCORRECTABLE") || says(failure, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH")) {
+    return {kUnfit, failure};
   }
-  if (!says(words, "CUDA_ERROR_")) {
-    return {kInconclusive, fmt::format("the CUDA start could not be tried (status {}): {}", probe.exit_code, words)};
+  if (!says(failure, "CUDA_ERROR_")) {
+    return {kInconclusive, fmt::format("the CUDA start could not be tried (status {}): {}", probe.exit_code, failure)};
   }
-  return {kWedged, words};
+  return {kWedged, failure};
 }
 
 }  // namespace tranche::mps

@@ -9,8 +9,8 @@ namespace proof_report_test {
 using ::testing::HasSubstr;
 using enum ProofVerdict;
 
-ProofReading failed(std::string_view words, std::size_t clients = 0) {
-  return read_proof({.exit_code = 1, .output = words, .clients = clients});
+ProofReading failed(std::string_view output, std::size_t clients = 0) {
+  return read_proof({.exit_code = 1, .output = output, .clients = clients});
 }
 
 TEST(ProofReport, PassesOnlyThroughMps) {

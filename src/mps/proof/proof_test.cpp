@@ -78,7 +78,7 @@ TEST(Proof, EveryArrow) {
        "proving",
        {"start"}},
       {"passed → serves", proving, [](Rig& r) { r.ended(kPassed); }, "serving", {}},
-      {"nothing to tell from → serves", proving, [](Rig& r) { r.ended(kInconclusive); }, "serving", {}},
+      {"inconclusive → serves", proving, [](Rig& r) { r.ended(kInconclusive); }, "serving", {}},
       {"failed once → does not serve, nobody is ended", proving, [](Rig& r) { r.ended(kWedged); }, "wedged", {}},
       {"failed once, soon → tried again", failed_once, [](Rig& r) { r.wake(); }, "wedged", {"start"}},
       {"failed once, then passed → serves", failed_once, [](Rig& r) { r.wake().ended(kPassed); }, "serving", {}},
@@ -136,12 +136,12 @@ TEST(Proof, EveryArrow) {
       {"now and then → tried while it serves", proven, [](Rig& r) { r.wake(); }, "serving", {"start"}},
       {"a fault → tried soon",
        proven,
-       [](Rig& r) { r.feed(Doubt{DoubtKind::kFault, "x"}).wake(); },
+       [](Rig& r) { r.feed(Doubt{DoubtKind::kSoon, "x"}).wake(); },
        "serving",
        {"start"}},
       {"a doubt while one runs → another follows",
        proving,
-       [](Rig& r) { r.feed(Doubt{DoubtKind::kFault, "x"}).ended(kPassed).wake(); },
+       [](Rig& r) { r.feed(Doubt{DoubtKind::kSoon, "x"}).ended(kPassed).wake(); },
        "serving",
        {"start"}},
       {"the daemon goes → called off", proving, [](Rig& r) { r.feed(PoolLeft{}); }, "proving", {"cancel"}},
@@ -175,7 +175,7 @@ TEST(Proof, EveryArrow) {
        [](Rig& r) { r.feed(PoolLeft{}).feed(PoolServes{}).ended(kWedged); },
        "wedged",
        {}},
-      {"nobody tells how it ended → as if it hung", proving, [](Rig& r) { r.wake(); }, "wedged", {"cancel"}},
+      {"no report of its end → as if it hung", proving, [](Rig& r) { r.wake(); }, "wedged", {"cancel"}},
       {"a fault that is handled for too long → clients are ended",
        proven,
        [](Rig& r) { r.feed(FaultHandled{true}).wake(); },
@@ -193,7 +193,7 @@ TEST(Proof, EveryArrow) {
 TEST(Proof, TurnedOffNeverStartsAndAlwaysServes) {
   Rig rig;
   rig.settings.every = {};
-  rig.feed(PoolServes{}).feed(Doubt{DoubtKind::kFault, "x"}).feed(FaultHandled{true});
+  rig.feed(PoolServes{}).feed(Doubt{DoubtKind::kSoon, "x"}).feed(FaultHandled{true});
   EXPECT_EQ(rig.p.state, ProofState::kOff);
   EXPECT_EQ(pool_word(rig.p), "serving");
   EXPECT_FALSE(wake_at(rig.p, rig.settings));
@@ -227,7 +227,7 @@ TEST(Proof, DeathsThatHurtNobodyCauseFewProofs) {
   int proofs = 0;
   while (rig.now < began + 60s) {
     rig.now += 100ms;
-    rig.feed(Doubt{DoubtKind::kDeath, "pid 7 ended"}).feed(ProofTick{});
+    rig.feed(Doubt{DoubtKind::kPaced, "pid 7 ended"}).feed(ProofTick{});
     if (rig.p.running) {
       ++proofs;
       rig.ended(kPassed);
@@ -261,9 +261,9 @@ TEST(Proof, AFaultGetsItsPatienceAnewWhenClientsAreEndedForIt) {
 TEST(Proof, AFaultIsLookedIntoSoonAfterTheLastProof) {
   Rig rig = proven();
   ASSERT_LT(rig.settings.settle, rig.settings.doubt_every);
-  EXPECT_EQ(rig.feed(Doubt{DoubtKind::kFault, "x"}).p.due, rig.now + rig.settings.settle);
+  EXPECT_EQ(rig.feed(Doubt{DoubtKind::kSoon, "x"}).p.due, rig.now + rig.settings.settle);
   rig = proven();
-  EXPECT_EQ(rig.feed(Doubt{DoubtKind::kDeath, "x"}).p.due, rig.now + rig.settings.doubt_every);
+  EXPECT_EQ(rig.feed(Doubt{DoubtKind::kPaced, "x"}).p.due, rig.now + rig.settings.doubt_every);
 }
 
 TEST(Proof, CountsWhatItEnded) {
@@ -292,7 +292,7 @@ TEST(ProofProperty, APoolServesOnlyTrustedAndNeverSleepsWhileItIsNot) {
           rig.feed(PoolLeft{static_cast<PoolLeft::Why>(random() % 3)});
           break;
         case 2:
-          rig.feed(Doubt{random() % 2 == 0 ? DoubtKind::kDeath : DoubtKind::kFault, "x"});
+          rig.feed(Doubt{random() % 2 == 0 ? DoubtKind::kPaced : DoubtKind::kSoon, "x"});
           break;
         case 3:
           rig.feed(FaultHandled{random() % 2 == 0});

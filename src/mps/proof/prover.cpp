@@ -29,7 +29,7 @@ void Prover::feed(mps::ProofEvent event) {
   arm_timer();
   const bool same = before.state == state_.state && before.reason == state_.reason &&
                     before.trusted == state_.trusted && before.step == state_.step && before.running == state_.running;
-  if (!same) means_.on_change(before);
+  if (!same) callbacks_.on_change(before);
 }
 
 void Prover::set_every(Duration every) {
@@ -46,10 +46,10 @@ void Prover::arm_timer() {
 }
 
 void Prover::act(const mps::StartProof&) {
-  if (!means_.take_turn) return start();
+  if (!callbacks_.take_turn) return start();
   turn_timer_.start(kTurnPatience, [this] { start(); });
   turn_.reset();
-  turn_ = means_.take_turn([this] {
+  turn_ = callbacks_.take_turn([this] {
     if (!turn_timer_.running()) return;  // it started without a turn
     turn_timer_.stop();
     start();
@@ -57,13 +57,13 @@ void Prover::act(const mps::StartProof&) {
 }
 
 void Prover::start() {
-  run_ = std::make_unique<ProofRun>(loop_, means_.plan(), [this](const mps::ProofReading& reading) {
+  run_ = std::make_unique<ProofRun>(loop_, callbacks_.plan(), [this](const mps::ProofReading& reading) {
     const pid_t own = pid();
     const auto ended = std::move(run_);
     turn_.reset();
-    const auto clients = means_.clients();
+    const auto clients = callbacks_.clients();
     const bool others = std::ranges::any_of(clients, [own](int client) { return client != own; });
-    feed(mps::ProofEnded{reading.verdict, reading.reason, others, !means_.servers().empty()});
+    feed(mps::ProofEnded{reading.verdict, reading.reason, others, !callbacks_.servers().empty()});
   });
 }
 
@@ -81,8 +81,8 @@ void Prover::act(const mps::EndStep& action) {
       return end_servers();
     case mps::Step::kDaemon:
       soon_.start(Duration{}, [this, why = action.why] {
-        means_.replace_daemon("new CUDA programs do not start, and ending its clients and servers did not help: " +
-                              why);
+        callbacks_.replace_daemon("new CUDA programs do not start, and ending its clients and servers did not help: " +
+                                  why);
       });
       return;
     case mps::Step::kNone:
@@ -91,13 +91,13 @@ void Prover::act(const mps::EndStep& action) {
 }
 
 void Prover::end_clients() {
-  means_.end_clients(means_.clients(), [this](const std::vector<mps::Terminated>&) { feed(mps::StepDone{}); });
+  callbacks_.end_clients(callbacks_.clients(), [this](const std::vector<mps::Terminated>&) { feed(mps::StepDone{}); });
 }
 
 // Servers are children of the daemon, not ours; the next client makes the daemon start a new one.
 void Prover::end_servers() {
   ending_.clear();
-  for (const int pid : means_.servers()) {
+  for (const int pid : callbacks_.servers()) {
     const auto ref = process_ref(pid);
     if (!ref) continue;
     auto process = Process::adopt(loop_, *ref, [this, pid](ExitNote) { server_gone(pid); });

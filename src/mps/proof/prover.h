@@ -19,7 +19,7 @@ namespace tranche::host {
 using ProofTurn = std::shared_ptr<void>;
 
 // What the prover needs from its pool.
-struct ProverMeans {
+struct ProverCallbacks {
   using Ended = std::function<void(const std::vector<mps::Terminated>&)>;
   std::function<ProofPlan()> plan;
   std::function<std::vector<int>()> clients;  // host process ids, including the proof's own
@@ -34,8 +34,8 @@ struct ProverMeans {
 
 class Prover {
  public:
-  Prover(Loop& loop, mps::ProofSettings settings, ProverMeans means)
-      : loop_(loop), settings_(settings), means_(std::move(means)) {}
+  Prover(Loop& loop, mps::ProofSettings settings, ProverCallbacks callbacks)
+      : loop_(loop), settings_(settings), callbacks_(std::move(callbacks)) {}
   Prover(const Prover&) = delete;
   Prover& operator=(const Prover&) = delete;
 
@@ -56,7 +56,7 @@ class Prover {
 
   Loop& loop_;
   mps::ProofSettings settings_;
-  ProverMeans means_;
+  ProverCallbacks callbacks_;
   mps::Proof state_;
   std::deque<mps::ProofEvent> events_;
   bool stepping_ = false;

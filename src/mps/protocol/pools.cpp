@@ -69,14 +69,16 @@ PoolReport read_pool(const Json& object) {
   }
   pool.endpoint = text_at(object, "endpoint");
   pool.endpoint_reason = text_at(object, "endpointReason");
+  std::vector<EndpointReport> endpoints;
   for (const Json& endpoint : list_at(object, "endpoints")) {
     if (text_at(endpoint, "grant").empty()) continue;
     const Json& admitting = member_at(endpoint, "admitting");
-    pool.endpoints.push_back({text_at(endpoint, "grant"), pids_at(endpoint, "clients"),
-                              !admitting.is_boolean() || admitting == true, text_at(endpoint, "reason"),
-                              limits_at(endpoint), text_at(endpoint, "refusedWhy"), count_at(endpoint, "limitsLifted"),
-                              count_at(endpoint, "made")});
+    endpoints.push_back({text_at(endpoint, "grant"), pids_at(endpoint, "clients"),
+                         !admitting.is_boolean() || admitting == true, text_at(endpoint, "reason"), limits_at(endpoint),
+                         text_at(endpoint, "refusedWhy"), count_at(endpoint, "limitsLifted"),
+                         count_at(endpoint, "made"), pids_at(endpoint, "remnants")});
   }
+  pool.endpoints = std::move(endpoints);
   for (const Json& fault : list_at(object, "faults")) {
     if (fault.is_object())
       pool.faults.push_back({number(fault, "atMs"), text_at(fault, "kind"), number(fault, "culprit"),

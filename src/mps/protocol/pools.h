@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/shared_list.h"
 #include "mps/limits/grant_limits.h"
 #include "plan/plan.h"
 
@@ -25,6 +26,7 @@ struct EndpointReport {
   std::string refused_why = {};                 // about the process that was refused last
   std::uint64_t limits_lifted = 0;              // processes refused because their environment lifts their memory limit
   std::uint64_t made = 0;                       // number of this endpoint of the grant; 0: an older `tranche mps`
+  std::vector<std::int64_t> remnants = {};      // clients that have exited, and that the server still has
   friend bool operator==(const EndpointReport&, const EndpointReport&) = default;
 };
 
@@ -60,7 +62,7 @@ struct PoolReport {
   std::map<std::int64_t, std::string> servers;  // pid, status
   std::string endpoint;                         // "relay", "link"; "" until its daemon exists
   std::string endpoint_reason;                  // why it is a link
-  std::vector<EndpointReport> endpoints;
+  SharedList<EndpointReport> endpoints;
   std::vector<PoolFault> faults;  // the last, oldest first
   std::map<std::string, std::uint64_t> faults_total;
   PoolProof proof;

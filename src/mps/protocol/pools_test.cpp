@@ -60,7 +60,7 @@ TEST(Pools, LimitsOfAnEndpointAreReadAsAWholeOrNotAtAll) {
     const auto reports = parse_pool_reports(R"({"pools":[{"id":"set-1","state":"serving","endpoints":[{"grant":"g",)"
                                             R"("limits":)" +
                                             limits + "}]}]}");
-    return reports ? reports->pools.at("set-1").endpoints.at(0).limits : std::nullopt;
+    return reports ? reports->pools.at("set-1").endpoints[0].limits : std::nullopt;
   };
   EXPECT_THAT(endpoint(R"([{"uuid":"GPU-1","memoryMiB":7188,"threadsHundredths":500}])"),
               testing::Optional(testing::ElementsAre(mps::GrantLimit{"GPU-1", mib(7188), Percent{500}})));

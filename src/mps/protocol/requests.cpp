@@ -62,6 +62,7 @@ void describe(Fields& fields, DrainRequest& drain) {
   fields.reason("reason", drain.reason);
   fields.flag("spare", drain.spare);
   fields.signal("signal", drain.stop_signal);
+  fields.flag("pause", drain.pause);
   fields.former("deadlineMs");
 }
 template <class Fields>

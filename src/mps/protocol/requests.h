@@ -50,6 +50,7 @@ struct DrainRequest {
   std::string reason = {};
   bool spare = false;   // leave clients that the stop signal does not kill
   int stop_signal = 0;  // 0: not known
+  bool pause = false;   // those that react to the signal, which is about to be sent
 };
 using MpsRequest =
     std::variant<OpenEndpointRequest, RemoveEndpointRequest, AdmitRequest, TerminateRequest, DrainRequest>;

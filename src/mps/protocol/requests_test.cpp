@@ -44,7 +44,7 @@ TEST(MpsRequests, ToOpenAnEndpointMayNameSlotsAsEarlierReleasesDid) {
   EXPECT_EQ(open.endpoint.pool, "gpu-1");
 }
 
-TEST(MpsRequests, AnEndpointMayTellWhatItsGrantIsWorth) {
+TEST(MpsRequests, AnEndpointMayStateTheLimitsOfItsGrant) {
   const auto open = parsed<OpenEndpointRequest>(
       R"({"do":"openEndpoint","pool":"gpu-1","grant":"0011223344556677","limits":[{"uuid":"GPU-3f2a1b4c-0000-1111-2222-333344445555","memoryMiB":7188,"threadsHundredths":500}]})");
   const mps::GrantLimits expected{{"GPU-3f2a1b4c-0000-1111-2222-333344445555", mib(7188), Percent{500}}};
@@ -130,7 +130,9 @@ TEST(MpsRequests, AreReadAsTheyAreWritten) {
       {TerminateRequest{"gpu-1", {7, 9}, "memory: 5000 MiB of 4096 MiB"},
        R"({"do":"terminate","pool":"gpu-1","pids":[7,9],"reason":"memory: 5000 MiB of 4096 MiB"})"},
       {DrainRequest{endpoint, "stop", true, 15},
-       R"({"do":"drain","pool":"set-1","grant":"0011223344556677","reason":"stop","spare":true,"signal":15})"}};
+       R"({"do":"drain","pool":"set-1","grant":"0011223344556677","reason":"stop","spare":true,"signal":15})"},
+      {DrainRequest{endpoint, "stop", true, 15, true},
+       R"({"do":"drain","pool":"set-1","grant":"0011223344556677","reason":"stop","spare":true,"signal":15,"pause":true})"}};
   for (const auto& [request, line] : rows) {
     EXPECT_EQ(request_line(request), line);
     const auto read = parse_mps_request(line);

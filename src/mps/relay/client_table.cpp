@@ -4,32 +4,174 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "mps/relay/relay_packet.h"
+#include "os/clock/clock.h"
+#include "os/process/process.h"
 
 namespace tranche::host {
+namespace {
+
+// A client has four channels for each connection; those that its server has closed are dropped at each look. 48 places
+// need 196. A client can have this many only if the servers' pipes cannot be read; then the server's log and list
+// decide.
+constexpr std::size_t kMostChannels = 4096;
+
+// The two ends of a pipe have the same number, those of a socket have not.
+bool is_pipe(const Channel& channel) {
+  return channel.starts_with("pipe:");
+}
+
+}  // namespace
 
 ClientTable::~ClientTable() {
   for (const auto& [pid, client] : clients_) loop_.cancel(client.watch);
 }
 
 bool ClientTable::Client::alive() const {
-  return !has_ended(pidfd);
+  return exited == 0 && !has_ended(pidfd);
+}
+
+// The server counts each CUDA context of a process against its limit, and not the process's own connection, whose
+// message 7 has number 0. Until a process has sent that number on its first connection, this function counts that
+// connection as the process's own. It counts each connection with a different number as a context.
+std::size_t ClientTable::Client::contexts() const {
+  return passed.size() + active.size() + beginning() - (begins_own() ? 1 : 0);
+}
+
+std::size_t ClientTable::Client::open() const {
+  const auto open = static_cast<std::size_t>(std::ranges::count_if(connections, [this](const auto& each) {
+    return (!has_own || each.first != own) && (each.second.begins || each.second.followed());
+  }));
+  return open - (begins_own() ? 1 : 0);
+}
+
+std::size_t ClientTable::Client::beginning() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(connections, [](const auto& each) { return each.second.begins; }));
+}
+
+std::size_t ClientTable::Client::beyond_first(bool pipes_known) const {
+  return pipes_known && followed() ? std::max(contexts(), open()) : contexts();
+}
+
+std::size_t ClientTable::places(const Client& client) const {
+  const auto heir = clients_.find(client.place_with);
+  const bool moved = heir != clients_.end() && heir->second.exited != 0 && heir->second.started == client.started;
+  const bool has_first = !moved && (client.exited == 0 || client.earlier || client.has_channels());
+  return std::max<std::size_t>(has_first ? 1 : 0, client.beyond_first(pipes_known_));
+}
+
+std::vector<Channel> ClientTable::Client::channels() const {
+  std::vector<Channel> all;
+  for (const auto& [id, connection] : connections)
+    all.insert(all.end(), connection.channels.begin(), connection.channels.end());
+  return all;
+}
+
+bool ClientTable::Client::has_channels() const {
+  return std::ranges::any_of(connections, [](const auto& each) { return !each.second.channels.empty(); });
+}
+
+bool ClientTable::Connection::followed() const {
+  return std::ranges::any_of(channels, is_pipe);
+}
+
+bool ClientTable::Client::followed() const {
+  std::size_t count = 0;
+  for (const auto& [id, connection] : connections) count += connection.channels.size();
+  return count < kMostChannels &&
+         std::ranges::any_of(connections, [](const auto& each) { return each.second.followed(); });
 }
 
 bool ClientTable::remember(const std::string& grant, int pid) {
-  return pid > 0 && remember(grant, pid, Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))));
+  if (pid <= 0 || !remember(grant, pid, Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))))) return false;
+  clients_.at(pid).earlier = true;
+  return true;
 }
 
 bool ClientTable::remember(const std::string& grant, int pid, Fd pidfd) {
   if (pid <= 0 || !pidfd || has_ended(pidfd)) return false;
   if (const auto known = clients_.find(pid); known != clients_.end()) {
     if (known->second.alive()) return false;
-    forget(pid);  // a new process reuses its pid
+    exited(pid);
+    const auto remnant = clients_.find(pid);
+    if (remnant != clients_.end() && remnant->second.may_stay()) return false;
+    clients_.erase(pid);  // a new process reuses its pid
   }
-  const auto watch = loop_.watch(pidfd.get(), EPOLLIN, [this, pid](std::uint32_t) { forget(pid); });
+  const auto watch = loop_.watch(pidfd.get(), EPOLLIN, [this, pid](std::uint32_t) { exited(pid); });
   if (watch == 0) return false;
-  clients_.emplace(pid, Client{grant, std::move(pidfd), watch});
+  Client client;
+  client.grant = grant;
+  client.pidfd = std::move(pidfd);
+  client.watch = watch;
+  clients_.emplace(pid, std::move(client));
   return true;
+}
+
+std::vector<mps::StoredClient> ClientTable::stored() const {
+  std::vector<mps::StoredClient> all;
+  for (const auto& [pid, client] : clients_) {
+    if (client.started == 0) continue;
+    auto& one = all.emplace_back();
+    one.pid = static_cast<std::uint32_t>(pid);
+    one.started = client.started;
+    one.kind = client.earlier   ? mps::ClientKind::kEarlier
+               : client.has_own ? mps::ClientKind::kOwn
+                                : mps::ClientKind::kNew;
+    one.place_with = static_cast<std::uint32_t>(client.place_with);
+    one.tries = client.tries;
+    one.grant = client.grant;
+    one.contexts.assign(client.active.begin(), client.active.end());
+    one.contexts.insert(one.contexts.end(), client.passed.begin(), client.passed.end());
+    std::ranges::sort(one.contexts);
+    if (client.has_own) {
+      const auto own = client.connections.find(client.own);
+      one.connections.push_back(own == client.connections.end() ? std::vector<Channel>() : own->second.channels);
+    }
+    for (const auto& [id, connection] : client.connections) {
+      if ((!client.has_own || id != client.own) && !connection.channels.empty())
+        one.connections.push_back(connection.channels);
+    }
+    one.container = client.container;
+  }
+  return all;
+}
+
+void ClientTable::restore(const mps::StoredClient& stored) {
+  const int pid = static_cast<int>(stored.pid);
+  if (clients_.contains(pid)) return;
+  Client client;
+  client.grant = stored.grant;
+  client.earlier = stored.kind == mps::ClientKind::kEarlier;
+  client.has_own = stored.kind == mps::ClientKind::kOwn;
+  client.place_with = static_cast<int>(stored.place_with);
+  client.active.insert(stored.contexts.begin(), stored.contexts.end());
+  auto context = stored.contexts.begin();
+  for (const auto& channels : stored.connections) {
+    const auto id = next_restored_--;
+    const bool is_own = client.has_own && &channels == &stored.connections.front();
+    if (is_own) client.own = id;
+    if (channels.empty()) continue;
+    auto& connection = client.connections[id];
+    connection.channels = channels;
+    // Which connection has which does not matter: each that ends takes one along.
+    if (!is_own && context != stored.contexts.end()) connection.context = *context++;
+  }
+  client.container = stored.container;
+  client.started = stored.started;
+  client.tries = stored.tries;
+  client.pidfd = Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  const auto process = process_ref(pid);
+  if (client.pidfd && process && process->start_ticks == stored.started)
+    client.watch = loop_.watch(client.pidfd.get(), EPOLLIN, [this, pid](std::uint32_t) { exited(pid); });
+  if (client.watch == 0) {
+    client.pidfd.reset();
+    client.exited = std::max<std::uint64_t>(boot_ticks(), 1);
+    if (!client.may_stay()) return;
+  }
+  clients_.emplace(pid, std::move(client));
 }
 
 void ClientTable::disown(const std::string& grant) {
@@ -38,14 +180,18 @@ void ClientTable::disown(const std::string& grant) {
   }
 }
 
-void ClientTable::forget(int pid) {
+void ClientTable::exited(int pid) {
   const auto found = clients_.find(pid);
-  if (found == clients_.end()) return;
-  const Client client = std::move(found->second);
-  clients_.erase(found);
+  if (found == clients_.end() || found->second.exited != 0) return;
+  Client& client = found->second;
+  client.exited = std::max<std::uint64_t>(boot_ticks(), 1);
+  const Fd pidfd = std::move(client.pidfd);  // closed after its watch is cancelled: another thread may get the number
+  const std::string grant = client.grant;
+  const auto watch = std::exchange(client.watch, 0);
   const auto on_gone = on_gone_;  // cancelling destroys the closure that runs, at its end
-  loop_.cancel(client.watch);
-  on_gone(client.grant, pid);
+  if (!client.may_stay()) clients_.erase(found);
+  loop_.cancel(watch);
+  on_gone(grant, pid);
 }
 
 std::vector<int> ClientTable::of(const std::string& grant) const {
@@ -59,6 +205,219 @@ std::vector<int> ClientTable::of(const std::string& grant) const {
 const std::string* ClientTable::grant_of(int pid) const {
   const auto found = clients_.find(pid);
   return found == clients_.end() || !found->second.alive() ? nullptr : &found->second.grant;
+}
+
+void ClientTable::notice(int pid) {
+  if (const auto found = clients_.find(pid); found != clients_.end() && !found->second.alive()) exited(pid);
+}
+
+void ClientTable::inherit(int client, int pid, ConnectionId connection, const std::string& grant) {
+  Client& left = clients_[pid];
+  left.grant = grant;
+  left.has_own = true;
+  left.own = connection;
+  left.exited = std::max<std::uint64_t>(boot_ticks(), 1);
+  const auto from = clients_.find(client);
+  if (from == clients_.end() || !from->second.connections.contains(connection)) return;  // a later process
+  left.container = from->second.container;
+  left.started = from->second.started;
+  Client& known = from->second;
+  known.place_with = pid;
+  if (auto moved = known.connections.extract(connection)) {
+    moved.mapped().begins = false;
+    left.connections.insert(std::move(moved));
+  }
+  if (known.exited != 0 && !known.may_stay()) forget(from);
+}
+
+void ClientTable::connects(int pid, ConnectionId connection) {
+  if (const auto found = clients_.find(pid); found != clients_.end())
+    found->second.connections[connection].begins = true;
+}
+
+void ClientTable::not_connected(int pid, ConnectionId connection) {
+  const auto found = clients_.find(pid);
+  if (found == clients_.end()) return;
+  auto& connections = found->second.connections;
+  const auto ended = connections.find(connection);
+  if (ended == connections.end()) return;
+  ended->second.begins = false;
+  if (ended->second.channels.empty()) connections.erase(ended);
+}
+
+void ClientTable::gets(int pid, ConnectionId connection, const Channel& channel) {
+  const auto found = clients_.find(pid);
+  if (found == clients_.end()) return;
+  std::size_t count = 0;
+  for (const auto& [id, each] : found->second.connections) count += each.channels.size();
+  // Several descriptors of one connection may be ends of the same pipe.
+  auto& channels = found->second.connections[connection].channels;
+  if (count < kMostChannels && std::ranges::find(channels, channel) == channels.end()) channels.push_back(channel);
+}
+
+// A process has one connection of its own; what it calls a further one takes a place like a context (measured).
+void ClientTable::connected(int pid, ConnectionId connection, std::uint32_t context) {
+  const auto found = clients_.find(pid);
+  if (found == clients_.end()) return;
+  Client& client = found->second;
+  const bool further = context != 0 || client.has_own;
+  if (const auto begun = client.connections.find(connection); begun != client.connections.end()) {
+    begun->second.begins = false;
+    if (further) begun->second.context = context;
+    if (begun->second.channels.empty()) client.connections.erase(begun);
+  }
+  if (further) {
+    client.passed.insert(context);
+  } else {
+    client.has_own = true;
+    client.own = connection;
+  }
+}
+
+void ClientTable::context_began(int pid, std::uint32_t context) {
+  const auto found = clients_.find(pid);
+  if (found == clients_.end()) return;
+  if (const auto passed = found->second.passed.find(context); passed != found->second.passed.end())
+    found->second.passed.erase(passed);
+  found->second.active.insert(context);
+}
+
+void ClientTable::Client::end(std::uint32_t context) {
+  for (auto* contexts : {&active, &passed}) {
+    if (const auto ended = contexts->find(context); ended != contexts->end()) {
+      contexts->erase(ended);
+      return;
+    }
+  }
+}
+
+bool ClientTable::context_ended(int pid, std::uint32_t context) {
+  const auto found = clients_.find(pid);
+  if (found == clients_.end()) return false;
+  Client& client = found->second;
+  client.end(context);
+  const auto of =
+      std::ranges::find_if(client.connections, [context](const auto& each) { return each.second.context == context; });
+  if (of != client.connections.end()) of->second.context.reset();
+  if (client.exited == 0 || client.may_stay()) return false;
+  clients_.erase(found);
+  return true;
+}
+
+bool ClientTable::listed(std::uint64_t asked, const std::vector<int>& pids, bool open_known) {
+  bool changed = false;
+  for (auto it = clients_.begin(); it != clients_.end();) {
+    Client& client = it->second;
+    const bool known = std::ranges::find(pids, it->first) != pids.end();
+    if (client.exited == 0 || client.exited >= asked || (!known && open_known && client.followed())) {
+      ++it;
+    } else if (known) {
+      client.listed = true;
+      ++it;
+    } else {
+      changed = true;
+      it = forget(it);
+    }
+  }
+  return changed;
+}
+
+bool ClientTable::looked(const std::optional<std::set<Channel>>& open) {
+  bool changed = std::exchange(pipes_known_, open.has_value()) != pipes_known_;
+  for (auto it = clients_.begin(); it != clients_.end();) {
+    Client& client = it->second;
+    const bool follows = open && client.followed();
+    if (follows) {
+      const auto before = client.beyond_first(true);
+      for (auto& [id, connection] : client.connections) {
+        std::erase_if(connection.channels,
+                      [&](const Channel& channel) { return is_pipe(channel) && !open->contains(channel); });
+        if (connection.begins || connection.followed()) continue;
+        connection.channels.clear();
+        if (connection.context) client.end(*connection.context);  // also where the server never named it
+      }
+      std::erase_if(client.connections,
+                    [](const auto& each) { return each.second.channels.empty() && !each.second.begins; });
+      changed = changed || client.beyond_first(true) != before;
+    }
+    const bool empty = follows ? !client.has_channels() : !client.may_stay();
+    const bool over = empty && client.exited != 0;
+    changed = changed || over;
+    it = over ? forget(it) : std::next(it);
+  }
+  return changed;
+}
+
+bool ClientTable::has_exited() const {
+  return std::ranges::any_of(clients_, [](const auto& each) { return each.second.exited != 0; });
+}
+
+bool ClientTable::waits_for_server() const {
+  return std::ranges::any_of(clients_, [](const auto& each) {
+    const Client& client = each.second;
+    return client.exited != 0 || (client.followed() && client.open() > client.active.size());
+  });
+}
+
+std::map<int, ClientTable::Client>::iterator ClientTable::forget(std::map<int, Client>::iterator client) {
+  loop_.cancel(std::exchange(client->second.watch, 0));
+  return clients_.erase(client);
+}
+
+std::size_t ClientTable::places(const std::string& grant) const {
+  std::size_t places = 0;
+  for (const auto& [pid, client] : clients_) places += client.grant == grant ? this->places(client) : 0;
+  return places;
+}
+
+std::size_t ClientTable::places() const {
+  std::size_t places = 0;
+  for (const auto& [pid, client] : clients_) places += this->places(client);
+  return places;
+}
+
+std::size_t ClientTable::contexts(int pid) const {
+  const auto found = clients_.find(pid);
+  return found == clients_.end() ? 0 : found->second.contexts();
+}
+
+std::size_t ClientTable::beyond_first(int pid) const {
+  const auto found = clients_.find(pid);
+  return found == clients_.end() ? 0 : found->second.beyond_first(pipes_known_);
+}
+
+std::vector<int> ClientTable::remnants(const std::string& grant) const {
+  std::vector<int> pids;
+  for (const auto& [pid, client] : clients_) {
+    if (client.grant == grant && client.exited != 0) pids.push_back(pid);
+  }
+  return pids;
+}
+
+std::optional<RemnantView> ClientTable::remnant(int pid) const {
+  const auto found = clients_.find(pid);
+  if (found == clients_.end() || found->second.exited == 0) return std::nullopt;
+  const Client& client = found->second;
+  return RemnantView{client.grant, client.channels(), client.container, client.started, client.listed, client.tries};
+}
+
+void ClientTable::tried(int remnant) {
+  if (const auto found = clients_.find(remnant); found != clients_.end()) ++found->second.tries;
+}
+
+void ClientTable::in_container(int pid, std::string container, std::uint64_t started) {
+  const auto found = clients_.find(pid);
+  if (found == clients_.end()) return;
+  found->second.container = std::move(container);
+  found->second.started = started;
+}
+
+std::vector<int> ClientTable::clients_in(const std::string& container) const {
+  std::vector<int> pids;
+  for (const auto& [pid, client] : clients_) {
+    if (client.container == container && client.alive()) pids.push_back(pid);
+  }
+  return pids;
 }
 
 }  // namespace tranche::host

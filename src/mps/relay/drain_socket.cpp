@@ -12,6 +12,7 @@
 
 #include "base/text.h"
 #include "mps/relay/relay_packet.h"
+#include "mps/relay/tenant_sockets.h"
 #include "os/loop/timer.h"
 
 namespace tranche::host {
@@ -59,10 +60,13 @@ class EndpointDrain final : public DrainSocket, public std::enable_shared_from_t
   bool may_accept();
   void pause(Duration duration);
   void hear(std::uint64_t id);
+  void report_stopped(std::uint64_t id);
   void answer(std::uint64_t id, const std::string& json);
   void close(std::uint64_t id);
+  void watch_again();
 
   Loop& loop_;
+  TenantSockets sockets_{loop_, [this] { watch_again(); }};
   Fd listening_;
   DrainSocketLimits limits_;
   std::function<void(const Asked&, Reply)> asked_;
@@ -82,8 +86,12 @@ bool EndpointDrain::watch() {
 void EndpointDrain::close_all() {
   loop_.cancel(std::exchange(watch_, 0));
   pause_.stop();
-  for (const auto& [id, caller] : callers_) loop_.cancel(caller.watch);
+  for (auto& [id, caller] : callers_) {
+    loop_.cancel(caller.watch);
+    sockets_.close(std::move(caller.fd));
+  }
   callers_.clear();
+  sockets_.close_listening(std::move(listening_));
 }
 
 void EndpointDrain::pause(Duration duration) {
@@ -102,7 +110,7 @@ bool EndpointDrain::may_accept() {
 }
 
 void EndpointDrain::accept_some() {
-  while (callers_.size() < limits_.connections) {
+  while (callers_.size() + sockets_.closing() < limits_.connections) {
     if (!may_accept()) return;
     Fd fd(::accept4(listening_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd && (errno == EINTR || errno == ECONNABORTED)) continue;
@@ -123,11 +131,11 @@ void EndpointDrain::accept_some() {
 void EndpointDrain::hear(std::uint64_t id) {
   Caller& caller = callers_.at(id);
   if (caller.asked) return close(id);  // it hung up; the drain continues
-  char bytes[64];
-  const auto got = ::recv(caller.fd.get(), bytes, sizeof bytes, MSG_DONTWAIT);
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (got <= 0) return close(id);
-  caller.words.append(bytes, static_cast<std::size_t>(got));
+  RelayPacket packet;
+  const auto arrival = receive_from_tenant(caller.fd.get(), packet);
+  if (arrival == Arrival::kNothing) return;
+  if (arrival == Arrival::kEnd || packet.truncated) return close(id);
+  caller.words += packet.bytes;
   const auto end = caller.words.find('\n');
   if (end == std::string::npos) {
     if (caller.words.size() >= kLongestRequest) close(id);
@@ -143,11 +151,17 @@ void EndpointDrain::hear(std::uint64_t id) {
   caller.timer.start(limits_.answer, [this, id] { close(id); });
   caller.peer.pidfd.reset();  // no longer needed
   const auto peer = caller.peer.sender;
-  asked_({peer.pid, static_cast<unsigned>(peer.uid), *signal}, [weak = weak_from_this(), id](const std::string& json) {
-    if (const auto self = weak.lock()) self->answer(id, json);
-  });
-  // The clients are stopped by now; the answer may have been sent as well.
-  if (const auto found = callers_.find(id); *signal != 0 && found != callers_.end())
+  asked_({peer.pid, static_cast<unsigned>(peer.uid), *signal,
+          [weak = weak_from_this(), id, given = *signal != 0] {
+            if (const auto self = weak.lock(); self && given) self->report_stopped(id);
+          }},
+         [weak = weak_from_this(), id](const std::string& json) {
+           if (const auto self = weak.lock()) self->answer(id, json);
+         });
+}
+
+void EndpointDrain::report_stopped(std::uint64_t id) {
+  if (const auto found = callers_.find(id); found != callers_.end())
     (void)::send(found->second.fd.get(), kWaiting.data(), kWaiting.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
@@ -164,8 +178,13 @@ void EndpointDrain::close(std::uint64_t id) {
   const auto found = callers_.find(id);
   if (found == callers_.end()) return;
   loop_.cancel(found->second.watch);
+  sockets_.close(std::move(found->second.fd));
   callers_.erase(found);
-  if (!pause_.running()) watch();
+  watch_again();
+}
+
+void EndpointDrain::watch_again() {
+  if (listening_ && !pause_.running()) watch();
 }
 
 // Replies hold the implementation weakly; destroying this object ends it.

@@ -31,7 +31,8 @@ class DrainSocket {
   struct Asked {
     int pid = 0;  // of the caller in our namespace; 0: not visible
     unsigned uid = 0;
-    int signal = 0;  // 0: not given
+    int signal = 0;                         // 0: not given
+    std::function<void()> on_stopped = {};  // to be called when the clients are stopped, before the reply
   };
   // Replaces any file at `<endpoint>/drain`.
   static Result<std::unique_ptr<DrainSocket>> open(Loop& loop, const Dir& endpoint, DrainSocketLimits limits,

@@ -7,9 +7,21 @@ namespace {
 constexpr std::string_view kServerReports{"\1\0\0\0", 4};
 constexpr std::string_view kCommandsFollow{"\4\0\0\0", 4};
 
+constexpr std::size_t kSaysContext = 1;  // of the client's messages in the exchange
+
+// 4 bytes, little-endian. Anything else counts as a context.
+std::uint32_t context_of(std::string_view bytes) {
+  if (bytes.size() != 4) return 1;
+  std::uint32_t number = 0;
+  for (std::size_t i = 0; i < 4; ++i) number |= std::uint32_t{static_cast<unsigned char>(bytes[i])} << (8 * i);
+  return number;
+}
+
+constexpr std::uint32_t kMostContexts = 0x7fffffff;
+
 RelayAction ended(Passage& passage, RelayEnd end) {
   passage.stage = RelayStage::kEnded;
-  passage.end = end;
+  passage.end = passage.garbled ? RelayEnd::kGarbled : end;
   passage.until.reset();
   return RelayAction::kEnd;
 }
@@ -62,6 +74,71 @@ RelayAction hear_question(Passage& passage, const RelayMessage& message) {
   return RelayAction::kAnswer;
 }
 
+// A server that hung up without a word has refused the client, or accepts no clients any more.
+RelayEnd end_without_answer(const RelayExchange& exchange) {
+  return exchange.heard == 0 ? RelayEnd::kServerLate : RelayEnd::kLeft;
+}
+
+// The client has confirmed that its server has accepted it. Where the exchange is known, the server's answer decides.
+RelayAction confirmed(Passage& passage) {
+  const RelayExchange& exchange = passage.exchange;
+  if (passage.stage == RelayStage::kIn) {
+    passage.until.reset();
+    return passage.daemon_gone && !is_carried(passage) ? ended(passage, RelayEnd::kDone) : RelayAction::kNothing;
+  }
+  if (is_carried(passage) && !exchange.foreign) return RelayAction::kNothing;
+  if (exchange.carried && exchange.heard == 0) return ended(passage, RelayEnd::kServerLate);
+  passage.stage = RelayStage::kIn;
+  passage.until.reset();
+  return RelayAction::kLetIn;
+}
+
+// Whether the server's next message may be the measured one. What follows its first five depends on the client.
+bool as_measured(const RelayExchange& exchange, const RelayMessage& message) {
+  if (exchange.heard > kExchangeDescriptors) return true;
+  return message.bytes == (exchange.heard < kExchangeDescriptors ? kRelayDescriptor : kExchangeGreeted);
+}
+
+RelayAction hear_server(Passage& passage, const RelayMessage& message, MonoTime now, const RelayTimes& times) {
+  RelayExchange& exchange = passage.exchange;
+  exchange.foreign = exchange.foreign || !as_measured(exchange, message);
+  if (++exchange.heard == 1) exchange.began = now;
+  if (exchange.heard == 1 && passage.stage == RelayStage::kTaken) passage.until = now + times.taken;
+  if (exchange.left) return ended(passage, RelayEnd::kStalled);
+  if (exchange.foreign) {
+    const bool waits = passage.stage == RelayStage::kTaken && passage.confirmed;
+    return waits ? confirmed(passage) : RelayAction::kNothing;
+  }
+  if (exchange.said < kExchangeOfClient.size() || !is_plain(message, kExchangeAnswer)) return RelayAction::kNothing;
+  exchange.over = true;
+  enter(passage, RelayStage::kIn, now, passage.confirmed ? Duration::zero() : times.taken);
+  return RelayAction::kLetIn;
+}
+
+// The server refused the client, or has ended: nothing waits for this client any more.
+RelayAction server_gone(Passage& passage) {
+  passage.exchange.over = true;
+  if (passage.exchange.left) return ended(passage, RelayEnd::kLeft);
+  if (passage.stage == RelayStage::kTaken) return passage.confirmed ? confirmed(passage) : RelayAction::kNothing;
+  return passage.daemon_gone || passage.client_gone ? ended(passage, RelayEnd::kDone) : RelayAction::kNothing;
+}
+
+// The client has ended the exchange or its connection. It is to blame if its server waits for it, which the server's
+// first message shows; a server that is silent may be stuck already.
+RelayAction broke_off(Passage& passage) {
+  RelayExchange& exchange = passage.exchange;
+  if (exchange.carried && exchange.over) return ended(passage, end_without_answer(exchange));
+  if (!exchange.carried || exchange.heard > 0) return ended(passage, RelayEnd::kStalled);
+  exchange.left = true;
+  return RelayAction::kNothing;
+}
+
+RelayEnd late_in_exchange(const RelayExchange& exchange) {
+  if (exchange.left) return RelayEnd::kLeft;
+  if (exchange.over) return end_without_answer(exchange);
+  return exchange.carried && exchange.heard == 0 ? RelayEnd::kServerLate : RelayEnd::kStalled;
+}
+
 RelayAction hear_client(Passage& passage, const RelayMessage& message, MonoTime now, const RelayTimes& times) {
   switch (passage.stage) {
     case RelayStage::kCredentials:
@@ -78,9 +155,16 @@ RelayAction hear_client(Passage& passage, const RelayMessage& message, MonoTime 
     case RelayStage::kQuestion:
       return hear_question(passage, message);
     case RelayStage::kTaken:
-      if (!is_plain(message, kRelayTaken)) return ended(passage, RelayEnd::kGarbled);
-      enter(passage, RelayStage::kIn, now, Duration::zero());
-      return RelayAction::kLetIn;
+    case RelayStage::kIn:
+      if (passage.confirmed || !is_plain(message, kRelayTaken)) {
+        passage.garbled = true;
+        return waits_for_server(passage) ? broke_off(passage) : ended(passage, RelayEnd::kGarbled);
+      }
+      passage.confirmed = true;
+      return confirmed(passage);
+    case RelayStage::kServer:  // as if it had hung up, which it may do as well
+      passage.client_gone = passage.garbled = true;
+      return RelayAction::kNothing;
     default:  // no CUDA process sends anything in these stages
       return ended(passage, RelayEnd::kGarbled);
   }
@@ -106,16 +190,18 @@ RelayAction hear_daemon(Passage& passage, const RelayMessage& message, MonoTime 
   }
 }
 
-RelayEnd too_late(RelayStage stage) {
-  switch (stage) {
+RelayEnd too_late(const Passage& passage) {
+  switch (passage.stage) {
     case RelayStage::kTurn:
       return RelayEnd::kNotServed;
     case RelayStage::kGreeting:
       return RelayEnd::kDaemonMute;
     case RelayStage::kServer:
-      return RelayEnd::kServerLate;
+      return passage.client_gone ? RelayEnd::kLeft : RelayEnd::kServerLate;
     case RelayStage::kTaken:
-      return RelayEnd::kStalled;
+      return late_in_exchange(passage.exchange);
+    case RelayStage::kIn:
+      return RelayEnd::kDone;
     default:
       return RelayEnd::kMute;
   }
@@ -123,12 +209,16 @@ RelayEnd too_late(RelayStage stage) {
 
 RelayEnd client_left(RelayStage stage) {
   if (stage == RelayStage::kCredentials) return RelayEnd::kLooked;
-  if (stage == RelayStage::kTaken) return RelayEnd::kStalled;
   if (stage == RelayStage::kQuestions) return RelayEnd::kAsked;
   return stage == RelayStage::kIn ? RelayEnd::kDone : RelayEnd::kLeft;
 }
 
 }  // namespace
+
+void carry(Passage& passage, MonoTime now, const RelayTimes& times) {
+  passage.exchange.carried = true;
+  passage.until = now + times.greeting;
+}
 
 Passage begin_passage(int connected_by, MonoTime now, const RelayTimes& times) {
   Passage passage;
@@ -146,10 +236,36 @@ RelayAction step(Passage& passage, RelayEvent event, const RelayMessage& message
     case RelayEvent::kFromDaemon:
       return hear_daemon(passage, message, now, times);
     case RelayEvent::kClientGone:
+      // Of a client whose exchange this program does not know, the rest may still pass.
+      if (passage.stage == RelayStage::kIn && is_carried(passage)) {
+        passage.client_gone = true;
+        return RelayAction::kDropDaemon;
+      }
+      if (passage.stage == RelayStage::kTaken) return broke_off(passage);
+      // The daemon may have sent the server's socket already, and the server waits for this client.
+      if (passage.stage == RelayStage::kServer) {
+        passage.client_gone = true;
+        return RelayAction::kNothing;
+      }
       return ended(passage, client_left(passage.stage));
     case RelayEvent::kDaemonGone:
-      if (passage.stage == RelayStage::kTaken) return RelayAction::kDropDaemon;
-      return ended(passage, passage.stage == RelayStage::kIn ? RelayEnd::kDone : RelayEnd::kDaemonGone);
+      passage.daemon_gone = true;
+      if (passage.stage != RelayStage::kTaken && passage.stage != RelayStage::kIn)
+        return ended(passage, passage.client_gone ? RelayEnd::kLeft : RelayEnd::kDaemonGone);
+      if (passage.stage == RelayStage::kIn && passage.confirmed && !is_carried(passage))
+        return ended(passage, RelayEnd::kDone);
+      return RelayAction::kDropDaemon;
+    case RelayEvent::kClientSaid:
+      if (passage.exchange.said == kSaysContext) passage.exchange.context = context_of(message.bytes);
+      if (++passage.exchange.said == kExchangeOfClient.size() && passage.exchange.heard > 0)
+        passage.exchange.took = now - passage.exchange.began;
+      return RelayAction::kNothing;
+    case RelayEvent::kServerSaid:
+      return hear_server(passage, message, now, times);
+    case RelayEvent::kClientBrokeOff:
+      return passage.stage == RelayStage::kIn ? ended(passage, RelayEnd::kDone) : broke_off(passage);
+    case RelayEvent::kServerGone:
+      return server_gone(passage);
     case RelayEvent::kConnected:
       if (passage.stage == RelayStage::kTurn) enter(passage, RelayStage::kGreeting, now, times.greeting);
       return RelayAction::kNothing;
@@ -163,7 +279,7 @@ RelayAction step(Passage& passage, RelayEvent event, const RelayMessage& message
       return ended(passage, RelayEnd::kAbandoned);
     case RelayEvent::kTimeUp:
       if (!passage.until || now < *passage.until) return RelayAction::kNothing;
-      return ended(passage, too_late(passage.stage));
+      return ended(passage, too_late(passage));
   }
   return RelayAction::kNothing;
 }
@@ -227,7 +343,7 @@ std::string_view to_string(RelayEnd end) {
     case RelayEnd::kServerLate:
       return "the MPS daemon had no server for it in time";
     case RelayEnd::kStalled:
-      return "broke off with its MPS server, which may be stuck for everybody now";
+      return "broke off with its MPS server";
     case RelayEnd::kRefused:
       return "was not admitted";
     case RelayEnd::kNoLimits:
@@ -249,6 +365,16 @@ bool is_attempt(RelayEnd end) {
     default:
       return false;
   }
+}
+
+bool has_said_context(const Passage& passage) {
+  return passage.exchange.said > kSaysContext;
+}
+
+bool may_be_said(const Passage& passage, std::string_view bytes) {
+  if (bytes.empty()) return false;  // the end of the socket, to the server
+  return passage.exchange.foreign || passage.exchange.said != kSaysContext ||
+         (bytes.size() == 4 && context_of(bytes) <= kMostContexts);
 }
 
 }  // namespace tranche::mps

@@ -4,9 +4,18 @@
 // undocumented and measured (docs/internals/evidence/mps-handshake.md, "Messages on control"), so any message that was
 // not observed ends the connection. Nothing that a tenant writes reaches the daemon; only its identity does, as the
 // kernel reports it. The relay sends message 5 at once, because the daemon serves no other client while it waits for
-// it, and then waits for the client's own. Not for the daemon's replies to commands (replies.h). Pure; fuzzed.
+// it.
+//
+// The relay also carries the exchange between the client and its server, which the client gets a socket of ours for
+// (same document, "Messages between server and client"). A server whose client breaks off during the exchange accepts
+// no other client, so the relay then sends what is missing in the client's place (RelayExchange::missing). A client is
+// admitted when its server has answered; its own message 5 proves nothing. Only where a server's first messages are not
+// the measured ones does message 5 admit it. Not for the daemon's replies to commands (replies.h). Pure; fuzzed.
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -20,6 +29,14 @@ inline constexpr std::string_view kRelayCredentials{"OUTBCRED\0", 9};  // client
 inline constexpr std::string_view kRelayNewClient{"\2\0\0\0", 4};     // client → daemon: neither a command nor a server
 inline constexpr std::string_view kRelayDescriptor{"OUTBCUFD\0", 9};  // daemon → client, with a socket to the server
 inline constexpr std::string_view kRelayTaken{"\0\0\0\0", 4};         // client → daemon: the server has accepted it
+
+// Between server and client: the server sends four descriptors and a byte, the client its credentials and two numbers
+// of 4 bytes, the server its answer.
+inline constexpr std::array<std::string_view, 3> kExchangeOfClient{kRelayCredentials, std::string_view{"\0\0\0\0", 4},
+                                                                   std::string_view{"\xff\0\0\0", 4}};
+inline constexpr std::size_t kExchangeDescriptors = 4;  // messages kRelayDescriptor
+inline constexpr std::string_view kExchangeGreeted{"\0", 1};
+inline constexpr std::string_view kExchangeAnswer{"\0\0\0\0", 4};
 
 inline constexpr std::size_t kRelayLongest = 4096;       // bytes of one message, in either direction
 inline constexpr std::size_t kRelayMostDescriptors = 4;  // in one message of the daemon; a client sends none
@@ -46,7 +63,7 @@ enum class RelayStage {
   kTurn,         // waits until the daemon may be connected to
   kGreeting,     // connected to the daemon; waits for its greeting
   kServer,       // the daemon knows the client; the server may have to start
-  kTaken,        // the client has its socket; waits for its confirmation
+  kTaken,        // the client has its socket; waits until its server has accepted it
   kQuestions,    // the client queries its own limits: waits for the length of its next question
   kQuestion,     // waits for the question
   kIn,           // admitted: the rest does not pass through the relay
@@ -70,9 +87,8 @@ enum class RelayEnd {
   kOtherDaemon,  // the daemon's greeting was never observed
   kDaemonMute,   // the daemon did not greet in time
   kDaemonGone,   // the daemon hung up
-  kServerLate,   // no server in time
-  // Hung up before it confirmed the connection to its server, or was late: the server may be stuck for all (measured).
-  kStalled,
+  kServerLate,   // no server in time, or one that hung up without a word
+  kStalled,    // broke off with its server, or was late: without the relay the server would be stuck for all (measured)
   kRefused,    // not admitted: the grant is closed, or has too many clients
   kNoLimits,   // its grant's own limits could not be set
   kAbandoned,  // the process that connected has exited, and another process holds its connection
@@ -81,14 +97,32 @@ std::string_view to_string(RelayEnd end);  // a phrase for people
 bool is_attempt(RelayEnd end);             // a client did what no CUDA process does
 
 struct RelayTimes {
-  Duration words = std::chrono::seconds(5);  // for the client's credentials and type together
-  Duration turn = std::chrono::seconds(30);  // for a pool that does not serve yet or again
-  Duration greeting = std::chrono::seconds(10);
-  Duration server = std::chrono::seconds(30);  // for a server to start; zero = no limit
-  Duration taken = std::chrono::seconds(2);    // for the client's confirmation that it is connected to its server
-  // After that confirmation: wait for the server's log to report the same. Until then a change of limits could still
+  Duration words = std::chrono::seconds(5);      // for the client's credentials and type together
+  Duration turn = std::chrono::seconds(30);      // for a pool that does not serve yet or again
+  Duration greeting = std::chrono::seconds(10);  // for the daemon's greeting, and for the server's
+  Duration server = std::chrono::seconds(30);    // for a server to start; zero = no limit
+  Duration taken = std::chrono::seconds(2);      // for the exchange with its server, once that has begun it
+  // After the exchange: wait for the server's log to report the same. Until then a change of limits could still
   // affect the client.
   Duration settled = std::chrono::milliseconds(250);
+};
+
+// The exchange between the client and its server.
+struct RelayExchange {
+  bool carried = false;       // by the relay; false: the client has the server's own socket
+  bool foreign = false;       // the server's first messages, which no client can change, are not the measured ones
+  bool left = false;          // by the client, before the server said anything
+  bool over = false;          // the server has answered, or hung up
+  std::size_t said = 0;       // messages of the client
+  std::uint32_t context = 0;  // the number of the client's context; 0 = the process's own connection
+  std::size_t heard = 0;      // messages of the server
+  MonoTime began{};           // with the first of them
+  Duration took{};            // from then until the client had sent its last one
+  // What the server still needs to accept its next client.
+  std::span<const std::string_view> missing() const {
+    return carried && !over && !foreign ? std::span(kExchangeOfClient).subspan(std::min(said, kExchangeOfClient.size()))
+                                        : std::span<const std::string_view>{};
+  }
 };
 
 struct Passage {
@@ -100,6 +134,11 @@ struct Passage {
   std::size_t announced = 0;         // length of the next question in bytes
   unsigned questions = 0;            // number of questions so far
   std::optional<MonoTime> until;     // when kTimeUp is due
+  RelayExchange exchange;
+  bool confirmed = false;    // the client has sent kRelayTaken
+  bool daemon_gone = false;  // its part is done
+  bool client_gone = false;  // after its admission, or while the daemon looks for a server
+  bool garbled = false;      // it sent a message that was never observed, and the daemon knew it already
 };
 
 enum class RelayEvent {
@@ -112,10 +151,16 @@ enum class RelayEvent {
   kRefused,
   kNoLimits,
   kConnectorGone,
+  // In the exchange. The messages are forwarded before they are counted.
+  kClientSaid,
+  kServerSaid,
+  kClientBrokeOff,
+  kServerGone,
   kTimeUp
 };
 
-// The relay's next action. With kToClient and kHandOver it forwards the message unchanged, with its descriptors.
+// The relay's next action. With kToClient it forwards the message unchanged, with its descriptors; with kHandOver with
+// a socket of its own in the server's place.
 enum class RelayAction {
   kNothing,
   kAskTurn,    // check admission, then wait until the daemon may be connected to
@@ -124,19 +169,37 @@ enum class RelayAction {
   kIntroduce,  // send the daemon kRelayCredentials as the client, and kRelayNewClient
   kToClient,
   kHandOver,    // forward to the client, and send kRelayTaken to the daemon
-  kLetIn,       // the client has confirmed; nothing is forwarded
-  kDropDaemon,  // the daemon is finished; the client's confirmation is still awaited
-  kEnd,         // close both sides
+  kLetIn,       // its server has accepted the client; nothing is forwarded
+  kDropDaemon,  // the daemon is finished; the rest is still awaited
+  kEnd,         // send the server RelayExchange::missing(), and close all sides
 };
 
+// Call after kHandOver if the relay carries the exchange. The server may serve others first, so the client's own time
+// begins with the server's first message.
+void carry(Passage& passage, MonoTime now, const RelayTimes& times);
 Passage begin_passage(int connected_by, MonoTime now, const RelayTimes& times);
 // `message` counts with kFromClient and kFromDaemon only. After the end of the passage it returns kNothing.
 RelayAction step(Passage& passage, RelayEvent event, const RelayMessage& message, MonoTime now,
                  const RelayTimes& times);
 
+// Whether the server may get this message of the client in the exchange. The server reads the context's number as a
+// signed one.
+bool may_be_said(const Passage& passage, std::string_view bytes);
+
+// Whether the client has sent the number of its context, which is in RelayExchange::context then.
+bool has_said_context(const Passage& passage);
+
 // Whether it is still a handshake; the number of handshakes is limited.
 inline bool is_handshake(const Passage& p) {
   return p.stage != RelayStage::kIn && p.stage != RelayStage::kEnded;
+}
+// Whether the exchange passes through the relay and is not over.
+inline bool is_carried(const Passage& p) {
+  return p.exchange.carried && !p.exchange.over;
+}
+// Whether its server has not said anything yet. If the passage ended now, the server would meet a closed socket.
+inline bool waits_for_server(const Passage& p) {
+  return p.stage == RelayStage::kServer || (p.stage == RelayStage::kTaken && is_carried(p) && p.exchange.heard == 0);
 }
 
 }  // namespace tranche::mps

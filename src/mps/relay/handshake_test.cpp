@@ -34,6 +34,23 @@ class RelayTest : public ::testing::Test {
     if (passage_.stage == stage) return;
     say(kRelayTaken);
   }
+  // In the exchange, which the relay carries unless a test decides otherwise.
+  RelayAction server_says(std::string_view bytes) {
+    return step(passage_, RelayEvent::kServerSaid, {bytes, 0, false, {}}, now_, times_);
+  }
+  void until_taken() {
+    until(RelayStage::kTaken);
+    carry(passage_, now_, times_);
+  }
+  void greet() {
+    for (std::size_t i = 0; i < kExchangeDescriptors; ++i) server_says(kRelayDescriptor);
+    server_says(kExchangeGreeted);
+  }
+  RelayAction exchange() {
+    greet();
+    for (int i = 0; i < 3; ++i) happens(RelayEvent::kClientSaid);
+    return server_says(kExchangeAnswer);
+  }
   void expect_end(RelayEnd end) {
     EXPECT_EQ(passage_.stage, RelayStage::kEnded);
     EXPECT_EQ(passage_.end, end) << to_string(passage_.end);
@@ -78,7 +95,7 @@ TEST_F(RelayTest, OnlyNewClientsPassTheType) {
   }
 }
 
-TEST_F(RelayTest, WhatWasTriedIsToldApart) {
+TEST_F(RelayTest, WhatWasTriedIsDistinguished) {
   const std::map<std::string, RelayEnd> ends{{std::string("\1\0\0\0", 4), RelayEnd::kServer},
                                              {std::string("\11\0\0\0", 4), RelayEnd::kOtherType},
                                              {"quit", RelayEnd::kOtherType},
@@ -166,7 +183,7 @@ TEST_F(RelayTest, DescriptorsAndCutMessagesOfAClientGoNowhere) {
 }
 
 TEST_F(RelayTest, NothingIsSaidWhileAClientWaitsOrOnceItIsIn) {
-  for (const auto stage : {RelayStage::kTurn, RelayStage::kGreeting, RelayStage::kServer, RelayStage::kIn}) {
+  for (const auto stage : {RelayStage::kTurn, RelayStage::kGreeting, RelayStage::kIn}) {
     for (const auto bytes : {kRelayNewClient, kRelayTaken, kRelayCredentials, std::string_view{"\4\0\0\0", 4}}) {
       passage_ = begin_passage(kPid, kStart, times_);
       until(stage);
@@ -175,6 +192,16 @@ TEST_F(RelayTest, NothingIsSaidWhileAClientWaitsOrOnceItIsIn) {
       expect_end(RelayEnd::kGarbled);
     }
   }
+}
+
+// The daemon may have sent the server's socket already. Without it, nothing completes the client's exchange.
+TEST_F(RelayTest, AClientThatSaysTooMuchWhileTheDaemonLooksForAServerIsOneThatHungUp) {
+  until(RelayStage::kServer);
+  EXPECT_EQ(say("x"), RelayAction::kNothing);
+  EXPECT_TRUE(passage_.client_gone);
+  EXPECT_EQ(happens(RelayEvent::kClientGone), RelayAction::kNothing);
+  EXPECT_EQ(step(passage_, RelayEvent::kFromDaemon, {kRelayDescriptor, 1, false, {}}, now_, times_),
+            RelayAction::kHandOver);
 }
 
 TEST_F(RelayTest, OnlyFourZeroBytesAcknowledge) {
@@ -261,14 +288,153 @@ TEST_F(RelayTest, BreakingOffWithTheServerIsAStallAlsoByHangingUp) {
   expect_end(RelayEnd::kStalled);
 }
 
-TEST_F(RelayTest, LeavingIsToldApartFromHavingBeenLetIn) {
-  until(RelayStage::kServer);
+// Promise: mps/relay: A client is admitted by its server's answer, and not by its own confirmation.
+TEST_F(RelayTest, TheServersAnswerAdmitsAClientAndItsOwnWordDoesNot) {
+  until_taken();
+  EXPECT_EQ(say(kRelayTaken), RelayAction::kNothing);
+  EXPECT_EQ(passage_.stage, RelayStage::kTaken);
+  greet();
+  EXPECT_EQ(server_says(kExchangeAnswer), RelayAction::kNothing) << "the client has said nothing yet";
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(happens(RelayEvent::kClientSaid), RelayAction::kNothing);
+  EXPECT_EQ(server_says("more"), RelayAction::kNothing);
+  EXPECT_EQ(server_says(kExchangeAnswer), RelayAction::kLetIn);
+  EXPECT_EQ(passage_.stage, RelayStage::kIn);
+  EXPECT_TRUE(passage_.exchange.over && passage_.exchange.missing().empty());
+}
+
+// The daemon hangs up once the relay has confirmed, the client after its own confirmation.
+TEST_F(RelayTest, TheConnectionEndsWithTheClientsWordAndTheDaemonsEndInEitherOrder) {
+  using enum RelayEvent;
+  for (const bool word_first : {false, true}) {
+    for (const bool daemon_first : {false, true}) {
+      passage_ = begin_passage(kPid, kStart, times_);
+      until_taken();
+      if (daemon_first) {
+        EXPECT_EQ(happens(kDaemonGone), RelayAction::kDropDaemon);
+      }
+      if (word_first) say(kRelayTaken);
+      EXPECT_EQ(exchange(), RelayAction::kLetIn);
+      RelayAction last = RelayAction::kNothing;
+      if (!word_first) last = say(kRelayTaken);
+      if (!daemon_first || word_first) last = happens(kDaemonGone);
+      EXPECT_EQ(last, RelayAction::kEnd);
+      expect_end(RelayEnd::kDone);
+    }
+  }
+  passage_ = begin_passage(kPid, kStart, times_);
+  until_taken();
+  exchange();
+  now_ = kStart + times_.taken;
+  EXPECT_EQ(happens(kTimeUp), RelayAction::kEnd) << "a word that never comes keeps no connection";
+  expect_end(RelayEnd::kDone);
+}
+
+TEST_F(RelayTest, WhatTheServerStillNeedsIsWhatItsClientHasNotSaid) {
+  until_taken();
+  EXPECT_EQ(passage_.exchange.missing().size(), 3u);
+  for (const std::size_t left : {2u, 1u, 0u, 0u}) {
+    happens(RelayEvent::kClientSaid);
+    EXPECT_EQ(passage_.exchange.missing().size(), left);
+  }
+  passage_ = begin_passage(kPid, kStart, times_);
+  until_taken();
+  server_says(kRelayDescriptor);
+  EXPECT_EQ(happens(RelayEvent::kClientBrokeOff), RelayAction::kEnd);
+  expect_end(RelayEnd::kStalled);
+  EXPECT_EQ(passage_.exchange.missing().front(), kRelayCredentials);
+  passage_.exchange.carried = false;
+  EXPECT_TRUE(passage_.exchange.missing().empty()) << "it has the server's own socket";
+}
+
+TEST_F(RelayTest, TheClientsTimeBeginsWhenItsServerSpeaks) {
+  until_taken();
+  now_ = kStart + 5s;
+  server_says(kRelayDescriptor);
+  now_ = kStart + 6s;
+  server_says(kRelayDescriptor);
+  EXPECT_EQ(passage_.until, kStart + 5s + times_.taken);
+  now_ = *passage_.until;
+  EXPECT_EQ(happens(RelayEvent::kTimeUp), RelayAction::kEnd);
+  expect_end(RelayEnd::kStalled);
+}
+
+TEST_F(RelayTest, WhereAServerSpeaksOtherwiseTheClientsWordAdmitsIt) {
+  for (const bool word_first : {false, true}) {
+    passage_ = begin_passage(kPid, kStart, times_);
+    until_taken();
+    happens(RelayEvent::kClientSaid);
+    if (word_first) {
+      EXPECT_EQ(say(kRelayTaken), RelayAction::kNothing);
+    }
+    EXPECT_EQ(server_says("welcome"), word_first ? RelayAction::kLetIn : RelayAction::kNothing);
+    if (!word_first) {
+      EXPECT_EQ(say(kRelayTaken), RelayAction::kLetIn);
+    }
+    EXPECT_EQ(happens(RelayEvent::kDaemonGone), RelayAction::kDropDaemon);
+    EXPECT_EQ(happens(RelayEvent::kClientGone), RelayAction::kDropDaemon) << "the rest may still pass";
+    EXPECT_TRUE(passage_.exchange.missing().empty());
+    EXPECT_EQ(happens(RelayEvent::kServerGone), RelayAction::kEnd);
+    expect_end(RelayEnd::kDone);
+  }
+}
+
+TEST_F(RelayTest, AServerThatIsSilentOrHangsUpIsNotItsClientsFault) {
+  until_taken();
+  now_ = kStart + times_.greeting - 1ns;
+  EXPECT_EQ(happens(RelayEvent::kTimeUp), RelayAction::kNothing) << "it may serve others first";
+  now_ = kStart + times_.greeting;
+  happens(RelayEvent::kTimeUp);
+  expect_end(RelayEnd::kServerLate);
+  now_ = kStart;
+  for (const bool left : {false, true}) {
+    passage_ = begin_passage(kPid, kStart, times_);
+    until_taken();
+    if (left) {
+      EXPECT_EQ(happens(RelayEvent::kClientBrokeOff), RelayAction::kNothing);
+    }
+    EXPECT_EQ(happens(RelayEvent::kServerGone), left ? RelayAction::kEnd : RelayAction::kNothing);
+    if (!left) {
+      EXPECT_EQ(say(kRelayTaken), RelayAction::kEnd);
+      expect_end(RelayEnd::kServerLate);
+    }
+  }
+}
+
+TEST_F(RelayTest, LeavingIsDistinguishedFromAdmission) {
+  until(RelayStage::kGreeting);
   happens(RelayEvent::kClientGone);
   expect_end(RelayEnd::kLeft);
   passage_ = begin_passage(kPid, kStart, times_);
   until(RelayStage::kIn);
   happens(RelayEvent::kClientGone);
   expect_end(RelayEnd::kDone);
+}
+
+// Promise: mps/relay: A client that leaves before the daemon has a server for it does not leave that server stuck.
+TEST_F(RelayTest, AClientThatLeavesWhileTheDaemonLooksForAServerIsHandedOverAllTheSame) {
+  until(RelayStage::kServer);
+  EXPECT_EQ(happens(RelayEvent::kClientGone), RelayAction::kNothing);
+  EXPECT_EQ(reply(kRelayDescriptor, 1), RelayAction::kHandOver);
+  carry(passage_, now_, times_);
+  EXPECT_EQ(happens(RelayEvent::kClientGone), RelayAction::kNothing);
+  EXPECT_EQ(server_says(kRelayDescriptor), RelayAction::kEnd);
+  expect_end(RelayEnd::kStalled);
+  EXPECT_EQ(passage_.exchange.missing().size(), kExchangeOfClient.size());
+}
+
+TEST_F(RelayTest, AClientThatLeavesADaemonWithoutAServerHasLeft) {
+  until(RelayStage::kServer);
+  happens(RelayEvent::kClientGone);
+  EXPECT_EQ(reply("busy"), RelayAction::kToClient);
+  EXPECT_EQ(happens(RelayEvent::kClientGone), RelayAction::kNothing);
+  happens(RelayEvent::kDaemonGone);
+  expect_end(RelayEnd::kLeft);
+  passage_ = begin_passage(kPid, kStart, times_);
+  until(RelayStage::kServer);
+  happens(RelayEvent::kClientGone);
+  now_ = *passage_.until;
+  happens(RelayEvent::kTimeUp);
+  expect_end(RelayEnd::kLeft);
 }
 
 TEST_F(RelayTest, WithoutADaemonTheWaitingGoesOnUntilItsTimeIsUp) {

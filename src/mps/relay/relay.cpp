@@ -5,13 +5,18 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <set>
 #include <utility>
 
+#include "mps/relay/client_file.h"
 #include "mps/relay/client_table.h"
+#include "mps/relay/exited_children.h"
+#include "mps/relay/relay_endpoint.h"
 #include "mps/relay/relay_packet.h"
 #include "mps/relay/relay_passage.h"
 #include "mps/relay/relay_settling.h"
 #include "mps/relay/relay_turns.h"
+#include "os/files/kept.h"
 #include "os/loop/timer.h"
 
 namespace tranche::host {
@@ -20,24 +25,22 @@ namespace {
 constexpr int kAcceptedPerTurn = 16;
 constexpr int kLateInARow = 2;
 constexpr Duration kPauseWhenFull = std::chrono::seconds(1);
+constexpr Duration kLookForPlace = std::chrono::milliseconds(10);
+constexpr int kLooksForPlace = 10;
+constexpr Duration kFirstLook = std::chrono::milliseconds(50);
+constexpr Duration kLastLook = std::chrono::seconds(3);
+constexpr Duration kStoreSoon = std::chrono::milliseconds(200);  // removals; additions are stored at once
 constexpr Duration kTryAgain = std::chrono::seconds(1);  // when the daemon is gone or busy although the pool serves
+
+// Milliseconds that the end of the program waits for the server of each introduced client; at most
+// RelayTurns::kMostWithDaemon clients are introduced.
+constexpr int kLastWait = 500;
 
 const std::string kOurselves;  // in place of a grant's name
 
 bool may_pass(Kind kind) {
   return kind == Kind::kConflict || kind == Kind::kTimeout || kind == Kind::kUnavailable;
 }
-
-struct Endpoint {
-  explicit Endpoint(Loop& loop) : pause(loop) {}
-  Fd listening;
-  Loop::Id watch = 0;
-  Timer pause;
-  bool waits = false;
-  std::size_t connections = 0;
-  std::size_t handshakes = 0;
-  EndpointCounters counters;
-};
 
 class SocketRelay final : public Relay {
  public:
@@ -49,15 +52,32 @@ class SocketRelay final : public Relay {
                  [this](const std::string& grant, int pid) {
                    callbacks_.on_gone(grant, pid);
                    callbacks_.on_change();
+                   if (clients_.contexts(pid) == 0) look();
+                   look_soon();
+                   store_soon();
                  }),
         settling_(loop, [this](std::uint64_t id) { settled(id); }) {
     passing_.wants_turn = [this](RelayPassage& p) { wants_turn(p); };
     passing_.introduced = [this](RelayPassage& p, const Status& as_itself) { introduced(p, as_itself); };
+    passing_.gets = [this](RelayPassage& p, const Channel& channel) {
+      clients_.gets(p.state().client.pid, p.id(), channel);
+    };
+    passing_.connects = [this](RelayPassage& p, int pid, std::uint32_t context) {
+      clients_.connected(pid, p.id(), context);
+      store();
+    };
+    passing_.exited_child = [this] { return exited_children_.take([this](int pid) { return clients_.knows(pid); }); };
+    passing_.left = [this](RelayPassage& p, int pid) { left(p, pid); };
     passing_.let_in = [this](RelayPassage& p) { let_in(p); };
     passing_.answer = [this](const RelayPassage& p) {
       return callbacks_.answer ? callbacks_.answer(p.grant(), p.state().question) : std::string();
     };
     passing_.ended = [this](RelayPassage& p) { ended(p); };
+    // After the endpoint has closed, the only socket left is our end of an exchange that the client never received.
+    passing_.close = [this](const std::string& grant, Fd fd) {
+      if (const auto found = endpoints_.find(grant); found != endpoints_.end())
+        found->second.sockets.close(std::move(fd));
+    };
   }
   ~SocketRelay() override;
   SocketRelay(const SocketRelay&) = delete;
@@ -70,16 +90,26 @@ class SocketRelay final : public Relay {
   void disown(const std::string& grant) override {
     clients_.disown(grant);
     callbacks_.on_change();
+    store_soon();
   }
   void server_took(int pid) override { settling_.server_took(pid); }
+  void context_began(int pid, std::uint32_t context) override { clients_.context_began(pid, context); }
+  void context_ended(int pid, std::uint32_t context) override {
+    if (clients_.context_ended(pid, context)) callbacks_.on_change();
+    store_soon();
+    if (clients_.remnant(pid) && clients_.contexts(pid) == 0) look();
+    look_soon();
+  }
+  void listed(std::uint64_t asked, const std::vector<int>& pids) override {
+    const bool open_known = clients_.has_exited() && look();
+    if (clients_.listed(asked, pids, open_known)) changed();
+  }
+  void restore(const std::string& clients, const std::vector<std::string>& grants) override;
   void serve() override;
   void hold() override;
   std::uint64_t take_turn(std::function<void()> on_turn) override;
   void end_turn(std::uint64_t turn) override;
-  void new_server() override {
-    stuck_ = false;
-    late_ = 0;
-  }
+  void new_server() override { late_ = 0; }
   void remember(const std::string& grant, int pid) override {
     if (clients_.remember(grant, pid)) callbacks_.on_change();
   }
@@ -87,13 +117,24 @@ class SocketRelay final : public Relay {
   EndpointView endpoint(const std::string& grant) const override;
   std::vector<std::string> endpoints() const override;
   const std::string* grant_of(int pid) const override { return clients_.grant_of(pid); }
-  std::size_t clients() const override { return clients_.size(); }
+  std::size_t places() const override { return clients_.places(); }
+  std::size_t beyond_first(int pid) const override { return clients_.beyond_first(pid); }
+  void in_container(int pid, std::string container, std::uint64_t started) override {
+    clients_.in_container(pid, std::move(container), started);
+  }
+  std::vector<int> clients_in(const std::string& container) const override { return clients_.clients_in(container); }
+  std::optional<RemnantView> remnant(int pid) const override { return clients_.remnant(pid); }
+  std::vector<int> former_remnants() const override { return clients_.remnants(""); }
+  void tried(int remnant) override {
+    clients_.tried(remnant);
+    store_soon();
+  }
 
  private:
   void watch_endpoint(const std::string& grant);
   void accept_some(const std::string& grant);
-  bool has_room(const Endpoint& endpoint) const;
-  void make_room();
+  bool has_capacity(const RelayEndpoint& endpoint) const;
+  void resume_endpoints();
   void pump();
   void pump_at(std::optional<MonoTime> due);
   void prepare(std::uint64_t id, const std::string& grant);
@@ -102,12 +143,23 @@ class SocketRelay final : public Relay {
   void settled(std::uint64_t id);
   std::string socket_for(const std::string& grant) const;
   bool refuses(RelayPassage& passage);
-  void wants_turn(RelayPassage& passage);
+  bool waits_for_place(RelayPassage& passage, int looks);
+  void wants_turn(RelayPassage& passage, int looks = 0);
   void looked(std::uint64_t id, bool refused);
   void introduced(RelayPassage& passage, const Status& as_itself);
   void let_in(RelayPassage& passage);
+  void left(RelayPassage& passage, int pid);
+  void changed();
+  void store();
+  void store_soon() {
+    if (callbacks_.store && !store_.running()) store_.start(kStoreSoon, [this] { store(); });
+  }
+  bool look();
+  void look_soon();
+  void look_again();
   void ended(RelayPassage& passage);
-  void count_end(Endpoint& endpoint, const RelayPassage& passage, const mps::Passage& state);
+  void leave_daemon(std::uint64_t id, bool server_has_it);
+  void count_end(RelayEndpoint& endpoint, const RelayPassage& passage, const mps::Passage& state);
 
   Loop& loop_;
   RelaySettings settings_;
@@ -115,32 +167,46 @@ class SocketRelay final : public Relay {
   RelayPassage::Callbacks passing_;
   ClientTable clients_;
   mps::RelayTurns turns_;
-  std::map<std::string, Endpoint> endpoints_;
+  std::map<std::string, RelayEndpoint> endpoints_;
   std::map<std::uint64_t, std::shared_ptr<RelayPassage>> passages_;
+  std::set<std::uint64_t> orphans_;  // passages whose endpoint was closed, and for which the daemon looks for a server
   std::map<std::uint64_t, std::function<void()>> own_turns_;
   RelaySettling settling_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // prepare() and look() may answer after our end
   std::uint64_t next_id_ = 1;
   std::size_t handshakes_ = 0;
   std::size_t connections_ = 0;
+  ExitedChildren exited_children_;
   bool serving_ = false;
   bool pumping_ = false;
   bool try_again_ = false;  // wait before the next attempt
-  bool told_not_itself_ = false;
-  bool stuck_ = false;  // a client stalled, and none was admitted since
-  int late_ = 0;        // consecutive clients that got no server in time
+  bool logged_not_itself_ = false;
+  int late_ = 0;  // consecutive clients that got no server in time
   Timer wake_{loop_};
+  std::map<std::uint64_t, int> without_place_;  // passages that wait for a place, with the number of their looks
+  Timer place_look_{loop_};
+  Timer look_{loop_};
+  Duration look_wait_{};
+  Timer store_{loop_};
+  const std::string boot_ = boot_id();
+  std::string stored_;  // the last text of store()
 };
 
 SocketRelay::~SocketRelay() {
-  for (auto& [grant, endpoint] : endpoints_) loop_.cancel(endpoint.watch);
-  for (auto& [id, passage] : passages_) passage->drop();
+  for (auto& [id, passage] : passages_) {
+    passage->wait_for_server(kLastWait);
+    passage->drop();
+  }
+  for (auto& [grant, endpoint] : endpoints_) {
+    loop_.cancel(endpoint.watch);
+    endpoint.sockets.close_listening(std::move(endpoint.listening));
+  }
 }
 
 Status SocketRelay::open_endpoint(const std::string& grant, const Dir& directory) {
   if (has_endpoint(grant)) return {};
   TRY(Fd listening, listen_in(directory, "control", Protocol::kPackets));
-  Endpoint& endpoint = endpoints_.try_emplace(grant, loop_).first->second;
+  RelayEndpoint& endpoint = endpoints_.try_emplace(grant, loop_, [this] { resume_endpoints(); }).first->second;
   endpoint.listening = std::move(listening);
   watch_endpoint(grant);
   if (endpoint.watch == 0) {
@@ -161,17 +227,25 @@ void SocketRelay::close_endpoint(const std::string& grant) {
       ++it;
       continue;
     }
+    if (passage->leave_to_server()) {
+      orphans_.insert(passage->id());
+      ++it;
+      continue;
+    }
     if (mps::is_handshake(passage->state())) --handshakes_;
     --connections_;
-    if (!passage->was_let_in()) turns_.leave(passage->id(), false, loop_.now());
+    if (!passage->was_let_in()) leave_daemon(passage->id(), passage->state().exchange.carried);
     settling_.left(passage->id());
     it = passages_.erase(it);
     passage->drop();
+    if (passage->was_introduced() && !passage->counts())
+      clients_.not_connected(passage->state().client.pid, passage->id());
   }
   turns_.forget(grant);
+  found->second.sockets.close_listening(std::move(found->second.listening));
   endpoints_.erase(found);
   callbacks_.on_change();
-  make_room();
+  resume_endpoints();
   pump();
 }
 
@@ -180,17 +254,17 @@ void SocketRelay::keep_waiting(const std::string& grant, bool waits) {
   if (found == endpoints_.end()) return;
   found->second.waits = waits;
   if (waits) loop_.cancel(std::exchange(found->second.watch, 0));
-  make_room();
+  resume_endpoints();
 }
 
 void SocketRelay::watch_endpoint(const std::string& grant) {
-  Endpoint& endpoint = endpoints_.at(grant);
+  RelayEndpoint& endpoint = endpoints_.at(grant);
   if (endpoint.watch != 0 || endpoint.pause.running()) return;
   endpoint.watch = loop_.watch(endpoint.listening.get(), EPOLLIN, [this, grant](std::uint32_t) { accept_some(grant); });
 }
 
-bool SocketRelay::has_room(const Endpoint& endpoint) const {
-  return !endpoint.waits && endpoint.handshakes < settings_.handshakes_per_grant &&
+bool SocketRelay::has_capacity(const RelayEndpoint& endpoint) const {
+  return !endpoint.waits && endpoint.handshakes + endpoint.sockets.closing() < settings_.handshakes_per_grant &&
          (endpoint.handshakes == 0 || handshakes_ < settings_.handshakes) &&
          endpoint.connections < settings_.connections_per_grant &&
          (endpoint.connections < settings_.connections_always || connections_ < settings_.connections);
@@ -202,8 +276,8 @@ void SocketRelay::accept_some(const std::string& grant) {
   for (int i = 0; i < kAcceptedPerTurn; ++i) {
     const auto found = endpoints_.find(grant);
     if (found == endpoints_.end()) return;  // a callback closed it
-    Endpoint& endpoint = found->second;
-    if (!has_room(endpoint)) return loop_.cancel(std::exchange(endpoint.watch, 0));
+    RelayEndpoint& endpoint = found->second;
+    if (!has_capacity(endpoint)) return loop_.cancel(std::exchange(endpoint.watch, 0));
     Fd fd(::accept4(endpoint.listening.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd && (errno == EINTR || errno == ECONNABORTED)) continue;
     if (!fd && errno == EAGAIN) return;
@@ -223,9 +297,9 @@ void SocketRelay::accept_some(const std::string& grant) {
   }
 }
 
-void SocketRelay::make_room() {
+void SocketRelay::resume_endpoints() {
   for (auto& [grant, endpoint] : endpoints_) {
-    if (endpoint.watch == 0 && has_room(endpoint)) watch_endpoint(grant);
+    if (endpoint.watch == 0 && has_capacity(endpoint)) watch_endpoint(grant);
   }
 }
 
@@ -298,8 +372,25 @@ bool SocketRelay::refuses(RelayPassage& passage) {
   return true;
 }
 
-void SocketRelay::wants_turn(RelayPassage& passage) {
-  if (refuses(passage)) return;
+// A client that has just destroyed a context, or ended, may have a place until its server has closed the connection. A
+// client that would be refused meanwhile waits for that, and the servers' pipes are looked at once for all that wait.
+bool SocketRelay::waits_for_place(RelayPassage& passage, int looks) {
+  if (looks >= kLooksForPlace || !callbacks_.refuses_for_now) return false;
+  if (!callbacks_.refuses_for_now(passage.grant(), passage.state().client.pid)) return false;
+  without_place_.emplace(passage.id(), looks + 1);
+  if (place_look_.running()) return true;
+  place_look_.start(kLookForPlace, [this] {
+    look();
+    for (const auto& [id, count] : std::exchange(without_place_, {})) {
+      const auto found = passages_.find(id);
+      if (found != passages_.end()) wants_turn(*std::shared_ptr(found->second), count);
+    }
+  });
+  return true;
+}
+
+void SocketRelay::wants_turn(RelayPassage& passage, int looks) {
+  if (waits_for_place(passage, looks) || refuses(passage)) return;
   if (!callbacks_.look) return looked(passage.id(), false);
   callbacks_.look(passage.grant(), passage.state().client.pid,
                   [this, id = passage.id(), alive = std::weak_ptr(alive_)](const std::string& why_not) {
@@ -320,31 +411,80 @@ void SocketRelay::looked(std::uint64_t id, bool refused) {
 void SocketRelay::introduced(RelayPassage& passage, const Status& as_itself) {
   turns_.connected(passage.id());
   settling_.introduced(passage.id(), passage.state().client.pid);
-  if (!as_itself && !std::exchange(told_not_itself_, true)) callbacks_.on_not_itself(as_itself.error());
-  if (as_itself) told_not_itself_ = false;
+  if (!as_itself && !std::exchange(logged_not_itself_, true)) callbacks_.on_not_itself(as_itself.error());
+  if (as_itself) logged_not_itself_ = false;
   if (clients_.remember(passage.grant(), passage.state().client.pid, passage.take_connector())) {
     callbacks_.on_client(passage.grant(), passage.state().client.pid);
     callbacks_.on_change();
   }
+  clients_.connects(passage.state().client.pid, passage.id());
   pump();
 }
 
 void SocketRelay::let_in(RelayPassage& passage) {
-  Endpoint& endpoint = endpoints_.at(passage.grant());
+  RelayEndpoint& endpoint = endpoints_.at(passage.grant());
   ++endpoint.counters.let_in;
-  stuck_ = false;
   late_ = 0;
   --endpoint.handshakes;
   --handshakes_;
-  turns_.went_well(passage.grant());
-  // If all grants have the same limits, there is nothing to settle.
-  if (!callbacks_.prepare || settling_.let_in(passage.id(), settings_.times.settled)) {
-    turns_.leave(passage.id(), false, loop_.now());
-  } else {
-    turns_.settle(passage.id());
-  }
-  make_room();
+  turns_.went_well(passage.grant(), passage.state().exchange.took, loop_.now());
+  leave_daemon(passage.id(), true);
+  resume_endpoints();
   pump();
+}
+
+void SocketRelay::left(RelayPassage& passage, int pid) {
+  clients_.notice(passage.state().client.pid);
+  clients_.inherit(passage.state().client.pid, pid, passage.id(),
+                   orphans_.contains(passage.id()) ? std::string() : passage.grant());
+  callbacks_.on_change();
+  look_soon();
+  store();
+}
+
+void SocketRelay::restore(const std::string& clients, const std::vector<std::string>& grants) {
+  auto stored = mps::parse_clients(clients);
+  if (stored.boot.empty() || stored.boot != boot_) return;
+  for (auto& client : stored.clients) {
+    if (std::ranges::find(grants, client.grant) == grants.end()) client.grant.clear();
+    clients_.restore(client);
+  }
+}
+
+void SocketRelay::changed() {
+  callbacks_.on_change();
+  store_soon();
+}
+
+void SocketRelay::store() {
+  if (!callbacks_.store) return;
+  store_.stop();
+  auto text = mps::render_clients({boot_, clients_.stored()});
+  if (text == stored_) return;
+  stored_ = std::move(text);
+  callbacks_.store(stored_);
+}
+
+// Which connections the servers still have. false: not known.
+bool SocketRelay::look() {
+  const auto open = callbacks_.open_pipes ? callbacks_.open_pipes() : std::nullopt;
+  if (clients_.looked(open)) changed();
+  return open.has_value();
+}
+
+// A server closes a client's channels a moment after the client's end, or that of a context. One that does not is
+// looked at again with the server's next list.
+void SocketRelay::look_soon() {
+  if (!clients_.waits_for_server() || look_.running()) return;
+  look_wait_ = kFirstLook;
+  look_again();
+}
+
+void SocketRelay::look_again() {
+  look_.start(look_wait_, [this] {
+    look_wait_ *= 4;
+    if (look() && clients_.waits_for_server() && look_wait_ <= kLastLook) look_again();
+  });
 }
 
 std::uint64_t SocketRelay::take_turn(std::function<void()> on_turn) {
@@ -357,7 +497,7 @@ std::uint64_t SocketRelay::take_turn(std::function<void()> on_turn) {
 
 void SocketRelay::end_turn(std::uint64_t turn) {
   own_turns_.erase(turn);
-  turns_.leave(turn, false, loop_.now());
+  turns_.leave(turn);
   pump();
 }
 
@@ -369,7 +509,7 @@ void SocketRelay::own_turn(std::uint64_t id) {
 }
 
 void SocketRelay::settled(std::uint64_t id) {
-  turns_.leave(id, false, loop_.now());
+  turns_.leave(id);
   pump();
 }
 
@@ -377,23 +517,37 @@ void SocketRelay::ended(RelayPassage& passage) {
   const auto self = passage.shared_from_this();
   passages_.erase(passage.id());
   --connections_;
-  settling_.left(passage.id());
-  auto state = passage.state();
-  if (state.end == mps::RelayEnd::kStalled && std::exchange(stuck_, true)) state.end = mps::RelayEnd::kServerLate;
-  const auto found = endpoints_.find(passage.grant());
-  if (found == endpoints_.end()) return;
-  --found->second.connections;
+  const auto state = passage.state();
+  const auto found = orphans_.erase(passage.id()) != 0 ? endpoints_.end() : endpoints_.find(passage.grant());
   if (!passage.was_let_in()) {
-    --found->second.handshakes;
     --handshakes_;
-    turns_.leave(passage.id(), state.end == mps::RelayEnd::kStalled, loop_.now());
+    const bool delayed = state.end == mps::RelayEnd::kStalled || state.garbled;
+    if (delayed && found != endpoints_.end()) turns_.stalled(passage.grant(), loop_.now());
+    leave_daemon(passage.id(), state.exchange.carried);
   }
-  count_end(found->second, passage, state);
-  make_room();
+  settling_.left(passage.id());
+  if (passage.was_introduced() && !passage.counts()) clients_.not_connected(state.client.pid, passage.id());
+  if (found != endpoints_.end()) {
+    --found->second.connections;
+    if (!passage.was_let_in()) --found->second.handshakes;
+    count_end(found->second, passage, state);
+  }
+  resume_endpoints();
   pump();
 }
 
-void SocketRelay::count_end(Endpoint& endpoint, const RelayPassage& passage, const mps::Passage& state) {
+// The server may accept the client after the passage has ended. If the daemon's limits changed before that, the client
+// would get those of a different grant.
+void SocketRelay::leave_daemon(std::uint64_t id, bool server_has_it) {
+  // If all grants have the same limits, there is nothing to settle.
+  if (!callbacks_.prepare || !server_has_it || settling_.let_in(id, settings_.times.settled)) {
+    turns_.leave(id);
+  } else {
+    turns_.settle(id);
+  }
+}
+
+void SocketRelay::count_end(RelayEndpoint& endpoint, const RelayPassage& passage, const mps::Passage& state) {
   using enum mps::RelayEnd;
   if (state.end == kLooked || state.end == kLeft || state.end == kDone || state.end == kAsked) return;
   if (mps::is_attempt(state.end)) {
@@ -407,7 +561,10 @@ void SocketRelay::count_end(Endpoint& endpoint, const RelayPassage& passage, con
   }
   callbacks_.on_trouble(passage.grant(), state, passage.user());
   if (state.end == kServerLate) ++late_;
-  const bool doubted = state.end == kStalled || (state.end == kServerLate && late_ >= kLateInARow);
+  // Where the exchange is known, the relay has ended it in the client's place, and the server accepts others.
+  const bool broke_off = state.end == kStalled || state.garbled;
+  const bool may_be_stuck = broke_off && (!state.exchange.carried || state.exchange.foreign);
+  const bool doubted = may_be_stuck || (state.end == kServerLate && late_ >= kLateInARow);
   if (doubted && callbacks_.on_server_doubted)
     callbacks_.on_server_doubted("a client of grant " + passage.grant() + " " + std::string(to_string(state.end)));
   callbacks_.on_change();
@@ -415,7 +572,8 @@ void SocketRelay::count_end(Endpoint& endpoint, const RelayPassage& passage, con
 
 EndpointView SocketRelay::endpoint(const std::string& grant) const {
   const auto found = endpoints_.find(grant);
-  return {clients_.of(grant), found == endpoints_.end() ? EndpointCounters{} : found->second.counters};
+  return {clients_.of(grant), clients_.remnants(grant), clients_.places(grant),
+          found == endpoints_.end() ? EndpointCounters{} : found->second.counters};
 }
 
 std::vector<std::string> SocketRelay::endpoints() const {

@@ -9,17 +9,20 @@
 // Where grants have different limits, the relay sets a grant's limits on the daemon before it connects a client of that
 // grant (`prepare`), and connects no client with different limits until the server's reply and its log show that it has
 // accepted that one. Measured: a client receives its limits while it connects
-// (docs/internals/evidence/server-limits.md). Not for the pool's own commands, which go to `control_privileged`.
+// (docs/internals/evidence/shares.md). Not for the pool's own commands, which go to `control_privileged`.
 //
 // Loop thread only. Callbacks run in callbacks of the loop; they may call the relay.
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "mps/relay/client_table.h"
 #include "mps/relay/handshake.h"
 #include "os/files/files.h"
 #include "os/loop/loop.h"
@@ -48,6 +51,10 @@ struct EndpointCounters {
 
 struct EndpointView {
   std::vector<int> clients;  // living processes that connected through it; sorted
+  // Clients that have exited and that the server still has: usually for a moment, or because other processes keep their
+  // channels (mps/relay/client_table.h); sorted.
+  std::vector<int> remnants;
+  std::size_t places = 0;  // of the server that clients and remnants take
   EndpointCounters counters;
   friend bool operator==(const EndpointView&, const EndpointView&) = default;
 };
@@ -59,6 +66,9 @@ class Relay {
     // Why this process may not connect; "" if it may. Called when the process declares itself a client, and at its
     // turn.
     std::function<std::string(const std::string& grant, int pid)> refuse;
+    // Whether `refuse` would refuse the process only because of connections that its server may be about to close. The
+    // process then waits up to 100 ms for their end. Empty: never.
+    std::function<bool(const std::string& grant, int pid)> refuses_for_now = {};
     std::function<void(const std::string& grant, int pid)> on_client;  // a new process connects
     std::function<void(const std::string& grant, int pid)> on_gone;    // the process has exited
     // A connection ended abnormally (is_attempt, refused, stalled, or an unexpected daemon).
@@ -66,8 +76,8 @@ class Relay {
     // The daemon got our identity instead of a client's, and why. Called once until it works again.
     std::function<void(const Error&)> on_not_itself;
     std::function<void()> on_change;  // the result of endpoints() changed
-    // The server may accept no more clients: a client stalled (RelayEnd::kStalled), or two consecutive clients waited
-    // for it in vain.
+    // The server may accept no more clients: two consecutive clients waited for it in vain, or a client stalled
+    // (RelayEnd::kStalled) in an exchange that this program does not carry or know (RelayExchange::foreign).
     std::function<void(const std::string& why)> on_server_doubted = {};
     // It is a client's turn: makes the daemon hold the grant's limits for the clients that it accepts next. `done` runs
     // once, perhaps inside the call. After an error that may pass (kConflict, kTimeout, kUnavailable) the client keeps
@@ -80,6 +90,10 @@ class Relay {
     // the call, with the reason why the process may not connect; "" if it may. Empty: no process is inspected.
     std::function<void(const std::string& grant, int pid, std::function<void(const std::string& why_not)> done)> look =
         {};
+    // The pipes that the pool's servers have open; absent: not known. Empty: never known.
+    std::function<std::optional<std::set<Channel>>()> open_pipes = {};
+    // Writes the text for restore() to a file before it returns. Empty: no text is kept.
+    std::function<void(const std::string& clients)> store = {};
     // The daemon's socket for clients of this grant, if each grant has its own. Empty: RelaySettings::daemon_socket.
     std::function<std::string(const std::string& grant)> socket = {};
   };
@@ -103,20 +117,33 @@ class Relay {
   // inside the call, also if the limits could not be set; never after end_turn().
   virtual std::uint64_t take_turn(std::function<void()> on_turn) = 0;
   virtual void end_turn(std::uint64_t turn) = 0;
-  // The pool has a new server. After a stall, and until one client is admitted, the server counts as stuck: clients
-  // that it does not answer then end with RelayEnd::kServerLate, as its victims, and not with kStalled.
+  // The pool has a new server: how long clients waited for the former one no longer counts.
   virtual void new_server() = 0;
-  // The server's log reports that it has accepted this process.
+  // The server's log reports that it has accepted this process; that a context of it has a place, or has none any more.
   virtual void server_took(int pid) = 0;
-  // A process that was admitted before this program started.
+  virtual void context_began(int pid, std::uint32_t context) = 0;
+  virtual void context_ended(int pid, std::uint32_t context) = 0;
+  // All pids that the servers list in an answer to a question of time `asked` (boot_ticks()).
+  virtual void listed(std::uint64_t asked, const std::vector<int>& pids) = 0;
+  // The last text that an earlier relay of this daemon gave to Callbacks::store. Clients whose grant is not among these
+  // are of former tenants. Call before the first serve().
+  virtual void restore(const std::string& clients, const std::vector<std::string>& grants) = 0;
+  // A process that was admitted before this program started, and that restore() did not have.
   virtual void remember(const std::string& grant, int pid) = 0;
 
   virtual bool has_endpoint(const std::string& grant) const = 0;
   virtual EndpointView endpoint(const std::string& grant) const = 0;
   virtual std::vector<std::string> endpoints() const = 0;  // sorted
   virtual const std::string* grant_of(
-      int pid) const = 0;                   // null: not a client of this relay; "": its grant has disowned it
-  virtual std::size_t clients() const = 0;  // processes, of all endpoints
+      int pid) const = 0;                  // null: not a client of this relay; "": its grant has disowned it
+  virtual std::size_t places() const = 0;  // of the server, of all endpoints
+  // Of a client: its places without that of its first connection.
+  virtual std::size_t beyond_first(int pid) const = 0;
+  virtual void in_container(int pid, std::string container, std::uint64_t started) = 0;  // a client; for RemnantView
+  virtual std::vector<int> clients_in(const std::string& container) const = 0;           // of all grants
+  virtual std::optional<RemnantView> remnant(int pid) const = 0;
+  virtual std::vector<int> former_remnants() const = 0;  // of grants that were disowned
+  virtual void tried(int remnant) = 0;
 };
 
 // Whether the daemon at `socket` sends the greeting that the relay needs. kUnsupported: another greeting; kTimeout;

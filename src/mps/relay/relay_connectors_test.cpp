@@ -1,14 +1,10 @@
 // Connections whose connector has exited and that another process holds open: the kernel gives the connector's pid to
 // an unrelated process (docs/guide/security.md).
+#include "mps/relay/connecting_fixture.h"
 #include "mps/relay/relay_fixture.h"
 
-#include <linux/sched.h>
 #include <signal.h>
-#include <sys/syscall.h>
-#include <sys/un.h>
 #include <sys/wait.h>
-
-#include <cstdint>
 
 #include "mps/relay/drain_socket.h"
 
@@ -23,13 +19,6 @@ struct Planted {
   sim::Fd fd;
   pid_t connector = -1;
 };
-
-bool connects(int fd, const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  path.copy(address.sun_path, sizeof address.sun_path - 1);
-  return ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
-}
 
 Planted plant(const std::string& path, int type, bool (*speaks)(int fd)) {
   Planted planted{sim::Fd(::socket(AF_UNIX, type | SOCK_CLOEXEC, 0)), -1};
@@ -46,41 +35,16 @@ Planted plant_client(const std::string& path) {
 }
 
 // Not before Linux 6.5: there, the process that has the pid at the accept counts as the connector.
-bool kernel_tells_the_process() {
+bool kernel_names_the_process() {
   int pair[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) return false;
   const sim::Fd one(pair[0]), other(pair[1]);
   int pidfd = -1;
   socklen_t size = sizeof pidfd;
-  const bool tells = ::getsockopt(one.get(), SOL_SOCKET, 77, &pidfd, &size) == 0;  // SO_PEERPIDFD
+  const bool named = ::getsockopt(one.get(), SOL_SOCKET, 77, &pidfd, &size) == 0;  // SO_PEERPIDFD
   const sim::Fd held(pidfd);
-  return tells;
+  return named;
 }
-
-// A process with that pid, as the kernel would create one in time. false: choosing pids is not permitted here.
-class Successor {
- public:
-  explicit Successor(pid_t number) {
-    clone_args how{};
-    how.exit_signal = SIGCHLD;
-    how.set_tid = reinterpret_cast<std::uintptr_t>(&number);
-    how.set_tid_size = 1;
-    pid_ = static_cast<pid_t>(::syscall(SYS_clone3, &how, sizeof how));
-    if (pid_ == 0) ::syscall(SYS_close_range, 0U, ~0U, 0U);  // otherwise it would keep connections open
-    while (pid_ == 0) ::pause();
-  }
-  ~Successor() {
-    if (pid_ <= 0) return;
-    ::kill(pid_, SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
-  }
-  Successor(const Successor&) = delete;
-  Successor& operator=(const Successor&) = delete;
-  explicit operator bool() const { return pid_ > 0; }
-
- private:
-  pid_t pid_ = -1;
-};
 
 // Promise: mps/relay: A connection of a process that has ended is refused.
 TEST_F(RelayAtTheEndpoint, AConnectionOfAProcessThatHasEndedIsNobodys) {
@@ -99,7 +63,7 @@ TEST_F(RelayAtTheEndpoint, AConnectionOfAProcessThatHasEndedIsNobodys) {
 
 // Promise: mps/relay: A process with the reused number of a dead connector is not the grant's client.
 TEST_F(RelayAtTheEndpoint, WhoGotTheNumberOfADeadConnectorIsNotTheGrantsClient) {
-  if (!kernel_tells_the_process()) GTEST_SKIP() << "needs SO_PEERPIDFD";
+  if (!kernel_names_the_process()) GTEST_SKIP() << "needs SO_PEERPIDFD";
   const Planted planted = plant_client(path(kOne) + "/control");
   ::waitpid(planted.connector, nullptr, 0);
   const Successor successor(planted.connector);
@@ -138,7 +102,7 @@ TEST_F(RelayAtTheEndpoint, WhoEndsBeforeTheDaemonGreetsIsNotIntroduced) {
 
 // Promise: mps/relay: A drain request of a caller that has ended is not acted on.
 TEST_F(RelayAtTheEndpoint, ADrainOfACallerThatHasEndedIsNotHeard) {
-  if (!kernel_tells_the_process()) GTEST_SKIP() << "needs SO_PEERPIDFD";
+  if (!kernel_names_the_process()) GTEST_SKIP() << "needs SO_PEERPIDFD";
   std::vector<int> heard;
   const auto endpoint = Dir::create(path(kOne), 0755);
   ASSERT_TRUE(endpoint);

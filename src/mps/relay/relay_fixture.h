@@ -7,7 +7,10 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <optional>
+#include <set>
 
+#include "mps/relay/open_pipes.h"
 #include "mps/relay/relay.h"
 #include "run_until.h"
 #include "standins/mps/handshake.h"
@@ -57,7 +60,13 @@ class RelayAtTheEndpoint : public ::testing::Test {
                                 return mps::answer_to(question, limits, devices);
                               },
                           .look = look_,
+                          .open_pipes = [this] { return open_pipes(); },
                           .socket = socket_});
+  }
+  std::optional<std::set<Channel>> open_pipes() {
+    const pid_t server = world_.server_process();
+    std::set<Channel> open;
+    return server != 0 && add_open_pipes(server, open) ? std::optional(std::move(open)) : std::nullopt;
   }
   std::string path(const std::string& grant) const { return world_.dir() + "/" + grant; }
   void open_endpoint(const std::string& grant) {
@@ -92,15 +101,27 @@ class RelayAtTheEndpoint : public ::testing::Test {
     EXPECT_TRUE(sim::introduce(fd.get(), type));
     return fd;
   }
-  // Completes the handshake; returns the socket to the server.
+  // Completes the exchange with the server; returns the channel to it.
+  sim::Fd join(const sim::Fd& exchange) {
+    sim::Fd channel;
+    for (int i = 0; i <= sim::kServerDescriptors; ++i) {
+      sim::Packet packet = next(exchange);
+      EXPECT_EQ(packet.bytes, i < sim::kServerDescriptors ? sim::kDescriptor : sim::kServerGreeted);
+      if (i == 0) channel = std::move(packet.descriptor);
+    }
+    EXPECT_TRUE(sim::speak_to_server(exchange.get()));
+    EXPECT_EQ(next(exchange).bytes, sim::kServerAnswer);
+    return channel;
+  }
+  // Completes the handshake; returns the channel to the server.
   sim::Fd let_in(const std::string& grant) {
     const sim::Fd fd = introduced(grant);
     sim::Packet packet = next(fd);
     EXPECT_EQ(packet.bytes, sim::kDescriptor);
-    sim::send_message(packet.descriptor.get(), {"init", {}});
+    sim::Fd channel = join(packet.descriptor);
     EXPECT_TRUE(sim::send_packet(fd.get(), sim::kAcknowledged));
     EXPECT_EQ(next(fd).bytes, "end");
-    return std::move(packet.descriptor);
+    return channel;
   }
   std::unique_ptr<sim::TestProcess> start_client(const std::string& grant, uid_t uid = static_cast<uid_t>(-1)) {
     return world_.start_client({"--hold"}, {{"CUDA_MPS_PIPE_DIRECTORY", path(grant)}}, uid);
@@ -108,7 +129,8 @@ class RelayAtTheEndpoint : public ::testing::Test {
   bool until_let_in(const std::string& grant, int pid) {
     return until([&] {
       const auto clients = relay_->endpoint(grant).clients;
-      return std::ranges::find(clients, pid) != clients.end() && relay_->endpoint(grant).counters.let_in > 0;
+      // Its own connection, and that of its context: until then it needs the loop.
+      return std::ranges::find(clients, pid) != clients.end() && relay_->endpoint(grant).counters.let_in > 1;
     });
   }
   std::string command(const std::string& line, const std::string& pipe) {
@@ -132,6 +154,16 @@ class RelayAtTheEndpoint : public ::testing::Test {
   std::function<std::string(const std::string&)> socket_;
   std::unique_ptr<Loop> loop_;
   std::unique_ptr<Relay> relay_;
+};
+
+class RelayWithShortTimes : public RelayAtTheEndpoint {
+ protected:
+  RelayWithShortTimes() {
+    times_.words = 400ms;
+    times_.taken = 400ms;
+    times_.turn = 1200ms;
+    times_.greeting = 1200ms;
+  }
 };
 
 }  // namespace tranche::host

@@ -27,8 +27,7 @@ class RelayWithLimits : public RelayAtTheEndpoint {
   bool comes_in(const sim::Fd& fd) {
     sim::Packet packet = next(fd);
     if (packet.bytes != sim::kDescriptor) return false;
-    sim::send_message(packet.descriptor.get(), {"init", {}});
-    servers_.push_back(std::move(packet.descriptor));
+    servers_.push_back(join(packet.descriptor));
     return sim::send_packet(fd.get(), sim::kAcknowledged);
   }
   bool at_once_ = true;
@@ -57,7 +56,7 @@ TEST_F(RelayWithLimits, OtherKindsWaitForTheWordOfTheClientAndForTheServersLog) 
   const sim::Fd other = introduced(kOther);
   turns(20ms);
   EXPECT_THAT(prepared_, ElementsAre(kOne)) << "it has not said its word";
-  sim::send_message(packet.descriptor.get(), {"init", {}});
+  const sim::Fd channel = join(packet.descriptor);
   ASSERT_TRUE(sim::send_packet(one.get(), sim::kAcknowledged));
   turns(20ms);
   EXPECT_THAT(prepared_, ElementsAre(kOne)) << "the server's log has not named it";
@@ -76,7 +75,7 @@ TEST_F(RelayWithLimits, TheLogMayBeBeforeTheClientsWord) {
   const sim::Fd other = introduced(kOther);
   turns(20ms);
   EXPECT_EQ(prepared_.size(), 1u);
-  sim::send_message(packet.descriptor.get(), {"init", {}});
+  const sim::Fd channel = join(packet.descriptor);
   ASSERT_TRUE(sim::send_packet(one.get(), sim::kAcknowledged));
   EXPECT_TRUE(comes_in(other));
 }

@@ -12,6 +12,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "os/process/process.h"
+
 namespace tranche::host {
 namespace {
 
@@ -70,6 +72,13 @@ Result<sockaddr_un> address_of(const std::string& path) {
   return address;
 }
 
+// The kernel reports a sender also at the end of a stream. A stream has no empty messages, so 0 bytes are its end.
+bool is_stream(int fd) {
+  int type = 0;
+  socklen_t size = sizeof type;
+  return ::getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM;
+}
+
 }  // namespace
 
 Arrival receive_packet(int fd, RelayPacket& packet) {
@@ -82,9 +91,9 @@ Arrival receive_packet(int fd, RelayPacket& packet) {
   header.msg_control = room.bytes;
   header.msg_controllen = sizeof room.bytes;
   ssize_t got = 0;
+  // A peer that hung up with our message unread yields one ECONNRESET, before the data that it had sent.
   do {
     got = ::recvmsg(fd, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-    // A peer that hung up with our message unread yields one ECONNRESET, before the data that it had sent.
   } while (got < 0 && (errno == EINTR || errno == ECONNRESET));
   if (got < 0) return errno == EAGAIN ? Arrival::kNothing : Arrival::kEnd;
   packet = {};
@@ -92,6 +101,40 @@ Arrival receive_packet(int fd, RelayPacket& packet) {
   if (got == 0 && packet.descriptors.empty()) return Arrival::kEnd;
   packet.bytes.assign(bytes, static_cast<std::size_t>(got));
   packet.truncated = (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0;
+  return Arrival::kPacket;
+}
+
+Arrival receive_from_tenant(int fd, RelayPacket& packet) {
+  char bytes[mps::kRelayLongest];
+  // The credentials fill it, so the kernel installs no descriptor.
+  alignas(cmsghdr) char room[CMSG_SPACE(sizeof(ucred))];
+  const auto receive = [&](int flags, std::size_t most, msghdr& header) {
+    iovec part{bytes, most};
+    header = {};
+    header.msg_iov = &part;
+    header.msg_iovlen = 1;
+    header.msg_control = room;
+    header.msg_controllen = sizeof room;
+    ssize_t got = 0;
+    do {
+      got = ::recvmsg(fd, &header, flags | MSG_DONTWAIT);
+    } while (got < 0 && (errno == EINTR || errno == ECONNRESET));
+    return got;
+  };
+  packet = {};
+  msghdr header;
+  const auto peeked = receive(MSG_PEEK, sizeof bytes, header);
+  if (peeked < 0) return errno == EAGAIN ? Arrival::kNothing : Arrival::kEnd;
+  if ((header.msg_flags & MSG_CTRUNC) != 0) {
+    packet.truncated = true;
+    return Arrival::kPacket;
+  }
+  // Exactly the peeked bytes: a stream could continue with a message that carries descriptors.
+  const auto got = receive(0, static_cast<std::size_t>(peeked), header);
+  take_ancillary(header, packet);
+  if (got < 0 || !packet.sender || (got == 0 && is_stream(fd))) return Arrival::kEnd;
+  packet.bytes.assign(bytes, static_cast<std::size_t>(got));
+  packet.truncated = (header.msg_flags & MSG_TRUNC) != 0;
   return Arrival::kPacket;
 }
 

@@ -1,6 +1,11 @@
 #include "mps/relay/relay_passage.h"
 
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,11 +29,43 @@ RelayPassage::~RelayPassage() {
 }
 
 void RelayPassage::drop() {
-  loop_.cancel(std::exchange(client_watch_, 0));
+  finish_exchange();
+  state_.stage = mps::RelayStage::kEnded;
+  drop_exchange();
+  drop_client();
   loop_.cancel(std::exchange(daemon_watch_, 0));
   timer_.stop();
-  client_.reset();
   daemon_.reset();
+}
+
+bool RelayPassage::leave_to_server() {
+  if (!mps::waits_for_server(state_)) return false;
+  happens(mps::RelayEvent::kClientGone);
+  return true;
+}
+
+void RelayPassage::drop_client() {
+  loop_.cancel(std::exchange(client_watch_, 0));
+  loop_.cancel(std::exchange(exchange_watch_, 0));
+  if (client_) callbacks_.close(grant_, std::move(client_));
+  if (exchange_ && server_) callbacks_.close(grant_, std::move(exchange_));
+}
+
+void RelayPassage::wait_for_server(int milliseconds) {
+  if (!mps::waits_for_server(state_)) return;
+  if (state_.stage == mps::RelayStage::kTaken) {
+    pollfd greeted{server_.get(), POLLIN, 0};
+    (void)::poll(&greeted, 1, milliseconds);
+    return;
+  }
+  pollfd sent{daemon_.get(), POLLIN, 0};
+  RelayPacket packet;
+  if (::poll(&sent, 1, milliseconds) <= 0 || receive_packet(daemon_.get(), packet) != Arrival::kPacket ||
+      packet.bytes != mps::kRelayDescriptor || packet.descriptors.empty())
+    return;
+  (void)send_packet(daemon_.get(), mps::kRelayTaken);
+  server_ = std::move(packet.descriptors[0]);
+  mps::carry(state_, loop_.now(), times_);
 }
 
 // The callbacks' shared pointers keep a passage alive while one of them runs; drop() cancels and so destroys them.
@@ -39,34 +76,82 @@ void RelayPassage::begin() {
   arm();
 }
 
+// The next message, if there is one. At the end of the connection `end` happens, once.
+std::optional<RelayPacket> RelayPassage::hear(const Fd& from, Loop::Id& watch, mps::RelayEvent end) {
+  RelayPacket packet;
+  const bool tenant = &from == &client_ || &from == &exchange_;
+  switch (tenant ? receive_from_tenant(from.get(), packet) : receive_packet(from.get(), packet)) {
+    case Arrival::kNothing:
+      return std::nullopt;
+    case Arrival::kEnd:
+      loop_.cancel(std::exchange(watch, 0));
+      happens(end);
+      return std::nullopt;
+    case Arrival::kPacket:
+      return packet;
+  }
+  return std::nullopt;
+}
+
 void RelayPassage::on_client() {
   const auto self = shared_from_this();
-  RelayPacket packet;
-  switch (receive_packet(client_.get(), packet)) {
-    case Arrival::kNothing:
-      return;
-    case Arrival::kEnd:
-      return happens(mps::RelayEvent::kClientGone);
-    case Arrival::kPacket:
-      return happens(mps::RelayEvent::kFromClient, std::move(packet));
-  }
+  if (auto packet = hear(client_, client_watch_, mps::RelayEvent::kClientGone))
+    happens(mps::RelayEvent::kFromClient, *std::move(packet));
 }
 
 void RelayPassage::on_daemon() {
   const auto self = shared_from_this();
-  RelayPacket packet;
-  switch (receive_packet(daemon_.get(), packet)) {
-    case Arrival::kNothing:
-      return;
-    case Arrival::kEnd:
-      return happens(mps::RelayEvent::kDaemonGone);
-    case Arrival::kPacket:
-      return happens(mps::RelayEvent::kFromDaemon, std::move(packet));
+  if (auto packet = hear(daemon_, daemon_watch_, mps::RelayEvent::kDaemonGone))
+    happens(mps::RelayEvent::kFromDaemon, *std::move(packet));
+}
+
+void RelayPassage::on_server() {
+  const auto self = shared_from_this();
+  auto packet = hear(server_, server_watch_, mps::RelayEvent::kServerGone);
+  if (!packet) return;
+  // Of a client that has exited, another process would get the channels: nothing counts what it does with them.
+  const bool lives = peer_.lives();
+  for (const Fd& descriptor : packet->descriptors)
+    if (lives) give_channel(descriptor);
+  // A client that does not read, or has gone, is noticed at its own end.
+  if (lives) (void)send_packet(exchange_.get(), packet->bytes, packet->descriptors);
+  packet->descriptors.clear();
+  happens(mps::RelayEvent::kServerSaid, *std::move(packet));
+  if (!lives) happens(mps::RelayEvent::kClientBrokeOff);
+}
+
+void RelayPassage::give_channel(const Fd& descriptor) {
+  struct stat info{};
+  if (channels_ >= mps::kExchangeDescriptors || ::fstat(descriptor.get(), &info) != 0) return;
+  ++channels_;
+  callbacks_.gets(*this, fmt::format("{}:[{}]", S_ISSOCK(info.st_mode) ? "socket" : "pipe", info.st_ino));
+}
+
+void RelayPassage::connects(int pid) {
+  if (!std::exchange(counts_, true)) callbacks_.connects(*this, pid, state_.exchange.context);
+}
+
+void RelayPassage::on_client_in_exchange() {
+  const auto self = shared_from_this();
+  auto packet = hear(exchange_, exchange_watch_, mps::RelayEvent::kClientBrokeOff);
+  if (!packet) return;
+  // No CUDA process sends a descriptor or a long message here; the server would be the one to handle it. It takes an
+  // empty message for the end of its socket.
+  if (!packet->truncated && mps::may_be_said(state_, packet->bytes) && send_server(packet->bytes)) {
+    happens(mps::RelayEvent::kClientSaid, *std::move(packet));
+    if (mps::has_said_context(state_)) connects(state_.client.pid);
+    return;
   }
+  loop_.cancel(std::exchange(exchange_watch_, 0));
+  happens(mps::RelayEvent::kClientBrokeOff);
 }
 
 void RelayPassage::happens(mps::RelayEvent event, RelayPacket packet) {
   const auto self = shared_from_this();
+  if (event == mps::RelayEvent::kTimeUp && state_.stage == mps::RelayStage::kServer) {
+    pollfd sent{daemon_.get(), POLLIN, 0};  // the server's socket may have arrived just now
+    if (::poll(&sent, 1, 0) > 0) return on_daemon();
+  }
   switch (mps::step(state_, event, packet.message(), loop_.now(), times_)) {
     case mps::RelayAction::kNothing:
       break;
@@ -89,7 +174,7 @@ void RelayPassage::happens(mps::RelayEvent event, RelayPacket packet) {
       to_client(packet);
       break;
     case mps::RelayAction::kHandOver:
-      hand_over(packet);
+      hand_over(std::move(packet));
       break;
     case mps::RelayAction::kLetIn:
       let_in();
@@ -101,7 +186,10 @@ void RelayPassage::happens(mps::RelayEvent event, RelayPacket packet) {
       drop();
       return callbacks_.ended(*this);
   }
-  if (state_.stage != mps::RelayStage::kEnded) arm();
+  if (state_.stage == mps::RelayStage::kEnded) return;
+  if (state_.exchange.over) drop_exchange();
+  if (state_.exchange.left || (state_.stage == mps::RelayStage::kServer && state_.client_gone)) drop_client();
+  arm();
 }
 
 void RelayPassage::introduce() {
@@ -114,17 +202,89 @@ void RelayPassage::introduce() {
     sent = send_packet(daemon_.get(), mps::kRelayCredentials, {}, &ours);
   }
   if (!sent || !send_packet(daemon_.get(), mps::kRelayNewClient)) return happens(mps::RelayEvent::kDaemonGone);
+  was_introduced_ = true;
   callbacks_.introduced(*this, as_itself);
 }
 
-void RelayPassage::hand_over(const RelayPacket& packet) {
+void RelayPassage::hand_over(RelayPacket packet) {
   // First the daemon, which serves no other client until it has this (measured: clients start as usual).
   if (!send_packet(daemon_.get(), mps::kRelayTaken)) drop_daemon();
+  const bool carried = carry_exchange(packet);
+  if (carried) mps::carry(state_, loop_.now(), times_);
+  if (carried && (server_watch_ == 0 || exchange_watch_ == 0)) return happens(mps::RelayEvent::kClientGone);
   to_client(packet);
+}
+
+// Puts a socket of ours in the place of the server's. A socket of another type than the measured one goes to the client
+// as it is.
+bool RelayPassage::carry_exchange(RelayPacket& packet) {
+  int type = 0;
+  socklen_t size = sizeof type;
+  if (packet.descriptors.size() != 1 ||
+      ::getsockopt(packet.descriptors[0].get(), SOL_SOCKET, SO_TYPE, &type, &size) != 0 || type != SOCK_SEQPACKET)
+    return false;
+  server_ = std::exchange(packet.descriptors[0], std::move(for_client_));
+  const auto self = shared_from_this();
+  server_watch_ = loop_.watch(server_.get(), EPOLLIN | EPOLLRDHUP, [self](std::uint32_t) { self->on_server(); });
+  exchange_watch_ =
+      loop_.watch(exchange_.get(), EPOLLIN | EPOLLRDHUP, [self](std::uint32_t) { self->on_client_in_exchange(); });
+  return true;
+}
+
+// Under the client's identity, from which the server takes its pid; under ours where the kernel does not permit that.
+// Never under ours for a process that has exited: another one, which has its sockets, would be a client with our pid.
+// Never under the client's pid once the client has exited: the kernel may have given it to a later process.
+Status RelayPassage::send_server(std::string_view bytes) {
+  if (!peer_.lives()) return fail(Kind::kNotFound, "the client has exited");
+  auto sent = send_packet(server_.get(), bytes, {}, &state_.client);
+  if (!sent && sent.error().kind == Kind::kDenied) sent = send_packet(server_.get(), bytes);
+  return sent;
+}
+
+void RelayPassage::finish_exchange() {
+  if (!server_ || state_.exchange.missing().empty()) return;
+  // A message of the server that is unread when we close would make the kernel discard ours.
+  ::shutdown(server_.get(), SHUT_RD);
+  RelayPacket unread;
+  while (receive_packet(server_.get(), unread) == Arrival::kPacket) {
+  }
+  auto missing = state_.exchange.missing();
+  // The server reads the client's pid from the first message. It must not be ours: this program is never ended as a
+  // client (mps/pool/client_ending.h), and contexts made through these channels would count for no grant.
+  if (state_.exchange.said == 0) {
+    if (!send_server(missing.front())) return leave_channels(missing);
+    missing = missing.subspan(1);
+  }
+  connects(state_.client.pid);  // the server completes the connection, and the client may use it
+  for (const auto message : missing)
+    if (!send_server(message)) (void)send_packet(server_.get(), message);
+}
+
+void RelayPassage::leave_channels(std::span<const std::string_view> messages) {
+  if (peer_.lives()) return;  // the server refused the message because it has closed the connection
+  if (const auto child = callbacks_.exited_child()) {
+    const mps::RelaySender as{child->pid(), state_.client.uid, state_.client.gid};
+    const auto sent = [&](const std::string_view message) {
+      return send_packet(server_.get(), message, {}, &as).has_value();
+    };
+    if (std::ranges::all_of(messages, sent)) return callbacks_.left(*this, child->pid());
+  }
+  // No process could be started, or the kernel does not let us speak for one. A server that waits for these messages
+  // accepts no other client, so they are sent under our own pid.
+  for (const auto message : messages) (void)send_packet(server_.get(), message);
+}
+
+void RelayPassage::drop_exchange() {
+  loop_.cancel(std::exchange(server_watch_, 0));
+  loop_.cancel(std::exchange(exchange_watch_, 0));
+  server_.reset();
+  for_client_.reset();
+  if (exchange_) callbacks_.close(grant_, std::move(exchange_));
 }
 
 void RelayPassage::let_in() {
   was_let_in_ = true;
+  connects(state_.client.pid);
   callbacks_.let_in(*this);
   if (!daemon_) happens(mps::RelayEvent::kDaemonGone);
 }
@@ -138,9 +298,27 @@ void RelayPassage::to_client(const RelayPacket& packet) {
   if (!send_packet(client_.get(), packet.bytes, packet.descriptors)) happens(mps::RelayEvent::kClientGone);
 }
 
+Status RelayPassage::reserve_descriptors() {
+  int pair[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+    return std::unexpected(error_from_errno(errno, "cannot create the sockets of an exchange", grant_));
+  exchange_ = Fd(pair[0]);
+  for_client_ = Fd(pair[1]);
+  const int on = 1;
+  if (::setsockopt(exchange_.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0)
+    return std::unexpected(error_from_errno(errno, "cannot ask for credentials", grant_));
+  if (!peer_.pidfd) return {};
+  connector_ = Fd(::fcntl(peer_.pidfd.get(), F_DUPFD_CLOEXEC, 0));
+  if (!connector_) return std::unexpected(error_from_errno(errno, "cannot hold the client's process", grant_));
+  return {};
+}
+
 Status RelayPassage::connect(const std::string& path) {
   const auto self = shared_from_this();
   auto connected = connect_to_daemon(path);
+  if (connected)
+    // Reserves what the exchange needs before the daemon accepts the client.
+    if (auto reserved = reserve_descriptors(); !reserved) connected = std::unexpected(std::move(reserved).error());
   if (!connected) {
     happens(mps::RelayEvent::kNoDaemon);
     return std::unexpected(std::move(connected).error());

@@ -1,12 +1,17 @@
 #pragma once
-// Private to mps: one client's connection at an endpoint, and our connection to the daemon for it. Carries out what
-// mps/relay/handshake.h decides. Loop thread only.
+// Private to mps: one client's connection at an endpoint, our connection to the daemon for it, and the exchange between
+// the client and its server. Carries out what mps/relay/handshake.h decides. Loop thread only.
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "mps/relay/client_table.h"
 #include "mps/relay/relay_packet.h"
 #include "os/loop/loop.h"
 #include "os/loop/timer.h"
@@ -19,9 +24,19 @@ class RelayPassage : public std::enable_shared_from_this<RelayPassage> {
   struct Callbacks {
     std::function<void(RelayPassage&)> wants_turn;
     std::function<void(RelayPassage&, const Status& as_itself)> introduced;  // to the daemon; whether as the client
+    // Before the client gets a channel; before its server can make a context for the connection.
+    std::function<void(RelayPassage&, const Channel&)> gets;
+    std::function<void(RelayPassage&, int pid, std::uint32_t context)> connects;
+    // The client exited before it had named itself to its server, which got this pid instead, of a process that has
+    // exited. Other processes may have the channels.
+    std::function<void(RelayPassage&, int pid)> left;
+    // Its pid is that of no client, and of no client that has exited and that the server may still have. Absent: no
+    // process could be started.
+    std::function<std::optional<ExitedChild>()> exited_child;
     std::function<void(RelayPassage&)> let_in;
     std::function<std::string(const RelayPassage&)> answer;  // to its query of its own limits; "" = none
     std::function<void(RelayPassage&)> ended;
+    std::function<void(const std::string& grant, Fd)> close;  // a socket whose peer is the client
   };
 
   RelayPassage(Loop& loop, std::uint64_t id, std::string grant, Fd client, const mps::RelayTimes& times,
@@ -35,24 +50,44 @@ class RelayPassage : public std::enable_shared_from_this<RelayPassage> {
   void refuse();
   void no_limits();
   void abandoned();  // the process that connected has exited
-  void drop();       // closes both sides, without a callback
+  void drop();       // closes all sides, without a callback; its server accepts others afterwards
+  // Closes the client's connection. true: the daemon is looking for a server, or the server has not greeted the client
+  // yet; the passage continues without the client until `ended`.
+  bool leave_to_server();
+  // At the end of the program, before drop(): blocks up to that long until the daemon has sent the server's socket, or
+  // the server its first message.
+  void wait_for_server(int milliseconds);
 
   std::uint64_t id() const { return id_; }
   const std::string& grant() const { return grant_; }
   const mps::Passage& state() const { return state_; }
   std::uint32_t user() const { return peer_.sender.uid; }
-  bool connector_lives() const { return peer_.lives(); }  // valid until it is introduced
-  Fd take_connector() { return std::move(peer_.pidfd); }  // valid once it is introduced
+  bool connector_lives() const { return peer_.lives(); }
+  Fd take_connector() { return std::move(connector_); }  // valid once it is introduced
   bool was_let_in() const { return was_let_in_; }
+  bool was_introduced() const { return was_introduced_; }
+  bool counts() const { return counts_; }  // Callbacks::connects ran
 
  private:
+  std::optional<RelayPacket> hear(const Fd& from, Loop::Id& watch, mps::RelayEvent end);
   void on_client();
   void on_daemon();
   void happens(mps::RelayEvent event, RelayPacket packet = {});
+  void on_server();
+  void give_channel(const Fd& descriptor);
+  void connects(int pid);
+  void on_client_in_exchange();
   void introduce();
   void to_client(const RelayPacket& packet);
-  void hand_over(const RelayPacket& packet);
+  void hand_over(RelayPacket packet);
   void let_in();
+  Status reserve_descriptors();
+  bool carry_exchange(RelayPacket& packet);
+  Status send_server(std::string_view bytes);
+  void finish_exchange();
+  void leave_channels(std::span<const std::string_view> messages);
+  void drop_client();
+  void drop_exchange();
   void drop_daemon();
   void arm();
 
@@ -64,10 +99,19 @@ class RelayPassage : public std::enable_shared_from_this<RelayPassage> {
   const mps::RelayTimes& times_;
   const Callbacks& callbacks_;
   mps::Passage state_;
+  bool was_introduced_ = false;
   bool was_let_in_ = false;
+  bool counts_ = false;  // its connection
   Fd daemon_;
+  std::size_t channels_ = 0;  // that the client got
+  Fd connector_;              // a second descriptor of the process, for the table of clients
+  Fd server_;                 // the socket that the daemon had for the client
+  Fd exchange_;               // our end of the one that the client gets
+  Fd for_client_;             // the client's end, until it is sent
   Loop::Id client_watch_ = 0;
   Loop::Id daemon_watch_ = 0;
+  Loop::Id server_watch_ = 0;
+  Loop::Id exchange_watch_ = 0;
   Timer timer_{loop_};
 };
 

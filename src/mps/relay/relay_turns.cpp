@@ -20,7 +20,8 @@ bool RelayTurns::may_go(const Turn& turn, MonoTime now) const {
 }
 
 std::optional<std::uint64_t> RelayTurns::next(MonoTime now) {
-  if (connecting_ != 0) return std::nullopt;
+  const auto unsettled = std::ranges::count(with_daemon_, false, [](const auto& one) { return one.second.settling; });
+  if (connecting_ != 0 || static_cast<std::size_t>(unsettled) >= kMostWithDaemon) return std::nullopt;
   auto best = waiting_.end();
   for (auto it = waiting_.begin(); it != waiting_.end(); ++it) {
     if (!may_go(*it, now)) continue;
@@ -57,37 +58,36 @@ void RelayTurns::settle(std::uint64_t id) {
   connected(id);
   const auto found = with_daemon_.find(id);
   if (found == with_daemon_.end() || std::exchange(found->second.settling, true)) return;
-  standing_[found->second.grant].with_daemon = false;
+  if (const auto standing = standing_.find(found->second.grant); standing != standing_.end())
+    standing->second.with_daemon = false;
 }
 
-void RelayTurns::leave(std::uint64_t id, bool stalled, MonoTime now) {
+void RelayTurns::leave(std::uint64_t id) {
   connected(id);
-  std::string grant;
   if (const auto found = with_daemon_.find(id); found != with_daemon_.end()) {
-    grant = found->second.grant;
-    const bool settling = found->second.settling;
+    const auto standing = standing_.find(found->second.grant);
+    if (!found->second.settling && standing != standing_.end()) standing->second.with_daemon = false;
     with_daemon_.erase(found);
-    if (settling) return;
-    standing_[grant].with_daemon = false;
-  } else if (const auto at = std::ranges::find(waiting_, id, &Turn::id); at != waiting_.end()) {
-    grant = at->grant;
-    waiting_.erase(at);
   } else {
-    return;
-  }
-  if (stalled) {
-    auto& standing = standing_[grant];
-    standing.penalty =
-        standing.penalty == Duration::zero() ? kFirstPenalty : std::min(standing.penalty * 2, kLongestPenalty);
-    standing.not_before = now + standing.penalty;
+    std::erase_if(waiting_, [id](const Turn& turn) { return turn.id == id; });
   }
 }
 
-void RelayTurns::went_well(const std::string& grant) {
-  const auto found = standing_.find(grant);
-  if (found == standing_.end()) return;
-  found->second.penalty = Duration::zero();
-  found->second.not_before = MonoTime{};
+void RelayTurns::stalled(const std::string& grant, MonoTime now) {
+  wait_longer(grant, kFirstPenalty, now);
+}
+
+void RelayTurns::went_well(const std::string& grant, Duration took, MonoTime now) {
+  if (!standing_.contains(grant)) return;
+  if (took > kSlow) return wait_longer(grant, kPauseAfterSlow * took, now);
+  standing_[grant].penalty = Duration::zero();
+  standing_[grant].not_before = MonoTime{};
+}
+
+void RelayTurns::wait_longer(const std::string& grant, Duration first, MonoTime now) {
+  auto& standing = standing_[grant];
+  standing.penalty = standing.penalty == Duration::zero() ? first : std::min(standing.penalty * 2, kLongestPenalty);
+  standing.not_before = now + standing.penalty;
 }
 
 void RelayTurns::forget(const std::string& grant) {

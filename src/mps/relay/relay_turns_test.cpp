@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <string>
+
 namespace tranche::mps {
 namespace relay_turns_test {
 
@@ -32,7 +34,7 @@ TEST(RelayTurns, OfOneGrantOnlyOneClientIsWithTheDaemon) {
   for (std::uint64_t id : {1, 2}) turns.wait(id, "a");
   connect(turns, 1);
   EXPECT_EQ(turns.next(kNow), std::nullopt);
-  turns.leave(1, false, kNow);
+  turns.leave(1);
   EXPECT_THAT(turns.next(kNow), Optional(Eq(2u)));
 }
 
@@ -41,7 +43,7 @@ TEST(RelayTurns, AGrantWithManyClientsDoesNotHoldUpTheOthers) {
   for (std::uint64_t id = 1; id <= 16; ++id) turns.wait(id, "many");
   connect(turns, 1);
   turns.wait(17, "one");
-  turns.leave(1, false, kNow);
+  turns.leave(1);
   EXPECT_THAT(turns.next(kNow), Optional(Eq(17u)));
 }
 
@@ -53,16 +55,17 @@ TEST(RelayTurns, AGrantThatStalledWaitsLongerEachTimeAndTheOthersDoNot) {
   for (std::uint64_t id = 1; id <= 8; ++id) {
     turns.wait(id, "stalls");
     ASSERT_THAT(turns.next(now), Optional(Eq(id)));
-    turns.leave(id, true, now);
+    turns.leave(id);
+    turns.stalled("stalls", now);
     turns.wait(100 + id, "stalls");
     EXPECT_EQ(turns.next(now), std::nullopt);
     EXPECT_EQ(turns.wake_at(now), now + expected);
     turns.wait(1000 + id, "other");
     EXPECT_THAT(turns.next(now), Optional(Eq(1000 + id)));
-    turns.leave(1000 + id, false, now);
+    turns.leave(1000 + id);
     now += expected;
     EXPECT_EQ(turns.wake_at(now), std::nullopt);
-    turns.leave(100 + id, false, now);
+    turns.leave(100 + id);
     expected = std::min(expected * 2, RelayTurns::kLongestPenalty);
   }
 }
@@ -71,10 +74,40 @@ TEST(RelayTurns, OneThatWentWellEndsThePenalty) {
   RelayTurns turns;
   turns.wait(1, "a");
   connect(turns, 1);
-  turns.leave(1, true, kNow);
-  turns.went_well("a");
+  turns.leave(1);
+  turns.stalled("a", kNow);
+  turns.went_well("a", 0s, kNow);
   turns.wait(2, "a");
   EXPECT_THAT(turns.next(kNow), Optional(Eq(2u)));
+}
+
+// Promise: mps/relay: A client waits for its server behind one other at most.
+TEST(RelayTurns, FewAreWithTheDaemonAtOnce) {
+  RelayTurns turns;
+  for (std::uint64_t id = 1; id <= 5; ++id) turns.wait(id, std::to_string(id));
+  for (std::uint64_t id = 1; id <= RelayTurns::kMostWithDaemon; ++id) connect(turns, id);
+  EXPECT_EQ(turns.next(kNow), std::nullopt);
+  turns.settle(2);  // its server has accepted it
+  EXPECT_THAT(turns.next(kNow), Optional(Eq(3u)));
+}
+
+// Promise: mps/relay: A tenant whose clients are slow in the exchange with their server waits longer each time.
+TEST(RelayTurns, AGrantWhoseClientWasSlowWaitsBeforeItsNext) {
+  RelayTurns turns;
+  turns.wait(1, "slow");
+  connect(turns, 1);
+  turns.went_well("slow", 1700ms, kNow);
+  turns.leave(1);
+  for (std::uint64_t id : {2, 3}) turns.wait(id, id == 2 ? "slow" : "other");
+  EXPECT_THAT(turns.next(kNow), Optional(Eq(3u)));
+  turns.leave(3);
+  EXPECT_EQ(turns.next(kNow + 6700ms), std::nullopt);
+  EXPECT_EQ(turns.wake_at(kNow), kNow + 6800ms);
+  EXPECT_THAT(turns.next(kNow + 6800ms), Optional(Eq(2u)));
+  turns.went_well("slow", 1700ms, kNow + 8500ms);
+  turns.leave(2);
+  turns.wait(4, "slow");
+  EXPECT_EQ(turns.wake_at(kNow + 8500ms), kNow + 8500ms + 2 * 6800ms);
 }
 
 TEST(RelayTurns, WithoutADaemonItIsFirstAgain) {
@@ -102,9 +135,9 @@ TEST(RelayTurns, OnlyGrantsOfOneKindAreWithTheDaemonTogether) {
   connect(turns, 1);
   connect(turns, 2);
   EXPECT_EQ(turns.next(kNow), std::nullopt);
-  turns.leave(1, false, kNow);
+  turns.leave(1);
   EXPECT_EQ(turns.next(kNow), std::nullopt);
-  turns.leave(2, false, kNow);
+  turns.leave(2);
   EXPECT_THAT(turns.next(kNow), Optional(Eq(3u)));
 }
 
@@ -118,10 +151,10 @@ TEST(RelayTurns, NobodyGoesBeforeOneThatWaitsForAnotherKindToLeave) {
   turns.wait(3, "b");
   turns.wait(4, "c");
   EXPECT_EQ(turns.next(kNow), std::nullopt);
-  turns.leave(1, false, kNow);
+  turns.leave(1);
   connect(turns, 2);
   EXPECT_EQ(turns.next(kNow), std::nullopt) << "and the others wait for it in their turn";
-  turns.leave(2, false, kNow);
+  turns.leave(2);
   connect(turns, 3);
   connect(turns, 4);
 }
@@ -135,15 +168,15 @@ TEST(RelayTurns, OneThatSettlesKeepsOtherKindsOutAndNobodyElse) {
   turns.settle(1);
   turns.wait(2, "a");
   connect(turns, 2);
-  turns.leave(2, false, kNow);
+  turns.leave(2);
   turns.wait(3, "large");
   EXPECT_EQ(turns.next(kNow), std::nullopt);
-  turns.leave(1, false, kNow);
+  turns.leave(1);
   connect(turns, 3);
   turns.settle(3);
   turns.wait(4, "large");
   connect(turns, 4);
-  turns.leave(3, false, kNow);
+  turns.leave(3);
   turns.wait(5, "large");
   EXPECT_EQ(turns.next(kNow), std::nullopt) << "its grant has one with the daemon: 4";
 }
@@ -157,7 +190,7 @@ TEST(RelayTurns, AKindThatChangesCountsFromTheNextTurnOn) {
   turns.set_kind("a", "50 %");
   turns.wait(2, "b");
   EXPECT_EQ(turns.next(kNow), std::nullopt) << "the one that is in has 5 %";
-  turns.leave(1, false, kNow);
+  turns.leave(1);
   connect(turns, 2);
   turns.wait(3, "a");
   connect(turns, 3);
@@ -166,8 +199,8 @@ TEST(RelayTurns, AKindThatChangesCountsFromTheNextTurnOn) {
 TEST(RelayTurns, WhoLeavesTheQueueIsNotAskedFor) {
   RelayTurns turns;
   turns.wait(1, "a");
-  turns.leave(1, false, kNow);
-  turns.leave(1, false, kNow);
+  turns.leave(1);
+  turns.leave(1);
   EXPECT_EQ(turns.next(kNow), std::nullopt);
   EXPECT_EQ(turns.waiting(), 0u);
 }

@@ -3,10 +3,13 @@
 // sheet that its policy names by digest, and foreign text that stays text. Pure.
 #include <fmt/format.h>
 
+#include <concepts>
 #include <iterator>
 #include <string>
 #include <string_view>
 #include <utility>
+
+#include "base/long_text.h"
 
 namespace tranche::html {
 
@@ -17,16 +20,27 @@ class Html {
  public:
   template <class... Values>
   void add(fmt::format_string<Values...> format, Values&&... values) {
-    fmt::format_to(std::back_inserter(out_), format, std::forward<Values>(values)...);
+    fmt::memory_buffer formatted;
+    fmt::format_to(std::back_inserter(formatted), format, std::forward<Values>(values)...);
+    raw({formatted.data(), formatted.size()});
   }
   void raw(std::string_view markup) { out_ += markup; }
+  // The same as add() of texts and whole numbers without a format to read: for what a page has hundreds of times.
+  template <class... Parts>
+  void put(const Parts&... parts) {
+    (put_one(parts), ...);
+  }
+  void append(const Html& part) { out_ += part.out_; }
   // A table in a region of its own, which scrolls by itself where the page is too narrow, also with the keyboard.
   void table(std::string_view name);  // then rows, then end_table()
   void end_table() { out_ += "</table></div>\n"; }
-  std::string take() { return std::move(out_); }
+  LongText take() { return std::move(out_); }
 
  private:
-  std::string out_;
+  void put_one(std::string_view text) { out_ += text; }
+  void put_one(std::integral auto number) { out_ += std::string_view(fmt::format_int(number).c_str()); }
+
+  LongText out_;
 };
 
 // Up to and with <main>. `title` is text already; `reload` is in seconds, 0: not by itself.

@@ -18,8 +18,8 @@ TEST(HtmlFrame, ReloadsOnlyWhenAskedTo) {
   Html still, live;
   begin(still, "a title");
   begin(live, "a title", 10);
-  EXPECT_THAT(still.take(), Not(HasSubstr("refresh")));
-  EXPECT_THAT(live.take(), HasSubstr("<meta http-equiv=refresh content=10>"));
+  EXPECT_THAT(still.take().str(), Not(HasSubstr("refresh")));
+  EXPECT_THAT(live.take().str(), HasSubstr("<meta http-equiv=refresh content=10>"));
 }
 
 TEST(HtmlPolicy, AllowsAFormOnlyWhereThereIsOne) {

@@ -144,7 +144,7 @@ const Names kFbUsed{gauge("DCGM_FI_DEV_FB_USED", "Memory that the pod's containe
 
 class Family {
  public:
-  Family(std::string& out, const Names& names, DcgmNames generation)
+  Family(LongText& out, const Names& names, DcgmNames generation)
       : out_(out),
         metric_(generation == DcgmNames::kNew ? names.new_name : names.old_name),
         unit_(generation == DcgmNames::kNew ? same : names.in_old_unit) {}
@@ -155,7 +155,7 @@ class Family {
   }
 
  private:
-  std::string& out_;
+  LongText& out_;
   const Metric& metric_;
   double (*unit_)(double);
   bool headed_ = false;
@@ -220,9 +220,9 @@ std::vector<Row> rows_of(const Snapshot& s, const inventory::Inventory& inventor
 
 }  // namespace
 
-std::string dcgm_metrics(const Snapshot& s, const guard::Figures& figures, const std::vector<GpuTelemetry>& gpus,
-                         DcgmNames generation) {
-  std::string out;
+LongText dcgm_metrics(const Snapshot& s, const guard::Figures& figures, const std::vector<GpuTelemetry>& gpus,
+                      DcgmNames generation) {
+  LongText out;
   if (!s.inventory) return out;
   const auto rows = rows_of(s, *s.inventory, tenant_rows(s, figures), gpus, generation);
   for (const auto& field : kGpuFields) {

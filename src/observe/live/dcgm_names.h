@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/long_text.h"
 #include "gpu/driver/gpu_telemetry.h"
 #include "guard/figures.h"
 #include "observe/live/dcgm_generation.h"
@@ -13,7 +14,7 @@
 
 namespace tranche::agent {
 
-std::string dcgm_metrics(const Snapshot& snapshot, const guard::Figures& figures,
-                         const std::vector<host::GpuTelemetry>& gpus, DcgmNames generation);
+LongText dcgm_metrics(const Snapshot& snapshot, const guard::Figures& figures,
+                      const std::vector<host::GpuTelemetry>& gpus, DcgmNames generation);
 
 }  // namespace tranche::agent

@@ -33,7 +33,8 @@ Snapshot held(std::uint32_t slots) {
   resource.devices = {device};
   snapshot.plan.resources = {resource};
   snapshot.holdings = {{"team", "a", "main", "nvidia.com/gpu", kTwo}};
-  snapshot.shares[{allocate::grant_id(kTwo), "GPU-0"}] = {"gpu-0", "nvidia.com/gpu", mib(5000), Percent{1250}};
+  snapshot.shares.own()[{allocate::grant_id(kTwo), "GPU-0"}] = {"gpu-0", "nvidia.com/gpu", mib(5000), Percent{1250}};
+  snapshot.holders = holders(snapshot);
   snapshot.cluster.node = "n1";
   return snapshot;
 }
@@ -57,7 +58,7 @@ guard::Figures using_mib(std::uint64_t used) {
 
 // Promise: metrics: Under DCGM's names a container has one row, whatever number of slots it holds.
 TEST(DcgmNames, HaveTheExportersUnitsAndOneRowForAContainer) {
-  const auto text = dcgm_metrics(held(10), using_mib(1500), measured(), DcgmNames::kOld);
+  const auto text = dcgm_metrics(held(10), using_mib(1500), measured(), DcgmNames::kOld).str();
   const std::string gpu = std::string(kGpu) + R"(,Hostname="n1"})";
   for (const auto& line :
        {"DCGM_FI_DEV_SM_CLOCK" + gpu + " 1980\n", "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION" + gpu + " 2000\n",
@@ -72,7 +73,7 @@ TEST(DcgmNames, HaveTheExportersUnitsAndOneRowForAContainer) {
 
 // Promise: metrics: The newer names of the DCGM exporter have its newer units, and no old name beside them.
 TEST(DcgmNames, OfRelease49AreInBaseUnits) {
-  const auto text = dcgm_metrics(held(10), using_mib(1500), measured(), DcgmNames::kNew);
+  const auto text = dcgm_metrics(held(10), using_mib(1500), measured(), DcgmNames::kNew).str();
   const std::string gpu = std::string(kGpu) + R"(,hostname="n1"})";
   for (const auto& line :
        {"DCGM_FI_DEV_SM_CLOCK_HERTZ" + gpu + " 1980000000\n", "DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL" + gpu + " 2\n",
@@ -86,14 +87,14 @@ TEST(DcgmNames, OfRelease49AreInBaseUnits) {
 }
 
 TEST(DcgmNames, AGpuThatOneContainerHoldsWhollyNamesIt) {
-  const auto text = dcgm_metrics(held(2), {}, measured(), DcgmNames::kOld);
+  const auto text = dcgm_metrics(held(2), {}, measured(), DcgmNames::kOld).str();
   EXPECT_THAT(text, HasSubstr(R"(Hostname="n1",container="main",namespace="team",pod="a"} 50)"));
   EXPECT_THAT(text, Not(HasSubstr("FB_USED"))) << "not known";
 }
 
 TEST(DcgmNames, WithoutAReadingThereIsNoRow) {
-  EXPECT_EQ(dcgm_metrics(held(10), {}, {}, DcgmNames::kOld), "");
-  EXPECT_EQ(dcgm_metrics({}, {}, measured(), DcgmNames::kNew), "");
+  EXPECT_EQ(dcgm_metrics(held(10), {}, {}, DcgmNames::kOld).str(), "");
+  EXPECT_EQ(dcgm_metrics({}, {}, measured(), DcgmNames::kNew).str(), "");
 }
 
 TEST(DcgmNames, MigDevicesHaveTheLabelsOfTheirInstance) {
@@ -106,7 +107,7 @@ TEST(DcgmNames, MigDevicesHaveTheLabelsOfTheirInstance) {
   auto gpus = measured();
   gpus[0].mig.push_back({"MIG-1", gib(1), {}});
   gpus[0].mig[0].activity.sm = 0.9;
-  EXPECT_THAT(dcgm_metrics(snapshot, {}, gpus, DcgmNames::kOld),
+  EXPECT_THAT(dcgm_metrics(snapshot, {}, gpus, DcgmNames::kOld).str(),
               HasSubstr(std::string(kGpu) + R"(,GPU_I_PROFILE="1g.10gb",GPU_I_ID="7",Hostname="n1"} 0.9)"));
 }
 

@@ -26,15 +26,19 @@ constexpr double kGap = 0.003;  // between tenants, of the width of the bar
 
 constexpr int kReloadSeconds = 10;
 
+// With one digit after the point.
 std::string gib(Bytes bytes) {
-  return fmt::format("{:.1f}", static_cast<double>(bytes.value) / (1 << 30));
+  const auto tenths = (bytes.value / 1024 * 10 + (1 << 19)) >> 20;
+  std::string text = fmt::format_int(tenths / 10).str();
+  text += {'.', static_cast<char>('0' + tenths % 10)};
+  return text;
 }
 
 std::string percent(double ratio) {
   return fmt::format("{:.0f} %", ratio * 100);
 }
 
-using Rows = std::map<std::string, std::vector<const TenantRow*>>;  // by device
+using Rows = std::map<std::string_view, std::vector<const TenantRow*>>;  // by device
 
 // One segment for each tenant, as wide as its slots.
 void put_bar(Html& html, const plan::PlannedDevice& device, const std::vector<const TenantRow*>& rows) {
@@ -45,26 +49,28 @@ void put_bar(Html& html, const plan::PlannedDevice& device, const std::vector<co
            device.slots, held);
   std::uint32_t at = 0;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    html.add(R"(<rect class="t{}" x="{}" width="{:.3f}" height="1"><title>{}/{}</title></rect>)", i % kColours, at,
-             std::max(rows[i]->slots * 0.5, rows[i]->slots - device.slots * kGap), text(rows[i]->pod_namespace),
-             text(rows[i]->pod));
+    const double width = std::max(rows[i]->slots * 0.5, rows[i]->slots - device.slots * kGap);
+    html.put("<rect class=\"t", i % kColours, "\" x=\"", at, "\" width=\"", fmt::format("{:.3f}", width),
+             "\" height=\"1\"><title>", text(rows[i]->pod_namespace), "/", text(rows[i]->pod), "</title></rect>");
     at += rows[i]->slots;
   }
   html.raw("</svg>\n");
 }
 
-void put_memory(Html& html, const TenantRow& row) {
+void put_memory(Html& html, const TenantRow& row, const std::string& pod) {
   const auto used = row.figure ? row.figure->used : std::nullopt;
+  html.raw("<td class=n>");
   if (!used) {
-    html.add("<td class=n>{}<td>", row.memory_limit ? "not known of " + gib(*row.memory_limit) : "not known");
-  } else if (!row.memory_limit) {
-    html.add("<td class=n>{}<td>", gib(*used));
-  } else {
-    html.add(
-        R"(<td class=n>{0} of {1}<td><meter aria-label="memory of {5}" min=0 max={3} high={4} value={2}>{0} of {1} GiB</meter>)",
-        gib(*used), gib(*row.memory_limit), used->in_mib(), row.memory_limit->in_mib(),
-        row.memory_limit->in_mib() * 95 / 100, text(row.pod));
+    html.raw("not known");
+    if (row.memory_limit) html.put(" of ", gib(*row.memory_limit));
+    return html.raw("<td>");
   }
+  const std::string uses = gib(*used);
+  if (!row.memory_limit) return html.put(uses, "<td>");
+  const std::string limit = gib(*row.memory_limit);
+  const auto most = row.memory_limit->in_mib();
+  html.put(uses, " of ", limit, "<td><meter aria-label=\"memory of ", pod, "\" min=0 max=", most,
+           " high=", most * 95 / 100, " value=", used->in_mib(), ">", uses, " of ", limit, " GiB</meter>");
 }
 
 std::uint64_t stops_of(const TenantRow& row) {
@@ -82,14 +88,16 @@ void put_tenants(Html& html, const std::string& index, const std::vector<const T
       "scope=col><span class=dim>of limit</span><th scope=col class=n>peak<th scope=col class=n>SMs, at most<th "
       "scope=col class=n>clients<th scope=col class=n>stops\n");
   for (const auto* row : rows) {
-    html.add("<tr><th scope=row><bdi>{}/{}/{}</bdi><td class=n>{}", text(row->pod_namespace), text(row->pod),
-             text(row->container), row->slots);
-    put_memory(html, *row);
-    html.add("<td class=n>{}<td class=n>{}<td class=n>{}<td class=n>{}\n",
-             row->figure && row->figure->peak ? gib(*row->figure->peak) : "",
-             row->thread_limit ? percent(row->thread_limit->value() / 100) : "",
-             row->figure && row->figure->clients ? fmt::format("{}", *row->figure->clients) : "",
-             row->figure ? fmt::format("{}", stops_of(*row)) : "");
+    const std::string pod = text(row->pod);
+    html.put("<tr><th scope=row><bdi>", text(row->pod_namespace), "/", pod, "/", text(row->container),
+             "</bdi><td class=n>", row->slots);
+    put_memory(html, *row, pod);
+    html.put("<td class=n>", row->figure && row->figure->peak ? gib(*row->figure->peak) : "", "<td class=n>",
+             row->thread_limit ? percent(row->thread_limit->value() / 100) : "", "<td class=n>");
+    if (row->figure && row->figure->clients) html.put(*row->figure->clients);
+    html.raw("<td class=n>");
+    if (row->figure) html.put(stops_of(*row));
+    html.raw("\n");
   }
   html.end_table();
 }
@@ -111,7 +119,7 @@ void put_device(Html& html, const Snapshot& s, const plan::PlannedResource& reso
   html.add("<h2>{} {} <span class=dim>{}</span></h2>\n", device.is_mig ? "MIG device" : "GPU", text(device.index),
            text(gpu == nullptr ? "" : gpu->name));
   html.add("<p class=dim><bdi>{}</bdi> · {} · {} GiB · {} slots, {}</p>\n", text(device.uuid), text(resource.name),
-           gib(device.memory), device.slots, config::to_string(change::means_of(device).strategy));
+           gib(device.memory), device.slots, config::to_string(change::mode_of(device).strategy));
   if (const auto reason = advertise::reason_unhealthy(device, s.faults))
     html.add("<p class=bad>unhealthy: {}</p>\n", text(*reason));
   const auto measured = std::ranges::find(gpus, device.gpu_uuid, &host::GpuTelemetry::uuid);
@@ -148,7 +156,7 @@ std::vector<std::string> stops(const Snapshot& s) {
   for (const auto& drain : s.stopping.recent)
     dated.emplace_back(s.taken_wall - (s.taken - drain.at),
                        fmt::format("stop of clients ({}): {}, {}", drain.reason, drain.pod, drain.outcome));
-  for (const auto& fault : s.told_faults)
+  for (const auto& fault : s.reported_faults)
     dated.emplace_back(WallTime{std::chrono::milliseconds(fault.at_ms)},
                        fmt::format("fault ({}) of {}: by {}, {} hit", fault.kind, fault.pool, party(fault.culprit),
                                    fault.victims.size()));
@@ -190,8 +198,8 @@ void put_configuration(Html& html, const Snapshot& s) {
 
 }  // namespace
 
-std::string html_page(const Snapshot& s, const guard::Figures& figures, const std::vector<host::GpuTelemetry>& gpus,
-                      MonoTime now, bool reload) {
+LongText html_page(const Snapshot& s, const guard::Figures& figures, const std::vector<host::GpuTelemetry>& gpus,
+                   MonoTime now, bool reload) {
   Html html;
   const Readiness ready = readiness(s);
   const auto tenants = tenant_rows(s, figures);

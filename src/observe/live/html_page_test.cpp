@@ -25,7 +25,8 @@ Snapshot held_by(const std::string& pod) {
   resource.devices = {device};
   snapshot.plan.resources = {resource};
   snapshot.holdings = {{"team", pod, "main", "nvidia.com/gpu", kSlots}};
-  snapshot.shares[{allocate::grant_id(kSlots), "GPU-0"}] = {"gpu-0", "nvidia.com/gpu", gib(16), Percent{2000}};
+  snapshot.shares.own()[{allocate::grant_id(kSlots), "GPU-0"}] = {"gpu-0", "nvidia.com/gpu", gib(16), Percent{2000}};
+  snapshot.holders = holders(snapshot);
   return snapshot;
 }
 
@@ -38,14 +39,14 @@ TEST(HtmlPage, ShowsTenantsWithTheirUseAndLimit) {
   host::GpuTelemetry gpu;
   gpu.uuid = "GPU-0";
   gpu.activity.sm = 0.47;
-  const auto page = html_page(held_by("train"), figures, {gpu}, MonoTime{std::chrono::seconds(2)});
+  const auto page = html_page(held_by("train"), figures, {gpu}, MonoTime{std::chrono::seconds(2)}).str();
   for (const char* shown : {"team/train/main", "4.0 of 16.0", "<td class=n>5.0", "20 %", "SMs active 47 %",
                             "read 2 s ago", "aria-label=\"2 of 10 slots held\""})
     EXPECT_THAT(page, HasSubstr(shown));
 }
 
 TEST(HtmlPage, WhatIsNotKnownIsNotZero) {
-  const auto page = html_page(held_by("train"), {}, {}, MonoTime{});
+  const auto page = html_page(held_by("train"), {}, {}, MonoTime{}).str();
   EXPECT_THAT(page, HasSubstr("not known of 16.0"));
   EXPECT_THAT(page, Not(HasSubstr("<meter")));
 }
@@ -56,7 +57,7 @@ TEST(HtmlPage, HostileNamesStayText) {
   GuardAct act;
   act.holder = "<img src=x onerror=alert(1)>";
   snapshot.guard.acts.push_back(act);
-  const auto page = html_page(snapshot, {}, {}, MonoTime{});
+  const auto page = html_page(snapshot, {}, {}, MonoTime{}).str();
   for (const char* markup : {"<script", "<img", "\x1b"}) EXPECT_THAT(page, Not(HasSubstr(markup)));
   EXPECT_THAT(page, HasSubstr("&lt;script&gt;alert(1)&lt;/script&gt;"));
   EXPECT_THAT(page, HasSubstr("&quot;&#39;&amp;"));
@@ -76,7 +77,7 @@ TEST(HtmlPage, SaysWhatWaitsAndWhatWasStopped) {
   act.limit = gib(16);
   act.pid = 4711;
   snapshot.guard.acts = {act};
-  const auto page = html_page(snapshot, {}, {}, MonoTime{});
+  const auto page = html_page(snapshot, {}, {}, MonoTime{}).str();
   EXPECT_THAT(page, HasSubstr("10 → 5 slots"));
   EXPECT_THAT(page, HasSubstr("terminate (done): team/train/main, 17.0 of 16.0 GiB"));
   EXPECT_THAT(page, Not(HasSubstr("4711"))) << "no process ids";

@@ -1,13 +1,12 @@
 #include "observe/live/pages.h"
 
-#include <nlohmann/json.hpp>
-
-#include "base/json_text.h"
+#include "base/long_text.h"
 #include "observe/html/html.h"
 #include "observe/live/dcgm_names.h"
 #include "observe/live/html_page.h"
 #include "observe/live/tenant_metrics.h"
 #include "os/clock/clock.h"
+#include "os/memory/memory.h"
 #include "programs/node/readiness.h"
 #include "programs/node/reports.h"
 
@@ -24,45 +23,63 @@ host::HttpAnswer ready_page(const Snapshot& snapshot) {
   return answer;
 }
 
-// A page is made again only when the snapshot has changed, so that requests cost next to nothing.
-template <class Make>
-auto cached(const SnapshotBox& box, Make make) {
-  struct Page {
-    std::shared_ptr<const Snapshot> of;
-    host::HttpAnswer answer;
-  };
-  return [&box, make, page = std::make_shared<Page>()] {
-    if (auto now = box.get(); now != page->of) {
-      page->answer = make(*now);
-      page->of = std::move(now);
-    }
-    return page->answer;
-  };
-}
+struct Text {
+  MonoTime at{};
+  std::weak_ptr<const Snapshot> of;  // weak: a page that is not read any more keeps no old snapshot
+  LongText text;
+};
 
-// A text that is made again only when it is older than kFiguresFor.
-template <class Make>
-auto for_a_while(Make make) {
-  struct Text {
-    std::optional<MonoTime> at;
-    std::string text;
-  };
-  return [make, kept = std::make_shared<Text>()]() -> const std::string& {
-    const MonoTime now = host::mono_now();
-    if (!kept->at || now - *kept->at >= kFiguresFor) {
-      kept->text = make(now);
-      kept->at = now;
-    }
-    return kept->text;
-  };
-}
+// The texts of pages, each as long as it can be asked for again.
+class Texts {
+ public:
+  // One that is made again when it is older than kFiguresFor.
+  template <class Make>
+  auto for_a_while(Make make) {
+    return [make, kept = add()]() -> const LongText& {
+      const MonoTime now = host::mono_now();
+      if (!*kept || now - (*kept)->at >= kFiguresFor) {
+        kept->reset();  // first: the former text is in memory no longer than the next one needs it
+        kept->emplace(now, std::weak_ptr<const Snapshot>(), make(now));
+        host::return_free_memory();
+      }
+      return (*kept)->text;
+    };
+  }
+
+  // One that is made again for a new snapshot as well.
+  template <class Make>
+  auto of_newest(const SnapshotBox& box, Make make) {
+    return [&box, make, kept = add()]() -> const LongText& {
+      const auto snapshot = box.get();
+      const MonoTime now = host::mono_now();
+      if (!*kept || (*kept)->of.lock() != snapshot || now - (*kept)->at >= kFiguresFor) {
+        kept->reset();
+        kept->emplace(now, snapshot, make(*snapshot));
+        host::return_free_memory();
+      }
+      return (*kept)->text;
+    };
+  }
+
+  std::function<void()> forget() const {
+    return [all = all_] {
+      for (const auto& text : all) text->reset();
+      host::return_free_memory();
+    };
+  }
+
+ private:
+  std::shared_ptr<std::optional<Text>> add() { return all_.emplace_back(std::make_shared<std::optional<Text>>()); }
+
+  std::vector<std::shared_ptr<std::optional<Text>>> all_;
+};
 
 }  // namespace
 
-host::HttpServer::Routes node_pages(NodePages of) {
-  const auto node = cached(
-      *of.snapshots, [](const Snapshot& s) { return host::HttpAnswer::metrics(metrics::to_text(metrics_page(s))); });
-  const auto live = for_a_while([of](MonoTime now) {
+ServedPages node_pages(NodePages of) {
+  Texts texts;
+  const auto node = texts.of_newest(*of.snapshots, [](const Snapshot& s) { return metrics::to_text(metrics_page(s)); });
+  const auto live = texts.for_a_while([of](MonoTime now) {
     const auto round = of.gpus->look(now);
     of.looked();
     const auto snapshot = of.snapshots->get();
@@ -70,43 +87,37 @@ host::HttpServer::Routes node_pages(NodePages of) {
     if (round.empty())
       for (const auto& use : snapshot->use)
         page.set(metrics::kGpuMemoryUsed, {use.uuid}, static_cast<double>(use.used.value));
-    return metrics::to_text(page) + tenant_metrics(*snapshot, of.tenants->copy(), now);
+    LongText text = metrics::to_text(page);
+    text += tenant_metrics(*snapshot, *of.tenants->get(), now);
+    return text;
   });
   const auto metrics = [node, live] {
-    host::HttpAnswer answer = node();
-    answer.body += live();
-    return answer;
+    LongText page = node();
+    page += live();
+    return host::HttpAnswer::metrics(std::move(page));
   };
-  // Made again for a new snapshot at once, and for newer figures of the same one.
-  const auto status = [of, made = std::make_shared<std::pair<std::shared_ptr<const Snapshot>, MonoTime>>(),
-                       text = std::make_shared<std::string>()] {
-    const auto snapshot = of.snapshots->get();
-    const MonoTime now = host::mono_now();
-    if (snapshot != made->first || now - made->second >= kFiguresFor) {
-      *text = json_text(network_document(*snapshot, of.tenants->copy()));
-      *made = {snapshot, now};
-    }
-    return host::HttpAnswer::json(*text);
-  };
-  const auto people = [of](bool reload) {
-    return [page = for_a_while([of, reload](MonoTime now) {
-              const auto round = of.gpus->look(now);
-              of.looked();
-              return html_page(*of.snapshots->get(), of.tenants->copy(), round, now, reload);
-            })] { return host::HttpAnswer::html(page(), html::policy()); };
+  const auto status = [text = texts.of_newest(*of.snapshots, [of](const Snapshot& s) {
+    return network_document(s, *of.tenants->get());
+  })] { return host::HttpAnswer::json(text()); };
+  const auto people = [of, &texts](bool reload) {
+    return [page = texts.for_a_while([of, reload](MonoTime now) {
+      const auto round = of.gpus->look(now);
+      of.looked();
+      return html_page(*of.snapshots->get(), *of.tenants->get(), round, now, reload);
+    })] { return host::HttpAnswer::html(page(), html::policy()); };
   };
   host::HttpServer::Routes routes{{"/", people(false)},
                                   {"/live", people(true)},
                                   {"/metrics", metrics},
-                                  {"/readyz", cached(*of.snapshots, ready_page)},
+                                  {"/readyz", [of] { return ready_page(*of.snapshots->get()); }},
                                   {"/status", status}};
   if (of.dcgm_names != DcgmNames::kOff)
-    routes["/metrics/dcgm"] = [page = for_a_while([of](MonoTime now) {
-                                 const auto round = of.gpus->look(now);
-                                 of.looked();
-                                 return dcgm_metrics(*of.snapshots->get(), of.tenants->copy(), round, of.dcgm_names);
-                               })] { return host::HttpAnswer::metrics(page()); };
-  return routes;
+    routes["/metrics/dcgm"] = [page = texts.for_a_while([of](MonoTime now) {
+      const auto round = of.gpus->look(now);
+      of.looked();
+      return dcgm_metrics(*of.snapshots->get(), *of.tenants->get(), round, of.dcgm_names);
+    })] { return host::HttpAnswer::metrics(page()); };
+  return {std::move(routes), texts.forget()};
 }
 
 }  // namespace tranche::agent

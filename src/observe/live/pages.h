@@ -1,8 +1,8 @@
 #pragma once
 // What the node agent shows on its HTTP pages: /metrics, /readyz (503 and one line while the node does not do what it
 // is there for) and /status, the part of the status document that the network may see. They read the newest snapshot,
-// on one thread at a time, and make a page once for each snapshot, however often it is asked for. What changes without
-// a snapshot, the figures of GPUs and tenants, is rendered at most once a second.
+// on one thread at a time. A new snapshot is shown at once; what changes without one, the figures of GPUs and tenants,
+// is rendered at most once a second.
 #include <functional>
 
 #include "gpu/live/gpu_figures.h"
@@ -21,6 +21,10 @@ struct NodePages {
   std::function<void()> looked;            // a reader asked for the GPUs' figures; on the pages' thread
   DcgmNames dcgm_names = DcgmNames::kOff;  // also /metrics/dcgm
 };
-host::HttpServer::Routes node_pages(NodePages of);
+struct ServedPages {
+  host::HttpServer::Routes routes;
+  std::function<void()> at_rest;  // drops the texts that no reader has asked for again; on the pages' thread
+};
+ServedPages node_pages(NodePages of);
 
 }  // namespace tranche::agent

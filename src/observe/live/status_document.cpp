@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "base/version.h"
 #include "grants/change/held.h"
 #include "labels/label.h"
-#include "observe/live/tenant_metrics.h"
 #include "plan/slot_id.h"
 #include "programs/node/in_force.h"
 #include "programs/node/readiness.h"
@@ -72,26 +73,35 @@ Json stopping_json(const Snapshot& s) {
           {"drains", std::move(recent)}};
 }
 
-using HolderOf = std::map<std::string, const Holder*>;
+std::string name_of(const Holder& holder) {
+  return holder.pod_namespace + "/" + holder.pod + "/" + holder.container;
+}
+
+using HolderOf = std::map<std::string_view, const Holder*>;  // by slot
 
 Json slots_json(const plan::PlannedResource& resource, const plan::PlannedDevice& device, const HolderOf& holder_of) {
   Json list = Json::array();
   for (std::uint32_t n = 0; n < device.slots; ++n) {
     const auto id = plan::render({device.uuid, device.replicated ? std::optional(n) : std::nullopt});
     Json slot{{"id", id}, {"resource", resource.name}};
-    if (const auto it = holder_of.find(id); it != holder_of.end())
-      slot["holder"] = it->second->pod_namespace + "/" + it->second->pod + "/" + it->second->container;
+    if (const auto it = holder_of.find(id); it != holder_of.end()) slot["holder"] = name_of(*it->second);
     list.push_back(std::move(slot));
   }
   return list;
 }
 
+// Who reads the document.
+struct Reader {
+  bool of_node = true;                      // false: any client of the network
+  const guard::Figures* figures = nullptr;  // what the guard knows of tenants
+};
+
 Json device_json(const Snapshot& s, const plan::PlannedResource& resource, const plan::PlannedDevice& device,
-                 const HolderOf& holder_of) {
+                 const HolderOf& holder_of, const Reader& reader) {
   Json json{{"uuid", device.uuid},
             {"index", device.index},
             {"resource", resource.name},
-            {"sharing", std::string(config::to_string(change::means_of(device).strategy))},
+            {"sharing", std::string(config::to_string(change::mode_of(device).strategy))},
             {"memoryMiB", device.memory.in_mib()},
             {"smCount", device.sm_count},
             {"slotMemoryMiB", device.share.memory.in_mib()},
@@ -116,6 +126,7 @@ Json device_json(const Snapshot& s, const plan::PlannedResource& resource, const
     if (use.uuid != device.gpu_uuid) continue;
     json["memoryUsedMiB"] = use.used.in_mib();
     json["utilization"] = use.utilization;
+    if (!reader.of_node) continue;
     Json processes = Json::array();
     for (const auto& p : use.processes) {
       Json process{{"pid", p.pid}, {"memoryMiB", p.memory.in_mib()}, {"mpsClient", p.mps_client}};
@@ -132,11 +143,11 @@ Json kubernetes_json(const Snapshot& s) {
   const auto& cluster = s.cluster;
   Json json{{"state", cluster.state}, {"reason", cluster.reason}, {"server", cluster.server},
             {"node", cluster.node},   {"pods", cluster.pods},     {"watchRestarts", cluster.watch_restarts}};
-  if (cluster.last_news)
+  if (cluster.last_event)
     json["lastEventAgeMs"] =
-        std::chrono::duration_cast<std::chrono::milliseconds>(s.taken - *cluster.last_news).count();
+        std::chrono::duration_cast<std::chrono::milliseconds>(s.taken - *cluster.last_event).count();
   json["condition"] = {{"written", cluster.condition.written}, {"problem", cluster.condition.problem}};
-  json["events"] = {{"told", cluster.events.told},
+  json["events"] = {{"told", cluster.events.emitted},
                     {"written", cluster.events.sent},
                     {"waiting", cluster.events.waiting},
                     {"dropped", cluster.events.dropped},
@@ -192,7 +203,7 @@ Json party_json(const FaultParty& party) {
 
 Json faults_json(const Snapshot& s) {
   Json list = Json::array();
-  for (const auto& fault : s.told_faults) {
+  for (const auto& fault : s.reported_faults) {
     Json victims = Json::array();
     for (const auto& victim : fault.victims) victims.push_back(party_json(victim));
     list.push_back({{"atMs", fault.at_ms},
@@ -204,33 +215,32 @@ Json faults_json(const Snapshot& s) {
   return list;
 }
 
-Json grants_json(const Snapshot& s, const std::vector<Holder>& all) {
-  Json list = Json::array();
-  for (const auto& holder : all) {
-    Json devices = Json::array();
-    for (const auto& d : holder.devices) {
-      devices.push_back({{"uuid", d.uuid},
-                         {"slots", d.slots},
-                         {"memoryMiB", d.limits.memory.in_mib()},
-                         {"threads", d.limits.threads.hundredths == 0 ? "" : to_string(d.limits.threads)},
-                         {"sms", d.limits.sms}});
-    }
-    list.push_back({{"namespace", holder.pod_namespace},
-                    {"pod", holder.pod},
-                    {"container", holder.container},
-                    {"resource", holder.resource},
-                    {"slots", holder.slots},
-                    {"grant", holder.grant},
-                    {"devices", std::move(devices)}});
-    if (holder.taken) list.back()["taken"] = true;
-    if (!holder.claim.empty()) list.back()["claim"] = holder.claim;
-    const auto owner = std::ranges::find(s.owners, holder.grant, &GrantOwner::grant);
-    if (owner == s.owners.end() || owner->uid.empty()) continue;
-    list.back()["podUid"] = owner->uid;
-    list.back()["containerId"] = owner->container_id;
-    list.back()["deleting"] = owner->deleting;
+Json grant_json(const Snapshot& s, const Holder& holder, const Reader& reader) {
+  Json devices = Json::array();
+  for (const auto& d : holder.devices) {
+    devices.push_back({{"uuid", d.uuid},
+                       {"slots", d.slots},
+                       {"memoryMiB", d.limits.memory.in_mib()},
+                       {"threads", d.limits.threads.hundredths == 0 ? "" : to_string(d.limits.threads)},
+                       {"sms", d.limits.sms}});
+    if (reader.figures == nullptr) continue;
+    const auto figure = reader.figures->find({holder.grant, d.uuid});
+    if (figure == reader.figures->end()) continue;
+    if (const auto& used = figure->second.used) devices.back()["usedMiB"] = used->in_mib();
   }
-  return list;
+  Json json{{"namespace", holder.pod_namespace}, {"pod", holder.pod},     {"container", holder.container},
+            {"resource", holder.resource},       {"slots", holder.slots}, {"grant", holder.grant},
+            {"devices", std::move(devices)}};
+  if (holder.taken) json["taken"] = true;
+  if (!holder.claim.empty()) json["claim"] = holder.claim;
+  const auto owner = std::ranges::lower_bound(s.owners, holder.grant, {}, &GrantOwner::grant);
+  if (owner == s.owners.end() || owner->grant != holder.grant || owner->uid.empty()) return json;
+  if (reader.of_node) {
+    json["podUid"] = owner->uid;
+    json["containerId"] = owner->container_id;
+  }
+  json["deleting"] = owner->deleting;
+  return json;
 }
 
 Json resources_json(const Snapshot& s) {
@@ -287,6 +297,12 @@ Json claim_json(const dra::PreparedClaim& claim) {
                      {"threadsPercent", part.limits.threads.value()},
                      {"sms", part.limits.sms},
                      {"devices", std::move(devices)}});
+    if (part.instance)
+      parts.back()["instance"] = {{"gpu", part.parent_uuid},
+                                  {"profileId", part.instance->profile_id},
+                                  {"start", part.instance->place.start},
+                                  {"size", part.instance->place.size},
+                                  {"made", part.is_made()}};
     if (part.process != plan::ShareLimits{})
       parts.back()["process"] = {{"memoryMiB", part.process.memory.in_mib()},
                                  {"threadsPercent", part.process.threads.value()},
@@ -330,78 +346,131 @@ Json slices_json(const SliceReport& report) {
           {"writes", report.writes},   {"notes", report.notes},     {"withheld", report.withheld}};
 }
 
-}  // namespace
+// Members one after another, as text. A reader of the network gets those that are named for it: what is added to the
+// document is not shown to the network by itself.
+class Document {
+ public:
+  explicit Document(const Reader& reader) : reader_(reader) {}
 
-Json status_document(const Snapshot& s) {
-  const auto all = holders(s);
+  void add(std::string_view key, const Json& value) {
+    if (reader_.of_node) show(key, value);
+  }
+  // For the network as well.
+  void show(std::string_view key, const Json& value) {
+    begin(key);
+    text_ += json_text(value);
+  }
+  // `each` passes the elements to what it is given.
+  template <class Each>
+  void show_list(std::string_view key, Each each) {
+    begin(key);
+    std::string_view before = "[";
+    each([&](const Json& element) {
+      text_ += std::exchange(before, ",");
+      text_ += json_text(element);
+    });
+    text_ += before == "[" ? "[]" : "]";
+  }
+  LongText take() {
+    text_ += "}";
+    return std::move(text_);
+  }
+
+ private:
+  void begin(std::string_view key) {
+    text_ += text_.empty() ? "{\"" : ",\"";
+    text_ += key;
+    text_ += "\":";
+  }
+
+  Reader reader_;
+  LongText text_;
+};
+
+HolderOf holders_of_slots(const Snapshot& s) {
   HolderOf holder_of;
-  for (const auto& holder : all)
+  for (const auto& holder : s.holders)
     for (const auto& slot : holder.slots) holder_of[slot] = &holder;
-
-  Json document{{"program", "node"}, {"version", kVersion}, {"pid", ::getpid()}};
-  const Readiness ready = readiness(s);
-  document["ready"] = ready.ready;
-  document["readyReason"] = ready.reason;
-  document["driver"] = driver_json(s);
-  document["config"] = config_json(s);
-  document["change"] = change_json(s);
-  document["health"] = health_json(s);
-  document["mps"] = {{"connected", s.pools.connected}, {"problem", s.pools.problem}, {"needed", !s.plan.pools.empty()}};
-  document["stopping"] = stopping_json(s);
-  document["guard"] = guard_json(s.guard);
-  document["inForce"] = in_force_json(s);
-  document["faults"] = faults_json(s);
-  document["pages"] = {{"problem", s.pages_problem}};
-  document["cdiProblem"] = s.cdi_problem;
-  document["kubelet"] = {{"holdingsProblem", s.holdings_problem}};
-  document["kubernetes"] = kubernetes_json(s);
-  document["resources"] = resources_json(s);
-  Json devices = Json::array();
-  for (const auto& resource : s.plan.resources)
-    for (const auto& device : resource.devices) devices.push_back(device_json(s, resource, device, holder_of));
-  document["devices"] = std::move(devices);
-  document["grants"] = grants_json(s, all);
-  document["planProblems"] = problems_json(s.plan_problems);
-  Json left_out = Json::array();
-  for (const auto& left : s.plan.left_out) left_out.push_back({{"what", left.what}, {"why", left.why}});
-  document["leftOut"] = std::move(left_out);
-  document["notes"] = s.plan.notes;
-  if (!s.health.off.empty()) document["notes"].push_back(s.health.off + "; a GPU that is lost is still noticed");
-  if (s.inventory)
-    for (auto& note : label::notes_for(*s.inventory)) document["notes"].push_back(std::move(note));
-  document["labels"] = s.labels;
-  document["labelOutput"] = label_output_json(s.label_report);
-  if (s.slices.state != "off") document["dra"] = {{"slices", slices_json(s.slices)}};
-  if (s.claims) document["dra"].update(claims_json(*s.claims));
-  if (s.mig) document["mig"] = mig_json(*s.mig);
-  return document;
+  return holder_of;
 }
 
-// Named one by one: what is added to the document is not shown to the network by itself.
-Json network_document(const Snapshot& s, const guard::Figures& figures) {
-  Json all = status_document(s);
-  std::map<std::pair<std::string, std::string>, Bytes> used;
-  for (const auto& row : tenant_rows(s, figures))
-    if (row.figure && row.figure->used) used[{row.grant, row.device}] = *row.figure->used;
-  for (Json& grant : all["grants"])
-    for (Json& device : grant["devices"])
-      if (const auto of = used.find({grant["grant"].get<std::string>(), device["uuid"].get<std::string>()});
-          of != used.end())
-        device["usedMiB"] = of->second.in_mib();
-  Json document;
-  for (const char* key :
-       {"program", "version", "ready", "readyReason", "driver", "config", "change", "health", "mps", "inForce",
-        "cdiProblem", "kubelet", "resources", "devices", "grants", "planProblems", "leftOut", "notes", "labels"})
-    document[key] = all.at(key);
-  for (Json& device : document["devices"]) device.erase("processes");
-  for (Json& grant : document["grants"]) {
-    grant.erase("podUid");
-    grant.erase("containerId");
-  }
+Json left_out_json(const Snapshot& s) {
+  Json list = Json::array();
+  for (const auto& left : s.plan.left_out) list.push_back({{"what", left.what}, {"why", left.why}});
+  return list;
+}
+
+Json notes_json(const Snapshot& s) {
+  Json notes = s.plan.notes;
+  if (!s.health.off.empty()) notes.push_back(s.health.off + "; a GPU that is lost is still noticed");
+  if (s.inventory)
+    for (auto& note : label::notes_for(*s.inventory)) notes.push_back(std::move(note));
+  return notes;
+}
+
+Json dra_json(const Snapshot& s) {
+  Json json;
+  if (s.slices.state != "off") json = {{"slices", slices_json(s.slices)}};
+  if (s.claims) json.update(claims_json(*s.claims));
+  for (const auto& device : s.plan.for_claims) json["gpus"].push_back({{"index", device.index}, {"uuid", device.uuid}});
+  return json;
+}
+
+Json guard_for_network(const Snapshot& s) {
   Json foreign_processes = Json::array();
   for (const auto& process : s.guard.foreign_processes) foreign_processes.push_back({{"device", process.device}});
-  document["guard"] = {{"foreignProcesses", std::move(foreign_processes)}};
-  return document;
+  return {{"foreignProcesses", std::move(foreign_processes)}};
+}
+
+LongText document_for(const Snapshot& s, const Reader& reader) {
+  Document document(reader);
+  document.show("program", "node");
+  document.show("version", kVersion);
+  document.add("pid", ::getpid());
+  const Readiness ready = readiness(s);
+  document.show("ready", ready.ready);
+  document.show("readyReason", ready.reason);
+  document.show("driver", driver_json(s));
+  document.show("config", config_json(s));
+  document.show("change", change_json(s));
+  document.show("health", health_json(s));
+  document.show("mps",
+                {{"connected", s.pools.connected}, {"problem", s.pools.problem}, {"needed", !s.plan.pools.empty()}});
+  document.add("stopping", stopping_json(s));
+  document.show("guard", reader.of_node ? guard_json(s.guard, s.shares) : guard_for_network(s));
+  document.show("inForce", in_force_json(s));
+  document.add("faults", faults_json(s));
+  document.add("pages", {{"problem", s.pages_problem}});
+  document.show("cdiProblem", s.cdi_problem);
+  document.show("kubelet", {{"holdingsProblem", s.holdings_problem}});
+  document.add("kubernetes", kubernetes_json(s));
+  document.show("resources", resources_json(s));
+  const auto holder_of = holders_of_slots(s);
+  document.show_list("devices", [&](auto element) {
+    for (const auto& resource : s.plan.resources)
+      for (const auto& device : resource.devices) element(device_json(s, resource, device, holder_of, reader));
+  });
+  document.show_list("grants", [&](auto element) {
+    for (const auto& holder : s.holders) element(grant_json(s, holder, reader));
+  });
+  document.show("planProblems", problems_json(s.plan_problems));
+  document.show("leftOut", left_out_json(s));
+  document.show("notes", notes_json(s));
+  document.show("labels", s.labels);
+  document.add("labelOutput", label_output_json(s.label_report));
+  if (const auto dra = dra_json(s); !dra.is_null()) document.add("dra", dra);
+  if (s.mig) document.add("mig", mig_json(*s.mig));
+  return document.take();
+}
+
+}  // namespace
+
+LongText status_document(const Snapshot& snapshot) {
+  return document_for(snapshot, {});
+}
+
+LongText network_document(const Snapshot& snapshot, const guard::Figures& figures) {
+  return document_for(snapshot, {.of_node = false, .figures = &figures});
 }
 
 }  // namespace tranche::agent

@@ -1,7 +1,7 @@
 #include "observe/live/tenant_metrics.h"
 
 #include <algorithm>
-#include <map>
+#include <iterator>
 #include <tuple>
 #include <utility>
 
@@ -13,16 +13,22 @@ namespace {
 
 using metrics::Metric;
 
-std::map<std::string, std::string> tenants_by_grant(const guard::Tenants& tenants) {
-  std::map<std::string, std::string> by_grant;
-  for (const auto& [name, tenant] : tenants)
-    for (const auto& grant : tenant.grants) by_grant[grant] = name;
-  return by_grant;
-}
-
 void take_limits(TenantRow& row, Bytes memory, std::optional<Percent> threads) {
   if (memory.value > 0) row.memory_limit = memory;
   if (threads && threads->hundredths > 0) row.thread_limit = threads;
+}
+
+// What `other` has of the same container on the same device.
+void take(TenantRow& row, const TenantRow& other) {
+  row.slots += other.slots;
+  if (other.memory_limit) row.memory_limit = other.memory_limit;
+  if (other.thread_limit) row.thread_limit = other.thread_limit;
+  if (other.figure != nullptr) row.figure = other.figure;
+  row.grant = other.grant;
+}
+
+auto place_of(const TenantRow& row) {
+  return std::tie(row.pod_namespace, row.pod, row.container, row.device, row.resource);
 }
 
 double whole(Bytes b) {
@@ -31,7 +37,7 @@ double whole(Bytes b) {
 
 // One family: a value of each row that has one.
 template <class Value>
-void add_family(std::string& out, const Metric& metric, const std::vector<TenantRow>& rows,
+void add_family(LongText& out, const Metric& metric, const std::vector<TenantRow>& rows,
                 const std::vector<std::string>& labels, Value value) {
   bool headed = false;
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -42,11 +48,11 @@ void add_family(std::string& out, const Metric& metric, const std::vector<Tenant
   }
 }
 
-void add_stops(std::string& out, const std::vector<TenantRow>& rows, const std::vector<std::string>& labels) {
+void add_stops(LongText& out, const std::vector<TenantRow>& rows, const std::vector<std::string>& labels) {
   bool headed = false;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const auto& figure = rows[i].figure;
-    if (!figure) continue;
+    const auto* figure = rows[i].figure;
+    if (figure == nullptr) continue;
     for (const char* reason : {guard::kStopForMemory, guard::kStopOutsideMps}) {
       if (!std::exchange(headed, true)) metrics::add_heading(out, metrics::kTenantStops);
       const auto& stops = figure->stops;
@@ -61,42 +67,44 @@ void add_stops(std::string& out, const std::vector<TenantRow>& rows, const std::
 
 }  // namespace
 
-std::vector<TenantRow> tenant_rows(const Snapshot& snapshot, const guard::Figures& figures) {
-  const auto tenants = guard::tenants_of(snapshot.shares);
-  const auto by_grant = tenants_by_grant(tenants);
-  std::map<std::tuple<std::string, std::string, std::string, std::string, std::string>, TenantRow> rows;
-  for (const Holder& holder : holders(snapshot)) {
-    const auto name = by_grant.find(holder.grant);
-    const auto* tenant = name == by_grant.end() ? nullptr : &tenants.at(name->second);
-    // A pod may have several claims with requests of one name.
-    const std::string container = holder.claim.empty() ? holder.container : holder.claim + "/" + holder.container;
+std::vector<TenantRow> tenant_rows(const Decision& decision, const guard::Figures& figures) {
+  const auto shares = guard::held_shares(decision.shares);
+  std::vector<TenantRow> rows;
+  rows.reserve(decision.holders.size());
+  for (const auto& holder : decision.holders) {
+    const auto tenant = guard::tenant_in(decision.shares, holder.grant);
     for (const auto& held : holder.devices) {
-      const bool of_tenant = tenant != nullptr && tenant->devices.contains(held.uuid);
-      const std::string& resource = of_tenant ? tenant->devices.at(held.uuid).resource : holder.resource;
-      TenantRow& row = rows[{holder.pod_namespace, holder.pod, container, held.uuid, resource}];
+      const auto of_tenant = tenant.empty() ? shares.end() : shares.find({tenant, held.uuid});
+      TenantRow& row = rows.emplace_back();
       row.pod_namespace = holder.pod_namespace;
       row.pod = holder.pod;
-      row.container = container;
+      // A pod may have several claims with requests of one name.
+      row.container = holder.claim.empty() ? holder.container : holder.claim + "/" + holder.container;
       row.device = held.uuid;
-      row.resource = resource;
-      row.slots += held.slots;
-      row.grant = name == by_grant.end() ? holder.grant : name->second;
-      if (of_tenant) {
-        take_limits(row, tenant->devices.at(held.uuid).memory, tenant->devices.at(held.uuid).threads);
-      } else {
+      row.resource = of_tenant == shares.end() ? holder.resource : of_tenant->second.resource;
+      row.slots = held.slots;
+      row.grant = tenant.empty() ? holder.grant : tenant;
+      if (of_tenant == shares.end()) {
         take_limits(row, held.limits.memory, held.limits.threads);
+        continue;
       }
-      if (const auto figure = figures.find({row.grant, held.uuid}); of_tenant && figure != figures.end())
-        row.figure = figure->second;
+      take_limits(row, of_tenant->second.memory, of_tenant->second.threads);
+      if (const auto figure = figures.find({std::string(tenant), held.uuid}); figure != figures.end())
+        row.figure = &figure->second;
     }
   }
-  std::vector<TenantRow> list;
-  list.reserve(rows.size());
-  for (auto& [key, row] : rows) list.push_back(std::move(row));
-  return list;
+  if (!std::ranges::is_sorted(rows, {}, place_of)) std::ranges::stable_sort(rows, {}, place_of);
+  const auto same = [](const TenantRow& a, const TenantRow& b) { return place_of(a) == place_of(b); };
+  for (auto row = rows.begin(); row != rows.end();) {
+    auto next = std::next(row);
+    for (; next != rows.end() && same(*row, *next); ++next) take(*row, *next);
+    row = next;
+  }
+  rows.erase(std::unique(rows.begin(), rows.end(), same), rows.end());
+  return rows;
 }
 
-std::string tenant_metrics(const Snapshot& snapshot, const guard::Figures& figures, MonoTime now) {
+LongText tenant_metrics(const Snapshot& snapshot, const guard::Figures& figures, MonoTime now) {
   using Known = std::optional<double>;
   const auto rows = tenant_rows(snapshot, figures);
   std::vector<std::string> labels;
@@ -104,8 +112,7 @@ std::string tenant_metrics(const Snapshot& snapshot, const guard::Figures& figur
   for (const auto& row : rows)
     labels.push_back(metrics::label_text(metrics::kTenantSlots,
                                          {row.pod_namespace, row.pod, row.container, row.device, row.resource}));
-  std::string out;
-  out.reserve(rows.size() * 1500);
+  LongText out;
   add_family(out, metrics::kTenantSlots, rows, labels, [](const TenantRow& row) -> Known { return row.slots; });
   add_family(out, metrics::kTenantMemoryLimit, rows, labels, [](const TenantRow& row) -> Known {
     return row.memory_limit ? Known(whole(*row.memory_limit)) : Known();
@@ -128,8 +135,8 @@ std::string tenant_metrics(const Snapshot& snapshot, const guard::Figures& figur
   });
   add_stops(out, rows, labels);
   const auto held = [&snapshot, now](const TenantRow& row, double HeldTime::* figure) -> Known {
-    const auto found = snapshot.held_times.find(key_of(row));
-    return found == snapshot.held_times.end() ? Known() : Known(found->second.until(now).*figure);
+    const auto found = snapshot.held_times->find(key_of(row));
+    return found == snapshot.held_times->end() ? Known() : Known(found->second.until(now).*figure);
   };
   add_family(out, metrics::kTenantHeld, rows, labels, [&](const TenantRow& r) { return held(r, &HeldTime::seconds); });
   add_family(out, metrics::kTenantShareHeld, rows, labels,

@@ -4,27 +4,30 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/long_text.h"
 #include "guard/figures.h"
 #include "programs/node/snapshot.h"
 
 namespace tranche::agent {
 
+// Views into the decision and the figures.
 struct TenantRow {
-  std::string pod_namespace;
-  std::string pod;
+  std::string_view pod_namespace;
+  std::string_view pod;
   std::string container;
-  std::string device;
-  std::string resource;
+  std::string_view device;
+  std::string_view resource;
   std::uint32_t slots = 0;
-  std::optional<Bytes> memory_limit;    // absent: not limited, or not known
-  std::optional<Percent> thread_limit;  // the same
-  std::optional<guard::Figure> figure;  // absent: the guard does not see it, as without MPS
-  std::string grant;                    // the tenant's first, "" without MPS
+  std::optional<Bytes> memory_limit;      // absent: not limited, or not known
+  std::optional<Percent> thread_limit;    // the same
+  const guard::Figure* figure = nullptr;  // nullptr: the guard does not see it, as without MPS
+  std::string_view grant;                 // the tenant's first, "" without MPS
 };
-std::vector<TenantRow> tenant_rows(const Snapshot& snapshot, const guard::Figures& figures);
+std::vector<TenantRow> tenant_rows(const Decision& decision, const guard::Figures& figures);
 
-std::string tenant_metrics(const Snapshot& snapshot, const guard::Figures& figures, MonoTime now);
+LongText tenant_metrics(const Snapshot& snapshot, const guard::Figures& figures, MonoTime now);
 
 }  // namespace tranche::agent

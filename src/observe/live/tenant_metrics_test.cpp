@@ -25,7 +25,8 @@ Snapshot held_by_a_pod() {
   resource.devices = {device};
   snapshot.plan.resources = {resource};
   snapshot.holdings = {{"team", "a", "main", "nvidia.com/gpu", kSlots}};
-  snapshot.shares[{allocate::grant_id(kSlots), "GPU-0"}] = {"gpu-0", "nvidia.com/gpu", mib(5000), Percent{1250}};
+  snapshot.shares.own()[{allocate::grant_id(kSlots), "GPU-0"}] = {"gpu-0", "nvidia.com/gpu", mib(5000), Percent{1250}};
+  snapshot.holders = holders(snapshot);
   return snapshot;
 }
 
@@ -37,7 +38,7 @@ TEST(TenantMetrics, OneRowForAContainerAndDeviceWhateverItsSlots) {
   figure.used = mib(100);
   figure.clients = 2;
   figure.stops[guard::kStopForMemory] = 3;
-  const auto text = tenant_metrics(held_by_a_pod(), figures, MonoTime{});
+  const auto text = tenant_metrics(held_by_a_pod(), figures, MonoTime{}).str();
   const std::string labels = kLabels;
   EXPECT_THAT(text, HasSubstr("tranche_tenant_slots" + labels + " 2\n"));
   EXPECT_THAT(text, HasSubstr("tranche_tenant_memory_limit_bytes" + labels + " 5242880000\n"));
@@ -52,9 +53,10 @@ TEST(TenantMetrics, OneRowForAContainerAndDeviceWhateverItsSlots) {
 
 TEST(TenantMetrics, WhatTheGuardDoesNotSeeIsAbsent) {
   auto snapshot = held_by_a_pod();
-  snapshot.shares.clear();
+  snapshot.shares = {};
   snapshot.plan.resources[0].devices[0].pool.clear();  // time-slicing
-  const auto text = tenant_metrics(snapshot, {}, MonoTime{});
+  snapshot.holders = holders(snapshot);
+  const auto text = tenant_metrics(snapshot, {}, MonoTime{}).str();
   EXPECT_THAT(text, HasSubstr("tranche_tenant_slots"));
   EXPECT_THAT(text, Not(HasSubstr("memory")));
   EXPECT_THAT(text, Not(HasSubstr("stops")));
@@ -63,10 +65,11 @@ TEST(TenantMetrics, WhatTheGuardDoesNotSeeIsAbsent) {
 TEST(TenantMetrics, TwoResourcesOfOneContainerOnADeviceAreOneRow) {
   auto snapshot = held_by_a_pod();
   const std::vector<std::string> more{"GPU-0::2"};
-  snapshot.holdings.push_back({"team", "a", "main", "nvidia.com/gpu", more});
-  snapshot.shares[{allocate::grant_id(more), "GPU-0"}] = {"gpu-0", "nvidia.com/gpu", mib(2500), Percent{625}};
-  grants::join_grants(snapshot.shares,
+  snapshot.holdings = {{"team", "a", "main", "nvidia.com/gpu", kSlots}, {"team", "a", "main", "nvidia.com/gpu", more}};
+  snapshot.shares.own()[{allocate::grant_id(more), "GPU-0"}] = {"gpu-0", "nvidia.com/gpu", mib(2500), Percent{625}};
+  grants::join_grants(snapshot.shares.own(),
                       {{"team/a/main", allocate::grant_id(kSlots)}, {"team/a/main", allocate::grant_id(more)}});
+  snapshot.holders = holders(snapshot);
   const auto rows = tenant_rows(snapshot, {});
   ASSERT_THAT(rows, SizeIs(1));
   EXPECT_EQ(rows[0].slots, 3u);
@@ -75,10 +78,10 @@ TEST(TenantMetrics, TwoResourcesOfOneContainerOnADeviceAreOneRow) {
 
 TEST(TenantMetrics, NothingIsSaidOfAGrantThatNoPodHolds) {
   auto snapshot = held_by_a_pod();
-  snapshot.holdings.clear();
+  snapshot.holders = {};
   guard::Figures figures;
   figures[{allocate::grant_id(kSlots), "GPU-0"}].used = mib(100);
-  EXPECT_EQ(tenant_metrics(snapshot, figures, MonoTime{}), "");
+  EXPECT_EQ(tenant_metrics(snapshot, figures, MonoTime{}).str(), "");
 }
 
 }  // namespace tenant_metrics_test

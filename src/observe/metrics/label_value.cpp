@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "base/utf8.h"
 #include "observe/metrics/page.h"
 
@@ -6,10 +8,18 @@ namespace {
 
 constexpr std::string_view kReplacement = "\xef\xbf\xbd";
 
+// The printable ASCII at the beginning, which most names are.
+std::size_t plain_length(std::string_view text) {
+  return static_cast<std::size_t>(std::ranges::find_if(text, [](char c) { return c < 0x20 || c == 0x7f; }) -
+                                  text.begin());
+}
+
 }  // namespace
 
 std::string label_value(std::string_view text) {
-  std::string out;
+  std::string out(text.substr(0, std::min(plain_length(text), kLongestLabelValue)));
+  text.remove_prefix(out.size());
+  if (out.size() == kLongestLabelValue) return out;
   while (!text.empty()) {
     const auto length = character_at(text);
     auto character = length == 0 ? kReplacement : text.substr(0, length);

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <string>
 
 #include "observe/metrics/page.h"
 
@@ -7,6 +8,7 @@ namespace tranche::metrics {
 namespace {
 
 constexpr std::string_view kHelp = "# HELP ", kType = "# TYPE ";
+static_assert(kHelp.size() == kType.size());
 constexpr std::array<std::string_view, 8> kUnits{"seconds", "bytes", "joules", "watts",
                                                  "celsius", "hertz", "ratio",  "percent"};
 
@@ -21,7 +23,7 @@ std::string_view unit_of(std::string_view family) {
 }
 
 // `rest` is "name type"; `help` is "name text".
-void add_family(std::string& out, std::string_view rest, std::string_view help) {
+void add_family(LongText& out, std::string_view rest, std::string_view help) {
   const auto blank = rest.find(' ');
   const auto name = rest.substr(0, blank);
   auto family = name, type = rest.substr(blank + 1);
@@ -32,37 +34,78 @@ void add_family(std::string& out, std::string_view rest, std::string_view help) 
     family = without(name, "_info");
     type = "info";
   }
-  out.append(kType).append(family).append(" ").append(type).append("\n");
+  std::string heading;
+  heading.append(kType).append(family).append(" ").append(type).append("\n");
   if (const auto unit = unit_of(family); !unit.empty())
-    out.append("# UNIT ").append(family).append(" ").append(unit).append("\n");
-  out.append(kHelp).append(family).append(" ");
+    heading.append("# UNIT ").append(family).append(" ").append(unit).append("\n");
+  heading.append(kHelp).append(family).append(" ");
   for (const char c : help.substr(help.find(' ') + 1)) {
-    if (c == '"') out += '\\';
-    out += c;
+    if (c == '"') heading += '\\';
+    heading += c;
   }
-  out += '\n';
+  out += heading += '\n';
 }
+
+// The headings are written again, and all else stays in the blocks that it is in.
+class Converter {
+ public:
+  void add(const LongText::Piece& piece) {
+    std::size_t at = 0;
+    if (!split_.empty()) {
+      at = std::min(piece.text.find('\n'), piece.text.size() - 1) + 1;
+      split_ += piece.text.substr(0, at);
+      if (!split_.ends_with('\n')) return;
+      add_line(split_);
+      split_.clear();
+    }
+    std::size_t shared = at;  // out_ has what is before
+    while (at < piece.text.size()) {
+      const auto end = piece.text.find('\n', at);
+      if (end == std::string_view::npos) break;
+      if (const auto line = piece.text.substr(at, end + 1 - at); is_heading(line)) {
+        out_.share(piece, shared, at);
+        add_line(line);
+        shared = end + 1;
+      }
+      at = end + 1;
+    }
+    out_.share(piece, shared, at);
+    split_ = piece.text.substr(at);
+  }
+
+  LongText take() {
+    if (!split_.empty()) add_line(split_ += '\n');
+    out_ += "# EOF\n";
+    return std::move(out_);
+  }
+
+ private:
+  static bool is_heading(std::string_view line) { return line.starts_with(kHelp) || line.starts_with(kType); }
+
+  void add_line(std::string_view line) {
+    if (!is_heading(line)) {
+      out_ += line;
+      return;
+    }
+    const auto rest = line.substr(kType.size(), line.size() - kType.size() - 1);
+    if (line.starts_with(kHelp)) {
+      help_ = rest;
+    } else {
+      add_family(out_, rest, help_);
+    }
+  }
+
+  LongText out_;
+  std::string split_;  // the beginning of a line that ends in the next piece
+  std::string help_;
+};
 
 }  // namespace
 
-std::string open_metrics(std::string_view text) {
-  constexpr std::size_t kMoreForHeadings = 4096;
-  std::string out;
-  out.reserve(text.size() + kMoreForHeadings);
-  std::string_view help;
-  while (!text.empty()) {
-    const auto end = std::min(text.find('\n'), text.size() - 1);
-    const auto line = text.substr(0, end);
-    if (line.starts_with(kHelp)) {
-      help = line.substr(kHelp.size());
-    } else if (line.starts_with(kType)) {
-      add_family(out, line.substr(kType.size()), help);
-    } else {
-      out.append(line).append("\n");
-    }
-    text.remove_prefix(end + 1);
-  }
-  return out + "# EOF\n";
+LongText open_metrics(const LongText& text) {
+  Converter converter;
+  for (const auto& piece : text.pieces()) converter.add(piece);
+  return converter.take();
 }
 
 }  // namespace tranche::metrics

@@ -55,13 +55,20 @@ void add_label(std::string& out, std::string_view name, std::string_view value) 
   out += "=\"" + in_label(value) + '"';
 }
 
-void add_heading(std::string& out, std::string_view name, std::string_view help, Type type) {
-  out.append("# HELP ").append(name).append(" ").append(help);
-  out.append("\n# TYPE ").append(name).append(" ").append(to_string(type)).append("\n");
+template <class Text>
+void put_heading(Text& out, std::string_view name, std::string_view help, Type type) {
+  for (const auto part : {std::string_view("# HELP "), name, std::string_view(" "), help, std::string_view("\n# TYPE "),
+                          name, std::string_view(" "), to_string(type), std::string_view("\n")})
+    out += part;
 }
 
-void add_sample(std::string& out, std::string_view name, std::string_view labels, double value) {
-  out.append(name).append(labels).append(" ").append(number(value)).append("\n");
+template <class Text>
+void put_sample(Text& out, std::string_view name, std::string_view labels, double value) {
+  out += name;
+  out += labels;
+  out += " ";
+  out += number(value);
+  out += "\n";
 }
 
 }  // namespace
@@ -93,12 +100,12 @@ void Page::set_pool_state(std::string_view pool, std::string_view state) {
 std::string to_text(const Page& page) {
   std::string out;
   for (const auto& family : page.families) {
-    add_heading(out, family.name, family.help, family.type);
+    put_heading(out, family.name, family.help, family.type);
     for (const auto& sample : family.samples) {
       std::string labels;
       for (const auto& [name, value] : sample.labels) add_label(labels, name, value);
       if (!labels.empty()) labels += '}';
-      add_sample(out, family.name, labels, sample.value);
+      put_sample(out, family.name, labels, sample.value);
     }
   }
   return out;
@@ -112,12 +119,12 @@ std::string label_text(const Metric& metric, std::initializer_list<std::string_v
   return out.empty() ? out : out + '}';
 }
 
-void add_heading(std::string& out, const Metric& metric) {
-  add_heading(out, metric.name, metric.help, metric.type);
+void add_heading(LongText& out, const Metric& metric) {
+  put_heading(out, metric.name, metric.help, metric.type);
 }
 
-void add_sample(std::string& out, const Metric& metric, std::string_view labels, double value) {
-  add_sample(out, metric.name, labels, value);
+void add_sample(LongText& out, const Metric& metric, std::string_view labels, double value) {
+  put_sample(out, metric.name, labels, value);
 }
 
 }  // namespace tranche::metrics

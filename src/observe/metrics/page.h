@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/long_text.h"
 #include "observe/metrics/names.h"
 
 namespace tranche::metrics {
@@ -40,15 +41,15 @@ struct Page {
 std::string to_text(const Page& page);
 
 // A text made by these functions, in the form of OpenMetrics 1.0: "# EOF", units, names of counters and info families
-// without their suffix.
-std::string open_metrics(std::string_view text);
+// without their suffix. It shares the samples with `text`.
+LongText open_metrics(const LongText& text);
 inline constexpr std::string_view kOpenMetricsType = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 // A family with many samples, written straight to text: no value of it is kept. The labels of several families that
 // have the same ones are rendered once, by label_text().
 std::string label_text(const Metric& metric, std::initializer_list<std::string_view> label_values);  // "{gpu=\"…\"}"
-void add_heading(std::string& out, const Metric& metric);
-void add_sample(std::string& out, const Metric& metric, std::string_view labels, double value);
+void add_heading(LongText& out, const Metric& metric);
+void add_sample(LongText& out, const Metric& metric, std::string_view labels, double value);
 
 // At most this many bytes of valid UTF-8 without control characters; anything else becomes U+FFFD.
 inline constexpr std::size_t kLongestLabelValue = 256;

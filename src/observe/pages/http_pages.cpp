@@ -36,11 +36,12 @@ std::string own_metrics(Duration age) {
 }  // namespace
 
 HttpPages::HttpPages(host::Loop& loop, std::string listen, host::HttpServer::Routes routes,
-                     std::function<void()> on_change, Duration oldest_beat)
+                     std::function<void()> on_change, Duration oldest_beat, std::function<void()> at_rest)
     : loop_(loop),
       listen_(std::move(listen)),
       routes_(std::move(routes)),
       on_change_(std::move(on_change)),
+      at_rest_(std::move(at_rest)),
       heartbeat_(loop, [] { log::flush(); }),
       backoff_(kFirstPause, kLongestPause, static_cast<std::uint64_t>(loop.now().time_since_epoch().count())) {
   routes_["/healthz"] = [this, oldest_beat] { return health_page(heartbeat_.age(), oldest_beat); };
@@ -58,7 +59,7 @@ HttpPages::HttpPages(host::Loop& loop, std::string listen, host::HttpServer::Rou
 
 Status HttpPages::open() {
   if (listen_.empty()) return {};
-  auto opened = host::HttpServer::open(listen_, routes_);
+  auto opened = host::HttpServer::open(listen_, routes_, {}, {}, at_rest_);
   if (opened) {
     server_ = *std::move(opened);
     problem_.clear();

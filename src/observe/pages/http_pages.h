@@ -20,9 +20,10 @@ class HttpPages {
   // Older than this, and /healthz answers 503: a loop beats once a second, and none of its callbacks runs so long.
   static constexpr Duration kOldestBeat = std::chrono::seconds(5);
 
-  // listen "" = no pages. on_change: problem() has changed; never from within open().
+  // listen "" = no pages. on_change: problem() has changed; never from within open(). at_rest: on the server's thread,
+  // a second after the last reader has left.
   HttpPages(host::Loop& loop, std::string listen, host::HttpServer::Routes routes, std::function<void()> on_change,
-            Duration oldest_beat = kOldestBeat);
+            Duration oldest_beat = kOldestBeat, std::function<void()> at_rest = {});
   HttpPages(const HttpPages&) = delete;
   HttpPages& operator=(const HttpPages&) = delete;
 
@@ -38,6 +39,7 @@ class HttpPages {
   std::string listen_;
   host::HttpServer::Routes routes_;
   std::function<void()> on_change_;
+  std::function<void()> at_rest_;
   host::Heartbeat heartbeat_;
   Backoff backoff_;
   host::Timer retry_{loop_};

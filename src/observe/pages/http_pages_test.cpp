@@ -78,7 +78,7 @@ TEST_F(HttpPagesTest, APortThatIsTakenIsAProblemUntilItIsFree) {
   });
   ASSERT_TRUE(pages.open()) << "no reason to end";
   EXPECT_THAT(pages.problem(), HasSubstr("another program has this port"));
-  run(1100ms);  // it is tried again meanwhile, without news
+  run(1100ms);  // it is tried again meanwhile, without an event
   EXPECT_EQ(changes_, 0);
   other->reset();
   loop_->run();

@@ -74,7 +74,6 @@ class Page {
     if (screen_.colour && colour != nullptr) text = fmt::format("\x1b[{}m{}\x1b[0m", colour, text);
     lines_.push_back(std::move(text));
   }
-  std::size_t size() const { return lines_.size(); }
   std::vector<std::string> take() { return std::move(lines_); }
 
  private:

@@ -132,10 +132,13 @@ void put_claims(View& view, const Json& status) {
   const Json& dra = map_at(status, "dra");
   if (dra.empty()) return;
   const Json& slices = map_at(dra, "slices");
-  std::string line = fmt::format(
-      "claims: driver {}, {} devices in ResourceSlices ({}), {} prepared",
-      text_at(dra, "driver").empty() ? text_at(slices, "driver") : text_at(dra, "driver"), count_at(slices, "devices"),
-      text_at(slices, "state").empty() ? "off" : text_at(slices, "state"), list_at(dra, "claims").size());
+  std::vector<std::string> gpus;  // indices, of MIG devices too
+  for (const Json& gpu : list_at(dra, "gpus")) gpus.push_back(text_at(gpu, "index"));
+  std::string line =
+      fmt::format("claims: driver {}, of GPU {}, {} devices in ResourceSlices ({}), {} prepared",
+                  text_at(dra, "driver").empty() ? text_at(slices, "driver") : text_at(dra, "driver"),
+                  gpus.empty() ? "-" : join(gpus, ", "), count_at(slices, "devices"),
+                  text_at(slices, "state").empty() ? "off" : text_at(slices, "state"), list_at(dra, "claims").size());
   view.kubelet = view.kubelet == kNothing ? line : view.kubelet + " · " + line;
 }
 

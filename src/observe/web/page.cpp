@@ -188,7 +188,7 @@ void put_search(Html& html, const std::vector<Node>& nodes, const std::string& w
   html.raw(
       "<tr><th scope=col>pod<th scope=col>node<th scope=col>GPU<th scope=col class=n>slots<th scope=col class=n>memory "
       "used<th scope=col class=n>memory limit\n");
-  html.raw(rows.take());
+  html.append(rows);
   html.end_table();
 }
 
@@ -202,7 +202,7 @@ void put_problems(Html& html, const Shown& shown) {
         lines.add("<li><bdi>{}</bdi> GPU {}: {}", text(node.name), text(device.index), text(device.reason)), ++count;
   if (count == 0) return;
   html.raw("<h2>Problems</h2>\n<ul>");
-  html.raw(lines.take());
+  html.append(lines);
   html.raw("</ul>\n");
 }
 
@@ -223,7 +223,7 @@ std::string page(const Shown& shown, std::string_view query) {
   if (!shown.nodes.empty()) put_map(html, shown.nodes);
   if (!shown.fits.empty()) put_fits(html, shown.fits);
   html::end(html);
-  return html.take();
+  return html.take().str();
 }
 
 std::string to_json(const Shown& shown) {

@@ -151,7 +151,7 @@ TEST(Why, SeenFromOutsideItStillSaysTheUse) {
   EXPECT_THAT((*found)[0].causes[0].what, HasSubstr("limits 9 MiB; uses 7 MiB"));
 }
 
-// Promise: why: No name of a pod controls the terminal.
+// Promise: why: No name of a pod in a report of causes controls the terminal.
 TEST(Why, HostileNamesStayText) {
   const auto found = explain(R"({"grants": [{"namespace": "t", "pod": "\u001b[2J\n", "container": "m", "slots": ["x"],
     "devices": [{"uuid": "\u001b]0;x\u0007", "slots": 1}]}]})",

@@ -6,6 +6,15 @@
 #include <cstdio>
 
 namespace tranche::host {
+namespace {
+
+Duration thread_cpu_time() {
+  timespec now{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+}
+
+}  // namespace
 
 MonoTime mono_now() {
   return std::chrono::time_point_cast<Duration>(std::chrono::steady_clock::now());
@@ -22,6 +31,12 @@ std::uint64_t boot_ticks() {
   const auto per_second = static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
   return static_cast<std::uint64_t>(now.tv_sec) * per_second +
          static_cast<std::uint64_t>(now.tv_nsec) * per_second / kNanos;
+}
+
+CpuBudget::CpuBudget(Duration most) : most_(most), begun_(thread_cpu_time()) {}
+
+Duration CpuBudget::used() const {
+  return thread_cpu_time() - begun_;
 }
 
 std::string utc_text(WallTime time) {

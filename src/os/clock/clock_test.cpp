@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+
 namespace tranche::host {
 namespace {
 
@@ -22,6 +24,22 @@ TEST(Clock, WallTimeIsWrittenInUtcWithMilliseconds) {
 
 TEST(Clock, TimesBeforeTheEpochRoundDown) {
   EXPECT_EQ(utc_text(WallTime{std::chrono::milliseconds(-1)}), "1969-12-31T23:59:59.999Z");
+}
+
+TEST(Clock, ABudgetIsOfTheThreadsOwnWork) {
+  const CpuBudget small(std::chrono::milliseconds(5)), unbounded(Duration::max());
+  std::thread([] {
+    const CpuBudget other(std::chrono::milliseconds(20));
+    while (!other.spent()) {
+    }
+  }).join();
+  EXPECT_FALSE(small.spent());
+  const auto late = mono_now() + std::chrono::seconds(60);
+  while (!small.spent() && mono_now() < late) {
+  }
+  EXPECT_TRUE(small.spent());
+  EXPECT_GE(small.used(), std::chrono::milliseconds(5));
+  EXPECT_FALSE(unbounded.spent());
 }
 
 }  // namespace

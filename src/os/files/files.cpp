@@ -204,13 +204,6 @@ bool Dir::exists(std::string_view relative) const {
   return ::fstatat(fd_.get(), std::string(relative).c_str(), &status, 0) == 0;
 }
 
-bool same_file(const std::string& a, const std::string& b) {
-  struct stat of_a{};
-  struct stat of_b{};
-  return ::lstat(a.c_str(), &of_a) == 0 && ::lstat(b.c_str(), &of_b) == 0 && of_a.st_dev == of_b.st_dev &&
-         of_a.st_ino == of_b.st_ino;
-}
-
 Result<std::string> read_file(const std::string& path, std::size_t limit) {
   const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat status{};

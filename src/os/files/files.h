@@ -53,9 +53,6 @@ class Dir {
   std::string path_;
 };
 
-// Whether both names are hard links to one file. Does not follow a final link; false if a name does not exist.
-bool same_file(const std::string& a, const std::string& b);
-
 // Also reads from an unnamed pipe or a terminal (`-f <(…)`), and blocks until the end of the input; kInvalid for a
 // named pipe.
 Result<std::string> read_file(const std::string& path, std::size_t limit = 1 << 20);

@@ -217,18 +217,6 @@ TEST_F(FilesTest, AHardLinkIsTheSameFile) {
   EXPECT_EQ(inode_of(scratch_ / "control"), inode_of(scratch_ / "endpoint/control"));
 }
 
-TEST_F(FilesTest, TheSameFileIsKnownByAnyOfItsNames) {
-  ASSERT_TRUE(dir_->write_atomically("a", "x"));
-  ASSERT_TRUE(dir_->write_atomically("b", "x"));
-  ASSERT_TRUE(dir_->hard_link(scratch_ / "a", "c"));
-  ASSERT_EQ(::symlink((scratch_ / "a").c_str(), (scratch_ / "d").c_str()), 0);
-  EXPECT_TRUE(same_file(scratch_ / "a", scratch_ / "c"));
-  EXPECT_FALSE(same_file(scratch_ / "a", scratch_ / "b")) << "equal content is another file";
-  EXPECT_FALSE(same_file(scratch_ / "a", scratch_ / "d")) << "a link to it is another file";
-  EXPECT_FALSE(same_file(scratch_ / "a", scratch_ / "nothing"));
-  EXPECT_FALSE(same_file(scratch_ / "nothing", scratch_ / "nothing"));
-}
-
 TEST_F(FilesTest, LinkingAgainIsIdempotentAndLeavesNothingBehind) {
   ASSERT_TRUE(dir_->write_atomically("control", "x"));
   ASSERT_TRUE(dir_->make_subdir("endpoint"));

@@ -53,4 +53,10 @@ void remove_temporaries(const Dir& folder, const std::function<bool(std::string_
       (void)folder.remove(name);
 }
 
+std::string boot_id() {
+  std::string id = read_file("/proc/sys/kernel/random/boot_id").value_or("");
+  while (!id.empty() && id.back() == '\n') id.pop_back();
+  return id;
+}
+
 }  // namespace tranche::host

@@ -27,6 +27,9 @@ KeptFile read_kept(const Dir& folder, const std::string& name, std::size_t limit
 Status write_kept(const Dir& folder, const std::string& name, std::string_view text, mode_t mode,
                   Sync sync = Sync::kNo);
 
+// Identifies the current boot of the machine, for records that a reboot makes invalid. "": the kernel reports none.
+std::string boot_id();
+
 // Removes what writes that were killed left in `folder`: the temporary files of names for which `ours` is true. A write
 // of another process that is under way fails.
 void remove_temporaries(const Dir& folder, const std::function<bool(std::string_view name)>& ours);

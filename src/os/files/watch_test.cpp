@@ -81,7 +81,7 @@ TEST_F(WatchTest, SeesALinkSwappedAsForAMountedConfigMap) {
   run_until("..data");
 }
 
-TEST_F(WatchTest, TellsThatTheDirectoryItselfIsGone) {
+TEST_F(WatchTest, ReportsThatTheDirectoryItselfIsGone) {
   dir_.reset();  // the kernel reports no removal while a descriptor is open
   watch();
   ASSERT_EQ(::rmdir(scratch_.path().c_str()), 0);
@@ -105,7 +105,7 @@ TEST_F(WatchTest, MayBeDroppedInsideItsCallback) {
   EXPECT_EQ(calls, 1);
 }
 
-TEST_F(WatchTest, ABurstTellsEachNameOncePerRound) {
+TEST_F(WatchTest, ABurstReportsEachNameOncePerRound) {
   watch();
   for (int i = 0; i < 20; ++i) {
     ASSERT_TRUE(dir_->make_subdir("d"));

@@ -5,10 +5,13 @@
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <string_view>
 #include <thread>
 
@@ -26,6 +29,7 @@ constexpr int kBacklog = 1024;  // a client beyond it waits one second for its n
 constexpr int kAcceptedPerCallback = 8;
 constexpr int kSilentSeconds = 1;
 constexpr Duration kPauseWhenFull = std::chrono::seconds(1);
+constexpr Duration kRest = std::chrono::seconds(1);
 constexpr std::uint32_t kReadable = EPOLLIN | EPOLLRDHUP;
 
 std::string_view reason_of(int status) {
@@ -51,16 +55,17 @@ std::string_view reason_of(int status) {
   }
 }
 
-std::string message_of(const HttpAnswer& answer, bool with_body) {
-  std::string message = "HTTP/1.1 " + std::to_string(answer.status) + " ";
-  message.append(reason_of(answer.status)).append("\r\n");
-  message += "Content-Type: " + answer.content_type + "\r\n";
-  message += "Content-Length: " + std::to_string(answer.body.size()) + "\r\n";
-  if (answer.status == 405) message += "Allow: GET, HEAD\r\n";
+LongText message_of(const HttpAnswer& answer, bool with_body) {
+  std::string head = "HTTP/1.1 " + std::to_string(answer.status) + " ";
+  head.append(reason_of(answer.status)).append("\r\n");
+  head += "Content-Type: " + answer.content_type + "\r\n";
+  head += "Content-Length: " + std::to_string(answer.body.size()) + "\r\n";
+  if (answer.status == 405) head += "Allow: GET, HEAD\r\n";
   if (!answer.content_policy.empty())
-    message += "Content-Security-Policy: " + answer.content_policy +
-               "\r\nX-Frame-Options: DENY\r\nReferrer-Policy: no-referrer\r\n";
-  message += "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n";
+    head += "Content-Security-Policy: " + answer.content_policy +
+            "\r\nX-Frame-Options: DENY\r\nReferrer-Policy: no-referrer\r\n";
+  head += "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n";
+  LongText message = std::move(head);
   if (with_body) message += answer.body;
   return message;
 }
@@ -71,6 +76,20 @@ HttpAnswer in_form(HttpAnswer answer, std::string_view accept) {
   answer.body = answer.other_form(answer.body);
   answer.content_type = answer.other_type;
   return answer;
+}
+
+// Several pieces in one call: small ones do not become packets of their own.
+ssize_t send_some(const Fd& fd, const std::vector<LongText::Piece>& pieces, std::size_t at, std::size_t sent) {
+  std::array<iovec, 64> parts{};
+  std::size_t count = 0;
+  for (; count < parts.size() && at + count < pieces.size(); ++count) {
+    const auto rest = pieces[at + count].text.substr(count == 0 ? sent : 0);
+    parts[count] = {const_cast<char*>(rest.data()), rest.size()};
+  }
+  msghdr message{};
+  message.msg_iov = parts.data();
+  message.msg_iovlen = count;
+  return ::sendmsg(fd.get(), &message, MSG_NOSIGNAL);
 }
 
 // An address of either family in one form: IPv4 is mapped to IPv6.
@@ -87,8 +106,13 @@ std::string peer_of(const sockaddr_storage& address) {
 
 class LoopHttpServer final : public HttpServer {
  public:
-  LoopHttpServer(ListenAddress address, Routes routes, Queries queries, HttpLimits limits)
-      : address_(std::move(address)), routes_(std::move(routes)), queries_(std::move(queries)), limits_(limits) {}
+  LoopHttpServer(ListenAddress address, Routes routes, Queries queries, HttpLimits limits,
+                 std::function<void()> at_rest)
+      : address_(std::move(address)),
+        routes_(std::move(routes)),
+        queries_(std::move(queries)),
+        limits_(limits),
+        at_rest_(std::move(at_rest)) {}
   ~LoopHttpServer() override;
   LoopHttpServer(const LoopHttpServer&) = delete;
   LoopHttpServer& operator=(const LoopHttpServer&) = delete;
@@ -104,8 +128,9 @@ class LoopHttpServer final : public HttpServer {
     Fd fd;
     std::string peer;
     Phase phase = Phase::kHead;
-    std::string in, out;
-    std::size_t sent = 0;
+    std::string in;
+    LongText out;
+    std::size_t at = 0, sent = 0;  // the piece that is being sent, and how much of it has been
     Loop::Id watch = 0;
     Timer deadline;
   };
@@ -123,13 +148,15 @@ class LoopHttpServer final : public HttpServer {
   void write_answer(std::uint64_t id, Connection& connection);
   void read_rest(std::uint64_t id, Connection& connection);
   void close(std::uint64_t id);
-  std::string answer_to(const PageRequest& request) const;
+  LongText answer_to(const PageRequest& request) const;
 
   ListenAddress address_;
   Routes routes_;
   Queries queries_;
   HttpLimits limits_;
+  std::function<void()> at_rest_;
   std::unique_ptr<Loop> loop_;
+  std::optional<Timer> rest_;
   Fd listening_;
   Loop::Id watch_ = 0;
   std::uint64_t next_id_ = 1;
@@ -192,6 +219,7 @@ Status LoopHttpServer::start() {
   address_.port = ntohs(bound.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(bound).sin6_port
                                                     : reinterpret_cast<const sockaddr_in&>(bound).sin_port);
   TRY(loop_, Loop::open());
+  if (at_rest_) rest_.emplace(*loop_);
   if (!watch_listening())
     return fail(Kind::kUnavailable, "the event loop cannot watch the HTTP socket", to_string(address_));
   thread_ = std::thread([this] { loop_->run(); });
@@ -244,6 +272,7 @@ void LoopHttpServer::make_room_for(const std::string& peer) {
 
 void LoopHttpServer::add(Fd fd, std::string peer) {
   make_room_for(peer);
+  if (rest_) rest_->stop();
   const auto id = next_id_++;
   auto& connection = connections_.try_emplace(id, *loop_).first->second;
   connection.fd = std::move(fd);
@@ -288,9 +317,9 @@ void LoopHttpServer::read_head(std::uint64_t id, Connection& connection) {
 }
 
 void LoopHttpServer::write_answer(std::uint64_t id, Connection& connection) {
-  while (connection.sent < connection.out.size()) {
-    const ssize_t sent = ::send(connection.fd.get(), connection.out.data() + connection.sent,
-                                connection.out.size() - connection.sent, MSG_NOSIGNAL);
+  const auto& pieces = connection.out.pieces();
+  while (connection.at < pieces.size()) {
+    const auto sent = send_some(connection.fd, pieces, connection.at, connection.sent);
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && errno == EAGAIN) {
       if (connection.phase == Phase::kHead) enter(id, connection, Phase::kAnswer, EPOLLOUT, limits_.answer);
@@ -298,8 +327,11 @@ void LoopHttpServer::write_answer(std::uint64_t id, Connection& connection) {
     }
     if (sent < 0) return close(id);
     connection.sent += static_cast<std::size_t>(sent);
+    while (connection.at < pieces.size() && connection.sent >= pieces[connection.at].text.size())
+      connection.sent -= pieces[connection.at++].text.size();
   }
   connection.out = {};
+  connection.at = connection.sent = 0;
   // Closing at once, with input unread, would make the kernel discard output that the client has not read yet.
   ::shutdown(connection.fd.get(), SHUT_WR);
   enter(id, connection, Phase::kEnd, kReadable, limits_.head);
@@ -317,9 +349,10 @@ void LoopHttpServer::close(std::uint64_t id) {
   if (found == connections_.end()) return;
   loop_->cancel(found->second.watch);
   connections_.erase(found);
+  if (rest_ && connections_.empty()) rest_->start(kRest, at_rest_);
 }
 
-std::string LoopHttpServer::answer_to(const PageRequest& request) const {
+LongText LoopHttpServer::answer_to(const PageRequest& request) const {
   if (request.refused != 0)
     return message_of({.status = request.refused, .body = std::string(reason_of(request.refused)) + "\n"}, true);
   const bool get = request.method == "GET";
@@ -330,18 +363,19 @@ std::string LoopHttpServer::answer_to(const PageRequest& request) const {
     return message_of(query->second(request.query), get);
   const auto route = routes_.find(request.path);
   if (route != routes_.end()) return message_of(in_form(route->second(), request.accept), get);
-  HttpAnswer missing{.status = 404, .body = "there is no such page; there are:\n"};
-  for (const auto& [known, callback] : queries_) missing.body += known + "\n";
-  for (const auto& [known, callback] : routes_) missing.body += known + "\n";
-  return message_of(missing, get);
+  std::string missing = "there is no such page; there are:\n";
+  for (const auto& [known, callback] : queries_) missing += known + "\n";
+  for (const auto& [known, callback] : routes_) missing += known + "\n";
+  return message_of({.status = 404, .body = std::move(missing)}, get);
 }
 
 }  // namespace
 
 Result<std::unique_ptr<HttpServer>> HttpServer::open(const std::string& listen, Routes routes, HttpLimits limits,
-                                                     Queries queries) {
+                                                     Queries queries, std::function<void()> at_rest) {
   TRY(auto address, parse_listen_address(listen));
-  auto server = std::make_unique<LoopHttpServer>(std::move(address), std::move(routes), std::move(queries), limits);
+  auto server = std::make_unique<LoopHttpServer>(std::move(address), std::move(routes), std::move(queries), limits,
+                                                 std::move(at_rest));
   TRY_STATUS(server->start());
   return server;
 }

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/long_text.h"
 #include "base/result.h"
 #include "base/time.h"
 
@@ -23,21 +24,21 @@ namespace tranche::host {
 struct HttpAnswer {
   int status = 200;
   std::string content_type = "text/plain; charset=utf-8";
-  std::string body = {};
+  LongText body = {};               // sent from its blocks, which a route may keep
   std::string content_policy = {};  // of an HTML page: what it permits the browser to do
   // A second form, made from `body` for a request whose Accept header prefers it; nullptr = there is none.
-  std::string (*other_form)(std::string_view body) = nullptr;
+  LongText (*other_form)(const LongText& body) = nullptr;
   std::string_view other_type = {};
 
-  static HttpAnswer text(std::string body) { return {.body = std::move(body)}; }
-  static HttpAnswer json(std::string body) { return {.content_type = "application/json", .body = std::move(body)}; }
-  static HttpAnswer html(std::string body, std::string content_policy = "default-src 'none'") {
+  static HttpAnswer text(LongText body) { return {.body = std::move(body)}; }
+  static HttpAnswer json(LongText body) { return {.content_type = "application/json", .body = std::move(body)}; }
+  static HttpAnswer html(LongText body, std::string content_policy = "default-src 'none'") {
     return {.content_type = "text/html; charset=utf-8",
             .body = std::move(body),
             .content_policy = std::move(content_policy)};
   }
   // Prometheus text format, from metrics::to_text().
-  static HttpAnswer metrics(std::string body) {
+  static HttpAnswer metrics(LongText body) {
     return {.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = std::move(body)};
   }
 };
@@ -60,8 +61,9 @@ class HttpServer {
 
   // listen: "127.0.0.1:9400", "[::1]:9400", ":9400" or "9400" (every address of this machine); port 0 = any free one.
   // kInvalid for any other form, kConflict if another program has the port.
+  // at_rest: on the server's thread, a second after its last connection has closed.
   static Result<std::unique_ptr<HttpServer>> open(const std::string& listen, Routes routes, HttpLimits limits = {},
-                                                  Queries queries = {});
+                                                  Queries queries = {}, std::function<void()> at_rest = {});
   virtual ~HttpServer() = default;
   virtual std::uint16_t port() const = 0;   // the actual one
   virtual std::string address() const = 0;  // as configured, with the actual port: "127.0.0.1:41233", ":9400"

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <semaphore>
 #include <thread>
 
 #include "os/http/accept.h"
@@ -87,7 +88,7 @@ TEST(Http, ASecondFormIsForWhoPrefersIt) {
       serve({{"/metrics", [] {
                 return HttpAnswer{.content_type = std::string(kText),
                                   .body = "a",
-                                  .other_form = [](std::string_view body) { return std::string(body) + "b"; },
+                                  .other_form = [](const LongText& body) { return LongText(body.str() + "b"); },
                                   .other_type = kOpen};
               }}});
   ASSERT_TRUE(server);
@@ -283,6 +284,24 @@ TEST(Http, AHeadThatIsTooLongIsRefused) {
   EXPECT_THAT(talk(server->port(), "GET /\r\n\r\n"), StartsWith("HTTP/1.1 400 "));
 }
 
+TEST(Http, AnAnswerOfManyPiecesArrivesWhole) {
+  const LongText large = std::string(300'000, 'x');
+  LongText body;
+  std::string whole;
+  for (int i = 0; i < 200; ++i) {
+    body += std::to_string(i);
+    whole += std::to_string(i);
+    const std::size_t end = i % 20 == 0 ? large.size() : 5;
+    body.share(large.pieces()[0], 0, end);
+    whole.append(end, 'x');
+  }
+  const auto server = serve({{"/", [&] { return HttpAnswer{.body = body}; }}});
+  ASSERT_TRUE(server);
+  const auto answer = request(server->port(), "GET", "/");
+  EXPECT_THAT(answer, HasSubstr("Content-Length: " + std::to_string(whole.size()) + "\r\n"));
+  EXPECT_TRUE(answer.ends_with("\r\n\r\n" + whole));
+}
+
 TEST(Http, ManyClientsAtOnceGetWholeAnswers) {
   const std::string body(200'000, 'x');
   const auto server = serve({{"/", [&] { return HttpAnswer{.body = body}; }}});
@@ -295,6 +314,18 @@ TEST(Http, ManyClientsAtOnceGetWholeAnswers) {
   }
   for (auto& client : clients) client.join();
   EXPECT_EQ(whole, 40);
+}
+
+TEST(Http, ItRestsEachTimeItsLastReaderHasLeft) {
+  std::counting_semaphore<> rests(0);
+  const auto opened = HttpServer::open("127.0.0.1:0", {{"/", [] { return HttpAnswer{.body = "fine"}; }}}, {}, {},
+                                       [&rests] { rests.release(); });
+  ASSERT_TRUE(opened);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_THAT(request((*opened)->port(), "GET", "/"), EndsWith("fine"));
+    EXPECT_TRUE(rests.try_acquire_for(std::chrono::seconds(60)));
+  }
+  EXPECT_FALSE(rests.try_acquire()) << "once for each reader";
 }
 
 TEST(Http, ATakenPortIsAConflict) {

@@ -14,7 +14,6 @@ class Mailbox {
  public:
   explicit Mailbox(Fd eventfd) : eventfd_(std::move(eventfd)) {}
 
-  int fd() const { return eventfd_.get(); }
   void post(std::function<void()> turn);
   void wake();  // any thread
 

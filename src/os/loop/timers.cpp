@@ -17,8 +17,8 @@ bool Timers::cancel(Id id) {
   const auto turn = std::move(found->second);  // destroyed last: its captures may call this object
   turns_.erase(found);
   // Most timeouts are cancelled long before they are due: do not let their entries accumulate.
-  constexpr std::size_t kWorthIt = 64;
-  if (heap_.size() > kWorthIt && heap_.size() > 2 * turns_.size()) {
+  constexpr std::size_t kCleanupSize = 64;
+  if (heap_.size() > kCleanupSize && heap_.size() > 2 * turns_.size()) {
     std::erase_if(heap_, [this](const Entry& entry) { return !turns_.contains(entry.id); });
     std::ranges::make_heap(heap_, later);
   }

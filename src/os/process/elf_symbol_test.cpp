@@ -76,6 +76,20 @@ TEST(ElfSymbol, ACutFileIsReadToItsEndOnly) {
   }
 }
 
+TEST(ElfSymbol, ALargeFileIsNotReadAsAWhole) {
+  const std::string file = libc_file() + std::string(std::size_t{64} << 20, '\0');
+  std::size_t read = 0;
+  const auto symbol = dynamic_symbol(
+      [&](std::uint64_t offset, std::size_t count) {
+        EXPECT_LE(count, kElfPart);
+        read += count;
+        return std::string_view(file).substr(offset, count);
+      },
+      "getpid");
+  EXPECT_TRUE(symbol);
+  EXPECT_LT(read, std::size_t{1} << 20);
+}
+
 TEST(ElfSymbol, OffsetsThatWrapAroundAreNotFollowed) {
   std::string file = libc_file();
   Elf64_Ehdr header;

@@ -14,6 +14,7 @@
 #include "os/files/links.h"
 #include "os/loop/fd.h"
 #include "os/process/elf_symbol.h"
+#include "os/process/threads.h"
 
 namespace tranche::host {
 
@@ -30,7 +31,6 @@ namespace {
 
 constexpr std::size_t kLongestBlock = std::size_t{1} << 20;  // of an environment
 constexpr std::size_t kLongestMaps = std::size_t{8} << 20;   // a process with tens of thousands of mappings
-constexpr off_t kLargestFile = off_t{64} << 20;              // a C library has 2 MiB, a Python executable up to 30
 constexpr std::size_t kMostVariables = 4096;
 constexpr std::uint64_t kPage = 4096;
 
@@ -74,20 +74,27 @@ std::optional<MappedFile> first_mapping(std::string_view maps, const Wanted& wan
 
 // Opens only a regular file, and checks that before opening: a tenant chooses the path's target, and opening a device
 // can have effects.
-std::optional<std::string> file_at(const Fd& place) {
-  struct stat facts{};
-  if (!place || ::fstat(place.get(), &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_size > kLargestFile)
-    return std::nullopt;
-  const Fd fd(::open(fmt::format("/proc/self/fd/{}", place.get()).c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd) return std::nullopt;
-  std::string content(static_cast<std::size_t>(facts.st_size), '\0');
-  std::size_t have = 0;
-  while (have < content.size()) {
-    const ssize_t got = ::pread(fd.get(), content.data() + have, content.size() - have, static_cast<off_t>(have));
-    if (got <= 0) return std::nullopt;
-    have += static_cast<std::size_t>(got);
-  }
-  return content;
+Fd file_at(const Fd& place) {
+  struct stat status{};
+  if (!place || ::fstat(place.get(), &status) != 0 || !S_ISREG(status.st_mode)) return {};
+  return Fd(::open(fmt::format("/proc/self/fd/{}", place.get()).c_str(), O_RDONLY | O_CLOEXEC));
+}
+
+// Not the whole file into memory: a tenant chooses its size.
+std::optional<ElfSymbol> symbol_in(const Fd& file, std::string_view name) {
+  std::string part;
+  return dynamic_symbol(
+      [&](std::uint64_t offset, std::size_t count) {
+        part.resize(count);
+        std::size_t have = 0;
+        while (have < count) {
+          const ssize_t got = ::pread(file.get(), part.data() + have, count - have, static_cast<off_t>(offset + have));
+          if (got <= 0) break;
+          have += static_cast<std::size_t>(got);
+        }
+        return std::string_view(part).substr(0, have);
+      },
+      name);
 }
 
 // Reads page by page, because later pages may not be mapped; returns as much as could be read.
@@ -130,7 +137,7 @@ std::optional<std::uint64_t> environ_address(pid_t pid) {
     const auto file = file_at(each == &own ? executable() : open_below_root(pid, mapped.path));
     if (!file) continue;
     for (const auto name : kNames)
-      if (const auto symbol = dynamic_symbol(*file, name))
+      if (const auto symbol = symbol_in(file, name))
         return symbol->fixed ? symbol->address : mapped.base + symbol->address;
   }
   return std::nullopt;
@@ -170,9 +177,16 @@ std::optional<LiveVariable> live_variable(pid_t pid, const std::string& name) {
 }
 
 Result<std::optional<std::string>> variable_of(pid_t pid, const std::string& name) {
-  if (auto live = live_variable(pid, name)) return std::move(live->value);
-  TRY(const std::string block, read_file(fmt::format("/proc/{}/environ", pid), kLongestBlock));
-  return variable_in(block, name);
+  std::optional<LiveVariable> live;
+  Result<std::string> block = std::string();
+  look_at_living_thread(pid, [&](const std::string& folder, pid_t thread) {
+    live = live_variable(thread, name);
+    if (!live) block = read_file(folder + "/environ", kLongestBlock);
+    return live.has_value();
+  });
+  if (live) return std::move(live->value);
+  if (!block) return std::unexpected(block.error());
+  return variable_in(*block, name);
 }
 
 }  // namespace tranche::host

@@ -122,8 +122,8 @@ TEST(Environment, ALinkInTheFileSystemOfAProcessIsNotFollowed) {
   std::filesystem::create_directory_symlink(scratch / "real", scratch / "link");
   std::filesystem::create_symlink(scratch / "real/libc.so.6", scratch / "real/other");
   const auto is_file = [](const Fd& fd) {
-    struct stat facts{};
-    return fd && ::fstat(fd.get(), &facts) == 0 && S_ISREG(facts.st_mode);
+    struct stat status{};
+    return fd && ::fstat(fd.get(), &status) == 0 && S_ISREG(status.st_mode);
   };
   EXPECT_TRUE(is_file(open_below_root(::getpid(), scratch / "real/libc.so.6")));
   EXPECT_FALSE(is_file(open_below_root(::getpid(), scratch / "link/libc.so.6")));

@@ -17,6 +17,7 @@ extern "C" {
 #include "os/process/line_reader.h"
 #include "os/process/proc_stat.h"
 #include "os/process/spawn.h"
+#include "os/process/threads.h"
 
 namespace tranche::host {
 namespace {
@@ -38,7 +39,7 @@ class Watched : public std::enable_shared_from_this<Watched> {
  private:
   void read_output();
   void read_what_is_left();
-  void tell(const std::vector<std::string>& lines);
+  void deliver(const std::vector<std::string>& lines);
   void close_output();
   void ended();
 
@@ -92,7 +93,7 @@ Status Watched::signal(int number) {
       error_from_errno(errno, "cannot send signal " + std::to_string(number), "pid " + std::to_string(ref_.pid)));
 }
 
-void Watched::tell(const std::vector<std::string>& lines) {
+void Watched::deliver(const std::vector<std::string>& lines) {
   for (const auto& line : lines) {
     if (dropped_ || !on_output_) return;
     const auto on_output = on_output_;  // keeps it while it runs: it may destroy us
@@ -111,8 +112,8 @@ void Watched::read_output() {
   char buffer[16384];
   const ssize_t got = ::read(output_.get(), buffer, sizeof buffer);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (got > 0) return tell(lines_.take({buffer, static_cast<std::size_t>(got)}));
-  tell(lines_.finish());
+  if (got > 0) return deliver(lines_.take({buffer, static_cast<std::size_t>(got)}));
+  deliver(lines_.finish());
   close_output();
 }
 
@@ -127,9 +128,9 @@ void Watched::read_what_is_left() {
     const ssize_t got = ::read(output_.get(), buffer, want);
     if (got <= 0) break;
     left -= static_cast<int>(got);
-    tell(lines_.take({buffer, static_cast<std::size_t>(got)}));
+    deliver(lines_.take({buffer, static_cast<std::size_t>(got)}));
   }
-  if (!dropped_) tell(lines_.finish());
+  if (!dropped_) deliver(lines_.finish());
   close_output();
 }
 
@@ -188,6 +189,12 @@ Result<ProcessSight> look_at_process(pid_t pid) {
   const auto ticks = parse_start_ticks(stat);
   auto head = parse_stat_head(stat);
   if (!ticks || !head) return fail(Kind::kInvalid, "cannot read when a process started", path);
+  if (head->exiting)
+    look_at_living_thread(pid, [&head](const std::string& folder, pid_t) {
+      const auto thread = read_file(folder + "/stat", 8192);
+      if (const auto its = thread ? parse_stat_head(*thread) : std::nullopt) head->state = its->state;
+      return false;
+    });
   return ProcessSight{{pid, *ticks}, static_cast<pid_t>(head->parent), std::move(head->name), head->state};
 }
 

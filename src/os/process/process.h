@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -66,9 +67,27 @@ struct ProcessSight {
   ProcessRef ref;
   pid_t parent = 0;
   std::string name;  // printable ASCII
-  char state = '?';  // field 3 of /proc/<pid>/stat: 'T' is stopped
+  char state = '?';  // field 3 of /proc/<pid>/stat: 'T' is stopped; of a thread that lives, if there is one
 };
 Result<ProcessSight> look_at_process(pid_t pid);
+
+// A child of ours that has exited and is not reaped, so that no other process has its pid: for messages with the
+// credentials of a process that does not run. kUnavailable, …: no process could be started.
+class ExitedChild {
+ public:
+  static Result<ExitedChild> start();
+  ExitedChild(ExitedChild&& other) noexcept : pid_(std::exchange(other.pid_, 0)) {}
+  ExitedChild& operator=(ExitedChild&& other) noexcept {
+    std::swap(pid_, other.pid_);
+    return *this;
+  }
+  ~ExitedChild();
+  pid_t pid() const { return pid_; }
+
+ private:
+  explicit ExitedChild(pid_t pid) : pid_(pid) {}
+  pid_t pid_ = 0;
+};
 
 class Process {
  public:

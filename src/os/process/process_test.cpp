@@ -107,7 +107,7 @@ TEST_F(ProcessTest, AGrandchildThatHoldsThePipeDoesNotDelayTheExit) {
   ::kill(static_cast<pid_t>(parse_signed(lines_[0]).value_or(0)), SIGKILL);
 }
 
-TEST_F(ProcessTest, ASignalIsToldByName) {
+TEST_F(ProcessTest, ASignalIsReportedByName) {
   const auto process = start(shell("echo ready; exec sleep 600"));
   run_until("ready");
   ASSERT_TRUE(process->signal(SIGKILL));
@@ -254,6 +254,20 @@ TEST_F(ProcessTest, WithoutHeldInputTheChildReadsAnEnd) {
   EXPECT_EQ(note_.code, 0);
 }
 
+// Until it is reaped.
+TEST_F(ProcessTest, AnExitedChildKeepsItsPid) {
+  pid_t pid = 0;
+  {
+    auto child = ExitedChild::start();
+    ASSERT_TRUE(child);
+    pid = child->pid();
+    const ExitedChild moved = *std::move(child);
+    EXPECT_EQ(moved.pid(), pid);
+    EXPECT_TRUE(process_ref(pid));
+  }
+  EXPECT_FALSE(process_ref(pid));
+}
+
 TEST_F(ProcessTest, DroppingKillsOnlyWhenAsked) {
   for (const bool kill : {true, false}) {
     auto command = shell("echo ready; exec sleep 600");
@@ -350,7 +364,7 @@ TEST_F(ProcessTest, AnOverlongLineIsCut) {
   EXPECT_EQ(lines_[1], "end");
 }
 
-TEST_F(ProcessTest, AdoptingTellsTheEndOfOurOwnChildWithItsStatus) {
+TEST_F(ProcessTest, AdoptingReportsTheEndOfOurOwnChildWithItsStatus) {
   char shell_name[] = "/bin/sh", option[] = "-c", script[] = "exit 7";
   char* argv[] = {shell_name, option, script, nullptr};
   char* env[] = {nullptr};
@@ -367,7 +381,7 @@ TEST_F(ProcessTest, AdoptingTellsTheEndOfOurOwnChildWithItsStatus) {
   EXPECT_EQ(note_.code, 7);
 }
 
-TEST_F(ProcessTest, AdoptingAForeignProcessTellsItsEndWithoutAStatus) {
+TEST_F(ProcessTest, AdoptingAForeignProcessReportsItsEndWithoutAStatus) {
   // The shell's child is only a grandchild of ours.
   const auto parent = start(shell("sleep 600 & echo $!; exec sleep 600"));
   ExitNote ended{.signalled = true, .code = 99};

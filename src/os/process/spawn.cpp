@@ -54,7 +54,7 @@ struct ChildPlan {
 
 [[noreturn]] void give_up(const ChildPlan& plan, int step = -1) {
   const Failure failure{step, errno};
-  [[maybe_unused]] const auto told = ::write(plan.failure, &failure, sizeof failure);
+  [[maybe_unused]] const auto written = ::write(plan.failure, &failure, sizeof failure);
   ::_exit(127);
 }
 
@@ -128,16 +128,23 @@ Status check(const Command& command) {
   return {};
 }
 
-pid_t vfork_with_signals_blocked(const ChildPlan& plan) {
-  // No handler of ours may run in the child while it shares our memory.
+// No handler of ours may run in the child while it shares our memory.
+template <typename Start>
+pid_t vfork_with_signals_blocked(Start start) {
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  const pid_t pid = start_child(plan);
+  const pid_t pid = start();
   const int err = errno;
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   errno = err;
+  return pid;
+}
+
+[[gnu::noinline]] pid_t start_that_exits() {
+  const pid_t pid = ::vfork();
+  if (pid == 0) ::_exit(0);
   return pid;
 }
 
@@ -157,6 +164,16 @@ Result<Fd> open_pidfd(pid_t pid) {
     return std::unexpected(error_from_errno(err, "cannot watch a process", "pid " + std::to_string(pid)));
   }
   return fd;
+}
+
+Result<ExitedChild> ExitedChild::start() {
+  const pid_t pid = vfork_with_signals_blocked(start_that_exits);
+  if (pid < 0) return std::unexpected(error_from_errno(errno, "cannot start a process", ""));
+  return ExitedChild(pid);
+}
+
+ExitedChild::~ExitedChild() {
+  if (pid_ > 0) reap(pid_);
 }
 
 Result<Spawned> spawn(const Command& command) {
@@ -193,7 +210,7 @@ Result<Spawned> spawn(const Command& command) {
   TRY(Pipe failure, make_pipe());
   TRY(const Fd in, above_targets(std::move(child_input)));
   TRY(Fd out, above_targets(std::move(output.writing)));
-  TRY(Fd told, above_targets(std::move(failure.writing)));
+  TRY(Fd report, above_targets(std::move(failure.writing)));
 
   const ChildPlan plan{path.c_str(),
                        argv.data(),
@@ -202,13 +219,13 @@ Result<Spawned> spawn(const Command& command) {
                        in.get(),
                        out.get(),
                        kept ? kept.get() : -1,
-                       told.get(),
+                       report.get(),
                        command.before_exec,
                        ::getpid(),
                        command.die_with_parent};
-  spawned.pid = vfork_with_signals_blocked(plan);
+  spawned.pid = vfork_with_signals_blocked([&plan] { return start_child(plan); });
   if (spawned.pid < 0) return std::unexpected(error_from_errno(errno, "cannot start a process", path));
-  told.reset();
+  report.reset();
   out.reset();
   Failure failed;
   ssize_t got = 0;

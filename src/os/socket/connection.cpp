@@ -132,7 +132,7 @@ bool StatusConnection::flush() {
     out_at_ += static_cast<std::size_t>(sent);
     last_activity_ = loop_.now();
   }
-  out_.clear();
+  std::string().swap(out_);  // clear() would keep the memory of the longest answer as long as the client stays
   out_at_ = 0;
   return true;
 }

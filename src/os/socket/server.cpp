@@ -45,7 +45,7 @@ class UnixStatusServer final : public StatusServer {
   void listen_again();
   void accept_some();
   void add(Fd fd);
-  void tell_watchers();
+  void notify_watchers();
 
   Loop& loop_;
   std::string path_;
@@ -57,7 +57,7 @@ class UnixStatusServer final : public StatusServer {
   ino_t inode_ = 0;
   Loop::Id watch_ = 0;
   Timer pause_{loop_};
-  Timer telling_{loop_};
+  Timer notifying_{loop_};
   Timer audit_{loop_};
   std::uint64_t next_key_ = 1;
   std::unordered_map<std::uint64_t, std::shared_ptr<StatusConnection>> connections_;
@@ -137,10 +137,10 @@ void UnixStatusServer::add(Fd fd) {
 }
 
 void UnixStatusServer::changed() {
-  if (!telling_.running()) telling_.start(Duration::zero(), [this] { tell_watchers(); });
+  if (!notifying_.running()) notifying_.start(Duration::zero(), [this] { notify_watchers(); });
 }
 
-void UnixStatusServer::tell_watchers() {
+void UnixStatusServer::notify_watchers() {
   std::vector<std::shared_ptr<StatusConnection>> watchers;
   for (const auto& [key, connection] : connections_) {
     if (connection->watching()) watchers.push_back(connection);

@@ -133,7 +133,7 @@ TEST_F(StatusTest, AClientThatStopsSendingStillGetsItsAnswerAndThenTheEnd) {
   EXPECT_EQ(hear(fd), "");
 }
 
-TEST_F(StatusTest, AWatcherIsToldAtOnceAndAtEveryChange) {
+TEST_F(StatusTest, AWatcherIsReportedAtOnceAndAtEveryChange) {
   serve();
   const auto fd = client(path_);
   say(fd, "watch\n");
@@ -185,7 +185,7 @@ TEST_F(StatusTest, AnIdleConnectionIsClosedButAWatcherIsNot) {
   EXPECT_THAT(hear(watcher), HasSubstr("\"state\":2"));
 }
 
-TEST_F(StatusTest, OneConnectionTooManyIsToldSo) {
+TEST_F(StatusTest, OneConnectionTooManyIsAnsweredSo) {
   serve({.connections = 2});
   const auto a = client(path_);
   const auto b = client(path_);

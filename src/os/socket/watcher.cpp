@@ -36,7 +36,7 @@ class Follower : public std::enable_shared_from_this<Follower> {
   void connect();
   void disconnected();
   void read_some();
-  void tell(const std::string& line);
+  void deliver(const std::string& line);
   void watch_directory();
   void expect_more(Duration within);
   void look_whether_silent(MonoTime due);
@@ -53,7 +53,7 @@ class Follower : public std::enable_shared_from_this<Follower> {
   Duration pause_ = kFirstPause;
   std::string partial_;
   bool beats_ = false;  // the server of this connection sends beats
-  bool told_gone_ = false;
+  bool reported_gone_ = false;
   bool dropped_ = false;
 };
 
@@ -112,7 +112,7 @@ void Follower::disconnected() {
   beats_ = false;
   try_after(pause_);
   pause_ = std::min(pause_ * 2, kLongestPause);
-  if (!std::exchange(told_gone_, true)) tell("");
+  if (!std::exchange(reported_gone_, true)) deliver("");
 }
 
 void Follower::read_some() {
@@ -131,8 +131,8 @@ void Follower::read_some() {
     }
     timer_.stop();
     pause_ = kFirstPause;
-    told_gone_ = false;
-    tell(line);
+    reported_gone_ = false;
+    deliver(line);
   }
   if (fd_ && partial_.size() > kLongestLine) return disconnected();
   if (fd_ && beats_) expect_more(StatusWatcher::kSilence);
@@ -150,7 +150,7 @@ void Follower::look_whether_silent(MonoTime due) {
   disconnected();
 }
 
-void Follower::tell(const std::string& line) {
+void Follower::deliver(const std::string& line) {
   const auto on_line = on_line_;  // keeps it while it runs: it may destroy us
   if (on_line) on_line(line);
 }

@@ -40,7 +40,7 @@ class StatusWatcherTest : public ::testing::Test {
     });
     loop_->run();
     loop_->cancel(deadline);
-    ASSERT_FALSE(late) << "nothing was told";
+    ASSERT_FALSE(late) << "nothing was delivered";
   }
 
   Scratch scratch_;
@@ -63,7 +63,7 @@ TEST_F(StatusWatcherTest, FollowsEveryChange) {
   EXPECT_THAT(lines_, ElementsAre("one", "two"));
 }
 
-TEST_F(StatusWatcherTest, TellsOnceThatNobodyIsThereAndThenFindsTheServer) {
+TEST_F(StatusWatcherTest, ReportsOnceThatThereIsNoServerAndThenFindsIt) {
   follow();
   run();
   EXPECT_THAT(lines_, ElementsAre(""));
@@ -115,22 +115,22 @@ TEST_F(StatusWatcherTest, DroppingItBeforeItConnectsIsFine) {
   EXPECT_TRUE(lines_.empty());
 }
 
-TEST_F(StatusWatcherTest, ManyFollowersAreAllTold) {
+TEST_F(StatusWatcherTest, ManyFollowersAreAllNotified) {
   serve();
   constexpr std::size_t kFollowers = 50;
   std::vector<std::unique_ptr<StatusWatcher>> followers;
-  std::size_t told = 0;
+  std::size_t notices = 0;
   for (std::size_t i = 0; i < kFollowers; ++i) {
     followers.push_back(StatusWatcher::open(*loop_, path_, [&](const std::string& line) {
       EXPECT_EQ(line, state_);
-      if (++told % kFollowers == 0) loop_->stop();
+      if (++notices % kFollowers == 0) loop_->stop();
     }));
   }
   run();
   state_ = "two";
   server_->changed();
   run();
-  EXPECT_EQ(told, 2 * kFollowers);
+  EXPECT_EQ(notices, 2 * kFollowers);
 }
 
 // A different kind of server: it answers "watch" with `first` and sends nothing more.

@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 namespace tranche::host {
@@ -67,6 +68,14 @@ class ThreadWorker final : public Worker {
 
 std::unique_ptr<Worker> Worker::start() {
   return std::make_unique<ThreadWorker>();
+}
+
+std::unique_ptr<Worker> Worker::try_start() {
+  try {
+    return start();
+  } catch (const std::system_error&) {
+    return nullptr;
+  }
 }
 
 }  // namespace tranche::host

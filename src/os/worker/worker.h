@@ -10,7 +10,8 @@ namespace tranche::host {
 
 class Worker {
  public:
-  static std::unique_ptr<Worker> start();
+  static std::unique_ptr<Worker> start();      // for the start of a program: ends it if no thread can be started
+  static std::unique_ptr<Worker> try_start();  // null: no thread can be started, because a pid limit is reached
   virtual ~Worker() = default;
   virtual void run(std::function<void()> job) = 0;  // any thread
   // The job in progress may never return: destroying this does not wait for it. All that the job uses must belong to

@@ -17,15 +17,15 @@ std::vector<Advertised> advertise(const plan::Plan& plan, const Faults& faults) 
   std::vector<Advertised> lists;
   lists.reserve(plan.resources.size());
   for (const auto& resource : plan.resources) {
-    Advertised& list = lists.emplace_back();
-    list.resource = resource.name;
+    std::vector<AdvertisedSlot> slots;
     for (const auto& device : resource.devices) {
       const bool healthy = !reason_unhealthy(device, faults);
       for (std::uint32_t n = 0; n < device.slots; ++n) {
         auto ordinal = device.replicated ? std::optional(n) : std::nullopt;
-        list.slots.push_back({plan::render({device.uuid, ordinal}), healthy, device.numa_node});
+        slots.push_back({plan::render({device.uuid, ordinal}), healthy, device.numa_node});
       }
     }
+    lists.push_back({resource.name, std::move(slots)});
   }
   return lists;
 }

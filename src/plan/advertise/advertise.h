@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/shared_list.h"
 #include "plan/plan.h"
 
 namespace tranche::advertise {
@@ -27,7 +28,7 @@ struct AdvertisedSlot {
 
 struct Advertised {
   std::string resource;
-  std::vector<AdvertisedSlot> slots;  // by device in driver order, then by ordinal
+  SharedList<AdvertisedSlot> slots;  // by device in driver order, then by ordinal
   friend bool operator==(const Advertised&, const Advertised&) = default;
 };
 

@@ -10,8 +10,10 @@ std::vector<Advertised> advertise(const plan::Plan& plan, const Faults& faults, 
     auto list = std::ranges::lower_bound(lists, resource, {}, &Advertised::resource);
     if (list == lists.end() || list->resource != resource) list = lists.insert(list, Advertised{resource, {}});
     auto left = slots;
-    for (auto& slot : list->slots) slot.healthy = left.erase(slot.id) == 0 && slot.healthy;
-    for (const auto& [id, why] : left) list->slots.push_back({id, false, std::nullopt});
+    std::vector<AdvertisedSlot> all = list->slots;
+    for (auto& slot : all) slot.healthy = left.erase(slot.id) == 0 && slot.healthy;
+    for (const auto& [id, why] : left) all.push_back({id, false, std::nullopt});
+    list->slots = std::move(all);
   }
   return lists;
 }

@@ -18,7 +18,7 @@ plan::Plan a_gpu_in_two_slots() {
   return plan;
 }
 
-std::vector<std::string> told(const std::vector<Advertised>& lists) {
+std::vector<std::string> described(const std::vector<Advertised>& lists) {
   std::vector<std::string> all;
   for (const auto& list : lists)
     for (const auto& slot : list.slots) all.push_back(list.resource + " " + slot.id + (slot.healthy ? "" : " no"));
@@ -33,7 +33,7 @@ TEST(Withheld, NothingChangesNothing) {
 TEST(Withheld, SlotsOfThePlanAreShownUnhealthyAndOthersBehindThem) {
   const Withheld withheld{{"nvidia.com/gpu", {{"GPU-a::1", "its memory is held"}, {"GPU-a::7", "held"}}}};
   EXPECT_THAT(
-      told(advertise(a_gpu_in_two_slots(), {}, withheld)),
+      described(advertise(a_gpu_in_two_slots(), {}, withheld)),
       testing::ElementsAre("nvidia.com/gpu GPU-a::0", "nvidia.com/gpu GPU-a::1 no", "nvidia.com/gpu GPU-a::7 no"));
   EXPECT_EQ(*reason_withheld(withheld, "nvidia.com/gpu", "GPU-a::7"), "held");
   EXPECT_EQ(reason_withheld(withheld, "nvidia.com/gpu", "GPU-a::0"), nullptr);
@@ -42,7 +42,7 @@ TEST(Withheld, SlotsOfThePlanAreShownUnhealthyAndOthersBehindThem) {
 
 TEST(Withheld, AResourceThatThePlanDoesNotHaveIsShownInItsPlace) {
   const Withheld withheld{{"nvidia.com/a", {{"GPU-a", "held"}}}, {"nvidia.com/z", {{"GPU-a::0", "held"}}}};
-  EXPECT_THAT(told(advertise(a_gpu_in_two_slots(), {}, withheld)),
+  EXPECT_THAT(described(advertise(a_gpu_in_two_slots(), {}, withheld)),
               testing::ElementsAre("nvidia.com/a GPU-a no", "nvidia.com/gpu GPU-a::0", "nvidia.com/gpu GPU-a::1",
                                    "nvidia.com/z GPU-a::0 no"));
 }

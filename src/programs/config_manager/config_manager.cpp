@@ -47,7 +47,7 @@ class ConfigManager {
   void decide();
   void say(const std::vector<Problem>& problems);
   void apply(const config::Choice& choice, const NamedConfigs& found);
-  void tell_reader();
+  void notify_reader();
   void end(int code) {
     exit_code_ = code;
     loop_->stop();
@@ -143,13 +143,13 @@ void ConfigManager::apply(const config::Choice& choice, const NamedConfigs& foun
     log::info("config.kept", {{"config", choice.name}, {"chosenBy", config::to_string(choice.by)}, {"hash", hash}});
   const bool edited = applied_ && *applied_ != hash;
   applied_ = std::move(hash);
-  if (options_.send_signal && (!same || edited)) tell_reader();
+  if (options_.send_signal && (!same || edited)) notify_reader();
 }
 
-void ConfigManager::tell_reader() {
-  const auto told = signal_reader(options_.process, folder_of(options_.target), options_.signal);
-  if (told) return log::info("reader.signalled", {{"process", options_.process}, {"pid", *told}});
-  log::warning("reader.not_signalled", {{"why", told.error()}});
+void ConfigManager::notify_reader() {
+  const auto signalled = signal_reader(options_.process, folder_of(options_.target), options_.signal);
+  if (signalled) return log::info("reader.signalled", {{"process", options_.process}, {"pid", *signalled}});
+  log::warning("reader.not_signalled", {{"why", signalled.error()}});
 }
 
 }  // namespace

@@ -13,16 +13,19 @@
 #include "os/files/files.h"
 #include "os/files/links.h"
 #include "os/loop/fd.h"
+#include "os/process/process.h"
 
 namespace tranche::agent {
 namespace {
 
+constexpr std::size_t kLongestName = 15;  // of a process, in the kernel
 constexpr std::size_t kLongestMountTable = std::size_t{8} << 20;
 
 std::string_view last_part(std::string_view path) {
   return path.substr(path.rfind('/') + 1);  // npos + 1 is 0
 }
 
+// Of a process in the same pod only: reading the command line of any other could block for as long as its owner likes.
 bool has_name(pid_t pid, std::string_view wanted) {
   const std::string proc = "/proc/" + std::to_string(pid);
   const auto words = host::read_file(proc + "/cmdline");
@@ -32,10 +35,18 @@ bool has_name(pid_t pid, std::string_view wanted) {
 }
 
 // The folder and file system that a process sees at that path.
-std::optional<guard::EndpointsAt> folder_of(const std::string& process, const std::string& folder) {
+std::optional<guard::MountedDirectory> folder_of(const std::string& process, const std::string& folder) {
   const auto mounts = host::read_file("/proc/" + process + "/mountinfo", kLongestMountTable);
   if (!mounts) return std::nullopt;
-  return guard::where_endpoints_are(*mounts, folder);
+  return guard::mounted_at(*mounts, folder);
+}
+
+// By the kernel's record of the process's name and executable, which the process chooses. Only the mount table of a
+// process with this name is read, because the kernel can need seconds to write one.
+bool seems_called(std::string_view wanted, pid_t pid) {
+  const auto sight = host::look_at_process(pid);
+  const auto program = host::read_link("/proc/" + std::to_string(pid) + "/exe").value_or("");
+  return is_called(wanted, "", program) || (sight && sight->name == last_part(wanted).substr(0, kLongestName));
 }
 
 std::vector<pid_t> all_processes() {
@@ -60,14 +71,14 @@ Result<pid_t> signal_reader(const std::string& wanted, const std::string& folder
   const auto ours = folder_of("self", folder);
   std::size_t elsewhere = 0;
   for (const pid_t pid : all_processes()) {
-    if (pid == ::getpid() || !has_name(pid, wanted)) continue;
+    if (pid == ::getpid() || !seems_called(wanted, pid)) continue;
     const host::Fd held(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-    if (!held || !has_name(pid, wanted))
-      continue;  // it has exited; after this check the pidfd refers to the process that was examined
     if (!ours || folder_of(std::to_string(pid), folder) != ours) {
       ++elsewhere;
       continue;
     }
+    if (!held || !has_name(pid, wanted)) continue;
+    // While the process is there, its pidfd refers to the one that was examined.
     if (::syscall(SYS_pidfd_send_signal, held.get(), signal, nullptr, 0) == 0) return pid;
     if (errno != ESRCH)
       return std::unexpected(error_from_errno(errno, "cannot signal process " + std::to_string(pid), wanted));

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "blocked_process.h"
+#include "os/files/scratch.h"
+
 namespace tranche::agent {
 namespace {
 
@@ -26,6 +29,18 @@ TEST(ReaderSignal, ToANameThatNobodyHasFindsNone) {
   const auto sent = signal_reader("a-name-that-no-process-has", "/", 0);
   ASSERT_FALSE(sent);
   EXPECT_EQ(sent.error().kind, Kind::kNotFound);
+}
+
+// Promise: config-manager: The search for the reader reads nothing that a tenant can block.
+TEST(ReaderSignal, DoesNotWaitForTheProcessesOfOtherPods) {
+  const host::Scratch scratch;
+  const test::BlockedProcess tenant(scratch / "blocked-reader");
+  if (!tenant.ready()) GTEST_SKIP() << "needs root and /dev/fuse";
+  const auto sent = tenant.within_time([&] { return signal_reader("blocked-reader", "/mnt", 0); });
+  ASSERT_TRUE(sent.has_value()) << "the search waits for the tenant";
+  ASSERT_FALSE(*sent);
+  EXPECT_EQ(sent->error().kind, Kind::kNotFound);
+  EXPECT_NE(to_string(sent->error()).find("do not see that folder"), std::string::npos) << to_string(sent->error());
 }
 
 }  // namespace

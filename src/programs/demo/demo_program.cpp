@@ -82,7 +82,7 @@ Result<std::string> own_program() {
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
   if (error)
-    return std::unexpected(error_from_errno(error.value(), "cannot tell where this program is", "/proc/self/exe"));
+    return std::unexpected(error_from_errno(error.value(), "cannot determine where this program is", "/proc/self/exe"));
   return self.string();
 }
 

@@ -74,8 +74,8 @@ Status MigProgram::open() {
   callbacks.changed = [this] { on_changed(); };
   callbacks.rescan = [this] { loop_->post([this] { manager_->on_inventory(); }); };
   callbacks.driver_is_ours = [](bool) {};  // it is open only while a thread works with it
-  callbacks.tell_node = [](const kube::Reason&, const std::string&) {};
-  callbacks.tell_pod = [](const Evictions::Pod&, const kube::Reason&, const std::string&) {};
+  callbacks.emit_on_node = [](const kube::Reason&, const std::string&) {};
+  callbacks.emit_on_pod = [](const Evictions::Pod&, const kube::Reason&, const std::string&) {};
   callbacks.uid_of = [](const MigUser&) { return std::string(); };
   callbacks.make_way = [this](std::function<void()> ready) {
     resumed_ = false;

@@ -11,14 +11,14 @@ namespace grant_limits_program_test {
 using ::testing::HasSubstr;
 
 constexpr const char* kPool = "gpu-3f2a1b4c";
-struct Worth {
+struct ExpectedLimits {
   const char* grant;
   std::uint64_t mib;
   unsigned hundredths;
   unsigned sms;  // the percentage's SMs, of 132
 };
-constexpr Worth kSmall{"0011223344556677", 7188, 1000, 12};
-constexpr Worth kLarge{"8899aabbccddeeff", 71885, 5000, 66};
+constexpr ExpectedLimits kSmall{"0011223344556677", 7188, 1000, 12};
+constexpr ExpectedLimits kLarge{"8899aabbccddeeff", 71885, 5000, 66};
 
 class GrantsOfAPool : public MpsProgramTest {
  protected:
@@ -26,9 +26,9 @@ class GrantsOfAPool : public MpsProgramTest {
     const auto answer = host::ask(scratch_ / "mps/mps.sock", line, 5s);
     return answer ? *answer : to_string(answer.error());
   }
-  void open_endpoint(const Worth& worth) {
-    const json limit{{"uuid", kA}, {"memoryMiB", worth.mib}, {"threadsHundredths", worth.hundredths}};
-    const json line{{"do", "openEndpoint"}, {"pool", kPool}, {"grant", worth.grant}, {"limits", json::array({limit})}};
+  void open_endpoint(const ExpectedLimits& limits) {
+    const json limit{{"uuid", kA}, {"memoryMiB", limits.mib}, {"threadsHundredths", limits.hundredths}};
+    const json line{{"do", "openEndpoint"}, {"pool", kPool}, {"grant", limits.grant}, {"limits", json::array({limit})}};
     ASSERT_EQ(request(line.dump()), R"({"ok":true})");
   }
   void serve() {
@@ -45,27 +45,28 @@ class GrantsOfAPool : public MpsProgramTest {
     const pid_t second = start();
     ASSERT_TRUE(until([&](const json& status) { return status["pid"] == second && all_serving(status, 2); }));
   }
-  std::string endpoint(const Worth& worth) const {
-    return scratch_ / "mps/pools/" + std::string(kPool) + "/endpoints/" + worth.grant;
+  std::string endpoint(const ExpectedLimits& limits) const {
+    return scratch_ / "mps/pools/" + std::string(kPool) + "/endpoints/" + limits.grant;
   }
-  std::unique_ptr<sim::TestProcess> start_client(const Worth& worth, std::map<std::string, std::string> env = {}) {
+  std::unique_ptr<sim::TestProcess> start_client(const ExpectedLimits& limits,
+                                                 std::map<std::string, std::string> env = {}) {
     env["TRANCHE_SIM_NODE"] = scratch_.path();
-    env["CUDA_MPS_PIPE_DIRECTORY"] = endpoint(worth);
+    env["CUDA_MPS_PIPE_DIRECTORY"] = endpoint(limits);
     return std::make_unique<sim::TestProcess>(sim::Spawn{.argv = {"sim-cuda", "--hold"}, .env = std::move(env)});
   }
-  static void expect_worth(sim::TestProcess& client, const Worth& worth) {
+  static void expect_limits(sim::TestProcess& client, const ExpectedLimits& limits) {
     const std::string line = client.line_with("{");
     EXPECT_THAT(line, HasSubstr("\"mps\":true"));
-    EXPECT_EQ(sim::number_in(line, "limit") >> 20, worth.mib) << line;
-    EXPECT_EQ(sim::number_in(line, "runs_on"), worth.sms) << line;
+    EXPECT_EQ(sim::number_in(line, "limit") >> 20, limits.mib) << line;
+    EXPECT_EQ(sim::number_in(line, "runs_on"), limits.sms) << line;
   }
-  void expect_worth(const Worth& worth) {
-    const auto client = start_client(worth);
-    expect_worth(*client, worth);
+  void expect_limits(const ExpectedLimits& limits) {
+    const auto client = start_client(limits);
+    expect_limits(*client, limits);
   }
-  json endpoint_of(const Worth& worth) const {
+  json endpoint_of(const ExpectedLimits& limits) const {
     for (const auto& one : status_["pools"][0]["endpoints"]) {
-      if (one["grant"] == worth.grant) return one;
+      if (one["grant"] == limits.grant) return one;
     }
     return json::object();
   }
@@ -76,12 +77,12 @@ TEST_F(GrantsOfAPool, AHundredClientsInAnyOrderGetEachTheLimitsOfItsGrant) {
   serve();
   std::mt19937 random(7);
   for (int round = 0; round < 10; ++round) {
-    std::vector<std::pair<const Worth*, std::unique_ptr<sim::TestProcess>>> clients;
+    std::vector<std::pair<const ExpectedLimits*, std::unique_ptr<sim::TestProcess>>> clients;
     for (int i = 0; i < 10; ++i) {
-      const Worth* worth = random() % 2 == 0 ? &kSmall : &kLarge;
-      clients.emplace_back(worth, start_client(*worth));
+      const ExpectedLimits* limits = random() % 2 == 0 ? &kSmall : &kLarge;
+      clients.emplace_back(limits, start_client(*limits));
     }
-    for (auto& [worth, client] : clients) expect_worth(*client, *worth);
+    for (auto& [limits, client] : clients) expect_limits(*client, *limits);
   }
   ASSERT_TRUE(until([&](const json& status) { return all_serving(status, 2); }));
   EXPECT_EQ(status_["pools"][0]["restarts"], 0);
@@ -93,14 +94,14 @@ TEST_F(GrantsOfAPool, WhoAsksForMoreGetsNoMoreAndWhoAsksForLessGetsLess) {
   serve();
   const auto more = start_client(
       kSmall, {{"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", kA + "=100G"}, {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "90"}});
-  expect_worth(*more, kSmall);
+  expect_limits(*more, kSmall);
   const auto less = start_client(
       kLarge, {{"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", kA + "=7188M"}, {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "10"}});
-  expect_worth(*less, kSmall);
+  expect_limits(*less, kSmall);
   // Measured: an unreadable percentage changes nothing, but an unreadable memory limit removes the server's limit as
   // well as the daemon's, so such a process is refused.
   const auto misread = start_client(kSmall, {{"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "zz"}});
-  expect_worth(*misread, kSmall);
+  expect_limits(*misread, kSmall);
   const auto lifted = start_client(kSmall, {{"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "zz"}});
   EXPECT_THAT(lifted->line_with("{"), HasSubstr("CUDA_ERROR_MPS_CONNECTION_FAILED"));
   ASSERT_TRUE(until([&](const json&) { return endpoint_of(kSmall).value("limitsLifted", 0) > 0; }));
@@ -113,10 +114,10 @@ TEST_F(GrantsOfAPool, WhoAsksForMoreGetsNoMoreAndWhoAsksForLessGetsLess) {
 TEST_F(GrantsOfAPool, ARestartOfTrancheMpsKeepsThem) {
   serve();
   const auto before = start_client(kSmall);
-  expect_worth(*before, kSmall);
+  expect_limits(*before, kSmall);
   restart();
-  expect_worth(kLarge);
-  expect_worth(kSmall);
+  expect_limits(kLarge);
+  expect_limits(kSmall);
   EXPECT_FALSE(before->ended_within(0ms));
   EXPECT_EQ(endpoint_of(kSmall)["limits"],
             json::parse(R"([{"uuid":")" + kA + R"(","memoryMiB":7188,"threadsHundredths":1000}])"));
@@ -125,19 +126,19 @@ TEST_F(GrantsOfAPool, ARestartOfTrancheMpsKeepsThem) {
 // Promise: mps/limits/limits: A new configuration leaves earlier grants' limits alone.
 TEST_F(GrantsOfAPool, AnotherConfigurationLeavesTheGrantsOfBeforeAlone) {
   serve();
-  expect_worth(kSmall);
+  expect_limits(kSmall);
   write("config.yaml", config_text(5));
   ASSERT_TRUE(until([](const json& status) {
     return all_serving(status, 2) && status["pools"][0]["limits"][0]["memoryMiB"] == 28754;
   }));
-  expect_worth(kSmall);
-  expect_worth(kLarge);
+  expect_limits(kSmall);
+  expect_limits(kLarge);
 }
 
 TEST_F(GrantsOfAPool, AfterAServerWasKilledTheNextHasTheLimitsOfWhoeverStartsIt) {
   serve();
-  expect_worth(kLarge);
-  for (const Worth* worth : {&kSmall, &kLarge, &kSmall}) {
+  expect_limits(kLarge);
+  for (const ExpectedLimits* limits : {&kSmall, &kLarge, &kSmall}) {
     ASSERT_TRUE(until([](const json& status) { return !status["pools"][0]["servers"].empty(); }));
     const pid_t server = status_["pools"][0]["servers"][0]["pid"];
     ::kill(server, SIGKILL);
@@ -145,56 +146,56 @@ TEST_F(GrantsOfAPool, AfterAServerWasKilledTheNextHasTheLimitsOfWhoeverStartsIt)
       const auto& servers = status["pools"][0]["servers"];
       return servers.empty() || servers[0]["pid"] != server;
     }));
-    expect_worth(*worth);
+    expect_limits(*limits);
   }
 }
 
 TEST_F(GrantsOfAPool, AfterADaemonWasKilledTooAndInItsPlaceNobodyComesInWithOthers) {
   serve();
-  expect_worth(kLarge);
+  expect_limits(kLarge);
   const pid_t daemon = daemons()[0];
   ::kill(daemon, SIGKILL);
   ASSERT_TRUE(until([&](const json& status) { return all_serving(status, 2) && daemons()[0] != daemon; }));
-  expect_worth(kSmall);
-  expect_worth(kLarge);
+  expect_limits(kSmall);
+  expect_limits(kLarge);
 }
 
 // Promise: mps/limits/limits: A grant's new limits apply to clients to come.
 TEST_F(GrantsOfAPool, ASecondWordReplacesTheFirstForClientsToCome) {
   serve();
   const auto before = start_client(kSmall);
-  expect_worth(*before, kSmall);
-  const Worth grown{kSmall.grant, kLarge.mib, kLarge.hundredths, kLarge.sms};
+  expect_limits(*before, kSmall);
+  const ExpectedLimits grown{kSmall.grant, kLarge.mib, kLarge.hundredths, kLarge.sms};
   open_endpoint(grown);
-  expect_worth(grown);
+  expect_limits(grown);
   // Without limits in the request nothing changes.
   ASSERT_EQ(request(R"({"do":"openEndpoint","pool":"gpu-3f2a1b4c","grant":"0011223344556677"})"), R"({"ok":true})");
   restart();
-  expect_worth(grown);
+  expect_limits(grown);
 }
 
-TEST_F(GrantsOfAPool, AnEndpointWithoutLimitsIsWorthThePoolsOwn) {
+TEST_F(GrantsOfAPool, AnEndpointWithoutLimitsHasThePoolsOwn) {
   serve();
-  expect_worth(kSmall);
-  const Worth own{"0000000000000001", 14377, 1000, 12};
+  expect_limits(kSmall);
+  const ExpectedLimits own{"0000000000000001", 14377, 1000, 12};
   ASSERT_EQ(request(R"({"do":"openEndpoint","pool":"gpu-3f2a1b4c","grant":"0000000000000001"})"), R"({"ok":true})");
-  expect_worth(own);
+  expect_limits(own);
   ASSERT_TRUE(until([&](const json&) { return endpoint_of(own).contains("limits"); }));
   EXPECT_TRUE(endpoint_of(own)["limits"].is_null());
 }
 
 // Promise: mps/limits/limits: A grant whose limits cannot be read gets no client.
-TEST_F(GrantsOfAPool, WhoseLimitsCannotBeReadIsNotLetInUntilTheyAreToldAnew) {
+TEST_F(GrantsOfAPool, WhoseLimitsCannotBeReadIsNotAdmittedUntilTheyAreSetAgain) {
   serve();
   write("mps/pools/gpu-3f2a1b4c/limits/0011223344556677", "GPU-3f2a");
   restart();
   const auto refused = start_client(kSmall);
   EXPECT_THAT(refused->line_with("{"), HasSubstr("CUDA_ERROR_MPS_CONNECTION_FAILED"));
-  expect_worth(kLarge);
+  expect_limits(kLarge);
   ASSERT_TRUE(until([&](const json&) { return endpoint_of(kSmall).value("failed", 0) > 0; }));
   EXPECT_THAT(endpoint_of(kSmall)["reason"].get<std::string>(), HasSubstr("the grant's limits cannot be read"));
   open_endpoint(kSmall);
-  expect_worth(kSmall);
+  expect_limits(kSmall);
 }
 
 // Promise: mps/limits/limits: A grant's limits are removed with its endpoint.
@@ -207,10 +208,10 @@ TEST_F(GrantsOfAPool, TheirLimitsGoWithTheirEndpoints) {
 }
 
 // Promise: mps/limits/limits: The status shows a grant's limits and what servers report.
-TEST_F(GrantsOfAPool, WhatTheyAreWorthAndWhatServersHoldIsShown) {
+TEST_F(GrantsOfAPool, LimitsAndWhatServersHoldAreShown) {
   serve();
   const auto client = start_client(kSmall);
-  expect_worth(*client, kSmall);
+  expect_limits(*client, kSmall);
   ASSERT_TRUE(until([](const json& status) {
     const auto& servers = status["pools"][0]["servers"];
     return !servers.empty() && servers[0]["limits"].is_object() && servers[0]["limits"]["threads"] == "10.0" &&
@@ -296,8 +297,8 @@ TEST_F(GrantsOfAPool, AGpuThatHasItsClientsKeepsOutOnlyThoseWhoHoldIt) {
 TEST_F(GrantsOfAPool, AClientThatWasBeingEndedWhenTrancheMpsWasKilledIsEndedByItsNextStart) {
   serve();
   const auto ended = start_client(kSmall), neighbour = start_client(kLarge);
-  expect_worth(*ended, kSmall);
-  expect_worth(*neighbour, kLarge);
+  expect_limits(*ended, kSmall);
+  expect_limits(*neighbour, kLarge);
   const json line{{"do", "removeEndpoint"}, {"pool", kPool}, {"grant", kSmall.grant}};
   EXPECT_EQ(request(line.dump()), R"({"ok":true})");
   run_until([&] {
@@ -319,10 +320,10 @@ TEST_F(GrantsOfAPool, AProofHasThePoolsOwnLimitsAndGrantsKeepTheirs) {
   options_.proof.settle = 10ms;  // each client that is killed below raises a doubt
   options_.proof.doubt_every = 100ms;
   serve();
-  for (int i = 0; i < 10; ++i) expect_worth(i % 2 == 0 ? kSmall : kLarge);
+  for (int i = 0; i < 10; ++i) expect_limits(i % 2 == 0 ? kSmall : kLarge);
   ASSERT_TRUE(until([](const json& status) { return status["pools"][0]["proof"]["passed"] >= 2; }));
   EXPECT_EQ(status_["pools"][0]["proof"]["failed"], 0);
-  for (int i = 0; i < 10; ++i) expect_worth(i % 2 == 0 ? kSmall : kLarge);
+  for (int i = 0; i < 10; ++i) expect_limits(i % 2 == 0 ? kSmall : kLarge);
 }
 
 }  // namespace grant_limits_program_test

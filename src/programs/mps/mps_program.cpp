@@ -24,6 +24,8 @@
 #include "os/files/files.h"
 #include "os/log/log.h"
 #include "os/loop/loop.h"
+#include "os/loop/timer.h"
+#include "os/memory/memory.h"
 #include "os/socket/status_socket.h"
 #include "plan/make_plan.h"
 #include "plan/select.h"
@@ -36,6 +38,14 @@ namespace tranche::agent {
 namespace {
 
 constexpr Duration kDriverPace = std::chrono::seconds(5);
+// Between reports of endpoints and clients. Pods that come together change them many times a second; the node agent
+// goes over all its GPUs at each report, and its answers to kubelet wait meanwhile.
+constexpr Duration kPace = std::chrono::milliseconds(50);
+constexpr Duration kLongestSearch = std::chrono::minutes(5);  // for the first processes of containers
+
+std::string owner_of(const EndpointName& endpoint) {
+  return endpoint.pool + "/" + endpoint.grant;
+}
 constexpr rlim_t kOpenFiles = 65536;  // each client costs a daemon several; too few cause shared memory errors
 
 class MpsProgram {
@@ -56,6 +66,7 @@ class MpsProgram {
   void on_config();
   void plan_again();
   void publish();
+  void report();
   void on_signal(int number);
   void begin_stop(bool end_clients = false);
   void end_clients(const std::string& pool, const host::EndRequest& request,
@@ -68,7 +79,7 @@ class MpsProgram {
   std::unique_ptr<host::Loop> loop_;  // first, so that it is destroyed last
   ConfigSource config_;
   std::string root_;
-  host::Fd lock_;
+  std::optional<host::FileLock> lock_;
   std::unique_ptr<host::NvmlThread> nvml_;
   std::unique_ptr<host::ComputeModes> modes_;
   std::shared_ptr<host::Endings> endings_;
@@ -83,6 +94,9 @@ class MpsProgram {
   plan::Plan plan_;
   std::vector<Problem> plan_problems_;
   MpsPages pages_;
+  std::unique_ptr<host::Timer> report_due_;
+  MonoTime next_report_{};
+  std::string states_;  // of the pools, as of the last report
   std::unique_ptr<HttpPages> http_;
   std::unique_ptr<host::StatusServer> status_;
   bool stopping_ = false;
@@ -91,6 +105,12 @@ class MpsProgram {
 
 std::unexpected<Error> no_pool(const std::string& pool) {
   return fail(Kind::kUnavailable, "the MPS pool has no daemon", pool);
+}
+
+std::string states_of(const PoolSet& pools) {
+  std::string states;
+  for (const auto& pool : pool_readiness(pools)) states += pool.id + ' ' + pool.state + '\n';
+  return states;
 }
 
 void log_problems(const std::vector<Problem>& problems) {
@@ -167,8 +187,6 @@ Status MpsProgram::open() {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
 
   TRY_STATUS(open_modes());
-  TRY_STATUS(open_endings());
-  TRY(auto logs, host::LogWatch::open(*loop_));
   endpoints_ = std::make_unique<Endpoints>(
       *loop_,
       EndpointsSettings{.paths = {root_},
@@ -179,6 +197,17 @@ Status MpsProgram::open() {
           .terminate =
               [this](const std::string& pool, const host::EndRequest& request,
                      std::function<void(const Terminated&)> done) { end_clients(pool, request, std::move(done)); },
+          .pause =
+              [this](const EndpointName& endpoint, const std::vector<host::ProcessRef>& clients, int signal,
+                     std::function<void()> on_idle) {
+                endings_->pause({owner_of(endpoint), clients, signal, config_.view().config.sharing.stop_patience},
+                                std::move(on_idle));
+              },
+          .hold =
+              [this](const EndpointName& endpoint, const auto& processes) {
+                endings_->pause({owner_of(endpoint), processes, 0, kLongestSearch}, {});
+              },
+          .resume = [this](const auto& processes) { endings_->resume(processes); },
           .on_client = {},
           .on_client_gone =
               [this](const std::string& pool, int pid) {
@@ -206,6 +235,8 @@ Status MpsProgram::open() {
                 if (Pool* const found = pools_->find(pool)) return found->provide(std::move(done));
                 done({});
               }});
+  TRY_STATUS(open_endings());
+  TRY(auto logs, host::LogWatch::open(*loop_));
   pools_ = std::make_unique<PoolSet>(*loop_,
                                      PoolSetSettings{.paths = {root_},
                                                      .supervisor = options_.supervisor,
@@ -275,12 +306,16 @@ Status MpsProgram::open_endings() {
                               {"effect",
                                "a client that was being ended when tranche mps was killed may stay stopped until its "
                                "container ends"}});
-  endings_->finish_left({.patience = config_.view().config.sharing.stop_patience}, [](const Terminated& outcomes) {
-    if (outcomes.empty()) return;
-    const auto ended = std::ranges::count(outcomes, mps::TerminateOutcome::kTerminated, &mps::Terminated::outcome);
-    log::info("clients.end_finished",
-              {{"ended", ended}, {"of", outcomes.size()}, {"why", "tranche mps was killed while it ended them"}});
-  });
+  const auto killed_with = [this](const std::vector<host::ProcessRef>& all) { return endpoints_->killed_with(all); };
+  const Duration patience = config_.view().config.sharing.stop_patience;
+  endings_->finish_left(
+      {.patience = patience, .killed_with = killed_with, .patience_with_those = patience},
+      [](const Terminated& outcomes) {
+        if (outcomes.empty()) return;
+        const auto ended = std::ranges::count(outcomes, mps::TerminateOutcome::kTerminated, &mps::Terminated::outcome);
+        log::info("clients.end_finished",
+                  {{"ended", ended}, {"of", outcomes.size()}, {"why", "tranche mps was killed while it ended them"}});
+      });
   return {};
 }
 
@@ -409,8 +444,19 @@ MpsReadiness MpsProgram::readiness() const {
                         .pools = pool_readiness(*pools_)});
 }
 
+// A change of a pool's state is reported at once: claims and slots of its GPUs wait for it.
 void MpsProgram::publish() {
   if (!pools_) return;
+  if (!report_due_ || states_of(*pools_) != states_) return report();
+  if (report_due_->running()) return;
+  report_due_->start(std::max<Duration>(next_report_ - loop_->now(), Duration::zero()), [this] { report(); });
+}
+
+void MpsProgram::report() {
+  if (!report_due_) report_due_ = std::make_unique<host::Timer>(*loop_);
+  report_due_->stop();
+  next_report_ = loop_->now() + kPace;
+  states_ = states_of(*pools_);
   if (!options_.listen.empty()) pages_.put(metrics::to_text(mps_metrics(view())), readiness());
   if (status_) status_->changed();
 }
@@ -424,7 +470,7 @@ void MpsProgram::on_signal(int number) {
   log::info("stop.asked", {{"signal", number}});
   if (!pools_) return loop_->stop();  // nothing was started yet
   if (!options_.daemons_on_host) return begin_stop();
-  // Compute modes and their journal stay too: as long as a daemon serves, no process may run outside MPS.
+  // Compute modes and their file stay too: as long as a daemon serves, no process may run outside MPS.
   stopping_ = true;
   log::info("stop.daemons_left", {{"pools", pools_->pools().size()}, {"end_them", "tranche mps --end"}});
   loop_->stop();
@@ -438,7 +484,7 @@ void MpsProgram::end_for_good() {
 
 void MpsProgram::begin_stop(bool end_clients) {
   stopping_ = true;
-  publish();
+  report();
   binary_question_.reset();
   loop_->after(options_.stop_patience, [this] {
     log::error("stop.incomplete", {{"why", "a daemon or a driver call does not end"}});
@@ -451,6 +497,7 @@ void MpsProgram::begin_stop(bool end_clients) {
 }  // namespace
 
 int run_mps(const MpsOptions& options) {
+  host::keep_little_memory();
   return MpsProgram(options).run();
 }
 

@@ -40,7 +40,7 @@ TEST_F(MpsProgramTest, StopsWithoutLeavingAProcessOrAComputeMode) {
   EXPECT_FALSE(root_->exists("mps/mps.sock"));
 }
 
-TEST_F(MpsProgramTest, LeavesTheComputeModeAloneWhenToldTo) {
+TEST_F(MpsProgramTest, LeavesTheComputeModeAloneWhenConfigured) {
   write("config.yaml", config_text(10, "    computeMode: leave\n"));
   start();
   ASSERT_TRUE(until_serving());
@@ -89,7 +89,7 @@ TEST_F(MpsProgramTest, KilledItLeavesItsDaemonsToTheNextStart) {
   EXPECT_EQ(node_->compute_mode(0), 0) << "the mode from before the first start";
 }
 
-TEST_F(MpsProgramTest, TellsOfAKilledDaemonAndServesAgain) {
+TEST_F(MpsProgramTest, ReportsOfAKilledDaemonAndServesAgain) {
   start();
   ASSERT_TRUE(until_serving());
   const pid_t victim = daemons()[0];

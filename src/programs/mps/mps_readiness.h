@@ -16,7 +16,7 @@ struct PoolReadiness {
   std::string reason;            // why it is not serving
 };
 
-struct MpsReadinessFacts {
+struct MpsReadinessInputs {
   bool ends = false;           // it was asked to end
   std::string driver_problem;  // "" = the driver answers
   bool needs_driver = true;    // false: failOnInitError: false
@@ -29,6 +29,6 @@ struct MpsReadiness {
   std::string reason;  // also when ready
 };
 
-MpsReadiness mps_readiness(const MpsReadinessFacts& facts);
+MpsReadiness mps_readiness(const MpsReadinessInputs& inputs);
 
 }  // namespace tranche::agent

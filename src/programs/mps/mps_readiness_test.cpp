@@ -39,20 +39,20 @@ TEST(MpsReadiness, WhereNoPoolServesTheNodeIsNotReady) {
 }
 
 TEST(MpsReadiness, ADriverThatIsMissingIsWaitedForUnlessTheConfigurationAllowsItsAbsence) {
-  MpsReadinessFacts facts{.driver_problem = "no libnvidia-ml.so.1", .plan_problems = {}, .pools = {}};
-  EXPECT_FALSE(mps_readiness(facts).ready);
-  EXPECT_THAT(mps_readiness(facts).reason, HasSubstr("no libnvidia-ml.so.1"));
-  facts.needs_driver = false;
-  EXPECT_TRUE(mps_readiness(facts).ready);
+  MpsReadinessInputs inputs{.driver_problem = "no libnvidia-ml.so.1", .plan_problems = {}, .pools = {}};
+  EXPECT_FALSE(mps_readiness(inputs).ready);
+  EXPECT_THAT(mps_readiness(inputs).reason, HasSubstr("no libnvidia-ml.so.1"));
+  inputs.needs_driver = false;
+  EXPECT_TRUE(mps_readiness(inputs).ready);
 }
 
 TEST(MpsReadiness, APlanThatCannotBeMadeAndAnEndAreSaid) {
   const Problem many{.place = {}, .path = "sharing.mps", .what = "too many replicas", .remedy = ""};
-  MpsReadinessFacts facts{.driver_problem = "", .plan_problems = {many}, .pools = {}};
-  EXPECT_THAT(mps_readiness(facts).reason, HasSubstr("too many replicas"));
-  EXPECT_FALSE(mps_readiness(facts).ready);
-  facts.ends = true;
-  EXPECT_EQ(mps_readiness(facts).reason, "it is ending");
+  MpsReadinessInputs inputs{.driver_problem = "", .plan_problems = {many}, .pools = {}};
+  EXPECT_THAT(mps_readiness(inputs).reason, HasSubstr("too many replicas"));
+  EXPECT_FALSE(mps_readiness(inputs).ready);
+  inputs.ends = true;
+  EXPECT_EQ(mps_readiness(inputs).reason, "it is ending");
 }
 
 }  // namespace mps_readiness_test

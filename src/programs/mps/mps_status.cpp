@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 #include "base/version.h"
-#include "mps/daemon/room.h"
+#include "mps/daemon/capacity.h"
 #include "observe/metrics/names.h"
 
 namespace tranche::agent {
@@ -53,21 +53,22 @@ std::string read_back_of(const mps::Supervisor& s, const std::string& uuid) {
 }
 
 // The daemon's setting for the next client: the pool's own limits, or a grant's.
-Json next_of(const mps::DaemonLimits& told, const std::string& uuid) {
-  const auto found = std::ranges::find(told.memory, uuid, &std::pair<std::string, Bytes>::first);
-  return {{"memoryMiB", found == told.memory.end() ? 0 : found->second.in_mib()}, {"threads", to_string(told.threads)}};
+Json next_of(const mps::DaemonLimits& limits, const std::string& uuid) {
+  const auto found = std::ranges::find(limits.memory, uuid, &std::pair<std::string, Bytes>::first);
+  return {{"memoryMiB", found == limits.memory.end() ? 0 : found->second.in_mib()},
+          {"threads", to_string(limits.threads)}};
 }
 
 Json limits_of(const Pool& pool, const mps::Supervisor& s) {
   Json list = Json::array();
-  const auto told = mps::told(s);
+  const auto limits = mps::limits_to_set(s);
   for (const auto& limit : pool.planned().limits) {
     list.push_back({{"uuid", limit.uuid},
                     {"memoryMiB", limit.client.memory.in_mib()},
                     {"threads", to_string(s.desired.threads)},
                     {"readBackMemory", read_back_of(s, limit.uuid)},
                     {"readBackThreads", s.read_back ? s.read_back->threads : ""},
-                    {"next", next_of(told, limit.uuid)}});
+                    {"next", next_of(limits, limit.uuid)}});
   }
   return list;
 }
@@ -117,8 +118,9 @@ Json pool_of(const std::string& id, const Pool& pool, const MpsView& view) {
   const auto* daemon = pool.daemon();
   const mps::Supervisor& s = daemon != nullptr ? daemon->supervisor() : kNothingYet;
   const auto tier = pool.tier();
-  std::vector<std::string> reasons{pool.problem(), daemon != nullptr ? daemon->reason() : s.reason, pool.room_note(),
-                                   tier.reason, pool.memory() != nullptr ? pool.memory()->problem() : ""};
+  std::vector<std::string> reasons{pool.problem(), daemon != nullptr ? daemon->reason() : s.reason,
+                                   pool.capacity_note(), tier.reason,
+                                   pool.memory() != nullptr ? pool.memory()->problem() : ""};
   std::erase(reasons, "");
   Json json{{"id", id},
             {"devices", pool.planned().devices},

@@ -1,6 +1,5 @@
 #include "programs/mps/one_instance.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,7 +11,7 @@
 
 namespace tranche::agent {
 
-Result<host::Fd> lock_mps_root(const std::string& mps_root) {
+Result<host::FileLock> lock_mps_root(const std::string& mps_root) {
   const std::string path = mps_root + "/mps.lock";
   TRY(const auto root, host::Dir::open(mps_root));
   struct stat there{};
@@ -23,18 +22,11 @@ Result<host::Fd> lock_mps_root(const std::string& mps_root) {
                   path);
     TRY_STATUS(root.remove_tree("mps.lock"));
   }
-  host::Fd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!file) return std::unexpected(error_from_errno(errno, "cannot open the lock of the MPS root", path));
-  // A user who may read the file could lock it, which would block this program.
-  if (::fchmod(file.get(), 0600) != 0)
-    return std::unexpected(error_from_errno(errno, "cannot close the lock of the MPS root to other users", path));
-  // A lock of the process, not of the open file: a child that a killed process was starting has a copy of the latter
-  // for a moment, and would block the next instance.
-  struct flock whole{};
-  whole.l_type = F_WRLCK;
-  if (::fcntl(file.get(), F_SETLK, &whole) != 0) {
-    if (errno != EAGAIN && errno != EACCES)
-      return std::unexpected(error_from_errno(errno, "cannot lock the MPS root", path));
+  // The process's and not the open file's: a child that a killed process was starting has a copy of the latter for a
+  // moment, and would block the next instance.
+  TRY(auto lock, host::FileLock::open(path));
+  TRY(const bool taken, lock.take());
+  if (!taken) {
     const std::string holder(trimmed(host::read_file(path, 64).value_or("")));
     return fail(Kind::kConflict,
                 "another tranche mps " + (holder.empty() ? std::string() : "(pid " + holder + ") ") +
@@ -42,10 +34,10 @@ Result<host::Fd> lock_mps_root(const std::string& mps_root) {
                 path);
   }
   const std::string pid = std::to_string(::getpid()) + "\n";
-  if (::ftruncate(file.get(), 0) != 0 || ::pwrite(file.get(), pid.data(), pid.size(), 0) < 0) {
+  if (::ftruncate(lock.file().get(), 0) != 0 || ::pwrite(lock.file().get(), pid.data(), pid.size(), 0) < 0) {
     return std::unexpected(error_from_errno(errno, "cannot write the lock of the MPS root", path));
   }
-  return file;
+  return lock;
 }
 
 }  // namespace tranche::agent

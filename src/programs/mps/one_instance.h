@@ -4,12 +4,12 @@
 #include <string>
 
 #include "base/result.h"
-#include "os/loop/fd.h"
+#include "os/files/file_lock.h"
 
 namespace tranche::agent {
 
 // kConflict names the process that holds the lock. The directory must exist. Call once per process: closing any other
 // descriptor of the file releases the lock.
-Result<host::Fd> lock_mps_root(const std::string& mps_root);
+Result<host::FileLock> lock_mps_root(const std::string& mps_root);
 
 }  // namespace tranche::agent

@@ -66,7 +66,7 @@ class V3ProgramTest : public MpsProgramTest {
                            {"CUDA_MPS_PIPE_DIRECTORY", pool_dir() + "/endpoints/" + grant}}});
   }
   // A client of the grant that keeps running.
-  std::unique_ptr<sim::TestProcess> expect_worth(const std::string& grant, std::uint64_t mib, unsigned sms) {
+  std::unique_ptr<sim::TestProcess> expect_limits(const std::string& grant, std::uint64_t mib, unsigned sms) {
     auto client = start_client(grant);
     const std::string line = client->line_with("{");
     EXPECT_EQ(sim::number_in(line, "limit") >> 20, mib) << line;
@@ -87,9 +87,9 @@ TEST_F(V3ProgramTest, EachGrantHasANamespaceAndItsClientsTheLimitsOfThat) {
   EXPECT_EQ(pool["endpoint"], "relay");
   EXPECT_THAT(pool["reason"].get<std::string>(), HasSubstr("was not tried on hardware"));
   EXPECT_THAT(log(), HasSubstr("tier: v3 is in force")) << "the log says so as well";
-  const auto one = expect_worth(kSmall, 7188, 12);
-  const auto two = expect_worth(kLarge, 71885, 66);
-  const auto three = expect_worth(kSmall, 7188, 12);
+  const auto one = expect_limits(kSmall, 7188, 12);
+  const auto two = expect_limits(kLarge, 71885, 66);
+  const auto three = expect_limits(kSmall, 7188, 12);
   ASSERT_TRUE(until_clients(3));
   EXPECT_EQ(status_["pools"][0]["restarts"], 0);
 }
@@ -99,20 +99,20 @@ TEST_F(V3ProgramTest, AShareOfAFractionOfAPercentHasAsManySms) {
   start();
   ASSERT_TRUE(until_serving());
   ASSERT_EQ(open_endpoint(kSmall, 7188, 2273), R"({"ok":true})");
-  (void)expect_worth(kSmall, 7188, 30);
+  (void)expect_limits(kSmall, 7188, 30);
 }
 
 // Promise: mps/daemon/tier-v3: A restart of `tranche mps` finds namespaces as they were.
 TEST_F(V3ProgramTest, ARestartOfOursFindsEverythingAsItWas) {
   use_v3();
   serve();
-  const auto before = expect_worth(kSmall, 7188, 12);
+  const auto before = expect_limits(kSmall, 7188, 12);
   ASSERT_TRUE(until_clients(1));
   const auto first = daemons();
   kill_ours();
   start_again();
   EXPECT_EQ(daemons(), first);
-  (void)expect_worth(kLarge, 71885, 66);
+  (void)expect_limits(kLarge, 71885, 66);
   EXPECT_FALSE(before->ended_within(0ms));
 }
 
@@ -123,8 +123,8 @@ TEST_F(V3ProgramTest, ARestartOfTheDaemonMakesThemAgain) {
   const pid_t daemon = daemons()[0];
   ::kill(daemon, SIGKILL);
   ASSERT_TRUE(until([](const json& status) { return all_serving(status, 2) && status["pools"][0]["restarts"] != 0; }));
-  (void)expect_worth(kSmall, 7188, 12);
-  (void)expect_worth(kLarge, 71885, 66);
+  (void)expect_limits(kSmall, 7188, 12);
+  (void)expect_limits(kLarge, 71885, 66);
 }
 
 TEST_F(V3ProgramTest, ARestartOfBothMakesThemAgain) {
@@ -134,7 +134,7 @@ TEST_F(V3ProgramTest, ARestartOfBothMakesThemAgain) {
   kill_ours();
   ::kill(daemon, SIGKILL);
   start_again();
-  (void)expect_worth(kLarge, 71885, 66);
+  (void)expect_limits(kLarge, 71885, 66);
 }
 
 TEST_F(V3ProgramTest, ANamespaceGoesWithItsEndpointAndComesBackWithIt) {
@@ -145,14 +145,14 @@ TEST_F(V3ProgramTest, ANamespaceGoesWithItsEndpointAndComesBackWithIt) {
   ASSERT_TRUE(answered_until([&] { return !has_namespace(kSmall); }));
   EXPECT_TRUE(has_namespace(kLarge));
   ASSERT_EQ(open_endpoint(kSmall, 14377, 2500), R"({"ok":true})");
-  (void)expect_worth(kSmall, 14377, 32);
+  (void)expect_limits(kSmall, 14377, 32);
 }
 
 // Promise: mps/daemon/tier-v3: A grant's limits stay while its clients run.
 TEST_F(V3ProgramTest, AGrantsLimitsStayWhileItsClientsRun) {
   use_v3();
   serve();
-  auto tenant = expect_worth(kSmall, 7188, 12);
+  auto tenant = expect_limits(kSmall, 7188, 12);
   EXPECT_THAT(open_endpoint(kSmall, 14377, 2500), HasSubstr("a grant's limits cannot change while its clients run"));
   EXPECT_EQ(open_endpoint(kSmall, 7188, 1000), R"({"ok":true})") << "the same word again is none";
   ASSERT_TRUE(until_clients(1));
@@ -162,20 +162,20 @@ TEST_F(V3ProgramTest, AGrantsLimitsStayWhileItsClientsRun) {
     return endpoints.size() == 2 && endpoints[0]["clients"].empty() && status["pools"][0]["clients"]["live"] == 0;
   }));
   EXPECT_EQ(open_endpoint(kSmall, 14377, 2500), R"({"ok":true})");
-  (void)expect_worth(kSmall, 14377, 32);
+  (void)expect_limits(kSmall, 14377, 32);
 }
 
-TEST_F(V3ProgramTest, AnEndpointOfWhichNothingIsSaidKeepsWhatTheSlotWasWorthThen) {
+TEST_F(V3ProgramTest, AnEndpointOfWhichNothingIsReportedKeepsTheLimitsOfTheSlotThen) {
   use_v3();
   start();
   ASSERT_TRUE(until_serving());
   ASSERT_EQ(request(json{{"do", "openEndpoint"}, {"pool", kPool}, {"grant", kSmall}}.dump()), R"({"ok":true})");
-  const auto tenant = expect_worth(kSmall, 14377, 12);
+  const auto tenant = expect_limits(kSmall, 14377, 12);
   write("config.yaml", config_text(5, "    tier: v3\n"));
   ASSERT_TRUE(until([](const json& status) {
     return all_serving(status, 2) && status["pools"][0]["limits"][0]["memoryMiB"] == 28754;
   }));
-  (void)expect_worth(kSmall, 14377, 12);
+  (void)expect_limits(kSmall, 14377, 12);
 }
 
 // Promise: mps/daemon/tier-v3: Namespaces are made again after a restart of the daemon or their deletion.
@@ -187,7 +187,7 @@ TEST_F(V3ProgramTest, ANamespaceThatSomebodyDeletesIsMadeAgain) {
        .env = {{"CUDA_MPS_PIPE_DIRECTORY", pool_dir() + "/pipe"}, {"TRANCHE_SIM_NODE", scratch_.path()}}});
   ASSERT_TRUE(tool.ended_within(20s)) << tool.rest();
   ASSERT_TRUE(answered_until([&] { return has_namespace(kSmall); }));
-  (void)expect_worth(kSmall, 7188, 12);
+  (void)expect_limits(kSmall, 7188, 12);
 }
 
 TEST_F(V3ProgramTest, WhereEndpointsAreLinksTheyAreTheNamespacesSockets) {
@@ -195,11 +195,11 @@ TEST_F(V3ProgramTest, WhereEndpointsAreLinksTheyAreTheNamespacesSockets) {
   serve();
   EXPECT_EQ(status_["pools"][0]["endpoint"], "link");
   EXPECT_THAT(status_["pools"][0]["notEnforced"].dump(), HasSubstr("any client can list all tenants"));
-  (void)expect_worth(kSmall, 7188, 12);
-  (void)expect_worth(kLarge, 71885, 66);
+  (void)expect_limits(kSmall, 7188, 12);
+  (void)expect_limits(kLarge, 71885, 66);
   ::kill(daemons()[0], SIGKILL);
   ASSERT_TRUE(until([](const json& status) { return all_serving(status, 2) && status["pools"][0]["restarts"] != 0; }));
-  (void)expect_worth(kLarge, 71885, 66);
+  (void)expect_limits(kLarge, 71885, 66);
 }
 
 TEST_F(V3ProgramTest, ChangesToItAndBackWhenNobodyComputes) {
@@ -208,7 +208,7 @@ TEST_F(V3ProgramTest, ChangesToItAndBackWhenNobodyComputes) {
   serve();
   EXPECT_EQ(status_["pools"][0]["tier"], "v2");
   {
-    const auto tenant = expect_worth(kSmall, 7188, 12);
+    const auto tenant = expect_limits(kSmall, 7188, 12);
     ASSERT_TRUE(until_clients(1));
     write("config.yaml", config_text(10, "    tier: v3\n"));
     ASSERT_TRUE(until([](const json& status) {
@@ -217,11 +217,11 @@ TEST_F(V3ProgramTest, ChangesToItAndBackWhenNobodyComputes) {
     EXPECT_FALSE(tenant->ended_within(0ms));
   }
   ASSERT_TRUE(until([&](const json& status) { return all_serving(status, 2) && status["pools"][0]["tier"] == "v3"; }));
-  (void)expect_worth(kSmall, 7188, 12);
+  (void)expect_limits(kSmall, 7188, 12);
   ASSERT_TRUE(until_clients(0));
   write("config.yaml", config_text(10));
   ASSERT_TRUE(until([&](const json& status) { return all_serving(status, 2) && status["pools"][0]["tier"] == "v2"; }));
-  (void)expect_worth(kLarge, 71885, 66);
+  (void)expect_limits(kLarge, 71885, 66);
 }
 
 TEST_F(V3ProgramTest, FallsBackToV2WhereOnePoolServesSeveralGpus) {

@@ -25,7 +25,7 @@ std::string by_pool(const Snapshot& s, const Fault& fault, std::size_t& count) {
   std::vector<std::string> parts;
   for (const auto& pool : s.plan.pools) {
     const auto* report = report_of(s, pool.id);
-    const std::string why = report == nullptr ? "tranche mps does not tell of it" : fault(*report);
+    const std::string why = report == nullptr ? "tranche mps does not report it" : fault(*report);
     if (!why.empty()) parts.push_back(pool.id + ": " + why);
   }
   count = parts.size();
@@ -101,7 +101,7 @@ InForce each_its_own(const Snapshot& s) {
           all_have_namespaces(s) ? "MPS namespace of each grant" : "relay, server's limits per client", std::move(why)};
 }
 
-InForce nobody_commands(const Snapshot& s) {
+InForce commands_are_relayed(const Snapshot& s) {
   std::size_t faulty = 0;
   auto why = by_pool(
       s,
@@ -115,7 +115,7 @@ InForce nobody_commands(const Snapshot& s) {
   return {"no tenant commands MPS", degree(faulty, s.plan.pools.size()), "relay", std::move(why)};
 }
 
-InForce stops_hurt_nobody(const Snapshot& s) {
+InForce stops_are_safe(const Snapshot& s) {
   const bool hook = !s.stopping.offer.dir.empty();
   const bool watch = s.cluster.state == "watching";
   std::vector<std::string> by;
@@ -150,8 +150,8 @@ std::vector<InForce> in_force(const Snapshot& snapshot) {
           each_its_own(snapshot),
           memory_of_containers(snapshot),
           only_through_mps(snapshot),
-          nobody_commands(snapshot),
-          stops_hurt_nobody(snapshot),
+          commands_are_relayed(snapshot),
+          stops_are_safe(snapshot),
           proven(snapshot)};
 }
 

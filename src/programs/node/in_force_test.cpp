@@ -72,7 +72,7 @@ TEST(InForce, APoolThatDoesNotServeIsNamed) {
   EXPECT_EQ(row(s, "memory and SMs of a client").state, "partly");
   EXPECT_EQ(row(s, "memory and SMs of a client").why, "gpu-2: backing-off, was killed by signal 9");
   s.pools.pools.clear();
-  EXPECT_EQ(row(s, "memory and SMs of a client").state, "no") << "nobody tells of any";
+  EXPECT_EQ(row(s, "memory and SMs of a client").state, "no") << "no client is reported";
 }
 
 TEST(InForce, ALinkLetsTenantsCommand) {

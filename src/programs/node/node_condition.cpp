@@ -2,33 +2,35 @@
 
 #include <algorithm>
 
-#include "programs/node/node_news.h"
+#include "programs/node/node_events.h"
 #include "programs/node/readiness.h"
 
 namespace tranche::agent {
 namespace {
 
-const char* why_not_ready(const Snapshot& s) {
-  if (!s.inventory || !s.driver_problem.empty()) return "NoDriver";
-  if (std::ranges::any_of(s.plan_problems, [](const Problem& p) { return p.severity == Severity::kError; }))
+const char* why_not_ready(const NodeView& node) {
+  const auto& [in, decision] = node;
+  if (!in.inventory || !in.driver_problem.empty()) return "NoDriver";
+  if (std::ranges::any_of(decision.plan_problems, [](const Problem& p) { return p.severity == Severity::kError; }))
     return "ConfigRefused";
   return "NotRegistered";
 }
 
 }  // namespace
 
-kube::NodeCondition node_condition(const Snapshot& s) {
-  const Readiness ready = readiness(s);
-  if (!ready.ready) return {false, why_not_ready(s), ready.reason};
-  if (s.config.last_good) return {true, "ConfigRefused", news_of_config(s.config).message};
-  if (!s.faults.pools.empty()) {
-    const auto& [id, why] = *s.faults.pools.begin();
-    return {s.faults.pools.size() < s.plan.pools.size(), "PoolDown", "MPS pool " + id + ": " + why};
+kube::NodeCondition node_condition(const NodeView& node) {
+  const auto& [in, decision] = node;
+  const Readiness ready = readiness(node);
+  if (!ready.ready) return {false, why_not_ready(node), ready.reason};
+  if (in.config.last_good) return {true, "ConfigRefused", config_event(in.config).message};
+  if (!decision.faults.pools.empty()) {
+    const auto& [id, why] = *decision.faults.pools.begin();
+    return {decision.faults.pools.size() < decision.plan.pools.size(), "PoolDown", "MPS pool " + id + ": " + why};
   }
   const auto waits = [](const change::Step& step) { return !step.waits_for.empty(); };
-  if (const auto step = std::ranges::find_if(s.change, waits); step != s.change.end())
+  if (const auto step = std::ranges::find_if(decision.change, waits); step != decision.change.end())
     return {true, "Waiting", "a change of the configuration waits: " + change::to_string(*step)};
-  return {true, s.inventory ? "Serving" : "NoDriver", ready.reason};
+  return {true, in.inventory ? "Serving" : "NoDriver", ready.reason};
 }
 
 }  // namespace tranche::agent

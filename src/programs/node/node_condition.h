@@ -6,6 +6,6 @@
 namespace tranche::agent {
 
 // True while slots can be allocated, even with a reason other than "Serving" that needs an operator's attention.
-kube::NodeCondition node_condition(const Snapshot& snapshot);
+kube::NodeCondition node_condition(const NodeView& node);
 
 }  // namespace tranche::agent

@@ -19,13 +19,13 @@ void log_problems(const std::vector<Problem>& problems) {
   }
 }
 
-void log_no_driver(const Snapshot& state) {
-  if (state.inventory) {
-    log::error("driver.gone", {{"why", state.driver_problem}});
-  } else if (state.config.config.flags.fail_on_init_error) {
-    log::error("driver.waiting", {{"why", state.driver_problem}});
+void log_no_driver(const Inputs& in) {
+  if (in.inventory) {
+    log::error("driver.gone", {{"why", in.driver_problem}});
+  } else if (in.config.config.flags.fail_on_init_error) {
+    log::error("driver.waiting", {{"why", in.driver_problem}});
   } else {
-    log::info("driver.waiting", {{"why", state.driver_problem}, {"idle", true}});
+    log::info("driver.waiting", {{"why", in.driver_problem}, {"idle", true}});
   }
 }
 
@@ -52,6 +52,33 @@ void log_plan(const plan::Plan& plan) {
   }
   for (const auto& left : plan.left_out) log::warning("plan.left_out", {{"what", left.what}, {"why", left.why}});
   for (const auto& note : plan.notes) log::info("plan.note", {{"text", note}});
+}
+
+void log_change(const PlanChange::Moved& change) {
+  for (const auto& step : change.steps)
+    log::info(step.waits_for.empty() ? "change.step" : "change.waits", {{"what", tranche::change::to_string(step)}});
+  if (change.done) log::info("change.done");
+}
+
+void log_health(const std::vector<health::Change>& changes) {
+  for (const auto& change : changes) {
+    const auto lasted = std::chrono::duration_cast<std::chrono::milliseconds>(change.lasted).count();
+    const std::string cause(health::to_string(change.condition.cause));
+    switch (change.what) {
+      case health::Change::What::kFell:
+        log::warning("device.unhealthy", {{"device", change.device}, {"cause", cause}, {"why", change.condition.why}});
+        break;
+      case health::Change::What::kOtherCause:
+        log::warning(
+            "device.still_unhealthy",
+            {{"device", change.device}, {"cause", cause}, {"why", change.condition.why}, {"lasted_ms", lasted}});
+        break;
+      case health::Change::What::kRecovered:
+        log::info("device.healthy",
+                  {{"device", change.device}, {"was", cause}, {"why", change.condition.why}, {"lasted_ms", lasted}});
+        break;
+    }
+  }
 }
 
 void log_pools(const PoolReports& before, const PoolReports& next, bool needed) {

@@ -6,18 +6,21 @@
 #include <vector>
 
 #include "base/problem.h"
+#include "gpu/health/transitions.h"
 #include "grants/live/answers.h"
+#include "grants/live/holders.h"
 #include "kube/pod_table.h"
-#include "programs/node/reports.h"
-#include "programs/node/snapshot.h"
+#include "programs/node/plan_change.h"
 
 namespace tranche::agent {
 
 void log_problems(const std::vector<Problem>& problems);
 // A missing driver is an error or not according to failOnInitError; a driver that has disappeared always is one.
-void log_no_driver(const Snapshot& state);
+void log_no_driver(const Inputs& in);
 void log_inventory(const std::optional<inventory::Inventory>& before, const inventory::Inventory& scanned);
 void log_plan(const plan::Plan& plan);
+void log_change(const PlanChange::Moved& change);
+void log_health(const std::vector<health::Change>& changes);
 void log_pools(const PoolReports& before, const PoolReports& next, bool needed);
 // Pods that hold a grant and are terminating. True: a pod with slots has ended, so kubelet's list has changed.
 bool log_pods(const kube::PodChanges& changes, const std::vector<GrantOwner>& owners);

@@ -12,9 +12,7 @@ void NodeProgram::open_mig() {
   MigManager::Callbacks callbacks;
   callbacks.driver = [this] { return driver_settings_; };
   callbacks.ask_use = [this] { holdings_->ask(); };
-  callbacks.changed = [this] {
-    if (!stopping_ && mig_) turn();
-  };
+  callbacks.changed = [this] { step({.offer = true}); };
   callbacks.rescan = [this] {
     if (nvml_) nvml_->rescan();
   };
@@ -22,9 +20,9 @@ void NodeProgram::open_mig() {
     if (open) return open_driver();
     nvml_.reset();  // a GPU with an open handle cannot be reset
   };
-  callbacks.tell_node = [this](const auto& reason, const auto& message) { cluster_->tell_node(reason, message); };
-  callbacks.tell_pod = [this](const Evictions::Pod& pod, const auto& reason, const auto& message) {
-    cluster_->tell(kube::ObjectRef::pod(pod.pod_namespace, pod.name, pod.uid), reason, message);
+  callbacks.emit_on_node = [this](const auto& reason, const auto& message) { cluster_->emit_on_node(reason, message); };
+  callbacks.emit_on_pod = [this](const Evictions::Pod& pod, const auto& reason, const auto& message) {
+    cluster_->emit(kube::ObjectRef::pod(pod.pod_namespace, pod.name, pod.uid), reason, message);
   };
   callbacks.uid_of = [this](const MigUser& user) {
     const auto* pod = cluster_->pods().find(user.pod_namespace, user.pod);
@@ -39,11 +37,11 @@ void NodeProgram::open_mig() {
 // By kubelet's list and by our answers since; in doubt a device is held (grants/ledger.h).
 MigUse NodeProgram::mig_use(bool kubelet_answered) const {
   MigUse use;
-  use.asked = kubelet_answered && !state_.holdings_problem.empty() ? loop_->now() : holdings_->answer_of();
-  if (!change_->nobody_tells()) use.unknown = ledger_.unknown();
+  use.asked = kubelet_answered && !inputs_.holdings_problem.empty() ? loop_->now() : holdings_->answer_of();
+  if (!change_.unguarded()) use.unknown = ledger_.unknown();
   for (const auto& held : ledger_.held()) {
     MigUser user;
-    for (const auto& holding : state_.holdings) {
+    for (const auto& holding : inputs_.holdings) {
       const bool same = holding.resource == held.resource && std::ranges::any_of(holding.slots, [&](const auto& slot) {
                           return std::ranges::find(held.slots, slot) != held.slots.end();
                         });
@@ -54,6 +52,11 @@ MigUse NodeProgram::mig_use(bool kubelet_answered) const {
       if (std::ranges::find(users, user) == users.end()) users.push_back(user);
     }
   }
+  if (claims_)
+    for (const auto& [uid, claim] : claims_->prepared())
+      for (const auto& part : claim.parts)
+        if (part.kind != dra::Kind::kMonitor)
+          use.users[part.gpu_uuid].push_back({claim.name.claim_namespace, claim.pod, part.request});
   return use;
 }
 

@@ -1,6 +1,7 @@
 #include "programs/node/node_program.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <utility>
@@ -9,9 +10,9 @@
 #include "observe/live/pages.h"
 #include "os/files/files.h"
 #include "os/log/log.h"
+#include "os/memory/memory.h"
 #include "programs/node/node_log.h"
 #include "programs/node/node_parts.h"
-#include "programs/node/plugin_settings.h"
 
 namespace tranche::agent {
 namespace {
@@ -25,6 +26,24 @@ ConfigPlaces config_places(const NodeOptions& options) {
   places.node_name = options.node_name;
   places.write_down = options.run_dir + "/" + kConfigInForce;
   return places;
+}
+
+// Without --kubelet-socket, kubelet's socket is in the directory of the agent's; with an empty one there is no
+// registration (NVIDIA's rule).
+host::PluginHostSettings plugin_settings(const std::string& plugin_dir, const config::PluginRun& run, MonoTime now) {
+  host::PluginHostSettings settings;
+  // Nodes that start together get different seeds, so their retries drift apart.
+  settings.seed = static_cast<std::uint64_t>(now.time_since_epoch().count()) ^ static_cast<std::uint64_t>(::getpid());
+  settings.plugin_dir = plugin_dir;
+  settings.register_with_kubelet = !run.kubelet_socket.empty();
+  if (run.kubelet_socket != config::PluginRun{}.kubelet_socket) settings.kubelet_socket = run.kubelet_socket;
+  return settings;
+}
+
+// To the log and, if that is JSON, also as text: the preceding log line may be a thousand characters long.
+void start_failed(const Error& why) {
+  log::error("start.failed", {{"why", why}});
+  fmt::print(stderr, "tranche node: cannot start: {}\n", to_string(why));
 }
 
 }  // namespace
@@ -52,32 +71,25 @@ Status NodeProgram::open() {
                                          [this](auto listed) { on_holdings(std::move(listed)); });
   cluster_ = std::make_unique<Cluster>(
       *loop_, *link_, options_.node_name, options_.startup_taint,
-      [this](const kube::PodChanges& changes) { on_pods(changes); }, [this] { publish(); });
-  labels_ = std::make_unique<LabelKeeping>(*loop_, *worker_,
-                                           LabelSettings{.output = options_.label_output,
-                                                         .feature_namespace = options_.feature_namespace,
-                                                         .node_name = options_.node_name,
-                                                         .pod_name = options_.pod_name,
-                                                         .node_is_told = config_.hand_on_node([this](const auto* node) {
-                                                           if (labels_) labels_->node_is(node);
-                                                         })},
-                                           [this] {
-                                             if (!stopping_) publish();
-                                           });
-  dra_slices_ = std::make_unique<DraSlices>(*loop_, *link_, options_.node_name, [this] {
-    if (!stopping_) publish();
-  });
+      [this](const kube::PodChanges& changes) { on_pods(changes); }, [this] { step(); });
+  labels_ = std::make_unique<LabelController>(
+      *loop_, *worker_,
+      LabelSettings{.output = options_.label_output,
+                    .feature_namespace = options_.feature_namespace,
+                    .node_name = options_.node_name,
+                    .pod_name = options_.pod_name,
+                    .node_is_supplied = config_.hand_on_node([this](const auto* node) {
+                      if (labels_) labels_->node_is(node);
+                    })},
+      [this] { step(); });
+  dra_slices_ = std::make_unique<DraSlices>(*loop_, *link_, options_.node_name, [this] { step(); });
   cdi_ = std::make_unique<CdiSpecs>(
       *loop_, *worker_, CdiOptions{.cdi_root = options_.cdi_root, .driver_root_here = options_.driver_root_here},
-      [this] {
-        if (!stopping_) publish();
-      });
-  answered_ = std::make_unique<host::LoopGate>(*loop_, [this] { on_answered(); }, kAnsweredWait);
-  answers_ = std::make_unique<NodeAnswers>(box_, mps_here, [this] { answered_->knock(); });
+      [this] { step(); });
+  answered_ = std::make_unique<host::LoopSignal>(*loop_, [this] { on_answered(); }, kAnsweredWait);
+  answers_ = std::make_unique<NodeAnswers>(box_, mps_here, [this] { answered_->raise(); });
   auto plugins = host::PluginHost::open(*loop_, plugin_settings(options_.plugin_dir, config_.view().run, loop_->now()),
-                                        *answers_, [this] {
-                                          if (!stopping_) publish();
-                                        });
+                                        *answers_, [this] { step(); });
   if (!plugins)
     return std::unexpected(
         within(std::move(plugins).error(), "cannot use kubelet's device plugin directory (--plugin-dir)"));
@@ -93,20 +105,18 @@ Status NodeProgram::open() {
   mps_->follow([this](const PoolReports& reports) { on_pools(reports); });
   measure_timer_ = std::make_unique<host::Timer>(*loop_);
   use_timer_ = std::make_unique<host::Timer>(*loop_);
-  looked_ = std::make_unique<host::LoopGate>(*loop_, [this] { on_looked(); });
+  tidy_timer_ = std::make_unique<host::Timer>(*loop_);
+  looked_ = std::make_unique<host::LoopSignal>(*loop_, [this] { on_looked(); });
+  auto pages = node_pages({&box_, &figures_, &gpu_figures_, [this] { looked_->raise(); }, options_.dcgm_names});
   http_ = std::make_unique<HttpPages>(
-      *loop_, options_.listen,
-      node_pages({&box_, &figures_, &gpu_figures_, [this] { looked_->knock(); }, options_.dcgm_names}),
-      [this] { on_pages(); });
+      *loop_, options_.listen, std::move(pages.routes), [this] { on_pages(); }, HttpPages::kOldestBeat,
+      std::move(pages.at_rest));
   TRY_STATUS(http_->open());
-  nodes_ = std::make_unique<DeviceNodes>(*loop_, [this] {
-    plan_again();
-    turn();
-  });
+  nodes_ = std::make_unique<DeviceNodes>(*loop_, [this] { step({.plan = true}); });
   grants_file_ = std::make_unique<GrantsFile>(options_.run_dir);
   ledger_ = grants::Ledger(grants_file_->read());
   open_tenants(mps_here, host_root);
-  change_ = std::make_unique<PlanChange>(ledger_, mps_here);
+  other_holders_ = std::make_unique<OtherHoldersFile>(mps_here);
   open_mig();
   open_claims();
   holdings_->ask();  // before the driver: existing holdings decide which plan may be in effect
@@ -115,25 +125,23 @@ Status NodeProgram::open() {
 }
 
 void NodeProgram::open_tenants(const std::string& mps_here, const std::string& host_root) {
-  TenantsWorld world;
-  world.sample = [this](auto gpus) {
+  TenantsCallbacks callbacks;
+  callbacks.sample = [this](auto gpus) {
     if (nvml_) nvml_->sample(std::move(gpus));
   };
-  world.last_sample = [this](const auto& gpu) { return nvml_ ? nvml_->last_sample(gpu) : MonoTime{}; };
-  world.last_sample_of_any = [this] { return nvml_ ? nvml_->last_sample() : MonoTime{}; };
-  world.changed = [this] {
-    if (!stopping_) publish();
+  callbacks.last_sample = [this](const auto& gpu) { return nvml_ ? nvml_->last_sample(gpu) : MonoTime{}; };
+  callbacks.last_sample_of_any = [this] { return nvml_ ? nvml_->last_sample() : MonoTime{}; };
+  callbacks.changed = [this] { step(); };
+  callbacks.figures = &figures_;
+  callbacks.emit = [this](const auto& about, const auto& reason, const auto& message) {
+    if (cluster_) cluster_->emit(about, reason, message);
   };
-  world.figures = &figures_;
-  world.tell = [this](const auto& about, const auto& reason, const auto& message) {
-    if (cluster_) cluster_->tell(about, reason, message);
-  };
-  world.tell_node = [this](const auto& reason, const auto& message) {
-    if (cluster_) cluster_->tell_node(reason, message);
+  callbacks.emit_on_node = [this](const auto& reason, const auto& message) {
+    if (cluster_) cluster_->emit_on_node(reason, message);
   };
   tenants_ = std::make_unique<Tenants>(*loop_, ledger_, *mps_,
                                        TenantsSettings{mps_here, {host_root}, options_.run_dir, options_.program_dir},
-                                       std::move(world));
+                                       std::move(callbacks));
 }
 
 void NodeProgram::open_driver() {
@@ -150,16 +158,6 @@ void NodeProgram::open_driver() {
                                    .on_telemetry = [this](const auto& round) { gpu_figures_.put(round); }});
   tenants_->sample_again();
 }
-
-namespace {
-
-// To the log and, if that is JSON, also as text: the preceding log line may be a thousand characters long.
-void start_failed(const Error& why) {
-  log::error("start.failed", {{"why", why}});
-  fmt::print(stderr, "tranche node: cannot start: {}\n", to_string(why));
-}
-
-}  // namespace
 
 int NodeProgram::run() {
   ::signal(SIGPIPE, SIG_IGN);  // the log's reader may exit
@@ -195,8 +193,9 @@ int NodeProgram::run() {
     return 1;
   }
   if (!config_.view().in_force) return 0;  // stopped while waiting for one
-  log_problems(config_.view().problems);
-  log_effective(config_.view());
+  inputs_.config = config_.view();
+  log_problems(inputs_.config.problems);
+  log_effective(inputs_.config);
   health_.log_settings();
   if (const auto opened = open(); !opened) {
     start_failed(opened.error());
@@ -205,12 +204,13 @@ int NodeProgram::run() {
   if (const auto followed = config_.follow(*loop_, [this] { on_config(); }); !followed) {
     log::warning("config.unwatched", {{"why", followed.error()}});
   }
-  state_.driver_problem = "the driver library is being opened";
-  turn();
+  inputs_.driver_problem = "the driver library is being opened";
+  phase_ = Phase::kRunning;
+  step({.offer = true});
   on_pages();
   loop_->run();
 
-  stopping_ = true;
+  phase_ = Phase::kEnding;
   mig_.reset();  // joins its thread; a change in progress continues at the next start
   dra_slices_.reset();
   labels_.reset();
@@ -224,12 +224,15 @@ int NodeProgram::run() {
   http_.reset();
   looked_.reset();
   measure_timer_.reset();
+  tidy_timer_.reset();
   plugins_.reset();
   dra_retry_.reset();
   dra_server_.reset();
   former_dra_servers_.clear();
   claim_statuses_.reset();
   claims_.reset();
+  partitions_.reset();   // joins its thread; the claims' record has what it left
+  claims_lock_.reset();  // a newer agent takes the claims
   claims_changed_.reset();
   on_answered();
   cdi_.reset();
@@ -239,6 +242,7 @@ int NodeProgram::run() {
 }
 
 int run_node(const NodeOptions& options) {
+  host::keep_little_memory();
   return NodeProgram(options).run();
 }
 

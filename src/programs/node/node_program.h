@@ -34,7 +34,9 @@ struct NodeOptions {
   ConfigPlaces config;  // other sources of the configuration; its node_name and write_down are set from this struct
   LabelOutput label_output = LabelOutput::kNone;  // where node labels are kept written
   std::string feature_namespace = "default";      // of the NodeFeature object
-  std::string pod_name;                           // of this pod, whose DaemonSet owns that object; "" = no owner
+  std::string
+      pod_uid;  // of this pod: in the names of its DRA sockets, so that an older agent keeps its own; "" = fixed names
+  std::string pod_name;  // of this pod, whose DaemonSet owns that object; "" = no owner
   MigOptions mig;
   std::string listen;                      // metrics and status page, "addr:port"; "" = none
   DcgmNames dcgm_names = DcgmNames::kOff;  // also /metrics/dcgm

@@ -4,16 +4,12 @@
 #include <map>
 #include <utility>
 
-#include "mps/protocol/other_holders.h"
-#include "os/files/files.h"
-#include "os/files/kept.h"
-#include "os/log/log.h"
 #include "plan/slot_id.h"
 
 namespace tranche::agent {
 namespace {
 
-// Where the grant's endpoint stands, and what it is worth there; nothing when there is none.
+// The pool of the grant's endpoint, and the grant's limits there; nothing if there is no endpoint.
 void ask_endpoint(change::HeldShare& share, const std::string& grant, const PoolReports& reports) {
   for (const auto& [id, pool] : reports.pools) {
     const auto endpoint = std::ranges::find(pool.endpoints, grant, &EndpointReport::grant);
@@ -35,7 +31,8 @@ void ask_plan(change::HeldShare& share, const plan::Plan& plan) {
 
 }  // namespace
 
-std::vector<change::HeldShare> held_shares(const std::vector<grants::Held>& held, const Snapshot& snapshot) {
+std::vector<change::HeldShare> held_shares(const std::vector<grants::Held>& held, const NodeView& node) {
+  const auto& [in, decision] = node;
   std::vector<change::HeldShare> shares;
   for (const auto& one : held) {
     const std::string grant = allocate::grant_id(one.slots);
@@ -45,15 +42,15 @@ std::vector<change::HeldShare> held_shares(const std::vector<grants::Held>& held
       share.resource = one.resource;
       share.device = uuid;
       share.grant = grant;
-      if (const auto given = snapshot.shares.find({grant, uuid}); given != snapshot.shares.end()) {
+      if (const auto given = decision.shares->find({grant, uuid}); given != decision.shares->end()) {
         share.pool = given->second.pool;
         share.memory = given->second.memory;
-      } else if (snapshot.pools.connected) {
-        ask_endpoint(share, grant, snapshot.pools);
+      } else if (in.pools.connected) {
+        ask_endpoint(share, grant, in.pools);
       } else {
-        ask_plan(share, snapshot.plan);
+        ask_plan(share, decision.plan);
       }
-      share.taken = snapshot.taken_shares.contains({grant, uuid});
+      share.taken = decision.taken_shares.contains({grant, uuid});
       shares.push_back(std::move(share));
     }
   }
@@ -91,45 +88,45 @@ std::set<std::string> held_without_mps(const std::vector<change::HeldShare>& sha
   return devices;
 }
 
-void PlanChange::listed(const Result<std::vector<host::PodHolding>>& answer, MonoTime asked, bool can_tell) {
+bool PlanChange::listed(const Result<std::vector<host::PodHolding>>& answer, MonoTime asked, bool can_report) {
   ever_listed_ = ever_listed_ || answer.has_value();
-  const bool nobody_tells = !ever_listed_ && !can_tell;
-  if (nobody_tells && !nobody_tells_)
-    log::warning("change.unguarded", {{"why",
-                                       "kubelet's PodResources socket is not there, so it is not known what containers "
-                                       "hold: a changed configuration is applied at once"}});
-  nobody_tells_ = nobody_tells;
-  if (!answer) return ledger_.not_answered(to_string(answer.error()));
-  std::vector<grants::Held> all;
-  for (const auto& holding : *answer) all.push_back({holding.resource, holding.slots});
-  ledger_.listed(all, asked);
+  const bool before = std::exchange(unguarded_, !ever_listed_ && !can_report);
+  if (!answer) {
+    ledger_.not_answered(to_string(answer.error()));
+  } else {
+    std::vector<grants::Held> all;
+    for (const auto& holding : *answer) all.push_back({holding.resource, holding.slots});
+    ledger_.listed(all, asked);
+  }
+  return unguarded_ && !before;
 }
 
-void PlanChange::follow(Snapshot& snapshot, change::Policy policy) {
-  snapshot.taken_shares = ledger_.taken();
-  auto shares = held_shares(ledger_.held(), snapshot);
+void PlanChange::step(const Inputs& in, Decision& decision, change::Policy policy, Moved& moved) {
+  decision.taken_shares = ledger_.taken();
+  auto shares = held_shares(ledger_.held(), {in, decision});
   const auto before = change_.steps();
   const auto ask = [&] {
-    if (nobody_tells_) return change_.follow({}, change::Policy::kForce);
+    if (unguarded_) return change_.follow({}, change::Policy::kForce);
     return change_.follow({ledger_.unknown(), shares}, policy);
   };
-  bool moved = ask();
-  if (take(shares, policy, snapshot.pools.connected))
-    moved = ask() || moved;  // a share that was taken does not block any more
-  tell_mps(shares);
-  snapshot.taken_shares = ledger_.taken();
-  if (moved) {
-    snapshot.plan = change_.in_force();
-    snapshot.change = change_.steps();
-    for (const auto& pool : snapshot.plan.pools) pools_[pool.id] = pool.devices;
-    say_steps(before);
+  bool other = ask();
+  if (take(shares, policy, in.pools.connected))
+    other = ask() || other;  // a share that was taken does not block any more
+  moved.other_holders = other_holders(shares, in.withdrawn);
+  decision.taken_shares = ledger_.taken();
+  if (other) {
+    moved.plan = moved.plan || decision.plan != change_.in_force();
+    decision.plan = change_.in_force();
+    decision.change = change_.steps();
+    for (const auto& pool : decision.plan.pools) pools_[pool.id] = pool.devices;
+    add_steps(before, moved);
   }
-  snapshot.withheld = change_.withheld();
-  for (auto& [resource, slots] : still_served(snapshot.plan, snapshot.pools, pools_))
-    snapshot.withheld[resource].merge(slots);
+  decision.withheld = change_.withheld();
+  for (auto& [resource, slots] : still_served(decision.plan, in.pools, pools_))
+    decision.withheld[resource].merge(slots);
 }
 
-// By the plan in effect. A share that was taken returns to its container when the GPU is shared as before.
+// By the enforced plan. A share that was taken returns to its container when the GPU is shared as before.
 bool PlanChange::take(std::vector<change::HeldShare>& shares, change::Policy policy, bool endpoints_known) {
   std::set<grants::GrantOnDevice> held;
   bool other = false;
@@ -150,51 +147,30 @@ bool PlanChange::take(std::vector<change::HeldShare>& shares, change::Policy pol
   return other;
 }
 
-std::vector<PlanChange::Loss> PlanChange::losses_to_tell(const std::vector<host::PodHolding>& holdings) {
+std::vector<PlanChange::Loss> PlanChange::unreported_losses(const std::vector<host::PodHolding>& holdings) {
   std::vector<Loss> losses;
-  if (std::ranges::all_of(ledger_.taken(), [](const auto& entry) { return entry.second.told; })) return losses;
+  if (std::ranges::all_of(ledger_.taken(), [](const auto& entry) { return entry.second.reported; })) return losses;
   for (const auto& holding : holdings)
-    for (auto& [device, text] : ledger_.tell_taken(allocate::grant_id(holding.slots)))
+    for (auto& [device, text] : ledger_.take_unreported(allocate::grant_id(holding.slots)))
       losses.push_back({holding, device, text});
   return losses;
 }
 
-void PlanChange::say_steps(const std::vector<change::Step>& before) const {
-  for (const auto& step : change_.steps()) {
-    if (std::ranges::find(before, step) != before.end()) continue;
-    log::info(step.waits_for.empty() ? "change.step" : "change.waits", {{"what", change::to_string(step)}});
-  }
+void PlanChange::add_steps(const std::vector<change::Step>& before, Moved& moved) const {
+  for (const auto& step : change_.steps())
+    if (std::ranges::find(before, step) == before.end()) moved.steps.push_back(step);
   const auto waits = [](const change::Step& step) { return !step.waits_for.empty(); };
-  if (std::ranges::any_of(before, waits) && std::ranges::none_of(change_.steps(), waits)) log::info("change.done");
+  moved.done = std::ranges::any_of(before, waits) && std::ranges::none_of(change_.steps(), waits);
 }
 
-void PlanChange::tell_mps(const std::vector<change::HeldShare>& shares) {
-  // A holder whose end will not be reported must not block a pool indefinitely.
-  auto devices = nobody_tells_ ? std::set<std::string>{} : held_without_mps(shares);
-  for (const auto& device : withdrawn_)
-    if (std::ranges::find(shares, device, &change::HeldShare::device) == shares.end()) devices.insert(device);
-  if (devices == told_ && ever_told_) return;
-  const bool known = nobody_tells_ || ledger_.unknown().empty();
-  if (devices.empty() && !ever_told_ && !known)
-    return;  // what an agent before this one wrote is still the best to go by
-  const auto dir = host::Dir::open(mps_root_);
-  if (dir && devices.empty() && !ever_told_ && dir->read(mps::kOtherHoldersFile).value_or("").empty()) {
-    ever_told_ = true;
-    return;
-  }
-  const Status written = dir ? host::write_kept(*dir, mps::kOtherHoldersFile, mps::render_other_holders(devices), 0644)
-                             : std::unexpected(dir.error());
-  if (!written) {
-    const std::string why = to_string(written.error());
-    // Without an MPS directory there is no `tranche mps` to notify.
-    if (why != not_told_ && written.error().kind != Kind::kNotFound)
-      log::warning("other_holders.not_written", {{"why", why}});
-    not_told_ = why;
-    return;
-  }
-  not_told_.clear();
-  ever_told_ = true;
-  told_ = std::move(devices);
+// A holder whose end will not be reported must not block a pool indefinitely.
+HeldWithoutMps PlanChange::other_holders(const std::vector<change::HeldShare>& shares,
+                                         const std::map<std::string, std::string>& withdrawn) const {
+  HeldWithoutMps others{unguarded_ ? std::set<std::string>{} : held_without_mps(shares),
+                        unguarded_ || ledger_.unknown().empty()};
+  for (const auto& [device, why] : withdrawn)
+    if (std::ranges::find(shares, device, &change::HeldShare::device) == shares.end()) others.devices.insert(device);
+  return others;
 }
 
 }  // namespace tranche::agent

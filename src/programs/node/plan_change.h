@@ -1,7 +1,8 @@
 #pragma once
 // The node's plan during a change of configuration (src/grants/change): combines kubelet's list of holdings, later
-// Allocate responses and the limits of grants, and has it decide which plan is in effect. Loop thread only.
+// Allocate responses and the limits of grants, and has it decide which plan is enforced. Pure; one thread.
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -9,13 +10,14 @@
 #include "grants/allocate/grant.h"
 #include "grants/change/change.h"
 #include "grants/ledger.h"
+#include "programs/node/other_holders_file.h"
 #include "programs/node/snapshot.h"
 
 namespace tranche::agent {
 
 // What containers hold, by grant and device. Under MPS every grant has an endpoint or limits in the ledger; while
-// `tranche mps` does not answer, the plan in force counts. What was taken from a container by force is marked. Pure.
-std::vector<change::HeldShare> held_shares(const std::vector<grants::Held>& held, const Snapshot& snapshot);
+// `tranche mps` does not answer, the enforced plan counts. What was taken from a container by force is marked. Pure.
+std::vector<change::HeldShare> held_shares(const std::vector<grants::Held>& held, const NodeView& node);
 
 // Devices of which a share is held without MPS and was not taken. Pure.
 std::set<std::string> held_without_mps(const std::vector<change::HeldShare>& shares);
@@ -27,15 +29,8 @@ advertise::Withheld still_served(const plan::Plan& plan, const PoolReports& repo
 
 class PlanChange {
  public:
-  // `mps_root` is where the MPS directory is for this process: `tranche mps` reads there who holds what without it.
-  PlanChange(grants::Ledger& ledger, std::string mps_root) : ledger_(ledger), mps_root_(std::move(mps_root)) {}
+  explicit PlanChange(grants::Ledger& ledger) : ledger_(ledger) {}
 
-  void aim(plan::Plan newest) { change_.aim(std::move(newest)); }
-  // `can_tell`: kubelet's socket is there. Where it never was (NVIDIA's chart does not mount it) nobody will ever say
-  // what is held, and a change is done at once, as by a restart of NVIDIA's plugin.
-  void listed(const Result<std::vector<host::PodHolding>>& answer, MonoTime asked, bool can_tell);
-  // Updates the snapshot to the present state, and logs changes.
-  void follow(Snapshot& snapshot, change::Policy policy);
   // Shares that were taken from containers and not reported to their pods yet: once each, as soon as kubelet has
   // reported the holder.
   struct Loss {
@@ -43,29 +38,38 @@ class PlanChange {
     std::string device;
     std::string text;  // "time-slicing → MPS"
   };
-  std::vector<Loss> losses_to_tell(const std::vector<host::PodHolding>& holdings);
-  // Devices that the MIG manager removes: when no container holds them, `tranche mps` ends the daemons on them.
-  void withdraw(std::set<std::string> devices) { withdrawn_ = std::move(devices); }
+  // What steps changed, for those that report it.
+  struct Moved {
+    bool plan = false;
+    std::vector<change::Step> steps;
+    bool done = false;  // nothing waits any more
+    std::vector<Loss> losses;
+    std::optional<HeldWithoutMps> other_holders;  // absent: not decided yet
+  };
+
+  void aim(plan::Plan newest) { change_.aim(std::move(newest)); }
+  // `can_report`: kubelet's socket is there. Where it never was (NVIDIA's chart does not mount it) kubelet will never
+  // report what is held, and a change is made at once, as by a restart of NVIDIA's plugin. True: that is found now.
+  bool listed(const Result<std::vector<host::PodHolding>>& answer, MonoTime asked, bool can_report);
+  // Decides which plan is enforced, by the decision so far: plan, change, withheld slots and taken shares.
+  void step(const Inputs& in, Decision& decision, change::Policy policy, Moved& moved);
+  std::vector<Loss> unreported_losses(const std::vector<host::PodHolding>& holdings);
   // Another answer of kubelet's may say that something is free. It is asked also while nothing waits for that: a change
   // that comes later is then done at once.
   bool awaits_kubelet() const { return ledger_.in_doubt(); }
-  bool nobody_tells() const { return nobody_tells_; }  // what is held: kubelet's socket is not there
+  bool unguarded() const { return unguarded_; }  // kubelet's socket is not there: what is held is not reported
 
  private:
   bool take(std::vector<change::HeldShare>& shares, change::Policy policy, bool endpoints_known);
-  void tell_mps(const std::vector<change::HeldShare>& shares);
-  void say_steps(const std::vector<change::Step>& before) const;
+  void add_steps(const std::vector<change::Step>& before, Moved& moved) const;
+  HeldWithoutMps other_holders(const std::vector<change::HeldShare>& shares,
+                               const std::map<std::string, std::string>& withdrawn) const;
 
   grants::Ledger& ledger_;
-  std::string mps_root_;
   change::Change change_;
   std::map<std::string, std::vector<std::string>> pools_;  // that were planned, with their devices
-  std::set<std::string> withdrawn_;
-  std::set<std::string> told_;
-  bool ever_told_ = false;
   bool ever_listed_ = false;
-  bool nobody_tells_ = false;
-  std::string not_told_;
+  bool unguarded_ = false;
 };
 
 }  // namespace tranche::agent

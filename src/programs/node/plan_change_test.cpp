@@ -32,7 +32,7 @@ std::string pool_in(const Snapshot& snapshot) {
   return held_shares(kHeld, snapshot).at(0).pool;
 }
 
-TEST(HeldShares, AreOfMpsByTheirWorthOrTheirEndpoint) {
+TEST(HeldShares, AreOfMpsByTheirLimitsOrTheirEndpoint) {
   auto snapshot = one_mps_gpu();
   snapshot.pools.connected = true;
   const std::string grant = allocate::grant_id(kHeld[0].slots);
@@ -41,7 +41,7 @@ TEST(HeldShares, AreOfMpsByTheirWorthOrTheirEndpoint) {
       {grant, {}, true, "", mps::GrantLimits{{"GPU-a", mib(700), Percent{1000}}}}};
   EXPECT_EQ(pool_in(snapshot), "set-1");
   EXPECT_EQ(held_shares(kHeld, snapshot)[0].memory, mib(700));
-  snapshot.shares[{grant, "GPU-a"}] = {"gpu-b", "nvidia.com/gpu", mib(5)};
+  snapshot.shares.own()[{grant, "GPU-a"}] = {"gpu-b", "nvidia.com/gpu", mib(5)};
   EXPECT_EQ(pool_in(snapshot), "gpu-b");
 }
 
@@ -72,70 +72,87 @@ TEST(HeldWithoutMps, AreTheDevicesThatTrancheMpsMustLeaveAlone) {
               ElementsAre("GPU-a"));
 }
 
-std::vector<PlanChange::Loss> after_force(PlanChange& change, Snapshot& snapshot) {
+PlanChange::Moved step(PlanChange& change, Snapshot& snapshot, change::Policy policy = change::Policy::kWait) {
+  PlanChange::Moved moved;
+  change.step(snapshot, snapshot, policy, moved);
+  return moved;
+}
+
+const Result<std::vector<host::PodHolding>> kListed =
+    std::vector<host::PodHolding>{{"default", "p", "main", "nvidia.com/gpu", {"GPU-a::1"}}};
+const Result<std::vector<host::PodHolding>> kNoneListed = std::vector<host::PodHolding>{};
+
+PlanChange::Moved after_force(PlanChange& change, Snapshot& snapshot) {
   auto newest = one_mps_gpu().plan;
   newest.pools.push_back({});
   newest.pools[0].id = "gpu-a";
   newest.pools[0].devices = {"GPU-a"};
   change.aim(newest);
-  change.follow(snapshot, change::Policy::kForce);
-  return change.losses_to_tell({{"default", "p", "main", "nvidia.com/gpu", {"GPU-a::1"}}});
+  return step(change, snapshot, change::Policy::kForce);
 }
 
-TEST(PlanChange, WhatForceTakesIsToldOnceAndOutlivesTheAgentUntilItIsFree) {
-  const host::Scratch scratch;
-  const Result<std::vector<host::PodHolding>> held =
-      std::vector<host::PodHolding>{{"default", "p", "main", "nvidia.com/gpu", {"GPU-a::1"}}};
+TEST(PlanChange, WhatForceTakesIsReportedOnceAndOutlivesTheAgentUntilItIsFree) {
   Snapshot snapshot;
   snapshot.pools.connected = true;
   grants::Kept kept;
   {
     grants::Ledger ledger;
-    PlanChange change(ledger, scratch.path());
-    change.listed(held, MonoTime{} + std::chrono::minutes(1), true);
-    const auto losses = after_force(change, snapshot);
+    PlanChange change(ledger);
+    change.listed(kListed, MonoTime{} + std::chrono::minutes(1), true);
+    const auto moved = after_force(change, snapshot);
+    const auto losses = change.unreported_losses(*kListed);
     ASSERT_EQ(losses.size(), 1u);
     EXPECT_EQ(losses[0].holder.pod, "p");
     EXPECT_EQ(losses[0].text, "time-slicing → MPS");
     EXPECT_EQ(snapshot.taken_shares.size(), 1u);
-    EXPECT_TRUE(change.losses_to_tell(*held).empty());
-    EXPECT_EQ(host::read_file(scratch / "other-holders").value_or(""), "") << "tranche mps need not wait for it";
+    EXPECT_TRUE(change.unreported_losses(*kListed).empty());
+    EXPECT_TRUE(moved.other_holders->devices.empty()) << "tranche mps need not wait for it";
     kept = ledger.kept();
   }
   grants::Ledger ledger(kept);
-  PlanChange change(ledger, scratch.path());
+  PlanChange change(ledger);
   Snapshot later;
-  change.listed(held, MonoTime{} + std::chrono::minutes(2), true);
-  EXPECT_TRUE(after_force(change, later).empty()) << "it was told";
+  change.listed(kListed, MonoTime{} + std::chrono::minutes(2), true);
+  after_force(change, later);
+  EXPECT_TRUE(change.unreported_losses(*kListed).empty()) << "it was reported";
   EXPECT_EQ(later.taken_shares.size(), 1u) << "also while tranche mps does not say whose endpoints there are";
   later.pools.connected = true;
-  change.follow(later, change::Policy::kWait);
+  step(change, later);
   EXPECT_EQ(later.taken_shares.size(), 1u);
   EXPECT_TRUE(later.change.empty() || later.change[0].waits_for.empty());
-  const Result<std::vector<host::PodHolding>> nobody = std::vector<host::PodHolding>{};
-  change.listed(nobody, MonoTime{} + std::chrono::minutes(3), true);
-  change.listed(nobody, MonoTime{} + std::chrono::minutes(4), true);
-  change.follow(later, change::Policy::kWait);
+  change.listed(kNoneListed, MonoTime{} + std::chrono::minutes(3), true);
+  change.listed(kNoneListed, MonoTime{} + std::chrono::minutes(4), true);
+  step(change, later);
   EXPECT_TRUE(later.taken_shares.empty());
   EXPECT_TRUE(ledger.taken().empty());
 }
 
-TEST(PlanChange, TellsTrancheMpsWhoHoldsWhatWithoutItAndAgainWhenThatIsOver) {
+TEST(PlanChange, KnowsWhatIsHeldWithoutTrancheMpsAndWhenThatIsOver) {
   const host::Scratch scratch;
+  OtherHoldersFile file(scratch.path());
   grants::Ledger ledger;
-  PlanChange change(ledger, scratch.path());
+  PlanChange change(ledger);
   Snapshot snapshot;
   snapshot.pools.connected = true;
   allocate::Grant grant;
   grant.resource = "nvidia.com/gpu";
   grant.slots = {"GPU-a::1"};
   ledger.given(grant, MonoTime{});
-  change.follow(snapshot, change::Policy::kWait);
+  file.keep(*step(change, snapshot).other_holders);
   EXPECT_EQ(host::read_file(scratch / "other-holders").value_or("none"), "GPU-a\n");
-  const Result<std::vector<host::PodHolding>> nobody = std::vector<host::PodHolding>{};
-  change.listed(nobody, MonoTime{} + std::chrono::minutes(1), true);
-  change.listed(nobody, MonoTime{} + std::chrono::minutes(2), true);
-  change.follow(snapshot, change::Policy::kWait);
+  change.listed(kNoneListed, MonoTime{} + std::chrono::minutes(1), true);
+  change.listed(kNoneListed, MonoTime{} + std::chrono::minutes(2), true);
+  file.keep(*step(change, snapshot).other_holders);
+  EXPECT_EQ(host::read_file(scratch / "other-holders").value_or("none"), "");
+}
+
+TEST(OtherHoldersFile, StaysAsTheAgentBeforeLeftItUntilTheHoldersAreKnown) {
+  const host::Scratch scratch;
+  ASSERT_TRUE(host::Dir::open(scratch.path())->write_atomically("other-holders", "GPU-a\n"));
+  OtherHoldersFile file(scratch.path());
+  file.keep({{}, false});
+  EXPECT_EQ(host::read_file(scratch / "other-holders").value_or("none"), "GPU-a\n");
+  file.keep({{}, true});
   EXPECT_EQ(host::read_file(scratch / "other-holders").value_or("none"), "");
 }
 

@@ -12,34 +12,38 @@ Readiness no(std::string reason) {
 }
 
 // "" if kubelet has the resource.
-std::string not_with_kubelet(const Snapshot& s, const std::string& resource) {
-  const auto plugin = std::ranges::find(s.plugins, resource, &host::PluginState::resource);
-  if (plugin == s.plugins.end()) return resource + " is not served yet";
+std::string not_with_kubelet(const NodeView& node, const std::string& resource) {
+  const auto& [in, decision] = node;
+  const auto plugin = std::ranges::find(in.plugins, resource, &host::PluginState::resource);
+  if (plugin == in.plugins.end()) return resource + " is not served yet";
   if (!plugin->serving) return resource + " is not served: " + plugin->problem;
-  if (plugin->registered || s.config.run.kubelet_socket.empty()) return {};
+  if (plugin->registered || in.config.run.kubelet_socket.empty()) return {};
   return resource + " is not registered with kubelet" + (plugin->problem.empty() ? "" : ": " + plugin->problem);
 }
 
 }  // namespace
 
-Readiness readiness(const Snapshot& s) {
-  if (!s.inventory) {
-    if (s.config.config.flags.fail_on_init_error) return no("the driver is waited for: " + s.driver_problem);
-    return {true, "idle without a driver, which failOnInitError: false allows: " + s.driver_problem};
+Readiness readiness(const NodeView& node) {
+  const auto& [in, decision] = node;
+  if (!in.inventory) {
+    if (in.config.config.flags.fail_on_init_error) return no("the driver is waited for: " + in.driver_problem);
+    return {true, "idle without a driver, which failOnInitError: false allows: " + in.driver_problem};
   }
-  if (!s.driver_problem.empty()) return no("the driver does not answer any more: " + s.driver_problem);
-  const auto error = std::ranges::find(s.plan_problems, Severity::kError, &Problem::severity);
-  if (error != s.plan_problems.end()) return no(to_string(*error));
-  for (const auto& list : s.advertised) {
-    if (std::string reason = not_with_kubelet(s, list.resource); !reason.empty()) return no(std::move(reason));
+  if (!in.driver_problem.empty()) return no("the driver does not answer any more: " + in.driver_problem);
+  const auto error = std::ranges::find(decision.plan_problems, Severity::kError, &Problem::severity);
+  if (error != decision.plan_problems.end()) return no(to_string(*error));
+  for (const auto& list : decision.advertised) {
+    if (std::string reason = not_with_kubelet(node, list.resource); !reason.empty()) return no(std::move(reason));
   }
-  if (s.claims && !s.claims->server.registered)
-    return no(fmt::format("the driver {} is not registered with kubelet{}{}", s.claims->driver,
-                          s.claims->server.problem.empty() ? "" : ": ", s.claims->server.problem));
-  if (s.claims && s.advertised.empty()) return {true, "claims of the driver " + s.claims->driver + " are served"};
-  if (s.advertised.empty()) return {true, "there is no device to advertise"};
-  return {true,
-          fmt::format("{} {} served", s.advertised.size(), s.advertised.size() == 1 ? "resource is" : "resources are")};
+  const bool given_up = in.claims && in.claims->standing == ClaimsStanding::kGivenUp;  // its pods are a newer agent's
+  if (in.claims && !given_up && !in.claims->server.registered)
+    return no(fmt::format("the driver {} is not registered with kubelet{}{}", in.claims->driver,
+                          in.claims->server.problem.empty() ? "" : ": ", in.claims->server.problem));
+  if (in.claims && decision.advertised.empty())
+    return {true, "claims of the driver " + in.claims->driver + " are served"};
+  if (decision.advertised.empty()) return {true, "there is no device to advertise"};
+  return {true, fmt::format("{} {} served", decision.advertised.size(),
+                            decision.advertised.size() == 1 ? "resource is" : "resources are")};
 }
 
 }  // namespace tranche::agent

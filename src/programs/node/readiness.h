@@ -13,6 +13,6 @@ struct Readiness {
   std::string reason;  // also when ready
 };
 
-Readiness readiness(const Snapshot& snapshot);
+Readiness readiness(const NodeView& node);
 
 }  // namespace tranche::agent

@@ -13,7 +13,7 @@ std::string recall(const std::string& run_dir, const std::string& name, const st
   return std::move(file.text).value_or(std::string());
 }
 
-void tell_if_partly(const std::string& run_dir, const std::string& name, bool all) {
+void log_if_partial(const std::string& run_dir, const std::string& name, bool all) {
   if (!all)
     log::warning("state.lost", {{"what", "lines of " + run_dir + "/" + name + " that are not understood"},
                                 {"effect", "they are left out at the next write"}});

@@ -8,6 +8,6 @@ namespace tranche::agent {
 // of the loss.
 std::string recall(const std::string& run_dir, const std::string& name, const std::string& effect);
 // Logs that some lines of it could not be parsed, unless all could.
-void tell_if_partly(const std::string& run_dir, const std::string& name, bool all);
+void log_if_partial(const std::string& run_dir, const std::string& name, bool all);
 
 }  // namespace tranche::agent

@@ -4,75 +4,71 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "base/problem.h"
-#include "config/live/config_source.h"
-#include "dra/live/claims_report.h"
+#include "base/shared_list.h"
+#include "base/shared_value.h"
 #include "dra/live/slice_report.h"
-#include "gpu/driver/nvml.h"
-#include "gpu/inventory/inventory.h"
-#include "gpu/live/fault_book.h"
+#include "gpu/live/fault_attribution.h"
 #include "gpu/live/gpu_health.h"
-#include "grants/allocate/grant.h"
 #include "grants/change/steps.h"
 #include "grants/live/grant_owners.h"
 #include "grants/live/held_times.h"
+#include "grants/live/holders.h"
 #include "grants/shares.h"
 #include "guard/live/guard_report.h"
 #include "kube/live/cluster_link.h"
-#include "kubelet/plugin_host.h"
-#include "kubelet/pod_resources.h"
+#include "kube/node_condition.h"
 #include "labels/live/label_report.h"
-#include "mig/live/mig_report.h"
-#include "mps/protocol/pools.h"
 #include "plan/advertise/advertise.h"
 #include "plan/advertise/withheld.h"
 #include "plan/plan.h"
+#include "programs/node/inputs.h"
 #include "termination/live/container_stops.h"
 
 namespace tranche::agent {
 
-struct Snapshot {
-  MonoTime taken{};
-  WallTime taken_wall{};
-  ConfigView config;
-  std::optional<inventory::Inventory> inventory;  // absent: no driver yet
-  std::string driver_problem;                     // why not, or why it could not be read again
-  plan::Plan plan;                                // in force; a change of configuration may wait on its way to another
-  advertise::Withheld withheld;                   // slots that are shown meanwhile and not handed out
-  std::vector<change::Step> change;               // of the last change, and what waits
-  grants::TakenShares taken_shares;               // from containers by a forced change, as long as these hold slots
+// What was decided from the inputs (decide.h).
+struct Decision {
+  plan::Plan plan;                     // enforced; a change of configuration may wait on its way to a newer one
+  advertise::Withheld withheld;        // slots that are shown meanwhile and not handed out
+  std::vector<change::Step> change;    // of the last change, and what waits
+  grants::TakenShares taken_shares;    // from containers by a forced change, as long as these hold slots
   std::vector<Problem> plan_problems;  // of the newest inventory and configuration, when they do not fit together
   advertise::Faults faults;
-  std::vector<advertise::Advertised> advertised;
-  PoolReports pools;
-  std::vector<host::PluginState> plugins;
-  std::vector<host::PodHolding> holdings;
-  std::string holdings_problem;
-  MonoTime holdings_read{};        // when kubelet said so
-  HeldTimes held_times;            // of tenants, as of held_read
-  MonoTime held_read{};            // the answer of kubelet's that they are of
-  grants::Shares shares;           // limits of the grants since they were given
-  std::vector<GrantOwner> owners;  // of the holdings that have an endpoint
-  ClusterReport cluster;
-  std::vector<host::GpuUse> use;
-  std::map<std::uint32_t, std::string> grant_of_pid;  // processes on shared GPUs, as the guard attributes them
-  GuardReport guard;
-  std::vector<ToldFault> told_faults;  // oldest first
   HealthReport health;
-  std::map<std::string, std::string> labels;  // the desired labels
-  LabelReport label_report;                   // and whether they are written
-  allocate::Settings allocation;
+  std::vector<advertise::Advertised> advertised;
+  SharedValue<grants::Shares> shares;  // limits of the grants since they were given
+  SharedList<Holder> holders;          // of devices, as reported by kubelet and the claims
+  SharedList<GrantOwner> owners;       // of those that have an endpoint
+  std::shared_ptr<const HeldTimes> held_times = std::make_shared<const HeldTimes>();  // of tenants, as of held_read
+  MonoTime held_read{};                                                               // the answer of kubelet's
+  kube::NodeCondition condition;
+};
+
+struct Snapshot : Inputs, Decision {
+  MonoTime taken{};
+  WallTime taken_wall{};
+  // What those that act on the decision report.
+  ClusterReport cluster;
+  GuardReport guard;
+  std::map<std::uint32_t, std::string> grant_of_pid;  // processes on shared GPUs, as the guard attributes them
+  std::vector<ReportedFault> reported_faults;         // oldest first
+  std::map<std::string, std::string> labels;          // the desired labels
+  LabelReport label_report;                           // and whether they are written
   StoppingReport stopping;
-  SliceReport slices;                  // the offer through Dynamic Resource Allocation
-  std::optional<ClaimsReport> claims;  // absent: claims are neither served nor prepared
-  std::optional<MigReport> mig;        // absent: the MIG manager is not enabled
-  std::string pages_problem;           // why the HTTP pages are not served; "" = they are, or none are requested
-  std::string cdi_problem;             // of the CDI specs, while a list strategy uses CDI
+  SliceReport slices;  // the offer through Dynamic Resource Allocation
+};
+
+// Inputs with the decision on them, inside a callback or of a snapshot.
+struct NodeView {
+  NodeView(const Inputs& given, const Decision& decided) : in(given), decision(decided) {}
+  // NOLINTNEXTLINE(google-explicit-constructor): a snapshot has both
+  NodeView(const Snapshot& snapshot) : in(snapshot), decision(snapshot) {}
+  const Inputs& in;
+  const Decision& decision;
 };
 
 class SnapshotBox {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "os/files/files.h"
-#include "termination/program_words.h"
+#include "termination/program_arguments.h"
 
 namespace tranche::agent {
 namespace {

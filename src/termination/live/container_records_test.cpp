@@ -4,7 +4,7 @@
 
 #include "os/files/files.h"
 #include "os/files/scratch.h"
-#include "termination/program_words.h"
+#include "termination/program_arguments.h"
 
 namespace tranche::agent {
 namespace container_records_test {

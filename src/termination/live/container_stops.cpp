@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "os/log/log.h"
-#include "termination/program_words.h"
+#include "termination/program_arguments.h"
 
 namespace tranche::agent {
 namespace {
@@ -47,8 +47,9 @@ bool is_drain_hook(std::span<const std::string> command) {
   return program.substr(program.rfind('/') + 1) == stopping::kDrainProgram;
 }
 
-Stopping::Stopping(host::Loop& loop, StoppingHooks hooks, std::unique_ptr<ContainerRecords> records, bool hook_offered)
-    : loop_(loop), hooks_(std::move(hooks)), records_(std::move(records)), hook_offered_(hook_offered) {}
+Stopping::Stopping(host::Loop& loop, StoppingCallbacks callbacks, std::unique_ptr<ContainerRecords> records,
+                   bool hook_offered)
+    : loop_(loop), callbacks_(std::move(callbacks)), records_(std::move(records)), hook_offered_(hook_offered) {}
 
 void Stopping::set_stop_patience(Duration patience) {
   if (settings_.stop_patience == patience) return;
@@ -58,16 +59,6 @@ void Stopping::set_stop_patience(Duration patience) {
 
 Stopping::~Stopping() {
   *alive_ = false;
-}
-
-void Stopping::pods(std::vector<WatchedPod> all) {
-  pods_known_ = true;
-  std::map<std::string, WatchedPod> next;
-  for (auto& each : all) next.insert_or_assign(each.uid, std::move(each));
-  for (auto& [uid, old] : pods_)  // a force-deleted pod is no longer in the list
-    if (old.gone) next.try_emplace(uid, std::move(old));
-  pods_ = std::move(next);
-  turn();
 }
 
 void Stopping::pods_changed(std::vector<WatchedPod> changed) {
@@ -117,7 +108,7 @@ bool Stopping::holds_alone(const std::string& claim, const WatchedPod& pod) cons
   });
 }
 
-void Stopping::holdings(std::vector<HeldEndpoint> all) {
+void Stopping::holdings(SharedList<HeldEndpoint> all) {
   holdings_ = std::move(all);
   std::erase_if(granted_, [this](const auto& given) {
     return loop_.now() - given.second > kNotListedYet &&
@@ -139,6 +130,7 @@ stopping::Holding Stopping::holding_of(const WatchedPod& pod, const HeldEndpoint
   holding.hooked = hook_offered_ && known && container->hooked;
   if (known) {
     holding.sleeps = container->sleeps;
+    holding.own_hook = container->own_hook;
     holding.stop_signal = container->stop_signal;
   }
   if (!clients_) return holding;
@@ -149,7 +141,8 @@ stopping::Holding Stopping::holding_of(const WatchedPod& pod, const HeldEndpoint
 
 std::vector<stopping::Holding> Stopping::holdings_of(const WatchedPod& pod) const {
   const auto frozen = gone_endpoints_.find(pod.uid);
-  const auto& endpoints = pod.gone && frozen != gone_endpoints_.end() ? frozen->second : holdings_;
+  const std::vector<HeldEndpoint>& now = holdings_;
+  const auto& endpoints = pod.gone && frozen != gone_endpoints_.end() ? frozen->second : now;
   std::vector<stopping::Holding> held;
   for (const auto& endpoint : endpoints)
     if (is_of(endpoint, pod)) held.push_back(holding_of(pod, endpoint));
@@ -191,7 +184,7 @@ void Stopping::turn() {
 
 void Stopping::start(const stopping::Drain& drain) {
   log::info("drain.begin", {{"pod", full_name(drain)}, {"grant", drain.grant}, {"because", drain.reason}});
-  hooks_.drain(drain, [this, alive = alive_, drain](const Result<EndReply>& reply) {
+  callbacks_.drain(drain, [this, alive = alive_, drain](const Result<EndReply>& reply) {
     if (*alive) drained(drain, reply);
   });
 }
@@ -236,12 +229,12 @@ void Stopping::drained(const stopping::Drain& drain, const Result<EndReply>& rep
   recent_.push_back({loop_.now(), full_name(drain), drain.grant, drain.reason, outcome});
   if (recent_.size() > kRecent) recent_.pop_front();
   stopping::ended(state_, {drain.uid, drain.grant}, drain.spare, ok);
-  if (hooks_.told && (!ok || ended > 0)) {
-    hooks_.told({ok ? StopEvent::What::kDrained : StopEvent::What::kDrainFailed, drain.pod_namespace, drain.pod,
-                 drain.uid, drain.container, drain.pool, drain.grant,
-                 ok ? how_ended(*reply) + ": " + drain.reason
-                    : "its CUDA processes could not be ended before the container is stopped (" + outcome +
-                          "); neighbours on the GPU may be hurt"});
+  if (callbacks_.on_event && (!ok || ended > 0)) {
+    callbacks_.on_event({ok ? StopEvent::What::kDrained : StopEvent::What::kDrainFailed, drain.pod_namespace, drain.pod,
+                         drain.uid, drain.container, drain.pool, drain.grant,
+                         ok ? how_ended(*reply) + ": " + drain.reason
+                            : "its CUDA processes could not be ended before the container is stopped (" + outcome +
+                                  "); neighbours on the GPU may be hurt"});
   }
   turn();
 }

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/shared_list.h"
 #include "kube/pod.h"
 #include "mps/protocol/replies.h"
 #include "os/loop/loop.h"
@@ -27,10 +28,11 @@ namespace tranche::agent {
 
 struct WatchedContainer {
   std::string name = {};
-  std::string id = {};  // "" until it has been created
-  bool hooked = false;  // lifecycle.preStop.exec begins with tranche-drain (is_drain_hook())
-  Duration sleeps{};    // lifecycle.preStop.sleep
-  int stop_signal = 0;  // status.containerStatuses[].stopSignal as a number; 0 = not reported
+  std::string id = {};    // "" until it has been created
+  bool hooked = false;    // lifecycle.preStop.exec begins with tranche-drain (is_drain_hook())
+  Duration sleeps{};      // lifecycle.preStop.sleep
+  int stop_signal = 0;    // status.containerStatuses[].stopSignal as a number; 0 = not reported
+  bool own_hook = false;  // any other lifecycle.preStop
 };
 
 // A pod of this node as the watch reports it.
@@ -72,11 +74,11 @@ struct StopEvent {
   std::string message = {};  // one sentence for an event
 };
 
-struct StoppingHooks {
+struct StoppingCallbacks {
   using Done = std::function<void(const Result<EndReply>& reply)>;
   // Ends clients (the drain request on mps.sock). Calls `done` once, in a callback of its own.
   std::function<void(const stopping::Drain&, Done done)> drain;
-  std::function<void(const StopEvent&)> told;
+  std::function<void(const StopEvent&)> on_event;
 };
 
 struct StoppingReport {
@@ -99,15 +101,14 @@ class Stopping {
  public:
   // `hook_offered`: containers have tranche-drain (DrainOffer); without it, a tranche-drain hook cannot start and has
   // no effect.
-  Stopping(host::Loop& loop, StoppingHooks hooks, std::unique_ptr<ContainerRecords> records, bool hook_offered);
+  Stopping(host::Loop& loop, StoppingCallbacks callbacks, std::unique_ptr<ContainerRecords> records, bool hook_offered);
   ~Stopping();
   Stopping(const Stopping&) = delete;
   Stopping& operator=(const Stopping&) = delete;
 
   void set_stop_patience(Duration patience);           // sharing.mps.stopPatience
-  void pods(std::vector<WatchedPod> all);              // every pod of the node, after a complete list
   void pods_changed(std::vector<WatchedPod> changed);  // added, modified or deleted (watched_pod.h)
-  void holdings(std::vector<HeldEndpoint> all);
+  void holdings(SharedList<HeldEndpoint> all);
   // kubelet has just requested the grant: it does not belong to a pod whose deletion was seen before, even of the same
   // name.
   void granted(const std::string& grant);
@@ -132,7 +133,7 @@ class Stopping {
   void arm(std::optional<MonoTime> next);
 
   host::Loop& loop_;
-  StoppingHooks hooks_;
+  StoppingCallbacks callbacks_;
   std::unique_ptr<ContainerRecords> records_;
   bool hook_offered_;
   std::string records_problem_;
@@ -140,7 +141,7 @@ class Stopping {
   bool holdings_known_ = false;
   std::map<std::string, WatchedPod> pods_;                           // by uid
   std::map<std::string, std::vector<HeldEndpoint>> gone_endpoints_;  // of force-deleted pods, as they held them
-  std::vector<HeldEndpoint> holdings_;
+  SharedList<HeldEndpoint> holdings_;
   std::map<std::string, MonoTime> granted_;  // grants that kubelet requested, with the latest time
   std::optional<std::map<std::string, std::vector<pid_t>>> clients_;
   stopping::Settings settings_;

@@ -23,16 +23,16 @@ class StoppingPods : public ::testing::Test {
  protected:
   StoppingPods() { open(true); }
   void open(bool hook_offered) {
-    StoppingHooks hooks;
-    hooks.drain = [this](const stopping::Drain& drain, StoppingHooks::Done done) {
+    StoppingCallbacks callbacks;
+    callbacks.drain = [this](const stopping::Drain& drain, StoppingCallbacks::Done done) {
       asked_.push_back(drain);
       done_.push_back(std::move(done));
     };
-    hooks.told = [this](const StopEvent& event) { told_.push_back(event); };
+    callbacks.on_event = [this](const StopEvent& event) { events_.push_back(event); };
     stopping_ = std::make_unique<Stopping>(
-        *loop_, std::move(hooks),
+        *loop_, std::move(callbacks),
         std::make_unique<ContainerRecords>(scratch_.path(), allocate::Paths{"/run/nvidia/mps"}), hook_offered);
-    stopping_->pods({pod()});
+    stopping_->pods_changed({pod()});
     stopping_->holdings({{"default", "train", "main", "gpu-1", kGrant}});
     stopping_->clients(std::map<std::string, std::vector<pid_t>>{{kGrant, {71, 72}}});
   }
@@ -58,8 +58,8 @@ class StoppingPods : public ::testing::Test {
   host::Scratch scratch_;
   std::unique_ptr<host::Loop> loop_ = *host::Loop::open();
   std::vector<stopping::Drain> asked_;
-  std::vector<StoppingHooks::Done> done_;
-  std::vector<StopEvent> told_;
+  std::vector<StoppingCallbacks::Done> done_;
+  std::vector<StopEvent> events_;
   std::unique_ptr<Stopping> stopping_;
 };
 
@@ -87,7 +87,7 @@ TEST_F(StoppingPods, AClaimOfNoPodIsEndedWithTheOnlyPodThatUsesIt) {
     return pod;
   };
   stopping_->holdings({{"default", "", "gpu", "gpu-1", kGrant, "shared"}});
-  stopping_->pods({with_claim(pod("u1"), "a"), with_claim(pod("u2"), "b")});
+  stopping_->pods_changed({with_claim(pod("u1"), "a"), with_claim(pod("u2"), "b")});
   auto going = with_claim(deleted(), "a");
   stopping_->pods_changed({going});
   EXPECT_THAT(asked_, IsEmpty()) << "pod b uses it too";
@@ -108,10 +108,10 @@ TEST_F(StoppingPods, ADeletionAsksAtOnceAndSaysWhatCameOfIt) {
   EXPECT_EQ(asked_[0].container, "main");
   EXPECT_TRUE(asked_[0].spare);
   done_[0](read_end_reply(kOk));
-  ASSERT_THAT(told_, SizeIs(1));
-  EXPECT_EQ(told_[0].what, StopEvent::What::kDrained);
-  EXPECT_EQ(told_[0].uid, "u1");
-  EXPECT_THAT(told_[0].message,
+  ASSERT_THAT(events_, SizeIs(1));
+  EXPECT_EQ(events_[0].what, StopEvent::What::kDrained);
+  EXPECT_EQ(events_[0].uid, "u1");
+  EXPECT_THAT(events_[0].message,
               HasSubstr("1 CUDA process was stopped, given 2000 ms for queued GPU work, and killed; 3 "
                         "processes of other containers share the GPU"));
   stopping_->pods_changed({deleted()});
@@ -125,7 +125,7 @@ TEST_F(StoppingPods, WhoWasSparedIsEndedByTheClockBeforeItsGraceEnds) {
   stopping_->pods_changed({deleted(800ms)});
   ASSERT_THAT(asked_, SizeIs(1));
   done_[0](read_end_reply(R"({"ok":true,"clients":[{"pid":72,"outcome":"spared"}],"tookMs":1})"));
-  EXPECT_THAT(told_, IsEmpty()) << "nothing has happened to anybody";
+  EXPECT_THAT(events_, IsEmpty()) << "nothing has happened to anybody";
   EXPECT_EQ(stopping_->report().recent[0].outcome, "spared");
   run_for(100ms);
   EXPECT_THAT(asked_, SizeIs(1));
@@ -138,8 +138,8 @@ TEST_F(StoppingPods, WhoWasSparedIsEndedByTheClockBeforeItsGraceEnds) {
 TEST_F(StoppingPods, AClientThatCouldNotBeEndedIsAFailure) {
   stopping_->pods_changed({deleted()});
   done_[0](read_end_reply(R"({"ok":true,"clients":[{"pid":71,"outcome":"refused","note":"EPERM"}],"tookMs":1})"));
-  ASSERT_THAT(told_, SizeIs(1));
-  EXPECT_EQ(told_[0].what, StopEvent::What::kDrainFailed);
+  ASSERT_THAT(events_, SizeIs(1));
+  EXPECT_EQ(events_[0].what, StopEvent::What::kDrainFailed);
   EXPECT_THAT(asked_, SizeIs(2)) << "tried once more";
 }
 
@@ -158,22 +158,21 @@ TEST_F(StoppingPods, AHookOfOursThatCannotStartCountsForNothing) {
   EXPECT_THAT(asked_, SizeIs(1));
 }
 
-TEST_F(StoppingPods, AFailedDrainIsTriedOnceMoreAndThenTold) {
+TEST_F(StoppingPods, AFailedDrainIsTriedOnceMoreAndThenReported) {
   stopping_->pods_changed({deleted()});
   done_[0](fail(Kind::kTimeout, "no answer"));
   ASSERT_THAT(asked_, SizeIs(2));
   done_[1](read_end_reply(R"({"ok":false,"error":"no such pool"})"));
   EXPECT_THAT(asked_, SizeIs(2));
-  ASSERT_THAT(told_, SizeIs(2));
-  EXPECT_EQ(told_[1].what, StopEvent::What::kDrainFailed);
-  EXPECT_THAT(told_[1].message, HasSubstr("no such pool"));
+  ASSERT_THAT(events_, SizeIs(2));
+  EXPECT_EQ(events_[1].what, StopEvent::What::kDrainFailed);
+  EXPECT_THAT(events_[1].message, HasSubstr("no such pool"));
 }
 
 TEST_F(StoppingPods, AForcedDeletionIsDrainedThoughNobodyListsThePodAnyMore) {
   stopping_->pods_changed({gone()});
   ASSERT_THAT(asked_, SizeIs(1));
   stopping_->holdings({});
-  stopping_->pods({});
   done_[0](fail(Kind::kTimeout, "no answer"));
   EXPECT_THAT(asked_, SizeIs(2)) << "tried once more";
   done_[1](read_end_reply(kOk));
@@ -228,7 +227,7 @@ TEST_F(StoppingPods, AnAnswerAfterItsEndIsDropped) {
   stopping_->pods_changed({deleted()});
   stopping_.reset();
   done_[0](read_end_reply(kOk));
-  EXPECT_THAT(told_, IsEmpty());
+  EXPECT_THAT(events_, IsEmpty());
 }
 
 TEST(DrainHooks, AreKnownByTheirProgram) {

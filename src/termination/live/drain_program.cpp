@@ -4,7 +4,7 @@
 
 #include "base/result.h"
 #include "os/files/files.h"
-#include "os/files/mount_facts.h"
+#include "os/files/mount_properties.h"
 
 namespace tranche::agent {
 namespace {
@@ -19,7 +19,7 @@ std::string beside_ourselves() {
 }
 
 Status check_mount(const std::string& dir) {
-  TRY(const auto mount, host::mount_facts(dir));
+  TRY(const auto mount, host::mount_properties(dir));
   if (mount.no_exec)
     return fail(Kind::kUnsupported, "programs cannot run from there (noexec); name another folder with --program-dir",
                 dir);

@@ -11,6 +11,7 @@
 
 #include "base/text.h"
 #include "os/files/files.h"
+#include "os/process/threads.h"
 
 namespace tranche::host {
 namespace {
@@ -40,9 +41,9 @@ std::optional<stopping::Place> place(pid_t pid, const std::string& proc) {
 }
 
 // "mnt:[4026531840]"; "" if it cannot be read.
-std::string mounts_of(const std::string& proc, std::string_view process) {
+std::string mounts_of(const std::string& process) {
   char link[64];
-  const auto length = ::readlink(fmt::format("{}/{}/ns/mnt", proc, process).c_str(), link, sizeof link);
+  const auto length = ::readlink((process + "/ns/mnt").c_str(), link, sizeof link);
   return length <= 0 ? std::string() : std::string(link, static_cast<std::size_t>(length));
 }
 
@@ -57,15 +58,24 @@ bool is_below(std::string_view cgroup, std::string_view other) {
 
 }  // namespace
 
-Ancestors::Ancestors(std::string proc, std::size_t most_looks)
-    : proc_(std::move(proc)), left_(most_looks), ours_(mounts_of(proc_, "self")), nodes_(mounts_of(proc_, "1")) {}
+Ancestors::Ancestors(std::string proc, std::size_t most_looks, Duration most_time)
+    : proc_(std::move(proc)),
+      left_(most_looks),
+      time_(most_time),
+      ours_(mounts_of(proc_ + "/self")),
+      nodes_(mounts_of(proc_ + "/1")) {}
 
 const Ancestors::Look* Ancestors::look(pid_t pid) {
   if (const auto known = looks_.find(pid); known != looks_.end()) return &known->second;
-  if (left_ == 0) return nullptr;
+  if (left_ == 0 || time_.spent()) return nullptr;
   --left_;
-  Look look{.place = place(pid, proc_), .cgroup = {}, .mounts = mounts_of(proc_, std::to_string(pid))};
-  if (auto cgroup = read_of(proc_, pid, "cgroup")) look.cgroup = *std::move(cgroup);
+  Look look{.place = place(pid, proc_), .cgroup = {}, .mounts = {}};
+  const auto read = [&look](const std::string& folder, pid_t) {
+    look.mounts = mounts_of(folder);
+    if (auto cgroup = read_file(folder + "/cgroup")) look.cgroup = *std::move(cgroup);
+    return false;
+  };
+  look_at_living_thread(pid, read, proc_);
   return &looks_.emplace(pid, std::move(look)).first->second;
 }
 
@@ -99,8 +109,10 @@ class Reading {
 
   stopping::Fate fate(pid_t client) {
     const auto found = ancestors_.of(client);
-    if (!found) return {false, "it cannot be read: its container has too many processes"};
+    if (!found)
+      return {false, "it cannot be read: its container has too many processes, or reading them takes too long"};
     const auto& above = *found;
+    if (time_.spent()) return {false, "it cannot be read: reading its container's processes takes too long"};
     const auto texts = process(client, true, above.empty());
     if (!texts) return {false, "it cannot be read: " + to_string(texts.error())};
     const auto machine = stopping::this_machine();
@@ -127,6 +139,11 @@ class Reading {
     const std::string folder = fmt::format("{}/{}/task", proc_, pid);
     TRY(const auto threads, threads_of(folder, most));
     for (const auto& thread : threads) {
+      if (time_.spent()) {
+        if (is_client) return fail(Kind::kInvalid, "reading its threads takes too long");
+        texts.threads.clear();
+        return texts;
+      }
       left_ -= calls ? 2 : 1;
       auto& each = texts.threads.emplace_back();
       TRY(each.status, read_file(folder + "/" + thread + "/status"));
@@ -141,6 +158,7 @@ class Reading {
   const std::string& proc_;
   Ancestors ancestors_;
   std::size_t left_ = kMostThreadFiles;
+  CpuBudget time_{kMostLookTime};
   std::map<pid_t, Result<stopping::ProcessTexts>> firsts_;
 };
 

@@ -31,6 +31,7 @@ class Survives : public ::testing::Test {
         "SigIgn:\t0000000000000000\nSigCgt:\t{}\n",
         parent, nspid, threads, blocked, caught);
     ASSERT_TRUE(own.write_atomically("status", status));
+    ASSERT_TRUE(own.write_atomically("stat", fmt::format("{} (x) S {} 1 1 0 -1 4194304\n", pid, parent)));
     ASSERT_TRUE(own.write_atomically("cgroup", "0::" + cgroup + "\n"));
     const auto task = *Dir::create(proc_ / fmt::format("{0}/task/{0}", pid));
     ASSERT_TRUE(task.write_atomically("status", status));
@@ -54,6 +55,19 @@ TEST_F(Survives, AClientsAncestorsEndWithTheFirstProcessOfItsContainer) {
   process(102, 101, "102\t3", "/a/nested");
   EXPECT_THAT(above(102), ElementsAre(101, 100));
   EXPECT_THAT(above(100), IsEmpty());
+}
+
+// As under cgroup v1, which moves a thread that exits into the root control group.
+TEST_F(Survives, AClientWithoutItsFirstThreadHasTheSameAncestors) {
+  process(50, 1, "50", "/shim");
+  process(100, 50, "100", "/a");
+  process(101, 100, "101", "/");
+  const auto own = *Dir::open(proc_ / "101");
+  ASSERT_TRUE(own.write_atomically("stat", "101 (x) Z 100 1 1 0 -1 4194308\n"));
+  const auto task = *Dir::create(proc_ / "101/task/102");
+  ASSERT_TRUE(task.write_atomically("stat", "102 (x) S 100 1 1 0 -1 4194304\n"));
+  ASSERT_TRUE(task.write_atomically("cgroup", "0::/a\n"));
+  EXPECT_THAT(above(101), ElementsAre(100));
 }
 
 // Promise: stop: The processes above a tenant's clients that one request looks at are bounded.
@@ -100,6 +114,20 @@ TEST_F(Survives, PidOneWithoutAHandlerAndAClientThatHandlesTheSignalKeepTheirGra
   EXPECT_FALSE(fate(201).keeps_grace) << "the first process may hand the signal on";
   process(201, 200, "201\t2", "/a", kHandlesTerm);
   EXPECT_TRUE(fate(201).keeps_grace);
+}
+
+// Promise: stop: Clients to which the signal comes, and that handle it, may end in their handler.
+TEST_F(Survives, OnlyThoseThatTheSignalReachesMayEndInTheirHandler) {
+  process(100, 50, "100\t1", "/a");
+  EXPECT_FALSE(fate(100).reacts) << "PID 1 without a handler";
+  process(100, 50, "100\t1", "/a", kHandlesTerm);
+  EXPECT_TRUE(fate(100).reacts);
+  process(200, 50, "200\t1", "/a", kHandlesTerm);
+  process(201, 200, "201\t2", "/a", kHandlesTerm);
+  EXPECT_TRUE(fate(201).reacts) << "a launcher hands the signal on, or kills it";
+  EXPECT_TRUE(fate(201).keeps_grace);
+  process(201, 200, "201\t2", "/a");
+  EXPECT_FALSE(fate(201).reacts) << "the signal kills it";
 }
 
 #if defined(__x86_64__)

@@ -54,10 +54,15 @@ WatchedPod watched_pod(const kube::PodSeen& seen) {
   pod.over = seen.over();
   pod.claims = seen.claims;
   pod.seen = seen.deletion_seen.value_or(MonoTime{});
-  for (const auto& container : seen.containers)
-    pod.containers.push_back({container.name, container.container_id, is_drain_hook(container.pre_stop),
-                              seconds_of(container.pre_stop_sleep, kLongestSleep),
-                              signal_number(container.stop_signal)});
+  for (const auto& container : seen.containers) {
+    const bool hooked = is_drain_hook(container.pre_stop);
+    pod.containers.push_back({.name = container.name,
+                              .id = container.container_id,
+                              .hooked = hooked,
+                              .sleeps = seconds_of(container.pre_stop_sleep, kLongestSleep),
+                              .stop_signal = signal_number(container.stop_signal),
+                              .own_hook = container.pre_stop_other || (!container.pre_stop.empty() && !hooked)});
+  }
   return pod;
 }
 

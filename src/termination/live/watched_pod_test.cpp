@@ -50,6 +50,19 @@ TEST(WatchedPods, AGraceOfAnyNumberIsWithinAYear) {
   EXPECT_EQ(watched_pod({kube::PodChange::What::kDeleting, deleted}).grace, 0s);
 }
 
+TEST(WatchedPods, AHookOfItsOwnIsAnyButOursAndASleep) {
+  auto pod = seen();
+  const auto own_hook = [&pod] { return watched_pod(pod).containers[0].own_hook; };
+  EXPECT_FALSE(own_hook());
+  pod.containers[0].pre_stop = {"/bin/save"};
+  EXPECT_TRUE(own_hook());
+  pod.containers[0].pre_stop = {};
+  pod.containers[0].pre_stop_sleep = 5;
+  EXPECT_FALSE(own_hook());
+  pod.containers[0].pre_stop_other = true;
+  EXPECT_TRUE(own_hook());
+}
+
 TEST(WatchedPods, SignalsAreNamedAsKubernetesNamesThem) {
   EXPECT_EQ(signal_number("SIGTERM"), 15);
   EXPECT_EQ(signal_number("SIGRTMIN"), 34);

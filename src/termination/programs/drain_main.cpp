@@ -10,13 +10,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "termination/program_words.h"
+#include "termination/program_arguments.h"
 #include "termination/programs/call.h"
 
 namespace {
 
 using namespace tranche::drain;
-using tranche::stopping::DrainWords;
+using tranche::stopping::DrainArguments;
 
 constexpr const char* kHelp =
     "tranche-drain [--socket PATH] [--timeout 5s] [--strict] [-- COMMAND...]\n"
@@ -51,9 +51,9 @@ int run_command(char* const* argv) {
   return child > 0 && ended == child ? status_of(status) : 126;
 }
 
-bool drain(const DrainWords& words) {
+bool drain(const DrainArguments& arguments) {
   static char answer[65536];
-  const auto called = ask_for_drain(words.socket, words.timeout_ms, answer);
+  const auto called = ask_for_drain(arguments.socket, arguments.timeout_ms, answer);
   const bool ok = called.problem == nullptr && tranche::stopping::says_ok(called.line);
   Text text;
   text << "tranche-drain: ";
@@ -62,7 +62,8 @@ bool drain(const DrainWords& words) {
   } else if (called.problem == nullptr) {
     text << "not drained: " << called.line;
   } else {
-    text << "not drained: " << called.problem << ": " << words.socket << " (" << strerrordesc_np(called.error) << ")";
+    text << "not drained: " << called.problem << ": " << arguments.socket << " (" << strerrordesc_np(called.error)
+         << ")";
   }
   say(ok ? STDOUT_FILENO : STDERR_FILENO, text);
   return ok;
@@ -71,26 +72,26 @@ bool drain(const DrainWords& words) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const auto words =
-      tranche::stopping::read_drain_words({const_cast<const char* const*>(argv), static_cast<std::size_t>(argc)});
+  const auto arguments =
+      tranche::stopping::read_drain_arguments({const_cast<const char* const*>(argv), static_cast<std::size_t>(argc)});
   Text text;
-  switch (words.what) {
-    case DrainWords::Do::kHelp:
+  switch (arguments.what) {
+    case DrainArguments::Do::kHelp:
       text << kHelp;
       say(STDOUT_FILENO, text);
       return 0;
-    case DrainWords::Do::kVersion:
+    case DrainArguments::Do::kVersion:
       text << "tranche-drain " << TRANCHE_VERSION;
       say(STDOUT_FILENO, text);
       return 0;
-    case DrainWords::Do::kRefuse:
-      text << "tranche-drain: cannot use " << words.refused << "; write\n" << kHelp;
+    case DrainArguments::Do::kRefuse:
+      text << "tranche-drain: cannot use " << arguments.refused << "; write\n" << kHelp;
       say(STDERR_FILENO, text);
       return 2;
-    case DrainWords::Do::kDrain:
+    case DrainArguments::Do::kDrain:
       break;
   }
-  const int status = words.command_at > 0 ? run_command(argv + words.command_at) : 0;
-  const bool drained = drain(words);
-  return status == 0 && words.strict && !drained ? 1 : status;
+  const int status = arguments.command_at > 0 ? run_command(argv + arguments.command_at) : 0;
+  const bool drained = drain(arguments);
+  return status == 0 && arguments.strict && !drained ? 1 : status;
 }

@@ -152,7 +152,7 @@ TEST_F(DrainProgram, WaitsForAMuteSocketNoLongerThanItsTimeout) {
   EXPECT_LT(ran.took, 5s);
 }
 
-TEST_F(DrainProgram, TellsARefusalFromADrain) {
+TEST_F(DrainProgram, ReportsARefusalFromADrain) {
   Drains drains(socket(), "{\"ok\":false,\"error\":\"the pool does not serve\"}\n");
   const auto ran = drain({"--strict"});
   EXPECT_EQ(ran.status, 1);

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "termination/program_words.h"
+#include "termination/program_arguments.h"
 #include "termination/programs/call.h"
 
 namespace {
@@ -22,7 +22,7 @@ using namespace tranche::stopping;
 
 // The shim holds the container's lock meanwhile. Once the clients are stopped, any signal but SIGKILL may follow
 // immediately: it stays pending in stopped processes until their queued GPU work has finished and they are killed.
-constexpr int kStoppedWithinMs = 300;
+constexpr int kStoppedWithinMs = 1000;
 constexpr int kEndedWithinMs = 10'000;
 constexpr int kSigkill = 9;
 constexpr const char* kConf = "/etc/tranche/runtime.conf";
@@ -73,7 +73,7 @@ void become_runc_of(std::string_view folders, const Self& self, char** argv) {
   }
 }
 
-void drain_first(std::string_view run_dir, const KillWords& kill) {
+void drain_first(std::string_view run_dir, const KillArguments& kill) {
   Text path;
   path << run_dir << "/containers/" << kill.container;
   char bytes[4096];
@@ -102,7 +102,7 @@ int main(int argc, char** argv) {
   char bytes[4096];
   const bool trusted = is_roots_alone(path_of_conf);
   const auto conf = read_runtime_conf(trusted ? read_short(path_of_conf, bytes) : "");
-  const auto kill = read_kill_words(words);
+  const auto kill = read_kill_arguments(words);
   if (!passed && !kill.container.empty()) drain_first(conf.run_dir, kill);
 
   ::setenv(kMarker, passed ? "2" : "1", 1);

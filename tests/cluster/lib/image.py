@@ -17,6 +17,11 @@ def libraries_of(program, library_path=""):
     return sorted(set(re.findall(r"(?:=> |^\s*)(/\S+) \(0x", listed, re.MULTILINE)))
 
 
+def image_limit():
+    """For deploy/image/build: programs that count (scripts/coverage) are larger."""
+    return ["--limit", "100000000"] if os.environ.get("TRANCHE_PROFILES") else []
+
+
 class Image:
     def __init__(self, name, cmd):
         self.name, self.cmd = name, cmd

@@ -4,6 +4,7 @@ import os
 
 from . import driver_root
 from .helm import CHART, Helm
+from .image import image_limit
 from .machine import NODE
 from .pods import cuda, events, pod
 from .programs import run
@@ -93,20 +94,20 @@ class Cluster:
         found = self.api.until_phase(name, "Running")
         return until(f"{name} to attach", lambda: next((e for e in events(self.world.kubelet.log(found)) if e.get("event") == "attached"), None), 60)
 
-    def told(self, names):
+    def client_events(self, names):
         return {name: events(self.world.kubelet.log(self.api.pod(name))) for name in names}
 
     def go_on(self, names, what):
-        before = {name: len(said) for name, said in self.told(names).items()}
-        grows = until("clients to go on", lambda: all(len(said) > before[name] for name, said in self.told(names).items()), 60)
-        errors = [e for said in self.told(names).values() for e in said if e.get("error", "CUDA_SUCCESS") != "CUDA_SUCCESS"]
+        before = {name: len(said) for name, said in self.client_events(names).items()}
+        grows = until("clients to go on", lambda: all(len(said) > before[name] for name, said in self.client_events(names).items()), 60)
+        errors = [e for said in self.client_events(names).values() for e in said if e.get("error", "CUDA_SUCCESS") != "CUDA_SUCCESS"]
         again = [p["metadata"]["name"] for p in self.api.pods() if any(s["restartCount"] for s in p["status"].get("containerStatuses", []))]
         self.report.check(what, grows and not errors and not again, [*errors[:1], *again])
 
 
 def make_image(world):
     report, archive = world.report, world.machine.path("image.tar")
-    made = run(f"{SOURCE}/deploy/image/build", "--programs", f"{world.build}/bin", "-o", archive).stdout
+    made = run(f"{SOURCE}/deploy/image/build", "--programs", f"{world.build}/bin", "-o", archive, *image_limit()).stdout
     world.runtime.ctr("images", "import", archive)
     name, digest = made.split()[1].rstrip(","), made.split("sha256:")[1].split()[0]
     listed = next((line for line in world.runtime.ctr("images", "ls").stdout.splitlines() if line.startswith(name)), "")

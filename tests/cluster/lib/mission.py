@@ -131,7 +131,7 @@ class Mission:
         self.apply(tenant(name, limits, ["tranche", "probe", "--json", *words]))
         if wait:
             self.kubectl("wait", f"pod/{name}", f"--for=jsonpath={{.status.phase}}={wait}", "--timeout=60s")
-        text = until(f"{name} to tell", lambda: self.log(name), 60)
+        text = until(f"{name} to print", lambda: self.log(name), 60)
         return json.loads(text.splitlines()[0])
 
     def events(self, name):

@@ -7,9 +7,10 @@ import subprocess
 from . import driver_root, nvidia_runtime
 from .around import NODE_FEATURES, FeatureMaster, ServiceAddress
 from .containers import called, of_daemon_set, of_pod
+from .image import image_limit
 from .machine import NODE
 from .nvidia_objects import LABEL, RUNTIME_CLASS, apply
-from .pods import Told, cuda, events, pod
+from .pods import PodOutput, cuda, events, pod
 from .programs import run
 from .report import Failed, until
 
@@ -41,7 +42,7 @@ class NvidiaWorld:
 
     def _image(self):
         archive = self.world.machine.path("compat.tar")
-        made = run(f"{SOURCE}/deploy/image/build", "--compat", "--programs", f"{self.world.build}/bin", "-o", archive).stdout
+        made = run(f"{SOURCE}/deploy/image/build", "--compat", "--programs", f"{self.world.build}/bin", "-o", archive, *image_limit()).stdout
         self.world.runtime.ctr("images", "import", archive)
         os.unlink(archive)
         return made.split()[1].rstrip(",")
@@ -110,10 +111,10 @@ class NvidiaWorld:
         self.api.add(made)
         return self.api.until_phase(name, "Running", 90)
 
-    def told(self, name, limits):
-        """A pod that tells what it was given, then goes."""
+    def output_of(self, name, limits):
+        """A pod that prints what it was given, then goes."""
         found = self.user(name, limits)
-        said = until(f"{name} to tell", lambda: (t := Told(self.kubelet.log(found))).complete and t, 30)
+        said = until(f"{name} to print", lambda: (t := PodOutput(self.kubelet.log(found))).complete and t, 30)
         self.api.remove(name)
         return said
 

@@ -7,8 +7,8 @@ from .tranche import SIM_NODE
 
 TOOLS = "tranche.test/tools:1"
 MARK = "=== "
-# A container that tells what it was given, then lives on.
-TELL = (f"echo '{MARK}env'; env; echo '{MARK}mounts'; cat /proc/self/mountinfo; echo '{MARK}nodes'; ls -ln /dev/ | grep nvidia; "
+# A container that prints what it was given, then lives on.
+PRINT_ALL = (f"echo '{MARK}env'; env; echo '{MARK}mounts'; cat /proc/self/mountinfo; echo '{MARK}nodes'; ls -ln /dev/ | grep nvidia; "
         f"echo '{MARK}endpoint'; ls -A /run/tranche/mps 2>/dev/null; echo '{MARK}listed'; ls -A /var/run/nvidia-container-devices 2>/dev/null; "
         f"echo '{MARK}end'; exec sleep 100000")
 
@@ -24,7 +24,7 @@ def pod(name, limits=None, command=None, containers=None, env=None, restart="Nev
 
 
 def container(name, limits=None, command=None, env=None):
-    return {"name": name, "image": TOOLS, "imagePullPolicy": "IfNotPresent", "command": command or ["/bin/sh", "-c", TELL],
+    return {"name": name, "image": TOOLS, "imagePullPolicy": "IfNotPresent", "command": command or ["/bin/sh", "-c", PRINT_ALL],
             "env": [{"name": "TRANCHE_SIM_NODE", "value": SIM_NODE},
                     *[{"name": key, "value": value} for key, value in (env or {}).items()]],
             "resources": {"limits": {key: str(value) for key, value in (limits or {}).items()}},
@@ -35,8 +35,8 @@ def cuda(*words):
     return ["/usr/bin/sim-cuda", *[str(word) for word in words]]
 
 
-class Told:
-    """What a container of TELL printed."""
+class PodOutput:
+    """What a container of PRINT_ALL printed."""
 
     def __init__(self, log):
         sections = dict(re.findall(rf"^{MARK}(\w+)\n(.*?)(?=^{MARK})", log, re.MULTILINE | re.DOTALL))

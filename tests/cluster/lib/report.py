@@ -39,7 +39,7 @@ class Report:
 
 
 def until(what, probe, seconds=60.0, pause=0.1):
-    """The first true answer of probe(); Failed when none comes. For facts of other programs that tell nobody."""
+    """The first true answer of probe(); Failed when none comes. For facts of other programs that send no event."""
     end = time.monotonic() + seconds
     while True:
         value = probe()

@@ -23,6 +23,8 @@ for at, word in enumerate(arguments):
         process = spec.get("process", {{}})
         process.pop("oomScoreAdj", None)
         process.pop("rlimits", None)
+        if {profiles!r}:  # scripts/coverage: where the programs count
+            spec.setdefault("mounts", []).append({{"destination": {profiles!r}, "source": {profiles!r}, "type": "bind", "options": ["rbind", "rw"]}})
         with open(path, "w") as file:
             json.dump(spec, file)
 os.execvp("runc", ["runc", *arguments])
@@ -72,7 +74,7 @@ class Runtime:
 
     def start(self):
         wrapper = self.wrapper
-        write(wrapper, WRAPPER.format(python=sys.executable), 0o755)
+        write(wrapper, WRAPPER.format(python=sys.executable, profiles=os.environ.get("TRANCHE_PROFILES", "")), 0o755)
         write("/etc/tranche/runtime.conf", f"runtime={wrapper}\n")
         networks = self.machine.path("networks")
         os.makedirs(networks, exist_ok=True)

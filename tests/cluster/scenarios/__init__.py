@@ -1,6 +1,6 @@
 """The scenarios in the order of a whole run."""
 
-from . import change, chart, cluster, config, dra, dra_cases, dra_nvidia, drop_in, ending, gpu_operator, kubelet_alone, manifests, mission_fork, mission_mig, mission_one_node, mission_operator, mission_slices, mission_two_nodes, mission_upgrade, mission_without_gpu, nvidia_chart, pods, quickstart, shares, stopping, verify, verify_pods
+from . import change, chart, cluster, config, dra, dra_cases, dra_faults, dra_nvidia, dra_partitions, dra_rollout, dra_slots, dra_thousand, drop_in, ending, figures, gpu_operator, kubelet_alone, manifests, mission_fork, mission_mig, mission_one_node, mission_operator, mission_slices, mission_two_nodes, mission_upgrade, mission_without_gpu, nvidia_chart, pods, quickstart, shares, stopping, verify, verify_pods
 
 ORDER = {
     "kubelet-alone": kubelet_alone.run,
@@ -12,10 +12,16 @@ ORDER = {
     "shares": shares.run,
     "dra": dra.run,
     "dra-cases": dra_cases.run,
+    "dra-faults": dra_faults.run,
     "dra-nvidia": dra_nvidia.run,
     "dra-older-server": dra.run_older_server,
+    "dra-partitions": dra_partitions.run,
+    "dra-rollout": dra_rollout.run,
+    "dra-slots": dra_slots.run,
+    "dra-thousand": dra_thousand.run,
     "stopping": stopping.run,
     "ending": ending.run,
+    "figures": figures.run,
     "chart": chart.run,
     "verify": verify.run,
     "verify-pods": verify_pods.run,

@@ -72,7 +72,7 @@ def run(world):
 
     start("three", 1)
     tranche.configure("version: v1\nsharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 0}]}}\n")
-    until("the problem to be told", lambda: tranche.status().get("config", {}).get("problems"), 30)
+    until("the problem to be reported", lambda: tranche.status().get("config", {}).get("problems"), 30)
     report.check("a configuration that cannot be used changes nothing", api.amounts() == (8, 8), api.amounts())
     undisturbed("a configuration that cannot be used", ["three"])
 

@@ -91,7 +91,7 @@ def share(cluster):
     cluster.api.create(APPS, deployment("verify", 5, pod("verify", {SHARED: 1}, cuda("--allocate", "1G", "--kernel-ms", "1", "--hold", "--report-every", "1"))))
     five = until("five replicas to run", lambda: len(found := [p for p in cluster.api.pods("app=verify") if p["status"].get("phase") == "Running"]) == 5 and found, 120)
     names = [p["metadata"]["name"] for p in five]
-    attached = until("five clients to attach", lambda: len(got := [e for said in cluster.told(names).values() for e in said if e.get("event") == "attached"]) == 5 and got, 60)
+    attached = until("five clients to attach", lambda: len(got := [e for said in cluster.client_events(names).values() for e in said if e.get("event") == "attached"]) == 5 and got, 60)
     limits = sorted({(e["limit"] >> 20) for e in attached})
     report.check("M2.8 five replicas of the verification workload run, each with a quarter of a GPU's memory", limits == [TOTAL // 4], limits)
     return names
@@ -106,7 +106,7 @@ def configure(cluster, names):
     api.call("PATCH", "/api/v1/namespaces/tranche/configmaps/tranche-configs", {"data": {"mps-four": renamed(5)}}, kind=MERGE)
     until("the edit to be in force", lambda: config().get("hash") not in (None, before), 30)
     report.check("M2.5 the ConfigMap is edited: in force by itself, within two seconds", time.monotonic() - began < 2, f"{time.monotonic() - began:.1f} s, {config()['problems']}")
-    until("kubelet to have told", lambda: api.amounts(SHARED)[0] == 10, 30)
+    until("kubelet to have reported", lambda: api.amounts(SHARED)[0] == 10, 30)
     report.check("M2.5 ten slots, of which as many are allocatable as what is held leaves room for", api.amounts(SHARED)[1] <= 10, api.amounts(SHARED))
     cluster.go_on(names, "M2.5 and running pods are undisturbed")
     api.call("PATCH", "/api/v1/namespaces/tranche/configmaps/tranche-configs", {"data": {"mps-four": renamed(4)}}, kind=MERGE)
@@ -153,7 +153,7 @@ def choose(cluster):
     cluster.label("individual")
     cluster.serves("individual")
     cluster.amounts({f"{GPU}0": 20, f"{GPU}1": 20}, "M3.3 individual: nvidia.com/gpu0 and nvidia.com/gpu1 with 20 each")
-    # Several processes' worth of what scenario "shares" looks at closely: the endpoint is told of both GPUs once kubelet names the container.
+    # Scenario "shares" checks this in detail: the endpoint has both GPUs once kubelet names the container.
     worker = container("main", {f"{GPU}0": 5, f"{GPU}1": 5}, ["/bin/sh", "-c", "sleep 3; exec /usr/bin/sim-cuda --all-devices --hold"],
                        {"NVIDIA_VISIBLE_DEVICES": ",".join(cluster.world.tranche.gpus())})
     cluster.api.add(pod("both", containers=[worker]))

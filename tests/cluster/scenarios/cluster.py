@@ -3,7 +3,7 @@
 import signal
 import time
 
-from lib.pods import Told, cuda, events, pod
+from lib.pods import PodOutput, cuda, events, pod
 from lib.report import until
 from lib.tranche import sharing
 from lib.watching import Meanwhile
@@ -92,7 +92,7 @@ def run(world):
         api.add(pod(name, {GPU: 2}))
         api.until_phase(name, "Running")
         found = api.pod(name)
-        said = until("the pod to tell", lambda: (t := Told(kubelet.log(found))).complete and t, 30)
+        said = until("the pod to print", lambda: (t := PodOutput(kubelet.log(found))).complete and t, 30)
         report.check(f"{what}: a new pod is scheduled and served", said.env.get("NVIDIA_VISIBLE_DEVICES") in gpus)
         api.remove(name)
 
@@ -137,7 +137,7 @@ def run(world):
     report.check("the GPU is back: allocatable too, without a restart", amounts((80, 80), 90), api.amounts())
 
     tranche.configure(sharing("mps", 5))
-    # 8 x 5, less those whose worth is still held by containers that got tenths: a GPU is never promised twice.
+    # 8 x 5, less those whose share is still held by containers that got tenths: a GPU is never promised twice.
     until("allocatable of 40 at the most", lambda: 30 <= api.amounts()[1] <= 40, 30)
     report.check("the configuration file is edited: allocatable follows, held slots stay, nothing is restarted", api.amounts()[0] > 40, api.amounts())
     undisturbed("configuration edited")

@@ -59,7 +59,7 @@ def run(world):
         change()
         until(f"{slots} slots", lambda: len([1 for d in tranche.status().get("devices", []) for _ in d["slots"]]) == slots, 30)
         took = time.monotonic() - began
-        until("kubelet to have told", lambda: api.amounts() == (slots, slots), 30)
+        until("kubelet to have reported", lambda: api.amounts() == (slots, slots), 30)
         report.check(f"{what}: {slots} slots of {name}", took < WITHIN and config().get("name") == name, f"{took:.2f} s, {config()}")
 
     api.create(MAPS, {"metadata": {"name": "tranche-configs"}, "data": {"mps-two": sharing("mps", 2), "mps-four": sharing("mps", 4)}})
@@ -83,17 +83,17 @@ def run(world):
     api.add(pod("tenant", {GPU: 1}, cuda("--allocate", "1G", "--kernel-ms", "1", "--hold", "--report-every", "1")))
     found = api.until_phase("tenant", "Running")
 
-    def told():
+    def client_events():
         return events(kubelet.log(found))
 
-    until("the client to attach", lambda: any(e.get("event") == "attached" for e in told()), 60)
+    until("the client to attach", lambda: any(e.get("event") == "attached" for e in client_events()), 60)
     other = [e for e in tranche.status()["devices"]]
     report.check("the tenant holds a slot", any(s.get("holder") for d in other for s in d["slots"]))
 
     def goes_on(what):
-        before = len(told())
-        grows = until("the client to go on", lambda: len(told()) > before, 30)
-        errors = [e for e in told() if e.get("error", "CUDA_SUCCESS") != "CUDA_SUCCESS"]
+        before = len(client_events())
+        grows = until("the client to go on", lambda: len(client_events()) > before, 30)
+        errors = [e for e in client_events() if e.get("error", "CUDA_SUCCESS") != "CUDA_SUCCESS"]
         report.check(f"{what}: the running client goes on without an error", grows and not errors, errors[:1])
 
     hash_before = config()["hash"]
@@ -115,7 +115,7 @@ def run(world):
     follows("the key is edited", lambda: edit({"mps-four": sharing("mps", 3)}), 6, "mps-four")
     label("mps-fuor")
     unknown = until("the unknown label to be said", lambda: (c := config()).get("problems") and c, 30)
-    report.check("a label that names none: nothing changes, and the names are told", "mps-four, mps-two" in unknown["problems"][0] and api.amounts() == (6, 6), unknown["problems"])
+    report.check("a label that names none: nothing changes, and the names are reported", "mps-four, mps-two" in unknown["problems"][0] and api.amounts() == (6, 6), unknown["problems"])
     follows("the label is taken off", lambda: label(None), 4, "mps-two")
 
     label("mps-four")

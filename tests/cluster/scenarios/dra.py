@@ -266,11 +266,11 @@ def condition(scene, reason):
     return until(f"the condition TrancheDraReady to be {reason}", found, 30)
 
 
-def begin(world, driver=DRIVER, more=""):
-    """A cluster of one node with two GPUs whose agent offers them by DRA; its token. `more`: keys of dra."""
+def begin(world, driver=DRIVER, more="", gpus=2, config=""):
+    """A cluster of one node with GPUs whose agent offers them by DRA; its token. `more`: keys of dra, where `config` is not the whole configuration."""
     kubelet, tranche, api, machine = world.kubelet, world.tranche, world.control_plane, world.machine
-    tranche.make_gpus(2)
-    tranche.configure(f"version: v1\ndra:\n  devices: all\n  driverName: {driver}\n{more}")
+    tranche.make_gpus(gpus)
+    tranche.configure(config or f"version: v1\ndra:\n  devices: all\n  driverName: {driver}\n{more}")
     kubelet.start(api.kubeconfig)
     prepare_cluster(api, driver)
     until("the node to be free of taints", lambda: api.node() and not api.node().get("spec", {}).get("taints"), 90)
@@ -285,9 +285,9 @@ def begin(world, driver=DRIVER, more=""):
     return token
 
 
-def start_agent(world):
+def start_agent(world, pod_uid="uid-of-the-agents-pod"):
     world.tranche.start_node([f"{world.tranche.build}/bin/tranche", "node", "--config-file", "/etc/kubernetes/tranche.yaml", "--log-format", "json",
-                              "--kubeconfig", world.machine.path("kube.json")], env={"NODE_NAME": NODE})
+                              "--kubeconfig", world.machine.path("kube.json")], env={"NODE_NAME": NODE, "POD_UID": pod_uid})
 
 
 def run(world):

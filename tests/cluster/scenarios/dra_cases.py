@@ -3,6 +3,7 @@ files, restarts of kubelet and of the agent, monitoring, alternatives and constr
 
 import os
 import signal
+import time
 
 from lib.pods import container, cuda, events, pod
 from lib.report import until
@@ -46,6 +47,33 @@ def what_is_granted(scene):
     scene.waits("qualified")
     scene.report.check("case 1: a capacity by its qualified name is not granted", scene.result("qualified") is None)
     scene.remove("huge", "many", "qualified")
+
+
+def what_the_first_claim_decides(scene):
+    """Whether a GPU is shared or whole, in each order. The order shares, then whole, with release: the scenario `dra`."""
+    for name in ("whole-1", "whole-2"):
+        scene.put(name, device_class="tranche-gpu")
+        scene.api.until_phase(name, "Running")
+    scene.put("share", "6Gi", "20")
+    scene.waits("share")
+    scene.report.check("case 2: a share waits while all GPUs are given away as a whole", scene.result("share") is None)
+    scene.remove("whole-1")
+    began = time.monotonic()
+    gpu = scene.granted("share")["device"]
+    scene.report.check("case 2: it is granted when a whole GPU is free again", gpu.endswith("-shared"), f"{time.monotonic() - began:.1f} s")
+    scene.put("second", "6Gi", "20")
+    scene.report.check("case 2: a second share joins the first one", scene.granted("second")["device"] == gpu)
+    scene.put("whole-3", device_class="tranche-gpu")
+    scene.waits("whole-3")
+    scene.remove("share")
+    scene.report.check("case 2: a whole GPU waits for the last of its shares", scene.result("whole-3") is None)
+    scene.remove("second")
+    began = time.monotonic()
+    whole = scene.granted("whole-3")["device"]
+    took = time.monotonic() - began
+    scene.report.check("case 2: the end of the last share frees the whole GPU within a second", f"{whole}-shared" == gpu and took < 1, f"{took:.2f} s")
+    scene.remove("whole-2", "whole-3")
+    waits_for_unprepare(scene)
 
 
 def two_containers(scene, kubelet):
@@ -168,10 +196,11 @@ def monitoring(scene):
         made["spec"]["devices"]["requests"][0]["exactly"]["adminAccess"] = True
         scene.api.create(CLAIMS, made)
         scene.api.add(tenant(name))
-    for name in ("whole", "watch-1", "watch-2"):
+    scene.put("share", "100Gi", "90")
+    for name in ("whole", "share", "watch-1", "watch-2"):
         scene.api.until_phase(name, "Running")
-    scene.report.check("case 14: two monitoring claims run beside a whole GPU", True, [scene.result(name)["device"] for name in ("whole", "watch-1", "watch-2")])
-    scene.remove("whole", "watch-1", "watch-2")
+    scene.report.check("case 14: monitoring claims run beside a whole GPU and beside a share", True, [scene.result(name)["device"] for name in ("whole", "share", "watch-1", "watch-2")])
+    scene.remove("whole", "share", "watch-1", "watch-2")
     waits_for_unprepare(scene)
 
 
@@ -217,6 +246,7 @@ def run(world):
     scene.published()
     until("no device to be tainted", lambda: not any(device.get("taints") for item in scene.slices() for device in item["spec"].get("devices", [])), 60)
     what_is_granted(scene)
+    what_the_first_claim_decides(scene)
     two_containers(scene, kubelet)
     one_claim_for_two_pods(scene, kubelet)
     an_unused_claim(scene)

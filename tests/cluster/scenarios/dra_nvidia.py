@@ -1,7 +1,7 @@
 """Under the name of NVIDIA's DRA driver: claims in the shapes of its quick start and of its tests, on the real scheduler and kubelet. The classes
 are those of deploy/dra, and a CUDA program in each container reports which GPU it has and with which limits."""
 
-from lib.pods import container, cuda, pod
+from lib.pods import PRINT_ALL, PodOutput, container, cuda, pod
 from lib.report import until
 from .dra import API, CLAIMS, DEPLOY, Scene, begin
 from .dra_cases import attached, waits_for_unprepare
@@ -10,6 +10,7 @@ DRIVER = "gpu.nvidia.com"
 TEMPLATES = f"{API}/namespaces/default/resourceclaimtemplates"
 MIB = 1 << 20
 HOLD = cuda("--hold", "--report-every", "1")
+PRINT_COMMAND = ["/bin/sh", "-c", PRINT_ALL]
 
 
 def request(name="gpu", device_class="gpu.nvidia.com", **more):
@@ -29,9 +30,9 @@ def spec(*requests, **more):
     return {"devices": {"requests": list(requests or [request()]), **more}}
 
 
-def user(name, uses, **source):
+def user(name, uses, command=None, **source):
     """A pod whose claim `gpu` has this source. uses: the request that each container names, by container; None: the whole claim."""
-    made = pod(name, containers=[{**container(c, command=HOLD), "resources": {"claims": [{"name": "gpu", **({"request": r} if r else {})}]}} for c, r in uses.items()])
+    made = pod(name, containers=[{**container(c, command=command or HOLD), "resources": {"claims": [{"name": "gpu", **({"request": r} if r else {})}]}} for c, r in uses.items()])
     made["spec"]["resourceClaims"] = [{"name": "gpu", **source}]
     return made
 
@@ -41,9 +42,12 @@ class Shapes:
         self.api, self.report, self.kubelet = world.control_plane, world.report, world.kubelet
         self.scene = Scene(world)
 
+    def template(self, name, made):
+        self.api.create(TEMPLATES, {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": {"name": name, "namespace": "default"}, "spec": {"spec": made}})
+
     def by_template(self, name, made, uses=None, pods=1):
         """Pods of one template; their names."""
-        self.api.create(TEMPLATES, {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": {"name": name, "namespace": "default"}, "spec": {"spec": made}})
+        self.template(name, made)
         names = [f"{name}-{n}" for n in range(pods)]
         for one in names:
             self.api.add(user(one, uses or {"main": None}, resourceClaimTemplateName=name))
@@ -185,6 +189,86 @@ def configurations(shapes):
     waits_for_unprepare(shapes.scene)
 
 
+def two_claims_of_one_template(shapes):
+    """Shape 7: two claims of one template for the two containers of a pod."""
+    shapes.template("each", spec())
+    made = pod("pair", containers=[{**container(c, command=HOLD), "resources": {"claims": [{"name": c}]}} for c in ("a", "b")])
+    made["spec"]["resourceClaims"] = [{"name": c, "resourceClaimTemplateName": "each"} for c in ("a", "b")]
+    shapes.api.add(made)
+    a, b = shapes.runs("pair", "a", "b")
+    shapes.report.check("shape 7: two containers of a pod, each with a claim of its own, have a GPU each", a["gpu"] != b["gpu"])
+    shapes.end("pair", template="each")
+
+
+def shares_by_capacity(shapes):
+    """NVIDIA's shares: `memory` of a GPU is a whole GPU with that much here, and `shares` is a capacity that no device has."""
+    names = shapes.by_template("share-memory", spec(request(capacity={"requests": {"memory": "2Gi"}})), pods=2)
+    seen = [shapes.runs(name) for name in names]
+    shapes.report.check("two pods that ask for memory of a GPU have a whole GPU each", len({one["gpu"] for one in seen}) == 2 and all(one["runs_on"] == 132 for one in seen))
+    shapes.end(*names, template="share-memory")
+    (name,) = shapes.by_template("share-integer", spec(request(capacity={"requests": {"shares": "1"}})))
+    shapes.report.check("a pod that asks for one of NVIDIA's shares waits in the scheduler", "cannot allocate" in shapes.scene.waits(name), shapes.scene.waits(name)[:120])
+    shapes.end(name, template="share-integer")
+
+
+def virtual_machines(shapes):
+    """What is not served: GPUs for virtual machines."""
+    (name,) = shapes.by_template("vfio", spec(request(device_class="vfio.gpu.nvidia.com")))
+    shapes.report.check("a pod of the class vfio.gpu.nvidia.com waits, and the scheduler names the class", "vfio.gpu.nvidia.com" in shapes.scene.waits(name), shapes.scene.waits(name)[:120])
+    shapes.end(name, template="vfio")
+    made = spec(config=[{"opaque": {"driver": DRIVER, "parameters": {"apiVersion": "resource.nvidia.com/v1beta1", "kind": "VfioDeviceConfig"}}}])
+    (name,) = shapes.by_template("vfio-config", made)
+    said = shapes.refusal(name, "virtual machine")
+    shapes.report.check("a VfioDeviceConfig is refused with its field and what to do", "config[0].opaque.parameters.kind" in said, said[-220:])
+    shapes.end(name, template="vfio-config")
+
+
+CUT = ("3g.71gb", "2g.35gb", "1g.18gb", "1g.18gb")
+
+
+def mig_devices(shapes):
+    """Shape 4: a pod with four containers, each with a MIG device of the same GPU; a pod for each GPU."""
+    for gpu in ("0", "1"):
+        shapes.scene.tranche.sim_node("gpu", gpu, "mig", *CUT)
+
+    def published():
+        found = {d["attributes"]["uuid"]["string"]: d["attributes"] for item in shapes.scene.slices() for d in item["spec"].get("devices", [])}
+        return len(found) == 2 * len(CUT) and all(one["type"]["string"] == "mig" for one in found.values()) and found
+    devices = until("the MIG devices to be published", published, 60)
+    asked = {"mig-1g-0": "1g.18gb", "mig-1g-1": "1g.18gb", "mig-2g": "2g.35gb", "mig-3g": "3g.71gb"}
+    requests = [request(name, "mig.nvidia.com", **selects(f"device.attributes['{DRIVER}'].profile == '{profile}'")) for name, profile in asked.items()]
+    shapes.template("migs", spec(*requests, constraints=[{"requests": [], "matchAttribute": f"{DRIVER}/parentUUID"}]))
+
+    def visible(name, *containers):
+        """The MIG device that each container is given."""
+        shapes.api.until_phase(name, "Running", 90)
+        output = [until(f"{name} to print", lambda c=c: (t := PodOutput(shapes.kubelet.log(shapes.api.pod(name), c))).complete and t, 60) for c in containers]
+        return [one.env["NVIDIA_VISIBLE_DEVICES"] for one in output]
+    parents = []
+    for name in ("migs-0", "migs-1"):
+        shapes.api.add(user(name, {request_name: request_name for request_name in asked}, PRINT_COMMAND, resourceClaimTemplateName="migs"))
+        seen = visible(name, *asked)
+        parents.append({devices[uuid]["parentUUID"]["string"] for uuid in seen})
+        shapes.report.check("shape 4: four containers of a pod have a MIG device each, of the profiles that they ask for and of one GPU",
+                            len(set(seen)) == 4 and [devices[uuid]["profile"]["string"] for uuid in seen] == list(asked.values()) and len(parents[-1]) == 1, [uuid[:12] for uuid in seen])
+    shapes.report.check("shape 4: a second pod has those of the other GPU", parents[0] != parents[1])
+    shapes.api.add(user("migs-2", {"main": None}, PRINT_COMMAND, resourceClaimTemplateName="migs"))
+    shapes.scene.waits("migs-2")
+    shapes.end("migs-0", "migs-1", "migs-2", template="migs")
+
+    large = request(device_class="mig.nvidia.com", **selects(f"device.capacity['{DRIVER}'].memory.compareTo(quantity('40Gi')) >= 0"))
+    shapes.template("any-mig", spec(large, config=[config({"strategy": "TimeSlicing"}, kind="MigDeviceConfig")]))
+    shapes.api.add(user("any-mig", {"main": None}, PRINT_COMMAND, resourceClaimTemplateName="any-mig"))
+    (uuid,) = visible("any-mig", "main")
+    shapes.report.check("a MIG device by its least memory is one that has it, also with a MigDeviceConfig", devices[uuid]["profile"]["string"] == "3g.71gb", devices[uuid]["profile"]["string"])
+    shapes.end("any-mig", template="any-mig")
+    shapes.template("mig-mps", spec(request(device_class="mig.nvidia.com"), config=[config({"strategy": "MPS"}, kind="MigDeviceConfig")]))
+    shapes.api.add(user("mig-mps", {"main": None}, PRINT_COMMAND, resourceClaimTemplateName="mig-mps"))
+    said = shapes.refusal("mig-mps", "config[0]")
+    shapes.report.check("MPS in a MIG device is refused with its field", "opaque.parameters" in said, said[-220:])
+    shapes.end("mig-mps", template="mig-mps")
+
+
 def alternatives(shapes):
     made = spec({"name": "gpu", "firstAvailable": [
         {"name": "large", "deviceClassName": "gpu.nvidia.com", **selects(f"device.capacity['{DRIVER}'].memory.compareTo(quantity('500Gi')) >= 0")},
@@ -205,7 +289,8 @@ def run(world):
     shapes = Shapes(world)
     shapes.scene.published()
     until("no device to be tainted", lambda: not any(device.get("taints") for item in shapes.scene.slices() for device in item["spec"].get("devices", [])), 60)
-    for shape in (one_gpu_each, two_containers, two_pods, sharing_strategies, selection, several_in_one_request, extended_resource, configurations, alternatives):
+    for shape in (one_gpu_each, two_containers, two_pods, sharing_strategies, selection, several_in_one_request, extended_resource, configurations, alternatives, two_claims_of_one_template, shares_by_capacity,
+                  virtual_machines, mig_devices):
         shape(shapes)
     world.tranche.stop()
     world.kubelet.stop()

@@ -8,14 +8,14 @@ from lib.programs import write
 from lib.report import until
 from lib.tranche import CONFIG, sharing
 
-from .kubelet_alone import GPU, take_away, told_by
+from .kubelet_alone import GPU, take_away, output_of
 
 DRIVER = "580.159.04"  # of the stand-in
 NODES = {"nvidiactl": ("195", "255"), "nvidia-uvm": ("511", "0"), "nvidia-uvm-tools": ("511", "1")}
 
 
 def plugin(world, **variables):
-    """Starts the program under NVIDIA's name; only variables tell it what to do."""
+    """Starts the program under NVIDIA's name; only variables configure it."""
     link = world.machine.path("bin/nvidia-device-plugin")
     if not os.path.exists(link):
         os.makedirs(os.path.dirname(link))
@@ -55,7 +55,7 @@ def run(world):
         plugin(world, **variables)
         tranche.until_serves(slots, resource)
         kubelet.put(pod(name, limits))
-        said = told_by(world, name)
+        said = output_of(world, name)
         take_away(world, name)
         status = tranche.node.stop()
         report.check(f"{name}: ends with status 0 after SIGTERM", status == 0, status)

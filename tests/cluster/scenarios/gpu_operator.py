@@ -1,5 +1,5 @@
 """The flavour compat of our image where NVIDIA's GPU Operator puts its own (lib/gpu_operator.py): started by the operator's mounted
-script, told everything by variables, waiting for ready files, with CDI; judged as the operator's validator does."""
+script, configured by variables, waiting for ready files, with CDI; judged as the operator's validator does."""
 
 import os
 
@@ -23,7 +23,7 @@ def validated(nvidia, what):
     units = nvidia.units()
     nvidia.report.check(f"{what}: the validator finds capacity", bool(units), units)
     for resource in (name for name in units if nvidia.api.amounts(name)[1]):
-        said = nvidia.told("unit", {resource: 1})
+        said = nvidia.output_of("unit", {resource: 1})
         held = [name for name in said.nodes if name.removeprefix("nvidia").isdigit()]
         library = [path for path in said.mounts if "libcuda.so" in path]
         nvidia.report.check(f"{what}: one unit of {resource} alone is one GPU's node and the driver's library", len(held) == 1 and "nvidiactl" in said.nodes and library, [held, library])
@@ -171,7 +171,8 @@ def partitioned(nvidia):
     ask("all-1g.18gb")
     state_is("pending")
     until("the wait to be logged", lambda: "pod default/stays" in nvidia.said(nvidia.set_pod(MIG), MIG), 60)
-    report.check("what a pod holds is waited for, and the plugin goes on meanwhile", nvidia.labels().get(f"{DEPLOY}device-plugin") == "true" and nvidia.labels().get(STATE) == "pending")
+    runs = until("the plugin to run", lambda: nvidia.labels().get(f"{DEPLOY}device-plugin") == "true" and nvidia.labels().get(STATE) == "pending", 30)
+    report.check("what a pod holds is waited for, and the plugin goes on meanwhile", runs, {key: value for key, value in nvidia.labels().items() if key in (f"{DEPLOY}device-plugin", STATE)})
     nvidia.api.remove("stays")
     nvidia.amounts({ONE: 14, THREE: 0}, "the pod ends, and the change is made", 120)
     report.check("the state is success again", state_is("success") == "success")

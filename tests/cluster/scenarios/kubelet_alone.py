@@ -7,12 +7,12 @@ import subprocess
 import sys
 
 from lib.kubelet import PLUGINS
-from lib.pods import Told, container, cuda, events, pod
+from lib.pods import PodOutput, container, cuda, events, pod
 from lib.report import until
 from lib.tranche import sharing
 
 GPU = "nvidia.com/gpu"
-DOOR = "/run/tranche/mps"
+ENDPOINT = "/run/tranche/mps"
 SOCKET = f"{PLUGINS}/nvidia-gpu.sock"
 
 
@@ -21,12 +21,12 @@ def phase_of(world, name):
     return found["status"].get("phase") if found else None
 
 
-def told_by(world, name, seconds=60, of=""):
-    def told():
+def output_of(world, name, seconds=60, of=""):
+    def output():
         found = world.kubelet.static(name)
-        said = Told(world.kubelet.log(found, of)) if found else None
+        said = PodOutput(world.kubelet.log(found, of)) if found else None
         return said if said and said.complete else None
-    return until(f"pod {name} to tell what it was given", told, seconds)
+    return until(f"pod {name} to print what it was given", output, seconds)
 
 
 def container_ids(world, *names):
@@ -60,7 +60,7 @@ for path in sys.argv[1:]:
 
 
 def reached_by_nobody(root="/run/nvidia/mps"):
-    """Sockets below the MPS root to which a process of user 65534 outside of containers connects, and what it is told of the others."""
+    """Sockets below the MPS root to which a process of user 65534 outside of containers connects, and the errors of the others."""
     sockets = [os.path.join(folder, name) for folder, _, names in os.walk(root) for name in names
                if name in ("control", "control_privileged", "drain", "mps.sock")]
     if len(sockets) < 4:
@@ -84,20 +84,20 @@ def run(world):
 
     kubelet.put(pod("one", {GPU: 1}))
     kubelet.put(pod("three", {GPU: 3}))
-    one, three = told_by(world, "one"), told_by(world, "three")
+    one, three = output_of(world, "one"), output_of(world, "three")
     report.check("NVIDIA_VISIBLE_DEVICES names one GPU of the node", one.env.get("NVIDIA_VISIBLE_DEVICES") in gpus, one.env.get("NVIDIA_VISIBLE_DEVICES"))
     report.check("three slots of one container lie on one GPU", three.env.get("NVIDIA_VISIBLE_DEVICES") in gpus, three.env.get("NVIDIA_VISIBLE_DEVICES"))
-    report.check("the endpoint is mounted read-only", one.mounts.get(DOOR, "").startswith("ro"), one.mounts.get(DOOR))
+    report.check("the endpoint is mounted read-only", one.mounts.get(ENDPOINT, "").startswith("ro"), one.mounts.get(ENDPOINT))
     report.check("the endpoint holds the sockets of gate and drain and nothing else", one.endpoint == ["control", "drain"], one.endpoint)
-    report.check("the container is told its endpoint", one.env.get("CUDA_MPS_PIPE_DIRECTORY") == DOOR)
+    report.check("the container has its endpoint", one.env.get("CUDA_MPS_PIPE_DIRECTORY") == ENDPOINT)
     report.check("three slots get more memory than one", memory_of(three) > 2 * memory_of(one) > 0, f"{memory_of(one)} and {memory_of(three)} MiB")
     held = until("both pods to be seen as holders", lambda: holders(tranche) >= {"one", "three"} and holders(tranche), 40)
     report.check("status names who holds what", True, sorted(held))
 
     kubelet.put(pod("pair", containers=[container("left", {GPU: 1}), container("right", {GPU: 2})]))
-    left, right = told_by(world, "pair", of="left"), told_by(world, "pair", of="right")
+    left, right = output_of(world, "pair", of="left"), output_of(world, "pair", of="right")
     report.check("two containers of a pod have a grant each, of their own size",
-                 left.endpoint == right.endpoint == ["control", "drain"] and left.roots[DOOR] != right.roots[DOOR] and memory_of(right) >= 2 * memory_of(left) > 0,
+                 left.endpoint == right.endpoint == ["control", "drain"] and left.roots[ENDPOINT] != right.roots[ENDPOINT] and memory_of(right) >= 2 * memory_of(left) > 0,
                  f"{memory_of(left)} and {memory_of(right)} MiB")
     take_away(world, "pair")
 
@@ -131,7 +131,7 @@ def run(world):
     def new_pod(what):
         name = f"next-{next(numbers)}"  # kubelet is slow to take a pod of a file that it knew before
         kubelet.put(pod(name, {GPU: 2}))
-        said = told_by(world, name)
+        said = output_of(world, name)
         report.check(f"{what}: a new pod is served", said.env.get("NVIDIA_VISIBLE_DEVICES") in gpus)
         take_away(world, name)
 
@@ -189,9 +189,9 @@ def run(world):
     kubelet.stop()
 
 
-def memory_of(told):
-    """MiB that the grant is worth, from the client's variable."""
-    value = told.env.get("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "")
+def memory_of(output):
+    """MiB of the grant, from the client's variable."""
+    value = output.env.get("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "")
     digits = value.rpartition("=")[2].rstrip("MGKB")
     return int(digits) if digits.isdigit() else 0
 

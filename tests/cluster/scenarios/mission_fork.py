@@ -22,10 +22,10 @@ def aggregate(m):
     lines = [line for line in pods.splitlines() if "Set device pinned" in line]
     wanted = [f"device={gpu} total_memory_gb=31.84 replicas=20 limit_per_replica_mib=1630" for gpu in range(4)]
     report.check("M3.4 kubectl logs … | grep 'Set device pinned': the guide's own line for each GPU", all(any(want in line for line in lines) for want in wanted), lines[-1:])
-    told = m.probe("half", {GPU: 10}, "--find-limit", "--allocate", "14G", "--allocate", "17G")
-    granted = [each["granted"] if "granted" in each else not each.get("error") for each in told["allocations"]]
-    report.check("M3.2 a pod that asks 10 has 10/20 of one GPU: 14 GiB are granted, 17 GiB (more than 15.9) are not, and half the SMs", granted == [True, False] and told["sms"]["attribute"] <= SMS // 2 + 2
-                 and told["memory"]["largestAllocation"] <= HALF << 20, [told["allocations"], told["sms"], told["memory"]])
+    output = m.probe("half", {GPU: 10}, "--find-limit", "--allocate", "14G", "--allocate", "17G")
+    granted = [each["granted"] if "granted" in each else not each.get("error") for each in output["allocations"]]
+    report.check("M3.2 a pod that asks 10 has 10/20 of one GPU: 14 GiB are granted, 17 GiB (more than 15.9) are not, and half the SMs", granted == [True, False] and output["sms"]["attribute"] <= SMS // 2 + 2
+                 and output["memory"]["largestAllocation"] <= HALF << 20, [output["allocations"], output["sms"], output["memory"]])
     m.remove("pod", "half")
 
 
@@ -71,7 +71,7 @@ def troubles(m):
     report.check("M3.6 … and verify fails and says so", done.returncode == 1 and "resources" in done.stdout, [line for line in done.stdout.splitlines() if "FAIL" in line])
 
     labels = m.labels()
-    report.check("M3.6 memory lower than expected: a label says what a slot is worth", labels.get("tranche.io/gpu0.slot.memory") == str(TOTAL // 20), {key: value for key, value in labels.items() if "slot" in key or "memory" in key})
+    report.check("M3.6 memory lower than expected: a label states the memory of a slot", labels.get("tranche.io/gpu0.slot.memory") == str(TOTAL // 20), {key: value for key, value in labels.items() if "slot" in key or "memory" in key})
 
     m.shell(f"{SIM}/sim-node", "driver", "version", "440.33.01", "--cuda", "10020")
     node = {"TRANCHE_SIM_NODE": f"{SIM}/node", "LD_LIBRARY_PATH": f"{SIM}/libraries"}

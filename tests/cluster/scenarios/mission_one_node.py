@@ -42,8 +42,8 @@ def one_node(m):
     time.sleep(3)
     report.check("installed for labelled nodes: no pod comes, the node says nothing of Tranche", not pods(m) and SHARED not in m.get("node", NODE)["status"]["capacity"])
     there(m)
-    told = m.probe("first", {SHARED: 1})
-    report.check("labelled: both programs come, a pod has its share", told["answers"]["wrong"] == 0 and told["mps"]["connected"], told["sms"])
+    output = m.probe("first", {SHARED: 1})
+    report.check("labelled: both programs come, a pod has its share", output["answers"]["wrong"] == 0 and output["mps"]["connected"], output["sms"])
     m.remove("pod", "first")
 
     back(m)
@@ -54,8 +54,8 @@ def one_node(m):
     report.check("the first release is still there, for other nodes", sets == {"tranche-node": 0, "tranche-mps": 0}, sets)
 
     there(m)
-    told = m.probe("again", {SHARED: 1})
-    report.check("labelled again: it serves as before", told["answers"]["wrong"] == 0 and told["mps"]["connected"], told["sms"])
+    output = m.probe("again", {SHARED: 1})
+    report.check("labelled again: it serves as before", output["answers"]["wrong"] == 0 and output["mps"]["connected"], output["sms"])
     m.remove("pod", "again")
 
 

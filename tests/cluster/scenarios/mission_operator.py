@@ -51,7 +51,7 @@ def verification(m):
     m.remove("deployment", "tranche-products")
     m.kubectl("rollout", "status", "deployment/tranche-probe", "--timeout=90s")
     names = [p["metadata"]["name"] for p in m.get("pods", "-l", "app.kubernetes.io/name=tranche-probe")["items"]]
-    logs = {name: until(f"{name} to tell", lambda n=name: (text := m.log(n)).count("largest allocation") and text, 60) for name in names}
+    logs = {name: until(f"{name} to print", lambda n=name: (text := m.log(n)).count("largest allocation") and text, 60) for name in names}
     limits = sorted({float(found) for text in logs.values() for found in re.findall(r"largest allocation (\d+\.\d+) GiB", text)})
     report.check("M2.8 five replicas of the verification workload run; their logs say that the GPU computed right, and how much memory each may have",
                  len(names) == 5 and all("answers      right" in text for text in logs.values()) and limits and 3.5 < limits[0] and limits[-1] <= TOTAL / 4096, limits)
@@ -92,8 +92,8 @@ def several(m):
     m.remove("pod", "two")
     m.choose("several", {GPU: 8})
     m.serves()
-    told = m.probe("pair", {GPU: 2}, "--find-limit")
-    m.report.check("M2.7 false: a pod that asks two has twice the memory and the SMs", told["memory"]["largestAllocation"] > (TOTAL // 4) << 20 and told["sms"]["attribute"] == 20, [told["memory"], told["sms"]])
+    output = m.probe("pair", {GPU: 2}, "--find-limit")
+    m.report.check("M2.7 false: a pod that asks two has twice the memory and the SMs", output["memory"]["largestAllocation"] > (TOTAL // 4) << 20 and output["sms"]["attribute"] == 20, [output["memory"], output["sms"]])
     m.remove("pod", "pair")
 
 

@@ -63,8 +63,8 @@ def upgrade(m):
     report.check("surge: fewer slots are allocatable for no longer than until kubelet's next status", seen.longest < 1.5, f"{seen.longest:.1f} s")
     report.check("upgraded under seven tenants: the same containers, the same clients, the same daemons", held == containers(m) and running == clients(m)
                  and daemons == sorted(pool["daemonPid"] for pool in m.world.tranche.status("/run/nvidia/mps/mps.sock")["pools"]), running)
-    told = m.probe("newcomer", {SHARED: 1})
-    report.check("upgraded: a new tenant gets its share from the newer agent", told["answers"]["wrong"] == 0 and told["mps"]["connected"], told["sms"])
+    output = m.probe("newcomer", {SHARED: 1})
+    report.check("upgraded: a new tenant gets its share from the newer agent", output["answers"]["wrong"] == 0 and output["mps"]["connected"], output["sms"])
 
     m.remove("pod", "newcomer")
     m.remove("-k", f"{KIND}/without-gpu")

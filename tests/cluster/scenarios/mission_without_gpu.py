@@ -54,12 +54,12 @@ def run(world):
     def logs(name):
         return shell.kubectl("logs", "-l", f"app.kubernetes.io/name={name}", "--tail=-1", "--prefix").stdout
 
-    def told(name, mark, count):
-        return until(f"{count} pods of {name} to tell", lambda: (text := logs(name)).count(mark) == count and text, 90)
+    def output(name, mark, count):
+        return until(f"{count} pods of {name} to print", lambda: (text := logs(name)).count(mark) == count and text, 90)
 
-    probes = told("tranche-probe", "largest allocation", 5)
+    probes = output("tranche-probe", "largest allocation", 5)
     report.check("M2.8 five replicas of deploy/samples/probe.yaml run without privileges; their logs say what each got", "wrong" not in probes.replace("0 wrong", ""), [line for line in probes.splitlines() if "probe-" in line][:8])
-    products = until("both loads to tell", lambda: (text := logs("tranche-products")).count("bf16") >= 2 and text, 90)
+    products = until("both loads to print", lambda: (text := logs("tranche-products")).count("bf16") >= 2 and text, 90)
     report.check("M4.5 deploy/samples/products.yaml computes matrix products in two pods", "unwritten" not in products, products.splitlines()[-3:])
     status = shell.kubectl("-n", "tranche", "exec", "ds/tranche-node", "--", "tranche", "status", "--json").stdout
     names = set(re.findall(r"tranche-(?:probe|products)-[a-z0-9]+-[a-z0-9]+", status))

@@ -33,7 +33,7 @@ def as_it_comes(nvidia):
     wanted = {"nvidia.com/gpu.count": "2", "nvidia.com/gpu.replicas": "1", "nvidia.com/gpu.sharing-strategy": "none", CAPABLE: "false", "nvidia.com/mig.capable": "true"}
     report.check("defaults: feature discovery's labels, by a NodeFeature object and rights to create and update", wanted.items() <= labels.items(), {key: labels.get(key) for key in wanted})
     report.check("defaults: no MPS pod, since nothing is capable of it", nvidia.no_pod(MPS))
-    said = nvidia.told("whole", {GPU: 1})
+    said = nvidia.output_of("whole", {GPU: 1})
     given = said.env.get("NVIDIA_VISIBLE_DEVICES")
     at = nvidia.gpus.index(given) if given in nvidia.gpus else None
     report.check("defaults: a pod of one unit has one GPU and its node", at is not None and f"nvidia{at}" in said.nodes and f"nvidia{1 - at}" not in said.nodes, [given, sorted(said.nodes)])
@@ -58,8 +58,8 @@ def configured(nvidia):
     nvidia.amounts({GPU: 6}, "config.map: the default is in force from the start, three slices of each GPU", 90)
     until("feature discovery with a sidecar", lambda: len(nvidia.set_pod(GFD)["spec"]["containers"]) == 2, 60)
     until("labels", lambda: nvidia.labels().get("nvidia.com/gpu.replicas") == "3", 60)
-    report.check("config.map: feature discovery tells of the same", nvidia.labels().get("nvidia.com/gpu.product", "").endswith("-SHARED"), nvidia.labels().get("nvidia.com/gpu.product"))
-    said = nvidia.told("slice", {GPU: 1})
+    report.check("config.map: feature discovery shows the same", nvidia.labels().get("nvidia.com/gpu.product", "").endswith("-SHARED"), nvidia.labels().get("nvidia.com/gpu.product"))
+    said = nvidia.output_of("slice", {GPU: 1})
     report.check("time-slicing: a pod of one unit has one GPU", said.env.get("NVIDIA_VISIBLE_DEVICES") in nvidia.gpus, said.env.get("NVIDIA_VISIBLE_DEVICES"))
 
     nvidia.choose("mps-four")
@@ -72,7 +72,7 @@ def configured(nvidia):
     report.check("the MPS pod: mount-shm ended well and says why it has nothing to do", "nothing to do" in nvidia.said(mps, "mps-control-daemon-mounts"))
     attached = nvidia.client("tenant", {SHARED: 1})
     report.check("a pod of one slot has a quarter of one GPU's memory", attached["limit"] >> 20 == TOTAL // 4, attached)
-    said = nvidia.told("slot", {SHARED: 1})
+    said = nvidia.output_of("slot", {SHARED: 1})
     report.check("... through an endpoint of its own, read-only, and not the daemon's folder", said.mounts.get("/run/tranche/mps", "").startswith("ro") and "control" in said.endpoint, [said.endpoint, said.env.get("CUDA_MPS_PIPE_DIRECTORY")])
 
 
@@ -120,7 +120,7 @@ def back(nvidia):
     nvidia.api.call("PATCH", f"/api/v1/namespaces/{NAMESPACE}/configmaps/{PLUGIN}-configs", {"data": edited}, kind="application/merge-patch+json")
     nvidia.amounts({GPU: 10}, "the ConfigMap is edited: in force by itself", 90)
     until("labels to follow", lambda: nvidia.labels().get("nvidia.com/gpu.replicas") == "5", 60)
-    report.check("the ConfigMap is edited: the labels tell of it", True)
+    report.check("the ConfigMap is edited: the labels show it", True)
     nvidia.choose(None)
     plugin = nvidia.set_pod(PLUGIN)
     report.check("the plugin is still the process that its label was taken from", called(plugin, "nvidia-device-plugin") is not None)

@@ -154,8 +154,8 @@ def run(world):
                      and e["involvedObject"]["name"] == name), None)
 
     tranche.sim_node("gpu", "1", "lost")
-    told = until("the event on the node", lambda: event("GpuUnhealthy", "Node", NODE), 30)
-    report.check("an event on the node says which GPU and why", gpus[1] in told["message"] and told["reportingComponent"] == "tranche.io/node", told["message"][:80])
+    found = until("the event on the node", lambda: event("GpuUnhealthy", "Node", NODE), 30)
+    report.check("an event on the node says which GPU and why", gpus[1] in found["message"] and found["reportingComponent"] == "tranche.io/node", found["message"][:80])
     tranche.sim_node("gpu", "1", "back")
     report.check("and that it is back", until("the event", lambda: event("GpuHealthy", "Node", NODE), 90)["type"] == "Normal")
 

@@ -3,7 +3,7 @@ GPUs that are one pool."""
 
 from lib.pods import container, cuda, events, pod
 from lib.report import until
-from scenarios.kubelet_alone import memory_of, phase_of, take_away, told_by
+from scenarios.kubelet_alone import memory_of, phase_of, take_away, output_of
 
 GPU = "nvidia.com/gpu"
 TOTAL = 143771  # MiB of an H200
@@ -15,7 +15,7 @@ def config(entry, section=""):
 
 
 def endpoints(tranche):
-    """By grant, of how many GPUs its endpoint has been told."""
+    """By grant, of how many GPUs its endpoint has limits."""
     status = tranche.status("/run/nvidia/mps/mps.sock")
     return {endpoint["grant"]: len(endpoint["limits"] or []) for pool in status.get("pools", []) for endpoint in pool.get("endpoints", [])}
 
@@ -41,18 +41,18 @@ def run(world):
         tranche.until_serves(20, f"{GPU}{number}")
     report.check("each GPU is a resource of its own: gpu0 and gpu1 with 20 slots", True)
 
-    # Several pods, so that kubelet draws both orders of their resources. A process is told its GPUs by the variable of
+    # Several pods, so that kubelet draws both orders of their resources. A process gets its GPUs by the variable of
     # one answer only; what it says first is which. The container waits until its endpoints know of both.
     names = [f"both-{number}" for number in range(4)]
     firsts = set()
     for name in names:
         kubelet.put(pod(name, {f"{GPU}0": 5, f"{GPU}1": 5}))
-        told = told_by(world, name)
-        nodes = {node for node in told.nodes if node in ("nvidia0", "nvidia1")}
-        firsts.add(told.env.get("NVIDIA_VISIBLE_DEVICES"))
+        output = output_of(world, name)
+        nodes = {node for node in output.nodes if node in ("nvidia0", "nvidia1")}
+        firsts.add(output.env.get("NVIDIA_VISIBLE_DEVICES"))
         report.check(f"{name} has the nodes of both GPUs and no limit of one of them in its environment",
-                     nodes == {"nvidia0", "nvidia1"} and "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT" not in told.env, sorted(nodes))
-    until("both endpoints of each to be told of both GPUs", lambda: sorted(endpoints(tranche).values()) == [2] * 8, 30)
+                     nodes == {"nvidia0", "nvidia1"} and "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT" not in output.env, sorted(nodes))
+    until("both endpoints of each to have both GPUs", lambda: sorted(endpoints(tranche).values()) == [2] * 8, 30)
     report.check("kubelet has named the containers, and every endpoint knows both GPUs", True, f"{len(firsts)} orders were drawn")
     take_away(world, *names)
 
@@ -77,7 +77,7 @@ def run(world):
     tranche.until_serves(40)
     kubelet.put(pod("one", {GPU: 1}))
     kubelet.put(pod("fifteen", {GPU: 15}))
-    one, fifteen = told_by(world, "one"), told_by(world, "fifteen")
+    one, fifteen = output_of(world, "one"), output_of(world, "fifteen")
     report.check("fifteen of twenty slots are fifteen times the memory of one", memory_of(fifteen) == TOTAL * 15 // 20 and memory_of(one) == TOTAL // 20,
                  f"{memory_of(one)} and {memory_of(fifteen)} MiB")
     take_away(world, "one", "fifteen")

@@ -56,13 +56,8 @@ std::unique_ptr<CudaProcess> CudaProcess::start(const CudaEnvironment& environme
   return process;
 }
 
-CudaError CudaProcess::join_mps(const CudaEnvironment& environment) {
-  const std::string control = environment.pipe_directory + "/control";
-  // The first connection only checks whether a daemon greets; the second one is for the client, as in the real library.
-  if (const Fd look = connect_to(control); !look.valid() || !await_hello(look.get(), kWelcomeMs)) {
-    return CudaError::kSuccess;  // no daemon: the process silently runs without MPS
-  }
-  const Fd daemon = connect_to(control);
+CudaError CudaProcess::connect_to_server(std::uint32_t number, Fd* server) {
+  const Fd daemon = connect_to(environment_.pipe_directory + "/control");
   if (!daemon.valid() || !await_hello(daemon.get(), -1) || !introduce(daemon.get(), ConnectionType::kClient)) {
     return CudaError::kMpsConnectionFailed;
   }
@@ -72,13 +67,25 @@ CudaError CudaProcess::join_mps(const CudaEnvironment& environment) {
   if (packet.bytes != kDescriptor || !packet.descriptor.valid()) {
     return refusal_code(parse_message(packet.bytes).value_or(Message{}));
   }
-  Fd server = std::move(packet.descriptor);
-  Message message;
-  send_message(server.get(),
-               {"init", {}});  // a server that refuses has already disconnected; its message is still readable
-  const bool answered = receive_message(server.get(), &message) == Received::kMessage;
+  auto [channel, refusal] = join_server(packet.descriptor.get(), number);
   send_packet(daemon.get(), kAcknowledged);
-  if (!answered) return CudaError::kMpsConnectionFailed;
+  if (!refusal.empty()) return refusal_code(parse_message(refusal).value_or(Message{}));
+  *server = std::move(channel);
+  return server->valid() ? CudaError::kSuccess : CudaError::kMpsConnectionFailed;
+}
+
+CudaError CudaProcess::join_mps(const CudaEnvironment& environment) {
+  const std::string control = environment.pipe_directory + "/control";
+  // The first connection only checks whether a daemon greets; the second one is for the client, as in the real library.
+  if (const Fd look = connect_to(control); !look.valid() || !await_hello(look.get(), kWelcomeMs)) {
+    return CudaError::kSuccess;  // no daemon: the process silently runs without MPS
+  }
+  Fd server;
+  if (const CudaError error = connect_to_server(0, &server); error != CudaError::kSuccess) return error;
+  Message message;
+  if (!send_message(server.get(), {"init", {}}) || receive_message(server.get(), &message) != Received::kMessage) {
+    return CudaError::kMpsConnectionFailed;
+  }
   if (message.verb != "ready") return refusal_code(message);
   percentage_ = parse_percentage(message.text("threads")).value_or(100.0);
   // Devices in the server's order: the daemon's own filter has renumbered them.
@@ -86,7 +93,7 @@ CudaError CudaProcess::join_mps(const CudaEnvironment& environment) {
   std::string uuids = message.text("devices") + ",";
   for (std::size_t at = 0, comma; (comma = uuids.find(',', at)) != std::string::npos; at = comma + 1) {
     const auto uuid = uuids.substr(at, comma - at);
-    const auto found = std::ranges::find(devices_, uuid, [](const VisibleGpu& one) { return one.facts.uuid; });
+    const auto found = std::ranges::find(devices_, uuid, [](const VisibleGpu& one) { return one.properties.uuid; });
     if (found != devices_.end()) shared.push_back(*found);
   }
   devices_ = std::move(shared);
@@ -158,7 +165,7 @@ CudaError CudaProcess::open_beside_mps(int device, Context* context) {
       rows, [](const ProcessRow& row) { return row.pid != ::getpid() && row.kind != ProcessKind::kGraphics; });
   if (mode == 2 || (mode == 3 && taken)) return CudaError::kDeviceUnavailable;
   context->pid = ::getpid();
-  context->sms = gpu(device).facts.sm_count;
+  context->sms = gpu(device).properties.sm_count;
   context->bytes = context_bytes(context->sms);
   if (!attach_to(*node_, gpu(device), context->pid, ProcessKind::kCompute, 0)) return CudaError::kOutOfMemory;
   if (node_->charge(context->pid, at, static_cast<std::int64_t>(context->bytes))) return CudaError::kSuccess;
@@ -168,10 +175,13 @@ CudaError CudaProcess::open_beside_mps(int device, Context* context) {
 
 CudaError CudaProcess::open_through_mps(int device, Context* context) {
   std::vector<std::string> uuids;
-  for (const auto& one : devices_) uuids.push_back(one.facts.uuid);
+  for (const auto& one : devices_) uuids.push_back(one.properties.uuid);
   const auto memory = read_client_memory(environment_.memory_limit, uuids);
-  const std::string& uuid = gpu(device).facts.uuid;
-  Message question{"context", {{"gpu", uuid}, {"lifted", memory.lifted ? "1" : "0"}}};
+  const std::string& uuid = gpu(device).properties.uuid;
+  const std::uint32_t number = ++last_context_;
+  Fd connection;
+  if (const CudaError error = connect_to_server(number, &connection); error != CudaError::kSuccess) return error;
+  Message question{"context", {{"gpu", uuid}, {"id", std::to_string(number)}, {"lifted", memory.lifted ? "1" : "0"}}};
   if (environment_.thread_percentage) question.fields["threads"] = *environment_.thread_percentage;
   const auto own = memory.by_uuid.find(uuid);
   if (own != memory.by_uuid.end() && own->second < static_cast<std::uint64_t>(INT64_MAX)) {
@@ -180,6 +190,7 @@ CudaError CudaProcess::open_through_mps(int device, Context* context) {
   const auto answer = ask_server(question);
   if (!answer) return CudaError::kMpsRpcFailure;
   if (answer->verb != "context") return refusal_code(*answer);
+  context->connections.emplace_back(number, std::move(connection));
   context->pid = static_cast<pid_t>(answer->number("pid"));
   context->sms = static_cast<std::uint32_t>(answer->number("sms"));
   context->bytes = static_cast<std::uint64_t>(answer->number("charged"));
@@ -193,7 +204,7 @@ CudaError CudaProcess::open_context(int device) {
   {
     const std::lock_guard lock(mutex_);
     if (sticky_ != CudaError::kSuccess) return sticky_;
-    if (slot.opens > 0) {
+    if (slot.opens > 0 && !under_mps()) {
       ++slot.opens;
       return CudaError::kSuccess;
     }
@@ -203,7 +214,13 @@ CudaError CudaProcess::open_context(int device) {
   const CudaError error = under_mps() ? open_through_mps(device, &context) : open_beside_mps(device, &context);
   if (error != CudaError::kSuccess) return error;
   const std::lock_guard lock(mutex_);
-  slot = context;
+  if (slot.opens == 0) {
+    slot = std::move(context);
+  } else {
+    ++slot.opens;
+    slot.bytes += context.bytes;
+    slot.connections.push_back(std::move(context.connections.front()));
+  }
   return CudaError::kSuccess;
 }
 
@@ -211,12 +228,16 @@ CudaError CudaProcess::close_context(int device) {
   const std::lock_guard lock(mutex_);
   auto& context = contexts_[static_cast<std::size_t>(device)];
   if (context.opens == 0) return CudaError::kInvalidContext;
-  if (--context.opens > 0) return CudaError::kSuccess;
-  if (!under_mps()) {
-    node_->detach(context.pid, gpu(device).node_index);
-  } else if (!server_gone_) {
-    send_message(server_.get(), {"release", {{"gpu", gpu(device).facts.uuid}}});
+  --context.opens;
+  if (!context.connections.empty()) {
+    if (!server_gone_)
+      send_message(server_.get(),
+                   {"release",
+                    {{"gpu", gpu(device).properties.uuid}, {"id", std::to_string(context.connections.back().first)}}});
+    context.connections.pop_back();
   }
+  if (context.opens > 0) return CudaError::kSuccess;
+  if (!under_mps()) node_->detach(context.pid, gpu(device).node_index);
   context = {};
   return CudaError::kSuccess;
 }
@@ -230,12 +251,12 @@ std::uint32_t CudaProcess::sms(int device) const {
   const std::lock_guard lock(mutex_);
   const auto& context = contexts_[static_cast<std::size_t>(device)];
   if (context.opens > 0) return context.sms;
-  const std::uint32_t all = gpu(device).facts.sm_count;
+  const std::uint32_t all = gpu(device).properties.sm_count;
   return under_mps() ? sms_for(effective_percentage(environment_.thread_percentage, percentage_), all) : all;
 }
 
 std::uint32_t CudaProcess::attribute_sms(int device) const {
-  return environment_.per_context_partitioning ? gpu(device).facts.sm_count : sms(device);
+  return environment_.per_context_partitioning ? gpu(device).properties.sm_count : sms(device);
 }
 
 std::int64_t CudaProcess::busy_until(int device) const {
@@ -258,10 +279,11 @@ CudaError CudaProcess::memory_info(int device, MemoryInfo* info) const {
   // The query does not need the server: it works after the server's death too (transcripts/ends.txt).
   if (sticky_ != CudaError::kSuccess && sticky_ != CudaError::kMpsRpcFailure) return sticky_;
   const auto& context = contexts_[static_cast<std::size_t>(device)];
-  const auto& facts = gpu(device).facts;
-  info->total = facts.memory_total - facts.memory_reserved;  // the whole GPU: a limit shows in `free` only (section 1)
+  const auto& properties = gpu(device).properties;
+  info->total =
+      properties.memory_total - properties.memory_reserved;  // the whole GPU: a limit shows in `free` only (section 1)
   const std::uint64_t used = used_on(*node_, gpu(device));
-  info->free = used < facts.memory_total ? facts.memory_total - used : 0;
+  info->free = used < properties.memory_total ? properties.memory_total - used : 0;
   if (context.limit) {
     info->free = std::min(info->free, *context.limit > context.bytes ? *context.limit - context.bytes : 0);
   }
@@ -304,7 +326,7 @@ CudaError CudaProcess::launch(int device, std::int64_t kernel_ns, std::int64_t c
   context.busy_until = std::max(context.busy_until, monotonic_ns()) + kernel_ns * count;
   if (done_ns != nullptr) *done_ns = context.busy_until;
   if (under_mps() && !send_message(server_.get(), {"work",
-                                                   {{"gpu", gpu(device).facts.uuid},
+                                                   {{"gpu", gpu(device).properties.uuid},
                                                     {"kernel_ns", std::to_string(kernel_ns)},
                                                     {"tensor", tensor ? "1" : "0"},
                                                     {"until_ns", std::to_string(context.busy_until)}}})) {
@@ -340,7 +362,7 @@ CudaError CudaProcess::fault(int device) {
     set_sticky(CudaError::kIllegalAddress);
     return CudaError::kIllegalAddress;
   }
-  if (!send_message(server_.get(), {"fault", {{"gpu", gpu(device).facts.uuid}}})) return CudaError::kMpsRpcFailure;
+  if (!send_message(server_.get(), {"fault", {{"gpu", gpu(device).properties.uuid}}})) return CudaError::kMpsRpcFailure;
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return sticky_ != CudaError::kSuccess; });
   return sticky_;

@@ -51,7 +51,8 @@ class CudaProcess {
   const std::vector<VisibleGpu>& devices() const { return devices_; }
   const Node& node() const { return *node_; }
 
-  // A context on a device; several opens share one, and the last close releases its memory.
+  // A context on a device. Several share the device's memory, limit and timeline; the last close releases the memory.
+  // Under MPS each has a connection and a place of the server of its own.
   CudaError open_context(int device);
   CudaError close_context(int device);
   bool has_context(int device) const;
@@ -82,7 +83,8 @@ class CudaProcess {
  private:
   struct Context {
     int opens = 0;
-    pid_t pid = 0;  // this process's id in the node's table
+    std::vector<std::pair<std::uint32_t, Fd>> connections;  // one for each, with its number
+    pid_t pid = 0;                                          // this process's id in the node's table
     std::uint32_t sms = 0;
     std::optional<std::uint64_t> limit;
     std::uint64_t bytes = 0;
@@ -92,6 +94,8 @@ class CudaProcess {
   explicit CudaProcess(std::unique_ptr<Node> node) : node_(std::move(node)) {}
   CudaError join_mps(const CudaEnvironment& environment);
   CudaError open_beside_mps(int device, Context* context);
+  // The connection of the process itself (0) or of a context.
+  CudaError connect_to_server(std::uint32_t number, Fd* server);
   CudaError open_through_mps(int device, Context* context);
   // Sends and waits for the server's answer; holds no lock while it waits. nullopt: the server has exited.
   std::optional<Message> ask_server(const Message& message);
@@ -104,6 +108,7 @@ class CudaProcess {
   std::vector<VisibleGpu> devices_;
   double percentage_ = 100.0;  // of the server, as received in cuInit
   Fd server_;
+  std::uint32_t last_context_ = 0;
   Fd error_event_;
 
   mutable std::mutex mutex_;

@@ -16,8 +16,8 @@ CudaError check_device(const DriverState& state, int device) {
                                                                                    : CudaError::kInvalidDevice;
 }
 
-const GpuFacts& facts_of(const DriverState& state, int device) {
-  return state.process->devices()[static_cast<std::size_t>(device)].facts;
+const GpuProperties& properties_of(const DriverState& state, int device) {
+  return state.process->devices()[static_cast<std::size_t>(device)].properties;
 }
 
 int copy_text(const std::string& text, char* to, int length) {
@@ -34,9 +34,9 @@ int give_text(std::string_view text, const char** out) {
 
 // Numbers of CUdevice_attribute.
 int attribute_value(const DriverState& state, int attribute, int device) {
-  const auto& facts = facts_of(state, device);
+  const auto& properties = properties_of(state, device);
   unsigned domain = 0, bus = 0, slot = 0;
-  std::sscanf(facts.pci_bus_id.c_str(), "%x:%x:%x", &domain, &bus, &slot);
+  std::sscanf(properties.pci_bus_id.c_str(), "%x:%x:%x", &domain, &bus, &slot);
   switch (attribute) {
     case 1:  // threads per block
     case 2:  // block x
@@ -70,9 +70,9 @@ int attribute_value(const DriverState& state, int attribute, int device) {
     case 50:
       return static_cast<int>(domain);
     case 75:
-      return facts.cc_major;
+      return properties.cc_major;
     case 76:
-      return facts.cc_minor;
+      return properties.cc_minor;
     default:
       return 0;
   }
@@ -137,14 +137,14 @@ int cuDeviceGetName(char* name, int length, int device) {
   auto& state = driver_state();
   const std::lock_guard lock(state.mutex);
   const CudaError error = check_device(state, device);
-  return error == CudaError::kSuccess ? copy_text(facts_of(state, device).name, name, length) : code(error);
+  return error == CudaError::kSuccess ? copy_text(properties_of(state, device).name, name, length) : code(error);
 }
 
 int cuDeviceGetPCIBusId(char* text, int length, int device) {
   auto& state = driver_state();
   const std::lock_guard lock(state.mutex);
   const CudaError error = check_device(state, device);
-  return error == CudaError::kSuccess ? copy_text(facts_of(state, device).pci_bus_id, text, length) : code(error);
+  return error == CudaError::kSuccess ? copy_text(properties_of(state, device).pci_bus_id, text, length) : code(error);
 }
 
 int cuDeviceGetUuid_v2(CudaUuidBytes* uuid, int device) {
@@ -153,7 +153,7 @@ int cuDeviceGetUuid_v2(CudaUuidBytes* uuid, int device) {
   const CudaError error = check_device(state, device);
   if (error != CudaError::kSuccess) return code(error);
   std::string digits;
-  for (const char c : facts_of(state, device).uuid.substr(4)) {
+  for (const char c : properties_of(state, device).uuid.substr(4)) {
     if (c != '-') digits += c;
   }
   for (std::size_t i = 0; i < 16; ++i) {
@@ -180,7 +180,7 @@ int cuDeviceTotalMem_v2(std::size_t* bytes, int device) {
   const std::lock_guard lock(state.mutex);
   const CudaError error = check_device(state, device);
   if (error == CudaError::kSuccess) {
-    *bytes = facts_of(state, device).memory_total - facts_of(state, device).memory_reserved;
+    *bytes = properties_of(state, device).memory_total - properties_of(state, device).memory_reserved;
   }
   return code(error);
 }

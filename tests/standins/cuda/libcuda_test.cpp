@@ -97,7 +97,7 @@ int as_program(const MpsWorld& world, const std::map<std::string, std::string>& 
   }));
 }
 
-TEST(LibCuda, ADeviceTellsWhoItIs) {
+TEST(LibCuda, ADeviceHasItsIdentity) {
   MpsWorld world("gpus:\n  - {profile: H200, uuid: GPU-01234567-89ab-cdef-0123-456789abcdef}\n");
   EXPECT_EQ(
       as_program(world, {},
@@ -205,6 +205,7 @@ TEST(LibCuda, AnMpsShareShowsInSmsInMemoryAndInTime) {
                    return 0;
                  }),
       0);
+  (void)world.daemon().lines_until(" disconnected");
   EXPECT_EQ(world.node()->processes(0).size(), 1u) << "only the server is left";
 }
 

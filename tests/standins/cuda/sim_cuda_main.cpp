@@ -76,7 +76,7 @@ class Program {
         "%llu,"
         "\"total\":%llu,\"limit\":%s}\n",
         static_cast<int>(::getpid()), process_->under_mps() ? "true" : "false", device,
-        process_->devices()[static_cast<std::size_t>(device)].facts.uuid.c_str(), process_->attribute_sms(device),
+        process_->devices()[static_cast<std::size_t>(device)].properties.uuid.c_str(), process_->attribute_sms(device),
         process_->sms(device), static_cast<unsigned long long>(info.free), static_cast<unsigned long long>(info.total),
         limit ? std::to_string(*limit).c_str() : "null");
     std::fflush(stdout);

@@ -345,13 +345,14 @@ bool Server::watch(Wire& wire, const ApiRequest& request) {
       lock.lock();
     }
     if (forgotten) break;
-    const auto news = [&] {
+    const auto has_change = [&] {
       return stopping_ || cuts != cuts_ || ends != ends_ || raw < raw_.size() || at < store_.oldest() ||
              (!store_.happened().empty() && store_.happened().back().version > at);
     };
     // In short waits: a client that disconnects does not cause a wake-up.
-    while (!news() && !wire.closed() && std::chrono::steady_clock::now() < end) changed_.wait_for(lock, 20ms, news);
-    if (!news() && !wire.closed()) break;
+    while (!has_change() && !wire.closed() && std::chrono::steady_clock::now() < end)
+      changed_.wait_for(lock, 20ms, has_change);
+    if (!has_change() && !wire.closed()) break;
     if (wire.closed()) good = false;
   }
   const bool cut = cuts != cuts_ || stopping_;

@@ -56,13 +56,13 @@ void Kubelet::Impl::record(Call call) {
     const std::lock_guard lock(mutex);
     calls.push_back(std::move(call));
   }
-  tell();
+  notify();
 }
 
 ContainerGrant Kubelet::Impl::grant_of(const std::string& uid, const std::string& container) {
   ContainerGrant grant;
   grant.container = container;
-  auto holdings = book.of(uid, container);
+  auto holdings = ledger.of(uid, container);
   if (settings.shuffle_seed != 0) std::ranges::shuffle(holdings, dice);
   for (const Holding* holding : holdings) {
     grant.slots[holding->resource] = holding->ids;
@@ -97,8 +97,8 @@ std::expected<std::vector<std::string>, Kubelet::Impl::Refusal> Kubelet::Impl::a
           .message = status.error_message(),
           .took = steady_clock::now() - begun});
   if (!status.ok()) {
-    return std::unexpected(Refusal{"device plugin GetPreferredAllocation rpc failed with err: " + in_go_words(status),
-                                   status.error_code()});
+    return std::unexpected(Refusal{
+        "device plugin GetPreferredAllocation rpc failed with err: " + go_status_text(status), status.error_code()});
   }
   return preferred;
 }
@@ -111,8 +111,8 @@ Kubelet::Impl::Outcome Kubelet::Impl::allocate(const PodAsk& pod, const Containe
   {
     const std::lock_guard lock(mutex);
     if (!running) return std::unexpected(Refusal{"kubelet is stopping"});
-    if (!book.knows(resource)) return {};
-    auto need = book.available_for(uid, container.name, resource, required, container.running);
+    if (!ledger.knows(resource)) return {};
+    auto need = ledger.available_for(uid, container.name, resource, required, container.running);
     if (!need) return std::unexpected(Refusal{need.error().what});
     if (!*need) return {};
     available = in_some_order(**need, settings.shuffle_seed, dice);
@@ -142,17 +142,17 @@ Kubelet::Impl::Outcome Kubelet::Impl::allocate(const PodAsk& pod, const Containe
           .status = status.error_code(),
           .message = status.error_message(),
           .took = steady_clock::now() - begun});
-  if (!status.ok()) return std::unexpected(Refusal{in_go_words(status), status.error_code()});
+  if (!status.ok()) return std::unexpected(Refusal{go_status_text(status), status.error_code()});
   if (answer.container_responses_size() == 0) {
     return std::unexpected(Refusal{"the plugin's allocation response holds no container"});
   }
   const std::lock_guard lock(mutex);
   if (!running) return std::unexpected(Refusal{"kubelet is stopping"});
-  book.record({.pod_uid = uid,
-               .container = container.name,
-               .resource = resource,
-               .ids = ids,
-               .response = answer.container_responses(0).SerializeAsString()});
+  ledger.record({.pod_uid = uid,
+                 .container = container.name,
+                 .resource = resource,
+                 .ids = ids,
+                 .response = answer.container_responses(0).SerializeAsString()});
   write_checkpoint();
   return {};
 }
@@ -183,12 +183,12 @@ Admission Kubelet::admit(const PodAsk& pod) {
     {
       const std::lock_guard lock(impl_->mutex);
       if (impl_->running) {
-        impl_->book.remove_pod(uid);
+        impl_->ledger.remove_pod(uid);
         impl_->write_checkpoint();
       }
       impl_->pods.erase(uid);
     }
-    impl_->tell();
+    impl_->notify();
     return result;
   }
   result.admitted = true;
@@ -200,7 +200,7 @@ Admission Kubelet::admit(const PodAsk& pod) {
       result.containers.push_back(impl_->grant_of(uid, container.name));
     }
   }
-  impl_->tell();
+  impl_->notify();
   return result;
 }
 
@@ -220,7 +220,7 @@ Result<ContainerGrant> Kubelet::start_container(const std::string& uid, const st
     if (!has(pod->second.containers, name, &ContainerAsk::name)) {
       return fail(Kind::kNotFound, "the pod has no such container", name);
     }
-    for (const Holding* holding : impl_->book.of(uid, name)) {
+    for (const Holding* holding : impl_->ledger.of(uid, name)) {
       const auto found = impl_->endpoints.find(holding->resource);
       if (found == impl_->endpoints.end()) {
         return fail(Kind::kUnavailable, "no plugin is registered any more", holding->resource);
@@ -242,7 +242,7 @@ Result<ContainerGrant> Kubelet::start_container(const std::string& uid, const st
                    .message = status.error_message(),
                    .took = steady_clock::now() - begun});
     if (!status.ok()) {
-      return fail(Kind::kUnavailable, "device plugin PreStartContainer rpc failed with err: " + in_go_words(status),
+      return fail(Kind::kUnavailable, "device plugin PreStartContainer rpc failed with err: " + go_status_text(status),
                   ask.resource, status.error_code());
     }
   }
@@ -252,15 +252,19 @@ Result<ContainerGrant> Kubelet::start_container(const std::string& uid, const st
 }
 
 void Kubelet::remove_pod(const std::string& uid) {
+  remove_pods({uid});
+}
+
+void Kubelet::remove_pods(const std::vector<std::string>& uids) {
   {
     const std::lock_guard lock(impl_->mutex);
-    impl_->pods.erase(uid);
-    if (impl_->running) {
-      impl_->book.remove_pod(uid);
-      impl_->write_checkpoint();
+    for (const auto& uid : uids) {
+      impl_->pods.erase(uid);
+      if (impl_->running) impl_->ledger.remove_pod(uid);
     }
+    if (impl_->running) impl_->write_checkpoint();
   }
-  impl_->tell();
+  impl_->notify();
 }
 
 void Kubelet::keep_only_pods(const std::vector<std::string>& uids) {
@@ -269,11 +273,11 @@ void Kubelet::keep_only_pods(const std::vector<std::string>& uids) {
     const std::lock_guard lock(impl_->mutex);
     std::erase_if(impl_->pods, [&](const auto& pod) { return !kept.contains(pod.first); });
     if (impl_->running) {
-      impl_->book.keep_only(kept);
+      impl_->ledger.keep_only(kept);
       impl_->write_checkpoint();
     }
   }
-  impl_->tell();
+  impl_->notify();
 }
 
 }  // namespace tranche::sim

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "standins/kubelet/checkpoint.h"
-#include "standins/kubelet/device_book.h"
+#include "standins/kubelet/device_ledger.h"
 #include "standins/kubelet/resource_name.h"
 
 namespace tranche::sim {
@@ -48,22 +48,22 @@ TEST(Choice, TakesPreferredIdsFirstAndEachOnce) {
   EXPECT_THAT(choose({"a", "b"}, {}, 2), ElementsAre("a", "b"));
 }
 
-TEST(DeviceBook, RefusesAChangedRequest) {
-  DeviceBook book;
-  book.set_devices("r/r", {{.id = "a", .healthy = true}, {.id = "b", .healthy = true}});
-  book.record({.pod_uid = "p", .container = "c", .resource = "r/r", .ids = {"a"}, .response = {}});
-  EXPECT_FALSE(book.available_for("p", "c", "r/r", 2, false));
-  const auto same = book.available_for("p", "c", "r/r", 1, false);
+TEST(DeviceLedger, RefusesAChangedRequest) {
+  DeviceLedger ledger;
+  ledger.set_devices("r/r", {{.id = "a", .healthy = true}, {.id = "b", .healthy = true}});
+  ledger.record({.pod_uid = "p", .container = "c", .resource = "r/r", .ids = {"a"}, .response = {}});
+  EXPECT_FALSE(ledger.available_for("p", "c", "r/r", 2, false));
+  const auto same = ledger.available_for("p", "c", "r/r", 1, false);
   ASSERT_TRUE(same);
   EXPECT_FALSE(same->has_value());
 }
 
-TEST(DeviceBook, RefusesAHeldDeviceThatIsUnhealthyUnlessTheContainerRuns) {
-  DeviceBook book;
-  book.set_devices("r/r", {{.id = "a", .healthy = false}, {.id = "b", .healthy = true}});
-  book.record({.pod_uid = "p", .container = "c", .resource = "r/r", .ids = {"a"}, .response = {}});
-  EXPECT_FALSE(book.available_for("p", "c", "r/r", 1, false));
-  EXPECT_TRUE(book.available_for("p", "c", "r/r", 1, true));
+TEST(DeviceLedger, RefusesAHeldDeviceThatIsUnhealthyUnlessTheContainerRuns) {
+  DeviceLedger ledger;
+  ledger.set_devices("r/r", {{.id = "a", .healthy = false}, {.id = "b", .healthy = true}});
+  ledger.record({.pod_uid = "p", .container = "c", .resource = "r/r", .ids = {"a"}, .response = {}});
+  EXPECT_FALSE(ledger.available_for("p", "c", "r/r", 1, false));
+  EXPECT_TRUE(ledger.available_for("p", "c", "r/r", 1, true));
 }
 
 }  // namespace

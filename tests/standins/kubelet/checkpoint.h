@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "standins/kubelet/device_book.h"
+#include "standins/kubelet/device_ledger.h"
 
 namespace tranche::sim {
 

@@ -128,11 +128,11 @@ Result<std::unique_ptr<DraKubelet>> DraKubelet::register_driver(const std::strin
   {
     grpc::ClientContext context;
     set_deadline(context);
-    pluginregistration::RegistrationStatus told;
-    told.set_plugin_registered(good);
-    if (!good) told.set_error("no version that kubelet knows");
+    pluginregistration::RegistrationStatus message;
+    message.set_plugin_registered(good);
+    if (!good) message.set_error("no version that kubelet knows");
     pluginregistration::RegistrationStatusResponse response;
-    const auto status = registration->NotifyRegistrationStatus(&context, told, &response);
+    const auto status = registration->NotifyRegistrationStatus(&context, message, &response);
     if (!status.ok()) return failed(status, "NotifyRegistrationStatus");
   }
   if (!good) return fail(Kind::kInvalid, "kubelet would not register " + info.name());

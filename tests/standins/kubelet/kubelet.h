@@ -203,7 +203,8 @@ class Kubelet {
   // A start or restart of a container of an admitted pod: PreStartContainer if the plugin requires it, then the
   // recorded response. Never Allocate.
   [[nodiscard]] Result<ContainerGrant> start_container(const std::string& uid, const std::string& container);
-  void remove_pod(const std::string& uid);  // ended: its devices are free
+  void remove_pod(const std::string& uid);                 // ended: its devices are free
+  void remove_pods(const std::vector<std::string>& uids);  // the same of several, with one write of the checkpoint
   // After a restart kubelet reads from the API server which pods exist; devices of all others are free.
   void keep_only_pods(const std::vector<std::string>& uids);
 
@@ -213,6 +214,8 @@ class Kubelet {
   void release_registrations();  // … until this
   // Cancels the current stream of `resource` from kubelet's side, even during a write.
   [[nodiscard]] Status close_stream(const std::string& resource);
+  // PodResources lists no pod, as kubelet does after its start until it has read the API server's pods.
+  void list_no_pods(bool none);
   // A slow reader: nothing is read from any stream of `resource` until resume.
   void pause_reading(const std::string& resource);
   void resume_reading(const std::string& resource);

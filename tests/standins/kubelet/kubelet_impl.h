@@ -11,7 +11,7 @@
 
 #include "podresources/v1/api.grpc.pb.h"
 #include "standins/kubelet/checkpoint.h"
-#include "standins/kubelet/device_book.h"
+#include "standins/kubelet/device_ledger.h"
 #include "standins/kubelet/kubelet.h"
 #include "standins/kubelet/plugin_client.h"
 
@@ -51,7 +51,7 @@ struct Kubelet::Impl {
   std::function<void()> callback;
 
   bool running = false;
-  DeviceBook book;
+  DeviceLedger ledger;
   std::map<std::string, Endpoint> endpoints;
   std::map<std::string, PodAsk> pods;  // admitted, by uid; the API server's and the runtime's knowledge
   std::mt19937_64 dice;
@@ -67,6 +67,7 @@ struct Kubelet::Impl {
   int refusals = 0;
   grpc::Status refusal;
   bool hanging = false;
+  bool lists_no_pods = false;
 
   std::unique_ptr<grpc::Service> registration_service;
   std::unique_ptr<grpc::Service> pod_resources_service;
@@ -81,7 +82,7 @@ struct Kubelet::Impl {
   std::string checkpoint_path() const;
   Status load_checkpoint();             // mutex held
   void write_checkpoint();              // mutex held
-  void tell();                          // mutex not held: wakes waiters and the callback
+  void notify();                        // mutex not held: wakes waiters and the callback
   void forget_expired(SteadyTime now);  // mutex held
 
   // registration.cpp

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/inotify.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -172,7 +173,7 @@ TEST_F(KubeletDouble, TakesAllDevicesForUnhealthyOnceTheStreamEndsAndNeverOpensI
   EXPECT_TRUE(kubelet_->wait_for_healthy(kGpu, 2, kSoon));
 }
 
-TEST_F(KubeletDouble, ClosesTheStreamFromItsOwnSideWhenTold) {
+TEST_F(KubeletDouble, ClosesTheStreamFromItsOwnSideWhenAsked) {
   start();
   auto tiny = registered("tiny.sock", {{"a"}});
   ASSERT_TRUE(kubelet_->close_stream(kGpu));
@@ -281,7 +282,7 @@ TEST_F(KubeletDouble, CancelsAStreamInTheMiddleOfAWrite) {
   EXPECT_TRUE(kubelet_->wait_for_healthy(kGpu, many.size(), kSoon));
 }
 
-TEST_F(KubeletDouble, RefusesAndHangsRegistrationsWhenTold) {
+TEST_F(KubeletDouble, RefusesAndHangsRegistrationsWhenAsked) {
   start();
   auto tiny = plugin("tiny.sock", {{"a"}});
   tiny->serve();
@@ -317,6 +318,26 @@ TEST_F(KubeletDouble, AllocatesHealthyDevicesThatNobodyHoldsWithOneContainerRequ
   EXPECT_THAT(calls_of(Method::kAllocate), SizeIs(2));
   kubelet_->remove_pod("default/one");
   EXPECT_TRUE(kubelet_->admit(one_container_pod("three", kGpu, 1)).admitted);
+}
+
+// Each write is of all grants: a node that ends with 768 pods must not write them 768 times.
+TEST_F(KubeletDouble, PodsThatEndTogetherAreOneWriteOfTheCheckpoint) {
+  settings_.checkpoint = dir_ + "/checkpoint";
+  start();
+  auto tiny = registered("tiny.sock", {{"a"}, {"b"}, {"c"}});
+  for (const char* name : {"one", "two", "three"})
+    ASSERT_TRUE(kubelet_->admit(one_container_pod(name, kGpu, 1)).admitted);
+  const int changes = ::inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+  ASSERT_GE(::inotify_add_watch(changes, dir_.c_str(), IN_MOVED_TO), 0);
+  kubelet_->remove_pods({"default/one", "default/two"});
+  alignas(inotify_event) char events[4096];
+  const auto got = ::read(changes, events, sizeof events);
+  ASSERT_GT(got, 0);
+  const auto* first = reinterpret_cast<const inotify_event*>(events);
+  EXPECT_STREQ(first->name, "checkpoint");
+  EXPECT_EQ(static_cast<std::size_t>(got), sizeof *first + first->len) << "one";
+  ::close(changes);
+  EXPECT_THAT(kubelet_->view(kGpu).allocated, SizeIs(1));
 }
 
 TEST_F(KubeletDouble, AsksForAPreferenceOnlyWhereThePluginOffersIt) {

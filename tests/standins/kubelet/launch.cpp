@@ -37,7 +37,8 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
   return result;
 }
 
-std::vector<std::string> init_words(const ContainerWords& words, const ContainerGrant& grant, ContainerMode mode) {
+std::vector<std::string> init_arguments(const ContainerCommand& command, const ContainerGrant& grant,
+                                        ContainerMode mode) {
   std::vector<std::string> argv = {"sim-kubelet", kContainerInit, std::to_string(::getpid())};
   if (mode == ContainerMode::kNamespaces) {
     argv.emplace_back("--namespace");
@@ -47,13 +48,13 @@ std::vector<std::string> init_words(const ContainerWords& words, const Container
     for (const auto& node : grant.devices) argv.insert(argv.end(), {"--mount", node.host_path, node.container_path});
   }
   argv.emplace_back("--");
-  argv.insert(argv.end(), words.argv.begin(), words.argv.end());
+  argv.insert(argv.end(), command.argv.begin(), command.argv.end());
   return argv;
 }
 
 }  // namespace
 
-Result<Started> start_process(const ContainerWords& words, const ContainerGrant& grant, ContainerMode mode) {
+Result<Started> start_process(const ContainerCommand& command, const ContainerGrant& grant, ContainerMode mode) {
   if (mode == ContainerMode::kProcess) {
     // A runtime refuses a container with impossible mounts, so this does too, although it makes none.
     for (const auto& mount : grant.mounts) {
@@ -67,7 +68,7 @@ Result<Started> start_process(const ContainerWords& words, const ContainerGrant&
   Pipe output;
   Pipe error;
   if (!output.open() || !error.open()) return std::unexpected(error_from_errno(errno, "cannot create", "a pipe"));
-  const std::vector<std::string> argv = init_words(words, grant, mode);
+  const std::vector<std::string> argv = init_arguments(command, grant, mode);
 
   posix_spawn_file_actions_t files;
   posix_spawnattr_t attributes;
@@ -90,7 +91,7 @@ Result<Started> start_process(const ContainerWords& words, const ContainerGrant&
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
   pid_t pid = 0;
   const int err =
-      ::posix_spawn(&pid, "/proc/self/exe", &files, &attributes, pointers(argv).data(), pointers(words.env).data());
+      ::posix_spawn(&pid, "/proc/self/exe", &files, &attributes, pointers(argv).data(), pointers(command.env).data());
   ::posix_spawn_file_actions_destroy(&files);
   ::posix_spawnattr_destroy(&attributes);
   ::close(error_end);

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "standins/kubelet/container_words.h"
+#include "standins/kubelet/container_command.h"
 #include "standins/kubelet/kubelet.h"
 
 namespace tranche::sim {
@@ -22,7 +22,7 @@ struct Started {
   int error_fd = -1;   // at end-of-file the command is running; otherwise contains the error
 };
 
-Result<Started> start_process(const ContainerWords& words, const ContainerGrant& grant, ContainerMode mode);
+Result<Started> start_process(const ContainerCommand& command, const ContainerGrant& grant, ContainerMode mode);
 
 // The child's main program: argc and argv of main, if argv[1] is kContainerInit. Returns only to exit.
 int container_init(int argc, char** argv);

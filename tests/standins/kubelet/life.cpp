@@ -79,10 +79,10 @@ Status Kubelet::Impl::load_checkpoint() {
   const auto text = read_whole_file(checkpoint_path());
   if (!text) return text.error().kind == Kind::kNotFound ? Status{} : std::unexpected(text.error());
   TRY(Checkpoint checkpoint, parse_checkpoint(*text));
-  for (Holding& holding : checkpoint.holdings) book.record(std::move(holding));
+  for (Holding& holding : checkpoint.holdings) ledger.record(std::move(holding));
   for (const auto& [resource, ids] : checkpoint.registered) {
     // Known but empty until its plugin registers again: capacity stays zero, and the grace period applies.
-    book.expect(resource);
+    ledger.expect(resource);
     Endpoint endpoint;
     endpoint.stopped = true;
     endpoint.stopped_at = steady_clock::now();
@@ -92,10 +92,10 @@ Status Kubelet::Impl::load_checkpoint() {
 }
 
 void Kubelet::Impl::write_checkpoint() {
-  Checkpoint checkpoint{.holdings = book.holdings(), .registered = {}};
-  for (const std::string& resource : book.resources()) {
+  Checkpoint checkpoint{.holdings = ledger.holdings(), .registered = {}};
+  for (const std::string& resource : ledger.resources()) {
     auto& ids = checkpoint.registered[resource];
-    for (const Device& device : book.devices(resource)) {
+    for (const Device& device : ledger.devices(resource)) {
       if (device.healthy) ids.push_back(device.id);
     }
   }
@@ -103,7 +103,7 @@ void Kubelet::Impl::write_checkpoint() {
   (void)write_file_atomically(checkpoint_path(), to_json(checkpoint));
 }
 
-void Kubelet::Impl::tell() {
+void Kubelet::Impl::notify() {
   changed.notify_all();
   std::function<void()> wake;
   {
@@ -121,7 +121,7 @@ void Kubelet::Impl::forget_expired(SteadyTime now) {
       ++it;
       continue;
     }
-    book.forget(it->first);
+    ledger.forget(it->first);
     it = endpoints.erase(it);
     forgot = true;
   }
@@ -135,7 +135,7 @@ void Kubelet::Impl::run_janitor() {
     forget_expired(steady_clock::now());
     if (endpoints.size() != before) {
       lock.unlock();
-      tell();
+      notify();
       lock.lock();
       continue;
     }
@@ -214,10 +214,10 @@ void Kubelet::Impl::stop() {
     const std::lock_guard admission(admitting);  // an admission in progress has lost its connection and ends
     const std::lock_guard lock(mutex);
     endpoints.clear();
-    book = DeviceBook();
+    ledger = DeviceLedger();
     paused.clear();
   }
-  tell();
+  notify();
 }
 
 Result<std::unique_ptr<Kubelet>> Kubelet::open(KubeletSettings settings) {

@@ -95,7 +95,7 @@ void PluginClient::cancel() {
   for (grpc::ClientContext* context : under_way_) context->TryCancel();
 }
 
-std::string in_go_words(const grpc::Status& status) {
+std::string go_status_text(const grpc::Status& status) {
   static constexpr std::array<const char*, 17> kNames = {
       "OK",       "Canceled",       "Unknown",          "InvalidArgument",   "DeadlineExceeded",
       "NotFound", "AlreadyExists",  "PermissionDenied", "ResourceExhausted", "FailedPrecondition",

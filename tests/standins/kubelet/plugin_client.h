@@ -49,6 +49,6 @@ class PluginClient {
 };
 
 // "rpc error: code = Unavailable desc = …": the format of a failed call in kubelet, a Go program.
-std::string in_go_words(const grpc::Status& status);
+std::string go_status_text(const grpc::Status& status);
 
 }  // namespace tranche::sim

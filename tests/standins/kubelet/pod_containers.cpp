@@ -58,8 +58,8 @@ void PodRunner::start(PodRun& pod, ContainerRun& run, const Result<ContainerGran
   run.grant = *grant;
   run.start_error.clear();
   run.started = steady_clock::now();
-  const auto words = container_words(run.spec, run.grant, image_env_, settings_.mode);
-  const auto started = start_process(words, run.grant, settings_.mode);
+  const auto command = container_command(run.spec, run.grant, image_env_, settings_.mode);
+  const auto started = start_process(command, run.grant, settings_.mode);
   if (!started) {
     run.start_error = to_string(started.error());
     container_ended(pod, run, 128);
@@ -202,7 +202,7 @@ void PodRunner::settle(PodRun& pod) {
   }
   if (pod.ended() && std::exchange(pod.admitted, false)) {
     if (pod.timer) loop_.cancel(*std::exchange(pod.timer, std::nullopt));
-    kubelet_.remove_pod(pod.uid);  // its slots are free, so waiting pods are checked again
+    ended_.push_back(pod.uid);  // its slots are free at the end of this turn, and waiting pods are checked again
     say(fmt::format("pod {} {}", pod.full_name(), pod.phase == Phase::kSucceeded ? "succeeded" : "failed"));
   }
 }

@@ -21,6 +21,7 @@ class PodResourcesService final : public v1::PodResourcesLister::Service {
                     v1::ListPodResourcesResponse* answer) override {
     const std::lock_guard lock(impl_.mutex);
     std::map<std::tuple<std::string, std::string, std::string>, const PodAsk*> sorted;
+    if (impl_.lists_no_pods) return grpc::Status::OK;
     for (const auto& [uid, pod] : impl_.pods) sorted[{pod.pod_namespace, pod.name, uid}] = &pod;
     for (const auto& [key, pod] : sorted) {
       auto& listed = *answer->add_pod_resources();
@@ -29,7 +30,7 @@ class PodResourcesService final : public v1::PodResourcesLister::Service {
       for (const ContainerAsk& container : pod->containers) {
         auto& entry = *listed.add_containers();
         entry.set_name(container.name);
-        for (const Holding* holding : impl_.book.of(pod->uid, container.name)) {
+        for (const Holding* holding : impl_.ledger.of(pod->uid, container.name)) {
           for (const auto& id : holding->ids) add(*entry.add_devices(), holding->resource, {id});
         }
       }
@@ -40,9 +41,9 @@ class PodResourcesService final : public v1::PodResourcesLister::Service {
   grpc::Status GetAllocatableResources(grpc::ServerContext*, const v1::AllocatableResourcesRequest*,
                                        v1::AllocatableResourcesResponse* answer) override {
     const std::lock_guard lock(impl_.mutex);
-    for (const std::string& resource : impl_.book.resources()) {
+    for (const std::string& resource : impl_.ledger.resources()) {
       std::vector<std::string> healthy;
-      for (const Device& device : impl_.book.devices(resource)) {
+      for (const Device& device : impl_.ledger.devices(resource)) {
         if (device.healthy) healthy.push_back(device.id);
       }
       if (!healthy.empty()) add(*answer->add_devices(), resource, healthy);

@@ -73,6 +73,7 @@ class PodRunner {
   std::deque<PodRun> pods_;                  // in order of creation
   std::map<std::string, unsigned> created_;  // how many pods of this name were created
   std::set<std::string> withdrawn_;          // owners deleted as a whole
+  std::vector<std::string> ended_;           // uids of pods whose slots are free at the end of this turn
   std::string written_;
   std::atomic<bool> woken_ = false;
   bool restarting_ = false;

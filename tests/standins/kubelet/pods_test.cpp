@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "standins/kubelet/container_words.h"
+#include "standins/kubelet/container_command.h"
 #include "standins/kubelet/pods.h"
 #include "standins/kubelet/schedule.h"
 
@@ -137,25 +137,25 @@ TEST(Schedule, SaysWhatAPodAsksAndWhatIsFree) {
   EXPECT_EQ(why_not({}, {}, {}), "");
 }
 
-TEST(ContainerWords, LetThePodOverrideThePluginAndThePluginTheImage) {
+TEST(ContainerCommand, LetThePodOverrideThePluginAndThePluginTheImage) {
   PodContainer container{.name = "m", .command = {"run"}, .args = {}, .env = {{"A", "pod"}}, .resources = {}};
   ContainerGrant grant;
   grant.envs = {{"A", "plugin"}, {"B", "plugin"}};
-  const auto words = container_words(container, grant, {"A=image", "B=image", "C=image"}, ContainerMode::kProcess);
-  EXPECT_THAT(words.env, testing::UnorderedElementsAre("A=pod", "B=plugin", "C=image"));
+  const auto command = container_command(container, grant, {"A=image", "B=image", "C=image"}, ContainerMode::kProcess);
+  EXPECT_THAT(command.env, testing::UnorderedElementsAre("A=pod", "B=plugin", "C=image"));
 }
 
-TEST(ContainerWords, ExpandTheVariablesOfThePodOnly) {
+TEST(ContainerCommand, ExpandTheVariablesOfThePodOnly) {
   PodContainer container;
   container.command = {"run", "$(A)/$(B)", "$$(A)", "$(C)", "$(", "$"};
   container.env = {{"A", "1"}, {"B", "$(A)2"}};
   ContainerGrant grant;
   grant.envs = {{"C", "plugin"}};
-  const auto words = container_words(container, grant, {}, ContainerMode::kProcess);
-  EXPECT_THAT(words.argv, ElementsAre("run", "1/12", "$(A)", "$(C)", "$(", "$"));
+  const auto command = container_command(container, grant, {}, ContainerMode::kProcess);
+  EXPECT_THAT(command.argv, ElementsAre("run", "1/12", "$(A)", "$(C)", "$(", "$"));
 }
 
-TEST(ContainerWords, ReplaceContainerPathsByHostPathsWithoutANamespace) {
+TEST(ContainerCommand, ReplaceContainerPathsByHostPathsWithoutANamespace) {
   const std::vector<ContainerGrant::Mount> mounts = {{.container_path = "/mps", .host_path = "/run/t/1"},
                                                      {.container_path = "/mps/deep/", .host_path = "/run/deep"}};
   EXPECT_EQ(with_host_paths("/mps", mounts), "/run/t/1");
@@ -167,10 +167,10 @@ TEST(ContainerWords, ReplaceContainerPathsByHostPathsWithoutANamespace) {
   ContainerGrant grant;
   grant.envs = {{"CUDA_MPS_PIPE_DIRECTORY", "/mps"}};
   grant.mounts = mounts;
-  const auto rewritten = container_words(container, grant, {"KEPT=/mps"}, ContainerMode::kProcess);
+  const auto rewritten = container_command(container, grant, {"KEPT=/mps"}, ContainerMode::kProcess);
   EXPECT_THAT(rewritten.argv, ElementsAre("ls", "/run/t/1"));
   EXPECT_THAT(rewritten.env, AllOf(Contains("CUDA_MPS_PIPE_DIRECTORY=/run/t/1"), Contains("KEPT=/mps")));
-  const auto as_is = container_words(container, grant, {}, ContainerMode::kNamespaces);
+  const auto as_is = container_command(container, grant, {}, ContainerMode::kNamespaces);
   EXPECT_THAT(as_is.argv, ElementsAre("ls", "/mps"));
   EXPECT_THAT(as_is.env, Contains("CUDA_MPS_PIPE_DIRECTORY=/mps"));
 }

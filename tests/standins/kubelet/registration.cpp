@@ -70,7 +70,7 @@ grpc::Status Kubelet::Impl::register_plugin(const v1beta1::RegisterRequest& requ
                      .message = status.error_message(),
                      .took = steady_clock::now() - begun});
   }
-  tell();
+  notify();
   return status;
 }
 
@@ -114,7 +114,7 @@ grpc::Status Kubelet::Impl::register_checked(const v1beta1::RegisterRequest& req
             .status = status.error_code(),
             .message = status.error_message(),
             .took = steady_clock::now() - begun});
-    if (!status.ok()) return refuse("failed to get device plugin options: " + in_go_words(status));
+    if (!status.ok()) return refuse("failed to get device plugin options: " + go_status_text(status));
     *answered = plain(options);
     return grpc::Status::OK;
   };
@@ -180,7 +180,7 @@ void Kubelet::Impl::take_message(Stream& stream, const v1beta1::ListAndWatchResp
     const bool current = found != endpoints.end() && found->second.client == stream.client;
     // Old kubelets accept the message of any stream of the resource.
     if (!stream.extra && (current || settings.old_stream_end_disconnects_current)) {
-      book.set_devices(resource, devices);
+      ledger.set_devices(resource, devices);
       write_checkpoint();
     }
     messages.push_back({.resource = resource,
@@ -188,7 +188,7 @@ void Kubelet::Impl::take_message(Stream& stream, const v1beta1::ListAndWatchResp
                         .stream = stream.number,
                         .devices = std::move(devices)});
   }
-  tell();
+  notify();
 }
 
 void Kubelet::Impl::end_stream(Stream& stream, const grpc::Status& status) {
@@ -208,14 +208,14 @@ void Kubelet::Impl::end_stream(Stream& stream, const grpc::Status& status) {
       if (current || settings.old_stream_end_disconnects_current) disconnect(resource);
     }
   }
-  tell();
+  notify();
   const std::lock_guard lock(mutex);
   stream.ended = true;  // the thread returns without locking the mutex again, so it may be joined while locked
 }
 
 void Kubelet::Impl::disconnect(const std::string& resource) {
   Endpoint& endpoint = endpoints[resource];
-  book.lose(resource);
+  ledger.lose(resource);
   write_checkpoint();
   if (endpoint.stopped) return;
   endpoint.stopped = true;
@@ -282,6 +282,11 @@ void Kubelet::resume_reading(const std::string& resource) {
     impl_->paused.erase(resource);
   }
   impl_->changed.notify_all();
+}
+
+void Kubelet::list_no_pods(bool none) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->lists_no_pods = none;
 }
 
 void Kubelet::refuse_next_registrations(int count, int grpc_code, std::string message) {

@@ -177,9 +177,9 @@ void run_command(PodRunner& runner, const std::string& line, const Control::Answ
   } else if (verb == "apply" && words.size() == 2) {
     const auto pods = read_pods(object);
     if (!pods) return done(object + " has errors, which are on sim-kubelet's standard error");
-    const std::string told = runner.apply(*pods);
+    const std::string report = runner.apply(*pods);
     runner.catch_up();  // the state includes the effect before the answer is sent
-    answer(told + "ok");
+    answer(report + "ok");
   } else if (verb == "delete" && words.size() == 2) {
     const std::string problem = runner.remove(object);
     runner.catch_up();
@@ -201,9 +201,11 @@ void end_strays() {
     const auto children = read_whole_file(path);
     if (!children || trimmed(*children).empty()) return;
     for (const std::string_view word : words_of(*children)) {
-      if (const auto pid = parse_unsigned(word)) ::kill(static_cast<pid_t>(*pid), SIGKILL);
-    }
-    while (::waitpid(-1, nullptr, 0) > 0) {
+      const auto pid = parse_unsigned(word);
+      if (!pid) continue;
+      ::kill(static_cast<pid_t>(*pid), SIGKILL);
+      // Its own children are this process's now, alive, and of the next round: a wait for any child would be for them.
+      ::waitpid(static_cast<pid_t>(*pid), nullptr, 0);
     }
   }
 }
@@ -241,12 +243,12 @@ int run(const Options& options) {
       }
       control = std::move(*opened);
     }
-    bool told_to_stop = false;
+    bool stop_requested = false;
     (*loop)->watch(signals, [&] {
       signalfd_siginfo info{};
       while (::read(signals, &info, sizeof info) == sizeof info) {
         if (info.ssi_signo == SIGCHLD) continue;
-        std::exchange(told_to_stop, true) ? runner.stop_hard() : runner.stop();
+        std::exchange(stop_requested, true) ? runner.stop_hard() : runner.stop();
       }
       runner.reap();
     });

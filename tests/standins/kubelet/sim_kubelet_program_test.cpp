@@ -303,9 +303,12 @@ TEST_F(SimKubelet, LeavesContainersRunningWhenKubeletRestarts) {
 }
 
 TEST_F(SimKubelet, EndsEveryContainerOnSigterm) {
-  start({"--grace", "0.2"},
-        pod("polite", "exec sleep 100", 1) + pod("deaf", "trap '' TERM; echo ready; while :; do sleep 1; done", 1) +
-            pod("fork", "sleep 100 & echo child $!; setsid sh -c 'echo stray $$$$; exec sleep 100' & wait", 1));
+  start({"--grace", "0.2"}, pod("polite", "exec sleep 100", 1) +
+                                pod("deaf", "trap '' TERM; echo ready; while :; do sleep 1; done", 1) +
+                                pod("fork",
+                                    "sleep 100 & echo child $!; setsid sh -c 'echo stray $$$$; sleep 100 & echo under "
+                                    "$!; exec sleep 100' & wait",
+                                    1));
   register_plugin({{"a"}, {"b"}, {"c"}});
   ASSERT_TRUE(wait_for_phase("polite", "Running"));
   ASSERT_TRUE(wait_for_output("deaf", "ready"));
@@ -313,12 +316,14 @@ TEST_F(SimKubelet, EndsEveryContainerOnSigterm) {
     const json one = pod_state("fork");
     return one.is_object() ? one["containers"][0]["output"] : json::array();
   };
-  ASSERT_TRUE(wait_until([&] { return said().size() == 2; }));
+  ASSERT_TRUE(wait_until([&] { return said().size() == 3; }));
   std::vector<pid_t> pids;
   for (const char* name : {"polite", "deaf", "fork"}) {
     pids.push_back(pod_state(name)["containers"][0]["pid"].get<pid_t>());
   }
-  for (const std::string line : said()) {  // "child 12", "stray 13": one in the container's group, one not
+  // "child 12", "stray 13", "under 14": one in the container's group, one not, and one that this one's death leaves to
+  // sim-kubelet.
+  for (const std::string line : said()) {
     pids.push_back(static_cast<pid_t>(std::stoi(line.substr(6))));
   }
   ::kill(pid_, SIGTERM);

@@ -40,10 +40,10 @@ ResourceView Kubelet::Impl::view_of(const std::string& resource) const {
     view.endpoint = found->second.name;
     view.watching = running && !found->second.stopped;
   }
-  view.devices = book.devices(resource);
+  view.devices = ledger.devices(resource);
   view.capacity = view.devices.size();
   view.allocatable = static_cast<std::uint64_t>(std::ranges::count_if(view.devices, &Device::healthy));
-  const auto allocated = book.allocated(resource);
+  const auto allocated = ledger.allocated(resource);
   view.allocated.assign(allocated.begin(), allocated.end());
   return view;
 }

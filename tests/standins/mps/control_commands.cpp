@@ -152,8 +152,8 @@ void ControlDaemon::execute_default(Session& session, const ControlCommand& comm
 std::string ControlDaemon::device_query(bool csv) const {
   std::vector<QueriedDevice> devices;
   for (std::size_t i = 0; i < devices_.size(); ++i) {
-    const auto& facts = devices_[i].facts;
-    devices.push_back({static_cast<int>(i), facts.pci_bus_id, facts.uuid, facts.name});
+    const auto& properties = devices_[i].properties;
+    devices.push_back({static_cast<int>(i), properties.pci_bus_id, properties.uuid, properties.name});
   }
   std::string text = device_table("Default", devices, csv);
   for (const auto& server : servers_) {

@@ -95,8 +95,8 @@ ControlDaemon::Server* ControlDaemon::start_server(uid_t uid, const std::vector<
   std::string memory, uuids;
   for (const auto& [key, bytes] : options_.memory.entries()) memory += key + " " + std::to_string(bytes) + " ";
   for (const auto& device : devices_) {
-    const bool named = std::ranges::find(only_devices, device.facts.uuid) != only_devices.end();
-    if (only_devices.empty() || named) uuids += (uuids.empty() ? "" : ",") + device.facts.uuid;
+    const bool named = std::ranges::find(only_devices, device.properties.uuid) != only_devices.end();
+    if (only_devices.empty() || named) uuids += (uuids.empty() ? "" : ",") + device.properties.uuid;
   }
   server->devices = uuids;
   // Defaults are fixed for a server here: a later set_default_… applies to the next one only (facts: section 1).

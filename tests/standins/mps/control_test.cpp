@@ -28,8 +28,8 @@ std::string file_text(const std::string& path) {
 }
 
 unsigned mode_of(const std::string& path) {
-  struct stat facts{};
-  return ::stat(path.c_str(), &facts) == 0 ? facts.st_mode : 0;
+  struct stat status{};
+  return ::stat(path.c_str(), &status) == 0 ? status.st_mode : 0;
 }
 
 Reply run(const MpsWorld& world, std::vector<std::string> options) {

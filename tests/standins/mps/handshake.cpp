@@ -135,6 +135,32 @@ bool send_status(int fd, std::uint32_t status) {
   return send_packet(fd, little_endian(1, 4) + little_endian(status, 4));
 }
 
+bool greet_client(int fd, int channel, int pipe) {
+  for (int i = 0; i < kServerDescriptors; ++i) {
+    if (!send_packet(fd, kDescriptor, i == 0 || pipe < 0 ? channel : pipe)) return false;
+  }
+  return send_packet(fd, kServerGreeted);
+}
+
+bool speak_to_server(int fd, std::uint32_t context) {
+  const Identity self = own_identity();
+  return send_packet(fd, kCredentials, -1, &self) && send_packet(fd, little_endian(context, 4)) &&
+         send_packet(fd, context == 0 ? kFirstFlags : kFlags);
+}
+
+Joined join_server(int fd, std::uint32_t context) {
+  Joined joined;
+  Packet packet;
+  for (int i = 0; i <= kServerDescriptors; ++i) {
+    if (receive_packet(fd, &packet) != Arrived::kPacket) return {};
+    if (packet.bytes != (i < kServerDescriptors ? kDescriptor : kServerGreeted)) return {{}, packet.bytes};
+    if (i == 0) joined.channel = std::move(packet.descriptor);
+  }
+  if (!speak_to_server(fd, context)) return {};
+  if (receive_packet(fd, &packet) != Arrived::kPacket || packet.bytes != kServerAnswer) return {{}, packet.bytes};
+  return joined;
+}
+
 bool await_hello(int fd, int timeout_ms) {
   pollfd one{fd, POLLIN, 0};
   Packet packet;

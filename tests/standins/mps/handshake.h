@@ -1,8 +1,7 @@
 #pragma once
 // The real daemon's messages on `control` and `control_privileged`, as observed with driver 580.159.04
 // (docs/internals/evidence/mps-handshake.md, "Messages on control"). Implements both sides, so that tests can be
-// either. The protocol on the descriptor of message 4 is the stand-ins' own (wire.h). Blocking unless a deadline is
-// given. One thread per descriptor.
+// either. Blocking unless a deadline is given. One thread per descriptor.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -46,6 +45,24 @@ bool send_command(int fd, const std::string& line);
 bool send_last(int fd);                           // no more commands
 bool send_text(int fd, const std::string& text);  // without its last line end; empty text is not sent
 bool send_status(int fd, std::uint32_t status);   // the session has ended
+
+// On the descriptor of message 4 (same document, "Messages between server and client"). The server sends four
+// descriptors and a byte, without being asked; the client its credentials and two numbers; the server its answer. With
+// the real server all four are ends of pipes. Here the stand-ins' own messages (wire.h) pass through the first, a
+// socket; the others are ends of a pipe that the server has open for as long as it has the client.
+inline constexpr int kServerDescriptors = 4;
+inline constexpr std::string_view kServerGreeted{"\0", 1};
+inline constexpr std::string_view kFirstContext{"\0\0\0\0", 4}, kFirstFlags{"\xff\0\0\0", 4}, kFlags{"\0\0\0\0", 4};
+inline constexpr std::string_view kServerAnswer{"\0\0\0\0", 4};
+bool greet_client(int fd, int channel, int pipe = -1);  // the server's side; -1: the channel four times
+// What the client sends. Each of its contexts has a connection and a number of its own; 0 is the process itself.
+bool speak_to_server(int fd, std::uint32_t context = 0);
+// The client's side from end to end. Without a channel the server hung up, or refused in a message of wire.h.
+struct Joined {
+  Fd channel;
+  std::string refusal;
+};
+Joined join_server(int fd, std::uint32_t context = 0);
 
 // The connecting side. false: no greeting arrived in time, or the peer has disconnected.
 bool await_hello(int fd, int timeout_ms);  // -1 = no limit

@@ -3,10 +3,12 @@
 #include "standins/mps/handshake.h"
 
 #include <gmock/gmock.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <csignal>
 
+#include "standins/mps/limits.h"
 #include "standins/mps/mps_world.h"
 
 namespace tranche::sim {
@@ -58,8 +60,9 @@ TEST_F(MpsHandshake, ACudaProcessLooksForAGreetingFirstAndHangsUp) {
 // Promise: mps/relay: A handshake gives the client a descriptor and reports when its server has it.
 TEST_F(MpsHandshake, AClientGetsADescriptorAndSaysWhenItsServerHasIt) {
   const Fd client = introduced(ConnectionType::kClient);
-  const Fd server = server_of(client);
-  ASSERT_TRUE(server.valid());
+  const Fd exchange = server_of(client);
+  ASSERT_TRUE(exchange.valid());
+  const Fd server = join_server(exchange.get()).channel;
   Message ready;
   ASSERT_TRUE(send_message(server.get(), {"init", {}}));
   ASSERT_EQ(receive_message(server.get(), &ready), Received::kMessage);
@@ -69,7 +72,7 @@ TEST_F(MpsHandshake, AClientGetsADescriptorAndSaysWhenItsServerHasIt) {
   EXPECT_THAT(world.ask("get_client_list " + std::to_string(world.server())), HasSubstr(std::to_string(::getpid())));
 }
 
-// docs/internals/evidence/server-limits.md
+// docs/internals/evidence/shares.md
 TEST_F(MpsHandshake, AServersLimitsBecomeAClientsWhileItConnectsForAllItsContexts) {
   const auto limit = [&](const std::string& memory, const std::string& percent) {
     const std::string server = std::to_string(world.server());
@@ -79,20 +82,54 @@ TEST_F(MpsHandshake, AServersLimitsBecomeAClientsWhileItConnectsForAllItsContext
   const auto first = world.client();  // starts the server
   limit("8192M", "10");
   const Fd client = introduced(ConnectionType::kClient);
-  const Fd server = server_of(client);
-  ASSERT_TRUE(server.valid());
+  const Fd exchange = server_of(client);
+  ASSERT_TRUE(exchange.valid());
+  const Fd server = join_server(exchange.get()).channel;
   Message answer;
   ASSERT_TRUE(send_message(server.get(), {"init", {}}));
   ASSERT_EQ(receive_message(server.get(), &answer), Received::kMessage);
   ASSERT_TRUE(send_packet(client.get(), kAcknowledged));
   limit("24576M", "50");
-  for (int context = 0; context < 2; ++context) {
-    ASSERT_TRUE(send_message(server.get(), {"context", {{"gpu", world.uuid()}}}));
+  for (std::uint32_t context = 1; context <= 2; ++context) {
+    const Fd second = introduced(ConnectionType::kClient);
+    const Fd exchange_of_context = server_of(second);
+    const Fd channel = join_server(exchange_of_context.get(), context).channel;
+    ASSERT_TRUE(send_packet(second.get(), kAcknowledged));
+    ASSERT_TRUE(send_message(server.get(), {"context", {{"gpu", world.uuid()}, {"id", std::to_string(context)}}}));
     ASSERT_EQ(receive_message(server.get(), &answer), Received::kMessage);
     EXPECT_EQ(answer.number("sms"), 12);
     EXPECT_EQ(answer.number("limit"), std::int64_t{8192} << 20);
   }
   EXPECT_EQ(world.client().number("sms"), 66u) << "for clients to come";
+}
+
+// docs/internals/evidence/mps-handshake.md: measured with copies of the pipes of 40 contexts that had ended.
+TEST_F(MpsHandshake, AConnectionHasItsPlaceForAsLongAsItsChannelsAreOpen) {
+  const auto connected = [&](std::uint32_t context) {
+    const Fd client = introduced(ConnectionType::kClient);
+    const Fd exchange = server_of(client);
+    Fd channel = join_server(exchange.get(), context).channel;
+    EXPECT_TRUE(send_packet(client.get(), kAcknowledged));
+    return channel;
+  };
+  const Fd own = connected(0);
+  Message answer;
+  const auto ask = [&](const Message& message) {
+    return send_message(own.get(), message) && receive_message(own.get(), &answer) == Received::kMessage;
+  };
+  ASSERT_TRUE(ask({"init", {}}));
+  std::vector<Fd> channels;
+  for (std::uint32_t context = 1; context <= kClientsPerGpu + 1; ++context) {
+    channels.push_back(connected(context));
+    ASSERT_TRUE(ask({"context", {{"gpu", world.uuid()}, {"id", std::to_string(context)}}}));
+    EXPECT_EQ(answer.verb, context <= kClientsPerGpu ? "context" : "refused") << context;
+    ASSERT_TRUE(send_message(own.get(), {"release", {{"gpu", world.uuid()}, {"id", std::to_string(context)}}}));
+  }
+  EXPECT_EQ(answer.number("code"), 808);
+  channels.clear();
+  channels.push_back(connected(99));
+  ASSERT_TRUE(ask({"context", {{"gpu", world.uuid()}, {"id", "99"}}}));
+  EXPECT_EQ(answer.verb, "context");
 }
 
 TEST_F(MpsHandshake, TheIdentityIsThatOfTheCredentialsAndNotOfTheConnection) {
@@ -102,7 +139,7 @@ TEST_F(MpsHandshake, TheIdentityIsThatOfTheCredentialsAndNotOfTheConnection) {
 }
 
 TEST_F(MpsHandshake, ACommandSessionThroughControlMayTerminateANeighboursClient) {
-  if (::geteuid() != 0) GTEST_SKIP() << "needs root, whom the daemon believes";
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root: the daemon accepts credentials only from root";
   auto neighbour = world.client();
   world.make_endpoint();
   EXPECT_THAT(world
@@ -164,6 +201,40 @@ TEST_F(MpsHandshake, AServerThatAClientBreaksOffWithIsStuckForAllLaterOnesAndRun
   next->signal(SIGKILL);  // until then the daemon waits for its message too
   next->wait();
   EXPECT_NE(world.server(), 0) << "commands are answered";
+}
+
+// Who has said anything has sent credentials, which the kernel adds; the server waits for the rest or the end.
+TEST_F(MpsHandshake, AClientThatSaidSomethingAndBreaksOffHoldsNobodyUp) {
+  auto running = world.client();
+  const Fd client = introduced(ConnectionType::kClient);
+  Fd exchange = server_of(client);
+  ASSERT_TRUE(exchange.valid());
+  ASSERT_TRUE(send_packet(exchange.get(), kFirstContext));
+  ASSERT_TRUE(send_packet(client.get(), kAcknowledged));
+  const auto next = world.start_client({"--hold"});
+  EXPECT_NE(world.daemon().line_with("NEW CLIENT " + std::to_string(next->pid())), "");
+  EXPECT_FALSE(next->ended_within(std::chrono::milliseconds(kNotMeanwhileMs))) << "the server waits for the rest";
+  exchange.reset();
+  EXPECT_THAT(next->line_with("attached"), HasSubstr("\"mps\":true"));
+}
+
+// What it sent is lost with it: the kernel reports the unread messages as a reset.
+TEST_F(MpsHandshake, AClientThatClosesWithTheServersMessagesUnreadMakesItStuckWhateverItSaid) {
+  auto running = world.client();
+  const pid_t server = world.server();
+  const Fd client = introduced(ConnectionType::kClient);
+  {
+    const Fd exchange = server_of(client);
+    pollfd greeted{exchange.get(), POLLIN, 0};
+    ASSERT_EQ(::poll(&greeted, 1, kAtOnceMs), 1);
+    ::kill(server, SIGSTOP);
+    ASSERT_TRUE(speak_to_server(exchange.get()));
+    ASSERT_TRUE(send_packet(client.get(), kAcknowledged));
+  }
+  ::kill(server, SIGCONT);
+  const auto next = world.start_client({"--hold"});
+  EXPECT_NE(world.daemon().line_with("NEW CLIENT " + std::to_string(next->pid())), "");
+  EXPECT_FALSE(next->ended_within(std::chrono::milliseconds(kNotMeanwhileMs)));
 }
 
 TEST_F(MpsHandshake, ATypeThatDoesNotExistIsHungUpOnAndTheDaemonGoesOn) {

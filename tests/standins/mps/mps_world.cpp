@@ -10,6 +10,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <utility>
 
 namespace tranche::sim {
@@ -197,6 +198,15 @@ Reply MpsWorld::command(const std::string& lines, const std::string& pipe_direct
   reply.text = process.rest();
   reply.status = process.wait();
   return reply;
+}
+
+pid_t MpsWorld::server_process() {
+  if (!daemon_) return 0;
+  const std::string daemon = std::to_string(daemon_->pid());
+  std::ifstream children("/proc/" + daemon + "/task/" + daemon + "/children");
+  pid_t server = 0;
+  children >> server;
+  return server;
 }
 
 pid_t MpsWorld::server() {

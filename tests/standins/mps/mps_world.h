@@ -80,7 +80,8 @@ class MpsWorld {
 
   Reply command(const std::string& lines, const std::string& pipe = "", uid_t uid = static_cast<uid_t>(-1));
   std::string ask(const std::string& line) { return command(line).text; }
-  pid_t server();  // of get_server_list; 0 = none
+  pid_t server();          // of get_server_list; 0 = none
+  pid_t server_process();  // the same without a question to the daemon
 
   // sim-cuda --stdin with these options, after its first line ("attached" or "refused").
   struct Client {

@@ -3,14 +3,19 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
+#include <map>
 #include <sstream>
+#include <utility>
 
-#include "standins/mps/server_words.h"
+#include "standins/mps/handshake.h"
+#include "standins/mps/server_shared.h"
 
 namespace tranche::sim {
 namespace {
@@ -23,7 +28,7 @@ MpsServer::MpsServer(std::unique_ptr<Node> node, ServerOptions options, Fd chann
     : node_(std::move(node)), options_(std::move(options)), channel_(std::move(channel)), log_(std::move(log)) {
   const auto all = all_gpus(*node_);
   for (const auto& uuid : options_.uuids) {
-    const auto found = std::ranges::find(all, uuid, [](const VisibleGpu& gpu) { return gpu.facts.uuid; });
+    const auto found = std::ranges::find(all, uuid, [](const VisibleGpu& gpu) { return gpu.properties.uuid; });
     if (found != all.end()) devices_.push_back(*found);
   }
   device_open_.assign(devices_.size(), false);
@@ -45,7 +50,7 @@ bool MpsServer::start() {
   log_.set_role("Server");
   for (std::size_t i = 0; i < devices_.size(); ++i) {
     const auto& gpu = devices_[i];
-    log_.line("Creating server context on device " + std::to_string(i) + " (" + gpu.facts.name + ")");
+    log_.line("Creating server context on device " + std::to_string(i) + " (" + gpu.properties.name + ")");
     if (!attach_to(*node_, gpu, ::getpid(), ProcessKind::kMpsServer, 0) ||
         !node_->charge(::getpid(), gpu.node_index, static_cast<std::int64_t>(kServerBytes))) {
       return false;
@@ -91,7 +96,7 @@ int MpsServer::run() {
     std::vector<std::size_t> owner;
     for (std::size_t i = 0; i < slots_.size(); ++i) {
       if (!slots_[i] || wedged_) continue;
-      fds.push_back({slots_[i]->fd.get(), POLLIN, 0});
+      fds.push_back({slots_[i]->joined() ? slots_[i]->fd.get() : slots_[i]->exchange.get(), POLLIN, 0});
       owner.push_back(i);
     }
     int wait_ms = -1;
@@ -102,7 +107,9 @@ int MpsServer::run() {
     if (::poll(fds.data(), fds.size(), wait_ms) < 0 && errno != EINTR) return 1;
     const std::int64_t now = monotonic_ns();
     for (std::size_t i = 0; i < owner.size(); ++i) {
-      if (fds[i + 1].revents != 0 && slots_[owner[i]] && !hear_client(*slots_[owner[i]])) lose(owner[i], now);
+      const auto& client = slots_[owner[i]];
+      if (fds[i + 1].revents == 0 || !client) continue;
+      if (!(client->joined() ? hear_client(*client) : hear_newcomer(*client))) lose(owner[i], now);
     }
     finish_drains(now);
     if (fds[0].revents != 0 && (wedged_ || !hear_daemon())) return 0;
@@ -143,7 +150,7 @@ void MpsServer::admit(const Message& message, Fd connection) {
   auto client = std::make_unique<Client>();
   client->pid = static_cast<pid_t>(message.number("pid"));
   client->uid = static_cast<uid_t>(message.number("uid"));
-  client->fd = std::move(connection);
+  client->exchange = std::move(connection);
   client->name_space = message.text("namespace");
   if (message.fields.contains("memory")) client->most_memory = static_cast<std::uint64_t>(message.number("memory"));
   if (message.fields.contains("threads")) client->most_threads = parse_percentage(message.text("threads"));
@@ -159,13 +166,20 @@ void MpsServer::admit(const Message& message, Fd connection) {
     // Observed on driver 580: while victims live, new clients get 807 from cuInit.
     log_.line("Server teardown in progress. Refusing to accept new client " + named(client->pid, 0));
     log_.line("Failed to accept client " + named(client->pid, 0) + " with status 807");
-    send_message(client->fd.get(), {"refused", {{"code", std::to_string(kNotReady)}}});
+    send_message(client->exchange.get(), {"refused", {{"code", std::to_string(kNotReady)}}});
     return;
   }
   client->threads = options_.threads;
   client->memory = options_.memory;
-  log_.line("Client " + named(client->pid, 0) + " connected");
-  log_.line("Creating worker thread for client " + named(client->pid, 0));
+  auto [ours, theirs] = socket_pair();
+  client->fd = std::move(ours);
+  accept_identities(client->exchange.get());
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return;
+  client->pipe = Fd(ends[1]);
+  const Fd pipe(ends[0]);
+  // A client that has gone is noticed when it is heard.
+  greet_client(client->exchange.get(), theirs.get(), pipe.get());
   newcomer_ = client.get();
   const auto free_slot = std::ranges::find_if(slots_, [](const auto& slot) { return slot == nullptr; });
   if (free_slot != slots_.end()) {
@@ -173,7 +187,35 @@ void MpsServer::admit(const Message& message, Fd connection) {
   } else {
     slots_.push_back(std::move(client));
   }
-  tell_count();
+  report_count();
+}
+
+bool MpsServer::hear_newcomer(Client& client) {
+  // A client that closed with messages of ours unread: what it sent before is lost, as with the real server.
+  int error = 0;
+  socklen_t size = sizeof error;
+  ::getsockopt(client.exchange.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+  Packet packet;
+  if (error != 0 || receive_packet(client.exchange.get(), &packet) != Arrived::kPacket) return false;
+  if (client.said == 0) {
+    if (!packet.sender) return false;
+    client.pid = packet.sender->pid;
+    client.uid = packet.sender->uid;
+  }
+  if (client.said == 1) client.number = type_of(packet.bytes).value_or(0);
+  if (++client.said == 3) {
+    join(client);
+    send_packet(client.exchange.get(), kServerAnswer);
+    client.exchange = Fd();
+  }
+  return true;
+}
+
+void MpsServer::join(Client& client) {
+  log_.line("Client " + named(client.pid, static_cast<int>(client.number)) + " connected");
+  log_.line("Creating worker thread for client " + named(client.pid, static_cast<int>(client.number)));
+  newcomer_ = nullptr;
+  admit_waiting();
 }
 
 bool MpsServer::hear_client(Client& client) {
@@ -188,10 +230,7 @@ bool MpsServer::hear_client(Client& client) {
   }
   if (message.verb == "init") {
     std::string uuids;
-    for (const auto& device : devices_) uuids += (uuids.empty() ? "" : ",") + device.facts.uuid;
-    client.ready = true;
-    if (newcomer_ == &client) newcomer_ = nullptr;
-    admit_waiting();
+    for (const auto& device : devices_) uuids += (uuids.empty() ? "" : ",") + device.properties.uuid;
     return send_message(client.fd.get(), {"ready", {{"devices", uuids}, {"threads", std::to_string(client.threads)}}});
   }
   if (message.verb == "context") {
@@ -199,10 +238,12 @@ bool MpsServer::hear_client(Client& client) {
   } else if (message.verb == "work") {
     note_work(client, message);
   } else if (message.verb == "release") {
+    const auto id = static_cast<int>(message.number("id"));  // 0 = all on this GPU
     for (std::size_t i = client.contexts.size(); i-- > 0;) {
-      if (client.contexts[i].ordinal == ordinal_of(message.text("gpu"))) close_context(client, i);
+      const Context& context = client.contexts[i];
+      if (context.ordinal == ordinal_of(message.text("gpu")) && (id == 0 || context.id == id)) close_context(client, i);
     }
-    tell_count();
+    report_count();
   } else if (message.verb == "fault") {
     spread_fault(ordinal_of(message.text("gpu")), &client, kIllegalAddress);
   }
@@ -217,34 +258,40 @@ void MpsServer::open_context(Client& client, const Message& message) {
   const int ordinal = ordinal_of(message.text("gpu"));
   if (ordinal < 0) return refuse(kNoDevice);
   if (faulty()) return refuse(kNotReady);
+  const auto id_of = message.number("id");
+  // Each context has a connection of its own (measured).
+  const auto connections = std::ranges::count_if(slots_, [&](const auto& slot) {
+    return slot && slot->joined() && slot->pid == client.pid && slot->number == id_of && slot->number != 0;
+  });
+  if (connections <= std::ranges::count(client.contexts, id_of, &Context::id)) return refuse(kNotReady);
   const auto& device = devices_[static_cast<std::size_t>(ordinal)];
-  int holders = 0;
-  for (const auto& slot : slots_) {
-    if (slot) holders += static_cast<int>(std::ranges::count(slot->contexts, ordinal, &Context::ordinal));
-  }
+  const auto connection = std::ranges::find_if(slots_, [&](const auto& slot) {
+    return slot && slot->joined() && slot->pid == client.pid && slot->number == id_of && slot->used_on < 0;
+  });
+  const int holders = places_taken(ordinal) - (connection == slots_.end() ? 1 : 0);
   // 64 clients on one GPU: 48 run (section 3). The driver API returns 808; the runtime reports "busy or unavailable".
-  const int most = device.facts.cc_major >= 7 ? kClientsPerGpu : kClientsPerGpuBeforeVolta;
+  const int most = device.properties.cc_major >= 7 ? kClientsPerGpu : kClientsPerGpuBeforeVolta;
   if (holders >= most) {
     log_.line("Failed to accept new client. Maximum number of clients (" + std::to_string(most) + ") reached.");
     send_message(client.fd.get(), {"refused", {{"code", std::to_string(kMaxClients)}}});
     return;
   }
   if (!device_open_[static_cast<std::size_t>(ordinal)]) {
-    log_.line("Creating server context on device " + std::to_string(ordinal) + " (" + device.facts.name + ")");
+    log_.line("Creating server context on device " + std::to_string(ordinal) + " (" + device.properties.name + ")");
     device_open_[static_cast<std::size_t>(ordinal)] = true;
   }
   const std::optional<std::string> threads =
       message.fields.contains("threads") ? std::optional(message.text("threads")) : std::nullopt;
   const std::uint32_t sms =
-      sms_for(effective_percentage(threads, client.most_threads.value_or(client.threads)), device.facts.sm_count);
+      sms_for(effective_percentage(threads, client.most_threads.value_or(client.threads)), device.properties.sm_count);
   ClientMemory own;
   own.lifted = message.number("lifted") != 0;
   if (message.fields.contains("memory")) {
     const auto bytes = static_cast<std::uint64_t>(message.number("memory"));
-    if (bytes != 0) own.by_uuid[device.facts.uuid] = bytes;
+    if (bytes != 0) own.by_uuid[device.properties.uuid] = bytes;
   }
-  const auto ceiling = client.most_memory ? client.most_memory : client.memory.for_gpu(ordinal, device.facts.uuid);
-  const auto limit = effective_memory(own, device.facts.uuid, ceiling);
+  const auto ceiling = client.most_memory ? client.most_memory : client.memory.for_gpu(ordinal, device.properties.uuid);
+  const auto limit = effective_memory(own, device.properties.uuid, ceiling);
   const std::uint64_t own_bytes = context_bytes(sms);
   if ((limit && own_bytes > *limit) || !attach_to(*node_, device, client.pid, ProcessKind::kMpsClient, sms)) {
     return refuse(kOutOfMemory);
@@ -253,11 +300,11 @@ void MpsServer::open_context(Client& client, const Message& message) {
     node_->detach(client.pid, device.node_index);
     return refuse(kOutOfMemory);
   }
-  const int id = static_cast<int>(client.contexts.size()) + 1;
+  const int id = static_cast<int>(message.number("id"));
   if (client.id == 0) client.id = next_id_++;
   client.contexts.push_back({.ordinal = ordinal, .id = id});
-  log_.line("Client " + named(client.pid, id) + " connected");
-  log_.line("Device " + device.facts.name + " (uuid " + device.facts.uuid + ") is associated");
+  if (connection != slots_.end()) (*connection)->used_on = ordinal;
+  log_.line("Device " + device.properties.name + " (uuid " + device.properties.uuid + ") is associated");
   log_.line("Status of client " + named(client.pid, id) + " is ACTIVE");
   send_message(client.fd.get(), {"context",
                                  {{"id", std::to_string(id)},
@@ -266,6 +313,21 @@ void MpsServer::open_context(Client& client, const Message& message) {
                                   {"limit", limit ? std::to_string(*limit) : ""},
                                   {"charged", std::to_string(own_bytes)},
                                   {"server", std::to_string(::getpid())}}});
+}
+
+// A connection keeps its place when its context has ended, for as long as a process has a copy of its channels
+// (docs/internals/evidence/mps-handshake.md).
+int MpsServer::places_taken(int ordinal) const {
+  std::map<std::pair<pid_t, int>, std::array<int, 2>> by_number;  // contexts, connections
+  for (const auto& slot : slots_) {
+    if (!slot) continue;
+    for (const auto& context : slot->contexts)
+      if (context.ordinal == ordinal) ++by_number[{slot->pid, context.id}][0];
+    if (slot->used_on == ordinal) ++by_number[{slot->pid, static_cast<int>(slot->number)}][1];
+  }
+  int taken = 0;
+  for (const auto& [number, counts] : by_number) taken += std::max(counts[0], counts[1]);
+  return taken;
 }
 
 void MpsServer::note_work(Client& client, const Message& message) {
@@ -281,7 +343,8 @@ void MpsServer::note_work(Client& client, const Message& message) {
 void MpsServer::close_context(Client& client, std::size_t at) {
   const Context context = client.contexts[at];
   client.contexts.erase(client.contexts.begin() + static_cast<std::ptrdiff_t>(at));
-  node_->detach(client.pid, devices_[static_cast<std::size_t>(context.ordinal)].node_index);
+  if (std::ranges::count(client.contexts, context.ordinal, &Context::ordinal) == 0)
+    node_->detach(client.pid, devices_[static_cast<std::size_t>(context.ordinal)].node_index);
   log_.line("Client " + named(client.pid, context.id) + " exiting. Number of active client contexts is " +
             std::to_string(active_contexts()) + ".");
 }
@@ -290,10 +353,14 @@ void MpsServer::lose(std::size_t slot, std::int64_t now_ns) {
   // Removed first: a death must not be spread to the dead client.
   const auto client = std::move(slots_[slot]);
   slots_[slot] = nullptr;
-  if (newcomer_ == client.get()) {
+  if (!client->joined() && client->said == 0) {
     log_.line("User did not send valid credentials");
     stuck_ = true;
+    newcomer_ = nullptr;
+    return report_count();
   }
+  if (!client->joined()) join(*client);
+  if (client->number != 0) return report_count();
   const auto contexts = client->contexts;
   for (std::size_t i = client->contexts.size(); i-- > 0;) {
     log_.line("Server failed to recevie command with status 806, assuming client " +
@@ -309,25 +376,25 @@ void MpsServer::lose(std::size_t slot, std::int64_t now_ns) {
   log_.line("Server failed to recevie command with status 806, assuming client " + named(client->pid, 0) + " exit");
   log_.line("Client process " + std::to_string(client->pid) + " disconnected");
   leave_fault_if_clean();
-  tell_count();
+  report_count();
 }
 
 int MpsServer::ordinal_of(const std::string& uuid) const {
   for (std::size_t i = 0; i < devices_.size(); ++i) {
-    if (devices_[i].facts.uuid == uuid) return static_cast<int>(i);
+    if (devices_[i].properties.uuid == uuid) return static_cast<int>(i);
   }
   return -1;
 }
 
 MpsServer::Client* MpsServer::find(pid_t pid) {
   for (const auto& slot : slots_) {
-    if (slot && slot->pid == pid) return slot.get();
+    if (is_a_process(slot) && slot->pid == pid) return slot.get();
   }
   return nullptr;
 }
 
 int MpsServer::connected() const {
-  return static_cast<int>(std::ranges::count_if(slots_, [](const auto& slot) { return slot != nullptr; }));
+  return static_cast<int>(std::ranges::count_if(slots_, [this](const auto& slot) { return is_a_process(slot); }));
 }
 
 int MpsServer::active_contexts() const {
@@ -336,10 +403,10 @@ int MpsServer::active_contexts() const {
   return count;
 }
 
-void MpsServer::tell_count() {
+void MpsServer::report_count() {
   std::string list;
   for (const auto& slot : slots_) {
-    if (!slot) continue;
+    if (!is_a_process(slot)) continue;
     if (!slot->name_space.empty()) list += std::to_string(slot->pid) + " " + slot->name_space + " ";
   }
   send_message(channel_.get(), {"clients", {{"count", std::to_string(connected())}, {"list", list}}});

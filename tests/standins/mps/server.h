@@ -49,10 +49,16 @@ class MpsServer {
     pid_t pid = 0;
     uid_t uid = 0;
     std::uint64_t id = 0;
-    Fd fd;
-    bool ready = false;  // has sent init
+    Fd exchange;   // with the client, until it has joined (handshake.h)
+    int said = 0;  // its messages there
+    // Of the connection; 0: the process's own. The connection of a context only ends with it: what the process sends
+    // comes through its own.
+    std::uint32_t number = 0;
+    int used_on = -1;  // a context's connection: its device
+    Fd fd, pipe;
+    bool joined() const { return said == 3; }
     // The server's limits when it connected: later changes apply to future clients
-    // (docs/internals/evidence/server-limits.md).
+    // (docs/internals/evidence/shares.md).
     double threads = 100.0;
     MemoryLimits memory;
     bool terminated = false;  // by terminate_client
@@ -80,11 +86,15 @@ class MpsServer {
   std::string set_limit(const Message& message);
 
   // From a client.
-  bool hear_client(Client& client);  // false: disconnected
+  bool hear_client(Client& client);    // false: disconnected
+  bool hear_newcomer(Client& client);  // the same
+  void join(Client& client);
   void open_context(Client& client, const Message& message);
+  int places_taken(int ordinal) const;
   void note_work(Client& client, const Message& message);
   void lose(std::size_t slot, std::int64_t now_ns);
   void close_context(Client& client, std::size_t at);
+  bool is_a_process(const std::unique_ptr<Client>& slot) const { return slot != nullptr && slot->number == 0; }
 
   // Faults.
   void spread_fault(int ordinal, const Client* culprit, int code);
@@ -93,7 +103,7 @@ class MpsServer {
   bool faulty() const;
   int active_contexts() const;
   int connected() const;
-  void tell_count();
+  void report_count();
   Client* find(pid_t pid);
   std::string client_list() const;
   std::string device_client_list() const;
@@ -111,8 +121,9 @@ class MpsServer {
   std::vector<Drain> drains_;
   std::vector<pid_t> sticky_;  // processes that must leave before FAULT ends
   bool wedged_ = false;
-  // It accepts one client after another and waits for its first message; one that never sends it, or disconnects
-  // before, blocks all later ones permanently (docs/internals/evidence/mps-handshake.md, "stalls after message 4").
+  // It accepts one client after another and waits for its messages; one that disconnects before the first, or with
+  // messages of the server unread, blocks all later ones permanently (docs/internals/evidence/mps-handshake.md, "What a
+  // client that breaks off leaves").
   std::vector<std::pair<Message, Fd>> waiting_;
   const Client* newcomer_ = nullptr;
   bool stuck_ = false;

@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "standins/mps/server.h"
-#include "standins/mps/server_words.h"
+#include "standins/mps/server_shared.h"
 
 namespace tranche::sim {
 namespace {
@@ -96,7 +96,7 @@ void MpsServer::finish_drains(std::int64_t now_ns) {
 std::string MpsServer::client_list() const {
   std::string text;
   for (const auto& slot : slots_) {
-    if (slot) text += std::to_string(slot->pid) + "\n";
+    if (is_a_process(slot)) text += std::to_string(slot->pid) + "\n";
   }
   return text;
 }
@@ -105,11 +105,11 @@ std::string MpsServer::device_client_list() const {
   std::string text;
   for (std::size_t i = 0; active_contexts() > 0 && i < devices_.size(); ++i) {
     unsigned domain = 0, bus = 0;
-    std::sscanf(devices_[i].facts.pci_bus_id.c_str(), "%x:%x", &domain, &bus);
+    std::sscanf(devices_[i].properties.pci_bus_id.c_str(), "%x:%x", &domain, &bus);
     char pci[32];
     std::snprintf(pci, sizeof pci, "%02x:00.0",
                   bus);  // observed for 00000000:00:06.0: the device number is not printed
-    text += "[" + std::to_string(i) + "] " + pci + ", " + devices_[i].facts.name + "\n";
+    text += "[" + std::to_string(i) + "] " + pci + ", " + devices_[i].properties.name + "\n";
     for (const auto& slot : slots_) {
       if (!slot) continue;
       for (const auto& context : slot->contexts) {
@@ -130,7 +130,7 @@ std::vector<ClientRow> MpsServer::rows() const {
       rows.push_back({.pid = slot->pid,
                       .id = slot->id,
                       .server = ::getpid(),
-                      .uuid = devices_[static_cast<std::size_t>(context.ordinal)].facts.uuid,
+                      .uuid = devices_[static_cast<std::size_t>(context.ordinal)].properties.uuid,
                       .pid_namespace = pid_namespace_of(slot->pid),
                       .command = command_of(slot->pid)});
     }
@@ -155,9 +155,9 @@ std::string MpsServer::set_limit(const Message& message) {
   log_.line("Device pinned memory limit for device " + key + " set to " + hex + " bytes");
   // A server resolves both spellings: a value set by ordinal reads back by UUID and vice versa.
   for (std::size_t i = 0; i < devices_.size(); ++i) {
-    if (key != std::to_string(i) && key != devices_[i].facts.uuid) continue;
+    if (key != std::to_string(i) && key != devices_[i].properties.uuid) continue;
     options_.memory.set(std::to_string(i), value);
-    options_.memory.set(devices_[i].facts.uuid, value);
+    options_.memory.set(devices_[i].properties.uuid, value);
     return "";
   }
   options_.memory.set(key, value);
@@ -183,9 +183,9 @@ void MpsServer::answer_question(const Message& message) {
     for (std::size_t i = 0; i < devices_.size(); ++i) {
       if (key == std::to_string(i)) ordinal = static_cast<int>(i);
     }
-    const auto limit = ordinal < 0
-                           ? options_.memory.get(key)
-                           : options_.memory.for_gpu(ordinal, devices_[static_cast<std::size_t>(ordinal)].facts.uuid);
+    const auto limit =
+        ordinal < 0 ? options_.memory.get(key)
+                    : options_.memory.for_gpu(ordinal, devices_[static_cast<std::size_t>(ordinal)].properties.uuid);
     return answer(ask, limit ? memory_text(*limit) + "\n" : "");
   }
   answer(ask, "");

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "standins/mps/server.h"
-#include "standins/mps/server_words.h"
+#include "standins/mps/server_shared.h"
 
 namespace tranche::sim {
 bool MpsServer::faulty() const {
@@ -69,7 +69,7 @@ void MpsServer::leave_fault_if_clean() {
   for (std::size_t i = 0; i < devices_.size(); ++i) {
     const bool poisoned_before = device_open_[i] && std::ranges::find(reset_, static_cast<int>(i)) != reset_.end();
     if (!poisoned_before) continue;
-    log_.line("Destroy server context on device " + std::to_string(i) + " (" + devices_[i].facts.name + ")");
+    log_.line("Destroy server context on device " + std::to_string(i) + " (" + devices_[i].properties.name + ")");
     device_open_[i] = false;
   }
   reset_.clear();

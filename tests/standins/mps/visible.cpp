@@ -25,7 +25,7 @@ int position_of(const std::vector<VisibleGpu>& gpus, const std::string& name) {
   if (name.starts_with("GPU-") || name.starts_with("MIG-")) {
     int found = -1;
     for (std::size_t i = 0; i < gpus.size(); ++i) {
-      if (!gpus[i].facts.uuid.starts_with(name)) continue;
+      if (!gpus[i].properties.uuid.starts_with(name)) continue;
       if (found >= 0) return -1;  // not unique
       found = static_cast<int>(i);
     }
@@ -43,21 +43,21 @@ int position_of(const std::vector<VisibleGpu>& gpus, const std::string& name) {
 std::vector<VisibleGpu> all_gpus(const Node& node) {
   std::vector<VisibleGpu> gpus;
   int index = -1;
-  for (const auto& facts : node.gpus()) {
+  for (const auto& properties : node.gpus()) {
     const GpuState state = node.gpu_state(++index);
     if (state.mig_mode == 0) {
-      gpus.push_back({index, facts});
+      gpus.push_back({index, properties});
       continue;
     }
     for (const MigDevice& mig : mig_devices(state)) {
       const auto* gi = find_gi(state, mig.gpu_instance);
       const auto* ci = gi == nullptr ? nullptr : find_ci(*gi, mig.compute_instance);
       if (ci == nullptr) continue;
-      VisibleGpu device{index, facts, mig.gpu_instance, mig.compute_instance};
-      device.facts.uuid = ci->uuid.view();
-      device.facts.sm_count = ci->sm_count;
-      device.facts.memory_total = std::uint64_t{state.profile.mig.profiles[gi->profile].memory_mib} << 20;
-      device.facts.memory_reserved = 0;
+      VisibleGpu device{index, properties, mig.gpu_instance, mig.compute_instance};
+      device.properties.uuid = ci->uuid.view();
+      device.properties.sm_count = ci->sm_count;
+      device.properties.memory_total = std::uint64_t{state.profile.mig.profiles[gi->profile].memory_mib} << 20;
+      device.properties.memory_reserved = 0;
       gpus.push_back(std::move(device));
     }
   }
@@ -101,7 +101,8 @@ std::vector<VisibleGpu> selected(const std::vector<VisibleGpu>& gpus, const std:
     const int at = position_of(gpus, name);
     if (at < 0) break;
     const auto& gpu = gpus[static_cast<std::size_t>(at)];
-    if (std::ranges::any_of(out, [&](const auto& one) { return one.facts.uuid == gpu.facts.uuid; })) return {};
+    if (std::ranges::any_of(out, [&](const auto& one) { return one.properties.uuid == gpu.properties.uuid; }))
+      return {};
     out.push_back(gpu);
   }
   return out;

@@ -12,8 +12,8 @@ namespace tranche::sim {
 
 // A GPU in the numbering of one process.
 struct VisibleGpu {
-  int node_index = 0;  // Node's number
-  GpuFacts facts;      // of a MIG device: its own UUID, SMs and memory
+  int node_index = 0;        // Node's number
+  GpuProperties properties;  // of a MIG device: its own UUID, SMs and memory
   std::uint32_t gpu_instance = kWholeGpu;
   std::uint32_t compute_instance = kWholeGpu;
   bool is_mig() const { return gpu_instance != kWholeGpu; }

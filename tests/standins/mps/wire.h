@@ -1,18 +1,18 @@
 #pragma once
 // The protocol between the MPS stand-ins: the control daemon, its servers, the command client and simulated CUDA
 // processes. A connection to `<pipe>/control` or `<pipe>/control_privileged` begins like the real one (handshake.h:
-// greeting, credentials, type; for clients the descriptor and its acknowledgement, commands and their answers). The
-// rest of the real format is unpublished, so this one is original: a message is one SOCK_SEQPACKET packet of text
-// lines, a verb, then `key value` lines, with at most one descriptor.
+// greeting, credentials, type; for clients the descriptor, the exchange on it and its acknowledgement, commands and
+// their answers). The rest of the real format is unpublished, so this one is original: a message is one
+// SOCK_SEQPACKET packet of text lines, a verb, then `key value` lines, with at most one descriptor.
 //
 //   after type 2      daemon → caller   message 4, with a connection to the server; may come much later (pending list)
 //                                       refused code=805   no server could be started
 //
 // On the connection between a client and its server:
 //   init → ready devices=UUID,… threads=PCT  | refused code=807
-//   context gpu=UUID threads=PCT lifted=0|1 memory=BYTES
+//   context gpu=UUID id threads=PCT lifted=0|1 memory=BYTES
 //                                       → context id sms memory server_pid | refused code=46
-//   release gpu · work gpu kernel_ns until_ns tensor=0|1 · fault gpu         (no answer)
+//   release gpu id=0|ID · work gpu kernel_ns until_ns tensor=0|1 · fault gpu         (no answer)
 //   server → client at any time: error code gpu                   sticky: 700, 719, 810
 //
 // Between the daemon and a server (a socket pair, inherited as descriptor 3; its end is the server's end):

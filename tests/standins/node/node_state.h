@@ -51,6 +51,7 @@ struct GpuState {
   std::uint64_t extra_bytes;  // memory in use that is not in a process row
   std::uint32_t utilization, memory_utilization;
   std::uint32_t temperature_c, power_mw;
+  std::uint64_t energy_mj, power_since_ms;  // drawn until power_mw was set, and when that was
   std::uint32_t power_limit_mw;
   std::uint32_t recovery_action;  // field 230
   std::uint32_t dead_links;       // bit mask

@@ -68,14 +68,14 @@ class MappedNode final : public Node {
     wake_all(state_);
   }
 
-  std::vector<GpuFacts> gpus() const override {
-    std::vector<GpuFacts> facts;  // immutable, so they need no lock
+  std::vector<GpuProperties> gpus() const override {
+    std::vector<GpuProperties> properties;  // immutable, so they need no lock
     for (const GpuState& gpu : all()) {
-      facts.push_back({gpu.uuid.str(), gpu.profile.name.str(), gpu.bus_id.str(), gpu.minor, gpu.profile.sm_count,
-                       gpu.profile.memory_total, gpu.profile.memory_reserved, gpu.profile.cc_major,
-                       gpu.profile.cc_minor});
+      properties.push_back({gpu.uuid.str(), gpu.profile.name.str(), gpu.bus_id.str(), gpu.minor, gpu.profile.sm_count,
+                            gpu.profile.memory_total, gpu.profile.memory_reserved, gpu.profile.cc_major,
+                            gpu.profile.cc_minor});
     }
-    return facts;
+    return properties;
   }
 
   int find_gpu(const std::string& wanted) const override {
@@ -355,9 +355,21 @@ class MappedNode final : public Node {
   // Rows of another PID namespace are left to it: here their pids refer to other processes, or none.
   void prune(int gpu = -1) const {  // of one GPU, or of all
     const std::uint64_t own = own_pid_namespace();
+    const auto is_dead = [own, gpu](const ProcessSlot& slot) {
+      return slot.pid != 0 && slot.pid_namespace == own && (gpu < 0 || slot.gpu == gpu) && slot.started != 0 &&
+             process_start(slot.pid) != slot.started;
+    };
+    const auto is = [](const ProcessSlot& slot, ProcessKind kind) {
+      return slot.kind == static_cast<std::uint32_t>(kind);
+    };
+    for (auto& slot : state_.processes)
+      if (!is(slot, ProcessKind::kMpsClient) && is_dead(slot)) slot.pid = 0;
     for (auto& slot : state_.processes) {
-      if (slot.pid_namespace != own || (gpu >= 0 && slot.gpu != gpu)) continue;
-      if (slot.pid != 0 && slot.started != 0 && process_start(slot.pid) != slot.started) slot.pid = 0;
+      if (!is(slot, ProcessKind::kMpsClient) || !is_dead(slot)) continue;
+      const bool has_server = std::ranges::any_of(state_.processes, [&](const ProcessSlot& other) {
+        return other.pid != 0 && other.gpu == slot.gpu && is(other, ProcessKind::kMpsServer);
+      });
+      if (!has_server) slot.pid = 0;
     }
   }
 

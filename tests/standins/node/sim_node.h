@@ -4,7 +4,9 @@
 // process-shared mutex, so that any of them may be killed at any time without stopping the others. The GPUs come from
 // `$TRANCHE_SIM_NODE/node.yaml`, read once when the state is created; afterwards `sim-node` and this API change it.
 //
-// Rows of dead processes are removed whenever rows are read. Thread-safe and process-safe.
+// Rows of dead processes are removed whenever rows are read; that of an MPS client only by its server, or with it: the
+// server holds the memory (docs/internals/evidence/mps-handshake.md, "Contexts, and clients that have exited").
+// Thread-safe and process-safe.
 #include <sys/types.h>
 
 #include <cstdint>
@@ -24,7 +26,7 @@ inline constexpr int kMaxGpus = 16;
 inline constexpr const char* kNodeVariable = "TRANCHE_SIM_NODE";  // names the directory
 
 // Properties that never change while the state exists.
-struct GpuFacts {
+struct GpuProperties {
   std::string uuid;        // "GPU-…"
   std::string name;        // "NVIDIA H200"
   std::string pci_bus_id;  // "00000000:1B:00.0"
@@ -75,7 +77,7 @@ class Node {
   virtual std::string driver_version() const = 0;  // "580.159.04"
   virtual int cuda_version() const = 0;            // 13000
   virtual bool driver_present() const = 0;         // false: nvmlInit returns DRIVER_NOT_LOADED
-  virtual std::vector<GpuFacts> gpus() const = 0;
+  virtual std::vector<GpuProperties> gpus() const = 0;
   virtual int find_gpu(const std::string& uuid_or_index) const = 0;  // -1 = none; accepts "0", a UUID, a UUID prefix
 
   virtual int compute_mode(int gpu) const = 0;  // NVML's numbers: 0 default, 2 prohibited, 3 exclusive process

@@ -133,7 +133,10 @@ std::uint64_t process_start(pid_t pid) {
   if (after_name == std::string_view::npos) return 0;
   const auto words = words_of(text.substr(after_name + 1));
   constexpr std::size_t kStartTime = 19;  // field 22 of proc(5), counted from the state
-  if (words.size() <= kStartTime || words[0] == "Z" || words[0] == "X") return 0;
+  constexpr std::size_t kThreads = 17;
+  if (words.size() <= kStartTime) return 0;
+  const bool ended = words[0] == "Z" || words[0] == "X";  // its first thread
+  if (ended && parse_unsigned(words[kThreads]).value_or(0) < 2) return 0;
   return parse_unsigned(words[kStartTime]).value_or(0);
 }
 

@@ -10,8 +10,8 @@
 #include "base/units.h"
 #include "mig.h"
 #include "sim_node.h"
+#include "tool_arguments.h"
 #include "tool_gpu.h"
-#include "tool_words.h"
 
 namespace tranche::sim {
 namespace {
@@ -72,7 +72,7 @@ std::string memory_text(std::uint64_t bytes) {
   return to_string(Bytes{bytes});
 }
 
-int init(Words& words, std::ostream& out, std::ostream& err) {
+int init(ToolArguments& words, std::ostream& out, std::ostream& err) {
   const std::string dir = words.need("the folder of the node");
   const std::uint64_t gpus = words.option_number("gpus", kMaxGpus, 1);
   const std::uint64_t cuda = words.option_number("cuda", 99999, 13000);
@@ -146,7 +146,7 @@ int show(const Node& node, std::ostream& out) {
   return 0;
 }
 
-void process_command(Words& words, Node& node) {
+void process_command(ToolArguments& words, Node& node) {
   const std::string verb = words.need("add or remove");
   const int gpu = need_gpu(words, node);
   const auto pid = static_cast<pid_t>(words.need_number("the process id", 0x7fffffff));
@@ -168,7 +168,7 @@ void process_command(Words& words, Node& node) {
   if (words.done() && !node.add_made_up_process(row)) words.fail("there is no room for more processes");
 }
 
-void driver_command(Words& words, Node& node) {
+void driver_command(ToolArguments& words, Node& node) {
   const std::string state = words.need("absent, present or version");
   if (state == "version") {
     const std::string version = words.need("the version");
@@ -182,7 +182,7 @@ void driver_command(Words& words, Node& node) {
   if (words.done()) node.set_driver_present(state == "present");
 }
 
-void fault_command(Words& words, Node& node, FaultKind kind) {
+void fault_command(ToolArguments& words, Node& node, FaultKind kind) {
   Fault fault{};
   const std::string call = words.need("the call");
   if (call != "*" && !call.starts_with("nvml")) words.fail(in_quotes(call) + " is not a call; write nvml… or *");
@@ -200,7 +200,7 @@ void fault_command(Words& words, Node& node, FaultKind kind) {
   if (words.done() && !node.add_fault(fault)) words.fail("too many faults are set; clear them first");
 }
 
-bool change(const std::string& command, Words& words, Node& node) {
+bool change(const std::string& command, ToolArguments& words, Node& node) {
   if (command == "gpu") {
     gpu_command(words, node);
   } else if (command == "process") {
@@ -227,7 +227,7 @@ bool change(const std::string& command, Words& words, Node& node) {
   return true;
 }
 
-int run(Words& words, std::ostream& out, std::ostream& err) {
+int run(ToolArguments& words, std::ostream& out, std::ostream& err) {
   const std::string command = words.need("the command");
   if (command == "help") {
     out << kUsage;
@@ -274,8 +274,8 @@ int run_nvidia_smi(const std::vector<std::string>& words, std::ostream& out, std
 }
 
 int run_tool(const std::vector<std::string>& words, std::ostream& out, std::ostream& err) {
-  Words parsed(words, {"node", "profile", "gpus", "topology", "driver", "cuda", "seed", "kind", "sms", "utilization",
-                       "gi", "ci", "gpu", "skip", "times"});
+  ToolArguments parsed(words, {"node", "profile", "gpus", "topology", "driver", "cuda", "seed", "kind", "sms",
+                               "utilization", "gi", "ci", "gpu", "skip", "times"});
   if (words.empty()) {
     err << kUsage;
     return 2;

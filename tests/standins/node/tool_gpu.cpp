@@ -1,6 +1,7 @@
 #include "tool_gpu.h"
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
 
 #include "base/text.h"
@@ -16,7 +17,7 @@ void raise(Node& node, int gpu, EventKind kind, std::uint64_t data = 0) {
   node.raise({.sequence = 0, .gpu = gpu, .kind = kind, .data = data});
 }
 
-void xid(Words& words, Node& node, int gpu) {
+void xid(ToolArguments& words, Node& node, int gpu) {
   EventRow event{.sequence = 0, .gpu = gpu, .kind = EventKind::kXid};
   event.data = words.need_number("the XID", 9999);
   event.gpu_instance = static_cast<std::uint32_t>(words.option_number("gi", kWholeGpu, kWholeGpu));
@@ -24,7 +25,7 @@ void xid(Words& words, Node& node, int gpu) {
   if (words.done()) node.raise(event);
 }
 
-void ecc(Words& words, Node& node, int gpu) {
+void ecc(ToolArguments& words, Node& node, int gpu) {
   const std::string size = words.need("single or double");
   if (size != "single" && size != "double") return words.fail(in_quotes(size) + " is not single or double");
   if (!words.done()) return;
@@ -36,7 +37,7 @@ void ecc(Words& words, Node& node, int gpu) {
   raise(node, gpu, single ? EventKind::kEccSingle : EventKind::kEccDouble);
 }
 
-void mode(Words& words, Node& node, int gpu) {
+void mode(ToolArguments& words, Node& node, int gpu) {
   const std::string name = words.need("the mode");
   int number = -1;
   if (name == "default") number = 0;
@@ -46,7 +47,7 @@ void mode(Words& words, Node& node, int gpu) {
   if (words.done()) node.set_compute_mode(gpu, number);
 }
 
-void link(Words& words, Node& node, int gpu) {
+void link(ToolArguments& words, Node& node, int gpu) {
   const auto number = words.need_number("the link", 31);
   const std::string state = words.need("up or down");
   if (state != "up" && state != "down") return words.fail(in_quotes(state) + " is not up or down");
@@ -57,7 +58,7 @@ void link(Words& words, Node& node, int gpu) {
   });
 }
 
-void mig(Words& words, Node& node, int gpu) {
+void mig(ToolArguments& words, Node& node, int gpu) {
   std::vector<std::string> names;
   while (const auto word = words.next()) names.push_back(*word);
   if (names.empty()) return words.fail("on, off or the profiles are missing");
@@ -77,18 +78,27 @@ void mig(Words& words, Node& node, int gpu) {
   raise(node, gpu, EventKind::kMigChange);
 }
 
-void reset(Words& words, Node& node, int gpu) {
+void reset(ToolArguments& words, Node& node, int gpu) {
   if (words.done()) reset_gpu(node, gpu);
 }
 
-void recovery(Words& words, Node& node, int gpu) {
+void recovery(ToolArguments& words, Node& node, int gpu) {
   const auto action = static_cast<std::uint32_t>(words.need_number("the recovery action", 7));
   if (!words.done()) return;
   node.update_gpu(gpu, [action](GpuState& state) { state.recovery_action = action; });
   raise(node, gpu, EventKind::kRecoveryAction);
 }
 
-void utilization(Words& words, Node& node, int gpu) {
+void draw(GpuState& state, std::uint32_t power_mw) {
+  const auto since_boot = std::chrono::steady_clock::now().time_since_epoch();
+  const auto now =
+      static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(since_boot).count());
+  state.energy_mj += (now - state.power_since_ms) * state.power_mw / 1000;
+  state.power_since_ms = now;
+  state.power_mw = power_mw;
+}
+
+void utilization(ToolArguments& words, Node& node, int gpu) {
   const auto sms = static_cast<std::uint32_t>(words.need_number("the utilization", 100));
   const auto memory = words.empty() ? sms / 2 : static_cast<std::uint32_t>(words.need_number("the second", 100));
   if (!words.done()) return;
@@ -96,11 +106,11 @@ void utilization(Words& words, Node& node, int gpu) {
     state.utilization = sms;
     state.memory_utilization = memory;
     const std::uint64_t span = state.profile.power_max_mw - state.profile.power_idle_mw;
-    state.power_mw = state.profile.power_idle_mw + static_cast<std::uint32_t>(span * sms / 100);
+    draw(state, state.profile.power_idle_mw + static_cast<std::uint32_t>(span * sms / 100));
   });
 }
 
-void set_number(Words& words, Node& node, int gpu, std::uint64_t most,
+void set_number(ToolArguments& words, Node& node, int gpu, std::uint64_t most,
                 const std::function<void(GpuState&, std::uint32_t)>& set) {
   const auto number = static_cast<std::uint32_t>(words.need_number("the number", most));
   if (words.done()) node.update_gpu(gpu, [&](GpuState& state) { set(state, number); });
@@ -129,14 +139,14 @@ void reboot(Node& node) {
   }
 }
 
-int need_gpu(Words& words, const Node& node) {
+int need_gpu(ToolArguments& words, const Node& node) {
   const std::string name = words.need("the GPU");
   const int gpu = node.find_gpu(name);
   if (gpu < 0) words.fail("there is no GPU " + in_quotes(name));
   return gpu;
 }
 
-void gpu_command(Words& words, Node& node) {
+void gpu_command(ToolArguments& words, Node& node) {
   const int gpu = need_gpu(words, node);
   const std::string what = words.need("what happens to the GPU");
   if (!words.fault().empty()) return;
@@ -158,7 +168,7 @@ void gpu_command(Words& words, Node& node) {
   } else if (what == "temperature") {
     set_number(words, node, gpu, 200, [](GpuState& state, std::uint32_t degrees) { state.temperature_c = degrees; });
   } else if (what == "power") {
-    set_number(words, node, gpu, 10'000, [](GpuState& state, std::uint32_t watts) { state.power_mw = watts * 1000; });
+    set_number(words, node, gpu, 10'000, [](GpuState& state, std::uint32_t watts) { draw(state, watts * 1000); });
   } else {
     words.fail(in_quotes(what) + " is nothing that happens to a GPU; sim-node help lists what does");
   }

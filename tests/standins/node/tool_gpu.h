@@ -1,7 +1,7 @@
 #pragma once
 // `sim-node gpu N …`: changes to one GPU.
 #include "sim_node.h"
-#include "tool_words.h"
+#include "tool_arguments.h"
 
 namespace tranche::sim {
 
@@ -11,7 +11,8 @@ void reset_gpu(Node& node, int gpu);
 // on all (facts of NVML, 5.1).
 void reboot(Node& node);
 
-int need_gpu(Words& words, const Node& node);  // an index or UUID as the next word; an error if there is no such GPU
-void gpu_command(Words& words, Node& node);
+// An index or UUID as the next word; an error if there is no such GPU.
+int need_gpu(ToolArguments& words, const Node& node);
+void gpu_command(ToolArguments& words, Node& node);
 
 }  // namespace tranche::sim

@@ -56,7 +56,7 @@ Return create_compute(std::string_view name, GpuInstance instance, u32 id, const
         outcome = made.error() == MigFault::kNoRoom ? kInsufficientResources : kInvalidArgument;
       }
     });
-    if (outcome == kSuccess) tell_mig_change(call);
+    if (outcome == kSuccess) raise_mig_change(call);
     return outcome;
   });
 }
@@ -129,7 +129,7 @@ NVML Return nvmlComputeInstanceDestroy(ComputeInstance instance) {
   const auto gi = static_cast<std::size_t>(&call.gi() - call.gpu().instances);
   const auto ci = static_cast<std::size_t>(&call.ci() - call.gi().compute);
   call.node().update_gpu(call.index(), [=](GpuState& state) { state.instances[gi].compute[ci].used = 0; });
-  tell_mig_change(call);
+  raise_mig_change(call);
   return kSuccess;
 }
 

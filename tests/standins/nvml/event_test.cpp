@@ -64,7 +64,7 @@ TEST(Events, ComeOnceEachAndOnlyThoseAskedFor) {
   EXPECT_EQ(s.nvml("nvmlDeviceRegisterEvents", s.device(0), u64{0x40}, set), kNotSupported) << "no such event";
 }
 
-TEST(Events, TellOfALostGpuAtOnceAndEveryTime) {
+TEST(Events, ReportOfALostGpuAtOnceAndEveryTime) {
   const Session s(kFourH200);
   const auto set = s.get<EventSet>("nvmlEventSetCreate");
   ASSERT_EQ(s.nvml("nvmlDeviceRegisterEvents", s.device(3), u64{0x8}, set), kSuccess);

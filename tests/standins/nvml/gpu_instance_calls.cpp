@@ -96,7 +96,7 @@ Return create(std::string_view name, Device device, u32 id, const Placement* pla
       outcome = slot ? kSuccess : to_return(slot.error());
       if (slot) out = gi_handle(call.index(), state.instances[*slot].id);
     });
-    if (outcome == kSuccess) tell_mig_change(call);
+    if (outcome == kSuccess) raise_mig_change(call);
     return outcome;
   });
 }
@@ -166,7 +166,7 @@ NVML Return nvmlGpuInstanceDestroy(GpuInstance instance) {
     const auto done = destroy_gi(state, slot);
     outcome = done ? kSuccess : to_return(done.error());
   });
-  if (outcome == kSuccess) tell_mig_change(call);
+  if (outcome == kSuccess) raise_mig_change(call);
   return outcome;
 }
 

@@ -170,7 +170,7 @@ TEST(Library, AnswersLostForALostGpuAndSpoilsUuidSearch) {
   EXPECT_EQ(s.nvml("nvmlDeviceGetMinorNumber", lost, &value), kSuccess);
 }
 
-TEST(Library, FailsTheCallsItIsToldTo) {
+TEST(Library, FailsTheCallsItIsAskedTo) {
   const Session s(kFourH200);
   Fault fault{.call = {}, .gpu = 2, .kind = FaultKind::kFail, .value = kUnknown, .skip = 0, .times = 0};
   fault.call = "nvmlDeviceGetMemoryInfo";

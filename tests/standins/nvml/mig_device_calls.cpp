@@ -66,7 +66,7 @@ NVML Return nvmlDeviceSetMigMode(Device device, u32 mode, Return* activation) {
       state.mig_pending = mode;
       if (now) state.mig_mode = mode;
     });
-    tell_mig_change(call);
+    raise_mig_change(call);
     return kSuccess;
   });
 }

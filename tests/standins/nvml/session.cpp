@@ -221,7 +221,7 @@ Return lie(const Call& call) {
   return kSuccess;
 }
 
-void tell_mig_change(const Call& call) {
+void raise_mig_change(const Call& call) {
   show_capabilities(call.node(), call.index());
   call.node().raise({.sequence = 0,
                      .gpu = call.index(),

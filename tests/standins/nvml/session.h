@@ -126,8 +126,8 @@ Return put_array(const Source& source, u32* count, Entry* into, Convert convert)
   return kSuccess;
 }
 
-Return lie(const Call& call);            // success, and a mark for tests that nothing was done
-void tell_mig_change(const Call& call);  // raises the event that instances were created or destroyed
-u64 now_us();                            // wall clock, as the library stamps samples
+Return lie(const Call& call);             // success, and a mark for tests that nothing was done
+void raise_mig_change(const Call& call);  // raises the event that instances were created or destroyed
+u64 now_us();                             // wall clock, as the library stamps samples
 
 }  // namespace tranche::sim::nvml

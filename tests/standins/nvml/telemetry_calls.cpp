@@ -45,11 +45,12 @@ u32 memory_clock_mhz(const Call& call) {
   return call.profile().max_memory_mhz;
 }
 
-// As if the GPU had always drawn its present power: the value grows, which is what readers check.
+// As if the GPU had drawn its first power since the machine's start, and each later one since it was set.
 u64 energy_mj(const Call& call) {
   const auto since_boot = std::chrono::steady_clock::now().time_since_epoch();
   const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(since_boot).count();
-  return static_cast<u64>(ms) * call.gpu().power_mw / 1000;
+  const auto& gpu = call.gpu();
+  return gpu.energy_mj + (static_cast<u64>(ms) - gpu.power_since_ms) * gpu.power_mw / 1000;
 }
 
 NVML Return nvmlDeviceGetClockInfo(Device device, u32 type, u32* mhz) {

@@ -82,7 +82,7 @@ void ask_status_page(ClusterLook& look, const VerifyOptions& options, const std:
 
 }  // namespace
 
-Result<ClusterLook> look_at_cluster(const VerifyOptions& options, const Tell& tell) {
+Result<ClusterLook> look_at_cluster(const VerifyOptions& options, const ReportCheck& report_check) {
   std::vector<Problem> problems;
   TRY(const auto access, host::find_access(options.kubeconfig, options.environment, problems));
   TRY(const Json node, node_object(access, options.node));
@@ -103,7 +103,7 @@ Result<ClusterLook> look_at_cluster(const VerifyOptions& options, const Tell& te
                                      "run `tranche verify --local` on "
                                      "the node"));
   }
-  for (const auto& check : checks) tell(check);
+  for (const auto& check : checks) report_check(check);
   return look;
 }
 

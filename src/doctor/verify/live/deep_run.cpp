@@ -47,8 +47,8 @@ Result<std::set<std::string>> held_slots(const VerifyOptions& options) {
 
 class DeepRun {
  public:
-  DeepRun(const VerifyOptions& options, const VerifyPlaces& places, Probes& probes, const Tell& tell)
-      : options_(options), places_(places), probes_(probes), tell_(tell) {}
+  DeepRun(const VerifyOptions& options, const VerifyPlaces& places, Probes& probes, const ReportCheck& report_check)
+      : options_(options), places_(places), probes_(probes), report_check_(report_check) {}
 
   Status run() {
     TRY(const auto answer, host::ask(options_.run_dir + "/node.sock", "status", kAgentAnswer));
@@ -57,8 +57,8 @@ class DeepRun {
     TRY(const auto held, held_slots(options_));
     for (const Json& device : list_at(node, "devices")) try_device(device_ask(node, device, held), device);
     if (!map_at(node, "dra").empty())
-      tell_(verify::skipped("deep", "claims", "a probe cannot take a claim: the scheduler grants them",
-                            "run `tranche verify --inside` in a pod with a claim"));
+      report_check_(verify::skipped("deep", "claims", "a probe cannot take a claim: the scheduler grants them",
+                                    "run `tranche verify --inside` in a pod with a claim"));
     return {};
   }
 
@@ -83,18 +83,18 @@ class DeepRun {
 
   void try_device(const DeviceAsk& ask, const Json& device) {
     if (text_at(device, "sharing") != "mps") {
-      tell_(verify::skipped("deep", ask.grant.gpu, "it is not shared by MPS: there are no limits to try"));
+      report_check_(verify::skipped("deep", ask.grant.gpu, "it is not shared by MPS: there are no limits to try"));
       return;
     }
     if (ask.slots.empty()) {
-      tell_(verify::skipped("deep", ask.grant.gpu, "pods hold every slot, and none is taken from them",
-                            "try again when one is free"));
+      report_check_(verify::skipped("deep", ask.grant.gpu, "pods hold every slot, and none is taken from them",
+                                    "try again when one is free"));
       return;
     }
     const auto grant = take(ask, ask.slots.front());
     if (!grant) {
-      tell_(verify::failed("deep", ask.grant.gpu, "no grant: " + to_string(grant.error()),
-                           "the log of tranche node says more"));
+      report_check_(verify::failed("deep", ask.grant.gpu, "no grant: " + to_string(grant.error()),
+                                   "see the log of tranche node"));
       return;
     }
     std::optional<GrantHere> neighbour;
@@ -111,7 +111,7 @@ class DeepRun {
       if (taken && check.verdict == verify::Verdict::kFail)
         check = verify::skipped(check.id, check.about, "a pod was given the slot meanwhile: " + check.what,
                                 "kubectl cordon the node and try again");
-      tell_(check);
+      report_check_(check);
     }
   }
 
@@ -132,12 +132,12 @@ class DeepRun {
   const VerifyOptions& options_;
   const VerifyPlaces& places_;
   Probes& probes_;
-  const Tell& tell_;
+  const ReportCheck& report_check_;
 };
 
 }  // namespace
 
-Status try_limits(const VerifyOptions& options, const VerifyPlaces& places, const Tell& tell) {
+Status try_limits(const VerifyOptions& options, const VerifyPlaces& places, const ReportCheck& report_check) {
   auto environment = host::handed_on({options.environment.begin(), options.environment.end()});
   if (!environment.contains("LD_LIBRARY_PATH") && places.driver_root != "/" && !places.driver_root.empty()) {
     std::vector<std::string> folders;
@@ -148,7 +148,7 @@ Status try_limits(const VerifyOptions& options, const VerifyPlaces& places, cons
   TRY(const auto probes, Probes::open(std::move(environment)));
   // Below it each probe has its endpoint; where the agent has another run directory it may not be there.
   const bool made = ::mkdir(probe::kRunDirectory, 0755) == 0;
-  const Status done = DeepRun(options, places, *probes, tell).run();
+  const Status done = DeepRun(options, places, *probes, report_check).run();
   if (made) ::rmdir(probe::kRunDirectory);
   return done;
 }

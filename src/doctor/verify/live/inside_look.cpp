@@ -63,7 +63,7 @@ Result<std::vector<verify::DeepGrant>> grants_here(const VerifyOptions& options,
 
 }  // namespace
 
-Status try_inside(const VerifyOptions& options, const Tell& tell) {
+Status try_inside(const VerifyOptions& options, const ReportCheck& report_check) {
   GrantHere grant{.endpoint = variable(options, "CUDA_MPS_PIPE_DIRECTORY"), .env = {}};
   if (grant.endpoint.empty())
     return fail(Kind::kNotFound,
@@ -74,16 +74,16 @@ Status try_inside(const VerifyOptions& options, const Tell& tell) {
       Probes::open({options.environment.begin(), options.environment.end()}, ProbePlace::kContainer));
   TRY(const auto grants, grants_here(options, *probes, grant));
   std::vector<std::string> gpus;
-  for (const auto& worth : grants) gpus.push_back(worth.gpu);
+  for (const auto& expected : grants) gpus.push_back(expected.gpu);
   verify::Checks seen;
   verify::check_environment({options.environment.begin(), options.environment.end()}, gpus, seen);
-  for (const auto& check : seen) tell(check);
-  for (const auto& worth : grants) {
+  for (const auto& check : seen) report_check(check);
+  for (const auto& expected : grants) {
     GrantHere here = grant;
-    if (worth.gpu.starts_with("GPU-")) here.env["CUDA_VISIBLE_DEVICES"] = worth.gpu;
+    if (expected.gpu.starts_with("GPU-")) here.env["CUDA_VISIBLE_DEVICES"] = expected.gpu;
     verify::Checks checks;
-    try_grant(*probes, options, {}, {worth, here, {}, options.observed}, checks);
-    for (const auto& check : checks) tell(check);
+    try_grant(*probes, options, {}, {expected, here, {}, options.observed}, checks);
+    for (const auto& check : checks) report_check(check);
   }
   return {};
 }

@@ -21,7 +21,7 @@ struct VerifyPlaces {
   std::string driver_root;    // of the driver's files
 };
 
-using Tell = std::function<void(const verify::Check&)>;
+using ReportCheck = std::function<void(const verify::Check&)>;
 
 struct ClusterLook {
   kube::Access access;
@@ -30,13 +30,13 @@ struct ClusterLook {
 };
 
 // An Error: there is nothing to look at, such as no API server.
-Result<ClusterLook> look_at_cluster(const VerifyOptions& options, const Tell& tell);
+Result<ClusterLook> look_at_cluster(const VerifyOptions& options, const ReportCheck& report_check);
 // Creates probe pods on the node, waits for them, and deletes them.
-Status try_from_outside(const VerifyOptions& options, const ClusterLook& cluster, const Tell& tell);
+Status try_from_outside(const VerifyOptions& options, const ClusterLook& cluster, const ReportCheck& report_check);
 // In a container that holds shares of MPS.
-Status try_inside(const VerifyOptions& options, const Tell& tell);
+Status try_inside(const VerifyOptions& options, const ReportCheck& report_check);
 Status look_here(const VerifyOptions& options, const config::Config& config, const VerifyPlaces& places,
-                 const Tell& tell);
-Status try_limits(const VerifyOptions& options, const VerifyPlaces& places, const Tell& tell);
+                 const ReportCheck& report_check);
+Status try_limits(const VerifyOptions& options, const VerifyPlaces& places, const ReportCheck& report_check);
 
 }  // namespace tranche::agent

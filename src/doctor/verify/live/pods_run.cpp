@@ -191,15 +191,15 @@ Result<Json> overrides_of(const std::string& path) {
 
 }  // namespace
 
-Status try_from_outside(const VerifyOptions& options, const ClusterLook& cluster, const Tell& tell) {
+Status try_from_outside(const VerifyOptions& options, const ClusterLook& cluster, const ReportCheck& report_check) {
   if (!cluster.status) {
-    tell(verify::skipped("deep", "", "the node agent's status cannot be seen, which says what to try",
-                         "as above; or `tranche verify --local --deep` on the node"));
+    report_check(verify::skipped("deep", "", "the node agent's status cannot be read, and the trials depend on it",
+                                 "as above; or `tranche verify --local --deep` on the node"));
     return {};
   }
   TRY(const Json overrides, overrides_of(options.pod_overrides));
   const auto plan = verify::plan_probe_pods(*cluster.status);
-  for (const auto& check : plan.checks) tell(check);
+  for (const auto& check : plan.checks) report_check(check);
   if (plan.pods.empty()) return {};
 
   TRY(const auto loop, host::Loop::open());
@@ -235,7 +235,7 @@ Status try_from_outside(const VerifyOptions& options, const ClusterLook& cluster
     else
       checks.push_back(verify::skipped("deep", gpu, "kubelet gave no probe a slot of it", "try again"));
   verify::judge_neighbours(neighbours, reached, checks);
-  for (const auto& check : checks) tell(check);
+  for (const auto& check : checks) report_check(check);
   return {};
 }
 

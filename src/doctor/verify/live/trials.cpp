@@ -27,9 +27,9 @@ std::string mebibytes(std::uint64_t count) {
 // What is ended here computes as frameworks do, with products in flight, where the GPU has tensor cores: the neighbour
 // is then beside the worst end that a client can have.
 void try_guard(Probes& probes, const Trial& trial, bool tensor_cores, verify::Checks& checks) {
-  const auto& worth = trial.worth;
-  const std::string beyond = mebibytes(verify::beyond_mib(worth.memory_mib));
-  const std::string most = mebibytes(worth.memory_mib * 6 / 10);
+  const auto& expected = trial.expected;
+  const std::string beyond = mebibytes(verify::beyond_mib(expected.memory_mib));
+  const std::string most = mebibytes(expected.memory_mib * 6 / 10);
   const std::string name(mps::kPinnedLimitVariable);
   const auto computing = [&](const std::string& memory, const char* seconds) {
     std::vector<std::string> words{"--allocate", memory, "--seconds", seconds};
@@ -37,11 +37,11 @@ void try_guard(Probes& probes, const Trial& trial, bool tensor_cores, verify::Ch
     return words;
   };
   for (const char* value : kMalformed)
-    verify::judge_beyond("deep.memory.variable", worth, name + "=" + value,
+    verify::judge_beyond("deep.memory.variable", expected, name + "=" + value,
                          probes.run(trial.grant, computing(beyond, "3"), {{name, value}}), checks);
   const auto first = probes.start(trial.grant, computing(most, "20"));
   const auto second = probes.run(trial.grant, computing(most, "5"));
-  verify::judge_second(worth, probes.end(*first), second, trial.observed, checks);
+  verify::judge_second(expected, probes.end(*first), second, trial.observed, checks);
 }
 
 Result<std::string> command_endpoint(Probes& probes, const VerifyOptions& options, const VerifyPlaces& places,
@@ -54,14 +54,14 @@ Result<std::string> command_endpoint(Probes& probes, const VerifyOptions& option
   host::ControlTarget target{.program = *program, .env = probes.environment()};
   target.env["CUDA_MPS_PIPE_DIRECTORY"] = grant.endpoint;
   Result<std::string> answer;
-  bool told = false;
+  bool done = false;
   const auto question =
       host::ask(probes.loop(), target, "get_server_list\n", kDaemonAnswer, [&](Result<std::string> got) {
         answer = std::move(got);
-        told = true;
+        done = true;
         probes.loop().stop();
       });
-  while (!told) probes.loop().run();
+  while (!done) probes.loop().run();
   return answer;
 }
 
@@ -69,10 +69,10 @@ Result<std::string> command_endpoint(Probes& probes, const VerifyOptions& option
 
 void try_grant(Probes& probes, const VerifyOptions& options, const VerifyPlaces& places, const Trial& trial,
                verify::Checks& checks) {
-  const auto& worth = trial.worth;
+  const auto& expected = trial.expected;
   const auto& grant = trial.grant;
-  const std::string within = mebibytes(verify::within_mib(worth.memory_mib));
-  const std::string beyond = mebibytes(verify::beyond_mib(worth.memory_mib));
+  const std::string within = mebibytes(verify::within_mib(expected.memory_mib));
+  const std::string beyond = mebibytes(verify::beyond_mib(expected.memory_mib));
 
   if (probes.place() == ProbePlace::kOwnNamespace &&
       probes.run(grant, {"--seconds", "0"}).status == verify::kNoContainer)
@@ -81,28 +81,28 @@ void try_grant(Probes& probes, const VerifyOptions& options, const VerifyPlaces&
   std::unique_ptr<Probes::Running> neighbour;
   if (trial.neighbour) neighbour = probes.start(*trial.neighbour, {"--seconds", "90"});
   const auto computed = probes.run(grant, {"--allocate", within});
-  verify::judge_grant(worth, computed, checks);
-  verify::judge_beyond("deep.memory.beyond", worth, "", probes.run(grant, {"--allocate", beyond, "--seconds", "2"}),
+  verify::judge_grant(expected, computed, checks);
+  verify::judge_beyond("deep.memory.beyond", expected, "", probes.run(grant, {"--allocate", beyond, "--seconds", "2"}),
                        checks);
   verify::judge_all_sms(
-      worth, probes.run(grant, {"--seconds", "0"}, {{std::string(mps::kThreadPercentageVariable), "100"}}), checks);
+      expected, probes.run(grant, {"--seconds", "0"}, {{std::string(mps::kThreadPercentageVariable), "100"}}), checks);
   if (probes.place() != ProbePlace::kHere) {
     try_guard(probes, trial, verify::has_tensor_cores(computed), checks);
   } else {
     for (const char* id : {"deep.memory.variable", "deep.second-process"})
-      checks.push_back(verify::skipped(id, worth.gpu,
+      checks.push_back(verify::skipped(id, expected.gpu,
                                        "a probe cannot have a mount namespace of its own here, by which the guard "
                                        "knows whose it is",
                                        "run as root with CAP_SYS_ADMIN: on the node, or in a privileged container"));
   }
   if (!inside)
-    verify::judge_user(worth, kOtherUser,
+    verify::judge_user(expected, kOtherUser,
                        probes.run(grant, {"--seconds", "0", "--as-user", std::to_string(kOtherUser)}), checks);
-  verify::judge_control(worth, command_endpoint(probes, options, places, grant), checks);
+  verify::judge_control(expected, command_endpoint(probes, options, places, grant), checks);
   if (neighbour) {
-    verify::judge_neighbour(worth, probes.end(*neighbour), checks);
+    verify::judge_neighbour(expected, probes.end(*neighbour), checks);
   } else if (!inside) {
-    checks.push_back(verify::skipped("deep.neighbour", worth.gpu, "only one slot is free: there is no neighbour",
+    checks.push_back(verify::skipped("deep.neighbour", expected.gpu, "only one slot is free: there is no neighbour",
                                      "try again when two are free"));
   }
 }

@@ -9,7 +9,7 @@
 namespace tranche::agent {
 
 struct Trial {
-  verify::DeepGrant worth;
+  verify::DeepGrant expected;
   GrantHere grant;
   std::optional<GrantHere> neighbour;  // a different slot of the same GPU
   bool observed = false;               // the guard only reports

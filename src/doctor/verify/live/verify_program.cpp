@@ -44,7 +44,7 @@ int run_verify(const VerifyOptions& options) {
                                   : "more than one thing to verify: give one of NODE, --local and --inside");
 
   verify::Report report{options.inside ? "this container" : options.local ? "this node" : "node " + options.node, {}};
-  const Tell tell = [&](const verify::Check& check) {
+  const ReportCheck report_check = [&](const verify::Check& check) {
     report.checks.push_back(check);
     if (options.json) return;
     fmt::print("{}", verify::line_of(check, options.terminal));
@@ -53,18 +53,18 @@ int run_verify(const VerifyOptions& options) {
 
   Status looked;
   if (options.inside) {
-    looked = try_inside(options, tell);
+    looked = try_inside(options, report_check);
   } else if (!options.local) {
-    const auto cluster = look_at_cluster(options, tell);
+    const auto cluster = look_at_cluster(options, report_check);
     if (!cluster)
       looked = std::unexpected(cluster.error());
     else if (options.deep)
-      looked = try_from_outside(options, *cluster, tell);
+      looked = try_from_outside(options, *cluster, report_check);
   } else {
     const auto config = load_config(options.flags, options.environment, options.unknown_keys);
     const auto places = places_of(options, config.config.flags);
-    looked = look_here(options, config.config, places, tell);
-    if (looked && options.deep) looked = try_limits(options, places, tell);
+    looked = look_here(options, config.config, places, report_check);
+    if (looked && options.deep) looked = try_limits(options, places, report_check);
   }
   if (!looked) fmt::print(stderr, "tranche verify: {}\n", to_string(looked.error()));
 

@@ -35,7 +35,7 @@ void find_mig_nodes(const std::string& root, inventory::Inventory& node) {
       mig.ci_cap = table.of(gpu.minor, mig.gpu_instance, mig.compute_instance);
       if (!mig.gi_cap || !mig.ci_cap)
         node.doubts.push_back("MIG device " + std::to_string(gpu.index) + ":" + std::to_string(mig.slot) + " (" +
-                              mig.uuid + "): " + path + " does not tell which device nodes open it");
+                              mig.uuid + "): " + path + " does not say which device nodes open it");
     }
   }
 }

@@ -14,7 +14,7 @@ TEST(WrongCounts, AreAsMeasured) {
   }
 }
 
-TEST(WrongCounts, MayBeToldOtherwise) {
+TEST(WrongCounts, MayBeConfigured) {
   EXPECT_TRUE(computes_wrong(9, "9,20-30"));
   EXPECT_TRUE(computes_wrong(30, "9,20-30"));
   EXPECT_FALSE(computes_wrong(18, "9,20-30"));

@@ -1,0 +1,105 @@
+#include "cdi/feature_flags.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/text.h"
+
+namespace tranche::cdi {
+namespace {
+
+constexpr std::array kHooks{HookName::kCreateSymlinks,
+                            HookName::kEnableCudaCompat,
+                            HookName::kUpdateLdcache,
+                            HookName::kDisableDeviceNodeModification,
+                            HookName::kUpdateApplicationProfile,
+                            HookName::kChmod};
+
+// The effect of a feature flag. Most of them change something that Tranche's specs do not contain anyway.
+struct Feature {
+  std::string_view word;
+  void (*turn_on)(Features&);
+  std::string_view no_effect;  // why the flag has no effect, if users may expect one
+};
+constexpr std::array<Feature, 6> kFeatures{{
+    {"enable-explicit-driver-libraries", [](Features& f) { f.explicit_driver_libraries = true; }, ""},
+    {"disable-ipc-discoverer", [](Features& f) { f.no_ipc_sockets = true; }, ""},
+    {"disable-nvsandboxutils", [](Features&) {}, ""},               // that library is never used
+    {"disable-multiple-csv-devices", [](Features&) {}, ""},         // a Tegra system is one device
+    {"no-additional-gids-for-device-nodes", [](Features&) {}, ""},  // none are ever written
+    {"enable-coherent-annotations", [](Features&) {}, "specs are written without annotations"},
+}};
+
+Problem warning(std::string_view flag, std::string what, std::string remedy) {
+  return {Severity::kWarning, {"--" + std::string(flag), 0, 0}, "", std::move(what), std::move(remedy)};
+}
+
+Problem unknown(std::string_view flag, std::string_view word, const std::vector<std::string_view>& known) {
+  const std::string meant = did_you_mean(word, known);
+  std::vector<std::string> all(known.begin(), known.end());
+  return warning(flag, "has the unknown word " + in_quotes(word),
+                 meant.empty() ? "write one of " + join(all, ", ") : "did you mean " + meant + "?");
+}
+
+void read_flags(const std::vector<std::string>& given, ReadFeatures& into) {
+  constexpr std::string_view kFlag = "cdi-feature-flags";
+  std::vector<std::string_view> known;
+  for (const auto& feature : kFeatures) known.push_back(feature.word);
+  for (const std::string& word : given) {
+    const auto found = std::ranges::find(kFeatures, std::string_view(word), &Feature::word);
+    if (found == kFeatures.end()) {
+      into.problems.push_back(unknown(kFlag, word, known));
+      continue;
+    }
+    found->turn_on(into.features);
+    if (!found->no_effect.empty())
+      into.problems.push_back(
+          warning(kFlag, word + " has no effect: " + std::string(found->no_effect), "leave it out"));
+  }
+}
+
+void read_hooks(const std::vector<std::string>& given, ReadFeatures& into) {
+  std::vector<std::string_view> known{"all"};
+  for (const HookName hook : kHooks) known.push_back(to_string(hook));
+  for (const std::string& word : given) {
+    if (word == "all") {
+      into.features.disabled_hooks = {kHooks.begin(), kHooks.end()};
+      continue;
+    }
+    const auto found = std::ranges::find(kHooks, std::string_view(word), [](HookName hook) { return to_string(hook); });
+    if (found == kHooks.end()) {
+      into.problems.push_back(unknown("cdi-disable-hooks", word, known));
+    } else {
+      into.features.disabled_hooks.insert(*found);
+    }
+  }
+}
+
+}  // namespace
+
+std::string_view to_string(HookName name) {
+  switch (name) {
+    case HookName::kCreateSymlinks:
+      return "create-symlinks";
+    case HookName::kEnableCudaCompat:
+      return "enable-cuda-compat";
+    case HookName::kUpdateLdcache:
+      return "update-ldcache";
+    case HookName::kDisableDeviceNodeModification:
+      return "disable-device-node-modification";
+    case HookName::kUpdateApplicationProfile:
+      return "update-application-profile";
+    case HookName::kChmod:
+      return "chmod";
+  }
+  return "";
+}
+
+ReadFeatures read_features(const config::PluginRun& run) {
+  ReadFeatures read;
+  read_flags(run.cdi_feature_flags, read);
+  read_hooks(run.cdi_disable_hooks, read);
+  return read;
+}
+
+}  // namespace tranche::cdi

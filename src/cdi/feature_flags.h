@@ -1,0 +1,37 @@
+#pragma once
+// The values of --cdi-feature-flags and --cdi-disable-hooks. NVIDIA's programs ignore an unknown value; here it is a
+// Problem (a warning: specs are written nevertheless). Pure.
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/problem.h"
+#include "config/settings.h"
+
+namespace tranche::cdi {
+
+enum class HookName {
+  kCreateSymlinks,
+  kEnableCudaCompat,
+  kUpdateLdcache,
+  kDisableDeviceNodeModification,
+  kUpdateApplicationProfile,
+  kChmod,  // known, and never written: off in NVIDIA's programs as well
+};
+std::string_view to_string(HookName name);  // "create-symlinks" …
+
+struct Features {
+  bool explicit_driver_libraries = false;
+  bool no_ipc_sockets = false;
+  std::set<HookName> disabled_hooks;
+  friend bool operator==(const Features&, const Features&) = default;
+};
+
+struct ReadFeatures {
+  Features features;
+  std::vector<Problem> problems;
+};
+ReadFeatures read_features(const config::PluginRun& run);
+
+}  // namespace tranche::cdi

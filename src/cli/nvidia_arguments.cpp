@@ -1,0 +1,42 @@
+#include "cli/nvidia_arguments.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+
+#include "base/text.h"
+#include "base/version.h"
+#include "cli/go_arguments.h"
+#include "cli/usage.h"
+
+namespace tranche::cli {
+
+std::optional<int> read_as_nvidias(CLI::App& app, const std::vector<std::string>& arguments,
+                                   std::vector<std::string>& rest) {
+  app.set_version_flag("--version,-v", fmt::format("{} (tranche {})", app.get_name(), kVersion));
+  auto go = read_go_arguments(arguments, [&app](std::string_view name) {
+    const std::string flag = (name.size() == 1 ? "-" : "--") + std::string(name);
+    const CLI::Option* option = app.get_option_no_throw(flag);
+    return option != nullptr && option->get_items_expected_min() > 0;
+  });
+  rest = std::move(go.rest);
+  if (!rest.empty() && (rest.front() == "help" || rest.front() == "h")) go.words = {"--help"};
+  try {
+    app.parse(std::vector<std::string>(go.words.rbegin(), go.words.rend()));  // CLI11 expects the last word first
+  } catch (const CLI::ParseError& error) {
+    return leave(app, error, 1);
+  }
+  return std::nullopt;
+}
+
+void warn_of_ignored(const CLI::App& app, const std::vector<std::string>& rest) {
+  if (rest.empty()) return;
+  std::vector<std::string> words;
+  for (const auto& word : rest) words.push_back(in_quotes(word));
+  fmt::print(stderr,
+             "{}: warning: ignored, as NVIDIA's program ignores everything from the first word that is no flag: {}; a "
+             "switch has its value after \"=\"\n",
+             app.get_name(), join(words, " "));
+}
+
+}  // namespace tranche::cli

@@ -1,0 +1,19 @@
+#pragma once
+// Parses a command line as NVIDIA's programs do (cli/go_arguments.h), when this program is called by a name of theirs.
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace tranche::cli {
+
+// The exit status if there is nothing more to do (help, version, an invalid word: 1). `rest` receives all words from
+// the first that is not a flag.
+std::optional<int> read_as_nvidias(CLI::App& app, const std::vector<std::string>& arguments,
+                                   std::vector<std::string>& rest);
+void warn_of_ignored(const CLI::App& app, const std::vector<std::string>& rest);
+
+}  // namespace tranche::cli

@@ -1,0 +1,78 @@
+#pragma once
+// MIG instances that do not exist until a claim gets them (`dra.partitions: onDemand`): for a GPU in MIG mode one
+// device for each profile and placement of its driver, all drawing on the counters of the GPU, so that the scheduler
+// grants only what fits together. Which device is made and destroyed when is dra/live/claim_partitions.h. Pure.
+//
+// An instance that this program did not make takes its part from the counters of the GPU and leaves the devices as they
+// are: the scheduler charges an allocated device only while it is published, so a device is never left out because an
+// instance is in its place.
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "mig/profile.h"
+
+namespace tranche::dra {
+
+// More memory slices than any GPU has, and few enough for the 32 counters of a set.
+inline constexpr std::uint32_t kMostMemorySlices = 24;
+
+// What an instance has of a GPU, or a GPU in all.
+struct Counters {
+  std::uint32_t memory_slices = 0;  // bit i: slice i
+  std::uint64_t memory_mib = 0;
+  std::uint32_t sms = 0;
+  std::array<std::uint32_t, mig::kEngineKinds> engines{};
+  friend bool operator==(const Counters&, const Counters&) = default;
+};
+// By their published names, "memory" in MiB: those of which `shown` has some, also where `counters` has 0 of them.
+std::vector<std::pair<std::string, std::uint64_t>> named_counters(const Counters& counters, const Counters& shown);
+// The larger of the two, counter by counter.
+Counters larger(const Counters& a, const Counters& b);
+
+// A GPU instance with one compute instance that fills it, by its place on the GPU: the same after it was made again.
+struct Instance {
+  std::uint32_t profile_id = 0;  // argument of the driver's calls
+  std::uint32_t slices = 0;      // compute slices
+  mig::Placement place;          // in memory slices of the GPU
+  friend bool operator==(const Instance&, const Instance&) = default;
+};
+
+struct Partition {
+  Instance instance;
+  Counters takes;
+  Counters of_gpu;  // what is left for partitions: without what instances of other programs have
+  friend bool operator==(const Partition&, const Partition&) = default;
+};
+
+struct PartitionableGpu {
+  std::vector<mig::Profile> profiles;  // of its driver
+  std::vector<Instance> foreign;       // present instances that were not made for claims
+  friend bool operator==(const PartitionableGpu&, const PartitionableGpu&) = default;
+};
+
+// What the node has for partitions on demand.
+struct Partitionable {
+  bool known = true;                             // false: the driver, or the node's label, is not read yet
+  std::string why_not;                           // why no GPU of the node is partitioned on demand; "" = they are
+  std::map<std::string, PartitionableGpu> gpus;  // by UUID, those in MIG mode
+  std::set<std::string> made;                    // UUIDs of MIG devices that were made for claims
+  std::set<std::string> making;                  // UUIDs of GPUs where one is being made
+  friend bool operator==(const Partitionable&, const Partitionable&) = default;
+};
+
+// The best order for "first fit": the smallest profile first, and of its placements the one that takes room from the
+// fewest others. Placements outside the first kMostMemorySlices are left out.
+struct PlacedProfile {
+  const mig::Profile* profile = nullptr;  // of the GPU that was given
+  Partition partition;
+};
+std::vector<PlacedProfile> partitions_of(const PartitionableGpu& gpu);
+std::vector<PlacedProfile> partitions_of(PartitionableGpu&& gpu) = delete;
+
+}  // namespace tranche::dra

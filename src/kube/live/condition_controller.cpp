@@ -1,0 +1,113 @@
+#include "kube/live/condition_controller.h"
+
+#include "kube/api_status.h"
+#include "kube/http_status.h"
+#include "os/log/log.h"
+
+namespace tranche::agent {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration kBetweenWrites = 1s;
+constexpr Duration kStarting = 3s;     // to open the driver and register with kubelet
+constexpr Duration kForbidden = 5min;  // until an administrator may have granted the permission
+
+}  // namespace
+
+ConditionController::ConditionController(host::Loop& loop, std::string node, std::string startup_taint,
+                                         std::uint64_t seed, std::function<void()> on_change)
+    : loop_(loop),
+      node_(std::move(node)),
+      taint_(std::move(startup_taint)),
+      on_change_(std::move(on_change)),
+      backoff_(1s, 5min, seed) {
+  wait(kStarting);
+}
+
+ConditionController::~ConditionController() {
+  if (client_ != nullptr) client_->cancel(call_);
+}
+
+void ConditionController::use(host::KubeClient& client) {
+  client_ = &client;
+  step();
+}
+
+void ConditionController::want(kube::NodeCondition condition) {
+  if (wanted_ == condition) return;
+  wanted_ = std::move(condition);
+  if (!settled_ && wanted_->ready) {  // no need to wait any longer
+    settled_ = true;
+    timer_.stop();
+  }
+  step();
+}
+
+void ConditionController::wait(Duration duration) {
+  timer_.start(duration, [this] {
+    settled_ = true;
+    step();
+  });
+}
+
+void ConditionController::step() {
+  if (client_ == nullptr || !wanted_ || call_ != 0 || timer_.running()) return;
+  if (wanted_ != written_) return write(*wanted_);
+  if (!taint_.empty() && wanted_->ready) look_for_taint();
+}
+
+void ConditionController::write(const kube::NodeCondition& condition) {
+  if (!written_ || written_->ready != condition.ready) changed_ = loop_.wall_now();
+  const std::string body = kube::condition_patch(condition, changed_, loop_.wall_now());
+  call_ =
+      client_->strategic_patch(kube::node_status_path(node_), body, [this, condition](const host::KubeAnswer& answer) {
+        call_ = 0;
+        if (failed(answer, "the node's condition is not written")) return;
+        written_ = condition;
+        report_ = {condition.reason, {}};
+        wait(kBetweenWrites);
+        on_change_();
+      });
+}
+
+void ConditionController::look_for_taint() {
+  call_ = client_->get(kube::node_path(node_), [this](const host::KubeAnswer& answer) {
+    call_ = 0;
+    if (failed(answer, "the startup taint is not looked for")) return;
+    const auto patch = kube::patch_without_taint(answer.body, taint_);
+    if (!patch) {
+      log::warning("kube.taint", {{"taint", taint_}, {"why", patch.error()}});
+      return wait(backoff_.next());
+    }
+    if (*patch) return remove_taint(**patch);
+    taint_.clear();  // once: a taint that is added again is deliberate
+  });
+}
+
+void ConditionController::remove_taint(const std::string& patch) {
+  call_ = client_->patch(kube::node_path(node_), patch, [this](const host::KubeAnswer& answer) {
+    call_ = 0;
+    if (failed(answer, "the startup taint is not removed")) return;
+    log::info("kube.taint_removed", {{"taint", taint_}});
+    taint_.clear();
+  });
+}
+
+bool ConditionController::failed(const host::KubeAnswer& answer, const char* what) {
+  if (answer.status >= 200 && answer.status < 300) {
+    backoff_.reset();
+    return false;
+  }
+  const bool refused = answer.status >= 400;
+  const std::string why = refused ? kube::status_of_body(answer.status, answer.body).message : answer.why;
+  const std::string problem = std::string(what) + ": " + why;
+  if (problem != report_.problem) log::warning("kube.node", {{"status", answer.status}, {"why", problem}});
+  report_.problem = problem;
+  wait(answer.status == kube::http::kForbidden || answer.status == kube::http::kNotFound ? kForbidden
+                                                                                         : backoff_.next());
+  on_change_();
+  return true;
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,58 @@
+#pragma once
+// Keeps the condition TrancheReady of this Node up to date, and removes a startup taint once the node is serving. Sends
+// no requests while nothing changes: it writes if the condition differs from the last one written, at most once per
+// second, and retries failures with back-off. Loop thread only.
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "base/backoff.h"
+#include "kube/client/kube_client.h"
+#include "kube/node_condition.h"
+#include "os/loop/timer.h"
+
+namespace tranche::agent {
+
+struct ConditionReport {
+  std::string written;  // "Serving"; "" = nothing yet
+  std::string problem;  // why the newest condition could not be written
+  friend bool operator==(const ConditionReport&, const ConditionReport&) = default;
+};
+
+class ConditionController {
+ public:
+  // `startup_taint`: its key, "" = none. on_change: the report has changed; not called inside a call to this object.
+  ConditionController(host::Loop& loop, std::string node, std::string startup_taint, std::uint64_t seed,
+                      std::function<void()> on_change);
+  ~ConditionController();
+  ConditionController(const ConditionController&) = delete;
+  ConditionController& operator=(const ConditionController&) = delete;
+
+  void use(host::KubeClient& client);  // everything waits for this call
+  void want(kube::NodeCondition condition);
+  const ConditionReport& report() const { return report_; }
+
+ private:
+  void step();
+  void write(const kube::NodeCondition& condition);
+  void look_for_taint();
+  void remove_taint(const std::string& patch);
+  bool failed(const host::KubeAnswer& answer, const char* what);  // true: will be retried
+  void wait(Duration duration);
+
+  host::Loop& loop_;
+  std::string node_;
+  std::string taint_;
+  std::function<void()> on_change_;
+  Backoff backoff_;
+  host::KubeClient* client_ = nullptr;
+  host::KubeClient::Id call_ = 0;
+  host::Timer timer_{loop_};
+  std::optional<kube::NodeCondition> wanted_;
+  std::optional<kube::NodeCondition> written_;
+  bool settled_ = false;  // the first moments after a start are not reported
+  WallTime changed_{};
+  ConditionReport report_;
+};
+
+}  // namespace tranche::agent

@@ -1,0 +1,211 @@
+#include "labels/live/label_controller.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/json_text.h"
+#include "base/text.h"
+#include "labels/machine/features.h"
+#include "labels/node_labels.h"
+#include "os/log/log.h"
+
+namespace tranche::agent {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration kFirstRetry = 1s;
+constexpr Duration kMostRetry = 5min;
+constexpr Duration kFirstRestoring = 2s;  // between two restorations, if labels are removed repeatedly
+constexpr Duration kQuietAfter = 10min;   // without a removal; the next restoration is immediate
+
+bool of_cluster(LabelOutput output) {
+  return output == LabelOutput::kNodeFeature || output == LabelOutput::kNode;
+}
+
+}  // namespace
+
+LabelController::LabelController(host::Loop& loop, host::Worker& worker, LabelSettings settings,
+                                 std::function<void()> on_turn)
+    : loop_(loop),
+      worker_(worker),
+      settings_(std::move(settings)),
+      on_turn_(std::move(on_turn)),
+      retry_(kFirstRetry, kMostRetry, stable_hash(settings_.node_name)),
+      restoring_(kFirstRestoring, kMostRetry, stable_hash(settings_.node_name)) {}
+
+LabelController::~LabelController() {
+  *alive_ = false;
+}
+
+void LabelController::use(host::KubeClient* client) {
+  if (client == client_) return;
+  client_ = client;
+  writer_.reset();
+  watch_.reset();
+  writing_ = false;
+  watch_node();
+  arm();
+}
+
+void LabelController::watch_node() {
+  if (settings_.output != LabelOutput::kNode || settings_.node_is_supplied || client_ == nullptr) return;
+  watch_ = std::make_unique<host::WatchObject>(
+      loop_, *client_,
+      host::WatchedObject{"/api/v1/nodes", settings_.node_name, "deploy/rbac/labels.yaml",
+                          stable_hash(settings_.node_name + " labels")},
+      [this](const nlohmann::json* node) { node_is(node); },
+      [this] {
+        const std::string why = watch_->unknown_because().value_or("");
+        if (why != unwatched_ && watch_->reflector().state() == kube::Reflector::State::kWaiting)
+          log::warning(
+              "labels.unwatched",
+              {{"why", why}, {"effect", "labels that are removed from the node come back with the next change"}});
+        unwatched_ = why;
+      });
+}
+
+// Also for an object from before this program's own write: the writer then finds nothing to change.
+void LabelController::node_is(const nlohmann::json* node) {
+  if (settings_.output != LabelOutput::kNode || node == nullptr || writing_ || written_ != labels_) return;
+  const auto change = label::change_node(json_text(*node), labels_);
+  if (!change || !change->patch) return;
+  const MonoTime now = loop_.now();
+  if (restored_ && now - *restored_ > kQuietAfter) {
+    restoring_.reset();
+    not_before_ = {};
+  }
+  log::info("labels.restored", {{"why", "another client has changed or removed labels of this agent on the node"}});
+  written_.reset();
+  arm();
+  restored_ = now;
+  not_before_ = now + restoring_.next();
+}
+
+void LabelController::follow(const config::Config& config, const inventory::Inventory& inventory,
+                             const plan::Plan& plan, const PoolReports& pools) {
+  const auto tiers = inputs_.tiers;
+  keep_tiers(plan, pools);
+  if (config_ == config && inventory_ == inventory && plan_ == plan && inputs_.tiers == tiers) return;
+  const bool other_gpus = !config_ || inventory_ != inventory;
+  config_ = config;
+  inventory_ = inventory;
+  plan_ = plan;
+  const auto& flags = config.flags.gfd;
+  if (file_ != flags.output_file && settings_.output == LabelOutput::kFile) {
+    if (writer_) writer_->clean_up();
+    writer_.reset();
+    written_.reset();
+  }
+  file_ = flags.output_file;
+  if (other_gpus || machine_type_file_ != flags.machine_type_file) read_machine(flags.machine_type_file);
+  work_out();
+}
+
+// A pool that is temporarily missing from the report of `tranche mps` keeps its tier.
+void LabelController::keep_tiers(const plan::Plan& plan, const PoolReports& pools) {
+  for (const auto& [id, report] : pools.pools)
+    if (!report.tier.empty()) inputs_.tiers[id] = report.tier;
+  std::erase_if(inputs_.tiers, [&](const auto& tier) { return plan::find_pool(plan, tier.first) == nullptr; });
+}
+
+void LabelController::read_machine(const std::string& machine_type_file) {
+  machine_type_file_ = machine_type_file;
+  worker_.run([this, alive = alive_, machine_type_file, root = settings_.system_root, &loop = loop_] {
+    const std::string machine_type = host::read_machine_type(machine_type_file);
+    const auto vgpu = host::read_vgpu(root);
+    loop.post([this, alive, machine_type, vgpu] {
+      if (!*alive) return;
+      inputs_.machine_type = machine_type;
+      inputs_.vgpu = vgpu ? std::optional(*vgpu) : std::nullopt;
+      machine_known_ = true;
+      work_out();
+      on_turn_();
+    });
+  });
+}
+
+void LabelController::work_out() {
+  if (!config_) return;
+  auto labels = label::labels_for(*config_, inventory_, plan_, inputs_);
+  const bool changed = labels != labels_;
+  labels_ = std::move(labels);
+  if (changed || !timer_.running()) arm();
+}
+
+void LabelController::arm() {
+  if (settings_.output == LabelOutput::kNone || !machine_known_ || writing_) return;
+  if (written_ == labels_ && failing_.empty()) return;
+  if (!open_writer()) return;
+  if (!changed_first_) changed_first_ = loop_.now();
+  MonoTime due = std::min(loop_.now() + settings_.settle, *changed_first_ + settings_.settle_most);
+  due = std::max(due, not_before_);
+  timer_.start(std::max(due - loop_.now(), Duration::zero()), [this] { write(); });
+}
+
+bool LabelController::open_writer() {
+  if (writer_) return true;
+  if (of_cluster(settings_.output) && client_ == nullptr) return false;
+  if (settings_.output == LabelOutput::kNode) writer_ = node_object(*client_, settings_.node_name);
+  if (settings_.output == LabelOutput::kNodeFeature)
+    writer_ = node_feature(*client_, {settings_.node_name, settings_.feature_namespace, {}}, settings_.pod_name);
+  if (settings_.output == LabelOutput::kFile) writer_ = label_file(file_);
+  return writer_ != nullptr;
+}
+
+void LabelController::write() {
+  timer_.stop();
+  changed_first_.reset();
+  if (!open_writer()) return;
+  writing_ = true;
+  writer_->write(labels_,
+                 [this, labels = labels_](Result<Written> written) { on_written(labels, std::move(written)); });
+}
+
+void LabelController::on_written(const label::Labels& labels, Result<Written> written) {
+  writing_ = false;
+  if (!written) {
+    const std::string why = to_string(written.error());
+    if (why != failing_) log::warning("labels.not_written", {{"output", to_string(settings_.output)}, {"why", why}});
+    failing_ = why;
+    timer_.start(retry_.next(), [this] { write(); });
+    return on_turn_();
+  }
+  failing_.clear();
+  retry_.reset();
+  for (const auto& remark : written->remarks) log::warning("labels.remark", {{"text", remark}});
+  if (!written->foreign.empty() && written->foreign != foreign_)
+    log::warning("labels.foreign",
+                 {{"keys", join(written->foreign, ",")},
+                  {"what", "are on the node with different values, set by another client: left alone"}});
+  foreign_ = std::move(written->foreign);
+  if (written->changed) {
+    ++writes_;
+    log::info("labels.written", {{"output", to_string(settings_.output)}, {"count", labels.size()}});
+  }
+  written_ = labels;
+  arm();  // they may have changed meanwhile
+  on_turn_();
+}
+
+LabelReport LabelController::report() const {
+  LabelReport report;
+  report.output = settings_.output;
+  if (settings_.output == LabelOutput::kNone) return report;
+  report.writes = writes_;
+  report.foreign = foreign_;
+  report.reason = failing_;
+  if (!failing_.empty()) {
+    report.state = "failing";
+  } else if (written_ == labels_ && written_) {
+    report.state = "written";
+  } else if (!config_ || (of_cluster(settings_.output) && client_ == nullptr)) {
+    report.state = "waiting";
+    report.reason = !config_ ? "the driver has not reported its GPUs yet" : "there is no API server to write them to";
+  } else {
+    report.state = "settling";
+  }
+  return report;
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,103 @@
+#pragma once
+// Keeps the node's labels written (docs/reference/labels.md). A change of configuration, inventory, plan or tier is
+// written once it has settled; without a change this class sends no request. It watches the labels on the Node object
+// and restores those that another client removes or overwrites, with a growing delay if that repeats. Until the driver
+// has reported the GPUs, the labels on the node stay: neither a restart nor the end of this program removes a label.
+// Loop thread only.
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/backoff.h"
+#include "config/model.h"
+#include "gpu/inventory/inventory.h"
+#include "kube/client/watch_object.h"
+#include "labels/label.h"
+#include "labels/live/label_report.h"
+#include "labels/live/label_writer.h"
+#include "mps/protocol/pools.h"
+#include "os/loop/loop.h"
+#include "os/loop/timer.h"
+#include "os/worker/worker.h"
+#include "plan/plan.h"
+
+namespace tranche::agent {
+
+struct LabelSettings {
+  LabelOutput output = LabelOutput::kNone;
+  std::string feature_namespace = "default";
+  std::string node_name;
+  std::string pod_name;
+  std::string system_root = "/";                     // prefix of /sys
+  bool node_is_supplied = false;                     // another part watches the Node and calls node_is()
+  Duration settle = std::chrono::milliseconds(500);  // without a change, before labels are written …
+  Duration settle_most = std::chrono::seconds(5);    // … and at most this long after the first
+};
+
+class LabelController {
+ public:
+  // on_turn: labels() or report() may have changed; not called inside this constructor or follow().
+  LabelController(host::Loop& loop, host::Worker& worker, LabelSettings settings, std::function<void()> on_turn);
+  ~LabelController();
+  LabelController(const LabelController&) = delete;
+  LabelController& operator=(const LabelController&) = delete;
+
+  // nullptr: not reachable (yet). The client must exist until another is given or this object is destroyed.
+  void use(host::KubeClient* client);
+  void follow(const config::Config& config, const inventory::Inventory& inventory, const plan::Plan& plan,
+              const PoolReports& pools);
+
+  // The present Node object, for labels that are written on it; nullptr = there is none.
+  void node_is(const nlohmann::json* node);
+
+  const label::Labels& labels() const { return labels_; }  // the desired labels
+  LabelReport report() const;
+
+ private:
+  void keep_tiers(const plan::Plan& plan, const PoolReports& pools);
+  void read_machine(const std::string& machine_type_file);
+  void work_out();
+  void arm();
+  void watch_node();
+  bool open_writer();
+  void write();
+  void on_written(const label::Labels& labels, Result<Written> written);
+
+  host::Loop& loop_;
+  host::Worker& worker_;
+  LabelSettings settings_;
+  std::function<void()> on_turn_;
+  host::KubeClient* client_ = nullptr;
+  std::unique_ptr<LabelWriter> writer_;
+  std::shared_ptr<bool> alive_ =
+      std::make_shared<bool>(true);  // jobs of the worker may finish after this object is destroyed
+
+  std::optional<config::Config> config_;
+  inventory::Inventory inventory_;
+  plan::Plan plan_;
+  label::Inputs inputs_;
+  bool machine_known_ = false;
+  std::string machine_type_file_;
+  std::string file_;
+
+  label::Labels labels_;
+  std::optional<label::Labels> written_;
+  bool writing_ = false;
+  std::optional<MonoTime> changed_first_;
+  host::Timer timer_{loop_};
+  Backoff retry_;
+  std::unique_ptr<host::WatchObject> watch_;  // uses client_
+  std::string unwatched_;                     // the last logged reason for not watching
+  Backoff restoring_;
+  std::optional<MonoTime> restored_;
+  MonoTime not_before_{};
+  std::string failing_;
+  std::uint64_t writes_ = 0;
+  std::vector<std::string> foreign_;
+};
+
+}  // namespace tranche::agent

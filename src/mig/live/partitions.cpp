@@ -1,0 +1,89 @@
+#include "mig/live/partitions.h"
+
+#include <utility>
+
+namespace tranche::agent {
+namespace {
+
+// What decisions are made from: not who uses what.
+bool same_layout(const host::MigGpu& a, const host::MigGpu& b) {
+  const auto kinds_equal = [](const host::MigKind& x, const host::MigKind& y) {
+    return x.id == y.id && x.places == y.places && x.memory_mib == y.memory_mib;
+  };
+  const auto instances_equal = [](const host::MigGpuInstance& x, const host::MigGpuInstance& y) {
+    return x.id == y.id && x.profile_id == y.profile_id && x.place == y.place && x.compute == y.compute;
+  };
+  return a.enabled == b.enabled && a.index == b.index && std::ranges::equal(a.kinds, b.kinds, kinds_equal) &&
+         std::ranges::equal(a.instances, b.instances, instances_equal);
+}
+
+}  // namespace
+
+MigPartitions::MigPartitions(host::Loop& loop, Callbacks callbacks)
+    : callbacks_(std::move(callbacks)), driver_(loop, "", [this] { look(); }) {}
+
+void MigPartitions::look() {
+  look_ = true;
+  step();
+}
+
+void MigPartitions::change(const std::string& gpu_uuid, const host::MigPartition& partition, Changed done) {
+  jobs_.push_back({gpu_uuid, partition, std::move(done)});
+  step();
+}
+
+void MigPartitions::step() {
+  if (busy_) return;
+  if (!jobs_.empty()) {
+    busy_ = true;
+    const Job& job = jobs_.front();
+    const auto known = gpus_.find(job.gpu);
+    // The index is what a GPU that hangs is passed over by; of one that was never read there is none to pass over.
+    MigDriver::Work work{known == gpus_.end() ? ~0u : known->second.index, job.gpu, {}, job.partition};
+    return driver_.apply(callbacks_.driver(), {std::move(work)}, "", [this](std::vector<MigDriver::Done> done) {
+      busy_ = false;
+      const Job changed = std::move(jobs_.front());
+      jobs_.pop_front();
+      on_changed(changed, done.front());
+      step();
+    });
+  }
+  if (!std::exchange(look_, false)) return;
+  busy_ = true;
+  driver_.read(callbacks_.driver(), [this](MigDriver::Reading reading) {
+    busy_ = false;
+    on_read(std::move(reading));
+    step();
+  });
+}
+
+// A GPU that does not answer keeps what was read of it: its instances are as they were.
+void MigPartitions::on_read(MigDriver::Reading reading) {
+  bool changed = !std::exchange(known_, true) || problem_ != reading.problem;
+  problem_ = reading.problem;
+  for (auto& gpu : reading.gpus) {
+    const auto before = gpus_.find(gpu.uuid);
+    changed = changed || before == gpus_.end() || !same_layout(before->second, gpu);
+    gpus_.insert_or_assign(gpu.uuid, std::move(gpu));
+  }
+  if (changed) callbacks_.changed();
+}
+
+void MigPartitions::on_changed(const Job& job, const MigDriver::Done& result) {
+  const bool removes = job.partition.what == host::MigPartition::What::kRemove;
+  bool changed = false;
+  if (const auto& now = result.partition.now) {
+    const auto before = gpus_.find(job.gpu);
+    changed = before == gpus_.end() || !same_layout(before->second, *now);
+    gpus_.insert_or_assign(job.gpu, *now);
+  }
+  if (result.outcome.what != host::MigOutcome::What::kDone)
+    job.done(fail(Kind::kUnavailable, result.outcome.why + "; kubelet asks again", job.gpu));
+  else if (!result.partition.status && !(removes && result.partition.status.error().kind == Kind::kNotFound))
+    job.done(std::unexpected(result.partition.status.error()));
+  else
+    job.done(result.partition.uuid);
+  if (changed) callbacks_.changed();  // after whose it is was recorded
+}
+
+}  // namespace tranche::agent

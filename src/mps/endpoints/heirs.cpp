@@ -1,0 +1,145 @@
+#include "mps/endpoints/heirs.h"
+
+#include <dirent.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <limits>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "mps/endpoints/containers.h"
+#include "os/clock/clock.h"
+#include "termination/live/survival.h"
+
+namespace tranche::agent {
+namespace {
+
+constexpr std::size_t kMostHeirs = 16;  // of one remnant
+constexpr unsigned kTriesBeforeThePod = 2;
+// Of processor time: a tenant chooses how many descriptors its processes have, and how long the names of their files
+// are. 65,536 usual descriptors take 0.2 s.
+constexpr Duration kLongestLookAtOne = std::chrono::milliseconds(250);
+constexpr Duration kLongestLook = std::chrono::seconds(1);
+constexpr unsigned kLinksBetween = 32;  // looks at the clock
+
+using Folder = std::unique_ptr<DIR, int (*)(DIR*)>;
+
+std::optional<int> number_of(const dirent& entry) {
+  int number = 0;
+  const char* end = entry.d_name + std::strlen(entry.d_name);
+  const auto read = std::from_chars(entry.d_name, end, number);
+  return read.ec == std::errc() && read.ptr == end ? std::optional(number) : std::nullopt;
+}
+
+class Search {
+ public:
+  explicit Search(const HeirsAsked& asked) : asked_(asked) {
+    for (const auto& remnant : asked.remnants) {
+      found_.of[remnant.pid];
+      if (remnant.container.empty()) continue;
+      scopes_.insert(scope_of(remnant.container));
+      for (const auto& channel : remnant.channels) owner_.emplace(channel, remnant.pid);
+    }
+  }
+
+  FoundHeirs run() {
+    const Folder all(::opendir("/proc"), ::closedir);
+    while (const dirent* entry = all && !scopes_.empty() ? ::readdir(all.get()) : nullptr)
+      if (const auto pid = number_of(*entry)) look_at(*pid);
+    for (const auto& remnant : asked_.remnants) {
+      auto& found = found_.of[remnant.pid];
+      if (remnant.tries == 0 && !found.empty() && found.size() <= kMostHeirs) continue;
+      if (const auto whole = whole_containers(remnant); !whole.empty()) {
+        found.clear();
+        for (const auto& each : whole) found.push_back(each.process);
+        found_.first.insert(found_.first.end(), whole.begin(), whole.end());
+      } else if (found.size() > kMostHeirs) {
+        found.resize(kMostHeirs);
+      }
+    }
+    return std::move(found_);
+  }
+
+ private:
+  // The containers in which a remnant's heirs are searched for: those of its pod, if that is known, or its own.
+  static std::string scope_of(const std::string& container) {
+    const auto pod = pod_in_name(container);
+    return pod.empty() ? container : pod;
+  }
+
+  void look_at(int pid) {
+    if (pid == ::getpid() || asked_.own.contains(pid)) return;
+    const auto ref = host::process_ref(pid);
+    if (!ref) return;
+    const auto container = container_of(pid, ancestors_).value_or(std::string());
+    const auto scope = scope_of(container);
+    if (!scopes_.contains(scope)) return;
+    auto& first = first_[container];
+    if (first.pid == 0 || ref->start_ticks < first.start_ticks) first = *ref;
+    for (const int remnant : kept_by(pid))
+      if (scope_of(container_of_remnant(remnant)) == scope) found_.of[remnant].push_back(*ref);
+  }
+
+  // A link's text says what it is without opening it, which could block on a file system of the tenant's.
+  std::set<int> kept_by(int pid) {
+    std::set<int> remnants;
+    if (owner_.empty()) return remnants;
+    const host::CpuBudget time(std::min(kLongestLookAtOne, left_));
+    const Folder folder(::opendir(fmt::format("/proc/{}/fd", pid).c_str()), ::closedir);
+    for (unsigned read = 0; read % kLinksBetween != 0 || !time.spent(); ++read) {
+      const dirent* entry = folder ? ::readdir(folder.get()) : nullptr;
+      if (entry == nullptr) break;
+      char link[64];
+      const auto length = ::readlinkat(::dirfd(folder.get()), entry->d_name, link, sizeof link);
+      if (length <= 0 || static_cast<std::size_t>(length) >= sizeof link) continue;
+      const auto [from, to] = owner_.equal_range(std::string_view(link, static_cast<std::size_t>(length)));
+      for (auto it = from; it != to; ++it) remnants.insert(it->second);
+    }
+    left_ -= std::min(left_, time.used());
+    return remnants;
+  }
+
+  const std::string& container_of_remnant(int pid) const {
+    return std::ranges::find(asked_.remnants, pid, &Remnant::pid)->container;
+  }
+
+  std::vector<FirstProcess> whole_containers(const Remnant& remnant) const {
+    const bool of_pod = remnant.tries >= kTriesBeforeThePod && !pod_in_name(remnant.container).empty();
+    std::vector<FirstProcess> all;
+    for (const auto& [container, first] : first_) {
+      const bool own = container == remnant.container && first.start_ticks <= remnant.started;
+      if (own || (of_pod && scope_of(container) == scope_of(remnant.container))) all.push_back({container, first});
+    }
+    return all;
+  }
+
+  const HeirsAsked& asked_;
+  FoundHeirs found_;
+  std::set<std::string> scopes_;
+  std::multimap<std::string, int, std::less<>> owner_;  // of a channel
+  std::map<std::string, host::ProcessRef> first_;       // of each container: the process that started first
+  Duration left_ = kLongestLook;
+  // The limit is never reached: each process is inspected once.
+  host::Ancestors ancestors_{"/proc", std::numeric_limits<std::size_t>::max(), Duration::max()};
+};
+
+}  // namespace
+
+FoundHeirs find_heirs(const HeirsAsked& asked) {
+  return Search(asked).run();
+}
+
+void HeirSearch::find(HeirsAsked asked, std::function<void(const FoundHeirs&)> done) {
+  worker_->run([asked = std::move(asked), done = std::move(done), alive = std::weak_ptr(alive_), &loop = loop_] {
+    loop.post([heirs = find_heirs(asked), done, alive] {
+      if (!alive.expired()) done(heirs);
+    });
+  });
+}
+
+}  // namespace tranche::agent

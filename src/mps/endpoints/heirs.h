@@ -1,0 +1,67 @@
+#pragma once
+// Finds what to end for a client that has exited and whose channels something keeps (mps/relay/client_table.h): its
+// server has the client, with its memory and its places, until that ends. At the first attempt these are the processes
+// of the client's pod that have its channels: forks of the client, or processes that received its descriptors. If none
+// is found, or the client is still there afterwards (a descriptor that lies in a socket's queue belongs to no process
+// that can be found), it is the first process of the client's container; from the third attempt on, the first process
+// of each container of the pod. Never a process of another pod or of the node, whatever descriptors it has. If the
+// control group of the client is not kubelet's, its pod is not known, and these are processes of its container only.
+//
+// The clients that the kernel kills with a first process are not in the answer: client_ending.h, KilledWith.
+//
+// Reads all of /proc, which takes tens of milliseconds on a busy node, so a thread of its own does it. Loop thread
+// only.
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "mps/endpoints/ending_containers.h"
+#include "mps/pool/client_ending.h"
+#include "mps/relay/client_table.h"
+#include "os/loop/loop.h"
+#include "os/process/process.h"
+#include "os/worker/worker.h"
+
+namespace tranche::agent {
+
+struct Remnant {
+  int pid = 0;
+  // Of the client. A container whose processes are all younger may be a later one of the same name, because the kernel
+  // gives numbers of namespaces again: it is not ended as a whole.
+  std::uint64_t started = 0;
+  std::vector<host::Channel> channels = {};
+  std::string container = {};  // containers.h, container_of(); "": not known, so nothing is found
+  unsigned tries = 0;          // attempts before this one
+};
+
+using host::Heirs;
+
+struct FoundHeirs {
+  Heirs of;                         // of each remnant
+  std::vector<FirstProcess> first;  // those of them that are the first of their container, and end all of it
+};
+
+struct HeirsAsked {
+  std::vector<Remnant> remnants;
+  std::set<int> own;  // processes that have the channels by right: servers, daemon
+};
+// Any thread.
+FoundHeirs find_heirs(const HeirsAsked& asked);
+
+class HeirSearch {
+ public:
+  explicit HeirSearch(host::Loop& loop) : loop_(loop) {}
+  HeirSearch(const HeirSearch&) = delete;
+  HeirSearch& operator=(const HeirSearch&) = delete;
+  // `done` runs once, in a callback of its own, and never after this object is destroyed.
+  void find(HeirsAsked asked, std::function<void(const FoundHeirs&)> done);
+
+ private:
+  host::Loop& loop_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  std::unique_ptr<host::Worker> worker_ = host::Worker::start();  // early: a pid limit may be reached later
+};
+
+}  // namespace tranche::agent

@@ -1,0 +1,191 @@
+// The pool's clients: which processes they are, and how they are ended.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "mps/pool/pool_daemon.h"
+#include "os/clock/clock.h"
+
+namespace tranche::host {
+namespace {
+
+constexpr Duration kClientQuestion = std::chrono::seconds(1);
+constexpr std::size_t kMostEndedRemembered = 256;
+
+// Of a client that has exited: the first of its heirs that was not terminated, or any.
+mps::Terminated outcome_of(int pid, const std::vector<ProcessRef>& heirs,
+                           const std::vector<mps::Terminated>& outcomes) {
+  mps::Terminated own{pid, mps::TerminateOutcome::kNotAClient, "the process has exited"};
+  for (const auto& outcome : outcomes) {
+    if (std::ranges::find(heirs, outcome.pid, &ProcessRef::pid) == heirs.end()) continue;
+    own = outcome;
+    own.pid = pid;
+    own.note =
+        fmt::format("the client had exited; process {}, which kept its connection: {}", outcome.pid, outcome.note);
+    if (outcome.outcome != mps::TerminateOutcome::kTerminated) break;
+  }
+  return own;
+}
+
+}  // namespace
+
+void PoolDaemon::heard_servers(std::uint64_t asked, const std::vector<mps::ServerSeen>& servers) {
+  std::vector<int> pids, of_servers;
+  for (const auto& server : servers) {
+    of_servers.push_back(server.pid);
+    pids.insert(pids.end(), server.clients.begin(), server.clients.end());
+  }
+  listed_.heard(asked, pids);
+  if (callbacks_.on_listed) callbacks_.on_listed(asked, of_servers, pids);
+}
+
+// The relay holds its clients' processes: each pid that it reports is alive.
+std::optional<ProcessRef> PoolDaemon::client(int pid) const {
+  const auto relayed = settings_.relay_clients ? settings_.relay_clients() : std::nullopt;
+  if (!relayed || std::ranges::find(*relayed, pid) == relayed->end()) return listed_.find(pid);
+  const auto ref = process_ref(pid);
+  return ref ? std::optional(*ref) : std::nullopt;
+}
+
+std::vector<int> PoolDaemon::clients() const {
+  std::vector<int> pids;
+  if (settings_.relay_clients) pids = settings_.relay_clients().value_or(std::vector<int>{});
+  for (const auto& server : state_.servers) pids.insert(pids.end(), server.clients.begin(), server.clients.end());
+  return pids;
+}
+
+std::vector<ProcessRef> PoolDaemon::listed() const {
+  std::vector<ProcessRef> processes;
+  for (const auto& server : state_.servers)
+    for (const int pid : server.clients)
+      if (const auto process = listed_.find(pid)) processes.push_back(*process);
+  return processes;
+}
+
+// Without neighbours, a kill hurts no other client. The pool's own CUDA start counts as a neighbour: it tests whether
+// new clients can start.
+bool PoolDaemon::are_alone(const std::vector<int>& pids) const {
+  if (!settings_.relay_clients || !settings_.relay_clients()) return false;
+  const auto all = clients();
+  return prover_.pid() == 0 &&
+         std::ranges::all_of(all, [&](int pid) { return std::ranges::find(pids, pid) != pids.end(); });
+}
+
+bool PoolDaemon::are_clients(const std::vector<ProcessRef>& processes) const {
+  const auto all = clients();
+  return std::ranges::all_of(processes, [&](const auto& ref) { return std::ranges::find(all, ref.pid) != all.end(); });
+}
+
+void PoolDaemon::end_clients(const EndRequest& request, ClientEnding::Done done) {
+  if (!settings_.heirs) return end_living(request, {}, std::move(done));
+  // Before the search, in which a pid may become that of another process.
+  std::vector<ProcessRef> living;
+  EndRequest others{{}, request.companions};
+  for (const int pid : request.clients) {
+    if (const auto ref = client(pid)) {
+      living.push_back(*ref);
+    } else {
+      others.clients.push_back(pid);
+    }
+  }
+  std::set<int> own{daemon_pid(), prover_.pid()};
+  for (const auto& server : state_.servers) own.insert(server.pid);
+  settings_.heirs(request.clients, std::move(own),
+                  [this, alive = std::weak_ptr(alive_), living, others, done = std::move(done)](const auto& heirs) {
+                    if (!alive.expired()) end_clients(living, others, heirs, done);
+                  });
+}
+
+// The heirs of a client that has exited are ended in its place, and their outcomes are its own.
+void PoolDaemon::end_clients(std::vector<ProcessRef> living, const EndRequest& others, const Heirs& heirs,
+                             const ClientEnding::Done& done) {
+  if (heirs.empty()) return end_living(others, std::move(living), done);
+  std::set<int> asked;
+  for (const auto& process : living) asked.insert(process.pid);
+  for (const auto& [pid, processes] : heirs) {
+    ended_.push_back(pid);
+    for (const auto& process : processes)
+      if (std::ranges::find(living, process) == living.end()) living.push_back(process);
+  }
+  end_living(
+      {{}, others.companions}, std::move(living),
+      [asked, others, heirs, done](const std::vector<mps::Terminated>& outcomes) {
+        std::vector<mps::Terminated> all;
+        for (const auto& outcome : outcomes)
+          if (asked.contains(outcome.pid)) all.push_back(outcome);
+        for (const int pid : others.clients) {
+          const auto found = heirs.find(pid);
+          all.push_back(outcome_of(pid, found == heirs.end() ? std::vector<ProcessRef>{} : found->second, outcomes));
+        }
+        done(std::move(all));
+      });
+}
+
+// The servers' lists are up to a few seconds old: for pids that are not in them, the daemon is queried.
+void PoolDaemon::end_living(const EndRequest& request, std::vector<ProcessRef> others_of_clients,
+                            ClientEnding::Done done) {
+  EndedProcesses known{std::move(others_of_clients), {}};
+  std::vector<ProcessRef> asked_about;
+  std::vector<mps::Terminated> others;
+  const auto exited = [&others](int pid) {
+    others.push_back({pid, mps::TerminateOutcome::kNotAClient, "the process has exited"});
+  };
+  for (const int pid : std::set(request.clients.begin(), request.clients.end())) {
+    if (const auto ref = client(pid)) {
+      if (std::ranges::find(known.clients, *ref) == known.clients.end()) known.clients.push_back(*ref);
+    } else if (const auto now = process_ref(pid); listed_.has(pid) || !now) {
+      exited(pid);
+    } else {
+      asked_about.push_back(*now);
+    }
+  }
+  for (const int pid : request.companions)
+    if (const auto ref = process_ref(pid)) known.companions.push_back(*ref);
+  if (asked_about.empty()) return end_known(known, std::move(others), std::move(done));
+  side_query(dialect_.ask(0, state_.desired), kClientQuestion,
+             [this, known, asked_about, others, asked = boot_ticks(),
+              done = std::move(done)](const mps::Event& event) mutable {
+               if (const auto* answered = std::get_if<mps::Answered>(&event)) heard_servers(asked, answered->servers);
+               for (const auto& ref : asked_about) {
+                 if (client(ref.pid) == ref) {
+                   known.clients.push_back(ref);
+                 } else {
+                   others.push_back({ref.pid, mps::TerminateOutcome::kNotAClient,
+                                     "the servers of the pool do not know this process"});
+                 }
+               }
+               end_known(known, std::move(others), std::move(done));
+             });
+}
+
+void PoolDaemon::end_known(const EndedProcesses& processes, std::vector<mps::Terminated> others,
+                           ClientEnding::Done done) {
+  EndedProcesses all = processes;
+  std::vector<int> pids;
+  for (const auto& ref : all.clients) pids.push_back(ref.pid);
+  const std::set<int> asked(pids.begin(), pids.end());
+  const auto more = settings_.killed_with ? settings_.killed_with(all.clients) : std::nullopt;
+  const bool here = !more || are_clients(*more);
+  for (const auto& ref : more.value_or(std::vector<ProcessRef>{})) {
+    pids.push_back(ref.pid);
+    all.clients.push_back(ref);
+  }
+  ended_.insert(ended_.end(), pids.begin(), pids.end());
+  while (ended_.size() > kMostEndedRemembered) ended_.pop_front();
+  settings_.endings->begin({.patience = here && are_alone(pids) ? Duration{} : stop_patience_,
+                            .killed_with = more ? settings_.killed_with : KilledWith(),
+                            .patience_with_those = stop_patience_},
+                           all,
+                           [this, alive = std::weak_ptr(alive_), asked, others = std::move(others),
+                            done = std::move(done)](std::vector<mps::Terminated> outcomes) {
+                             if (alive.expired()) return;
+                             std::erase_if(outcomes, [&](const auto& each) { return !asked.contains(each.pid); });
+                             outcomes.insert(outcomes.end(), others.begin(), others.end());
+                             look();  // checks that they have left MPS
+                             done(std::move(outcomes));
+                           });
+}
+
+}  // namespace tranche::host

@@ -1,0 +1,20 @@
+#pragma once
+// How the C library's allocator treats memory that a program that runs on does not use for the moment. It does not
+// limit what is allocated. Any thread; nothing here can fail.
+#include <cstddef>
+
+namespace tranche::host {
+
+// A block of at least this many bytes is memory of its own, which the system has back when it is freed. Otherwise the
+// allocator raises this bound up to 32 MB with each page that is freed, and keeps pages in its arenas.
+inline constexpr std::size_t kOwnBlock = std::size_t{128} << 10;
+
+// At the start, before a second thread. Two arenas: of the main thread, and of all others, which rarely allocate at
+// the same time; by default each thread has one, with free memory of its own.
+void keep_little_memory();
+
+// After a document of many small values was freed. The last blocks freed by a thread stay in its cache, and hold
+// megabytes below them in the arena.
+void return_free_memory();
+
+}  // namespace tranche::host

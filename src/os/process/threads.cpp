@@ -1,0 +1,105 @@
+#include "os/process/threads.h"
+
+#include <dirent.h>
+#include <fmt/format.h>
+#include <linux/capability.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "base/text.h"
+#include "os/files/files.h"
+#include "os/process/proc_stat.h"
+
+namespace tranche::host {
+namespace {
+
+constexpr std::size_t kMostThreads = 16;
+constexpr std::size_t kLongestStat = 8192;
+constexpr int kMostLists = 2;  // of its threads
+
+bool is_alive(const std::string& folder) {
+  const auto stat = read_file(folder + "/stat", kLongestStat);
+  const auto head = stat ? parse_stat_head(*stat) : std::nullopt;
+  return head && !head->exiting;
+}
+
+std::vector<pid_t> threads_of(const std::string& process, std::size_t most) {
+  std::vector<pid_t> threads;
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir((process + "/task").c_str()), &::closedir);
+  if (!folder) return threads;
+  while (const dirent* entry = ::readdir(folder.get())) {
+    const auto number = parse_unsigned(entry->d_name);
+    if (!number) continue;
+    if (threads.size() == most) break;
+    threads.push_back(static_cast<pid_t>(*number));
+  }
+  return threads;
+}
+
+}  // namespace
+
+bool look_at_living_thread(pid_t pid, const LookAtThread& look, const std::string& proc) {
+  const std::string process = fmt::format("{}/{}", proc, pid);
+  if (look(process, pid) || is_alive(process)) return true;
+  for (int list = 0; list < kMostLists; ++list) {
+    for (const pid_t thread : threads_of(process, kMostThreads)) {
+      const std::string folder = fmt::format("{}/task/{}", process, thread);
+      // Only a living thread's facts may replace those of the first.
+      if (is_alive(folder) && (look(folder, thread) || is_alive(folder))) return true;
+    }
+  }
+  return false;
+}
+
+std::string thread_states(pid_t pid, std::size_t most) {
+  const std::string process = fmt::format("/proc/{}", pid);
+  std::string states;
+  for (const pid_t thread : threads_of(process, most)) {
+    const auto stat = read_file(fmt::format("{}/task/{}/stat", process, thread), kLongestStat);
+    const auto head = stat ? parse_stat_head(*stat) : std::nullopt;
+    if (head) states += head->state;
+  }
+  return states;
+}
+
+Result<std::vector<pid_t>> namespaced_pids(pid_t pid) {
+  const Fd fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!fd) return std::unexpected(error_from_errno(errno, "cannot watch a process", fmt::format("pid {}", pid)));
+  TRY(const auto info, read_file(fmt::format("/proc/self/fdinfo/{}", fd.get()), kLongestStat));
+  auto pids = parse_namespaced_pids(info);
+  if (pids.empty() && info.find("NSpid:") == std::string::npos) {  // before Linux 5.5
+    TRY(const auto status, read_file(fmt::format("/proc/{}/status", pid)));
+    pids = parse_namespaced_pids(status);
+  }
+  if (pids.empty()) return fail(Kind::kNotFound, "the process has exited", fmt::format("pid {}", pid));
+  return pids;
+}
+
+bool is_first_of_namespace(pid_t pid) {
+  const auto pids = namespaced_pids(pid);
+  return pids && pids->size() > 1 && pids->back() == 1;
+}
+
+bool has_effective_capability(pid_t thread, unsigned capability) {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, thread};
+  __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {};
+  return ::syscall(SYS_capget, &header, data) == 0 && (data[capability / 32].effective >> capability % 32 & 1U) != 0;
+}
+
+bool is_pending(pid_t pid, int signal) {
+  const auto status = read_file(fmt::format("/proc/{}/status", pid));  // with up to 65,536 groups
+  if (!status) return false;
+  return std::ranges::any_of(lines_of(*status), [signal](std::string_view line) {
+    const auto value = line.find(':');
+    if (value == std::string_view::npos || (line.substr(0, value) != "SigPnd" && line.substr(0, value) != "ShdPnd"))
+      return false;
+    const auto mask = parse_unsigned(trimmed(line.substr(value + 1)), 16);
+    return mask && (*mask >> (signal - 1) & 1U) != 0;
+  });
+}
+
+}  // namespace tranche::host

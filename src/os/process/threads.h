@@ -1,0 +1,39 @@
+#pragma once
+// Reads of /proc that a thread which has exited must not answer. /proc/<pid> shows what the first thread of a process
+// has; once that thread exits (pthread_exit in main), it has no mounts, no memory and, under cgroup v1, the root
+// control group, although the other threads run on. A tenant can choose that. Any thread.
+#include <sys/types.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace tranche::host {
+
+// Calls `look` with "/proc/<pid>", and, as long as the thread that was read is exiting, with folders of its other
+// threads ("/proc/7/task/9"), until one is alive after the call or `look` returns true ("this suffices"). The result of
+// the last call counts. False: the process has exited, or its threads end before they can be read (a bounded number is
+// tried, because a tenant chooses how many there are).
+using LookAtThread = std::function<bool(const std::string& folder, pid_t thread)>;
+bool look_at_living_thread(pid_t pid, const LookAtThread& look, const std::string& proc = "/proc");
+
+// The states of its threads (field 3 of /proc/<pid>/stat), one character each, of at most `most` threads: a tenant
+// chooses how many there are. "": the process has exited.
+std::string thread_states(pid_t pid, std::size_t most);
+
+// Its pids, from the reader's pid namespace inwards: "NSpid" of proc(5), from a pidfd, which costs the same for each
+// process. kNotFound: it has exited.
+Result<std::vector<pid_t>> namespaced_pids(pid_t pid);
+// PID 1 of a pid namespace below the reader's: when it exits, the kernel kills all others of the namespace.
+bool is_first_of_namespace(pid_t pid);
+
+// From capget(2), which costs the same for each process. False: also if it has exited.
+bool has_effective_capability(pid_t thread, unsigned capability);
+
+// Whether a signal for the whole process, or for its first thread, waits to be delivered. False: also if the process
+// has exited.
+bool is_pending(pid_t pid, int signal);
+
+}  // namespace tranche::host

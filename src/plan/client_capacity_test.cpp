@@ -1,0 +1,120 @@
+#include "plan/client_capacity.h"
+
+#include <gmock/gmock.h>
+
+#include "plan/make_plan.h"
+
+namespace tranche::plan {
+namespace client_capacity_test {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+inventory::Inventory one_gpu(inventory::ComputeCapability capability, int cuda) {
+  inventory::Inventory inventory;
+  inventory.cuda_driver_version = cuda;
+  inventory::Gpu gpu;
+  gpu.uuid = "GPU-00000000-aaaa-bbbb-cccc-dddddddddddd";
+  gpu.name = "NVIDIA H200";
+  gpu.memory = mib(143771);
+  gpu.sm_count = 132;
+  gpu.compute_capability = capability;
+  inventory.gpus = {gpu};
+  return inventory;
+}
+
+config::Config shared_by(std::uint32_t replicas) {
+  config::Config config;
+  config.sharing.strategy = config::SharingStrategy::kMps;
+  config.sharing.fail_requests_greater_than_one = true;
+  config::SharedResource entry;
+  entry.name = "nvidia.com/gpu";
+  entry.replicas = replicas;
+  entry.place = {"c.yaml", 6, 7};
+  config.sharing.resources = {entry};
+  return config;
+}
+
+std::vector<std::string> problems(const config::Config& config, const inventory::Inventory& inventory) {
+  const auto plan = make_plan(config, inventory);
+  std::vector<std::string> out;
+  if (!plan)
+    for (const auto& problem : plan.error()) out.push_back(to_string(problem));
+  return out;
+}
+
+// Promise: plan/shares: The client capacity follows architecture and CUDA version.
+TEST(ClientCapacity, IsTheDriversByArchitectureAndCudaVersion) {
+  EXPECT_EQ(driver_client_capacity({0, 0}, 13000), 16u) << "not known: the least";
+  EXPECT_EQ(driver_client_capacity({6, 1}, 12080), 16u);
+  EXPECT_EQ(driver_client_capacity({7, 0}, 12080), 48u) << "Volta, which NVIDIA's plugin counts with the older ones";
+  EXPECT_EQ(driver_client_capacity({9, 0}, 13000), 48u);
+  EXPECT_EQ(driver_client_capacity({9, 0}, 13010), 60u);
+  EXPECT_EQ(driver_client_capacity({9, 0}, 0), 48u) << "a driver that does not say";
+}
+
+TEST(ClientCapacity, OfAMigDeviceIsItsPartOfTheGpu) {
+  EXPECT_EQ(mig_client_capacity(48, 1, 7), 6u);
+  EXPECT_EQ(mig_client_capacity(48, 3, 7), 20u);
+  EXPECT_EQ(mig_client_capacity(48, 7, 7), 48u);
+  EXPECT_EQ(mig_client_capacity(48, 1, 4), 12u) << "an A30 has four slices";
+  EXPECT_EQ(mig_client_capacity(60, 1, 0), 8u) << "not recorded: seven";
+  EXPECT_EQ(mig_client_capacity(16, 0, 7), 1u);
+}
+
+// Promise: plan/shares: More slots than clients are refused with place and remedy.
+TEST(ClientCapacity, RefusesReplicasBeyondItWithPlaceAndRemedy) {
+  EXPECT_THAT(problems(shared_by(48), one_gpu({9, 0}, 13000)), IsEmpty());
+  EXPECT_THAT(
+      problems(shared_by(49), one_gpu({9, 0}, 13000)),
+      ElementsAre(
+          "c.yaml:6:7: error: sharing.mps.resources[0].replicas: is 49, but MPS serves at most 48 "
+          "clients on GPU 0 (GPU-00000000-aaaa-bbbb-cccc-dddddddddddd), an NVIDIA H200 of compute "
+          "capability 9.0 with CUDA 13.0; write replicas: 48 or less, or failRequestsGreaterThanOne: false where "
+          "containers ask for several of these slots"));
+  EXPECT_THAT(problems(shared_by(60), one_gpu({9, 0}, 13010)), IsEmpty());
+  EXPECT_THAT(problems(shared_by(61), one_gpu({9, 0}, 13010)), ElementsAre(HasSubstr("at most 60 clients")));
+}
+
+TEST(ClientCapacity, CountsTheProcessesThatASlotMustHold) {
+  config::Config config = shared_by(30);
+  config.sharing.processes_per_slot = 2;
+  EXPECT_THAT(problems(config, one_gpu({9, 0}, 13000)),
+              ElementsAre(HasSubstr("is 30, which with processesPerSlot: 2 makes 60 clients, but MPS serves at most 48 "
+                                    "clients on GPU 0")));
+  EXPECT_THAT(problems(config, one_gpu({9, 0}, 13000)),
+              ElementsAre(HasSubstr("write replicas: 24 or less, or processesPerSlot: 1 or less")));
+  config.sharing.resources[0].replicas = 24;
+  EXPECT_THAT(problems(config, one_gpu({9, 0}, 13000)), IsEmpty());
+  config.sharing.processes_per_slot = 24;
+  EXPECT_THAT(problems(config, one_gpu({9, 0}, 13000)), ElementsAre(HasSubstr("write replicas: 2 or less")));
+  config.sharing.processes_per_slot = 25;
+  EXPECT_THAT(problems(config, one_gpu({9, 0}, 13000)), ElementsAre(HasSubstr("with sharing.timeSlicing, or")));
+}
+
+// Promise: plan/shares: The client capacity follows architecture and CUDA version.
+TEST(ClientCapacity, IsWhatTheConfigurationSaysInstead) {
+  config::Config config = shared_by(32);
+  config.sharing.max_clients = 20;
+  EXPECT_THAT(problems(config, one_gpu({9, 0}, 13000)),
+              ElementsAre(HasSubstr("is 32, but sharing.mps.maxClients allows 20 on GPU 0")));
+  config.sharing.max_clients = 64;
+  const auto plan = make_plan(config, one_gpu({9, 0}, 13000));
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->pools[0].max_clients, 64u);
+  EXPECT_THAT(plan->notes,
+              Contains(HasSubstr("maxClients: 64 is more than the 48 that this driver is known to serve")));
+}
+
+TEST(ClientCapacity, OfAPoolIsSaidInThePlanWithTheRoomOfASlot) {
+  const auto plan = make_plan(shared_by(10), one_gpu({9, 0}, 13000));
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->pools[0].max_clients, 48u);
+  EXPECT_THAT(plan->notes, Contains(HasSubstr("at most 48 clients (CUDA contexts) on one device at once, so each of 10 "
+                                              "slots has room for 4")));
+}
+
+}  // namespace client_capacity_test
+}  // namespace tranche::plan

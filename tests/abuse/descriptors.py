@@ -1,0 +1,70 @@
+"""A tenant, as a user without rights, leaves the descriptor of a TCP connection whose release takes a minute (SO_LINGER) in its
+sockets of the relay: in a message, behind one that ends the connection, and unaccepted. `tranche mps` replies as before."""
+
+import subprocess, sys, time
+
+from bed import line_of, main
+
+TENANT = r"""
+import os, socket, struct, sys
+endpoint, where = sys.argv[1:3]
+listening = socket.create_server(("127.0.0.1", 0))
+slow = socket.create_connection(listening.getsockname())
+peer, _ = listening.accept()
+slow.setblocking(False)
+try:
+    while True:
+        slow.send(b"x" * 65536)
+except BlockingIOError:
+    pass
+slow.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 60))
+rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", slow.fileno()))
+if where == "drain":
+    s = socket.socket(socket.AF_UNIX)
+    s.connect(endpoint + "/drain")
+    s.sendmsg([b"drain\n"], [rights])
+else:
+    while True:
+        s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        s.connect(endpoint + "/control")
+        s.recv(64)
+        try:
+            if where == "behind":
+                s.send(b"no such message")
+            s.sendmsg([b"OUTBCRED\0"], [rights])
+            break
+        except BrokenPipeError:  # the first message has ended the connection already: the second is to lie behind it
+            s.close()
+slow.close()
+print("sent", flush=True)
+sys.stdin.read()
+"""
+NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+
+
+def run(bed, checks):
+    hostile, neighbour = bed.tenant("hostile"), bed.tenant("neighbour")
+    script = bed.path("descriptors_tenant.py")
+    with open(script, "w") as file:
+        file.write(TENANT)
+    slowest, held = 0, []
+    for where in ("control", "behind", "drain"):
+        held.append(subprocess.Popen([*hostile.enter, *NOBODY, sys.executable, script, hostile.inside, where],
+                                     stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+        checks.check(f"{where}: it is sent", held[-1].stdout.readline() == "sent\n")
+        begin = time.monotonic()
+        status = line_of(bed.path("mps/mps.sock"), "status", 70)
+        slowest = max(slowest, time.monotonic() - begin if status else 99)
+    checks.check("tranche mps replies within 5 s", slowest < 5, f"{slowest:.2f} s")
+    client = neighbour.client()
+    checks.check("a neighbour's client starts", client.ready(20) and client.ask("run").get("code") == 0)
+    checks.check("all slots are healthy", bed.healthy() == bed.SLOTS, bed.healthy())
+    client.kill()
+    for tenant in held:
+        tenant.kill()
+        tenant.wait()
+
+
+if __name__ == "__main__":
+    sys.exit(main(run, __doc__))

@@ -1,0 +1,27 @@
+// Any words as the command lines of tranche-drain and of an OCI runtime, one word a line: what comes out lies inside.
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "base/text.h"
+#include "termination/program_arguments.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace tranche;
+  std::vector<std::string> words{"program"};
+  for (const auto line : lines_of({reinterpret_cast<const char*>(data), size}))
+    words.emplace_back(line.substr(0, line.find('\0')));
+  std::vector<const char*> argv;
+  for (const auto& word : words) argv.push_back(word.c_str());
+
+  const auto drain = stopping::read_drain_arguments(argv);
+  if (drain.timeout_ms < 0 || drain.timeout_ms > 600'000) std::abort();
+  if (drain.command_at < 0 || static_cast<std::size_t>(drain.command_at) >= argv.size()) std::abort();
+  if (drain.what == stopping::DrainArguments::Do::kDrain && (drain.timeout_ms == 0 || drain.socket.empty()))
+    std::abort();
+  const auto kill = stopping::read_kill_arguments(argv);
+  if (kill.container.empty()) return 0;
+  if (!stopping::is_container_id(kill.container) || kill.container.find('/') != std::string_view::npos) std::abort();
+  return 0;
+}

@@ -1,0 +1,37 @@
+"""Programs that compute beside what a hardware script tries, each in a pod of its own: PyTorch on a GPU, the driver's interface on the
+stand-ins."""
+
+import sys, time
+
+from stop_moments import Program
+
+
+class Neighbours:
+    """Programs that compute all the time, each in a pod of its own, and what has become of them."""
+
+    def __init__(self, machine, node):
+        kinds = (("steps",), ("steps",)) if machine.simulated else (("serve",), ("train",), ("products", "queue=256"))
+        self.tenants = [node.tenant(f"neighbour-{i}") for i in range(len(kinds))]
+        self.programs = [Program(machine, t.envs, *words, prefix=t.enter) for t, words in zip(self.tenants, kinds)]
+        if not all(program.ready(120) for program in self.programs):
+            sys.exit(f"a neighbour does not start: {[p.stderr[-3:] for p in self.programs]}")
+        self.starter = node.tenant("starter")
+
+    def dead(self):
+        return sum(not program.well() for program in self.programs)
+
+    def start(self):
+        """How long a further program takes to start, in milliseconds; None: it does not."""
+        begin = time.monotonic()
+        client = self.starter.client()
+        ready = client.ready(10)
+        took = round((time.monotonic() - begin) * 1000)
+        (client.leave if ready else client.kill)()
+        return took if ready else None
+
+    def end(self):
+        for program in self.programs:
+            program.process.kill()
+            program.process.wait()
+        for tenant in (*self.tenants, self.starter):
+            tenant.delete()
