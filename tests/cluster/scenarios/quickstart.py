@@ -73,8 +73,8 @@ class Reader:
 
     def types(self, text):
         text = re.sub(r"\bNODE\b", NODE, text).replace("REGISTRY", "tranche.io")
-        if "values.yaml" in text:  # NVIDIA's runtime is the default of this node, so to say
-            text = re.sub(r"\nruntimeClassName:.*", "", text)
+        if ".yaml" in text:  # NVIDIA's runtime is the default of this node, so to say
+            text = re.sub(r"\n *runtimeClassName:.*", "", text)
         if "half.yaml" in text and "<<" in text:
             text = text.replace("  containers:\n", IN_POD + "  containers:\n").replace("    resources:", IN_CONTAINER + "    resources:")
         return run_program("bash", "-ec", text, check=False, env=self.env, cwd=self.dir, timeout=180)
