@@ -64,8 +64,8 @@ void check_kubelet(const CheckOptions& options, Findings& findings) {
   const std::string plugins = options.kubelet_root + "/device-plugins";
   if (kind_of_path(under_root(options, plugins)) != PathKind::kDirectory) {
     findings.push_back({Level::kError, "kubelet.plugins", "kubelet's device-plugin folder is not there", plugins,
-                        "start kubelet, mount the folder into this container, or name kubelet's own root if it has "
-                        "another (k3s, microk8s)"});
+                        "start kubelet, or mount the folder into this container; kubelet uses "
+                        "/var/lib/kubelet/device-plugins, also where its root is another folder (k0s)"});
     return;
   }
   if (kind_of_path(under_root(options, plugins + "/kubelet.sock")) != PathKind::kSocket) {
