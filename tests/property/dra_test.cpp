@@ -17,7 +17,7 @@ namespace dra_test {
 
 using Json = nlohmann::json;
 using dra::SliceWrite;
-const std::uint32_t kRounds = rounds(300);
+const std::uint32_t kRounds = rounds(40);
 
 std::vector<dra::Device> any_devices(Random& random) {
   config::Config config;
