@@ -34,7 +34,7 @@ class WatchTest : public ::testing::Test {
   void run_until(const std::string& name) {
     wanted_ = name;
     bool late = false;
-    const auto deadline = loop_->after(10s, [&] {
+    const auto deadline = loop_->after(60s, [&] {
       late = true;
       loop_->stop();
     });
@@ -99,7 +99,7 @@ TEST_F(WatchTest, MayBeDroppedInsideItsCallback) {
   watch_ = std::move(*opened);
   ASSERT_TRUE(dir_->write_atomically("a", "1"));
   ASSERT_TRUE(dir_->write_atomically("b", "1"));
-  const auto deadline = loop_->after(10s, [&] { loop_->stop(); });
+  const auto deadline = loop_->after(60s, [&] { loop_->stop(); });
   loop_->run();
   loop_->cancel(deadline);
   EXPECT_EQ(calls, 1);

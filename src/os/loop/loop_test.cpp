@@ -25,10 +25,10 @@ class LoopTest : public ::testing::Test {
     ASSERT_TRUE(opened) << to_string(opened.error());
     loop_ = std::move(*opened);
   }
-  // Runs until stop() is called, at most ten seconds.
+  // Runs until stop() is called, at most a minute.
   void run() {
     bool late = false;
-    const auto deadline = loop_->after(10s, [&] {
+    const auto deadline = loop_->after(60s, [&] {
       late = true;
       loop_->stop();
     });

@@ -35,6 +35,11 @@ class ProcessTest : public ::testing::Test {
   static Command shell(const std::string& script) {
     return {.argv = {"/bin/sh", "-c", script}, .env = {{"PATH", "/usr/bin:/bin"}}};
   }
+  // Reaps the children that other tests have killed at their end.
+  static void reap_all() {
+    while (::waitpid(-1, nullptr, 0) > 0) {
+    }
+  }
   std::unique_ptr<Process> start(const Command& command) {
     auto started = Process::start(
         *loop_, command, [this](const std::string& line) { on_line(line); },
@@ -53,7 +58,7 @@ class ProcessTest : public ::testing::Test {
   }
   void run() {
     bool late = false;
-    const auto deadline = loop_->after(20s, [&] {
+    const auto deadline = loop_->after(60s, [&] {
       late = true;
       loop_->stop();
     });
@@ -139,6 +144,7 @@ TEST_F(ProcessTest, ASignalBetweenTheEndAndItsNoticeIsNothingToo) {
 }
 
 TEST_F(ProcessTest, AProgramThatIsNotThereIsAnErrorOfStart) {
+  reap_all();
   const auto missing = Process::start(*loop_, {.argv = {"/nonexistent/program"}}, {}, {});
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().kind, Kind::kNotFound);
@@ -198,6 +204,7 @@ TEST_F(ProcessTest, GivenDescriptorsBecomeTheChilds) {
 }
 
 TEST_F(ProcessTest, StepsBeforeExecRunInOrderAndTheFirstThatFailsIsNamed) {
+  reap_all();
   auto command = shell("pwd");
   command.before_exec = {{"cannot go to proc", "", [] { return ::chdir("/proc") == 0; }},
                          {"cannot go below it", "", [] { return ::chdir("self/task") == 0; }}};
@@ -269,8 +276,10 @@ TEST_F(ProcessTest, AnExitedChildKeepsItsPid) {
 }
 
 TEST_F(ProcessTest, DroppingKillsOnlyWhenAsked) {
+  const Scratch scratch;
   for (const bool kill : {true, false}) {
-    auto command = shell("echo ready; exec sleep 600");
+    auto command = shell(kill ? "echo ready; exec sleep 600"
+                              : "sleep 600 & trap \"kill $!; touch " + scratch / "lived; exit\" TERM; echo ready; wait");
     command.kill_on_drop = kill;
     auto process = start(command);
     run_until("ready");
@@ -278,14 +287,13 @@ TEST_F(ProcessTest, DroppingKillsOnlyWhenAsked) {
     ASSERT_TRUE(witness) << to_string(witness.error());
     process.reset();
     if (!kill) {
-      // It has not exited a moment later either: a SIGKILL from the drop would take effect before this timer.
-      loop_->after(20ms, [this] { loop_->stop(); });
-      run();
+      // A SIGKILL from the drop would take effect before this signal.
       EXPECT_TRUE((*witness)->running());
-      ASSERT_TRUE((*witness)->signal(SIGKILL));
+      ASSERT_TRUE((*witness)->signal(SIGTERM));
     }
     run();
     EXPECT_FALSE((*witness)->running());
+    EXPECT_EQ(std::filesystem::exists(scratch / "lived"), !kill);
   }
   EXPECT_EQ(exits_, 0);  // a dropped Process reports nothing any more
 }
@@ -332,13 +340,13 @@ TEST_F(ProcessTest, ADroppedProcessThatIsNotOursHoldsNoDescriptor) {
 TEST_F(ProcessTest, MayBeDroppedInsideItsCallbacks) {
   std::unique_ptr<Process> process;
   int lines = 0;
-  auto command = shell("echo 1; echo 2; echo 3");
+  auto command = shell("printf '1\\n2\\n3\\n'");  // arrive together
   auto started = Process::start(
       *loop_, command,
       [&](const std::string&) {
         ++lines;
         process.reset();
-        loop_->after(5ms, [&] { loop_->stop(); });
+        loop_->post([&] { loop_->stop(); });
       },
       [&](ExitNote) { FAIL() << "dropped before"; });
   ASSERT_TRUE(started);

@@ -63,16 +63,16 @@ class StatusTest : public ::testing::Test {
     });
   }
   static Fd client(const std::string& path) {
-    auto connected = connect_to(path, true, 10'000'000);
+    auto connected = connect_to(path, true, 60'000'000);
     EXPECT_TRUE(connected) << to_string(connected.error());
-    const timeval limit{.tv_sec = 20, .tv_usec = 0};
+    const timeval limit{.tv_sec = 60, .tv_usec = 0};
     if (connected) ::setsockopt(connected->get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     return connected ? std::move(*connected) : Fd();
   }
   static void say(const Fd& fd, const std::string& text) {
     ASSERT_EQ(::send(fd.get(), text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
   }
-  // One line that is not a beat; "" at the end of the connection; "late" if nothing arrives in twenty seconds.
+  // One line that is not a beat; "" at the end of the connection; "late" if nothing arrives in a minute.
   static std::string hear(const Fd& fd) {
     std::string line;
     char byte = 0;
@@ -96,19 +96,19 @@ class StatusTest : public ::testing::Test {
 
 TEST_F(StatusTest, AnswersAQuestion) {
   serve();
-  EXPECT_EQ(ask(path_, "status", 10s), "{\"state\":1}");
+  EXPECT_EQ(ask(path_, "status", 60s), "{\"state\":1}");
   change(2);
-  EXPECT_EQ(ask(path_, "status", 10s), "{\"state\":2}");
+  EXPECT_EQ(ask(path_, "status", 60s), "{\"state\":2}");
 }
 
 TEST_F(StatusTest, AnswersAreOneLineEach) {
   serve();
-  EXPECT_EQ(ask(path_, "lines", 10s), "{   \"a\": 1 } ");
+  EXPECT_EQ(ask(path_, "lines", 60s), "{   \"a\": 1 } ");
 }
 
 TEST_F(StatusTest, ARefusalIsAnErrorDocument) {
   serve();
-  const auto answer = ask(path_, "nonsense", 10s);
+  const auto answer = ask(path_, "nonsense", 60s);
   ASSERT_TRUE(answer);
   const auto json = nlohmann::json::parse(*answer, nullptr, false);
   ASSERT_TRUE(json.is_object());
@@ -151,10 +151,10 @@ TEST_F(StatusTest, ASlowWatcherGetsTheNewestStateAndNoBacklog) {
   const auto fd = client(path_);
   say(fd, "watch\n");
   pollfd first{.fd = fd.get(), .events = POLLIN, .revents = 0};
-  ASSERT_EQ(::poll(&first, 1, 20'000), 1);
+  ASSERT_EQ(::poll(&first, 1, 60'000), 1);
   for (int state = 2; state <= 50; ++state) {
     change(state);
-    (void)ask(path_, "status", 10s);  // the change has been processed
+    (void)ask(path_, "status", 60s);  // the change has been processed
   }
   const auto beginning = [&] { return hear(fd).substr(0, 12); };
   EXPECT_EQ(beginning(), "{\"state\":1,\"");  // whole, although it was blocked half-way
@@ -172,12 +172,13 @@ TEST_F(StatusTest, AnOverlongRequestIsRefusedAndTheConnectionClosed) {
 }
 
 TEST_F(StatusTest, AnIdleConnectionIsClosedButAWatcherIsNot) {
-  serve({.idle = 50ms});
+  ASSERT_TRUE(listen({.idle = 1s}));
   const auto idle = client(path_);
   const auto half = client(path_);
   const auto watcher = client(path_);
   say(half, "stat");
   say(watcher, "watch\n");
+  thread_ = std::thread([this] { loop_->run(); });  // all is said before it accepts
   EXPECT_THAT(hear(watcher), HasSubstr("\"state\":1"));
   EXPECT_EQ(hear(idle), "");
   EXPECT_EQ(hear(half), "");
@@ -204,8 +205,8 @@ TEST_F(StatusTest, AThousandWatchersComeAndGoWithoutLeaks) {
   if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) GTEST_SKIP() << "not enough descriptors allowed here";
   serve();
   const auto open_fds = [] { return Dir::open("/proc/self/fd")->list()->size(); };
-  ASSERT_TRUE(ask(path_, "status", 10s));
-  std::size_t before = 0;
+  ASSERT_TRUE(ask(path_, "status", 60s));
+  const auto before = open_fds();
   for (int round = 0; round < 2; ++round) {
     std::vector<Fd> watchers;
     for (std::size_t i = 0; i < kWatchers; ++i) {
@@ -215,17 +216,12 @@ TEST_F(StatusTest, AThousandWatchersComeAndGoWithoutLeaks) {
     for (const auto& watcher : watchers) ASSERT_THAT(hear(watcher), HasSubstr("state"));
     change(round + 10);
     for (const auto& watcher : watchers) ASSERT_THAT(hear(watcher), HasSubstr(std::to_string(round + 10)));
-    const auto at_most = open_fds();
-    EXPECT_GE(at_most, 2 * kWatchers);
+    EXPECT_GE(open_fds(), 2 * kWatchers);
     watchers.clear();
-    // The server notices hang-ups in its own time: repeat until the count is stable, with a deadline.
-    std::size_t now = open_fds();
-    for (int i = 0; i < 5000 && now >= at_most - 2 * kWatchers + 3; ++i) {
-      ASSERT_TRUE(ask(path_, "status", 10s));
-      now = open_fds();
-    }
-    if (round == 0) before = now;
-    EXPECT_LE(now, before + 2);
+    // The server notices hang-ups in its own time, and each question has a connection of its own for a moment.
+    const auto late = std::chrono::steady_clock::now() + 60s;
+    while (open_fds() > before + 1 && std::chrono::steady_clock::now() < late) ASSERT_TRUE(ask(path_, "status", 60s));
+    EXPECT_LE(open_fds(), before + 1);
   }
 }
 
@@ -259,7 +255,7 @@ TEST_F(StatusTest, AStaleSocketIsReplaced) {
   }
   ASSERT_TRUE(Dir::open(scratch_.path())->exists("s.sock"));
   serve();
-  EXPECT_TRUE(ask(path_, "status", 10s));
+  EXPECT_TRUE(ask(path_, "status", 60s));
 }
 
 TEST_F(StatusTest, ASocketThatSomebodyAnswersOnIsLeftAlone) {
@@ -267,7 +263,7 @@ TEST_F(StatusTest, ASocketThatSomebodyAnswersOnIsLeftAlone) {
   const auto second = StatusServer::open(*loop_, path_, {});
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().kind, Kind::kConflict);
-  EXPECT_TRUE(ask(path_, "status", 10s));
+  EXPECT_TRUE(ask(path_, "status", 60s));
 }
 
 TEST_F(StatusTest, ANewerInstanceTakesTheSocketOverAndTheOlderLeavesItThere) {
@@ -296,9 +292,9 @@ TEST_F(StatusTest, AnOlderInstanceListensAgainWhenTheNewerIsGone) {
   newer->reset();
   ASSERT_FALSE(std::filesystem::exists(path_));
   thread_ = std::thread([this] { loop_->run(); });
-  const auto came_back = [&] { return ask(path_, "status", 10s); };
+  const auto came_back = [&] { return ask(path_, "status", 60s); };
   auto answer = came_back();
-  for (int i = 0; i < 200 && !answer; ++i) {
+  for (int i = 0; i < 3000 && !answer; ++i) {
     ::poll(nullptr, 0, 20);
     answer = came_back();
   }
@@ -323,11 +319,11 @@ TEST_F(StatusTest, APathThatTheKernelCannotTakeIsExplained) {
 }
 
 TEST_F(StatusTest, AskingNobodySaysSo) {
-  const auto answer = ask(path_, "status", 10s);
+  const auto answer = ask(path_, "status", 60s);
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().kind, Kind::kUnavailable);
   EXPECT_THAT(answer.error().what, HasSubstr("is the program running?"));
-  EXPECT_EQ(ask(path_, "two\nlines", 10s).error().kind, Kind::kInvalid);
+  EXPECT_EQ(ask(path_, "two\nlines", 60s).error().kind, Kind::kInvalid);
 }
 
 TEST_F(StatusTest, AskingAMuteServerEndsAtTheDeadline) {

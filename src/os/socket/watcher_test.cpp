@@ -34,7 +34,7 @@ class StatusWatcherTest : public ::testing::Test {
   }
   void run() {
     bool late = false;
-    const auto deadline = loop_->after(20s, [&] {
+    const auto deadline = loop_->after(60s, [&] {
       late = true;
       loop_->stop();
     });
@@ -161,14 +161,12 @@ class OtherServer {
 
 TEST_F(StatusWatcherTest, AServerThatFallsSilentIsAsGoodAsGone) {
   const OtherServer server(*loop_, path_, "one\n\n");
+  const auto begun = std::chrono::steady_clock::now();
   follow();
   run();
-  const auto begun = std::chrono::steady_clock::now();
   run();
-  const auto took = std::chrono::steady_clock::now() - begun;
   EXPECT_THAT(lines_, ElementsAre("one", ""));
-  EXPECT_GE(took, StatusWatcher::kSilence - 10ms);
-  EXPECT_LT(took, StatusWatcher::kSilence + 10s) << "a busy machine gives it longer";
+  EXPECT_GE(std::chrono::steady_clock::now() - begun, StatusWatcher::kSilence);
   run();
   EXPECT_EQ(lines_.back(), "one") << "asked again";
 }
@@ -178,8 +176,11 @@ TEST_F(StatusWatcherTest, BeatsAreNoLinesAndAServerOfAnOlderVersionThatSendsNone
   follow();
   run();
   const OtherServer older(*loop_, scratch_ / "older.sock", "old\n");
-  const auto both =
-      StatusWatcher::open(*loop_, scratch_ / "older.sock", [this](const std::string& line) { lines_.push_back(line); });
+  const auto both = StatusWatcher::open(*loop_, scratch_ / "older.sock", [this](const std::string& line) {
+    lines_.push_back(line);
+    loop_->stop();
+  });
+  run();
   loop_->after(StatusWatcher::kSilence + StatusWatcher::kSilence / 4, [this] { loop_->stop(); });
   loop_->run();
   EXPECT_THAT(lines_, ElementsAre("one", "old"));
