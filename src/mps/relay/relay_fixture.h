@@ -159,10 +159,10 @@ class RelayAtTheEndpoint : public ::testing::Test {
 class RelayWithShortTimes : public RelayAtTheEndpoint {
  protected:
   RelayWithShortTimes() {
-    times_.words = 400ms;
-    times_.taken = 400ms;
-    times_.turn = 1200ms;
-    times_.greeting = 1200ms;
+    times_.words = 1s;
+    times_.taken = 1s;
+    times_.turn = 3s;
+    times_.greeting = 3s;
   }
 };
 

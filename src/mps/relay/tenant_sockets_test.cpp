@@ -1,4 +1,5 @@
-// Descriptors that tenants send: TCP connections with unsent bytes, whose release takes a minute (SO_LINGER).
+// Descriptors that tenants send: TCP connections with unsent bytes, whose release takes an hour (SO_LINGER), longer than
+// a test may take.
 #include "mps/relay/tenant_sockets.h"
 
 #include <fcntl.h>
@@ -16,8 +17,7 @@
 namespace tranche::host {
 namespace {
 
-constexpr auto kLinger = 60s;
-constexpr auto kAtOnce = 20s;  // on a loaded machine
+constexpr auto kLinger = 1h;
 
 // Its peer does not read, so the connection has bytes that cannot be sent.
 class SlowToRelease {
@@ -53,11 +53,7 @@ class SlowToRelease {
 
 class RelayWithSlowDescriptors : public RelayWithShortTimes {
  protected:
-  void others_are_served() {
-    const auto before = std::chrono::steady_clock::now();
-    EXPECT_TRUE(let_in(kOther).valid());
-    EXPECT_LT(std::chrono::steady_clock::now() - before, kAtOnce);
-  }
+  void others_are_served() { EXPECT_TRUE(let_in(kOther).valid()); }
   SlowToRelease slow_;
 };
 
@@ -115,9 +111,7 @@ TEST_F(RelayWithSlowDescriptors, ThatWereNotAcceptedNeedFewOfOurs) {
 TEST_F(RelayWithSlowDescriptors, AtTheEndOfTheProgram) {
   const sim::Fd client = sim::connect_to(path(kOne) + "/control");
   slow_.send_by(client, "x");
-  const auto before = std::chrono::steady_clock::now();
   relay_.reset();
-  EXPECT_LT(std::chrono::steady_clock::now() - before, kAtOnce);
 }
 
 TEST_F(RelayWithSlowDescriptors, InARequestToTerminateClients) {
@@ -141,7 +135,7 @@ TEST_F(RelayWithSlowDescriptors, InARequestToTerminateClients) {
   others_are_served();
   const sim::Fd later = connected();  // one connection at a time: it waits until the first is closed
   ASSERT_EQ(::write(later.get(), "drain\n", 6), 6);
-  EXPECT_TRUE(until([&] { return asked == 1; }, kAtOnce));
+  EXPECT_TRUE(until([&] { return asked == 1; }));
 }
 
 // Limits the signals that may wait for processes of this user to none: a container's root can use up what root has.
@@ -174,14 +168,14 @@ TEST_F(RelayWithSlowDescriptors, DoNotKeepWhatLiesBehindThem) {
   writes.reset();
   relay_->close_endpoint(kOne);
   char byte = 0;
-  EXPECT_TRUE(until([&] { return ::read(reads.get(), &byte, 1) == 0; }, kAtOnce)) << "nothing has the other end";
+  EXPECT_TRUE(until([&] { return ::read(reads.get(), &byte, 1) == 0; })) << "nothing has the other end";
 }
 
 TEST_F(RelayWithSlowDescriptors, ACallerThatHangsUpIsForgottenAtOnce) {
   const auto endpoint = Dir::create(path(kOne), 0755);
   ASSERT_TRUE(endpoint);
   int asked = 0;
-  const auto drain = DrainSocket::open(*loop_, *endpoint, {.connections = 1, .words = 60s},
+  const auto drain = DrainSocket::open(*loop_, *endpoint, {.connections = 1, .words = 1h},
                                        [&](const DrainSocket::Asked&, const DrainSocket::Reply&) { ++asked; });
   ASSERT_TRUE(drain);
   sim::Fd first(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -191,7 +185,7 @@ TEST_F(RelayWithSlowDescriptors, ACallerThatHangsUpIsForgottenAtOnce) {
   const sim::Fd second(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   ASSERT_TRUE(connects(second.get(), path(kOne) + "/drain"));
   ASSERT_EQ(::write(second.get(), "drain\n", 6), 6);
-  EXPECT_TRUE(until([&] { return asked == 1; }, 20s));
+  EXPECT_TRUE(until([&] { return asked == 1; }));
 }
 
 TEST_F(RelayWithSlowDescriptors, DoNotKeepTheGrantsLaterConnectionsWaiting) {
@@ -204,7 +198,7 @@ TEST_F(RelayWithSlowDescriptors, DoNotKeepTheGrantsLaterConnectionsWaiting) {
   EXPECT_EQ(next(client).bytes, "end");
   const sim::Fd again = sim::connect_to(path(kOne) + "/control");
   others_are_served();
-  EXPECT_TRUE(until([&] { return readable(again.get()); }, kAtOnce));
+  EXPECT_TRUE(until([&] { return readable(again.get()); }));
 }
 
 }  // namespace
