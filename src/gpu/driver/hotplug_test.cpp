@@ -80,11 +80,11 @@ TEST(HotPlug, AGpuThatAnswersLaterThanItsDeviceNodeAppearsIsFoundToo) {
   SimFixture sim(kTwoH200);
   plug(sim, 1, false);
   NvmlSettings settings = hinted(sim);
-  settings.signs_settle = 100ms;  // the last of four restarts comes 3.9 s after the node
+  settings.signs_settle = 300ms;  // the last of four restarts comes 11.7 s after the node
   Watcher watcher(settings);
   ASSERT_TRUE(watcher.until([&] { return has_gpus(watcher, 1); }));
   sim.write("/dev/nvidia1", "");
-  watcher.loop().after(300ms, [&] { plug(sim, 1, true); });  // after the first of them
+  watcher.loop().after(600ms, [&] { plug(sim, 1, true); });  // after the first of them
   EXPECT_TRUE(watcher.until([&] { return has_gpus(watcher, 2); }));
 }
 

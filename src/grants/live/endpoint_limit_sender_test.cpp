@@ -55,7 +55,7 @@ class EndpointLimitSenderTest : public ::testing::Test {
   // What was asked once there is so much, or after a while.
   std::vector<std::string> asked(std::size_t count) {
     wanted_ = count;
-    const auto timer = loop_->after(count == 0 ? Duration(100ms) : Duration(10s), [this] { loop_->stop(); });
+    const auto timer = loop_->after(count == 0 ? Duration(100ms) : Duration(60s), [this] { loop_->stop(); });
     loop_->run();
     loop_->cancel(timer);
     return std::exchange(asked_, {});

@@ -52,7 +52,7 @@ class HttpPagesTest : public ::testing::Test {
 };
 
 TEST_F(HttpPagesTest, HealthIsThatOfTheLoop) {
-  HttpPages pages(*loop_, address_, {{"/metrics", [] { return host::HttpAnswer::metrics("a 1\n"); }}}, [] {}, 700ms);
+  HttpPages pages(*loop_, address_, {{"/metrics", [] { return host::HttpAnswer::metrics("a 1\n"); }}}, [] {}, 2500ms);
   ASSERT_TRUE(pages.open());
   run(10ms);
   EXPECT_THAT(get(port_, "/healthz"), HasSubstr("\r\n\r\nok\n"));
@@ -61,10 +61,10 @@ TEST_F(HttpPagesTest, HealthIsThatOfTheLoop) {
   // The loop does not run while this asks.
   std::string stuck;
   for (const auto begun = std::chrono::steady_clock::now();
-       !stuck.starts_with("HTTP/1.1 503 ") && std::chrono::steady_clock::now() - begun < 10s;)
+       !stuck.starts_with("HTTP/1.1 503 ") && std::chrono::steady_clock::now() - begun < 60s;)
     stuck = get(port_, "/healthz");
-  EXPECT_THAT(stuck, HasSubstr("the event loop has not run for 0."));
-  run(400ms);  // with a beat
+  EXPECT_THAT(stuck, HasSubstr("the event loop has not run for "));
+  run(10ms);  // with the beat that is due
   EXPECT_THAT(get(port_, "/healthz"), StartsWith("HTTP/1.1 200 "));
 }
 
