@@ -376,11 +376,13 @@ void PoolDaemon::run(mps::QuestionId id, const mps::Run& what, Duration deadline
                              .on_begun =
                                  [this, id] {
                                    if (asked_ == 0) asked_ = boot_ticks();
+                                   begun_while_held_ = proof_holds_daemon();
                                    feed(mps::QuestionBegun{id});
                                  }},
                             [this, id, what, deadline, read](const Result<std::string>& reply) {
                               if (reply) return read(*reply);
-                              if (reply.error().kind == Kind::kTimeout && proof_holds_daemon()) {
+                              // The start may have ended a moment ago: the daemon had no time to answer since.
+                              if (reply.error().kind == Kind::kTimeout && (begun_while_held_ || proof_holds_daemon())) {
                                 feed(mps::QuestionWaits{id});
                                 return run(id, what, deadline, read);
                               }

@@ -204,6 +204,7 @@ class PoolDaemon {
   std::unique_ptr<Question> question_;
   mps::DaemonLimits looking_for_;  // the limits that were enforced when the last look at the servers began
   std::uint64_t asked_ = 0;        // when it began (boot_ticks()); 0 = it has not begun
+  bool begun_while_held_ = false;  // our own CUDA start held the daemon when the last attempt of a question began
   ListedClients listed_;
   std::uint64_t last_side_query_ = 0;
   std::map<std::uint64_t, std::unique_ptr<SideQuery>> side_queries_;
