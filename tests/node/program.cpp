@@ -10,6 +10,7 @@ extern "C" {
 #include <sys/pidfd.h>
 }
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <csignal>
@@ -64,7 +65,11 @@ std::unique_ptr<Program> Program::start(host::Loop& loop, std::vector<std::strin
   for (const auto& [name, value] : environment) variables.push_back(name + "=" + value);
   const auto argv_pointers = pointers(argv);
   const auto environment_pointers = pointers(variables);
-  const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  std::array<int, 2> in{::open("/dev/null", O_RDONLY | O_CLOEXEC), -1};
+  if (std::ranges::find(argv, "--stdin") != argv.end()) {
+    ::close(in[0]);
+    if (::pipe2(in.data(), O_CLOEXEC) != 0) give_up("pipe2");
+  }
   sigset_t none;
   ::sigemptyset(&none);
 
@@ -73,15 +78,16 @@ std::unique_ptr<Program> Program::start(host::Loop& loop, std::vector<std::strin
   if (program->pid_ == 0) {  // only async-signal-safe calls: kubelet's double has threads
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
-    ::dup2(nothing, 0);
+    ::dup2(in[0], 0);
     ::dup2(out[1], 1);
     ::dup2(err[1], 2);
     ::execve(argv_pointers[0], argv_pointers.data(), environment_pointers.data());
     ::_exit(127);
   }
-  ::close(nothing);
+  ::close(in[0]);
   ::close(out[1]);
   ::close(err[1]);
+  program->in_end_ = host::Fd(in[1]);
   program->out_end_ = host::Fd(out[0]);
   program->err_end_ = host::Fd(err[0]);
   program->pidfd_ = host::Fd(::pidfd_open(program->pid_, 0));
@@ -112,6 +118,11 @@ void Program::ended() {
 
 void Program::signal(int number) const {
   if (running()) ::kill(pid_, number);
+}
+
+void Program::say(const std::string& line) const {
+  const std::string text = line + '\n';
+  if (::write(in_end_.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) give_up("write");
 }
 
 Program::~Program() {

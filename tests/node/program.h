@@ -32,6 +32,7 @@ class Program {
   const std::string& out() const { return out_; }
   const std::string& err() const { return err_; }
   void signal(int number) const;
+  void say(const std::string& line) const;  // to the stdin of a program that was started with --stdin
 
  private:
   explicit Program(host::Loop& loop) : loop_(loop) {}
@@ -40,7 +41,7 @@ class Program {
 
   host::Loop& loop_;
   pid_t pid_ = 0;
-  host::Fd pidfd_, out_end_, err_end_;
+  host::Fd pidfd_, in_end_, out_end_, err_end_;
   host::Loop::Id exit_watch_ = 0, out_watch_ = 0, err_watch_ = 0;
   std::function<void()> on_change_;
   std::string out_, err_;
