@@ -50,12 +50,14 @@ TEST_F(NodeAtRest, NothingIsAskedBesideTheWatchesThatAreOpen) {
                          "--node-name", "n1"});
   ASSERT_TRUE(until_healthy(8));
   until_node([](const Json& s) {
-    return s["kubernetes"]["state"] == "watching" && s["labelOutput"]["state"] == "written" &&
-           s["kubernetes"]["condition"]["written"] == "Serving";
+    const Json& kubernetes = s["kubernetes"];
+    return kubernetes["state"] == "watching" && s["labelOutput"]["state"] == "written" &&
+           kubernetes["condition"]["written"] == "Serving" &&
+           kubernetes["events"]["written"] == kubernetes["events"]["told"];
   });
-  rest_for(std::chrono::seconds(3));  // events of the start are written by then
+  EXPECT_TRUE(until([&] { return api_->watches() == 3; }, "the watches of pods, the Node and the ConfigMap"))
+      << "the labels need none of their own";
   const auto at_start = asked();
-  EXPECT_EQ(api_->watches(), 3u) << "pods, the Node, the ConfigMap: the labels need none of their own";
   rest_for(std::chrono::seconds(given == nullptr ? 5 : std::max(std::atoi(given), 1)));
   auto later = asked();
   if (given != nullptr) {
