@@ -833,7 +833,10 @@ TEST_F(NodeDra, TheToolsKnowPreparedClaims) {
   const auto claim = put_claim("six", {share("gpu", "6Gi", "20")}, owned_by("a"));
   ASSERT_EQ(prepare(claim).error, "");
   until_node([](const Json& s) {
-    return s["guard"]["limits"].size() == 1 && dra_of(s, "slices").value("state", "") == "published";
+    return s["guard"]["limits"].size() == 1 && dra_of(s, "slices").value("state", "") == "published" &&
+           std::ranges::any_of(s["inForce"], [](const Json& row) {
+             return row["promise"] == "memory and SMs of a client" && row["state"] == "yes";
+           });
   });
   const auto of = [&](Strings words) {
     Program& program = start(std::move(words));
