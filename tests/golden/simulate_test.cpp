@@ -21,9 +21,8 @@ struct Case {
   std::string pods;
 };
 const std::vector<Case> kCases{
-    {"aggregate", "4xH200", "tens"},    {"aggregate", "4xH200", "workloads"},     {"one-slot", "2xT4", "workloads"},
-    {"slices", "2xT4", "workloads"},    {"mig", "8xA100-mixed-mig", "workloads"}, {"claims", "4xH200", "claims"},
-    {"claims", "4xH200", "unsolvable"}, {"aggregate", "4xH200", "unsolvable"},
+    {"aggregate", "4xH200", "tens"}, {"aggregate", "4xH200", "workloads"},     {"one-slot", "2xT4", "workloads"},
+    {"slices", "2xT4", "workloads"}, {"mig", "8xA100-mixed-mig", "workloads"}, {"aggregate", "4xH200", "unsolvable"},
 };
 
 void PrintTo(const Case& row, std::ostream* out) {

@@ -10,9 +10,6 @@ namespace tranche::e2e {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-
-constexpr int kKilled = 128 + 9;
 
 class NodeChange : public NodeBed {
  protected:
@@ -23,9 +20,6 @@ class NodeChange : public NodeBed {
     };
     return "version: v1\nsharing:\n  perDevice: true\n  " + strategy + ":\n    failRequestsGreaterThanOne: false\n" +
            "    resources:\n" + entry(0, "gpu.a", first) + entry(1, "gpu.b", second);
-  }
-  static std::string by_force(std::string config) {
-    return config.replace(config.find("sharing:\n"), 9, "sharing:\n  change: force\n");
   }
   bool until_listed(const std::string& resource, std::uint64_t capacity, std::uint64_t healthy) {
     const auto view = kubelet().wait_for_devices(
@@ -252,74 +246,6 @@ TEST_F(NodeChange, IsFoundOutByAnAgentThatStartsInTheMiddleOfIt) {
   ASSERT_TRUE(until_listed(kGpu, 1, 0));
   pod_ends("a");
   ASSERT_TRUE(until_healthy(10));
-}
-
-// Promise: change: By force the pool and its clients end at once and the losses are reported.
-TEST_F(NodeChange, ByForceEndsThePoolAndItsClientsAtOnceAndSaysWhoLostWhat) {
-  make_node(2);
-  write("config.yaml", two(4, 4, "mps"));
-  start_kubelet();
-  start_mps();
-  auto& node = start_node();
-  ASSERT_TRUE(until_listed("nvidia.com/gpu.a", 4, 4));
-  ASSERT_TRUE(until_listed("nvidia.com/gpu.b", 4, 4));
-  const auto grant = admitted_to("a", "nvidia.com/gpu.a");
-  Program& client = start_cuda(grant, {"--hold"});
-  ASSERT_EQ(attached(client)["mps"], true);
-  Program& neighbour = start_cuda(admitted_to("z", "nvidia.com/gpu.b"), {"--hold"});
-  ASSERT_EQ(attached(neighbour)["mps"], true);
-  until_node([](const Json& s) { return s["grants"].size() == 2; });
-
-  // The first GPU is divided by time from now on; of the second nothing changes.
-  write("config.yaml",
-        "version: v1\nsharing:\n  change: force\n  perDevice: true\n"
-        "  timeSlicing: {resources: [{name: nvidia.com/gpu, devices: [0], rename: nvidia.com/gpu.a, replicas: 3}]}\n"
-        "  mps: {failRequestsGreaterThanOne: false, resources: [{name: nvidia.com/gpu, devices: [1], rename: "
-        "nvidia.com/gpu.b, replicas: 4}]}\n");
-  EXPECT_EQ(finish(client), kKilled) << "stopped, waited for and killed";
-  ASSERT_TRUE(until_listed("nvidia.com/gpu.a", 3, 3));
-  const auto status = until_node([](const Json& s) { return s["change"]["taken"].size() == 1; });
-  EXPECT_EQ(status["change"]["policy"], "force");
-  EXPECT_THAT(status["change"]["waitingFor"], IsEmpty());
-  EXPECT_EQ(status["change"]["taken"][0]["pod"], "a");
-  EXPECT_EQ(status["change"]["taken"][0]["device"], uuid(0));
-  EXPECT_EQ(status["change"]["taken"][0]["text"], "MPS → time-slicing");
-  EXPECT_TRUE(until_says(node, "change.share_taken"));
-  until_mps([](const Json& s) { return s["pools"].size() == 1; });
-  EXPECT_TRUE(until_says(*program("mps"), "pool.drained"));
-  EXPECT_TRUE(neighbour.running()) << "a GPU that keeps its means is left alone";
-  EXPECT_EQ(attached(start_cuda(admitted_to("b", "nvidia.com/gpu.a"), {}))["mps"], false);
-
-  pod_ends("a");
-  until_node([](const Json& s) { return s["change"]["taken"].empty(); });
-}
-
-// Promise: change: By force a pool begins where containers hold a GPU without MPS.
-TEST_F(NodeChange, ByForceBeginsAPoolWhereContainersHoldWithoutMpsAndRemembersWhatTheyLost) {
-  make_node(1);
-  write("config.yaml", sharing("timeSlicing", 4));
-  start_kubelet();
-  start_mps();
-  until_mps([](const Json&) { return true; });
-  Program& node = start_node();
-  ASSERT_TRUE(until_healthy(4));
-  admitted(kubelet(), "a", 1);
-  until_node([](const Json& s) { return s["grants"].size() == 1; });
-  write("config.yaml", sharing("mps", 10));
-  until_waiting(1);
-  write("config.yaml", by_force(sharing("mps", 10)));
-  ASSERT_TRUE(until_healthy(10)) << "nobody is waited for any more";
-  until_serving(1);
-  until_node([](const Json& s) { return s["change"]["taken"].size() == 1 && s["grants"][0].value("taken", false); });
-
-  // Neither another start nor going back to waiting makes the lost share count again.
-  write("config.yaml", sharing("mps", 10));
-  until_node([](const Json& s) { return s["change"]["policy"] == "wait"; });
-  stop(node, SIGTERM, 0);
-  start_node();
-  until_node([](const Json& s) { return s["change"]["taken"].size() == 1 && s["change"]["waitingFor"].empty(); });
-  ASSERT_TRUE(until_healthy(10));
-  EXPECT_EQ(attached(start_cuda(admitted_to("b", kGpu), {}))["mps"], true);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // Claims as a scheduler that knows too little hands them out: devices that are still held (force-deleted pods), whole
 // beside shared, more than a GPU has; beside pods with slots of the device plugin; with restarts that read the file
 // back, or the CDI specifications where the file is lost. What is prepared never exceeds a GPU, never holds one
-// exclusively beside another claim or beside slots, and ends empty. And what `tranche plan` grants, the node prepares.
+// exclusively beside another claim or beside slots, and ends empty.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,7 +13,6 @@
 #include "dra/prepared_file.h"
 #include "plan/make_plan.h"
 #include "property/generate.h"
-#include "simulate/land.h"
 
 namespace tranche::property {
 namespace {
@@ -191,80 +190,6 @@ TEST(ClaimsProperty, NeverExceedAGpuAndEndEmpty) {
       const dra::Claim all{
           {"default", "all", "u-all-" + device.name}, {{"r", "n", device.name, "", false, {}}}, {}, "p"};
       ASSERT_TRUE(dra::prepare(all, node.offered, node.prepared));
-    }
-  }
-}
-
-simulate::DeviceAsk any_ask(Random& random, bool several) {
-  simulate::DeviceAsk ask;
-  if (several && random.chance(30)) ask.count = 2;
-  ask.all = several && ask.count == 1 && random.chance(10);
-  ask.device_class = random.chance(80) ? "tranche-shared" : "tranche-gpu";
-  if (ask.device_class == "tranche-gpu") return ask;
-  if (random.chance(70)) ask.capacity["memory"] = std::uint64_t{random.number(0, 100'000)} << 20;
-  if (random.chance(70)) ask.capacity["cores"] = random.number(0, 101);
-  return ask;
-}
-
-// Requests of one or two names, each with one or two alternatives.
-simulate::ClaimSpec any_spec(Random& random, bool several) {
-  simulate::ClaimSpec spec;
-  for (std::uint32_t r = 0; r < random.number(1, 2); ++r) {
-    simulate::ClaimRequest request{"r" + std::to_string(r), {any_ask(random, several)}};
-    request.either[0].name = random.chance(30) ? "first" : "";
-    if (!request.either[0].name.empty()) {
-      request.either.push_back(any_ask(random, several));
-      request.either[1].name = "second";
-    }
-    spec.requests.push_back(std::move(request));
-  }
-  if (random.chance(20)) spec.constraints.push_back({{}, "gpu.tranche.io/uuid", random.chance(50)});
-  return spec;
-}
-
-// Promise: plan/claims: What the plan grants never exceeds a GPU, and the node prepares it.
-TEST(ClaimsProperty, WhatThePlanGrantsFitsAndIsPrepared) {
-  for (std::uint32_t seed = 0; seed < rounds(100); ++seed) {
-    SCOPED_TRACE(seed);
-    Random random(seed);
-    config::Config config;
-    config.dra.devices = config::DraDevices::kAll;
-    const bool several = random.chance(50);
-    if (several) config.dra.split = config::SplitPolicy::kSpan;
-    const auto inventory = any_inventory(random, 4);
-    const auto plan = plan::make_plan(config, inventory);
-    if (!plan) continue;
-    simulate::ClaimObjects objects;
-    std::vector<simulate::PodAsk> pods;
-    for (std::uint32_t p = 0; p < random.number(1, 15); ++p) {
-      const std::string name = "p" + std::to_string(p);
-      objects.templates["default/" + name] = any_spec(random, several);
-      simulate::PodAsk pod;
-      pod.name = name;
-      pod.claims.push_back({"gpu", "", name});
-      pod.containers.push_back({"main", simulate::Role::kMain, {}, {{"gpu", ""}}});
-      pods.push_back(std::move(pod));
-    }
-    const auto simulation = simulate::land(*plan, inventory, config, pods, {}, objects);
-    ASSERT_EQ(simulation, simulate::land(*plan, inventory, config, pods, {}, objects));
-    ASSERT_EQ(simulation.pods.size(), pods.size());
-    std::map<std::string, std::map<std::string, std::uint64_t>> sums;
-    std::map<std::string, std::uint32_t> wholes, shares;
-    for (const auto& pod : simulation.pods) {
-      ASSERT_EQ(pod.fate == simulate::Fate::kLands, pod.why.empty()) << pod.name;
-      for (const auto& grant : pod.claims) {
-        ++(grant.consumed.empty() ? wholes : shares)[grant.uuid];
-        for (const auto& [capacity, amount] : grant.consumed) sums[grant.uuid][capacity] += amount;
-      }
-      ASSERT_NE(pod.fate, simulate::Fate::kRefused) << pod.name << ": " << pod.why.front();
-    }
-    for (const auto& left : simulation.for_claims) {
-      ASSERT_LE(wholes[left.uuid], 1u);
-      ASSERT_TRUE(wholes[left.uuid] == 0 || shares[left.uuid] == 0);
-      for (const auto& [capacity, amount] : left.capacity) {
-        ASSERT_LE(amount.taken, amount.all);
-        ASSERT_EQ(amount.taken, (sums[left.uuid][capacity])) << capacity;
-      }
     }
   }
 }
