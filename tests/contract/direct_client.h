@@ -1,6 +1,6 @@
 #pragma once
 // Asks a plugin's socket what a kubelet would not: unknown ids, several containers in one call, while others hold the
-// same resource. A thin client on a connection of its own. Every call has a deadline of ten seconds.
+// same resource. A thin client on a connection of its own. Every call has a deadline of a minute.
 #include <deviceplugin/v1beta1/api.grpc.pb.h>
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
@@ -77,7 +77,7 @@ class DirectClient {
   template <class F>
   grpc::Status call(F&& ask) {
     grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::minutes(1));
     context.set_wait_for_ready(true);
     if (!authority_.empty()) context.set_authority(authority_);
     return ask(&context);

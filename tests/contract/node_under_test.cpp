@@ -102,7 +102,7 @@ Result<std::vector<std::string>> PlanAnswers::prefer(const std::string& resource
 host::PluginHostSettings quick_settings(const std::string& plugin_dir) {
   host::PluginHostSettings settings;
   settings.plugin_dir = plugin_dir;
-  settings.unwatched_grace = std::chrono::milliseconds(300);
+  settings.unwatched_grace = std::chrono::seconds(2);
   settings.retry_first = std::chrono::milliseconds(20);
   settings.retry_most = std::chrono::milliseconds(200);
   settings.audit_every = std::chrono::milliseconds(500);
@@ -147,7 +147,7 @@ void NodeUnderTest::on_loop(std::function<void()> turn) const {
     turn();
     done.set_value();
   });
-  CHECK_THAT(done.get_future().wait_for(std::chrono::seconds(30)) == std::future_status::ready, "the loop turns");
+  CHECK_THAT(done.get_future().wait_for(kSoon) == std::future_status::ready, "the loop turns");
 }
 
 void NodeUnderTest::publish(const plan::Plan& plan, const advertise::Faults& faults) {

@@ -19,7 +19,7 @@ constexpr int kSteps = 200;
 class RandomRestarts {
  public:
   explicit RandomRestarts(std::uint64_t seed) : random_(seed) {
-    settings_.unwatched_grace = std::chrono::milliseconds(30);
+    settings_.unwatched_grace = std::chrono::milliseconds(300);
     settings_.retry_first = std::chrono::milliseconds(2);
     settings_.retry_most = std::chrono::milliseconds(20);
     settings_.audit_every = std::chrono::milliseconds(50);

@@ -15,10 +15,9 @@ namespace {
 using host::PluginState;
 using testing::HasSubstr;
 
-// Measured 1-2 ms when streams are finished first and the server's whole grace when they are not; the grace below makes
-// the difference plain even on a busy machine.
-constexpr Duration kGrace = std::chrono::seconds(20);
-constexpr Duration kPrompt = std::chrono::seconds(2);
+// Measured 1-2 ms when streams are finished first and the server's whole grace when they are not: with this one a turn
+// of the loop that waits for it fails (NodeUnderTest::on_loop).
+constexpr Duration kGrace = std::chrono::hours(1);
 
 class Stopping : public testing::Test {
  protected:
@@ -32,11 +31,6 @@ class Stopping : public testing::Test {
     ASSERT_OK(kubelet_->wait_for_healthy(kShared, 8, kSoon));
     ASSERT_OK(node_.wait_until_watched());
   }
-  Duration time_to_stop() {
-    const auto start = std::chrono::steady_clock::now();
-    node_.stop_host();
-    return std::chrono::steady_clock::now() - start;
-  }
 
   TempDir dir_;
   plan::Plan plan_ = plan_of({shared_resource(2, 4)});
@@ -49,7 +43,7 @@ TEST_F(Stopping, IsPromptWithOpenStreamsAndRemovesOurSocket) {
   ASSERT_NO_FATAL_FAILURE(be_watched());
   ASSERT_VALUE([[maybe_unused]] const std::uint64_t extra, kubelet_->open_extra_stream(kShared));
   ASSERT_OK(node_.wait_until_watched(kShared, 2));
-  EXPECT_LT(time_to_stop(), kPrompt);
+  node_.stop_host();
   EXPECT_FALSE(std::filesystem::exists(dir_ / "nvidia-gpu.shared.sock"));
   ASSERT_OK(kubelet_->wait_for_devices(kShared, [](const sim::ResourceView& v) { return !v.watching; }, kSoon));
   EXPECT_TRUE(std::filesystem::exists(dir_ / "kubelet.sock")) << "that one is not ours";
@@ -63,7 +57,7 @@ TEST_F(Stopping, IsPromptWithAReaderWhoDoesNotRead) {
   for (int faulty = 0; faulty < 4; ++faulty) {
     node_.publish(large, {.devices = {{gpu_uuid(faulty), "Xid 79"}}, .pools = {}});
   }
-  EXPECT_LT(time_to_stop(), kPrompt);
+  node_.stop_host();
 }
 
 // Promise: kubelet/stop: The agent stops promptly while a registration hangs.
@@ -71,7 +65,7 @@ TEST_F(Stopping, IsPromptWhileKubeletHangsInRegister) {
   kubelet_->hang_registrations();
   node_.publish(plan_);
   ASSERT_OK(node_.wait_for_state(kShared, [](const PluginState& s) { return s.serving; }));
-  EXPECT_LT(time_to_stop(), kPrompt);
+  node_.stop_host();
 }
 
 // Promise: kubelet/stop: A stopped agent leaves no file in the plugin directory.
@@ -130,7 +124,7 @@ TEST(PodResources, ReportWhichContainerHoldsWhichSlots) {
 // Promise: kubelet/pod-resources: A missing PodResources socket is reported and retried.
 TEST(PodResources, AnAbsentSocketIsSaidSoAndRetriable) {
   TempDir dir;
-  const auto answer = host::list_pod_resources(dir / "pods.sock", std::chrono::seconds(2));
+  const auto answer = host::list_pod_resources(dir / "pods.sock", kSoon);
   ASSERT_FALSE(answer.has_value());
   EXPECT_EQ(answer.error().kind, Kind::kUnavailable);
   EXPECT_EQ(answer.error().where, dir / "pods.sock");
