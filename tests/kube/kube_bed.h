@@ -51,10 +51,6 @@ class KubeBed : public ::testing::Test {
     loop_->run();
     return held;
   }
-  void pass(Duration time) {
-    loop_->after(time, [this] { loop_->stop(); });
-    loop_->run();
-  }
   std::size_t count(const std::function<bool(const sim::ApiRequest&)>& which) const {
     const auto all = server_->requests();
     return static_cast<std::size_t>(std::count_if(all.begin(), all.end(), which));

@@ -323,7 +323,8 @@ bool Server::watch(Wire& wire, const ApiRequest& request) {
   lock.unlock();
   bool good = wire.write_head();
   lock.lock();
-  while (good && !stopping_ && cuts == cuts_ && ends == ends_) {
+  while (good && !stopping_ && cuts == cuts_) {
+    const bool ending = ends != ends_;  // after what has happened is sent
     std::vector<std::string> lines;
     if (at < store_.oldest()) {
       lines.push_back(
@@ -344,7 +345,7 @@ bool Server::watch(Wire& wire, const ApiRequest& request) {
       for (const auto& line : lines) good = good && send_line(wire, line);
       lock.lock();
     }
-    if (forgotten) break;
+    if (forgotten || ending) break;
     const auto has_change = [&] {
       return stopping_ || cuts != cuts_ || ends != ends_ || raw < raw_.size() || at < store_.oldest() ||
              (!store_.happened().empty() && store_.happened().back().version > at);
