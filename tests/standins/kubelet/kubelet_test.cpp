@@ -108,23 +108,6 @@ TEST_F(KubeletDouble, DeletesEverySocketInThePluginDirectoryAndNothingElse) {
   EXPECT_TRUE(std::filesystem::is_socket(kubelet_->registration_socket()));
 }
 
-TEST_F(KubeletDouble, AsksForOptionsBeforeRegisterReturns) {
-  start();
-  auto tiny = plugin("tiny.sock", {{"a"}});
-  tiny->offers_preference = true;
-  tiny->serve();
-  ASSERT_TRUE(tiny->register_as(kGpu).ok());
-  const auto calls = kubelet_->calls();
-  ASSERT_GE(calls.size(), 2u);
-  EXPECT_EQ(calls[0].method, Method::kGetOptions);
-  EXPECT_EQ(calls[1].method, Method::kRegister);
-  const auto registration = kubelet_->wait_for_registration(kGpu, kSoon);
-  ASSERT_TRUE(registration) << to_string(registration.error());
-  EXPECT_EQ(registration->endpoint, "tiny.sock");
-  EXPECT_TRUE(registration->answered.preferred_allocation);
-  EXPECT_FALSE(registration->in_request.preferred_allocation);
-}
-
 TEST_F(KubeletDouble, GivesUpDiallingAnEndpointThatNobodyServes) {
   settings_.dial_deadline = 300ms;
   start();
@@ -146,17 +129,6 @@ TEST_F(KubeletDouble, RefusesAForeignVersionABadNameAndAnEndpointThatIsAPath) {
   EXPECT_THAT(kubelet_->registrations(), IsEmpty());
 }
 
-TEST_F(KubeletDouble, ReportsHealthyDevicesAsAllocatableAndAllAsCapacity) {
-  start();
-  auto tiny = registered("tiny.sock", {{"b"}, {"a"}, {"c", false}});
-  const auto view = kubelet_->view(kGpu);
-  EXPECT_EQ(view.capacity, 3u);
-  EXPECT_EQ(view.allocatable, 2u);
-  EXPECT_EQ(kubelet_->messages().front().devices.front().id, "b");  // as received
-  tiny->set_devices({{"b"}, {"a"}, {"c"}});
-  EXPECT_TRUE(kubelet_->wait_for_healthy(kGpu, 3, kSoon));
-}
-
 TEST_F(KubeletDouble, TakesAllDevicesForUnhealthyOnceTheStreamEndsAndNeverOpensItAgain) {
   start();
   auto tiny = registered("tiny.sock", {{"a"}, {"b"}});
@@ -173,15 +145,6 @@ TEST_F(KubeletDouble, TakesAllDevicesForUnhealthyOnceTheStreamEndsAndNeverOpensI
   EXPECT_TRUE(kubelet_->wait_for_healthy(kGpu, 2, kSoon));
 }
 
-TEST_F(KubeletDouble, ClosesTheStreamFromItsOwnSideWhenAsked) {
-  start();
-  auto tiny = registered("tiny.sock", {{"a"}});
-  ASSERT_TRUE(kubelet_->close_stream(kGpu));
-  ASSERT_TRUE(wait_until_not_watching());
-  EXPECT_TRUE(std::filesystem::exists(settings_.plugin_dir + "/tiny.sock"));
-  EXPECT_FALSE(kubelet_->close_stream(kGpu));
-}
-
 TEST_F(KubeletDouble, ForgetsAStoppedEndpointAfterItsGrace) {
   settings_.endpoint_grace = 100ms;
   start();
@@ -190,14 +153,6 @@ TEST_F(KubeletDouble, ForgetsAStoppedEndpointAfterItsGrace) {
   ASSERT_TRUE(kubelet_->wait_for_devices(kGpu, [](const ResourceView& view) { return !view.registered; }, kSoon));
   EXPECT_EQ(kubelet_->view(kGpu).capacity, 0u);
   EXPECT_THAT(kubelet_->views(), IsEmpty());
-}
-
-TEST_F(KubeletDouble, KeepsAStoppedEndpointWithinItsGrace) {
-  start();  // five minutes
-  auto tiny = registered("tiny.sock", {{"a"}});
-  tiny->stop();
-  ASSERT_TRUE(wait_until_not_watching());
-  EXPECT_EQ(kubelet_->view(kGpu).capacity, 1u);
 }
 
 TEST_F(KubeletDouble, LetsANewRegistrationReplaceTheEndpointAndIgnoresTheEndOfTheOldStream) {
@@ -234,68 +189,6 @@ TEST_F(KubeletDouble, SendsLocalhostAsAuthorityAndThePathWhenOld) {
   ASSERT_TRUE(stream);
   ASSERT_TRUE(kubelet_->wait_for_message([&](const StreamMessage& m) { return m.stream == *stream; }, kSoon));
   EXPECT_THAT(tiny->authorities(), ElementsAre("localhost", settings_.plugin_dir + "/tiny.sock"));
-}
-
-TEST_F(KubeletDouble, ShowsASecondStreamTheSameUpdatesWithoutBelievingIt) {
-  start();
-  auto tiny = registered("tiny.sock", {{"a"}});
-  const auto extra = kubelet_->open_extra_stream(kGpu);
-  ASSERT_TRUE(extra);
-  const auto on_extra = [&](std::size_t devices) {
-    return [&, devices](const StreamMessage& m) { return m.stream == *extra && m.devices.size() == devices; };
-  };
-  ASSERT_TRUE(kubelet_->wait_for_message(on_extra(1), kSoon));
-  tiny->set_devices({{"a"}, {"b"}});
-  ASSERT_TRUE(kubelet_->wait_for_message(on_extra(2), kSoon));
-  ASSERT_TRUE(kubelet_->wait_for_healthy(kGpu, 2, kSoon));
-  ASSERT_TRUE(kubelet_->close_extra_stream(*extra));
-  ASSERT_TRUE(kubelet_->wait_for_call([](const Call& c) { return c.method == Method::kListAndWatch; }, kSoon));
-  EXPECT_TRUE(kubelet_->view(kGpu).watching);
-}
-
-TEST_F(KubeletDouble, ReadsNothingWhileItIsASlowReader) {
-  start();
-  auto tiny = registered("tiny.sock", {{"a"}});
-  kubelet_->pause_reading(kGpu);
-  const auto extra = kubelet_->open_extra_stream(kGpu);
-  tiny->set_devices({{"a"}, {"b"}});
-  const auto before = kubelet_->messages().size();
-  EXPECT_FALSE(kubelet_->wait_for_message([&](const StreamMessage& m) { return m.devices.size() == 2; }, 100ms));
-  EXPECT_EQ(kubelet_->messages().size(), before);
-  kubelet_->resume_reading(kGpu);
-  EXPECT_TRUE(kubelet_->wait_for_healthy(kGpu, 2, kSoon));
-}
-
-TEST_F(KubeletDouble, CancelsAStreamInTheMiddleOfAWrite) {
-  start();
-  auto tiny = registered("tiny.sock", {{"a"}});
-  kubelet_->pause_reading(kGpu);
-  const auto extra = kubelet_->open_extra_stream(kGpu);  // never reads at all
-  ASSERT_TRUE(extra);
-  std::vector<TinyDevice> many;  // more than a stream's window of 64 KiB: the write cannot finish
-  for (int i = 0; i < 10000; ++i) many.push_back({"GPU-00000000-0000-0000-0000-000000000000::" + std::to_string(i)});
-  tiny->set_devices(many);
-  EXPECT_FALSE(tiny->wait_for_failed_write(100ms));
-  ASSERT_TRUE(kubelet_->close_extra_stream(*extra));
-  EXPECT_TRUE(tiny->wait_for_failed_write(kSoon));
-  kubelet_->resume_reading(kGpu);
-  EXPECT_TRUE(kubelet_->wait_for_healthy(kGpu, many.size(), kSoon));
-}
-
-TEST_F(KubeletDouble, RefusesAndHangsRegistrationsWhenAsked) {
-  start();
-  auto tiny = plugin("tiny.sock", {{"a"}});
-  tiny->serve();
-  kubelet_->refuse_next_registrations(1, grpc::StatusCode::UNAVAILABLE, "not today");
-  EXPECT_EQ(tiny->register_as(kGpu).error_message(), "not today");
-  kubelet_->hang_registrations();
-  grpc::Status status;
-  std::jthread registering([&] { status = tiny->register_as(kGpu); });
-  EXPECT_FALSE(kubelet_->wait_for_registration(kGpu, 100ms));
-  kubelet_->release_registrations();
-  EXPECT_TRUE(kubelet_->wait_for_registration(kGpu, kSoon));
-  registering.join();
-  EXPECT_TRUE(status.ok()) << status.error_message();
 }
 
 TEST_F(KubeletDouble, AllocatesHealthyDevicesThatNobodyHoldsWithOneContainerRequestEach) {
