@@ -16,7 +16,7 @@ namespace handshake_test {
 
 using testing::HasSubstr;
 
-constexpr int kAtOnceMs = 5000;  // a deadline, not an expectation
+constexpr int kAtOnceMs = 60'000;  // a deadline, not an expectation
 constexpr int kNotMeanwhileMs = 100;
 
 class MpsHandshake : public testing::Test {
@@ -196,8 +196,8 @@ TEST_F(MpsHandshake, AServerThatAClientBreaksOffWithIsStuckForAllLaterOnesAndRun
   }
   const auto next = world.start_client({"--hold"});
   EXPECT_NE(world.daemon().line_with("NEW CLIENT " + std::to_string(next->pid())), "");
-  EXPECT_FALSE(next->ended_within(std::chrono::milliseconds(kNotMeanwhileMs)));
   EXPECT_THAT(running.obey("alloc 10M", "allocate"), HasSubstr("CUDA_SUCCESS"));
+  EXPECT_FALSE(next->says("attached"));
   next->signal(SIGKILL);  // until then the daemon waits for its message too
   next->wait();
   EXPECT_NE(world.server(), 0) << "commands are answered";
@@ -213,7 +213,8 @@ TEST_F(MpsHandshake, AClientThatSaidSomethingAndBreaksOffHoldsNobodyUp) {
   ASSERT_TRUE(send_packet(client.get(), kAcknowledged));
   const auto next = world.start_client({"--hold"});
   EXPECT_NE(world.daemon().line_with("NEW CLIENT " + std::to_string(next->pid())), "");
-  EXPECT_FALSE(next->ended_within(std::chrono::milliseconds(kNotMeanwhileMs))) << "the server waits for the rest";
+  EXPECT_THAT(running.obey("info", "info"), HasSubstr("CUDA_SUCCESS"));
+  EXPECT_FALSE(next->says("attached")) << "the server waits for the rest";
   exchange.reset();
   EXPECT_THAT(next->line_with("attached"), HasSubstr("\"mps\":true"));
 }
@@ -234,7 +235,8 @@ TEST_F(MpsHandshake, AClientThatClosesWithTheServersMessagesUnreadMakesItStuckWh
   ::kill(server, SIGCONT);
   const auto next = world.start_client({"--hold"});
   EXPECT_NE(world.daemon().line_with("NEW CLIENT " + std::to_string(next->pid())), "");
-  EXPECT_FALSE(next->ended_within(std::chrono::milliseconds(kNotMeanwhileMs)));
+  EXPECT_THAT(running.obey("alloc 10M", "allocate"), HasSubstr("CUDA_SUCCESS"));
+  EXPECT_FALSE(next->says("attached"));
 }
 
 TEST_F(MpsHandshake, ATypeThatDoesNotExistIsHungUpOnAndTheDaemonGoesOn) {

@@ -1,14 +1,11 @@
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <future>
 
 #include "nvml_probe.h"
 
 namespace tranche::sim::nvml {
 namespace {
-
-using namespace std::chrono_literals;
 
 struct Waited {
   Return result = kUnknown;
@@ -35,7 +32,6 @@ TEST(Events, WakeAWaitingProgramAtOnce) {
     return 0;
   };
   ASSERT_EQ(wait_status(in_child(raise)), 0);
-  ASSERT_EQ(waiting.wait_for(20s), std::future_status::ready);
   const Waited waited = waiting.get();
   EXPECT_EQ(waited.result, kSuccess);
   EXPECT_EQ(waited.data.device, s.device(2));
@@ -70,7 +66,6 @@ TEST(Events, ReportOfALostGpuAtOnceAndEveryTime) {
   ASSERT_EQ(s.nvml("nvmlDeviceRegisterEvents", s.device(3), u64{0x8}, set), kSuccess);
   auto waiting = wait_for(s, set, 60'000);
   s.node->update_gpu(3, [](GpuState& gpu) { gpu.lost = 1; });
-  ASSERT_EQ(waiting.wait_for(20s), std::future_status::ready);
   EXPECT_EQ(waiting.get().result, kGpuIsLost);
   EventData data{};
   EXPECT_EQ(s.nvml("nvmlEventSetWait_v2", set, &data, u32{60'000}), kGpuIsLost);
@@ -82,7 +77,6 @@ TEST(Events, EndWhenTheLibraryIsShutDown) {
   ASSERT_EQ(s->nvml("nvmlDeviceRegisterEvents", s->device(0), u64{0x8}, set), kSuccess);
   auto waiting = wait_for(*s, set, 60'000);
   s->nvml("nvmlShutdown");
-  ASSERT_EQ(waiting.wait_for(20s), std::future_status::ready);
   const Return result = waiting.get().result;
   EXPECT_TRUE(result == kUninitialized || result == kInvalidArgument) << result;
 }
