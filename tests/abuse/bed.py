@@ -9,7 +9,7 @@ well, and by a look at the most that each has had (VmHWM) everywhere.
 import argparse, os, resource, signal, socket, struct, subprocess, sys, threading, time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "gpu"))
-from gpu_bed import Client, Machine, Node, Tenant, find, last_json, line_of, stay, wait_for  # noqa: E402,F401
+from gpu_bed import PATIENCE, Client, Machine, Node, Tenant, find, last_json, line_of, stay, wait_for  # noqa: E402,F401
 
 HELLO, CREDENTIALS = b"OUTBHELL\0", b"OUTBCRED\0"
 
@@ -94,10 +94,10 @@ class Bed(Node):
                                                 env={**self.machine.env, **self.extra.get(name, {})})
         return self.parts[name]
 
-    def end(self, name, how=signal.SIGTERM, seconds=20):
+    def end(self, name, how=signal.SIGTERM):
         """Ends a program; its exit status."""
         self.parts[name].send_signal(how)
-        return self.parts[name].wait(seconds)
+        return self.parts[name].wait(PATIENCE)
 
     def pid(self, name):
         return self.parts[name].pid
@@ -122,13 +122,13 @@ class Bed(Node):
 
     def remove_groups(self):
         for group in filter(None, self.groups.values()):
-            wait_for(lambda: removed(group), 3)
+            wait_for(lambda: removed(group))
 
     def endpoint(self, grant):
         return self.path(f"mps/pools/{self.pool()['id']}/endpoints/{grant}")
 
-    def all_healthy(self, seconds=30):
-        return bool(wait_for(lambda: self.healthy() == self.SLOTS, seconds))
+    def all_healthy(self):
+        return bool(wait_for(lambda: self.healthy() == self.SLOTS))
 
 
 def removed(group):
@@ -159,7 +159,7 @@ def cpu_seconds(pid):
         return int(file.read().split()[0]) / 1e9
 
 
-def packets(path, seconds=5):
+def packets(path, seconds=PATIENCE):
     """A connection to an MPS control socket, as a CUDA program makes it."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)

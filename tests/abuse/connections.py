@@ -16,7 +16,7 @@ def introduce(to): to.sendmsg([b"OUTBCRED\0"], [(socket.SOL_SOCKET, credentials,
 def passed(ancillary): return [n for _, kind, data in ancillary if kind == rights for n in struct.unpack("%di" % (len(data) // 4), data)]
 def begin():
     control = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    control.settimeout(30)
+    control.settimeout(60)
     control.connect(os.environ["CUDA_MPS_PIPE_DIRECTORY"] + "/control")
     control.recv(64)
     introduce(control)
@@ -37,7 +37,7 @@ def connect(number):
     return channels
 def ask(channel, text):
     with socket.socket(fileno=os.dup(channel)) as to:
-        to.settimeout(5)
+        to.settimeout(60)
         to.send(text.encode())
         return to.recv(4096).decode()
 way, most = sys.argv[1], {"repeat": 70, "restart": 12}.get(sys.argv[1])
@@ -107,7 +107,7 @@ def run(bed, checks):
             bed.start("mps")
             checks.check("all slots are healthy after the restart", bed.all_healthy())
             checks.check("after a crash of tranche mps a client counts for its contexts, and one that exited remains",
-                         wait_for(lambda: [endpoint()[key] for key in KEPT] == [before[key] for key in KEPT], 20), (before, endpoint()))
+                         wait_for(lambda: [endpoint()[key] for key in KEPT] == [before[key] for key in KEPT]), (before, endpoint()))
             checks.check("it had contexts, and one had exited", before["places"] > 10 and len(before["remnants"]) == 1, before)
         elif way == "across":
             checks.check("a client of one share gets no connection through the endpoint of another", line == "0" and endpoint()["places"] == 1, line)
@@ -116,16 +116,16 @@ def run(bed, checks):
         elif way == "repeat":
             checks.check("connections that give the number of one context count each", 1 < int(line or 0) < 48 and endpoint()["places"] >= int(line), line)
         else:
-            checks.check("clients that exit and leave their channels to a fork count for the tenant", wait_for(lambda: endpoint()["places"] == connections, 20), endpoint()["places"])
+            checks.check("clients that exit and leave their channels to a fork count for the tenant", wait_for(lambda: endpoint()["places"] == connections), endpoint()["places"])
             own = [pid for server in bed.pool()["servers"] for pid in server["clients"] if pid == bed.pid("mps")]
             checks.check("no client of the servers has the pid of tranche mps", not own, own)
         clients = [neighbour.client() for neighbour in neighbours]
-        checks.check(f"{way}: the neighbours' programs start", all(client.ready(20) for client in clients), way)
+        checks.check(f"{way}: the neighbours' programs start", all(client.ready() for client in clients), way)
         for client in clients:
             client.leave()
         end_forks(f"TRANCHE_TEST_FORKS_OF={bed.path('')}".encode())
         process.wait()
-        checks.check(f"{way}: with the forks all of it is gone", wait_for(lambda: endpoint()["places"] == 0 and not endpoint()["remnants"], 10), endpoint()["places"])
+        checks.check(f"{way}: with the forks all of it is gone", wait_for(lambda: endpoint()["places"] == 0 and not endpoint()["remnants"]), endpoint()["places"])
         for each in (hostile, *neighbours):
             each.delete()
     checks.check("all slots are healthy", bed.all_healthy())

@@ -3,7 +3,7 @@ kill of `tranche mps`."""
 
 import signal, sys
 
-from bed import main, wait_for
+from bed import PATIENCE, main, wait_for
 
 
 def run(bed, checks):
@@ -13,19 +13,19 @@ def run(bed, checks):
     client = tenant.client()
     checks.check("a client started by exec connects", client.ready())
     drained = tenant.drain()
-    checks.check("it is ended", drained.get("ok") and client.process.wait(10) is not None, drained)
+    checks.check("it is ended", drained.get("ok") and client.process.wait(PATIENCE) is not None, drained)
     late = tenant.client()
-    checks.check("its container is closed", not late.ready(10))
+    checks.check("its container is closed", late.refused())
     late.kill()
     bed.end("mps", signal.SIGKILL)
     bed.start("mps")
     checks.check("a killed `tranche mps` serves again", bed.all_healthy())
     late = tenant.client()
-    checks.check("its container is still closed", not late.ready(10))
+    checks.check("its container is still closed", late.refused())
     late.kill()
     checks.check("the container itself goes on", bed.kubelet_pods()["t"]["containers"][0]["state"] == "Running")
     tenant.delete()
-    checks.check("it is gone", wait_for(lambda: "t" not in bed.kubelet_pods(), 20))
+    checks.check("it is gone", wait_for(lambda: "t" not in bed.kubelet_pods()))
     after = bed.tenant("after").client()
     checks.check("the next container's client connects", after.ready())
     after.kill()

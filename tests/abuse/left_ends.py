@@ -22,7 +22,7 @@ def run(bed, checks):
     client, continued, companion, other = (subprocess.Popen(["sleep", "600"]) for _ in range(4))
     for process in (client, companion):
         process.send_signal(signal.SIGSTOP)
-    wait_for(lambda: state(client.pid) == state(companion.pid) == "T", 5)
+    wait_for(lambda: state(client.pid) == state(companion.pid) == "T")
     with open(bed.path("mps/ending.txt"), "w") as file:
         file.write(f"{client.pid} {start_ticks(client.pid)} end\n{continued.pid} {start_ticks(continued.pid)} end\n"
                    f"{companion.pid} {start_ticks(companion.pid)} continue\n"
@@ -30,9 +30,9 @@ def run(bed, checks):
     argv = [word for word in bed.parts["mps"].args if word != "--listen"]
     ended = subprocess.run([*argv, "--end"], env=bed.machine.env, capture_output=True, text=True, timeout=60)
     checks.check("--end succeeds and says so", ended.returncode == 0 and "2 clients that were being ended: finished" in ended.stdout, ended.stdout + ended.stderr)
-    checks.check("the client has ended", wait_for(lambda: client.poll() is not None, 5))
-    checks.check("and so has the one that was continued", wait_for(lambda: continued.poll() is not None, 5))
-    checks.check("what was stopped beside it goes on", wait_for(lambda: state(companion.pid) == "S", 5))
+    checks.check("the client has ended", wait_for(lambda: client.poll() is not None))
+    checks.check("and so has the one that was continued", wait_for(lambda: continued.poll() is not None))
+    checks.check("what was stopped beside it goes on", wait_for(lambda: state(companion.pid) == "S"))
     checks.check("a process with a reused number is left alone", other.poll() is None)
     checks.check("the file is gone", not os.path.exists(bed.path("mps/ending.txt")))
     for process in (continued, companion, other):

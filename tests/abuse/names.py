@@ -29,10 +29,10 @@ def run(bed, checks):
         return any(p["pid"] == process.pid for p in bed.status()["guard"]["foreignProcesses"])
 
     daemon = start(copy)
-    checks.check("one with a daemon's rights is named", wait_for(lambda: named(daemon), 20))
+    checks.check("one with a daemon's rights is named", wait_for(lambda: named(daemon)))
     by_name, by_program = start(name), start(*WITHOUT_RIGHTS, copy)
-    checks.check("one with a daemon's name is ended", wait_for(lambda: by_name.poll() is not None, 20), bed.status()["guard"]["acts"])
-    checks.check("one with a daemon's program is ended", wait_for(lambda: by_program.poll() is not None, 20), bed.status()["guard"]["acts"])
+    checks.check("one with a daemon's name is ended", wait_for(lambda: by_name.poll() is not None), bed.status()["guard"]["acts"])
+    checks.check("one with a daemon's program is ended", wait_for(lambda: by_program.poll() is not None), bed.status()["guard"]["acts"])
     checks.check("one with a daemon's rights runs on", daemon.poll() is None and named(daemon))
     for process in (daemon, by_name, by_program):
         process.kill()

@@ -7,6 +7,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 CLIENT = os.path.join(HERE, "cuda_client.py")
 RESOURCE = "nvidia.com/gpu"
 CONTROL = "nvidia-cuda-mps-control"
+PATIENCE = 60  # seconds for what an idle machine has within three: a test may have a small part of a CPU
 
 
 def last_json(text):
@@ -19,7 +20,7 @@ def last_json(text):
     return {}
 
 
-def wait_for(probe, seconds, every=0.02):
+def wait_for(probe, seconds=PATIENCE, every=0.02):
     """The first true answer of `probe`, or None when there is none in time."""
     end = time.monotonic() + seconds
     while True:
@@ -97,18 +98,22 @@ class Client:
             (self.errors if answer.get("event") in ("error", "wrong") else self.answers).put(answer)
         self.answers.put({})
 
-    def take(self, seconds=30):
+    def take(self, seconds=PATIENCE):
         """Its next answer; {} when it has ended or says nothing in time."""
         try:
             return self.answers.get(timeout=seconds)
         except queue.Empty:
             return {}
 
-    def ready(self, seconds=30):
+    def ready(self, seconds=PATIENCE):
         self.first = self.take(seconds)
         return self.first.get("event") == "ready"
 
-    def ask(self, line, seconds=30):
+    def refused(self):
+        """Whether CUDA tells it that it does not start."""
+        return self.take().get("event") == "failed"
+
+    def ask(self, line, seconds=PATIENCE):
         try:
             self.process.stdin.write(line + "\n")
             self.process.stdin.flush()
@@ -124,7 +129,7 @@ class Client:
             return None
 
     def well(self):
-        return self.process.poll() is None and self.errors.empty() and self.ask("info", 10).get("code") == 0
+        return self.process.poll() is None and self.errors.empty() and self.ask("info").get("code") == 0
 
     def kill(self):
         self.process.kill()
@@ -134,7 +139,7 @@ class Client:
         try:
             self.process.stdin.write("exit\n")
             self.process.stdin.flush()
-            self.process.wait(5)
+            self.process.wait(PATIENCE)
         except (OSError, ValueError, subprocess.TimeoutExpired):
             self.kill()
 
@@ -143,7 +148,7 @@ def running_client(start, tries=8):
     """A client that came to run checked kernels, or None. A server that is just recovering is asked again."""
     for _ in range(tries):
         client = start()
-        if client.ready(20) and client.ask("run").get("code") == 0:
+        if client.ready() and client.ask("run").get("code") == 0:
             return client
         client.kill()
         time.sleep(0.4)
@@ -162,12 +167,12 @@ class PlainDaemon:
         self.pipe, self.limit_mib = f"{self.dir}/pipe", machine.total_mib // 10
         self.env = {"CUDA_MPS_PIPE_DIRECTORY": self.pipe, "CUDA_MPS_LOG_DIRECTORY": f"{self.dir}/log"}
         self.process = machine.start(f"{self.dir}/log/control.log", CONTROL, "-f", env=self.env, stdin=subprocess.PIPE)
-        wait_for(lambda: os.path.exists(f"{self.pipe}/control"), 10)
+        wait_for(lambda: os.path.exists(f"{self.pipe}/control"))
         if limited:
             self.command("set_default_active_thread_percentage 10")
             self.command(f"set_default_device_pinned_mem_limit 0 {self.limit_mib}M")
 
-    def command(self, line, seconds=10):
+    def command(self, line, seconds=PATIENCE):
         return self.machine.run(CONTROL, env=self.env, input=line + "\n", timeout=seconds).stdout.strip()
 
     def alive(self):
@@ -200,7 +205,7 @@ def environ_of(pid):
         return ""
 
 
-def line_of(path, request, seconds=10, kind=socket.SOCK_STREAM):
+def line_of(path, request, seconds=PATIENCE, kind=socket.SOCK_STREAM):
     """One line asked of a local socket, one line answered; "" when nobody answers in time."""
     with socket.socket(socket.AF_UNIX, kind) as connection:
         connection.settimeout(seconds)
@@ -236,7 +241,7 @@ class Tenant:
         """What a preStop hook does: one line to the endpoint's drain socket, from inside. None: there is no such socket."""
         if not os.path.exists(f"{self.endpoint}/drain"):
             return None
-        code = ("import socket,sys; s=socket.socket(socket.AF_UNIX); s.settimeout(5); s.connect(sys.argv[1]); "
+        code = ("import socket,sys; s=socket.socket(socket.AF_UNIX); s.settimeout(60); s.connect(sys.argv[1]); "
                 "s.sendall(b'drain\\n'); print(s.makefile().readline(), end='')")
         begin = time.monotonic()
         done = self.node.machine.run(*self.enter, sys.executable, "-c", code, f"{self.inside}/drain")
@@ -288,7 +293,7 @@ class Node:
         self.start("mps", f"{machine.bin}/tranche", "mps", *common, *self.mps_options())
         self.start("node", f"{machine.bin}/tranche", "node", *common, "--plugin-dir", self.path("plugins"), "--pod-resources-socket",
                    self.path("run/pr.sock"), "--run-dir", self.path("run"), *self.node_options())
-        if not wait_for(lambda: self.healthy() == self.SLOTS, 60):
+        if not wait_for(lambda: self.healthy() == self.SLOTS):
             self.show_logs()
             sys.exit("the node's slots did not become healthy within 60 s")
 
@@ -341,27 +346,28 @@ class Node:
             state = self.kubelet_pods().get(name, {"containers": []})
             return next((c for c in state["containers"] if c["state"] == "Running" and c["pid"]), None)
 
-        running = wait_for(container, 20)
+        running = wait_for(container)
         if running is None:
             raise RuntimeError(f"pod {name} does not run: {self.kubelet_pods().get(name)}")
         tenant = Tenant(self, name, running)
         # Its process is there before its mounts are, and becomes the command when all of them are. Who enters too early is
         # outside of the container, or finds half of its mounts.
-        if tenant.enter and not wait_for(lambda: runs(running["pid"], command), 20):
+        if tenant.enter and not wait_for(lambda: runs(running["pid"], command)):
             raise RuntimeError(f"pod {name} does not get its mounts")
         if tenant.enter and tenant.inside and not mounts_of(running["pid"], tenant.inside):
             raise RuntimeError(f"pod {name} does not get its endpoint")
         return tenant
 
-    def privileged(self, line, seconds=10):
+    def privileged(self, line, seconds=PATIENCE):
         """A command to the daemon from the host; it serves one session at a time, so it is asked again."""
         pipe = self.pool().get("pipe", "")
-        for _ in range(5):
-            answer = self.machine.run(CONTROL, env={"CUDA_MPS_PIPE_DIRECTORY": pipe}, input=line + "\n", timeout=seconds)
-            if "Cannot" not in answer.stdout + answer.stderr:
-                return answer.stdout.strip()
-            time.sleep(0.05)
-        return "(no answer)"
+
+        def served():
+            answer = self.machine.run(CONTROL, env={"CUDA_MPS_PIPE_DIRECTORY": pipe}, input=line + "\n")
+            return None if "Cannot" in answer.stdout + answer.stderr else answer
+
+        answer = wait_for(served, seconds)
+        return answer.stdout.strip() if answer else "(no answer)"
 
     def log(self, name):
         with open(self.path(f"logs/{name}"), errors="replace") as file:
@@ -377,7 +383,7 @@ class Node:
         for name in ("kubelet", "node", "mps"):
             self.parts[name].send_signal(signal.SIGTERM)
             try:
-                self.parts[name].wait(60)  # kubelet's double ends 768 containers in 7 s on an idle machine of 2 cores
+                self.parts[name].wait(PATIENCE)  # kubelet's double ends 768 containers in 7 s on an idle machine of 2 cores
             except subprocess.TimeoutExpired:
                 self.parts[name].kill()
                 killed.append(name)
@@ -402,10 +408,10 @@ def leftovers(machine):
     return found
 
 
-def stay(machine, seconds=60):
-    """The leftovers that have not ended in time. The kernel reports the end of each."""
-    end = time.monotonic() + seconds
-    while (left := leftovers(machine)) and (rest := end - time.monotonic()) > 0:
+def stay(machine, besides=()):
+    """The leftovers besides these that have not ended in time. The kernel reports the end of each."""
+    end = time.monotonic() + PATIENCE
+    while (left := {pid: command for pid, command in leftovers(machine).items() if pid not in besides}) and (rest := end - time.monotonic()) > 0:
         try:
             ending = os.pidfd_open(next(iter(left)))
         except ProcessLookupError:
