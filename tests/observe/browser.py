@@ -62,9 +62,9 @@ def run(bed, checks):
     tenants = [bed.tenant("train", 2), bed.tenant("serve", 1)]
     client = tenants[0].client()
     client.ready(), client.ask("alloc 2048")
-    checks.check("two containers hold slots", wait_for(lambda: len(bed.status()["grants"]) == 2, 20))
+    checks.check("two containers hold slots", wait_for(lambda: len(bed.status()["grants"]) == 2))
     bed.configure(CONFIG + f'"{HOSTILE}": 1\n')  # kubelet refuses such names of pods; a key of a file may be anything
-    wait_for(lambda: "&lt;img" in ask(bed, "/")[2] and " of 70.2" in ask(bed, "/")[2], 20, every=0.5)
+    wait_for(lambda: "&lt;img" in ask(bed, "/")[2] and " of 70.2" in ask(bed, "/")[2], every=0.5)
     url = f"http://{address(bed)}/"
     rules = axe()
     if rules is None:

@@ -37,7 +37,7 @@ def several(status):
 
 def run(bed, checks):
     tenants = [bed.tenant("train", 2), bed.tenant("serve", 1)]
-    checks.check("two containers hold slots", wait_for(lambda: len(json.loads(ask(bed, "/status")[2])["grants"]) == 2, 20))
+    checks.check("two containers hold slots", wait_for(lambda: len(json.loads(ask(bed, "/status")[2])["grants"]) == 2))
     statuses = several(json.loads(ask(bed, "/status")[2]))
     statuses["gpu-node-2"]["grants"][0]["pod"] = HOSTILE
     for slot in statuses["gpu-node-2"]["devices"][0]["slots"]:
@@ -62,7 +62,7 @@ def run(bed, checks):
     web = subprocess.Popen([*words, "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=bed.machine.env)
     url = next((word for word in web.stdout.readline().split() if word.startswith("http://127.0.0.1") and not word.endswith(f":{cluster.server.server_port}")), "")
     checks.check("it says where the page is", url.endswith("/"), url)
-    connection = http.client.HTTPConnection(url.split("/")[2], timeout=10)
+    connection = http.client.HTTPConnection(url.split("/")[2], timeout=60)
     connection.request("GET", "/", headers={"Host": "attacker.example"})
     checks.check("it answers for its own names only", connection.getresponse().status == 421)
     browser = Chromium()
@@ -82,7 +82,7 @@ def run(bed, checks):
     finally:
         browser.end()
         web.send_signal(signal.SIGINT)
-    checks.check("Ctrl-C ends it", web.wait(20) == 0)
+    checks.check("Ctrl-C ends it", web.wait(60) == 0)
     cluster.server.shutdown()
     for tenant in tenants:
         tenant.delete()

@@ -93,7 +93,7 @@ class Chromium:
             self.call("Browser.close")
         except (RuntimeError, OSError):
             self.process.kill()
-        self.process.wait(20)
+        self.process.wait(60)
         shutil.rmtree(self.folder, ignore_errors=True)
 
 

@@ -47,7 +47,7 @@ def live(bed, scraped, tenants):
         if scraped() > 25 and not begun:
             begun["burst"] = bed.tenant("burst", 1, command=("sh", "-c", "sim-cuda --allocate 9GiB --hold & sleep 10; sim-cuda --allocate 9GiB --hold & wait"))
         step += 1
-        wait_for(lambda: scraped() >= min(SECONDS + 5, 6 * step), 20, every=0.5)
+        wait_for(lambda: scraped() >= min(SECONDS + 5, 6 * step), every=0.5)
     return list(begun.values())
 
 
@@ -99,11 +99,11 @@ def asked(checks, name, board, server, begin, end):
 
 def run(bed, checks):
     tenants = scene(bed, checks)
-    checks.check("all pods use their GPU", wait_for(lambda: settled(bed), 30))
+    checks.check("all pods use their GPU", wait_for(lambda: settled(bed)))
     begin, last = time.time(), [tenants.pop()]
     server, browser = prometheus.Prometheus(address(bed), NODE), Chromium()
     try:
-        checks.check("Prometheus scrapes the agent", wait_for(server.scraped, 30, every=0.5))
+        checks.check("Prometheus scrapes the agent", wait_for(server.scraped, every=0.5))
         # A rate over five minutes is right after five minutes only: the documents' pictures are of an agent that was scraped for so long.
         if UPDATE:
             wait_for(lambda: server.scraped() > 310, 400, every=1)

@@ -24,12 +24,12 @@ def run(bed, checks):
     two = "sim-cuda --allocate 30GiB --hold & sim-cuda --allocate 30GiB --hold & wait"
     bed.tenant("neighbour", 1)
     greedy = bed.tenant("greedy", 1, command=("sh", "-c", two))
-    checks.check("the guard ends a process of a container that holds too much", wait_for(lambda: "guard.act" in bed.log("node"), 60))
-    wait_for(lambda: len(bed.status()["grants"]) == 2, 60)
+    checks.check("the guard ends a process of a container that holds too much", wait_for(lambda: "guard.act" in bed.log("node")))
+    wait_for(lambda: len(bed.status()["grants"]) == 2)
     grant = next(g for g in bed.status()["grants"] if g["pod"] == "greedy")
     ended = re.search(r"guard\.act .* pid=(\d+)", bed.log("node")).group(1)
     greedy.delete()
-    checks.check("its end is in the log", wait_for(lambda: bed.status() and f"grant.ended  grant={grant['grant']}" in bed.log("node"), 60))
+    checks.check("its end is in the log", wait_for(lambda: bed.status() and f"grant.ended  grant={grant['grant']}" in bed.log("node")))
     story = lines(bed, grant["grant"])
     at = [events(story).index(event) if event in events(story) else -1 for event in STORY]
     checks.check("its id is in each step of its story, in the logs of both programs", -1 not in at, [event for event, place in zip(STORY, at) if place < 0])

@@ -3,7 +3,7 @@
 import base64, hashlib, html.parser, http.client, json, os, re, shutil, subprocess, sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "abuse"))
-from bed import main, resident_kib, wait_for  # noqa: E402
+from bed import PATIENCE, main, resident_kib, wait_for  # noqa: E402
 from cluster import Cluster  # noqa: E402
 from screen import Screen  # noqa: E402
 
@@ -13,12 +13,12 @@ CLOSED = {"html", "head", "title", "style", "body", "main", "h1", "h2", "p", "sp
 
 
 def address(bed):
-    found = wait_for(lambda: re.search(r"http\.listening\s+address=(\S+)", bed.log("node")), 20)
+    found = wait_for(lambda: re.search(r"http\.listening\s+address=(\S+)", bed.log("node")))
     return found.group(1)
 
 
 def ask(bed, path, method="GET", accept=None):
-    connection = http.client.HTTPConnection(address(bed), timeout=10)
+    connection = http.client.HTTPConnection(address(bed), timeout=PATIENCE)
     connection.request(method, path, headers={"Accept": accept} if accept else {})
     answer = connection.getresponse()
     return answer.status, dict(answer.getheaders()), answer.read().decode()
@@ -63,14 +63,14 @@ def the_page(bed, checks):
     live = ask(bed, "/live")[2]
     checks.check("it reloads by itself only where that was chosen", "http-equiv=refresh" not in text and "http-equiv=refresh" in live and Page(live).links == {"/"})
     shown = lambda: re.search(r"default/train/main</bdi><td class=n>1<td class=n>2\.\d of 35\.1<td><meter", ask(bed, "/")[2])
-    checks.check("it shows the tenant with its use, of its limit", wait_for(shown, 10, every=0.5))
+    checks.check("it shows the tenant with its use, of its limit", wait_for(shown, every=0.5))
     checks.check("it shows the configuration in force", "Configuration in force" in text and "of a file" in text)
     checks.check("it changes nothing: POST is refused", ask(bed, "/", "POST")[0] == 405)
 
 
 def the_metrics(bed, checks):
     figures = lambda: ask(bed, "/metrics")[2]
-    shown = wait_for(lambda: "tranche_gpu_sm_active_ratio{" in figures(), 30, every=1.1)
+    shown = wait_for(lambda: "tranche_gpu_sm_active_ratio{" in figures(), every=1.1)
     checks.check("GPUs are measured after the first scrape", shown)
     text = figures()
     for name in ("gpu_power_watts", "gpu_energy_joules_total", "gpu_temperature_celsius", "gpu_clock_hertz", "gpu_utilization_ratio", "tenant_clients"):
@@ -80,7 +80,7 @@ def the_metrics(bed, checks):
     checks.check("the tenant's memory is there, with its names", found and int(found.group(1)) > 1 << 30, found and found.group(1))
     share = lambda: [float(v) for v in re.findall(r'tranche_tenant_share_held_seconds_total\{namespace="default",pod="train".*\} (\S+)', figures())]
     first = share()
-    checks.check("the share that it holds is counted while it holds it", first and wait_for(lambda: share()[0] > first[0], 10, every=1.1), first)
+    checks.check("the share that it holds is counted while it holds it", first and wait_for(lambda: share()[0] > first[0], every=1.1), first)
     dcgm = ask(bed, "/metrics/dcgm")[2]
     found = re.findall(r'^DCGM_FI_DEV_FB_USED\{.*pod="train"\} (\d+)$', dcgm, re.MULTILINE)
     checks.check("under DCGM's names, the tenant has one row with its memory", len(found) == 1 and int(found[0]) > 1024, found)
@@ -137,14 +137,14 @@ def the_open_metrics(bed, checks):
 
 def the_status(bed, checks):
     used = lambda: next(g["devices"][0].get("usedMiB", 0) for g in json.loads(ask(bed, "/status")[2])["grants"] if g["pod"] == "train")
-    checks.check("the status page says how much memory a grant uses, and names no process", wait_for(lambda: used() > 1024, 10, every=0.5) and '"pid":' not in ask(bed, "/status")[2].replace('"pid":%d' % bed.pid("node"), ""), used())
+    checks.check("the status page says how much memory a grant uses, and names no process", wait_for(lambda: used() > 1024, every=0.5) and '"pid":' not in ask(bed, "/status")[2].replace('"pid":%d' % bed.pid("node"), ""), used())
 
 
 def the_top(bed, checks):
     top = [f"{bed.machine.bin}/tranche", "top", "--socket", bed.path("run/node.sock")]
     once = bed.machine.run(*top, "--once")
     checks.check("`top --once` prints plain text", once.returncode == 0 and "default/train/main" in once.stdout and "\x1b" not in once.stdout, once.stderr)
-    wait_for(lambda: json.loads(bed.machine.run(*top, "--json").stdout)["tenants"][0]["usedMiB"], 10)
+    wait_for(lambda: json.loads(bed.machine.run(*top, "--json").stdout)["tenants"][0]["usedMiB"])
     document = json.loads(bed.machine.run(*top, "--json").stdout)
     train = next(t for t in document["tenants"] if "train" in t["name"])
     checks.check("`top --json` has the same tenants with their use", train["usedMiB"] > 1024 and train["processes"] == 1, train)
@@ -223,7 +223,7 @@ def run(bed, checks):
     tenants = [bed.tenant("train", 1), bed.tenant("x", 1)]
     client = tenants[0].client()
     checks.check("a tenant computes", client.ready() and client.ask("alloc 2048").get("code") == 0)
-    wait_for(lambda: len(bed.status()["grants"]) == 2, 20)
+    wait_for(lambda: len(bed.status()["grants"]) == 2)
     before = resident_kib(bed.pid("node"))
     the_page(bed, checks)
     the_metrics(bed, checks)

@@ -11,7 +11,7 @@ import json, os, re, signal, subprocess, sys
 from xml.sax.saxutils import escape
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "abuse"))
-from bed import main, wait_for  # noqa: E402
+from bed import PATIENCE, main, wait_for  # noqa: E402
 from chromium import Chromium, program  # noqa: E402
 from cluster import Cluster  # noqa: E402
 from observe_node import address, ask  # noqa: E402
@@ -139,12 +139,12 @@ def scene(bed, checks):
     """Seven pods on two GPUs; the third is unhealthy, and the guard has stopped a process."""
     sim = lambda *words: bed.machine.run(f"{bed.machine.standins}/sim-node", *words)
     sim("gpu", "2", "xid", "79")
-    checks.check("a GPU is unhealthy", wait_for(lambda: bed.healthy() == (GPUS - 1) * SLOTS, 20))
+    checks.check("a GPU is unhealthy", wait_for(lambda: bed.healthy() == (GPUS - 1) * SLOTS))
     tenants = []
     for name, slots, sizes in PODS:
         each = " & ".join(f"sim-cuda --allocate {size} --hold" for size in sizes)
         tenants.append(bed.tenant(name, slots, command=("sh", "-c", f"{each} & wait")))
-        wait_for(lambda: len(bed.status()["grants"]) == len(tenants), 20)
+        wait_for(lambda: len(bed.status()["grants"]) == len(tenants))
     for gpu, (busy, celsius, watts) in enumerate([(86, 61, 512), (37, 48, 287), (0, 33, 78)]):
         sim("gpu", str(gpu), "utilization", str(busy), str(busy // 2))
         sim("gpu", str(gpu), "temperature", str(celsius)), sim("gpu", str(gpu), "power", str(watts))
@@ -152,10 +152,16 @@ def scene(bed, checks):
 
 
 def settled(bed):
-    """The figures of all tenants, once they stay the same."""
+    """Whether every program holds all its memory, the guard's culprit has ended, and nobody else holds any."""
     top = json.loads(bed.machine.run(f"{bed.machine.bin}/tranche", "top", "--socket", bed.path("run/node.sock"), "--json").stdout)
-    used = {t["name"].split("/")[1]: t["processes"] for t in top["tenants"] if (t["usedMiB"] or 0) > 1024}
-    return len(used) == len(PODS) and all(used[name] == (1 if name == "greedy" else len(sizes)) for name, _, sizes in PODS) and top["stops"] and top
+    used = {t["name"].split("/")[1]: t for t in top["tenants"] if t["usedMiB"]}
+    of_gpu = lambda gpu: sum(t["usedMiB"] for t in used.values() if t["device"] == str(gpu["index"]))
+    for name, _, sizes in PODS:
+        sizes = sizes[:1] if name == "greedy" else sizes
+        wanted = sum(int(size[:-3]) << (10 if size.endswith("GiB") else 0) for size in sizes)
+        if name not in used or used[name]["processes"] != len(sizes) or not wanted <= used[name]["usedMiB"] < wanted + 1024:
+            return False
+    return top["stops"] and all((gpu["usedMiB"] or 0) - of_gpu(gpu) < 1024 for gpu in top["devices"])
 
 
 def several(status):
@@ -176,10 +182,10 @@ def several(status):
 
 def run(bed, checks):
     tenants = scene(bed, checks)
-    checks.check("all pods use their GPU", wait_for(lambda: settled(bed), 30))
+    checks.check("all pods use their GPU", wait_for(lambda: settled(bed)))
     tranche, node = f"{bed.machine.bin}/tranche", ["--socket", bed.path("run/node.sock")]
     top = Screen([tranche, "top", "--interval", "0.5", *node], columns=100, lines=24, env=bed.machine.env)
-    checks.check("top shows its figures", top.until(lambda text: all(part in text for part in ("default/train/main", "86%", "67.3G", "Last stops"))), "" if top.rows[0] else top.text())
+    checks.check("top shows its figures", top.until(lambda text: all(part in text for part in ("default/train/main", "86%", "Last stops"))), "" if top.rows[0] else top.text())
     keep(checks, "top.svg", terminal_picture(top, "tranche top: GPUs as bars, tenants with memory against their limits"))
     top.press("q"), top.end()
 
@@ -198,7 +204,7 @@ def run(bed, checks):
 
 def pages(bed, checks, tranche):
     ask(bed, "/metrics")  # the figures of GPUs are read for those who look
-    wait_for(lambda: "SMs active 86 %" in ask(bed, "/")[2] and "SMs active 37 %" in ask(bed, "/")[2], 20, every=0.5)
+    wait_for(lambda: "SMs active 86 %" in ask(bed, "/")[2] and "SMs active 37 %" in ask(bed, "/")[2], every=0.5)
     cluster = Cluster(several(json.loads(ask(bed, "/status")[2])))
     web = subprocess.Popen([tranche, "web", "--kubeconfig", cluster.kubeconfig(bed.path("kubeconfig")), "--port", "0"], stdout=subprocess.PIPE, text=True, env=bed.machine.env)
     at = re.search(r"at (http://\S+)", web.stdout.readline()).group(1)
@@ -213,7 +219,7 @@ def pages(bed, checks, tranche):
     finally:
         browser.end()
         web.send_signal(signal.SIGINT)
-        web.wait(20)
+        web.wait(PATIENCE)
         cluster.server.shutdown()
 
 

@@ -30,7 +30,7 @@ class Prometheus:
 
     def ask(self, path, **parameters):
         """What the API returns; an error is raised."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         connection.request("GET", f"/api/v1/{path}?" + urllib.parse.urlencode(parameters, doseq=True))
         answer = json.loads(connection.getresponse().read())
         if answer["status"] != "success":
@@ -57,7 +57,7 @@ class Prometheus:
     def end(self):
         self.process.terminate()
         try:
-            self.process.wait(30)
+            self.process.wait(60)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()

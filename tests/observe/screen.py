@@ -93,7 +93,7 @@ class Screen:
     def text(self):
         return "\n".join(self.rows)
 
-    def until(self, wanted, seconds=20):
+    def until(self, wanted, seconds=60):
         """Whether the screen comes to be as `wanted` (text, or a function of the text) says."""
         wanted = (lambda text, part=wanted: part in text) if isinstance(wanted, str) else wanted
         end = time.monotonic() + seconds
@@ -102,7 +102,7 @@ class Screen:
                 return wanted(self.text())
         return True
 
-    def end(self, seconds=5):
+    def end(self, seconds=60):
         """Its exit status, once it has ended; None if it does not."""
         limit = time.monotonic() + seconds
         while time.monotonic() < limit:
