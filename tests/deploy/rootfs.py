@@ -81,6 +81,9 @@ def inside(job):
     os.execvpe(job["argv"][0], job["argv"], job["env"])
 
 
+PATIENCE = 60  # seconds for what an idle machine has within three
+
+
 class Running:
     def __init__(self, process, log):
         self.process, self.log = process, log
@@ -97,8 +100,8 @@ class Running:
         with open(self.log, errors="replace") as file:
             return file.read()
 
-    def until_says(self, text, seconds=20):
-        return until(lambda: text in self.said(), seconds) or self._give_up(text)
+    def until_says(self, text):
+        return until(lambda: text in self.said()) or self._give_up(text)
 
     def _give_up(self, text):
         raise AssertionError(f"did not say {text!r}; it said:\n{self.said()[-3000:]}")
@@ -113,19 +116,17 @@ class Running:
     def send(self, number):
         os.kill(self.pid(), number)
 
-    def end(self, number=signal.SIGTERM, seconds=10):
-        """(status, how long it took)."""
-        began = time.monotonic()
+    def end(self, number=signal.SIGTERM):
+        """Its exit status."""
         self.send(number)
-        status = self.process.wait(seconds)
-        return status, time.monotonic() - began
+        return self.wait()
 
-    def wait(self, seconds=20):
-        return self.process.wait(seconds)
+    def wait(self):
+        return self.process.wait(PATIENCE)
 
 
-def until(condition, seconds=20):
-    end = time.monotonic() + seconds
+def until(condition):
+    end = time.monotonic() + PATIENCE
     while not condition():
         if time.monotonic() > end:
             return False
