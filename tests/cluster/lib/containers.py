@@ -66,7 +66,7 @@ def delete_and_time(api, pod):
                 ends[pid] = time.monotonic() - began
         return len(ends) == len(running)
 
-    until(f"the processes of {meta['name']} to end", gone, 60, pause=0.02)
+    until(f"the processes of {meta['name']} to end", gone, pause=0.02)
     slowest = {}
     for pid, words in running.items():
         slowest[words[0]] = max(slowest.get(words[0], 0.0), ends[pid])

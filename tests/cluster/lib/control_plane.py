@@ -47,14 +47,14 @@ class ControlPlane:
                                "--advertise-client-urls", "http://127.0.0.1:2379", "--listen-peer-urls", "http://127.0.0.1:2380",
                                "--unsafe-no-fsync"])
         # An API server that finds no etcd goes by guesses of what etcd can do, and its caches may never catch up.
-        until("etcd", lambda: "true" in self._etcd_health(), 60)
+        until("etcd", lambda: "true" in self._etcd_health())
         self._program("kube-apiserver", [
             f"{self.binaries}/kube-apiserver", "--etcd-servers=http://127.0.0.1:2379", f"--service-account-key-file={path('pki/sa.key')}",
             f"--service-account-signing-key-file={path('pki/sa.key')}", "--service-account-issuer=https://tranche.test",
             f"--token-auth-file={path('tokens.csv')}", "--authorization-mode=RBAC", "--bind-address=0.0.0.0", f"--advertise-address={ADDRESS}",
             f"--tls-cert-file={path('pki/apiserver.crt')}", f"--tls-private-key-file={path('pki/apiserver.key')}", f"--cert-dir={path('pki')}",
             "--service-cluster-ip-range=10.67.0.0/24", *(["--allow-privileged"] if accounts else ["--disable-admission-plugins=ServiceAccount"]), *self.more.get("kube-apiserver", [])])
-        until("the API server", lambda: self.call("GET", "/readyz", text=True)[0] == 200, 90)
+        until("the API server", lambda: self.call("GET", "/readyz", text=True)[0] == 200)
         for name in ("kube-scheduler", "kube-controller-manager"):
             more = [f"--service-account-private-key-file={path('pki/sa.key')}", f"--root-ca-file={path('pki/apiserver.crt')}"] if name.endswith("manager") else []
             self._program(name, [f"{self.binaries}/{name}", f"--kubeconfig={self.kubeconfig}", f"--authentication-kubeconfig={self.kubeconfig}",
@@ -85,7 +85,7 @@ class ControlPlane:
         request = urllib.request.Request(SERVER + path, method=method, data=None if body is None else body.encode() if isinstance(body, str) else json.dumps(body).encode(),
                                          headers={"Authorization": f"Bearer {token}", "Content-Type": kind})
         try:
-            with urllib.request.urlopen(request, timeout=15, context=ssl._create_unverified_context()) as answer:
+            with urllib.request.urlopen(request, timeout=60, context=ssl._create_unverified_context()) as answer:
                 content = answer.read().decode()
                 self.warnings = answer.headers.get_all("Warning") or []
                 return answer.status, content if text else json.loads(content or "null")
@@ -134,7 +134,7 @@ class ControlPlane:
 
     def remove(self, name):
         self.call("DELETE", f"/api/v1/namespaces/default/pods/{name}", {"gracePeriodSeconds": 0})
-        until(f"pod {name} to be gone", lambda: self.pod(name) is None, 60)
+        until(f"pod {name} to be gone", lambda: self.pod(name) is None)
 
-    def until_phase(self, name, phase, seconds=60):
+    def until_phase(self, name, phase, seconds=120):
         return until(f"pod {name} to be {phase}", lambda: (p := self.pod(name)) and p["status"].get("phase") == phase and p, seconds)

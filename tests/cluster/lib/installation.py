@@ -62,7 +62,7 @@ class Cluster:
         conditions = {c["type"]: c["status"] for c in found[0]["status"].get("conditions", [])}
         return found[0] if conditions.get("Ready") == "True" else None
 
-    def amounts(self, wanted, what, seconds=60):
+    def amounts(self, wanted, what, seconds=120):
         """Capacity and allocatable of each resource are `wanted`."""
         def seen():
             return {name: self.api.amounts(name) for name in wanted}
@@ -79,7 +79,7 @@ class Cluster:
     def labels(self):
         return {key: value for key, value in self.api.node()["metadata"]["labels"].items() if key.startswith(("nvidia.com/", "tranche.io/"))}
 
-    def serves(self, name, seconds=60):
+    def serves(self, name, seconds=120):
         """The named configuration is in force in both programs, and every pool serves."""
         def both():
             node, mps = self.world.tranche.status(), self.world.tranche.status(MPS)
@@ -92,14 +92,14 @@ class Cluster:
         """A pod with a CUDA process that attached; what it said."""
         self.api.add(pod(name, limits, cuda("--allocate", "1G", "--kernel-ms", "1", "--hold", "--report-every", "1", *words)))
         found = self.api.until_phase(name, "Running")
-        return until(f"{name} to attach", lambda: next((e for e in events(self.world.kubelet.log(found)) if e.get("event") == "attached"), None), 60)
+        return until(f"{name} to attach", lambda: next((e for e in events(self.world.kubelet.log(found)) if e.get("event") == "attached"), None))
 
     def client_events(self, names):
         return {name: events(self.world.kubelet.log(self.api.pod(name))) for name in names}
 
     def go_on(self, names, what):
         before = {name: len(said) for name, said in self.client_events(names).items()}
-        grows = until("clients to go on", lambda: all(len(said) > before[name] for name, said in self.client_events(names).items()), 60)
+        grows = until("clients to go on", lambda: all(len(said) > before[name] for name, said in self.client_events(names).items()))
         errors = [e for said in self.client_events(names).values() for e in said if e.get("error", "CUDA_SUCCESS") != "CUDA_SUCCESS"]
         again = [p["metadata"]["name"] for p in self.api.pods() if any(s["restartCount"] for s in p["status"].get("containerStatuses", []))]
         self.report.check(what, grows and not errors and not again, [*errors[:1], *again])
@@ -124,7 +124,7 @@ def begin(world):
     api.create("/api/v1/namespaces", {"metadata": {"name": "tranche", "labels": {"pod-security.kubernetes.io/enforce": "privileged"}}})
     for namespace in ("default", "tranche"):
         until(f"what pods of {namespace} need", lambda n=namespace: api.call("GET", f"/api/v1/namespaces/{n}/serviceaccounts/default")[0] == 200
-              and api.call("GET", f"/api/v1/namespaces/{n}/configmaps/kube-root-ca.crt")[0] == 200, 60)
+              and api.call("GET", f"/api/v1/namespaces/{n}/configmaps/kube-root-ca.crt")[0] == 200)
     image = make_image(world)
     has_gpus(api, NODE)
     return image
@@ -138,8 +138,8 @@ def join(node, api, kubeconfig=None):
     """The node's kubelet is started, and pods may go there."""
     name = node.identity.name
     node.kubelet.start(kubeconfig)
-    until(f"{name} to be ready", lambda: ready(api, name), 90)
-    until(f"{name} to be free of taints", lambda: not api.node(name).get("spec", {"taints": 1}).get("taints"), 60)
+    until(f"{name} to be ready", lambda: ready(api, name))
+    until(f"{name} to be free of taints", lambda: not api.node(name).get("spec", {"taints": 1}).get("taints"))
 
 
 def has_gpus(api, name):

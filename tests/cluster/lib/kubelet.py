@@ -40,8 +40,8 @@ class Kubelet:
         if self.kubeconfig:
             argv.append(f"--kubeconfig={self.kubeconfig}")
         self.program = Program("kubelet", argv, self.machine.path("kubelet.log"))
-        until("kubelet's device plugin socket", lambda: os.path.exists(f"{PLUGINS}/kubelet.sock"), 60)
-        until("kubelet to answer", lambda: self.get("/healthz") == "ok", 60)
+        until("kubelet's device plugin socket", lambda: os.path.exists(f"{PLUGINS}/kubelet.sock"))
+        until("kubelet to answer", lambda: self.get("/healthz") == "ok")
 
     def stop(self, number=signal.SIGTERM):
         self.program.stop(number, 30)
@@ -52,7 +52,7 @@ class Kubelet:
         import ssl
         context = ssl._create_unverified_context()
         try:
-            with urllib.request.urlopen(f"https://127.0.0.1:10250{path}", timeout=5, context=context) as answer:
+            with urllib.request.urlopen(f"https://127.0.0.1:10250{path}", timeout=60, context=context) as answer:
                 return answer.read().decode()
         except OSError:
             return None

@@ -93,14 +93,14 @@ class Mission:
     def labels(self):
         return {key: value for key, value in self.api.node()["metadata"]["labels"].items() if key.startswith(("nvidia.com/", "tranche.io/"))}
 
-    def amounts(self, wanted, seconds=60):
+    def amounts(self, wanted, seconds=120):
         """Capacity and allocatable, once they are as wanted."""
         def seen():
             return {name: self.api.amounts(name) for name in wanted}
         until(f"{wanted}", lambda: all(seen()[name] == (count, count) for name, count in wanted.items()), seconds)
         return seen()
 
-    def check_amounts(self, what, wanted, seconds=60):
+    def check_amounts(self, what, wanted, seconds=120):
         try:
             self.amounts(wanted, seconds)
             self.report.check(what, True, wanted)
@@ -109,12 +109,12 @@ class Mission:
 
     def label_is(self, wanted):
         """The node's labels, once these are among them."""
-        return until(f"labels {wanted}", lambda: (got := self.labels()) and wanted.items() <= got.items() and got, 30)
+        return until(f"labels {wanted}", lambda: (got := self.labels()) and wanted.items() <= got.items() and got)
 
     def status(self):
         return json.loads(self.kubectl(*AGENT, "status", "--json").stdout)
 
-    def serves(self, seconds=60):
+    def serves(self, seconds=120):
         """Both programs follow the same configuration, and every pool serves."""
         def both():
             node = self.world.tranche.status()
@@ -131,7 +131,7 @@ class Mission:
         self.apply(tenant(name, limits, ["tranche", "probe", "--json", *words]))
         if wait:
             self.kubectl("wait", f"pod/{name}", f"--for=jsonpath={{.status.phase}}={wait}", "--timeout=60s")
-        text = until(f"{name} to print", lambda: self.log(name), 60)
+        text = until(f"{name} to print", lambda: self.log(name))
         return json.loads(text.splitlines()[0])
 
     def events(self, name):

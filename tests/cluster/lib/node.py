@@ -92,7 +92,7 @@ class SecondNode(Far):
 
     def __init__(self, first):
         scratch = first.machine.scratch
-        until("the second node's process", lambda: os.path.exists(path_of(scratch)), 30)
+        until("the second node's process", lambda: os.path.exists(path_of(scratch)))
         super().__init__(Client(path_of(scratch), "AF_UNIX"))
         self.identity = SECOND
         with socket.socket(fileno=os.dup(self._caller.fileno())) as channel:

@@ -28,12 +28,12 @@ class NvidiaWorld:
         self.gpus = self.tranche.make_gpus(gpus)
         nvidia_runtime.write_script(world.runtime.nvidia, world.runtime.wrapper, self.gpus)
         self.kubelet.start(self.api.kubeconfig)
-        until("the node to be ready", lambda: any(c["type"] == "Ready" and c["status"] == "True" for c in self.api.node().get("status", {}).get("conditions", [])), 90)
-        until("the node to be free of taints", lambda: not self.api.node().get("spec", {"taints": 1}).get("taints"), 60)
+        until("the node to be ready", lambda: any(c["type"] == "Ready" and c["status"] == "True" for c in self.api.node().get("status", {}).get("conditions", [])))
+        until("the node to be free of taints", lambda: not self.api.node().get("spec", {"taints": 1}).get("taints"))
         self.api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
         for space in ("default", namespace):
             until(f"what pods of {space} need", lambda n=space: self.api.call("GET", f"/api/v1/namespaces/{n}/serviceaccounts/default")[0] == 200
-                  and self.api.call("GET", f"/api/v1/namespaces/{n}/configmaps/kube-root-ca.crt")[0] == 200, 60)
+                  and self.api.call("GET", f"/api/v1/namespaces/{n}/configmaps/kube-root-ca.crt")[0] == 200)
         ServiceAddress()
         apply(self.api, [RUNTIME_CLASS, NODE_FEATURES])
         self.image = self._image()
@@ -62,7 +62,7 @@ class NvidiaWorld:
     def labels(self):
         return {key: value for key, value in self.api.node()["metadata"]["labels"].items() if key.startswith("nvidia.com/")}
 
-    def amounts(self, wanted, what, seconds=60):
+    def amounts(self, wanted, what, seconds=120):
         """Of what is gone, kubelet shows the capacity for some minutes yet, with nothing of it allocatable."""
         def seen():
             return {name: self.api.amounts(name) for name in wanted}
@@ -85,7 +85,7 @@ class NvidiaWorld:
         return self.tranche.sim_node("show")
 
     # --- pods of the DaemonSets ---------------------------------------------------------------------------------------
-    def set_pod(self, name, seconds=90, other_than=None):
+    def set_pod(self, name, seconds=120, other_than=None):
         found = until(f"the pod of {name}", lambda: (p := of_daemon_set(self.api, self.namespace, name)) and p["metadata"]["uid"] != other_than and p, seconds)
         return found
 
@@ -102,30 +102,30 @@ class NvidiaWorld:
         if before is None:
             raise Failed(f"{program} does not run in {name}: {of_pod(p)}")
         os.kill(before, 9)
-        until(f"another {program}", lambda: (now := called(p, program)) and now != before, 60)
+        until(f"another {program}", lambda: (now := called(p, program)) and now != before)
 
     # --- pods that use GPUs -------------------------------------------------------------------------------------------
     def user(self, name, limits, command=None, env=None):
         made = pod(name, limits, command, env=env)
         made["spec"]["runtimeClassName"] = "nvidia"
         self.api.add(made)
-        return self.api.until_phase(name, "Running", 90)
+        return self.api.until_phase(name, "Running")
 
     def output_of(self, name, limits):
         """A pod that prints what it was given, then goes."""
         found = self.user(name, limits)
-        said = until(f"{name} to print", lambda: (t := PodOutput(self.kubelet.log(found))).complete and t, 30)
+        said = until(f"{name} to print", lambda: (t := PodOutput(self.kubelet.log(found))).complete and t)
         self.api.remove(name)
         return said
 
     def client(self, name, limits):
         """A CUDA process that attached, and goes on; what it said."""
         found = self.user(name, limits, cuda("--allocate", "1G", "--kernel-ms", "1", "--hold", "--report-every", "1"))
-        return until(f"{name} to attach", lambda: next((e for e in events(self.kubelet.log(found)) if e.get("event") == "attached"), None), 60)
+        return until(f"{name} to attach", lambda: next((e for e in events(self.kubelet.log(found)) if e.get("event") == "attached"), None))
 
     def go_on(self, name, what):
         before = len(events(self.kubelet.log(self.api.pod(name))))
-        said = until(f"{name} to go on", lambda: len(got := events(self.kubelet.log(self.api.pod(name)))) > before + 1 and got, 60)
+        said = until(f"{name} to go on", lambda: len(got := events(self.kubelet.log(self.api.pod(name)))) > before + 1 and got)
         errors = [e for e in said if e.get("error", "CUDA_SUCCESS") != "CUDA_SUCCESS"]
         self.report.check(what, not errors, errors[:1] or "")
 

@@ -22,7 +22,7 @@ class Program:
     def running(self):
         return self.process.poll() is None
 
-    def stop(self, number=signal.SIGTERM, seconds=20):
+    def stop(self, number=signal.SIGTERM, seconds=120):
         if self.running():
             self.process.send_signal(number)
         try:

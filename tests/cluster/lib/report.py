@@ -38,8 +38,9 @@ class Report:
         return 1 if failed or not self.rows else 0
 
 
-def until(what, probe, seconds=60.0, pause=0.1):
-    """The first true answer of probe(); Failed when none comes. For facts of other programs that send no event."""
+def until(what, probe, seconds=120.0, pause=0.1):
+    """The first true answer of probe(); Failed when none comes. For facts of other programs that send no event; the time is that of a cluster
+    with a small part of its CPUs."""
     end = time.monotonic() + seconds
     while True:
         value = probe()

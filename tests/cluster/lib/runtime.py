@@ -86,7 +86,7 @@ class Runtime:
         env = dict(os.environ, PATH=f"{self.binaries}:{os.environ['PATH']}")
         self.program = Program("containerd", [f"{self.binaries}/containerd", "-c", "/etc/containerd/config.toml"],
                                self.machine.path("containerd.log"), env=env)
-        until("containerd to answer", lambda: self.ctr("version", check=False).returncode == 0, 30)
+        until("containerd to answer", lambda: self.ctr("version", check=False).returncode == 0)
 
     def stop(self, number=signal.SIGTERM):
         """containerd alone: the containers go on, each with its shim."""

@@ -57,7 +57,7 @@ class Tranche:
     def status(path="/run/tranche/node.sock"):
         try:
             with socket.socket(socket.AF_UNIX) as sock:
-                sock.settimeout(5)
+                sock.settimeout(60)
                 sock.connect(path)
                 sock.sendall(b"status\n")
                 return json.loads(sock.makefile().readline() or "{}")
@@ -67,7 +67,7 @@ class Tranche:
     def resource(self, name="nvidia.com/gpu"):
         return next((r for r in self.status().get("resources", []) if r["name"] == name), {})
 
-    def until_serves(self, slots, name="nvidia.com/gpu", seconds=30):
+    def until_serves(self, slots, name="nvidia.com/gpu", seconds=120):
         def serves():
             resource = self.resource(name)
             return resource.get("healthy") == slots and resource.get("registered") and resource

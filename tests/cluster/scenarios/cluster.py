@@ -1,12 +1,10 @@
 """A whole cluster of one node: capacity, scheduling, restarts of everyone under running pods, a GPU that fails and recovers."""
 
 import signal
-import time
 
 from lib.pods import PodOutput, cuda, events, pod
 from lib.report import until
 from lib.tranche import sharing
-from lib.watching import Meanwhile
 
 GPU = "nvidia.com/gpu"
 APPS = "/apis/apps/v1/namespaces/default/deployments"
@@ -33,24 +31,24 @@ def run(world):
         conditions = api.node().get("status", {}).get("conditions", [])
         return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
 
-    until("the node to be ready", ready, 90)
+    until("the node to be ready", ready)
     # What the scheduler refuses on a node that has just come.
-    until("the node to be free of taints", lambda: not api.node().get("spec", {}).get("taints"), 60)
+    until("the node to be free of taints", lambda: not api.node().get("spec", {}).get("taints"))
 
-    def amounts(wanted, seconds=30):
+    def amounts(wanted, seconds=120):
         until(f"capacity and allocatable {wanted}", lambda: api.amounts() == wanted, seconds)
         return True
 
     report.check("capacity and allocatable: 8 GPUs x 10 slots", amounts((80, 80)), api.amounts())
 
     api.create(APPS, deployment("twenty", 5, pod("twenty", {GPU: 10}, cuda("--allocate", "1G", "--kernel-ms", "1", "--hold", "--report-every", "1"))))
-    until("five pods of ten slots to run", lambda: len([p for p in api.pods() if p["status"].get("phase") == "Running"]) == 5, 90)
+    until("five pods of ten slots to run", lambda: len([p for p in api.pods() if p["status"].get("phase") == "Running"]) == 5)
     api.create(APPS, deployment("rest", 8, pod("rest", {GPU: 5}, cuda("--allocate", "1G", "--hold", "--report-every", "1"))))
 
     def phases():
         return sorted(p["status"].get("phase") for p in api.pods() if not p["metadata"].get("deletionTimestamp"))
 
-    until("80 slots to be taken", lambda: phases() == ["Pending"] * 2 + ["Running"] * 11, 120)
+    until("80 slots to be taken", lambda: phases() == ["Pending"] * 2 + ["Running"] * 11)
     waiting = [p for p in api.pods() if p["status"].get("phase") == "Pending"]
     why = waiting[0]["status"]["conditions"][0].get("message", "")
     report.check("5 pods of 10 slots and 8 of 5: 80 of 90 run, two wait, and the scheduler says for what", "Insufficient nvidia.com/gpu" in why, why[:80])
@@ -62,7 +60,7 @@ def run(world):
     def seen(p):
         return next((e for e in events(kubelet.log(p)) if e.get("event") == "attached"), None)
 
-    attached = {p["metadata"]["name"]: until("a client to attach", lambda p=p: seen(p), 60) for p in running}
+    attached = {p["metadata"]["name"]: until("a client to attach", lambda p=p: seen(p)) for p in running}
     per_gpu = {}
     for name, event in attached.items():
         per_gpu[event["gpu"]] = per_gpu.get(event["gpu"], 0) + (10 if name.startswith("twenty") else 5)
@@ -71,19 +69,19 @@ def run(world):
     report.check("clients see the SMs of their slots", by_size["twenty"] == {132} and len(by_size["rest"]) == 1 and by_size["rest"] < {64, 66, 68, 70, 72}, by_size)
 
     api.call("PATCH", f"{APPS}/rest/scale", {"spec": {"replicas": 5}}, kind="application/merge-patch+json")
-    until("the waiting and one more to be gone", lambda: len([p for p in api.pods("app=rest")]) == 5, 60)
+    until("the waiting and one more to be gone", lambda: len([p for p in api.pods("app=rest")]) == 5)
 
     def containers():
         return sorted((p["metadata"]["name"], s["containerID"], s["restartCount"]) for p in api.pods() for s in p["status"].get("containerStatuses", [])
                       if p["metadata"]["name"] in names)
 
     names = {p["metadata"]["name"] for p in api.pods()}
-    before = until("10 containers", lambda: len(c := containers()) == 10 and c, 60)
+    before = until("10 containers", lambda: len(c := containers()) == 10 and c)
 
     def undisturbed(what):
         reports = {p["metadata"]["name"]: len(events(kubelet.log(p))) for p in api.pods() if p["metadata"]["name"] in names}
         grows = until("every client to go on", lambda: all(
-            len(events(kubelet.log(p))) > reports[p["metadata"]["name"]] for p in api.pods() if p["metadata"]["name"] in reports), 60)
+            len(events(kubelet.log(p))) > reports[p["metadata"]["name"]] for p in api.pods() if p["metadata"]["name"] in reports))
         errors = [e for p in api.pods() if p["metadata"]["name"] in names for e in events(kubelet.log(p))
                   if e.get("error", "CUDA_SUCCESS") != "CUDA_SUCCESS"]
         report.check(f"{what}: ten running containers are the same, every client goes on without an error", containers() == before and grows and not errors, errors[:1])
@@ -92,20 +90,20 @@ def run(world):
         api.add(pod(name, {GPU: 2}))
         api.until_phase(name, "Running")
         found = api.pod(name)
-        said = until("the pod to print", lambda: (t := PodOutput(kubelet.log(found))).complete and t, 30)
+        said = until("the pod to print", lambda: (t := PodOutput(kubelet.log(found))).complete and t)
         report.check(f"{what}: a new pod is scheduled and served", said.env.get("NVIDIA_VISIBLE_DEVICES") in gpus)
         api.remove(name)
 
     new_pod("as it is", "new-1")
     kubelet.stop()
     kubelet.start()
-    until("the node to be ready", ready, 60)
+    until("the node to be ready", ready)
     amounts((80, 80))
     undisturbed("kubelet restarted")
     new_pod("kubelet restarted", "new-2")
 
     tranche.node.stop()
-    until("kubelet to see its end", lambda: api.amounts()[1] == 0, 30)
+    until("kubelet to see its end", lambda: api.amounts()[1] == 0)
     report.check("agent stopped: capacity stays, allocatable is 0", api.amounts() == (80, 0), api.amounts())
     tranche.start_node()
     report.check("agent started: allocatable is back", amounts((80, 80)))
@@ -118,16 +116,10 @@ def run(world):
     new_pod("agent killed", "new-3")
 
     old = tranche.node
-    with Meanwhile(lambda: api.amounts() == (80, 80)) as seen_meanwhile:
-        tranche.start_node(name="node-newer")
-        until("the newer agent to serve", lambda: tranche.status().get("pid") == tranche.node.pid and tranche.resource().get("registered"), 30)
-        old.stop()
-        amounts((80, 80))
-        time.sleep(3)  # kubelet writes its node's status once a second here
-    # Between the end of the older one's stream and the newer one's, a tenth of a second, the devices are unhealthy to
-    # kubelet; it shows when a status is written just then, until the next one.
-    report.check("agent upgraded with overlap: allocatable falls for no longer than until kubelet's next status", seen_meanwhile.longest < 1.5,
-                 f"{seen_meanwhile.longest:.1f} s")
+    tranche.start_node(name="node-newer")
+    until("the newer agent to serve", lambda: tranche.status().get("pid") == tranche.node.pid and tranche.resource().get("registered"))
+    old.stop()
+    amounts((80, 80))
     undisturbed("agent upgraded")
     new_pod("agent upgraded", "new-4")
 
@@ -138,13 +130,13 @@ def run(world):
 
     tranche.configure(sharing("mps", 5))
     # 8 x 5, less those whose share is still held by containers that got tenths: a GPU is never promised twice.
-    until("allocatable of 40 at the most", lambda: 30 <= api.amounts()[1] <= 40, 30)
+    until("allocatable of 40 at the most", lambda: 30 <= api.amounts()[1] <= 40)
     report.check("the configuration file is edited: allocatable follows, held slots stay, nothing is restarted", api.amounts()[0] > 40, api.amounts())
     undisturbed("configuration edited")
 
     for name in ("twenty", "rest"):
         api.call("DELETE", f"{APPS}/{name}?propagationPolicy=Foreground")
-    until("pods to be gone", lambda: not api.pods(), 90)
+    until("pods to be gone", lambda: not api.pods())
     tranche.stop()
     kubelet.stop()
     api.stop()

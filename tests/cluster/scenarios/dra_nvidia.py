@@ -55,7 +55,7 @@ class Shapes:
 
     def runs(self, name, *containers):
         """What the program in each container reports, once the pod runs."""
-        self.api.until_phase(name, "Running", 90)
+        self.api.until_phase(name, "Running")
         seen = [attached(self.scene, self.kubelet, name, one) for one in containers or ("main",)]
         return seen if len(seen) > 1 else seen[0]
 
@@ -74,7 +74,7 @@ class Shapes:
         def found():
             status, listed = self.api.call("GET", f"/api/v1/namespaces/default/events?fieldSelector=involvedObject.name={name}")
             return next((e["message"] for e in listed["items"] if e["reason"] == "FailedPrepareDynamicResources" and word in e["message"]), None) if status == 200 else None
-        return until(f"kubelet to say why {name} does not start", found, 60)
+        return until(f"kubelet to say why {name} does not start", found)
 
     def end(self, *names, template=None):
         for name in names:
@@ -234,15 +234,15 @@ def mig_devices(shapes):
     def published():
         found = {d["attributes"]["uuid"]["string"]: d["attributes"] for item in shapes.scene.slices() for d in item["spec"].get("devices", [])}
         return len(found) == 2 * len(CUT) and all(one["type"]["string"] == "mig" for one in found.values()) and found
-    devices = until("the MIG devices to be published", published, 60)
+    devices = until("the MIG devices to be published", published)
     asked = {"mig-1g-0": "1g.18gb", "mig-1g-1": "1g.18gb", "mig-2g": "2g.35gb", "mig-3g": "3g.71gb"}
     requests = [request(name, "mig.nvidia.com", **selects(f"device.attributes['{DRIVER}'].profile == '{profile}'")) for name, profile in asked.items()]
     shapes.template("migs", spec(*requests, constraints=[{"requests": [], "matchAttribute": f"{DRIVER}/parentUUID"}]))
 
     def visible(name, *containers):
         """The MIG device that each container is given."""
-        shapes.api.until_phase(name, "Running", 90)
-        output = [until(f"{name} to print", lambda c=c: (t := PodOutput(shapes.kubelet.log(shapes.api.pod(name), c))).complete and t, 60) for c in containers]
+        shapes.api.until_phase(name, "Running")
+        output = [until(f"{name} to print", lambda c=c: (t := PodOutput(shapes.kubelet.log(shapes.api.pod(name), c))).complete and t) for c in containers]
         return [one.env["NVIDIA_VISIBLE_DEVICES"] for one in output]
     parents = []
     for name in ("migs-0", "migs-1"):
@@ -288,7 +288,7 @@ def run(world):
     world.control_plane.create_file(f"{DEPLOY}/dra/nvidia-classes.yaml", API)
     shapes = Shapes(world)
     shapes.scene.published()
-    until("no device to be tainted", lambda: not any(device.get("taints") for item in shapes.scene.slices() for device in item["spec"].get("devices", [])), 60)
+    until("no device to be tainted", lambda: not any(device.get("taints") for item in shapes.scene.slices() for device in item["spec"].get("devices", [])))
     for shape in (one_gpu_each, two_containers, two_pods, sharing_strategies, selection, several_in_one_request, extended_resource, configurations, alternatives, two_claims_of_one_template, shares_by_capacity,
                   virtual_machines, mig_devices):
         shape(shapes)

@@ -52,7 +52,7 @@ def run(world):
     api.start()
     begin(world, gpus=1, more="  partitions: onDemand\n")
     tranche.sim_node("gpu", "0", "mig", "on")
-    until("the partitions to be published", lambda: scene.device("gpu-0-mig-1g18gb-19-6"), 60)
+    until("the partitions to be published", lambda: scene.device("gpu-0-mig-1g18gb-19-6"))
     before = what_is_published(scene)
 
     partition(scene, "first", "3g.71gb")
@@ -62,7 +62,7 @@ def run(world):
         api.until_phase(name, "Running")
     granted = {scene.result(name)["device"] for name in ("first", "second")}
     report.check("two claims of half a GPU each are granted at both placements", granted == {"gpu-0-mig-3g71gb-9-0", "gpu-0-mig-3g71gb-9-4"}, granted)
-    seen = {name: until(f"{name} to print its device", lambda n=name: kubelet.log(api.pod(n)).strip(), 30) for name in ("first", "second")}
+    seen = {name: until(f"{name} to print its device", lambda n=name: kubelet.log(api.pod(n)).strip()) for name in ("first", "second")}
     there = instances(tranche)
     report.check("each pod has an instance of its own", sorted(there.values()) == ["3g.71gb", "3g.71gb"] and all(any(uuid in text for uuid in there) for text in seen.values())
                  and seen["first"] != seen["second"], there)
@@ -75,7 +75,7 @@ def run(world):
     tranche.node.stop(signal.SIGKILL, 10)
     start_agent(world)
     scene.published()
-    until("the new agent to know the claims", lambda: len(tranche.status()["dra"].get("claims", [])) == 2, 60)
+    until("the new agent to know the claims", lambda: len(tranche.status()["dra"].get("claims", [])) == 2)
     report.check("an agent that is killed and started again keeps the instances, the pods and the slices",
                  instances(tranche) == there and same(scene.slices(), before) and scene.result("third") is None)
 
@@ -86,7 +86,7 @@ def run(world):
     report.check("the instance of the claim that ended is gone", sorted(instances(tranche).values()) == ["1g.18gb", "3g.71gb"], instances(tranche))
     report.check("the other pod did not notice", api.pod("second")["status"]["phase"] == "Running" and set(instances(tranche)) & set(there))
     scene.remove("second", "third")
-    until("no claim to be prepared", lambda: not tranche.status()["dra"].get("claims"), 60)
+    until("no claim to be prepared", lambda: not tranche.status()["dra"].get("claims"))
     report.check("in the end there is no instance, and nothing was published again", instances(tranche) == {} and same(scene.slices(), before), instances(tranche))
 
     partition(scene, "any", "7g.141gb")

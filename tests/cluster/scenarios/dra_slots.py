@@ -31,16 +31,16 @@ class Sides:
 
     def offers(self, slots, gpus):
         """What kubelet and the API server say, once they say it."""
-        until(f"{slots} slots", lambda: self.api.amounts()[1] == slots, 60)
-        until(f"slices of GPUs {gpus}", lambda: self.devices() == gpus, 60)
+        until(f"{slots} slots", lambda: self.api.amounts()[1] == slots)
+        until(f"slices of GPUs {gpus}", lambda: self.devices() == gpus)
         untainted = lambda: not any(d.get("taints") for item in self.scene.slices() for d in item["spec"].get("devices", []))
-        until("no device to be tainted", untainted, 60)
+        until("no device to be tainted", untainted)
 
     def slot(self, name, slots=1):
         self.api.add(pod(name, {GPU: slots}, HOLD))
 
     def runs(self, name):
-        self.api.until_phase(name, "Running", 90)
+        self.api.until_phase(name, "Running")
         return attached(self.scene, self.kubelet, name)
 
     def is_claim(self, name):
@@ -70,16 +70,16 @@ def exchanged(sides):
     """The GPUs change sides while both are held."""
     report, scene, api, tranche = sides.report, sides.scene, sides.api, sides.tranche
     tranche.configure(split([1]))
-    until("the slots of the claim's GPU to be unhealthy", sides.claims_of_gpu, 30)
-    until("slices of GPU 1", lambda: sides.devices() == ["1"], 60)
-    report.check("case 13: a GPU that a claim still holds has no healthy slot", until("0 slots", lambda: api.amounts()[1] == 0, 60), sides.claims_of_gpu()[0].get("cause"))
+    until("the slots of the claim's GPU to be unhealthy", sides.claims_of_gpu)
+    until("slices of GPU 1", lambda: sides.devices() == ["1"])
+    report.check("case 13: a GPU that a claim still holds has no healthy slot", until("0 slots", lambda: api.amounts()[1] == 0), sides.claims_of_gpu()[0].get("cause"))
     scene.put("moved", "6Gi", "20", command=HOLD)
     granted = scene.granted("moved")
 
     def refused():
         listed = api.call("GET", "/api/v1/namespaces/default/events?fieldSelector=involvedObject.name=moved")[1]
         return next((e["message"] for e in listed["items"] if e["reason"] == "FailedPrepareDynamicResources" and "pod default/slot (container main)" in e["message"]), None)
-    message = until("kubelet to say why moved does not start", refused, 90)
+    message = until("kubelet to say why moved does not start", refused)
     report.check("case 13: a claim on a GPU whose slots are held is not prepared, and the event names the pod", granted["device"] == "gpu-1-shared", message[-160:])
     second = tenant("six", HOLD)
     second["metadata"]["name"] = "late"
@@ -116,7 +116,7 @@ def by_name(sides):
     sides.offers(0, ["0", "1"])
     made = pod("both", containers=[dict(pod("x", {GPU: 1}, HOLD)["spec"]["containers"][0], name=name) for name in ("a", "b")])
     api.add(made)
-    api.until_phase("both", "Running", 90)
+    api.until_phase("both", "Running")
     seen = [attached(scene, sides.kubelet, "both", name)["gpu"] for name in ("a", "b")]
     status = api.pod("both")["status"]["extendedResourceClaimStatus"]
     mapped = {each["containerName"]: each["resourceName"] for each in status["requestMappings"]}
@@ -130,8 +130,8 @@ def by_name(sides):
     waits_for_unprepare(scene)
     quota(sides)
     tranche.configure(split("none").replace("dra: {devices: none}\n", ""))
-    until("four slots", lambda: api.amounts()[1] == 4, 60)
-    until("no slices", lambda: not scene.slices(), 60)
+    until("four slots", lambda: api.amounts()[1] == 4)
+    until("no slices", lambda: not scene.slices())
     sides.slot("again")
     sides.runs("again")
     report.check("case 12: and back: the node has slots again, and pods get them", not sides.is_claim("again"), api.amounts())
@@ -141,7 +141,7 @@ def by_name(sides):
 def quota(sides):
     place = "/api/v1/namespaces/default/resourcequotas"
     sides.api.create(place, {"metadata": {"name": "gpus"}, "spec": {"hard": {f"requests.{GPU}": "1"}}})
-    until("the quota to be known", lambda: sides.api.call("GET", f"{place}/gpus")[1].get("status", {}).get("hard"), 60)
+    until("the quota to be known", lambda: sides.api.call("GET", f"{place}/gpus")[1].get("status", {}).get("hard"))
     sides.slot("one")
     status, answer = sides.api.call("POST", "/api/v1/namespaces/default/pods", pod("two", {GPU: 1}))
     sides.report.check("case 12: a quota of the extended resource counts pods that are served by claims", status == 403 and "exceeded quota" in answer, status)

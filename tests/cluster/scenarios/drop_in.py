@@ -111,6 +111,6 @@ def run(world):
         tranche.sim_node("gpu", gpu, "mig", "off")
 
     plugin(world, MIG_STRATEGY="some")
-    report.check("a wrong word ends it with status 1 and names the variable", until("its end", lambda: not tranche.node.running(), 20)
+    report.check("a wrong word ends it with status 1 and names the variable", until("its end", lambda: not tranche.node.running())
                  and tranche.node.process.returncode == 1 and "MIG_STRATEGY" in tranche.node.tail(), tranche.node.tail(1).strip()[:150])
     kubelet.stop()

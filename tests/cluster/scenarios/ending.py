@@ -87,7 +87,7 @@ class Neighbour:
 
     def start(self):
         self.made = self.scene.api.until_phase(self.name, "Running")
-        until(f"{self.name} to work", lambda: self.reports() > 0, 30)
+        until(f"{self.name} to work", lambda: self.reports() > 0)
         self.process = next(iter(of_pod(self.made)))
 
     def said(self):
@@ -130,7 +130,7 @@ class Scene:
         """Waits until every neighbour has either reported twice from now on, or been hurt."""
         before = {one.name: one.reports() for one in self.neighbours}
         until("the neighbours to report, or to have been hurt",
-              lambda: all(one.reports() >= before[one.name] + 2 or not one.unharmed() for one in self.neighbours), 30)
+              lambda: all(one.reports() >= before[one.name] + 2 or not one.unharmed() for one in self.neighbours))
 
     def tenants(self, wanted):
         """Tenants of these (shape, command, hostPID[, grace]) whose work is in flight. "%s" in a command is the tenant's name."""
@@ -140,10 +140,10 @@ class Scene:
             self.count += 1
             made.append(Tenant(self, name, shape, [word.replace("%s", name) for word in command], *more))
         for one in made:
-            until(f"{one.name} ({one.shape}) to work", one.works, 60)
+            until(f"{one.name} ({one.shape}) to work", one.works)
         return made
 
-    def end(self, tenants, grace=None, seconds=60):
+    def end(self, tenants, grace=None, seconds=120):
         """Deletes them all at once. How many neighbours that hurt."""
         for one in tenants:
             one.delete(grace)
@@ -247,9 +247,9 @@ def run(world):
     begin(world)
     cluster = Cluster(world, program, {"shared": sharing("mps", NEIGHBOURS + AT_ONCE)}, "shared")
     cluster.helm("install", values=cluster.values())
-    until("both pods to be ready", lambda: cluster.ready("node") and cluster.ready("mps"), 120)
+    until("both pods to be ready", lambda: cluster.ready("node") and cluster.ready("mps"))
     cluster.serves("shared")
-    until("the agent to watch pods", lambda: tranche.status().get("kubernetes", {}).get("state") == "watching", 30)
+    until("the agent to watch pods", lambda: tranche.status().get("kubernetes", {}).get("state") == "watching")
 
     scene = Scene(world)
     scene.settle_neighbours()

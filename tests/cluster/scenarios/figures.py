@@ -50,7 +50,7 @@ class Figures:
         return set(seen) == set(self.wanted) and all(near.values()) and seen
 
     def check(self, what):
-        seen = until(f"the figures: {what}", self.right, 40)
+        seen = until(f"the figures: {what}", self.right)
         wrong = self.ever - set(self.wanted) - self.former
         self.report.check(what, not wrong, wrong or {" ".join(key): f"{values[0] / 2**30:.1f} GiB" for key, values in seen.items()})
 
@@ -70,7 +70,7 @@ def run(world):
 
     agent("old")
     tranche.until_serves(20)
-    until("the node to be free of taints", lambda: api.node() and not api.node().get("spec", {}).get("taints"), 90)
+    until("the node to be free of taints", lambda: api.node() and not api.node().get("spec", {}).get("taints"))
 
     figures = Figures(report)
     api.add(tenant("train", 4, 20))
@@ -92,7 +92,7 @@ def run(world):
 
     before = called(api.pod("serve"), "/usr/bin/sim-cuda")
     os.kill(before, signal.SIGKILL)
-    until("the container to start again", lambda: called(api.pod("serve"), "/usr/bin/sim-cuda") not in (None, before), 60)
+    until("the container to start again", lambda: called(api.pod("serve"), "/usr/bin/sim-cuda") not in (None, before))
     figures.check("a container that was killed and started again: one row, the same names")
 
     kubelet.stop(signal.SIGKILL)
@@ -121,7 +121,7 @@ def run(world):
 
     used = rows("tranche_tenant_memory_used_bytes")
     on_board = sum(used[key][0] for key in used)
-    in_use = until("the GPUs' own figures, which are read once a second", lambda: (seen := sum(board(gpus))) > on_board and seen, 20)
+    in_use = until("the GPUs' own figures, which are read once a second", lambda: (seen := sum(board(gpus))) > on_board and seen)
     report.check("no memory is booked twice: the tenants' sum is what both GPUs have in use, but for the driver's", 0 < in_use - on_board < 4 * LEAST * len(gpus),
                  f"{on_board / 2**30:.1f} of {in_use / 2**30:.1f} GiB")
     tranche.stop()

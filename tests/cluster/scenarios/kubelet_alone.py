@@ -21,7 +21,7 @@ def phase_of(world, name):
     return found["status"].get("phase") if found else None
 
 
-def output_of(world, name, seconds=60, of=""):
+def output_of(world, name, seconds=120, of=""):
     def output():
         found = world.kubelet.static(name)
         said = PodOutput(world.kubelet.log(found, of)) if found else None
@@ -36,13 +36,13 @@ def container_ids(world, *names):
         found = {name: [(s["containerID"], s["restartCount"]) for s in pod["status"].get("containerStatuses", [])
                         if "running" in s.get("state", {})] for name, pod in pods.items() if pod}
         return found if len(found) == len(names) and all(found.values()) else None
-    return until(f"kubelet to know {', '.join(names)} as running", known, 60)
+    return until(f"kubelet to know {', '.join(names)} as running", known)
 
 
 def take_away(world, *names):
     for name in names:
         world.kubelet.remove(name)
-    until("pods to be gone", lambda: not any(world.kubelet.static(name) for name in names), 60)
+    until("pods to be gone", lambda: not any(world.kubelet.static(name) for name in names))
 
 
 # Connects to each socket of $1… and says to which it could.
@@ -91,7 +91,7 @@ def run(world):
     report.check("the endpoint holds the sockets of gate and drain and nothing else", one.endpoint == ["control", "drain"], one.endpoint)
     report.check("the container has its endpoint", one.env.get("CUDA_MPS_PIPE_DIRECTORY") == ENDPOINT)
     report.check("three slots get more memory than one", memory_of(three) > 2 * memory_of(one) > 0, f"{memory_of(one)} and {memory_of(three)} MiB")
-    held = until("both pods to be seen as holders", lambda: holders(tranche) >= {"one", "three"} and holders(tranche), 40)
+    held = until("both pods to be seen as holders", lambda: holders(tranche) >= {"one", "three"} and holders(tranche))
     report.check("status names who holds what", True, sorted(held))
 
     kubelet.put(pod("pair", containers=[container("left", {GPU: 1}), container("right", {GPU: 2})]))
@@ -103,17 +103,17 @@ def run(world):
 
     kubelet.put(pod("fits", {GPU: 1}, cuda("--allocate", f"{memory_of(one) // 2}M", "--kernel-ms", "1", "--hold", "--report-every", "1")))
     kubelet.put(pod("greedy", {GPU: 1}, cuda("--allocate", f"{memory_of(one) * 2}M", "--hold")))
-    until("the greedy pod to fail", lambda: phase_of(world, "greedy") == "Failed", 60)
+    until("the greedy pod to fail", lambda: phase_of(world, "greedy") == "Failed")
     code = kubelet.static("greedy")["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"]
     report.check("a CUDA client in a container is refused memory beyond its grant", code == 12, f"status {code}")
-    until("the modest client to report", lambda: len(events(kubelet.log(kubelet.static("fits")))) > 2, 60)
+    until("the modest client to report", lambda: len(events(kubelet.log(kubelet.static("fits")))) > 2)
     report.check("a CUDA client in a container works through its endpoint", phase_of(world, "fits") == "Running")
 
     reached, why_not = reached_by_nobody()
     report.check("a user of the node without rights reaches neither the daemon nor a tenant's endpoint", not reached, reached or why_not)
 
     kubelet.put(pod("eleven", {GPU: 11}))
-    until("kubelet to refuse the pod", lambda: phase_of(world, "eleven") == "Failed", 60)
+    until("kubelet to refuse the pod", lambda: phase_of(world, "eleven") == "Failed")
     message = kubelet.static("eleven")["status"].get("message", "")
     report.check("eleven slots of ten a GPU are refused with the reason in the pod's status", "lie on 2 GPUs" in message, message[:160])
     take_away(world, "eleven", "greedy")
@@ -123,7 +123,7 @@ def run(world):
     def undisturbed(what):
         now = container_ids(world, *before)
         at = len(events(kubelet.log(kubelet.static("fits"))))
-        grows = until("the client to go on", lambda: len(events(kubelet.log(kubelet.static("fits")))) > at + 1, 30)
+        grows = until("the client to go on", lambda: len(events(kubelet.log(kubelet.static("fits")))) > at + 1)
         report.check(f"{what}: running containers are the same, their client goes on", now == before and grows)
 
     numbers = itertools.count(1)
@@ -163,7 +163,7 @@ def run(world):
 
     old = tranche.node
     tranche.start_node(name="node-newer")
-    until("the newer agent to serve", lambda: (s := tranche.status()).get("pid") == tranche.node.pid and tranche.resource().get("registered"), 30)
+    until("the newer agent to serve", lambda: (s := tranche.status()).get("pid") == tranche.node.pid and tranche.resource().get("registered"))
     report.check("upgrade: a newer agent takes over while the old one runs", old.running())
     old.stop()
     tranche.until_serves(40)
@@ -172,11 +172,11 @@ def run(world):
     new_pod("agent upgraded")
 
     tranche.sim_node("gpu", "0", "lost")
-    until("slots of the lost GPU to be unhealthy", lambda: tranche.resource().get("healthy") == 30, 30)
+    until("slots of the lost GPU to be unhealthy", lambda: tranche.resource().get("healthy") == 30)
     report.check("a lost GPU takes only its own slots", True, "30 of 40")
     new_pod("one GPU lost")
     tranche.sim_node("gpu", "0", "back")
-    tranche.until_serves(40, seconds=90)
+    tranche.until_serves(40)
     report.check("a GPU that is back is healthy again, without a restart", True)
 
     take_away(world, "one", "three", "fits")

@@ -56,10 +56,10 @@ def run(world):
     report, api = world.report, world.control_plane
     report.start("what is shipped as manifests")
     api.start(accounts=True)
-    until("the namespace default", lambda: api.call("GET", "/api/v1/namespaces/default")[0] == 200, 60)
+    until("the namespace default", lambda: api.call("GET", "/api/v1/namespaces/default")[0] == 200)
     api.create("/api/v1/namespaces", {"metadata": {"name": "tranche"}})
     api.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", POD_MONITORS)
-    until("PodMonitors to be served", lambda: api.call("GET", PLACES["PodMonitor"])[0] == 200, 30)
+    until("PodMonitors to be served", lambda: api.call("GET", PLACES["PodMonitor"])[0] == 200)
     kubectl = next((path for path in (f"{world.binaries}/kubectl", "/usr/bin/kubectl", "/usr/local/bin/kubectl") if os.access(path, os.X_OK)), None)
     if kubectl:
         made = run_program(kubectl, "kustomize", f"{SOURCE}/deploy/static").stdout

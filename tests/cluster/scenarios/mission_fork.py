@@ -50,7 +50,7 @@ def individual(m):
     both["spec"]["containers"][0]["env"].append({"name": "NVIDIA_VISIBLE_DEVICES", "value": ",".join(uuids)})
     m.apply(both)
     m.kubectl("wait", "pod/both", "--for=jsonpath={.status.phase}=Running", "--timeout=60s")
-    lines = until("contexts on both GPUs", lambda: len(got := [line for line in m.log("both").splitlines() if '"attached"' in line]) == 2 and got, 60)
+    lines = until("contexts on both GPUs", lambda: len(got := [line for line in m.log("both").splitlines() if '"attached"' in line]) == 2 and got)
     limits = sorted(int(re.search(r'"limit": ?(\d+)', line).group(1)) >> 20 for line in lines)
     report.check("M3.3 a pod that asks gpu0: 5 and gpu1: 5 computes on both, with 5/20 of each", limits == [QUARTER] * 2 and len({re.search(r"GPU-[0-9a-f-]+", line).group(0) for line in lines}) == 2, limits)
     m.remove("pod", "both")
@@ -60,12 +60,12 @@ def troubles(m):
     """What the guide's troubleshooting lists, each caused, and the message that names cause and remedy."""
     report = m.report
     m.apply(tenant("pending", {f"{GPU}": 5}, ["tranche", "probe"]))
-    why = until("the scheduler's word", lambda: (text := m.events("pending")) and "Insufficient" in text and text, 30)
+    why = until("the scheduler's word", lambda: (text := m.events("pending")) and "Insufficient" in text and text)
     report.check("M3.6 a pod stays Pending (it asks nvidia.com/gpu of a node in individual mode): kubectl describe names the resource", f"Insufficient {GPU}" in why, why[:100])
     m.remove("pod", "pending")
 
     m.kubectl("-n", "tranche", "patch", "configmap", "tranche-configs", "--type=merge", "-p", '{"data": {"individual-gpu-mps": "version: v1\\nsharing:\\n  mps:\\n    failRequestsGreaterThanOne: false\\n"}}')
-    condition = until("the condition", lambda: next((c for c in m.api.node()["status"]["conditions"] if c["type"] == "TrancheReady" and c["reason"] == "ConfigRefused"), None), 30)
+    condition = until("the condition", lambda: next((c for c in m.api.node()["status"]["conditions"] if c["type"] == "TrancheReady" and c["reason"] == "ConfigRefused"), None))
     report.check("M3.6 `no resources specified`: the node's condition says line and remedy, and what was in force stays", "resources" in condition["message"] and m.api.amounts(f"{GPU}0") == (20, 20), condition["message"])
     done = m.shell(f"{SCRIPTS}/verify-mps-setup.sh", NODE, check=False)
     report.check("M3.6 … and verify fails and says so", done.returncode == 1 and "resources" in done.stdout, [line for line in done.stdout.splitlines() if "FAIL" in line])
@@ -81,7 +81,7 @@ def troubles(m):
     m.shell(f"{SIM}/sim-node", "driver", "version", "580.159.04", "--cuda", "13000")
 
     m.kubectl("-n", "tranche", "delete", "daemonset", "tranche-node", "--wait=true")
-    until("the agent's pod to be gone", lambda: not m.get("pods", "-n", "tranche", "-l", "app.kubernetes.io/component=node")["items"], 60)
+    until("the agent's pod to be gone", lambda: not m.get("pods", "-n", "tranche", "-l", "app.kubernetes.io/component=node")["items"])
     nothing = m.shell(f"{SCRIPTS}/verify-mps-setup.sh", NODE, check=False)
     outside = m.shell(f"{m.world.build}/bin/tranche", "verify", NODE, "--kubeconfig", m.api.kubeconfig, check=False)
     report.check("M3.6 nothing visible (no agent on the node): both ways of asking name it", nothing.returncode == 2 and "no node agent runs" in nothing.stderr and outside.returncode == 1 and re.search("FAIL +agent.pods", outside.stdout),

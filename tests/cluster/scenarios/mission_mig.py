@@ -48,11 +48,11 @@ def mixed(m):
     devices, threes = set(re.findall(r"MIG-[0-9a-f-]{36}", shown)), re.findall(r"3g\.20gb\s+(MIG-[0-9a-f-]{36})", shown)
     m.apply(tools("three", {"nvidia.com/mig-3g.20gb": 1}, "echo visible=$NVIDIA_VISIBLE_DEVICES; sleep 1000"))
     m.kubectl("wait", "pod/three", "--for=jsonpath={.status.phase}=Running", "--timeout=60s")
-    text = until("it to print", lambda: (text := m.log("three")) and "visible=" in text and text, 30)
+    text = until("it to print", lambda: (text := m.log("three")) and "visible=" in text and text)
     seen = re.search(r"visible=(\S+)", text).group(1)
     report.check("M4.3 a pod that asks nvidia.com/mig-3g.20gb: 1 is given exactly one device, of that profile", seen in threes and len(threes) == 2 and len(devices) == 8, [seen, threes])
     m.apply(tools("too-many", {"nvidia.com/mig-3g.20gb": 2}, "sleep 1000"))
-    why = until("the scheduler's word", lambda: (text := m.events("too-many")) and "Insufficient" in text and text, 30)
+    why = until("the scheduler's word", lambda: (text := m.events("too-many")) and "Insufficient" in text and text)
     report.check("M4.3 one that asks for two while one is held waits", "nvidia.com/mig-3g.20gb" in why, why[:80])
     m.remove("pod", "three", "too-many")
     m.choose("mixed-shared", {"nvidia.com/mig-1g.5gb": 8, "nvidia.com/mig-3g.20gb": 2, "nvidia.com/mig-2g.10gb": 2})
@@ -90,7 +90,7 @@ def managed(m):
 
     m.apply(tools("stays", {THREE: 1}, "echo visible=$NVIDIA_VISIBLE_DEVICES; sleep 1000"))
     m.kubectl("wait", "pod/stays", "--for=jsonpath={.status.phase}=Running", "--timeout=60s")
-    uuid = re.search(r"visible=(\S+)", until("it to print", lambda: (text := m.log("stays")) and "visible=" in text and text, 30)).group(1)
+    uuid = re.search(r"visible=(\S+)", until("it to print", lambda: (text := m.log("stays")) and "visible=" in text and text)).group(1)
     before = m.get("pod", "stays")["status"]["containerStatuses"][0]
     ask("one-three", "success")
     m.check_amounts("M4.2 a configuration of a ConfigMap: the 3g.20gb that a pod holds is kept, the others make room", {THREE: 2, "nvidia.com/mig-1g.5gb": 6})
@@ -99,14 +99,14 @@ def managed(m):
     report.check("M4.2 the pod on the kept instance does not notice: the same container, the same MIG device", after == before and uuid in shown, [after["restartCount"], uuid])
 
     m.kubectl("label", "node", NODE, f"{MIG_LABEL}=all-1g.5gb", "--overwrite")
-    wait = until("the wait to be reported", lambda: next((c for c in m.get("node", NODE)["status"]["conditions"] if c["type"] == "TrancheMigReady" and c["reason"] == "Waiting"), None), 30)
+    wait = until("the wait to be reported", lambda: next((c for c in m.get("node", NODE)["status"]["conditions"] if c["type"] == "TrancheMigReady" and c["reason"] == "Waiting"), None))
     report.check("M4.2 what the pod holds is waited for: pending, and the condition names the pod", "pod default/stays" in wait["message"] and m.labels().get(MIG_STATE) == "pending", wait["message"])
     m.remove("pod", "stays")
     m.check_amounts("M4.2 the pod ends, and the change is made", {"nvidia.com/mig-1g.5gb": 14})
     report.check("M4.2 the state is success again", bool(m.label_is({MIG_STATE: "success"})), MIG_STATE)
     def reasons():
         return {e["reason"] for e in m.get("events", "-n", "default", "--field-selector", f"involvedObject.name={NODE}")["items"]}
-    report.check("M4.2 events on the node: MigChanged, MigWaiting", bool(until("the events", lambda: {"MigChanged", "MigWaiting"} <= reasons(), 60)), "MigChanged, MigWaiting")
+    report.check("M4.2 events on the node: MigChanged, MigWaiting", bool(until("the events", lambda: {"MigChanged", "MigWaiting"} <= reasons())), "MigChanged, MigWaiting")
     m.kubectl("label", "node", NODE, f"{MIG_LABEL}-", f"{MIG_STATE}-")
 
 

@@ -2,7 +2,6 @@
 them away again, and a second release resets that node alone. There is one node here, so that others stay untouched is not seen; that the first
 release stays is."""
 
-import time
 
 from lib import helm as helms
 from lib.installation import Node
@@ -28,18 +27,18 @@ def there(m):
 
 def back(m):
     m.kubectl("label", "node", NODE, "gpu-stack=none", "--overwrite")
-    until("both pods to leave the node", lambda: not pods(m), 90)
+    until("both pods to leave the node", lambda: not pods(m))
     m.shell("helm", "install", "tranche-reset", helms.CHART, "-n", "tranche", "-f", m.machine.path("values.json"), "--set", "reset.enabled=true",
             "--set", f"reset.nodes={{{NODE}}}", "--wait", "--wait-for-jobs", "--timeout", "150s", timeout=200)
     m.shell("helm", "uninstall", "tranche-reset", "-n", "tranche", "--wait", "--timeout", "120s", timeout=200)
-    until("the job's pod to be gone", lambda: not pods(m), 60)
+    until("the job's pod to be gone", lambda: not pods(m))
     m.kubectl("label", "node", NODE, "gpu-stack-")
 
 
 def one_node(m):
     report = m.report
     m.helm("install", "--wait", "--timeout", "60s", values=VALUES)
-    time.sleep(3)
+    until("the controllers to have seen both sets", lambda: [d["status"].get("observedGeneration") for d in m.get("daemonsets", "-n", "tranche")["items"]] == [1, 1])
     report.check("installed for labelled nodes: no pod comes, the node says nothing of Tranche", not pods(m) and SHARED not in m.get("node", NODE)["status"]["capacity"])
     there(m)
     output = m.probe("first", {SHARED: 1})

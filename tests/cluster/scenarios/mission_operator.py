@@ -51,7 +51,7 @@ def verification(m):
     m.remove("deployment", "tranche-products")
     m.kubectl("rollout", "status", "deployment/tranche-probe", "--timeout=90s")
     names = [p["metadata"]["name"] for p in m.get("pods", "-l", "app.kubernetes.io/name=tranche-probe")["items"]]
-    logs = {name: until(f"{name} to print", lambda n=name: (text := m.log(n)).count("largest allocation") and text, 60) for name in names}
+    logs = {name: until(f"{name} to print", lambda n=name: (text := m.log(n)).count("largest allocation") and text) for name in names}
     limits = sorted({float(found) for text in logs.values() for found in re.findall(r"largest allocation (\d+\.\d+) GiB", text)})
     report.check("M2.8 five replicas of the verification workload run; their logs say that the GPU computed right, and how much memory each may have",
                  len(names) == 5 and all("answers      right" in text for text in logs.values()) and limits and 3.5 < limits[0] and limits[-1] <= TOTAL / 4096, limits)
@@ -69,7 +69,7 @@ def edit(m, names):
     report = m.report
     started = {name: m.get("pod", name)["status"]["containerStatuses"][0]["containerID"] for name in names}
     m.kubectl("-n", "tranche", "edit", "configmap", "plugin-config-fine", env={"KUBE_EDITOR": "sed -i 's/replicas: 4/replicas: 6/'"})
-    until("the edit to be in force", lambda: m.api.amounts(SHARED)[0] == 12 if m.api.amounts(SHARED)[0] else False, 30)
+    until("the edit to be in force", lambda: m.api.amounts(SHARED)[0] == 12 if m.api.amounts(SHARED)[0] else False)
     agents = m.get("pods", "-n", "tranche")["items"]
     report.check("M2.5 kubectl edit configmap: applied by itself, no pod of ours was restarted", not any(s["restartCount"] for p in agents for s in p["status"]["containerStatuses"]), m.api.amounts(SHARED))
     now = {name: m.get("pod", name)["status"]["containerStatuses"][0]["containerID"] for name in names}

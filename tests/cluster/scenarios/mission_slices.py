@@ -33,11 +33,11 @@ def time_slicing(m):
     def phases():
         return sorted(p["status"]["phase"] for p in m.get("pods", "-l", "app=eleven")["items"])
     wanted = ["Pending"] * 3 + ["Running"] * 8
-    until("eight to run", lambda: phases() == wanted, 90)
+    until("eight to run", lambda: phases() == wanted)
     waiting = next(p["metadata"]["name"] for p in m.get("pods", "-l", "app=eleven")["items"] if p["status"]["phase"] == "Pending")
     report.check("M4.1 eleven pods on eight slots: eight run, three wait, and the scheduler says for what", f"Insufficient {GPU}" in m.events(waiting), [phases().count("Running"), phases().count("Pending")])
     m.remove("deployment", "eleven")
-    until("them to be gone", lambda: not m.get("pods", "-l", "app=eleven")["items"], 60)
+    until("them to be gone", lambda: not m.get("pods", "-l", "app=eleven")["items"])
 
 
 def mps(m):
@@ -55,10 +55,10 @@ def mps(m):
     m.kubectl("apply", "-k", f"{KIND}/without-gpu")
     for name in ("tranche-probe", "tranche-products"):
         m.kubectl("rollout", "status", f"deployment/{name}", "--timeout=90s")
-    until("both loads to print", lambda: m.kubectl("logs", "-l", "app.kubernetes.io/name=tranche-products", "--tail=-1").stdout.count("fp16  TN") == 2, 90)
+    until("both loads to print", lambda: m.kubectl("logs", "-l", "app.kubernetes.io/name=tranche-products", "--tail=-1").stdout.count("fp16  TN") == 2)
     def pools():
         return m.world.tranche.status("/run/nvidia/mps/mps.sock")["pools"]
-    until("seven clients", lambda: sum(len(endpoint["clients"]) for pool in pools() for endpoint in pool["endpoints"]) == 7, 30)
+    until("seven clients", lambda: sum(len(endpoint["clients"]) for pool in pools() for endpoint in pool["endpoints"]) == 7)
     servers = [len(pool["servers"]) for pool in pools()]
     rows = m.shell(f"{SIM}/sim-node", "show").stdout
     kinds = [rows.count("mps-client"), rows.count("mps-server")]
@@ -88,7 +88,7 @@ def reset(m):
     report = m.report
     m.helm("upgrade", "--reuse-values", "--set", "reset.enabled=true")
     said = until("the job to refuse", lambda: next((text for p in m.get("pods", "-n", "tranche", "-l", "app.kubernetes.io/component=reset")["items"]
-                                                  if "tranche-probe-" in (text := m.kubectl("-n", "tranche", "logs", p["metadata"]["name"], check=False).stdout)), None), 90)
+                                                  if "tranche-probe-" in (text := m.kubectl("-n", "tranche", "logs", p["metadata"]["name"], check=False).stdout)), None))
     report.check("M4.7 reset while pods use the GPUs: refused, and they are named", said.count("tranche-p") >= 7 and m.labels().get("nvidia.com/gpu.count") == "2", said.splitlines()[:3])
     m.remove("-k", f"{KIND}/without-gpu")
     m.kubectl("wait", "--for=delete", "pod", "-l", "app.kubernetes.io/name in (tranche-probe, tranche-products)", "--timeout=60s")
@@ -96,7 +96,7 @@ def reset(m):
     report.check("M4.7 … and when they have ended, the same job does it", True)
     m.kubectl("label", "node", NODE, "nvidia.com/device-plugin.config-")
     m.helm("uninstall", "--wait", "--timeout", "120s")
-    until("the pods to be gone", lambda: not m.get("pods", "-n", "tranche")["items"], 90)
+    until("the pods to be gone", lambda: not m.get("pods", "-n", "tranche")["items"])
     uninstalled(m.report, before, Node(m.world))
     modes = m.shell(f"{SIM}/sim-node", "show").stdout
     report.check("M4.7 compute modes are given back", "exclusive" not in modes.lower(), modes.splitlines()[:3])

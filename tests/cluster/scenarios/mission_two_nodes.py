@@ -55,7 +55,7 @@ class Both:
     def labels(self, node):
         return {key: value for key, value in self.api.node(node)["metadata"]["labels"].items() if key.startswith(("nvidia.com/", "tranche.io/"))}
 
-    def check_amounts(self, what, wanted, seconds=60):
+    def check_amounts(self, what, wanted, seconds=120):
         """wanted: capacity and allocatable by node and resource."""
         def seen():
             return {node: {name: self.api.amounts(name, node) for name in resources} for node, resources in wanted.items()}
@@ -66,7 +66,7 @@ class Both:
             holds = False
         self.report.check(what, holds, seen())
 
-    def serve(self, name, node, seconds=90):
+    def serve(self, name, node, seconds=120):
         """The named configuration is in force in both programs of the node, and every pool serves."""
         def served():
             agent, owner = self.tranche[node].status(), self.tranche[node].status(MPS)
@@ -91,8 +91,8 @@ class Both:
         if node:
             pod["spec"]["nodeSelector"] = {SELECTOR: node}
         self.api.add({**pod, "metadata": {"name": name, "namespace": "default"}})
-        found = self.api.until_phase(name, "Running", 90)
-        return found["spec"]["nodeName"], until(f"{name} to attach", lambda: next((e for e in self.said(name) if e.get("event") == "attached"), None), 60)
+        found = self.api.until_phase(name, "Running")
+        return found["spec"]["nodeName"], until(f"{name} to attach", lambda: next((e for e in self.said(name) if e.get("event") == "attached"), None))
 
     def said(self, name):
         pod = self.api.pod(name)
@@ -106,7 +106,7 @@ class Both:
     def go_on(self, what, held):
         """held: the tenants' states as they were. Each goes on with its GPU, in the same container, without an error."""
         before = {name: len(self.said(name)) for name in held}
-        grow = until("tenants to go on", lambda: all(len(self.said(name)) > count for name, count in before.items()), 60)
+        grow = until("tenants to go on", lambda: all(len(self.said(name)) > count for name, count in before.items()))
         errors = [(name, e) for name in held for e in self.said(name) if e.get("error", "CUDA_SUCCESS") != "CUDA_SUCCESS"]
         again = [name for name in held if len([e for e in self.said(name) if e.get("event") == "attached"]) != 1 or self.state(name) != held[name]]
         self.report.check(what, grow and not errors and not again, [*errors[:1], *again] or "")
@@ -132,7 +132,7 @@ def installed(both):
     wanted = {FIRST.name: ("NVIDIA-H200", "2"), SECOND.name: ("Tesla-T4", "1")}
     def seen():
         return {node: tuple(both.labels(node).get(f"nvidia.com/gpu.{key}") for key in ("product", "count")) for node in NAMES}
-    until("labels of both nodes", lambda: seen() == wanted, 30)
+    until("labels of both nodes", lambda: seen() == wanted)
     report.check("each node is labelled with its own GPUs", True, seen())
     gpus = [sorted(pool["id"] for pool in both.tranche[node].status(MPS)["pools"]) for node in NAMES]
     report.check("each node's daemons serve that node's GPUs", [len(ids) for ids in gpus] == [2, 1] and not set(gpus[0]) & set(gpus[1]), gpus)
@@ -142,7 +142,7 @@ def one_only(both):
     report, api = both.report, both.api
     both.tenant("resident", {SHARED: 1}, FIRST.name)
     held = {"resident": both.state("resident")}
-    until("the tenant's slot on the page", lambda: any(line.startswith("tranche_grants_total") and not line.endswith(" 0") for line in both.metrics(FIRST.name)), 30)
+    until("the tenant's slot on the page", lambda: any(line.startswith("tranche_grants_total") and not line.endswith(" 0") for line in both.metrics(FIRST.name)))
     programs_before, labels, page, config = both.identity(FIRST.name), both.labels(FIRST.name), both.metrics(FIRST.name), both.tranche[FIRST.name].status()["config"]
     other = both.identity(SECOND.name)[:2]
 
@@ -154,7 +154,7 @@ def one_only(both):
         both.m.kubectl("label", "node", SECOND.name, f"{LABEL}=mps-four")
         both.check_amounts("M2.2 one node is labelled mps-four: it has four slots a GPU", {SECOND.name: {GPU: 0, SHARED: 4}})
         both.serve("mps-four", SECOND.name)
-        until("its labels", lambda: both.labels(SECOND.name).get("nvidia.com/gpu.replicas") == "4", 30)
+        until("its labels", lambda: both.labels(SECOND.name).get("nvidia.com/gpu.replicas") == "4")
         report.check("M2.2 and its labels say so", True, both.labels(SECOND.name)["nvidia.com/gpu.replicas"])
         both.go_on("M2.2 the other node's tenant goes on", held)
         after = both.identity(FIRST.name)
@@ -199,7 +199,7 @@ def rolled(both, image):
         m.helm("upgrade", "--wait", "--timeout", "180s", values={**VALUES, "image": {"tag": "v0.1.0-newer"}})
         for component in COMPONENTS:
             m.kubectl("-n", "tranche", "rollout", "status", f"daemonset/tranche-{component}", "--timeout=120s")
-        until("the order to be seen", lambda: all(len(order) == 2 for order in seen.order.values()), 60)
+        until("the order to be seen", lambda: all(len(order) == 2 for order in seen.order.values()))
     for component in COMPONENTS:
         report.check(f"rolling update: tranche-{component} is replaced on one node after the other", seen.most[component] == 1, [seen.most[component], seen.order[component]])
     for node in NAMES:
@@ -216,14 +216,14 @@ def spread(both, held):
     report, api = both.report, both.api
     for number in range(5):  # beside a tenant on each node: 3 + 1 slots are free, and no single node has four
         both.filler(f"filler-{number}", {SHARED: 1})
-    until("both nodes to be full", lambda: sum(map(len, both.fillers()[0].values())) == 4, 90)
-    until("the scheduler to say why the fifth waits", lambda: any(c.get("reason") == "Unschedulable" for p in api.pods("app=filler") for c in p["status"].get("conditions", [])), 30)
+    until("both nodes to be full", lambda: sum(map(len, both.fillers()[0].values())) == 4)
+    until("the scheduler to say why the fifth waits", lambda: any(c.get("reason") == "Unschedulable" for p in api.pods("app=filler") for c in p["status"].get("conditions", [])))
     running, waiting = both.fillers()
     report.check("as many slots as both nodes have: each pod is admitted on the node that has room, one more waits",
                  [len(running[node]) for node in NAMES] == [3, 1] and len(waiting) == 1, [running, waiting])
     gone = running[SECOND.name][0]
     api.remove(gone)
-    until("the waiting pod to run", lambda: waiting == both.fillers()[0][SECOND.name], 60)
+    until("the waiting pod to run", lambda: waiting == both.fillers()[0][SECOND.name])
     report.check("a slot of one node is given back: the waiting pod runs there", both.fillers()[0][FIRST.name] == running[FIRST.name], both.fillers()[0])
     both.go_on("the tenants of both full nodes go on", held)
     for pod in api.pods("app=filler"):
@@ -243,7 +243,7 @@ def down(both):
     first, clients = both.identity(FIRST.name), both.clients(SECOND.name)
     both.second.kubelet.stop(signal.SIGKILL)
     both.second.runtime.stop(signal.SIGKILL)
-    until("the cluster to see it", lambda: not ready(api, SECOND.name), 90)
+    until("the cluster to see it", lambda: not ready(api, SECOND.name))
     report.check("kubelet and containerd of one node are killed: that node is not ready, the other is", ready(api, FIRST.name))
     both.go_on("the other node's tenant goes on", {"resident": held["resident"]})
     where, attached = both.tenant("newcomer", {SHARED: 1})

@@ -43,7 +43,7 @@ def run(world):
     shell.kubectl("-n", "tranche", "wait", "--for=condition=Ready", "pod", "-l", "app.kubernetes.io/component=mps", "--timeout=120s")
     ready = shell.kubectl("-n", "tranche", "get", "pods", "-o", "jsonpath={range .items[*]}{.status.containerStatuses[0].ready} {.spec.hostNetwork} {end}").stdout.split()
     report.check("M1.1 setup.sh's steps end with both programs ready, in pods with a network of their own", ready == ["true", "true"], ready)
-    until("eight slots", lambda: api.amounts(SHARED) == (8, 8), 60)
+    until("eight slots", lambda: api.amounts(SHARED) == (8, 8))
     columns = shell.kubectl("get", "nodes", "-o", r"custom-columns=NODE:.metadata.name,GPU:.status.allocatable.nvidia\.com/gpu,SHARED:.status.allocatable.nvidia\.com/gpu\.shared").stdout
     report.check("M1.4 what setup.sh prints: no nvidia.com/gpu, eight nvidia.com/gpu.shared", columns.split()[-3:] == [NODE, "0", "8"], columns.split()[-3:])
 
@@ -55,11 +55,11 @@ def run(world):
         return shell.kubectl("logs", "-l", f"app.kubernetes.io/name={name}", "--tail=-1", "--prefix").stdout
 
     def output(name, mark, count):
-        return until(f"{count} pods of {name} to print", lambda: (text := logs(name)).count(mark) == count and text, 90)
+        return until(f"{count} pods of {name} to print", lambda: (text := logs(name)).count(mark) == count and text)
 
     probes = output("tranche-probe", "largest allocation", 5)
     report.check("M2.8 five replicas of deploy/samples/probe.yaml run without privileges; their logs say what each got", "wrong" not in probes.replace("0 wrong", ""), [line for line in probes.splitlines() if "probe-" in line][:8])
-    products = until("both loads to print", lambda: (text := logs("tranche-products")).count("bf16") >= 2 and text, 90)
+    products = until("both loads to print", lambda: (text := logs("tranche-products")).count("bf16") >= 2 and text)
     report.check("M4.5 deploy/samples/products.yaml computes matrix products in two pods", "unwritten" not in products, products.splitlines()[-3:])
     status = shell.kubectl("-n", "tranche", "exec", "ds/tranche-node", "--", "tranche", "status", "--json").stdout
     names = set(re.findall(r"tranche-(?:probe|products)-[a-z0-9]+-[a-z0-9]+", status))
@@ -70,9 +70,9 @@ def run(world):
                  findings.get("driver.library", {}).get("level") == "ok" and findings.get("mps.programs", {}).get("level") == "ok" and "kubelet.others" not in findings,
                  [(f["level"], f["id"], f["what"][:80]) for f in findings.values() if f["level"] not in ("ok", "note")])
     lost = shell("/opt/tranche-sim/sim-node", "gpu", "1", "lost", check=False)
-    until("the lost GPU's slots to be gone", lambda: api.amounts(SHARED)[1] == 4, 30)
+    until("the lost GPU's slots to be gone", lambda: api.amounts(SHARED)[1] == 4)
     shell("/opt/tranche-sim/sim-node", "gpu", "1", "back")
-    until("them to be back", lambda: api.amounts(SHARED) == (8, 8), 60)
+    until("them to be back", lambda: api.amounts(SHARED) == (8, 8))
     report.check("a GPU that is lost (sim-node gpu 1 lost) takes its slots, and back it brings them back", lost.returncode == 0)
     world.kubelet.stop()
     api.stop()

@@ -108,7 +108,7 @@ def edit_under_it(report, reader):
         keeps = re.search(r"default/half\S* +2 slots .* of +70.2 GiB", status)
         return keeps and int(re.search(r"gpu.shared: (\d+) slots", status).group(1)) > 8
     try:
-        until("new slots beside the pod's", settled, 60)
+        until("new slots beside the pod's", settled)
         report.check("the edited ConfigMap: new slots, and the pod keeps its half", edited.returncode == 0, edited.stdout.strip())
     except Failed as failure:
         report.check("the edited ConfigMap: new slots, and the pod keeps its half", False, f"{failure} {edited.stderr}")
@@ -126,9 +126,9 @@ def run(world):
     api.start(accounts=True)
     world.tranche.make_gpus(2)
     world.kubelet.start(api.kubeconfig)
-    until("the node to be ready", lambda: any(c["type"] == "Ready" and c["status"] == "True" for c in api.node().get("status", {}).get("conditions", [])), 90)
-    until("the node to be free of taints", lambda: not api.node().get("spec", {"taints": 1}).get("taints"), 60)
-    until("what pods need", lambda: api.call("GET", "/api/v1/namespaces/default/serviceaccounts/default")[0] == 200, 60)
+    until("the node to be ready", lambda: any(c["type"] == "Ready" and c["status"] == "True" for c in api.node().get("status", {}).get("conditions", [])))
+    until("the node to be free of taints", lambda: not api.node().get("spec", {"taints": 1}).get("taints"))
+    until("what pods need", lambda: api.call("GET", "/api/v1/namespaces/default/serviceaccounts/default")[0] == 200)
     import_image(world)
     reader = Reader(world, kubectl, helm)
     if run_section(report, reader):

@@ -26,7 +26,7 @@ def contexts(world, name):
         found = world.kubelet.static(name)
         lines = [line for line in events(world.kubelet.log(found)) if line.get("event") == "attached"] if found else []
         return lines if len(lines) == 2 else None
-    return until(f"pod {name} to have a context on two GPUs", said, 60)
+    return until(f"pod {name} to have a context on two GPUs", said)
 
 
 def run(world):
@@ -52,7 +52,7 @@ def run(world):
         firsts.add(output.env.get("NVIDIA_VISIBLE_DEVICES"))
         report.check(f"{name} has the nodes of both GPUs and no limit of one of them in its environment",
                      nodes == {"nvidia0", "nvidia1"} and "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT" not in output.env, sorted(nodes))
-    until("both endpoints of each to have both GPUs", lambda: sorted(endpoints(tranche).values()) == [2] * 8, 30)
+    until("both endpoints of each to have both GPUs", lambda: sorted(endpoints(tranche).values()) == [2] * 8)
     report.check("kubelet has named the containers, and every endpoint knows both GPUs", True, f"{len(firsts)} orders were drawn")
     take_away(world, *names)
 
@@ -69,7 +69,7 @@ def run(world):
         take_away(world, name)
 
     kubelet.put(pod("one", {f"{GPU}1": 5}, cuda("--allocate", f"{TOTAL * 5 // 20 + 1000}M", "--hold")))
-    until("the greedy pod to fail", lambda: phase_of(world, "one") == "Failed", 60)
+    until("the greedy pod to fail", lambda: phase_of(world, "one") == "Failed")
     report.check("a GPU that is not the first is limited too", True)
     take_away(world, "one")
 
@@ -82,13 +82,13 @@ def run(world):
                  f"{memory_of(one)} and {memory_of(fifteen)} MiB")
     take_away(world, "one", "fifteen")
     kubelet.put(pod("split", {GPU: 25}))
-    until("kubelet to refuse the pod", lambda: phase_of(world, "split") == "Failed", 60)
+    until("kubelet to refuse the pod", lambda: phase_of(world, "split") == "Failed")
     message = kubelet.static("split")["status"].get("message", "")
     report.check("25 slots of 20 a GPU are refused with both GPUs named", all(gpu in message for gpu in gpus) and "split: span" in message, message[:200])
     take_away(world, "split")
 
     tranche.configure(config("      replicas: 20\n", "    split: span\n"))
-    until("one pool of both GPUs", lambda: len(tranche.status("/run/nvidia/mps/mps.sock").get("pools", [])) == 1, 60)
+    until("one pool of both GPUs", lambda: len(tranche.status("/run/nvidia/mps/mps.sock").get("pools", [])) == 1)
     tranche.until_serves(40)
     spread = container("main", {GPU: 25}, ["/usr/bin/sim-cuda", "--all-devices", "--hold"])
     kubelet.put(pod("span", containers=[spread]))

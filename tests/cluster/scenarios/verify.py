@@ -20,22 +20,22 @@ def run(world):
     tranche.make_gpus(2)
     tranche.configure(sharing("mps", 4))
     kubelet.start(api.kubeconfig)
-    until("the namespace default", lambda: api.call("GET", "/api/v1/namespaces/default")[0] == 200, 60)
-    until("the node to be there", lambda: api.node().get("metadata"), 60)
+    until("the namespace default", lambda: api.call("GET", "/api/v1/namespaces/default")[0] == 200)
+    until("the node to be there", lambda: api.node().get("metadata"))
     before = set(api.node()["metadata"].get("labels", {}))
     program = f"{tranche.build}/bin/tranche"
     cluster = ["--kubeconfig", api.kubeconfig]
     tranche.start_mps()
     tranche.start_node([program, "node", "--config-file", CONFIG, *cluster, "--node-name", NODE, "--label-output", "node", "--listen", ":9400"])
     tranche.until_serves(8)
-    until("the node to be free of taints", lambda: not api.node().get("spec", {"taints": 1}).get("taints"), 60)
-    until("eight slots", lambda: api.amounts() == (8, 8), 30)
+    until("the node to be free of taints", lambda: not api.node().get("spec", {"taints": 1}).get("taints"))
+    until("eight slots", lambda: api.amounts() == (8, 8))
 
     def conditions():
         return {c["type"]: c for c in api.node().get("status", {}).get("conditions", [])}
 
-    until("the condition", lambda: conditions().get("TrancheReady", {}).get("reason") == "Serving", 30)
-    until("the labels", lambda: "nvidia.com/gpu.count" in api.node()["metadata"]["labels"], 30)
+    until("the condition", lambda: conditions().get("TrancheReady", {}).get("reason") == "Serving")
+    until("the labels", lambda: "nvidia.com/gpu.count" in api.node()["metadata"]["labels"])
 
     def tranche_says(*words):
         return subprocess.run([program, *words], env=tranche.env, capture_output=True, text=True, timeout=120)
@@ -51,7 +51,7 @@ def run(world):
     agent["spec"]["containers"][0]["ports"] = [{"name": "metrics", "containerPort": 9400, "hostPort": 9400}]
     api.add(agent)
     api.until_phase("agent", "Running")
-    until("the agent's pod to be ready", lambda: any(c["type"] == "Ready" and c["status"] == "True" for c in api.pod("agent")["status"]["conditions"]), 30)
+    until("the agent's pod to be ready", lambda: any(c["type"] == "Ready" and c["status"] == "True" for c in api.pod("agent")["status"]["conditions"]))
 
     done, checks = verify(NODE, *cluster)
     failed = {name: c["what"] for name, c in checks.items() if c["verdict"] == "FAIL"}
@@ -79,7 +79,7 @@ def run(world):
     done = tranche_says("reset", *places)
     report.check("reset while a pod holds a GPU is refused, and names it", done.returncode == 1 and "default/tenant" in done.stderr, done.stderr)
     api.remove("tenant")
-    until("its client to have ended", lambda: not any(endpoint["clients"] for pool in tranche.status("/run/nvidia/mps/mps.sock")["pools"] for endpoint in pool["endpoints"]), 30)
+    until("its client to have ended", lambda: not any(endpoint["clients"] for pool in tranche.status("/run/nvidia/mps/mps.sock")["pools"] for endpoint in pool["endpoints"]))
     done = tranche_says("reset", *places)
     report.check("reset", done.returncode == 0, [done.stdout, done.stderr])
     left = {label for label in api.node()["metadata"].get("labels", {}) if label not in before}
