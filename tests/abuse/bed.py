@@ -6,7 +6,7 @@ well, and by a look at the most that each has had (VmHWM) everywhere.
     python3 tests/abuse/SUBJECT.py build        # the table of checks; exit status 1 when one fails
 """
 
-import argparse, os, resource, signal, socket, struct, subprocess, sys, threading, time
+import argparse, os, resource, signal, socket, struct, subprocess, sys, time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "gpu"))
 from gpu_bed import PATIENCE, Client, Machine, Node, Tenant, find, last_json, line_of, stay, wait_for  # noqa: E402,F401

@@ -1,7 +1,7 @@
 """A tenant, as a user without rights, leaves the descriptor of a TCP connection whose release takes a minute (SO_LINGER) in its
 sockets of the relay: in a message, behind one that ends the connection, and unaccepted. `tranche mps` replies as before."""
 
-import subprocess, sys
+import signal, subprocess, sys
 
 from bed import line_of, main
 
@@ -24,18 +24,12 @@ if where == "drain":
     s.connect(endpoint + "/drain")
     s.sendmsg([b"drain\n"], [rights])
 else:
-    while True:
-        s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        s.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-        s.connect(endpoint + "/control")
-        s.recv(64)
-        try:
-            if where == "behind":
-                s.send(b"no such message")
-            s.sendmsg([b"OUTBCRED\0"], [rights])
-            break
-        except BrokenPipeError:  # the first message has ended the connection already: the second is to lie behind it
-            s.close()
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+    s.connect(endpoint + "/control")
+    if where == "behind":
+        s.send(b"no such message")
+    s.sendmsg([b"OUTBCRED\0"], [rights])
 slow.close()
 print("sent", flush=True)
 sys.stdin.read()
@@ -50,14 +44,16 @@ def run(bed, checks):
         file.write(TENANT)
     held = []
     for where in ("control", "behind", "drain"):
+        bed.parts["mps"].send_signal(signal.SIGSTOP)  # the tenant's own descriptor is to be closed before the one that it sent
         held.append(subprocess.Popen([*hostile.enter, *NOBODY, sys.executable, script, hostile.inside, where],
                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
         checks.check(f"{where}: it is sent", held[-1].stdout.readline() == "sent\n")
-        checks.check(f"{where}: tranche mps replies before the release is over", line_of(bed.path("mps/mps.sock"), "status", 45))
-    client = neighbour.client()
-    checks.check("a neighbour's client starts", client.ready() and client.ask("run").get("code") == 0)
+        bed.parts["mps"].send_signal(signal.SIGCONT)
+        client = neighbour.client()
+        checks.check(f"{where}: before the release is over, tranche mps replies and a neighbour's client starts",
+                     line_of(bed.path("mps/mps.sock"), "status", 20) and client.ready(20))
+        client.kill()
     checks.check("all slots are healthy", bed.all_healthy(), bed.healthy())
-    client.kill()
     for tenant in held:
         tenant.kill()
         tenant.wait()

@@ -4,7 +4,7 @@ paused clients that get their groups only after the request. `tranche mps` conti
 
 import os, signal, subprocess, sys, time
 
-from bed import cpu_seconds, main
+from bed import cpu_seconds, main, wait_for
 
 # $1: threads | handlers | paused. Asks for drains of its own container when a line comes, each for another signal, and hangs up.
 TENANT = r"""
@@ -94,6 +94,7 @@ def run(bed, checks):
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             tenant.delete()
+            wait_for(lambda: sum(e["places"] for e in bed.pool()["endpoints"]) == 1)  # the next tenant needs them
     stays.kill()
 
 

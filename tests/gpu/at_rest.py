@@ -4,7 +4,7 @@ memory of it. Needs root, an idle GPU with MPS, and a build; --simulated runs on
 
 import argparse, os, sys, time
 
-from gpu_bed import Machine, Node
+from gpu_bed import Machine, Node, wait_for
 
 
 def cpu_ms(pid):
@@ -41,12 +41,13 @@ def main():
         args.bin, args.standins = f"{args.simulated}/bin", f"{args.simulated}/standins"
     machine = Machine(args)
     node = Node(machine)
-    time.sleep(2)  # what a start does is done
+    wait_for(lambda: node.status()["guard"]["paceMs"] == 1000)  # what a start does is done
     lines = ["| | `tranche node` | `tranche mps` | the guard looks every |", "| --- | --- | --- | --- |"]
     lines.append(cost(node, args.seconds, "nobody has the GPU"))
     tenant = node.tenant("one")
     client = tenant.client()
     attached = client.ready() and client.ask("alloc 1024").get("code") == 0
+    wait_for(lambda: node.status()["guard"]["paceMs"] < 1000)
     lines.append(cost(node, args.seconds, "one client holds 1 GiB"))
     client.leave()
     tenant.delete()

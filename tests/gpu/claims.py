@@ -15,8 +15,7 @@ Raw results go to $OUT/claims.json."""
 import argparse, json, os, statistics, subprocess, sys, time, types
 
 from endings_bed import CONTAINED, DYING, Contained, EndingsNode, delete_pod, median_worst
-from gpu_bed import Machine, leftovers, wait_for
-from mps_that_holds import wait_for_none
+from gpu_bed import Machine, leftovers, stay, wait_for
 from pods_api import NODE, SLICES
 from stop_moments import TENANTS, Program
 
@@ -31,7 +30,7 @@ class ClaimsNode(EndingsNode):
 
     def __init__(self, machine):
         super().__init__(machine)
-        if not wait_for(lambda: self.status().get("dra", {}).get("serving") and self.api_has_shares(), 60):
+        if not wait_for(lambda: self.status().get("dra", {}).get("serving") and self.api_has_shares()):
             self.show_logs()
             sys.exit(f"the node serves no claims: {self.status().get('dra')}")
 
@@ -174,7 +173,7 @@ def delete(bed):
                 node.call("unprepare", name)
             box.kill()
             node.api.remove(grant.pod)
-            box.shim.wait(20)
+            box.shim.wait(60)
     slow = {kind: statistics.median(ms for w in program.windows for ms in w["ms"]) if program.windows else None for kind, program in neighbours.items()}
     for program in neighbours.values():
         program.kill()
@@ -230,7 +229,7 @@ def main():
             node.show_logs()
     finally:
         killed = node.stop()
-    left = wait_for_none(lambda: [f"{p} {c}" for p, c in leftovers(machine).items() if p not in already])
+    left = [f"{pid} {command}" for pid, command in stay(machine, already).items()]
     machine.clean()
     if args.out:
         with open(f"{args.out}/claims.json", "w") as file:

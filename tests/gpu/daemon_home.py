@@ -27,11 +27,11 @@ def again(node, how, gap):
     """Ends `tranche mps`, starts it again; seconds until all slots are healthy, None: not in a minute."""
     argv, before = node.parts["mps"].args, (node.pool().get("daemonPid"), [s["pid"] for s in node.pool().get("servers", [])])
     node.parts["mps"].send_signal(how)
-    node.parts["mps"].wait(30)
+    node.parts["mps"].wait(60)
     time.sleep(gap)
     begin = time.monotonic()
     node.start("mps", *argv)
-    well = wait_for(lambda: node.pool().get("state") == "serving" and node.healthy() == node.SLOTS, 60)
+    well = wait_for(lambda: node.pool().get("state") == "serving" and node.healthy() == node.SLOTS)
     after = (node.pool().get("daemonPid"), [s["pid"] for s in node.pool().get("servers", [])])
     return round(time.monotonic() - begin, 2) if well and before == after else None
 
@@ -72,7 +72,7 @@ def runs(pid):
 def end(node):
     daemon, servers = node.pool().get("daemonPid"), [s["pid"] for s in node.pool().get("servers", [])]
     done = node.machine.run(*node.tranche_mps("--end"), timeout=60)
-    wait_for(lambda: not any(map(runs, (daemon, *servers))), 5)
+    wait_for(lambda: not any(map(runs, (daemon, *servers))))
     left = [pid for pid in (daemon, *servers) if runs(pid)]
     return {"measured": f"exit status {done.returncode}, {len(left)} of {1 + len(servers)} processes left", "holds": done.returncode == 0 and not left,
             "said": (done.stdout + done.stderr)[-600:]}

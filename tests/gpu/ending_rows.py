@@ -2,7 +2,7 @@
 
 import concurrent.futures, dataclasses, os, random, re, threading, time
 
-from endings_bed import DRAIN, DYING, EndingsNode, Sight, delete_pod, gone, median_worst, p99, since
+from endings_bed import DRAIN, DYING, Sight, delete_pod, gone, median_worst, p99, since
 from gpu_bed import wait_for
 
 NEIGHBOURS = {"serve": ("serve",), "train": ("train",), "elementwise": ("elementwise", "fresh=1")}
@@ -217,7 +217,7 @@ def react(bed):
     paused = lambda r: any(line["event"] == "drain.begun" and line["paused"] + line["clients"] > 0 for line in r["log"])
     # LLVM's handler sends the signal again, which does not end the first process of a pid namespace: that one has its whole grace.
     stays = lambda r: r["kind"] == "triton" and r["shape"] == "first"
-    return summary(bed, bed.tries(specs, act), lambda r: r["runtime_killed_ms"] is None and (r["gone_ms"] < 5000 or stays(r)) and paused(r))
+    return summary(bed, bed.tries(specs, act), lambda r: r["runtime_killed_ms"] is None and (bed.machine.simulated or r["gone_ms"] < 5000 or stays(r)) and paused(r))
 
 
 def force(bed):
@@ -254,11 +254,10 @@ def over(bed):
             return {"by": "refused at its start", "refused": box.errors[:1], "stderr": "".join(box.stderr)[-300:]}
         marks, sight = bed.node.marks(), Sight(box)
         box.go()
-        wait_for(lambda: gone(box.pid) or box.said("grown"), 10, every=0.005)
-        grown = box.said("grown")
-        if grown is not None:  # the last step may just have been over: the guard looks every 100 ms
-            wait_for(lambda: gone(box.pid), 5, every=0.005)
+        wait_for(lambda: gone(box.pid) or box.said("grown"), every=0.005)
         crossed = next((e["at"] for e in box.all_said("held") if e["mib"] > bed.slot_mib), None)
+        if crossed is not None:  # the last step may just have been over: the guard looks every 100 ms
+            wait_for(lambda: gone(box.pid), every=0.005)
         held = max((e["mib"] for e in box.all_said("held")), default=0)
         sight.end()
         guard = [line for line in bed.node.lines(marks) if line.get("event") == "guard.act" and str(line.get("pid")) == str(box.pid)]
@@ -282,7 +281,7 @@ def frameworks(bed):
         box = bed.node.contained(f"look-{of}", ["look", f"of={of}"], "first", slots=1)
         try:
             looked = box.said("looked", 120) or {"right": False, "why": str(box.errors)[:200]}
-            wait_for(lambda: box.closed, 20)
+            wait_for(lambda: box.closed)
             complaints = [line.strip() for line in box.stderr if COMPLAINT.search(line)]
             given = {k: v for k, v in box.tenant.envs.items() if k.startswith(("XLA_", "JAX_", "PYTORCH_", "TF_"))}
             return {"of": of, **looked, "complaints": complaints[:5], "complained": len(complaints), "granted": given}
@@ -310,68 +309,3 @@ def noise(bed):
     lines = [(name, f"{p99(bed.calm[name])} ms before ({len(bed.calm[name])} steps), {p99(during[name])} ms during {len(bed.spans)} ends ({len(during[name])} steps)")
              for name in bed.neighbours.kinds]
     return {"holds": None, "lines": lines}
-
-
-def pool_state(bed):
-    return bed.node.pool().get("state", "")
-
-
-def change(bed):
-    """All tenants lose their share. Each time: clients that work, time-slicing by force, the next tenant, MPS again, the next tenant.
-    They are all the GPU's clients, so nothing is waited for: most are gone before anybody can see them stopped."""
-    node, tries = bed.node, []
-    victims = [k for k in ("products", "fp8", "convolutions", "serve") if k in bed.args.kinds] or bed.args.kinds[:1]
-    bed.neighbours.leave()  # slots that are held would be kept back from the next tenants
-    sliced = "  change: force\n  timeSlicing:\n    resources:\n    - {name: nvidia.com/gpu, replicas: 4}\n"
-    shared = "  change: force\n" + EndingsNode.MPS
-    for i in range(bed.args.change_repeats):
-        if time.monotonic() > bed.until:
-            break
-        with concurrent.futures.ThreadPoolExecutor(len(victims)) as workers:
-            boxes = list(workers.map(lambda k: bed.start(Spec(k, bed.words(k))), victims))
-        try:
-            problems = [why for _, why in boxes if why]
-            working = [box for box, why in boxes if not why and box.go()]
-            time.sleep(0.5)
-            faults, marks, begin = node.daemon_faults(), node.marks(), time.monotonic()
-            sights = [Sight(box) for box in working]
-            node.configure(sliced)
-            wait_for(lambda: all(gone(box.pid) for box in working), 15)
-            time.sleep(0.3)
-            for sight in sights:
-                sight.end()
-            held = [since(s.gone.get(b.pid), s.stopped.get(b.pid, begin)) for s, b in zip(sights, working) if b.pid in s.gone and b.pid in s.stopped]
-            log = [line for line in node.lines(marks) if str(line.get("event")).startswith(("pool.", "mps.fault", "change.share"))]
-            tries.append({"clients": len(working), "stopped": sum(b.pid in s.stopped for s, b in zip(sights, working)),
-                          "gone": sum(gone(box.pid) for box in working), "errors": [box.errors for box in working if box.errors],
-                          "faults": node.daemon_faults() - faults, "held_ms": held, "problems": problems, "log": log[:20],
-                          "gone_ms": since(max((s.gone.get(b.pid, time.monotonic()) for s, b in zip(sights, working)), default=None), begin)})
-        finally:
-            for box, _ in boxes:
-                box.begun = False  # whatever is left of them has had its time
-                box.clear()
-        for sharing, slots, word in ((sliced, 4, "sliced"), (shared, EndingsNode.SLOTS, "shared")):
-            node.configure(sharing)
-            begin = time.monotonic()
-            tries[-1][f"{word}_slots"] = bool(wait_for(lambda: node.healthy() == slots, 45))
-            tries[-1][f"{word}_slots_ms"] = since(time.monotonic(), begin)
-            tries[-1][word] = starts(bed, f"next-{word}-{i}")
-    node.configure(EndingsNode.MPS)
-    good = lambda t: (t["clients"] and not t["problems"] and t["gone"] == t["clients"] and not t["errors"] and not t["faults"]
-                      and t.get("sliced") and t.get("shared"))
-    clients = sum(t["clients"] for t in tries)
-    text = (f"{len(tries)} of {bed.args.change_repeats} changes; {sum(t['stopped'] for t in tries)} of {clients} clients stopped, {sum(t['gone'] for t in tries)} ended; "
-            f"held {median_worst([h for t in tries for h in t['held_ms']])} ms; errors seen by clients {sum(len(t['errors']) for t in tries)}; faults in the daemon's log "
-            f"{sum(t['faults'] for t in tries)}; all gone after {median_worst([t['gone_ms'] for t in tries])} ms; the next tenants start: "
-            f"{sum(bool(t.get('sliced')) for t in tries)} time-sliced, {sum(bool(t.get('shared')) for t in tries)} under MPS")
-    return {"holds": bool(tries) and all(good(t) for t in tries), "lines": [("by force", text)], "tries": tries}
-
-
-def starts(bed, name):
-    """Whether a new tenant starts and computes."""
-    box = bed.node.contained(name, ["look", "of=driver" if bed.machine.simulated else "of=torch"], "first")
-    try:
-        looked = box.said("looked", 60)
-        return bool(looked and looked["right"])
-    finally:
-        box.clear()

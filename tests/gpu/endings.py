@@ -8,7 +8,6 @@ neighbours' lives. Prints a table last and exits 1 when a row does not hold.
   react       programs that end in their handler of SIGTERM
   force       a forced deletion
   over        a program that lifts its own memory limit
-  change      a forced change of the means of sharing while clients multiply
   hook        tranche-drain as the preStop hook, then SIGTERM
   frameworks  what PyTorch, JAX, CuPy and ONNX Runtime see in a share, and whether they complain
   noise       the neighbours' slowest steps before and during all that
@@ -20,14 +19,13 @@ import argparse, json, os, sys, time
 
 import ending_rows
 from endings_bed import EndingsNode, Neighbours
-from gpu_bed import Machine, leftovers
-from mps_that_holds import wait_for_none
+from gpu_bed import Machine, leftovers, stay
 
 ROWS = {  # in this order; with its part of the time
     "delete": ("a deletion with a grace", 10), "checkpoint": ("a program that saves on SIGTERM", 2), "react": ("programs that end in their handler", 3),
     "force": ("a forced deletion", 3),
     "over": ("a program lifts its own memory limit", 2), "hook": ("tranche-drain as preStop hook", 3),
-    "frameworks": ("frameworks in a share", 1), "noise": ("the neighbours' p99 step", 1), "change": ("MPS to time-slicing, by force", 4)}
+    "frameworks": ("frameworks in a share", 1), "noise": ("the neighbours' p99 step", 1)}
 SKIPPED = 77  # as ctest has it here
 
 
@@ -40,7 +38,6 @@ def arguments():
     parser.add_argument("--kinds", default="", help=f"of victims, with commas between: {', '.join(ending_rows.KINDS)}; all by default")
     parser.add_argument("--shapes", default="first,shell,init,shared", help="of containers: first, shell, init, shared (contained.py says what they are)")
     parser.add_argument("--repeats", type=int, default=20, help="tries of each kind")
-    parser.add_argument("--change-repeats", type=int, default=5, help="forced changes")
     parser.add_argument("--budget", type=float, default=560, help="seconds: no new try begins after them")
     parser.add_argument("--grace", type=int, default=3, help="seconds, of ordinary deletions")
     parser.add_argument("--lead-ms", type=float, default=15, help="from the watch's event to SIGTERM")
@@ -125,7 +122,7 @@ def main():
         rows = run_rows(args, machine, driver, node, began)
     finally:
         killed = node.stop()
-    left = wait_for_none(lambda: [f"{p} {c}" for p, c in leftovers(machine).items() if p not in already])
+    left = [f"{pid} {command}" for pid, command in stay(machine, already).items()]
     machine.clean()
     print(f"processes left: {len(left)}{''.join(f'{chr(10)}  {each}' for each in left)}; had to be killed: {', '.join(killed) or 'none'}")
     print(table(machine, driver, rows, time.monotonic() - began))

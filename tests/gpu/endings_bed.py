@@ -3,7 +3,7 @@ counted, and the end of a container as kubelet and a container runtime bring it 
 
 import json, os, re, signal, socket, statistics, sys, threading, time
 
-from gpu_bed import Node, wait_for
+from gpu_bed import PATIENCE, Node, wait_for
 from pods_api import NODE, PodsApi
 from stop_moments import TENANTS, Program
 
@@ -40,7 +40,7 @@ class EndingsNode(Node):
         self.listener.bind(self.path("io.sock"))
         self.listener.listen(64)
         threading.Thread(target=self._accept, daemon=True).start()
-        if not wait_for(lambda: self.status().get("kubernetes", {}).get("state") == "watching", 20):
+        if not wait_for(lambda: self.status().get("kubernetes", {}).get("state") == "watching"):
             self.show_logs()
             sys.exit(f"the node does not watch its pods: {self.status().get('kubernetes')}. It needs libcurl.so.4 (7.87 or newer)")
 
@@ -89,20 +89,6 @@ class EndingsNode(Node):
 
     def marks(self):
         return {name: os.path.getsize(self.path(f"logs/{name}")) for name in ("node", "mps")}
-
-    def configure(self, sharing):
-        with open(self.path("config.new"), "w") as file:
-            file.write(config(sharing))
-        os.rename(self.path("config.new"), self.path("config.yaml"))
-
-    def daemon_faults(self):
-        """Lines of the MPS daemons' own logs that report a fault that took clients along."""
-        count = 0
-        for folder, _, names in os.walk(self.path("mps")):
-            for name in (n for n in names if n.endswith(".log")):
-                with open(os.path.join(folder, name), errors="replace") as file:
-                    count += len(re.findall(r"encountered a fatal GPU error", file.read()))
-        return count
 
     def stop(self):
         self.listener.close()
@@ -189,7 +175,7 @@ class Contained:
             return find()
 
     def ready(self, seconds=90):
-        started = self.said("container", 20)
+        started = self.said("container", PATIENCE)
         if not started or not self.said("ready", seconds):
             return False
         self.first = started["pid"]
@@ -215,7 +201,7 @@ class Contained:
             self.io.sendall(b"\n")
         except OSError:
             return False
-        return self.said("begun", 5) is not None
+        return self.said("begun", PATIENCE) is not None
 
     def well(self):
         return not self.errors and not gone(self.pid)
@@ -232,7 +218,7 @@ class Contained:
         self.kill()
         self.node.api.remove(self.name)
         self.node.kubelet_command("delete", self.name)
-        wait_for(lambda: self.name not in self.node.kubelet_pods(), 10)
+        wait_for(lambda: self.name not in self.node.kubelet_pods())
         self.node.wires.pop(self.name, None)
 
 
@@ -272,7 +258,9 @@ def since(moment, begin):
 def delete_pod(node, box, grace, lead=0.015, force=False, hook=False, silent=False):
     """Ends the container as kubelet does (facts measured on Kubernetes 1.36: the watch leads SIGTERM by 13 to 25 ms; the runtime's
     SIGKILL comes max(2 s, grace - whole seconds spent in the hook) after SIGTERM; a forced deletion removes the object at once and
-    gives the runtime its least, 2 s). `silent`: the node gets no event. Times are in milliseconds since the event was sent."""
+    gives the runtime its least, 2 s). `silent`: the node gets no event. Times are in milliseconds since the event was sent.
+    On the stand-ins, whose machine may be busy, a program that reacts to SIGTERM gets it once it is stopped, and the runtime is patient."""
+    simulated = node.machine.simulated
     sight, marks = Sight(box), node.marks()
     sent = time.monotonic()
     if not silent:
@@ -283,18 +271,21 @@ def delete_pod(node, box, grace, lead=0.015, force=False, hook=False, silent=Fal
     result, hooked = {"told": sent}, 0.0
     if hook:
         begin = time.monotonic()
-        done = node.machine.run("nsenter", "-t", str(box.first), "-m", "-p", "--", DRAIN, "--timeout", "10s", timeout=max(1, grace))
+        done = node.machine.run("nsenter", "-t", str(box.first), "-m", "-p", "--", DRAIN, "--timeout", "10s", timeout=PATIENCE if simulated else max(1, grace))
         hooked = time.monotonic() - begin
         result.update(hook_ms=round(hooked * 1000), hook_status=done.returncode, hook_said=(done.stdout + done.stderr)[-400:])
-    time.sleep(0.012 if hook else max(0.0, sent + lead - time.monotonic()))
+    if simulated and any(word.startswith("react=") for word in box.words):
+        wait_for(lambda: box.pid in sight.stopped or box.pid in sight.gone)
+    else:
+        time.sleep(0.012 if hook else max(0.0, sent + lead - time.monotonic()))
     asked = time.monotonic()
     signal_to(box.first, signal.SIGTERM)
-    in_time = sight.wait_gone(box.first, asked + max(2.0, (0 if force else grace) - int(hooked)))
+    in_time = sight.wait_gone(box.first, asked + (PATIENCE if simulated else max(2.0, (0 if force else grace) - int(hooked))))
     killed = time.monotonic()
     program_was_there = box.pid not in sight.gone and not gone(box.pid)
     box.kill()
-    sight.wait_gone(box.pid, time.monotonic() + 5)
-    sight.wait_gone(box.first, time.monotonic() + 5)
+    sight.wait_gone(box.pid, time.monotonic() + PATIENCE)
+    sight.wait_gone(box.first, time.monotonic() + PATIENCE)
     sight.end()
     stopped, ended = sight.stopped.get(box.pid), sight.gone.get(box.pid)
     by = ("itself" if box.said("saved") else "SIGKILL of the runtime" if program_was_there else
@@ -361,13 +352,6 @@ class Neighbours:
         """Milliseconds of every step by neighbour, of the windows that overlap one of the spans."""
         return {name: [ms for program in programs for w in list(program.windows) if any(w["at"] > b and w["since"] < e for b, e in spans)
                        for ms in w["ms"]] for name, programs in self.all.items()}
-
-    def leave(self):
-        """Programs and tenants: their slots are free."""
-        self.end()
-        for tenant in self.tenants.values():
-            tenant.delete()
-        wait_for(lambda: not any(tenant.name in self.node.kubelet_pods() for tenant in self.tenants.values()), 10)
 
     def end(self):
         for programs in self.all.values():

@@ -70,7 +70,7 @@ if __name__ == "__main__":
     print("right", flush=True)
 """
 KINDS = {"graph": {}, "shared": {}, "exported": {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}, "nccl": {}}
-MOST_MS = 3500  # a neighbour waits at most once for a silent client (2 s)
+MOST_MS = 3500  # on a GPU: a neighbour waits at most once for a silent client (2 s)
 
 
 def programs(machine, node, args):
@@ -99,7 +99,7 @@ def ways(machine, node, args):
             process = attack(machine, attacker, way, 1)
             said, logged = process.stdout.readline(), len(node.log("mps"))
             times.setdefault(way, []).append(neighbours.start())
-            if not wait_for(lambda: named(node, os.path.basename(attacker.endpoint)), 5):
+            if not wait_for(lambda: named(node, os.path.basename(attacker.endpoint))):
                 unnamed.append({"way": way, "said": said, "endpoints": node.pool().get("endpoints"), "log": node.log("mps")[logged - 2000:]})
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
@@ -115,7 +115,7 @@ def ways(machine, node, args):
     for tenant in attackers:
         tenant.delete()
     everything = [ms for each in times.values() for ms in each]
-    quick = all(ms is not None and ms < MOST_MS for ms in everything)
+    quick = all(ms is not None and (machine.simulated or ms < MOST_MS) for ms in everything)
     tries = args.rounds * len(WAYS)
     words = f"{tries} times in {len(WAYS)} ways, and in a loop: neighbours dead {dead} of {len(neighbours.programs)}; {len(everything)} programs start in " + \
         (f"{statistics.median(everything):.0f} ms median, {max(everything)} worst" if quick else f"{times}") + \

@@ -31,28 +31,28 @@ def daemons_of(machine):
 
 def held_after(machine, node, args):
     configure(node, WHOLE)
-    if not wait_for(lambda: node.healthy() == 1, 60):
+    if not wait_for(lambda: node.healthy() == 1):
         return {"measured": "the whole GPU was not offered", "holds": False}
     tenant = node.tenant("held")
     client = tenant.client({"CUDA_MPS_PIPE_DIRECTORY": "/nowhere"})
     runs = client.ready() and client.ask("alloc 1024").get("code") == 0
     for name in ("node", "mps"):  # as on a node that we have never seen
         node.parts[name].send_signal(signal.SIGTERM)
-        node.parts[name].wait(20)
+        node.parts[name].wait(60)
     if os.path.exists(node.path("mps/other-holders")):
         os.remove(node.path("mps/other-holders"))
     configure(node, node.CONFIG)
     again(node, "mps")
-    began = bool(wait_for(lambda: node.pool().get("state") == "serving", 30))
+    began = bool(wait_for(lambda: node.pool().get("state") == "serving"))
     begin = time.monotonic()
     again(node, "node")
-    left = bool(wait_for(lambda: "without MPS" in str(node.pool().get("reason")) and not daemons_of(machine), 30))
+    left = bool(wait_for(lambda: "without MPS" in str(node.pool().get("reason")) and not daemons_of(machine)))
     gone_ms = round((time.monotonic() - begin) * 1000)
     well = runs and client.well()
     client.leave()
     begin = time.monotonic()
     tenant.delete()
-    shared = bool(wait_for(lambda: node.status() and node.healthy() == node.SLOTS, 60))
+    shared = bool(wait_for(lambda: node.status() and node.healthy() == node.SLOTS))
     shared_ms = round((time.monotonic() - begin) * 1000)
     words = f"its pool {'begins and' if began else 'does not begin and'} {f'has ended {gone_ms} ms after the agent was started' if left else 'stays'}; "
     words += f"the container {'computes on' if well else 'is hit'}; all slots {f'{shared_ms} ms after its end' if shared else 'never'}"

@@ -8,7 +8,7 @@ It changes no setting of the GPU. Raw results go to $OUT/mps_that_holds.json (or
 import argparse, json, os, sys, time
 
 import hold_rows, hold_rows_begin, hold_rows_endpoint
-from gpu_bed import Machine, Node, PlainDaemon, leftovers
+from gpu_bed import Machine, Node, PlainDaemon, leftovers, stay
 
 ROWS = {  # in this order; what each promises
     "busy": ("a busy client is deleted", "no peer dies"),
@@ -51,14 +51,6 @@ def before(machine, args, name):
 
 def after(machine, args, name, node):
     return guarded(function_of(f"{name}_after"), machine, node, args)
-
-
-def wait_for_none(look, seconds=3):
-    """What is still there after a while."""
-    end = time.monotonic() + seconds
-    while look() and time.monotonic() < end:
-        time.sleep(0.1)
-    return look()
 
 
 def verdict(result):
@@ -109,7 +101,7 @@ def main():
     if failed:
         node.show_logs()
     killed = node.stop()
-    left = wait_for_none(lambda: [f"{p} {c}" for p, c in leftovers(machine).items() if p not in already])
+    left = [f"{pid} {command}" for pid, command in stay(machine, already).items()]
     if args.out:
         with open(f"{args.out}/mps_that_holds.json", "w") as file:
             json.dump({"gpu": machine.gpu, "seconds": time.monotonic() - began, "rows": results, "left": left}, file, indent=1)

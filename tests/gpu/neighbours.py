@@ -24,7 +24,7 @@ class Neighbours:
         """How long a further program takes to start, in milliseconds; None: it does not."""
         begin = time.monotonic()
         client = self.starter.client()
-        ready = client.ready(10)
+        ready = client.ready()
         took = round((time.monotonic() - begin) * 1000)
         (client.leave if ready else client.kill)()
         return took if ready else None

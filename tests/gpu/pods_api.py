@@ -80,7 +80,7 @@ class PodsApi:
             pod = self.pods.get(name)
         return self._put("DELETED", pod) if pod else None
 
-    def when_sent(self, version, seconds=1.0):
+    def when_sent(self, version, seconds=60.0):
         """The moment when a watch was sent that event; None when none was in time."""
         with self.changed:
             self.changed.wait_for(lambda: version in self.sent, seconds)

@@ -2,7 +2,7 @@
 
 import argparse, json, os, time
 
-from gpu_bed import leftovers
+from gpu_bed import stay
 
 
 def parser(doc):
@@ -23,7 +23,7 @@ def parsed(made):
 
 def finish(machine, results, name, **raw):
     """Prints the table, keeps the raw results as $OUT/<name>.json; the exit status."""
-    left = leftovers(machine)
+    left = stay(machine)
     if os.environ.get("OUT"):
         with open(f"{os.environ['OUT']}/{name}.json", "w") as file:
             json.dump({**results, **raw}, file, indent=1)

@@ -4,9 +4,9 @@ client's own? Whoever lets clients in one after the other can give each its own 
 A plain daemon, and clients that stop between the steps of a CUDA start. Prints a table. Needs root and an idle GPU with MPS;
 --simulated runs it on the stand-ins. It changes no setting of the GPU."""
 
-import argparse, ctypes, json, os, subprocess, sys, time
+import argparse, ctypes, json, os, re, subprocess, sys, time
 
-from gpu_bed import Machine, PlainDaemon, leftovers, wait_for
+from gpu_bed import Machine, PlainDaemon, wait_for
 
 LOW, HIGH = (8192, 10), (24576, 50)  # MiB, percent
 
@@ -62,7 +62,7 @@ class Staged:
 
     def leave(self):
         self.process.stdin.close()
-        self.process.wait(20)
+        self.process.wait(60)
 
 
 class Bench:
@@ -79,7 +79,7 @@ class Bench:
         return (time.monotonic() - begin) * 1000
 
     def seen(self, pid):
-        return f"{pid}" in self.daemon.log()
+        return re.search(rf"\b{pid}\b", self.daemon.log())
 
     def stop(self):
         self.keeper.leave()
@@ -106,7 +106,6 @@ def after_init(bench):
 def before_init(bench):
     bench.limits(*LOW)
     client = Staged(bench.daemon)
-    time.sleep(0.3)
     bench.limits(*HIGH)
     look = client.do("init", "ctx", "look")
     client.leave()
@@ -131,7 +130,7 @@ def in_turn(bench, count=12):
         took.append(bench.limits(*(LOW if low else HIGH)))
         client = Staged(bench.daemon)
         client.begin("init")
-        wait_for(lambda: bench.seen(client.pid), 10, every=0.0005)
+        wait_for(lambda: bench.seen(client.pid), every=0.0005)
         bench.limits(*(HIGH if low else LOW))
         client.end()
         look = client.do("ctx", "look")

@@ -6,7 +6,7 @@ then left out). It changes no setting of the GPU."""
 
 import argparse, json, os, sys, threading, time
 
-from gpu_bed import Machine, Node, last_json, leftovers
+from gpu_bed import Machine, Node, last_json, stay
 
 SLOTS = 20
 SIZES = (1, 2, 5, 10)
@@ -138,6 +138,8 @@ def main():
         except Exception as error:  # the rows that are there are worth having
             rows.append((part.__name__, "", f"{type(error).__name__}: {error}"[:300], False, 0, 0))
     in_step = {} if machine.simulated else {"alone": proportional(rows, 0), "all at once": proportional(rows, 1)}
+    if not all(row[3] for row in rows):
+        node.show_logs()
     killed = node.stop()
     print(f"GPU: {machine.gpu['name']}   {time.strftime('%Y-%m-%d', time.gmtime())}" + ("   (simulated)" if machine.simulated else ""))
     print("| what | promised | measured | |\n| --- | --- | --- | --- |")
@@ -146,7 +148,7 @@ def main():
     for when, found in in_step.items():
         words, holds = found or ("nothing was measured", False)
         print(f"| speed by SM, {when}, against the largest grant | within 10 % | {words} | {'holds' if holds else 'DOES NOT HOLD'} |")
-    left = leftovers(machine)
+    left = stay(machine)
     print(f"processes left: {len(left)}; had to be killed: {', '.join(killed) or 'none'}")
     machine.clean()
     return 0 if all(row[3] for row in rows) and all(found and found[1] for found in in_step.values()) and not left else 1

@@ -14,8 +14,7 @@ top` and the page go to $OUT."""
 import argparse, json, os, re, signal, statistics, sys, threading, time, urllib.request
 
 from at_rest import cpu_ms
-from gpu_bed import Machine, Node, leftovers
-from mps_that_holds import wait_for_none
+from gpu_bed import Machine, Node, leftovers, stay, stay
 from stop_moments import Program
 
 ADDRESS = "127.0.0.1:19400"
@@ -215,7 +214,7 @@ def main():
         pictures = {}
     finally:
         killed = node.stop()
-    left = wait_for_none(lambda: [f"{p} {c}" for p, c in leftovers(machine).items() if p not in already])
+    left = [f"{pid} {command}" for pid, command in stay(machine, already).items()]
     machine.clean()
     if args.out:
         for name, text in {**pictures, "tenant_figures.json": json.dumps({"gpu": machine.gpu, "raw": bed.raw, "rows": bed.rows}, indent=1)}.items():

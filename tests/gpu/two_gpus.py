@@ -6,7 +6,7 @@ stand-ins. It changes no setting of a GPU."""
 
 import argparse, json, sys, threading, time
 
-from gpu_bed import Machine, Node, last_json, leftovers, wait_for
+from gpu_bed import Machine, Node, last_json, stay, wait_for
 
 EACH = 20  # slots of a GPU
 HEAD = "version: v1\nsharing:\n  mps:\n    computeMode: leave\n    failRequestsGreaterThanOne: false\n    resources:\n"
@@ -91,7 +91,7 @@ def individual(node, args, rows):
     machine = node.machine
     node.tenant("neighbour", limits={"nvidia.com/gpu0": 3, "nvidia.com/gpu1": 3})
     tenant = node.tenant("both", limits={"nvidia.com/gpu0": 5, "nvidia.com/gpu1": 5})
-    wait_for(lambda: endpoints_know_both(node), 20)
+    wait_for(lambda: endpoints_know_both(node))
     measure(node, "gpu0: 5 with gpu1: 5", tenant, (5, 5), args, rows)
     alone = node.tenant("second", limits={"nvidia.com/gpu1": 7})
     promised = machine.total_mib * 7 // EACH
@@ -101,7 +101,7 @@ def individual(node, args, rows):
 
 def span(node, args, rows):
     tenant = node.tenant("wide", slots=30)
-    held = wait_for(lambda: grant_devices(node, "wide"), 20) or {}
+    held = wait_for(lambda: grant_devices(node, "wide")) or {}
     slots = [held.get(uuid, 0) for uuid in gpus_of(node)]
     if len(slots) != 2 or 0 in slots:
         rows.append(("span: 30 of 40 slots", "slots of both GPUs", f"{slots}", False))
@@ -126,12 +126,14 @@ def main():
             part(node, args, rows)
         except Exception as error:  # the rows that are there are worth having
             rows.append((part.__name__, "", f"{type(error).__name__}: {error}"[:300], False))
+        if not all(row[3] for row in rows):
+            node.show_logs()
         killed += node.stop()
     print(f"GPU: {machine.gpu['name']}   {time.strftime('%Y-%m-%d', time.gmtime())}" + ("   (simulated)" if machine.simulated else ""))
     print("| what | promised | measured | |\n| --- | --- | --- | --- |")
     for what, promised, measured, holds in rows:
         print(f"| {what} | {promised} | {measured} | {'holds' if holds else 'DOES NOT HOLD'} |")
-    left = leftovers(machine)
+    left = stay(machine)
     print(f"processes left: {len(left)}; had to be killed: {', '.join(killed) or 'none'}")
     machine.clean()
     return 0 if rows and all(row[3] for row in rows) and not left else 1

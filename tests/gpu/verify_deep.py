@@ -6,7 +6,7 @@ It changes no setting of the GPU."""
 
 import argparse, json, os, sys, time
 
-from gpu_bed import CONTROL, Machine, Node, leftovers, running_client
+from gpu_bed import CONTROL, PATIENCE, Machine, Node, running_client, stay
 
 
 def places(node):
@@ -32,7 +32,7 @@ def look_inside(node):
     print(f"inside a container: {time.monotonic() - began:.0f} s")
     answers = {}
     for question in ("get_default_active_thread_percentage", "get_default_device_pinned_mem_limit 0", "get_server_list", "set_default_active_thread_percentage 100"):
-        asked = node.machine.run(*tenant.enter, CONTROL, env=tenant.envs, input=question + "\n", timeout=20)
+        asked = node.machine.run(*tenant.enter, CONTROL, env=tenant.envs, input=question + "\n", timeout=PATIENCE)
         answers[question] = (asked.stdout + asked.stderr).strip()
         print(f"| inside: `{question}` at its endpoint | | {answers[question]} |")
     tenant.delete()
@@ -88,7 +88,7 @@ def main():
 
     refused = machine.run(f"{machine.bin}/tranche", "reset", "--dry-run", *places(node))
     node.parts["node"].terminate()
-    node.parts["node"].wait(20)
+    node.parts["node"].wait(PATIENCE)
     while_held = machine.run(f"{machine.bin}/tranche", "reset", *places(node))
     if refused.returncode != 1 or while_held.returncode != 1 or "default/tenant" not in while_held.stderr:
         faults.append(f"reset was not refused: {refused.stderr} {while_held.stdout} {while_held.stderr}")
@@ -96,7 +96,7 @@ def main():
         client.leave()
     tenant.delete()
     node.parts["kubelet"].terminate()
-    node.parts["kubelet"].wait(20)
+    node.parts["kubelet"].wait(PATIENCE)
     words = [*places(node), "--program-dir", node.path("bin"), "--cdi-root", node.path("cdi"), "--daemon-cgroup", "none"]
     first = machine.run(f"{machine.bin}/tranche", "reset", *words)
     second = machine.run(f"{machine.bin}/tranche", "reset", *words)
@@ -106,7 +106,7 @@ def main():
     if first.returncode != 0 or second.returncode != 0 or "nothing of ours is left" not in second.stdout:
         faults.append(f"reset: {first.returncode} {first.stderr} {second.returncode} {second.stdout} {second.stderr}")
     left = [path for path in tree(node) if path.startswith(("mps", "run/node", "run/grants", "run/config", "run/containers"))]
-    processes = leftovers(machine)
+    processes = stay(machine)
     if left or processes:
         faults.append(f"left: {left} {processes}")
     for fault in faults:
