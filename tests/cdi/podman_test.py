@@ -70,7 +70,7 @@ def expect(condition, what):
         raise Failure(what)
 
 
-def until(condition, what, seconds=20.0):
+def until(condition, what, seconds=60.0):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         value = condition()
@@ -148,7 +148,7 @@ class Bed:
         if self.program is None:
             return
         self.program.send_signal(signal.SIGTERM)
-        status = self.program.wait(20)
+        status = self.program.wait(60)
         self.program = None
         expect(status == 0, "tranche node ended with %d" % status)
 

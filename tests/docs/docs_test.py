@@ -88,11 +88,11 @@ class Shell:
                                        "DOCS_NODE": self.node.dir, "DOCS_HELM": found_program("helm"), "DOCS_KUBECTL": found_program("kubectl")}
         if "&\n" in script:  # what it leaves running is ended
             # Not in the middle of its handshake, which would leave the daemon stuck.
-            script += "\nfor _ in $(seq 100); do echo ps | nvidia-cuda-mps-control | /bin/grep -q sim-cuda && break; sleep 0.1; done; kill -9 $(jobs -p)"
+            script += "\nfor _ in $(seq 600); do echo ps | nvidia-cuda-mps-control | /bin/grep -q sim-cuda && break; sleep 0.1; done; kill -9 $(jobs -p)"
         if "nvidia-cuda-mps-control -d" in script:
             script += "\necho quit -t 1 | nvidia-cuda-mps-control"
         with tempfile.TemporaryFile("w+") as said:
-            done = subprocess.run(["bash", "-eu", "-c", script], cwd=self.dir, env=environment, stdin=subprocess.DEVNULL, stdout=said, stderr=said, text=True, timeout=20)
+            done = subprocess.run(["bash", "-eu", "-c", script], cwd=self.dir, env=environment, stdin=subprocess.DEVNULL, stdout=said, stderr=said, text=True, timeout=120)
             said.seek(0)
             output = said.read()
         with open(self.log) as log:
@@ -196,7 +196,7 @@ class Blocks(unittest.TestCase):
     def check_mig(self, text):
         """Each configuration of a file in mig-parted's format, by the program."""
         for name in yaml.safe_load(text)["mig-configs"]:
-            came = subprocess.run([f"{BUILD}/bin/tranche", "mig", "assert", "--valid-config", "--config-file", "-", name], input=text, capture_output=True, text=True, timeout=30)
+            came = subprocess.run([f"{BUILD}/bin/tranche", "mig", "assert", "--valid-config", "--config-file", "-", name], input=text, capture_output=True, text=True, timeout=120)
             if came.returncode != 0:
                 return came.stdout + came.stderr
         return ""

@@ -37,7 +37,7 @@ class Node:
                     "--state-file", f"{self.dir}/run/kubelet.json", "--pods", f"{self.dir}/pods.yaml", "--grace", "1")
         self._start("mps", f"{self.build}/bin/tranche", "mps", *words)
         self._start("node", f"{self.build}/bin/tranche", "node", *words)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             if self._held() == 1:
                 return self
@@ -46,7 +46,7 @@ class Node:
             with open(f"{self.dir}/logs/{name}", errors="replace") as file:
                 print(f"---- {name}\n{file.read()[-3000:]}", file=sys.stderr)
         self.stop()
-        raise RuntimeError("the simulated node does not serve its pod within 30 s")
+        raise RuntimeError("the simulated node does not serve its pod within 60 s")
 
     def _start(self, name, *argv):
         with open(f"{self.dir}/logs/{name}", "w") as log:
@@ -64,7 +64,7 @@ class Node:
             part.terminate()
         for part in self.parts:
             try:
-                part.wait(10)
+                part.wait(60)
             except subprocess.TimeoutExpired:
                 part.kill()
                 part.wait()

@@ -2,6 +2,8 @@
 
 import subprocess, sys
 
+from gpu_bed import wait_for
+
 # $1 endpoint, $2 way, $3 how often: 0 = until it is killed. A process for each time, as a tenant's programs would be.
 BREAK_OFF = """
 import array, os, socket, struct, sys, time
@@ -77,3 +79,9 @@ WAYS = ("unread", "close", "confirm", "shut", "noise", "half", "descriptor", "em
 def attack(machine, tenant, way, times):
     return subprocess.Popen([*tenant.enter, sys.executable, "-c", BREAK_OFF, tenant.inside, way, str(times)], stdout=subprocess.PIPE,
                             stderr=subprocess.STDOUT, text=True, env=machine.env, start_new_session=True)
+
+
+def is_named(node, tenant, way):
+    """Whether the tenant's endpoint counts it, once it does. Who is gone before it has been given anything need not be counted."""
+    counts = lambda: any(e["grant"] in tenant.endpoint and (e["stalled"] or e["attempts"]) for e in node.pool().get("endpoints", []))
+    return way == "gone" or bool(wait_for(counts))
