@@ -1,5 +1,7 @@
 #include "standins/kubelet/tiny_plugin.h"
 
+#include <chrono>
+
 #include "base/result.h"
 
 namespace tranche::sim {
@@ -42,7 +44,7 @@ grpc::Status TinyPlugin::register_endpoint(const std::string& resource, const st
   request.set_endpoint(endpoint);
   request.set_resource_name(resource);
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::minutes(1));
   context.set_wait_for_ready(true);
   v1beta1::Empty answer;
   return v1beta1::Registration::NewStub(channel)->Register(&context, request, &answer);
@@ -69,11 +71,6 @@ std::vector<std::string> TinyPlugin::authorities() const {
 int TinyPlugin::open_streams() const {
   const std::lock_guard lock(mutex_);
   return open_;
-}
-
-bool TinyPlugin::wait_for_failed_write(std::chrono::nanoseconds within) {
-  std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, within, [&] { return failed_writes_ > 0; });
 }
 
 grpc::Status TinyPlugin::GetDevicePluginOptions(grpc::ServerContext*, const v1beta1::Empty*,
@@ -106,11 +103,7 @@ grpc::Status TinyPlugin::ListAndWatch(grpc::ServerContext* context, const v1beta
     lock.unlock();
     const bool written = writer->Write(message);
     lock.lock();
-    if (!written) {
-      ++failed_writes_;
-      changed_.notify_all();
-      break;
-    }
+    if (!written) break;
   }
   --open_;
   return grpc::Status::OK;

@@ -2,7 +2,6 @@
 // A minimal device plugin to test the kubelet stand-in with configurable responses. Independent of the product.
 #include <grpcpp/grpcpp.h>
 
-#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -40,7 +39,6 @@ class TinyPlugin final : public v1beta1::DevicePlugin::Service {
   void end_streams();                                 // the streams open now end with OK
   std::vector<std::string> authorities() const;       // of the streams, in order
   int open_streams() const;
-  bool wait_for_failed_write(std::chrono::nanoseconds within);  // a message that its stream no longer accepted
 
   grpc::Status GetDevicePluginOptions(grpc::ServerContext*, const v1beta1::Empty*,
                                       v1beta1::DevicePluginOptions*) override;
@@ -63,7 +61,6 @@ class TinyPlugin final : public v1beta1::DevicePlugin::Service {
   std::uint64_t opened_ = 0;
   bool stopping_ = false;
   int open_ = 0;
-  int failed_writes_ = 0;
   std::vector<std::string> authorities_;
   std::unique_ptr<grpc::Server> server_;
 };
