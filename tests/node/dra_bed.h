@@ -96,7 +96,7 @@ class NodeDra : public NodeBed {
     api_->put(kClaims, name, claim.dump());
     return {"default", name, "uid-" + name};
   }
-  sim::DraPrepared prepare(const sim::DraClaimRef& claim) {
+  sim::DraPrepared asked_once(const sim::DraClaimRef& claim) {
     const auto answer = kubelet_dra_->prepare({claim});
     EXPECT_TRUE(answer) << to_string(answer.error());
     if (!answer || !answer->contains(claim.uid)) return {{}, "no answer"};
@@ -107,7 +107,18 @@ class NodeDra : public NodeBed {
     EXPECT_TRUE(answer) << to_string(answer.error());
     return answer && answer->contains(claim.uid) ? answer->at(claim.uid) : "no answer";
   }
-  // As kubelet repeats it: an agent that has just started does not know yet which slots pods hold, nor the API server.
+  // As kubelet repeats it: an agent that has just started does not know yet which GPUs there are, which slots pods
+  // hold, nor the API server.
+  sim::DraPrepared prepare(const sim::DraClaimRef& claim) {
+    sim::DraPrepared prepared;
+    until(
+        [&] {
+          prepared = asked_once(claim);
+          return !prepared.error.ends_with("kubelet asks again");
+        },
+        claim.name + " to be prepared or refused");
+    return prepared;
+  }
   bool until_prepared(sim::DraKubelet& kubelet, const sim::DraClaimRef& claim) {
     return until(
         [&] {

@@ -243,7 +243,7 @@ TEST_F(NodePartitions, InstancesOfOtherProgramsTakeTheirPart) {
   EXPECT_EQ(counters()[at_0 ? "memory-slice-4" : "memory-slice-0"]["value"], "1");
   EXPECT_EQ(counters()["multiprocessors"]["value"], "72");
   const auto there = claim_of("there", {at_0 ? "gpu-0-mig-3g71gb-9-0" : kThreeAt4});
-  EXPECT_THAT(prepare(there).error, HasSubstr("was not made for this claim"));
+  EXPECT_THAT(asked_once(there).error, HasSubstr("was not made for this claim"));
   const auto beside = claim_of("beside", {at_0 ? kThreeAt4 : "gpu-0-mig-3g71gb-9-0"});
   ASSERT_EQ(prepare(beside).error, "");
   EXPECT_EQ(unprepare(beside), "");
@@ -258,7 +258,7 @@ TEST_F(NodePartitions, ADriverThatFailsLeavesNothing) {
   ASSERT_NO_FATAL_FAILURE(start_partitioned());
   const auto fits = claim_of("fits", {"gpu-0-mig-1g18gb-19-0", kThreeAt4});
   sim_node({"fail", "nvmlGpuInstanceCreateComputeInstance", "999", "--skip", "1"});
-  EXPECT_THAT(prepare(fits).error, HasSubstr(kThreeAt4));
+  EXPECT_THAT(asked_once(fits).error, HasSubstr(kThreeAt4));
   EXPECT_THAT(present(), IsEmpty());
   until_node([](const Json& s) { return dra_of(s, "claims").empty(); });
   EXPECT_TRUE(fs::file_size(in("run/claims.txt")) == 0);

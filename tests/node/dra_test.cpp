@@ -528,11 +528,12 @@ TEST_F(NodeDra, WithoutTheMpsProgramAClaimIsRefusedAndNothingIsLeft) {
   ASSERT_NO_FATAL_FAILURE(start_with(1));
   const auto claim = put_claim("six", {share("gpu", "6Gi", "20")});
   stop(*program("mps"), SIGTERM, 0);
-  EXPECT_THAT(prepare(claim).error, HasSubstr("takes no new claims: tranche mps is not running"));
+  until_node([](const Json& status) { return status["mps"]["connected"] == false; });
+  EXPECT_THAT(asked_once(claim).error, HasSubstr("takes no new claims: tranche mps is not running"));
   EXPECT_FALSE(fs::exists(spec_path(claim)));
   start_mps();
   until_serving(1);  // the agent hears of it a moment later
-  EXPECT_TRUE(until([&] { return prepare(claim).error.empty(); }, "a claim that is asked for again to be prepared"));
+  EXPECT_EQ(prepare(claim).error, "");
   EXPECT_EQ(unprepare(claim), "");
   EXPECT_EQ(endpoints(), 0u);
 }
@@ -571,12 +572,12 @@ TEST_F(NodeDra, ALostRecordIsReadBackFromTheSpecificationAndStillCounts) {
   start_agent();
   ASSERT_NO_FATAL_FAILURE(register_driver());
   until_node([](const Json& s) { return dra_of(s, "claims").size() == 1; });
+  EXPECT_EQ(prepare(claim), prepared);
   const auto second = put_claim("too-much", {share("gpu", "6Gi", "90", "s-2")});
   auto waiting = std::async(std::launch::async, [&] { return kubelet_dra_->prepare({second}); });
   ASSERT_TRUE(until_says(*program("node"), "hold 20 of 100 cores"));
   EXPECT_EQ(unprepare(second), "");
   (void)waiting.get();
-  EXPECT_EQ(prepare(claim), prepared);
   EXPECT_EQ(unprepare(claim), "");
   EXPECT_FALSE(fs::exists(spec_path(claim)));
   EXPECT_EQ(endpoints(), 0u);
@@ -761,7 +762,7 @@ TEST_F(NodeDra, RandomClaimsRestartsAndLostFilesNeverExceedAGpuAndLeaveNothing) 
     }
     for (const auto& each : held)
       EXPECT_TRUE(until([&] { return fs::exists(spec_path(each.claim)); }, "the specification of " + each.claim.name));
-    EXPECT_EQ(endpoints(), held.size());
+    EXPECT_TRUE(until([&] { return endpoints() == held.size(); }, "an endpoint for each claim"));
   };
   for (int change = 0; change < changes; ++change) {
     const int kind = any(10);
@@ -891,14 +892,14 @@ TEST_F(NodeDra, WithoutTheDriverAtTheStartAClaimIsUnpreparedFromItsRecord) {
   ASSERT_NO_FATAL_FAILURE(register_driver());
   EXPECT_FALSE(fs::exists(in("run/.claims.txt.1.2.tmp")));
   EXPECT_FALSE(fs::exists(in("cdi/.gpu.tranche.io-claim_uid-six.json.1.2.tmp")));
-  EXPECT_THAT(prepare(claim).error, HasSubstr("the GPUs of this node are not known yet"));
+  EXPECT_THAT(asked_once(claim).error, HasSubstr("the GPUs of this node are not known yet"));
   EXPECT_EQ(unprepare(claim), "");
   EXPECT_FALSE(fs::exists(spec_path(claim)));
   until_node([](const Json& s) { return dra_of(s, "claims").empty(); });
   EXPECT_EQ(endpoints(), 0u);
   sim_node({"driver", "present"});
   const auto next = put_claim("all", {share("gpu", "100Gi", "100", "s-2")});
-  EXPECT_TRUE(until([&] { return prepare(next).error.empty(); }, "a claim that is asked for again to be prepared"));
+  EXPECT_TRUE(until_prepared(*kubelet_dra_, next));
 }
 
 // Promise: dra/prepare: The endpoint of a generated claim is its pod's, whichever other pod names the claim.
