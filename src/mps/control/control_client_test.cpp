@@ -31,13 +31,13 @@ struct Asked {
 
 TEST(ControlClient, GivesTheWholeAnswer) {
   Asked asked;
-  EXPECT_EQ(*asked.run({"/bin/echo", "one\ntwo"}, 10s), "one\ntwo\n");
+  EXPECT_EQ(*asked.run({"/bin/echo", "one\ntwo"}, 60s), "one\ntwo\n");
 }
 
 TEST(ControlClient, PutsTheCommandsOnStandardInput) {
   const auto loop = *Loop::open();
   std::optional<Result<std::string>> answer;
-  const auto question = ask(*loop, {"/bin/cat", {}}, "get_server_list\nps\n", 10s, [&](Result<std::string> text) {
+  const auto question = ask(*loop, {"/bin/cat", {}}, "get_server_list\nps\n", 60s, [&](Result<std::string> text) {
     answer = std::move(text);
     loop->stop();
   });
@@ -60,7 +60,7 @@ TEST(ControlClient, SaysThatNoDaemonIsThere) {
   std::optional<Result<std::string>> answer;
   const ControlTarget target{std::string(std::getenv("TRANCHE_BUILD")) + "/standins/nvidia-cuda-mps-control",
                              {{"CUDA_MPS_PIPE_DIRECTORY", scratch.path()}}};
-  const auto question = ask(*loop, target, "get_server_list\n", 10s, [&](Result<std::string> text) {
+  const auto question = ask(*loop, target, "get_server_list\n", 60s, [&](Result<std::string> text) {
     answer = std::move(text);
     loop->stop();
   });
@@ -72,10 +72,10 @@ TEST(ControlClient, SaysThatNoDaemonIsThere) {
 
 TEST(ControlClient, DistinguishesAFailureOfOurOwnFromTheDaemons) {
   Asked asked;
-  const auto answer = asked.run({"/nowhere/at/all"}, 10s);
+  const auto answer = asked.run({"/nowhere/at/all"}, 60s);
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().kind, Kind::kUnavailable);
-  const auto failed = asked.run({"/bin/false"}, 10s);
+  const auto failed = asked.run({"/bin/false"}, 60s);
   ASSERT_FALSE(failed);
   EXPECT_THAT(failed.error().what, HasSubstr("exited with status 1"));
 }
@@ -84,7 +84,7 @@ TEST(ControlClient, AnswersNobodyWhoWithdrewTheQuestion) {
   const auto loop = *Loop::open();
   bool called = false;
   auto question =
-      run_for_text(*loop, {"/bin/sleep", "1000"}, {}, 10s, [&](const Result<std::string>&) { called = true; });
+      run_for_text(*loop, {"/bin/sleep", "1000"}, {}, 60s, [&](const Result<std::string>&) { called = true; });
   question.reset();
   loop->after(5ms, [&] { loop->stop(); });
   loop->run();

@@ -209,7 +209,6 @@ TEST_F(PoolEnds, AClientThatExitsByItselfIsDone) {
 
 // Promise: stop: Ending many clients at a time keeps the pool in service.
 TEST_F(PoolEnds, ManyAtATimeKeepThePoolServing) {
-  fast_.question_deadline = 250ms;
   serve();
   pool_->set_stop_patience(50ms);
   std::vector<int> clients;

@@ -92,14 +92,14 @@ class ClientPausesTest : public ::testing::Test {
 // Promise: stop: A client that handles the stop signal is paused before the signal, and gets it when its work is over.
 TEST_F(ClientPausesTest, EndWithThePatienceWhereTheSignalIsPending) {
   Client client(*loop_);
-  pause({client.ref()}, 300ms);
+  pause({client.ref()}, 2s);
   EXPECT_EQ(changes_, 1) << "before it is stopped";
   EXPECT_TRUE(until([&] { return client.stopped(); }));
   client.send(SIGTERM);
   EXPECT_TRUE(until([&] { return is_pending(client.ref().pid, SIGTERM); }));
   EXPECT_FALSE(is_pending(client.ref().pid, SIGUSR1));
   EXPECT_TRUE(until([&] { return client.exited(); }));
-  EXPECT_GE(loop_->now() - begun_, 300ms);
+  EXPECT_GE(loop_->now() - begun_, 2s);
   EXPECT_TRUE(until([&] { return idle_; }));
   EXPECT_TRUE(until([&] { return pauses_.clients().empty(); }));
 }
@@ -126,37 +126,33 @@ TEST_F(ClientPausesTest, EndWithoutTheSignalAfterItsPatience) {
 
 TEST_F(ClientPausesTest, OfAClientThatExitsAreOverAtOnce) {
   Client client(*loop_);
-  pause({client.ref()}, 60s);
+  pause({client.ref()}, 1h);
   EXPECT_TRUE(until([&] { return client.stopped(); }));
   client.send(SIGKILL);
   EXPECT_TRUE(until([&] { return idle_; }));
-  EXPECT_LT(idle_at_ - begun_, 30s);
   EXPECT_TRUE(pauses_.clients().empty());
 }
 
 TEST_F(ClientPausesTest, OfOneThatIsPausedAlreadyEndWithTheFirst) {
   Client client(*loop_);
-  pause({client.ref()}, 200ms);
-  const auto first = begun_;
-  wait(100ms);
-  pause({client.ref()}, 60s);  // as by tranche-runtime after the pod watch
+  pause({client.ref()}, 1s);
+  EXPECT_TRUE(until([&] { return client.stopped(); }));
+  pause({client.ref()}, 1h);  // as by tranche-runtime after the pod watch
   EXPECT_EQ(changes_, 1) << "one descriptor";
   client.send(SIGTERM);
   EXPECT_TRUE(until([&] { return idle_; }));
-  EXPECT_LT(idle_at_ - first, 30s);
   EXPECT_TRUE(until([&] { return client.exited(); }));
 }
 
 TEST_F(ClientPausesTest, AnswerAlsoWithoutAClient) {
-  pause({}, 60s);
+  pause({}, 1h);
   EXPECT_FALSE(idle_) << "in a callback of its own";
   EXPECT_TRUE(until([&] { return idle_; }));
-  EXPECT_LT(idle_at_ - begun_, 30s);
 }
 
 TEST_F(ClientPausesTest, EndAtOnceForThoseThatAreToContinue) {
   Client client(*loop_), other(*loop_);
-  pause({client.ref(), other.ref()}, 60s);
+  pause({client.ref(), other.ref()}, 1h);
   EXPECT_TRUE(until([&] { return client.stopped() && other.stopped(); }));
   pauses_.resume({client.ref()});
   EXPECT_TRUE(until([&] { return client.runs(); }));
@@ -221,7 +217,7 @@ TEST_F(PausedEndings, ATerminationTakesAPausedClientOver) {
 
 TEST_F(PausedEndings, ATerminationOfOthersLeavesThoseThatAreHeld) {
   Client client(*loop_), other(*loop_);
-  endings_->pause({kOwner, {client.ref(), other.ref()}, 0, 60s}, {});
+  endings_->pause({kOwner, {client.ref(), other.ref()}, 0, 1h}, {});
   std::optional<std::vector<mps::Terminated>> outcomes;
   endings_->begin({.patience = 50ms}, {{client.ref()}}, [&](const auto& all) { outcomes = all; });
   EXPECT_TRUE(until([&] { return outcomes.has_value(); }));
@@ -235,7 +231,7 @@ TEST_F(PausedEndings, ATerminationOfOthersLeavesThoseThatAreHeld) {
 // Promise: stop: A client that was paused when `tranche mps` was killed continues at the next start.
 TEST_F(PausedEndings, APauseThatAKilledRunBeganEndsAtTheNextStart) {
   Client client(*loop_);
-  endings_->pause({kOwner, {client.ref()}, SIGTERM, 60s}, [] {});
+  endings_->pause({kOwner, {client.ref()}, SIGTERM, 1h}, [] {});
   EXPECT_NE(file().find("continue"), std::string::npos);
   EXPECT_TRUE(until([&] { return client.stopped(); }));
   endings_.reset();

@@ -50,8 +50,10 @@ class V3PoolTest : public PoolTest {
 TEST_F(V3PoolTest, ServesWithANamespaceForEachGrantAndItsLimitsReadBack) {
   serve_with(limits());
   EXPECT_EQ(mps::disagreement(limits(), *pool_->supervisor().read_back), "");
-  ASSERT_TRUE(until([&] { return pool_->supervisor().servers.size() == 1; }));
-  EXPECT_EQ(pool_->supervisor().servers[0].status, "ACTIVE");
+  EXPECT_TRUE(until([&] {
+    const auto& servers = pool_->supervisor().servers;
+    return servers.size() == 1 && servers[0].status == "ACTIVE";
+  }));
   EXPECT_EQ(tier_of_adoptable(settings().paths, "gpu-3f2a1b4c"), mps::Tier::kV3);
 }
 

@@ -23,7 +23,7 @@ constexpr ExpectedLimits kLarge{"8899aabbccddeeff", 71885, 5000, 66};
 class GrantsOfAPool : public MpsProgramTest {
  protected:
   std::string request(const std::string& line) {
-    const auto answer = host::ask(scratch_ / "mps/mps.sock", line, 5s);
+    const auto answer = host::ask(scratch_ / "mps/mps.sock", line, 60s);
     return answer ? *answer : to_string(answer.error());
   }
   void open_endpoint(const ExpectedLimits& limits) {
