@@ -1,5 +1,5 @@
-// Descriptors that tenants send: TCP connections with unsent bytes, whose release takes an hour (SO_LINGER), longer than
-// a test may take.
+// Descriptors that tenants send: TCP connections with unsent bytes, whose release takes an hour (SO_LINGER), in which
+// ctest ends a test.
 #include "mps/relay/tenant_sockets.h"
 
 #include <fcntl.h>

@@ -279,7 +279,7 @@ TEST_F(ProcessTest, DroppingKillsOnlyWhenAsked) {
   const Scratch scratch;
   for (const bool kill : {true, false}) {
     auto command = shell(kill ? "echo ready; exec sleep 600"
-                              : "sleep 600 & trap \"kill $!; touch " + scratch / "lived; exit\" TERM; echo ready; wait");
+                              : "sleep 60 & trap \"kill $!; touch " + scratch / "lived; exit\" TERM; echo ready; wait");
     command.kill_on_drop = kill;
     auto process = start(command);
     run_until("ready");

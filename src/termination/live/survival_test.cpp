@@ -217,7 +217,7 @@ TEST(SurvivesForReal, PidOneOfANamespaceThatSleepsAndNotOneThatHandlesTheSignal)
       const auto children = read_file(fmt::format("/proc/{0}/task/{0}/children", (*process)->ref().pid));
       const pid_t child[] = {std::atoi(children.value_or("0").c_str())};
       verdict = client_fates({child[0]}, 15)[0];
-      if (verdict.why.find(wanted) != std::string::npos || ++looks == 200) return loop->stop();
+      if (verdict.why.find(wanted) != std::string::npos || ++looks == 3000) return loop->stop();
       loop->after(20ms, look);
     };
     loop->after(20ms, look);
