@@ -313,9 +313,10 @@ TEST_F(Clients, ThatExitKeepTheirPlacesUntilTheServerHasClosedTheirContexts) {
 TEST_F(Clients, ThatHaveExitedAreGoneWhenALaterListLacksThem) {
   const int pid = client();
   make_context(pid, 1);
+  const auto before = boot_ticks();
   end_and_notice(pid);
   const auto now = boot_ticks();
-  EXPECT_FALSE(clients_.listed(now - 1, {}, false)) << "a list from before its exit";
+  EXPECT_FALSE(clients_.listed(before - 1, {}, false)) << "a list from before its exit";
   EXPECT_FALSE(clients_.listed(now + 1, {pid}, false));
   EXPECT_TRUE(clients_.remnant(pid)->listed);
   EXPECT_TRUE(clients_.listed(now + 1, {}, false));
