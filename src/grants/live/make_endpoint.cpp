@@ -5,7 +5,8 @@
 namespace tranche::agent {
 namespace {
 
-constexpr Duration kOpenDeadline = std::chrono::seconds(1);
+// A refused Allocate fails the pod for good, and a `tranche mps` that starves of CPU time answers late.
+constexpr Duration kOpenDeadline = std::chrono::seconds(5);
 
 }  // namespace
 

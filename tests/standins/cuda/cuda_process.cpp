@@ -13,7 +13,8 @@
 namespace tranche::sim {
 namespace {
 
-constexpr int kWelcomeMs = 2000;  // a listener that is not a daemon: continue without MPS (facts: section 3)
+// A listener that is not a daemon: continue without MPS (facts: section 3). Long enough for a slow machine's daemon.
+constexpr int kWelcomeMs = 60000;
 
 std::int64_t monotonic_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
