@@ -14,6 +14,7 @@ driver's interface. It changes no setting of the GPU.
 
 import os, signal, statistics, subprocess, sys, time
 
+from endings_bed import signal_to
 from gpu_bed import Machine, Node, find, wait_for
 from neighbours import Neighbours
 from rows import finish, parsed, parser
@@ -134,11 +135,13 @@ def again(machine, node, neighbours):
 
 def exits(machine, node, neighbours, way):
     tenant = node.tenant(f"exits-{way}")
-    share, most, codes, begin = share_mib(node, tenant), 0, [], time.monotonic()
+    share, most, codes, children, begin = share_mib(node, tenant), 0, [], [], time.monotonic()
     amount = share * 2 // 3
     for _ in range(ROUNDS):
         process = start(machine, tenant, way, amount)
-        codes.append(process.stdout.readline().split()[:1])
+        code, child = process.stdout.readline().split()
+        codes.append(code)
+        children.append(int(child))
         process.wait()
         most = max(most, held_mib(node, tenant))
     took = time.monotonic() - begin
@@ -147,7 +150,9 @@ def exits(machine, node, neighbours, way):
     begun, dead = neighbours.start(), neighbours.dead()
     attributed = wait_for(lambda: node.status().get("guard", {}).get("unattributed", []) == [])  # its samples may lag behind the relay's clients
     tenant.delete()
-    started = sum(code == ["0"] for code in codes)
+    started = codes.count("0")
+    for child in children:  # a container of this bed has no pid namespace that would end them
+        signal_to(child, signal.SIGKILL)
     return {"measured": f"{ROUNDS} programs of {amount} MiB in {took:.0f} s ({started} got it): {most} MiB at most of {share}, {'within it' if settled else 'over it'} in the end; "
                         f"{len(over)} acts of the guard; neighbours dead {dead}, one more starts in {begun} ms; all attributed: {bool(attributed)}",
             "holds": bool(settled) and most <= 2 * share and dead == 0 and begun is not None and bool(attributed), "codes": codes, "acts": over}
