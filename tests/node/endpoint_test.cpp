@@ -121,6 +121,7 @@ TEST_F(NodeEndpoint, IsRefusedInOneSentenceWhileTrancheMpsDoesNotAnswer) {
   EXPECT_FALSE(admission.admitted);
   EXPECT_THAT(admission.message, HasSubstr("cannot open the grant's MPS endpoint"));
   program("mps")->signal(SIGCONT);
+  ASSERT_TRUE(until_healthy(2));
   EXPECT_EQ(attached(start_cuda(admitted(kubelet(), "b", 1), {}))["mps"], true);
 }
 

@@ -143,17 +143,25 @@ def scene(bed, checks):
     tenants = []
     for name, slots, sizes in PODS:
         each = " & ".join(f"sim-cuda --allocate {size} --hold" for size in sizes)
-        tenants.append(bed.tenant(name, slots, command=("sh", "-c", f"{each} & wait")))
+        tenants.append(bed.tenant(name, slots, command=("sh", "-c", f"until test -e {bed.path('go')}; do sleep 0.1; done; {each} & wait")))
         wait_for(lambda: len(bed.status()["grants"]) == len(tenants))
+    # The stop of a process names its pod only if the agent knows the pod by then.
+    checks.check("all pods are known by name", wait_for(lambda: len([t for t in top_of(bed)["tenants"] if "/" in t["name"]]) == len(PODS)))
+    with open(bed.path("go"), "w"):
+        pass
     for gpu, (busy, celsius, watts) in enumerate([(86, 61, 512), (37, 48, 287), (0, 33, 78)]):
         sim("gpu", str(gpu), "utilization", str(busy), str(busy // 2))
         sim("gpu", str(gpu), "temperature", str(celsius)), sim("gpu", str(gpu), "power", str(watts))
     return tenants
 
 
+def top_of(bed):
+    return json.loads(bed.machine.run(f"{bed.machine.bin}/tranche", "top", "--socket", bed.path("run/node.sock"), "--json").stdout)
+
+
 def settled(bed):
     """Whether every program holds all its memory, the guard's culprit has ended, and nobody else holds any."""
-    top = json.loads(bed.machine.run(f"{bed.machine.bin}/tranche", "top", "--socket", bed.path("run/node.sock"), "--json").stdout)
+    top = top_of(bed)
     used = {t["name"].split("/")[1]: t for t in top["tenants"] if t["usedMiB"]}
     of_gpu = lambda gpu: sum(t["usedMiB"] for t in used.values() if t["device"] == str(gpu["index"]))
     for name, _, sizes in PODS:

@@ -14,7 +14,10 @@ namespace tranche::sim {
 namespace {
 
 // A listener that is not a daemon: continue without MPS (facts: section 3). Long enough for a slow machine's daemon.
-constexpr int kWelcomeMs = 60000;
+int welcome_ms() {
+  const char* given = std::getenv("TRANCHE_SIM_WELCOME_MS");
+  return given == nullptr ? 60000 : std::atoi(given);
+}
 
 std::int64_t monotonic_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
@@ -78,7 +81,7 @@ CudaError CudaProcess::connect_to_server(std::uint32_t number, Fd* server) {
 CudaError CudaProcess::join_mps(const CudaEnvironment& environment) {
   const std::string control = environment.pipe_directory + "/control";
   // The first connection only checks whether a daemon greets; the second one is for the client, as in the real library.
-  if (const Fd look = connect_to(control); !look.valid() || !await_hello(look.get(), kWelcomeMs)) {
+  if (const Fd look = connect_to(control); !look.valid() || !await_hello(look.get(), welcome_ms())) {
     return CudaError::kSuccess;  // no daemon: the process silently runs without MPS
   }
   Fd server;

@@ -132,7 +132,7 @@ TEST_F(MpsClients, FortyEightRunAndTheNextIsRefused) {
 TEST(MpsFailOpen, WithoutADaemonAClientRunsFreeInDefaultMode) {
   MpsWorld world;
   const auto expect_free = [&](const char* why) {
-    const auto client = world.client({}, {{kMemory, "0=1G"}, {kThreads, "10"}});
+    const auto client = world.client({}, {{kMemory, "0=1G"}, {kThreads, "10"}, {"TRANCHE_SIM_WELCOME_MS", "500"}});
     EXPECT_TRUE(client.attached() && !client.mps()) << why;
     EXPECT_EQ(client.number("sms"), 132u) << why;
     EXPECT_THAT(client.first, HasSubstr("\"limit\":null")) << why;
