@@ -125,7 +125,7 @@ TEST_F(DaemonHomeTest, SaysWhichCgroupCannotBeEnteredAndLeavesNoProcess) {
   const Scratch scratch;
   const DaemonHome home{
       .host = true, .host_pid = host_pid_, .cgroup = scratch.path()};  // an ordinary directory, without cgroup.procs
-  const pid_t child = ::fork();  // has no children of other tests
+  const pid_t child = ::fork();                                        // has no children of other tests
   if (child == 0) {
     const auto process = start(home, {"/bin/true"});
     const std::string error = process ? "" : to_string(process.error());
