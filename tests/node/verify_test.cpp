@@ -8,6 +8,7 @@
 
 #include "node/label_bed.h"
 #include "os/files/files.h"
+#include "other_user.h"
 
 namespace tranche::e2e {
 namespace {
@@ -83,7 +84,7 @@ TEST_F(NodeVerify, HereADaemonThatIsGoneAndAnAgentThatIsGoneFail) {
 
 // Promise: verify: Deep probes try every limit and take no slot from a pod.
 TEST_F(NodeVerify, DeepProbesTryEveryLimitOnEveryGpuAndTakeNoSlotFromAPod) {
-  if (::geteuid() != 0) GTEST_SKIP() << "probes in the place of containers need root";
+  if (const auto why = why_no_other_user(); !why.empty()) GTEST_SKIP() << why;
   start_all(2, 4);
   // The stand-in of the driver is a library over this folder, which a process of another user opens as well.
   fs::permissions(scratch_.path(), fs::perms(0755));

@@ -3,6 +3,7 @@
 #include "mps/relay/relay_fixture.h"
 
 #include "damage.h"
+#include "other_user.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -47,7 +48,7 @@ TEST_F(RelayAtTheEndpoint, LetsACudaProcessInUnderItsOwnNameAndForgetsItWhenItEn
 
 // Promise: mps/relay: Clients of two users keep their own credentials.
 TEST_F(RelayAtTheEndpoint, ClientsOfTwoUsersKeepTheirNames) {
-  if (::geteuid() != 0) GTEST_SKIP() << "needs root to become another user";
+  if (const auto why = why_no_other_user(); !why.empty()) GTEST_SKIP() << why;
   for (const auto& entry : std::filesystem::directory_iterator(world_.dir()))
     ::chmod(entry.path().c_str(), entry.is_directory() ? 0777 : 0666);
   auto root = start_client(kOne);

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <filesystem>
 
+#include "other_user.h"
 #include "standins/mps/limits.h"
 #include "standins/mps/mps_world.h"
 #include "standins/mps/wire.h"
@@ -196,7 +197,7 @@ TEST(MpsEndpoint, AHardLinkServesClientsAndIsRelinkedAfterARestart) {
 class MpsUsers : public testing::Test {
  protected:
   void SetUp() override {
-    if (::geteuid() != 0) GTEST_SKIP() << "needs root to become another user";
+    if (const auto why = why_no_other_user(); !why.empty()) GTEST_SKIP() << why;
     for (const auto& entry : std::filesystem::directory_iterator(world.dir())) {
       ::chmod(entry.path().c_str(), entry.is_directory() ? 0777 : 0666);
     }

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "other_user.h"
 #include "standins/mps/mps_world.h"
 
 namespace tranche::sim {
@@ -206,7 +207,7 @@ TEST(MpsControl, TheDaemonsVisibleDevicesRenumberTheClients) {
 }
 
 TEST(MpsControl, AnotherUserIsRefused) {
-  if (::geteuid() != 0) GTEST_SKIP() << "needs root to become another user";
+  if (const auto why = why_no_other_user(); !why.empty()) GTEST_SKIP() << why;
   MpsWorld world;
   world.start_daemon({"-M"});
   const auto client = world.client();
