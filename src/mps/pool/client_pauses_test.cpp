@@ -180,19 +180,6 @@ TEST_F(ClientPausesTest, TakeASmallPartOfTheTimeWhateverAReadCosts) {
   EXPECT_LT(used.used(), (loop_->now() - begun) / 8);
 }
 
-TEST_F(ClientPausesTest, AnOwnerWhoseReadsAreCostlyDelaysNoOther) {
-  if (::geteuid() != 0) GTEST_SKIP() << "only root may set supplementary groups";
-  Client costly(*loop_, 60'000), client(*loop_);
-  pauses_.begin({"gpu-1/costly", {costly.ref()}, SIGTERM, 1ms}, {});
-  wait(100ms);
-  pause({client.ref()}, 1ms);
-  const auto begun = loop_->now();
-  EXPECT_TRUE(until([&] { return client.stopped(); }));
-  client.send(SIGTERM);
-  EXPECT_TRUE(until([&] { return client.exited(); }));
-  EXPECT_LT(loop_->now() - begun, kSignalPatience);
-}
-
 class PausedEndings : public ClientPausesTest {
  protected:
   std::string file() const { return read_file(scratch_ / mps::kEndingFile).value_or(""); }
