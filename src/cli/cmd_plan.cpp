@@ -37,7 +37,7 @@ namespace {
 constexpr int kFailed = 1;
 constexpr int kUnusable = 2;
 constexpr int kPipedWidth = 100;
-constexpr int kNotAsHoped = 3;  // a pod cannot be scheduled, or the plans differ
+constexpr int kNotAsHoped = 3;  // a pod does not land or is not predicted, or the plans differ
 
 struct PlanOptions {
   config::GivenFlags flags;
@@ -130,7 +130,8 @@ std::vector<simulate::Difference> differences_of(const Side& before, const Side&
 struct Answer {
   Side side;
   std::optional<Side> against;
-  std::vector<simulate::Simulation> nodes;  // with --nodes; the side is empty then
+  std::vector<simulate::Simulation> nodes;                      // with --nodes; the side is empty then
+  std::optional<std::vector<simulate::UnknownObject>> unknown;  // with --pods
   std::vector<simulate::Difference> differences;
   std::vector<change::Step> steps;  // the steps of a running node
 };
@@ -157,6 +158,7 @@ void print_json(const PlanOptions& options, const Answer& answer) {
     document["nodes"] = nlohmann::ordered_json::array();
     for (const auto& simulation : answer.nodes) document["nodes"].push_back(simulate::to_json(simulation));
   }
+  if (answer.unknown) document["unknownObjects"] = simulate::to_json(*answer.unknown);
   if (answer.against) {
     document["against"] = {{"file", answer.against->config.path},
                            {"differences", simulate::to_json(answer.differences)},
@@ -214,23 +216,25 @@ int plan(const PlanOptions& options, const Process& process) {
   }
   if (!options.pods.where.empty()) {
     int exit_code = 0;
-    const auto pods = pods_of(options, environment, exit_code);
+    auto pods = pods_of(options, environment, exit_code);
     if (!pods) return exit_code;
     if (options.nodes > 1) {
       answer.nodes = simulate::land_on_nodes(options.nodes, answer.side.plan, answer.side.inventory,
-                                             answer.side.config.config, pods->pods, pods->objects);
+                                             answer.side.config.config, pods->pods);
     }
     for (Side* side : {&answer.side, answer.against ? &*answer.against : nullptr})
       if (side != nullptr && options.nodes == 1)
-        side->simulation = simulate::land(side->plan, side->inventory, side->config.config, pods->pods,
-                                          options.pods.node_name, pods->objects);
+        side->simulation =
+            simulate::land(side->plan, side->inventory, side->config.config, pods->pods, options.pods.node_name);
+    answer.unknown = std::move(pods->unknown);
   }
   if (answer.against) {
     answer.differences = differences_of(*answer.against, answer.side);
     answer.steps = change::steps(answer.against->plan, answer.side.plan, answer.side.config.config.sharing.change);
   }
   options.json ? print_json(options, answer) : print_text(options, answer, process);
-  const bool all_land = (!answer.side.simulation || answer.side.simulation->all_land()) &&
+  const bool all_land = answer.unknown.value_or(std::vector<simulate::UnknownObject>{}).empty() &&
+                        (!answer.side.simulation || answer.side.simulation->all_land()) &&
                         std::ranges::all_of(answer.nodes, &simulate::Simulation::all_land);
   return all_land && answer.differences.empty() ? 0 : kNotAsHoped;
 }
@@ -256,10 +260,9 @@ void add_plan(CLI::App& app, Process& process) {
   command->add_flag("--inventory-only", options->inventory_only,
                     "print the inventory instead of a plan: a recording for --inventory");
   command
-      ->add_option(
-          "--pods", options->pods.where,
-          "where these pods would land: a file of Pods, workloads and claims (YAML or JSON), \"-\" for the standard "
-          "input, or \"cluster\" for those of --node-name and those that wait for a node")
+      ->add_option("--pods", options->pods.where,
+                   "where these pods would land: a file of Pods and workloads (YAML or JSON), \"-\" for the standard "
+                   "input, or \"cluster\" for those of --node-name and those that wait for a node")
       ->type_name("FILE");
   auto* nodes = command
                     ->add_option("--nodes", options->nodes,
@@ -279,7 +282,8 @@ void add_plan(CLI::App& app, Process& process) {
   command->add_flag("--json", options->json, "the plan, simulation and differences as JSON (docs/reference/plan.md)");
   command->footer(
       "Exit status: 0 the plan can be made, every pod lands and nothing differs; 1 the node or cluster cannot be read; "
-      "2 a configuration or the pods cannot be used; 3 a pod does not land, or the configurations differ.");
+      "2 a configuration or the pods cannot be used; 3 a pod does not land or is not predicted, or the configurations "
+      "differ.");
   command->callback([options, &process] { process.exit_code = plan(*options, process); });
 }
 

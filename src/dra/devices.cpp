@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "mig/models.h"
 #include "plan/select.h"
 #include "plan/shares.h"
 
@@ -201,14 +200,6 @@ bool is_for_partitions(const config::Config& config, const Gpu& gpu) {
 bool any_for_partitions(const config::Config& config, const Inventory& inventory) {
   return std::ranges::any_of(inventory.gpus,
                              [&](const Gpu& gpu) { return gpu.mig_enabled && is_for_partitions(config, gpu); });
-}
-
-Partitionable partitionable_by_model(const Inventory& inventory) {
-  Partitionable partitionable;
-  for (const Gpu& gpu : inventory.gpus)
-    if (const auto* model = mig::model_of(0, gpu.name); model != nullptr)
-      partitionable.gpus[gpu.uuid].profiles = model->profiles;
-  return partitionable;
 }
 
 const Device* find_device(const std::vector<Device>& devices, std::string_view name) {

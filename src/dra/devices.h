@@ -89,8 +89,6 @@ bool is_usable(const config::Config& config, const inventory::MigDevice& mig);
 // Whether the configuration has this GPU partitioned on demand, once it is in MIG mode.
 bool is_for_partitions(const config::Config& config, const inventory::Gpu& gpu);
 bool any_for_partitions(const config::Config& config, const inventory::Inventory& inventory);  // that is in MIG mode
-// As mig/models.h has the GPUs of an inventory, for plans without their driver.
-Partitionable partitionable_by_model(const inventory::Inventory& inventory);
 
 const Device* find_device(const std::vector<Device>& devices, std::string_view name);  // nullptr = not there
 

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "dra/partition_fixture.h"
 #include "gpu/inventory/models.h"
 
 namespace tranche::dra {

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "cdi/json.h"
 #include "dra/claim_spec.h"
+#include "dra/partition_fixture.h"
 #include "dra/prepared_file.h"
 #include "gpu/inventory/models.h"
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
+#include "dra/partition_fixture.h"
 #include "gpu/inventory/models.h"
 
 namespace tranche::dra {

@@ -12,7 +12,6 @@
 #include "base/text.h"
 #include "plan/json.h"
 #include "plan/shares.h"
-#include "simulate/allocator.h"
 #include "simulate/plan_text.h"
 
 namespace tranche::simulate {
@@ -274,11 +273,6 @@ std::string summary(const PodOutcome& outcome) {
       if (on.limits.sms > 0) text += fmt::format(", {} SMs", on.limits.sms);
       parts.push_back(std::move(text));
     }
-  }
-  for (const ClaimGrant& grant : outcome.claims) {
-    std::string text = fmt::format("claim {}/{}: {}", grant.claim, grant.request, grant.device);
-    for (const auto& [name, amount] : grant.consumed) text += ", " + amount_text(name, amount);
-    parts.push_back(std::move(text));
   }
   return join(parts, "; ");
 }

@@ -23,35 +23,12 @@ Json to_json(const Holding& holding) {
   return json;
 }
 
-Json to_json(const ClaimGrant& grant) {
-  Json json{{"claim", grant.claim},        {"object", grant.object}, {"request", grant.request},
-            {"class", grant.device_class}, {"device", grant.device}, {"uuid", grant.uuid},
-            {"index", grant.index}};
-  json["asked"] = Json::object();
-  for (const auto& [name, amount] : grant.asked) json["asked"][name] = amount;
-  json["consumed"] = Json::object();
-  for (const auto& [name, amount] : grant.consumed) json["consumed"][name] = amount;
-  json["limits"] = to_json(grant.limits);
-  json["containers"] = grant.containers;
-  return json;
-}
-
-Json to_json(const ClaimsLeft& left) {
-  Json json{{"uuid", left.uuid}, {"index", left.index}, {"shares", left.shares}, {"wholeBy", left.whole_by}};
-  json["capacity"] = Json::object();
-  if (left.partitions > 0) json["partitions"] = left.partitions;
-  for (const auto& [name, amount] : left.capacity)
-    json["capacity"][name] = {{"all", amount.all}, {"taken", amount.taken}};
-  return json;
-}
-
 Json to_json(const PodOutcome& outcome) {
   Json json{
       {"namespace", outcome.pod_namespace}, {"name", outcome.name}, {"fate", std::string(to_string(outcome.fate))}};
   json["holdings"] = Json::array();
   for (const Holding& holding : outcome.holdings) json["holdings"].push_back(to_json(holding));
-  json["claims"] = Json::array();
-  for (const ClaimGrant& grant : outcome.claims) json["claims"].push_back(to_json(grant));
+  json["claims"] = outcome.claims;
   json["lacks"] = Json::array();
   for (const Lack& lack : outcome.lacks)
     json["lacks"].push_back(
@@ -84,14 +61,23 @@ Json to_json(const Simulation& simulation) {
             {"waits", simulation.count(Fate::kWaits)},
             {"refused", simulation.count(Fate::kRefused)},
             {"unknown", simulation.count(Fate::kUnknown)},
+            {"unpredicted", simulation.count(Fate::kUnpredicted)},
             {"others", simulation.others},
             {"elsewhere", simulation.elsewhere}};
   json["pods"] = Json::array();
   for (const PodOutcome& outcome : simulation.pods) json["pods"].push_back(to_json(outcome));
   json["left"] = Json::array();
   for (const ResourceLeft& left : simulation.resources) json["left"].push_back(to_json(left));
-  json["leftForClaims"] = Json::array();
-  for (const ClaimsLeft& left : simulation.for_claims) json["leftForClaims"].push_back(to_json(left));
+  return json;
+}
+
+Json to_json(const std::vector<UnknownObject>& objects) {
+  Json json = Json::array();
+  for (const UnknownObject& object : objects)
+    json.push_back({{"apiVersion", object.api_version},
+                    {"kind", object.kind},
+                    {"namespace", object.object_namespace},
+                    {"name", object.name}});
   return json;
 }
 

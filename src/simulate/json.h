@@ -1,5 +1,5 @@
 #pragma once
-// Landings and differences as JSON, docs/reference/plan.md. Pure.
+// Simulations and differences as JSON, docs/reference/plan.md. Pure.
 #include <nlohmann/json_fwd.hpp>
 #include <vector>
 
@@ -9,6 +9,7 @@
 namespace tranche::simulate {
 
 nlohmann::ordered_json to_json(const Simulation& simulation);
+nlohmann::ordered_json to_json(const std::vector<UnknownObject>& objects);
 nlohmann::ordered_json to_json(const std::vector<Difference>& differences);
 
 }  // namespace tranche::simulate

@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "base/text.h"
-#include "simulate/claim_ledger.h"
 #include "simulate/node_ledger.h"
 
 namespace tranche::simulate {
@@ -38,16 +37,14 @@ Amounts scheduled_for(const PodAsk& pod) {
 
 class Node {
  public:
-  Node(const plan::Plan& plan, const inventory::Inventory& inventory, const config::Config& config,
-       const ClaimObjects& objects, std::string_view name)
-      : claims_(plan, inventory, config, objects, std::string(name)) {
+  Node(const plan::Plan& plan, const inventory::Inventory& inventory, const config::Config& config)
+      : for_claims_(!plan.for_claims.empty()) {
     for (const auto& resource : plan.resources)
       if (!resource.devices.empty()) ledgers_.try_emplace(resource.name, plan, resource, inventory, config);
   }
 
   PodOutcome place(const PodAsk& pod);
   std::vector<ResourceLeft> left(const std::vector<PodOutcome>& simulation, const std::vector<PodAsk>& pods) const;
-  std::vector<ClaimsLeft> left_for_claims() const { return claims_.left(); }
   bool is_ours(const std::string& resource) const;
 
  private:
@@ -66,15 +63,13 @@ class Node {
   ResourceLeft left_of(const ResourceLedger& ledger, const std::vector<PodOutcome>& simulation,
                        const std::vector<std::uint64_t>& missed) const;
 
-  bool by_claim(const std::string& resource) const { return !ledgers_.contains(resource) && claims_.maps(resource); }
-
-  Ledgers ledgers_;  // of resources that have devices
-  ClaimLedger claims_;
+  Ledgers ledgers_;          // of resources that have devices
+  bool for_claims_ = false;  // the node offers devices to claims
 };
 
 // Other plugins of NVIDIA's have names in the domain too ("nvidia.com/hostdev"): nothing is said of them.
 bool Node::is_ours(const std::string& resource) const {
-  if (ledgers_.contains(resource) || claims_.maps(resource)) return true;
+  if (ledgers_.contains(resource)) return true;
   if (!resource.starts_with(kOurDomain)) return false;
   const std::string_view word = std::string_view(resource).substr(kOurDomain.size());
   if (word.starts_with("gpu") || word.starts_with("mig-")) return true;
@@ -105,10 +100,14 @@ std::string Node::other_name(const std::string& resource) const {
 void Node::look_for_unknown(const Amounts& asked, PodOutcome& outcome) const {
   for (const auto& [resource, count] : asked) {
     if (ledgers_.contains(resource)) continue;
-    outcome.fate = Fate::kUnknown;
+    outcome.fate = for_claims_ ? Fate::kUnpredicted : Fate::kUnknown;
     outcome.lacks.push_back({resource, count, 0, 0});
     outcome.why.push_back(
-        fmt::format("asks {} of {}, of which the node has none; {}", count, resource, other_name(resource)));
+        for_claims_
+            ? fmt::format("asks {} of {}, which the device plugin does not advertise; a DeviceClass can map it "
+                          "to a claim: decided by kube-scheduler, not predicted",
+                          count, resource)
+            : fmt::format("asks {} of {}, of which the node has none; {}", count, resource, other_name(resource)));
   }
 }
 
@@ -128,7 +127,7 @@ void Node::count(const Amounts& asked, PodOutcome& outcome) const {
 
 Status Node::serve(const ContainerAsk& container, Served& served, PodOutcome& outcome) {
   for (const auto& [resource, count] : container.resources) {
-    if (!is_ours(resource) || by_claim(resource)) continue;
+    if (!is_ours(resource)) continue;
     ResourceLedger& ledger = ledgers_.at(resource);
     auto& reusable = served.reusable[resource];
     auto given = ledger.serve(count, reusable);
@@ -191,28 +190,19 @@ PodOutcome Node::place(const PodAsk& pod) {
   PodOutcome outcome;
   outcome.pod_namespace = pod.pod_namespace;
   outcome.name = pod.name;
+  outcome.claims = pod.claims;
   Amounts asked = scheduled_for(pod);
   std::erase_if(asked, [&](const auto& entry) { return !is_ours(entry.first); });
-  std::vector<std::string> mapped;  // extended resources that become a claim
-  std::erase_if(asked, [&](const auto& entry) {
-    if (!by_claim(entry.first)) return false;
-    mapped.push_back(entry.first);
-    return true;
-  });
   look_for_unknown(asked, outcome);
   if (outcome.fate == Fate::kLands) count(asked, outcome);
-  std::vector<ClaimLedger::Needed> claims;
-  if (outcome.fate == Fate::kLands) claims = claims_.schedule(pod, mapped, outcome);
-  if (outcome.fate == Fate::kLands) {
-    admit(pod, outcome);
-    if (outcome.fate != Fate::kLands) claims_.release(claims);
+  if (outcome.fate == Fate::kLands) admit(pod, outcome);
+  if (outcome.fate != Fate::kLands) return outcome;
+  for (const auto& [resource, count] : asked) ledgers_.at(resource).scheduled += count;
+  if (!pod.claims.empty()) {
+    outcome.fate = Fate::kUnpredicted;
+    outcome.why.push_back(fmt::format("uses the {} {}: decided by kube-scheduler, not predicted",
+                                      pod.claims.size() == 1 ? "claim" : "claims", join(pod.claims, ", ")));
   }
-  if (outcome.fate == Fate::kLands) {
-    claims_.prepare(pod, claims, outcome);
-    if (outcome.fate != Fate::kLands) outcome.holdings.clear();
-  }
-  if (outcome.fate == Fate::kLands)
-    for (const auto& [resource, count] : asked) ledgers_.at(resource).scheduled += count;
   return outcome;
 }
 
@@ -246,7 +236,7 @@ std::vector<ResourceLeft> Node::left(const std::vector<PodOutcome>& simulation, 
   std::map<std::string, std::set<std::uint64_t>> missed;  // requests of containers whose pods did not land
   std::set<std::string> not_landed;
   for (const PodOutcome& outcome : simulation)
-    if (outcome.fate != Fate::kLands) not_landed.insert(outcome.full_name());
+    if (outcome.fate != Fate::kLands && outcome.fate != Fate::kUnpredicted) not_landed.insert(outcome.full_name());
   for (const PodAsk& pod : pods) {
     if (!not_landed.contains(pod.full_name())) continue;
     for (const ContainerAsk& container : pod.containers)
@@ -272,6 +262,8 @@ std::string_view to_string(Fate fate) {
       return "refused";
     case Fate::kUnknown:
       return "unknown";
+    case Fate::kUnpredicted:
+      return "unpredicted";
   }
   return "";
 }
@@ -281,8 +273,8 @@ std::uint64_t Simulation::count(Fate fate) const {
 }
 
 Simulation land(const plan::Plan& plan, const inventory::Inventory& inventory, const config::Config& config,
-                const std::vector<PodAsk>& pods, std::string_view node_name, const ClaimObjects& objects) {
-  Node node(plan, inventory, config, objects, node_name);
+                const std::vector<PodAsk>& pods, std::string_view node_name) {
+  Node node(plan, inventory, config);
   Simulation simulation;
   for (const PodAsk& pod : pods) {
     const bool asks = !pod.claims.empty() || std::ranges::any_of(pod.containers, [&](const ContainerAsk& container) {
@@ -296,7 +288,6 @@ Simulation land(const plan::Plan& plan, const inventory::Inventory& inventory, c
       simulation.pods.push_back(node.place(pod));
   }
   simulation.resources = node.left(simulation.pods, pods);
-  simulation.for_claims = node.left_for_claims();
   return simulation;
 }
 

@@ -103,6 +103,25 @@ TEST(Land, SeveralSlotsGoToTheGpuWhereTheyFitBestWithTheirLimits) {
   EXPECT_EQ(simulation.resources[0].largest, 20u);
 }
 
+// Promise: plan/simulate: A pod with claims is not predicted, and its slots count as taken.
+TEST(Land, APodWithClaimsIsNotPredictedAndItsSlotsCountAsTaken) {
+  auto claimed = pod("a", 6), large = pod("b", 6), none = pod("c", {{"main", Role::kMain, {}}});
+  for (PodAsk* each : {&claimed, &large, &none}) each->claims = {"gpu"};
+  const auto simulation = land_on(1, sharing(kMps, 10), {claimed, large, none, pod("d", 4)});
+  EXPECT_THAT(fates(simulation), ElementsAre("unpredicted 6@0", "waits", "unpredicted", "lands 4@0"));
+  EXPECT_THAT(simulation.pods[0].why, ElementsAre("uses the claim gpu: decided by kube-scheduler, not predicted"));
+  EXPECT_THAT(simulation.pods[1].claims, ElementsAre("gpu"));
+  EXPECT_FALSE(simulation.all_land());
+}
+
+TEST(Land, AResourceThatAClassCanMapIsNotPredictedWhereTheNodeHasDevicesForClaims) {
+  config::Config config;
+  config.dra.devices = config::DraDevices::kAll;
+  const auto simulation = land_on(1, config, {pod("a", 1)});
+  EXPECT_THAT(fates(simulation), ElementsAre("unpredicted"));
+  EXPECT_THAT(simulation.pods[0].why, ElementsAre(HasSubstr("a DeviceClass can map it to a claim")));
+}
+
 // Promise: plan/simulate: A pod waits as a whole and later pods go on.
 TEST(Land, APodWaitsWhenTheSchedulerCountsTooFewAndLaterOnesGoOn) {
   const auto simulation = land_on(1, sharing(kMps, 10), {pod("a", 6), pod("b", 6), pod("c", 4), pod("d", 11)});

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "simulate/claim_objects.h"
 #include "simulate/quantity.h"
 #include "simulate/tree.h"
 
@@ -13,6 +12,7 @@ namespace {
 using config::Value;
 
 constexpr std::size_t kMostContainers = 1000;  // of one pod
+constexpr std::size_t kMostClaims = 32;        // of one pod: the API's bound
 constexpr std::size_t kMostResources = 200;    // of one container
 
 // "nvidia.com/gpu" is, "cpu", "hugepages-2Mi" and "attachable-volumes-csi.kubernetes.io/x" are not.
@@ -63,8 +63,16 @@ std::map<std::string, std::uint64_t> read_resources(const Value& container) {
   return limits;
 }
 
-void read_list(const Value& pod_spec, std::string_view key, const std::vector<PodClaim>& claims,
-               std::vector<ContainerAsk>& containers) {
+void read_claims(const Value& pod_spec, std::vector<std::string>& claims) {
+  for (const Value& item : list_at(pod_spec, "resourceClaims")) {
+    if (claims.size() == kMostClaims)
+      return item.error(fmt::format("is one of more than {} claims of one pod", kMostClaims), "remove some");
+    claims.push_back(text_at(item, "name"));
+    if (claims.back().empty()) item.error("is a claim without a name", "write name: and a word");
+  }
+}
+
+void read_list(const Value& pod_spec, std::string_view key, std::vector<ContainerAsk>& containers) {
   for (const Value& item : list_at(pod_spec, key)) {
     if (containers.size() == kMostContainers)
       return item.error(fmt::format("is one of more than {} containers of one pod", kMostContainers), "remove some");
@@ -72,7 +80,7 @@ void read_list(const Value& pod_spec, std::string_view key, const std::vector<Po
       item.wrong_type("a container", "write for example - name: main");
       continue;
     }
-    ContainerAsk container{text_at(item, "name"), Role::kMain, read_resources(item), read_claim_uses(item, claims)};
+    ContainerAsk container{text_at(item, "name"), Role::kMain, read_resources(item)};
     if (key == "initContainers")
       container.role = text_at(item, "restartPolicy") == "Always" ? Role::kSidecar : Role::kInit;
     if (container.name.empty()) item.error("is a container without a name", "write name: and a word");
@@ -83,11 +91,11 @@ void read_list(const Value& pod_spec, std::string_view key, const std::vector<Po
 }  // namespace
 
 void read_pod_spec(const Value& pod_spec, PodAsk& pod) {
-  pod.claims = read_pod_claims(pod_spec);
+  read_claims(pod_spec, pod.claims);
   auto& containers = pod.containers;
-  read_list(pod_spec, "initContainers", pod.claims, containers);
+  read_list(pod_spec, "initContainers", containers);
   const auto before_main = containers.size();
-  read_list(pod_spec, "containers", pod.claims, containers);
+  read_list(pod_spec, "containers", containers);
   const Value list = member(pod_spec, "containers");
   if (containers.size() == before_main && (!list.given() || list.node().kind == config::Node::Kind::kSequence))
     pod_spec.error("has no containers", "write containers: and below it - name: main");

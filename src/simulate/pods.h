@@ -1,7 +1,7 @@
 #pragma once
-// Pods as far as their devices are concerned: which containers ask for how many of which extended resource, and which
-// claims they use. Read from what people write (Pods, Lists, the workloads that make pods) and from what an API server
-// lists. Plain values and a pure reader; fuzzed.
+// Pods as far as their devices are concerned: which containers ask for how many of which extended resource, and the
+// names of the pod's claims. Read from what people write (Pods, Lists, the workloads that make pods) and from what an
+// API server lists. Plain values and a pure reader; fuzzed.
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "base/problem.h"
-#include "simulate/claims.h"
 
 namespace tranche::simulate {
 
@@ -21,25 +20,10 @@ enum class Role {
 };
 std::string_view to_string(Role role);  // "init", "sidecar", "main"
 
-// A claim by the name that the pod's containers use.
-struct PodClaim {
-  std::string name;
-  std::string claim;          // of a ResourceClaim; "": one is made from a template
-  std::string from_template;  // of a ResourceClaimTemplate
-  friend bool operator==(const PodClaim&, const PodClaim&) = default;
-};
-
-struct ClaimUse {
-  std::string name;     // PodClaim::name
-  std::string request;  // "": all of the claim
-  friend bool operator==(const ClaimUse&, const ClaimUse&) = default;
-};
-
 struct ContainerAsk {
   std::string name;
   Role role = Role::kMain;
   std::map<std::string, std::uint64_t> resources;  // extended ones, never 0
-  std::vector<ClaimUse> claims = {};
   friend bool operator==(const ContainerAsk&, const ContainerAsk&) = default;
 };
 
@@ -50,16 +34,25 @@ struct PodAsk {
   std::string created = {};                   // creationTimestamp as written, which sorts by time; "" in manifests
   bool over = false;                          // it has succeeded or failed: it holds nothing
   std::vector<ContainerAsk> containers = {};  // as kubelet serves them: init containers and sidecars come first
-  std::vector<PodClaim> claims = {};
+  std::vector<std::string> claims = {};       // names of its resourceClaims
   Place place = {};
 
   std::string full_name() const { return pod_namespace + "/" + name; }
   friend bool operator==(const PodAsk&, const PodAsk&) = default;
 };
 
+// An object of a kind that is not Kubernetes' own, or that resembles a workload's: it may make pods.
+struct UnknownObject {
+  std::string api_version;
+  std::string kind;
+  std::string object_namespace;
+  std::string name;
+  friend bool operator==(const UnknownObject&, const UnknownObject&) = default;
+};
+
 struct PodsRead {
-  std::vector<PodAsk> pods;  // in file order, the replicas of a workload after one another
-  ClaimObjects objects;
+  std::vector<PodAsk> pods;            // in file order, the replicas of a workload after one another
+  std::vector<UnknownObject> unknown;  // in file order, without those whose pods are in the text; each is a warning
   std::vector<Problem> problems;
 };
 
@@ -67,8 +60,8 @@ inline constexpr std::size_t kLargestPodsFile = std::size_t{32} << 20;
 inline constexpr std::uint64_t kMostPods = 10'000;
 
 // Several documents and Lists are taken apart. A workload stands for its replicas, named <workload>-0, -1 …; one whose
-// own pods (or replica sets, or jobs) are in the text too stands for nothing, since those count. Kinds without pods are
-// read over. A text without any pod is a Problem.
+// own pods (or replica sets, or jobs) are in the text too stands for nothing, since those count. Kubernetes' own kinds
+// without pods, claims among them, are skipped. A text without pods and unknown objects is a Problem.
 PodsRead read_pods(std::string_view text, std::string_view source);
 
 // One page of an API server's list, where an empty one is no Problem.

@@ -6,7 +6,6 @@
 
 #include "base/text.h"
 #include "config/document/document.h"
-#include "simulate/claim_objects.h"
 #include "simulate/pod_spec.h"
 #include "simulate/pods.h"
 #include "simulate/tree.h"
@@ -21,13 +20,20 @@ constexpr std::size_t kMostContainersInAll = 100'000;
 constexpr std::array<std::string_view, 8> kKinds{"Pod",         "Deployment", "ReplicaSet", "ReplicationController",
                                                  "StatefulSet", "DaemonSet",  "Job",        "CronJob"};
 
-bool has_pods(std::string_view kind) {
-  return std::ranges::find(kKinds, kind) != kKinds.end();
-}
+constexpr std::array<std::string_view, 5> kGroups{"apps", "autoscaling", "batch", "extensions", "policy"};
 
 struct Object {
+  std::string api_version;
   std::string kind;
   Value value;
+
+  // By its group; a text without apiVersion counts as Kubernetes' own.
+  bool is_built_in() const {
+    const auto slash = api_version.find('/');
+    const std::string_view group(api_version.data(), slash == std::string::npos ? 0 : slash);
+    return group.empty() || group.ends_with(".k8s.io") || std::ranges::find(kGroups, group) != kGroups.end();
+  }
+  bool makes_pods() const { return is_built_in() && std::ranges::find(kKinds, kind) != kKinds.end(); }
 };
 
 std::string namespace_of(const Value& object) {
@@ -45,19 +51,20 @@ class Reader {
         findings_.problems.add(*document.problem);
       } else {
         const Place place{findings_.source, document.root->line, document.root->column};
-        take_apart({document.root.get(), "", place, findings_}, "", false);
+        take_apart({document.root.get(), "", place, findings_}, nullptr);
       }
     }
     find_owners();
     for (const Object& object : objects_) make_pods(object);
   }
 
-  PodsRead take() { return {std::move(pods_), claims_.take(), findings_.problems.take()}; }
+  PodsRead take() { return {std::move(pods_), std::move(unknown_), findings_.problems.take()}; }
 
  private:
-  void take_apart(const Value& object, const std::string& kind_of_list, bool in_list);
+  void take_apart(const Value& value, const Object* list);
   void find_owners();
   void make_pods(const Object& object);
+  void name_unknown(const Object& object, const std::string& name);
   void make_pod(const Value& object);
   void make_replicas(const Object& object, const Value& maker, std::optional<std::uint64_t> count);
   std::optional<std::uint64_t> count_at(const Value& spec, std::string_view key, std::uint64_t otherwise);
@@ -70,34 +77,34 @@ class Reader {
   std::map<std::string, Place> names_;
   std::map<std::string, std::uint64_t> generated_;
   std::vector<PodAsk> pods_;
-  ClaimReader claims_;
+  std::vector<UnknownObject> unknown_;
   std::size_t containers_ = 0;
   bool full_ = false;
 };
 
 // A list of the API server says its items' kind in its own only ("PodList"), and a List holds no Lists.
-void Reader::take_apart(const Value& object, const std::string& kind_of_list, bool in_list) {
-  if (!object.given() || object.node().kind != config::Node::Kind::kMapping)
-    return object.wrong_type("an object of Kubernetes", "write kind: Pod, metadata: and spec:");
-  std::string kind = text_at(object, "kind");
-  if (kind.empty()) kind = kind_of_list;
-  if (kind.empty()) return object.error("has no kind", "write kind: Pod, or the workload that it is");
-  if (!kind.ends_with("List")) {
+void Reader::take_apart(const Value& value, const Object* list) {
+  if (!value.given() || value.node().kind != config::Node::Kind::kMapping)
+    return value.wrong_type("an object of Kubernetes", "write kind: Pod, metadata: and spec:");
+  Object object{text_at(value, "apiVersion"), text_at(value, "kind"), value};
+  if (object.kind.empty() && list != nullptr) object = {list->api_version, list->kind, value};
+  if (object.kind.empty()) return value.error("has no kind", "write kind: Pod, or the workload that it is");
+  if (!object.kind.ends_with("List") || (!object.is_built_in() && member(value, "items").absent())) {
     if (objects_.size() == kMostObjects && !full_) {
       full_ = true;
-      object.error(fmt::format("is one of more than {} objects", kMostObjects), "give a part of them");
+      value.error(fmt::format("is one of more than {} objects", kMostObjects), "give a part of them");
     }
-    if (!full_) objects_.push_back({std::move(kind), object});
+    if (!full_) objects_.push_back(std::move(object));
     return;
   }
-  if (in_list) return object.error("is a list within a list", "write its items into the outer one");
-  kind.resize(kind.size() - 4);
-  for (const Value& item : list_at(object, "items")) take_apart(item, kind, true);
+  if (list != nullptr) return value.error("is a list within a list", "write its items into the outer one");
+  object.kind.resize(object.kind.size() - 4);
+  for (const Value& item : list_at(value, "items")) take_apart(item, &object);
 }
 
 void Reader::find_owners() {
   for (const Object& object : objects_) {
-    if (!has_pods(object.kind)) continue;
+    if (!object.makes_pods()) continue;
     for (const Value& owner : list_at(mapping_at(object.value, "metadata"), "ownerReferences"))
       owners_.insert(
           fmt::format("{}/{}/{}", namespace_of(object.value), text_at(owner, "kind"), text_at(owner, "name")));
@@ -105,24 +112,30 @@ void Reader::find_owners() {
 }
 
 void Reader::make_pods(const Object& object) {
-  if (is_claim_object(object.kind)) return claims_.read(object.kind, object.value);
-  const Value spec = mapping_at(object.value, "spec");
-  if (object.kind == "Pod") return make_pod(object.value);
-  if (!has_pods(object.kind)) {
-    const std::string meant = did_you_mean(object.kind, {kKinds.begin(), kKinds.end()});
-    const bool template_there = member(spec, "template").given();
-    if (!template_there && meant.empty()) return;
-    const Value kind = member(object.value, "kind");
-    (kind.absent() ? object.value : kind)
-        .warn(fmt::format("is {}, whose pods are not known here, and is left out", in_quotes(object.kind)),
-              meant.empty() ? "write the pods that it makes as a Deployment or Job" : "did you mean " + meant + "?");
-    return;
-  }
+  if (object.makes_pods() && object.kind == "Pod") return make_pod(object.value);
   const std::string name = text_at(mapping_at(object.value, "metadata"), "name");
   if (owners_.contains(fmt::format("{}/{}/{}", namespace_of(object.value), object.kind, name))) return;
+  if (!object.makes_pods()) return name_unknown(object, name);
+  const Value spec = mapping_at(object.value, "spec");
   if (object.kind != "CronJob") return make_replicas(object, spec, count_of(object.kind, spec));
   const Value job = mapping_at(mapping_at(spec, "jobTemplate"), "spec");
   make_replicas(object, job, count_of("Job", job));
+}
+
+// Of Kubernetes' own kinds only a misspelled workload makes pods.
+void Reader::name_unknown(const Object& object, const std::string& name) {
+  std::string meant;
+  if (object.is_built_in()) {
+    meant = did_you_mean(object.kind, {kKinds.begin(), kKinds.end()});
+    if (meant.empty() && !member(mapping_at(object.value, "spec"), "template").given()) return;
+  }
+  const Value kind = member(object.value, "kind");
+  const std::string group = object.api_version.empty() ? "" : " of " + object.api_version;
+  (kind.absent() ? object.value : kind)
+      .warn(fmt::format("is {}{}, which Tranche does not know: its pods, if any, are not predicted",
+                        in_quotes(object.kind), group),
+            meant.empty() ? "if it makes pods, write them as a Deployment or Job" : "did you mean " + meant + "?");
+  unknown_.push_back({object.api_version, object.kind, namespace_of(object.value), name});
 }
 
 std::optional<std::uint64_t> Reader::count_at(const Value& spec, std::string_view key, std::uint64_t otherwise) {
@@ -224,7 +237,7 @@ std::string_view to_string(Role role) {
 
 PodsRead read_pods(std::string_view text, std::string_view source) {
   PodsRead result = read(text, source);
-  if (result.pods.empty() && !has_error(result.problems))
+  if (result.pods.empty() && result.unknown.empty() && !has_error(result.problems))
     result.problems.push_back({Severity::kError,
                                {std::string(source), 0, 0},
                                {},

@@ -156,11 +156,46 @@ TEST(ReadPods, AKindThatMakesPodsInItsOwnWayIsAWarning) {
   const auto rollout = read_pods(workload("Rollout", "web", "replicas: 2") + std::string(kPod), "f");
   ASSERT_EQ(rollout.problems.size(), 1u);
   EXPECT_THAT(to_string(rollout.problems[0]),
-              HasSubstr("f:1:7: warning: kind: is \"Rollout\", whose pods are not known"));
+              HasSubstr("f:1:7: warning: kind: is \"Rollout\", which Tranche does not know"));
   EXPECT_EQ(rollout.pods.size(), 1u);
   const auto misspelled = read_pods("kind: Deploymnt\n---\n" + std::string(kPod), "f");
   ASSERT_EQ(misspelled.problems.size(), 1u);
   EXPECT_THAT(to_string(misspelled.problems[0]), HasSubstr("did you mean Deployment?"));
+}
+
+// Promise: plan/simulate: An object of an unknown kind is named, and the other pods are read.
+TEST(ReadPods, AKindThatIsNotOfKubernetesIsNamed) {
+  const std::string volcano =
+      "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {name: train}\nspec: {tasks: []}\n---\n";
+  const auto read = read_pods(volcano + std::string(kPod), "f");
+  ASSERT_EQ(read.problems.size(), 1u);
+  EXPECT_THAT(to_string(read.problems[0]), HasSubstr("f:2:7: warning: kind: is \"Job\" of batch.volcano.sh/v1alpha1"));
+  EXPECT_EQ(read.pods.size(), 1u);
+  EXPECT_THAT(read.unknown, ElementsAre(UnknownObject{"batch.volcano.sh/v1alpha1", "Job", "default", "train"}));
+  EXPECT_EQ(read_pods(volcano, "f").problems.size(), 1u) << "a text of unknown objects alone is no error";
+  const std::string list = "apiVersion: kubeflow.org/v1\nkind: PyTorchJobList\nitems: [{metadata: {name: a}}]\n---\n";
+  EXPECT_THAT(read_pods(list, "f").unknown,
+              ElementsAre(UnknownObject{"kubeflow.org/v1", "PyTorchJob", "default", "a"}));
+  const auto with_pods = read_pods(volcano +
+                                       "kind: Pod\nmetadata: {name: a, ownerReferences: [{kind: Job, name: train}]}\n"
+                                       "spec: {containers: [{name: m}]}\n",
+                                   "f");
+  EXPECT_TRUE(with_pods.unknown.empty() && with_pods.problems.empty()) << "its pods count";
+}
+
+TEST(ReadPods, ClaimsOfAPodAreNamedAndClaimObjectsSkipped) {
+  const std::string text =
+      "apiVersion: resource.k8s.io/v1beta1\nkind: ResourceClaimTemplate\nmetadata: {name: t}\nspec: {spec: {devices: "
+      "{requests: [{deviceClassName: x}]}}}\n---\n"
+      "apiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata: {name: c}\nspec: {}\n---\n"
+      "apiVersion: resource.k8s.io/v1\nkind: DeviceClass\nmetadata: {name: d}\nspec: {}\n---\n"
+      "kind: Deployment\nmetadata: {name: web}\nspec: {template: {spec: {containers: [{name: m}], resourceClaims: "
+      "[{name: gpu, resourceClaimTemplateName: t}, {name: nic, resourceClaimName: c}]}}}\n";
+  const auto pods = pods_of(text);
+  ASSERT_EQ(pods.size(), 1u);
+  EXPECT_THAT(pods[0].claims, ElementsAre("gpu", "nic"));
+  EXPECT_THAT(problems_of("kind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: m}], resourceClaims: [{}]}\n"),
+              ElementsAre(HasSubstr("is a claim without a name")));
 }
 
 TEST(ReadPods, ANameThatIsThereTwiceIsRefused) {

@@ -6,7 +6,6 @@
 
 #include "base/terminal_text.h"
 #include "base/text.h"
-#include "simulate/allocator.h"
 #include "simulate/plan_text.h"
 
 namespace tranche::simulate {
@@ -16,7 +15,7 @@ using Row = TerminalText::Row;
 
 std::string counts(const Simulation& simulation) {
   std::vector<std::string> parts;
-  for (const Fate fate : {Fate::kLands, Fate::kWaits, Fate::kRefused, Fate::kUnknown}) {
+  for (const Fate fate : {Fate::kLands, Fate::kWaits, Fate::kRefused, Fate::kUnknown, Fate::kUnpredicted}) {
     const auto n = simulation.count(fate);
     if (n == 0 && fate != Fate::kLands) continue;
     switch (fate) {
@@ -31,6 +30,9 @@ std::string counts(const Simulation& simulation) {
         break;
       case Fate::kUnknown:
         parts.push_back(fmt::format("{} {} for what the node does not have", n, n == 1 ? "asks" : "ask"));
+        break;
+      case Fate::kUnpredicted:
+        parts.push_back(fmt::format("{} {} not predicted", n, n == 1 ? "is" : "are"));
         break;
     }
   }
@@ -63,39 +65,13 @@ void write_pods(const Simulation& simulation, TerminalText& out) {
   if (simulation.elsewhere > 0) out.line(count_text(simulation.elsewhere, "pod") + " on other nodes, left out");
 }
 
-std::string granted_text(const ClaimGrant& grant) {
-  std::vector<std::string> parts;
-  for (const auto& [name, amount] : grant.consumed) {
-    const auto asked = grant.asked.find(name);
-    const bool rounded = asked != grant.asked.end() && asked->second != amount;
-    parts.push_back(amount_text(name, amount) + (rounded ? " (rounded up)" : ""));
-  }
-  return parts.empty() ? "all of it" : join(parts, ", ");
-}
-
-void write_claims(const Simulation& simulation, TerminalText& out) {
-  std::vector<Row> rows{{"POD", "CLAIM", "REQUEST", "DEVICE", "GPU", "GRANTED", "MEMORY LIMIT", "SMS"}};
-  for (const PodOutcome& outcome : simulation.pods) {
-    bool first = true;
-    for (const ClaimGrant& grant : outcome.claims) {
-      const bool whole = grant.consumed.empty();
-      rows.push_back({std::exchange(first, false) ? outcome.full_name() : "",
-                      grant.object.empty() ? grant.claim : grant.object, grant.request, grant.device, grant.index,
-                      whole && grant.device.ends_with("-monitor") ? "nothing of it" : granted_text(grant),
-                      memory_text(grant.limits), sms_text(grant.limits)});
-    }
-  }
-  if (rows.size() == 1) return;
-  out.heading("Claims");
-  out.table(rows);
-}
-
 void write_reasons(const Simulation& simulation, TerminalText& out) {
   if (!simulation.all_land()) out.heading("Why not");
   for (const PodOutcome& outcome : simulation.pods)
-    for (const std::string& why : outcome.why)
-      out.sentence(outcome.fate == Fate::kWaits ? "-" : "x", outcome.full_name() + ": " + why,
-                   outcome.fate == Fate::kWaits ? "33" : "31");
+    for (const std::string& why : outcome.why) {
+      const bool open = outcome.fate == Fate::kWaits || outcome.fate == Fate::kUnpredicted;
+      out.sentence(open ? "-" : "x", outcome.full_name() + ": " + why, open ? "33" : "31");
+    }
   bool first = true;
   for (const PodOutcome& outcome : simulation.pods) {
     for (const std::string& note : outcome.notes) {
@@ -109,25 +85,6 @@ std::string promised(std::uint64_t sum, std::uint64_t all, const char* unit) {
   return sum == 0 ? "-" : fmt::format("{} of {}{}", sum, all, unit);
 }
 
-std::vector<Row> left_for_claims(const Simulation& simulation) {
-  std::vector<Row> rows{{"GPU", "HELD BY CLAIMS", "MEMORY LEFT", "CORES LEFT"}};
-  for (const ClaimsLeft& left : simulation.for_claims) {
-    const auto rest = [&](const char* name) -> std::string {
-      const auto amount = left.capacity.find(name);
-      if (amount == left.capacity.end()) return "-";
-      const auto [all, taken] = amount->second;
-      const bool in_mib = amount->first == "memory";
-      const auto shown = [in_mib](std::uint64_t value) { return in_mib ? Bytes{value}.in_mib() : value; };
-      return left.whole_by.empty() ? fmt::format("{} of {}{}", shown(all - taken), shown(all), in_mib ? " MiB" : "")
-                                   : "-";
-    };
-    const std::string held =
-        left.partitions > 0 ? count_text(left.partitions, "partition") : count_text(left.shares, "share");
-    rows.push_back({left.index, left.whole_by.empty() ? held : "all of it", rest("memory"), rest("cores")});
-  }
-  return rows;
-}
-
 void write_left(const Simulation& simulation, TerminalText& out) {
   out.heading("What is left");
   std::vector<Row> rows{{"RESOURCE", "GPU", "SLOTS", "FREE", "MEMORY PROMISED", "SMS PROMISED"}};
@@ -137,9 +94,8 @@ void write_left(const Simulation& simulation, TerminalText& out) {
                       std::to_string(device.slots - device.taken),
                       promised(device.promised_memory.in_mib(), device.memory.in_mib(), " MiB"),
                       promised(device.promised_sms, device.sms, "")});
-  if (rows.size() == 1 && simulation.for_claims.empty()) return out.line("the node has no devices");
-  if (rows.size() > 1) out.table(rows);
-  if (!simulation.for_claims.empty()) out.table(left_for_claims(simulation));
+  if (rows.size() == 1) return out.line("the device plugin offers no slots");
+  out.table(rows);
   for (const ResourceLeft& left : simulation.resources) {
     if (left.free > 0)
       out.sentence("-",
@@ -193,7 +149,6 @@ void write_pods(const std::vector<Difference>& differences, TerminalText& out) {
 std::string render_table(const Simulation& simulation, const plan::TableOptions& options) {
   TerminalText out(options.colour, options.width);
   write_pods(simulation, out);
-  write_claims(simulation, out);
   write_reasons(simulation, out);
   write_left(simulation, out);
   return out.take();

@@ -26,7 +26,7 @@ TEST(SimulationTable, SaysHowManyLandAndWhyOthersDoNot) {
 TEST(SimulationTable, WithoutDevicesOrPodsThereIsNothingToShow) {
   const std::string text = render_table(Simulation{}, {});
   EXPECT_THAT(text, HasSubstr("0 pods: 0 land\n  none of the pods asks"));
-  EXPECT_THAT(text, HasSubstr("the node has no devices\n"));
+  EXPECT_THAT(text, HasSubstr("the device plugin offers no slots\n"));
 }
 
 TEST(SimulationTable, FoldsTheGpusOfADifference) {

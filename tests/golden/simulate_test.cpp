@@ -68,7 +68,7 @@ TEST_P(GoldenSimulation, IsAsExpected) {
   const auto inventory = inventory_of(row.inventory);
   const Side side = side_of(row.config, inventory);
   const auto pods = pods_of(row.pods);
-  const auto simulation = simulate::land(side.plan, inventory, side.config, pods.pods, {}, pods.objects);
+  const auto simulation = simulate::land(side.plan, inventory, side.config, pods.pods);
   const std::string name = "expected/" + row.pods + "." + row.config + "." + row.inventory;
   golden::compare(file(name + ".txt"), simulate::render_table(simulation, {}));
   golden::compare(file(name + ".json"), simulate::to_json(simulation).dump(1) + "\n");

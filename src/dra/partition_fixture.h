@@ -1,0 +1,17 @@
+#pragma once
+// What the drivers of an inventory list for MIG, as mig/models.h has it, for tests of partitions.
+#include "dra/partition.h"
+#include "gpu/inventory/inventory.h"
+#include "mig/models.h"
+
+namespace tranche::dra {
+
+inline Partitionable partitionable_by_model(const inventory::Inventory& inventory) {
+  Partitionable partitionable;
+  for (const auto& gpu : inventory.gpus)
+    if (const auto* model = mig::model_of(0, gpu.name); model != nullptr)
+      partitionable.gpus[gpu.uuid].profiles = model->profiles;
+  return partitionable;
+}
+
+}  // namespace tranche::dra
