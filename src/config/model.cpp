@@ -104,18 +104,6 @@ std::string_view to_string(SmRounding value) {
   return "";
 }
 
-std::string_view to_string(TierPolicy value) {
-  switch (value) {
-    case TierPolicy::kAuto:
-      return "auto";
-    case TierPolicy::kV2:
-      return "v2";
-    case TierPolicy::kV3:
-      return "v3";
-  }
-  return "";
-}
-
 std::string_view to_string(ChangePolicy value) {
   return value == ChangePolicy::kWait ? "wait" : "force";
 }

@@ -103,10 +103,6 @@ struct SharedResource {
 enum class ComputeModePolicy { kExclusive, kLeave };
 // How to handle an SM count with known wrong results (data/sm-counts). Extension: sharing.mps.smRounding.
 enum class SmRounding { kUp, kDown, kOff };
-// The mechanism by which MPS enforces shares (mps/daemon/tier.h). `auto` is v2, the only tier that daemons are started
-// in. Extension: sharing.mps.tier.
-enum class TierPolicy { kAuto, kV2, kV3 };
-std::string_view to_string(TierPolicy);  // "auto", "v2", "v3"
 // When to change how a GPU is shared while containers hold slots of it: wait until it is idle, without new allocations,
 // or change it now, so that running containers lose their share. Extension: sharing.change.
 enum class ChangePolicy { kWait, kForce };
@@ -138,7 +134,6 @@ struct Sharing {
   ThreadsPolicy threads;  // default of entries
   MemoryPolicy memory;
   Reserve reserve;
-  TierPolicy tier = TierPolicy::kAuto;
   ChangePolicy change = ChangePolicy::kWait;  // of the node, for both sections
   std::uint32_t max_clients = 0;              // per MPS server; 0 = the driver's known maximum (plan/client_capacity.h)
   std::uint32_t processes_per_slot = 1;       // how many CUDA processes a slot must support

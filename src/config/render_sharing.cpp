@@ -67,7 +67,6 @@ void add_mps(const Sharing& sharing, Json& section) {
   section["guard"] = {{"interval", render_duration(sharing.guard.interval)},
                       {"memory", word(sharing.guard.memory)},
                       {"foreignProcesses", word(sharing.guard.foreign_processes)}};
-  section["tier"] = word(sharing.tier);
   section["proofEvery"] = render_duration(sharing.proof_every);
   if (sharing.max_clients != 0) section["maxClients"] = sharing.max_clients;
   section["processesPerSlot"] = sharing.processes_per_slot;

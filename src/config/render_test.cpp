@@ -19,7 +19,7 @@ TEST(RenderTest, ParseReadsBackWhatIsWritten) {
         "flags: {gfd: {sleepInterval: -9223372036854775808}}", "imex: {channelIDs: [0], required: true}",
         "sharing: {mps: {renameByDefault: true, failRequestsGreaterThanOne: false, computeMode: leave, proofEvery: "
         "90m, smRounding: "
-        "off, endpoint: link, tier: v3, maxClients: 20, processesPerSlot: 3, migDevices: true, stopPatience: "
+        "off, endpoint: link, maxClients: 20, processesPerSlot: 3, migDevices: true, stopPatience: "
         "1.5s, frameworkEnvironment: false, resources: [{name: gpu, "
         "replicas: 4}, {name: mig-1g.5gb, replicas: 2}]}}",
         "sharing: {mps: {guard: {interval: 1.5s, memory: observe, foreignProcesses: terminate}, resources: [{name: "

@@ -268,7 +268,6 @@ class Resolution {
     row("guard.memory", std::string(to_string(sharing.guard.memory)));
     row("guard.foreignProcesses", std::string(to_string(sharing.guard.foreign_processes)));
     row("proofEvery", render_duration(sharing.proof_every));
-    row("tier", std::string(to_string(sharing.tier)));
     row("maxClients", sharing.max_clients == 0 ? "as the driver takes" : std::to_string(sharing.max_clients));
     row("processesPerSlot", std::to_string(sharing.processes_per_slot));
     row("migDevices", sharing.mig_devices ? "true" : "false");

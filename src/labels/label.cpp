@@ -98,7 +98,6 @@ void add_gpu_node(const Config& config, const Inventory& inventory, const plan::
   add_slot_labels(plan, labels);
   add_model_labels(gpus, labels);
   add_hazard_labels(gpus, plan, inventory.driver_version, labels);
-  add_tier_label(plan, inputs.tiers, labels);
   labels[key("gpu.mode")] = mode_of(gpus);
   if (const std::string clique = bounded(clique_of(gpus)); !clique.empty()) labels[key("gpu.clique")] = clique;
 }

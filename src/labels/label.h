@@ -26,7 +26,6 @@ struct Inputs {
   std::string machine_type = "unknown";  // content of the machine-type file
   std::optional<WallTime> loaded_at{};   // for nvidia.com/gfd.timestamp; absent = no timestamp label
   std::optional<Vgpu> vgpu{};
-  std::map<std::string, std::string> tiers{};  // of MPS pools, as reported by `tranche mps`: pool id, "v2"
   friend bool operator==(const Inputs&, const Inputs&) = default;
 };
 

@@ -89,7 +89,7 @@ TEST(NodeLabels, WhatTheAnnotationNamesWithoutRightIsNotRemoved) {
   EXPECT_EQ(now["metadata"]["labels"], Json(others));
   for (const auto& [key, value] : others) EXPECT_FALSE(may_own(key)) << key;
   EXPECT_TRUE(may_own("nvidia.com/mig.capable"));
-  EXPECT_TRUE(may_own("tranche.io/mps.tier"));
+  EXPECT_TRUE(may_own("tranche.io/gpu.slot.sms"));
   EXPECT_FALSE(may_own("tranche.io/"));
 }
 

@@ -1,7 +1,6 @@
 #include "labels/own_labels.h"
 
 #include <algorithm>
-#include <array>
 
 #include "plan/shares.h"
 
@@ -82,22 +81,6 @@ void add_hazard_labels(const Gpus& gpus, const plan::Plan& plan, const std::stri
   labels[std::string(kOwn) + "hazard.sm-counts"] = cut_to_a_wrong_count(plan) ? "exposed"
                                                    : unmeasured               ? "unmeasured"
                                                                               : "avoided";
-}
-
-void add_tier_label(const plan::Plan& plan, const std::map<std::string, std::string>& tiers, Labels& labels) {
-  constexpr std::array<std::string_view, 2> kWeakestFirst{"v2", "v3"};
-  std::string weakest;
-  auto rank_of_weakest = kWeakestFirst.end();
-  for (const auto& pool : plan.pools) {
-    const auto tier = tiers.find(pool.id);
-    if (tier == tiers.end()) return;
-    const auto rank = std::ranges::find(kWeakestFirst, tier->second);
-    if (weakest.empty() || rank < rank_of_weakest) {
-      weakest = tier->second;
-      rank_of_weakest = rank;
-    }
-  }
-  if (!weakest.empty()) labels[std::string(kOwn) + "mps.tier"] = bounded(label_value(weakest));
 }
 
 }  // namespace tranche::label

@@ -14,7 +14,4 @@ void add_slot_labels(const plan::Plan& plan, Labels& labels);
 // "avoided" if there are such counts and no slot has one, "unmeasured" if such counts are likely.
 void add_hazard_labels(const Gpus& gpus, const plan::Plan& plan, const std::string& driver, Labels& labels);
 
-// mps.tier: the enforcement tier; of several pools the weakest. Absent until all are known.
-void add_tier_label(const plan::Plan& plan, const std::map<std::string, std::string>& tiers, Labels& labels);
-
 }  // namespace tranche::label

@@ -104,26 +104,6 @@ TEST(OwnLabels, WrongSmCountsAreAHazardThatSlotsMayBeExposedTo) {
   EXPECT_EQ(hazard({}), "");
 }
 
-TEST(OwnLabels, TheTierIsThatOfTheWeakestPoolOnceAllAreKnown) {
-  const Config config = shared(SharingStrategy::kMps, 4);
-  const Inventory inventory = node(2);
-  const auto plan = plan::make_plan(config, inventory).value_or(plan::Plan{});
-  ASSERT_EQ(plan.pools.size(), 2u);
-  const auto tier = [&](const std::string& one, const std::string& other) {
-    Inputs inputs;
-    if (!one.empty()) inputs.tiers[plan.pools[0].id] = one;
-    if (!other.empty()) inputs.tiers[plan.pools[1].id] = other;
-    const Labels labels = labels_for(config, inventory, plan, inputs);
-    const auto found = labels.find("tranche.io/mps.tier");
-    return found == labels.end() ? "" : found->second;
-  };
-  EXPECT_EQ(tier("v2", "v2"), "v2");
-  EXPECT_EQ(tier("v3", "v2"), "v2");
-  EXPECT_EQ(tier("v3", "v3"), "v3");
-  EXPECT_EQ(tier("v3", ""), "") << "not before both are known";
-  EXPECT_EQ(tier("", ""), "");
-}
-
 TEST(OwnLabels, AKeyThatTheApiServerWouldRefuseIsLeftOut) {
   Config config = shared(SharingStrategy::kMps, 4);
   config.sharing.resources[0].rename = "nvidia.com/" + std::string(52, 'x');

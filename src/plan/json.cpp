@@ -77,8 +77,7 @@ Json to_json(const PlannedPool& pool) {
             {"devices", pool.devices},
             {"maxClients", pool.max_clients},
             {"mig", pool.is_mig},
-            {"computeMode", std::string(to_string(pool.compute_mode))},
-            {"tier", std::string(to_string(pool.tier))}};
+            {"computeMode", std::string(to_string(pool.compute_mode))}};
   json["limits"] = Json::array();
   for (const auto& limit : pool.limits)
     json["limits"].push_back({{"uuid", limit.uuid}, {"client", to_json(limit.client)}});

@@ -84,7 +84,6 @@ struct PlannedPool {
   std::uint32_t max_clients = 48;    // per server, the smallest value of its devices (plan/client_capacity.h)
   bool is_mig = false;
   config::ComputeModePolicy compute_mode = config::ComputeModePolicy::kExclusive;  // MIG devices have none: kLeave
-  config::TierPolicy tier = config::TierPolicy::kAuto;                             // as requested
   friend bool operator==(const PlannedPool&, const PlannedPool&) = default;
 };
 

@@ -44,7 +44,6 @@ PlannedPool make_pool(const config::Config& config, const inventory::Inventory& 
   pool.is_mig = device.is_mig;
   // A compute mode belongs to a whole GPU and cannot be set while MIG is on.
   pool.compute_mode = device.is_mig ? config::ComputeModePolicy::kLeave : config.sharing.compute_mode;
-  pool.tier = config.sharing.tier;
   return pool;
 }
 

@@ -31,7 +31,7 @@ void check_node(std::string_view text, const Labels& wanted) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  const Labels wanted{{"nvidia.com/gpu.count", "2"}, {"tranche.io/mps.tier", "v2"}, {"nvidia.com/mig.config", "x"}};
+  const Labels wanted{{"nvidia.com/gpu.count", "2"}, {"tranche.io/gpu.slot.sms", "12"}, {"nvidia.com/mig.config", "x"}};
   check_node(text, wanted);
   check_node(text, {});
   tranche::label::FeaturePlace place{"n1", "default"};

@@ -157,12 +157,10 @@ TEST(LabelsDocument, ListsEveryLabelOfOursAndNoOther) {
   inventory.gpus = {some_gpu()};
   inventory.gpus[0].sm_count = 132;
   const plan::Plan plan = plan::make_plan(config, inventory).value();
-  label::Inputs inputs;
-  for (const auto& pool : plan.pools) inputs.tiers[pool.id] = "v2";
   std::set<std::string> listed = names_below("reference/labels.md", "Labels of Tranche");
   std::erase_if(listed, [](const std::string& name) { return name.starts_with("tranche.io/mig-<profile>."); });
   std::set<std::string> set;
-  for (const auto& [key, value] : label::labels_for(config, inventory, plan, inputs)) {
+  for (const auto& [key, value] : label::labels_for(config, inventory, plan, {})) {
     if (!key.starts_with("tranche.io/")) continue;
     const std::string model_prefix = "tranche.io/model.NVIDIA-H200";
     set.insert(key.starts_with(model_prefix) ? "tranche.io/model.<model>" + key.substr(model_prefix.size()) : key);

@@ -136,11 +136,13 @@ void read_enable_memory_limit(const Fields& f, MemoryPolicy& into) {
              "write memory: open if that is meant, or remove it");
 }
 
-// Earlier releases had a tier of static SM partitions, which was never measured on hardware.
-void read_tier(const Value& value, TierPolicy& tier) {
-  if (!value.given() || value.plain_text() != "static") return value.read_word(tier, kTierPolicies);
-  value.error("the tier static (SM partitions) was removed", "write auto or v2, or remove the key");
-  value.note_bad_word();
+// Earlier builds had other tiers, which no hardware has run.
+void check_tier(const Value& value) {
+  if (!value.given()) return;
+  const auto word = value.plain_text();
+  if (word != "auto" && word != "v2")
+    value.error("must be auto or v2, the only tier, but is " + in_quotes(value.node().text),
+                "remove the key, or write auto or v2");
 }
 
 std::optional<Sharing> parse_mps(const Value& section, const Individual& individual, bool per_device) {
@@ -162,7 +164,7 @@ std::optional<Sharing> parse_mps(const Value& section, const Individual& individ
   f["computeMode"].read_word(sharing.compute_mode, kComputeModePolicies);
   read_proof_every(f["proofEvery"], sharing.proof_every);
   f["endpoint"].read_word(sharing.endpoint, kEndpointPolicies);
-  read_tier(f["tier"], sharing.tier);
+  check_tier(f["tier"]);
   read_clients(f["maxClients"], sharing.max_clients, "write how many clients one MPS server takes, or remove it");
   read_clients(f["processesPerSlot"], sharing.processes_per_slot,
                "write how many CUDA processes a container with one slot starts, or remove it");

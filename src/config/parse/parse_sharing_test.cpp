@@ -160,18 +160,21 @@ TEST(SharingTest, OfTwoEntriesTheLaterCounts) {
 TEST(SharingTest, TypesAreStrictInOurKeysAndTheirs) {
   for (const char* bad :
        {"renameByDefault: \"yes\"", "failRequestsGreaterThanOne: 1", "computeMode: 5", "computeMode: shared",
-        "smRounding: sideways", "smRounding: true", "endpoint: open", "tier: v4", "tier: 3", "maxClients: 0",
-        "maxClients: 1025", "maxClients: \"8\"", "maxClients: -1", "processesPerSlot: 0", "processesPerSlot: many",
-        "migDevices: 1", "frameworkEnvironment: 1", "frameworkEnvironment: \"true\""})
+        "smRounding: sideways", "smRounding: true", "endpoint: open", "tier: v4", "tier: 3", "tier: [v2]",
+        "maxClients: 0", "maxClients: 1025", "maxClients: \"8\"", "maxClients: -1", "processesPerSlot: 0",
+        "processesPerSlot: many", "migDevices: 1", "frameworkEnvironment: 1", "frameworkEnvironment: \"true\""})
     EXPECT_TRUE(refused(mps(kResources + ", " + bad))) << bad;
 }
 
-TEST(SharingTest, TheRemovedTierIsNamedWithWhatToWriteInstead) {
-  EXPECT_THAT(
-      said(mps(kResources + ", tier: static")),
-      ElementsAre(AllOf(HasSubstr("c:1:"), HasSubstr("sharing.mps.tier"), HasSubstr("static (SM partitions) was"),
-                        HasSubstr("write auto or v2, or remove the key"))));
-  EXPECT_TRUE(refused(mps(kResources + ", tier: static")));
+TEST(SharingTest, TheOnlyTierHasNoEffectAndARemovedOneIsRefusedWithWhatToWriteInstead) {
+  for (const char* known : {"auto", "v2", "null"})
+    EXPECT_THAT(said(mps(kResources + ", tier: " + known)), IsEmpty()) << known;
+  for (const std::string removed : {"v3", "static"}) {
+    EXPECT_THAT(said(mps(kResources + ", tier: " + removed)),
+                ElementsAre(HasSubstr("sharing.mps.tier: must be auto or v2, the only tier, but is \"" + removed +
+                                      "\"; remove the key, or write auto or v2")));
+    EXPECT_TRUE(refused(mps(kResources + ", tier: " + removed)));
+  }
 }
 
 TEST(SharingTest, ProofsHaveAnIntervalOrNone) {
@@ -222,15 +225,12 @@ TEST(SharingTest, OurKeysSayWhatMpsDoesWithModeAndRounding) {
 
 TEST(SharingTest, OurKeysSayHowManyClientsAndByWhatMeans) {
   const Sharing standard = sharing_in(mps(kResources));
-  EXPECT_EQ(standard.tier, TierPolicy::kAuto);
   EXPECT_EQ(standard.endpoint, EndpointPolicy::kRelay);
   EXPECT_EQ(sharing_in(mps(kResources + ", endpoint: link")).endpoint, EndpointPolicy::kLink);
   EXPECT_EQ(standard.max_clients, 0u);
   EXPECT_EQ(standard.processes_per_slot, 1u);
   EXPECT_FALSE(standard.mig_devices);
-  const Sharing given =
-      sharing_in(mps(kResources + ", tier: v3, maxClients: 60, processesPerSlot: 4, migDevices: yes"));
-  EXPECT_EQ(given.tier, TierPolicy::kV3);
+  const Sharing given = sharing_in(mps(kResources + ", maxClients: 60, processesPerSlot: 4, migDevices: yes"));
   EXPECT_EQ(given.max_clients, 60u);
   EXPECT_EQ(given.processes_per_slot, 4u);
   EXPECT_TRUE(given.mig_devices);

@@ -129,7 +129,7 @@ void check_labels(const Json& node, Checks& checks) {
   }
   std::vector<std::string> shown;
   for (const char* key : {"nvidia.com/gpu.product", "nvidia.com/gpu.sharing-strategy", "nvidia.com/gpu.replicas",
-                          "tranche.io/gpu.slot.memory", "tranche.io/gpu.slot.sms", "tranche.io/mps.tier"})
+                          "tranche.io/gpu.slot.memory", "tranche.io/gpu.slot.sms"})
     if (const std::string value = text_at(labels, key); !value.empty()) shown.push_back(std::string(key) + "=" + value);
   checks.push_back(pass("node.labels", "", join(shown, " ")));
 }

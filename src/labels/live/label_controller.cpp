@@ -83,10 +83,8 @@ void LabelController::node_is(const nlohmann::json* node) {
 }
 
 void LabelController::follow(const config::Config& config, const inventory::Inventory& inventory,
-                             const plan::Plan& plan, const PoolReports& pools) {
-  const auto tiers = inputs_.tiers;
-  keep_tiers(plan, pools);
-  if (config_ == config && inventory_ == inventory && plan_ == plan && inputs_.tiers == tiers) return;
+                             const plan::Plan& plan) {
+  if (config_ == config && inventory_ == inventory && plan_ == plan) return;
   const bool other_gpus = !config_ || inventory_ != inventory;
   config_ = config;
   inventory_ = inventory;
@@ -100,13 +98,6 @@ void LabelController::follow(const config::Config& config, const inventory::Inve
   file_ = flags.output_file;
   if (other_gpus || machine_type_file_ != flags.machine_type_file) read_machine(flags.machine_type_file);
   work_out();
-}
-
-// A pool that is temporarily missing from the report of `tranche mps` keeps its tier.
-void LabelController::keep_tiers(const plan::Plan& plan, const PoolReports& pools) {
-  for (const auto& [id, report] : pools.pools)
-    if (!report.tier.empty()) inputs_.tiers[id] = report.tier;
-  std::erase_if(inputs_.tiers, [&](const auto& tier) { return plan::find_pool(plan, tier.first) == nullptr; });
 }
 
 void LabelController::read_machine(const std::string& machine_type_file) {

@@ -1,5 +1,5 @@
 #pragma once
-// Keeps the node's labels written (docs/reference/labels.md). A change of configuration, inventory, plan or tier is
+// Keeps the node's labels written (docs/reference/labels.md). A change of configuration, inventory or plan is
 // written once it has settled; without a change this class sends no request. It watches the labels on the Node object
 // and restores those that another client removes or overwrites, with a growing delay if that repeats. Until the driver
 // has reported the GPUs, the labels on the node stay: neither a restart nor the end of this program removes a label.
@@ -19,7 +19,6 @@
 #include "labels/label.h"
 #include "labels/live/label_report.h"
 #include "labels/live/label_writer.h"
-#include "mps/protocol/pools.h"
 #include "os/loop/loop.h"
 #include "os/loop/timer.h"
 #include "os/worker/worker.h"
@@ -48,8 +47,7 @@ class LabelController {
 
   // nullptr: not reachable (yet). The client must exist until another is given or this object is destroyed.
   void use(host::KubeClient* client);
-  void follow(const config::Config& config, const inventory::Inventory& inventory, const plan::Plan& plan,
-              const PoolReports& pools);
+  void follow(const config::Config& config, const inventory::Inventory& inventory, const plan::Plan& plan);
 
   // The present Node object, for labels that are written on it; nullptr = there is none.
   void node_is(const nlohmann::json* node);
@@ -58,7 +56,6 @@ class LabelController {
   LabelReport report() const;
 
  private:
-  void keep_tiers(const plan::Plan& plan, const PoolReports& pools);
   void read_machine(const std::string& machine_type_file);
   void work_out();
   void arm();

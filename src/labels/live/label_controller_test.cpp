@@ -47,7 +47,7 @@ class LabelControllerTest : public ::testing::Test {
     auto plan = plan::make_plan(config_, inventory_);
     ASSERT_TRUE(plan);
     plan_ = *std::move(plan);
-    controller_->follow(config_, inventory_, plan_, pools_);
+    controller_->follow(config_, inventory_, plan_);
   }
   bool until(const std::function<bool(const LabelReport&)>& holds) {
     bool held = holds(controller_->report());
@@ -76,7 +76,6 @@ class LabelControllerTest : public ::testing::Test {
   config::Config config_;
   inventory::Inventory inventory_;
   plan::Plan plan_;
-  PoolReports pools_;
   std::unique_ptr<LabelController> controller_;
   std::function<bool()> check_;
 };
@@ -132,25 +131,6 @@ TEST_F(LabelControllerTest, AnotherConfigurationOrAnotherGpuIsWritten) {
   follow();
   ASSERT_TRUE(until([](const LabelReport& report) { return report.writes == 3; }));
   EXPECT_THAT(content(), HasSubstr("nvidia.com/gpu.count=2\n"));
-}
-
-TEST_F(LabelControllerTest, TheTierStaysWhileTrancheMpsIsAwayAndGoesWithItsPool) {
-  open(LabelOutput::kFile);
-  follow();
-  ASSERT_EQ(plan_.pools.size(), 1u);
-  EXPECT_FALSE(controller_->labels().contains("tranche.io/mps.tier"));
-  PoolReport pool;
-  pool.id = plan_.pools[0].id;
-  pool.tier = "v3";
-  pools_.pools[pool.id] = pool;
-  follow();
-  EXPECT_EQ(controller_->labels().at("tranche.io/mps.tier"), "v3");
-  pools_ = {};
-  follow();
-  EXPECT_EQ(controller_->labels().at("tranche.io/mps.tier"), "v3");
-  config_.sharing = {};
-  follow();
-  EXPECT_FALSE(controller_->labels().contains("tranche.io/mps.tier"));
 }
 
 TEST_F(LabelControllerTest, AFailureIsReportedAndTriedAgain) {

@@ -1,14 +1,13 @@
 #pragma once
-// Translates the supervisor's decisions for one tier: the options that the daemon starts with, and the runs of
-// nvidia-cuda-mps-control that each question needs. Replies become events. The supervisor and mps/pool/pool know no
-// commands. Pure: replies in, runs and events out. Any thread.
+// Translates the supervisor's decisions for one version of the control program's interface: the options that the daemon
+// starts with, and the runs of nvidia-cuda-mps-control that each question needs. Replies become events. The supervisor
+// and mps/pool/pool know no commands. Pure: replies in, runs and events out. Any thread.
 #include <functional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "mps/daemon/supervisor.h"
-#include "mps/daemon/tier.h"
 
 namespace tranche::mps {
 
@@ -32,7 +31,6 @@ struct Onward : std::variant<Event, Exchange> {
 class Dialect {
  public:
   virtual ~Dialect() = default;
-  virtual Tier tier() const = 0;
   virtual std::vector<std::string> daemon_options(bool multiuser) const = 0;
   // Each ends in Answered, LimitsApplied, LimitsRead or ServerLimitsApplied, or in QuestionFailed.
   virtual Exchange ask(QuestionId id, const DaemonLimits& desired) const = 0;  // desired: the devices to query
@@ -42,8 +40,6 @@ class Dialect {
   virtual Run quit(Duration patience) const = 0;  // the daemon's exit is the answer
 };
 
-const Dialect& dialect_of(Tier tier);  // lives as long as the program
-
-Exchange delete_namespace(const std::string& name);  // tier v3; ends in LimitsApplied
+const Dialect& dialect_v2();  // of every driver; lives as long as the program
 
 }  // namespace tranche::mps

@@ -33,7 +33,7 @@ struct Talk {
 };
 
 TEST(Dialect, OfV2StartsAndAsksAsBefore) {
-  const auto& v2 = dialect_of(Tier::kV2);
+  const auto& v2 = dialect_v2();
   EXPECT_THAT(v2.daemon_options(false), ElementsAre("-f"));
   EXPECT_THAT(v2.daemon_options(true), ElementsAre("-f", "-M"));
   EXPECT_EQ(v2.quit(std::chrono::seconds(10)), (mps::Run{{}, "quit -t 10\n"}));
@@ -47,7 +47,7 @@ TEST(Dialect, OfV2StartsAndAsksAsBefore) {
 }
 
 TEST(Dialect, OfV2SetsAndReadsLimits) {
-  const auto& v2 = dialect_of(Tier::kV2);
+  const auto& v2 = dialect_v2();
   const Talk talk(v2.apply({1, kLimits}), {"10.0\n"});
   ASSERT_NE(talk.came_to<LimitsApplied>(), nullptr);
   const Talk refused(v2.apply({2, kLimits}), {"Insufficient privileges for UID 7.\n"});

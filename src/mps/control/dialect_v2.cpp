@@ -1,6 +1,5 @@
-#include "mps/control/dialect_v2.h"
-
 #include "mps/control/control_text.h"
+#include "mps/control/dialect.h"
 #include "mps/control/replies.h"
 
 namespace tranche::mps {
@@ -26,7 +25,15 @@ Onward ask_next_server(QuestionId id, const DaemonLimits& desired, std::vector<i
                   }};
 }
 
-}  // namespace
+class V2Dialect final : public Dialect {
+ public:
+  std::vector<std::string> daemon_options(bool multiuser) const override;
+  Exchange ask(QuestionId id, const DaemonLimits& desired) const override;
+  Exchange apply(const ApplyLimits& action) const override;
+  Exchange read(const ReadLimits& action) const override;
+  Exchange apply_server(const ApplyServerLimits& action) const override;
+  Run quit(Duration patience) const override;
+};
 
 std::vector<std::string> V2Dialect::daemon_options(bool multiuser) const {
   return multiuser ? std::vector<std::string>{"-f", "-M"} : std::vector<std::string>{"-f"};
@@ -68,6 +75,13 @@ Exchange V2Dialect::apply_server(const ApplyServerLimits& action) const {
 Run V2Dialect::quit(Duration patience) const {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(patience).count();
   return session({command::quit(static_cast<int>(seconds))});
+}
+
+}  // namespace
+
+const Dialect& dialect_v2() {
+  static const V2Dialect v2;
+  return v2;
 }
 
 }  // namespace tranche::mps

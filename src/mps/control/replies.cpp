@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "base/text.h"
-#include "mps/control/unreadable.h"
 #include "mps/limits/client_limits.h"
 
 namespace tranche::mps {
@@ -26,6 +25,12 @@ constexpr std::array<Refusal, 7> kRefusalsBeginWith{{
     {"Invalid ", Kind::kInvalid},
     {"A server PID is required", Kind::kInvalid},
 }};
+
+// The error for a reply that does not match a captured one.
+std::unexpected<Error> unreadable(std::string_view command, std::string_view text, std::string_view expected) {
+  return fail(Kind::kInvalid, "the reply " + in_quotes(text) + " is not " + std::string(expected),
+              std::string(command));
+}
 
 // The refusal in a reply, if any: it can be any of the lines.
 std::optional<Error> refusal_in(std::string_view command, std::string_view text) {

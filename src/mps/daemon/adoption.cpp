@@ -233,18 +233,6 @@ bool is_of_user(std::string_view status, unsigned uid) {
   return false;
 }
 
-std::optional<mps::Tier> tier_of_adoptable(const allocate::Paths& paths, const std::string& pool) {
-  const auto pid = daemon_of(paths.mps_root, pool);
-  if (!pid) return std::nullopt;
-  const auto options = read_file(fmt::format("/proc/{}/cmdline", *pid));
-  if (!options) return std::nullopt;
-  auto tier = mps::Tier::kV2;
-  for (const auto word : split(*options, '\0')) {
-    if (word == "-p" || word == "--protocol") tier = mps::Tier::kV3;
-  }
-  return tier;
-}
-
 Result<std::vector<LeftPool>> find_left_pools(const std::string& mps_root) {
   const auto root = Dir::open(mps_root + "/pools");
   if (!root && root.error().kind == Kind::kNotFound) return std::vector<LeftPool>{};

@@ -11,7 +11,6 @@
 
 #include "base/result.h"
 #include "mps/daemon/daemon_home.h"
-#include "mps/daemon/tier.h"
 #include "mps/pool/pool_dirs.h"
 #include "os/process/process.h"
 
@@ -30,9 +29,6 @@ struct AdoptableDaemon {
 
 // nullopt: no daemon runs there. kConflict: one runs with a different program or environment than ours.
 Result<std::optional<AdoptableDaemon>> find_adoptable(const PoolDirs& dirs, const ExpectedDaemon& expected);
-
-// The tier that the pool's running daemon was started in, from its options; nullopt: no daemon runs there.
-std::optional<mps::Tier> tier_of_adoptable(const allocate::Paths& paths, const std::string& pool);
 
 // A daemon that runs under an MPS root, planned or not: for stopping what an earlier run left.
 struct LeftPool {

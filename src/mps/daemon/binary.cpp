@@ -25,7 +25,6 @@ class Describing final : public Question {
     binary_.env = std::move(env);
     run("-h", [this](const std::string& text) {
       binary_.offers_multiuser = mps::offers_multiuser(text);
-      binary_.abilities = mps::abilities_in(text);
       run("-v", [this](const std::string& version) {
         binary_.version = mps::parse_version(version).value_or(0);
         const auto callback = std::move(done_);

@@ -8,7 +8,6 @@
 
 #include "base/result.h"
 #include "mps/control/control_client.h"
-#include "mps/daemon/tier.h"
 #include "os/loop/loop.h"
 
 namespace tranche::host {
@@ -20,7 +19,6 @@ struct ControlBinary {
   ProcessEnvironment env;  // the part of our environment that it gets
   int version = 0;         // 13000; 0 = not reported
   bool offers_multiuser = false;
-  mps::Abilities abilities = {};  // the tiers that it supports
 };
 
 struct BinarySearch {

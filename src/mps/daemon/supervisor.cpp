@@ -62,9 +62,7 @@ void Turn::on(const Answered& event) {
     if (!s_.read_back) return apply_limits();
     return apply_to_next_server() ? void() : serve();
   }
-  if (s_.state != State::kServing) return;
-  if (!event.missing.empty()) return reconfigure(event.missing + "; it is being made again");
-  still_serving();
+  if (s_.state == State::kServing) still_serving();
 }
 
 void Turn::on(const LimitsApplied& event) {
@@ -114,10 +112,7 @@ void Turn::on(const ClientLogged&) {
 void Turn::on(const AdmissionLimitsSet& event) {
   if (s_.state != State::kServing) return;  // the limits are set in another way in this state
   s_.turn = event.limits;
-  if (s_.read_back) {
-    s_.read_back->memory = event.defaults.memory;
-    s_.read_back->threads = event.defaults.threads;
-  }
+  if (s_.read_back) s_.read_back = event.defaults;
   s_.turn_unknown = false;
   s_.turn_problem.clear();
   s_.older_clients.clear();  // from now on each client has its own
@@ -209,10 +204,6 @@ void Turn::on(const StopAsked&) {
 void Turn::on(const DesiredChanged& event) {
   const bool same = event.desired == s_.desired;
   s_.desired = event.desired;
-  if (event.in_force && s_.state == State::kServing) {
-    s_.read_back = event.in_force;
-    return;
-  }
   if (same && s_.state != State::kGivenUp) return;
   s_.verify_first = false;
   s_.server_tries.clear();
@@ -220,7 +211,7 @@ void Turn::on(const DesiredChanged& event) {
   switch (s_.state) {
     case State::kServing:
     case State::kConfiguring:
-      return reconfigure("the limits changed and are being applied");
+      return reconfigure();
     case State::kGivenUp:
       s_.failures = 0;
       return begin();
@@ -250,8 +241,7 @@ std::string_view to_string(State state) {
 }
 
 DaemonLimits limits_to_set(const Supervisor& s) {
-  if (!s.turn) return s.desired;
-  return {s.turn->memory, s.turn->threads, s.desired.namespaces};
+  return s.turn.value_or(s.desired);
 }
 
 std::string_view daemon_state(const Supervisor& s) {

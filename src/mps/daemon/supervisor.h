@@ -84,8 +84,6 @@ struct DaemonExited {
 struct Answered {
   QuestionId id = 0;
   std::vector<ServerSeen> servers;
-  // Something that applying the limits creates and that does not exist (any more); "" = nothing.
-  std::string missing = {};
 };
 struct LimitsApplied {
   QuestionId id = 0;
@@ -133,8 +131,6 @@ struct Tick {};
 struct StopAsked {};
 struct DesiredChanged {
   DaemonLimits desired;
-  // The daemon already holds them, set and read back outside the supervisor's questions.
-  std::optional<LimitsReadBack> in_force = {};
 };
 using Event =
     std::variant<Start, Spawned, SpawnFailed, DaemonExited, Answered, LimitsApplied, LimitsRead, ServerLimitsApplied,

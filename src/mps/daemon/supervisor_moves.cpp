@@ -36,7 +36,7 @@ std::string listed(const std::vector<int>& pids) {
 }
 
 bool differs(const ServerSeen& server, const Supervisor& s) {
-  return server.limits && !s.turn_unknown && !server_disagreement(limits_to_set(s), *server.limits).empty();
+  return server.limits && !s.turn_unknown && !disagreement(limits_to_set(s), *server.limits).empty();
 }
 
 bool has_clients(const Supervisor& s) {
@@ -208,8 +208,8 @@ void Turn::look_within(Duration time) {
   if (s_.timer) s_.timer = std::min(*s_.timer, now_ + time);
 }
 
-void Turn::reconfigure(std::string why) {
-  enter(State::kConfiguring, std::move(why));
+void Turn::reconfigure() {
+  enter(State::kConfiguring, "the limits changed and are being applied");
   s_.read_back.reset();
   ask();  // also reports which servers run now
 }

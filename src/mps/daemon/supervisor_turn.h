@@ -55,7 +55,7 @@ class Turn {
   void serve();
   void still_serving();
   void look_within(Duration time);
-  void reconfigure(std::string why);
+  void reconfigure();
   void still_mute(const Error& error);
   void fell_mute(const Error& error);
   void configuring_failed(const std::string& why);

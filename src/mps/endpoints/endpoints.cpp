@@ -133,8 +133,7 @@ void Endpoints::make_relay(const std::string& id, Pool& pool) {
        .look = [this, id](const std::string& grant, int pid,
                           const ClientLooks::Done& done) { look_at(id, grant, pid, done); },
        .open_pipes = [this, id] { return open_pipes(id); },
-       .store = [this, id](const std::string& clients) { store_clients(id, clients); },
-       .socket = [this, id](const std::string& grant) { return socket_of(id, grant); }});
+       .store = [this, id](const std::string& clients) { store_clients(id, clients); }});
   set_kinds(pool);
   restore_clients(id, pool);
 }
@@ -189,7 +188,7 @@ Status Endpoints::listen(const std::string& id, Pool& pool, const std::string& g
     pool.relay->keep_waiting(grant, ending_.contains({id, grant}));
     return {};
   }
-  const auto linked = directory->hard_link(socket_of(id, grant), "control");
+  const auto linked = directory->hard_link(settings_.paths.pipe(id) + "/control", "control");
   // Without a daemon there is nothing to link; its start creates the link.
   if (!linked && linked.error().kind != Kind::kNotFound)
     return std::unexpected(within(linked.error(), "cannot put the pool's control socket into the grant's endpoint"));
@@ -202,8 +201,7 @@ Status Endpoints::open_pool(const std::string& id) {
   pool.wants_clients = true;
   if (settings_.policy == config::EndpointPolicy::kLink) return use_links(id, kAskedForLinks);
   // Each start may use a different driver: its greeting is checked before clients are connected to it.
-  const std::string below = pool.server.empty() ? "" : "/" + pool.server;
-  pool.probe = host::probe_daemon(loop_, settings_.paths.pipe(id) + below + "/control", settings_.greeting,
+  pool.probe = host::probe_daemon(loop_, settings_.paths.pipe(id) + "/control", settings_.greeting,
                                   [this, id](const Status& status) { on_greeting(id, status); });
   return {};
 }
@@ -239,7 +237,7 @@ Status Endpoints::use_links(const std::string& id, const std::string& reason) {
     log::warning("endpoints.linked", {{"pool", id}, {"why", reason}, {"effect", kTenantsCommand + 2}});
   pool.link_reason = reason;
   TRY(const auto dirs, host::PoolDirs::make(settings_.paths, id));
-  const auto linked = dirs.relink_endpoints(pool.server);
+  const auto linked = dirs.relink_endpoints();
   set_own_limits(id);
   callbacks_.on_change();
   return linked;
@@ -453,7 +451,6 @@ void Endpoints::former_clients_ended(const EndpointName& name) {
   ending_.erase(found);
   const auto pool = pools_.find(name.pool);
   if (pool != pools_.end() && pool->second.relay) pool->second.relay->keep_waiting(name.grant, false);
-  provide(name.pool, [](const Status&) {});  // a namespace could not be removed while it had clients
 }
 
 // The directory is mounted into one container only, so the first pod that connects is the one that kubelet gave it to.
@@ -474,7 +471,6 @@ Status Endpoints::remove_endpoint(const EndpointName& endpoint, std::optional<st
   TRY_STATUS(vacate(endpoint, *pool));
   TRY_STATUS(remove_endpoint_limits(settings_.paths, endpoint));
   log::info("endpoint.removed", {{"pool", endpoint.pool}, {"grant", endpoint.grant}});
-  provide(endpoint.pool, [](const Status&) {});
   callbacks_.on_change();
   return {};
 }
@@ -501,9 +497,7 @@ void Endpoints::describe(const std::string& id, nlohmann::ordered_json& into) co
   into["endpoint"] = pool.relay ? "relay" : "link";
   into["endpointReason"] = pool.relay ? std::string() : pool.link_reason + kTenantsCommand;
   if (!pool.relay && into.contains("notEnforced"))
-    into["notEnforced"].push_back(pool.server.empty()
-                                      ? "the limits of a grant are set in its container's environment only"
-                                      : "any client can list all tenants");
+    into["notEnforced"].push_back("the limits of a grant are set in its container's environment only");
   auto list = nlohmann::ordered_json::array();
   for (const auto& [grant, endpoint] : pool.endpoints) {
     const auto view = pool.relay ? pool.relay->endpoint(grant) : host::EndpointView{};

@@ -63,9 +63,6 @@ class Endpoints {
     // known.
     std::function<Result<mps::DaemonLimits>(const std::string& pool, const std::optional<mps::GrantLimits>& limits)>
         limits = {};
-    // Makes a pool's daemon hold whatever else its endpoints need (tier v3: a namespace for each); `done` runs once it
-    // does, perhaps inside the call. Empty: they need nothing else.
-    std::function<void(const std::string& pool, std::function<void(const Status&)> done)> provide = {};
   };
   Endpoints(host::Loop& loop, EndpointsSettings settings, Callbacks callbacks);
   ~Endpoints();
@@ -78,9 +75,6 @@ class Endpoints {
   // The pool's directories exist: listens at every endpoint that is on disk.
   Status add_pool(const std::string& pool);
   void remove_pool(const std::string& pool);  // the daemon has ended and will not restart
-  // The pool's next daemon is of tier v3 and has its grants' namespaces below this server: clients connect to those.
-  // "": the daemon has one socket for all.
-  void use_namespaces(const std::string& pool, const std::string& server);
   // The daemon serves and its limits are enforced: clients may connect.
   Status open_pool(const std::string& pool);
   // The daemon does not serve: clients wait. `clients` are those that its servers list, to find clients from before our
@@ -123,9 +117,6 @@ class Endpoints {
   std::vector<int> clients(const std::string& pool) const;  // clients that connected through its endpoints
   // The same if every client comes through a relay; absent if endpoints are links, where clients are found later.
   std::optional<std::vector<int>> relay_clients(const std::string& pool) const;
-  // The limits of each grant of a pool with namespaces. A grant without limits of its own gets `own` and keeps it,
-  // because the limits of a namespace that has clients cannot change. Omits grants whose limits cannot be read.
-  std::map<std::string, mps::GrantLimits> limits_of_grants(const std::string& pool, const mps::GrantLimits& own);
   const std::string* grant_of(const std::string& pool, int pid) const;  // null: not a known client
   // For those of these pids that are clients which have exited, and which the server still has (mps/relay/relay.h,
   // EndpointView::remnants): the processes to end in their place (heirs.h). `own`: processes of the pool. `done` runs
@@ -159,7 +150,6 @@ class Endpoints {
   struct Pool {
     std::shared_ptr<host::Relay> relay;  // null: endpoints are links
     std::string link_reason;
-    std::string server;  // of use_namespaces()
     std::unique_ptr<host::RelayProbe> probe;
     std::map<std::string, Endpoint> endpoints;
     std::size_t most_clients = 0;  // on each of `devices`
@@ -176,19 +166,18 @@ class Endpoints {
   };
 
   using Reply = std::function<void(const std::string& json)>;
-  void answer_open(const OpenEndpointRequest& request, Reply reply);
-  void provide(const std::string& pool, std::function<void(const Status&)> done);
+  Status open_for(const OpenEndpointRequest& request);
   void make_relay(const std::string& id, Pool& pool);
   void restore_clients(const std::string& id, Pool& pool);
   void store_clients(const std::string& id, const std::string& clients);
-  std::string socket_of(const std::string& id, const std::string& grant) const;  // the daemon's socket for this grant
   void on_greeting(const std::string& id, const Status& status);
   Status use_links(const std::string& id, const std::string& reason);
   Status listen(const std::string& id, Pool& pool, const std::string& grant);
   Status may_open(const EndpointName& endpoint, const std::optional<mps::GrantLimits>& limits);
   Status keep_limits(const EndpointName& endpoint, Pool& pool, const mps::GrantLimits& limits);
-  // Undoes open_endpoint() after an error.
-  void take_back(const EndpointName& endpoint, bool was_there, const std::optional<mps::GrantLimits>& limits);
+  // Undoes open_for() after an error.
+  void take_back(const EndpointName& endpoint, Pool& pool, bool was_there,
+                 const std::optional<mps::GrantLimits>& limits);
   Endpoint& endpoint_of(Pool& pool, const std::string& grant);
   void let_any_pod(const EndpointName& name, Endpoint& endpoint);
   Status let_pod(const EndpointName& name, Endpoint& endpoint, const std::string& uid);

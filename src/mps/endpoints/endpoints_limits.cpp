@@ -8,21 +8,17 @@
 
 namespace tranche::agent {
 
-// Grants with the same limits may connect together; if each has a namespace, all may.
+// Grants with the same limits may connect together.
 void Endpoints::set_kinds(Pool& pool) {
   if (!pool.relay) return;
-  for (const auto& [grant, endpoint] : pool.endpoints) {
-    const bool own = pool.server.empty() && endpoint.limits;
-    pool.relay->set_kind(grant, own ? mps::render_limits(*endpoint.limits) : std::string());
-  }
+  for (const auto& [grant, endpoint] : pool.endpoints)
+    pool.relay->set_kind(grant, endpoint.limits ? mps::render_limits(*endpoint.limits) : std::string());
 }
 
 // Written first: if this program ends here, the endpoint does not listen yet, or the next start reads its limits.
 Status Endpoints::keep_limits(const EndpointName& name, Pool& pool, const mps::GrantLimits& limits) {
   const auto known = pool.endpoints.find(name.grant);
   if (known != pool.endpoints.end() && known->second.limits == limits && known->second.unreadable.empty()) return {};
-  if (!pool.server.empty() && !clients_of(name).empty())
-    return fail(Kind::kConflict, "in tier v3 a grant's limits cannot change while its clients run", name.grant);
   TRY_STATUS(write_endpoint_limits(settings_.paths, name, limits));
   for (const auto& limit : limits) {
     log::info("endpoint.limits", {{"pool", name.pool},

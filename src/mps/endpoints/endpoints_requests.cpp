@@ -21,7 +21,7 @@ void say(const Reply& reply, const Status& status) {
 void Endpoints::answer(const std::string& request, Reply reply) {
   const auto parsed = parse_mps_request(request);
   if (!parsed) return reply(error_reply(parsed.error()));
-  if (const auto* open = std::get_if<OpenEndpointRequest>(&*parsed)) return answer_open(*open, std::move(reply));
+  if (const auto* open = std::get_if<OpenEndpointRequest>(&*parsed)) return say(reply, open_for(*open));
   if (const auto* gone = std::get_if<RemoveEndpointRequest>(&*parsed))
     return say(reply, remove_endpoint(gone->endpoint, gone->made));
   if (const auto* admission = std::get_if<AdmitRequest>(&*parsed))
@@ -48,47 +48,53 @@ void Endpoints::answer(const std::string& request, Reply reply) {
                        });
 }
 
-// Its limits, then what the daemon needs for it, and only then does it listen. A new tenant gets a directory of its
-// own: a former one may have kept the old directory open, or clients. A container that runs with the endpoint keeps it:
-// a kubelet that lost its checkpoint asks again for the shares of pods that run, and gives those of a static pod away
-// in its grace period.
-void Endpoints::answer_open(const OpenEndpointRequest& request, Reply reply) {
-  const auto pool = find(request.endpoint.pool);
-  if (!pool) return reply(error_reply(pool.error()));
-  const bool vacates = request.new_tenant && (*pool)->endpoints.contains(request.endpoint.grant);
+// Stores the limits before the endpoint listens. A new tenant gets a directory of its own: a former one may have kept
+// the old directory open, or clients. A container that runs with the endpoint keeps it: a kubelet that lost its
+// checkpoint asks again for the shares of pods that run, and gives those of a static pod away in its grace period.
+Status Endpoints::open_for(const OpenEndpointRequest& request) {
+  TRY(Pool * pool, find(request.endpoint.pool));
+  const bool vacates = request.new_tenant && pool->endpoints.contains(request.endpoint.grant);
   const auto in_use = vacates ? pod_with(request.endpoint) : std::string();
   if (!in_use.empty()) {
     log::warning("endpoint.kept", {{"pool", request.endpoint.pool},
                                    {"grant", request.endpoint.grant},
                                    {"pod", in_use},
                                    {"why", "kubelet asks for the share again, and a container that has it runs"}});
-    Endpoint& kept = endpoint_of(**pool, request.endpoint.grant);
+    Endpoint& kept = endpoint_of(*pool, request.endpoint.grant);
     let_any_pod(request.endpoint, kept);
     stamp(kept);  // an order to remove the endpoint of the pod that has it must not reach the one that gets it
   }
   if (vacates && in_use.empty()) {
-    if (const auto vacated = vacate(request.endpoint, **pool); !vacated) return reply(error_reply(vacated.error()));
-    if (!request.limits)
-      if (const auto forgotten = remove_endpoint_limits(settings_.paths, request.endpoint); !forgotten)
-        return reply(error_reply(forgotten.error()));
+    TRY_STATUS(vacate(request.endpoint, *pool));
+    if (!request.limits) {
+      TRY_STATUS(remove_endpoint_limits(settings_.paths, request.endpoint));
+    }
   }
-  const auto before = (*pool)->endpoints.find(request.endpoint.grant);
-  const bool was_there = before != (*pool)->endpoints.end();
+  const auto before = pool->endpoints.find(request.endpoint.grant);
+  const bool was_there = before != pool->endpoints.end();
   const auto limits_before = was_there ? before->second.limits : std::nullopt;
-  if (const auto may = may_open(request.endpoint, request.limits); !may) return reply(error_reply(may.error()));
-  if (request.any_pod) let_any_pod(request.endpoint, endpoint_of(**pool, request.endpoint.grant));
-  if (!request.pod.empty())
-    if (const auto given = let_pod(request.endpoint, endpoint_of(**pool, request.endpoint.grant), request.pod); !given)
-      return reply(error_reply(given.error()));
-  provide(request.endpoint.pool, [this, endpoint = request.endpoint, was_there, limits_before,
-                                  reply = std::move(reply)](const Status& provided) {
-    const auto still = find(endpoint.pool);
-    const auto opened = !provided ? provided
-                        : still   ? listen(endpoint.pool, **still, endpoint.grant)
-                                  : Status(std::unexpected(still.error()));
-    if (!opened) take_back(endpoint, was_there, limits_before);
-    say(reply, opened);
-  });
+  TRY_STATUS(may_open(request.endpoint, request.limits));
+  if (request.any_pod) let_any_pod(request.endpoint, endpoint_of(*pool, request.endpoint.grant));
+  if (!request.pod.empty()) {
+    TRY_STATUS(let_pod(request.endpoint, endpoint_of(*pool, request.endpoint.grant), request.pod));
+  }
+  const auto opened = listen(request.endpoint.pool, *pool, request.endpoint.grant);
+  if (!opened) take_back(request.endpoint, *pool, was_there, limits_before);
+  return opened;
+}
+
+void Endpoints::take_back(const EndpointName& name, Pool& pool, bool was_there,
+                          const std::optional<mps::GrantLimits>& limits) {
+  const auto kept =
+      limits ? write_endpoint_limits(settings_.paths, name, *limits) : remove_endpoint_limits(settings_.paths, name);
+  if (!kept)
+    log::warning("endpoint.limits_not_kept", {{"pool", name.pool}, {"grant", name.grant}, {"why", kept.error()}});
+  if (was_there) {
+    pool.endpoints[name.grant].limits = limits;
+  } else {
+    pool.endpoints.erase(name.grant);
+  }
+  callbacks_.on_change();
 }
 
 void Endpoints::let_any_pod(const EndpointName& name, Endpoint& endpoint) {
@@ -115,11 +121,6 @@ Status Endpoints::let_pod(const EndpointName& name, Endpoint& endpoint, const st
   endpoint.any_pod = false;
   if (!same) callbacks_.on_change();
   return {};
-}
-
-void Endpoints::provide(const std::string& pool, std::function<void(const Status&)> done) {
-  if (!callbacks_.provide) return done({});
-  callbacks_.provide(pool, std::move(done));
 }
 
 }  // namespace tranche::agent

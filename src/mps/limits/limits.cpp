@@ -20,15 +20,6 @@ std::string memory_disagreement(const std::string& uuid, Bytes expected, const L
                      expected.in_mib(), found->second, as_printed(expected));
 }
 
-std::string namespaces_disagreement(const DaemonLimits& expected, const LimitsReadBack& read) {
-  for (const auto& wanted : expected.namespaces) {
-    const auto found = std::ranges::find(read.namespaces, wanted.name, &v3::Namespace::name);
-    if (found == read.namespaces.end()) return fmt::format("namespace {} was made and is not listed", wanted.name);
-    if (auto text = v3::disagreement(wanted.limits, *found); !text.empty()) return text;
-  }
-  return {};
-}
-
 }  // namespace
 
 std::string as_printed(Bytes limit) {
@@ -55,11 +46,6 @@ std::string to_string(const DaemonLimits& limits) {
 }
 
 std::string disagreement(const DaemonLimits& expected, const LimitsReadBack& read) {
-  auto text = server_disagreement(expected, read);
-  return text.empty() ? namespaces_disagreement(expected, read) : text;
-}
-
-std::string server_disagreement(const DaemonLimits& expected, const LimitsReadBack& read) {
   for (const auto& [uuid, memory] : expected.memory) {
     if (auto text = memory_disagreement(uuid, memory, read); !text.empty()) return text;
   }

@@ -16,7 +16,7 @@ Result<LimitsReadBack> check_read_back(const std::string& who, const DaemonLimit
   LimitsReadBack read;
   for (const auto& [uuid, memory] : limits.memory) read.memory.emplace_back(uuid, lines[at++]);
   read.threads = lines[at];
-  if (const auto difference = server_disagreement(limits, read); !difference.empty())
+  if (const auto difference = disagreement(limits, read); !difference.empty())
     return fail(Kind::kInvalid, difference, who);
   return read;
 }

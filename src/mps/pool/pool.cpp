@@ -1,14 +1,11 @@
 #include "mps/pool/pool.h"
 
-#include <fmt/format.h>
-#include <sys/un.h>
-
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
+#include "base/text.h"
 #include "mps/daemon/capacity.h"
-#include "mps/pool/namespaces.h"
 #include "os/log/log.h"
 
 namespace tranche::agent {
@@ -16,16 +13,6 @@ namespace {
 
 using mps::LifeAction;
 using mps::LifeEvent;
-
-constexpr Duration kNamespaceDeadline = std::chrono::seconds(5);
-constexpr std::size_t kLongestSocketPath = sizeof(sockaddr_un::sun_path) - 1;
-constexpr const char* kAnyGrant = "0123456789abcdef";
-
-mps::GrantLimits own_limits_of(const plan::PlannedPool& pool) {
-  mps::GrantLimits own;
-  for (const auto& [uuid, client] : pool.limits) own.push_back({uuid, mib(client.memory.in_mib()), client.threads});
-  return own;
-}
 
 std::vector<int> servers_of(const mps::Supervisor& supervisor) {
   std::vector<int> servers;
@@ -101,11 +88,6 @@ mps::LifeInputs Pool::inputs() const {
   if (!daemon_) return inputs;
   inputs.users = end_of_use();
   inputs.has_daemon = !daemon_->gone();
-  // A daemon's tier is an option at its start.
-  const auto& s = daemon_->supervisor();
-  const bool runs = s.state == mps::State::kServing || s.state == mps::State::kGivenUp;
-  inputs.replace =
-      context_.binary && runs && mps::live_clients(s) == 0 && chosen_tier().tier != daemon_->settings().tier;
   return inputs;
 }
 
@@ -131,7 +113,6 @@ void Pool::act(LifeAction action) {
     case LifeAction::kReopen:
       return reopen();
     case LifeAction::kDiscard:
-      namespaces_.reset();
       daemon_.reset();
       return;
     case LifeAction::kRetryLater:
@@ -162,14 +143,11 @@ void Pool::modes_are(const Status& set) {
 void Pool::start() {
   if (!daemon_) {
     if (const auto opened = open(); !opened) {
-      namespaces_.reset();
       daemon_.reset();
       return feed(LifeEvent::kStartFailed, to_string(opened.error()));
     }
   }
-  if (const auto choice = tier(); !choice.reason.empty())
-    log::warning("pool.tier", {{"pool", id_}, {"why", choice.reason}});
-  daemon_->want(limits());
+  daemon_->want(mps::limits_of(planned_));
 }
 
 Status Pool::open() {
@@ -179,7 +157,6 @@ Status Pool::open() {
                               .paths = shared.paths,
                               .binary = *context_.binary,
                               .multiuser = context_.serves_all_users(),
-                              .tier = host::tier_of_adoptable(shared.paths, id_).value_or(chosen_tier().tier),
                               .home = shared.home,
                               .supervisor = shared.supervisor,
                               .proof = shared.proof,
@@ -204,7 +181,6 @@ Status Pool::open() {
   }
   TRY(daemon_, host::PoolDaemon::open(loop_, std::move(settings), callbacks()));
   daemon_->set_stop_patience(context_.sharing.stop_patience);
-  open_namespaces();
   return {};
 }
 
@@ -275,7 +251,6 @@ host::PoolDaemon::Callbacks Pool::callbacks() {
 
 // The daemon may be discarded only after its own callback.
 void Pool::daemon_changed(const mps::Supervisor& before, const mps::Supervisor& after) {
-  if (namespaces_) namespaces_->look();
   look_at_memory();
   inform_endpoints(before, after);
   log_state();
@@ -352,30 +327,12 @@ std::string Pool::capacity_note() const {
 
 // --- its limits ----------------------------------------------------------------------------------------------------
 
-mps::TierChoice Pool::chosen_tier() const {
-  auto choice = mps::choose_tier(planned_.tier, context_.binary ? context_.binary->abilities : mps::Abilities{});
-  const auto may = choice.tier == mps::Tier::kV3 ? may_have_namespaces() : Status();
-  return may ? choice : mps::fall_back(planned_.tier, to_string(may.error()));
-}
-
-mps::TierChoice Pool::tier() const {
-  auto choice = chosen_tier();
-  if (!daemon_ || daemon_->settings().tier == choice.tier) return choice;
-  return mps::until_clients_leave(daemon_->settings().tier, choice.tier);
-}
-
 // The limits of a slot of a device, from the resource that it is advertised under.
 const plan::PlannedDevice* Pool::planned_device(const std::string& uuid) const {
   for (const auto& resource : context_.plan.resources)
     for (const auto& device : resource.devices)
       if (device.uuid == uuid && device.pool == id_) return &device;
   return nullptr;
-}
-
-mps::DaemonLimits Pool::limits() const {
-  auto limits = mps::limits_of(planned_);
-  if (namespaces_) limits.namespaces = namespaces_->all();
-  return limits;
 }
 
 void Pool::set_most_clients() const {
@@ -400,78 +357,6 @@ void Pool::set_next_limits(const std::optional<mps::GrantLimits>& limits, host::
     if (status) log::debug("pool.limits", {{"pool", id}, {"next", mps::to_string(wanted)}});
     done(status);
   });
-}
-
-// A namespace has one memory limit for all devices, so grants of joined GPUs cannot have one for each.
-Status Pool::may_have_namespaces() const {
-  if (planned_.devices.size() != 1)
-    return fail(Kind::kUnsupported,
-                "a namespace has one memory limit for all devices, and this pool serves several GPUs");
-  const auto longest = fmt::format("{}/{}/{}/control", context_.settings.paths.pipe(id_), mps::v3::kServer, kAnyGrant);
-  if (longest.size() > kLongestSocketPath)
-    return fail(Kind::kInvalid,
-                fmt::format("the path of a namespace's socket would have {} characters and may have {}; choose a "
-                            "shorter MPS root",
-                            longest.size(), kLongestSocketPath),
-                longest);
-  return {};
-}
-
-void Pool::open_namespaces() {
-  const bool has = daemon_->settings().tier == mps::Tier::kV3;
-  if (context_.settings.endpoints != nullptr)
-    context_.settings.endpoints->use_namespaces(id_, has ? mps::v3::kServer : "");
-  namespaces_.reset();
-  if (!has) return;
-  namespaces_ = std::make_unique<NamespaceController>(NamespaceController::Callbacks{
-      .wanted = [this] { return wanted_namespaces(); },
-      .daemon = [this]() -> const mps::Supervisor& { return daemon_->supervisor(); },
-      .change =
-          [this](const auto& all, auto done) {
-            auto with = limits();
-            with.namespaces = all;
-            daemon_->change(with, kNamespaceDeadline,
-                            [done = std::move(done)](const Status& changed) { done(changed); });
-          },
-      .all_changed =
-          [this] {
-            const auto state = daemon_->supervisor().state;
-            if (state != mps::State::kAbsent && state != mps::State::kStopping) daemon_->want(limits());
-          },
-      .remove =
-          [this](const std::string& name, auto done) {
-            daemon_->side_query(mps::delete_namespace(name), kNamespaceDeadline,
-                                [done = std::move(done)](const mps::Event& event) {
-                                  const auto* refused = std::get_if<mps::QuestionFailed>(&event);
-                                  done(refused == nullptr ? Status() : std::unexpected(refused->error));
-                                });
-          }});
-}
-
-NamespaceController::Namespaces Pool::wanted_namespaces() const {
-  NamespaceController::Namespaces wanted;
-  if (context_.settings.endpoints == nullptr || planned_.devices.empty()) return wanted;
-  const auto& uuid = planned_.devices.front();
-  const auto* device = planned_device(uuid);
-  for (const auto& [grant, limits] : context_.settings.endpoints->limits_of_grants(id_, own_limits_of(planned_))) {
-    const auto* before = namespaces_ ? mps::find(namespaces_->all(), grant) : nullptr;
-    if (device == nullptr && before != nullptr) {  // no longer planned: keeps its earlier value
-      wanted.push_back(*before);
-      continue;
-    }
-    auto made = mps::namespace_for(grant, limits, uuid, device == nullptr ? 0 : device->sm_count);
-    if (made) {
-      wanted.push_back(*std::move(made));
-    } else {
-      log::error("namespace.none", {{"pool", id_}, {"grant", grant}, {"why", made.error()}});
-    }
-  }
-  return wanted;
-}
-
-void Pool::provide(NamespaceController::Done done) {
-  if (!namespaces_) return done({});
-  namespaces_->settle(std::move(done));
 }
 
 }  // namespace tranche::agent

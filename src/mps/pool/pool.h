@@ -1,7 +1,6 @@
 #pragma once
-// One pool: its life (pool_life.h), its daemon (pool_daemon.h), the namespaces and limits of its endpoints, its
-// servers' shared memory. It carries out what its life decides; the set of pools (pool_set.h) reports changes to it.
-// Loop thread only.
+// One pool: its life (pool_life.h), its daemon (pool_daemon.h), the limits of its endpoints, its servers' shared
+// memory. It carries out what its life decides; the set of pools (pool_set.h) reports changes to it. Loop thread only.
 #include <functional>
 #include <memory>
 #include <optional>
@@ -15,7 +14,6 @@
 #include "mps/daemon/compute_modes.h"
 #include "mps/daemon/server_memory.h"
 #include "mps/endpoints/endpoints.h"
-#include "mps/pool/namespace_controller.h"
 #include "mps/pool/pool_daemon.h"
 #include "mps/pool/pool_life.h"
 #include "os/loop/loop.h"
@@ -79,15 +77,12 @@ class Pool {
   const std::string& problem() const { return life_.reason; }  // why it has no daemon, or will have none
   host::PoolDaemon* daemon() const { return daemon_.get(); }   // null: none was opened
   const host::ServerMemory* memory() const { return memory_ ? &*memory_ : nullptr; }
-  mps::TierChoice tier() const;       // the daemon's, and why it differs from the requested one
   std::string capacity_note() const;  // warns that clients will soon find no place; "" = enough
 
   // The limits that the daemon enforces for clients with these grant limits; absent: the pool's own.
   Result<mps::DaemonLimits> limits_for(const std::optional<mps::GrantLimits>& limits) const;
   // As PoolDaemon::set_next_limits(), with a grant's limits; absent: the pool's own.
   void set_next_limits(const std::optional<mps::GrantLimits>& limits, host::PoolDaemon::Done done);
-  // Makes the daemon hold what the endpoints need: in tier v3, a namespace for each.
-  void provide(NamespaceController::Done done);
 
  private:
   void feed(mps::LifeEvent event, const std::string& why = {});
@@ -110,13 +105,8 @@ class Pool {
   void log_limits() const;
 
   // --- its limits --------------------------------------------------------------------------------------------------
-  mps::TierChoice chosen_tier() const;
-  Status may_have_namespaces() const;
-  mps::DaemonLimits limits() const;
   const plan::PlannedDevice* planned_device(const std::string& uuid) const;  // null: none
   void set_most_clients() const;
-  void open_namespaces();
-  NamespaceController::Namespaces wanted_namespaces() const;
 
   host::Loop& loop_;
   PoolContext& context_;
@@ -126,7 +116,6 @@ class Pool {
   bool changed_ = false;  // by the last plan
   mps::PoolLife life_;
   std::unique_ptr<host::PoolDaemon> daemon_;
-  std::unique_ptr<NamespaceController> namespaces_;  // of a daemon in tier v3; destroyed before it
   std::optional<host::ServerMemory> memory_;
   std::string logged_state_;
   bool nearly_full_ = false;  // last logged value

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <set>
 #include <utility>
 
 #include "base/text.h"
@@ -66,7 +65,7 @@ PoolDaemon::PoolDaemon(Loop& loop, PoolSettings settings, Callbacks callbacks, P
       settings_(std::move(settings)),
       callbacks_(std::move(callbacks)),
       dirs_(std::move(dirs)),
-      dialect_(mps::dialect_of(settings_.tier)),
+      dialect_(mps::dialect_v2()),
       environment_(environment_of(settings_, dirs_)),
       daemon_environment_(daemon_environment_of(settings_, environment_)),
       sessions_(loop),
@@ -81,8 +80,8 @@ ProverCallbacks PoolDaemon::prover_callbacks() {
               [this] {
                 std::size_t clients = 0;
                 for (const auto& server : state_.servers) clients += server.clients.size();
-                return ProofPlan{settings_.proof_program, proof_environment(), settings_.devices,
-                                 settings_.proof.deadline, clients};
+                return ProofPlan{settings_.proof_program, environment_, settings_.devices, settings_.proof.deadline,
+                                 clients};
               },
           .clients =
               [this] {
@@ -106,13 +105,6 @@ ProverCallbacks PoolDaemon::prover_callbacks() {
                 if (callbacks_.on_proof) callbacks_.on_proof(before, prover_.state());
               },
           .take_turn = settings_.take_turn};
-}
-
-// In tier v3 a CUDA start uses the server's own socket: through the daemon's, the start would get a server of its user.
-std::map<std::string, std::string> PoolDaemon::proof_environment() const {
-  auto env = environment_;
-  if (settings_.tier == mps::Tier::kV3) env[mps::kPipeVariable] = dirs_.pipe() + "/" + mps::v3::kServer;
-  return env;
 }
 
 std::string_view PoolDaemon::state_name() const {
@@ -149,30 +141,6 @@ void PoolDaemon::side_query(mps::Exchange question, Duration deadline, SideQuery
       [this, id, done = std::move(done)](const mps::Event& event) {
         const auto ended = side_queries_.extract(id);  // keeps it until this callback returns
         done(event);
-      });
-}
-
-void PoolDaemon::change(const mps::DaemonLimits& limits, Duration deadline, std::function<void(Status)> done) {
-  const auto failed = [this, limits, done](const std::string& why) {
-    // The daemon's state is unknown: the supervisor reads it and restores the earlier limits.
-    const auto before = state_.desired;
-    feed(mps::DesiredChanged{limits});
-    feed(mps::DesiredChanged{before});
-    done(fail(Kind::kUnavailable, why, settings_.id));
-  };
-  auto next = mps::limits_to_set(state_);  // keeps the limits of the client whose turn it is
-  next.namespaces = limits.namespaces;
-  side_query(
-      dialect_.apply({0, next}), deadline, [this, limits, next, deadline, failed, done](const mps::Event& applied) {
-        if (const auto* error = std::get_if<mps::QuestionFailed>(&applied)) return failed(to_string(error->error));
-        side_query(dialect_.read({0, next}), deadline, [this, limits, next, failed, done](const mps::Event& event) {
-          const auto* read = std::get_if<mps::LimitsRead>(&event);
-          if (read == nullptr) return failed(to_string(std::get<mps::QuestionFailed>(event).error));
-          if (const auto difference = mps::disagreement(next, read->values); !difference.empty())
-            return failed(difference);
-          feed(mps::DesiredChanged{limits, read->values});
-          done({});
-        });
       });
 }
 
@@ -331,7 +299,6 @@ Status PoolDaemon::spawn() {
   const bool servers_of_users = ::geteuid() == 0 && !settings_.multiuser;
   TRY(start_notes_, check_before_start(dirs_.pipe(), dirs_.endpoints(), servers_of_users));
   TRY_STATUS(dirs_.remove_stale_sockets());
-  TRY_STATUS(dirs_.remove_stale_server(mps::v3::kServer));  // the last one may have had either tier
   // In the foreground the daemon reads commands from stdin and, on some drivers, exits with it. The daemon itself holds
   // the writing end (as descriptor 3), so that stdin neither ends nor blocks if this program exits.
   int ends[2];
@@ -398,8 +365,6 @@ void PoolDaemon::converse(mps::QuestionId id, mps::Exchange exchange) {
         auto& event = std::get<mps::Event>(onward);
         if (auto* answered = std::get_if<mps::Answered>(&event)) {
           heard_servers(asked_, answered->servers);
-          // A namespace that was removed during the query is not missing.
-          if (looking_for_ != mps::limits_to_set(state_)) answered->missing.clear();
           for (auto& server : answered->servers) {
             orphans_.remember(server.pid);
             // The limits changed during the query: the values read do not describe the present ones.
@@ -460,8 +425,6 @@ bool PoolDaemon::holds(const mps::DaemonLimits& limits) const {
 }
 
 void PoolDaemon::set_next_limits(const mps::DaemonLimits& limits, Done done) {
-  // In v3, each grant's namespace has its own limits.
-  if (dialect_.tier() == mps::Tier::kV3) return done({});
   if (state_.state != mps::State::kServing)
     return done(fail(Kind::kUnavailable, "the MPS daemon of this pool does not serve", settings_.id));
   next_limits_.set(limits, std::move(done));

@@ -48,7 +48,6 @@ struct PoolSettings {
   allocate::Paths paths;
   ControlBinary binary;
   bool multiuser = false;  // start the daemon with -M
-  mps::Tier tier = mps::Tier::kV2;
   DaemonHome home;
   mps::SupervisorSettings supervisor;
   mps::ProofSettings proof;
@@ -100,11 +99,6 @@ class PoolDaemon {
   PoolDaemon& operator=(const PoolDaemon&) = delete;
 
   void want(const mps::DaemonLimits& limits);  // starts the daemon, or changes the enforced limits
-  // Adds or changes namespaces of some grants without interrupting service for the others: sets them and reads them
-  // back outside the supervisor's questions. `done` runs once, in a callback of its own, and never after the pool is
-  // destroyed. After an error the supervisor restores the earlier state.
-  void change(const mps::DaemonLimits& limits, Duration deadline, std::function<void(Status)> done);
-  void side_query(mps::Exchange question, Duration deadline, SideQuery::Done done);  // one query; `done` as above
   void stop();
   void look();  // lists the servers' clients now
   // New clients may be unable to start: starts a proof soon. These proofs have a minimum interval, because tenants that
@@ -167,6 +161,9 @@ class PoolDaemon {
   void daemon_ended(const ExitNote& note);
   void run(mps::QuestionId id, const mps::Run& what, Duration deadline, std::function<void(const std::string&)> read);
   void converse(mps::QuestionId id, mps::Exchange exchange);  // steps through the exchange until it produces an event
+  // One query outside the supervisor's questions. `done` runs once, in a callback of its own, and never after the pool
+  // is destroyed.
+  void side_query(mps::Exchange question, Duration deadline, SideQuery::Done done);
   NextLimits::Callbacks next_limits_callbacks();
   void read_log_line(const std::string& line);
   void count(const mps::LogLine& line);
@@ -183,7 +180,6 @@ class PoolDaemon {
   bool are_alone(const std::vector<int>& pids) const;
   bool are_clients(const std::vector<ProcessRef>& processes) const;
   ProverCallbacks prover_callbacks();
-  std::map<std::string, std::string> proof_environment() const;
   void inform_prover(mps::State before);
 
   Loop& loop_;

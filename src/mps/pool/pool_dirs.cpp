@@ -48,16 +48,11 @@ Status PoolDirs::remove_stale_sockets() const {
   return {};
 }
 
-Status PoolDirs::remove_stale_server(const std::string& server) const {
-  return pipe_.remove_tree(server);
-}
-
-Status PoolDirs::relink_endpoints(const std::string& server) const {
+Status PoolDirs::relink_endpoints() const {
   TRY(const auto grants, endpoints_.list());
   Status first;
   for (const auto& grant : grants) {
-    const std::string from = server.empty() ? pipe_.path() : pipe_.path() + "/" + server + "/" + grant;
-    const auto linked = endpoints_.hard_link(from + "/control", grant + "/control");
+    const auto linked = endpoints_.hard_link(control_socket(), grant + "/control");
     if (!linked && first) first = std::unexpected(within(linked.error(), "endpoint " + grant));
   }
   return first;

@@ -32,10 +32,8 @@ class PoolDirs {
 
   // Removes the sockets of a killed daemon, which would block a new one. Call only when no daemon runs there.
   Status remove_stale_sockets() const;
-  Status remove_stale_server(const std::string& server) const;  // tier v3: with its namespaces' sockets
-  // Links the daemon's present socket into every endpoint; in tier v3, the socket of the grant's namespace below
-  // `server`. Tries all; returns the first error.
-  Status relink_endpoints(const std::string& server = {}) const;
+  // Links the daemon's present socket into every endpoint. Tries all; returns the first error.
+  Status relink_endpoints() const;
   Result<std::string> read_pid_file() const;
 
  private:

@@ -84,8 +84,10 @@ class LifeStep {
     life_.state = LifeState::kServing;
     if (event == LifeEvent::kStartFailed) return fail(LifeState::kServing);
     const bool yields = inputs_.held && inputs_.users.empty() && !life_.setting_modes;
-    if (yields) life_.reason = inputs_.waits;
-    if (yields || inputs_.replace) return stop();
+    if (yields) {
+      life_.reason = inputs_.waits;
+      return stop();
+    }
     if (event == LifeEvent::kModesSet) start();
     if (event == LifeEvent::kPlanChanged || event == LifeEvent::kRetry) set_modes();
   }

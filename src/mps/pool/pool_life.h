@@ -32,7 +32,6 @@ struct LifeInputs {
   bool held = false;        // containers hold its GPUs without MPS
   std::string users = {};   // the event after which it has no users ("client has left"); "" = it has none
   bool has_daemon = false;  // a process of it is left, or may start
-  bool replace = false;     // its daemon is of a different tier than the chosen one, and has no clients
 };
 
 enum class LifeEvent {

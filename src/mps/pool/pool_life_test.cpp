@@ -135,14 +135,6 @@ TEST_F(PoolLifeTest, ItYieldsToContainersThatHeldItsGpusOnlyWhileItIsNotUsed) {
   EXPECT_EQ(life_.reason, inputs_.waits);
 }
 
-TEST_F(PoolLifeTest, ADaemonOfAnotherTierIsReplaced) {
-  serve();
-  inputs_.replace = true;
-  EXPECT_THAT(feed(kInputs), ElementsAre(LifeAction::kStop));
-  inputs_.has_daemon = inputs_.replace = false;
-  EXPECT_THAT(feed(kInputs), ElementsAre(LifeAction::kDiscard, LifeAction::kSetModes));
-}
-
 TEST_F(PoolLifeTest, AProgramThatEndsStopsItsDaemonAtOnce) {
   serve();
   inputs_.closing = true;
@@ -211,15 +203,11 @@ class World {
         if (inputs_.has_daemon && !stopping_) inputs_.users = random_() % 2 == 0 ? "client has left" : "";
         break;
       case 9:
-        inputs_.replace = inputs_.has_daemon && inputs_.users.empty() && random_() % 4 == 0;
-        break;
-      case 10:
         if (random_() % 16 == 0) inputs_.closing = true;
         break;
       default:
         break;
     }
-    if (!inputs_.users.empty()) inputs_.replace = false;
     feed(kInputs);
   }
 
@@ -245,7 +233,6 @@ class World {
         EXPECT_TRUE(inputs_.has_daemon);
         EXPECT_TRUE(inputs_.users.empty() || inputs_.closing || event == kClientsEnded) << "users lose their daemon";
         inputs_.users.clear();
-        inputs_.replace = false;
         stopping_ = true;
         break;
       case LifeAction::kEndClients:
@@ -294,7 +281,7 @@ TEST(PoolLifeProperty, ComesToRestWhereTheInputsLead) {
     auto& inputs = world.inputs();
     inputs.closing = closing || inputs.closing;
     inputs.planned = !closing;
-    inputs.held = inputs.replace = inputs.forced = false;
+    inputs.held = inputs.forced = false;
     inputs.waits.clear();
     world.settle();
     EXPECT_EQ(world.state(), inputs.closing ? kEnded : kServing);

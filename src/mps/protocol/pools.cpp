@@ -88,7 +88,6 @@ PoolReport read_pool(const Json& object) {
   if (const Json& proof = member_at(object, "proof"); proof.is_object()) pool.proof = read_proof(proof);
   pool.clients_live = number(member_at(object, "clients"), "live");
   pool.clients_most = number(member_at(object, "clients"), "most");
-  pool.tier = text_at(object, "tier");
   pool.shared_memory = truth_at(member_at(object, "sharedMemory"), "mount");
   return pool;
 }

@@ -68,7 +68,6 @@ struct PoolReport {
   PoolProof proof;
   std::int64_t clients_live = 0;
   std::int64_t clients_most = 0;
-  std::string tier;
   bool shared_memory = false;  // containers need the MPS root's shm as their /dev/shm
   friend bool operator==(const PoolReport&, const PoolReport&) = default;
 };

@@ -27,7 +27,7 @@ TEST(Pools, AnswerIsReadWithItsClients) {
 
 TEST(Pools, WhatNewerOnesSayIsReadWhereItIsThere) {
   const auto reports = parse_pool_reports(
-      R"({"pools":[{"id":"gpu-1","state":"serving","daemon":{"pid":11,"state":"running"},"tier":"v2","sharedMemory":{"where":"/dev/shm","mount":true},
+      R"({"pools":[{"id":"gpu-1","state":"serving","daemon":{"pid":11,"state":"running"},"sharedMemory":{"where":"/dev/shm","mount":true},
       "servers":[{"pid":12,"status":"FAULT","clients":[101]}],"clients":{"live":1,"most":48},"endpoint":"relay",
       "endpoints":[{"grant":"0011223344556677","clients":[101],"admitting":false,"reason":"over","refusedWhy":"zz","limitsLifted":3},{"grant":"8899aabbccddeeff"},{"clients":[9]},3],
       "faults":[{"atMs":5,"kind":"unclean-exit","culprit":7,"victims":[8,"x",9],"server":12}],
@@ -37,7 +37,6 @@ TEST(Pools, WhatNewerOnesSayIsReadWhereItIsThere) {
   const PoolReport& pool = reports->pools.at("gpu-1");
   EXPECT_EQ(pool.daemon_state, "running");
   EXPECT_EQ(pool.servers.at(12), "FAULT");
-  EXPECT_EQ(pool.tier, "v2");
   EXPECT_TRUE(pool.shared_memory);
   EXPECT_EQ(pool.clients_live, 1);
   EXPECT_EQ(pool.clients_most, 48);
@@ -71,7 +70,7 @@ TEST(Pools, LimitsOfAnEndpointAreReadAsAWholeOrNotAtAll) {
 
 TEST(Pools, WhatIsOfAnotherTypeIsAsGoodAsAbsent) {
   const auto reports = parse_pool_reports(
-      R"({"pools":[{"id":"gpu-1","state":"serving","daemon":1,"tier":2,"servers":{},"clients":[],"endpoint":{},"endpoints":[1],
+      R"({"pools":[{"id":"gpu-1","state":"serving","daemon":1,"servers":{},"clients":[],"endpoint":{},"endpoints":[1],
       "faults":{"a":1},"faultsTotal":[],"proof":"x","sharedMemory":{"mount":1}}]})");
   ASSERT_TRUE(reports) << to_string(reports.error());
   PoolReport bare;

@@ -141,7 +141,6 @@ class SocketRelay final : public Relay {
   void prepared(std::uint64_t id, const Status& status);
   void own_turn(std::uint64_t id);
   void settled(std::uint64_t id);
-  std::string socket_for(const std::string& grant) const;
   bool refuses(RelayPassage& passage);
   bool waits_for_place(RelayPassage& passage, int looks);
   void wants_turn(RelayPassage& passage, int looks = 0);
@@ -348,17 +347,13 @@ void SocketRelay::prepared(std::uint64_t id, const Status& status) {
   if (!status && !may_pass(status.error().kind)) return passage->no_limits();
   // The daemon is gone, or another connection holds it. The pool finds out on its own; until then clients are neither
   // admitted nor disconnected.
-  if (status && serving_ && passage->connect(socket_for(passage->grant()))) return;
+  if (status && serving_ && passage->connect(settings_.daemon_socket)) return;
   turns_.back(id);
   if (pumping_) {
     try_again_ = true;
   } else if (serving_) {
     pump_at(loop_.now() + kTryAgain);
   }
-}
-
-std::string SocketRelay::socket_for(const std::string& grant) const {
-  return callbacks_.socket ? callbacks_.socket(grant) : settings_.daemon_socket;
 }
 
 bool SocketRelay::refuses(RelayPassage& passage) {

@@ -94,8 +94,6 @@ class Relay {
     std::function<std::optional<std::set<Channel>>()> open_pipes = {};
     // Writes the text for restore() to a file before it returns. Empty: no text is kept.
     std::function<void(const std::string& clients)> store = {};
-    // The daemon's socket for clients of this grant, if each grant has its own. Empty: RelaySettings::daemon_socket.
-    std::function<std::string(const std::string& grant)> socket = {};
   };
   static std::unique_ptr<Relay> open(Loop& loop, RelaySettings settings, Callbacks callbacks);
   virtual ~Relay() = default;  // closes everything; socket files stay, for the next start to replace

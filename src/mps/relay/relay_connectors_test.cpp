@@ -77,12 +77,11 @@ TEST_F(RelayAtTheEndpoint, WhoGotTheNumberOfADeadConnectorIsNotTheGrantsClient) 
 
 // It lived at its turn, and the daemon greets after its exit.
 TEST_F(RelayAtTheEndpoint, WhoEndsBeforeTheDaemonGreetsIsNotIntroduced) {
-  const std::string daemon = world_.dir() + "/slow";
-  socket_ = [&daemon](const std::string&) { return daemon; };
+  daemon_socket_ = world_.dir() + "/slow";
   open_relay();
   open_endpoint(kOne);
   relay_->serve();
-  const sim::Fd listening = sim::listen_at(daemon, 0666);
+  const sim::Fd listening = sim::listen_at(daemon_socket_, 0666);
   const sim::Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   const pid_t connector = ::fork();
   if (connector == 0) {

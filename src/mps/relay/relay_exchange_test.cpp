@@ -120,9 +120,9 @@ TEST_F(RelayAtTheEndpoint, AClientWithoutDescriptorsForItsExchangeWaitsForThem) 
 class RelayWithAForeignServer : public RelayWithShortTimes {
  protected:
   void SetUp() override {
-    socket_ = [this](const std::string&) { return world_.dir() + "/foreign"; };
+    daemon_socket_ = world_.dir() + "/foreign";
     RelayWithShortTimes::SetUp();
-    listening_ = sim::listen_at(world_.dir() + "/foreign", 0666);
+    listening_ = sim::listen_at(daemon_socket_, 0666);
   }
   // A client that was handed over; the server's end is kept.
   void hand_over() {

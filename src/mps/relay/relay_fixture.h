@@ -40,7 +40,7 @@ class RelayAtTheEndpoint : public ::testing::Test {
     relay_->serve();
   }
   void open_relay() {
-    bounds_.daemon_socket = world_.pipe() + "/control";
+    bounds_.daemon_socket = daemon_socket_.empty() ? world_.pipe() + "/control" : daemon_socket_;
     bounds_.times = times_;
     relay_ = Relay::open(*loop_, bounds_,
                          {.refuse = [this](const std::string& grant, int) { return refusals_[grant]; },
@@ -60,8 +60,7 @@ class RelayAtTheEndpoint : public ::testing::Test {
                                 return mps::answer_to(question, limits, devices);
                               },
                           .look = look_,
-                          .open_pipes = [this] { return open_pipes(); },
-                          .socket = socket_});
+                          .open_pipes = [this] { return open_pipes(); }});
   }
   std::optional<std::set<Channel>> open_pipes() {
     const pid_t server = world_.server_process();
@@ -151,7 +150,7 @@ class RelayAtTheEndpoint : public ::testing::Test {
   std::string not_itself_;
   std::function<void(const std::string&, const Relay::Prepared&)> prepare_;
   std::function<void(const std::string&, int, std::function<void(const std::string&)>)> look_;
-  std::function<std::string(const std::string&)> socket_;
+  std::string daemon_socket_;  // "" = that of world_
   std::unique_ptr<Loop> loop_;
   std::unique_ptr<Relay> relay_;
 };

@@ -158,27 +158,5 @@ TEST_F(RelayThatSettlesSoon, ALogThatNeverNamesAClientHoldsOthersUpForAMoment) {
   EXPECT_TRUE(comes_in(introduced(kOther)));
 }
 
-// Each grant has a socket of its own (tier v3).
-class RelayOfSockets : public RelayAtTheEndpoint {
- protected:
-  RelayOfSockets() {
-    socket_ = [this](const std::string& grant) { return sockets_[grant]; };
-  }
-  void SetUp() override {
-    RelayAtTheEndpoint::SetUp();
-    sockets_[kOne] = world_.pipe() + "/control";
-    sockets_[kOther] = world_.dir() + "/not yet";
-  }
-  std::map<std::string, std::string> sockets_;
-};
-
-TEST_F(RelayOfSockets, AGrantsClientsGoToItsOwnAndWaitWhereThereIsNone) {
-  const sim::Fd early = introduced(kOther);
-  (void)let_in(kOne);
-  EXPECT_FALSE(readable(early.get())) << "nobody is sent to another grant's socket";
-  sockets_[kOther] = world_.pipe() + "/control";
-  EXPECT_EQ(next(early).bytes, sim::kDescriptor) << "and comes in when there is one";
-}
-
 }  // namespace
 }  // namespace tranche::host

@@ -200,12 +200,11 @@ TEST_F(RelayAtTheEndpoint, WhatGrantsHaveTogetherIsBoundedAndLeavesEachItsOwn) {
 // The daemon of this test keeps the connections of admitted clients open.
 TEST_F(RelayAtTheEndpoint, MoreConnectionsThanAGrantMayHaveWaitAndOtherGrantsDoNot) {
   bounds_.connections_per_grant = 2;
-  const std::string daemon = world_.dir() + "/patient";
-  socket_ = [&daemon](const std::string&) { return daemon; };
+  daemon_socket_ = world_.dir() + "/patient";
   open_relay();
   for (const char* grant : {kOne, kOther}) open_endpoint(grant);
   relay_->serve();
-  const sim::Fd listening = sim::listen_at(daemon, 0666);
+  const sim::Fd listening = sim::listen_at(daemon_socket_, 0666);
   std::vector<sim::Fd> in, accepted;
   for (std::size_t i = 1; i <= 2; ++i) {
     in.push_back(introduced(kOne));
@@ -247,21 +246,25 @@ TEST_F(RelayWithShortTimes, TwoClientsInARowWithoutAServerMakeTheServerDoubtedAn
   ASSERT_TRUE(let_in(kOther).valid());  // starts the server, which may take longer than the limit below
   times_.server = 1s;
   const std::string daemon = world_.pipe() + "/control", without_server = world_.dir() + "/without-server";
-  std::string socket = daemon;
-  socket_ = [&socket](const std::string&) { return socket; };
+  daemon_socket_ = world_.dir() + "/to-daemon";
+  const auto lead_to = [&](const std::string& socket) {
+    std::filesystem::remove(daemon_socket_);
+    std::filesystem::create_symlink(socket, daemon_socket_);
+  };
+  lead_to(daemon);
   open_relay();
   for (const char* grant : {kOne, kOther}) open_endpoint(grant);
   relay_->serve();
   const sim::Fd listening = sim::listen_at(without_server, 0666);
   const auto goes_without = [&] {
-    socket = without_server;
+    lead_to(without_server);
     const sim::Fd client = introduced(kOne);
     ASSERT_TRUE(until([&] { return readable(listening.get()); }));
     const sim::Fd accepted(::accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC));
     ASSERT_TRUE(sim::send_packet(accepted.get(), sim::kHello));
     EXPECT_EQ(next(client).bytes, "end");
     EXPECT_EQ(ends_.back(), mps::RelayEnd::kServerLate);
-    socket = daemon;
+    lead_to(daemon);
   };
   goes_without();
   ASSERT_TRUE(let_in(kOther).valid());

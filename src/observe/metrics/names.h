@@ -119,8 +119,6 @@ inline constexpr Metric kPoolClients{
     "tranche_pool_clients", Type::kGauge, "CUDA processes connected to the pool.", {"pool"}};
 inline constexpr Metric kPoolClientsMost{
     "tranche_pool_clients_most", Type::kGauge, "Client capacity of the pool's MPS server.", {"pool"}};
-inline constexpr Metric kPoolTier{
-    "tranche_pool_tier", Type::kGauge, "1 for the enforcement tier of the pool.", {"pool", "tier"}};
 inline constexpr Metric kPoolServers{
     "tranche_pool_servers", Type::kGauge, "MPS servers of the pool by reported status.", {"pool", "status"}};
 inline constexpr Metric kPoolFaults{"tranche_pool_faults_total",
@@ -300,7 +298,6 @@ inline constexpr std::array kAllMetrics{
     &kPoolRestarts,
     &kPoolClients,
     &kPoolClientsMost,
-    &kPoolTier,
     &kPoolServers,
     &kPoolFaults,
     &kPoolProofs,

@@ -229,12 +229,7 @@ Status MpsProgram::open() {
           .limits = [this](const std::string& pool, const auto& limits) -> Result<mps::DaemonLimits> {
             if (const Pool* const found = pools_->find(pool)) return found->limits_for(limits);
             return no_pool(pool);
-          },
-          .provide =
-              [this](const std::string& pool, std::function<void(const Status&)> done) {
-                if (Pool* const found = pools_->find(pool)) return found->provide(std::move(done));
-                done({});
-              }});
+          }});
   TRY_STATUS(open_endings());
   TRY(auto logs, host::LogWatch::open(*loop_));
   pools_ = std::make_unique<PoolSet>(*loop_,

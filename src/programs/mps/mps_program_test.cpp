@@ -48,18 +48,6 @@ TEST_F(MpsProgramTest, LeavesTheComputeModeAloneWhenConfigured) {
   EXPECT_FALSE(root_->exists("mps/compute-mode.json"));
 }
 
-// Promise: mps/daemon/tier: A tier that is not possible falls back to v2 with a reason.
-TEST_F(MpsProgramTest, ServesByV2WhereTheTierAskedForIsNotToBeHadAndSaysWhy) {
-  write("config.yaml", config_text(10, "    tier: v3\n"));
-  start();
-  ASSERT_TRUE(until_serving());
-  EXPECT_EQ(status_["pools"][0]["tier"], "v2");
-  EXPECT_THAT(status_["pools"][0]["reason"].get<std::string>(),
-              HasSubstr("sharing.mps.tier: v3 is not in force, v2 is: this MPS control program has no -p"));
-  EXPECT_FALSE(status_["pools"][0]["notEnforced"].empty());
-  EXPECT_THAT(log(), HasSubstr("pool.tier"));
-}
-
 TEST_F(MpsProgramTest, RefusesToServeARootThatIsServed) {
   const pid_t first = start();
   ASSERT_TRUE(until_serving());

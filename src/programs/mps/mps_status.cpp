@@ -13,6 +13,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// What a tenant can do although its grant does not allow it.
+constexpr const char* kNotEnforced[] = {"memory bandwidth and L2 cache are shared",
+                                        "a fatal GPU fault of one client ends all clients of the GPU",
+                                        "the memory limit counts for each process, not for the container",
+                                        "a client's own variables can lift its memory limit"};
+
 Json problems_of(const MpsView& view) {
   Json list = Json::array();
   for (const auto& problem : view.config.problems) list.push_back(to_string(problem));
@@ -117,10 +123,8 @@ Json pool_of(const std::string& id, const Pool& pool, const MpsView& view) {
   static const mps::Supervisor kNothingYet;
   const auto* daemon = pool.daemon();
   const mps::Supervisor& s = daemon != nullptr ? daemon->supervisor() : kNothingYet;
-  const auto tier = pool.tier();
   std::vector<std::string> reasons{pool.problem(), daemon != nullptr ? daemon->reason() : s.reason,
-                                   pool.capacity_note(), tier.reason,
-                                   pool.memory() != nullptr ? pool.memory()->problem() : ""};
+                                   pool.capacity_note(), pool.memory() != nullptr ? pool.memory()->problem() : ""};
   std::erase(reasons, "");
   Json json{{"id", id},
             {"devices", pool.planned().devices},
@@ -130,8 +134,7 @@ Json pool_of(const std::string& id, const Pool& pool, const MpsView& view) {
             {"daemonPid", daemon != nullptr ? daemon->daemon_pid() : 0},
             {"servers", servers_of(s, view.now)},
             {"clients", {{"live", mps::live_clients(s)}, {"most", pool.planned().max_clients}}},
-            {"tier", mps::to_string(tier.tier)},
-            {"notEnforced", mps::not_enforced(tier.tier)},
+            {"notEnforced", kNotEnforced},
             {"limits", limits_of(pool, s)},
             {"restarts", s.restarts},
             {"pipe", daemon != nullptr ? daemon->pipe() : ""}};
@@ -194,7 +197,6 @@ metrics::Page mps_metrics(const MpsView& view) {
     const mps::Supervisor& s = daemon != nullptr ? daemon->supervisor() : kNothingYet;
     page.set_pool_state(id, daemon != nullptr ? daemon->state_name() : mps::to_string(s.state));
     if (daemon != nullptr) put_life(page, id, *daemon);
-    page.set(metrics::kPoolTier, {id, std::string(mps::to_string(pool.tier().tier))}, 1);
     page.set(metrics::kPoolRestarts, {id}, static_cast<double>(s.restarts));
     page.set(metrics::kPoolClients, {id}, static_cast<double>(mps::live_clients(s)));
     page.set(metrics::kPoolClientsMost, {id}, static_cast<double>(pool.planned().max_clients));

@@ -56,7 +56,7 @@ void NodeProgram::apply(const Decided& decided, const Fresh& had) {
   if (mig_) cluster_->other_condition(mig_->condition());
   grant_log_.follow(decision_.holders, cluster_->pods(), loop_->now());
   labels_->use(link_->client());
-  if (inputs_.inventory) labels_->follow(inputs_.config.config, *inputs_.inventory, decision_.plan, inputs_.pools);
+  if (inputs_.inventory) labels_->follow(inputs_.config.config, *inputs_.inventory, decision_.plan);
   dra_slices_->follow(node);
   if (const auto condition = dra_slices_->condition()) cluster_->other_condition(*condition);
 }

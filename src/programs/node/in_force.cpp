@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "mps/daemon/tier.h"
 
 namespace tranche::agent {
 namespace {
@@ -76,29 +75,20 @@ InForce only_through_mps(const Snapshot& s) {
           "the compute mode is left alone, so a process that avoids MPS starts, without limits"};
 }
 
-bool all_have_namespaces(const Snapshot& s) {
-  return std::ranges::all_of(s.plan.pools, [&](const auto& pool) {
-    const auto* report = report_of(s, pool.id);
-    return report != nullptr && report->tier == mps::to_string(mps::Tier::kV3);
-  });
-}
-
-// The daemon has only one set of limits at a time, so only a relay can give each client those of its grant. In tier v3
-// each grant's namespace has them.
+// The daemon has only one set of limits at a time, so only a relay can give each client those of its grant.
 InForce each_its_own(const Snapshot& s) {
   std::size_t faulty = 0;
   auto why = by_pool(
       s,
       [](const PoolReport& pool) -> std::string {
-        const bool by_namespace = pool.tier == mps::to_string(mps::Tier::kV3) && !pool.endpoint.empty();
-        if (pool.endpoint == "relay" || by_namespace) return {};
+        if (pool.endpoint == "relay") return {};
         return pool.endpoint == "link"
                    ? "the endpoint is a link: the limits of a grant of several slots stand in its environment only"
                    : "no endpoint yet";
       },
       faulty);
   return {"a client has its own grant's limits", degree(faulty, s.plan.pools.size()),
-          all_have_namespaces(s) ? "MPS namespace of each grant" : "relay, server's limits per client", std::move(why)};
+          "relay, server's limits per client", std::move(why)};
 }
 
 InForce commands_are_relayed(const Snapshot& s) {

@@ -53,18 +53,6 @@ TEST(InForce, AWholeNodeKeepsWhatItCan) {
   EXPECT_THAT(stops.why, HasSubstr("no layer intercepts"));
 }
 
-TEST(InForce, WhereGrantsHaveNamespacesALinkGivesEachItsOwnLimitsToo) {
-  auto s = node_with({"gpu-1", "gpu-2"});
-  for (auto& [id, pool] : s.pools.pools) {
-    pool.tier = "v3";
-    pool.endpoint = "link";
-  }
-  const auto limits = row(s, "a client has its own grant's limits");
-  EXPECT_EQ(limits.state, "yes") << limits.why;
-  EXPECT_EQ(limits.by, "MPS namespace of each grant");
-  EXPECT_EQ(row(s, "no tenant commands MPS").state, "no");
-}
-
 TEST(InForce, APoolThatDoesNotServeIsNamed) {
   auto s = node_with({"gpu-1", "gpu-2"});
   s.pools.pools["gpu-2"].state = "backing-off";

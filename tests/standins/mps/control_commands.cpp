@@ -16,19 +16,14 @@ bool has_option(const ControlCommand& command, std::string_view option) {
 
 void ControlDaemon::run_commands(Session& session) {
   while (!session.closed && session.waits_for == 0 && !session.lines.empty()) {
-    const std::string line = session.lines.front();
-    const auto command = parse_command(line);
+    const auto command = parse_command(session.lines.front());
     session.lines.pop_front();
     log_.line("Cmd:" + command.line);
-    if (options_.v3) {
-      execute_v3(session, line);
-    } else {
-      execute(session, command);
-    }
+    execute(session, command);
   }
   if (session.closed || !session.ending || session.waits_for != 0) return;
   log_.line("UI closed");
-  send_status(session.fd.get(), session.failed ? 1 : 0);
+  send_status(session.fd.get(), 0);
   session.closed = true;
 }
 

@@ -12,8 +12,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <iterator>
-#include <sstream>
 
 namespace tranche::sim {
 namespace {
@@ -23,11 +21,6 @@ constexpr int kMaxFailedStarts = 5;  // then waiting clients get 805 (reference 
 std::int64_t monotonic_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
       .count();
-}
-
-std::vector<std::string> words(const std::string& text) {
-  std::istringstream in(text);
-  return {std::istream_iterator<std::string>(in), {}};
 }
 
 // Opens a file that other users may write whatever the umask is, like the daemon's lock and pid files.
@@ -82,7 +75,6 @@ int ControlDaemon::run() {
   log_.line("CUDA MPS Control binary version: " + std::to_string(node_->cuda_version()));
   for (;;) {
     std::vector<pollfd> fds{{directory_.control.get(), POLLIN, 0}, {directory_.privileged.get(), POLLIN, 0}};
-    for (const auto& one : namespaces_) fds.push_back({one->listener.get(), POLLIN, 0});
     const std::size_t first_session = fds.size();
     // The daemon waits for its server's answer synchronously: until then it does not read from other connections.
     const bool asking = !questions_.empty();
@@ -111,12 +103,6 @@ int ControlDaemon::run() {
     }
     if (fds[0].revents != 0 && waited_for() == nullptr) accept_from(directory_.control, false);
     if (fds[1].revents != 0 && waited_for() == nullptr) accept_from(directory_.privileged, true);
-    for (std::size_t i = 2; i < first_session; ++i) {
-      const auto found =
-          std::ranges::find_if(namespaces_, [&](const auto& one) { return one->listener.get() == fds[i].fd; });
-      if (fds[i].revents != 0 && waited_for() == nullptr && found != namespaces_.end())
-        accept_from((*found)->listener, false, found->get());
-    }
     retry_shutdowns(monotonic_ns());
     std::erase_if(servers_, [](const auto& server) { return server->pid == 0; });
     std::erase_if(sessions_, [](const auto& session) { return session->closed; });
@@ -145,7 +131,7 @@ int ControlDaemon::wait_ms(std::int64_t now_ns) const {
   return first == 0 ? -1 : static_cast<int>(std::max<std::int64_t>(0, (first - now_ns + 999'999) / 1'000'000));
 }
 
-void ControlDaemon::accept_from(const Fd& listener, bool privileged, const Namespace* name_space) {
+void ControlDaemon::accept_from(const Fd& listener, bool privileged) {
   Fd fd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
   if (!fd.valid()) return;
   log_.line("Accepting connection...");
@@ -153,10 +139,6 @@ void ControlDaemon::accept_from(const Fd& listener, bool privileged, const Names
   auto session = std::make_unique<Session>();
   session->fd = std::move(fd);
   session->privileged = privileged;
-  if (name_space != nullptr) {
-    session->server = name_space->server;
-    session->name_space = name_space->name;
-  }
   sessions_.push_back(std::move(session));
 }
 
@@ -236,10 +218,6 @@ bool ControlDaemon::hear_server(Server& server) {
     log_.line("NEW SERVER " + std::to_string(server.pid) + ": Ready");
   } else if (message.verb == "clients") {
     server.clients = static_cast<int>(message.number("count"));
-    server.v3_clients.clear();
-    const auto list = words(message.text("list"));
-    for (std::size_t i = 0; options_.v3 && i + 1 < list.size(); i += 2)
-      server.v3_clients[static_cast<pid_t>(loose_number(list[i]))] = list[i + 1];
   } else if (message.verb == "busy") {
     const auto pid = std::to_string(server.pid);
     log_.line("Server " + pid + " has " + message.text("count") + " active worker threads. Server will not shutdown.");
@@ -257,9 +235,7 @@ bool ControlDaemon::hear_server(Server& server) {
     for (const auto& session : sessions_) {
       if (session->closed || session->waits_for != id) continue;
       session->waits_for = 0;
-      const std::string text = message.text("text");
-      if (options_.v3) v3_reply(*session, text == "0\n" ? "" : text, text != "0\n");
-      if (!options_.v3) reply(*session, text);
+      reply(*session, message.text("text"));
       run_commands(*session);
     }
   }
@@ -275,9 +251,6 @@ void ControlDaemon::bury(Server& server) {
   log_.line("Server " + std::to_string(server.pid) + " exited with status " +
             std::to_string(WIFEXITED(status) ? WEXITSTATUS(status) : 0));
   const bool failed_start = !server.ready;
-  for (std::size_t i = namespaces_.size(); options_.v3 && i-- > 0;) {
-    if (namespaces_[i]->server == server.name) close_namespace(*namespaces_[i]);
-  }
   const pid_t pid = std::exchange(server.pid, 0);
   for (const auto& [id, asked] : std::map(questions_)) {
     if (asked != pid) continue;

@@ -8,7 +8,6 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,7 +15,6 @@
 #include "standins/mps/handshake.h"
 #include "standins/mps/limits.h"
 #include "standins/mps/log.h"
-#include "standins/mps/v3.h"
 #include "standins/mps/visible.h"
 #include "standins/mps/wire.h"
 #include "standins/node/sim_node.h"
@@ -28,8 +26,6 @@ struct ControlOptions {
   std::string log_directory;
   std::string server_program;  // path of nvidia-cuda-mps-server
   bool multi_user = false;
-  int release = 580;       // of the driver: determines its features
-  bool v3 = false;         // -p 3
   double threads = 100.0;  // the default for future servers
   MemoryLimits memory;
 };
@@ -58,17 +54,15 @@ class ControlDaemon {
     Peer peer;
     bool privileged = false;
     SessionKind kind = SessionKind::kGreeted;
-    bool known = false;              // its credentials have arrived
-    std::size_t announced = 0;       // bytes of the next command
-    bool ending = false;             // it has no more commands
-    bool failed = false;             // v3: one of them was refused
-    std::deque<std::string> lines;   // commands not yet begun
-    std::int64_t waits_for = 0;      // the request to a server that must be answered first
-    bool pending = false;            // a client on the pending list
-    bool dead = false;               // it disconnected while pending
-    bool quits = false;              // waits for the end of the daemon
-    bool closed = false;             // to be removed after this iteration
-    std::string server, name_space;  // v3: of the socket it connected through; "" = the daemon's own
+    bool known = false;             // its credentials have arrived
+    std::size_t announced = 0;      // bytes of the next command
+    bool ending = false;            // it has no more commands
+    std::deque<std::string> lines;  // commands not yet begun
+    std::int64_t waits_for = 0;     // the request to a server that must be answered first
+    bool pending = false;           // a client on the pending list
+    bool dead = false;              // it disconnected while pending
+    bool quits = false;             // waits for the end of the daemon
+    bool closed = false;            // to be removed after this iteration
   };
   struct Server {
     pid_t pid = 0;
@@ -77,24 +71,14 @@ class ControlDaemon {
     Fd watch;  // pidfd
     bool ready = false;
     int clients = 0;
-    std::string name;                         // v3
-    std::string devices;                      // UUIDs
-    std::map<pid_t, std::string> v3_clients;  // and their namespaces
-    bool leaving = false;                     // asked to shut down; it still serves its user until it can
-    bool forced = false;                      // and it must shut down now
-    std::int64_t retry_ns = 0;                // when to ask again; 0 = not
+    bool leaving = false;       // asked to shut down; it still serves its user until it can
+    bool forced = false;        // and it must shut down now
+    std::int64_t retry_ns = 0;  // when to ask again; 0 = not
     std::int64_t retry_after_ms = 0;
   };
 
-  struct Namespace {  // v3
-    std::string server, name, directory;
-    std::optional<std::uint64_t> memory;
-    std::optional<double> threads;
-    Fd listener;
-  };
-
   // Steps of the loop.
-  void accept_from(const Fd& listener, bool privileged, const Namespace* name_space = nullptr);
+  void accept_from(const Fd& listener, bool privileged);
   void hear_session(Session& session);
   void hear_greeted(Session& session, const Packet& packet);
   void hear_command(Session& session, const std::string& bytes);
@@ -117,27 +101,12 @@ class ControlDaemon {
 
   Server* server_named(const ControlCommand& command, std::string* missing);
 
-  // Interface version 3 (control_v3.cpp).
-  Server* server_called(const std::string& name);
-  Namespace* namespace_called(const std::string& server, const std::string& name);
-  bool open_namespace(const std::string& server, const std::string& name);
-  void close_namespace(const Namespace& one);
-  bool has_clients_v3(const Namespace& one);
-  Server* v3_server_for(Session& session);
-  bool v3_create_server(const std::string& name, uid_t uid, const std::vector<std::string>& devices);
-  void v3_reply(Session& session, const std::string& text, bool failed = false);
-  void execute_v3(Session& session, const std::string& line);
-  void execute_server_v3(Session& session, const V3Command& command);
-  void execute_namespace_v3(Session& session, const V3Command& command);
-  void execute_client_v3(Session& session, const V3Command& command);
-  void set_namespace_v3(Session& session, Namespace& one, const V3Command& command);
-
   // Servers and clients (control_servers.cpp).
   void place(Session& session);
   void place_pending();
   Server* serving(uid_t uid);
   Server* server_for(Session& session);  // the existing one
-  Server* start_server(uid_t uid, const std::vector<std::string>& only_devices = {});
+  Server* start_server(uid_t uid);
   void shut_down(Server& server, bool back_off);
   void force_down(Server& server);
   void quit(Session& session, const ControlCommand& command);
@@ -154,8 +123,7 @@ class ControlDaemon {
   int priority_ = 0;
   std::vector<std::unique_ptr<Session>> sessions_;
   std::vector<std::unique_ptr<Server>> servers_;
-  std::vector<std::unique_ptr<Namespace>> namespaces_;  // v3
-  std::map<std::int64_t, pid_t> questions_;             // open requests → the server's pid
+  std::map<std::int64_t, pid_t> questions_;  // open requests → the server's pid
   std::int64_t next_question_ = 1;
   int failed_starts_ = 0;
   bool quitting_ = false;

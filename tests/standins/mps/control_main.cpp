@@ -21,7 +21,6 @@ struct Arguments {
   bool daemon = false;
   bool foreground = false;
   bool multi_user = false;
-  bool v3 = false;
   std::string command;
 };
 
@@ -60,8 +59,6 @@ int serve(const Arguments& arguments, int ready) {
   options.log_directory = environment("CUDA_MPS_LOG_DIRECTORY").value_or("/var/log/nvidia-mps");
   options.server_program = program_directory() + "/nvidia-cuda-mps-server";
   options.multi_user = arguments.multi_user;
-  options.v3 = arguments.v3;
-  options.release = driver_release();
   read_daemon_environment(&options);
   auto node = Node::open();
   if (!node) {
@@ -140,12 +137,6 @@ int main(int argc, char** argv) {
       arguments.foreground = true;
     } else if (word == "-M" || word == "-multiuser-server" || word == "--multiuser-server") {
       arguments.multi_user = true;
-    } else if ((word == "-p" || word == "--protocol") && i + 1 < argc && driver_release() >= kV3Release) {
-      arguments.v3 = std::string(argv[++i]) == "3";
-    } else if ((word == "-m" || word == "--multiuser") && driver_release() >= kV3Release) {
-      arguments.multi_user = true;
-    } else if (word == "--quit" && driver_release() >= kV3Release) {
-      arguments.command = "quit";
     } else if (word == "-q" || word == "--ready-devices") {
       continue;  // asks the driver for the devices at start, which the stand-in always does
     } else if (word.starts_with("-")) {

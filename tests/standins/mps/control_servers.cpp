@@ -4,8 +4,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
-
 #include "standins/mps/control_daemon.h"
 
 namespace tranche::sim {
@@ -41,7 +39,6 @@ void ControlDaemon::place(Session& session) {
 }
 
 ControlDaemon::Server* ControlDaemon::server_for(Session& session) {
-  if (options_.v3) return v3_server_for(session);
   return serving(options_.multi_user ? owner_ : session.peer.uid);
 }
 
@@ -51,10 +48,6 @@ void ControlDaemon::place_pending() {
     if (waited_for() != nullptr) break;  // one client after the other
     const uid_t uid = options_.multi_user ? owner_ : session->peer.uid;
     Server* server = server_for(*session);
-    if (server == nullptr && options_.v3) {
-      session->closed = true;  // its server has exited, and its socket is closed
-      continue;
-    }
     if (server != nullptr) {
       if (!server->ready) continue;
       session->pending = false;
@@ -78,7 +71,7 @@ ControlDaemon::Server* ControlDaemon::serving(uid_t uid) {
   return nullptr;
 }
 
-ControlDaemon::Server* ControlDaemon::start_server(uid_t uid, const std::vector<std::string>& only_devices) {
+ControlDaemon::Server* ControlDaemon::start_server(uid_t uid) {
   auto [ours, theirs] = socket_pair();
   if (!ours.valid()) return nullptr;
   auto server = std::make_unique<Server>();
@@ -94,11 +87,7 @@ ControlDaemon::Server* ControlDaemon::start_server(uid_t uid, const std::vector<
   server->watch.reset(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   std::string memory, uuids;
   for (const auto& [key, bytes] : options_.memory.entries()) memory += key + " " + std::to_string(bytes) + " ";
-  for (const auto& device : devices_) {
-    const bool named = std::ranges::find(only_devices, device.properties.uuid) != only_devices.end();
-    if (only_devices.empty() || named) uuids += (uuids.empty() ? "" : ",") + device.properties.uuid;
-  }
-  server->devices = uuids;
+  for (const auto& device : devices_) uuids += (uuids.empty() ? "" : ",") + device.properties.uuid;
   // Defaults are fixed for a server here: a later set_default_… applies to the next one only (facts: section 1).
   send_message(server->channel.get(), {"options",
                                        {{"uid", std::to_string(uid)},
@@ -130,14 +119,8 @@ void ControlDaemon::hand_over(Session& session, Server& server) {
   auto [client_end, server_end] = socket_pair();
   if (!client_end.valid()) return;
   const std::string dead = session.dead ? "1" : "0";
-  Message client{
+  const Message client{
       "client", {{"pid", std::to_string(session.peer.pid)}, {"uid", std::to_string(session.peer.uid)}, {"dead", dead}}};
-  if (options_.v3) {
-    const auto* from = namespace_called(session.server, session.name_space);
-    client.fields["namespace"] = session.name_space;
-    if (from != nullptr && from->memory) client.fields["memory"] = std::to_string(*from->memory);
-    if (from != nullptr && from->threads) client.fields["threads"] = percentage_text(*from->threads);
-  }
   if (!send_message(server.channel.get(), client, server_end.get())) return;
   if (session.dead || !send_packet(session.fd.get(), kDescriptor, client_end.get())) return;
   session.kind = SessionKind::kHandedOver;

@@ -1,14 +1,12 @@
 #pragma once
-// The output of `nvidia-cuda-mps-control -h` and -v. Options and commands are those of release 580, and of the node's
-// driver release if NVIDIA's manual names one; the text is original.
+// The output of `nvidia-cuda-mps-control -h` and -v. Options and commands are those of release 580; the text is
+// original.
 #include <string>
 
 namespace tranche::sim {
 
-inline constexpr int kV3Release = 615;  // -p 3, -m
-
 inline std::string control_version(int release) {
-  const char* const binary = release >= kV3Release ? "13040" : release >= 590 ? "13010" : "13000";
+  const char* const binary = release >= 615 ? "13040" : release >= 590 ? "13010" : "13000";
   return std::string("CUDA MPS Control for Linux/Unix/QNX. Binary version: ") + binary + "\n";
 }
 
@@ -49,13 +47,8 @@ COMMAND:
 )";
 
 inline std::string control_help(int release) {
-  std::string text = "Stand-in for nvidia-cuda-mps-control of release " + std::to_string(release) +
-                     " on a simulated node.\n" + kControlOptions;
-  if (release >= kV3Release)
-    text +=
-        "  -p,--protocol <2|3>      The interface version\n  -m,--multiuser           One user for all (version 3)\n";
-  text += kControlCommands;
-  return text;
+  return "Stand-in for nvidia-cuda-mps-control of release " + std::to_string(release) + " on a simulated node.\n" +
+         kControlOptions + kControlCommands;
 }
 
 }  // namespace tranche::sim

@@ -151,9 +151,6 @@ void MpsServer::admit(const Message& message, Fd connection) {
   client->pid = static_cast<pid_t>(message.number("pid"));
   client->uid = static_cast<uid_t>(message.number("uid"));
   client->exchange = std::move(connection);
-  client->name_space = message.text("namespace");
-  if (message.fields.contains("memory")) client->most_memory = static_cast<std::uint64_t>(message.number("memory"));
-  if (message.fields.contains("threads")) client->most_threads = parse_percentage(message.text("threads"));
   if (message.number("dead") != 0) {
     // Observed once: a client that died while another user's server was running is handed over nevertheless; the new
     // server then never answers, and the daemon waits for it indefinitely (transcripts/lives.txt).
@@ -282,15 +279,14 @@ void MpsServer::open_context(Client& client, const Message& message) {
   }
   const std::optional<std::string> threads =
       message.fields.contains("threads") ? std::optional(message.text("threads")) : std::nullopt;
-  const std::uint32_t sms =
-      sms_for(effective_percentage(threads, client.most_threads.value_or(client.threads)), device.properties.sm_count);
+  const std::uint32_t sms = sms_for(effective_percentage(threads, client.threads), device.properties.sm_count);
   ClientMemory own;
   own.lifted = message.number("lifted") != 0;
   if (message.fields.contains("memory")) {
     const auto bytes = static_cast<std::uint64_t>(message.number("memory"));
     if (bytes != 0) own.by_uuid[device.properties.uuid] = bytes;
   }
-  const auto ceiling = client.most_memory ? client.most_memory : client.memory.for_gpu(ordinal, device.properties.uuid);
+  const auto ceiling = client.memory.for_gpu(ordinal, device.properties.uuid);
   const auto limit = effective_memory(own, device.properties.uuid, ceiling);
   const std::uint64_t own_bytes = context_bytes(sms);
   if ((limit && own_bytes > *limit) || !attach_to(*node_, device, client.pid, ProcessKind::kMpsClient, sms)) {
@@ -404,12 +400,7 @@ int MpsServer::active_contexts() const {
 }
 
 void MpsServer::report_count() {
-  std::string list;
-  for (const auto& slot : slots_) {
-    if (!is_a_process(slot)) continue;
-    if (!slot->name_space.empty()) list += std::to_string(slot->pid) + " " + slot->name_space + " ";
-  }
-  send_message(channel_.get(), {"clients", {{"count", std::to_string(connected())}, {"list", list}}});
+  send_message(channel_.get(), {"clients", {{"count", std::to_string(connected())}}});
 }
 
 }  // namespace tranche::sim

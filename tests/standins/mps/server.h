@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -62,9 +61,6 @@ class MpsServer {
     double threads = 100.0;
     MemoryLimits memory;
     bool terminated = false;  // by terminate_client
-    std::string name_space;   // v3, and its grant
-    std::optional<std::uint64_t> most_memory;
-    std::optional<double> most_threads;
     std::vector<Context> contexts;
   };
   struct Drain {  // a terminate_client in progress

@@ -67,7 +67,6 @@ void MpsServer::terminate(std::int64_t ask, pid_t pid) {
     return answer(
         ask, exists ? std::to_string(kInvalidContext) + "\n" : "Invalid process " + std::to_string(pid) + "!\n1\n");
   }
-  if (client->terminated && !client->name_space.empty()) return answer(ask, "The client was terminated already\n");
   const std::int64_t now = monotonic_ns();
   Drain drain{.due_ns = now + drain_ns(pid), .ask = ask, .hurt = {}};
   for (auto& context : client->contexts) {
