@@ -221,6 +221,7 @@ TEST_F(NodeNamedConfigurations, NothingIsAdvertisedUntilThereIsOneAndThenItIsTak
 TEST_F(NodeNamedConfigurations, EndsAtOnceWhileItWaitsForOne) {
   ASSERT_NO_FATAL_FAILURE(start_by_map());
   ASSERT_TRUE(until_says(*program("node"), "config.waiting"));
+  ASSERT_TRUE(until_says(*program("mps"), "config.waiting"));
   stop(*program("node"), SIGTERM, 0);
   stop(*program("mps"), SIGTERM, 0);
 }
