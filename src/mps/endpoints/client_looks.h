@@ -1,10 +1,11 @@
 #pragma once
-// Inspects a process before it becomes a client. A process whose environment lifts its memory limit is refused, because
-// the driver would enforce no limit at all for it (mps/limits/tenant_limits.h). This catches mistakes, not attacks: a
-// tenant can change the environment after the look, and then the guard enforces the limit.
+// Inspects a process before it becomes a client. A process that started with an environment that lifts its memory limit
+// is refused, because the driver would enforce no limit at all for it (mps/limits/tenant_limits.h). This catches
+// mistakes, not attacks: for a process that changes its environment after its start, the guard enforces the limit.
 //
-// Reading a process's memory may block for as long as that process likes, so a thread of its own does it, with a
-// deadline. While that thread is blocked, no process is inspected and every process is admitted. Loop thread only.
+// The kernel reads /proc/<pid>/environ from the process's memory, and may wait for as long as that process likes. So a
+// thread of its own does it, with a deadline. While that thread is blocked, no process is inspected and every process
+// is admitted. Loop thread only.
 #include <atomic>
 #include <cstdint>
 #include <functional>

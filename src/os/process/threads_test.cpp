@@ -20,7 +20,6 @@
 #include "os/files/files.h"
 #include "os/files/scratch.h"
 #include "os/loop/loop.h"
-#include "os/process/environment.h"
 #include "os/process/proc_stat.h"
 #include "os/process/process.h"
 #include "run_until.h"
@@ -137,13 +136,6 @@ TEST_F(Threads, TheStateOfAProcessIsThatOfALivingThread) {
     const auto sight = look_at_process(pid);
     return sight && sight->state == 'S';
   }));
-}
-
-TEST_F(Threads, TheEnvironmentIsReadWithoutTheFirst) {
-  ::setenv("TRANCHE_THREADS_TEST", "value", 1);
-  const auto found = variable_of(headless(), "TRANCHE_THREADS_TEST");
-  ASSERT_TRUE(found) << to_string(found.error());
-  EXPECT_EQ(*found, "value");
 }
 
 TEST_F(Threads, ASignalThatWaitsIsSeenAlsoWithoutTheFirstThread) {
