@@ -3,7 +3,6 @@
 #include <array>
 
 #include "base/text.h"
-#include "cdi/names.h"
 
 namespace tranche::cdi {
 namespace {
@@ -14,6 +13,16 @@ constexpr const char* kShape = "write for example: lib, /usr/lib/aarch64-linux-g
 
 int column_of(std::string_view line, std::string_view piece) {
   return static_cast<int>(piece.data() - line.data()) + 1;
+}
+
+// "" = absolute, without ".." and NUL.
+std::string fault_of_path(std::string_view path) {
+  if (path.empty()) return "must not be empty";
+  if (path.front() != '/') return "must be absolute, starting with /";
+  if (path.find('\0') != std::string_view::npos) return "must not have a zero byte";
+  for (const auto piece : split(path, '/'))
+    if (piece == "..") return "must not have \"..\" in it";
+  return {};
 }
 
 class Reader {

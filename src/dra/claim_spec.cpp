@@ -1,10 +1,11 @@
 #include "dra/claim_spec.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
-#include "base/problem.h"
+#include "base/json_read.h"
+#include "base/json_text.h"
 #include "base/text.h"
-#include "cdi/json.h"
 #include "dra/prepared_file.h"
 
 namespace tranche::dra {
@@ -72,24 +73,27 @@ cdi::Spec claim_spec(const std::string& driver, const PreparedClaim& claim,
 }
 
 std::optional<ReadClaimSpec> read_claim_spec(std::string_view file, std::string_view text) {
-  const auto parsed = cdi::parse_spec(text, file);
-  if (has_error(parsed.problems) || parsed.spec.cls != kClass) return std::nullopt;
-  if (!file.starts_with(claim_spec_prefix(parsed.spec.vendor)) || !is_claim_spec_file(file)) return std::nullopt;
+  const auto spec = json_of(text);
+  const std::string kind = text_at(spec, "kind");
+  const auto slash = kind.find('/');
+  if (slash == std::string::npos || kind.substr(slash + 1) != kClass) return std::nullopt;
   ReadClaimSpec read;
-  read.driver = parsed.spec.vendor;
-  for (const auto& device : parsed.spec.devices) {
-    for (const auto& mount : device.edits.mounts) {
-      auto endpoint = endpoint_at(mount.host_path);
+  read.driver = kind.substr(0, slash);
+  if (!file.starts_with(claim_spec_prefix(read.driver)) || !is_claim_spec_file(file)) return std::nullopt;
+  for (const auto& device : list_at(spec, "devices")) {
+    const auto& edits = map_at(device, "containerEdits");
+    for (const auto& mount : list_at(edits, "mounts")) {
+      auto endpoint = endpoint_at(text_at(mount, "hostPath"));
       if (endpoint && std::ranges::find(read.endpoints, *endpoint) == read.endpoints.end())
         read.endpoints.push_back(*std::move(endpoint));
     }
-    if (!device.name.starts_with(kRecordDevice) || device.edits.env.size() != 1) continue;
-    const std::string_view env = device.edits.env.front();
-    if (!env.starts_with(kRecord)) continue;
-    auto record = parse_prepared(env.substr(kRecord.size()));
+    const auto& env = list_at(edits, "env");
+    if (!text_at(device, "name").starts_with(kRecordDevice) || env.size() != 1 || !env.front().is_string()) continue;
+    const auto entry = env.front().get<std::string>();
+    if (!entry.starts_with(kRecord)) continue;
+    auto record = parse_prepared(std::string_view(entry).substr(kRecord.size()));
     for (auto& [uid, claim] : record.claims)
-      if (file == claim_spec_file(parsed.spec.vendor, uid) && claim.driver == parsed.spec.vendor)
-        read.claim = std::move(claim);
+      if (file == claim_spec_file(read.driver, uid) && claim.driver == read.driver) read.claim = std::move(claim);
   }
   return read;
 }

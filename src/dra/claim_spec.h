@@ -21,7 +21,7 @@ cdi::Spec claim_spec(const std::string& driver, const PreparedClaim& claim, cons
 // What such a file says of its claim.
 struct ReadClaimSpec {
   std::string driver;                                          // under whose name
-  std::optional<PreparedClaim> claim;                          // absent: an older release wrote the file
+  std::optional<PreparedClaim> claim;                          // absent: the record is damaged
   std::vector<std::pair<std::string, std::string>> endpoints;  // of its containers: MPS pool and grant
 };
 // nullopt: it is not the specification of a claim, or not under its name. Fuzzed.

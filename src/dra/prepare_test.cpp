@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "cdi/json.h"
+#include "cdi_grammar.h"
 #include "dra/claim_spec.h"
 #include "dra/partition_fixture.h"
 #include "dra/prepared_file.h"
@@ -308,6 +309,7 @@ TEST_F(DraPrepare, ASpecHasADeviceForEachResult) {
   EXPECT_THAT(spec.devices[0].edits.env, ElementsAre("CUDA_MPS_PIPE_DIRECTORY=/run/tranche/mps"));
   EXPECT_THAT(spec.devices[0].edits.mounts[0].options, Contains("ro"));
   EXPECT_EQ(claim_spec_file(spec.vendor, "a"), "gpu.tranche.io-claim_a.json");
+  EXPECT_EQ(test::fault_of(spec), "");
 }
 
 // Promise: dra/partitions: A claim has its place on a GPU alone, from before its instance is made until it is gone.
@@ -375,7 +377,8 @@ TEST_F(DraPrepare, ASpecGivesItsClaimBackAndItsEndpointsAlsoWithoutTheRecord) {
   EXPECT_EQ(read->claim, *made);
   const std::pair<std::string, std::string> endpoint{"gpu-0", "0011223344556677"};
   EXPECT_THAT(read->endpoints, ElementsAre(endpoint));
-  EXPECT_FALSE(read_claim_spec(file, "{}"));
+  for (const char* other : {"", "{}", "[]", R"({"kind": "gpu.tranche.io"})", R"({"kind": "gpu.tranche.io/gpu"})"})
+    EXPECT_FALSE(read_claim_spec(file, other)) << other;
   EXPECT_FALSE(read_claim_spec("gpu.other.io-claim_a.json", cdi::render(spec)));
   const auto renamed = read_claim_spec("gpu.tranche.io-claim_b.json", cdi::render(spec));
   EXPECT_TRUE(renamed && !renamed->claim) << "the record of another claim";

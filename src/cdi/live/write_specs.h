@@ -20,11 +20,10 @@ struct WrittenSpecs {
 };
 
 // Writes new and changed files, mode 0644, and removes Tranche's files for classes that are not in `specs`. Files of
-// other vendors and other classes stay. First checks every spec with the strict parser: kInvalid means that one is
-// wrong and that nothing was written.
+// other vendors and other classes stay. kInvalid: a path or name in a spec is not UTF-8, and nothing was written.
 Result<WrittenSpecs> write_specs(const std::string& directory, std::span<const cdi::Spec> specs);
 
-// Writes one spec to a file of its own, such as that of a claim, with the same checks. Returns whether the file is new
+// Writes one spec to a file of its own, such as that of a claim, with the same check. Returns whether the file is new
 // or changed.
 Result<bool> write_spec(const std::string& directory, const std::string& name, const cdi::Spec& spec);
 Status remove_spec(const std::string& directory, const std::string& name);  // no error if it does not exist
