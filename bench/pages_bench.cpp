@@ -78,14 +78,6 @@ void TenantMetrics(benchmark::State& state) {
 }
 BENCHMARK(TenantMetrics)->Unit(benchmark::kMillisecond);
 
-// For a scrape that asks for it, beside the text that it is made of.
-void OpenMetrics(benchmark::State& state) {
-  const Node node = full_node();
-  const auto text = agent::tenant_metrics(node.snapshot, node.figures, {});
-  for (auto _ : state) benchmark::DoNotOptimize(metrics::open_metrics(text).size());
-}
-BENCHMARK(OpenMetrics)->Unit(benchmark::kMillisecond);
-
 void HtmlPage(benchmark::State& state) {
   const Node node = full_node();
   std::size_t bytes = 0;

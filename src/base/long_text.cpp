@@ -49,12 +49,6 @@ LongText& LongText::operator+=(const LongText& text) {
   return *this;
 }
 
-void LongText::share(const Piece& piece, std::size_t from, std::size_t end) {
-  if (from == end) return;
-  pieces_.push_back({piece.block, piece.text.substr(from, end - from)});
-  size_ += end - from;
-}
-
 std::string LongText::str() const {
   std::string whole;
   whole.reserve(size_);

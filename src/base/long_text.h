@@ -37,8 +37,6 @@ class LongText {
   LongText& operator+=(const std::string& text) { return *this += std::string_view(text); }
   LongText& operator+=(const char* text) { return *this += std::string_view(text); }
   LongText& operator+=(const LongText& text);
-  // Bytes `from` to `end` of a piece of another text, without a copy of them.
-  void share(const Piece& piece, std::size_t from, std::size_t end);
 
   std::size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }

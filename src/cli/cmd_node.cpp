@@ -126,11 +126,13 @@ void add_node_options(CLI::App& command, NodeCommand& held) {
   add_own_option(
       command, "--listen", o.listen,
       "address for /metrics, /healthz, /readyz and /status, such as :9400 or 127.0.0.1:9400; none by default");
-  add_own_option(
-      command, "--dcgm-names", held.dcgm_names,
-      "old, new: also serve /metrics/dcgm with what is known under the DCGM_FI_* names of dcgm-exporter before 4.9 or "
-      "since, with pods of shared GPUs")
-      .check(CLI::IsMember({"off", "old", "new"}));
+  add_own_option(command, "--dcgm-names", held.dcgm_names,
+                 "new: also serve /metrics/dcgm with what is known under the DCGM_FI_* names of dcgm-exporter since "
+                 "4.9, with pods of shared GPUs")
+      .check([](const std::string& names) -> std::string {
+        if (names == "old") return "the names of dcgm-exporter before 4.9 were removed; write new, and use those names";
+        return names == "off" || names == "new" ? "" : "write off or new";
+      });
   add_strict(command, held.strict);
   add_log_options(command, held.log);
 }
@@ -140,9 +142,7 @@ int run(NodeCommand& held, const Process& process) {
   held.options.environment = {process.environment.begin(), process.environment.end()};
   held.options.health_quiet_period = period_of(held.quiet_period).value_or(held.options.health_quiet_period);
   held.options.unknown_keys = unknown_keys(held.strict);
-  held.options.dcgm_names = held.dcgm_names == "old"   ? agent::DcgmNames::kOld
-                            : held.dcgm_names == "new" ? agent::DcgmNames::kNew
-                                                       : agent::DcgmNames::kOff;
+  held.options.dcgm_names = held.dcgm_names == "new";
   held.options.mig.enabled = held.mig_manager == "true";
   held.options.mig.may_reset = held.mig_reset == "true";
   if (!held.mig_evict_after.empty())

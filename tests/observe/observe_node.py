@@ -17,9 +17,9 @@ def address(bed):
     return found.group(1)
 
 
-def ask(bed, path, method="GET", accept=None):
+def ask(bed, path, method="GET"):
     connection = http.client.HTTPConnection(address(bed), timeout=PATIENCE)
-    connection.request(method, path, headers={"Accept": accept} if accept else {})
+    connection.request(method, path)
     answer = connection.getresponse()
     return answer.status, dict(answer.getheaders()), answer.read().decode()
 
@@ -82,9 +82,9 @@ def the_metrics(bed, checks):
     first = share()
     checks.check("the share that it holds is counted while it holds it", first and wait_for(lambda: share()[0] > first[0], every=1.1), first)
     dcgm = ask(bed, "/metrics/dcgm")[2]
-    found = re.findall(r'^DCGM_FI_DEV_FB_USED\{.*pod="train"\} (\d+)$', dcgm, re.MULTILINE)
-    checks.check("under DCGM's names, the tenant has one row with its memory", len(found) == 1 and int(found[0]) > 1024, found)
-    checks.check("and the GPU has rows of its own, of no pod", re.search(r'^DCGM_FI_PROF_SM_ACTIVE\{gpu="0",[^}]*modelName="NVIDIA H200"\} ', dcgm, re.MULTILINE), dcgm[:400])
+    found = re.findall(r'^DCGM_FI_DEV_FB_USED_BYTES\{.*pod="train"\} (\d+)$', dcgm, re.MULTILINE)
+    checks.check("under DCGM's names, the tenant has one row with its memory", len(found) == 1 and int(found[0]) > 1 << 30, found)
+    checks.check("and the GPU has rows of its own, of no pod", re.search(r'^DCGM_FI_PROF_SM_UTIL_RATIO\{gpu="0",[^}]*modelName="NVIDIA H200"\} ', dcgm, re.MULTILINE), dcgm[:400])
     checks.check("no series comes twice", len(set(lines := [line.rsplit(" ", 1)[0] for line in text.splitlines() if line and line[0] != "#"])) == len(lines))
     heads = re.findall(r"^# TYPE (\S+) ", text, re.MULTILINE)
     checks.check("no family comes twice", len(heads) == len(set(heads)))
@@ -96,43 +96,6 @@ def the_metrics(bed, checks):
         checks.check("promtool has no remark (but on the older name with percent)", not remarks, remarks[:3])
     else:
         print("   --   promtool is not there (Debian's package prometheus)")
-
-
-# As Prometheus 3 asks.
-SCRAPE = ("application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,application/openmetrics-text;version=0.0.1;q=0.5,"
-          "text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2")
-# Reads a page on standard input with the strict parser, and prints its families: name, type, unit, samples.
-STRICT = """
-import json, sys
-from prometheus_client.openmetrics.parser import text_string_to_metric_families as read
-print(json.dumps([[f.name, f.type, f.unit, len(f.samples)] for f in read(sys.stdin.read())]))
-"""
-
-
-def strict_python():
-    """A Python that has the parser: this one, or Debian's (package python3-prometheus-client)."""
-    has = lambda python: subprocess.run([python, "-c", "import prometheus_client.openmetrics.parser"], capture_output=True, check=False).returncode == 0
-    return next((python for python in (sys.executable, "/usr/bin/python3") if os.path.exists(python) and has(python)), None)
-
-
-def the_open_metrics(bed, checks):
-    series = lambda text: {line.rsplit(" ", 1)[0] for line in text.splitlines() if line and line[0] != "#"}
-    python = strict_python()
-    for path in ("/metrics", "/metrics/dcgm"):
-        plain, (status, headers, text) = ask(bed, path), ask(bed, path, accept=SCRAPE)
-        checks.check(f"{path} is OpenMetrics for a reader that prefers it, and Prometheus' text otherwise",
-                     status == 200 and headers["Content-Type"] == "application/openmetrics-text; version=1.0.0; charset=utf-8" and plain[1]["Content-Type"].startswith("text/plain; version=0.0.4")
-                     and text.endswith("\n# EOF\n") and "# EOF" not in plain[2], (headers["Content-Type"], plain[1]["Content-Type"], text[-40:]))
-        checks.check(f"{path} has the same series in both forms", series(plain[2]) == series(text), sorted(series(plain[2]) ^ series(text))[:4])
-        if python is None:
-            print("   --   the strict parser is not there (Debian's package python3-prometheus-client)")
-            continue
-        read = subprocess.run([python, "-c", STRICT], input=text, capture_output=True, text=True, check=False)
-        families = {name: (kind, unit) for name, kind, unit, _ in json.loads(read.stdout or "[]")}
-        checks.check(f"the strict parser of OpenMetrics reads {path}", read.returncode == 0 and families, read.stderr[-300:])
-        if path == "/metrics":
-            wanted = {"tranche_build": ("info", ""), "tranche_grants": ("counter", ""), "tranche_gpu_energy_joules": ("counter", "joules"), "tranche_tenant_memory_used_bytes": ("gauge", "bytes")}
-            checks.check("it finds types and units", wanted.items() <= families.items(), {name: families.get(name) for name in wanted})
 
 
 def the_status(bed, checks):
@@ -227,7 +190,6 @@ def run(bed, checks):
     before = resident_kib(bed.pid("node"))
     the_page(bed, checks)
     the_metrics(bed, checks)
-    the_open_metrics(bed, checks)
     the_status(bed, checks)
     the_top(bed, checks)
     the_top_of_a_cluster(bed, checks)
@@ -242,4 +204,4 @@ def run(bed, checks):
 
 
 if __name__ == "__main__":
-    sys.exit(main(run, __doc__, more_node=("--listen", "127.0.0.1:0", "--dcgm-names", "old")))
+    sys.exit(main(run, __doc__, more_node=("--listen", "127.0.0.1:0", "--dcgm-names", "new")))

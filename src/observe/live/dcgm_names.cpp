@@ -1,7 +1,6 @@
 #include "observe/live/dcgm_names.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "observe/live/tenant_metrics.h"
@@ -16,27 +15,10 @@ using metrics::Metric;
 using metrics::Type;
 using Value = std::optional<double>;
 
-double same(double value) {
-  return value;
-}
-double in_mega(double value) {
-  return value / 1e6;
-}
-double in_milli(double value) {
-  return value * 1e3;
-}
-double in_percent(double ratio) {
-  return ratio * 100;
-}
-double in_whole_mib(double bytes) {
-  return std::floor(bytes / (1 << 20));
-}
-
 // Labels in the exporter's order; what is "" is left out.
 constexpr Metric kOfGpu{"", Type::kGauge, "", {"gpu", "UUID", "pci_bus_id", "device", "modelName"}};
 constexpr Metric kOfInstance{"", Type::kGauge, "", {"GPU_I_PROFILE", "GPU_I_ID"}};
-constexpr Metric kOfHost{"", Type::kGauge, "", {"Hostname"}};
-constexpr Metric kOfHostNew{"", Type::kGauge, "", {"hostname"}};  // since 4.8.3
+constexpr Metric kOfHost{"", Type::kGauge, "", {"hostname"}};
 constexpr Metric kOfTenant{"", Type::kGauge, "", {"container", "namespace", "pod"}};
 
 std::string joined(std::string labels, const std::string& more) {
@@ -55,17 +37,12 @@ struct Row {
   std::vector<std::pair<std::string, double>> used_by;  // labels of each tenant, and bytes
 };
 
-// A field by its names before and since the exporter's release 4.9, which changed to base units; ours are the same.
-struct Names {
-  Metric old_name, new_name;
-  double (*in_old_unit)(double) = same;
-};
 struct OfGpu {
-  Names names;
+  Metric metric;
   Value (*value)(const Row& row, const GpuTelemetry& gpu);
 };
 struct OfActivity {
-  Names names;
+  Metric metric;
   std::optional<double> GpuActivity::* member;
 };
 
@@ -75,37 +52,25 @@ constexpr Metric gauge(std::string_view name, std::string_view help) {
 constexpr Metric counter(std::string_view name, std::string_view help) {
   return {name, Type::kCounter, help, {}};
 }
-Names unchanged(const Metric& metric) {
-  return {metric, metric};
-}
 
 const OfGpu kGpuFields[] = {
-    {{gauge("DCGM_FI_DEV_SM_CLOCK", "SM clock frequency (in MHz)."),
-      gauge("DCGM_FI_DEV_SM_CLOCK_HERTZ", "SM clock frequency (in Hz)."), in_mega},
+    {gauge("DCGM_FI_DEV_SM_CLOCK_HERTZ", "SM clock frequency (in Hz)."),
      [](const Row&, const GpuTelemetry& gpu) { return gpu.sm_hertz; }},
-    {{gauge("DCGM_FI_DEV_MEM_CLOCK", "Memory clock frequency (in MHz)."),
-      gauge("DCGM_FI_DEV_MEMORY_CLOCK_HERTZ", "Memory clock frequency (in Hz)."), in_mega},
+    {gauge("DCGM_FI_DEV_MEMORY_CLOCK_HERTZ", "Memory clock frequency (in Hz)."),
      [](const Row&, const GpuTelemetry& gpu) { return gpu.memory_hertz; }},
-    {{gauge("DCGM_FI_DEV_MEMORY_TEMP", "Memory temperature (in C)."),
-      gauge("DCGM_FI_DEV_MEMORY_TEMP_CELSIUS", "Memory temperature (in C).")},
+    {gauge("DCGM_FI_DEV_MEMORY_TEMP_CELSIUS", "Memory temperature (in C)."),
      [](const Row&, const GpuTelemetry& gpu) { return gpu.memory_celsius; }},
-    {{gauge("DCGM_FI_DEV_GPU_TEMP", "GPU temperature (in C)."),
-      gauge("DCGM_FI_DEV_GPU_TEMP_CELSIUS", "GPU temperature (in C).")},
+    {gauge("DCGM_FI_DEV_GPU_TEMP_CELSIUS", "GPU temperature (in C)."),
      [](const Row&, const GpuTelemetry& gpu) { return gpu.celsius; }},
-    {{gauge("DCGM_FI_DEV_POWER_USAGE", "Power draw (in W)."),
-      gauge("DCGM_FI_DEV_BOARD_POWER_WATTS", "Power draw (in W).")},
+    {gauge("DCGM_FI_DEV_BOARD_POWER_WATTS", "Power draw (in W)."),
      [](const Row&, const GpuTelemetry& gpu) { return gpu.power_watts; }},
-    {{counter("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "Energy since the driver was loaded (in mJ)."),
-      counter("DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL", "Energy since the driver was loaded (in J)."), in_milli},
+    {counter("DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL", "Energy since the driver was loaded (in J)."),
      [](const Row&, const GpuTelemetry& gpu) { return gpu.energy_joules; }},
-    {{gauge("DCGM_FI_DEV_GPU_UTIL", "Share of time in which any kernel ran (in %)."),
-      gauge("DCGM_FI_DEV_GPU_UTIL_RATIO", "Share of time in which any kernel ran (0 to 1)."), in_percent},
+    {gauge("DCGM_FI_DEV_GPU_UTIL_RATIO", "Share of time in which any kernel ran (0 to 1)."),
      [](const Row&, const GpuTelemetry& gpu) { return gpu.utilization; }},
-    {{gauge("DCGM_FI_DEV_FB_TOTAL", "Memory (in MiB)."), gauge("DCGM_FI_DEV_FB_CAPACITY_BYTES", "Memory (in bytes)."),
-      in_whole_mib},
+    {gauge("DCGM_FI_DEV_FB_CAPACITY_BYTES", "Memory (in bytes)."),
      [](const Row& row, const GpuTelemetry&) { return row.memory; }},
-    {{gauge("DCGM_FI_DEV_FB_FREE", "Memory that is free (in MiB)."),
-      gauge("DCGM_FI_DEV_FB_FREE_BYTES", "Memory that is free (in bytes)."), in_whole_mib},
+    {gauge("DCGM_FI_DEV_FB_FREE_BYTES", "Memory that is free (in bytes)."),
      [](const Row& row, const GpuTelemetry& gpu) {
        return row.memory && gpu.memory_used ? Value(*row.memory - static_cast<double>(gpu.memory_used->value))
                                             : Value();
@@ -113,57 +78,40 @@ const OfGpu kGpuFields[] = {
 };
 
 const OfActivity kActivityFields[] = {
-    {{gauge("DCGM_FI_PROF_GR_ENGINE_ACTIVE", "Share of time in which the graphics engine had work."),
-      gauge("DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO", "Share of time in which the graphics engine had work.")},
+    {gauge("DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO", "Share of time in which the graphics engine had work."),
      &GpuActivity::graphics},
-    {{gauge("DCGM_FI_PROF_SM_ACTIVE", "Share of time with a resident warp, mean over the SMs."),
-      gauge("DCGM_FI_PROF_SM_UTIL_RATIO", "Share of time with a resident warp, mean over the SMs.")},
-     &GpuActivity::sm},
-    {{gauge("DCGM_FI_PROF_SM_OCCUPANCY", "Resident warps over the maximum."),
-      gauge("DCGM_FI_PROF_SM_OCCUPANCY_RATIO", "Resident warps over the maximum.")},
-     &GpuActivity::occupancy},
-    {{gauge("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "Share of time in which a tensor pipe was active."),
-      gauge("DCGM_FI_PROF_TENSOR_UTIL_RATIO", "Share of time in which a tensor pipe was active.")},
-     &GpuActivity::tensor},
-    {{gauge("DCGM_FI_PROF_DRAM_ACTIVE", "Share of time in which the memory interface moved data."),
-      gauge("DCGM_FI_PROF_DRAM_UTIL_RATIO", "Share of time in which the memory interface moved data.")},
+    {gauge("DCGM_FI_PROF_SM_UTIL_RATIO", "Share of time with a resident warp, mean over the SMs."), &GpuActivity::sm},
+    {gauge("DCGM_FI_PROF_SM_OCCUPANCY_RATIO", "Resident warps over the maximum."), &GpuActivity::occupancy},
+    {gauge("DCGM_FI_PROF_TENSOR_UTIL_RATIO", "Share of time in which a tensor pipe was active."), &GpuActivity::tensor},
+    {gauge("DCGM_FI_PROF_DRAM_UTIL_RATIO", "Share of time in which the memory interface moved data."),
      &GpuActivity::dram},
-    {unchanged(gauge("DCGM_FI_PROF_PCIE_TX_BYTES", "PCIe traffic sent (in bytes per second).")),
-     &GpuActivity::pcie_sent},
-    {unchanged(gauge("DCGM_FI_PROF_PCIE_RX_BYTES", "PCIe traffic received (in bytes per second).")),
-     &GpuActivity::pcie_received},
-    {unchanged(gauge("DCGM_FI_PROF_NVLINK_TX_BYTES", "NVLink traffic sent (in bytes per second).")),
-     &GpuActivity::nvlink_sent},
-    {unchanged(gauge("DCGM_FI_PROF_NVLINK_RX_BYTES", "NVLink traffic received (in bytes per second).")),
+    {gauge("DCGM_FI_PROF_PCIE_TX_BYTES", "PCIe traffic sent (in bytes per second)."), &GpuActivity::pcie_sent},
+    {gauge("DCGM_FI_PROF_PCIE_RX_BYTES", "PCIe traffic received (in bytes per second)."), &GpuActivity::pcie_received},
+    {gauge("DCGM_FI_PROF_NVLINK_TX_BYTES", "NVLink traffic sent (in bytes per second)."), &GpuActivity::nvlink_sent},
+    {gauge("DCGM_FI_PROF_NVLINK_RX_BYTES", "NVLink traffic received (in bytes per second)."),
      &GpuActivity::nvlink_received},
 };
 
-const Names kFbUsed{gauge("DCGM_FI_DEV_FB_USED", "Memory that the pod's container uses (in MiB)."),
-                    gauge("DCGM_FI_DEV_FB_USED_BYTES", "Memory that the pod's container uses (in bytes)."),
-                    in_whole_mib};
+constexpr Metric kFbUsed = gauge("DCGM_FI_DEV_FB_USED_BYTES", "Memory that the pod's container uses (in bytes).");
 
 class Family {
  public:
-  Family(LongText& out, const Names& names, DcgmNames generation)
-      : out_(out),
-        metric_(generation == DcgmNames::kNew ? names.new_name : names.old_name),
-        unit_(generation == DcgmNames::kNew ? same : names.in_old_unit) {}
+  Family(LongText& out, const Metric& metric) : out_(out), metric_(metric) {}
   void add(const std::string& labels, Value value) {
     if (!value) return;
     if (!std::exchange(headed_, true)) metrics::add_heading(out_, metric_);
-    metrics::add_sample(out_, metric_, labels, unit_(*value));
+    metrics::add_sample(out_, metric_, labels, *value);
   }
 
  private:
   LongText& out_;
   const Metric& metric_;
-  double (*unit_)(double);
   bool headed_ = false;
 };
 
-std::string host_of(const Snapshot& s, DcgmNames generation) {
+std::string host_of(const Snapshot& s) {
   if (s.cluster.node.empty()) return "";
-  return metrics::label_text(generation == DcgmNames::kNew ? kOfHostNew : kOfHost, {s.cluster.node});
+  return metrics::label_text(kOfHost, {s.cluster.node});
 }
 
 std::string labels_of(const inventory::Gpu& gpu, const inventory::MigDevice* mig, const std::string& host) {
@@ -192,10 +140,9 @@ void add_tenants(Row& row, const std::string& uuid, const std::vector<TenantRow>
 }
 
 std::vector<Row> rows_of(const Snapshot& s, const inventory::Inventory& inventory,
-                         const std::vector<TenantRow>& tenants, const std::vector<GpuTelemetry>& gpus,
-                         DcgmNames generation) {
+                         const std::vector<TenantRow>& tenants, const std::vector<GpuTelemetry>& gpus) {
   std::vector<Row> rows;
-  const std::string host = host_of(s, generation);
+  const std::string host = host_of(s);
   for (const auto& gpu : inventory.gpus) {
     const auto measured = std::ranges::find(gpus, gpu.uuid, &GpuTelemetry::uuid);
     Row& row = rows.emplace_back();
@@ -220,22 +167,21 @@ std::vector<Row> rows_of(const Snapshot& s, const inventory::Inventory& inventor
 
 }  // namespace
 
-LongText dcgm_metrics(const Snapshot& s, const guard::Figures& figures, const std::vector<GpuTelemetry>& gpus,
-                      DcgmNames generation) {
+LongText dcgm_metrics(const Snapshot& s, const guard::Figures& figures, const std::vector<GpuTelemetry>& gpus) {
   LongText out;
   if (!s.inventory) return out;
-  const auto rows = rows_of(s, *s.inventory, tenant_rows(s, figures), gpus, generation);
+  const auto rows = rows_of(s, *s.inventory, tenant_rows(s, figures), gpus);
   for (const auto& field : kGpuFields) {
-    Family family(out, field.names, generation);
+    Family family(out, field.metric);
     for (const auto& row : rows)
       if (row.gpu != nullptr) family.add(joined(row.labels, row.tenant_labels), field.value(row, *row.gpu));
   }
   for (const auto& field : kActivityFields) {
-    Family family(out, field.names, generation);
+    Family family(out, field.metric);
     for (const auto& row : rows)
       if (row.activity != nullptr) family.add(joined(row.labels, row.tenant_labels), row.activity->*field.member);
   }
-  Family used(out, kFbUsed, generation);
+  Family used(out, kFbUsed);
   for (const auto& row : rows)
     for (const auto& [labels, bytes] : row.used_by) used.add(labels, bytes);
   return out;

@@ -1,6 +1,6 @@
 #pragma once
-// What is known of GPUs and tenants under the names, units and labels of NVIDIA's DCGM exporter, for dashboards that
-// exist (docs/reference/metrics.md#dcgm-names). A page of its own, because its rows repeat those of
+// What is known of GPUs and tenants under the names, units and labels of NVIDIA's DCGM exporter since its release 4.9,
+// for dashboards that exist (docs/reference/metrics.md#dcgm-names). A page of its own, because its rows repeat those of
 // /metrics. A row that names no pod is of the device; a device of which one container holds all slots names that one. A
 // field that cannot be known is left out. Pure.
 #include <string>
@@ -9,12 +9,11 @@
 #include "base/long_text.h"
 #include "gpu/driver/gpu_telemetry.h"
 #include "guard/figures.h"
-#include "observe/live/dcgm_generation.h"
 #include "programs/node/snapshot.h"
 
 namespace tranche::agent {
 
 LongText dcgm_metrics(const Snapshot& snapshot, const guard::Figures& figures,
-                      const std::vector<host::GpuTelemetry>& gpus, DcgmNames generation);
+                      const std::vector<host::GpuTelemetry>& gpus);
 
 }  // namespace tranche::agent

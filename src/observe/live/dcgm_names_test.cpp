@@ -58,22 +58,7 @@ guard::Figures using_mib(std::uint64_t used) {
 
 // Promise: metrics: Under DCGM's names a container has one row, whatever number of slots it holds.
 TEST(DcgmNames, HaveTheExportersUnitsAndOneRowForAContainer) {
-  const auto text = dcgm_metrics(held(10), using_mib(1500), measured(), DcgmNames::kOld).str();
-  const std::string gpu = std::string(kGpu) + R"(,Hostname="n1"})";
-  for (const auto& line :
-       {"DCGM_FI_DEV_SM_CLOCK" + gpu + " 1980\n", "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION" + gpu + " 2000\n",
-        "DCGM_FI_DEV_GPU_UTIL" + gpu + " 50\n", "DCGM_FI_DEV_FB_TOTAL" + gpu + " 81920\n",
-        "DCGM_FI_DEV_FB_FREE" + gpu + " 71680\n", "DCGM_FI_PROF_SM_ACTIVE" + gpu + " 0.47\n",
-        "\nDCGM_FI_DEV_FB_USED" + std::string(kGpu) +
-            R"(,Hostname="n1",container="main",namespace="team",pod="a"} 1500)" + "\n"})
-    EXPECT_THAT(text, HasSubstr(line));
-  EXPECT_THAT(text, HasSubstr("# TYPE DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION counter\n"));
-  EXPECT_THAT(text, Not(HasSubstr("POWER_USAGE"))) << "not known";
-}
-
-// Promise: metrics: The newer names of the DCGM exporter have its newer units, and no old name beside them.
-TEST(DcgmNames, OfRelease49AreInBaseUnits) {
-  const auto text = dcgm_metrics(held(10), using_mib(1500), measured(), DcgmNames::kNew).str();
+  const auto text = dcgm_metrics(held(10), using_mib(1500), measured()).str();
   const std::string gpu = std::string(kGpu) + R"(,hostname="n1"})";
   for (const auto& line :
        {"DCGM_FI_DEV_SM_CLOCK_HERTZ" + gpu + " 1980000000\n", "DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL" + gpu + " 2\n",
@@ -82,19 +67,19 @@ TEST(DcgmNames, OfRelease49AreInBaseUnits) {
         "\nDCGM_FI_DEV_FB_USED_BYTES" + std::string(kGpu) +
             R"(,hostname="n1",container="main",namespace="team",pod="a"} 1572864000)" + "\n"})
     EXPECT_THAT(text, HasSubstr(line));
-  for (const char* old : {"SM_CLOCK{", "GPU_UTIL{", "FB_TOTAL", "FB_USED{", "PROF_SM_ACTIVE", "Hostname"})
-    EXPECT_THAT(text, Not(HasSubstr(old)));
+  EXPECT_THAT(text, HasSubstr("# TYPE DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL counter\n"));
+  EXPECT_THAT(text, Not(HasSubstr("POWER_WATTS"))) << "not known";
 }
 
 TEST(DcgmNames, AGpuThatOneContainerHoldsWhollyNamesIt) {
-  const auto text = dcgm_metrics(held(2), {}, measured(), DcgmNames::kOld).str();
-  EXPECT_THAT(text, HasSubstr(R"(Hostname="n1",container="main",namespace="team",pod="a"} 50)"));
+  const auto text = dcgm_metrics(held(2), {}, measured()).str();
+  EXPECT_THAT(text, HasSubstr(R"(hostname="n1",container="main",namespace="team",pod="a"} 0.5)"));
   EXPECT_THAT(text, Not(HasSubstr("FB_USED"))) << "not known";
 }
 
 TEST(DcgmNames, WithoutAReadingThereIsNoRow) {
-  EXPECT_EQ(dcgm_metrics(held(10), {}, {}, DcgmNames::kOld).str(), "");
-  EXPECT_EQ(dcgm_metrics({}, {}, measured(), DcgmNames::kNew).str(), "");
+  EXPECT_EQ(dcgm_metrics(held(10), {}, {}).str(), "");
+  EXPECT_EQ(dcgm_metrics({}, {}, measured()).str(), "");
 }
 
 TEST(DcgmNames, MigDevicesHaveTheLabelsOfTheirInstance) {
@@ -107,8 +92,8 @@ TEST(DcgmNames, MigDevicesHaveTheLabelsOfTheirInstance) {
   auto gpus = measured();
   gpus[0].mig.push_back({"MIG-1", gib(1), {}});
   gpus[0].mig[0].activity.sm = 0.9;
-  EXPECT_THAT(dcgm_metrics(snapshot, {}, gpus, DcgmNames::kOld).str(),
-              HasSubstr(std::string(kGpu) + R"(,GPU_I_PROFILE="1g.10gb",GPU_I_ID="7",Hostname="n1"} 0.9)"));
+  EXPECT_THAT(dcgm_metrics(snapshot, {}, gpus).str(),
+              HasSubstr(std::string(kGpu) + R"(,GPU_I_PROFILE="1g.10gb",GPU_I_ID="7",hostname="n1"} 0.9)"));
 }
 
 }  // namespace dcgm_names_test

@@ -111,11 +111,11 @@ ServedPages node_pages(NodePages of) {
                                   {"/metrics", metrics},
                                   {"/readyz", [of] { return ready_page(*of.snapshots->get()); }},
                                   {"/status", status}};
-  if (of.dcgm_names != DcgmNames::kOff)
+  if (of.dcgm_names)
     routes["/metrics/dcgm"] = [page = texts.for_a_while([of](MonoTime now) {
       const auto round = of.gpus->look(now);
       of.looked();
-      return dcgm_metrics(*of.snapshots->get(), *of.tenants->get(), round, of.dcgm_names);
+      return dcgm_metrics(*of.snapshots->get(), *of.tenants->get(), round);
     })] { return host::HttpAnswer::metrics(page()); };
   return {std::move(routes), texts.forget()};
 }

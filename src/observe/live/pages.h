@@ -7,7 +7,6 @@
 
 #include "gpu/live/gpu_figures.h"
 #include "guard/figures.h"
-#include "observe/live/dcgm_generation.h"
 #include "os/http/http.h"
 #include "programs/node/snapshot.h"
 
@@ -18,8 +17,8 @@ struct NodePages {
   const SnapshotBox* snapshots;
   const guard::SharedFigures* tenants;
   GpuFigures* gpus;
-  std::function<void()> looked;            // a reader asked for the GPUs' figures; on the pages' thread
-  DcgmNames dcgm_names = DcgmNames::kOff;  // also /metrics/dcgm
+  std::function<void()> looked;  // a reader asked for the GPUs' figures; on the pages' thread
+  bool dcgm_names = false;       // also /metrics/dcgm
 };
 struct ServedPages {
   host::HttpServer::Routes routes;

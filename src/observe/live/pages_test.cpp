@@ -23,7 +23,7 @@ struct NodePagesTest : ::testing::Test {
   SnapshotBox box;
   guard::SharedFigures figures;
   GpuFigures gpus;
-  ServedPages pages = node_pages({&box, &figures, &gpus, [] {}, DcgmNames::kNew});
+  ServedPages pages = node_pages({&box, &figures, &gpus, [] {}, true});
 };
 
 TEST_F(NodePagesTest, ANewSnapshotIsShownAtOnce) {

@@ -40,11 +40,6 @@ struct Page {
 
 std::string to_text(const Page& page);
 
-// A text made by these functions, in the form of OpenMetrics 1.0: "# EOF", units, names of counters and info families
-// without their suffix. It shares the samples with `text`.
-LongText open_metrics(const LongText& text);
-inline constexpr std::string_view kOpenMetricsType = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
 // A family with many samples, written straight to text: no value of it is kept. The labels of several families that
 // have the same ones are rendered once, by label_text().
 std::string label_text(const Metric& metric, std::initializer_list<std::string_view> label_values);  // "{gpu=\"…\"}"

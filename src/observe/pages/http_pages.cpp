@@ -45,13 +45,10 @@ HttpPages::HttpPages(host::Loop& loop, std::string listen, host::HttpServer::Rou
       heartbeat_(loop, [] { log::flush(); }),
       backoff_(kFirstPause, kLongestPause, static_cast<std::uint64_t>(loop.now().time_since_epoch().count())) {
   routes_["/healthz"] = [this, oldest_beat] { return health_page(heartbeat_.age(), oldest_beat); };
-  for (auto& [path, route] : routes_) {
-    if (!path.starts_with("/metrics")) continue;
-    route = [this, is_main = path == "/metrics", inner = std::move(route)] {
+  if (const auto found = routes_.find("/metrics"); found != routes_.end()) {
+    found->second = [this, inner = std::move(found->second)] {
       auto answer = inner();
-      if (is_main) answer.body += own_metrics(heartbeat_.age());
-      answer.other_form = metrics::open_metrics;
-      answer.other_type = metrics::kOpenMetricsType;
+      answer.body += own_metrics(heartbeat_.age());
       return answer;
     };
   }

@@ -15,7 +15,6 @@
 #include <string_view>
 #include <thread>
 
-#include "os/http/accept.h"
 #include "os/http/listen_address.h"
 #include "os/http/request.h"
 #include "os/loop/fd.h"
@@ -68,14 +67,6 @@ LongText message_of(const HttpAnswer& answer, bool with_body) {
   LongText message = std::move(head);
   if (with_body) message += answer.body;
   return message;
-}
-
-HttpAnswer in_form(HttpAnswer answer, std::string_view accept) {
-  if (answer.other_form == nullptr || quality(accept, answer.other_type) <= quality(accept, answer.content_type))
-    return answer;
-  answer.body = answer.other_form(answer.body);
-  answer.content_type = answer.other_type;
-  return answer;
 }
 
 // Several pieces in one call: small ones do not become packets of their own.
@@ -362,7 +353,7 @@ LongText LoopHttpServer::answer_to(const PageRequest& request) const {
   if (const auto query = queries_.find(request.path); query != queries_.end())
     return message_of(query->second(request.query), get);
   const auto route = routes_.find(request.path);
-  if (route != routes_.end()) return message_of(in_form(route->second(), request.accept), get);
+  if (route != routes_.end()) return message_of(route->second(), get);
   std::string missing = "there is no such page; there are:\n";
   for (const auto& [known, callback] : queries_) missing += known + "\n";
   for (const auto& [known, callback] : routes_) missing += known + "\n";

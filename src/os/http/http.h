@@ -26,9 +26,6 @@ struct HttpAnswer {
   std::string content_type = "text/plain; charset=utf-8";
   LongText body = {};               // sent from its blocks, which a route may keep
   std::string content_policy = {};  // of an HTML page: what it permits the browser to do
-  // A second form, made from `body` for a request whose Accept header prefers it; nullptr = there is none.
-  LongText (*other_form)(const LongText& body) = nullptr;
-  std::string_view other_type = {};
 
   static HttpAnswer text(LongText body) { return {.body = std::move(body)}; }
   static HttpAnswer json(LongText body) { return {.content_type = "application/json", .body = std::move(body)}; }

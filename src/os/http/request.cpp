@@ -55,7 +55,6 @@ std::optional<PageRequest> read_http_request(std::string_view bytes, std::size_t
   auto request = read_line(bytes.substr(0, line));
   const auto headers = bytes.substr(line + 1, end - std::min(line + 1, end));
   request.host = without_port(header(headers, "host"));
-  request.accept = header(headers, "accept");
   return request;
 }
 

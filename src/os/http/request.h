@@ -9,11 +9,10 @@ namespace tranche::host {
 
 struct PageRequest {
   std::string method = {};
-  std::string path = {};    // without the query
-  std::string query = {};   // without the "?"
-  std::string host = {};    // from the Host header, without the port; "" = none
-  std::string accept = {};  // the Accept header; "" = none
-  int refused = 0;          // status of the refusal, 400 or 431; 0 = a valid request
+  std::string path = {};   // without the query
+  std::string query = {};  // without the "?"
+  std::string host = {};   // from the Host header, without the port; "" = none
+  int refused = 0;         // status of the refusal, 400 or 431; 0 = a valid request
 };
 
 // Absent while the head is incomplete and shorter than `longest` bytes.

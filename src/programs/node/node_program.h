@@ -9,7 +9,6 @@
 #include "config/resolve.h"
 #include "labels/live/label_output.h"
 #include "mig/live/mig_options.h"
-#include "observe/live/dcgm_generation.h"
 
 namespace tranche::agent {
 
@@ -38,8 +37,8 @@ struct NodeOptions {
       pod_uid;  // of this pod: in the names of its DRA sockets, so that an older agent keeps its own; "" = fixed names
   std::string pod_name;  // of this pod, whose DaemonSet owns that object; "" = no owner
   MigOptions mig;
-  std::string listen;                      // metrics and status page, "addr:port"; "" = none
-  DcgmNames dcgm_names = DcgmNames::kOff;  // also /metrics/dcgm
+  std::string listen;       // metrics and status page, "addr:port"; "" = none
+  bool dcgm_names = false;  // also /metrics/dcgm
 };
 
 // Returns the exit status: 0 after SIGTERM, SIGINT or SIGQUIT, 2 for an unusable configuration, 1 otherwise.

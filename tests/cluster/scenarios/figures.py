@@ -64,11 +64,11 @@ def run(world):
     kubelet.start(api.kubeconfig)
     tranche.start_mps()
 
-    def agent(names):
+    def agent():
         tranche.start_node([f"{tranche.build}/bin/tranche", "node", "--config-file", CONFIG, "--kubeconfig", api.kubeconfig, "--node-name", NODE,
-                            "--listen", ADDRESS, "--dcgm-names", names])
+                            "--listen", ADDRESS, "--dcgm-names", "new"])
 
-    agent("old")
+    agent()
     tranche.until_serves(20)
     until("the node to be free of taints", lambda: api.node() and not api.node().get("spec", {}).get("taints"))
 
@@ -84,10 +84,9 @@ def run(world):
     report.check("and its limit: four slots and one", {key: round(values[0] / 2**20) for key, values in limits.items() if key[0] in ("train", "serve")}
                  == {("train", "main"): 57508, ("serve", "main"): 14377}, limits)
 
-    dcgm = rows("DCGM_FI_DEV_FB_USED", "/metrics/dcgm") or {}
-    report.check("DCGM's older name has the same memory, in MiB, one row for a container", set(dcgm) == set(figures.wanted)
-                 and all(len(values) == 1 and 0 <= values[0] - (figures.wanted[key] << 10) < 512 for key, values in dcgm.items()), dcgm)
-    whole = rows("DCGM_FI_DEV_GPU_UTIL", "/metrics/dcgm")
+    dcgm = rows("DCGM_FI_DEV_FB_USED_BYTES", "/metrics/dcgm") or {}
+    report.check("DCGM's name has the same memory, in bytes, one row for a container", dcgm == rows("tranche_tenant_memory_used_bytes"), dcgm)
+    whole = rows("DCGM_FI_DEV_GPU_UTIL_RATIO", "/metrics/dcgm")
     report.check("what DCGM's exporter says of a whole GPU is booked on none of its tenants", not whole, whole)
 
     before = called(api.pod("serve"), "/usr/bin/sim-cuda")
@@ -102,11 +101,9 @@ def run(world):
     figures.check("after kubelet has started again")
 
     tranche.node.stop(signal.SIGKILL)
-    agent("new")
+    agent()
     tranche.until_serves(20)
     figures.check("after the agent was killed and has started again")
-    newer = rows("DCGM_FI_DEV_FB_USED_BYTES", "/metrics/dcgm") or {}
-    report.check("DCGM's newer names, in bytes", newer == rows("tranche_tenant_memory_used_bytes"), newer)
 
     api.remove("train")
     figures.former = {("train", "main")}
