@@ -297,7 +297,7 @@ plan::ShareLimits Part::of_each_process() const {
 
 Result<PreparedClaim> prepare(const Claim& claim, const Offered& offered, const PreparedClaims& prepared) {
   if (const auto known = prepared.find(claim.name.uid); known != prepared.end()) return known->second;
-  PreparedClaim made{claim.name, claim.pod, {}, claim.pod_uid};
+  PreparedClaim made{claim.name, claim.pod, {}, claim.pod_uid, offered.driver};
   for (const auto& allocated : claim.devices) {
     if (!offered.pool.empty() && allocated.pool != offered.pool)
       return error(tranche::Kind::kInvalid,

@@ -58,7 +58,7 @@ struct PreparedClaim {
   std::string pod;  // Claim::pod
   std::vector<Part> parts;
   std::string pod_uid = {};  // Claim::pod_uid; "": not known, or any pod
-  std::string driver = {};   // the name that it was prepared under; "": it is not known, or prepare() made this
+  std::string driver = {};   // the name that it was prepared under
   friend bool operator==(const PreparedClaim&, const PreparedClaim&) = default;
 };
 using PreparedClaims = std::map<std::string, PreparedClaim>;  // by UID

@@ -108,7 +108,8 @@ std::optional<PreparedClaim> claim_of(std::string_view line) {
   claim.pod = text_at(json, "pod");
   claim.pod_uid = text_at(json, "podUid");
   claim.driver = text_at(json, "driver");
-  if (claim.name.claim_namespace.empty() || claim.name.name.empty() || claim.name.uid.empty()) return std::nullopt;
+  if (claim.name.claim_namespace.empty() || claim.name.name.empty() || claim.name.uid.empty() || claim.driver.empty())
+    return std::nullopt;
   for (const Json& each : list_at(json, "parts")) {
     const auto part = part_of(each);
     if (!part) return std::nullopt;

@@ -157,8 +157,7 @@ bool Ledger::awaits_name(MonoTime now) const {
   return std::ranges::any_of(kept_.shares, [&](const auto& entry) {
     if (unnamed_.contains(entry.first.first)) return true;
     const auto named = named_.find(entry.first.first);
-    return entry.second.threads && entry.second.tenant.empty() && named != named_.end() &&
-           now - named->second < kPatience.named_within;
+    return entry.second.tenant.empty() && named != named_.end() && now - named->second < kPatience.named_within;
   });
 }
 

@@ -341,7 +341,7 @@ TEST(LedgerShares, GrantsOfClaimsAreNeverOneTenant) {
   ledger.given(grant("g0", "GPU-0", 60000), kNow);
   ledger.given(grant("g1", "GPU-0", 512), kNow);
   ledger.named({named("train-0", "g0", "GPU-0", 1), named("train-0", "g1", "GPU-0", 1)}, {}, kNotAnswered, true, kNow);
-  EXPECT_EQ(ledger.shares().at({"g1", "GPU-0"}).tenant, "g0") << "as an earlier release wrote";
+  EXPECT_EQ(ledger.shares().at({"g1", "GPU-0"}).tenant, "g0");
   ledger.named({claim("u0", "g0", 60000), claim("u1", "g1", 512)}, {}, kNotAnswered, true, kNow);
   EXPECT_EQ(ledger.shares().at({"g0", "GPU-0"}).tenant, "g0");
   EXPECT_EQ(ledger.shares().at({"g1", "GPU-0"}).tenant, "g1");

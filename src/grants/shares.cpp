@@ -11,7 +11,6 @@ constexpr std::string_view kNoTenant = "-";
 constexpr std::string_view kTaken = "taken";
 constexpr std::string_view kReportedWord = "told";
 constexpr std::string_view kUnreportedWord = "untold";
-constexpr std::size_t kWordsOfBefore = 5;
 constexpr std::size_t kWordsOfShare = 7;
 
 std::optional<Percent> percent_of(std::string_view word) {
@@ -22,18 +21,16 @@ std::optional<Percent> percent_of(std::string_view word) {
 
 void parse_share(std::string_view line, Shares& into) {
   const auto words = words_of(line);
-  if (words.size() != kWordsOfShare && words.size() != kWordsOfBefore) return;
+  if (words.size() != kWordsOfShare) return;
   const auto bytes = parse_unsigned(words[4]);
-  if (!bytes) return;
-  Share share{std::string(words[2]), std::string(words[3]), {*bytes}};
-  if (words.size() == kWordsOfShare) {
-    share.threads = percent_of(words[5]);
-    if (!share.threads) return;
-    if (words[6] != kNoTenant) share.tenant = words[6];
-  } else if (*bytes == 0) {
-    return;
-  }
-  into[{std::string(words[0]), std::string(words[1])}] = std::move(share);
+  const auto threads = percent_of(words[5]);
+  if (!bytes || !threads) return;
+  into[{std::string(words[0]), std::string(words[1])}] = {
+      std::string(words[2]),
+      std::string(words[3]),
+      {*bytes},
+      *threads,
+      words[6] == kNoTenant ? std::string() : std::string(words[6])};
 }
 
 // Up to the next space, which is taken away too; nothing at the end.
@@ -62,19 +59,10 @@ std::string render_kept(const Kept& kept) {
   std::string text;
   for (const auto& [key, share] : kept.shares) {
     text += key.first + ' ' + key.second + ' ' + share.pool + ' ' + share.resource + ' ' +
-            std::to_string(share.memory.value);
-    if (share.threads)
-      text += ' ' + std::to_string(share.threads->hundredths) + ' ' +
-              (share.tenant.empty() ? std::string(kNoTenant) : share.tenant);
-    text += '\n';
+            std::to_string(share.memory.value) + ' ' + std::to_string(share.threads.hundredths) + ' ' +
+            (share.tenant.empty() ? std::string(kNoTenant) : share.tenant) + '\n';
   }
   for (const auto& [key, taken] : kept.taken) text += std::string(kTaken) + ' ' + taken_line(key, taken);
-  return text;
-}
-
-std::string render_taken(const TakenShares& taken) {
-  std::string text;
-  for (const auto& [key, one] : taken) text += taken_line(key, one);
   return text;
 }
 
@@ -89,12 +77,6 @@ Kept parse_kept(std::string_view text) {
     }
   }
   return kept;
-}
-
-TakenShares parse_taken(std::string_view text) {
-  TakenShares shares;
-  for (const auto line : lines_of(text)) parse_taken_line(line, shares);
-  return shares;
 }
 
 void join_grants(Shares& shares, const std::vector<TenantGrant>& held) {

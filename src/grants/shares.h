@@ -7,11 +7,8 @@
 //   <grant> <device UUID> <pool> <resource> <bytes> <threads> <tenant>
 //   taken <grant> <device UUID> told|untold <from what to what>
 // Bytes and threads (hundredths of a percent) 0 = not limited; tenant "-" = kubelet has not named the container. The
-// resource of a claim is its driver's name, which has no slash. Earlier releases wrote lines of five words, without
-// threads and tenant, and the second kind, without its first word, to a file of its own. An earlier release passes
-// over lines of the second kind. Pure; fuzzed: parse_kept ∘ render_kept is the identity.
+// resource of a claim is its driver's name, which has no slash. Pure; fuzzed: parse_kept ∘ render_kept is the identity.
 #include <map>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -27,7 +24,7 @@ struct Share {
   std::string pool;
   std::string resource;
   Bytes memory;
-  std::optional<Percent> threads{};  // absent: not known any more
+  Percent threads{};
   // Which grants are of one container: the first of their ids. "" until kubelet names the container.
   std::string tenant{};
   friend bool operator==(const Share&, const Share&) = default;
@@ -50,9 +47,6 @@ struct Kept {
 std::string render_kept(const Kept& kept);
 // Lines that are not understood are left out.
 Kept parse_kept(std::string_view text);
-// An earlier release's file of taken shares: its lines, without their first word.
-std::string render_taken(const TakenShares& taken);
-TakenShares parse_taken(std::string_view text);
 
 // A container's grants as kubelet lists them, or one of a claim.
 struct TenantGrant {

@@ -16,13 +16,9 @@ const std::string& tenant_word(const GrantOnDevice& key, const grants::Share& sh
 // Two grants on one device have the sum of their limits, and "not limited" beside anything is not limited.
 void add(auto& to, const grants::Share& share) {
   to.memory = to.memory.value == 0 || share.memory.value == 0 ? Bytes{} : to.memory + share.memory;
-  if (!to.threads || !share.threads) {
-    to.threads.reset();
-  } else if (to.threads->hundredths == 0 || share.threads->hundredths == 0) {
-    to.threads = Percent{};
-  } else {
-    to.threads = std::min(kAll, Percent{to.threads->hundredths + share.threads->hundredths});
-  }
+  to.threads = to.threads.hundredths == 0 || share.threads.hundredths == 0
+                   ? Percent{}
+                   : std::min(kAll, Percent{to.threads.hundredths + share.threads.hundredths});
 }
 
 }  // namespace

@@ -17,8 +17,8 @@ namespace tranche::guard {
 struct Tenant {
   struct OnDevice {
     std::string resource;
-    Bytes memory;                    // 0 = not limited
-    std::optional<Percent> threads;  // as in grants::Share
+    Bytes memory;  // 0 = not limited
+    Percent threads;
   };
   std::string pool;
   std::vector<std::string> grants;          // sorted
@@ -36,7 +36,7 @@ std::string tenant_of(const Tenants& tenants, const std::string& grant);
 struct HeldShare {
   std::string_view resource;
   Bytes memory;
-  std::optional<Percent> threads;
+  Percent threads;
 };
 using HeldShares = std::map<std::pair<std::string_view, std::string_view>, HeldShare>;
 HeldShares held_shares(const grants::Shares& shares);

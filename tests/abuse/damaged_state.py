@@ -43,7 +43,7 @@ def files_of(bed, grant):
     """Path below the bed: (who keeps it, whether its loss is the operator's to hear of)."""
     pool = f"mps/pools/{bed.pool()['id']}"
     return {
-        "run/grants.txt": "node", "run/taken-shares.txt": "node", "run/stopped.txt": "node", "run/config-in-force.json": "node",
+        "run/grants.txt": "node", "run/stopped.txt": "node", "run/config-in-force.json": "node",
         f"run/containers/{'a' * 64}": "node", "run/node.sock": "node", "plugins/nvidia-gpu.sock": "node",
         "mps/compute-mode.json": "mps", "mps/ending.txt": "mps", "mps/other-holders": "mps", "mps/mps.lock": "mps", "mps/mps.sock": "mps",
         f"{pool}/clients.txt": "mps", f"{pool}/limits/{grant}": "mps", f"{pool}/limits/{grant}.closed": "mps", f"{pool}/pipe/nvidia-cuda-mps-control.pid": "mps",

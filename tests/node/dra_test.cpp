@@ -595,7 +595,7 @@ TEST_F(NodeDra, AnUnknownClaimLeavesNoSpecificationAndNoEndpoint) {
   ASSERT_EQ(prepare(claim).error, "");
   stop(*program("node"), SIGKILL, 128 + SIGKILL);
   lose_records();
-  Json spec = spec_of(claim);  // as an older release wrote it
+  Json spec = spec_of(claim);
   spec["devices"].erase(spec["devices"].size() - 1);
   write("cdi/gpu.tranche.io-claim_" + claim.uid + ".json", spec.dump());
   // Another driver's part of the same claim.
@@ -682,7 +682,7 @@ TEST_F(NodeDra, OfTwoAgentsDuringARollingUpdateOneAtATimeHasTheClaims) {
 TEST_F(NodeDra, TheSocketsOfTwoPodsDoNotReplaceEachOther) {
   ASSERT_NO_FATAL_FAILURE(start_with(1));
   const std::string fixed = "gpu.tranche.io-reg.sock";
-  stop(*program("node"), SIGKILL, 128 + SIGKILL);  // an older release, whose socket stays
+  stop(*program("node"), SIGKILL, 128 + SIGKILL);  // its socket stays
   ASSERT_THAT(registrations(), ElementsAre(fixed));
   Program& older = start_agent("pod-1");
   ASSERT_TRUE(until([&] { return registrations().size() == 1 && !registrations().contains(fixed); }, "its socket"));

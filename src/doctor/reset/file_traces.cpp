@@ -157,9 +157,8 @@ void find_files(const ResetOptions& options, const std::string& mps_root, Traces
   if (const std::string home = "/var/lib/tranche"; options.program_dir == home + "/bin")
     add_if_empty(home, {"bin"}, traces);
 
-  std::vector<std::string> in_run{"node.sock",   "containers",       "grants.txt",
-                                  "stopped.txt", "taken-shares.txt", "config-in-force.json",
-                                  "claims.txt",  "claims.lock",      "claims.next"};
+  std::vector<std::string> in_run{"node.sock",  "containers",  "grants.txt", "stopped.txt", "config-in-force.json",
+                                  "claims.txt", "claims.lock", "claims.next"};
   add_put_aside(in_run);
   for (const auto& name : in_run) add(options.run_dir, name, "the node agent's", traces);
   add_if_empty(options.run_dir, in_run, traces);

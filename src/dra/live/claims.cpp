@@ -81,7 +81,6 @@ Claims::Claims(host::Loop& loop, MpsClient& mps, ClaimsSettings settings, Callba
 void Claims::take() {
   standing_ = ClaimsStanding::kOurs;
   load();
-  set_drivers();
   restore_specs();
   std::vector<std::string> waiting;
   for (const auto& [uid, jobs] : jobs_) waiting.push_back(uid);
@@ -175,21 +174,12 @@ void Claims::find_lost() {
 void Claims::follow(ClaimInputs inputs) {
   const bool first = !std::exchange(inputs_known_, true);
   inputs_ = std::move(inputs);
-  set_drivers();
   if (first) restore_specs();
   std::set<std::string> usable;
   for (const auto& gpu : inputs_.gpus)
     if (inputs_.mig_devices.contains(gpu.uuid)) usable.insert(gpu.uuid);
   partitions_.found(std::move(usable));
   look_for_room();
-}
-
-void Claims::set_drivers() {
-  for (auto& [uid, claim] : prepared_) {
-    if (!claim.driver.empty() || !inputs_known_) continue;
-    claim.driver = inputs_.offered.driver;  // an older release wrote it
-    lines_.erase(uid);
-  }
 }
 
 // --- one thing at a time for each claim ----------------------------------------------------------------------------
@@ -263,7 +253,6 @@ void Claims::read(const dra::ClaimName& claim, Prepared done) {
 void Claims::decide(const dra::Claim& claim, bool may_wait, Prepared done) {
   auto decided = dra::prepare(claim, inputs_.offered, prepared_);
   if (decided) {
-    decided->driver = inputs_.offered.driver;
     for (const auto& what : dra::without_effect(claim))
       log::warning("claim.without_effect", {{"claim", dra::to_string(claim.name)}, {"what", what}});
     return make(*decided, true, std::move(done));
@@ -493,7 +482,7 @@ void Claims::leave_nothing(const dra::ClaimName& unknown, Unprepared done) {
 // The specification first: one without a record is taken for a claim whose record is lost.
 Status Claims::forget(const std::string& uid) {
   const auto claim = prepared_.at(uid);
-  if (!claim.driver.empty()) TRY_STATUS(host::remove_spec(settings_.cdi_root, dra::claim_spec_file(claim.driver, uid)));
+  TRY_STATUS(host::remove_spec(settings_.cdi_root, dra::claim_spec_file(claim.driver, uid)));
   prepared_.erase(uid);
   if (const auto written = write(); !written) {
     prepared_[uid] = claim;

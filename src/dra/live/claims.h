@@ -123,7 +123,6 @@ class Claims final : public host::DraAnswers {
 
   void load();
   void find_lost();
-  void set_drivers();
   void end_of_jobs();
   bool lacks(const dra::Part& part) const;
   Status write();

@@ -28,8 +28,7 @@ void EndpointCollecting::pod_ended(const std::string& pool, const std::string& g
 }
 
 void EndpointCollecting::remove(const grants::Endpoint& endpoint) {
-  RemoveEndpointRequest remove{{endpoint.pool, endpoint.grant}};
-  if (endpoint.made != 0) remove.made = endpoint.made;  // 0: an older `tranche mps`
+  const RemoveEndpointRequest remove{{endpoint.pool, endpoint.grant}, endpoint.made};
   mps_.request(remove, [pool = endpoint.pool, grant = endpoint.grant](const Status& removed) {
     if (removed) {
       log::info("endpoint.collected", {{"pool", pool}, {"grant", grant}});

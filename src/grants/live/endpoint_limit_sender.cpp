@@ -22,10 +22,8 @@ Duration pause_after(int failures) {
 
 mps::GrantLimits limits_of(const guard::Tenant& tenant) {
   mps::GrantLimits limits;
-  for (const auto& [uuid, device] : tenant.devices) {
-    if (!device.threads) return {};
-    limits.push_back({uuid, mib(device.memory.in_mib()), *device.threads});
-  }
+  for (const auto& [uuid, device] : tenant.devices)
+    limits.push_back({uuid, mib(device.memory.in_mib()), device.threads});
   return limits;
 }
 
@@ -36,7 +34,6 @@ void EndpointLimitSender::follow(const guard::Tenants& tenants, const PoolReport
     const auto pool = pools.pools.find(tenant.pool);
     if (pool == pools.pools.end() || pool->second.endpoint != "relay") continue;  // a link does not distinguish clients
     const auto limits = limits_of(tenant);
-    if (limits.empty()) continue;
     for (const auto& grant : tenant.grants) {
       const auto endpoint = std::ranges::find(pool->second.endpoints, grant, &EndpointReport::grant);
       if (endpoint == pool->second.endpoints.end()) continue;

@@ -11,15 +11,11 @@ class GrantsFile {
  public:
   explicit GrantsFile(std::string run_dir) : run_dir_(std::move(run_dir)) {}
 
-  // Also what an earlier release kept in a file of its own (`taken-shares.txt`), which goes.
   grants::Kept read();
   // After every change of the ledger: cheap when nothing of it changed.
   void keep(const grants::Kept& kept);
 
  private:
-  bool write();
-  void adopt_taken(grants::Kept& kept);
-
   std::string run_dir_;
   grants::Kept kept_;  // as it was written last, or could not be
 };

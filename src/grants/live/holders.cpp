@@ -77,7 +77,7 @@ std::vector<Holder> holders(const NodeView& node) {
       if (const auto share = decision.shares->find(key); share != decision.shares->end()) {
         mps = true;
         limit.limits.memory = share->second.memory;
-        limit.limits.threads = share->second.threads.value_or(Percent{});
+        limit.limits.threads = share->second.threads;
         if (device != nullptr) limit.limits.sms = plan::sms_at(limit.limits.threads, device->sm_count);
       } else if (device != nullptr && !device->pool.empty() && is_of(resource, *device)) {
         mps = true;

@@ -25,7 +25,7 @@ struct EndpointReport {
   std::optional<mps::GrantLimits> limits = {};  // from openEndpoint; absent: it had none
   std::string refused_why = {};                 // about the process that was refused last
   std::uint64_t limits_lifted = 0;              // processes refused because their environment lifts their memory limit
-  std::uint64_t made = 0;                       // number of this endpoint of the grant; 0: an older `tranche mps`
+  std::uint64_t made = 0;                       // number of this endpoint of the grant
   std::vector<std::int64_t> remnants = {};      // clients that have exited, and that the server still has
   friend bool operator==(const EndpointReport&, const EndpointReport&) = default;
 };

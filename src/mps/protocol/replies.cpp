@@ -77,8 +77,4 @@ Result<EndReply> read_end_reply(std::string_view line) {
   return read;
 }
 
-bool lacks_new_tenant(const Error& refused) {
-  return refused.what.find("no field \"newTenant\"") != std::string::npos;
-}
-
 }  // namespace tranche::agent

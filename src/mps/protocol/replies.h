@@ -28,7 +28,5 @@ std::string end_reply(const EndReply& reply);
 // kUnavailable with the reply's text: the request was refused, or failed. kInvalid: the line is not a reply.
 Status read_reply(std::string_view line);
 Result<EndReply> read_end_reply(std::string_view line);
-// Whether this error refuses `newTenant` as a field that an older `tranche mps` does not know.
-bool lacks_new_tenant(const Error& refused);
 
 }  // namespace tranche::agent

@@ -37,7 +37,6 @@ void describe(Fields& fields, OpenEndpointRequest& open) {
   fields.flag("newTenant", open.new_tenant);
   fields.flag("anyPod", open.any_pod);
   fields.pod("pod", open.pod);
-  fields.former("slots");
 }
 template <class Fields>
 void describe(Fields& fields, RemoveEndpointRequest& remove) {
@@ -63,7 +62,6 @@ void describe(Fields& fields, DrainRequest& drain) {
   fields.flag("spare", drain.spare);
   fields.signal("signal", drain.stop_signal);
   fields.flag("pause", drain.pause);
-  fields.former("deadlineMs");
 }
 template <class Fields>
 void describe(Fields& fields, mps::GrantLimit& limit) {
@@ -99,7 +97,6 @@ class Writer {
     if (value) json[key] = limits_json(*value);
   }
   void pids(const char* key, const std::vector<int>& value) { json[key] = value; }
-  void former(const char* /*key*/) {}
 };
 
 // Keeps the first error; a field that is read after it stays as it is.
@@ -176,8 +173,6 @@ class Reader {
       into.push_back(static_cast<int>(number));
     }
   }
-  // Earlier releases send this field; nothing depends on it.
-  void former(const char* key) { known_.emplace_back(key); }
 
   Status done() {
     for (const auto& [key, value] : object_.items())

@@ -38,12 +38,6 @@ TEST(MpsRequests, EachIsRead) {
   EXPECT_EQ(drain.stop_signal, 15);
 }
 
-TEST(MpsRequests, ToOpenAnEndpointMayNameSlotsAsEarlierReleasesDid) {
-  const auto open =
-      parsed<OpenEndpointRequest>(R"({"do":"openEndpoint","pool":"gpu-1","grant":"0011223344556677","slots":[3,0]})");
-  EXPECT_EQ(open.endpoint.pool, "gpu-1");
-}
-
 TEST(MpsRequests, AnEndpointMayStateTheLimitsOfItsGrant) {
   const auto open = parsed<OpenEndpointRequest>(
       R"({"do":"openEndpoint","pool":"gpu-1","grant":"0011223344556677","limits":[{"uuid":"GPU-3f2a1b4c-0000-1111-2222-333344445555","memoryMiB":7188,"threadsHundredths":500}]})");
@@ -77,12 +71,6 @@ TEST(MpsRequests, LimitsThatAreNotExactlyThatAreRefused) {
     ASSERT_FALSE(request) << limits;
     EXPECT_THAT(to_string(request.error()), HasSubstr(words)) << limits;
   }
-}
-
-TEST(MpsRequests, ADrainOfAnOlderAgentEndsAll) {
-  const auto old = parsed<DrainRequest>(R"({"do":"drain","pool":"gpu-1","grant":"0011223344556677","deadlineMs":250})");
-  EXPECT_FALSE(old.spare);
-  EXPECT_EQ(old.stop_signal, 0);
 }
 
 // Promise: mps/requests: A request that is wrong is refused by field.

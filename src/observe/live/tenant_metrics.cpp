@@ -13,9 +13,9 @@ namespace {
 
 using metrics::Metric;
 
-void take_limits(TenantRow& row, Bytes memory, std::optional<Percent> threads) {
+void take_limits(TenantRow& row, Bytes memory, Percent threads) {
   if (memory.value > 0) row.memory_limit = memory;
-  if (threads && threads->hundredths > 0) row.thread_limit = threads;
+  if (threads.hundredths > 0) row.thread_limit = threads;
 }
 
 // What `other` has of the same container on the same device.

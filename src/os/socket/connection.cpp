@@ -150,7 +150,6 @@ void StatusConnection::answer(const Result<std::string>& request) {
 }
 
 void StatusConnection::begin_to_watch() {
-  out_ += kBeat;  // announces that beats will follow
   if (std::exchange(watching_, true)) return;
   beat_timer_.start(next_on_grid(loop_.now(), beat_every_) - loop_.now(),
                     [self = shared_from_this()] { self->beat(); });

@@ -48,8 +48,8 @@ class StatusServer {
 // Follows a server's "watch": reconnects with back-off as long as this object exists, at once when the socket file
 // appears. on_line gets every line, and "" once when there is no connection (also if there is none at first). It runs
 // in a callback of its own, never inside open(), and may destroy the watcher. A server that accepts but sends nothing
-// for kFirstAnswer counts as no connection, and so does one that has sent a beat and then nothing for kSilence (it
-// hangs or is stopped). A server of an older version sends no beats, so kSilence does not apply to it.
+// for kFirstAnswer counts as no connection, and so does one that sends nothing for kSilence after that (it hangs or is
+// stopped).
 class StatusWatcher {
  public:
   static constexpr Duration kFirstAnswer = std::chrono::seconds(5);

@@ -52,7 +52,6 @@ class Follower : public std::enable_shared_from_this<Follower> {
   Timer timer_{loop_};  // until the next attempt, for the first answer, or for the next beat
   Duration pause_ = kFirstPause;
   std::string partial_;
-  bool beats_ = false;  // the server of this connection sends beats
   bool reported_gone_ = false;
   bool dropped_ = false;
 };
@@ -109,7 +108,6 @@ void Follower::disconnected() {
   loop_.cancel(std::exchange(watch_, 0));
   fd_.reset();
   partial_.clear();
-  beats_ = false;
   try_after(pause_);
   pause_ = std::min(pause_ * 2, kLongestPause);
   if (!std::exchange(reported_gone_, true)) deliver("");
@@ -125,17 +123,14 @@ void Follower::read_some() {
   for (std::size_t end = 0; fd_ && (end = partial_.find('\n')) != std::string::npos;) {
     const std::string line = partial_.substr(0, end);
     partial_.erase(0, end + 1);
-    if (line.empty()) {  // a beat; for on_line, "" has another meaning
-      beats_ = true;
-      continue;
-    }
+    if (line.empty()) continue;  // a beat; for on_line, "" has another meaning
     timer_.stop();
     pause_ = kFirstPause;
     reported_gone_ = false;
     deliver(line);
   }
   if (fd_ && partial_.size() > kLongestLine) return disconnected();
-  if (fd_ && beats_) expect_more(StatusWatcher::kSilence);
+  if (fd_) expect_more(StatusWatcher::kSilence);
 }
 
 void Follower::expect_more(Duration within) {
