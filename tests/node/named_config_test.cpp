@@ -218,10 +218,18 @@ TEST_F(NodeNamedConfigurations, NothingIsAdvertisedUntilThereIsOneAndThenItIsTak
   ASSERT_TRUE(until_healthy(2));
 }
 
+// From /proc/PID/status.
+bool blocks(const std::string& status, int signal) {
+  const std::string text = host::read_file(status).value_or(""), name = "SigBlk:\t";
+  const auto at = text.find(name);
+  return at != std::string::npos && (std::stoull(text.substr(at + name.size(), 16), nullptr, 16) >> (signal - 1) & 1);
+}
+
 TEST_F(NodeNamedConfigurations, EndsAtOnceWhileItWaitsForOne) {
   ASSERT_NO_FATAL_FAILURE(start_by_map());
   ASSERT_TRUE(until_says(*program("node"), "config.waiting"));
-  ASSERT_TRUE(until_says(*program("mps"), "config.waiting"));
+  const std::string status = "/proc/" + std::to_string(program("mps")->pid()) + "/status";
+  ASSERT_TRUE(until([&] { return blocks(status, SIGTERM); }, "tranche mps to receive its signals by its loop"));
   stop(*program("node"), SIGTERM, 0);
   stop(*program("mps"), SIGTERM, 0);
 }
