@@ -9,8 +9,8 @@ A row is `held:order:patience:work:end:tries`. held: which of the client's NVIDI
 of 8192, 1.7 s at a quarter of the GPU), deeper (1,024, 7 s), burn (4), or a kind of tenants.py. end: kill; for products also exception,
 exit, os_exit, segv, abort, each with the whole queue in flight. A try has three neighbours; harm = one of them dies, and then
 everything is started anew. Other rows: `files` (which descriptors, and when), `stall:held:work:patience` (the longest wait of other
-clients, of newcomers and of NVML while a dead client's work runs out), `host:held` (host memory that stays pinned), `early:tries`
-(killed at a random moment of its start, nothing held)."""
+clients, of newcomers and of NVML while a dead client's work runs out), `host:held` (host memory that stays pinned), `early:tries:held`
+(killed at a random moment of its start; what is held is looked for every 5 ms)."""
 
 import argparse, collections, ctypes, json, os, random, signal, subprocess, sys, tempfile, threading, time
 
@@ -217,15 +217,22 @@ class Held:
     """Duplicates of a process's descriptors."""
 
     def __init__(self, pid, which):
-        self.files = []
+        self.files, self.pid, self.which, self.numbers = [], pid, which, set()
+        self.look()
+
+    def look(self):
+        """Duplicates what has come."""
+        pid, which, kinds = self.pid, self.which, uvm_kinds(self.pid)
         pidfd = os.pidfd_open(pid)
-        kinds = uvm_kinds(pid)
         for number, device in files_of(pid) if which != "none" else []:
+            if number in self.numbers:
+                continue
             kind = {"nvidia-uvm": kinds.get(number, "uvm"), "nvidiactl": "ctl"}.get(os.path.basename(device), "dev")
             uvm = device.endswith("nvidia-uvm")
             if which in ("all", kind) or which == "uvm" and uvm or which == "others" and not uvm:
                 got = libc.syscall(438, pidfd, number, 0)  # pidfd_getfd
                 if got >= 0:
+                    self.numbers.add(number)
                     self.files.append((got, device, kind))
         os.close(pidfd)
 
@@ -349,7 +356,7 @@ class Session:
             pass
         one.kill()
 
-    def early(self, row, tries):
+    def early(self, row, tries, held="none"):
         harm = count = 0
         moments = []
         for _ in range(int(tries)):
@@ -358,10 +365,14 @@ class Session:
             while one.process.poll() is None and not files_of(one.process.pid):
                 time.sleep(0.002)
             began, wait = time.monotonic(), random.uniform(0, 0.5)
+            kept = Held(one.process.pid, held)
             while time.monotonic() < began + wait:
-                time.sleep(0.001)
+                time.sleep(0.005)
+                kept.look()
             ready = any("ready" in line for line in list(one.lines))
             one.kill()
+            time.sleep(1 if kept.files else 0)
+            list(kept.close("good"))
             end = time.monotonic() + 1.5
             while time.monotonic() < end and not self.world.dead():
                 time.sleep(0.02)
@@ -371,7 +382,7 @@ class Session:
             self.note(row, ms_after_first_file=moments[-1], ready=ready, dead=self.world.dead())
             if self.world.dead():
                 self.drop()
-        self.table.append(f"| early: killed {min(moments)}–{max(moments)} ms after its first descriptor, nothing held | {harm} of {count} tries with harm |")
+        self.table.append(f"| early: killed {min(moments)}–{max(moments)} ms after its first descriptor, {held} held | {harm} of {count} tries with harm |")
 
     def stall(self, row, held, work, patience="2.5"):
         self.need(WORKS[work])
