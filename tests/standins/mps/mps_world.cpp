@@ -51,7 +51,7 @@ TestProcess::TestProcess(const Spawn& spawn) {
     ::dup2(spawn.keep_stdin ? in[0] : ::open("/dev/null", O_RDONLY), STDIN_FILENO);
     ::dup2(out[1], STDOUT_FILENO);
     ::dup2(out[1], STDERR_FILENO);
-    ::signal(SIGPIPE, SIG_DFL);
+    for (const int ignored : {SIGPIPE, SIGINT, SIGQUIT}) ::signal(ignored, SIG_DFL);  // a shell's "&" ignores these
     if (spawn.uid != static_cast<uid_t>(-1) && ::setuid(spawn.uid) != 0) ::_exit(126);
     ::execve(program.c_str(), argv_pointers.data(), env_pointers.data());
     ::_exit(127);
