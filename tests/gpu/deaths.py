@@ -6,41 +6,63 @@
 A row is `held:order:patience:work:end:tries`. held: which of the client's NVIDIA descriptors this program duplicates
 (all, none, uvm, others = all but uvm, mm and va = uvm by their UVM_MM_INITIALIZE and UVM_INITIALIZE, ctl, dev). order: closed `good`
 (nvidia0, caps, nvidiactl, uvm last) or `bad` (uvm first). patience: seconds from the death to the close. work: deep (256 bf16 products
-of 8192, 1.7 s at a quarter of the GPU), deeper (1,024, 7 s), burn (4), or a kind of tenants.py. end: kill; for products also exception,
-exit, os_exit, segv, abort, each with the whole queue in flight. A try has three neighbours; harm = one of them dies, and then
-everything is started anew. Other rows: `files` (which descriptors, and when), `stall:held:work:patience` (the longest wait of other
-clients, of newcomers and of NVML while a dead client's work runs out), `host:held` (host memory that stays pinned), `early:tries:held`
-(killed at a random moment of its start; what is held is looked for every 5 ms)."""
+of 8192, 1.7 s at a quarter of the GPU), deeper (1,024, 7 s), burn (4), big (4, and 8 GiB of GPU memory), `sleep,MS,COUNT` (kernels of
+MS milliseconds on one thread), or a kind of tenants.py with its options (`triton,ms=10000`). end: kill; for products also exception, exit, os_exit, segv, abort, each with the
+whole queue in flight; done (the script ends after it synchronized); oom (the kernel's OOM killer, at the limit of a control group);
+`fork,SECONDS` (kill; a forked child lives SECONDS longer, 0 = both are killed at once). A try has three neighbours; harm = one of them
+dies, and then everything is started anew. Other rows: `stall:held:work:patience:end:tries` (as well the longest wait of other clients, of
+newcomers and of NVML), `files` (which descriptors, and when), `host:held` (host memory that stays pinned), `early:tries:held:looks:window`
+(killed within `window` seconds of its first descriptor, or, `work`, within 0.1 s of its first product; what is held is looked for every
+5 ms, or looks = `0,10,30,…` ms after the first descriptor)."""
 
-import argparse, collections, ctypes, json, os, random, signal, subprocess, sys, tempfile, threading, time
+import argparse, collections, ctypes, json, os, random, signal, subprocess, sys, tempfile, threading, time, traceback
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TENANTS = os.path.join(HERE, "tenants.py")
 libc = ctypes.CDLL(None, use_errno=True)
-WORKS = {"burn": 4, "deep": 256, "deeper": 1024}
+WORKS = {"burn": 4, "deep": 256, "deeper": 1024, "big": 4, "early": 256}  # calls in flight
 NEIGHBOURS = (("train",), ("elementwise",), ("serve",))
 
 
 # --- the victim, a process of its own ----------------------------------------------------------------------------------------
-def victim(queue, heap):
+def victim(work, heap):
     import torch
-    a, b = (torch.randn(8192, 8192, device="cuda").to(torch.bfloat16) for _ in range(2))
-    c = torch.empty_like(a)
-    torch.mm(a, b, out=c)
-    torch.cuda.synchronize()
-    kept = bytearray(heap << 20)
-    for at in range(0, len(kept), 4096):
-        kept[at] = 1
+    _, ms, count = work.split(",") if work.startswith("sleep") else ("", 0, WORKS[work])
+    if work == "early":  # its CUDA begins with the line, and tensor cores are the first thing that it uses
+        print("ready", flush=True)
+        sys.stdin.readline()
+        a, b, c = (torch.empty(8192, 8192, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+        torch.mm(a, b, out=c)
+        print("working", time.monotonic(), flush=True)
+    else:
+        a, b = (torch.randn(8192, 8192, device="cuda").to(torch.bfloat16) for _ in range(2))
+        c = torch.empty_like(a)
+        torch.mm(a, b, out=c)
+        torch.cuda.synchronize()
+    kept = [bytearray(heap << 20), work == "big" and torch.ones(8 << 30, dtype=torch.uint8, device="cuda")]
+    for at in range(0, len(kept[0]), 4096):
+        kept[0][at] = 1
     end = []
-    print("ready", flush=True)
-    sys.stdin.readline()
-    threading.Thread(target=lambda: end.append(sys.stdin.readline().strip()), daemon=True).start()
+
+    def listen():
+        end.append(sys.stdin.readline().strip())
+        while end[0] == "oom":
+            kept.append(b"x" * (32 << 20))
+
+    if work != "early":
+        print("ready", flush=True)
+        if sys.stdin.readline().strip() == "fork":
+            child = os.fork()
+            while not child:
+                time.sleep(1)
+            print("child", child, flush=True)
+    threading.Thread(target=listen, daemon=True).start()
     while True:
-        for _ in range(queue):
-            torch.mm(a, b, out=c)
+        for _ in range(int(count)):
+            torch.cuda._sleep(int(ms) * 1_980_000) if ms else torch.mm(a, b, out=c)
         if end:  # all of it is queued
-            {"exception": lambda: [][1], "exit": lambda: sys.exit(0), "os_exit": lambda: os._exit(0), "abort": os.abort,
-             "segv": lambda: ctypes.string_at(0)}[end[0]]()
+            {"exception": lambda: [][1], "exit": lambda: sys.exit(0), "os_exit": lambda: os._exit(0), "abort": os.abort, "oom": lambda: None,
+             "segv": lambda: ctypes.string_at(0), "done": lambda: (torch.cuda.synchronize(), sys.exit(0))}[end[0]]()
         torch.cuda.synchronize()
 
 
@@ -135,8 +157,8 @@ class Program:
 class World:
     """A control daemon, three neighbours and some victims that wait."""
 
-    def __init__(self, queue, heap=0, waiting=3):
-        self.queue, self.heap = queue, heap
+    def __init__(self, work, heap=0, waiting=3):
+        self.work, self.heap, self.probes = work, heap, {}
         self.folder = tempfile.mkdtemp(prefix="deaths.")
         self.env = {"CUDA_MPS_PIPE_DIRECTORY": f"{self.folder}/pipe", "CUDA_MPS_LOG_DIRECTORY": f"{self.folder}/log"}
         for name in self.env.values():
@@ -150,9 +172,9 @@ class World:
                 raise SystemExit(f"a neighbour does not start: {list(each.errors)}")
 
     def new_victim(self):
-        if not isinstance(self.queue, int):
-            return Program(TENANTS, self.queue, "wait=1", env=self.client)
-        return Program(os.path.abspath(__file__), "--victim", str(self.queue), str(self.heap), env=self.client)
+        if self.work not in WORKS and not self.work.startswith("sleep"):
+            return Program(TENANTS, *self.work.split(","), "wait=1", env=self.client)
+        return Program(os.path.abspath(__file__), "--victim", self.work, str(self.heap), env=self.client)
 
     def next_victim(self):
         one = self.victims.popleft()
@@ -160,6 +182,18 @@ class World:
         if not one.until("ready"):
             raise SystemExit(f"a victim does not start: {list(one.errors)}")
         return one
+
+    def start_probes(self):
+        import pynvml
+        if self.probes:
+            return
+        for what in ("alloc", "newcomer", "nvml"):
+            self.probes[what] = Program(os.path.abspath(__file__), "--probe", what, env=self.client if what != "nvml" else None)
+        if pynvml.nvmlDeviceGetCount() > 1:
+            self.probes["alloc on GPU 1, outside of MPS"] = Program(os.path.abspath(__file__), "--probe", "alloc", env={"CUDA_VISIBLE_DEVICES": "1", "CUDA_MPS_PIPE_DIRECTORY": "/nonexistent"})
+        for each in self.probes.values():
+            each.until("ready")
+        time.sleep(2)
 
     def dead(self):
         return sum(not each.well() for each in self.neighbours)
@@ -169,7 +203,7 @@ class World:
         return int(done.stdout.split()[0])
 
     def end(self):
-        for each in [*self.neighbours, *self.victims]:
+        for each in [*self.neighbours, *self.victims, *self.probes.values()]:
             each.kill()
         subprocess.run(["nvidia-cuda-mps-control"], input="quit -t 1\n", text=True, capture_output=True, env={**os.environ, **self.env}, timeout=60)
         for pid in filter(str.isdigit, os.listdir("/proc")):
@@ -244,6 +278,57 @@ class Held:
             yield device, (time.monotonic() - begin) * 1000
 
 
+class ControlGroup:
+    """A new control group with a memory limit, in cgroup v2 if that has the memory controller here, else in v1."""
+
+    def __init__(self, limit_mib):
+        why = []
+        for kind, options, limit, used in (("cgroup2", [], "memory.max", "memory.current"), ("cgroup", ["-o", "memory"], "memory.limit_in_bytes", "memory.usage_in_bytes")):
+            self.root = tempfile.mkdtemp(prefix=f"{kind}.")
+            self.folder, self.used_name = f"{self.root}/deaths", used
+            done = subprocess.run(["mount", "-t", kind, *options, "none", self.root], capture_output=True, text=True)
+            try:
+                if done.returncode:
+                    raise OSError(done.stderr.strip())
+                if kind == "cgroup2":
+                    self.write(f"{self.root}/cgroup.subtree_control", "+memory")
+                os.mkdir(self.folder)
+                self.write(f"{self.folder}/{limit}", str(limit_mib << 20))
+                return
+            except OSError as error:
+                why.append(f"{kind}: {error}")
+                subprocess.run(["umount", self.root], capture_output=True)
+        raise SystemExit(f"no control group with a memory limit: {why}")
+
+    def write(self, path, text):
+        with open(path, "w") as file:
+            file.write(text)
+
+    def add(self, pid):
+        self.write(f"{self.folder}/cgroup.procs", str(pid))
+
+    def read(self, name):
+        try:
+            with open(f"{self.folder}/{name}") as file:
+                return file.read()
+        except OSError as error:
+            return str(error)
+
+    def used_mib(self):
+        return int(self.read(self.used_name)) >> 20
+
+    def oom(self):
+        return "; ".join(line for name in ("memory.events", "memory.oom_control") for line in self.read(name).split("\n") if line.startswith("oom_kill"))
+
+    def end(self):
+        """What the removal of the group says."""
+        try:
+            os.rmdir(self.folder)
+            return subprocess.run(["umount", self.root], capture_output=True, text=True).stderr.strip()
+        except OSError as error:
+            return str(error)
+
+
 def used_mib():
     import pynvml
     return pynvml.nvmlDeviceGetMemoryInfo(pynvml.nvmlDeviceGetHandleByIndex(0)).used >> 20
@@ -257,9 +342,13 @@ def available_mib():
 # --- rows --------------------------------------------------------------------------------------------------------------------
 def die(world, held, order, patience, end):
     """One try; what happened."""
-    one = world.next_victim()
-    pid = one.process.pid
-    one.say("go")
+    end, _, longer = end.partition(",")
+    one, group = world.next_victim(), None
+    pid, memory = one.process.pid, used_mib()
+    if end == "oom":
+        group = ControlGroup(1024)
+        group.add(pid)
+    one.say("fork" if end == "fork" else "go")
     time.sleep(0.9)
     before = world.dead()
     took = time.monotonic()
@@ -268,9 +357,16 @@ def die(world, held, order, patience, end):
     if before or one.process.poll() is not None:
         one.kill()
         return {"void": True}
+    steps, child = [(patience, "close")], None
+    if end == "fork":
+        child = next(int(line.split()[1]) for line in list(one.lines) if line.startswith("child"))
+        steps = sorted(steps + [(float(longer), "child")])
     begin = time.monotonic()
-    if end == "kill":
+    if end in ("kill", "fork"):
         one.process.kill()
+        if child and not float(longer):
+            os.kill(child, 9)
+            steps.remove((0.0, "child"))
     else:
         one.say(end)
         begin = None
@@ -278,16 +374,32 @@ def die(world, held, order, patience, end):
     gone = time.monotonic()
     if begin is None:
         begin = gone
-    time.sleep(patience)
-    closes = list(kept.close(order))
-    slowest = max(closes, key=lambda c: c[1], default=("", 0.0))
-    until = time.monotonic() + 2.5
+    what = {"held": len(kept.files), "dup_ms": round(took, 2), "gone_ms": round((gone - begin) * 1000), "status": one.process.returncode}
+    if group:
+        time.sleep(0.1)
+        what["group_mib"] = [group.used_mib()]
+    for after, step in steps:
+        time.sleep(max(0, gone + after - time.monotonic()))
+        what[f"dead_before_{step}"] = world.dead()
+        if step == "child":
+            os.kill(child, 9)
+            continue
+        if group:
+            what["group_mib"].append(group.used_mib())
+        closing = time.monotonic()
+        closes = list(kept.close(order))
+        closed = time.monotonic()
+        if not child:
+            what["used_mib"] = [memory, used_mib()]
+    until = time.monotonic() + 2
     while time.monotonic() < until and not world.dead():
         time.sleep(0.02)
     if world.dead():
         time.sleep(0.5)
-    return {"dead": world.dead(), "gone_ms": round((gone - begin) * 1000), "held": len(kept.files), "dup_ms": round(took, 2),
-            "close_ms": round(sum(ms for _, ms in closes)), "slowest": f"{slowest[0]} {slowest[1]:.0f}", "status": one.process.returncode}
+    if group:
+        what.update(group_mib=[*what["group_mib"], group.used_mib()], oom=group.oom(), removal=group.end())
+    return {"dead": world.dead(), **what, "close_ms": round((closed - closing) * 1000), "ctl_ms": round(sum(ms for device, ms in closes if device.endswith("ctl"))),
+            "closes": [(os.path.basename(device), round(ms)) for device, ms in closes if ms > 5], "at": (begin, closing, closed)}
 
 
 class Session:
@@ -309,33 +421,51 @@ class Session:
         self.out.flush()
         print(row, what, flush=True)
 
-    def tries(self, row, held, order, patience, work, end, tries):
-        harm = dead = count = void = 0
-        gone, closes = [], []
+    def tries(self, row, held, order, patience, work, end, tries, probed=False):
+        done, void, waits = [], 0, {}
         for _ in range(int(tries)):
             if time.monotonic() > self.deadline:
                 break
-            self.need(WORKS.get(work, work))
+            self.need(work, 0, 1 if work == "big" else 3)
+            if probed:
+                self.world.start_probes()
             came = die(self.world, held, order, float(patience), end)
-            self.note(row, **came)
             if came.get("void"):
                 void += 1
+            else:
+                done.append(came)
+                if probed:
+                    came["waits"] = self.waits(*came.pop("at"))
+                    for what, each in came["waits"].items():
+                        waits.setdefault(what, []).append(each)
+                came.pop("at", None)
+            self.note(row, **came)
+            if void or came["dead"]:
                 self.drop()
-                continue
-            count += 1
-            harm += came["dead"] > 0
-            dead += came["dead"]
-            gone.append(came["gone_ms"])
-            closes.append(came["close_ms"])
-            if came["dead"]:
-                self.drop()
-        span = lambda values: f"{min(values)}–{max(values)}" if values else "–"
-        self.table.append(f"| {held}, {order}, {patience} s | {work}: {end} | {harm} of {count}{f' ({void} void)' if void else ''} | {dead} of {3 * count} | {span(gone)} | {span(closes)} |")
+        span = lambda name: f"{min(c[name] for c in done)}–{max(c[name] for c in done)}" if done else "–"
+        most = lambda rows: [max((row[at] for row in rows if row[at] is not None), default=None) for at in range(3)]
+        more = [f"harm before the child's death {sum(c['dead_before_child'] > 0 for c in done)}" for _ in done[:1] if "dead_before_child" in done[0]]
+        more += [f"group MiB {[c['group_mib'] for c in done]}, {done[0]['oom']}" for _ in done[:1] if "oom" in done[0]]
+        more += [f"{what} ms: usual, before, at close {most(rows)}" for what, rows in waits.items()]
+        self.table.append(f"| {held}, {order}, {patience} s | {work}: {end} | {sum(c['dead'] > 0 for c in done)} of {len(done)}{f' ({void} void)' if void else ''} | {sum(c['dead'] for c in done)} of {3 * len(done)} | {span('gone_ms')} | {span('close_ms')} | {span('ctl_ms')} | {'; '.join(more)} |")
+
+    def stall(self, row, held, work, patience="2.5", end="kill", tries="1"):
+        self.tries(row, held, "good", patience, work, end, tries, probed=True)
+
+    def waits(self, begin, closing, closed):
+        """{who: [longest before the death, longest between death and close, longest at the close]} in milliseconds."""
+        found = {}
+        for what, each in self.world.probes.items():
+            marks = [json.loads(line) for line in list(each.lines) if '"at"' in line]
+            within = lambda first, last: sorted(round(m["ms"]) for m in marks if first - 0.3 <= m["at"] <= last)
+            usual = within(begin - 2, begin - 0.3)
+            found[what] = [max(usual, default=None), max(within(begin, closing), default=None), max(within(closing, closed + 1), default=None)]
+        return found
 
     def files(self, row):
-        self.need(WORKS["deep"])
+        self.need("deep")
         begin = time.monotonic()
-        one = Program(os.path.abspath(__file__), "--victim", "256", "0", env=self.world.client)
+        one = Program(os.path.abspath(__file__), "--victim", "deep", "0", env=self.world.client)
         seen = None
         while not one.until("ready", 0.02) and one.process.poll() is None:
             now = dict(collections.Counter(os.path.basename(d) for _, d in files_of(one.process.pid)))
@@ -356,84 +486,48 @@ class Session:
             pass
         one.kill()
 
-    def early(self, row, tries, held="none"):
-        harm = count = 0
-        moments = []
+    def early(self, row, tries, held="none", looks="5", window="0.5"):
+        tried = []
         for _ in range(int(tries)):
-            self.need(WORKS["deep"])
-            one = Program(os.path.abspath(__file__), "--victim", "256", "0", env=self.world.client)
+            if time.monotonic() > self.deadline:
+                break
+            self.need("early")
+            one = self.world.next_victim()
+            one.say("go")
             while one.process.poll() is None and not files_of(one.process.pid):
                 time.sleep(0.002)
-            began, wait = time.monotonic(), random.uniform(0, 0.5)
-            kept = Held(one.process.pid, held)
-            while time.monotonic() < began + wait:
-                time.sleep(0.005)
-                kept.look()
-            ready = any("ready" in line for line in list(one.lines))
+            began, kept = time.monotonic(), Held(one.process.pid, held)
+            due = [float(ms) / 1000 for ms in looks.split(",")] if "," in looks else None
+            end = None if window == "work" else began + random.uniform(0, float(window))
+            while one.process.poll() is None and (end is None or time.monotonic() < end):
+                if end is None and any("working" in line for line in list(one.lines)):
+                    end = time.monotonic() + random.uniform(0, 0.1)
+                if due is None or due and time.monotonic() - began >= due[0]:
+                    kept.look()
+                    due = due and due[1:]
+                time.sleep(0.005 if due is None else 0.001)
+            killed, had = time.monotonic(), files_of(one.process.pid)
             one.kill()
-            time.sleep(1 if kept.files else 0)
-            list(kept.close("good"))
+            time.sleep(0.3)
+            closes = sum(ms for _, ms in kept.close("good"))
             end = time.monotonic() + 1.5
             while time.monotonic() < end and not self.world.dead():
                 time.sleep(0.02)
-            count += 1
-            harm += self.world.dead() > 0
-            moments.append(round(wait * 1000))
-            self.note(row, ms_after_first_file=moments[-1], ready=ready, dead=self.world.dead())
+            working = next((float(line.split()[1]) for line in list(one.lines) if line.startswith("working")), None)
+            uvm = lambda numbers: sum(device.endswith("nvidia-uvm") for _, device, *_ in numbers)
+            tried.append({"dead": self.world.dead(), "killed_ms": round((killed - began) * 1000), "first_work_ms": working and round((working - began) * 1000),
+                          "had": [len(had), uvm(had)], "held": [len(kept.files), uvm(kept.files)], "close_ms": round(closes)})
+            self.note(row, **tried[-1])
             if self.world.dead():
                 self.drop()
-        self.table.append(f"| early: killed {min(moments)}–{max(moments)} ms after its first descriptor, {held} held | {harm} of {count} tries with harm |")
-
-    def stall(self, row, held, work, patience="2.5"):
-        self.need(WORKS[work])
-        import pynvml
-        probes = {what: Program(os.path.abspath(__file__), "--probe", what, env=self.world.client if what != "nvml" else None) for what in ("alloc", "newcomer", "nvml")}
-        if pynvml.nvmlDeviceGetCount() > 1:
-            probes["alloc on GPU 1, outside of MPS"] = Program(os.path.abspath(__file__), "--probe", "alloc", env={"CUDA_VISIBLE_DEVICES": "1", "CUDA_MPS_PIPE_DIRECTORY": "/nonexistent"})
-        for each in probes.values():
-            each.until("ready")
-        time.sleep(2)
-        one = self.world.next_victim()
-        one.say("go")
-        time.sleep(0.9)
-        kept = Held(one.process.pid, held)
-        states, stop = [], threading.Event()
-
-        def watch():
-            while not stop.wait(0.05):
-                try:
-                    with open(f"/proc/{one.process.pid}/stat") as file:
-                        states.append(file.read().rsplit(")", 1)[1].split()[0])
-                except OSError:
-                    return
-        threading.Thread(target=watch, daemon=True).start()
-        before, memory = time.monotonic(), used_mib()
-        one.process.kill()
-        one.process.wait()
-        gone = time.monotonic()
-        while time.monotonic() < before + float(patience):
-            time.sleep(0.05)
-        closing = time.monotonic()
-        closes = list(kept.close("good"))
-        closed = time.monotonic()
-        time.sleep(2)
-        stop.set()
-        worst = {}
-        for what, each in probes.items():
-            marks = [json.loads(line) for line in list(each.lines) if '"at"' in line]
-            inside = lambda a, b: max([m["ms"] for m in marks if a - 0.3 <= m["at"] <= b], default=None)
-            worst[what] = {"usual": round(sorted(m["ms"] for m in marks if m["at"] < before - 0.3)[len([m for m in marks if m["at"] < before - 0.3]) * 99 // 100], 1),
-                           "until_close": inside(before, closing), "at_close": inside(closing, closed + 1), "alive": each.process.poll() is None}
-            each.kill()
-        self.note(row, gone_ms=round((gone - before) * 1000), states=dict(collections.Counter(states)), closes=[(d, round(ms)) for d, ms in closes if ms > 5],
-                  close_ms=round((closed - closing) * 1000), worst=worst, dead=self.world.dead(), memory_before=memory, memory_after=used_mib())
-        self.table.append(f"| stall: {held} held, {work}, closed {patience} s after the kill | gone {round((gone - before) * 1000)} ms, close {round((closed - closing) * 1000)} ms, neighbours dead {self.world.dead()} | "
-                          + "; ".join(f"{k}: usual p99 {v['usual']}, before close {v['until_close'] and round(v['until_close'])}, at close {v['at_close'] and round(v['at_close'])} ms" for k, v in worst.items()) + " |")
-        if self.world.dead():
-            self.drop()
+        count = lambda *tests: f"{sum(t['dead'] > 0 and all(test(t) for test in tests) for t in tried)} of {sum(all(test(t) for test in tests) for t in tried)}"
+        work, lacks = lambda t: t["first_work_ms"] is not None, lambda t: t["held"][0] < t["had"][0]
+        first = [t["first_work_ms"] for t in tried if work(t)]
+        self.table.append(f"| early: {held} held, looked at {looks} ms, window {window} | harm {count()}; with work in flight {count(work)}; not all held at the kill {count(lacks)}, uvm lacked {count(lambda t: t['held'][1] < t['had'][1])}, "
+                          f"both work and lack {count(work, lacks)} | killed {min((t['killed_ms'] for t in tried), default=0)}–{max((t['killed_ms'] for t in tried), default=0)} ms, first product at {min(first, default=0)}–{max(first, default=0)} ms |")
 
     def host(self, row, held="all"):
-        self.need(WORKS["deep"], 8192, 1)
+        self.need("deep", 8192, 1)
         one = self.world.next_victim()
         one.say("go")
         time.sleep(0.9)
@@ -456,7 +550,7 @@ class Session:
 
 def main():
     if sys.argv[1:2] == ["--victim"]:
-        return victim(int(sys.argv[2]), int(sys.argv[3]))
+        return victim(sys.argv[2], int(sys.argv[3]))
     if sys.argv[1:2] == ["--probe"]:
         return probe(sys.argv[2])
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -477,15 +571,18 @@ def main():
                     session.table.append(f"| {row} | not run: no time |")
                     continue
                 kind, *rest = row.split(":")
-                if kind in ("files", "stall", "host", "early"):
-                    getattr(session, kind)(row, *rest)
-                else:
-                    session.tries(row, kind, *rest)
-        except SystemExit as why:
-            session.table.append(f"| ended: {why} |")
+                try:
+                    if kind in ("files", "stall", "host", "early"):
+                        getattr(session, kind)(row, *rest)
+                    else:
+                        session.tries(row, kind, *rest)
+                except (SystemExit, Exception) as why:
+                    session.table.append(f"| {row} | ended: {why!r} |")
+                    traceback.print_exc()
+                    session.drop()
         finally:
             session.drop()
-    print("\n| held, order, patience | work: end | tries with harm | neighbours dead | gone after (ms) | close (ms) |\n| --- | --- | --- | --- | --- | --- |")
+    print("\n| held, order, patience | work: end | tries with harm | neighbours dead | gone after (ms) | close (ms) | nvidiactl (ms) | more |\n| --- | --- | --- | --- | --- | --- | --- | --- |")
     print("\n".join(session.table))
 
 
