@@ -167,6 +167,8 @@ void find_files(const ResetOptions& options, const std::string& mps_root, Traces
   std::vector<std::string> in_root{"pools",
                                    "mps.sock",
                                    "mps.lock",
+                                   "keeper.sock",
+                                   "keeper.log",
                                    "other-holders",
                                    "ending.txt",
                                    host::kDriverLibraries,

@@ -51,6 +51,7 @@ Endpoints::Endpoints(host::Loop& loop, EndpointsSettings settings, Callbacks cal
                        .keep = [this](const EndpointName& endpoint,
                                       const auto& first) { return keep_closed(settings_.paths, endpoint, first); }}),
       looks_(loop),
+      keeper_(loop, {.mps_root = settings_.paths.mps_root, .home = settings_.home}, callbacks_.on_change),
       heirs_(loop),
       ending_containers_(loop) {}
 
@@ -106,6 +107,7 @@ void Endpoints::make_relay(const std::string& id, Pool& pool) {
            [this, id](const std::string& grant, int pid) {
              note_pod(id, grant, pid);
              note_container(id, pid);
+             hold(id, grant, pid);
              if (callbacks_.on_client) callbacks_.on_client(id, grant, pid);
            },
        .on_gone =
@@ -280,6 +282,7 @@ void Endpoints::clients_seen(const std::string& id, const std::vector<host::Proc
       pool.relay->remember(grant, pid);
       note_container(id, pid);
       note_pod(id, grant, pid);
+      hold(id, grant, pid);
     } else {
       seen.emplace(pid, Seen{client, std::move(grant)});
     }
@@ -292,6 +295,25 @@ void Endpoints::server_took(const std::string& id, int server, int pid) {
   if (found == pools_.end() || !found->second.relay) return;
   found->second.servers.insert(server);
   found->second.relay->server_took(pid);
+  keeper_.look(pid);
+}
+
+void Endpoints::hold(const std::string& id, const std::string& grant, int pid) {
+  keeper_.hold(pid, id + '/' + grant);
+}
+
+std::size_t Endpoints::unprotected(const std::string& id) const {
+  const auto pids = clients(id);
+  return static_cast<std::size_t>(
+      std::ranges::count_if(pids, [this](int pid) { return keeper_.of(pid).state != host::Protection::State::kYes; }));
+}
+
+std::size_t Endpoints::dead(const std::string& id) const {
+  const auto found = pools_.find(id);
+  std::size_t count = 0;
+  if (found != pools_.end())
+    for (const auto& [grant, endpoint] : found->second.endpoints) count += keeper_.dead(id + '/' + grant);
+  return count;
 }
 
 void Endpoints::server_replaced(const std::string& id) {
@@ -502,11 +524,18 @@ void Endpoints::describe(const std::string& id, nlohmann::ordered_json& into) co
   for (const auto& [grant, endpoint] : pool.endpoints) {
     const auto view = pool.relay ? pool.relay->endpoint(grant) : host::EndpointView{};
     const bool draining = draining_.closed({id, grant});
+    auto protections = nlohmann::ordered_json::array();
+    for (const int pid : view.clients) {
+      const auto protection = keeper_.of(pid);
+      protections.push_back({{"pid", pid}, {"protected", to_string(protection.state)}, {"why", protection.why}});
+    }
     list.push_back({{"grant", grant},
                     {"made", endpoint.made},
                     {"pod", endpoint.pod},
                     {"anyPod", endpoint.any_pod},
                     {"clients", view.clients},
+                    {"protection", std::move(protections)},
+                    {"dead", keeper_.dead(id + '/' + grant)},
                     {"remnants", view.remnants},
                     {"places", view.places},
                     {"admitting", endpoint.admitting && !draining},

@@ -22,6 +22,7 @@
 #include "mps/endpoints/endpoint_limits.h"
 #include "mps/endpoints/endpoint_log.h"
 #include "mps/endpoints/heirs.h"
+#include "mps/keeper/keeper.h"
 #include "mps/proof/prover.h"
 #include "mps/protocol/replies.h"
 #include "mps/protocol/requests.h"
@@ -33,6 +34,7 @@ namespace tranche::agent {
 
 struct EndpointsSettings {
   allocate::Paths paths;
+  host::DaemonHome home = {};  // of the keeper
   config::EndpointPolicy policy = config::EndpointPolicy::kRelay;
   mps::RelayTimes times = {};
   Duration greeting = std::chrono::seconds(5);  // wait for the first greeting of a daemon
@@ -125,6 +127,9 @@ class Endpoints {
                   const std::function<void(const Heirs&)>& done);
   // host::KilledWith.
   std::optional<std::vector<host::ProcessRef>> killed_with(const std::vector<host::ProcessRef>& processes);
+  // Clients whose death can end others; clients that have exited and whose memory is still in use.
+  std::size_t unprotected(const std::string& pool) const;
+  std::size_t dead(const std::string& pool) const;
   // Adds "endpoint", "endpointReason" and "endpoints" to a pool of the status document.
   void describe(const std::string& pool, nlohmann::ordered_json& into) const;
 
@@ -191,6 +196,7 @@ class Endpoints {
   void former_clients_ended(const EndpointName& name);
   void note_pod(const std::string& id, const std::string& grant, int pid);
   void note_container(const std::string& id, int pid);
+  void hold(const std::string& id, const std::string& grant, int pid);
   void recall_limits(const std::string& id, Pool& pool, const std::string& grant);
   static void set_kinds(Pool& pool);
   void prepare(const std::string& id, const std::string& grant, const host::Relay::Prepared& done);
@@ -228,6 +234,7 @@ class Endpoints {
   Draining draining_;
   EndpointLog log_;
   ClientLooks looks_;
+  host::Keeper keeper_;
   HeirSearch heirs_;
   EndingContainers ending_containers_;
   LogPace remnants_pace_;

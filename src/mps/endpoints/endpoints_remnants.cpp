@@ -39,6 +39,8 @@ void Endpoints::restore_clients(const std::string& id, Pool& pool) {
   const auto made = host::Dir::open(settings_.paths.endpoints(id));
   const auto grants = made ? made->list() : std::unexpected(made.error());
   pool.relay->restore(*kept.text, grants.value_or(std::vector<std::string>{}));
+  for (const auto& grant : grants.value_or(std::vector<std::string>{}))
+    for (const int pid : pool.relay->endpoint(grant).clients) keeper_.hold(pid, id + '/' + grant);
 }
 
 // Not synced to disk: a power failure ends the clients.
@@ -67,7 +69,9 @@ void Endpoints::note_container(const std::string& id, int pid) {
 
 void Endpoints::context_began(const std::string& id, int pid, std::uint32_t context) {
   const auto found = pools_.find(id);
-  if (found != pools_.end() && found->second.relay) found->second.relay->context_began(pid, context);
+  if (found == pools_.end() || !found->second.relay) return;
+  found->second.relay->context_began(pid, context);
+  keeper_.look(pid);
 }
 
 void Endpoints::context_ended(const std::string& id, int pid, std::uint32_t context) {

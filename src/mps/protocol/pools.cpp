@@ -54,6 +54,14 @@ std::optional<mps::GrantLimits> limits_at(const Json& endpoint) {
   return limits ? std::optional(*std::move(limits)) : std::nullopt;
 }
 
+std::map<std::int64_t, std::string> unprotected_at(const Json& endpoint) {
+  std::map<std::int64_t, std::string> unprotected;
+  for (const Json& client : list_at(endpoint, "protection"))
+    if (const auto pid = pid_at(client, "pid"); pid > 0 && text_at(client, "protected") == "no")
+      unprotected[pid] = text_at(client, "why");
+  return unprotected;
+}
+
 PoolReport read_pool(const Json& object) {
   PoolReport pool;
   pool.id = text_at(object, "id");
@@ -76,7 +84,7 @@ PoolReport read_pool(const Json& object) {
     endpoints.push_back({text_at(endpoint, "grant"), pids_at(endpoint, "clients"),
                          !admitting.is_boolean() || admitting == true, text_at(endpoint, "reason"), limits_at(endpoint),
                          text_at(endpoint, "refusedWhy"), count_at(endpoint, "limitsLifted"),
-                         count_at(endpoint, "made"), pids_at(endpoint, "remnants")});
+                         count_at(endpoint, "made"), pids_at(endpoint, "remnants"), unprotected_at(endpoint)});
   }
   pool.endpoints = std::move(endpoints);
   for (const Json& fault : list_at(object, "faults")) {

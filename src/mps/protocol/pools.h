@@ -27,6 +27,7 @@ struct EndpointReport {
   std::uint64_t limits_lifted = 0;              // processes refused because their environment lifts their memory limit
   std::uint64_t made = 0;                       // number of this endpoint of the grant
   std::vector<std::int64_t> remnants = {};      // clients that have exited, and that the server still has
+  std::map<std::int64_t, std::string> unprotected = {};  // clients whose death can end others, and why
   friend bool operator==(const EndpointReport&, const EndpointReport&) = default;
 };
 

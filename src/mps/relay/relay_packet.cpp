@@ -1,7 +1,6 @@
 #include "mps/relay/relay_packet.h"
 
 #include <fmt/format.h>
-#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -199,11 +198,6 @@ Result<Fd> connect_to_daemon(const std::string& path) {
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
     return std::unexpected(error_from_errno(errno, "cannot connect to the MPS daemon", path));
   return fd;
-}
-
-bool has_ended(const Fd& pidfd) {
-  pollfd ended{pidfd.get(), POLLIN, 0};
-  return ::poll(&ended, 1, 0) != 0;
 }
 
 bool Peer::lives() const {

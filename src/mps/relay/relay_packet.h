@@ -52,6 +52,5 @@ struct Peer {
 // Call when the connection is accepted: a kernel before Linux 6.5 reports only the pid of the process, and the process
 // that has the pid at that moment is assumed.
 Peer peer_of(int fd);
-bool has_ended(const Fd& pidfd);
 
 }  // namespace tranche::host

@@ -15,6 +15,7 @@
 #include "mps/relay/relay_packet.h"
 #include "os/loop/loop.h"
 #include "os/loop/timer.h"
+#include "os/process/process.h"
 
 namespace tranche::host {
 

@@ -119,6 +119,14 @@ inline constexpr Metric kPoolClients{
     "tranche_pool_clients", Type::kGauge, "CUDA processes connected to the pool.", {"pool"}};
 inline constexpr Metric kPoolClientsMost{
     "tranche_pool_clients_most", Type::kGauge, "Client capacity of the pool's MPS server.", {"pool"}};
+inline constexpr Metric kPoolUnprotected{"tranche_pool_clients_unprotected",
+                                         Type::kGauge,
+                                         "Clients whose death can end the pool's other clients.",
+                                         {"pool"}};
+inline constexpr Metric kPoolDead{"tranche_pool_clients_dead",
+                                  Type::kGauge,
+                                  "Clients that have exited and whose GPU memory is still in use, for some seconds.",
+                                  {"pool"}};
 inline constexpr Metric kPoolServers{
     "tranche_pool_servers", Type::kGauge, "MPS servers of the pool by reported status.", {"pool", "status"}};
 inline constexpr Metric kPoolFaults{"tranche_pool_faults_total",
@@ -298,6 +306,8 @@ inline constexpr std::array kAllMetrics{
     &kPoolRestarts,
     &kPoolClients,
     &kPoolClientsMost,
+    &kPoolUnprotected,
+    &kPoolDead,
     &kPoolServers,
     &kPoolFaults,
     &kPoolProofs,

@@ -58,15 +58,15 @@ TEST(View, ShowsUseAlsoWhereNoProcessIsNamed) {
 TEST(View, ShowsWhatIsEnforcedAndWhatIsNot) {
   const auto view = make_view(
       R"({"inForce": [{"promise": "memory of a container", "state": "yes", "by": "guard, every 100 ms", "why": ""},
-                      {"promise": "a stopped pod hurts no neighbour", "state": "partly", "by": "pod watch",
-                       "why": "no layer intercepts an OOM kill"},
+                      {"promise": "a client's death hurts no neighbour", "state": "partly", "by": "keeper",
+                       "why": "measured on H100 and H200"},
                       {"promise": "nothing runs beside MPS", "state": "no", "by": "", "why": "left alone"}, 7]})",
       "");
   ASSERT_TRUE(view);
   EXPECT_THAT(render(*view, {}),
               HasSubstr("Enforced\n"
                         "   yes    memory of a container                guard, every 100 ms\n"
-                        "   partly a stopped pod hurts no neighbour     pod watch; no layer intercepts an OOM kill\n"
+                        "   partly a client's death hurts no neighbour  keeper; measured on H100 and H200\n"
                         "   no     nothing runs beside MPS              left alone\n"));
   const std::string coloured = render(*view, {.colour = true});
   for (const char* state : {"\033[32myes   ", "\033[33mpartly", "\033[31mno    "})

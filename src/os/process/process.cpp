@@ -1,5 +1,6 @@
 #include "os/process/process.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
@@ -201,6 +202,11 @@ Result<ProcessSight> look_at_process(pid_t pid) {
 Result<ProcessRef> process_ref(pid_t pid) {
   TRY(const ProcessSight sight, look_at_process(pid));
   return sight.ref;
+}
+
+bool has_ended(const Fd& pidfd) {
+  pollfd ended{pidfd.get(), POLLIN, 0};
+  return ::poll(&ended, 1, 0) != 0;
 }
 
 Result<std::unique_ptr<Process>> Process::start(Loop& loop, const Command& command,

@@ -61,6 +61,7 @@ struct ProcessRef {
   friend bool operator==(const ProcessRef&, const ProcessRef&) = default;
 };
 Result<ProcessRef> process_ref(pid_t pid);
+bool has_ended(const Fd& pidfd);
 
 // Basic facts about any process. The process chooses its name: for people, never the only basis of a decision.
 struct ProcessSight {

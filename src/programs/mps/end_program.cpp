@@ -11,6 +11,7 @@
 #include "config/live/driver_settings.h"
 #include "gpu/driver/nvml.h"
 #include "mps/daemon/binary.h"
+#include "mps/keeper/keeper.h"
 #include "mps/pool/endings.h"
 #include "mps/pool/pool_set.h"
 #include "os/log/log.h"
@@ -151,6 +152,7 @@ int end_mps(const MpsOptions& options) {
   }
   EndProgram program(options, source.view().config);
   const auto ended = program.run();
+  host::end_keeper(mps_root_of(options, source.view().config.flags));
   if (ended) return 0;
   fmt::print(stderr, "tranche mps --end: {}\n", to_string(ended.error()));
   return 1;

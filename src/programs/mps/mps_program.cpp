@@ -190,6 +190,7 @@ Status MpsProgram::open() {
   endpoints_ = std::make_unique<Endpoints>(
       *loop_,
       EndpointsSettings{.paths = {root_},
+                        .home = home,
                         .policy = config_.view().config.sharing.endpoint,
                         .connections_per_grant = part_of_open_files(8, 16, 512),
                         .connections = part_of_open_files(16, 16, 4096)},

@@ -200,6 +200,8 @@ metrics::Page mps_metrics(const MpsView& view) {
     page.set(metrics::kPoolRestarts, {id}, static_cast<double>(s.restarts));
     page.set(metrics::kPoolClients, {id}, static_cast<double>(mps::live_clients(s)));
     page.set(metrics::kPoolClientsMost, {id}, static_cast<double>(pool.planned().max_clients));
+    page.set(metrics::kPoolUnprotected, {id}, static_cast<double>(view.endpoints.unprotected(id)));
+    page.set(metrics::kPoolDead, {id}, static_cast<double>(view.endpoints.dead(id)));
     for (const auto& limit : pool.planned().limits) {
       page.set(metrics::kPoolLimitMemory, {id, limit.uuid}, static_cast<double>(limit.client.memory.value));
       page.set(metrics::kPoolLimitThreads, {id, limit.uuid}, limit.client.threads.value());

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 
 #include "base/text.h"
 
@@ -105,18 +107,50 @@ InForce commands_are_relayed(const Snapshot& s) {
   return {"no tenant commands MPS", degree(faulty, s.plan.pools.size()), "relay", std::move(why)};
 }
 
-InForce stops_are_safe(const Snapshot& s) {
-  const bool hook = !s.stopping.offer.dir.empty();
-  const bool watch = s.cluster.state == "watching";
-  std::vector<std::string> by;
-  if (hook) by.emplace_back("preStop hook (where the admission policy or the pod asks for it)");
-  if (watch) by.emplace_back("pod watch");
-  std::vector<std::string> why;
-  if (!hook) why.push_back("no preStop program is offered: " + s.stopping.offer.problem);
-  if (!watch) why.push_back("pods are not watched: " + s.cluster.reason);
-  why.emplace_back("no layer intercepts a program's own exit with work in flight, an OOM kill or the loss of the node");
-  return {"a stopped pod hurts no neighbour", by.empty() ? kNo : kPartly, by.empty() ? "nothing" : join(by, ", "),
-          join(why, "; ")};
+// Where it was measured (docs/internals/evidence/deaths.md).
+constexpr std::string_view kMeasuredDriver = "580.";
+constexpr std::array<std::string_view, 2> kMeasuredGpus{"H100", "H200"};
+constexpr int kFirstDriver = 535;  // an older one tears down at a death whatever another process holds
+
+bool is_too_old(const std::string& driver) {
+  const auto branch = parse_unsigned(std::string_view(driver).substr(0, driver.find('.')));
+  return branch && *branch < kFirstDriver;
+}
+
+std::string not_measured(const inventory::Inventory& on) {
+  const auto& driver = on.driver_version;
+  if (!driver.starts_with(kMeasuredDriver)) return "measured with drivers 580, and not with " + driver;
+  for (const auto& gpu : on.gpus)
+    if (std::ranges::none_of(kMeasuredGpus, [&](auto known) { return gpu.name.find(known) != std::string::npos; }))
+      return "measured on H100 and H200, and not on " + gpu.name;
+  return {};
+}
+
+InForce deaths_are_safe(const Snapshot& s) {
+  std::size_t faulty = 0;
+  auto why = by_pool(
+      s,
+      [](const PoolReport& pool) -> std::string {
+        if (pool.endpoint == "link") return "the endpoint is a link, so clients are not known when they start";
+        std::size_t unprotected = 0;
+        std::string first;
+        for (const auto& endpoint : pool.endpoints) {
+          unprotected += endpoint.unprotected.size();
+          if (first.empty() && !endpoint.unprotected.empty()) first = endpoint.unprotected.begin()->second;
+        }
+        if (unprotected > 0) return fmt::format("{} clients are not held, one because {}", unprotected, first);
+        return {};
+      },
+      faulty);
+  const char* state = degree(faulty, s.plan.pools.size());
+  if (s.inventory && is_too_old(s.inventory->driver_version)) {
+    state = kNo;
+    why = "the driver " + s.inventory->driver_version + " is older than 535: it tears down whatever is held";
+  } else if (const auto unknown = s.inventory ? not_measured(*s.inventory) : std::string(); !unknown.empty()) {
+    if (faulty == 0) state = kPartly;
+    why += (why.empty() ? "" : "; ") + unknown;
+  }
+  return {"a client's death hurts no neighbour", state, "keeper, for work that ends within 5 s of the death", why};
 }
 
 InForce proven(const Snapshot& s) {
@@ -141,7 +175,7 @@ std::vector<InForce> in_force(const Snapshot& snapshot) {
           memory_of_containers(snapshot),
           only_through_mps(snapshot),
           commands_are_relayed(snapshot),
-          stops_are_safe(snapshot),
+          deaths_are_safe(snapshot),
           proven(snapshot)};
 }
 

@@ -8,6 +8,8 @@ namespace in_force_test {
 using testing::HasSubstr;
 using testing::IsEmpty;
 
+constexpr std::string_view kDeaths = "a client's death hurts no neighbour";
+
 Snapshot node_with(std::vector<std::string> pools) {
   Snapshot s;
   s.pools.connected = true;
@@ -44,13 +46,32 @@ TEST(InForce, IsAboutNothingWithoutMps) {
 TEST(InForce, AWholeNodeKeepsWhatItCan) {
   const auto s = node_with({"gpu-1", "gpu-2"});
   for (const auto& each : in_force(s)) {
-    if (each.promise == "a stopped pod hurts no neighbour") continue;
     EXPECT_EQ(each.state, "yes") << each.promise << ": " << each.why;
     EXPECT_EQ(each.why, "") << each.promise;
   }
-  const auto stops = row(s, "a stopped pod hurts no neighbour");
-  EXPECT_EQ(stops.state, "partly") << "no layer catches every death";
-  EXPECT_THAT(stops.why, HasSubstr("no layer intercepts"));
+}
+
+TEST(InForce, AClientThatIsNotHeldIsNamed) {
+  auto s = node_with({"gpu-1"});
+  s.pools.pools["gpu-1"].endpoints = {{.grant = "g", .clients = {7}, .reason = "", .unprotected = {{7, "no right"}}}};
+  EXPECT_EQ(row(s, kDeaths).state, "no");
+  EXPECT_EQ(row(s, kDeaths).why, "gpu-1: 1 clients are not held, one because no right");
+}
+
+TEST(InForce, WhereDeathsWereNotMeasuredItIsSaid) {
+  auto s = node_with({"gpu-1"});
+  s.inventory.emplace();
+  s.inventory->driver_version = "580.159.04";
+  s.inventory->gpus.emplace_back().name = "NVIDIA H100 80GB HBM3";
+  EXPECT_EQ(row(s, kDeaths).state, "yes");
+  s.inventory->driver_version = "570.86.15";
+  EXPECT_EQ(row(s, kDeaths).state, "partly");
+  EXPECT_THAT(row(s, kDeaths).why, HasSubstr("not with 570.86.15"));
+  s.inventory->driver_version = "530.30.02";
+  EXPECT_EQ(row(s, kDeaths).state, "no");
+  s.inventory->driver_version = "580.159.04";
+  s.inventory->gpus.emplace_back().name = "NVIDIA L4";
+  EXPECT_THAT(row(s, kDeaths).why, HasSubstr("not on NVIDIA L4"));
 }
 
 TEST(InForce, APoolThatDoesNotServeIsNamed) {
@@ -93,16 +114,6 @@ TEST(InForce, AGuardThatOnlyLooksIsSaidToOnlyLook) {
   EXPECT_EQ(row(s, "memory of a container").why, "samples are late");
   s.guard.off = "no driver";
   EXPECT_EQ(row(s, "memory of a container").state, "no");
-}
-
-TEST(InForce, StopsAreCaughtByWhatIsThere) {
-  auto s = node_with({"gpu-1"});
-  s.stopping.offer = {"", "tranche-drain is not beside this program"};
-  EXPECT_EQ(row(s, "a stopped pod hurts no neighbour").by, "pod watch");
-  s.cluster.state = "off";
-  s.cluster.reason = "no kubeconfig";
-  EXPECT_EQ(row(s, "a stopped pod hurts no neighbour").state, "no");
-  EXPECT_THAT(row(s, "a stopped pod hurts no neighbour").why, HasSubstr("no kubeconfig"));
 }
 
 TEST(InForce, AProofThatFailedOrIsMissingIsSaid) {

@@ -1,0 +1,160 @@
+#include "mps/keeper/held_files.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/kcmp.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "base/text.h"
+#include "os/process/process.h"
+
+namespace tranche::host {
+namespace {
+
+// A PyTorch process has 27 on one GPU, a JAX process 46 on two. A tenant may open any number; what protects its
+// neighbours is opened first.
+constexpr std::size_t kMostHeld = 1024;
+// Each costs about a microsecond of the keeper's one thread.
+constexpr std::size_t kMostLookedAt = 16384;
+constexpr unsigned kControlMinor = 255;  // /dev/nvidiactl
+
+struct Found {
+  int number = 0;
+  DeviceKind kind = DeviceKind::kGpu;
+};
+
+// The kernel follows the link without the file system of the tenant: AT_STATX_DONT_SYNC asks no server.
+std::optional<DeviceKind> kind_of(int dir, const char* name, const NvidiaDevices& devices) {
+  struct statx seen{};
+  if (::statx(dir, name, AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_TYPE, &seen) != 0) return std::nullopt;
+  if (!S_ISCHR(seen.stx_mode)) return std::nullopt;
+  return devices.kind(seen.stx_rdev_major, seen.stx_rdev_minor);
+}
+
+// nullopt: they cannot be listed.
+std::optional<std::vector<Found>> files_of(pid_t pid, const NvidiaDevices& devices, std::string& problem) {
+  const std::string path = "/proc/" + std::to_string(pid) + "/fd";
+  const std::unique_ptr<DIR, int (*)(DIR*)> dir(::opendir(path.c_str()), &::closedir);
+  if (!dir) {
+    problem = "its descriptors cannot be listed: " + std::string(std::strerror(errno));
+    return std::nullopt;
+  }
+  std::vector<Found> found;
+  std::size_t looked_at = 0;
+  for (const dirent* entry = ::readdir(dir.get()); entry != nullptr; entry = ::readdir(dir.get())) {
+    const auto number = parse_unsigned(entry->d_name);
+    if (!number) continue;
+    if (++looked_at > kMostLookedAt) {
+      problem = "it has more than " + std::to_string(kMostLookedAt) + " descriptors";
+      break;
+    }
+    if (const auto kind = kind_of(::dirfd(dir.get()), entry->d_name, devices))
+      found.push_back({static_cast<int>(*number), *kind});
+  }
+  // A process whose first thread has ended lists none.
+  if (looked_at == 0) return std::nullopt;
+  return found;
+}
+
+// Whether the process still has this file under this number. Unknown counts as yes.
+bool is_same(pid_t pid, int number, const Fd& file) {
+  return ::syscall(SYS_kcmp, ::getpid(), pid, KCMP_FILE, file.get(), number) <= 0;
+}
+
+std::string why_not_duplicated(int error) {
+  if (error == EPERM)
+    return "its descriptors cannot be duplicated: the right SYS_PTRACE is missing, or a security module refuses";
+  if (error == EMFILE || error == ENFILE) return "no more descriptors: raise LimitNOFILE of the container runtime";
+  return "its descriptors cannot be duplicated: " + std::string(std::strerror(error));
+}
+
+}  // namespace
+
+NvidiaDevices NvidiaDevices::parse(std::string_view proc_devices) {
+  NvidiaDevices devices;
+  for (auto line : lines_of(proc_devices)) {
+    if (line.starts_with("Block devices")) break;
+    line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+    const auto space = line.find(' ');
+    if (space == std::string_view::npos) continue;
+    const auto number = parse_unsigned(line.substr(0, space));
+    const auto name = line.substr(space + 1);
+    if (!number || *number > 0xfff || !name.starts_with("nvidia")) continue;
+    const auto kind = name == "nvidia-uvm"                            ? DeviceKind::kUvm
+                      : name == "nvidia" || name == "nvidia-frontend" ? DeviceKind::kGpu
+                                                                      : DeviceKind::kCapability;
+    // Some drivers register one number under several names.
+    const auto [known, fresh] = devices.majors_.try_emplace(static_cast<unsigned>(*number), kind);
+    if (!fresh && kind != DeviceKind::kCapability) known->second = kind;
+  }
+  return devices;
+}
+
+std::optional<DeviceKind> NvidiaDevices::kind(unsigned major, unsigned minor) const {
+  const auto found = majors_.find(major);
+  if (found == majors_.end()) return std::nullopt;
+  if (found->second == DeviceKind::kGpu && minor == kControlMinor) return DeviceKind::kControl;
+  return found->second;
+}
+
+Looked HeldFiles::look(pid_t pid, const Fd& pidfd, const NvidiaDevices& devices) {
+  Looked looked;
+  auto found = files_of(pid, devices, looked.problem);
+  if (!found || has_ended(pidfd)) return looked;  // the list may be that of another process with this pid
+  for (auto held = files_.begin(); held != files_.end();) {
+    const bool has = std::ranges::find(*found, held->first, &Found::number) != found->end() &&
+                     is_same(pid, held->first, held->second.file);
+    if (!has) looked.dropped.push_back(std::move(held->second));
+    held = has ? std::next(held) : files_.erase(held);
+  }
+  // What protects the neighbours comes first, in case that not all can be held.
+  std::ranges::stable_sort(*found, std::ranges::greater(), &Found::kind);
+  for (const auto& each : *found) {
+    if (files_.contains(each.number)) continue;
+    if (files_.size() >= kMostHeld) {
+      looked.problem = "it has more than " + std::to_string(kMostHeld) + " descriptors of NVIDIA devices";
+      break;
+    }
+    Fd file(static_cast<int>(::syscall(SYS_pidfd_getfd, pidfd.get(), each.number, 0)));
+    const int error = errno;
+    struct stat seen{};
+    if (!file && (error == EBADF || error == ESRCH)) continue;  // closed meanwhile
+    if (!file) {
+      looked.problem = why_not_duplicated(error);
+      break;
+    }
+    if (::fstat(file.get(), &seen) != 0 || !S_ISCHR(seen.st_mode)) continue;
+    const auto kind = devices.kind(major(seen.st_rdev), minor(seen.st_rdev));
+    if (!kind) continue;  // another file has the number meanwhile
+    files_.emplace(each.number, HeldFile{std::move(file), *kind});
+    ++looked.added;
+  }
+  return looked;
+}
+
+std::size_t HeldFiles::uvm() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(files_, [](const auto& each) { return each.second.kind == DeviceKind::kUvm; }));
+}
+
+std::vector<HeldFile> HeldFiles::take() {
+  std::vector<HeldFile> files;
+  for (auto& [number, file] : std::exchange(files_, {})) files.push_back(std::move(file));
+  return files;
+}
+
+void close_in_order(std::vector<HeldFile>& files) {
+  std::ranges::stable_sort(files, std::ranges::less(), &HeldFile::kind);
+  for (auto& file : files) file.file.reset();
+  files.clear();
+}
+
+}  // namespace tranche::host

@@ -1,0 +1,60 @@
+#pragma once
+// Duplicates of a process's descriptors of NVIDIA's devices. While another process has them, the driver does not tear
+// down the process's GPU work in the harmful order of a process's end, so that its MPS neighbours survive its death
+// (docs/internals/evidence/deaths.md). They are to be closed in the order of DeviceKind.
+//
+// Thread: any, one at a time for each HeldFiles. Only close_in_order() may block: the driver waits up to 2.1 s for work
+// that still runs.
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "os/loop/fd.h"
+
+namespace tranche::host {
+
+enum class DeviceKind { kGpu, kCapability, kControl, kUvm };  // in the order in which they are closed
+
+// Which character devices are NVIDIA's, by their numbers: a path in a container is the tenant's.
+class NvidiaDevices {
+ public:
+  static NvidiaDevices parse(std::string_view proc_devices);  // the text of /proc/devices. Pure; fuzzed
+  std::optional<DeviceKind> kind(unsigned major, unsigned minor) const;
+
+ private:
+  std::map<unsigned, DeviceKind> majors_;
+};
+
+struct HeldFile {
+  Fd file;
+  DeviceKind kind = DeviceKind::kGpu;
+};
+
+struct Looked {
+  std::size_t added = 0;
+  std::vector<HeldFile> dropped;  // the process has closed these
+  std::string problem;            // why not all of them are held; "" = all are
+};
+
+class HeldFiles {
+ public:
+  // Duplicates what is new. A process whose descriptors cannot be listed any more keeps what is held.
+  Looked look(pid_t pid, const Fd& pidfd, const NvidiaDevices& devices);
+  std::size_t size() const { return files_.size(); }
+  std::size_t uvm() const;
+  std::vector<HeldFile> take();
+
+ private:
+  std::map<int, HeldFile> files_;  // by the number that it has in the process
+};
+
+void close_in_order(std::vector<HeldFile>& files);
+
+}  // namespace tranche::host

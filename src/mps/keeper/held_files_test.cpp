@@ -1,0 +1,104 @@
+#include "mps/keeper/held_files.h"
+
+#include <gmock/gmock.h>
+#include <sys/epoll.h>
+
+#include "mps/keeper/held_fixture.h"
+
+namespace tranche::host {
+namespace {
+
+using ::testing::ElementsAre;
+using enum DeviceKind;
+
+TEST(NvidiaDevices, AreKnownByTheirNumbers) {
+  const auto devices = NvidiaDevices::parse(
+      "Character devices:\n  1 mem\n  5 /dev/tty\n195 nvidia\n195 nvidiactl\n195 nvidia-modeset\n234 nvidia-caps\n"
+      "235 nvidia-uvm\n\nBlock devices:\n259 nvidia\n");
+  EXPECT_EQ(devices.kind(195, 0), kGpu);
+  EXPECT_EQ(devices.kind(195, 255), kControl);
+  EXPECT_EQ(devices.kind(234, 2), kCapability);
+  EXPECT_EQ(devices.kind(235, 0), kUvm);
+  EXPECT_EQ(devices.kind(1, 3), std::nullopt);
+  EXPECT_EQ(devices.kind(259, 0), std::nullopt);
+}
+
+TEST(NvidiaDevices, OfAnOlderDriverHaveAnotherName) {
+  EXPECT_EQ(NvidiaDevices::parse("195 nvidia-frontend\n").kind(195, 255), kControl);
+}
+
+TEST(HeldFiles, OutliveTheProcess) {
+  HoldsDevices process(4);
+  HeldFiles held;
+  const auto looked = held.look(process.pid(), process.pidfd(), NvidiaDevices::parse(kTerminalsAreUvm));
+  EXPECT_EQ(looked.added, 4U);
+  EXPECT_EQ(looked.problem, "");
+  EXPECT_EQ(held.uvm(), 4U);
+  process.die();
+  EXPECT_EQ(process.closed(), 0U);
+  auto files = held.take();
+  close_in_order(files);
+  EXPECT_EQ(process.closed(), 4U);
+}
+
+TEST(HeldFiles, OfNoNvidiaDeviceAreNone) {
+  HoldsDevices process(2);
+  HeldFiles held;
+  EXPECT_EQ(held.look(process.pid(), process.pidfd(), NvidiaDevices::parse("195 nvidia\n")).added, 0U);
+  EXPECT_EQ(held.size(), 0U);
+}
+
+TEST(HeldFiles, OfALaterLookAreAddedAndWhatTheProcessClosedIsDropped) {
+  HoldsDevices process(1);
+  HeldFiles held;
+  const auto devices = NvidiaDevices::parse(kTerminalsAreUvm);
+  held.look(process.pid(), process.pidfd(), devices);
+  process.open_one();
+  EXPECT_EQ(held.look(process.pid(), process.pidfd(), devices).added, 1U);
+  process.close_all();
+  process.open_one();  // under the number of one that is closed
+  auto looked = held.look(process.pid(), process.pidfd(), devices);
+  EXPECT_EQ(looked.added, 1U);
+  EXPECT_EQ(looked.dropped.size(), 2U);
+  EXPECT_EQ(held.size(), 1U);
+  EXPECT_EQ(process.closed(), 0U);
+  close_in_order(looked.dropped);
+  EXPECT_EQ(process.closed(), 2U);
+}
+
+TEST(HeldFiles, OfAProcessThatHasExitedStay) {
+  HoldsDevices process(2);
+  HeldFiles held;
+  const auto devices = NvidiaDevices::parse(kTerminalsAreUvm);
+  const auto pid = process.pid();
+  const auto pidfd = process.pidfd();
+  held.look(pid, pidfd, devices);
+  process.die();
+  const auto looked = held.look(pid, pidfd, devices);
+  EXPECT_TRUE(looked.dropped.empty());
+  EXPECT_EQ(held.size(), 2U);
+}
+
+// Measured: another order can end the neighbours (docs/internals/evidence/deaths.md).
+TEST(HeldFiles, AreClosedInTheOrderOfTheirKinds) {
+  std::vector<Fd> other_sides;
+  std::vector<HeldFile> files;
+  const Fd heard(::epoll_create1(EPOLL_CLOEXEC));
+  for (const auto kind : {kUvm, kControl, kGpu, kUvm, kCapability, kGpu}) {
+    int ends[2];
+    ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+    epoll_event event{.events = 0, .data = {.u32 = static_cast<std::uint32_t>(kind)}};
+    ASSERT_EQ(::epoll_ctl(heard.get(), EPOLL_CTL_ADD, ends[0], &event), 0);
+    other_sides.emplace_back(ends[0]);
+    files.push_back({Fd(ends[1]), kind});
+  }
+  close_in_order(files);
+  std::vector<DeviceKind> order;
+  epoll_event events[8];
+  const int count = ::epoll_wait(heard.get(), events, 8, 0);
+  for (int i = 0; i < count; ++i) order.push_back(static_cast<DeviceKind>(events[i].data.u32));
+  EXPECT_THAT(order, ElementsAre(kGpu, kGpu, kCapability, kControl, kUvm, kUvm));
+}
+
+}  // namespace
+}  // namespace tranche::host

@@ -1,0 +1,104 @@
+#pragma once
+// A process with descriptors of terminals in place of NVIDIA's devices: real character devices, whose other side hears
+// of the last close.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "os/loop/fd.h"
+#include "os/process/process.h"
+
+namespace tranche::host {
+
+inline const std::string kTerminalsAreUvm =
+    "Character devices:\n  1 mem\n136 nvidia-uvm\n\nBlock devices:\n136 nvidia\n";
+
+class HoldsDevices {
+ public:
+  explicit HoldsDevices(std::size_t files) {
+    int orders[2];
+    int answers[2];
+    EXPECT_EQ(::pipe2(orders, O_CLOEXEC), 0);
+    EXPECT_EQ(::pipe2(answers, O_CLOEXEC), 0);
+    orders_ = Fd(orders[1]);
+    answers_ = Fd(answers[0]);
+    Fd read_orders(orders[0]);
+    Fd write_answers(answers[1]);
+    pid_ = ::fork();
+    if (pid_ == 0) obey(read_orders.get(), write_answers.get());
+    for (std::size_t i = 0; i < files; ++i) open_one();
+  }
+  ~HoldsDevices() {
+    if (pid_ > 0) die();
+  }
+  HoldsDevices(const HoldsDevices&) = delete;
+  HoldsDevices& operator=(const HoldsDevices&) = delete;
+
+  void open_one() {
+    Fd other_side(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
+    EXPECT_EQ(::grantpt(other_side.get()), 0);
+    EXPECT_EQ(::unlockpt(other_side.get()), 0);
+    order('o', ::ptsname(other_side.get()));
+    other_sides_.push_back(std::move(other_side));
+  }
+  void close_all() { order('c', ""); }
+  void die() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(std::exchange(pid_, 0), nullptr, 0);
+  }
+
+  pid_t pid() const { return pid_; }
+  ProcessRef ref() const { return *process_ref(pid_); }
+  Fd pidfd() const { return Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0))); }
+  int other_side(std::size_t file) const { return other_sides_[file].get(); }
+  // Files that no process has open.
+  std::size_t closed() const {
+    std::size_t count = 0;
+    for (const auto& side : other_sides_) {
+      pollfd hung_up{side.get(), 0, 0};
+      count += ::poll(&hung_up, 1, 0) == 1 ? 1 : 0;
+    }
+    return count;
+  }
+
+ private:
+  void order(char what, const std::string& path) {
+    char text[64] = {what};
+    path.copy(text + 1, sizeof text - 2);
+    EXPECT_EQ(::write(orders_.get(), text, sizeof text), static_cast<ssize_t>(sizeof text));
+    char done = 0;
+    EXPECT_EQ(::read(answers_.get(), &done, 1), 1);
+    EXPECT_EQ(done, 'y');
+  }
+  [[noreturn]] static void obey(int orders, int answers) {
+    char text[64];
+    std::vector<int> files;
+    while (::read(orders, text, sizeof text) == static_cast<ssize_t>(sizeof text)) {
+      bool done = true;
+      if (text[0] == 'o') {
+        files.push_back(::open(text + 1, O_RDWR | O_NOCTTY | O_CLOEXEC));
+        done = files.back() >= 0;
+      } else {
+        for (const int file : std::exchange(files, {})) ::close(file);
+      }
+      (void)!::write(answers, done ? "y" : "n", 1);
+    }
+    ::_exit(0);
+  }
+
+  pid_t pid_ = 0;
+  Fd orders_;
+  Fd answers_;
+  std::vector<Fd> other_sides_;
+};
+
+}  // namespace tranche::host

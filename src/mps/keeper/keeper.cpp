@@ -1,0 +1,159 @@
+#include "mps/keeper/keeper.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <set>
+
+#include "base/version.h"
+#include "os/files/files.h"
+#include "os/log/log.h"
+
+namespace tranche::host {
+namespace {
+
+constexpr const char* kKeeperSocket = "/keeper.sock";
+constexpr const char* kKeeperLog = "/keeper.log";
+constexpr Duration kKeeperAnswers = std::chrono::seconds(5);
+
+std::string keeper_program() {
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  return error ? std::string("tranche-keeper") : (self.parent_path() / "tranche-keeper").string();
+}
+
+// It runs in the host's mount namespace, where our files are not, so it is started by descriptor.
+Result<std::unique_ptr<Process>> launch_keeper(Loop& loop, const KeeperClientSettings& settings,
+                                               std::function<void(ExitNote)> on_exit) {
+  const auto path = settings.program.empty() ? keeper_program() : settings.program;
+  const Fd program(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!program) return std::unexpected(error_from_errno(errno, "cannot open the keeper's program", path));
+  const auto log_path = settings.mps_root + kKeeperLog;
+  const Fd log(::open(log_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!log) return std::unexpected(error_from_errno(errno, "cannot open the keeper's log", log_path));
+  const auto& root = settings.home.host ? settings.home.mps_root : settings.mps_root;
+  Command what{.argv = {"/proc/self/fd/3", root + kKeeperSocket}};
+  if (!settings.devices.empty()) what.argv.push_back(settings.devices);
+  what.output = log.get();
+  what.kept = program.get();
+  what.die_with_parent = !settings.home.host;  // its container ends with our own
+  return launch_at_home(loop, settings.home, "keeper", std::move(what), std::move(on_exit));
+}
+
+}  // namespace
+
+std::string_view to_string(Protection::State state) {
+  return state == Protection::State::kYes ? "yes" : state == Protection::State::kStarting ? "starting" : "no";
+}
+
+Keeper::Keeper(Loop& loop, KeeperClientSettings settings, std::function<void()> on_change)
+    : loop_(loop),
+      settings_(std::move(settings)),
+      on_change_(std::move(on_change)),
+      backoff_(std::chrono::milliseconds(200), std::chrono::seconds(30), static_cast<std::uint64_t>(::getpid())),
+      watcher_(StatusWatcher::open(loop, settings_.mps_root + kKeeperSocket,
+                                   [this](const std::string& line) { heard(line); })),
+      requests_(StatusClient::open(loop, settings_.mps_root + kKeeperSocket)) {}
+
+Keeper::~Keeper() = default;
+
+void Keeper::hold(int pid, const std::string& owner) {
+  const auto process = process_ref(pid);
+  if (!process) return;
+  owners_[{process->pid, process->start_ticks}] = owner;
+  if (!connected_) return start();
+  send(mps::HoldRequest{*process});
+}
+
+void Keeper::look(int pid) {
+  const auto known = owners_.lower_bound({pid, 0});
+  if (!connected_ || known == owners_.end() || known->first.first != pid) return;
+  for (auto each = known; each != owners_.end() && each->first.first == pid; ++each)
+    send(mps::HoldRequest{{pid, each->first.second}});
+}
+
+void Keeper::send(const mps::KeeperRequest& request) {
+  requests_->request(to_json(request), kKeeperAnswers, [](const Result<std::string>&) {
+    // The keeper's status shows what it holds, and heard() repeats what is missing there.
+  });
+}
+
+void Keeper::heard(const std::string& line) {
+  const auto status = line.empty() ? Result<mps::KeeperStatus>(fail(Kind::kUnavailable, "the keeper does not run"))
+                                   : mps::read_keeper_status(line);
+  const bool was_connected = std::exchange(connected_, status.has_value());
+  if (!status) {
+    status_ = {};
+    if (problem_.empty()) problem_ = status.error().what;
+    if (!owners_.empty()) start();
+    return on_change_();
+  }
+  problem_.clear();
+  status_ = *status;
+  if (status_.version != kVersion && !was_connected) {
+    log::info("keeper.replaced", {{"version", status_.version}});
+    send(mps::EndRequest{});
+    return;
+  }
+  std::set<Key> held;
+  for (const auto& client : status_.clients) held.emplace(client.process.pid, client.process.start_ticks);
+  std::erase_if(owners_, [&](const auto& each) {
+    if (held.contains(each.first)) return false;
+    const auto now = process_ref(each.first.first);
+    return !now || now->start_ticks != each.first.second;
+  });
+  if (!was_connected)
+    for (const auto& [key, owner] : owners_)
+      if (!held.contains(key)) send(mps::HoldRequest{{key.first, key.second}});
+  on_change_();
+}
+
+// One that ends, or does not answer, is started again after a back-off.
+void Keeper::start() {
+  if (retry_.running()) return;
+  retry_.start(backoff_.next(), [this] {
+    if (connected_) return backoff_.reset();
+    start();
+  });
+  if (process_ && process_->running()) return;
+  auto launched = launch_keeper(loop_, settings_, [this](const ExitNote& note) {
+    problem_ = "the keeper " + to_string(note);
+    log::error("keeper.ended", {{"why", problem_},
+                                {"effect", "until it runs again, a client that dies can end the clients beside it"}});
+    if (!owners_.empty()) start();
+  });
+  if (launched) {
+    process_ = *std::move(launched);
+    log::info("keeper.started", {{"pid", process_->ref().pid}});
+  } else if (problem_ != to_string(launched.error())) {
+    problem_ = to_string(launched.error());
+    log::error("keeper.not_started", {{"why", problem_}});
+  }
+}
+
+Protection Keeper::of(int pid) const {
+  if (!problem_.empty() && !connected_) return {Protection::State::kNo, problem_};
+  for (const auto& client : status_.clients) {
+    if (client.process.pid != pid || client.state == mps::HeldState::kDead) continue;
+    if (!client.problem.empty()) return {Protection::State::kNo, client.problem};
+    if (client.state == mps::HeldState::kHeld) return {Protection::State::kYes, ""};
+    break;
+  }
+  return {Protection::State::kStarting, "its descriptors are being looked for"};
+}
+
+void end_keeper(const std::string& mps_root) {
+  (void)ask(mps_root + kKeeperSocket, to_json(mps::KeeperRequest(mps::EndRequest{})), kKeeperAnswers);
+}
+
+std::size_t Keeper::dead(const std::string& owner) const {
+  return static_cast<std::size_t>(std::ranges::count_if(status_.clients, [&](const auto& client) {
+    const auto known = owners_.find({client.process.pid, client.process.start_ticks});
+    return client.state == mps::HeldState::kDead && known != owners_.end() && known->second == owner;
+  }));
+}
+
+}  // namespace tranche::host

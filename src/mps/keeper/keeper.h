@@ -1,0 +1,77 @@
+#pragma once
+// The keeper (keeper_server.h) as `tranche mps` sees it: starts it when the first client comes, and again if it is not
+// there; has it hold every client; knows the state of each. Where `tranche mps` starts again, the keeper still runs.
+//
+// Thread: loop. Callbacks: on_change runs in a callback of its own.
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/backoff.h"
+#include "mps/daemon/daemon_home.h"
+#include "mps/keeper/keeper_status.h"
+#include "os/loop/loop.h"
+#include "os/loop/timer.h"
+#include "os/process/process.h"
+#include "os/socket/status_socket.h"
+
+namespace tranche::host {
+
+// Whether a client's death is harmless to its neighbours; `why` if not, or not yet.
+struct Protection {
+  enum class State { kNo, kStarting, kYes } state = State::kNo;
+  std::string why;
+  friend bool operator==(const Protection&, const Protection&) = default;
+};
+std::string_view to_string(Protection::State state);  // "no", "starting", "yes"
+
+struct KeeperClientSettings {
+  std::string mps_root;
+  DaemonHome home;
+  std::string program = {};  // "" = tranche-keeper beside this program
+  std::string devices = {};  // instead of /proc/devices
+};
+
+class Keeper {
+ public:
+  Keeper(Loop& loop, KeeperClientSettings settings, std::function<void()> on_change);
+  ~Keeper();  // the keeper keeps running
+  Keeper(const Keeper&) = delete;
+  Keeper& operator=(const Keeper&) = delete;
+
+  void hold(int pid, const std::string& owner);
+  void look(int pid);  // a client that is held may have opened more descriptors
+
+  Protection of(int pid) const;
+  std::size_t dead(const std::string& owner) const;  // clients that have exited and still have their memory
+  const mps::KeeperStatus& status() const { return status_; }
+  const std::string& problem() const { return problem_; }  // why the keeper does not run; "" if it does
+
+ private:
+  using Key = std::pair<pid_t, std::uint64_t>;
+  void heard(const std::string& line);
+  void start();
+  void send(const mps::KeeperRequest& request);
+
+  Loop& loop_;
+  KeeperClientSettings settings_;
+  std::function<void()> on_change_;
+  std::map<Key, std::string> owners_;  // of the clients that are held, or are to be
+  mps::KeeperStatus status_;
+  bool connected_ = false;
+  std::string problem_;
+  Backoff backoff_;
+  Timer retry_{loop_};
+  std::unique_ptr<Process> process_;
+  std::unique_ptr<StatusWatcher> watcher_;
+  std::unique_ptr<StatusClient> requests_;
+};
+
+// Ends the keeper of this MPS root, if one runs, once it has released the clients that have exited. Any thread; blocks
+// for the keeper's answer.
+void end_keeper(const std::string& mps_root);
+
+}  // namespace tranche::host

@@ -1,0 +1,60 @@
+// tranche-keeper SOCKET [DEVICES]: started by `tranche mps`; see keeper_server.h. DEVICES replaces /proc/devices.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "mps/keeper/keeper_server.h"
+
+namespace {
+
+// For the clients of 8 GPUs with 48 clients each; a client has 27 to 46 descriptors.
+constexpr rlim_t kDescriptors = 65536;
+
+// Without the rights for these, the container's own values stay.
+void prepare() {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = kDescriptors;
+  limit.rlim_max = limit.rlim_max < kDescriptors ? kDescriptors : limit.rlim_max;
+  if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) {
+    ::getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = limit.rlim_max;
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+  }
+  // The keeper's own end harms the clients whose deaths it covers.
+  const tranche::host::Fd score(::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
+  if (score) (void)!::write(score.get(), "-1000", 5);
+  ::signal(SIGPIPE, SIG_IGN);
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  using namespace tranche;
+  if (count != 2 && count != 3) {
+    fmt::print(stderr, "usage: tranche-keeper SOCKET [DEVICES]\n");
+    return 2;
+  }
+  prepare();
+  const auto loop = host::Loop::open();
+  if (!loop) {
+    fmt::print(stderr, "tranche-keeper: {}\n", to_string(loop.error()));
+    return 1;
+  }
+  host::KeeperSettings settings{.socket = arguments[1]};
+  if (count == 3) settings.devices = arguments[2];
+  const auto keeper = host::KeeperServer::open(**loop, std::move(settings), [&] { (*loop)->stop(); });
+  if (!keeper) {
+    fmt::print(stderr, "tranche-keeper: {}\n", to_string(keeper.error()));
+    return 1;
+  }
+  if (const auto signals = (*loop)->on_signals({SIGTERM, SIGINT, SIGHUP}, [&](int) { (*keeper)->end(); }); !signals) {
+    fmt::print(stderr, "tranche-keeper: {}\n", to_string(signals.error()));
+    return 1;
+  }
+  (*loop)->run();
+  return 0;
+}

@@ -1,0 +1,160 @@
+#include "mps/keeper/keeper_server.h"
+
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "base/version.h"
+#include "os/clock/clock.h"
+#include "os/files/files.h"
+#include "os/process/process.h"
+
+namespace tranche::host {
+namespace {
+
+using namespace std::chrono_literals;
+
+// After a request. A client opens all descriptors within 0.3 s of its first one, and those that protect its neighbours
+// within 30 ms; PyTorch's first kernel runs at 0.34 s (docs/internals/evidence/deaths.md). Waits between the looks.
+constexpr std::array kLooks{10ms, 15ms, 20ms, 20ms, 35ms, 50ms, 150ms, 700ms};
+constexpr Duration kReplaced = std::chrono::seconds(10);  // until the next keeper holds all clients
+
+std::string as_reply(const Status& status) {
+  return status ? R"({"ok":true})" : R"({"ok":false})";
+}
+
+}  // namespace
+
+Result<std::unique_ptr<KeeperServer>> KeeperServer::open(Loop& loop, KeeperSettings settings,
+                                                         std::function<void()> ended) {
+  std::unique_ptr<KeeperServer> keeper(new KeeperServer(loop, std::move(settings), std::move(ended)));
+  TRY(keeper->server_,
+      StatusServer::open(
+          loop, keeper->settings_.socket,
+          [raw = keeper.get()](const std::string&) { return Result<std::string>(to_json(raw->status())); },
+          {.take_over = true},
+          [raw = keeper.get()](const std::string& request, const StatusServer::Reply& reply) {
+            const auto done = raw->answer(request);
+            reply(done ? Result<std::string>(as_reply(done)) : std::unexpected(done.error()));
+          }));
+  return keeper;
+}
+
+KeeperServer::KeeperServer(Loop& loop, KeeperSettings settings, std::function<void()> ended)
+    : loop_(loop), settings_(std::move(settings)), ended_(std::move(ended)) {}
+
+KeeperServer::~KeeperServer() {
+  for (const auto& [key, client] : clients_) loop_.cancel(client.watch);
+}
+
+Status KeeperServer::answer(const std::string& request) {
+  TRY(const auto asked, mps::read_keeper_request(request));
+  if (const auto* one = std::get_if<mps::HoldRequest>(&asked)) return hold(one->process);
+  // The reply goes out first.
+  loop_.post([this, alive = std::weak_ptr(alive_)] {
+    if (!alive.expired()) end();
+  });
+  return {};
+}
+
+Status KeeperServer::hold(const ProcessRef& process) {
+  const Key key{process.pid, process.start_ticks};
+  if (const auto known = clients_.find(key); known != clients_.end()) {
+    known->second.looks = 0;
+    if (!known->second.dead) look(key);
+    return {};
+  }
+  if (clients_.size() >= settings_.clients) return fail(Kind::kUnavailable, "the keeper holds its most clients");
+  Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0)));
+  if (!pidfd) return std::unexpected(error_from_errno(errno, "cannot hold a process", std::to_string(process.pid)));
+  const auto there = process_ref(process.pid);
+  if (!there || *there != process) return fail(Kind::kNotFound, "the process has exited", std::to_string(process.pid));
+  auto& client = clients_.try_emplace(key, loop_).first->second;
+  client.pidfd = std::move(pidfd);
+  client.watch = loop_.watch(client.pidfd.get(), EPOLLIN, [this, key](std::uint32_t) { died(key); });
+  look(key);
+  return {};
+}
+
+void KeeperServer::look(const Key& key) {
+  auto& client = clients_.at(key);
+  const auto devices = NvidiaDevices::parse(read_file(settings_.devices).value_or(""));
+  auto looked = client.files.look(key.first, client.pidfd, devices);
+  if (!looked.dropped.empty()) close(key, std::move(looked.dropped), false);
+  client.problem = std::move(looked.problem);
+  if (client.problem.empty() && client.looks == kLooks.size() && client.files.uvm() == 0)
+    client.problem = "it has not opened /dev/nvidia-uvm";
+  if (client.looks < kLooks.size()) {
+    client.timer.start(kLooks[client.looks++], [this, key] { look(key); });
+  }
+  changed();
+}
+
+void KeeperServer::died(const Key& key) {
+  auto& client = clients_.at(key);
+  loop_.cancel(std::exchange(client.watch, 0));
+  client.dead = true;
+  client.timer.start(settings_.patience, [this, key] { close(key, clients_.at(key).files.take(), true); });
+  changed();
+}
+
+void KeeperServer::close(const Key& key, std::vector<HeldFile> files, bool last) {
+  closer_->run([this, key, last, files = std::make_shared<std::vector<HeldFile>>(std::move(files)),
+                alive = std::weak_ptr(alive_), &loop = loop_] {
+    const auto begun = mono_now();
+    close_in_order(*files);
+    loop.post([this, key, last, alive, took = mono_now() - begun] {
+      if (alive.expired()) return;
+      waited_ = std::max(waited_, took);
+      if (last) {
+        clients_.erase(key);
+        ++released_;
+      }
+      changed();
+      end_if_idle();
+    });
+  });
+}
+
+void KeeperServer::changed() {
+  if (server_) server_->changed();
+}
+
+void KeeperServer::end() {
+  if (!server_) return;
+  server_.reset();  // the next keeper may listen there from now on
+  loop_.after(kReplaced, [this, alive = std::weak_ptr(alive_)] {
+    if (alive.expired()) return;
+    replaced_ = true;
+    end_if_idle();
+  });
+}
+
+void KeeperServer::end_if_idle() {
+  const bool dying = std::ranges::any_of(clients_, [](const auto& each) { return each.second.dead; });
+  if (replaced_ && !dying) ended_();
+}
+
+mps::KeeperStatus KeeperServer::status() const {
+  mps::KeeperStatus status{
+      .version = kVersion,
+      .clients = {},
+      .released = released_,
+      .waited_ms = static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(waited_).count())};
+  for (const auto& [key, client] : clients_) {
+    status.clients.push_back({{key.first, key.second},
+                              client.dead              ? mps::HeldState::kDead
+                              : client.timer.running() ? mps::HeldState::kStarting
+                                                       : mps::HeldState::kHeld,
+                              client.files.size(),
+                              client.problem});
+  }
+  return status;
+}
+
+}  // namespace tranche::host

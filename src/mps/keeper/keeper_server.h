@@ -1,0 +1,78 @@
+#pragma once
+// The keeper: holds the descriptors of MPS clients (held_files.h) through their deaths, and gives them up some seconds
+// after each, when the client's work on the GPU has ended. It answers on <mps-root>/keeper.sock (keeper_status.h) and
+// has no other task, so that it outlives `tranche mps`: a restart leaves no client unprotected.
+//
+// Thread: loop. Descriptors are closed on a thread of their own, because a close may block.
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "mps/keeper/held_files.h"
+#include "mps/keeper/keeper_status.h"
+#include "os/loop/loop.h"
+#include "os/loop/timer.h"
+#include "os/socket/status_socket.h"
+#include "os/worker/worker.h"
+
+namespace tranche::host {
+
+struct KeeperSettings {
+  std::string socket;
+  std::string devices = "/proc/devices";
+  // From a death to the close. Measured (docs/internals/evidence/deaths.md): a close while the client's work still runs
+  // ends its neighbours if a kernel of 0.3 s or more is left, and not if they are of milliseconds; then the driver lets
+  // every call on the node wait, for up to 2.1 s. Until the close, the client's GPU memory stays in use.
+  Duration patience = std::chrono::seconds(5);
+  std::size_t clients = 4096;
+};
+
+class KeeperServer {
+ public:
+  // `ended` runs after an EndRequest, once all clients that have exited are released.
+  static Result<std::unique_ptr<KeeperServer>> open(Loop& loop, KeeperSettings settings, std::function<void()> ended);
+  ~KeeperServer();
+  KeeperServer(const KeeperServer&) = delete;
+  KeeperServer& operator=(const KeeperServer&) = delete;
+
+  void end();
+
+ private:
+  using Key = std::pair<pid_t, std::uint64_t>;  // a pid may be used again while its former process is held
+  struct Client {
+    explicit Client(Loop& loop) : timer(loop) {}
+    Fd pidfd;
+    Loop::Id watch = 0;
+    HeldFiles files;
+    std::size_t looks = 0;  // since the last request
+    bool dead = false;
+    std::string problem;
+    Timer timer;  // the next look; after its death, the end of the patience
+  };
+
+  KeeperServer(Loop& loop, KeeperSettings settings, std::function<void()> ended);
+  Status answer(const std::string& request);
+  Status hold(const ProcessRef& process);
+  void look(const Key& key);
+  void died(const Key& key);
+  void close(const Key& key, std::vector<HeldFile> files, bool last);
+  void changed();
+  void end_if_idle();
+  mps::KeeperStatus status() const;
+
+  Loop& loop_;
+  KeeperSettings settings_;
+  std::function<void()> ended_;
+  std::map<Key, Client> clients_;
+  std::uint64_t released_ = 0;
+  Duration waited_{};
+  bool replaced_ = false;
+  std::unique_ptr<StatusServer> server_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  std::unique_ptr<Worker> closer_ = Worker::start();  // last, so that it is joined first
+};
+
+}  // namespace tranche::host

@@ -1,0 +1,75 @@
+#include "mps/keeper/keeper_status.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "base/json_read.h"
+#include "base/json_text.h"
+
+namespace tranche::mps {
+namespace {
+
+constexpr std::array<std::string_view, 3> kStates{"starting", "held", "dead"};  // by HeldState
+
+Result<host::ProcessRef> process_in(const nlohmann::json& object) {
+  const auto pid = number_at(object, "pid").value_or(0);
+  const auto started = number_at(object, "started").value_or(0);
+  if (pid <= 0 || pid > std::numeric_limits<int>::max() || started <= 0)
+    return fail(Kind::kInvalid, "a process without pid and start time");
+  return host::ProcessRef{static_cast<pid_t>(pid), static_cast<std::uint64_t>(started)};
+}
+
+}  // namespace
+
+std::string to_json(const KeeperStatus& status) {
+  auto clients = nlohmann::ordered_json::array();
+  for (const auto& client : status.clients)
+    clients.push_back({{"pid", client.process.pid},
+                       {"started", client.process.start_ticks},
+                       {"state", kStates[static_cast<std::size_t>(client.state)]},
+                       {"descriptors", client.files},
+                       {"problem", client.problem}});
+  const nlohmann::ordered_json json{{"version", status.version},
+                                    {"clients", std::move(clients)},
+                                    {"released", status.released},
+                                    {"longestWaitMs", status.waited_ms}};
+  return json_text(json);
+}
+
+Result<KeeperStatus> read_keeper_status(std::string_view line) {
+  const auto json = json_of(line);
+  KeeperStatus status{.version = text_at(json, "version"),
+                      .clients = {},
+                      .released = count_at(json, "released"),
+                      .waited_ms = count_at(json, "longestWaitMs")};
+  if (status.version.empty()) return fail(Kind::kInvalid, "the keeper's status has no version");
+  for (const auto& each : list_at(json, "clients")) {
+    TRY(const auto process, process_in(each));
+    const auto* const state = std::ranges::find(kStates, text_at(each, "state"));
+    if (state == kStates.end()) return fail(Kind::kInvalid, "the keeper's status has a client with an unknown state");
+    status.clients.push_back({process, static_cast<HeldState>(state - kStates.begin()),
+                              static_cast<std::size_t>(count_at(each, "descriptors")), text_at(each, "problem")});
+  }
+  return status;
+}
+
+std::string to_json(const KeeperRequest& request) {
+  const auto* hold = std::get_if<HoldRequest>(&request);
+  if (hold == nullptr) return R"({"request":"end"})";
+  const nlohmann::ordered_json json{
+      {"request", "hold"}, {"pid", hold->process.pid}, {"started", hold->process.start_ticks}};
+  return json_text(json);
+}
+
+Result<KeeperRequest> read_keeper_request(std::string_view line) {
+  const auto json = json_of(line);
+  const auto what = text_at(json, "request");
+  if (what == "end") return EndRequest{};
+  if (what != "hold") return fail(Kind::kInvalid, "the keeper knows the requests hold and end");
+  TRY(const auto process, process_in(json));
+  return HoldRequest{process};
+}
+
+}  // namespace tranche::mps

@@ -1,0 +1,45 @@
+#pragma once
+// What the keeper and `tranche mps` say to each other on <mps-root>/keeper.sock: JSON, one line each. Pure; fuzzed.
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "os/process/process.h"
+
+namespace tranche::mps {
+
+// kStarting: it may open more descriptors soon. kDead: it has exited, and its work may still run on the GPU.
+enum class HeldState { kStarting, kHeld, kDead };
+
+struct HeldClient {
+  host::ProcessRef process;
+  HeldState state = HeldState::kStarting;
+  std::size_t files = 0;
+  std::string problem;  // why not all of its descriptors are held
+  friend bool operator==(const HeldClient&, const HeldClient&) = default;
+};
+
+struct KeeperStatus {
+  std::string version;
+  std::vector<HeldClient> clients;
+  std::uint64_t released = 0;   // clients that have exited, since the keeper started
+  std::uint64_t waited_ms = 0;  // the longest that the driver let the keeper wait for the end of their work
+  friend bool operator==(const KeeperStatus&, const KeeperStatus&) = default;
+};
+std::string to_json(const KeeperStatus& status);
+Result<KeeperStatus> read_keeper_status(std::string_view line);  // kInvalid
+
+// Hold: holds the process, or looks at its descriptors again. End: the keeper ends once it has released the clients
+// that have exited.
+struct HoldRequest {
+  host::ProcessRef process;
+};
+struct EndRequest {};
+using KeeperRequest = std::variant<HoldRequest, EndRequest>;
+std::string to_json(const KeeperRequest& request);
+Result<KeeperRequest> read_keeper_request(std::string_view line);  // kInvalid
+
+}  // namespace tranche::mps

@@ -1,0 +1,116 @@
+// `tranche-keeper` as a real process, and its clients.
+#include "mps/keeper/keeper.h"
+
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+
+#include "mps/keeper/held_fixture.h"
+#include "os/files/scratch.h"
+#include "os/socket/unix_socket.h"
+#include "run_until.h"
+
+namespace tranche::host {
+namespace {
+
+using namespace std::chrono_literals;
+using State = Protection::State;
+
+class KeeperTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    loop_ = *Loop::open();
+    ASSERT_TRUE(Dir::open(scratch_.path())->write_atomically("devices", kTerminalsAreUvm));
+    start();
+  }
+  void TearDown() override {
+    if (!keeper_) start();
+    const auto pid = keeper_pid();
+    keeper_.reset();
+    if (pid > 0) ::kill(pid, SIGKILL);
+  }
+  void start() {
+    keeper_ = std::make_unique<Keeper>(
+        *loop_,
+        KeeperClientSettings{.mps_root = scratch_.path(),
+                             .home = {},
+                             .program = std::string(std::getenv("TRANCHE_BUILD")) + "/bin/tranche-keeper",
+                             .devices = scratch_ / "devices"},
+        [] {});
+  }
+  // The process that listens on the socket.
+  pid_t keeper_pid() {
+    const auto socket = connect_to(scratch_ / "keeper.sock", true, 60'000'000);
+    ucred peer{};
+    socklen_t size = sizeof peer;
+    if (!socket || ::getsockopt(socket->get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return 0;
+    return peer.pid;
+  }
+  bool until(const std::function<bool()>& condition) { return run_until(*loop_, condition); }
+  bool is_held(const HoldsDevices& client) {
+    return until([&] { return keeper_->of(client.pid()).state == State::kYes; });
+  }
+
+  Scratch scratch_;
+  std::unique_ptr<Loop> loop_;
+  std::unique_ptr<Keeper> keeper_;
+};
+
+TEST_F(KeeperTest, AClientIsHeldThroughItsDeathAndReleasedAfterThePatience) {
+  HoldsDevices client(4);
+  keeper_->hold(client.pid(), "grant");
+  ASSERT_TRUE(is_held(client));
+  client.die();
+  EXPECT_TRUE(until([&] { return keeper_->dead("grant") == 1 || client.closed() == 4; }));
+  EXPECT_TRUE(until([&] { return client.closed() == 4; }));
+  EXPECT_TRUE(until([&] { return keeper_->status().released == 1; }));
+}
+
+TEST_F(KeeperTest, OutlivesTheProgramThatStartedIt) {
+  HoldsDevices client(2);
+  keeper_->hold(client.pid(), "grant");
+  ASSERT_TRUE(is_held(client));
+  const auto pid = keeper_pid();
+  ASSERT_GT(pid, 0);
+  keeper_.reset();
+  start();
+  ASSERT_TRUE(is_held(client)) << "also without a new order";
+  EXPECT_EQ(keeper_pid(), pid);
+}
+
+TEST_F(KeeperTest, IsStartedAgainAndHoldsTheClientsThatLive) {
+  HoldsDevices client(2);
+  keeper_->hold(client.pid(), "grant");
+  ASSERT_TRUE(is_held(client));
+  const auto before = keeper_pid();
+  ::kill(before, SIGKILL);
+  ASSERT_TRUE(until([&] { return keeper_->of(client.pid()).state == State::kNo; }));
+  ASSERT_TRUE(is_held(client));
+  EXPECT_NE(keeper_pid(), before);
+}
+
+TEST_F(KeeperTest, ThatCannotBeStartedSaysWhy) {
+  HoldsDevices client(1);
+  keeper_ = std::make_unique<Keeper>(
+      *loop_, KeeperClientSettings{.mps_root = scratch_.path(), .home = {}, .program = scratch_ / "absent"}, [] {});
+  keeper_->hold(client.pid(), "grant");
+  ASSERT_TRUE(until([&] { return keeper_->of(client.pid()).state == State::kNo; }));
+  EXPECT_THAT(keeper_->of(client.pid()).why, ::testing::HasSubstr("absent"));
+}
+
+TEST_F(KeeperTest, HoldsWhatAClientOpensLater) {
+  HoldsDevices client(1);
+  keeper_->hold(client.pid(), "grant");
+  ASSERT_TRUE(is_held(client));
+  client.open_one();
+  keeper_->look(client.pid());
+  const auto held = [&] {
+    for (const auto& each : keeper_->status().clients)
+      if (each.files == 2) return true;
+    return false;
+  };
+  EXPECT_TRUE(until(held));
+}
+
+}  // namespace
+}  // namespace tranche::host
