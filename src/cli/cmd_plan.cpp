@@ -230,7 +230,7 @@ int plan(const PlanOptions& options, const Process& process) {
   }
   if (answer.against) {
     answer.differences = differences_of(*answer.against, answer.side);
-    answer.steps = change::steps(answer.against->plan, answer.side.plan, answer.side.config.config.sharing.change);
+    answer.steps = change::steps(answer.against->plan, answer.side.plan);
   }
   options.json ? print_json(options, answer) : print_text(options, answer, process);
   const bool all_land = answer.unknown.value_or(std::vector<simulate::UnknownObject>{}).empty() &&

@@ -17,7 +17,6 @@ inline constexpr std::array kAllocationPolicies{AllocationPolicy::kDistributed, 
 inline constexpr std::array kDiscoveryStrategies{DiscoveryStrategy::kAuto, DiscoveryStrategy::kNvml,
                                                  DiscoveryStrategy::kTegra, DiscoveryStrategy::kVfio};
 inline constexpr std::array kComputeModePolicies{ComputeModePolicy::kExclusive, ComputeModePolicy::kLeave};
-inline constexpr std::array kChangePolicies{ChangePolicy::kWait, ChangePolicy::kForce};
 inline constexpr std::array kEndpointPolicies{EndpointPolicy::kRelay, EndpointPolicy::kLink};
 inline constexpr std::array kDraDevicesPolicies{DraDevices::kNone, DraDevices::kAll};
 inline constexpr std::array kDraPartitionPolicies{DraPartitions::kStatic, DraPartitions::kOnDemand};

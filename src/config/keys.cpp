@@ -254,11 +254,8 @@ Rows make_rows() {
             of_words(key("version", kWord, kNvidia, "v1", "v1", "schema version"), {"v1"})};
   add_flags(rows);
   rows.push_back(section("sharing", "How GPUs are shared", KeyCase::kAny));
-  rows.push_back(of_words(key("sharing.change", kWord, kOurs, "wait", "force",
-                              "when a GPU's sharing changes: once no container holds it (wait), or now, and running "
-                              "containers lose their share (force)",
-                              "../guide/stop-and-change.md"),
-                          words(kChangePolicies)));
+  rows.push_back(
+      of_words(key("sharing.change", kWord, kUnused, "", "wait", "no effect; wait is the only value"), {"wait"}));
   rows.push_back(key("sharing.perDevice", kSwitch, kOurs, "false", "true",
                      "use devices and rename of each entry, and timeSlicing and mps side by side",
                      "../guide/configure.md"));

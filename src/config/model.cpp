@@ -104,10 +104,6 @@ std::string_view to_string(SmRounding value) {
   return "";
 }
 
-std::string_view to_string(ChangePolicy value) {
-  return value == ChangePolicy::kWait ? "wait" : "force";
-}
-
 SharingStrategy strategy_of(const Config& config, const SharedResource& entry) {
   return entry.strategy != SharingStrategy::kNone ? entry.strategy : config.sharing.strategy;
 }

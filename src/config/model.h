@@ -103,10 +103,6 @@ struct SharedResource {
 enum class ComputeModePolicy { kExclusive, kLeave };
 // How to handle an SM count with known wrong results (data/sm-counts). Extension: sharing.mps.smRounding.
 enum class SmRounding { kUp, kDown, kOff };
-// When to change how a GPU is shared while containers hold slots of it: wait until it is idle, without new allocations,
-// or change it now, so that running containers lose their share. Extension: sharing.change.
-enum class ChangePolicy { kWait, kForce };
-std::string_view to_string(ChangePolicy);  // "wait", "force"
 // The socket in a grant's endpoint: Tranche's relay, or a hard link to the daemon's own socket. Extension:
 // sharing.mps.endpoint.
 enum class EndpointPolicy { kRelay, kLink };
@@ -134,9 +130,8 @@ struct Sharing {
   ThreadsPolicy threads;  // default of entries
   MemoryPolicy memory;
   Reserve reserve;
-  ChangePolicy change = ChangePolicy::kWait;  // of the node, for both sections
-  std::uint32_t max_clients = 0;              // per MPS server; 0 = the driver's known maximum (plan/client_capacity.h)
-  std::uint32_t processes_per_slot = 1;       // how many CUDA processes a slot must support
+  std::uint32_t max_clients = 0;         // per MPS server; 0 = the driver's known maximum (plan/client_capacity.h)
+  std::uint32_t processes_per_slot = 1;  // how many CUDA processes a slot must support
   Duration proof_every =
       std::chrono::minutes(10);  // interval of a test CUDA start through each pool's daemon; 0 = none
   bool mig_devices = false;      // MPS also serves MIG devices, which NVIDIA's programs refuse

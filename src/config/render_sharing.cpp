@@ -80,7 +80,6 @@ void add_mps(const Sharing& sharing, Json& section) {
 Json render_sharing(const Sharing& sharing) {
   Json json = Json::object();
   if (sharing.per_device) json["perDevice"] = true;
-  if (sharing.change != ChangePolicy::kWait) json["change"] = word(sharing.change);
   if (sharing.strategy == SharingStrategy::kNone) return json;
   const bool mps = sharing.strategy == SharingStrategy::kMps;
   Json& section = json[mps ? "mps" : "timeSlicing"];

@@ -25,8 +25,7 @@ TEST(RenderTest, ParseReadsBackWhatIsWritten) {
         "sharing: {mps: {guard: {interval: 1.5s, memory: observe, foreignProcesses: terminate}, resources: [{name: "
         "gpu, "
         "replicas: 4, guard: {memory: refuse-new}}]}}",
-        "sharing: {timeSlicing: {resources: [{name: gpu, replicas: 10}]}}", "sharing: {change: force}",
-        "sharing: {change: force, mps: {resources: [{name: gpu, replicas: 4}]}}",
+        "sharing: {timeSlicing: {resources: [{name: gpu, replicas: 10}]}}",
         "flags: {plugin: {deviceListStrategy: [], nvidiaCTKPath: \"ü\\0\"}}"}) {
     const Config config = without_places(parse(text, "a").config);
     const Parsed again = parse(render_json(config), "b");

@@ -238,7 +238,6 @@ class Resolution {
       add_row("dra.split", std::string(to_string(config.dra.split)));
       add_row("dra.partitions", std::string(to_string(config.dra.partitions)));
     }
-    add_row("sharing.change", std::string(to_string(sharing.change)));
     if (sharing.strategy == SharingStrategy::kNone) return;
     const std::string section = sharing.strategy == SharingStrategy::kMps ? "sharing.mps." : "sharing.timeSlicing.";
     add_row("sharing.perDevice", sharing.per_device ? "true" : "false");

@@ -39,8 +39,8 @@ bool is_of_claim(const Share& share) {
 
 }  // namespace
 
-Ledger::Ledger(Kept kept) : kept_(std::move(kept)) {
-  for (const auto& [key, share] : kept_.shares) unnamed_.insert(key.first);
+Ledger::Ledger(Shares kept) : shares_(std::move(kept)) {
+  for (const auto& [key, share] : shares_) unnamed_.insert(key.first);
 }
 
 void Ledger::given(const allocate::Grant& grant, MonoTime now) {
@@ -50,15 +50,13 @@ void Ledger::given(const allocate::Grant& grant, MonoTime now) {
   std::erase_if(freed_, [&](const Held& freed) { return overlap(freed, held); });
   entries_.push_back({std::move(held), now, {}});
 
-  const auto is_its = [&](const auto& entry) { return entry.first.first == grant.id; };
-  part_grant(kept_.shares, grant.id);
-  std::erase_if(kept_.shares, is_its);
-  std::erase_if(kept_.taken, is_its);
+  part_grant(shares_, grant.id);
+  std::erase_if(shares_, [&](const auto& entry) { return entry.first.first == grant.id; });
   if (grant.pool.empty()) return;
   named_[grant.id] = now;
   unnamed_.erase(grant.id);
   for (const auto& device : grant.devices)
-    kept_.shares[{grant.id, device.uuid}] = {grant.pool, grant.resource, device.limits.memory, device.limits.threads};
+    shares_[{grant.id, device.uuid}] = {grant.pool, grant.resource, device.limits.memory, device.limits.threads};
   seen_[{grant.pool, grant.id}] = {};
 }
 
@@ -108,15 +106,15 @@ bool Ledger::in_doubt() const {
 void Ledger::learn(const Named& grant, const plan::Plan& plan, const std::vector<Endpoint>& endpoints) {
   for (const auto& device : grant.devices) {
     const GrantOnDevice key{grant.of.grant, device.uuid};
-    auto known = kept_.shares.find(key);
-    if (known == kept_.shares.end()) {
+    auto known = shares_.find(key);
+    if (known == shares_.end()) {
       auto share = share_at_endpoint(endpoints, grant, device.uuid);
       if (!share) {
         const auto* planned = planned_device(plan, grant.resource, device.uuid);
         if (planned == nullptr || planned->pool.empty()) continue;
         share = Share{planned->pool, grant.resource, device.limits.memory, device.limits.threads};
       }
-      known = kept_.shares.emplace(key, *std::move(share)).first;
+      known = shares_.emplace(key, *std::move(share)).first;
     }
     if (!grant.is_claim) continue;
     known->second.memory = device.limits.memory;
@@ -133,17 +131,17 @@ void Ledger::named(const std::vector<Named>& grants, const plan::Plan& plan,
     if (endpoints) learn(grant, plan, *endpoints);
     held.push_back(grant.of);
   }
-  join_grants(kept_.shares, held);
+  join_grants(shares_, held);
   if (endpoints) forget_claims(held, *endpoints);
   if (!complete) return;
-  for (const auto& [key, share] : kept_.shares) named_.try_emplace(key.first, now);  // as it was written down
+  for (const auto& [key, share] : shares_) named_.try_emplace(key.first, now);  // as it was written down
   std::erase_if(named_, [&](const auto& entry) { return now - entry.second > kPatience.forget; });
-  std::erase_if(kept_.shares, [&](const auto& entry) { return !named_.contains(entry.first.first); });
+  std::erase_if(shares_, [&](const auto& entry) { return !named_.contains(entry.first.first); });
 }
 
 // A claim with an endpoint may have processes, whatever else is known of it.
 void Ledger::forget_claims(const std::vector<TenantGrant>& held, const std::vector<Endpoint>& endpoints) {
-  std::erase_if(kept_.shares, [&](const auto& entry) {
+  std::erase_if(shares_, [&](const auto& entry) {
     const auto& grant = entry.first.first;
     const bool over = is_of_claim(entry.second) &&
                       std::ranges::find(endpoints, grant, &Endpoint::grant) == endpoints.end() &&
@@ -154,28 +152,11 @@ void Ledger::forget_claims(const std::vector<TenantGrant>& held, const std::vect
 }
 
 bool Ledger::awaits_name(MonoTime now) const {
-  return std::ranges::any_of(kept_.shares, [&](const auto& entry) {
+  return std::ranges::any_of(shares_, [&](const auto& entry) {
     if (unnamed_.contains(entry.first.first)) return true;
     const auto named = named_.find(entry.first.first);
     return entry.second.tenant.empty() && named != named_.end() && now - named->second < kPatience.named_within;
   });
-}
-
-void Ledger::take(const GrantOnDevice& share, const std::string& text) {
-  kept_.taken.try_emplace(share, Taken{text, false});
-}
-
-void Ledger::keep_taken(const std::set<GrantOnDevice>& held) {
-  std::erase_if(kept_.taken, [&](const auto& entry) { return !held.contains(entry.first); });
-}
-
-std::vector<std::pair<std::string, std::string>> Ledger::take_unreported(const std::string& grant) {
-  std::vector<std::pair<std::string, std::string>> unreported;
-  for (auto& [key, taken] : kept_.taken) {
-    if (key.first != grant || std::exchange(taken.reported, true)) continue;
-    unreported.emplace_back(key.second, taken.text);
-  }
-  return unreported;
 }
 
 void Ledger::pod_ended(const std::string& pool, const std::string& grant, MonoTime now) {

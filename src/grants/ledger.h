@@ -1,6 +1,6 @@
 #pragma once
-// The ledger of this node's grants: which slots are held, what each grant is limited to, what forced changes took, and
-// when a grant's endpoint may go. It goes by our answers to kubelet (Allocate), kubelet's lists (PodResources),
+// The ledger of this node's grants: which slots are held, what each grant is limited to, and when a grant's
+// endpoint may go. It goes by our answers to kubelet (Allocate), kubelet's lists (PodResources),
 // prepared claims, the API server's reports of ended pods, and what the agent before this one wrote down. It decides;
 // asking and acting is the agent's. One thread. Pure: `now` and `asked` are passed in and never go back.
 //
@@ -73,7 +73,7 @@ struct Named {
 class Ledger {
  public:
   Ledger() = default;
-  explicit Ledger(Kept kept);
+  explicit Ledger(Shares kept);
 
   // kubelet gives a slot to one container at a time: what is known of its former holder is over, and the grant has no
   // tenant until kubelet names it.
@@ -97,19 +97,10 @@ class Ledger {
   // Something may be free: kubelet's next answer decides.
   bool in_doubt() const;
 
-  const Shares& shares() const { return kept_.shares; }
+  const Shares& shares() const { return shares_; }  // also to be written down
   // A grant was given a moment ago, and kubelet has not named its container; or the agent before this one wrote a grant
   // down, and nothing has named it to this one.
   bool awaits_name(MonoTime now) const;
-
-  const TakenShares& taken() const { return kept_.taken; }
-  void take(const GrantOnDevice& share, const std::string& text);
-  void give_back(const GrantOnDevice& share) { kept_.taken.erase(share); }
-  void keep_taken(const std::set<GrantOnDevice>& held);
-  // What was taken of a grant and was not reported yet. It counts as reported from now on.
-  std::vector<std::pair<std::string, std::string>> take_unreported(const std::string& grant);  // device, text
-
-  const Kept& kept() const { return kept_; }  // to be written down
 
   // After an answer of kubelet's: those that may go, again at each answer for as long as they are there.
   std::vector<Endpoint> over(const std::vector<Endpoint>& endpoints, MonoTime now);
@@ -141,7 +132,7 @@ class Ledger {
   std::string unknown_ = "kubelet has not been asked yet";
   std::set<std::string> listed_;  // grants in kubelet's last answer
   MonoTime asked_{};              // when it was asked for
-  Kept kept_;
+  Shares shares_;
   std::map<std::string, MonoTime> named_;  // by grant, when it was last given or named
   std::set<std::string> unnamed_;          // written down by the agent before this one, and neither since
   std::map<Name, Seen> seen_;

@@ -270,7 +270,7 @@ plan::Plan plan_of(const std::string& device) {
 TEST(LedgerShares, AGrantKeepsItsLimitsOverRestartsAndOtherPlans) {
   Ledger ledger;
   ledger.given(grant("g0", "GPU-0", 5000), kNow);
-  Ledger again(parse_kept(render_kept(ledger.kept())));
+  Ledger again(parse_shares(render_shares(ledger.shares())));
   EXPECT_EQ(again.shares(), ledger.shares());
   again.named({named("a", "g0", "GPU-0", 700)}, plan_of("GPU-0"), kNotAnswered, true, kNow);
   const auto& share = again.shares().at({"g0", "GPU-0"});
@@ -299,7 +299,7 @@ TEST(LedgerShares, GrantsOfOneContainerAreOneTenantAlsoAfterARestart) {
   EXPECT_FALSE(ledger.awaits_name(kNow + 1min)) << "its pod has come to nothing";
   ledger.named({named("a", "g0", "GPU-0", 1), named("a", "g1", "GPU-1", 1)}, {}, kNotAnswered, true, kNow + 1s);
   EXPECT_FALSE(ledger.awaits_name(kNow + 1s));
-  const Ledger again(parse_kept(render_kept(ledger.kept())));
+  const Ledger again(parse_shares(render_shares(ledger.shares())));
   EXPECT_EQ(again.shares().at({"g0", "GPU-0"}).tenant, "g0");
   EXPECT_EQ(again.shares().at({"g1", "GPU-1"}).tenant, "g0");
 }
@@ -309,7 +309,7 @@ TEST(LedgerShares, AGrantThatWasWrittenDownAwaitsItsNameUntilItIsForgotten) {
   Ledger before;
   before.given(grant("g0", "GPU-0", 5000), kNow);
   before.given(grant("g1", "GPU-1", 3000), kNow);
-  Ledger ledger(parse_kept(render_kept(before.kept())));
+  Ledger ledger(parse_shares(render_shares(before.shares())));
   EXPECT_TRUE(ledger.awaits_name(kNow));
   ledger.named({}, {}, kNotAnswered, true, kNow);
   EXPECT_TRUE(ledger.awaits_name(kNow + 1min)) << "kubelet lists no pod";
@@ -318,7 +318,7 @@ TEST(LedgerShares, AGrantThatWasWrittenDownAwaitsItsNameUntilItIsForgotten) {
   ledger.given(grant("g1", "GPU-1", 3000), kNow + 1min);
   EXPECT_FALSE(ledger.awaits_name(kNow + 2min));
   ledger.named({named("a", "g0", "GPU-0", 1)}, {}, kNotAnswered, true, kNow + 20min);
-  EXPECT_FALSE(Ledger(ledger.kept()).kept().shares.contains({"g1", "GPU-1"}));
+  EXPECT_FALSE(Ledger(ledger.shares()).shares().contains({"g1", "GPU-1"}));
 }
 
 TEST(LedgerShares, AGrantThatIsGivenAgainHasTheLimitsOfNowAndNoTenant) {
@@ -360,7 +360,7 @@ TEST(LedgerShares, AClaimIsForgottenOnceItsEndpointIsClosed) {
   Ledger before;
   before.given(grant("g0", "GPU-0", 5000), kNow);
   before.named({claim("u1", "g1", 512)}, {}, open, false, kNow);
-  Ledger ledger(parse_kept(render_kept(before.kept())));
+  Ledger ledger(parse_shares(render_shares(before.shares())));
   EXPECT_THAT(ledger.shares(), SizeIs(2));
   ledger.named({claim("u1", "g1", 700)}, {}, open, false, kNow);
   EXPECT_EQ(ledger.shares().at({"g1", "GPU-0"}).memory, mib(700)) << "prepared again with a different allocation";
@@ -382,23 +382,6 @@ TEST(LedgerShares, WhatKubeletDoesNotNameIsForgottenAfterTenMinutes) {
   EXPECT_THAT(ledger.shares(), SizeIs(1));
   ledger.named({}, {}, kNotAnswered, true, kNow + 11min);
   EXPECT_THAT(ledger.shares(), IsEmpty());
-}
-
-TEST(LedgerTaken, IsReportedOnceAndIsOverWhenItIsFreeOrGivenAgain) {
-  Ledger ledger;
-  ledger.take({"g0", "GPU-0"}, "time-slicing → MPS");
-  ledger.take({"g0", "GPU-0"}, "MPS → exclusive");
-  EXPECT_THAT(ledger.take_unreported("g0"),
-              ElementsAre(std::pair<std::string, std::string>("GPU-0", "time-slicing → MPS")));
-  EXPECT_THAT(ledger.take_unreported("g0"), IsEmpty());
-  Ledger again(parse_kept(render_kept(ledger.kept())));
-  EXPECT_THAT(again.take_unreported("g0"), IsEmpty()) << "also after a restart";
-  again.keep_taken({{"g0", "GPU-0"}});
-  EXPECT_THAT(again.taken(), SizeIs(1));
-  again.keep_taken({});
-  EXPECT_THAT(again.taken(), IsEmpty());
-  ledger.given(grant("g0", "GPU-0", 1), kNow);
-  EXPECT_THAT(ledger.taken(), IsEmpty());
 }
 
 }  // namespace ledger_test

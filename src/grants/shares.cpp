@@ -8,9 +8,6 @@ namespace tranche::grants {
 namespace {
 
 constexpr std::string_view kNoTenant = "-";
-constexpr std::string_view kTaken = "taken";
-constexpr std::string_view kReportedWord = "told";
-constexpr std::string_view kUnreportedWord = "untold";
 constexpr std::size_t kWordsOfShare = 7;
 
 std::optional<Percent> percent_of(std::string_view word) {
@@ -33,50 +30,22 @@ void parse_share(std::string_view line, Shares& into) {
       words[6] == kNoTenant ? std::string() : std::string(words[6])};
 }
 
-// Up to the next space, which is taken away too; nothing at the end.
-std::optional<std::string_view> take_word(std::string_view& line) {
-  const auto end = line.find(' ');
-  if (end == 0 || end == std::string_view::npos) return std::nullopt;
-  const auto word = line.substr(0, end);
-  line.remove_prefix(end + 1);
-  return word;
-}
-
-std::string taken_line(const GrantOnDevice& key, const Taken& taken) {
-  return key.first + ' ' + key.second + ' ' + std::string(taken.reported ? kReportedWord : kUnreportedWord) + ' ' +
-         taken.text + '\n';
-}
-
-void parse_taken_line(std::string_view line, TakenShares& into) {
-  const auto grant = take_word(line), device = take_word(line), reported = take_word(line);
-  if (!grant || !device || !reported || (*reported != kReportedWord && *reported != kUnreportedWord)) return;
-  into[{std::string(*grant), std::string(*device)}] = {std::string(trimmed(line)), *reported == kReportedWord};
-}
-
 }  // namespace
 
-std::string render_kept(const Kept& kept) {
+std::string render_shares(const Shares& shares) {
   std::string text;
-  for (const auto& [key, share] : kept.shares) {
+  for (const auto& [key, share] : shares) {
     text += key.first + ' ' + key.second + ' ' + share.pool + ' ' + share.resource + ' ' +
             std::to_string(share.memory.value) + ' ' + std::to_string(share.threads.hundredths) + ' ' +
             (share.tenant.empty() ? std::string(kNoTenant) : share.tenant) + '\n';
   }
-  for (const auto& [key, taken] : kept.taken) text += std::string(kTaken) + ' ' + taken_line(key, taken);
   return text;
 }
 
-Kept parse_kept(std::string_view text) {
-  Kept kept;
-  for (std::string_view line : lines_of(text)) {
-    const auto words = words_of(line);
-    if (words.empty() || words.front() != kTaken) {
-      parse_share(line, kept.shares);
-    } else if (take_word(line) == kTaken) {
-      parse_taken_line(line, kept.taken);
-    }
-  }
-  return kept;
+Shares parse_shares(std::string_view text) {
+  Shares shares;
+  for (const std::string_view line : lines_of(text)) parse_share(line, shares);
+  return shares;
 }
 
 void join_grants(Shares& shares, const std::vector<TenantGrant>& held) {

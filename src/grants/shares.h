@@ -1,13 +1,12 @@
 #pragma once
 // The limits of each grant on each device, as they were when it was given: a changed configuration does not change them
-// for a running pod. With them, what forced changes took from containers. The agent writes both to `grants.txt` in its
-// run directory, so that a restart loses neither.
+// for a running pod. The agent writes them to `grants.txt` in its run directory, so that a restart does not lose them.
 //
 // A line for each grant and device:
 //   <grant> <device UUID> <pool> <resource> <bytes> <threads> <tenant>
-//   taken <grant> <device UUID> told|untold <from what to what>
 // Bytes and threads (hundredths of a percent) 0 = not limited; tenant "-" = kubelet has not named the container. The
-// resource of a claim is its driver's name, which has no slash. Pure; fuzzed: parse_kept ∘ render_kept is the identity.
+// resource of a claim is its driver's name, which has no slash. Pure; fuzzed: parse_shares ∘ render_shares is the
+// identity.
 #include <map>
 #include <string>
 #include <string_view>
@@ -31,22 +30,9 @@ struct Share {
 };
 using Shares = std::map<GrantOnDevice, Share>;
 
-// The share is its container's no longer, though kubelet still lists its slots as held.
-struct Taken {
-  std::string text;       // "time-slicing → MPS"
-  bool reported = false;  // an event of its pod reports it
-  friend bool operator==(const Taken&, const Taken&) = default;
-};
-using TakenShares = std::map<GrantOnDevice, Taken>;
-
-struct Kept {
-  Shares shares;
-  TakenShares taken;
-  friend bool operator==(const Kept&, const Kept&) = default;
-};
-std::string render_kept(const Kept& kept);
+std::string render_shares(const Shares& shares);
 // Lines that are not understood are left out.
-Kept parse_kept(std::string_view text);
+Shares parse_shares(std::string_view text);
 
 // A container's grants as kubelet lists them, or one of a claim.
 struct TenantGrant {

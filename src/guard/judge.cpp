@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 
 namespace tranche::guard {
 namespace {
@@ -23,7 +24,6 @@ constexpr Duration kMemoryIsBack = 1s;                  // of a process that was
 constexpr Duration kNoFigures = 10s;  // a stopped process is continued if its device has no figures for this long
 constexpr Duration kAskEndpointAgain = 1s;
 constexpr int kRefusalsToBelieve = 2;
-constexpr std::string_view kForcedChange = "force";  // the value of sharing.change
 
 Duration pause_after(int failures) {
   Duration pause = kFirstPause;
@@ -310,8 +310,7 @@ class Judge {
     auto [it, fresh] = memory_.foreign_processes.try_emplace(process.id);
     Memory::ForeignProcess& foreign_process = it->second;
     if (fresh) foreign_process.since = device.sampled;
-    const bool taken = inputs_.taken.contains(device.uuid);
-    if ((inputs_.foreign_processes != config::GuardForeignProcesses::kTerminate && !taken) || !process.in_container ||
+    if (inputs_.foreign_processes != config::GuardForeignProcesses::kTerminate || !process.in_container ||
         foreign_process.ended)
       return;
     verdict_.open = true;
@@ -323,7 +322,7 @@ class Judge {
     order.grant = process.grant;
     order.device = device.uuid;
     order.pool = device.pool;
-    order.policy = taken ? kForcedChange : to_string(inputs_.foreign_processes);
+    order.policy = to_string(inputs_.foreign_processes);
     order.processes = {process};
     order.sum = process.memory;
     order.since = foreign_process.since;

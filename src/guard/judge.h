@@ -13,7 +13,6 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -71,9 +70,6 @@ struct Limit {
 struct Inputs {
   std::map<GrantOnDevice, Limit> limits;
   config::GuardForeignProcesses foreign_processes = config::GuardForeignProcesses::kObserve;
-  // Devices that a forced change has revoked from containers: processes of these that use them outside MPS are ended,
-  // whatever the policy for foreign processes.
-  std::set<std::string> taken;
   // grant → whether its endpoint admits clients, where known. Without endpoints that something other than the guard
   // closed (a drain).
   std::map<std::string, bool> endpoints;

@@ -427,23 +427,6 @@ TEST_F(Judging, ForeignProcessesWithinTheirLimitAreLeftAloneUnlessThePolicySaysE
   for (int sample = 0; sample < 50; ++sample) EXPECT_THAT(look({foreign_process(1, 100)}), IsEmpty());
 }
 
-TEST_F(Judging, WhatRunsBesideMpsWhereAForcedChangeTookTheDeviceIsEndedWhateverThePolicy) {
-  const auto ended = [&] {
-    std::vector<What> all;
-    for (int sample = 0; sample < 50; ++sample)
-      for (const Order& order : look({foreign_process(1, 100, ""), client(2, 100)})) {
-        EXPECT_THAT(pids(order), ElementsAre(1)) << "a client of MPS is none of its business";
-        EXPECT_EQ(order.policy, "force");
-        all.push_back(order.what);
-      }
-    return all;
-  };
-  inputs_.taken = {"GPU-2"};
-  EXPECT_THAT(ended(), IsEmpty()) << "another device";
-  inputs_.taken = {kGpu};
-  EXPECT_THAT(ended(), ElementsAre(What::kAskToEnd, What::kEnd));
-}
-
 TEST_F(Judging, ForeignProcessesAreAskedToEndAndThenEnded) {
   inputs_.foreign_processes = GuardForeignProcesses::kTerminate;
   std::vector<What> said;

@@ -36,8 +36,6 @@ inline constexpr Reason kMpsFault{"MpsFault", true, "pod",
                                   "The pod caused a GPU fault that terminated clients, or lost clients to one."};
 inline constexpr Reason kMpsTwoPools{"MpsTwoPools", true, "pod",
                                      "A container holds slots of two MPS pools, of which a CUDA process can use one."};
-inline constexpr Reason kShareTaken{"ShareTaken", true, "pod",
-                                    "A forced configuration change took away the container's share of a GPU."};
 inline constexpr Reason kNeighbourAtRisk{"NeighbourAtRisk", true, "node",
                                          "The unclean exit of a client may have affected other clients of the pool."};
 inline constexpr Reason kConfigRefused{"ConfigRefused", true, "node",
@@ -64,7 +62,6 @@ inline constexpr std::array kAllReasons{&kGpuUnhealthy,
                                         &kMpsLimitWithoutEffect,
                                         &kMpsFault,
                                         &kMpsTwoPools,
-                                        &kShareTaken,
                                         &kNeighbourAtRisk,
                                         &kConfigRefused,
                                         &kConfigApplied,

@@ -6,7 +6,7 @@
 #include "grants/shares.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const auto kept = tranche::grants::parse_kept({reinterpret_cast<const char*>(data), size});
-  if (tranche::grants::parse_kept(tranche::grants::render_kept(kept)) != kept) std::abort();
+  const auto shares = tranche::grants::parse_shares({reinterpret_cast<const char*>(data), size});
+  if (tranche::grants::parse_shares(tranche::grants::render_shares(shares)) != shares) std::abort();
   return 0;
 }

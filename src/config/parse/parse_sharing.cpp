@@ -145,6 +145,14 @@ void check_tier(const Value& value) {
                 "remove the key, or write auto or v2");
 }
 
+// Earlier builds could also change a GPU at once, under its containers.
+void check_change(const Value& value) {
+  if (!value.given() || value.plain_text() == "wait") return;
+  value.error("must be wait, but is " + in_quotes(value.node().text) +
+                  " (force, which took their shares from running containers, is gone)",
+              "remove the key; to change a GPU at once, delete the pods that hold it: tranche status names them");
+}
+
 std::optional<Sharing> parse_mps(const Value& section, const Individual& individual, bool per_device) {
   if (!section.given()) return std::nullopt;
   if (section.node().kind != Node::Kind::kMapping) {
@@ -190,8 +198,7 @@ Sharing side_by_side(Sharing mps, Sharing time_slicing) {
 void parse_sharing(const Value& section, const Individual& individual, Sharing& sharing) {
   const Fields f(section);
   bool per_device = false;
-  ChangePolicy change = ChangePolicy::kWait;
-  f["change"].read_word(change, kChangePolicies);
+  check_change(f["change"]);
   f["perDevice"].read(per_device);
   per_device = per_device || individual.enabled;
   auto time_slicing = parse_time_slicing(f["timeSlicing"], per_device);
@@ -205,7 +212,6 @@ void parse_sharing(const Value& section, const Individual& individual, Sharing& 
   else if (time_slicing)
     sharing = *std::move(time_slicing);
   sharing.per_device = per_device;
-  sharing.change = change;
   if (per_device) refuse_two_rests(sharing.resources, section);
 }
 

@@ -54,15 +54,16 @@ TEST(SharingTest, ResourcesMustBeThere) {
   EXPECT_TRUE(refused(mps("resources: [null]")));
 }
 
-TEST(SharingTest, AChangeWaitsUnlessItIsToBeForced) {
-  EXPECT_EQ(sharing_in(mps(kResources)).change, ChangePolicy::kWait);
-  const std::string in_mps = ", mps: {" + kResources + "}", in_slicing = ", timeSlicing: {" + kResources + "}";
-  for (const std::string& section : {std::string(), in_mps, in_slicing}) {
-    EXPECT_EQ(sharing_in("sharing: {change: force" + section + "}").change, ChangePolicy::kForce) << section;
-    EXPECT_EQ(sharing_in("sharing: {change: wait" + section + "}").change, ChangePolicy::kWait) << section;
-  }
-  EXPECT_THAT(said("sharing: {change: now}"),
-              ElementsAre(HasSubstr("c:1:19: error: sharing.change: must be wait or force, but is \"now\"")));
+TEST(SharingTest, AChangeWaitsAndAFileThatForcesOneIsRefusedWithWhatToDoInstead) {
+  for (const char* known : {"wait", "null"})
+    EXPECT_THAT(said("sharing: {change: " + std::string(known) + "}"), IsEmpty()) << known;
+  EXPECT_THAT(said("sharing: {change: force}"),
+              ElementsAre(HasSubstr(
+                  "c:1:19: error: sharing.change: must be wait, but is \"force\" (force, which took their shares from "
+                  "running containers, is gone); remove the key; to change a GPU at once, delete the pods that hold "
+                  "it: tranche status names them")));
+  for (const char* refused_one : {"force", "now", "[wait]"})
+    EXPECT_TRUE(refused("sharing: {change: " + std::string(refused_one) + "}")) << refused_one;
 }
 
 TEST(SharingTest, NullMpsIsAbsentAndNullTimeSlicingTooWithAWarning) {

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "grants/change/step_text.h"
-
 namespace tranche::change {
 namespace {
 
@@ -70,18 +68,9 @@ Holdings Change::with_assumed(const Holdings& holdings) {
   return all;
 }
 
-std::string Change::taken_for(const HeldShare& share) const {
-  if (!newest_ || has_its_mode(now_.plan, share)) return {};
-  const auto* device = find_device(now_.plan, share.device);
-  if (device != nullptr) return change_text(mode_of(share), mode_of(*device));
-  return text_of(mode_of(share)) + " → " + (share.pool.empty() ? "MIG devices" : "nothing");
-}
-
-bool Change::follow(const Holdings& holdings, Policy policy) {
+bool Change::follow(const Holdings& holdings) {
   if (!newest_) return false;
-  for (auto& step : planned_)
-    if (step.what == What::kSharingMode) step.means = means_text(policy);
-  auto next = settle(now_, *newest_, with_assumed(holdings), policy);
+  auto next = settle(now_, *newest_, with_assumed(holdings));
   auto steps = merge(planned_, next.waiting);
   const bool changed = next != now_ || steps != steps_;
   now_ = std::move(next);

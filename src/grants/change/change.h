@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "grants/change/held.h"
-#include "grants/change/policy.h"
 #include "grants/change/settle.h"
 #include "grants/change/steps.h"
 #include "plan/advertise/withheld.h"
@@ -18,12 +17,10 @@ class Change {
   // The newest plan that could be made. It is in force as far as follow() finds that it may be.
   void aim(plan::Plan newest);
   // What is held now. True: something of what is below changed.
-  bool follow(const Holdings& holdings, Policy policy);
+  bool follow(const Holdings& holdings);
 
   const plan::Plan& in_force() const { return now_.plan; }
   const advertise::Withheld& withheld() const { return now_.withheld; }
-  // What became of the device of a share that is by other means now: "time-slicing → MPS"; "" = it is as it was given.
-  std::string taken_for(const HeldShare& share) const;
   // Of the last change, and what waits of earlier ones; in order. Those that wait say for what.
   const std::vector<Step>& steps() const { return steps_; }
   bool waits() const { return !now_.waiting.empty(); }

@@ -23,17 +23,17 @@ TEST(Change, ThatWaitsIsDoneWhenTheLastSlotIsFreeAndSaysSoMeanwhile) {
   const auto before = all_sliced(2, 4), newest = plan_of({named(kGpu, {mps(0, 4), mps(1, 4)})});
   Change change;
   change.aim(before);
-  EXPECT_TRUE(change.follow({}, Policy::kWait));
+  EXPECT_TRUE(change.follow({}));
   EXPECT_THAT(described(change), IsEmpty()) << "the first plan is no change";
   const Holdings holdings{"", {held(before, kGpu, 1, {0, 2})}};
-  EXPECT_FALSE(change.follow(holdings, Policy::kWait));
+  EXPECT_FALSE(change.follow(holdings));
   change.aim(newest);
-  EXPECT_TRUE(change.follow(holdings, Policy::kWait));
+  EXPECT_TRUE(change.follow(holdings));
   EXPECT_TRUE(change.waits());
   EXPECT_THAT(described(change), ElementsAre("GPUs 0-1: time-slicing → MPS (as soon as nothing of it is held)",
                                              "GPU 1: time-slicing → MPS (waits: 2 slots are held)"));
-  EXPECT_FALSE(change.follow(holdings, Policy::kWait));
-  EXPECT_TRUE(change.follow({}, Policy::kWait));
+  EXPECT_FALSE(change.follow(holdings));
+  EXPECT_TRUE(change.follow({}));
   EXPECT_FALSE(change.waits());
   EXPECT_EQ(change.in_force(), newest);
   EXPECT_THAT(change.withheld(), IsEmpty());
@@ -44,36 +44,14 @@ TEST(Change, BackToWhatWasLeavesEverythingAsItIs) {
   const Holdings holdings{"", {held(before, kGpu, 0, {0})}};
   Change change;
   change.aim(before);
-  change.follow(holdings, Policy::kWait);
+  change.follow(holdings);
   change.aim(all_mps(1, 4));
-  change.follow(holdings, Policy::kWait);
+  change.follow(holdings);
   change.aim(before);
-  EXPECT_TRUE(change.follow(holdings, Policy::kWait));
+  EXPECT_TRUE(change.follow(holdings));
   EXPECT_EQ(change.in_force(), before);
   EXPECT_THAT(change.withheld(), IsEmpty());
   EXPECT_FALSE(change.waits());
-}
-
-TEST(Change, WhatWasTakenIsItsContainersAgainWhenTheGpuIsSharedAsItWas) {
-  const auto before = all_mps(1, 4);
-  HeldShare share = held(before, kGpu, 0, {1});
-  Change change;
-  change.aim(before);
-  change.follow({"", {share}}, Policy::kForce);
-  EXPECT_EQ(change.taken_for(share), "");
-  change.aim(all_sliced(1, 2));
-  EXPECT_TRUE(change.follow({"", {share}}, Policy::kForce));
-  EXPECT_EQ(change.taken_for(share), "MPS → time-slicing");
-  EXPECT_FALSE(change.waits());
-  EXPECT_THAT(described(change),
-              testing::Contains("GPU 0: MPS → time-slicing (at once, by force: what containers hold of it is taken)"));
-  share.taken = true;
-  EXPECT_TRUE(change.follow({"", {share}}, Policy::kWait)) << "the words are others";
-  EXPECT_EQ(change.in_force(), all_sliced(1, 2)) << "what was taken is in nobody's way";
-  change.aim(before);
-  change.follow({"", {share}}, Policy::kWait);
-  EXPECT_EQ(change.in_force(), before);
-  EXPECT_EQ(change.taken_for(share), "");
 }
 
 std::size_t healthy_in(const Change& change) {
@@ -88,23 +66,23 @@ TEST(Change, WhileNobodySaysWhoHoldsWhatAllIsTakenAsHeld) {
   const Holdings unanswered{"kubelet does not answer", {}};
   Change change;
   change.aim(all_mps(1, 4));
-  change.follow({}, Policy::kWait);
+  change.follow({});
   change.aim(all_sliced(1, 2));
-  EXPECT_TRUE(change.follow(unanswered, Policy::kWait));
+  EXPECT_TRUE(change.follow(unanswered));
   EXPECT_EQ(change.in_force(), all_mps(1, 4));
   EXPECT_EQ(healthy_in(change), 0u);
   ASSERT_EQ(change.steps().size(), 1u) << "fewer slots come with it";
   EXPECT_EQ(to_string(change.steps()[0]),
             "GPU 0: MPS → time-slicing (waits: it is not known which slots are held: kubelet does not answer)");
   change.aim(all_mps(1, 2));
-  EXPECT_TRUE(change.follow(unanswered, Policy::kWait));
+  EXPECT_TRUE(change.follow(unanswered));
   EXPECT_EQ(change.withheld().at(kGpu).size(), 2u) << "those that went";
-  EXPECT_FALSE(change.follow(unanswered, Policy::kWait)) << "and it stays so";
+  EXPECT_FALSE(change.follow(unanswered)) << "and it stays so";
   change.aim(all_mps(1, 8));
-  change.follow(unanswered, Policy::kWait);
+  change.follow(unanswered);
   EXPECT_EQ(healthy_in(change), 4u) << "what may be held leaves no room for more";
-  EXPECT_FALSE(change.follow(unanswered, Policy::kWait));
-  EXPECT_TRUE(change.follow({}, Policy::kWait));
+  EXPECT_FALSE(change.follow(unanswered));
+  EXPECT_TRUE(change.follow({}));
   EXPECT_EQ(healthy_in(change), 8u);
 }
 

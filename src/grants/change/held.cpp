@@ -20,16 +20,6 @@ SharingMode mode_of(const HeldShare& share) {
   return {divided ? SharingStrategy::kTimeSlicing : SharingStrategy::kNone, {}};
 }
 
-bool has_its_mode(const plan::Plan& plan, const HeldShare& share) {
-  const SharingMode mode = mode_of(share);
-  if (!mode.pool.empty() && plan::find_pool(plan, mode.pool) == nullptr) return false;
-  if (const auto* device = find_device(plan, share.device)) return mode_of(*device) == mode;
-  for (const auto& resource : plan.resources)  // the GPU of before is cut into MIG devices now
-    for (const auto& device : resource.devices)
-      if (device.gpu_uuid == share.device) return false;
-  return true;
-}
-
 const PlannedDevice* find_device(const plan::PlannedResource& resource, std::string_view uuid) {
   const auto found = std::ranges::find(resource.devices, uuid, &PlannedDevice::uuid);
   return found == resource.devices.end() ? nullptr : &*found;

@@ -17,10 +17,8 @@ struct HeldShare {
   std::string resource;  // the name under which they were given
   std::string device;    // UUID
   std::vector<std::string> slots;
-  std::string pool;     // the MPS pool that they were given in; "" = not by MPS
-  Bytes memory;         // their memory limit together; 0 = not limited, or not known
-  bool taken = false;   // by force: kubelet still counts its slots, and they give nothing any more
-  std::string grant{};  // "" = an assumed share, without a grant
+  std::string pool;  // the MPS pool that they were given in; "" = not by MPS
+  Bytes memory;      // their memory limit together; 0 = not limited, or not known
   friend bool operator==(const HeldShare&, const HeldShare&) = default;
 };
 
@@ -39,9 +37,6 @@ struct SharingMode {
 };
 SharingMode mode_of(const plan::PlannedDevice& device);
 SharingMode mode_of(const HeldShare& share);
-// Whether what the container was given still is what the plan gives: the device by the same means. A device that the
-// plan does not have, as one that vanished, takes nothing by itself; a pool that it does not have does.
-bool has_its_mode(const plan::Plan& plan, const HeldShare& share);
 
 // The device of a resource, or of any; nullptr = none.
 const plan::PlannedDevice* find_device(const plan::PlannedResource& resource, std::string_view uuid);

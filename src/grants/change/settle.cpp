@@ -46,15 +46,15 @@ bool is_ours(const HeldShare& share, const Plan& before, const Plan& newest) {
 
 class Settling {
  public:
-  Settling(const Settled& before, const Plan& newest, const Holdings& holdings, Policy policy)
-      : before_(before.plan), newest_(newest), holdings_(holdings), policy_(policy) {
+  Settling(const Settled& before, const Plan& newest, const Holdings& holdings)
+      : before_(before.plan), newest_(newest), holdings_(holdings) {
     for (const auto& share : holdings.held)
       if (is_ours(share, before_, newest)) held_.push_back(share);
     out_.plan = newest;
   }
 
   Settled run() {
-    if (policy_ == Policy::kWait) find_waiting_devices();
+    find_waiting_devices();
     if (!waiting_.empty()) leave_as_it_was();
     keep_what_is_held();
     keep_ids_apart();
@@ -72,7 +72,6 @@ class Settling {
   // --- means -------------------------------------------------------------------------------------------------------
 
   bool in_the_way(const HeldShare& share, const PlannedDevice& device) const {
-    if (share.taken) return false;
     if (share.device == device.uuid) return mode_of(share) != mode_of(device);
     return device.gpu_uuid == share.device || gpu_of(share.device, before_, newest_) == device.uuid;  // whole, or MIG
   }
@@ -84,7 +83,7 @@ class Settling {
           if (in_the_way(share, device)) waiting_.insert(device.uuid);
     for (const auto& share : held_) {
       // Its daemon serves all devices of its pool as long as one of its clients lives.
-      const auto mode = share.taken ? SharingMode{} : mode_of(share);
+      const auto mode = mode_of(share);
       const auto* pool = mode.pool.empty() ? nullptr : plan::find_pool(before_, mode.pool);
       if (pool == nullptr) continue;
       for (const auto& uuid : pool->devices) {
@@ -248,7 +247,7 @@ class Settling {
         std::uint64_t cost = 0;
         std::set<std::string> taken;
         for (const auto& share : held_) {
-          if (share.device != device.uuid || share.taken) continue;
+          if (share.device != device.uuid) continue;
           cost += cost_of(share, device);
           taken.insert(share.slots.begin(), share.slots.end());
         }
@@ -289,7 +288,6 @@ class Settling {
   const Plan& before_;
   const Plan& newest_;
   const Holdings& holdings_;
-  Policy policy_;
   std::vector<HeldShare> held_;
   std::set<std::string> waiting_;  // devices of the newest plan
   Settled out_;
@@ -312,8 +310,8 @@ std::vector<HeldShare> shown(const Settled& settled) {
   return all;
 }
 
-Settled settle(const Settled& before, const Plan& newest, const Holdings& holdings, Policy policy) {
-  return Settling(before, newest, holdings, policy).run();
+Settled settle(const Settled& before, const Plan& newest, const Holdings& holdings) {
+  return Settling(before, newest, holdings).run();
 }
 
 }  // namespace tranche::change

@@ -7,8 +7,6 @@
 //   * a device that changes its means (exclusive, time-slicing, an MPS pool) stays as it is, and gives out nothing,
 //   while
 //     anything of it is held; the devices of a joined pool change together; all others change at once;
-//   * by force it changes at once all the same; what was taken so from a container (HeldShare::taken) delays
-//     no change from then on;
 //   * where the limits of all slots exceed what is free of a device, that many slots wait.
 //
 // Level-triggered: the same question is asked again whenever the plan or the holdings are new, also after a restart,
@@ -16,7 +14,6 @@
 #include <vector>
 
 #include "grants/change/held.h"
-#include "grants/change/policy.h"
 #include "grants/change/steps.h"
 #include "plan/advertise/withheld.h"
 #include "plan/plan.h"
@@ -34,6 +31,6 @@ struct Settled {
 std::vector<HeldShare> shown(const Settled& settled);
 
 // While the holders are not known, the holdings are assumed; `unknown` has the reason.
-Settled settle(const Settled& before, const plan::Plan& newest, const Holdings& holdings, Policy policy);
+Settled settle(const Settled& before, const plan::Plan& newest, const Holdings& holdings);
 
 }  // namespace tranche::change

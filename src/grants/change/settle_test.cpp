@@ -27,9 +27,8 @@ Offer offered(const Settled& settled, const std::string& resource) {
   return offer;
 }
 
-Settled settled(const plan::Plan& before, const plan::Plan& newest, std::vector<HeldShare> held,
-                Policy policy = Policy::kWait) {
-  return settle({before, {}, {}}, newest, {"", std::move(held)}, policy);
+Settled settled(const plan::Plan& before, const plan::Plan& newest, std::vector<HeldShare> held) {
+  return settle({before, {}, {}}, newest, {"", std::move(held)});
 }
 
 std::vector<std::string> waiting(const Settled& settled) {
@@ -60,7 +59,7 @@ TEST(Settle, ShrinkingKeepsHeldSlotsUntilTheyAreFree) {
   EXPECT_THAT(offered(now, kGpu).unhealthy, testing::Contains("GPU-0::7"));
   EXPECT_THAT(offered(now, kGpu).healthy, testing::Contains("GPU-0::0"));
   EXPECT_THAT(waiting(now), testing::Contains("nvidia.com/gpu on GPU 0: 1 slot fewer (waits: 1 slot is held)"));
-  now = settle(now, newest, {"", {held(before, kGpu, 0, {0})}}, Policy::kWait);
+  now = settle(now, newest, {"", {held(before, kGpu, 0, {0})}});
   EXPECT_THAT(offered(now, kGpu).unhealthy, IsEmpty());
 }
 
@@ -85,7 +84,7 @@ TEST(Settle, AGpuWhoseMeansChangeWaitsUntilItIsFreeAndOthersChangeAtOnce) {
   ASSERT_EQ(now.plan.pools.size(), 1u);
   EXPECT_EQ(now.plan.pools[0].id, "gpu-1");
   EXPECT_THAT(waiting(now), ElementsAre("GPU 0: time-slicing → MPS (waits: 1 slot is held)"));
-  now = settle(now, newest, {}, Policy::kWait);
+  now = settle(now, newest, {});
   EXPECT_EQ(now, (Settled{newest, {}, {}}));
 }
 
@@ -94,16 +93,6 @@ TEST(Settle, AGpuThatIsGoneDoesNotStayBecauseAnotherWaits) {
   const auto offer = offered(settled(before, newest, {held(before, kGpu, 0, {1})}), kGpu);
   EXPECT_THAT(offer.unhealthy, ElementsAre("GPU-0::0", "GPU-0::1", "GPU-0::2", "GPU-0::3"));
   EXPECT_THAT(offer.healthy, IsEmpty());
-}
-
-TEST(HasItsMeans, NotOnAGpuThatIsCutIntoMigDevices) {
-  const auto before = all_sliced(2, 4);
-  auto part = sliced(0, 4);
-  part.uuid = "MIG-0";
-  const auto cut = plan_of({named(kGpu, {part})});
-  EXPECT_FALSE(has_its_mode(cut, held(before, kGpu, 0, {1})));
-  EXPECT_TRUE(has_its_mode(cut, held(before, kGpu, 1, {1}))) << "a GPU that is not planned does not change";
-  EXPECT_TRUE(has_its_mode(before, held(before, kGpu, 0, {1})));
 }
 
 // Promise: change: A GPU changes its sharing when nothing of it is held; other GPUs change at once.
@@ -139,23 +128,6 @@ TEST(Settle, TheGpusOfAJoinedPoolChangeTogether) {
   EXPECT_EQ(now.plan.pools, newest.pools) << "its daemon serves both as long as it has a client";
 }
 
-TEST(Settle, ForceChangesTheMeansAtOnce) {
-  const auto before = all_sliced(1, 4), newest = all_mps(1, 10);
-  const auto now = settled(before, newest, {held(before, kGpu, 0, {1})}, Policy::kForce);
-  EXPECT_EQ(now.plan, newest);
-  EXPECT_THAT(now.waiting, IsEmpty());
-}
-
-TEST(Settle, WhatForceHasTakenIsInNobodysWayAndItsSlotsStayUntilTheyAreFree) {
-  const auto before = all_mps(1, 4), newest = all_sliced(1, 2);
-  auto share = held(before, kGpu, 0, {3});
-  share.taken = true;
-  const auto now = settled(before, newest, {share});
-  EXPECT_EQ(now.plan, newest);
-  EXPECT_THAT(offered(now, kGpu).unhealthy, ElementsAre("GPU-0::3"));
-  EXPECT_THAT(offered(now, kGpu).healthy, testing::SizeIs(2));
-}
-
 // Promise: change: Growing offers no more than the device has.
 TEST(Settle, GrowingGivesOutNoMoreThanTheDeviceHas) {
   const auto before = all_mps(1, 5), newest = all_mps(1, 10);
@@ -166,7 +138,7 @@ TEST(Settle, GrowingGivesOutNoMoreThanTheDeviceHas) {
 
 TEST(Settle, AfterARestartWhatIsHeldOfBeforeIsFoundOut) {
   const auto before = all_sliced(2, 4), newest = all_mps(2, 10);
-  const auto now = settle({}, newest, {"", {held(before, kGpu, 0, {3})}}, Policy::kWait);
+  const auto now = settle({}, newest, {"", {held(before, kGpu, 0, {3})}});
   EXPECT_THAT(offered(now, kGpu).unhealthy, ElementsAre("GPU-0::3"));
   EXPECT_EQ(offered(now, kGpu).healthy.size(), 10u) << "of the other GPU";
   EXPECT_THAT(now.plan.pools, testing::SizeIs(1));

@@ -10,7 +10,6 @@ namespace tranche::change {
 
 inline constexpr const char* kStayUntilFree = "held slots stay until they are free";
 inline constexpr const char* kWaitsForFree = "as soon as nothing of it is held";
-inline constexpr const char* kTakenAtOnce = "at once, by force: what containers hold of it is taken";
 inline constexpr const char* kNextContainer = "for containers to come, those that run keep theirs";
 inline constexpr const char* kNextClient = "takes effect with the next client";
 

@@ -31,7 +31,7 @@ std::vector<std::string> uuids_of(const Devices& devices) {
 
 class Steps {
  public:
-  Steps(const Plan& before, const Plan& after, Policy policy) : before_(before), after_(after), policy_(policy) {}
+  Steps(const Plan& before, const Plan& after) : before_(before), after_(after) {}
 
   std::vector<Step> all() {
     std::set<std::string> names;
@@ -127,7 +127,7 @@ class Steps {
            {},
            uuids_of(devices),
            fmt::format("{}: {}", name_of(devices), text),
-           std::string(means_text(policy_)),
+           kWaitsForFree,
            {}});
   }
 
@@ -153,7 +153,6 @@ class Steps {
 
   const Plan& before_;
   const Plan& after_;
-  Policy policy_;
   std::vector<Step> found_;
 };
 
@@ -179,13 +178,9 @@ std::string_view to_string(What what) {
   return "appears";
 }
 
-std::string_view means_text(Policy policy) {
-  return policy == Policy::kWait ? kWaitsForFree : kTakenAtOnce;
-}
-
-std::vector<Step> steps(const Plan& before, const Plan& after, Policy policy) {
+std::vector<Step> steps(const Plan& before, const Plan& after) {
   if (before == after) return {};
-  return Steps(before, after, policy).all();
+  return Steps(before, after).all();
 }
 
 std::string to_string(const Step& step) {

@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "grants/change/policy.h"
 #include "plan/plan.h"
 
 namespace tranche::change {
@@ -30,9 +29,7 @@ struct Step {
   friend bool operator==(const Step&, const Step&) = default;
 };
 
-std::vector<Step> steps(const plan::Plan& before, const plan::Plan& after, Policy policy = Policy::kWait);
-// What a change of means does to what is held: "as soon as nothing of it is held".
-std::string_view means_text(Policy policy);
+std::vector<Step> steps(const plan::Plan& before, const plan::Plan& after);
 
 // In one line: "nvidia.com/gpu on GPU 0: 10 → 5 slots (held slots stay until they are free)", or with what it waits
 // for.

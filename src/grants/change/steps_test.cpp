@@ -52,13 +52,6 @@ TEST(Steps, OfAResourceWithoutSlotsSayThatItComesAndGoes) {
               ElementsAre("nvidia.com/gpu on GPU 0: 2 → 3 slots"));
 }
 
-TEST(Steps, OfOtherMeansSayWhatAForcedChangeTakes) {
-  std::vector<std::string> all;
-  for (const auto& step : steps(all_sliced(2, 4), all_mps(2, 4), Policy::kForce)) all.push_back(to_string(step));
-  EXPECT_THAT(
-      all, testing::Contains("GPUs 0-1: time-slicing → MPS (at once, by force: what containers hold of it is taken)"));
-}
-
 TEST(Steps, OfOtherMeansNameTheGpus) {
   const auto after = plan_of({named(kGpu, {mps(0, 4), mps(1, 4), sliced(2, 4)})});
   EXPECT_THAT(described(all_sliced(3, 4), after),

@@ -11,13 +11,13 @@ class GrantsFile {
  public:
   explicit GrantsFile(std::string run_dir) : run_dir_(std::move(run_dir)) {}
 
-  grants::Kept read();
+  grants::Shares read();
   // After every change of the ledger: cheap when nothing of it changed.
-  void keep(const grants::Kept& kept);
+  void keep(const grants::Shares& kept);
 
  private:
   std::string run_dir_;
-  grants::Kept kept_;  // as it was written last, or could not be
+  grants::Shares kept_;  // as it was written last, or could not be
 };
 
 }  // namespace tranche::agent

@@ -68,10 +68,6 @@ std::vector<Holder> holders(const NodeView& node) {
     bool mps = false;
     for (const auto& [uuid, slots] : held) {
       const std::pair key(grant, std::string(uuid));
-      if (decision.taken_shares.contains(key)) {
-        holder.taken = true;  // it holds nothing of it any more, and no limit of it is in force
-        continue;
-      }
       allocate::GrantLimit limit{key.second, slots, {}};
       const auto* device = find_device(decision.plan, uuid);
       if (const auto share = decision.shares->find(key); share != decision.shares->end()) {
@@ -85,8 +81,7 @@ std::vector<Holder> holders(const NodeView& node) {
       }
       holder.devices.push_back(std::move(limit));
     }
-    if (resource == nullptr && !mps && !holder.taken)
-      continue;  // another vendor's, or one that is no longer advertised
+    if (resource == nullptr && !mps) continue;  // another vendor's, or one that is no longer advertised
     if (mps) holder.grant = grant;
     found.push_back(std::move(holder));
   }

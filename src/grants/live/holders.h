@@ -23,7 +23,6 @@ struct Holder {
   std::vector<std::string> slots;
   std::vector<allocate::GrantLimit> devices;
   std::string grant;        // its endpoint's name, "" without MPS
-  bool taken = false;       // a forced change took its share of one or several devices
   std::string claim = {};   // of the holding; "": held by slots
   bool of_several = false;  // a claim that any pod may use: `pod` is kClaimAsPod and its name
   std::string claim_uid = {};

@@ -50,18 +50,6 @@ TEST(Holders, KeepTheirLimitsUnderAChangedConfigurationAndName) {
   EXPECT_EQ(all[0].devices[0].limits.memory, mib(5000));
 }
 
-TEST(Holders, HoldNothingOfWhatAForcedChangeTook) {
-  auto snapshot = held_by_a_pod();
-  snapshot.shares.own()[{allocate::grant_id(kSlots), "GPU-0"}] = {"gpu-0", "nvidia.com/gpu", mib(5000),
-                                                                  Percent::whole(50)};
-  snapshot.taken_shares[{allocate::grant_id(kSlots), "GPU-0"}] = {"MPS → time-slicing", false};
-  const auto all = holders(snapshot);
-  ASSERT_THAT(all, SizeIs(1)) << "kubelet counts its slots";
-  EXPECT_TRUE(all[0].taken);
-  EXPECT_EQ(all[0].grant, "");
-  EXPECT_THAT(all[0].devices, IsEmpty());
-}
-
 TEST(Holders, OfWhatIsNotOursAreLeftOut) {
   auto snapshot = held_by_a_pod();
   snapshot.holdings = {{"default", "a", "main", "example.com/fpga", kSlots}};

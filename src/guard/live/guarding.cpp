@@ -77,8 +77,6 @@ void Guarding::follow_plan(const NodeView& node) {
   for (const auto& resource : plan.resources)
     for (const auto& device : resource.devices) follow_device(device, resource.name, resource.guard_memory);
   for (const auto& device : plan.for_claims) follow_device(device, config.dra.driver_name, policy_);
-  inputs_.taken.clear();
-  for (const auto& [key, taken] : node.decision.taken_shares) inputs_.taken.insert(key.second);
   inputs_.foreign_processes = report_.foreign_processes_policy = config.sharing.guard.foreign_processes;
   report_.interval = config.sharing.guard.interval;
   report_.off = gpus.empty() ? "no GPU is shared by MPS" : "";

@@ -80,8 +80,7 @@ void Pool::feed(LifeEvent event, const std::string& why) {
 }
 
 mps::LifeInputs Pool::inputs() const {
-  mps::LifeInputs inputs{.planned = is_planned_, .closing = context_.closing};
-  inputs.forced = context_.closing ? context_.ends_clients : context_.sharing.change == config::ChangePolicy::kForce;
+  mps::LifeInputs inputs{.planned = is_planned_, .closing = context_.closing, .forced = context_.ends_clients};
   inputs.waits = context_.binary ? context_.waits_for(*this) : to_string(context_.binary.error());
   inputs.held =
       std::ranges::any_of(planned_.devices, [this](const auto& uuid) { return context_.other_holders.contains(uuid); });
@@ -110,8 +109,6 @@ void Pool::act(LifeAction action) {
       return daemon_->stop();
     case LifeAction::kEndClients:
       return end_clients();
-    case LifeAction::kReopen:
-      return reopen();
     case LifeAction::kDiscard:
       daemon_.reset();
       return;
@@ -199,12 +196,6 @@ void Pool::end_clients() {
     log::info("pool.drained", {{"pool", id_}, {"ended", ended}, {"of", outcomes.size()}});
     feed(LifeEvent::kClientsEnded);
   });
-}
-
-void Pool::reopen() {
-  if (context_.settings.endpoints == nullptr) return;
-  if (const auto opened = context_.settings.endpoints->open_pool(id_); !opened)
-    log::warning("pool.endpoints_closed", {{"pool", id_}, {"why", opened.error()}});
 }
 
 // --- its daemon ----------------------------------------------------------------------------------------------------

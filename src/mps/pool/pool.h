@@ -93,7 +93,6 @@ class Pool {
   void start();
   Status open();
   void end_clients();
-  void reopen();
   std::string end_of_use() const;
 
   // --- its daemon --------------------------------------------------------------------------------------------------

@@ -25,8 +25,7 @@ class LifeStep {
         serve(event);
         break;
       case LifeState::kForcing:
-        if (event == LifeEvent::kClientsEnded && is_wanted()) return serve_again();
-        if (event == LifeEvent::kClientsEnded || (inputs_.closing && !inputs_.forced)) stop();
+        if (event == LifeEvent::kClientsEnded) stop();
         break;
       case LifeState::kEnding:
         if (!inputs_.has_daemon) end();
@@ -96,8 +95,7 @@ class LifeStep {
   void leave() {
     if (inputs_.forced && !inputs_.users.empty()) {
       life_.state = LifeState::kForcing;
-      life_.reason =
-          inputs_.closing ? "it is ended by force (tranche mps --end)" : "it is ended by force (sharing.change: force)";
+      life_.reason = "it is ended by force (tranche mps --end)";
       actions_.push_back(LifeAction::kEndClients);
     } else if (inputs_.closing || inputs_.users.empty()) {
       stop();
@@ -105,14 +103,6 @@ class LifeStep {
       life_.state = LifeState::kDraining;
       life_.reason = "not configured any more: it ends when its last " + inputs_.users;
     }
-  }
-
-  std::vector<LifeAction> serve_again() {
-    life_.state = LifeState::kServing;
-    life_.reason.clear();
-    actions_.push_back(LifeAction::kReopen);
-    set_modes();  // the plan may have changed meanwhile
-    return std::move(actions_);
   }
 
   void stop() {

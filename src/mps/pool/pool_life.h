@@ -10,13 +10,13 @@
 //            │                   failed  │ retry                │   └────not planned, used───┼────┘
 //            │                      ▼    │                      │ unused, or another holder  │ unused
 //            │                     kFailed                      ▼                            │
-//            └──gone, planned──────────────────────────────── kEnding ◄──────────────────────┤
-//                                                               │ ▲                          │ forced
-//                                        gone, not planned      ▼ └──clients have ended── kForcing
+//            └──gone, planned──────────────────────────────── kEnding ◄──────────────────────┘
+//                                                               │ ▲
+//                                        gone, not planned      ▼ └── clients have ended ── kForcing ◄── forced
 //                                                             kEnded
 //
 // Level-triggered: each step takes the current inputs in whole. A daemon that has users stops only when the program
-// ends, or after its clients were ended because a change is forced. Pure.
+// ends; where that is forced (`tranche mps --end`), its clients are ended first. Pure.
 #include <string>
 #include <vector>
 
@@ -27,7 +27,7 @@ enum class LifeState { kWaiting, kPreparing, kServing, kDraining, kForcing, kEnd
 struct LifeInputs {
   bool planned = true;
   bool closing = false;     // the program ends
-  bool forced = false;      // users do not delay the end: their clients are ended
+  bool forced = false;      // closing, and clients are ended before the daemon stops
   std::string waits = {};   // why it may not start; "" = it may
   bool held = false;        // containers hold its GPUs without MPS
   std::string users = {};   // the event after which it has no users ("client has left"); "" = it has none
@@ -48,7 +48,6 @@ enum class LifeAction {
   kStart,       // starts the daemon, or gives the one that runs the limits of the plan
   kStop,        // the daemon; its clients, if any, lose MPS
   kEndClients,  // admits no clients, and ends those that it has; kClientsEnded follows
-  kReopen,      // admits clients again
   kDiscard,     // what is left of the daemon, which has ended
   kRetryLater,  // kRetry follows
 };

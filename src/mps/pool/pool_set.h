@@ -23,8 +23,6 @@ class PoolSet {
 
   // nullopt: the program was not found yet, and why.
   void set_binary(const Result<host::ControlBinary>& binary);
-  // sharing.change `force`: a pool that is no longer planned stops at once; its clients are stopped, waited for and
-  // killed.
   void want(const plan::Plan& plan, const inventory::Inventory& inventory, const config::Sharing& sharing);
   // Devices that containers hold without MPS: no daemon is started on them, and a daemon without clients stops.
   void set_other_holders(std::set<std::string> devices);
@@ -34,7 +32,8 @@ class PoolSet {
   // A condition that kept a pool from stopping or starting may be gone.
   void look_again();
   // Stops all pools; `done` runs once all daemons have exited and all compute modes are restored (or could not be).
-  // With `end_clients`, their clients are first terminated as above; without, clients lose MPS when their server exits.
+  // With `end_clients`, their clients are first stopped, waited for and killed; without, clients lose MPS when their
+  // server exits.
   void stop(std::function<void()> done, bool end_clients = false);
 
   // The same for daemons of an earlier run, without a plan.

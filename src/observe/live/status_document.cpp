@@ -156,22 +156,6 @@ Json kubernetes_json(const Snapshot& s) {
   return json;
 }
 
-// docs/guide/stop-and-change.md.
-Json taken_json(const Snapshot& s) {
-  Json list = Json::array();
-  for (const auto& holding : s.holdings) {
-    const std::string grant = allocate::grant_id(holding.slots);
-    for (const auto& [key, taken] : s.taken_shares)
-      if (key.first == grant)
-        list.push_back({{"namespace", holding.pod_namespace},
-                        {"pod", holding.pod},
-                        {"container", holding.container},
-                        {"device", key.second},
-                        {"text", taken.text}});
-  }
-  return list;
-}
-
 Json change_json(const Snapshot& s) {
   Json steps = Json::array(), waiting = Json::array();
   for (const auto& step : s.change) {
@@ -184,10 +168,7 @@ Json change_json(const Snapshot& s) {
                      {"waitsFor", step.waits_for}});
     if (waits) waiting.push_back(change::to_string(step));
   }
-  return {{"policy", std::string(config::to_string(s.config.config.sharing.change))},
-          {"steps", std::move(steps)},
-          {"waitingFor", std::move(waiting)},
-          {"taken", taken_json(s)}};
+  return {{"steps", std::move(steps)}, {"waitingFor", std::move(waiting)}};
 }
 
 Json in_force_json(const Snapshot& s) {
@@ -231,7 +212,6 @@ Json grant_json(const Snapshot& s, const Holder& holder, const Reader& reader) {
   Json json{{"namespace", holder.pod_namespace}, {"pod", holder.pod},     {"container", holder.container},
             {"resource", holder.resource},       {"slots", holder.slots}, {"grant", holder.grant},
             {"devices", std::move(devices)}};
-  if (holder.taken) json["taken"] = true;
   if (!holder.claim.empty()) json["claim"] = holder.claim;
   const auto owner = std::ranges::lower_bound(s.owners, holder.grant, {}, &GrantOwner::grant);
   if (owner == s.owners.end() || owner->grant != holder.grant || owner->uid.empty()) return json;

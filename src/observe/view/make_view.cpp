@@ -177,10 +177,6 @@ void put_head(View& view, const Json& status) {
     view.problems.push_back(text_at(entry, "what") + ": " + text_at(entry, "why"));
   for (const Json& entry : list_at(member_at(status, "change"), "waitingFor"))
     if (entry.is_string()) view.problems.push_back("change: " + entry.get<std::string>());
-  for (const Json& entry : list_at(member_at(status, "change"), "taken"))
-    view.problems.push_back("change: " + text_at(entry, "namespace") + "/" + text_at(entry, "pod") + "/" +
-                            text_at(entry, "container") + " lost its share of " + text_at(entry, "device") +
-                            " by force (" + text_at(entry, "text") + "): delete the pod");
   const Json& mps = member_at(status, "mps");
   if (truth_at(mps, "needed") && !truth_at(mps, "connected")) view.problems.push_back(text_at(mps, "problem"));
   const Json& kubernetes = member_at(status, "kubernetes");

@@ -467,12 +467,6 @@ class Status {
       add_health(causes, device);
       if (text_at(device, "cause") != "pool" || truth_at(device, "healthy")) add_pool(causes, device);
     }
-    if (truth_at(grant, "taken")) {
-      causes.push_back({fmt::format("a forced configuration change took the share of container {}: its CUDA programs "
-                                    "cannot start",
-                                    container),
-                        "delete the pod, so that it gets a share of the new configuration", true});
-    }
     if (truth_at(grant, "deleting"))
       causes.push_back({"the pod is being deleted: its CUDA clients are ended before the stop signal", "", false});
     add_change(causes, holder_of(grant), "");

@@ -38,7 +38,6 @@ void NodeProgram::apply(const Decided& decided, const Fresh& had) {
   if (decided.problems) log_problems(decision_.plan_problems);
   log_change(decided.change);
   if (decided.change.plan) log_plan(decision_.plan);
-  for (const auto& loss : decided.change.losses) report_loss(loss);
   log_health(decided.health);
   report_events(decided.events);
   const NodeView node{inputs_, decision_};
@@ -90,20 +89,7 @@ void NodeProgram::serve() {
 
 // What the ledger keeps for the next start, on disk after each change.
 void NodeProgram::keep_grants() {
-  if (grants_file_) grants_file_->keep(ledger_.kept());
-}
-
-void NodeProgram::report_loss(const PlanChange::Loss& loss) {
-  const auto& [holder, device, text] = loss;
-  log::warning("change.share_taken", {{"grant", allocate::grant_id(holder.slots)},
-                                      {"pod", holder.pod_namespace + "/" + holder.pod},
-                                      {"container", holder.container},
-                                      {"device", device},
-                                      {"what", text},
-                                      {"why", "sharing.change: force"}});
-  const auto* pod = cluster_->pods().find(holder.pod_namespace, holder.pod);
-  cluster_->emit(kube::ObjectRef::pod(holder.pod_namespace, holder.pod, pod == nullptr ? "" : pod->uid),
-                 kube::kShareTaken, loss_text(holder.container, device, text));
+  if (grants_file_) grants_file_->keep(ledger_.shares());
 }
 
 }  // namespace tranche::agent

@@ -25,8 +25,7 @@ void want_plan(const Inputs& in, const Records& records, Decided& out) {
 // By the latest reports of the driver, kubelet and `tranche mps`: devices in use are never taken away.
 void step_change(const Inputs& in, const Records& records, Decided& out) {
   if (!in.inventory) return;
-  records.change.step(in, out.decision, in.config.config.sharing.change, out.change);
-  for (auto& loss : records.change.unreported_losses(in.holdings)) out.change.losses.push_back(std::move(loss));
+  records.change.step(in, out.decision, out.change);
 }
 
 void read_shares(const Records& records, Decision& decision) {

@@ -48,15 +48,6 @@ NodeEvent pages_event(const std::string& program, const std::string& problem) {
           fmt::format("tranche {} serves no metrics and no readiness page: {}; it tries again", program, problem)};
 }
 
-std::string loss_text(const std::string& container, const std::string& device, const std::string& what) {
-  return fmt::format(
-      "container {}: its share of {} was taken by a forced change of the configuration (sharing.change: force): {}. "
-      "What it had running there through MPS was ended, and under MPS what runs there without it is; delete the pod, "
-      "so "
-      "that another one gets a share as it is now",
-      container, device, what);
-}
-
 std::vector<NodeEvent> PoolEvents::update(const plan::Plan& plan, const PoolReports& reports) {
   std::vector<NodeEvent> events;
   const auto faults = pool_faults(plan, reports);

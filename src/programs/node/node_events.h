@@ -25,9 +25,6 @@ std::vector<NodeEvent> health_events(const std::vector<health::Change>& changes)
 NodeEvent config_event(const ConfigView& view);
 NodeEvent pages_event(const std::string& program, const std::string& problem);  // "node", "mps"
 
-// The message for a pod whose container lost its share to a forced change. `what`: "time-slicing → MPS".
-std::string loss_text(const std::string& container, const std::string& device, const std::string& what);
-
 class PoolEvents {
  public:
   // A pool is reported as down only after it has served, and as serving again only after it was reported as down; a

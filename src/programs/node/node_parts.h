@@ -76,7 +76,6 @@ class NodeProgram {
   void publish();
   void serve();
   void keep_grants();
-  void report_loss(const PlanChange::Loss& loss);
   void report_events(const std::vector<NodeEvent>& events);
   void choose_gpus();
 

@@ -41,7 +41,6 @@ std::vector<change::HeldShare> held_shares(const std::vector<grants::Held>& held
     for (auto& [uuid, share] : by_device) {
       share.resource = one.resource;
       share.device = uuid;
-      share.grant = grant;
       if (const auto given = decision.shares->find({grant, uuid}); given != decision.shares->end()) {
         share.pool = given->second.pool;
         share.memory = given->second.memory;
@@ -50,7 +49,6 @@ std::vector<change::HeldShare> held_shares(const std::vector<grants::Held>& held
       } else {
         ask_plan(share, decision.plan);
       }
-      share.taken = decision.taken_shares.contains({grant, uuid});
       shares.push_back(std::move(share));
     }
   }
@@ -83,7 +81,7 @@ advertise::Withheld still_served(const plan::Plan& plan, const PoolReports& repo
 std::set<std::string> held_without_mps(const std::vector<change::HeldShare>& shares) {
   std::set<std::string> devices;
   for (const auto& share : shares)
-    if (!share.taken && share.pool.empty() && (share.device.starts_with("GPU-") || share.device.starts_with("MIG-")))
+    if (share.pool.empty() && (share.device.starts_with("GPU-") || share.device.starts_with("MIG-")))
       devices.insert(share.device);
   return devices;
 }
@@ -101,19 +99,11 @@ bool PlanChange::listed(const Result<std::vector<host::PodHolding>>& answer, Mon
   return unguarded_ && !before;
 }
 
-void PlanChange::step(const Inputs& in, Decision& decision, change::Policy policy, Moved& moved) {
-  decision.taken_shares = ledger_.taken();
-  auto shares = held_shares(ledger_.held(), {in, decision});
+void PlanChange::step(const Inputs& in, Decision& decision, Moved& moved) {
+  const auto shares = held_shares(ledger_.held(), {in, decision});
   const auto before = change_.steps();
-  const auto ask = [&] {
-    if (unguarded_) return change_.follow({}, change::Policy::kForce);
-    return change_.follow({ledger_.unknown(), shares}, policy);
-  };
-  bool other = ask();
-  if (take(shares, policy, in.pools.connected))
-    other = ask() || other;  // a share that was taken does not block any more
+  const bool other = change_.follow(unguarded_ ? change::Holdings{} : change::Holdings{ledger_.unknown(), shares});
   moved.other_holders = other_holders(shares, in.withdrawn);
-  decision.taken_shares = ledger_.taken();
   if (other) {
     moved.plan = moved.plan || decision.plan != change_.in_force();
     decision.plan = change_.in_force();
@@ -124,36 +114,6 @@ void PlanChange::step(const Inputs& in, Decision& decision, change::Policy polic
   decision.withheld = change_.withheld();
   for (auto& [resource, slots] : still_served(decision.plan, in.pools, pools_))
     decision.withheld[resource].merge(slots);
-}
-
-// By the enforced plan. A share that was taken returns to its container when the GPU is shared as before.
-bool PlanChange::take(std::vector<change::HeldShare>& shares, change::Policy policy, bool endpoints_known) {
-  std::set<grants::GrantOnDevice> held;
-  bool other = false;
-  for (auto& share : shares) {
-    const grants::GrantOnDevice key{share.grant, share.device};
-    held.insert(key);
-    const std::string text = change_.taken_for(share);
-    if (text.empty()) {
-      if (endpoints_known) ledger_.give_back(key);  // otherwise the plan is used, which does not know the time before
-    } else if (policy == change::Policy::kForce) {
-      ledger_.take(key, text);
-    }
-    const bool taken = ledger_.taken().contains(key);
-    other = other || share.taken != taken;
-    share.taken = taken;
-  }
-  if (ledger_.unknown().empty()) ledger_.keep_taken(held);
-  return other;
-}
-
-std::vector<PlanChange::Loss> PlanChange::unreported_losses(const std::vector<host::PodHolding>& holdings) {
-  std::vector<Loss> losses;
-  if (std::ranges::all_of(ledger_.taken(), [](const auto& entry) { return entry.second.reported; })) return losses;
-  for (const auto& holding : holdings)
-    for (auto& [device, text] : ledger_.take_unreported(allocate::grant_id(holding.slots)))
-      losses.push_back({holding, device, text});
-  return losses;
 }
 
 void PlanChange::add_steps(const std::vector<change::Step>& before, Moved& moved) const {

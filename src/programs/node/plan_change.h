@@ -16,10 +16,10 @@
 namespace tranche::agent {
 
 // What containers hold, by grant and device. Under MPS every grant has an endpoint or limits in the ledger; while
-// `tranche mps` does not answer, the enforced plan counts. What was taken from a container by force is marked. Pure.
+// `tranche mps` does not answer, the enforced plan counts. Pure.
 std::vector<change::HeldShare> held_shares(const std::vector<grants::Held>& held, const NodeView& node);
 
-// Devices of which a share is held without MPS and was not taken. Pure.
+// Devices of which a share is held without MPS. Pure.
 std::set<std::string> held_without_mps(const std::vector<change::HeldShare>& shares);
 
 // Slots of devices that MPS must not serve, but that a pool of `tranche mps` still has: with the pool's compute mode no
@@ -31,19 +31,11 @@ class PlanChange {
  public:
   explicit PlanChange(grants::Ledger& ledger) : ledger_(ledger) {}
 
-  // Shares that were taken from containers and not reported to their pods yet: once each, as soon as kubelet has
-  // reported the holder.
-  struct Loss {
-    host::PodHolding holder;
-    std::string device;
-    std::string text;  // "time-slicing → MPS"
-  };
   // What steps changed, for those that report it.
   struct Moved {
     bool plan = false;
     std::vector<change::Step> steps;
-    bool done = false;  // nothing waits any more
-    std::vector<Loss> losses;
+    bool done = false;                            // nothing waits any more
     std::optional<HeldWithoutMps> other_holders;  // absent: not decided yet
   };
 
@@ -51,16 +43,14 @@ class PlanChange {
   // `can_report`: kubelet's socket is there. Where it never was (NVIDIA's chart does not mount it) kubelet will never
   // report what is held, and a change is made at once, as by a restart of NVIDIA's plugin. True: that is found now.
   bool listed(const Result<std::vector<host::PodHolding>>& answer, MonoTime asked, bool can_report);
-  // Decides which plan is enforced, by the decision so far: plan, change, withheld slots and taken shares.
-  void step(const Inputs& in, Decision& decision, change::Policy policy, Moved& moved);
-  std::vector<Loss> unreported_losses(const std::vector<host::PodHolding>& holdings);
+  // Decides which plan is enforced, by the decision so far: plan, change and withheld slots.
+  void step(const Inputs& in, Decision& decision, Moved& moved);
   // Another answer of kubelet's may say that something is free. It is asked also while nothing waits for that: a change
   // that comes later is then done at once.
   bool awaits_kubelet() const { return ledger_.in_doubt(); }
   bool unguarded() const { return unguarded_; }  // kubelet's socket is not there: what is held is not reported
 
  private:
-  bool take(std::vector<change::HeldShare>& shares, change::Policy policy, bool endpoints_known);
   void add_steps(const std::vector<change::Step>& before, Moved& moved) const;
   HeldWithoutMps other_holders(const std::vector<change::HeldShare>& shares,
                                const std::map<std::string, std::string>& withdrawn) const;

@@ -72,60 +72,13 @@ TEST(HeldWithoutMps, AreTheDevicesThatTrancheMpsMustLeaveAlone) {
               ElementsAre("GPU-a"));
 }
 
-PlanChange::Moved step(PlanChange& change, Snapshot& snapshot, change::Policy policy = change::Policy::kWait) {
+PlanChange::Moved step(PlanChange& change, Snapshot& snapshot) {
   PlanChange::Moved moved;
-  change.step(snapshot, snapshot, policy, moved);
+  change.step(snapshot, snapshot, moved);
   return moved;
 }
 
-const Result<std::vector<host::PodHolding>> kListed =
-    std::vector<host::PodHolding>{{"default", "p", "main", "nvidia.com/gpu", {"GPU-a::1"}}};
 const Result<std::vector<host::PodHolding>> kNoneListed = std::vector<host::PodHolding>{};
-
-PlanChange::Moved after_force(PlanChange& change, Snapshot& snapshot) {
-  auto newest = one_mps_gpu().plan;
-  newest.pools.push_back({});
-  newest.pools[0].id = "gpu-a";
-  newest.pools[0].devices = {"GPU-a"};
-  change.aim(newest);
-  return step(change, snapshot, change::Policy::kForce);
-}
-
-TEST(PlanChange, WhatForceTakesIsReportedOnceAndOutlivesTheAgentUntilItIsFree) {
-  Snapshot snapshot;
-  snapshot.pools.connected = true;
-  grants::Kept kept;
-  {
-    grants::Ledger ledger;
-    PlanChange change(ledger);
-    change.listed(kListed, MonoTime{} + std::chrono::minutes(1), true);
-    const auto moved = after_force(change, snapshot);
-    const auto losses = change.unreported_losses(*kListed);
-    ASSERT_EQ(losses.size(), 1u);
-    EXPECT_EQ(losses[0].holder.pod, "p");
-    EXPECT_EQ(losses[0].text, "time-slicing → MPS");
-    EXPECT_EQ(snapshot.taken_shares.size(), 1u);
-    EXPECT_TRUE(change.unreported_losses(*kListed).empty());
-    EXPECT_TRUE(moved.other_holders->devices.empty()) << "tranche mps need not wait for it";
-    kept = ledger.kept();
-  }
-  grants::Ledger ledger(kept);
-  PlanChange change(ledger);
-  Snapshot later;
-  change.listed(kListed, MonoTime{} + std::chrono::minutes(2), true);
-  after_force(change, later);
-  EXPECT_TRUE(change.unreported_losses(*kListed).empty()) << "it was reported";
-  EXPECT_EQ(later.taken_shares.size(), 1u) << "also while tranche mps does not say whose endpoints there are";
-  later.pools.connected = true;
-  step(change, later);
-  EXPECT_EQ(later.taken_shares.size(), 1u);
-  EXPECT_TRUE(later.change.empty() || later.change[0].waits_for.empty());
-  change.listed(kNoneListed, MonoTime{} + std::chrono::minutes(3), true);
-  change.listed(kNoneListed, MonoTime{} + std::chrono::minutes(4), true);
-  step(change, later);
-  EXPECT_TRUE(later.taken_shares.empty());
-  EXPECT_TRUE(ledger.taken().empty());
-}
 
 TEST(PlanChange, KnowsWhatIsHeldWithoutTrancheMpsAndWhenThatIsOver) {
   const host::Scratch scratch;

@@ -35,7 +35,6 @@ struct Decision {
   plan::Plan plan;                     // enforced; a change of configuration may wait on its way to a newer one
   advertise::Withheld withheld;        // slots that are shown meanwhile and not handed out
   std::vector<change::Step> change;    // of the last change, and what waits
-  grants::TakenShares taken_shares;    // from containers by a forced change, as long as these hold slots
   std::vector<Problem> plan_problems;  // of the newest inventory and configuration, when they do not fit together
   advertise::Faults faults;
   HealthReport health;
