@@ -73,12 +73,14 @@ class Reset {
   bool end_daemons(std::vector<std::string>& problems) {
     if (!is_there(root_)) return false;
     const bool runs = answers(root_ + "/mps.sock");
+    const bool holds = answers(root_ + "/keeper.sock");
     const auto left = host::find_left_pools(root_);
     const auto modes = host::read_file(root_ + "/" + kModes);
     if (!left) problems.push_back("daemons cannot be looked for: " + to_string(left.error()));
-    if (!runs && (!left || left->empty()) && !modes) return false;
+    if (!runs && !holds && (!left || left->empty()) && !modes) return false;
     if (options_.dry_run) {
       if (runs) fmt::print("would end tranche mps with its daemons\n");
+      if (holds) fmt::print("would end the keeper\n");
       if (left)
         for (const auto& pool : *left) fmt::print("would end the daemon of {} (pid {})\n", pool.id, pool.pid);
       const auto earlier = modes ? host::parse_earlier_modes(*modes) : host::EarlierModes{};

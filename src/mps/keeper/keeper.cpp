@@ -6,8 +6,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/json_read.h"
+#include "base/json_text.h"
 #include "base/version.h"
 #include "os/files/files.h"
 #include "os/log/log.h"
@@ -65,20 +68,26 @@ void Keeper::hold(int pid, const std::string& owner) {
   if (!process) return;
   owners_[{process->pid, process->start_ticks}] = owner;
   if (!connected_) return start();
-  send(mps::HoldRequest{*process});
+  order_hold({process->pid, process->start_ticks});
 }
 
 void Keeper::look(int pid) {
   const auto known = owners_.lower_bound({pid, 0});
   if (!connected_ || known == owners_.end() || known->first.first != pid) return;
-  for (auto each = known; each != owners_.end() && each->first.first == pid; ++each)
-    send(mps::HoldRequest{{pid, each->first.second}});
+  for (auto each = known; each != owners_.end() && each->first.first == pid; ++each) order_hold(each->first);
 }
 
-void Keeper::send(const mps::KeeperRequest& request) {
-  requests_->request(to_json(request), kKeeperAnswers, [](const Result<std::string>&) {
-    // The keeper's status shows what it holds, and heard() repeats what is missing there.
-  });
+void Keeper::order_hold(const Key& key) {
+  requests_->request(to_json(mps::KeeperRequest(mps::HoldRequest{{key.first, key.second}})), kKeeperAnswers,
+                     [this, key](const Result<std::string>& reply) {
+                       const auto why = reply ? text_at(json_of(*reply), "error") : to_string(reply.error());
+                       if (why.empty()) {
+                         refused_.erase(key);
+                       } else if (owners_.contains(key)) {
+                         refused_[key] = why;
+                       }
+                       on_change_();
+                     });
 }
 
 void Keeper::heard(const std::string& line) {
@@ -95,7 +104,7 @@ void Keeper::heard(const std::string& line) {
   status_ = *status;
   if (status_.version != kVersion && !was_connected) {
     log::info("keeper.replaced", {{"version", status_.version}});
-    send(mps::EndRequest{});
+    requests_->request(to_json(mps::KeeperRequest(mps::EndRequest{})), kKeeperAnswers, [](const auto&) {});
     return;
   }
   std::set<Key> held;
@@ -105,9 +114,10 @@ void Keeper::heard(const std::string& line) {
     const auto now = process_ref(each.first.first);
     return !now || now->start_ticks != each.first.second;
   });
+  std::erase_if(refused_, [this](const auto& each) { return !owners_.contains(each.first); });
   if (!was_connected)
     for (const auto& [key, owner] : owners_)
-      if (!held.contains(key)) send(mps::HoldRequest{{key.first, key.second}});
+      if (!held.contains(key)) order_hold(key);
   on_change_();
 }
 
@@ -142,6 +152,8 @@ Protection Keeper::of(int pid) const {
     if (client.state == mps::HeldState::kHeld) return {Protection::State::kYes, ""};
     break;
   }
+  const auto refused = refused_.lower_bound({pid, 0});
+  if (refused != refused_.end() && refused->first.first == pid) return {Protection::State::kNo, refused->second};
   return {Protection::State::kStarting, "its descriptors are being looked for"};
 }
 

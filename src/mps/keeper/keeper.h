@@ -54,12 +54,13 @@ class Keeper {
   using Key = std::pair<pid_t, std::uint64_t>;
   void heard(const std::string& line);
   void start();
-  void send(const mps::KeeperRequest& request);
+  void order_hold(const Key& key);
 
   Loop& loop_;
   KeeperClientSettings settings_;
   std::function<void()> on_change_;
-  std::map<Key, std::string> owners_;  // of the clients that are held, or are to be
+  std::map<Key, std::string> refused_;  // why the keeper does not hold them
+  std::map<Key, std::string> owners_;   // of the clients that are held, or are to be
   mps::KeeperStatus status_;
   bool connected_ = false;
   std::string problem_;

@@ -128,6 +128,10 @@ void KeeperServer::changed() {
 void KeeperServer::end() {
   if (!server_) return;
   server_.reset();  // the next keeper may listen there from now on
+  if (std::ranges::all_of(clients_, [](const auto& each) { return each.second.dead; })) {
+    replaced_ = true;
+    return end_if_idle();
+  }
   loop_.after(kReplaced, [this, alive = std::weak_ptr(alive_)] {
     if (alive.expired()) return;
     replaced_ = true;

@@ -90,6 +90,22 @@ TEST_F(KeeperServerTest, AClientWithoutADeviceSaysSo) {
   EXPECT_TRUE(until([&] { return ask("status").find("has not opened /dev/nvidia-uvm") != std::string::npos; }));
 }
 
+TEST_F(KeeperServerTest, EndsAtOnceWhereNoClientLives) {
+  serve();
+  ask(mps::EndRequest{});
+  EXPECT_TRUE(until([&] { return ended_; }));
+}
+
+TEST_F(KeeperServerTest, EndsOnlyOnceTheDeadAreReleased) {
+  serve(1ms);
+  HoldsDevices client(1);
+  ask(mps::HoldRequest{client.ref()});
+  client.die();
+  ask(mps::EndRequest{});
+  ASSERT_TRUE(until([&] { return ended_; }));
+  EXPECT_EQ(client.closed(), 1U);
+}
+
 TEST_F(KeeperServerTest, ARequestThatItDoesNotKnowIsRefused) {
   serve();
   EXPECT_THAT(ask(R"({"request":"kill","pid":1,"started":1})"), HasSubstr("error"));
