@@ -67,7 +67,8 @@ void Keeper::hold(int pid, const std::string& owner) {
   const auto process = process_ref(pid);
   if (!process) return;
   owners_[{process->pid, process->start_ticks}] = owner;
-  if (!connected_) return start();
+  if (absent_) start();
+  if (!connected_) return;
   order_hold({process->pid, process->start_ticks});
 }
 
@@ -94,6 +95,7 @@ void Keeper::heard(const std::string& line) {
   const auto status = line.empty() ? Result<mps::KeeperStatus>(fail(Kind::kUnavailable, "the keeper does not run"))
                                    : mps::read_keeper_status(line);
   const bool was_connected = std::exchange(connected_, status.has_value());
+  absent_ = !status;
   if (!status) {
     status_ = {};
     if (problem_.empty()) problem_ = status.error().what;

@@ -63,6 +63,7 @@ class Keeper {
   std::map<Key, std::string> owners_;   // of the clients that are held, or are to be
   mps::KeeperStatus status_;
   bool connected_ = false;
+  bool absent_ = false;  // none answered
   std::string problem_;
   Backoff backoff_;
   Timer retry_{loop_};

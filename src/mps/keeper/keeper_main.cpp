@@ -1,10 +1,12 @@
 // tranche-keeper SOCKET [DEVICES]: started by `tranche mps`; see keeper_server.h. DEVICES replaces /proc/devices.
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <cstring>
 
 #include "mps/keeper/keeper_server.h"
 
@@ -38,6 +40,9 @@ int main(int count, char** arguments) {
     fmt::print(stderr, "usage: tranche-keeper SOCKET [DEVICES]\n");
     return 2;
   }
+  // It was started by descriptor: ps shows its name instead of that.
+  ::prctl(PR_SET_NAME, "tranche-keeper");
+  std::strncpy(arguments[0], "tranche-keeper", std::strlen(arguments[0]));
   prepare();
   const auto loop = host::Loop::open();
   if (!loop) {

@@ -36,8 +36,7 @@ Result<std::unique_ptr<KeeperServer>> KeeperServer::open(Loop& loop, KeeperSetti
   TRY(keeper->server_,
       StatusServer::open(
           loop, keeper->settings_.socket,
-          [raw = keeper.get()](const std::string&) { return Result<std::string>(to_json(raw->status())); },
-          {.take_over = true},
+          [raw = keeper.get()](const std::string&) { return Result<std::string>(to_json(raw->status())); }, {},
           [raw = keeper.get()](const std::string& request, const StatusServer::Reply& reply) {
             const auto done = raw->answer(request);
             reply(done ? Result<std::string>(as_reply(done)) : std::unexpected(done.error()));
@@ -46,7 +45,15 @@ Result<std::unique_ptr<KeeperServer>> KeeperServer::open(Loop& loop, KeeperSetti
 }
 
 KeeperServer::KeeperServer(Loop& loop, KeeperSettings settings, std::function<void()> ended)
-    : loop_(loop), settings_(std::move(settings)), ended_(std::move(ended)) {}
+    : loop_(loop), settings_(std::move(settings)), ended_(std::move(ended)) {
+  audit();
+}
+
+// One that nobody can reach, because the MPS root was removed, ends with its last client.
+void KeeperServer::audit() {
+  if (clients_.empty() && server_ && ::access(settings_.socket.c_str(), F_OK) != 0) return ended_();
+  audit_.start(settings_.audit, [this] { audit(); });
+}
 
 KeeperServer::~KeeperServer() {
   for (const auto& [key, client] : clients_) loop_.cancel(client.watch);

@@ -28,6 +28,7 @@ struct KeeperSettings {
   // every call on the node wait, for up to 2.1 s. Until the close, the client's GPU memory stays in use.
   Duration patience = std::chrono::seconds(5);
   std::size_t clients = 4096;
+  Duration audit = std::chrono::minutes(1);  // whether its socket is still there
 };
 
 class KeeperServer {
@@ -60,6 +61,7 @@ class KeeperServer {
   void died(const Key& key);
   void close(const Key& key, std::vector<HeldFile> files, bool last);
   void changed();
+  void audit();
   void end_if_idle();
   mps::KeeperStatus status() const;
 
@@ -70,6 +72,7 @@ class KeeperServer {
   std::uint64_t released_ = 0;
   Duration waited_{};
   bool replaced_ = false;
+  Timer audit_{loop_};
   std::unique_ptr<StatusServer> server_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   std::unique_ptr<Worker> closer_ = Worker::start();  // last, so that it is joined first

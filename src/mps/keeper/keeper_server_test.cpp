@@ -19,11 +19,14 @@ class KeeperServerTest : public ::testing::Test {
     loop_ = *Loop::open();
     ASSERT_TRUE(Dir::open(scratch_.path())->write_atomically("devices", kTerminalsAreUvm));
   }
-  void serve(Duration patience = 1h, std::size_t clients = 8) {
-    auto opened = KeeperServer::open(
-        *loop_,
-        {.socket = scratch_ / "keeper.sock", .devices = scratch_ / "devices", .patience = patience, .clients = clients},
-        [this] { ended_ = true; });
+  void serve(Duration patience = 1h, std::size_t clients = 8, Duration audit = 1h) {
+    auto opened = KeeperServer::open(*loop_,
+                                     {.socket = scratch_ / "keeper.sock",
+                                      .devices = scratch_ / "devices",
+                                      .patience = patience,
+                                      .clients = clients,
+                                      .audit = audit},
+                                     [this] { ended_ = true; });
     ASSERT_TRUE(opened) << to_string(opened.error());
     server_ = *std::move(opened);
     requests_ = StatusClient::open(*loop_, scratch_ / "keeper.sock");
@@ -104,6 +107,19 @@ TEST_F(KeeperServerTest, EndsOnlyOnceTheDeadAreReleased) {
   ask(mps::EndRequest{});
   ASSERT_TRUE(until([&] { return ended_; }));
   EXPECT_EQ(client.closed(), 1U);
+}
+
+TEST_F(KeeperServerTest, EndsOnceItsSocketIsGone) {
+  serve(1h, 8, 1ms);
+  ASSERT_EQ(::unlink((scratch_ / "keeper.sock").c_str()), 0);
+  EXPECT_TRUE(until([&] { return ended_; }));
+}
+
+TEST_F(KeeperServerTest, IsTheOnlyOneOfItsSocket) {
+  serve();
+  const auto second = KeeperServer::open(*loop_, {.socket = scratch_ / "keeper.sock"}, [] {});
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().kind, Kind::kConflict);
 }
 
 TEST_F(KeeperServerTest, ARequestThatItDoesNotKnowIsRefused) {
