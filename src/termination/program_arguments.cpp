@@ -1,7 +1,5 @@
 #include "termination/program_arguments.h"
 
-#include <array>
-
 namespace tranche::stopping {
 namespace {
 
@@ -23,18 +21,6 @@ std::string_view without_blanks(std::string_view text) {
   return text;
 }
 
-template <class OnPair>
-void for_each_pair(std::string_view text, OnPair on_pair) {
-  while (!text.empty()) {
-    const auto end = text.find('\n');
-    const auto line = without_blanks(before(text, end));
-    text = from(text, end == std::string_view::npos ? text.size() : end + 1);
-    const auto equals = line.find('=');
-    if (line.empty() || line.front() == '#' || equals == std::string_view::npos) continue;
-    on_pair(without_blanks(before(line, equals)), without_blanks(from(line, equals + 1)));
-  }
-}
-
 bool is_path(std::string_view text) {
   if (text.empty() || text.front() != '/') return false;
   for (const char c : text)
@@ -42,26 +28,11 @@ bool is_path(std::string_view text) {
   return true;
 }
 
-bool one_of(std::string_view word, std::span<const std::string_view> words) {
-  for (const auto each : words)
-    if (each == word) return true;
-  return false;
-}
-
-// "--name" or "--name=value"; Go's flags also take one dash.
-struct Flag {
-  std::string_view name;
-  bool has_value = false;
-};
-
-Flag flag_of(std::string_view word) {
+// The name in "--name" or "--name=value", also with one dash; "" of other words.
+std::string_view flag_of(std::string_view word) {
+  if (word.size() < 2 || word.front() != '-') return {};
   word.remove_prefix(word.starts_with("--") ? 2 : 1);
-  const auto equals = word.find('=');
-  return {before(word, equals), equals != std::string_view::npos};
-}
-
-bool is_flag(std::string_view word) {
-  return word.size() > 1 && word.front() == '-';
+  return before(word, word.find('='));
 }
 
 // The value of `--name value` and `--name=value`; false if it is missing.
@@ -75,49 +46,6 @@ bool value_of(std::span<const char* const> argv, std::size_t& at, std::string_vi
   if (at + 1 >= argv.size()) return false;
   value = argv[++at];
   return true;
-}
-
-// "9", "KILL", "SIGKILL" and the notations of stop signals in images; 0 for any other.
-int signal_of(std::string_view text) {
-  int number = 0;
-  for (const char c : text) {
-    if (c < '0' || c > '9') {
-      number = -1;
-      break;
-    }
-    number = number * 10 + (c - '0');
-    if (number > 64) return 0;
-  }
-  if (number > 0) return number;
-  struct Named {
-    std::string_view name;
-    int number;
-  };
-  constexpr std::array<Named, 7> kNamed{
-      {{"HUP", 1}, {"INT", 2}, {"QUIT", 3}, {"KILL", 9}, {"USR1", 10}, {"USR2", 12}, {"TERM", 15}}};
-  if (text.starts_with("SIG")) text.remove_prefix(3);
-  for (const auto& [name, known] : kNamed)
-    if (name == text) return known;
-  return 0;
-}
-
-// Global flags of runc and crun.
-constexpr std::array<std::string_view, 6> kWithValue{"root", "log", "log-format", "criu", "rootless", "cgroup-manager"};
-constexpr std::array<std::string_view, 2> kSwitches{"debug", "systemd-cgroup"};
-
-// Index of the subcommand; the size of argv if it cannot be determined with certainty.
-std::size_t subcommand_at(std::span<const char* const> argv) {
-  for (std::size_t at = 1; at < argv.size(); ++at) {
-    const std::string_view word = argv[at];
-    if (!is_flag(word)) return at;
-    const auto flag = flag_of(word);
-    if (one_of(flag.name, kWithValue)) {
-      if (!flag.has_value) ++at;
-    } else if (!one_of(flag.name, kSwitches)) {
-      return argv.size();
-    }
-  }
-  return argv.size();
 }
 
 // Skips one JSON string; returns the position after it, or npos.
@@ -168,12 +96,12 @@ DrainArguments read_drain_arguments(std::span<const char* const> argv) {
       if (at + 1 < argv.size()) arguments.command_at = static_cast<int>(at + 1);
       return arguments;
     }
-    const auto flag = is_flag(word) ? flag_of(word) : Flag{};
+    const auto flag = flag_of(word);
     std::string_view value;
-    if (flag.name == "socket") {
+    if (flag == "socket") {
       if (!value_of(argv, at, value) || !is_path(value)) return refuse(word);
       arguments.socket = value;
-    } else if (flag.name == "timeout") {
+    } else if (flag == "timeout") {
       if (!value_of(argv, at, value) || (arguments.timeout_ms = milliseconds_of(value)) == 0) return refuse(word);
     } else if (word == "--strict") {
       arguments.strict = true;
@@ -188,59 +116,6 @@ DrainArguments read_drain_arguments(std::span<const char* const> argv) {
     }
   }
   return arguments;
-}
-
-bool is_container_id(std::string_view id) {
-  if (id.empty() || id.size() > 255 || id.front() == '.') return false;
-  for (const char c : id) {
-    const bool fine = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-                      c == '+' || c == '-' || c == '.';
-    if (!fine) return false;
-  }
-  return true;
-}
-
-KillArguments read_kill_arguments(std::span<const char* const> argv) {
-  std::size_t at = subcommand_at(argv);
-  if (at >= argv.size() || std::string_view(argv[at]) != "kill") return {};
-  for (++at; at < argv.size() && is_flag(argv[at]); ++at) {
-    const std::string_view word = argv[at];
-    if (word != "--all" && word != "-a" && word != "--pid") return {};
-  }
-  if (at >= argv.size() || argv.size() - at > 2) return {};
-  const std::string_view container = argv[at];
-  const std::string_view signal = at + 1 < argv.size() ? argv[at + 1] : "15";
-  if (!is_container_id(container) || signal == "0") return {};
-  return {container, signal_of(signal)};
-}
-
-bool makes_container(std::span<const char* const> argv) {
-  const auto at = subcommand_at(argv);
-  constexpr std::array<std::string_view, 3> kMakes{"create", "run", "restore"};
-  return at < argv.size() && one_of(argv[at], kMakes);
-}
-
-RuntimeConf read_runtime_conf(std::string_view text) {
-  RuntimeConf conf;
-  for_each_pair(text, [&conf](std::string_view key, std::string_view value) {
-    auto* const into = key == "runtime" ? &conf.runtime : key == "run-dir" ? &conf.run_dir : nullptr;
-    if (into == nullptr || !is_path(value)) {
-      conf.refused = into == nullptr ? key : value;
-    } else {
-      *into = value;
-    }
-  });
-  return conf;
-}
-
-ContainerRecord read_container_record(std::string_view text) {
-  ContainerRecord record;
-  for_each_pair(text, [&record](std::string_view key, std::string_view value) {
-    if (key == "pool") record.pool = value;
-    if (key == "grant") record.grant = value;
-    if (key == "drain" && is_path(value)) record.drain = value;
-  });
-  return record;
 }
 
 bool says_ok(std::string_view line) {

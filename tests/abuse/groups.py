@@ -6,7 +6,7 @@ import os, signal, subprocess, sys, time
 
 from bed import cpu_seconds, main, wait_for
 
-# $1: threads | handlers | paused. Asks for drains of its own container when a line comes, each for another signal, and hangs up.
+# $1: threads | handlers | paused. Asks for drains of its own container when a line comes, and hangs up.
 TENANT = r"""
 import ctypes, os, signal, socket, sys, threading, time
 signals = (15, 10, 12, 3)
@@ -16,10 +16,10 @@ def connect(groups=65536):
     take(groups)
     return code
 def take(groups): os.setgroups([4000000000 - i for i in range(groups)])
-def request(number):
+def request():
     to = socket.socket(socket.AF_UNIX)
     to.connect(os.environ["CUDA_MPS_PIPE_DIRECTORY"] + "/drain")
-    to.sendall(b"drain %d\n" % number)
+    to.sendall(b"drain\n")
     return to
 if sys.argv[1] == "threads":
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)
@@ -47,11 +47,11 @@ else:
 if os.fork() == 0:
     sys.stdin.readline()
     if sys.argv[1] != "paused":
-        for i in range(24):
-            request(signals[i % 4]).close()
+        for _ in range(24):
+            request().close()
             time.sleep(0.25)
     while sys.argv[1] == "paused":  # each request renews the pause
-        with request(15):
+        with request():
             time.sleep(0.15)
         for client in clients: os.kill(client, signal.SIGCONT)
         for order in clients.values(): os.write(order, b"+")

@@ -21,7 +21,6 @@ ELSEWHERE = [
     (r"tranche mps --end", "ends the daemons", "ctest:node_faults_test"),
     (r"tranche probe( .*)?", "beside MPS in exclusive mode nothing runs; the probe's own tests and the stand-ins do", "ctest:gpu_sm_counts_simulated"),
     (r"tranche-drain( .*)?", "is for a preStop hook in a container", "cluster:stopping"),
-    (r"tranche-runtime( .*)?", "is for containerd in the place of runc", "cluster:stopping"),
     (r"helm (upgrade|install)( -i| --install)?( \S+)? (nvdp|nvidia)/.*", "a chart of NVIDIA's, from the network", "cluster:chart"),
     (r"helm repo .*", "the network", "cluster:chart"),
     (r"helm (uninstall|rollback|get|status|list)( .*)?", "needs a release in a cluster", "cluster:chart"),

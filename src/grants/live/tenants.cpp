@@ -71,20 +71,18 @@ Tenants::Tenants(host::Loop& loop, grants::Ledger& ledger, MpsClient& mps, const
   guard_callbacks.figures = callbacks_.figures;
   guarding_ = std::make_unique<Guarding>(loop_, ledger, mps_, settings.mps_root_here, settings.run_dir,
                                          std::move(guard_callbacks));
-  open_stopping(settings);
+  open_stopping();
 }
 
 Tenants::~Tenants() = default;
 
-void Tenants::open_stopping(const TenantsSettings& settings) {
+void Tenants::open_stopping() {
   StoppingCallbacks stop_callbacks;
   stop_callbacks.drain = [this](const stopping::Drain& which, StoppingCallbacks::Done done) {
     drain(which, std::move(done));
   };
   stop_callbacks.on_event = [this](const StopEvent& event) { report_stop(event); };
-  stopping_ = std::make_unique<Stopping>(loop_, std::move(stop_callbacks),
-                                         std::make_unique<ContainerRecords>(settings.run_dir, settings.paths),
-                                         !offer_.dir.empty());
+  stopping_ = std::make_unique<Stopping>(loop_, std::move(stop_callbacks), !offer_.dir.empty());
 }
 
 void Tenants::drain(const stopping::Drain& which, StoppingCallbacks::Done done) {

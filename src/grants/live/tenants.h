@@ -27,7 +27,6 @@ namespace tranche::agent {
 
 struct TenantsSettings {
   std::string mps_root_here;  // where the MPS root is for this process
-  allocate::Paths paths;      // and for the node
   std::string run_dir;
   std::string program_dir;  // tranche-drain for containers; "" = none
 };
@@ -64,7 +63,7 @@ class Tenants {
   const DrainOffer& offer() const { return offer_; }
 
  private:
-  void open_stopping(const TenantsSettings& settings);
+  void open_stopping();
   void drain(const stopping::Drain& drain, StoppingCallbacks::Done done);
   void holders_are(const NodeView& node);
   void clients_are(const PoolReports& reports);

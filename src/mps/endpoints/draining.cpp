@@ -159,13 +159,11 @@ void Draining::drain(const EndpointName& endpoint, const DrainOrder& order, Repl
   };
   if (request.clients.empty()) {
     if (spared.empty()) close(endpoint, first, members);
-    if (paused && order.on_stopped) order.on_stopped();
     return finish({});
   }
   callbacks_.terminate(endpoint.pool, request, [finish, weak = std::weak_ptr(alive_)](const Terminated& outcomes) {
     if (!weak.expired()) finish(outcomes);
   });
-  if (order.on_stopped) order.on_stopped();
   if (spared.empty()) close(endpoint, first, members);
 }
 

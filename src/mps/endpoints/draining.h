@@ -59,9 +59,6 @@ struct DrainOrder {
   bool spare = false;   // leave clients that the stop signal does not kill
   int stop_signal = 0;  // 0: not known
   bool pause = false;   // clients that are spared, and react to the signal, which is about to be sent
-  // Runs once the clients that it ends or pauses are stopped, and so are the first processes of the containers of those
-  // that it ends; not when it has none.
-  std::function<void()> on_stopped = {};
   // Set by Draining: the caller's container; it has searched for the first processes of the containers, and stopped
   // these processes before that.
   std::string own = {};

@@ -1,7 +1,6 @@
 #include "mps/endpoints/endpoints.h"
 
 #include <fmt/format.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -163,21 +162,10 @@ Status Endpoints::listen(const std::string& id, Pool& pool, const std::string& g
   if (!endpoint.drain) {
     auto drain = host::DrainSocket::open(
         loop_, *directory, {},
-        [this, name = EndpointName{id, grant}](const host::DrainSocket::Asked& asked,
-                                               const host::DrainSocket::Reply& reply) {
-          DrainOrder order{.caller = asked.pid,
-                           .reason = "asked for in its container",
-                           .spare = asked.signal != SIGKILL,
-                           .stop_signal = asked.signal,
-                           .pause = true,
-                           .on_stopped = asked.on_stopped};
-          // The node's own container runtime may act for any container.
-          if (asked.uid == 0 && is_of_the_node(asked.pid)) {
-            order.caller = 0;
-            order.reason = "its container is about to be signalled";
-            return draining_.drain(name, order, reply);
-          }
-          if (asked.pid > 0) return draining_.drain(name, order, reply);
+        [this, name = EndpointName{id, grant}](int caller, const host::DrainSocket::Reply& reply) {
+          if (caller > 0)
+            return draining_.drain(
+                name, {.caller = caller, .reason = "asked for in its container", .spare = true, .pause = true}, reply);
           reply(error_reply(
               {Kind::kUnsupported, "the caller cannot be seen; run tranche mps with hostPID: true", "drain", 0}));
         });

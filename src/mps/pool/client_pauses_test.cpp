@@ -137,7 +137,7 @@ TEST_F(ClientPausesTest, OfOneThatIsPausedAlreadyEndWithTheFirst) {
   Client client(*loop_);
   pause({client.ref()}, 1s);
   EXPECT_TRUE(until([&] { return client.stopped(); }));
-  pause({client.ref()}, 1h);  // as by tranche-runtime after the pod watch
+  pause({client.ref()}, 1h);  // as by the preStop program after the pod watch
   EXPECT_EQ(changes_, 1) << "one descriptor";
   client.send(SIGTERM);
   EXPECT_TRUE(until([&] { return idle_; }));

@@ -6,11 +6,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <map>
-#include <optional>
 #include <string_view>
 #include <utility>
 
-#include "base/text.h"
 #include "mps/relay/relay_packet.h"
 #include "mps/relay/tenant_sockets.h"
 #include "os/loop/timer.h"
@@ -18,20 +16,8 @@
 namespace tranche::host {
 namespace {
 
+constexpr std::string_view kRequest = "drain\n";
 constexpr std::size_t kLongestRequest = 16;
-constexpr int kLargestSignal = 64;
-constexpr std::string_view kWaiting = "{\"waiting\":true}\n";
-
-// "drain" or "drain N", without the line end; absent: any other text.
-std::optional<int> signal_of(std::string_view line) {
-  constexpr std::string_view kWord = "drain";
-  if (line == kWord) return 0;
-  if (!line.starts_with(kWord) || line[kWord.size()] != ' ') return std::nullopt;
-  const auto number = parse_unsigned(line.substr(kWord.size() + 1));
-  if (!number || *number == 0 || *number > kLargestSignal) return std::nullopt;
-  return static_cast<int>(*number);
-}
-
 constexpr Duration kPauseOfDrains = std::chrono::seconds(1);
 
 struct Caller {
@@ -46,7 +32,7 @@ struct Caller {
 
 class EndpointDrain final : public DrainSocket, public std::enable_shared_from_this<EndpointDrain> {
  public:
-  EndpointDrain(Loop& loop, Fd listening, DrainSocketLimits limits, std::function<void(const Asked&, Reply)> asked)
+  EndpointDrain(Loop& loop, Fd listening, DrainSocketLimits limits, Asked asked)
       : loop_(loop), listening_(std::move(listening)), limits_(limits), asked_(std::move(asked)) {}
   ~EndpointDrain() override { close_all(); }
   EndpointDrain(const EndpointDrain&) = delete;
@@ -60,7 +46,6 @@ class EndpointDrain final : public DrainSocket, public std::enable_shared_from_t
   bool may_accept();
   void pause(Duration duration);
   void hear(std::uint64_t id);
-  void report_stopped(std::uint64_t id);
   void answer(std::uint64_t id, const std::string& json);
   void close(std::uint64_t id);
   void watch_again();
@@ -69,7 +54,7 @@ class EndpointDrain final : public DrainSocket, public std::enable_shared_from_t
   TenantSockets sockets_{loop_, [this] { watch_again(); }};
   Fd listening_;
   DrainSocketLimits limits_;
-  std::function<void(const Asked&, Reply)> asked_;
+  Asked asked_;
   Loop::Id watch_ = 0;
   Timer pause_{loop_};
   double accepts_ = limits_.burst;  // connections that may still be accepted at once
@@ -136,13 +121,11 @@ void EndpointDrain::hear(std::uint64_t id) {
   if (arrival == Arrival::kNothing) return;
   if (arrival == Arrival::kEnd || packet.truncated) return close(id);
   caller.words += packet.bytes;
-  const auto end = caller.words.find('\n');
-  if (end == std::string::npos) {
+  if (!caller.words.contains('\n')) {
     if (caller.words.size() >= kLongestRequest) close(id);
     return;
   }
-  const auto signal = signal_of(std::string_view(caller.words).substr(0, end));
-  if (!signal || end + 1 != caller.words.size()) return close(id);
+  if (caller.words != kRequest) return close(id);
   // A process of another container may have its pid by now, and did not ask for this.
   if (!caller.peer.lives()) return close(id);
   caller.asked = true;
@@ -150,19 +133,9 @@ void EndpointDrain::hear(std::uint64_t id) {
   caller.watch = loop_.watch(caller.fd.get(), 0, [this, id](std::uint32_t) { hear(id); });
   caller.timer.start(limits_.answer, [this, id] { close(id); });
   caller.peer.pidfd.reset();  // no longer needed
-  const auto peer = caller.peer.sender;
-  asked_({peer.pid, static_cast<unsigned>(peer.uid), *signal,
-          [weak = weak_from_this(), id, given = *signal != 0] {
-            if (const auto self = weak.lock(); self && given) self->report_stopped(id);
-          }},
-         [weak = weak_from_this(), id](const std::string& json) {
-           if (const auto self = weak.lock()) self->answer(id, json);
-         });
-}
-
-void EndpointDrain::report_stopped(std::uint64_t id) {
-  if (const auto found = callers_.find(id); found != callers_.end())
-    (void)::send(found->second.fd.get(), kWaiting.data(), kWaiting.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  asked_(caller.peer.sender.pid, [weak = weak_from_this(), id](const std::string& json) {
+    if (const auto self = weak.lock()) self->answer(id, json);
+  });
 }
 
 void EndpointDrain::answer(std::uint64_t id, const std::string& json) {
@@ -202,7 +175,7 @@ class OwnedDrain final : public DrainSocket {
 }  // namespace
 
 Result<std::unique_ptr<DrainSocket>> DrainSocket::open(Loop& loop, const Dir& endpoint, DrainSocketLimits limits,
-                                                       std::function<void(const Asked&, Reply reply)> asked) {
+                                                       Asked asked) {
   TRY(Fd listening, listen_in(endpoint, "drain", Protocol::kStream));
   auto drain = std::make_shared<EndpointDrain>(loop, std::move(listening), limits, std::move(asked));
   if (!drain->watch())

@@ -1,8 +1,7 @@
 #pragma once
 // The `drain` socket of one endpoint. A program in the container (tranche-drain, before the container is stopped)
 // writes "drain\n" and gets one line of JSON when those clients of its container that the stop signal would kill have
-// been terminated. A program on the node (tranche-runtime) writes "drain N\n", where N is the signal that the container
-// is about to get; it gets "{\"waiting\":true}\n" as soon as the clients are stopped, then the same line of JSON.
+// been terminated.
 //
 // Tenants can use and misuse this socket, so connections at a time and per second, bytes and waits are bounded, and a
 // caller can affect only its own container. The kernel reports the caller; a caller that has exited is ignored. Loop
@@ -28,15 +27,11 @@ struct DrainSocketLimits {
 class DrainSocket {
  public:
   using Reply = std::function<void(const std::string& json)>;  // runs once; does nothing if the connection is gone
-  struct Asked {
-    int pid = 0;  // of the caller in our namespace; 0: not visible
-    unsigned uid = 0;
-    int signal = 0;                         // 0: not given
-    std::function<void()> on_stopped = {};  // to be called when the clients are stopped, before the reply
-  };
+  // `caller`: its pid in our namespace; 0: not visible.
+  using Asked = std::function<void(int caller, Reply reply)>;
   // Replaces any file at `<endpoint>/drain`.
   static Result<std::unique_ptr<DrainSocket>> open(Loop& loop, const Dir& endpoint, DrainSocketLimits limits,
-                                                   std::function<void(const Asked&, Reply reply)> asked);
+                                                   Asked asked);
   virtual ~DrainSocket() = default;  // the file stays
 };
 

@@ -105,11 +105,10 @@ TEST_F(RelayAtTheEndpoint, ADrainOfACallerThatHasEndedIsNotHeard) {
   std::vector<int> heard;
   const auto endpoint = Dir::create(path(kOne), 0755);
   ASSERT_TRUE(endpoint);
-  const auto socket =
-      DrainSocket::open(*loop_, *endpoint, {}, [&](const DrainSocket::Asked& asked, const DrainSocket::Reply& reply) {
-        heard.push_back(asked.pid);
-        reply("{}");
-      });
+  const auto socket = DrainSocket::open(*loop_, *endpoint, {}, [&](int caller, const DrainSocket::Reply& reply) {
+    heard.push_back(caller);
+    reply("{}");
+  });
   ASSERT_TRUE(socket);
   const auto speaks = [](int fd) { return ::write(fd, "drain\n", 6) == 6; };
   const Planted planted = plant(path(kOne) + "/drain", SOCK_STREAM, speaks);

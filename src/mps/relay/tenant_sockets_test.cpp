@@ -118,11 +118,11 @@ TEST_F(RelayWithSlowDescriptors, InARequestToTerminateClients) {
   const auto endpoint = Dir::create(path(kOne), 0755);
   ASSERT_TRUE(endpoint);
   int asked = 0;
-  const auto drain = DrainSocket::open(*loop_, *endpoint, {.connections = 1},
-                                       [&](const DrainSocket::Asked&, const DrainSocket::Reply& reply) {
-                                         ++asked;
-                                         reply("{}");
-                                       });
+  const auto drain =
+      DrainSocket::open(*loop_, *endpoint, {.connections = 1}, [&](int, const DrainSocket::Reply& reply) {
+        ++asked;
+        reply("{}");
+      });
   ASSERT_TRUE(drain);
   const auto connected = [&] {
     sim::Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -176,7 +176,7 @@ TEST_F(RelayWithSlowDescriptors, ACallerThatHangsUpIsForgottenAtOnce) {
   ASSERT_TRUE(endpoint);
   int asked = 0;
   const auto drain = DrainSocket::open(*loop_, *endpoint, {.connections = 1, .words = 1h},
-                                       [&](const DrainSocket::Asked&, const DrainSocket::Reply&) { ++asked; });
+                                       [&](int, const DrainSocket::Reply&) { ++asked; });
   ASSERT_TRUE(drain);
   sim::Fd first(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   ASSERT_TRUE(connects(first.get(), path(kOne) + "/drain"));

@@ -68,8 +68,6 @@ Json stopping_json(const Snapshot& s) {
   return {{"preStop", stopping.offer.dir.empty() ? "not offered" : "offered"},
           {"preStopReason", stopping.offer.problem},
           {"programDir", stopping.offer.dir},
-          {"records", stopping.records},
-          {"recordsProblem", stopping.records_problem},
           {"drains", std::move(recent)}};
 }
 

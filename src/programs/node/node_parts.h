@@ -56,7 +56,7 @@ class NodeProgram {
   enum class Phase { kOpening, kRunning, kEnding };
 
   Status open();
-  void open_tenants(const std::string& mps_here, const std::string& host_root);
+  void open_tenants(const std::string& mps_here);
   void open_mig();
   void open_claims();
   void open_partitions();

@@ -65,8 +65,8 @@ Status NodeProgram::open() {
     log::warning("run_dir.none", {{"why", run_dir.error()},
                                   {"effect", "there is no status socket, and nothing is remembered over a restart"}});
 
-  const std::string host_root = host_mps_root(config_.view().config);
-  const std::string mps_here = options_.mps_root_here.empty() ? host_root : options_.mps_root_here;
+  const std::string mps_here =
+      options_.mps_root_here.empty() ? host_mps_root(config_.view().config) : options_.mps_root_here;
   holdings_ = std::make_unique<Holdings>(*loop_, *worker_, options_.pod_resources_socket,
                                          [this](auto listed) { on_holdings(std::move(listed)); });
   cluster_ = std::make_unique<Cluster>(
@@ -115,7 +115,7 @@ Status NodeProgram::open() {
   nodes_ = std::make_unique<DeviceNodes>(*loop_, [this] { step({.plan = true}); });
   grants_file_ = std::make_unique<GrantsFile>(options_.run_dir);
   ledger_ = grants::Ledger(grants_file_->read());
-  open_tenants(mps_here, host_root);
+  open_tenants(mps_here);
   other_holders_ = std::make_unique<OtherHoldersFile>(mps_here);
   open_mig();
   open_claims();
@@ -124,7 +124,7 @@ Status NodeProgram::open() {
   return {};
 }
 
-void NodeProgram::open_tenants(const std::string& mps_here, const std::string& host_root) {
+void NodeProgram::open_tenants(const std::string& mps_here) {
   TenantsCallbacks callbacks;
   callbacks.sample = [this](auto gpus) {
     if (nvml_) nvml_->sample(std::move(gpus));
@@ -139,9 +139,8 @@ void NodeProgram::open_tenants(const std::string& mps_here, const std::string& h
   callbacks.emit_on_node = [this](const auto& reason, const auto& message) {
     if (cluster_) cluster_->emit_on_node(reason, message);
   };
-  tenants_ = std::make_unique<Tenants>(*loop_, ledger_, *mps_,
-                                       TenantsSettings{mps_here, {host_root}, options_.run_dir, options_.program_dir},
-                                       std::move(callbacks));
+  tenants_ = std::make_unique<Tenants>(
+      *loop_, ledger_, *mps_, TenantsSettings{mps_here, options_.run_dir, options_.program_dir}, std::move(callbacks));
 }
 
 void NodeProgram::open_driver() {

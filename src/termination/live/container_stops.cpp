@@ -47,9 +47,8 @@ bool is_drain_hook(std::span<const std::string> command) {
   return program.substr(program.rfind('/') + 1) == stopping::kDrainProgram;
 }
 
-Stopping::Stopping(host::Loop& loop, StoppingCallbacks callbacks, std::unique_ptr<ContainerRecords> records,
-                   bool hook_offered)
-    : loop_(loop), callbacks_(std::move(callbacks)), records_(std::move(records)), hook_offered_(hook_offered) {}
+Stopping::Stopping(host::Loop& loop, StoppingCallbacks callbacks, bool hook_offered)
+    : loop_(loop), callbacks_(std::move(callbacks)), hook_offered_(hook_offered) {}
 
 void Stopping::set_stop_patience(Duration patience) {
   if (settings_.stop_patience == patience) return;
@@ -62,7 +61,6 @@ Stopping::~Stopping() {
 }
 
 void Stopping::pods_changed(std::vector<WatchedPod> changed) {
-  pods_known_ = true;
   for (auto& each : changed) take(std::move(each));
   turn();
 }
@@ -114,7 +112,6 @@ void Stopping::holdings(SharedList<HeldEndpoint> all) {
     return loop_.now() - given.second > kNotListedYet &&
            std::ranges::find(holdings_, given.first, &HeldEndpoint::grant) == holdings_.end();
   });
-  holdings_known_ = true;
   turn();
 }
 
@@ -178,7 +175,6 @@ void Stopping::turn() {
   const auto step = stopping::step(state_, stopping_pods(), loop_.now(), settings_);
   settle_gone();
   arm(step.next);
-  keep_records();
   for (const auto& drain : step.now) start(drain);
 }
 
@@ -239,41 +235,13 @@ void Stopping::drained(const stopping::Drain& drain, const Result<EndReply>& rep
   turn();
 }
 
-bool Stopping::has_clients(const std::string& grant) const {
-  const auto found = clients_ ? clients_->find(grant) : std::map<std::string, std::vector<pid_t>>::const_iterator{};
-  return clients_ && found != clients_->end() && !found->second.empty();
-}
-
-void Stopping::keep_records() {
-  if (!records_ || !pods_known_ || !holdings_known_) return;
-  std::map<std::string, ContainerGrant> by_id;
-  for (const auto& [uid, pod] : pods_) {
-    for (const auto& endpoint : holdings_) {
-      if (!is_of(endpoint, pod)) continue;
-      const auto name = container_of(endpoint, pod);
-      for (const auto& container : pod.containers) {
-        if (container.name != name || container.id.empty()) continue;
-        // With several grants a container comes in by one of their endpoints: that by which its clients have come.
-        const auto [it, fresh] = by_id.try_emplace(container.id, container.id, endpoint.pool, endpoint.grant);
-        if (!fresh && has_clients(endpoint.grant)) it->second = {container.id, endpoint.pool, endpoint.grant};
-      }
-    }
-  }
-  std::vector<ContainerGrant> containers;
-  for (auto& [id, container] : by_id) containers.push_back(std::move(container));
-  const auto kept = records_->follow(std::move(containers), loop_.now());
-  const std::string problem = kept ? "" : to_string(kept.error());
-  if (problem != records_problem_ && !problem.empty()) log::warning("records.failed", {{"why", problem}});
-  records_problem_ = problem;
-}
-
 void Stopping::arm(std::optional<MonoTime> next) {
   timer_.stop();
   if (next) timer_.start(std::max<Duration>(*next - loop_.now(), Duration{}), [this] { turn(); });
 }
 
 StoppingReport Stopping::report() const {
-  return {{}, records_ ? records_->count() : 0, records_problem_, {recent_.begin(), recent_.end()}};
+  return {{}, {recent_.begin(), recent_.end()}};
 }
 
 }  // namespace tranche::agent

@@ -1,6 +1,6 @@
 #pragma once
 // Carries out the decisions of termination/stopping.h: collects the state of pods that are being deleted, has their
-// clients drained in time, maintains the records for tranche-runtime, and has a pool re-tested after an unclean death.
+// clients drained in time, and has a pool re-tested after an unclean death.
 // All inputs are passed in: pods from the watch, holdings from kubelet, clients from the pools' reports, and actions as
 // functions. Without a pod watch it does nothing. Loop thread only.
 #include <sys/types.h>
@@ -20,7 +20,6 @@
 #include "mps/protocol/replies.h"
 #include "os/loop/loop.h"
 #include "os/loop/timer.h"
-#include "termination/live/container_records.h"
 #include "termination/live/drain_program.h"
 #include "termination/stopping.h"
 
@@ -28,7 +27,6 @@ namespace tranche::agent {
 
 struct WatchedContainer {
   std::string name = {};
-  std::string id = {};    // "" until it has been created
   bool hooked = false;    // lifecycle.preStop.exec begins with tranche-drain (is_drain_hook())
   Duration sleeps{};      // lifecycle.preStop.sleep
   int stop_signal = 0;    // status.containerStatuses[].stopSignal as a number; 0 = not reported
@@ -91,8 +89,6 @@ struct StoppingReport {
     friend bool operator==(const Recent&, const Recent&) = default;
   };
   DrainOffer offer;
-  std::size_t records = 0;
-  std::string records_problem;
   std::vector<Recent> recent;  // the newest last
   friend bool operator==(const StoppingReport&, const StoppingReport&) = default;
 };
@@ -101,7 +97,7 @@ class Stopping {
  public:
   // `hook_offered`: containers have tranche-drain (DrainOffer); without it, a tranche-drain hook cannot start and has
   // no effect.
-  Stopping(host::Loop& loop, StoppingCallbacks callbacks, std::unique_ptr<ContainerRecords> records, bool hook_offered);
+  Stopping(host::Loop& loop, StoppingCallbacks callbacks, bool hook_offered);
   ~Stopping();
   Stopping(const Stopping&) = delete;
   Stopping& operator=(const Stopping&) = delete;
@@ -128,17 +124,11 @@ class Stopping {
   stopping::Holding holding_of(const WatchedPod& pod, const HeldEndpoint& endpoint) const;
   void start(const stopping::Drain& drain);
   void drained(const stopping::Drain& drain, const Result<EndReply>& reply);
-  bool has_clients(const std::string& grant) const;
-  void keep_records();
   void arm(std::optional<MonoTime> next);
 
   host::Loop& loop_;
   StoppingCallbacks callbacks_;
-  std::unique_ptr<ContainerRecords> records_;
   bool hook_offered_;
-  std::string records_problem_;
-  bool pods_known_ = false;
-  bool holdings_known_ = false;
   std::map<std::string, WatchedPod> pods_;                           // by uid
   std::map<std::string, std::vector<HeldEndpoint>> gone_endpoints_;  // of force-deleted pods, as they held them
   SharedList<HeldEndpoint> holdings_;

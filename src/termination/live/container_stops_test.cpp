@@ -2,8 +2,6 @@
 
 #include <gmock/gmock.h>
 
-#include "os/files/files.h"
-#include "os/files/scratch.h"
 #include "run_until.h"
 
 namespace tranche::agent {
@@ -30,15 +28,13 @@ class StoppingPods : public ::testing::Test {
       done_.push_back(std::move(done));
     };
     callbacks.on_event = [this](const StopEvent& event) { events_.push_back(event); };
-    stopping_ = std::make_unique<Stopping>(
-        *loop_, std::move(callbacks),
-        std::make_unique<ContainerRecords>(scratch_.path(), allocate::Paths{"/run/nvidia/mps"}), hook_offered);
+    stopping_ = std::make_unique<Stopping>(*loop_, std::move(callbacks), hook_offered);
     stopping_->pods_changed({pod()});
     stopping_->holdings({{"default", "train", "main", "gpu-1", kGrant}});
     stopping_->clients(std::map<std::string, std::vector<pid_t>>{{kGrant, {71, 72}}});
   }
   static WatchedPod pod(const std::string& uid = "u1") {
-    return {.uid = uid, .pod_namespace = "default", .name = "train", .containers = {{"main", "containerd://3f2a"}}};
+    return {.uid = uid, .pod_namespace = "default", .name = "train", .containers = {{"main"}}};
   }
   WatchedPod deleted(Duration grace = 30s) const {
     auto changed = pod();
@@ -56,7 +52,6 @@ class StoppingPods : public ::testing::Test {
     loop_->run();
   }
 
-  host::Scratch scratch_;
   std::unique_ptr<host::Loop> loop_ = *host::Loop::open();
   std::vector<stopping::Drain> asked_;
   std::vector<StoppingCallbacks::Done> done_;
@@ -213,14 +208,6 @@ TEST_F(StoppingPods, TheContainersOwnStopSignalIsWhatIsJudged) {
   stopping_->pods_changed({changed});
   ASSERT_THAT(asked_, SizeIs(1));
   EXPECT_EQ(asked_[0].stop_signal, 3);
-}
-
-TEST_F(StoppingPods, RecordsAreKeptForTheRuntime) {
-  EXPECT_TRUE(host::read_file(scratch_ / "containers/3f2a"));
-  EXPECT_EQ(stopping_->report().records, 1u);
-  stopping_->pods_changed({gone()});
-  done_[0](read_end_reply(kOk));
-  EXPECT_TRUE(host::read_file(scratch_ / "containers/3f2a")) << "its container is yet to be killed";
 }
 
 TEST_F(StoppingPods, AnAnswerAfterItsEndIsDropped) {

@@ -57,7 +57,6 @@ WatchedPod watched_pod(const kube::PodSeen& seen) {
   for (const auto& container : seen.containers) {
     const bool hooked = is_drain_hook(container.pre_stop);
     pod.containers.push_back({.name = container.name,
-                              .id = container.container_id,
                               .hooked = hooked,
                               .sleeps = seconds_of(container.pre_stop_sleep, kLongestSleep),
                               .stop_signal = signal_number(container.stop_signal),

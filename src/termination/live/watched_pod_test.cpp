@@ -22,7 +22,6 @@ TEST(WatchedPods, OneThatRunsIsNotStopping) {
   EXPECT_EQ(pod.grace, std::nullopt);
   EXPECT_FALSE(pod.gone);
   ASSERT_EQ(pod.containers.size(), 1u);
-  EXPECT_EQ(pod.containers[0].id, "containerd://3f2a");
   EXPECT_TRUE(pod.containers[0].hooked);
   EXPECT_EQ(pod.containers[0].stop_signal, 3);
 }

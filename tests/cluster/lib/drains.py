@@ -1,7 +1,8 @@
-"""What asks a grant's drain socket, and when. Where the endpoint has a real socket, questions are handed on to it and its
-answer is given back; where it has none, they are answered as done."""
+"""What asks a grant's drain socket, and when. Where the endpoint has a real socket, which answers only to its container, the
+same is asked of `tranche mps` for the grant, and its answer is given back; where it has none, questions are answered as done."""
 
 import glob
+import json
 import os
 import socket
 import threading
@@ -46,22 +47,23 @@ class Recorder:
             threading.Thread(target=self._answer, args=(client,), daemon=True).start()
 
     def _answer(self, client):
-        question = client.makefile("rb").readline()
+        client.makefile("rb").readline()
         self.asked.append(time.time())
         if self.mute:
             self.kept.append(client)
             return
-        answer = self._hand_on(question) if self.real else DONE
+        answer = self._hand_on() if self.real else DONE
         self.ended.append(time.time())
         self.answers.append(answer)
         client.sendall(answer)
         client.close()
 
-    def _hand_on(self, question):
-        with socket.socket(socket.AF_UNIX) as behind:
-            behind.connect(self.behind)
-            behind.sendall(question)
-            return behind.makefile("rb").readline()
+    def _hand_on(self):
+        pool, _, grant = self.path.split("/")[-4:-1]
+        with socket.socket(socket.AF_UNIX) as mps:
+            mps.connect("/run/nvidia/mps/mps.sock")
+            mps.sendall(json.dumps({"do": "drain", "pool": pool, "grant": grant, "spare": True, "pause": True}).encode() + b"\n")
+            return mps.makefile("rb").readline()
 
     def close(self):
         self.listener.shutdown(socket.SHUT_RDWR)

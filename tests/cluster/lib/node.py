@@ -22,7 +22,7 @@ class Node:
 
     def open(self):
         self.machine.prepare()
-        self.runtime = Runtime(self.machine, self.binaries, self.build)
+        self.runtime = Runtime(self.machine, self.binaries)
         self.kubelet = Kubelet(self.machine, self.binaries)
         self.tranche = Tranche(self.machine, self.build)
         self.runtime.start()

@@ -1,6 +1,5 @@
 """containerd with runc. A wrapper takes what this machine may not grant (a lower oom_score_adj, higher limits) out of
-the container's configuration before runc sees it. Pods with the runtime class "tranche" run under tranche-runtime, which
-hands on to the same wrapper."""
+the container's configuration before runc sees it."""
 
 import os
 import signal
@@ -51,11 +50,6 @@ state = "/run/containerd"
     [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
       BinaryName = "{wrapper}"
       SystemdCgroup = false
-  [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.tranche]
-    runtime_type = "io.containerd.runc.v2"
-    [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.tranche.options]
-      BinaryName = "{drains}"
-      SystemdCgroup = false
   [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.nvidia]
     runtime_type = "io.containerd.runc.v2"
     [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.nvidia.options]
@@ -66,8 +60,8 @@ PAUSE = "tranche.test/pause:1"
 
 
 class Runtime:
-    def __init__(self, machine, binaries, build):
-        self.machine, self.binaries, self.build = machine, binaries, build
+    def __init__(self, machine, binaries):
+        self.machine, self.binaries = machine, binaries
         self.program = None
         self.wrapper = machine.path("runc-here")
         self.nvidia = machine.path("nvidia-container-runtime")  # lib/nvidia_runtime.py writes it
@@ -75,13 +69,12 @@ class Runtime:
     def start(self):
         wrapper = self.wrapper
         write(wrapper, WRAPPER.format(python=sys.executable, profiles=os.environ.get("TRANCHE_PROFILES", "")), 0o755)
-        write("/etc/tranche/runtime.conf", f"runtime={wrapper}\n")
         networks = self.machine.path("networks")
         os.makedirs(networks, exist_ok=True)
         write(f"{networks}/point.conflist", NETWORK)
         write(f"{networks}/programs/point", plugin(self.machine.identity), 0o755)
         write("/etc/containerd/config.toml",
-              CONFIG.format(socket=SOCKET, networks=networks, pause=PAUSE, wrapper=wrapper, snapshotter="overlayfs", drains=f"{self.build}/bin/tranche-runtime",
+              CONFIG.format(socket=SOCKET, networks=networks, pause=PAUSE, wrapper=wrapper, snapshotter="overlayfs",
                             nvidia=self.nvidia))
         env = dict(os.environ, PATH=f"{self.binaries}:{os.environ['PATH']}")
         self.program = Program("containerd", [f"{self.binaries}/containerd", "-c", "/etc/containerd/config.toml"],

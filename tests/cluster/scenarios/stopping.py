@@ -1,5 +1,5 @@
 """Clients are drained before any signal: the admission policy's hook, a user's own hook, forced deletion, a failed liveness
-probe, tranche-runtime under containerd, and what happens when nobody drains."""
+probe, and what happens when nobody drains."""
 
 import json
 import os
@@ -143,43 +143,6 @@ def run(world):
     report.check("a mute drain socket: held up for the hook's 5 s", 4.5 < signal - began, f"SIGTERM after {ms(signal, began)} ms")
     end(recorder, mute)
 
-    # --- tranche-runtime ----------------------------------------------------------------------------------------------
-    api.create("/apis/node.k8s.io/v1/runtimeclasses", {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass",
-                                                        "metadata": {"name": "tranche"}, "handler": "tranche"})
-    sleeps = {"sleep": {"seconds": 1}}
-
-    def under_runtime(name, **options):
-        made, seen = start(listener(name, pre_stop=sleeps, runtimeClassName="tranche"), **options)
-        identity = made["status"]["containerStatuses"][0]["containerID"].rpartition("/")[2]
-        known = record(identity, seen.path)
-        return made, seen, identity, known
-
-    killed, recorder, _, known = under_runtime("killed")
-    report.check("a sleep hook is left alone", "sleep" in killed["spec"]["containers"][0]["lifecycle"]["preStop"])
-    report.check("the container's endpoint is recorded for the runtime", True, f"by the {known}")
-    drained_first("tranche-runtime, kill 15", killed, recorder, delete(killed))
-    end(recorder, killed)
-
-    forced, recorder, _, _ = under_runtime("forced-too")
-    drained_first("tranche-runtime, forced deletion", forced, recorder, delete(forced, 0))
-    end(recorder, forced)
-
-    direct, recorder, identity, _ = under_runtime("direct")
-    began = time.time()
-    world.runtime.ctr("tasks", "kill", "--signal", "SIGTERM", identity)
-    drained_first("tranche-runtime, a kill that kubelet knows nothing of", direct, recorder, began)
-    delete(direct, 0)
-    end(recorder, direct)
-
-    mute, recorder, identity, _ = under_runtime("held", mute=True)
-    began = time.time()
-    world.runtime.ctr("tasks", "kill", "--signal", "SIGTERM", identity)
-    signal = line_of(mute, TERM)
-    report.check("tranche-runtime: a mute drain socket holds the kill up for 1 s", 0.99 < signal - began,
-                 f"SIGTERM after {ms(signal, began)} ms")
-    delete(mute, 0)
-    end(recorder, mute)
-
     tranche.stop()
     kubelet.stop()
     api.stop()
@@ -221,17 +184,6 @@ def admission(report, api):
     report.check("a pod that names MPS variables by the prefix of an envFrom is warned of", any("main set CUDA_MPS_" in text for text in api.warnings), api.warnings)
     dry(listener("dry"))
     report.check("others are not", not api.warnings, api.warnings)
-
-
-def record(identity, socket):
-    """The runtime's record of the container: the agent's where it keeps one, else written here. Who wrote it."""
-    path = f"/run/tranche/containers/{identity}"
-    if os.path.exists(path):
-        return "agent"
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "w") as file:
-        file.write(f"drain={socket}\n")
-    return "test"
 
 
 def command_of(made):
