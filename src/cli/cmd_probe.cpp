@@ -17,29 +17,10 @@ struct ProbeHeld {
   double deadline = 30;
   std::optional<double> hold_for;
   bool hold = false;
-  bool gemm = false;
-  std::string gemm_shapes, gemm_types;
-  probe::GemmOptions gemm_options;
 };
 
 Duration from_seconds(double seconds) {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
-}
-
-// Any option of the check also enables it.
-Status ask_for_products(ProbeHeld& held) {
-  probe::GemmOptions& options = held.gemm_options;
-  if (!held.gemm && held.gemm_shapes.empty() && held.gemm_types.empty() && options.cublas.empty()) return {};
-  options.shapes = probe::default_gemm_shapes();
-  options.types = probe::default_gemm_types();
-  if (!held.gemm_shapes.empty()) {
-    TRY(options.shapes, probe::parse_gemm_shapes(held.gemm_shapes));
-  }
-  if (!held.gemm_types.empty()) {
-    TRY(options.types, probe::parse_gemm_types(held.gemm_types));
-  }
-  held.options.probe.gemm = options;
-  return {};
 }
 
 int probe(ProbeHeld& held) {
@@ -50,10 +31,6 @@ int probe(ProbeHeld& held) {
       return 2;
     }
     held.options.probe.allocate.push_back(*size);
-  }
-  if (const Status asked = ask_for_products(held); !asked) {
-    fmt::print(stderr, "tranche probe: {}\n", to_string(asked.error()));
-    return 2;
   }
   held.options.probe.run_for = from_seconds(held.seconds);
   held.options.deadline = from_seconds(held.deadline);
@@ -87,11 +64,6 @@ void add_probe(CLI::App& app, Process& process) {
                       "be to the node what the container of a grant is: this grant's directory at /run/tranche/mps");
   command->add_option("--as-user", o.container.user, "run as this user and group id")
       ->check(CLI::Range(1U, 4294967294U));
-  command->add_flag("--gemm", held->gemm, "check matrix products of cuBLAS (half precision first) against our own");
-  command->add_option("--gemm-shapes", held->gemm_shapes, "512,16x4096x4096 instead of twelve usual ones (m x n x k)");
-  command->add_option("--gemm-types", held->gemm_types, "of bf16,fp16,fp8,tf32,fp32; all by default");
-  command->add_option("--cublas", held->gemm_options.cublas, "libcublas.so.N or its directory; looked for by default");
-  command->add_option("--driver-root", held->gemm_options.driver_root, "where the node's files are seen, for cuBLAS");
   command->add_flag("--json", o.json, "the report as one line of JSON");
   command->callback([held, &process] { process.exit_code = probe(*held); });
 }

@@ -204,7 +204,7 @@ TEST(Plan, SaysThatAHopperOfAnotherSizeHasNotBeenMeasured) {
               Not(Contains(HasSubstr("not been measured"))));
   inventory.gpus[0].sm_count = 114;
   EXPECT_THAT(plan_of(shared(SharingStrategy::kMps, 5), inventory).notes,
-              Contains(HasSubstr("has not been measured: run tranche probe --gemm")));
+              Contains(HasSubstr("has not been measured: run gemm-check")));
 }
 
 TEST(Plan, SkipsDisplayGpusAndKeepsTheIndicesOfTheOthers) {

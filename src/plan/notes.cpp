@@ -147,7 +147,7 @@ class Notes {
     if (trusted.empty() && !device.is_mig && group_->gpu->compute_capability == kHopper)
       say("Hopper GPUs of another size leave half-precision matrix products partly unwritten at most SM counts; this "
           "one "
-          "has not been measured: run tranche probe --gemm in a slot");
+          "has not been measured: run gemm-check (tools/gemm-check in the sources) in a slot");
     if (device.share.sms * std::uint64_t{device.slots} > all)
       say(
           fmt::format("{} slots of {} SMs are more than the {} that are there: a share of SMs is an upper bound, and "

@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -36,17 +37,26 @@ class Probe : public testing::Test {
  protected:
   // CUDA starts once per process: every probe gets one of its own.
   Ended run(const ProbeCliOptions& options, const std::map<std::string, std::string>& env = {}) {
+    return run([&](std::FILE* out, std::FILE* err) { return probe_main(options, out, err); }, env);
+  }
+  pid_t start(const ProbeCliOptions& options, const std::map<std::string, std::string>& env, const std::string& out,
+              const std::string& err) {
+    return start([&](std::FILE* to, std::FILE* errors) { return probe_main(options, to, errors); }, env, out, err);
+  }
+
+  using Main = std::function<int(std::FILE* out, std::FILE* err)>;  // of another program that uses CUDA
+  Ended run(const Main& main, const std::map<std::string, std::string>& env) {
     const std::string out = world_.dir() + "/probe.out", err = world_.dir() + "/probe.err";
-    const pid_t child = start(options, env, out, err);
+    const pid_t child = start(main, env, out, err);
     const int status = sim::wait_status(child);
     return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), text_of(out), text_of(err)};
   }
-  pid_t start(const ProbeCliOptions& options, const std::map<std::string, std::string>& env, const std::string& out,
+  pid_t start(const Main& main, const std::map<std::string, std::string>& env, const std::string& out,
               const std::string& err) {
     return sim::in_child([&] {
       for (const auto& [name, value] : world_.env()) ::setenv(name.c_str(), value.c_str(), 1);
       for (const auto& [name, value] : env) ::setenv(name.c_str(), value.c_str(), 1);
-      return probe_main(options, std::fopen(out.c_str(), "we"), std::fopen(err.c_str(), "we"));
+      return main(std::fopen(out.c_str(), "we"), std::fopen(err.c_str(), "we"));
     });
   }
   static ProbeCliOptions quick() {

@@ -20,6 +20,7 @@ ELSEWHERE = [
     (r"tranche labels --label-output \w+ --remove", "asks an API server, or writes a file of the node's", "ctest:node_kube_test"),
     (r"tranche mps --end", "ends the daemons", "ctest:node_faults_test"),
     (r"tranche probe( .*)?", "beside MPS in exclusive mode nothing runs; the probe's own tests and the stand-ins do", "ctest:gpu_sm_counts_simulated"),
+    (r"cmake --(preset release|build build --target gemm-check)|build/bin/gemm-check( .*)?", "needs cuBLAS; against the stand-ins", "ctest:gpu_sm_counts_simulated"),
     (r"tranche-drain( .*)?", "is for a preStop hook in a container", "cluster:stopping"),
     (r"helm (upgrade|install)( -i| --install)?( \S+)? (nvdp|nvidia)/.*", "a chart of NVIDIA's, from the network", "cluster:chart"),
     (r"helm repo .*", "the network", "cluster:chart"),

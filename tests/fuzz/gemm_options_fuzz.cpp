@@ -3,10 +3,10 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "doctor/probe/gemm.h"
+#include "gemm-check/gemm.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace tranche::probe;
+  using namespace tranche::gemm_check;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   if (const auto shapes = parse_gemm_shapes(text)) {
     if (shapes->empty()) std::abort();

@@ -231,9 +231,9 @@ def outside_after(machine, node, args):
 
 
 def probe_products(machine, daemon, percentage, args):
-    words = [f"{machine.bin}/tranche", "probe", "--json", "--seconds", "0", "--gemm", "--gemm-types", "bf16,fp16,fp8"]
+    words = [f"{machine.bin}/gemm-check", "--json", "--types", "bf16,fp16,fp8"]
     words += ["--cublas", machine.cublas] if machine.cublas else []
-    words += ["--gemm-shapes", args.gemm_shapes or "64,48x80x33"] if machine.simulated or args.gemm_shapes else []
+    words += ["--shapes", args.gemm_shapes or "64,48x80x33"] if machine.simulated or args.gemm_shapes else []
     done = machine.run(*words, env={**daemon.env, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": percentage}, timeout=120)
     report = last_json(done.stdout)
     gemm = report.get("gemm", {})

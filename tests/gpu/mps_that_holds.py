@@ -79,8 +79,8 @@ def main():
     parser.add_argument("--strict", action="store_true", help="what is not available does not hold")
     parser.add_argument("--repeats", type=int, default=25, help="busy clients that are deleted")
     parser.add_argument("--values", type=int, default=20, help="malformed values that are tried")
-    parser.add_argument("--cublas", default="", help="for tranche probe --cublas")
-    parser.add_argument("--gemm-shapes", default="", help="for tranche probe --gemm-shapes")
+    parser.add_argument("--cublas", default="", help="for gemm-check --cublas")
+    parser.add_argument("--gemm-shapes", default="", help="for gemm-check --shapes")
     parser.add_argument("--out", default=os.environ.get("OUT", ""))
     args = parser.parse_args()
     if args.simulated:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Which SM counts of this GPU compute right: `tranche probe --gemm` as a client of a plain MPS daemon at every percentage from 1 to 100
+"""Which SM counts of this GPU compute right: `gemm-check` as a client of a plain MPS daemon at every percentage from 1 to 100
 that gives another SM count, and an `evidence` entry for data/sm-counts.yaml. Needs root, an idle GPU with MPS, cuBLAS and a build;
 --simulated BUILD runs on the stand-ins. Raw results go to $OUT/sm_counts.json (or --out)."""
 
@@ -20,8 +20,8 @@ def spans(counts):
 
 
 def check(machine, daemon, percentage, args):
-    words = [f"{machine.bin}/tranche", "probe", "--json", "--seconds", "0", "--gemm"]
-    for option, value in (("--gemm-types", args.types), ("--gemm-shapes", args.shapes), ("--cublas", machine.cublas)):
+    words = [f"{machine.bin}/gemm-check", "--json"]
+    for option, value in (("--types", args.types), ("--shapes", args.shapes), ("--cublas", machine.cublas)):
         words += [option, value] if value else []
     done = machine.run(*words, env={**daemon.env, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": str(percentage)}, timeout=args.deadline)
     report = last_json(done.stdout)
@@ -57,12 +57,12 @@ def main():
     parser.add_argument("--simulated", metavar="BUILD")
     parser.add_argument("--cublas", default="")
     parser.add_argument("--types", default="bf16,fp16,fp8")
-    parser.add_argument("--shapes", default="", help="instead of the probe's twelve")
+    parser.add_argument("--shapes", default="", help="instead of gemm-check's twelve")
     parser.add_argument("--runs", type=int, default=1, help="how often each count is tried")
     parser.add_argument("--from", dest="first", type=int, default=1)
     parser.add_argument("--to", dest="last", type=int, default=100)
     parser.add_argument("--seconds", type=float, default=540, help="stop asking after this long; what was measured is printed")
-    parser.add_argument("--deadline", type=float, default=120, help="seconds for one probe")
+    parser.add_argument("--deadline", type=float, default=120, help="seconds for one check")
     parser.add_argument("--out", default=os.environ.get("OUT", ""))
     args = parser.parse_args()
     if args.simulated:

@@ -18,9 +18,9 @@ struct ProbeCliOptions {
   Duration deadline = std::chrono::seconds(30);  // for each stage that should be quick; passing it ends the process
 };
 
-// 0 = computed right, 1 = CUDA failed or answers were wrong, 2 = a device that is not there, 3 = products were to be
-// checked (--gemm) and could not be, 4 = the process could not become what --endpoint and --as-user say. Blocks SIGTERM
-// and SIGINT in the calling thread; call it from the process's only thread.
+// 0 = computed right, 1 = CUDA failed or answers were wrong, 2 = a device that is not there, 4 = the process could not
+// become what --endpoint and --as-user say. Blocks SIGTERM and SIGINT in the calling thread; call it from the process's
+// only thread.
 int probe_main(const ProbeCliOptions& options, std::FILE* out, std::FILE* err);
 
 }  // namespace tranche::probe

@@ -1,13 +1,11 @@
 #include "doctor/probe/probe.h"
 
-#include <algorithm>
 #include <array>
 #include <set>
 
 #include "base/text.h"
 #include "doctor/probe/cuda_library.h"
 #include "doctor/probe/cuda_module.h"
-#include "doctor/probe/gemm_run.h"
 #include "doctor/probe/kernels.h"
 #include "doctor/probe/measure.h"
 #include "os/clock/clock.h"
@@ -182,11 +180,6 @@ Result<ProbeReport> run_probe(const ProbeOptions& options, const std::function<v
   const std::vector<DeviceMemory> held = allocate_asked(cuda, options.allocate, report);
   stage("computing");
   TRY_STATUS(measure_throughput(cuda, kernels, options, report));
-  if (options.gemm) {
-    TRY(report.gemm, run_gemm(cuda, *options.gemm,
-                              {report.capability_major, report.capability_minor,
-                               std::max<std::uint32_t>(report.sms_by_attribute, 1), options.stop, options.on_stage}));
-  }
 
   stage("holding");
   if (while_alive) while_alive(report);

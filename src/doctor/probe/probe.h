@@ -13,7 +13,6 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "base/units.h"
-#include "doctor/probe/gemm.h"
 #include "doctor/probe/mps_sign.h"
 
 namespace tranche::probe {
@@ -25,7 +24,6 @@ struct ProbeOptions {
   Duration run_for = std::chrono::milliseconds(250);  // of computing; 0 = none
   std::uint32_t blocks = 0;                           // per launch; 0 = as many as there are SMs
   bool tensor_cores = false;                          // compute on them; kUnsupported before compute capability 8.0
-  std::optional<GemmOptions> gemm;                    // also check cuBLAS's matrix products
   std::function<bool()> stop;                         // asked between launches; true ends the computing early
   std::function<void(const char* stage)> on_stage;    // "starting CUDA" …: where it hangs, if it does
 };
@@ -64,7 +62,6 @@ struct ProbeReport {
   std::uint64_t checked_words = 0;  // written by the GPU and read back
   std::uint64_t wrong_words = 0;
   std::optional<Throughput> throughput;
-  std::optional<GemmReport> gemm;
   Duration init_time{};
   Duration context_time{};
   Duration compile_time{};

@@ -56,7 +56,6 @@ std::string to_text(const ProbeReport& r) {
   }
   line("times", fmt::format("cuInit {:.1f} ms, context {:.1f} ms, kernels {:.1f} ms", ms(r.init_time),
                             ms(r.context_time), ms(r.compile_time)));
-  if (r.gemm) text += gemm_text(*r.gemm);
   return text;
 }
 
@@ -92,7 +91,6 @@ std::string to_json(const ProbeReport& r) {
                           {"launches", r.throughput->launches},
                           {"seconds", r.throughput->seconds}};
   }
-  if (r.gemm) json["gemm"] = gemm_json(*r.gemm);
   json["milliseconds"] = {{"init", ms(r.init_time)}, {"context", ms(r.context_time)}, {"compile", ms(r.compile_time)}};
   // Names come from the driver and the environment: replace what is not UTF-8 instead of throwing.
   return json_text(json) + "\n";

@@ -1,6 +1,9 @@
 #include "mps/keeper/keeper.h"
 
 #include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +17,7 @@
 #include "base/version.h"
 #include "os/files/files.h"
 #include "os/log/log.h"
+#include "os/socket/unix_socket.h"
 
 namespace tranche::host {
 namespace {
@@ -21,6 +25,8 @@ namespace {
 constexpr const char* kKeeperSocket = "/keeper.sock";
 constexpr const char* kKeeperLog = "/keeper.log";
 constexpr Duration kKeeperAnswers = std::chrono::seconds(5);
+constexpr long kKeeperAnswersUs = 5'000'000;
+constexpr int kKeeperEndsMs = 15'000;  // its patience, and the driver's
 
 std::string keeper_program() {
   std::error_code error;
@@ -160,7 +166,16 @@ Protection Keeper::of(int pid) const {
 }
 
 void end_keeper(const std::string& mps_root) {
-  (void)ask(mps_root + kKeeperSocket, to_json(mps::KeeperRequest(mps::EndRequest{})), kKeeperAnswers);
+  const auto path = mps_root + kKeeperSocket;
+  const auto connection = connect_to(path, true, kKeeperAnswersUs);
+  if (!connection) return;
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (::getsockopt(connection->get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return;
+  const Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0)));
+  (void)ask(path, to_json(mps::KeeperRequest(mps::EndRequest{})), kKeeperAnswers);
+  pollfd ended{.fd = pidfd.get(), .events = POLLIN, .revents = 0};
+  if (pidfd) ::poll(&ended, 1, kKeeperEndsMs);
 }
 
 std::size_t Keeper::dead(const std::string& owner) const {

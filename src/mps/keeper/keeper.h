@@ -73,7 +73,7 @@ class Keeper {
 };
 
 // Ends the keeper of this MPS root, if one runs, once it has released the clients that have exited. Any thread; blocks
-// for the keeper's answer.
+// until it has ended, for at most 20 s.
 void end_keeper(const std::string& mps_root);
 
 }  // namespace tranche::host

@@ -55,7 +55,7 @@ def mps(m):
     m.kubectl("apply", "-k", f"{KIND}/without-gpu")
     for name in ("tranche-probe", "tranche-products"):
         m.kubectl("rollout", "status", f"deployment/{name}", "--timeout=90s")
-    until("both loads to print", lambda: m.kubectl("logs", "-l", "app.kubernetes.io/name=tranche-products", "--tail=-1").stdout.count("fp16  TN") == 2)
+    until("both loads to print", lambda: m.kubectl("logs", "-l", "app.kubernetes.io/name=tranche-products", "--tail=-1").stdout.count("on tensor cores") == 2)
     def pools():
         return m.world.tranche.status("/run/nvidia/mps/mps.sock")["pools"]
     until("seven clients", lambda: sum(len(endpoint["clients"]) for pool in pools() for endpoint in pool["endpoints"]) == 7)

@@ -59,8 +59,8 @@ def run(world):
 
     probes = output("tranche-probe", "largest allocation", 5)
     report.check("M2.8 five replicas of deploy/samples/probe.yaml run without privileges; their logs say what each got", "wrong" not in probes.replace("0 wrong", ""), [line for line in probes.splitlines() if "probe-" in line][:8])
-    products = until("both loads to print", lambda: (text := logs("tranche-products")).count("bf16") >= 2 and text)
-    report.check("M4.5 deploy/samples/products.yaml computes matrix products in two pods", "unwritten" not in products, products.splitlines()[-3:])
+    products = until("both loads to print", lambda: (text := logs("tranche-products")).count("on tensor cores") == 2 and text)
+    report.check("M4.5 deploy/samples/products.yaml computes on tensor cores in two pods", "WRONG" not in products, products.splitlines()[-3:])
     status = shell.kubectl("-n", "tranche", "exec", "ds/tranche-node", "--", "tranche", "status", "--json").stdout
     names = set(re.findall(r"tranche-(?:probe|products)-[a-z0-9]+-[a-z0-9]+", status))
     report.check("tranche status in the agent's pod names all seven", len(names) == 7, sorted(names))

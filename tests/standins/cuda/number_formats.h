@@ -10,7 +10,7 @@ enum class NumberFormat : std::uint32_t {
   kBf16 = 1,
   kF16 = 2,
   kE4m3 = 3
-};  // src/doctor/probe/gemm_kernels.h
+};  // tools/gemm-check/gemm_kernels.h
 
 std::uint64_t bytes_of(NumberFormat format);
 float load_number(const void* array, std::uint64_t index, NumberFormat format);

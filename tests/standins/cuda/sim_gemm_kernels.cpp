@@ -1,4 +1,4 @@
-// The matrix kernels of the probe, as described in src/doctor/probe/gemm_kernels.h, on the CPU.
+// The matrix kernels of gemm-check, as described in tools/gemm-check/gemm_kernels.h, on the CPU.
 #include <cmath>
 
 #include "standins/cuda/number_formats.h"

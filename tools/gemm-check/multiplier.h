@@ -4,12 +4,12 @@
 #include <memory>
 #include <optional>
 
-#include "doctor/probe/cublas_library.h"
-#include "doctor/probe/gemm.h"
-#include "doctor/probe/gemm_kernels.h"
-#include "doctor/probe/measure.h"
+#include "gemm-check/cublas_library.h"
+#include "gemm-check/cuda.h"
+#include "gemm-check/gemm.h"
+#include "gemm-check/gemm_kernels.h"
 
-namespace tranche::probe {
+namespace tranche::gemm_check {
 
 struct TypeFormats {
   Format in{};
@@ -44,4 +44,4 @@ class Multiplier {
   int version_ = 0;
 };
 
-}  // namespace tranche::probe
+}  // namespace tranche::gemm_check

@@ -1,16 +1,14 @@
-#include "doctor/probe/gemm_run.h"
+#include "gemm-check/gemm_run.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 
-#include "doctor/probe/cuda_module.h"
-#include "doctor/probe/gemm_kernels.h"
-#include "doctor/probe/measure.h"
-#include "doctor/probe/multiplier.h"
+#include "gemm-check/gemm_kernels.h"
+#include "gemm-check/multiplier.h"
 #include "os/clock/clock.h"
 
-namespace tranche::probe {
+namespace tranche::gemm_check {
 namespace {
 
 constexpr std::uint32_t kSeedA = 0x5eed0au, kSeedB = 0xb5eedu;
@@ -252,4 +250,4 @@ Result<GemmReport> run_gemm(const CudaLibrary& cuda, const GemmOptions& options,
   return report;
 }
 
-}  // namespace tranche::probe
+}  // namespace tranche::gemm_check

@@ -1,13 +1,13 @@
 #pragma once
-// `--gemm` on an existing context. Kernels end within the time of one product; nothing is in flight when it returns.
+// The check on an existing context. Kernels end within the time of one product; nothing is in flight when it returns.
 // One thread.
 #include <functional>
 
-#include "doctor/probe/cublas_library.h"
-#include "doctor/probe/cuda_library.h"
-#include "doctor/probe/gemm.h"
+#include "gemm-check/cublas_library.h"
+#include "gemm-check/cuda.h"
+#include "gemm-check/gemm.h"
 
-namespace tranche::probe {
+namespace tranche::gemm_check {
 
 struct GemmContext {
   int capability_major = 0;
@@ -20,4 +20,4 @@ struct GemmContext {
 // What can be checked is checked; what cannot says why in its case. An error is CUDA's: the context is of no more use.
 Result<GemmReport> run_gemm(const CudaLibrary& cuda, const GemmOptions& options, const GemmContext& context);
 
-}  // namespace tranche::probe
+}  // namespace tranche::gemm_check

@@ -1,4 +1,4 @@
-#include "doctor/probe/gemm.h"
+#include "gemm-check/gemm.h"
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 
-namespace tranche::probe {
+namespace tranche::gemm_check {
 namespace {
 
 constexpr std::array kTypes = std::to_array<std::pair<GemmType, std::string_view>>({
@@ -21,7 +21,7 @@ std::unexpected<Error> not_a_shape(std::string_view text) {
   return fail(Kind::kInvalid,
               "not a shape: " + in_quotes(std::string(text)) + "; write one side of a cube (512) or m x n x k (" +
                   "16x4096x4096), each from 1 to " + std::to_string(kLargestSide),
-              "--gemm-shapes");
+              "--shapes");
 }
 
 Result<GemmShape> parse_shape(std::string_view text) {
@@ -63,7 +63,7 @@ Result<std::vector<GemmType>> parse_gemm_types(std::string_view text) {
     if (found == kTypes.end()) {
       return fail(Kind::kInvalid,
                   "not a type: " + in_quotes(std::string(trimmed(part))) + "; write of bf16, fp16, fp8, tf32 and fp32",
-                  "--gemm-types");
+                  "--types");
     }
     if (std::ranges::find(types, found->first) == types.end()) types.push_back(found->first);
   }
@@ -106,4 +106,4 @@ GemmOutcome GemmReport::outcome() const {
   return count(GemmOutcome::kRight) > 0 ? GemmOutcome::kRight : GemmOutcome::kNotChecked;
 }
 
-}  // namespace tranche::probe
+}  // namespace tranche::gemm_check

@@ -1,5 +1,5 @@
 #pragma once
-// What `--gemm` is asked and what it finds: matrix products of cuBLAS, each into an output that was poisoned first,
+// What the tool is asked and what it finds: matrix products of cuBLAS, each into an output that was poisoned first,
 // each compared element by element with a reference of our own. On Hopper with 132 SMs half-precision products come
 // back partly unwritten at most SM counts between 17 and 117, with success returned (data/sm-counts.yaml); this finds
 // such counts. Values and words only, pure; gemm_run.h does it.
@@ -10,7 +10,7 @@
 
 #include "base/result.h"
 
-namespace tranche::probe {
+namespace tranche::gemm_check {
 
 enum class GemmType : std::uint8_t { kBf16, kFp16, kFp8, kTf32, kFp32 };
 std::string_view to_string(GemmType type);  // "bf16"
@@ -65,4 +65,4 @@ struct GemmReport {
   GemmOutcome outcome() const;
 };
 
-}  // namespace tranche::probe
+}  // namespace tranche::gemm_check

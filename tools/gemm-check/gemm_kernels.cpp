@@ -1,4 +1,4 @@
-#include "doctor/probe/gemm_kernels.h"
+#include "gemm-check/gemm_kernels.h"
 
 // One element from its index: in %h the index, in %sd the seed; out %v. Spends %h and %t. operand_value() is the same.
 #define ELEMENT                        \
@@ -81,7 +81,7 @@
   "  setp.lt.u32 %pb, %l, %n;\n" \
   "  mul.wide.u32 %jm, %l, %m;\n" STORE("0", b, "0") STORE("1", b, "16") STORE("2", b, "32") STORE("3", b, "48")
 
-namespace tranche::probe {
+namespace tranche::gemm_check {
 
 const char* const kGemmPtx =
     R"ptx(
@@ -355,4 +355,4 @@ compare_done:
 }
 )ptx";
 
-}  // namespace tranche::probe
+}  // namespace tranche::gemm_check

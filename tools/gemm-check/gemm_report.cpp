@@ -2,9 +2,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "doctor/probe/report.h"
+#include "gemm-check/gemm_report.h"
 
-namespace tranche::probe {
+namespace tranche::gemm_check {
 namespace {
 
 std::string found(const GemmCase& one) {
@@ -59,4 +59,4 @@ nlohmann::ordered_json gemm_json(const GemmReport& r) {
   return json;
 }
 
-}  // namespace tranche::probe
+}  // namespace tranche::gemm_check

@@ -1,5 +1,5 @@
-// The parts of --gemm that need no GPU.
-#include "doctor/probe/gemm.h"
+// The parts of the tool that need no GPU.
+#include "gemm-check/gemm.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,11 +7,11 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "doctor/probe/cublas_library.h"
-#include "doctor/probe/gemm_kernels.h"
-#include "doctor/probe/report.h"
+#include "gemm-check/cublas_library.h"
+#include "gemm-check/gemm_kernels.h"
+#include "gemm-check/gemm_report.h"
 
-namespace tranche::probe {
+namespace tranche::gemm_check {
 namespace {
 
 using testing::ElementsAre;
@@ -116,4 +116,4 @@ TEST(Cublas, IsLookedForWhereOnePutsItAndNowhereElseWhenNamed) {
 }
 
 }  // namespace
-}  // namespace tranche::probe
+}  // namespace tranche::gemm_check

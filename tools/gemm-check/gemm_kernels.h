@@ -1,5 +1,5 @@
 #pragma once
-// GPU code of `tranche probe --gemm` as PTX text (ISA 6.0, sm_50 and newer) and its arithmetic for the host. Inputs are
+// GPU code of the tool as PTX text (ISA 6.0, sm_50 and newer) and its arithmetic for the host. Inputs are
 // never stored twice: operand and reference compute every element from its index, so that a reference does not depend
 // on what was written. All values and all sums of products are exact in single precision, whatever the order. Pure.
 //
@@ -15,7 +15,7 @@
 #include <bit>
 #include <cstdint>
 
-namespace tranche::probe {
+namespace tranche::gemm_check {
 
 inline constexpr const char* kOperandKernel = "tranche_operand";
 inline constexpr const char* kProductKernel = "tranche_product";
@@ -57,4 +57,4 @@ constexpr std::uint64_t product_blocks(std::uint32_t m, std::uint32_t n) {
 
 extern const char* const kGemmPtx;
 
-}  // namespace tranche::probe
+}  // namespace tranche::gemm_check

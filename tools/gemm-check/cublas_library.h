@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "base/result.h"
-#include "doctor/probe/cublas_abi.h"
+#include "gemm-check/cublas_abi.h"
 
-namespace tranche::probe {
+namespace tranche::gemm_check {
 
 struct CublasPlaces {
   std::string path;                   // --cublas: a library or its directory; then nothing else is tried
@@ -37,4 +37,4 @@ class CublasLibrary {
   std::string path_;
 };
 
-}  // namespace tranche::probe
+}  // namespace tranche::gemm_check

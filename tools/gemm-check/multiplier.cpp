@@ -1,6 +1,6 @@
-#include "doctor/probe/multiplier.h"
+#include "gemm-check/multiplier.h"
 
-namespace tranche::probe {
+namespace tranche::gemm_check {
 namespace {
 
 constexpr std::size_t kWorkspaceBytes = 32u << 20;  // what cuBLAS takes for itself on Hopper
@@ -128,4 +128,4 @@ Status Multiplier::multiply_fp8(const GemmShape& shape, CudaAddress a, CudaAddre
                "cublasLtMatmul");
 }
 
-}  // namespace tranche::probe
+}  // namespace tranche::gemm_check

@@ -1,11 +1,11 @@
 #pragma once
-// Our own declarations of the part of cuBLAS and cuBLASLt that `--gemm` calls, after NVIDIA's cuBLAS library
+// Our own declarations of the part of cuBLAS and cuBLASLt that the tool calls, after NVIDIA's cuBLAS library
 // documentation (docs.nvidia.com/cuda/cublas, chapters 2.2, 2.8 and 3.4). Nothing is linked: cublas_library.h looks the
 // symbols up at run time. Numbers and layout have been the same from cuBLAS 11 (fp8: 12) to 13.
 #include <cstddef>
 #include <cstdint>
 
-namespace tranche::probe {
+namespace tranche::gemm_check {
 
 using CublasHandle = struct CublasHandleStruct*;
 using CublasLtHandle = struct CublasLtHandleStruct*;
@@ -72,4 +72,4 @@ struct CublasFunctions {
                    const CublasLtAlgo*, void* workspace, std::size_t workspace_bytes, void* stream) = nullptr;
 };
 
-}  // namespace tranche::probe
+}  // namespace tranche::gemm_check

@@ -1,4 +1,4 @@
-#include "doctor/probe/cublas_library.h"
+#include "gemm-check/cublas_library.h"
 
 #include <dlfcn.h>
 #include <link.h>
@@ -9,7 +9,7 @@
 
 #include "base/text.h"
 
-namespace tranche::probe {
+namespace tranche::gemm_check {
 namespace {
 
 namespace fs = std::filesystem;
@@ -148,4 +148,4 @@ std::string CublasLibrary::name_of(int status) const {
   return name != nullptr ? name : "cuBLAS status " + std::to_string(status);
 }
 
-}  // namespace tranche::probe
+}  // namespace tranche::gemm_check

@@ -1,0 +1,19 @@
+#pragma once
+// What the tool uses of the probe: the CUDA driver library, device memory, and compiled PTX.
+#include "doctor/probe/cuda_library.h"
+#include "doctor/probe/cuda_module.h"
+#include "doctor/probe/measure.h"
+
+namespace tranche::gemm_check {
+
+using probe::compile;
+using probe::CudaAddress;
+using probe::CudaFunction;
+using probe::CudaLibrary;
+using probe::CudaModule;
+using probe::DeviceMemory;
+using probe::find_kernel;
+using probe::kCudaOutOfMemory;
+using probe::kCudaSuccess;
+
+}  // namespace tranche::gemm_check
