@@ -23,7 +23,7 @@ class Watchdog {
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
-  void enter(const char* stage, std::optional<Duration> allowance);  // absent = as long as it likes
+  void enter(const char* stage, std::optional<Duration> allowance);  // absent = no limit
 
  private:
   void watch();

@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "base/json_read.h"
 #include "base/json_text.h"
@@ -72,28 +71,27 @@ Keeper::~Keeper() = default;
 void Keeper::hold(int pid, const std::string& owner) {
   const auto process = process_ref(pid);
   if (!process) return;
+  if (!connected_) forget_exited({});
   owners_[{process->pid, process->start_ticks}] = owner;
   if (absent_) start();
   if (!connected_) return;
-  order_hold({process->pid, process->start_ticks});
+  request_hold({process->pid, process->start_ticks});
 }
 
 void Keeper::look(int pid) {
   const auto known = owners_.lower_bound({pid, 0});
   if (!connected_ || known == owners_.end() || known->first.first != pid) return;
-  for (auto each = known; each != owners_.end() && each->first.first == pid; ++each) order_hold(each->first);
+  for (auto each = known; each != owners_.end() && each->first.first == pid; ++each) request_hold(each->first);
 }
 
-void Keeper::order_hold(const Key& key) {
+void Keeper::request_hold(const Key& key) {
   requests_->request(to_json(mps::KeeperRequest(mps::HoldRequest{{key.first, key.second}})), kKeeperAnswers,
                      [this, key](const Result<std::string>& reply) {
                        const auto why = reply ? text_at(json_of(*reply), "error") : to_string(reply.error());
-                       if (why.empty()) {
-                         refused_.erase(key);
-                       } else if (owners_.contains(key)) {
-                         refused_[key] = why;
-                       }
-                       on_change_();
+                       const auto before = refused_;
+                       refused_.erase(key);
+                       if (!why.empty() && owners_.contains(key)) refused_[key] = why;
+                       if (refused_ != before) on_change_();
                      });
 }
 
@@ -109,7 +107,7 @@ void Keeper::heard(const std::string& line) {
     return on_change_();
   }
   problem_.clear();
-  status_ = *status;
+  const auto before = std::exchange(status_, *status);
   if (status_.version != kVersion && !was_connected) {
     log::info("keeper.replaced", {{"version", status_.version}});
     requests_->request(to_json(mps::KeeperRequest(mps::EndRequest{})), kKeeperAnswers, [](const auto&) {});
@@ -117,19 +115,24 @@ void Keeper::heard(const std::string& line) {
   }
   std::set<Key> held;
   for (const auto& client : status_.clients) held.emplace(client.process.pid, client.process.start_ticks);
+  forget_exited(held);
+  if (!was_connected)
+    for (const auto& [key, owner] : owners_)
+      if (!held.contains(key)) request_hold(key);
+  if (status_ != before || !was_connected) on_change_();
+}
+
+// Clients that have exited and that the keeper does not hold.
+void Keeper::forget_exited(const std::set<Key>& held) {
   std::erase_if(owners_, [&](const auto& each) {
     if (held.contains(each.first)) return false;
     const auto now = process_ref(each.first.first);
     return !now || now->start_ticks != each.first.second;
   });
   std::erase_if(refused_, [this](const auto& each) { return !owners_.contains(each.first); });
-  if (!was_connected)
-    for (const auto& [key, owner] : owners_)
-      if (!held.contains(key)) order_hold(key);
-  on_change_();
 }
 
-// One that ends, or does not answer, is started again after a back-off.
+// A keeper that exits or does not answer is started again after a back-off.
 void Keeper::start() {
   if (retry_.running()) return;
   retry_.start(backoff_.next(), [this] {
@@ -162,7 +165,7 @@ Protection Keeper::of(int pid) const {
   }
   const auto refused = refused_.lower_bound({pid, 0});
   if (refused != refused_.end() && refused->first.first == pid) return {Protection::State::kNo, refused->second};
-  return {Protection::State::kStarting, "its descriptors are being looked for"};
+  return {Protection::State::kStarting, "the keeper is still duplicating its descriptors"};
 }
 
 void end_keeper(const std::string& mps_root) {

@@ -1,11 +1,13 @@
 #pragma once
-// The keeper (keeper_server.h) as `tranche mps` sees it: starts it when the first client comes, and again if it is not
-// there; has it hold every client; knows the state of each. Where `tranche mps` starts again, the keeper still runs.
+// The side of `tranche mps` of the keeper (keeper_server.h). It starts the keeper when the first client connects, and
+// again if the keeper exits, requests that it holds each client, and knows the state of each. After a restart of
+// `tranche mps` it finds the keeper that still runs.
 //
 // Thread: loop. Callbacks: on_change runs in a callback of its own.
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -48,13 +50,13 @@ class Keeper {
   Protection of(int pid) const;
   std::size_t dead(const std::string& owner) const;  // clients that have exited and still have their memory
   const mps::KeeperStatus& status() const { return status_; }
-  const std::string& problem() const { return problem_; }  // why the keeper does not run; "" if it does
 
  private:
   using Key = std::pair<pid_t, std::uint64_t>;
   void heard(const std::string& line);
   void start();
-  void order_hold(const Key& key);
+  void request_hold(const Key& key);
+  void forget_exited(const std::set<Key>& held);
 
   Loop& loop_;
   KeeperClientSettings settings_;
@@ -63,8 +65,8 @@ class Keeper {
   std::map<Key, std::string> owners_;   // of the clients that are held, or are to be
   mps::KeeperStatus status_;
   bool connected_ = false;
-  bool absent_ = false;  // none answered
-  std::string problem_;
+  bool absent_ = false;  // no keeper answers on the socket
+  std::string problem_;  // why the keeper does not run; "" if it does
   Backoff backoff_;
   Timer retry_{loop_};
   std::unique_ptr<Process> process_;

@@ -40,7 +40,7 @@ int main(int count, char** arguments) {
     fmt::print(stderr, "usage: tranche-keeper SOCKET [DEVICES]\n");
     return 2;
   }
-  // It was started by descriptor: ps shows its name instead of that.
+  // The program was started by a descriptor; without this, ps shows the descriptor's path as its name.
   ::prctl(PR_SET_NAME, "tranche-keeper");
   std::strncpy(arguments[0], "tranche-keeper", std::strlen(arguments[0]));
   prepare();

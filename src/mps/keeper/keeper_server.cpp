@@ -24,10 +24,6 @@ using namespace std::chrono_literals;
 constexpr std::array kLooks{10ms, 15ms, 20ms, 20ms, 35ms, 50ms, 150ms, 700ms};
 constexpr Duration kReplaced = std::chrono::seconds(10);  // until the next keeper holds all clients
 
-std::string as_reply(const Status& status) {
-  return status ? R"({"ok":true})" : R"({"ok":false})";
-}
-
 }  // namespace
 
 Result<std::unique_ptr<KeeperServer>> KeeperServer::open(Loop& loop, KeeperSettings settings,
@@ -39,7 +35,7 @@ Result<std::unique_ptr<KeeperServer>> KeeperServer::open(Loop& loop, KeeperSetti
           [raw = keeper.get()](const std::string&) { return Result<std::string>(to_json(raw->status())); }, {},
           [raw = keeper.get()](const std::string& request, const StatusServer::Reply& reply) {
             const auto done = raw->answer(request);
-            reply(done ? Result<std::string>(as_reply(done)) : std::unexpected(done.error()));
+            reply(done ? Result<std::string>(R"({"ok":true})") : std::unexpected(done.error()));
           }));
   return keeper;
 }
@@ -49,7 +45,8 @@ KeeperServer::KeeperServer(Loop& loop, KeeperSettings settings, std::function<vo
   audit();
 }
 
-// One that nobody can reach, because the MPS root was removed, ends with its last client.
+// If the socket is gone, the MPS root was removed and no program can reach the keeper. It then ends, as soon as it
+// holds no client.
 void KeeperServer::audit() {
   if (clients_.empty() && server_ && ::access(settings_.socket.c_str(), F_OK) != 0) return ended_();
   audit_.start(settings_.audit, [this] { audit(); });
@@ -76,7 +73,8 @@ Status KeeperServer::hold(const ProcessRef& process) {
     if (!known->second.dead) look(key);
     return {};
   }
-  if (clients_.size() >= settings_.clients) return fail(Kind::kUnavailable, "the keeper holds its most clients");
+  if (clients_.size() >= settings_.clients)
+    return fail(Kind::kUnavailable, "the keeper already holds as many clients as it can");
   Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0)));
   if (!pidfd) return std::unexpected(error_from_errno(errno, "cannot hold a process", std::to_string(process.pid)));
   const auto there = process_ref(process.pid);
@@ -93,13 +91,13 @@ void KeeperServer::look(const Key& key) {
   const auto devices = NvidiaDevices::parse(read_file(settings_.devices).value_or(""));
   auto looked = client.files.look(key.first, client.pidfd, devices);
   if (!looked.dropped.empty()) close(key, std::move(looked.dropped), false);
+  const bool is_last = client.looks == kLooks.size();
+  if (is_last && looked.problem.empty() && client.files.uvm() == 0)
+    looked.problem = "it has not opened /dev/nvidia-uvm";
+  const bool is_new = client.looks == 0 || is_last || looked.added > 0 || looked.problem != client.problem;
   client.problem = std::move(looked.problem);
-  if (client.problem.empty() && client.looks == kLooks.size() && client.files.uvm() == 0)
-    client.problem = "it has not opened /dev/nvidia-uvm";
-  if (client.looks < kLooks.size()) {
-    client.timer.start(kLooks[client.looks++], [this, key] { look(key); });
-  }
-  changed();
+  if (!is_last) client.timer.start(kLooks[client.looks++], [this, key] { look(key); });
+  if (is_new) changed();
 }
 
 void KeeperServer::died(const Key& key) {
