@@ -124,6 +124,13 @@ class Bed(Node):
         for group in filter(None, self.groups.values()):
             wait_for(lambda: removed(group))
 
+    def keeper_answers(self):
+        """Waits until the keeper has answered for a client. `tranche mps` starts it and connects to it for its first client, so only
+        then are the descriptors of `tranche mps` worth a count."""
+        def answered(client):
+            return client["protected"] == "yes" or client["protected"] == "no" and "does not run" not in client["why"]
+        return wait_for(lambda: any(answered(client) for endpoint in self.pool()["endpoints"] for client in endpoint["protection"]))
+
     def endpoint(self, grant):
         return self.path(f"mps/pools/{self.pool()['id']}/endpoints/{grant}")
 

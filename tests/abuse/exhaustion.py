@@ -64,7 +64,7 @@ def run(bed, checks):
     os.chmod(script, 0o644)
     hostile, neighbour = bed.tenant("hostile"), bed.tenant("neighbour")
     resident = neighbour.client()
-    checks.check("the neighbour runs", resident.ready() and resident.ask("run").get("code") == 0)
+    checks.check("the neighbour runs", resident.ready() and resident.ask("run").get("code") == 0 and bed.keeper_answers())
     pid = bed.pid("mps")
     before, log, cpu = descriptors(pid), len(bed.log("mps")), cpu_seconds(pid)
     most, begin, rates, newcomers = 0, time.monotonic(), {}, []

@@ -62,7 +62,7 @@ def run(bed, checks):
     rng = random.Random(SEED)
     hostile, neighbour = bed.tenant("hostile"), bed.tenant("neighbour")
     resident = neighbour.client()
-    checks.check("the neighbour runs", resident.ready() and resident.ask("run").get("code") == 0)
+    checks.check("the neighbour runs", resident.ready() and resident.ask("run").get("code") == 0 and bed.keeper_answers())
     pid, before, lines = bed.pid("mps"), descriptors(bed.pid("mps")), bed.log("mps").count("\n")
     daemon = bed.pool()["daemonPid"]
     memory = resident_kib(pid)
