@@ -24,8 +24,8 @@ struct KeeperSettings {
   std::string socket;
   std::string devices = "/proc/devices";
   // From a death to the close. Measured (docs/internals/evidence/deaths.md): a close while the client's work still runs
-  // ends its neighbours if a kernel of 0.3 s or more is left, and not if they are of milliseconds; then the driver lets
-  // every call on the node wait, for up to 2.1 s. Until the close, the client's GPU memory stays in use.
+  // ends its neighbours if a kernel of 0.1 s or more is left, and not if all are of 50 ms or less; then every call into
+  // the driver waits, on the whole node, for up to 2.1 s. Until the close, the client's GPU memory stays in use.
   Duration patience = std::chrono::seconds(5);
   std::size_t clients = 4096;
   Duration audit = std::chrono::minutes(1);  // whether its socket is still there
