@@ -138,7 +138,7 @@ InForce deaths_are_safe(const Snapshot& s) {
           unprotected += endpoint.unprotected.size();
           if (first.empty() && !endpoint.unprotected.empty()) first = endpoint.unprotected.begin()->second;
         }
-        if (unprotected > 0) return fmt::format("{} clients are not held, one because {}", unprotected, first);
+        if (unprotected > 0) return fmt::format("clients that are not held: {} ({})", unprotected, first);
         return {};
       },
       faulty);

@@ -55,7 +55,7 @@ TEST(InForce, AClientThatIsNotHeldIsNamed) {
   auto s = node_with({"gpu-1"});
   s.pools.pools["gpu-1"].endpoints = {{.grant = "g", .clients = {7}, .reason = "", .unprotected = {{7, "no right"}}}};
   EXPECT_EQ(row(s, kDeaths).state, "no");
-  EXPECT_EQ(row(s, kDeaths).why, "gpu-1: 1 clients are not held, one because no right");
+  EXPECT_EQ(row(s, kDeaths).why, "gpu-1: clients that are not held: 1 (no right)");
 }
 
 TEST(InForce, WhereDeathsWereNotMeasuredItIsSaid) {
