@@ -85,7 +85,7 @@ TEST_F(NodePagesTest, TheNetworkSeesNoProcessAndNoPodUid) {
   EXPECT_EQ(network["grants"][0]["deleting"], false);
   EXPECT_EQ(network["grants"][0]["devices"][0]["usedMiB"], 64);
   for (const char* key : {"podUid", "containerId"}) EXPECT_FALSE(network["grants"][0].contains(key)) << key;
-  for (const char* key : {"pid", "stopping", "faults", "pages", "kubernetes", "labelOutput"}) {
+  for (const char* key : {"pid", "faults", "pages", "kubernetes", "labelOutput"}) {
     EXPECT_TRUE(of_node.contains(key)) << key;
     EXPECT_FALSE(network.contains(key)) << key;
   }
