@@ -87,7 +87,7 @@ TEST(EventQueue, ARepeatedEventBecomesACountOnTheSameEvent) {
 TEST(EventQueue, AnotherReasonAnotherTextAndAnotherObjectAreOtherEvents) {
   auto events = queue();
   events.emit(pod("a"), kGuardActed, "one", kStart, kWall);
-  events.emit(pod("a"), kDrained, "one", kStart, kWall);
+  events.emit(pod("a"), kMpsFault, "one", kStart, kWall);
   events.emit(pod("a"), kGuardActed, "two", kStart, kWall);
   events.emit(pod("b"), kGuardActed, "one", kStart, kWall);
   EXPECT_EQ(drain(events, kStart).size(), 4u);

@@ -8,20 +8,12 @@
 #include <vector>
 
 #include "base/result.h"
-#include "base/time.h"
 
 namespace tranche::kube {
 
 struct ContainerSeen {
   std::string name;
   std::string container_id;  // "containerd://…", "" if there is none yet
-  bool ready = false;
-  bool started = false;
-  bool ended = false;                      // it has terminated; kubelet may restart it
-  std::vector<std::string> pre_stop = {};  // its preStop hook's command, if it has an exec hook
-  std::int64_t pre_stop_sleep = 0;         // seconds, if it has a sleep hook
-  std::string stop_signal = {};            // "SIGTERM"; "" if kubelet does not report it
-  bool pre_stop_other = false;             // it has another hook (httpGet, …)
   friend bool operator==(const ContainerSeen&, const ContainerSeen&) = default;
 };
 
@@ -33,29 +25,19 @@ struct MpsEnvironmentSeen {
   friend bool operator==(const MpsEnvironmentSeen&, const MpsEnvironmentSeen&) = default;
 };
 
-// A ResourceClaim that the pod uses, and by which container. The object's name: it may be made from a template.
-struct ClaimUseSeen {
-  std::string claim = {};
-  std::string container = {};  // "": the pod names the claim, and no container does
-  std::string request = {};    // "": all of the claim's
-  friend bool operator==(const ClaimUseSeen&, const ClaimUseSeen&) = default;
-};
-
 struct PodSeen {
   std::string pod_namespace;
   std::string name;
   std::string uid;
   std::string resource_version;
   std::string node_name;
-  std::string phase;                      // "Pending", "Running", "Succeeded", "Failed", "Unknown"
-  bool mirror = false;                    // kubelet's mirror of a static pod: deleting it stops nothing
-  bool deleting = false;                  // it has a deletionTimestamp: SIGTERM follows
-  std::optional<MonoTime> deletion_seen;  // when this process first saw that; set by PodTable
+  std::string phase;      // "Pending", "Running", "Succeeded", "Failed", "Unknown"
+  bool mirror = false;    // kubelet's mirror of a static pod: deleting it stops nothing
+  bool deleting = false;  // it has a deletionTimestamp: SIGTERM follows
   std::optional<std::int64_t> deletion_grace_seconds;
   std::vector<ContainerSeen> containers;  // as reported by kubelet; empty before that. Init containers come first
 
   std::vector<MpsEnvironmentSeen> mps_environments = {};  // of the containers that have some
-  std::vector<ClaimUseSeen> claims = {};
 
   bool over() const { return phase == "Succeeded" || phase == "Failed"; }
   friend bool operator==(const PodSeen&, const PodSeen&) = default;

@@ -13,13 +13,12 @@ bool same_to_us(PodSeen a, const PodSeen& b) {
 
 }  // namespace
 
-void PodTable::put(PodSeen pod, MonoTime now, PodChanges& changes) {
+void PodTable::put(PodSeen pod, PodChanges& changes) {
   using What = PodChange::What;
   const Key key(pod.pod_namespace, pod.name);
   const auto at = pods_.find(key);
   const bool is_new = at == pods_.end() || at->second.uid != pod.uid;
   if (at != pods_.end() && is_new) changes.push_back({What::kGone, at->second});
-  if (pod.deleting) pod.deletion_seen = is_new ? now : at->second.deletion_seen.value_or(now);
   const bool deleting = pod.deleting && (is_new || !at->second.deleting);
   const bool ended = pod.over() && (is_new || !at->second.over());
   if (deleting) {
@@ -34,7 +33,7 @@ void PodTable::put(PodSeen pod, MonoTime now, PodChanges& changes) {
   pods_.insert_or_assign(key, std::move(pod));
 }
 
-PodChanges PodTable::replace(std::vector<PodSeen> pods, MonoTime now) {
+PodChanges PodTable::replace(std::vector<PodSeen> pods) {
   PodChanges changes;
   std::set<Key> here;
   for (const auto& pod : pods) here.emplace(pod.pod_namespace, pod.name);
@@ -46,21 +45,20 @@ PodChanges PodTable::replace(std::vector<PodSeen> pods, MonoTime now) {
     changes.push_back({PodChange::What::kGone, std::move(it->second)});
     it = pods_.erase(it);
   }
-  for (auto& pod : pods) put(std::move(pod), now, changes);
+  for (auto& pod : pods) put(std::move(pod), changes);
   return changes;
 }
 
-PodChanges PodTable::apply(Change change, PodSeen pod, MonoTime now) {
+PodChanges PodTable::apply(Change change, PodSeen pod) {
   PodChanges changes;
   if (change == Change::kDeleted) {
     const auto at = pods_.find({pod.pod_namespace, pod.name});
     if (at == pods_.end() || at->second.uid != pod.uid) return changes;
-    pod.deletion_seen = at->second.deletion_seen;
     pods_.erase(at);
     changes.push_back({PodChange::What::kGone, std::move(pod)});
     return changes;
   }
-  put(std::move(pod), now, changes);
+  put(std::move(pod), changes);
   return changes;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 // The pods of this node as the API server reports them, and what each report changed. A pod that reappears under the
-// same name with another uid is a different pod. Pure: `now` is passed in. One thread.
+// same name with another uid is a different pod. Pure. One thread.
 #include <map>
 #include <string>
 #include <utility>
@@ -28,8 +28,8 @@ using PodChanges = std::vector<PodChange>;
 
 class PodTable {
  public:
-  PodChanges replace(std::vector<PodSeen> pods, MonoTime now);  // after a complete list
-  PodChanges apply(Change change, PodSeen pod, MonoTime now);   // kAdded, kModified, kDeleted
+  PodChanges replace(std::vector<PodSeen> pods);  // after a complete list
+  PodChanges apply(Change change, PodSeen pod);   // kAdded, kModified, kDeleted
 
   std::vector<PodSeen> pods() const;
   const PodSeen* find(const std::string& pod_namespace, const std::string& name) const;
@@ -37,7 +37,7 @@ class PodTable {
 
  private:
   using Key = std::pair<std::string, std::string>;  // namespace, name
-  void put(PodSeen pod, MonoTime now, PodChanges& changes);
+  void put(PodSeen pod, PodChanges& changes);
 
   std::map<Key, PodSeen> pods_;
 };

@@ -22,12 +22,6 @@ inline constexpr Reason kPagesNotServed{"PagesNotServed", true, "node",
                                         "tries again; only metrics and readiness are missing."};
 inline constexpr Reason kGuardActed{"GuardActed", true, "pod",
                                     "A container exceeded its memory limit and the guard acted on its clients."};
-inline constexpr Reason kDrained{"Drained", false, "pod",
-                                 "CUDA processes were stopped, given time to finish queued work, and killed before the "
-                                 "container's stop signal or SIGKILL."};
-inline constexpr Reason kDrainFailed{
-    "DrainFailed", true, "pod",
-    "CUDA processes could not be terminated in time; a signal may have interrupted GPU work."};
 inline constexpr Reason kMpsLimitNotUnderstood{"MpsLimitNotUnderstood", true, "pod",
                                                "The driver does not understand a limit that the pod sets."};
 inline constexpr Reason kMpsLimitWithoutEffect{"MpsLimitWithoutEffect", false, "pod",
@@ -56,8 +50,6 @@ inline constexpr std::array kAllReasons{&kGpuUnhealthy,
                                         &kMpsPoolServing,
                                         &kPagesNotServed,
                                         &kGuardActed,
-                                        &kDrained,
-                                        &kDrainFailed,
                                         &kMpsLimitNotUnderstood,
                                         &kMpsLimitWithoutEffect,
                                         &kMpsFault,

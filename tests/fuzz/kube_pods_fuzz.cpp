@@ -17,8 +17,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const auto& pod : page->pods)
     if (pod.name.empty() || pod.pod_namespace.empty() || pod.uid.empty()) std::abort();
   PodTable table;
-  table.replace(page->pods, MonoTime{});
+  table.replace(page->pods);
   if (table.size() > page->pods.size()) std::abort();
-  if (table.size() == page->pods.size() && !table.replace(page->pods, MonoTime{}).empty()) std::abort();
+  if (table.size() == page->pods.size() && !table.replace(page->pods).empty()) std::abort();
   return 0;
 }

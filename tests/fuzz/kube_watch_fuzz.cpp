@@ -37,7 +37,7 @@ Outcome follow(std::string_view bytes, std::size_t piece) {
       auto event = parse_watch_line(line, [&](Change change, const nlohmann::json& object) -> Status {
         TRY(auto pod, read_pod(object));
         if (pod.name.empty() || pod.pod_namespace.empty() || pod.uid.empty()) std::abort();
-        table.apply(change, std::move(pod), MonoTime{});
+        table.apply(change, std::move(pod));
         return {};
       });
       if (!event) continue;

@@ -48,13 +48,13 @@ class PodsOfANode : public KubeBed {
     if (first) listed_.clear();
     TRY(auto page, parse_pod_list(body));
     listed_.insert(listed_.end(), page.pods.begin(), page.pods.end());
-    if (page.next.empty()) note(table_.replace(std::exchange(listed_, {}), loop_->now()));
+    if (page.next.empty()) note(table_.replace(std::exchange(listed_, {})));
     return host::ListPage{page.resource_version, page.next};
   }
   Result<WatchEvent> event_of(std::string_view line) {
     return parse_watch_line(line, [this](Change change, const nlohmann::json& object) -> Status {
       TRY(auto pod, read_pod(object));
-      note(table_.apply(change, std::move(pod), loop_->now()));
+      note(table_.apply(change, std::move(pod)));
       return {};
     });
   }

@@ -436,8 +436,7 @@ TEST_F(NodeDra, SlotsAndClaimsAreServedOnTheGpusOfTheirOwn) {
   EXPECT_TRUE(until_healthy(2));
 }
 
-// A pod that is deleted while it computes: its clients end before the signal, as those of slots do.
-TEST_F(NodeDra, AClaimOfAPodIsHeldByItAndItsClientsEndWithIt) {
+TEST_F(NodeDra, AClaimOfAPodIsHeldByIt) {
   ASSERT_NO_FATAL_FAILURE(start_with(1));
   const Json owner = owned_by("a");
   const auto claim = put_claim("six", {share("main", "6Gi", "20")}, owner);
@@ -450,12 +449,6 @@ TEST_F(NodeDra, AClaimOfAPodIsHeldByItAndItsClientsEndWithIt) {
   EXPECT_EQ(status["grants"][0]["pod"], "a");
   EXPECT_EQ(status["grants"][0]["claim"], "six");
   EXPECT_EQ(status["grants"][0]["devices"][0]["memoryMiB"], 6144);
-  Program& cuda = start_cuda(container_of(claim), {"--hold"});
-  ASSERT_EQ(attached(cuda)["mps"], true);
-  api_->put_pod("default", "a",
-                R"({"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z","deletionGracePeriodSeconds":1}})");
-  EXPECT_NE(finish(cuda), 0);
-  EXPECT_TRUE(until_says(*program("node"), "drain"));
   EXPECT_EQ(unprepare(claim), "");
   until_node([](const Json& s) { return s["grants"].empty(); });
 }
@@ -924,24 +917,6 @@ TEST_F(NodeDra, AGeneratedClaimIsForThePodThatItWasGeneratedFor) {
   EXPECT_EQ(unprepare(claim), "");
   EXPECT_EQ(unprepare(other), "");
   EXPECT_EQ(endpoints(), 0u);
-}
-
-// Promise: dra/prepare: The processes of a claim that was made by hand end with the only pod that uses it.
-TEST_F(NodeDra, AClaimThatWasMadeByHandEndsWithTheOnlyPodThatUsesIt) {
-  ASSERT_NO_FATAL_FAILURE(start_with(1));
-  const auto claim = put_claim("by-hand", {share("gpu", "6Gi", "20")});
-  const std::string pod = R"({"spec":{"nodeName":"n1","resourceClaims":[{"name":"g","resourceClaimName":"by-hand"}],
-"containers":[{"name":"main","resources":{"claims":[{"name":"g"}]}}]},"status":{"phase":"Running","containerStatuses":[
-{"name":"main","containerID":"containerd://c1","ready":true,"started":true,"state":{"running":{}}}]}})";
-  api_->put_pod("default", "a", pod);
-  ASSERT_EQ(prepare(claim).error, "");
-  Program& cuda = start_cuda(container_of(claim), {"--hold"});
-  ASSERT_EQ(attached(cuda)["mps"], true);
-  api_->put_pod("default", "a",
-                R"({"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z","deletionGracePeriodSeconds":1}})");
-  EXPECT_NE(finish(cuda), 0);
-  EXPECT_TRUE(until_says(*program("node"), "default/a/main"));
-  EXPECT_EQ(unprepare(claim), "");
 }
 
 }  // namespace

@@ -74,7 +74,7 @@ struct Paths {
 };
 // Where the endpoint appears in the container.
 inline constexpr const char* kEndpointInContainer = "/run/tranche/mps";
-// Where the folder with tranche-drain appears, for preStop hooks (docs/guide/stop-and-change.md).
+// Where the folder with tranche-drain appears, for preStop hooks that still name it.
 inline constexpr const char* kProgramsInContainer = "/run/tranche/bin";
 
 struct Settings {

@@ -11,12 +11,10 @@ std::vector<GrantOwner> grant_owners(const std::vector<Holder>& holders, const k
   owners.reserve(holders.size());
   for (const auto& holder : holders) {
     if (holder.grant.empty()) continue;
-    GrantOwner owner{holder.grant, holder.pod_namespace, holder.pod, holder.container, {}, {}, false, {}, {}};
+    GrantOwner owner{holder.grant, holder.pod_namespace, holder.pod, holder.container, {}, {}, false};
     if (const auto* pod = pods.find(holder.pod_namespace, holder.pod)) {
       owner.uid = pod->uid;
       owner.deleting = pod->deleting;
-      owner.deletion_seen = pod->deletion_seen;
-      owner.deletion_grace_seconds = pod->deletion_grace_seconds;
       const auto container = std::ranges::find(pod->containers, holder.container, &kube::ContainerSeen::name);
       if (container != pod->containers.end()) owner.container_id = container->container_id;
     }

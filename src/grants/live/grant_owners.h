@@ -1,7 +1,6 @@
 #pragma once
 // Which pod and container a grant belongs to: as reported by kubelet (PodResources: namespace, pod,
 // container, slots) and the API server (uid, container id, whether it is being deleted). Pure.
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,8 +19,6 @@ struct GrantOwner {
   std::string uid;           // "" when only kubelet knows the pod (yet)
   std::string container_id;  // "containerd://…", "" when not known
   bool deleting = false;
-  std::optional<MonoTime> deletion_seen;
-  std::optional<std::int64_t> deletion_grace_seconds;
   friend bool operator==(const GrantOwner&, const GrantOwner&) = default;
 };
 

@@ -16,7 +16,7 @@ kube::PodSeen pod(const std::string& name) {
   seen.name = name;
   seen.uid = "uid-" + name;
   seen.phase = "Running";
-  seen.containers = {{"init", "containerd://i", false, false, true}, {"main", "containerd://m", true, true, false}};
+  seen.containers = {{"init", "containerd://i"}, {"main", "containerd://m"}};
   return seen;
 }
 
@@ -29,14 +29,12 @@ TEST(GrantOwners, HaveKubeletsNamesAndTheClustersIds) {
   kube::PodTable pods;
   auto going = pod("a");
   going.deleting = true;
-  going.deletion_grace_seconds = 30;
-  pods.replace({going}, MonoTime{});
+  pods.replace({going});
   const auto owners = grant_owners({holder("a", "aa")}, pods);
   ASSERT_EQ(owners.size(), 1u);
   EXPECT_EQ(owners[0].uid, "uid-a");
   EXPECT_EQ(owners[0].container_id, "containerd://m");
   EXPECT_TRUE(owners[0].deleting);
-  EXPECT_EQ(owners[0].deletion_grace_seconds, 30);
 }
 
 TEST(GrantOwners, AreKnownByNameAloneWithoutTheClusterAndOnesWithoutAnEndpointAreLeftOut) {
@@ -48,13 +46,13 @@ TEST(GrantOwners, AreKnownByNameAloneWithoutTheClusterAndOnesWithoutAnEndpointAr
 
 TEST(GrantOwners, KubeletIsBehindWhileItListsAPodThatIsOverOrGone) {
   kube::PodTable pods;
-  pods.replace({pod("a")}, MonoTime{});
+  pods.replace({pod("a")});
   const std::vector<host::PodHolding> a{{"team", "a", "main", "r", {"s"}}}, b{{"team", "b", "main", "r", {"s"}}};
   EXPECT_FALSE(lists_ended_pods(a, pods));
   EXPECT_TRUE(lists_ended_pods(b, pods));
   auto over = pod("a");
   over.phase = "Succeeded";
-  pods.replace({over}, MonoTime{});
+  pods.replace({over});
   EXPECT_TRUE(lists_ended_pods(a, pods));
 }
 

@@ -30,7 +30,7 @@ std::vector<std::string> names(const Holdings& holdings) {
 class LatePodsTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    pods_.replace({pod("a", "1"), pod("b", "2")}, MonoTime{});
+    pods_.replace({pod("a", "1"), pod("b", "2")});
     Holdings listed = before_;
     EXPECT_FALSE(late_.complete(listed, {}, pods_));
     EXPECT_EQ(names(listed), names(before_));
@@ -55,14 +55,14 @@ TEST_F(LatePodsTest, HoldWhatTheyHeldUntilKubeletListsThem) {
 }
 
 TEST_F(LatePodsTest, HoldNothingOnceTheyAreOverOrGone) {
-  pods_.replace({pod("a", "1", "Succeeded")}, MonoTime{});
+  pods_.replace({pod("a", "1", "Succeeded")});
   EXPECT_THAT(after({}, false), IsEmpty());
 }
 
 TEST_F(LatePodsTest, AnotherPodOfTheSameNameHasNothingOfTheFormer) {
-  pods_.replace({pod("a", "9"), pod("b", "2")}, MonoTime{});
+  pods_.replace({pod("a", "9"), pod("b", "2")});
   EXPECT_THAT(after({}, true), ::testing::ElementsAre("b s1"));
-  pods_.replace({pod("a", "9"), pod("b", "2")}, MonoTime{});
+  pods_.replace({pod("a", "9"), pod("b", "2")});
   EXPECT_THAT(after({}, true), ::testing::ElementsAre("b s1"));
 }
 

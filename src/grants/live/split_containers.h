@@ -7,9 +7,17 @@
 #include <string>
 #include <vector>
 
-#include "termination/live/container_stops.h"
-
 namespace tranche::agent {
+
+// The container that holds an endpoint, as reported by kubelet.
+struct HeldEndpoint {
+  std::string pod_namespace = {};
+  std::string pod = {};  // "": any pod that uses the claim
+  std::string container = {};
+  std::string pool = {};
+  std::string grant = {};
+  std::string claim = {};  // of the holding; `container` is then the claim's request
+};
 
 struct SplitContainer {
   HeldEndpoint one;                // of its endpoints

@@ -7,8 +7,6 @@
 
 #include "base/text.h"
 #include "os/log/log.h"
-#include "termination/live/drain_program.h"
-#include "termination/live/watched_pod.h"
 
 namespace tranche::agent {
 namespace {
@@ -55,13 +53,7 @@ std::string victim_grants(const ReportedFault& fault) {
 
 Tenants::Tenants(host::Loop& loop, grants::Ledger& ledger, MpsClient& mps, const TenantsSettings& settings,
                  TenantsCallbacks callbacks)
-    : loop_(loop),
-      mps_(mps),
-      callbacks_(std::move(callbacks)),
-      offer_(install_drain_program(settings.program_dir)),
-      collecting_(loop, ledger, mps),
-      sender_(loop, mps) {
-  if (!offer_.problem.empty()) log::warning("drain.not_offered", {{"why", offer_.problem}});
+    : loop_(loop), callbacks_(std::move(callbacks)), collecting_(loop, ledger, mps), sender_(loop, mps) {
   Guarding::Callbacks guard_callbacks;
   guard_callbacks.sample = callbacks_.sample;
   guard_callbacks.last_sample = callbacks_.last_sample;
@@ -69,30 +61,14 @@ Tenants::Tenants(host::Loop& loop, grants::Ledger& ledger, MpsClient& mps, const
   guard_callbacks.acted = [this](const GuardAct& act) { report_act(act); };
   guard_callbacks.changed = callbacks_.changed;
   guard_callbacks.figures = callbacks_.figures;
-  guarding_ = std::make_unique<Guarding>(loop_, ledger, mps_, settings.mps_root_here, settings.run_dir,
+  guarding_ = std::make_unique<Guarding>(loop_, ledger, mps, settings.mps_root_here, settings.run_dir,
                                          std::move(guard_callbacks));
-  open_stopping();
 }
 
 Tenants::~Tenants() = default;
 
-void Tenants::open_stopping() {
-  StoppingCallbacks stop_callbacks;
-  stop_callbacks.drain = [this](const stopping::Drain& which, StoppingCallbacks::Done done) {
-    drain(which, std::move(done));
-  };
-  stop_callbacks.on_event = [this](const StopEvent& event) { report_stop(event); };
-  stopping_ = std::make_unique<Stopping>(loop_, std::move(stop_callbacks), !offer_.dir.empty());
-}
-
-void Tenants::drain(const stopping::Drain& which, StoppingCallbacks::Done done) {
-  mps_.end(DrainRequest{{which.pool, which.grant}, which.reason, which.spare, which.stop_signal, which.pause},
-           std::move(done));
-}
-
 void Tenants::follow(const NodeView& node, bool listed) {
   owners_ = node.decision.owners;
-  stopping_->set_stop_patience(node.in.config.config.sharing.stop_patience);
   if (listed) holders_are(node);
   guarding_->follow(node);
   sender_.follow(guarding_->tenants(), pools_);
@@ -115,26 +91,12 @@ void Tenants::on_pools(const PoolReports& reports) {
 
 // By the endpoints they came through; behind links, as the guard attributes them.
 void Tenants::clients_are(const PoolReports& reports) {
-  if (!reports.connected) return stopping_->clients(std::nullopt);
-  std::map<std::string, std::vector<pid_t>> by_grant;
+  if (!reports.connected) return;
   std::map<std::uint32_t, std::string> grant_of = guarding_->grants_of_processes();
-  bool links = false;
-  for (const auto& [id, pool] : reports.pools) {
-    links = links || pool.endpoint != "relay";
-    for (const auto& endpoint : pool.endpoints) {
-      for (const auto pid : endpoint.clients) {
-        by_grant[endpoint.grant].push_back(static_cast<pid_t>(pid));
-        grant_of[static_cast<std::uint32_t>(pid)] = endpoint.grant;
-      }
-    }
-  }
-  if (links)
-    for (const auto& [pid, grant] : grant_of) {
-      auto& pids = by_grant[grant];
-      if (std::ranges::find(pids, static_cast<pid_t>(pid)) == pids.end()) pids.push_back(static_cast<pid_t>(pid));
-    }
+  for (const auto& [id, pool] : reports.pools)
+    for (const auto& endpoint : pool.endpoints)
+      for (const auto pid : endpoint.clients) grant_of[static_cast<std::uint32_t>(pid)] = endpoint.grant;
   faults_.processes(grant_of, loop_.now());
-  stopping_->clients(std::move(by_grant));
 }
 
 void Tenants::report_faults(const std::vector<ReportedFault>& faults) {
@@ -164,17 +126,13 @@ void Tenants::report_faults(const std::vector<ReportedFault>& faults) {
 }
 
 void Tenants::on_pods(const kube::PodChanges& changes) {
-  std::vector<WatchedPod> changed;
-  for (const auto& change : changes) {
-    changed.push_back(watched_pod(change));
-    const auto& pod = changed.back();
-    const bool ended = change.what == kube::PodChange::What::kGone || change.what == kube::PodChange::What::kEnded;
+  for (const auto& [what, pod] : changes) {
+    const bool ended = what == kube::PodChange::What::kGone || what == kube::PodChange::What::kEnded;
     if (!ended || pod.mirror) continue;  // deleting a mirror pod ends nothing
     for (const auto& endpoint : held_)
       if (endpoint.pod == pod.name && endpoint.pod_namespace == pod.pod_namespace)
         collecting_.pod_ended(endpoint.pool, endpoint.grant);
   }
-  stopping_->pods_changed(std::move(changed));
   remarks_.pods(changes);
   report_remarks(remarks_.look(holders_));
 }
@@ -233,15 +191,14 @@ void Tenants::holders_are(const NodeView& node) {
   report_lifted(lifted_.unreported());
   report_split(split_.look(endpoints));
   held_ = std::move(endpoints);
-  stopping_->holdings(held_);
 }
 
 void Tenants::granted(const std::vector<allocate::Grant>& grants, bool holders_known) {
-  for (const auto& grant : grants) {
-    stopping_->granted(grant.id);
-    if (holders_known) continue;
-    faults_.given(grant.id);
-    lifted_.given(grant.id);
+  if (!holders_known) {
+    for (const auto& grant : grants) {
+      faults_.given(grant.id);
+      lifted_.given(grant.id);
+    }
   }
   guarding_->granted(grants);
 }
@@ -267,17 +224,9 @@ void Tenants::report_act(const GuardAct& act) {
     callbacks_.emit(pod_of(act.holder, act.grant), kube::kGuardActed, act_text(act));
 }
 
-void Tenants::report_stop(const StopEvent& event) {
-  if (event.pod.empty()) return;
-  callbacks_.emit(kube::ObjectRef::pod(event.pod_namespace, event.pod, event.uid),
-                  event.what == StopEvent::What::kDrained ? kube::kDrained : kube::kDrainFailed, event.message);
-}
-
 void Tenants::report(Snapshot& into) const {
   into.guard = guarding_->report();
   into.grant_of_pid = guarding_->grants_of_processes();
-  into.stopping = stopping_->report();
-  into.stopping.offer = offer_;
   into.reported_faults.assign(faults_.last().begin(), faults_.last().end());
 }
 

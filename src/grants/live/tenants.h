@@ -1,7 +1,7 @@
 #pragma once
-// Everything that the node agent does about tenants: the guard of their memory, ending their clients before they are
-// stopped, removing unused endpoints, naming the pod that a fault belongs to. It composes the parts and decides nothing
-// itself; `tranche mps` acts on its requests. Loop thread only.
+// Everything that the node agent does about tenants: the guard of their memory, removing unused endpoints, naming the
+// pod that a fault belongs to. It composes the parts and decides nothing itself; `tranche mps` acts on its requests.
+// Loop thread only.
 #include <functional>
 #include <map>
 #include <memory>
@@ -21,14 +21,12 @@
 #include "os/loop/loop.h"
 #include "os/loop/timer.h"
 #include "programs/node/snapshot.h"
-#include "termination/live/container_stops.h"
 
 namespace tranche::agent {
 
 struct TenantsSettings {
   std::string mps_root_here;  // where the MPS root is for this process
   std::string run_dir;
-  std::string program_dir;  // tranche-drain for containers; "" = none
 };
 
 struct TenantsCallbacks {
@@ -60,11 +58,8 @@ class Tenants {
   void sample_again() { guarding_->sample_again(); }
 
   void report(Snapshot& into) const;
-  const DrainOffer& offer() const { return offer_; }
 
  private:
-  void open_stopping();
-  void drain(const stopping::Drain& drain, StoppingCallbacks::Done done);
   void holders_are(const NodeView& node);
   void clients_are(const PoolReports& reports);
   void report_faults(const std::vector<ReportedFault>& faults);
@@ -72,15 +67,11 @@ class Tenants {
   void report_lifted(const std::vector<LiftedLimit>& lifted) const;
   void report_split(const std::vector<SplitContainer>& split) const;
   void report_act(const GuardAct& act);
-  void report_stop(const StopEvent& event);
   kube::ObjectRef pod_of(const std::string& holder, const std::string& grant) const;
 
   host::Loop& loop_;
-  MpsClient& mps_;
   TenantsCallbacks callbacks_;
-  DrainOffer offer_;
   std::unique_ptr<Guarding> guarding_;
-  std::unique_ptr<Stopping> stopping_;
   EndpointCollecting collecting_;
   bool retiring_ = false;
   EndpointLimitSender sender_;

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "base/time.h"
 #include "kube/client/kube_link.h"
 #include "kube/live/condition_controller.h"
 #include "kube/live/event_sender.h"

@@ -65,7 +65,7 @@ Result<host::ListPage> PodWatch::on_page(std::string_view body, bool first) {
                 fmt::format("the API server lists more than {} pods of this node, or more than {} pages", kMostPods,
                             kMostPages));
   }
-  if (page.next.empty()) apply(table_.replace(std::exchange(listed_, {}), loop_.now()));
+  if (page.next.empty()) apply(table_.replace(std::exchange(listed_, {})));
   return host::ListPage{page.resource_version, page.next};
 }
 
@@ -76,7 +76,7 @@ Result<kube::WatchEvent> PodWatch::on_line(std::string_view line) {
     if (!concerns_us(pod)) return {};
     if (table_.size() >= kMostPods && table_.find(pod.pod_namespace, pod.name) == nullptr)
       return fail(Kind::kInvalid, fmt::format("the API server reports more than {} pods of this node", kMostPods));
-    changes = table_.apply(change, std::move(pod), loop_.now());
+    changes = table_.apply(change, std::move(pod));
     return {};
   });
   if (event) apply(std::move(changes));

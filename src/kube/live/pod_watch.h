@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/time.h"
 #include "kube/client/list_watch.h"
 #include "kube/pod_table.h"
 

@@ -146,16 +146,13 @@ std::string party(const FaultParty& party) {
   return party.holder.empty() ? "a process of no known container" : party.holder;
 }
 
-// Newest first; of the guard, of deletions, of faults.
+// Newest first; of the guard, of faults.
 std::vector<std::string> stops(const Snapshot& s) {
   std::vector<std::pair<WallTime, std::string>> dated;
   for (const auto& act : s.guard.acts)
     dated.emplace_back(
         act.at, fmt::format("{} ({}): {}, {} of {} GiB", act.what, act.outcome,
                             act.holder.empty() ? "no known container" : act.holder, gib(act.sum), gib(act.limit)));
-  for (const auto& drain : s.stopping.recent)
-    dated.emplace_back(s.taken_wall - (s.taken - drain.at),
-                       fmt::format("stop of clients ({}): {}, {}", drain.reason, drain.pod, drain.outcome));
   for (const auto& fault : s.reported_faults)
     dated.emplace_back(WallTime{std::chrono::milliseconds(fault.at_ms)},
                        fmt::format("fault ({}) of {}: by {}, {} hit", fault.kind, fault.pool, party(fault.culprit),

@@ -64,7 +64,7 @@ TEST_F(NodePagesTest, TheNetworkSeesNoProcessAndNoPodUid) {
   snapshot.holdings = {{"team", "a", "main", "nvidia.com/gpu", {"GPU-0::1"}}};
   snapshot.holders = holders(snapshot);
   const std::string grant = allocate::grant_id(snapshot.holdings[0].slots);
-  snapshot.owners = {GrantOwner{grant, "team", "a", "main", "the-uid", "containerd://c", false, {}, {}}};
+  snapshot.owners = {GrantOwner{grant, "team", "a", "main", "the-uid", "containerd://c", false}};
   snapshot.use.emplace_back();
   snapshot.use[0].uuid = "GPU-0";
   snapshot.use[0].processes.emplace_back();
@@ -85,7 +85,7 @@ TEST_F(NodePagesTest, TheNetworkSeesNoProcessAndNoPodUid) {
   EXPECT_EQ(network["grants"][0]["deleting"], false);
   EXPECT_EQ(network["grants"][0]["devices"][0]["usedMiB"], 64);
   for (const char* key : {"podUid", "containerId"}) EXPECT_FALSE(network["grants"][0].contains(key)) << key;
-  for (const char* key : {"pid", "stopping", "faults", "pages", "kubernetes", "labelOutput"}) {
+  for (const char* key : {"pid", "faults", "pages", "kubernetes", "labelOutput"}) {
     EXPECT_TRUE(of_node.contains(key)) << key;
     EXPECT_FALSE(network.contains(key)) << key;
   }

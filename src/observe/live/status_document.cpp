@@ -55,22 +55,6 @@ Json health_json(const Snapshot& s) {
           {"problems", problems_json(s.health.problems)}};
 }
 
-Json stopping_json(const Snapshot& s) {
-  const auto& stopping = s.stopping;
-  Json recent = Json::array();
-  for (const auto& drain : stopping.recent) {
-    recent.push_back({{"pod", drain.pod},
-                      {"grant", drain.grant},
-                      {"reason", drain.reason},
-                      {"outcome", drain.outcome},
-                      {"agoMs", std::chrono::duration_cast<std::chrono::milliseconds>(s.taken - drain.at).count()}});
-  }
-  return {{"preStop", stopping.offer.dir.empty() ? "not offered" : "offered"},
-          {"preStopReason", stopping.offer.problem},
-          {"programDir", stopping.offer.dir},
-          {"drains", std::move(recent)}};
-}
-
 std::string name_of(const Holder& holder) {
   return holder.pod_namespace + "/" + holder.pod + "/" + holder.container;
 }
@@ -414,7 +398,6 @@ LongText document_for(const Snapshot& s, const Reader& reader) {
   document.show("health", health_json(s));
   document.show("mps",
                 {{"connected", s.pools.connected}, {"problem", s.pools.problem}, {"needed", !s.plan.pools.empty()}});
-  document.add("stopping", stopping_json(s));
   document.show("guard", reader.of_node ? guard_json(s.guard, s.shares) : guard_for_network(s));
   document.show("inForce", in_force_json(s));
   document.add("faults", faults_json(s));

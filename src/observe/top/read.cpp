@@ -107,10 +107,6 @@ Result<Node> read_node(std::string_view status_json) {
     if (step.is_string()) node.waiting.push_back(step.get<std::string>());
   });
   read_acts(member_at(json, "guard"), node);
-  each(member_at(member_at(json, "stopping"), "drains"), [&node](const Json& drain) {
-    node.stops.push_back(
-        fmt::format("clients of {} ended ({}): {}", text(drain, "pod"), text(drain, "reason"), text(drain, "outcome")));
-  });
   std::ranges::reverse(node.stops);
   return node;
 }

@@ -125,7 +125,6 @@ class Status {
     };
     for (const Json& grant : list_at(json_, "grants")) add(holder_of(grant));
     for (const Json& act : list_at(member_at(json_, "guard"), "acts")) add(text_at(act, "holder"));
-    for (const Json& drain : list_at(member_at(json_, "stopping"), "drains")) add(text_at(drain, "pod"));
     for (const Json& fault : list_at(json_, "faults")) {
       add(text_at(member_at(fault, "culprit"), "holder"));
       for (const Json& victim : list_at(fault, "victims")) add(text_at(victim, "holder"));
@@ -230,7 +229,7 @@ class Status {
     add_foreign_processes(all.causes, uuid);
     add_mig(all.causes, text_at(device, "index"), uuid);
     add_events(
-        all.events, [&](const Json& act) { return text_at(act, "device") == uuid; }, [](const Json&) { return false; },
+        all.events, [&](const Json& act) { return text_at(act, "device") == uuid; },
         [&](const Json& fault) { return !pool.empty() && text_at(fault, "pool") == pool; });
     const bool waits = std::ranges::any_of(all.causes, &Cause::is_fault);
     all.state = !truth_at(device, "healthy") ? "unhealthy"
@@ -418,7 +417,6 @@ class Status {
     add_events(
         all.events,
         [&](const Json& act) { return is_it(text_at(act, "holder")) || ids.contains(text_at(act, "grant")); },
-        [&](const Json& drain) { return is_it(text_at(drain, "pod")); },
         [&](const Json& fault) {
           const Json& victims = list_at(fault, "victims");
           return is_it(text_at(member_at(fault, "culprit"), "holder")) ||
@@ -530,8 +528,8 @@ class Status {
 
   // --- what happened
 
-  template <class OfAct, class OfDrain, class OfFault>
-  void add_events(std::vector<Event>& events, OfAct of_act, OfDrain of_drain, OfFault of_fault) const {
+  template <class OfAct, class OfFault>
+  void add_events(std::vector<Event>& events, OfAct of_act, OfFault of_fault) const {
     for (const Json& act : list_at(member_at(json_, "guard"), "acts")) {
       if (!of_act(act)) continue;
       const auto pid = number_at(act, "pid");
@@ -542,10 +540,6 @@ class Status {
       if (const std::string note = text_at(act, "note"); !note.empty()) what += "; " + note;
       events.push_back({ago(act), std::move(what)});
     }
-    for (const Json& drain : list_at(member_at(json_, "stopping"), "drains"))
-      if (of_drain(drain))
-        events.push_back({ago(drain), fmt::format("stop: its CUDA clients were asked to end ({}): {}",
-                                                  text_at(drain, "reason"), text_at(drain, "outcome"))});
     for (const Json& fault : list_at(json_, "faults")) {
       if (!of_fault(fault)) continue;
       const std::string culprit = text_at(member_at(fault, "culprit"), "holder");

@@ -26,7 +26,6 @@ Snapshot node_with(std::vector<std::string> pools) {
   }
   s.guard.interval = std::chrono::milliseconds(100);
   s.guard.policies["nvidia.com/gpu.shared"] = config::GuardMemory::kTerminateNewest;
-  s.stopping.offer.dir = "/var/lib/tranche/bin";
   s.cluster.state = "watching";
   return s;
 }

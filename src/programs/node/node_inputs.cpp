@@ -11,7 +11,6 @@
 #include "programs/node/node_log.h"
 #include "programs/node/node_parts.h"
 #include "programs/node/reports.h"
-#include "termination/live/watched_pod.h"
 
 namespace tranche::agent {
 namespace {
@@ -167,7 +166,7 @@ void NodeProgram::on_holdings(Result<std::vector<host::PodHolding>> listed) {
 }
 
 void NodeProgram::on_pods(const kube::PodChanges& changes) {
-  tenants_->on_pods(changes);  // first: a drain competes with the signal
+  tenants_->on_pods(changes);
   if (log_pods(changes, decision_.owners)) holdings_->ask();
   step();
 }
@@ -194,7 +193,7 @@ void NodeProgram::collect() {
                         nodes_->imex_channels(),
                         cdi_->classes(),
                         config.sharing.framework_environment,
-                        tenants_->offer().dir};
+                        program_dir_};
   inputs_.plugins = plugins_->states();
   inputs_.claims = claims_report();
   inputs_.partitionable = partitionable();

@@ -95,6 +95,7 @@ class NodeProgram {
   void tidy_later();
 
   NodeOptions options_;
+  std::string program_dir_;  // that containers get; "" = none
   std::unique_ptr<host::Loop> loop_;
   std::unique_ptr<host::KubeLink> link_;
   ConfigSource config_;

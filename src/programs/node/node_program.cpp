@@ -11,6 +11,7 @@
 #include "os/files/files.h"
 #include "os/log/log.h"
 #include "os/memory/memory.h"
+#include "programs/node/drain_program.h"
 #include "programs/node/node_log.h"
 #include "programs/node/node_parts.h"
 
@@ -115,6 +116,11 @@ Status NodeProgram::open() {
   nodes_ = std::make_unique<DeviceNodes>(*loop_, [this] { step({.plan = true}); });
   grants_file_ = std::make_unique<GrantsFile>(options_.run_dir);
   ledger_ = grants::Ledger(grants_file_->read());
+  if (const auto installed = install_drain_program(options_.program_dir); installed) {
+    program_dir_ = options_.program_dir;
+  } else {
+    log::warning("drain.not_offered", {{"why", installed.error()}});
+  }
   open_tenants(mps_here);
   other_holders_ = std::make_unique<OtherHoldersFile>(mps_here);
   open_mig();
@@ -139,8 +145,8 @@ void NodeProgram::open_tenants(const std::string& mps_here) {
   callbacks.emit_on_node = [this](const auto& reason, const auto& message) {
     if (cluster_) cluster_->emit_on_node(reason, message);
   };
-  tenants_ = std::make_unique<Tenants>(
-      *loop_, ledger_, *mps_, TenantsSettings{mps_here, options_.run_dir, options_.program_dir}, std::move(callbacks));
+  tenants_ = std::make_unique<Tenants>(*loop_, ledger_, *mps_, TenantsSettings{mps_here, options_.run_dir},
+                                       std::move(callbacks));
 }
 
 void NodeProgram::open_driver() {

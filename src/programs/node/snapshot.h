@@ -26,7 +26,6 @@
 #include "plan/advertise/withheld.h"
 #include "plan/plan.h"
 #include "programs/node/inputs.h"
-#include "termination/live/container_stops.h"
 
 namespace tranche::agent {
 
@@ -57,8 +56,7 @@ struct Snapshot : Inputs, Decision {
   std::vector<ReportedFault> reported_faults;         // oldest first
   std::map<std::string, std::string> labels;          // the desired labels
   LabelReport label_report;                           // and whether they are written
-  StoppingReport stopping;
-  SliceReport slices;  // the offer through Dynamic Resource Allocation
+  SliceReport slices;                                 // the offer through Dynamic Resource Allocation
 };
 
 // Inputs with the decision on them, inside a callback or of a snapshot.

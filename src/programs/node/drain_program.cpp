@@ -1,8 +1,7 @@
-#include "termination/live/drain_program.h"
+#include "programs/node/drain_program.h"
 
 #include <filesystem>
 
-#include "base/result.h"
 #include "os/files/files.h"
 #include "os/files/mount_properties.h"
 
@@ -44,12 +43,10 @@ Status install(const std::string& dir, const std::string& source) {
 
 }  // namespace
 
-DrainOffer install_drain_program(const std::string& dir, const std::string& source) {
+Status install_drain_program(const std::string& dir, const std::string& source) {
   if (dir.empty()) return {};
-  if (!dir.starts_with('/')) return {"", "--program-dir " + dir + " is not an absolute path"};
-  const auto installed = install(dir, source.empty() ? beside_ourselves() : source);
-  if (!installed) return {"", "no preStop drain is offered to containers: " + to_string(installed.error())};
-  return {dir, ""};
+  if (!dir.starts_with('/')) return fail(Kind::kInvalid, "--program-dir " + dir + " is not an absolute path");
+  return install(dir, source.empty() ? beside_ourselves() : source);
 }
 
 }  // namespace tranche::agent

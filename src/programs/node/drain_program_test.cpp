@@ -1,4 +1,4 @@
-#include "termination/live/drain_program.h"
+#include "programs/node/drain_program.h"
 
 #include <gmock/gmock.h>
 #include <sys/mount.h>
@@ -13,7 +13,7 @@ namespace drain_program_test {
 
 using ::testing::HasSubstr;
 
-class DrainOffers : public ::testing::Test {
+class DrainInstall : public ::testing::Test {
  protected:
   void program(const std::string& content) {
     ASSERT_TRUE(host::Dir::open(scratch_.path())->write_atomically("tranche-drain", content, 0600));
@@ -24,17 +24,16 @@ class DrainOffers : public ::testing::Test {
   host::Scratch scratch_;
 };
 
-TEST_F(DrainOffers, TheProgramIsPutThereForAllToRun) {
+TEST_F(DrainInstall, TheProgramIsPutThereForAllToRun) {
   program("one");
-  const auto offer = install_drain_program(dir(), source());
-  EXPECT_EQ(offer, (DrainOffer{dir(), ""}));
+  ASSERT_TRUE(install_drain_program(dir(), source()));
   EXPECT_EQ(installed(), "one");
   struct stat info = {};
   ASSERT_EQ(::stat((dir() + "/tranche-drain").c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 07777, 0755u);
 }
 
-TEST_F(DrainOffers, AnotherContentOrModeIsReplacedAndTheSameIsLeftAlone) {
+TEST_F(DrainInstall, AnotherContentOrModeIsReplacedAndTheSameIsLeftAlone) {
   program("one");
   (void)install_drain_program(dir(), source());
   struct stat first = {};
@@ -53,26 +52,28 @@ TEST_F(DrainOffers, AnotherContentOrModeIsReplacedAndTheSameIsLeftAlone) {
   EXPECT_EQ(second.st_mode & 07777, 0755u);
 }
 
-TEST_F(DrainOffers, WhatIsMissingIsSaidAndNothingIsOffered) {
+TEST_F(DrainInstall, FailsWithTheReason) {
   const auto none = install_drain_program(dir(), source());
-  EXPECT_EQ(none.dir, "");
-  EXPECT_THAT(none.problem, HasSubstr("tranche-drain is not beside this program"));
+  ASSERT_FALSE(none);
+  EXPECT_THAT(to_string(none.error()), HasSubstr("tranche-drain is not beside this program"));
   program("one");
-  EXPECT_EQ(install_drain_program("", source()), DrainOffer{});
-  EXPECT_THAT(install_drain_program("bin", source()).problem, HasSubstr("not an absolute path"));
+  EXPECT_TRUE(install_drain_program("", source())) << "it is not requested";
+  const auto relative = install_drain_program("bin", source());
+  ASSERT_FALSE(relative);
+  EXPECT_THAT(to_string(relative.error()), HasSubstr("not an absolute path"));
   ASSERT_TRUE(host::Dir::open(scratch_.path())->write_atomically("file", "x"));
-  EXPECT_THAT(install_drain_program(scratch_ / "file/bin", source()).problem, HasSubstr("no preStop drain is offered"));
+  EXPECT_FALSE(install_drain_program(scratch_ / "file/bin", source()));
 }
 
-TEST_F(DrainOffers, AFolderThatProgramsCannotRunFromIsRefused) {
+TEST_F(DrainInstall, AFolderThatProgramsCannotRunFromIsRefused) {
   program("one");
   ASSERT_TRUE(host::Dir::create(dir()));
   if (::geteuid() != 0 || ::mount("none", dir().c_str(), "tmpfs", MS_NOEXEC, "") != 0)
     GTEST_SKIP() << "mounting needs root";
-  const auto offer = install_drain_program(dir(), source());
+  const auto installed = install_drain_program(dir(), source());
   ::umount2(dir().c_str(), MNT_DETACH);
-  EXPECT_EQ(offer.dir, "");
-  EXPECT_THAT(offer.problem, HasSubstr("noexec"));
+  ASSERT_FALSE(installed);
+  EXPECT_THAT(to_string(installed.error()), HasSubstr("noexec"));
 }
 
 }  // namespace drain_program_test
