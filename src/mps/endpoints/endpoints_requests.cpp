@@ -26,7 +26,6 @@ void Endpoints::answer(const std::string& request, Reply reply) {
     return say(reply, remove_endpoint(gone->endpoint, gone->made));
   if (const auto* admission = std::get_if<AdmitRequest>(&*parsed))
     return say(reply, admit(admission->endpoint, admission->open, admission->reason));
-  if (std::holds_alternative<DrainRequest>(*parsed)) return reply(end_reply({}));  // no client need be ended
   const auto& terminate = std::get<TerminateRequest>(*parsed);
   if (const auto pool = find(terminate.pool); !pool) return reply(error_reply(pool.error()));
   std::set<std::string> grants;

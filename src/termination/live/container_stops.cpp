@@ -196,12 +196,8 @@ std::string how_ended(const EndReply& reply) {
     ++ended;
     longest = std::max(longest, client.waited);
   }
-  std::string text = fmt::format("{} CUDA process{} stopped, given {} ms for queued GPU work, and killed", ended,
-                                 ended == 1 ? " was" : "es were", longest.count());
-  if (reply.neighbours > 0)
-    text += fmt::format("; {} process{} of other containers share{} the GPU", reply.neighbours,
-                        reply.neighbours == 1 ? "" : "es", reply.neighbours == 1 ? "s" : "");
-  return text;
+  return fmt::format("{} CUDA process{} stopped, given {} ms for queued GPU work, and killed", ended,
+                     ended == 1 ? " was" : "es were", longest.count());
 }
 
 }  // namespace
@@ -210,16 +206,15 @@ void Stopping::drained(const stopping::Drain& drain, const Result<EndReply>& rep
   const auto with = [&reply](mps::TerminateOutcome outcome) {
     return reply ? std::ranges::count(reply->clients, outcome, &mps::Terminated::outcome) : 0;
   };
-  const auto ended = with(mps::TerminateOutcome::kTerminated), spared = with(mps::TerminateOutcome::kSpared);
+  const auto ended = with(mps::TerminateOutcome::kTerminated);
   const auto left = with(mps::TerminateOutcome::kRefused) + with(mps::TerminateOutcome::kTimedOut);
   const bool ok = reply && left == 0;
-  std::string outcome = ended > 0 ? "ended" : spared > 0 ? "spared" : "nothing to end";
+  std::string outcome = ended > 0 ? "ended" : "nothing to end";
   if (!ok) outcome = reply ? fmt::format("{} processes did not end", left) : to_string(reply.error());
   const auto say = ok ? log::info : log::warning;
   say("stop.clients", {{"pod", full_name(drain)},
                        {"grant", drain.grant},
                        {"ended", ended},
-                       {"spared", spared},
                        {"because", drain.reason},
                        {"outcome", outcome}});
   recent_.push_back({loop_.now(), full_name(drain), drain.grant, drain.reason, outcome});

@@ -85,7 +85,7 @@ struct StoppingReport {
     std::string pod;  // "namespace/name/container"
     std::string grant;
     std::string reason;
-    std::string outcome;  // "ended", "spared", or the reason for a failure
+    std::string outcome;  // "ended", "nothing to end", or the reason for a failure
     friend bool operator==(const Recent&, const Recent&) = default;
   };
   DrainOffer offer;
