@@ -208,7 +208,8 @@ Json end_one(const Programs& programs, const Place& place) {
   const auto begun = Clock::now();
   Json reply;
   std::thread asking([&] {
-    reply = ask_mps(programs, Json{{"do", "drain"}, {"pool", pool}, {"grant", grant}, {"reason", "bench"}}.dump());
+    reply = ask_mps(
+        programs, Json{{"do", "terminate"}, {"pool", pool}, {"pids", Json::array({pid})}, {"reason", "bench"}}.dump());
   });
   const auto ms = [begun] { return std::chrono::duration<double, std::milli>(Clock::now() - begun).count(); };
   char state = 'R';

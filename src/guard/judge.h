@@ -71,7 +71,7 @@ struct Inputs {
   std::map<GrantOnDevice, Limit> limits;
   config::GuardForeignProcesses foreign_processes = config::GuardForeignProcesses::kObserve;
   // grant → whether its endpoint admits clients, where known. Without endpoints that something other than the guard
-  // closed (a drain).
+  // closed.
   std::map<std::string, bool> endpoints;
 };
 

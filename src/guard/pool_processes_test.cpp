@@ -14,7 +14,7 @@ TEST(PoolProcesses, HoldThePoolsOwnProcessesClientsAndEndpoints) {
       R"({"pid":3,"pools":[{"id":"gpu-1","state":"serving","daemonPid":11,"servers":[{"pid":12}],"proof":{"pid":13},
           "endpoints":[{"grant":"a","clients":[101,102,0,-1,99999999999],"admitting":true},
                    {"grant":"b","clients":[103],"admitting":false,"reason":"memory: 5 MiB of 4 MiB"},
-                   {"grant":"c","clients":[],"admitting":false,"reason":"drained"}]},
+                   {"grant":"c","clients":[],"admitting":false,"reason":"by hand"}]},
           {"id":"gpu-2","state":"absent"}]})");
   ASSERT_TRUE(reports);
   const auto pools = pool_processes(*reports);

@@ -61,14 +61,6 @@ class Container {
   static sim::Fd namespace_of(pid_t pid, const char* kind) {
     return sim::Fd(::open(fmt::format("/proc/{}/ns/{}", pid, kind).c_str(), O_RDONLY | O_CLOEXEC));
   }
-  static std::string ask_to_drain(const std::string& endpoint) {
-    const int fd = connect_stream(endpoint + "/drain");
-    char text[512];
-    ssize_t got = ::write(fd, "drain\n", 6);
-    if (got == 6) got = ::read(fd, text, sizeof text);
-    ::close(fd);
-    return {text, static_cast<std::size_t>(std::max<ssize_t>(0, got))};
-  }
   static std::string come_in(const std::string& endpoint) {
     const sim::Fd fd = sim::connect_to(endpoint + "/control");
     sim::Packet packet;
@@ -92,11 +84,9 @@ class Container {
   // As bubblewrap, apptainer and `unshare -m` start a program.
   static std::string come_in_nested(const std::string& endpoint) {
     int says[2];
-    std::signal(SIGTERM, [](int) {});  // like an init that forwards the signal
     if (::pipe2(says, O_CLOEXEC) != 0) return "no pipe";
     if (::fork() == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      std::signal(SIGTERM, SIG_DFL);
       const std::string said = ::unshare(CLONE_NEWNS) == 0 ? come_in(endpoint) : "no mount namespace";
       if (::write(says[1], said.data(), said.size()) > 0) ::pause();
       ::_exit(0);
@@ -117,11 +107,6 @@ class Container {
   [[noreturn]] static void obey(int orders, const std::string& endpoint) {
     for (char what = 0; ::read(orders, &what, 1) == 1;) {
       std::string said;
-      if (what == 'd') said = ask_to_drain(endpoint);
-      if (what == 'm') {
-        (void)::open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);  // held, so that the number is not reused
-        said = ::unshare(CLONE_NEWNS) == 0 ? ask_to_drain(endpoint) : "no mount namespace";
-      }
       if (what == 'n') said = come_in_nested(endpoint);
       if (what == 'c') said = come_in(endpoint);
       if (what == 'p') said = std::to_string(::getpid());

@@ -157,11 +157,11 @@ std::optional<std::string> pod_of(int pid) {
 }
 
 std::string container_of(int pid) {
-  host::Ancestors ancestors;
+  Ancestors ancestors;
   return container_of(pid, ancestors).value_or(std::string());
 }
 
-std::optional<std::string> container_of(int pid, host::Ancestors& ancestors) {
+std::optional<std::string> container_of(int pid, Ancestors& ancestors) {
   if (pid <= 0) return std::string();
   const auto found = by_cgroup(pid);
   if (!found.known) return std::nullopt;
@@ -179,7 +179,7 @@ std::optional<host::ProcessRef> oldest_of(const std::string& container, int memb
   const auto own = outermost_pid_namespace(member);
   const auto pids = own.empty() ? namespace_of("self", "pid") : own;
   // The limit is never reached: each process is inspected once.
-  host::Ancestors ancestors("/proc", std::numeric_limits<std::size_t>::max(), Duration::max());
+  Ancestors ancestors("/proc", std::numeric_limits<std::size_t>::max(), Duration::max());
   if (container.empty()) return std::nullopt;
   return oldest_where(member, [&](int pid) {
     if (known) return is_in(*known, pid);
@@ -188,13 +188,6 @@ std::optional<host::ProcessRef> oldest_of(const std::string& container, int memb
     if (namespace_of(pid, "pid") != pids || (own.empty() && is_of_the_node(pid))) return false;
     return container_of(pid, ancestors) == container;
   });
-}
-
-std::optional<host::ProcessRef> init_at(int topmost) {
-  const auto pids = host::namespaced_pids(topmost);
-  if (!pids || pids->size() != 2 || pids->back() != 1) return std::nullopt;
-  const auto ref = host::process_ref(topmost);
-  return ref ? std::optional(*ref) : std::nullopt;
 }
 
 std::optional<std::string> grant_by_mounts(int pid, const std::string& mps_root, const std::string& pool) {

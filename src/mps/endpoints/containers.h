@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "mps/endpoints/ancestors.h"
 #include "os/process/process.h"
-#include "termination/live/survival.h"
 
 namespace tranche::agent {
 
@@ -18,7 +18,7 @@ namespace tranche::agent {
 std::string container_of(int pid);
 // The same for several processes of one request. Absent: the process has exited, or none of its threads lives long
 // enough to be read, or the request has used up its limit of inspected ancestors.
-std::optional<std::string> container_of(int pid, host::Ancestors& ancestors);
+std::optional<std::string> container_of(int pid, Ancestors& ancestors);
 // The UID of the pod in a name that container_of() returned; "": it has none, because the control group is not
 // kubelet's.
 std::string pod_in_name(const std::string& container);
@@ -34,9 +34,6 @@ bool is_of_the_node(int pid);
 // The process of a container that started first: its init, whose exit ends the container. `member`: any process of the
 // container. Reads all of /proc.
 std::optional<host::ProcessRef> oldest_of(const std::string& container, int member);
-// The same without that read: `topmost`, the client or its topmost ancestor in the container, if it is PID 1 of a pid
-// namespace. It often is not: a program that `kubectl exec` starts has the runtime's shim as its parent.
-std::optional<host::ProcessRef> init_at(int topmost);
 // The grant whose endpoint, below this MPS root and in this pool, the process sees. For clients that connected before
 // our start.
 std::optional<std::string> grant_by_mounts(int pid, const std::string& mps_root, const std::string& pool);

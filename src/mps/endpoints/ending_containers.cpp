@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "mps/endpoints/ancestors.h"
 #include "mps/endpoints/containers.h"
 #include "os/log/log.h"
 #include "os/process/threads.h"
@@ -48,7 +49,7 @@ bool EndingContainers::ends(const host::ProcessRef& first, int pid) {
 
 std::string EndingContainers::refuses(int pid) const {
   if (closed_.empty()) return {};
-  host::Ancestors ancestors;
+  Ancestors ancestors;
   const auto container = container_of(pid, ancestors);
   if (!container) return "its container is not known, and a container is being ended; start the program again";
   if (std::ranges::find(closed_, *container, &Closed::container) == closed_.end()) return {};

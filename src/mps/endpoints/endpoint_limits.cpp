@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "mps/pool/ending_file.h"
 #include "os/files/files.h"
 #include "os/files/kept.h"
 
@@ -13,7 +12,6 @@ namespace {
 constexpr mode_t kOursAlone = 0700;
 constexpr std::string_view kAnyPod = ".any-pod";
 constexpr std::string_view kPod = ".pod";
-constexpr std::string_view kClosed = ".closed";
 constexpr std::size_t kLongestFile = 16 << 10;
 
 std::string folder(const allocate::Paths& paths, const std::string& pool) {
@@ -28,13 +26,9 @@ std::string pod_file(const EndpointName& endpoint) {
   return endpoint.grant + std::string(kPod);
 }
 
-std::string closed_file(const EndpointName& endpoint) {
-  return endpoint.grant + std::string(kClosed);
-}
-
 // Of a file about a grant.
 std::string grant_of(const std::string& file) {
-  for (const auto suffix : {kAnyPod, kPod, kClosed})
+  for (const auto suffix : {kAnyPod, kPod})
     if (file.ends_with(suffix)) return file.substr(0, file.size() - suffix.size());
   return file;
 }
@@ -88,38 +82,12 @@ Status keep_pod(const allocate::Paths& paths, const EndpointName& endpoint, cons
                      : host::write_kept(dir, pod_file(endpoint), uid + "\n", 0600, host::Sync::kYes);
 }
 
-KeptClosed kept_closed(const allocate::Paths& paths, const EndpointName& endpoint) {
-  KeptClosed kept;
-  const auto dir = host::Dir::open(folder(paths, endpoint.pool));
-  if (!dir) return kept;
-  auto file = host::read_kept(*dir, closed_file(endpoint), kLongestFile);
-  kept.lost = std::move(file.lost);
-  const std::string text = file.text.value_or("");
-  const auto processes = mps::parse_ending(text);
-  if (kept.lost.empty() && mps::render_ending(processes) != text)
-    kept.lost = host::put_aside(*dir, closed_file(endpoint), "it has lines that are no process's");
-  for (const auto& [process, what] : processes)
-    if (what == mps::StoppedFor::kClosed) kept.first.push_back({static_cast<pid_t>(process.first), process.second});
-  return kept;
-}
-
-Status keep_closed(const allocate::Paths& paths, const EndpointName& endpoint,
-                   const std::vector<host::ProcessRef>& first) {
-  mps::EndingProcesses processes;
-  for (const auto& ref : first)
-    processes[{static_cast<std::uint32_t>(ref.pid), ref.start_ticks}] = mps::StoppedFor::kClosed;
-  TRY(const auto dir, host::Dir::create(folder(paths, endpoint.pool), kOursAlone));
-  return processes.empty() ? dir.remove_tree(closed_file(endpoint))
-                           : host::write_kept(dir, closed_file(endpoint), mps::render_ending(processes), 0600);
-}
-
 Status remove_endpoint_limits(const allocate::Paths& paths, const EndpointName& endpoint) {
   const auto dir = host::Dir::open(folder(paths, endpoint.pool));
   if (!dir && dir.error().kind == Kind::kNotFound) return {};
   if (!dir) return std::unexpected(dir.error());
   TRY_STATUS(dir->remove_tree(any_pod_file(endpoint)));
   TRY_STATUS(dir->remove_tree(pod_file(endpoint)));
-  TRY_STATUS(dir->remove_tree(closed_file(endpoint)));
   return dir->remove_tree(endpoint.grant);
 }
 

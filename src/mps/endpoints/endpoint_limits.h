@@ -11,7 +11,6 @@
 #include "grants/allocate/grant.h"
 #include "mps/limits/grant_limits.h"
 #include "mps/protocol/requests.h"
-#include "os/process/process.h"
 
 namespace tranche::agent {
 
@@ -26,16 +25,7 @@ Status keep_for_any_pod(const allocate::Paths& paths, const EndpointName& endpoi
 // UID of the only pod whose clients may come in by it; "": that was not said.
 std::string kept_pod(const allocate::Paths& paths, const EndpointName& endpoint);
 Status keep_pod(const allocate::Paths& paths, const EndpointName& endpoint, const std::string& uid);
-// The first processes of the endpoint's drained containers, which stay closed over a restart (`<grant>.closed`, in the
-// format of mps/pool/ending_file.h). Not synced to disk: a power failure ends the containers.
-struct KeptClosed {
-  std::vector<host::ProcessRef> first = {};
-  std::string lost = {};  // why the file could not be read; "" = it was read
-};
-KeptClosed kept_closed(const allocate::Paths& paths, const EndpointName& endpoint);
-Status keep_closed(const allocate::Paths& paths, const EndpointName& endpoint,
-                   const std::vector<host::ProcessRef>& first);
-// And which pod the endpoint is for, and its drained containers.
+// And which pod the endpoint is for.
 Status remove_endpoint_limits(const allocate::Paths& paths, const EndpointName& endpoint);
 // Removes files of the pool that belong to no endpoint, which an interrupted start leaves. Tries all; returns the first
 // error.

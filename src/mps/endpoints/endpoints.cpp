@@ -9,7 +9,6 @@
 #include "mps/pool/pool_dirs.h"
 #include "os/files/files.h"
 #include "os/log/log.h"
-#include "termination/live/survival.h"
 
 namespace tranche::agent {
 namespace {
@@ -28,27 +27,6 @@ Endpoints::Endpoints(host::Loop& loop, EndpointsSettings settings, Callbacks cal
     : loop_(loop),
       settings_(std::move(settings)),
       callbacks_(std::move(callbacks)),
-      draining_(loop, {.clients = [this](const EndpointName& endpoint) { return clients_of(endpoint); },
-                       .neighbours =
-                           [this](const EndpointName& endpoint) {
-                             return clients(endpoint.pool).size() - clients_of(endpoint).size();
-                           },
-                       .terminate = callbacks_.terminate,
-                       .on_change = callbacks_.on_change,
-                       .fates = [](const std::vector<int>& clients,
-                                   int stop_signal) { return host::client_fates(clients, stop_signal); },
-                       .pause = callbacks_.pause,
-                       .hold = callbacks_.hold,
-                       .resume = callbacks_.resume,
-                       .ancestors =
-                           [](const std::vector<int>& clients) {
-                             host::Ancestors ancestors;
-                             std::vector<std::optional<std::vector<int>>> all;
-                             for (const int client : clients) all.push_back(ancestors.of(client));
-                             return all;
-                           },
-                       .keep = [this](const EndpointName& endpoint,
-                                      const auto& first) { return keep_closed(settings_.paths, endpoint, first); }}),
       looks_(loop),
       keeper_(loop, {.mps_root = settings_.paths.mps_root, .home = settings_.home}, callbacks_.on_change),
       heirs_(loop),
@@ -152,26 +130,12 @@ Result<Endpoints::Pool*> Endpoints::find(const std::string& id) {
   return &found->second;
 }
 
-// An endpoint in link mode also has a drain socket.
 Status Endpoints::listen(const std::string& id, Pool& pool, const std::string& grant) {
   auto made = host::Dir::open(settings_.paths.endpoints(id));
   if (!made) return std::unexpected(within(std::move(made).error(), "the MPS pool has no directory of endpoints"));
   auto directory = made->make_subdir(grant, 0755);
   if (!directory) return std::unexpected(within(std::move(directory).error(), "cannot make the grant's endpoint"));
-  Endpoint& endpoint = endpoint_of(pool, grant);
-  if (!endpoint.drain) {
-    auto drain = host::DrainSocket::open(
-        loop_, *directory, {},
-        [this, name = EndpointName{id, grant}](int caller, const host::DrainSocket::Reply& reply) {
-          if (caller > 0)
-            return draining_.drain(
-                name, {.caller = caller, .reason = "asked for in its container", .spare = true, .pause = true}, reply);
-          reply(error_reply(
-              {Kind::kUnsupported, "the caller cannot be seen; run tranche mps with hostPID: true", "drain", 0}));
-        });
-    if (!drain) return std::unexpected(within(std::move(drain).error(), "cannot open the grant's drain socket"));
-    endpoint.drain = *std::move(drain);
-  }
+  (void)endpoint_of(pool, grant);
   if (pool.relay) {
     set_kinds(pool);
     TRY_STATUS(pool.relay->open_endpoint(grant, *directory));
@@ -339,8 +303,7 @@ std::string Endpoints::refuses(const std::string& id, const std::string& grant, 
     if (!pod->empty() && *pod != endpoint->second.pod)
       return fmt::format("it runs in the pod {}, and the share belongs to the pod {}", *pod, endpoint->second.pod);
   }
-  if (auto why = ending_containers_.refuses(pid); !why.empty()) return why;
-  return draining_.refuses({id, grant}, pid);
+  return ending_containers_.refuses(pid);
 }
 
 std::vector<int> Endpoints::clients_of(const EndpointName& endpoint) const {
@@ -421,7 +384,6 @@ Status Endpoints::vacate(const EndpointName& name, Pool& pool) {
     clients.insert(clients.end(), remnants.begin(), remnants.end());
     pool.relay->close_endpoint(name.grant);
   }
-  draining_.forget(name);
   if (!clients.empty()) end_former_clients(name, clients);
   if (pool.relay) pool.relay->disown(name.grant);
   for (auto& [pid, client] : pool.seen)
@@ -446,7 +408,7 @@ void Endpoints::end_former_clients(const EndpointName& name, const std::vector<i
     if (!alive.expired() && !std::exchange(*once, true)) former_clients_ended(name);
   };
   loop_.after(settings_.former_clients, ended);  // terminate() does not answer if the pool is removed meanwhile
-  callbacks_.terminate(name.pool, {clients}, [name, ended](const Terminated& outcomes) {
+  callbacks_.terminate(name.pool, clients, [name, ended](const Terminated& outcomes) {
     for (const auto& each : outcomes)
       if (each.outcome == mps::TerminateOutcome::kRefused || each.outcome == mps::TerminateOutcome::kTimedOut)
         log::warning("endpoint.former_client_left",
@@ -511,7 +473,6 @@ void Endpoints::describe(const std::string& id, nlohmann::ordered_json& into) co
   auto list = nlohmann::ordered_json::array();
   for (const auto& [grant, endpoint] : pool.endpoints) {
     const auto view = pool.relay ? pool.relay->endpoint(grant) : host::EndpointView{};
-    const bool draining = draining_.closed({id, grant});
     auto protections = nlohmann::ordered_json::array();
     for (const int pid : view.clients) {
       const auto protection = keeper_.of(pid);
@@ -526,10 +487,8 @@ void Endpoints::describe(const std::string& id, nlohmann::ordered_json& into) co
                     {"dead", keeper_.dead(id + '/' + grant)},
                     {"remnants", view.remnants},
                     {"places", view.places},
-                    {"admitting", endpoint.admitting && !draining},
-                    {"reason", !endpoint.admitting ? endpoint.reason
-                               : draining          ? "its container is being stopped"
-                                                   : endpoint.not_limited},
+                    {"admitting", endpoint.admitting},
+                    {"reason", endpoint.admitting ? endpoint.not_limited : endpoint.reason},
                     {"limits", limits_of(endpoint.limits)},
                     {"attempts", view.counters.attempts},
                     {"refused", view.counters.refused},

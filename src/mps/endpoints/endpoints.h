@@ -1,8 +1,8 @@
 #pragma once
-// The endpoints of all pools: the directories `<mps-root>/pools/<pool>/endpoints/<grant>` with their sockets `control`
-// and `drain`. The `control` socket is a relay's (mps/relay/relay.h). With `sharing.mps.endpoint: link`, or if the
-// daemon's greeting is not the expected one, it is a hard link to the daemon's own socket, which lets tenants with root
-// send commands to the daemon; the pool's status gives the reason.
+// The endpoints of all pools: the directories `<mps-root>/pools/<pool>/endpoints/<grant>` with their socket `control`.
+// It is a relay's (mps/relay/relay.h). With `sharing.mps.endpoint: link`, or if the daemon's greeting is not the
+// expected one, it is a hard link to the daemon's own socket, which lets tenants with root send commands to the daemon;
+// the pool's status gives the reason.
 //
 // It also answers the requests on mps.sock (requests.h). Loop thread only.
 #include <functional>
@@ -17,20 +17,24 @@
 #include "config/model.h"
 #include "grants/allocate/grant.h"
 #include "mps/endpoints/client_looks.h"
-#include "mps/endpoints/draining.h"
 #include "mps/endpoints/ending_containers.h"
 #include "mps/endpoints/endpoint_limits.h"
 #include "mps/endpoints/endpoint_log.h"
 #include "mps/endpoints/heirs.h"
 #include "mps/keeper/keeper.h"
+#include "mps/pool/terminated.h"
 #include "mps/proof/prover.h"
 #include "mps/protocol/replies.h"
 #include "mps/protocol/requests.h"
-#include "mps/relay/drain_socket.h"
 #include "mps/relay/relay.h"
 #include "os/loop/loop.h"
 
 namespace tranche::agent {
+
+using Terminated = std::vector<mps::Terminated>;
+// Terminates clients of a pool: stop, wait, kill. One outcome for each client; all are stopped when it returns.
+using Terminate = std::function<void(const std::string& pool, const std::vector<int>& clients,
+                                     std::function<void(const Terminated&)> done)>;
 
 struct EndpointsSettings {
   allocate::Paths paths;
@@ -48,9 +52,6 @@ class Endpoints {
  public:
   struct Callbacks {
     Terminate terminate;
-    Pause pause = {};
-    Hold hold = {};
-    std::function<void(const std::vector<host::ProcessRef>&)> resume = {};
     std::function<void(const std::string& pool, const std::string& grant, int pid)> on_client;  // a process connects
     std::function<void(const std::string& pool, int pid)> on_client_gone;  // such a process has exited
     std::function<void()> on_change;                                       // the result of describe() changed
@@ -146,7 +147,6 @@ class Endpoints {
     std::string not_limited;                 // why its last client was not admitted
     std::string refused_why;                 // the process that was refused last, and the rule that refused it
     std::uint64_t limits_lifted = 0;         // processes refused because their environment lifts their limit
-    std::unique_ptr<host::DrainSocket> drain;
   };
   struct Seen {
     host::ProcessRef process;
@@ -231,7 +231,6 @@ class Endpoints {
   std::map<std::string, Pool> pools_;
   std::map<EndpointName, int> ending_;  // terminations of former clients, for which new clients wait
   std::uint64_t last_made_ = 0;
-  Draining draining_;
   EndpointLog log_;
   ClientLooks looks_;
   host::Keeper keeper_;

@@ -1,5 +1,4 @@
-// Which container a request to terminate clients comes from, and which clients are in it.
-#include "damage.h"
+// Which container a client is in, and with which it ends.
 #include "mps/endpoints/container_fixture.h"
 #include "mps/endpoints/containers.h"
 #include "mps/endpoints/endpoints_fixture.h"
@@ -8,10 +7,6 @@
 
 namespace tranche::agent {
 namespace endpoints_test {
-
-void use_processor(Duration time) {
-  for (const host::CpuBudget used(time); !used.spent();) continue;
-}
 
 class EndpointsOfContainers : public EndpointsTest {
  protected:
@@ -26,73 +21,6 @@ class EndpointsOfContainers : public EndpointsTest {
     return container.said();
   }
 };
-
-TEST_F(EndpointsOfContainers, ADrainedContainerComesInNoMoreAndItsSuccessorDoesAtOnce) {
-  Container old(paths_.endpoint(kPool, kGrant));
-  const Container next(paths_.endpoint(kPool, kGrant));
-  open();
-  EXPECT_EQ(answer_of(old, 'c'), "in");
-  old.request('d');
-  ASSERT_TRUE(until([&] { return !asked_.empty(); }));
-  done_(well(asked_[0]));
-  ASSERT_TRUE(until([&] { return readable(old.fd()); }));
-  EXPECT_EQ(Json::parse(old.said())["clients"].size(), 1u);
-  EXPECT_EQ(answer_of(old, 'c'), "out");
-  EXPECT_EQ(document()["endpoints"][0]["admitting"], false);
-  EXPECT_EQ(answer_of(next, 'c'), "in") << "another container under the same grant";
-  old.kill();
-  EXPECT_TRUE(until([&] { return document()["endpoints"][0]["admitting"] == true; })) << "its init has ended";
-}
-
-// Promise: stop: Clients are stopped before the search for their container's first process.
-TEST_F(EndpointsOfContainers, OfAContainerThatIsSignalledAreStoppedBeforeAnythingElse) {
-  Container container(paths_.endpoint(kPool, kGrant));
-  open();
-  ASSERT_EQ(answer_of(container, 'c'), "in");
-  continues_ = false;
-  endpoints_->answer(R"({"do":"drain","pool":"gpu-1","grant":"0011223344556677","spare":true,"signal":15})",
-                     [](const std::string&) {});
-  const auto stopped = [&] { return host::look_at_process(container.first())->state == 'T'; };
-  EXPECT_TRUE(asked_.empty()) << "the first process is not known yet";
-  ASSERT_TRUE(until([&] { return stopped() || !asked_.empty(); }));
-  ASSERT_TRUE(until([&] { return !asked_.empty(); }));
-  EXPECT_TRUE(stopped());
-  EXPECT_THAT(asked_, ElementsAre(ElementsAre(container.first())));
-  container.kill();
-}
-
-// Promise: stop: A drained container stays closed over a restart of `tranche mps`, until its first process has exited.
-TEST_F(EndpointsOfContainers, ADrainedContainerStaysClosedOverARestart) {
-  Container container(paths_.endpoint(kPool, kGrant));
-  open();
-  EXPECT_THAT(answer_of(container, 'd'), HasSubstr("\"ok\":true"));
-  endpoints_.reset();
-  make();
-  ASSERT_TRUE(endpoints_->open_pool(kPool));
-  EXPECT_EQ(answer_of(container, 'c'), "out");
-  EXPECT_EQ(document()["endpoints"][0]["admitting"], false);
-  const std::string file = paths_.pool(kPool) + "/limits/" + kGrant + ".closed";
-  EXPECT_TRUE(fs::exists(file));
-  container.kill();
-  EXPECT_TRUE(until([&] { return document()["endpoints"][0]["admitting"] == true; }));
-  EXPECT_FALSE(fs::exists(file));
-}
-
-TEST_F(EndpointsOfContainers, WhateverBecameOfTheFileOfClosedContainersItCostsThatFactOnly) {
-  const Container container(paths_.endpoint(kPool, kGrant));
-  open();
-  for (const auto& kind : all_damage()) {
-    SCOPED_TRACE(kind.name);
-    EXPECT_THAT(answer_of(container, 'd'), HasSubstr("\"ok\":true"));
-    kind.spoil(paths_.pool(kPool) + "/limits/" + kGrant + ".closed");
-    endpoints_.reset();
-    make();
-    EXPECT_THAT(answer_of(container, 'd'), HasSubstr("\"ok\":true"));
-    endpoints_.reset();
-    make();
-    EXPECT_EQ(document()["endpoints"][0]["admitting"], false) << "the next is written";
-  }
-}
 
 const std::string kOtherGrant = "8899aabbccddeeff";
 
@@ -165,72 +93,24 @@ TEST_F(EndpointsOfContainers, WhatWasNotEndedKeepsNewClientsOut) {
 class NestedClients : public EndpointsOfContainers, public ::testing::WithParamInterface<bool> {};
 INSTANTIATE_TEST_SUITE_P(OwnPids, NestedClients, ::testing::Bool());
 
-TEST_P(NestedClients, EndWithTheirContainerAndNoOthers) {
+TEST_P(NestedClients, AreOfTheirContainerAndOfNoOther) {
   const Container container(paths_.endpoint(kPool, kGrant), GetParam());
   const Container neighbour(paths_.endpoint(kPool, kGrant), GetParam());
   open();
-  EXPECT_EQ(answer_of(neighbour, 'c'), "in");
-  came_.clear();
   ASSERT_EQ(answer_of(container, 'n'), "in");
   ASSERT_EQ(came_.size(), 1u);
-  container.request('d');
-  ASSERT_TRUE(until([&] { return !asked_.empty(); })) << "the client was not found";
-  EXPECT_THAT(asked_, ElementsAre(ElementsAre(came_[0])));
-  // It has not exited: the container must not be reported as free of clients.
-  done_({{came_[0], mps::TerminateOutcome::kTimedOut, "the process has not exited"}});
-  ASSERT_TRUE(until([&] { return readable(container.fd()); }));
-  const Json reply = Json::parse(container.said());
-  EXPECT_EQ(reply["ok"], false);
-  EXPECT_EQ(reply["clients"][0]["pid"], came_[0]);
-  EXPECT_EQ(answer_of(container, 'n'), "out") << "also from a nested namespace";
+  ASSERT_NE(came_[0], container.first());
+  EXPECT_EQ(container_of(came_[0]), container_of(container.first()));
+  EXPECT_NE(container_of(came_[0]), container_of(neighbour.first()));
 }
 
-// Promise: stop: A drained container stays closed until its first process has exited, also if its clients came by exec.
-TEST_P(NestedClients, ThatCameByExecKeepTheirContainerClosedAndItsFirstProcessHeld) {
-  Container container(paths_.endpoint(kPool, kGrant), GetParam());
-  Container executed(paths_.endpoint(kPool, kGrant), false, container.first());
-  open();
-  ASSERT_EQ(answer_of(executed, 'c'), "in");
-  container.request('d');
-  ASSERT_TRUE(until([&] { return !asked_.empty(); }));
-  EXPECT_THAT(asked_, ElementsAre(ElementsAre(executed.first())));
-  EXPECT_THAT(held_, ElementsAre(container.first()));
-  executed.kill();
-  done_(well(asked_[0]));
-  ASSERT_TRUE(until([&] { return readable(container.fd()) && document()["endpoints"][0]["clients"].empty(); }));
-  EXPECT_THAT(container.said(), HasSubstr("\"ok\":true"));
-  EXPECT_EQ(answer_of(container, 'c'), "out");
-  EXPECT_EQ(document()["endpoints"][0]["admitting"], false);
-  container.kill();
-  EXPECT_TRUE(until([&] { return document()["endpoints"][0]["admitting"] == true; }));
-}
-
-TEST_F(EndpointsOfContainers, ASecondContainersClientsEndWhileTheFirstsAreBeingEnded) {
-  const Container first(paths_.endpoint(kPool, kGrant));
-  const Container second(paths_.endpoint(kPool, kGrant));
-  open();
-  ASSERT_EQ(answer_of(first, 'c'), "in");
-  ASSERT_EQ(answer_of(second, 'c'), "in");
-  ASSERT_EQ(came_.size(), 2u);
-  first.request('d');
-  ASSERT_TRUE(until([&] { return asked_.size() == 1; }));
-  second.request('d');
-  ASSERT_TRUE(until([&] { return asked_.size() == 2; }));
-  EXPECT_THAT(asked_, ElementsAre(ElementsAre(came_[0]), ElementsAre(came_[1])));
-}
-
-TEST_F(EndpointsOfContainers, MountNamespacesOfOneContainerCostNoDescriptorEach) {
-  const Container host_pids(paths_.endpoint(kPool, kGrant));
-  const Container own_pids(paths_.endpoint(kPool, kGrant), true);
-  open();
-  const auto descriptors = [] {
-    return std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator());
-  };
-  const auto before = descriptors();
-  for (int i = 0; i < 6; ++i) EXPECT_THAT(answer_of(own_pids, 'm'), HasSubstr("\"ok\":true"));
-  EXPECT_LE(descriptors() - before, 1) << "a pid namespace is one container";
-  for (int i = 0; i < 8; ++i) EXPECT_THAT(answer_of(host_pids, 'm'), HasSubstr("\"ok\":true"));
-  EXPECT_LE(descriptors() - before, 4) << "closed containers are few where nothing identifies a container";
+TEST_P(NestedClients, ThatCameByExecHaveTheFirstProcessOfTheirContainer) {
+  const Container container(paths_.endpoint(kPool, kGrant), GetParam());
+  const Container executed(paths_.endpoint(kPool, kGrant), false, container.first());
+  const auto name = container_of(executed.first());
+  EXPECT_NE(name, "");
+  EXPECT_EQ(name, container_of(container.first()));
+  EXPECT_EQ(oldest_of(name, executed.first()), *host::process_ref(container.first()));
 }
 
 TEST_F(EndpointsOfContainers, AListedClientIsKnownByItsNumberAndItsStart) {
@@ -285,131 +165,10 @@ TEST_F(EndpointsOfContainers, WithoutLooksTheContainerOfAProcessIsNotKnown) {
   make();
   const int pid = std::stoi(answer_of(container, 'p'));
   EXPECT_THAT(container_of(pid), HasSubstr("mnt:["));
-  host::Ancestors none("/proc", 0);
+  Ancestors none("/proc", 0);
   EXPECT_EQ(container_of(pid, none), std::nullopt);
-  host::Ancestors some;
+  Ancestors some;
   EXPECT_EQ(container_of(pid, some), container_of(pid));
-}
-
-TEST_F(EndpointsOfContainers, RequestsOfATenantAreAnsweredAtABoundedRate) {
-  open();
-  const std::string drain = paths_.endpoint(kPool, kGrant) + "/drain";
-  std::vector<int> callers;
-  const auto begun = loop_->now();
-  for (int i = 0; i < 60; ++i) {
-    callers.push_back(connect_stream(drain));
-    ASSERT_EQ(::write(callers.back(), "drain\n", 6), 6);
-  }
-  const auto answered = [&] { return std::ranges::count_if(callers, [](int fd) { return readable(fd); }); };
-  ASSERT_TRUE(until([&] { return answered() >= 16; })) << "at once";
-  EXPECT_TRUE(until([&] { return answered() >= 20; })) << "and four in each second";
-  const auto in_all = answered();
-  EXPECT_LE(in_all, 17 + 4 * ((loop_->now() - begun) / 1s + 1));
-  for (const int fd : callers) ::close(fd);
-}
-
-// Promise: stop: A container whose processes take long to read gets one answer in fifty times as long.
-TEST_F(EndpointsOfContainers, RequestsOfAContainerThatTakesLongToReadArePaced) {
-  Container container(paths_.endpoint(kPool, kGrant));
-  int looks = 0;
-  Duration cost{};
-  Draining draining(*loop_, {.clients = [&](const EndpointName&) { return std::vector<int>{container.first()}; },
-                             .neighbours = {},
-                             .terminate = {},
-                             .on_change = [] {},
-                             .fates =
-                                 [&](const std::vector<int>& clients, int) {
-                                   use_processor(cost);
-                                   ++looks;
-                                   return std::vector<stopping::Fate>(clients.size(), {true, "it keeps on"});
-                                 }});
-  const auto ask = [&](int caller, int signal) {
-    std::string answer;
-    draining.drain(kEndpoint, {.caller = caller, .spare = true, .stop_signal = signal},
-                   [&](const std::string& json) { answer = json; });
-    return answer;
-  };
-  for (const int signal : {SIGTERM, SIGINT}) EXPECT_THAT(ask(container.first(), signal), HasSubstr("it keeps on"));
-  cost = 3 * kLongLook;
-  (void)until([] { return false; }, 1ms);  // the loop's time is that of its turn
-  const auto begun = loop_->now();
-  EXPECT_THAT(ask(container.first(), SIGUSR1), HasSubstr("it keeps on"));
-  EXPECT_THAT(ask(container.first(), SIGUSR2), HasSubstr("send the request again in"));
-  EXPECT_EQ(looks, 3);
-  EXPECT_THAT(ask(0, SIGUSR2), HasSubstr("it keeps on")) << "the node's own requests are few";
-  EXPECT_EQ(looks, 4);
-  cost = {};
-  ASSERT_TRUE(until([&] { return ask(container.first(), SIGTERM).find("it keeps on") != std::string::npos; }));
-  EXPECT_GE(loop_->now() - begun, host::kRestAfterReads * 3 * kLongLook);
-}
-
-// What it has stopped before the search would stay so.
-TEST_F(EndpointsOfContainers, ARequestThatWaitedForASearchIsNotRefusedAfterwards) {
-  const Container container(paths_.endpoint(kPool, kGrant));
-  Duration cost{};
-  int held = 0, ended = 0;
-  const auto terminate = [&](const std::string&, const host::EndRequest&, const auto& done) {
-    ++ended;
-    done({});
-  };
-  const auto fates = [&](const std::vector<int>& clients, int) {
-    use_processor(cost);
-    return std::vector<stopping::Fate>(clients.size());
-  };
-  Draining draining(*loop_, {.clients = [&](const EndpointName&) { return std::vector{container.first()}; },
-                             .neighbours = {},
-                             .terminate = terminate,
-                             .on_change = [] {},
-                             .fates = fates,
-                             .hold = [&](const EndpointName&, const auto&) { ++held; },
-                             .resume = [](const auto&) {},
-                             .ancestors =
-                                 [](const auto& clients) {
-                                   return std::vector<std::optional<std::vector<int>>>(clients.size(),
-                                                                                       std::vector<int>{});
-                                 }});
-  std::vector<std::string> answers;
-  const auto ask = [&](int signal) {
-    draining.drain(kEndpoint, {.caller = container.first(), .spare = true, .stop_signal = signal},
-                   [&](const std::string& json) { answers.push_back(json); });
-  };
-  ask(SIGTERM);
-  cost = 3 * kLongLook;
-  ask(SIGINT);
-  EXPECT_EQ(held, 2);
-  EXPECT_THAT(answers, IsEmpty()) << "both wait for the search";
-  ASSERT_TRUE(until([&] { return answers.size() == 2; }));
-  EXPECT_EQ(ended, 2);
-  EXPECT_THAT(answers, Each(Not(HasSubstr("send the request again"))));
-}
-
-TEST_F(EndpointsOfContainers, AProcessOfTheNodeEndsNoClients) {
-  open();
-  auto process = client();
-  (void)first_line(*process);
-  const sim::Fd caller(connect_stream(paths_.endpoint(kPool, kGrant) + "/drain"));
-  ASSERT_EQ(::write(caller.get(), "drain\n", 6), 6);
-  ASSERT_TRUE(until([&] { return readable(caller.get()); }));
-  char text[512] = {};
-  EXPECT_GT(::read(caller.get(), text, sizeof text - 1), 0);
-  EXPECT_THAT(text, HasSubstr("container of the calling process is not known"));
-  EXPECT_THAT(asked_, IsEmpty());
-}
-
-TEST_F(EndpointsOfContainers, WhoeverPlaysWithTheDrainSocketOnlyHurtsItself) {
-  const Container other(paths_.endpoint(kPool, "8899aabbccddeeff"));
-  open();
-  const std::string drain = paths_.endpoint(kPool, kGrant) + "/drain";
-  std::vector<int> mute;
-  for (int i = 0; i < 16; ++i) mute.push_back(connect_stream(drain));
-  const int wrong = mute.back();
-  ASSERT_GT(::write(wrong, "quit\n", 5), 0);
-  EXPECT_TRUE(endpoints_->open_endpoint({kPool, "8899aabbccddeeff"}));
-  EXPECT_EQ(answer_of(other, 'c'), "in");
-  EXPECT_TRUE(until([&] { return readable(mute.front()); })) << "cut off after its two seconds";
-  char byte = 0;
-  EXPECT_EQ(::read(mute.front(), &byte, 1), 0);
-  for (const int fd : mute) ::close(fd);
 }
 
 TEST_F(EndpointsTest, AnEndpointForSeveralPodsStaysOneOverARestartUntilItHasANewTenant) {

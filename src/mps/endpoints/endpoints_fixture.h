@@ -1,7 +1,6 @@
 #pragma once
 // Test fixture: the endpoints of a pool, with the stand-in daemon behind them and stand-in tenants as clients.
 #include "mps/endpoints/endpoints.h"
-#include "mps/pool/client_pauses.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -10,12 +9,10 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
-#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -48,14 +45,6 @@ inline bool readable(int fd) {
   return ::poll(&one, 1, 0) > 0;
 }
 
-inline int connect_stream(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path, path.data(), path.size());
-  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  return ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ? fd : -1;
-}
-
 class EndpointsTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -67,22 +56,14 @@ class EndpointsTest : public ::testing::Test {
     world_.start_daemon({"-M"}, {{"CUDA_MPS_PIPE_DIRECTORY", paths_.pipe(kPool)}});
   }
   void make(config::EndpointPolicy policy = config::EndpointPolicy::kRelay) {
-    pauses_ = std::make_unique<host::ClientPauses>(*loop_, [] {});
     endpoints_ = std::make_unique<Endpoints>(
         *loop_, EndpointsSettings{.paths = paths_, .policy = policy, .former_clients = former_clients_},
         Endpoints::Callbacks{
             .terminate =
-                [this](const std::string&, const host::EndRequest& ended, std::function<void(const Terminated&)> done) {
-                  asked_.push_back(ended.clients);
-                  held_ = ended.companions;
-                  for (const auto* pids : {&ended.clients, &ended.companions})
-                    for (const int pid : *pids)
-                      if (continues_) ::kill(pid, SIGCONT);  // this one only takes note
+                [this](const std::string&, const std::vector<int>& pids, std::function<void(const Terminated&)> done) {
+                  asked_.push_back(pids);
                   done_ = std::move(done);
                 },
-            .hold = [this](const EndpointName& endpoint,
-                           const auto& processes) { pauses_->begin({endpoint.grant, processes, 0, 60s}, {}); },
-            .resume = [this](const auto& processes) { pauses_->resume(processes); },
             .on_client = [this](const std::string&, const std::string&, int pid) { came_.push_back(pid); },
             .on_client_gone = {},
             .on_change = [] {}});
@@ -134,12 +115,10 @@ class EndpointsTest : public ::testing::Test {
   allocate::Paths paths_{world_.dir() + "/m"};
   Duration former_clients_ = EndpointsSettings{}.former_clients;
   std::unique_ptr<host::Loop> loop_;
-  std::unique_ptr<host::ClientPauses> pauses_;
   std::vector<std::vector<int>> asked_;
-  std::vector<int> held_;  // of the latest request
   std::function<void(const Terminated&)> done_;
   std::vector<int> came_;
-  bool continues_ = true, finds_server_ = true;
+  bool finds_server_ = true;
   std::unique_ptr<Endpoints> endpoints_;
 };
 

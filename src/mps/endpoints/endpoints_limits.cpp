@@ -40,11 +40,6 @@ void Endpoints::recall_limits(const std::string& id, Pool& pool, const std::stri
   Endpoint& endpoint = endpoint_of(pool, grant);
   endpoint.any_pod = kept_for_any_pod(settings_.paths, {id, grant});
   if (auto pod = kept_pod(settings_.paths, {id, grant}); !pod.empty()) endpoint.pod = std::move(pod);
-  const auto closed = kept_closed(settings_.paths, {id, grant});
-  if (!closed.lost.empty())
-    log::error("state.lost", {{"what", closed.lost},
-                              {"effect", "a container that was drained may connect again until it is stopped"}});
-  draining_.recall({id, grant}, closed.first);
   if (limits) {
     endpoint.limits = *std::move(limits);
     return;

@@ -116,7 +116,7 @@ void Endpoints::end_former_remnants(const std::string& id, const Pool& pool) {
     const auto remnant = pool.relay->remnant(pid);
     if (remnant && remnant->listed && remnant->tries < kMostTriesOfFormer) again.push_back(pid);
   }
-  if (!again.empty()) callbacks_.terminate(id, {again}, [](const Terminated&) {});
+  if (!again.empty()) callbacks_.terminate(id, again, [](const Terminated&) {});
 }
 
 void Endpoints::log_remnants(const std::string& id, Pool& pool) {

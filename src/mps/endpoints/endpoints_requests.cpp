@@ -26,13 +26,6 @@ void Endpoints::answer(const std::string& request, Reply reply) {
     return say(reply, remove_endpoint(gone->endpoint, gone->made));
   if (const auto* admission = std::get_if<AdmitRequest>(&*parsed))
     return say(reply, admit(admission->endpoint, admission->open, admission->reason));
-  if (const auto* drain = std::get_if<DrainRequest>(&*parsed)) {
-    if (const auto pool = find(drain->endpoint.pool); !pool) return reply(error_reply(pool.error()));
-    return draining_.drain(
-        drain->endpoint,
-        {.reason = drain->reason, .spare = drain->spare, .stop_signal = drain->stop_signal, .pause = drain->pause},
-        std::move(reply));
-  }
   const auto& terminate = std::get<TerminateRequest>(*parsed);
   if (const auto pool = find(terminate.pool); !pool) return reply(error_reply(pool.error()));
   std::set<std::string> grants;
@@ -42,7 +35,7 @@ void Endpoints::answer(const std::string& request, Reply reply) {
                                   {"grants", fmt::format("{}", fmt::join(grants, ","))},
                                   {"clients", terminate.pids.size()},
                                   {"why", terminate.reason}});
-  callbacks_.terminate(terminate.pool, {terminate.pids},
+  callbacks_.terminate(terminate.pool, terminate.pids,
                        [reply = std::move(reply), begun = loop_.now(), &loop = loop_](const Terminated& outcomes) {
                          reply(end_reply({.clients = outcomes, .took = loop.now() - begun}));
                        });

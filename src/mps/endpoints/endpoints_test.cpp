@@ -1,14 +1,14 @@
-// One endpoint: its sockets, its admission, and consecutive tenants.
+// One endpoint: its socket, its admission, and consecutive tenants.
 #include "mps/endpoints/endpoints_fixture.h"
 
 namespace tranche::agent {
 namespace endpoints_test {
 
-TEST_F(EndpointsTest, AnOpenedEndpointHoldsTwoSocketsAndLetsAClientIn) {
+TEST_F(EndpointsTest, AnOpenedEndpointHoldsOneSocketAndLetsAClientIn) {
   open();
   const auto endpoint = host::Dir::open(paths_.endpoint(kPool, kGrant));
   ASSERT_TRUE(endpoint);
-  EXPECT_THAT(endpoint->list().value(), ElementsAre("control", "drain"));
+  EXPECT_THAT(endpoint->list().value(), ElementsAre("control"));
   struct stat status{};
   ASSERT_EQ(::stat(endpoint->path().c_str(), &status), 0);
   EXPECT_EQ(status.st_mode, S_IFDIR | 0755u);
@@ -165,7 +165,6 @@ TEST_F(EndpointsTest, WhatCannotBeAnsweredIsSaid) {
               HasSubstr("does not serve"));
   EXPECT_THAT(request(R"({"do":"admit","pool":"gpu-1","grant":"8899aabbccddeeff","open":true})"),
               HasSubstr("no such endpoint"));
-  EXPECT_THAT(request(R"({"do":"drain","pool":"gpu-2","grant":"0011223344556677"})"), HasSubstr("does not serve"));
 }
 
 TEST_F(EndpointsTest, AskedForLinksTheEndpointHoldsTheDaemonsOwnSocketAndTheStatusSaysWhatThatMeans) {
@@ -203,122 +202,6 @@ TEST_F(EndpointsTest, BehindADaemonThatGreetsInOtherWordsEndpointsAreLinksAndThe
   ASSERT_TRUE(until([&] { return document()["endpoint"] == "relay"; }));
   auto process = client();
   EXPECT_THAT(first_line(*process), HasSubstr("\"mps\":true"));
-}
-
-TEST_F(EndpointsTest, ADrainEndsTheGrantsClientsAndMayComeAgain) {
-  open();
-  auto process = client();
-  (void)first_line(*process);
-  std::vector<std::string> answers;
-  const auto note = [&](const std::string& json) { answers.push_back(json); };
-  const std::string line = R"({"do":"drain","pool":"gpu-1","grant":"0011223344556677","reason":"stop"})";
-  for (std::size_t times = 1; times <= 2; ++times) {
-    endpoints_->answer(line, note);
-    ASSERT_EQ(asked_.size(), times);
-    EXPECT_THAT(asked_.back(), ElementsAre(process->pid()));
-    done_(well(asked_.back()));
-    ASSERT_EQ(answers.size(), times);
-    EXPECT_EQ(Json::parse(answers.back())["clients"][0]["outcome"], "terminated");
-    EXPECT_EQ(Json::parse(answers.back())["neighbours"], 0);
-  }
-}
-
-TEST_F(EndpointsTest, ADrainThatSparesEndsOnlyThoseThatTheSignalKills) {
-  open();
-  const auto before = std::signal(SIGUSR2, SIG_IGN);  // a process inherits ignored signals
-  auto process = client();
-  std::signal(SIGUSR2, before);
-  (void)first_line(*process);
-  const auto ask = [&](int signal) {
-    std::string answer;
-    endpoints_->answer(R"({"do":"drain","pool":"gpu-1","grant":"0011223344556677","spare":true,"signal":)" +
-                           std::to_string(signal) + "}",
-                       [&](const std::string& json) { answer = json; });
-    if (!asked_.empty()) done_(well(asked_.back()));
-    return Json::parse(answer)["clients"][0]["outcome"].get<std::string>();
-  };
-  EXPECT_EQ(ask(SIGUSR2), "spared");
-  EXPECT_THAT(asked_, IsEmpty());
-  EXPECT_EQ(ask(SIGTERM), "terminated");
-}
-
-TEST_F(EndpointsTest, AVerdictAboutAClientIsKeptForASecond) {
-  int looks = 0;
-  Draining draining(*loop_, {.clients = [](const EndpointName&) { return std::vector<int>{::getpid()}; },
-                             .neighbours = {},
-                             .terminate = {},
-                             .on_change = [] {},
-                             .fates =
-                                 [&looks](const std::vector<int>& clients, int) {
-                                   ++looks;
-                                   return std::vector<stopping::Fate>(clients.size(), {true, "it may work on"});
-                                 }});
-  const auto ask = [&draining](int signal) {
-    std::string answer;
-    draining.drain(kEndpoint, {.spare = true, .stop_signal = signal}, [&](const std::string& json) { answer = json; });
-    EXPECT_THAT(answer, HasSubstr("it may work on"));
-  };
-  for (int i = 0; i < 20; ++i) ask(SIGTERM);
-  EXPECT_EQ(looks, 1);
-  ask(SIGINT);
-  EXPECT_EQ(looks, 2) << "a verdict is about one signal";
-  const auto begun = loop_->now();
-  ASSERT_TRUE(until([&] { return loop_->now() - begun >= kJudgedFor; }));
-  ask(SIGTERM);
-  EXPECT_EQ(looks, 3);
-}
-
-// Promise: stop: Clients that handle the stop signal are paused before it if they have neighbours.
-TEST_F(EndpointsTest, ADrainPausesThoseThatReactToTheSignalAndAnswersWhenTheirWorkIsOver) {
-  std::vector<int> all{::getpid(), ::getppid()};
-  std::size_t neighbours = 1;
-  std::vector<std::vector<host::ProcessRef>> paused;
-  std::function<void()> on_idle;
-  Draining draining(*loop_, {.clients = [&](const EndpointName&) { return all; },
-                             .neighbours = [&](const EndpointName&) { return neighbours; },
-                             .terminate = {},
-                             .on_change = [] {},
-                             .fates =
-                                 [](const std::vector<int>& clients, int) {
-                                   std::vector<stopping::Fate> fates;
-                                   for (const int pid : clients)
-                                     fates.push_back({true, "it keeps on", pid == ::getpid()});
-                                   return fates;
-                                 },
-                             .pause =
-                                 [&](const EndpointName&, const std::vector<host::ProcessRef>& clients, int signal,
-                                     std::function<void()> idle) {
-                                   EXPECT_EQ(signal, SIGTERM);
-                                   paused.push_back(clients);
-                                   on_idle = std::move(idle);
-                                 }});
-  std::string answer;
-  const auto ask = [&](bool pause) {
-    answer.clear();
-    draining.drain(kEndpoint, {.spare = true, .stop_signal = SIGTERM, .pause = pause},
-                   [&](const std::string& json) { answer = json; });
-  };
-  ask(false);
-  EXPECT_THAT(answer, HasSubstr("spared"));
-  EXPECT_THAT(paused, IsEmpty());
-  neighbours = 0;
-  ask(true);
-  EXPECT_THAT(answer, HasSubstr("spared"));
-  EXPECT_THAT(paused, IsEmpty()) << "its end would hurt no other client";
-  neighbours = 1;
-  ask(true);
-  ASSERT_EQ(paused.size(), 1u);
-  EXPECT_EQ(paused[0], std::vector{*host::process_ref(::getpid())}) << "the other does not react";
-  EXPECT_EQ(answer, "");
-  std::exchange(on_idle, {})();
-  EXPECT_EQ(Json::parse(answer)["clients"].size(), 2u);
-  EXPECT_EQ(Json::parse(answer)["clients"][0]["outcome"], "spared");
-}
-
-TEST_F(EndpointsTest, ADrainWithoutClientsIsDoneAtOnce) {
-  open();
-  EXPECT_THAT(request(R"({"do":"drain","pool":"gpu-1","grant":"0011223344556677"})"), HasSubstr("\"clients\":[]"));
-  EXPECT_THAT(asked_, IsEmpty());
 }
 
 // What a tenant may have kept: the directory (here as a descriptor, as if sent over a socket to a different pod), a
@@ -402,7 +285,6 @@ TEST_F(EndpointsTest, AClientThatHasEndedIsNoneBeforeItsEndIsNoticed) {
   ASSERT_TRUE(process->ended_within(5s));
   EXPECT_THAT(document()["endpoints"][0]["clients"], IsEmpty());
   EXPECT_EQ(endpoints_->grant_of(kPool, process->pid()), nullptr);
-  EXPECT_THAT(request(R"({"do":"drain","pool":"gpu-1","grant":"0011223344556677"})"), HasSubstr("\"clients\":[]"));
 }
 
 // As with a full disk.

@@ -12,9 +12,9 @@
 #include <string_view>
 #include <utility>
 
+#include "mps/endpoints/ancestors.h"
 #include "mps/endpoints/containers.h"
 #include "os/clock/clock.h"
-#include "termination/live/survival.h"
 
 namespace tranche::agent {
 namespace {
@@ -125,7 +125,7 @@ class Search {
   std::map<std::string, host::ProcessRef> first_;       // of each container: the process that started first
   Duration left_ = kLongestLook;
   // The limit is never reached: each process is inspected once.
-  host::Ancestors ancestors_{"/proc", std::numeric_limits<std::size_t>::max(), Duration::max()};
+  Ancestors ancestors_{"/proc", std::numeric_limits<std::size_t>::max(), Duration::max()};
 };
 
 }  // namespace

@@ -39,16 +39,14 @@ bool runs_again(const Process& process) {
 
 }  // namespace
 
-ClientEnding::ClientEnding(Loop& loop, Settings settings, const EndedProcesses& processes, Done done)
+ClientEnding::ClientEnding(Loop& loop, Settings settings, const std::vector<ProcessRef>& clients, Done done)
     : loop_(loop), settings_(settings), done_(std::move(done)) {
-  for (const auto& ref : processes.clients) {
+  for (const auto& ref : clients) {
     const auto known = std::ranges::find(clients_, ref.pid, [](const Client& each) { return each.outcome.pid; });
     if (known != clients_.end()) continue;
     clients_.push_back({{.pid = ref.pid}, nullptr});
     stop(clients_.back(), ref);
   }
-  for (const auto& ref : processes.companions)
-    if (std::ranges::find(processes.clients, ref) == processes.clients.end()) hold(ref);
   first_stopped_ = loop_.now();
   wait();
 }
@@ -75,12 +73,6 @@ void ClientEnding::stop(Client& client, const ProcessRef& ref) {
   client.process = *std::move(process);
 }
 
-void ClientEnding::hold(const ProcessRef& ref) {
-  if (ref.pid == ::getpid()) return;
-  auto process = Process::adopt(loop_, ref, [](const ExitNote&) {});
-  if (process && (*process)->signal(SIGSTOP)) companions_.push_back(*std::move(process));
-}
-
 // A signal is delivered when the process runs next, well below a millisecond; its state is checked before the kill.
 void ClientEnding::wait() {
   ++stops_;
@@ -99,13 +91,11 @@ bool ClientEnding::stop_those_that_run_again() {
   if (stops_ > kMostStops) return false;
   bool again = false;
   const CpuBudget time(kLongestPass);
-  const auto stop_again = [&](Process* process) {
-    if (process == nullptr || (!time.spent() && !runs_again(*process))) return;
-    (void)process->signal(SIGSTOP);
+  for (const auto& client : clients_) {
+    if (!client.process || (!time.spent() && !runs_again(*client.process))) continue;
+    (void)client.process->signal(SIGSTOP);
     again = true;
-  };
-  for (const auto& client : clients_) stop_again(client.process.get());
-  for (const auto& companion : companions_) stop_again(companion.get());
+  }
   return again;
 }
 
@@ -160,8 +150,6 @@ void ClientEnding::finish_if_done() {
 }
 
 void ClientEnding::finish() {
-  for (const auto& companion : companions_) (void)companion->signal(SIGCONT);
-  companions_.clear();
   std::vector<mps::Terminated> outcomes;
   for (auto& client : clients_) {
     if (client.process) {

@@ -3,9 +3,6 @@
 // work; a wait in which its queued GPU work runs out; SIGKILL; then its exit is awaited. Beside busy neighbours,
 // nothing visible from outside shows that a stopped client has no work in flight (docs/internals/evidence/stopping.md).
 //
-// `companions` are stopped with the clients and continued when the clients have exited: a container's first process,
-// whose death by a stop signal would make the kernel kill the clients with their work in flight.
-//
 // The kernel kills all processes of a container together with its first. If that one is terminated, so are the clients
 // of the container (KilledWith), also those that connected during the wait.
 //
@@ -29,16 +26,6 @@
 
 namespace tranche::host {
 
-struct EndRequest {
-  std::vector<int> clients;
-  std::vector<int> companions = {};
-};
-
-struct EndedProcesses {
-  std::vector<ProcessRef> clients;
-  std::vector<ProcessRef> companions = {};
-};
-
 // By the pid of a client that has exited, and that its server still has (mps/relay/client_table.h): the processes to
 // end in its place. Empty: none was found.
 using Heirs = std::map<int, std::vector<ProcessRef>>;
@@ -57,10 +44,10 @@ class ClientEnding {
   };
   using Done = std::function<void(std::vector<mps::Terminated>)>;
 
-  // All processes are stopped when this returns. The clients must be clients of the pool. `done` runs once, in a
+  // All clients are stopped when this returns. They must be clients of the pool. `done` runs once, in a
   // callback of its own, and may destroy this object; it never runs after this object is destroyed. One outcome for
   // each distinct client, in their order, and for those that came meanwhile.
-  ClientEnding(Loop& loop, Settings settings, const EndedProcesses& processes, Done done);
+  ClientEnding(Loop& loop, Settings settings, const std::vector<ProcessRef>& clients, Done done);
   ClientEnding(const ClientEnding&) = delete;
   ClientEnding& operator=(const ClientEnding&) = delete;
 
@@ -70,7 +57,6 @@ class ClientEnding {
     std::unique_ptr<Process> process;  // null: nothing (more) to do
   };
   void stop(Client& client, const ProcessRef& ref);
-  void hold(const ProcessRef& ref);
   void wait();
   void wait_is_over();
   bool stop_those_that_run_again();
@@ -84,7 +70,6 @@ class ClientEnding {
   Settings settings_;
   Done done_;
   std::vector<Client> clients_;
-  std::vector<std::unique_ptr<Process>> companions_;
   MonoTime stopped_{};
   MonoTime first_stopped_{};
   bool killed_ = false;

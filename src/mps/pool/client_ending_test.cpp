@@ -30,9 +30,9 @@ pid_t start_as(pid_t pid) {
 
 class PoolEnds : public PoolTest {
  protected:
-  void begin(const EndRequest& request) {
+  void begin(const std::vector<int>& pids) {
     outcomes_.reset();
-    pool_->end_clients(request, [&](const std::vector<mps::Terminated>& all) {
+    pool_->end_clients(pids, [&](const std::vector<mps::Terminated>& all) {
       outcomes_ = all;
       wake();
     });
@@ -42,8 +42,8 @@ class PoolEnds : public PoolTest {
     EXPECT_TRUE(until([&] { return outcomes_.has_value(); }));
     return outcomes_.value_or(std::vector<mps::Terminated>{});
   }
-  std::vector<mps::Terminated> end(const EndRequest& request) {
-    begin(request);
+  std::vector<mps::Terminated> end(const std::vector<int>& pids) {
+    begin(pids);
     return finish();
   }
   std::optional<std::vector<mps::Terminated>> outcomes_;
@@ -60,7 +60,7 @@ TEST_F(PoolEnds, AClientWithWorkInFlightIsStoppedAtOnceKilledAfterThePatienceAnd
     const auto& servers = pool_->supervisor().servers;
     return !servers.empty() && servers[0].clients.size() == 2;
   }));
-  begin({{busy}});
+  begin({busy});
   EXPECT_TRUE(until([&] { return state_of(busy) == 'T'; }));
   const auto all = finish();
   ASSERT_EQ(all.size(), 1u);
@@ -75,7 +75,7 @@ TEST_F(PoolEnds, GivesOneOutcomeForEachProcess) {
   serve();
   pool_->set_stop_patience(10ms);
   const pid_t client = start_client({"--hold"});
-  const auto all = end({{client, ::getpid(), 4194300, client}});
+  const auto all = end({client, ::getpid(), 4194300, client});
   ASSERT_EQ(all.size(), 3u);
   EXPECT_EQ(all[0].pid, client);
   EXPECT_EQ(all[0].outcome, kTerminated);
@@ -85,7 +85,7 @@ TEST_F(PoolEnds, GivesOneOutcomeForEachProcess) {
 
 TEST_F(PoolEnds, WithoutAServerNoProcessIsAClient) {
   serve();
-  const auto all = end({{::getpid()}});
+  const auto all = end({::getpid()});
   ASSERT_EQ(all.size(), 1u);
   EXPECT_EQ(all[0].outcome, kNotAClient);
   EXPECT_THAT(all[0].note, HasSubstr("do not know this process"));
@@ -102,7 +102,7 @@ TEST_F(PoolEnds, AMuteDaemonDoesNotDelayTheEndOfItsClients) {
   }));
   ASSERT_GT(pool_->daemon_pid(), 0);
   ASSERT_EQ(::kill(pool_->daemon_pid(), SIGSTOP), 0);
-  EXPECT_EQ(end({{client}})[0].outcome, kTerminated);
+  EXPECT_EQ(end({client})[0].outcome, kTerminated);
   ASSERT_EQ(::kill(pool_->daemon_pid(), SIGCONT), 0);
 }
 
@@ -123,7 +123,7 @@ TEST_F(PoolEnds, AProcessThatWasGivenAClientsNumberIsLeftAlone) {
       << "the kernel distinguishes two processes of one number by their start, in ticks of 10 ms";
   const pid_t other = start_as(client);
   if (other != 0) {
-    const auto all = end({{client}});
+    const auto all = end({client});
     EXPECT_EQ(all.at(0).outcome, kNotAClient);
     EXPECT_THAT(all.at(0).note, HasSubstr("has exited"));
     EXPECT_NE(state_of(other), 'T');
@@ -133,19 +133,6 @@ TEST_F(PoolEnds, AProcessThatWasGivenAClientsNumberIsLeftAlone) {
   }
   ASSERT_EQ(::kill(pool_->supervisor().servers[0].pid, SIGCONT), 0);
   if (other == 0) GTEST_SKIP() << "a process cannot be given a number here";
-}
-
-// Promise: stop: A container's first process is held until its clients have exited.
-TEST_F(PoolEnds, TheContainersFirstProcessIsHeldUntilTheClientsHaveExited) {
-  serve();
-  pool_->set_stop_patience(300ms);
-  const pid_t client = start_client({"--hold"});
-  const pid_t first = start_client({"--hold"});  // any process will do
-  begin({{client}, {first}});
-  EXPECT_TRUE(until([&] { return state_of(client) == 'T' && state_of(first) == 'T'; }));
-  EXPECT_EQ(finish()[0].outcome, kTerminated);
-  EXPECT_TRUE(until([&] { return state_of(first) != 'T'; })) << "it is continued";
-  EXPECT_TRUE(runs(first));
 }
 
 class PoolEndsContainers : public PoolEnds {
@@ -172,7 +159,7 @@ TEST_F(PoolEndsContainers, TheClientsThatTheKernelKillsWithTheFirstProcessGetThe
       *loop_, {.argv = {"/bin/sleep", "600"}, .kill_on_drop = true}, [](const auto&) {}, [](ExitNote) {});
   ASSERT_TRUE(other);
   killed_with_first_ = {(*other)->ref()};
-  begin({{first_}});
+  begin({first_});
   EXPECT_TRUE(until([&] { return state_of((*other)->ref().pid) == 'T'; }));
   const auto all = finish();
   ASSERT_EQ(all.size(), 1u) << "an outcome for what was asked for only";
@@ -186,7 +173,7 @@ TEST_F(PoolEnds, AClientThatIsContinuedIsStoppedAgainAndWaitedForAnew) {
   serve();
   pool_->set_stop_patience(300ms);
   const pid_t client = start_client({"--hold"});
-  begin({{client}});
+  begin({client});
   ASSERT_TRUE(until([&] { return state_of(client) == 'T'; }));
   ASSERT_EQ(::kill(client, SIGCONT), 0);
   const auto all = finish();
@@ -199,7 +186,7 @@ TEST_F(PoolEnds, AClientThatExitsByItselfIsDone) {
   serve();
   pool_->set_stop_patience(60s);
   const pid_t client = start_client({"--hold"});
-  begin({{client}});
+  begin({client});
   ASSERT_TRUE(until([&] { return state_of(client) == 'T'; }));
   ASSERT_EQ(::kill(client, SIGKILL), 0);
   const auto all = finish();
@@ -214,7 +201,7 @@ TEST_F(PoolEnds, ManyAtATimeKeepThePoolServing) {
   std::vector<int> clients;
   for (int i = 0; i < 30; ++i) clients.push_back(start_client({"--hold", "--stay"}));
   history_.clear();
-  for (const auto& one : end({clients})) EXPECT_EQ(one.outcome, kTerminated) << one.note;
+  for (const auto& one : end(clients)) EXPECT_EQ(one.outcome, kTerminated) << one.note;
   for (const auto& seen : history_) EXPECT_EQ(seen.state, mps::State::kServing) << seen.reason;
 }
 

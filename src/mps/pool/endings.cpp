@@ -9,23 +9,15 @@
 namespace tranche::host {
 namespace {
 
-mps::EndingProcesses all_of(const EndedProcesses& processes) {
+mps::EndingProcesses all_of(const std::vector<ProcessRef>& clients) {
   mps::EndingProcesses all;
-  const auto add = [&all](const ProcessRef& ref, mps::StoppedFor what) {
-    all.try_emplace({static_cast<std::uint32_t>(ref.pid), ref.start_ticks}, what);
-  };
-  for (const auto& ref : processes.clients) add(ref, mps::StoppedFor::kEnd);
-  for (const auto& ref : processes.companions) add(ref, mps::StoppedFor::kContinue);
+  for (const auto& ref : clients) all.emplace(static_cast<std::uint32_t>(ref.pid), ref.start_ticks);
   return all;
 }
 
-bool has_all_of(const EndedProcesses& ending, const EndedProcesses& more) {
-  const auto among = [](const std::vector<ProcessRef>& all) {
-    return [&all](const ProcessRef& ref) { return std::ranges::find(all, ref) != all.end(); };
-  };
-  const auto is_client = among(ending.clients), is_companion = among(ending.companions);
-  return !more.clients.empty() && std::ranges::all_of(more.clients, is_client) &&
-         std::ranges::all_of(more.companions, [&](const auto& ref) { return is_client(ref) || is_companion(ref); });
+bool has_all_of(const std::vector<ProcessRef>& ending, const std::vector<ProcessRef>& more) {
+  const auto is_ending = [&](const ProcessRef& ref) { return std::ranges::find(ending, ref) != ending.end(); };
+  return !more.empty() && std::ranges::all_of(more, is_ending);
 }
 
 bool runs(const ProcessRef& ref) {
@@ -46,20 +38,18 @@ Endings::Endings(Loop& loop, std::optional<Dir> root) : loop_(loop), root_(std::
   written_ = left_;
 }
 
-void Endings::begin(ClientEnding::Settings settings, const EndedProcesses& processes, ClientEnding::Done done) {
+void Endings::begin(ClientEnding::Settings settings, const std::vector<ProcessRef>& clients, ClientEnding::Done done) {
   for (auto& [id, ending] : endings_)
-    if (has_all_of(ending.processes, processes)) return ending.done.push_back(std::move(done));
+    if (has_all_of(ending.clients, clients)) return ending.done.push_back(std::move(done));
   const std::uint64_t id = ++last_;
-  stopped_[id] = all_of(processes);
+  stopped_[id] = all_of(clients);
   keep();
-  pauses_.leave(processes.clients);
-  pauses_.leave(processes.companions);
   if (settings.killed_with) settings.killed_with = recorded(id, std::move(settings.killed_with));
   Ending& ending = endings_[id];
-  ending.processes = processes;
+  ending.clients = clients;
   ending.done.push_back(std::move(done));
   ending.ending = std::make_unique<ClientEnding>(
-      loop_, std::move(settings), processes, [this, id](const std::vector<mps::Terminated>& outcomes) {
+      loop_, std::move(settings), clients, [this, id](const std::vector<mps::Terminated>& outcomes) {
         const auto ended = endings_.extract(id);  // keeps it until this callback returns
         stopped_.erase(id);
         keep();
@@ -71,33 +61,25 @@ void Endings::begin(ClientEnding::Settings settings, const EndedProcesses& proce
 KilledWith Endings::recorded(std::uint64_t id, KilledWith killed_with) {
   return [this, id, killed_with = std::move(killed_with)](const std::vector<ProcessRef>& processes) {
     auto more = killed_with(processes);
-    if (more) stopped_[id].merge(all_of({*more, {}}));
+    if (more) stopped_[id].merge(all_of(*more));
     keep();
-    if (more) pauses_.leave(*more);
     return more;
   };
 }
 
 void Endings::finish_left(ClientEnding::Settings settings, ClientEnding::Done done) {
-  EndedProcesses processes;
-  for (const auto& [process, what] : std::exchange(left_, {})) {
-    const ProcessRef ref{static_cast<pid_t>(process.first), process.second};
-    if (what == mps::StoppedFor::kClosed || !runs(ref)) continue;
-    (what == mps::StoppedFor::kEnd ? processes.clients : processes.companions).push_back(ref);
-  }
-  if (const auto more = settings.killed_with ? settings.killed_with(processes.clients) : std::nullopt)
-    processes.clients.insert(processes.clients.end(), more->begin(), more->end());
-  begin(std::move(settings), processes, std::move(done));
+  std::vector<ProcessRef> clients;
+  for (const auto& [pid, ticks] : std::exchange(left_, {}))
+    if (const ProcessRef ref{static_cast<pid_t>(pid), ticks}; runs(ref)) clients.push_back(ref);
+  if (const auto more = settings.killed_with ? settings.killed_with(clients) : std::nullopt)
+    clients.insert(clients.end(), more->begin(), more->end());
+  begin(std::move(settings), clients, std::move(done));
 }
 
 void Endings::keep() {
   if (!root_) return;
   mps::EndingProcesses all = left_;
-  for (const auto& [id, some] : stopped_)
-    for (const auto& [process, what] : some)
-      if (const auto [known, fresh] = all.try_emplace(process, what); !fresh && what == mps::StoppedFor::kEnd)
-        known->second = what;  // a companion of one termination may be a client of the next
-  all.merge(all_of({{}, pauses_.clients()}));
+  for (const auto& [id, some] : stopped_) all.insert(some.begin(), some.end());
   if (all == written_) return;
   const Status written = all.empty() ? root_->remove(mps::kEndingFile)
                                      : write_kept(*root_, mps::kEndingFile, mps::render_ending(all), 0600);

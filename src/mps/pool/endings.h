@@ -1,16 +1,15 @@
 #pragma once
-// The terminations (client_ending.h) and pauses (client_pauses.h) of clients that are in progress, for all pools of one
-// `tranche mps`. Both continue even if the pool is removed. Each process is recorded in `<mps-root>/ending.txt` before
-// it is stopped, so that no process stays stopped if this program is killed: the next start finishes the terminations,
-// and continues the others. Loop thread only.
+// The terminations of clients (client_ending.h) that are in progress, for all pools of one `tranche mps`. They continue
+// even if the pool is removed. Each process is recorded in `<mps-root>/ending.txt` before it is stopped, so that no
+// process stays stopped if this program is killed: the next start finishes the terminations. Loop thread only.
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "mps/pool/client_ending.h"
-#include "mps/pool/client_pauses.h"
 #include "mps/pool/ending_file.h"
 #include "os/files/files.h"
 #include "os/loop/loop.h"
@@ -25,14 +24,9 @@ class Endings {
   Endings& operator=(const Endings&) = delete;
 
   // `done` runs once, in a callback of its own; it never runs after this object is destroyed. If a termination in
-  // progress already has all of the processes, this one joins it, with the outcomes of all of its clients: a container
-  // that requests its end again costs no descriptors.
-  void begin(ClientEnding::Settings settings, const EndedProcesses& processes, ClientEnding::Done done);
-
-  // If a termination of these clients begins during the pause, the pause ends and the clients stay stopped.
-  void pause(const PauseRequest& request, std::function<void()> on_idle) { pauses_.begin(request, std::move(on_idle)); }
-
-  void resume(const std::vector<ProcessRef>& processes) { pauses_.resume(processes); }
+  // progress already has all of the clients, this one joins it, with the outcomes of all of that one's clients: a
+  // request that is repeated costs no descriptors.
+  void begin(ClientEnding::Settings settings, const std::vector<ProcessRef>& clients, ClientEnding::Done done);
 
   // Takes up the terminations that the last run began, also of processes that were continued meanwhile: they are
   // stopped again, with the clients that the kernel kills with them. A later process with a reused pid is left alone.
@@ -52,12 +46,11 @@ class Endings {
   std::uint64_t last_ = 0;
   std::map<std::uint64_t, mps::EndingProcesses> stopped_;
   struct Ending {
-    EndedProcesses processes;
+    std::vector<ProcessRef> clients;
     std::vector<ClientEnding::Done> done;
     std::unique_ptr<ClientEnding> ending = {};
   };
   std::map<std::uint64_t, Ending> endings_;
-  ClientPauses pauses_{loop_, [this] { keep(); }};
 };
 
 }  // namespace tranche::host

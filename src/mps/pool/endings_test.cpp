@@ -56,10 +56,9 @@ class EndingsTest : public ::testing::Test {
     return until([&] { return state(ref) == 'X' || state(ref) == 'Z'; });
   }
   // As if the program were killed while it waits.
-  void leave(const EndedProcesses& all) {
-    endings_->begin({.patience = 60s}, all, [](const auto&) { FAIL() << "nothing has ended"; });
-    for (const auto& ref : all.clients) ASSERT_TRUE(until([&] { return state(ref) == 'T'; }));
-    for (const auto& ref : all.companions) ASSERT_TRUE(until([&] { return state(ref) == 'T'; }));
+  void leave(const std::vector<ProcessRef>& clients) {
+    endings_->begin({.patience = 60s}, clients, [](const auto&) { FAIL() << "nothing has ended"; });
+    for (const auto& ref : clients) ASSERT_TRUE(until([&] { return state(ref) == 'T'; }));
     endings_.reset();
   }
   std::vector<mps::Terminated> finish() {
@@ -77,18 +76,16 @@ class EndingsTest : public ::testing::Test {
 };
 
 TEST_F(EndingsTest, AnEndThatWasBegunIsFinishedByTheNextStart) {
-  const auto client = process(), companion = process(), other = process();
-  leave({{client}, {companion}});
+  const auto client = process(), other = process();
+  leave({client});
   EXPECT_EQ(mps::parse_ending(read_file(file()).value_or("")),
-            (mps::EndingProcesses{{{client.pid, client.start_ticks}, mps::StoppedFor::kEnd},
-                                  {{companion.pid, companion.start_ticks}, mps::StoppedFor::kContinue}}));
+            (mps::EndingProcesses{{client.pid, client.start_ticks}}));
   start();
   const auto all = finish();
   ASSERT_THAT(all, SizeIs(1));
   EXPECT_EQ(all[0].pid, client.pid);
   EXPECT_EQ(all[0].outcome, mps::TerminateOutcome::kTerminated) << all[0].note;
   EXPECT_TRUE(ended(client));
-  EXPECT_TRUE(until([&] { return runs(companion); })) << "it is continued";
   EXPECT_TRUE(runs(other));
   EXPECT_FALSE(std::filesystem::exists(file()));
 }
@@ -106,11 +103,10 @@ TEST_F(EndingsTest, AClientThatComesMeanwhileIsStoppedAndWaitedFor) {
                          return std::vector{late};
                        },
                    .patience_with_those = 300ms},
-                  {{first}, {}}, [&](const auto& all) { outcomes = all; });
+                  {first}, [&](const auto& all) { outcomes = all; });
   EXPECT_TRUE(until([&] { return state(late) == 'T'; }));
   EXPECT_EQ(mps::parse_ending(read_file(file()).value_or("")),
-            (mps::EndingProcesses{{{first.pid, first.start_ticks}, mps::StoppedFor::kEnd},
-                                  {{late.pid, late.start_ticks}, mps::StoppedFor::kEnd}}));
+            (mps::EndingProcesses{{first.pid, first.start_ticks}, {late.pid, late.start_ticks}}));
   EXPECT_EQ(state(first), 'T') << "it is not killed before the other has had its time";
   EXPECT_TRUE(until([&] { return outcomes.has_value(); }));
   ASSERT_THAT(*outcomes, SizeIs(2));
@@ -121,52 +117,38 @@ TEST_F(EndingsTest, AClientThatComesMeanwhileIsStoppedAndWaitedFor) {
   EXPECT_EQ(asked, 2) << "before each kill that was about to happen";
 }
 
-// Promise: stop: A container that requests the end of its clients again and again costs one descriptor a process.
+// Promise: stop: A request to end clients that is repeated costs one descriptor a process.
 TEST_F(EndingsTest, OneForProcessesThatAreBeingEndedJoinsThatOne) {
-  const auto client = process(), other = process(), companion = process();
+  const auto client = process(), other = process();
   std::vector<std::size_t> outcomes;
   const auto note = [&](const std::vector<mps::Terminated>& all) { outcomes.push_back(all.size()); };
-  endings_->begin({.patience = 300ms}, {{client, other}, {companion}}, note);
+  endings_->begin({.patience = 300ms}, {client, other}, note);
   const auto descriptors = [] { return std::ranges::distance(std::filesystem::directory_iterator("/proc/self/fd")); };
   const auto before = descriptors();
-  for (int i = 0; i < 16; ++i) endings_->begin({.patience = 300ms}, {{client}, {companion}}, note);
+  for (int i = 0; i < 16; ++i) endings_->begin({.patience = 300ms}, {client}, note);
   EXPECT_EQ(descriptors(), before);
   EXPECT_TRUE(until([&] { return outcomes.size() == 17; }));
   EXPECT_THAT(outcomes, ::testing::Each(2u)) << "with the outcomes of all of its clients";
-  EXPECT_TRUE(until([&] { return runs(companion); }));
-}
-
-TEST_F(EndingsTest, ACompanionWhoseClientsHaveExitedIsContinued) {
-  const auto client = process(), companion = process();
-  leave({{client}, {companion}});
-  ASSERT_EQ(::kill(client.pid, SIGKILL), 0);
-  ASSERT_TRUE(ended(client));
-  start();
-  EXPECT_THAT(finish(), IsEmpty());
-  EXPECT_TRUE(until([&] { return runs(companion); }));
 }
 
 // Its own container can continue it at any time, also between two runs of the program.
 // Promise: stop: An ending that a killed program began is taken up again, also if the client was continued meanwhile.
 TEST_F(EndingsTest, OneThatWasContinuedMeanwhileIsEndedAllTheSame) {
-  const auto client = process(), companion = process();
-  leave({{client}, {companion}});
-  for (const auto& ref : {client, companion}) {
-    ASSERT_EQ(::kill(ref.pid, SIGCONT), 0);
-    ASSERT_TRUE(until([&] { return runs(ref); }));
-  }
+  const auto client = process();
+  leave({client});
+  ASSERT_EQ(::kill(client.pid, SIGCONT), 0);
+  ASSERT_TRUE(until([&] { return runs(client); }));
   start();
   bool was_stopped = false;
   std::optional<std::vector<mps::Terminated>> outcomes;
   endings_->finish_left({.patience = 200ms}, [&](const auto& all) { outcomes = all; });
   EXPECT_TRUE(until([&] {
-    was_stopped |= state(client) == 'T' && state(companion) == 'T';
+    was_stopped |= state(client) == 'T';
     return outcomes.has_value();
   }));
-  EXPECT_TRUE(was_stopped) << "both are stopped again, so that the client's queued work runs out";
+  EXPECT_TRUE(was_stopped) << "it is stopped again, so that its queued work runs out";
   ASSERT_THAT(outcomes.value_or(std::vector<mps::Terminated>{}), SizeIs(1));
   EXPECT_TRUE(ended(client));
-  EXPECT_TRUE(until([&] { return runs(companion); }));
   EXPECT_FALSE(std::filesystem::exists(file()));
 }
 
@@ -174,8 +156,7 @@ TEST_F(EndingsTest, AnotherProcessWithTheNumberOfOneIsLeftAlone) {
   const auto other = process();
   {
     const auto root = *Dir::open(scratch_.path());
-    ASSERT_TRUE(root.write_atomically(
-        mps::kEndingFile, mps::render_ending({{{other.pid, other.start_ticks + 1}, mps::StoppedFor::kEnd}})));
+    ASSERT_TRUE(root.write_atomically(mps::kEndingFile, mps::render_ending({{other.pid, other.start_ticks + 1}})));
   }
   start();
   EXPECT_THAT(finish(), IsEmpty());
@@ -195,7 +176,7 @@ TEST_F(EndingsTest, AClientWithoutItsFirstThreadThatIsContinuedIsStoppedAgain) {
   const auto client = process_ref(pid);
   ASSERT_TRUE(client);
   std::optional<std::vector<mps::Terminated>> outcomes;
-  endings_->begin({.patience = 300ms}, {{*client}}, [&](const auto& all) { outcomes = all; });
+  endings_->begin({.patience = 300ms}, {*client}, [&](const auto& all) { outcomes = all; });
   ASSERT_TRUE(until([&] { return state(*client) == 'T'; }));
   ASSERT_EQ(::kill(pid, SIGCONT), 0);
   EXPECT_TRUE(until([&] { return outcomes.has_value(); }));
@@ -225,7 +206,7 @@ TEST_F(EndingsTest, AClientWhoseFirstThreadIsBlockedIsNotTakenForStopped) {
   const auto client = process_ref(pid);
   ASSERT_TRUE(client);
   std::optional<std::vector<mps::Terminated>> outcomes;
-  endings_->begin({.patience = 100ms}, {{*client}}, [&](const auto& all) { outcomes = all; });
+  endings_->begin({.patience = 100ms}, {*client}, [&](const auto& all) { outcomes = all; });
   EXPECT_TRUE(until([&] { return outcomes.has_value(); }));
   const auto all = outcomes.value_or(std::vector<mps::Terminated>{});
   ASSERT_THAT(all, SizeIs(1));
@@ -235,9 +216,9 @@ TEST_F(EndingsTest, AClientWhoseFirstThreadIsBlockedIsNotTakenForStopped) {
 
 TEST_F(EndingsTest, OneThatBeginsBeforeTheOldAreFinishedForgetsNone) {
   const auto left = process(), now = process();
-  leave({{left}});
+  leave({left});
   start();
-  endings_->begin({.patience = 60s}, {{now}}, [](const auto&) {});
+  endings_->begin({.patience = 60s}, {now}, [](const auto&) {});
   EXPECT_THAT(mps::parse_ending(read_file(file()).value_or("")), SizeIs(2));
 }
 
@@ -245,14 +226,14 @@ TEST_F(EndingsTest, WhateverBecameOfTheFileItCostsThatFactOnly) {
   for (const auto& kind : all_damage()) {
     SCOPED_TRACE(kind.name);
     const auto client = process(), other = process();
-    leave({{client}});
+    leave({client});
     kind.spoil(file());
     start();
     for (const auto& each : finish()) EXPECT_EQ(each.pid, client.pid);
     EXPECT_TRUE(runs(other));
     EXPECT_TRUE(state(client) == 'T' || ended(client));
     std::optional<std::vector<mps::Terminated>> outcomes;
-    endings_->begin({.patience = 10ms}, {{other}}, [&](const auto& all) { outcomes = all; });
+    endings_->begin({.patience = 10ms}, {other}, [&](const auto& all) { outcomes = all; });
     EXPECT_THAT(mps::parse_ending(read_file(file()).value_or("")), SizeIs(1)) << "the next is written";
     EXPECT_TRUE(until([&] { return outcomes.has_value(); }));
     EXPECT_TRUE(ended(other));

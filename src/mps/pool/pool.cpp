@@ -191,7 +191,7 @@ void Pool::end_clients() {
   }
   log::warning("pool.forced", {{"pool", id_}, {"clients", pids.size()}, {"why", life_.reason}});
   if (pids.empty()) return feed(LifeEvent::kClientsEnded);
-  daemon_->end_clients({{pids.begin(), pids.end()}}, [this](const auto& outcomes) {
+  daemon_->end_clients({pids.begin(), pids.end()}, [this](const auto& outcomes) {
     const auto ended = std::ranges::count(outcomes, mps::TerminateOutcome::kTerminated, &mps::Terminated::outcome);
     log::info("pool.drained", {{"pool", id_}, {"ended", ended}, {"of", outcomes.size()}});
     feed(LifeEvent::kClientsEnded);

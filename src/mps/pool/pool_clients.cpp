@@ -78,28 +78,28 @@ bool PoolDaemon::are_clients(const std::vector<ProcessRef>& processes) const {
   return std::ranges::all_of(processes, [&](const auto& ref) { return std::ranges::find(all, ref.pid) != all.end(); });
 }
 
-void PoolDaemon::end_clients(const EndRequest& request, ClientEnding::Done done) {
-  if (!settings_.heirs) return end_living(request, {}, std::move(done));
+void PoolDaemon::end_clients(const std::vector<int>& pids, ClientEnding::Done done) {
+  if (!settings_.heirs) return end_living(pids, {}, std::move(done));
   // Before the search, in which a pid may become that of another process.
   std::vector<ProcessRef> living;
-  EndRequest others{{}, request.companions};
-  for (const int pid : request.clients) {
+  std::vector<int> others;
+  for (const int pid : pids) {
     if (const auto ref = client(pid)) {
       living.push_back(*ref);
     } else {
-      others.clients.push_back(pid);
+      others.push_back(pid);
     }
   }
   std::set<int> own{daemon_pid(), prover_.pid()};
   for (const auto& server : state_.servers) own.insert(server.pid);
-  settings_.heirs(request.clients, std::move(own),
+  settings_.heirs(pids, std::move(own),
                   [this, alive = std::weak_ptr(alive_), living, others, done = std::move(done)](const auto& heirs) {
                     if (!alive.expired()) end_clients(living, others, heirs, done);
                   });
 }
 
 // The heirs of a client that has exited are ended in its place, and their outcomes are its own.
-void PoolDaemon::end_clients(std::vector<ProcessRef> living, const EndRequest& others, const Heirs& heirs,
+void PoolDaemon::end_clients(std::vector<ProcessRef> living, const std::vector<int>& others, const Heirs& heirs,
                              const ClientEnding::Done& done) {
   if (heirs.empty()) return end_living(others, std::move(living), done);
   std::set<int> asked;
@@ -109,75 +109,68 @@ void PoolDaemon::end_clients(std::vector<ProcessRef> living, const EndRequest& o
     for (const auto& process : processes)
       if (std::ranges::find(living, process) == living.end()) living.push_back(process);
   }
-  end_living(
-      {{}, others.companions}, std::move(living),
-      [asked, others, heirs, done](const std::vector<mps::Terminated>& outcomes) {
-        std::vector<mps::Terminated> all;
-        for (const auto& outcome : outcomes)
-          if (asked.contains(outcome.pid)) all.push_back(outcome);
-        for (const int pid : others.clients) {
-          const auto found = heirs.find(pid);
-          all.push_back(outcome_of(pid, found == heirs.end() ? std::vector<ProcessRef>{} : found->second, outcomes));
-        }
-        done(std::move(all));
-      });
+  end_living({}, std::move(living), [asked, others, heirs, done](const std::vector<mps::Terminated>& outcomes) {
+    std::vector<mps::Terminated> all;
+    for (const auto& outcome : outcomes)
+      if (asked.contains(outcome.pid)) all.push_back(outcome);
+    for (const int pid : others) {
+      const auto found = heirs.find(pid);
+      all.push_back(outcome_of(pid, found == heirs.end() ? std::vector<ProcessRef>{} : found->second, outcomes));
+    }
+    done(std::move(all));
+  });
 }
 
 // The servers' lists are up to a few seconds old: for pids that are not in them, the daemon is queried.
-void PoolDaemon::end_living(const EndRequest& request, std::vector<ProcessRef> others_of_clients,
-                            ClientEnding::Done done) {
-  EndedProcesses known{std::move(others_of_clients), {}};
+void PoolDaemon::end_living(const std::vector<int>& pids, std::vector<ProcessRef> known, ClientEnding::Done done) {
   std::vector<ProcessRef> asked_about;
   std::vector<mps::Terminated> others;
   const auto exited = [&others](int pid) {
     others.push_back({pid, mps::TerminateOutcome::kNotAClient, "the process has exited"});
   };
-  for (const int pid : std::set(request.clients.begin(), request.clients.end())) {
+  for (const int pid : std::set(pids.begin(), pids.end())) {
     if (const auto ref = client(pid)) {
-      if (std::ranges::find(known.clients, *ref) == known.clients.end()) known.clients.push_back(*ref);
+      if (std::ranges::find(known, *ref) == known.end()) known.push_back(*ref);
     } else if (const auto now = process_ref(pid); listed_.has(pid) || !now) {
       exited(pid);
     } else {
       asked_about.push_back(*now);
     }
   }
-  for (const int pid : request.companions)
-    if (const auto ref = process_ref(pid)) known.companions.push_back(*ref);
-  if (asked_about.empty()) return end_known(known, std::move(others), std::move(done));
+  if (asked_about.empty()) return end_known(std::move(known), std::move(others), std::move(done));
   side_query(dialect_.ask(0, state_.desired), kClientQuestion,
              [this, known, asked_about, others, asked = boot_ticks(),
               done = std::move(done)](const mps::Event& event) mutable {
                if (const auto* answered = std::get_if<mps::Answered>(&event)) heard_servers(asked, answered->servers);
                for (const auto& ref : asked_about) {
                  if (client(ref.pid) == ref) {
-                   known.clients.push_back(ref);
+                   known.push_back(ref);
                  } else {
                    others.push_back({ref.pid, mps::TerminateOutcome::kNotAClient,
                                      "the servers of the pool do not know this process"});
                  }
                }
-               end_known(known, std::move(others), std::move(done));
+               end_known(std::move(known), std::move(others), std::move(done));
              });
 }
 
-void PoolDaemon::end_known(const EndedProcesses& processes, std::vector<mps::Terminated> others,
+void PoolDaemon::end_known(std::vector<ProcessRef> clients, std::vector<mps::Terminated> others,
                            ClientEnding::Done done) {
-  EndedProcesses all = processes;
   std::vector<int> pids;
-  for (const auto& ref : all.clients) pids.push_back(ref.pid);
+  for (const auto& ref : clients) pids.push_back(ref.pid);
   const std::set<int> asked(pids.begin(), pids.end());
-  const auto more = settings_.killed_with ? settings_.killed_with(all.clients) : std::nullopt;
+  const auto more = settings_.killed_with ? settings_.killed_with(clients) : std::nullopt;
   const bool here = !more || are_clients(*more);
   for (const auto& ref : more.value_or(std::vector<ProcessRef>{})) {
     pids.push_back(ref.pid);
-    all.clients.push_back(ref);
+    clients.push_back(ref);
   }
   ended_.insert(ended_.end(), pids.begin(), pids.end());
   while (ended_.size() > kMostEndedRemembered) ended_.pop_front();
   settings_.endings->begin({.patience = here && are_alone(pids) ? Duration{} : stop_patience_,
                             .killed_with = more ? settings_.killed_with : KilledWith(),
                             .patience_with_those = stop_patience_},
-                           all,
+                           clients,
                            [this, alive = std::weak_ptr(alive_), asked, others = std::move(others),
                             done = std::move(done)](std::vector<mps::Terminated> outcomes) {
                              if (alive.expired()) return;

@@ -97,8 +97,8 @@ ProverCallbacks PoolDaemon::prover_callbacks() {
                 for (const auto& server : state_.servers) pids.push_back(server.pid);
                 return pids;
               },
-          .end_clients = [this](std::vector<int> pids,
-                                ProverCallbacks::Ended done) { end_clients({std::move(pids)}, std::move(done)); },
+          .end_clients = [this](const std::vector<int>& pids,
+                                ProverCallbacks::Ended done) { end_clients(pids, std::move(done)); },
           .replace_daemon = [this](const std::string& why) { feed(mps::Replace{why}); },
           .on_change =
               [this](const mps::Proof& before) {

@@ -12,7 +12,6 @@ enum class TerminateOutcome {
   kNotAClient,  // it has already exited, or the pool's servers do not know it
   kRefused,     // the kernel did not permit stopping it
   kTimedOut,    // it did not exit in time
-  kSpared,      // not touched: it handles the coming signal itself
 };
 
 inline std::string_view to_string(TerminateOutcome outcome) {
@@ -25,8 +24,6 @@ inline std::string_view to_string(TerminateOutcome outcome) {
       return "refused";
     case TerminateOutcome::kTimedOut:
       return "timed-out";
-    case TerminateOutcome::kSpared:
-      return "spared";
   }
   return "refused";
 }

@@ -28,7 +28,7 @@ class MpsClient {
   using Done = std::function<void(const Status& status)>;
   using Ended = std::function<void(const Result<EndReply>& reply)>;
   void request(const MpsRequest& request, Done done);  // to open, remove or admit
-  void end(const MpsRequest& request, Ended done);     // to terminate or drain
+  void end(const MpsRequest& request, Ended done);     // to terminate
 
   // Calls it with each report of the pools, and with a report that is not connected when `tranche mps` does not answer.
   void follow(std::function<void(const PoolReports& reports)> on_reports);

@@ -18,8 +18,8 @@ class MpsClientTest : public ::testing::Test {
         [](const std::string&) { return Result<std::string>(R"({"pools":[],"pid":7})"); }, {},
         [this](const std::string& line, const host::StatusServer::Reply& reply) {
           const auto request = parse_mps_request(line);
-          if (request && std::holds_alternative<DrainRequest>(*request)) {
-            draining_ = reply;
+          if (request && std::holds_alternative<TerminateRequest>(*request)) {
+            terminating_ = reply;
             return;
           }
           const auto* open = request ? std::get_if<OpenEndpointRequest>(&*request) : nullptr;
@@ -42,7 +42,7 @@ class MpsClientTest : public ::testing::Test {
   host::Scratch scratch_;
   std::unique_ptr<host::Loop> loop_ = *host::Loop::open();
   std::unique_ptr<host::StatusServer> server_;
-  host::StatusServer::Reply draining_;
+  host::StatusServer::Reply terminating_;
   std::size_t wanted_ = 0;
   std::vector<std::string> answers_;
   const EndpointName endpoint_{"set-1", "0011223344556677"};
@@ -62,10 +62,10 @@ TEST_F(MpsClientTest, RequestsInOrderAndReportsAnAbsentProgram) {
 TEST_F(MpsClientTest, RequestsDoNotWaitForClientsThatEnd) {
   serve();
   MpsClient mps(*loop_, scratch_.path());
-  mps.end(DrainRequest{endpoint_}, note());
+  mps.end(TerminateRequest{endpoint_.pool, {7}}, note());
   mps.request(OpenEndpointRequest{endpoint_}, [this](const Status& status) {
     note()(status);
-    if (draining_) draining_(end_reply({}));
+    if (terminating_) terminating_(end_reply({}));
   });
   await(2);
   EXPECT_THAT(answers_, ElementsAre("ok", "ok"));

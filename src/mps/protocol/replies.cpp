@@ -24,7 +24,7 @@ Result<nlohmann::json> accepted(std::string_view line) {
 
 std::optional<mps::TerminateOutcome> outcome_of(std::string_view text) {
   using enum mps::TerminateOutcome;
-  for (const auto outcome : {kTerminated, kNotAClient, kRefused, kTimedOut, kSpared})
+  for (const auto outcome : {kTerminated, kNotAClient, kRefused, kTimedOut})
     if (mps::to_string(outcome) == text) return outcome;
   return std::nullopt;
 }
@@ -47,11 +47,10 @@ std::string end_reply(const EndReply& reply) {
                        {"outcome", to_string(client.outcome)},
                        {"note", client.note},
                        {"waitedMs", client.waited.count()}});
-  nlohmann::ordered_json json{{"ok", reply.problem.empty()}};
-  if (!reply.problem.empty()) json["error"] = reply.problem;
-  json["clients"] = std::move(clients);
-  json["neighbours"] = reply.neighbours;
-  json["tookMs"] = std::chrono::duration_cast<std::chrono::milliseconds>(reply.took).count();
+  const nlohmann::ordered_json json{
+      {"ok", true},
+      {"clients", std::move(clients)},
+      {"tookMs", std::chrono::duration_cast<std::chrono::milliseconds>(reply.took).count()}};
   return json_text(json);
 }
 
@@ -62,9 +61,7 @@ Status read_reply(std::string_view line) {
 
 Result<EndReply> read_end_reply(std::string_view line) {
   TRY(const auto reply, accepted(line));
-  EndReply read{.clients = {},
-                .neighbours = count_at(reply, "neighbours"),
-                .took = std::chrono::milliseconds(count_at(reply, "tookMs"))};
+  EndReply read{.clients = {}, .took = std::chrono::milliseconds(count_at(reply, "tookMs"))};
   for (const auto& client : list_at(reply, "clients")) {
     const auto pid = number_at(client, "pid").value_or(0);
     const auto outcome = outcome_of(text_at(client, "outcome"));

@@ -1,7 +1,6 @@
 #pragma once
 // Replies of `tranche mps` to requests (requests.h): one line of JSON, {"ok":true,…} or {"ok":false,"error":"…",…}.
 // Pure; fuzzed.
-#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,13 +11,10 @@
 
 namespace tranche::agent {
 
-// To `terminate` and `drain`.
+// To `terminate`.
 struct EndReply {
   std::vector<mps::Terminated> clients = {};
-  // Clients of other grants in the pool at the time, which killing a client with work in flight would have hurt.
-  std::size_t neighbours = 0;
   Duration took{};
-  std::string problem = {};  // why the request failed; "" = it succeeded
 };
 
 std::string done_reply();

@@ -15,10 +15,9 @@ namespace {
 constexpr std::size_t kLongestPool = 64;
 constexpr std::size_t kLongestReason = 512;
 constexpr std::size_t kGrantDigits = 16;
-constexpr int kLargestSignal = 64;
 // Values of "do", in the order of MpsRequest.
 constexpr std::array<const char*, std::variant_size_v<MpsRequest>> kDo{"openEndpoint", "removeEndpoint", "admit",
-                                                                       "terminate", "drain"};
+                                                                       "terminate"};
 
 std::unexpected<Error> wrong(const std::string& what) {
   return fail(Kind::kInvalid, what, "mps.sock");
@@ -56,14 +55,6 @@ void describe(Fields& fields, TerminateRequest& terminate) {
   fields.reason("reason", terminate.reason);
 }
 template <class Fields>
-void describe(Fields& fields, DrainRequest& drain) {
-  describe(fields, drain.endpoint);
-  fields.reason("reason", drain.reason);
-  fields.flag("spare", drain.spare);
-  fields.signal("signal", drain.stop_signal);
-  fields.flag("pause", drain.pause);
-}
-template <class Fields>
 void describe(Fields& fields, mps::GrantLimit& limit) {
   fields.text("uuid", limit.uuid);
   fields.amount("memoryMiB", limit.memory);
@@ -84,9 +75,6 @@ class Writer {
   void truth(const char* key, bool value) { json[key] = value; }
   void flag(const char* key, bool value) {
     if (value) json[key] = true;
-  }
-  void signal(const char* key, int value) {
-    if (value != 0) json[key] = value;
   }
   void number(const char* key, const std::optional<std::uint64_t>& value) {
     if (value) json[key] = *value;
@@ -136,14 +124,6 @@ class Reader {
   }
   void flag(const char* key, bool& into) {
     if (find(key) != nullptr) truth(key, into);
-  }
-  void signal(const char* key, int& into) {
-    const auto* value = find(key);
-    if (value == nullptr) return;
-    const auto number = value->is_number_integer() ? value->get<std::int64_t>() : -1;
-    if (number < 0 || number > kLargestSignal)
-      return refuse(fmt::format("the field \"{}\" must be a number from 0 (not known) to {}", key, kLargestSignal));
-    into = static_cast<int>(number);
   }
   void number(const char* key, std::optional<std::uint64_t>& into) {
     const auto* value = find(key);
@@ -208,7 +188,7 @@ class Reader {
 template <std::size_t I = 0>
 Result<MpsRequest> read_request(const nlohmann::json& document, const std::string& what) {
   if constexpr (I == kDo.size()) {
-    return wrong("\"do\" must be openEndpoint, removeEndpoint, admit, terminate or drain, not " + in_quotes(what));
+    return wrong("\"do\" must be openEndpoint, removeEndpoint, admit or terminate, not " + in_quotes(what));
   } else {
     if (what != kDo[I]) return read_request<I + 1>(document, what);
     std::variant_alternative_t<I, MpsRequest> request;

@@ -45,15 +45,7 @@ struct TerminateRequest {
   std::vector<int> pids = {};
   std::string reason = {};
 };
-struct DrainRequest {
-  EndpointName endpoint;
-  std::string reason = {};
-  bool spare = false;   // leave clients that the stop signal does not kill
-  int stop_signal = 0;  // 0: not known
-  bool pause = false;   // those that react to the signal, which is about to be sent
-};
-using MpsRequest =
-    std::variant<OpenEndpointRequest, RemoveEndpointRequest, AdmitRequest, TerminateRequest, DrainRequest>;
+using MpsRequest = std::variant<OpenEndpointRequest, RemoveEndpointRequest, AdmitRequest, TerminateRequest>;
 
 // The first is what `tranche mps` accepts; the second is what fits into a line of at most 1024 bytes.
 inline constexpr std::size_t kMostPids = 512;

@@ -32,10 +32,6 @@ TEST(MpsRequests, EachIsRead) {
   EXPECT_EQ(admit.reason, "memory: over");
   const auto terminate = parsed<TerminateRequest>(R"({"do":"terminate","pool":"gpu-1","pids":[7,8],"reason":"x"})");
   EXPECT_THAT(terminate.pids, ElementsAre(7, 8));
-  const auto drain = parsed<DrainRequest>(
-      R"({"do":"drain","pool":"gpu-3f2a1b4c","grant":"0011223344556677","reason":"stop","spare":true,"signal":15})");
-  EXPECT_TRUE(drain.spare);
-  EXPECT_EQ(drain.stop_signal, 15);
 }
 
 TEST(MpsRequests, AnEndpointMayStateTheLimitsOfItsGrant) {
@@ -89,9 +85,7 @@ TEST(MpsRequests, WhatIsWrongIsNamed) {
       {R"({"do":"terminate","pool":"gpu-1","pids":7})", "list of process ids"},
       {R"({"do":"terminate","pool":"gpu-1","pids":[0]})", "positive"},
       {R"({"do":"terminate","pool":"gpu-1","pids":[-4]})", "positive"},
-      {R"({"do":"terminate","pool":"gpu-1","pids":["7"]})", "positive"},
-      {R"({"do":"drain","pool":"gpu-1","grant":"0011223344556677","spare":1})", "true or false"},
-      {R"({"do":"drain","pool":"gpu-1","grant":"0011223344556677","signal":65})", "from 0 (not known) to 64"}};
+      {R"({"do":"terminate","pool":"gpu-1","pids":["7"]})", "positive"}};
   for (const auto& [line, word] : rows) {
     const auto request = parse_mps_request(line);
     ASSERT_FALSE(request) << line;
@@ -116,11 +110,7 @@ TEST(MpsRequests, AreReadAsTheyAreWritten) {
       {AdmitRequest{endpoint, false, "memory: x"},
        R"({"do":"admit","pool":"set-1","grant":"0011223344556677","open":false,"reason":"memory: x"})"},
       {TerminateRequest{"gpu-1", {7, 9}, "memory: 5000 MiB of 4096 MiB"},
-       R"({"do":"terminate","pool":"gpu-1","pids":[7,9],"reason":"memory: 5000 MiB of 4096 MiB"})"},
-      {DrainRequest{endpoint, "stop", true, 15},
-       R"({"do":"drain","pool":"set-1","grant":"0011223344556677","reason":"stop","spare":true,"signal":15})"},
-      {DrainRequest{endpoint, "stop", true, 15, true},
-       R"({"do":"drain","pool":"set-1","grant":"0011223344556677","reason":"stop","spare":true,"signal":15,"pause":true})"}};
+       R"({"do":"terminate","pool":"gpu-1","pids":[7,9],"reason":"memory: 5000 MiB of 4096 MiB"})"}};
   for (const auto& [request, line] : rows) {
     EXPECT_EQ(request_line(request), line);
     const auto read = parse_mps_request(line);

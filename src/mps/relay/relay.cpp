@@ -204,7 +204,7 @@ SocketRelay::~SocketRelay() {
 
 Status SocketRelay::open_endpoint(const std::string& grant, const Dir& directory) {
   if (has_endpoint(grant)) return {};
-  TRY(Fd listening, listen_in(directory, "control", Protocol::kPackets));
+  TRY(Fd listening, listen_in(directory, "control"));
   RelayEndpoint& endpoint = endpoints_.try_emplace(grant, loop_, [this] { resume_endpoints(); }).first->second;
   endpoint.listening = std::move(listening);
   watch_endpoint(grant);

@@ -6,8 +6,6 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#include "mps/relay/drain_socket.h"
-
 namespace tranche::host {
 namespace {
 
@@ -20,18 +18,15 @@ struct Planted {
   pid_t connector = -1;
 };
 
-Planted plant(const std::string& path, int type, bool (*speaks)(int fd)) {
-  Planted planted{sim::Fd(::socket(AF_UNIX, type | SOCK_CLOEXEC, 0)), -1};
+Planted plant_client(const std::string& path) {
+  Planted planted{sim::Fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)), -1};
   planted.connector = ::fork();
-  if (planted.connector == 0) ::_exit(connects(planted.fd.get(), path) && speaks(planted.fd.get()) ? 0 : 1);
+  if (planted.connector == 0)
+    ::_exit(connects(planted.fd.get(), path) && sim::introduce(planted.fd.get(), ConnectionType::kClient) ? 0 : 1);
   siginfo_t how{};  // it is not reaped yet
   EXPECT_EQ(::waitid(P_PID, static_cast<id_t>(planted.connector), &how, WEXITED | WNOWAIT), 0);
   EXPECT_EQ(how.si_status, 0) << path;
   return planted;
-}
-
-Planted plant_client(const std::string& path) {
-  return plant(path, SOCK_SEQPACKET, [](int fd) { return sim::introduce(fd, ConnectionType::kClient); });
 }
 
 // Not before Linux 6.5: there, the process that has the pid at the accept counts as the connector.
@@ -97,31 +92,6 @@ TEST_F(RelayAtTheEndpoint, WhoEndsBeforeTheDaemonGreetsIsNotIntroduced) {
   EXPECT_EQ(next(accepted).bytes, "end") << "no client is introduced to the daemon";
   EXPECT_THAT(came_, IsEmpty());
   EXPECT_THAT(ends_, ElementsAre(mps::RelayEnd::kAbandoned));
-}
-
-// Promise: mps/relay: A drain request of a caller that has ended is not acted on.
-TEST_F(RelayAtTheEndpoint, ADrainOfACallerThatHasEndedIsNotHeard) {
-  if (!kernel_names_the_process()) GTEST_SKIP() << "needs SO_PEERPIDFD";
-  std::vector<int> heard;
-  const auto endpoint = Dir::create(path(kOne), 0755);
-  ASSERT_TRUE(endpoint);
-  const auto socket = DrainSocket::open(*loop_, *endpoint, {}, [&](int caller, const DrainSocket::Reply& reply) {
-    heard.push_back(caller);
-    reply("{}");
-  });
-  ASSERT_TRUE(socket);
-  const auto speaks = [](int fd) { return ::write(fd, "drain\n", 6) == 6; };
-  const Planted planted = plant(path(kOne) + "/drain", SOCK_STREAM, speaks);
-  ::waitpid(planted.connector, nullptr, 0);
-  const Successor successor(planted.connector);
-  ASSERT_TRUE(until([&] { return readable(planted.fd.get()); }));
-  char answer[64];
-  EXPECT_LE(::recv(planted.fd.get(), answer, sizeof answer, MSG_DONTWAIT), 0);
-  EXPECT_THAT(heard, IsEmpty());
-  const sim::Fd ours(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  ASSERT_TRUE(connects(ours.get(), path(kOne) + "/drain") && speaks(ours.get()));
-  EXPECT_TRUE(until([&] { return heard.size() == 1; }));
-  EXPECT_THAT(heard, ElementsAre(::getpid()));
 }
 
 }  // namespace

@@ -56,8 +56,8 @@ void append(msghdr& header, std::size_t& used, int type, const void* data, std::
   used += CMSG_SPACE(size);
 }
 
-Result<Fd> new_socket(int type, const std::string& path) {
-  Fd fd(::socket(AF_UNIX, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+Result<Fd> new_socket(const std::string& path) {
+  Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd) return std::unexpected(error_from_errno(errno, "cannot make a socket", path));
   return fd;
 }
@@ -69,13 +69,6 @@ Result<sockaddr_un> address_of(const std::string& path) {
     return fail(Kind::kInvalid, "the path of a socket is longer than the kernel takes", path);
   std::memcpy(address.sun_path, path.data(), path.size());
   return address;
-}
-
-// The kernel reports a sender also at the end of a stream. A stream has no empty messages, so 0 bytes are its end.
-bool is_stream(int fd) {
-  int type = 0;
-  socklen_t size = sizeof type;
-  return ::getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM;
 }
 
 }  // namespace
@@ -107,8 +100,8 @@ Arrival receive_from_tenant(int fd, RelayPacket& packet) {
   char bytes[mps::kRelayLongest];
   // The credentials fill it, so the kernel installs no descriptor.
   alignas(cmsghdr) char room[CMSG_SPACE(sizeof(ucred))];
-  const auto receive = [&](int flags, std::size_t most, msghdr& header) {
-    iovec part{bytes, most};
+  const auto receive = [&](int flags, msghdr& header) {
+    iovec part{bytes, sizeof bytes};
     header = {};
     header.msg_iov = &part;
     header.msg_iovlen = 1;
@@ -122,16 +115,15 @@ Arrival receive_from_tenant(int fd, RelayPacket& packet) {
   };
   packet = {};
   msghdr header;
-  const auto peeked = receive(MSG_PEEK, sizeof bytes, header);
+  const auto peeked = receive(MSG_PEEK, header);
   if (peeked < 0) return errno == EAGAIN ? Arrival::kNothing : Arrival::kEnd;
   if ((header.msg_flags & MSG_CTRUNC) != 0) {
     packet.truncated = true;
     return Arrival::kPacket;
   }
-  // Exactly the peeked bytes: a stream could continue with a message that carries descriptors.
-  const auto got = receive(0, static_cast<std::size_t>(peeked), header);
+  const auto got = receive(0, header);
   take_ancillary(header, packet);
-  if (got < 0 || !packet.sender || (got == 0 && is_stream(fd))) return Arrival::kEnd;
+  if (got < 0 || !packet.sender) return Arrival::kEnd;
   packet.bytes.assign(bytes, static_cast<std::size_t>(got));
   packet.truncated = (header.msg_flags & MSG_TRUNC) != 0;
   return Arrival::kPacket;
@@ -168,13 +160,13 @@ Status send_packet(int fd, std::string_view bytes, std::span<const Fd> descripto
   return fail(Kind::kUnavailable, "the other side does not take a message", "", sent < 0 ? errno : 0);
 }
 
-Result<Fd> listen_in(const Dir& directory, const std::string& name, Protocol protocol) {
+Result<Fd> listen_in(const Dir& directory, const std::string& name) {
   const std::string path = directory.path() + "/" + name;
   // Through the held directory, so that the length of its path does not matter.
   const std::string here = fmt::format("/proc/self/fd/{}/", directory.fd());
   const std::string newer = here + "." + name + ".new";
   TRY(const auto address, address_of(newer));
-  TRY(Fd fd, new_socket(protocol == Protocol::kPackets ? SOCK_SEQPACKET : SOCK_STREAM, path));
+  TRY(Fd fd, new_socket(path));
   TRY_STATUS(directory.remove_tree("." + name + ".new"));
   const auto failed = [&](const char* doing) {
     const int err = errno;
@@ -194,7 +186,7 @@ Result<Fd> listen_in(const Dir& directory, const std::string& name, Protocol pro
 
 Result<Fd> connect_to_daemon(const std::string& path) {
   TRY(const auto address, address_of(path));
-  TRY(Fd fd, new_socket(SOCK_SEQPACKET, path));
+  TRY(Fd fd, new_socket(path));
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
     return std::unexpected(error_from_errno(errno, "cannot connect to the MPS daemon", path));
   return fd;

@@ -37,8 +37,7 @@ Status send_packet(int fd, std::string_view bytes, std::span<const Fd> descripto
 
 // Creates a listening socket `name` in a directory, accessible to every user; atomically replaces any file there. Its
 // path may be longer than a socket address.
-enum class Protocol { kPackets, kStream };
-Result<Fd> listen_in(const Dir& directory, const std::string& name, Protocol protocol);
+Result<Fd> listen_in(const Dir& directory, const std::string& name);
 Result<Fd> connect_to_daemon(const std::string& path);
 
 // The process that connected. The socket keeps the pid of a process that has exited, even if another process reuses the

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "mps/relay/connecting_fixture.h"
-#include "mps/relay/drain_socket.h"
 #include "mps/relay/relay_fixture.h"
 
 namespace tranche::host {
@@ -114,30 +113,6 @@ TEST_F(RelayWithSlowDescriptors, AtTheEndOfTheProgram) {
   relay_.reset();
 }
 
-TEST_F(RelayWithSlowDescriptors, InARequestToTerminateClients) {
-  const auto endpoint = Dir::create(path(kOne), 0755);
-  ASSERT_TRUE(endpoint);
-  int asked = 0;
-  const auto drain =
-      DrainSocket::open(*loop_, *endpoint, {.connections = 1}, [&](int, const DrainSocket::Reply& reply) {
-        ++asked;
-        reply("{}");
-      });
-  ASSERT_TRUE(drain);
-  const auto connected = [&] {
-    sim::Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    EXPECT_TRUE(connects(fd.get(), path(kOne) + "/drain"));
-    return fd;
-  };
-  const sim::Fd slow = connected();
-  slow_.send_by(slow, "drain\n");
-  EXPECT_EQ(next(slow).bytes, "end");
-  others_are_served();
-  const sim::Fd later = connected();  // one connection at a time: it waits until the first is closed
-  ASSERT_EQ(::write(later.get(), "drain\n", 6), 6);
-  EXPECT_TRUE(until([&] { return asked == 1; }));
-}
-
 // Limits the signals that may wait for processes of this user to none: a container's root can use up what root has.
 class WithoutWaitingSignals {
  public:
@@ -169,23 +144,6 @@ TEST_F(RelayWithSlowDescriptors, DoNotKeepWhatLiesBehindThem) {
   relay_->close_endpoint(kOne);
   char byte = 0;
   EXPECT_TRUE(until([&] { return ::read(reads.get(), &byte, 1) == 0; })) << "nothing has the other end";
-}
-
-TEST_F(RelayWithSlowDescriptors, ACallerThatHangsUpIsForgottenAtOnce) {
-  const auto endpoint = Dir::create(path(kOne), 0755);
-  ASSERT_TRUE(endpoint);
-  int asked = 0;
-  const auto drain = DrainSocket::open(*loop_, *endpoint, {.connections = 1, .words = 1h},
-                                       [&](int, const DrainSocket::Reply&) { ++asked; });
-  ASSERT_TRUE(drain);
-  sim::Fd first(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  ASSERT_TRUE(connects(first.get(), path(kOne) + "/drain"));
-  turns(50ms);
-  first.reset();
-  const sim::Fd second(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  ASSERT_TRUE(connects(second.get(), path(kOne) + "/drain"));
-  ASSERT_EQ(::write(second.get(), "drain\n", 6), 6);
-  EXPECT_TRUE(until([&] { return asked == 1; }));
 }
 
 TEST_F(RelayWithSlowDescriptors, DoNotKeepTheGrantsLaterConnectionsWaiting) {

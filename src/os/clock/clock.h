@@ -26,10 +26,6 @@ class CpuBudget {
   Duration begun_;
 };
 
-// A caller that repeats such reads waits this many times as long as they lasted before it reads again. The reads then
-// use at most 2 % of the processor time of a thread.
-inline constexpr int kRestAfterReads = 50;
-
 std::string utc_text(WallTime time);  // "2025-03-04T12:01:02.123Z", years 1970 to 9999
 
 }  // namespace tranche::host

@@ -6,7 +6,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -88,18 +87,6 @@ bool has_effective_capability(pid_t thread, unsigned capability) {
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, thread};
   __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {};
   return ::syscall(SYS_capget, &header, data) == 0 && (data[capability / 32].effective >> capability % 32 & 1U) != 0;
-}
-
-bool is_pending(pid_t pid, int signal) {
-  const auto status = read_file(fmt::format("/proc/{}/status", pid));  // with up to 65,536 groups
-  if (!status) return false;
-  return std::ranges::any_of(lines_of(*status), [signal](std::string_view line) {
-    const auto value = line.find(':');
-    if (value == std::string_view::npos || (line.substr(0, value) != "SigPnd" && line.substr(0, value) != "ShdPnd"))
-      return false;
-    const auto mask = parse_unsigned(trimmed(line.substr(value + 1)), 16);
-    return mask && (*mask >> (signal - 1) & 1U) != 0;
-  });
 }
 
 }  // namespace tranche::host

@@ -32,8 +32,4 @@ bool is_first_of_namespace(pid_t pid);
 // From capget(2), which costs the same for each process. False: also if it has exited.
 bool has_effective_capability(pid_t thread, unsigned capability);
 
-// Whether a signal for the whole process, or for its first thread, waits to be delivered. False: also if the process
-// has exited.
-bool is_pending(pid_t pid, int signal);
-
 }  // namespace tranche::host

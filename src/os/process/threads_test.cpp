@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
-#include <grp.h>
 #include <gtest/gtest.h>
 #include <linux/capability.h>
 #include <sched.h>
@@ -13,7 +12,6 @@
 
 #include <chrono>
 #include <functional>
-#include <numeric>
 #include <vector>
 
 #include "headless_process.h"
@@ -138,36 +136,6 @@ TEST_F(Threads, TheStateOfAProcessIsThatOfALivingThread) {
   }));
 }
 
-TEST_F(Threads, ASignalThatWaitsIsSeenAlsoWithoutTheFirstThread) {
-  const auto sleeping = [] {
-    while (true) ::pause();
-  };
-  for (const pid_t pid : {start(sleeping), headless()}) {
-    ASSERT_EQ(::kill(pid, SIGSTOP), 0);
-    ASSERT_TRUE(eventually([pid] { return thread_states(pid, 8).find('T') != std::string::npos; }));
-    EXPECT_FALSE(is_pending(pid, SIGTERM));
-    ASSERT_EQ(::kill(pid, SIGTERM), 0);
-    EXPECT_TRUE(is_pending(pid, SIGTERM));
-    EXPECT_FALSE(is_pending(pid, SIGUSR1));
-  }
-  EXPECT_FALSE(is_pending(4'194'300, SIGTERM)) << "no such process";
-}
-
-TEST_F(Threads, ASignalThatWaitsIsSeenBehindManyGroups) {
-  if (::geteuid() != 0) GTEST_SKIP() << "only root may set supplementary groups";
-  const pid_t pid = start([] {
-    std::vector<gid_t> groups(2000);
-    std::iota(groups.begin(), groups.end(), 1'000'000'000);
-    if (::setgroups(groups.size(), groups.data()) != 0) ::_exit(1);
-    ::raise(SIGSTOP);
-    while (true) ::pause();
-  });
-  ASSERT_TRUE(eventually([pid] { return thread_states(pid, 8).find('T') != std::string::npos; }));
-  ASSERT_EQ(::kill(pid, SIGTERM), 0);
-  EXPECT_TRUE(is_pending(pid, SIGTERM));
-}
-
-// Promise: guard: A name that a process or its image chooses spares it from nothing.
 TEST_F(Threads, ACapabilityIsReadFromTheKernel) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root has capabilities";
   EXPECT_TRUE(has_effective_capability(::getpid(), CAP_SYS_ADMIN));

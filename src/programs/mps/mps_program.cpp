@@ -41,11 +41,6 @@ constexpr Duration kDriverPace = std::chrono::seconds(5);
 // Between reports of endpoints and clients. Pods that come together change them many times a second; the node agent
 // goes over all its GPUs at each report, and its answers to kubelet wait meanwhile.
 constexpr Duration kPace = std::chrono::milliseconds(50);
-constexpr Duration kLongestSearch = std::chrono::minutes(5);  // for the first processes of containers
-
-std::string owner_of(const EndpointName& endpoint) {
-  return endpoint.pool + "/" + endpoint.grant;
-}
 constexpr rlim_t kOpenFiles = 65536;  // each client costs a daemon several; too few cause shared memory errors
 
 class MpsProgram {
@@ -69,8 +64,7 @@ class MpsProgram {
   void report();
   void on_signal(int number);
   void begin_stop(bool end_clients = false);
-  void end_clients(const std::string& pool, const host::EndRequest& request,
-                   std::function<void(const Terminated&)> done);
+  void end_clients(const std::string& pool, const std::vector<int>& pids, std::function<void(const Terminated&)> done);
   void end_for_good();
   MpsView view() const;
   MpsReadiness readiness() const;
@@ -195,20 +189,9 @@ Status MpsProgram::open() {
                         .connections_per_grant = part_of_open_files(8, 16, 512),
                         .connections = part_of_open_files(16, 16, 4096)},
       Endpoints::Callbacks{
-          .terminate =
-              [this](const std::string& pool, const host::EndRequest& request,
-                     std::function<void(const Terminated&)> done) { end_clients(pool, request, std::move(done)); },
-          .pause =
-              [this](const EndpointName& endpoint, const std::vector<host::ProcessRef>& clients, int signal,
-                     std::function<void()> on_idle) {
-                endings_->pause({owner_of(endpoint), clients, signal, config_.view().config.sharing.stop_patience},
-                                std::move(on_idle));
-              },
-          .hold =
-              [this](const EndpointName& endpoint, const auto& processes) {
-                endings_->pause({owner_of(endpoint), processes, 0, kLongestSearch}, {});
-              },
-          .resume = [this](const auto& processes) { endings_->resume(processes); },
+          .terminate = [this](
+                           const std::string& pool, const std::vector<int>& pids,
+                           std::function<void(const Terminated&)> done) { end_clients(pool, pids, std::move(done)); },
           .on_client = {},
           .on_client_gone =
               [this](const std::string& pool, int pid) {
@@ -417,13 +400,12 @@ void MpsProgram::plan_again() {
   publish();
 }
 
-void MpsProgram::end_clients(const std::string& pool, const host::EndRequest& request,
+void MpsProgram::end_clients(const std::string& pool, const std::vector<int>& pids,
                              std::function<void(const Terminated&)> done) {
   const Pool* const found = pools_->find(pool);
-  if (found != nullptr && found->daemon() != nullptr) return found->daemon()->end_clients(request, std::move(done));
+  if (found != nullptr && found->daemon() != nullptr) return found->daemon()->end_clients(pids, std::move(done));
   Terminated none;
-  for (const int pid : request.clients)
-    none.push_back({pid, mps::TerminateOutcome::kNotAClient, "the pool has no daemon"});
+  for (const int pid : pids) none.push_back({pid, mps::TerminateOutcome::kNotAClient, "the pool has no daemon"});
   done(none);
 }
 
