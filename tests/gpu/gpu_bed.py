@@ -237,16 +237,6 @@ class Tenant:
     def client(self, env=None, **more):
         return Client(self.node.machine, {**self.envs, **(env or {})}, prefix=self.enter, **more)
 
-    def drain(self):
-        """What a preStop hook does: one line to the endpoint's drain socket, from inside. None: there is no such socket."""
-        if not os.path.exists(f"{self.endpoint}/drain"):
-            return None
-        code = ("import socket,sys; s=socket.socket(socket.AF_UNIX); s.settimeout(60); s.connect(sys.argv[1]); "
-                "s.sendall(b'drain\\n'); print(s.makefile().readline(), end='')")
-        begin = time.monotonic()
-        done = self.node.machine.run(*self.enter, sys.executable, "-c", code, f"{self.inside}/drain")
-        return {**last_json(done.stdout), "error": done.stderr[-200:], "clockMs": round((time.monotonic() - begin) * 1000, 1)}
-
     def delete(self):
         self.node.kubelet_command("delete", self.name)
 
@@ -290,7 +280,7 @@ class Node:
         self.start("kubelet", f"{machine.standins}/sim-kubelet", "--plugin-dir", self.path("plugins"), "--pod-resources-socket",
                    self.path("run/pr.sock"), "--state-file", self.path("run/kubelet.json"), "--control", self.path("run/ctl"),
                    "--containers", machine.containers, "--grace", "1")
-        self.start("mps", f"{machine.bin}/tranche", "mps", *common, *self.mps_options())
+        self.start("mps", *self.before_mps(), f"{machine.bin}/tranche", "mps", *common, *self.mps_options())
         self.start("node", f"{machine.bin}/tranche", "node", *common, "--plugin-dir", self.path("plugins"), "--pod-resources-socket",
                    self.path("run/pr.sock"), "--run-dir", self.path("run"), *self.node_options())
         if not wait_for(lambda: self.healthy() == self.SLOTS):
@@ -303,6 +293,10 @@ class Node:
 
     def mps_options(self):
         """More flags for `tranche mps`."""
+        return []
+
+    def before_mps(self):
+        """A command that becomes `tranche mps`."""
         return []
 
     def path(self, name):
@@ -389,6 +383,16 @@ class Node:
                 killed.append(name)
         shutil.rmtree(self.dir, ignore_errors=True)
         return killed
+
+
+def sees_terminals_as_uvm(node):
+    """For before_mps(): to the stand-ins' clients a terminal is the nvidia-uvm device (standins/README-mps.md), and tranche-keeper knows
+    the device by its number in /proc/devices. A mount there needs root."""
+    if not node.machine.simulated or os.geteuid() != 0:
+        return []
+    with open("/proc/devices") as real, open(node.path("devices"), "w") as file:
+        file.write(real.read().replace("Character devices:\n", "Character devices:\n136 nvidia-uvm\n"))
+    return ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /proc/devices && exec "$@"', node.path("devices")]
 
 
 OURS = re.compile(r"(^|/)nvidia-cuda-mps-(control|server)( |$)|(^|/)sim-kubelet( |$)|(^|/)tranche (mps|node|probe)( |$)|(cuda_client|tenants|contained)\.py")

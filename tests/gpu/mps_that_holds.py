@@ -8,7 +8,7 @@ It changes no setting of the GPU. Raw results go to $OUT/mps_that_holds.json (or
 import argparse, json, os, sys, time
 
 import hold_rows, hold_rows_begin, hold_rows_endpoint
-from gpu_bed import Machine, Node, PlainDaemon, leftovers, stay
+from gpu_bed import Machine, Node, PlainDaemon, leftovers, sees_terminals_as_uvm, stay
 
 ROWS = {  # in this order; what each promises
     "busy": ("a busy client is deleted", "no peer dies"),
@@ -39,6 +39,11 @@ def guarded(function, *args):
 
 def function_of(row):
     return next(getattr(module, row) for module in (hold_rows, hold_rows_endpoint, hold_rows_begin) if hasattr(module, row))
+
+
+class HoldNode(Node):
+    def before_mps(self):
+        return sees_terminals_as_uvm(self)
 
 
 def before(machine, args, name):
@@ -93,7 +98,7 @@ def main():
         for name in names:
             results.setdefault(name, {})["before"] = before(machine, args, name)
             print(f"before {name}: {results[name]['before']['measured']}", file=sys.stderr, flush=True)
-    node = Node(machine)
+    node = HoldNode(machine)
     for name in names:
         results.setdefault(name, {})["after"] = after(machine, args, name, node)
         print(f"after {name}: {results[name]['after']['measured']}", file=sys.stderr, flush=True)
