@@ -214,6 +214,7 @@ def main():
         return 77
     began = time.monotonic()
     machine = Machine(args)
+    machine.shows_uvm()
     already, node = leftovers(machine), ClaimsNode(machine)
     bed, rows = types.SimpleNamespace(machine=machine, args=args, node=node, until=began + args.budget, tries=[]), {}
     try:

@@ -112,6 +112,7 @@ def main():
         return SKIPPED
     began = time.monotonic()
     machine = Machine(args)
+    machine.shows_uvm()
     already, driver = leftovers(machine), driver_version(machine)
     node = EndingsNode(machine)
     try:

@@ -3,7 +3,7 @@ counted, and the end of a container as kubelet and a container runtime bring it 
 
 import json, os, signal, socket, statistics, sys, threading, time
 
-from gpu_bed import PATIENCE, Node, sees_terminals_as_uvm, wait_for
+from gpu_bed import PATIENCE, Node, wait_for
 from pods_api import NODE, PodsApi
 from stop_moments import TENANTS, Program
 
@@ -42,9 +42,6 @@ class EndingsNode(Node):
         if not wait_for(lambda: self.status().get("kubernetes", {}).get("state") == "watching"):
             self.show_logs()
             sys.exit(f"the node does not watch its pods: {self.status().get('kubernetes')}. It needs libcurl.so.4 (7.87 or newer)")
-
-    def before_mps(self):
-        return sees_terminals_as_uvm(self)
 
     def node_options(self):
         with open(self.path("kubeconfig"), "w") as file:

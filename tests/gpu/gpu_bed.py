@@ -1,12 +1,13 @@
 """What the hardware scripts stand on: the machine (a GPU, or the stand-ins of a build), a plain MPS control daemon as NVIDIA's
 container runs it, the real programs as a node with kubelet's double, and CUDA clients inside the pods of either."""
 
-import json, os, queue, re, select, shutil, signal, socket, subprocess, sys, tempfile, threading, time
+import ctypes, json, os, queue, re, select, shutil, signal, socket, subprocess, sys, tempfile, threading, time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CLIENT = os.path.join(HERE, "cuda_client.py")
 RESOURCE = "nvidia.com/gpu"
 CONTROL = "nvidia-cuda-mps-control"
+NEW_MOUNTS, BIND, RECURSIVE, PRIVATE = 0x00020000, 0x1000, 0x4000, 0x40000
 PATIENCE = 60  # seconds for what an idle machine has within three: a test may have a small part of a CPU
 
 
@@ -77,6 +78,18 @@ class Machine:
 
     def start(self, log, *argv, env=None, stdin=subprocess.DEVNULL):
         return subprocess.Popen(argv, stdin=stdin, stdout=open(log, "a"), stderr=subprocess.STDOUT, env={**self.env, **(env or {})})
+
+    def shows_uvm(self):
+        """To the stand-ins' clients a terminal is the nvidia-uvm device (standins/README-mps.md), and tranche-keeper knows the device by its
+        number in /proc/devices: this script and all that it starts, in a mount namespace of their own, see it there. Needs root."""
+        if not self.simulated or os.geteuid() != 0:
+            return
+        with open("/proc/devices") as real, open(f"{self.scratch}/devices", "w") as file:
+            file.write(real.read().replace("Character devices:\n", "Character devices:\n136 nvidia-uvm\n"))
+        libc = ctypes.CDLL(None)
+        if libc.unshare(NEW_MOUNTS) or libc.mount(b"none", b"/", None, RECURSIVE | PRIVATE, None) or \
+                libc.mount(f"{self.scratch}/devices".encode(), b"/proc/devices", None, BIND, None):
+            sys.exit("cannot mount /proc/devices")
 
     def clean(self):
         shutil.rmtree(self.scratch, ignore_errors=True)
@@ -280,7 +293,7 @@ class Node:
         self.start("kubelet", f"{machine.standins}/sim-kubelet", "--plugin-dir", self.path("plugins"), "--pod-resources-socket",
                    self.path("run/pr.sock"), "--state-file", self.path("run/kubelet.json"), "--control", self.path("run/ctl"),
                    "--containers", machine.containers, "--grace", "1")
-        self.start("mps", *self.before_mps(), f"{machine.bin}/tranche", "mps", *common, *self.mps_options())
+        self.start("mps", f"{machine.bin}/tranche", "mps", *common, *self.mps_options())
         self.start("node", f"{machine.bin}/tranche", "node", *common, "--plugin-dir", self.path("plugins"), "--pod-resources-socket",
                    self.path("run/pr.sock"), "--run-dir", self.path("run"), *self.node_options())
         if not wait_for(lambda: self.healthy() == self.SLOTS):
@@ -293,10 +306,6 @@ class Node:
 
     def mps_options(self):
         """More flags for `tranche mps`."""
-        return []
-
-    def before_mps(self):
-        """A command that becomes `tranche mps`."""
         return []
 
     def path(self, name):
@@ -383,16 +392,6 @@ class Node:
                 killed.append(name)
         shutil.rmtree(self.dir, ignore_errors=True)
         return killed
-
-
-def sees_terminals_as_uvm(node):
-    """For before_mps(): to the stand-ins' clients a terminal is the nvidia-uvm device (standins/README-mps.md), and tranche-keeper knows
-    the device by its number in /proc/devices. A mount there needs root."""
-    if not node.machine.simulated or os.geteuid() != 0:
-        return []
-    with open("/proc/devices") as real, open(node.path("devices"), "w") as file:
-        file.write(real.read().replace("Character devices:\n", "Character devices:\n136 nvidia-uvm\n"))
-    return ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /proc/devices && exec "$@"', node.path("devices")]
 
 
 OURS = re.compile(r"(^|/)nvidia-cuda-mps-(control|server)( |$)|(^|/)sim-kubelet( |$)|(^|/)tranche (mps|node|probe)( |$)|(cuda_client|tenants|contained)\.py")

@@ -8,7 +8,7 @@ It changes no setting of the GPU. Raw results go to $OUT/mps_that_holds.json (or
 import argparse, json, os, sys, time
 
 import hold_rows, hold_rows_begin, hold_rows_endpoint
-from gpu_bed import Machine, Node, PlainDaemon, leftovers, sees_terminals_as_uvm, stay
+from gpu_bed import Machine, Node, PlainDaemon, leftovers, stay
 
 ROWS = {  # in this order; what each promises
     "busy": ("a busy client is deleted", "no peer dies"),
@@ -39,11 +39,6 @@ def guarded(function, *args):
 
 def function_of(row):
     return next(getattr(module, row) for module in (hold_rows, hold_rows_endpoint, hold_rows_begin) if hasattr(module, row))
-
-
-class HoldNode(Node):
-    def before_mps(self):
-        return sees_terminals_as_uvm(self)
 
 
 def before(machine, args, name):
@@ -92,13 +87,14 @@ def main():
         args.bin, args.standins = f"{args.simulated}/bin", f"{args.simulated}/standins"
 
     machine = Machine(args)
+    machine.shows_uvm()
     already, results, began = leftovers(machine), {}, time.monotonic()
     names = [n for n in ROWS if not args.only or n in args.only]
     if not args.skip_before:
         for name in names:
             results.setdefault(name, {})["before"] = before(machine, args, name)
             print(f"before {name}: {results[name]['before']['measured']}", file=sys.stderr, flush=True)
-    node = HoldNode(machine)
+    node = Node(machine)
     for name in names:
         results.setdefault(name, {})["after"] = after(machine, args, name, node)
         print(f"after {name}: {results[name]['after']['measured']}", file=sys.stderr, flush=True)
