@@ -46,8 +46,8 @@ def files_of(bed, grant):
         "run/grants.txt": "node", "run/stopped.txt": "node", "run/config-in-force.json": "node",
         "run/node.sock": "node", "plugins/nvidia-gpu.sock": "node",
         "mps/compute-mode.json": "mps", "mps/ending.txt": "mps", "mps/other-holders": "mps", "mps/mps.lock": "mps", "mps/mps.sock": "mps",
-        f"{pool}/clients.txt": "mps", f"{pool}/limits/{grant}": "mps", f"{pool}/limits/{grant}.closed": "mps", f"{pool}/pipe/nvidia-cuda-mps-control.pid": "mps",
-        f"{pool}/log/control.log": "mps", f"{pool}/endpoints/{grant}/control": "mps", f"{pool}/endpoints/{grant}/drain": "mps",
+        f"{pool}/clients.txt": "mps", f"{pool}/limits/{grant}": "mps", f"{pool}/pipe/nvidia-cuda-mps-control.pid": "mps",
+        f"{pool}/log/control.log": "mps", f"{pool}/endpoints/{grant}/control": "mps",
         f"{pool}/endpoints/zz": "mps", "mps/pools/gpu-zzzz": "mps",
     }
 

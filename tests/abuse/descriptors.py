@@ -1,5 +1,5 @@
 """A tenant, as a user without rights, leaves the descriptor of a TCP connection whose release takes a minute (SO_LINGER) in its
-sockets of the relay: in a message, behind one that ends the connection, and unaccepted. `tranche mps` replies as before."""
+socket of the relay: in a message, and behind one that ends the connection. `tranche mps` replies as before."""
 
 import signal, subprocess, sys
 
@@ -19,17 +19,12 @@ except BlockingIOError:
     pass
 slow.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 60))
 rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", slow.fileno()))
-if where == "drain":
-    s = socket.socket(socket.AF_UNIX)
-    s.connect(endpoint + "/drain")
-    s.sendmsg([b"drain\n"], [rights])
-else:
-    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    s.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-    s.connect(endpoint + "/control")
-    if where == "behind":
-        s.send(b"no such message")
-    s.sendmsg([b"OUTBCRED\0"], [rights])
+s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+s.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+s.connect(endpoint + "/control")
+if where == "behind":
+    s.send(b"no such message")
+s.sendmsg([b"OUTBCRED\0"], [rights])
 slow.close()
 print("sent", flush=True)
 sys.stdin.read()
@@ -43,7 +38,7 @@ def run(bed, checks):
     with open(script, "w") as file:
         file.write(TENANT)
     held = []
-    for where in ("control", "behind", "drain"):
+    for where in ("control", "behind"):
         bed.parts["mps"].send_signal(signal.SIGSTOP)  # the tenant's own descriptor is to be closed before the one that it sent
         held.append(subprocess.Popen([*hostile.enter, *NOBODY, sys.executable, script, hostile.inside, where],
                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))

@@ -17,7 +17,7 @@ BUILD = os.path.abspath(os.environ.get("TRANCHE_BUILD", os.path.join(SOURCE, "bu
 HERE = os.path.join(SOURCE, "tests/docs")
 DOCUMENTS = documents.documents(SOURCE)
 # Blocks of YAML that are parts of something, by their first key.
-FRAGMENTS = {"lifecycle": "a container's hook", "args": "a container's arguments", "command": "a container's command", "env": "a container's variables"}
+FRAGMENTS = {"args": "a container's arguments", "command": "a container's command", "env": "a container's variables"}
 
 
 def found_program(name):

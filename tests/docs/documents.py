@@ -3,7 +3,7 @@
 import dataclasses, pathlib, re, subprocess
 
 # Programs whose name at the start of a code span makes it a command.
-PROGRAM = re.compile(r"^(tranche|tranche-drain|kubectl|helm|docker|podman|ctr|kind|skopeo|ctest|chcon|crictl|systemctl|modprobe|curl|cat|grep|git|sudo|apt-get|nvidia-ctk"
+PROGRAM = re.compile(r"^(tranche|kubectl|helm|docker|podman|ctr|kind|skopeo|ctest|crictl|systemctl|modprobe|curl|cat|grep|git|sudo|apt-get|nvidia-ctk"
                      r"|nvidia-smi|\./dev|bench/run|(scripts|deploy|tests|build)/[\w./-]+)(?= |$)")
 FENCE = re.compile(r"^\s*```(\w*)")
 

@@ -21,7 +21,6 @@ ELSEWHERE = [
     (r"tranche mps --end", "ends the daemons", "ctest:node_faults_test"),
     (r"tranche probe( .*)?", "beside MPS in exclusive mode nothing runs; the probe's own tests and the stand-ins do", "ctest:gpu_sm_counts_simulated"),
     (r"cmake --(preset release|build build --target gemm-check)|build/bin/gemm-check( .*)?", "needs cuBLAS; against the stand-ins", "ctest:gpu_sm_counts_simulated"),
-    (r"tranche-drain( .*)?", "is for a preStop hook in a container", "cluster:stopping"),
     (r"helm (upgrade|install)( -i| --install)?( \S+)? (nvdp|nvidia)/.*", "a chart of NVIDIA's, from the network", "cluster:chart"),
     (r"helm repo .*", "the network", "cluster:chart"),
     (r"helm (uninstall|rollback|get|status|list)( .*)?", "needs a release in a cluster", "cluster:chart"),
@@ -47,7 +46,7 @@ ELSEWHERE = [
     (r"\./dev (rules|full|asan|tsan|fuzz|lint)( .*)?|\.ci/run|scripts/under-load", "is run by .ci/run or by hand", "file:scripts/full"),
     (r"bench/run( --quick)?", "takes minutes", "file:bench/run"),
     (r"ctr -n k8s.io images import build/tranche-image.tar", "needs containerd", "cluster:chart"),
-    (r"(chcon|systemctl|crictl|curl|modprobe|nvidia-smi|nvidia-ctk|apt-get|sudo|git)( .*)?", "changes or asks the reader's machine, and none of it is ours", "none:"),
+    (r"(systemctl|crictl|curl|modprobe|nvidia-smi|nvidia-ctk|apt-get|sudo|git)( .*)?", "changes or asks the reader's machine, and none of it is ours", "none:"),
 ]
 
 # What a document leaves open, filled in. `{dir}` is the simulated node's folder.

@@ -179,8 +179,7 @@ def delete(bed):
         program.kill()
     by = {who: sum(t["by"] == who for t in tries) for who in dict.fromkeys(t["by"] for t in tries)}
     odd = [t["unprepared"] for t in tries if t["unprepared"]]
-    lines = [("the busy one is deleted", f"neighbours dead {dead} of {2 * len(tries)}; {len(tries)} of {args.repeats} tries; ended by {by}; stopped after "
-              f"{median_worst([t['stopped_ms'] for t in tries])} ms, held {median_worst([t['held_ms'] for t in tries])} ms; unprepared in "
+    lines = [("the busy one is deleted", f"neighbours dead {dead} of {2 * len(tries)}; {len(tries)} of {args.repeats} tries; ended by {by}; unprepared in "
               f"{median_worst([t['unprepared_ms'] for t in tries])} ms, prepared in {median_worst([t['granted_ms'] for t in tries])} ms (with the start of the "
               f"calling program); median step of the neighbours {slow}" + (f"; void: {void}" if void else "") + (f"; errors: {odd[:2]}" if odd else ""))]
     bed.tries = tries
@@ -215,6 +214,7 @@ def main():
         return 77
     began = time.monotonic()
     machine = Machine(args)
+    machine.shows_uvm()
     already, node = leftovers(machine), ClaimsNode(machine)
     bed, rows = types.SimpleNamespace(machine=machine, args=args, node=node, until=began + args.budget, tries=[]), {}
     try:

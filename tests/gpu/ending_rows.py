@@ -2,7 +2,7 @@
 
 import concurrent.futures, dataclasses, os, random, re, threading, time
 
-from endings_bed import DRAIN, DYING, Sight, delete_pod, gone, median_worst, p99, since
+from endings_bed import DYING, Sight, delete_pod, gone, median_worst, p99, since
 from gpu_bed import wait_for
 
 NEIGHBOURS = {"serve": ("serve",), "train": ("train",), "elementwise": ("elementwise", "fresh=1")}
@@ -19,7 +19,6 @@ class Spec:
     words: tuple
     shape: str = "first"
     env: dict = None
-    hook: list = None
     may_refuse: bool = False  # the program may be refused at its start, which is a result
     number: int = 0
 
@@ -53,7 +52,7 @@ class Bed:
         with self.lock:
             self.count += 1
             name = f"v{self.count}-{re.sub('[^a-z0-9]+', '-', spec.kind)}"  # as pods may be named
-        box = self.node.contained(name, [*spec.words, "wait=1"], spec.shape, self.args.victim_slots, env=spec.env, hook=spec.hook)
+        box = self.node.contained(name, [*spec.words, "wait=1"], spec.shape, self.args.victim_slots, env=spec.env)
         if box.ready():
             with self.lock:
                 self.idle.add(box)
@@ -146,8 +145,7 @@ def summary(bed, results, good=lambda result: True):
         void = [r["void"] for r in tries if "void" in r and r["void"] != "no time left"]
         by = {who: sum(r.get("by") == who for r in done) for who in dict.fromkeys(r.get("by") for r in done) if who}
         text = f"neighbours dead {dead} of {of}; {len(done)} of {len(tries)} tries"
-        for key, words in (("stopped_ms", "stopped after"), ("held_ms", "held"), ("gone_ms", "gone after"), ("hook_ms", "hook took"),
-                           ("waited_ms", "by the log")):
+        for key, words in (("stopped_ms", "stopped after"), ("held_ms", "held"), ("gone_ms", "gone after")):
             if any(r.get(key) is not None for r in done):
                 text += f"; {words} {median_worst([r.get(key) for r in done])} ms"
         held = [r["held_ms"] for r in done if r.get("held_ms") is not None]
@@ -161,29 +159,27 @@ def summary(bed, results, good=lambda result: True):
     return {"holds": holds, "lines": lines, "tries": results}
 
 
-def specs_of(bed, kinds, shapes, repeats, **more):
+def specs_of(bed, kinds, shapes, repeats):
     """Kind by kind in turn, so that a budget cuts all alike; each with another shape every time."""
-    return [Spec(kind, bed.words(kind), shapes[i % len(shapes)], number=i, **more) for i in range(repeats) for kind in kinds]
+    return [Spec(kind, bed.words(kind), shapes[i % len(shapes)], number=i) for i in range(repeats) for kind in kinds]
 
 
 def delete(bed):
     args = bed.args
-    act = lambda box, spec: delete_pod(bed.node, box, args.grace, args.lead_ms / 1000, silent=args.silent)
+    act = lambda box, spec: delete_pod(bed.node, box, args.grace, silent=args.silent)
     results = bed.tries(specs_of(bed, args.kinds, args.shapes, args.repeats), act)
-    row = summary(bed, results, lambda r: r["by"] == "the node")
+    row = summary(bed, results, lambda r: r["by"] != "the node")
     for shape in args.shapes:
         done = [r for r in results if "void" not in r and r["shape"] == shape]
         if done:
-            raced = sum(r["by"] == "SIGTERM" for r in done)
-            row["lines"].append((f"shape {shape}", f"{len(done)} tries; neighbours dead {sum(len(r['dead']) for r in done)}; stopped after "
-                                 f"{median_worst([r['stopped_ms'] for r in done])} ms, its first process after {median_worst([r['first_stopped_ms'] for r in done])} ms; "
-                                 f"SIGTERM was first {raced} times; gone after {median_worst([r['gone_ms'] for r in done])} ms"))
+            row["lines"].append((f"shape {shape}", f"{len(done)} tries; neighbours dead {sum(len(r['dead']) for r in done)}; gone after "
+                                 f"{median_worst([r['gone_ms'] for r in done])} ms"))
     return row
 
 
 def checkpoint(bed):
     def act(box, spec):
-        result = delete_pod(bed.node, box, 10, bed.args.lead_ms / 1000, silent=bed.args.silent)
+        result = delete_pod(bed.node, box, 10, silent=bed.args.silent)
         saved = box.said("saved", 0.5) or {}
         path = next(word.split("=", 1)[1] for word in spec.words if word.startswith("checkpoint="))
         result.update(whole=bool(saved.get("whole")) and os.path.exists(path), by="itself" if saved else result["by"])
@@ -192,7 +188,7 @@ def checkpoint(bed):
         return result
     specs = []
     for i in range(bed.args.repeats):
-        # At once, and as on a slow disk: well within a grace of 10 s less what the node needs for itself at its end.
+        # At once, and as on a slow disk, within a grace of 10 s.
         specs.append(Spec("checkpoint", bed.saver(bed.node.path(f"checkpoint-{i}"), (0.0, 1.5)[i % 2]), ("first", "init")[i // 2 % 2], number=i))
     row = summary(bed, bed.tries(specs, act), lambda r: r["whole"] and r["by"] == "itself")
     done = [r for r in row["tries"] if "void" not in r]
@@ -200,45 +196,11 @@ def checkpoint(bed):
     return row
 
 
-REACTING = {"products": ("react=at-once",), "deep": ("react=at-once",), "fp8": ("react=python",), "triton": ("fresh=1",), "train": ("react=at-once",)}  # more words
-
-
-def react(bed):
-    """A deletion, every fourth with the preStop program, of programs that end in their handler of SIGTERM: they are paused until their
-    work is over, and end by themselves."""
-    act = lambda box, spec: delete_pod(bed.node, box, 10, bed.args.lead_ms / 1000, hook=bool(spec.hook), silent=bed.args.silent)
-    kinds = [kind for kind in REACTING if kind in bed.args.kinds]
-    more = lambda kind: ("react=at-once",) if bed.machine.simulated else REACTING[kind]
-    # The signal does not reach a program behind a shell.
-    shapes = [shape for shape in bed.args.shapes if shape != "shell"]
-    specs = [Spec(kind, (*bed.words(kind), *more(kind)), shapes[i % len(shapes)], number=i, hook=[DRAIN] if i % 4 == 3 else None)
-             for i in range(bed.args.repeats) for kind in kinds]
-    # In a container that shares its pod's process namespace its first process is not certain: it may be ended instead.
-    paused = lambda r: any(line["event"] == "drain.begun" and line["paused"] + line["clients"] > 0 for line in r["log"])
-    # LLVM's handler sends the signal again, which does not end the first process of a pid namespace: that one has its whole grace.
-    stays = lambda r: r["kind"] == "triton" and r["shape"] == "first"
-    return summary(bed, bed.tries(specs, act), lambda r: r["runtime_killed_ms"] is None and (bed.machine.simulated or r["gone_ms"] < 5000 or stays(r)) and paused(r))
-
-
 def force(bed):
     kinds = [k for k in bed.args.kinds if k in ("products", "deep", "convolutions", "serve")] or bed.args.kinds[:1]
-    act = lambda box, spec: delete_pod(bed.node, box, 0, bed.args.lead_ms / 1000, force=True, silent=bed.args.silent)
+    act = lambda box, spec: delete_pod(bed.node, box, 0, force=True, silent=bed.args.silent)
     specs = specs_of(bed, kinds, bed.args.shapes, max(1, bed.args.repeats // len(kinds)))
-    return summary(bed, bed.tries(specs, act))
-
-
-def hook_found_them(result):
-    """The preStop program asked for the container's clients, and tranche mps knew them as its own; the program itself may be killed
-    with the container, whose first process ends with its client."""
-    asked = [line for line in result["log"] if line["event"] == "drain.begun" and line["why"] == "asked for in its container"]
-    return result["by"] == "the node" and result["hook_status"] in (0, -9) and all(l["clients"] + l["spared"] > 0 for l in asked) and asked
-
-
-def hook(bed):
-    kinds = [k for k in bed.args.kinds if k in ("products", "deep")] or bed.args.kinds[:1]
-    act = lambda box, spec: delete_pod(bed.node, box, 10, hook=True, silent=bed.args.silent)
-    specs = specs_of(bed, kinds, bed.args.shapes, max(1, bed.args.repeats // len(kinds)), hook=[DRAIN])
-    return summary(bed, bed.tries(specs, act), hook_found_them)
+    return summary(bed, bed.tries(specs, act), lambda r: r["by"] != "the node")
 
 
 def over(bed):

@@ -5,10 +5,8 @@ neighbours' lives. Prints a table last and exits 1 when a row does not hold.
 
   delete      an ordinary deletion with a grace, by shape of the container and kind of program
   checkpoint  a program that saves on SIGTERM
-  react       programs that end in their handler of SIGTERM
   force       a forced deletion
   over        a program that lifts its own memory limit
-  hook        tranche-drain as the preStop hook, then SIGTERM
   frameworks  what PyTorch, JAX, CuPy and ONNX Runtime see in a share, and whether they complain
   noise       the neighbours' slowest steps before and during all that
 
@@ -22,9 +20,8 @@ from endings_bed import EndingsNode, Neighbours
 from gpu_bed import Machine, leftovers, stay
 
 ROWS = {  # in this order; with its part of the time
-    "delete": ("a deletion with a grace", 10), "checkpoint": ("a program that saves on SIGTERM", 2), "react": ("programs that end in their handler", 3),
-    "force": ("a forced deletion", 3),
-    "over": ("a program lifts its own memory limit", 2), "hook": ("tranche-drain as preStop hook", 3),
+    "delete": ("a deletion with a grace", 10), "checkpoint": ("a program that saves on SIGTERM", 2), "force": ("a forced deletion", 3),
+    "over": ("a program lifts its own memory limit", 2),
     "frameworks": ("frameworks in a share", 1), "noise": ("the neighbours' p99 step", 1)}
 SKIPPED = 77  # as ctest has it here
 
@@ -40,12 +37,11 @@ def arguments():
     parser.add_argument("--repeats", type=int, default=20, help="tries of each kind")
     parser.add_argument("--budget", type=float, default=560, help="seconds: no new try begins after them")
     parser.add_argument("--grace", type=int, default=3, help="seconds, of ordinary deletions")
-    parser.add_argument("--lead-ms", type=float, default=15, help="from the watch's event to SIGTERM")
     parser.add_argument("--at-once", type=int, default=2, help="victims that work, and end, side by side")
     parser.add_argument("--victims", type=int, default=6, help="that are prepared at once")
     parser.add_argument("--slots", default="12,2,1", help="of the GPU, of a neighbour, of a victim")
     parser.add_argument("--endpoint", choices=("relay", "link"), default="relay", help="of the containers; no link refuses a program at its start")
-    parser.add_argument("--silent", action="store_true", help="send the node no deletion: what would happen without it")
+    parser.add_argument("--silent", action="store_true", help="send the node no deletion")
     parser.add_argument("--out", default=os.environ.get("OUT", ""))
     args = parser.parse_args()
     if args.simulated:
@@ -116,6 +112,7 @@ def main():
         return SKIPPED
     began = time.monotonic()
     machine = Machine(args)
+    machine.shows_uvm()
     already, driver = leftovers(machine), driver_version(machine)
     node = EndingsNode(machine)
     try:

@@ -1,14 +1,13 @@
 """What endings.py stands on: a node that watches its pods, containers with a pid namespace of their own, neighbours whose lives are
 counted, and the end of a container as kubelet and a container runtime bring it about."""
 
-import json, os, re, signal, socket, statistics, sys, threading, time
+import json, os, signal, socket, statistics, sys, threading, time
 
 from gpu_bed import PATIENCE, Node, wait_for
 from pods_api import NODE, PodsApi
 from stop_moments import TENANTS, Program
 
 CONTAINED = os.path.join(os.path.dirname(TENANTS), "contained.py")
-DRAIN = "/run/tranche/bin/tranche-drain"
 DYING = 0.8  # seconds in which a neighbour of a client that died badly was seen to die itself (docs/internals/evidence)
 
 
@@ -45,10 +44,9 @@ class EndingsNode(Node):
             sys.exit(f"the node does not watch its pods: {self.status().get('kubernetes')}. It needs libcurl.so.4 (7.87 or newer)")
 
     def node_options(self):
-        os.mkdir(self.path("bin"))
         with open(self.path("kubeconfig"), "w") as file:
             file.write(self.api.kubeconfig())
-        return ["--kubeconfig", self.path("kubeconfig"), "--node-name", NODE, "--program-dir", self.path("bin")]
+        return ["--kubeconfig", self.path("kubeconfig"), "--node-name", NODE, "--program-dir", ""]
 
     def _accept(self):
         while True:
@@ -66,12 +64,12 @@ class EndingsNode(Node):
             if name in self.wires:
                 self.wires[name].attach(kind, connection)
 
-    def contained(self, name, words, shape="first", slots=1, env=None, hook=None):
+    def contained(self, name, words, shape="first", slots=1, env=None):
         """A pod whose container runs tenants.py with these words."""
         box = self.wires[name] = Contained(self, name, words, shape)
         box.tenant = self.tenant(name, slots, env=env, command=[sys.executable, CONTAINED, self.path("io.sock"), name, shape,
                                                                 sys.executable, TENANTS, *words])
-        self.api.add(name, self.kubelet_pods()[name]["uid"], hook)
+        self.api.add(name, self.kubelet_pods()[name]["uid"])
         return box
 
     def lines(self, since=None):
@@ -255,32 +253,17 @@ def since(moment, begin):
     return None if moment is None else round((moment - begin) * 1000, 1)
 
 
-def delete_pod(node, box, grace, lead=0.015, force=False, hook=False, silent=False):
-    """Ends the container as kubelet does (facts measured on Kubernetes 1.36: the watch leads SIGTERM by 13 to 25 ms; the runtime's
-    SIGKILL comes max(2 s, grace - whole seconds spent in the hook) after SIGTERM; a forced deletion removes the object at once and
-    gives the runtime its least, 2 s). `silent`: the node gets no event. Times are in milliseconds since the event was sent.
-    On the stand-ins, whose machine may be busy, a program that reacts to SIGTERM gets it once it is stopped, and the runtime is patient."""
-    simulated = node.machine.simulated
-    sight, marks = Sight(box), node.marks()
-    sent = time.monotonic()
-    if not silent:
-        sent = node.api.when_sent(node.api.remove(box.name) if force else node.api.mark(box.name, grace))
-        if sent is None:
-            sight.end()
-            raise RuntimeError("the node's watch of pods is away")
-    result, hooked = {"told": sent}, 0.0
-    if hook:
-        begin = time.monotonic()
-        done = node.machine.run("nsenter", "-t", str(box.first), "-m", "-p", "--", DRAIN, "--timeout", "10s", timeout=PATIENCE if simulated else max(1, grace))
-        hooked = time.monotonic() - begin
-        result.update(hook_ms=round(hooked * 1000), hook_status=done.returncode, hook_said=(done.stdout + done.stderr)[-400:])
-    if simulated and any(word.startswith("react=") for word in box.words):
-        wait_for(lambda: box.pid in sight.stopped or box.pid in sight.gone)
-    else:
-        time.sleep(0.012 if hook else max(0.0, sent + lead - time.monotonic()))
+def delete_pod(node, box, grace, force=False, silent=False):
+    """Ends the container as kubelet does (facts measured on Kubernetes 1.36: the runtime's SIGKILL comes max(2 s, grace) after SIGTERM; a
+    forced deletion removes the object at once and gives the runtime its least, 2 s). `silent`: the node gets no event. Times are in
+    milliseconds since SIGTERM."""
+    sight = Sight(box)
+    if not silent and node.api.when_sent(node.api.remove(box.name) if force else node.api.mark(box.name, grace)) is None:
+        sight.end()
+        raise RuntimeError("the node's watch of pods is away")
     asked = time.monotonic()
     signal_to(box.first, signal.SIGTERM)
-    in_time = sight.wait_gone(box.first, asked + (PATIENCE if simulated else max(2.0, (0 if force else grace) - int(hooked))))
+    in_time = sight.wait_gone(box.first, asked + max(2.0, 0 if force else grace))
     killed = time.monotonic()
     program_was_there = box.pid not in sight.gone and not gone(box.pid)
     box.kill()
@@ -288,25 +271,9 @@ def delete_pod(node, box, grace, lead=0.015, force=False, hook=False, silent=Fal
     sight.wait_gone(box.first, time.monotonic() + PATIENCE)
     sight.end()
     stopped, ended = sight.stopped.get(box.pid), sight.gone.get(box.pid)
-    by = ("itself" if box.said("saved") else "SIGKILL of the runtime" if program_was_there else
-          "SIGTERM" if stopped is None else "the node")
-    result.update(stopped_ms=since(stopped, sent), held_ms=since(ended, stopped) if ended and stopped else None, sigterm_ms=since(asked, sent),
-                  first_stopped_ms=since(sight.stopped.get(box.first), sent), gone_ms=since(ended, sent), container_ms=since(sight.gone.get(box.first), sent),
-                  runtime_killed_ms=None if in_time else since(killed, sent), by=by)
-    result.update(product_said(node, box, marks))
-    return result
-
-
-def product_said(node, box, marks):
-    """What the logs of both programs say of this container's end, and how long its clients were waited for."""
-    own = {box.name, f"default/{box.name}/main", f"default/{box.name}"}
-    grant = os.path.basename(box.tenant.endpoint)
-    lines = [line for line in node.lines(marks) if line.get("grant") == grant or line.get("pod") in own or str(line.get("pid")) == str(box.pid)]
-    waited = [v for line in lines for k, v in line.items() if k in ("waitedMs", "tookMs") and isinstance(v, (int, float))]
-    kept = [{k: v for k, v in line.items() if k not in ("ts", "time", "level")} for line in lines]
-    outcomes = [f"{l.get('event')} {l.get('terminated', '')}/{l.get('of', '')}" if "terminated" in l else str(l.get("event")) for l in kept
-                if re.search(r"drain|stop|client|guard|fault", str(l.get("event")))]
-    return {"waited_ms": max(waited, default=None), "outcome": "; ".join(outcomes), "log": kept[:12]}
+    by = ("itself" if box.said("saved") else "the node" if stopped is not None else "SIGKILL of the runtime" if program_was_there else "SIGTERM")
+    return {"stopped_ms": since(stopped, asked), "gone_ms": since(ended, asked), "container_ms": since(sight.gone.get(box.first), asked),
+            "runtime_killed_ms": None if in_time else since(killed, asked), "by": by}
 
 
 class Neighbours:

@@ -1,12 +1,13 @@
 """What the hardware scripts stand on: the machine (a GPU, or the stand-ins of a build), a plain MPS control daemon as NVIDIA's
 container runs it, the real programs as a node with kubelet's double, and CUDA clients inside the pods of either."""
 
-import json, os, queue, re, select, shutil, signal, socket, subprocess, sys, tempfile, threading, time
+import ctypes, json, os, queue, re, select, shutil, signal, socket, subprocess, sys, tempfile, threading, time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CLIENT = os.path.join(HERE, "cuda_client.py")
 RESOURCE = "nvidia.com/gpu"
 CONTROL = "nvidia-cuda-mps-control"
+NEW_MOUNTS, BIND, RECURSIVE, PRIVATE = 0x00020000, 0x1000, 0x4000, 0x40000
 PATIENCE = 60  # seconds for what an idle machine has within three: a test may have a small part of a CPU
 
 
@@ -77,6 +78,18 @@ class Machine:
 
     def start(self, log, *argv, env=None, stdin=subprocess.DEVNULL):
         return subprocess.Popen(argv, stdin=stdin, stdout=open(log, "a"), stderr=subprocess.STDOUT, env={**self.env, **(env or {})})
+
+    def shows_uvm(self):
+        """To the stand-ins' clients a terminal is the nvidia-uvm device (standins/README-mps.md), and tranche-keeper knows the device by its
+        number in /proc/devices: this script and all that it starts, in a mount namespace of their own, see it there. Needs root."""
+        if not self.simulated or os.geteuid() != 0:
+            return
+        with open("/proc/devices") as real, open(f"{self.scratch}/devices", "w") as file:
+            file.write(real.read().replace("Character devices:\n", "Character devices:\n136 nvidia-uvm\n"))
+        libc = ctypes.CDLL(None)
+        if libc.unshare(NEW_MOUNTS) or libc.mount(b"none", b"/", None, RECURSIVE | PRIVATE, None) or \
+                libc.mount(f"{self.scratch}/devices".encode(), b"/proc/devices", None, BIND, None):
+            sys.exit("cannot mount /proc/devices")
 
     def clean(self):
         shutil.rmtree(self.scratch, ignore_errors=True)
@@ -236,16 +249,6 @@ class Tenant:
 
     def client(self, env=None, **more):
         return Client(self.node.machine, {**self.envs, **(env or {})}, prefix=self.enter, **more)
-
-    def drain(self):
-        """What a preStop hook does: one line to the endpoint's drain socket, from inside. None: there is no such socket."""
-        if not os.path.exists(f"{self.endpoint}/drain"):
-            return None
-        code = ("import socket,sys; s=socket.socket(socket.AF_UNIX); s.settimeout(60); s.connect(sys.argv[1]); "
-                "s.sendall(b'drain\\n'); print(s.makefile().readline(), end='')")
-        begin = time.monotonic()
-        done = self.node.machine.run(*self.enter, sys.executable, "-c", code, f"{self.inside}/drain")
-        return {**last_json(done.stdout), "error": done.stderr[-200:], "clockMs": round((time.monotonic() - begin) * 1000, 1)}
 
     def delete(self):
         self.node.kubelet_command("delete", self.name)

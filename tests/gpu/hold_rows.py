@@ -55,8 +55,10 @@ def busy_before(machine, daemon, args):
 
 
 def busy_after(machine, node, args):
-    """Each busy client is ended through its grant's drain socket, which stops it, waits for its queued work and kills it."""
-    died, tried, took, answers = 0, 0, [], []
+    """Each busy client is killed; the keeper has its descriptors."""
+    if machine.simulated and machine.containers != "namespaces":
+        return {"measured": "needs root", "holds": None}
+    died, tried = 0, 0
     neighbour = node.tenant("busy-neighbour")
     peer = running_client(neighbour.client)
     for i in range(args.repeats):
@@ -64,16 +66,10 @@ def busy_after(machine, node, args):
         victim = busy_client(machine, tenant.client, tenant.envs, tenant.enter)
         if peer is None or victim is None:
             raise RuntimeError(f"try {i}: {'the peer' if peer is None else 'the busy client'} does not start")
+        wait_for(lambda: is_held(node, tenant))
         time.sleep(0.25)
-        answer = tenant.drain()
         victim.kill()
-        if answer is None:
-            tenant.delete()
-            peer.leave()
-            return {"measured": "there is no drain socket", "holds": None}
         tried += 1
-        answers.append(answer)
-        took.append(answer.get("tookMs", answer.get("clockMs", 0)))
         tenant.delete()
         if peer.error(0.8):
             died += 1
@@ -81,10 +77,12 @@ def busy_after(machine, node, args):
             peer = running_client(neighbour.client)
     peer.leave()
     neighbour.delete()
-    odd = [a for a in answers if not a.get("clients") or any(c.get("outcome") != "terminated" for c in a["clients"])]
-    return {"measured": f"{died} of {tried} peers dead; stopped, waited for and killed in {statistics.median(took):.0f} ms median, {max(took):.0f} ms worst"
-            + (f"; {len(odd)} not as they should be: {json.dumps(odd[0])[:200]}" if odd else ""),
-            "holds": died == 0 and tried == args.repeats and not odd, "took": took, "odd": odd[:3]}
+    return {"measured": f"{died} of {tried} peers dead", "holds": died == 0 and tried == args.repeats}
+
+
+def is_held(node, tenant):
+    clients = [one for endpoint in node.pool().get("endpoints", []) if endpoint["grant"] == os.path.basename(tenant.endpoint) for one in endpoint.get("protection", [])]
+    return clients and all(one["protected"] == "yes" for one in clients)
 
 
 def over_limit(client, limit, patience):

@@ -87,6 +87,7 @@ def main():
         args.bin, args.standins = f"{args.simulated}/bin", f"{args.simulated}/standins"
 
     machine = Machine(args)
+    machine.shows_uvm()
     already, results, began = leftovers(machine), {}, time.monotonic()
     names = [n for n in ROWS if not args.only or n in args.only]
     if not args.skip_before:

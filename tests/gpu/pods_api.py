@@ -57,9 +57,8 @@ class PodsApi:
             "kind": "ResourceClaim", "metadata": {"namespace": "default", "name": name, "uid": uid}, "status": {
             "allocation": {"devices": {"results": results}}, "reservedFor": reserved}}
 
-    def add(self, name, uid, hook=None, claim=None):
-        container = {"name": "main", **({"lifecycle": {"preStop": {"exec": {"command": hook}}}} if hook else {}),
-                     **({"resources": {"claims": [{"name": "gpu"}]}} if claim else {})}
+    def add(self, name, uid, claim=None):
+        container = {"name": "main", **({"resources": {"claims": [{"name": "gpu"}]}} if claim else {})}
         claims = {"resourceClaims": [{"name": "gpu", "resourceClaimName": claim}]} if claim else {}
         status = {"name": "main", "containerID": f"containerd://{uuid.uuid4().hex * 2}", "ready": True, "started": True,
                   "state": {"running": {}}}

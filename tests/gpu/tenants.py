@@ -30,19 +30,7 @@ def say_memory(*_):
     say("memory", reserved=torch.cuda.memory_reserved(), free=free, total=total)
 
 
-def react():
-    """react=at-once: SIGTERM ends it in a handler of C, as those of LLVM do; react=python: in one of Python, between two of its steps."""
-    how = OPTIONS.get("react")
-    if how == "at-once":
-        import ctypes
-        libc = ctypes.CDLL(None)
-        libc.signal(signal.SIGTERM, ctypes.cast(libc._exit, ctypes.c_void_p))
-    if how == "python":
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-
-
 def ready(**more):
-    react()
     if "torch" in sys.modules:
         signal.signal(signal.SIGUSR1, say_memory)
     say("ready", pid=os.getpid(), **more)

@@ -26,7 +26,7 @@ class Node:
         node = world.control_plane.node()
         self.labels = {key: value for key, value in node["metadata"]["labels"].items() if "nvidia" in key or "tranche" in key}
         self.annotations = {key: value for key, value in node["metadata"].get("annotations", {}).items() if "tranche" in key}
-        self.processes = sorted(name for name in map(name_of, filter(str.isdigit, os.listdir("/proc"))) if name in ("tranche", "nvidia-cuda-mps", "tranche-drain"))
+        self.processes = sorted(name for name in map(name_of, filter(str.isdigit, os.listdir("/proc"))) if name in ("tranche", "nvidia-cuda-mps", "tranche-keeper"))
         with open("/proc/self/mountinfo") as mounts:
             self.mounts = sorted(fields[4] for fields in map(str.split, mounts) if "tranche" in fields[4] or "nvidia" in fields[4])
 

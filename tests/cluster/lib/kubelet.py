@@ -1,10 +1,8 @@
 """A real kubelet, alone (pods from files) or in a cluster."""
 
-import calendar
 import json
 import os
 import signal
-import time
 import urllib.request
 
 from .programs import Program, write
@@ -72,22 +70,6 @@ class Kubelet:
     def static(self, name):
         """The pod of the file, under the name that kubelet gives it; None while it has none."""
         return self.pods().get(f"{name}-{self.machine.identity.name}")
-
-    @staticmethod
-    def stamped(pod, container=""):
-        """(time, line) of everything that the pod's containers wrote, in the order of time."""
-        meta = pod["metadata"]
-        folder = f"/var/log/pods/{meta['namespace']}_{meta['name']}_{meta['uid']}"
-        lines = []
-        for top, _, files in os.walk(os.path.join(folder, container)):
-            for name in files:
-                with open(os.path.join(top, name), errors="replace") as log:
-                    for line in log:
-                        stamp, _, rest = line.partition(" ")
-                        seconds, _, fraction = stamp.rstrip("Z").partition(".")
-                        when = calendar.timegm(time.strptime(seconds, "%Y-%m-%dT%H:%M:%S")) + float("0." + (fraction or "0"))
-                        lines.append((when, rest.split(" ", 2)[-1].rstrip("\n")))
-        return sorted(lines)
 
     # --- logs ---------------------------------------------------------------------------------------------------------
     @staticmethod

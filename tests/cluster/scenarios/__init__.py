@@ -1,6 +1,6 @@
 """The scenarios in the order of a whole run."""
 
-from . import change, chart, cluster, config, dra, dra_cases, dra_faults, dra_nvidia, dra_partitions, dra_rollout, dra_slots, dra_thousand, drop_in, ending, figures, gpu_operator, kubelet_alone, manifests, mission_fork, mission_mig, mission_one_node, mission_operator, mission_slices, mission_two_nodes, mission_upgrade, mission_without_gpu, nvidia_chart, pods, quickstart, shares, stopping, verify, verify_pods
+from . import change, chart, cluster, config, deaths, dra, dra_cases, dra_faults, dra_nvidia, dra_partitions, dra_rollout, dra_slots, dra_thousand, drop_in, figures, gpu_operator, kubelet_alone, manifests, mission_fork, mission_mig, mission_one_node, mission_operator, mission_slices, mission_two_nodes, mission_upgrade, mission_without_gpu, nvidia_chart, pods, quickstart, shares, verify, verify_pods
 
 ORDER = {
     "kubelet-alone": kubelet_alone.run,
@@ -19,8 +19,7 @@ ORDER = {
     "dra-rollout": dra_rollout.run,
     "dra-slots": dra_slots.run,
     "dra-thousand": dra_thousand.run,
-    "stopping": stopping.run,
-    "ending": ending.run,
+    "deaths": deaths.run,
     "figures": figures.run,
     "chart": chart.run,
     "verify": verify.run,

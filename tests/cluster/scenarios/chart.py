@@ -33,9 +33,7 @@ def dry_run(world):
     places = {"Service": "/api/v1/namespaces/tranche/services", "ServiceAccount": "/api/v1/namespaces/tranche/serviceaccounts",
               "ConfigMap": "/api/v1/namespaces/tranche/configmaps", "DaemonSet": "/apis/apps/v1/namespaces/tranche/daemonsets",
               **{kind: f"/apis/rbac.authorization.k8s.io/v1/{kind.lower()}s" for kind in ("ClusterRole", "ClusterRoleBinding")},
-              **{kind: f"/apis/rbac.authorization.k8s.io/v1/namespaces/tranche/{kind.lower()}s" for kind in ("Role", "RoleBinding")},
-              **{kind: f"/apis/admissionregistration.k8s.io/v1/{kind.lower().removesuffix('y')}{'ies' if kind.endswith('y') else 's'}" for kind in (
-                  "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")}}
+              **{kind: f"/apis/rbac.authorization.k8s.io/v1/namespaces/tranche/{kind.lower()}s" for kind in ("Role", "RoleBinding")}}
     count = 0
     for name in sorted(os.listdir(f"{SOURCE}/deploy/static")):
         if not name.endswith(".yaml") or name == "kustomization.yaml":
@@ -76,7 +74,7 @@ def install(cluster):
     report.check("M2.6 labels: physical count, replicas, strategy, mps.capable; the product without -SHARED, since the resource is renamed",
                  not seen["nvidia.com/gpu.product"].endswith("-SHARED"), {key: seen[key] for key in [*wanted, "nvidia.com/gpu.product"]})
     status = cluster.world.tranche.status()
-    report.check("nothing is kept from it: cluster, guard, labels, preStop program", not status.get("guard", {}).get("notInForce") and status.get("labelOutput", {}).get("state") == "written",
+    report.check("nothing is kept from it: cluster, guard, labels", not status.get("guard", {}).get("notInForce") and status.get("labelOutput", {}).get("state") == "written",
                  [status.get("guard", {}).get("notInForce"), status.get("labelOutput")])
     conditions = {c["type"]: c for c in api.node()["status"]["conditions"]}
     report.check("the node says TrancheReady", conditions.get("TrancheReady", {}).get("status") == "True", conditions.get("TrancheReady"))

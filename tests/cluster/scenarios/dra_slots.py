@@ -1,4 +1,4 @@
-"""Slots of the device plugin beside claims on one node: each on GPUs of its own, a GPU that changes sides without a drain, and pods that ask for
+"""Slots of the device plugin beside claims on one node: each on GPUs of its own, a GPU that changes sides while it is held, and pods that ask for
 an extended resource where the node has slots of it, none left, or none at all."""
 
 from lib.pods import cuda, events, pod

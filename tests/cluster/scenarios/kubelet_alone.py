@@ -62,7 +62,7 @@ for path in sys.argv[1:]:
 def reached_by_nobody(root="/run/nvidia/mps"):
     """Sockets below the MPS root to which a process of user 65534 outside of containers connects, and the errors of the others."""
     sockets = [os.path.join(folder, name) for folder, _, names in os.walk(root) for name in names
-               if name in ("control", "control_privileged", "drain", "mps.sock")]
+               if name in ("control", "control_privileged", "mps.sock")]
     if len(sockets) < 4:
         return ["too few sockets to try", *sockets], ""
     done = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable, "-c", CONNECT, *sockets],
@@ -88,7 +88,7 @@ def run(world):
     report.check("NVIDIA_VISIBLE_DEVICES names one GPU of the node", one.env.get("NVIDIA_VISIBLE_DEVICES") in gpus, one.env.get("NVIDIA_VISIBLE_DEVICES"))
     report.check("three slots of one container lie on one GPU", three.env.get("NVIDIA_VISIBLE_DEVICES") in gpus, three.env.get("NVIDIA_VISIBLE_DEVICES"))
     report.check("the endpoint is mounted read-only", one.mounts.get(ENDPOINT, "").startswith("ro"), one.mounts.get(ENDPOINT))
-    report.check("the endpoint holds the sockets of gate and drain and nothing else", one.endpoint == ["control", "drain"], one.endpoint)
+    report.check("the endpoint holds the relay's socket and nothing else", one.endpoint == ["control"], one.endpoint)
     report.check("the container has its endpoint", one.env.get("CUDA_MPS_PIPE_DIRECTORY") == ENDPOINT)
     report.check("three slots get more memory than one", memory_of(three) > 2 * memory_of(one) > 0, f"{memory_of(one)} and {memory_of(three)} MiB")
     held = until("both pods to be seen as holders", lambda: holders(tranche) >= {"one", "three"} and holders(tranche))
@@ -97,7 +97,7 @@ def run(world):
     kubelet.put(pod("pair", containers=[container("left", {GPU: 1}), container("right", {GPU: 2})]))
     left, right = output_of(world, "pair", of="left"), output_of(world, "pair", of="right")
     report.check("two containers of a pod have a grant each, of their own size",
-                 left.endpoint == right.endpoint == ["control", "drain"] and left.roots[ENDPOINT] != right.roots[ENDPOINT] and memory_of(right) >= 2 * memory_of(left) > 0,
+                 left.endpoint == right.endpoint == ["control"] and left.roots[ENDPOINT] != right.roots[ENDPOINT] and memory_of(right) >= 2 * memory_of(left) > 0,
                  f"{memory_of(left)} and {memory_of(right)} MiB")
     take_away(world, "pair")
 

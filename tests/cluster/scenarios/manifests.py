@@ -5,17 +5,19 @@ import os
 import re
 
 from lib.helm import Helm, find
+from lib.pods import container, pod
 from lib.programs import run as run_program
 from lib.report import until
 
 SOURCE = os.path.abspath(os.path.join(os.path.dirname(__file__), "../../.."))
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+DRY_PODS = "/api/v1/namespaces/default/pods?dryRun=All"
 PLACES = {"Namespace": "/api/v1/namespaces", "Service": "/api/v1/namespaces/tranche/services", "ServiceAccount": "/api/v1/namespaces/tranche/serviceaccounts",
           "ConfigMap": "/api/v1/namespaces/tranche/configmaps", "DaemonSet": "/apis/apps/v1/namespaces/tranche/daemonsets", "Job": "/apis/batch/v1/namespaces/tranche/jobs",
           "DeviceClass": "/apis/resource.k8s.io/v1/deviceclasses", "PodMonitor": "/apis/monitoring.coreos.com/v1/namespaces/tranche/podmonitors",
           **{kind: f"/apis/rbac.authorization.k8s.io/v1/{kind.lower()}s" for kind in ("ClusterRole", "ClusterRoleBinding")},
           **{kind: f"/apis/rbac.authorization.k8s.io/v1/namespaces/tranche/{kind.lower()}s" for kind in ("Role", "RoleBinding")},
-          **{kind: f"/apis/admissionregistration.k8s.io/v1/{kind.lower().removesuffix('y')}{'ies' if kind.endswith('y') else 's'}" for kind in (
-              "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")}}
+          "ValidatingAdmissionPolicy": f"{ADMISSION}/validatingadmissionpolicies", "ValidatingAdmissionPolicyBinding": f"{ADMISSION}/validatingadmissionpolicybindings"}
 TEXTS = {"type": "object", "additionalProperties": {"type": "string"}}
 DURATION = {"type": "string", "pattern": "^(0|(([0-9]+)y)?(([0-9]+)w)?(([0-9]+)d)?(([0-9]+)h)?(([0-9]+)m)?(([0-9]+)s)?(([0-9]+)ms)?)$"}
 RELABELING = {"type": "object", "properties": {
@@ -33,7 +35,7 @@ POD_MONITORS = {
                      "selector": {"type": "object", "properties": {"matchLabels": TEXTS}},
                      "podMetricsEndpoints": {"type": "array", "items": ENDPOINT}}}}}}}]}}
 EVERYTHING = {"config": {"map": {"mps": "version: v1"}, "default": "mps"}, "metrics": {"podMonitor": {"enabled": True, "labels": {"release": "prometheus"}}, "dashboards": {"enabled": True, "annotations": {"grafana_folder": "GPUs"}}},
-              "admission": {"drainHook": True, "mpsVariables": "warn"}, "openshift": {"enabled": True}, "labels": {"output": "nodefeature"}, "dra": {"enabled": True, "extendedResourceName": "nvidia.com/gpu.shared"},
+              "admission": {"mpsVariables": "warn"}, "openshift": {"enabled": True}, "labels": {"output": "nodefeature"}, "dra": {"enabled": True, "extendedResourceName": "nvidia.com/gpu.shared"},
               "nvidiaDriverRoot": "/run/nvidia/driver", "deviceAccess": "privileged"}
 
 
@@ -52,6 +54,22 @@ def refused(answers):
     return [f"{kind}: {status} {str(answer)[:300]}" for kind, all_of in answers.items() for status, answer in all_of if status not in (201, 409)]
 
 
+def warns(report, api):
+    """deploy/admission/mps-variables.yaml: of whom the server warns."""
+    api.create_file(f"{SOURCE}/deploy/admission/mps-variables.yaml", ADMISSION)
+    until("the account of pods", lambda: api.call("GET", "/api/v1/namespaces/default/serviceaccounts/default")[0] == 200)
+
+    def warnings(one):
+        api.call("POST", DRY_PODS, pod("dry", containers=[one]))
+        return api.warnings
+    found = until("the warning about MPS variables", lambda: warnings(container("main", {}, ["true"], {"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": "x"})))
+    report.check("a pod that sets MPS variables itself is warned of", "main set CUDA_MPS_" in found[0], found[0][:100])
+    found = warnings(dict(container("main", {}, ["true"]), envFrom=[{"prefix": "CUDA_MPS_", "configMapRef": {"name": "mine"}}]))
+    report.check("a pod that names MPS variables by the prefix of an envFrom is warned of", any("main set CUDA_MPS_" in text for text in found), found)
+    found = warnings(container("main", {}, ["true"]))
+    report.check("others are not", not found, found)
+
+
 def run(world):
     report, api = world.report, world.control_plane
     report.start("what is shipped as manifests")
@@ -60,6 +78,7 @@ def run(world):
     api.create("/api/v1/namespaces", {"metadata": {"name": "tranche"}})
     api.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", POD_MONITORS)
     until("PodMonitors to be served", lambda: api.call("GET", PLACES["PodMonitor"])[0] == 200)
+    warns(report, api)
     kubectl = next((path for path in (f"{world.binaries}/kubectl", "/usr/bin/kubectl", "/usr/local/bin/kubectl") if os.access(path, os.X_OK)), None)
     if kubectl:
         made = run_program(kubectl, "kustomize", f"{SOURCE}/deploy/static").stdout

@@ -87,7 +87,8 @@ CudaError CudaProcess::join_mps(const CudaEnvironment& environment) {
   Fd server;
   if (const CudaError error = connect_to_server(0, &server); error != CudaError::kSuccess) return error;
   Message message;
-  if (!send_message(server.get(), {"init", {}}) || receive_message(server.get(), &message) != Received::kMessage) {
+  if (!send_message(server.get(), {"init", {}}) ||
+      receive_message(server.get(), &message, &uvm_) != Received::kMessage) {
     return CudaError::kMpsConnectionFailed;
   }
   if (message.verb != "ready") return refusal_code(message);

@@ -108,6 +108,7 @@ class CudaProcess {
   std::vector<VisibleGpu> devices_;
   double percentage_ = 100.0;  // of the server, as received in cuInit
   Fd server_;
+  Fd uvm_;  // in place of the descriptor of the nvidia-uvm device that the real library opens
   std::uint32_t last_context_ = 0;
   Fd error_event_;
 

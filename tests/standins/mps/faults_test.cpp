@@ -1,7 +1,11 @@
 // Deaths and faults: facts, section 3, row by row.
 #include <gmock/gmock.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 
 #include "standins/mps/mps_world.h"
@@ -89,6 +93,76 @@ TEST_F(MpsFaults, AnOrderlyExitWithWorkInFlightIsTheSame) {
   victim.process->say("exit");
   EXPECT_EQ(victim.process->wait(), 0);
   EXPECT_EQ(peer.process->wait(), 70);
+}
+
+// docs/internals/evidence/deaths.md: another process holds the dead client's descriptors of the nvidia-uvm device.
+class MpsHeldDeaths : public MpsFaults {
+ protected:
+  static constexpr unsigned kTerminals = 136;  // what stands for that device
+
+  static Fd held_by(const MpsWorld::Client& client) {
+    const Fd process(static_cast<int>(::syscall(SYS_pidfd_open, client.process->pid(), 0)));
+    const std::string path = "/proc/" + std::to_string(client.process->pid()) + "/fd/";
+    for (int number = 0; number < 64; ++number) {
+      struct stat seen{};
+      if (::stat((path + std::to_string(number)).c_str(), &seen) != 0 || major(seen.st_rdev) != kTerminals) continue;
+      return Fd(static_cast<int>(::syscall(SYS_pidfd_getfd, process.get(), number, 0)));
+    }
+    return {};
+  }
+
+  struct Victim {
+    MpsWorld::Client client;
+    Fd held;
+  };
+  Victim killed_with(const std::string& kernel_ms, const std::string& queue) {
+    Victim victim{world.client({"--kernel-ms", kernel_ms, "--queue", queue, "--tensor"}), {}};
+    EXPECT_NE(victim.client.process->line_with("\"launch\""), "");
+    victim.held = held_by(victim.client);
+    EXPECT_TRUE(victim.held.valid());
+    victim.client.process->signal(SIGKILL);
+    EXPECT_EQ(victim.client.process->wait(), 128 + SIGKILL);
+    EXPECT_THAT(log_of_death(victim.client), Not(HasSubstr("encountered a fatal GPU error")));
+    return victim;
+  }
+  bool has_memory(const Victim& victim) {
+    return std::ranges::any_of(world.node()->processes(0),
+                               [&](const auto& row) { return row.pid == victim.client.process->pid(); });
+  }
+  bool loses_memory(const Victim& victim) {
+    for (int asked = 0; asked < 500; ++asked) {
+      if (!has_memory(victim)) return true;
+      status();
+    }
+    return false;
+  }
+};
+
+TEST_F(MpsHeldDeaths, HurtNobodyAndKeepTheMemoryUntilTheClose) {
+  auto peer = world.client();
+  auto victim = killed_with("200", "3");
+  peer.obey("launch 1 700", "launch");
+  EXPECT_THAT(peer.obey("sync", "sync"), HasSubstr("CUDA_SUCCESS"));
+  EXPECT_TRUE(has_memory(victim));
+  victim.held = Fd();
+  EXPECT_TRUE(loses_memory(victim));
+  EXPECT_THAT(peer.obey("info", "info"), HasSubstr("CUDA_SUCCESS"));
+}
+
+TEST_F(MpsHeldDeaths, KillThePeersIfALongKernelStillRunsAtTheClose) {
+  const auto peer = world.client();
+  auto victim = killed_with("200", "300");
+  victim.held = Fd();
+  EXPECT_EQ(peer.process->wait(), 70);
+  EXPECT_TRUE(recovers());
+}
+
+TEST_F(MpsHeldDeaths, HurtNobodyIfTheKernelsThatStillRunAtTheCloseAreShort) {
+  auto peer = world.client();
+  auto victim = killed_with("6", "4000");
+  victim.held = Fd();
+  EXPECT_TRUE(loses_memory(victim));
+  EXPECT_THAT(peer.obey("info", "info"), HasSubstr("CUDA_SUCCESS"));
 }
 
 TEST_F(MpsFaults, PlainKernelsAreTerminatedThenKilledWithoutHarm) {

@@ -139,6 +139,10 @@ bool death_hurts_peers(const WorkInFlight& work) {
   return work.kernel_ns >= 5'000'000 && (work.tensor || work.left_ns > 2 * work.kernel_ns);
 }
 
+bool held_death_hurts_peers(const WorkInFlight& work) {
+  return work.left_ns > 0 && work.kernel_ns >= 100'000'000;
+}
+
 bool termination_hurts_peers(const WorkInFlight& work) {
   return work.tensor && death_hurts_peers(work);
 }

@@ -73,6 +73,10 @@ struct WorkInFlight {
 // never with 1 ms. Tensor kernels: 6 ms killed 6 of 6, 1 to 3 ms none; the stand-in's threshold is 5 ms.
 bool death_hurts_peers(const WorkInFlight& work);
 
+// Whether they die when another process has held the dead client's descriptors and closes them now: from kernels of
+// 100 ms on; with kernels of up to 50 ms they do not (docs/internals/evidence/deaths.md).
+bool held_death_hurts_peers(const WorkInFlight& work);
+
 // Whether `terminate_client` kills them. It ends plain kernels cleanly, and kills the peers of tensor kernels that a
 // death would kill too.
 bool termination_hurts_peers(const WorkInFlight& work);

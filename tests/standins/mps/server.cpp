@@ -2,8 +2,11 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -99,6 +102,10 @@ int MpsServer::run() {
       fds.push_back({slots_[i]->joined() ? slots_[i]->fd.get() : slots_[i]->exchange.get(), POLLIN, 0});
       owner.push_back(i);
     }
+    for (const auto& leaving : leaving_) {
+      fds.push_back({leaving.client->uvm.get(), 0, 0});
+      fds.push_back({leaving.held ? -1 : leaving.client->process.get(), POLLIN, 0});
+    }
     int wait_ms = -1;
     for (const auto& drain : drains_) {
       const auto left = std::max<std::int64_t>(0, (drain.due_ns - monotonic_ns() + 999'999) / 1'000'000);
@@ -111,6 +118,7 @@ int MpsServer::run() {
       if (fds[i + 1].revents == 0 || !client) continue;
       if (!(client->joined() ? hear_client(*client) : hear_newcomer(*client))) lose(owner[i], now);
     }
+    watch_leaving(now);
     finish_drains(now);
     if (fds[0].revents != 0 && (wedged_ || !hear_daemon())) return 0;
   }
@@ -226,9 +234,8 @@ bool MpsServer::hear_client(Client& client) {
       return false;
   }
   if (message.verb == "init") {
-    std::string uuids;
-    for (const auto& device : devices_) uuids += (uuids.empty() ? "" : ",") + device.properties.uuid;
-    return send_message(client.fd.get(), {"ready", {{"devices", uuids}, {"threads", std::to_string(client.threads)}}});
+    greet(client);
+    return true;
   }
   if (message.verb == "context") {
     open_context(client, message);
@@ -245,6 +252,18 @@ bool MpsServer::hear_client(Client& client) {
     spread_fault(ordinal_of(message.text("gpu")), &client, kIllegalAddress);
   }
   return true;
+}
+
+void MpsServer::greet(Client& client) {
+  std::string uuids;
+  for (const auto& device : devices_) uuids += (uuids.empty() ? "" : ",") + device.properties.uuid;
+  client.uvm = Fd(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
+  Fd device;
+  if (client.uvm.valid() && ::unlockpt(client.uvm.get()) == 0)
+    device = Fd(::ioctl(client.uvm.get(), TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC));
+  client.process = Fd(static_cast<int>(::syscall(SYS_pidfd_open, client.pid, 0)));
+  send_message(client.fd.get(), {"ready", {{"devices", uuids}, {"threads", std::to_string(client.threads)}}},
+               device.get());
 }
 
 void MpsServer::open_context(Client& client, const Message& message) {
@@ -336,10 +355,10 @@ void MpsServer::note_work(Client& client, const Message& message) {
   }
 }
 
-void MpsServer::close_context(Client& client, std::size_t at) {
+void MpsServer::close_context(Client& client, std::size_t at, bool keeps_memory) {
   const Context context = client.contexts[at];
   client.contexts.erase(client.contexts.begin() + static_cast<std::ptrdiff_t>(at));
-  if (std::ranges::count(client.contexts, context.ordinal, &Context::ordinal) == 0)
+  if (!keeps_memory && std::ranges::count(client.contexts, context.ordinal, &Context::ordinal) == 0)
     node_->detach(client.pid, devices_[static_cast<std::size_t>(context.ordinal)].node_index);
   log_.line("Client " + named(client.pid, context.id) + " exiting. Number of active client contexts is " +
             std::to_string(active_contexts()) + ".");
@@ -347,7 +366,7 @@ void MpsServer::close_context(Client& client, std::size_t at) {
 
 void MpsServer::lose(std::size_t slot, std::int64_t now_ns) {
   // Removed first: a death must not be spread to the dead client.
-  const auto client = std::move(slots_[slot]);
+  auto client = std::move(slots_[slot]);
   slots_[slot] = nullptr;
   if (!client->joined() && client->said == 0) {
     log_.line("User did not send valid credentials");
@@ -357,22 +376,63 @@ void MpsServer::lose(std::size_t slot, std::int64_t now_ns) {
   }
   if (!client->joined()) join(*client);
   if (client->number != 0) return report_count();
-  const auto contexts = client->contexts;
-  for (std::size_t i = client->contexts.size(); i-- > 0;) {
-    log_.line("Server failed to recevie command with status 806, assuming client " +
-              named(client->pid, client->contexts[i].id) + " exit");
-    close_context(*client, i);
+  if (!client->uvm.valid()) return forget(*client, now_ns, false);
+  leaving_.push_back({std::move(client), false});
+}
+
+// A process that exits closes its connection first and its terminal a moment later. If the terminal is still open when
+// it has exited, another process holds it: then the death is harmless, and what the driver tears down has to wait for
+// the last close (docs/internals/evidence/deaths.md).
+void MpsServer::watch_leaving(std::int64_t now_ns) {
+  const auto is_ready = [](int fd, short events) {
+    pollfd one{fd, events, 0};
+    return fd >= 0 && ::poll(&one, 1, 0) > 0;
+  };
+  for (auto& [client, held] : leaving_) {
+    const bool exited = !held && is_ready(client->process.get(), POLLIN);
+    if (is_ready(client->uvm.get(), 0)) {
+      if (held) {
+        tear_down(*client, now_ns);
+      } else {
+        forget(*client, now_ns, false);
+      }
+      client = nullptr;
+    } else if (exited) {
+      held = true;
+      forget(*client, now_ns, true);
+    }
   }
-  std::erase(sticky_, client->pid);
+  std::erase_if(leaving_, [](const auto& each) { return each.client == nullptr; });
+}
+
+void MpsServer::forget(Client& client, std::int64_t now_ns, bool held) {
+  const auto contexts = client.contexts;
+  for (std::size_t i = client.contexts.size(); i-- > 0;) {
+    log_.line("Server failed to recevie command with status 806, assuming client " +
+              named(client.pid, client.contexts[i].id) + " exit");
+    close_context(client, i, held);
+  }
+  std::erase(sticky_, client.pid);
   for (const auto& context : contexts) {
-    if (!client->terminated && !context.poisoned && death_hurts_peers(context.work(now_ns))) {
+    if (!held && !client.terminated && !context.poisoned && death_hurts_peers(context.work(now_ns))) {
       spread_fault(context.ordinal, nullptr, kIllegalAddress);
     }
   }
-  log_.line("Server failed to recevie command with status 806, assuming client " + named(client->pid, 0) + " exit");
-  log_.line("Client process " + std::to_string(client->pid) + " disconnected");
+  log_.line("Server failed to recevie command with status 806, assuming client " + named(client.pid, 0) + " exit");
+  log_.line("Client process " + std::to_string(client.pid) + " disconnected");
+  client.contexts = contexts;
+  client.pipe = Fd();
   leave_fault_if_clean();
   report_count();
+}
+
+void MpsServer::tear_down(const Client& client, std::int64_t now_ns) {
+  for (const auto& context : client.contexts) {
+    node_->detach(client.pid, devices_[static_cast<std::size_t>(context.ordinal)].node_index);
+    if (!client.terminated && !context.poisoned && held_death_hurts_peers(context.work(now_ns))) {
+      spread_fault(context.ordinal, nullptr, kIllegalAddress);
+    }
+  }
 }
 
 int MpsServer::ordinal_of(const std::string& uuid) const {

@@ -62,6 +62,13 @@ class MpsServer {
     MemoryLimits memory;
     bool terminated = false;  // by terminate_client
     std::vector<Context> contexts;
+    // It gets a terminal as its descriptor of the nvidia-uvm device. This other side hears of the last close.
+    Fd uvm;
+    Fd process;
+  };
+  struct Leaving {  // its connection has ended
+    std::unique_ptr<Client> client;
+    bool held = false;  // it has exited, and another process has its descriptor of the nvidia-uvm device
   };
   struct Drain {  // a terminate_client in progress
     std::int64_t due_ns = 0;
@@ -84,12 +91,16 @@ class MpsServer {
   // From a client.
   bool hear_client(Client& client);    // false: disconnected
   bool hear_newcomer(Client& client);  // the same
+  void greet(Client& client);
   void join(Client& client);
   void open_context(Client& client, const Message& message);
   int places_taken(int ordinal) const;
   void note_work(Client& client, const Message& message);
   void lose(std::size_t slot, std::int64_t now_ns);
-  void close_context(Client& client, std::size_t at);
+  void watch_leaving(std::int64_t now_ns);
+  void forget(Client& client, std::int64_t now_ns, bool held);
+  void tear_down(const Client& client, std::int64_t now_ns);
+  void close_context(Client& client, std::size_t at, bool keeps_memory = false);
   bool is_a_process(const std::unique_ptr<Client>& slot) const { return slot != nullptr && slot->number == 0; }
 
   // Faults.
@@ -113,6 +124,7 @@ class MpsServer {
   std::vector<VisibleGpu> devices_;
   std::vector<bool> device_open_;  // has the server's context on it
   std::vector<std::unique_ptr<Client>> slots_;
+  std::vector<Leaving> leaving_;
   std::uint64_t next_id_ = 1;
   std::vector<Drain> drains_;
   std::vector<pid_t> sticky_;  // processes that must leave before FAULT ends

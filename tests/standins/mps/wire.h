@@ -9,7 +9,7 @@
 //                                       refused code=805   no server could be started
 //
 // On the connection between a client and its server:
-//   init → ready devices=UUID,… threads=PCT  | refused code=807
+//   init → ready devices=UUID,… threads=PCT (+fd: of the nvidia-uvm device) | refused code=807
 //   context gpu=UUID id threads=PCT lifted=0|1 memory=BYTES
 //                                       → context id sms memory server_pid | refused code=46
 //   release gpu id=0|ID · work gpu kernel_ns until_ns tensor=0|1 · fault gpu         (no answer)

@@ -1,0 +1,254 @@
+"""Tenants that die with tensor-core work in flight, in each way that a process can, beside busy neighbours: with nothing but the chart's
+defaults, and while the node agent may ask the API server nothing. No neighbour may notice, since the keeper holds their descriptors."""
+
+import contextlib
+import os
+import signal
+import time
+
+from lib import driver_root, uvm
+from lib.containers import called, is_alive, of_pod, restarts
+from lib.helm import find
+from lib.installation import PODS as OURS
+from lib.installation import MPS, Cluster, begin
+from lib.pods import container, events, pod
+from lib.report import until
+from lib.tranche import SIM_NODE, sharing
+
+GPU = "nvidia.com/gpu"
+PODS = "/api/v1/namespaces/default/pods"
+BINDINGS = ("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", "/apis/rbac.authorization.k8s.io/v1/namespaces/tranche/rolebindings")
+KEEPER = os.path.join(os.path.dirname(MPS), "keeper.sock")
+PROGRAM = "/usr/bin/sim-cuda"
+HOOK = "/run/tranche/bin/tranche-drain"
+DEATHS, AT_ONCE, NEIGHBOURS = 50, 10, 2
+GRACE = 10  # seconds
+# 400 ms in flight at every moment. Killed with that, it takes all clients of its GPU along: the last row shows it.
+CLIENT = f"{PROGRAM} --tensor --kernel-ms 100 --queue 4 --hold"
+NEIGHBOUR = f"{PROGRAM} --kernel-ms 2 --queue 2 --hold --report-every 0.25"
+
+
+def killed_by(number):
+    return lambda tenant: os.kill(tenant.client, number)
+
+
+def out_of_memory(tenant):
+    """As the kernel's OOM killer ends a container whose control group is to be ended as a whole."""
+    for pid in of_pod(tenant.made):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def deleted(grace=None):
+    return lambda tenant: tenant.scene.api.call("DELETE", f"{PODS}/{tenant.name}", {} if grace is None else {"gracePeriodSeconds": grace})
+
+
+def at_word(tenant):
+    open(tenant.word, "w").close()
+
+
+# What dies, "%s" being the file that it waits for, whether it is in the host's process namespace, and how it dies. The stand-in's
+# exception is memory beyond its share: it does not look at its work before it exits with the error.
+KINDS = {
+    "SIGKILL": (CLIENT, True, killed_by(signal.SIGKILL)),
+    "OOM kill": (f"{CLIENT}; exit $?", True, out_of_memory),
+    "SIGSEGV": (CLIENT, True, killed_by(signal.SIGSEGV)),
+    "abort": (CLIENT, True, killed_by(signal.SIGABRT)),
+    "exception": (f"{CLIENT} --grow 2G/s; exit $?", True, lambda tenant: None),
+    "exit 0": (f"until [ -e %s ]; do sleep 0.05; done | {CLIENT} --stdin; exit $?", True, at_word),
+    "deleted with a grace": (CLIENT, False, deleted()),
+    "deleted by force": (CLIENT, False, deleted(0)),
+}
+
+
+class Tenant:
+    """A pod with one CUDA client whose work is in flight."""
+
+    def __init__(self, scene, name, kind, hook=None):
+        self.scene, self.name, self.kind = scene, name, kind
+        self.word = f"{SIM_NODE}/{name}"
+        script, host_pid, self.death = KINDS[kind]
+        words = ["/bin/sh", "-c", script.replace("%s", self.word)] if ";" in script else script.split()
+        one = container("main", {GPU: 1}, words)
+        if hook:
+            one["lifecycle"] = {"preStop": {"exec": {"command": hook}}}
+        made = pod(name, containers=[one])
+        made["spec"].update({"hostPID": host_pid, "terminationGracePeriodSeconds": GRACE})
+        self.made = scene.api.add(made)
+        self.client = None
+
+    def is_held(self):
+        """Whether its kernels are in flight, and the keeper has its descriptors; also once it has died of itself."""
+        if any(event.get("event") == "launch" for event in events(self.scene.kubelet.log(self.made))):
+            self.client = self.client or called(self.made, PROGRAM)
+            return self.kind == "exception" or any(one["pid"] == self.client and one["descriptors"] for one in self.scene.held())
+        return False
+
+    def gone(self):
+        found = self.scene.api.pod(self.name)
+        return (found is None or found["status"].get("phase") in ("Succeeded", "Failed")) and not (self.client and is_alive(self.client))
+
+
+class Neighbour:
+    def __init__(self, scene, name):
+        self.scene, self.name = scene, name
+        self.made = scene.api.add(pod(name, {GPU: 1}, NEIGHBOUR.split()))
+
+    def start(self):
+        self.made = self.scene.api.until_phase(self.name, "Running")
+        until(f"{self.name} to work", lambda: self.reports() > 0)
+        self.process = next(iter(of_pod(self.made)))
+
+    def said(self):
+        return events(self.scene.kubelet.log(self.made))
+
+    def reports(self):
+        return sum(event.get("event") == "report" for event in self.said())
+
+    def errors(self):
+        return [event for event in self.said() if event.get("error", "CUDA_SUCCESS") != "CUDA_SUCCESS"]
+
+    def unharmed(self):
+        found = self.scene.api.pod(self.name)
+        return not self.errors() and is_alive(self.process) and found is not None and not any(restarts(found).values())
+
+
+class Scene:
+    def __init__(self, world):
+        self.report, self.api, self.kubelet, self.tranche = world.report, world.control_plane, world.kubelet, world.tranche
+        self.count, self.replaced, self.neighbours = 0, 0, []
+
+    def held(self):
+        """The keeper's clients."""
+        return self.tranche.status(KEEPER).get("clients", [])
+
+    def settle_neighbours(self):
+        """How many were hurt. They are replaced, so that the next deaths have some to hurt."""
+        hurt = [one for one in self.neighbours if not one.unharmed()]
+        for one in hurt:
+            self.api.remove(one.name)
+            self.neighbours.remove(one)
+        fresh = []
+        while len(self.neighbours) < NEIGHBOURS:
+            fresh.append(Neighbour(self, f"neighbour-{self.replaced}"))
+            self.neighbours.append(fresh[-1])
+            self.replaced += 1
+        for one in fresh:
+            one.start()
+        return len(hurt)
+
+    def heard_since(self):
+        """Waits until every neighbour has either reported twice from now on, or been hurt."""
+        before = {one.name: one.reports() for one in self.neighbours}
+        until("the neighbours to report, or to have been hurt",
+              lambda: all(one.reports() >= before[one.name] + 2 or not one.unharmed() for one in self.neighbours))
+
+    def tenants(self, kinds, hook=None):
+        made = []
+        for kind in kinds:
+            made.append(Tenant(self, f"tenant-{self.count}", kind, hook))
+            self.count += 1
+        for one in made:
+            until(f"{one.name} ({one.kind}) to work, and to be held", one.is_held)
+        return made
+
+    def die(self, tenants):
+        """How many neighbours are hurt, until the descriptors of all the dead have been closed."""
+        for one in tenants:
+            one.death(one)
+        for one in tenants:
+            until(f"{one.name} ({one.kind}) to be gone", one.gone)
+        until("the keeper to have closed their descriptors", lambda: not any(one["state"] == "dead" for one in self.held()))
+        self.heard_since()
+        for one in tenants:
+            self.api.remove(one.name)
+        return self.settle_neighbours()
+
+
+def take_rights(cluster):
+    """The agent that starts now may ask nothing of the API server; its configuration is the last good one."""
+    api, former = cluster.api, cluster.ready("node")["metadata"]["name"]
+    for place in BINDINGS:
+        for item in api.call("GET", place)[1]["items"]:
+            if item["metadata"]["name"].startswith("tranche"):
+                api.call("DELETE", f"{place}/{item['metadata']['name']}")
+    api.call("DELETE", f"{OURS}/{former}")
+    until("another node agent to be ready", lambda: (found := cluster.ready("node")) and found["metadata"]["name"] != former)
+    cluster.world.tranche.until_serves(NEIGHBOURS + AT_ONCE)
+    state = until("the agent to be refused", lambda: (found := cluster.world.tranche.status().get("kubernetes", {})).get("state") == "waiting" and found)
+    cluster.report.check("the node agent may ask nothing of the API server, and serves", True, state.get("reason"))
+
+
+def all_kinds(scene):
+    kinds, hurt, first = (list(KINDS) * DEATHS)[:DEATHS], 0, [one.process for one in scene.neighbours]
+    for at in range(0, DEATHS, AT_ONCE):
+        began = time.monotonic()
+        hurt += scene.die(scene.tenants(kinds[at:at + AT_ONCE]))
+        print(f"        {', '.join(kinds[at:at + AT_ONCE])}: {time.monotonic() - began:.0f} s", flush=True)
+    now = [one.process for one in scene.neighbours]
+    scene.report.check(f"{DEATHS} tenants die in {len(KINDS)} ways with tensor-core work in flight: no neighbour is hurt", hurt == 0 and now == first, f"{hurt} hurt")
+
+
+def with_hook(scene):
+    """Pods of earlier builds name the program of their preStop hook."""
+    own = f"{SIM_NODE}/own-hook"
+    tenants = [*scene.tenants(["deleted with a grace"], [HOOK]), *scene.tenants(["deleted with a grace"], [HOOK, "--", "/bin/touch", own])]
+    hurt = scene.die(tenants)
+    failed = [item["message"] for item in scene.api.call("GET", "/api/v1/namespaces/default/events")[1]["items"] if item["reason"] == "FailedPreStopHook"]
+    scene.report.check("pods that name tranche-drain in a preStop hook end as others do", hurt == 0 and not failed, failed)
+    scene.report.check("and the command behind it has run", os.path.exists(own))
+
+
+def saves(scene):
+    path = f"{SIM_NODE}/saved"
+    made = pod("saves", containers=[container("main", {GPU: 1}, [*CLIENT.split(), "--on-term", f"1:{path}"])])
+    made["spec"].update({"hostPID": False, "terminationGracePeriodSeconds": GRACE})
+    made = scene.api.add(made)
+    until("the program that saves to work", lambda: any(event.get("event") == "launch" for event in events(scene.kubelet.log(made))))
+    scene.api.call("DELETE", f"{PODS}/saves")
+    until("it to be gone", lambda: scene.api.pod("saves") is None)
+    with open(path) as file:
+        lines = file.read().splitlines()
+    scene.report.check("a program that saves a checkpoint on SIGTERM has its grace period for that", lines[-1:] == ["complete"], lines[-1:])
+
+
+def control(scene, mps):
+    """The proof that the rows before could have failed: the keeper does not know the device any more."""
+    uvm.hide(mps)
+    tenant = Tenant(scene, "killed", "SIGKILL")
+    until("it to work", lambda: any(event.get("event") == "launch" for event in events(scene.kubelet.log(tenant.made))))
+    os.kill(called(tenant.made, PROGRAM), signal.SIGKILL)
+    scene.heard_since()
+    hurt = sum(not one.unharmed() for one in scene.neighbours)
+    scene.report.check("for comparison: a tenant that is killed without being held takes every neighbour along", hurt == NEIGHBOURS, f"{hurt} of {NEIGHBOURS}")
+
+
+def run(world):
+    report, api = world.report, world.control_plane
+    report.start("deaths of tenants, with the chart's defaults")
+    program = find(world.binaries, world.build)
+    if not program:
+        print("SKIPPED: there is no Helm; build-programs makes it with Go, or name one in $TRANCHE_HELM", flush=True)
+        report.check("deaths of tenants: skipped without Helm", True)
+        return
+    driver_root.make(world.build)
+    world.tranche.make_gpus(1)
+    begin(world)
+    cluster = Cluster(world, program, {"shared": sharing("mps", NEIGHBOURS + AT_ONCE)}, "shared")
+    cluster.helm("install", values=cluster.values())
+    until("both pods to be ready", lambda: cluster.ready("node") and cluster.ready("mps"))
+    cluster.serves("shared")
+    mps = called(cluster.ready("mps"), "tranche")
+    report.check("the keeper sees the stand-in of the nvidia-uvm device", uvm.show(mps))
+    take_rights(cluster)
+
+    scene = Scene(world)
+    scene.settle_neighbours()
+    hooks = [p["metadata"]["name"] for p in api.pods() if any("lifecycle" in c for c in p["spec"]["containers"])]
+    report.check("nothing but the chart's defaults: no hook in a pod", not hooks, hooks)
+    all_kinds(scene)
+    with_hook(scene)
+    saves(scene)
+    control(scene, mps)
+    world.kubelet.stop()
+    api.stop()
