@@ -208,7 +208,7 @@ void add_mps(Rows& rows) {
        key("sharing.mps.migDevices", kSwitch, kOurs, "false", "true", "also share MIG devices by MPS",
            "../guide/share-sizes.md"),
        key("sharing.mps.stopPatience", kDuration, kOurs, "2s", "5s",
-           "time for a stopped client's queued GPU work before it is killed or continued, 100ms to 60s",
+           "time for a stopped client's queued GPU work before it is killed, 100ms to 60s",
            "../guide/stop-and-change.md"),
        key("sharing.mps.frameworkEnvironment", kSwitch, kOurs, "true", "false",
            "set variables in containers that keep JAX and TensorFlow within the limits", "../guide/frameworks.md"),
