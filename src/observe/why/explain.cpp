@@ -447,7 +447,7 @@ class Status {
         causes.push_back(std::move(cause));
       }
       if (truth_at(grant, "deleting"))
-        causes.push_back({"the pod is being deleted: its CUDA clients are ended before the stop signal", "", false});
+        causes.push_back({"the pod is being deleted", "", false});
       return 0;
     }
     for (const Json& held : list_at(grant, "devices")) {
@@ -466,7 +466,7 @@ class Status {
       if (text_at(device, "cause") != "pool" || truth_at(device, "healthy")) add_pool(causes, device);
     }
     if (truth_at(grant, "deleting"))
-      causes.push_back({"the pod is being deleted: its CUDA clients are ended before the stop signal", "", false});
+      causes.push_back({"the pod is being deleted", "", false});
     add_change(causes, holder_of(grant), "");
     return all;
   }
