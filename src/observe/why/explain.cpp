@@ -446,8 +446,7 @@ class Status {
         cause.what = fmt::format("claim {}: {}", claim, cause.what);
         causes.push_back(std::move(cause));
       }
-      if (truth_at(grant, "deleting"))
-        causes.push_back({"the pod is being deleted", "", false});
+      if (truth_at(grant, "deleting")) causes.push_back({"the pod is being deleted", "", false});
       return 0;
     }
     for (const Json& held : list_at(grant, "devices")) {
@@ -465,8 +464,7 @@ class Status {
       add_health(causes, device);
       if (text_at(device, "cause") != "pool" || truth_at(device, "healthy")) add_pool(causes, device);
     }
-    if (truth_at(grant, "deleting"))
-      causes.push_back({"the pod is being deleted", "", false});
+    if (truth_at(grant, "deleting")) causes.push_back({"the pod is being deleted", "", false});
     add_change(causes, holder_of(grant), "");
     return all;
   }

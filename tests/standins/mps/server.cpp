@@ -104,7 +104,7 @@ int MpsServer::run() {
     }
     for (const auto& leaving : leaving_) {
       fds.push_back({leaving.client->uvm.get(), 0, 0});
-      fds.push_back({leaving.held ? -1 : leaving.client->process.get(), POLLIN, 0});
+      fds.push_back({leaving.held ? -1 : leaving.process.get(), POLLIN, 0});
     }
     int wait_ms = -1;
     for (const auto& drain : drains_) {
@@ -261,7 +261,6 @@ void MpsServer::greet(Client& client) {
   Fd device;
   if (client.uvm.valid() && ::unlockpt(client.uvm.get()) == 0)
     device = Fd(::ioctl(client.uvm.get(), TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC));
-  client.process = Fd(static_cast<int>(::syscall(SYS_pidfd_open, client.pid, 0)));
   send_message(client.fd.get(), {"ready", {{"devices", uuids}, {"threads", std::to_string(client.threads)}}},
                device.get());
 }
@@ -377,7 +376,8 @@ void MpsServer::lose(std::size_t slot, std::int64_t now_ns) {
   if (!client->joined()) join(*client);
   if (client->number != 0) return report_count();
   if (!client->uvm.valid()) return forget(*client, now_ns, false);
-  leaving_.push_back({std::move(client), false});
+  Fd process(static_cast<int>(::syscall(SYS_pidfd_open, client->pid, 0)));
+  leaving_.push_back({std::move(client), std::move(process)});
 }
 
 // A process that exits closes its connection first and its terminal a moment later. If the terminal is still open when
@@ -388,8 +388,8 @@ void MpsServer::watch_leaving(std::int64_t now_ns) {
     pollfd one{fd, events, 0};
     return fd >= 0 && ::poll(&one, 1, 0) > 0;
   };
-  for (auto& [client, held] : leaving_) {
-    const bool exited = !held && is_ready(client->process.get(), POLLIN);
+  for (auto& [client, process, held] : leaving_) {
+    const bool exited = !held && (!process.valid() || is_ready(process.get(), POLLIN));
     if (is_ready(client->uvm.get(), 0)) {
       if (held) {
         tear_down(*client, now_ns);

@@ -64,10 +64,10 @@ class MpsServer {
     std::vector<Context> contexts;
     // It gets a terminal as its descriptor of the nvidia-uvm device. This other side hears of the last close.
     Fd uvm;
-    Fd process;
   };
   struct Leaving {  // its connection has ended
     std::unique_ptr<Client> client;
+    Fd process;         // not valid: it has exited
     bool held = false;  // it has exited, and another process has its descriptor of the nvidia-uvm device
   };
   struct Drain {  // a terminate_client in progress
