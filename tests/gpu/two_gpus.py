@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
 """Two GPUs in one container: of a resource per GPU (`names: gpu%d`, five slots of each), and of one resource whose request does not fit
 on one GPU (`split: span`). Each process is held to the container's share on the GPU that it uses, while a neighbour holds slots of both.
+With --seen, instead: what a container gets, by how much of its GPUs it sees. With --deaths: ranks of NCCL with PyTorch are killed in the
+middle of their work beside programs of neighbours on both GPUs (docs/internals/evidence/deaths.md: not protected).
 Prints a table last and exits 1 when a row does not hold. Needs root, two idle GPUs with MPS, and a build; --simulated runs it on the
 stand-ins. It changes no setting of a GPU."""
 
-import argparse, json, sys, threading, time
+import argparse, concurrent.futures, itertools, json, os, queue, random, shutil, signal, sys, tempfile, threading, time
 
+from endings_bed import signal_to
 from gpu_bed import Machine, Node, last_json, stay, wait_for
+from stop_moments import Program
 
 EACH = 20  # slots of a GPU
 HEAD = "version: v1\nsharing:\n  mps:\n    computeMode: leave\n    failRequestsGreaterThanOne: false\n    resources:\n"
@@ -109,18 +113,157 @@ def span(node, args, rows):
         measure(node, "span: 30 of 40 slots", tenant, slots, args, rows)
 
 
+def start_ranks(node, tenant, port):
+    """Its program, and the processes of its two ranks."""
+    program = Program(node.machine, tenant.envs, "nccl", f"port={port}", prefix=tenant.enter)
+    ranks, end = {}, time.monotonic() + 90
+    while len(ranks) < 2 and time.monotonic() < end and program.process.poll() is None:
+        try:
+            event = program.events.get(timeout=0.5)
+        except queue.Empty:
+            continue
+        if event["event"] == "ready":
+            ranks[event["rank"]] = event["pid"]
+    if len(ranks) == 2:
+        return program, ranks, ""
+    status, children = program.process.poll(), node.machine.run("pgrep", "-P", str(program.pid)).stdout.split()
+    for pid in [*ranks.values(), *map(int, children)]:
+        signal_to(pid, signal.SIGKILL)
+    program.kill()
+    return program, {}, f"ranks {sorted(ranks)} of 2, status {status}: {program.errors} {''.join(program.stderr)[-300:]}"
+
+
+ONLY = """
+import ctypes, os, subprocess, sys, tempfile
+minor, command, libc = sys.argv[1], sys.argv[2:], ctypes.CDLL(None)
+assert libc.unshare(0x20000) == 0 and libc.mount(b"none", b"/", None, 0x44000, None) == 0
+folder = tempfile.mkdtemp()
+subprocess.run(["mount", "-t", "tmpfs", "none", folder], check=True)
+for name in (f"nvidia{minor}", "nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "null", "zero", "urandom"):
+    open(f"{folder}/{name}", "w").close()
+    subprocess.run(["mount", "--bind", f"/dev/{name}", f"{folder}/{name}"], check=True)
+os.mkdir(f"{folder}/shm")
+subprocess.run(["mount", "--bind", "/dev/shm", f"{folder}/shm"], check=True)
+os.chmod(folder, 0o755)
+subprocess.run(["mount", "--rbind", folder, "/dev"], check=True)
+libc.prctl(38, 1, 0, 0, 0)
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+os.execvp(command[0], command)
+"""
+
+
+def seen(node, args, rows):
+    """What a container gets that holds slots of one GPU of two, by what it sees: both, its own by CUDA_VISIBLE_DEVICES, its own by device nodes."""
+    uuids, machine = gpus_of(node), node.machine
+    program, alone = f"{machine.bin}/tranche", lambda at: ((), {"NVIDIA_VISIBLE_DEVICES": uuids[at]}, ())
+    if not machine.simulated:
+        import pynvml
+        pynvml.nvmlInit()
+        minors = [pynvml.nvmlDeviceGetMinorNumber(pynvml.nvmlDeviceGetHandleByUUID(uuid)) for uuid in uuids]
+        copy = tempfile.mkdtemp(dir=machine.scratch)  # which the user 65534 can read
+        os.chmod(copy, 0o755)
+        program = shutil.copy(program, copy)
+        for library in filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(":")):
+            for name in os.listdir(library) if "build" in library else []:
+                shutil.copy(f"{library}/{name}", copy)
+        alone = lambda at: ((sys.executable, "-c", ONLY, str(minors[at])), {"LD_LIBRARY_PATH": copy + ":" + os.environ.get("LD_LIBRARY_PATH", "")}, ())
+    tenants = {"gpu0: 3": {"nvidia.com/gpu0": 3}, "gpu1: 7": {"nvidia.com/gpu1": 7}, "gpu0: 2, gpu1: 6": {"nvidia.com/gpu0": 2, "nvidia.com/gpu1": 6}}
+    for i, (name, limits) in enumerate(tenants.items()):
+        tenant = node.tenant(f"t{i}", limits=limits)
+        wait_for(lambda: node.pool().get("endpoints"))
+        for at in (0, 1):
+            slots = limits.get(f"nvidia.com/gpu{at}")
+            if not slots:
+                continue
+            promised = machine.total_mib * slots // EACH
+            base = {k: v for k, v in tenant.envs.items() if k != "NVIDIA_VISIBLE_DEVICES"}
+            ways = {"both seen": ((), {}, ("--device", uuids[at])), "CUDA_VISIBLE_DEVICES": ((), {"CUDA_VISIBLE_DEVICES": uuids[at]}, ()),
+                    "turned round": ((), {"CUDA_VISIBLE_DEVICES": f"{uuids[1]},{uuids[0]}"}, ("--device", uuids[at]))}
+            if len(limits) == 1:
+                ways["its device node alone"] = alone(at)
+            for way, (prefix, env, words) in ways.items():
+                done = machine.run(*tenant.enter, *prefix, program, "probe", "--json", "--find-limit", "--seconds", "0", *words, env={**base, **env})
+                got = ((last_json(done.stdout).get("memory") or {}).get("largestAllocation") or 0) >> 20
+                # With shares of two sizes, a program that hides or reorders its GPUs gets the wrong one.
+                right = got and abs(got / promised - 1) <= 0.02 or len(limits) == 2 and way != "both seen"
+                rows.append((f"{name}, on GPU {at}: {way}", f"{promised} MiB", f"{got} MiB {done.stderr[-160:].strip()}", bool(right)))
+        node.kubelet_command("delete", f"t{i}")
+
+
+def deaths(node, args, rows):
+    """One rank, the other, both at once, and what is left of the program 1 s later. Programs start side by side and die in turn."""
+    near = [node.tenant(f"neighbour{i}", limits={f"nvidia.com/gpu{i}": 4}) for i in (0, 1)]
+    kinds = [(at, words) for at in (0, 1) for words in (("serve",), ("elementwise", "fresh=1"))]
+    began, turn, tries, result = time.monotonic(), threading.Lock(), itertools.count(), {"rank 0": [0, 0], "rank 1": [0, 0], "both ranks": [0, 0]}
+    void = []
+
+    def begin():
+        # No container here hides the other GPU.
+        programs = [Program(node.machine, near[at].envs, *words, f"device={at}", prefix=near[at].enter) for at, words in kinds]
+        for each in programs:
+            if not each.ready(90):
+                raise RuntimeError(f"{each.words} does not start: {each.errors} {''.join(each.stderr)[-300:]}")
+        return programs
+
+    programs = begin()
+
+    def die(program, ranks, which):
+        first = [pid for rank, pid in ranks.items() if which in (f"rank {rank}", "both ranks")]
+        for pids in (first, ranks.values()):
+            for pid in pids:
+                signal_to(pid, signal.SIGKILL)
+            time.sleep(1)
+        program.kill()
+        time.sleep(0.5)
+        dead = [p for p in programs if not p.well()]
+        result[which][0] += len(dead)
+        result[which][1] += len(programs)
+        if dead:
+            for each in programs:
+                each.kill()
+            programs[:] = begin()
+
+    def loop(tenant):
+        while (number := next(tries)) < 3 * args.deaths and time.monotonic() - began < args.budget:
+            program, ranks, why = start_ranks(node, tenant, 29600 + number)
+            if why:
+                void.append(why)
+                continue
+            with turn:
+                time.sleep(random.uniform(0.1, 0.4))
+                if program.process.poll() is None:  # else another's death has struck it
+                    die(program, ranks, list(result)[number % 3])
+            program.kill()
+
+    with concurrent.futures.ThreadPoolExecutor(3) as workers:
+        list(workers.map(loop, [node.tenant(f"ranks{i}", limits={"nvidia.com/gpu0": 5, "nvidia.com/gpu1": 5}) for i in range(3)]))
+    time.sleep(6)  # until the keeper has closed what the last ones had open
+    dead = [p for p in programs if not p.well()]
+    for each in programs:
+        each.kill()
+    rows.append(("NCCL over two GPUs: not started", "", f"{len(void)}: {void[:1]}", True))
+    rows.append(("NCCL over two GPUs: after the last close", "no neighbour dies", f"neighbours dead {len(dead)}", not dead))
+    for which, (dead, of) in result.items():
+        rows.append((f"NCCL over two GPUs, SIGKILL: {which}; {of // len(kinds)} tries", "no neighbour dies", f"neighbours dead {dead} of {of}", of and not dead))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bin", default="build/bin")
     parser.add_argument("--standins", default="build/standins")
     parser.add_argument("--simulated", metavar="BUILD", help="run on the stand-ins of this build")
     parser.add_argument("--seconds", type=float, default=1.0, help="how long each computes")
+    parser.add_argument("--deaths", type=int, default=0, metavar="N", help="tries of each death")
+    parser.add_argument("--seen", action="store_true", help="only what a container gets, by what it sees")
+    parser.add_argument("--budget", type=float, default=400, help="seconds of --deaths: no new try begins after them")
     args = parser.parse_args()
     args.cublas, args.gpus = "", 2
     if args.simulated:
         args.bin, args.standins = f"{args.simulated}/bin", f"{args.simulated}/standins"
     machine, rows, killed = Machine(args), [], []
-    for kind, part in ((Individual, individual), (Span, span)):
+    for kind, part in [(Individual, deaths)] if args.deaths else [(Individual, seen)] if args.seen else [(Individual, individual), (Span, span)]:
         node = kind(machine)
         try:
             part(node, args, rows)

@@ -84,15 +84,14 @@ std::string Endpoints::device_answer(const std::string& id, const std::string& g
   const auto endpoint = pool->second.endpoints.find(grant);
   if (endpoint == pool->second.endpoints.end() || !endpoint->second.unreadable.empty()) return {};
   const auto& own = endpoint->second.limits;
-  const auto limits = callbacks_.limits(id, own);
+  auto limits = callbacks_.limits(id, own);
   if (!limits) return {};
-  std::vector<std::string> devices;
   if (own) {
-    for (const auto& limit : *own) devices.push_back(limit.uuid);
-  } else {
-    for (const auto& [uuid, memory] : limits->memory) devices.push_back(uuid);
+    limits->memory.clear();
+    for (const auto& limit : *own)
+      limits->memory.emplace_back(limit.uuid, limit.memory.value == 0 ? mps::kNoMemoryLimit : limit.memory);
   }
-  return mps::answer_to(question, *limits, devices);
+  return mps::answer_to(question, *limits);
 }
 
 // A container may see devices of the pool that its grant does not hold: before kubelet has reported its other devices,

@@ -86,18 +86,17 @@ Result<GrantLimits> parse_limits(std::string_view text) {
 
 Result<DaemonLimits> limits_for(const GrantLimits& grant, std::span<const std::string> pool_devices) {
   DaemonLimits limits;
-  bool holds_one = false;
+  std::vector<Bytes> held;  // in the pool's order, in which a client counts them
   for (const auto& uuid : pool_devices) {
-    const auto* held = find(grant, uuid);
-    if (held == nullptr) {
-      limits.memory.emplace_back(uuid, kNotTheirs);
-      continue;
-    }
-    holds_one = true;
-    limits.memory.emplace_back(uuid, held->memory.value == 0 ? kNoMemoryLimit : held->memory);
-    if (held->threads != Percent{}) limits.threads = std::min(limits.threads, std::max(held->threads, kLeastThreads));
+    const auto* one = find(grant, uuid);
+    if (one == nullptr) continue;
+    held.push_back(one->memory.value == 0 ? kNoMemoryLimit : one->memory);
+    if (one->threads != Percent{}) limits.threads = std::min(limits.threads, std::max(one->threads, kLeastThreads));
   }
-  if (!holds_one) return wrong("none of its devices is one of this pool");
+  if (held.empty()) return wrong("none of its devices is one of this pool");
+  const Bytes least = std::ranges::min(held);
+  for (std::size_t at = 0; at < pool_devices.size(); ++at)
+    limits.memory.emplace_back(pool_devices[at], at < held.size() ? held[at] : least);
   return limits;
 }
 

@@ -29,8 +29,6 @@ inline constexpr std::size_t kMostGrantDevices = 64;
 // Set for a device without a limit: more memory than any GPU has. Removing a limit instead would leave nothing to read
 // back.
 inline constexpr Bytes kNoMemoryLimit = gib(1024);
-// Set for a device of the pool that the grant does not hold: too little for a context.
-inline constexpr Bytes kNotTheirs = mib(1);
 
 // kInvalid: no device, too many, a duplicate, a name that is not a GPU UUID, more than 100 percent, or more memory than
 // exists.
@@ -40,8 +38,11 @@ std::string render_limits(const GrantLimits& limits);
 Result<GrantLimits> parse_limits(std::string_view text);
 
 // The limits that the daemon and its servers hold for clients of this grant: one on every device of the pool. The
-// thread percentage applies to a whole process on all devices, so it is the grant's smallest. kInvalid: the grant holds
-// no device of the pool.
+// driver applies the limit of the pool's n-th device to the n-th device that the client sees (measured:
+// docs/internals/evidence/shares.md), and a container sees the devices that it holds. The pool's first devices therefore
+// get the limits of the grant's devices, and the others the smallest of these, for a client that sees more. Such a
+// client may take memory of a device that it does not hold; the guard ends it. The thread percentage applies to a whole
+// process on all devices, so it is the grant's smallest. kInvalid: the grant holds no device of the pool.
 Result<DaemonLimits> limits_for(const GrantLimits& grant, std::span<const std::string> pool_devices);
 // The same for clients with the pool's own limits, which are its largest.
 DaemonLimits limits_for(const DaemonLimits& own, std::span<const std::string> pool_devices);

@@ -45,9 +45,16 @@ TEST(GrantLimits, WhatIsNotExactlyThatIsRefusedByName) {
   EXPECT_FALSE(check_limits({}));
 }
 
-TEST(GrantLimits, SetEveryDeviceOfThePoolAndNothingForThoseThatTheGrantDoesNotHold) {
-  const DaemonLimits expected{{{kA, mib(7188)}, {kB, kNotTheirs}}, Percent{500}};
+// The driver counts the devices that a client sees: docs/internals/evidence/shares.md.
+TEST(GrantLimits, AreThoseOfTheDevicesAsTheContainerCountsThem) {
+  const DaemonLimits expected{{{kA, mib(7188)}, {kB, mib(7188)}}, Percent{500}};
   EXPECT_EQ(*limits_for(GrantLimits{{kA, mib(7188), Percent{500}}}, kPool), expected);
+  EXPECT_EQ(*limits_for(GrantLimits{{kB, mib(7188), Percent{500}}}, kPool), expected);
+  const std::string c = "GPU-c";
+  const GrantLimits two{{c, mib(3000), Percent{500}}, {kB, mib(9000), Percent{500}}};
+  EXPECT_EQ(limits_for(two, std::vector{kA, kB, c})->memory,
+            (decltype(DaemonLimits::memory){{kA, mib(9000)}, {kB, mib(3000)}, {c, mib(3000)}}));
+  EXPECT_EQ(limits_for(two, std::vector{kB, c})->memory, (decltype(DaemonLimits::memory){{kB, mib(9000)}, {c, mib(3000)}}));
 }
 
 // Promise: mps/limits/limits: The percentage is the smallest of the grant's devices.

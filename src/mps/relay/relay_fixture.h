@@ -56,8 +56,7 @@ class RelayAtTheEndpoint : public ::testing::Test {
                               [this](const std::string& grant, const mps::RelayQuestion& question) {
                                 const mps::DaemonLimits limits{{{"GPU-a", mib(3840)}},
                                                                Percent::whole(grant == kOne ? 25 : 75)};
-                                const std::vector<std::string> devices{"GPU-a"};
-                                return mps::answer_to(question, limits, devices);
+                                return mps::answer_to(question, limits);
                               },
                           .look = look_,
                           .open_pipes = [this] { return open_pipes(); }});

@@ -16,12 +16,14 @@ std::string text(const std::string& said) {
   return std::string(kText) + said;
 }
 
-const std::string* device_called(const std::string& name, std::span<const std::string> devices) {
-  if (const auto found = std::ranges::find(devices, name); found != devices.end()) return &*found;
+std::optional<Bytes> memory_of(const std::string& name, const DaemonLimits& limits) {
+  for (const auto& [uuid, memory] : limits.memory)
+    if (uuid == name) return memory;
   std::size_t ordinal = 0;
   const char* const end = name.data() + name.size();
   const auto [stop, error] = std::from_chars(name.data(), end, ordinal);
-  return error == std::errc() && stop == end && ordinal < devices.size() ? &devices[ordinal] : nullptr;
+  if (error != std::errc() || stop != end || ordinal >= limits.memory.size()) return std::nullopt;
+  return limits.memory[ordinal].second;
 }
 
 }  // namespace
@@ -50,14 +52,11 @@ std::optional<RelayQuestion> parse_question(std::string_view bytes) {
   return RelayQuestion{RelayQuestion::Kind::kMemory, std::string(bytes)};
 }
 
-std::string answer_to(const RelayQuestion& question, const DaemonLimits& limits, std::span<const std::string> devices) {
+std::string answer_to(const RelayQuestion& question, const DaemonLimits& limits) {
   if (question.kind == RelayQuestion::Kind::kThreads)
     return text(fmt::format("{}.{}", limits.threads.hundredths / 100, limits.threads.hundredths / 10 % 10));
-  const std::string* device = device_called(question.device, devices);
-  if (device == nullptr) return {};
-  const auto found = std::ranges::find(limits.memory, *device, &std::pair<std::string, Bytes>::first);
-  if (found == limits.memory.end() || found->second >= kNoMemoryLimit) return {};
-  return text(as_printed(found->second));
+  const auto memory = memory_of(question.device, limits);
+  return memory && *memory < kNoMemoryLimit ? text(as_printed(*memory)) : std::string();
 }
 
 }  // namespace tranche::mps

@@ -5,7 +5,6 @@
 // Pure; fuzzed with the relay.
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -28,8 +27,8 @@ struct RelayQuestion {
 std::optional<std::uint64_t> length_announced(std::string_view bytes);
 // "get_default_active_thread_percentage\n\0", "get_default_device_pinned_mem_limit 0\n\0". Absent: anything else.
 std::optional<RelayQuestion> parse_question(std::string_view bytes);
-// The reply; "" if the daemon would print nothing: no such device, or no limit. `devices` are those that the container
-// holds, in the order of its ordinals.
-std::string answer_to(const RelayQuestion& question, const DaemonLimits& limits, std::span<const std::string> devices);
+// The reply; "" if the daemon would print nothing: no such device, or no limit. `limits` has the devices that the
+// container holds, in the order of its ordinals.
+std::string answer_to(const RelayQuestion& question, const DaemonLimits& limits);
 
 }  // namespace tranche::mps

@@ -38,12 +38,11 @@ TEST(RelayQuestions, LengthsAreEightBytes) {
 
 // As a Tesla T4 (15360 MiB) with four slots answers.
 TEST(RelayQuestions, AreAnsweredInTheDaemonsSpelling) {
-  const std::vector<std::string> devices{"GPU-a", "GPU-b"};
-  const DaemonLimits limits{{{"GPU-a", mib(3840)}, {"GPU-b", mib(500)}, {"GPU-c", kNotTheirs}}, Percent{2500}};
+  const DaemonLimits limits{{{"GPU-a", mib(3840)}, {"GPU-b", mib(500)}}, Percent{2500}};
   const auto memory = [&](const std::string& device) {
-    return answer_to({RelayQuestion::Kind::kMemory, device}, limits, devices);
+    return answer_to({RelayQuestion::Kind::kMemory, device}, limits);
   };
-  EXPECT_EQ(answer_to({}, limits, devices), text("25.0"));
+  EXPECT_EQ(answer_to({}, limits), text("25.0"));
   EXPECT_EQ(memory("0"), text("3G"));
   EXPECT_EQ(memory("GPU-a"), text("3G"));
   EXPECT_EQ(memory("1"), text("500M"));
@@ -51,8 +50,8 @@ TEST(RelayQuestions, AreAnsweredInTheDaemonsSpelling) {
   EXPECT_EQ(memory("GPU-c"), "") << "not this container's";
   EXPECT_EQ(memory("-1"), "");
   EXPECT_EQ(memory("99999999999999999999999"), "");
-  EXPECT_EQ(answer_to({}, {{}, Percent{3333}}, devices), text("33.3"));
-  EXPECT_EQ(answer_to({RelayQuestion::Kind::kMemory, "0"}, {{{"GPU-a", kNoMemoryLimit}}, {}}, devices), "");
+  EXPECT_EQ(answer_to({}, {{}, Percent{3333}}), text("33.3"));
+  EXPECT_EQ(answer_to({RelayQuestion::Kind::kMemory, "0"}, {{{"GPU-a", kNoMemoryLimit}}, {}}), "");
 }
 
 }  // namespace relay_questions_test

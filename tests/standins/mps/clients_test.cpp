@@ -115,6 +115,21 @@ TEST(MpsClientsOfTwoGpus, OrdinalsCountTheClientsVisibleDevicesAndUuidsAlwaysFit
   EXPECT_EQ(hidden.number("limit") >> 20, 2048u);
 }
 
+// Measured on two H200: docs/internals/evidence/shares.md, "A GPU that is not the pool's first".
+TEST(MpsClientsOfTwoGpus, TheServersLimitIsThatOfTheNumberThatTheDeviceHasForTheClient) {
+  MpsWorld world("gpus: {profile: H200, count: 2}\n");
+  world.start_daemon();
+  world.ask("set_default_device_pinned_mem_limit " + world.uuid(0) + " 4096M");
+  world.ask("set_default_device_pinned_mem_limit " + world.uuid(1) + " 6144M");
+  const auto limit = [&](const std::string& variable, const std::string& visible) {
+    return world.client({}, {{variable, visible}}).number("limit") >> 20;
+  };
+  EXPECT_EQ(limit("CUDA_VISIBLE_DEVICES", "0"), 4096u);
+  EXPECT_EQ(limit("CUDA_VISIBLE_DEVICES", world.uuid(1)), 4096u);
+  EXPECT_EQ(limit("CUDA_VISIBLE_DEVICES", "1,0"), 4096u);
+  EXPECT_EQ(limit("NVIDIA_VISIBLE_DEVICES", world.uuid(1)), 4096u);
+}
+
 TEST_F(MpsClients, FortyEightRunAndTheNextIsRefused) {
   std::vector<MpsWorld::Client> clients;
   world.ask("set_default_active_thread_percentage 2");

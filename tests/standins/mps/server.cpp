@@ -304,7 +304,12 @@ void MpsServer::open_context(Client& client, const Message& message) {
     const auto bytes = static_cast<std::uint64_t>(message.number("memory"));
     if (bytes != 0) own.by_uuid[device.properties.uuid] = bytes;
   }
-  const auto ceiling = client.memory.for_gpu(ordinal, device.properties.uuid);
+  // Measured: the limit is that of the server's device which has the number that the client's device has for the client.
+  const std::size_t counted = message.fields.contains("ordinal") ? static_cast<std::size_t>(message.number("ordinal"))
+                                                                 : static_cast<std::size_t>(ordinal);
+  const auto ceiling = counted < devices_.size()
+                           ? client.memory.for_gpu(static_cast<int>(counted), devices_[counted].properties.uuid)
+                           : std::nullopt;
   const auto limit = effective_memory(own, device.properties.uuid, ceiling);
   const std::uint64_t own_bytes = context_bytes(sms);
   if ((limit && own_bytes > *limit) || !attach_to(*node_, device, client.pid, ProcessKind::kMpsClient, sms)) {
