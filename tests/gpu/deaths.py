@@ -285,7 +285,7 @@ class ControlGroup:
         why = []
         for kind, options, limit, used in (("cgroup2", [], "memory.max", "memory.current"), ("cgroup", ["-o", "memory"], "memory.limit_in_bytes", "memory.usage_in_bytes")):
             self.root = tempfile.mkdtemp(prefix=f"{kind}.")
-            self.folder, self.used_name = f"{self.root}/deaths", used
+            self.folder, self.used_name = tempfile.mktemp(prefix="deaths.", dir=self.root), used
             done = subprocess.run(["mount", "-t", kind, *options, "none", self.root], capture_output=True, text=True)
             try:
                 if done.returncode:

@@ -1,15 +1,18 @@
 """The rows of endings.py: each answers {"holds": True, False or None (only measured), "lines": [(what, measured)…]} and its tries."""
 
-import concurrent.futures, dataclasses, os, random, re, threading, time
+import concurrent.futures, dataclasses, os, random, re, signal, threading, time
 
-from endings_bed import DYING, Sight, delete_pod, gone, median_worst, p99, since
-from gpu_bed import wait_for
+from deaths import ControlGroup
+from endings_bed import DYING, Sight, delete_pod, gone, median_worst, p99, signal_to, since
+from gpu_bed import PATIENCE, wait_for
+from stop_moments import Program
 
 NEIGHBOURS = {"serve": ("serve",), "train": ("train",), "elementwise": ("elementwise", "fresh=1")}
 KINDS = {  # the commands for tenants.py; {n}: products whose time at the share's SMs is that of 8192³ at a quarter of the GPU
     "products": ("products", "queue=4", "n={n}"), "deep": ("products", "queue=256", "n={n}"), "fp8": ("fp8",), "convolutions": ("convolutions",),
     "triton": ("triton", "ms=20"), "jax": ("jax",), "fp32": ("fp32", "n={n}"), "serve": ("serve",), "train": ("train", "width=4096")}
 SIMULATED = {"deep": ("spin", "ms=30", "queue=50"), "serve": ("steps",)}  # others: a few long kernels
+PATIENCE_OF_KEEPER = 6  # seconds from a death to the close of what the keeper holds, with some for the close
 COMPLAINT = re.compile(r"error|out.of.memory", re.IGNORECASE)
 
 
@@ -123,7 +126,7 @@ class Bed:
         """Their results, and how many there should have been."""
         with concurrent.futures.ThreadPoolExecutor(self.args.victims) as workers:
             results = list(workers.map(lambda spec: self.one(spec, act), specs))
-        time.sleep(DYING)
+        time.sleep(PATIENCE_OF_KEEPER + DYING)
         self.look()
         return results
 
@@ -236,6 +239,83 @@ def over(bed):
         if over_by:
             row["lines"].append((kind, f"a share of {bed.slot_mib} MiB; held over it: {median_worst(over_by)} MiB"))
     return row
+
+
+HOW = ("exception", "exit", "os_exit", "segv", "abort", "oom")
+
+
+def own(bed):
+    """Ends that no signal of kubelet announces, with all of a deep queue in flight."""
+    def act(box, spec):
+        group, sight = None, Sight(box)
+        if spec.kind.endswith("oom"):
+            group = ControlGroup(1024)
+            group.add(box.pid)
+        asked = time.monotonic()
+        box.io.sendall(b"\n")
+        sight.wait_gone(box.pid, asked + PATIENCE)
+        sight.end()
+        result = {"gone_ms": since(sight.gone.get(box.pid), asked), "by": "itself"}
+        if group:
+            result["oom"] = group.oom()
+            result["by"] = "the OOM killer" if wait_for(lambda: "oom_kill 1" in group.oom(), 1) else "NOBODY"
+            group.end()
+        return result
+
+    specs = [Spec(f"{kind}: {how}", (*bed.words(kind), f"ends={how}"), number=i) for i in range(bed.args.repeats) for kind in bed.args.kinds for how in HOW]
+    return summary(bed, bed.tries(specs, act), lambda r: r["gone_ms"] is not None and r["by"] != "NOBODY")
+
+
+def killed(bed):
+    """SIGKILL of a program, and in the same moment of `tranche mps` or `tranche node`, which is started again 1 s later."""
+    alone = threading.Lock()
+
+    def act(box, spec):
+        part = spec.kind.split()[-1]
+        with alone:
+            sight, program = Sight(box), bed.node.parts[part]
+            asked = time.monotonic()
+            program.kill()
+            signal_to(box.pid, signal.SIGKILL)
+            program.wait()
+            sight.wait_gone(box.pid, asked + PATIENCE)
+            sight.end()
+            time.sleep(1)
+            bed.node.start(part, *program.args)
+            back = wait_for(lambda: bed.node.healthy() == bed.node.SLOTS and bed.node.pool())
+        return {"gone_ms": since(sight.gone.get(box.pid), asked), "by": "SIGKILL" if back else "NOBODY"}
+
+    specs = [Spec(f"{kind} with {part}", bed.words(kind), number=i) for i in range(bed.args.repeats) for kind in bed.args.kinds for part in ("mps", "node")]
+    results = [r for r in bed.tries(specs, act) if "does not run" not in r.get("void", "")]  # refused while the node was away
+    return summary(bed, results, lambda r: r["gone_ms"] is not None and r["by"] != "NOBODY")
+
+
+def again(bed):
+    """A program that holds most of its share is killed and started again at once, in the same container. Until the keeper closes what
+    the first one had open, the driver counts the memory of both."""
+    name, most = ("hoard" if bed.machine.simulated else "grow"), f"most={bed.slot_mib * 7 // 10}"
+    tenant, results = bed.node.tenant("again", bed.args.victim_slots), []
+    start = lambda: Program(bed.machine, tenant.envs, name, most, "step=256", prefix=tenant.enter)
+    grown = lambda program: wait_for(lambda: program.process.poll() is not None or any(e["event"] == "grown" for e in list(program.events.queue)))
+    for _ in range(max(1, bed.args.repeats // 4)):
+        marks, first = bed.node.marks(), start()
+        result = {"kind": "killed and started again", "dead": []}
+        if not first.ready(90):
+            result["void"] = f"does not start: {first.errors}"
+        grown(first)
+        first.kill()
+        second = start()
+        begins = second.ready(90)
+        grown(second)
+        time.sleep(PATIENCE_OF_KEEPER)
+        lives = begins and second.well()
+        result.update(by="itself" if lives else "NOBODY", status=second.process.poll(), errors=second.errors[:1], dead=bed.neighbours.new_dead(),
+                      guard=[line for line in bed.node.lines(marks) if str(line.get("event")).startswith("guard.")][:6])
+        second.kill()
+        time.sleep(PATIENCE_OF_KEEPER)
+        results.append(result)
+    tenant.delete()
+    return summary(bed, results, lambda r: r["by"] == "itself" and not r["guard"])
 
 
 def frameworks(bed):

@@ -6,7 +6,10 @@ neighbours' lives. Prints a table last and exits 1 when a row does not hold.
   delete      an ordinary deletion with a grace, by shape of the container and kind of program
   checkpoint  a program that saves on SIGTERM
   force       a forced deletion
+  own         exceptions, ends of scripts, signals of its own and the OOM killer, with a deep queue in flight (kinds: deep)
+  killed      SIGKILL of a program and, at that moment, of `tranche mps` or `tranche node`
   over        a program that lifts its own memory limit
+  again       a program is killed, and started again in its container while its memory is still held
   frameworks  what PyTorch, JAX, CuPy and ONNX Runtime see in a share, and whether they complain
   noise       the neighbours' slowest steps before and during all that
 
@@ -21,8 +24,8 @@ from gpu_bed import Machine, leftovers, stay
 
 ROWS = {  # in this order; with its part of the time
     "delete": ("a deletion with a grace", 10), "checkpoint": ("a program that saves on SIGTERM", 2), "force": ("a forced deletion", 3),
-    "over": ("a program lifts its own memory limit", 2),
-    "frameworks": ("frameworks in a share", 1), "noise": ("the neighbours' p99 step", 1)}
+    "own": ("a program's own end", 6), "killed": ("with tranche mps, with tranche node", 3), "over": ("a program lifts its own memory limit", 2),
+    "again": ("its memory is held meanwhile", 1), "frameworks": ("frameworks in a share", 1), "noise": ("the neighbours' p99 step", 1)}
 SKIPPED = 77  # as ctest has it here
 
 

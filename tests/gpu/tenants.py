@@ -6,9 +6,10 @@ steps of that window (serving and training kinds), {"event": "error", …} and s
 With `wait=1` it begins to work when a line comes on its standard input. With `limit=VALUE` it sets CUDA_MPS_PINNED_DEVICE_MEM_LIMIT
 inside itself before CUDA is loaded, as a program may by accident. PyTorch, JAX (kind `jax`), NCCL (kind `nccl`), or the driver's own
 interface (kinds `spin`, `steps` and `hoard`, which run on the stand-ins too). On SIGUSR1 a PyTorch program says {"event": "memory"}: what
-its allocator has reserved, and what CUDA still has free for it."""
+its allocator has reserved, and what CUDA still has free for it. With `ends=HOW` (exception, exit, os_exit, segv, abort, oom) and `wait=1`
+it ends so when a second line comes, with all of its work queued (kinds `products`, `fp8`, `convolutions`)."""
 
-import json, os, signal, sys, time
+import ctypes, json, os, signal, sys, threading, time
 
 KIND = sys.argv[1]
 OPTIONS = dict(word.split("=", 1) for word in sys.argv[2:])
@@ -37,6 +38,25 @@ def ready(**more):
     if option("wait", 0):
         sys.stdin.readline()
         say("begun")
+    if "ends" in OPTIONS:
+        threading.Thread(target=listen_for_end, daemon=True).start()
+
+
+asked_to_end = threading.Event()
+
+
+def listen_for_end():
+    sys.stdin.readline()
+    kept = []
+    while OPTIONS["ends"] == "oom":  # until the kernel kills it
+        kept.append(b"x" * (32 << 20))
+    asked_to_end.set()
+
+
+def end_if_asked():
+    if asked_to_end.is_set():
+        {"exception": lambda: [][1], "exit": lambda: sys.exit(0), "os_exit": lambda: os._exit(0), "abort": os.abort,
+         "segv": lambda: ctypes.string_at(0)}[OPTIONS["ends"]]()
 
 
 class Windows:
@@ -74,6 +94,7 @@ def products(dtype="bfloat16"):
     while True:
         for _ in range(queue):
             torch.mm(a, b, out=c)
+        end_if_asked()
         torch.cuda.synchronize()
 
 
@@ -90,6 +111,7 @@ def fp8():
     while True:
         for _ in range(option("queue", 16)):
             work()
+        end_if_asked()
         torch.cuda.synchronize()
 
 
@@ -105,6 +127,7 @@ def convolutions():
         while True:
             for _ in range(option("queue", 4)):
                 net(image)
+            end_if_asked()
             torch.cuda.synchronize()
 
 
@@ -515,6 +538,9 @@ KINDS = {"products": products, "fp32": lambda: products("float32"), "fp8": fp8, 
 
 if __name__ == "__main__":
     try:
+        if "device" in OPTIONS:
+            import torch
+            torch.cuda.set_device(option("device", 0))
         KINDS[KIND]()
     except Exception as error:
         say("error", why=f"{type(error).__name__}: {error}"[:300])

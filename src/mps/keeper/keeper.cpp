@@ -47,7 +47,6 @@ Result<std::unique_ptr<Process>> launch_keeper(Loop& loop, const KeeperClientSet
   if (!settings.devices.empty()) what.argv.push_back(settings.devices);
   what.output = log.get();
   what.kept = program.get();
-  what.die_with_parent = !settings.home.host;  // its container ends with our own
   return launch_at_home(loop, settings.home, "keeper", std::move(what), std::move(on_exit));
 }
 
@@ -168,7 +167,7 @@ Protection Keeper::of(int pid) const {
   return {Protection::State::kStarting, "the keeper is still duplicating its descriptors"};
 }
 
-void end_keeper(const std::string& mps_root) {
+void end_keeper(const std::string& mps_root, bool wait) {
   const auto path = mps_root + kKeeperSocket;
   const auto connection = connect_to(path, true, kKeeperAnswersUs);
   if (!connection) return;
@@ -178,7 +177,7 @@ void end_keeper(const std::string& mps_root) {
   const Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0)));
   (void)ask(path, to_json(mps::KeeperRequest(mps::EndRequest{})), kKeeperAnswers);
   pollfd ended{.fd = pidfd.get(), .events = POLLIN, .revents = 0};
-  if (pidfd) ::poll(&ended, 1, kKeeperEndsMs);
+  if (wait && pidfd) ::poll(&ended, 1, kKeeperEndsMs);
 }
 
 std::size_t Keeper::dead(const std::string& owner) const {

@@ -152,7 +152,7 @@ int end_mps(const MpsOptions& options) {
   }
   EndProgram program(options, source.view().config);
   const auto ended = program.run();
-  host::end_keeper(mps_root_of(options, source.view().config.flags));
+  host::end_keeper(mps_root_of(options, source.view().config.flags), /*wait=*/true);
   if (ended) return 0;
   fmt::print(stderr, "tranche mps --end: {}\n", to_string(ended.error()));
   return 1;

@@ -17,6 +17,7 @@
 #include "mps/daemon/binary.h"
 #include "mps/daemon/compute_modes.h"
 #include "mps/endpoints/endpoints.h"
+#include "mps/keeper/keeper.h"
 #include "mps/pool/endings.h"
 #include "mps/pool/pool_dirs.h"
 #include "mps/pool/pool_set.h"
@@ -469,7 +470,12 @@ void MpsProgram::begin_stop(bool end_clients) {
     exit_code_ = 1;
     loop_->stop();
   });
-  pools_->stop([this] { loop_->stop(); }, end_clients);
+  pools_->stop(
+      [this] {
+        if (!options_.daemons_on_host) host::end_keeper(root_, /*wait=*/false);
+        loop_->stop();
+      },
+      end_clients);
 }
 
 }  // namespace
