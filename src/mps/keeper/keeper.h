@@ -74,8 +74,8 @@ class Keeper {
   std::unique_ptr<StatusClient> requests_;
 };
 
-// Ends the keeper of this MPS root, if one runs, once it has released the clients that have exited. `wait`: blocks until
-// it has ended, for at most 20 s. Any thread.
+// Ends the keeper of this MPS root, if one runs, once it has released the clients that have exited. `wait`: blocks
+// until it has ended, for at most 20 s. Any thread.
 void end_keeper(const std::string& mps_root, bool wait);
 
 }  // namespace tranche::host

@@ -39,10 +39,10 @@ Result<GrantLimits> parse_limits(std::string_view text);
 
 // The limits that the daemon and its servers hold for clients of this grant: one on every device of the pool. The
 // driver applies the limit of the pool's n-th device to the n-th device that the client sees (measured:
-// docs/internals/evidence/shares.md), and a container sees the devices that it holds. The pool's first devices therefore
-// get the limits of the grant's devices, and the others the smallest of these, for a client that sees more. Such a
-// client may take memory of a device that it does not hold; the guard ends it. The thread percentage applies to a whole
-// process on all devices, so it is the grant's smallest. kInvalid: the grant holds no device of the pool.
+// docs/internals/evidence/shares.md), and a container sees the devices that it holds. The pool's first devices
+// therefore get the limits of the grant's devices, and the others the smallest of these, for a client that sees more.
+// Such a client may take memory of a device that it does not hold; the guard ends it. The thread percentage applies to
+// a whole process on all devices, so it is the grant's smallest. kInvalid: the grant holds no device of the pool.
 Result<DaemonLimits> limits_for(const GrantLimits& grant, std::span<const std::string> pool_devices);
 // The same for clients with the pool's own limits, which are its largest.
 DaemonLimits limits_for(const DaemonLimits& own, std::span<const std::string> pool_devices);

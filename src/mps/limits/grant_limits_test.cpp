@@ -54,7 +54,8 @@ TEST(GrantLimits, AreThoseOfTheDevicesAsTheContainerCountsThem) {
   const GrantLimits two{{c, mib(3000), Percent{500}}, {kB, mib(9000), Percent{500}}};
   EXPECT_EQ(limits_for(two, std::vector{kA, kB, c})->memory,
             (decltype(DaemonLimits::memory){{kA, mib(9000)}, {kB, mib(3000)}, {c, mib(3000)}}));
-  EXPECT_EQ(limits_for(two, std::vector{kB, c})->memory, (decltype(DaemonLimits::memory){{kB, mib(9000)}, {c, mib(3000)}}));
+  EXPECT_EQ(limits_for(two, std::vector{kB, c})->memory,
+            (decltype(DaemonLimits::memory){{kB, mib(9000)}, {c, mib(3000)}}));
 }
 
 // Promise: mps/limits/limits: The percentage is the smallest of the grant's devices.

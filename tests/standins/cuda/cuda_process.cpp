@@ -186,7 +186,11 @@ CudaError CudaProcess::open_through_mps(int device, Context* context) {
   const std::uint32_t number = ++last_context_;
   Fd connection;
   if (const CudaError error = connect_to_server(number, &connection); error != CudaError::kSuccess) return error;
-  Message question{"context", {{"gpu", uuid}, {"ordinal", std::to_string(device)}, {"id", std::to_string(number)}, {"lifted", memory.lifted ? "1" : "0"}}};
+  Message question{"context",
+                   {{"gpu", uuid},
+                    {"ordinal", std::to_string(device)},
+                    {"id", std::to_string(number)},
+                    {"lifted", memory.lifted ? "1" : "0"}}};
   if (environment_.thread_percentage) question.fields["threads"] = *environment_.thread_percentage;
   const auto own = memory.by_uuid.find(uuid);
   if (own != memory.by_uuid.end() && own->second < static_cast<std::uint64_t>(INT64_MAX)) {

@@ -304,7 +304,8 @@ void MpsServer::open_context(Client& client, const Message& message) {
     const auto bytes = static_cast<std::uint64_t>(message.number("memory"));
     if (bytes != 0) own.by_uuid[device.properties.uuid] = bytes;
   }
-  // Measured: the limit is that of the server's device which has the number that the client's device has for the client.
+  // Measured: the limit is that of the server's device which has the number that the client's device has for the
+  // client.
   const std::size_t counted = message.fields.contains("ordinal") ? static_cast<std::size_t>(message.number("ordinal"))
                                                                  : static_cast<std::size_t>(ordinal);
   const auto ceiling = counted < devices_.size()
