@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
+#include "base/words.h"
 #include "mig/plan.h"
 
 namespace tranche::mig {
@@ -28,23 +29,15 @@ Json json_of(const GpuPlan& gpu, const GpuInstance& instance) {
 }
 
 std::string_view name_of(Step::What what) {
-  switch (what) {
-    case Step::What::kDestroyCompute:
-      return "destroyComputeInstance";
-    case Step::What::kDestroyInstance:
-      return "destroyGpuInstance";
-    case Step::What::kModeOn:
-      return "modeOn";
-    case Step::What::kModeOff:
-      return "modeOff";
-    case Step::What::kReset:
-      return "reset";
-    case Step::What::kCreateInstance:
-      return "createGpuInstance";
-    case Step::What::kCreateCompute:
-      return "createComputeInstance";
-  }
-  return "unknown";
+  using What = Step::What;
+  static constexpr Word<What> kWords[] = {{What::kDestroyCompute, "destroyComputeInstance"},
+                                          {What::kDestroyInstance, "destroyGpuInstance"},
+                                          {What::kModeOn, "modeOn"},
+                                          {What::kModeOff, "modeOff"},
+                                          {What::kReset, "reset"},
+                                          {What::kCreateInstance, "createGpuInstance"},
+                                          {What::kCreateCompute, "createComputeInstance"}};
+  return word_of(kWords, what);
 }
 
 Json json_of(const Step& step) {
