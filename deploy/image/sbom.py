@@ -10,7 +10,7 @@ import time
 import debian
 
 # Compiled into our programs without leaving a library to be seen in the link: headers, and the C++ runtime.
-HEADERS = ["libcli11-dev", "libfmt-dev", "libspdlog-dev", "nlohmann-json3-dev"]
+HEADERS = ["libcli11-dev", "libfmt-dev", "nlohmann-json3-dev"]
 
 
 def linked_packages(build):

@@ -21,4 +21,9 @@ Duration Backoff::next() {
   return Duration(static_cast<Duration::rep>(half + draw(random_) % (half + 1)));
 }
 
+Duration doubled(Duration first, Duration most, int failures) {
+  for (int i = 1; i < failures && first < most; ++i) first *= 2;
+  return std::min(first, most);
+}
+
 }  // namespace tranche

@@ -21,4 +21,8 @@ class Backoff {
   std::uint64_t random_;
 };
 
+// The same without jitter, for one machine: `first` after the first failure, doubled after each further one up to
+// `most`.
+Duration doubled(Duration first, Duration most, int failures);
+
 }  // namespace tranche

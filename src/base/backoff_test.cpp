@@ -31,6 +31,14 @@ TEST(Backoff, DiffersBetweenSeedsAndRepeatsForOne) {
   EXPECT_NE(first(3), first(4));
 }
 
+TEST(Backoff, WithoutJitterDoublesUpToTheMost) {
+  std::vector<Duration> waits;
+  for (const int failures : {0, 1, 2, 3, 4, 1000000})
+    waits.push_back(doubled(milliseconds(100), milliseconds(500), failures));
+  EXPECT_EQ(waits, (std::vector<Duration>{milliseconds(100), milliseconds(100), milliseconds(200), milliseconds(400),
+                                          milliseconds(500), milliseconds(500)}));
+}
+
 TEST(Backoff, NeverWaitsForNothing) {
   Backoff backoff(Duration(1), Duration(1), 0);
   EXPECT_GT(backoff.next(), Duration::zero());

@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/words.h"
+
 namespace tranche {
 namespace {
 
@@ -59,23 +61,11 @@ std::string to_string(const Error& error) {
 }
 
 std::string_view to_string(Kind kind) {
-  switch (kind) {
-    case Kind::kInvalid:
-      return "invalid";
-    case Kind::kNotFound:
-      return "not found";
-    case Kind::kUnsupported:
-      return "unsupported";
-    case Kind::kUnavailable:
-      return "unavailable";
-    case Kind::kTimeout:
-      return "timeout";
-    case Kind::kDenied:
-      return "denied";
-    case Kind::kConflict:
-      return "conflict";
-  }
-  return "unknown";
+  static constexpr Word<Kind> kWords[] = {{Kind::kInvalid, "invalid"},         {Kind::kNotFound, "not found"},
+                                          {Kind::kUnsupported, "unsupported"}, {Kind::kUnavailable, "unavailable"},
+                                          {Kind::kTimeout, "timeout"},         {Kind::kDenied, "denied"},
+                                          {Kind::kConflict, "conflict"}};
+  return word_of(kWords, kind);
 }
 
 void check_failed(const char* condition, const char* file, int line, const char* message) {

@@ -52,13 +52,11 @@ int make_present(const MigGiven& given, std::vector<mig::GpuState>& gpus) {
   print_problems(plan.problems);
   if (!plan.possible()) return kMigUnusable;
   for (std::size_t i = 0; i < gpus.size(); ++i) {
-    gpus[i].enabled = gpus[i].pending = plan.gpus[i].mode_to;
+    gpus[i] = plan.gpus[i].after;
     std::uint32_t id = 0;
-    for (const auto& part : plan.gpus[i].parts) {
-      mig::GpuInstance instance{.id = ++id, .profile_id = part.profile_id, .placement = part.placement};
-      for (std::uint32_t c = 0; c < part.compute.size(); ++c)
-        instance.compute.push_back({.id = c, .placement = part.compute[c]});
-      gpus[i].instances.push_back(std::move(instance));
+    for (auto& instance : gpus[i].instances) {
+      instance.id = ++id;
+      for (std::uint32_t c = 0; c < instance.compute.size(); ++c) instance.compute[c].id = c;
     }
   }
   return 0;
@@ -186,7 +184,6 @@ int apply_now(const MigGiven& given) {
   print_problems(made.problems);
   MigChangeOptions options;
   options.run_dir = given.run_dir;
-  options.mode_only = given.mode_only;
   if (!given.quiet) options.say = [](const std::string& sentence) { fmt::print("{}\n", sentence); };
   const int status = carry_out(node, made, options, kName);
   if (status == 0 && !given.quiet) fmt::print("the node is as configured ({})\n", configuration->name);
@@ -210,7 +207,6 @@ int restore(const MigGiven& given) {
   print_problems(made.problems);
   MigChangeOptions options;
   options.run_dir = given.run_dir;
-  options.mode_only = given.mode_only;
   if (!given.quiet) options.say = [](const std::string& sentence) { fmt::print("{}\n", sentence); };
   const int status = carry_out(node, made, options, kName);
   if (status == 0 && !given.quiet) fmt::print("the node is as the checkpoint says ({})\n", given.file);

@@ -45,12 +45,6 @@ std::string read_input() {
   return {std::istreambuf_iterator<char>(std::cin), {}};
 }
 
-host::MigLayout mode_of(const host::MigGpu& gpu, bool on) {
-  host::MigLayout layout = on && gpu.enabled ? host::layout_of(gpu) : host::MigLayout{};
-  layout.enabled = on;
-  return layout;
-}
-
 int status_of(const host::MigOutcome& outcome) {
   switch (outcome.what) {
     case host::MigOutcome::What::kDone:
@@ -67,7 +61,7 @@ int status_of(const host::MigOutcome& outcome) {
 }
 
 void report(const host::MigOutcome& outcome, const mig::GpuPlan& gpu, const char* program) {
-  const std::string which = fmt::format("{}: GPU {} ({})", program, gpu.index, gpu.name);
+  const std::string which = fmt::format("{}: GPU {} ({})", program, gpu.now.index, gpu.now.name);
   switch (outcome.what) {
     case host::MigOutcome::What::kDone:
       return;
@@ -79,7 +73,7 @@ void report(const host::MigOutcome& outcome, const mig::GpuPlan& gpu, const char
       fmt::print(stderr,
                  "{} needs a reset before the MIG mode takes effect: nvidia-smi --gpu-reset -i {} with no process on "
                  "it, or a restart of the machine; then apply the configuration again\n",
-                 which, gpu.index);
+                 which, gpu.now.index);
       return;
     case host::MigOutcome::What::kStopped:
     case host::MigOutcome::What::kFailed:
@@ -94,12 +88,12 @@ void report_blockers(const mig::Plan& plan, const char* program) {
     for (const auto& blocker : gpu.blockers) {
       std::vector<std::string> who;
       for (const auto& holder : blocker.holders) who.push_back(holder.who);
-      fmt::print(stderr, "{}: GPU {} ({}): {} is held by {}\n", program, gpu.index, gpu.name, blocker.what,
+      fmt::print(stderr, "{}: GPU {} ({}): {} is held by {}\n", program, gpu.now.index, gpu.now.name, blocker.what,
                  who.empty() ? "a process that the driver does not name" : join(who, ", "));
     }
     if (!gpu.fits_beside.empty())
       fmt::print(stderr, "{}: GPU {}: beside what is held, this much of the configuration fits: {}\n", program,
-                 gpu.index, gpu.fits_beside);
+                 gpu.now.index, gpu.fits_beside);
   }
 }
 
@@ -185,25 +179,16 @@ int carry_out(MigNode& node, const mig::Plan& plan, const MigChangeOptions& opti
     return status_of(files.error());
   }
   host::MigApply::Callbacks callbacks;
-  callbacks.on_step = [&](const host::MigStep& step) {
-    if (options.say) options.say(host::to_string(step));
+  callbacks.on_step = [&](const mig::Step& step) {
+    if (options.say) options.say(mig::to_string(step));
   };
   host::MigApply engine(*node.admin, *files, std::move(callbacks));
   int worst = 0;
   for (const auto& gpu : plan.gpus) {
     if (!gpu.matched || gpu.as_wanted) continue;
-    host::MigLayout target = host::target_of(gpu);
-    if (options.mode_only) {
-      const auto now = node.admin->read(gpu.uuid);
-      if (!now) {
-        fmt::print(stderr, "{}: {}\n", program, to_string(now.error()));
-        worst = std::max(worst, status_of(now.error()));
-        continue;
-      }
-      target = mode_of(*now, gpu.mode_to);
-    }
-    if (options.say) options.say(fmt::format("GPU {} ({}): to {}", gpu.index, gpu.name, host::to_string(target)));
-    const auto outcome = engine.run(gpu.uuid, target, plan.configuration);
+    if (options.say)
+      options.say(fmt::format("GPU {} ({}): to {}", gpu.now.index, gpu.now.name, mig::to_string(gpu.target)));
+    const auto outcome = engine.run(gpu.now.uuid, gpu.target, plan.configuration);
     if (!options.resets || outcome.what != host::MigOutcome::What::kNeedsReset) report(outcome, gpu, program);
     worst = std::max(worst, status_of(outcome));
   }

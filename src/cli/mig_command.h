@@ -47,7 +47,6 @@ LoadedConfigurations load_configurations(const std::string& path, const std::vec
 
 struct MigChangeOptions {
   std::string run_dir = "/run/tranche";  // changes in progress are recorded below it
-  bool mode_only = false;
   bool resets = false;  // the caller resets GPUs after a mode change, so a needed reset is not an error
   std::function<void(const std::string&)> say;  // one sentence per step
 };

@@ -198,8 +198,7 @@ int change(const PartedOptions& options, const mig::Hooks& hooks, const HookRunn
   if (!node) return failed(to_string(node.error()));
   const auto plan = plan_of(*node);
   if (print_all(plan.problems)) return 1;
-  const bool mode_changes =
-      std::ranges::any_of(plan.gpus, [](const mig::GpuPlan& gpu) { return gpu.mode_from != gpu.mode_to; });
+  const bool mode_changes = std::ranges::any_of(plan.gpus, &mig::GpuPlan::mode_changes);
   if (mode_changes)
     if (const auto done = runner.run("pre-apply-mode", hooks.pre_apply_mode); !done)
       return failed(to_string(done.error()));
@@ -213,7 +212,6 @@ int change(const PartedOptions& options, const mig::Hooks& hooks, const HookRunn
   const auto now = plan_of(*node);
   MigChangeOptions how;
   if (const auto run_dir = variable(process, kRunDir); !run_dir.empty()) how.run_dir = run_dir;
-  how.mode_only = mode_only;
   const auto skip = switch_value(options.skip_reset, "MIG_PARTED_SKIP_RESET", process);
   how.resets = !skip || !*skip || mode_only;
   int status = carry_out(*node, now, how, kMigParted);
@@ -222,9 +220,10 @@ int change(const PartedOptions& options, const mig::Hooks& hooks, const HookRunn
   how.resets = false;
   node->admin.reset();  // the driver refuses a reset while a program has the GPU open
   for (const auto& gpu : now.gpus) {
-    if (!gpu.matched || gpu.as_wanted || gpu.mode_from == gpu.mode_to) continue;
-    if (const auto done = reset_gpu(variable(process, kDriverRoot), gpu.uuid, process); !done)
-      return failed(fmt::format("GPU {} ({}) could not be reset: {}", gpu.index, gpu.name, to_string(done.error())));
+    if (!gpu.matched || gpu.as_wanted || !gpu.mode_changes()) continue;
+    if (const auto done = reset_gpu(variable(process, kDriverRoot), gpu.now.uuid, process); !done)
+      return failed(
+          fmt::format("GPU {} ({}) could not be reset: {}", gpu.now.index, gpu.now.name, to_string(done.error())));
   }
   node = this_node(process);
   if (!node) return failed(to_string(node.error()));

@@ -1,7 +1,5 @@
 #pragma once
-// Quantities as the API server writes them ("6Gi", "20", "1073741824", "2500m", "1e3") → whole numbers, a fraction
-// rounded up, as the scheduler counts. One amount has several spellings, so they are compared as numbers only. Pure;
-// fuzzed by way of claims.
+// Quantities as the API server writes them → whole numbers, a fraction rounded up. Pure; fuzzed by way of claims.
 #include <cstdint>
 #include <string_view>
 

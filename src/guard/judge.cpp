@@ -4,6 +4,9 @@
 #include <limits>
 #include <set>
 
+#include "base/backoff.h"
+#include "base/words.h"
+
 namespace tranche::guard {
 namespace {
 
@@ -24,12 +27,6 @@ constexpr Duration kMemoryIsBack = 1s;                  // of a process that was
 constexpr Duration kNoFigures = 10s;  // a stopped process is continued if its device has no figures for this long
 constexpr Duration kAskEndpointAgain = 1s;
 constexpr int kRefusalsToBelieve = 2;
-
-Duration pause_after(int failures) {
-  Duration pause = kFirstPause;
-  for (int i = 1; i < failures && pause < kLongestPause; ++i) pause *= 2;
-  return std::min(pause, kLongestPause);
-}
 
 // A client that remains (it has exited; its start is 0) counts as the newest, so that no running program is ended in
 // its place.
@@ -380,26 +377,11 @@ class Judge {
 }  // namespace
 
 std::string_view to_string(Order::What what) {
-  switch (what) {
-    case What::kReport:
-      return "observe";
-    case What::kRefuse:
-      return "refuse-new";
-    case What::kLetIn:
-      return "let-in";
-    case What::kStop:
-      return "stop";
-    case What::kTerminate:
-      return "terminate";
-    case What::kContinue:
-      return "continue";
-    case What::kKill:
-    case What::kEnd:
-      return "kill";
-    case What::kAskToEnd:
-      return "ask-to-end";
-  }
-  return "";
+  static constexpr Word<What> kWords[] = {
+      {What::kReport, "observe"},      {What::kRefuse, "refuse-new"}, {What::kLetIn, "let-in"}, {What::kStop, "stop"},
+      {What::kTerminate, "terminate"}, {What::kContinue, "continue"}, {What::kKill, "kill"},    {What::kEnd, "kill"},
+      {What::kAskToEnd, "ask-to-end"}};
+  return word_of(kWords, what);
 }
 
 Verdict judge(const std::vector<Device>& devices, const Inputs& inputs, Memory& memory, MonoTime now) {
@@ -417,13 +399,13 @@ void answered(Memory& memory, const Order& order, const std::vector<mps::Termina
     record->second.asked = false;
     const auto client = std::ranges::find(clients, static_cast<int>(process.id.pid), &mps::Terminated::pid);
     if (clients.empty()) {
-      record->second.not_before = now + pause_after(over.failures);
+      record->second.not_before = now + doubled(kFirstPause, kLongestPause, over.failures);
     } else if (client != clients.end() && client->outcome == mps::TerminateOutcome::kTerminated) {
       exited(memory, process.id);
       over.ended[process.id.pid] = {process.id.start_ticks, now};
       over.processes.erase(record);
     } else {
-      record->second.not_before = now + pause_after(++record->second.refusals);
+      record->second.not_before = now + doubled(kFirstPause, kLongestPause, ++record->second.refusals);
     }
   }
 }

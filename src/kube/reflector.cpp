@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/words.h"
 #include "kube/http_status.h"
 #include "kube/url.h"
 
@@ -113,17 +114,11 @@ void Reflector::wait(Duration least, std::string reason, MonoTime now) {
 }
 
 std::string_view to_string(Reflector::State state) {
-  switch (state) {
-    case Reflector::State::kStarting:
-      return "starting";
-    case Reflector::State::kListing:
-      return "listing";
-    case Reflector::State::kWatching:
-      return "watching";
-    case Reflector::State::kWaiting:
-      return "waiting";
-  }
-  return "unknown";
+  static constexpr Word<Reflector::State> kWords[] = {{Reflector::State::kStarting, "starting"},
+                                                      {Reflector::State::kListing, "listing"},
+                                                      {Reflector::State::kWatching, "watching"},
+                                                      {Reflector::State::kWaiting, "waiting"}};
+  return word_of(kWords, state);
 }
 
 }  // namespace tranche::kube

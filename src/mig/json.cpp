@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
+#include "base/words.h"
 #include "mig/plan.h"
 
 namespace tranche::mig {
@@ -21,35 +22,22 @@ Json json_of(const std::vector<Holder>& holders) {
   return list;
 }
 
-Json json_of(const GpuPlan& gpu, const Part& part) {
-  Json compute = Json::array();
-  for (const Placement& one : part.compute) compute.push_back(json_of(one));
-  Json json = {{"profile", profile_name(gpu.profiles, part.profile_id)},
-               {"profileId", part.profile_id},
-               {"placement", json_of(part.placement)},
-               {"computeInstances", std::move(compute)}};
-  if (part.kept) json["gpuInstance"] = *part.kept;
-  return json;
+Json json_of(const GpuPlan& gpu, const GpuInstance& instance) {
+  return {{"profile", profile_name(gpu.now.profiles, instance.profile_id)},
+          {"profileId", instance.profile_id},
+          {"placement", json_of(instance.placement)}};
 }
 
 std::string_view name_of(Step::What what) {
-  switch (what) {
-    case Step::What::kDestroyCompute:
-      return "destroyComputeInstance";
-    case Step::What::kDestroyInstance:
-      return "destroyGpuInstance";
-    case Step::What::kModeOn:
-      return "modeOn";
-    case Step::What::kModeOff:
-      return "modeOff";
-    case Step::What::kReset:
-      return "reset";
-    case Step::What::kCreateInstance:
-      return "createGpuInstance";
-    case Step::What::kCreateCompute:
-      return "createComputeInstance";
-  }
-  return "unknown";
+  using What = Step::What;
+  static constexpr Word<What> kWords[] = {{What::kDestroyCompute, "destroyComputeInstance"},
+                                          {What::kDestroyInstance, "destroyGpuInstance"},
+                                          {What::kModeOn, "modeOn"},
+                                          {What::kModeOff, "modeOff"},
+                                          {What::kReset, "reset"},
+                                          {What::kCreateInstance, "createGpuInstance"},
+                                          {What::kCreateCompute, "createComputeInstance"}};
+  return word_of(kWords, what);
 }
 
 Json json_of(const Step& step) {
@@ -64,24 +52,31 @@ Json json_of(const Step& step) {
 Json json_of(const GpuPlan& gpu) {
   Json stays = Json::array(), goes = Json::array(), made = Json::array(), steps = Json::array(),
        blockers = Json::array();
-  for (const Part& part : gpu.parts) (part.kept ? stays : made).push_back(json_of(gpu, part));
-  for (const GpuInstance& instance : gpu.goes)
-    goes.push_back({{"profile", profile_name(gpu.profiles, instance.profile_id)},
-                    {"profileId", instance.profile_id},
-                    {"placement", json_of(instance.placement)},
-                    {"gpuInstance", instance.id},
-                    {"held", instance.busy()}});
+  for (const GpuInstance& instance : gpu.after.instances) {
+    Json json = json_of(gpu, instance);
+    json["computeInstances"] = Json::array();
+    for (const ComputeInstance& one : instance.compute) json["computeInstances"].push_back(json_of(one.placement));
+    const bool is_there = instance.id != kNotMadeYet;
+    if (is_there) json["gpuInstance"] = instance.id;
+    (is_there ? stays : made).push_back(std::move(json));
+  }
+  for (const GpuInstance& instance : gpu.goes()) {
+    Json json = json_of(gpu, instance);
+    json["gpuInstance"] = instance.id;
+    json["held"] = instance.busy();
+    goes.push_back(std::move(json));
+  }
   for (const Step& step : gpu.steps) steps.push_back(json_of(step));
   for (const Blocker& blocker : gpu.blockers)
     blockers.push_back({{"what", blocker.what}, {"holders", json_of(blocker.holders)}});
-  return {{"index", gpu.index},
-          {"uuid", gpu.uuid},
-          {"name", gpu.name},
+  return {{"index", gpu.now.index},
+          {"uuid", gpu.now.uuid},
+          {"name", gpu.now.name},
           {"matched", gpu.matched},
           {"asConfigured", gpu.as_wanted},
-          {"migEnabled", gpu.mode_from},
-          {"migWanted", gpu.mode_to},
-          {"needsReset", gpu.needs_reset},
+          {"migEnabled", gpu.now.enabled},
+          {"migWanted", gpu.target.enabled},
+          {"needsReset", gpu.needs_reset()},
           {"modeReason", gpu.mode_why},
           {"stays", std::move(stays)},
           {"goes", std::move(goes)},

@@ -6,7 +6,10 @@
 #include <array>
 #include <bit>
 #include <functional>
+#include <optional>
 #include <tuple>
+
+#include "base/text.h"
 
 namespace tranche::mig {
 namespace {
@@ -34,7 +37,6 @@ struct Inside {
   std::uint32_t destroyed = 0;
   std::uint32_t created = 0;
   std::vector<Placement> placements;
-  std::vector<std::uint32_t> kept;
   auto cost() const { return std::tie(held_destroyed, destroyed, created); }
 };
 
@@ -81,15 +83,15 @@ Inside inside(const Profile& profile, const Counts& wanted, const GpuInstance& p
   ComputePlacing(profile.slices, wanted, [&](const std::vector<Placement>& placements) {
     Inside one;
     one.placements = placements;
+    one.created = static_cast<std::uint32_t>(placements.size());
     for (const auto& compute : present.compute) {
       if (std::ranges::find(placements, placement_in(profile, compute)) != placements.end()) {
-        one.kept.push_back(compute.id);
+        --one.created;
       } else {
         ++one.destroyed;
         if (compute.held || present.held) ++one.held_destroyed;
       }
     }
-    one.created = static_cast<std::uint32_t>(placements.size() - one.kept.size());
     if (!best || one.cost() < best->cost()) best = std::move(one);
     return best->destroyed == 0;
   }).run();
@@ -216,8 +218,8 @@ class Search {
     place(0, 0);
   }
 
-  std::optional<Layout> take() {
-    if (best_) std::ranges::sort(best_->parts, {}, &Part::placement);
+  std::optional<ChosenLayout> take() {
+    if (best_) std::ranges::sort(best_->layout.parts, {}, &Part::placement);
     return std::move(best_);
   }
 
@@ -287,7 +289,7 @@ class Search {
     const auto rank = rank_of(used);
     if (best_ && cost == best_->cost && !(rank > best_rank_)) return;
     best_rank_ = rank;
-    best_ = Layout{parts(), cost};
+    best_ = ChosenLayout{{true, parts()}, cost};
   }
 
   // How much room is left, of the largest kind first. Earlier placements are tried first, so that ties go to them.
@@ -302,14 +304,11 @@ class Search {
   std::vector<Part> parts() {
     std::vector<Part> parts;
     for (std::size_t i = 0; i < units_.size(); ++i) {
-      Part part{units_[i].profile->id, at_[i], {}};
       const GpuInstance* instance = present_at(units_[i], at_[i]);
       const Inside in =
           instance != nullptr ? inside_of(i, *instance) : inside(*units_[i].profile, units_[i].compute, GpuInstance{});
-      part.compute = in.placements;
-      std::ranges::sort(part.compute);
-      if (instance != nullptr) part.kept = instance->id, part.kept_compute = in.kept;
-      parts.push_back(std::move(part));
+      parts.push_back({units_[i].profile->id, units_[i].profile->name, at_[i], in.placements});
+      std::ranges::sort(parts.back().compute);
     }
     return parts;
   }
@@ -322,12 +321,12 @@ class Search {
   std::vector<Unit> units_;
   std::vector<Placement> at_;
   std::vector<std::vector<std::pair<std::uint32_t, Inside>>> insides_;
-  std::optional<Layout> best_;
+  std::optional<ChosenLayout> best_;
   std::vector<std::uint32_t> best_rank_;
 };
 
-std::expected<Layout, NoLayout> find_layout(const std::vector<Profile>& profiles, const Instances& wanted,
-                                            const std::vector<GpuInstance>& present, bool beside) {
+std::expected<ChosenLayout, NoLayout> find_layout(const std::vector<Profile>& profiles, const Instances& wanted,
+                                                  const std::vector<GpuInstance>& present, bool beside) {
   if (profiles.empty())
     return std::unexpected(NoLayout{"the MIG profiles of this GPU are not known",
                                     "a driver older than 550 lists them only while MIG is on"});
@@ -385,8 +384,35 @@ std::expected<Layout, NoLayout> find_layout(const std::vector<Profile>& profiles
 
 }  // namespace
 
-std::expected<Layout, NoLayout> choose_layout(const std::vector<Profile>& profiles, const Instances& wanted,
-                                              const std::vector<GpuInstance>& present) {
+Layout layout_of(const GpuState& gpu) {
+  Layout layout{.enabled = gpu.enabled};
+  for (const auto& instance : gpu.instances) {
+    layout.parts.push_back(
+        {instance.profile_id, profile_name(gpu.profiles, instance.profile_id), instance.placement, {}});
+    for (const auto& compute : instance.compute) layout.parts.back().compute.push_back(compute.placement);
+    std::ranges::sort(layout.parts.back().compute);
+  }
+  return layout;
+}
+
+Layout with_mode(const GpuState& gpu, bool on) {
+  Layout layout = on && gpu.enabled ? layout_of(gpu) : Layout{};
+  layout.enabled = on;
+  return layout;
+}
+
+std::string to_string(const Layout& layout) {
+  if (!layout.enabled) return "MIG off";
+  if (layout.parts.empty()) return "MIG on, no instances";
+  std::vector<std::string> parts;
+  for (const Part& part : layout.parts)
+    parts.push_back(fmt::format("{} at {}{}", part.profile, part.placement.start,
+                                part.compute.empty() ? " without a compute instance" : ""));
+  return join(parts, ", ");
+}
+
+std::expected<ChosenLayout, NoLayout> choose_layout(const std::vector<Profile>& profiles, const Instances& wanted,
+                                                    const std::vector<GpuInstance>& present) {
   return find_layout(profiles, wanted, present, false);
 }
 

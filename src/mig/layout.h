@@ -1,11 +1,10 @@
 #pragma once
-// The exact search for the places of the wanted instances. Of all legal layouts of the wanted set it chooses the one
-// that destroys the fewest held instances, then the fewest instances at all, then the fewest compute instances, then
-// creates the fewest, then leaves the most room for further instances; ties go to the lowest placements. A GPU has at
-// most a few thousand layouts, so nothing is guessed. Pure.
+// What a GPU is or is to be cut into, and the exact search for the places of wanted instances. Of all legal layouts of
+// the wanted set it chooses the one that destroys the fewest held instances, then the fewest instances at all, then the
+// fewest compute instances, then creates the fewest, then leaves the most room for further instances; ties go to the
+// lowest placements. A GPU has at most a few thousand layouts, so nothing is guessed. Pure.
 #include <cstdint>
 #include <expected>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,15 +14,23 @@
 
 namespace tranche::mig {
 
-// A GPU instance of the layout that is to be.
+// A GPU instance.
 struct Part {
   std::uint32_t profile_id = 0;
+  std::string profile{};  // its name, for messages
   Placement placement;
-  std::vector<Placement> compute;             // each one's placement in compute slices, by start
-  std::optional<std::uint32_t> kept{};        // id of the present GPU instance that it is; absent = to be created
-  std::vector<std::uint32_t> kept_compute{};  // ids of those of its compute instances that stay
+  std::vector<Placement> compute{};  // each one's placement in compute slices, by start
   friend bool operator==(const Part&, const Part&) = default;
 };
+
+struct Layout {
+  bool enabled = false;
+  std::vector<Part> parts{};  // by placement
+  friend bool operator==(const Layout&, const Layout&) = default;
+};
+Layout layout_of(const GpuState& gpu);
+Layout with_mode(const GpuState& gpu, bool on);  // what the GPU has, as far as the mode allows
+std::string to_string(const Layout& layout);     // "MIG off", "3g.20gb at 0, 3g.20gb at 4"
 
 struct Cost {
   std::uint32_t held_destroyed = 0;  // held GPU instances, and held compute instances in ones that stay
@@ -34,10 +41,9 @@ struct Cost {
   friend auto operator<=>(const Cost&, const Cost&) = default;
 };
 
-struct Layout {
-  std::vector<Part> parts;  // by placement
+struct ChosenLayout {
+  Layout layout;
   Cost cost;
-  friend bool operator==(const Layout&, const Layout&) = default;
 };
 
 // Why there is no layout: a sentence for people, and what would be possible instead.
@@ -47,8 +53,8 @@ struct NoLayout {
 };
 
 // The best layout of `wanted` for a GPU of such profiles that has `present` now.
-std::expected<Layout, NoLayout> choose_layout(const std::vector<Profile>& profiles, const Instances& wanted,
-                                              const std::vector<GpuInstance>& present);
+std::expected<ChosenLayout, NoLayout> choose_layout(const std::vector<Profile>& profiles, const Instances& wanted,
+                                                    const std::vector<GpuInstance>& present);
 
 // The largest part of `wanted` that has a layout in which every held instance of `present` stays: as many compute
 // slices as possible. Empty = not even a part.

@@ -35,7 +35,7 @@ GpuState cut(GpuState gpu, std::string_view instances) {
   const auto wanted = all_of(instances);
   const auto layout = choose_layout(gpu.profiles, wanted.entries[0].instances, {});
   std::uint32_t id = 1;
-  for (const Part& part : layout->parts) {
+  for (const Part& part : layout->layout.parts) {
     GpuInstance instance{.id = id++, .profile_id = part.profile_id, .placement = part.placement};
     std::uint32_t compute = 0;
     for (const Placement& at : part.compute) instance.compute.push_back({.id = compute++, .placement = at});
@@ -50,12 +50,12 @@ TEST(MigPlan, ChangesOnlyWhatMustChange) {
   const auto plan = make_plan(all_of("1g.5gb: 2, 2g.10gb: 1, 3g.20gb: 1"), {gpu});
   ASSERT_TRUE(plan.possible());
   const GpuPlan& one = plan.gpus[0];
-  EXPECT_EQ(one.goes.size(), 2u);
+  EXPECT_EQ(one.goes().size(), 2u);
   EXPECT_THAT(
       texts(one),
       ElementsAre("destroy compute instance 0 (1g.5gb) of GPU instance 1", "destroy GPU instance 1 (1g.5gb at slice 0)",
                   "destroy compute instance 0 (1g.5gb) of GPU instance 2", "destroy GPU instance 2 (1g.5gb at slice 1)",
-                  "create 2g.10gb at slices 0-1", "create compute instance 2g.10gb at slices 0-1 of it"));
+                  "create 2g.10gb at slices 0-1", "create compute instance 2g.10gb in the GPU instance at slices 0-1"));
   EXPECT_THAT(one.blockers, IsEmpty());
   EXPECT_FALSE(plan.as_wanted());
 }
@@ -72,12 +72,12 @@ TEST(MigPlan, IsEmptyWhereTheGpuIsAsConfigured) {
 TEST(MigPlan, SaysWhetherTheModeChangeNeedsAReset) {
   const auto ampere = make_plan(all_of("7g.40gb: 1"), *simulated_node("A100-SXM4-40GB"));
   EXPECT_THAT(texts(ampere.gpus[0]), ElementsAre("turn MIG on", "reset the GPU", "create 7g.40gb at slices 0-7",
-                                                 "create compute instance 7g.40gb at slices 0-6 of it"));
+                                                 "create compute instance 7g.40gb in the GPU instance at slices 0-7"));
   EXPECT_TRUE(ampere.needs_reset());
   EXPECT_THAT(ampere.gpus[0].mode_why, HasSubstr("Ampere"));
   const auto hopper = make_plan(all_of("7g.141gb: 1"), *simulated_node("H200"));
   EXPECT_THAT(texts(hopper.gpus[0]), ElementsAre("turn MIG on", "create 7g.141gb at slices 0-7",
-                                                 "create compute instance 7g.141gb at slices 0-6 of it"));
+                                                 "create compute instance 7g.141gb in the GPU instance at slices 0-7"));
   EXPECT_FALSE(hopper.needs_reset());
   EXPECT_THAT(hopper.gpus[0].mode_why, HasSubstr("when no process holds the GPU"));
 }

@@ -12,7 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto value = metrics::label_value(text);
   if (value.size() > metrics::kLongestLabelValue || metrics::label_value(value) != value) std::abort();
   metrics::Page page;
-  page.set(metrics::kGrants, {text}, 1);
+  page.set("tranche_grants_total", {text}, 1);
   const auto written = metrics::to_text(page);
   if (std::ranges::count(written, '\n') != 3) std::abort();
   return 0;

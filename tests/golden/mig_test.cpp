@@ -14,9 +14,9 @@ std::string outcome(const Configuration& configuration, const std::vector<GpuSta
   std::string text = "# " + configuration.name + ":";
   if (!plan.possible()) return text + " not possible\n";
   if (plan.gpus[0].as_wanted) return text + " as it is\n";
-  if (plan.gpus[0].parts.empty()) return text + " MIG on, no instance\n";
-  for (const Part& part : plan.gpus[0].parts)
-    text += " " + profile_name(plan.gpus[0].profiles, part.profile_id) + "@" + std::to_string(part.placement.start);
+  if (plan.gpus[0].target.parts.empty()) return text + " MIG on, no instance\n";
+  for (const Part& part : plan.gpus[0].target.parts)
+    text += " " + part.profile + "@" + std::to_string(part.placement.start);
   return text + "\n";
 }
 

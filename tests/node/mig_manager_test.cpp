@@ -392,7 +392,7 @@ TEST_F(MigManagerBed, AGpuThatCannotBeChangedHidesNoOthers) {
   EXPECT_EQ(layout(), (std::map<std::string, int>{{"3g.20gb", 4}}));
   ASSERT_TRUE(until([&] { return condition().value("reason", "") == "Failed"; }, "the condition says so"));
   const std::string message = condition().value("message", "");
-  EXPECT_THAT(message, HasSubstr("GPU 1: create a compute instance"));
+  EXPECT_THAT(message, HasSubstr("GPU 1: create compute instance"));
   EXPECT_THAT(message, HasSubstr("nvmlGpuInstanceCreateComputeInstance"));
   EXPECT_THAT(message, HasSubstr("the layout is as before"));
   EXPECT_THAT(message, ::testing::Not(HasSubstr("GPU 0"))) << message;

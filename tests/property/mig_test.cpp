@@ -122,17 +122,16 @@ std::string judge(const std::vector<Profile>& profiles, const EveryLayout& every
   if (!layout) return "no layout: " + layout.error().what;
   Cut cut;
   std::size_t kept = 0;
-  for (const Part& part : layout->parts) {
+  for (const Part& part : layout->layout.parts) {
     const auto* profile = find_profile(profiles, part.profile_id);
     cut.push_back({static_cast<std::uint32_t>(profile - profiles.data()), part.placement});
-    if (part.kept) ++kept;
-    if (part.kept && from[*part.kept] != cut.back()) return "it keeps an instance that is not there";
+    if (std::ranges::find(from, cut.back()) != from.end()) ++kept;
   }
   if (std::ranges::find(targets, cut) == targets.end()) return "it is no legal layout of the set";
   const Expected best = cheapest(targets, from, held);
   if (layout->cost.held_destroyed != best.held) return "a held instance is destroyed without need";
   if (layout->cost.instances_destroyed != best.destroyed) return "an instance is destroyed without need";
-  if (layout->cost.instances_created != layout->parts.size() - kept) return "it counts its own steps wrongly";
+  if (layout->cost.instances_created != cut.size() - kept) return "it counts its own steps wrongly";
   return "";
 }
 

@@ -24,7 +24,7 @@ constexpr std::array<std::pair<std::uint64_t, const char*>, 7> kReasons{{{0x2, "
 
 using Labels = std::initializer_list<std::string_view>;
 
-void set(metrics::Page& page, const metrics::Metric& metric, Labels labels, const std::optional<double>& value) {
+void set(metrics::Page& page, metrics::MetricRef metric, Labels labels, const std::optional<double>& value) {
   if (value) page.set(metric, labels, *value);
 }
 
@@ -37,24 +37,24 @@ std::optional<double> number(const std::optional<Bytes>& bytes) {
 }
 
 void put_activity(metrics::Page& page, const std::string& gpu, const host::GpuActivity& activity) {
-  set(page, metrics::kGpuGraphics, {gpu}, activity.graphics);
-  set(page, metrics::kGpuSm, {gpu}, activity.sm);
-  set(page, metrics::kGpuOccupancy, {gpu}, activity.occupancy);
-  set(page, metrics::kGpuTensor, {gpu}, activity.tensor);
-  set(page, metrics::kGpuDram, {gpu}, activity.dram);
-  set(page, metrics::kGpuPcie, {gpu, "sent"}, activity.pcie_sent);
-  set(page, metrics::kGpuPcie, {gpu, "received"}, activity.pcie_received);
-  set(page, metrics::kGpuNvlink, {gpu, "sent"}, activity.nvlink_sent);
-  set(page, metrics::kGpuNvlink, {gpu, "received"}, activity.nvlink_received);
+  set(page, "tranche_gpu_graphics_active_ratio", {gpu}, activity.graphics);
+  set(page, "tranche_gpu_sm_active_ratio", {gpu}, activity.sm);
+  set(page, "tranche_gpu_sm_occupancy_ratio", {gpu}, activity.occupancy);
+  set(page, "tranche_gpu_tensor_active_ratio", {gpu}, activity.tensor);
+  set(page, "tranche_gpu_dram_active_ratio", {gpu}, activity.dram);
+  set(page, "tranche_gpu_pcie_bytes_per_second", {gpu, "sent"}, activity.pcie_sent);
+  set(page, "tranche_gpu_pcie_bytes_per_second", {gpu, "received"}, activity.pcie_received);
+  set(page, "tranche_gpu_nvlink_bytes_per_second", {gpu, "sent"}, activity.nvlink_sent);
+  set(page, "tranche_gpu_nvlink_bytes_per_second", {gpu, "received"}, activity.nvlink_received);
 }
 
 void put_mig(metrics::Page& page, const std::string& gpu, const host::MigTelemetry& mig) {
-  set(page, metrics::kMigMemoryUsed, {gpu, mig.uuid}, number(mig.memory_used));
-  set(page, metrics::kMigGraphics, {gpu, mig.uuid}, mig.activity.graphics);
-  set(page, metrics::kMigSm, {gpu, mig.uuid}, mig.activity.sm);
-  set(page, metrics::kMigOccupancy, {gpu, mig.uuid}, mig.activity.occupancy);
-  set(page, metrics::kMigTensor, {gpu, mig.uuid}, mig.activity.tensor);
-  set(page, metrics::kMigDram, {gpu, mig.uuid}, mig.activity.dram);
+  set(page, "tranche_mig_memory_used_bytes", {gpu, mig.uuid}, number(mig.memory_used));
+  set(page, "tranche_mig_graphics_active_ratio", {gpu, mig.uuid}, mig.activity.graphics);
+  set(page, "tranche_mig_sm_active_ratio", {gpu, mig.uuid}, mig.activity.sm);
+  set(page, "tranche_mig_sm_occupancy_ratio", {gpu, mig.uuid}, mig.activity.occupancy);
+  set(page, "tranche_mig_tensor_active_ratio", {gpu, mig.uuid}, mig.activity.tensor);
+  set(page, "tranche_mig_dram_active_ratio", {gpu, mig.uuid}, mig.activity.dram);
 }
 
 }  // namespace
@@ -91,20 +91,21 @@ metrics::Page gpu_metrics(const std::vector<host::GpuTelemetry>& round, MonoTime
   metrics::Page page;
   for (const auto& gpu : round) {
     const auto at = std::chrono::duration_cast<std::chrono::milliseconds>((wall - (now - gpu.at)).time_since_epoch());
-    page.set(metrics::kGpuSampled, {gpu.uuid}, static_cast<double>(at.count()) / 1000);
-    set(page, metrics::kGpuMemoryUsed, {gpu.uuid}, number(gpu.memory_used));
-    set(page, metrics::kGpuUtilization, {gpu.uuid}, gpu.utilization);
-    set(page, metrics::kGpuPower, {gpu.uuid}, gpu.power_watts);
-    set(page, metrics::kGpuPowerLimit, {gpu.uuid}, gpu.power_limit_watts);
-    set(page, metrics::kGpuEnergy, {gpu.uuid}, gpu.energy_joules);
-    set(page, metrics::kGpuTemperature, {gpu.uuid}, gpu.celsius);
-    set(page, metrics::kGpuMemoryTemperature, {gpu.uuid}, gpu.memory_celsius);
-    set(page, metrics::kGpuClock, {gpu.uuid, "sm"}, gpu.sm_hertz);
-    set(page, metrics::kGpuClock, {gpu.uuid, "memory"}, gpu.memory_hertz);
-    set(page, metrics::kGpuEcc, {gpu.uuid, "corrected"}, number(gpu.ecc_corrected));
-    set(page, metrics::kGpuEcc, {gpu.uuid, "uncorrected"}, number(gpu.ecc_uncorrected));
+    page.set("tranche_gpu_sample_timestamp_seconds", {gpu.uuid}, static_cast<double>(at.count()) / 1000);
+    set(page, "tranche_gpu_memory_used_bytes", {gpu.uuid}, number(gpu.memory_used));
+    set(page, "tranche_gpu_utilization_ratio", {gpu.uuid}, gpu.utilization);
+    set(page, "tranche_gpu_power_watts", {gpu.uuid}, gpu.power_watts);
+    set(page, "tranche_gpu_power_limit_watts", {gpu.uuid}, gpu.power_limit_watts);
+    set(page, "tranche_gpu_energy_joules_total", {gpu.uuid}, gpu.energy_joules);
+    set(page, "tranche_gpu_temperature_celsius", {gpu.uuid}, gpu.celsius);
+    set(page, "tranche_gpu_memory_temperature_celsius", {gpu.uuid}, gpu.memory_celsius);
+    set(page, "tranche_gpu_clock_hertz", {gpu.uuid, "sm"}, gpu.sm_hertz);
+    set(page, "tranche_gpu_clock_hertz", {gpu.uuid, "memory"}, gpu.memory_hertz);
+    set(page, "tranche_gpu_ecc_errors_total", {gpu.uuid, "corrected"}, number(gpu.ecc_corrected));
+    set(page, "tranche_gpu_ecc_errors_total", {gpu.uuid, "uncorrected"}, number(gpu.ecc_uncorrected));
     for (const auto& [bit, reason] : kReasons)
-      if (gpu.clock_reasons) page.set(metrics::kGpuThrottle, {gpu.uuid, reason}, (*gpu.clock_reasons & bit) != 0);
+      if (gpu.clock_reasons)
+        page.set("tranche_gpu_throttle_reason", {gpu.uuid, reason}, (*gpu.clock_reasons & bit) != 0);
     put_activity(page, gpu.uuid, gpu.activity);
     for (const auto& mig : gpu.mig) put_mig(page, gpu.uuid, mig);
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/backoff.h"
 #include "os/log/log.h"
 
 namespace tranche::agent {
@@ -11,12 +12,6 @@ namespace {
 constexpr Duration kFirstPause = std::chrono::seconds(1);
 constexpr Duration kLongestPause = std::chrono::minutes(1);
 constexpr Duration kShownWithin = std::chrono::seconds(5);  // in a report, after the request
-
-Duration pause_after(int failures) {
-  Duration pause = kFirstPause;
-  for (int i = 1; i < failures && pause < kLongestPause; ++i) pause *= 2;
-  return std::min(pause, kLongestPause);
-}
 
 }  // namespace
 
@@ -64,7 +59,7 @@ void EndpointLimitSender::request(const EndpointName& endpoint, const mps::Grant
     if (it->second.failures++ == 0)
       log::warning("endpoint.limits_not_told",
                    {{"pool", endpoint.pool}, {"grant", endpoint.grant}, {"why", opened.error()}});
-    it->second.not_before = loop_.now() + pause_after(it->second.failures);
+    it->second.not_before = loop_.now() + doubled(kFirstPause, kLongestPause, it->second.failures);
   });
 }
 

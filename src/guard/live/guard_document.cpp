@@ -85,14 +85,14 @@ Json guard_json(const GuardReport& report, const grants::Shares& shares) {
 void put_guard(metrics::Page& page, const GuardReport& report) {
   for (const auto& [key, count] : report.counts) {
     const auto& [resource, policy, outcome] = key;
-    page.set(metrics::kGuardActs, {resource, policy, outcome}, static_cast<double>(count));
+    page.set("tranche_guard_acts_total", {resource, policy, outcome}, static_cast<double>(count));
   }
   if (!report.off.empty()) return;
   std::map<std::string, std::uint64_t> foreign_processes;
   for (const auto& process : report.foreign_processes) ++foreign_processes[process.device];
   for (const auto& [device, count] : foreign_processes)
-    page.set(metrics::kGuardForeignProcesses, {device}, static_cast<double>(count));
-  page.set(metrics::kGuardNotInForce, static_cast<double>(report.not_in_force.size()));
+    page.set("tranche_guard_foreign_processes", {device}, static_cast<double>(count));
+  page.set("tranche_guard_not_in_force", static_cast<double>(report.not_in_force.size()));
 }
 
 }  // namespace tranche::agent

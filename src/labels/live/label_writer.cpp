@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "base/words.h"
 #include "os/files/files.h"
 
 namespace tranche::agent {
@@ -54,19 +55,12 @@ class File final : public LabelWriter {
 }  // namespace
 
 std::string_view to_string(LabelOutput output) {
-  switch (output) {
-    case LabelOutput::kNone:
-      return "none";
-    case LabelOutput::kStdout:
-      return "stdout";
-    case LabelOutput::kFile:
-      return "file";
-    case LabelOutput::kNodeFeature:
-      return "nodefeature";
-    case LabelOutput::kNode:
-      return "node";
-  }
-  return "";
+  static constexpr Word<LabelOutput> kWords[] = {{LabelOutput::kNone, "none"},
+                                                 {LabelOutput::kStdout, "stdout"},
+                                                 {LabelOutput::kFile, "file"},
+                                                 {LabelOutput::kNodeFeature, "nodefeature"},
+                                                 {LabelOutput::kNode, "node"}};
+  return word_of(kWords, output);
 }
 
 std::unique_ptr<LabelWriter> label_printer(std::function<void(const label::Labels&)> print) {

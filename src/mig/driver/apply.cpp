@@ -30,54 +30,40 @@ bool MigApply::pause(int attempt) const {
   return callbacks_.pause ? callbacks_.pause(wait) : !stopped();
 }
 
-std::vector<std::string> MigApply::holders_of(const MigGpu& gpu, const MigStep& step) const {
-  std::vector<std::string> holders;
-  const auto add = [&](const std::vector<std::uint32_t>& pids) {
-    for (const std::uint32_t pid : pids) holders.push_back("process " + std::to_string(pid));
-  };
-  const MigGpuInstance* instance = nullptr;
-  if (step.what == MigStep::What::kSetMode) {
-    add(gpu.processes);
-    for (const auto& one : gpu.instances) add(one.processes);
-  } else {
-    const auto found = std::ranges::find(gpu.instances, step.gpu_instance, &MigGpuInstance::id);
-    if (found != gpu.instances.end()) instance = &*found;
-    if (instance != nullptr) add(instance->processes);
-  }
-  if (callbacks_.holders) {
-    const auto more = callbacks_.holders(gpu, instance);
-    holders.insert(holders.end(), more.begin(), more.end());
-  }
-  return holders;
-}
-
-Result<MigAdmin::Activation> MigApply::perform(const MigChange& change, const MigStep& step) {
+Result<MigAdmin::Activation> perform(MigAdmin& admin, const std::string& gpu_uuid, const mig::Step& step) {
+  using What = mig::Step::What;
   using Activation = MigAdmin::Activation;
+  const std::uint32_t instance = step.instance.value_or(0);
+  const auto without_id = [](const Result<std::uint32_t>& made) {
+    return made ? Status{} : std::unexpected(made.error());
+  };
   switch (step.what) {
-    case MigStep::What::kSetMode:
-      return admin_.set_mode(change.gpu, step.on);
-    case MigStep::What::kDestroyCompute:
-      TRY_STATUS(admin_.destroy_compute_instance(change.gpu, step.gpu_instance, step.compute_instance));
+    case What::kModeOn:
+    case What::kModeOff:
+      return admin.set_mode(gpu_uuid, step.what == What::kModeOn);
+    case What::kDestroyCompute:
+      TRY_STATUS(admin.destroy_compute_instance(gpu_uuid, instance, step.compute.value_or(0)));
       return Activation::kActive;
-    case MigStep::What::kDestroyInstance:
-      TRY_STATUS(admin_.destroy_gpu_instance(change.gpu, step.gpu_instance));
+    case What::kDestroyInstance:
+      TRY_STATUS(admin.destroy_gpu_instance(gpu_uuid, instance));
       return Activation::kActive;
-    case MigStep::What::kCreateInstance: {
-      TRY([[maybe_unused]] const std::uint32_t id, admin_.create_gpu_instance(change.gpu, step.profile_id, step.place));
+    case What::kCreateInstance:
+      TRY_STATUS(without_id(
+          admin.create_gpu_instance(gpu_uuid, step.profile_id, {step.placement.start, step.placement.size})));
       return Activation::kActive;
-    }
-    case MigStep::What::kCreateCompute: {
-      TRY([[maybe_unused]] const std::uint32_t id,
-          admin_.create_compute_instance(change.gpu, step.gpu_instance, step.slices, std::nullopt));
+    case What::kCreateCompute:
+      TRY_STATUS(
+          without_id(admin.create_compute_instance(gpu_uuid, instance, step.compute_placement.size, std::nullopt)));
       return Activation::kActive;
-    }
+    case What::kReset:
+      break;  // not by this library
   }
-  return Activation::kActive;
+  return Activation::kNeedsReset;
 }
 
-MigOutcome MigApply::go(MigChange& change, const MigLayout& target) {
+MigOutcome MigApply::go(MigChange& change, const mig::Layout& target) {
   MigOutcome outcome;
-  std::optional<MigStep> last;
+  std::optional<mig::Step> last;
   int attempts = 0;
   std::string problem;
   bool refused_as_used = false;
@@ -90,11 +76,12 @@ MigOutcome MigApply::go(MigChange& change, const MigLayout& target) {
     auto gpu = read(change.gpu);
     if (!gpu) return end(MigOutcome::What::kFailed, "the GPU cannot be read: " + to_string(gpu.error()));
     if (!gpu->capable) return end(MigOutcome::What::kFailed, "the GPU has no MIG");
-    outcome.now = layout_of(*gpu);
-    const auto step = next_step(*gpu, target);
+    const mig::GpuState state = state_of(*gpu, callbacks_.users);
+    outcome.now = layout_of(state);
+    const auto step = next_step(state, target);
     if (!step) return end(MigOutcome::What::kDone, "");
     if (stopped()) return end(MigOutcome::What::kStopped, "");
-    if (step->what == MigStep::What::kSetMode && gpu->pending == step->on && gpu->enabled != step->on)
+    if (step->what == mig::Step::What::kReset)
       return end(MigOutcome::What::kNeedsReset, "the MIG mode takes effect with a reset of the GPU");
     attempts = step == last ? attempts + 1 : 0;
     last = step;
@@ -108,7 +95,11 @@ MigOutcome MigApply::go(MigChange& change, const MigLayout& target) {
                      " times: " + (problem.empty() ? "the driver reports success and the GPU is as before" : problem));
     if (attempts > 0 && !pause(attempts)) return end(MigOutcome::What::kStopped, "");
     if (destroys(*step)) {
-      outcome.holders = holders_of(*gpu, *step);
+      // All of the way, so that no instance is destroyed for a layout that a later one is in the way of.
+      for (const auto& blocker : mig::plan_to(state, target).blockers)
+        for (const auto& holder : blocker.holders)
+          if (std::ranges::find(outcome.holders, holder.who) == outcome.holders.end())
+            outcome.holders.push_back(holder.who);
       if (!outcome.holders.empty())
         return end(MigOutcome::What::kInUse,
                    "cannot " + to_string(*step) + ": in use by " + join(outcome.holders, ", "));
@@ -120,7 +111,7 @@ MigOutcome MigApply::go(MigChange& change, const MigLayout& target) {
                  "the change cannot be recorded, so it is not made: " + to_string(written.error()));
     if (callbacks_.on_step) callbacks_.on_step(*step);
     outcome.steps.push_back(change.step);
-    const auto done = perform(change, *step);
+    const auto done = perform(admin_, change.gpu, *step);
     problem = done ? "" : to_string(done.error());
     if (done && *done == MigAdmin::Activation::kInUse) problem = "the driver reports that the GPU is in use";
     refused_as_used = destroys(*step) && (done ? *done == MigAdmin::Activation::kInUse
@@ -154,7 +145,7 @@ MigOutcome MigApply::walk(MigChange& change) {
   return undone;
 }
 
-MigOutcome MigApply::run(const std::string& gpu_uuid, const MigLayout& target, const std::string& config) {
+MigOutcome MigApply::run(const std::string& gpu_uuid, const mig::Layout& target, const std::string& config) {
   const auto gpu = read(gpu_uuid);
   if (!gpu) {
     MigOutcome outcome;
@@ -166,7 +157,7 @@ MigOutcome MigApply::run(const std::string& gpu_uuid, const MigLayout& target, c
   change.gpu = gpu_uuid;
   change.config = config;
   change.boot = boot_id();
-  change.before = layout_of(*gpu);
+  change.before = layout_of(state_of(*gpu, {}));
   change.target = target;
   std::vector<std::string> lost;
   for (auto& begun : files_.unfinished(lost))  // what the GPU was cut into before the first change that failed to end

@@ -9,7 +9,8 @@
 #include <vector>
 
 #include "mig/driver/change_files.h"
-#include "mig/driver/layout.h"
+#include "mig/driver/values.h"
+#include "mig/steps.h"
 
 namespace tranche::host {
 
@@ -26,30 +27,29 @@ struct MigOutcome {
   std::string left;                  // what the GPU is cut into now, when that is neither the target nor as before
   std::vector<std::string> holders;  // "process 4711"; the caller's own words
   std::vector<std::string> steps;    // that were taken, in order
-  MigLayout now;                     // as it was read last
+  mig::Layout now;                   // as it was read last
 };
+
+// Makes the driver's call of a step.
+Result<MigAdmin::Activation> perform(MigAdmin& admin, const std::string& gpu_uuid, const mig::Step& step);
 
 class MigApply {
  public:
   struct Callbacks {
-    // Who uses a GPU instance beside the processes that the driver lists; nullptr: the GPU as a whole (its mode
-    // changes). Any thread.
-    std::function<std::vector<std::string>(const MigGpu& gpu, const MigGpuInstance* instance)> holders{};
-    std::function<bool()> stop{};                        // asked between calls
-    std::function<void(const MigStep& step)> on_step{};  // before each call
-    std::function<bool(Duration)> pause{};               // between two tries; false: stop
+    MigUsers users{};                                      // any thread
+    std::function<bool()> stop{};                          // asked between calls
+    std::function<void(const mig::Step& step)> on_step{};  // before each call
+    std::function<bool(Duration)> pause{};                 // between two tries; false: stop
   };
   MigApply(MigAdmin& admin, const MigChangeFiles& files, Callbacks callbacks)
       : admin_(admin), files_(files), callbacks_(std::move(callbacks)) {}
 
-  MigOutcome run(const std::string& gpu_uuid, const MigLayout& target, const std::string& config);
+  MigOutcome run(const std::string& gpu_uuid, const mig::Layout& target, const std::string& config);
 
  private:
   MigOutcome walk(MigChange& change);
-  MigOutcome go(MigChange& change, const MigLayout& target);
+  MigOutcome go(MigChange& change, const mig::Layout& target);
   Result<MigGpu> read(const std::string& gpu_uuid);
-  std::vector<std::string> holders_of(const MigGpu& gpu, const MigStep& step) const;
-  Result<MigAdmin::Activation> perform(const MigChange& change, const MigStep& step);
   bool pause(int attempt) const;
   bool stopped() const { return callbacks_.stop && callbacks_.stop(); }
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "gpu/driver/sim_fixture.h"
+#include "os/files/kept.h"
 
 namespace tranche::host {
 namespace {
@@ -25,8 +26,9 @@ struct Bed : nvml::SimFixture {
     admin = *std::move(opened);
     files = *MigChangeFiles::open(root() + "/run");
   }
+  mig::Layout layout() { return layout_of(state_of(read(), {})); }
   MigGpu read() { return admin->read(uuid).value_or(MigGpu{}); }
-  MigOutcome apply(const MigLayout& target, MigApply::Callbacks callbacks = {}) {
+  MigOutcome apply(const mig::Layout& target, MigApply::Callbacks callbacks = {}) {
     callbacks.pause = [](Duration) { return true; };
     return MigApply(*admin, *files, std::move(callbacks)).run(uuid, target, "test");
   }
@@ -37,7 +39,7 @@ struct Bed : nvml::SimFixture {
     ASSERT_TRUE(node().add_fault(one));
   }
   // A child process that changes the layout and is killed on its way.
-  void killed_on_its_way(const MigLayout& target) {
+  void killed_on_its_way(const mig::Layout& target) {
     const pid_t child = ::fork();
     if (child == 0) {
       apply(target);
@@ -58,16 +60,16 @@ struct Bed : nvml::SimFixture {
   std::string uuid;
 };
 
-MigWanted three_at(std::uint32_t start) {
-  return {9, "3g.20gb", {start, 4}, {3}};
+mig::Part three_at(std::uint32_t start) {
+  return {9, "3g.20gb", {start, 4}, {{0, 3}}};
 }
-const MigLayout kThrees{true, {three_at(0), three_at(4)}};
+const mig::Layout kThrees{true, {three_at(0), three_at(4)}};
 
 TEST(MigApply, ReachesTheLayoutAndLeavesNoRecord) {
   Bed bed;
   const auto outcome = bed.apply(kThrees);
   EXPECT_EQ(outcome.what, MigOutcome::What::kDone) << outcome.why;
-  EXPECT_EQ(layout_of(bed.read()), kThrees);
+  EXPECT_EQ(bed.layout(), kThrees);
   EXPECT_EQ(outcome.steps.size(), 10u) << "six to destroy three instances, four to create two";
   EXPECT_TRUE(bed.unfinished().empty());
   EXPECT_TRUE(bed.apply(kThrees).steps.empty()) << "nothing to do";
@@ -88,7 +90,7 @@ TEST(MigApply, KeepsWhatStaysAndDestroysNothingThatIsInUse) {
   EXPECT_TRUE(outcome.steps.empty());
   bed.node().detach(5, 0);
   MigApply::Callbacks held;
-  held.holders = [](const MigGpu&, const MigGpuInstance*) { return std::vector<std::string>{"pod team/job"}; };
+  held.users = [](const std::string&) { return std::vector<mig::Holder>{{"pod team/job"}}; };
   EXPECT_EQ(bed.apply(kThrees, held).what, MigOutcome::What::kInUse) << "by the caller's word";
   outcome = bed.apply(kThrees);
   ASSERT_EQ(outcome.what, MigOutcome::What::kDone) << outcome.why;
@@ -98,13 +100,35 @@ TEST(MigApply, KeepsWhatStaysAndDestroysNothingThatIsInUse) {
   EXPECT_EQ(still->compute, stays->compute);
 }
 
+// Promise: mig/plan: The steps that a plan shows are the calls that are made, one by one.
+TEST(MigApply, TakesTheStepsOfThePlan) {
+  Bed bed;
+  const mig::Part divided{9, "3g.20gb", {0, 4}, {{0, 1}, {1, 1}, {2, 1}}};
+  for (const mig::Layout& target : {kThrees, mig::Layout{true, {divided, three_at(4)}}, mig::Layout{true, {}},
+                                    mig::Layout{true, {divided}}, kThrees, mig::Layout{false, {}}}) {
+    std::vector<std::string> planned;
+    for (const auto& step : plan_to(state_of(bed.read(), {}), target).steps) planned.push_back(to_string(step));
+    if (!target.enabled) planned.pop_back();  // the reset is the caller's
+    EXPECT_EQ(bed.apply(target).steps, planned) << to_string(target);
+  }
+}
+
+TEST(MigApply, ARecordThatCannotBeReadIsNamed) {
+  Bed bed;
+  ASSERT_TRUE(write_kept(*Dir::open(bed.root() + "/run"), "mig-GPU-a.json",
+                         "{\"gpu\": \"GPU-a\", \"before\": \"text\", \"target\": {}}\n", 0644));
+  std::vector<std::string> lost;
+  EXPECT_TRUE(bed.files->unfinished(lost).empty());
+  EXPECT_EQ(lost.size(), 1u);
+}
+
 TEST(MigApply, TrustsNoSuccessAndNoFailure) {
   for (const char* call : {"nvmlComputeInstanceDestroy", "nvmlGpuInstanceDestroy"}) {
     Bed bed;
     bed.fault(sim::FaultKind::kLie, call, 0, 1, 1);
     EXPECT_EQ(bed.apply(kThrees).what, MigOutcome::What::kDone) << call;
     EXPECT_EQ(bed.node().gpu_state(0).mig_lies, 1u);
-    EXPECT_EQ(layout_of(bed.read()), kThrees);
+    EXPECT_EQ(bed.layout(), kThrees);
   }
 }
 
@@ -114,18 +138,18 @@ TEST(MigApply, ACallThatFailsIsRepeatedOrWhatWasDoneIsUndone) {
     for (std::uint32_t skip = 0; skip < 3; ++skip) {
       SCOPED_TRACE(std::string(call) + " after " + std::to_string(skip));
       Bed bed;
-      const MigLayout before = layout_of(bed.read());
+      const mig::Layout before = bed.layout();
       bed.fault(sim::FaultKind::kFail, call, 999, skip, 1);
       EXPECT_EQ(bed.apply(kThrees).what, MigOutcome::What::kDone);
-      EXPECT_EQ(layout_of(bed.read()), kThrees);
+      EXPECT_EQ(bed.layout(), kThrees);
     }
     Bed bed;
-    const MigLayout before = layout_of(bed.read());
+    const mig::Layout before = bed.layout();
     bed.fault(sim::FaultKind::kFail, call, 999, 1, 4);
     const auto outcome = bed.apply(kThrees);
     EXPECT_EQ(outcome.what, MigOutcome::What::kFailed);
     EXPECT_NE(outcome.why.find("the layout is as before"), std::string::npos) << outcome.why;
-    EXPECT_EQ(layout_of(bed.read()), before);
+    EXPECT_EQ(bed.layout(), before);
     EXPECT_TRUE(bed.unfinished().empty());
   }
 }
@@ -145,14 +169,14 @@ TEST(MigApply, KilledBeforeOrAfterAnyCallItGoesOn) {
       for (std::uint32_t skip = 0; skip < 3; ++skip) {
         SCOPED_TRACE(std::string(call) + " after " + std::to_string(skip));
         Bed bed;
-        const MigLayout before = layout_of(bed.read());
+        const mig::Layout before = bed.layout();
         bed.fault(kind, call, 0, skip, 1);
         bed.killed_on_its_way(kThrees);
         bed.node().clear_faults();
         bed.open();
         auto begun = bed.unfinished();
         if (begun.empty()) {  // fewer such calls than that
-          EXPECT_EQ(layout_of(bed.read()), kThrees);
+          EXPECT_EQ(bed.layout(), kThrees);
           continue;
         }
         EXPECT_EQ(begun[0].before, before);
@@ -160,7 +184,7 @@ TEST(MigApply, KilledBeforeOrAfterAnyCallItGoesOn) {
         EXPECT_FALSE(begun[0].step.empty());
         EXPECT_FALSE(begun[0].step_returned);
         EXPECT_EQ(bed.apply(kThrees).what, MigOutcome::What::kDone);
-        EXPECT_EQ(layout_of(bed.read()), kThrees);
+        EXPECT_EQ(bed.layout(), kThrees);
         EXPECT_TRUE(bed.unfinished().empty());
       }
     }
@@ -174,7 +198,7 @@ TEST(MigApply, OnAmpereAModeChangeWaitsForAResetAndThenGoesOn) {
   EXPECT_EQ(outcome.steps.size(), 1u);
   bed.node().update_gpu(0, [](sim::GpuState& state) { state.mig_mode = state.mig_pending; });
   EXPECT_EQ(bed.apply(kThrees).what, MigOutcome::What::kDone);
-  EXPECT_EQ(layout_of(bed.read()), kThrees);
+  EXPECT_EQ(bed.layout(), kThrees);
   EXPECT_EQ(bed.apply({false, {}}).what, MigOutcome::What::kNeedsReset);
   EXPECT_TRUE(bed.read().instances.empty());
 }

@@ -18,6 +18,38 @@ std::string file_of(const std::string& gpu) {
   return std::string(kPrefix) + gpu + std::string(kSuffix);
 }
 
+Json to_json(const mig::Layout& layout) {
+  Json instances = Json::array();
+  for (const mig::Part& part : layout.parts) {
+    Json compute = Json::array();
+    for (const auto& at : part.compute) compute.push_back({{"start", at.start}, {"size", at.size}});
+    instances.push_back({{"profileId", part.profile_id},
+                         {"profile", part.profile},
+                         {"start", part.placement.start},
+                         {"size", part.placement.size},
+                         {"compute", std::move(compute)}});
+  }
+  return {{"enabled", layout.enabled}, {"instances", std::move(instances)}};
+}
+
+mig::Placement placement_from(const Json& object) {
+  return {static_cast<std::uint32_t>(count_at(object, "start")), static_cast<std::uint32_t>(count_at(object, "size"))};
+}
+
+std::optional<mig::Layout> layout_from(const Json& object) {
+  if (!object.is_object()) return std::nullopt;
+  mig::Layout layout{.enabled = truth_at(object, "enabled")};
+  for (const Json& one : list_at(object, "instances")) {
+    layout.parts.push_back(
+        {static_cast<std::uint32_t>(count_at(one, "profileId")), text_at(one, "profile"), placement_from(one)});
+    for (const Json& compute : list_at(one, "compute")) {
+      if (!compute.is_object()) return std::nullopt;
+      layout.parts.back().compute.push_back(placement_from(compute));
+    }
+  }
+  return layout;
+}
+
 Json to_json(const MigChange& change) {
   return {{"gpu", change.gpu},
           {"config", change.config},

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "mig/driver/layout.h"
+#include "mig/layout.h"
 #include "os/files/files.h"
 
 namespace tranche::host {
@@ -17,8 +17,8 @@ struct MigChange {
   std::string gpu;     // UUID
   std::string config;  // the name of what was asked for
   std::string boot;    // the kernel's boot id: instances do not survive a reboot
-  MigLayout before;
-  MigLayout target;
+  mig::Layout before;
+  mig::Layout target;
   bool undoing = false;  // on its way back to `before`
   bool waits_for_reset = false;
   std::string step;  // the newest that was begun, "" = none

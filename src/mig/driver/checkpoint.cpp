@@ -141,20 +141,13 @@ mig::Plan restoring_plan(const Checkpoint& checkpoint, const std::vector<MigGpu>
   for (std::size_t i = 0; i < gpus.size(); ++i) {
     const MigGpu& gpu = gpus[i];
     const mig::GpuState& state = states[i];
-    mig::GpuPlan one;
-    one.index = gpu.index;
-    one.uuid = gpu.uuid;
-    one.name = gpu.name;
-    one.profiles = state.profiles;
-    one.mode_from = one.mode_to = gpu.enabled;
     const auto saved = std::ranges::find(checkpoint.gpus, gpu.uuid, &Checkpoint::Gpu::uuid);
-    one.matched = saved != checkpoint.gpus.end();
-    if (!one.matched) {
-      plan.gpus.push_back(std::move(one));
+    if (saved == checkpoint.gpus.end() || !gpu.capable) {
+      if (saved != checkpoint.gpus.end() && saved->enabled) refuse("GPU " + std::to_string(gpu.index) + " has no MIG");
+      plan.gpus.push_back(mig::left_alone(state));
       continue;
     }
-    if (!gpu.capable && saved->enabled) refuse("GPU " + std::to_string(gpu.index) + " has no MIG");
-    one.mode_to = saved->enabled;
+    mig::Layout target{.enabled = saved->enabled};
     for (const auto& instance : saved->instances) {
       const auto kind = std::ranges::find(gpu.kinds, instance.number, &MigKind::number);
       if (kind == gpu.kinds.end() ||
@@ -163,7 +156,9 @@ mig::Plan restoring_plan(const Checkpoint& checkpoint, const std::vector<MigGpu>
                std::to_string(instance.number) + " at slice " + std::to_string(instance.place.start));
         continue;
       }
-      mig::Part part{.profile_id = kind->id, .placement = {instance.place.start, instance.place.size}, .compute = {}};
+      mig::Part part{.profile_id = kind->id,
+                     .profile = mig::profile_name(state.profiles, kind->id),
+                     .placement = {instance.place.start, instance.place.size}};
       std::uint32_t start = 0;
       for (const auto& compute : instance.compute) {
         const auto slices = slices_of(compute.number);
@@ -175,25 +170,10 @@ mig::Plan restoring_plan(const Checkpoint& checkpoint, const std::vector<MigGpu>
         part.compute.push_back({start, *slices});
         start += *slices;
       }
-      one.parts.push_back(std::move(part));
+      target.parts.push_back(std::move(part));
     }
-    const MigLayout target = target_of(one);
-    one.as_wanted = mode_only ? gpu.enabled == saved->enabled && gpu.pending == saved->enabled
-                              : !gpu.capable || !next_step(gpu, target);
-    const bool instances_go = !mode_only || !one.mode_to;
-    if (!one.as_wanted && instances_go)
-      for (const MigGpuInstance& gone : leaving(gpu, target)) {
-        const auto held = std::ranges::find(state.instances, gone.id, &mig::GpuInstance::id);
-        if (held == state.instances.end()) continue;
-        one.goes.push_back(*held);
-        if (held->busy())
-          one.blockers.push_back(
-              {mig::profile_name(state.profiles, gone.profile_id) + " at " + mig::to_string(held->placement),
-               held->holders});
-      }
-    if (one.mode_from != one.mode_to && !state.holders.empty())
-      one.blockers.push_back({"the whole GPU", state.holders});
-    plan.gpus.push_back(std::move(one));
+    std::ranges::sort(target.parts, {}, &mig::Part::placement);
+    plan.gpus.push_back(mig::plan_to(state, mode_only ? mig::with_mode(state, saved->enabled) : target));
   }
   return plan;
 }

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "mig/driver/layout.h"
+#include "gpu/driver/mig/mig_admin.h"
 #include "mig/plan.h"
 
 namespace tranche::host {

@@ -56,11 +56,11 @@ TEST(Checkpoint, ReachesPlacementsAndKeepsWhatIsThere) {
   saved.gpus.push_back({"GPU-a", true, {{2, {4, 4}, {{2}}}}});
   const auto plan = restoring_plan(saved, {gpu}, {state_of(gpu, {})}, false, "file");
   ASSERT_TRUE(plan.possible());
-  ASSERT_EQ(plan.gpus[0].goes.size(), 1u) << "the 3g.20gb lacks only its compute instance";
-  EXPECT_EQ(plan.gpus[0].goes[0].id, 7u);
+  ASSERT_EQ(plan.gpus[0].goes().size(), 1u) << "the 3g.20gb lacks only its compute instance";
+  EXPECT_EQ(plan.gpus[0].goes()[0].id, 7u);
   ASSERT_EQ(plan.gpus[0].blockers.size(), 1u);
   EXPECT_EQ(plan.gpus[0].blockers[0].holders[0].who, "process 4711");
-  EXPECT_EQ(to_string(target_of(plan.gpus[0])), "3g.20gb at 4");
+  EXPECT_EQ(to_string(plan.gpus[0].target), "3g.20gb at 4");
 }
 
 TEST(Checkpoint, OfADifferentNodeChangesNothing) {

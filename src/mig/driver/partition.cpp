@@ -6,7 +6,6 @@
 
 #include "base/text.h"
 #include "gpu/driver/abi.h"
-#include "mig/driver/values.h"
 
 namespace tranche::host {
 namespace {
@@ -40,11 +39,11 @@ class PartitionChange {
   }
 
  private:
-  using Next = Result<std::optional<MigStep>>;  // nullopt: it is as wanted
+  using Next = Result<std::optional<mig::Step>>;  // nullopt: it is as wanted
 
   template <class Derive>
   Status walk(const Derive& derive) {
-    std::optional<MigStep> last;
+    std::optional<mig::Step> last;
     Status problem;
     int tries = 0;
     for (int calls = 0; calls < kMostCalls; ++calls) {
@@ -61,13 +60,13 @@ class PartitionChange {
       if (tries > 0 && callbacks_.pause && !callbacks_.pause(kShortestPause * (1 << (2 * (tries - 1)))))
         return fail(Kind::kUnavailable, "this agent ends; kubelet asks again");
       if (callbacks_.on_step) callbacks_.on_step(*step);
-      problem = perform(*step);
+      problem = take(*step);
     }
     return fail(Kind::kUnavailable, "the instances of the GPU change all the time; does a second program make them?");
   }
 
   // What an operator can change: the agent's rights, and the processes that the driver lists on what is destroyed.
-  Error with_cause(Error error, const MigStep& step) const {
+  Error with_cause(Error error, const mig::Step& step) const {
     if (error.code == static_cast<int>(nvml::Return::kNoPermission))
       error.what += "; run the node agent privileged (dra.partitions: true in the chart's values)";
     if (!destroys(step)) return error;
@@ -108,13 +107,12 @@ class PartitionChange {
     return at == gpu_.kinds.end() ? fmt::format("profile {}", id) : at->profile.name;
   }
 
-  MigStep step_of(MigStep::What what) const {
-    MigStep step;
-    step.what = what;
-    step.place = wanted_.place;
-    step.profile_id = wanted_.profile_id;
-    step.profile = profile_of(wanted_.profile_id);
-    return step;
+  mig::Step step_of(mig::Step::What what, const MigGpuInstance* there) const {
+    return {.what = what,
+            .instance = there == nullptr ? std::nullopt : std::optional(there->id),
+            .profile_id = wanted_.profile_id,
+            .profile = profile_of(wanted_.profile_id),
+            .placement = {wanted_.place.start, wanted_.place.size}};
   }
 
   std::unexpected<Error> foreign(const MigGpuInstance& instance) const {
@@ -135,7 +133,7 @@ class PartitionChange {
       if (wanted_.what == MigPartition::What::kFind)
         return fail(Kind::kNotFound, "the MIG instance of the claim is gone");
       if (wanted_.what == MigPartition::What::kLook) return std::nullopt;
-      return step_of(MigStep::What::kCreateInstance);
+      return step_of(mig::Step::What::kCreateInstance, nullptr);
     }
     if (wanted_.what == MigPartition::What::kLook) return foreign(*there);
     if (wanted_.what == MigPartition::What::kMake && !made_any_) return foreign(*there);
@@ -147,48 +145,31 @@ class PartitionChange {
     }
     if (wanted_.what == MigPartition::What::kFind)
       return fail(Kind::kNotFound, "the compute instance of the claim's MIG instance is gone");
-    MigStep step = step_of(MigStep::What::kCreateCompute);
-    step.gpu_instance = there->id;
-    step.slices = wanted_.slices;
+    mig::Step step = step_of(mig::Step::What::kCreateCompute, there);
+    step.compute_placement.size = wanted_.slices;
     return step;
   }
 
   Next next_to_remove() {
     const auto* there = gpu_.enabled ? here() : nullptr;
     if (there == nullptr) return std::nullopt;
-    MigStep step = step_of(MigStep::What::kDestroyInstance);
-    step.gpu_instance = there->id;
+    mig::Step step = step_of(mig::Step::What::kDestroyInstance, there);
     if (there->compute.empty()) return step;
     // A different program has made this one, after the caller's was destroyed from outside.
     if (!wanted_.uuid.empty() &&
         std::ranges::find(there->compute, wanted_.uuid, &MigComputeInstance::uuid) == there->compute.end())
       return std::nullopt;
-    step.what = MigStep::What::kDestroyCompute;
-    step.compute_instance = there->compute.front().id;
+    step.what = mig::Step::What::kDestroyCompute;
+    step.compute = there->compute.front().id;
     return step;
   }
 
-  Status perform(const MigStep& step) {
-    switch (step.what) {
-      case MigStep::What::kCreateInstance: {
-        const auto made = admin_.create_gpu_instance(gpu_uuid_, step.profile_id, step.place);
-        if (!made) return std::unexpected(made.error());
-        made_any_ = true;
-        return {};
-      }
-      case MigStep::What::kCreateCompute: {
-        const auto made = admin_.create_compute_instance(gpu_uuid_, step.gpu_instance, step.slices, std::nullopt);
-        return made ? Status{} : std::unexpected(made.error());
-      }
-      case MigStep::What::kDestroyCompute:
-        // From here on the UUID is not to be found, and what is left is still the caller's.
-        wanted_.uuid.clear();
-        return admin_.destroy_compute_instance(gpu_uuid_, step.gpu_instance, step.compute_instance);
-      case MigStep::What::kDestroyInstance:
-        return admin_.destroy_gpu_instance(gpu_uuid_, step.gpu_instance);
-      case MigStep::What::kSetMode:
-        break;  // never: a claim does not change the mode
-    }
+  Status take(const mig::Step& step) {
+    // From here on the UUID is not to be found, and what is left is still the caller's.
+    if (step.what == mig::Step::What::kDestroyCompute) wanted_.uuid.clear();
+    const auto done = perform(admin_, gpu_uuid_, step);
+    if (!done) return std::unexpected(done.error());
+    made_any_ = made_any_ || step.what == mig::Step::What::kCreateInstance;
     return {};
   }
 

@@ -76,18 +76,4 @@ mig::GpuState state_of(const MigGpu& gpu, const MigUsers& users) {
   return state;
 }
 
-MigLayout target_of(const mig::GpuPlan& plan) {
-  MigLayout layout{.enabled = plan.mode_to, .instances = {}};
-  if (!plan.mode_to) return layout;
-  for (const mig::Part& part : plan.parts) {
-    MigWanted wanted{.profile_id = part.profile_id,
-                     .profile = mig::profile_name(plan.profiles, part.profile_id),
-                     .place = {part.placement.start, part.placement.size},
-                     .compute = {}};
-    for (const mig::Placement& compute : part.compute) wanted.compute.push_back(compute.size);
-    layout.instances.push_back(std::move(wanted));
-  }
-  return layout;
-}
-
 }  // namespace tranche::host

@@ -1,11 +1,10 @@
 #pragma once
-// Between what the driver shows (gpu/driver) and the values that plans are made from (mig). Pure.
+// From what the driver shows (gpu/driver) to the values that plans are made from (mig). Pure.
 #include <functional>
 #include <string>
 #include <vector>
 
-#include "mig/driver/layout.h"
-#include "mig/plan.h"
+#include "gpu/driver/mig/mig_admin.h"
 #include "mig/state.h"
 
 namespace tranche::host {
@@ -14,7 +13,5 @@ namespace tranche::host {
 using MigUsers = std::function<std::vector<mig::Holder>(const std::string& uuid)>;
 
 mig::GpuState state_of(const MigGpu& gpu, const MigUsers& users);
-// The layout that a plan ends in.
-MigLayout target_of(const mig::GpuPlan& plan);
 
 }  // namespace tranche::host

@@ -18,11 +18,9 @@ struct MigDriver::Shared {
   host::Loop* loop = nullptr;  // nullptr: the manager is gone
   MigUse use;
 
-  std::vector<std::string> users(const std::string& uuid) {
+  std::vector<mig::Holder> users(const std::string& uuid) {
     const std::lock_guard lock(mutex);
-    std::vector<std::string> names;
-    for (const auto& holder : holders_in(use, uuid)) names.push_back(holder.who);
-    return names;
+    return holders_in(use, uuid);
   }
 };
 
@@ -113,19 +111,8 @@ struct MigDriver::Job {
     host::MigApply::Callbacks callbacks;
     callbacks.stop = [this] { return stopped(); };
     callbacks.pause = [this](Duration duration) { return pause(duration); };
-    callbacks.on_step = [this, gpu_index](const host::MigStep& step) { begins(gpu_index, host::to_string(step)); };
-    callbacks.holders = [shared](const host::MigGpu& gpu, const host::MigGpuInstance* instance) {
-      std::vector<std::string> names = shared->users(gpu.uuid);
-      const auto add = [&](const host::MigGpuInstance& one) {
-        for (const auto& compute : one.compute)
-          for (auto& name : shared->users(compute.uuid)) names.push_back(std::move(name));
-      };
-      if (instance != nullptr)
-        add(*instance);
-      else
-        std::ranges::for_each(gpu.instances, add);
-      return names;
-    };
+    callbacks.on_step = [this, gpu_index](const mig::Step& step) { begins(gpu_index, mig::to_string(step)); };
+    callbacks.users = [shared](const std::string& uuid) { return shared->users(uuid); };
     return callbacks;
   }
 };

@@ -30,7 +30,7 @@ class MigDriver {
   struct Work {
     unsigned index = 0;
     std::string gpu;
-    host::MigLayout target;
+    mig::Layout target;
     std::optional<host::MigPartition> partition = {};  // in place of a layout
   };
   struct Done {

@@ -49,10 +49,7 @@ struct Bed : host::nvml::SimFixture {
   std::vector<MigDriver::Done> apply(const std::vector<unsigned>& gpus) {
     std::vector<MigDriver::Work> work;
     for (const unsigned index : gpus)
-      work.push_back(
-          {index,
-           node().gpus()[index].uuid,
-           {.enabled = true, .instances = {{.profile_id = 9, .profile = "3g.20gb", .place = {0, 4}, .compute = {3}}}}});
+      work.push_back({index, node().gpus()[index].uuid, {true, {{9, "3g.20gb", {0, 4}, {{0, 3}}}}}});
     std::vector<MigDriver::Done> done;
     driver->apply(impatient(), work, "test", [&](std::vector<MigDriver::Done> answer) {
       done = std::move(answer);
@@ -111,7 +108,7 @@ TEST(MigDriver, AChangeThatHangsIsNamedAndTheOthersAreMade) {
   ASSERT_EQ(done.size(), 3u);
   EXPECT_EQ(done[0].outcome.what, host::MigOutcome::What::kDone);
   EXPECT_EQ(done[1].outcome.what, host::MigOutcome::What::kFailed);
-  EXPECT_THAT(done[1].outcome.why, HasSubstr("to create a compute instance of 3 slices in 3g.20gb at 0"));
+  EXPECT_THAT(done[1].outcome.why, HasSubstr("to create compute instance 3g.20gb in the GPU instance at slices 0-3"));
   EXPECT_EQ(done[2].outcome.what, host::MigOutcome::What::kDone);
   bed.heal();
   bed.wait();

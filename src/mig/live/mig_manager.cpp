@@ -180,12 +180,13 @@ void MigManager::on_read(MigDriver::Reading reading) {
   std::vector<mig::GpuState> gpus;
   report_.gpus.clear();
   for (const auto& gpu : reading.gpus) {
-    gpus.push_back(host::state_of(gpu, users));
+    const auto& state = gpus.emplace_back(host::state_of(gpu, users));
+    const mig::Layout now = mig::layout_of(state);
     MigGpuReport one;
     one.index = gpu.index;
     one.uuid = gpu.uuid;
-    for (const auto& instance : host::layout_of(gpu).instances) ++one.instances[instance.profile];
-    one.now = gpu.capable ? host::to_string(host::layout_of(gpu)) : "no MIG";
+    for (const auto& part : now.parts) ++one.instances[part.profile];
+    one.now = gpu.capable ? mig::to_string(now) : "no MIG";
     for (const auto& change : reading.unfinished)
       if (change.gpu == gpu.uuid && !change.step_returned && change.boot == host::boot_id() &&
           !begun_.contains(gpu.uuid)) {
@@ -193,8 +194,8 @@ void MigManager::on_read(MigDriver::Reading reading) {
         log::warning("mig.resumed", {{"gpu", gpu.uuid},
                                      {"config", change.config},
                                      {"step", change.step},
-                                     {"target", host::to_string(change.target)},
-                                     {"before", host::to_string(change.before)},
+                                     {"target", mig::to_string(change.target)},
+                                     {"before", mig::to_string(change.before)},
                                      {"made", join(change.made, "; ")}});
         begun_.insert(gpu.uuid);
       }
@@ -234,33 +235,29 @@ void MigManager::decide(const std::vector<mig::GpuState>& gpus, const MigDriver:
   std::vector<MigDriver::Work> work;
   bool all = true;
   for (const auto& plan : plans) {
-    const auto gpu = std::ranges::find(reading.gpus, plan.uuid, &host::MigGpu::uuid);
-    const host::MigLayout target = host::target_of(plan);
-    if (!host::next_step(*gpu, target)) {
-      blocked_since_.erase(plan.uuid);
+    const std::string& uuid = plan.now.uuid;
+    if (plan.as_wanted) {
+      blocked_since_.erase(uuid);
       continue;
     }
     all = false;
-    const auto report = std::ranges::find(report_.gpus, plan.uuid, &MigGpuReport::uuid);
-    report->target = host::to_string(target);
-    const std::string reason = "the MIG manager repartitions " + gpu_name(plan.index) + " for the configuration " +
+    const auto report = std::ranges::find(report_.gpus, uuid, &MigGpuReport::uuid);
+    report->target = mig::to_string(plan.target);
+    const std::string reason = "the MIG manager repartitions " + gpu_name(plan.now.index) + " for the configuration " +
                                *asked_ + "; this device has to go";
     std::map<std::string, std::string> here;
-    if (plan.mode_from != plan.mode_to) here[plan.uuid] = reason;
-    const auto kept = host::staying(*gpu, target);
-    for (const auto& instance : gpu->instances)
-      for (const auto& compute : instance.compute)
-        if (!compute.uuid.empty() && std::ranges::find(kept, compute.uuid) == kept.end()) here[compute.uuid] = reason;
+    if (plan.mode_changes()) here[uuid] = reason;
+    for (const auto& device : plan.leaves()) here[device] = reason;
     devices.insert(here.begin(), here.end());
     if (!plan.blockers.empty()) {
       waiting_devices_.merge(here);
       blocked.push_back(&plan);
       for (const auto& blocker : plan.blockers)
         for (const auto& holder : blocker.holders) report->waits_for.push_back(holder.who);
-      blocked_since_.try_emplace(plan.uuid, loop_.now());
+      blocked_since_.try_emplace(uuid, loop_.now());
     } else {
-      blocked_since_.erase(plan.uuid);
-      work.push_back({plan.index, plan.uuid, target});
+      blocked_since_.erase(uuid);
+      work.push_back({plan.now.index, uuid, plan.target});
     }
   }
   if (all && silent_.empty()) return succeed();
@@ -312,7 +309,7 @@ void MigManager::wait_for(const std::vector<const mig::GpuPlan*>& blocked) {
   std::vector<std::string> sentences;
   for (const auto* plan : blocked)
     for (const auto& blocker : plan->blockers) {
-      sentences.push_back(gpu_name(plan->index) + ": " + blocker.what + " is used by " + names_of(blocker.holders));
+      sentences.push_back(gpu_name(plan->now.index) + ": " + blocker.what + " is used by " + names_of(blocker.holders));
       if (!plan->fits_beside.empty()) sentences.back() += "; beside it " + plan->fits_beside;
     }
   if (!silent_.empty()) sentences.push_back(silent_);
@@ -332,12 +329,10 @@ void MigManager::evict(const std::vector<const mig::GpuPlan*>& blocked) {
   const Duration after = settings_.options.evict_after;
   if (after > Duration::zero() && use_.unknown.empty()) {
     for (const auto* plan : blocked) {
-      if (loop_.now() - blocked_since_[plan->uuid] < after) continue;
+      if (loop_.now() - blocked_since_[plan->now.uuid] < after) continue;
       for (const auto& [device, reason] : withdrawn_) {
-        const bool of_this_gpu =
-            device == plan->uuid || std::ranges::any_of(plan->goes, [&](const mig::GpuInstance& gone) {
-              return std::ranges::find(gone.compute, device, &mig::ComputeInstance::uuid) != gone.compute.end();
-            });
+        const auto leaves = plan->leaves();
+        const bool of_this_gpu = device == plan->now.uuid || std::ranges::find(leaves, device) != leaves.end();
         const auto users = use_.users.find(device);
         if (!of_this_gpu || users == use_.users.end()) continue;
         for (const MigUser& user : users->second)
@@ -353,7 +348,7 @@ void MigManager::apply(std::vector<MigDriver::Work> work) {
   for (const auto& one : work) {
     begun_.insert(one.gpu);
     log::info("mig.applying",
-              {{"gpu", one.gpu}, {"config", asked_.value_or("")}, {"target", host::to_string(one.target)}});
+              {{"gpu", one.gpu}, {"config", asked_.value_or("")}, {"target", mig::to_string(one.target)}});
   }
   driver_.apply(callbacks_.driver(), std::move(work), asked_.value_or(""),
                 [this](const std::vector<MigDriver::Done>& all) { on_applied(all); });
@@ -367,12 +362,12 @@ void MigManager::on_applied(const std::vector<MigDriver::Done>& all) {
     const std::string gpu = gpu_name(work.index);
     log::info("mig.applied", {{"gpu", work.gpu},
                               {"steps", join(outcome.steps, "; ")},
-                              {"now", host::to_string(outcome.now)},
+                              {"now", mig::to_string(outcome.now)},
                               {"why", outcome.why}});
     switch (outcome.what) {
       case host::MigOutcome::What::kDone:
         ++report_.changes;
-        changed_gpus_.push_back(gpu + ": " + host::to_string(work.target));
+        changed_gpus_.push_back(gpu + ": " + mig::to_string(work.target));
         break;
       case host::MigOutcome::What::kFailed:
         ++report_.failures;

@@ -86,7 +86,7 @@ TEST(MigPartitions, OfAGpuWhoseCallHangsAreNotTakenForGone) {
   const auto hung = bed.change(0, What::kMake);
   ASSERT_FALSE(hung);
   EXPECT_EQ(hung.error().kind, Kind::kUnavailable);
-  EXPECT_THAT(hung.error().what, HasSubstr("to create a compute instance of 3 slices in 3g.20gb at 4"));
+  EXPECT_THAT(hung.error().what, HasSubstr("to create compute instance 3g.20gb in the GPU instance at slices 4-7"));
   EXPECT_FALSE(bed.change(0, What::kRemove)) << "it is not known what is there";
   const auto other = bed.change(1, What::kMake);
   EXPECT_TRUE(other) << to_string(other.error());

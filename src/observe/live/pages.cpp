@@ -86,7 +86,7 @@ ServedPages node_pages(NodePages of) {
     auto page = gpu_metrics(round, now, host::wall_now());
     if (round.empty())
       for (const auto& use : snapshot->use)
-        page.set(metrics::kGpuMemoryUsed, {use.uuid}, static_cast<double>(use.used.value));
+        page.set("tranche_gpu_memory_used_bytes", {use.uuid}, static_cast<double>(use.used.value));
     LongText text = metrics::to_text(page);
     text += tenant_metrics(*snapshot, *of.tenants->get(), now);
     return text;

@@ -11,8 +11,6 @@
 namespace tranche::agent {
 namespace {
 
-using metrics::Metric;
-
 void take_limits(TenantRow& row, Bytes memory, Percent threads) {
   if (memory.value > 0) row.memory_limit = memory;
   if (threads.hundredths > 0) row.thread_limit = threads;
@@ -37,7 +35,7 @@ double whole(Bytes b) {
 
 // One family: a value of each row that has one.
 template <class Value>
-void add_family(LongText& out, const Metric& metric, const std::vector<TenantRow>& rows,
+void add_family(LongText& out, metrics::MetricRef metric, const std::vector<TenantRow>& rows,
                 const std::vector<std::string>& labels, Value value) {
   bool headed = false;
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -54,12 +52,12 @@ void add_stops(LongText& out, const std::vector<TenantRow>& rows, const std::vec
     const auto* figure = rows[i].figure;
     if (figure == nullptr) continue;
     for (const char* reason : {guard::kStopForMemory, guard::kStopOutsideMps}) {
-      if (!std::exchange(headed, true)) metrics::add_heading(out, metrics::kTenantStops);
+      if (!std::exchange(headed, true)) metrics::add_heading(out, "tranche_tenant_stops_total");
       const auto& stops = figure->stops;
       const auto found = stops.find(reason);
       std::string with_reason = labels[i];
       with_reason.insert(with_reason.size() - 1, std::string(",reason=\"") + reason + '"');
-      metrics::add_sample(out, metrics::kTenantStops, with_reason,
+      metrics::add_sample(out, "tranche_tenant_stops_total", with_reason,
                           found == stops.end() ? 0 : static_cast<double>(found->second));
     }
   }
@@ -110,26 +108,26 @@ LongText tenant_metrics(const Snapshot& snapshot, const guard::Figures& figures,
   std::vector<std::string> labels;
   labels.reserve(rows.size());
   for (const auto& row : rows)
-    labels.push_back(metrics::label_text(metrics::kTenantSlots,
+    labels.push_back(metrics::label_text("tranche_tenant_slots",
                                          {row.pod_namespace, row.pod, row.container, row.device, row.resource}));
   LongText out;
-  add_family(out, metrics::kTenantSlots, rows, labels, [](const TenantRow& row) -> Known { return row.slots; });
-  add_family(out, metrics::kTenantMemoryLimit, rows, labels, [](const TenantRow& row) -> Known {
+  add_family(out, "tranche_tenant_slots", rows, labels, [](const TenantRow& row) -> Known { return row.slots; });
+  add_family(out, "tranche_tenant_memory_limit_bytes", rows, labels, [](const TenantRow& row) -> Known {
     return row.memory_limit ? Known(whole(*row.memory_limit)) : Known();
   });
-  add_family(out, metrics::kTenantSmLimit, rows, labels, [](const TenantRow& row) -> Known {
+  add_family(out, "tranche_tenant_sm_limit_ratio", rows, labels, [](const TenantRow& row) -> Known {
     return row.thread_limit ? Known(row.thread_limit->value() / 100) : Known();
   });
-  add_family(out, metrics::kTenantMemoryUsed, rows, labels, [](const TenantRow& row) -> Known {
+  add_family(out, "tranche_tenant_memory_used_bytes", rows, labels, [](const TenantRow& row) -> Known {
     return row.figure && row.figure->used ? Known(whole(*row.figure->used)) : Known();
   });
-  add_family(out, metrics::kTenantMemoryPeak, rows, labels, [](const TenantRow& row) -> Known {
+  add_family(out, "tranche_tenant_memory_peak_bytes", rows, labels, [](const TenantRow& row) -> Known {
     return row.figure && row.figure->peak ? Known(whole(*row.figure->peak)) : Known();
   });
-  add_family(out, metrics::kTenantClients, rows, labels, [](const TenantRow& row) -> Known {
+  add_family(out, "tranche_tenant_clients", rows, labels, [](const TenantRow& row) -> Known {
     return row.figure && row.figure->clients ? Known(*row.figure->clients) : Known();
   });
-  add_family(out, metrics::kTenantOver, rows, labels, [now](const TenantRow& row) -> Known {
+  add_family(out, "tranche_tenant_over_limit_seconds_total", rows, labels, [now](const TenantRow& row) -> Known {
     if (!row.figure || !row.memory_limit) return {};
     return std::chrono::duration<double>(guard::time_over(*row.figure, now)).count();
   });
@@ -138,8 +136,9 @@ LongText tenant_metrics(const Snapshot& snapshot, const guard::Figures& figures,
     const auto found = snapshot.held_times->find(key_of(row));
     return found == snapshot.held_times->end() ? Known() : Known(found->second.until(now).*figure);
   };
-  add_family(out, metrics::kTenantHeld, rows, labels, [&](const TenantRow& r) { return held(r, &HeldTime::seconds); });
-  add_family(out, metrics::kTenantShareHeld, rows, labels,
+  add_family(out, "tranche_tenant_held_seconds_total", rows, labels,
+             [&](const TenantRow& r) { return held(r, &HeldTime::seconds); });
+  add_family(out, "tranche_tenant_share_held_seconds_total", rows, labels,
              [&](const TenantRow& r) { return held(r, &HeldTime::share_seconds); });
   return out;
 }

@@ -43,9 +43,9 @@ std::vector<std::vector<std::string>> documented() {
 
 TEST(Metrics, TheDocumentedListIsTheTableInOrderAndWord) {
   std::vector<std::vector<std::string>> ours;
-  for (const auto* metric : kAllMetrics) {
-    const std::string labels = labels_of(*metric);
-    ours.push_back({std::string(metric->name) + (labels.empty() ? "" : "{" + labels + "}"), std::string(metric->help)});
+  for (const Metric& metric : kMetrics) {
+    const std::string labels = labels_of(metric);
+    ours.push_back({std::string(metric.name) + (labels.empty() ? "" : "{" + labels + "}"), std::string(metric.help)});
   }
   const auto theirs = documented();
   for (const auto& row : ours)
@@ -57,23 +57,23 @@ TEST(Metrics, TheDocumentedListIsTheTableInOrderAndWord) {
 
 TEST(Metrics, NamesFollowPrometheusRules) {
   std::set<std::string_view> names;
-  for (const auto* metric : kAllMetrics) {
-    EXPECT_TRUE(names.insert(metric->name).second) << metric->name << " twice";
-    EXPECT_TRUE(metric->name.starts_with("tranche_")) << metric->name;
-    EXPECT_EQ(metric->name.find_first_not_of("abcdefghijklmnopqrstuvwxyz_"), std::string_view::npos) << metric->name;
-    EXPECT_EQ(metric->name.ends_with("_total"), metric->type == Type::kCounter) << metric->name;
-    EXPECT_TRUE(metric->help.ends_with('.')) << metric->name;
-    EXPECT_EQ(metric->help.find_first_of("|\n\\"), std::string_view::npos) << metric->name;
+  for (const Metric& metric : kMetrics) {
+    EXPECT_TRUE(names.insert(metric.name).second) << metric.name << " twice";
+    EXPECT_TRUE(metric.name.starts_with("tranche_")) << metric.name;
+    EXPECT_EQ(metric.name.find_first_not_of("abcdefghijklmnopqrstuvwxyz_"), std::string_view::npos) << metric.name;
+    EXPECT_EQ(metric.name.ends_with("_total"), metric.type == Type::kCounter) << metric.name;
+    EXPECT_TRUE(metric.help.ends_with('.')) << metric.name;
+    EXPECT_EQ(metric.help.find_first_of("|\n\\"), std::string_view::npos) << metric.name;
   }
 }
 
 TEST(Metrics, APageIsWrittenInTheOrderOfTheTableWhateverTheOrderOfSetting) {
   Page page;
-  page.set(kSlots, {"nvidia.com/gpu", "GPU-2", "healthy"}, 10);
-  page.set(kSlots, {"nvidia.com/gpu", "GPU-1", "healthy"}, 9);
-  page.set(kBuildInfo, {"0.1.0"}, 1);
-  page.set(kDriverReady, 1);
-  page.set(kSlots, {"nvidia.com/gpu", "GPU-1", "healthy"}, 10);
+  page.set("tranche_slots", {"nvidia.com/gpu", "GPU-2", "healthy"}, 10);
+  page.set("tranche_slots", {"nvidia.com/gpu", "GPU-1", "healthy"}, 9);
+  page.set("tranche_build_info", {"0.1.0"}, 1);
+  page.set("tranche_driver_ready", 1);
+  page.set("tranche_slots", {"nvidia.com/gpu", "GPU-1", "healthy"}, 10);
   EXPECT_EQ(to_text(page), R"(# HELP tranche_build_info Always 1; the label gives the version.
 # TYPE tranche_build_info gauge
 tranche_build_info{version="0.1.0"} 1
@@ -86,10 +86,10 @@ tranche_slots{resource="nvidia.com/gpu",gpu="GPU-1",health="healthy"} 10
 tranche_slots{resource="nvidia.com/gpu",gpu="GPU-2",health="healthy"} 10
 )");
   Page same;
-  same.set(kDriverReady, 1);
-  same.set(kSlots, {"nvidia.com/gpu", "GPU-1", "healthy"}, 10);
-  same.set(kBuildInfo, {"0.1.0"}, 1);
-  same.set(kSlots, {"nvidia.com/gpu", "GPU-2", "healthy"}, 10);
+  same.set("tranche_driver_ready", 1);
+  same.set("tranche_slots", {"nvidia.com/gpu", "GPU-1", "healthy"}, 10);
+  same.set("tranche_build_info", {"0.1.0"}, 1);
+  same.set("tranche_slots", {"nvidia.com/gpu", "GPU-2", "healthy"}, 10);
   EXPECT_EQ(page, same);
 }
 
@@ -99,7 +99,7 @@ TEST(Metrics, AnEmptyPageIsEmptyText) {
 
 TEST(Metrics, BytesAreWrittenExactly) {
   Page page;
-  page.set(kGpuMemory, {"GPU-1"}, 150754820096.0);
+  page.set("tranche_gpu_memory_bytes", {"GPU-1"}, 150754820096.0);
   EXPECT_THAT(to_text(page), HasSubstr("tranche_gpu_memory_bytes{gpu=\"GPU-1\"} 150754820096\n"));
 }
 
@@ -113,14 +113,14 @@ TEST(Metrics, NumbersAreWrittenAsPrometheusReadsThem) {
                                                                                {INFINITY, "+Inf"},
                                                                                {-INFINITY, "-Inf"}}) {
     Page page;
-    page.set(kDriverReady, value);
+    page.set("tranche_driver_ready", value);
     EXPECT_THAT(to_text(page), HasSubstr("\ntranche_driver_ready " + text + "\n"));
   }
 }
 
 TEST(Metrics, CountersAreCounters) {
   Page page;
-  page.set(kXidEvents, {"GPU-1", "79"}, 2);
+  page.set("tranche_xid_events_total", {"GPU-1", "79"}, 2);
   EXPECT_THAT(to_text(page), HasSubstr("# TYPE tranche_xid_events_total counter\n"
                                        "tranche_xid_events_total{gpu=\"GPU-1\",xid=\"79\"} 2\n"));
 }
@@ -139,7 +139,7 @@ TEST(Metrics, APoolIsInOneStateOutOfAll) {
 
 TEST(Metrics, ALabelValueCannotBreakOutOfItsQuotes) {
   Page page;
-  page.set(kGrants, {"a\"} 1\nevil{x=\"\\"}, 3);
+  page.set("tranche_grants_total", {"a\"} 1\nevil{x=\"\\"}, 3);
   const auto text = to_text(page);
   EXPECT_EQ(lines_of(text).size(), 3u) << text;
   EXPECT_THAT(text, HasSubstr("tranche_grants_total{resource=\"a\\\"} 1\xef\xbf\xbd"
@@ -151,9 +151,10 @@ TEST(MetricsPage, PiecesMakeTheSameTextAsAPage) {
   Page page;
   page.set_pool_state("gpu-1", "serving");
   LongText text;
-  add_heading(text, kPoolState);
+  add_heading(text, "tranche_pool_state");
   for (const auto& sample : page.families.at(0).samples)
-    add_sample(text, kPoolState, label_text(kPoolState, {sample.labels.at(0).second, sample.labels.at(1).second}),
+    add_sample(text, "tranche_pool_state",
+               label_text("tranche_pool_state", {sample.labels.at(0).second, sample.labels.at(1).second}),
                sample.value);
   EXPECT_EQ(text.str(), to_text(page));
 }

@@ -11,9 +11,9 @@ namespace tranche::metrics {
 namespace {
 
 std::size_t place_of(std::string_view name) {
-  const auto found = std::ranges::find_if(kAllMetrics, [&](const Metric* metric) { return metric->name == name; });
-  CHECK_THAT(found != kAllMetrics.end(), "a metric that is not in the table");
-  return static_cast<std::size_t>(found - kAllMetrics.begin());
+  const auto found = std::ranges::find(kMetrics, name, &Metric::name);
+  CHECK_THAT(found != kMetrics.end(), "a metric that is not in the table");
+  return static_cast<std::size_t>(found - kMetrics.begin());
 }
 
 Family& family_of(std::vector<Family>& families, const Metric& metric) {
@@ -77,13 +77,13 @@ std::string_view to_string(Type type) {
   return type == Type::kCounter ? "counter" : "gauge";
 }
 
-void Page::set(const Metric& metric, std::initializer_list<std::string_view> label_values, double value) {
-  CHECK_THAT(label_values.size() == metric.label_count(), "one value per label of the metric");
+void Page::set(MetricRef metric, std::initializer_list<std::string_view> label_values, double value) {
+  CHECK_THAT(label_values.size() == metric->label_count(), "one value per label of the metric");
   Sample sample;
   sample.value = value;
   std::size_t at = 0;
-  for (const auto text : label_values) sample.labels.emplace_back(metric.labels[at++], label_value(text));
-  auto& samples = family_of(families, metric).samples;
+  for (const auto text : label_values) sample.labels.emplace_back(metric->labels[at++], label_value(text));
+  auto& samples = family_of(families, *metric).samples;
   const auto place = std::ranges::lower_bound(samples, sample.labels, {}, &Sample::labels);
   if (place != samples.end() && place->labels == sample.labels) {
     place->value = value;
@@ -93,8 +93,8 @@ void Page::set(const Metric& metric, std::initializer_list<std::string_view> lab
 }
 
 void Page::set_pool_state(std::string_view pool, std::string_view state) {
-  for (const auto known : kPoolStates) set(kPoolState, {pool, known}, 0);
-  set(kPoolState, {pool, state}, 1);  // also one that is not known here: a newer `tranche mps`
+  for (const auto known : kPoolStates) set("tranche_pool_state", {pool, known}, 0);
+  set("tranche_pool_state", {pool, state}, 1);  // also one that is not known here: a newer `tranche mps`
 }
 
 std::string to_text(const Page& page) {
@@ -111,20 +111,20 @@ std::string to_text(const Page& page) {
   return out;
 }
 
-std::string label_text(const Metric& metric, std::initializer_list<std::string_view> label_values) {
-  CHECK_THAT(label_values.size() == metric.label_count(), "one value per label of the metric");
+std::string label_text(MetricRef metric, std::initializer_list<std::string_view> label_values) {
+  CHECK_THAT(label_values.size() == metric->label_count(), "one value per label of the metric");
   std::string out;
   std::size_t at = 0;
-  for (const auto value : label_values) add_label(out, metric.labels[at++], label_value(value));
+  for (const auto value : label_values) add_label(out, metric->labels[at++], label_value(value));
   return out.empty() ? out : out + '}';
 }
 
-void add_heading(LongText& out, const Metric& metric) {
-  put_heading(out, metric.name, metric.help, metric.type);
+void add_heading(LongText& out, MetricRef metric) {
+  put_heading(out, metric->name, metric->help, metric->type);
 }
 
-void add_sample(LongText& out, const Metric& metric, std::string_view labels, double value) {
-  put_sample(out, metric.name, labels, value);
+void add_sample(LongText& out, MetricRef metric, std::string_view labels, double value) {
+  put_sample(out, metric->name, labels, value);
 }
 
 }  // namespace tranche::metrics

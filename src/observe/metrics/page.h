@@ -32,8 +32,8 @@ struct Page {
   friend bool operator==(const Page&, const Page&) = default;
 
   // One value per label of `metric`, in its order. The same labels again replace the value.
-  void set(const Metric& metric, std::initializer_list<std::string_view> label_values, double value);
-  void set(const Metric& metric, double value) { set(metric, {}, value); }
+  void set(MetricRef metric, std::initializer_list<std::string_view> label_values, double value);
+  void set(MetricRef metric, double value) { set(metric, {}, value); }
   // 1 for `state`, 0 for every other of kPoolStates.
   void set_pool_state(std::string_view pool, std::string_view state);
 };
@@ -42,9 +42,9 @@ std::string to_text(const Page& page);
 
 // A family with many samples, written straight to text: no value of it is kept. The labels of several families that
 // have the same ones are rendered once, by label_text().
-std::string label_text(const Metric& metric, std::initializer_list<std::string_view> label_values);  // "{gpu=\"…\"}"
-void add_heading(LongText& out, const Metric& metric);
-void add_sample(LongText& out, const Metric& metric, std::string_view labels, double value);
+std::string label_text(MetricRef metric, std::initializer_list<std::string_view> label_values);  // "{gpu=\"…\"}"
+void add_heading(LongText& out, MetricRef metric);
+void add_sample(LongText& out, MetricRef metric, std::string_view labels, double value);
 
 // At most this many bytes of valid UTF-8 without control characters; anything else becomes U+FFFD.
 inline constexpr std::size_t kLongestLabelValue = 256;

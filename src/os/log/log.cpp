@@ -1,15 +1,13 @@
-// The only file that includes spdlog, which takes four seconds to compile. spdlog provides the pattern, its colours and
-// the lock of a sink; render.cpp decides the text of a line, and output.cpp how it is written.
+// render.cpp decides the text of a line's event and fields, and output.cpp how a line is written.
 #include "os/log/log.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
+#include <cstdlib>
+#include <ctime>
 #include <memory>
-
-#define SPDLOG_LEVEL_NAMES {"trace", "debug", "info", "warn", "error", "fatal", "off"}
-#include <spdlog/details/os.h>
-#include <spdlog/sinks/base_sink.h>
-#include <spdlog/spdlog.h>
+#include <mutex>
 
 #include "os/clock/clock.h"
 #include "os/log/output.h"
@@ -18,115 +16,84 @@
 namespace tranche::log {
 namespace {
 
-constexpr std::string_view kNoColour = "\033[m";
-
-std::string_view colour_of(spdlog::level::level_enum level) {
-  switch (level) {
-    case spdlog::level::debug:
-      return "\033[36m";
-    case spdlog::level::info:
-      return "\033[32m";
-    case spdlog::level::warn:
-      return "\033[33m\033[1m";
-    default:
-      return "\033[31m\033[1m";
-  }
-}
-
-// Colours only if stderr is a terminal. Standard output is for a command's data.
-class StderrSink final : public spdlog::sinks::base_sink<std::mutex> {
- public:
-  std::uint64_t dropped() {
-    const std::lock_guard lock(mutex_);
-    return output_.dropped();
-  }
-  // The number of lines dropped since the last call, once all queued lines are written; 0 before.
-  std::uint64_t take_dropped() {
-    const std::lock_guard lock(mutex_);
-    output_.flush();
-    return output_.waiting() ? 0 : output_.dropped() - std::exchange(reported_, output_.dropped());
-  }
-
- private:
-  void sink_it_(const spdlog::details::log_msg& message) override {
-    spdlog::memory_buf_t line;
-    formatter_->format(message, line);
-    const std::string_view text(line.data(), line.size());
-    if (!colours_ || message.color_range_end <= message.color_range_start) return output_.write(text);
-    std::string coloured(text.substr(0, message.color_range_start));
-    coloured.append(colour_of(message.level));
-    coloured.append(text.substr(message.color_range_start, message.color_range_end - message.color_range_start));
-    coloured.append(kNoColour).append(text.substr(message.color_range_end));
-    output_.write(coloured);
-  }
-  void flush_() override { output_.flush(); }
-
-  OutputQueue output_{STDERR_FILENO};
-  bool colours_ = spdlog::details::os::in_terminal(stderr) && spdlog::details::os::is_color_terminal();
-  std::uint64_t reported_ = 0;
+struct Look {
+  std::string_view name, colour;
 };
+constexpr Look kLooks[] = {
+    {"debug", "\033[36m"}, {"info", "\033[32m"}, {"warn", "\033[33m\033[1m"}, {"error", "\033[31m\033[1m"}};
+
+bool shows_colours() {  // standard output is for a command's data
+  const char* term = std::getenv("TERM");
+  return ::isatty(STDERR_FILENO) != 0 && term != nullptr && *term != '\0' && std::string_view(term) != "dumb";
+}
 
 struct Output {
-  std::shared_ptr<StderrSink> sink;
-  std::shared_ptr<spdlog::logger> logger;
   Format format = Format::kText;
+  Level lowest = Level::kInfo;
+  bool colours = shows_colours();
+  std::mutex mutex{};  // of what follows
+  OutputQueue queue{STDERR_FILENO};
+  std::uint64_t reported = 0;  // of the dropped lines
 };
 
-spdlog::level::level_enum level_of(Level level) {
-  switch (level) {
-    case Level::kDebug:
-      return spdlog::level::debug;
-    case Level::kInfo:
-      return spdlog::level::info;
-    case Level::kWarning:
-      return spdlog::level::warn;
-    case Level::kError:
-      return spdlog::level::err;
-  }
-  return spdlog::level::err;
-}
-
-Output make_output(Format format, Level lowest) {
-  Output output;
-  output.format = format;
-  output.sink = std::make_shared<StderrSink>();
-  output.logger = std::make_shared<spdlog::logger>("tranche", output.sink);
-  output.logger->set_pattern(format == Format::kJson ? "%v" : "%H:%M:%S.%e %^%-5l%$ %v");
-  output.logger->set_level(level_of(lowest));
-  // spdlog catches errors of its sinks; a log that cannot be written (full disk, closed pipe) must not stop the
-  // program.
-  output.logger->set_error_handler([](const std::string&) {});
-  return output;
-}
-
-// One for each process, like stderr itself. Text from level info until configure() is called.
-Output& output() {
-  static Output the = make_output(Format::kText, Level::kInfo);
+// One for each process, like stderr itself, and never destroyed: a thread may log until the process has ended.
+std::unique_ptr<Output>& output() {
+  static auto& the = *new auto(std::make_unique<Output>());
+  static const struct AtExit {
+    ~AtExit() {
+      const std::lock_guard lock(the->mutex);
+      the->queue.drain();
+    }
+  } drained;
   return the;
 }
 
+// "12:01:02.123 info  ", in local time.
+std::string prefix(WallTime time, const Look& look, bool colours) {
+  const auto millis = std::chrono::floor<std::chrono::milliseconds>(time.time_since_epoch()).count();
+  const auto seconds = static_cast<time_t>(millis / 1000);
+  tm parts{};
+  localtime_r(&seconds, &parts);
+  return fmt::format("{:02}:{:02}:{:02}.{:03} {}{:<5}{} ", parts.tm_hour, parts.tm_min, parts.tm_sec, millis % 1000,
+                     colours ? look.colour : "", look.name, colours ? "\033[m" : "");
+}
+
 void write(Level level, std::string_view event, std::initializer_list<Field> fields) {
-  const Output& out = output();
-  const auto spd_level = level_of(level);
-  if (!out.logger->should_log(spd_level)) return;
+  Output& out = *output();
+  if (level < out.lowest) return;
+  const WallTime now = host::wall_now();
   const std::string line =
-      out.format == Format::kJson ? json_of(host::wall_now(), level, event, fields) : text_of(event, fields);
-  out.logger->log(spd_level, spdlog::string_view_t(line.data(), line.size()));
+      out.format == Format::kJson
+          ? json_of(now, level, event, fields) + "\n"
+          : prefix(now, kLooks[static_cast<std::size_t>(level)], out.colours) + text_of(event, fields) + "\n";
+  const std::lock_guard lock(out.mutex);
+  out.queue.write(line);
 }
 
 }  // namespace
 
 void configure(Format format, Level lowest) {
-  output() = make_output(format, lowest);
+  auto next = std::make_unique<Output>();
+  next->format = format;
+  next->lowest = lowest;
+  output() = std::move(next);
 }
 
 void flush() {
-  if (const auto lines = output().sink->take_dropped(); lines > 0)
-    warning("log.lines_dropped", {{"lines", lines}, {"why", "the reader of standard error did not read"}});
+  std::uint64_t lines = 0;
+  {
+    Output& out = *output();
+    const std::lock_guard lock(out.mutex);
+    out.queue.flush();
+    if (!out.queue.waiting()) lines = out.queue.dropped() - std::exchange(out.reported, out.queue.dropped());
+  }
+  if (lines > 0) warning("log.lines_dropped", {{"lines", lines}, {"why", "the reader of standard error did not read"}});
 }
 
 std::uint64_t dropped_lines() {
-  return output().sink->dropped();
+  Output& out = *output();
+  const std::lock_guard lock(out.mutex);
+  return out.queue.dropped();
 }
 
 void debug(std::string_view event, std::initializer_list<Field> fields) {

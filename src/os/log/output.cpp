@@ -14,7 +14,7 @@
 
 namespace tranche::log {
 
-OutputQueue::~OutputQueue() {
+void OutputQueue::drain() {
   const MonoTime end = host::mono_now() + kPatienceAtExit;
   for (flush(); !waiting_.empty(); flush()) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - host::mono_now()).count();

@@ -21,12 +21,13 @@ class OutputQueue {
   static constexpr Duration kPatienceAtExit = std::chrono::seconds(1);
 
   explicit OutputQueue(int fd) : fd_(fd) {}  // fd stays the caller's and may later be another file (dup2)
-  ~OutputQueue();                            // writes queued lines, for at most kPatienceAtExit
+  ~OutputQueue() { drain(); }
   OutputQueue(const OutputQueue&) = delete;
   OutputQueue& operator=(const OutputQueue&) = delete;
 
   void write(std::string_view line);
   void flush();
+  void drain();  // waits for the reader, for at most kPatienceAtExit
   bool waiting() const { return !waiting_.empty(); }
   std::uint64_t dropped() const { return dropped_; }  // lines
 

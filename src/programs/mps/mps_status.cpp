@@ -146,19 +146,19 @@ Json pool_of(const std::string& id, const Pool& pool, const MpsView& view) {
 
 void put_life(metrics::Page& page, const std::string& id, const host::PoolDaemon& pool) {
   const auto& counters = pool.counters();
-  page.set(metrics::kPoolFaults, {id, "fatal"}, static_cast<double>(counters.fatal_faults));
-  page.set(metrics::kPoolFaults, {id, "exception"}, static_cast<double>(counters.exceptions));
-  page.set(metrics::kPoolFaults, {id, "unclean-exit"}, static_cast<double>(counters.unclean_exits));
+  page.set("tranche_pool_faults_total", {id, "fatal"}, static_cast<double>(counters.fatal_faults));
+  page.set("tranche_pool_faults_total", {id, "exception"}, static_cast<double>(counters.exceptions));
+  page.set("tranche_pool_faults_total", {id, "unclean-exit"}, static_cast<double>(counters.unclean_exits));
   for (const auto status : metrics::kServerStatuses) {
     const auto count = std::ranges::count(pool.supervisor().servers, status, &mps::ServerSeen::status);
-    page.set(metrics::kPoolServers, {id, status}, static_cast<double>(count));
+    page.set("tranche_pool_servers", {id, status}, static_cast<double>(count));
   }
   const auto& proof = pool.proof();
-  page.set(metrics::kPoolProofs, {id, "passed"}, static_cast<double>(proof.passed));
-  page.set(metrics::kPoolProofs, {id, "failed"}, static_cast<double>(proof.failed));
-  page.set(metrics::kPoolEnded, {id, "clients"}, static_cast<double>(proof.clients_ended));
-  page.set(metrics::kPoolEnded, {id, "servers"}, static_cast<double>(proof.servers_ended));
-  page.set(metrics::kPoolEnded, {id, "daemon"}, static_cast<double>(proof.daemons_ended));
+  page.set("tranche_pool_proofs_total", {id, "passed"}, static_cast<double>(proof.passed));
+  page.set("tranche_pool_proofs_total", {id, "failed"}, static_cast<double>(proof.failed));
+  page.set("tranche_pool_ended_total", {id, "clients"}, static_cast<double>(proof.clients_ended));
+  page.set("tranche_pool_ended_total", {id, "servers"}, static_cast<double>(proof.servers_ended));
+  page.set("tranche_pool_ended_total", {id, "daemon"}, static_cast<double>(proof.daemons_ended));
 }
 
 }  // namespace
@@ -188,23 +188,23 @@ Json mps_document(const MpsView& view) {
 
 metrics::Page mps_metrics(const MpsView& view) {
   metrics::Page page;
-  page.set(metrics::kBuildInfo, {kVersion}, 1);
-  page.set(metrics::kDriverReady, view.driver_problem.empty() ? 1 : 0);
-  page.set(metrics::kConfigProblems, static_cast<double>(view.config.problems.size() + view.plan_problems.size()));
+  page.set("tranche_build_info", {kVersion}, 1);
+  page.set("tranche_driver_ready", view.driver_problem.empty() ? 1 : 0);
+  page.set("tranche_config_problems", static_cast<double>(view.config.problems.size() + view.plan_problems.size()));
   for (const auto& [id, pool] : view.pools.pools()) {
     static const mps::Supervisor kNothingYet;
     const auto* daemon = pool.daemon();
     const mps::Supervisor& s = daemon != nullptr ? daemon->supervisor() : kNothingYet;
     page.set_pool_state(id, daemon != nullptr ? daemon->state_name() : mps::to_string(s.state));
     if (daemon != nullptr) put_life(page, id, *daemon);
-    page.set(metrics::kPoolRestarts, {id}, static_cast<double>(s.restarts));
-    page.set(metrics::kPoolClients, {id}, static_cast<double>(mps::live_clients(s)));
-    page.set(metrics::kPoolClientsMost, {id}, static_cast<double>(pool.planned().max_clients));
-    page.set(metrics::kPoolUnprotected, {id}, static_cast<double>(view.endpoints.unprotected(id)));
-    page.set(metrics::kPoolDead, {id}, static_cast<double>(view.endpoints.dead(id)));
+    page.set("tranche_pool_restarts_total", {id}, static_cast<double>(s.restarts));
+    page.set("tranche_pool_clients", {id}, static_cast<double>(mps::live_clients(s)));
+    page.set("tranche_pool_clients_most", {id}, static_cast<double>(pool.planned().max_clients));
+    page.set("tranche_pool_clients_unprotected", {id}, static_cast<double>(view.endpoints.unprotected(id)));
+    page.set("tranche_pool_clients_dead", {id}, static_cast<double>(view.endpoints.dead(id)));
     for (const auto& limit : pool.planned().limits) {
-      page.set(metrics::kPoolLimitMemory, {id, limit.uuid}, static_cast<double>(limit.client.memory.value));
-      page.set(metrics::kPoolLimitThreads, {id, limit.uuid}, limit.client.threads.value());
+      page.set("tranche_pool_limit_memory_bytes", {id, limit.uuid}, static_cast<double>(limit.client.memory.value));
+      page.set("tranche_pool_limit_threads_percent", {id, limit.uuid}, limit.client.threads.value());
     }
   }
   return page;
