@@ -178,7 +178,6 @@ Result<ProbeReport> run_probe(const ProbeOptions& options, const std::function<v
   if (options.find_limit) TRY_STATUS(find_largest_allocation(cuda, report));
   stage("allocating");
   const std::vector<DeviceMemory> held = allocate_asked(cuda, options.allocate, report);
-  stage("computing");
   TRY_STATUS(measure_throughput(cuda, kernels, options, report));
 
   stage("holding");

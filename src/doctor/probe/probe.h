@@ -23,9 +23,10 @@ struct ProbeOptions {
   bool find_limit = false;                            // the largest single allocation, by bisection
   Duration run_for = std::chrono::milliseconds(250);  // of computing; 0 = none
   std::uint32_t blocks = 0;                           // per launch; 0 = as many as there are SMs
+  std::uint32_t queue = 16;                           // launches before each wait for them
   bool tensor_cores = false;                          // compute on them; kUnsupported before compute capability 8.0
   std::function<bool()> stop;                         // asked between launches; true ends the computing early
-  std::function<void(const char* stage)> on_stage;    // "starting CUDA" …: where it hangs, if it does
+  std::function<void(const char* stage)> on_stage;    // "starting CUDA" …; "computing": launches are in flight
 };
 
 struct Allocation {
