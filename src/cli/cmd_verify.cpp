@@ -13,7 +13,7 @@ constexpr const char* kVerifyTeaching =
     "  tranche verify n1                   node n1 from outside, through the API server\n"
     "  tranche verify n1 --deep            and by probe pods, one for each GPU, that try every limit\n"
     "  tranche verify --local              this node, by its status sockets and the driver\n"
-    "  tranche verify --local --deep       and by probes: free slots are taken and their limits tried, on every GPU\n"
+    "  tranche verify --local --deep       and by probes in free slots of every GPU: limits, and deaths of clients\n"
     "  tranche verify --inside             in a container: the limits of its share\n"
     "  tranche verify n1 --junit out.xml   JUnit XML for CI\n"
     "Exit status: 0 nothing failed; 1 something did; 2 nothing could be checked. docs/reference/checks.md lists the "

@@ -35,6 +35,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   verify::judge_beyond("deep.memory.beyond", grant, "", run, report.checks);
   verify::judge_second(grant, run, run, false, report.checks);
   verify::judge_neighbour(grant, run, report.checks);
+  verify::judge_deaths(grant, {.deaths = 1, .neighbours = {run, run}}, report.checks);
   for (const auto& check : report.checks) (void)verify::line_of(check, true);
   (void)verify::to_json(report);
   (void)verify::to_junit(report);

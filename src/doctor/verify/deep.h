@@ -46,6 +46,17 @@ void judge_user(const DeepGrant& grant, std::uint32_t user, const ProbeRun& run,
 // What came back when the endpoint was asked for get_server_list, which changes nothing and is no tenant's to know:
 // with a server there, its pid where commands pass.
 void judge_control(const DeepGrant& grant, const Result<std::string>& answer, Checks& checks);
+// Clients that were killed with work in flight, one after the other.
+inline constexpr int kDeaths = 3;
+struct DeathTries {
+  std::string skipped = {};   // why none was to be killed
+  std::string not_made = {};  // why a further one was not killed
+  std::string not_held = {};  // why tranche-keeper did not hold one
+  int deaths = 0;
+  ProbeRun victim = {};                   // that could not be killed at work
+  std::vector<ProbeRun> neighbours = {};  // which computed all the while, until they were stopped
+};
+void judge_deaths(const DeepGrant& grant, const DeathTries& tries, Checks& checks);
 // A probe in a different grant that computed all the while, until it was stopped.
 void judge_neighbour(const DeepGrant& grant, const ProbeRun& run, Checks& checks);
 

@@ -221,6 +221,43 @@ void judge_control(const DeepGrant& grant, const Result<std::string>& answer, Ch
   }
 }
 
+void judge_deaths(const DeepGrant& grant, const DeathTries& tries, Checks& checks) {
+  const auto add_failed = [&](const std::string& what) {
+    checks.push_back(failed("deep.deaths", grant.gpu, what,
+                            "see that tranche-keeper is beside the program tranche and runs (<mps-root>/keeper.log), "
+                            "that tranche mps has CAP_SYS_PTRACE, and that the driver is 535 or newer"));
+  };
+  const ProbeRun* harmed = nullptr;
+  std::size_t ended = 0;
+  std::uint64_t launches = 0;
+  for (const ProbeRun& run : tries.neighbours) {
+    const Json report = report_of(run);
+    launches += count_at(map_at(report, "throughput"), "launches");
+    if (run.status == 0 && report.is_object() && count_at(map_at(report, "answers"), "wrong") == 0) continue;
+    if (ended++ == 0) harmed = &run;
+  }
+  const std::string deaths = fmt::format("deaths with work in flight: {} of {}; ", tries.deaths, kDeaths);
+  const std::string held = tries.not_held.empty() ? "" : "; tranche-keeper did not hold the client: " + tries.not_held;
+  const std::string victim = tries.victim.status == 0 ? "" : "; " + end_text(tries.victim);
+  if (!tries.skipped.empty()) {
+    checks.push_back(skipped("deep.deaths", grant.gpu, tries.skipped, "try again when two slots are free"));
+  } else if (tries.deaths > 0 && ended > 0) {
+    add_failed(fmt::format("{}{} of {} neighbours did not survive: {}{}", deaths, ended, tries.neighbours.size(),
+                           end_text(*harmed), held));
+  } else if (!tries.not_made.empty()) {
+    add_failed(deaths + tries.not_made + victim + held);
+  } else if (ended > 0 || tries.deaths == 0) {
+    checks.push_back(unproven("deep.deaths", grant, harmed == nullptr ? ProbeRun{} : *harmed));
+  } else if (!held.empty()) {
+    add_failed(deaths + "the neighbours survived by chance" + held);
+  } else {
+    checks.push_back(pass("deep.deaths", grant.gpu,
+                          fmt::format("{}tranche-keeper released each client, and {} neighbours computed right all the "
+                                      "while, {} launches",
+                                      deaths, tries.neighbours.size(), launches)));
+  }
+}
+
 void judge_neighbour(const DeepGrant& grant, const ProbeRun& run, Checks& checks) {
   constexpr const char* kId = "deep.neighbour";
   const Json report = report_of(run);

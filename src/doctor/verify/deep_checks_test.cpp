@@ -98,6 +98,41 @@ TEST(VerifyDeep, ASecondProcessCountsToTheSameContainer) {
   EXPECT_EQ(judged(had(), kNotContained), Verdict::kSkip);
 }
 
+// Promise: verify: A client's death must be held by tranche-keeper and reach no neighbour.
+TEST(VerifyDeep, ADeathMustBeHeldAndReachNoNeighbour) {
+  const auto judged = [](const DeathTries& tries) {
+    Checks checks;
+    judge_deaths(kGrant, tries, checks);
+    EXPECT_EQ(checks.size(), 1u);
+    EXPECT_EQ(checks.at(0).id, "deep.deaths");
+    EXPECT_EQ(checks.at(0).remedy.empty(), checks.at(0).verdict == Verdict::kPass);
+    return std::string(to_string(checks.at(0).verdict)) + " " + checks.at(0).what;
+  };
+  EXPECT_EQ(
+      judged({.deaths = 3, .neighbours = {had(), had()}}),
+      "PASS deaths with work in flight: 3 of 3; tranche-keeper released each client, and 2 neighbours computed right "
+      "all the while, 6 launches");
+  EXPECT_EQ(judged({.deaths = 1, .neighbours = {had(), kEnded}}),
+            "FAIL deaths with work in flight: 1 of 3; 1 of 2 neighbours did not survive: tranche probe: "
+            "CUDA_ERROR_MPS_CLIENT_TERMINATED (it ended with status 1)");
+  const auto wrong = reported(R"({"answers":{"checked":9,"wrong":1}})");
+  EXPECT_EQ(judged({.deaths = 1, .neighbours = {had(), wrong}}).substr(0, 4), "FAIL");
+  EXPECT_EQ(
+      judged({.not_held = "no CAP_SYS_PTRACE", .deaths = 3, .neighbours = {had(), had()}}),
+      "FAIL deaths with work in flight: 3 of 3; the neighbours survived by chance; tranche-keeper did not hold the "
+      "client: no CAP_SYS_PTRACE");
+  EXPECT_EQ(
+      judged({.not_made = "pods' clients run", .not_held = "no program", .neighbours = {had(), had()}}),
+      "FAIL deaths with work in flight: 0 of 3; pods' clients run; tranche-keeper did not hold the client: no program");
+  EXPECT_EQ(
+      judged({.not_made = "it did not compute", .deaths = 2, .victim = kBroken, .neighbours = {had(), had()}}),
+      "FAIL deaths with work in flight: 2 of 3; it did not compute; tranche probe: no CUDA (it ended with status 1)");
+  EXPECT_EQ(judged({.neighbours = {kBroken, had()}}),
+            "FAIL the probe failed: tranche probe: no CUDA (it ended with status 1)");
+  EXPECT_EQ(judged({.neighbours = {kNotContained, had()}}).substr(0, 4), "SKIP");
+  EXPECT_EQ(judged({.skipped = "only one slot is free"}), "SKIP only one slot is free");
+}
+
 TEST(VerifyDeep, VariablesUsersCommandsAndNeighbours) {
   Checks checks;
   judge_all_sms(kGrant, had(132), checks);

@@ -34,6 +34,7 @@ struct DeviceAsk {
   std::string resource;
   std::string endpoint;            // of the plugin's socket
   bool observed = false;           // the guard only reports
+  std::string deaths_not_covered;  // why the node agent says so
   std::vector<std::string> slots;  // that no container holds, the last ones first
 };
 
@@ -72,6 +73,9 @@ class DeepRun {
     const auto guard = node.find("guard");
     if (guard != node.end() && guard->is_object() && guard->contains("memory"))
       ask.observed = text_at((*guard)["memory"], ask.resource.c_str()) == "observe";
+    for (const Json& row : list_at(node, "inForce"))
+      if (text_at(row, "promise") == "a client's death hurts no neighbour" && text_at(row, "state") == "no")
+        ask.deaths_not_covered = "the node agent reports that deaths are not covered: " + text_at(row, "why");
     for (const Json& slot : list_at(device, "slots")) {
       const std::string id = text_at(slot, "id");
       if (text_at(slot, "holder").empty() && !held.contains(id)) ask.slots.push_back(id);
@@ -102,7 +106,8 @@ class DeepRun {
       if (auto other = take(ask, ask.slots[1])) neighbour = *std::move(other);
     }
     verify::Checks checks;
-    try_grant(probes_, options_, places_, {ask.grant, *grant, std::move(neighbour), ask.observed}, checks);
+    try_grant(probes_, options_, places_,
+              {ask.grant, *grant, std::move(neighbour), ask.observed, ask.deaths_not_covered}, checks);
     const auto held = held_slots(options_);
     const bool taken = !held || std::ranges::any_of(ask.slots, [&, n = 0](const auto& slot) mutable {
       return n++ < 2 && held->contains(slot);

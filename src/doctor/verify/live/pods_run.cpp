@@ -235,6 +235,9 @@ Status try_from_outside(const VerifyOptions& options, const ClusterLook& cluster
     else
       checks.push_back(verify::skipped("deep", gpu, "kubelet gave no probe a slot of it", "try again"));
   verify::judge_neighbours(neighbours, reached, checks);
+  for (const auto& gpu : reached)
+    checks.push_back(verify::skipped("deep.deaths", gpu, "only a process on the node sees what tranche-keeper holds",
+                                     "run `tranche verify --local --deep` on the node"));
   for (const auto& check : checks) report_check(check);
   return {};
 }

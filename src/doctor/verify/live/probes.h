@@ -1,6 +1,7 @@
 #pragma once
 // Private to doctor/verify/live: `tranche probe` as child processes, each in the place of a container with a grant.
 // Several may run at once; everything here runs one loop while it waits. One thread.
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -43,15 +44,22 @@ class Probes {
     friend class Probes;
     host::Timer timer_;
     bool ended_ = false;
+    bool computes_ = false;
     verify::ProbeRun run_;
     std::unique_ptr<host::Process> process_;
   };
 
+  using Started = std::unique_ptr<Running>;
   // `words` go behind "probe --json"; `more` over the grant's variables.
-  std::unique_ptr<Running> start(const GrantHere& grant, const std::vector<std::string>& words,
-                                 const std::map<std::string, std::string>& more = {});
-  verify::ProbeRun wait(Running& probe);
-  verify::ProbeRun end(Running& probe);  // asks it to end first: it does so in order
+  Started start(const GrantHere& grant, const std::vector<std::string>& words,
+                const std::map<std::string, std::string>& more = {});
+  verify::ProbeRun wait(const Started& probe);
+  verify::ProbeRun end(const Started& probe);   // asks it to end first: it does so in order
+  verify::ProbeRun kill(const Started& probe);  // whatever is in flight
+  static bool has_ended(const Started& probe) { return probe->ended_; }
+  // With --stages: launches are in flight.
+  static bool computes_or_ended(const Started& probe) { return probe->ended_ || probe->computes_; }
+  bool until(const std::function<bool()>& so);  // runs the loop; false: it was not so within a minute
   verify::ProbeRun run(const GrantHere& grant, const std::vector<std::string>& words,
                        const std::map<std::string, std::string>& more = {});
 
