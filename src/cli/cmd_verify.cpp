@@ -34,8 +34,10 @@ void add_verify(CLI::App& app, Process& process) {
   command->add_option("node", o.node, "name of the node in the cluster");
   command->add_flag("--local", o.local, "this node, without an API server");
   command->add_flag("--inside", o.inside, "this container: tries the limits of the share that it holds");
-  command->add_flag("--deep", o.deep,
-                    "take slots that no pod holds and try their limits: by pods, with --local by processes");
+  command->add_flag(
+      "--deep", o.deep,
+      "take slots that no pod holds and try their limits, by pods; with --local by processes, and whether the "
+      "death of one reaches others (deep.deaths)");
   command->add_option("--pod-overrides", o.pod_overrides,
                       "with --deep from outside: a file with JSON that is merged over each probe pod, its first "
                       "container over every container (runtimeClassName, imagePullSecrets, volumes)");

@@ -5,7 +5,6 @@
 
 #include <string>
 
-#include "doctor/probe/report.h"
 #include "doctor/probe/watchdog.h"
 
 namespace tranche::probe {

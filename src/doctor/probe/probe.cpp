@@ -5,7 +5,6 @@
 
 #include "base/text.h"
 #include "doctor/probe/cuda_library.h"
-#include "doctor/probe/cuda_module.h"
 #include "doctor/probe/kernels.h"
 #include "doctor/probe/measure.h"
 #include "os/clock/clock.h"

@@ -7,15 +7,31 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "base/time.h"
 #include "base/units.h"
-#include "doctor/probe/mps_sign.h"
 
 namespace tranche::probe {
+
+// Whether this process is an MPS client. The driver does not say, so this is evidence, not knowledge: starting CUDA
+// under MPS leaves the process with SOCK_SEQPACKET connections to the server (two, to abstract names, on driver 580);
+// without MPS it leaves none.
+struct MpsSign {
+  std::string pipe_directory;         // where this process looks for a daemon
+  bool control_socket = false;        // there is a socket named `control`
+  bool connected = false;             // starting CUDA made connections of the kind that MPS uses
+  std::vector<std::string> peers;     // what they lead to; "@…" is an abstract name
+  std::vector<std::string> settings;  // "CUDA_MPS_…=…" of this process
+};
+
+// The packet connections of this process to local sockets, by inode: taken before CUDA starts.
+std::set<unsigned long> local_connections();
+
+MpsSign look_for_mps(const std::set<unsigned long>& before);
 
 struct ProbeOptions {
   std::string device;                                 // "" = the first visible; an index ("0") or a UUID ("GPU-…")
@@ -71,6 +87,12 @@ struct ProbeReport {
 // `while_alive` runs with the finished report while the context and the allocations still stand.
 Result<ProbeReport> run_probe(const ProbeOptions& options,
                               const std::function<void(const ProbeReport&)>& while_alive = {});
+
+std::string to_text(const ProbeReport& report);
+std::string to_json(const ProbeReport& report);  // one object, indented; sizes in bytes, times in milliseconds
+
+// "connected", "limits set" or "no sign", and why one may think so.
+std::string mps_verdict(const MpsSign& sign);
 
 // "GPU-" and the 16 bytes in the usual groups.
 std::string uuid_text(const unsigned char (&bytes)[16]);

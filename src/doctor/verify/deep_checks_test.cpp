@@ -14,7 +14,7 @@ using ::testing::Field;
 const DeepGrant kGrant{"GPU-1", 14000, 12};
 
 auto is(Verdict verdict, const std::string& id) {
-  return AllOf(Field(&Check::verdict, verdict), Field(&Check::id, id));
+  return AllOf(Field(&Finding::verdict, verdict), Field(&Finding::id, id));
 }
 
 ProbeRun reported(const std::string& json) {
@@ -41,7 +41,7 @@ TEST(VerifyDeep, SizesLeaveRoomForAContextAndGoWellBeyond) {
 }
 
 TEST(VerifyDeep, AGrantIsItsMemoryItsSmsAndRightAnswers) {
-  Checks checks;
+  Findings checks;
   judge_grant(kGrant, had(), checks);
   EXPECT_THAT(checks, ElementsAre(is(Verdict::kPass, "deep.memory.within"), is(Verdict::kPass, "deep.sms"),
                                   is(Verdict::kPass, "deep.answers")));
@@ -58,7 +58,7 @@ TEST(VerifyDeep, AGrantIsItsMemoryItsSmsAndRightAnswers) {
 
 TEST(VerifyDeep, MoreThanTheGrantMustBeRefusedOrEnded) {
   const auto judged = [](const ProbeRun& run) {
-    Checks checks;
+    Findings checks;
     judge_beyond("x", kGrant, "", run, checks);
     return checks.at(0).verdict;
   };
@@ -77,7 +77,7 @@ TEST(VerifyDeep, AProcessThatIsNotLetInForItsVariableHadNothing) {
   const ProbeRun kept_out{.status = 1, .output = "tranche probe: CUDA_ERROR_MPS_CONNECTION_FAILED: no daemon\n"};
   for (const auto& [means, verdict] :
        {std::pair{std::string("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=zz"), Verdict::kPass}, {"", Verdict::kFail}}) {
-    Checks checks;
+    Findings checks;
     judge_beyond("x", kGrant, means, kept_out, checks);
     EXPECT_EQ(checks.at(0).verdict, verdict) << means;
   }
@@ -85,7 +85,7 @@ TEST(VerifyDeep, AProcessThatIsNotLetInForItsVariableHadNothing) {
 
 TEST(VerifyDeep, ASecondProcessCountsToTheSameContainer) {
   const auto judged = [](const ProbeRun& first, const ProbeRun& second, bool observed = false) {
-    Checks checks;
+    Findings checks;
     judge_second(kGrant, first, second, observed, checks);
     return checks.at(0).verdict;
   };
@@ -101,7 +101,7 @@ TEST(VerifyDeep, ASecondProcessCountsToTheSameContainer) {
 // Promise: verify: A client's death must be held by tranche-keeper and reach no neighbour.
 TEST(VerifyDeep, ADeathMustBeHeldAndReachNoNeighbour) {
   const auto judged = [](const DeathTries& tries) {
-    Checks checks;
+    Findings checks;
     judge_deaths(kGrant, tries, checks);
     EXPECT_EQ(checks.size(), 1u);
     EXPECT_EQ(checks.at(0).id, "deep.deaths");
@@ -134,7 +134,7 @@ TEST(VerifyDeep, ADeathMustBeHeldAndReachNoNeighbour) {
 }
 
 TEST(VerifyDeep, VariablesUsersCommandsAndNeighbours) {
-  Checks checks;
+  Findings checks;
   judge_all_sms(kGrant, had(132), checks);
   judge_all_sms(kGrant, had(12), checks);
   judge_user(kGrant, 65534, kBroken, checks);

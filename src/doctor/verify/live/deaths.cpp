@@ -6,7 +6,7 @@
 
 #include "base/json_read.h"
 #include "base/json_text.h"
-#include "doctor/verify/live/trials.h"
+#include "doctor/verify/live/probes.h"
 #include "os/socket/status_socket.h"
 
 namespace tranche::agent {
@@ -51,7 +51,9 @@ class Deaths {
     probes_.loop().stop();
   }
   bool all_compute() const { return std::ranges::none_of(neighbours_, Probes::has_ended); }
-  bool is_free() const { return list_at(endpoint_, "clients").empty() && count_at(endpoint_, "dead") == 0; }
+  bool is_free() const {
+    return endpoint_.is_object() && list_at(endpoint_, "clients").empty() && count_at(endpoint_, "dead") == 0;
+  }
   bool others_run() const {
     std::size_t clients = 0;
     for (const Json& each : list_at(pool_, "endpoints")) clients += list_at(each, "clients").size();
@@ -59,7 +61,8 @@ class Deaths {
   }
 
   void kill_one() {
-    if (!probes_.until([this] { return is_free(); })) return refuse("the slot still has a client that has exited");
+    if (!probes_.until([this] { return is_free(); }))
+      return refuse("tranche mps does not report that the slot has no client");
     auto victim = probes_.start(trial_.grant, {"--seconds", "60", "--tensor-cores", "--queue", "128", "--stages"});
     const auto state = [this] { return text_at(protection_, "protected"); };
     const bool ready = probes_.until([&] {
@@ -67,7 +70,7 @@ class Deaths {
     });
     if (!ready || Probes::has_ended(victim)) {
       tries_.victim = probes_.end(victim);
-      return refuse("a client did not come to compute and to be held");
+      return refuse("a client did not compute, or tranche-keeper did not report whether it holds it");
     }
     const bool held = state() == "yes";
     if (!held) tries_.not_held = text_at(protection_, "why");
@@ -79,7 +82,7 @@ class Deaths {
     ++tries_.deaths;
     if (held && !(probes_.until([this] { return count_at(endpoint_, "dead") > 0; }) &&
                   probes_.until([this] { return is_free(); })))
-      refuse("tranche-keeper did not release a client that was killed");
+      refuse("tranche-keeper did not release a client within a minute of its death");
   }
 
   void refuse(const char* why) { tries_.not_made = why; }
@@ -96,7 +99,7 @@ class Deaths {
 }  // namespace
 
 void try_deaths(Probes& probes, const VerifyPlaces& places, const Trial& trial, bool tensor_cores,
-                verify::Checks& checks) {
+                verify::Findings& checks) {
   verify::DeathTries tries{.not_made = trial.deaths_not_covered};
   if (!trial.neighbour)
     tries.skipped = "only one slot is free: there is no neighbour";

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -12,10 +11,8 @@
 #include "base/json_text.h"
 #include "base/text.h"
 #include "doctor/probe/container.h"
-#include "doctor/verify/deep.h"
 #include "doctor/verify/live/looks.h"
 #include "doctor/verify/live/probes.h"
-#include "doctor/verify/live/trials.h"
 #include "grants/allocate/grant.h"
 #include "kubelet/pod_resources.h"
 #include "kubelet/request_grant.h"
@@ -70,9 +67,7 @@ class DeepRun {
     ask.resource = text_at(device, "resource");
     for (const Json& resource : list_at(node, "resources"))
       if (text_at(resource, "name") == ask.resource) ask.endpoint = text_at(resource, "endpoint");
-    const auto guard = node.find("guard");
-    if (guard != node.end() && guard->is_object() && guard->contains("memory"))
-      ask.observed = text_at((*guard)["memory"], ask.resource.c_str()) == "observe";
+    ask.observed = text_at(map_at(map_at(node, "guard"), "memory"), ask.resource) == "observe";
     for (const Json& row : list_at(node, "inForce"))
       if (text_at(row, "promise") == "a client's death hurts no neighbour" && text_at(row, "state") == "no")
         ask.deaths_not_covered = "the node agent reports that deaths are not covered: " + text_at(row, "why");
@@ -105,7 +100,7 @@ class DeepRun {
     if (ask.slots.size() > 1) {
       if (auto other = take(ask, ask.slots[1])) neighbour = *std::move(other);
     }
-    verify::Checks checks;
+    verify::Findings checks;
     try_grant(probes_, options_, places_,
               {ask.grant, *grant, std::move(neighbour), ask.observed, ask.deaths_not_covered}, checks);
     const auto held = held_slots(options_);

@@ -208,7 +208,7 @@ Status try_from_outside(const VerifyOptions& options, const ClusterLook& cluster
   PodsRun run(options, cluster, *loop, *client);
   TRY_STATUS(run.run(plan.pods, overrides));
 
-  verify::Checks checks;
+  verify::Findings checks;
   std::vector<verify::NeighbourRun> neighbours;
   for (const auto& [name, pod] : run.made()) {
     if (pod.neighbour) {
@@ -230,7 +230,7 @@ Status try_from_outside(const VerifyOptions& options, const ClusterLook& cluster
   }
   std::vector<std::string> reached;
   for (const auto& gpu : plan.gpus)
-    if (std::ranges::any_of(checks, [&](const verify::Check& check) { return check.about == gpu; }))
+    if (std::ranges::any_of(checks, [&](const verify::Finding& check) { return check.about == gpu; }))
       reached.push_back(gpu);
     else
       checks.push_back(verify::skipped("deep", gpu, "kubelet gave no probe a slot of it", "try again"));

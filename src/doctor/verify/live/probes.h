@@ -4,12 +4,14 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "base/time.h"
 #include "doctor/verify/deep.h"
+#include "doctor/verify/live/looks.h"
 #include "os/loop/loop.h"
 #include "os/loop/timer.h"
 #include "os/process/process.h"
@@ -76,5 +78,21 @@ class Probes {
   std::map<std::string, std::string> environment_;
   ProbePlace place_;
 };
+
+// What is tried with one grant, and judged. The same wherever the probes run.
+struct Trial {
+  verify::DeepGrant expected;
+  GrantHere grant;
+  std::optional<GrantHere> neighbour;   // a different slot of the same GPU
+  bool observed = false;                // the guard only reports
+  std::string deaths_not_covered = {};  // why the node agent says that a client's death can hurt others
+};
+
+void try_grant(Probes& probes, const VerifyOptions& options, const VerifyPlaces& places, const Trial& trial,
+               verify::Findings& checks);
+// "deep.deaths". A death can harm other pods' clients where tranche-keeper does not hold the client: then it is not
+// tried beside them.
+void try_deaths(Probes& probes, const VerifyPlaces& places, const Trial& trial, bool tensor_cores,
+                verify::Findings& checks);
 
 }  // namespace tranche::agent

@@ -1,4 +1,4 @@
-#include "doctor/verify/live/trials.h"
+#include "doctor/verify/live/probes.h"
 
 #include <fmt/format.h>
 
@@ -26,7 +26,7 @@ std::string mebibytes(std::uint64_t count) {
 // What the guard, and not the server, holds a container to.
 // What is ended here computes as frameworks do, with products in flight, where the GPU has tensor cores: the neighbour
 // is then beside the worst end that a client can have.
-void try_guard(Probes& probes, const Trial& trial, bool tensor_cores, verify::Checks& checks) {
+void try_guard(Probes& probes, const Trial& trial, bool tensor_cores, verify::Findings& checks) {
   const auto& expected = trial.expected;
   const std::string beyond = mebibytes(verify::beyond_mib(expected.memory_mib));
   const std::string most = mebibytes(expected.memory_mib * 6 / 10);
@@ -68,7 +68,7 @@ Result<std::string> command_endpoint(Probes& probes, const VerifyOptions& option
 }  // namespace
 
 void try_grant(Probes& probes, const VerifyOptions& options, const VerifyPlaces& places, const Trial& trial,
-               verify::Checks& checks) {
+               verify::Findings& checks) {
   const auto& expected = trial.expected;
   const auto& grant = trial.grant;
   const std::string within = mebibytes(verify::within_mib(expected.memory_mib));
