@@ -14,7 +14,6 @@
 #include "config/reference.h"
 #include "config/report.h"
 #include "doctor/check/checks.h"
-#include "doctor/check/main.h"
 #include "kube/client/ask_once.h"
 #include "kube/client/find_access.h"
 #include "kube/http_status.h"
@@ -129,8 +128,9 @@ int check_node(CheckHeld& held, const agent::ConfigView& config, const Process& 
   if (!config.config.flags.mps_root.empty()) o.mps_root = config.config.flags.mps_root;
   o.config_path = config.path;
   o.config_problems = config.problems;
-  const int status = check::check_main(o, held.json, stdout, process.width);
-  return has_error(config.problems) ? 2 : status;
+  const doctor::Report report{"this node", check::run_checks(o)};
+  fmt::print("{}", held.json ? to_json(report) : fitted(to_text(report), process.width));
+  return has_error(config.problems) ? 2 : exit_status(report.findings) == 1 ? 1 : 0;
 }
 
 }  // namespace

@@ -55,6 +55,9 @@ void add_probe(CLI::App& app, Process& process) {
   command->add_option("--blocks", o.probe.blocks, "thread blocks a launch; 0 for one an SM")->capture_default_str();
   command->add_flag("--tensor-cores", o.probe.tensor_cores,
                     "compute with bf16 products in kernels of about 10 ms (compute capability 8.0 and newer)");
+  command->add_option("--queue", o.probe.queue, "launches before each wait for them")
+      ->check(CLI::Range(1U, 1000U))
+      ->capture_default_str();
   command->add_flag("--hold", held->hold, "hold the context and allocations until SIGTERM");
   command->add_option("--hold-for", held->hold_for, "hold them this many seconds")->check(CLI::Range(0.0, 86400.0));
   command->add_option("--deadline", held->deadline, "seconds for each stage that should be quick")
@@ -64,6 +67,7 @@ void add_probe(CLI::App& app, Process& process) {
                       "be to the node what the container of a grant is: this grant's directory at /run/tranche/mps");
   command->add_option("--as-user", o.container.user, "run as this user and group id")
       ->check(CLI::Range(1U, 4294967294U));
+  command->add_flag("--stages", o.stages, "print each stage on stderr as it begins");
   command->add_flag("--json", o.json, "the report as one line of JSON");
   command->callback([held, &process] { process.exit_code = probe(*held); });
 }

@@ -13,7 +13,7 @@ constexpr const char* kVerifyTeaching =
     "  tranche verify n1                   node n1 from outside, through the API server\n"
     "  tranche verify n1 --deep            and by probe pods, one for each GPU, that try every limit\n"
     "  tranche verify --local              this node, by its status sockets and the driver\n"
-    "  tranche verify --local --deep       and by probes: free slots are taken and their limits tried, on every GPU\n"
+    "  tranche verify --local --deep       and by probes in free slots of every GPU: limits, and deaths of clients\n"
     "  tranche verify --inside             in a container: the limits of its share\n"
     "  tranche verify n1 --junit out.xml   JUnit XML for CI\n"
     "Exit status: 0 nothing failed; 1 something did; 2 nothing could be checked. docs/reference/checks.md lists the "
@@ -34,8 +34,10 @@ void add_verify(CLI::App& app, Process& process) {
   command->add_option("node", o.node, "name of the node in the cluster");
   command->add_flag("--local", o.local, "this node, without an API server");
   command->add_flag("--inside", o.inside, "this container: tries the limits of the share that it holds");
-  command->add_flag("--deep", o.deep,
-                    "take slots that no pod holds and try their limits: by pods, with --local by processes");
+  command->add_flag(
+      "--deep", o.deep,
+      "take slots that no pod holds and try their limits, by pods; with --local by processes, and whether the "
+      "death of one reaches others (deep.deaths)");
   command->add_option("--pod-overrides", o.pod_overrides,
                       "with --deep from outside: a file with JSON that is merged over each probe pod, its first "
                       "container over every container (runtimeClassName, imagePullSecrets, volumes)");

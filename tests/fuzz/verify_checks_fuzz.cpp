@@ -4,22 +4,23 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "doctor/finding.h"
 #include "doctor/verify/checks.h"
 #include "doctor/verify/deep.h"
 #include "doctor/verify/probe_pods.h"
-#include "doctor/verify/render.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   namespace verify = tranche::verify;
+  namespace doctor = tranche::doctor;
   const std::string text(reinterpret_cast<const char*>(data), size);
-  verify::Report report{"this node", {}};
+  doctor::Report report{"this node", {}};
   const auto json = nlohmann::json::parse(text, nullptr, false);
   if (!json.is_discarded()) {
-    verify::check_agent(json, json, report.checks);
+    verify::check_agent(json, json, report.findings);
     const std::vector<nlohmann::json> pods{json};
-    verify::check_node({json, pods, "app.kubernetes.io/name=tranche"}, report.checks);
-    verify::check_node_against_agent(json, json, report.checks);
-    if (!json.is_object() && verify::exit_status(report.checks) == 0) std::abort();
+    verify::check_node({json, pods, "app.kubernetes.io/name=tranche"}, report.findings);
+    verify::check_node_against_agent(json, json, report.findings);
+    if (!json.is_object() && doctor::exit_status(report.findings) == 0) std::abort();
   }
   if (!json.is_discarded()) {
     const auto plan = verify::plan_probe_pods(json);
@@ -27,16 +28,17 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     (void)verify::view_pod(json);
   }
   if (const auto checks = verify::checks_of_log(text))
-    report.checks.insert(report.checks.end(), checks->begin(), checks->end());
-  verify::judge_neighbours({{text, 0}}, {"GPU-1"}, report.checks);
+    report.findings.insert(report.findings.end(), checks->begin(), checks->end());
+  verify::judge_neighbours({{text, 0}}, {"GPU-1"}, report.findings);
   const verify::DeepGrant grant{"GPU-1", 1000, 12};
   const verify::ProbeRun run{.output = text};
-  verify::judge_grant(grant, run, report.checks);
-  verify::judge_beyond("deep.memory.beyond", grant, "", run, report.checks);
-  verify::judge_second(grant, run, run, false, report.checks);
-  verify::judge_neighbour(grant, run, report.checks);
-  for (const auto& check : report.checks) (void)verify::line_of(check, true);
-  (void)verify::to_json(report);
-  (void)verify::to_junit(report);
+  verify::judge_grant(grant, run, report.findings);
+  verify::judge_beyond("deep.memory.beyond", grant, "", run, report.findings);
+  verify::judge_second(grant, run, run, false, report.findings);
+  verify::judge_neighbour(grant, run, report.findings);
+  verify::judge_deaths(grant, {.deaths = 1, .neighbours = {run, run}}, report.findings);
+  for (const auto& check : report.findings) (void)doctor::line_of(check, true);
+  (void)doctor::to_json(report);
+  (void)doctor::to_junit(report);
   return 0;
 }

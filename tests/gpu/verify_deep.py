@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """`tranche verify --local --deep`, `tranche verify --inside` in a container, and `tranche reset` on all GPUs: the real programs as a node with ten slots each, one held by a pod
-that computes; every check with what it found, what became of the pod, and what is left of the node afterwards. Prints a table and
-exits 1 when a check fails or something is left. Needs root, an idle GPU with MPS, and a build; --simulated runs it on the stand-ins.
+that computes; every check with what it found, what became of the pod, and what is left of the node afterwards. Then `--local --deep` on a
+node without the program tranche-keeper: the deaths have to fail, and may not reach the pod. Prints a table and exits 1 when a check fails or
+something is left. Needs root, an idle GPU with MPS, and a build; --simulated runs it on the stand-ins.
 It changes no setting of the GPU."""
 
-import argparse, json, os, sys, time
+import argparse, json, os, shutil, sys, time
 
-from gpu_bed import CONTROL, PATIENCE, Machine, Node, running_client, stay
+from gpu_bed import CONTROL, PATIENCE, Machine, Node, find, running_client, stay, wait_for
 
 
 def places(node):
@@ -20,6 +21,43 @@ def tree(node):
                   for name in folders + files if "/logs" not in folder)
 
 
+def verify_deep(node):
+    done = node.machine.run(f"{node.machine.bin}/tranche", "verify", "--local", "--deep", "--json", *places(node), timeout=600)
+    checks = json.loads(done.stdout)["checks"] if done.stdout.startswith("{") else []
+    return done, checks
+
+
+def print_check(check):
+    print(f"| {check['id']} {check['about']} | {check['verdict']} | {check['what']}{' → ' + check['remedy'] if check['remedy'] else ''} |")
+
+
+def without_keeper(machine):
+    """What is wrong about the deaths on a node whose programs are without tranche-keeper. A pod computes on one GPU; on the others nothing does."""
+    programs, machine.bin = machine.bin, f"{machine.scratch}/bin"
+    os.mkdir(machine.bin)
+    shutil.copy(f"{programs}/tranche", machine.bin)
+    node = Node(machine)
+    tenant = node.tenant("tenant")
+    client = running_client(tenant.client)
+    _, checks = verify_deep(node)
+    print("without tranche-keeper:")
+    deaths = {check["about"]: check for check in checks if check["id"] == "deep.deaths"}
+    for check in deaths.values():
+        print_check(check)
+    well = client is not None and client.well()
+    if client:
+        client.leave()
+    tenant.delete()
+    killed = node.stop()
+    machine.bin = programs
+    alone = tenant.envs["NVIDIA_VISIBLE_DEVICES"]
+    wrong = [uuid for uuid, check in deaths.items() if check["verdict"] != "FAIL" or ("0 of 3" in check["what"]) != (uuid in alone)]
+    harmless = [uuid for uuid, check in deaths.items() if machine.simulated and uuid not in alone and "2 of 2 neighbours did not survive" not in check["what"]]
+    if not well or killed or len(deaths) != machine.gpu["visible"] or wrong or harmless:
+        return [f"without tranche-keeper: the pod's client {'well' if well else 'not well'}, had to be killed {killed}, {deaths}"]
+    return []
+
+
 def look_inside(node):
     """What a container finds of its own share; what is wrong about that."""
     tenant = node.tenant("inside")
@@ -28,7 +66,7 @@ def look_inside(node):
     done = node.machine.run(*tenant.enter, f"{node.machine.bin}/tranche", "verify", "--inside", "--json", "--sms", str(sms), env=tenant.envs, timeout=120)
     checks = json.loads(done.stdout)["checks"] if done.stdout.startswith("{") else []
     for check in checks:
-        print(f"| inside: {check['id']} {check['about']} | {check['verdict']} | {check['what']}{' → ' + check['remedy'] if check['remedy'] else ''} |")
+        print_check({**check, "id": "inside: " + check["id"]})
     print(f"inside a container: {time.monotonic() - began:.0f} s")
     answers = {}
     for question in ("get_default_active_thread_percentage", "get_default_device_pinned_mem_limit 0", "get_server_list", "set_default_active_thread_percentage 100"):
@@ -58,6 +96,7 @@ def main():
     if args.simulated:
         args.bin, args.standins = f"{args.simulated}/bin", f"{args.simulated}/standins"
     machine = Machine(args)
+    machine.shows_uvm()
     for folder in (machine.scratch, f"{machine.scratch}/sim"):
         if os.path.isdir(folder):  # another user's process opens the stand-in's state as well
             os.chmod(folder, 0o777 if folder.endswith("sim") else 0o755)
@@ -68,16 +107,18 @@ def main():
     for name in os.listdir(f"{machine.scratch}/sim") if machine.simulated else ():
         os.chmod(f"{machine.scratch}/sim/{name}", 0o666)
 
+    wait_for(lambda: list(find(node.mps(), lambda it: it.get("protected") == "yes")))  # tranche-keeper starts with the first client
     began = time.monotonic()
-    done = machine.run(f"{machine.bin}/tranche", "verify", "--local", "--deep", "--json", *places(node), timeout=300)
+    done, checks = verify_deep(node)
     took = time.monotonic() - began
-    report = json.loads(done.stdout) if done.stdout.startswith("{") else {"checks": []}
     print(f"GPUs: {machine.gpu['visible']} x {machine.gpu['name']}, {machine.sms} SMs   {time.strftime('%Y-%m-%d', time.gmtime())}" + ("   (simulated)" if machine.simulated else ""))
     print("| check | | found |\n| --- | --- | --- |")
-    for check in report["checks"]:
-        print(f"| {check['id']} {check['about']} | {check['verdict']} | {check['what']}{' → ' + check['remedy'] if check['remedy'] else ''} |")
+    for check in checks:
+        print_check(check)
     # The compute mode is left alone here, so that this one promise is not kept, and verify has to say so.
-    failed = {f"{check['id']} {check['about']}" for check in report["checks"] if check["verdict"] == "FAIL"}
+    failed = {f"{check['id']} {check['about']}" for check in checks if check["verdict"] == "FAIL"}
+    if [check["verdict"] for check in checks if check["id"] == "deep.deaths"] != ["PASS"] * machine.gpu["visible"]:
+        faults.append("the deaths were not tried on every GPU")
     if failed != {"agent.enforced nothing runs beside MPS"} or done.returncode != 1:
         faults.append(f"tranche verify ended with {done.returncode}, failed: {failed}; {done.stderr[-500:]}")
     if client is None or not client.well():
@@ -109,6 +150,7 @@ def main():
     processes = stay(machine)
     if left or processes:
         faults.append(f"left: {left} {processes}")
+    faults += without_keeper(machine)
     for fault in faults:
         print("FAULT " + fault)
     if faults:

@@ -378,11 +378,12 @@ TEST_F(CheckConfig, WithNodeLooksAtBoth) {
   write("config.yaml", "flags: {migStrategy: wrong}\n");
   Program& both = done({tranche(), "check", "--config", config_path_, "--node", "--root", scratch_.path(), "--json"});
   EXPECT_EQ(both.code(), 2);
-  const auto findings = Json::parse(both.out(), nullptr, false);
-  ASSERT_TRUE(findings.is_array()) << both.out();
+  const auto report = Json::parse(both.out(), nullptr, false);
+  ASSERT_TRUE(report.is_object()) << both.out();
+  const Json& findings = report["checks"];
   EXPECT_GT(findings.size(), 5u);
   EXPECT_EQ(findings.back()["id"], "config.file");
-  EXPECT_THAT(findings.back()["where"].get<std::string>(), HasSubstr(config_path_ + ":1:22"));
+  EXPECT_THAT(findings.back()["about"].get<std::string>(), HasSubstr(config_path_ + ":1:22"));
 }
 
 TEST_F(CheckConfig, APlanExplainsTooAndKeepsItsDocument) {

@@ -83,6 +83,7 @@ TEST_F(NodeVerify, HereADaemonThatIsGoneAndAnAgentThatIsGoneFail) {
 }
 
 // Promise: verify: Deep probes try every limit and take no slot from a pod.
+// Promise: verify: Where tranche-keeper does not hold clients, none is killed beside a pod's client.
 TEST_F(NodeVerify, DeepProbesTryEveryLimitOnEveryGpuAndTakeNoSlotFromAPod) {
   if (const auto why = why_no_other_user(); !why.empty()) GTEST_SKIP() << why;
   start_all(2, 4);
@@ -96,9 +97,17 @@ TEST_F(NodeVerify, DeepProbesTryEveryLimitOnEveryGpuAndTakeNoSlotFromAPod) {
   ASSERT_EQ(attached(tenant)["event"], "attached");
   const auto before = kubelet().messages().size();
   Program& run = verify({"--local", "--deep", "--json"});
-  EXPECT_EQ(finish(run), 0) << run.out() << run.err();
+  EXPECT_EQ(finish(run), 1) << run.out() << run.err();
   const Json found = report(run);
   ASSERT_TRUE(found.is_object()) << run.out();
+  // No device here is nvidia-uvm, so tranche-keeper holds no client: beside the tenant none is killed, and on the other
+  // GPU a death ends the neighbours.
+  EXPECT_EQ(found["failed"], 2) << run.out();
+  EXPECT_EQ(verdicts(found, "deep.deaths"), "FAIL FAIL");
+  EXPECT_THAT(run.out(),
+              AllOf(HasSubstr("0 of 3; pods' clients run on the GPU, and a death can end them; tranche-keeper did "
+                              "not hold the client: it has not opened /dev/nvidia-uvm"),
+                    HasSubstr("2 of 2 neighbours did not survive")));
   for (const char* id : {"deep.memory.within", "deep.memory.beyond", "deep.sms", "deep.answers", "deep.sms.variable",
                          "deep.second-process", "deep.other-user", "deep.control", "deep.neighbour"})
     EXPECT_EQ(verdicts(found, id), "PASS PASS") << id << run.out();

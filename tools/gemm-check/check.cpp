@@ -6,7 +6,6 @@
 
 #include "base/json_text.h"
 #include "doctor/probe/probe.h"
-#include "doctor/probe/report.h"
 #include "doctor/probe/watchdog.h"
 #include "gemm-check/gemm_report.h"
 #include "gemm-check/gemm_run.h"

@@ -2,7 +2,6 @@
 
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <cerrno>
 
 #include "base/text.h"
@@ -11,21 +10,7 @@
 
 namespace tranche::check {
 
-std::string_view to_string(Level level) {
-  switch (level) {
-    case Level::kOk:
-      return "ok";
-    case Level::kNote:
-      return "note";
-    case Level::kWarning:
-      return "warning";
-    case Level::kError:
-      return "error";
-  }
-  return "?";
-}
-
-std::vector<Finding> run_checks(const CheckOptions& options) {
+Findings run_checks(const CheckOptions& options) {
   Findings findings;
   const inventory::Inventory node = check_driver(options, findings);
   check_devices(options, node, findings);
@@ -39,10 +24,6 @@ std::vector<Finding> run_checks(const CheckOptions& options) {
   check_system(options, findings);
   check_config(options, findings);
   return findings;
-}
-
-bool has_error(const std::vector<Finding>& findings) {
-  return std::ranges::any_of(findings, [](const Finding& finding) { return finding.level == Level::kError; });
 }
 
 std::string under_root(const CheckOptions& options, const std::string& path) {

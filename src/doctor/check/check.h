@@ -4,26 +4,14 @@
 // root, so that fixture trees and mounted host roots can be checked. Blocking, for moment commands; one thread.
 #include <map>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/problem.h"
 #include "base/time.h"
 #include "config/model.h"
+#include "doctor/finding.h"
 
 namespace tranche::check {
-
-enum class Level { kOk, kNote, kWarning, kError };
-std::string_view to_string(Level level);  // "ok", "note", "warning", "error"
-
-struct Finding {
-  Level level = Level::kOk;
-  std::string id;      // stable: "driver.version", "mps.root"
-  std::string what;    // one sentence
-  std::string where;   // a path, a GPU's UUID, "config.yaml:3:5"; "" when it is the node as a whole
-  std::string remedy;  // what to do; "" when nothing need be done
-  friend bool operator==(const Finding&, const Finding&) = default;
-};
 
 // For the checks of Dynamic Resource Allocation: what the caller has asked, as it was answered.
 struct DraLook {
@@ -58,8 +46,6 @@ struct CheckOptions {
 
 // In the order in which an operator would fix them: driver, devices, MPS, kubelet, claims, runtime, system,
 // configuration.
-std::vector<Finding> run_checks(const CheckOptions& options);
-
-bool has_error(const std::vector<Finding>& findings);
+Findings run_checks(const CheckOptions& options);
 
 }  // namespace tranche::check

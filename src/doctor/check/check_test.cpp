@@ -17,16 +17,16 @@
 
 #include "config/parse/parse.h"
 #include "doctor/check/checks.h"
-#include "doctor/check/main.h"
-#include "doctor/check/render.h"
-#include "doctor/check/run_program.h"
 
-namespace tranche::check {
+namespace tranche::doctor {
 
 void PrintTo(const Finding& finding, std::ostream* out) {
-  *out << to_string(finding.level) << " " << finding.id << ": " << finding.what << " (" << finding.where << ")";
+  *out << to_string(finding.verdict) << " " << finding.id << ": " << finding.what << " (" << finding.about << ")";
 }
 
+}  // namespace tranche::doctor
+
+namespace tranche::check {
 namespace {
 
 using testing::Contains;
@@ -37,11 +37,11 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-auto is(Level level, const char* id) {
-  return AllOf(Field(&Finding::level, level), Field(&Finding::id, id));
+auto is(Verdict verdict, const char* id) {
+  return AllOf(Field(&Finding::verdict, verdict), Field(&Finding::id, id));
 }
-auto says(Level level, const char* id, const char* text) {
-  return AllOf(Field(&Finding::level, level), Field(&Finding::id, id), Field(&Finding::what, HasSubstr(text)));
+auto says(Verdict verdict, const char* id, const char* text) {
+  return AllOf(Field(&Finding::verdict, verdict), Field(&Finding::id, id), Field(&Finding::what, HasSubstr(text)));
 }
 
 class Tree : public testing::Test {
@@ -93,102 +93,102 @@ TEST_F(Tree, KubeletThatListensIsFine) {
   socket("/var/lib/kubelet/device-plugins/kubelet.sock");
   socket("/var/lib/kubelet/pod-resources/kubelet.sock");
   check_kubelet(options_, findings_);
-  EXPECT_THAT(findings_, Each(Field(&Finding::level, Level::kOk)));
+  EXPECT_THAT(findings_, Each(Field(&Finding::verdict, Verdict::kPass)));
   EXPECT_EQ(findings_.size(), 2u);
 }
 
 TEST_F(Tree, KubeletAbsentStoppedOrSharedIsSaid) {
   check_kubelet(options_, findings_);
-  EXPECT_THAT(findings_, Contains(says(Level::kError, "kubelet.plugins", "folder is not there")));
+  EXPECT_THAT(findings_, Contains(says(Verdict::kFail, "kubelet.plugins", "folder is not there")));
   findings_.clear();
   folder("/var/lib/kubelet/device-plugins");
   check_kubelet(options_, findings_);
-  EXPECT_THAT(findings_, Contains(says(Level::kError, "kubelet.plugins", "not listening")));
-  EXPECT_THAT(findings_, Contains(is(Level::kWarning, "kubelet.pod-resources")));
+  EXPECT_THAT(findings_, Contains(says(Verdict::kFail, "kubelet.plugins", "not listening")));
+  EXPECT_THAT(findings_, Contains(is(Verdict::kWarning, "kubelet.pod-resources")));
   findings_.clear();
   socket("/var/lib/kubelet/device-plugins/nvidia-old.sock");
   socket("/var/lib/kubelet/device-plugins/nvidia-gpu.sock", true);
   check_kubelet(options_, findings_);
-  EXPECT_THAT(findings_, Contains(says(Level::kWarning, "kubelet.others", "nvidia-gpu.sock")));
-  EXPECT_THAT(findings_, Contains(says(Level::kNote, "kubelet.left-behind", "nvidia-old.sock")));
+  EXPECT_THAT(findings_, Contains(says(Verdict::kWarning, "kubelet.others", "nvidia-gpu.sock")));
+  EXPECT_THAT(findings_, Contains(says(Verdict::kNote, "kubelet.left-behind", "nvidia-old.sock")));
   findings_.clear();
   options_.own_sockets = {"nvidia-gpu.sock"};
   check_kubelet(options_, findings_);
-  EXPECT_THAT(findings_, Not(Contains(says(Level::kWarning, "kubelet.others", "")))) << "it is the node agent's";
+  EXPECT_THAT(findings_, Not(Contains(says(Verdict::kWarning, "kubelet.others", "")))) << "it is the node agent's";
 }
 
 TEST_F(Tree, MpsProgramsBelowAMountedDriverRootAreSeenAndNotRun) {
   options_.search_path = "/usr/bin";
   options_.driver_root = "/driver-root";
   check_mps_programs(options_, findings_);
-  EXPECT_THAT(findings_, testing::ElementsAre(says(Level::kError, "mps.programs", "is not there")));
+  EXPECT_THAT(findings_, testing::ElementsAre(says(Verdict::kFail, "mps.programs", "is not there")));
   findings_.clear();
   folder("/driver-root/usr/bin");
   file("/driver-root/usr/bin/nvidia-cuda-mps-control", "", 0755);
   check_mps_programs(options_, findings_);
-  EXPECT_THAT(findings_, testing::ElementsAre(says(Level::kOk, "mps.programs", "not run")));
+  EXPECT_THAT(findings_, testing::ElementsAre(says(Verdict::kPass, "mps.programs", "not run")));
 }
 
 TEST_F(Tree, MpsRootThatDoesNotExistYetIsFineWhenItsParentsAre) {
   folder("/run/nvidia");
   check_mps_root(options_, findings_);
-  EXPECT_THAT(findings_, testing::ElementsAre(says(Level::kOk, "mps.root", "can be made")));
+  EXPECT_THAT(findings_, testing::ElementsAre(says(Verdict::kPass, "mps.root", "can be made")));
 }
 
 TEST_F(Tree, MpsRootBehindAClosedFolderLocksOutPodsThatAreNotRoot) {
   folder("/run/nvidia/mps");
   folder("/run/nvidia", 0700);
   check_mps_root(options_, findings_);
-  EXPECT_THAT(findings_, testing::ElementsAre(says(Level::kError, "mps.root", "cannot pass")));
-  EXPECT_EQ(findings_.front().where, "/run/nvidia");
+  EXPECT_THAT(findings_, testing::ElementsAre(says(Verdict::kFail, "mps.root", "cannot pass")));
+  EXPECT_EQ(findings_.front().about, "/run/nvidia");
 }
 
 TEST_F(Tree, MpsRootThatTenantsMayWriteIsAnError) {
   folder("/run/nvidia/mps", 01777);
   check_mps_root(options_, findings_);
   EXPECT_THAT(findings_,
-              testing::ElementsAre(says(Level::kError, "mps.root", "world-writable: any user could replace")));
+              testing::ElementsAre(says(Verdict::kFail, "mps.root", "world-writable: any user could replace")));
 }
 
 TEST_F(Tree, MpsRootTooLongForSocketsIsAnErrorThatSaysByHowMuch) {
   options_.mps_root = "/" + std::string(52, 'x');  // 53 + 54 below + NUL = 108: the longest that fits
   check_mps_root(options_, findings_);
-  EXPECT_THAT(findings_, Not(Contains(Field(&Finding::level, Level::kError))));
+  EXPECT_THAT(findings_, Not(Contains(Field(&Finding::verdict, Verdict::kFail))));
   findings_.clear();
   options_.mps_root = "/" + std::string(55, 'x');
   check_mps_root(options_, findings_);
-  EXPECT_THAT(findings_, Contains(says(Level::kError, "mps.root", "3 characters too long")));
+  EXPECT_THAT(findings_, Contains(says(Verdict::kFail, "mps.root", "3 characters too long")));
 }
 
 TEST_F(Tree, MpsRootThatIsAFileIsAnError) {
   file("/run/nvidia/mps", "");
   check_mps_root(options_, findings_);
-  EXPECT_THAT(findings_, Contains(says(Level::kError, "mps.root", "not a folder")));
+  EXPECT_THAT(findings_, Contains(says(Verdict::kFail, "mps.root", "not a folder")));
 }
 
 TEST_F(Tree, MpsProgramsAreRunAndTheirVersionShown) {
   file("/usr/bin/nvidia-cuda-mps-control", "#!/bin/sh\necho CUDA MPS Control, Version 13.0\n", 0755);
   file("/usr/bin/nvidia-cuda-mps-server", "", 0755);
   check_mps_programs(options_, findings_);
-  EXPECT_THAT(findings_, testing::ElementsAre(says(Level::kOk, "mps.programs", "Version 13.0")));
+  EXPECT_THAT(findings_, testing::ElementsAre(says(Verdict::kPass, "mps.programs", "Version 13.0")));
 }
 
 TEST_F(Tree, MpsProgramsMissingBrokenOrHangingAreErrors) {
   check_mps_programs(options_, findings_);
-  EXPECT_THAT(findings_, Contains(says(Level::kError, "mps.programs", "is not there")));
+  EXPECT_THAT(findings_, Contains(says(Verdict::kFail, "mps.programs", "is not there")));
   findings_.clear();
   file("/usr/bin/nvidia-cuda-mps-control", "#!/bin/sh\nexit 3\n", 0755);
   check_mps_programs(options_, findings_);
-  EXPECT_THAT(findings_, Contains(says(Level::kError, "mps.programs", "server that it starts is not")));
+  EXPECT_THAT(findings_, Contains(says(Verdict::kFail, "mps.programs", "server that it starts is not")));
   findings_.clear();
   file("/usr/bin/nvidia-cuda-mps-server", "", 0755);
   check_mps_programs(options_, findings_);
-  EXPECT_THAT(findings_, Contains(says(Level::kError, "mps.programs", "status 3")));
+  EXPECT_THAT(findings_, Contains(says(Verdict::kFail, "mps.programs", "status 3")));
   findings_.clear();
   file("/usr/bin/nvidia-cuda-mps-control", "#!/bin/sh\nexec sleep 60\n", 0755);
   options_.deadline = std::chrono::milliseconds(50);
   check_mps_programs(options_, findings_);
-  EXPECT_THAT(findings_, Contains(says(Level::kError, "mps.programs", "not ended in time")));
+  EXPECT_THAT(findings_, Contains(says(Verdict::kFail, "mps.programs", "not ended in time")));
 }
 
 TEST_F(Tree, DaemonsOfOthersAreFoundByTheirSocketAndByTheirName) {
@@ -196,77 +196,77 @@ TEST_F(Tree, DaemonsOfOthersAreFoundByTheirSocketAndByTheirName) {
   file("/proc/4711/comm", "nvidia-cuda-mps\n");
   file("/proc/4712/comm", "bash\n");
   check_other_daemons(options_, findings_);
-  EXPECT_THAT(findings_, Contains(is(Level::kWarning, "mps.others")));
-  EXPECT_THAT(findings_, Contains(says(Level::kNote, "mps.others", "4711")));
-  EXPECT_THAT(findings_, Not(Contains(says(Level::kNote, "mps.others", "4712"))));
+  EXPECT_THAT(findings_, Contains(is(Verdict::kWarning, "mps.others")));
+  EXPECT_THAT(findings_, Contains(says(Verdict::kNote, "mps.others", "4711")));
+  EXPECT_THAT(findings_, Not(Contains(says(Verdict::kNote, "mps.others", "4712"))));
 }
 
 TEST_F(Tree, RuntimeIsFoundByCdiOrByItsPrograms) {
   check_runtime(options_, findings_);
-  EXPECT_THAT(findings_, testing::ElementsAre(is(Level::kWarning, "runtime.gpu")));
+  EXPECT_THAT(findings_, testing::ElementsAre(is(Verdict::kWarning, "runtime.gpu")));
   findings_.clear();
   file("/etc/cdi/other.yaml", "kind: example.com/device\n");
   check_runtime(options_, findings_);
-  EXPECT_THAT(findings_, testing::ElementsAre(is(Level::kWarning, "runtime.gpu")));
+  EXPECT_THAT(findings_, testing::ElementsAre(is(Verdict::kWarning, "runtime.gpu")));
   findings_.clear();
   file("/var/run/cdi/nvidia.yaml", "cdiVersion: 0.5.0\nkind: nvidia.com/gpu\n");
   check_runtime(options_, findings_);
-  EXPECT_THAT(findings_, testing::ElementsAre(says(Level::kOk, "runtime.gpu", "CDI")));
+  EXPECT_THAT(findings_, testing::ElementsAre(says(Verdict::kPass, "runtime.gpu", "CDI")));
 }
 
 TEST_F(Tree, ToolkitWithoutCdiIsFine) {
   file("/usr/bin/nvidia-ctk", "", 0755);
   check_runtime(options_, findings_);
-  EXPECT_THAT(findings_, testing::ElementsAre(says(Level::kOk, "runtime.gpu", "nvidia-ctk")));
+  EXPECT_THAT(findings_, testing::ElementsAre(says(Verdict::kPass, "runtime.gpu", "nvidia-ctk")));
 }
 
 TEST_F(Tree, ContainersNeedARuntimeThatReadsCdi) {
   check_containers(options_, findings_);
-  EXPECT_THAT(findings_, Contains(is(Level::kNote, "runtime.socket")));
+  EXPECT_THAT(findings_, Contains(is(Verdict::kNote, "runtime.socket")));
   socket("/run/containerd/containerd.sock");
   const auto judged = [&](const std::string& config) {
     file("/etc/containerd/config.toml", config);
     findings_.clear();
     check_containers(options_, findings_);
     for (const auto& finding : findings_)
-      if (finding.id == "runtime.cdi") return finding.level;
-    return Level::kError;
+      if (finding.id == "runtime.cdi") return finding.verdict;
+    return Verdict::kFail;
   };
-  EXPECT_EQ(judged("[plugins]\n  # enable_cdi = false\n  enable_cdi = true\n"), Level::kOk);
-  EXPECT_EQ(judged("enable_cdi=false # by hand\n"), Level::kWarning);
-  EXPECT_EQ(judged("version = 2\n"), Level::kNote);
-  EXPECT_THAT(findings_, Contains(is(Level::kOk, "runtime.socket")));
+  EXPECT_EQ(judged("[plugins]\n  # enable_cdi = false\n  enable_cdi = true\n"), Verdict::kPass);
+  EXPECT_EQ(judged("enable_cdi=false # by hand\n"), Verdict::kWarning);
+  EXPECT_EQ(judged("version = 2\n"), Verdict::kNote);
+  EXPECT_THAT(findings_, Contains(is(Verdict::kPass, "runtime.socket")));
 }
 
 TEST_F(Tree, SelinuxAndUserNamespacesAreRead) {
-  const auto level_of = [&](const char* id) {
+  const auto verdict_of = [&](const char* id) {
     findings_.clear();
     check_containers(options_, findings_);
     for (const auto& finding : findings_)
-      if (finding.id == id) return finding.level;
-    return Level::kError;
+      if (finding.id == id) return finding.verdict;
+    return Verdict::kFail;
   };
-  EXPECT_EQ(level_of("system.selinux"), Level::kOk);
+  EXPECT_EQ(verdict_of("system.selinux"), Verdict::kPass);
   file("/sys/fs/selinux/enforce", "1");
-  EXPECT_EQ(level_of("system.selinux"), Level::kNote);
+  EXPECT_EQ(verdict_of("system.selinux"), Verdict::kNote);
   file("/sys/fs/selinux/enforce", "0");
-  EXPECT_EQ(level_of("system.selinux"), Level::kOk);
+  EXPECT_EQ(verdict_of("system.selinux"), Verdict::kPass);
   file("/proc/self/uid_map", "         0     100000      65536\n");
-  EXPECT_EQ(level_of("system.users"), Level::kWarning);
+  EXPECT_EQ(verdict_of("system.users"), Verdict::kWarning);
   file("/proc/self/uid_map", "         0          0 4294967295\n");
-  EXPECT_EQ(level_of("system.users"), ::geteuid() == 0 ? Level::kOk : Level::kNote);
+  EXPECT_EQ(verdict_of("system.users"), ::geteuid() == 0 ? Verdict::kPass : Verdict::kNote);
 }
 
 TEST_F(Tree, CgroupVersionAndPidNamespaceAreRead) {
   check_system(options_, findings_);
-  EXPECT_THAT(findings_, Contains(says(Level::kWarning, "system.cgroups", "no cgroup")));
-  EXPECT_THAT(findings_, Contains(is(Level::kNote, "system.pids")));
+  EXPECT_THAT(findings_, Contains(says(Verdict::kWarning, "system.cgroups", "no cgroup")));
+  EXPECT_THAT(findings_, Contains(is(Verdict::kNote, "system.pids")));
   findings_.clear();
   file("/sys/fs/cgroup/cgroup.controllers", "cpu memory\n");
   file("/proc/2/comm", "kthreadd\n");
   check_system(options_, findings_);
-  EXPECT_THAT(findings_, Contains(is(Level::kOk, "system.cgroups")));
-  EXPECT_THAT(findings_, Contains(is(Level::kOk, "system.pids")));
+  EXPECT_THAT(findings_, Contains(is(Verdict::kPass, "system.cgroups")));
+  EXPECT_THAT(findings_, Contains(is(Verdict::kPass, "system.pids")));
 }
 
 TEST_F(Tree, DeviceNodesAreAskedForOnlyWhenThereAreGpus) {
@@ -276,9 +276,9 @@ TEST_F(Tree, DeviceNodesAreAskedForOnlyWhenThereAreGpus) {
   node.gpus.emplace_back().minor = 3;
   file("/dev/nvidiactl", "");
   check_devices(options_, node, findings_);
-  EXPECT_THAT(findings_, Contains(says(Level::kError, "device.node", "not a character device")));
+  EXPECT_THAT(findings_, Contains(says(Verdict::kFail, "device.node", "not a character device")));
   EXPECT_THAT(findings_,
-              Contains(AllOf(says(Level::kError, "device.node", "missing"), Field(&Finding::where, "/dev/nvidia3"))));
+              Contains(AllOf(says(Verdict::kFail, "device.node", "missing"), Field(&Finding::about, "/dev/nvidia3"))));
 }
 
 TEST_F(Tree, ConfigProblemsKeepTheirPlace) {
@@ -287,12 +287,12 @@ TEST_F(Tree, ConfigProblemsKeepTheirPlace) {
       config::parse("sharing:\n  mps:\n    resources: [{name: gpu, replicas: four}]\nfoo: 1\n", options_.config_path)
           .problems;
   check_config(options_, findings_);
-  EXPECT_THAT(findings_, ElementsAre(is(Level::kError, "config.file"), is(Level::kWarning, "config.file")));
-  EXPECT_THAT(findings_.front().where, HasSubstr("config.yaml:3:"));
+  EXPECT_THAT(findings_, ElementsAre(is(Verdict::kFail, "config.file"), is(Verdict::kWarning, "config.file")));
+  EXPECT_THAT(findings_.front().about, HasSubstr("config.yaml:3:"));
   findings_.clear();
   options_.config_problems.clear();
   check_config(options_, findings_);
-  EXPECT_THAT(findings_, ElementsAre(is(Level::kOk, "config.file")));
+  EXPECT_THAT(findings_, ElementsAre(is(Verdict::kPass, "config.file")));
   findings_.clear();
   options_.config_path.clear();
   check_config(options_, findings_);
@@ -302,20 +302,9 @@ TEST_F(Tree, ConfigProblemsKeepTheirPlace) {
 TEST_F(Tree, EveryProblemHasARemedyAndEveryFineFindingHasNone) {
   options_.mps_root = "relative";
   for (const Finding& finding : run_checks(options_)) {
-    EXPECT_EQ(finding.remedy.empty(), finding.level == Level::kOk) << finding.id << ": " << finding.what;
+    EXPECT_EQ(finding.remedy.empty(), finding.verdict == Verdict::kPass) << finding.id << ": " << finding.what;
     EXPECT_FALSE(finding.what.empty()) << finding.id;
   }
-}
-
-TEST(Render, JsonIsAnArrayAndTheTableCountsAndShowsRemedies) {
-  const Findings findings{{Level::kOk, "a.b", "fine", "/x", ""}, {Level::kError, "c.d", "bro\xffken", "/y", "mend it"}};
-  const auto json = nlohmann::json::parse(to_json(findings));
-  ASSERT_EQ(json.size(), 2u);
-  EXPECT_EQ(json[1]["level"], "error");
-  EXPECT_EQ(json[1]["remedy"], "mend it");
-  const std::string table = to_table(findings);
-  EXPECT_THAT(table, HasSubstr("→ mend it"));
-  EXPECT_THAT(table, HasSubstr("1 check passed, 0 notes, 0 warnings, 1 error"));
 }
 
 }  // namespace

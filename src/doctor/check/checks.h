@@ -3,13 +3,12 @@
 #include <string>
 #include <vector>
 
+#include "base/result.h"
 #include "doctor/check/check.h"
 #include "gpu/driver/nvml.h"
 #include "gpu/inventory/inventory.h"
 
 namespace tranche::check {
-
-using Findings = std::vector<Finding>;
 
 // The driver library and the GPUs behind it; the inventory is for the checks that follow (empty without a driver).
 inventory::Inventory check_driver(const CheckOptions& options, Findings& findings);
@@ -31,6 +30,10 @@ std::string under_root(const CheckOptions& options, const std::string& path);
 
 enum class PathKind { kAbsent, kDirectory, kSocket, kCharacterDevice, kFile, kOther, kUnreadable };
 PathKind kind_of_path(const std::string& real_path);  // follows links
+
+// Runs a program to its end, with a loop of its own, and returns what it printed. kTimeout when it has not ended by
+// then (it is killed); kUnavailable when it ended with anything but status 0.
+Result<std::string> run_program(const std::vector<std::string>& argv, Duration deadline);
 
 // First line of a small text file, trimmed; "" when it cannot be read.
 std::string first_line(const std::string& real_path);

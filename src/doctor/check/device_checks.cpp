@@ -10,14 +10,14 @@ void check_node(const CheckOptions& options, const std::string& path, const std:
   const std::string real = under_root(options, path);
   const PathKind kind = kind_of_path(real);
   if (kind != PathKind::kCharacterDevice) {
-    findings.push_back({Level::kError, "device.node",
+    findings.push_back({Verdict::kFail, "device.node",
                         kind == PathKind::kAbsent ? "the device node is missing" : "this is not a character device",
                         path, remedy});
     return;
   }
   struct stat status{};
   if (::stat(real.c_str(), &status) == 0 && (status.st_mode & 0006) != 0006) {
-    findings.push_back({Level::kWarning, "device.node",
+    findings.push_back({Verdict::kWarning, "device.node",
                         "only its owner and group may use this device: pods of other users cannot", path,
                         "set NVreg_DeviceFileMode=0666 for the nvidia module"});
   }
@@ -37,7 +37,7 @@ void check_devices(const CheckOptions& options, const inventory::Inventory& node
   }
   if (findings.size() == before) {
     findings.push_back(
-        {Level::kOk, "device.node", "device nodes of the driver and of every GPU are there", "/dev", ""});
+        {Verdict::kPass, "device.node", "device nodes of the driver and of every GPU are there", "/dev", ""});
   }
 }
 

@@ -22,28 +22,30 @@ constexpr int kDenied = 403;
 
 void check_agents_side(const DraLook& look, const Seen& status, Findings& findings) {
   if (!status.is_object()) {
-    findings.push_back({Level::kNote, "dra.agent", "the node agent does not answer, so its DRA driver is not looked at",
-                        "", "start tranche node, or name its directory with --run-dir"});
+    findings.push_back({Verdict::kNote, "dra.agent",
+                        "the node agent does not answer, so its DRA driver is not looked at", "",
+                        "start tranche node, or name its directory with --run-dir"});
     return;
   }
   if (!status.contains("dra")) {
-    findings.push_back({Level::kError, "dra.agent", "dra.devices is set, and the node agent that runs serves no claims",
-                        look.driver, "give the agent this configuration; `tranche status` names the one in force"});
+    findings.push_back({Verdict::kFail, "dra.agent",
+                        "dra.devices is set, and the node agent that runs serves no claims", look.driver,
+                        "give the agent this configuration; `tranche status` names the one in force"});
     return;
   }
   const auto faults = dra::serving_faults(status);
   for (const auto& fault : faults)
-    findings.push_back({Level::kError, "dra.serving", fault.what, look.driver, fault.remedy});
+    findings.push_back({Verdict::kFail, "dra.serving", fault.what, look.driver, fault.remedy});
   if (faults.empty())
-    findings.push_back(
-        {Level::kOk, "dra.serving", "slices are published, and kubelet has registered the driver", look.driver, ""});
+    findings.push_back({Verdict::kPass, "dra.serving", "slices are published, and kubelet has registered the driver",
+                        look.driver, ""});
 }
 
 void check_registration(const CheckOptions& options, const DraLook& look, Findings& findings) {
   for (const char* folder : {"plugins_registry", "plugins"}) {
     const std::string path = options.kubelet_root + "/" + folder;
     if (kind_of_path(under_root(options, path)) == PathKind::kDirectory) continue;
-    findings.push_back({Level::kError, "dra.kubelet", "kubelet's directory for DRA drivers is not there", path,
+    findings.push_back({Verdict::kFail, "dra.kubelet", "kubelet's directory for DRA drivers is not there", path,
                         "start kubelet, or mount the directory into this container (dra.enabled in the chart)"});
     return;
   }
@@ -55,17 +57,17 @@ void check_registration(const CheckOptions& options, const DraLook& look, Findin
     if (!name.starts_with(look.driver + "-") || !name.ends_with("reg.sock")) continue;
     const std::string socket = folder + "/" + name;
     if (kind_of_path(under_root(options, socket)) != PathKind::kSocket) continue;
-    findings.push_back({Level::kOk, "dra.kubelet", "the driver's registration socket is there", socket, ""});
+    findings.push_back({Verdict::kPass, "dra.kubelet", "the driver's registration socket is there", socket, ""});
     return;
   }
-  findings.push_back({Level::kError, "dra.kubelet", "the driver's registration socket is not there",
+  findings.push_back({Verdict::kFail, "dra.kubelet", "the driver's registration socket is not there",
                       folder + "/" + look.driver + "-reg.sock",
                       "see `tranche status`, problems, for why the driver does not serve"});
 }
 
 void check_classes(const DraLook& look, Findings& findings) {
   if (look.classes.status == kDenied) {
-    findings.push_back({Level::kNote, "dra.classes", "there is no right to list device classes", look.server,
+    findings.push_back({Verdict::kNote, "dra.classes", "there is no right to list device classes", look.server,
                         "run it with a kubeconfig that may, or: kubectl get deviceclasses"});
     return;
   }
@@ -80,11 +82,11 @@ void check_classes(const DraLook& look, Findings& findings) {
     if (names_driver) ours.push_back(text_at(map_at(item, "metadata"), "name"));
   }
   if (ours.empty())
-    findings.push_back({Level::kError, "dra.classes", "no DeviceClass selects devices of this driver", look.driver,
+    findings.push_back({Verdict::kFail, "dra.classes", "no DeviceClass selects devices of this driver", look.driver,
                         "apply deploy/dra/classes.yaml, or set dra.enabled in the chart; with another dra.driverName, "
                         "the classes have to name it"});
   else
-    findings.push_back({Level::kOk, "dra.classes", "device classes: " + join(ours, ", "), look.driver, ""});
+    findings.push_back({Verdict::kPass, "dra.classes", "device classes: " + join(ours, ", "), look.driver, ""});
 }
 
 void check_prepared(const DraLook& look, const Seen& status, Findings& findings) {
@@ -97,7 +99,7 @@ void check_prepared(const DraLook& look, const Seen& status, Findings& findings)
     const bool gone = asked->second.status == kNotFound;
     if (!gone && (asked->second.status != kOk || there == uid)) continue;
     findings.push_back(
-        {Level::kWarning, "dra.claims",
+        {Verdict::kWarning, "dra.claims",
          gone ? fmt::format("the claim {} is prepared here, and its ResourceClaim no longer exists", name)
               : fmt::format("the claim {} is prepared here, and a new ResourceClaim of that name exists", name),
          uid,
@@ -108,23 +110,23 @@ void check_prepared(const DraLook& look, const Seen& status, Findings& findings)
 
 void check_server(const DraLook& look, const Seen& status, Findings& findings) {
   if (!look.why_no_server.empty()) {
-    findings.push_back({Level::kNote, "dra.server", "the API server is not asked: " + look.why_no_server, "",
+    findings.push_back({Verdict::kNote, "dra.server", "the API server is not asked: " + look.why_no_server, "",
                         "run it in a pod with a service account, or set KUBECONFIG"});
     return;
   }
   if (look.group.status == kNotFound) {
-    findings.push_back({Level::kError, "dra.server", "the API server does not serve resource.k8s.io/v1", look.server,
+    findings.push_back({Verdict::kFail, "dra.server", "the API server does not serve resource.k8s.io/v1", look.server,
                         "use Kubernetes 1.36.2 or later (docs/guide/dra.md#requirements)"});
     return;
   }
   if (look.group.status != kOk) {
     findings.push_back(
-        {Level::kNote, "dra.server",
+        {Verdict::kNote, "dra.server",
          fmt::format("the API server does not say whether it serves resource.k8s.io/v1 ({})", look.group.status),
          look.server, "kubectl api-resources --api-group=resource.k8s.io"});
     return;
   }
-  findings.push_back({Level::kOk, "dra.server", "the API server serves resource.k8s.io/v1", look.server, ""});
+  findings.push_back({Verdict::kPass, "dra.server", "the API server serves resource.k8s.io/v1", look.server, ""});
   check_classes(look, findings);
   check_prepared(look, status, findings);
 }

@@ -15,10 +15,11 @@ std::string check_module(const CheckOptions& options, Findings& findings) {
   std::string version = first_line(under_root(options, path));
   if (version.empty()) {
     findings.push_back(
-        {Level::kError, "driver.module", "the NVIDIA kernel module is not loaded", path,
+        {Verdict::kFail, "driver.module", "the NVIDIA kernel module is not loaded", path,
          "install the driver for this kernel and run `modprobe nvidia`; after a kernel update it must be built again"});
   } else {
-    findings.push_back({Level::kOk, "driver.module", "the NVIDIA kernel module " + version + " is loaded", path, ""});
+    findings.push_back(
+        {Verdict::kPass, "driver.module", "the NVIDIA kernel module " + version + " is loaded", path, ""});
   }
   return version;
 }
@@ -27,7 +28,7 @@ void check_versions(const std::string& module, const std::string& library, const
                     Findings& findings) {
   if (module.empty() || library.empty() || module == library) return;
   findings.push_back(
-      {Level::kError, "driver.version",
+      {Verdict::kFail, "driver.version",
        "library " + library + " and kernel module " + module + " do not belong together", where,
        "the driver was upgraded: restart what still uses the old library, or reboot to load the new module"});
 }
@@ -37,7 +38,7 @@ void check_age(const std::string& library, const std::string& where, Findings& f
   int release = 0;
   const char* const end = library.data() + library.size();
   if (std::from_chars(library.data(), end, release).ec != std::errc() || release >= kOldestDriver) return;
-  findings.push_back({Level::kError, "driver.version",
+  findings.push_back({Verdict::kFail, "driver.version",
                       "driver " + library + " is older than " + std::to_string(kOldestDriver) +
                           ", the oldest that this program is for",
                       where, "install driver 470 or newer (580 is what limits were measured with), and reboot"});
@@ -46,31 +47,31 @@ void check_age(const std::string& library, const std::string& where, Findings& f
 void check_gpu(const inventory::Gpu& gpu, const host::GpuUse* use, const config::Dra& dra, Findings& findings) {
   const std::string name = "GPU " + std::to_string(gpu.index) + " (" + gpu.name + ")";
   const std::string number = std::to_string(gpu.index);
-  findings.push_back({Level::kOk, "gpu.answers",
+  findings.push_back({Verdict::kPass, "gpu.answers",
                       name + " answers: " + to_string(gpu.memory) + ", " + std::to_string(gpu.sm_count) + " SMs",
                       gpu.uuid, ""});
   if (gpu.compute_capability < inventory::ComputeCapability{7, 0}) {
-    findings.push_back({Level::kWarning, "gpu.mps", name + " is older than Volta: MPS cannot limit its tenants",
+    findings.push_back({Verdict::kWarning, "gpu.mps", name + " is older than Volta: MPS cannot limit its tenants",
                         gpu.uuid, "share it by time-slicing, or leave it whole"});
   }
   const bool on_demand = dra.partitions == config::DraPartitions::kOnDemand && plan::is_for_claims(dra, gpu);
   if (gpu.mig_enabled && gpu.mig_devices.empty() && !on_demand) {
-    findings.push_back({Level::kWarning, "gpu.mig", name + " is in MIG mode and has no MIG device", gpu.uuid,
+    findings.push_back({Verdict::kWarning, "gpu.mig", name + " is in MIG mode and has no MIG device", gpu.uuid,
                         "make instances (`tranche check --mig-profiles` lists what fits; `nvidia-smi mig -cgi … -C`), "
                         "or switch MIG off (`nvidia-smi -mig 0 -i " +
                             number + "`)"});
   }
   if (gpu.compute_mode == inventory::ComputeMode::kProhibited) {
-    findings.push_back({Level::kError, "gpu.compute-mode", name + " refuses all computing (compute mode PROHIBITED)",
+    findings.push_back({Verdict::kFail, "gpu.compute-mode", name + " refuses all computing (compute mode PROHIBITED)",
                         gpu.uuid, "nvidia-smi -c DEFAULT -i " + number});
   } else if (gpu.compute_mode == inventory::ComputeMode::kExclusiveProcess) {
     findings.push_back(
-        {Level::kNote, "gpu.compute-mode",
+        {Verdict::kNote, "gpu.compute-mode",
          name + " takes one process at a time (compute mode EXCLUSIVE_PROCESS): right under MPS, a left-over otherwise",
          gpu.uuid, "if nothing shares it by MPS: nvidia-smi -c DEFAULT -i " + number});
   }
   if (use != nullptr && use->persistence == false) {
-    findings.push_back({Level::kWarning, "gpu.persistence",
+    findings.push_back({Verdict::kWarning, "gpu.persistence",
                         name + ": persistence mode is off: the first CUDA call is slow and settings are lost when idle",
                         gpu.uuid, "run nvidia-persistenced, or nvidia-smi -pm 1 -i " + number});
   }
@@ -78,7 +79,7 @@ void check_gpu(const inventory::Gpu& gpu, const host::GpuUse* use, const config:
 
 // WSL and Tegra have neither the module nor device nodes of their own: what is an error elsewhere is as it should be.
 void note_platform(inventory::Platform platform, Findings& findings) {
-  findings.push_back({Level::kOk, "driver.platform",
+  findings.push_back({Verdict::kPass, "driver.platform",
                       platform == inventory::Platform::kTegra
                           ? "this is a Tegra system, whose GPU is served as one device without a driver library"
                           : "this is a system under WSL, whose GPUs are served as one device, /dev/dxg",
@@ -88,7 +89,7 @@ void note_platform(inventory::Platform platform, Findings& findings) {
 void doubt(const std::vector<std::string>& doubts, Findings& findings) {
   for (const std::string& sentence : doubts)
     findings.push_back(
-        {Level::kWarning, "gpu.doubt", sentence, "", "see dmesg, and whether the driver is of this GPU"});
+        {Verdict::kWarning, "gpu.doubt", sentence, "", "see dmesg, and whether the driver is of this GPU"});
 }
 
 }  // namespace
@@ -108,17 +109,17 @@ inventory::Inventory check_driver(const CheckOptions& options, Findings& finding
   if (node && node->platform == inventory::Platform::kTegra) return *std::move(node);
   const std::string module = ordinary ? check_module(options, findings) : "";
   if (!nvml) {
-    findings.push_back({Level::kError, "driver.library", nvml.error().what, nvml.error().where,
+    findings.push_back({Verdict::kFail, "driver.library", nvml.error().what, nvml.error().where,
                         "see that libnvidia-ml.so.1 belongs to the loaded module and can be found"});
     return {};
   }
   if (!node) {
     findings.push_back(
-        {Level::kError, "driver.library", node.error().what, node.error().where, "see dmesg for Xid lines"});
+        {Verdict::kFail, "driver.library", node.error().what, node.error().where, "see dmesg for Xid lines"});
     return {};
   }
   const int cuda = node->cuda_driver_version;
-  findings.push_back({Level::kOk, "driver.library",
+  findings.push_back({Verdict::kPass, "driver.library",
                       "the driver library " + node->driver_version + " answers (CUDA " + std::to_string(cuda / 1000) +
                           "." + std::to_string(cuda % 1000 / 10) + ")",
                       (*nvml)->library_path(), ""});
@@ -126,10 +127,10 @@ inventory::Inventory check_driver(const CheckOptions& options, Findings& finding
   if (ordinary) check_age(node->driver_version, (*nvml)->library_path(), findings);
   for (const std::string& sentence : node->unreadable) {
     findings.push_back(
-        {Level::kError, "gpu.answers", sentence, "", "see dmesg for Xid lines; reset the GPU or reboot the node"});
+        {Verdict::kFail, "gpu.answers", sentence, "", "see dmesg for Xid lines; reset the GPU or reboot the node"});
   }
   if (node->gpus.empty() && node->unreadable.empty()) {
-    findings.push_back({Level::kError, "gpu.answers", "the driver knows no GPU", "",
+    findings.push_back({Verdict::kFail, "gpu.answers", "the driver knows no GPU", "",
                         "see `lspci -d 10de:` and which kernel driver holds them"});
   }
   doubt(node->doubts, findings);

@@ -63,17 +63,17 @@ bool listens(const std::string& path) {
 void check_kubelet(const CheckOptions& options, Findings& findings) {
   const std::string plugins = options.kubelet_root + "/device-plugins";
   if (kind_of_path(under_root(options, plugins)) != PathKind::kDirectory) {
-    findings.push_back({Level::kError, "kubelet.plugins", "kubelet's device-plugin folder is not there", plugins,
+    findings.push_back({Verdict::kFail, "kubelet.plugins", "kubelet's device-plugin folder is not there", plugins,
                         "start kubelet, or mount the folder into this container; kubelet uses "
                         "/var/lib/kubelet/device-plugins, also where its root is another folder (k0s)"});
     return;
   }
   if (kind_of_path(under_root(options, plugins + "/kubelet.sock")) != PathKind::kSocket) {
-    findings.push_back({Level::kError, "kubelet.plugins", "kubelet is not listening for device plugins",
+    findings.push_back({Verdict::kFail, "kubelet.plugins", "kubelet is not listening for device plugins",
                         plugins + "/kubelet.sock", "start kubelet"});
   } else {
     findings.push_back(
-        {Level::kOk, "kubelet.plugins", "kubelet listens for device plugins", plugins + "/kubelet.sock", ""});
+        {Verdict::kPass, "kubelet.plugins", "kubelet listens for device plugins", plugins + "/kubelet.sock", ""});
   }
   std::vector<std::string> others;
   for (const std::string& name : names_in(under_root(options, plugins))) {
@@ -87,43 +87,43 @@ void check_kubelet(const CheckOptions& options, Findings& findings) {
     return gone;
   });
   if (!left.empty()) {
-    findings.push_back({Level::kNote, "kubelet.left-behind",
+    findings.push_back({Verdict::kNote, "kubelet.left-behind",
                         "sockets of a device plugin on which no program listens: " + join(left, ", "), plugins,
                         "none needed: a device plugin replaces its socket, and tranche reset removes them"});
   }
   if (!others.empty()) {
-    findings.push_back({Level::kWarning, "kubelet.others",
+    findings.push_back({Verdict::kWarning, "kubelet.others",
                         "another NVIDIA device plugin has sockets here: " + join(others, ", "), plugins,
                         "remove NVIDIA's device plugin from this node: both would advertise the same GPUs"});
   }
   const std::string pods = options.kubelet_root + "/pod-resources/kubelet.sock";
   if (kind_of_path(under_root(options, pods)) != PathKind::kSocket) {
-    findings.push_back({Level::kWarning, "kubelet.pod-resources",
+    findings.push_back({Verdict::kWarning, "kubelet.pod-resources",
                         "kubelet's pod-resources socket is not there: status and metrics cannot name pods", pods,
                         "mount it into this container; it exists since Kubernetes 1.20"});
   } else {
-    findings.push_back({Level::kOk, "kubelet.pod-resources", "kubelet answers which pod holds what", pods, ""});
+    findings.push_back({Verdict::kPass, "kubelet.pod-resources", "kubelet answers which pod holds what", pods, ""});
   }
 }
 
 void check_runtime(const CheckOptions& options, Findings& findings) {
   for (const char* folder : {"/etc/cdi", "/var/run/cdi", "/run/cdi"}) {
     if (has_gpu_spec(options, folder)) {
-      findings.push_back({Level::kOk, "runtime.gpu", "CDI specifications name NVIDIA devices", folder, ""});
+      findings.push_back({Verdict::kPass, "runtime.gpu", "CDI specifications name NVIDIA devices", folder, ""});
       return;
     }
   }
   for (const char* name : {"nvidia-container-runtime", "nvidia-container-runtime-hook", "nvidia-ctk"}) {
     if (has_program(options, name)) {
-      findings.push_back(
-          {Level::kOk, "runtime.gpu", std::string("the NVIDIA container toolkit is installed (") + name + ")", "", ""});
+      findings.push_back({Verdict::kPass, "runtime.gpu",
+                          std::string("the NVIDIA container toolkit is installed (") + name + ")", "", ""});
       return;
     }
   }
   findings.push_back(
-      {Level::kWarning, "runtime.gpu",
+      {Verdict::kWarning, "runtime.gpu",
        "neither CDI specifications nor NVIDIA's container toolkit were found: containers may start without the driver",
-       options.search_path,
+       "PATH",
        "install nvidia-container-toolkit and configure the runtime (`nvidia-ctk runtime configure`), or generate CDI "
        "(`nvidia-ctk cdi generate`)"});
 }

@@ -4,11 +4,13 @@
 #include <unistd.h>
 
 #include <memory>
+#include <optional>
 #include <set>
 
 #include "base/text.h"
 #include "doctor/check/checks.h"
-#include "doctor/check/run_program.h"
+#include "os/loop/loop.h"
+#include "os/process/process.h"
 
 namespace tranche::check {
 namespace {
@@ -40,37 +42,37 @@ std::string find_in_driver_root(const CheckOptions& options) {
 void check_mps_programs(const CheckOptions& options, Findings& findings) {
   const std::string control = find_program(options);
   if (const std::string below = control.empty() ? find_in_driver_root(options) : ""; !below.empty()) {
-    findings.push_back({Level::kOk, "mps.programs", "the MPS programs are there; they were not run", below, ""});
+    findings.push_back({Verdict::kPass, "mps.programs", "the MPS programs are there; they were not run", below, ""});
     return;
   }
   if (control.empty() || ::access(under_root(options, control).c_str(), X_OK) != 0) {
-    findings.push_back({Level::kError, "mps.programs",
-                        in_quotes(options.mps_control) + " is not there: sharing by MPS cannot work",
-                        options.search_path,
+    findings.push_back({Verdict::kFail, "mps.programs",
+                        in_quotes(options.mps_control) + " is not there: sharing by MPS cannot work", "PATH",
                         "install the driver's compute utilities (package nvidia-compute-utils or nvidia-cuda-mps)"});
     return;
   }
   const std::string server = control.substr(0, control.rfind('/') + 1) + "nvidia-cuda-mps-server";
   if (::access(under_root(options, server).c_str(), X_OK) != 0) {
-    findings.push_back({Level::kError, "mps.programs",
+    findings.push_back({Verdict::kFail, "mps.programs",
                         "the control daemon is there but the server that it starts is not", server,
                         "install both from the same driver package"});
     return;
   }
   const Result<std::string> version = run_program({under_root(options, control), "-v"}, options.deadline);
   if (!version) {
-    findings.push_back({Level::kError, "mps.programs", "the control daemon does not run: " + to_string(version.error()),
-                        control, "see that it belongs to this driver and architecture"});
+    findings.push_back({Verdict::kFail, "mps.programs",
+                        "the control daemon does not run: " + to_string(version.error()), control,
+                        "see that it belongs to this driver and architecture"});
     return;
   }
   const auto lines = lines_of(trimmed(*version));  // a copyright follows
   const std::string said(lines.empty() ? "" : trimmed(lines.front()));
-  findings.push_back({Level::kOk, "mps.programs", "the MPS programs run (" + said + ")", control, ""});
+  findings.push_back({Verdict::kPass, "mps.programs", "the MPS programs run (" + said + ")", control, ""});
 }
 
 void check_other_daemons(const CheckOptions& options, Findings& findings) {
   if (kind_of_path(under_root(options, std::string(kOtherPipes) + "/control")) == PathKind::kSocket) {
-    findings.push_back({Level::kWarning, "mps.others",
+    findings.push_back({Verdict::kWarning, "mps.others",
                         "another MPS control daemon uses, or has used, the default directory", kOtherPipes,
                         "stop it (`echo quit | nvidia-cuda-mps-control`): two servers on one GPU take turns at a "
                         "seventh of the speed"});
@@ -84,9 +86,32 @@ void check_other_daemons(const CheckOptions& options, Findings& findings) {
     if (first_line(proc + "/" + entry->d_name + "/comm") == kDaemonName) pids.emplace(name);
   }
   if (pids.empty()) return;
-  findings.push_back({Level::kNote, "mps.others",
+  findings.push_back({Verdict::kNote, "mps.others",
                       "MPS processes run on this node: " + join({pids.begin(), pids.end()}, ", "), "/proc",
                       "right if they are tranche's own (`tranche status` lists those); stop any others"});
+}
+
+Result<std::string> run_program(const std::vector<std::string>& argv, Duration deadline) {
+  TRY(const std::unique_ptr<host::Loop> loop, host::Loop::open());
+  host::Command command;
+  command.argv = argv;
+  command.env = {{"PATH", "/usr/sbin:/usr/bin:/sbin:/bin"}, {"LC_ALL", "C"}};
+  command.kill_on_drop = true;
+  std::string output;
+  std::optional<host::ExitNote> note;
+  TRY(const std::unique_ptr<host::Process> process,
+      host::Process::start(
+          *loop, command, [&output](const std::string& line) { output += (output.empty() ? "" : "\n") + line; },
+          [&](host::ExitNote ended) {
+            note = ended;
+            loop->stop();
+          }));
+  loop->after(deadline, [&loop] { loop->stop(); });
+  loop->run();
+  if (!note) return fail(Kind::kTimeout, "it has not ended in time", argv.front());
+  if (note->signalled || note->code != 0)
+    return fail(Kind::kUnavailable, "it " + to_string(*note) + ": " + output, argv.front());
+  return output;
 }
 
 }  // namespace tranche::check

@@ -15,13 +15,13 @@ constexpr rlim_t kEnoughFiles = 16384;  // an MPS server with 48 clients on 8 GP
 void check_cgroups(const CheckOptions& options, Findings& findings) {
   const std::string folder = "/sys/fs/cgroup";
   if (kind_of_path(under_root(options, folder + "/cgroup.controllers")) == PathKind::kFile) {
-    findings.push_back({Level::kOk, "system.cgroups", "cgroup version 2", folder, ""});
+    findings.push_back({Verdict::kPass, "system.cgroups", "cgroup version 2", folder, ""});
   } else if (kind_of_path(under_root(options, folder)) == PathKind::kDirectory) {
-    findings.push_back({Level::kWarning, "system.cgroups",
+    findings.push_back({Verdict::kWarning, "system.cgroups",
                         "cgroup version 1: processes are attributed to pods by path only", folder,
                         "boot with systemd.unified_cgroup_hierarchy=1; Kubernetes is leaving version 1 behind"});
   } else {
-    findings.push_back({Level::kWarning, "system.cgroups", "no cgroup file system is visible", folder,
+    findings.push_back({Verdict::kWarning, "system.cgroups", "no cgroup file system is visible", folder,
                         "mount it into this container"});
   }
 }
@@ -29,9 +29,9 @@ void check_cgroups(const CheckOptions& options, Findings& findings) {
 // In the host's PID namespace, and in no other, process 2 is the kernel's thread starter.
 void check_pids(const CheckOptions& options, Findings& findings) {
   if (first_line(under_root(options, "/proc/2/comm")) == "kthreadd") {
-    findings.push_back({Level::kOk, "system.pids", "the host's processes are visible", "/proc", ""});
+    findings.push_back({Verdict::kPass, "system.pids", "the host's processes are visible", "/proc", ""});
   } else {
-    findings.push_back({Level::kNote, "system.pids",
+    findings.push_back({Verdict::kNote, "system.pids",
                         "only this container's processes are visible: the agent cannot attribute clients to pods",
                         "/proc", "set hostPID: true for the part that guards limits; the others need it not"});
   }
@@ -42,12 +42,12 @@ void check_files(Findings& findings) {
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   if (limit.rlim_max < kEnoughFiles) {
     findings.push_back(
-        {Level::kWarning, "system.files",
+        {Verdict::kWarning, "system.files",
          "only " + std::to_string(limit.rlim_max) + " files may be open: an MPS server with many clients needs more",
          "RLIMIT_NOFILE",
          "raise LimitNOFILE of the container runtime to " + std::to_string(kEnoughFiles) + " or more"});
   } else {
-    findings.push_back({Level::kOk, "system.files", "enough files may be open", "RLIMIT_NOFILE", ""});
+    findings.push_back({Verdict::kPass, "system.files", "enough files may be open", "RLIMIT_NOFILE", ""});
   }
 }
 
@@ -61,12 +61,12 @@ void check_system(const CheckOptions& options, Findings& findings) {
 
 void check_config(const CheckOptions& options, Findings& findings) {
   for (const Problem& problem : options.config_problems) {
-    findings.push_back({problem.severity == Severity::kError ? Level::kError : Level::kWarning, "config.file",
+    findings.push_back({problem.severity == Severity::kError ? Verdict::kFail : Verdict::kWarning, "config.file",
                         problem.path.empty() ? problem.what : problem.path + ": " + problem.what,
                         to_string(problem.place), problem.remedy});
   }
   if (options.config_problems.empty() && !options.config_path.empty()) {
-    findings.push_back({Level::kOk, "config.file", "the configuration is valid", options.config_path, ""});
+    findings.push_back({Verdict::kPass, "config.file", "the configuration is valid", options.config_path, ""});
   }
 }
 

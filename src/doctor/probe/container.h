@@ -2,8 +2,7 @@
 // Makes this process what a container with a grant is to the node: a mount namespace of its own, in which the grant's
 // endpoint is all of MPS there is, at the place where containers have it, and a different user if asked for. By that
 // mount the guard knows whose process it is. For proving a grant from inside without a container runtime (`tranche
-// verify
-// --deep`). Needs CAP_SYS_ADMIN; call it before any thread is started.
+// verify --deep`). Needs CAP_SYS_ADMIN; call it before any thread is started.
 #include <cstdint>
 #include <optional>
 #include <string>

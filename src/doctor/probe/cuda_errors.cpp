@@ -1,4 +1,4 @@
-#include "doctor/probe/cuda_errors.h"
+#include "doctor/probe/cuda_library.h"
 
 #include <algorithm>
 #include <array>

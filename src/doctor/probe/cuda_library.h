@@ -2,6 +2,7 @@
 // The CUDA driver library, opened at run time, and errors of it in words. It is never closed: its own threads may run
 // until the process ends. One thread.
 #include <memory>
+#include <span>
 #include <string>
 
 #include "base/result.h"
@@ -49,5 +50,22 @@ class CudaLibrary {
   CudaFunctions functions_;
   std::string path_;
 };
+
+// GPU programs as PTX text, compiled by the driver. A module lives as long as its context.
+Result<CudaModule> compile(const CudaLibrary& cuda, const char* ptx);  // the error holds the compiler's words
+Result<CudaFunction> find_kernel(const CudaLibrary& cuda, CudaModule module, const char* name);
+
+// What the driver's error numbers mean for the owner of a program that shares a GPU, and what to do about them
+// (docs/reference/probe.md). Pure.
+struct CudaErrorText {
+  int code;
+  Kind kind;
+  const char* name;
+  const char* meaning;
+  const char* remedy;
+};
+
+const CudaErrorText* explain(int code);  // nullptr = nothing to say beyond its name
+std::span<const CudaErrorText> all_explained();
 
 }  // namespace tranche::probe

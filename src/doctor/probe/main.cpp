@@ -5,7 +5,6 @@
 
 #include <string>
 
-#include "doctor/probe/report.h"
 #include "doctor/probe/watchdog.h"
 
 namespace tranche::probe {
@@ -52,6 +51,7 @@ int probe_main(const ProbeCliOptions& options, std::FILE* out, std::FILE* err) {
   probe.stop = ending_signal_pending;
   probe.on_stage = [&](const char* stage) {
     const std::string name = stage;
+    if (options.stages) std::fprintf(err, "%s\n", stage);
     if (name == "holding") return watchdog.enter(stage, std::nullopt);
     watchdog.enter(stage, name == "computing" ? options.deadline + probe.run_for : options.deadline);
   };

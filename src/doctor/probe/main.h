@@ -13,6 +13,7 @@ struct ProbeCliOptions {
   ProbeOptions probe;
   Container container;  // what the process becomes first
   bool json = false;
+  bool stages = false;                           // each on stderr as it begins
   bool hold = false;                             // after the report, keep context and allocations …
   std::optional<Duration> hold_for;              // … this long; absent = until a signal
   Duration deadline = std::chrono::seconds(30);  // for each stage that should be quick; passing it ends the process

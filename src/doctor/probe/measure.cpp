@@ -15,7 +15,6 @@ constexpr std::uint32_t kSpinIterations = 4096;    // about 0.1 ms: short enough
 constexpr std::uint32_t kSmidIterations = 40'000;  // long enough that blocks spread over all SMs before one ends
 // About 10 ms, as a framework's product in a small share: long enough that dying in it would hurt the neighbours.
 constexpr std::uint32_t kTensorIterations = 128 << 10;
-constexpr std::uint32_t kLaunchesPerWait = 16;
 constexpr std::uint64_t kLimitStep = 2ull << 20;  // the driver hands out memory in pieces of 2 MiB
 
 Status launch(const CudaLibrary& cuda, CudaFunction function, std::uint32_t blocks, void** parameters,
@@ -113,20 +112,21 @@ Status measure_throughput(const CudaLibrary& cuda, const Kernels& kernels, const
   const MonoTime begin = host::mono_now();
   MonoTime now = begin;
   do {
-    for (std::uint32_t i = 0; i < kLaunchesPerWait; ++i) {
+    for (std::uint32_t i = 0; i < options.queue; ++i) {
       TRY_STATUS(launch(cuda, kernel, measured.blocks_per_launch, parameters, name));
     }
+    if (measured.launches == 0 && options.on_stage) options.on_stage("computing");
     TRY_STATUS(wait(cuda, name));
-    measured.launches += kLaunchesPerWait;
+    measured.launches += options.queue;
     now = host::mono_now();
   } while (now - begin < options.run_for && !(options.stop && options.stop()));
   measured.seconds = std::chrono::duration<double>(now - begin).count();
   measured.blocks_per_second =
       static_cast<double>(measured.launches) * measured.blocks_per_launch / std::max(measured.seconds, 1e-9);
   report.throughput = measured;
-  if (!measured.tensor_cores) return {};
   TRY(const std::vector<std::uint32_t> sums, memory.read(std::size_t{measured.blocks_per_launch} * kThreadsPerBlock));
-  for (std::uint32_t i = 0; i < sums.size(); ++i) report.wrong_words += sums[i] != tensor_value(i, measured.iterations);
+  const auto right = measured.tensor_cores ? tensor_value : spin_value;
+  for (std::uint32_t i = 0; i < sums.size(); ++i) report.wrong_words += sums[i] != right(i, measured.iterations);
   report.checked_words += sums.size();
   return {};
 }

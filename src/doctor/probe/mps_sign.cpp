@@ -1,4 +1,4 @@
-#include "doctor/probe/mps_sign.h"
+#include "doctor/probe/probe.h"
 
 #include <dirent.h>
 #include <sys/socket.h>

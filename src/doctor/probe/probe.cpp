@@ -5,7 +5,6 @@
 
 #include "base/text.h"
 #include "doctor/probe/cuda_library.h"
-#include "doctor/probe/cuda_module.h"
 #include "doctor/probe/kernels.h"
 #include "doctor/probe/measure.h"
 #include "os/clock/clock.h"
@@ -178,7 +177,6 @@ Result<ProbeReport> run_probe(const ProbeOptions& options, const std::function<v
   if (options.find_limit) TRY_STATUS(find_largest_allocation(cuda, report));
   stage("allocating");
   const std::vector<DeviceMemory> held = allocate_asked(cuda, options.allocate, report);
-  stage("computing");
   TRY_STATUS(measure_throughput(cuda, kernels, options, report));
 
   stage("holding");

@@ -7,15 +7,31 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "base/time.h"
 #include "base/units.h"
-#include "doctor/probe/mps_sign.h"
 
 namespace tranche::probe {
+
+// Whether this process is an MPS client. The driver does not say, so this is evidence, not knowledge: starting CUDA
+// under MPS leaves the process with SOCK_SEQPACKET connections to the server (two, to abstract names, on driver 580);
+// without MPS it leaves none.
+struct MpsSign {
+  std::string pipe_directory;         // where this process looks for a daemon
+  bool control_socket = false;        // there is a socket named `control`
+  bool connected = false;             // starting CUDA made connections of the kind that MPS uses
+  std::vector<std::string> peers;     // what they lead to; "@…" is an abstract name
+  std::vector<std::string> settings;  // "CUDA_MPS_…=…" of this process
+};
+
+// The packet connections of this process to local sockets, by inode: taken before CUDA starts.
+std::set<unsigned long> local_connections();
+
+MpsSign look_for_mps(const std::set<unsigned long>& before);
 
 struct ProbeOptions {
   std::string device;                                 // "" = the first visible; an index ("0") or a UUID ("GPU-…")
@@ -23,9 +39,10 @@ struct ProbeOptions {
   bool find_limit = false;                            // the largest single allocation, by bisection
   Duration run_for = std::chrono::milliseconds(250);  // of computing; 0 = none
   std::uint32_t blocks = 0;                           // per launch; 0 = as many as there are SMs
+  std::uint32_t queue = 16;                           // launches before each wait for them
   bool tensor_cores = false;                          // compute on them; kUnsupported before compute capability 8.0
   std::function<bool()> stop;                         // asked between launches; true ends the computing early
-  std::function<void(const char* stage)> on_stage;    // "starting CUDA" …: where it hangs, if it does
+  std::function<void(const char* stage)> on_stage;    // "starting CUDA" …; "computing": launches are in flight
 };
 
 struct Allocation {
@@ -70,6 +87,12 @@ struct ProbeReport {
 // `while_alive` runs with the finished report while the context and the allocations still stand.
 Result<ProbeReport> run_probe(const ProbeOptions& options,
                               const std::function<void(const ProbeReport&)>& while_alive = {});
+
+std::string to_text(const ProbeReport& report);
+std::string to_json(const ProbeReport& report);  // one object, indented; sizes in bytes, times in milliseconds
+
+// "connected", "limits set" or "no sign", and why one may think so.
+std::string mps_verdict(const MpsSign& sign);
 
 // "GPU-" and the 16 bytes in the usual groups.
 std::string uuid_text(const unsigned char (&bytes)[16]);

@@ -14,9 +14,8 @@
 #include <set>
 #include <string_view>
 
-#include "doctor/probe/cuda_errors.h"
+#include "doctor/probe/cuda_library.h"
 #include "doctor/probe/kernels.h"
-#include "doctor/probe/report.h"
 
 namespace tranche::probe {
 namespace {

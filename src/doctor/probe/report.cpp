@@ -1,4 +1,4 @@
-#include "doctor/probe/report.h"
+#include "doctor/probe/probe.h"
 
 #include <fmt/format.h>
 

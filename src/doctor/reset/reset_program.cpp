@@ -1,14 +1,16 @@
 #include "doctor/reset/reset_program.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/text.h"
 #include "config/live/config_source.h"
 #include "doctor/reset/traces.h"
+#include "kubelet/pod_resources.h"
 #include "mps/daemon/adoption.h"
 #include "mps/daemon/compute_modes.h"
+#include "mps/protocol/mps_client.h"
 #include "os/files/files.h"
 #include "os/socket/status_socket.h"
 
@@ -20,6 +22,34 @@ constexpr const char* kModes = "compute-mode.json";
 
 bool answers(const std::string& socket) {
   return host::ask(socket, "status", kAnswer).has_value();
+}
+
+// Processes that connected through endpoints, as reported by `tranche mps`; none when it does not run.
+std::vector<std::string> clients_of_endpoints(const std::string& mps_root) {
+  std::vector<std::string> users;
+  const auto answer = host::ask(mps_socket(mps_root), "status", kAnswer);
+  const auto reports = parse_pool_reports(answer.value_or(""));
+  if (!reports) return users;
+  for (const auto& [id, pool] : reports->pools)
+    for (const auto& endpoint : pool.endpoints)
+      if (!endpoint.clients.empty())
+        users.push_back(fmt::format("processes {} are MPS clients of pool {}", fmt::join(endpoint.clients, ", "), id));
+  return users;
+}
+
+// Who uses what would be taken away, one sentence each; an Error: that cannot be known.
+Result<std::vector<std::string>> users_of_gpus(const ResetOptions& options, const std::string& mps_root) {
+  std::vector<std::string> users;
+  if (is_there(options.pod_resources_socket)) {  // without kubelet there are no pods
+    TRY(const auto holdings, host::list_pod_resources(options.pod_resources_socket, kAnswer));
+    for (const auto& holding : holdings) {
+      if (!holding.resource.starts_with("nvidia.com/")) continue;
+      users.push_back(fmt::format("pod {}/{} (container {}) holds {} of {}", holding.pod_namespace, holding.pod,
+                                  holding.container, holding.slots.size(), holding.resource));
+    }
+  }
+  for (auto& each : clients_of_endpoints(mps_root)) users.push_back(std::move(each));
+  return users;
 }
 
 int complain(const std::string& what) {

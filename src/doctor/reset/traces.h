@@ -20,9 +20,6 @@ using Traces = std::vector<Trace>;
 // Whether the path names something; a link counts, wherever it leads.
 bool is_there(const std::string& path);
 
-// Who uses what would be taken away, one sentence each; an Error: that cannot be known.
-Result<std::vector<std::string>> users_of_gpus(const ResetOptions& options, const std::string& mps_root);
-
 // `problems` gets what is not ours to remove or could not be looked at.
 void find_files(const ResetOptions& options, const std::string& mps_root, Traces& traces,
                 std::vector<std::string>& problems);

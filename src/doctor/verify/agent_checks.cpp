@@ -20,7 +20,7 @@ std::string joined(const Json& texts) {
   return join(parts, "; ");
 }
 
-void check_ready(const Json& node, Checks& checks) {
+void check_ready(const Json& node, Findings& checks) {
   const std::string version = text_at(node, "version");
   if (truth_at(node, "ready")) {
     checks.push_back(pass("agent.ready", "", fmt::format("the node agent (version {}) is ready", version)));
@@ -37,7 +37,7 @@ void check_ready(const Json& node, Checks& checks) {
   }
 }
 
-void check_configuration(const Json& node, const Json& mps, Checks& checks) {
+void check_configuration(const Json& node, const Json& mps, Findings& checks) {
   const Json& config = map_at(node, "config");
   const std::string hash = text_at(config, "hash");
   const std::string name = text_at(config, "name");
@@ -74,7 +74,7 @@ void check_configuration(const Json& node, const Json& mps, Checks& checks) {
   }
 }
 
-void check_resources(const Json& node, Checks& checks) {
+void check_resources(const Json& node, Findings& checks) {
   const auto& resources = list_at(node, "resources");
   const bool by_claims = !map_at(node, "dra").empty();  // whose devices kubelet does not know as resources
   if (resources.empty() && !by_claims) {
@@ -99,7 +99,7 @@ void check_resources(const Json& node, Checks& checks) {
   }
 }
 
-void check_slots(const Json& node, Checks& checks) {
+void check_slots(const Json& node, Findings& checks) {
   for (const Json& device : list_at(node, "devices")) {
     const std::string gpu = text_at(device, "uuid");
     const auto slots = list_at(device, "slots").size();
@@ -120,7 +120,7 @@ void check_slots(const Json& node, Checks& checks) {
   }
 }
 
-void check_pools(const Json& node, const Json& mps, Checks& checks) {
+void check_pools(const Json& node, const Json& mps, Findings& checks) {
   if (!truth_at(map_at(node, "mps"), "needed")) return;
   if (!truth_at(map_at(node, "mps"), "connected")) {
     checks.push_back(failed("agent.daemon", "",
@@ -157,7 +157,7 @@ void check_pools(const Json& node, const Json& mps, Checks& checks) {
   }
 }
 
-void check_promises(const Json& node, Checks& checks) {
+void check_promises(const Json& node, Findings& checks) {
   for (const Json& row : list_at(node, "inForce")) {
     const std::string promise = text_at(row, "promise"), state = text_at(row, "state"), why = text_at(row, "why");
     if (state == "yes") {
@@ -186,7 +186,7 @@ void check_promises(const Json& node, Checks& checks) {
 
 }  // namespace
 
-void check_agent(const Json& node_status, const Json& mps_status, Checks& checks) {
+void check_agent(const Json& node_status, const Json& mps_status, Findings& checks) {
   check_ready(node_status, checks);
   check_configuration(node_status, mps_status, checks);
   check_resources(node_status, checks);

@@ -17,7 +17,7 @@ using ::testing::Not;
 using Json = nlohmann::json;
 
 auto check(Verdict verdict, const std::string& id, const std::string& what) {
-  return AllOf(Field(&Check::verdict, verdict), Field(&Check::id, id), Field(&Check::what, HasSubstr(what)));
+  return AllOf(Field(&Finding::verdict, verdict), Field(&Finding::id, id), Field(&Finding::what, HasSubstr(what)));
 }
 
 Json good_node() {
@@ -37,8 +37,8 @@ Json good_mps() {
                          "clients": {"live": 2}, "proof": {"state": "proven"}}]})");
 }
 
-Checks checked(const Json& node, const Json& mps) {
-  Checks checks;
+Findings checked(const Json& node, const Json& mps) {
+  Findings checks;
   check_agent(node, mps, checks);
   return checks;
 }
@@ -46,7 +46,7 @@ Checks checked(const Json& node, const Json& mps) {
 // Promise: verify: A perfect node passes every check.
 TEST(VerifyAgent, APerfectNodePassesEverything) {
   const auto checks = checked(good_node(), good_mps());
-  EXPECT_THAT(checks, Each(Field(&Check::verdict, Verdict::kPass)));
+  EXPECT_THAT(checks, Each(Field(&Finding::verdict, Verdict::kPass)));
   EXPECT_THAT(checks, Contains(check(Verdict::kPass, "agent.memory", "250 MiB and 32 of 132 SMs, 4 slots")));
   EXPECT_EQ(exit_status(checks), 0);
 }
@@ -80,7 +80,7 @@ TEST(VerifyAgent, EachBrokenPromiseIsItsOwnFailureWithARemedy) {
     Json node = good_node();
     node[Json::json_pointer(pointer)] = value;
     const auto checks = checked(node, good_mps());
-    EXPECT_THAT(checks, Contains(AllOf(check(Verdict::kFail, id, what), Field(&Check::remedy, Not(""))))) << pointer;
+    EXPECT_THAT(checks, Contains(AllOf(check(Verdict::kFail, id, what), Field(&Finding::remedy, Not(""))))) << pointer;
     EXPECT_EQ(exit_status(checks), 1) << pointer;
   }
 }
@@ -116,14 +116,14 @@ TEST(VerifyHardware, AGpuThatIsNotServedOrOtherThanSaidFails) {
   gpu.sm_count = 132;
   gpu.compute_mode = inventory::ComputeMode::kExclusiveProcess;
   hardware.gpus = {gpu};
-  Checks good;
+  Findings good;
   check_hardware(hardware, good_node(), good);
-  EXPECT_THAT(good, Each(Field(&Check::verdict, Verdict::kPass)));
+  EXPECT_THAT(good, Each(Field(&Finding::verdict, Verdict::kPass)));
   hardware.gpus[0].memory = mib(900);
   hardware.gpus[0].compute_mode = inventory::ComputeMode::kProhibited;
   gpu.uuid = "GPU-2";
   hardware.gpus.push_back(gpu);
-  Checks bad;
+  Findings bad;
   check_hardware(hardware, good_node(), bad);
   EXPECT_THAT(bad, Contains(check(Verdict::kFail, "hardware.gpu", "900 MiB")));
   EXPECT_THAT(bad, Contains(check(Verdict::kFail, "hardware.compute-mode", "PROHIBITED")));

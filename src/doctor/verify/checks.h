@@ -6,22 +6,22 @@
 #include <string>
 #include <vector>
 
-#include "doctor/verify/report.h"
+#include "doctor/finding.h"
 #include "gpu/inventory/inventory.h"
 
 namespace tranche::verify {
 
 // What the node agent says of itself, and `tranche mps` where it could be asked (null = it could not).
-void check_agent(const nlohmann::json& node_status, const nlohmann::json& mps_status, Checks& checks);
+void check_agent(const nlohmann::json& node_status, const nlohmann::json& mps_status, Findings& checks);
 
 // Claims that the node agent has prepared; nothing where it serves none.
-void check_claims(const nlohmann::json& node_status, Checks& checks);
+void check_claims(const nlohmann::json& node_status, Findings& checks);
 // Their CDI specifications: `files` by name, those of the node's CDI directory.
 void check_claim_specs(const nlohmann::json& node_status, const std::map<std::string, std::string>& files,
-                       Checks& checks);
+                       Findings& checks);
 // In a container: whether the variables show the GPUs that its limits are of.
 void check_environment(const std::map<std::string, std::string>& environment, const std::vector<std::string>& gpus,
-                       Checks& checks);
+                       Findings& checks);
 
 // A Node object and the pods of that node as the API server has them.
 struct ClusterView {
@@ -29,15 +29,15 @@ struct ClusterView {
   const std::vector<nlohmann::json>& pods;
   std::string selector;  // labels of our pods, "key=value" separated by commas
 };
-void check_node(const ClusterView& cluster, Checks& checks);
+void check_node(const ClusterView& cluster, Findings& checks);
 
 // The Node object against what its agent says: configuration, resources, labels.
-void check_node_against_agent(const nlohmann::json& node, const nlohmann::json& node_status, Checks& checks);
+void check_node_against_agent(const nlohmann::json& node, const nlohmann::json& node_status, Findings& checks);
 
 // The pods of ours among those of the node.
 std::vector<const nlohmann::json*> pods_of_ours(const ClusterView& cluster);
 
 // What the driver says now against what the node agent says.
-void check_hardware(const inventory::Inventory& hardware, const nlohmann::json& node_status, Checks& checks);
+void check_hardware(const inventory::Inventory& hardware, const nlohmann::json& node_status, Findings& checks);
 
 }  // namespace tranche::verify

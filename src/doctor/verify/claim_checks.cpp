@@ -74,7 +74,7 @@ std::string difference(const Shown& edits, const dra::ShownPart& part, const std
 
 }  // namespace
 
-void check_claims(const Shown& node, Checks& checks) {
+void check_claims(const Shown& node, Findings& checks) {
   const Shown& dra = map_at(node, "dra");
   if (dra.empty()) return;
   const auto faults = dra::serving_faults(node);
@@ -102,7 +102,7 @@ void check_claims(const Shown& node, Checks& checks) {
   }
 }
 
-void check_claim_specs(const Shown& node, const std::map<std::string, std::string>& files, Checks& checks) {
+void check_claim_specs(const Shown& node, const std::map<std::string, std::string>& files, Findings& checks) {
   const auto parts = dra::claims_shown(node);
   for (const Shown& claim : list_at(map_at(node, "dra"), "claims")) {
     const std::string uid = text_at(claim, "uid"), name = text_at(claim, "namespace") + "/" + text_at(claim, "name");
@@ -141,7 +141,7 @@ void check_claim_specs(const Shown& node, const std::map<std::string, std::strin
 }
 
 void check_environment(const std::map<std::string, std::string>& environment, const std::vector<std::string>& gpus,
-                       Checks& checks) {
+                       Findings& checks) {
   const auto found = environment.find("NVIDIA_VISIBLE_DEVICES");
   const std::string visible = found == environment.end() ? "" : found->second;
   std::set<std::string> seen;

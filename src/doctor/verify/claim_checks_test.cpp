@@ -43,8 +43,8 @@ std::pair<std::string, std::string> spec(const std::string& limit) {
   return {dra::claim_spec_file(claim.driver, "u-1"), cdi::render(dra::claim_spec(claim.driver, claim, {grant}))};
 }
 
-Checks specs(const Json& node, const std::map<std::string, std::string>& files) {
-  Checks checks;
+Findings specs(const Json& node, const std::map<std::string, std::string>& files) {
+  Findings checks;
   check_claim_specs(node, files, checks);
   return checks;
 }
@@ -83,7 +83,7 @@ TEST(VerifyClaims, ARequestWithSeveralGpusIsComparedAsOne) {
 }
 
 TEST(VerifyClaims, LimitsAndServingAreChecked) {
-  Checks checks;
+  Findings checks;
   check_claims(status(), checks);
   ASSERT_THAT(checks, SizeIs(2));
   EXPECT_THAT(checks[0].what, HasSubstr("3 devices are published in 2 ResourceSlices, 1 claims are prepared"));
@@ -102,7 +102,7 @@ TEST(VerifyClaims, LimitsAndServingAreChecked) {
 }
 
 TEST(VerifyClaims, VariablesThatHideTheGpuAreNamed) {
-  Checks checks;
+  Findings checks;
   check_environment({{"NVIDIA_VISIBLE_DEVICES", "GPU-0"}}, {"GPU-0"}, checks);
   check_environment({{"NVIDIA_VISIBLE_DEVICES", "GPU-9"}}, {"GPU-0"}, checks);
   check_environment({}, {"GPU-0"}, checks);

@@ -17,12 +17,6 @@ using Json = nlohmann::json;
 constexpr std::uint64_t kContext = 256;  // MiB that a context of a share may take, and some
 constexpr const char* kSeeGuard = "`tranche status` shows what is enforced and why not (docs/internals/guard.md)";
 
-Json report_of(const ProbeRun& run) {
-  for (const auto line : lines_of(run.output))
-    if (line.starts_with('{')) return json_of(line);
-  return {};
-}
-
 std::string end_text(const ProbeRun& run) {
   if (!run.not_started.empty()) return run.not_started;
   std::string last;
@@ -62,7 +56,7 @@ bool cannot_be_contained(const ProbeRun& run) {
   return !run.not_started.empty() || run.status == kNoContainer;
 }
 
-Check unproven(const std::string& id, const DeepGrant& grant, const ProbeRun& run) {
+Finding unproven(const std::string& id, const DeepGrant& grant, const ProbeRun& run) {
   if (cannot_be_contained(run))
     return skipped(id, grant.gpu, "a probe cannot be like a container here: " + end_text(run),
                    "run as root with CAP_SYS_ADMIN, on the node or in a privileged container");
@@ -70,6 +64,12 @@ Check unproven(const std::string& id, const DeepGrant& grant, const ProbeRun& ru
 }
 
 }  // namespace
+
+Json report_of(const ProbeRun& run) {
+  for (const auto line : lines_of(run.output))
+    if (line.starts_with('{')) return json_of(line);
+  return {};
+}
 
 std::uint64_t within_mib(std::uint64_t memory_mib) {
   if (memory_mib <= 2 * kContext) return memory_mib / 2;
@@ -86,7 +86,7 @@ bool has_tensor_cores(const ProbeRun& run) {
   return parse_unsigned(capability.substr(0, capability.find('.'))).value_or(0) >= kFirst;
 }
 
-void judge_grant(const DeepGrant& grant, const ProbeRun& run, Checks& checks) {
+void judge_grant(const DeepGrant& grant, const ProbeRun& run, Findings& checks) {
   const Json report = report_of(run);
   if (!report.is_object() || run.status != 0) {
     checks.push_back(unproven("deep.memory.within", grant, run));
@@ -127,7 +127,7 @@ void judge_grant(const DeepGrant& grant, const ProbeRun& run, Checks& checks) {
 }
 
 void judge_beyond(const std::string& id, const DeepGrant& grant, const std::string& means, const ProbeRun& run,
-                  Checks& checks) {
+                  Findings& checks) {
   if (grant.memory_mib == 0) {
     checks.push_back(skipped(id, grant.gpu, "its grants have no memory limit"));
     return;
@@ -154,7 +154,7 @@ void judge_beyond(const std::string& id, const DeepGrant& grant, const std::stri
   }
 }
 
-void judge_all_sms(const DeepGrant& grant, const ProbeRun& run, Checks& checks) {
+void judge_all_sms(const DeepGrant& grant, const ProbeRun& run, Findings& checks) {
   constexpr const char* kId = "deep.sms.variable";
   const auto attribute = count_at(map_at(report_of(run), "sms"), "attribute");
   if (grant.sms == 0) {
@@ -173,7 +173,7 @@ void judge_all_sms(const DeepGrant& grant, const ProbeRun& run, Checks& checks) 
 }
 
 void judge_second(const DeepGrant& grant, const ProbeRun& first, const ProbeRun& second, bool observed,
-                  Checks& checks) {
+                  Findings& checks) {
   constexpr const char* kId = "deep.second-process";
   const std::string tried = fmt::format("two processes of a container with 60 % of {} MiB each", grant.memory_mib);
   if (grant.memory_mib == 0) {
@@ -198,7 +198,7 @@ void judge_second(const DeepGrant& grant, const ProbeRun& first, const ProbeRun&
   }
 }
 
-void judge_user(const DeepGrant& grant, std::uint32_t user, const ProbeRun& run, Checks& checks) {
+void judge_user(const DeepGrant& grant, std::uint32_t user, const ProbeRun& run, Findings& checks) {
   if (run.status == 0 && report_of(run).is_object()) {
     checks.push_back(
         pass("deep.other-user", grant.gpu, fmt::format("a process of user {} computed beside root's", user)));
@@ -207,7 +207,7 @@ void judge_user(const DeepGrant& grant, std::uint32_t user, const ProbeRun& run,
   }
 }
 
-void judge_control(const DeepGrant& grant, const Result<std::string>& answer, Checks& checks) {
+void judge_control(const DeepGrant& grant, const Result<std::string>& answer, Findings& checks) {
   constexpr const char* kId = "deep.control";
   if (!answer && answer.error().kind == Kind::kUnavailable) {
     checks.push_back(skipped(kId, grant.gpu, "the control program cannot be run: " + to_string(answer.error()),
@@ -221,7 +221,44 @@ void judge_control(const DeepGrant& grant, const Result<std::string>& answer, Ch
   }
 }
 
-void judge_neighbour(const DeepGrant& grant, const ProbeRun& run, Checks& checks) {
+void judge_deaths(const DeepGrant& grant, const DeathTries& tries, Findings& checks) {
+  const auto add_failed = [&](const std::string& what) {
+    checks.push_back(failed("deep.deaths", grant.gpu, what,
+                            "see that tranche-keeper is beside the program tranche and runs (<mps-root>/keeper.log), "
+                            "that tranche mps has CAP_SYS_PTRACE, and that the driver is 535 or newer"));
+  };
+  ProbeRun harmed;
+  std::size_t ended = 0;
+  std::uint64_t launches = 0;
+  for (const ProbeRun& run : tries.neighbours) {
+    const Json report = report_of(run);
+    launches += count_at(map_at(report, "throughput"), "launches");
+    if (run.status == 0 && report.is_object() && count_at(map_at(report, "answers"), "wrong") == 0) continue;
+    if (ended++ == 0) harmed = run;
+  }
+  const std::string deaths = fmt::format("deaths with work in flight: {} of {}; ", tries.deaths, kDeaths);
+  const std::string held = tries.not_held.empty() ? "" : "; tranche-keeper did not hold the client: " + tries.not_held;
+  const std::string victim = tries.victim.status == 0 ? "" : "; " + end_text(tries.victim);
+  if (!tries.skipped.empty()) {
+    checks.push_back(skipped("deep.deaths", grant.gpu, tries.skipped, "try again when two slots are free"));
+  } else if (tries.deaths > 0 && ended > 0) {
+    add_failed(fmt::format("{}{} of {} neighbours did not survive: {}{}", deaths, ended, tries.neighbours.size(),
+                           end_text(harmed), held));
+  } else if (!tries.not_made.empty()) {
+    add_failed(deaths + tries.not_made + victim + held);
+  } else if (ended > 0 || tries.deaths == 0) {
+    checks.push_back(unproven("deep.deaths", grant, harmed));
+  } else if (!held.empty()) {
+    add_failed(deaths + "the neighbours survived by chance" + held);
+  } else {
+    checks.push_back(pass("deep.deaths", grant.gpu,
+                          fmt::format("{}tranche-keeper released each client, and {} neighbours computed right all the "
+                                      "while, {} launches",
+                                      deaths, tries.neighbours.size(), launches)));
+  }
+}
+
+void judge_neighbour(const DeepGrant& grant, const ProbeRun& run, Findings& checks) {
   constexpr const char* kId = "deep.neighbour";
   const Json report = report_of(run);
   if (run.status == 0 && report.is_object() && count_at(map_at(report, "throughput"), "launches") == 0) {

@@ -14,7 +14,7 @@ using ::testing::Field;
 const DeepGrant kGrant{"GPU-1", 14000, 12};
 
 auto is(Verdict verdict, const std::string& id) {
-  return AllOf(Field(&Check::verdict, verdict), Field(&Check::id, id));
+  return AllOf(Field(&Finding::verdict, verdict), Field(&Finding::id, id));
 }
 
 ProbeRun reported(const std::string& json) {
@@ -41,7 +41,7 @@ TEST(VerifyDeep, SizesLeaveRoomForAContextAndGoWellBeyond) {
 }
 
 TEST(VerifyDeep, AGrantIsItsMemoryItsSmsAndRightAnswers) {
-  Checks checks;
+  Findings checks;
   judge_grant(kGrant, had(), checks);
   EXPECT_THAT(checks, ElementsAre(is(Verdict::kPass, "deep.memory.within"), is(Verdict::kPass, "deep.sms"),
                                   is(Verdict::kPass, "deep.answers")));
@@ -58,7 +58,7 @@ TEST(VerifyDeep, AGrantIsItsMemoryItsSmsAndRightAnswers) {
 
 TEST(VerifyDeep, MoreThanTheGrantMustBeRefusedOrEnded) {
   const auto judged = [](const ProbeRun& run) {
-    Checks checks;
+    Findings checks;
     judge_beyond("x", kGrant, "", run, checks);
     return checks.at(0).verdict;
   };
@@ -77,7 +77,7 @@ TEST(VerifyDeep, AProcessThatIsNotLetInForItsVariableHadNothing) {
   const ProbeRun kept_out{.status = 1, .output = "tranche probe: CUDA_ERROR_MPS_CONNECTION_FAILED: no daemon\n"};
   for (const auto& [means, verdict] :
        {std::pair{std::string("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=zz"), Verdict::kPass}, {"", Verdict::kFail}}) {
-    Checks checks;
+    Findings checks;
     judge_beyond("x", kGrant, means, kept_out, checks);
     EXPECT_EQ(checks.at(0).verdict, verdict) << means;
   }
@@ -85,7 +85,7 @@ TEST(VerifyDeep, AProcessThatIsNotLetInForItsVariableHadNothing) {
 
 TEST(VerifyDeep, ASecondProcessCountsToTheSameContainer) {
   const auto judged = [](const ProbeRun& first, const ProbeRun& second, bool observed = false) {
-    Checks checks;
+    Findings checks;
     judge_second(kGrant, first, second, observed, checks);
     return checks.at(0).verdict;
   };
@@ -98,8 +98,43 @@ TEST(VerifyDeep, ASecondProcessCountsToTheSameContainer) {
   EXPECT_EQ(judged(had(), kNotContained), Verdict::kSkip);
 }
 
+// Promise: verify: A client's death must be held by tranche-keeper and reach no neighbour.
+TEST(VerifyDeep, ADeathMustBeHeldAndReachNoNeighbour) {
+  const auto judged = [](const DeathTries& tries) {
+    Findings checks;
+    judge_deaths(kGrant, tries, checks);
+    EXPECT_EQ(checks.size(), 1u);
+    EXPECT_EQ(checks.at(0).id, "deep.deaths");
+    EXPECT_EQ(checks.at(0).remedy.empty(), checks.at(0).verdict == Verdict::kPass);
+    return std::string(to_string(checks.at(0).verdict)) + " " + checks.at(0).what;
+  };
+  EXPECT_EQ(
+      judged({.deaths = 3, .neighbours = {had(), had()}}),
+      "PASS deaths with work in flight: 3 of 3; tranche-keeper released each client, and 2 neighbours computed right "
+      "all the while, 6 launches");
+  EXPECT_EQ(judged({.deaths = 1, .neighbours = {had(), kEnded}}),
+            "FAIL deaths with work in flight: 1 of 3; 1 of 2 neighbours did not survive: tranche probe: "
+            "CUDA_ERROR_MPS_CLIENT_TERMINATED (it ended with status 1)");
+  const auto wrong = reported(R"({"answers":{"checked":9,"wrong":1}})");
+  EXPECT_EQ(judged({.deaths = 1, .neighbours = {had(), wrong}}).substr(0, 4), "FAIL");
+  EXPECT_EQ(
+      judged({.not_held = "no CAP_SYS_PTRACE", .deaths = 3, .neighbours = {had(), had()}}),
+      "FAIL deaths with work in flight: 3 of 3; the neighbours survived by chance; tranche-keeper did not hold the "
+      "client: no CAP_SYS_PTRACE");
+  EXPECT_EQ(
+      judged({.not_made = "pods' clients run", .not_held = "no program", .neighbours = {had(), had()}}),
+      "FAIL deaths with work in flight: 0 of 3; pods' clients run; tranche-keeper did not hold the client: no program");
+  EXPECT_EQ(
+      judged({.not_made = "it did not compute", .deaths = 2, .victim = kBroken, .neighbours = {had(), had()}}),
+      "FAIL deaths with work in flight: 2 of 3; it did not compute; tranche probe: no CUDA (it ended with status 1)");
+  EXPECT_EQ(judged({.neighbours = {kBroken, had()}}),
+            "FAIL the probe failed: tranche probe: no CUDA (it ended with status 1)");
+  EXPECT_EQ(judged({.neighbours = {kNotContained, had()}}).substr(0, 4), "SKIP");
+  EXPECT_EQ(judged({.skipped = "only one slot is free"}), "SKIP only one slot is free");
+}
+
 TEST(VerifyDeep, VariablesUsersCommandsAndNeighbours) {
-  Checks checks;
+  Findings checks;
   judge_all_sms(kGrant, had(132), checks);
   judge_all_sms(kGrant, had(12), checks);
   judge_user(kGrant, 65534, kBroken, checks);

@@ -28,7 +28,7 @@ bool is_accounted_for(const Json& node_status, const inventory::Gpu& gpu) {
   });
 }
 
-void check_gpu(const inventory::Gpu& gpu, const Json& device, Checks& checks) {
+void check_gpu(const inventory::Gpu& gpu, const Json& device, Findings& checks) {
   const auto memory = count_at(device, "memoryMiB"), each = count_at(device, "slotMemoryMiB");
   const auto slots = list_at(device, "slots").size();
   if (memory != gpu.memory.in_mib() || count_at(device, "smCount") != gpu.sm_count) {
@@ -57,7 +57,7 @@ void check_gpu(const inventory::Gpu& gpu, const Json& device, Checks& checks) {
 
 }  // namespace
 
-void check_hardware(const inventory::Inventory& hardware, const Json& node_status, Checks& checks) {
+void check_hardware(const inventory::Inventory& hardware, const Json& node_status, Findings& checks) {
   for (const std::string& sentence : hardware.unreadable)
     checks.push_back(failed("hardware.gpu", "", sentence, "see dmesg for Xid lines; reset the GPU or reboot the node"));
   for (const auto& gpu : hardware.gpus) {

@@ -40,7 +40,7 @@ std::map<std::string, std::uint64_t> counts_in(const Json& node, std::string_vie
   return counts;
 }
 
-void check_conditions(const Json& node, Checks& checks) {
+void check_conditions(const Json& node, Findings& checks) {
   const Json& ready = condition_of(node, "Ready");
   if (text_at(ready, "status") == "True") {
     checks.push_back(pass("node.ready", "", "kubelet is ready"));
@@ -66,7 +66,7 @@ void check_conditions(const Json& node, Checks& checks) {
 }
 
 // GPUs times slots by the labels, against what pods can ask for.
-void check_counts(const Json& node, Checks& checks) {
+void check_counts(const Json& node, Findings& checks) {
   const auto capacity = counts_in(node, "capacity"), allocatable = counts_in(node, "allocatable");
   std::uint64_t total = 0;
   for (const auto& [name, count] : capacity) {
@@ -113,7 +113,7 @@ void check_counts(const Json& node, Checks& checks) {
   }
 }
 
-void check_labels(const Json& node, Checks& checks) {
+void check_labels(const Json& node, Findings& checks) {
   const Json& labels = labels_of(node);
   const std::string strategy = text_at(labels, "nvidia.com/gpu.sharing-strategy");
   if (strategy.empty()) {
@@ -148,7 +148,7 @@ bool matches(const Json& pod, const std::string& selector) {
   return true;
 }
 
-void check_pods(const ClusterView& cluster, Checks& checks) {
+void check_pods(const ClusterView& cluster, Findings& checks) {
   const auto ours = pods_of_ours(cluster);
   if (ours.empty()) {
     checks.push_back(failed("agent.pods", cluster.selector, "no pod with these labels runs on the node",
@@ -195,14 +195,14 @@ std::vector<const Json*> pods_of_ours(const ClusterView& cluster) {
   return ours;
 }
 
-void check_node(const ClusterView& cluster, Checks& checks) {
+void check_node(const ClusterView& cluster, Findings& checks) {
   check_conditions(cluster.node, checks);
   check_counts(cluster.node, checks);
   check_labels(cluster.node, checks);
   check_pods(cluster, checks);
 }
 
-void check_node_against_agent(const Json& node, const Json& node_status, Checks& checks) {
+void check_node_against_agent(const Json& node, const Json& node_status, Findings& checks) {
   auto capacity = counts_in(node, "capacity");
   bool same = true;
   for (const Json& resource : list_at(node_status, "resources")) {

@@ -17,7 +17,7 @@ using ::testing::Not;
 using Json = nlohmann::json;
 
 auto check(Verdict verdict, const std::string& id, const std::string& what) {
-  return AllOf(Field(&Check::verdict, verdict), Field(&Check::id, id), Field(&Check::what, HasSubstr(what)));
+  return AllOf(Field(&Finding::verdict, verdict), Field(&Finding::id, id), Field(&Finding::what, HasSubstr(what)));
 }
 
 Json good_node() {
@@ -38,16 +38,16 @@ std::vector<Json> good_pods() {
           Json::parse(R"({"metadata": {"namespace": "default", "name": "tenant", "labels": {}}})")};
 }
 
-Checks checked(const Json& node, const std::vector<Json>& pods,
-               const std::string& selector = "app.kubernetes.io/name=tranche") {
-  Checks checks;
+Findings checked(const Json& node, const std::vector<Json>& pods,
+                 const std::string& selector = "app.kubernetes.io/name=tranche") {
+  Findings checks;
   check_node({node, pods, selector}, checks);
   return checks;
 }
 
 TEST(VerifyNode, APerfectNodePassesAndItsQuantitiesMayBeWrittenShort) {
   const auto checks = checked(good_node(), good_pods());
-  EXPECT_THAT(checks, Each(Field(&Check::verdict, Verdict::kPass)));
+  EXPECT_THAT(checks, Each(Field(&Finding::verdict, Verdict::kPass)));
   EXPECT_THAT(checks, Contains(check(Verdict::kPass, "node.slots", "2 GPUs x 2000 slots = 4000")));
   EXPECT_THAT(checks, Contains(check(Verdict::kPass, "agent.pods", "1 restarts")));
 }
@@ -97,8 +97,8 @@ TEST(VerifyNode, PodsOfOursAreThoseWithAllLabelsOfTheSelector) {
   EXPECT_THAT(checked(good_node(), pods), Contains(check(Verdict::kFail, "agent.pods", "node (ImagePullBackOff)")));
 }
 
-Checks against(const Json& node, const Json& agent) {
-  Checks checks;
+Findings against(const Json& node, const Json& agent) {
+  Findings checks;
   check_node_against_agent(node, agent, checks);
   return checks;
 }
@@ -106,7 +106,7 @@ Checks against(const Json& node, const Json& agent) {
 TEST(VerifyNode, WhatTheAgentSaysIsWhatTheNodeHas) {
   Json agent = Json::parse(R"({"resources": [{"name": "nvidia.com/gpu.shared", "slots": 4000}],
     "config": {"name": "four", "chosenBy": "label"}, "labels": {"nvidia.com/gpu.count": "2"}})");
-  EXPECT_THAT(against(good_node(), agent), Each(Field(&Check::verdict, Verdict::kPass)));
+  EXPECT_THAT(against(good_node(), agent), Each(Field(&Finding::verdict, Verdict::kPass)));
   Json other = good_node();
   other["status"]["capacity"]["nvidia.com/gpu-mps"] = "3";
   EXPECT_THAT(against(other, agent), Contains(check(Verdict::kFail, "node.advertised", "has 3 that the agent")));

@@ -183,7 +183,7 @@ PodView view_pod(const Json& pod) {
   return view;
 }
 
-Result<Checks> checks_of_log(std::string_view log) {
+Result<Findings> checks_of_log(std::string_view log) {
   const auto begin = log.starts_with('{') ? 0 : log.find("\n{");
   const auto end = log.rfind('}');
   if (begin == std::string_view::npos || end == std::string_view::npos || end < begin)
@@ -191,26 +191,20 @@ Result<Checks> checks_of_log(std::string_view log) {
   const Json report = json_of(log.substr(begin, end + 1 - begin));
   if (!report.is_object() || list_at(report, "checks").empty())
     return fail(Kind::kInvalid, "the probe's report has no checks: " + complaint(log), "its log");
-  Checks checks;
+  Findings checks;
   for (const Json& one : list_at(report, "checks")) {
     const std::string word = text_at(one, "verdict");
     const auto verdict = word == "PASS" ? Verdict::kPass : word == "FAIL" ? Verdict::kFail : Verdict::kSkip;
     if (checks.size() < kMostChecks)
-      checks.push_back({verdict, plain(text_at(one, "id")), plain(text_at(one, "about")), plain(text_at(one, "what")),
+      checks.push_back({verdict, plain(text_at(one, "id")), plain(text_at(one, "what")), plain(text_at(one, "about")),
                         plain(text_at(one, "remedy"))});
   }
   return checks;
 }
 
-void judge_neighbours(const std::vector<NeighbourRun>& runs, const std::vector<std::string>& gpus, Checks& checks) {
+void judge_neighbours(const std::vector<NeighbourRun>& runs, const std::vector<std::string>& gpus, Findings& checks) {
   std::map<std::string, const NeighbourRun*> by_gpu;
-  for (const auto& run : runs) {
-    for (const auto line : lines_of(run.log)) {
-      if (!line.starts_with('{')) continue;
-      by_gpu[text_at(map_at(json_of(line), "device"), "uuid")] = &run;
-      break;
-    }
-  }
+  for (const auto& run : runs) by_gpu[text_at(map_at(report_of({.output = run.log}), "device"), "uuid")] = &run;
   for (const auto& gpu : gpus) {
     const auto found = by_gpu.find(gpu);
     if (found != by_gpu.end()) {

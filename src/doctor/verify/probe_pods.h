@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/result.h"
+#include "doctor/finding.h"
 #include "doctor/verify/deep.h"
-#include "doctor/verify/report.h"
 
 namespace tranche::verify {
 
@@ -27,7 +27,7 @@ struct ProbePod {
 struct ProbePods {
   std::vector<ProbePod> pods;     // a trial for each GPU, and neighbours first, as far as slots are free
   std::vector<std::string> gpus;  // that they should reach
-  Checks checks;                  // about GPUs that no pod is made for
+  Findings checks;                // about GPUs that no pod is made for
 };
 ProbePods plan_probe_pods(const nlohmann::json& node_status);
 
@@ -53,13 +53,13 @@ struct PodView {
 PodView view_pod(const nlohmann::json& pod);
 
 // The report that a trial printed as JSON, among whatever else is there.
-Result<Checks> checks_of_log(std::string_view log);
+Result<Findings> checks_of_log(std::string_view log);
 
 struct NeighbourRun {
   std::string log;
   int status = 0;
 };
 // "deep.other-user" and "deep.neighbour" of each of `gpus`, skipped where no neighbour was on it.
-void judge_neighbours(const std::vector<NeighbourRun>& runs, const std::vector<std::string>& gpus, Checks& checks);
+void judge_neighbours(const std::vector<NeighbourRun>& runs, const std::vector<std::string>& gpus, Findings& checks);
 
 }  // namespace tranche::verify

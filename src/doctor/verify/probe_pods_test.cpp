@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "doctor/verify/render.h"
+#include "doctor/finding.h"
 
 namespace tranche::verify {
 namespace probe_pods_test {
@@ -120,8 +120,8 @@ TEST(ProbePods, AreSeenToEndToBeRefusedAndToBeStuck) {
 }
 
 TEST(ProbePods, LogsAreTheReportsThatWerePrinted) {
-  const Checks checks{pass("deep.sms", "GPU-a", "12 SMs"), failed("deep.answers", "GPU-a", "wrong", "do")};
-  const auto read = checks_of_log("a warning\n" + to_json({"this container", checks}) + "and more\n");
+  const Findings checks{pass("deep.sms", "GPU-a", "12 SMs"), failed("deep.answers", "GPU-a", "wrong", "do")};
+  const auto read = checks_of_log("a warning\n" + doctor::to_json({"this container", checks}) + "and more\n");
   ASSERT_TRUE(read);
   EXPECT_EQ(*read, checks);
   const auto none = checks_of_log("{\"checks\": []}\nmore\ntranche verify: CUDA does not start here\x1b[2J\n");
@@ -135,7 +135,7 @@ TEST(ProbePods, LogsAreTheReportsThatWerePrinted) {
 TEST(ProbePods, NeighboursSpeakForTheGpuThatTheyWereOn) {
   const std::string log =
       R"({"device":{"uuid":"GPU-a"},"answers":{"checked":10,"wrong":0},"throughput":{"launches":7}})";
-  Checks checks;
+  Findings checks;
   judge_neighbours({{"nothing", 0}, {log, 0}}, {"GPU-a", "GPU-b"}, checks);
   ASSERT_EQ(checks.size(), 4u);
   EXPECT_EQ(checks[0], pass("deep.other-user", "GPU-a", "a process of user 65534 computed beside root's"));

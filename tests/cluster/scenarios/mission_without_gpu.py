@@ -64,11 +64,11 @@ def run(world):
     status = shell.kubectl("-n", "tranche", "exec", "ds/tranche-node", "--", "tranche", "status", "--json").stdout
     names = set(re.findall(r"tranche-(?:probe|products)-[a-z0-9]+-[a-z0-9]+", status))
     report.check("tranche status in the agent's pod names all seven", len(names) == 7, sorted(names))
-    doctor = json.loads(shell.kubectl("-n", "tranche", "exec", "ds/tranche-node", "--", "tranche", "check", "--json", check=False).stdout or "[]")
-    findings = {f["id"]: f for f in doctor}
+    doctor = json.loads(shell.kubectl("-n", "tranche", "exec", "ds/tranche-node", "--", "tranche", "check", "--json", check=False).stdout or "{}")
+    findings = {f["id"]: f for f in doctor.get("checks", [])}
     report.check("tranche check in the agent's pod finds the driver under its root, and takes our own sockets for ours",
-                 findings.get("driver.library", {}).get("level") == "ok" and findings.get("mps.programs", {}).get("level") == "ok" and "kubelet.others" not in findings,
-                 [(f["level"], f["id"], f["what"][:80]) for f in findings.values() if f["level"] not in ("ok", "note")])
+                 findings.get("driver.library", {}).get("verdict") == "PASS" and findings.get("mps.programs", {}).get("verdict") == "PASS" and "kubelet.others" not in findings,
+                 [(f["verdict"], f["id"], f["what"][:80]) for f in findings.values() if f["verdict"] not in ("PASS", "NOTE")])
     lost = shell("/opt/tranche-sim/sim-node", "gpu", "1", "lost", check=False)
     until("the lost GPU's slots to be gone", lambda: api.amounts(SHARED)[1] == 4)
     shell("/opt/tranche-sim/sim-node", "gpu", "1", "back")

@@ -88,7 +88,7 @@ Result<ClusterLook> look_at_cluster(const VerifyOptions& options, const ReportCh
   TRY(const Json node, node_object(access, options.node));
   TRY(const auto pods, pods_of(access, options.node));
   const verify::ClusterView cluster{node, pods, options.selector};
-  verify::Checks checks;
+  verify::Findings checks;
   verify::check_node(cluster, checks);
   std::string why;
   ClusterLook look{access, {}, {}};

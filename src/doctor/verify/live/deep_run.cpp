@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -12,10 +11,8 @@
 #include "base/json_text.h"
 #include "base/text.h"
 #include "doctor/probe/container.h"
-#include "doctor/verify/deep.h"
 #include "doctor/verify/live/looks.h"
 #include "doctor/verify/live/probes.h"
-#include "doctor/verify/live/trials.h"
 #include "grants/allocate/grant.h"
 #include "kubelet/pod_resources.h"
 #include "kubelet/request_grant.h"
@@ -34,6 +31,7 @@ struct DeviceAsk {
   std::string resource;
   std::string endpoint;            // of the plugin's socket
   bool observed = false;           // the guard only reports
+  std::string deaths_not_covered;  // why the node agent says so
   std::vector<std::string> slots;  // that no container holds, the last ones first
 };
 
@@ -69,9 +67,10 @@ class DeepRun {
     ask.resource = text_at(device, "resource");
     for (const Json& resource : list_at(node, "resources"))
       if (text_at(resource, "name") == ask.resource) ask.endpoint = text_at(resource, "endpoint");
-    const auto guard = node.find("guard");
-    if (guard != node.end() && guard->is_object() && guard->contains("memory"))
-      ask.observed = text_at((*guard)["memory"], ask.resource.c_str()) == "observe";
+    ask.observed = text_at(map_at(map_at(node, "guard"), "memory"), ask.resource) == "observe";
+    for (const Json& row : list_at(node, "inForce"))
+      if (text_at(row, "promise") == "a client's death hurts no neighbour" && text_at(row, "state") == "no")
+        ask.deaths_not_covered = "the node agent reports that deaths are not covered: " + text_at(row, "why");
     for (const Json& slot : list_at(device, "slots")) {
       const std::string id = text_at(slot, "id");
       if (text_at(slot, "holder").empty() && !held.contains(id)) ask.slots.push_back(id);
@@ -101,8 +100,9 @@ class DeepRun {
     if (ask.slots.size() > 1) {
       if (auto other = take(ask, ask.slots[1])) neighbour = *std::move(other);
     }
-    verify::Checks checks;
-    try_grant(probes_, options_, places_, {ask.grant, *grant, std::move(neighbour), ask.observed}, checks);
+    verify::Findings checks;
+    try_grant(probes_, options_, places_,
+              {ask.grant, *grant, std::move(neighbour), ask.observed, ask.deaths_not_covered}, checks);
     const auto held = held_slots(options_);
     const bool taken = !held || std::ranges::any_of(ask.slots, [&, n = 0](const auto& slot) mutable {
       return n++ < 2 && held->contains(slot);

@@ -2,17 +2,14 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_read.h"
-#include "base/json_text.h"
 #include "base/text.h"
 #include "doctor/verify/checks.h"
-#include "doctor/verify/live/trials.h"
+#include "doctor/verify/live/probes.h"
 #include "grants/allocate/grant.h"
 #include "mps/limits/client_limits.h"
 
 namespace tranche::agent {
 namespace {
-
-using Json = nlohmann::json;
 
 std::string variable(const VerifyOptions& options, const char* name) {
   const auto found = options.environment.find(name);
@@ -34,11 +31,7 @@ Result<std::uint64_t> sms_of(const std::string& text, const std::string& gpu) {
 // By a probe that is asked for nothing.
 Result<std::string> gpu_seen(Probes& probes, const GrantHere& grant) {
   const auto run = probes.run(grant, {"--seconds", "0"});
-  for (const auto line : lines_of(run.output)) {
-    if (!line.starts_with('{')) continue;
-    const Json report = json_of(line);
-    if (auto uuid = text_at(member_at(report, "device"), "uuid"); !uuid.empty()) return uuid;
-  }
+  if (auto uuid = text_at(map_at(verify::report_of(run), "device"), "uuid"); !uuid.empty()) return uuid;
   return fail(Kind::kUnavailable,
               "CUDA does not start here: " + std::string(run.output.empty() ? run.not_started : trimmed(run.output)),
               "tranche probe");
@@ -75,13 +68,13 @@ Status try_inside(const VerifyOptions& options, const ReportCheck& report_check)
   TRY(const auto grants, grants_here(options, *probes, grant));
   std::vector<std::string> gpus;
   for (const auto& expected : grants) gpus.push_back(expected.gpu);
-  verify::Checks seen;
+  verify::Findings seen;
   verify::check_environment({options.environment.begin(), options.environment.end()}, gpus, seen);
   for (const auto& check : seen) report_check(check);
   for (const auto& expected : grants) {
     GrantHere here = grant;
     if (expected.gpu.starts_with("GPU-")) here.env["CUDA_VISIBLE_DEVICES"] = expected.gpu;
-    verify::Checks checks;
+    verify::Findings checks;
     try_grant(*probes, options, {}, {expected, here, {}, options.observed}, checks);
     for (const auto& check : checks) report_check(check);
   }

@@ -43,7 +43,7 @@ std::map<std::string, std::string> claim_specs(const std::string& cdi_root) {
 
 Status look_here(const VerifyOptions& options, const config::Config& config, const VerifyPlaces& places,
                  const ReportCheck& report_check) {
-  verify::Checks checks;
+  verify::Findings checks;
   const Json node = document(options.run_dir + "/node.sock");
   const Json mps = document(places.mps_root_here + "/mps.sock");
   if (!node.is_object()) {

@@ -8,8 +8,8 @@
 
 #include "base/result.h"
 #include "config/model.h"
+#include "doctor/finding.h"
 #include "doctor/verify/live/verify_program.h"
-#include "doctor/verify/report.h"
 #include "kube/access.h"
 
 namespace tranche::agent {
@@ -21,7 +21,7 @@ struct VerifyPlaces {
   std::string driver_root;    // of the driver's files
 };
 
-using ReportCheck = std::function<void(const verify::Check&)>;
+using ReportCheck = std::function<void(const verify::Finding&)>;
 
 struct ClusterLook {
   kube::Access access;

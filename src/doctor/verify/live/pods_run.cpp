@@ -208,7 +208,7 @@ Status try_from_outside(const VerifyOptions& options, const ClusterLook& cluster
   PodsRun run(options, cluster, *loop, *client);
   TRY_STATUS(run.run(plan.pods, overrides));
 
-  verify::Checks checks;
+  verify::Findings checks;
   std::vector<verify::NeighbourRun> neighbours;
   for (const auto& [name, pod] : run.made()) {
     if (pod.neighbour) {
@@ -230,11 +230,14 @@ Status try_from_outside(const VerifyOptions& options, const ClusterLook& cluster
   }
   std::vector<std::string> reached;
   for (const auto& gpu : plan.gpus)
-    if (std::ranges::any_of(checks, [&](const verify::Check& check) { return check.about == gpu; }))
+    if (std::ranges::any_of(checks, [&](const verify::Finding& check) { return check.about == gpu; }))
       reached.push_back(gpu);
     else
       checks.push_back(verify::skipped("deep", gpu, "kubelet gave no probe a slot of it", "try again"));
   verify::judge_neighbours(neighbours, reached, checks);
+  for (const auto& gpu : reached)
+    checks.push_back(verify::skipped("deep.deaths", gpu, "only a process on the node sees what tranche-keeper holds",
+                                     "run `tranche verify --local --deep` on the node"));
   for (const auto& check : checks) report_check(check);
   return {};
 }

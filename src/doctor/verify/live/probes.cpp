@@ -9,7 +9,8 @@ namespace {
 constexpr std::size_t kLongestOutput = 64 << 10;
 constexpr int kBySignal = 128;
 // A CUDA start, a context, the kernels, and what it was asked to do; each stage has the probe's own deadline.
-constexpr Duration kLongestProbe = std::chrono::seconds(120);
+constexpr Duration kLongestProbe = std::chrono::seconds(300);
+constexpr Duration kLongestWait = std::chrono::seconds(60);  // a CUDA start, or the keeper's 5 s, on a busy node
 constexpr Duration kQueueRunsOut = std::chrono::seconds(2);  // of a probe that was stopped
 
 }  // namespace
@@ -19,8 +20,8 @@ Result<std::unique_ptr<Probes>> Probes::open(std::map<std::string, std::string> 
   return std::unique_ptr<Probes>(new Probes(std::move(loop), std::move(environment), place));
 }
 
-std::unique_ptr<Probes::Running> Probes::start(const GrantHere& grant, const std::vector<std::string>& words,
-                                               const std::map<std::string, std::string>& more) {
+Probes::Started Probes::start(const GrantHere& grant, const std::vector<std::string>& words,
+                              const std::map<std::string, std::string>& more) {
   auto probe = std::make_unique<Running>(*loop_);
   host::Command command{.argv = {"/proc/self/exe", "probe", "--json"},
                         .env = environment_,
@@ -37,7 +38,11 @@ std::unique_ptr<Probes::Running> Probes::start(const GrantHere& grant, const std
   Running* self = probe.get();
   auto process = host::Process::start(
       *loop_, command,
-      [self](const std::string& line) {
+      [this, self](const std::string& line) {
+        if (line == "computing") {
+          self->computes_ = true;
+          loop_->stop();
+        }
         if (self->run_.output.size() < kLongestOutput) self->run_.output += line + '\n';
       },
       [this, self](host::ExitNote note) {
@@ -61,20 +66,35 @@ std::unique_ptr<Probes::Running> Probes::start(const GrantHere& grant, const std
 }
 
 // The loop stops at the end of any probe.
-verify::ProbeRun Probes::wait(Running& probe) {
-  while (!probe.ended_) loop_->run();
-  return probe.run_;
+verify::ProbeRun Probes::wait(const Started& probe) {
+  while (!probe->ended_) loop_->run();
+  return probe->run_;
 }
 
-verify::ProbeRun Probes::end(Running& probe) {
-  if (!probe.ended_ && probe.process_) (void)probe.process_->signal(SIGTERM);
+verify::ProbeRun Probes::end(const Started& probe) {
+  if (probe->process_) (void)probe->process_->signal(SIGTERM);
   return wait(probe);
+}
+
+verify::ProbeRun Probes::kill(const Started& probe) {
+  if (probe->process_) (void)probe->process_->signal(SIGKILL);
+  return wait(probe);
+}
+
+bool Probes::until(const std::function<bool()>& so) {
+  bool late = false;
+  host::Timer timer(*loop_);
+  timer.start(kLongestWait, [&] {
+    late = true;
+    loop_->stop();
+  });
+  while (!so() && !late) loop_->run();
+  return so();
 }
 
 verify::ProbeRun Probes::run(const GrantHere& grant, const std::vector<std::string>& words,
                              const std::map<std::string, std::string>& more) {
-  const auto probe = start(grant, words, more);
-  return wait(*probe);
+  return wait(start(grant, words, more));
 }
 
 }  // namespace tranche::agent

@@ -1,14 +1,17 @@
 #pragma once
 // Private to doctor/verify/live: `tranche probe` as child processes, each in the place of a container with a grant.
 // Several may run at once; everything here runs one loop while it waits. One thread.
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "base/time.h"
 #include "doctor/verify/deep.h"
+#include "doctor/verify/live/looks.h"
 #include "os/loop/loop.h"
 #include "os/loop/timer.h"
 #include "os/process/process.h"
@@ -43,15 +46,22 @@ class Probes {
     friend class Probes;
     host::Timer timer_;
     bool ended_ = false;
+    bool computes_ = false;
     verify::ProbeRun run_;
     std::unique_ptr<host::Process> process_;
   };
 
+  using Started = std::unique_ptr<Running>;
   // `words` go behind "probe --json"; `more` over the grant's variables.
-  std::unique_ptr<Running> start(const GrantHere& grant, const std::vector<std::string>& words,
-                                 const std::map<std::string, std::string>& more = {});
-  verify::ProbeRun wait(Running& probe);
-  verify::ProbeRun end(Running& probe);  // asks it to end first: it does so in order
+  Started start(const GrantHere& grant, const std::vector<std::string>& words,
+                const std::map<std::string, std::string>& more = {});
+  verify::ProbeRun wait(const Started& probe);
+  verify::ProbeRun end(const Started& probe);   // asks it to end first: it does so in order
+  verify::ProbeRun kill(const Started& probe);  // whatever is in flight
+  static bool has_ended(const Started& probe) { return probe->ended_; }
+  // With --stages: launches are in flight.
+  static bool computes_or_ended(const Started& probe) { return probe->ended_ || probe->computes_; }
+  bool until(const std::function<bool()>& so);  // runs the loop; false: it was not so within a minute
   verify::ProbeRun run(const GrantHere& grant, const std::vector<std::string>& words,
                        const std::map<std::string, std::string>& more = {});
 
@@ -68,5 +78,21 @@ class Probes {
   std::map<std::string, std::string> environment_;
   ProbePlace place_;
 };
+
+// What is tried with one grant, and judged. The same wherever the probes run.
+struct Trial {
+  verify::DeepGrant expected;
+  GrantHere grant;
+  std::optional<GrantHere> neighbour;   // a different slot of the same GPU
+  bool observed = false;                // the guard only reports
+  std::string deaths_not_covered = {};  // why the node agent says that a client's death can hurt others
+};
+
+void try_grant(Probes& probes, const VerifyOptions& options, const VerifyPlaces& places, const Trial& trial,
+               verify::Findings& checks);
+// "deep.deaths". A death can harm other pods' clients where tranche-keeper does not hold the client: then it is not
+// tried beside them.
+void try_deaths(Probes& probes, const VerifyPlaces& places, const Trial& trial, bool tensor_cores,
+                verify::Findings& checks);
 
 }  // namespace tranche::agent

@@ -1,4 +1,4 @@
-#include "doctor/verify/live/trials.h"
+#include "doctor/verify/live/probes.h"
 
 #include <fmt/format.h>
 
@@ -26,7 +26,7 @@ std::string mebibytes(std::uint64_t count) {
 // What the guard, and not the server, holds a container to.
 // What is ended here computes as frameworks do, with products in flight, where the GPU has tensor cores: the neighbour
 // is then beside the worst end that a client can have.
-void try_guard(Probes& probes, const Trial& trial, bool tensor_cores, verify::Checks& checks) {
+void try_guard(Probes& probes, const Trial& trial, bool tensor_cores, verify::Findings& checks) {
   const auto& expected = trial.expected;
   const std::string beyond = mebibytes(verify::beyond_mib(expected.memory_mib));
   const std::string most = mebibytes(expected.memory_mib * 6 / 10);
@@ -41,7 +41,7 @@ void try_guard(Probes& probes, const Trial& trial, bool tensor_cores, verify::Ch
                          probes.run(trial.grant, computing(beyond, "3"), {{name, value}}), checks);
   const auto first = probes.start(trial.grant, computing(most, "20"));
   const auto second = probes.run(trial.grant, computing(most, "5"));
-  verify::judge_second(expected, probes.end(*first), second, trial.observed, checks);
+  verify::judge_second(expected, probes.end(first), second, trial.observed, checks);
 }
 
 Result<std::string> command_endpoint(Probes& probes, const VerifyOptions& options, const VerifyPlaces& places,
@@ -68,7 +68,7 @@ Result<std::string> command_endpoint(Probes& probes, const VerifyOptions& option
 }  // namespace
 
 void try_grant(Probes& probes, const VerifyOptions& options, const VerifyPlaces& places, const Trial& trial,
-               verify::Checks& checks) {
+               verify::Findings& checks) {
   const auto& expected = trial.expected;
   const auto& grant = trial.grant;
   const std::string within = mebibytes(verify::within_mib(expected.memory_mib));
@@ -78,7 +78,7 @@ void try_grant(Probes& probes, const VerifyOptions& options, const VerifyPlaces&
       probes.run(grant, {"--seconds", "0"}).status == verify::kNoContainer)
     probes.move_to(ProbePlace::kHere);
   const bool inside = probes.place() == ProbePlace::kContainer;
-  std::unique_ptr<Probes::Running> neighbour;
+  Probes::Started neighbour;
   if (trial.neighbour) neighbour = probes.start(*trial.neighbour, {"--seconds", "90"});
   const auto computed = probes.run(grant, {"--allocate", within});
   verify::judge_grant(expected, computed, checks);
@@ -100,11 +100,12 @@ void try_grant(Probes& probes, const VerifyOptions& options, const VerifyPlaces&
                        probes.run(grant, {"--seconds", "0", "--as-user", std::to_string(kOtherUser)}), checks);
   verify::judge_control(expected, command_endpoint(probes, options, places, grant), checks);
   if (neighbour) {
-    verify::judge_neighbour(expected, probes.end(*neighbour), checks);
+    verify::judge_neighbour(expected, probes.end(neighbour), checks);
   } else if (!inside) {
     checks.push_back(verify::skipped("deep.neighbour", expected.gpu, "only one slot is free: there is no neighbour",
                                      "try again when two are free"));
   }
+  if (!inside) try_deaths(probes, places, trial, verify::has_tensor_cores(computed), checks);
 }
 
 }  // namespace tranche::agent

@@ -5,8 +5,8 @@
 #include <cstdio>
 
 #include "config/live/config_source.h"
+#include "doctor/finding.h"
 #include "doctor/verify/live/looks.h"
-#include "doctor/verify/render.h"
 #include "os/files/files.h"
 
 namespace tranche::agent {
@@ -43,11 +43,11 @@ int run_verify(const VerifyOptions& options) {
     return complain(subjects == 0 ? "nothing to verify: give NODE, --local or --inside"
                                   : "more than one thing to verify: give one of NODE, --local and --inside");
 
-  verify::Report report{options.inside ? "this container" : options.local ? "this node" : "node " + options.node, {}};
-  const ReportCheck report_check = [&](const verify::Check& check) {
-    report.checks.push_back(check);
+  doctor::Report report{options.inside ? "this container" : options.local ? "this node" : "node " + options.node, {}};
+  const ReportCheck report_check = [&](const verify::Finding& check) {
+    report.findings.push_back(check);
     if (options.json) return;
-    fmt::print("{}", verify::line_of(check, options.terminal));
+    fmt::print("{}", doctor::line_of(check, options.terminal));
     std::fflush(stdout);
   };
 
@@ -68,13 +68,13 @@ int run_verify(const VerifyOptions& options) {
   }
   if (!looked) fmt::print(stderr, "tranche verify: {}\n", to_string(looked.error()));
 
-  const bool began = looked.has_value() || !report.checks.empty();
-  if (options.json || began) fmt::print("{}", options.json ? verify::to_json(report) : verify::summary_of(report));
+  const bool began = looked.has_value() || !report.findings.empty();
+  if (options.json || began) fmt::print("{}", options.json ? doctor::to_json(report) : doctor::summary_of(report));
   if (!options.junit.empty()) {
-    if (const auto written = write_file(options.junit, verify::to_junit(report)); !written)
+    if (const auto written = write_file(options.junit, doctor::to_junit(report)); !written)
       return complain("the JUnit file cannot be written: " + to_string(written.error()));
   }
-  return looked ? verify::exit_status(report.checks) : kUsage;
+  return looked ? doctor::exit_status(report.findings) : kUsage;
 }
 
 }  // namespace tranche::agent

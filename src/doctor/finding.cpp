@@ -1,0 +1,124 @@
+#include "doctor/finding.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "base/json_text.h"
+#include "base/text.h"
+#include "base/utf8.h"
+
+namespace tranche::doctor {
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+struct Wording {
+  std::string_view verdict, counted, colour;
+};
+constexpr std::array<Wording, 5> kWordings{{{"PASS", "passed", "\033[32m"},  // by Verdict
+                                            {"NOTE", "noted", "\033[33m"},
+                                            {"WARN", "warned", "\033[33m"},
+                                            {"FAIL", "failed", "\033[1;31m"},
+                                            {"SKIP", "skipped", "\033[33m"}}};
+
+const Wording& wording_of(Verdict verdict) {
+  return kWordings.at(static_cast<std::size_t>(verdict));
+}
+
+std::size_t count(const Findings& findings, Verdict verdict) {
+  return static_cast<std::size_t>(std::ranges::count(findings, verdict, &Finding::verdict));
+}
+
+// XML 1.0 has no way to write most control characters, and accepts UTF-8 only.
+std::string xml(std::string_view text) {
+  return in_markup(visible_text(text));
+}
+
+std::string with_remedy(const Finding& finding) {
+  return finding.remedy.empty() ? finding.what : finding.what + "; " + finding.remedy;
+}
+
+}  // namespace
+
+std::string_view to_string(Verdict verdict) {
+  return wording_of(verdict).verdict;
+}
+
+Finding pass(std::string id, std::string about, std::string what) {
+  return {Verdict::kPass, std::move(id), std::move(what), std::move(about), {}};
+}
+
+Finding failed(std::string id, std::string about, std::string what, std::string remedy) {
+  return {Verdict::kFail, std::move(id), std::move(what), std::move(about), std::move(remedy)};
+}
+
+Finding skipped(std::string id, std::string about, std::string why, std::string remedy) {
+  return {Verdict::kSkip, std::move(id), std::move(why), std::move(about), std::move(remedy)};
+}
+
+int exit_status(const Findings& findings) {
+  if (count(findings, Verdict::kFail) > 0) return 1;
+  return count(findings, Verdict::kPass) > 0 ? 0 : 2;
+}
+
+std::string line_of(const Finding& finding, bool colour) {
+  const std::string about = finding.about.empty() ? "" : finding.about + ": ";
+  std::string text =
+      fmt::format("{}{}{}  {:<20} {}{}\n", colour ? wording_of(finding.verdict).colour : "", to_string(finding.verdict),
+                  colour ? "\033[0m" : "", finding.id, visible_text(about), visible_text(finding.what));
+  if (!finding.remedy.empty()) text += fmt::format("{:<26} → {}\n", "", visible_text(finding.remedy));
+  return text;
+}
+
+std::string summary_of(const Report& report) {
+  std::vector<std::string> counts;
+  for (std::size_t n = 0; n < kWordings.size(); ++n)
+    if (const auto number = count(report.findings, static_cast<Verdict>(n)); number > 0 || (n != 1 && n != 2))
+      counts.push_back(fmt::format("{} {}", number, kWordings[n].counted));
+  return report.subject + ": " + join(counts, ", ") + "\n";
+}
+
+std::string to_text(const Report& report) {
+  std::string text;
+  for (const Finding& finding : report.findings) text += line_of(finding, false);
+  return text + summary_of(report);
+}
+
+std::string to_json(const Report& report) {
+  OrderedJson document{{"subject", report.subject}};
+  for (std::size_t n = 0; n < kWordings.size(); ++n)
+    document[kWordings[n].counted] = count(report.findings, static_cast<Verdict>(n));
+  document["checks"] = OrderedJson::array();
+  for (const Finding& finding : report.findings)
+    document["checks"].push_back({{"verdict", to_string(finding.verdict)},
+                                  {"id", finding.id},
+                                  {"about", finding.about},
+                                  {"what", finding.what},
+                                  {"remedy", finding.remedy}});
+  return json_text(document, 2) + "\n";
+}
+
+std::string to_junit(const Report& report) {
+  std::string text = fmt::format(
+      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"tranche verify {}\" tests=\"{}\" failures=\"{}\" "
+      "errors=\"0\" skipped=\"{}\">\n",
+      xml(report.subject), report.findings.size(), count(report.findings, Verdict::kFail),
+      count(report.findings, Verdict::kSkip));
+  for (const Finding& finding : report.findings) {
+    const std::string name = finding.about.empty() ? finding.id : finding.id + " " + finding.about;
+    text += fmt::format("  <testcase classname=\"tranche.verify\" name=\"{}\">", xml(name));
+    if (finding.verdict == Verdict::kFail)
+      text += fmt::format("<failure message=\"{}\">{}</failure>", xml(finding.what), xml(with_remedy(finding)));
+    else if (finding.verdict == Verdict::kSkip)
+      text += fmt::format("<skipped message=\"{}\"/>", xml(with_remedy(finding)));
+    else
+      text += fmt::format("<system-out>{}</system-out>", xml(with_remedy(finding)));
+    text += "</testcase>\n";
+  }
+  return text + "</testsuite>\n";
+}
+
+}  // namespace tranche::doctor

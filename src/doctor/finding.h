@@ -1,0 +1,49 @@
+#pragma once
+// What `tranche check` and `tranche verify` found: each finding with what to do about it, and reports of them for
+// people, for programs, and for what shows test results (JUnit's XML). Pure values.
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tranche::doctor {
+
+enum class Verdict { kPass, kNote, kWarning, kFail, kSkip };
+std::string_view to_string(Verdict verdict);  // "PASS", "NOTE", "WARN", "FAIL", "SKIP"
+
+struct Finding {
+  Verdict verdict = Verdict::kSkip;
+  std::string id;      // stable: "driver.version", "deep.memory.beyond"
+  std::string what;    // one sentence: what was found, with figures
+  std::string about;   // which one, or where: a path, a resource, a pool, a GPU's UUID; "" where there is only one
+  std::string remedy;  // what to do; "" when nothing need be done
+  friend bool operator==(const Finding&, const Finding&) = default;
+};
+using Findings = std::vector<Finding>;
+
+Finding pass(std::string id, std::string about, std::string what);
+Finding failed(std::string id, std::string about, std::string what, std::string remedy);
+Finding skipped(std::string id, std::string about, std::string why, std::string remedy = {});
+
+struct Report {
+  std::string subject;  // "node n1", "this node"
+  Findings findings;
+};
+
+// 0: nothing failed and something passed; 1: something failed; 2: nothing could be checked.
+int exit_status(const Findings& findings);
+
+std::string line_of(const Finding& finding, bool colour);  // with its remedy on a second line; as it is found
+std::string summary_of(const Report& report);              // the last line
+std::string to_text(const Report& report);
+std::string to_json(const Report& report);  // one object, indented
+std::string to_junit(const Report& report);
+
+}  // namespace tranche::doctor
+
+// As the rooms below name them.
+namespace tranche::check {
+using doctor::Finding, doctor::Findings, doctor::Verdict;
+}
+namespace tranche::verify {
+using doctor::failed, doctor::Finding, doctor::Findings, doctor::pass, doctor::skipped, doctor::Verdict;
+}
