@@ -164,10 +164,9 @@ class KubeletDraServer final : public DraServer {
   }
 
   Status start() {
-    TRY(const auto own, Dir::create(own_dir_, 0750));
     remove_deserted_sockets(settings_.registry_dir, settings_.driver + "-", kRegistrySuffix);
     remove_deserted_sockets(own_dir_, "dra", ".sock");
-    TRY_STATUS(bind(own_dir_, socket_name(), {&v1_, &v1beta1_, &health_v1_, &health_v1alpha1_}, socket_));
+    TRY_STATUS(serve_calls());
     TRY_STATUS(serve_registration());
     TRY(registry_watch_, DirWatch::open(loop_, settings_.registry_dir, [this](const std::string& name) {
           if (name.empty() || name == registry_name()) looked_.raise();
@@ -215,6 +214,16 @@ class KubeletDraServer final : public DraServer {
     health_timer_.start(kHealthEvery, [this] { send_health(); });
   }
 
+  // Its directory may have been removed too. The watch opens after the socket exists, so that it does not report that.
+  Status serve_calls() {
+    TRY_STATUS(Dir::create(own_dir_, 0750));
+    TRY_STATUS(bind(own_dir_, socket_name(), {&v1_, &v1beta1_, &health_v1_, &health_v1alpha1_}, socket_));
+    TRY(own_watch_, DirWatch::open(loop_, own_dir_, [this](const std::string& name) {
+          if (name.empty() || name == socket_name()) looked_.raise();
+        }));
+    return {};
+  }
+
   // After the socket that it names serves.
   Status serve_registration() {
     TRY_STATUS(bind(settings_.registry_dir, registry_name(), {&registration_}, registry_socket_));
@@ -223,14 +232,24 @@ class KubeletDraServer final : public DraServer {
   }
 
   void look() {
-    const auto place = registry_socket_ ? registry_socket_->look().place : SocketServer::Place::kDeleted;
-    if (place == SocketServer::Place::kOurs) return;
-    if (place == SocketServer::Place::kTaken)
-      return set({false, false, "another process serves " + registry_name() + " now; this one is not asked any more"});
-    if (const auto served = serve_registration(); !served) {
-      set({false, false, to_string(served.error())});
-      retry_.start(kRetryAfter, [this] { look(); });
+    using Place = SocketServer::Place;
+    const auto place_of = [](const auto& socket) { return socket ? socket->look().place : Place::kDeleted; };
+    const Place calls = place_of(socket_);
+    const Place registration = place_of(registry_socket_);
+    if (calls == Place::kOurs && registration == Place::kOurs) return;
+    if (calls == Place::kTaken || registration == Place::kTaken)
+      return set({false, false,
+                  "another process serves " + (calls == Place::kTaken ? socket_name() : registry_name()) +
+                      " now; this one is not asked any more"});
+    Status served;
+    if (calls != Place::kOurs) {
+      registry_socket_.reset();  // kubelet connects to the new socket when it registers the driver anew
+      served = serve_calls();
     }
+    if (served) served = serve_registration();
+    if (served) return;
+    set({false, false, to_string(served.error())});
+    retry_.start(kRetryAfter, [this] { look(); });
   }
 
   void on_registration(bool registered, std::string why) {
@@ -269,7 +288,7 @@ class KubeletDraServer final : public DraServer {
   LoopSignal changed_;
   std::unique_ptr<SocketServer> socket_;
   std::unique_ptr<SocketServer> registry_socket_;
-  std::unique_ptr<DirWatch> registry_watch_;
+  std::unique_ptr<DirWatch> registry_watch_, own_watch_;
 };
 
 }  // namespace

@@ -4,8 +4,8 @@
 // health of devices (v1 and v1alpha1) in a directory of the driver's own. docs/internals/kubelet-contract.md lists the
 // facts relied on.
 //
-// kubelet finds the registration socket by itself, also after its own restart, so nothing is registered from here; a
-// socket that was deleted is made again. With an instance in the settings, the sockets have names of their own: during
+// kubelet finds the registration socket by itself, also after its own restart, so nothing is registered from here. A
+// socket of either kind that was deleted is made again. With an instance in the settings, the sockets have names of their own: during
 // a rolling update kubelet has two connections, calls the one that it registered last, and the older one again when
 // that is gone. Without one, or where the path would be too long, the names are fixed: the newest instance takes them
 // over.
@@ -61,7 +61,7 @@ struct DraServerSettings {
 };
 
 struct DraServerState {
-  bool serving = false;
+  bool serving = false;     // on both sockets
   bool registered = false;  // kubelet said so
   std::string problem;      // "" or why it is not serving or not registered: one sentence
   friend bool operator==(const DraServerState&, const DraServerState&) = default;
