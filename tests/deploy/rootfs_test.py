@@ -10,7 +10,6 @@ dropped; 33 no use of the plugin's /dev/shm; 34 files of NVIDIA's v0.17 to v0.20
 
 import json
 import os
-import select
 import shutil
 import signal
 import socket
@@ -303,11 +302,9 @@ class Pods(World):
     def kill_after(running, lines):
         """When it has said so much, or all that it says."""
         until(lambda: running.pid() is not None and (running.said().count("\n") >= lines or "driver.ready" in running.said()))
-        inside = os.pidfd_open(running.pid())
-        running.process.kill()
-        running.wait()
-        select.select([inside], [], [])  # it follows, and its socket takes connections until then
-        os.close(inside)
+        # The first process inside, as a runtime does. It would outlive `unshare` if that were killed right after the fork.
+        os.kill(running.pid(), signal.SIGKILL)
+        running.wait()  # unshare ends after it
 
     @staticmethod
     def first_word(running):
