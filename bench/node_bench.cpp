@@ -16,6 +16,7 @@
 #include "claims_cost.h"
 #include "guard_cost.h"
 #include "guard_stop.h"
+#include "hold_cost.h"
 #include "programs.h"
 
 namespace tranche::bench {
@@ -174,6 +175,10 @@ Json at_rest(const Programs& programs, std::chrono::seconds time) {
 
 // One question many times on one node: to look at with perf or strace (the program's process id is printed first).
 int run_one(const std::string& question, int gpus, int slots, int calls) {
+  if (question == "hold") {
+    std::printf("%s\n", hold_cost(gpus * slots, calls).dump(2).c_str());
+    return 0;
+  }
   const bool claims = question.starts_with("claims");
   const auto programs =
       Programs::start({gpus, slots, question != "rest_without_mps", claims, claims || question == "rest_with_api"});
@@ -222,6 +227,7 @@ int run(bool quick) {
   if (::geteuid() == 0) {
     result["stop"] = guard_stop(*Programs::start({1, 4, true}), quick);
     result["end"] = client_end(*Programs::start({1, 4, true}), quick);
+    result["hold"] = hold_cost(quick ? 48 : 384, quick ? 3 : 10);
   }
   result["8 GPUs x 10 without MPS"]["rest"] = at_rest(*Programs::start({8, 10, false}), quick ? 2s : 30s);
   for (const int gpus : {1, 8}) {

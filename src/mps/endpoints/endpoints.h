@@ -130,6 +130,7 @@ class Endpoints {
   std::optional<std::vector<host::ProcessRef>> killed_with(const std::vector<host::ProcessRef>& processes);
   // Clients whose death can end others; clients that have exited and whose memory is still in use.
   std::size_t unprotected(const std::string& pool) const;
+  const host::Keeper& keeper() const { return keeper_; }
   std::size_t dead(const std::string& pool) const;
   // Adds "endpoint", "endpointReason" and "endpoints" to a pool of the status document.
   void describe(const std::string& pool, nlohmann::ordered_json& into) const;

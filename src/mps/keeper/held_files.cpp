@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/kcmp.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -29,6 +30,7 @@ constexpr unsigned kControlMinor = 255;  // /dev/nvidiactl
 struct Found {
   int number = 0;
   DeviceKind kind = DeviceKind::kGpu;
+  bool is_held = false;
 };
 
 // The kernel follows the link without the file system of the tenant: AT_STATX_DONT_SYNC asks no server.
@@ -39,8 +41,15 @@ std::optional<DeviceKind> kind_of(int dir, const char* name, const NvidiaDevices
   return devices.kind(seen.stx_rdev_major, seen.stx_rdev_minor);
 }
 
+// 0: the process still has this file under this number; less than 0: unknown.
+long compared(pid_t pid, int number, const Fd& file) {
+  static const pid_t own = ::getpid();
+  return ::syscall(SYS_kcmp, own, pid, KCMP_FILE, file.get(), number);
+}
+
 // nullopt: they cannot be listed.
-std::optional<std::vector<Found>> files_of(pid_t pid, const NvidiaDevices& devices, std::string& problem) {
+std::optional<std::vector<Found>> files_of(pid_t pid, const NvidiaDevices& devices, const std::map<int, HeldFile>& held,
+                                           std::string& problem) {
   const std::string path = "/proc/" + std::to_string(pid) + "/fd";
   const std::unique_ptr<DIR, int (*)(DIR*)> dir(::opendir(path.c_str()), &::closedir);
   if (!dir) {
@@ -56,27 +65,37 @@ std::optional<std::vector<Found>> files_of(pid_t pid, const NvidiaDevices& devic
       problem = "it has more than " + std::to_string(kMostLookedAt) + " descriptors";
       break;
     }
-    if (const auto kind = kind_of(::dirfd(dir.get()), entry->d_name, devices))
-      found.push_back({static_cast<int>(*number), *kind});
+    const int file = static_cast<int>(*number);
+    const auto known = held.find(file);
+    const long differs = known == held.end() ? 1 : compared(pid, file, known->second.file);
+    if (differs == 0)
+      found.push_back({file, known->second.kind, true});
+    else if (const auto kind = kind_of(::dirfd(dir.get()), entry->d_name, devices))
+      found.push_back({file, *kind, differs < 0});
   }
   // A process whose first thread has ended lists none.
   if (looked_at == 0) return std::nullopt;
   return found;
 }
 
-// Whether the process still has this file under this number. Unknown counts as yes.
-bool is_same(pid_t pid, int number, const Fd& file) {
-  return ::syscall(SYS_kcmp, ::getpid(), pid, KCMP_FILE, file.get(), number) <= 0;
-}
-
 std::string why_not_duplicated(int error) {
   if (error == EPERM)
     return "its descriptors cannot be duplicated: the right SYS_PTRACE is missing, or a security module refuses";
-  if (error == EMFILE || error == ENFILE) return "no more descriptors: raise LimitNOFILE of the container runtime";
+  if (error == EMFILE) return why_no_more_files();
   return "its descriptors cannot be duplicated: " + std::string(std::strerror(error));
 }
 
 }  // namespace
+
+std::size_t most_open_files() {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 0;
+}
+
+std::string why_no_more_files() {
+  return "the keeper has as many descriptors as it may open (" + std::to_string(most_open_files()) +
+         "): raise LimitNOFILE of the container runtime";
+}
 
 NvidiaDevices NvidiaDevices::parse(std::string_view proc_devices) {
   NvidiaDevices devices;
@@ -107,24 +126,30 @@ std::optional<DeviceKind> NvidiaDevices::kind(unsigned major, unsigned minor) co
 
 Looked HeldFiles::look(pid_t pid, const Fd& pidfd, const NvidiaDevices& devices) {
   Looked looked;
-  auto found = files_of(pid, devices, looked.problem);
+  auto found = files_of(pid, devices, files_, looked.problem);
   if (!found || has_ended(pidfd)) return looked;  // the list may be that of another process with this pid
   for (auto held = files_.begin(); held != files_.end();) {
-    const bool has = std::ranges::find(*found, held->first, &Found::number) != found->end() &&
-                     is_same(pid, held->first, held->second.file);
+    const auto now = std::ranges::find(*found, held->first, &Found::number);
+    const bool has = now != found->end() && now->is_held;
     if (!has) looked.dropped.push_back(std::move(held->second));
     held = has ? std::next(held) : files_.erase(held);
   }
+  const auto most = most_open_files();
   // What protects the neighbours comes first, in case that not all can be held.
   std::ranges::stable_sort(*found, std::ranges::greater(), &Found::kind);
   for (const auto& each : *found) {
-    if (files_.contains(each.number)) continue;
+    if (each.is_held) continue;
     if (files_.size() >= kMostHeld) {
       looked.problem = "it has more than " + std::to_string(kMostHeld) + " descriptors of NVIDIA devices";
       break;
     }
     Fd file(static_cast<int>(::syscall(SYS_pidfd_getfd, pidfd.get(), each.number, 0)));
-    const int error = errno;
+    int error = errno;
+    // The kernel gives the lowest free number.
+    if (file && static_cast<std::size_t>(file.get()) + kFilesOfOurOwn > most) {
+      file.reset();
+      error = EMFILE;
+    }
     struct stat seen{};
     if (!file && (error == EBADF || error == ESRCH)) continue;  // closed meanwhile
     if (!file) {

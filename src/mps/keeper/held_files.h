@@ -37,6 +37,11 @@ struct HeldFile {
   DeviceKind kind = DeviceKind::kGpu;
 };
 
+// Descriptors that this process may have open. Some stay free of held files, for sockets and for the looks.
+std::size_t most_open_files();
+constexpr std::size_t kFilesOfOurOwn = 64;
+std::string why_no_more_files();
+
 struct Looked {
   std::size_t added = 0;
   std::vector<HeldFile> dropped;  // the process has closed these

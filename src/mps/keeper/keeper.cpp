@@ -115,9 +115,8 @@ void Keeper::heard(const std::string& line) {
   std::set<Key> held;
   for (const auto& client : status_.clients) held.emplace(client.process.pid, client.process.start_ticks);
   forget_exited(held);
-  if (!was_connected)
-    for (const auto& [key, owner] : owners_)
-      if (!held.contains(key)) request_hold(key);
+  for (const auto& [key, owner] : owners_)  // it may have room for one that it has refused
+    if (!held.contains(key) && (!was_connected || refused_.contains(key))) request_hold(key);
   if (status_ != before || !was_connected) on_change_();
 }
 

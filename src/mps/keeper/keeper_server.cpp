@@ -77,6 +77,9 @@ Status KeeperServer::hold(const ProcessRef& process) {
     return fail(Kind::kUnavailable, "the keeper already holds as many clients as it can");
   Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0)));
   if (!pidfd) return std::unexpected(error_from_errno(errno, "cannot hold a process", std::to_string(process.pid)));
+  // Fewer than for the descriptors of clients, so that of the last ones at least a part is held.
+  if (static_cast<std::size_t>(pidfd.get()) + kFilesOfOurOwn / 2 > most_open_files())
+    return fail(Kind::kUnavailable, why_no_more_files());
   const auto there = process_ref(process.pid);
   if (!there || *there != process) return fail(Kind::kNotFound, "the process has exited", std::to_string(process.pid));
   auto& client = clients_.try_emplace(key, loop_).first->second;
@@ -88,8 +91,10 @@ Status KeeperServer::hold(const ProcessRef& process) {
 
 void KeeperServer::look(const Key& key) {
   auto& client = clients_.at(key);
-  const auto devices = NvidiaDevices::parse(read_file(settings_.devices).value_or(""));
-  auto looked = client.files.look(key.first, client.pidfd, devices);
+  // A module may be loaded later; what is known stays so while a file cannot be read.
+  if (client.looks == 0 || client.files.uvm() == 0)
+    if (const auto devices = read_file(settings_.devices)) devices_ = NvidiaDevices::parse(*devices);
+  auto looked = client.files.look(key.first, client.pidfd, devices_);
   if (!looked.dropped.empty()) close(key, std::move(looked.dropped), false);
   const bool is_last = client.looks == kLooks.size();
   if (is_last && looked.problem.empty() && client.files.uvm() == 0)
@@ -119,6 +124,8 @@ void KeeperServer::close(const Key& key, std::vector<HeldFile> files, bool last)
       if (last) {
         clients_.erase(key);
         ++released_;
+        for (const auto& [other, client] : clients_)  // there may be descriptors for it now
+          if (!client.dead && client.problem == why_no_more_files()) look(other);
       }
       changed();
       end_if_idle();
@@ -154,6 +161,7 @@ mps::KeeperStatus KeeperServer::status() const {
       .version = kVersion,
       .clients = {},
       .released = released_,
+      .most_files = most_open_files(),
       .waited_ms = static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(waited_).count())};
   for (const auto& [key, client] : clients_) {
     status.clients.push_back({{key.first, key.second},

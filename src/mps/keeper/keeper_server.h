@@ -68,6 +68,7 @@ class KeeperServer {
   Loop& loop_;
   KeeperSettings settings_;
   std::function<void()> ended_;
+  NvidiaDevices devices_;
   std::map<Key, Client> clients_;
   std::uint64_t released_ = 0;
   Duration waited_{};

@@ -93,6 +93,16 @@ TEST_F(KeeperServerTest, AClientWithoutADeviceSaysSo) {
   EXPECT_TRUE(until([&] { return ask("status").find("has not opened /dev/nvidia-uvm") != std::string::npos; }));
 }
 
+TEST_F(KeeperServerTest, KeepsWhatItHoldsWhereTheDevicesCannotBeRead) {
+  serve();
+  HoldsDevices client(2);
+  ask(mps::HoldRequest{client.ref()});
+  ASSERT_EQ(::unlink((scratch_ / "devices").c_str()), 0);
+  client.open_one();
+  ask(mps::HoldRequest{client.ref()});
+  EXPECT_THAT(ask("status"), HasSubstr(R"("descriptors":3)"));
+}
+
 TEST_F(KeeperServerTest, EndsAtOnceWhereNoClientLives) {
   serve();
   ask(mps::EndRequest{});

@@ -23,19 +23,19 @@ Result<host::ProcessRef> process_in(const nlohmann::json& object) {
 
 }  // namespace
 
+// Of hundreds of clients at each change, so it is written without a document in memory.
 std::string to_json(const KeeperStatus& status) {
-  auto clients = nlohmann::ordered_json::array();
-  for (const auto& client : status.clients)
-    clients.push_back({{"pid", client.process.pid},
-                       {"started", client.process.start_ticks},
-                       {"state", kStates[static_cast<std::size_t>(client.state)]},
-                       {"descriptors", client.files},
-                       {"problem", client.problem}});
-  const nlohmann::ordered_json json{{"version", status.version},
-                                    {"clients", std::move(clients)},
-                                    {"released", status.released},
-                                    {"longestWaitMs", status.waited_ms}};
-  return json_text(json);
+  const auto quoted = [](const std::string& text) { return text.empty() ? "\"\"" : json_text(nlohmann::json(text)); };
+  std::string text = R"({"version":)" + quoted(status.version) + R"(,"clients":[)";
+  for (const auto& client : status.clients) {
+    text += (text.back() == '[' ? R"({"pid":)" : R"(,{"pid":)") + std::to_string(client.process.pid);
+    text += R"(,"started":)" + std::to_string(client.process.start_ticks) + R"(,"state":")";
+    text += kStates[static_cast<std::size_t>(client.state)];
+    text += R"(","descriptors":)" + std::to_string(client.files) + R"(,"problem":)" + quoted(client.problem) + '}';
+  }
+  text += R"(],"released":)" + std::to_string(status.released);
+  text += R"(,"mostDescriptors":)" + std::to_string(status.most_files);
+  return text + R"(,"longestWaitMs":)" + std::to_string(status.waited_ms) + '}';
 }
 
 Result<KeeperStatus> read_keeper_status(std::string_view line) {
@@ -43,6 +43,7 @@ Result<KeeperStatus> read_keeper_status(std::string_view line) {
   KeeperStatus status{.version = text_at(json, "version"),
                       .clients = {},
                       .released = count_at(json, "released"),
+                      .most_files = count_at(json, "mostDescriptors"),
                       .waited_ms = count_at(json, "longestWaitMs")};
   if (status.version.empty()) return fail(Kind::kInvalid, "the keeper's status has no version");
   for (const auto& each : list_at(json, "clients")) {

@@ -2,9 +2,13 @@
 #include "mps/keeper/keeper.h"
 
 #include <gmock/gmock.h>
+#include <sys/resource.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <iterator>
 
+#include "mps/keeper/held_files.h"
 #include "mps/keeper/held_fixture.h"
 #include "os/files/scratch.h"
 #include "os/socket/unix_socket.h"
@@ -110,6 +114,32 @@ TEST_F(KeeperTest, HoldsWhatAClientOpensLater) {
     return false;
   };
   EXPECT_TRUE(until(held));
+}
+
+// Promise: deaths: A client that the keeper has no descriptors for is reported, and held as soon as there are some.
+TEST_F(KeeperTest, WithoutDescriptorsItSaysSoUntilAClientHasExited) {
+  HoldsDevices first(8);
+  keeper_->hold(first.pid(), "grant");
+  ASSERT_TRUE(is_held(first));
+  // For what it has open, and a part of the second client's.
+  const std::filesystem::directory_iterator open("/proc/" + std::to_string(keeper_pid()) + "/fd");
+  const rlim_t most = static_cast<rlim_t>(std::distance(begin(open), end(open))) + kFilesOfOurOwn + 4;
+  const rlimit few{most, most};
+  ASSERT_EQ(::prlimit(keeper_pid(), RLIMIT_NOFILE, &few, nullptr), 0);
+  HoldsDevices second(16);
+  HoldsDevices third(2);
+  keeper_->hold(second.pid(), "grant");
+  keeper_->hold(third.pid(), "grant");
+  const auto is_refused = [&](const HoldsDevices& client) {
+    const auto now = keeper_->of(client.pid());
+    return now.state == State::kNo && now.why.find("LimitNOFILE") != std::string::npos;
+  };
+  EXPECT_TRUE(until([&] { return is_refused(second) && is_refused(third); }));
+  EXPECT_EQ(keeper_->of(first.pid()).state, State::kYes);
+  EXPECT_EQ(keeper_->status().most_files, most);
+  first.die();
+  second.die();
+  EXPECT_TRUE(is_held(third));
 }
 
 }  // namespace

@@ -54,12 +54,12 @@ std::optional<mps::GrantLimits> limits_at(const Json& endpoint) {
   return limits ? std::optional(*std::move(limits)) : std::nullopt;
 }
 
-std::map<std::int64_t, std::string> unprotected_at(const Json& endpoint) {
-  std::map<std::int64_t, std::string> unprotected;
+std::vector<ClientProtection> protection_at(const Json& endpoint) {
+  std::vector<ClientProtection> clients;
   for (const Json& client : list_at(endpoint, "protection"))
-    if (const auto pid = pid_at(client, "pid"); pid > 0 && text_at(client, "protected") == "no")
-      unprotected[pid] = text_at(client, "why");
-  return unprotected;
+    if (const auto pid = pid_at(client, "pid"); pid > 0)
+      clients.push_back({pid, text_at(client, "protected"), text_at(client, "why")});
+  return clients;
 }
 
 PoolReport read_pool(const Json& object) {
@@ -84,7 +84,7 @@ PoolReport read_pool(const Json& object) {
     endpoints.push_back({text_at(endpoint, "grant"), pids_at(endpoint, "clients"),
                          !admitting.is_boolean() || admitting == true, text_at(endpoint, "reason"), limits_at(endpoint),
                          text_at(endpoint, "refusedWhy"), count_at(endpoint, "limitsLifted"),
-                         count_at(endpoint, "made"), pids_at(endpoint, "remnants"), unprotected_at(endpoint)});
+                         count_at(endpoint, "made"), pids_at(endpoint, "remnants"), protection_at(endpoint)});
   }
   pool.endpoints = std::move(endpoints);
   for (const Json& fault : list_at(object, "faults")) {
@@ -111,6 +111,7 @@ Result<PoolReports> parse_pool_reports(std::string_view json_line) {
   PoolReports reports;
   reports.connected = true;
   reports.pid = pid_at(document, "pid");
+  reports.keeper_files = count_at(member_at(document, "keeper"), "mostDescriptors");
   reports.pages_problem = text_at(member_at(document, "pages"), "problem");
   for (const auto& entry : pools) {
     if (!entry.is_object()) return fail(Kind::kInvalid, "tranche mps answered with a pool that is not an object");

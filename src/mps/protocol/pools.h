@@ -16,6 +16,14 @@
 
 namespace tranche::agent {
 
+// Whether a client's death is harmless to its neighbours: "yes", "starting", "no"; `why` not.
+struct ClientProtection {
+  std::int64_t pid = 0;
+  std::string state;
+  std::string why;
+  friend bool operator==(const ClientProtection&, const ClientProtection&) = default;
+};
+
 // A grant's endpoint, as reported by its pool.
 struct EndpointReport {
   std::string grant;
@@ -27,7 +35,7 @@ struct EndpointReport {
   std::uint64_t limits_lifted = 0;              // processes refused because their environment lifts their memory limit
   std::uint64_t made = 0;                       // number of this endpoint of the grant
   std::vector<std::int64_t> remnants = {};      // clients that have exited, and that the server still has
-  std::map<std::int64_t, std::string> unprotected = {};  // clients whose death can end others, and why
+  std::vector<ClientProtection> protection = {};  // of its clients
   friend bool operator==(const EndpointReport&, const EndpointReport&) = default;
 };
 
@@ -74,9 +82,10 @@ struct PoolReport {
 };
 
 struct PoolReports {
-  bool connected = false;     // false: `tranche mps` does not answer on the socket
-  std::string problem;        // why not, or the fault in the last line
-  std::int64_t pid = 0;       // of `tranche mps`; 0: not reported
+  bool connected = false;          // false: `tranche mps` does not answer on the socket
+  std::string problem;             // why not, or the fault in the last line
+  std::int64_t pid = 0;            // of `tranche mps`; 0: not reported
+  std::uint64_t keeper_files = 0;  // descriptors that the keeper may have open; 0: not reported
   std::string pages_problem;  // why `tranche mps` does not serve its HTTP pages; "" = it does, or none are configured
   std::map<std::string, PoolReport> pools;
   friend bool operator==(const PoolReports&, const PoolReports&) = default;

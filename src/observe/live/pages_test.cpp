@@ -69,6 +69,8 @@ TEST_F(NodePagesTest, TheNetworkSeesNoProcessAndNoPodUid) {
   snapshot.use[0].uuid = "GPU-0";
   snapshot.use[0].processes.emplace_back();
   snapshot.use[0].processes[0].pid = 4711;
+  snapshot.pools.pools["gpu-0"].endpoints = {
+      {.grant = grant, .clients = {4711}, .reason = "", .protection = {{4711, "no", "no right"}}}};
   guard::Figures used;
   used[{grant, "GPU-0"}].used = mib(64);
 
@@ -78,11 +80,13 @@ TEST_F(NodePagesTest, TheNetworkSeesNoProcessAndNoPodUid) {
   EXPECT_EQ(of_node["devices"][0]["slots"][1]["holder"], "team/a/main");
   EXPECT_EQ(of_node["grants"][0]["podUid"], "the-uid");
   EXPECT_FALSE(of_node["grants"][0]["devices"][0].contains("usedMiB"));
+  EXPECT_EQ(of_node["grants"][0]["protection"][0]["pid"], 4711);
   const auto network = json_of(network_document(snapshot, used).str());
   ASSERT_TRUE(network.is_object());
   EXPECT_EQ(network["devices"][0]["slots"][1]["holder"], "team/a/main");
   EXPECT_FALSE(network["devices"][0].contains("processes"));
   EXPECT_EQ(network["grants"][0]["deleting"], false);
+  EXPECT_EQ(network["grants"][0]["protection"].dump(), R"([{"protected":"no","why":"no right"}])");
   EXPECT_EQ(network["grants"][0]["devices"][0]["usedMiB"], 64);
   for (const char* key : {"podUid", "containerId"}) EXPECT_FALSE(network["grants"][0].contains(key)) << key;
   for (const char* key : {"pid", "faults", "pages", "kubernetes", "labelOutput"}) {

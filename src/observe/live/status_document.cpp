@@ -178,7 +178,17 @@ Json faults_json(const Snapshot& s) {
   return list;
 }
 
-Json grant_json(const Snapshot& s, const Holder& holder, const Reader& reader) {
+using ClientsOf = std::multimap<std::string_view, const ClientProtection*>;  // by grant
+
+ClientsOf clients_of_grants(const Snapshot& s) {
+  ClientsOf clients;
+  for (const auto& [id, pool] : s.pools.pools)
+    for (const auto& endpoint : pool.endpoints)
+      for (const auto& client : endpoint.protection) clients.emplace(endpoint.grant, &client);
+  return clients;
+}
+
+Json grant_json(const Snapshot& s, const Holder& holder, const ClientsOf& clients_of, const Reader& reader) {
   Json devices = Json::array();
   for (const auto& d : holder.devices) {
     devices.push_back({{"uuid", d.uuid},
@@ -195,6 +205,11 @@ Json grant_json(const Snapshot& s, const Holder& holder, const Reader& reader) {
             {"resource", holder.resource},       {"slots", holder.slots}, {"grant", holder.grant},
             {"devices", std::move(devices)}};
   if (!holder.claim.empty()) json["claim"] = holder.claim;
+  for (auto [of, end] = clients_of.equal_range(holder.grant); of != end; ++of) {
+    Json client{{"protected", of->second->state}, {"why", of->second->why}};
+    if (reader.of_node) client["pid"] = of->second->pid;
+    json["protection"].push_back(std::move(client));
+  }
   const auto owner = std::ranges::lower_bound(s.owners, holder.grant, {}, &GrantOwner::grant);
   if (owner == s.owners.end() || owner->grant != holder.grant || owner->uid.empty()) return json;
   if (reader.of_node) {
@@ -411,8 +426,9 @@ LongText document_for(const Snapshot& s, const Reader& reader) {
     for (const auto& resource : s.plan.resources)
       for (const auto& device : resource.devices) element(device_json(s, resource, device, holder_of, reader));
   });
+  const auto clients_of = clients_of_grants(s);
   document.show_list("grants", [&](auto element) {
-    for (const auto& holder : s.holders) element(grant_json(s, holder, reader));
+    for (const auto& holder : s.holders) element(grant_json(s, holder, clients_of, reader));
   });
   document.show("planProblems", problems_json(s.plan_problems));
   document.show("leftOut", left_out_json(s));

@@ -16,8 +16,16 @@ constexpr const char* kGreen = "32";
 constexpr const char* kHead = "7";
 constexpr std::size_t kStopsShown = 5;
 
-constexpr std::array<std::pair<char, Sort>, 5> kSortKeys{
-    {{'M', Sort::kMemory}, {'L', Sort::kShare}, {'P', Sort::kProcesses}, {'N', Sort::kName}, {'G', Sort::kDevice}}};
+struct SortKey {
+  Sort sort;
+  char key;
+  std::string_view name;
+};
+constexpr std::array<SortKey, 5> kSorts{{{Sort::kMemory, 'M', "memory"},
+                                         {Sort::kShare, 'L', "limit"},
+                                         {Sort::kProcesses, 'P', "processes"},
+                                         {Sort::kName, 'N', "name"},
+                                         {Sort::kDevice, 'G', "gpu"}}};
 
 constexpr std::array<const char*, 13> kHelp{
     "M  sort by memory            L  sort by memory relative to the limit",
@@ -49,11 +57,6 @@ std::string cut(std::string text, std::size_t width) {
 
 std::string mib_text(std::uint64_t mib) {
   return mib < 10240 ? fmt::format("{}M", mib) : fmt::format("{:.1f}G", static_cast<double>(mib) / 1024);
-}
-
-template <class Value>
-std::string or_dash(const std::optional<Value>& value) {
-  return value ? fmt::format("{}", *value) : "-";
 }
 
 std::string bar(std::uint64_t part, std::uint64_t whole, std::size_t width) {
@@ -184,7 +187,7 @@ void put_tenants(Page& page, const Layout& to, std::size_t first, std::size_t wi
     page.line(fmt::format("{:<{}} {:<{}} {:>5} {:>8} {:>8}{} {:>5} {:>5}", cut(plain(t.name), name), name,
                           cut_device(plain(t.device), gpu), gpu, t.slots, t.used_mib ? mib_text(*t.used_mib) : "-",
                           t.limit_mib == 0 ? "-" : mib_text(t.limit_mib), limit_bar(t),
-                          t.threads.empty() ? "-" : plain(t.threads), or_dash(t.processes)),
+                          t.threads.empty() ? "-" : plain(t.threads), t.processes ? std::to_string(*t.processes) : "-"),
               share(t) > 0.95 ? kRed : nullptr);
   }
 }
@@ -214,19 +217,7 @@ bool before(const Tenant& a, const Tenant& b, Sort sort) {
 }  // namespace
 
 std::string_view to_string(Sort sort) {
-  switch (sort) {
-    case Sort::kMemory:
-      return "memory";
-    case Sort::kShare:
-      return "limit";
-    case Sort::kProcesses:
-      return "processes";
-    case Sort::kName:
-      return "name";
-    case Sort::kDevice:
-      return "gpu";
-  }
-  return "";
+  return std::ranges::find(kSorts, sort, &SortKey::sort)->name;
 }
 
 std::vector<Tenant> chosen(const Node& node, const Choice& choice) {
@@ -311,7 +302,7 @@ bool press(Choice& choice, Key key, char text) {
   if (text == ' ') choice.paused = !choice.paused;
   if (text == '/') choice.typing = true;
   if (text == 'I') choice.reversed = !choice.reversed;
-  for (const auto& [letter, sort] : kSortKeys)
+  for (const auto& [sort, letter, name] : kSorts)
     if (text == letter) choice.sort = sort;
   return true;
 }

@@ -13,19 +13,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-std::string text(const Json& object, const char* key) {
-  return text_at(object, key);
-}
-
-std::optional<std::uint64_t> number(const Json& object, const char* key) {
+std::optional<std::uint64_t> known_count(const Json& object, const char* key) {
   const auto value = number_at(object, key);
   return value && *value >= 0 ? std::optional(static_cast<std::uint64_t>(*value)) : std::nullopt;
-}
-
-template <class Do>
-void each(const Json& list, Do act) {
-  if (list.is_array())
-    for (const Json& entry : list) act(entry);
 }
 
 struct Use {
@@ -36,29 +26,30 @@ using Uses = std::map<std::string, Use>;  // by grant
 
 Device read_device(const Json& json) {
   Device device;
-  device.index = text(json, "index");
-  device.uuid = text(json, "uuid");
-  device.name = text(json, "name");
-  device.sharing = text(json, "sharing");
-  device.memory_mib = number(json, "memoryMiB").value_or(0);
-  device.used_mib = number(json, "memoryUsedMiB");
-  if (const auto busy = number(json, "utilization")) device.busy_percent = static_cast<std::uint32_t>(*busy);
+  device.index = text_at(json, "index");
+  device.uuid = text_at(json, "uuid");
+  device.name = text_at(json, "name");
+  device.sharing = text_at(json, "sharing");
+  device.memory_mib = count_at(json, "memoryMiB");
+  device.used_mib = known_count(json, "memoryUsedMiB");
+  if (const auto busy = known_count(json, "utilization")) device.busy_percent = static_cast<std::uint32_t>(*busy);
   device.healthy = member_at(json, "healthy") != Json(false);
-  device.reason = text(json, "reason");
-  each(member_at(json, "slots"), [&device](const Json& slot) {
+  device.reason = text_at(json, "reason");
+  for (const Json& slot : list_at(json, "slots")) {
     ++device.slots;
-    device.held += text(slot, "holder").empty() ? 0 : 1;
-  });
+    device.held += text_at(slot, "holder").empty() ? 0 : 1;
+  }
   return device;
 }
 
 void read_acts(const Json& guard, Node& node) {
-  each(member_at(guard, "acts"), [&node](const Json& act) {
-    const std::string holder = text(act, "holder");
-    node.stops.push_back(fmt::format("{} ({}) {}: {} of {} MiB", text(act, "what"), text(act, "outcome"),
-                                     holder.empty() ? text(act, "grant") : holder, number(act, "heldMiB").value_or(0),
-                                     number(act, "limitMiB").value_or(0)));
-  });
+  for (const Json& act : list_at(guard, "acts")) {
+    const std::string holder = text_at(act, "holder");
+    node.stops.push_back(fmt::format("{} ({}) {}: {} of {} MiB", text_at(act, "what"), text_at(act, "outcome"),
+                                     holder.empty() ? text_at(act, "grant") : holder, count_at(act, "heldMiB"),
+                                     count_at(act, "limitMiB")));
+  }
+  std::ranges::reverse(node.stops);
 }
 
 }  // namespace
@@ -67,47 +58,41 @@ Result<Node> read_node(std::string_view status_json) {
   const Json json = json_of(status_json);
   if (!json.is_object()) return fail(Kind::kInvalid, "the answer is not a status document", "tranche node");
   Node node;
-  node.ready = member_at(json, "ready") == Json(true);
-  node.reason = text(json, "readyReason");
-  node.driver = text(member_at(json, "driver"), "version");
+  node.ready = truth_at(json, "ready");
+  node.reason = text_at(json, "readyReason");
+  node.driver = text_at(member_at(json, "driver"), "version");
   std::map<std::string, std::string> index_of;
   std::map<std::string, Uses> uses;  // by device; no entry: the driver was not asked yet
-  each(member_at(json, "devices"), [&](const Json& entry) {
-    node.devices.push_back(read_device(entry));
-    const Device& device = node.devices.back();
+  for (const Json& entry : list_at(json, "devices")) {
+    const Device& device = node.devices.emplace_back(read_device(entry));
     index_of[device.uuid] = device.index;
-    if (!member_at(entry, "processes").is_array()) return;
+    if (!member_at(entry, "processes").is_array()) continue;
     Uses& of_device = uses[device.uuid];
-    each(member_at(entry, "processes"), [&of_device](const Json& process) {
-      Use& use = of_device[text(process, "grant")];
-      use.mib += number(process, "memoryMiB").value_or(0);
+    for (const Json& process : list_at(entry, "processes")) {
+      Use& use = of_device[text_at(process, "grant")];
+      use.mib += count_at(process, "memoryMiB");
       ++use.processes;
-    });
-  });
-  each(member_at(json, "grants"), [&](const Json& grant) {
-    each(member_at(grant, "devices"), [&](const Json& held) {
-      const std::string uuid = text(held, "uuid");
-      Tenant tenant;
-      tenant.name = text(grant, "namespace") + "/" + text(grant, "pod") + "/" + text(grant, "container");
+    }
+  }
+  for (const Json& grant : list_at(json, "grants"))
+    for (const Json& held : list_at(grant, "devices")) {
+      const std::string uuid = text_at(held, "uuid"), id = text_at(grant, "grant");
+      Tenant& tenant = node.tenants.emplace_back();
+      tenant.name = text_at(grant, "namespace") + "/" + text_at(grant, "pod") + "/" + text_at(grant, "container");
       tenant.device = index_of.contains(uuid) ? index_of[uuid] : uuid;
-      tenant.slots = static_cast<std::uint32_t>(number(held, "slots").value_or(0));
-      tenant.limit_mib = number(held, "memoryMiB").value_or(0);
-      tenant.threads = text(held, "threads");
-      const std::string id = text(grant, "grant");
+      tenant.slots = static_cast<std::uint32_t>(count_at(held, "slots"));
+      tenant.limit_mib = count_at(held, "memoryMiB");
+      tenant.threads = text_at(held, "threads");
       if (const auto found = uses.find(uuid); found != uses.end() && !id.empty()) {
         tenant.used_mib = found->second[id].mib;
         tenant.processes = found->second[id].processes;
       } else {
-        tenant.used_mib = number(held, "usedMiB");  // of a document that names no processes
+        tenant.used_mib = known_count(held, "usedMiB");  // of a document that names no processes
       }
-      node.tenants.push_back(std::move(tenant));
-    });
-  });
-  each(member_at(member_at(json, "change"), "waitingFor"), [&node](const Json& step) {
+    }
+  for (const Json& step : list_at(member_at(json, "change"), "waitingFor"))
     if (step.is_string()) node.waiting.push_back(step.get<std::string>());
-  });
   read_acts(member_at(json, "guard"), node);
-  std::ranges::reverse(node.stops);
   return node;
 }
 

@@ -8,7 +8,6 @@
 #include "base/json_text.h"
 #include "base/lasted.h"
 #include "base/text.h"
-#include "dra/claims_shown.h"
 #include "observe/view/view.h"
 
 namespace tranche::view {
@@ -18,25 +17,15 @@ using Json = nlohmann::json;
 
 constexpr const char* kNothing = "nothing advertised";
 
-// "namespace/pod/container" → the tenant's name and its main process, as the kubelet double knows them.
-struct Container {
-  std::int64_t pid = 0;
-};
-
-std::map<std::string, Container> containers_of(const Json& kubelet) {
-  std::map<std::string, Container> found;
-  for (const Json& pod : list_at(kubelet, "pods")) {
-    for (const Json& container : list_at(pod, "containers")) {
-      const std::string key = text_at(pod, "namespace") + "/" + text_at(pod, "name") + "/" + text_at(container, "name");
-      found[key] = {static_cast<std::int64_t>(count_at(container, "pid"))};
-    }
-  }
+// "namespace/pod/container" → its main process, as the kubelet double knows it.
+std::map<std::string, std::uint64_t> containers_of(const Json& kubelet) {
+  std::map<std::string, std::uint64_t> found;
+  for (const Json& pod : list_at(kubelet, "pods"))
+    for (const Json& container : list_at(pod, "containers"))
+      found[text_at(pod, "namespace") + "/" + text_at(pod, "name") + "/" + text_at(container, "name")] =
+          count_at(container, "pid");
   return found;
 }
-
-struct Process {
-  std::uint64_t memory_mib = 0;
-};
 
 Device read_device(const Json& json) {
   Device device;
@@ -56,41 +45,31 @@ Device read_device(const Json& json) {
 }
 
 void put_tenants(Device& device, const Json& json, const Json& grants,
-                 const std::map<std::string, Container>& containers) {
-  std::map<std::int64_t, Process> processes;
-  std::map<std::string, std::vector<std::int64_t>> pids_of_grant;
+                 const std::map<std::string, std::uint64_t>& containers) {
+  std::map<std::uint64_t, std::uint64_t> mib_of_process;
+  std::map<std::string, std::uint64_t> mib_of_grant;
   for (const Json& p : list_at(json, "processes")) {
-    const auto pid = static_cast<std::int64_t>(count_at(p, "pid"));
-    processes[pid] = {count_at(p, "memoryMiB")};
-    if (const std::string grant = text_at(p, "grant"); !grant.empty()) pids_of_grant[grant].push_back(pid);
+    mib_of_process[count_at(p, "pid")] = count_at(p, "memoryMiB");
+    if (const std::string grant = text_at(p, "grant"); !grant.empty()) mib_of_grant[grant] += count_at(p, "memoryMiB");
   }
   std::map<std::string, int> index;
   for (const Json& grant : grants) {
     if (text_at(grant, "resource") != device.resource) continue;
     for (const Json& part : list_at(grant, "devices")) {
       if (text_at(part, "uuid") != device.uuid) continue;
-      const std::string key =
-          text_at(grant, "namespace") + "/" + text_at(grant, "pod") + "/" + text_at(grant, "container");
-      Tenant tenant;
-      tenant.name = text_at(grant, "namespace") + "/" + text_at(grant, "pod");
-      if (text_at(grant, "container") != "main") tenant.name += "/" + text_at(grant, "container");
-      tenant.resource = device.resource;
+      const std::string pod = text_at(grant, "namespace") + "/" + text_at(grant, "pod");
+      const std::string key = pod + "/" + text_at(grant, "container");
+      index[key] = static_cast<int>(device.tenants.size());
+      Tenant& tenant = device.tenants.emplace_back();
+      tenant.name = text_at(grant, "container") == "main" ? pod : key;
       tenant.slots = static_cast<std::uint32_t>(count_at(part, "slots"));
       tenant.limit_mib = count_at(part, "memoryMiB");
       tenant.sms = static_cast<std::uint32_t>(count_at(part, "sms"));
-      if (const auto it = containers.find(key); it != containers.end() && it->second.pid > 0) {
-        tenant.pids.push_back(it->second.pid);
-        const auto process = processes.find(it->second.pid);
-        tenant.used_mib = process == processes.end() ? 0 : process->second.memory_mib;
-      }
-      if (const auto it = pids_of_grant.find(text_at(grant, "grant")); it != pids_of_grant.end() && !tenant.used_mib) {
-        tenant.pids = it->second;
-        tenant.used_mib = 0;
-        for (const auto pid : tenant.pids) *tenant.used_mib += processes[pid].memory_mib;
-      }
+      if (const auto it = containers.find(key); it != containers.end() && it->second > 0)
+        tenant.used_mib = mib_of_process[it->second];
+      if (const auto it = mib_of_grant.find(text_at(grant, "grant")); it != mib_of_grant.end() && !tenant.used_mib)
+        tenant.used_mib = it->second;
       if (!tenant.used_mib && member_at(part, "usedMiB").is_number()) tenant.used_mib = count_at(part, "usedMiB");
-      index[key] = static_cast<int>(device.tenants.size());
-      device.tenants.push_back(std::move(tenant));
     }
   }
   for (const Json& slot : list_at(json, "slots")) {
@@ -109,10 +88,9 @@ void put_pods(View& view, const Json& kubelet) {
       view.waiting.push_back({name, reason});
       continue;
     }
-    for (const Json& container : list_at(pod, "containers")) {  // what the program itself said last says more
+    for (const Json& container : list_at(pod, "containers"))  // the last report of the program itself is more exact
       if (const std::string said = text_at(member_at(container, "last_output_json"), "error"); !said.empty())
         reason = said;
-    }
     view.ended.push_back({name, reason.empty() ? phase : phase + ": " + reason});
   }
 }
@@ -125,9 +103,7 @@ void put_promises(View& view, const Json& status) {
 }
 
 void put_claims(View& view, const Json& status) {
-  for (auto& part : dra::claims_shown(status))
-    view.claims.push_back({part.claim, part.request, part.holder, part.device, dra::limits_text(part), part.used_mib,
-                           part.enforced, part.why});
+  view.claims = dra::claims_shown(status);
   for (auto& fault : dra::serving_faults(status)) view.problems.push_back("claims: " + fault.what);
   const Json& dra = map_at(status, "dra");
   if (dra.empty()) return;
@@ -164,11 +140,9 @@ void put_head(View& view, const Json& status) {
     resources.push_back(std::move(line));
   }
   view.kubelet = resources.empty() ? kNothing : join(resources, " · ");
-  for (const char* key : {"planProblems", "notes"}) {
-    for (const Json& entry : list_at(status, key)) {
+  for (const char* key : {"planProblems", "notes"})
+    for (const Json& entry : list_at(status, key))
       if (entry.is_string()) (key[0] == 'n' ? view.notes : view.problems).push_back(entry.get<std::string>());
-    }
-  }
   for (const Json& entry : list_at(config, "problems"))
     if (entry.is_string()) view.problems.push_back(entry.get<std::string>());
   for (const Json& entry : list_at(member_at(status, "health"), "problems"))

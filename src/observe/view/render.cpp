@@ -96,18 +96,18 @@ void put_device(std::string& out, const Device& device, const Pen& pen) {
   }
 }
 
-void put_claims(std::string& out, const std::vector<Claim>& claims, const Pen& pen) {
+void put_claims(std::string& out, const std::vector<dra::ShownPart>& claims, const Pen& pen) {
   if (claims.empty()) return;
   out += pen(kBold, "Claims") + "\n";
-  for (const Claim& claim : claims) {
+  for (const auto& claim : claims) {
     std::string state;
     if (claim.enforced == "yes") state = pen(kGreen, "enforced");
     if (claim.enforced == "partly") state = pen(kYellow, "partly enforced");
     if (claim.enforced == "no") state = pen(kRed, "not enforced");
     if (!claim.why.empty()) state += ": " + visible_text(claim.why);
     if (claim.used_mib) state += fmt::format("{}uses {} MiB", state.empty() ? "" : "; ", *claim.used_mib);
-    out += fmt::format("   {:<{}} {:<13} {:<28}  {}\n", clipped(claim.name + "/" + claim.request, kNameWidth),
-                       kNameWidth, clipped(claim.device, 13), clipped(claim.limits, 28), state);
+    out += fmt::format("   {:<{}} {:<13} {:<28}  {}\n", clipped(claim.claim + "/" + claim.request, kNameWidth),
+                       kNameWidth, clipped(claim.device, 13), clipped(dra::limits_text(claim), 28), state);
     if (!claim.holder.empty()) out += fmt::format("     {}\n", pen(kDim, "held by pod " + visible_text(claim.holder)));
   }
 }

@@ -10,17 +10,16 @@
 #include <vector>
 
 #include "base/result.h"
+#include "dra/claims_shown.h"
 
 namespace tranche::view {
 
 struct Tenant {
   std::string name;  // "default/train-0", with "/<container>" when the pod has several
-  std::string resource;
   std::uint32_t slots = 0;
   std::uint64_t limit_mib = 0;            // 0 = no limit in force
   std::optional<std::uint64_t> used_mib;  // absent: not known
   std::uint32_t sms = 0;                  // 0 = not limited
-  std::vector<std::int64_t> pids;         // when known
 };
 
 struct Device {
@@ -44,18 +43,6 @@ struct Line {
   std::string why;
 };
 
-// What a claim (Dynamic Resource Allocation) has of a GPU.
-struct Claim {
-  std::string name;     // "team/train"
-  std::string request;  // of it
-  std::string holder;   // the pod; "" = several may use it
-  std::string device;   // "gpu-0-shared"
-  std::string limits;   // "6144 MiB, 30 SMs (20 cores)"
-  std::optional<std::uint64_t> used_mib;
-  std::string enforced;  // "yes", "partly", "no"; "" without limits
-  std::string why;       // not
-};
-
 // What the node promises its tenants, and whether that holds now.
 struct Promise {
   std::string what;   // "memory of a container"
@@ -71,10 +58,10 @@ struct View {
   std::string kubelet;  // "registered: nvidia.com/gpu.shared 40 slots, 38 healthy"
   bool kubelet_ready = false;
   std::vector<Device> devices;
-  std::vector<Claim> claims;      // that are prepared
-  std::vector<Line> waiting;      // pods that wait, from the kubelet double
-  std::vector<Line> ended;        // pods that ended
-  std::vector<Promise> promises;  // none without MPS
+  std::vector<dra::ShownPart> claims;  // that are prepared
+  std::vector<Line> waiting;           // pods that wait, from the kubelet double
+  std::vector<Line> ended;             // pods that ended
+  std::vector<Promise> promises;       // none without MPS
   std::vector<std::string> problems;
   std::vector<std::string> notes;
 };

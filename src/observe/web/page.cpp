@@ -20,21 +20,14 @@ constexpr std::size_t kMostNodesNamed = 8;
 constexpr std::size_t kLongestSearch = 256;
 constexpr double kGap = 0.01;  // between tenants, of the width of the bar
 
-int digit_of(char c) {
-  const auto value = parse_unsigned(std::string_view(&c, 1), 16);
-  return value ? static_cast<int>(*value) : -1;
-}
-
 // Of a form's query: '+' is a blank, and %41 an A.
 std::string decoded(std::string_view value) {
   std::string out;
   for (std::size_t i = 0; i < value.size(); ++i) {
-    if (value[i] == '%' && i + 2 < value.size() && digit_of(value[i + 1]) >= 0 && digit_of(value[i + 2]) >= 0) {
-      out += static_cast<char>(digit_of(value[i + 1]) * 16 + digit_of(value[i + 2]));
-      i += 2;
-    } else {
-      out += value[i] == '+' ? ' ' : value[i];
-    }
+    const bool coded = value[i] == '%' && i + 2 < value.size();
+    const auto code = coded ? parse_unsigned(value.substr(i + 1, 2), 16) : std::nullopt;
+    out += code ? static_cast<char>(*code) : value[i] == '+' ? ' ' : value[i];
+    i += code ? 2 : 0;
   }
   return out;
 }
@@ -55,9 +48,7 @@ std::uint64_t held_of(const view::Device& device) {
 }
 
 std::string state_of(const view::Device& device) {
-  const auto held = held_of(device);
-  const std::string used = fmt::format("{} of {} held", held, device.slots.size());
-  return device.healthy ? used : used + ", unhealthy";
+  return fmt::format("{} of {} held{}", held_of(device), device.slots.size(), device.healthy ? "" : ", unhealthy");
 }
 
 void put_bar(Html& html, const view::Device& device) {
@@ -130,9 +121,8 @@ void put_capacity(Html& html, const std::map<std::string, Capacity>& all) {
 }
 
 std::string size_text(const Fit& fit) {
-  std::string text = fmt::format("{}", fit.request);
-  if (fit.whole) text += fit.request == 1 ? " (a whole GPU)" : " (all of a GPU)";
-  return text;
+  const char* whole = !fit.whole ? "" : fit.request == 1 ? " (a whole GPU)" : " (all of a GPU)";
+  return fmt::format("{}{}", fit.request, whole);
 }
 
 // "gpu-node-1: 2, gpu-node-2: 1", those that take most first.

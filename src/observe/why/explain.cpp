@@ -157,11 +157,13 @@ class Status {
   // --- what is wrong with a device, with the remedy
 
   void add_health(std::vector<Cause>& causes, const Json& device) const {
-    if (truth_at(device, "healthy")) return;
     const std::uint64_t ms = count_at(device, "unhealthyMs");
-    causes.push_back({fmt::format("{} is unhealthy{}: {}. Its slots get no new pods", name_of(device),
-                                  ms == 0 ? "" : " for " + lasted(ms), text_at(device, "reason")),
-                      remedy_of_cause(text_at(device, "cause")), true});
+    const std::string cause = text_at(device, "cause");
+    if (!truth_at(device, "healthy"))
+      causes.push_back({fmt::format("{} is unhealthy{}: {}. Its slots get no new pods", name_of(device),
+                                    ms == 0 ? "" : " for " + lasted(ms), text_at(device, "reason")),
+                        remedy_of_cause(cause), true});
+    if (cause != "pool") add_pool(causes, device);
   }
 
   void add_pool(std::vector<Cause>& causes, const Json& device) const {
@@ -222,7 +224,6 @@ class Status {
                                       count_text(slots, "slot"), holders.empty() ? "" : " by " + join(holders, ", ")),
                           "", false});
     add_health(all.causes, device);
-    if (text_at(device, "cause") != "pool" || truth_at(device, "healthy")) add_pool(all.causes, device);
     add_resource(all.causes, text_at(device, "resource"));
     add_change(all.causes, "", uuid);
     add_texts(all.causes, uuid, name_of(device));
@@ -265,8 +266,7 @@ class Status {
   }
 
   void add_mig(std::vector<Cause>& causes, const std::string& index, const std::string& uuid) const {
-    const Json& mig = member_at(json_, "mig");
-    for (const Json& gpu : list_at(mig, "gpus")) {
+    for (const Json& gpu : list_at(member_at(json_, "mig"), "gpus")) {
       const std::string of = text_at(gpu, "index");
       if (text_at(gpu, "uuid") != uuid && of != index && !index.starts_with(of + ":")) continue;
       if (text_at(gpu, "now") == text_at(gpu, "target") && text_at(gpu, "waitsFor").empty()) continue;
@@ -405,6 +405,8 @@ class Status {
       ids.insert(text_at(grant, "grant"));
       claims += text_at(grant, "claim").empty() ? 0 : 1;
       slots += add_grant(all.causes, grant);
+      add_protection(all.causes, grant);
+      if (truth_at(grant, "deleting")) all.causes.push_back({"the pod is being deleted", "", false});
     }
     ids.erase("");  // of a container without MPS
     for (const Json& process : list_at(member_at(json_, "guard"), "stopped"))
@@ -446,7 +448,6 @@ class Status {
         cause.what = fmt::format("claim {}: {}", claim, cause.what);
         causes.push_back(std::move(cause));
       }
-      if (truth_at(grant, "deleting")) causes.push_back({"the pod is being deleted", "", false});
       return 0;
     }
     for (const Json& held : list_at(grant, "devices")) {
@@ -462,11 +463,29 @@ class Status {
       if (!device.is_object()) continue;
       add_limit_findings(causes, device, id, limit);
       add_health(causes, device);
-      if (text_at(device, "cause") != "pool" || truth_at(device, "healthy")) add_pool(causes, device);
     }
-    if (truth_at(grant, "deleting")) causes.push_back({"the pod is being deleted", "", false});
     add_change(causes, holder_of(grant), "");
     return all;
+  }
+
+  // Whether the death of its clients hurts their neighbours. Seen from outside, they have no process ids.
+  static void add_protection(std::vector<Cause>& causes, const Json& grant) {
+    std::uint64_t held = 0;
+    for (const Json& client : list_at(grant, "protection")) {
+      const std::string state = text_at(client, "protected");
+      const auto pid = number_at(client, "pid");
+      held += state == "yes" ? 1 : 0;
+      if (state == "yes") continue;
+      causes.push_back(
+          {fmt::format("{} {} ({}): its death can end its neighbours",
+                       pid ? fmt::format("client {}", *pid) : "a client",
+                       state == "starting" ? "is not completely held yet" : "is not held", text_at(client, "why")),
+           state == "starting" ? "" : "docs/guide/stop-and-change.md#a-pods-end", state != "starting"});
+    }
+    if (held > 0)
+      causes.push_back({fmt::format("the keeper holds {} of container {} through {} death", count_text(held, "client"),
+                                    text_at(grant, "container"), held == 1 ? "its" : "their"),
+                        "", false});
   }
 
   static std::string limits_text(const Json& held) {

@@ -50,6 +50,8 @@ constexpr const char* kStatus = R"json({
    "slots": [{"id": "MIG-cccccccc", "resource": "nvidia.com/mig-1g"}]}],
  "grants": [
   {"namespace": "team", "pod": "a", "container": "main", "resource": "nvidia.com/gpu", "grant": "ga",
+   "protection": [{"pid": 8, "protected": "yes", "why": ""}, {"pid": 9, "protected": "starting", "why": "it opens more"},
+                  {"pid": 10, "protected": "no", "why": "no more descriptors"}, {"protected": "no", "why": "no right"}],
    "slots": ["GPU-aaaaaaaa::0", "GPU-aaaaaaaa::1"],
    "devices": [{"uuid": "GPU-aaaaaaaa", "slots": 2, "memoryMiB": 8192, "threads": "20", "sms": 52}]},
   {"namespace": "team", "pod": "b", "container": "main", "resource": "nvidia.com/gpu", "grant": "gb",
@@ -77,7 +79,10 @@ const std::vector<Case> kCases{
      {"pod team/a: holds 2 slots, with findings\n",
       "- container main holds 2 slots of nvidia.com/gpu on GPU 0 (GPU-aaaaaaaa): limits 8192 MiB, 52 SMs (20 %); uses "
       "1500 MiB in 2 processes",
-      "! the guard has stopped its process 8 for 10s",
+      "- the keeper holds 1 client of container main through its death",
+      "- client 9 is not completely held yet (it opens more)",
+      "! client 10 is not held (no more descriptors): its death can end its neighbours",
+      "! a client is not held (no right)", "! the guard has stopped its process 8 for 10s",
       "! not fully enforced on this node: nothing runs beside MPS (no, by guard)",
       "1m ago: guard: terminate process 7 (done): 9000 of 8192 MiB held, policy terminate-newest",
       "1m ago: fault (fatal) in pool gpu-a, caused by team/c/main; ended team/a/main, an unknown process"},

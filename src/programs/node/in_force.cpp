@@ -15,37 +15,23 @@ constexpr const char* kYes = "yes";
 constexpr const char* kPartly = "partly";
 constexpr const char* kNo = "no";
 
-const PoolReport* report_of(const Snapshot& s, const std::string& pool) {
-  const auto found = s.pools.pools.find(pool);
-  return found == s.pools.pools.end() ? nullptr : &found->second;
-}
-
-// "gpu-1: why; gpu-2: why" for the pools with a `fault`.
+// A promise of each pool; `fault` is why one breaks it: "gpu-1: why; gpu-2: why".
 template <typename Fault>
-std::string by_pool(const Snapshot& s, const Fault& fault, std::size_t& count) {
+InForce of_pools(const Snapshot& s, const char* promise, const char* by, const Fault& fault) {
   std::vector<std::string> parts;
   for (const auto& pool : s.plan.pools) {
-    const auto* report = report_of(s, pool.id);
-    const std::string why = report == nullptr ? "tranche mps does not report it" : fault(*report);
+    const auto report = s.pools.pools.find(pool.id);
+    const std::string why = report == s.pools.pools.end() ? "tranche mps does not report it" : fault(report->second);
     if (!why.empty()) parts.push_back(pool.id + ": " + why);
   }
-  count = parts.size();
-  return join(parts, "; ");
-}
-
-const char* degree(std::size_t faulty, std::size_t all) {
-  return faulty == 0 ? kYes : faulty < all ? kPartly : kNo;
+  const char* state = parts.empty() ? kYes : parts.size() < s.plan.pools.size() ? kPartly : kNo;
+  return {promise, state, by, join(parts, "; ")};
 }
 
 InForce limits_of_clients(const Snapshot& s) {
-  std::size_t faulty = 0;
-  auto why = by_pool(
-      s,
-      [](const PoolReport& pool) {
-        return pool.state == "serving" ? std::string() : pool.state + (pool.reason.empty() ? "" : ", " + pool.reason);
-      },
-      faulty);
-  return {"memory and SMs of a client", degree(faulty, s.plan.pools.size()), "MPS limits, read back", std::move(why)};
+  return of_pools(s, "memory and SMs of a client", "MPS limits, read back", [](const PoolReport& pool) {
+    return pool.state == "serving" ? std::string() : pool.state + (pool.reason.empty() ? "" : ", " + pool.reason);
+  });
 }
 
 InForce memory_of_containers(const Snapshot& s) {
@@ -79,38 +65,28 @@ InForce only_through_mps(const Snapshot& s) {
 
 // The daemon has only one set of limits at a time, so only a relay can give each client those of its grant.
 InForce each_its_own(const Snapshot& s) {
-  std::size_t faulty = 0;
-  auto why = by_pool(
-      s,
-      [](const PoolReport& pool) -> std::string {
-        if (pool.endpoint == "relay") return {};
-        return pool.endpoint == "link"
-                   ? "the endpoint is a link: the limits of a grant of several slots stand in its environment only"
-                   : "no endpoint yet";
-      },
-      faulty);
-  return {"a client has its own grant's limits", degree(faulty, s.plan.pools.size()),
-          "relay, server's limits per client", std::move(why)};
+  return of_pools(s, "a client has its own grant's limits", "relay, server's limits per client",
+                  [](const PoolReport& pool) -> std::string {
+                    if (pool.endpoint == "relay") return {};
+                    return pool.endpoint == "link" ? "the endpoint is a link: the limits of a grant of several slots "
+                                                     "stand in its environment only"
+                                                   : "no endpoint yet";
+                  });
 }
 
 InForce commands_are_relayed(const Snapshot& s) {
-  std::size_t faulty = 0;
-  auto why = by_pool(
-      s,
-      [](const PoolReport& pool) -> std::string {
-        if (pool.endpoint == "relay") return {};
-        if (pool.endpoint == "link")
-          return "the endpoint is a link" + (pool.endpoint_reason.empty() ? "" : " (" + pool.endpoint_reason + ")");
-        return "no endpoint yet";
-      },
-      faulty);
-  return {"no tenant commands MPS", degree(faulty, s.plan.pools.size()), "relay", std::move(why)};
+  return of_pools(s, "no tenant commands MPS", "relay", [](const PoolReport& pool) -> std::string {
+    if (pool.endpoint == "relay") return {};
+    if (pool.endpoint != "link") return "no endpoint yet";
+    return "the endpoint is a link" + (pool.endpoint_reason.empty() ? "" : " (" + pool.endpoint_reason + ")");
+  });
 }
 
 // Where it was measured (docs/internals/evidence/deaths.md).
 constexpr std::string_view kMeasuredDriver = "580.";
 constexpr std::array<std::string_view, 2> kMeasuredGpus{"H100", "H200"};
-constexpr int kFirstDriver = 535;  // an older one tears down at a death whatever another process holds
+constexpr std::uint64_t kFilesOfClient = 28;  // a PyTorch program on one GPU, with its pidfd
+constexpr int kFirstDriver = 535;             // an older one tears down at a death whatever another process holds
 
 bool is_too_old(const std::string& driver) {
   const auto branch = parse_unsigned(std::string_view(driver).substr(0, driver.find('.')));
@@ -126,44 +102,53 @@ std::string not_measured(const inventory::Inventory& on) {
   return {};
 }
 
+// What lets a death hurt others although no client is refused; "" = nothing.
+std::string not_yet_or_not_all(const Snapshot& s, std::size_t starting) {
+  std::vector<std::string> parts;
+  if (starting > 0) parts.push_back(fmt::format("clients that are not completely held yet: {}", starting));
+  std::uint64_t most = 0;
+  for (const auto& pool : s.plan.pools) most += pool.max_clients;
+  if (const auto clients = s.pools.keeper_files / kFilesOfClient; clients > 0 && clients < most)
+    parts.push_back(fmt::format(
+        "the keeper may open {} descriptors, which is enough for about {} of {} clients: raise LimitNOFILE of the "
+        "container runtime",
+        s.pools.keeper_files, clients, most));
+  if (s.inventory) parts.push_back(not_measured(*s.inventory));
+  std::erase(parts, "");
+  return join(parts, "; ");
+}
+
 InForce deaths_are_safe(const Snapshot& s) {
-  std::size_t faulty = 0;
-  auto why = by_pool(
-      s,
-      [](const PoolReport& pool) -> std::string {
-        if (pool.endpoint == "link") return "the endpoint is a link, so clients are not known when they start";
-        std::size_t unprotected = 0;
-        std::string first;
-        for (const auto& endpoint : pool.endpoints) {
-          unprotected += endpoint.unprotected.size();
-          if (first.empty() && !endpoint.unprotected.empty()) first = endpoint.unprotected.begin()->second;
-        }
-        if (unprotected > 0) return fmt::format("clients that are not held: {} ({})", unprotected, first);
-        return {};
-      },
-      faulty);
-  const char* state = degree(faulty, s.plan.pools.size());
+  std::size_t starting = 0;
+  auto row =
+      of_pools(s, "a client's death hurts no neighbour", "keeper, for work that ends within 5 s of the death",
+               [&starting](const PoolReport& pool) -> std::string {
+                 if (pool.endpoint == "link") return "the endpoint is a link, so clients are not known when they start";
+                 std::size_t unprotected = 0;
+                 std::string first;
+                 for (const auto& endpoint : pool.endpoints)
+                   for (const auto& client : endpoint.protection) {
+                     starting += client.state == "starting" ? 1 : 0;
+                     if (client.state == "no" && unprotected++ == 0) first = client.why;
+                   }
+                 return unprotected == 0 ? "" : fmt::format("clients that are not held: {} ({})", unprotected, first);
+               });
   if (s.inventory && is_too_old(s.inventory->driver_version)) {
-    state = kNo;
-    why = "the driver " + s.inventory->driver_version + " is older than 535: it tears down whatever is held";
-  } else if (const auto unknown = s.inventory ? not_measured(*s.inventory) : std::string(); !unknown.empty()) {
-    if (faulty == 0) state = kPartly;
-    why += (why.empty() ? "" : "; ") + unknown;
+    row.state = kNo;
+    row.why = "the driver " + s.inventory->driver_version + " is older than 535: it tears down whatever is held";
+  } else if (const auto rest = not_yet_or_not_all(s, starting); !rest.empty()) {
+    if (row.state == kYes) row.state = kPartly;
+    row.why += (row.why.empty() ? "" : "; ") + rest;
   }
-  return {"a client's death hurts no neighbour", state, "keeper, for work that ends within 5 s of the death", why};
+  return row;
 }
 
 InForce proven(const Snapshot& s) {
-  std::size_t faulty = 0;
-  auto why = by_pool(
-      s,
-      [](const PoolReport& pool) -> std::string {
-        if (pool.proof.state == "proven" || pool.proof.state == "running") return {};
-        return "proof " + (pool.proof.state.empty() ? "not reported" : pool.proof.state) +
-               (pool.proof.reason.empty() ? "" : ", " + pool.proof.reason);
-      },
-      faulty);
-  return {"pools serve", degree(faulty, s.plan.pools.size()), "a real CUDA start", std::move(why)};
+  return of_pools(s, "pools serve", "a real CUDA start", [](const PoolReport& pool) -> std::string {
+    if (pool.proof.state == "proven" || pool.proof.state == "running") return {};
+    return "proof " + (pool.proof.state.empty() ? "not reported" : pool.proof.state) +
+           (pool.proof.reason.empty() ? "" : ", " + pool.proof.reason);
+  });
 }
 
 }  // namespace

@@ -52,9 +52,27 @@ TEST(InForce, AWholeNodeKeepsWhatItCan) {
 
 TEST(InForce, AClientThatIsNotHeldIsNamed) {
   auto s = node_with({"gpu-1"});
-  s.pools.pools["gpu-1"].endpoints = {{.grant = "g", .clients = {7}, .reason = "", .unprotected = {{7, "no right"}}}};
+  s.pools.pools["gpu-1"].endpoints = {
+      {.grant = "g", .clients = {7}, .reason = "", .protection = {{7, "no", "no right"}}}};
   EXPECT_EQ(row(s, kDeaths).state, "no");
   EXPECT_EQ(row(s, kDeaths).why, "gpu-1: clients that are not held: 1 (no right)");
+}
+
+TEST(InForce, AClientThatIsNotCompletelyHeldYetIsCounted) {
+  auto s = node_with({"gpu-1"});
+  s.pools.pools["gpu-1"].endpoints = {
+      {.grant = "g", .clients = {7, 8}, .reason = "", .protection = {{7, "yes", ""}, {8, "starting", "soon"}}}};
+  EXPECT_EQ(row(s, kDeaths).state, "partly");
+  EXPECT_EQ(row(s, kDeaths).why, "clients that are not completely held yet: 1");
+}
+
+TEST(InForce, AKeeperWithTooFewDescriptorsSaysHowManyClientsItCanHold) {
+  auto s = node_with({"gpu-1", "gpu-2"});
+  s.pools.keeper_files = 96 * 28;
+  EXPECT_EQ(row(s, kDeaths).state, "yes");
+  s.pools.keeper_files = 1024;
+  EXPECT_EQ(row(s, kDeaths).state, "partly");
+  EXPECT_THAT(row(s, kDeaths).why, HasSubstr("1024 descriptors, which is enough for about 36 of 96 clients"));
 }
 
 TEST(InForce, WhereDeathsWereNotMeasuredItIsSaid) {
