@@ -5,10 +5,10 @@
 // facts relied on.
 //
 // kubelet finds the registration socket by itself, also after its own restart, so nothing is registered from here. A
-// socket of either kind that was deleted is made again. With an instance in the settings, the sockets have names of their own: during
-// a rolling update kubelet has two connections, calls the one that it registered last, and the older one again when
-// that is gone. Without one, or where the path would be too long, the names are fixed: the newest instance takes them
-// over.
+// socket of either kind that was deleted is made again. With an instance in the settings, the sockets have names of
+// their own: during a rolling update kubelet has two connections, calls the one that it registered last, and the older
+// one again when that is gone. Without one, or where the path would be too long, the names are fixed: the newest
+// instance takes them over.
 //
 // Threads: constructed, used and destroyed on the loop's thread. gRPC's threads only translate: DraAnswers is called on
 // the loop's thread, as many calls at a time as kubelet makes.

@@ -187,6 +187,8 @@ def main(run, doc, **bed):
     parser.add_argument("build", nargs="?", default="build", help="the build folder")
     build = parser.parse_args().build
     machine = Machine(argparse.Namespace(bin=f"{build}/bin", standins=f"{build}/standins", simulated=build, cublas="", gpus=bed.pop("gpus", 1)))
+    if bed.pop("uvm", False):
+        machine.shows_uvm()
     checks, begin = Checks(), time.monotonic()
     node = Bed(machine, **bed)
     try:

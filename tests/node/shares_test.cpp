@@ -141,8 +141,9 @@ TEST_F(NodeShares, TheSumOfAContainerCountsByWhicheverEndpointAndAllItsEndpoints
   admitting(true);
 }
 
-// Promise: guard: Before kubelet names the container a second grant's GPU is out of reach.
-TEST_F(NodeShares, UntilKubeletReportsAGpuOfAnotherGrantIsOutOfReach) {
+// The limits of an endpoint go by the number of a GPU in the container (mps/limits/grant_limits.h).
+// Promise: guard: Before kubelet names the container, it has the limit of one grant on each GPU.
+TEST_F(NodeShares, UntilKubeletReportsTheGpuOfAnotherGrantHasTheLimitOfTheEndpoints) {
   ASSERT_NO_FATAL_FAILURE(make_node(2));
   configure("      replicas: 20\n      names: gpu%d\n");
   ASSERT_NO_FATAL_FAILURE(start_kubelet());
@@ -152,8 +153,11 @@ TEST_F(NodeShares, UntilKubeletReportsAGpuOfAnotherGrantIsOutOfReach) {
   for (int gpu = 0; gpu < 2; ++gpu) ASSERT_TRUE(kubelet().wait_for_healthy(resource(gpu), 20, kSoon));
   const auto admission = kubelet().admit(pod_of_both("both"));
   ASSERT_TRUE(admission.admitted) << admission.message;
-  Program& cuda = start_cuda(with_nodes(admission.containers.at(0)), {"--all-devices"});
-  EXPECT_EQ(finish(cuda), kOutOfMemory) << cuda.out();
+  Program& cuda = start_cuda(with_nodes(admission.containers.at(0)), {"--all-devices", "--hold"});
+  const auto on = contexts(cuda, 2);
+  ASSERT_THAT(on, SizeIs(2)) << cuda.out();
+  for (const auto& context : on) EXPECT_EQ(context["limit"].get<std::uint64_t>() >> 20, kH200MiB * 5 / 20);
+  stop(cuda, SIGTERM, 128 + SIGTERM);
 }
 
 // Promise: guard: The next container gets nothing of the last one's other grants.
