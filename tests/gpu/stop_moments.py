@@ -438,9 +438,8 @@ def neighbours_on(machine, daemon, places):
     return found
 
 
-def ranks_of(machine, daemon, port, env, seconds=25):
-    """(processes of an nccl tenant over two GPUs in the order of their ranks, or none; what clears it away)."""
-    program = Program(machine, {"CUDA_MPS_PIPE_DIRECTORY": daemon.pipe, **env}, "nccl", f"port={port}")
+def ranks_in(machine, program, seconds):
+    """(processes of an nccl program over two GPUs by their ranks, both or some of them; what clears it away)."""
     ranks, end = {}, time.monotonic() + seconds
     while len(ranks) < 2 and time.monotonic() < end and program.process.poll() is None:
         try:
@@ -454,8 +453,15 @@ def ranks_of(machine, daemon, port, env, seconds=25):
         children = machine.run("pgrep", "-P", str(program.pid)).stdout.split()
         signal_all([*ranks.values(), *map(int, children)], signal.SIGKILL)
         program.kill()
-        if len(ranks) < 2:
-            print("nccl does not start:", "".join(program.stderr)[-600:], file=sys.stderr)
+    return ranks, clear
+
+
+def ranks_of(machine, daemon, port, env):
+    """(processes of an nccl tenant over two GPUs in the order of their ranks, or none; what clears it away)."""
+    program = Program(machine, {"CUDA_MPS_PIPE_DIRECTORY": daemon.pipe, **env}, "nccl", f"port={port}")
+    ranks, clear = ranks_in(machine, program, 25)
+    if len(ranks) < 2:
+        print("nccl does not start:", "".join(program.stderr)[-600:], file=sys.stderr)
     return ([ranks[i] for i in sorted(ranks)] if len(ranks) == 2 else []), clear
 
 

@@ -6,11 +6,11 @@ middle of their work beside programs of neighbours on both GPUs (docs/internals/
 Prints a table last and exits 1 when a row does not hold. Needs root, two idle GPUs with MPS, and a build; --simulated runs it on the
 stand-ins. It changes no setting of a GPU."""
 
-import argparse, concurrent.futures, itertools, json, os, queue, random, shutil, signal, sys, tempfile, threading, time
+import argparse, concurrent.futures, itertools, json, os, random, shutil, signal, sys, tempfile, threading, time
 
 from endings_bed import signal_to
 from gpu_bed import Machine, Node, last_json, stay, wait_for
-from stop_moments import Program
+from stop_moments import Program, ranks_in
 
 EACH = 20  # slots of a GPU
 HEAD = "version: v1\nsharing:\n  mps:\n    computeMode: leave\n    failRequestsGreaterThanOne: false\n    resources:\n"
@@ -113,26 +113,6 @@ def span(node, args, rows):
         measure(node, "span: 30 of 40 slots", tenant, slots, args, rows)
 
 
-def start_ranks(node, tenant, port):
-    """Its program, and the processes of its two ranks."""
-    program = Program(node.machine, tenant.envs, "nccl", f"port={port}", prefix=tenant.enter)
-    ranks, end = {}, time.monotonic() + 90
-    while len(ranks) < 2 and time.monotonic() < end and program.process.poll() is None:
-        try:
-            event = program.events.get(timeout=0.5)
-        except queue.Empty:
-            continue
-        if event["event"] == "ready":
-            ranks[event["rank"]] = event["pid"]
-    if len(ranks) == 2:
-        return program, ranks, ""
-    status, children = program.process.poll(), node.machine.run("pgrep", "-P", str(program.pid)).stdout.split()
-    for pid in [*ranks.values(), *map(int, children)]:
-        signal_to(pid, signal.SIGKILL)
-    program.kill()
-    return program, {}, f"ranks {sorted(ranks)} of 2, status {status}: {program.errors} {''.join(program.stderr)[-300:]}"
-
-
 ONLY = """
 import ctypes, os, subprocess, sys, tempfile
 minor, command, libc = sys.argv[1], sys.argv[2:], ctypes.CDLL(None)
@@ -200,7 +180,7 @@ def deaths(node, args, rows):
     void = []
 
     def begin():
-        # No container here hides the other GPU.
+        # The containers here see both GPUs.
         programs = [Program(node.machine, near[at].envs, *words, f"device={at}", prefix=near[at].enter) for at, words in kinds]
         for each in programs:
             if not each.ready(90):
@@ -227,15 +207,17 @@ def deaths(node, args, rows):
 
     def loop(tenant):
         while (number := next(tries)) < 3 * args.deaths and time.monotonic() - began < args.budget:
-            program, ranks, why = start_ranks(node, tenant, 29600 + number)
-            if why:
-                void.append(why)
+            program = Program(node.machine, tenant.envs, "nccl", f"port={29600 + number}", prefix=tenant.enter)
+            ranks, clear = ranks_in(node.machine, program, 90)
+            if len(ranks) < 2:
+                void.append(f"ranks {sorted(ranks)} of 2, status {program.process.poll()}: {program.errors} {''.join(program.stderr)[-300:]}")
+                clear()
                 continue
             with turn:
                 time.sleep(random.uniform(0.1, 0.4))
                 if program.process.poll() is None:  # else another's death has struck it
                     die(program, ranks, list(result)[number % 3])
-            program.kill()
+            clear()
 
     with concurrent.futures.ThreadPoolExecutor(3) as workers:
         list(workers.map(loop, [node.tenant(f"ranks{i}", limits={"nvidia.com/gpu0": 5, "nvidia.com/gpu1": 5}) for i in range(3)]))
