@@ -214,6 +214,7 @@ void MigManager::on_read(MigDriver::Reading reading) {
 
 void MigManager::decide(const std::vector<mig::GpuState>& gpus, const MigDriver::Reading& reading,
                         const mig::Configuration& wanted) {
+  const std::string asked = asked_.value_or("");
   std::vector<Problem> problems;
   std::vector<mig::GpuPlan> plans;
   std::vector<std::string> doubts;
@@ -244,7 +245,7 @@ void MigManager::decide(const std::vector<mig::GpuState>& gpus, const MigDriver:
     const auto report = std::ranges::find(report_.gpus, uuid, &MigGpuReport::uuid);
     report->target = mig::to_string(plan.target);
     const std::string reason = "the MIG manager repartitions " + gpu_name(plan.now.index) + " for the configuration " +
-                               *asked_ + "; this device has to go";
+                               asked + "; this device has to go";
     std::map<std::string, std::string> here;
     if (plan.mode_changes()) here[uuid] = reason;
     for (const auto& device : plan.leaves()) here[device] = reason;
@@ -263,12 +264,12 @@ void MigManager::decide(const std::vector<mig::GpuState>& gpus, const MigDriver:
   if (all && silent_.empty()) return succeed();
   if (all) {
     report_changed();
-    return failed("GpuSilent", silent_ + "; the other GPUs are partitioned as the configuration " + *asked_ + " asks");
+    return failed("GpuSilent", silent_ + "; the other GPUs are partitioned as the configuration " + asked + " asks");
   }
 
   if (report_.state == "success") began_ = loop_.now();  // as after a reboot
   if (report_.state != "failed" || begun_.empty()) {
-    state("pending", "Applying", "the GPUs are being partitioned for the configuration " + *asked_);
+    state("pending", "Applying", "the GPUs are being partitioned for the configuration " + asked);
     state_label_.want("pending");
   }
   if (!state_label_.settled()) {  // watchers of the label see "pending" before anything changes

@@ -181,11 +181,13 @@ inline constexpr auto kMetrics = std::to_array<Metric>({
 // A metric of the table by its name, as in page.set("tranche_ready", …): a name that is not in it does not compile.
 class MetricRef {
  public:
+  // NOLINTBEGIN(google-explicit-constructor): a name in a call is to become a metric.
   template <std::size_t N>
   consteval MetricRef(const char (&name)[N]) : at_(kMetrics.data()) {
     while (at_->name != std::string_view(name, N - 1)) ++at_;
   }
   constexpr MetricRef(const Metric& metric) : at_(&metric) {}
+  // NOLINTEND(google-explicit-constructor)
   constexpr const Metric& operator*() const { return *at_; }
   constexpr const Metric* operator->() const { return at_; }
 

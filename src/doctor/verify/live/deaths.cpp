@@ -24,11 +24,11 @@ class Deaths {
         watcher_(host::StatusWatcher::open(probes.loop(), places.mps_root_here + "/mps.sock",
                                            [this](const std::string& line) { heard(line); })) {}
 
-  verify::DeathTries run() {
+  verify::DeathTries run(const GrantHere& neighbour) {
     if (!probes_.until([this] { return heard_; }) || !status_.is_object())
       return {.skipped = "tranche mps does not answer, which reports what tranche-keeper holds"};
     for (std::size_t n = 0; n < kNeighbours; ++n)
-      neighbours_.push_back(probes_.start(*trial_.neighbour, {"--seconds", "280", "--stages"}));
+      neighbours_.push_back(probes_.start(neighbour, {"--seconds", "280", "--stages"}));
     (void)probes_.until([this] { return std::ranges::all_of(neighbours_, Probes::computes_or_ended); });
     while (tries_.not_made.empty() && tries_.deaths < verify::kDeaths && all_compute()) kill_one();
     // A client that starts and computes takes longer than a harm takes to reach the neighbours.
@@ -106,7 +106,7 @@ void try_deaths(Probes& probes, const VerifyPlaces& places, const Trial& trial, 
   else if (!tensor_cores)
     tries.skipped = "the client's work needs tensor cores of compute capability 8.0 or newer";
   else if (tries.not_made.empty())
-    tries = Deaths(probes, places, trial).run();
+    tries = Deaths(probes, places, trial).run(*trial.neighbour);
   verify::judge_deaths(trial.expected, tries, checks);
 }
 
