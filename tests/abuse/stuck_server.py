@@ -41,7 +41,7 @@ def run(bed, checks):
     checks.check("the pool leaves service once and comes back once", serving in ([True, False, True], [False, True]), states)
     log = bed.log("mps")[logged:]
     grant = other.endpoint.rsplit("/", 1)[1]
-    checks.check("those that waited are not blamed", "endpoint.stalled" not in log and any(grant in line for line in log.splitlines()))
+    checks.check("those that waited are not blamed", "endpoint.attempt" not in log and any(grant in line for line in log.splitlines()))
     for client in (running, *waiting):
         client.kill()
     new = neighbour.client()

@@ -58,6 +58,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         served = true;
         if ((flags & 32) == 0) mps::carry(passage, now, times);
         break;
+      case mps::RelayAction::kComplete:
+        require(event == mps::RelayEvent::kTimeUp && served && !passage.exchange.missing().empty());
+        mps::complete(passage, now, times);
+        break;
       case mps::RelayAction::kToClient:
         require(event == mps::RelayEvent::kFromDaemon && introduced && !message.truncated);
         break;

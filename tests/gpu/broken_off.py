@@ -83,5 +83,5 @@ def attack(machine, tenant, way, times):
 
 def is_named(node, tenant, way):
     """Whether the tenant's endpoint counts it, once it does. Who is gone before it has been given anything need not be counted."""
-    counts = lambda: any(e["grant"] in tenant.endpoint and (e["stalled"] or e["attempts"]) for e in node.pool().get("endpoints", []))
+    counts = lambda: any(e["grant"] in tenant.endpoint and (e["completed"] or e["attempts"]) for e in node.pool().get("endpoints", []))
     return way == "gone" or bool(wait_for(counts))

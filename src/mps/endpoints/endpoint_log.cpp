@@ -28,7 +28,6 @@ void EndpointLog::trouble(const std::string& pool, const std::string& grant, con
   const bool refused = passage.end == kRefused || passage.end == kAbandoned;
   const char* event = mps::is_attempt(passage.end) ? "endpoint.attempt"
                       : refused                    ? "endpoint.refused"
-                      : passage.end == kStalled    ? "endpoint.stalled"
                                                    : "endpoint.failed";
   log::warning(event, {{"pool", pool},
                        {"grant", grant},

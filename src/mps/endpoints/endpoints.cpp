@@ -494,7 +494,7 @@ void Endpoints::describe(const std::string& id, nlohmann::ordered_json& into) co
                     {"refused", view.counters.refused},
                     {"refusedWhy", endpoint.refused_why},
                     {"limitsLifted", endpoint.limits_lifted},
-                    {"stalled", view.counters.stalled},
+                    {"completed", view.counters.completed},
                     {"failed", view.counters.failed}});
   }
   into["endpoints"] = std::move(list);

@@ -93,6 +93,12 @@ RelayAction confirmed(Passage& passage) {
   return RelayAction::kLetIn;
 }
 
+// The client has left an exchange that its server has begun.
+RelayAction left_exchange(Passage& passage) {
+  const RelayExchange& exchange = passage.exchange;
+  return ended(passage, exchange.carried && !exchange.foreign ? RelayEnd::kLeft : RelayEnd::kBrokeOff);
+}
+
 // Whether the server's next message may be the measured one. What follows its first five depends on the client.
 bool as_measured(const RelayExchange& exchange, const RelayMessage& message) {
   if (exchange.heard > kExchangeDescriptors) return true;
@@ -101,17 +107,18 @@ bool as_measured(const RelayExchange& exchange, const RelayMessage& message) {
 
 RelayAction hear_server(Passage& passage, const RelayMessage& message, MonoTime now, const RelayTimes& times) {
   RelayExchange& exchange = passage.exchange;
-  exchange.foreign = exchange.foreign || !as_measured(exchange, message);
-  if (++exchange.heard == 1) exchange.began = now;
-  if (exchange.heard == 1 && passage.stage == RelayStage::kTaken) passage.until = now + times.taken;
-  if (exchange.left) return ended(passage, RelayEnd::kStalled);
+  const bool turns_foreign = !exchange.foreign && !as_measured(exchange, message);
+  exchange.foreign = exchange.foreign || turns_foreign;
+  if ((++exchange.heard == 1 || turns_foreign) && passage.stage == RelayStage::kTaken)
+    passage.until = now + (exchange.foreign ? times.foreign : exchange.has_all() ? times.greeting : times.exchange);
+  if (exchange.left) return left_exchange(passage);
   if (exchange.foreign) {
     const bool waits = passage.stage == RelayStage::kTaken && passage.confirmed;
     return waits ? confirmed(passage) : RelayAction::kNothing;
   }
-  if (exchange.said < kExchangeOfClient.size() || !is_plain(message, kExchangeAnswer)) return RelayAction::kNothing;
+  if (!exchange.has_all() || !is_plain(message, kExchangeAnswer)) return RelayAction::kNothing;
   exchange.over = true;
-  enter(passage, RelayStage::kIn, now, passage.confirmed ? Duration::zero() : times.taken);
+  enter(passage, RelayStage::kIn, now, passage.confirmed ? Duration::zero() : times.words);
   return RelayAction::kLetIn;
 }
 
@@ -123,20 +130,22 @@ RelayAction server_gone(Passage& passage) {
   return passage.daemon_gone || passage.client_gone ? ended(passage, RelayEnd::kDone) : RelayAction::kNothing;
 }
 
-// The client has ended the exchange or its connection. It is to blame if its server waits for it, which the server's
-// first message shows; a server that is silent may be stuck already.
+// The client has ended the exchange or its connection. The server waits for it from its first message on.
 RelayAction broke_off(Passage& passage) {
   RelayExchange& exchange = passage.exchange;
   if (exchange.carried && exchange.over) return ended(passage, end_without_answer(exchange));
-  if (!exchange.carried || exchange.heard > 0) return ended(passage, RelayEnd::kStalled);
+  if (!exchange.carried || exchange.heard > 0) return left_exchange(passage);
   exchange.left = true;
   return RelayAction::kNothing;
 }
 
-RelayEnd late_in_exchange(const RelayExchange& exchange) {
-  if (exchange.left) return RelayEnd::kLeft;
-  if (exchange.over) return end_without_answer(exchange);
-  return exchange.carried && exchange.heard == 0 ? RelayEnd::kServerLate : RelayEnd::kStalled;
+RelayAction late_in_exchange(Passage& passage) {
+  const RelayExchange& exchange = passage.exchange;
+  if (exchange.left) return ended(passage, RelayEnd::kLeft);
+  if (exchange.over) return ended(passage, end_without_answer(exchange));
+  if (!exchange.carried || exchange.foreign) return ended(passage, RelayEnd::kBrokeOff);
+  if (exchange.heard == 0 || exchange.has_all()) return ended(passage, RelayEnd::kServerLate);
+  return RelayAction::kComplete;
 }
 
 RelayAction hear_client(Passage& passage, const RelayMessage& message, MonoTime now, const RelayTimes& times) {
@@ -180,7 +189,7 @@ RelayAction hear_daemon(Passage& passage, const RelayMessage& message, MonoTime 
       if (message.truncated) return ended(passage, RelayEnd::kOtherDaemon);
       // Any message without the socket is a refusal in an undocumented text, meant for the client.
       if (message.bytes != kRelayDescriptor || message.descriptors == 0) return RelayAction::kToClient;
-      enter(passage, RelayStage::kTaken, now, times.taken);
+      enter(passage, RelayStage::kTaken, now, times.foreign);
       return RelayAction::kHandOver;
     case RelayStage::kTaken:
     case RelayStage::kIn:
@@ -198,8 +207,6 @@ RelayEnd too_late(const Passage& passage) {
       return RelayEnd::kDaemonMute;
     case RelayStage::kServer:
       return passage.client_gone ? RelayEnd::kLeft : RelayEnd::kServerLate;
-    case RelayStage::kTaken:
-      return late_in_exchange(passage.exchange);
     case RelayStage::kIn:
       return RelayEnd::kDone;
     default:
@@ -217,6 +224,11 @@ RelayEnd client_left(RelayStage stage) {
 
 void carry(Passage& passage, MonoTime now, const RelayTimes& times) {
   passage.exchange.carried = true;
+  passage.until = now + times.greeting;
+}
+
+void complete(Passage& passage, MonoTime now, const RelayTimes& times) {
+  passage.exchange.completed = true;
   passage.until = now + times.greeting;
 }
 
@@ -256,9 +268,11 @@ RelayAction step(Passage& passage, RelayEvent event, const RelayMessage& message
         return ended(passage, RelayEnd::kDone);
       return RelayAction::kDropDaemon;
     case RelayEvent::kClientSaid:
-      if (passage.exchange.said == kSaysContext) passage.exchange.context = context_of(message.bytes);
-      if (++passage.exchange.said == kExchangeOfClient.size() && passage.exchange.heard > 0)
-        passage.exchange.took = now - passage.exchange.began;
+      if (passage.exchange.said == kSaysContext && !passage.exchange.completed)
+        passage.exchange.context = context_of(message.bytes);
+      if (++passage.exchange.said == kExchangeOfClient.size() && passage.stage == RelayStage::kTaken &&
+          passage.exchange.heard > 0 && !passage.exchange.foreign)
+        passage.until = now + times.greeting;
       return RelayAction::kNothing;
     case RelayEvent::kServerSaid:
       return hear_server(passage, message, now, times);
@@ -279,6 +293,7 @@ RelayAction step(Passage& passage, RelayEvent event, const RelayMessage& message
       return ended(passage, RelayEnd::kAbandoned);
     case RelayEvent::kTimeUp:
       if (!passage.until || now < *passage.until) return RelayAction::kNothing;
+      if (passage.stage == RelayStage::kTaken) return late_in_exchange(passage);
       return ended(passage, too_late(passage));
   }
   return RelayAction::kNothing;
@@ -342,7 +357,7 @@ std::string_view to_string(RelayEnd end) {
       return "the MPS daemon hung up";
     case RelayEnd::kServerLate:
       return "the MPS daemon had no server for it in time";
-    case RelayEnd::kStalled:
+    case RelayEnd::kBrokeOff:
       return "broke off with its MPS server";
     case RelayEnd::kRefused:
       return "was not admitted";

@@ -7,10 +7,11 @@
 // it.
 //
 // The relay also carries the exchange between the client and its server, which the client gets a socket of ours for
-// (same document, "Messages between server and client"). A server whose client breaks off during the exchange accepts
-// no other client, so the relay then sends what is missing in the client's place (RelayExchange::missing). A client is
-// admitted when its server has answered; its own message 5 proves nothing. Only where a server's first messages are not
-// the measured ones does message 5 admit it. Not for the daemon's replies to commands (replies.h). Pure; fuzzed.
+// (same document, "Messages between server and client"). While a server waits for its client, it accepts no other one,
+// so the relay sends what is missing in the client's place (RelayExchange::missing) when the client breaks off or is
+// late. A client that is late is admitted all the same, and its own messages are then dropped. A client is admitted
+// when its server has answered; its own message 5 proves nothing. Only where a server's first messages are not the
+// measured ones does message 5 admit it. Not for the daemon's replies to commands (replies.h). Pure; fuzzed.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -88,7 +89,7 @@ enum class RelayEnd {
   kDaemonMute,   // the daemon did not greet in time
   kDaemonGone,   // the daemon hung up
   kServerLate,   // no server in time, or one that hung up without a word
-  kStalled,    // broke off with its server, or was late: without the relay the server would be stuck for all (measured)
+  kBrokeOff,   // or was late, in an exchange that the relay cannot complete: its server may be stuck for all (measured)
   kRefused,    // not admitted: the grant is closed, or has too many clients
   kNoLimits,   // its grant's own limits could not be set
   kAbandoned,  // the process that connected has exited, and another process holds its connection
@@ -97,11 +98,13 @@ std::string_view to_string(RelayEnd end);  // a phrase for people
 bool is_attempt(RelayEnd end);             // a client did what no CUDA process does
 
 struct RelayTimes {
-  Duration words = std::chrono::seconds(5);      // for the client's credentials and type together
+  Duration words = std::chrono::seconds(5);      // for the client's credentials and type together; for its confirmation
   Duration turn = std::chrono::seconds(30);      // for a pool that does not serve yet or again
   Duration greeting = std::chrono::seconds(10);  // for the daemon's greeting, and for the server's
   Duration server = std::chrono::seconds(30);    // for a server to start; zero = no limit
-  Duration taken = std::chrono::seconds(2);      // for the exchange with its server, once that has begun it
+  // For the client's part of the exchange, from the server's first message on. The relay then sends the rest.
+  Duration exchange = std::chrono::milliseconds(100);
+  Duration foreign = std::chrono::seconds(2);  // the same in an exchange that the relay cannot complete
   // After the exchange: wait for the server's log to report the same. Until then a change of limits could still
   // affect the client.
   Duration settled = std::chrono::milliseconds(250);
@@ -109,19 +112,20 @@ struct RelayTimes {
 
 // The exchange between the client and its server.
 struct RelayExchange {
-  bool carried = false;       // by the relay; false: the client has the server's own socket
-  bool foreign = false;       // the server's first messages, which no client can change, are not the measured ones
-  bool left = false;          // by the client, before the server said anything
-  bool over = false;          // the server has answered, or hung up
-  std::size_t said = 0;       // messages of the client
-  std::uint32_t context = 0;  // the number of the client's context; 0 = the process's own connection
-  std::size_t heard = 0;      // messages of the server
-  MonoTime began{};           // with the first of them
-  Duration took{};            // from then until the client had sent its last one
+  bool carried = false;        // by the relay; false: the client has the server's own socket
+  bool foreign = false;        // the server's first messages, which no client can change, are not the measured ones
+  bool left = false;           // by the client, before the server said anything
+  bool over = false;           // the server has answered, or hung up
+  bool completed = false;      // by the relay, in the client's place
+  std::size_t said = 0;        // messages of the client
+  std::size_t spoken_for = 0;  // messages that the relay has sent in its place
+  std::uint32_t context = 0;   // the number of the client's context; 0 = the process's own connection
+  std::size_t heard = 0;       // messages of the server
+  bool has_all() const { return completed || said >= kExchangeOfClient.size(); }
   // What the server still needs to accept its next client.
   std::span<const std::string_view> missing() const {
-    return carried && !over && !foreign ? std::span(kExchangeOfClient).subspan(std::min(said, kExchangeOfClient.size()))
-                                        : std::span<const std::string_view>{};
+    return carried && !over && !foreign && !has_all() ? std::span(kExchangeOfClient).subspan(said + spoken_for)
+                                                      : std::span<const std::string_view>{};
   }
 };
 
@@ -168,6 +172,7 @@ enum class RelayAction {
   kFarewell,   // send it kRelayEnd, then close
   kIntroduce,  // send the daemon kRelayCredentials as the client, and kRelayNewClient
   kToClient,
+  kComplete,    // send the server RelayExchange::missing() in the client's place, and go on
   kHandOver,    // forward to the client, and send kRelayTaken to the daemon
   kLetIn,       // its server has accepted the client; nothing is forwarded
   kDropDaemon,  // the daemon is finished; the rest is still awaited
@@ -177,6 +182,8 @@ enum class RelayAction {
 // Call after kHandOver if the relay carries the exchange. The server may serve others first, so the client's own time
 // begins with the server's first message.
 void carry(Passage& passage, MonoTime now, const RelayTimes& times);
+// Call after RelayExchange::missing() was sent.
+void complete(Passage& passage, MonoTime now, const RelayTimes& times);
 Passage begin_passage(int connected_by, MonoTime now, const RelayTimes& times);
 // `message` counts with kFromClient and kFromDaemon only. After the end of the passage it returns kNothing.
 RelayAction step(Passage& passage, RelayEvent event, const RelayMessage& message, MonoTime now,

@@ -234,7 +234,7 @@ TEST_F(RelayTest, EveryStageHasItsOwnPatience) {
       {RelayStage::kTurn, times_.turn, RelayEnd::kNotServed},
       {RelayStage::kGreeting, times_.greeting, RelayEnd::kDaemonMute},
       {RelayStage::kServer, times_.server, RelayEnd::kServerLate},
-      {RelayStage::kTaken, times_.taken, RelayEnd::kStalled}};
+      {RelayStage::kTaken, times_.foreign, RelayEnd::kBrokeOff}};
   for (const auto& [stage, patience, end] : rows) {
     now_ = kStart;
     passage_ = begin_passage(kPid, kStart, times_);
@@ -260,7 +260,7 @@ TEST_F(RelayTest, AConnectionWhoseConnectorHasEndedIsRefusedAndNoAttempt) {
 
 TEST_F(RelayTest, AServerThatStartsMayTakeLongerThanAClientMayStall) {
   EXPECT_EQ(times_.server, 30s);
-  EXPECT_EQ(times_.taken, 2s);
+  EXPECT_EQ(times_.exchange, 100ms);
 }
 
 TEST_F(RelayTest, TheWordsTogetherHaveOneDeadline) {
@@ -282,10 +282,10 @@ TEST_F(RelayTest, ADaemonThatHasDoneItsPartMayHangUpBeforeTheClientsWord) {
   EXPECT_EQ(passage_.stage, RelayStage::kIn);
 }
 
-TEST_F(RelayTest, BreakingOffWithTheServerIsAStallAlsoByHangingUp) {
+TEST_F(RelayTest, HangingUpBreaksOffAnExchangeThatTheRelayDoesNotCarry) {
   until(RelayStage::kTaken);
   EXPECT_EQ(happens(RelayEvent::kClientGone), RelayAction::kEnd);
-  expect_end(RelayEnd::kStalled);
+  expect_end(RelayEnd::kBrokeOff);
 }
 
 // Promise: mps/relay: A client is admitted by its server's answer, and not by its own confirmation.
@@ -324,7 +324,7 @@ TEST_F(RelayTest, TheConnectionEndsWithTheClientsWordAndTheDaemonsEndInEitherOrd
   passage_ = begin_passage(kPid, kStart, times_);
   until_taken();
   exchange();
-  now_ = kStart + times_.taken;
+  now_ = kStart + times_.words;
   EXPECT_EQ(happens(kTimeUp), RelayAction::kEnd) << "a word that never comes keeps no connection";
   expect_end(RelayEnd::kDone);
 }
@@ -340,22 +340,51 @@ TEST_F(RelayTest, WhatTheServerStillNeedsIsWhatItsClientHasNotSaid) {
   until_taken();
   server_says(kRelayDescriptor);
   EXPECT_EQ(happens(RelayEvent::kClientBrokeOff), RelayAction::kEnd);
-  expect_end(RelayEnd::kStalled);
+  expect_end(RelayEnd::kLeft);
   EXPECT_EQ(passage_.exchange.missing().front(), kRelayCredentials);
   passage_.exchange.carried = false;
   EXPECT_TRUE(passage_.exchange.missing().empty()) << "it has the server's own socket";
 }
 
-TEST_F(RelayTest, TheClientsTimeBeginsWhenItsServerSpeaks) {
+// Promise: mps/relay: The relay completes the exchange of a client that is late, and admits the client.
+TEST_F(RelayTest, TheExchangeOfAClientThatIsLateIsCompletedAndTheClientIsAdmitted) {
   until_taken();
   now_ = kStart + 5s;
-  server_says(kRelayDescriptor);
-  now_ = kStart + 6s;
-  server_says(kRelayDescriptor);
-  EXPECT_EQ(passage_.until, kStart + 5s + times_.taken);
+  greet();
+  EXPECT_EQ(passage_.until, kStart + 5s + times_.exchange)
+      << "the client's time begins with the server's first message";
+  happens(RelayEvent::kClientSaid);
   now_ = *passage_.until;
-  EXPECT_EQ(happens(RelayEvent::kTimeUp), RelayAction::kEnd);
-  expect_end(RelayEnd::kStalled);
+  EXPECT_EQ(happens(RelayEvent::kTimeUp), RelayAction::kComplete);
+  EXPECT_EQ(passage_.exchange.missing().size(), 2u);
+  complete(passage_, now_, times_);
+  EXPECT_THAT(passage_.exchange.missing(), ::testing::IsEmpty());
+  EXPECT_EQ(server_says(kExchangeAnswer), RelayAction::kLetIn);
+  happens(RelayEvent::kClientSaid);
+  EXPECT_EQ(step(passage_, RelayEvent::kClientSaid, {"\7\0\0\0", 0, false, {}}, now_, times_), RelayAction::kNothing);
+  EXPECT_EQ(passage_.exchange.context, 0u) << "the server has another number";
+  EXPECT_EQ(say(kRelayTaken), RelayAction::kNothing);
+  EXPECT_EQ(happens(RelayEvent::kDaemonGone), RelayAction::kEnd);
+  expect_end(RelayEnd::kDone);
+}
+
+TEST_F(RelayTest, AServerThatDoesNotAnswerIsNotItsClientsFault) {
+  for (const bool late : {false, true}) {
+    now_ = kStart;
+    passage_ = begin_passage(kPid, kStart, times_);
+    until_taken();
+    greet();
+    now_ += late ? times_.exchange : 1ms;
+    if (late) {
+      EXPECT_EQ(happens(RelayEvent::kTimeUp), RelayAction::kComplete);
+      complete(passage_, now_, times_);
+    }
+    for (int i = 0; !late && i < 3; ++i) happens(RelayEvent::kClientSaid);
+    EXPECT_EQ(passage_.until, now_ + times_.greeting);
+    now_ = *passage_.until;
+    happens(RelayEvent::kTimeUp);
+    expect_end(RelayEnd::kServerLate);
+  }
 }
 
 TEST_F(RelayTest, WhereAServerSpeaksOtherwiseTheClientsWordAdmitsIt) {
@@ -418,7 +447,7 @@ TEST_F(RelayTest, AClientThatLeavesWhileTheDaemonLooksForAServerIsHandedOverAllT
   carry(passage_, now_, times_);
   EXPECT_EQ(happens(RelayEvent::kClientGone), RelayAction::kNothing);
   EXPECT_EQ(server_says(kRelayDescriptor), RelayAction::kEnd);
-  expect_end(RelayEnd::kStalled);
+  expect_end(RelayEnd::kLeft);
   EXPECT_EQ(passage_.exchange.missing().size(), kExchangeOfClient.size());
 }
 

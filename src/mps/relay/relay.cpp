@@ -136,7 +136,7 @@ class SocketRelay final : public Relay {
   bool has_capacity(const RelayEndpoint& endpoint) const;
   void resume_endpoints();
   void pump();
-  void pump_at(std::optional<MonoTime> due);
+  void pump_later();
   void prepare(std::uint64_t id, const std::string& grant);
   void prepared(std::uint64_t id, const Status& status);
   void own_turn(std::uint64_t id);
@@ -315,7 +315,7 @@ void SocketRelay::hold() {
 void SocketRelay::pump() {
   if (!serving_ || std::exchange(pumping_, true)) return;
   try_again_ = false;
-  while (const auto id = try_again_ ? std::nullopt : turns_.next(loop_.now())) {
+  while (const auto id = try_again_ ? std::nullopt : turns_.next()) {
     if (own_turns_.contains(*id)) {
       prepare(*id, kOurselves);
     } else if (const auto passage = passages_.at(*id); !refuses(*passage)) {
@@ -323,13 +323,12 @@ void SocketRelay::pump() {
     }
   }
   pumping_ = false;
-  pump_at(try_again_ ? loop_.now() + kTryAgain : turns_.wake_at(loop_.now()));
+  wake_.stop();
+  if (try_again_) pump_later();
 }
 
-void SocketRelay::pump_at(std::optional<MonoTime> due) {
-  wake_.stop();
-  if (!due) return;
-  wake_.start(*due - loop_.now(), [this] { pump(); });
+void SocketRelay::pump_later() {
+  wake_.start(kTryAgain, [this] { pump(); });
 }
 
 void SocketRelay::prepare(std::uint64_t id, const std::string& grant) {
@@ -352,7 +351,7 @@ void SocketRelay::prepared(std::uint64_t id, const Status& status) {
   if (pumping_) {
     try_again_ = true;
   } else if (serving_) {
-    pump_at(loop_.now() + kTryAgain);
+    pump_later();
   }
 }
 
@@ -422,7 +421,6 @@ void SocketRelay::let_in(RelayPassage& passage) {
   late_ = 0;
   --endpoint.handshakes;
   --handshakes_;
-  turns_.went_well(passage.grant(), passage.state().exchange.took, loop_.now());
   leave_daemon(passage.id(), true);
   resume_endpoints();
   pump();
@@ -516,8 +514,6 @@ void SocketRelay::ended(RelayPassage& passage) {
   const auto found = orphans_.erase(passage.id()) != 0 ? endpoints_.end() : endpoints_.find(passage.grant());
   if (!passage.was_let_in()) {
     --handshakes_;
-    const bool delayed = state.end == mps::RelayEnd::kStalled || state.garbled;
-    if (delayed && found != endpoints_.end()) turns_.stalled(passage.grant(), loop_.now());
     leave_daemon(passage.id(), state.exchange.carried);
   }
   settling_.left(passage.id());
@@ -525,6 +521,7 @@ void SocketRelay::ended(RelayPassage& passage) {
   if (found != endpoints_.end()) {
     --found->second.connections;
     if (!passage.was_let_in()) --found->second.handshakes;
+    if (state.exchange.completed) ++found->second.counters.completed;
     count_end(found->second, passage, state);
   }
   resume_endpoints();
@@ -549,16 +546,13 @@ void SocketRelay::count_end(RelayEndpoint& endpoint, const RelayPassage& passage
     ++endpoint.counters.attempts;
   } else if (state.end == kRefused || state.end == kAbandoned) {
     ++endpoint.counters.refused;
-  } else if (state.end == mps::RelayEnd::kStalled) {
-    ++endpoint.counters.stalled;
   } else {
     ++endpoint.counters.failed;
   }
   callbacks_.on_trouble(passage.grant(), state, passage.user());
   if (state.end == kServerLate) ++late_;
-  // Where the exchange is known, the relay has ended it in the client's place, and the server accepts others.
-  const bool broke_off = state.end == kStalled || state.garbled;
-  const bool may_be_stuck = broke_off && (!state.exchange.carried || state.exchange.foreign);
+  const bool foreign = !state.exchange.carried || state.exchange.foreign;
+  const bool may_be_stuck = state.end == kBrokeOff || (state.garbled && foreign);
   const bool doubted = may_be_stuck || (state.end == kServerLate && late_ >= kLateInARow);
   if (doubted && callbacks_.on_server_doubted)
     callbacks_.on_server_doubted("a client of grant " + passage.grant() + " " + std::string(to_string(state.end)));

@@ -3,8 +3,8 @@
 // that connects to the MPS control daemon under that process's own credentials, and forwards no command
 // (mps/relay/handshake.h; docs/internals/decisions/0009-relay.md). The daemon serves one connection at a time, so the
 // relay connects to it for one client after the other, one of each grant at a time, each with deadlines; a tenant that
-// stalls delays the others only for moments (mps/relay/relay_turns.h). While the pool does not serve, clients wait
-// here, up to RelayTimes::turn.
+// stalls delays the others by RelayTimes::exchange (mps/relay/relay_turns.h). While the pool does not serve, clients
+// wait here, up to RelayTimes::turn.
 //
 // Where grants have different limits, the relay sets a grant's limits on the daemon before it connects a client of that
 // grant (`prepare`), and connects no client with different limits until the server's reply and its log show that it has
@@ -41,11 +41,11 @@ struct RelaySettings {
 
 // What happened at an endpoint since it was opened.
 struct EndpointCounters {
-  std::uint64_t let_in = 0;    // connections; a CUDA process makes two
-  std::uint64_t attempts = 0;  // attempts to command the daemon, and others that no CUDA process makes
-  std::uint64_t refused = 0;   // by the grant's admission
-  std::uint64_t stalled = 0;   // closed because they held up the daemon
-  std::uint64_t failed = 0;    // the daemon or server was not there in time
+  std::uint64_t let_in = 0;     // connections; a CUDA process makes two
+  std::uint64_t attempts = 0;   // attempts to command the daemon, and others that no CUDA process makes
+  std::uint64_t refused = 0;    // by the grant's admission
+  std::uint64_t completed = 0;  // exchanges with the server that the relay completed in the client's place
+  std::uint64_t failed = 0;     // the daemon or server was not there in time
   friend bool operator==(const EndpointCounters&, const EndpointCounters&) = default;
 };
 
@@ -71,13 +71,13 @@ class Relay {
     std::function<bool(const std::string& grant, int pid)> refuses_for_now = {};
     std::function<void(const std::string& grant, int pid)> on_client;  // a new process connects
     std::function<void(const std::string& grant, int pid)> on_gone;    // the process has exited
-    // A connection ended abnormally (is_attempt, refused, stalled, or an unexpected daemon).
+    // A connection ended abnormally (is_attempt, refused, or an unexpected daemon or server).
     std::function<void(const std::string& grant, const mps::Passage&, std::uint32_t user)> on_trouble;
     // The daemon got our identity instead of a client's, and why. Called once until it works again.
     std::function<void(const Error&)> on_not_itself;
     std::function<void()> on_change;  // the result of endpoints() changed
-    // The server may accept no more clients: two consecutive clients waited for it in vain, or a client stalled
-    // (RelayEnd::kStalled) in an exchange that this program does not carry or know (RelayExchange::foreign).
+    // The server may accept no more clients: two consecutive clients waited for it in vain, or a client broke
+    // off (RelayEnd::kBrokeOff) an exchange that this program does not carry or know (RelayExchange::foreign).
     std::function<void(const std::string& why)> on_server_doubted = {};
     // It is a client's turn: makes the daemon hold the grant's limits for the clients that it accepts next. `done` runs
     // once, perhaps inside the call. After an error that may pass (kConflict, kTimeout, kUnavailable) the client keeps

@@ -135,6 +135,7 @@ void RelayPassage::on_client_in_exchange() {
   const auto self = shared_from_this();
   auto packet = hear(exchange_, exchange_watch_, mps::RelayEvent::kClientBrokeOff);
   if (!packet) return;
+  if (state_.exchange.completed) return happens(mps::RelayEvent::kClientSaid, *std::move(packet));
   // No CUDA process sends a descriptor or a long message here; the server would be the one to handle it. It takes an
   // empty message for the end of its socket.
   if (!packet->truncated && mps::may_be_said(state_, packet->bytes) && send_server(packet->bytes)) {
@@ -173,6 +174,9 @@ void RelayPassage::happens(mps::RelayEvent event, RelayPacket packet) {
     case mps::RelayAction::kToClient:
       to_client(packet);
       break;
+    case mps::RelayAction::kComplete:
+      complete_exchange();
+      break;
     case mps::RelayAction::kHandOver:
       hand_over(std::move(packet));
       break;
@@ -187,7 +191,9 @@ void RelayPassage::happens(mps::RelayEvent event, RelayPacket packet) {
       return callbacks_.ended(*this);
   }
   if (state_.stage == mps::RelayStage::kEnded) return;
-  if (state_.exchange.over) drop_exchange();
+  if (state_.exchange.over) drop_server();
+  // Messages of a client that is late are read until the last one: it would take a closed socket for a failure.
+  if (state_.exchange.over && state_.exchange.said >= mps::kExchangeOfClient.size()) drop_exchange();
   if (state_.exchange.left || (state_.stage == mps::RelayStage::kServer && state_.client_gone)) drop_client();
   arm();
 }
@@ -241,6 +247,15 @@ Status RelayPassage::send_server(std::string_view bytes) {
   return sent;
 }
 
+void RelayPassage::complete_exchange() {
+  for (const auto message : state_.exchange.missing()) {
+    if (!send_server(message)) return happens(mps::RelayEvent::kClientBrokeOff);
+    ++state_.exchange.spoken_for;
+  }
+  mps::complete(state_, loop_.now(), times_);
+  connects(state_.client.pid);
+}
+
 void RelayPassage::finish_exchange() {
   if (!server_ || state_.exchange.missing().empty()) return;
   // A message of the server that is unread when we close would make the kernel discard ours.
@@ -249,9 +264,10 @@ void RelayPassage::finish_exchange() {
   while (receive_packet(server_.get(), unread) == Arrival::kPacket) {
   }
   auto missing = state_.exchange.missing();
+  state_.exchange.completed = true;
   // The server reads the client's pid from the first message. It must not be ours: this program is never ended as a
   // client (mps/pool/client_ending.h), and contexts made through these channels would count for no grant.
-  if (state_.exchange.said == 0) {
+  if (missing.size() == mps::kExchangeOfClient.size()) {
     if (!send_server(missing.front())) return leave_channels(missing);
     missing = missing.subspan(1);
   }
@@ -274,10 +290,14 @@ void RelayPassage::leave_channels(std::span<const std::string_view> messages) {
   for (const auto message : messages) (void)send_packet(server_.get(), message);
 }
 
-void RelayPassage::drop_exchange() {
+void RelayPassage::drop_server() {
   loop_.cancel(std::exchange(server_watch_, 0));
-  loop_.cancel(std::exchange(exchange_watch_, 0));
   server_.reset();
+}
+
+void RelayPassage::drop_exchange() {
+  drop_server();
+  loop_.cancel(std::exchange(exchange_watch_, 0));
   for_client_.reset();
   if (exchange_) callbacks_.close(grant_, std::move(exchange_));
 }

@@ -85,9 +85,11 @@ class RelayPassage : public std::enable_shared_from_this<RelayPassage> {
   Status reserve_descriptors();
   bool carry_exchange(RelayPacket& packet);
   Status send_server(std::string_view bytes);
+  void complete_exchange();
   void finish_exchange();
   void leave_channels(std::span<const std::string_view> messages);
   void drop_client();
+  void drop_server();
   void drop_exchange();
   void drop_daemon();
   void arm();

@@ -294,7 +294,7 @@ TEST_F(RelayAtTheEndpoint, AServerThatStartsIsNoStall) {
   // The very first client: its server is started for it, and clients of other grants do not wait for that.
   auto first = start_client(kOne);
   ASSERT_TRUE(until_let_in(kOne, first->pid()));
-  EXPECT_EQ(relay_->endpoint(kOne).counters.stalled, 0u);
+  EXPECT_EQ(relay_->endpoint(kOne).counters.completed, 0u);
 }
 
 TEST_F(RelayAtTheEndpoint, SixtyFourConnectionsOfFourGrantsAllComeThrough) {

@@ -14,19 +14,13 @@ void RelayTurns::set_kind(const std::string& grant, const std::string& kind) {
   standing_[grant].kind = kind;
 }
 
-bool RelayTurns::may_go(const Turn& turn, MonoTime now) const {
-  const auto& standing = standing_.find(turn.grant)->second;
-  return !standing.with_daemon && now >= standing.not_before;
-}
-
-std::optional<std::uint64_t> RelayTurns::next(MonoTime now) {
+std::optional<std::uint64_t> RelayTurns::next() {
   const auto unsettled = std::ranges::count(with_daemon_, false, [](const auto& one) { return one.second.settling; });
   if (connecting_ != 0 || static_cast<std::size_t>(unsettled) >= kMostWithDaemon) return std::nullopt;
   auto best = waiting_.end();
   for (auto it = waiting_.begin(); it != waiting_.end(); ++it) {
-    if (!may_go(*it, now)) continue;
-    const auto since = [&](const Turn& turn) { return standing_.find(turn.grant)->second.last_turn; };
-    if (best == waiting_.end() || since(*it) < since(*best)) best = it;
+    const auto of = [&](const Turn& turn) -> const Standing& { return standing_.find(turn.grant)->second; };
+    if (!of(*it).with_daemon && (best == waiting_.end() || of(*it).last_turn < of(*best).last_turn)) best = it;
   }
   if (best == waiting_.end()) return std::nullopt;
   const Turn turn = *best;
@@ -73,35 +67,8 @@ void RelayTurns::leave(std::uint64_t id) {
   }
 }
 
-void RelayTurns::stalled(const std::string& grant, MonoTime now) {
-  wait_longer(grant, kFirstPenalty, now);
-}
-
-void RelayTurns::went_well(const std::string& grant, Duration took, MonoTime now) {
-  if (!standing_.contains(grant)) return;
-  if (took > kSlow) return wait_longer(grant, kPauseAfterSlow * took, now);
-  standing_[grant].penalty = Duration::zero();
-  standing_[grant].not_before = MonoTime{};
-}
-
-void RelayTurns::wait_longer(const std::string& grant, Duration first, MonoTime now) {
-  auto& standing = standing_[grant];
-  standing.penalty = standing.penalty == Duration::zero() ? first : std::min(standing.penalty * 2, kLongestPenalty);
-  standing.not_before = now + standing.penalty;
-}
-
 void RelayTurns::forget(const std::string& grant) {
   standing_.erase(grant);
-}
-
-std::optional<MonoTime> RelayTurns::wake_at(MonoTime now) const {
-  std::optional<MonoTime> first;
-  for (const auto& turn : waiting_) {
-    const auto& standing = standing_.find(turn.grant)->second;
-    if (standing.with_daemon || standing.not_before <= now) continue;  // an event will wake it, or it may go already
-    if (!first || standing.not_before < *first) first = standing.not_before;
-  }
-  return first;
 }
 
 }  // namespace tranche::mps

@@ -2,9 +2,8 @@
 // Schedules connections to the MPS control daemon, which serves one connection at a time and, while a client stalls, no
 // other (docs/internals/evidence/mps-handshake.md). Its server serves clients in the order in which the daemon sends
 // them. These rules bound the delay that tenants cause for each other: only one client of each grant is with the daemon
-// at a time, and few in all, so that none waits longer for its server than the time that it has; a grant whose client
-// stalled or was slow waits before its next; among grants, the one that has waited longest since its last turn goes
-// first.
+// at a time, and few in all, so that none waits longer for its server than the time that it has; among grants, the
+// one that has waited longest since its last turn goes first.
 //
 // The daemon has one set of limits at a time for new clients, so clients that are with it together must have the same
 // limits ("kind"). A client with different limits waits for those to finish; none may overtake it. Pure.
@@ -14,35 +13,23 @@
 #include <string>
 #include <vector>
 
-#include "base/time.h"
-
 namespace tranche::mps {
 
 class RelayTurns {
  public:
-  static constexpr Duration kFirstPenalty = std::chrono::seconds(2);
-  static constexpr Duration kLongestPenalty = std::chrono::minutes(1);
   static constexpr std::size_t kMostWithDaemon = 2;
-  static constexpr Duration kSlow = std::chrono::milliseconds(500);
-  static constexpr int kPauseAfterSlow = 4;  // first pause, in multiples of the client's time
 
   void wait(std::uint64_t id, const std::string& grant);
   // An identifier of the limits of the grant's next clients, equal for equal limits; "" until it is set.
   void set_kind(const std::string& grant, const std::string& kind);
   // The next client, which is with the daemon until leave(). Nothing while another client is being connected.
-  std::optional<std::uint64_t> next(MonoTime now);
+  std::optional<std::uint64_t> next();
   void connected(std::uint64_t id);  // it is introduced: a client of another grant may be connected
   void back(std::uint64_t id);       // there was no daemon: it is first in the queue again
   // It is admitted; the limits must not change yet, but the grant's next client may connect. Ends with leave().
   void settle(std::uint64_t id);
-  void leave(std::uint64_t id);                          // it has left the queue or the daemon
-  void stalled(const std::string& grant, MonoTime now);  // the grant waits before its next client, longer each time
-  // A client was admitted; `took` is the time for its messages to the server. Up to kSlow, the penalty is reset;
-  // above, the grant waits before its next client, longer each time.
-  void went_well(const std::string& grant, Duration took, MonoTime now);
+  void leave(std::uint64_t id);           // it has left the queue or the daemon
   void forget(const std::string& grant);  // call when no client of it waits or is with the daemon
-  // When next() may return something else without an event.
-  std::optional<MonoTime> wake_at(MonoTime now) const;
   std::size_t waiting() const { return waiting_.size(); }
 
  private:
@@ -59,12 +46,7 @@ class RelayTurns {
     std::string kind;
     bool with_daemon = false;
     std::uint64_t last_turn = 0;  // counts turns
-    MonoTime not_before{};
-    Duration penalty{};
   };
-  bool may_go(const Turn& turn, MonoTime now) const;
-  void wait_longer(const std::string& grant, Duration first, MonoTime now);
-
   std::vector<Turn> waiting_;  // in the order of arrival
   std::map<std::uint64_t, WithDaemon> with_daemon_;
   std::uint64_t connecting_ = 0;  // 0 = none

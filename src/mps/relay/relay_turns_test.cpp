@@ -7,15 +7,12 @@
 namespace tranche::mps {
 namespace relay_turns_test {
 
-using namespace std::chrono_literals;
 using ::testing::Eq;
 using ::testing::Optional;
 
-const MonoTime kNow{100s};
-
 // With the daemon from its introduction on.
 void connect(RelayTurns& turns, std::uint64_t id) {
-  ASSERT_THAT(turns.next(kNow), Optional(Eq(id)));
+  ASSERT_THAT(turns.next(), Optional(Eq(id)));
   turns.connected(id);
 }
 
@@ -23,19 +20,19 @@ TEST(RelayTurns, OneIsConnectedAfterTheOther) {
   RelayTurns turns;
   turns.wait(1, "a");
   turns.wait(2, "b");
-  EXPECT_THAT(turns.next(kNow), Optional(Eq(1u)));
-  EXPECT_EQ(turns.next(kNow), std::nullopt);
+  EXPECT_THAT(turns.next(), Optional(Eq(1u)));
+  EXPECT_EQ(turns.next(), std::nullopt);
   turns.connected(1);
-  EXPECT_THAT(turns.next(kNow), Optional(Eq(2u)));
+  EXPECT_THAT(turns.next(), Optional(Eq(2u)));
 }
 
 TEST(RelayTurns, OfOneGrantOnlyOneClientIsWithTheDaemon) {
   RelayTurns turns;
   for (std::uint64_t id : {1, 2}) turns.wait(id, "a");
   connect(turns, 1);
-  EXPECT_EQ(turns.next(kNow), std::nullopt);
+  EXPECT_EQ(turns.next(), std::nullopt);
   turns.leave(1);
-  EXPECT_THAT(turns.next(kNow), Optional(Eq(2u)));
+  EXPECT_THAT(turns.next(), Optional(Eq(2u)));
 }
 
 TEST(RelayTurns, AGrantWithManyClientsDoesNotHoldUpTheOthers) {
@@ -44,41 +41,7 @@ TEST(RelayTurns, AGrantWithManyClientsDoesNotHoldUpTheOthers) {
   connect(turns, 1);
   turns.wait(17, "one");
   turns.leave(1);
-  EXPECT_THAT(turns.next(kNow), Optional(Eq(17u)));
-}
-
-// Promise: mps/relay: A grant that stalled waits longer each time and the others do not.
-TEST(RelayTurns, AGrantThatStalledWaitsLongerEachTimeAndTheOthersDoNot) {
-  RelayTurns turns;
-  MonoTime now = kNow;
-  Duration expected = RelayTurns::kFirstPenalty;
-  for (std::uint64_t id = 1; id <= 8; ++id) {
-    turns.wait(id, "stalls");
-    ASSERT_THAT(turns.next(now), Optional(Eq(id)));
-    turns.leave(id);
-    turns.stalled("stalls", now);
-    turns.wait(100 + id, "stalls");
-    EXPECT_EQ(turns.next(now), std::nullopt);
-    EXPECT_EQ(turns.wake_at(now), now + expected);
-    turns.wait(1000 + id, "other");
-    EXPECT_THAT(turns.next(now), Optional(Eq(1000 + id)));
-    turns.leave(1000 + id);
-    now += expected;
-    EXPECT_EQ(turns.wake_at(now), std::nullopt);
-    turns.leave(100 + id);
-    expected = std::min(expected * 2, RelayTurns::kLongestPenalty);
-  }
-}
-
-TEST(RelayTurns, OneThatWentWellEndsThePenalty) {
-  RelayTurns turns;
-  turns.wait(1, "a");
-  connect(turns, 1);
-  turns.leave(1);
-  turns.stalled("a", kNow);
-  turns.went_well("a", 0s, kNow);
-  turns.wait(2, "a");
-  EXPECT_THAT(turns.next(kNow), Optional(Eq(2u)));
+  EXPECT_THAT(turns.next(), Optional(Eq(17u)));
 }
 
 // Promise: mps/relay: A client waits for its server behind one other at most.
@@ -86,42 +49,23 @@ TEST(RelayTurns, FewAreWithTheDaemonAtOnce) {
   RelayTurns turns;
   for (std::uint64_t id = 1; id <= 5; ++id) turns.wait(id, std::to_string(id));
   for (std::uint64_t id = 1; id <= RelayTurns::kMostWithDaemon; ++id) connect(turns, id);
-  EXPECT_EQ(turns.next(kNow), std::nullopt);
+  EXPECT_EQ(turns.next(), std::nullopt);
   turns.settle(2);  // its server has accepted it
-  EXPECT_THAT(turns.next(kNow), Optional(Eq(3u)));
-}
-
-// Promise: mps/relay: A tenant whose clients are slow in the exchange with their server waits longer each time.
-TEST(RelayTurns, AGrantWhoseClientWasSlowWaitsBeforeItsNext) {
-  RelayTurns turns;
-  turns.wait(1, "slow");
-  connect(turns, 1);
-  turns.went_well("slow", 1700ms, kNow);
-  turns.leave(1);
-  for (std::uint64_t id : {2, 3}) turns.wait(id, id == 2 ? "slow" : "other");
-  EXPECT_THAT(turns.next(kNow), Optional(Eq(3u)));
-  turns.leave(3);
-  EXPECT_EQ(turns.next(kNow + 6700ms), std::nullopt);
-  EXPECT_EQ(turns.wake_at(kNow), kNow + 6800ms);
-  EXPECT_THAT(turns.next(kNow + 6800ms), Optional(Eq(2u)));
-  turns.went_well("slow", 1700ms, kNow + 8500ms);
-  turns.leave(2);
-  turns.wait(4, "slow");
-  EXPECT_EQ(turns.wake_at(kNow + 8500ms), kNow + 8500ms + 2 * 6800ms);
+  EXPECT_THAT(turns.next(), Optional(Eq(3u)));
 }
 
 TEST(RelayTurns, WithoutADaemonItIsFirstAgain) {
   RelayTurns turns;
   turns.wait(1, "a");
   turns.wait(2, "b");
-  ASSERT_THAT(turns.next(kNow), Optional(Eq(1u)));
+  ASSERT_THAT(turns.next(), Optional(Eq(1u)));
   turns.back(1);
   EXPECT_EQ(turns.waiting(), 2u);
   // Its grant had the most recent turn, so the other one tries; no client is lost.
-  const auto first = turns.next(kNow);
+  const auto first = turns.next();
   ASSERT_TRUE(first);
   turns.connected(*first);
-  EXPECT_TRUE(turns.next(kNow));
+  EXPECT_TRUE(turns.next());
 }
 
 // Promise: mps/limits/limits: Only grants with equal limits are with the daemon together.
@@ -134,11 +78,11 @@ TEST(RelayTurns, OnlyGrantsOfOneKindAreWithTheDaemonTogether) {
   turns.wait(3, "large");
   connect(turns, 1);
   connect(turns, 2);
-  EXPECT_EQ(turns.next(kNow), std::nullopt);
+  EXPECT_EQ(turns.next(), std::nullopt);
   turns.leave(1);
-  EXPECT_EQ(turns.next(kNow), std::nullopt);
+  EXPECT_EQ(turns.next(), std::nullopt);
   turns.leave(2);
-  EXPECT_THAT(turns.next(kNow), Optional(Eq(3u)));
+  EXPECT_THAT(turns.next(), Optional(Eq(3u)));
 }
 
 TEST(RelayTurns, NobodyGoesBeforeOneThatWaitsForAnotherKindToLeave) {
@@ -150,10 +94,10 @@ TEST(RelayTurns, NobodyGoesBeforeOneThatWaitsForAnotherKindToLeave) {
   turns.wait(2, "large");
   turns.wait(3, "b");
   turns.wait(4, "c");
-  EXPECT_EQ(turns.next(kNow), std::nullopt);
+  EXPECT_EQ(turns.next(), std::nullopt);
   turns.leave(1);
   connect(turns, 2);
-  EXPECT_EQ(turns.next(kNow), std::nullopt) << "and the others wait for it in their turn";
+  EXPECT_EQ(turns.next(), std::nullopt) << "and the others wait for it in their turn";
   turns.leave(2);
   connect(turns, 3);
   connect(turns, 4);
@@ -170,7 +114,7 @@ TEST(RelayTurns, OneThatSettlesKeepsOtherKindsOutAndNobodyElse) {
   connect(turns, 2);
   turns.leave(2);
   turns.wait(3, "large");
-  EXPECT_EQ(turns.next(kNow), std::nullopt);
+  EXPECT_EQ(turns.next(), std::nullopt);
   turns.leave(1);
   connect(turns, 3);
   turns.settle(3);
@@ -178,7 +122,7 @@ TEST(RelayTurns, OneThatSettlesKeepsOtherKindsOutAndNobodyElse) {
   connect(turns, 4);
   turns.leave(3);
   turns.wait(5, "large");
-  EXPECT_EQ(turns.next(kNow), std::nullopt) << "its grant has one with the daemon: 4";
+  EXPECT_EQ(turns.next(), std::nullopt) << "its grant has one with the daemon: 4";
 }
 
 TEST(RelayTurns, AKindThatChangesCountsFromTheNextTurnOn) {
@@ -189,7 +133,7 @@ TEST(RelayTurns, AKindThatChangesCountsFromTheNextTurnOn) {
   connect(turns, 1);
   turns.set_kind("a", "50 %");
   turns.wait(2, "b");
-  EXPECT_EQ(turns.next(kNow), std::nullopt) << "the one that is in has 5 %";
+  EXPECT_EQ(turns.next(), std::nullopt) << "the one that is in has 5 %";
   turns.leave(1);
   connect(turns, 2);
   turns.wait(3, "a");
@@ -201,7 +145,7 @@ TEST(RelayTurns, WhoLeavesTheQueueIsNotAskedFor) {
   turns.wait(1, "a");
   turns.leave(1);
   turns.leave(1);
-  EXPECT_EQ(turns.next(kNow), std::nullopt);
+  EXPECT_EQ(turns.next(), std::nullopt);
   EXPECT_EQ(turns.waiting(), 0u);
 }
 
