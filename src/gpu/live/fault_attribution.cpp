@@ -66,6 +66,7 @@ std::vector<ReportedFault> FaultAttribution::update(const PoolReports& reports, 
       const Key key{id, fault.at_ms, fault.kind, fault.culprit};
       present.insert(key);
       if (seen_.contains(key)) continue;
+      for (const auto& [pid, grant] : fault.grants) known_[pid] = {grant, now};
       waiting_.push_back({id, fault, now, !first_});
     }
   }

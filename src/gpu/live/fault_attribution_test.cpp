@@ -43,6 +43,17 @@ TEST(FaultAttribution, NamesThePodsOfProcessesThatHaveEnded) {
               HasSubstr("MPS names process 7 of default/trainer/main as the cause; it can start again"));
 }
 
+TEST(FaultAttribution, NamesThePodOfAProcessThatOnlyTheReportKnows) {
+  FaultAttribution attribution;
+  attribution.update(with({}), MonoTime{});
+  attribution.holders({{"g1", "default/short/main"}});
+  auto fault = fatal(1, 7, {});
+  fault.grants = {{7, "g1"}};
+  const auto reported = attribution.update(with({fault}), MonoTime{});
+  ASSERT_THAT(reported, SizeIs(1));
+  EXPECT_EQ(reported[0].culprit, (FaultParty{7, "g1", "default/short/main"}));
+}
+
 TEST(FaultAttribution, ReportsEachFaultOnceAndNoneFromBeforeItsTime) {
   FaultAttribution attribution;
   EXPECT_THAT(attribution.update(with({fatal(1, 7, {})}), MonoTime{}), IsEmpty()) << "from before our start";

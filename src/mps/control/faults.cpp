@@ -33,23 +33,30 @@ FaultHistory::Effect FaultHistory::add(Fault fault) {
   return Effect::kFault;
 }
 
-int FaultHistory::dying_at(int server) const {
+FaultHistory::Dying FaultHistory::dying_at(int server) const {
   const auto found = std::ranges::find(dying_, server, &Dying::server);
-  return found == dying_.end() ? 0 : found->pid;
+  return found == dying_.end() ? Dying() : *found;
 }
 
-FaultHistory::Effect FaultHistory::read(const LogLine& line, WallTime now) {
+FaultHistory::Effect FaultHistory::read(const LogLine& line, WallTime now, const GrantOf& grant_of) {
+  const auto name = [&grant_of](Fault& fault, int pid) {
+    if (auto grant = grant_of ? grant_of(pid) : std::string(); !grant.empty()) fault.grants[pid] = std::move(grant);
+  };
   switch (line.what) {
     case LogWhat::kClientLost:
-      if (line.number > 0) remember(dying_, {line.writer, line.pid});
+      if (line.number > 0) remember(dying_, {line.writer, line.pid, grant_of ? grant_of(line.pid) : std::string()});
       return Effect::kNothing;
     case LogWhat::kClientLeft:
       std::erase_if(dying_, [&](const Dying& one) { return one.server == line.writer && one.pid == line.pid; });
       return Effect::kNothing;
     case LogWhat::kFatalCulprit: {
-      const int dead = dying_at(line.writer);
+      const Dying dead = dying_at(line.writer);
       Fault fault{now, FaultKind::kFatal, line.pid, {}, line.writer};
-      if (dead != 0 && dead != line.pid) fault = {now, FaultKind::kUncleanExit, dead, {line.pid}, line.writer};
+      if (dead.pid != 0 && dead.pid != line.pid) {
+        fault = {now, FaultKind::kUncleanExit, dead.pid, {line.pid}, line.writer};
+        if (!dead.grant.empty()) fault.grants[dead.pid] = dead.grant;
+      }
+      name(fault, line.pid);
       return add(std::move(fault));
     }
     case LogWhat::kFatalVictim: {
@@ -58,6 +65,7 @@ FaultHistory::Effect FaultHistory::read(const LogLine& line, WallTime now) {
       const bool known = line.pid == last.culprit || std::ranges::find(last.victims, line.pid) != last.victims.end();
       if (known || last.victims.size() >= kMostRemembered) return Effect::kNothing;
       last.victims.push_back(line.pid);
+      name(last, line.pid);
       return Effect::kVictim;
     }
     case LogWhat::kFatalException:

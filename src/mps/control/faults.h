@@ -5,7 +5,10 @@
 // every death, also at harmless ones, so a client counts as the culprit only while the server still handles its death.
 // Pure; fuzzed.
 #include <deque>
+#include <functional>
+#include <map>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -23,6 +26,7 @@ struct Fault {
   int culprit = 0;           // host process id; 0 = the log names none
   std::vector<int> victims;  // excludes the culprit
   int server = 0;
+  std::map<int, std::string> grants = {};  // of its processes, where they are known
   friend bool operator==(const Fault&, const Fault&) = default;
 };
 
@@ -32,16 +36,19 @@ class FaultHistory {
  public:
   // Effect of a log line: none, a new fault, or another victim of the last fault.
   enum class Effect { kNothing, kFault, kVictim };
-  Effect read(const LogLine& line, WallTime now);
+  using GrantOf =
+      std::function<std::string(int pid)>;  // "" = not known; it may be known only until the process is gone
+  Effect read(const LogLine& line, WallTime now, const GrantOf& grant_of = {});
   const std::deque<Fault>& faults() const { return faults_; }  // oldest first
 
  private:
   struct Dying {
     int server = 0;
     int pid = 0;
+    std::string grant;
   };
   Effect add(Fault fault);
-  int dying_at(int server) const;
+  Dying dying_at(int server) const;
   std::deque<Fault> faults_;
   std::deque<Dying> dying_;
 };

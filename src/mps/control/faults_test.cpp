@@ -18,9 +18,13 @@ const WallTime kNow{1234s};
 
 struct Rig {
   FaultHistory history;
+  std::map<int, std::string> grants;
   Effect say(const std::string& text, int server = 532) {
     const std::string line = "[2026-11-21 17:27:39.177 Server   " + std::to_string(server) + "] " + text;
-    return history.read(*parse_log_line(line), kNow);
+    return history.read(*parse_log_line(line), kNow, [this](int pid) {
+      const auto found = grants.find(pid);
+      return found == grants.end() ? std::string() : found->second;
+    });
   }
   Rig& lost(int pid, int context) {
     say("Server failed to recevie command with status 806, assuming client {PID: " + std::to_string(pid) +
@@ -53,6 +57,16 @@ TEST(Faults, AfterADeathNameTheOneThatDiedAndNotThePeerThatNoticed) {
   Rig rig;
   rig.lost(767, 1).fatal(782, {724, 782}).lost(767, 0).left(767);
   EXPECT_THAT(rig.history.faults(), ElementsAre(Fault{kNow, FaultKind::kUncleanExit, 767, {782, 724}, 532}));
+}
+
+// The process that died may be unknown by the time that the server blames a peer.
+TEST(Faults, NameTheGrantsOfTheirProcessesAsTheLogNamesThem) {
+  Rig rig;
+  rig.grants = {{767, "g1"}, {782, "g2"}};
+  rig.lost(767, 1);
+  rig.grants.erase(767);
+  rig.fatal(782, {724, 782});
+  EXPECT_EQ(rig.history.faults().back().grants, (std::map<int, std::string>{{767, "g1"}, {782, "g2"}}));
 }
 
 // Promise: mps/log: A death that is over is not the cause of a later fault.

@@ -166,6 +166,10 @@ Status Pool::open() {
     set_most_clients();
     settings.open_endpoints = [endpoints, id = id_] { return endpoints->open_pool(id); };
     settings.relay_clients = [endpoints, id = id_] { return endpoints->relay_clients(id); };
+    settings.grant_of = [endpoints, id = id_](int pid) {
+      const auto* const grant = endpoints->grant_of(id, pid);
+      return grant == nullptr ? std::string() : *grant;
+    };
     settings.heirs = [endpoints, id = id_](const std::vector<int>& pids, std::set<int> own, const auto& done) {
       endpoints->find_heirs(id, pids, std::move(own), done);
     };

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ranges>
 #include <set>
 #include <utility>
 
@@ -12,7 +13,6 @@ namespace tranche::host {
 namespace {
 
 constexpr Duration kClientQuestion = std::chrono::seconds(1);
-constexpr std::size_t kMostEndedRemembered = 256;
 
 // Of a client that has exited: the first of its heirs that was not terminated, or any.
 mps::Terminated outcome_of(int pid, const std::vector<ProcessRef>& heirs,
@@ -104,11 +104,9 @@ void PoolDaemon::end_clients(std::vector<ProcessRef> living, const std::vector<i
   if (heirs.empty()) return end_living(others, std::move(living), done);
   std::set<int> asked;
   for (const auto& process : living) asked.insert(process.pid);
-  for (const auto& [pid, processes] : heirs) {
-    ended_.push_back(pid);
+  for (const auto& processes : heirs | std::views::values)
     for (const auto& process : processes)
       if (std::ranges::find(living, process) == living.end()) living.push_back(process);
-  }
   end_living({}, std::move(living), [asked, others, heirs, done](const std::vector<mps::Terminated>& outcomes) {
     std::vector<mps::Terminated> all;
     for (const auto& outcome : outcomes)
@@ -165,8 +163,6 @@ void PoolDaemon::end_known(std::vector<ProcessRef> clients, std::vector<mps::Ter
     pids.push_back(ref.pid);
     clients.push_back(ref);
   }
-  ended_.insert(ended_.end(), pids.begin(), pids.end());
-  while (ended_.size() > kMostEndedRemembered) ended_.pop_front();
   settings_.endings->begin({.patience = here && are_alone(pids) ? Duration{} : stop_patience_,
                             .killed_with = more ? settings_.killed_with : KilledWith(),
                             .patience_with_those = stop_patience_},

@@ -208,7 +208,7 @@ void PoolDaemon::read_log_line(const std::string& line) {
   const auto parsed = mps::parse_log_line(line);
   if (!parsed || parsed->what == mps::LogWhat::kOther) return;
   count(*parsed);
-  const auto effect = faults_.read(*parsed, loop_.wall_now());
+  const auto effect = faults_.read(*parsed, loop_.wall_now(), settings_.grant_of);
   if (effect == mps::FaultHistory::Effect::kFault) {
     const auto kind = faults_.faults().back().kind;
     ++(kind == mps::FaultKind::kFatal       ? counters_.fatal_faults
@@ -258,7 +258,8 @@ void PoolDaemon::inform_supervisor(const mps::LogLine& line) {
   }
 }
 
-// Events that preceded a wedge in practice: faults, exits of servers, clients that exit without closing their contexts.
+// Events that preceded a wedge in practice: faults, exits of servers. Not the death of a client: the keeper makes it
+// harmless, and a CUDA start while a dead client's work still runs is not (docs/internals/evidence/deaths.md).
 void PoolDaemon::doubt(const mps::LogLine& line) {
   switch (line.what) {
     case mps::LogWhat::kFatalCulprit:
@@ -266,9 +267,6 @@ void PoolDaemon::doubt(const mps::LogLine& line) {
       return prover_.feed(mps::Doubt{mps::DoubtKind::kSoon, "a fatal fault"});
     case mps::LogWhat::kServerExited:
       return prover_.feed(mps::Doubt{mps::DoubtKind::kPaced, "a server ended"});
-    case mps::LogWhat::kClientLost:
-      if (line.number == 0 || line.pid == prover_.pid() || std::ranges::find(ended_, line.pid) != ended_.end()) return;
-      return prover_.feed(mps::Doubt{mps::DoubtKind::kPaced, "a client ended with open contexts"});
     default:
       return;
   }

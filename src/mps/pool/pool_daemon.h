@@ -61,6 +61,7 @@ struct PoolSettings {
   // The pool's clients as its relay knows them, in addition to those that its servers list. Absent: clients do not
   // connect through a relay, and the list is up to a few seconds old. May be empty.
   std::function<std::optional<std::vector<int>>()> relay_clients = {};
+  mps::FaultHistory::GrantOf grant_of = {};
   // For those of these pids that are clients which have exited, and which the servers still have: the processes to end
   // in their place. `own`: the pool's processes. Empty: such clients are not known.
   std::function<void(const std::vector<int>& pids, std::set<int> own, std::function<void(const Heirs&)> done)> heirs =
@@ -205,7 +206,6 @@ class PoolDaemon {
   std::uint64_t last_side_query_ = 0;
   std::map<std::uint64_t, std::unique_ptr<SideQuery>> side_queries_;
   Duration stop_patience_ = std::chrono::seconds(2);
-  std::deque<int> ended_;  // terminated by us recently
   std::unique_ptr<Ping> ping_;
   Prover prover_;
   bool fault_handled_ = false;

@@ -53,7 +53,7 @@ struct PoolLeft {      // it does not serve (now)
   Why why = Why::kDaemon;
 };
 enum class DoubtKind {
-  kPaced,  // tenants can cause it: a client or server ended without closing its contexts, starts fail
+  kPaced,  // tenants can cause it: a server ended, starts fail
   kSoon,   // a fatal fault
 };
 struct Doubt {

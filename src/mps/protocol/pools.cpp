@@ -6,6 +6,7 @@
 
 #include "base/json_read.h"
 #include "base/json_text.h"
+#include "base/text.h"
 #include "mps/protocol/requests.h"
 
 namespace tranche::agent {
@@ -88,9 +89,11 @@ PoolReport read_pool(const Json& object) {
   }
   pool.endpoints = std::move(endpoints);
   for (const Json& fault : list_at(object, "faults")) {
-    if (fault.is_object())
-      pool.faults.push_back({number(fault, "atMs"), text_at(fault, "kind"), number(fault, "culprit"),
-                             pids_at(fault, "victims"), number(fault, "server")});
+    if (!fault.is_object()) continue;
+    auto& read = pool.faults.emplace_back(number(fault, "atMs"), text_at(fault, "kind"), number(fault, "culprit"),
+                                          pids_at(fault, "victims"), number(fault, "server"));
+    for (const auto& [pid, grant] : member_at(fault, "grants").items())
+      if (const auto known = parse_unsigned(pid); known && grant.is_string()) read.grants[*known] = grant;
   }
   pool.faults_total = counts_at(object, "faultsTotal");
   if (const Json& proof = member_at(object, "proof"); proof.is_object()) pool.proof = read_proof(proof);

@@ -45,6 +45,7 @@ struct PoolFault {
   std::int64_t culprit = 0;
   std::vector<std::int64_t> victims;
   std::int64_t server = 0;
+  std::map<std::int64_t, std::string> grants = {};  // of culprit and victims, where `tranche mps` knows them
   friend bool operator==(const PoolFault&, const PoolFault&) = default;
 };
 

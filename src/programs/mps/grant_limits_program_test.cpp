@@ -314,10 +314,12 @@ TEST_F(GrantsOfAPool, AClientThatWasBeingEndedWhenTrancheMpsWasKilledIsEndedByIt
 TEST_F(GrantsOfAPool, AProofHasThePoolsOwnLimitsAndGrantsKeepTheirs) {
   options_.proof_program = {std::string(std::getenv("TRANCHE_BUILD")) + "/src/mps/tranche_probe_alone"};
   options_.environment["LD_LIBRARY_PATH"] = standins_;
-  options_.proof.settle = 10ms;  // each client that is killed below raises a doubt
+  options_.proof.settle = 10ms;
   options_.proof.doubt_every = 100ms;
   serve();
   for (int i = 0; i < 10; ++i) expect_limits(i % 2 == 0 ? kSmall : kLarge);
+  const pid_t server = status_["pools"][0]["servers"][0]["pid"];
+  ::kill(server, SIGKILL);  // a doubt
   ASSERT_TRUE(until([](const json& status) { return status["pools"][0]["proof"]["passed"] >= 2; }));
   EXPECT_EQ(status_["pools"][0]["proof"]["failed"], 0);
   for (int i = 0; i < 10; ++i) expect_limits(i % 2 == 0 ? kSmall : kLarge);

@@ -83,11 +83,14 @@ Json faults_of(const host::PoolDaemon& pool) {
   Json list = Json::array();
   for (const auto& fault : pool.faults()) {
     const auto at = std::chrono::duration_cast<std::chrono::milliseconds>(fault.at.time_since_epoch());
+    Json grants = Json::object();
+    for (const auto& [pid, grant] : fault.grants) grants[std::to_string(pid)] = grant;
     list.push_back({{"atMs", at.count()},
                     {"kind", mps::to_string(fault.kind)},
                     {"culprit", fault.culprit},
                     {"victims", fault.victims},
-                    {"server", fault.server}});
+                    {"server", fault.server},
+                    {"grants", std::move(grants)}});
   }
   return list;
 }
