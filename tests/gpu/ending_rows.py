@@ -113,6 +113,7 @@ class Bed:
         ready = box.said("ready") or {}
         result.update(queued_ms=ready.get("queued_ms"))
         begin = time.monotonic()
+        self.neighbours.witness.seen.append((begin, "try", f"{spec.kind} {box.pid}"))
         result.update(act(box, spec))
         self.spans.append((begin, time.monotonic() + 0.3))
         time.sleep(DYING)

@@ -77,10 +77,10 @@ def table(machine, driver, rows, seconds):
     return "\n".join(lines)
 
 
-def save(args, machine, driver, rows):
+def save(args, machine, driver, rows, harms):
     if args.out:
         with open(f"{args.out}/endings.json", "w") as file:
-            json.dump({"gpu": machine.gpu, "driver": driver, "date": time.strftime("%Y-%m-%d", time.gmtime()), "rows": rows}, file, indent=1)
+            json.dump({"gpu": machine.gpu, "driver": driver, "date": time.strftime("%Y-%m-%d", time.gmtime()), "rows": rows, "harms": harms}, file, indent=1)
 
 
 def run_rows(args, machine, driver, node, began):
@@ -100,7 +100,7 @@ def run_rows(args, machine, driver, node, began):
             rows[name]["seconds"] = round(time.monotonic() - begin, 1)
             for line in rows[name]["lines"]:
                 print(f"{name}: {line[0]}: {line[1]}", file=sys.stderr, flush=True)
-            save(args, machine, driver, rows)
+            save(args, machine, driver, rows, neighbours.harms)
         if any(row["holds"] is False for row in rows.values()):
             node.show_logs()
         return rows

@@ -276,11 +276,52 @@ def delete_pod(node, box, grace, force=False, silent=False):
             "runtime_killed_ms": None if in_time else since(killed, asked), "by": by}
 
 
+class Witness:
+    """What the kernel log and the keeper say, each line with the moment at which it was read: what a neighbour's death is explained by."""
+
+    def __init__(self, keeper_socket):
+        self.seen, self.socket = [], keeper_socket
+        for read in (self._kernel, self._keeper):
+            threading.Thread(target=read, daemon=True).start()
+
+    def _kernel(self):
+        try:
+            with open("/dev/kmsg", "rb", buffering=0) as log:
+                os.lseek(log.fileno(), 0, os.SEEK_END)
+                while True:
+                    line = log.read(8192).decode(errors="replace")
+                    if "NVRM" in line:
+                        self.seen.append((time.monotonic(), "kernel", line.split(";", 1)[-1].strip()[:300]))
+        except OSError:  # not to be read here, or lines were overwritten
+            pass
+
+    def _keeper(self):
+        before = {}
+        while True:
+            try:
+                with socket.socket(socket.AF_UNIX) as connection:
+                    connection.connect(self.socket)
+                    connection.sendall(b"watch\n")
+                    for line in filter(str.strip, connection.makefile()):
+                        now = {(c["pid"], c["started"]): c for c in json.loads(line)["clients"]}
+                        self.seen += [(time.monotonic(), "keeper", now.get(key, {"pid": key[0], "state": "released"}))
+                                      for key in now.keys() | before.keys() if now.get(key) != before.get(key)]
+                        before = now
+            except (OSError, ValueError):
+                pass
+            time.sleep(0.2)
+
+    def last(self, seconds):
+        end = time.monotonic()
+        return [(round(at - end, 3), who, what) for at, who, what in list(self.seen) if at > end - seconds]
+
+
 class Neighbours:
     """Programs of other tenants, whose deaths are the result. The dead are counted once and started again."""
 
     def __init__(self, node, kinds, slots):
         self.node, self.kinds, self.died, self.counted = node, kinds, 0, set()
+        self.witness, self.harms = Witness(node.path("mps/keeper.sock")), []
         self.tenants = {name: node.tenant(f"neighbour-{name}", slots) for name in kinds}
         self.all = {name: [] for name in kinds}
         self.start(kinds)
@@ -305,6 +346,10 @@ class Neighbours:
         dead = [name for name, programs in self.all.items() if not programs[-1].well() and programs[-1] not in self.counted]
         self.counted.update(self.all[name][-1] for name in dead)
         self.died += len(dead)
+        if dead:
+            now = time.monotonic()
+            errors = {name: [(round(e["at"] - now, 3), e.get("why", "")[:160]) for e in self.all[name][-1].errors] for name in dead}
+            self.harms.append({"dead": errors, "seen": self.witness.last(15)})
         return dead
 
     def renew(self):
