@@ -12,6 +12,8 @@ void add_agents_options(CLI::App& command, std::string& kubeconfig, agent::Agent
       .add_option("--kubeconfig", kubeconfig,
                   where + "how to reach the API server; default: $KUBECONFIG, or the service account of the pod")
       ->envname("KUBECONFIG");
+  command.add_option("--namespace", asked.pod_namespace, where + "namespace of the agents; other pods are not asked")
+      ->capture_default_str();
   command.add_option("--selector", asked.selector, where + "labels of the agents' pods")->capture_default_str();
   command
       .add_option("--status-port", asked.status_port,

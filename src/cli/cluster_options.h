@@ -15,7 +15,7 @@ struct ClusterOptions {
   agent::AgentsAsked asked;
 };
 
-// --kubeconfig, --selector and --status-port; `where` is the prefix of their help: "", "with --cluster: ".
+// --kubeconfig, --namespace, --selector and --status-port; `where` is the prefix of their help: "", "with --cluster: ".
 void add_agents_options(CLI::App& command, std::string& kubeconfig, agent::AgentsAsked& asked,
                         const std::string& where);
 // --cluster, and the options above.

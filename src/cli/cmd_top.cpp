@@ -191,7 +191,7 @@ int top_command(const Options& options, const Process& process) {
   if (!node) {
     fmt::print(stderr, "tranche top: no answer: {}\n  {}\n", to_string(node.error()),
                options.cluster.cluster
-                   ? "It needs the rights to list pods and to get pods/proxy."
+                   ? agent::kRightsToAskAgents
                    : "The socket of `tranche node` is <run-dir>/node.sock; name it with --socket, or show all "
                      "nodes from outside with --cluster.");
     return 1;

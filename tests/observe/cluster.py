@@ -17,12 +17,17 @@ class Cluster:
 
             def do_GET(self):
                 outer.asked.append(self.path)
-                if self.path.startswith("/api/v1/pods?"):
-                    items = [{"metadata": {"name": f"agent-{node}", "namespace": "gpu", "labels": {"app.kubernetes.io/name": "tranche"}}, "spec": {"nodeName": node}} for node in statuses]
+                in_namespace = "/namespaces/tranche/"
+                if self.path == f"/apis/apps/v1{in_namespace}daemonsets":
+                    return self.answer(200, {"kind": "DaemonSetList", "metadata": {"resourceVersion": "1"}, "items": [
+                        {"metadata": {"name": "tranche-node", "uid": "the-set"}, "spec": {"template": {"spec": {"serviceAccountName": "tranche-node"}}}}]})
+                if self.path.startswith(f"/api/v1{in_namespace}pods?"):
+                    items = [{"metadata": {"name": f"agent-{node}", "namespace": "tranche", "labels": {"app.kubernetes.io/name": "tranche"}, "ownerReferences": [{"kind": "DaemonSet", "name": "tranche-node", "uid": "the-set"}]},
+                              "spec": {"nodeName": node, "serviceAccountName": "tranche-node"}} for node in statuses]
                     return self.answer(200, {"kind": "PodList", "metadata": {"resourceVersion": "1"}, "items": items})
-                node = self.path.removeprefix("/api/v1/namespaces/gpu/pods/agent-").removesuffix(":9400/proxy/status")
+                node = self.path.removeprefix(f"/api/v1{in_namespace}pods/agent-").removesuffix(":9400/proxy/status")
                 document = statuses.get(node)
-                return self.answer(200, document) if document else self.answer(503, {"kind": "Status", "message": "no endpoints available", "code": 503})
+                return self.answer(200, {**document, "node": node}) if document else self.answer(503, {"kind": "Status", "message": "no endpoints available", "code": 503})
 
             def answer(self, status, document):
                 body = json.dumps(document).encode()

@@ -3,24 +3,26 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/json_read.h"
 #include "base/json_text.h"
+#include "base/text.h"
 #include "kube/api_status.h"
 #include "kube/client/kube_client.h"
 #include "kube/http_status.h"
 #include "kube/url.h"
 #include "os/loop/loop.h"
+#include "os/loop/timer.h"
 
 namespace tranche::agent {
 namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t kAtOnce = 32;
-
 struct Agent {
+  std::string pod;
   std::string path;  // of its status page
   AgentStatus status;
 };
@@ -34,89 +36,131 @@ std::int64_t port_of(const Json& pod, std::int64_t otherwise) {
   return otherwise;
 }
 
-std::vector<Agent> agents_of(const Json& list, std::int64_t port) {
-  std::vector<Agent> agents;
-  for (const Json& pod : list_at(list, "items")) {
-    const Json& metadata = member_at(pod, "metadata");
-    const Json& labels = member_at(metadata, "labels");
-    if (text_at(labels, "app.kubernetes.io/component") == "mps") continue;
-    Agent& agent = agents.emplace_back();
-    agent.status.node = text_at(member_at(pod, "spec"), "nodeName");
-    agent.path = fmt::format("/api/v1/namespaces/{}/pods/{}:{}/proxy/status",
-                             kube::percent_encoded(text_at(metadata, "namespace")),
-                             kube::percent_encoded(text_at(metadata, "name")), port_of(pod, port));
-  }
-  // A node may have two for a moment, while one takes the place of the other.
-  std::ranges::stable_sort(agents, {}, [](const Agent& agent) { return agent.status.node; });
-  return agents;
+bool is_agent(const Json& pod, const Json& daemon_sets) {
+  const Json& metadata = member_at(pod, "metadata");
+  if (text_at(member_at(metadata, "labels"), "app.kubernetes.io/component") == "mps") return false;
+  const std::string account = text_at(member_at(pod, "spec"), "serviceAccountName");
+  for (const Json& owner : list_at(metadata, "ownerReferences"))
+    for (const Json& set : list_at(daemon_sets, "items")) {
+      if (text_at(owner, "uid") != text_at(member_at(set, "metadata"), "uid")) continue;
+      const Json& of_pods = member_at(member_at(member_at(set, "spec"), "template"), "spec");
+      const std::string named = text_at(of_pods, "serviceAccountName");
+      return account == (named.empty() ? "default" : named);
+    }
+  return false;
+}
+
+bool is_ready(const Json& pod) {
+  return std::ranges::any_of(list_at(member_at(pod, "status"), "conditions"), [](const Json& condition) {
+    return text_at(condition, "type") == "Ready" && text_at(condition, "status") == "True";
+  });
 }
 
 class Round {
  public:
-  Round(host::Loop& loop, host::KubeClient& client) : loop_(loop), client_(client) {}
+  Round(host::Loop& loop, host::KubeClient& client, const AgentsAsked& asked)
+      : loop_(loop), client_(client), asked_(asked), in_("/namespaces/" + kube::percent_encoded(asked.pod_namespace)) {}
 
-  Status run(const AgentsAsked& asked) {
-    client_.list("/api/v1/pods?labelSelector=" + kube::percent_encoded(asked.selector),
-                 [this, &asked](const host::KubeAnswer& answer) { on_list(answer, asked.status_port); });
+  Status run() {
+    host::Timer deadline(loop_);
+    deadline.start(asked_.deadline, [this] { loop_.stop(); });
+    list("/apis/apps/v1" + in_ + "/daemonsets", [this](const Json& daemon_sets) {
+      list("/api/v1" + in_ + "/pods?labelSelector=" + kube::percent_encoded(asked_.selector),
+           [this, daemon_sets](const Json& pods) { ask(pods, daemon_sets); });
+    });
     loop_.run();
-    if (error_) return std::unexpected(*error_);
-    return {};
+    return listed_;
   }
 
   std::vector<AgentStatus> take() {
-    std::vector<AgentStatus> all;
+    std::map<std::string, std::vector<Agent*>> nodes;  // those that answered first
     for (auto& agent : agents_) {
-      // Of two agents of a node, the one that answers.
-      if (!all.empty() && all.back().node == agent.status.node) {
-        if (all.back().document.empty()) all.back() = std::move(agent.status);
-        continue;
-      }
-      all.push_back(std::move(agent.status));
+      auto& of_node = nodes[agent.status.node];
+      of_node.insert(agent.status.document.empty() ? of_node.end() : of_node.begin(), &agent);
+    }
+    std::vector<AgentStatus> all;
+    for (auto& [node, of_node] : nodes) {
+      AgentStatus& status = all.emplace_back(std::move(of_node[0]->status));
+      if (of_node.size() == 1 || of_node[1]->status.document.empty()) continue;
+      status.document.clear();
+      status.problem = fmt::format(
+          "the pods {} and {} both answer for this node; if that lasts longer than an update, delete the wrong one",
+          of_node[1]->pod, of_node[0]->pod);
     }
     return all;
   }
 
  private:
-  void on_list(const host::KubeAnswer& answer, std::int64_t port) {
-    if (answer.status != kube::http::kOk) {
-      error_ = Error{answer.status == 0 ? Kind::kUnavailable : Kind::kDenied,
-                     answer.status == 0
-                         ? "the API server does not answer: " + answer.why
-                         : fmt::format("the API server does not list pods: {} ({})",
-                                       kube::status_of_body(answer.status, answer.body).message, answer.status),
-                     {},
-                     answer.status};
-      return loop_.stop();
-    }
-    agents_ = agents_of(json_of(answer.body), port);
-    if (agents_.empty()) return loop_.stop();
-    for (std::size_t i = 0; i < std::min(kAtOnce, agents_.size()); ++i) ask_next();
+  std::string late() const {
+    return fmt::format("does not answer within {:g} s", std::chrono::duration<double>(asked_.deadline).count());
   }
 
-  void ask_next() {
-    if (next_ == agents_.size()) return;
-    Agent& agent = agents_[next_++];
-    client_.get(agent.path, [this, &agent](const host::KubeAnswer& answer) {
-      if (answer.status == kube::http::kOk && text_at(json_of(answer.body), "program") == "node") {
-        agent.status.document = answer.body;
-      } else {
-        agent.status.problem =
-            answer.status == 0 ? "the API server does not answer: " + answer.why
-            : answer.status == kube::http::kOk
-                ? "what answers is not a node agent"
-                : fmt::format("{} ({})", kube::status_of_body(answer.status, answer.body).message, answer.status);
-      }
-      if (++answered_ == agents_.size()) return loop_.stop();
-      ask_next();
+  void list(const std::string& path, std::function<void(const Json&)> done) {
+    client_.list(path, [this, path, done = std::move(done)](const host::KubeAnswer& answer) {
+      if (answer.status == kube::http::kOk) return done(json_of(answer.body));
+      listed_ = answer.status == 0
+                    ? fail(Kind::kUnavailable, "the API server does not answer: " + answer.why)
+                    : fail(Kind::kDenied,
+                           fmt::format("the API server does not list {}: {} ({})", path.substr(0, path.find('?')),
+                                       kube::status_of_body(answer.status, answer.body).message, answer.status),
+                           {}, answer.status);
+      loop_.stop();
     });
+  }
+
+  void ask(const Json& pods, const Json& daemon_sets) {
+    std::vector<const Json*> agents;
+    for (const Json& pod : list_at(pods, "items"))
+      if (is_agent(pod, daemon_sets)) agents.push_back(&pod);
+    if (agents.empty()) {
+      listed_ = fail(Kind::kNotFound,
+                     fmt::format("the namespace {} has no node agents: no pod with the labels {} is of a DaemonSet; "
+                                 "name their namespace with --namespace",
+                                 asked_.pod_namespace, asked_.selector));
+      return loop_.stop();
+    }
+    listed_ = {};
+    // There are few connections without HTTP/2: pods of nodes that are down must not hold up the others.
+    std::ranges::stable_partition(agents, [](const Json* pod) { return is_ready(*pod); });
+    agents_.reserve(agents.size());
+    for (const Json* pod : agents) {
+      const std::string name = text_at(member_at(*pod, "metadata"), "name");
+      Agent& agent = agents_.emplace_back(
+          name,
+          fmt::format("/api/v1{}/pods/{}:{}/proxy/status", in_, kube::percent_encoded(name),
+                      port_of(*pod, asked_.status_port)),
+          AgentStatus{text_at(member_at(*pod, "spec"), "nodeName"), "", "the pod " + name + " " + late()});
+      client_.get(agent.path, [this, &agent](const host::KubeAnswer& answer) {
+        on_answer(agent.status, answer);
+        if (++answered_ == agents_.size()) loop_.stop();
+      });
+    }
+  }
+
+  static void on_answer(AgentStatus& status, const host::KubeAnswer& answer) {
+    const Json document = answer.status == kube::http::kOk ? json_of(answer.body) : Json();
+    const std::string node = text_at(document, "node");
+    if (answer.status == 0) {
+      status.problem = "the API server does not answer: " + answer.why;
+    } else if (answer.status != kube::http::kOk) {
+      status.problem = fmt::format("{} ({})", kube::status_of_body(answer.status, answer.body).message, answer.status);
+    } else if (text_at(document, "program") != "node") {
+      status.problem = "what answers is not a node agent";
+    } else if (node != status.node) {
+      status.problem = fmt::format("the agent of this node answers as node {} (--node-name)", in_quotes(node));
+    } else {
+      status.document = answer.body;
+      status.problem.clear();
+    }
   }
 
   host::Loop& loop_;
   host::KubeClient& client_;
+  const AgentsAsked& asked_;
+  const std::string in_;  // part of paths
   std::vector<Agent> agents_;
-  std::size_t next_ = 0;
   std::size_t answered_ = 0;
-  std::optional<Error> error_;
+  Status listed_ = fail(Kind::kUnavailable, "the API server " + late());
 };
 
 }  // namespace
@@ -125,8 +169,8 @@ Result<std::vector<AgentStatus>> agent_statuses(const kube::Access& access, cons
   TRY(const auto loop, host::Loop::open());
   TRY(auto curl, host::KubeClient::load());
   TRY(const auto client, host::KubeClient::open(*loop, std::move(curl), access));
-  Round round(*loop, *client);
-  TRY_STATUS(round.run(asked));
+  Round round(*loop, *client, asked);
+  TRY_STATUS(round.run());
   return round.take();
 }
 

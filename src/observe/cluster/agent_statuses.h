@@ -1,12 +1,14 @@
 #pragma once
-// The status pages of a cluster's node agents, read through the API server's proxy (right: get pods/proxy). For moment
-// commands: asks once, all agents at the same time, and keeps nothing. Blocks on a loop of its own; every request has
-// the client's deadline.
+// The status pages of a cluster's node agents, read through the API server's proxy. For moment commands: asks once, all
+// agents at the same time, and keeps nothing. Blocks on a loop of its own, until one deadline for everything.
+// A label is not an identity, since every tenant can set it: an agent is a pod of the namespace with a DaemonSet of the
+// namespace as owner, and with the service account of that DaemonSet.
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "base/time.h"
 #include "kube/access.h"
 
 namespace tranche::agent {
@@ -17,13 +19,19 @@ struct AgentStatus {
   std::string problem;   // why there is none
 };
 
+inline constexpr const char* kRightsToAskAgents =
+    "It needs the rights to list pods and daemonsets and to get pods/proxy, in the namespace of the node agents "
+    "(--namespace).";
+
 struct AgentsAsked {
+  std::string pod_namespace = "tranche";
   std::string selector = "app.kubernetes.io/name=tranche";  // labels of our pods
   std::uint16_t status_port = 9400;                         // where a pod names no port "metrics"
+  Duration deadline = std::chrono::seconds(10);             // of the lists and all answers
 };
 
-// By node, one for each agent; an agent that does not answer is an entry with its problem. Pods of ours that are no
-// node agents (those of `tranche mps`) are left out. An Error: the API server does not list pods.
+// By node. An agent that does not answer, answers as another node, or answers beside a second one is an entry with its
+// problem. Pods that are not node agents are left out. An Error: the API server does not list, or there are no agents.
 Result<std::vector<AgentStatus>> agent_statuses(const kube::Access& access, const AgentsAsked& asked);
 
 }  // namespace tranche::agent

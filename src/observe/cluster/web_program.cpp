@@ -58,10 +58,8 @@ Status look(const kube::Access& access, const AgentsAsked& asked, Latest& latest
 }
 
 int complain(const Error& error) {
-  fmt::print(stderr,
-             "tranche web: {}\n  It needs a kubeconfig (--kubeconfig, $KUBECONFIG) with the rights to list pods and to "
-             "get pods/proxy.\n",
-             to_string(error));
+  fmt::print(stderr, "tranche web: {}\n  It needs a kubeconfig (--kubeconfig, $KUBECONFIG).\n  {}\n", to_string(error),
+             kRightsToAskAgents);
   return 1;
 }
 

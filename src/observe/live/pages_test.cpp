@@ -65,6 +65,7 @@ TEST_F(NodePagesTest, TheNetworkSeesNoProcessAndNoPodUid) {
   snapshot.holders = holders(snapshot);
   const std::string grant = allocate::grant_id(snapshot.holdings[0].slots);
   snapshot.owners = {GrantOwner{grant, "team", "a", "main", "the-uid", "containerd://c", false}};
+  snapshot.cluster.node = "n1";
   snapshot.use.emplace_back();
   snapshot.use[0].uuid = "GPU-0";
   snapshot.use[0].processes.emplace_back();
@@ -83,6 +84,7 @@ TEST_F(NodePagesTest, TheNetworkSeesNoProcessAndNoPodUid) {
   EXPECT_EQ(of_node["grants"][0]["protection"][0]["pid"], 4711);
   const auto network = json_of(network_document(snapshot, used).str());
   ASSERT_TRUE(network.is_object());
+  EXPECT_EQ(network["node"], "n1");
   EXPECT_EQ(network["devices"][0]["slots"][1]["holder"], "team/a/main");
   EXPECT_FALSE(network["devices"][0].contains("processes"));
   EXPECT_EQ(network["grants"][0]["deleting"], false);

@@ -403,6 +403,7 @@ LongText document_for(const Snapshot& s, const Reader& reader) {
   Document document(reader);
   document.show("program", "node");
   document.show("version", kVersion);
+  document.show("node", s.cluster.node);
   document.add("pid", ::getpid());
   const Readiness ready = readiness(s);
   document.show("ready", ready.ready);

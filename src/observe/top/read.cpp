@@ -107,7 +107,7 @@ Node cluster_of(const std::vector<Report>& reports) {
         report.document.empty() ? Result<Node>(fail(Kind::kUnavailable, report.problem)) : read_node(report.document);
     if (!read) {
       row.healthy = false;
-      row.reason = "no answer: " + to_string(read.error());
+      row.reason = "not known: " + to_string(read.error());
       continue;
     }
     ready += read->ready ? 1 : 0;

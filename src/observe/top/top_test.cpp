@@ -111,7 +111,7 @@ TEST(Top, ShowsTheNodesOfACluster) {
       EXPECT_LE(line.size(), static_cast<std::size_t>(width)) << line;
   const auto text = text_of(draw(all, {}, {.width = 120, .height = 0}));
   for (const char* shown : {"cluster  NOT READY: 1 of 3 node agents ready", "gpu-node-1 ", "gpu-node-1/0", "slots  2/4",
-                            "GPU 1: XID 79", "no answer: 503", "not a status document", "gpu-node-1: 10 to 5 slots"})
+                            "GPU 1: XID 79", "not known: 503", "not a status document", "gpu-node-1: 10 to 5 slots"})
     EXPECT_THAT(text, HasSubstr(shown));
   EXPECT_EQ(cluster_of({{"n", R"({"grants": [{"devices": [{"uuid": "u", "usedMiB": 5}]}]})", ""}}).tenants[0].used_mib,
             5u)

@@ -204,7 +204,7 @@ std::string page(const Shown& shown, std::string_view query) {
   const auto silent =
       static_cast<std::size_t>(std::ranges::count_if(shown.nodes, [](const Node& n) { return !n.problem.empty(); }));
   html::begin(html, "Tranche: GPUs of the cluster");
-  html.add("<h1>GPUs of the cluster</h1>\n<p class=dim>{} · {} {}, {} without an answer · read {}Z · Tranche {}</p>\n",
+  html.add("<h1>GPUs of the cluster</h1>\n<p class=dim>{} · {} {}, {} not known · read {}Z · Tranche {}</p>\n",
            text(shown.server), shown.nodes.size(), shown.nodes.size() == 1 ? "node agent" : "node agents", silent,
            text(shown.when), kVersion);
   put_problems(html, shown);

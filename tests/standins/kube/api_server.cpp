@@ -206,6 +206,10 @@ bool Server::answer(Wire& wire, const ApiRequest& request) {
     if (it->which && !it->which(request)) continue;
     const auto [status, body] = std::pair(it->status, it->body);
     if (--it->left == 0) refusals_.erase(it);
+    if (status == 0) {
+      changed_.wait(lock, [&] { return stopping_; });
+      return false;
+    }
     lock.unlock();
     return wire.write_answer(status, body);
   }

@@ -55,7 +55,7 @@ class ApiServer {
   virtual void cut_watches() = 0;             // in the middle of the stream
   virtual void end_watches() = 0;             // as at their timeout
   virtual void send_raw(const std::string& text) = 0;  // to every watch
-  // Refuses the next `count` requests that match `which`.
+  // Refuses the next `count` requests that match `which`; with status 0 they are never answered.
   virtual void refuse(int count, int status, const std::string& body, std::function<bool(const ApiRequest&)> which) = 0;
   virtual void slow(std::chrono::milliseconds delay) = 0;  // before every answer
   virtual void mute(bool on) = 0;                          // requests are read and never answered
