@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "base/enum_names.h"
 #include "base/text.h"
 
 namespace tranche::cdi {
@@ -65,17 +66,7 @@ class Reader {
 }  // namespace
 
 std::string_view to_string(CsvKind kind) {
-  switch (kind) {
-    case CsvKind::kDevice:
-      return "dev";
-    case CsvKind::kDirectory:
-      return "dir";
-    case CsvKind::kLibrary:
-      return "lib";
-    case CsvKind::kLink:
-      return "sym";
-  }
-  return "";
+  return enum_name(kind, {"dev", "dir", "lib", "sym"});
 }
 
 ParsedCsv parse_csv(std::string_view text, std::string_view source) {

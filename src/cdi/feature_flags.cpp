@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/enum_names.h"
 #include "base/text.h"
 
 namespace tranche::cdi {
@@ -78,21 +79,8 @@ void read_hooks(const std::vector<std::string>& given, ReadFeatures& into) {
 }  // namespace
 
 std::string_view to_string(HookName name) {
-  switch (name) {
-    case HookName::kCreateSymlinks:
-      return "create-symlinks";
-    case HookName::kEnableCudaCompat:
-      return "enable-cuda-compat";
-    case HookName::kUpdateLdcache:
-      return "update-ldcache";
-    case HookName::kDisableDeviceNodeModification:
-      return "disable-device-node-modification";
-    case HookName::kUpdateApplicationProfile:
-      return "update-application-profile";
-    case HookName::kChmod:
-      return "chmod";
-  }
-  return "";
+  return enum_name(name, {"create-symlinks", "enable-cuda-compat", "update-ldcache", "disable-device-node-modification",
+                          "update-application-profile", "chmod"});
 }
 
 ReadFeatures read_features(const config::PluginRun& run) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/enum_names.h"
 #include "base/text.h"
 
 namespace tranche::config {
@@ -82,19 +83,7 @@ std::expected<std::optional<Choice>, Problem> fall_back(const NamedSet& set, con
 }  // namespace
 
 std::string_view to_string(ChosenBy by) {
-  switch (by) {
-    case ChosenBy::kLabel:
-      return "label";
-    case ChosenBy::kDefault:
-      return "default";
-    case ChosenBy::kNamed:
-      return "named";
-    case ChosenBy::kSingle:
-      return "single";
-    case ChosenBy::kEmpty:
-      return "empty";
-  }
-  return "unknown";
+  return enum_name(by, {"label", "default", "named", "single", "empty"});
 }
 
 std::optional<ChosenBy> chosen_by(std::string_view word) {

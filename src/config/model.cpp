@@ -1,31 +1,15 @@
 #include "config/model.h"
 
+#include "base/enum_names.h"
+
 namespace tranche::config {
 
 std::string_view to_string(MigStrategy value) {
-  switch (value) {
-    case MigStrategy::kNone:
-      return "none";
-    case MigStrategy::kSingle:
-      return "single";
-    case MigStrategy::kMixed:
-      return "mixed";
-  }
-  return "";
+  return enum_name(value, {"none", "single", "mixed"});
 }
 
 std::string_view to_string(ListStrategy value) {
-  switch (value) {
-    case ListStrategy::kEnvvar:
-      return "envvar";
-    case ListStrategy::kVolumeMounts:
-      return "volume-mounts";
-    case ListStrategy::kCdiAnnotations:
-      return "cdi-annotations";
-    case ListStrategy::kCdiCri:
-      return "cdi-cri";
-  }
-  return "";
+  return enum_name(value, {"envvar", "volume-mounts", "cdi-annotations", "cdi-cri"});
 }
 
 std::string_view to_string(IdStrategy value) {
@@ -37,51 +21,19 @@ std::string_view to_string(AllocationPolicy value) {
 }
 
 std::string_view to_string(DiscoveryStrategy value) {
-  switch (value) {
-    case DiscoveryStrategy::kAuto:
-      return "auto";
-    case DiscoveryStrategy::kNvml:
-      return "nvml";
-    case DiscoveryStrategy::kTegra:
-      return "tegra";
-    case DiscoveryStrategy::kVfio:
-      return "vfio";
-  }
-  return "";
+  return enum_name(value, {"auto", "nvml", "tegra", "vfio"});
 }
 
 std::string_view to_string(SharingStrategy value) {
-  switch (value) {
-    case SharingStrategy::kNone:
-      return "none";
-    case SharingStrategy::kTimeSlicing:
-      return "time-slicing";
-    case SharingStrategy::kMps:
-      return "mps";
-  }
-  return "";
+  return enum_name(value, {"none", "time-slicing", "mps"});
 }
 
 std::string_view to_string(DraPartitions value) {
-  switch (value) {
-    case DraPartitions::kStatic:
-      return "static";
-    case DraPartitions::kOnDemand:
-      return "onDemand";
-  }
-  return "";
+  return enum_name(value, {"static", "onDemand"});
 }
 
 std::string_view to_string(DraDevices value) {
-  switch (value) {
-    case DraDevices::kNone:
-      return "none";
-    case DraDevices::kAll:
-      return "all";
-    case DraDevices::kListed:
-      return "listed";
-  }
-  return "";
+  return enum_name(value, {"none", "all", "listed"});
 }
 
 std::string_view to_string(ComputeModePolicy value) {
@@ -93,15 +45,7 @@ std::string_view to_string(EndpointPolicy value) {
 }
 
 std::string_view to_string(SmRounding value) {
-  switch (value) {
-    case SmRounding::kUp:
-      return "up";
-    case SmRounding::kDown:
-      return "down";
-    case SmRounding::kOff:
-      return "off";
-  }
-  return "";
+  return enum_name(value, {"up", "down", "off"});
 }
 
 SharingStrategy strategy_of(const Config& config, const SharedResource& entry) {

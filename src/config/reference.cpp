@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/enum_names.h"
 #include "base/text.h"
 #include "config/keys.h"
 #include "config/settings.h"
@@ -142,15 +143,7 @@ std::string given_by(std::string_view path) {
 }
 
 std::string_view mark_of(Origin origin) {
-  switch (origin) {
-    case Origin::kNvidia:
-    case Origin::kFork:
-    case Origin::kUnused:
-      return "";
-    case Origin::kOurs:
-      return "†";
-  }
-  return "";
+  return enum_name(origin, {"", "†", "", ""});
 }
 
 // "../guide/share-sizes.md" → "share-sizes".

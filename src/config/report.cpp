@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/enum_names.h"
 #include "base/json_text.h"
 #include "base/text.h"
 #include "base/utf8.h"
@@ -33,17 +34,7 @@ Json problem_json(const Problem& problem) {
 }  // namespace
 
 std::string_view to_string(Source source) {
-  switch (source) {
-    case Source::kDefault:
-      return "default";
-    case Source::kFile:
-      return "file";
-    case Source::kVariable:
-      return "variable";
-    case Source::kFlag:
-      return "flag";
-  }
-  return "?";
+  return enum_name(source, {"default", "file", "variable", "flag"});
 }
 
 std::string problems_text(std::string_view path, const std::vector<Problem>& problems) {

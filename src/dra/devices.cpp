@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/enum_names.h"
 #include "plan/select.h"
 #include "plan/shares.h"
 
@@ -156,17 +157,7 @@ void add_gpu(const config::Config& config, const Inventory& inventory, const Gpu
 }  // namespace
 
 std::string_view to_string(Kind kind) {
-  switch (kind) {
-    case Kind::kWhole:
-      return "gpu";
-    case Kind::kShared:
-      return "shared";
-    case Kind::kMonitor:
-      return "monitor";
-    case Kind::kMig:
-      return "mig";
-  }
-  return "";
+  return enum_name(kind, {"gpu", "shared", "monitor", "mig"});
 }
 
 Devices devices_of(const config::Config& config, const Inventory& inventory,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/enum_names.h"
 #include "base/text.h"
 #include "simulate/node_ledger.h"
 
@@ -253,19 +254,7 @@ std::vector<ResourceLeft> Node::left(const std::vector<PodOutcome>& simulation, 
 }  // namespace
 
 std::string_view to_string(Fate fate) {
-  switch (fate) {
-    case Fate::kLands:
-      return "lands";
-    case Fate::kWaits:
-      return "waits";
-    case Fate::kRefused:
-      return "refused";
-    case Fate::kUnknown:
-      return "unknown";
-    case Fate::kUnpredicted:
-      return "unpredicted";
-  }
-  return "";
+  return enum_name(fate, {"lands", "waits", "refused", "unknown", "unpredicted"});
 }
 
 std::uint64_t Simulation::count(Fate fate) const {

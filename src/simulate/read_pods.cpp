@@ -4,6 +4,7 @@
 #include <array>
 #include <set>
 
+#include "base/enum_names.h"
 #include "base/text.h"
 #include "config/document/document.h"
 #include "simulate/pod_spec.h"
@@ -224,15 +225,7 @@ PodsRead read(std::string_view text, std::string_view source) {
 }  // namespace
 
 std::string_view to_string(Role role) {
-  switch (role) {
-    case Role::kInit:
-      return "init";
-    case Role::kSidecar:
-      return "sidecar";
-    case Role::kMain:
-      return "main";
-  }
-  return "";
+  return enum_name(role, {"init", "sidecar", "main"});
 }
 
 PodsRead read_pods(std::string_view text, std::string_view source) {

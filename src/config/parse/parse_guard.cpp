@@ -1,3 +1,4 @@
+#include "base/enum_names.h"
 #include "config/document/duration.h"
 #include "config/parse/sections.h"
 
@@ -17,17 +18,7 @@ void read_duration(const Value& value, Duration& into, Duration least, Duration 
 }
 
 std::string_view to_string(GuardMemory value) {
-  switch (value) {
-    case GuardMemory::kObserve:
-      return "observe";
-    case GuardMemory::kRefuseNew:
-      return "refuse-new";
-    case GuardMemory::kTerminateNewest:
-      return "terminate-newest";
-    case GuardMemory::kTerminateAll:
-      return "terminate-all";
-  }
-  return "";
+  return enum_name(value, {"observe", "refuse-new", "terminate-newest", "terminate-all"});
 }
 
 std::string_view to_string(GuardForeignProcesses value) {

@@ -1,29 +1,11 @@
 #include "gpu/health/cause.h"
 
+#include "base/enum_names.h"
+
 namespace tranche::health {
 
 std::string_view to_string(Cause cause) {
-  switch (cause) {
-    case Cause::kXid:
-      return "xid";
-    case Cause::kReset:
-      return "reset";
-    case Cause::kLost:
-      return "lost";
-    case Cause::kUnwatched:
-      return "unwatched";
-    case Cause::kDriver:
-      return "driver";
-    case Cause::kNode:
-      return "node";
-    case Cause::kPool:
-      return "pool";
-    case Cause::kMig:
-      return "mig";
-    case Cause::kClaims:
-      return "claims";
-  }
-  return "xid";
+  return enum_name(cause, {"xid", "reset", "lost", "unwatched", "driver", "node", "pool", "mig", "claims"});
 }
 
 }  // namespace tranche::health

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "base/enum_names.h"
+
 namespace tranche::health {
 namespace {
 
@@ -91,17 +93,7 @@ XidClass class_of_xid(std::uint64_t xid) {
 }
 
 std::string_view to_string(XidClass cls) {
-  switch (cls) {
-    case XidClass::kIgnore:
-      return "ignore";
-    case XidClass::kApplication:
-      return "application";
-    case XidClass::kDrain:
-      return "drain";
-    case XidClass::kReset:
-      return "reset";
-  }
-  return "drain";
+  return enum_name(cls, {"ignore", "application", "drain", "reset"});
 }
 
 }  // namespace tranche::health

@@ -3,32 +3,16 @@
 #include <algorithm>
 #include <array>
 
+#include "base/enum_names.h"
+
 namespace tranche::inventory {
 
 std::string_view to_string(Platform platform) {
-  switch (platform) {
-    case Platform::kNvml:
-      return "nvml";
-    case Platform::kWsl:
-      return "wsl";
-    case Platform::kTegra:
-      return "tegra";
-  }
-  return "nvml";
+  return enum_name(platform, {"nvml", "wsl", "tegra"});
 }
 
 std::string_view to_string(ComputeMode mode) {
-  switch (mode) {
-    case ComputeMode::kDefault:
-      return "DEFAULT";
-    case ComputeMode::kExclusiveThread:
-      return "EXCLUSIVE_THREAD";
-    case ComputeMode::kProhibited:
-      return "PROHIBITED";
-    case ComputeMode::kExclusiveProcess:
-      return "EXCLUSIVE_PROCESS";
-  }
-  return "";
+  return enum_name(mode, {"DEFAULT", "EXCLUSIVE_THREAD", "PROHIBITED", "EXCLUSIVE_PROCESS"});
 }
 
 const Gpu* find_gpu(const Inventory& inventory, std::string_view uuid) {

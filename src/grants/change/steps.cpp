@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "base/enum_names.h"
 #include "grants/change/step_text.h"
 
 namespace tranche::change {
@@ -159,23 +160,7 @@ class Steps {
 }  // namespace
 
 std::string_view to_string(What what) {
-  switch (what) {
-    case What::kVanishes:
-      return "vanishes";
-    case What::kShrinks:
-      return "shrinks";
-    case What::kSharingMode:
-      return "strategy";
-    case What::kShare:
-      return "share";
-    case What::kLimits:
-      return "limits";
-    case What::kGrows:
-      return "grows";
-    case What::kAppears:
-      break;
-  }
-  return "appears";
+  return enum_name(what, {"vanishes", "shrinks", "strategy", "share", "limits", "grows", "appears"});
 }
 
 std::vector<Step> steps(const Plan& before, const Plan& after) {

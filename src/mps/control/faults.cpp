@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/enum_names.h"
+
 namespace tranche::mps {
 namespace {
 
@@ -16,15 +18,7 @@ void remember(std::deque<T>& all, T one) {
 }  // namespace
 
 std::string_view to_string(FaultKind kind) {
-  switch (kind) {
-    case FaultKind::kFatal:
-      return "fatal";
-    case FaultKind::kException:
-      return "exception";
-    case FaultKind::kUncleanExit:
-      return "unclean-exit";
-  }
-  return "fatal";
+  return enum_name(kind, {"fatal", "exception", "unclean-exit"});
 }
 
 FaultHistory::Effect FaultHistory::add(Fault fault) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/enum_names.h"
+
 namespace tranche::mps {
 namespace {
 
@@ -18,15 +20,7 @@ std::string_view path_of(std::string_view line) {
 }  // namespace
 
 std::string_view to_string(SharedMemory where) {
-  switch (where) {
-    case SharedMemory::kUnknown:
-      return "unknown";
-    case SharedMemory::kAnonymous:
-      return "anonymous";
-    case SharedMemory::kNamed:
-      return "/dev/shm";
-  }
-  return "unknown";
+  return enum_name(where, {"unknown", "anonymous", "/dev/shm"});
 }
 
 SharedMemory shared_memory_in(std::string_view maps) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/enum_names.h"
 #include "mps/daemon/supervisor_turn.h"
 
 namespace tranche::mps {
@@ -221,23 +222,7 @@ void Turn::on(const DesiredChanged& event) {
 }
 
 std::string_view to_string(State state) {
-  switch (state) {
-    case State::kAbsent:
-      return "absent";
-    case State::kStarting:
-      return "starting";
-    case State::kConfiguring:
-      return "configuring";
-    case State::kServing:
-      return "serving";
-    case State::kBackingOff:
-      return "backing-off";
-    case State::kStopping:
-      return "stopping";
-    case State::kGivenUp:
-      return "given-up";
-  }
-  return "unknown";
+  return enum_name(state, {"absent", "starting", "configuring", "serving", "backing-off", "stopping", "given-up"});
 }
 
 DaemonLimits limits_to_set(const Supervisor& s) {

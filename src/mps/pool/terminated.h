@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/enum_names.h"
+
 namespace tranche::mps {
 
 enum class TerminateOutcome {
@@ -15,17 +17,7 @@ enum class TerminateOutcome {
 };
 
 inline std::string_view to_string(TerminateOutcome outcome) {
-  switch (outcome) {
-    case TerminateOutcome::kTerminated:
-      return "terminated";
-    case TerminateOutcome::kNotAClient:
-      return "not-a-client";
-    case TerminateOutcome::kRefused:
-      return "refused";
-    case TerminateOutcome::kTimedOut:
-      return "timed-out";
-  }
-  return "refused";
+  return enum_name(outcome, {"terminated", "not-a-client", "refused", "timed-out"});
 }
 
 struct Terminated {

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/enum_names.h"
+
 namespace tranche::mps {
 namespace {
 
@@ -172,33 +174,11 @@ class ProofTurn {
 }  // namespace
 
 std::string_view to_string(ProofState state) {
-  switch (state) {
-    case ProofState::kOff:
-      return "off";
-    case ProofState::kUnknown:
-      return "unknown";
-    case ProofState::kRunning:
-      return "running";
-    case ProofState::kProven:
-      return "proven";
-    case ProofState::kFailed:
-      return "failed";
-  }
-  return "unknown";
+  return enum_name(state, {"off", "unknown", "running", "proven", "failed"});
 }
 
 std::string_view to_string(Step step) {
-  switch (step) {
-    case Step::kNone:
-      return "";
-    case Step::kClients:
-      return "clients";
-    case Step::kServers:
-      return "servers";
-    case Step::kDaemon:
-      return "daemon";
-  }
-  return "";
+  return enum_name(step, {"", "clients", "servers", "daemon"});
 }
 
 ProofStepped step(Proof state, const ProofEvent& event, MonoTime now, const ProofSettings& settings) {

@@ -1,5 +1,7 @@
 #include "mps/relay/handshake.h"
 
+#include "base/enum_names.h"
+
 namespace tranche::mps {
 namespace {
 
@@ -300,73 +302,20 @@ RelayAction step(Passage& passage, RelayEvent event, const RelayMessage& message
 }
 
 std::string_view to_string(RelayStage stage) {
-  switch (stage) {
-    case RelayStage::kCredentials:
-      return "credentials";
-    case RelayStage::kType:
-      return "type";
-    case RelayStage::kTurn:
-      return "turn";
-    case RelayStage::kGreeting:
-      return "greeting";
-    case RelayStage::kServer:
-      return "server";
-    case RelayStage::kTaken:
-      return "taken";
-    case RelayStage::kQuestions:
-      return "questions";
-    case RelayStage::kQuestion:
-      return "question";
-    case RelayStage::kIn:
-      return "in";
-    case RelayStage::kEnded:
-      return "ended";
-  }
-  return "ended";
+  return name_of(
+      stage, {"credentials", "type", "turn", "greeting", "server", "taken", "questions", "question", "in", "ended"});
 }
 
 std::string_view to_string(RelayEnd end) {
-  switch (end) {
-    case RelayEnd::kLooked:
-      return "looked whether a daemon is there";
-    case RelayEnd::kLeft:
-      return "hung up before it was let in";
-    case RelayEnd::kDone:
-      return "was let in";
-    case RelayEnd::kAsked:
-      return "asked what its own share is";
-    case RelayEnd::kCommand:
-      return "wanted to command the MPS daemon";
-    case RelayEnd::kServer:
-      return "wanted to report to the MPS daemon as a server";
-    case RelayEnd::kOtherType:
-      return "wanted something that no CUDA process wants";
-    case RelayEnd::kGarbled:
-      return "said something that no CUDA process says";
-    case RelayEnd::kNotItself:
-      return "introduced itself as another process";
-    case RelayEnd::kMute:
-      return "did not introduce itself in time";
-    case RelayEnd::kNotServed:
-      return "the MPS daemon did not serve in time";
-    case RelayEnd::kOtherDaemon:
-      return "the MPS daemon says something that this program does not know";
-    case RelayEnd::kDaemonMute:
-      return "the MPS daemon did not answer in time";
-    case RelayEnd::kDaemonGone:
-      return "the MPS daemon hung up";
-    case RelayEnd::kServerLate:
-      return "the MPS daemon had no server for it in time";
-    case RelayEnd::kBrokeOff:
-      return "broke off with its MPS server";
-    case RelayEnd::kRefused:
-      return "was not admitted";
-    case RelayEnd::kNoLimits:
-      return "could not be given its own limits";
-    case RelayEnd::kAbandoned:
-      return "was left open by a process that has ended";
-  }
-  return "ended";
+  return name_of(
+      end, {"looked whether a daemon is there", "hung up before it was let in", "was let in",
+            "asked what its own share is", "wanted to command the MPS daemon",
+            "wanted to report to the MPS daemon as a server", "wanted something that no CUDA process wants",
+            "said something that no CUDA process says", "introduced itself as another process",
+            "did not introduce itself in time", "the MPS daemon did not serve in time",
+            "the MPS daemon says something that this program does not know", "the MPS daemon did not answer in time",
+            "the MPS daemon hung up", "the MPS daemon had no server for it in time", "broke off with its MPS server",
+            "was not admitted", "could not be given its own limits", "was left open by a process that has ended"});
 }
 
 bool is_attempt(RelayEnd end) {

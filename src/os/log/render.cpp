@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/enum_names.h"
 #include "base/json_text.h"
 #include "base/utf8.h"
 #include "os/clock/clock.h"
@@ -59,17 +60,7 @@ nlohmann::ordered_json json_of(const Value& value) {
 }  // namespace
 
 std::string_view to_string(Level level) {
-  switch (level) {
-    case Level::kDebug:
-      return "debug";
-    case Level::kInfo:
-      return "info";
-    case Level::kWarning:
-      return "warning";
-    case Level::kError:
-      return "error";
-  }
-  return "error";
+  return enum_name(level, {"debug", "info", "warning", "error"});
 }
 
 std::string text_of(std::string_view event, std::initializer_list<Field> fields) {

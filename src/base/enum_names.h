@@ -1,0 +1,15 @@
+#pragma once
+// The text of an enumerator. Pure.
+#include <cstddef>
+#include <string_view>
+
+namespace tranche {
+
+// `names`: of all enumerators, which are 0, 1, 2, … in this order. "" for a value that has none.
+template <class Enum, std::size_t kCount>
+constexpr std::string_view enum_name(Enum value, const std::string_view (&names)[kCount]) {
+  const auto at = static_cast<std::size_t>(value);
+  return at < kCount ? names[at] : std::string_view();
+}
+
+}  // namespace tranche
