@@ -126,6 +126,8 @@ int check_node(CheckHeld& held, const agent::ConfigView& config, const Process& 
   o.dra.driver = config.config.dra.driver_name;
   if (o.dra.wanted) ask_for_claims(o.dra, {process.environment.begin(), process.environment.end()});
   if (!config.config.flags.mps_root.empty()) o.mps_root = config.config.flags.mps_root;
+  const std::string mps_socket = check::under_root(o, o.mps_root) + "/mps.sock";
+  o.mps_status = host::ask(mps_socket, "status", std::chrono::seconds(2)).value_or("");
   o.config_path = config.path;
   o.config_problems = config.problems;
   const doctor::Report report{"this node", check::run_checks(o)};

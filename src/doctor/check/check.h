@@ -40,6 +40,7 @@ struct CheckOptions {
   std::vector<std::string> own_sockets = {};  // of the node agent that runs, in kubelet's device-plugin folder
   std::string mps_control = "nvidia-cuda-mps-control";  // a name to look up in `search_path`, or a path
   std::string search_path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+  std::string mps_status = {};  // the status document of `tranche mps`; "" = no answer
   DraLook dra = {};
   Duration deadline = std::chrono::seconds(5);  // for each program that is run
 };

@@ -269,6 +269,27 @@ TEST_F(Tree, CgroupVersionAndPidNamespaceAreRead) {
   EXPECT_THAT(findings_, Contains(is(Verdict::kPass, "system.pids")));
 }
 
+// Promise: check: A control group that is too light for deadlines is named.
+TEST_F(Tree, ACpuWeightThatIsTooLightIsThatOfTheProgramsThatRunOrOfTheCheck) {
+  const auto light = [&] {
+    findings_.clear();
+    check_system(options_, findings_);
+    std::vector<std::string> found;
+    for (const auto& finding : findings_)
+      if (finding.id == "system.cpu") found.push_back(finding.about + ": " + finding.what.substr(0, 40));
+    return found;
+  };
+  EXPECT_THAT(light(), IsEmpty()) << "no control groups";
+  file("/proc/self/cgroup", "0::/\n");
+  EXPECT_THAT(light(), IsEmpty()) << "the root group";
+  file("/sys/fs/cgroup/cpu.weight", "1\n");
+  EXPECT_THAT(light(), ElementsAre("this process: its control group has cpu.weight 1, less"));
+  options_.dra.agent_status = R"({"program": "node", "loop": {"worstLatenessMs": 3, "cpuProblem": ""}})";
+  EXPECT_THAT(light(), IsEmpty()) << "the group of what runs matters";
+  options_.mps_status = R"({"program": "mps", "loop": {"worstLatenessMs": 900, "cpuProblem": "light"}})";
+  EXPECT_THAT(light(), ElementsAre("tranche mps: light"));
+}
+
 TEST_F(Tree, DeviceNodesAreAskedForOnlyWhenThereAreGpus) {
   check_devices(options_, {}, findings_);
   EXPECT_THAT(findings_, IsEmpty());

@@ -2,10 +2,15 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
 
+#include "base/json_read.h"
+#include "base/json_text.h"
 #include "base/problem.h"
 #include "doctor/check/checks.h"
 #include "os/files/files.h"
+#include "os/process/cpu_weight.h"
 
 namespace tranche::check {
 namespace {
@@ -51,12 +56,28 @@ void check_files(Findings& findings) {
   }
 }
 
+// Of the programs that run here, as they report it; of this process where none does.
+void check_weight(const CheckOptions& options, Findings& findings) {
+  std::map<std::string, std::string> problems;  // by program; "" = none
+  for (const auto* status : {&options.dra.agent_status, &options.mps_status}) {
+    const auto document = json_of(*status);
+    if (const auto& loop = map_at(document, "loop"); !loop.empty())
+      problems["tranche " + text_at(document, "program")] = text_at(loop, "cpuProblem");
+  }
+  if (problems.empty()) problems["this process"] = host::own_cpu_weight_problem(under_root(options, ""));
+  std::erase_if(problems, [](const auto& problem) { return problem.second.empty(); });
+  for (const auto& [program, problem] : problems)
+    findings.push_back(
+        {Verdict::kWarning, "system.cpu", problem, program, "set its container's CPU request to 100m or more"});
+}
+
 }  // namespace
 
 void check_system(const CheckOptions& options, Findings& findings) {
   check_cgroups(options, findings);
   check_pids(options, findings);
   check_files(findings);
+  check_weight(options, findings);
 }
 
 void check_config(const CheckOptions& options, Findings& findings) {

@@ -12,7 +12,7 @@ constexpr const char* kGrant = "0011223344556677";
 constexpr const char* kHolder = "default/a/main";
 
 PoolReports refused(std::uint64_t times, const std::string& why = "zz lifts it", bool has_endpoint = true) {
-  PoolReports reports{.connected = true, .problem = "", .pages_problem = "", .pools = {}};
+  PoolReports reports{.connected = true, .problem = "", .pages_problem = "", .cpu_problem = "", .pools = {}};
   PoolReport& pool = reports.pools["gpu-1"];
   if (has_endpoint)
     pool.endpoints = {{.grant = kGrant, .clients = {}, .reason = "", .refused_why = why, .limits_lifted = times}};

@@ -116,6 +116,7 @@ Result<PoolReports> parse_pool_reports(std::string_view json_line) {
   reports.pid = pid_at(document, "pid");
   reports.keeper_files = count_at(member_at(document, "keeper"), "mostDescriptors");
   reports.pages_problem = text_at(member_at(document, "pages"), "problem");
+  reports.cpu_problem = text_at(member_at(document, "loop"), "cpuProblem");
   for (const auto& entry : pools) {
     if (!entry.is_object()) return fail(Kind::kInvalid, "tranche mps answered with a pool that is not an object");
     PoolReport pool = read_pool(entry);

@@ -88,6 +88,7 @@ struct PoolReports {
   std::int64_t pid = 0;            // of `tranche mps`; 0: not reported
   std::uint64_t keeper_files = 0;  // descriptors that the keeper may have open; 0: not reported
   std::string pages_problem;  // why `tranche mps` does not serve its HTTP pages; "" = it does, or none are configured
+  std::string cpu_problem;    // of its control group (os/process/cpu_weight.h)
   std::map<std::string, PoolReport> pools;
   friend bool operator==(const PoolReports&, const PoolReports&) = default;
 };

@@ -58,6 +58,7 @@ TEST(Pools, TheDescriptorsOfTheKeeperAreRead) {
 TEST(Pools, PagesThatAreNotServedAreReported) {
   EXPECT_EQ(parse_pool_reports(R"({"pools":[],"pages":{"problem":"taken"}})")->pages_problem, "taken");
   EXPECT_EQ(parse_pool_reports(R"({"pools":[],"pages":[]})")->pages_problem, "");
+  EXPECT_EQ(parse_pool_reports(R"({"pools":[],"loop":{"cpuProblem":"light"}})")->cpu_problem, "light");
 }
 
 TEST(Pools, LimitsOfAnEndpointAreReadAsAWholeOrNotAtAll) {

@@ -302,12 +302,12 @@ RelayAction step(Passage& passage, RelayEvent event, const RelayMessage& message
 }
 
 std::string_view to_string(RelayStage stage) {
-  return name_of(
+  return enum_name(
       stage, {"credentials", "type", "turn", "greeting", "server", "taken", "questions", "question", "in", "ended"});
 }
 
 std::string_view to_string(RelayEnd end) {
-  return name_of(
+  return enum_name(
       end, {"looked whether a daemon is there", "hung up before it was let in", "was let in",
             "asked what its own share is", "wanted to command the MPS daemon",
             "wanted to report to the MPS daemon as a server", "wanted something that no CUDA process wants",

@@ -169,6 +169,8 @@ std::vector<std::string> problems(const Snapshot& s) {
     for (const auto& problem : *list) lines.push_back(to_string(problem));
   for (const auto* line : {&s.driver_problem, &s.pools.problem, &s.holdings_problem, &s.cdi_problem})
     if (!line->empty()) lines.push_back(*line);
+  if (!s.loop.cpu_problem.empty()) lines.push_back("tranche node: " + s.loop.cpu_problem);
+  if (!s.pools.cpu_problem.empty()) lines.push_back("tranche mps: " + s.pools.cpu_problem);
   for (const auto& left : s.plan.left_out) lines.push_back(left.what + ": " + left.why);
   lines.insert(lines.end(), s.guard.not_in_force.begin(), s.guard.not_in_force.end());
   return lines;

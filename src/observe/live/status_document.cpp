@@ -412,12 +412,15 @@ LongText document_for(const Snapshot& s, const Reader& reader) {
   document.show("config", config_json(s));
   document.show("change", change_json(s));
   document.show("health", health_json(s));
-  document.show("mps",
-                {{"connected", s.pools.connected}, {"problem", s.pools.problem}, {"needed", !s.plan.pools.empty()}});
+  document.show("mps", {{"connected", s.pools.connected},
+                        {"problem", s.pools.problem},
+                        {"needed", !s.plan.pools.empty()},
+                        {"cpuProblem", s.pools.cpu_problem}});
   document.show("guard", reader.of_node ? guard_json(s.guard, s.shares) : guard_for_network(s));
   document.show("inForce", in_force_json(s));
   document.add("faults", faults_json(s));
   document.add("pages", {{"problem", s.pages_problem}});
+  document.show("loop", {{"worstLatenessMs", s.loop.worst_lateness_ms}, {"cpuProblem", s.loop.cpu_problem}});
   document.show("cdiProblem", s.cdi_problem);
   document.show("kubelet", {{"holdingsProblem", s.holdings_problem}});
   document.add("kubernetes", kubernetes_json(s));

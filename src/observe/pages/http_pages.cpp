@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include "base/grid.h"
 #include "observe/metrics/names.h"
 #include "observe/metrics/page.h"
 #include "os/log/log.h"
+#include "os/process/cpu_weight.h"
 
 namespace tranche::agent {
 namespace {
@@ -12,6 +14,7 @@ namespace {
 constexpr int kServiceUnavailable = 503;
 constexpr Duration kFirstPause = std::chrono::seconds(1);
 constexpr Duration kLongestPause = std::chrono::seconds(30);
+constexpr Duration kWeightEvery = std::chrono::seconds(10);  // a pod may be resized while it runs
 
 double seconds(Duration duration) {
   return std::chrono::duration<double>(duration).count();
@@ -44,6 +47,7 @@ HttpPages::HttpPages(host::Loop& loop, std::string listen, host::HttpServer::Rou
       at_rest_(std::move(at_rest)),
       heartbeat_(loop, [] { log::flush(); }),
       backoff_(kFirstPause, kLongestPause, static_cast<std::uint64_t>(loop.now().time_since_epoch().count())) {
+  weight_.start(Duration::zero(), [this] { look_at_weight(); });
   routes_["/healthz"] = [this, oldest_beat] { return health_page(heartbeat_.age(), oldest_beat); };
   if (const auto found = routes_.find("/metrics"); found != routes_.end()) {
     found->second = [this, inner = std::move(found->second)] {
@@ -72,6 +76,18 @@ Status HttpPages::open() {
   problem_ = to_string(opened.error());
   retry_.start(backoff_.next(), [this] { try_again(); });
   return {};
+}
+
+LoopReport HttpPages::loop() const {
+  return {std::chrono::duration_cast<std::chrono::milliseconds>(heartbeat_.worst_lateness()).count(), cpu_problem_};
+}
+
+void HttpPages::look_at_weight() {
+  weight_.start(next_on_grid(loop_.now(), kWeightEvery) - loop_.now(), [this] { look_at_weight(); });
+  const std::string before = std::exchange(cpu_problem_, host::own_cpu_weight_problem());
+  if (cpu_problem_ == before) return;
+  if (!cpu_problem_.empty()) log::warning("cpu.light", {{"why", cpu_problem_}});
+  on_change_();
 }
 
 void HttpPages::try_again() {

@@ -15,13 +15,18 @@
 
 namespace tranche::agent {
 
+struct LoopReport {
+  std::int64_t worst_lateness_ms = 0;  // of the last minute
+  std::string cpu_problem;             // of this program's control group (os/process/cpu_weight.h)
+};
+
 class HttpPages {
  public:
   // Older than this, and /healthz answers 503: a loop beats once a second, and none of its callbacks runs so long.
   static constexpr Duration kOldestBeat = std::chrono::seconds(5);
 
-  // listen "" = no pages. on_change: problem() has changed; never from within open(). at_rest: on the server's thread,
-  // a second after the last reader has left.
+  // listen "" = no pages. on_change: problem() or the CPU's has changed; never from within open(). at_rest: on the
+  // server's thread, a second after the last reader has left.
   HttpPages(host::Loop& loop, std::string listen, host::HttpServer::Routes routes, std::function<void()> on_change,
             Duration oldest_beat = kOldestBeat, std::function<void()> at_rest = {});
   HttpPages(const HttpPages&) = delete;
@@ -31,9 +36,11 @@ class HttpPages {
   const std::string& problem() const {
     return problem_;
   }  // why the pages are not served; "" = they are, or none are asked for
+  LoopReport loop() const;
 
  private:
   void try_again();
+  void look_at_weight();
 
   host::Loop& loop_;
   std::string listen_;
@@ -44,6 +51,8 @@ class HttpPages {
   Backoff backoff_;
   host::Timer retry_{loop_};
   std::string problem_;
+  host::Timer weight_{loop_};
+  std::string cpu_problem_;
   std::unique_ptr<host::HttpServer> server_;  // last: its thread asks the heartbeat
 };
 

@@ -153,6 +153,9 @@ void put_head(View& view, const Json& status) {
     if (entry.is_string()) view.problems.push_back("change: " + entry.get<std::string>());
   const Json& mps = member_at(status, "mps");
   if (truth_at(mps, "needed") && !truth_at(mps, "connected")) view.problems.push_back(text_at(mps, "problem"));
+  for (const char* part : {"loop", "mps"})
+    if (const std::string light = text_at(member_at(status, part), "cpuProblem"); !light.empty())
+      view.problems.push_back((part[0] == 'l' ? "tranche node: " : "tranche mps: ") + light);
   const Json& kubernetes = member_at(status, "kubernetes");
   if (text_at(kubernetes, "state") == "waiting")
     view.problems.push_back("Kubernetes: " + text_at(kubernetes, "reason"));

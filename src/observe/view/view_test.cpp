@@ -85,6 +85,12 @@ TEST(View, ShowsWhatIsWrongWithCdiSpecs) {
   EXPECT_THAT(make_view(R"({"cdiProblem": ""})", "")->problems, testing::IsEmpty());
 }
 
+TEST(View, ShowsAControlGroupThatIsTooLight) {
+  const auto view = make_view(R"({"loop": {"worstLatenessMs": 9, "cpuProblem": "a"}, "mps": {"cpuProblem": "b"}})", "");
+  ASSERT_TRUE(view);
+  EXPECT_THAT(view->problems, testing::ElementsAre("tranche node: a", "tranche mps: b"));
+}
+
 TEST(View, ATenantsProcessesAreThoseBehindItsEndpoint) {
   const auto view = make_view(
       R"({"devices": [{"uuid": "GPU-1", "resource": "r", "processes": [{"pid": 7, "memoryMiB": 5, "grant": "ab"},

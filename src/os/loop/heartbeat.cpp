@@ -7,16 +7,22 @@ namespace tranche::host {
 
 Heartbeat::Heartbeat(Loop& loop, std::function<void()> on_beat, Duration every)
     : loop_(loop), on_beat_(std::move(on_beat)), every_(every), last_(mono_now()) {
-  timer_.start(next_on_grid(loop_.now(), every_) - loop_.now(), [this] { beat(); });
+  wait();
 }
 
 Duration Heartbeat::age() const {
   return mono_now() - last_.load(std::memory_order_relaxed);
 }
 
+void Heartbeat::wait() {
+  due_ = next_on_grid(loop_.now(), every_);
+  timer_.start(due_ - loop_.now(), [this] { beat(); });
+}
+
 void Heartbeat::beat() {
   last_.store(mono_now(), std::memory_order_relaxed);
-  timer_.start(next_on_grid(loop_.now(), every_) - loop_.now(), [this] { beat(); });
+  lateness_[beats_++ % lateness_.size()] = loop_.now() - due_;
+  wait();
   if (on_beat_) on_beat_();
 }
 

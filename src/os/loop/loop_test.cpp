@@ -9,7 +9,9 @@
 
 #include <thread>
 
+#include "os/clock/clock.h"
 #include "os/loop/fd.h"
+#include "os/loop/heartbeat.h"
 #include "os/loop/timers.h"
 
 namespace tranche::host {
@@ -307,6 +309,21 @@ TEST_F(LoopTest, AnotherThreadMayStopIt) {
   std::thread other([&] { loop_->stop(); });
   run();
   other.join();
+}
+
+TEST_F(LoopTest, TheWorstLatenessOfABeatIsKeptForTheNextBeats) {
+  int beats = 0;
+  Heartbeat heartbeat(
+      *loop_,
+      [&] {
+        if (++beats == 3) loop_->stop();
+      },
+      10ms);
+  loop_->post([] {
+    for (const MonoTime until = mono_now() + 50ms; mono_now() < until;) continue;  // the loop is stuck
+  });
+  run();
+  EXPECT_GE(heartbeat.worst_lateness(), 40ms) << "one beat was due within the first 10 ms";
 }
 
 TEST(Timers, ManyCancelledTimersLeaveNothingBehind) {

@@ -411,8 +411,11 @@ void MpsProgram::end_clients(const std::string& pool, const std::vector<int>& pi
 }
 
 MpsView MpsProgram::view() const {
-  return {config_.view(), plan_problems_, driver_problem_, *pools_,
-          *endpoints_,    loop_->now(),   ::getpid(),      http_ ? http_->problem() : ""};
+  MpsView seen{config_.view(), plan_problems_, driver_problem_, *pools_, *endpoints_, loop_->now(), ::getpid()};
+  if (!http_) return seen;
+  seen.pages_problem = http_->problem();
+  seen.loop = http_->loop();
+  return seen;
 }
 
 MpsReadiness MpsProgram::readiness() const {

@@ -178,6 +178,7 @@ Json mps_document(const MpsView& view) {
           {"pid", view.pid},
           {"driver", {{"state", view.driver_problem.empty() ? "ready" : "waiting"}, {"reason", view.driver_problem}}},
           {"pages", {{"problem", view.pages_problem}}},
+          {"loop", {{"worstLatenessMs", view.loop.worst_lateness_ms}, {"cpuProblem", view.loop.cpu_problem}}},
           {"keeper", {{"mostDescriptors", view.endpoints.keeper().status().most_files}}},
           {"users", view.pools.serves_all_users() ? "all" : "one user at a time"},
           {"config",

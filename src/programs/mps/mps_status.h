@@ -8,6 +8,7 @@
 #include "config/live/config_source.h"
 #include "mps/pool/pool_set.h"
 #include "observe/metrics/page.h"
+#include "observe/pages/http_pages.h"
 
 namespace tranche::agent {
 
@@ -20,6 +21,7 @@ struct MpsView {
   MonoTime now{};
   int pid = 0;
   std::string pages_problem = {};  // why the HTTP pages are not served; "" = they are, or none are requested
+  LoopReport loop = {};
 };
 
 nlohmann::ordered_json mps_document(const MpsView& view);

@@ -71,6 +71,7 @@ void NodeProgram::publish() {
   snapshot->labels = labels_->labels();
   snapshot->label_report = labels_->report();
   snapshot->slices = dra_slices_->report();
+  snapshot->loop = http_->loop();
   box_.put(std::move(snapshot));
   if (status_) status_->changed();
   tidy_later();

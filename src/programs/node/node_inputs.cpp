@@ -102,10 +102,10 @@ void NodeProgram::on_pools(const PoolReports& next) {
   step({.offer = true});
 }
 
-// About this program's pages; those of `tranche mps` are a part of its report.
+// About this program's pages and control group; those of `tranche mps` are a part of its report.
 void NodeProgram::on_pages() {
-  if (inputs_.pages_problem == http_->problem()) return;
-  if (inputs_.pages_problem.empty()) report_events({pages_event("node", http_->problem())});
+  if (inputs_.pages_problem.empty() && !http_->problem().empty())
+    report_events({pages_event("node", http_->problem())});
   inputs_.pages_problem = http_->problem();
   step();
 }

@@ -22,6 +22,7 @@
 #include "kube/live/cluster_link.h"
 #include "kube/node_condition.h"
 #include "labels/live/label_report.h"
+#include "observe/pages/http_pages.h"
 #include "plan/advertise/advertise.h"
 #include "plan/advertise/withheld.h"
 #include "plan/plan.h"
@@ -57,6 +58,7 @@ struct Snapshot : Inputs, Decision {
   std::map<std::string, std::string> labels;          // the desired labels
   LabelReport label_report;                           // and whether they are written
   SliceReport slices;                                 // the offer through Dynamic Resource Allocation
+  LoopReport loop;
 };
 
 // Inputs with the decision on them, inside a callback or of a snapshot.

@@ -76,7 +76,7 @@ def troubles(m):
     m.shell(f"{SIM}/sim-node", "driver", "version", "440.33.01", "--cuda", "10020")
     node = {"TRANCHE_SIM_NODE": f"{SIM}/node", "LD_LIBRARY_PATH": f"{SIM}/libraries"}
     old = m.shell(f"{m.world.build}/bin/tranche", "check", "--driver-root", f"{SIM}/driver", env=node, check=False)
-    line = [each for each in old.stdout.splitlines() if "440.33" in each and each.startswith("error")]
+    line = [each for each in old.stdout.splitlines() if "440.33" in each and each.startswith("FAIL")]
     report.check("M3.6 an old driver: tranche check on the node names it and what is needed", old.returncode != 0 and line and "install driver 470" in old.stdout, line or old.stdout)
     m.shell(f"{SIM}/sim-node", "driver", "version", "580.159.04", "--cuda", "13000")
 
