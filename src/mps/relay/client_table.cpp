@@ -148,6 +148,7 @@ void ClientTable::restore(const mps::StoredClient& stored) {
   client.has_own = stored.kind == mps::ClientKind::kOwn;
   client.place_with = static_cast<int>(stored.place_with);
   client.active.insert(stored.contexts.begin(), stored.contexts.end());
+  if (client.has_own) client.next_context = client.active.empty() ? 1 : *client.active.rbegin() + 1;
   auto context = stored.contexts.begin();
   for (const auto& channels : stored.connections) {
     const auto id = next_restored_--;
@@ -260,6 +261,7 @@ void ClientTable::connected(int pid, ConnectionId connection, std::uint32_t cont
   const auto found = clients_.find(pid);
   if (found == clients_.end()) return;
   Client& client = found->second;
+  client.next_context = std::max(client.next_context, context + 1);
   const bool further = context != 0 || client.has_own;
   if (const auto begun = client.connections.find(connection); begun != client.connections.end()) {
     begun->second.begins = false;
@@ -272,6 +274,11 @@ void ClientTable::connected(int pid, ConnectionId connection, std::uint32_t cont
     client.has_own = true;
     client.own = connection;
   }
+}
+
+std::uint32_t ClientTable::next_context(int pid) const {
+  const auto found = clients_.find(pid);
+  return found == clients_.end() ? 0 : found->second.next_context;
 }
 
 void ClientTable::context_began(int pid, std::uint32_t context) {

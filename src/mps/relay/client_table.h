@@ -77,6 +77,8 @@ class ClientTable {
   // Before the server gets the last message of a connection with this context; 0 = the process's own, of which it has
   // one.
   void connected(int pid, ConnectionId connection, std::uint32_t context);
+  // One more than the last; 0 before the process's own connection. A process counts its contexts up.
+  std::uint32_t next_context(int pid) const;
   // From the server's log. true: a remnant is gone.
   void context_began(int pid, std::uint32_t context);
   bool context_ended(int pid, std::uint32_t context);
@@ -118,6 +120,7 @@ class ClientTable {
     std::map<ConnectionId, Connection> connections;  // that begin, or have channels that may be open
     bool has_own = false;                            // connection
     ConnectionId own = 0;
+    std::uint32_t next_context = 0;
     int place_with = 0;  // the pid that inherited the place that a client has without a context; 0 = none
     std::string container = {};
     std::uint64_t started = 0;

@@ -63,6 +63,18 @@ class Clients : public ::testing::Test {
   ClientTable clients_{*loop_, [this](const std::string&, int pid) { gone_.push_back(pid); }};
 };
 
+TEST_F(Clients, TheNextContextHasOneMoreThanTheHighestNumber) {
+  EXPECT_EQ(clients_.next_context(start()), 0u) << "not a client";
+  const int pid = client();
+  EXPECT_EQ(clients_.next_context(pid), 1u);
+  make_context(pid, 1);
+  make_context(pid, 2);
+  clients_.context_ended(pid, 2);
+  EXPECT_EQ(clients_.next_context(pid), 3u);
+  connect(pid, 0);  // which the relay completed for a client that had left
+  EXPECT_EQ(clients_.next_context(pid), 3u);
+}
+
 // Promise: mps/relay: A client takes a place of the server for each context, and one before the first.
 TEST_F(Clients, TakeAPlaceForEachContext) {
   const int pid = client();

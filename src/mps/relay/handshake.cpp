@@ -9,8 +9,6 @@ namespace {
 constexpr std::string_view kServerReports{"\1\0\0\0", 4};
 constexpr std::string_view kCommandsFollow{"\4\0\0\0", 4};
 
-constexpr std::size_t kSaysContext = 1;  // of the client's messages in the exchange
-
 // 4 bytes, little-endian. Anything else counts as a context.
 std::uint32_t context_of(std::string_view bytes) {
   if (bytes.size() != 4) return 1;
@@ -111,8 +109,9 @@ RelayAction hear_server(Passage& passage, const RelayMessage& message, MonoTime 
   RelayExchange& exchange = passage.exchange;
   const bool turns_foreign = !exchange.foreign && !as_measured(exchange, message);
   exchange.foreign = exchange.foreign || turns_foreign;
-  if ((++exchange.heard == 1 || turns_foreign) && passage.stage == RelayStage::kTaken)
-    passage.until = now + (exchange.foreign ? times.foreign : exchange.has_all() ? times.greeting : times.exchange);
+  if (++exchange.heard == 1) exchange.began = now;
+  if ((exchange.heard == 1 || turns_foreign) && passage.stage == RelayStage::kTaken)
+    passage.until = now + (exchange.foreign ? times.alone : exchange.has_all() ? times.greeting : times.exchange);
   if (exchange.left) return left_exchange(passage);
   if (exchange.foreign) {
     const bool waits = passage.stage == RelayStage::kTaken && passage.confirmed;
@@ -191,7 +190,7 @@ RelayAction hear_daemon(Passage& passage, const RelayMessage& message, MonoTime 
       if (message.truncated) return ended(passage, RelayEnd::kOtherDaemon);
       // Any message without the socket is a refusal in an undocumented text, meant for the client.
       if (message.bytes != kRelayDescriptor || message.descriptors == 0) return RelayAction::kToClient;
-      enter(passage, RelayStage::kTaken, now, times.foreign);
+      enter(passage, RelayStage::kTaken, now, times.alone);
       return RelayAction::kHandOver;
     case RelayStage::kTaken:
     case RelayStage::kIn:
@@ -227,6 +226,12 @@ RelayEnd client_left(RelayStage stage) {
 void carry(Passage& passage, MonoTime now, const RelayTimes& times) {
   passage.exchange.carried = true;
   passage.until = now + times.greeting;
+}
+
+bool may_wait(Passage& passage, MonoTime now, const RelayTimes& times) {
+  if (now >= passage.exchange.began + times.alone) return false;
+  passage.until = now + times.exchange;
+  return true;
 }
 
 void complete(Passage& passage, MonoTime now, const RelayTimes& times) {
@@ -270,7 +275,7 @@ RelayAction step(Passage& passage, RelayEvent event, const RelayMessage& message
         return ended(passage, RelayEnd::kDone);
       return RelayAction::kDropDaemon;
     case RelayEvent::kClientSaid:
-      if (passage.exchange.said == kSaysContext && !passage.exchange.completed)
+      if (passage.exchange.said == kExchangeSaysContext && !passage.exchange.completed)
         passage.exchange.context = context_of(message.bytes);
       if (++passage.exchange.said == kExchangeOfClient.size() && passage.stage == RelayStage::kTaken &&
           passage.exchange.heard > 0 && !passage.exchange.foreign)
@@ -331,13 +336,19 @@ bool is_attempt(RelayEnd end) {
   }
 }
 
+std::string context_text(std::uint32_t context) {
+  std::string bytes;
+  for (int i = 0; i < 4; ++i) bytes += static_cast<char>(context >> (8 * i) & 0xff);
+  return bytes;
+}
+
 bool has_said_context(const Passage& passage) {
-  return passage.exchange.said > kSaysContext;
+  return passage.exchange.said > kExchangeSaysContext;
 }
 
 bool may_be_said(const Passage& passage, std::string_view bytes) {
   if (bytes.empty()) return false;  // the end of the socket, to the server
-  return passage.exchange.foreign || passage.exchange.said != kSaysContext ||
+  return passage.exchange.foreign || passage.exchange.said != kExchangeSaysContext ||
          (bytes.size() == 4 && context_of(bytes) <= kMostContexts);
 }
 

@@ -35,6 +35,7 @@ inline constexpr std::string_view kRelayTaken{"\0\0\0\0", 4};         // client 
 // of 4 bytes, the server its answer.
 inline constexpr std::array<std::string_view, 3> kExchangeOfClient{kRelayCredentials, std::string_view{"\0\0\0\0", 4},
                                                                    std::string_view{"\xff\0\0\0", 4}};
+inline constexpr std::size_t kExchangeSaysContext = 1;  // of the client's messages
 inline constexpr std::size_t kExchangeDescriptors = 4;  // messages kRelayDescriptor
 inline constexpr std::string_view kExchangeGreeted{"\0", 1};
 inline constexpr std::string_view kExchangeAnswer{"\0\0\0\0", 4};
@@ -102,9 +103,10 @@ struct RelayTimes {
   Duration turn = std::chrono::seconds(30);      // for a pool that does not serve yet or again
   Duration greeting = std::chrono::seconds(10);  // for the daemon's greeting, and for the server's
   Duration server = std::chrono::seconds(30);    // for a server to start; zero = no limit
-  // For the client's part of the exchange, from the server's first message on. The relay then sends the rest.
+  // For the client's part of the exchange, from the server's first message on, while others wait. Then the relay sends
+  // the rest.
   Duration exchange = std::chrono::milliseconds(100);
-  Duration foreign = std::chrono::seconds(2);  // the same in an exchange that the relay cannot complete
+  Duration alone = std::chrono::seconds(2);  // while no others wait, and in an exchange that the relay cannot complete
   // After the exchange: wait for the server's log to report the same. Until then a change of limits could still
   // affect the client.
   Duration settled = std::chrono::milliseconds(250);
@@ -121,6 +123,7 @@ struct RelayExchange {
   std::size_t spoken_for = 0;  // messages that the relay has sent in its place
   std::uint32_t context = 0;   // the number of the client's context; 0 = the process's own connection
   std::size_t heard = 0;       // messages of the server
+  MonoTime began{};            // with the first of them
   bool has_all() const { return completed || said >= kExchangeOfClient.size(); }
   // What the server still needs to accept its next client.
   std::span<const std::string_view> missing() const {
@@ -182,7 +185,8 @@ enum class RelayAction {
 // Call after kHandOver if the relay carries the exchange. The server may serve others first, so the client's own time
 // begins with the server's first message.
 void carry(Passage& passage, MonoTime now, const RelayTimes& times);
-// Call after RelayExchange::missing() was sent.
+// Call after kComplete: there is time because no others wait; or RelayExchange::missing() was sent.
+bool may_wait(Passage& passage, MonoTime now, const RelayTimes& times);
 void complete(Passage& passage, MonoTime now, const RelayTimes& times);
 Passage begin_passage(int connected_by, MonoTime now, const RelayTimes& times);
 // `message` counts with kFromClient and kFromDaemon only. After the end of the passage it returns kNothing.
@@ -193,6 +197,7 @@ RelayAction step(Passage& passage, RelayEvent event, const RelayMessage& message
 // signed one.
 bool may_be_said(const Passage& passage, std::string_view bytes);
 
+std::string context_text(std::uint32_t context);  // the message with this number
 // Whether the client has sent the number of its context, which is in RelayExchange::context then.
 bool has_said_context(const Passage& passage);
 

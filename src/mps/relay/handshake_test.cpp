@@ -234,7 +234,7 @@ TEST_F(RelayTest, EveryStageHasItsOwnPatience) {
       {RelayStage::kTurn, times_.turn, RelayEnd::kNotServed},
       {RelayStage::kGreeting, times_.greeting, RelayEnd::kDaemonMute},
       {RelayStage::kServer, times_.server, RelayEnd::kServerLate},
-      {RelayStage::kTaken, times_.foreign, RelayEnd::kBrokeOff}};
+      {RelayStage::kTaken, times_.alone, RelayEnd::kBrokeOff}};
   for (const auto& [stage, patience, end] : rows) {
     now_ = kStart;
     passage_ = begin_passage(kPid, kStart, times_);
@@ -356,6 +356,11 @@ TEST_F(RelayTest, TheExchangeOfAClientThatIsLateIsCompletedAndTheClientIsAdmitte
   happens(RelayEvent::kClientSaid);
   now_ = *passage_.until;
   EXPECT_EQ(happens(RelayEvent::kTimeUp), RelayAction::kComplete);
+  EXPECT_TRUE(may_wait(passage_, now_, times_)) << "where no others wait";
+  EXPECT_EQ(passage_.until, now_ + times_.exchange);
+  now_ = kStart + 5s + times_.alone;
+  EXPECT_EQ(happens(RelayEvent::kTimeUp), RelayAction::kComplete);
+  EXPECT_FALSE(may_wait(passage_, now_, times_));
   EXPECT_EQ(passage_.exchange.missing().size(), 2u);
   complete(passage_, now_, times_);
   EXPECT_THAT(passage_.exchange.missing(), ::testing::IsEmpty());
@@ -366,6 +371,15 @@ TEST_F(RelayTest, TheExchangeOfAClientThatIsLateIsCompletedAndTheClientIsAdmitte
   EXPECT_EQ(say(kRelayTaken), RelayAction::kNothing);
   EXPECT_EQ(happens(RelayEvent::kDaemonGone), RelayAction::kEnd);
   expect_end(RelayEnd::kDone);
+}
+
+TEST_F(RelayTest, TheNumberOfAContextIsWrittenAsTheServerReadsIt) {
+  for (const std::uint32_t number : {0u, 1u, 0x1234u}) {
+    EXPECT_TRUE(may_be_said(passage_, context_text(number)));
+    passage_.exchange.said = kExchangeSaysContext;
+    step(passage_, RelayEvent::kClientSaid, {context_text(number), 0, false, {}}, now_, times_);
+    EXPECT_EQ(passage_.exchange.context, number);
+  }
 }
 
 TEST_F(RelayTest, AServerThatDoesNotAnswerIsNotItsClientsFault) {

@@ -68,6 +68,8 @@ class SocketRelay final : public Relay {
     };
     passing_.exited_child = [this] { return exited_children_.take([this](int pid) { return clients_.knows(pid); }); };
     passing_.left = [this](RelayPassage& p, int pid) { left(p, pid); };
+    passing_.others_wait = [this] { return turns_.others_wait(); };
+    passing_.next_context = [this](int pid) { return clients_.next_context(pid); };
     passing_.let_in = [this](RelayPassage& p) { let_in(p); };
     passing_.answer = [this](const RelayPassage& p) {
       return callbacks_.answer ? callbacks_.answer(p.grant(), p.state().question) : std::string();

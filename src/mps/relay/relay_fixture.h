@@ -158,7 +158,7 @@ class RelayWithShortTimes : public RelayAtTheEndpoint {
  protected:
   RelayWithShortTimes() {
     times_.words = 1s;
-    times_.foreign = 1s;
+    times_.alone = 1s;
     times_.turn = 3s;
     times_.greeting = 3s;
   }

@@ -248,7 +248,14 @@ Status RelayPassage::send_server(std::string_view bytes) {
 }
 
 void RelayPassage::complete_exchange() {
-  for (const auto message : state_.exchange.missing()) {
+  if (!callbacks_.others_wait() && mps::may_wait(state_, loop_.now(), times_)) return;
+  for (auto message : state_.exchange.missing()) {
+    // The client goes on to use the number that it has for its context.
+    std::string number;
+    if (state_.exchange.said + state_.exchange.spoken_for == mps::kExchangeSaysContext) {
+      state_.exchange.context = callbacks_.next_context(state_.client.pid);
+      message = number = mps::context_text(state_.exchange.context);
+    }
     if (!send_server(message)) return happens(mps::RelayEvent::kClientBrokeOff);
     ++state_.exchange.spoken_for;
   }

@@ -34,6 +34,8 @@ class RelayPassage : public std::enable_shared_from_this<RelayPassage> {
     // Its pid is that of no client, and of no client that has exited and that the server may still have. Absent: no
     // process could be started.
     std::function<std::optional<ExitedChild>()> exited_child;
+    std::function<bool()> others_wait;                   // to be connected to the daemon
+    std::function<std::uint32_t(int pid)> next_context;  // the number that this client's next context probably has
     std::function<void(RelayPassage&)> let_in;
     std::function<std::string(const RelayPassage&)> answer;  // to its query of its own limits; "" = none
     std::function<void(RelayPassage&)> ended;

@@ -14,9 +14,13 @@ void RelayTurns::set_kind(const std::string& grant, const std::string& kind) {
   standing_[grant].kind = kind;
 }
 
+std::size_t RelayTurns::unsettled() const {
+  return static_cast<std::size_t>(
+      std::ranges::count(with_daemon_, false, [](const auto& one) { return one.second.settling; }));
+}
+
 std::optional<std::uint64_t> RelayTurns::next() {
-  const auto unsettled = std::ranges::count(with_daemon_, false, [](const auto& one) { return one.second.settling; });
-  if (connecting_ != 0 || static_cast<std::size_t>(unsettled) >= kMostWithDaemon) return std::nullopt;
+  if (connecting_ != 0 || unsettled() >= kMostWithDaemon) return std::nullopt;
   auto best = waiting_.end();
   for (auto it = waiting_.begin(); it != waiting_.end(); ++it) {
     const auto of = [&](const Turn& turn) -> const Standing& { return standing_.find(turn.grant)->second; };

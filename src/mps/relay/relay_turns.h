@@ -30,7 +30,7 @@ class RelayTurns {
   void settle(std::uint64_t id);
   void leave(std::uint64_t id);           // it has left the queue or the daemon
   void forget(const std::string& grant);  // call when no client of it waits or is with the daemon
-  std::size_t waiting() const { return waiting_.size(); }
+  bool others_wait() const { return !waiting_.empty() || unsettled() > 1; }  // than one that is with the daemon
 
  private:
   struct Turn {
@@ -47,6 +47,8 @@ class RelayTurns {
     bool with_daemon = false;
     std::uint64_t last_turn = 0;  // counts turns
   };
+  std::size_t unsettled() const;
+
   std::vector<Turn> waiting_;  // in the order of arrival
   std::map<std::uint64_t, WithDaemon> with_daemon_;
   std::uint64_t connecting_ = 0;  // 0 = none
