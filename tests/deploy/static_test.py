@@ -89,8 +89,8 @@ class TheChart(unittest.TestCase):
         if self.program is None:
             self.skipTest("there is no Helm")
 
-    def template(self, *words):
-        settings = [word for each in words for word in ("--set", each)]
+    def template(self, *words, version=None):
+        settings = [word for each in words for word in ("--set", each)] + (["--kube-version", version] if version else [])
         return subprocess.run([self.program, "template", "tranche", f"{SOURCE}/deploy/helm/tranche", *settings], capture_output=True, text=True, check=False)
 
     def test_refuses_several_configurations_of_which_unlabelled_nodes_would_get_none(self):
@@ -131,6 +131,34 @@ class TheChart(unittest.TestCase):
         words = [word.strip('"') for line in re.findall(r": \[(.*)\]", known.replace('[""]', "[core]")) for word in line.split(", ")]
         self.assertEqual(sorted(listed), sorted(words))
 
+    def policies(self, *settings, version="1.36.0"):
+        """What the chart makes, and the names of the policies that limit the agents to their nodes."""
+        done = self.template(*settings, version=version)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout, re.findall(r"kind: ValidatingAdmissionPolicy\nmetadata:\n  name: (\S+-own-\S+)", done.stdout)
+
+    # Promise: chart: From Kubernetes 1.32 on, policies limit each node agent to its own node.
+    def test_limits_the_agents_to_their_nodes_by_policies_of_what_is_on(self):
+        self.assertEqual(self.policies()[1], ["tranche-own-node"])
+        self.assertEqual(self.policies("mig.manager.enabled=true")[1], ["tranche-own-node"])
+        every = ("dra.enabled=true", "labels.output=nodefeature", "mig.manager.enabled=true", "mig.manager.evictAfter=10m")
+        made, names = self.policies(*every, "dra.driverName=gpu.example.com", "fullnameOverride=mine", "startupTaint=example.com/wait")
+        self.assertEqual(names, [f"mine-own-{part}" for part in ("node", "claims", "features", "pods")])
+        self.assertEqual(re.findall(r"policyName: (mine-own-\S+)", made), names)
+        self.assertEqual(set(re.findall(r"username == '(.*)'", made)), {"system:serviceaccount:default:mine-node"})
+        self.assertNotIn("gpu.tranche.io", made)
+        self.assertIn("t.key != 'example.com/wait' &&", made)
+        self.assertIn("t.key != '' &&", self.policies()[0])
+        binding = made[made.index("policyName: mine-own-pods"):].split("\n---\n")[0]
+        self.assertIn("selector: {}", binding)
+
+    def test_has_these_policies_where_tokens_name_their_node_for_sure_or_where_asked(self):
+        self.assertEqual(self.policies(version="1.31.9")[1], [])
+        self.assertEqual(self.policies(version="1.32.0-gke.5")[1], ["tranche-own-node"])
+        self.assertEqual(self.policies("admission.ownNode=always", version="1.30.0")[1], ["tranche-own-node"])
+        self.assertEqual(self.policies("admission.ownNode=never")[1], [])
+        self.assertNotEqual(self.template("admission.ownNode=off").returncode, 0)
+
     def test_runs_the_agent_privileged_for_partitions_on_demand_only(self):
         def privileged(*settings):
             return self.template(*settings).stdout.count("privileged: true")
@@ -148,6 +176,30 @@ class TheChart(unittest.TestCase):
         refused = self.template("dra.enabled=true", "kubeletDir=/var/lib/k0s/kubelet")
         self.assertNotEqual(refused.returncode, 0)
         self.assertIn("dra.enabled needs kubeletDir /var/lib/kubelet", refused.stderr)
+
+
+class ThePolicies(unittest.TestCase):
+    """deploy/admission/own-*.yaml against what the programs write."""
+
+    def test_know_the_labels_conditions_and_the_annotation_that_the_agent_writes(self):
+        policy = text_of(f"{SOURCE}/deploy/admission/own-node.yaml")
+        others = re.search(r"kOthers\{(.*?)\};", text_of(f"{SOURCE}/src/labels/node_labels.cpp"), re.DOTALL).group(1)
+        listed = re.search(r"\[('nvidia.com/gpu.deploy.'.*?)\]", policy, re.DOTALL).group(1)
+        self.assertEqual(sorted(re.findall(r"'(.*?)'", listed)), sorted(re.findall(r'"(.*?)"', others)))
+        conditions = re.findall(r'string_view k\w+Condition = "(.*?)"', text_of(f"{SOURCE}/src/kube/node_condition.h"))
+        self.assertEqual(sorted(re.findall(r"'(Tranche\w+)'", policy)), sorted(conditions))
+        annotation = re.search(r'kOwnedAnnotation = "(.*?)"', text_of(f"{SOURCE}/src/labels/node_labels.h")).group(1)
+        self.assertIn(f"k != '{annotation}'", policy)
+        state = re.search(r'kMigStateLabel = "(.*?)"', text_of(f"{SOURCE}/src/mig/live/mig_options.h")).group(1)
+        self.assertIn(f"k != '{state}'", policy)
+
+    def test_limit_the_agents_account_only_and_refuse_what_cannot_be_judged(self):
+        for name in ("own-node", "own-claims", "own-features", "own-pods"):
+            policy = text_of(f"{SOURCE}/deploy/admission/{name}.yaml")
+            self.assertEqual(re.findall(r"username == '(.*)'", policy), ["system:serviceaccount:tranche:tranche-node"], name)
+            self.assertIn("failurePolicy: Fail\n", policy, name)
+            self.assertIn("- expression: variables.node != ''\n", policy, name)
+            self.assertEqual(policy.count("reason: Forbidden\n"), policy.count("message: ") + policy.count("messageExpression: "), name)
 
 
 def kubectl():

@@ -30,7 +30,9 @@ CONFIGS = {"mps-four": renamed(4), "mps-two": renamed(2), "aggregate": sharing("
 def dry_run(world):
     """The manifests that are kept beside the chart, as the server would take them."""
     api, refused = world.control_plane, []
-    places = {"Service": "/api/v1/namespaces/tranche/services", "ServiceAccount": "/api/v1/namespaces/tranche/serviceaccounts",
+    policies = "/apis/admissionregistration.k8s.io/v1"
+    places = {"ValidatingAdmissionPolicy": f"{policies}/validatingadmissionpolicies", "ValidatingAdmissionPolicyBinding": f"{policies}/validatingadmissionpolicybindings",
+              "Service": "/api/v1/namespaces/tranche/services", "ServiceAccount": "/api/v1/namespaces/tranche/serviceaccounts",
               "ConfigMap": "/api/v1/namespaces/tranche/configmaps", "DaemonSet": "/apis/apps/v1/namespaces/tranche/daemonsets",
               **{kind: f"/apis/rbac.authorization.k8s.io/v1/{kind.lower()}s" for kind in ("ClusterRole", "ClusterRoleBinding")},
               **{kind: f"/apis/rbac.authorization.k8s.io/v1/namespaces/tranche/{kind.lower()}s" for kind in ("Role", "RoleBinding")}}
@@ -223,7 +225,7 @@ def uninstall(cluster, before):
     until("the pods to be gone", lambda: not cluster.pods("node") and not cluster.pods("mps"))
     report.check("uninstalled: no object of the release is left in the cluster", not [
         item["metadata"]["name"] for path in ("/apis/rbac.authorization.k8s.io/v1/clusterroles", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
-                                              "/apis/apps/v1/namespaces/tranche/daemonsets") for item in cluster.api.call("GET", path)[1]["items"]
+                                              "/apis/apps/v1/namespaces/tranche/daemonsets", "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies") for item in cluster.api.call("GET", path)[1]["items"]
         if item["metadata"]["name"].startswith("tranche")])
     uninstalled(report, before, Node(world))
     conditions = [c["type"] for c in cluster.api.node()["status"]["conditions"]]

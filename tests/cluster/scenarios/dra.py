@@ -6,7 +6,7 @@ import json
 import os
 import time
 
-from lib import programs
+from lib import own_node, programs
 from lib.machine import NODE
 from lib.pods import container, cuda, events, pod
 from lib.report import until
@@ -100,9 +100,7 @@ def token_of(api):
     made["metadata"]["namespace"] = "tranche"
     made["spec"].update(nodeName=NODE, serviceAccountName="tranche-node", containers=[container("main", command=["/bin/sh", "-c", "exec sleep 100000"])])
     uid = api.create(place, made)["metadata"]["uid"]
-    bound = {"apiVersion": "v1", "kind": "Pod", "name": "agent", "uid": uid}
-    return api.create("/api/v1/namespaces/tranche/serviceaccounts/tranche-node/token",
-                      {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"boundObjectRef": bound}})["status"]["token"]
+    return own_node.bound_token(api, "agent", uid)
 
 
 def prepare_cluster(api, driver=DRIVER):
@@ -113,7 +111,8 @@ def prepare_cluster(api, driver=DRIVER):
     for name in ("condition", "dra"):
         api.create_file(f"{DEPLOY}/rbac/{name}.yaml", "/apis/rbac.authorization.k8s.io/v1", (DRIVER, driver))
     api.create_file(f"{DEPLOY}/dra/classes.yaml", API, (DRIVER, driver))
-    api.create_file(f"{DEPLOY}/admission/slices.yaml", "/apis/admissionregistration.k8s.io/v1", (DRIVER, driver))
+    for name in ("slices", "own-node", "own-claims"):
+        api.create_file(f"{DEPLOY}/admission/{name}.yaml", "/apis/admissionregistration.k8s.io/v1", (DRIVER, driver))
 
 
 def what_is_published(scene, node_uid, gpus):
@@ -142,6 +141,22 @@ def who_may_write(scene, token):
     scene.report.check("the policy lets the agent write slices of its own node", own[0] == 201, own)
     scene.report.check("and of no other node", other[0] in (403, 422) and "that node only" in other[1], other[1])
     scene.report.check("and of no other driver", foreign[0] in (403, 422) and DRIVER in foreign[1], foreign[1])
+
+
+def who_may_report(scene, token):
+    """Of a claim that is granted here: the API server of 1.36 refuses most of it itself, before the policy."""
+    scene.put("mine", "1Gi", "10")
+    granted = scene.granted("mine")
+    entry = scene.reported("mine")
+    scene.report.check("the policies let the agent report on a claim of its node", (entry["driver"], entry["pool"]) == (DRIVER, NODE), entry)
+
+    def ask(status):
+        return scene.api.call("PATCH", f"{CLAIMS}/mine/status?dryRun=All", {"status": status}, kind=own_node.MERGE, token=token)
+    for what, status in (("the allocation", {"allocation": None}), ("who has reserved it", {"reservedFor": [{"resource": "pods", "name": "forged", "uid": "forged"}]}),
+                         ("entries of another driver", {"devices": [{"driver": "gpu.example.com", "pool": NODE, "device": granted["device"]}]})):
+        answer = ask(status)
+        scene.report.check(f"and not change {what}", answer[0] in own_node.REFUSED, answer[1])
+    scene.remove("mine")
 
 
 def who_gets_what(scene):
@@ -300,6 +315,7 @@ def run(world):
     world.report.check("the node's condition says so", condition(scene, "Published")["status"] == "True")
     until("no device to be tainted", lambda: not any(device.get("taints") for item in scene.slices() for device in item["spec"].get("devices", [])))
     who_may_write(scene, token)
+    who_may_report(scene, token)
     who_gets_what(scene)
     what_deletions_do(scene)
     who_runs(scene, kubelet)

@@ -35,7 +35,7 @@ POD_MONITORS = {
                      "selector": {"type": "object", "properties": {"matchLabels": TEXTS}},
                      "podMetricsEndpoints": {"type": "array", "items": ENDPOINT}}}}}}}]}}
 EVERYTHING = {"config": {"map": {"mps": "version: v1"}, "default": "mps"}, "metrics": {"podMonitor": {"enabled": True, "labels": {"release": "prometheus"}}, "dashboards": {"enabled": True, "annotations": {"grafana_folder": "GPUs"}}},
-              "admission": {"mpsVariables": "warn"}, "openshift": {"enabled": True}, "labels": {"output": "nodefeature"}, "dra": {"enabled": True, "extendedResourceName": "nvidia.com/gpu.shared"},
+              "admission": {"mpsVariables": "warn"}, "openshift": {"enabled": True}, "labels": {"output": "nodefeature"}, "mig": {"manager": {"enabled": True, "evictAfter": "10m"}}, "startupTaint": "tranche.io/not-ready", "dra": {"enabled": True, "extendedResourceName": "nvidia.com/gpu.shared"},
               "nvidiaDriverRoot": "/run/nvidia/driver", "deviceAccess": "privileged"}
 
 

@@ -4,7 +4,8 @@ running tenants, the scheduler fills both nodes, and one node goes on while the 
 import signal
 import urllib.request
 
-from lib.installation import has_gpus, join, ready
+from lib import own_node
+from lib.installation import SOURCE, has_gpus, join, ready
 from lib.machine import FIRST, SECOND
 from lib.mission import GPU, LABEL, SHARED, Mission, programs, tools
 from lib.pods import cuda, events
@@ -167,6 +168,22 @@ def one_only(both):
     report.check("M2.2 no pod of ours was restarted on the labelled node either", both.identity(SECOND.name)[:2] == other)
 
 
+def token_of_one(both):
+    """The policies of the chart, and the one on evictions, asked with the token of the first node's agent."""
+    api, rights = both.api, "/apis/rbac.authorization.k8s.io/v1"
+    agent = both.ours("node")[FIRST.name]["metadata"]
+    token = own_node.bound_token(api, agent["name"], agent["uid"])
+    own_node.nodes(api, both.report, token, FIRST.name, SECOND.name)
+    role = {"metadata": {"name": "tests-evict"}, "rules": [{"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]}]}
+    api.create(f"{rights}/clusterroles", role)
+    api.create(f"{rights}/clusterrolebindings", {"metadata": role["metadata"], "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "tests-evict"},
+                                                 "subjects": [{"kind": "ServiceAccount", "name": "tranche-node", "namespace": "tranche"}]})
+    api.create_file(f"{SOURCE}/deploy/admission/own-pods.yaml", "/apis/admissionregistration.k8s.io/v1")
+    both.tenant("other", {SHARED: 1}, SECOND.name)
+    own_node.evictions(api, both.report, token, api.pod("resident"), api.pod("other"))
+    api.remove("other")
+
+
 class Rollout(Meanwhile):
     """How many nodes at once, at most, have no ready pod of a DaemonSet, and the order in which newer pods are ready."""
 
@@ -275,6 +292,7 @@ def run(world):
     both = Both(m, second)
     installed(both)
     one_only(both)
+    token_of_one(both)
     held = rolled(both, m.image)
     spread(both, held)
     down(both)

@@ -40,6 +40,18 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 {{- end }}
 
+{{/* The node agent's user at the API server. */}}
+{{- define "tranche.nodeAccount" -}}
+{{- printf "system:serviceaccount:%s:%s-node" .Release.Namespace (include "tranche.fullname" .) -}}
+{{- end }}
+
+{{/* Not empty where the policies that limit an agent to its own node are installed. */}}
+{{- define "tranche.ownNode" -}}
+{{- if or (eq .Values.admission.ownNode "always") (and (eq .Values.admission.ownNode "auto") (semverCompare ">=1.32.0-0" .Capabilities.KubeVersion.Version)) -}}
+yes
+{{- end -}}
+{{- end }}
+
 {{/* Settings that both programs must have alike, since both make the same plan of them: NVIDIA's variables. */}}
 {{- define "tranche.settings" -}}
 {{- $values := dict
