@@ -88,7 +88,7 @@ void ConfigSource::decide() {
                                    {source},
                                    "",
                                    "cannot be read: " + to_string(content.error()),
-                                   "make it readable, or choose another one"});
+                                   "make it readable and at most 1 MiB large, or choose another one"});
       return refuse(std::move(decision.problems));
     }
     text = *content;
