@@ -41,12 +41,12 @@ void ProblemList::sort_by_place() {
 std::vector<Problem> ProblemList::take() {
   const std::size_t rest = rest_errors_ + rest_warnings_;
   if (rest > 0) {
-    problems_.push_back(
-        {rest_errors_ > 0 ? Severity::kError : Severity::kWarning,
-         {problems_.front().place.source, 0, 0},
-         {},
-         "… and " + std::to_string(rest) + " more problems (" + std::to_string(rest_errors_) + " of them errors)",
-         "correct the ones listed, then look again"});
+    problems_.push_back({rest_errors_ > 0 ? Severity::kError : Severity::kWarning,
+                         {problems_.front().place.source, 0, 0},
+                         {},
+                         "… and at least " + std::to_string(rest) + " more problems (" + std::to_string(rest_errors_) +
+                             " of them errors)",
+                         "correct the ones listed, then look again"});
   }
   return std::move(problems_);
 }

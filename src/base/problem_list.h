@@ -18,6 +18,7 @@ class ProblemList {
   bool full(Severity severity) const {
     return problems_.size() >= kMost && (severity == Severity::kWarning || errors_ >= kMost);
   }
+  bool over() const { return rest_errors_ > 0; }  // an error was only counted: a reader can stop
   bool has_error() const { return errors_ > 0; }
   void sort_by_place();
   // If Problems were dropped, the last one counts them and has no place.

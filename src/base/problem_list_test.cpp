@@ -16,7 +16,8 @@ TEST(ProblemList, KeepsTheFirstHundredAndCountsTheRest) {
   ASSERT_EQ(problems.size(), 101u);
   EXPECT_EQ(problems[99].place.line, 100);
   EXPECT_EQ(to_string(problems[100]),
-            "c.yaml: warning: … and 309952 more problems (0 of them errors); correct the ones listed, then look again");
+            "c.yaml: warning: … and at least 309952 more problems (0 of them errors); correct the ones listed, then "
+            "look again");
   EXPECT_FALSE(has_error(problems));
 }
 
@@ -28,7 +29,7 @@ TEST(ProblemList, AnErrorBehindManyWarningsIsListed) {
   const auto problems = list.take();
   ASSERT_EQ(problems.size(), 101u);
   EXPECT_EQ(problems[99].severity, Severity::kError);
-  EXPECT_EQ(problems[100].what, "… and 101 more problems (0 of them errors)");
+  EXPECT_EQ(problems[100].what, "… and at least 101 more problems (0 of them errors)");
   EXPECT_EQ(problems[100].severity, Severity::kWarning);
 }
 
@@ -36,7 +37,7 @@ TEST(ProblemList, ErrorsThatAreOnlyCountedAreErrors) {
   const auto problems = bounded(std::vector(150, problem(Severity::kError, 7)));
   ASSERT_EQ(problems.size(), 101u);
   EXPECT_EQ(problems.back().severity, Severity::kError);
-  EXPECT_EQ(problems.back().what, "… and 50 more problems (50 of them errors)");
+  EXPECT_EQ(problems.back().what, "… and at least 50 more problems (50 of them errors)");
   EXPECT_EQ(bounded({problem(Severity::kWarning, 1)}).size(), 1u);
 }
 

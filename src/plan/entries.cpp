@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/problem_list.h"
 #include "config/names.h"
 #include "plan/select.h"
 #include "plan/shares.h"
@@ -84,6 +85,7 @@ class Dividing {
       owner_[i] = &entry;
       return;
     }
+    if (problems_.size() > ProblemList::kMost) return;  // 40,000 references would take 60 ms
     problems_.push_back({Severity::kError, entry.place, entry_path(config_, entry, "devices"),
                          fmt::format("has {}, which the entry in line {} has as well", device_name(candidates_[i]),
                                      owner_[i]->place.line),

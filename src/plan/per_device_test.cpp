@@ -132,6 +132,15 @@ TEST(PerDevice, TheSameGpuInTwoEntriesIsAProblemWithBothLines) {
                           gpus(2)),
               ElementsAre(HasSubstr("c.yaml:7:7: error: sharing.mps.resources[1].devices: has GPU 1 (" + uuid(1) +
                                     "), which the entry in line 6 has as well")));
+  std::string many = "0";
+  for (int i = 0; i < 200; ++i) many += ", 0";
+  EXPECT_THAT(problems_of(each("    - {name: gpu, replicas: 4, devices: [0], rename: a}\n"
+                               "    - {name: gpu, replicas: 2, devices: [" +
+                               many + "], rename: b}\n"),
+                          gpus(2))
+                  .back(),
+              HasSubstr("… and at least 1 more problems"))
+      << "the others are not counted";
 }
 
 TEST(PerDevice, NamesThatCollideAreAProblem) {

@@ -1,5 +1,6 @@
-"""A configuration that quotes badly (text that would be cut inside a character, bytes that are not UTF-8, one megabyte of unknown keys)
-ends no program: the last good one stays in force, status documents stay small, and both programs go on answering."""
+"""A configuration that quotes badly (text that would be cut inside a character, bytes that are not UTF-8) or is large (one megabyte of
+unknown keys, thousands of resources, aliases) ends no program: the last good one stays in force, status documents stay small, and both
+programs go on answering."""
 
 import sys
 
@@ -14,7 +15,14 @@ TEXTS = {
     "half a surrogate": b"version: v1\nflags:\n  migStrategy: \xed\xa0\x80\n" + SHARING.encode(),
     "a byte of Latin-1": b"version: v1\nflags:\n  migStrategy: caf\xe9\n" + SHARING.encode(),
 }
-UNKNOWN_KEYS = "version: v1\n" + SHARING + "a: 1\n" * (((1 << 20) - 300) // 5)
+UNKNOWN_KEYS = "version: v1\n" + SHARING + "a: 1\n" * 24_000
+ENTRY = "    - {name: nvidia.com/mig-%d, replicas: 4}\n"
+TOO_LARGE = {
+    "one megabyte of unknown keys": "version: v1\n" + SHARING + "a: 1\n" * (((1 << 20) - 300) // 5),
+    "4,000 resources": "version: v1\n" + SHARING + "".join(ENTRY % i for i in range(4_000)),
+    "aliases of a long list": "version: v1\na: &a [" + "1," * 8_000 + "]\n" + SHARING + "    - {<<: {devices: *a}, replicas: 4}\n" * 100,
+    "more than one megabyte": "version: v1\n" + SHARING + "#" * (1 << 20),
+}
 
 
 def problems(bed):
@@ -22,7 +30,7 @@ def problems(bed):
 
 
 def run(bed, checks):
-    for what, text in TEXTS.items():
+    for what, text in [*TEXTS.items(), *TOO_LARGE.items()]:
         before = problems(bed)
         bed.configure(text)
         checks.check(f"{what}: `tranche node` reports the problem", wait_for(lambda: problems(bed) not in ([], before)))
@@ -31,7 +39,7 @@ def run(bed, checks):
 
     lines = {name: bed.log(name).count("\n") for name in ("node", "mps")}
     bed.configure(UNKNOWN_KEYS)
-    checks.check("one megabyte of unknown keys: it is in force, with its first problems", wait_for(lambda: len(problems(bed)) > 50), problems(bed)[-1:])
+    checks.check("24,000 unknown keys: it is in force, with its first problems", wait_for(lambda: len(problems(bed)) > 50), problems(bed)[-1:])
     for name, ask in (("node", lambda: line_of(bed.path("run/node.sock"), "status")), ("mps", lambda: line_of(bed.path("mps/mps.sock"), "status"))):
         size, added = len(ask()), bed.log(name).count("\n") - lines[name]
         checks.check(f"the status document of {name} stays below 64 KiB", size < 65536, size)

@@ -6,6 +6,7 @@
 #include <yaml-cpp/parser.h>
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <sstream>
 #include <unordered_map>
@@ -18,11 +19,14 @@ namespace {
 
 constexpr int kDeepest = 200;                           // a configuration has a depth of six
 constexpr std::size_t kLargest = std::size_t{1} << 20;  // the most that a ConfigMap can hold
+constexpr std::size_t kMostValues = 50'000;             // a thousand entries with the 16 devices of each
+constexpr std::size_t kLongText = 64;                   // bytes of a text that count as one more value
 
 // Converts yaml-cpp's events to Nodes. The first error is kept; later events are processed without effect.
 class Builder : public YAML::EventHandler {
  public:
-  Builder(std::string_view source, std::string_view text) : source_(source), text_(text) {}
+  Builder(std::string_view source, std::string_view text, std::size_t most)
+      : source_(source), text_(text), most_(most) {}
 
   void OnDocumentStart(const YAML::Mark& mark) override { began = mark; }
   void OnDocumentEnd() override {}
@@ -37,12 +41,11 @@ class Builder : public YAML::EventHandler {
     last_quoted = tag == "!" ? std::optional(mark) : std::nullopt;
   }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
-    if (const auto found = anchors_.find(anchor); found != anchors_.end()) {
-      add(found->second);
-    } else {
-      fault(mark, "an alias refers to a value that contains it", "write the value out instead of *alias");
-      leaf(mark, YAML::NullAnchor, Node::Kind::kNull, {}, true);
-    }
+    const auto found = anchors_.find(anchor);
+    if (found == anchors_.end())
+      return fault(mark, "an alias refers to a value that contains it", "write the value out instead of *alias");
+    count(mark, found->second->values);
+    add(found->second);
   }
   void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
                        YAML::EmitterStyle::value) override {
@@ -74,12 +77,23 @@ class Builder : public YAML::EventHandler {
         Problem{Severity::kError, {source_, mark.line + 1, mark.column + 1}, {}, std::move(what), std::move(remedy)};
   }
 
+  void count(const YAML::Mark& mark, std::size_t values) {
+    values_ += values;
+    if (values_ <= most_ || problem) return;
+    fault(
+        mark,
+        "comes after " + std::to_string(most_) +
+            " keys and values, and no more are read (an alias counts all of its values, a text one for each 64 bytes)",
+        "a configuration needs a few hundred; is this the right file?");
+  }
+
   std::string remedy_for_key() const {
     return text_.find("{{") == std::string_view::npos ? "write key: value"
                                                       : "this is a template: have it filled in first";
   }
 
   std::shared_ptr<Node> make(const YAML::Mark& mark, Node::Kind kind) {
+    count(mark, 1);
     auto node = std::make_shared<Node>();
     node->kind = kind;
     node->line = mark.line + 1;
@@ -89,6 +103,8 @@ class Builder : public YAML::EventHandler {
 
   void leaf(const YAML::Mark& mark, YAML::anchor_t anchor, Node::Kind kind, const std::string& text, bool quoted) {
     auto node = make(mark, kind);
+    count(mark, text.size() / kLongText);
+    node->values += text.size() / kLongText;
     node->text = text;
     node->quoted = quoted;
     if (anchor != YAML::NullAnchor) anchors_[anchor] = node;
@@ -108,17 +124,17 @@ class Builder : public YAML::EventHandler {
   }
 
   void add(NodePtr node) {
+    if (problem) return;
     if (stack_.empty()) {
       root = std::move(node);
       return;
     }
     Frame& top = stack_.back();
     const YAML::Mark where = mark_of(*node);
-    if (node->height >= kDeepest) {
-      fault(where, "is nested too deeply", "a configuration needs no more than six levels");
-      node = make(where, Node::Kind::kNull);
-    }
+    if (node->height >= kDeepest)
+      return fault(where, "is nested too deeply", "a configuration needs no more than six levels");
     top.node->height = std::max(top.node->height, node->height + 1);
+    top.node->values += node->values;
     if (top.node->kind == Node::Kind::kSequence) {
       top.node->items.push_back(std::move(node));
     } else if (!top.pending) {
@@ -149,10 +165,8 @@ class Builder : public YAML::EventHandler {
     std::set<std::string, std::less<>> present;
     for (const Member& member : frame.node->members) present.insert(member.key);
     for (const NodePtr& from : frame.merges) {
-      if (from->kind != Node::Kind::kMapping) {
-        fault(mark_of(*from), "<< must name a mapping, not " + describe(*from), "write <<: *name-of-a-mapping");
-        continue;
-      }
+      if (from->kind != Node::Kind::kMapping)
+        return fault(mark_of(*from), "<< must name a mapping, not " + describe(*from), "write <<: *name-of-a-mapping");
       for (Member member : from->members) {
         member.merged = true;
         if (present.insert(member.key).second) frame.node->members.push_back(std::move(member));
@@ -169,6 +183,8 @@ class Builder : public YAML::EventHandler {
 
   std::string source_;
   std::string_view text_;
+  std::size_t most_;
+  std::size_t values_ = 0;
   std::vector<Frame> stack_;
   std::unordered_map<YAML::anchor_t, NodePtr> anchors_;
 };
@@ -277,10 +293,10 @@ std::optional<Document> refused_as_text(std::string_view text, std::string_view 
 
 // The parser's next document; absent at the end of the text. `began`: position of the previous document, then of this
 // one; below 0 before the first.
-std::optional<Document> next_document(YAML::Parser& parser, std::string_view text, std::string_view source,
-                                      int& began) {
+std::optional<Document> next_document(YAML::Parser& parser, std::string_view text, std::string_view source, int& began,
+                                      std::size_t most_values) {
   try {
-    Builder builder(source, text);
+    Builder builder(source, text, most_values);
     if (!parser.HandleNextDocument(builder)) return std::nullopt;
     // yaml-cpp does not get past a character that nothing can begin with (",0"): it returns empty documents there
     // endlessly.
@@ -318,7 +334,7 @@ Document read_document(std::string_view text, std::string_view source) {
   std::istringstream stream{std::string(text)};
   YAML::Parser parser(stream);
   int began = -1;
-  return next_document(parser, text, source, began).value_or(Document{});
+  return next_document(parser, text, source, began, kMostValues).value_or(Document{});
 }
 
 std::vector<Document> read_documents(std::string_view text, std::string_view source, std::size_t largest) {
@@ -330,7 +346,7 @@ std::vector<Document> read_documents(std::string_view text, std::string_view sou
   std::istringstream stream{std::string(text)};
   YAML::Parser parser(stream);
   int began = -1;
-  while (auto document = next_document(parser, text, source, began)) {
+  while (auto document = next_document(parser, text, source, began, std::numeric_limits<std::size_t>::max())) {
     const bool last = document->problem.has_value();
     if (last || (document->root && document->root->kind != Node::Kind::kNull))
       documents.push_back(*std::move(document));

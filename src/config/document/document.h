@@ -1,7 +1,7 @@
 #pragma once
 // A YAML or JSON text as a tree in which every node knows its place; only document.cpp uses yaml-cpp. Anchors and merge
 // keys are resolved. Only syntax is checked here; values have no types yet. A node may have several parents (aliases),
-// so a tree can be far larger than its text: walk it by a schema, never as a whole. Pure.
+// so a tree of read_documents() can be far larger than its text: walk it by a schema, never as a whole. Pure.
 #include <memory>
 #include <optional>
 #include <string>
@@ -34,6 +34,7 @@ struct Node {
   std::vector<NodePtr> items;
   std::vector<Member> members;  // in file order, duplicates included
   int height = 0;
+  std::size_t values = 1;  // it and those in it, at each place of an alias
 };
 
 struct Document {
@@ -41,11 +42,11 @@ struct Document {
   std::optional<Problem> problem;
 };
 
-// A configuration, of at most 1 MiB; of several documents only the first.
+// A configuration, of at most 1 MiB and 50,000 values; of several documents only the first.
 Document read_document(std::string_view text, std::string_view source);
 
-// All non-empty documents of a text of at most `largest` bytes. One with a Problem is the last: text after a syntax
-// error has no meaning.
+// All non-empty documents of a text of at most `largest` bytes, with any number of values. One with a Problem is the
+// last: text after a syntax error has no meaning.
 std::vector<Document> read_documents(std::string_view text, std::string_view source, std::size_t largest);
 
 Scalar scalar_of(const Node& node);      // of a null or scalar

@@ -80,6 +80,26 @@ TEST(DocumentTest, FaultsNameThePlaceAndTheRemedy) {
   EXPECT_NE(problem_of(std::string(1000, '[')), "");
 }
 
+std::string ones(int count) {
+  std::string list = "[";
+  for (int i = 0; i < count; ++i) list += "1,";
+  return list + "]";
+}
+
+TEST(DocumentTest, AConfigurationHasAtMostFiftyThousandKeysAndValues) {
+  EXPECT_EQ(problem_of("a:\n  " + ones(49'997) + "\n"), "") << "with the key, the list and the file";
+  EXPECT_THAT(problem_of("a:\n  " + ones(49'998) + "\n"), HasSubstr("comes after 50000 keys and values"));
+  EXPECT_FALSE(read_documents(ones(60'000), "f", 1 << 20)[0].problem) << "a file of pods may have more";
+}
+
+TEST(DocumentTest, AnAliasCountsAsAllItsValues) {
+  const std::string large = "a: &a " + ones(20'000) + "\nb: *a\n";
+  EXPECT_EQ(problem_of(large), "");
+  EXPECT_THAT(problem_of(large + "c: *a\n"), HasSubstr("f:3:4: error: comes after 50000"));
+  EXPECT_THAT(problem_of("a: &a " + std::string(900'000, 'x') + "\nb:\n- *a\n- *a\n- *a\n"), HasSubstr("f:5:3: "));
+  EXPECT_THAT(problem_of("a: &a " + ones(12'000) + "\nb: &b {x: *a, y: *a}\nc: {<<: *b}\n"), HasSubstr("f:3:"));
+}
+
 TEST(DocumentTest, OnlyTextIsRead) {
   EXPECT_EQ(problem_of("a: \xfc\n"), "f:1:4: error: is not UTF-8 here; save the file as UTF-8; is this a text file?");
   EXPECT_THAT(problem_of("a: 1\nbb: x\x07y\n"), HasSubstr("f:2:6: error: has a control character here"));
@@ -107,7 +127,8 @@ TEST(DocumentTest, AliasesDoNotMultiplyWhatIsHeld) {
     const std::string below = "*a" + std::to_string(i - 1);
     text += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " {x: " + below + ", y: " + below + "}\n";
   }
-  EXPECT_EQ(root_of(text)->members.size(), 40u);
+  EXPECT_EQ(read_documents(text, "f", 1 << 20)[0].root->members.size(), 40u);
+  EXPECT_THAT(problem_of(text), HasSubstr("comes after 50000 keys and values")) << "a configuration is walked";
   std::string deep = "a0: &a0 [1]\n";
   for (int i = 1; i < 5000; ++i)
     deep += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [*a" + std::to_string(i - 1) + "]\n";

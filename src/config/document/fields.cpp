@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/ascii.h"
 #include "config/keys.h"
@@ -110,6 +111,19 @@ std::vector<Value> Value::items() const {
   return values;
 }
 
+std::vector<Value> Value::entries() const {
+  constexpr std::size_t kMost = 1000;
+  auto values = items();
+  const std::size_t before = std::exchange(findings_->entries, findings_->entries + values.size());
+  if (findings_->entries <= kMost) return values;
+  const std::size_t left = kMost - std::min(kMost, before);
+  if (before <= kMost)
+    values[left].error("is entry 1,001, and a configuration can have 1,000 in its lists of resources",
+                       "merge entries: one entry shares all devices of its name");
+  values.erase(values.begin() + static_cast<std::ptrdiff_t>(left), values.end());
+  return values;
+}
+
 void Value::read(bool& into) const {
   if (!given()) return;
   note_given();
@@ -129,6 +143,7 @@ Fields::Fields(const Value& mapping)
     return match != known_.end() && *match != "version";
   });
   for (const Member& member : mapping.node().members) {
+    if (mapping.findings().problems.over()) break;
     const auto match = known_key(member.key);
     if (match == known_.end()) {
       report_unknown(member);

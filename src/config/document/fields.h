@@ -25,6 +25,7 @@ struct Findings {
   ProblemList problems;
   std::map<std::string, Place> given;  // settings in the file, by path
   std::set<std::string> bad_words;     // those of them whose value is not an allowed word
+  std::size_t entries = 0;             // read of all lists of resources
 };
 
 // A value in the document, or its absence.
@@ -52,6 +53,7 @@ class Value {
   std::optional<std::string> text() const;
   std::optional<std::string> plain_text() const;  // the same, without a report
   std::vector<Value> items() const;               // of a sequence
+  std::vector<Value> entries() const;  // of a sequence of resources; no more than a thousand in all such sequences
 
   // A setting of a plain structure: null equals absent.
   void read(bool& into) const;

@@ -78,7 +78,7 @@ void ConfigSource::decide() {
   auto decision = config::decide(found.set(), label, {places_.default_name, places_.fallbacks}, last_label_,
                                  view_.in_force || last_);
   if (!decision.choice) return refuse(std::move(decision.problems));
-  const auto& [name, by] = *decision.choice;
+  const std::string& name = decision.choice->name;
   std::string text, source;
   if (!name.empty()) {
     source = found.sources.at(name);
@@ -88,18 +88,19 @@ void ConfigSource::decide() {
                                    {source},
                                    "",
                                    "cannot be read: " + to_string(content.error()),
-                                   "make it readable, or choose another one"});
+                                   "make it readable and at most 1 MiB large, or choose another one"});
       return refuse(std::move(decision.problems));
     }
     text = *content;
   }
-  ConfigView next = load(text, source);
-  next.problems.insert(next.problems.begin(), decision.problems.begin(), decision.problems.end());
-  if (!next.in_force) return refuse(std::move(next.problems));
-  next.name = name;
-  next.chosen_by = to_string(by);
-  next.label = last_label_.value_or("");
-  put(std::move(next), text);
+  load_newest(text, source, [this, text, decision](ConfigView next) {
+    next.problems.insert(next.problems.begin(), decision.problems.begin(), decision.problems.end());
+    if (!next.in_force) return refuse(std::move(next.problems));
+    next.name = decision.choice->name;
+    next.chosen_by = to_string(decision.choice->by);
+    next.label = last_label_.value_or("");
+    put(std::move(next), text);
+  });
 }
 
 void ConfigSource::read_last() {
@@ -122,13 +123,14 @@ void ConfigSource::read_written() {
                     "cannot be used: " + to_string(chosen.error()),
                     "the node agent writes it: start `tranche node` with the same --run-dir"}});
   }
-  ConfigView next = load(chosen->text, chosen->source);
-  if (!next.in_force) return refuse(std::move(next.problems));
-  next.name = chosen->name;
-  next.chosen_by = chosen->chosen_by;
-  next.label = chosen->label;
-  last_label_ = chosen->label;
-  put(std::move(next), chosen->text);
+  load_newest(chosen->text, chosen->source, [this, chosen = *chosen](ConfigView next) {
+    if (!next.in_force) return refuse(std::move(next.problems));
+    next.name = chosen.name;
+    next.chosen_by = chosen.chosen_by;
+    next.label = chosen.label;
+    last_label_ = chosen.label;
+    put(std::move(next), chosen.text);
+  });
 }
 
 void ConfigSource::write_down() {

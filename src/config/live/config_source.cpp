@@ -53,8 +53,9 @@ Result<std::string> file_text(const std::string& path) {
 ConfigView view_of_unreadable(const std::string& path, const Error& error) {
   ConfigView next;
   next.path = path;
-  next.problems.push_back(error_at(path, error.where == path ? error.what : to_string(error),
-                                   "name a readable file with --config (--config-file), or leave it out"));
+  next.problems.push_back(
+      error_at(path, error.where == path ? error.what : to_string(error),
+               "name a readable file of at most 1 MiB with --config (--config-file), or leave it out"));
   return next;
 }
 
@@ -117,13 +118,29 @@ ConfigView ConfigSource::load(const std::string& text, const std::string& source
   return view_of(text, source, flags_, environment_, unknown_keys_);
 }
 
+// One megabyte takes 0.4 s, and a loop that serves must not wait for it.
+void ConfigSource::load_newest(std::string text, const std::string& source, Loaded then) {
+  newest_.reset();
+  if (!worker_) return then(load(text, source));
+  newest_ = std::make_shared<Loaded>(std::move(then));
+  worker_->run([this, text = std::move(text), source, asked = std::weak_ptr(newest_)] {
+    if (asked.expired()) return;
+    loop_->post([asked, view = load(text, source)] {
+      if (const auto newest = asked.lock()) (*newest)(view);
+    });
+  });
+}
+
 void ConfigSource::read_file() {
   const std::string path = config::config_file_of(kProgram, flags_, environment_);
-  const auto text = file_text(path);
-  ConfigView next = text ? load(*text, path) : view_of_unreadable(path, text.error());
-  if (next.in_force) return put(std::move(next), *text);
-  if (!view_.in_force) return publish(std::move(next));
-  refuse(std::move(next.problems));
+  auto text = file_text(path);
+  const auto take = [this](ConfigView next, const std::string& content) {
+    if (next.in_force) return put(std::move(next), content);
+    if (!view_.in_force) return publish(std::move(next));
+    refuse(std::move(next.problems));
+  };
+  if (!text) return take(view_of_unreadable(path, text.error()), "");
+  load_newest(*text, path, [take, content = *text](ConfigView next) { take(std::move(next), content); });
 }
 
 void ConfigSource::put(ConfigView next, const std::string& text) {
@@ -133,6 +150,7 @@ void ConfigSource::put(ConfigView next, const std::string& text) {
 }
 
 void ConfigSource::refuse(std::vector<Problem> problems) {
+  newest_.reset();
   if (!view_.in_force && last_) {
     ConfigView next = load(last_->text, last_->source);
     if (next.in_force) {
@@ -179,6 +197,7 @@ Status ConfigSource::follow(host::Loop& loop, std::function<void()> on_change) {
   loop_ = &loop;
   look_timer_ = std::make_unique<host::Timer>(loop);
   on_change_ = std::move(on_change);
+  worker_ = host::Worker::start();
   if (waits() || view_.path.empty()) return {};
   auto watch = host::DirWatch::open(loop, directory_of(view_.path), [this](const std::string&) { reload(); });
   if (!watch) return std::unexpected(within(watch.error(), "changes of the configuration are only seen on SIGHUP"));

@@ -5,7 +5,8 @@
 // (config/choose.h), all of it watched;
 // - the node agent's record of the configuration in effect, for programs that do not use the API server.
 // Content that cannot be used is shown with all its Problems, and the previous configuration stays in effect, also over
-// a restart if it is recorded. Both programs plan from the same settings, the device plugin's. Loop thread only.
+// a restart if it is recorded. Both programs plan from the same settings, the device plugin's. Loop thread only; after
+// follow() contents are parsed in a thread of its own, and the newest one wins.
 #include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
@@ -22,6 +23,7 @@
 #include "os/files/watch.h"
 #include "os/loop/loop.h"
 #include "os/loop/timer.h"
+#include "os/worker/worker.h"
 
 namespace tranche::agent {
 
@@ -92,7 +94,9 @@ class ConfigSource {
 
  private:
   bool waits() const { return places_.named() || !places_.written.empty(); }
+  using Loaded = std::function<void(ConfigView)>;
   ConfigView load(const std::string& text, const std::string& source) const;
+  void load_newest(std::string text, const std::string& source, Loaded then);
   void read_file();
   void read_written();
   void read_last();  // the record of an earlier run
@@ -126,6 +130,8 @@ class ConfigSource {
   std::unique_ptr<ClusterConfigs> cluster_;
   std::unique_ptr<host::DirWatch> watch_;
   std::function<void()> on_change_;
+  std::shared_ptr<Loaded> newest_;        // in the worker; a content read later replaces it
+  std::unique_ptr<host::Worker> worker_;  // last, so that it is joined first; reads the constants above
 };
 
 }  // namespace tranche::agent

@@ -21,6 +21,7 @@ void read_gpu_patterns(const Value& list, std::vector<DeviceRef>& into) {
   list.note_given();
   const char* remedy = "write a UUID, a PCI address (0000:3b:00.0), an index, or a model with * (\"NVIDIA H200*\")";
   if (list.node().kind != Node::Kind::kSequence) return list.wrong_type("a list", remedy);
+  if (list.node().items.size() > 1000) return list.error("has more than 1,000 GPUs", remedy);
   for (const Value& item : list.items()) {
     if (auto ref = device_reference(item);
         ref && !ref->text.starts_with("MIG-") && ref->text.find(':') == std::string::npos) {

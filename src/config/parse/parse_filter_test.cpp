@@ -28,6 +28,12 @@ TEST(DeviceFilterConfig, RefusesWhatCannotNameAGpu) {
     ASSERT_EQ(problems.size(), 1u) << bad;
     EXPECT_THAT(to_string(problems[0]), HasSubstr("c:2:13: error: devices.exclude[0]: must name GPUs, but is")) << bad;
   }
+  std::string many;
+  for (int i = 0; i < 1000; ++i) many += "0, ";
+  EXPECT_FALSE(has_error(parse("devices: {include: [" + many + "]}", "c").problems));
+  const auto more = parse("devices: {include: [" + many + "0]}", "c").problems;
+  ASSERT_EQ(more.size(), 1u);
+  EXPECT_THAT(to_string(more[0]), HasSubstr("devices.include: has more than 1,000 GPUs"));
   EXPECT_TRUE(has_error(parse("devices: [0]", "c").problems));
   EXPECT_TRUE(has_error(parse("devices: {include: 0}", "c").problems));
 }

@@ -98,7 +98,7 @@ Individual parse_individual(const Value& section) {
     if (list.node().kind != Node::Kind::kSequence)
       list.wrong_type("a list", "write - {index: 0, mps: {enabled: true, replicas: 20}}");
     else
-      for (const Value& item : list.items()) parse_gpu(item, individual);
+      for (const Value& item : list.entries()) parse_gpu(item, individual);
   }
   return individual;
 }

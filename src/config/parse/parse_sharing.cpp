@@ -58,8 +58,10 @@ Sharing parse_section(const Value& section, const Fields& f, EntryRules rules, b
   } else if (!empty && list.node().kind != Node::Kind::kSequence) {
     list.wrong_type("a list", remedy);
   } else if (!empty) {
-    for (const Value& item : list.items())
+    for (const Value& item : list.entries()) {
+      if (section.findings().problems.over()) break;
       if (auto entry = parse_entry(item, rules)) sharing.resources.push_back(*std::move(entry));
+    }
     if (!rules.per_device) warn_of_repeats(sharing.resources, list);
   }
   return sharing;

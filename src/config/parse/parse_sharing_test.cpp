@@ -132,6 +132,25 @@ TEST(SharingTest, DeviceSelectionIsCheckedAndNotUsed) {
     EXPECT_TRUE(refused(entry(std::string("name: gpu, replicas: 2, devices: ") + bad))) << bad;
 }
 
+TEST(SharingTest, AConfigurationHasAtMostAThousandEntriesInAllLists) {
+  const auto list = [](const char* section, int count) {
+    std::string text = std::string("  ") + section + ":\n    resources:\n";
+    const std::string name = std::string("nvidia.com/mig-") + section[0];
+    for (int i = 0; i < count; ++i) text += "    - {name: " + name + std::to_string(i) + ", replicas: 2}\n";
+    return text;
+  };
+  const std::string start = "version: v1\nsharing:\n";
+  const auto most = parse(start + list("mps", 1000), "c");
+  EXPECT_THAT(most.problems, IsEmpty());
+  EXPECT_EQ(most.config.sharing.resources.size(), 1000u);
+  const auto above = parse(start + list("mps", 1200), "c");
+  ASSERT_EQ(above.problems.size(), 1u);
+  EXPECT_THAT(to_string(above.problems[0]), HasSubstr("c:1005:7: error: sharing.mps.resources[1000]: is entry 1,001"));
+  const auto both = parse(start + "  perDevice: true\n" + list("timeSlicing", 600) + list("mps", 600), "c");
+  ASSERT_EQ(both.problems.size(), 1u);
+  EXPECT_THAT(to_string(both.problems[0]), HasSubstr("sharing.mps.resources[400]: is entry 1,001"));
+}
+
 TEST(SharingTest, KeysHereAreCaseSensitive) {
   EXPECT_THAT(said(mps(kResources + ", RenameByDefault: true")),
               ElementsAre(HasSubstr(

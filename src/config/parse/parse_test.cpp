@@ -282,6 +282,8 @@ TEST(ParseTest, ManyProblemsAreListedToAHundred) {
   const Parsed refused = parse(text, "c", UnknownKeys::kRefused);
   ASSERT_EQ(refused.problems.size(), 101u);
   EXPECT_TRUE(has_error(refused.problems));
+  EXPECT_THAT(refused.problems.back().what, HasSubstr("at least 1 more problems (1 of them errors)"))
+      << "it stops there";
 }
 
 TEST(ParseTest, AProblemDoesNotQuoteAMegabyte) {
