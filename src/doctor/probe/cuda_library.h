@@ -1,14 +1,41 @@
 #pragma once
 // The CUDA driver library, opened at run time, and errors of it in words. It is never closed: its own threads may run
 // until the process ends. One thread.
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
 
 #include "base/result.h"
-#include "doctor/probe/cuda_abi.h"
 
 namespace tranche::probe {
+
+// The part of the CUDA driver API that the probe calls; the same layout on every 64-bit Linux.
+using CudaDevice = int;
+using CudaAddress = std::uint64_t;
+using CudaContext = struct CudaContextHandle*;
+using CudaModule = struct CudaModuleHandle*;
+using CudaFunction = struct CudaFunctionHandle*;
+using CudaStream = struct CudaStreamHandle*;
+
+struct CudaUuid {
+  unsigned char bytes[16];
+};
+static_assert(sizeof(CudaUuid) == 16);
+
+inline constexpr int kCudaSuccess = 0;
+inline constexpr int kCudaOutOfMemory = 2;
+
+// CUdevice_attribute
+inline constexpr int kAttributeMultiprocessors = 16;
+inline constexpr int kAttributeComputeMode = 20;
+inline constexpr int kAttributeCapabilityMajor = 75;
+inline constexpr int kAttributeCapabilityMinor = 76;
+
+// CUjit_option
+inline constexpr int kJitErrorLogBuffer = 5;
+inline constexpr int kJitErrorLogBufferBytes = 6;
 
 struct CudaFunctions {
   int (*init)(unsigned) = nullptr;
