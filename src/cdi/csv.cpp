@@ -66,7 +66,7 @@ class Reader {
 }  // namespace
 
 std::string_view to_string(CsvKind kind) {
-  return enum_name(kind, {"dev", "dir", "lib", "sym"});
+  return enum_name<CsvKind::kLink>(kind, {"dev", "dir", "lib", "sym"});
 }
 
 ParsedCsv parse_csv(std::string_view text, std::string_view source) {

@@ -79,8 +79,8 @@ void read_hooks(const std::vector<std::string>& given, ReadFeatures& into) {
 }  // namespace
 
 std::string_view to_string(HookName name) {
-  return enum_name(name, {"create-symlinks", "enable-cuda-compat", "update-ldcache", "disable-device-node-modification",
-                          "update-application-profile", "chmod"});
+  return enum_name<HookName::kChmod>(name, {"create-symlinks", "enable-cuda-compat", "update-ldcache",
+                                            "disable-device-node-modification", "update-application-profile", "chmod"});
 }
 
 ReadFeatures read_features(const config::PluginRun& run) {

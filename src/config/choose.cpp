@@ -83,7 +83,7 @@ std::expected<std::optional<Choice>, Problem> fall_back(const NamedSet& set, con
 }  // namespace
 
 std::string_view to_string(ChosenBy by) {
-  return enum_name(by, {"label", "default", "named", "single", "empty"});
+  return enum_name<ChosenBy::kEmpty>(by, {"label", "default", "named", "single", "empty"});
 }
 
 std::optional<ChosenBy> chosen_by(std::string_view word) {

@@ -5,11 +5,11 @@
 namespace tranche::config {
 
 std::string_view to_string(MigStrategy value) {
-  return enum_name(value, {"none", "single", "mixed"});
+  return enum_name<MigStrategy::kMixed>(value, {"none", "single", "mixed"});
 }
 
 std::string_view to_string(ListStrategy value) {
-  return enum_name(value, {"envvar", "volume-mounts", "cdi-annotations", "cdi-cri"});
+  return enum_name<ListStrategy::kCdiCri>(value, {"envvar", "volume-mounts", "cdi-annotations", "cdi-cri"});
 }
 
 std::string_view to_string(IdStrategy value) {
@@ -21,19 +21,19 @@ std::string_view to_string(AllocationPolicy value) {
 }
 
 std::string_view to_string(DiscoveryStrategy value) {
-  return enum_name(value, {"auto", "nvml", "tegra", "vfio"});
+  return enum_name<DiscoveryStrategy::kVfio>(value, {"auto", "nvml", "tegra", "vfio"});
 }
 
 std::string_view to_string(SharingStrategy value) {
-  return enum_name(value, {"none", "time-slicing", "mps"});
+  return enum_name<SharingStrategy::kMps>(value, {"none", "time-slicing", "mps"});
 }
 
 std::string_view to_string(DraPartitions value) {
-  return enum_name(value, {"static", "onDemand"});
+  return enum_name<DraPartitions::kOnDemand>(value, {"static", "onDemand"});
 }
 
 std::string_view to_string(DraDevices value) {
-  return enum_name(value, {"none", "all", "listed"});
+  return enum_name<DraDevices::kListed>(value, {"none", "all", "listed"});
 }
 
 std::string_view to_string(ComputeModePolicy value) {
@@ -45,7 +45,7 @@ std::string_view to_string(EndpointPolicy value) {
 }
 
 std::string_view to_string(SmRounding value) {
-  return enum_name(value, {"up", "down", "off"});
+  return enum_name<SmRounding::kOff>(value, {"up", "down", "off"});
 }
 
 SharingStrategy strategy_of(const Config& config, const SharedResource& entry) {

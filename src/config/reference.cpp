@@ -143,7 +143,7 @@ std::string given_by(std::string_view path) {
 }
 
 std::string_view mark_of(Origin origin) {
-  return enum_name(origin, {"", "†", "", ""});
+  return enum_name<Origin::kUnused>(origin, {"", "†", "", ""});
 }
 
 // "../guide/share-sizes.md" → "share-sizes".

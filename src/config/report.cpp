@@ -34,7 +34,7 @@ Json problem_json(const Problem& problem) {
 }  // namespace
 
 std::string_view to_string(Source source) {
-  return enum_name(source, {"default", "file", "variable", "flag"});
+  return enum_name<Source::kFlag>(source, {"default", "file", "variable", "flag"});
 }
 
 std::string problems_text(std::string_view path, const std::vector<Problem>& problems) {

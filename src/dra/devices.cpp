@@ -157,7 +157,7 @@ void add_gpu(const config::Config& config, const Inventory& inventory, const Gpu
 }  // namespace
 
 std::string_view to_string(Kind kind) {
-  return enum_name(kind, {"gpu", "shared", "monitor", "mig"});
+  return enum_name<Kind::kMig>(kind, {"gpu", "shared", "monitor", "mig"});
 }
 
 Devices devices_of(const config::Config& config, const Inventory& inventory,

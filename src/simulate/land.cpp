@@ -254,7 +254,7 @@ std::vector<ResourceLeft> Node::left(const std::vector<PodOutcome>& simulation, 
 }  // namespace
 
 std::string_view to_string(Fate fate) {
-  return enum_name(fate, {"lands", "waits", "refused", "unknown", "unpredicted"});
+  return enum_name<Fate::kUnpredicted>(fate, {"lands", "waits", "refused", "unknown", "unpredicted"});
 }
 
 std::uint64_t Simulation::count(Fate fate) const {

@@ -225,7 +225,7 @@ PodsRead read(std::string_view text, std::string_view source) {
 }  // namespace
 
 std::string_view to_string(Role role) {
-  return enum_name(role, {"init", "sidecar", "main"});
+  return enum_name<Role::kMain>(role, {"init", "sidecar", "main"});
 }
 
 PodsRead read_pods(std::string_view text, std::string_view source) {

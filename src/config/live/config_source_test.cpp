@@ -62,9 +62,7 @@ TEST_F(ConfigSourceTest, AContentInTheParserIsDroppedWhenTheFileCannotBeReadAnyM
   source_->reload();
   EXPECT_THAT(seen_, ElementsAre("refused"));
   loop_->run();  // returns at once: the change has stopped it
-  loop_->after(20ms, [this] { loop_->stop(); });
-  loop_->run();  // the parser has its result by now
-  EXPECT_THAT(seen_, ElementsAre("refused"));
+  // The parser reads one content after the other, so the dropped one is over before this one.
   reload(shared_by(5));
   loop_->run();
   EXPECT_THAT(seen_, ElementsAre("refused", "5"));

@@ -18,7 +18,7 @@ void read_duration(const Value& value, Duration& into, Duration least, Duration 
 }
 
 std::string_view to_string(GuardMemory value) {
-  return enum_name(value, {"observe", "refuse-new", "terminate-newest", "terminate-all"});
+  return enum_name<GuardMemory::kTerminateAll>(value, {"observe", "refuse-new", "terminate-newest", "terminate-all"});
 }
 
 std::string_view to_string(GuardForeignProcesses value) {

@@ -5,7 +5,8 @@
 namespace tranche::health {
 
 std::string_view to_string(Cause cause) {
-  return enum_name(cause, {"xid", "reset", "lost", "unwatched", "driver", "node", "pool", "mig", "claims"});
+  return enum_name<Cause::kClaims>(cause,
+                                   {"xid", "reset", "lost", "unwatched", "driver", "node", "pool", "mig", "claims"});
 }
 
 }  // namespace tranche::health

@@ -93,7 +93,7 @@ XidClass class_of_xid(std::uint64_t xid) {
 }
 
 std::string_view to_string(XidClass cls) {
-  return enum_name(cls, {"ignore", "application", "drain", "reset"});
+  return enum_name<XidClass::kReset>(cls, {"ignore", "application", "drain", "reset"});
 }
 
 }  // namespace tranche::health

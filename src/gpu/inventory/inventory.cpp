@@ -8,11 +8,12 @@
 namespace tranche::inventory {
 
 std::string_view to_string(Platform platform) {
-  return enum_name(platform, {"nvml", "wsl", "tegra"});
+  return enum_name<Platform::kTegra>(platform, {"nvml", "wsl", "tegra"});
 }
 
 std::string_view to_string(ComputeMode mode) {
-  return enum_name(mode, {"DEFAULT", "EXCLUSIVE_THREAD", "PROHIBITED", "EXCLUSIVE_PROCESS"});
+  return enum_name<ComputeMode::kExclusiveProcess>(mode,
+                                                   {"DEFAULT", "EXCLUSIVE_THREAD", "PROHIBITED", "EXCLUSIVE_PROCESS"});
 }
 
 const Gpu* find_gpu(const Inventory& inventory, std::string_view uuid) {

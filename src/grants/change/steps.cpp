@@ -160,7 +160,7 @@ class Steps {
 }  // namespace
 
 std::string_view to_string(What what) {
-  return enum_name(what, {"vanishes", "shrinks", "strategy", "share", "limits", "grows", "appears"});
+  return enum_name<What::kAppears>(what, {"vanishes", "shrinks", "strategy", "share", "limits", "grows", "appears"});
 }
 
 std::vector<Step> steps(const Plan& before, const Plan& after) {

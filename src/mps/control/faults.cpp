@@ -18,7 +18,7 @@ void remember(std::deque<T>& all, T one) {
 }  // namespace
 
 std::string_view to_string(FaultKind kind) {
-  return enum_name(kind, {"fatal", "exception", "unclean-exit"});
+  return enum_name<FaultKind::kUncleanExit>(kind, {"fatal", "exception", "unclean-exit"});
 }
 
 FaultHistory::Effect FaultHistory::add(Fault fault) {

@@ -20,7 +20,7 @@ std::string_view path_of(std::string_view line) {
 }  // namespace
 
 std::string_view to_string(SharedMemory where) {
-  return enum_name(where, {"unknown", "anonymous", "/dev/shm"});
+  return enum_name<SharedMemory::kNamed>(where, {"unknown", "anonymous", "/dev/shm"});
 }
 
 SharedMemory shared_memory_in(std::string_view maps) {

@@ -222,7 +222,8 @@ void Turn::on(const DesiredChanged& event) {
 }
 
 std::string_view to_string(State state) {
-  return enum_name(state, {"absent", "starting", "configuring", "serving", "backing-off", "stopping", "given-up"});
+  return enum_name<State::kGivenUp>(
+      state, {"absent", "starting", "configuring", "serving", "backing-off", "stopping", "given-up"});
 }
 
 DaemonLimits limits_to_set(const Supervisor& s) {

@@ -17,7 +17,7 @@ enum class TerminateOutcome {
 };
 
 inline std::string_view to_string(TerminateOutcome outcome) {
-  return enum_name(outcome, {"terminated", "not-a-client", "refused", "timed-out"});
+  return enum_name<TerminateOutcome::kTimedOut>(outcome, {"terminated", "not-a-client", "refused", "timed-out"});
 }
 
 struct Terminated {

@@ -174,11 +174,11 @@ class ProofTurn {
 }  // namespace
 
 std::string_view to_string(ProofState state) {
-  return enum_name(state, {"off", "unknown", "running", "proven", "failed"});
+  return enum_name<ProofState::kFailed>(state, {"off", "unknown", "running", "proven", "failed"});
 }
 
 std::string_view to_string(Step step) {
-  return enum_name(step, {"", "clients", "servers", "daemon"});
+  return enum_name<Step::kDaemon>(step, {"", "clients", "servers", "daemon"});
 }
 
 ProofStepped step(Proof state, const ProofEvent& event, MonoTime now, const ProofSettings& settings) {

@@ -77,7 +77,8 @@ class ClientTable {
   // Before the server gets the last message of a connection with this context; 0 = the process's own, of which it has
   // one.
   void connected(int pid, ConnectionId connection, std::uint32_t context);
-  // One more than the last; 0 before the process's own connection. A process counts its contexts up.
+  // One more than the highest so far; 0 before the process's own connection. A guess: the server accepts any number
+  // (measured).
   std::uint32_t next_context(int pid) const;
   // From the server's log. true: a remnant is gone.
   void context_began(int pid, std::uint32_t context);

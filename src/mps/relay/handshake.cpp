@@ -307,12 +307,12 @@ RelayAction step(Passage& passage, RelayEvent event, const RelayMessage& message
 }
 
 std::string_view to_string(RelayStage stage) {
-  return enum_name(
+  return enum_name<RelayStage::kEnded>(
       stage, {"credentials", "type", "turn", "greeting", "server", "taken", "questions", "question", "in", "ended"});
 }
 
 std::string_view to_string(RelayEnd end) {
-  return enum_name(
+  return enum_name<RelayEnd::kAbandoned>(
       end, {"looked whether a daemon is there", "hung up before it was let in", "was let in",
             "asked what its own share is", "wanted to command the MPS daemon",
             "wanted to report to the MPS daemon as a server", "wanted something that no CUDA process wants",

@@ -60,7 +60,7 @@ nlohmann::ordered_json json_of(const Value& value) {
 }  // namespace
 
 std::string_view to_string(Level level) {
-  return enum_name(level, {"debug", "info", "warning", "error"});
+  return enum_name<Level::kError>(level, {"debug", "info", "warning", "error"});
 }
 
 std::string text_of(std::string_view event, std::initializer_list<Field> fields) {
