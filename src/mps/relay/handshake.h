@@ -209,6 +209,10 @@ inline bool is_handshake(const Passage& p) {
 inline bool is_carried(const Passage& p) {
   return p.exchange.carried && !p.exchange.over;
 }
+// Whether the relay has spoken for the client, its server has accepted it, and its own messages may still come.
+inline bool has_yet_to_speak(const Passage& p) {
+  return p.stage == RelayStage::kIn && p.exchange.completed && p.exchange.said < kExchangeOfClient.size();
+}
 // Whether its server has not said anything yet. If the passage ended now, the server would meet a closed socket.
 inline bool waits_for_server(const Passage& p) {
   return p.stage == RelayStage::kServer || (p.stage == RelayStage::kTaken && is_carried(p) && p.exchange.heard == 0);

@@ -216,7 +216,11 @@ TEST_F(RelayWithAForeignServer, AClientThatHasExitedIsNotSpokenForInTheNameOfALa
   EXPECT_NE(::kill(packet.sender->pid, 0), 0) << "no process has that pid";
 }
 
-TEST_F(RelayWithAForeignServer, AClientThatTheServerRefusesGetsItsReasonAndIsNotBlamed) {
+TEST_F(RelayWithAForeignServer, AClientThatTheServerRefusesGetsItsReasonAtOnceAndIsNotBlamed) {
+  times_.alone = times_.greeting = 10min;  // longer than the test waits
+  open_relay();
+  open_endpoint(kOne);
+  relay_->serve();
   hand_over();
   ASSERT_TRUE(sim::send_packet(server_.get(), "no"));
   server_.reset();

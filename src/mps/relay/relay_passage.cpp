@@ -191,9 +191,11 @@ void RelayPassage::happens(mps::RelayEvent event, RelayPacket packet) {
       return callbacks_.ended(*this);
   }
   if (state_.stage == mps::RelayStage::kEnded) return;
-  if (state_.exchange.over) drop_server();
   // Messages of a client that is late are read until the last one: it would take a closed socket for a failure.
-  if (state_.exchange.over && state_.exchange.said >= mps::kExchangeOfClient.size()) drop_exchange();
+  if (mps::has_yet_to_speak(state_))
+    drop_server();
+  else if (state_.exchange.over)
+    drop_exchange();
   if (state_.exchange.left || (state_.stage == mps::RelayStage::kServer && state_.client_gone)) drop_client();
   arm();
 }
