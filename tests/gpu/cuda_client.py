@@ -10,7 +10,7 @@ mps_that_holds.py. It opens libcuda.so.1 itself (driver API, PTX text), so it ru
   info                  {"event":"info","code","held","free","total","steps","sms"}
   exit                  wait for what is in flight, and end
 
-`code` is CUDA's error number, `at` CLOCK_MONOTONIC in seconds. First line: {"event":"ready"} or {"event":"failed","code"}."""
+`code` is CUDA's error number, `at` CLOCK_MONOTONIC in seconds. First line: {"event":"ready","startMs":cuInit and cuCtxCreate} or {"event":"failed","code"}."""
 
 import ctypes, json, os, select, sys, time
 
@@ -62,10 +62,12 @@ class Cuda:
     def __init__(self):
         self.lib = ctypes.CDLL("libcuda.so.1")
         self.held, self.steps, self.blocks = 0, 0, 1
+        begin = time.monotonic()
         self.call("cuInit", 0)
         device, self.context = ctypes.c_int(), ctypes.c_void_p()
         self.call("cuDeviceGet", ctypes.byref(device), 0)
         self.call("cuCtxCreate_v2", ctypes.byref(self.context), 0, device)
+        self.start_ms = (time.monotonic() - begin) * 1000
         sms = ctypes.c_int()
         self.call("cuDeviceGetAttribute", ctypes.byref(sms), 16, device)
         self.sms = sms.value
@@ -178,7 +180,7 @@ def main():
     except Failed as failure:
         say("failed", code=failure.code, call=failure.call)
         return 1
-    say("ready", pid=os.getpid(), sms=cuda.sms, uid=os.getuid())
+    say("ready", pid=os.getpid(), sms=cuda.sms, uid=os.getuid(), startMs=cuda.start_ms)
     running, dead, buffered = False, False, b""
     while True:
         try:

@@ -246,7 +246,6 @@ void Endpoints::server_took(const std::string& id, int server, int pid) {
   const auto found = pools_.find(id);
   if (found == pools_.end() || !found->second.relay) return;
   found->second.servers.insert(server);
-  found->second.relay->server_took(pid);
   keeper_.look(pid);
 }
 

@@ -107,9 +107,6 @@ struct RelayTimes {
   // the rest.
   Duration exchange = std::chrono::milliseconds(100);
   Duration alone = std::chrono::seconds(2);  // while no others wait, and in an exchange that the relay cannot complete
-  // After the exchange: wait for the server's log to report the same. Until then a change of limits could still
-  // affect the client.
-  Duration settled = std::chrono::milliseconds(250);
 };
 
 // The exchange between the client and its server.

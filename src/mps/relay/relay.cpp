@@ -13,7 +13,6 @@
 #include "mps/relay/exited_children.h"
 #include "mps/relay/relay_packet.h"
 #include "mps/relay/relay_passage.h"
-#include "mps/relay/relay_settling.h"
 #include "mps/relay/relay_turns.h"
 #include "mps/relay/tenant_sockets.h"
 #include "os/files/kept.h"
@@ -68,8 +67,7 @@ class SocketRelay final : public Relay {
                    if (clients_.contexts(pid) == 0) look();
                    look_soon();
                    store_soon();
-                 }),
-        settling_(loop, [this](std::uint64_t id) { settled(id); }) {
+                 }) {
     passing_.wants_turn = [this](RelayPassage& p) { wants_turn(p); };
     passing_.introduced = [this](RelayPassage& p, const Status& as_itself) { introduced(p, as_itself); };
     passing_.gets = [this](RelayPassage& p, const Channel& channel) {
@@ -107,7 +105,6 @@ class SocketRelay final : public Relay {
     callbacks_.on_change();
     store_soon();
   }
-  void server_took(int pid) override { settling_.server_took(pid); }
   void context_began(int pid, std::uint32_t context) override { clients_.context_began(pid, context); }
   void context_ended(int pid, std::uint32_t context) override {
     if (clients_.context_ended(pid, context)) callbacks_.on_change();
@@ -155,7 +152,6 @@ class SocketRelay final : public Relay {
   void prepare(std::uint64_t id, const std::string& grant);
   void prepared(std::uint64_t id, const Status& status);
   void own_turn(std::uint64_t id);
-  void settled(std::uint64_t id);
   bool refuses(RelayPassage& passage);
   bool waits_for_place(RelayPassage& passage, int looks);
   void wants_turn(RelayPassage& passage, int looks = 0);
@@ -172,7 +168,6 @@ class SocketRelay final : public Relay {
   void look_soon();
   void look_again();
   void ended(RelayPassage& passage);
-  void leave_daemon(std::uint64_t id, bool server_has_it);
   void count_end(RelayEndpoint& endpoint, const RelayPassage& passage, const mps::Passage& state);
 
   Loop& loop_;
@@ -185,7 +180,6 @@ class SocketRelay final : public Relay {
   std::map<std::uint64_t, std::shared_ptr<RelayPassage>> passages_;
   std::set<std::uint64_t> orphans_;  // passages whose endpoint was closed, and for which the daemon looks for a server
   std::map<std::uint64_t, std::function<void()>> own_turns_;
-  RelaySettling settling_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // prepare() and look() may answer after our end
   std::uint64_t next_id_ = 1;
   std::size_t handshakes_ = 0;
@@ -248,8 +242,7 @@ void SocketRelay::close_endpoint(const std::string& grant) {
     }
     if (mps::is_handshake(passage->state())) --handshakes_;
     --connections_;
-    if (!passage->was_let_in()) leave_daemon(passage->id(), passage->state().exchange.carried);
-    settling_.left(passage->id());
+    if (!passage->was_let_in()) turns_.leave(passage->id());
     it = passages_.erase(it);
     passage->drop();
     if (passage->was_introduced() && !passage->counts())
@@ -419,7 +412,6 @@ void SocketRelay::looked(std::uint64_t id, bool refused) {
 // From here on the daemon knows the client, so a list of the grant's clients must include it.
 void SocketRelay::introduced(RelayPassage& passage, const Status& as_itself) {
   turns_.connected(passage.id());
-  settling_.introduced(passage.id(), passage.state().client.pid);
   if (!as_itself && !std::exchange(logged_not_itself_, true)) callbacks_.on_not_itself(as_itself.error());
   if (as_itself) logged_not_itself_ = false;
   if (clients_.remember(passage.grant(), passage.state().client.pid, passage.take_connector())) {
@@ -436,7 +428,7 @@ void SocketRelay::let_in(RelayPassage& passage) {
   late_ = 0;
   --endpoint.handshakes;
   --handshakes_;
-  leave_daemon(passage.id(), true);
+  turns_.leave(passage.id());
   resume_endpoints();
   pump();
 }
@@ -516,11 +508,6 @@ void SocketRelay::own_turn(std::uint64_t id) {
   pump();
 }
 
-void SocketRelay::settled(std::uint64_t id) {
-  turns_.leave(id);
-  pump();
-}
-
 void SocketRelay::ended(RelayPassage& passage) {
   const auto self = passage.shared_from_this();
   passages_.erase(passage.id());
@@ -529,9 +516,8 @@ void SocketRelay::ended(RelayPassage& passage) {
   const auto found = orphans_.erase(passage.id()) != 0 ? endpoints_.end() : endpoints_.find(passage.grant());
   if (!passage.was_let_in()) {
     --handshakes_;
-    leave_daemon(passage.id(), state.exchange.carried);
+    turns_.leave(passage.id());
   }
-  settling_.left(passage.id());
   if (passage.was_introduced() && !passage.counts()) clients_.not_connected(state.client.pid, passage.id());
   if (found != endpoints_.end()) {
     --found->second.connections;
@@ -541,17 +527,6 @@ void SocketRelay::ended(RelayPassage& passage) {
   }
   resume_endpoints();
   pump();
-}
-
-// The server may accept the client after the passage has ended. If the daemon's limits changed before that, the client
-// would get those of a different grant.
-void SocketRelay::leave_daemon(std::uint64_t id, bool server_has_it) {
-  // If all grants have the same limits, there is nothing to settle.
-  if (!callbacks_.prepare || !server_has_it || settling_.let_in(id, settings_.times.settled)) {
-    turns_.leave(id);
-  } else {
-    turns_.settle(id);
-  }
 }
 
 void SocketRelay::count_end(RelayEndpoint& endpoint, const RelayPassage& passage, const mps::Passage& state) {

@@ -117,8 +117,7 @@ class Relay {
   virtual void end_turn(std::uint64_t turn) = 0;
   // The pool has a new server: how long clients waited for the former one no longer counts.
   virtual void new_server() = 0;
-  // The server's log reports that it has accepted this process; that a context of it has a place, or has none any more.
-  virtual void server_took(int pid) = 0;
+  // The server's log reports that a context of this process has a place, or has none any more.
   virtual void context_began(int pid, std::uint32_t context) = 0;
   virtual void context_ended(int pid, std::uint32_t context) = 0;
   // All pids that the servers list in an answer to a question of time `asked` (boot_ticks()).

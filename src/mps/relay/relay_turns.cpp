@@ -14,13 +14,8 @@ void RelayTurns::set_kind(const std::string& grant, const std::string& kind) {
   standing_[grant].kind = kind;
 }
 
-std::size_t RelayTurns::unsettled() const {
-  return static_cast<std::size_t>(
-      std::ranges::count(with_daemon_, false, [](const auto& one) { return one.second.settling; }));
-}
-
 std::optional<std::uint64_t> RelayTurns::next() {
-  if (connecting_ != 0 || unsettled() >= kMostWithDaemon) return std::nullopt;
+  if (connecting_ != 0 || with_daemon_.size() >= kMostWithDaemon) return std::nullopt;
   auto best = waiting_.end();
   for (auto it = waiting_.begin(); it != waiting_.end(); ++it) {
     const auto of = [&](const Turn& turn) -> const Standing& { return standing_.find(turn.grant)->second; };
@@ -52,19 +47,11 @@ void RelayTurns::back(std::uint64_t id) {
   connected(id);
 }
 
-void RelayTurns::settle(std::uint64_t id) {
-  connected(id);
-  const auto found = with_daemon_.find(id);
-  if (found == with_daemon_.end() || std::exchange(found->second.settling, true)) return;
-  if (const auto standing = standing_.find(found->second.grant); standing != standing_.end())
-    standing->second.with_daemon = false;
-}
-
 void RelayTurns::leave(std::uint64_t id) {
   connected(id);
   if (const auto found = with_daemon_.find(id); found != with_daemon_.end()) {
     const auto standing = standing_.find(found->second.grant);
-    if (!found->second.settling && standing != standing_.end()) standing->second.with_daemon = false;
+    if (standing != standing_.end()) standing->second.with_daemon = false;
     with_daemon_.erase(found);
   } else {
     std::erase_if(waiting_, [id](const Turn& turn) { return turn.id == id; });

@@ -26,11 +26,9 @@ class RelayTurns {
   std::optional<std::uint64_t> next();
   void connected(std::uint64_t id);  // it is introduced: a client of another grant may be connected
   void back(std::uint64_t id);       // there was no daemon: it is first in the queue again
-  // It is admitted; the limits must not change yet, but the grant's next client may connect. Ends with leave().
-  void settle(std::uint64_t id);
   void leave(std::uint64_t id);           // it has left the queue or the daemon
   void forget(const std::string& grant);  // call when no client of it waits or is with the daemon
-  bool others_wait() const { return !waiting_.empty() || unsettled() > 1; }  // than one that is with the daemon
+  bool others_wait() const { return !waiting_.empty() || with_daemon_.size() > 1; }  // than one that is with the daemon
 
  private:
   struct Turn {
@@ -40,15 +38,12 @@ class RelayTurns {
   struct WithDaemon {
     std::string grant;
     std::string kind;  // as it was at its turn
-    bool settling = false;
   };
   struct Standing {
     std::string kind;
     bool with_daemon = false;
     std::uint64_t last_turn = 0;  // counts turns
   };
-  std::size_t unsettled() const;
-
   std::vector<Turn> waiting_;  // in the order of arrival
   std::map<std::uint64_t, WithDaemon> with_daemon_;
   std::uint64_t connecting_ = 0;  // 0 = none

@@ -51,7 +51,7 @@ TEST(RelayTurns, FewAreWithTheDaemonAtOnce) {
   for (std::uint64_t id = 1; id <= RelayTurns::kMostWithDaemon; ++id) connect(turns, id);
   EXPECT_EQ(turns.next(), std::nullopt);
   EXPECT_TRUE(turns.others_wait());
-  turns.settle(2);  // its server has accepted it
+  turns.leave(2);
   EXPECT_THAT(turns.next(), Optional(Eq(3u)));
 }
 
@@ -101,28 +101,6 @@ TEST(RelayTurns, NobodyGoesBeforeOneThatWaitsForAnotherKindToLeave) {
   turns.leave(2);
   connect(turns, 3);
   connect(turns, 4);
-}
-
-TEST(RelayTurns, OneThatSettlesKeepsOtherKindsOutAndNobodyElse) {
-  RelayTurns turns;
-  turns.set_kind("a", "5 %");
-  turns.set_kind("large", "50 %");
-  turns.wait(1, "a");
-  connect(turns, 1);
-  turns.settle(1);
-  turns.wait(2, "a");
-  connect(turns, 2);
-  turns.leave(2);
-  turns.wait(3, "large");
-  EXPECT_EQ(turns.next(), std::nullopt);
-  turns.leave(1);
-  connect(turns, 3);
-  turns.settle(3);
-  turns.wait(4, "large");
-  connect(turns, 4);
-  turns.leave(3);
-  turns.wait(5, "large");
-  EXPECT_EQ(turns.next(), std::nullopt) << "its grant has one with the daemon: 4";
 }
 
 TEST(RelayTurns, AKindThatChangesCountsFromTheNextTurnOn) {

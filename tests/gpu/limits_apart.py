@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+"""Tenants with shares of different sizes start programs at the same time, one after the other without a pause. Does each program have
+the limits of its own grant? Nothing but the server's limits counts: the programs have none of the tenant's variables. Prints a table
+last and exits 1 when a row does not hold. Needs root, an idle GPU with MPS and a build; --simulated runs it on the stand-ins. It
+changes no setting of the GPU."""
+
+import sys, threading, time
+
+from gpu_bed import Machine, Node
+from rows import finish, parsed, parser
+
+SLOTS, SIZES = 20, (1, 2, 3, 5, 9)
+
+
+class Shares(Node):
+    SLOTS = SLOTS
+    CONFIG = ("version: v1\nsharing:\n  mps:\n    computeMode: leave\n    failRequestsGreaterThanOne: false\n    resources:\n"
+              f"    - {{name: nvidia.com/gpu, replicas: {SLOTS}}}\n")
+
+
+def seen(tenant):
+    """(free MiB, SMs) of a program that has just started; None: it does not start."""
+    client = tenant.client()
+    found = client.ask("info") if client.ready() else {}
+    (client.leave if found else client.kill)()
+    return (found["free"], found["sms"]) if "free" in found else None
+
+
+def main():
+    options = parser(__doc__)
+    options.add_argument("--seconds", type=float, default=60.0)
+    args = parsed(options)
+    machine = Machine(args)
+    node, found = Shares(machine), {}
+    try:
+        tenants = [node.tenant(f"size-{size}", slots=size) for size in SIZES]
+        for tenant in tenants:
+            for name in [name for name in tenant.envs if name.startswith("CUDA_MPS_") and name != "CUDA_MPS_PIPE_DIRECTORY"]:
+                del tenant.envs[name]
+        alone = [seen(tenant) for tenant in tenants]
+        end, together = time.monotonic() + args.seconds, [[] for _ in SIZES]
+
+        def loop(i):
+            while time.monotonic() < end:
+                together[i].append(seen(tenants[i]))
+
+        threads = [threading.Thread(target=loop, args=(i,)) for i in range(len(SIZES))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        node.stop()
+    for size, first, later in zip(SIZES, alone, together):
+        wrong = [one for one in later if one != first]
+        sizes = [abs(one[0] - first[0]) <= 64 if one and first else False for one in later]  # others' contexts are charged by a few MiB
+        holds = bool(first) and bool(later) and all(sizes) and first[0] <= machine.total_mib * size // SLOTS
+        found[f"{size} of {SLOTS}"] = {"measured": f"alone {first}; {len(later)} starts beside others, {sizes.count(False)} with another limit",
+                                       "holds": holds, "others": wrong[:20]}
+    return finish(machine, found, "limits_apart")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
