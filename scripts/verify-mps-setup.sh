@@ -14,7 +14,7 @@ for word in "$@"; do [[ $word != --deep ]] || deep=true; done
 
 namespace=${TRANCHE_NAMESPACE:-tranche} tranche=${TRANCHE:-tranche}
 if ! $deep && command -v "$tranche" >/dev/null; then
-  KUBECONFIG=${KUBECONFIG:-$HOME/.kube/config} exec "$tranche" verify "$node" "$@"
+  KUBECONFIG=${KUBECONFIG:-$HOME/.kube/config} exec "$tranche" verify "$node" ${TRANCHE_NAMESPACE:+--namespace "$TRANCHE_NAMESPACE"} "$@"
 fi
 command -v kubectl >/dev/null || { printf 'verify-mps-setup.sh: neither tranche nor kubectl is in PATH\n' >&2; exit 2; }
 pod=$(kubectl get pods -n "$namespace" -l app.kubernetes.io/name=tranche,app.kubernetes.io/component=node \

@@ -1,6 +1,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "cli/cluster_options.h"
 #include "cli/commands.h"
 #include "cli/setting_options.h"
 #include "doctor/verify/live/verify_program.h"
@@ -45,16 +46,7 @@ void add_verify(CLI::App& app, Process& process) {
   command->add_flag("--observed", o.observed, "with --inside: guard.memory is observe, which only reports");
   command->add_flag("--json", o.json, "the report as JSON");
   command->add_option("--junit", o.junit, "also write it to this file as JUnit's XML");
-  command
-      ->add_option("--kubeconfig", o.kubeconfig,
-                   "how to reach the API server; by default the service account of this pod")
-      ->envname("KUBECONFIG");
-  command->add_option("--selector", o.selector, "labels of our pods, key=value separated by commas")
-      ->capture_default_str();
-  command
-      ->add_option("--status-port", o.status_port,
-                   "port of the agent's status page if its pod declares no port named \"metrics\"")
-      ->capture_default_str();
+  add_agents_options(*command, o.kubeconfig, o.agents, "");
   add_settings(*command, config::Program::kDevicePlugin, o.flags);
   add_own_option(*command, "--run-dir", o.run_dir, "the node agent's directory");
   add_own_option(*command, "--plugin-dir", o.plugin_dir, "kubelet's device plugin directory");

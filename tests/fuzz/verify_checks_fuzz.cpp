@@ -17,8 +17,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto json = nlohmann::json::parse(text, nullptr, false);
   if (!json.is_discarded()) {
     verify::check_agent(json, json, report.findings);
-    const std::vector<nlohmann::json> pods{json};
-    verify::check_node({json, pods, "app.kubernetes.io/name=tranche"}, report.findings);
+    verify::check_node(json, report.findings);
+    verify::check_pod(json, "", report.findings);
     verify::check_node_against_agent(json, json, report.findings);
     if (!json.is_object() && doctor::exit_status(report.findings) == 0) std::abort();
   }

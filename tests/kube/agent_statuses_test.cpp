@@ -23,6 +23,7 @@ struct AgentPod {
   std::string account = "agent";
   std::string owner = "set";
   bool ready = false;
+  bool controlled = true;
 };
 
 std::string document_of(const std::string& node) {
@@ -45,6 +46,7 @@ class AgentStatuses : public KubeBed {
          {{"labels", {{"app.kubernetes.io/name", "tranche"}, {"app.kubernetes.io/component", pod.component}}},
           {"ownerReferences",
            {{{"kind", "DaemonSet"},
+             {"controller", pod.controlled},
              {"uid", set.empty() ? "of-no-set" : Json::parse(set)["metadata"]["uid"].get<std::string>()}}}}}},
         {"spec",
          {{"nodeName", pod.node},
@@ -105,6 +107,7 @@ TEST_F(AgentStatuses, APodThatPosesAsAnAgentIsNotAsked) {
     put_agent({.name = "evil-" + std::to_string(i), .node = "n" + std::to_string(i), .in = "aaa-tenant"});
   put_agent({.name = "posing-account", .node = "n1", .account = "tenant"});
   put_agent({.name = "posing-owner", .node = "n1", .owner = "none"});
+  put_agent({.name = "posing-owned", .node = "n1", .controlled = false});
   const auto all = ask();
   ASSERT_EQ(all.size(), 1u);
   EXPECT_THAT(all[0].document, HasSubstr("\"ready\":true")) << all[0].problem;

@@ -18,6 +18,12 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
+constexpr const char* kSets = "/apis/apps/v1/namespaces/gpu/daemonsets";
+constexpr const char* kGoodPage = R"({"program":"node","node":"n1","version":"9","ready":true,
+    "driver":{"state":"ready","version":"580"},"config":{"inForce":"file","chosenBy":"file","hash":"h"},
+    "mps":{"needed":false},
+    "resources":[{"name":"nvidia.com/gpu","slots":8,"healthy":8,"registered":true}]})";
+
 class NodeVerify : public LabelBed {
  protected:
   Strings places() const {
@@ -41,6 +47,49 @@ class NodeVerify : public LabelBed {
     argv.insert(argv.end(), all.begin(), all.end());
     argv.insert(argv.end(), more.begin(), more.end());
     return start(std::move(argv));
+  }
+  // A pod as the DaemonSet of the agents has it on n1, but for `different`.
+  void put_agent(const std::string& name, const std::string& different = "{}", const std::string& in = "gpu") {
+    api_->serve_collection(kSets);
+    if (api_->object(kSets, "agents").empty())
+      api_->put(kSets, "agents", R"({"metadata":{"uid":"the-set"},
+        "spec":{"template":{"spec":{"serviceAccountName":"agent"}}}})");
+    Json pod = Json::parse(R"({"metadata":{"labels":{"app.kubernetes.io/name":"tranche"},
+        "ownerReferences":[{"kind":"DaemonSet","name":"agents","uid":"the-set","controller":true}]},
+      "spec":{"nodeName":"n1","serviceAccountName":"agent",
+        "containers":[{"name":"node","ports":[{"name":"metrics","containerPort":9999}]}]},
+      "status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}})");
+    pod.merge_patch(Json::parse(different));
+    const std::string pods = "/api/v1/namespaces/" + in + "/pods";
+    api_->serve_collection(pods);
+    api_->put(pods, name, pod.dump());
+    api_->put_pod(in, name, pod.dump());
+  }
+  // The stand-in takes "/status" at the end of a path for a part of the object before it.
+  void put_page(const std::string& pod, const std::string& document, const std::string& in = "gpu") {
+    const std::string page = "/api/v1/namespaces/" + in + "/pods/" + pod + ":9999";
+    api_->serve_collection(page);
+    api_->put(page, "proxy", document);
+  }
+  void put_good_node() {
+    api_->put(kNodes, "n1", R"({"metadata":{"labels":{"nvidia.com/gpu.count":"2","nvidia.com/gpu.replicas":"4",
+        "nvidia.com/gpu.sharing-strategy":"mps","nvidia.com/mps.capable":"true"}},
+      "status":{"capacity":{"nvidia.com/gpu":"8"},"allocatable":{"nvidia.com/gpu":"8"},
+        "conditions":[{"type":"Ready","status":"True"},
+          {"type":"TrancheReady","status":"True","reason":"Serving","message":"serves"}]}})");
+  }
+  Program& verify_outside(Strings more = {}) {
+    Strings argv{tranche(), "verify", "n1", "--json", "--kubeconfig", in("kubeconfig"), "--namespace", "gpu"};
+    argv.insert(argv.end(), more.begin(), more.end());
+    return start(std::move(argv));
+  }
+  // What the checks of this id about this say, joined.
+  static std::string says(const Json& report, const std::string& id, const std::string& about) {
+    std::string all;
+    for (const auto& check : report["checks"])
+      if (check["id"] == id && check.value("about", "") == about)
+        all += check["verdict"].get<std::string>() + " " + check["what"].get<std::string>() + "\n";
+    return all;
   }
   static Json report(const Program& program) { return Json::parse(program.out(), nullptr, false); }
   // The verdicts of a check, joined: "PASS PASS".
@@ -141,19 +190,11 @@ TEST_F(NodeVerify, DeepLeavesAGpuAloneWhosePodsHoldEverySlot) {
 }
 
 TEST_F(NodeVerify, FromOutsideByWhatTheApiServerHas) {
-  api_->put(kNodes, "n1", R"({"metadata":{"labels":{"nvidia.com/gpu.count":"2","nvidia.com/gpu.replicas":"4",
-      "nvidia.com/gpu.sharing-strategy":"mps","nvidia.com/mps.capable":"true"}},
-    "status":{"capacity":{"nvidia.com/gpu":"8"},"allocatable":{"nvidia.com/gpu":"7"},
-      "conditions":[{"type":"Ready","status":"True"},
-        {"type":"TrancheReady","status":"True","reason":"Serving","message":"serves"}]}})");
-  api_->put_pod("gpu", "agent-1",
-                R"({"metadata":{"labels":{"app.kubernetes.io/name":"tranche"}},"spec":{"nodeName":"n1",
-      "containers":[{"name":"node","ports":[{"name":"metrics","containerPort":9999}]}]},
-    "status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}})");
-  // The stand-in takes "/status" at the end of a path for a part of the object before it.
-  const std::string page = "/api/v1/namespaces/gpu/pods/agent-1:9999";
-  const Strings words{tranche(), "verify", "n1", "--json", "--kubeconfig", in("kubeconfig")};
-  Program& blind = start(words);
+  put_good_node();
+  api_->put(kNodes, "n1", R"({"status":{"allocatable":{"nvidia.com/gpu":"7"}}})");
+  put_agent("agent-1");
+  put_agent("tenant", R"({"metadata":{"labels":null,"ownerReferences":null}})");
+  Program& blind = verify_outside();
   EXPECT_EQ(finish(blind), 1) << blind.err();
   const Json first = report(blind);
   EXPECT_EQ(verdicts(first, "node.resources"), "FAIL") << blind.out() << blind.err();
@@ -161,25 +202,97 @@ TEST_F(NodeVerify, FromOutsideByWhatTheApiServerHas) {
   EXPECT_EQ(verdicts(first, "agent.pods"), "PASS");
   EXPECT_EQ(verdicts(first, "agent.ready"), "SKIP");
 
-  api_->put(kNodes, "n1", R"({"status":{"allocatable":{"nvidia.com/gpu":"8"}}})");
-  api_->serve_collection(page);
-  api_->put(page, "proxy", R"({"program":"node","version":"9","ready":true,"driver":{"state":"ready","version":"580"},
-    "config":{"inForce":"file","chosenBy":"file","hash":"h"},"mps":{"needed":false},
-    "resources":[{"name":"nvidia.com/gpu","slots":8,"healthy":8,"registered":true}]})");
-  Program& seeing = start(words);
+  put_good_node();
+  put_page("agent-1", kGoodPage);
+  Program& seeing = verify_outside();
   EXPECT_EQ(finish(seeing), 0) << seeing.out() << seeing.err();
   EXPECT_EQ(verdicts(report(seeing), "agent.ready"), "PASS") << seeing.out();
   EXPECT_EQ(verdicts(report(seeing), "node.advertised"), "PASS");
 
   // Deep: a probe pod needs the agent's image, and rights.
-  api_->put(page, "proxy", R"({"devices":[{"uuid":"GPU-a","resource":"nvidia.com/gpu","sharing":"mps","slotSms":12,
+  put_page("agent-1", R"({"devices":[{"uuid":"GPU-a","resource":"nvidia.com/gpu","sharing":"mps","slotSms":12,
     "slots":[{"id":"GPU-a::0"}]}]})");
-  Strings deep = words;
-  deep.emplace_back("--deep");
-  Program& imageless = start(deep);
+  Program& imageless = verify_outside({"--deep"});
   EXPECT_EQ(finish(imageless), 2);
   EXPECT_THAT(imageless.err(), HasSubstr("names no image"));
   EXPECT_EQ(verdicts(report(imageless), "agent.ready"), "PASS") << "what was found before is reported";
+}
+
+// Promise: verify: From outside, only the node's pods of the agents' DaemonSet are believed and copied by probe pods.
+TEST_F(NodeVerify, FromOutsideAPodThatPosesAsTheAgentIsNotAskedAndNoProbeIsMadeOfIt) {
+  struct Case {
+    const char* name;
+    const char* different;
+    const char* in;
+    const char* why;
+  };
+  const std::vector<Case> cases{
+      {"posing-elsewhere", "{}", "tenant", "the namespace gpu has no node agents on n1"},
+      {"posing-alone", R"({"metadata":{"ownerReferences":null}})", "gpu", "no DaemonSet of its namespace controls"},
+      {"posing-owned", R"({"metadata":{"ownerReferences":[{"uid":"the-set"}]}})", "gpu",
+       "no DaemonSet of its namespace controls"},
+      {"posing-other-set", R"({"metadata":{"ownerReferences":[{"uid":"x","name":"agents","controller":true}]}})", "gpu",
+       "no DaemonSet of its namespace controls"},
+      {"posing-account", R"({"spec":{"serviceAccountName":"tenant"}})", "gpu",
+       R"(its service account is "tenant", that of its DaemonSet is "agent")"}};
+  put_good_node();
+  put_agent("agent-2", R"({"spec":{"nodeName":"n2"}})");
+  put_page("agent-2", kGoodPage);
+  for (const auto& [name, different, in, why] : cases) {
+    put_agent(name, different, in);
+    put_page(name, kGoodPage, in);
+    Program& run = verify_outside({"--deep"});
+    EXPECT_EQ(finish(run), 1) << run.out() << run.err();
+    const Json found = report(run);
+    const std::string about = in == std::string("gpu") ? std::string("gpu/") + name : "gpu";
+    EXPECT_THAT(says(found, "agent.pods", about), AllOf(HasSubstr("FAIL"), HasSubstr(why))) << run.out();
+    EXPECT_THAT(says(found, "agent.pods", "gpu"), HasSubstr("has no node agents on n1")) << name;
+    EXPECT_EQ(verdicts(found, "agent.ready"), "") << run.out();
+    EXPECT_EQ(verdicts(found, "deep"), "SKIP") << run.out();
+  }
+  put_agent("agent-1");
+  put_page("agent-1", kGoodPage);
+  Program& beside = verify_outside();
+  EXPECT_EQ(finish(beside), 1) << "a pod that poses is reported";
+  EXPECT_EQ(verdicts(report(beside), "agent.ready"), "PASS") << beside.out();
+  for (const auto& request : api_->requests()) {
+    EXPECT_EQ(request.method, "GET") << request.path;
+    EXPECT_THAT(request.path, Not(HasSubstr("posing-")));
+    EXPECT_THAT(request.path, Not(HasSubstr("agent-2")));
+  }
+}
+
+// Promise: verify: From outside, an agent that answers as another node, or beside a second one, is a failure.
+TEST_F(NodeVerify, FromOutsideANodeHasOneAgentAndItsOwn) {
+  put_good_node();
+  put_agent("agent-1");
+  put_page("agent-1", R"({"program":"node","node":"n2"})");
+  Program& other = verify_outside({"--deep"});
+  EXPECT_EQ(finish(other), 1) << other.out() << other.err();
+  EXPECT_THAT(says(report(other), "agent.ready", ""), AllOf(HasSubstr("FAIL"), HasSubstr("answers as node \"n2\"")));
+  EXPECT_EQ(verdicts(report(other), "deep"), "SKIP") << other.out();
+  put_page("agent-1", kGoodPage);
+  put_agent("agent-1b");
+  put_page("agent-1b", kGoodPage);
+  Program& two = verify_outside({"--deep"});
+  EXPECT_EQ(finish(two), 1) << two.out() << two.err();
+  EXPECT_THAT(says(report(two), "agent.ready", ""),
+              AllOf(HasSubstr("FAIL"), HasSubstr("agent-1 and agent-1b both answer")));
+  EXPECT_EQ(verdicts(report(two), "deep"), "SKIP") << two.out();
+}
+
+// Promise: verify: From outside, without the right to list DaemonSets no agent is believed, and the right is named.
+TEST_F(NodeVerify, FromOutsideWithoutARightItNamesIt) {
+  put_good_node();
+  put_agent("agent-1");
+  put_page("agent-1", kGoodPage);
+  api_->refuse(1, 403, R"({"kind":"Status","code":403,"message":"daemonsets.apps is forbidden"})",
+               [](const sim::ApiRequest& request) { return request.path == kSets; });
+  Program& run = verify_outside();
+  EXPECT_EQ(finish(run), 2) << run.out();
+  EXPECT_THAT(run.err(), AllOf(HasSubstr("daemonsets.apps is forbidden"),
+                               HasSubstr("the rights to list pods and daemonsets and to get pods/proxy")));
+  EXPECT_EQ(verdicts(report(run), "node.ready"), "PASS") << "what was found before is reported";
 }
 
 TEST_F(NodeVerify, WithoutANodeOrAClusterItSaysWhatToDo) {

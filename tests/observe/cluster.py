@@ -22,7 +22,7 @@ class Cluster:
                     return self.answer(200, {"kind": "DaemonSetList", "metadata": {"resourceVersion": "1"}, "items": [
                         {"metadata": {"name": "tranche-node", "uid": "the-set"}, "spec": {"template": {"spec": {"serviceAccountName": "tranche-node"}}}}]})
                 if self.path.startswith(f"/api/v1{in_namespace}pods?"):
-                    items = [{"metadata": {"name": f"agent-{node}", "namespace": "tranche", "labels": {"app.kubernetes.io/name": "tranche"}, "ownerReferences": [{"kind": "DaemonSet", "name": "tranche-node", "uid": "the-set"}]},
+                    items = [{"metadata": {"name": f"agent-{node}", "namespace": "tranche", "labels": {"app.kubernetes.io/name": "tranche"}, "ownerReferences": [{"kind": "DaemonSet", "name": "tranche-node", "uid": "the-set", "controller": True}]},
                               "spec": {"nodeName": node, "serviceAccountName": "tranche-node"}} for node in statuses]
                     return self.answer(200, {"kind": "PodList", "metadata": {"resourceVersion": "1"}, "items": items})
                 node = self.path.removeprefix(f"/api/v1{in_namespace}pods/agent-").removesuffix(":9400/proxy/status")

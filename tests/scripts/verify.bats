@@ -32,6 +32,8 @@ verify() { run "$source/scripts/verify-mps-setup.sh" "$@"; }
   TRANCHE=$BATS_TEST_TMPDIR/tranche verify n1 --json
   ended 0
   said 'ran verify n1 --json'
+  TRANCHE_NAMESPACE=gpu TRANCHE=$BATS_TEST_TMPDIR/tranche verify n1 --json
+  said 'ran verify n1 --namespace gpu --json'
   TRANCHE=$BATS_TEST_TMPDIR/tranche AGENT_POD=agent-x verify n1 --deep
   called 'kubectl exec -n tranche agent-x -- tranche verify --local --deep'
 }

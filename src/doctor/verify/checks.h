@@ -23,19 +23,13 @@ void check_claim_specs(const nlohmann::json& node_status, const std::map<std::st
 void check_environment(const std::map<std::string, std::string>& environment, const std::vector<std::string>& gpus,
                        Findings& checks);
 
-// A Node object and the pods of that node as the API server has them.
-struct ClusterView {
-  const nlohmann::json& node;
-  const std::vector<nlohmann::json>& pods;
-  std::string selector;  // labels of our pods, "key=value" separated by commas
-};
-void check_node(const ClusterView& cluster, Findings& checks);
+// A Node object as the API server has it.
+void check_node(const nlohmann::json& node, Findings& checks);
+// A pod with our labels; `doubt`: why it is not believed to be ours, "" = it is.
+void check_pod(const nlohmann::json& pod, const std::string& doubt, Findings& checks);
 
 // The Node object against what its agent says: configuration, resources, labels.
 void check_node_against_agent(const nlohmann::json& node, const nlohmann::json& node_status, Findings& checks);
-
-// The pods of ours among those of the node.
-std::vector<const nlohmann::json*> pods_of_ours(const ClusterView& cluster);
 
 // What the driver says now against what the node agent says.
 void check_hardware(const inventory::Inventory& hardware, const nlohmann::json& node_status, Findings& checks);

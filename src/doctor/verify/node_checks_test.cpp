@@ -11,9 +11,9 @@ namespace node_checks_test {
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::Each;
+using ::testing::ElementsAre;
 using ::testing::Field;
 using ::testing::HasSubstr;
-using ::testing::Not;
 using Json = nlohmann::json;
 
 auto check(Verdict verdict, const std::string& id, const std::string& what) {
@@ -30,26 +30,28 @@ Json good_node() {
                               {"type": "TrancheReady", "status": "True", "reason": "Serving", "message": "all"}]}})");
 }
 
-std::vector<Json> good_pods() {
-  return {Json::parse(
-              R"({"metadata": {"namespace": "gpu", "name": "agent", "labels": {"app.kubernetes.io/name": "tranche"}},
+Json good_pod() {
+  return Json::parse(R"({"metadata": {"namespace": "gpu", "name": "agent"},
     "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}],
-               "containerStatuses": [{"name": "node", "ready": true, "restartCount": 1}]}})"),
-          Json::parse(R"({"metadata": {"namespace": "default", "name": "tenant", "labels": {}}})")};
+               "containerStatuses": [{"name": "node", "ready": true, "restartCount": 1}]}})");
 }
 
-Findings checked(const Json& node, const std::vector<Json>& pods,
-                 const std::string& selector = "app.kubernetes.io/name=tranche") {
+Findings checked(const Json& node) {
   Findings checks;
-  check_node({node, pods, selector}, checks);
+  check_node(node, checks);
+  return checks;
+}
+
+Findings checked_pod(const Json& pod, const std::string& doubt = "") {
+  Findings checks;
+  check_pod(pod, doubt, checks);
   return checks;
 }
 
 TEST(VerifyNode, APerfectNodePassesAndItsQuantitiesMayBeWrittenShort) {
-  const auto checks = checked(good_node(), good_pods());
+  const auto checks = checked(good_node());
   EXPECT_THAT(checks, Each(Field(&Finding::verdict, Verdict::kPass)));
   EXPECT_THAT(checks, Contains(check(Verdict::kPass, "node.slots", "2 GPUs x 2000 slots = 4000")));
-  EXPECT_THAT(checks, Contains(check(Verdict::kPass, "agent.pods", "1 restarts")));
 }
 
 // Promise: verify: Each fault of a node that the API server shows is reported.
@@ -76,25 +78,18 @@ TEST(VerifyNode, EachFaultIsReported) {
   for (const auto& [pointer, value, verdict, id, what] : cases) {
     Json node = good_node();
     node[Json::json_pointer(pointer)] = value;
-    EXPECT_THAT(checked(node, good_pods()), Contains(check(verdict, id, what))) << pointer << value;
+    EXPECT_THAT(checked(node), Contains(check(verdict, id, what))) << pointer << value;
   }
 }
 
-TEST(VerifyNode, PodsOfOursAreThoseWithAllLabelsOfTheSelector) {
-  EXPECT_THAT(checked(good_node(), good_pods(), "app.kubernetes.io/name=other"),
-              Contains(check(Verdict::kFail, "agent.pods", "no pod")));
-  EXPECT_THAT(checked(good_node(), good_pods(), "app.kubernetes.io/name=tranche,more"),
-              Contains(check(Verdict::kFail, "agent.pods", "no pod")));
-  auto pods = good_pods();
-  pods[0]["metadata"]["labels"]["app.kubernetes.io/component"] = "node";
-  EXPECT_THAT(checked(good_node(), pods), Not(Contains(check(Verdict::kFail, "agent.pods", "no node agent"))));
-  for (auto& pod : pods) pod["metadata"]["labels"]["app.kubernetes.io/component"] = "mps";
-  EXPECT_THAT(checked(good_node(), pods), Contains(check(Verdict::kFail, "agent.pods", "no node agent")));
-  pods = good_pods();
-  pods[0]["status"]["conditions"][0]["status"] = "False";
-  pods[0]["status"]["containerStatuses"][0] = {
+TEST(VerifyNode, APodIsReadyOrSaysWhatItWaitsForAndOneInDoubtIsNotOurs) {
+  EXPECT_THAT(checked_pod(good_pod()), ElementsAre(check(Verdict::kPass, "agent.pods", "1 restarts")));
+  EXPECT_THAT(checked_pod(good_pod(), "so"), ElementsAre(check(Verdict::kFail, "agent.pods", "is not asked: so")));
+  Json pod = good_pod();
+  pod["status"]["conditions"][0]["status"] = "False";
+  pod["status"]["containerStatuses"][0] = {
       {"name", "node"}, {"ready", false}, {"state", {{"waiting", {{"reason", "ImagePullBackOff"}}}}}};
-  EXPECT_THAT(checked(good_node(), pods), Contains(check(Verdict::kFail, "agent.pods", "node (ImagePullBackOff)")));
+  EXPECT_THAT(checked_pod(pod), ElementsAre(check(Verdict::kFail, "agent.pods", "node (ImagePullBackOff)")));
 }
 
 Findings against(const Json& node, const Json& agent) {
@@ -121,8 +116,7 @@ TEST(VerifyNode, WhatTheAgentSaysIsWhatTheNodeHas) {
 
 TEST(VerifyNode, AnythingForAnObjectIsNoGpu) {
   for (const char* text : {"null", "[1]", R"({"status": {"capacity": {"nvidia.com/gpu": 3}}})", R"({"metadata": 1})"})
-    EXPECT_THAT(checked(Json::parse(text), {Json()}), Contains(check(Verdict::kFail, "node.resources", "no GPU")))
-        << text;
+    EXPECT_THAT(checked(Json::parse(text)), Contains(check(Verdict::kFail, "node.resources", "no GPU"))) << text;
 }
 
 }  // namespace node_checks_test

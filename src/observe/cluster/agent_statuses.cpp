@@ -21,12 +21,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-struct Agent {
-  std::string pod;
-  std::string path;  // of its status page
-  AgentStatus status;
-};
-
 // The port that a pod names "metrics", on which `tranche node --listen` answers.
 std::int64_t port_of(const Json& pod, std::int64_t otherwise) {
   for (const Json& container : list_at(member_at(pod, "spec"), "containers"))
@@ -36,18 +30,21 @@ std::int64_t port_of(const Json& pod, std::int64_t otherwise) {
   return otherwise;
 }
 
-bool is_agent(const Json& pod, const Json& daemon_sets) {
-  const Json& metadata = member_at(pod, "metadata");
-  if (text_at(member_at(metadata, "labels"), "app.kubernetes.io/component") == "mps") return false;
+// Why a pod is not one of a DaemonSet; "" = it is.
+std::string doubt_of(const Json& pod, const Json& daemon_sets) {
   const std::string account = text_at(member_at(pod, "spec"), "serviceAccountName");
-  for (const Json& owner : list_at(metadata, "ownerReferences"))
+  for (const Json& owner : list_at(member_at(pod, "metadata"), "ownerReferences"))
     for (const Json& set : list_at(daemon_sets, "items")) {
-      if (text_at(owner, "uid") != text_at(member_at(set, "metadata"), "uid")) continue;
+      if (!truth_at(owner, "controller") || text_at(owner, "uid") != text_at(member_at(set, "metadata"), "uid"))
+        continue;
       const Json& of_pods = member_at(member_at(member_at(set, "spec"), "template"), "spec");
-      const std::string named = text_at(of_pods, "serviceAccountName");
-      return account == (named.empty() ? "default" : named);
+      std::string named = text_at(of_pods, "serviceAccountName");
+      if (named.empty()) named = "default";
+      if (account == named) return {};
+      return fmt::format("its service account is {}, that of its DaemonSet is {}", in_quotes(account),
+                         in_quotes(named));
     }
-  return false;
+  return "no DaemonSet of its namespace controls it";
 }
 
 bool is_ready(const Json& pod) {
@@ -58,34 +55,40 @@ bool is_ready(const Json& pod) {
 
 class Round {
  public:
-  Round(host::Loop& loop, host::KubeClient& client, const AgentsAsked& asked)
-      : loop_(loop), client_(client), asked_(asked), in_("/namespaces/" + kube::percent_encoded(asked.pod_namespace)) {}
+  Round(host::Loop& loop, host::KubeClient& client, const AgentsAsked& asked, const OnPod& on_pod)
+      : loop_(loop),
+        client_(client),
+        asked_(asked),
+        on_pod_(on_pod),
+        in_("/namespaces/" + kube::percent_encoded(asked.pod_namespace)) {}
 
   Status run() {
     host::Timer deadline(loop_);
     deadline.start(asked_.deadline, [this] { loop_.stop(); });
-    list("/apis/apps/v1" + in_ + "/daemonsets", [this](const Json& daemon_sets) {
-      list("/api/v1" + in_ + "/pods?labelSelector=" + kube::percent_encoded(asked_.selector),
-           [this, daemon_sets](const Json& pods) { ask(pods, daemon_sets); });
+    std::string pods_path = "/api/v1" + in_ + "/pods?labelSelector=" + kube::percent_encoded(asked_.selector);
+    if (!asked_.node.empty()) pods_path += "&fieldSelector=" + kube::percent_encoded("spec.nodeName=" + asked_.node);
+    list("/apis/apps/v1" + in_ + "/daemonsets", [this, &pods_path](const Json& daemon_sets) {
+      list(pods_path, [this, daemon_sets](const Json& pods) { ask(pods, daemon_sets); });
     });
     loop_.run();
     return listed_;
   }
 
   std::vector<AgentStatus> take() {
-    std::map<std::string, std::vector<Agent*>> nodes;  // those that answered first
+    std::map<std::string, std::vector<AgentStatus*>> nodes;  // those that answered first
     for (auto& agent : agents_) {
-      auto& of_node = nodes[agent.status.node];
-      of_node.insert(agent.status.document.empty() ? of_node.end() : of_node.begin(), &agent);
+      auto& of_node = nodes[agent.node];
+      of_node.insert(agent.document.empty() ? of_node.end() : of_node.begin(), &agent);
     }
     std::vector<AgentStatus> all;
     for (auto& [node, of_node] : nodes) {
-      AgentStatus& status = all.emplace_back(std::move(of_node[0]->status));
-      if (of_node.size() == 1 || of_node[1]->status.document.empty()) continue;
+      AgentStatus& status = all.emplace_back(std::move(*of_node[0]));
+      if (of_node.size() == 1 || of_node[1]->document.empty()) continue;
       status.document.clear();
+      status.disputed = true;
       status.problem = fmt::format(
           "the pods {} and {} both answer for this node; if that lasts longer than an update, delete the wrong one",
-          of_node[1]->pod, of_node[0]->pod);
+          of_node[1]->pod, status.pod);
     }
     return all;
   }
@@ -110,13 +113,18 @@ class Round {
 
   void ask(const Json& pods, const Json& daemon_sets) {
     std::vector<const Json*> agents;
-    for (const Json& pod : list_at(pods, "items"))
-      if (is_agent(pod, daemon_sets)) agents.push_back(&pod);
+    for (const Json& pod : list_at(pods, "items")) {
+      const std::string doubt = doubt_of(pod, daemon_sets);
+      if (on_pod_) on_pod_(pod, doubt);
+      const Json& labels = member_at(member_at(pod, "metadata"), "labels");
+      if (doubt.empty() && text_at(labels, "app.kubernetes.io/component") != "mps") agents.push_back(&pod);
+    }
     if (agents.empty()) {
-      listed_ = fail(Kind::kNotFound,
-                     fmt::format("the namespace {} has no node agents: no pod with the labels {} is of a DaemonSet; "
-                                 "name their namespace with --namespace",
-                                 asked_.pod_namespace, asked_.selector));
+      listed_ =
+          fail(Kind::kNotFound,
+               fmt::format("the namespace {} has no node agents{}: no pod with the labels {} is of their DaemonSet; "
+                           "name their namespace with --namespace",
+                           asked_.pod_namespace, asked_.node.empty() ? "" : " on " + asked_.node, asked_.selector));
       return loop_.stop();
     }
     listed_ = {};
@@ -125,15 +133,14 @@ class Round {
     agents_.reserve(agents.size());
     for (const Json* pod : agents) {
       const std::string name = text_at(member_at(*pod, "metadata"), "name");
-      Agent& agent = agents_.emplace_back(
-          name,
-          fmt::format("/api/v1{}/pods/{}:{}/proxy/status", in_, kube::percent_encoded(name),
-                      port_of(*pod, asked_.status_port)),
-          AgentStatus{text_at(member_at(*pod, "spec"), "nodeName"), "", "the pod " + name + " " + late()});
-      client_.get(agent.path, [this, &agent](const host::KubeAnswer& answer) {
-        on_answer(agent.status, answer);
-        if (++answered_ == agents_.size()) loop_.stop();
-      });
+      AgentStatus& agent = agents_.emplace_back(text_at(member_at(*pod, "spec"), "nodeName"), "",
+                                                "the pod " + name + " " + late(), name);
+      client_.get(fmt::format("/api/v1{}/pods/{}:{}/proxy/status", in_, kube::percent_encoded(name),
+                              port_of(*pod, asked_.status_port)),
+                  [this, &agent](const host::KubeAnswer& answer) {
+                    on_answer(agent, answer);
+                    if (++answered_ == agents_.size()) loop_.stop();
+                  });
     }
   }
 
@@ -152,24 +159,27 @@ class Round {
       status.document = answer.body;
       status.problem.clear();
     }
+    status.disputed = answer.status == kube::http::kOk && status.document.empty();
   }
 
   host::Loop& loop_;
   host::KubeClient& client_;
   const AgentsAsked& asked_;
+  const OnPod& on_pod_;
   const std::string in_;  // part of paths
-  std::vector<Agent> agents_;
+  std::vector<AgentStatus> agents_;
   std::size_t answered_ = 0;
   Status listed_ = fail(Kind::kUnavailable, "the API server " + late());
 };
 
 }  // namespace
 
-Result<std::vector<AgentStatus>> agent_statuses(const kube::Access& access, const AgentsAsked& asked) {
+Result<std::vector<AgentStatus>> agent_statuses(const kube::Access& access, const AgentsAsked& asked,
+                                                const OnPod& on_pod) {
   TRY(const auto loop, host::Loop::open());
   TRY(auto curl, host::KubeClient::load());
   TRY(const auto client, host::KubeClient::open(*loop, std::move(curl), access));
-  Round round(*loop, *client, asked);
+  Round round(*loop, *client, asked, on_pod);
   TRY_STATUS(round.run());
   return round.take();
 }

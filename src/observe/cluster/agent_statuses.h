@@ -2,8 +2,10 @@
 // The status pages of a cluster's node agents, read through the API server's proxy. For moment commands: asks once, all
 // agents at the same time, and keeps nothing. Blocks on a loop of its own, until one deadline for everything.
 // A label is not an identity, since every tenant can set it: an agent is a pod of the namespace with a DaemonSet of the
-// namespace as owner, and with the service account of that DaemonSet.
+// namespace as controller, and with the service account of that DaemonSet.
 #include <cstdint>
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -15,8 +17,10 @@ namespace tranche::agent {
 
 struct AgentStatus {
   std::string node;
-  std::string document;  // as it came; "" = none
-  std::string problem;   // why there is none
+  std::string document;   // as it came; "" = none
+  std::string problem;    // why there is none
+  std::string pod;        // name of the one that was asked
+  bool disputed = false;  // something answers, and it is not this node's agent, or not alone
 };
 
 inline constexpr const char* kRightsToAskAgents =
@@ -28,10 +32,16 @@ struct AgentsAsked {
   std::string selector = "app.kubernetes.io/name=tranche";  // labels of our pods
   std::uint16_t status_port = 9400;                         // where a pod names no port "metrics"
   Duration deadline = std::chrono::seconds(10);             // of the lists and all answers
+  std::string node;                                         // only its pods; "" = of all nodes
 };
 
+// A pod with the labels of the selector, and why it is not believed to be ours ("" = it is).
+using OnPod = std::function<void(const nlohmann::json& pod, const std::string& doubt)>;
+
 // By node. An agent that does not answer, answers as another node, or answers beside a second one is an entry with its
-// problem. Pods that are not node agents are left out. An Error: the API server does not list, or there are no agents.
-Result<std::vector<AgentStatus>> agent_statuses(const kube::Access& access, const AgentsAsked& asked);
+// problem. Pods that are not node agents are left out. An Error: the API server does not list; kNotFound: there are no
+// agents. `on_pod` runs inside the call.
+Result<std::vector<AgentStatus>> agent_statuses(const kube::Access& access, const AgentsAsked& asked,
+                                                const OnPod& on_pod = {});
 
 }  // namespace tranche::agent

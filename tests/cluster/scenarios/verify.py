@@ -1,5 +1,5 @@
-"""`tranche verify` and `tranche reset` with a real API server and kubelet: a working node passes, from outside and here; a pod keeps
-reset away; afterwards the Node has nothing of ours."""
+"""`tranche verify` and `tranche reset` with a real API server and kubelet: a working node passes, from outside and here; a pod that poses as
+the agent is not believed; a pod keeps reset away; afterwards the Node has nothing of ours."""
 
 import json
 import os
@@ -48,18 +48,47 @@ def run(world):
         checks = json.loads(done.stdout)["checks"] if done.stdout.startswith("{") else []
         return done, {f"{c['id']} {c['about']}".strip(): c for c in checks}
 
-    # A pod in the place of the agent's: the status page is asked for at its address, which is the node's.
-    agent = pod("agent", None, ["sleep", "100000"])
-    agent["metadata"]["labels"] = {"app.kubernetes.io/name": "tranche"}
-    agent["spec"]["containers"][0]["ports"] = [{"name": "metrics", "containerPort": 9400, "hostPort": 9400}]
-    api.add(agent)
+    # Pods in the place of the agent's: the status page is asked for at their address, which is the node's.
+    labels = {"app.kubernetes.io/name": "tranche"}
+    api.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "tranche"}})
+    pods = "/api/v1/namespaces/tranche/pods"
+
+    def ours():
+        status, listed = api.call("GET", pods)
+        return listed["items"] if status == 200 else []
+
+    def ready(name):
+        return any(c["type"] == "Ready" and c["status"] == "True" for p in ours() if p["metadata"]["name"].startswith(name) for c in p["status"].get("conditions", []))
+
+    bare = pod("agent", None, ["sleep", "100000"])
+    bare["metadata"]["labels"] = labels
+    api.add(bare)
     api.until_phase("agent", "Running")
-    until("the agent's pod to be ready", lambda: any(c["type"] == "Ready" and c["status"] == "True" for c in api.pod("agent")["status"]["conditions"]))
+    done, checks = verify(NODE, "--deep", *cluster)
+    report.check("from outside: a bare pod of another namespace is not believed", done.returncode == 1 and "has no node agents" in checks.get("agent.pods tranche", {}).get("what", "")
+                 and not any(name.startswith("agent.ready") for name in checks), [done.returncode, checks.get("agent.pods tranche"), done.stderr[-300:]])
+    bare["metadata"]["namespace"] = "tranche"
+    bare["spec"]["serviceAccountName"] = "tranche-node"
+    api.create(pods, bare)
+    until("the bare pod to be ready", lambda: ready("agent"))
+    done, checks = verify(NODE, *cluster)
+    report.check("from outside: a bare pod of the agents' namespace is not believed", done.returncode == 1 and "no DaemonSet" in checks.get("agent.pods tranche/agent", {}).get("what", "")
+                 and not any(name.startswith("agent.ready") for name in checks), [done.returncode, checks.get("agent.pods tranche/agent"), done.stderr[-300:]])
+    api.call("DELETE", f"{pods}/agent", {"gracePeriodSeconds": 0})
+    until("the bare pod to be gone", lambda: not ours())
+
+    body = pod("agent", None, ["sleep", "100000"], restart="Always")["spec"]
+    body["serviceAccountName"] = "tranche-node"
+    body["containers"][0]["ports"] = [{"name": "metrics", "containerPort": 9400, "hostPort": 9400}]
+    api.create("/apis/apps/v1/namespaces/tranche/daemonsets", {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "tranche-node"},
+                                                               "spec": {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": body}}})
+    until("the agent's pod to be ready", lambda: ready("tranche-node-"))
+    name = ours()[0]["metadata"]["name"]
 
     done, checks = verify(NODE, *cluster)
     failed = {name: c["what"] for name, c in checks.items() if c["verdict"] == "FAIL"}
     report.check("from outside: nothing fails", done.returncode == 0 and not failed, [done.returncode, failed, done.stderr[-300:]])
-    wanted = ("node.ready", "node.condition", f"node.resources {GPU}", "node.slots", "node.labels", "agent.pods default/agent")
+    wanted = ("node.ready", "node.condition", f"node.resources {GPU}", "node.slots", "node.labels", f"agent.pods tranche/{name}")
     report.check("from outside: conditions, resources, labels and pods pass", all(checks.get(name, {}).get("verdict") == "PASS" for name in wanted),
                  {name: checks.get(name) for name in wanted})
     report.check("from outside: the agent's status page through the API server", checks.get("agent.ready", {}).get("verdict") == "PASS", checks.get("agent.ready"))

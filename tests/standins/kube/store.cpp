@@ -1,5 +1,7 @@
 #include "standins/kube/store.h"
 
+#include <algorithm>
+
 #include "standins/kube/http_wire.h"
 
 namespace tranche::sim {
@@ -92,10 +94,11 @@ bool selected(const std::string& field_selector, const Json& object) {
 
 bool selected_by_label(const std::string& selector, const Json& object) {
   constexpr std::string_view kIn = " in (";
-  const auto in = selector.find(kIn);
-  if (in == std::string::npos) return true;
-  const std::string value =
-      object.value(Json::json_pointer("/metadata/labels"), Json::object()).value(selector.substr(0, in), std::string());
+  if (selector.empty()) return true;
+  const auto in = selector.find(kIn), equals = selector.find('=');
+  const std::string value = object.value(Json::json_pointer("/metadata/labels"), Json::object())
+                                .value(selector.substr(0, std::min(in, equals)), std::string());
+  if (in == std::string::npos) return value == selector.substr(equals + 1);
   const std::string values = "," + selector.substr(in + kIn.size(), selector.size() - in - kIn.size() - 1) + ",";
   return !value.empty() && values.find("," + value + ",") != std::string::npos;
 }

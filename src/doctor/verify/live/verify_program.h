@@ -5,6 +5,7 @@
 #include <string>
 
 #include "config/resolve.h"
+#include "observe/cluster/agent_statuses.h"
 
 namespace tranche::agent {
 
@@ -18,11 +19,10 @@ struct VerifyOptions {
   bool terminal = false;  // colours
 
   std::string kubeconfig;  // "" = as every pod is given it
-  std::string selector = "app.kubernetes.io/name=tranche";
-  std::string pod_overrides;         // a file with JSON that is merged over probe pods
-  std::string sms;                   // inside: SMs of the share, "12" or "GPU-a=12,GPU-b=14"; "" = not known
-  bool observed = false;             // inside: the guard only reports
-  std::uint16_t status_port = 9400;  // of the agent's status page, where its pod names no port "metrics"
+  AgentsAsked agents;
+  std::string pod_overrides;  // a file with JSON that is merged over probe pods
+  std::string sms;            // inside: SMs of the share, "12" or "GPU-a=12,GPU-b=14"; "" = not known
+  bool observed = false;      // inside: the guard only reports
 
   config::GivenFlags flags;  // the device plugin's: driver root, MPS root
   config::Environment environment;
