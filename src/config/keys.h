@@ -10,7 +10,7 @@
 
 namespace tranche::config {
 
-inline constexpr std::uint32_t kMostSlots = 65535;  // of one resource: kubelet receives a device list in one message
+inline constexpr std::uint32_t kMostSlots = 65535;  // of one device; plan/make_plan.cpp knows the limit of a resource
 inline constexpr std::uint32_t kMostClients =
     1024;  // of one server: no driver accepts more than 60; the bound keeps products small
 

@@ -37,18 +37,22 @@ Plugin::Plugin(Loop& loop, const PluginHostSettings& settings, Answers& answers,
       backoff_(settings.retry_first, settings.retry_most, settings.seed ^ stable_hash(resource_)),
       retry_(loop),
       unwatched_(loop),
+      kept_(loop),
       recheck_(loop),
       signal_(loop, [this] { turn(); }),
       counted_(loop, on_change_, kCountsWait) {}
 
-Plugin::~Plugin() = default;
+Plugin::~Plugin() {
+  registering_.reset();
+  unbind();
+}
 
 void Plugin::offer(const advertise::Advertised& advertised) {
   const bool same = advertised_ == advertised;
   advertised_ = advertised;  // also when it is the same: then its slots are those of the snapshot
   if (same) return;
   devices_ = std::make_shared<const v1beta1::ListAndWatchResponse>(to_message(advertised));
-  if (endpoint_) endpoint_->streams().offer(devices_);
+  if (service_) service_->streams().offer(devices_);
 }
 
 void Plugin::look(bool kubelet_is_there) {
@@ -62,40 +66,42 @@ void Plugin::kubelet_started() {
   forget_registration();
   retry_.stop();
   backoff_.reset();
+  problem_.clear();  // one that is not kubelet's is found again
 }
 
 void Plugin::forget_registration() {
   registering_.reset();
   registered_ = false;
   unwatched_.stop();
+  kept_.stop();
 }
 
 bool Plugin::in_place() {
-  if (!endpoint_) {
+  if (!server_) {
     if (!retry_.running()) bind();
-    return endpoint_ != nullptr;
+    return server_ != nullptr;
   }
-  const Endpoint::Finding finding = endpoint_->look();
-  if (finding.place != Endpoint::Place::kDeserted) deserted_since_.reset();
+  const SocketServer::Finding finding = server_->look();
+  if (finding.place != SocketServer::Place::kDeserted) deserted_since_.reset();
   switch (finding.place) {
-    case Endpoint::Place::kOurs:
+    case SocketServer::Place::kOurs:
       return true;
-    case Endpoint::Place::kTaken:
+    case SocketServer::Place::kTaken:
       // kubelet reads every stream it has, also that of a plugin since replaced: ours would contradict the newcomer's.
-      endpoint_->streams().finish_all();
+      service_->streams().finish_all();
       forget_registration();
       retry_.stop();
       problem_ = fmt::format("{} serves {} now, at {}; this one stands back until it is gone",
                              by_whom(finding.foreign_process), resource_, socket_path_);
       return false;
-    case Endpoint::Place::kDeserted:
+    case SocketServer::Place::kDeserted:
       if (!deserted_for_long()) return false;
       break;
-    case Endpoint::Place::kDeleted:
+    case SocketServer::Place::kDeleted:
       break;
   }
   bind();
-  return endpoint_ != nullptr;
+  return server_ != nullptr;
 }
 
 bool Plugin::deserted_for_long() {
@@ -107,7 +113,7 @@ bool Plugin::deserted_for_long() {
 
 void Plugin::bind() {
   forget_registration();
-  endpoint_.reset();
+  unbind();
   deserted_since_.reset();
   auto service = std::make_unique<DevicePluginService>(
       resource_, answers_, counts_, [this] { signal_.raise(); }, [this] { counted_.raise(); });
@@ -116,18 +122,25 @@ void Plugin::bind() {
   const std::string directory = socket_path_.substr(0, socket_path_.rfind('/'));
   remove_left_over_sockets(directory, socket_name_, loop_.now());
   const std::string temporary = temporary_socket_name(socket_name_, loop_.now());
-  auto opened = Endpoint::open(std::move(service), socket_path_, temporary, settings_.stop_within);
+  auto opened = SocketServer::open({service.get()}, socket_path_, temporary, settings_.stop_within);
   if (!opened) {
     retry_later(to_string(within(opened.error(), fmt::format("cannot serve {}", resource_))));
     return;
   }
-  endpoint_ = std::move(*opened);
+  service_ = std::move(service);
+  server_ = std::move(*opened);
   retry_.stop();
+  backoff_.reset();
   problem_.clear();
-  note_ = endpoint_->predecessor().alive
-              ? fmt::format("took {} over from {}", socket_path_, by_whom(endpoint_->predecessor().pid))
-              : "";
-  if (endpoint_->predecessor().alive) retry_.start(settings_.handover, [this] { look(kubelet_is_there_); });
+  const Listener& predecessor = server_->predecessor();
+  note_ = predecessor.alive ? fmt::format("took {} over from {}", socket_path_, by_whom(predecessor.pid)) : "";
+  if (predecessor.alive) retry_.start(settings_.handover, [this] { look(kubelet_is_there_); });
+}
+
+void Plugin::unbind() {
+  if (service_) service_->streams().close();  // an open one would keep the server waiting until its deadline
+  server_.reset();
+  service_.reset();
 }
 
 void Plugin::keep_registered() {
@@ -147,7 +160,7 @@ void Plugin::keep_registered() {
 }
 
 bool Plugin::streams_are_over() {
-  WatchStreams& streams = endpoint_->streams();
+  WatchStreams& streams = service_->streams();
   streams.finish_all();
   const bool over = streams.count().ending == 0;
   if (!over && !streams_end_by_) streams_end_by_ = loop_.now() + settings_.stop_within;
@@ -161,26 +174,38 @@ bool Plugin::streams_are_over() {
 }
 
 void Plugin::watch_the_watchers() {
-  const WatchStreams::Count count = endpoint_->streams().count();
+  const WatchStreams::Count count = service_->streams().count();
+  const bool lost = count.lost != lost_before_;
   // Of several streams (an older instance's registration reaches our path too) kubelet believes only one, and which one
   // is not known here: the loss of any counts as the loss of that one.
-  if (count.open > 0 && count.lost == lost_before_) {
+  if (count.open > 0 && !lost) {
     unwatched_.stop();
-    backoff_.reset();
-    problem_.clear();
+    // kubelet opens a stream also to end it at its first message, so only one that stays ends a problem.
+    if (problem_.empty() || kept_.running()) return;
+    kept_.start(settings_.kept_after, [this] {
+      backoff_.reset();
+      problem_.clear();
+      on_change_();
+    });
     return;
   }
+  kept_.stop();
   if (unwatched_.running()) return;
   // kubelet opens one stream per registration and never a second (kubernetes/kubernetes#92958).
-  unwatched_.start(count.lost == lost_before_ ? settings_.unwatched_grace : settings_.lost_grace, [this] {
+  unwatched_.start(lost ? settings_.lost_grace : settings_.unwatched_grace, [this] {
     registered_ = false;
-    retry_later(fmt::format("kubelet accepted {} and does not watch it; registering it again", resource_));
+    const bool ended = service_->streams().count().lost != lost_before_;
+    retry_later(fmt::format(
+        "kubelet accepted {} and {}; registering it again", resource_,
+        ended ? fmt::format("ended its stream (the list has {} slots in {} bytes, and kubelet receives at most {})",
+                            devices_->devices_size(), devices_->ByteSizeLong(), plan::kLargestList)
+              : "does not watch it"));
     on_change_();
   });
 }
 
 void Plugin::start_registering() {
-  lost_before_ = endpoint_->streams().count().lost;
+  lost_before_ = service_->streams().count().lost;
   registering_ = RegisterCall::start(settings_.kubelet_socket, resource_, socket_name_, settings_.registration_deadline,
                                      [this] { signal_.raise(); });
 }
@@ -192,7 +217,7 @@ void Plugin::read_outcome() {
   registering_.reset();
   if (*outcome) {
     registered_ = true;
-    ++registrations_;  // a problem is shown until a stream opens
+    ++registrations_;  // a problem is shown until a stream stays
   } else {
     retry_later(to_string(outcome->error()));
   }
@@ -212,8 +237,8 @@ PluginState Plugin::state() const {
   return {.resource = resource_,
           .endpoint = socket_name_,
           .serving = in_place_,
-          .registered = registered_,
-          .watchers = endpoint_ ? endpoint_->streams().count().open : 0,
+          .registered = registered_ && problem_.empty(),
+          .watchers = service_ ? service_->streams().count().open : 0,
           .problem = problem_,
           .note = note_,
           .registrations = registrations_,

@@ -2,8 +2,8 @@
 // One resource on its way to being advertised, as one level-triggered question asked again after every event: is our
 // socket in place, does kubelet know of it, is a stream open? look() does the step that is missing.
 //
-//   unbound ──bind──► serving ──Register──► registered ──stream opens──► watched
-//      ▲                 ▲                      │ no stream for a while
+//   unbound ──bind──► serving ──Register──► registered ──stream opens, and stays──► watched
+//      ▲                 ▲                      │ no stream for a while, or it ended
 //      │ socket deleted  └──────────────────────┘ kubelet restarted, refused, absent: back-off
 //      └─ taken by a live foreign process: wait until it is gone, register nothing
 //
@@ -13,10 +13,11 @@
 #include <string>
 
 #include "base/backoff.h"
-#include "kubelet/endpoint.h"
+#include "kubelet/device_plugin_service.h"
 #include "kubelet/loop_signal.h"
 #include "kubelet/plugin_host.h"
 #include "kubelet/register_call.h"
+#include "kubelet/socket_server.h"
 #include "os/loop/timer.h"
 
 namespace tranche::host {
@@ -41,6 +42,7 @@ class Plugin {
   bool in_place();  // our socket is where kubelet looks for it; binds when it should be
   bool deserted_for_long();
   void bind();
+  void unbind();
   void forget_registration();
   void keep_registered();
   // Before every registration all earlier streams end: an old stream's end disconnects the new client in kubelets
@@ -63,6 +65,7 @@ class Plugin {
   Backoff backoff_;
   Timer retry_;
   Timer unwatched_;
+  Timer kept_;  // runs while a stream is open and a problem is shown
   Timer recheck_;
   std::optional<advertise::Advertised> advertised_;
   DeviceList devices_;
@@ -78,9 +81,10 @@ class Plugin {
   std::string problem_;
   std::string note_;
 
-  LoopSignal signal_;  // this and the next outlive the two below, whose threads raise them
+  LoopSignal signal_;  // this and the next outlive those below, whose threads raise them
   LoopSignal counted_;
-  std::unique_ptr<Endpoint> endpoint_;
+  std::unique_ptr<DevicePluginService> service_;
+  std::unique_ptr<SocketServer> server_;
   std::unique_ptr<RegisterCall> registering_;
 };
 

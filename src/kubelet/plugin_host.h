@@ -43,6 +43,7 @@ struct PluginHostSettings {
   Duration registration_deadline = std::chrono::seconds(10);
   Duration unwatched_grace = std::chrono::seconds(2);    // registered, and no stream opened: register again after
   Duration lost_grace = std::chrono::milliseconds(500);  // a stream was there and is lost: register again after
+  Duration kept_after = std::chrono::seconds(2);         // after a problem: a stream open for so long is a recovery
   // Our socket took the place of a live one: what that instance needs to see it and to end its streams. Its streams
   // have to end before we register, or kubelets that follow kubernetes/kubernetes#121994 (1.36 among them, as seen)
   // take the end of its stream for the end of ours.
@@ -59,10 +60,10 @@ struct PluginState {
   std::string resource;
   std::string endpoint;  // socket file name
   bool serving = false;
-  bool registered = false;
-  int watchers = 0;     // open ListAndWatch streams
-  std::string problem;  // "" or why it is not registered, or not serving: one sentence
-  std::string note;     // "" or a line for the log: whose socket was taken over
+  bool registered = false;  // without a problem: not before a stream stays if the last one ended
+  int watchers = 0;         // open ListAndWatch streams
+  std::string problem;      // "" or why it is not registered, or not serving: one sentence
+  std::string note;         // "" or a line for the log: whose socket was taken over
   std::uint64_t registrations = 0;
   std::uint64_t allocations = 0;
   std::uint64_t refused = 0;

@@ -15,15 +15,15 @@
 namespace tranche::host {
 namespace {
 
-constexpr int kLargestRequest = 1 << 20;  // a thousand slots in one question are 50 KiB
-constexpr std::size_t kMemoryQuota = 16 << 20;
+// A reader that never reads must not grow us. gRPC takes a question of up to 4 MiB, which all ids of the longest list
+// stay below: four of them at a time, and as much for what is sent.
+constexpr std::size_t kMemoryQuota = 32 << 20;
 
 std::unique_ptr<grpc::Server> serve(const std::vector<grpc::Service*>& services, const std::string& path) {
   grpc::ServerBuilder builder;
   grpc::ResourceQuota quota("tranche");
-  quota.Resize(kMemoryQuota);  // a reader that never reads must not grow us
+  quota.Resize(kMemoryQuota);
   builder.SetResourceQuota(quota);
-  builder.SetMaxReceiveMessageSize(kLargestRequest);
   builder.AddChannelArgument(GRPC_ARG_ENABLE_CHANNELZ, 0);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   int bound = 0;

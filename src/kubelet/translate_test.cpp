@@ -36,6 +36,15 @@ TEST(Translate, AnAdvertisedSlotBecomesADeviceWithHealthAndNumaNode) {
   EXPECT_FALSE(message.devices(1).has_topology()) << "an unknown node is not node 0";
 }
 
+// plan/make_plan.cpp counts this much around an id.
+TEST(Translate, ADeviceIsAtMost24BytesLargerThanItsId) {
+  for (const std::size_t length : {10U, 46U, 47U, 127U}) {
+    const std::string id(length, 'a');
+    const auto message = to_message({.resource = "nvidia.com/gpu", .slots = {{id, false, 1023}}});
+    EXPECT_LE(message.ByteSizeLong(), length + 24);
+  }
+}
+
 // Promise: kubelet/allocate: The grant reaches the container whole.
 TEST(Translate, AGrantIsWrittenWhole) {
   allocate::Grant grant;

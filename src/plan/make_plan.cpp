@@ -10,11 +10,11 @@
 #include "plan/client_capacity.h"
 #include "plan/devices.h"
 #include "plan/entries.h"
-#include "plan/minimums.h"
 #include "plan/notes.h"
 #include "plan/pools.h"
 #include "plan/select.h"
 #include "plan/shares.h"
+#include "plan/slot_id.h"
 
 namespace tranche::plan {
 namespace {
@@ -64,11 +64,108 @@ void keep_what_mps_serves(const Config& config, const SharedResource& entry, std
   });
 }
 
+// The minimums of a slot for a program to start in it, and requests that exceed a device.
+class Minimums {
+ public:
+  Minimums(const Config& config, const SharedResource& entry, const Candidate& candidate,
+           std::vector<Problem>& problems)
+      : config_(config), entry_(entry), device_(candidate.device), problems_(problems) {}
+
+  void check() {
+    const std::size_t before = problems_.size();
+    reserve();
+    if (problems_.size() == before) memory();
+    sms();
+  }
+
+ private:
+  std::string device() const { return fmt::format("GPU {} ({})", device_.index, device_.uuid); }
+  void say(const char* field, std::string what, std::string remedy) {
+    problems_.push_back(
+        {Severity::kError, entry_.place, entry_path(config_, entry_, field), std::move(what), std::move(remedy)});
+  }
+
+  void reserve() {
+    if (device_.memory.value == 0 || device_.policy.reserve < device_.memory) return;
+    problems_.push_back({Severity::kError, entry_.place, "sharing.mps.reserve",
+                         fmt::format("is {} MiB, and {} has {} MiB", device_.policy.reserve.in_mib(), device(),
+                                     device_.memory.in_mib()),
+                         "write a smaller reserve, or none"});
+  }
+
+  // A slot too small for a CUDA context.
+  void memory() {
+    const Bytes slot = device_.share.memory;
+    if (slot.value == 0 || slot >= kSmallestContext || !one_slot_per_request(config_, entry_)) return;
+    const Bytes all = divisible(device_.memory, device_.policy.reserve);
+    const bool sized = entry_.memory.kind == config::MemoryPolicy::Kind::kSize;
+    const char* field = sized ? "memory" : entry_.slot_memory ? "slotMemory" : "replicas";
+    say(field,
+        fmt::format("gives a slot of {} {} MiB, and a CUDA context alone takes {} MiB", device(), slot.in_mib(),
+                    kSmallestContext.in_mib()),
+        sized || entry_.slot_memory
+            ? fmt::format("write {}: {}Mi or more", field, kSmallestContext.in_mib())
+            : fmt::format("write replicas: {} or less, or failRequestsGreaterThanOne: false so that a container can "
+                          "hold several slots",
+                          std::max<std::uint64_t>(1, all.in_mib() / kSmallestContext.in_mib())));
+  }
+
+  void sms() {
+    const config::ThreadsPolicy& threads = device_.policy.threads;
+    if (threads.kind != config::ThreadsPolicy::Kind::kSms) return;
+    if (threads.sms < kFewestSms && one_slot_per_request(config_, entry_))
+      say("threads", fmt::format("asks {} SMs a slot, and the driver gives at least {}", threads.sms, kFewestSms),
+          fmt::format("write sms: {} or more", kFewestSms));
+    if (device_.sm_count != 0 && threads.sms > device_.sm_count)
+      say("threads", fmt::format("asks {} SMs a slot, and {} has {}", threads.sms, device(), device_.sm_count),
+          fmt::format("write sms: {} or less", device_.sm_count));
+  }
+
+  const Config& config_;
+  const SharedResource& entry_;
+  const PlannedDevice& device_;
+  std::vector<Problem>& problems_;
+};
+
+// Problems of the first device of an entry that MPS serves and whose slots are too small, or larger than the device. If
+// a container may hold several slots, slots are units, and only a minimum that no number of them reaches is a Problem.
+void check_minimums(const Config& config, const Taken& taken, std::vector<Problem>& problems) {
+  const std::size_t before = problems.size();
+  for (const Candidate& candidate : taken.candidates) {
+    Minimums(config, *taken.entry, candidate, problems).check();
+    if (problems.size() > before) return;
+  }
+}
+
+// What is around an id of less than 128 bytes in kubelet's list: tags, a NUMA node, and "Unhealthy", so that a list
+// does not become too long when a GPU fails.
+constexpr std::uint64_t kAroundId = 24;
+
+void check_list(const Config& config, const SharedResource& entry, const PlannedResource& resource,
+                std::vector<Problem>& problems) {
+  std::uint64_t slots = 0;
+  std::uint64_t longest = 1;
+  for (const PlannedDevice& device : resource.devices) {
+    slots += device.slots;
+    longest = std::max(longest, render({device.uuid, device.slots}).size() + kAroundId);
+  }
+  const std::uint64_t most = kLargestList / longest;
+  if (slots <= most) return;
+  problems.push_back({Severity::kError, entry.place,
+                      entry_path(config, entry, entry.slot_memory ? "slotMemory" : "replicas"),
+                      fmt::format("makes {} slots of {}, and kubelet receives them in one list of at most {} bytes, "
+                                  "which has room for {}",
+                                  slots, resource.name, kLargestList, most),
+                      entry.slot_memory ? "write a larger slotMemory"
+                                        : fmt::format("write replicas: {} or less", most / resource.devices.size())});
+}
+
 // Creates all resources of an entry's devices.
 void plan_entry(const Config& config, const inventory::Inventory& inventory, Taken& taken, BaseResources& base,
                 Drafts& drafts, std::vector<std::string>& notes) {
   const SharedResource& entry = *taken.entry;
   const bool mps = strategy_of(config, entry) == SharingStrategy::kMps;
+  const std::size_t before = base.problems.size();
   if (mps) keep_what_mps_serves(config, entry, taken.candidates, base);
   cut(config, taken, base);
   if (mps) {
@@ -77,8 +174,10 @@ void plan_entry(const Config& config, const inventory::Inventory& inventory, Tak
     note_larger_slots(taken, notes);
     if (taken.candidates.empty()) return;
   }
-  for (PlannedResource& resource : resources_of(config, taken, base.problems))
+  for (PlannedResource& resource : resources_of(config, taken, base.problems)) {
+    if (base.problems.size() == before) check_list(config, entry, resource, base.problems);
     drafts.push_back({std::move(resource), &entry});
+  }
 }
 
 void plan_resource(const Config& config, const inventory::Inventory& inventory, const std::string& name,

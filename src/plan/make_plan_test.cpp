@@ -110,6 +110,24 @@ TEST(Plan, MpsCutsEveryGpuAndGivesItAPool) {
   EXPECT_EQ(resource->devices[0].pool, "gpu-00000000");
 }
 
+// Promise: kubelet/stream: More slots of a resource than fit into kubelet's list are refused with what fits.
+TEST(Plan, MoreSlotsOfAResourceThanKubeletsListHoldsAreRefused) {
+  EXPECT_THAT(problems_of(shared(SharingStrategy::kTimeSlicing, 16384), gpus(8)),
+              ElementsAre("c.yaml:6:7: error: sharing.timeSlicing.resources[0].replicas: makes 131072 slots of "
+                          "nvidia.com/gpu, and kubelet receives them in one list of at most 4194304 bytes, which has "
+                          "room for 59074; write replicas: 7384 or less"));
+  EXPECT_THAT(problems_of(shared(SharingStrategy::kTimeSlicing, 65535), gpus(1)), SizeIs(1));
+  EXPECT_THAT(problems_of(shared(SharingStrategy::kTimeSlicing, 7384), gpus(8)), IsEmpty());
+  EXPECT_THAT(problems_of(shared(SharingStrategy::kMps, 65535), gpus(1)), Not(Contains(HasSubstr("in one list"))))
+      << "MPS serves fewer";
+}
+
+TEST(Plan, EachResourceOfAnEntryHasAListOfItsOwn) {
+  Config config = shared(SharingStrategy::kTimeSlicing, 16384);
+  config.sharing.resources[0].names = "nvidia.com/gpu%d";
+  EXPECT_THAT(problems_of(config, gpus(8)), IsEmpty());
+}
+
 // Promise: discovery: A renamed resource leaves zero under the old name.
 TEST(Plan, RenamedResourceLeavesZeroUnderTheOldName) {
   const Plan plan = plan_of(shared(SharingStrategy::kMps, 4, true), gpus(2));

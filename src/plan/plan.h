@@ -14,6 +14,9 @@
 
 namespace tranche::plan {
 
+// Bytes: kubelet receives the list of a resource in one message, with the limit that Go's gRPC has by default.
+inline constexpr std::uint64_t kLargestList = 4 << 20;
+
 // Limits of one slot on its GPU.
 struct ShareLimits {
   Bytes memory;           // 0 = not limited (time-slicing, exclusive, or memory unknown)

@@ -182,6 +182,28 @@ TEST_F(Allocation, PreStartContainerSucceeds) {
   EXPECT_TRUE(DirectClient(our_socket()).pre_start({slot(0, 0)}).ok());
 }
 
+// Promise: kubelet/allocate: Questions with every id of the longest list are answered, several at a time.
+TEST_F(Allocation, QuestionsWithEveryIdOfTheLongestListAreAnswered) {
+  constexpr int kMany = 7384;  // of 8 GPUs: plan/make_plan.cpp
+  node_.publish(plan_of({shared_resource(8, kMany)}));
+  ASSERT_OK(kubelet_->wait_for_healthy(kShared, 8 * kMany, kSoon));
+  const sim::Admission admission = kubelet_->admit(sim::one_container_pod("a", kShared, 2000));
+  EXPECT_TRUE(admission.admitted) << admission.message;
+  Ids all;
+  for (int gpu = 0; gpu < 8; ++gpu)
+    for (int n = 0; n < kMany; ++n) all.push_back(slot(gpu, n));
+  std::vector<std::future<grpc::Status>> callers;
+  for (int caller = 0; caller < 4; ++caller)
+    callers.push_back(std::async(std::launch::async, [&] {
+      Ids chosen;
+      return DirectClient(our_socket()).prefer(all, {}, 1, chosen);
+    }));
+  for (auto& caller : callers) {
+    const grpc::Status status = caller.get();
+    EXPECT_TRUE(status.ok()) << status.error_message();
+  }
+}
+
 // Promise: kubelet/allocate: Concurrent calls are all answered while plans change.
 TEST_F(Allocation, ManyAtOnceWhilePlansAreSwappedAreAllAnswered) {
   constexpr int kCallers = 4;

@@ -103,6 +103,7 @@ host::PluginHostSettings quick_settings(const std::string& plugin_dir) {
   host::PluginHostSettings settings;
   settings.plugin_dir = plugin_dir;
   settings.unwatched_grace = std::chrono::seconds(2);
+  settings.kept_after = std::chrono::milliseconds(50);
   settings.retry_first = std::chrono::milliseconds(20);
   settings.retry_most = std::chrono::milliseconds(200);
   settings.audit_every = std::chrono::milliseconds(500);

@@ -117,6 +117,34 @@ TEST_F(Registering, ANameThatKubeletDoesNotTakeStaysVisible) {
   EXPECT_TRUE(refused.serving);
 }
 
+// Promise: kubelet/register: A stream that kubelet ends at once is a problem over all further registrations.
+TEST_F(Registering, AKubeletThatEndsEveryStreamAtOnceIsAProblemThatStays) {
+  const auto kubelet = open_kubelet(dir_.path());
+  kubelet->end_next_streams(1000);
+  host::PluginHostSettings settings = quick_settings(dir_.path());
+  settings.lost_grace = std::chrono::milliseconds(20);
+  settings.kept_after = std::chrono::hours(1);
+  NodeUnderTest node(settings);
+  node.publish(plan_);
+  ASSERT_OK(node.wait_for_state(kShared, [](const PluginState& s) { return !s.problem.empty(); }));
+  ASSERT_VALUE(const PluginState later,
+               node.wait_for_state(kShared, [](const PluginState& s) { return s.registrations >= 4; }));
+  EXPECT_THAT(later.problem, HasSubstr("kubelet accepted nvidia.com/gpu.shared and ended its stream"));
+  EXPECT_FALSE(later.registered);
+}
+
+// Promise: kubelet/register: A stream that stays ends the problem of streams that ended at once.
+TEST_F(Registering, AStreamThatStaysIsARecovery) {
+  const auto kubelet = open_kubelet(dir_.path());
+  kubelet->end_next_streams(2);
+  NodeUnderTest node(quick_settings(dir_.path()));
+  node.publish(plan_);
+  ASSERT_OK(node.wait_for_state(kShared, [](const PluginState& s) { return s.problem.contains("ended its stream"); }));
+  ASSERT_OK(node.wait_for_state(kShared, [](const PluginState& s) {
+    return s.registrations == 3 && s.registered && s.watchers == 1 && s.problem.empty();
+  }));
+}
+
 // Promise: kubelet/register: A registration that hangs is given up after a deadline and repeated.
 TEST_F(Registering, AHangingKubeletIsGivenUpOnAndAskedAgain) {
   const auto kubelet = open_kubelet(dir_.path());

@@ -103,6 +103,23 @@ TEST_F(Streams, AnEqualListIsNotSentAgain) {
   EXPECT_EQ(kubelet_->messages().size(), 2U);
 }
 
+// Promise: kubelet/stream: A list that kubelet refuses is a problem until a stream stays.
+TEST_F(Streams, AListThatKubeletRefusesIsAProblemUntilAStreamStays) {
+  node_.publish(plan_of({shared_resource(8, 16384)}));
+  ASSERT_VALUE(const PluginState refused, node_.wait_for_state(kShared, [](const PluginState& s) {
+    return s.problem.contains("ended its stream (the list has 131072 slots in ");
+  }));
+  EXPECT_FALSE(refused.registered);
+  ASSERT_OK(kubelet_->wait_for_call(
+      [](const sim::Call& c) {
+        return c.method == sim::Call::Method::kListAndWatch && c.status == grpc::StatusCode::RESOURCE_EXHAUSTED;
+      },
+      kSoon));
+  node_.publish(plan_);
+  ASSERT_OK(kubelet_->wait_for_healthy(kShared, kGpus * kSlots, kSoon));
+  ASSERT_OK(node_.wait_until_watched());
+}
+
 // Lists far larger than what HTTP/2 takes ahead of its reader (64 KiB), so that a reader who stops reading is felt.
 class SlowReader : public Streams {
  protected:

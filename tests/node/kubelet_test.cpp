@@ -32,6 +32,39 @@ TEST_F(NodeKubelet, OneThatComesLaterIsRegisteredWithWhenItComes) {
   EXPECT_EQ(status["pid"], node.pid());
 }
 
+TEST_F(NodeKubelet, OneThatEndsEveryStreamIsReportedUntilOneStays) {
+  make_node(1);
+  write("config.yaml", sharing("timeSlicing", 4));
+  start_kubelet();
+  kubelet().end_next_streams(1'000'000);
+  Program& node = start_node();
+  const auto failing = until_node(
+      [](const Json& s) { return !s["resources"].empty() && !s["resources"][0].value("problem", "").empty(); });
+  EXPECT_EQ(failing["resources"][0]["registered"], false);
+  EXPECT_EQ(failing["ready"], false);
+  EXPECT_THAT(failing["readyReason"].get<std::string>(), HasSubstr("ended its stream (the list has 4 slots in "));
+  EXPECT_TRUE(until_says(node, "plugin.problem"));
+  kubelet().end_next_streams(0);
+  const auto kept = until_node([](const Json& s) { return s["resources"][0]["registered"] == true; });
+  EXPECT_EQ(kept["ready"], true);
+  EXPECT_EQ(kept["resources"][0]["problem"], "");
+}
+
+TEST_F(NodeKubelet, AListThatIsTooLongForItIsRefusedAndTheLastGoodOneStays) {
+  make_node(2);
+  write("config.yaml", sharing("timeSlicing", 4));
+  start_kubelet();
+  start_node();
+  ASSERT_TRUE(until_healthy(8));
+  write("config.yaml", sharing("timeSlicing", 40000));
+  const auto refused = until_node([](const Json& s) { return !s["planProblems"].empty(); });
+  EXPECT_THAT(refused["planProblems"][0].get<std::string>(), HasSubstr("makes 80000 slots of nvidia.com/gpu, "));
+  EXPECT_EQ(refused["ready"], false);
+  EXPECT_EQ(refused["resources"][0]["slots"], 8);
+  write("config.yaml", sharing("timeSlicing", 5));
+  EXPECT_TRUE(until_healthy(10));
+}
+
 // Promise: kubelet/register: A missing plugin directory fails at once and is named.
 TEST_F(NodeKubelet, OneWithoutAPluginDirectoryIsNamedWithTheFlagThatNamesIt) {
   make_node(1);

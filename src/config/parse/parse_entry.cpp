@@ -2,6 +2,7 @@
 
 #include "base/text.h"
 #include "config/document/scalar.h"
+#include "config/keys.h"
 #include "config/names.h"
 #include "config/parse/parse_shares.h"
 #include "config/parse/sections.h"
@@ -9,8 +10,6 @@
 namespace tranche::config {
 namespace {
 
-// kubelet receives a device list in one message; far above what a node can use, and a bound on memory.
-constexpr std::int64_t kMostReplicas = 65535;
 constexpr std::int64_t kMostGb = 1'000'000;
 
 std::optional<std::uint32_t> read_replicas(const Value& entry, const Value& value, SharingStrategy strategy) {
@@ -29,9 +28,9 @@ std::optional<std::uint32_t> read_replicas(const Value& entry, const Value& valu
                 "write how many containers may share one device, or remove the entry to share nothing");
     return std::nullopt;
   }
-  if (*count > kMostReplicas) {
+  if (*count > kMostSlots) {
     value.error("is " + std::to_string(*count) + ", more slots than the device plugin interface can list",
-                "write 65535 or less");
+                "write " + std::to_string(kMostSlots) + " or less");
     return std::nullopt;
   }
   return static_cast<std::uint32_t>(*count);
@@ -64,7 +63,7 @@ std::optional<DeviceSelection> read_devices(const Value& value, const char* reme
     return std::nullopt;
   }
   const auto count = value.integer();
-  if (count && *count > 0 && *count <= kMostReplicas) return DeviceCount{static_cast<std::uint32_t>(*count)};
+  if (count && *count > 0 && *count <= kMostSlots) return DeviceCount{static_cast<std::uint32_t>(*count)};
   if (count && *count <= 0) value.error("must be more than 0, but is " + std::to_string(*count), remedy);
   if (count && *count > 0) value.error("is " + std::to_string(*count) + ", more than any node has", remedy);
   return std::nullopt;

@@ -73,7 +73,7 @@ inline constexpr auto kMetrics = std::to_array<Metric>({
     {"tranche_slots_allocated", kGauge, "Slots allocated to containers, as reported by kubelet.", {"resource", "gpu"}},
     {"tranche_grants_total", kCounter, "Allocations of slots to containers.", {"resource"}},
     {"tranche_allocations_refused_total", kCounter, "Refused requests for slots.", {"resource"}},
-    {"tranche_registered", kGauge, "1 if the resource is registered with kubelet.", {"resource"}},
+    {"tranche_registered", kGauge, "1 if kubelet has registered the resource and keeps its stream.", {"resource"}},
     {"tranche_registrations_total",
      kCounter,
      "Registrations with kubelet; increases when kubelet restarts.",

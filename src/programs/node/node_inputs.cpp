@@ -194,7 +194,7 @@ void NodeProgram::collect() {
                         cdi_->classes(),
                         config.sharing.framework_environment,
                         program_dir_};
-  inputs_.plugins = plugins_->states();
+  log_plugins(std::exchange(inputs_.plugins, plugins_->states()), inputs_.plugins);
   inputs_.claims = claims_report();
   inputs_.partitionable = partitionable();
   if (!mig_) return;

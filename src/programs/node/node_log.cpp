@@ -81,6 +81,18 @@ void log_health(const std::vector<health::Change>& changes) {
   }
 }
 
+void log_plugins(const std::vector<host::PluginState>& before, const std::vector<host::PluginState>& next) {
+  for (const auto& plugin : next) {
+    const auto found = std::ranges::find(before, plugin.resource, &host::PluginState::resource);
+    const host::PluginState was = found == before.end() ? host::PluginState{} : *found;
+    if (!plugin.note.empty() && plugin.note != was.note)
+      log::warning("plugin.took_over", {{"resource", plugin.resource}, {"what", plugin.note}});
+    if (!plugin.problem.empty() && plugin.problem != was.problem)
+      log::warning("plugin.problem", {{"resource", plugin.resource}, {"why", plugin.problem}});
+    if (plugin.registered && !was.registered) log::info("plugin.registered", {{"resource", plugin.resource}});
+  }
+}
+
 void log_pools(const PoolReports& before, const PoolReports& next, bool needed) {
   for (const auto& [id, pool] : next.pools) {
     const auto it = before.pools.find(id);

@@ -21,6 +21,7 @@ void log_inventory(const std::optional<inventory::Inventory>& before, const inve
 void log_plan(const plan::Plan& plan);
 void log_change(const PlanChange::Moved& change);
 void log_health(const std::vector<health::Change>& changes);
+void log_plugins(const std::vector<host::PluginState>& before, const std::vector<host::PluginState>& next);
 void log_pools(const PoolReports& before, const PoolReports& next, bool needed);
 // Pods that hold a grant and are terminating. True: a pod with slots has ended, so kubelet's list has changed.
 bool log_pods(const kube::PodChanges& changes, const std::vector<GrantOwner>& owners);

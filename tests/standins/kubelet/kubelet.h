@@ -210,8 +210,9 @@ class Kubelet {
 
   // --- bad days ------------------------------------------------------------------------------------------------
   void refuse_next_registrations(int count, int grpc_code, std::string message);
-  void hang_registrations();     // Register does not answer …
-  void release_registrations();  // … until this
+  void end_next_streams(int count);  // each at its first message
+  void hang_registrations();         // Register does not answer …
+  void release_registrations();      // … until this
   // Cancels the current stream of `resource` from kubelet's side, even during a write.
   [[nodiscard]] Status close_stream(const std::string& resource);
   // PodResources lists no pod, as kubelet does after its start until it has read the API server's pods.

@@ -66,6 +66,7 @@ struct Kubelet::Impl {
 
   int refusals = 0;
   grpc::Status refusal;
+  int streams_to_end = 0;
   bool hanging = false;
   bool lists_no_pods = false;
 

@@ -21,7 +21,7 @@ std::shared_ptr<grpc::Channel> open_channel(const std::string& path, const std::
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
-  arguments.SetMaxReceiveMessageSize(16 << 20);
+  arguments.SetMaxReceiveMessageSize(4 << 20);  // Go's default, which kubelet leaves
   return grpc::CreateCustomChannel("unix:" + path, grpc::InsecureChannelCredentials(), arguments);
 }
 

@@ -187,6 +187,10 @@ void Kubelet::Impl::take_message(Stream& stream, const v1beta1::ListAndWatchResp
                         .endpoint = stream.client->endpoint(),
                         .stream = stream.number,
                         .devices = std::move(devices)});
+    if (!stream.extra && streams_to_end > 0) {
+      --streams_to_end;
+      cancel_stream(stream);
+    }
   }
   notify();
 }
@@ -293,6 +297,11 @@ void Kubelet::refuse_next_registrations(int count, int grpc_code, std::string me
   const std::lock_guard lock(impl_->mutex);
   impl_->refusals = count;
   impl_->refusal = grpc::Status(static_cast<grpc::StatusCode>(grpc_code), std::move(message));
+}
+
+void Kubelet::end_next_streams(int count) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->streams_to_end = count;
 }
 
 void Kubelet::hang_registrations() {
