@@ -59,6 +59,7 @@ struct PreparedClaim {
   std::vector<Part> parts;
   std::string pod_uid = {};  // Claim::pod_uid; "": not known, or any pod
   std::string driver = {};   // the name that it was prepared under
+  std::string boot = {};     // of the machine, when it was prepared; "": not recorded
   friend bool operator==(const PreparedClaim&, const PreparedClaim&) = default;
 };
 using PreparedClaims = std::map<std::string, PreparedClaim>;  // by UID

@@ -108,6 +108,7 @@ std::optional<PreparedClaim> claim_of(std::string_view line) {
   claim.pod = text_at(json, "pod");
   claim.pod_uid = text_at(json, "podUid");
   claim.driver = text_at(json, "driver");
+  claim.boot = text_at(json, "boot");
   if (claim.name.claim_namespace.empty() || claim.name.name.empty() || claim.name.uid.empty() || claim.driver.empty())
     return std::nullopt;
   for (const Json& each : list_at(json, "parts")) {
@@ -123,13 +124,15 @@ std::optional<PreparedClaim> claim_of(std::string_view line) {
 std::string render_prepared(const PreparedClaim& claim) {
   Json parts = Json::array();
   for (const auto& part : claim.parts) parts.push_back(json_of_part(part));
-  const auto line = json_text(Json{{"namespace", claim.name.claim_namespace},
-                                   {"name", claim.name.name},
-                                   {"uid", claim.name.uid},
-                                   {"pod", claim.pod},
-                                   {"podUid", claim.pod_uid},
-                                   {"driver", claim.driver},
-                                   {"parts", parts}});
+  Json json{{"namespace", claim.name.claim_namespace},
+            {"name", claim.name.name},
+            {"uid", claim.name.uid},
+            {"pod", claim.pod},
+            {"podUid", claim.pod_uid},
+            {"driver", claim.driver},
+            {"parts", parts}};
+  if (!claim.boot.empty()) json["boot"] = claim.boot;
+  const auto line = json_text(json);
   return hex16(stable_hash(line)) + " " + line + "\n";
 }
 

@@ -118,6 +118,11 @@ def foreign_pod(bed, checks):
         checks.check("one of its own pod is let in", headless.ready() and headless.pid in clients_of(bed))
         headless.kill()
         wait_for(lambda: clients_of(bed) == [own.pid])
+        lifted = {**tenant.envs, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": "zz"}
+        headless = Client(bed.machine, lifted, prefix=into(groups[0], *tenant.enter, sys.executable, "-c", HEADLESS))
+        why = next(d["refusedWhy"] for d in bed.pool()["endpoints"] if d["clients"]) if headless.refused() else "it came in"
+        checks.check("but not with a variable that lifts its limit", "PINNED_DEVICE_MEM_LIMIT" in why, why)
+        headless.kill()
     pool = bed.pool()["id"]
     grant = os.path.basename(tenant.endpoint)
     again = {"do": "openEndpoint", "pool": pool, "grant": grant, "newTenant": True}

@@ -10,6 +10,7 @@
 #include <random>
 #include <set>
 
+#include "dra/prepared_file.h"
 #include "node/dra_bed.h"
 
 namespace tranche::e2e {
@@ -225,6 +226,66 @@ TEST_F(NodeDra, ARebootOfTheNodePreparesClaimsAsBefore) {
   EXPECT_EQ(unprepare(gone), "") << "its pod ended with the node";
   EXPECT_EQ(unprepare(claim), "");
   EXPECT_EQ(endpoints(), 0u);
+}
+
+// As if the files of the agent were on a disk, and the node had rebooted since they were written.
+void record_a_former_boot(const std::string& records, const std::string& specs) {
+  const auto with_former_boot = [](const std::string& text) {
+    auto claims = dra::parse_prepared(text).claims;
+    for (auto& [uid, claim] : claims) claim.boot = "a-former-boot";
+    return dra::render_prepared(claims);
+  };
+  const auto rewrite = [](const std::string& path, const auto& change) {
+    std::ifstream file(path);
+    const std::string text(std::istreambuf_iterator<char>(file), {});
+    std::ofstream(path) << change(text);
+  };
+  rewrite(records, with_former_boot);
+  for (const auto& each : fs::directory_iterator(specs)) {
+    rewrite(each.path(), [&](const std::string& text) {
+      Json spec = Json::parse(text);
+      Json& env = spec["devices"].back()["containerEdits"]["env"][0];
+      const auto entry = env.get<std::string>();
+      const auto record = entry.find('=') + 1;
+      const auto changed = with_former_boot(entry.substr(record) + "\n");
+      env = entry.substr(0, record) + changed.substr(0, changed.size() - 1);
+      return spec.dump();
+    });
+  }
+}
+
+// Each write is one rename, so these are the states that an agent leaves which is killed while it forgets the claims.
+// Promise: dra/prepare: After a reboot, only claims that kubelet prepares again hold a part of a GPU.
+TEST_F(NodeDra, ClaimsFromBeforeAReboot) {
+  ASSERT_NO_FATAL_FAILURE(start_with(1));
+  const auto stays = put_claim("stays", {share("gpu", "6Gi", "20")});
+  const auto gone = put_claim("gone", {share("gpu", "6Gi", "80", "s-2")});
+  for (const char* killed : {"before the first write", "after one specification", "after all", "with a lost record"}) {
+    SCOPED_TRACE(killed);
+    ASSERT_EQ(prepare(stays).error, "");
+    ASSERT_EQ(prepare(gone).error, "");
+    stop(*program("node"), SIGKILL, 128 + SIGKILL);
+    record_a_former_boot(in("run/claims.txt"), in("cdi"));
+    const std::string state = killed;
+    if (state.starts_with("after")) fs::remove(spec_path(gone));
+    if (state == "after all") fs::remove(spec_path(stays));
+    if (state == "with a lost record") lose_records();
+    Program& agent = start_agent();
+    ASSERT_TRUE(until_says(agent, "claims.forgotten"));
+    ASSERT_NO_FATAL_FAILURE(register_driver());
+    until_node([](const Json& s) { return dra_of(s, "claims").empty(); });
+    EXPECT_EQ(fs::file_size(in("run/claims.txt")), 0U);
+    EXPECT_TRUE(fs::is_empty(in("cdi")));
+    ASSERT_EQ(prepare(stays).error, "") << "kubelet prepares for new sandboxes";
+    ASSERT_EQ(prepare(put_claim("later", {share("gpu", "6Gi", "80", "s-3")})).error, "") << "in the other's place";
+    stop(*program("node"), SIGKILL, 128 + SIGKILL);
+    start_agent();
+    ASSERT_NO_FATAL_FAILURE(register_driver());
+    until_node([](const Json& s) { return dra_of(s, "claims").size() == 2; });
+    for (const auto& claim : {stays, gone, sim::DraClaimRef{"default", "later", "uid-later"}})
+      EXPECT_EQ(unprepare(claim), "") << claim.name;
+    drop_ended();
+  }
 }
 
 TEST_F(NodeDra, ForgedClaimsAreRefusedAloneAndLeaveNothing) {

@@ -67,6 +67,7 @@ bool is_first_of_its_endpoint(const dra::PreparedClaim& claim, const dra::Part& 
 Claims::Claims(host::Loop& loop, MpsClient& mps, ClaimsSettings settings, Callbacks callbacks)
     : loop_(loop),
       settings_(std::move(settings)),
+      boot_(host::boot_id()),
       callbacks_(std::move(callbacks)),
       mps_(mps),
       partitions_(loop, {.change = callbacks_.partition,
@@ -106,7 +107,10 @@ void Claims::load() {
                                {"file", settings_.run_dir + "/" + kFile},
                                {"effect", "the claim is looked for in the CDI root, by its specification"}});
   prepared_ = std::move(read.claims);
-  find_lost();
+  const bool found = find_lost(), forgot = forget_former_boots();
+  const auto written = found || forgot ? write() : Status();
+  if (!written)
+    log::warning("claims.not_written", {{"why", written.error()}, {"effect", "the next change writes them"}});
   if (!prepared_.empty()) log::info("claims.restored", {{"claims", prepared_.size()}});
 }
 
@@ -148,12 +152,11 @@ std::set<std::string> Claims::drivers() const {
 }
 
 // kubelet does not prepare the claim of a running pod again, so this file is the only other record that it is held.
-void Claims::find_lost() {
+bool Claims::find_lost() {
   const auto dir = host::Dir::open(settings_.cdi_root);
   const auto names = dir ? dir->list() : Result<std::vector<std::string>>(std::unexpected(dir.error()));
-  if (!names) return;
   bool any = false;
-  for (const auto& file : *names) {
+  for (const auto& file : names.value_or(std::vector<std::string>{})) {
     if (!dra::is_claim_spec_file(file)) continue;
     const auto text = dir->read(file);
     if (!text) continue;
@@ -166,9 +169,21 @@ void Claims::find_lost() {
     prepared_[uid] = *std::move(read->claim);
     any = true;
   }
-  if (!any) return;
-  if (const auto written = write(); !written)
-    log::warning("claims.not_written", {{"why", written.error()}, {"effect", "the next change writes them"}});
+  return any;
+}
+
+// No container outlives a reboot. kubelet prepares the claims of those that start again; one that it does not prepare,
+// because its pod was deleted and kubelet's own record is lost, would hold its part of a GPU for good.
+bool Claims::forget_former_boots() {
+  const auto forgotten = std::erase_if(prepared_, [this](const auto& each) {
+    const auto& [uid, claim] = each;
+    if (claim.boot.empty() || claim.boot == boot_) return false;
+    const auto removed = host::remove_spec(settings_.cdi_root, dra::claim_spec_file(claim.driver, uid));
+    if (!removed) log::warning("cdi.not_removed", {{"claim", uid}, {"why", removed.error()}});
+    return true;
+  });
+  if (forgotten > 0) log::info("claims.forgotten", {{"claims", forgotten}, {"why", "the node has rebooted"}});
+  return forgotten > 0;
 }
 
 void Claims::follow(ClaimInputs inputs) {
@@ -290,6 +305,7 @@ void Claims::make(const dra::PreparedClaim& claim, bool is_new, Prepared done) {
   const std::string uid = claim.name.uid;
   if (is_new) {
     prepared_[uid] = claim;
+    prepared_[uid].boot = boot_;
     lines_.erase(uid);
     if (const auto written = write(); !written) {
       prepared_.erase(uid);
@@ -576,10 +592,7 @@ void Claims::reopen(const std::string& uid) {
   open_parts(uid, 0, Opening::kMissing, [this, uid](const Status& opened) {
     const auto why = opened ? std::string() : to_string(opened.error());
     if (!why.empty() && not_reopened_[uid] != why) log::warning("claim.not_reopened", {{"claim", uid}, {"why", why}});
-    if (why.empty())
-      not_reopened_.erase(uid);
-    else
-      not_reopened_[uid] = why;
+    not_reopened_[uid] = why;
     next(uid);
   });
 }

@@ -70,7 +70,7 @@ class Claims final : public host::DraAnswers {
   Claims& operator=(const Claims&) = delete;
 
   // They are this agent's. Reads what an earlier one wrote. A claim whose record is lost is known by its CDI
-  // specification.
+  // specification. What was prepared before a reboot of the node is forgotten.
   void take();
   // A newer agent is to have them: kubelet's calls are refused. `done` is called once, as a callback of its own, when
   // those under way have ended; nothing is changed after that.
@@ -122,7 +122,8 @@ class Claims final : public host::DraAnswers {
   Status forget(const std::string& uid);
 
   void load();
-  void find_lost();
+  bool find_lost();
+  bool forget_former_boots();
   void end_of_jobs();
   bool lacks(const dra::Part& part) const;
   Status write();
@@ -133,6 +134,7 @@ class Claims final : public host::DraAnswers {
 
   host::Loop& loop_;
   const ClaimsSettings settings_;
+  const std::string boot_;
   const Callbacks callbacks_;
   MpsClient& mps_;
   ClaimPartitions partitions_;
@@ -144,7 +146,7 @@ class Claims final : public host::DraAnswers {
   ClaimInputs inputs_;
   PoolReports pools_;
   std::uint64_t connection_ = 0;                      // to `tranche mps`: how many there were
-  std::map<std::string, std::string> not_reopened_;   // by UID: why, as was logged last
+  std::map<std::string, std::string> not_reopened_;   // by UID: why, as was logged last; "" = it was reopened
   std::map<std::string, std::uint64_t> opened_over_;  // by grant: over which connection it was opened last
   std::map<std::string, std::deque<Job>> jobs_;       // by UID; the first one runs
   std::list<Waiting> waiting_;

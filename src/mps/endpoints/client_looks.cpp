@@ -18,24 +18,20 @@ namespace {
 constexpr std::size_t kLongestBlock = std::size_t{1} << 20;  // of an environment
 constexpr std::size_t kLongestVariable = 4096;               // bytes of a value; the rest is cut off
 
-// Of the environment of the process's start. Absent also if the process cannot be inspected (no CAP_SYS_PTRACE) or has
-// exited: it is not refused here, and other rules decide. For a duplicate name, the first value, as getenv(3) returns.
-std::optional<std::string> variable_of(int pid, std::string_view name) {
+// "" also if the process cannot be inspected (no CAP_SYS_PTRACE): other rules decide then. Of the environment of the
+// process's start; for a duplicate name, the first value, as getenv(3) returns.
+std::string why_not(int pid, const std::vector<std::string>& devices) {
   Result<std::string> block = std::string();
-  host::look_at_living_thread(pid, [&](const std::string& folder, pid_t) {
+  const bool is_known = host::look_at_living_thread(pid, [&](const std::string& folder, pid_t) {
     block = host::read_file(folder + "/environ", kLongestBlock);
     return false;
   });
-  if (!block) return std::nullopt;
-  const std::string wanted = fmt::format("{}=", name);
-  for (const auto entry : split(*block, '\0'))
-    if (entry.starts_with(wanted)) return std::string(entry.substr(wanted.size(), kLongestVariable));
-  return std::nullopt;
-}
-
-std::string why_not(int pid, const std::vector<std::string>& devices) {
-  const auto value = variable_of(pid, mps::kPinnedLimitVariable);
-  return value ? mps::lifting(*value, devices).value_or("") : std::string();
+  if (!is_known) return "its environment cannot be read: it has exited, or its threads end while they are read";
+  const std::string wanted = fmt::format("{}=", mps::kPinnedLimitVariable);
+  for (const auto entry : split(block.value_or(""), '\0'))
+    if (entry.starts_with(wanted))
+      return mps::lifting(entry.substr(wanted.size(), kLongestVariable), devices).value_or("");
+  return {};
 }
 
 }  // namespace

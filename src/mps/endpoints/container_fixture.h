@@ -111,12 +111,12 @@ class Container {
       if (what == 'c') said = come_in(endpoint);
       if (what == 'p') said = std::to_string(::getpid());
       if (what == 'b') said = mount_endpoint(endpoint) ? std::to_string(::getpid()) : "not mounted";
-      if (what == 'h') {
-        test::exit_first_thread([orders, endpoint] {
-          if (::write(orders, "headless", 8) != 8) ::_exit(1);
-          obey(orders, endpoint);
-        });
-      }
+      const auto go_on = [orders, endpoint] {
+        if (::write(orders, "headless", 8) != 8) ::_exit(1);
+        obey(orders, endpoint);
+      };
+      if (what == 'h') test::exit_first_thread(go_on);
+      if (what == 'z') test::exit_first_threads(go_on);
       if (what == 'u') said = ::umount2("/run", MNT_DETACH) == 0 ? "unmounted" : "not unmounted";
       if (::write(orders, said.data(), said.size()) < 0) ::_exit(1);
     }

@@ -294,12 +294,12 @@ std::string Endpoints::refuses(const std::string& id, const std::string& grant, 
   if (known != nullptr && known->empty()) {
     return "it is a client of the share's former tenant, whose clients are being ended";
   }
-  if (const auto endpoint = pool.endpoints.find(grant);
-      endpoint != pool.endpoints.end() && !endpoint->second.pod.empty()) {
+  if (known == nullptr) {
     const auto pod = pod_of(pid);
-    if (!pod)
-      return "the pod of the process is not known: the process has exited, or its threads end while they are read";
-    if (!pod->empty() && *pod != endpoint->second.pod)
+    if (!pod) return "the process cannot be identified: it has exited, or its threads end while they are read";
+    const auto endpoint = pool.endpoints.find(grant);
+    if (endpoint != pool.endpoints.end() && !endpoint->second.pod.empty() && !pod->empty() &&
+        *pod != endpoint->second.pod)
       return fmt::format("it runs in the pod {}, and the share belongs to the pod {}", *pod, endpoint->second.pod);
   }
   return ending_containers_.refuses(pid);

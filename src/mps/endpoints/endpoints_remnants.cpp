@@ -91,7 +91,8 @@ void Endpoints::servers_listed(const std::string& id, std::uint64_t asked, const
   pool.gone_twice = 0;
   for (const int pid : pids) {
     const auto before = pool.gone.find(pid);
-    if (pool.relay->remnant(pid) || is_client(pid, before == pool.gone.end() ? asked : before->second)) continue;
+    if (pool.relay->grant_of(pid) != nullptr || pool.relay->remnant(pid)) continue;  // known since its admission
+    if (is_client(pid, before == pool.gone.end() ? asked : before->second)) continue;
     gone.emplace(pid, before == pool.gone.end() ? asked : before->second);
     if (before != pool.gone.end()) ++pool.gone_twice;
   }
@@ -176,8 +177,6 @@ std::vector<int> Endpoints::clients_in(const std::string& container) const {
     if (!pool.relay) continue;
     const auto known = pool.relay->clients_in(container);
     pids.insert(pids.end(), known.begin(), known.end());
-    for (const int pid : pool.relay->clients_in(""))  // could not be read when they connected
-      if (container_of(pid) == container) pids.push_back(pid);
   }
   return pids;
 }

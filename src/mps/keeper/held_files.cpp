@@ -16,6 +16,7 @@
 
 #include "base/text.h"
 #include "os/process/process.h"
+#include "os/process/threads.h"
 
 namespace tranche::host {
 namespace {
@@ -25,7 +26,8 @@ namespace {
 constexpr std::size_t kMostHeld = 1024;
 // Each costs about a microsecond of the keeper's one thread.
 constexpr std::size_t kMostLookedAt = 16384;
-constexpr unsigned kControlMinor = 255;  // /dev/nvidiactl
+constexpr unsigned kControlMinor = 255;    // /dev/nvidiactl
+constexpr unsigned kPidfdThread = O_EXCL;  // PIDFD_THREAD of Linux 6.9
 
 struct Found {
   int number = 0;
@@ -42,16 +44,15 @@ std::optional<DeviceKind> kind_of(int dir, const char* name, const NvidiaDevices
 }
 
 // 0: the process still has this file under this number; less than 0: unknown.
-long compared(pid_t pid, int number, const Fd& file) {
+long compared(pid_t thread, int number, const Fd& file) {
   static const pid_t own = ::getpid();
-  return ::syscall(SYS_kcmp, own, pid, KCMP_FILE, file.get(), number);
+  return ::syscall(SYS_kcmp, own, thread, KCMP_FILE, file.get(), number);
 }
 
-// nullopt: they cannot be listed.
-std::optional<std::vector<Found>> files_of(pid_t pid, const NvidiaDevices& devices, const std::map<int, HeldFile>& held,
-                                           std::string& problem) {
-  const std::string path = "/proc/" + std::to_string(pid) + "/fd";
-  const std::unique_ptr<DIR, int (*)(DIR*)> dir(::opendir(path.c_str()), &::closedir);
+// `folder`: of the thread in /proc. nullopt: they cannot be listed.
+std::optional<std::vector<Found>> files_of(const std::string& folder, pid_t thread, const NvidiaDevices& devices,
+                                           const std::map<int, HeldFile>& held, std::string& problem) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> dir(::opendir((folder + "/fd").c_str()), &::closedir);
   if (!dir) {
     problem = "its descriptors cannot be listed: " + std::string(std::strerror(errno));
     return std::nullopt;
@@ -67,13 +68,13 @@ std::optional<std::vector<Found>> files_of(pid_t pid, const NvidiaDevices& devic
     }
     const int file = static_cast<int>(*number);
     const auto known = held.find(file);
-    const long differs = known == held.end() ? 1 : compared(pid, file, known->second.file);
+    const long differs = known == held.end() ? 1 : compared(thread, file, known->second.file);
     if (differs == 0)
       found.push_back({file, known->second.kind, true});
     else if (const auto kind = kind_of(::dirfd(dir.get()), entry->d_name, devices))
       found.push_back({file, *kind, differs < 0});
   }
-  // A process whose first thread has ended lists none.
+  // A thread that has exited lists none.
   if (looked_at == 0) return std::nullopt;
   return found;
 }
@@ -126,8 +127,22 @@ std::optional<DeviceKind> NvidiaDevices::kind(unsigned major, unsigned minor) co
 
 Looked HeldFiles::look(pid_t pid, const Fd& pidfd, const NvidiaDevices& devices) {
   Looked looked;
-  auto found = files_of(pid, devices, files_, looked.problem);
-  if (!found || has_ended(pidfd)) return looked;  // the list may be that of another process with this pid
+  pid_t owner = pid;
+  std::optional<std::vector<Found>> found;
+  look_at_living_thread(pid, [&](const std::string& folder, pid_t thread) {
+    owner = thread;
+    looked.problem.clear();
+    found = files_of(folder, thread, devices, files_, looked.problem);
+    return found.has_value();
+  });
+  Fd of_thread;  // in place of the first one, which has no descriptors once it has exited
+  if (owner != pid) {
+    of_thread = Fd(static_cast<int>(::syscall(SYS_pidfd_open, owner, kPidfdThread)));
+    if (!of_thread && errno == EINVAL)
+      looked.problem = "its first thread has exited, and its descriptors are duplicated from Linux 6.9 on";
+  }
+  // The list may be that of another process with this pid.
+  if (!found || has_ended(pidfd) || (owner != pid && !of_thread)) return looked;
   for (auto held = files_.begin(); held != files_.end();) {
     const auto now = std::ranges::find(*found, held->first, &Found::number);
     const bool has = now != found->end() && now->is_held;
@@ -143,7 +158,7 @@ Looked HeldFiles::look(pid_t pid, const Fd& pidfd, const NvidiaDevices& devices)
       looked.problem = "it has more than " + std::to_string(kMostHeld) + " descriptors of NVIDIA devices";
       break;
     }
-    Fd file(static_cast<int>(::syscall(SYS_pidfd_getfd, pidfd.get(), each.number, 0)));
+    Fd file(static_cast<int>(::syscall(SYS_pidfd_getfd, (of_thread ? of_thread : pidfd).get(), each.number, 0)));
     int error = errno;
     // The kernel gives the lowest free number.
     if (file && static_cast<std::size_t>(file.get()) + kFilesOfOurOwn > most) {

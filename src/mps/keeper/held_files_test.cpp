@@ -79,6 +79,22 @@ TEST(HeldFiles, OfAProcessThatHasExitedStay) {
   EXPECT_EQ(held.size(), 2U);
 }
 
+// Promise: deaths: A client whose first thread has exited is held as well, with what it opens after that.
+TEST(HeldFiles, OfAProcessWhoseFirstThreadHasExitedAreHeld) {
+  HoldsDevices process(2);
+  process.exit_first_thread();
+  HeldFiles held;
+  const auto devices = NvidiaDevices::parse(kTerminalsAreUvm);
+  const auto looked = held.look(process.pid(), process.pidfd(), devices);
+  if (looked.problem.find("from Linux 6.9 on") != std::string::npos) GTEST_SKIP() << looked.problem;
+  EXPECT_EQ(looked.added, 2U);
+  process.open_one();
+  EXPECT_EQ(held.look(process.pid(), process.pidfd(), devices).added, 1U);
+  EXPECT_EQ(held.look(process.pid(), process.pidfd(), devices).added, 0U) << "they are known";
+  process.die();
+  EXPECT_EQ(process.closed(), 0U);
+}
+
 // Measured: another order can end the neighbours (docs/internals/evidence/deaths.md).
 TEST(HeldFiles, AreClosedInTheOrderOfTheirKinds) {
   std::vector<Fd> other_sides;

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "headless_process.h"
 #include "os/loop/fd.h"
 #include "os/process/process.h"
 
@@ -51,6 +52,7 @@ class HoldsDevices {
     other_sides_.push_back(std::move(other_side));
   }
   void close_all() { order('c', ""); }
+  void exit_first_thread() { order('h', ""); }
   void die() {
     ::kill(pid_, SIGKILL);
     ::waitpid(std::exchange(pid_, 0), nullptr, 0);
@@ -81,12 +83,17 @@ class HoldsDevices {
   }
   [[noreturn]] static void obey(int orders, int answers) {
     char text[64];
-    std::vector<int> files;
+    static std::vector<int> files;
     while (::read(orders, text, sizeof text) == static_cast<ssize_t>(sizeof text)) {
       bool done = true;
       if (text[0] == 'o') {
         files.push_back(::open(text + 1, O_RDWR | O_NOCTTY | O_CLOEXEC));
         done = files.back() >= 0;
+      } else if (text[0] == 'h') {
+        test::exit_first_thread([orders, answers] {
+          (void)!::write(answers, "y", 1);
+          obey(orders, answers);
+        });
       } else {
         for (const int file : std::exchange(files, {})) ::close(file);
       }

@@ -7,34 +7,15 @@
 #include <algorithm>
 #include <utility>
 
-#include "os/clock/clock.h"
-#include "os/process/threads.h"
-
 namespace tranche::host {
 namespace {
 
 using mps::TerminateOutcome;
 
-constexpr int kMostStops = 3;
+constexpr int kMostWaits = 4;
 
 std::chrono::milliseconds in_ms(Duration duration) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(duration);
-}
-
-constexpr std::size_t kMostThreads = 1024;  // about 10 ms
-// Of processor time, for all processes of a termination. Those that are not read are stopped again.
-constexpr Duration kLongestPass = std::chrono::milliseconds(100);
-
-// A tenant can keep one thread in state D as long as it likes (vfork), so one thread proves nothing about the others.
-bool runs_again(const Process& process) {
-  const auto ref = process_ref(process.ref().pid);
-  if (!ref || *ref != process.ref()) return false;
-  const auto states = thread_states(ref->pid, kMostThreads);
-  // 't': a tracer holds it, which stops it as well. 'D': it is in a driver call and stops when the call returns. 'Z',
-  // 'X': it has exited. The states of more threads are not known.
-  if (states.size() == kMostThreads || states.find_first_not_of("TtDZX") != std::string::npos) return true;
-  // A process that was continued while all its threads are blocked looks the same as one that is about to stop.
-  return states.contains('D') && states.find_first_of("Tt") == std::string::npos;
 }
 
 }  // namespace
@@ -47,7 +28,7 @@ ClientEnding::ClientEnding(Loop& loop, Settings settings, const std::vector<Proc
     clients_.push_back({{.pid = ref.pid}, nullptr});
     stop(clients_.back(), ref);
   }
-  first_stopped_ = loop_.now();
+  stopped_ = loop_.now();
   wait();
 }
 
@@ -73,34 +54,19 @@ void ClientEnding::stop(Client& client, const ProcessRef& ref) {
   client.process = *std::move(process);
 }
 
-// A signal is delivered when the process runs next, well below a millisecond; its state is checked before the kill.
 void ClientEnding::wait() {
-  ++stops_;
-  stopped_ = loop_.now();
+  ++waits_;
   const bool any = std::ranges::any_of(clients_, [](const Client& client) { return client.process != nullptr; });
   timer_.start(any ? settings_.patience : Duration{}, [this] { wait_is_over(); });
 }
 
 void ClientEnding::wait_is_over() {
-  const bool again = stop_those_that_run_again();
-  if (stop_those_that_came() || again) return wait();
+  if (stop_those_that_came()) return wait();
   kill();
 }
 
-bool ClientEnding::stop_those_that_run_again() {
-  if (stops_ > kMostStops) return false;
-  bool again = false;
-  const CpuBudget time(kLongestPass);
-  for (const auto& client : clients_) {
-    if (!client.process || (!time.spent() && !runs_again(*client.process))) continue;
-    (void)client.process->signal(SIGSTOP);
-    again = true;
-  }
-  return again;
-}
-
 bool ClientEnding::stop_those_that_came() {
-  if (!settings_.killed_with || stops_ > kMostStops) return false;
+  if (!settings_.killed_with || waits_ >= kMostWaits) return false;
   std::vector<ProcessRef> ending;
   for (const auto& client : clients_)
     if (client.process) ending.push_back(client.process->ref());
@@ -121,12 +87,11 @@ bool ClientEnding::stop_those_that_came() {
 void ClientEnding::kill() {
   killed_ = true;
   timer_.stop();
-  const auto waited = in_ms(loop_.now() - first_stopped_);
+  const auto waited = in_ms(loop_.now() - stopped_);
   for (auto& client : clients_) {
     if (!client.process) continue;
     client.outcome.waited = waited;
     client.outcome.note = fmt::format("waited {} ms for its queued GPU work", waited.count());
-    if (stops_ > 1) client.outcome.note += fmt::format("; it was continued meanwhile and stopped {} times", stops_);
     (void)client.process->signal(SIGKILL);
   }
   timer_.start(settings_.exit_patience, [this] { finish(); });
@@ -137,7 +102,7 @@ void ClientEnding::exited(int pid) {
   const auto client = std::ranges::find(clients_, pid, [](const Client& each) { return each.outcome.pid; });
   client->process.reset();
   if (!killed_) {
-    client->outcome.waited = in_ms(loop_.now() - first_stopped_);
+    client->outcome.waited = in_ms(loop_.now() - stopped_);
     client->outcome.note =
         fmt::format("the process exited {} ms after the stop, before it was killed", client->outcome.waited.count());
   }

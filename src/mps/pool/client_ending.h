@@ -9,9 +9,10 @@
 // It does not use MPS's own `terminate_client`, which kills the neighbours of tensor-core work and blocks the control
 // daemon for 10 s if the client is stopped. It does not close the grant's endpoint; its caller does.
 //
-// If another process continues a stopped client (SIGCONT), the client is stopped again and the wait restarts, three
-// times at most. Dropping this object leaves the processes stopped, which is safe for their neighbours. Loop thread
-// only.
+// The stop matters where the keeper does not hold the client (mps/keeper; docs/internals/decisions/0020-keeper.md):
+// then its death at work ends its neighbours. A client that another process continues (SIGCONT) is killed at work when
+// its time is up: a helper that does so in a loop beats any number of stops, and the keeper makes such a death
+// harmless. Dropping this object leaves the processes stopped, which is safe for their neighbours. Loop thread only.
 #include <functional>
 #include <map>
 #include <memory>
@@ -59,7 +60,6 @@ class ClientEnding {
   void stop(Client& client, const ProcessRef& ref);
   void wait();
   void wait_is_over();
-  bool stop_those_that_run_again();
   bool stop_those_that_came();
   void kill();
   void exited(int pid);
@@ -71,9 +71,8 @@ class ClientEnding {
   Done done_;
   std::vector<Client> clients_;
   MonoTime stopped_{};
-  MonoTime first_stopped_{};
   bool killed_ = false;
-  int stops_ = 0;
+  int waits_ = 0;
   Timer timer_{loop_};
 };
 

@@ -4,17 +4,15 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 
-#include <thread>
-
 #include "damage.h"
-#include "headless_process.h"
+#include "mps/keeper/held_files.h"
+#include "mps/keeper/held_fixture.h"
 #include "os/files/scratch.h"
-#include "os/process/threads.h"
 #include "run_until.h"
-#include "sanitized.h"
 
 namespace tranche::host {
 namespace {
@@ -164,54 +162,37 @@ TEST_F(EndingsTest, AnotherProcessWithTheNumberOfOneIsLeftAlone) {
   EXPECT_FALSE(std::filesystem::exists(file()));
 }
 
-TEST_F(EndingsTest, AClientWithoutItsFirstThreadThatIsContinuedIsStoppedAgain) {
-  const pid_t pid = ::fork();
-  if (pid == 0)
-    test::exit_first_thread([] {
-      while (true) ::pause();
-    });
-  ASSERT_TRUE(until([pid] {
-    return read_file(fmt::format("/proc/{}/status", pid)).value_or("").find("State:\tZ") != std::string::npos;
-  }));
-  const auto client = process_ref(pid);
-  ASSERT_TRUE(client);
-  std::optional<std::vector<mps::Terminated>> outcomes;
-  endings_->begin({.patience = 300ms}, {*client}, [&](const auto& all) { outcomes = all; });
-  ASSERT_TRUE(until([&] { return state(*client) == 'T'; }));
-  ASSERT_EQ(::kill(pid, SIGCONT), 0);
-  EXPECT_TRUE(until([&] { return outcomes.has_value(); }));
-  const auto all = outcomes.value_or(std::vector<mps::Terminated>{});
-  ASSERT_THAT(all, SizeIs(1));
-  EXPECT_EQ(all[0].outcome, mps::TerminateOutcome::kTerminated);
-  EXPECT_THAT(all[0].note, ::testing::HasSubstr("continued meanwhile"));
-}
-
-// The parent of vfork(2) is in state D until its child ends, and the kernel gives it the SIGSTOP of the whole process.
-// Promise: stop: A client counts as stopped only if none of its threads runs, also while its first thread is blocked.
-TEST_F(EndingsTest, AClientWhoseFirstThreadIsBlockedIsNotTakenForStopped) {
-  if (TRANCHE_THREAD_SANITIZED != 0) GTEST_SKIP() << "ThreadSanitizer makes a fork(2) of every vfork(2)";
-  const pid_t pid = ::fork();
-  if (pid == 0) {
+// A helper of its container continues it as often as it likes. What protects the neighbours is the keeper's duplicates.
+// Promise: stop: A client that a helper continues is ended after one wait, and its GPU work is torn down in order.
+TEST_F(EndingsTest, AClientThatAHelperContinuesIsEndedAfterOneWaitAndStaysHeld) {
+  HoldsDevices client(4);
+  HeldFiles held;
+  held.look(client.pid(), client.pidfd(), NvidiaDevices::parse(kTerminalsAreUvm));
+  const pid_t helper = ::fork();
+  if (helper == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    const std::thread other([] {
-      while (true) ::pause();
-    });
-    if (::vfork() == 0) {
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      while (true) ::pause();
-    }
+    while (::kill(client.pid(), SIGCONT) == 0) ::sched_yield();
     ::_exit(0);
   }
-  ASSERT_TRUE(until([&] { return thread_states(pid, 8) == "DS"; }));
-  const auto client = process_ref(pid);
-  ASSERT_TRUE(client);
   std::optional<std::vector<mps::Terminated>> outcomes;
-  endings_->begin({.patience = 100ms}, {*client}, [&](const auto& all) { outcomes = all; });
+  int waits = 0;
+  endings_->begin({.patience = 100ms,
+                   .killed_with =
+                       [&](const auto&) {
+                         ++waits;
+                         return std::vector<ProcessRef>{};
+                       }},
+                  {client.ref()}, [&](const auto& all) { outcomes = all; });
   EXPECT_TRUE(until([&] { return outcomes.has_value(); }));
-  const auto all = outcomes.value_or(std::vector<mps::Terminated>{});
-  ASSERT_THAT(all, SizeIs(1));
-  EXPECT_EQ(all[0].outcome, mps::TerminateOutcome::kTerminated);
-  EXPECT_THAT(all[0].note, ::testing::HasSubstr("stopped 4 times"));
+  ::kill(helper, SIGKILL);
+  ::waitpid(helper, nullptr, 0);
+  ASSERT_THAT(outcomes.value_or(std::vector<mps::Terminated>{}), SizeIs(1));
+  EXPECT_EQ(outcomes->front().outcome, mps::TerminateOutcome::kTerminated) << outcomes->front().note;
+  EXPECT_EQ(waits, 1);
+  EXPECT_EQ(client.closed(), 0U) << "the driver still has its descriptors open";
+  auto files = held.take();
+  close_in_order(files);
+  EXPECT_EQ(client.closed(), 4U);
 }
 
 TEST_F(EndingsTest, OneThatBeginsBeforeTheOldAreFinishedForgetsNone) {

@@ -51,6 +51,7 @@ struct RelayEndpoint {
   bool waits = false;
   std::size_t connections = 0;
   std::size_t handshakes = 0;
+  MonoTime paced = MonoTime::min();  // when the last accepted connection was due
   EndpointCounters counters;
 };
 
@@ -125,9 +126,7 @@ class SocketRelay final : public Relay {
   void remember(const std::string& grant, int pid) override {
     if (clients_.remember(grant, pid)) callbacks_.on_change();
   }
-  bool has_endpoint(const std::string& grant) const override { return endpoints_.contains(grant); }
   EndpointView endpoint(const std::string& grant) const override;
-  std::vector<std::string> endpoints() const override;
   const std::string* grant_of(int pid) const override { return clients_.grant_of(pid); }
   std::size_t places() const override { return clients_.places(); }
   std::size_t beyond_first(int pid) const override { return clients_.beyond_first(pid); }
@@ -144,6 +143,7 @@ class SocketRelay final : public Relay {
 
  private:
   void watch_endpoint(const std::string& grant);
+  void pause_endpoint(const std::string& grant, Duration pause);
   void accept_some(const std::string& grant);
   bool has_capacity(const RelayEndpoint& endpoint) const;
   void resume_endpoints();
@@ -212,7 +212,7 @@ SocketRelay::~SocketRelay() {
 }
 
 Status SocketRelay::open_endpoint(const std::string& grant, const Dir& directory) {
-  if (has_endpoint(grant)) return {};
+  if (endpoints_.contains(grant)) return {};
   TRY(Fd listening, listen_in(directory, "control"));
   RelayEndpoint& endpoint = endpoints_.try_emplace(grant, loop_, [this] { resume_endpoints(); }).first->second;
   endpoint.listening = std::move(listening);
@@ -270,6 +270,12 @@ void SocketRelay::watch_endpoint(const std::string& grant) {
   endpoint.watch = loop_.watch(endpoint.listening.get(), EPOLLIN, [this, grant](std::uint32_t) { accept_some(grant); });
 }
 
+void SocketRelay::pause_endpoint(const std::string& grant, Duration pause) {
+  RelayEndpoint& endpoint = endpoints_.at(grant);
+  loop_.cancel(std::exchange(endpoint.watch, 0));
+  endpoint.pause.start(pause, [this, grant] { watch_endpoint(grant); });
+}
+
 bool SocketRelay::has_capacity(const RelayEndpoint& endpoint) const {
   return !endpoint.waits && endpoint.handshakes + endpoint.sockets.closing() < settings_.handshakes_per_grant &&
          (endpoint.handshakes == 0 || handshakes_ < settings_.handshakes) &&
@@ -285,14 +291,15 @@ void SocketRelay::accept_some(const std::string& grant) {
     if (found == endpoints_.end()) return;  // a callback closed it
     RelayEndpoint& endpoint = found->second;
     if (!has_capacity(endpoint)) return loop_.cancel(std::exchange(endpoint.watch, 0));
+    // A connection that hangs up at once costs a tenant nothing, and this program 50 µs.
+    const auto every = settings_.connection_every;
+    const auto due = std::max(endpoint.paced, loop_.now() - every * settings_.connections_burst) + every;
+    if (due > loop_.now()) return pause_endpoint(grant, due - loop_.now());
     Fd fd(::accept4(endpoint.listening.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd && (errno == EINTR || errno == ECONNABORTED)) continue;
     if (!fd && errno == EAGAIN) return;
-    if (!fd) {  // out of descriptors or memory: the socket stays readable, so pause the watch
-      loop_.cancel(std::exchange(endpoint.watch, 0));
-      endpoint.pause.start(kPauseWhenFull, [this, grant] { watch_endpoint(grant); });
-      return;
-    }
+    if (!fd) return pause_endpoint(grant, kPauseWhenFull);  // out of descriptors or memory: it stays readable
+    endpoint.paced = due;
     const auto id = next_id_++;
     const auto passage = std::make_shared<RelayPassage>(loop_, id, grant, std::move(fd), settings_.times, passing_);
     passages_.emplace(id, passage);
@@ -553,12 +560,6 @@ EndpointView SocketRelay::endpoint(const std::string& grant) const {
   const auto found = endpoints_.find(grant);
   return {clients_.of(grant), clients_.remnants(grant), clients_.places(grant),
           found == endpoints_.end() ? EndpointCounters{} : found->second.counters};
-}
-
-std::vector<std::string> SocketRelay::endpoints() const {
-  std::vector<std::string> grants;
-  for (const auto& [grant, endpoint] : endpoints_) grants.push_back(grant);
-  return grants;
 }
 
 }  // namespace

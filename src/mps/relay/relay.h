@@ -37,6 +37,9 @@ struct RelaySettings {
   std::size_t connections_per_grant = 512;  // handshakes and admitted clients
   std::size_t connections = 4096;           // of all grants
   std::size_t connections_always = 16;      // that each grant has in addition
+  // A CUDA process makes two or three and one for each context; 48 processes at once stay below the burst.
+  int connections_burst = 256;                                // that a grant may make at once
+  Duration connection_every = std::chrono::milliseconds(10);  // beyond that; further ones wait unaccepted
 };
 
 // What happened at an endpoint since it was opened.
@@ -128,9 +131,7 @@ class Relay {
   // A process that was admitted before this program started, and that restore() did not have.
   virtual void remember(const std::string& grant, int pid) = 0;
 
-  virtual bool has_endpoint(const std::string& grant) const = 0;
   virtual EndpointView endpoint(const std::string& grant) const = 0;
-  virtual std::vector<std::string> endpoints() const = 0;  // sorted
   virtual const std::string* grant_of(
       int pid) const = 0;                  // null: not a client of this relay; "": its grant has disowned it
   virtual std::size_t places() const = 0;  // of the server, of all endpoints

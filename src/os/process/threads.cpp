@@ -26,14 +26,14 @@ bool is_alive(const std::string& folder) {
   return head && !head->exiting;
 }
 
-std::vector<pid_t> threads_of(const std::string& process, std::size_t most) {
+std::vector<pid_t> threads_of(const std::string& process) {
   std::vector<pid_t> threads;
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir((process + "/task").c_str()), &::closedir);
   if (!folder) return threads;
   while (const dirent* entry = ::readdir(folder.get())) {
     const auto number = parse_unsigned(entry->d_name);
     if (!number) continue;
-    if (threads.size() == most) break;
+    if (threads.size() == kMostThreads) break;
     threads.push_back(static_cast<pid_t>(*number));
   }
   return threads;
@@ -45,24 +45,13 @@ bool look_at_living_thread(pid_t pid, const LookAtThread& look, const std::strin
   const std::string process = fmt::format("{}/{}", proc, pid);
   if (look(process, pid) || is_alive(process)) return true;
   for (int list = 0; list < kMostLists; ++list) {
-    for (const pid_t thread : threads_of(process, kMostThreads)) {
+    for (const pid_t thread : threads_of(process)) {
       const std::string folder = fmt::format("{}/task/{}", process, thread);
       // Only a living thread's facts may replace those of the first.
       if (is_alive(folder) && (look(folder, thread) || is_alive(folder))) return true;
     }
   }
   return false;
-}
-
-std::string thread_states(pid_t pid, std::size_t most) {
-  const std::string process = fmt::format("/proc/{}", pid);
-  std::string states;
-  for (const pid_t thread : threads_of(process, most)) {
-    const auto stat = read_file(fmt::format("{}/task/{}/stat", process, thread), kLongestStat);
-    const auto head = stat ? parse_stat_head(*stat) : std::nullopt;
-    if (head) states += head->state;
-  }
-  return states;
 }
 
 Result<std::vector<pid_t>> namespaced_pids(pid_t pid) {

@@ -19,10 +19,6 @@ namespace tranche::host {
 using LookAtThread = std::function<bool(const std::string& folder, pid_t thread)>;
 bool look_at_living_thread(pid_t pid, const LookAtThread& look, const std::string& proc = "/proc");
 
-// The states of its threads (field 3 of /proc/<pid>/stat), one character each, of at most `most` threads: a tenant
-// chooses how many there are. "": the process has exited.
-std::string thread_states(pid_t pid, std::size_t most);
-
 // Its pids, from the reader's pid namespace inwards: "NSpid" of proc(5), from a pidfd, which costs the same for each
 // process. kNotFound: it has exited.
 Result<std::vector<pid_t>> namespaced_pids(pid_t pid);

@@ -144,7 +144,10 @@ TEST_F(Threads, ACapabilityIsReadFromTheKernel) {
     ::raise(SIGSTOP);
     while (true) ::pause();
   });
-  ASSERT_TRUE(eventually([user] { return thread_states(user, 8).find('T') != std::string::npos; }));
+  ASSERT_TRUE(eventually([user] {
+    const auto sight = look_at_process(user);
+    return sight && sight->state == 'T';
+  }));
   EXPECT_FALSE(has_effective_capability(user, CAP_SYS_ADMIN));
   EXPECT_FALSE(has_effective_capability(4'194'300, CAP_SYS_ADMIN)) << "no such process";
 }

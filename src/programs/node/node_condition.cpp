@@ -6,22 +6,11 @@
 #include "programs/node/readiness.h"
 
 namespace tranche::agent {
-namespace {
-
-const char* why_not_ready(const NodeView& node) {
-  const auto& [in, decision] = node;
-  if (!in.inventory || !in.driver_problem.empty()) return "NoDriver";
-  if (std::ranges::any_of(decision.plan_problems, [](const Problem& p) { return p.severity == Severity::kError; }))
-    return "ConfigRefused";
-  return "NotRegistered";
-}
-
-}  // namespace
 
 kube::NodeCondition node_condition(const NodeView& node) {
   const auto& [in, decision] = node;
   const Readiness ready = readiness(node);
-  if (!ready.ready) return {false, why_not_ready(node), ready.reason};
+  if (!ready.ready) return {false, ready.why, ready.reason};
   if (in.config.last_good) return {true, "ConfigRefused", config_event(in.config).message};
   if (!decision.faults.pools.empty()) {
     const auto& [id, why] = *decision.faults.pools.begin();

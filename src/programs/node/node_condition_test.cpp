@@ -54,6 +54,26 @@ TEST(TrancheReady, IsFalseOnlyWhenEveryPoolIsDown) {
   EXPECT_FALSE(node_condition(s).ready);
 }
 
+// Promise: observe: The node agent is not ready while `tranche mps` does not answer and no slot is healthy.
+TEST(TrancheReady, IsFalseWhileTrancheMpsDoesNotAnswerAndNoSlotIsHealthy) {
+  auto s = serving();
+  const auto serve = [&s](const std::string& resource, bool healthy) {
+    s.advertised.push_back({resource, {{resource + "::0", healthy, {}}}});
+    auto& plugin = s.plugins.emplace_back();
+    plugin.resource = resource;
+    plugin.serving = plugin.registered = true;
+  };
+  serve("nvidia.com/gpu", false);
+  s.pools.problem = "it hangs";
+  EXPECT_EQ(node_condition(s),
+            (kube::NodeCondition{false, "PoolDown", "no slot is healthy: tranche mps does not answer: it hangs"}));
+  serve("nvidia.com/gpu.whole", true);
+  EXPECT_TRUE(node_condition(s).ready) << "a GPU without MPS serves";
+  s.advertised.pop_back();
+  s.pools.connected = true;
+  EXPECT_TRUE(node_condition(s).ready) << "tranche mps itself reports why its pools do not serve";
+}
+
 TEST(TrancheReady, SaysWhatAChangeWaitsFor) {
   auto s = serving();
   s.change.push_back({change::What::kSharingMode, "", {"GPU-a"}, "GPU 0: time-slicing → MPS", "", "1 slot is held"});

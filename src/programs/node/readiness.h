@@ -10,7 +10,8 @@ namespace tranche::agent {
 
 struct Readiness {
   bool ready = false;
-  std::string reason;  // also when ready
+  std::string reason;    // also when ready
+  const char* why = "";  // not ready: the reason in one word, for the Node's condition
 };
 
 Readiness readiness(const NodeView& node);
