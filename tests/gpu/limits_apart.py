@@ -54,7 +54,7 @@ def main():
     for size, first, later in zip(SIZES, alone, together):
         wrong = [one for one in later if one != first]
         sizes = [abs(one[0] - first[0]) <= 64 if one and first else False for one in later]  # others' contexts are charged by a few MiB
-        holds = bool(first) and bool(later) and all(sizes) and first[0] <= machine.total_mib * size // SLOTS
+        holds = bool(first) and bool(later) and all(sizes) and first[0] <= 1.01 * machine.total_mib * size / SLOTS
         found[f"{size} of {SLOTS}"] = {"measured": f"alone {first}; {len(later)} starts beside others, {sizes.count(False)} with another limit",
                                        "holds": holds, "others": wrong[:20]}
     return finish(machine, found, "limits_apart")

@@ -17,6 +17,8 @@ namespace {
 // need 196. A client can have this many only if the servers' pipes cannot be read; then the server's log and list
 // decide.
 constexpr std::size_t kMostChannels = 4096;
+// The relay says no negative number to a server, whatever the client said before (mps/relay/handshake.cpp).
+constexpr std::uint32_t kMostContexts = 0x7fffffff;
 
 // The two ends of a pipe have the same number, those of a socket have not.
 bool is_pipe(const Channel& channel) {
@@ -261,7 +263,7 @@ void ClientTable::connected(int pid, ConnectionId connection, std::uint32_t cont
   const auto found = clients_.find(pid);
   if (found == clients_.end()) return;
   Client& client = found->second;
-  client.next_context = std::max(client.next_context, context + 1);
+  client.next_context = std::max(client.next_context, std::min(context, kMostContexts - 1) + 1);
   const bool further = context != 0 || client.has_own;
   if (const auto begun = client.connections.find(connection); begun != client.connections.end()) {
     begun->second.begins = false;

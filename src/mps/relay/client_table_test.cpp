@@ -73,6 +73,8 @@ TEST_F(Clients, TheNextContextHasOneMoreThanTheHighestNumber) {
   EXPECT_EQ(clients_.next_context(pid), 3u);
   connect(pid, 0);  // which the relay completed for a client that had left
   EXPECT_EQ(clients_.next_context(pid), 3u);
+  connect(pid, 0x7fffffff);
+  EXPECT_EQ(clients_.next_context(pid), 0x7fffffffu) << "no negative number";
 }
 
 // Promise: mps/relay: A client takes a place of the server for each context, and one before the first.

@@ -132,15 +132,16 @@ def what_is_published(scene, node_uid, gpus):
 
 def who_may_write(scene, token):
     """The policy, asked in dry runs with the agent's own token."""
-    def ask(node, driver=DRIVER):
+    def ask(node, driver=DRIVER, pool=None):
         body = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "forged"},
-                "spec": {"driver": driver, "nodeName": node, "pool": {"name": "forged", "generation": 1, "resourceSliceCount": 1}}}
+                "spec": {"driver": driver, "nodeName": node, "pool": {"name": pool or node, "generation": 1, "resourceSliceCount": 1}}}
         return scene.api.call("POST", f"{SLICES}?dryRun=All", body, token=token)
     until("the API server has read the policy", lambda: ask("another-node")[0] != 201)
-    own, other, foreign = ask(NODE), ask("another-node"), ask(NODE, "gpu.nvidia.com")
+    own, other, foreign, pool = ask(NODE), ask("another-node"), ask(NODE, "gpu.nvidia.com"), ask(NODE, pool="another-node")
     scene.report.check("the policy lets the agent write slices of its own node", own[0] == 201, own)
     scene.report.check("and of no other node", other[0] in (403, 422) and "that node only" in other[1], other[1])
     scene.report.check("and of no other driver", foreign[0] in (403, 422) and DRIVER in foreign[1], foreign[1])
+    scene.report.check("and of no other node's pool", pool[0] in (403, 422) and "the pool of that name" in pool[1], pool[1])
 
 
 def who_may_report(scene, token):
