@@ -170,8 +170,8 @@ def packets(path, seconds=PATIENCE):
     """A connection to an MPS control socket, as a CUDA program makes it."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+    connection.connect(path)  # waits while the relay accepts no more; with a timeout it would fail
     connection.settimeout(seconds)
-    connection.connect(path)
     return connection
 
 

@@ -40,8 +40,8 @@ def surplus():  # stays alive, and sends a message that no CUDA process sends wh
 def introduced():
     s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     s.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+    s.connect(path + "/control")  # waits while the relay accepts no more; with a timeout it would fail
     s.settimeout(60)
-    s.connect(path + "/control")
     s.recv(64)
     s.sendmsg([b"OUTBCRED\\0"], [(socket.SOL_SOCKET, socket.SCM_CREDENTIALS, struct.pack("3i", os.getpid(), os.getuid(), os.getgid()))])
     s.send(struct.pack("<I", 2))
