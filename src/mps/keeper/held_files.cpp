@@ -6,7 +6,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -35,10 +34,12 @@ struct Found {
   bool is_held = false;
 };
 
-// The kernel follows the link without the file system of the tenant: AT_STATX_DONT_SYNC asks no server.
+// Of a file in `dir`, or, without a name, of `dir` itself. The kernel follows the link without the file system of the
+// tenant: AT_STATX_DONT_SYNC asks no server.
 std::optional<DeviceKind> kind_of(int dir, const char* name, const NvidiaDevices& devices) {
+  constexpr int kHow = AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT | AT_EMPTY_PATH;
   struct statx seen{};
-  if (::statx(dir, name, AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_TYPE, &seen) != 0) return std::nullopt;
+  if (::statx(dir, name, kHow, STATX_TYPE, &seen) != 0) return std::nullopt;
   if (!S_ISCHR(seen.stx_mode)) return std::nullopt;
   return devices.kind(seen.stx_rdev_major, seen.stx_rdev_minor);
 }
@@ -82,8 +83,13 @@ std::optional<std::vector<Found>> files_of(const std::string& folder, pid_t thre
 std::string why_not_duplicated(int error) {
   if (error == EPERM)
     return "its descriptors cannot be duplicated: the right SYS_PTRACE is missing, or a security module refuses";
-  if (error == EMFILE) return why_no_more_files();
   return "its descriptors cannot be duplicated: " + std::string(std::strerror(error));
+}
+
+// Found out with a descriptor of ours, because one of the process could not be closed here.
+bool may_open_one(const Fd& pidfd) {
+  const Fd next(::fcntl(pidfd.get(), F_DUPFD_CLOEXEC, 0));  // the kernel gives the lowest free number
+  return next && static_cast<std::size_t>(next.get()) + kFilesOfOurOwn <= most_open_files();
 }
 
 }  // namespace
@@ -149,7 +155,6 @@ Looked HeldFiles::look(pid_t pid, const Fd& pidfd, const NvidiaDevices& devices)
     if (!has) looked.dropped.push_back(std::move(held->second));
     held = has ? std::next(held) : files_.erase(held);
   }
-  const auto most = most_open_files();
   // What protects the neighbours comes first, in case that not all can be held.
   std::ranges::stable_sort(*found, std::ranges::greater(), &Found::kind);
   for (const auto& each : *found) {
@@ -158,22 +163,22 @@ Looked HeldFiles::look(pid_t pid, const Fd& pidfd, const NvidiaDevices& devices)
       looked.problem = "it has more than " + std::to_string(kMostHeld) + " descriptors of NVIDIA devices";
       break;
     }
-    Fd file(static_cast<int>(::syscall(SYS_pidfd_getfd, (of_thread ? of_thread : pidfd).get(), each.number, 0)));
-    int error = errno;
-    // The kernel gives the lowest free number.
-    if (file && static_cast<std::size_t>(file.get()) + kFilesOfOurOwn > most) {
-      file.reset();
-      error = EMFILE;
-    }
-    struct stat seen{};
-    if (!file && (error == EBADF || error == ESRCH)) continue;  // closed meanwhile
-    if (!file) {
-      looked.problem = why_not_duplicated(error);
+    if (!may_open_one(pidfd)) {
+      looked.problem = why_no_more_files();
       break;
     }
-    if (::fstat(file.get(), &seen) != 0 || !S_ISCHR(seen.st_mode)) continue;
-    const auto kind = devices.kind(major(seen.st_rdev), minor(seen.st_rdev));
-    if (!kind) continue;  // another file has the number meanwhile
+    Fd file(static_cast<int>(::syscall(SYS_pidfd_getfd, (of_thread ? of_thread : pidfd).get(), each.number, 0)));
+    if (!file && (errno == EBADF || errno == ESRCH)) continue;  // closed meanwhile
+    if (!file) {
+      looked.problem = why_not_duplicated(errno);
+      break;
+    }
+    const auto kind = kind_of(file.get(), "", devices);
+    if (!kind) {
+      looked.foreign = std::move(file);
+      looked.problem = kExchanges;
+      break;
+    }
     files_.emplace(each.number, HeldFile{std::move(file), *kind});
     ++looked.added;
   }

@@ -3,8 +3,8 @@
 // down the process's GPU work in the harmful order of a process's end, so that its MPS neighbours survive its death
 // (docs/internals/evidence/deaths.md). They are to be closed in the order of DeviceKind.
 //
-// Thread: any, one at a time for each HeldFiles. Only close_in_order() may block: the driver waits up to 2.1 s for work
-// that still runs.
+// Thread: any, one at a time for each HeldFiles. Only close_in_order() may block, because the driver waits up to 2.1 s
+// for work that still runs, and the close of Looked::foreign.
 #include <sys/types.h>
 
 #include <cstdint>
@@ -42,10 +42,13 @@ std::size_t most_open_files();
 constexpr std::size_t kFilesOfOurOwn = 64;
 std::string why_no_more_files();
 
+inline constexpr const char* kExchanges = "it exchanges its descriptors while they are duplicated";
+
 struct Looked {
   std::size_t added = 0;
   std::vector<HeldFile> dropped;  // the process has closed these
-  std::string problem;            // why not all of them are held; "" = all are
+  Fd foreign;  // the process has put it in the place of a device meanwhile; its close takes as long as a tenant likes
+  std::string problem;  // why not all of them are held; "" = all are
 };
 
 class HeldFiles {

@@ -3,11 +3,14 @@
 #include <gmock/gmock.h>
 #include <sys/epoll.h>
 
+#include <chrono>
+
 #include "mps/keeper/held_fixture.h"
 
 namespace tranche::host {
 namespace {
 
+using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 using enum DeviceKind;
 
@@ -77,6 +80,22 @@ TEST(HeldFiles, OfAProcessThatHasExitedStay) {
   const auto looked = held.look(pid, pidfd, devices);
   EXPECT_TRUE(looked.dropped.empty());
   EXPECT_EQ(held.size(), 2U);
+}
+
+// Its close could wait for as long as the process wants: a TCP connection with SO_LINGER.
+TEST(HeldFiles, OfAnotherKindUnderTheNumberOfADeviceAreLeftToTheCaller) {
+  HoldsDevices process(1);
+  process.exchange_last();
+  Looked looked;
+  for (const auto end = std::chrono::steady_clock::now() + 60s;
+       !looked.foreign && std::chrono::steady_clock::now() < end;)
+    looked = HeldFiles().look(process.pid(), process.pidfd(), NvidiaDevices::parse(kTerminalsAreUvm));
+  ASSERT_TRUE(looked.foreign);
+  EXPECT_EQ(looked.problem, kExchanges);
+  process.die();
+  EXPECT_TRUE(process.has_pipe()) << "it is open";
+  looked.foreign.reset();
+  EXPECT_FALSE(process.has_pipe());
 }
 
 // Promise: deaths: A client whose first thread has exited is held as well, with what it opens after that.

@@ -52,6 +52,13 @@ class HoldsDevices {
     other_sides_.push_back(std::move(other_side));
   }
   void close_all() { order('c', ""); }
+  // From now on the last one is, in turn, the device and our pipe, until the process dies.
+  void exchange_last() { order('x', ""); }
+  // Whether a process has the other end of that pipe.
+  bool has_pipe() const {
+    pollfd hung_up{answers_.get(), 0, 0};
+    return ::poll(&hung_up, 1, 0) == 0;
+  }
   void exit_first_thread() { order('h', ""); }
   void die() {
     ::kill(pid_, SIGKILL);
@@ -94,6 +101,12 @@ class HoldsDevices {
           (void)!::write(answers, "y", 1);
           obey(orders, answers);
         });
+      } else if (text[0] == 'x') {
+        (void)!::write(answers, "y", 1);
+        for (const int device = ::dup(files.back());;) {
+          ::dup2(answers, files.back());
+          ::dup2(device, files.back());
+        }
       } else {
         for (const int file : std::exchange(files, {})) ::close(file);
       }

@@ -3,7 +3,8 @@
 // after each, when the client's work on the GPU has ended. It answers on <mps-root>/keeper.sock (keeper_status.h) and
 // has no other task, so that it outlives `tranche mps`: a restart leaves no client unprotected.
 //
-// Thread: loop. Descriptors are closed on a thread of their own, because a close may block.
+// Thread: loop. Descriptors of devices are closed on a thread of their own, because a close may block. Other files,
+// which a tenant can have duplicated in place of devices, are closed on another, which no release waits for.
 #include <functional>
 #include <map>
 #include <memory>
@@ -13,6 +14,7 @@
 
 #include "mps/keeper/held_files.h"
 #include "mps/keeper/keeper_status.h"
+#include "mps/relay/tenant_sockets.h"
 #include "os/loop/loop.h"
 #include "os/loop/timer.h"
 #include "os/socket/status_socket.h"
@@ -48,7 +50,8 @@ class KeeperServer {
     Fd pidfd;
     Loop::Id watch = 0;
     HeldFiles files;
-    std::size_t looks = 0;  // since the last request
+    std::size_t looks = 0;      // since the last request
+    std::size_t exchanged = 0;  // looks in which it put another file in the place of a device
     bool dead = false;
     std::string problem;
     Timer timer;  // the next look; after its death, the end of the patience
@@ -75,6 +78,7 @@ class KeeperServer {
   bool replaced_ = false;
   Timer audit_{loop_};
   std::unique_ptr<StatusServer> server_;
+  TenantSockets foreign_{loop_, [] {}};
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   std::unique_ptr<Worker> closer_ = Worker::start();  // last, so that it is joined first
 };

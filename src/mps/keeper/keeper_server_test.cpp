@@ -93,6 +93,22 @@ TEST_F(KeeperServerTest, AClientWithoutADeviceSaysSo) {
   EXPECT_TRUE(until([&] { return ask("status").find("has not opened /dev/nvidia-uvm") != std::string::npos; }));
 }
 
+// Promise: deaths: A client that exchanges its descriptors while they are duplicated delays the keeper for no other.
+TEST_F(KeeperServerTest, DoesNotLookAgainAtAClientThatExchangesItsDescriptors) {
+  serve(1ms);
+  HoldsDevices client(3);
+  ask(mps::HoldRequest{client.ref()});
+  client.exchange_last();
+  const auto is_given_up = [&] {
+    ask(mps::HoldRequest{client.ref()});
+    const auto status = mps::read_keeper_status(ask("status"));
+    return status && status->clients[0].state == mps::HeldState::kHeld && status->clients[0].problem == kExchanges;
+  };
+  EXPECT_TRUE(until(is_given_up));
+  client.die();
+  EXPECT_TRUE(until([&] { return client.closed() == 3 && !client.has_pipe(); }));
+}
+
 TEST_F(KeeperServerTest, KeepsWhatItHoldsWhereTheDevicesCannotBeRead) {
   serve();
   HoldsDevices client(2);
