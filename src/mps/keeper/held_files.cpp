@@ -20,9 +20,14 @@
 namespace tranche::host {
 namespace {
 
-// A PyTorch process has 27 on one GPU, a JAX process 46 on two. A tenant may open any number; what protects its
-// neighbours is opened first.
-constexpr std::size_t kMostHeld = 1024;
+// A PyTorch process has 27 on one GPU, a JAX process 46 on two. With more, the rest of the GPUs' is not held: the
+// driver may then wait at the death, but the neighbours are as safe (docs/internals/evidence/deaths.md).
+constexpr std::size_t kMostHeld = 64;
+constexpr std::size_t kMostOfGpus = 48;
+constexpr std::size_t kClientsOfShare = 48;
+constexpr const char* kShareIsFull =
+    "the clients of its share, with those that died less than 5 s ago, have as many descriptors in the keeper as those "
+    "of one share may have";
 // Each costs about a microsecond of the keeper's one thread.
 constexpr std::size_t kMostLookedAt = 16384;
 constexpr unsigned kControlMinor = 255;    // /dev/nvidiactl
@@ -104,6 +109,10 @@ std::string why_no_more_files() {
          "): raise LimitNOFILE of the container runtime";
 }
 
+std::size_t most_of_share() {
+  return std::min(most_open_files() / 4, kMostHeld * kClientsOfShare);
+}
+
 NvidiaDevices NvidiaDevices::parse(std::string_view proc_devices) {
   NvidiaDevices devices;
   for (auto line : lines_of(proc_devices)) {
@@ -131,7 +140,7 @@ std::optional<DeviceKind> NvidiaDevices::kind(unsigned major, unsigned minor) co
   return found->second;
 }
 
-Looked HeldFiles::look(pid_t pid, const Fd& pidfd, const NvidiaDevices& devices) {
+Looked HeldFiles::look(pid_t pid, const Fd& pidfd, const NvidiaDevices& devices, std::size_t room) {
   Looked looked;
   pid_t owner = pid;
   std::optional<std::vector<Found>> found;
@@ -159,12 +168,14 @@ Looked HeldFiles::look(pid_t pid, const Fd& pidfd, const NvidiaDevices& devices)
   std::ranges::stable_sort(*found, std::ranges::greater(), &Found::kind);
   for (const auto& each : *found) {
     if (each.is_held) continue;
+    if (each.kind < DeviceKind::kControl && files_.size() >= kMostOfGpus) break;
     if (files_.size() >= kMostHeld) {
-      looked.problem = "it has more than " + std::to_string(kMostHeld) + " descriptors of NVIDIA devices";
+      looked.problem = "it has more than " + std::to_string(kMostHeld) + " descriptors of nvidia-uvm and nvidiactl";
       break;
     }
-    if (!may_open_one(pidfd)) {
-      looked.problem = why_no_more_files();
+    if (looked.added >= room || !may_open_one(pidfd)) {
+      looked.full = true;
+      looked.problem = looked.added < room ? why_no_more_files() : kShareIsFull;
       break;
     }
     Fd file(static_cast<int>(::syscall(SYS_pidfd_getfd, (of_thread ? of_thread : pidfd).get(), each.number, 0)));

@@ -41,6 +41,9 @@ struct HeldFile {
 std::size_t most_open_files();
 constexpr std::size_t kFilesOfOurOwn = 64;
 std::string why_no_more_files();
+// Descriptors that the clients of one share may have here, those that have exited included: a quarter of all, and not
+// more than its 48 clients may have.
+std::size_t most_of_share();
 
 inline constexpr const char* kExchanges = "it exchanges its descriptors while they are duplicated";
 
@@ -48,13 +51,15 @@ struct Looked {
   std::size_t added = 0;
   std::vector<HeldFile> dropped;  // the process has closed these
   Fd foreign;  // the process has put it in the place of a device meanwhile; its close takes as long as a tenant likes
-  std::string problem;  // why not all of them are held; "" = all are
+  std::string problem;  // why what protects the neighbours is not all held; "" = it is
+  bool full = false;    // there may be descriptors for the rest once other clients are released
 };
 
 class HeldFiles {
  public:
-  // Duplicates what is new. A process whose descriptors cannot be listed any more keeps what is held.
-  Looked look(pid_t pid, const Fd& pidfd, const NvidiaDevices& devices);
+  // Duplicates what is new, at most `room` descriptors. A process whose descriptors cannot be listed any more keeps
+  // what is held.
+  Looked look(pid_t pid, const Fd& pidfd, const NvidiaDevices& devices, std::size_t room = most_of_share());
   std::size_t size() const { return files_.size(); }
   std::size_t uvm() const;
   std::vector<HeldFile> take();

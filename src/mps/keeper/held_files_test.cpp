@@ -12,6 +12,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using enum DeviceKind;
 
 TEST(NvidiaDevices, AreKnownByTheirNumbers) {
@@ -80,6 +81,22 @@ TEST(HeldFiles, OfAProcessThatHasExitedStay) {
   const auto looked = held.look(pid, pidfd, devices);
   EXPECT_TRUE(looked.dropped.empty());
   EXPECT_EQ(held.size(), 2U);
+}
+
+// What protects the neighbours comes before the rest, and has places of its own.
+TEST(HeldFiles, OfOneProcessAreBounded) {
+  HoldsDevices process(63);
+  HeldFiles held;
+  const auto gpus = NvidiaDevices::parse("136 nvidia\n");
+  const auto uvm = NvidiaDevices::parse(kTerminalsAreUvm);
+  EXPECT_EQ(held.look(process.pid(), process.pidfd(), gpus).problem, "");
+  EXPECT_EQ(held.size(), 48U);
+  EXPECT_EQ(held.look(process.pid(), process.pidfd(), uvm).problem, "");
+  EXPECT_EQ(held.size(), 63U);
+  process.open_one();
+  process.open_one();
+  EXPECT_THAT(held.look(process.pid(), process.pidfd(), uvm).problem, HasSubstr("more than 64 descriptors"));
+  EXPECT_EQ(held.size(), 64U);
 }
 
 // Its close could wait for as long as the process wants: a TCP connection with SO_LINGER.

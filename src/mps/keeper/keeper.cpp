@@ -99,8 +99,8 @@ void Keeper::look(int pid) {
 }
 
 void Keeper::request_hold(const Key& key) {
-  requests_->request(to_json(mps::KeeperRequest(mps::HoldRequest{{key.first, key.second}})), kKeeperAnswers,
-                     [this, key](const Result<std::string>& reply) {
+  requests_->request(to_json(mps::KeeperRequest(mps::HoldRequest{{key.first, key.second}, owners_.at(key)})),
+                     kKeeperAnswers, [this, key](const Result<std::string>& reply) {
                        const auto why = reply ? text_at(json_of(*reply), "error") : to_string(reply.error());
                        const auto before = refused_;
                        refused_.erase(key);

@@ -61,7 +61,7 @@ KeeperServer::~KeeperServer() {
 
 Status KeeperServer::answer(const std::string& request) {
   TRY(const auto asked, mps::read_keeper_request(request));
-  if (const auto* one = std::get_if<mps::HoldRequest>(&asked)) return hold(one->process);
+  if (const auto* one = std::get_if<mps::HoldRequest>(&asked)) return hold(*one);
   // The reply goes out first.
   loop_.post([this, alive = std::weak_ptr(alive_)] {
     if (!alive.expired()) end();
@@ -69,7 +69,8 @@ Status KeeperServer::answer(const std::string& request) {
   return {};
 }
 
-Status KeeperServer::hold(const ProcessRef& process) {
+Status KeeperServer::hold(const mps::HoldRequest& asked) {
+  const auto& process = asked.process;
   const Key key{process.pid, process.start_ticks};
   if (const auto known = clients_.find(key); known != clients_.end()) {
     known->second.looks = 0;
@@ -87,6 +88,9 @@ Status KeeperServer::hold(const ProcessRef& process) {
   if (!there || *there != process) return fail(Kind::kNotFound, "the process has exited", std::to_string(process.pid));
   auto& client = clients_.try_emplace(key, loop_).first->second;
   client.pidfd = std::move(pidfd);
+  auto& share = shares_[asked.share];
+  if (!share) share = std::make_shared<Share>(loop_);
+  client.share = share;
   client.watch = loop_.watch(client.pidfd.get(), EPOLLIN, [this, key](std::uint32_t) { died(key); });
   look(key);
   return {};
@@ -94,17 +98,21 @@ Status KeeperServer::hold(const ProcessRef& process) {
 
 void KeeperServer::look(const Key& key) {
   auto& client = clients_.at(key);
-  if (client.exchanged >= (foreign_.closing() < kMostForeign ? kMostExchanged : 1)) {
+  auto& share = *client.share;
+  if (client.exchanged >= kMostExchanged || share.foreign.closing() >= kMostForeign) {
     client.problem = kExchanges;
     return changed();
   }
   // A module may be loaded later; what is known stays so while a file cannot be read.
   if (client.looks == 0 || client.files.uvm() == 0)
     if (const auto devices = read_file(settings_.devices)) devices_ = NvidiaDevices::parse(*devices);
-  auto looked = client.files.look(key.first, client.pidfd, devices_);
+  auto looked =
+      client.files.look(key.first, client.pidfd, devices_, most_of_share() - std::min(share.files, most_of_share()));
+  share.files += looked.added;
+  client.full = looked.full;
   if (!looked.dropped.empty()) close(key, std::move(looked.dropped), false);
   if (looked.foreign) {
-    foreign_.close_file(std::move(looked.foreign));
+    share.foreign.close_file(std::move(looked.foreign));
     ++client.exchanged;
   }
   const bool is_last = client.looks == kLooks.size();
@@ -125,18 +133,23 @@ void KeeperServer::died(const Key& key) {
 }
 
 void KeeperServer::close(const Key& key, std::vector<HeldFile> files, bool last) {
-  closer_->run([this, key, last, files = std::make_shared<std::vector<HeldFile>>(std::move(files)),
-                alive = std::weak_ptr(alive_), &loop = loop_] {
+  closer_->run([this, key, last, share = clients_.at(key).share, count = files.size(),
+                files = std::make_shared<std::vector<HeldFile>>(std::move(files)), alive = std::weak_ptr(alive_),
+                &loop = loop_] {
     const auto begun = mono_now();
     close_in_order(*files);
-    loop.post([this, key, last, alive, took = mono_now() - begun] {
+    loop.post([this, key, last, share, count, alive, took = mono_now() - begun] {
       if (alive.expired()) return;
+      share->files -= count;
       waited_ = std::max(waited_, took);
       if (last) {
         clients_.erase(key);
         ++released_;
         for (const auto& [other, client] : clients_)  // there may be descriptors for it now
-          if (!client.dead && client.problem == why_no_more_files()) look(other);
+          if (!client.dead && client.full) look(other);
+        std::erase_if(shares_, [](const auto& each) {
+          return each.second.use_count() == 1 && each.second->foreign.closing() == 0;
+        });
       }
       changed();
       end_if_idle();

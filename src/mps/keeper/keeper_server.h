@@ -45,21 +45,28 @@ class KeeperServer {
 
  private:
   using Key = std::pair<pid_t, std::uint64_t>;  // a pid may be used again while its former process is held
+  struct Share {
+    explicit Share(Loop& loop) : foreign(loop, [] {}) {}
+    std::size_t files = 0;  // of its clients, until they are closed
+    TenantSockets foreign;
+  };
   struct Client {
     explicit Client(Loop& loop) : timer(loop) {}
+    std::shared_ptr<Share> share;
     Fd pidfd;
     Loop::Id watch = 0;
     HeldFiles files;
     std::size_t looks = 0;      // since the last request
     std::size_t exchanged = 0;  // looks in which it put another file in the place of a device
     bool dead = false;
+    bool full = false;
     std::string problem;
     Timer timer;  // the next look; after its death, the end of the patience
   };
 
   KeeperServer(Loop& loop, KeeperSettings settings, std::function<void()> ended);
   Status answer(const std::string& request);
-  Status hold(const ProcessRef& process);
+  Status hold(const mps::HoldRequest& asked);
   void look(const Key& key);
   void died(const Key& key);
   void close(const Key& key, std::vector<HeldFile> files, bool last);
@@ -72,13 +79,13 @@ class KeeperServer {
   KeeperSettings settings_;
   std::function<void()> ended_;
   NvidiaDevices devices_;
+  std::map<std::string, std::shared_ptr<Share>> shares_;
   std::map<Key, Client> clients_;
   std::uint64_t released_ = 0;
   Duration waited_{};
   bool replaced_ = false;
   Timer audit_{loop_};
   std::unique_ptr<StatusServer> server_;
-  TenantSockets foreign_{loop_, [] {}};
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   std::unique_ptr<Worker> closer_ = Worker::start();  // last, so that it is joined first
 };

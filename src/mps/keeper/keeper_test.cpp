@@ -145,8 +145,8 @@ TEST_F(KeeperTest, WithoutDescriptorsItSaysSoUntilAClientHasExited) {
   ASSERT_EQ(::prlimit(keeper_pid(), RLIMIT_NOFILE, &few, nullptr), 0);
   HoldsDevices second(16);
   HoldsDevices third(2);
-  keeper_->hold(second.pid(), "grant");
-  keeper_->hold(third.pid(), "grant");
+  keeper_->hold(second.pid(), "second");
+  keeper_->hold(third.pid(), "third");
   const auto is_refused = [&](const HoldsDevices& client) {
     const auto now = keeper_->of(client.pid());
     return now.state == State::kNo && now.why.find("LimitNOFILE") != std::string::npos;
