@@ -28,8 +28,7 @@ constexpr std::size_t kClientsOfShare = 48;
 constexpr const char* kShareIsFull =
     "the clients of its share, with those that died less than 5 s ago, have as many descriptors in the keeper as those "
     "of one share may have";
-// Each costs about a microsecond of the keeper's one thread.
-constexpr std::size_t kMostLookedAt = 16384;
+constexpr std::size_t kMostLookedAt = 4096;
 constexpr unsigned kControlMinor = 255;    // /dev/nvidiactl
 constexpr unsigned kPidfdThread = O_EXCL;  // PIDFD_THREAD of Linux 6.9
 
@@ -57,19 +56,19 @@ long compared(pid_t thread, int number, const Fd& file) {
 
 // `folder`: of the thread in /proc. nullopt: they cannot be listed.
 std::optional<std::vector<Found>> files_of(const std::string& folder, pid_t thread, const NvidiaDevices& devices,
-                                           const std::map<int, HeldFile>& held, std::string& problem) {
+                                           const std::map<int, HeldFile>& held, Looked& looked) {
   const std::unique_ptr<DIR, int (*)(DIR*)> dir(::opendir((folder + "/fd").c_str()), &::closedir);
   if (!dir) {
-    problem = "its descriptors cannot be listed: " + std::string(std::strerror(errno));
+    looked.problem = "its descriptors cannot be listed: " + std::string(std::strerror(errno));
     return std::nullopt;
   }
   std::vector<Found> found;
-  std::size_t looked_at = 0;
+  looked.looked_at = 0;
   for (const dirent* entry = ::readdir(dir.get()); entry != nullptr; entry = ::readdir(dir.get())) {
     const auto number = parse_unsigned(entry->d_name);
     if (!number) continue;
-    if (++looked_at > kMostLookedAt) {
-      problem = "it has more than " + std::to_string(kMostLookedAt) + " descriptors";
+    if (++looked.looked_at > kMostLookedAt) {
+      looked.problem = "it has more than " + std::to_string(kMostLookedAt) + " descriptors";
       break;
     }
     const int file = static_cast<int>(*number);
@@ -81,7 +80,7 @@ std::optional<std::vector<Found>> files_of(const std::string& folder, pid_t thre
       found.push_back({file, *kind, differs < 0});
   }
   // A thread that has exited lists none.
-  if (looked_at == 0) return std::nullopt;
+  if (looked.looked_at == 0) return std::nullopt;
   return found;
 }
 
@@ -147,7 +146,7 @@ Looked HeldFiles::look(pid_t pid, const Fd& pidfd, const NvidiaDevices& devices,
   look_at_living_thread(pid, [&](const std::string& folder, pid_t thread) {
     owner = thread;
     looked.problem.clear();
-    found = files_of(folder, thread, devices, files_, looked.problem);
+    found = files_of(folder, thread, devices, files_, looked);
     return found.has_value();
   });
   Fd of_thread;  // in place of the first one, which has no descriptors once it has exited

@@ -99,6 +99,17 @@ TEST(HeldFiles, OfOneProcessAreBounded) {
   EXPECT_EQ(held.size(), 64U);
 }
 
+// Each costs the keeper time that it does not have for others.
+TEST(HeldFiles, AreLookedForAmongABoundedNumber) {
+  HoldsDevices process(1);
+  process.open_others(4096);
+  process.open_one();
+  HeldFiles held;
+  const auto looked = held.look(process.pid(), process.pidfd(), NvidiaDevices::parse(kTerminalsAreUvm));
+  EXPECT_EQ(looked.problem, "it has more than 4096 descriptors");
+  EXPECT_EQ(looked.added, 1U);
+}
+
 // Its close could wait for as long as the process wants: a TCP connection with SO_LINGER.
 TEST(HeldFiles, OfAnotherKindUnderTheNumberOfADeviceAreLeftToTheCaller) {
   HoldsDevices process(1);

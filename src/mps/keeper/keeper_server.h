@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -56,7 +57,8 @@ class KeeperServer {
     Fd pidfd;
     Loop::Id watch = 0;
     HeldFiles files;
-    std::size_t looks = 0;      // since the last request
+    std::size_t looks = 0;      // of this series
+    std::size_t cost = 0;       // descriptors looked at, in all series
     std::size_t exchanged = 0;  // looks in which it put another file in the place of a device
     bool dead = false;
     bool full = false;
@@ -67,6 +69,8 @@ class KeeperServer {
   KeeperServer(Loop& loop, KeeperSettings settings, std::function<void()> ended);
   Status answer(const std::string& request);
   Status hold(const mps::HoldRequest& asked);
+  void look_soon(const Key& key);
+  void look_at_next();
   void look(const Key& key);
   void died(const Key& key);
   void close(const Key& key, std::vector<HeldFile> files, bool last);
@@ -81,6 +85,8 @@ class KeeperServer {
   NvidiaDevices devices_;
   std::map<std::string, std::shared_ptr<Share>> shares_;
   std::map<Key, Client> clients_;
+  std::set<std::pair<std::size_t, Key>> due_;  // to be looked at, by their cost
+  Timer next_look_{loop_};
   std::uint64_t released_ = 0;
   Duration waited_{};
   bool replaced_ = false;
