@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <linux/kcmp.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -11,6 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 
 #include "base/text.h"
@@ -28,9 +30,9 @@ constexpr std::size_t kClientsOfShare = 48;
 constexpr const char* kShareIsFull =
     "the clients of its share, with those that died less than 5 s ago, have as many descriptors in the keeper as those "
     "of one share may have";
-constexpr std::size_t kMostLookedAt = 4096;
-constexpr unsigned kControlMinor = 255;    // /dev/nvidiactl
-constexpr unsigned kPidfdThread = O_EXCL;  // PIDFD_THREAD of Linux 6.9
+constexpr std::size_t kMostLookedAt = 4096;  // of its descriptors, and of its threads
+constexpr unsigned kControlMinor = 255;      // /dev/nvidiactl
+constexpr unsigned kPidfdThread = O_EXCL;    // PIDFD_THREAD of Linux 6.9
 
 struct Found {
   int number = 0;
@@ -82,6 +84,12 @@ std::optional<std::vector<Found>> files_of(const std::string& folder, pid_t thre
   // A thread that has exited lists none.
   if (looked.looked_at == 0) return std::nullopt;
   return found;
+}
+
+bool has_files(pid_t pid, pid_t thread) {
+  std::error_code error;
+  const std::filesystem::directory_iterator first(fmt::format("/proc/{}/task/{}/fd", pid, thread), error);
+  return !error && first != std::filesystem::directory_iterator();
 }
 
 std::string why_not_duplicated(int error) {
@@ -204,6 +212,25 @@ std::vector<HeldFile> HeldFiles::take() {
   std::vector<HeldFile> files;
   for (auto& [number, file] : std::exchange(files_, {})) files.push_back(std::move(file));
   return files;
+}
+
+std::string why_not_shared(pid_t pid) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> dir(::opendir(fmt::format("/proc/{}/task", pid).c_str()), &::closedir);
+  pid_t first = 0;
+  std::size_t looked_at = 0;
+  for (const dirent* entry = nullptr; dir && (entry = ::readdir(dir.get())) != nullptr;) {
+    const auto number = parse_unsigned(entry->d_name);
+    if (!number) continue;
+    if (++looked_at > kMostLookedAt) return "it has more than " + std::to_string(kMostLookedAt) + " threads";
+    const auto thread = static_cast<pid_t>(*number);
+    const bool is_other = first != 0 && ::syscall(SYS_kcmp, first, thread, KCMP_FILES, 0, 0) > 0;
+    // A thread that exits at this moment has none any more.
+    if ((first != 0 && !is_other) || !has_files(pid, thread)) continue;
+    if (is_other)
+      return fmt::format("its threads do not share their descriptors: those of thread {} are not held", thread);
+    first = thread;
+  }
+  return {};
 }
 
 void close_in_order(std::vector<HeldFile>& files) {

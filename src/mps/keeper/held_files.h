@@ -69,6 +69,9 @@ class HeldFiles {
   std::map<int, HeldFile> files_;  // by the number that it has in the process
 };
 
+// Why HeldFiles, which looks at the descriptors of one thread, does not see those of another; "" = all share theirs.
+std::string why_not_shared(pid_t pid);
+
 void close_in_order(std::vector<HeldFile>& files);
 
 }  // namespace tranche::host

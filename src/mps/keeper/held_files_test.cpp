@@ -99,6 +99,20 @@ TEST(HeldFiles, OfOneProcessAreBounded) {
   EXPECT_EQ(held.size(), 64U);
 }
 
+TEST(HeldFiles, OfAThreadThatDoesNotShareThemAreReported) {
+  HoldsDevices process(1);
+  process.start_thread(false);
+  EXPECT_EQ(why_not_shared(process.pid()), "");
+  process.start_thread(true);
+  EXPECT_THAT(why_not_shared(process.pid()), HasSubstr("do not share their descriptors"));
+}
+
+TEST(HeldFiles, OfThreadsWhoseFirstHasExitedAreShared) {
+  HoldsDevices process(1);
+  process.exit_first_thread();
+  EXPECT_EQ(why_not_shared(process.pid()), "");
+}
+
 // Each costs the keeper time that it does not have for others.
 TEST(HeldFiles, AreLookedForAmongABoundedNumber) {
   HoldsDevices process(1);

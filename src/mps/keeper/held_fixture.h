@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -11,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <string>
 #include <utility>
 #include <vector>
@@ -60,6 +63,7 @@ class HoldsDevices {
     pollfd hung_up{answers_.get(), 0, 0};
     return ::poll(&hung_up, 1, 0) == 0;
   }
+  void start_thread(bool with_files_of_its_own) { order(with_files_of_its_own ? 'u' : 't', ""); }
   void open_others(int count) { order('d', std::to_string(count)); }  // of no device
   void exit_first_thread() { order('h', ""); }
   void die() {
@@ -109,6 +113,18 @@ class HoldsDevices {
         many.rlim_cur = many.rlim_max;
         ::setrlimit(RLIMIT_NOFILE, &many);
         for (int i = 0; i < ::atoi(text + 1); ++i) done = ::dup(orders) >= 0 && done;
+      } else if (text[0] == 'u' || text[0] == 't') {
+        static bool own = false;
+        static std::atomic<bool> runs;
+        own = text[0] == 'u';
+        runs = false;
+        pthread_t thread{};
+        const auto run = [](void*) -> void* {
+          if (own) ::unshare(CLONE_FILES);
+          for (runs = true;;) ::pause();
+        };
+        done = ::pthread_create(&thread, nullptr, run, nullptr) == 0;
+        while (done && !runs) ::sched_yield();
       } else if (text[0] == 'x') {
         (void)!::write(answers, "y", 1);
         for (const int device = ::dup(files.back());;) {

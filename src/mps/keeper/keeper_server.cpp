@@ -134,6 +134,7 @@ void KeeperServer::look(const Key& key) {
     ++client.exchanged;
   }
   const bool is_last = client.looks == kLooks.size();
+  if (is_last && looked.problem.empty()) looked.problem = why_not_shared(key.first);
   if (is_last && looked.problem.empty() && client.files.uvm() == 0)
     looked.problem = "it has not opened /dev/nvidia-uvm";
   const bool is_new = client.looks == 0 || is_last || looked.added > 0 || looked.problem != client.problem;

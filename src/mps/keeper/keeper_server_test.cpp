@@ -154,6 +154,16 @@ TEST_F(KeeperServerTest, DoesNotLookAgainAtAClientThatExchangesItsDescriptors) {
   EXPECT_TRUE(until([&] { return client.closed() == 3 && !client.has_pipe(); }));
 }
 
+// Promise: deaths: A client that hides descriptors in a thread with a table of its own is reported as not held.
+TEST_F(KeeperServerTest, AThreadWithDescriptorsOfItsOwnIsReported) {
+  serve();
+  HoldsDevices client(1);
+  client.start_thread(true);
+  ask(mps::HoldRequest{client.ref()});
+  ASSERT_TRUE(until([&] { return held(client).state == mps::HeldState::kHeld; }));
+  EXPECT_THAT(held(client).problem, HasSubstr("do not share their descriptors"));
+}
+
 TEST_F(KeeperServerTest, LooksAgainAfterTheLastLookOfASeries) {
   serve();
   HoldsDevices client(1);
