@@ -2,16 +2,17 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <linux/kcmp.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 
 #include "base/text.h"
@@ -21,13 +22,17 @@
 namespace tranche::host {
 namespace {
 
-// A PyTorch process has 27 on one GPU, a JAX process 46 on two. A tenant may open any number; what protects its
-// neighbours is opened first.
-constexpr std::size_t kMostHeld = 1024;
-// Each costs about a microsecond of the keeper's one thread.
-constexpr std::size_t kMostLookedAt = 16384;
-constexpr unsigned kControlMinor = 255;    // /dev/nvidiactl
-constexpr unsigned kPidfdThread = O_EXCL;  // PIDFD_THREAD of Linux 6.9
+// A PyTorch process has 27 on one GPU, a JAX process 46 on two. With more, the rest of the GPUs' is not held: the
+// driver may then wait at the death, but the neighbours are as safe (docs/internals/evidence/deaths.md).
+constexpr std::size_t kMostHeld = 64;
+constexpr std::size_t kMostOfGpus = 48;
+constexpr std::size_t kClientsOfShare = 48;
+constexpr const char* kShareIsFull =
+    "the clients of its share, with those that died less than 5 s ago, have as many descriptors in the keeper as those "
+    "of one share may have";
+constexpr std::size_t kMostLookedAt = 4096;  // of its descriptors, and of its threads
+constexpr unsigned kControlMinor = 255;      // /dev/nvidiactl
+constexpr unsigned kPidfdThread = O_EXCL;    // PIDFD_THREAD of Linux 6.9
 
 struct Found {
   int number = 0;
@@ -35,10 +40,12 @@ struct Found {
   bool is_held = false;
 };
 
-// The kernel follows the link without the file system of the tenant: AT_STATX_DONT_SYNC asks no server.
+// Of a file in `dir`, or, without a name, of `dir` itself. The kernel follows the link without the file system of the
+// tenant: AT_STATX_DONT_SYNC asks no server.
 std::optional<DeviceKind> kind_of(int dir, const char* name, const NvidiaDevices& devices) {
+  constexpr int kHow = AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT | AT_EMPTY_PATH;
   struct statx seen{};
-  if (::statx(dir, name, AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_TYPE, &seen) != 0) return std::nullopt;
+  if (::statx(dir, name, kHow, STATX_TYPE, &seen) != 0) return std::nullopt;
   if (!S_ISCHR(seen.stx_mode)) return std::nullopt;
   return devices.kind(seen.stx_rdev_major, seen.stx_rdev_minor);
 }
@@ -51,19 +58,19 @@ long compared(pid_t thread, int number, const Fd& file) {
 
 // `folder`: of the thread in /proc. nullopt: they cannot be listed.
 std::optional<std::vector<Found>> files_of(const std::string& folder, pid_t thread, const NvidiaDevices& devices,
-                                           const std::map<int, HeldFile>& held, std::string& problem) {
+                                           const std::map<int, HeldFile>& held, Looked& looked) {
   const std::unique_ptr<DIR, int (*)(DIR*)> dir(::opendir((folder + "/fd").c_str()), &::closedir);
   if (!dir) {
-    problem = "its descriptors cannot be listed: " + std::string(std::strerror(errno));
+    looked.problem = "its descriptors cannot be listed: " + std::string(std::strerror(errno));
     return std::nullopt;
   }
   std::vector<Found> found;
-  std::size_t looked_at = 0;
+  looked.looked_at = 0;
   for (const dirent* entry = ::readdir(dir.get()); entry != nullptr; entry = ::readdir(dir.get())) {
     const auto number = parse_unsigned(entry->d_name);
     if (!number) continue;
-    if (++looked_at > kMostLookedAt) {
-      problem = "it has more than " + std::to_string(kMostLookedAt) + " descriptors";
+    if (++looked.looked_at > kMostLookedAt) {
+      looked.problem = "it has more than " + std::to_string(kMostLookedAt) + " descriptors";
       break;
     }
     const int file = static_cast<int>(*number);
@@ -75,15 +82,26 @@ std::optional<std::vector<Found>> files_of(const std::string& folder, pid_t thre
       found.push_back({file, *kind, differs < 0});
   }
   // A thread that has exited lists none.
-  if (looked_at == 0) return std::nullopt;
+  if (looked.looked_at == 0) return std::nullopt;
   return found;
+}
+
+bool has_files(pid_t pid, pid_t thread) {
+  std::error_code error;
+  const std::filesystem::directory_iterator first(fmt::format("/proc/{}/task/{}/fd", pid, thread), error);
+  return !error && first != std::filesystem::directory_iterator();
 }
 
 std::string why_not_duplicated(int error) {
   if (error == EPERM)
     return "its descriptors cannot be duplicated: the right SYS_PTRACE is missing, or a security module refuses";
-  if (error == EMFILE) return why_no_more_files();
   return "its descriptors cannot be duplicated: " + std::string(std::strerror(error));
+}
+
+// Found out with a descriptor of ours, because one of the process could not be closed here.
+bool may_open_one(const Fd& pidfd) {
+  const Fd next(::fcntl(pidfd.get(), F_DUPFD_CLOEXEC, 0));  // the kernel gives the lowest free number
+  return next && static_cast<std::size_t>(next.get()) + kFilesOfOurOwn <= most_open_files();
 }
 
 }  // namespace
@@ -96,6 +114,10 @@ std::size_t most_open_files() {
 std::string why_no_more_files() {
   return "the keeper has as many descriptors as it may open (" + std::to_string(most_open_files()) +
          "): raise LimitNOFILE of the container runtime";
+}
+
+std::size_t most_of_share() {
+  return std::min(most_open_files() / 4, kMostHeld * kClientsOfShare);
 }
 
 NvidiaDevices NvidiaDevices::parse(std::string_view proc_devices) {
@@ -125,14 +147,14 @@ std::optional<DeviceKind> NvidiaDevices::kind(unsigned major, unsigned minor) co
   return found->second;
 }
 
-Looked HeldFiles::look(pid_t pid, const Fd& pidfd, const NvidiaDevices& devices) {
+Looked HeldFiles::look(pid_t pid, const Fd& pidfd, const NvidiaDevices& devices, std::size_t room) {
   Looked looked;
   pid_t owner = pid;
   std::optional<std::vector<Found>> found;
   look_at_living_thread(pid, [&](const std::string& folder, pid_t thread) {
     owner = thread;
     looked.problem.clear();
-    found = files_of(folder, thread, devices, files_, looked.problem);
+    found = files_of(folder, thread, devices, files_, looked);
     return found.has_value();
   });
   Fd of_thread;  // in place of the first one, which has no descriptors once it has exited
@@ -149,31 +171,32 @@ Looked HeldFiles::look(pid_t pid, const Fd& pidfd, const NvidiaDevices& devices)
     if (!has) looked.dropped.push_back(std::move(held->second));
     held = has ? std::next(held) : files_.erase(held);
   }
-  const auto most = most_open_files();
   // What protects the neighbours comes first, in case that not all can be held.
   std::ranges::stable_sort(*found, std::ranges::greater(), &Found::kind);
   for (const auto& each : *found) {
     if (each.is_held) continue;
+    if (each.kind < DeviceKind::kControl && files_.size() >= kMostOfGpus) break;
     if (files_.size() >= kMostHeld) {
-      looked.problem = "it has more than " + std::to_string(kMostHeld) + " descriptors of NVIDIA devices";
+      looked.problem = "it has more than " + std::to_string(kMostHeld) + " descriptors of nvidia-uvm and nvidiactl";
+      break;
+    }
+    if (looked.added >= room || !may_open_one(pidfd)) {
+      looked.full = true;
+      looked.problem = looked.added < room ? why_no_more_files() : kShareIsFull;
       break;
     }
     Fd file(static_cast<int>(::syscall(SYS_pidfd_getfd, (of_thread ? of_thread : pidfd).get(), each.number, 0)));
-    int error = errno;
-    // The kernel gives the lowest free number.
-    if (file && static_cast<std::size_t>(file.get()) + kFilesOfOurOwn > most) {
-      file.reset();
-      error = EMFILE;
-    }
-    struct stat seen{};
-    if (!file && (error == EBADF || error == ESRCH)) continue;  // closed meanwhile
+    if (!file && (errno == EBADF || errno == ESRCH)) continue;  // closed meanwhile
     if (!file) {
-      looked.problem = why_not_duplicated(error);
+      looked.problem = why_not_duplicated(errno);
       break;
     }
-    if (::fstat(file.get(), &seen) != 0 || !S_ISCHR(seen.st_mode)) continue;
-    const auto kind = devices.kind(major(seen.st_rdev), minor(seen.st_rdev));
-    if (!kind) continue;  // another file has the number meanwhile
+    const auto kind = kind_of(file.get(), "", devices);
+    if (!kind) {
+      looked.foreign = std::move(file);
+      looked.problem = kExchanges;
+      break;
+    }
     files_.emplace(each.number, HeldFile{std::move(file), *kind});
     ++looked.added;
   }
@@ -189,6 +212,25 @@ std::vector<HeldFile> HeldFiles::take() {
   std::vector<HeldFile> files;
   for (auto& [number, file] : std::exchange(files_, {})) files.push_back(std::move(file));
   return files;
+}
+
+std::string why_not_shared(pid_t pid) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> dir(::opendir(fmt::format("/proc/{}/task", pid).c_str()), &::closedir);
+  pid_t first = 0;
+  std::size_t looked_at = 0;
+  for (const dirent* entry = nullptr; dir && (entry = ::readdir(dir.get())) != nullptr;) {
+    const auto number = parse_unsigned(entry->d_name);
+    if (!number) continue;
+    if (++looked_at > kMostLookedAt) return "it has more than " + std::to_string(kMostLookedAt) + " threads";
+    const auto thread = static_cast<pid_t>(*number);
+    const bool is_other = first != 0 && ::syscall(SYS_kcmp, first, thread, KCMP_FILES, 0, 0) > 0;
+    // A thread that exits at this moment has none any more.
+    if ((first != 0 && !is_other) || !has_files(pid, thread)) continue;
+    if (is_other)
+      return fmt::format("its threads do not share their descriptors: those of thread {} are not held", thread);
+    first = thread;
+  }
+  return {};
 }
 
 void close_in_order(std::vector<HeldFile>& files) {

@@ -3,12 +3,16 @@
 #include <gmock/gmock.h>
 #include <sys/epoll.h>
 
+#include <chrono>
+
 #include "mps/keeper/held_fixture.h"
 
 namespace tranche::host {
 namespace {
 
+using namespace std::chrono_literals;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using enum DeviceKind;
 
 TEST(NvidiaDevices, AreKnownByTheirNumbers) {
@@ -77,6 +81,63 @@ TEST(HeldFiles, OfAProcessThatHasExitedStay) {
   const auto looked = held.look(pid, pidfd, devices);
   EXPECT_TRUE(looked.dropped.empty());
   EXPECT_EQ(held.size(), 2U);
+}
+
+// What protects the neighbours comes before the rest, and has places of its own.
+TEST(HeldFiles, OfOneProcessAreBounded) {
+  HoldsDevices process(63);
+  HeldFiles held;
+  const auto gpus = NvidiaDevices::parse("136 nvidia\n");
+  const auto uvm = NvidiaDevices::parse(kTerminalsAreUvm);
+  EXPECT_EQ(held.look(process.pid(), process.pidfd(), gpus).problem, "");
+  EXPECT_EQ(held.size(), 48U);
+  EXPECT_EQ(held.look(process.pid(), process.pidfd(), uvm).problem, "");
+  EXPECT_EQ(held.size(), 63U);
+  process.open_one();
+  process.open_one();
+  EXPECT_THAT(held.look(process.pid(), process.pidfd(), uvm).problem, HasSubstr("more than 64 descriptors"));
+  EXPECT_EQ(held.size(), 64U);
+}
+
+TEST(HeldFiles, OfAThreadThatDoesNotShareThemAreReported) {
+  HoldsDevices process(1);
+  process.start_thread(false);
+  EXPECT_EQ(why_not_shared(process.pid()), "");
+  process.start_thread(true);
+  EXPECT_THAT(why_not_shared(process.pid()), HasSubstr("do not share their descriptors"));
+}
+
+TEST(HeldFiles, OfThreadsWhoseFirstHasExitedAreShared) {
+  HoldsDevices process(1);
+  process.exit_first_thread();
+  EXPECT_EQ(why_not_shared(process.pid()), "");
+}
+
+// Each costs the keeper time that it does not have for others.
+TEST(HeldFiles, AreLookedForAmongABoundedNumber) {
+  HoldsDevices process(1);
+  process.open_others(4096);
+  process.open_one();
+  HeldFiles held;
+  const auto looked = held.look(process.pid(), process.pidfd(), NvidiaDevices::parse(kTerminalsAreUvm));
+  EXPECT_EQ(looked.problem, "it has more than 4096 descriptors");
+  EXPECT_EQ(looked.added, 1U);
+}
+
+// Its close could wait for as long as the process wants: a TCP connection with SO_LINGER.
+TEST(HeldFiles, OfAnotherKindUnderTheNumberOfADeviceAreLeftToTheCaller) {
+  HoldsDevices process(1);
+  process.exchange_last();
+  Looked looked;
+  for (const auto end = std::chrono::steady_clock::now() + 60s;
+       !looked.foreign && std::chrono::steady_clock::now() < end;)
+    looked = HeldFiles().look(process.pid(), process.pidfd(), NvidiaDevices::parse(kTerminalsAreUvm));
+  ASSERT_TRUE(looked.foreign);
+  EXPECT_EQ(looked.problem, kExchanges);
+  process.die();
+  EXPECT_TRUE(process.has_pipe()) << "it is open";
+  looked.foreign.reset();
+  EXPECT_FALSE(process.has_pipe());
 }
 
 // Promise: deaths: A client whose first thread has exited is held as well, with what it opens after that.

@@ -4,12 +4,16 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,6 +56,15 @@ class HoldsDevices {
     other_sides_.push_back(std::move(other_side));
   }
   void close_all() { order('c', ""); }
+  // From now on the last one is, in turn, the device and our pipe, until the process dies.
+  void exchange_last() { order('x', ""); }
+  // Whether a process has the other end of that pipe.
+  bool has_pipe() const {
+    pollfd hung_up{answers_.get(), 0, 0};
+    return ::poll(&hung_up, 1, 0) == 0;
+  }
+  void start_thread(bool with_files_of_its_own) { order(with_files_of_its_own ? 'u' : 't', ""); }
+  void open_others(int count) { order('d', std::to_string(count)); }  // of no device
   void exit_first_thread() { order('h', ""); }
   void die() {
     ::kill(pid_, SIGKILL);
@@ -94,6 +107,30 @@ class HoldsDevices {
           (void)!::write(answers, "y", 1);
           obey(orders, answers);
         });
+      } else if (text[0] == 'd') {
+        rlimit many{};
+        ::getrlimit(RLIMIT_NOFILE, &many);
+        many.rlim_cur = many.rlim_max;
+        ::setrlimit(RLIMIT_NOFILE, &many);
+        for (int i = 0; i < ::atoi(text + 1); ++i) done = ::dup(orders) >= 0 && done;
+      } else if (text[0] == 'u' || text[0] == 't') {
+        static bool own = false;
+        static std::atomic<bool> runs;
+        own = text[0] == 'u';
+        runs = false;
+        pthread_t thread{};
+        const auto run = [](void*) -> void* {
+          if (own) ::unshare(CLONE_FILES);
+          for (runs = true;;) ::pause();
+        };
+        done = ::pthread_create(&thread, nullptr, run, nullptr) == 0;
+        while (done && !runs) ::sched_yield();
+      } else if (text[0] == 'x') {
+        (void)!::write(answers, "y", 1);
+        for (const int device = ::dup(files.back());;) {
+          ::dup2(answers, files.back());
+          ::dup2(device, files.back());
+        }
       } else {
         for (const int file : std::exchange(files, {})) ::close(file);
       }

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -23,6 +24,7 @@ namespace {
 
 constexpr const char* kKeeperSocket = "/keeper.sock";
 constexpr const char* kKeeperLog = "/keeper.log";
+constexpr const char* kNotHeld = "a client that dies and is not held can end the clients beside it";
 constexpr Duration kKeeperAnswers = std::chrono::seconds(5);
 constexpr long kKeeperAnswersUs = 5'000'000;
 constexpr int kKeeperEndsMs = 15'000;  // its patience, and the driver's
@@ -48,6 +50,19 @@ Result<std::unique_ptr<Process>> launch_keeper(Loop& loop, const KeeperClientSet
   what.output = log.get();
   what.kept = program.get();
   return launch_at_home(loop, settings.home, "keeper", std::move(what), std::move(on_exit));
+}
+
+struct Listening {
+  pid_t pid = 0;
+  Fd pidfd;
+};
+
+Listening listening_at(const std::string& socket, bool blocking) {
+  const auto connection = connect_to(socket, blocking, kKeeperAnswersUs);
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (!connection || ::getsockopt(connection->get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return {};
+  return {peer.pid, Fd(static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0)))};
 }
 
 }  // namespace
@@ -84,28 +99,33 @@ void Keeper::look(int pid) {
 }
 
 void Keeper::request_hold(const Key& key) {
-  requests_->request(to_json(mps::KeeperRequest(mps::HoldRequest{{key.first, key.second}})), kKeeperAnswers,
-                     [this, key](const Result<std::string>& reply) {
+  requests_->request(to_json(mps::KeeperRequest(mps::HoldRequest{{key.first, key.second}, owners_.at(key)})),
+                     kKeeperAnswers, [this, key](const Result<std::string>& reply) {
                        const auto why = reply ? text_at(json_of(*reply), "error") : to_string(reply.error());
                        const auto before = refused_;
                        refused_.erase(key);
                        if (!why.empty() && owners_.contains(key)) refused_[key] = why;
+                       report_not_held();
                        if (refused_ != before) on_change_();
                      });
 }
 
 void Keeper::heard(const std::string& line) {
-  const auto status = line.empty() ? Result<mps::KeeperStatus>(fail(Kind::kUnavailable, "the keeper does not run"))
+  const auto status = line.empty() ? Result<mps::KeeperStatus>(fail(Kind::kUnavailable, "the keeper does not answer"))
                                    : mps::read_keeper_status(line);
   const bool was_connected = std::exchange(connected_, status.has_value());
   absent_ = !status;
   if (!status) {
     status_ = {};
     if (problem_.empty()) problem_ = status.error().what;
+    if (was_connected)
+      log::warning("keeper.silent", {{"why", status.error()}, {"clients", owners_.size()}, {"effect", kNotHeld}});
+    await_answer(0);
     if (!owners_.empty()) start();
     return on_change_();
   }
   problem_.clear();
+  silent_.stop();
   const auto before = std::exchange(status_, *status);
   if (status_.version != kVersion && !was_connected) {
     log::info("keeper.replaced", {{"version", status_.version}});
@@ -117,7 +137,42 @@ void Keeper::heard(const std::string& line) {
   forget_exited(held);
   for (const auto& [key, owner] : owners_)  // it may have room for one that it has refused
     if (!held.contains(key) && (!was_connected || refused_.contains(key))) request_hold(key);
+  report_not_held();
   if (status_ != before || !was_connected) on_change_();
+}
+
+// A keeper that runs and does not answer would keep the next one out. One that has just been started gets time.
+void Keeper::await_answer(pid_t suspect) {
+  silent_.start(settings_.silence / 2, [this, suspect] {
+    const auto keeper = listening_at(settings_.mps_root + kKeeperSocket, false);
+    await_answer(keeper.pid);
+    if (keeper.pid != suspect || !keeper.pidfd) return;
+    if (::syscall(SYS_pidfd_send_signal, keeper.pidfd.get(), SIGKILL, nullptr, 0) != 0) return;
+    log::error("keeper.killed", {{"pid", keeper.pid}, {"why", "it does not answer"}, {"effect", kNotHeld}});
+    if (owners_.empty()) return;
+    backoff_.reset();
+    retry_.stop();
+    start();
+  });
+}
+
+// At most once a minute: a tenant can cause it.
+void Keeper::report_not_held() {
+  if (reported_.running()) return;
+  std::pair<Key, std::string> first;
+  if (!refused_.empty()) first = *refused_.begin();
+  auto& [key, why] = first;
+  for (const auto& client : status_.clients) {
+    if (client.state != mps::HeldState::kHeld || client.problem.empty()) continue;
+    key = {client.process.pid, client.process.start_ticks};
+    why = client.problem;
+  }
+  if (why.empty()) return;
+  const auto owner = owners_.find(key);
+  log::warning(
+      "keeper.not_held",
+      {{"pid", key.first}, {"grant", owner == owners_.end() ? "" : owner->second}, {"why", why}, {"effect", kNotHeld}});
+  reported_.start(std::chrono::minutes(1), [] {});
 }
 
 // Clients that have exited and that the keeper does not hold.
@@ -140,8 +195,7 @@ void Keeper::start() {
   if (process_ && process_->running()) return;
   auto launched = launch_keeper(loop_, settings_, [this](const ExitNote& note) {
     problem_ = "the keeper " + to_string(note);
-    log::error("keeper.ended", {{"why", problem_},
-                                {"effect", "until it runs again, a client that dies can end the clients beside it"}});
+    log::error("keeper.ended", {{"why", problem_}, {"effect", kNotHeld}});
     if (!owners_.empty()) start();
   });
   if (launched) {
@@ -168,15 +222,11 @@ Protection Keeper::of(int pid) const {
 
 void end_keeper(const std::string& mps_root, bool wait) {
   const auto path = mps_root + kKeeperSocket;
-  const auto connection = connect_to(path, true, kKeeperAnswersUs);
-  if (!connection) return;
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  if (::getsockopt(connection->get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return;
-  const Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0)));
+  const auto keeper = listening_at(path, true);
+  if (keeper.pid == 0) return;
   (void)ask(path, to_json(mps::KeeperRequest(mps::EndRequest{})), kKeeperAnswers);
-  pollfd ended{.fd = pidfd.get(), .events = POLLIN, .revents = 0};
-  if (wait && pidfd) ::poll(&ended, 1, kKeeperEndsMs);
+  pollfd ended{.fd = keeper.pidfd.get(), .events = POLLIN, .revents = 0};
+  if (wait && keeper.pidfd) ::poll(&ended, 1, kKeeperEndsMs);
 }
 
 std::size_t Keeper::dead(const std::string& owner) const {

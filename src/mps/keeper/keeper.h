@@ -1,7 +1,7 @@
 #pragma once
 // The side of `tranche mps` of the keeper (keeper_server.h). It starts the keeper when the first client connects, and
-// again if the keeper exits, requests that it holds each client, and knows the state of each. After a restart of
-// `tranche mps` it finds the keeper that still runs.
+// again if the keeper exits or does not answer, requests that it holds each client, and knows the state of each. After
+// a restart of `tranche mps` it finds the keeper that still runs.
 //
 // Thread: loop. Callbacks: on_change runs in a callback of its own.
 #include <functional>
@@ -33,8 +33,9 @@ std::string_view to_string(Protection::State state);  // "no", "starting", "yes"
 struct KeeperClientSettings {
   std::string mps_root;
   DaemonHome home;
-  std::string program = {};  // "" = tranche-keeper beside this program
-  std::string devices = {};  // instead of /proc/devices
+  std::string program = {};                     // "" = tranche-keeper beside this program
+  std::string devices = {};                     // instead of /proc/devices
+  Duration silence = std::chrono::seconds(10);  // of a keeper, until it is killed
 };
 
 class Keeper {
@@ -55,6 +56,8 @@ class Keeper {
   using Key = std::pair<pid_t, std::uint64_t>;
   void heard(const std::string& line);
   void start();
+  void await_answer(pid_t suspect);  // the keeper that has not answered before
+  void report_not_held();
   void request_hold(const Key& key);
   void forget_exited(const std::set<Key>& held);
 
@@ -69,6 +72,8 @@ class Keeper {
   std::string problem_;  // why the keeper does not run; "" if it does
   Backoff backoff_;
   Timer retry_{loop_};
+  Timer silent_{loop_};
+  Timer reported_{loop_};  // clients that are not held
   std::unique_ptr<Process> process_;
   std::unique_ptr<StatusWatcher> watcher_;
   std::unique_ptr<StatusClient> requests_;

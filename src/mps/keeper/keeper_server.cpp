@@ -22,6 +22,12 @@ using namespace std::chrono_literals;
 // After a request. A client opens all descriptors within 0.3 s of its first one, and those that protect its neighbours
 // within 30 ms; PyTorch's first kernel runs at 0.34 s (docs/internals/evidence/deaths.md). Waits between the looks.
 constexpr std::array kLooks{10ms, 15ms, 20ms, 20ms, 35ms, 50ms, 150ms, 700ms};
+constexpr std::size_t kLongWaits = 6;  // from here on, a request begins another series
+// A client's looks get a twentieth of the processor: a usual one has 100 descriptors, which take 0.1 ms.
+constexpr Duration kWaitForEach = 20us;
+// A program that opens another file at that moment does it once by chance. What a tenant makes wait stays open.
+constexpr std::size_t kMostExchanged = 3;
+constexpr std::size_t kMostForeign = 16;
 constexpr Duration kReplaced = std::chrono::seconds(10);  // until the next keeper holds all clients
 
 }  // namespace
@@ -58,7 +64,7 @@ KeeperServer::~KeeperServer() {
 
 Status KeeperServer::answer(const std::string& request) {
   TRY(const auto asked, mps::read_keeper_request(request));
-  if (const auto* one = std::get_if<mps::HoldRequest>(&asked)) return hold(one->process);
+  if (const auto* one = std::get_if<mps::HoldRequest>(&asked)) return hold(*one);
   // The reply goes out first.
   loop_.post([this, alive = std::weak_ptr(alive_)] {
     if (!alive.expired()) end();
@@ -66,11 +72,14 @@ Status KeeperServer::answer(const std::string& request) {
   return {};
 }
 
-Status KeeperServer::hold(const ProcessRef& process) {
+Status KeeperServer::hold(const mps::HoldRequest& asked) {
+  const auto& process = asked.process;
   const Key key{process.pid, process.start_ticks};
   if (const auto known = clients_.find(key); known != clients_.end()) {
-    known->second.looks = 0;
-    if (!known->second.dead) look(key);
+    auto& client = known->second;
+    if (client.dead || (client.timer.running() && client.looks <= kLongWaits)) return {};
+    client.looks = 0;
+    look_soon(key);
     return {};
   }
   if (clients_.size() >= settings_.clients)
@@ -84,48 +93,85 @@ Status KeeperServer::hold(const ProcessRef& process) {
   if (!there || *there != process) return fail(Kind::kNotFound, "the process has exited", std::to_string(process.pid));
   auto& client = clients_.try_emplace(key, loop_).first->second;
   client.pidfd = std::move(pidfd);
+  auto& share = shares_[asked.share];
+  if (!share) share = std::make_shared<Share>(loop_);
+  client.share = share;
   client.watch = loop_.watch(client.pidfd.get(), EPOLLIN, [this, key](std::uint32_t) { died(key); });
   look(key);
   return {};
 }
 
+// One look for each turn of the loop, so that requests do not wait for many. The client that has cost least comes
+// first: one that is new, before those that have many descriptors or contexts.
+void KeeperServer::look_soon(const Key& key) {
+  due_.emplace(clients_.at(key).cost, key);
+  if (!next_look_.running()) next_look_.start(Duration::zero(), [this] { look_at_next(); });
+}
+
+void KeeperServer::look_at_next() {
+  if (due_.empty()) return;
+  next_look_.start(Duration::zero(), [this] { look_at_next(); });
+  look(due_.extract(due_.begin()).value().second);
+}
+
 void KeeperServer::look(const Key& key) {
   auto& client = clients_.at(key);
+  auto& share = *client.share;
+  if (client.exchanged >= kMostExchanged || share.foreign.closing() >= kMostForeign) {
+    client.problem = kExchanges;
+    return changed();
+  }
   // A module may be loaded later; what is known stays so while a file cannot be read.
   if (client.looks == 0 || client.files.uvm() == 0)
     if (const auto devices = read_file(settings_.devices)) devices_ = NvidiaDevices::parse(*devices);
-  auto looked = client.files.look(key.first, client.pidfd, devices_);
+  auto looked =
+      client.files.look(key.first, client.pidfd, devices_, most_of_share() - std::min(share.files, most_of_share()));
+  share.files += looked.added;
+  client.full = looked.full;
   if (!looked.dropped.empty()) close(key, std::move(looked.dropped), false);
+  if (looked.foreign) {
+    share.foreign.close_file(std::move(looked.foreign));
+    ++client.exchanged;
+  }
   const bool is_last = client.looks == kLooks.size();
+  if (is_last && looked.problem.empty()) looked.problem = why_not_shared(key.first);
   if (is_last && looked.problem.empty() && client.files.uvm() == 0)
     looked.problem = "it has not opened /dev/nvidia-uvm";
   const bool is_new = client.looks == 0 || is_last || looked.added > 0 || looked.problem != client.problem;
   client.problem = std::move(looked.problem);
-  if (!is_last) client.timer.start(kLooks[client.looks++], [this, key] { look(key); });
+  client.cost += looked.looked_at;
+  const Duration least = looked.looked_at * kWaitForEach;
+  if (!is_last) client.timer.start(std::max<Duration>(kLooks[client.looks++], least), [this, key] { look_soon(key); });
   if (is_new) changed();
 }
 
 void KeeperServer::died(const Key& key) {
   auto& client = clients_.at(key);
   loop_.cancel(std::exchange(client.watch, 0));
+  due_.erase({client.cost, key});
   client.dead = true;
   client.timer.start(settings_.patience, [this, key] { close(key, clients_.at(key).files.take(), true); });
   changed();
 }
 
 void KeeperServer::close(const Key& key, std::vector<HeldFile> files, bool last) {
-  closer_->run([this, key, last, files = std::make_shared<std::vector<HeldFile>>(std::move(files)),
-                alive = std::weak_ptr(alive_), &loop = loop_] {
+  closer_->run([this, key, last, share = clients_.at(key).share, count = files.size(),
+                files = std::make_shared<std::vector<HeldFile>>(std::move(files)), alive = std::weak_ptr(alive_),
+                &loop = loop_] {
     const auto begun = mono_now();
     close_in_order(*files);
-    loop.post([this, key, last, alive, took = mono_now() - begun] {
+    loop.post([this, key, last, share, count, alive, took = mono_now() - begun] {
       if (alive.expired()) return;
+      share->files -= count;
       waited_ = std::max(waited_, took);
       if (last) {
         clients_.erase(key);
         ++released_;
         for (const auto& [other, client] : clients_)  // there may be descriptors for it now
-          if (!client.dead && client.problem == why_no_more_files()) look(other);
+          if (!client.dead && client.full) look_soon(other);
+        std::erase_if(shares_, [](const auto& each) {
+          return each.second.use_count() == 1 && each.second->foreign.closing() == 0;
+        });
       }
       changed();
       end_if_idle();
@@ -165,9 +211,9 @@ mps::KeeperStatus KeeperServer::status() const {
       .waited_ms = static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(waited_).count())};
   for (const auto& [key, client] : clients_) {
     status.clients.push_back({{key.first, key.second},
-                              client.dead              ? mps::HeldState::kDead
-                              : client.timer.running() ? mps::HeldState::kStarting
-                                                       : mps::HeldState::kHeld,
+                              client.dead                                                   ? mps::HeldState::kDead
+                              : client.timer.running() || due_.contains({client.cost, key}) ? mps::HeldState::kStarting
+                                                                                            : mps::HeldState::kHeld,
                               client.files.size(),
                               client.problem});
   }

@@ -3,16 +3,19 @@
 // after each, when the client's work on the GPU has ended. It answers on <mps-root>/keeper.sock (keeper_status.h) and
 // has no other task, so that it outlives `tranche mps`: a restart leaves no client unprotected.
 //
-// Thread: loop. Descriptors are closed on a thread of their own, because a close may block.
+// Thread: loop. Descriptors of devices are closed on a thread of their own, because a close may block. Other files,
+// which a tenant can have duplicated in place of devices, are closed on another, which no release waits for.
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "mps/keeper/held_files.h"
 #include "mps/keeper/keeper_status.h"
+#include "mps/relay/tenant_sockets.h"
 #include "os/loop/loop.h"
 #include "os/loop/timer.h"
 #include "os/socket/status_socket.h"
@@ -43,20 +46,31 @@ class KeeperServer {
 
  private:
   using Key = std::pair<pid_t, std::uint64_t>;  // a pid may be used again while its former process is held
+  struct Share {
+    explicit Share(Loop& loop) : foreign(loop, [] {}) {}
+    std::size_t files = 0;  // of its clients, until they are closed
+    TenantSockets foreign;
+  };
   struct Client {
     explicit Client(Loop& loop) : timer(loop) {}
+    std::shared_ptr<Share> share;
     Fd pidfd;
     Loop::Id watch = 0;
     HeldFiles files;
-    std::size_t looks = 0;  // since the last request
+    std::size_t looks = 0;      // of this series
+    std::size_t cost = 0;       // descriptors looked at, in all series
+    std::size_t exchanged = 0;  // looks in which it put another file in the place of a device
     bool dead = false;
+    bool full = false;
     std::string problem;
     Timer timer;  // the next look; after its death, the end of the patience
   };
 
   KeeperServer(Loop& loop, KeeperSettings settings, std::function<void()> ended);
   Status answer(const std::string& request);
-  Status hold(const ProcessRef& process);
+  Status hold(const mps::HoldRequest& asked);
+  void look_soon(const Key& key);
+  void look_at_next();
   void look(const Key& key);
   void died(const Key& key);
   void close(const Key& key, std::vector<HeldFile> files, bool last);
@@ -69,7 +83,10 @@ class KeeperServer {
   KeeperSettings settings_;
   std::function<void()> ended_;
   NvidiaDevices devices_;
+  std::map<std::string, std::shared_ptr<Share>> shares_;
   std::map<Key, Client> clients_;
+  std::set<std::pair<std::size_t, Key>> due_;  // to be looked at, by their cost
+  Timer next_look_{loop_};
   std::uint64_t released_ = 0;
   Duration waited_{};
   bool replaced_ = false;

@@ -1,6 +1,7 @@
 #include "mps/keeper/keeper_server.h"
 
 #include <gmock/gmock.h>
+#include <sys/resource.h>
 
 #include "mps/keeper/held_fixture.h"
 #include "os/files/files.h"
@@ -17,8 +18,10 @@ class KeeperServerTest : public ::testing::Test {
  protected:
   void SetUp() override {
     loop_ = *Loop::open();
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit_), 0);
     ASSERT_TRUE(Dir::open(scratch_.path())->write_atomically("devices", kTerminalsAreUvm));
   }
+  void TearDown() override { EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &limit_), 0); }
   void serve(Duration patience = 1h, std::size_t clients = 8, Duration audit = 1h) {
     auto opened = KeeperServer::open(*loop_,
                                      {.socket = scratch_ / "keeper.sock",
@@ -31,6 +34,12 @@ class KeeperServerTest : public ::testing::Test {
     server_ = *std::move(opened);
     requests_ = StatusClient::open(*loop_, scratch_ / "keeper.sock");
   }
+  // Where the program may open so many descriptors, a quarter of them for each share.
+  void serve_with(rlim_t descriptors, Duration patience = 1h) {
+    const rlimit few{descriptors, limit_.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+    serve(patience);
+  }
   std::string ask(const std::string& line) {
     std::optional<std::string> answer;
     requests_->request(line, 60s,
@@ -39,12 +48,19 @@ class KeeperServerTest : public ::testing::Test {
     return answer.value_or("");
   }
   std::string ask(const mps::KeeperRequest& request) { return ask(to_json(request)); }
+  mps::HeldClient held(const HoldsDevices& client) {
+    const auto status = mps::read_keeper_status(ask("status"));
+    for (const auto& each : status ? status->clients : std::vector<mps::HeldClient>())
+      if (each.process.pid == client.pid()) return each;
+    return {};
+  }
   mps::HeldState state() {
     const auto status = mps::read_keeper_status(ask("status"));
     return status && status->clients.size() == 1 ? status->clients[0].state : mps::HeldState::kStarting;
   }
   bool until(const std::function<bool()>& condition) { return run_until(*loop_, condition); }
 
+  rlimit limit_{};
   Scratch scratch_;
   std::unique_ptr<Loop> loop_;
   std::unique_ptr<KeeperServer> server_;
@@ -93,6 +109,88 @@ TEST_F(KeeperServerTest, AClientWithoutADeviceSaysSo) {
   EXPECT_TRUE(until([&] { return ask("status").find("has not opened /dev/nvidia-uvm") != std::string::npos; }));
 }
 
+// Promise: deaths: The clients of one share, with the dead ones, leave the keeper descriptors for those of others.
+TEST_F(KeeperServerTest, AShareHasABoundedNumberOfDescriptors) {
+  serve_with(512);
+  HoldsDevices first(60);
+  HoldsDevices second(60);
+  HoldsDevices third(20);
+  HoldsDevices other(27);
+  ask(mps::HoldRequest{first.ref(), "a"});
+  first.die();
+  ask(mps::HoldRequest{second.ref(), "a"});
+  ask(mps::HoldRequest{third.ref(), "a"});
+  ask(mps::HoldRequest{other.ref(), "b"});
+  EXPECT_EQ(held(third).files, 8U);
+  EXPECT_THAT(held(third).problem, HasSubstr("the clients of its share"));
+  EXPECT_EQ(held(other).files, 27U);
+  EXPECT_EQ(held(other).problem, "");
+}
+
+TEST_F(KeeperServerTest, AShareHasRoomAgainOnceAClientIsReleased) {
+  serve_with(512, 1ms);
+  HoldsDevices first(60);
+  HoldsDevices second(60);
+  HoldsDevices third(20);
+  for (const auto* client : {&first, &second, &third}) ask(mps::HoldRequest{client->ref(), "a"});
+  EXPECT_EQ(held(third).files, 8U);
+  first.die();
+  EXPECT_TRUE(until([&] { return held(third).files == 20; }));
+}
+
+// Promise: deaths: A client that exchanges its descriptors while they are duplicated delays the keeper for no other.
+TEST_F(KeeperServerTest, DoesNotLookAgainAtAClientThatExchangesItsDescriptors) {
+  serve(1ms);
+  HoldsDevices client(3);
+  ask(mps::HoldRequest{client.ref()});
+  client.exchange_last();
+  const auto is_given_up = [&] {
+    ask(mps::HoldRequest{client.ref()});
+    const auto now = held(client);
+    return now.state == mps::HeldState::kHeld && now.problem == kExchanges;
+  };
+  EXPECT_TRUE(until(is_given_up));
+  client.die();
+  EXPECT_TRUE(until([&] { return client.closed() == 3 && !client.has_pipe(); }));
+}
+
+// Promise: deaths: A client that hides descriptors in a thread with a table of its own is reported as not held.
+TEST_F(KeeperServerTest, AThreadWithDescriptorsOfItsOwnIsReported) {
+  serve();
+  HoldsDevices client(1);
+  client.start_thread(true);
+  ask(mps::HoldRequest{client.ref()});
+  ASSERT_TRUE(until([&] { return held(client).state == mps::HeldState::kHeld; }));
+  EXPECT_THAT(held(client).problem, HasSubstr("do not share their descriptors"));
+}
+
+TEST_F(KeeperServerTest, LooksAgainAfterTheLastLookOfASeries) {
+  serve();
+  HoldsDevices client(1);
+  ask(mps::HoldRequest{client.ref()});
+  ask(mps::HoldRequest{client.ref()});
+  ASSERT_TRUE(until([&] { return held(client).state == mps::HeldState::kHeld; }));
+  client.open_one();
+  ask(mps::HoldRequest{client.ref()});
+  EXPECT_TRUE(until([&] { return held(client).files == 2; }));
+}
+
+// Promise: deaths: Clients with many descriptors do not delay when the keeper holds another.
+TEST_F(KeeperServerTest, AnswersBetweenTheLooksThatAreDue) {
+  serve();
+  HoldsDevices other(4);
+  std::vector<std::unique_ptr<HoldsDevices>> many;
+  for (int i = 0; i < 4; ++i) many.push_back(std::make_unique<HoldsDevices>(1));
+  for (const auto& each : many) {
+    each->open_others(3000);
+    ask(mps::HoldRequest{each->ref(), "a"});
+  }
+  EXPECT_THAT(ask(mps::HoldRequest{other.ref(), "b"}), HasSubstr("true"));
+  EXPECT_EQ(held(other).files, 4U);
+  EXPECT_TRUE(until([&] { return held(other).state == mps::HeldState::kHeld; }));
+  for (const auto& each : many) EXPECT_TRUE(until([&] { return held(*each).state == mps::HeldState::kHeld; }));
+}
+
 TEST_F(KeeperServerTest, KeepsWhatItHoldsWhereTheDevicesCannotBeRead) {
   serve();
   HoldsDevices client(2);
@@ -100,7 +198,7 @@ TEST_F(KeeperServerTest, KeepsWhatItHoldsWhereTheDevicesCannotBeRead) {
   ASSERT_EQ(::unlink((scratch_ / "devices").c_str()), 0);
   client.open_one();
   ask(mps::HoldRequest{client.ref()});
-  EXPECT_THAT(ask("status"), HasSubstr(R"("descriptors":3)"));
+  EXPECT_TRUE(until([&] { return held(client).files == 3; }));
 }
 
 TEST_F(KeeperServerTest, EndsAtOnceWhereNoClientLives) {

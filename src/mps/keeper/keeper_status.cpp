@@ -60,7 +60,7 @@ std::string to_json(const KeeperRequest& request) {
   const auto* hold = std::get_if<HoldRequest>(&request);
   if (hold == nullptr) return R"({"request":"end"})";
   const nlohmann::ordered_json json{
-      {"request", "hold"}, {"pid", hold->process.pid}, {"started", hold->process.start_ticks}};
+      {"request", "hold"}, {"pid", hold->process.pid}, {"started", hold->process.start_ticks}, {"share", hold->share}};
   return json_text(json);
 }
 
@@ -70,7 +70,7 @@ Result<KeeperRequest> read_keeper_request(std::string_view line) {
   if (what == "end") return EndRequest{};
   if (what != "hold") return fail(Kind::kInvalid, "the keeper knows the requests hold and end");
   TRY(const auto process, process_in(json));
-  return HoldRequest{process};
+  return HoldRequest{process, text_at(json, "share")};
 }
 
 }  // namespace tranche::mps

@@ -37,6 +37,7 @@ Result<KeeperStatus> read_keeper_status(std::string_view line);  // kInvalid
 // that have exited.
 struct HoldRequest {
   host::ProcessRef process;
+  std::string share = {};  // whose client it is: for a bound on its descriptors
 };
 struct EndRequest {};
 using KeeperRequest = std::variant<HoldRequest, EndRequest>;

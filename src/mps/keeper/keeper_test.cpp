@@ -33,13 +33,14 @@ class KeeperTest : public ::testing::Test {
     keeper_.reset();
     if (pid > 0) ::kill(pid, SIGKILL);
   }
-  void start() {
+  void start(Duration silence = 1h) {
     keeper_ = std::make_unique<Keeper>(
         *loop_,
         KeeperClientSettings{.mps_root = scratch_.path(),
                              .home = {},
                              .program = std::string(std::getenv("TRANCHE_BUILD")) + "/bin/tranche-keeper",
-                             .devices = scratch_ / "devices"},
+                             .devices = scratch_ / "devices",
+                             .silence = silence},
         [] {});
   }
   // The process that listens on the socket.
@@ -93,6 +94,22 @@ TEST_F(KeeperTest, IsStartedAgainAndHoldsTheClientsThatLive) {
   EXPECT_NE(keeper_pid(), before);
 }
 
+// Promise: deaths: A keeper that does not answer is replaced, also one that an earlier program has started.
+TEST_F(KeeperTest, ThatDoesNotAnswerIsReplaced) {
+  HoldsDevices client(2);
+  keeper_->hold(client.pid(), "grant");
+  ASSERT_TRUE(is_held(client));
+  const auto before = keeper_pid();
+  keeper_.reset();
+  start(100ms);
+  keeper_->hold(client.pid(), "grant");
+  ASSERT_TRUE(is_held(client));
+  ::kill(before, SIGSTOP);
+  ASSERT_TRUE(until([&] { return keeper_->of(client.pid()).state == State::kNo; }));
+  ASSERT_TRUE(is_held(client));
+  EXPECT_NE(keeper_pid(), before);
+}
+
 TEST_F(KeeperTest, ThatCannotBeStartedSaysWhy) {
   HoldsDevices client(1);
   keeper_ = std::make_unique<Keeper>(
@@ -128,8 +145,8 @@ TEST_F(KeeperTest, WithoutDescriptorsItSaysSoUntilAClientHasExited) {
   ASSERT_EQ(::prlimit(keeper_pid(), RLIMIT_NOFILE, &few, nullptr), 0);
   HoldsDevices second(16);
   HoldsDevices third(2);
-  keeper_->hold(second.pid(), "grant");
-  keeper_->hold(third.pid(), "grant");
+  keeper_->hold(second.pid(), "second");
+  keeper_->hold(third.pid(), "third");
   const auto is_refused = [&](const HoldsDevices& client) {
     const auto now = keeper_->of(client.pid());
     return now.state == State::kNo && now.why.find("LimitNOFILE") != std::string::npos;

@@ -124,7 +124,7 @@ TenantSockets::~TenantSockets() {
 }
 
 void TenantSockets::close(Fd connection) {
-  if (connection && !is_empty(connection)) close_elsewhere(std::move(connection));
+  if (connection && !is_empty(connection)) close_file(std::move(connection));
 }
 
 void TenantSockets::close_listening(Fd listening) {
@@ -136,8 +136,8 @@ void TenantSockets::close_listening(Fd listening) {
     if (!fd && (errno == EINTR || errno == ECONNABORTED)) continue;
     if (!fd && (errno == EINVAL || errno == EAGAIN)) return;
     // Descriptors were left, or none of ours is free: the rest is closed with the listening socket, and needs no more.
-    if (fd) close_elsewhere(std::move(fd));
-    return close_elsewhere(std::move(listening));
+    if (fd) close_file(std::move(fd));
+    return close_file(std::move(listening));
   }
 }
 
@@ -146,10 +146,10 @@ std::size_t TenantSockets::closing() const {
   return state_->closing;
 }
 
-void TenantSockets::close_elsewhere(Fd fd) {
+void TenantSockets::close_file(Fd file) {
   {
     const std::lock_guard lock(state_->mutex);
-    state_->waiting.push_back(std::move(fd));
+    state_->waiting.push_back(std::move(file));
     ++state_->closing;
     if (std::exchange(state_->started, true)) return;
   }

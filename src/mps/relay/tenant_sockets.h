@@ -1,10 +1,10 @@
 #pragma once
-// Closes the sockets of one endpoint that tenants are, or may be, connected to. A tenant can leave in such a socket the
-// descriptor of a file whose release takes long (a TCP connection with SO_LINGER and unsent bytes, a memfd of 100 GB),
-// and close(2) then waits for it. Sockets in which descriptors were left are closed on a thread, which lives only for
-// endpoints where that happened; the peer sees the end of its connection at once. The thread interrupts the waits that
-// can be interrupted (SO_LINGER), because what waits behind one may hold much: the channels of an MPS client hold its
-// GPU memory.
+// Closes the sockets of one endpoint that tenants are, or may be, connected to, and other files of tenants. A tenant
+// can leave in such a socket the descriptor of a file whose release takes long (a TCP connection with SO_LINGER and
+// unsent bytes, a memfd of 100 GB), and close(2) then waits for it. Sockets in which descriptors were left are closed
+// on a thread, which lives only for endpoints where that happened; the peer sees the end of its connection at once. The
+// thread interrupts the waits that can be interrupted (SO_LINGER), because what waits behind one may hold much: the
+// channels of an MPS client hold its GPU memory.
 // Loop thread only. Never waits for a tenant; a thread that does when this is destroyed is left behind.
 #include <functional>
 #include <memory>
@@ -24,11 +24,11 @@ class TenantSockets {
 
   void close(Fd connection);           // with SO_PASSCRED, as listen_in() makes them
   void close_listening(Fd listening);  // and the connections that it has not accepted
+  void close_file(Fd file);            // of any kind: on the thread
   std::size_t closing() const;         // descriptors that are not closed yet
 
  private:
   struct State;
-  void close_elsewhere(Fd fd);
 
   std::shared_ptr<State> state_;
   std::unique_ptr<Worker> worker_;
