@@ -13,6 +13,7 @@ std::map<std::string, PoolProcesses> pool_processes(const agent::PoolReports& re
     for (const auto& endpoint : report.endpoints) {
       for (const auto pid : endpoint.clients) pool.grant_of[static_cast<std::uint32_t>(pid)] = endpoint.grant;
       for (const auto pid : endpoint.remnants) pool.remnants[static_cast<std::uint32_t>(pid)] = endpoint.grant;
+      for (const auto pid : endpoint.dead) pool.dead[static_cast<std::uint32_t>(pid)] = endpoint.grant;
       if (endpoint.admitting || endpoint.reason.starts_with(kOurReason))
         pool.endpoints[endpoint.grant] = endpoint.admitting;
     }

@@ -20,6 +20,7 @@ struct PoolProcesses {
   // The same of clients that have exited and still hold their memory (mps/relay/client_table.h). The kernel may have
   // given the pid to another process.
   std::map<std::uint32_t, std::string> remnants;
+  std::map<std::uint32_t, std::string> dead;  // the same of those that tranche-keeper still holds, for a few seconds
   // By grant, true: admits clients. Without those that something other than the guard closed.
   std::map<std::string, bool> endpoints;
   friend bool operator==(const PoolProcesses&, const PoolProcesses&) = default;

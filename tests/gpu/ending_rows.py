@@ -292,8 +292,8 @@ def killed(bed):
 
 
 def again(bed):
-    """A program that holds most of its share is killed and started again at once, in the same container. Until the keeper closes what
-    the first one had open, the driver counts the memory of both."""
+    """A program that holds most of its share is killed and started again at once, in the same container. Until the keeper has closed what
+    the first one had open, the second one waits."""
     name, most = ("hoard" if bed.machine.simulated else "grow"), f"most={bed.slot_mib * 7 // 10}"
     tenant, results = bed.node.tenant("again", bed.args.victim_slots), []
     start = lambda: Program(bed.machine, tenant.envs, name, most, "step=256", prefix=tenant.enter)

@@ -3,6 +3,7 @@
 // knows whose they are. The escapes are those measured on an H200 (tests/standins/README-mps.md).
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 
@@ -37,6 +38,14 @@ class NodeGuard : public NodeBed {
     start_mps();
     start_node();
     ASSERT_TRUE(until_healthy(4));
+  }
+
+  // A terminal is the nvidia-uvm device of the stand-ins' clients (standins/README-mps.md): tranche-keeper holds them.
+  void start_mps_that_sees_uvm() {
+    write("devices", "Character devices:\n136 nvidia-uvm\n\nBlock devices:\n");
+    start({"/usr/bin/unshare", "--mount", "sh", "-c", "mount --bind \"$0\" /proc/devices && exec \"$@\"", in("devices"),
+           tranche(), "mps", "--config-file", config_path_, "--driver-root-ctr-path", in("driver"), "--mps-root",
+           in("mps")});
   }
 
   Program& tenant(const sim::ContainerGrant& grant, Strings words, const Environment& more = {}) {
@@ -252,6 +261,53 @@ TEST_F(NodeGuard, WhoWasStoppedGoesOnAfterARestartOfTheAgentWhenItIsWithinItsLim
   EXPECT_EQ(done[0]["outcome"], "done") << done[0];
   EXPECT_NE(state_of(second), 'T');
   EXPECT_TRUE(second.running());
+}
+
+// Promise: guard: A container that kills its clients keeps no more than its share: the next ones wait.
+TEST_F(NodeGuard, WhatClientsThatWereKilledStillHoldCountsForTheirContainer) {
+  ASSERT_NO_FATAL_FAILURE(make_node(1));
+  write("config.yaml", sharing("mps", 4));
+  ASSERT_NO_FATAL_FAILURE(start_kubelet());
+  start_mps_that_sees_uvm();
+  start_node();
+  ASSERT_TRUE(until_healthy(4));
+  const auto grant = admitted(kubelet(), "killed", 1);
+  until_node([](const Json& s) { return s["grants"].size() == 1; });
+  const auto acted = [](const Json& status, const char* what, const Program& on) {
+    return std::ranges::any_of(status["guard"]["acts"],
+                               [&](const Json& act) { return act["what"] == what && act["pid"] == on.pid(); });
+  };
+  // On a busy machine the keeper may release the first before the second has allocated: another round shows it.
+  for (int round = 0; round < 10; ++round) {
+    Program& first = tenant(grant, {"--allocate", "30G", "--hold"});
+    Program& second = tenant(grant, {"--stdin", "--hold"});
+    ASSERT_EQ(attached(first)["mps"], true);
+    ASSERT_EQ(attached(second)["mps"], true);
+    ASSERT_FALSE(until_mps([&](const Json& s) {
+                   return std::ranges::any_of(s["pools"][0]["endpoints"][0]["protection"], [&](const Json& each) {
+                     return each["pid"] == first.pid() && each["protected"] == "yes";
+                   });
+                 }).is_null());
+    first.signal(SIGKILL);
+    finish(first);
+    until_mps([](const Json& s) { return !s["pools"][0]["endpoints"][0]["dead"].empty(); });
+    second.say("alloc 20G");
+    Program& third = tenant(grant, {"--allocate", "10G", "--hold"});
+    ASSERT_EQ(attached(third)["mps"], true);
+    EXPECT_EQ(until_mps([](const Json&) { return true; })["pools"][0]["endpoints"][0]["dead"], Json::array());
+    const Json status = until_node([](const Json& s) { return s["guard"]["stopped"].empty(); });
+    EXPECT_THAT(status["guard"]["unattributed"], IsEmpty());
+    EXPECT_THAT(status["guard"]["notInForce"].dump(), ::testing::Not(HasSubstr("/proc")));
+    if (acted(status, "stop", second)) {
+      EXPECT_TRUE(acted(status, "continue", second));
+      EXPECT_FALSE(acted(status, "terminate", second));
+      EXPECT_TRUE(second.running() && third.running());
+      EXPECT_NE(state_of(second), 'T');
+      return;
+    }
+    for (Program* each : {&second, &third}) stop(*each, SIGKILL, 128 + SIGKILL);
+  }
+  FAIL() << "the second client was never stopped";
 }
 
 // 512 MiB every 2 ms, which no real program exceeds: measured on an H100. By how much it is over is bench's affair.

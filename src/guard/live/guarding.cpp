@@ -237,7 +237,7 @@ void Guarding::on_sample(const std::vector<host::GpuSample>& samples) {
 bool Guarding::is_complete(const host::GpuSample& sample) const {
   return sample.problem.empty() && std::ranges::all_of(sample.holders, [this](const host::GpuHolder& holder) {
            const auto* known = processes_.find(holder.pid);
-           if (known == nullptr || is_remnant(holder.pid) || known->ours || known->left || !known->grant.empty())
+           if (known == nullptr || has_exited(holder.pid) || known->ours || known->left || !known->grant.empty())
              return true;
            return known->in_sight && !(holder.mps_client && known->container);
          });
@@ -264,12 +264,18 @@ void Guarding::take_sample() {
         if (!here) continue;
         guard::Process process{
             .id = {holder.pid, 0}, .memory = holder.memory, .mps_client = holder.mps_client, .grant = {}};
-        const std::string* remnant = remnant_of(share.pool, holder.pid);
-        if (remnant != nullptr) {
+        const auto* known = processes_.find(holder.pid);
+        const auto* dead = grant_of_exited(share.pool, holder.pid, &guard::PoolProcesses::dead);
+        if (dead != nullptr && (known == nullptr || !known->in_sight)) {  // a later process may have its pid
+          process.grant = guard::tenant_of(tenants_, *dead);
+          process.dead = process.mps_client = true;
+        } else if (const auto* remnant = grant_of_exited(share.pool, holder.pid, &guard::PoolProcesses::remnants)) {
           process.grant = guard::tenant_of(tenants_, *remnant);
-        } else if (const auto* known = processes_.find(holder.pid)) {
+        } else if (known != nullptr) {
           process.id = known->id;
           if (!known->grant.empty()) process.grant = guard::tenant_of(tenants_, known->grant);
+          // It has exited, and the pools have not reported that yet: as a remnant its heirs would be ended.
+          process.dead = known->id.start_ticks == 0 && !process.grant.empty();
           process.ours = known->ours;
           process.first = known->first;
           process.in_container = !known->spared && (!known->grant.empty() || known->container);
@@ -284,15 +290,16 @@ void Guarding::take_sample() {
 
 // The grant of a client that has exited and still holds memory. No process is signalled for it, because its pid may be
 // another one's by now: `tranche mps` ends the processes that keep its memory.
-const std::string* Guarding::remnant_of(const std::string& pool, std::uint32_t pid) const {
+const std::string* Guarding::grant_of_exited(const std::string& pool, std::uint32_t pid, Exited which) const {
   const auto found = pools_.find(pool);
   if (found == pools_.end()) return nullptr;
-  const auto remnant = found->second.remnants.find(pid);
-  return remnant == found->second.remnants.end() ? nullptr : &remnant->second;
+  const auto exited = (found->second.*which).find(pid);
+  return exited == (found->second.*which).end() ? nullptr : &exited->second;
 }
 
-bool Guarding::is_remnant(std::uint32_t pid) const {
-  return std::ranges::any_of(pools_, [pid](const auto& pool) { return pool.second.remnants.contains(pid); });
+bool Guarding::has_exited(std::uint32_t pid) const {
+  return std::ranges::any_of(
+      pools_, [pid](const auto& pool) { return pool.second.remnants.contains(pid) || pool.second.dead.contains(pid); });
 }
 
 // SIGSTOP comes before all other actions.
@@ -349,7 +356,8 @@ std::map<std::uint32_t, std::string> Guarding::grants_of_processes() const {
   for (const auto& [pid, process] : processes_.all())
     if (!process.grant.empty()) grants[pid] = process.grant;
   for (const auto& [id, pool] : pools_)
-    for (const auto& [pid, grant] : pool.remnants) grants[pid] = grant;
+    for (const auto* exited : {&pool.dead, &pool.remnants})
+      for (const auto& [pid, grant] : *exited) grants[pid] = grant;
   return grants;
 }
 
@@ -401,7 +409,7 @@ void Guarding::say_what_is_not_in_force() {
     if (!sample.problem.empty())
       sentences.push_back(fmt::format("GPU {} is not guarded: {}", sample.uuid, sample.problem));
   const auto unseen = std::ranges::count_if(processes_.all(), [this](const auto& entry) {
-    return !entry.second.in_sight && !entry.second.left && !is_remnant(entry.first);
+    return !entry.second.in_sight && !entry.second.left && !has_exited(entry.first);
   });
   if (unseen > 0)
     sentences.push_back(

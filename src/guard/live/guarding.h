@@ -71,8 +71,9 @@ class Guarding {
   std::map<std::string, bool> endpoints_of_tenants() const;
   void take_sample();
   bool is_complete(const host::GpuSample& sample) const;
-  const std::string* remnant_of(const std::string& pool, std::uint32_t pid) const;
-  bool is_remnant(std::uint32_t pid) const;
+  using Exited = std::map<std::uint32_t, std::string> guard::PoolProcesses::*;
+  const std::string* grant_of_exited(const std::string& pool, std::uint32_t pid, Exited which) const;
+  bool has_exited(std::uint32_t pid) const;
   void judge();
   void take_figures();
   void take_figures_soon(bool at_once);

@@ -28,7 +28,11 @@ Endpoints::Endpoints(host::Loop& loop, EndpointsSettings settings, Callbacks cal
       settings_(std::move(settings)),
       callbacks_(std::move(callbacks)),
       looks_(loop),
-      keeper_(loop, {.mps_root = settings_.paths.mps_root, .home = settings_.home}, callbacks_.on_change),
+      keeper_(loop, {.mps_root = settings_.paths.mps_root, .home = settings_.home},
+              [this] {
+                let_newcomers();
+                callbacks_.on_change();
+              }),
       heirs_(loop),
       ending_containers_(loop) {}
 
@@ -89,6 +93,8 @@ void Endpoints::make_relay(const std::string& id, Pool& pool) {
            },
        .on_gone =
            [this, id](const std::string&, int pid) {
+             if (const auto found = pools_.find(id); found != pools_.end() && found->second.relay)
+               keeper_.exited(pid, found->second.relay->contexts(pid) > 0);
              if (callbacks_.on_client_gone) callbacks_.on_client_gone(id, pid);
            },
        .on_trouble = [this, id](const std::string& grant, const mps::Passage& passage,
@@ -263,7 +269,7 @@ std::size_t Endpoints::dead(const std::string& id) const {
   const auto found = pools_.find(id);
   std::size_t count = 0;
   if (found != pools_.end())
-    for (const auto& [grant, endpoint] : found->second.endpoints) count += keeper_.dead(id + '/' + grant);
+    for (const auto& [grant, endpoint] : found->second.endpoints) count += keeper_.dead(id + '/' + grant).size();
   return count;
 }
 

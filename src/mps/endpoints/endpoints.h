@@ -46,6 +46,9 @@ struct EndpointsSettings {
   std::size_t connections = 4096;               // of all grants of a pool, apart from a few for each grant
   // The longest wait for the exit of a former tenant's clients; then new clients are admitted.
   Duration former_clients = std::chrono::seconds(30);
+  // The longest wait for tranche-keeper to release the grant's clients that have exited; then it may hang, and new ones
+  // are admitted.
+  Duration dead_clients = std::chrono::seconds(10);
 };
 
 class Endpoints {
@@ -171,6 +174,12 @@ class Endpoints {
     std::set<int> servers;       // as of the last list, and those whose log names a client since
   };
 
+  struct Newcomer {
+    EndpointName endpoint;
+    MonoTime until;
+    std::function<void()> go;
+  };
+
   using Reply = std::function<void(const std::string& json)>;
   Status open_for(const OpenEndpointRequest& request);
   void make_relay(const std::string& id, Pool& pool);
@@ -208,6 +217,9 @@ class Endpoints {
   static std::string remains_of(const Pool& pool, const std::string& grant);
   std::string refuses(const std::string& id, const std::string& grant, int pid) const;
   void look_at(const std::string& id, const std::string& grant, int pid, const ClientLooks::Done& done);
+  void look_at_environment(const std::string& id, const std::string& grant, int pid, const ClientLooks::Done& done);
+  bool keeps_memory(const EndpointName& endpoint) const;
+  void let_newcomers();
   void note_refusal(const std::string& id, const std::string& grant, const std::string& why, bool limit_lifted);
   void log_trouble(const std::string& id, const std::string& grant, const mps::Passage& passage, std::uint32_t user);
   std::string grant_of_earlier(const std::string& id, int pid, std::map<std::string, std::string>& known) const;
@@ -235,6 +247,8 @@ class Endpoints {
   EndpointLog log_;
   ClientLooks looks_;
   host::Keeper keeper_;
+  std::vector<Newcomer> newcomers_;  // by time; they wait for the release of clients that have exited
+  host::Timer newcomers_timer_{loop_};
   HeirSearch heirs_;
   EndingContainers ending_containers_;
   LogPace remnants_pace_;

@@ -12,10 +12,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/version.h"
+#include "os/socket/status_socket.h"
 #include "run_until.h"
 #include "standins/mps/handshake.h"
 #include "standins/mps/mps_world.h"
@@ -57,7 +60,9 @@ class EndpointsTest : public ::testing::Test {
   }
   void make(config::EndpointPolicy policy = config::EndpointPolicy::kRelay) {
     endpoints_ = std::make_unique<Endpoints>(
-        *loop_, EndpointsSettings{.paths = paths_, .policy = policy, .former_clients = former_clients_},
+        *loop_,
+        EndpointsSettings{
+            .paths = paths_, .policy = policy, .former_clients = former_clients_, .dead_clients = dead_clients_},
         Endpoints::Callbacks{
             .terminate =
                 [this](const std::string&, const std::vector<int>& pids, std::function<void(const Terminated&)> done) {
@@ -77,6 +82,32 @@ class EndpointsTest : public ::testing::Test {
     ASSERT_TRUE(opened) << to_string(opened.error());
     EXPECT_EQ(request(R"({"do":"openEndpoint","pool":"gpu-1","grant":"0011223344556677"})"), R"({"ok":true})");
   }
+  // In place of tranche-keeper: holds each client until the test releases it.
+  void start_keeper() {
+    const auto answer = [this](const std::string&) {
+      mps::KeeperStatus status{.version = kVersion, .clients = {}};
+      for (const auto& process : held_) status.clients.push_back({process, mps::HeldState::kHeld, 2, ""});
+      return Result<std::string>(to_json(status));
+    };
+    const auto hold = [this](const std::string& line, const host::StatusServer::Reply& reply) {
+      const auto request = mps::read_keeper_request(line);
+      const auto* one = request ? std::get_if<mps::HoldRequest>(&*request) : nullptr;
+      if (one != nullptr && std::ranges::find(held_, one->process) == held_.end()) held_.push_back(one->process);
+      reply(Result<std::string>(R"({"ok":true})"));
+      keeper_->changed();
+    };
+    auto opened = host::StatusServer::open(*loop_, paths_.mps_root + "/keeper.sock", answer, {}, hold);
+    ASSERT_TRUE(opened) << to_string(opened.error());
+    keeper_ = *std::move(opened);
+  }
+  void release_all() {
+    held_.clear();
+    keeper_->changed();
+  }
+  bool is_held(int pid) {
+    return until([&] { return endpoints_->keeper().of(pid).state == host::Protection::State::kYes; });
+  }
+  bool keeps_memory() { return endpoints_->keeper().keeps_memory(kPool + "/" + kGrant); }
   bool until(const std::function<bool()>& condition, Duration deadline = 60s) {
     return host::run_until(*loop_, condition, deadline);
   }
@@ -114,7 +145,10 @@ class EndpointsTest : public ::testing::Test {
   sim::MpsWorld world_;
   allocate::Paths paths_{world_.dir() + "/m"};
   Duration former_clients_ = EndpointsSettings{}.former_clients;
+  Duration dead_clients_ = 1h;
   std::unique_ptr<host::Loop> loop_;
+  std::vector<host::ProcessRef> held_;
+  std::unique_ptr<host::StatusServer> keeper_;
   std::vector<std::vector<int>> asked_;
   std::function<void(const Terminated&)> done_;
   std::vector<int> came_;

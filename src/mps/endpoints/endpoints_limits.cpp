@@ -97,7 +97,8 @@ std::string Endpoints::device_answer(const std::string& id, const std::string& g
 // A container may see devices of the pool that its grant does not hold: before kubelet has reported its other devices,
 // and if it is privileged. Therefore all devices count here; the guard covers values that lift the limit for fewer
 // devices.
-void Endpoints::look_at(const std::string& id, const std::string& grant, int pid, const ClientLooks::Done& done) {
+void Endpoints::look_at_environment(const std::string& id, const std::string& grant, int pid,
+                                    const ClientLooks::Done& done) {
   auto devices = pools_.at(id).devices;
   // Not measured: how the driver treats a GPU's UUID in a container that sees a MIG device.
   if (std::ranges::any_of(devices, [](const std::string& uuid) { return uuid.starts_with("MIG-"); })) devices.clear();

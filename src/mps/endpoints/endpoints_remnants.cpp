@@ -120,6 +120,40 @@ void Endpoints::end_former_remnants(const std::string& id, const Pool& pool) {
   if (!again.empty()) callbacks_.terminate(id, again, [](const Terminated&) {});
 }
 
+bool Endpoints::keeps_memory(const EndpointName& endpoint) const {
+  return keeper_.keeps_memory(endpoint.pool + '/' + endpoint.grant);
+}
+
+// A new process waits while its grant would have its memory in addition to that of clients that have exited.
+void Endpoints::look_at(const std::string& id, const std::string& grant, int pid, const ClientLooks::Done& done) {
+  if (pools_.at(id).relay->grant_of(pid) != nullptr || !keeps_memory({id, grant}))
+    return look_at_environment(id, grant, pid, done);
+  newcomers_.push_back({{id, grant}, loop_.now() + settings_.dead_clients, [this, id, grant, pid, done] {
+                          if (pools_.contains(id)) look_at_environment(id, grant, pid, done);
+                        }});
+  let_newcomers();
+}
+
+void Endpoints::let_newcomers() {
+  for (auto& each : std::exchange(newcomers_, {})) {
+    const auto& [pool, grant] = each.endpoint;
+    if (keeps_memory(each.endpoint) && loop_.now() < each.until) {
+      newcomers_.push_back(std::move(each));
+      continue;
+    }
+    if (const auto suppressed =
+            keeps_memory(each.endpoint) ? remnants_pace_.due(grant, "dead", loop_.now()) : std::nullopt)
+      log::warning("endpoint.not_released",
+                   {{"pool", pool},
+                    {"grant", grant},
+                    {"why", "tranche-keeper has not released clients of the share that have exited"},
+                    {"effect", "a new client is admitted, and the share has its memory and theirs"},
+                    {"suppressed", *suppressed}});
+    each.go();
+  }
+  if (!newcomers_.empty()) newcomers_timer_.start(newcomers_.front().until - loop_.now(), [this] { let_newcomers(); });
+}
+
 void Endpoints::log_remnants(const std::string& id, Pool& pool) {
   std::set<int> remnants;
   for (const auto& [grant, endpoint] : pool.endpoints) {

@@ -104,6 +104,71 @@ TEST_F(EndpointsTest, TheCeilingOfClientsHoldsForNewProcesses) {
   EXPECT_THAT(first_line(*third), HasSubstr("\"mps\":true"));
 }
 
+// Promise: deaths: A grant's new client waits until its clients that have exited are released; others do not wait.
+TEST_F(EndpointsTest, ANewClientWaitsForTheReleaseOfItsGrantsDeadClientsAndOthersDoNot) {
+  start_keeper();
+  open();
+  const std::string other = "8899aabbccddeeff";
+  ASSERT_TRUE(endpoints_->open_endpoint({kPool, other}));
+  auto first = client();
+  EXPECT_THAT(first_line(*first), HasSubstr("\"mps\":true"));
+  ASSERT_TRUE(is_held(first->pid()));
+  first->signal(SIGKILL);
+  EXPECT_TRUE(until([&] { return document()["endpoints"][0]["dead"] == Json::array({first->pid()}); }));
+  auto second = client();
+  auto theirs = client(other), more = client(other);
+  EXPECT_THAT(first_line(*theirs), HasSubstr("\"mps\":true"));
+  EXPECT_THAT(first_line(*more), HasSubstr("\"mps\":true"));
+  EXPECT_THAT(came_, ::testing::UnorderedElementsAre(first->pid(), theirs->pid(), more->pid()));
+  release_all();
+  EXPECT_THAT(first_line(*second), HasSubstr("\"mps\":true"));
+  EXPECT_THAT(document()["endpoints"][0]["dead"], IsEmpty());
+}
+
+TEST_F(EndpointsTest, AKeeperThatReleasesNoClientKeepsNobodyOutForLong) {
+  dead_clients_ = 100ms;
+  start_keeper();
+  open();
+  auto first = client();
+  EXPECT_THAT(first_line(*first), HasSubstr("\"mps\":true"));
+  ASSERT_TRUE(is_held(first->pid()));
+  first->signal(SIGKILL);
+  ASSERT_TRUE(until([&] { return keeps_memory(); }));
+  auto second = client();
+  EXPECT_THAT(first_line(*second), HasSubstr("\"mps\":true"));
+  EXPECT_TRUE(keeps_memory());
+}
+
+TEST_F(EndpointsTest, AKeeperThatEndsKeepsNobodyOut) {
+  start_keeper();
+  open();
+  auto first = client();
+  EXPECT_THAT(first_line(*first), HasSubstr("\"mps\":true"));
+  ASSERT_TRUE(is_held(first->pid()));
+  first->signal(SIGKILL);
+  ASSERT_TRUE(until([&] { return keeps_memory(); }));
+  keeper_.reset();
+  auto second = client();
+  EXPECT_THAT(first_line(*second), HasSubstr("\"mps\":true"));
+}
+
+// The server's log may be read before the exit is seen.
+TEST_F(EndpointsTest, OnlyContextsThatEndedBeforeTheClientLeaveNoMemory) {
+  start_keeper();
+  open();
+  for (const bool in_order : {true, false}) {
+    auto process = client();
+    EXPECT_THAT(first_line(*process), HasSubstr("\"mps\":true"));
+    ASSERT_TRUE(is_held(process->pid()));
+    if (in_order) endpoints_->context_ended(kPool, process->pid(), 1);
+    process->signal(SIGKILL);
+    ASSERT_TRUE(process->ended_within(60s));
+    if (!in_order) endpoints_->context_ended(kPool, process->pid(), 1);
+    ASSERT_TRUE(until([&] { return document()["endpoints"][0]["dead"].size() == (in_order ? 1U : 2U); }));
+    EXPECT_EQ(keeps_memory(), !in_order);
+  }
+}
+
 TEST_F(EndpointsTest, AGrantLeavesEachOtherOpenEndpointItsPlace) {
   open();
   const std::string other = "8899aabbccddeeff";

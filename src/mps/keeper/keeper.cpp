@@ -86,16 +86,24 @@ void Keeper::hold(int pid, const std::string& owner) {
   const auto process = process_ref(pid);
   if (!process) return;
   if (!connected_) forget_exited({});
-  owners_[{process->pid, process->start_ticks}] = owner;
+  clients_[{process->pid, process->start_ticks}].owner = owner;
   if (absent_) start();
   if (!connected_) return;
   request_hold({process->pid, process->start_ticks});
 }
 
 void Keeper::look(int pid) {
-  const auto known = owners_.lower_bound({pid, 0});
-  if (!connected_ || known == owners_.end() || known->first.first != pid) return;
-  for (auto each = known; each != owners_.end() && each->first.first == pid; ++each) request_hold(each->first);
+  const auto known = clients_.lower_bound({pid, 0});
+  if (!connected_ || known == clients_.end() || known->first.first != pid) return;
+  for (auto each = known; each != clients_.end() && each->first.first == pid; ++each) request_hold(each->first);
+}
+
+void Keeper::exited(int pid, bool with_contexts) {
+  const auto after = clients_.lower_bound({pid + 1, 0});
+  if (after == clients_.begin() || std::prev(after)->first.first != pid) return;
+  auto& client = std::prev(after)->second;
+  client.exited = true;
+  client.with_contexts = with_contexts;
 }
 
 void Keeper::request_hold(const Key& key) {
@@ -104,8 +112,12 @@ void Keeper::request_hold(const Key& key) {
                        const auto why = reply ? text_at(json_of(*reply), "error") : to_string(reply.error());
                        const auto before = refused_;
                        refused_.erase(key);
+<<<<<<< HEAD
                        if (!why.empty() && owners_.contains(key)) refused_[key] = why;
                        report_not_held();
+=======
+                       if (!why.empty() && clients_.contains(key)) refused_[key] = why;
+>>>>>>> b40519497afdf997dbc83e12f42e2a2b18dfa1aa
                        if (refused_ != before) on_change_();
                      });
 }
@@ -118,10 +130,14 @@ void Keeper::heard(const std::string& line) {
   if (!status) {
     status_ = {};
     if (problem_.empty()) problem_ = status.error().what;
+<<<<<<< HEAD
     if (was_connected)
       log::warning("keeper.silent", {{"why", status.error()}, {"clients", owners_.size()}, {"effect", kNotHeld}});
     await_answer(0);
     if (!owners_.empty()) start();
+=======
+    if (!clients_.empty()) start();
+>>>>>>> b40519497afdf997dbc83e12f42e2a2b18dfa1aa
     return on_change_();
   }
   problem_.clear();
@@ -133,9 +149,13 @@ void Keeper::heard(const std::string& line) {
     return;
   }
   std::set<Key> held;
-  for (const auto& client : status_.clients) held.emplace(client.process.pid, client.process.start_ticks);
+  for (const auto& client : status_.clients) {
+    const auto [key, fresh] = held.emplace(client.process.pid, client.process.start_ticks);
+    if (const auto known = clients_.find(*key); known != clients_.end() && client.state == mps::HeldState::kDead)
+      known->second.exited = true;
+  }
   forget_exited(held);
-  for (const auto& [key, owner] : owners_)  // it may have room for one that it has refused
+  for (const auto& [key, client] : clients_)  // it may have room for one that it has refused
     if (!held.contains(key) && (!was_connected || refused_.contains(key))) request_hold(key);
   report_not_held();
   if (status_ != before || !was_connected) on_change_();
@@ -177,12 +197,13 @@ void Keeper::report_not_held() {
 
 // Clients that have exited and that the keeper does not hold.
 void Keeper::forget_exited(const std::set<Key>& held) {
-  std::erase_if(owners_, [&](const auto& each) {
+  std::erase_if(clients_, [&](const auto& each) {
     if (held.contains(each.first)) return false;
+    if (each.second.exited) return true;
     const auto now = process_ref(each.first.first);
     return !now || now->start_ticks != each.first.second;
   });
-  std::erase_if(refused_, [this](const auto& each) { return !owners_.contains(each.first); });
+  std::erase_if(refused_, [this](const auto& each) { return !clients_.contains(each.first); });
 }
 
 // A keeper that exits or does not answer is started again after a back-off.
@@ -195,8 +216,14 @@ void Keeper::start() {
   if (process_ && process_->running()) return;
   auto launched = launch_keeper(loop_, settings_, [this](const ExitNote& note) {
     problem_ = "the keeper " + to_string(note);
+<<<<<<< HEAD
     log::error("keeper.ended", {{"why", problem_}, {"effect", kNotHeld}});
     if (!owners_.empty()) start();
+=======
+    log::error("keeper.ended", {{"why", problem_},
+                                {"effect", "until it runs again, a client that dies can end the clients beside it"}});
+    if (!clients_.empty()) start();
+>>>>>>> b40519497afdf997dbc83e12f42e2a2b18dfa1aa
   });
   if (launched) {
     process_ = *std::move(launched);
@@ -229,11 +256,17 @@ void end_keeper(const std::string& mps_root, bool wait) {
   if (wait && keeper.pidfd) ::poll(&ended, 1, kKeeperEndsMs);
 }
 
-std::size_t Keeper::dead(const std::string& owner) const {
-  return static_cast<std::size_t>(std::ranges::count_if(status_.clients, [&](const auto& client) {
-    const auto known = owners_.find({client.process.pid, client.process.start_ticks});
-    return client.state == mps::HeldState::kDead && known != owners_.end() && known->second == owner;
-  }));
+std::vector<int> Keeper::dead(const std::string& owner) const {
+  std::vector<int> pids;
+  for (const auto& [key, client] : clients_)
+    if (connected_ && client.exited && client.owner == owner) pids.push_back(key.first);
+  return pids;
+}
+
+bool Keeper::keeps_memory(const std::string& owner) const {
+  return connected_ && std::ranges::any_of(clients_, [&](const auto& each) {
+           return each.second.with_contexts && each.second.owner == owner && !refused_.contains(each.first);
+         });
 }
 
 }  // namespace tranche::host

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/backoff.h"
 #include "mps/daemon/daemon_home.h"
@@ -46,14 +47,21 @@ class Keeper {
   Keeper& operator=(const Keeper&) = delete;
 
   void hold(int pid, const std::string& owner);
-  void look(int pid);  // a client that is held may have opened more descriptors
+  void look(int pid);                        // a client that is held may have opened more descriptors
+  void exited(int pid, bool with_contexts);  // the last that hold() had with this pid
 
   Protection of(int pid) const;
-  std::size_t dead(const std::string& owner) const;  // clients that have exited and still have their memory
+  std::vector<int> dead(const std::string& owner) const;  // clients that have exited and are still held
+  bool keeps_memory(const std::string& owner) const;      // of such a client that exited with CUDA contexts
   const mps::KeeperStatus& status() const { return status_; }
 
  private:
   using Key = std::pair<pid_t, std::uint64_t>;
+  struct Client {
+    std::string owner;
+    bool exited = false;
+    bool with_contexts = false;  // when it exited
+  };
   void heard(const std::string& line);
   void start();
   void await_answer(pid_t suspect);  // the keeper that has not answered before
@@ -65,7 +73,7 @@ class Keeper {
   KeeperClientSettings settings_;
   std::function<void()> on_change_;
   std::map<Key, std::string> refused_;  // why the keeper does not hold them
-  std::map<Key, std::string> owners_;   // of the clients that are held, or are to be
+  std::map<Key, Client> clients_;       // that are held, or are to be
   mps::KeeperStatus status_;
   bool connected_ = false;
   bool absent_ = false;  // no keeper answers on the socket

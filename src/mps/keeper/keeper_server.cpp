@@ -150,7 +150,9 @@ void KeeperServer::died(const Key& key) {
   loop_.cancel(std::exchange(client.watch, 0));
   due_.erase({client.cost, key});
   client.dead = true;
-  client.timer.start(settings_.patience, [this, key] { close(key, clients_.at(key).files.take(), true); });
+  // Without descriptors it is held for nothing.
+  client.timer.start(client.files.size() == 0 ? Duration{} : settings_.patience,
+                     [this, key] { close(key, clients_.at(key).files.take(), true); });
   changed();
 }
 

@@ -86,6 +86,14 @@ TEST_F(KeeperServerTest, ADeadClientIsReleasedAfterThePatience) {
   EXPECT_TRUE(until([&] { return client.closed() == 4; }));
 }
 
+TEST_F(KeeperServerTest, ADeadClientWithoutDescriptorsIsReleasedAtOnce) {
+  serve();
+  HoldsDevices client(0);
+  ask(mps::HoldRequest{client.ref()});
+  client.die();
+  EXPECT_TRUE(until([&] { return mps::read_keeper_status(ask("status"))->released == 1; }));
+}
+
 TEST_F(KeeperServerTest, AProcessThatIsNotTheOneMeantIsNotHeld) {
   serve();
   HoldsDevices client(1);

@@ -65,10 +65,22 @@ TEST_F(KeeperTest, AClientIsHeldThroughItsDeathAndReleasedAfterThePatience) {
   HoldsDevices client(4);
   keeper_->hold(client.pid(), "grant");
   ASSERT_TRUE(is_held(client));
+  HoldsDevices idle(1);
+  keeper_->hold(idle.pid(), "other");
+  ASSERT_TRUE(is_held(idle));
+  const auto pid = client.pid(), idle_pid = idle.pid();
   client.die();
-  EXPECT_TRUE(until([&] { return keeper_->dead("grant") == 1 || client.closed() == 4; }));
+  idle.die();
+  keeper_->exited(pid, true);
+  keeper_->exited(idle_pid, false);
+  EXPECT_TRUE(keeper_->keeps_memory("grant"));
+  EXPECT_FALSE(keeper_->keeps_memory("other")) << "it had no context";
+  EXPECT_THAT(keeper_->dead("grant"), ::testing::ElementsAre(pid));
+  EXPECT_THAT(keeper_->dead("other"), ::testing::ElementsAre(idle_pid));
   EXPECT_TRUE(until([&] { return client.closed() == 4; }));
-  EXPECT_TRUE(until([&] { return keeper_->status().released == 1; }));
+  EXPECT_TRUE(until([&] { return keeper_->status().released == 2; }));
+  EXPECT_FALSE(keeper_->keeps_memory("grant"));
+  EXPECT_THAT(keeper_->dead("grant"), ::testing::IsEmpty());
 }
 
 TEST_F(KeeperTest, OutlivesTheProgramThatStartedIt) {

@@ -85,7 +85,8 @@ PoolReport read_pool(const Json& object) {
     endpoints.push_back({text_at(endpoint, "grant"), pids_at(endpoint, "clients"),
                          !admitting.is_boolean() || admitting == true, text_at(endpoint, "reason"), limits_at(endpoint),
                          text_at(endpoint, "refusedWhy"), count_at(endpoint, "limitsLifted"),
-                         count_at(endpoint, "made"), pids_at(endpoint, "remnants"), protection_at(endpoint)});
+                         count_at(endpoint, "made"), pids_at(endpoint, "remnants"), protection_at(endpoint),
+                         pids_at(endpoint, "dead")});
   }
   pool.endpoints = std::move(endpoints);
   for (const Json& fault : list_at(object, "faults")) {

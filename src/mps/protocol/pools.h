@@ -36,6 +36,7 @@ struct EndpointReport {
   std::uint64_t made = 0;                       // number of this endpoint of the grant
   std::vector<std::int64_t> remnants = {};      // clients that have exited, and that the server still has
   std::vector<ClientProtection> protection = {};  // of its clients
+  std::vector<std::int64_t> dead = {};            // clients that have exited, and that tranche-keeper still holds
   friend bool operator==(const EndpointReport&, const EndpointReport&) = default;
 };
 

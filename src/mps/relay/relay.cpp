@@ -61,14 +61,13 @@ class SocketRelay final : public Relay {
       : loop_(loop),
         settings_(std::move(settings)),
         callbacks_(std::move(callbacks)),
-        clients_(loop,
-                 [this](const std::string& grant, int pid) {
-                   callbacks_.on_gone(grant, pid);
-                   callbacks_.on_change();
-                   if (clients_.contexts(pid) == 0) look();
-                   look_soon();
-                   store_soon();
-                 }) {
+        clients_(loop, [this](const std::string& grant, int pid) {
+          callbacks_.on_gone(grant, pid);
+          callbacks_.on_change();
+          if (clients_.contexts(pid) == 0) look();
+          look_soon();
+          store_soon();
+        }) {
     passing_.wants_turn = [this](RelayPassage& p) { wants_turn(p); };
     passing_.introduced = [this](RelayPassage& p, const Status& as_itself) { introduced(p, as_itself); };
     passing_.gets = [this](RelayPassage& p, const Channel& channel) {
@@ -108,6 +107,7 @@ class SocketRelay final : public Relay {
   }
   void context_began(int pid, std::uint32_t context) override { clients_.context_began(pid, context); }
   void context_ended(int pid, std::uint32_t context) override {
+    clients_.notice(pid);  // with the contexts that it had, also if the log is read before its exit is seen
     if (clients_.context_ended(pid, context)) callbacks_.on_change();
     store_soon();
     if (clients_.remnant(pid) && clients_.contexts(pid) == 0) look();
@@ -129,6 +129,7 @@ class SocketRelay final : public Relay {
   EndpointView endpoint(const std::string& grant) const override;
   const std::string* grant_of(int pid) const override { return clients_.grant_of(pid); }
   std::size_t places() const override { return clients_.places(); }
+  std::size_t contexts(int pid) const override { return clients_.contexts(pid); }
   std::size_t beyond_first(int pid) const override { return clients_.beyond_first(pid); }
   void in_container(int pid, std::string container, std::uint64_t started) override {
     clients_.in_container(pid, std::move(container), started);

@@ -133,8 +133,9 @@ class Relay {
 
   virtual EndpointView endpoint(const std::string& grant) const = 0;
   virtual const std::string* grant_of(
-      int pid) const = 0;                  // null: not a client of this relay; "": its grant has disowned it
-  virtual std::size_t places() const = 0;  // of the server, of all endpoints
+      int pid) const = 0;                           // null: not a client of this relay; "": its grant has disowned it
+  virtual std::size_t places() const = 0;           // of the server, of all endpoints
+  virtual std::size_t contexts(int pid) const = 0;  // of a client, also when it exits; as the server's log names them
   // Of a client: its places without that of its first connection.
   virtual std::size_t beyond_first(int pid) const = 0;
   virtual void in_container(int pid, std::string container, std::uint64_t started) = 0;  // a client; for RemnantView

@@ -24,8 +24,8 @@ class RelayTurns {
   void set_kind(const std::string& grant, const std::string& kind);
   // The next client, which is with the daemon until leave(). Nothing while another client is being connected.
   std::optional<std::uint64_t> next();
-  void connected(std::uint64_t id);  // it is introduced: a client of another grant may be connected
-  void back(std::uint64_t id);       // there was no daemon: it is first in the queue again
+  void connected(std::uint64_t id);       // it is introduced: a client of another grant may be connected
+  void back(std::uint64_t id);            // there was no daemon: it is first in the queue again
   void leave(std::uint64_t id);           // it has left the queue or the daemon
   void forget(const std::string& grant);  // call when no client of it waits or is with the daemon
   bool others_wait() const { return !waiting_.empty() || with_daemon_.size() > 1; }  // than one that is with the daemon

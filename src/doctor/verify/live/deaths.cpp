@@ -52,7 +52,7 @@ class Deaths {
   }
   bool all_compute() const { return std::ranges::none_of(neighbours_, Probes::has_ended); }
   bool is_free() const {
-    return endpoint_.is_object() && list_at(endpoint_, "clients").empty() && count_at(endpoint_, "dead") == 0;
+    return endpoint_.is_object() && list_at(endpoint_, "clients").empty() && list_at(endpoint_, "dead").empty();
   }
   bool others_run() const {
     std::size_t clients = 0;
@@ -80,7 +80,7 @@ class Deaths {
     }
     (void)probes_.kill(victim);
     ++tries_.deaths;
-    if (held && !(probes_.until([this] { return count_at(endpoint_, "dead") > 0; }) &&
+    if (held && !(probes_.until([this] { return !list_at(endpoint_, "dead").empty(); }) &&
                   probes_.until([this] { return is_free(); })))
       refuse("tranche-keeper did not release a client within a minute of its death");
   }
