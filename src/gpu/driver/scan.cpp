@@ -3,16 +3,92 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <string>
+#include <vector>
 
 #include "base/text.h"
+#include "gpu/driver/library.h"
 #include "gpu/driver/mig/mig.h"
-#include "gpu/driver/mig/mig_nodes.h"
 #include "gpu/driver/sysfs.h"
-#include "gpu/driver/topology.h"
+#include "gpu/inventory/inventory.h"
+#include "gpu/inventory/mig_minors.h"
 #include "gpu/inventory/platform.h"
+#include "os/files/files.h"
 
 namespace tranche::host::nvml {
 namespace {
+
+// For each other GPU, the number of active links of `from` that end there. Links into a switch end at the switch's
+// address, or at FFFFFFFF:FF:FF.0 if a virtual machine hides it, and so are not counted for any GPU.
+std::vector<std::uint32_t> direct_links(const Functions& f, Device from, const std::vector<inventory::Gpu>& gpus) {
+  std::vector<std::uint32_t> links(gpus.size(), 0);
+  for (std::uint32_t link = 0; link < kMaxNvLinks; ++link) {
+    std::int32_t state = 0;
+    const Return code = call(f.nvlink_state, from, link, &state);
+    if (code == Return::kInvalidArgument || code == Return::kNotSupported || code == Return::kGpuIsLost) break;
+    if (code != Return::kSuccess || state != kEnabled) continue;
+    std::uint32_t type = kRemoteIsGpu;
+    if (call(f.nvlink_remote_type, from, link, &type) == Return::kSuccess && type != kRemoteIsGpu) continue;
+    PciInfo remote{};
+    if (call(f.nvlink_remote_pci, from, link, &remote) != Return::kSuccess) continue;
+    remote.bus_id[sizeof(remote.bus_id) - 1] = '\0';
+    const auto it = std::find_if(gpus.begin(), gpus.end(),
+                                 [&remote](const inventory::Gpu& gpu) { return gpu.pci_bus_id == remote.bus_id; });
+    if (it != gpus.end()) ++links[static_cast<std::size_t>(it - gpus.begin())];
+  }
+  return links;
+}
+
+// How close the GPUs are to each other: the PCIe level of their common ancestor, and the active NVLinks that connect
+// two of them directly. Every pair once, a < b; indices into `gpus`, which is in the order of `held`.
+std::vector<inventory::GpuLink> read_links(const Library& library, const std::vector<Held>& held,
+                                           const std::vector<inventory::Gpu>& gpus) {
+  const Functions& f = library.functions();
+  constexpr std::int32_t kSystem = 50;
+  std::vector<inventory::GpuLink> links;
+  for (std::uint32_t a = 0; a < held.size(); ++a) {
+    const std::vector<std::uint32_t> direct =
+        held.size() > 1 ? direct_links(f, held[a].device, gpus) : std::vector<std::uint32_t>{};
+    for (std::uint32_t b = a + 1; b < held.size(); ++b) {
+      std::int32_t level = kSystem;
+      if (call(f.common_ancestor, held[a].device, held[b].device, &level) != Return::kSuccess) level = kSystem;
+      links.push_back({a, b, level, direct[b]});
+    }
+  }
+  return links;
+}
+
+constexpr const char* kTable = "/proc/driver/nvidia-caps/mig-minors";
+
+void say_bad_lines(const std::string& path, const inventory::MigMinors& table, inventory::Inventory& node) {
+  if (table.bad_lines == 0) return;
+  for (const std::string& sentence : table.not_understood) node.doubts.push_back(path + ": " + sentence);
+  if (table.bad_lines > table.not_understood.size())
+    node.doubts.push_back(path + ": " + std::to_string(table.bad_lines) + " lines are not understood");
+}
+
+// The device nodes that open MIG instances, from the driver's table under /proc: gi_cap and ci_cap of all MIG devices.
+// Entries that the table does not have stay absent, and the node's doubts list them.
+void find_mig_nodes(const std::string& root, inventory::Inventory& node) {
+  if (std::ranges::all_of(node.gpus, [](const inventory::Gpu& gpu) { return gpu.mig_devices.empty(); })) return;
+  const std::string path = (root == "/" ? "" : root) + kTable;
+  const auto text = read_file(path);
+  if (!text) {
+    node.doubts.push_back(to_string(within(text.error(), "it is not known which device nodes open MIG devices")));
+    return;
+  }
+  const inventory::MigMinors table = inventory::parse_mig_minors(*text);
+  say_bad_lines(path, table, node);
+  for (inventory::Gpu& gpu : node.gpus) {
+    for (inventory::MigDevice& mig : gpu.mig_devices) {
+      mig.gi_cap = table.of(gpu.minor, mig.gpu_instance);
+      mig.ci_cap = table.of(gpu.minor, mig.gpu_instance, mig.compute_instance);
+      if (!mig.gi_cap || !mig.ci_cap)
+        node.doubts.push_back("MIG device " + std::to_string(gpu.index) + ":" + std::to_string(mig.slot) + " (" +
+                              mig.uuid + "): " + path + " does not say which device nodes open it");
+    }
+  }
+}
 
 template <class F, std::size_t N>
 Return read_text(F* function, Device device, std::array<char, N>& buffer, std::string& text) {

@@ -1,14 +1,37 @@
 #include "grants/live/answers.h"
 
 #include <algorithm>
+#include <string>
 
+#include "base/result.h"
 #include "base/text.h"
+#include "grants/allocate/grant.h"
 #include "grants/allocate/prefer.h"
-#include "grants/live/make_endpoint.h"
+#include "mps/protocol/mps_client.h"
 #include "mps/protocol/shared_memory.h"
 #include "os/clock/clock.h"
 
 namespace tranche::agent {
+namespace {
+
+// A refused Allocate fails the pod for good, and a `tranche mps` that starves of CPU time answers late.
+constexpr Duration kOpenDeadline = std::chrono::seconds(5);
+
+// Has `tranche mps` open the grant's endpoint, with its limits, before kubelet gets the grant. kubelet asks for slots
+// only when no container holds them, so everything that a former tenant left (its directory, its clients) is removed.
+Status make_endpoint(const allocate::Paths& paths, const allocate::Grant& grant) {
+  OpenEndpointRequest open{.endpoint = {grant.pool, grant.id}, .limits = mps::GrantLimits{}, .new_tenant = true};
+  for (const auto& device : grant.devices)
+    open.limits->push_back({device.uuid, device.limits.memory, device.limits.threads});
+  const auto answered = host::ask(mps_socket(paths.mps_root), request_line(open), kOpenDeadline);
+  const auto opened = answered ? read_reply(*answered) : std::unexpected(answered.error());
+  if (!opened)
+    return std::unexpected(
+        within(opened.error(), "cannot open the grant's MPS endpoint; try again when the pool serves"));
+  return {};
+}
+
+}  // namespace
 
 NodeAnswers::NodeAnswers(const SnapshotBox& box, std::string mps_root, std::function<void()> on_answered)
     : box_(box), mps_root_(std::move(mps_root)), on_answered_(std::move(on_answered)) {}

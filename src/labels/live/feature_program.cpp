@@ -1,6 +1,7 @@
 #include "labels/live/feature_program.h"
 
 #include <fmt/format.h>
+#include <array>
 
 #include <algorithm>
 #include <csignal>
@@ -9,13 +10,16 @@
 
 #include "base/backoff.h"
 #include "base/json_text.h"
+#include "base/result.h"
 #include "base/text.h"
 #include "config/live/config_source.h"
 #include "config/live/driver_settings.h"
+#include "doctor/probe/cuda_library.h"
 #include "gpu/driver/nvml.h"
+#include "gpu/inventory/inventory.h"
 #include "kube/client/find_access.h"
+#include "labels/label.h"
 #include "labels/live/label_writer.h"
-#include "labels/live/tegra.h"
 #include "labels/machine/features.h"
 #include "os/log/log.h"
 #include "os/loop/loop.h"
@@ -25,6 +29,47 @@
 
 namespace tranche::agent {
 namespace {
+
+Result<inventory::Gpu> gpu_at(const probe::CudaLibrary& cuda, int index) {
+  const auto& f = cuda.functions();
+  const std::string which = "CUDA device " + std::to_string(index);
+  probe::CudaDevice device = 0;
+  std::array<char, 128> name{};
+  std::size_t memory = 0;
+  inventory::Gpu gpu;
+  int code = f.device_get(&device, index);
+  if (code == 0) code = f.device_name(name.data(), static_cast<int>(name.size()) - 1, device);
+  if (code == 0) code = f.device_memory(&memory, device);
+  if (code == 0) code = f.device_attribute(&gpu.compute_capability.major, probe::kAttributeCapabilityMajor, device);
+  if (code == 0) code = f.device_attribute(&gpu.compute_capability.minor, probe::kAttributeCapabilityMinor, device);
+  if (code != 0) return std::unexpected(cuda.error(code, "cannot be read", which));
+  gpu.uuid = which;
+  gpu.index = static_cast<std::uint32_t>(index);
+  gpu.name = name.data();
+  gpu.memory = {memory};
+  gpu.pci_class = 0;  // not on a PCI bus
+  return gpu;
+}
+
+// A Tegra system's GPUs as the CUDA driver reports them, because there is no management library. Opens that driver in
+// this process permanently. For labels only: the GPUs have no UUID that the driver knows, and its version is unknown.
+Result<inventory::Inventory> read_tegra() {
+  TRY(const auto cuda, probe::CudaLibrary::open());
+  const auto& f = cuda->functions();
+  inventory::Inventory node;
+  node.platform = inventory::Platform::kTegra;
+  node.driver_version = label::kUnknownDriver;
+  int count = 0;
+  int code = f.init(0);
+  if (code == 0) code = f.device_count(&count);
+  if (code != 0) return std::unexpected(cuda->error(code, "cannot be started", "CUDA"));
+  if (f.driver_version != nullptr) (void)f.driver_version(&node.cuda_driver_version);
+  for (int index = 0; index < count; ++index) {
+    TRY(auto gpu, gpu_at(*cuda, index));
+    node.gpus.push_back(std::move(gpu));
+  }
+  return node;
+}
 
 using namespace std::chrono_literals;
 

@@ -107,17 +107,13 @@ void Keeper::exited(int pid, bool with_contexts) {
 }
 
 void Keeper::request_hold(const Key& key) {
-  requests_->request(to_json(mps::KeeperRequest(mps::HoldRequest{{key.first, key.second}, owners_.at(key)})),
+  requests_->request(to_json(mps::KeeperRequest(mps::HoldRequest{{key.first, key.second}, clients_.at(key).owner})),
                      kKeeperAnswers, [this, key](const Result<std::string>& reply) {
                        const auto why = reply ? text_at(json_of(*reply), "error") : to_string(reply.error());
                        const auto before = refused_;
                        refused_.erase(key);
-<<<<<<< HEAD
-                       if (!why.empty() && owners_.contains(key)) refused_[key] = why;
-                       report_not_held();
-=======
                        if (!why.empty() && clients_.contains(key)) refused_[key] = why;
->>>>>>> b40519497afdf997dbc83e12f42e2a2b18dfa1aa
+                       report_not_held();
                        if (refused_ != before) on_change_();
                      });
 }
@@ -130,14 +126,10 @@ void Keeper::heard(const std::string& line) {
   if (!status) {
     status_ = {};
     if (problem_.empty()) problem_ = status.error().what;
-<<<<<<< HEAD
     if (was_connected)
-      log::warning("keeper.silent", {{"why", status.error()}, {"clients", owners_.size()}, {"effect", kNotHeld}});
+      log::warning("keeper.silent", {{"why", status.error()}, {"clients", clients_.size()}, {"effect", kNotHeld}});
     await_answer(0);
-    if (!owners_.empty()) start();
-=======
     if (!clients_.empty()) start();
->>>>>>> b40519497afdf997dbc83e12f42e2a2b18dfa1aa
     return on_change_();
   }
   problem_.clear();
@@ -169,7 +161,7 @@ void Keeper::await_answer(pid_t suspect) {
     if (keeper.pid != suspect || !keeper.pidfd) return;
     if (::syscall(SYS_pidfd_send_signal, keeper.pidfd.get(), SIGKILL, nullptr, 0) != 0) return;
     log::error("keeper.killed", {{"pid", keeper.pid}, {"why", "it does not answer"}, {"effect", kNotHeld}});
-    if (owners_.empty()) return;
+    if (clients_.empty()) return;
     backoff_.reset();
     retry_.stop();
     start();
@@ -188,10 +180,11 @@ void Keeper::report_not_held() {
     why = client.problem;
   }
   if (why.empty()) return;
-  const auto owner = owners_.find(key);
-  log::warning(
-      "keeper.not_held",
-      {{"pid", key.first}, {"grant", owner == owners_.end() ? "" : owner->second}, {"why", why}, {"effect", kNotHeld}});
+  const auto client = clients_.find(key);
+  log::warning("keeper.not_held", {{"pid", key.first},
+                                   {"grant", client == clients_.end() ? "" : client->second.owner},
+                                   {"why", why},
+                                   {"effect", kNotHeld}});
   reported_.start(std::chrono::minutes(1), [] {});
 }
 
@@ -216,14 +209,8 @@ void Keeper::start() {
   if (process_ && process_->running()) return;
   auto launched = launch_keeper(loop_, settings_, [this](const ExitNote& note) {
     problem_ = "the keeper " + to_string(note);
-<<<<<<< HEAD
     log::error("keeper.ended", {{"why", problem_}, {"effect", kNotHeld}});
-    if (!owners_.empty()) start();
-=======
-    log::error("keeper.ended", {{"why", problem_},
-                                {"effect", "until it runs again, a client that dies can end the clients beside it"}});
     if (!clients_.empty()) start();
->>>>>>> b40519497afdf997dbc83e12f42e2a2b18dfa1aa
   });
   if (launched) {
     process_ = *std::move(launched);

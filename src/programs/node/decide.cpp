@@ -1,15 +1,33 @@
 #include "programs/node/decide.h"
 
 #include <algorithm>
+#include <map>
+#include <string>
 
-#include "gpu/live/node_faults.h"
+#include "gpu/health/cause.h"
 #include "grants/live/ledger_inputs.h"
 #include "observe/live/tenant_metrics.h"
 #include "plan/make_plan.h"
+#include "plan/stale.h"
 #include "programs/node/node_condition.h"
+#include "programs/node/snapshot.h"
 
 namespace tranche::agent {
 namespace {
+
+// Faults that the health of a GPU does not show: of the node as a whole, and of devices that only an older plan has.
+std::map<std::string, health::Unhealthy> node_faults(const NodeView& node) {
+  std::map<std::string, health::Unhealthy> faults;
+  const auto& [in, decision] = node;
+  if (!in.inventory) return faults;
+  for (auto& [uuid, why] : plan::stale_devices(decision.plan, *in.inventory, in.config.config.flags.mig_strategy))
+    faults.emplace(uuid, health::Unhealthy{health::Cause::kLost, std::move(why)});
+  if (in.node_block.empty()) return faults;
+  for (const auto& resource : decision.plan.resources)
+    for (const auto& device : resource.devices)
+      faults.try_emplace(device.uuid, health::Unhealthy{health::Cause::kNode, in.node_block});
+  return faults;
+}
 
 // A plan that cannot be made leaves the one before in its place.
 void want_plan(const Inputs& in, const Records& records, Decided& out) {

@@ -1,9 +1,7 @@
 #include "programs/node/drain_program.h"
 
 #include <gmock/gmock.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "os/files/files.h"
 #include "os/files/scratch.h"
@@ -63,17 +61,6 @@ TEST_F(DrainInstall, FailsWithTheReason) {
   EXPECT_THAT(to_string(relative.error()), HasSubstr("not an absolute path"));
   ASSERT_TRUE(host::Dir::open(scratch_.path())->write_atomically("file", "x"));
   EXPECT_FALSE(install_drain_program(scratch_ / "file/bin", source()));
-}
-
-TEST_F(DrainInstall, AFolderThatProgramsCannotRunFromIsRefused) {
-  program("one");
-  ASSERT_TRUE(host::Dir::create(dir()));
-  if (::geteuid() != 0 || ::mount("none", dir().c_str(), "tmpfs", MS_NOEXEC, "") != 0)
-    GTEST_SKIP() << "mounting needs root";
-  const auto installed = install_drain_program(dir(), source());
-  ::umount2(dir().c_str(), MNT_DETACH);
-  ASSERT_FALSE(installed);
-  EXPECT_THAT(to_string(installed.error()), HasSubstr("noexec"));
 }
 
 }  // namespace drain_program_test
