@@ -311,7 +311,7 @@ TEST_F(NodeGuard, WhatClientsThatWereKilledStillHoldCountsForTheirContainer) {
 }
 
 // 512 MiB every 2 ms, which no real program exceeds: measured on an H100. By how much it is over is bench's affair.
-// Promise: guard: A program that only allocates is ended, and the others of its container go on once its memory is free.
+// Promise: guard: A program that only allocates is ended; the others of its container go on when its memory is free.
 TEST_F(NodeGuard, AProgramThatOnlyAllocatesIsStoppedAndEndedAndItsNeighborGoesOn) {
   start_shared();
   const auto grant = admitted(kubelet(), "grows", 1);
