@@ -57,7 +57,6 @@ class Judge {
  private:
   struct Held {
     Bytes sum;
-    Bytes dead;  // in addition
     std::vector<const Process*> processes;
   };
 
@@ -66,11 +65,10 @@ class Judge {
     for (const Process& process : device.processes) {
       if (process.ours) continue;
       if (!process.mps_client) look_at_foreign_process(device, process);
-      if (process.grant.empty()) continue;
+      if (process.grant.empty() || process.dead) continue;
       Held& held = grants[process.grant];
-      Bytes& sum = process.dead ? held.dead : held.sum;
-      sum = sum + process.memory;
-      if (!process.dead) held.processes.push_back(&process);
+      held.sum = held.sum + process.memory;
+      held.processes.push_back(&process);
     }
     for (auto& [grant, held] : grants) {
       const auto limit = inputs_.limits.find({std::string(grant), device.uuid});
@@ -78,8 +76,6 @@ class Judge {
         verdict_.without_limit.emplace_back(grant);
       } else if (more_than(held.sum.value, limit->second.memory)) {
         too_much(device, limit->first, limit->second, held);
-      } else if (more_than((held.sum + held.dead).value, limit->second.memory)) {
-        hold_back(device, limit->first, limit->second, held);
       }
     }
   }
@@ -98,39 +94,13 @@ class Judge {
     return order;
   }
 
-  Memory::Over& crossed(const Device& device, const GrantOnDevice& key, Bytes sum) {
-    over_.insert(key);
-    Memory::Over& over = memory_.over[key];
-    if (over.since == MonoTime{}) over.since = device.sampled;
-    over.most = std::max(over.most, sum);
-    verdict_.open = true;
-    return over;
-  }
-
-  // The living clients would be within the limit without those that have exited, whose memory is free in a few seconds.
-  // Until then they must not allocate more; none is ended for it.
-  void hold_back(const Device& device, const GrantOnDevice& key, const Limit& limit, Held& held) {
-    if (limit.policy != GuardMemory::kTerminateNewest && limit.policy != GuardMemory::kTerminateAll) return;
-    held.sum = held.sum + held.dead;
-    Memory::Over& over = crossed(device, key, held.sum);
-    ending_.insert(key);
-    remember(device, held, over);
-    Order fresh = order(What::kStop, device, key, limit, held);
-    Order again = fresh;
-    again.again = true;
-    for (const Process* process : held.processes) {
-      if (!process->mps_client || process->id.start_ticks == 0) continue;
-      Memory::Process& before = over.processes[process->id];
-      if (!memory_.stopped.contains(process->id)) fresh.processes.push_back(*process);
-      if (runs_again(*process, before)) again.processes.push_back(*process);
-      before.memory = process->memory;
-    }
-    give(std::move(fresh));
-    give(std::move(again));
-  }
-
   void too_much(const Device& device, const GrantOnDevice& key, const Limit& limit, Held& held) {
-    Memory::Over& over = crossed(device, key, held.sum);
+    over_.insert(key);
+    auto [it, fresh] = memory_.over.try_emplace(key);
+    Memory::Over& over = it->second;
+    if (fresh || over.since == MonoTime{}) over.since = device.sampled;
+    over.most = std::max(over.most, held.sum);
+    verdict_.open = true;
     std::ranges::sort(held.processes, [](const Process* a, const Process* b) { return newer(*a, *b); });
     switch (limit.policy) {
       case GuardMemory::kObserve:
@@ -204,13 +174,6 @@ class Judge {
            more_than(process.memory.value, before.memory);
   }
 
-  // An order to stop.
-  void give(Order order) {
-    if (order.processes.empty()) return;
-    stop(order);
-    verdict_.orders.push_back(std::move(order));
-  }
-
   void stop(const Order& order) {
     for (const Process& process : order.processes)
       memory_.stopped.try_emplace(process.id, Memory::Stopped{{order.grant, order.device}, now_});
@@ -250,8 +213,11 @@ class Judge {
       if (limit.policy == GuardMemory::kTerminateNewest && !more_than(staying, limit.memory)) break;
     }
     spare_the_container(key, limit, over, terminate, kill, doubt);
-    give(std::move(doubt));
-    give(std::move(again));
+    for (Order* each : {&doubt, &again}) {
+      if (each->processes.empty()) continue;
+      stop(*each);
+      verdict_.orders.push_back(std::move(*each));
+    }
     if (!kill.processes.empty()) {
       for (const Process& process : kill.processes) over.processes[process.id].not_before = now_ + kMemoryIsBack;
       verdict_.orders.push_back(std::move(kill));

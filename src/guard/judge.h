@@ -44,7 +44,7 @@ struct Process {
   std::string grant;          // "" = not attributed to a grant
   bool in_container = false;  // of a pod, by its endpoint or its control group
   bool ours = false;          // belongs to the node: MPS servers, probes, host daemons. Never judged or signalled
-  bool dead = false;          // it has exited, and tranche-keeper still holds its memory, for a few seconds
+  bool dead = false;          // it has exited, and tranche-keeper holds its memory for a few seconds more: never judged
   bool first = false;         // PID 1 of its container: the kernel kills all others of the container with it
   friend bool operator==(const Process&, const Process&) = default;
 };
@@ -81,8 +81,7 @@ struct Order {
     kReport,     // over the limit, observed only
     kRefuse,     // refuse new clients of the grant
     kLetIn,      // admit new clients again
-    kStop,       // SIGSTOP: not yet known whether they are MPS clients, they run again, or the memory of the grant's
-                 // clients that have exited is not free yet
+    kStop,       // SIGSTOP: not yet known whether they are MPS clients, or they run again
     kTerminate,  // SIGSTOP, then `tranche mps` ends these clients
     kKill,       // SIGKILL for a process that is not an MPS client: it has no work in flight through the server
     kContinue,   // SIGCONT for stopped processes that need not end any more

@@ -27,13 +27,6 @@ Process foreign_process(std::uint32_t pid, std::uint64_t memory_mib, const std::
   return process;
 }
 
-Process dead(std::uint32_t pid, std::uint64_t memory_mib) {
-  Process process = client(pid, memory_mib);
-  process.id.start_ticks = 0;
-  process.dead = true;
-  return process;
-}
-
 std::vector<std::uint32_t> pids(const Order& order) {
   std::vector<std::uint32_t> all;
   for (const Process& process : order.processes) all.push_back(process.id.pid);
@@ -237,45 +230,17 @@ TEST_F(Judging, AFirstProcessBesideMpsIsKilledWhenTheClientsOfItsContainerHaveEn
   EXPECT_THAT(pids(last[0]), ElementsAre(1));
 }
 
-// Promise: guard: While clients that have exited have too much memory with the living, those are stopped, not ended.
-TEST_F(Judging, TheLivingAreStoppedUntilTheMemoryOfTheDeadIsFree) {
-  const auto orders = look({client(1, 2000), dead(2, 3000), foreign_process(3, 100), client(4, 4000, kOther)});
-  ASSERT_THAT(orders, SizeIs(1));
-  EXPECT_EQ(orders[0].what, What::kStop);
-  EXPECT_FALSE(orders[0].again);
-  EXPECT_THAT(pids(orders[0]), ElementsAre(1));
-  EXPECT_EQ(orders[0].sum, mib(5100));
-  EXPECT_THAT(look({client(1, 2000), dead(2, 3000), foreign_process(3, 100)}), IsEmpty());
-  EXPECT_TRUE(verdict_.open);
-  const auto again = look({client(1, 2100), dead(2, 3000)});
-  ASSERT_THAT(again, SizeIs(1)) << "its container has continued it";
-  EXPECT_TRUE(again[0].again);
-  EXPECT_THAT(pids(again[0]), ElementsAre(1));
-  const auto later = look({client(1, 2100), dead(2, 3000)}, 1h);
-  EXPECT_THAT(later, IsEmpty()) << "it is not ended";
-  const auto released = look({client(1, 2100)});
-  ASSERT_THAT(released, SizeIs(1));
-  EXPECT_EQ(released[0].what, What::kContinue);
-  EXPECT_THAT(look({client(1, 2100), dead(2, 1900)}), IsEmpty()) << "within the limit";
-}
-
-TEST_F(Judging, TheDeadAreNoReasonToEndAnyone) {
-  const auto orders = look({client(1, 3000), client(2, 3000), dead(3, 3000)});
+// Promise: guard: Clients that have exited, whose memory the keeper still holds, are no reason to end others.
+TEST_F(Judging, TheDeadAreNoReasonToEndOthers) {
+  Process dead = client(3, 3000);
+  dead.id.start_ticks = 0;
+  dead.dead = true;
+  EXPECT_THAT(look({client(1, 3000), dead}), IsEmpty());
+  const auto orders = look({client(1, 3000), client(2, 3000), dead});
   ASSERT_THAT(orders, SizeIs(1));
   EXPECT_EQ(orders[0].what, What::kTerminate);
   EXPECT_THAT(pids(orders[0]), ElementsAre(2));
   EXPECT_EQ(orders[0].sum, mib(6000)) << "the living alone";
-  memory_ = {};
-  Process first = client(5, 5000);
-  first.first = true;
-  EXPECT_THAT(pids(look({first, dead(6, 1000), client(7, 10)}).at(0)), ElementsAre(7, 5));
-  memory_ = {};
-  EXPECT_THAT(look({dead(8, 5000), dead(9, 5000)}), IsEmpty());
-  for (const GuardMemory policy : {GuardMemory::kObserve, GuardMemory::kRefuseNew}) {
-    set_policy(policy);
-    memory_ = {};
-    EXPECT_THAT(look({client(1, 3000), dead(3, 3000)}), IsEmpty());
-  }
 }
 
 // Promise: guard: A stopped process continues when its tenant is within the limit again.
