@@ -349,7 +349,9 @@ bool ClientTable::looked(const std::optional<std::set<Channel>>& open) {
                     [](const auto& each) { return each.second.channels.empty() && !each.second.begins; });
       changed = changed || client.beyond_first(true) != before;
     }
-    const bool empty = follows ? !client.has_channels() : !client.may_stay();
+    // A channel that is not a pipe cannot be followed. Without a context it is not waited for.
+    const bool unseen = open && !client.earlier && client.contexts() == 0;
+    const bool empty = follows ? !client.has_channels() : unseen || !client.may_stay();
     const bool over = empty && client.exited != 0;
     changed = changed || over;
     it = over ? forget(it) : std::next(it);
