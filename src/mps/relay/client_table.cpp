@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "mps/relay/handshake.h"
 #include "mps/relay/relay_packet.h"
 #include "os/clock/clock.h"
 #include "os/process/process.h"
@@ -17,8 +18,6 @@ namespace {
 // need 196. A client can have this many only if the servers' pipes cannot be read; then the server's log and list
 // decide.
 constexpr std::size_t kMostChannels = 4096;
-// The relay says no negative number to a server, whatever the client said before (mps/relay/handshake.cpp).
-constexpr std::uint32_t kMostContexts = 0x7fffffff;
 
 // The two ends of a pipe have the same number, those of a socket have not.
 bool is_pipe(const Channel& channel) {
@@ -263,7 +262,7 @@ void ClientTable::connected(int pid, ConnectionId connection, std::uint32_t cont
   const auto found = clients_.find(pid);
   if (found == clients_.end()) return;
   Client& client = found->second;
-  client.next_context = std::max(client.next_context, std::min(context, kMostContexts - 1) + 1);
+  client.next_context = std::max(client.next_context, std::min(context, mps::kHighestContext - 1) + 1);
   const bool further = context != 0 || client.has_own;
   if (const auto begun = client.connections.find(connection); begun != client.connections.end()) {
     begun->second.begins = false;
@@ -349,9 +348,7 @@ bool ClientTable::looked(const std::optional<std::set<Channel>>& open) {
                     [](const auto& each) { return each.second.channels.empty() && !each.second.begins; });
       changed = changed || client.beyond_first(true) != before;
     }
-    // A channel that is not a pipe cannot be followed. Without a context it is not waited for.
-    const bool unseen = open && !client.earlier && client.contexts() == 0;
-    const bool empty = follows ? !client.has_channels() : unseen || !client.may_stay();
+    const bool empty = follows ? !client.has_channels() : !client.may_stay();
     const bool over = empty && client.exited != 0;
     changed = changed || over;
     it = over ? forget(it) : std::next(it);

@@ -17,8 +17,6 @@ std::uint32_t context_of(std::string_view bytes) {
   return number;
 }
 
-constexpr std::uint32_t kMostContexts = 0x7fffffff;
-
 RelayAction ended(Passage& passage, RelayEnd end) {
   passage.stage = RelayStage::kEnded;
   passage.end = passage.garbled ? RelayEnd::kGarbled : end;
@@ -349,7 +347,7 @@ bool has_said_context(const Passage& passage) {
 bool may_be_said(const Passage& passage, std::string_view bytes) {
   if (bytes.empty()) return false;  // the end of the socket, to the server
   return passage.exchange.foreign || passage.exchange.said != kExchangeSaysContext ||
-         (bytes.size() == 4 && context_of(bytes) <= kMostContexts);
+         (bytes.size() == 4 && context_of(bytes) <= kHighestContext);
 }
 
 }  // namespace tranche::mps

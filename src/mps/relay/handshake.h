@@ -35,8 +35,9 @@ inline constexpr std::string_view kRelayTaken{"\0\0\0\0", 4};         // client 
 // of 4 bytes, the server its answer.
 inline constexpr std::array<std::string_view, 3> kExchangeOfClient{kRelayCredentials, std::string_view{"\0\0\0\0", 4},
                                                                    std::string_view{"\xff\0\0\0", 4}};
-inline constexpr std::size_t kExchangeSaysContext = 1;  // of the client's messages
-inline constexpr std::size_t kExchangeDescriptors = 4;  // messages kRelayDescriptor
+inline constexpr std::size_t kExchangeSaysContext = 1;        // of the client's messages
+inline constexpr std::uint32_t kHighestContext = 0x7fffffff;  // a negative number is never said to a server
+inline constexpr std::size_t kExchangeDescriptors = 4;        // messages kRelayDescriptor
 inline constexpr std::string_view kExchangeGreeted{"\0", 1};
 inline constexpr std::string_view kExchangeAnswer{"\0\0\0\0", 4};
 

@@ -105,7 +105,7 @@ class RelayAtTheEndpoint : public ::testing::Test {
     for (int i = 0; i <= sim::kServerDescriptors; ++i) {
       sim::Packet packet = next(exchange);
       EXPECT_EQ(packet.bytes, i < sim::kServerDescriptors ? sim::kDescriptor : sim::kServerGreeted);
-      if (i == 0) channel = std::move(packet.descriptor);
+      if (i + 1 == sim::kServerDescriptors) channel = std::move(packet.descriptor);
     }
     EXPECT_TRUE(sim::speak_to_server(exchange.get()));
     EXPECT_EQ(next(exchange).bytes, sim::kServerAnswer);

@@ -137,7 +137,7 @@ bool send_status(int fd, std::uint32_t status) {
 
 bool greet_client(int fd, int channel, int pipe) {
   for (int i = 0; i < kServerDescriptors; ++i) {
-    if (!send_packet(fd, kDescriptor, i == 0 || pipe < 0 ? channel : pipe)) return false;
+    if (!send_packet(fd, kDescriptor, i + 1 == kServerDescriptors || pipe < 0 ? channel : pipe)) return false;
   }
   return send_packet(fd, kServerGreeted);
 }
@@ -154,7 +154,7 @@ Joined join_server(int fd, std::uint32_t context) {
   for (int i = 0; i <= kServerDescriptors; ++i) {
     if (receive_packet(fd, &packet) != Arrived::kPacket) return {};
     if (packet.bytes != (i < kServerDescriptors ? kDescriptor : kServerGreeted)) return {{}, packet.bytes};
-    if (i == 0) joined.channel = std::move(packet.descriptor);
+    if (i + 1 == kServerDescriptors) joined.channel = std::move(packet.descriptor);
   }
   if (!speak_to_server(fd, context)) return {};
   if (receive_packet(fd, &packet) != Arrived::kPacket || packet.bytes != kServerAnswer) return {{}, packet.bytes};

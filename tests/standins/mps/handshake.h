@@ -48,8 +48,9 @@ bool send_status(int fd, std::uint32_t status);   // the session has ended
 
 // On the descriptor of message 4 (same document, "Messages between server and client"). The server sends four
 // descriptors and a byte, without being asked; the client its credentials and two numbers; the server its answer. With
-// the real server all four are ends of pipes. Here the stand-ins' own messages (wire.h) pass through the first, a
-// socket; the others are ends of a pipe that the server has open for as long as it has the client.
+// the real server all four are ends of pipes. Here the stand-ins' own messages (wire.h) pass through the last, a
+// socket; the others are ends of a pipe that the server has open for as long as it has the client: a relay that sees
+// only the first knows a pipe, as with the real server.
 inline constexpr int kServerDescriptors = 4;
 inline constexpr std::string_view kServerGreeted{"\0", 1};
 inline constexpr std::string_view kFirstContext{"\0\0\0\0", 4}, kFirstFlags{"\xff\0\0\0", 4}, kFlags{"\0\0\0\0", 4};
