@@ -247,7 +247,7 @@ class Endpoints {
   EndpointLog log_;
   ClientLooks looks_;
   host::Keeper keeper_;
-  std::vector<Newcomer> newcomers_;  // by time; they wait for the release of clients that have exited
+  std::vector<Newcomer> newcomers_;  // they wait for the release of clients that have exited
   host::Timer newcomers_timer_{loop_};
   HeirSearch heirs_;
   EndingContainers ending_containers_;

@@ -108,6 +108,15 @@ class EndpointsTest : public ::testing::Test {
     return until([&] { return endpoints_->keeper().of(pid).state == host::Protection::State::kYes; });
   }
   bool keeps_memory() { return endpoints_->keeper().keeps_memory(kPool + "/" + kGrant); }
+  // A client that the keeper still holds.
+  std::unique_ptr<sim::TestProcess> killed_client() {
+    auto process = client();
+    EXPECT_THAT(first_line(*process), ::testing::HasSubstr("\"mps\":true"));
+    EXPECT_TRUE(is_held(process->pid()));
+    process->signal(SIGKILL);
+    EXPECT_TRUE(until([&] { return keeps_memory(); }));
+    return process;
+  }
   bool until(const std::function<bool()>& condition, Duration deadline = 60s) {
     return host::run_until(*loop_, condition, deadline);
   }

@@ -151,7 +151,9 @@ void Endpoints::let_newcomers() {
                     {"suppressed", *suppressed}});
     each.go();
   }
-  if (!newcomers_.empty()) newcomers_timer_.start(newcomers_.front().until - loop_.now(), [this] { let_newcomers(); });
+  if (newcomers_.empty()) return;
+  const auto next = std::ranges::min(newcomers_, {}, &Newcomer::until).until;  // go() may have added one before others
+  newcomers_timer_.start(next - loop_.now(), [this] { let_newcomers(); });
 }
 
 void Endpoints::log_remnants(const std::string& id, Pool& pool) {

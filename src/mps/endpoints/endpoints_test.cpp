@@ -110,11 +110,8 @@ TEST_F(EndpointsTest, ANewClientWaitsForTheReleaseOfItsGrantsDeadClientsAndOther
   open();
   const std::string other = "8899aabbccddeeff";
   ASSERT_TRUE(endpoints_->open_endpoint({kPool, other}));
-  auto first = client();
-  EXPECT_THAT(first_line(*first), HasSubstr("\"mps\":true"));
-  ASSERT_TRUE(is_held(first->pid()));
-  first->signal(SIGKILL);
-  EXPECT_TRUE(until([&] { return document()["endpoints"][0]["dead"] == Json::array({first->pid()}); }));
+  const auto first = killed_client();
+  EXPECT_EQ(document()["endpoints"][0]["dead"], Json::array({first->pid()}));
   auto second = client();
   auto theirs = client(other), more = client(other);
   EXPECT_THAT(first_line(*theirs), HasSubstr("\"mps\":true"));
@@ -129,11 +126,7 @@ TEST_F(EndpointsTest, AKeeperThatReleasesNoClientKeepsNobodyOutForLong) {
   dead_clients_ = 100ms;
   start_keeper();
   open();
-  auto first = client();
-  EXPECT_THAT(first_line(*first), HasSubstr("\"mps\":true"));
-  ASSERT_TRUE(is_held(first->pid()));
-  first->signal(SIGKILL);
-  ASSERT_TRUE(until([&] { return keeps_memory(); }));
+  const auto first = killed_client();
   auto second = client();
   EXPECT_THAT(first_line(*second), HasSubstr("\"mps\":true"));
   EXPECT_TRUE(keeps_memory());
@@ -142,11 +135,7 @@ TEST_F(EndpointsTest, AKeeperThatReleasesNoClientKeepsNobodyOutForLong) {
 TEST_F(EndpointsTest, AKeeperThatEndsKeepsNobodyOut) {
   start_keeper();
   open();
-  auto first = client();
-  EXPECT_THAT(first_line(*first), HasSubstr("\"mps\":true"));
-  ASSERT_TRUE(is_held(first->pid()));
-  first->signal(SIGKILL);
-  ASSERT_TRUE(until([&] { return keeps_memory(); }));
+  const auto first = killed_client();
   keeper_.reset();
   auto second = client();
   EXPECT_THAT(first_line(*second), HasSubstr("\"mps\":true"));
