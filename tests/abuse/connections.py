@@ -8,7 +8,7 @@ import os, signal, subprocess, sys
 from bed import main, wait_for
 
 # $1: repeat | restart | kept | across ENDPOINT | COUNT forks of clients that exit after the greeting, after message 7 or once they are let in.
-# The stand-ins' own messages (tests/standins/mps/wire.h) make contexts.
+# The stand-ins' own messages (tests/standins/mps/wire.h) make contexts; they pass through the last of the four descriptors.
 TENANT = r"""
 import os, socket, struct, sys, time
 rights, credentials = socket.SCM_RIGHTS, socket.SCM_CREDENTIALS
@@ -43,18 +43,18 @@ def ask(channel, text):
 way, most = sys.argv[1], {"repeat": 70, "restart": 12}.get(sys.argv[1])
 if most:
     own = connect(0)
-    gpu = next(line.split()[1] for line in ask(own[0], "init\n").splitlines() if line.startswith("devices"))
+    gpu = next(line.split()[1] for line in ask(own[-1], "init\n").splitlines() if line.startswith("devices"))
     more, made = [connect(1)], 0
     while more[-1] and len(more) < most: more.append(connect(1))
-    while made < most and ask(own[0], "context\ngpu %s\nid 1\nlifted 0\n" % gpu).startswith("context"): made += 1
+    while made < most and ask(own[-1], "context\ngpu %s\nid 1\nlifted 0\n" % gpu).startswith("context"): made += 1
 if way == "kept":
     own, most, made, more = connect(0), 70, 0, []
-    gpu = next(line.split()[1] for line in ask(own[0], "init\n").splitlines() if line.startswith("devices"))
+    gpu = next(line.split()[1] for line in ask(own[-1], "init\n").splitlines() if line.startswith("devices"))
     while made < most and (channels := connect(made + 1)):
         more.append(channels)
-        if not ask(own[0], "context\ngpu %s\nid %d\nlifted 0\n" % (gpu, made + 1)).startswith("context"): break
+        if not ask(own[-1], "context\ngpu %s\nid %d\nlifted 0\n" % (gpu, made + 1)).startswith("context"): break
         made += 1
-        with socket.socket(fileno=os.dup(own[0])) as to: to.send(("release\ngpu %s\nid %d\n" % (gpu, made)).encode())
+        with socket.socket(fileno=os.dup(own[-1])) as to: to.send(("release\ngpu %s\nid %d\n" % (gpu, made)).encode())
 if way == "across":
     own = connect(0)
     os.environ["CUDA_MPS_PIPE_DIRECTORY"] = sys.argv[2]
