@@ -52,17 +52,8 @@ function(tranche_unity)  # target...
   endif()
 endfunction()
 
-# Sources of a room that are compiled into a library (or test) of a different room, which composes the live parts of
-# several: tranche_part(tranche_node_program live/guarding.cpp …), before that library's own line.
-function(tranche_part target)
-  list(TRANSFORM ARGN PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
-  set_property(GLOBAL APPEND PROPERTY TRANCHE_PARTS_OF_${target} ${ARGN})
-endfunction()
-
 function(tranche_library name)
   cmake_parse_arguments(A "" "LABEL" "SOURCES;TESTS;LINKS;PRIVATE_LINKS;TEST_LINKS" ${ARGN})
-  get_property(parts GLOBAL PROPERTY TRANCHE_PARTS_OF_tranche_${name})
-  list(APPEND A_SOURCES ${parts})
   list(TRANSFORM A_LINKS REPLACE "^tranche::" "tranche_")
   list(TRANSFORM A_PRIVATE_LINKS REPLACE "^tranche::" "tranche_")
   add_library(tranche_${name} STATIC ${A_SOURCES})
@@ -124,8 +115,6 @@ endfunction()
 # With TRANCHE_ONLY_PLAIN_TESTS, a folder's tests are neither built nor run under a sanitizer.
 function(tranche_test target)
   cmake_parse_arguments(A "GRPC" "LABEL;TIMEOUT;SHARDS" "SOURCES;LINKS;ENV" ${ARGN})
-  get_property(parts GLOBAL PROPERTY TRANCHE_PARTS_OF_${target})
-  list(APPEND A_SOURCES ${parts})
   list(TRANSFORM A_LINKS REPLACE "^tranche::" "tranche_")
   add_executable(${target} ${A_SOURCES})
   tranche_unity(${target})

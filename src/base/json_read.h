@@ -1,7 +1,7 @@
 #pragma once
 // Reads JSON from another process without trusting it: a member of the wrong type counts as absent, and nothing throws.
-// For documents in which every fault is reported, see the strict readers of their owners (gpu/inventory/json.cpp,
-// mps/protocol/requests.cpp). json_of (json_text.h) parses the text. Pure.
+// For documents in which every fault is reported, see the strict readers of their owners
+// (gpu/inventory/inventory_json.cpp, mps/protocol/requests.cpp). json_of (json_text.h) parses the text. Pure.
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>

@@ -76,4 +76,22 @@ std::optional<Quantity> read_quantity(std::string_view text) {
   return quantity;
 }
 
+Result<std::uint64_t> parse_quantity(std::string_view text) {
+  const auto wrong = [text](const char* why) { return fail(Kind::kInvalid, in_quotes(text) + why); };
+  const auto quantity = read_quantity(text);
+  if (!quantity) return wrong(" is not a quantity");
+  if (quantity->negative && quantity->value != 0) return wrong(" is negative");
+  if (!quantity->value) return wrong(" does not fit into 64 bits");
+  return *quantity->value;
+}
+
+Result<std::uint64_t> parse_count(std::string_view text) {
+  const auto quantity = read_quantity(text);
+  if (text.starts_with('-')) return fail(Kind::kInvalid, "is negative");
+  if (!quantity) return fail(Kind::kInvalid, "is " + in_quotes(text));
+  if (!quantity->whole) return fail(Kind::kInvalid, "is not whole");
+  if (!quantity->value || *quantity->value > kMostDevices) return fail(Kind::kInvalid, "is more than any node has");
+  return *quantity->value;
+}
+
 }  // namespace tranche

@@ -5,6 +5,8 @@
 #include <optional>
 #include <string_view>
 
+#include "base/result.h"
+
 namespace tranche {
 
 struct Quantity {
@@ -14,5 +16,14 @@ struct Quantity {
 };
 // Absent: the text is not a quantity, or has more digits than any that fits.
 std::optional<Quantity> read_quantity(std::string_view text);
+
+// A whole number, a fraction rounded up. kInvalid: it is not a quantity, it is negative, or it does not fit into 64
+// bits; the text says which.
+Result<std::uint64_t> parse_quantity(std::string_view text);
+
+inline constexpr std::uint64_t kMostDevices = 1'000'000'000;
+// A count of an extended resource, which is a whole number but may be written "2", "2k", "1e1", "1000m", "1Ki". The
+// error's text continues "must be a whole number of devices, but ".
+Result<std::uint64_t> parse_count(std::string_view text);
 
 }  // namespace tranche

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
-#include "cdi/json.h"
+#include "cdi/spec_json.h"
 
 namespace tranche::cdi {
 namespace {

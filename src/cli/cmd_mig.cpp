@@ -11,7 +11,7 @@
 #include "cli/setting_options.h"
 #include "cli/usage.h"
 #include "mig/defaults.h"
-#include "mig/models.h"
+#include "mig/mig_models.h"
 #include "mig/profiles.h"
 
 namespace tranche::cli {

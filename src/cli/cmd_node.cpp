@@ -1,7 +1,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/text.h"
-#include "cli/label_output.h"
+#include "cli/label_output_option.h"
 #include "cli/node_command.h"
 #include "cli/setting_options.h"
 #include "config/document/duration.h"

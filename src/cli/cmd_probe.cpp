@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/size.h"
-#include "doctor/probe/main.h"
+#include "probe/main.h"
 
 namespace tranche::cli {
 namespace {

@@ -12,7 +12,7 @@
 #include "gpu/driver/mig/mig_admin.h"
 #include "mig/configuration.h"
 #include "mig/driver/checkpoint.h"
-#include "mig/plan.h"
+#include "mig/mig_plan.h"
 #include "mig/state.h"
 
 namespace tranche::cli {

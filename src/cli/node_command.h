@@ -4,7 +4,7 @@
 #include <string>
 
 #include "cli/commands.h"
-#include "programs/node/node_program.h"
+#include "node/node_program.h"
 
 namespace tranche::cli {
 

@@ -13,7 +13,7 @@
 #include "base/time.h"
 #include "base/units.h"
 #include "config/guard.h"
-#include "config/shares.h"
+#include "config/share_policies.h"
 
 namespace tranche::config {
 

@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "config/document/amounts.h"
 #include "config/document/duration.h"
-#include "config/document/quantity.h"
 #include "config/enum_text.h"
 
 namespace tranche::config {

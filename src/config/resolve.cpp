@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "base/text.h"
+#include "config/document/amounts.h"
 #include "config/document/duration.h"
-#include "config/document/quantity.h"
 #include "config/enum_text.h"
 
 namespace tranche::config {

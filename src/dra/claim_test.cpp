@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "dra/quantity.h"
+#include "base/quantity.h"
 
 namespace tranche::dra {
 namespace claim_test {

@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
+#include "base/quantity.h"
 #include "base/text.h"
-#include "dra/quantity.h"
 #include "plan/shares.h"
 
 namespace tranche::dra {

@@ -1,8 +1,8 @@
 #pragma once
-// What the drivers of an inventory list for MIG, as mig/models.h has it, for tests of partitions.
+// What the drivers of an inventory list for MIG, as mig/mig_models.h has it, for tests of partitions.
 #include "dra/partition.h"
 #include "gpu/inventory/inventory.h"
-#include "mig/models.h"
+#include "mig/mig_models.h"
 
 namespace tranche::dra {
 

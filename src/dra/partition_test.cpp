@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "mig/models.h"
+#include "mig/mig_models.h"
 
 namespace tranche::dra {
 namespace partition_test {

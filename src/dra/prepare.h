@@ -16,7 +16,7 @@
 #include "base/result.h"
 #include "base/units.h"
 #include "dra/claim.h"
-#include "dra/devices.h"
+#include "dra/dra_devices.h"
 #include "plan/plan.h"
 
 namespace tranche::dra {

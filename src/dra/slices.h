@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "dra/devices.h"
+#include "dra/dra_devices.h"
 
 namespace tranche::dra {
 

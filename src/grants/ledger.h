@@ -28,7 +28,7 @@
 
 #include "base/time.h"
 #include "grants/allocate/grant.h"
-#include "grants/shares.h"
+#include "grants/grant_shares.h"
 #include "plan/plan.h"
 
 namespace tranche::grants {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "guard/judge.h"
-#include "guard/tenants.h"
+#include "guard/tenant_shares.h"
 
 namespace tranche::guard {
 

@@ -21,8 +21,8 @@
 #include "base/time.h"
 #include "base/units.h"
 #include "config/guard.h"
-#include "grants/shares.h"
-#include "mps/pool/terminated.h"
+#include "grants/grant_shares.h"
+#include "mps/protocol/terminated.h"
 
 namespace tranche::guard {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "mps/protocol/pools.h"
+#include "mps/protocol/pool_reports.h"
 
 namespace tranche::guard {
 

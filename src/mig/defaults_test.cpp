@@ -3,8 +3,8 @@
 
 #include <gmock/gmock.h>
 
-#include "mig/models.h"
-#include "mig/plan.h"
+#include "mig/mig_models.h"
+#include "mig/mig_plan.h"
 
 namespace tranche::mig {
 namespace defaults_test {

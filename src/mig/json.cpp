@@ -2,7 +2,7 @@
 
 #include "base/json_text.h"
 #include "base/words.h"
-#include "mig/plan.h"
+#include "mig/mig_plan.h"
 
 namespace tranche::mig {
 namespace {

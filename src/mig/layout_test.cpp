@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-#include "mig/models.h"
+#include "mig/mig_models.h"
 
 namespace tranche::mig {
 namespace layout_test {

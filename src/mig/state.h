@@ -1,7 +1,7 @@
 #pragma once
 // What a GPU is cut into now, as the driver reports it by GPU instance (one without a compute instance is there too),
-// and who holds the parts. mig/driver reads it from the driver; mig/models.h makes it for GPUs that are not here. Pure
-// values.
+// and who holds the parts. mig/driver reads it from the driver; mig/mig_models.h makes it for GPUs that are not here.
+// Pure values.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -57,7 +57,7 @@ struct GpuState {
   bool capable = false;
   bool enabled = false;
   bool pending = false;                // the mode after a reset; differs from `enabled` while one is needed
-  std::vector<Profile> profiles;       // the driver's, else those of mig/models.h; empty = not known
+  std::vector<Profile> profiles;       // the driver's, else those of mig/mig_models.h; empty = not known
   std::vector<GpuInstance> instances;  // by placement
   std::vector<Holder> holders;         // of the whole GPU, of no instance
   friend bool operator==(const GpuState&, const GpuState&) = default;

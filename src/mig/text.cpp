@@ -4,7 +4,7 @@
 
 #include "base/terminal_text.h"
 #include "base/text.h"
-#include "mig/plan.h"
+#include "mig/mig_plan.h"
 #include "plan/devices.h"
 
 namespace tranche::mig {

@@ -7,7 +7,7 @@
 #include <set>
 #include <tuple>
 
-#include "config/document/quantity.h"
+#include "config/document/amounts.h"
 #include "plan/client_capacity.h"
 #include "plan/devices.h"
 #include "plan/shares.h"

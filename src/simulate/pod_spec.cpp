@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "base/quantity.h"
 #include "base/text.h"
-#include "simulate/quantity.h"
-#include "simulate/tree.h"
+#include "simulate/object_tree.h"
 
 namespace tranche::simulate {
 namespace {

@@ -7,9 +7,9 @@
 #include "base/enum_names.h"
 #include "base/text.h"
 #include "config/document/document.h"
+#include "simulate/object_tree.h"
 #include "simulate/pod_spec.h"
 #include "simulate/pods.h"
-#include "simulate/tree.h"
 
 namespace tranche::simulate {
 namespace {

@@ -12,7 +12,7 @@
 #include <sstream>
 #include <string>
 
-#include "doctor/probe/main.h"
+#include "probe/main.h"
 #include "standins/mps/mps_world.h"
 #include "standins/node/test_node.h"
 

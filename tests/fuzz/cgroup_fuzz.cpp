@@ -4,10 +4,10 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "guard/cgroup.h"
+#include "containers/cgroup.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const auto container = tranche::guard::container_of_cgroup({reinterpret_cast<const char*>(data), size});
+  const auto container = tranche::containers::container_of_cgroup({reinterpret_cast<const char*>(data), size});
   if (!container) return 0;
   const auto plain = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || c == '-'; };
   if (container->id.size() != 64 || !std::ranges::all_of(container->id, plain)) std::abort();

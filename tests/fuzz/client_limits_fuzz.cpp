@@ -3,15 +3,15 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "mps/limits/client_limits.h"
+#include "plan/client_limits.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const auto first = tranche::mps::parse_pinned_limit({reinterpret_cast<const char*>(data), size});
+  const auto first = tranche::plan::parse_pinned_limit({reinterpret_cast<const char*>(data), size});
   if (!first) return 0;
   for (const auto& [uuid, memory] : *first) {
-    if (memory.in_mib() == 0 || !tranche::mps::is_gpu_uuid(uuid)) std::abort();
+    if (memory.in_mib() == 0 || !tranche::plan::is_gpu_uuid(uuid)) std::abort();
   }
-  const auto again = tranche::mps::parse_pinned_limit(tranche::mps::render_pinned_limit(*first));
+  const auto again = tranche::plan::parse_pinned_limit(tranche::plan::render_pinned_limit(*first));
   if (!again || *again != *first) std::abort();
   return 0;
 }

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "config/document/quantity.h"
+#include "config/document/amounts.h"
 #include "config/names.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "mps/control/control_text.h"
-#include "mps/limits/grant_limits.h"
+#include "mps/protocol/grant_limits.h"
 
 using namespace tranche;
 

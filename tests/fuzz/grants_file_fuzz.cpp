@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "grants/shares.h"
+#include "grants/grant_shares.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto shares = tranche::grants::parse_shares({reinterpret_cast<const char*>(data), size});

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "os/http/request.h"
+#include "os/http/page_request.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   constexpr std::size_t kLongest = 256;

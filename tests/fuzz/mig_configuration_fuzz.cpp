@@ -5,8 +5,8 @@
 
 #include "base/problem_list.h"
 #include "mig/configuration.h"
-#include "mig/models.h"
-#include "mig/plan.h"
+#include "mig/mig_models.h"
+#include "mig/mig_plan.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tranche::mig;

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "mps/control/replies.h"
+#include "mps/control/daemon_replies.h"
 #include "mps/limits/turn_session.h"
 
 namespace {

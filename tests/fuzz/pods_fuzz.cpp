@@ -5,8 +5,8 @@
 #include <set>
 #include <string_view>
 
+#include "base/quantity.h"
 #include "simulate/pods.h"
-#include "simulate/quantity.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tranche;

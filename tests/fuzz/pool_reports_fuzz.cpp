@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "mps/protocol/pools.h"
+#include "mps/protocol/pool_reports.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (const auto reports = tranche::agent::parse_pool_reports({reinterpret_cast<const char*>(data), size})) {

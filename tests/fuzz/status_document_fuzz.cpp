@@ -7,7 +7,7 @@
 
 #include "base/text.h"
 #include "config/parse/parse.h"
-#include "programs/node/reports.h"
+#include "node/reports.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   namespace agent = tranche::agent;

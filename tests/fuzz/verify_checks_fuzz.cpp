@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "doctor/finding.h"
-#include "doctor/verify/checks.h"
+#include "doctor/verify/check_groups.h"
 #include "doctor/verify/deep.h"
 #include "doctor/verify/probe_pods.h"
 

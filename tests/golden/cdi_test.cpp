@@ -1,11 +1,11 @@
 // Recorded nodes → their CDI specs as files, whole. The driver's files are those of a usual installation.
 #include <gtest/gtest.h>
 
-#include "cdi/json.h"
 #include "cdi/make_specs.h"
+#include "cdi/spec_json.h"
 #include "cdi_grammar.h"
 #include "golden/golden.h"
-#include "gpu/inventory/json.h"
+#include "gpu/inventory/inventory_json.h"
 
 namespace tranche {
 namespace {

@@ -3,8 +3,8 @@
 
 #include "golden/golden.h"
 #include "mig/defaults.h"
-#include "mig/models.h"
-#include "mig/plan.h"
+#include "mig/mig_models.h"
+#include "mig/mig_plan.h"
 
 namespace tranche::mig {
 namespace {

@@ -7,10 +7,10 @@
 
 #include "config/resolve.h"
 #include "golden/golden.h"
-#include "gpu/inventory/json.h"
+#include "gpu/inventory/inventory_json.h"
 #include "labels/label.h"
-#include "plan/json.h"
 #include "plan/make_plan.h"
+#include "plan/plan_json.h"
 #include "plan/select.h"
 #include "plan/table.h"
 

@@ -6,11 +6,11 @@
 
 #include "config/resolve.h"
 #include "golden/golden.h"
-#include "gpu/inventory/json.h"
+#include "gpu/inventory/inventory_json.h"
 #include "labels/label.h"
 #include "plan/make_plan.h"
-#include "simulate/json.h"
-#include "simulate/table.h"
+#include "simulate/landing_table.h"
+#include "simulate/simulation_json.h"
 
 namespace tranche {
 namespace {

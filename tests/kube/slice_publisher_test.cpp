@@ -1,5 +1,5 @@
 // ResourceSlices of a node, by the stand-in of the API server.
-#include "dra/live/slice_publisher.h"
+#include "node/dra/slice_publisher.h"
 
 #include <nlohmann/json.hpp>
 

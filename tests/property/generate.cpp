@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "mig/models.h"
+#include "mig/mig_models.h"
 #include "sanitized.h"
 
 namespace tranche::property {

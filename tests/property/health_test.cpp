@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "gpu/health/transitions.h"
+#include "node/gpu/transitions.h"
 #include "plan/advertise/advertise.h"
 #include "property/generate.h"
 

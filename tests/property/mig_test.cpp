@@ -8,7 +8,7 @@
 #include <random>
 
 #include "mig/layout.h"
-#include "mig/models.h"
+#include "mig/mig_models.h"
 
 namespace tranche::mig {
 namespace {

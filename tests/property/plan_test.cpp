@@ -9,8 +9,8 @@
 #include "grants/allocate/grant.h"
 #include "plan/advertise/advertise.h"
 
-#include "plan/json.h"
 #include "plan/make_plan.h"
+#include "plan/plan_json.h"
 #include "plan/shares.h"
 #include "plan/slot_id.h"
 #include "property/generate.h"

@@ -5,10 +5,10 @@
 #include <optional>
 
 #include "base/json_text.h"
-#include "doctor/probe/probe.h"
-#include "doctor/probe/watchdog.h"
 #include "gemm-check/gemm_report.h"
 #include "gemm-check/gemm_run.h"
+#include "probe/probe.h"
+#include "probe/watchdog.h"
 
 namespace tranche::gemm_check {
 namespace {

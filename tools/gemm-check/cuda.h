@@ -1,7 +1,7 @@
 #pragma once
 // What the tool uses of the probe: the CUDA driver library, device memory, and compiled PTX.
-#include "doctor/probe/cuda_library.h"
-#include "doctor/probe/measure.h"
+#include "probe/cuda_library.h"
+#include "probe/measure.h"
 
 namespace tranche::gemm_check {
 

@@ -4,7 +4,7 @@
 #include <array>
 #include <map>
 
-#include "cdi/json.h"
+#include "cdi/spec_json.h"
 #include "os/files/files.h"
 #include "os/files/kept.h"
 

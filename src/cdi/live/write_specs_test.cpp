@@ -2,8 +2,8 @@
 
 #include <gmock/gmock.h>
 
-#include "cdi/json.h"
 #include "cdi/live/tree.h"
+#include "cdi/spec_json.h"
 
 namespace tranche::host {
 namespace {

@@ -1,7 +1,7 @@
 #include "config/parse/parse_shares.h"
 
 #include "base/text.h"
-#include "config/document/quantity.h"
+#include "config/document/amounts.h"
 
 namespace tranche::config {
 namespace {

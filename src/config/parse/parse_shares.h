@@ -1,6 +1,6 @@
 #pragma once
-// Inside config/ only: how a GPU is divided into shares (config/shares.h), below sharing.mps and in its entries. An
-// absent value leaves `into` unchanged; an invalid one is reported and leaves it unchanged too.
+// Inside config/ only: how a GPU is divided into shares (config/share_policies.h), below sharing.mps and in its
+// entries. An absent value leaves `into` unchanged; an invalid one is reported and leaves it unchanged too.
 #include <optional>
 
 #include "config/document/fields.h"

@@ -6,7 +6,7 @@
 
 #include "base/json_read.h"
 #include "base/text.h"
-#include "doctor/verify/checks.h"
+#include "doctor/verify/check_groups.h"
 
 namespace tranche::verify {
 namespace {

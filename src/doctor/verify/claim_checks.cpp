@@ -9,7 +9,7 @@
 #include "base/json_read.h"
 #include "base/json_text.h"
 #include "base/text.h"
-#include "doctor/verify/checks.h"
+#include "doctor/verify/check_groups.h"
 #include "dra/claim_spec.h"
 #include "dra/claims_shown.h"
 

@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cdi/json.h"
-#include "doctor/verify/checks.h"
+#include "cdi/spec_json.h"
+#include "doctor/verify/check_groups.h"
 #include "dra/claim_spec.h"
 
 namespace tranche::verify {

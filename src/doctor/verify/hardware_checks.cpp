@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_read.h"
-#include "doctor/verify/checks.h"
+#include "doctor/verify/check_groups.h"
 
 namespace tranche::verify {
 namespace {

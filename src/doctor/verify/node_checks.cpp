@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_read.h"
+#include "base/quantity.h"
 #include "base/text.h"
-#include "doctor/verify/checks.h"
-#include "simulate/quantity.h"
+#include "doctor/verify/check_groups.h"
 
 namespace tranche::verify {
 namespace {
@@ -35,7 +35,7 @@ std::map<std::string, std::uint64_t> counts_in(const Json& node, std::string_vie
   std::map<std::string, std::uint64_t> counts;
   for (const auto& [name, value] : map_at(map_at(node, "status"), field_name).items()) {
     if (!name.starts_with(kVendor) || !value.is_string()) continue;
-    if (const auto count = simulate::parse_count(value.get_ref<const std::string&>())) counts[name] = *count;
+    if (const auto count = parse_count(value.get_ref<const std::string&>())) counts[name] = *count;
   }
   return counts;
 }

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "doctor/verify/checks.h"
+#include "doctor/verify/check_groups.h"
 
 namespace tranche::verify {
 namespace node_checks_test {

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "gpu/inventory/compare.h"
-#include "gpu/inventory/json.h"
+#include "gpu/inventory/inventory_json.h"
 
 namespace tranche::inventory {
 namespace {

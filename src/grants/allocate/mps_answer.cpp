@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "mps/limits/client_limits.h"
+#include "plan/client_limits.h"
 #include "plan/shares.h"
 
 namespace tranche::allocate {
@@ -48,13 +48,13 @@ std::uint32_t fewest_slots(const plan::PlannedDevice& device, std::uint32_t from
 
 // The variable may name whole GPUs only: for anything else the driver drops every limit of the client, the daemon's
 // too. A MIG device is held by one slot a container, whose limit is the daemon's (plan/make_plan.cpp).
-std::vector<mps::DeviceMemory> memory_to_write(const Grant& grant, const std::vector<Held>& held) {
-  std::vector<mps::DeviceMemory> memory;
+std::vector<plan::DeviceMemory> memory_to_write(const Grant& grant, const std::vector<Held>& held) {
+  std::vector<plan::DeviceMemory> memory;
   for (std::size_t i = 0; i < held.size(); ++i) {
     if (held[i].device->policy.memory.kind == config::MemoryPolicy::Kind::kTenant) return {};
     const auto& limit = grant.devices[i];
     if (limit.limits.memory.value == 0) continue;
-    if (mps::is_gpu_uuid(limit.uuid)) memory.emplace_back(limit.uuid, limit.limits.memory);
+    if (plan::is_gpu_uuid(limit.uuid)) memory.emplace_back(limit.uuid, limit.limits.memory);
   }
   return memory;
 }
@@ -174,21 +174,21 @@ Status check_limits(const plan::PlannedResource& resource, const Grant& grant, c
 
 Status put_mps(Grant& grant, const std::vector<Held>& held, const Settings& settings, const Around& around) {
   grant.pool = held.front().device->pool;
-  grant.envs[std::string(mps::kPipeVariable)] = kEndpointInContainer;
+  grant.envs[std::string(plan::kPipeVariable)] = kEndpointInContainer;
   grant.mounts.push_back({kEndpointInContainer, settings.paths.endpoint(grant.pool, grant.id), true});
   if (!settings.program_dir.empty()) grant.mounts.push_back({kProgramsInContainer, settings.program_dir, true});
   if (around.pool_is_joined) return {};
 
   if (const auto memory = memory_to_write(grant, held); !memory.empty()) {
     // A string that the driver cannot read lifts the limit altogether (measured), so read it back before it leaves.
-    const std::string text = mps::render_pinned_limit(memory);
-    if (const auto back = mps::parse_pinned_limit(text); !back || back->size() != memory.size()) {
+    const std::string text = plan::render_pinned_limit(memory);
+    if (const auto back = plan::parse_pinned_limit(text); !back || back->size() != memory.size()) {
       return fail(Kind::kInvalid, "the memory limit " + in_quotes(text) + " would not be understood by the driver");
     }
-    grant.envs[std::string(mps::kPinnedLimitVariable)] = text;
+    grant.envs[std::string(plan::kPinnedLimitVariable)] = text;
   }
   if (const auto threads = threads_to_write(grant, held); threads.hundredths > 0)
-    grant.envs[std::string(mps::kThreadPercentageVariable)] = to_string(threads);
+    grant.envs[std::string(plan::kThreadPercentageVariable)] = to_string(threads);
   return {};
 }
 

@@ -7,7 +7,7 @@
 
 #include "grants/allocate/grant.h"
 #include "grants/allocate/prefer.h"
-#include "mps/limits/client_limits.h"
+#include "plan/client_limits.h"
 #include "plan/shares.h"
 
 namespace tranche::allocate {
@@ -130,7 +130,7 @@ TEST(AllocateSpan, MoreSlotsRaiseTheMemoryAlsoOnANodeWithTwoGpus) {
     for (int count = 1; count <= 20; ++count) {
       const auto grant = allocate(joined(2, 20), {}, slots_of(gpu, count), {});
       ASSERT_TRUE(grant) << to_string(grant.error());
-      const auto limits = mps::parse_pinned_limit(grant->envs.at("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"));
+      const auto limits = plan::parse_pinned_limit(grant->envs.at("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"));
       ASSERT_TRUE(limits);
       ASSERT_EQ(limits->size(), 1u);
       EXPECT_EQ((*limits)[0].first, uuid(gpu));

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "grants/change/change_steps.h"
 #include "grants/change/held.h"
 #include "grants/change/settle.h"
-#include "grants/change/steps.h"
 #include "plan/advertise/withheld.h"
 #include "plan/plan.h"
 

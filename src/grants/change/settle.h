@@ -13,8 +13,8 @@
 // when `before` is empty. Equal inputs give equal answers, and with nothing held the newest plan is the answer. Pure.
 #include <vector>
 
+#include "grants/change/change_steps.h"
 #include "grants/change/held.h"
-#include "grants/change/steps.h"
 #include "plan/advertise/withheld.h"
 #include "plan/plan.h"
 

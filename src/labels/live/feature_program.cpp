@@ -14,7 +14,6 @@
 #include "base/text.h"
 #include "config/live/config_source.h"
 #include "config/live/driver_settings.h"
-#include "doctor/probe/cuda_library.h"
 #include "gpu/driver/nvml.h"
 #include "gpu/inventory/inventory.h"
 #include "kube/client/find_access.h"
@@ -26,6 +25,7 @@
 #include "os/loop/timer.h"
 #include "plan/make_plan.h"
 #include "plan/select.h"
+#include "probe/cuda_library.h"
 
 namespace tranche::agent {
 namespace {

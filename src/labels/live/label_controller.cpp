@@ -14,8 +14,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Duration kFirstRetry = 1s;
-constexpr Duration kMostRetry = 5min;
+constexpr Duration kFirstWriteRetry = 1s;
+constexpr Duration kLongestWriteRetry = 5min;
 constexpr Duration kFirstRestoring = 2s;  // between two restorations, if labels are removed repeatedly
 constexpr Duration kQuietAfter = 10min;   // without a removal; the next restoration is immediate
 
@@ -31,8 +31,8 @@ LabelController::LabelController(host::Loop& loop, host::Worker& worker, LabelSe
       worker_(worker),
       settings_(std::move(settings)),
       on_turn_(std::move(on_turn)),
-      retry_(kFirstRetry, kMostRetry, stable_hash(settings_.node_name)),
-      restoring_(kFirstRestoring, kMostRetry, stable_hash(settings_.node_name)) {}
+      retry_(kFirstWriteRetry, kLongestWriteRetry, stable_hash(settings_.node_name)),
+      restoring_(kFirstRestoring, kLongestWriteRetry, stable_hash(settings_.node_name)) {}
 
 LabelController::~LabelController() {
   *alive_ = false;

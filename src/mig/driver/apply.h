@@ -10,7 +10,7 @@
 
 #include "mig/driver/change_files.h"
 #include "mig/driver/values.h"
-#include "mig/steps.h"
+#include "mig/mig_steps.h"
 
 namespace tranche::host {
 

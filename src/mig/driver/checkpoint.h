@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 #include "gpu/driver/mig/mig_admin.h"
-#include "mig/plan.h"
+#include "mig/mig_plan.h"
 
 namespace tranche::host {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "mig/models.h"
+#include "mig/mig_models.h"
 
 namespace tranche::host {
 namespace {

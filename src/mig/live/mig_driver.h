@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "mig/driver/apply.h"
-#include "mig/driver/partition.h"
+#include "mig/driver/mig_partition.h"
 #include "mig/live/mig_use.h"
 #include "os/loop/timer.h"
 #include "os/worker/worker.h"

@@ -30,7 +30,7 @@
 #include "mig/live/mig_options.h"
 #include "mig/live/mig_report.h"
 #include "mig/live/state_label.h"
-#include "mig/plan.h"
+#include "mig/mig_plan.h"
 #include "os/loop/timer.h"
 
 namespace tranche::agent {

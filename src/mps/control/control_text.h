@@ -1,7 +1,7 @@
 #pragma once
 // Commands to an MPS control daemon (interface version 2), as the lines that nvidia-cuda-mps-control reads on stdin.
 // Limits name a device by UUID and carry the unit M: an ordinal counts the devices that the daemon sees, and a number
-// without a unit is neither bytes nor MiB. Pure. Replies: mps/control/replies.h.
+// without a unit is neither bytes nor MiB. Pure. Replies: mps/control/daemon_replies.h.
 #include <string>
 #include <string_view>
 #include <vector>

@@ -1,6 +1,6 @@
 #include "mps/control/control_text.h"
+#include "mps/control/daemon_replies.h"
 #include "mps/control/dialect.h"
-#include "mps/control/replies.h"
 
 namespace tranche::mps {
 namespace {

@@ -14,9 +14,6 @@ enum class SharedMemory {
 };
 std::string_view to_string(SharedMemory where);  // "unknown", "anonymous", "/dev/shm"
 
-// Below the MPS root: what containers get as their /dev/shm if they need the server's.
-inline constexpr const char* kSharedMemoryFolder = "shm";
-
 SharedMemory shared_memory_in(std::string_view maps);
 
 }  // namespace tranche::mps

@@ -28,7 +28,7 @@ std::string why_not(int pid, const std::vector<std::string>& devices) {
   });
   if (!is_known) return "its environment cannot be read: it has exited, or its threads end while they are read";
   if (!block) return {};
-  const std::string wanted = fmt::format("{}=", mps::kPinnedLimitVariable);
+  const std::string wanted = fmt::format("{}=", plan::kPinnedLimitVariable);
   for (const auto entry : split(*block, '\0'))
     if (entry.starts_with(wanted))
       return mps::lifting(entry.substr(wanted.size(), kLongestVariable), devices).value_or("");

@@ -19,9 +19,9 @@
 #include <tuple>
 #include <vector>
 
+#include "containers/attribution.h"
+#include "containers/cgroup.h"
 #include "grants/allocate/grant.h"
-#include "guard/attribution.h"
-#include "guard/cgroup.h"
 #include "os/files/files.h"
 #include "os/files/seen_directory.h"
 #include "os/process/threads.h"
@@ -53,7 +53,7 @@ std::string namespace_of(int pid, const char* kind) {
 }
 
 struct ByCgroup {
-  std::optional<guard::Container> container;
+  std::optional<containers::Container> container;
   bool known = false;  // false: the process has exited, or its threads end before they can be read
 };
 
@@ -61,21 +61,21 @@ ByCgroup by_cgroup(int pid) {
   ByCgroup found;
   found.known = host::look_at_living_thread(pid, [&found](const std::string& folder, pid_t) {
     const auto text = host::read_file(folder + "/cgroup");
-    found.container = text ? guard::container_of_cgroup(*text) : std::nullopt;
+    found.container = text ? containers::container_of_cgroup(*text) : std::nullopt;
     return found.container.has_value();
   });
   return found;
 }
 
-std::string name_of(const guard::Container& container) {
+std::string name_of(const containers::Container& container) {
   return fmt::format("{}{} {}", kPodsContainer, container.pod_uid, container.id);
 }
 
 // One read: this is asked of every process of the node, and a tenant chooses how many threads its processes have. Under
 // cgroup v1, a process whose first thread has exited has no container here.
-bool is_in(const guard::Container& container, int pid) {
+bool is_in(const containers::Container& container, int pid) {
   const auto text = host::read_file(fmt::format("/proc/{}/cgroup", pid));
-  const auto found = text ? guard::container_of_cgroup(*text) : std::nullopt;
+  const auto found = text ? containers::container_of_cgroup(*text) : std::nullopt;
   return found && name_of(*found) == name_of(container);
 }
 
@@ -199,7 +199,7 @@ std::optional<std::string> grant_by_mounts(int pid, const std::string& mps_root,
   const auto endpoints = host::Dir::open(allocate::Paths{mps_root}.endpoints(pool));
   if (!seen || !endpoints) return std::nullopt;
   auto grant = host::name_of_directory(*endpoints, *seen);
-  return grant && guard::is_grant(*grant) ? std::move(grant) : std::nullopt;
+  return grant && containers::is_grant(*grant) ? std::move(grant) : std::nullopt;
 }
 
 }  // namespace tranche::agent

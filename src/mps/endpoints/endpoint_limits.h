@@ -9,7 +9,7 @@
 
 #include "base/result.h"
 #include "grants/allocate/grant.h"
-#include "mps/limits/grant_limits.h"
+#include "mps/protocol/grant_limits.h"
 #include "mps/protocol/requests.h"
 
 namespace tranche::agent {

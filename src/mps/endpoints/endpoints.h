@@ -22,10 +22,10 @@
 #include "mps/endpoints/endpoint_log.h"
 #include "mps/endpoints/heirs.h"
 #include "mps/keeper/keeper.h"
-#include "mps/pool/terminated.h"
 #include "mps/proof/prover.h"
 #include "mps/protocol/replies.h"
 #include "mps/protocol/requests.h"
+#include "mps/protocol/terminated.h"
 #include "mps/relay/relay.h"
 #include "os/loop/loop.h"
 

@@ -4,10 +4,13 @@
 
 #include <algorithm>
 
-#include "mps/control/replies.h"
+#include "mps/control/daemon_replies.h"
 
 namespace tranche::mps {
 namespace {
+
+constexpr Percent kLeastThreads{
+    10};  // the getter prints one decimal; below 6 percent every GPU uses its minimum of SMs
 
 // The getter rounds percentages to one decimal; limits that really differ are at least one percent apart.
 constexpr std::uint32_t kPercentTolerance = 10;  // hundredths
@@ -57,6 +60,31 @@ std::string threads_disagreement(const DaemonLimits& expected, Percent in_force)
   const auto wanted = expected.threads.hundredths;
   if (in_force.hundredths + kPercentTolerance >= wanted && in_force.hundredths <= wanted + kPercentTolerance) return {};
   return fmt::format("the thread percentage was set to {} and is {}", to_string(expected.threads), to_string(in_force));
+}
+
+Result<DaemonLimits> limits_for(const GrantLimits& grant, std::span<const std::string> pool_devices) {
+  DaemonLimits limits;
+  std::vector<Bytes> held;  // in the pool's order, in which a client counts them
+  for (const auto& uuid : pool_devices) {
+    const auto one = std::ranges::find(grant, uuid, &GrantLimit::uuid);
+    if (one == grant.end()) continue;
+    held.push_back(one->memory.value == 0 ? kNoMemoryLimit : one->memory);
+    if (one->threads != Percent{}) limits.threads = std::min(limits.threads, std::max(one->threads, kLeastThreads));
+  }
+  if (held.empty()) return fail(Kind::kInvalid, "none of its devices is one of this pool", "a grant's limits");
+  const Bytes least = std::ranges::min(held);
+  for (std::size_t at = 0; at < pool_devices.size(); ++at)
+    limits.memory.emplace_back(pool_devices[at], at < held.size() ? held[at] : least);
+  return limits;
+}
+
+DaemonLimits limits_for(const DaemonLimits& own, std::span<const std::string> pool_devices) {
+  DaemonLimits limits{{}, own.threads};
+  for (const auto& uuid : pool_devices) {
+    const auto found = std::ranges::find(own.memory, uuid, &std::pair<std::string, Bytes>::first);
+    limits.memory.emplace_back(uuid, found == own.memory.end() ? kNoMemoryLimit : found->second);
+  }
+  return limits;
 }
 
 }  // namespace tranche::mps

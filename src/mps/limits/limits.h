@@ -2,11 +2,13 @@
 // The limits that a control daemon has to enforce, and whether the limits that it reports are the same. Memory is
 // limited for each device by UUID. The daemon has one thread percentage, so a pool of different devices gets its
 // largest, and clients lower it for themselves. Pure.
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/units.h"
+#include "mps/protocol/grant_limits.h"
 #include "plan/plan.h"
 
 namespace tranche::mps {
@@ -17,6 +19,16 @@ struct DaemonLimits {
   friend bool operator==(const DaemonLimits&, const DaemonLimits&) = default;
 };
 DaemonLimits limits_of(const plan::PlannedPool& pool);
+// The limits that the daemon and its servers hold for clients of this grant: one on every device of the pool. The
+// driver applies the limit of the pool's n-th device to the n-th device that the client sees (measured:
+// docs/internals/evidence/shares.md), and a container sees the devices that it holds. The pool's first devices
+// therefore get the limits of the grant's devices, and the others the smallest of these, for a client that sees more.
+// Such a client may take memory of a device that it does not hold; the guard ends it. The thread percentage applies to
+// a whole process on all devices, so it is the grant's smallest. kInvalid: the grant holds no device of the pool.
+Result<DaemonLimits> limits_for(const GrantLimits& grant, std::span<const std::string> pool_devices);
+// The same for clients with the pool's own limits, which are its largest.
+DaemonLimits limits_for(const DaemonLimits& own, std::span<const std::string> pool_devices);
+
 // As the daemon's getter prints it: whole G rounded down, M below 1 G.
 std::string as_printed(Bytes limit);
 std::string to_string(const DaemonLimits& limits);  // "GPU-…=7188M 5.5 %": for logs

@@ -65,5 +65,43 @@ TEST(Limits, DisagreeWithASentence) {
   EXPECT_THAT(disagreement(expected, {{{kA, "14G"}, {kB, "500M"}}, "zz"}), HasSubstr("\"zz\" is not"));
 }
 
+const std::vector<std::string> kPool{kA, kB};
+
+// The driver counts the devices that a client sees: docs/internals/evidence/shares.md.
+TEST(LimitsOfAGrant, AreThoseOfTheDevicesAsTheContainerCountsThem) {
+  const DaemonLimits expected{{{kA, mib(7188)}, {kB, mib(7188)}}, Percent{500}};
+  EXPECT_EQ(*limits_for(GrantLimits{{kA, mib(7188), Percent{500}}}, kPool), expected);
+  EXPECT_EQ(*limits_for(GrantLimits{{kB, mib(7188), Percent{500}}}, kPool), expected);
+  const std::string c = "GPU-c";
+  const GrantLimits two{{c, mib(3000), Percent{500}}, {kB, mib(9000), Percent{500}}};
+  EXPECT_EQ(limits_for(two, std::vector{kA, kB, c})->memory,
+            (decltype(DaemonLimits::memory){{kA, mib(9000)}, {kB, mib(3000)}, {c, mib(3000)}}));
+  EXPECT_EQ(limits_for(two, std::vector{kB, c})->memory,
+            (decltype(DaemonLimits::memory){{kB, mib(9000)}, {c, mib(3000)}}));
+}
+
+// Promise: mps/limits/limits: The percentage is the smallest of the grant's devices.
+TEST(LimitsOfAGrant, ThePercentageIsTheSmallestThatIsLimited) {
+  const GrantLimits both{{kB, mib(2), Percent{700}}, {kA, mib(1024), Percent{2500}}};
+  EXPECT_EQ(limits_for(both, kPool)->threads, Percent{700});
+  EXPECT_EQ(limits_for(GrantLimits{{kB, mib(2), {}}, {kA, mib(1024), Percent{2500}}}, kPool)->threads, Percent{2500});
+  EXPECT_EQ(limits_for(GrantLimits{{kA, mib(1024), {}}}, kPool)->threads, Percent::whole(100));
+}
+
+// Promise: mps/limits/limits: The value for "not limited" can be read back.
+TEST(LimitsOfAGrant, NotLimitedIsMoreThanAnyGpuHasSoThatItCanBeReadBack) {
+  const auto limits = limits_for(GrantLimits{{kA, {}, {}}}, std::vector{kA});
+  EXPECT_EQ(*limits, (DaemonLimits{{{kA, gib(1024)}}, Percent::whole(100)}));
+  EXPECT_EQ(disagreement(*limits, {{{kA, "1024G"}}, "100.0"}), "");
+  EXPECT_EQ(limits_for(DaemonLimits{{{kB, mib(500)}}, Percent{1000}}, kPool),
+            (DaemonLimits{{{kA, gib(1024)}, {kB, mib(500)}}, Percent{1000}}));
+}
+
+TEST(LimitsOfAGrant, OfAnotherPoolsDevicesAreRefused) {
+  const auto limits = limits_for(GrantLimits{{kB, mib(7188), Percent{500}}}, std::vector{kA});
+  ASSERT_FALSE(limits);
+  EXPECT_THAT(limits.error().what, HasSubstr("none of its devices"));
+}
+
 }  // namespace limits_test
 }  // namespace tranche::mps

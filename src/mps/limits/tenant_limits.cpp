@@ -65,8 +65,8 @@ bool lifts(std::string_view value, const std::vector<std::string>& visible) {
 }
 
 // A key is the UUID of a device that the client sees, or its ordinal.
-const DeviceMemory* device_of(std::string_view key, const GrantedLimits& granted) {
-  const auto found = std::ranges::find(granted.memory, key, &DeviceMemory::first);
+const plan::DeviceMemory* device_of(std::string_view key, const GrantedLimits& granted) {
+  const auto found = std::ranges::find(granted.memory, key, &plan::DeviceMemory::first);
   if (found != granted.memory.end()) return &*found;
   const auto place = parse_unsigned(key);
   return place && *place < granted.memory.size() ? &granted.memory[*place] : nullptr;
@@ -75,12 +75,12 @@ const DeviceMemory* device_of(std::string_view key, const GrantedLimits& granted
 std::optional<Bytes> amount_of(std::string_view text) {
   // Our own parser accepts only whole UUIDs, but the entry's key may have another form.
   constexpr std::string_view kAnyDevice = "GPU-00000000-0000-0000-0000-000000000000=";
-  const auto parsed = parse_pinned_limit(std::string(kAnyDevice) + std::string(text));
+  const auto parsed = plan::parse_pinned_limit(std::string(kAnyDevice) + std::string(text));
   return parsed && parsed->size() == 1 ? std::optional(parsed->front().second) : std::nullopt;
 }
 
 struct Entry {
-  const DeviceMemory* device = nullptr;
+  const plan::DeviceMemory* device = nullptr;
   Bytes amount;
 };
 
@@ -107,16 +107,16 @@ std::optional<TenantRemark> on_threads(const std::string& text, Percent granted)
   const auto threads = threads_of(text);
   if (!threads) {
     return TenantRemark{
-        false,
-        fmt::format("{}={} is no percentage above 0 up to 100, so the driver passes it over and the container "
-                    "has the {} % of its grant; write a number such as 12.5",
-                    kThreadPercentageVariable, in_quotes(text), granted.hundredths == 0 ? "100" : to_string(granted))};
+        false, fmt::format("{}={} is no percentage above 0 up to 100, so the driver passes it over and the container "
+                           "has the {} % of its grant; write a number such as 12.5",
+                           plan::kThreadPercentageVariable, in_quotes(text),
+                           granted.hundredths == 0 ? "100" : to_string(granted))};
   }
   if (granted.hundredths == 0 || *threads <= granted) return std::nullopt;
-  return TenantRemark{true,
-                      fmt::format("{}={} is more than the {} % that the container was granted and has no effect; "
-                                  "ask for more slots, or write at most {}",
-                                  kThreadPercentageVariable, in_quotes(text), to_string(granted), to_string(granted))};
+  return TenantRemark{
+      true, fmt::format("{}={} is more than the {} % that the container was granted and has no effect; "
+                        "ask for more slots, or write at most {}",
+                        plan::kThreadPercentageVariable, in_quotes(text), to_string(granted), to_string(granted))};
 }
 
 std::optional<TenantRemark> on_memory(const std::string& text, const GrantedLimits& granted) {
@@ -128,14 +128,14 @@ std::optional<TenantRemark> on_memory(const std::string& text, const GrantedLimi
         fmt::format("{}={} is not understood by the driver, which then holds the process to no memory limit: the "
                     "relay refuses the process, or the guard ends it when the container holds more than its grant; "
                     "write device=amount for devices of the container, such as {}",
-                    kPinnedLimitVariable, in_quotes(text), example(granted))};
+                    plan::kPinnedLimitVariable, in_quotes(text), example(granted))};
   }
   for (const auto& [device, amount] : *entries) {
     if (device->second.value == 0 || amount <= device->second) continue;
     return TenantRemark{true,
                         fmt::format("{}={} is more than the {} MiB of {} that the container was granted and has no "
                                     "effect there; ask for more slots, or write at most {}M",
-                                    kPinnedLimitVariable, in_quotes(text), device->second.in_mib(), device->first,
+                                    plan::kPinnedLimitVariable, in_quotes(text), device->second.in_mib(), device->first,
                                     device->second.in_mib())};
   }
   return std::nullopt;
@@ -148,7 +148,7 @@ std::optional<std::string> lifting(std::string_view value, const std::vector<std
   return fmt::format(
       "{}={} is not understood by the driver, which would then hold the process to no memory limit; write "
       "device=amount for a device of the container, such as {}=4096M, or unset the variable",
-      kPinnedLimitVariable, in_quotes(value), visible.size() == 1 ? visible.front() : std::string("0"));
+      plan::kPinnedLimitVariable, in_quotes(value), visible.size() == 1 ? visible.front() : std::string("0"));
 }
 
 std::vector<TenantRemark> remarks_on(const TenantLimits& own, const GrantedLimits& granted) {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/units.h"
-#include "mps/limits/client_limits.h"
+#include "plan/client_limits.h"
 
 namespace tranche::mps {
 
@@ -26,7 +26,7 @@ struct TenantLimits {
 // The container's grant; 0 = not limited.
 struct GrantedLimits {
   Percent threads;
-  std::vector<DeviceMemory> memory;  // of every device that the container sees
+  std::vector<plan::DeviceMemory> memory;  // of every device that the container sees
 };
 
 struct TenantRemark {

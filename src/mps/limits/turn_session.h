@@ -1,13 +1,13 @@
 #pragma once
 // The control session that sets the limits for the next clients on a daemon and its servers, reads them back, and lists
 // the servers that run by now. A server that started meanwhile got the defaults, which are the same limits unless it
-// started before they were set. Pure; the replies are fuzzed with the others (mps/control/replies.h).
+// started before they were set. Pure; the replies are fuzzed with the others (mps/control/daemon_replies.h).
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
-#include "mps/control/replies.h"
+#include "mps/control/daemon_replies.h"
 #include "mps/limits/limits.h"
 
 namespace tranche::mps {

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "mps/daemon/capacity.h"
+#include "mps/protocol/put_shared_memory.h"
 #include "os/log/log.h"
 
 namespace tranche::agent {

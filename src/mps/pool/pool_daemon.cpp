@@ -12,8 +12,8 @@
 #include "base/text.h"
 #include "mps/daemon/adoption.h"
 #include "mps/daemon/start_checks.h"
-#include "mps/limits/client_limits.h"
 #include "os/clock/clock.h"
+#include "plan/client_limits.h"
 
 namespace tranche::host {
 namespace {
@@ -22,8 +22,8 @@ constexpr Duration kOrphanPatience = std::chrono::seconds(3);
 
 std::map<std::string, std::string> environment_of(const PoolSettings& settings, const PoolDirs& dirs) {
   auto env = settings.binary.env;
-  env[mps::kPipeVariable] = dirs.pipe();
-  env[mps::kLogVariable] = dirs.log().path();
+  env[plan::kPipeVariable] = dirs.pipe();
+  env[plan::kLogVariable] = dirs.log().path();
   env["CUDA_VISIBLE_DEVICES"] = join(settings.devices, ",");
   return env;
 }
@@ -33,8 +33,8 @@ std::map<std::string, std::string> daemon_environment_of(const PoolSettings& set
   auto there = environment_at_home(settings.home, env);
   if (!settings.home.host || settings.home.mps_root.empty()) return there;
   const allocate::Paths paths{settings.home.mps_root};
-  there[mps::kPipeVariable] = paths.pipe(settings.id);
-  there[mps::kLogVariable] = paths.log(settings.id);
+  there[plan::kPipeVariable] = paths.pipe(settings.id);
+  there[plan::kLogVariable] = paths.log(settings.id);
   return there;
 }
 

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "doctor/probe/main.h"
+#include "probe/main.h"
 
 int main(int argc, char** argv) {
   tranche::probe::ProbeCliOptions options;

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "mps/pool/terminated.h"
 #include "mps/proof/proof.h"
 #include "mps/proof/proof_run.h"
+#include "mps/protocol/terminated.h"
 #include "os/loop/loop.h"
 #include "os/loop/timer.h"
 

@@ -2,7 +2,7 @@
 // The connections of `tranche node` to `tranche mps` on mps.sock (docs/internals/mps-contract.md, "Requests"). One
 // object serves the whole program, so that the requests about one endpoint are carried out in the order of the calls.
 // Connects on demand, and again after a lost connection; a request whose connection was lost is not repeated. Loop
-// thread only; gRPC's threads use make_endpoint() of grants/live/answers.cpp.
+// thread only; gRPC's threads use make_endpoint() of node/grants/answers.cpp.
 //
 // Ending clients takes seconds, and `tranche mps` serves the requests of a connection one after the other: each such
 // request uses a connection that is free, so that a request for the next tenant does not wait for it.
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "mps/protocol/pools.h"
+#include "mps/protocol/pool_reports.h"
 #include "mps/protocol/replies.h"
 #include "mps/protocol/requests.h"
 #include "os/loop/loop.h"

@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 #include "base/time.h"
-#include "mps/pool/terminated.h"
+#include "mps/protocol/terminated.h"
 
 namespace tranche::agent {
 

@@ -13,7 +13,7 @@
 
 #include "base/result.h"
 #include "base/time.h"
-#include "mps/limits/grant_limits.h"
+#include "mps/protocol/grant_limits.h"
 
 namespace tranche::agent {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "mps/limits/grant_limits.h"
+#include "mps/protocol/grant_limits.h"
 
 namespace tranche::mps {
 namespace {

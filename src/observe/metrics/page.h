@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/long_text.h"
-#include "observe/metrics/names.h"
+#include "observe/metrics/metric_names.h"
 
 namespace tranche::metrics {
 

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/grid.h"
-#include "observe/metrics/names.h"
+#include "observe/metrics/metric_names.h"
 #include "observe/metrics/page.h"
 #include "os/log/log.h"
 #include "os/process/cpu_weight.h"

@@ -16,7 +16,7 @@
 #include <thread>
 
 #include "os/http/listen_address.h"
-#include "os/http/request.h"
+#include "os/http/page_request.h"
 #include "os/loop/fd.h"
 #include "os/loop/loop.h"
 #include "os/loop/timer.h"

@@ -11,7 +11,7 @@
 
 #include "os/clock/clock.h"
 #include "os/log/output.h"
-#include "os/log/render.h"
+#include "os/log/render_event.h"
 
 namespace tranche::log {
 namespace {

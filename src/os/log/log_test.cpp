@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "base/text.h"
-#include "os/log/render.h"
+#include "os/log/render_event.h"
 
 namespace tranche::log {
 namespace {

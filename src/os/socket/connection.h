@@ -9,7 +9,7 @@
 #include "os/loop/fd.h"
 #include "os/loop/loop.h"
 #include "os/loop/timer.h"
-#include "os/socket/request.h"
+#include "os/socket/request_reader.h"
 #include "os/socket/status_socket.h"
 
 namespace tranche::host {

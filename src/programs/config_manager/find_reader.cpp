@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/text.h"
-#include "guard/attribution.h"
+#include "containers/attribution.h"
 #include "os/files/files.h"
 #include "os/files/links.h"
 #include "os/loop/fd.h"
@@ -35,10 +35,10 @@ bool has_name(pid_t pid, std::string_view wanted) {
 }
 
 // The folder and file system that a process sees at that path.
-std::optional<guard::MountedDirectory> folder_of(const std::string& process, const std::string& folder) {
+std::optional<containers::MountedDirectory> folder_of(const std::string& process, const std::string& folder) {
   const auto mounts = host::read_file("/proc/" + process + "/mountinfo", kLongestMountTable);
   if (!mounts) return std::nullopt;
-  return guard::mounted_at(*mounts, folder);
+  return containers::mounted_at(*mounts, folder);
 }
 
 // By the kernel's record of the process's name and executable, which the process chooses. Only the mount table of a

@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "base/version.h"
 #include "mps/daemon/capacity.h"
-#include "observe/metrics/names.h"
+#include "observe/metrics/metric_names.h"
 
 namespace tranche::agent {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 // The kernels that a simulated GPU can run, by name, and their arithmetic on the CPU. Their contract is the comment on
-// the PTX of src/doctor/probe/kernels.h and tools/gemm-check/gemm_kernels.h; it is implemented a second time here on
+// the PTX of src/probe/kernels.h and tools/gemm-check/gemm_kernels.h; it is implemented a second time here on
 // purpose, so that the probe checks against independent arithmetic. Pure except for the memory they write.
 #include <array>
 #include <cstdint>

@@ -6,7 +6,7 @@
 
 #include "base/json_read.h"
 #include "base/json_text.h"
-#include "doctor/verify/checks.h"
+#include "doctor/verify/check_groups.h"
 #include "doctor/verify/live/looks.h"
 #include "kube/api_status.h"
 #include "kube/client/ask_once.h"

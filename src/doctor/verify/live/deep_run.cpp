@@ -10,7 +10,6 @@
 #include "base/json_read.h"
 #include "base/json_text.h"
 #include "base/text.h"
-#include "doctor/probe/container.h"
 #include "doctor/verify/live/looks.h"
 #include "doctor/verify/live/probes.h"
 #include "grants/allocate/grant.h"
@@ -18,6 +17,7 @@
 #include "kubelet/request_grant.h"
 #include "mps/daemon/binary.h"
 #include "os/socket/status_socket.h"
+#include "probe/container.h"
 
 namespace tranche::agent {
 namespace {

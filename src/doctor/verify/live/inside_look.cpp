@@ -3,10 +3,10 @@
 
 #include "base/json_read.h"
 #include "base/text.h"
-#include "doctor/verify/checks.h"
+#include "doctor/verify/check_groups.h"
 #include "doctor/verify/live/probes.h"
 #include "grants/allocate/grant.h"
-#include "mps/limits/client_limits.h"
+#include "plan/client_limits.h"
 
 namespace tranche::agent {
 namespace {
@@ -41,11 +41,11 @@ Result<std::vector<verify::DeepGrant>> grants_here(const VerifyOptions& options,
                                                    const GrantHere& grant) {
   std::vector<verify::DeepGrant> grants;
   TRY(const auto gpu, gpu_seen(probes, grant));  // it starts at all
-  const std::string limit = variable(options, mps::kPinnedLimitVariable);
+  const std::string limit = variable(options, plan::kPinnedLimitVariable);
   if (limit.empty()) {
     grants.push_back({.gpu = gpu});
   } else {
-    TRY(const auto limits, mps::parse_pinned_limit(limit));
+    TRY(const auto limits, plan::parse_pinned_limit(limit));
     for (const auto& [device, memory] : limits) grants.push_back({.gpu = device, .memory_mib = memory.in_mib()});
   }
   for (auto& one : grants) {

@@ -5,7 +5,7 @@
 
 #include "base/json_text.h"
 #include "config/live/driver_settings.h"
-#include "doctor/verify/checks.h"
+#include "doctor/verify/check_groups.h"
 #include "doctor/verify/live/looks.h"
 #include "dra/claim_spec.h"
 #include "gpu/driver/nvml.h"

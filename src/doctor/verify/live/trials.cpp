@@ -8,7 +8,7 @@
 
 #include "mps/control/control_client.h"
 #include "mps/daemon/binary.h"
-#include "mps/limits/client_limits.h"
+#include "plan/client_limits.h"
 
 namespace tranche::agent {
 namespace {
@@ -30,7 +30,7 @@ void try_guard(Probes& probes, const Trial& trial, bool tensor_cores, verify::Fi
   const auto& expected = trial.expected;
   const std::string beyond = mebibytes(verify::beyond_mib(expected.memory_mib));
   const std::string most = mebibytes(expected.memory_mib * 6 / 10);
-  const std::string name(mps::kPinnedLimitVariable);
+  const std::string name(plan::kPinnedLimitVariable);
   const auto computing = [&](const std::string& memory, const char* seconds) {
     std::vector<std::string> words{"--allocate", memory, "--seconds", seconds};
     if (tensor_cores) words.emplace_back("--tensor-cores");
@@ -85,7 +85,7 @@ void try_grant(Probes& probes, const VerifyOptions& options, const VerifyPlaces&
   verify::judge_beyond("deep.memory.beyond", expected, "", probes.run(grant, {"--allocate", beyond, "--seconds", "2"}),
                        checks);
   verify::judge_all_sms(
-      expected, probes.run(grant, {"--seconds", "0"}, {{std::string(mps::kThreadPercentageVariable), "100"}}), checks);
+      expected, probes.run(grant, {"--seconds", "0"}, {{std::string(plan::kThreadPercentageVariable), "100"}}), checks);
   if (probes.place() != ProbePlace::kHere) {
     try_guard(probes, trial, verify::has_tensor_cores(computed), checks);
   } else {

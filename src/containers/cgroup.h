@@ -1,0 +1,24 @@
+#pragma once
+// Which pod's container a process runs in, from /proc/<pid>/cgroup: the fallback for processes that hide the endpoint
+// in their mount table. Supports cgroup v1 and v2; kubelet's cgroupfs and systemd drivers; containerd, CRI-O and
+// Docker. Only groups that root creates count: from the root of the hierarchy to the pod, each part must be one of
+// kubelet's (`kubepods…`), below `--cgroup-root` if that is slices or one folder. So neither a user's delegated units
+// (`/user.slice/…/pod<uid>/<id>`) nor groups that a tenant creates below its container's can name a container. In a
+// cgroup namespace of this process, a path begins with `/..` for each group that this process is further down, and may
+// then begin in the middle of kubelet's hierarchy. Pure; fuzzed.
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace tranche::containers {
+
+struct Container {
+  std::string pod_uid;  // "7b0d4e5c-…"; of a static pod 32 hexadecimal digits
+  std::string id;       // 64 hexadecimal digits
+  friend bool operator==(const Container&, const Container&) = default;
+};
+
+// Absent if the process is not in a pod's container, or if the lines of v1's hierarchies disagree.
+std::optional<Container> container_of_cgroup(std::string_view text);
+
+}  // namespace tranche::containers

@@ -1,0 +1,176 @@
+#include "grants/change/change_steps.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/enum_names.h"
+#include "grants/change/step_text.h"
+
+namespace tranche::change {
+namespace {
+
+using plan::Plan;
+using plan::PlannedDevice;
+using plan::PlannedResource;
+using Devices = std::vector<const PlannedDevice*>;
+
+std::uint64_t slots_of(const PlannedResource* resource) {
+  std::uint64_t slots = 0;
+  if (resource != nullptr)
+    for (const auto& device : resource->devices) slots += device.slots;
+  return slots;
+}
+
+std::vector<std::string> uuids_of(const Devices& devices) {
+  std::vector<std::string> uuids;
+  for (const auto* device : devices) uuids.push_back(device->uuid);
+  return uuids;
+}
+
+class Steps {
+ public:
+  Steps(const Plan& before, const Plan& after) : before_(before), after_(after) {}
+
+  std::vector<Step> all() {
+    std::set<std::string> names;
+    for (const auto* plan : {&before_, &after_})
+      for (const auto& resource : plan->resources) names.insert(resource.name);
+    for (const auto& name : names) resource(name);
+    means();
+    limits();
+    std::ranges::stable_sort(found_, {}, &Step::what);
+    return std::move(found_);
+  }
+
+ private:
+  void resource(const std::string& name) {
+    const auto* was = plan::find_resource(before_, name);
+    const auto* is = plan::find_resource(after_, name);
+    const auto slots_before = slots_of(was), slots_after = slots_of(is);
+    if (slots_after == 0 && slots_before > 0) {
+      add({What::kVanishes,
+           name,
+           {},
+           fmt::format("{} {} its {}", name, is == nullptr ? "vanishes with" : "loses", slots_text(slots_before)),
+           kStayUntilFree,
+           {}});
+    } else if (slots_before == 0 && slots_after > 0) {
+      add({What::kAppears, name, {}, fmt::format("{} appears with {}", name, slots_text(slots_after)), {}, {}});
+    } else if (was == nullptr || is == nullptr) {
+      if (was != is)
+        add({was == nullptr ? What::kAppears : What::kVanishes,
+             name,
+             {},
+             fmt::format("{} {} without slots", name, was == nullptr ? "appears" : "vanishes"),
+             {},
+             {}});
+    } else {
+      numbers(name, *was, *is);
+      limit_changes(name, *was, *is);
+    }
+  }
+
+  // Devices with the same numbers are one step.
+  void numbers(const std::string& name, const PlannedResource& was, const PlannedResource& is) {
+    std::map<std::pair<std::uint32_t, std::uint32_t>, Devices> by_numbers;
+    for (const auto& device : is.devices) {
+      const auto* old = find_device(was, device.uuid);
+      by_numbers[{old == nullptr ? 0 : old->slots, device.slots}].push_back(&device);
+    }
+    for (const auto& device : was.devices)
+      if (find_device(is, device.uuid) == nullptr) by_numbers[{device.slots, 0}].push_back(&device);
+    for (const auto& [numbers, devices] : by_numbers) {
+      if (numbers.first == numbers.second) continue;
+      const bool shrinks = numbers.second < numbers.first;
+      add({shrinks ? What::kShrinks : What::kGrows,
+           name,
+           uuids_of(devices),
+           fmt::format("{} on {}: {} → {}", name, name_of(devices), numbers.first, slots_text(numbers.second)),
+           shrinks ? kStayUntilFree : "",
+           {}});
+    }
+  }
+
+  void limit_changes(const std::string& name, const PlannedResource& was, const PlannedResource& is) {
+    std::map<std::string, Devices> by_text;
+    for (const auto& device : is.devices) {
+      const auto* old = find_device(was, device.uuid);
+      if (old == nullptr || device.pool.empty() || old->pool.empty()) continue;
+      if (old->share != device.share)
+        by_text[fmt::format("a slot has {} instead of {}", limits_text(device.share), limits_text(old->share))]
+            .push_back(&device);
+      else if (old->policy != device.policy || was.one_slot_per_request != is.one_slot_per_request)
+        by_text["several slots of one container have different limits"].push_back(&device);
+    }
+    for (const auto& [text, devices] : by_text)
+      add({What::kShare,
+           name,
+           uuids_of(devices),
+           fmt::format("{} on {}: {}", name, name_of(devices), text),
+           kNextContainer,
+           {}});
+  }
+
+  void means() {
+    std::map<std::string, Devices> by_text;
+    for (const auto& resource : after_.resources) {
+      for (const auto& device : resource.devices) {
+        const auto* old = find_device(before_, device.uuid);
+        if (old == nullptr || mode_of(*old) == mode_of(device)) continue;
+        by_text[change_text(mode_of(*old), mode_of(device))].push_back(&device);
+      }
+    }
+    for (const auto& [text, devices] : by_text)
+      add({What::kSharingMode,
+           {},
+           uuids_of(devices),
+           fmt::format("{}: {}", name_of(devices), text),
+           kWaitsForFree,
+           {}});
+  }
+
+  void limits() {
+    for (const auto& pool : after_.pools) {
+      const auto* old = plan::find_pool(before_, pool.id);
+      if (old == nullptr || old->limits == pool.limits) continue;
+      std::vector<std::string> texts;
+      for (const auto& limit : pool.limits) {
+        const std::string text = limits_text(limit.client);
+        if (std::ranges::find(texts, text) == texts.end()) texts.push_back(text);
+      }
+      add({What::kLimits,
+           pool.id,
+           pool.devices,
+           fmt::format("pool {}: a client gets at most {}", pool.id, fmt::join(texts, " or ")),
+           kNextClient,
+           {}});
+    }
+  }
+
+  void add(Step step) { found_.push_back(std::move(step)); }
+
+  const Plan& before_;
+  const Plan& after_;
+  std::vector<Step> found_;
+};
+
+}  // namespace
+
+std::string_view to_string(What what) {
+  return enum_name<What::kAppears>(what, {"vanishes", "shrinks", "strategy", "share", "limits", "grows", "appears"});
+}
+
+std::vector<Step> steps(const Plan& before, const Plan& after) {
+  if (before == after) return {};
+  return Steps(before, after).all();
+}
+
+std::string to_string(const Step& step) {
+  if (!step.waits_for.empty()) return fmt::format("{} (waits: {})", step.text, step.waits_for);
+  return step.means.empty() ? step.text : fmt::format("{} ({})", step.text, step.means);
+}
+
+}  // namespace tranche::change

@@ -1,0 +1,55 @@
+#pragma once
+// Which grants belong to one tenant, and the tenant's limits. A container that requests several resources of one pool
+// ("gpu0", "gpu1") gets a grant of each, connects through the endpoint that kubelet lists first, and uses the devices
+// of all grants. Its limits are therefore those of all its grants together, through any of the endpoints. Pure.
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "config/guard.h"
+#include "grants/grant_shares.h"
+#include "guard/judge.h"
+
+namespace tranche::guard {
+
+struct Tenant {
+  struct OnDevice {
+    std::string resource;
+    Bytes memory;  // 0 = not limited
+    Percent threads;
+  };
+  std::string pool;
+  std::vector<std::string> grants;          // sorted
+  std::map<std::string, OnDevice> devices;  // by UUID
+  bool complete = false;                    // kubelet has reported that these are all
+};
+using Tenants = std::map<std::string, Tenant>;  // by the first of its grants
+
+Tenants tenants_of(const grants::Shares& shares);
+// The tenant of a grant: the grant itself where nothing is known.
+std::string tenant_of(const Tenants& tenants, const std::string& grant);
+
+// What each tenant holds of each device, as in tenants_of(), by its name and the UUID. Views into `shares`: for a
+// reader that needs no more of 768 tenants.
+struct HeldShare {
+  std::string_view resource;
+  Bytes memory;
+  Percent threads;
+};
+using HeldShares = std::map<std::pair<std::string_view, std::string_view>, HeldShare>;
+HeldShares held_shares(const grants::Shares& shares);
+// The tenant of a grant, a view into `shares`; "" of a grant that is not among them.
+std::string_view tenant_in(const grants::Shares& shares, const std::string& grant);
+
+// The limit of a tenant on a device of its pool that none of its grants holds: too little for a context. It applies
+// once kubelet has reported that there are no more grants.
+inline constexpr Bytes kNotTheirs = mib(1);
+// The limits of tenants on each device, by the first of their grants, with the policy of the resource.
+std::map<GrantOnDevice, Limit> limits_of(const Tenants& tenants,
+                                         const std::map<std::string, std::vector<std::string>>& devices_of_pool,
+                                         const std::map<std::string, config::GuardMemory>& policies,
+                                         config::GuardMemory otherwise);
+
+}  // namespace tranche::guard

@@ -1,0 +1,80 @@
+#include "mps/protocol/grant_limits.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "base/text.h"
+
+namespace tranche::mps {
+namespace {
+
+constexpr const char* kWhere = "a grant's limits";
+constexpr std::size_t kLongestUuid = 80;
+constexpr std::uint64_t kMostMib = kNoMemoryLimit.in_mib();
+
+std::unexpected<Error> wrong(std::string what) {
+  return fail(Kind::kInvalid, std::move(what), kWhere);
+}
+
+// GPU-… or MIG-…, also in the old form (MIG-GPU-…/1/0). Only these, because the name becomes part of a command.
+bool is_device_name(std::string_view name) {
+  const auto plain = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'Z') || c == '-' || c == '/';
+  };
+  return (name.starts_with("GPU-") || name.starts_with("MIG-")) && name.size() > 4 && name.size() <= kLongestUuid &&
+         std::ranges::all_of(name, plain);
+}
+
+Status check_one(const GrantLimit& limit) {
+  if (!is_device_name(limit.uuid)) return wrong(in_quotes(limit.uuid) + " is not the UUID of a GPU or MIG device");
+  if (limit.memory.value % mib(1).value != 0 || limit.memory.in_mib() > kMostMib)
+    return wrong(fmt::format("the memory of {} must be 0 (not limited) or whole MiB up to {}", limit.uuid, kMostMib));
+  if (limit.threads > Percent::whole(100))
+    return wrong(fmt::format("the threads of {} must be 0 (not limited) to 10000 hundredths of a percent", limit.uuid));
+  return {};
+}
+
+Result<GrantLimit> parse_line(std::string_view line) {
+  const auto words = split(line, ' ');
+  const auto memory = words.size() == 3 ? parse_unsigned(words[1]) : std::nullopt;
+  const auto threads = memory ? parse_unsigned(words[2]) : std::nullopt;
+  if (!threads || *memory > kMostMib || *threads > std::numeric_limits<std::uint32_t>::max())
+    return wrong("the line " + in_quotes(line) + " is not a UUID, MiB and hundredths of a percent");
+  return GrantLimit{std::string(words[0]), mib(*memory), Percent{static_cast<std::uint32_t>(*threads)}};
+}
+
+}  // namespace
+
+Status check_limits(const GrantLimits& limits) {
+  if (limits.empty()) return wrong("there must be one device at least");
+  if (limits.size() > kMostGrantDevices) return wrong(fmt::format("at most {} devices", kMostGrantDevices));
+  for (const auto& limit : limits) {
+    TRY_STATUS(check_one(limit));
+    if (std::ranges::count(limits, limit.uuid, &GrantLimit::uuid) > 1)
+      return wrong("the device " + limit.uuid + " is named twice");
+  }
+  return {};
+}
+
+std::string render_limits(const GrantLimits& limits) {
+  std::string text;
+  for (const auto& limit : limits)
+    text += fmt::format("{} {} {}\n", limit.uuid, limit.memory.in_mib(), limit.threads.hundredths);
+  return text;
+}
+
+Result<GrantLimits> parse_limits(std::string_view text) {
+  if (!text.ends_with('\n')) return wrong("the text must end with a line's end");
+  GrantLimits limits;
+  for (const auto line : lines_of(text)) {
+    if (limits.size() == kMostGrantDevices) return wrong(fmt::format("at most {} devices", kMostGrantDevices));
+    TRY(auto limit, parse_line(line));
+    limits.push_back(std::move(limit));
+  }
+  TRY_STATUS(check_limits(limits));
+  return limits;
+}
+
+}  // namespace tranche::mps

@@ -1,0 +1,96 @@
+// inputs → decide → apply → publish → serve, once for each callback of the loop.
+#include <algorithm>
+
+#include "node/node_log.h"
+#include "node/node_parts.h"
+#include "node/reports.h"
+#include "os/log/log.h"
+
+namespace tranche::agent {
+
+using namespace std::chrono_literals;
+
+// Parts may report a change while they are called from here; it is in the snapshot, or in that of one more round.
+void NodeProgram::step(const Fresh& fresh) {
+  inputs_.fresh.plan = inputs_.fresh.plan || fresh.plan;
+  inputs_.fresh.offer = inputs_.fresh.offer || fresh.offer || fresh.plan;
+  inputs_.fresh.holdings = inputs_.fresh.holdings || fresh.holdings;
+  again_ = true;
+  if (phase_ != Phase::kRunning || stepping_) return;
+  stepping_ = true;
+  while (std::exchange(again_, false)) {
+    collect();
+    auto decided = decide(inputs_, {ledger_, health_, change_, pool_events_, cluster_->pods()}, std::move(decision_),
+                          loop_->now());
+    decision_ = std::move(decided.decision);
+    const Fresh had = std::exchange(inputs_.fresh, {});
+    apply(decided, had);
+    again_ = inputs_.fresh.offer;
+    publish();
+    if (had.offer) serve();
+  }
+  stepping_ = false;
+}
+
+// In this order: `tranche mps`, the log and events, what the next start needs, the driver, tenants, the cluster.
+void NodeProgram::apply(const Decided& decided, const Fresh& had) {
+  if (decided.change.other_holders) other_holders_->keep(*decided.change.other_holders);
+  if (decided.problems) log_problems(decision_.plan_problems);
+  log_change(decided.change);
+  if (decided.change.plan) log_plan(decision_.plan);
+  log_health(decided.health);
+  report_events(decided.events);
+  const NodeView node{inputs_, decision_};
+  if (had.offer) {
+    keep_grants();
+    if (nvml_ && decided.ask_driver) nvml_->ask_use();
+    health_timer_->stop();
+    if (decided.wake)
+      health_timer_->start(std::max<Duration>(*decided.wake - loop_->now(), 0s), [this] { step({.offer = true}); });
+    tenants_->follow(node, had.holdings);
+  }
+  const bool heard = inputs_.pools.connected || !inputs_.pools.problem.empty();  // from `tranche mps`
+  if (inputs_.claims && heard) claim_statuses_->look();
+  cluster_->condition(decision_.condition);
+  if (mig_) cluster_->other_condition(mig_->condition());
+  grant_log_.follow(decision_.holders, cluster_->pods(), loop_->now());
+  labels_->use(link_->client());
+  if (inputs_.inventory) labels_->follow(inputs_.config.config, *inputs_.inventory, decision_.plan);
+  dra_slices_->follow(node);
+  if (const auto condition = dra_slices_->condition()) cluster_->other_condition(*condition);
+}
+
+void NodeProgram::publish() {
+  auto snapshot = std::make_shared<Snapshot>();
+  static_cast<Inputs&>(*snapshot) = inputs_;
+  static_cast<Decision&>(*snapshot) = decision_;
+  snapshot->taken = loop_->now();
+  snapshot->taken_wall = loop_->wall_now();
+  tenants_->report(*snapshot);
+  snapshot->cluster = cluster_->report();
+  snapshot->labels = labels_->labels();
+  snapshot->label_report = labels_->report();
+  snapshot->slices = dra_slices_->report();
+  snapshot->loop = http_->loop();
+  box_.put(std::move(snapshot));
+  if (status_) status_->changed();
+  tidy_later();
+}
+
+// After the snapshot is out, because kubelet's next call may be about what it hears of here.
+void NodeProgram::serve() {
+  plugins_->publish(decision_.advertised);
+  follow_claims();
+  // A change that waits for a free slot or endpoint must not wait for kubelet's next callback, which may take half a
+  // minute.
+  const bool waits = change_.awaits_kubelet() || tenants_->retires_endpoints();
+  if (waits && !waits_for_kubelet_) holdings_->ask();
+  waits_for_kubelet_ = waits;
+}
+
+// What the ledger keeps for the next start, on disk after each change.
+void NodeProgram::keep_grants() {
+  if (grants_file_) grants_file_->keep(ledger_.shares());
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,161 @@
+#include "node/decide.h"
+
+#include <gmock/gmock.h>
+
+namespace tranche::agent {
+namespace decide_test {
+
+using namespace std::chrono_literals;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+const std::string kResource = "nvidia.com/gpu";
+
+config::Config shared(config::SharingStrategy strategy, std::uint32_t replicas) {
+  config::Config config;
+  config.sharing.strategy = strategy;
+  config.sharing.fail_requests_greater_than_one = strategy == config::SharingStrategy::kMps;
+  config::SharedResource entry;
+  entry.name = kResource;
+  entry.replicas = replicas;
+  config.sharing.resources = {entry};
+  return config;
+}
+
+// A node of two GPUs whose inputs are made up.
+struct Node {
+  explicit Node(config::Config config) {
+    in.config.config = std::move(config);
+    in.inventory.emplace();
+    for (const char* uuid : {"GPU-a", "GPU-b"}) {
+      auto& gpu = in.inventory->gpus.emplace_back();
+      gpu.uuid = uuid;
+      gpu.index = gpu.minor = static_cast<std::uint32_t>(in.inventory->gpus.size() - 1);
+      gpu.name = "NVIDIA H200";
+      gpu.memory = {150754820096};
+      gpu.compute_capability = {9, 0};
+      gpu.sm_count = 132;
+    }
+    health.on_inventory(*in.inventory, {}, now);
+  }
+  Decided next(Inputs::Fresh fresh) {
+    fresh.offer = fresh.offer || fresh.plan;
+    in.fresh = fresh;
+    auto decided = decide(in, {ledger, health, change, pools, pods}, decision, now);
+    decision = decided.decision;
+    return decided;
+  }
+  Decided listed(std::vector<host::PodHolding> holdings) {
+    now += 1min;
+    in.holdings = holdings;
+    in.holdings_read = now;
+    change.listed(std::move(holdings), now, true);
+    return next({.offer = true, .holdings = true});
+  }
+  std::size_t healthy() const {
+    std::size_t count = 0;
+    for (const auto& list : decision.advertised)
+      for (const auto& slot : list.slots) count += slot.healthy ? 1 : 0;
+    return count;
+  }
+  config::SharingStrategy sharing() const { return decision.plan.resources.at(0).sharing; }
+
+  MonoTime now{};
+  Inputs in;
+  grants::Ledger ledger;
+  GpuHealth health{{}, {5min}};
+  PlanChange change{ledger};
+  PoolEvents pools;
+  kube::PodTable pods;
+  Decision decision;
+};
+
+const host::PodHolding kHolding{"default", "train", "main", kResource, {"GPU-a::1"}};
+
+TEST(Decide, ALostGpuIsWithdrawnAndItsSlotsStayHeld) {
+  Node node(shared(config::SharingStrategy::kTimeSlicing, 4));
+  node.next({.plan = true});
+  node.listed({kHolding});
+  EXPECT_EQ(node.healthy(), 8u);
+  EXPECT_EQ(node.decision.condition.reason, "NotRegistered");
+  node.health.on_event({.what = host::GpuEvent::What::kLost, .gpu_uuid = "GPU-a", .why = "it fell off the bus"},
+                       *node.in.inventory, node.decision.plan, node.now);
+  const auto decided = node.next({.offer = true});
+  EXPECT_EQ(node.healthy(), 4u);
+  ASSERT_THAT(decided.health, SizeIs(1));
+  ASSERT_THAT(decided.events, SizeIs(1));
+  EXPECT_THAT(decided.events[0].message, HasSubstr("GPU-a"));
+  EXPECT_FALSE(decided.change.plan) << "the GPU stays in the plan";
+  ASSERT_THAT(node.decision.holders, SizeIs(1));
+  EXPECT_EQ(node.decision.holders[0].pod, "train");
+  EXPECT_EQ(node.ledger.held().size(), 1u);
+  EXPECT_THAT(node.next({.offer = true}).events, IsEmpty()) << "once";
+}
+
+TEST(Decide, AConfigurationThatDoesNotFitLeavesTheEnforcedPlan) {
+  Node node(shared(config::SharingStrategy::kTimeSlicing, 4));
+  node.next({.plan = true});
+  node.listed({});
+  const auto before = node.decision.plan;
+  node.in.config.config = shared(config::SharingStrategy::kMps, 1000);  // more than MPS has clients
+  const auto decided = node.next({.plan = true});
+  EXPECT_TRUE(decided.problems);
+  EXPECT_FALSE(decided.change.plan);
+  EXPECT_EQ(node.decision.plan, before);
+  EXPECT_EQ(node.healthy(), 8u);
+  EXPECT_EQ(node.decision.condition.reason, "ConfigRefused");
+  EXPECT_FALSE(node.next({.plan = true}).problems) << "the same problems are not reported again";
+}
+
+TEST(Decide, AGpuThatAClaimHoldsTakesNoPodsThoughThePlanGivesItToThePlugin) {
+  Node node(shared(config::SharingStrategy::kTimeSlicing, 4));
+  node.in.claims.emplace();
+  auto& claim = node.in.claims->prepared["uid-1"];
+  claim.name = {.claim_namespace = "default", .name = "half", .uid = "uid-1"};
+  claim.parts.emplace_back().gpu_uuid = "GPU-b";
+  node.next({.plan = true});
+  node.listed({});
+  EXPECT_EQ(node.healthy(), 4u);
+  EXPECT_THAT(node.decision.faults.devices.at("GPU-b"), HasSubstr("the claim default/half"));
+  node.in.claims->prepared.clear();
+  node.next({.offer = true});
+  EXPECT_EQ(node.healthy(), 8u);
+}
+
+TEST(Decide, AChangeWaitsForKubeletToListNoHolder) {
+  Node node(shared(config::SharingStrategy::kTimeSlicing, 4));
+  node.next({.plan = true});
+  node.listed({kHolding});
+  node.in.config.config = shared(config::SharingStrategy::kMps, 4);
+  auto decided = node.next({.plan = true});
+  EXPECT_THAT(decided.change.steps, Contains(testing::Field(&change::Step::waits_for, testing::Not(IsEmpty()))));
+  EXPECT_EQ(node.decision.condition.reason, "NotRegistered");
+  EXPECT_THAT(decided.change.other_holders->devices, ElementsAre("GPU-a"));
+  EXPECT_FALSE(node.decision.withheld.empty());
+  node.listed({});
+  EXPECT_TRUE(node.change.awaits_kubelet()) << "one list without a grant may be kubelet's start";
+  decided = node.listed({});
+  EXPECT_TRUE(decided.change.plan);
+  EXPECT_TRUE(decided.change.done);
+  EXPECT_EQ(node.sharing(), config::SharingStrategy::kMps);
+  EXPECT_THAT(node.decision.plan.pools, SizeIs(2));
+  EXPECT_TRUE(decided.change.other_holders->devices.empty());
+}
+
+TEST(Decide, WithoutFreshInputsThePlanAndTheSlotsStay) {
+  Node node(shared(config::SharingStrategy::kTimeSlicing, 4));
+  node.next({.plan = true});
+  node.in.config.config = shared(config::SharingStrategy::kTimeSlicing, 2);
+  node.health.on_event({.what = host::GpuEvent::What::kLost, .gpu_uuid = "GPU-a", .why = ""}, *node.in.inventory,
+                       node.decision.plan, node.now);
+  const auto decided = node.next({});
+  EXPECT_EQ(node.healthy(), 8u);
+  EXPECT_FALSE(decided.change.other_holders);
+  EXPECT_THAT(decided.health, IsEmpty());
+}
+
+}  // namespace decide_test
+}  // namespace tranche::agent

@@ -1,0 +1,152 @@
+#include "node/dra/claim_partitions.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "os/log/log.h"
+
+namespace tranche::agent {
+namespace {
+
+using Act = host::MigPartition::What;
+
+host::MigPartition partition_of(const dra::Part& part, Act what) {
+  const auto instance = part.instance.value_or(dra::Instance{});
+  host::MigPartition partition;
+  partition.profile_id = instance.profile_id;
+  partition.slices = instance.slices;
+  partition.place = {instance.place.start, instance.place.size};
+  partition.what = what;
+  if (part.is_made()) partition.uuid = part.gpu_uuid;
+  return partition;
+}
+
+void log_change(const char* event, const dra::PreparedClaim& claim, const dra::Part& part, const std::string& device) {
+  log::info(event, {{"claim", dra::to_string(claim.name)},
+                    {"gpu", part.parent_uuid},
+                    {"device", part.devices.front().device},
+                    {"uuid", device}});
+}
+
+}  // namespace
+
+ClaimPartitions::ClaimPartitions(host::Loop& loop, Callbacks callbacks)
+    : loop_(loop), callbacks_(std::move(callbacks)) {}
+
+struct ClaimPartitions::Making {
+  dra::PreparedClaim claim;
+  std::function<void(Status)> done;
+  std::size_t at = 0;
+  dra::Part& part() { return claim.parts[at]; }
+};
+
+void ClaimPartitions::make(const dra::PreparedClaim& claim, std::function<void(Status)> done) {
+  make_next(std::make_shared<Making>(Making{claim, std::move(done)}));
+}
+
+void ClaimPartitions::make_next(const std::shared_ptr<Making>& making) {
+  const auto& parts = making->claim.parts;
+  while (making->at < parts.size() && !parts[making->at].instance) ++making->at;
+  if (making->at == parts.size()) return making->done({});
+  change(making, making->part().is_made() ? Act::kFind : making->part().begun ? Act::kFinish : Act::kLook);
+}
+
+void ClaimPartitions::change(const std::shared_ptr<Making>& making, Act what) {
+  callbacks_.change(making->part().parent_uuid, partition_of(making->part(), what),
+                    [this, making, what](const Result<std::string>& device) { on_changed(making, what, device); });
+}
+
+void ClaimPartitions::record_and_go_on(const std::shared_ptr<Making>& making) {
+  if (const auto recorded = callbacks_.record(making->claim.name.uid, making->at, making->part()); !recorded)
+    return making->done(recorded);
+  make_next(making);
+}
+
+void ClaimPartitions::on_changed(const std::shared_ptr<Making>& making, Act what, const Result<std::string>& device) {
+  auto& part = making->part();
+  const auto& uid = making->claim.name.uid;
+  if (!device && what == Act::kFind && device.error().kind == Kind::kNotFound) {
+    log::warning("claim.partition_gone", {{"claim", dra::to_string(making->claim.name)},
+                                          {"uuid", part.gpu_uuid},
+                                          {"effect", "it is made again, with a different UUID"}});
+    part.gpu_uuid = part.parent_uuid;
+    part.begun = false;
+    return record_and_go_on(making);
+  }
+  if (!device) {
+    auto why = within(device.error(), "cannot make the MIG instance of " + part.devices.front().device);
+    if (what == Act::kMake && why.kind == Kind::kConflict) {
+      part.begun = false;
+      if (const auto recorded = callbacks_.record(uid, making->at, part); !recorded) why = recorded.error();
+    }
+    return making->done(std::unexpected(std::move(why)));
+  }
+  if (what == Act::kLook) {
+    part.begun = true;
+    if (const auto recorded = callbacks_.record(uid, making->at, part); !recorded) return making->done(recorded);
+    return change(making, Act::kMake);
+  }
+  if (part.gpu_uuid != *device) {
+    part.gpu_uuid = *device;
+    if (const auto recorded = callbacks_.record(uid, making->at, part); !recorded) return making->done(recorded);
+    log_change("claim.partition_made", making->claim, part, *device);
+  }
+  if (!found_.contains(*device)) callbacks_.rescan();
+  wait_for(*device, [this, making](const Status& there) {
+    if (!there) return making->done(there);
+    ++making->at;
+    make_next(making);
+  });
+}
+
+void ClaimPartitions::wait_for(const std::string& device, std::function<void(Status)> done) {
+  if (found_.contains(device)) return done({});
+  auto& waiting = waiting_.emplace_back(Waiting{device, std::move(done), std::make_unique<host::Timer>(loop_)});
+  waiting.timer->start(kScanPatience, [this, timer = waiting.timer.get()] {
+    const auto at = std::ranges::find(waiting_, timer, [](const Waiting& one) { return one.timer.get(); });
+    if (at == waiting_.end()) return;
+    const auto late = std::move(*at);
+    waiting_.erase(at);
+    late.done(fail(Kind::kUnavailable,
+                   "the driver made the MIG device and the scan of the GPUs does not have it yet, "
+                   "or not the device nodes that open it; kubelet asks again",
+                   late.device));
+  });
+}
+
+void ClaimPartitions::found(std::set<std::string> devices) {
+  found_ = std::move(devices);
+  std::list<Waiting> there;
+  for (auto at = waiting_.begin(); at != waiting_.end();) {
+    const auto one = at++;
+    if (found_.contains(one->device)) there.splice(there.end(), waiting_, one);
+  }
+  for (auto& each : there) {
+    each.timer->stop();
+    each.done({});
+  }
+}
+
+void ClaimPartitions::remove(const dra::PreparedClaim& claim, std::function<void(Status)> done) {
+  remove_from(std::make_shared<const dra::PreparedClaim>(claim), 0, std::move(done));
+}
+
+void ClaimPartitions::remove_from(std::shared_ptr<const dra::PreparedClaim> claim, std::size_t at,
+                                  std::function<void(Status)> done) {
+  while (at < claim->parts.size() && !claim->parts[at].owns_its_place()) ++at;
+  if (at == claim->parts.size()) return done({});
+  const auto& part = claim->parts[at];
+  callbacks_.change(part.parent_uuid, partition_of(part, Act::kRemove),
+                    [this, claim, at, done = std::move(done)](const Result<std::string>& removed) {
+                      const auto& gone = claim->parts[at];
+                      if (!removed)
+                        return done(std::unexpected(within(removed.error(), "cannot destroy the MIG instance of " +
+                                                                                gone.devices.front().device +
+                                                                                "; kubelet asks again")));
+                      log_change("claim.partition_removed", *claim, gone, gone.is_made() ? gone.gpu_uuid : "");
+                      callbacks_.rescan();
+                      remove_from(claim, at + 1, done);
+                    });
+}
+
+}  // namespace tranche::agent

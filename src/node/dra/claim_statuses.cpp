@@ -1,0 +1,212 @@
+#include "node/dra/claim_statuses.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/json_read.h"
+#include "base/json_text.h"
+#include "base/text.h"
+#include "kube/api_status.h"
+#include "kube/http_status.h"
+#include "os/log/log.h"
+
+namespace tranche::agent {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration kFirstRetry = 1s;
+constexpr Duration kMostRetry = 5min;
+constexpr Duration kWithoutServer = 5s;
+constexpr int kUnprocessable = 422;
+constexpr std::string_view kServing = "serving";
+
+const EndpointReport* endpoint_of(const PoolReport& pool, const dra::Part& part) {
+  const auto at = std::ranges::find(pool.endpoints, part.grant, &EndpointReport::grant);
+  return at == pool.endpoints.end() ? nullptr : &*at;
+}
+
+bool has_limits(const EndpointReport& endpoint, const dra::Part& part) {
+  if (!endpoint.limits) return false;
+  const mps::GrantLimit wanted{part.gpu_uuid, part.limits.memory, part.limits.threads};
+  return std::ranges::find(*endpoint.limits, wanted) != endpoint.limits->end();
+}
+
+// Why its endpoint does not serve; "" = it does.
+std::string why_not_served(const dra::Part& part, const PoolReports& pools) {
+  if (!pools.connected) return "tranche mps does not answer: " + pools.problem;
+  const auto pool = pools.pools.find(part.mps_pool);
+  if (pool == pools.pools.end()) return fmt::format("the MPS pool {} is not reported", part.mps_pool);
+  if (pool->second.state != kServing)
+    return fmt::format("the MPS pool {} is {}: {}", part.mps_pool, pool->second.state, pool->second.reason);
+  if (endpoint_of(pool->second, part) == nullptr) return "its MPS endpoint is not open";
+  return {};
+}
+
+dra::PartStatus status_of(const dra::Part& part, const std::vector<dra::Device>& devices, const PoolReports& pools) {
+  dra::PartStatus status;
+  std::string fault;
+  for (const dra::Device& each : devices)
+    if (fault.empty() && each.gpu_uuid == (part.instance ? part.parent_uuid : part.gpu_uuid) &&
+        each.kind == part.kind && each.fault)
+      fault = fmt::format("{}: {}", to_string(each.fault->cause), each.fault->why);
+  const auto not_served = dra::has_endpoint(part.kind) ? why_not_served(part, pools) : std::string();
+  if (part.kind != dra::Kind::kMonitor && !fault.empty())
+    status.ready = {false, "Unhealthy", fault};
+  else if (!part.is_made())
+    status.ready = {false, "NotMade", "the MIG instance is being made"};
+  else if (!not_served.empty())
+    status.ready = {false, "NotServed", not_served};
+  else
+    status.ready = {true, "Prepared", dra::part_text(part)};
+  if (part.kind != dra::Kind::kShared) return status;
+  if (!not_served.empty()) {
+    status.limits_enforced = {false, "NotServed", not_served};
+    return status;
+  }
+  if (has_limits(*endpoint_of(pools.pools.at(part.mps_pool), part), part))
+    status.limits_enforced = {true, "Mps", "MPS limits every process that connects through the claim's endpoint"};
+  else
+    status.limits_enforced = {false, "OtherLimits", "tranche mps does not report these limits for the endpoint"};
+  return status;
+}
+
+}  // namespace
+
+std::vector<dra::ClaimStatus> claim_statuses(const dra::PreparedClaims& claims, const std::vector<dra::Device>& devices,
+                                             const PoolReports& pools) {
+  std::vector<dra::ClaimStatus> all;
+  for (const auto& [uid, claim] : claims) {
+    if (claim.driver.empty()) continue;
+    dra::ClaimStatus status{claim.name, claim.driver, claim.parts, {}};
+    for (const auto& part : claim.parts) status.statuses.push_back(status_of(part, devices, pools));
+    all.push_back(std::move(status));
+  }
+  return all;
+}
+
+ClaimStatuses::ClaimStatuses(host::Loop& loop, Callbacks callbacks) : loop_(loop), callbacks_(std::move(callbacks)) {}
+
+ClaimStatuses::~ClaimStatuses() {
+  if (client_ != nullptr && client_ == callbacks_.api()) client_->cancel(call_);
+}
+
+void ClaimStatuses::look() {
+  if (!settle_.running()) settle_.start(kSettle, [this] { take(); });
+}
+
+// An unprepared claim can stay allocated, for a different pod: its condition Ready must not stay true.
+void ClaimStatuses::take() {
+  std::map<std::string, dra::ClaimStatus> wanted;
+  for (auto& each : callbacks_.wanted()) {
+    const auto uid = each.name.uid;
+    wanted.emplace(uid, std::move(each));
+  }
+  for (auto& [uid, entry] : entries_) {
+    if (wanted.contains(uid) || entry.wanted.parts.empty()) continue;
+    entry.wanted.parts.clear();
+    entry.wanted.statuses.clear();
+    entry.due = loop_.now();
+  }
+  for (auto& [uid, status] : wanted) {
+    const auto known = entries_.find(uid);
+    if (known == entries_.end()) {
+      Entry made{.wanted = std::move(status), .backoff = Backoff(kFirstRetry, kMostRetry, stable_hash(uid))};
+      made.due = loop_.now();
+      entries_.emplace(uid, std::move(made));
+    } else if (known->second.wanted != status) {
+      known->second.wanted = std::move(status);
+      if (known->second.due > loop_.now()) continue;  // it failed before
+      known->second.due = loop_.now();
+    }
+  }
+  step();
+}
+
+void ClaimStatuses::step() {
+  if (!callbacks_.ours()) return;  // a newer agent writes them
+  auto* client = callbacks_.api();
+  if (client != client_) {  // with a former client its requests ended
+    client_ = client;
+    call_ = 0;
+  }
+  if (call_ != 0) return;
+  std::optional<MonoTime> next;
+  for (auto at = entries_.begin(); at != entries_.end();) {
+    auto& [uid, entry] = *at;
+    if (entry.written == entry.wanted) {
+      at = entry.wanted.parts.empty() ? entries_.erase(at) : std::next(at);
+      continue;
+    }
+    if (client_ != nullptr && entry.due <= loop_.now()) {
+      if (entry.stored.empty()) return read(uid);
+      const auto stored = json_of(entry.stored);
+      if (!dra::has_status(stored, entry.wanted)) return write(uid, stored);
+      entry.written = entry.wanted;
+      continue;
+    }
+    next = std::min(next.value_or(entry.due), entry.due);
+    ++at;
+  }
+  if (!next) return report({});
+  const Duration wait = client_ == nullptr ? kWithoutServer : *next - loop_.now();
+  retry_.start(std::max(wait, Duration::zero()), [this] { step(); });
+}
+
+void ClaimStatuses::read(const std::string& uid) {
+  call_ = client_->get(dra::claim_path(entries_.at(uid).wanted.name),
+                       [this, uid](const host::KubeAnswer& answer) { on_answer(uid, answer, false); });
+}
+
+void ClaimStatuses::write(const std::string& uid, const nlohmann::json& stored) {
+  const auto& entry = entries_.at(uid);
+  call_ =
+      client_->apply(dra::claim_status_path(entry.wanted.name), dra::apply_body(entry.wanted, stored, loop_.wall_now()),
+                     [this, uid, sent = entry.wanted](const host::KubeAnswer& answer) {
+                       if (const auto at = entries_.find(uid); at != entries_.end() && answer.status == kube::http::kOk)
+                         at->second.written = sent;
+                       on_answer(uid, answer, true);
+                     });
+}
+
+// A claim that is gone, or whose name a later one has, needs no status. An older claim's entry goes with it.
+void ClaimStatuses::on_answer(const std::string& uid, const host::KubeAnswer& answer, bool was_written) {
+  call_ = 0;
+  const auto at = entries_.find(uid);
+  if (at == entries_.end()) return step();
+  auto& entry = at->second;
+  const bool ok = answer.status == kube::http::kOk && answer.why.empty();
+  const auto object = ok ? json_of(answer.body) : nlohmann::json();
+  if (ok && text_at(map_at(object, "metadata"), "uid") == uid) {
+    entry.stored = json_text(nlohmann::json{{"status", {{"devices", list_at(map_at(object, "status"), "devices")}}}});
+    if (was_written) entry.backoff.reset();
+  } else if (ok || answer.status == kube::http::kNotFound) {
+    entry.written = entry.wanted;
+    entry.stored.clear();
+  } else {
+    fail(entry, answer);
+  }
+  step();
+}
+
+void ClaimStatuses::fail(Entry& entry, const host::KubeAnswer& answer) {
+  const bool refused = answer.status == kube::http::kForbidden || answer.status == kUnprocessable;
+  std::string why = answer.status == 0 ? answer.why : kube::status_of_body(answer.status, answer.body).message;
+  if (refused) why += "; give this pod's service account the rights of deploy/rbac/dra.yaml";
+  entry.due = loop_.now() + (refused ? kMostRetry : entry.backoff.next());
+  entry.stored.clear();
+  if (answer.status == kube::http::kConflict) return;  // perhaps a later claim of this name: it is read again
+  report(fmt::format("status.devices of the claim {} is not written: {}", dra::to_string(entry.wanted.name), why));
+}
+
+void ClaimStatuses::report(std::string problem) {
+  if (problem == problem_) return;
+  problem_ = std::move(problem);
+  if (!problem_.empty()) log::warning("claim.status_not_written", {{"why", problem_}});
+  callbacks_.changed();
+}
+
+}  // namespace tranche::agent

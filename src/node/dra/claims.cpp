@@ -1,0 +1,600 @@
+#include "node/dra/claims.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/text.h"
+#include "cdi/live/write_specs.h"
+#include "dra/claim_spec.h"
+#include "dra/claim_status.h"
+#include "dra/device_config.h"
+#include "dra/prepared_file.h"
+#include "mps/protocol/put_shared_memory.h"
+#include "os/files/kept.h"
+#include "os/log/log.h"
+
+namespace tranche::agent {
+namespace {
+
+constexpr const char* kFile = "claims.txt";
+constexpr std::size_t kLargestFile = 16 << 20;
+constexpr Duration kReopenAfter = std::chrono::seconds(5);
+
+bool is_object_name(std::string_view name) {
+  return !name.empty() && name != "." && name != ".." && std::ranges::all_of(name, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
+  });
+}
+
+// Why the API server does not give the claim.
+Error refusal(const host::KubeAnswer& answer, const dra::ClaimName& claim) {
+  constexpr int kForbidden = 403, kUnauthorized = 401, kGone = 404;
+  const std::string where = dra::claim_path(claim);
+  if (answer.status == kGone)
+    return {Kind::kNotFound, "the claim is not in the API server any more; delete the pod that waits for it", where, 0};
+  if (answer.status == kForbidden || answer.status == kUnauthorized)
+    return {Kind::kDenied,
+            "the API server refuses to show the claim; give this pod's service account the verb get on resourceclaims "
+            "of the group resource.k8s.io",
+            where, answer.status};
+  if (answer.status == 0)
+    return {Kind::kUnavailable, "the API server did not answer: " + answer.why + "; kubelet asks again", where, 0};
+  return {Kind::kUnavailable, fmt::format("the API server answered with status {}; kubelet asks again", answer.status),
+          where, answer.status};
+}
+
+Error with_newer_agent() {
+  return {Kind::kUnavailable, "a newer agent of this node serves claims; kubelet asks again", {}, 0};
+}
+
+// Of an endpoint: on each of its GPUs.
+mps::GrantLimits limits_of(const dra::PreparedClaim& claim, const std::string& grant) {
+  mps::GrantLimits limits;
+  for (const auto& part : claim.parts)
+    if (part.grant == grant) limits.push_back({part.gpu_uuid, part.limits.memory, part.limits.threads});
+  return limits;
+}
+
+// Several parts can have one endpoint.
+bool is_first_of_its_endpoint(const dra::PreparedClaim& claim, const dra::Part& part) {
+  return !part.grant.empty() && &*std::ranges::find(claim.parts, part.grant, &dra::Part::grant) == &part;
+}
+
+}  // namespace
+
+Claims::Claims(host::Loop& loop, MpsClient& mps, ClaimsSettings settings, Callbacks callbacks)
+    : loop_(loop),
+      settings_(std::move(settings)),
+      boot_(host::boot_id()),
+      callbacks_(std::move(callbacks)),
+      mps_(mps),
+      partitions_(loop, {.change = callbacks_.partition,
+                         .record = [this](const auto& uid, std::size_t part,
+                                          const auto& now) { return record(uid, part, now); },
+                         .rescan = callbacks_.rescan}) {
+  const auto dir = host::Dir::open(settings_.run_dir);
+  const auto text = dir ? dir->read(kFile, kLargestFile) : Result<std::string>(std::unexpected(dir.error()));
+  if (text) prepared_ = dra::parse_prepared(*text).claims;
+}
+
+void Claims::take() {
+  standing_ = ClaimsStanding::kOurs;
+  load();
+  restore_specs();
+  std::vector<std::string> waiting;
+  for (const auto& [uid, jobs] : jobs_) waiting.push_back(uid);
+  for (const auto& uid : waiting) run_first(uid);
+  on_pools(PoolReports(pools_));
+}
+
+void Claims::load() {
+  prepared_.clear();
+  lines_.clear();
+  opened_over_.clear();
+  not_reopened_.clear();
+  if (const auto specs = host::Dir::open(settings_.cdi_root))
+    host::remove_temporaries(*specs, [](std::string_view name) { return dra::is_claim_spec_file(name); });
+  const auto dir = host::Dir::open(settings_.run_dir);
+  if (!dir) return;  // the first write reports why
+  host::remove_temporaries(*dir, [](std::string_view name) { return name == kFile; });
+  auto file = host::read_kept(*dir, kFile, kLargestFile);
+  auto read = dra::parse_prepared(file.text.value_or(""));
+  if (!file.lost.empty()) read.lost.push_back(file.lost);
+  for (const auto& what : read.lost)
+    log::error("claims.lost", {{"what", what},
+                               {"file", settings_.run_dir + "/" + kFile},
+                               {"effect", "the claim is looked for in the CDI root, by its specification"}});
+  prepared_ = std::move(read.claims);
+  const bool found = find_lost(), forgot = forget_former_boots();
+  const auto written = found || forgot ? write() : Status();
+  if (!written)
+    log::warning("claims.not_written", {{"why", written.error()}, {"effect", "the next change writes them"}});
+  if (!prepared_.empty()) log::info("claims.restored", {{"claims", prepared_.size()}});
+}
+
+void Claims::give_up(std::function<void()> done) {
+  standing_ = ClaimsStanding::kGivenUp;
+  given_up_ = std::move(done);
+  reopen_timer_.stop();
+  for (auto& each : std::exchange(waiting_, {})) each.done(std::unexpected(with_newer_agent()));
+  if (jobs_.empty()) end_of_jobs();
+}
+
+void Claims::end_of_jobs() {
+  if (!given_up_) return;
+  specs_watch_.reset();
+  loop_.after({}, [this, alive = std::weak_ptr(alive_)] {
+    if (alive.expired() || !given_up_ || !jobs_.empty()) return;
+    std::exchange(given_up_, nullptr)();
+  });
+}
+
+Claims::~Claims() {
+  std::string why;
+  if (auto* api = callbacks_.api(why))
+    for (const auto id : asked_) api->cancel(id);
+}
+
+std::set<std::string> Claims::grants() const {
+  std::set<std::string> ids;
+  for (const auto& [uid, claim] : prepared_)
+    for (const auto& part : claim.parts)
+      if (!part.grant.empty()) ids.insert(part.grant);
+  return ids;
+}
+
+std::set<std::string> Claims::drivers() const {
+  std::set<std::string> names;
+  for (const auto& [uid, claim] : prepared_) names.insert(claim.driver);
+  return names;
+}
+
+// kubelet does not prepare the claim of a running pod again, so this file is the only other record that it is held.
+bool Claims::find_lost() {
+  const auto dir = host::Dir::open(settings_.cdi_root);
+  const auto names = dir ? dir->list() : Result<std::vector<std::string>>(std::unexpected(dir.error()));
+  bool any = false;
+  for (const auto& file : names.value_or(std::vector<std::string>{})) {
+    if (!dra::is_claim_spec_file(file)) continue;
+    const auto text = dir->read(file);
+    if (!text) continue;
+    auto read = dra::read_claim_spec(file, *text);
+    if (!read || !read->claim || prepared_.contains(read->claim->name.uid)) continue;
+    log::warning("claim.found", {{"claim", dra::to_string(read->claim->name)},
+                                 {"why", "its record is lost"},
+                                 {"file", settings_.cdi_root + "/" + file}});
+    const std::string uid = read->claim->name.uid;
+    prepared_[uid] = *std::move(read->claim);
+    any = true;
+  }
+  return any;
+}
+
+// No container outlives a reboot. kubelet prepares the claims of those that start again; one that it does not prepare,
+// because its pod was deleted and kubelet's own record is lost, would hold its part of a GPU for good.
+bool Claims::forget_former_boots() {
+  const auto forgotten = std::erase_if(prepared_, [this](const auto& each) {
+    const auto& [uid, claim] = each;
+    if (claim.boot.empty() || claim.boot == boot_) return false;
+    const auto removed = host::remove_spec(settings_.cdi_root, dra::claim_spec_file(claim.driver, uid));
+    if (!removed) log::warning("cdi.not_removed", {{"claim", uid}, {"why", removed.error()}});
+    return true;
+  });
+  if (forgotten > 0) log::info("claims.forgotten", {{"claims", forgotten}, {"why", "the node has rebooted"}});
+  return forgotten > 0;
+}
+
+void Claims::follow(ClaimInputs inputs) {
+  const bool first = !std::exchange(inputs_known_, true);
+  inputs_ = std::move(inputs);
+  if (first) restore_specs();
+  std::set<std::string> usable;
+  for (const auto& gpu : inputs_.gpus)
+    if (inputs_.mig_devices.contains(gpu.uuid)) usable.insert(gpu.uuid);
+  partitions_.found(std::move(usable));
+  look_for_room();
+}
+
+// --- one thing at a time for each claim ----------------------------------------------------------------------------
+
+void Claims::enqueue(const std::string& uid, Job job) {
+  auto& jobs = jobs_[uid];
+  jobs.push_back(std::move(job));
+  if (jobs.size() == 1 && standing_ != ClaimsStanding::kWaiting) run_first(uid);
+}
+
+void Claims::run_first(const std::string& uid) {
+  const auto found = jobs_.find(uid);
+  if (found == jobs_.end()) return;
+  const Job first = found->second.front();  // it may end before it returns, and its place with it
+  first();
+}
+
+void Claims::next(const std::string& uid) {
+  const auto found = jobs_.find(uid);
+  if (found == jobs_.end()) return;
+  found->second.pop_front();
+  if (found->second.empty()) {
+    jobs_.erase(found);
+    if (jobs_.empty()) end_of_jobs();
+    return;
+  }
+  // As a callback of its own: jobs that end at once would call each other as deep as the queue is long.
+  loop_.after({}, [this, uid, alive = std::weak_ptr(alive_)] {
+    if (!alive.expired()) run_first(uid);
+  });
+}
+
+// --- prepare -------------------------------------------------------------------------------------------------------
+
+void Claims::prepare(const dra::ClaimName& claim, Prepared done) {
+  if (standing_ == ClaimsStanding::kGivenUp) return done(std::unexpected(with_newer_agent()));
+  enqueue(claim.uid, [this, claim, done = std::move(done)] {
+    const Prepared answer = [this, claim, done](Result<std::vector<host::DraDevice>> devices) {
+      if (!devices) log::warning("claim.not_prepared", {{"claim", dra::to_string(claim)}, {"why", devices.error()}});
+      done(std::move(devices));
+      next(claim.uid);
+    };
+    if (const auto known = prepared_.find(claim.uid); known != prepared_.end())
+      return make(dra::PreparedClaim(known->second), false, answer);
+    read(claim, answer);
+  });
+}
+
+void Claims::read(const dra::ClaimName& claim, Prepared done) {
+  if (!is_object_name(claim.claim_namespace) || !is_object_name(claim.name))
+    return done(fail(Kind::kInvalid, "kubelet names a claim that cannot be: " + in_quotes(dra::to_string(claim))));
+  if (!inputs_known_)
+    return done(fail(Kind::kUnavailable, "the GPUs of this node are not known yet; kubelet asks again"));
+  std::string why;
+  auto* api = callbacks_.api(why);
+  if (api == nullptr)
+    return done(fail(Kind::kUnavailable,
+                     "the claim cannot be read, for the API server is not reached: " + why + "; kubelet asks again"));
+  const auto id = std::make_shared<host::KubeClient::Id>(0);
+  *id = api->get(dra::claim_path(claim), [this, id, claim, done = std::move(done)](const host::KubeAnswer& answer) {
+    constexpr int kOk = 200;
+    asked_.erase(*id);
+    if (answer.status != kOk || !answer.why.empty()) return done(std::unexpected(refusal(answer, claim)));
+    const auto read = dra::read_claim(answer.body, claim, inputs_.offered.driver);
+    if (!read) return done(std::unexpected(read.error()));
+    decide(*read, true, done);
+  });
+  asked_.insert(*id);
+}
+
+void Claims::decide(const dra::Claim& claim, bool may_wait, Prepared done) {
+  auto decided = dra::prepare(claim, inputs_.offered, prepared_);
+  if (decided) {
+    for (const auto& what : dra::without_effect(claim))
+      log::warning("claim.without_effect", {{"claim", dra::to_string(claim.name)}, {"what", what}});
+    return make(*decided, true, std::move(done));
+  }
+  if (may_wait && decided.error().kind == Kind::kConflict && standing_ == ClaimsStanding::kOurs)
+    return wait_for_room(claim, decided.error(), std::move(done));
+  done(std::unexpected(std::move(decided).error()));
+}
+
+void Claims::wait_for_room(const dra::Claim& claim, const Error& why, Prepared done) {
+  log::info("claim.waits", {{"claim", dra::to_string(claim.name)}, {"why", why}});
+  auto& waiting = waiting_.emplace_back(Waiting{claim, std::move(done), std::make_unique<host::Timer>(loop_)});
+  waiting.timer->start(settings_.room_patience, [this, uid = claim.name.uid] {
+    const auto at = std::ranges::find(waiting_, uid, [](const Waiting& each) { return each.claim.name.uid; });
+    if (at == waiting_.end()) return;
+    auto late = std::move(*at);
+    waiting_.erase(at);
+    decide(late.claim, false, std::move(late.done));
+  });
+}
+
+void Claims::look_for_room() {  // none waits before the GPUs are known
+  auto waiting = std::exchange(waiting_, {});
+  for (auto& each : waiting) {
+    const auto decided = dra::prepare(each.claim, inputs_.offered, prepared_);
+    if (!decided && decided.error().kind == Kind::kConflict)
+      waiting_.push_back(std::move(each));
+    else
+      decide(each.claim, false, std::move(each.done));
+  }
+}
+
+// Written down first: what is opened for it is then known as the claim's, whatever happens.
+void Claims::make(const dra::PreparedClaim& claim, bool is_new, Prepared done) {
+  const std::string uid = claim.name.uid;
+  if (is_new) {
+    prepared_[uid] = claim;
+    prepared_[uid].boot = boot_;
+    lines_.erase(uid);
+    if (const auto written = write(); !written) {
+      prepared_.erase(uid);
+      return done(std::unexpected(within(written.error(), "cannot write down that the claim is prepared")));
+    }
+  }
+  const bool partitioned = std::ranges::any_of(claim.parts, [](const auto& part) { return part.instance.has_value(); });
+  if (partitioned && is_new) callbacks_.changed();  // the MIG manager has to know before there is an instance
+  partitions_.make(claim, [this, uid, is_new, done = std::move(done)](const Status& there) {
+    const auto described = [this, uid, is_new, done](const Status& ready) {
+      const auto& now = prepared_.at(uid);  // with the UUIDs of what was made
+      auto devices = ready ? describe(now) : std::unexpected(ready.error());
+      if (!devices && is_new) return undo(uid, devices.error(), done);
+      const bool is_made = devices && is_new;
+      if (is_made) log::info("claim.prepared", {{"claim", dra::to_string(now.name)}, {"parts", now.parts.size()}});
+      done(std::move(devices));
+      if (is_made) callbacks_.changed();  // kubelet does not wait for it
+    };
+    if (!there) return described(there);
+    open_parts(uid, 0, is_new ? Opening::kNew : Opening::kAgain, described);
+  });
+}
+
+// As it was before: endpoints that were opened in vain go, MIG instances that were made likewise, and then the record.
+void Claims::undo(const std::string& uid, const Error& why, const Prepared& done) {
+  end_parts(uid, [this, uid, why, done](const Status& ended) {
+    if (ended) (void)forget(uid);  // else the record stays, for there may be an endpoint or an instance
+    done(std::unexpected(why));
+    callbacks_.changed();
+    look_for_room();
+  });
+}
+
+void Claims::open_parts(const std::string& uid, std::size_t from, Opening opening, std::function<void(Status)> done) {
+  const auto& claim = prepared_.at(uid);
+  const auto passes = [&](const dra::Part& part) {
+    return !is_first_of_its_endpoint(claim, part) || (opening == Opening::kMissing && !lacks(part));
+  };
+  while (from < claim.parts.size() && passes(claim.parts[from])) ++from;
+  if (from >= claim.parts.size()) return done({});
+  const auto& part = claim.parts[from];
+  mps_.request(OpenEndpointRequest{.endpoint = {part.mps_pool, part.grant},
+                                   .limits = limits_of(claim, part.grant),
+                                   .new_tenant = opening == Opening::kNew,
+                                   .any_pod = claim.pod.empty(),
+                                   .pod = claim.pod_uid},
+               [this, uid, from, opening, grant = part.grant, connection = connection_,
+                done = std::move(done)](const Status& opened) {
+                 if (opened) {
+                   opened_over_[grant] = connection;
+                   return open_parts(uid, from + 1, opening, done);
+                 }
+                 const auto why = within(opened.error(), "cannot open the claim's MPS endpoint; kubelet asks again");
+                 if (opening != Opening::kMissing) return done(std::unexpected(why));
+                 // The failure of one pool does not affect the parts of other pools.
+                 open_parts(uid, from + 1, opening, [why, done](const Status&) { done(std::unexpected(why)); });
+               });
+}
+
+Result<std::vector<allocate::Grant>> Claims::grants_of(const dra::PreparedClaim& claim) const {
+  std::vector<allocate::Grant> grants;
+  for (const auto& part : claim.parts) {
+    allocate::ClaimPart wanted{part.grant, {}};
+    for (const auto& other : claim.parts) {
+      if (other.grant != part.grant || other.request != part.request) continue;
+      const auto gpu = std::ranges::find(inputs_.gpus, other.gpu_uuid, &plan::PlannedDevice::uuid);
+      if (gpu == inputs_.gpus.end())
+        return fail(Kind::kNotFound, fmt::format("the GPU {} of the claim is not on this node any more; delete the "
+                                                 "claim and its pods and have them made anew",
+                                                 other.gpu_uuid));
+      wanted.devices.push_back({*gpu, other.of_each_process()});
+      wanted.devices.back().planned.pool = part.mps_pool;
+    }
+    std::ranges::sort(wanted.devices, {}, [this](const auto& device) {  // in driver order
+      return std::ranges::find(inputs_.gpus, device.planned.uuid, &plan::PlannedDevice::uuid) - inputs_.gpus.begin();
+    });
+    TRY(auto grant, allocate::allocate(wanted, inputs_.allocation));
+    put_shared_memory(inputs_.allocation.paths, pools_, grant);
+    grants.push_back(std::move(grant));
+  }
+  return grants;
+}
+
+// The claim's CDI specification, written, and the answer that names its devices.
+Result<std::vector<host::DraDevice>> Claims::describe(const dra::PreparedClaim& claim) {
+  if (!inputs_known_) return fail(Kind::kUnavailable, "the GPUs of this node are not known yet; kubelet asks again");
+  const auto& driver = claim.driver;
+  TRY(const auto grants, grants_of(claim));
+  const auto file = dra::claim_spec_file(driver, claim.name.uid);
+  TRY(const bool written, host::write_spec(settings_.cdi_root, file, dra::claim_spec(driver, claim, grants)));
+  if (written) log::info("cdi.written", {{"file", file}});
+  if (!specs_watch_ && standing_ == ClaimsStanding::kOurs) watch_specs();
+  std::vector<host::DraDevice> devices;
+  for (std::size_t i = 0; i < claim.parts.size(); ++i) {
+    for (const auto& device : claim.parts[i].devices) {
+      host::DraDevice answer{{claim.parts[i].request}, device.pool, device.device, device.share_id, {}};
+      answer.cdi_ids = grants[i].cdi_devices;
+      answer.cdi_ids.push_back(dra::claim_cdi_id(driver, dra::cdi_device_name(claim.name, claim.parts[i], device)));
+      devices.push_back(std::move(answer));
+    }
+  }
+  return devices;
+}
+
+// --- unprepare -----------------------------------------------------------------------------------------------------
+
+void Claims::unprepare(const dra::ClaimName& claim, Unprepared done) {
+  if (standing_ == ClaimsStanding::kGivenUp) return done(std::unexpected(with_newer_agent()));
+  // A prepare that waits for this claim fails now: kubelet has given the claim up.
+  const auto waits = std::ranges::find(waiting_, claim.uid, [](const Waiting& each) { return each.claim.name.uid; });
+  if (waits != waiting_.end()) {
+    const auto gone = std::move(*waits);
+    waiting_.erase(waits);
+    gone.done(fail(Kind::kConflict, "kubelet unprepares the claim"));
+  }
+  enqueue(claim.uid, [this, claim, done = std::move(done)] {
+    const Unprepared answer = [this, claim, done](Status status) {
+      if (!status) log::warning("claim.not_unprepared", {{"claim", dra::to_string(claim)}, {"why", status.error()}});
+      done(std::move(status));
+      next(claim.uid);
+    };
+    if (!prepared_.contains(claim.uid)) return leave_nothing(claim, answer);
+    end_parts(claim.uid, [this, claim, answer](Status ended) {
+      if (!ended) return answer(std::move(ended));
+      auto forgotten = forget(claim.uid);
+      if (forgotten) log::info("claim.unprepared", {{"claim", dra::to_string(claim)}});
+      answer(std::move(forgotten));
+      callbacks_.changed();
+      look_for_room();
+    });
+  });
+}
+
+void Claims::end_parts(const std::string& uid, const std::function<void(Status)>& done) {
+  close_parts(uid, [this, uid, done](const Status& closed) {
+    if (!closed) return done(closed);
+    partitions_.remove(prepared_.at(uid), done);
+  });
+}
+
+// `tranche mps` stops clients that are left, waits for their work and ends them, without harm to other tenants'.
+void Claims::close_parts(const std::string& uid, std::function<void(Status)> done) {
+  Endpoints endpoints;
+  const auto& claim = prepared_.at(uid);
+  for (const auto& part : claim.parts)
+    if (is_first_of_its_endpoint(claim, part)) endpoints.emplace_back(part.mps_pool, part.grant);
+  close(std::move(endpoints), std::move(done));
+}
+
+void Claims::close(Endpoints endpoints, std::function<void(Status)> done) {
+  if (endpoints.empty()) return done({});
+  const auto [pool, grant] = endpoints.back();
+  endpoints.pop_back();
+  mps_.request(RemoveEndpointRequest{{pool, grant}}, [this, pool, left = std::move(endpoints),
+                                                      done = std::move(done)](const Status& removed) {
+    const bool no_pool = pools_.connected && !pools_.pools.contains(pool);
+    if (removed || no_pool) return close(left, done);
+    done(std::unexpected(within(removed.error(), "cannot close the claim's MPS endpoint; kubelet asks again")));
+  });
+}
+
+// There may be more of a claim than its record, which can be lost. Another driver's part of the claim has a file too.
+void Claims::leave_nothing(const dra::ClaimName& unknown, Unprepared done) {
+  const auto dir = host::Dir::open(settings_.cdi_root);
+  const auto names = dir ? dir->list() : Result<std::vector<std::string>>(std::unexpected(dir.error()));
+  if (!names) return done({});
+  std::vector<std::string> files;
+  Endpoints endpoints;
+  for (const auto& file : *names) {
+    if (!dra::is_claim_spec_file(file, unknown.uid)) continue;
+    const auto text = dir->read(file);
+    const auto read = text ? dra::read_claim_spec(file, *text) : std::nullopt;
+    const bool named_so = inputs_known_ && file == dra::claim_spec_file(inputs_.offered.driver, unknown.uid);
+    if (!named_so && !(read && (read->claim || !read->endpoints.empty()))) continue;
+    files.push_back(file);
+    if (read) endpoints.insert(endpoints.end(), read->endpoints.begin(), read->endpoints.end());
+  }
+  if (files.empty()) return done({});
+  close(std::move(endpoints), [this, unknown, files, done](const Status& closed) {
+    Status left = closed;
+    for (const auto& file : files)
+      if (left) left = host::remove_spec(settings_.cdi_root, file);
+    if (left)
+      log::warning("claim.unprepared", {{"claim", dra::to_string(unknown)},
+                                        {"why", "its record is lost; its CDI specification named its endpoints"}});
+    done(left);
+  });
+}
+
+// The specification first: one without a record is taken for a claim whose record is lost.
+Status Claims::forget(const std::string& uid) {
+  const auto claim = prepared_.at(uid);
+  TRY_STATUS(host::remove_spec(settings_.cdi_root, dra::claim_spec_file(claim.driver, uid)));
+  prepared_.erase(uid);
+  if (const auto written = write(); !written) {
+    prepared_[uid] = claim;
+    return std::unexpected(within(written.error(), "cannot write down that the claim is unprepared"));
+  }
+  for (const auto& part : claim.parts) opened_over_.erase(part.grant);
+  not_reopened_.erase(uid);
+  return {};
+}
+
+// A node has hundreds of claims, and a change is one of them.
+Status Claims::write() {
+  std::erase_if(lines_, [this](const auto& line) { return !prepared_.contains(line.first); });
+  std::string text;
+  for (const auto& [uid, claim] : prepared_) {
+    auto& line = lines_[uid];
+    if (line.empty()) line = dra::render_prepared(claim);
+    text += line;
+  }
+  TRY(const auto dir, host::Dir::open(settings_.run_dir));
+  return host::write_kept(dir, kFile, text, 0600, host::Sync::kYes);
+}
+
+Status Claims::record(const std::string& uid, std::size_t part, const dra::Part& now) {
+  auto& known = prepared_.at(uid).parts.at(part);
+  const auto before = std::exchange(known, now);
+  lines_.erase(uid);
+  auto written = write();
+  if (written) return written;
+  known = before;
+  lines_.erase(uid);
+  return std::unexpected(within(written.error(), "cannot write down which MIG device the claim has"));
+}
+
+// --- what is put back ----------------------------------------------------------------------------------------------
+
+void Claims::restore_specs() {
+  if (!inputs_known_ || standing_ != ClaimsStanding::kOurs || prepared_.empty()) return;
+  const bool watched = specs_watch_ || watch_specs();  // the removal of a file after the look causes an event
+  const auto dir = host::Dir::open(settings_.cdi_root);
+  for (const auto& [uid, claim] : prepared_) {
+    if (dir && dir->exists(dra::claim_spec_file(claim.driver, uid))) continue;
+    if (std::ranges::any_of(claim.parts, [](const auto& part) { return !part.is_made(); })) continue;  // asked again
+    if (const auto described = describe(claim); !described)
+      log::warning("claim.spec_not_restored", {{"claim", dra::to_string(claim.name)}, {"why", described.error()}});
+  }
+  if (!watched && watch_specs()) restore_specs();  // the directory exists now
+}
+
+// A container that is started again needs the file: kubelet prepares a claim for a new pod sandbox only.
+bool Claims::watch_specs() {
+  auto watch = host::DirWatch::open(loop_, settings_.cdi_root, [this](const std::string& name) {
+    if (name.empty()) specs_watch_.reset();  // the directory may have been replaced
+    // Each claim that is prepared or unprepared changes the directory.
+    const auto dir = host::Dir::open(settings_.cdi_root);
+    if (!name.empty() && (!dra::is_claim_spec_file(name) || (dir && dir->exists(name)))) return;
+    restore_specs();
+  });
+  if (!watch) return false;
+  specs_watch_ = *std::move(watch);
+  return true;
+}
+
+// After a restart of `tranche mps` the request is repeated until it succeeds: a pool that starts refuses it.
+bool Claims::lacks(const dra::Part& part) const {
+  const auto pool = pools_.pools.find(part.mps_pool);
+  if (part.grant.empty() || pool == pools_.pools.end()) return false;
+  const auto opened = opened_over_.find(part.grant);
+  if (opened == opened_over_.end() || opened->second != connection_) return true;
+  return std::ranges::find(pool->second.endpoints, part.grant, &EndpointReport::grant) == pool->second.endpoints.end();
+}
+
+void Claims::on_pools(const PoolReports& pools) {
+  if (!pools_.connected && pools.connected) {
+    ++connection_;
+    reopen_timer_.stop();
+  }
+  pools_ = pools;
+  if (!pools.connected || reopen_timer_.running() || standing_ != ClaimsStanding::kOurs) return;
+  bool any = false;
+  for (const auto& [uid, claim] : prepared_) {
+    if (std::ranges::none_of(claim.parts, [this](const dra::Part& part) { return lacks(part); })) continue;
+    any = true;
+    if (!jobs_.contains(uid)) enqueue(uid, [this, uid = uid] { reopen(uid); });
+  }
+  if (any) reopen_timer_.start(kReopenAfter, [this] { on_pools(PoolReports(pools_)); });
+}
+
+void Claims::reopen(const std::string& uid) {
+  if (!prepared_.contains(uid)) return next(uid);
+  open_parts(uid, 0, Opening::kMissing, [this, uid](const Status& opened) {
+    const auto why = opened ? std::string() : to_string(opened.error());
+    if (!why.empty() && not_reopened_[uid] != why) log::warning("claim.not_reopened", {{"claim", uid}, {"why", why}});
+    not_reopened_[uid] = why;
+    next(uid);
+  });
+}
+
+}  // namespace tranche::agent

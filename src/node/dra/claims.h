@@ -1,0 +1,159 @@
+#pragma once
+// The claims that this node has prepared: kubelet's NodePrepareResources and NodeUnprepareResources, made true. For a
+// claim it reads the ResourceClaim from the API server, has dra/prepare.h decide, writes the decision into
+// `<run_dir>/claims.txt`, has `tranche mps` open an endpoint with the limits for each part, writes the claim's CDI
+// specification, and only then answers. Asked again, it gives the same answer and puts back what is missing. A claim
+// that does not fit beside what is prepared waits for a while until a different claim ends: the scheduler frees a
+// device when a pod is force-deleted, and kubelet seconds later.
+// MIG instances of a claim are made before its endpoints are opened, and destroyed after these are closed
+// (node/dra/claim_partitions.h).
+//
+// It does not publish devices and does not register with kubelet (kubelet/dra_server.h). What one claim is asked
+// is done in order, one thing at a time; claims do not wait for each other. Loop thread only.
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "dra/prepare.h"
+#include "grants/allocate/grant.h"
+#include "kube/client/kube_client.h"
+#include "kubelet/dra_server.h"
+#include "mps/protocol/mps_client.h"
+#include "mps/protocol/pool_reports.h"
+#include "node/dra/claim_partitions.h"
+#include "node/dra/claims_report.h"
+#include "os/files/watch.h"
+#include "os/loop/loop.h"
+#include "os/loop/timer.h"
+#include "plan/plan.h"
+
+namespace tranche::agent {
+
+struct ClaimsSettings {
+  std::string run_dir;
+  std::string cdi_root;
+  Duration room_patience = std::chrono::seconds(20);  // until a different claim ends; kubelet waits 45 s
+};
+
+// What the node has for claims, as of the newest plan.
+struct ClaimInputs {
+  dra::Offered offered;
+  std::vector<plan::PlannedDevice> gpus;  // plan::Plan::for_claims
+  std::set<std::string> mig_devices;      // UUIDs of those that containers can use
+  allocate::Settings allocation;
+};
+
+class Claims final : public host::DraAnswers {
+ public:
+  struct Callbacks {
+    // The API server; nullptr: it is not reached, for this reason.
+    std::function<host::KubeClient*(std::string& why_not)> api;
+    std::function<void()> changed;  // what is prepared is different
+    // Of MIG instances (ClaimPartitions::Callbacks).
+    std::function<void(const std::string& gpu_uuid, const host::MigPartition&, MigPartitions::Changed)> partition;
+    std::function<void()> rescan;
+  };
+
+  // Nothing is changed before take(): an older agent may have the claims (node/dra/claims_lock.h). Until then kubelet's
+  // calls wait, and prepared() is what that agent wrote last.
+  Claims(host::Loop& loop, MpsClient& mps, ClaimsSettings settings, Callbacks callbacks);
+  ~Claims() override;
+  Claims(const Claims&) = delete;
+  Claims& operator=(const Claims&) = delete;
+
+  // They are this agent's. Reads what an earlier one wrote. A claim whose record is lost is known by its CDI
+  // specification. What was prepared before a reboot of the node is forgotten.
+  void take();
+  // A newer agent is to have them: kubelet's calls are refused. `done` is called once, as a callback of its own, when
+  // those under way have ended; nothing is changed after that.
+  void give_up(std::function<void()> done);
+  ClaimsStanding standing() const { return standing_; }
+
+  // After every change. Puts back the specifications of claims from before.
+  void follow(ClaimInputs inputs);
+  void on_pools(const PoolReports& pools);  // puts back endpoints that are missing
+
+  void prepare(const dra::ClaimName& claim, Prepared done) override;
+  void unprepare(const dra::ClaimName& claim, Unprepared done) override;
+
+  const dra::PreparedClaims& prepared() const { return prepared_; }
+  std::set<std::string> grants() const;   // ids of their endpoints
+  std::set<std::string> drivers() const;  // the names that they were prepared under
+
+ private:
+  using Job = std::function<void()>;
+  struct Waiting {  // for room on a GPU
+    dra::Claim claim;
+    Prepared done;
+    std::unique_ptr<host::Timer> timer;
+  };
+
+  // --- one thing at a time for each claim -------------------------------------------------------------------------
+  void enqueue(const std::string& uid, Job job);
+  void run_first(const std::string& uid);
+  void next(const std::string& uid);  // the job that ran is over
+
+  // --- prepare ----------------------------------------------------------------------------------------------------
+  void read(const dra::ClaimName& claim, Prepared done);
+  void decide(const dra::Claim& claim, bool may_wait, Prepared done);
+  void wait_for_room(const dra::Claim& claim, const Error& why, Prepared done);
+  void look_for_room();
+  enum class Opening { kNew, kAgain, kMissing };
+  void make(const dra::PreparedClaim& claim, bool is_new, Prepared done);
+  void undo(const std::string& uid, const Error& why, const Prepared& done);
+  void open_parts(const std::string& uid, std::size_t from, Opening opening, std::function<void(Status)> done);
+  Result<std::vector<host::DraDevice>> describe(const dra::PreparedClaim& claim);
+  Result<std::vector<allocate::Grant>> grants_of(const dra::PreparedClaim& claim) const;
+
+  // --- unprepare --------------------------------------------------------------------------------------------------
+  using Endpoints = std::vector<std::pair<std::string, std::string>>;  // MPS pool and grant
+  void end_parts(const std::string& uid, const std::function<void(Status)>& done);
+  void close_parts(const std::string& uid, std::function<void(Status)> done);
+  void close(Endpoints endpoints, std::function<void(Status)> done);
+  void leave_nothing(const dra::ClaimName& unknown, Unprepared done);
+  Status forget(const std::string& uid);
+
+  void load();
+  bool find_lost();
+  bool forget_former_boots();
+  void end_of_jobs();
+  bool lacks(const dra::Part& part) const;
+  Status write();
+  Status record(const std::string& uid, std::size_t part, const dra::Part& now);
+  void restore_specs();
+  bool watch_specs();
+  void reopen(const std::string& uid);
+
+  host::Loop& loop_;
+  const ClaimsSettings settings_;
+  const std::string boot_;
+  const Callbacks callbacks_;
+  MpsClient& mps_;
+  ClaimPartitions partitions_;
+  dra::PreparedClaims prepared_;
+  std::map<std::string, std::string> lines_;  // of the records, by UID, once they were rendered
+  ClaimsStanding standing_ = ClaimsStanding::kWaiting;
+  std::function<void()> given_up_;  // set until it is called
+  bool inputs_known_ = false;
+  ClaimInputs inputs_;
+  PoolReports pools_;
+  std::uint64_t connection_ = 0;                      // to `tranche mps`: how many there were
+  std::map<std::string, std::string> not_reopened_;   // by UID: why, as was logged last; "" = it was reopened
+  std::map<std::string, std::uint64_t> opened_over_;  // by grant: over which connection it was opened last
+  std::map<std::string, std::deque<Job>> jobs_;       // by UID; the first one runs
+  std::list<Waiting> waiting_;
+  std::set<host::KubeClient::Id> asked_;
+  std::unique_ptr<host::DirWatch> specs_watch_;
+  host::Timer reopen_timer_{loop_};
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace tranche::agent

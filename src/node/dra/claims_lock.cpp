@@ -1,0 +1,93 @@
+#include "node/dra/claims_lock.h"
+
+#include <unistd.h>
+
+#include <utility>
+
+#include "os/files/files.h"
+#include "os/log/log.h"
+
+namespace tranche::agent {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr const char* kLock = "claims.lock";
+constexpr const char* kNext = "claims.next";
+constexpr Duration kAskAgainAfter = 10s;
+constexpr Duration kTakeBackAfter = 2s;  // the agent that asked may have ended before it had them
+
+}  // namespace
+
+ClaimsLock::ClaimsLock(host::Loop& loop, std::string run_dir, Callbacks callbacks)
+    : loop_(loop), run_dir_(std::move(run_dir)), callbacks_(std::move(callbacks)), ask_again_(loop), take_back_(loop) {}
+
+bool ClaimsLock::open() {
+  // Before the first try: what happens after it is seen.
+  auto watch = host::DirWatch::open(loop_, run_dir_, [this](const std::string& name) { look(name); });
+  auto lock = host::FileLock::open(run_dir_ + "/" + kLock);
+  const auto taken = lock ? lock->take() : Result<bool>(std::unexpected(lock.error()));
+  if (!watch || !taken) {
+    log::warning("claims.not_locked",
+                 {{"why", watch ? taken.error() : watch.error()},
+                  {"effect", "an older and a newer agent at a time can both change the claims of this node"}});
+    return had_ = true;
+  }
+  watch_ = *std::move(watch);
+  lock_ = *std::move(lock);
+  had_ = *taken;
+  if (!had_) log::info("claims.with_older_agent", {{"file", run_dir_ + "/" + kLock}});
+  return had_;
+}
+
+void ClaimsLock::want() {
+  if (had_ || ask_again_.running()) return;
+  ask_again_.start(kAskAgainAfter, [this] { want(); });
+  const auto dir = host::Dir::open(run_dir_);
+  const auto asked = dir ? dir->write_atomically(kNext, std::to_string(::getpid()) + "\n", 0600)
+                         : Status(std::unexpected(dir.error()));
+  if (!asked) log::warning("claims.not_asked_for", {{"why", asked.error()}, {"effect", "the older agent has them"}});
+}
+
+void ClaimsLock::give_up() {
+  if (!lock_ || !lock_->taken()) return;
+  asked_of_ = false;
+  lock_->free();
+  remove(kNext);
+  log::info("claims.given_up", {{"why", "a newer agent of this node serves them"}});
+  take_back_.start(kTakeBackAfter, [this] { take(); });
+}
+
+void ClaimsLock::look(const std::string& name) {
+  if (!lock_) return;
+  if (lock_->taken()) {
+    if ((name == kNext || name.empty()) && !asked_of_ && exists(kNext)) {
+      asked_of_ = true;
+      callbacks_.wanted();
+    }
+    return;
+  }
+  // The one that gave them up waits for the end of the one that asked: it removed claims.next itself.
+  if (name == kLock || name.empty() || (name == kNext && !had_)) take();
+}
+
+void ClaimsLock::take() {
+  if (!lock_ || lock_->taken() || !lock_->take().value_or(false)) return;
+  had_ = true;
+  ask_again_.stop();
+  take_back_.stop();
+  remove(kNext);  // of one that ended before it had them
+  log::info("claims.taken");
+  callbacks_.taken();
+}
+
+bool ClaimsLock::exists(const char* name) const {
+  const auto dir = host::Dir::open(run_dir_);
+  return dir && dir->exists(name);
+}
+
+void ClaimsLock::remove(const char* name) const {
+  if (const auto dir = host::Dir::open(run_dir_)) (void)dir->remove(name);
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,296 @@
+#include "node/dra/slice_publisher.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/json_read.h"
+#include "base/json_text.h"
+#include "dra/slices.h"
+#include "kube/api_status.h"
+#include "kube/http_status.h"
+#include "kube/node_condition.h"
+#include "kube/object.h"
+#include "kube/url.h"
+#include "os/log/log.h"
+
+namespace tranche::agent {
+namespace {
+
+using namespace std::chrono_literals;
+using What = dra::SliceWrite::What;
+
+constexpr Duration kFirstRetry = 100ms;
+constexpr Duration kMostRetry = 5min;
+constexpr Duration kMostRestoring = 30s;
+constexpr Duration kQuietAfter = 1min;  // without a foreign change for so long, the next one is restored at once
+constexpr const char* kRole = "deploy/rbac/dra.yaml";
+
+kube::ReflectorSettings settings_for(const std::string& driver, const std::string& node, std::uint64_t seed) {
+  kube::ReflectorSettings settings;
+  settings.selector = "fieldSelector=" + kube::percent_encoded("spec.driver=" + driver + ",spec.nodeName=" + node);
+  settings.seed = seed;
+  settings.role = kRole;
+  return settings;
+}
+
+bool succeeded(const host::KubeAnswer& answer) {
+  return answer.status >= 200 && answer.status < 300;
+}
+
+std::string path_of(const std::string& name) {
+  return std::string(dra::kSlicesPath) + "/" + kube::percent_encoded(name);
+}
+
+}  // namespace
+
+SlicePublisher::SlicePublisher(host::Loop& loop, std::string node, std::uint64_t seed, std::function<void()> on_change)
+    : loop_(loop),
+      node_(std::move(node)),
+      seed_(seed),
+      on_change_(std::move(on_change)),
+      backoff_(kFirstRetry, kMostRetry, seed),
+      restoring_(kFirstRetry, kMostRestoring, seed) {}
+
+SlicePublisher::~SlicePublisher() {
+  if (client_ != nullptr) client_->cancel(call_);
+}
+
+void SlicePublisher::use(host::KubeClient* client) {
+  if (client == client_) return;
+  if (client_ != nullptr) client_->cancel(std::exchange(call_, 0));
+  watch_.reset();
+  driver_.clear();
+  ledger_ = {};
+  client_ = client;
+  step_soon();
+}
+
+void SlicePublisher::want(SliceWish wish) {
+  if (wish == wish_) return;
+  if (wish.devices.notes != wish_.devices.notes)
+    for (const auto& note : wish.devices.notes) log::warning("dra.left_out", {{"why", note}});
+  wish_ = std::move(wish);
+  settled_ = false;
+  step_soon();
+}
+
+// Callbacks of the watch must not end the watch, and callers expect no callback.
+void SlicePublisher::step_soon() {
+  if (!soon_.running()) soon_.start(Duration::zero(), [this] { step(); });
+}
+
+void SlicePublisher::step() {
+  if (client_ == nullptr || call_ != 0 || retry_.running()) return;
+  follow_driver();
+  if (!watch_) return settled();
+  if (!watch_->reflector().known()) return publish_report();  // on_turn() steps again
+  const bool going = driver_ != wish_.driver;
+  if (!going && !features_) return probe();
+  if (going) {
+    ledger_.want({});
+  } else {
+    auto slices = dra::slices_of(wish_.devices.list, {driver_, node_, *features_});
+    if (slices.notes != withheld_)
+      for (const auto& note : slices.notes) log::warning("dra.withheld", {{"driver", driver_}, {"why", note}});
+    withheld_ = std::move(slices.notes);
+    devices_ = wish_.devices.list.size();
+    ledger_.want(std::move(slices.list));
+  }
+  const auto next = ledger_.next();
+  if (next) return next->what != What::kDelete && node_uid_.empty() ? find_node() : write(*next);
+  if (!going) return settled();
+  watch_.reset();
+  driver_.clear();
+  step_soon();
+}
+
+// The watch of a driver goes only when its slices are gone.
+void SlicePublisher::follow_driver() {
+  if (!driver_.empty() || wish_.driver.empty()) return;
+  driver_ = wish_.driver;
+  ledger_ = {};
+  features_.reset();
+  watch_ = std::make_unique<host::ListWatch>(
+      loop_, *client_, dra::kSlicesPath, settings_for(driver_, node_, seed_),
+      host::ListWatchHandler{.on_page = [this](std::string_view body, bool first) { return on_page(body, first); },
+                             .on_line = [this](std::string_view line) { return on_line(line); },
+                             .on_turn = [this] { step_soon(); }});
+}
+
+void SlicePublisher::settled() {
+  backoff_.reset();
+  conflict_ = false;
+  mismatch_ = false;
+  problem_.clear();
+  if (watch_ && !settled_)
+    log::info("dra.published", {{"driver", driver_},
+                                {"slices", ledger_.stored().size()},
+                                {"generation", ledger_.generation()},
+                                {"devices", devices_}});
+  if (!watch_) {
+    withheld_.clear();
+    devices_ = 0;
+  }
+  settled_ = true;
+  publish_report();
+}
+
+void SlicePublisher::publish_report() {
+  if (report() == published_report_) return;
+  published_report_ = report();
+  on_change_();
+}
+
+// A server, or a proxy before it, may not honour the selector.
+bool SlicePublisher::is_ours(const dra::StoredSlice& slice) const {
+  return slice.driver == driver_ && slice.node == node_;
+}
+
+Result<host::ListPage> SlicePublisher::on_page(std::string_view body, bool first) {
+  if (first) listed_.clear();
+  TRY(const auto head, kube::parse_list(body, [this](const nlohmann::json& object) -> Status {
+        TRY(auto slice, dra::read_slice(object));
+        if (is_ours(slice)) listed_.push_back(std::move(slice));
+        if (listed_.size() <= kMostSlices) return {};
+        return fail(Kind::kInvalid,
+                    fmt::format("the API server lists more than {} ResourceSlices of this node", kMostSlices));
+      }));
+  if (!head.next.empty()) return host::ListPage{head.resource_version, head.next};
+  ledger_.replace(std::exchange(listed_, {}));
+  features_.reset();  // a server that forgot where we were may be a newer one
+  node_uid_.clear();
+  return host::ListPage{head.resource_version, {}};
+}
+
+Result<kube::WatchEvent> SlicePublisher::on_line(std::string_view line) {
+  return kube::parse_watch_line(line, [this](kube::Change change, const nlohmann::json& object) -> Status {
+    TRY(const auto slice, dra::read_slice(object));
+    if (!is_ours(slice)) return {};
+    const auto stored = ledger_.stored().find(slice.name);
+    const bool known = stored != ledger_.stored().end();
+    const bool by_others = change == kube::Change::kDeleted ? known : !known || stored->second.version != slice.version;
+    if (!known && ledger_.stored().size() >= kMostSlices)
+      return fail(Kind::kInvalid,
+                  fmt::format("the API server reports more than {} ResourceSlices of this node", kMostSlices));
+    if (change == kube::Change::kDeleted && known) node_uid_.clear();  // perhaps with its owner
+    ledger_.apply(change, slice);
+    if (by_others && ledger_.next()) disturbed();
+    return {};
+  });
+}
+
+// Several changes before the next restoration are one. One that comes while we write is our own, or as good as that.
+void SlicePublisher::disturbed() {
+  if (!std::exchange(settled_, false)) return;
+  if (!disturbed_at_ || loop_.now() - *disturbed_at_ > kQuietAfter)
+    restoring_.reset();
+  else
+    retry_.start(restoring_.next(), [this] { step(); });
+  disturbed_at_ = loop_.now();
+}
+
+void SlicePublisher::probe() {
+  call_ = client_->create(std::string(dra::kSlicesPath) + "?dryRun=All", dra::probe_body({driver_, node_, {}}),
+                          [this](const Answer& answer) {
+                            call_ = 0;
+                            if (failed(answer, "what the API server keeps of a ResourceSlice is not known")) return;
+                            features_ = dra::features_of(json_of(answer.body));
+                            settled_ = false;
+                            step();
+                          });
+}
+
+void SlicePublisher::find_node() {
+  call_ = client_->get(kube::node_path(node_), [this](const Answer& answer) {
+    call_ = 0;
+    if (failed(answer, "the owner of the ResourceSlices, this Node, is not known")) return;
+    node_uid_ = text_at(map_at(json_of(answer.body), "metadata"), "uid");
+    if (node_uid_.empty()) {
+      failed({0, {}, "the API server sent a Node without a uid"}, "the owner of the ResourceSlices is not known");
+      return;
+    }
+    step();
+  });
+}
+
+void SlicePublisher::write(const dra::SliceWrite& write) {
+  const auto done = [this, write](const Answer& answer) { on_written(write, answer); };
+  settled_ = false;
+  if (write.what == What::kDelete)
+    call_ = client_->remove(path_of(write.name), done);
+  else if (write.what == What::kCreate)
+    call_ = client_->create(dra::kSlicesPath, dra::body_of(write, node_, node_uid_), done);
+  else
+    call_ = client_->replace(path_of(write.name), dra::body_of(write, node_, node_uid_), done);
+}
+
+void SlicePublisher::on_written(const dra::SliceWrite& write, const Answer& answer) {
+  call_ = 0;
+  if (write.what == What::kDelete) {
+    if (answer.status != kube::http::kNotFound && failed(answer, "a ResourceSlice is not deleted")) return;
+    ledger_.written(write, std::nullopt);
+  } else {
+    if (failed(answer, "a ResourceSlice is not written")) return;
+    const auto stored = dra::read_slice(json_of(answer.body));
+    if (!stored) {
+      failed({0, {}, stored.error().what}, "a ResourceSlice is not known after it was written");
+      return;
+    }
+    ledger_.written(write, *stored);
+    if (stored->spec != write.wanted) {  // it keeps less than it did; servers that differ among them may alternate
+      features_.reset();
+      if (std::exchange(mismatch_, true)) retry_.start(backoff_.next(), [this] { step(); });
+    }
+  }
+  ++writes_;
+  step();
+}
+
+bool SlicePublisher::failed(const Answer& answer, const char* what) {
+  if (succeeded(answer)) return false;
+  const auto status = kube::status_of_body(answer.status, answer.body);
+  std::string why = answer.status == 0 ? answer.why : status.message;
+  Duration least{};
+  if (answer.status == kube::http::kForbidden) {
+    why += std::string("; give this service account the role in ") + kRole;
+    least = kMostRetry;
+  }
+  if (answer.status == kube::http::kNotFound) node_uid_.clear();
+  const std::string problem = std::string(what) + ": " + why;
+  retry_.start(std::max(least, backoff_.next()), [this] { step(); });
+  // A first conflict comes from a second writer, or from our own write that the watch has not shown yet.
+  if (answer.status == kube::http::kConflict && !std::exchange(conflict_, true)) return true;
+  if (problem != problem_)
+    log::warning("dra.not_published", {{"driver", driver_}, {"status", answer.status}, {"why", problem}});
+  problem_ = problem;
+  publish_report();
+  return true;
+}
+
+SliceReport SlicePublisher::report() const {
+  SliceReport report;
+  report.driver = driver_.empty() ? wish_.driver : driver_;
+  report.writes = writes_;
+  report.slices = ledger_.stored().size();
+  report.generation = ledger_.generation();
+  report.devices = devices_;
+  report.notes = wish_.devices.notes;
+  report.withheld = withheld_;
+  report.problem = problem_;
+  if (wish_.driver.empty() && driver_.empty()) return report;
+  if (client_ == nullptr || !watch_ || !watch_->reflector().known()) {
+    report.state = "waiting";
+    report.problem = watch_ ? watch_->reflector().reason() : "there is no API server to publish to";
+  } else if (!problem_.empty()) {
+    report.state = "failing";
+  } else if (driver_ != wish_.driver) {
+    report.state = "removing";
+  } else {
+    report.state = settled_ ? "published" : "publishing";
+  }
+  return report;
+}
+
+}  // namespace tranche::agent

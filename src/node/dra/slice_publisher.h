@@ -1,0 +1,91 @@
+#pragma once
+// Keeps the ResourceSlices of this node what they should be: it watches those of its driver on its node, and writes
+// when they differ from what is wanted, also after a different program (kubelet, an administrator) deleted them. At
+// rest it sends nothing. Before the first write a dry run shows which fields the API server keeps; shared devices are
+// published only where they stay shared. With nothing wanted, and nothing ever wanted before, it asks the API server
+// for nothing; slices of an earlier process go with kubelet, which deletes those of a driver that is not registered.
+// Slices that a different program changes again and again (an older agent during a rolling update) are restored less
+// and less often.
+//
+// What to write is dra/slice_diff.h. A refusal is retried with a growing delay, at most 5 minutes, and reported. Loop
+// thread only.
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/backoff.h"
+#include "dra/slice_diff.h"
+#include "kube/client/list_watch.h"
+#include "node/dra/slice_report.h"
+#include "os/loop/timer.h"
+
+namespace tranche::agent {
+
+struct SliceWish {
+  std::string driver;  // "" = no slices
+  dra::Devices devices;
+  friend bool operator==(const SliceWish&, const SliceWish&) = default;
+};
+
+class SlicePublisher {
+ public:
+  static constexpr std::size_t kMostSlices = 256;  // 64 devices each; more are refused
+
+  // on_change: the report has changed; never called from within a call to this object.
+  SlicePublisher(host::Loop& loop, std::string node, std::uint64_t seed, std::function<void()> on_change);
+  ~SlicePublisher();
+  SlicePublisher(const SlicePublisher&) = delete;
+  SlicePublisher& operator=(const SlicePublisher&) = delete;
+
+  void use(host::KubeClient* client);  // nullptr: not reachable (yet); a later call replaces the client
+  void want(SliceWish wish);
+  SliceReport report() const;
+
+ private:
+  using Answer = host::KubeAnswer;
+  Result<host::ListPage> on_page(std::string_view body, bool first);
+  Result<kube::WatchEvent> on_line(std::string_view line);
+  bool is_ours(const dra::StoredSlice& slice) const;
+  void disturbed();
+  void step_soon();
+  void step();
+  void follow_driver();
+  void probe();
+  void find_node();
+  void write(const dra::SliceWrite& write);
+  void on_written(const dra::SliceWrite& write, const Answer& answer);
+  bool failed(const Answer& answer, const char* what);  // true: tried again later
+  void settled();
+  void publish_report();  // if the report has changed
+
+  host::Loop& loop_;
+  const std::string node_;
+  std::uint64_t seed_;
+  std::function<void()> on_change_;
+  Backoff backoff_;
+  Backoff restoring_;  // between two restorations of what a different program changes again and again
+  std::optional<MonoTime> disturbed_at_;
+  host::KubeClient* client_ = nullptr;
+  SliceWish wish_;
+  std::string driver_;  // whose slices are watched; "" = none
+  std::optional<dra::Features> features_;
+  std::string node_uid_;
+  dra::SliceLedger ledger_;
+  std::vector<dra::StoredSlice> listed_;  // the pages of a list that is not whole yet
+  std::vector<std::string> withheld_;
+  std::size_t devices_ = 0;
+  std::string problem_;
+  bool conflict_ = false;  // the last write met one
+  bool mismatch_ = false;  // the server stored something else, since it had all the last time
+  bool settled_ = false;
+  SliceReport published_report_;
+  std::uint64_t writes_ = 0;
+  host::KubeClient::Id call_ = 0;
+  host::Timer retry_{loop_};
+  host::Timer soon_{loop_};
+  std::unique_ptr<host::ListWatch> watch_;  // last: it calls the rest
+};
+
+}  // namespace tranche::agent

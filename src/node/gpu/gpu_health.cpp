@@ -1,0 +1,167 @@
+#include "node/gpu/gpu_health.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "config/document/duration.h"
+#include "gpu/inventory/mig_uuid.h"
+#include "os/log/log.h"
+
+namespace tranche::agent {
+namespace {
+
+std::string_view variable(const config::Environment& environment, std::string_view name) {
+  const auto at = environment.find(name);
+  return at == environment.end() ? std::string_view() : at->second;
+}
+
+bool is_planned(const plan::Plan& plan, const health::Target& target) {
+  return std::ranges::any_of(plan.resources, [&](const plan::PlannedResource& resource) {
+    return std::ranges::any_of(resource.devices, [&](const plan::PlannedDevice& device) {
+      return device.uuid == target.uuid || device.gpu_uuid == target.uuid;
+    });
+  });
+}
+
+// By planned device, because under WSL and on Tegra no GPU has the device's name.
+void put_on_all(const plan::Plan& plan, const std::string& why, std::map<std::string, health::Unhealthy>& faults) {
+  for (const auto& resource : plan.resources)
+    for (const auto& device : resource.devices)
+      faults.insert_or_assign(device.uuid,
+                              health::Unhealthy{health::Cause::kDriver, "the driver does not answer any more: " + why});
+}
+
+}  // namespace
+
+GpuHealth::GpuHealth(const config::Environment& environment, health::Settings settings) : ledger_(settings) {
+  report_.quiet_period = settings.quiet_period;
+  checks_ = health::parse_health_checks(variable(environment, health::kDisableVariable),
+                                        variable(environment, health::kEnableVariable), report_.problems);
+  if (checks_.off()) report_.off = fmt::format("health checks are disabled by {}", health::kDisableVariable);
+}
+
+void GpuHealth::log_settings() const {
+  for (const auto& problem : report_.problems) log::warning("health.problem", {{"text", to_string(problem)}});
+  if (off()) {
+    log::warning("health.off", {{"why", report_.off}, {"left", "a GPU that is lost is still noticed"}});
+    return;
+  }
+  log::info("health.on", {{"quiet_period", config::render_duration(report_.quiet_period)},
+                          {"disabled", health::to_string(checks_.disabled)},
+                          {"enabled", health::to_string(checks_.enabled)}});
+}
+
+void GpuHealth::on_xid(const host::GpuEvent& event, const inventory::Inventory& inventory, const plan::Plan& plan,
+                       MonoTime now) {
+  const auto cls = health::class_of(checks_, event.xid);
+  const auto scope = health::scope_of(inventory, event.gpu_uuid, event.gpu_instance, event.compute_instance);
+  const std::string named = event.gpu_uuid.empty() ? "unknown" : event.gpu_uuid;
+  ++report_.xids[{scope.guessed || scope.targets.empty() ? named : scope.targets.front().gpu, event.xid}];
+  std::vector<std::string> devices;
+  bool planned = false;
+  for (const auto& target : scope.targets) {
+    ledger_.fault(target, event.xid, cls, scope.guessed, now);
+    devices.push_back(target.uuid);
+    planned = planned || is_planned(plan, target);
+  }
+  const auto* rule = health::find_xid(event.xid);
+  log::warning("gpu.xid", {{"gpu", named},
+                           {"xid", event.xid},
+                           {"class", std::string(health::to_string(cls))},
+                           {"meaning", rule == nullptr ? "not known" : std::string(rule->meaning)},
+                           {"devices", fmt::format("{}", fmt::join(devices, ","))},
+                           {"advertised", planned}});
+  if (!scope.unattributed.empty()) log::warning("gpu.xid_of_nobody", {{"xid", event.xid}, {"why", scope.unattributed}});
+}
+
+bool GpuHealth::on_event(const host::GpuEvent& event, const inventory::Inventory& inventory, const plan::Plan& plan,
+                         MonoTime now) {
+  using What = host::GpuEvent::What;
+  const std::string& gpu = event.gpu_uuid;
+  switch (event.what) {
+    case What::kXid:
+      on_xid(event, inventory, plan, now);
+      return !off();
+    case What::kDemand:
+      return !off();
+    case What::kLost:
+      log::error("gpu.lost", {{"gpu", gpu}, {"why", event.why}});
+      ledger_.lost(gpu, now);
+      return false;
+    case What::kBack:
+      log::info("gpu.back", {{"gpu", gpu}});
+      ledger_.back(gpu, now);
+      return !off();
+    case What::kUnwatched:
+      log::warning("gpu.unwatched", {{"gpu", gpu}, {"why", event.why}});
+      ledger_.unwatched(gpu, event.why);
+      return false;
+    case What::kWatched:
+      log::info("gpu.watched", {{"gpu", gpu}});
+      ledger_.watched(gpu);
+      return false;
+    case What::kUnsupported:
+      log::warning("gpu.unsupported", {{"gpu", gpu}, {"why", event.why}, {"left", "its faults are not seen"}});
+      return false;
+    case What::kSilent:
+      log::error("driver.silent", {{"why", event.why}});
+      silent_ = event.why;
+      return false;
+    case What::kAnswering:
+      log::info("driver.answering");
+      silent_.clear();
+      return !off();
+    case What::kEccDouble:
+    case What::kEccSingle:
+      log::warning("gpu.ecc", {{"gpu", gpu}, {"double_bit", event.what == What::kEccDouble}});
+      return false;
+  }
+  return false;
+}
+
+void GpuHealth::on_inventory(const inventory::Inventory& inventory, std::vector<std::string> missing, MonoTime now) {
+  ledger_.keep_only(inventory);
+  for (const auto& uuid : missing_)
+    if (std::ranges::find(missing, uuid) == missing.end()) ledger_.back(uuid, now);
+  missing_ = std::move(missing);
+}
+
+void GpuHealth::on_use(const std::vector<host::GpuUse>& use, MonoTime now) {
+  for (const auto& gpu : use) ledger_.answered(gpu.uuid, off() ? std::nullopt : gpu.demand, now);
+}
+
+advertise::Faults GpuHealth::judge(const plan::Plan& plan, const inventory::Inventory& inventory,
+                                   const std::string& driver_problem, std::map<std::string, health::Unhealthy> others,
+                                   std::map<std::string, std::string> pools, MonoTime now) {
+  auto faults = ledger_.faults();
+  for (const auto& uuid : missing_) {
+    if (const auto at = faults.find(uuid); at != faults.end() && at->second.cause == health::Cause::kLost) continue;
+    faults[uuid] = {health::Cause::kLost,
+                    "the driver does not list this GPU any more; it takes pods again when it is back: reset it or "
+                    "reboot the node"};
+  }
+  faults.merge(others);
+  if (const auto& why = driver_problem.empty() ? silent_ : driver_problem; !why.empty()) put_on_all(plan, why, faults);
+  for (const auto& gpu : inventory.gpus) {
+    if (off()) continue;
+    for (const auto& mig : gpu.mig_devices) {
+      if (inventory::is_placed(mig)) continue;
+      faults.try_emplace(mig.uuid, health::Unhealthy{health::Cause::kUnwatched,
+                                                     "faults of this MIG device would not be seen: the driver does "
+                                                     "not say which GPU and compute instance it is"});
+    }
+  }
+  for (auto& change : transitions_.update(health::conditions_of(plan, faults, pools), now))
+    changes_.push_back(std::move(change));
+  report_.faults = faults;
+  report_.unhealthy = transitions_.unhealthy();
+  report_.falls = transitions_.falls();
+
+  advertise::Faults result;
+  for (auto& [uuid, fault] : faults) result.devices.emplace(uuid, std::move(fault.why));
+  result.pools = std::move(pools);
+  return result;
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,72 @@
+#pragma once
+// The node agent's view of GPU health: converts driver events into faults (src/gpu/health decides), keeps the log and
+// the counters, and determines what must be advertised as unhealthy and why. Loop thread only.
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/problem.h"
+#include "config/resolve.h"
+#include "gpu/driver/nvml.h"
+#include "gpu/health/fault_ledger.h"
+#include "gpu/health/healthchecks.h"
+#include "gpu/inventory/inventory.h"
+#include "node/gpu/transitions.h"
+#include "plan/advertise/advertise.h"
+#include "plan/plan.h"
+
+namespace tranche::agent {
+
+// The part that status and metrics show.
+struct HealthReport {
+  std::string off;  // why faults are not watched, "" if they are
+  Duration quiet_period{};
+  std::vector<Problem> problems;                       // of the variables
+  std::map<std::string, health::Unhealthy> faults;     // by UUID, including devices that are not in a plan
+  std::map<std::string, health::Condition> unhealthy;  // by UUID of the planned device
+  std::map<health::Cause, std::uint64_t> falls;        // how often devices became unhealthy
+  std::map<std::pair<std::string, std::uint64_t>, std::uint64_t>
+      xids;  // seen, by GPU and number, including harmless ones
+};
+
+class GpuHealth {
+ public:
+  GpuHealth(const config::Environment& environment, health::Settings settings);
+
+  void log_settings() const;
+  bool off() const { return checks_.off(); }
+
+  // True: the caller should query the GPUs (NvmlThread::ask_use).
+  bool on_event(const host::GpuEvent& event, const inventory::Inventory& inventory, const plan::Plan& plan,
+                MonoTime now);
+  // `inventory` includes the missing GPUs, which the newest scan did not find.
+  void on_inventory(const inventory::Inventory& inventory, std::vector<std::string> missing, MonoTime now);
+  void on_use(const std::vector<host::GpuUse>& use, MonoTime now);
+  bool wants_look(MonoTime now) { return ledger_.wants_look(now); }
+  std::optional<MonoTime> next_change() const { return ledger_.next_change(); }
+
+  // The present faults. driver_problem: "" while the driver answers. `others` are
+  // faults that no GPU reports, by device.
+  advertise::Faults judge(const plan::Plan& plan, const inventory::Inventory& inventory,
+                          const std::string& driver_problem, std::map<std::string, health::Unhealthy> others,
+                          std::map<std::string, std::string> pools, MonoTime now);
+  // The changes that the last judge() found; each is returned once.
+  std::vector<health::Change> take_changes() { return std::exchange(changes_, {}); }
+  const HealthReport& report() const { return report_; }
+
+ private:
+  void on_xid(const host::GpuEvent& event, const inventory::Inventory& inventory, const plan::Plan& plan, MonoTime now);
+
+  health::HealthChecks checks_;
+  health::FaultLedger ledger_;
+  health::Transitions transitions_;
+  std::vector<health::Change> changes_;
+  std::vector<std::string> missing_;
+  std::string silent_;  // why the driver does not answer at all
+  HealthReport report_;
+};
+
+}  // namespace tranche::agent

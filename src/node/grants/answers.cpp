@@ -1,0 +1,104 @@
+#include "node/grants/answers.h"
+
+#include <algorithm>
+#include <string>
+
+#include "base/result.h"
+#include "base/text.h"
+#include "grants/allocate/grant.h"
+#include "grants/allocate/prefer.h"
+#include "mps/protocol/mps_client.h"
+#include "mps/protocol/put_shared_memory.h"
+#include "os/clock/clock.h"
+
+namespace tranche::agent {
+namespace {
+
+// A refused Allocate fails the pod for good, and a `tranche mps` that starves of CPU time answers late.
+constexpr Duration kOpenDeadline = std::chrono::seconds(5);
+
+// Has `tranche mps` open the grant's endpoint, with its limits, before kubelet gets the grant. kubelet asks for slots
+// only when no container holds them, so everything that a former tenant left (its directory, its clients) is removed.
+Status make_endpoint(const allocate::Paths& paths, const allocate::Grant& grant) {
+  OpenEndpointRequest open{.endpoint = {grant.pool, grant.id}, .limits = mps::GrantLimits{}, .new_tenant = true};
+  for (const auto& device : grant.devices)
+    open.limits->push_back({device.uuid, device.limits.memory, device.limits.threads});
+  const auto answered = host::ask(mps_socket(paths.mps_root), request_line(open), kOpenDeadline);
+  const auto opened = answered ? read_reply(*answered) : std::unexpected(answered.error());
+  if (!opened)
+    return std::unexpected(
+        within(opened.error(), "cannot open the grant's MPS endpoint; try again when the pool serves"));
+  return {};
+}
+
+}  // namespace
+
+NodeAnswers::NodeAnswers(const SnapshotBox& box, std::string mps_root, std::function<void()> on_answered)
+    : box_(box), mps_root_(std::move(mps_root)), on_answered_(std::move(on_answered)) {}
+
+allocate::Around NodeAnswers::around(const Snapshot& snapshot, const plan::PlannedResource& resource,
+                                     std::span<const std::string> ids) {
+  auto around = allocate::around(snapshot.plan, resource);
+  const auto may_be_full = [&](const plan::PlannedDevice& device) {
+    const auto room = around.room.find(device.uuid);
+    return room != around.room.end() && device.slots > room->second.most;
+  };
+  // Otherwise the slots run out before the clients, and one slot is never in pieces.
+  if (ids.size() < 2 && std::ranges::none_of(resource.devices, may_be_full)) return around;
+  const std::lock_guard lock(mutex_);
+  count_into(around, live_.count(snapshot.holdings, snapshot.holdings_read, ids));
+  return around;
+}
+
+Result<allocate::Grant> NodeAnswers::decide(const std::string& resource, std::span<const std::string> ids) {
+  const auto snapshot = box_.get();
+  const auto* planned = plan::find_resource(snapshot->plan, resource);
+  if (planned == nullptr) return fail(Kind::kNotFound, resource + " is not advertised by this node any more");
+  for (const auto& id : ids) {
+    if (const auto* why = advertise::reason_withheld(snapshot->withheld, resource, id); why != nullptr)
+      return fail(Kind::kUnavailable,
+                  "device " + in_quotes(id) + " of " + resource + " is not handed out now: " + *why);
+  }
+  TRY(auto grant,
+      allocate::allocate(*planned, snapshot->faults, ids, snapshot->allocation, around(*snapshot, *planned, ids)));
+  if (!grant.pool.empty()) TRY_STATUS(make_endpoint({mps_root_}, grant));
+  put_shared_memory(snapshot->allocation.paths, snapshot->pools, grant);
+  return grant;
+}
+
+Result<allocate::Grant> NodeAnswers::allocate(const std::string& resource, std::span<const std::string> ids) {
+  auto grant = decide(resource, ids);
+  {
+    const std::lock_guard lock(mutex_);
+    if (grant) {
+      answered_.given.push_back(*grant);
+      answered_.last_given = host::mono_now();
+      if (!grant->pool.empty()) live_.given(*grant, host::mono_now());
+    } else {
+      answered_.refused.emplace_back(resource, grant.error());
+    }
+  }
+  on_answered_();
+  return grant;
+}
+
+Answered NodeAnswers::take_answered() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(answered_, {});
+}
+
+Result<std::vector<std::string>> NodeAnswers::prefer(const std::string& resource,
+                                                     std::span<const std::string_view> available,
+                                                     std::span<const std::string_view> must_include,
+                                                     std::uint32_t size) {
+  const auto snapshot = box_.get();
+  const auto* planned = plan::find_resource(snapshot->plan, resource);
+  if (planned == nullptr) return fail(Kind::kNotFound, resource + " is not advertised by this node any more");
+  static const inventory::Inventory kNone;
+  const auto& known = snapshot->inventory;
+  return allocate::prefer(*planned, known.has_value() ? *known : kNone, available, must_include, size,
+                          snapshot->config.config.flags.plugin.shared_devices_allocation_policy,
+                          around(*snapshot, *planned, {}));
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,105 @@
+#include "node/grants/holders.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "node/snapshot.h"
+#include "plan/shares.h"
+#include "plan/slot_id.h"
+
+namespace tranche::agent {
+namespace {
+
+const plan::PlannedDevice* find_device(const plan::Plan& plan, std::string_view uuid) {
+  for (const auto& resource : plan.resources)
+    for (const auto& device : resource.devices)
+      if (device.uuid == uuid) return &device;
+  return nullptr;
+}
+
+bool is_of(const plan::PlannedResource* resource, const plan::PlannedDevice& device) {
+  return resource != nullptr &&
+         std::ranges::find(resource->devices, device.uuid, &plan::PlannedDevice::uuid) != resource->devices.end();
+}
+
+// Which containers name a request is in their pod only, and so is how many pods use a claim that is of none: the
+// request stands for the container, and the claim for the pod, by a name that no pod can have.
+void add_claims(std::vector<Holder>& found, const ClaimsReport& claims) {
+  for (const auto& [uid, claim] : claims.prepared) {
+    const auto before = static_cast<std::ptrdiff_t>(found.size());
+    for (const auto& part : claim.parts) {
+      if (part.grant.empty()) continue;
+      const auto known = std::ranges::find(found.begin() + before, found.end(), part.grant, &Holder::grant);
+      if (known != found.end()) {  // on several GPUs
+        known->devices.push_back({part.gpu_uuid, 0, part.limits});
+        continue;
+      }
+      Holder holder{claim.name.claim_namespace,
+                    claim.pod.empty() ? std::string(kClaimAsPod) + claim.name.name : claim.pod,
+                    part.request,
+                    claims.driver,
+                    {},
+                    {{part.gpu_uuid, 0, part.limits}},
+                    part.grant};
+      holder.claim = claim.name.name;
+      holder.claim_uid = uid;
+      holder.of_several = claim.pod.empty();
+      found.push_back(std::move(holder));
+    }
+  }
+}
+
+}  // namespace
+
+// A grant has the limits that it was given, whatever the plan has now. Only where those are not known, it has the
+// plan's.
+std::vector<Holder> holders(const NodeView& node) {
+  std::vector<Holder> found;
+  found.reserve(node.in.holdings.size());
+  const Decision& decision = node.decision;
+  for (const auto& holding : node.in.holdings) {
+    const auto* resource = plan::find_resource(decision.plan, holding.resource);
+    const std::string grant = allocate::grant_id(holding.slots);
+    Holder holder{holding.pod_namespace, holding.pod, holding.container, holding.resource, holding.slots, {}, {}};
+    std::map<std::string_view, std::uint32_t> held;
+    for (const auto& slot : holding.slots) ++held[plan::device_of(slot)];
+    bool mps = false;
+    for (const auto& [uuid, slots] : held) {
+      const std::pair key(grant, std::string(uuid));
+      allocate::GrantLimit limit{key.second, slots, {}};
+      const auto* device = find_device(decision.plan, uuid);
+      if (const auto share = decision.shares->find(key); share != decision.shares->end()) {
+        mps = true;
+        limit.limits.memory = share->second.memory;
+        limit.limits.threads = share->second.threads;
+        if (device != nullptr) limit.limits.sms = plan::sms_at(limit.limits.threads, device->sm_count);
+      } else if (device != nullptr && !device->pool.empty() && is_of(resource, *device)) {
+        mps = true;
+        limit.limits = plan::share_of(*device, slots);
+      }
+      holder.devices.push_back(std::move(limit));
+    }
+    if (resource == nullptr && !mps) continue;  // another vendor's, or one that is no longer advertised
+    if (mps) holder.grant = grant;
+    found.push_back(std::move(holder));
+  }
+  if (node.in.claims) add_claims(found, *node.in.claims);
+  return found;
+}
+
+std::string tenant_key(const Holder& holder) {
+  if (!holder.claim_uid.empty()) return fmt::format("claim {}/{}", holder.claim_uid, holder.container);
+  return fmt::format("{}/{}/{}", holder.pod_namespace, holder.pod, holder.container);
+}
+
+void forget_former_holders(std::vector<host::PodHolding>& holdings, const allocate::Grant& given) {
+  std::erase_if(holdings, [&](const host::PodHolding& holding) {
+    return holding.resource == given.resource && std::ranges::any_of(holding.slots, [&](const std::string& slot) {
+             return std::ranges::binary_search(given.slots, slot);
+           });
+  });
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,40 @@
+#pragma once
+// The holders of devices, as reported by kubelet (PodResources, and the claims that it had prepared) and the plan.
+// Pure.
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "grants/allocate/grant.h"
+#include "kubelet/pod_resources.h"
+
+namespace tranche::agent {
+
+struct NodeView;  // node/snapshot.h
+
+// Prefix of the name of a claim that replaces a pod's: a pod's name cannot have a colon.
+inline constexpr std::string_view kClaimAsPod = "claim:";
+
+struct Holder {
+  std::string pod_namespace;
+  std::string pod;
+  std::string container;
+  std::string resource;
+  std::vector<std::string> slots;
+  std::vector<allocate::GrantLimit> devices;
+  std::string grant;        // its endpoint's name, "" without MPS
+  std::string claim = {};   // of the holding; "": held by slots
+  bool of_several = false;  // a claim that any pod may use: `pod` is kClaimAsPod and its name
+  std::string claim_uid = {};
+
+  friend bool operator==(const Holder&, const Holder&) = default;
+};
+std::vector<Holder> holders(const NodeView& node);
+// Holders with the same key are one tenant: the grants of a container. A request of a claim is a tenant of its own,
+// whatever the names of the claim, its request and its pod, because users choose these names.
+std::string tenant_key(const Holder& holder);
+// Slots that were allocated again no longer belong to the holder that kubelet reported before; it reports the new one a
+// little later.
+void forget_former_holders(std::vector<host::PodHolding>& holdings, const allocate::Grant& given);
+
+}  // namespace tranche::agent

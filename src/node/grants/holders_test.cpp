@@ -1,0 +1,105 @@
+#include <gmock/gmock.h>
+
+#include "node/reports.h"
+
+namespace tranche::agent {
+namespace holders_test {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+const std::vector<std::string> kSlots{"GPU-0::0", "GPU-0::1"};
+
+// Two slots of ten, held by a pod.
+Snapshot held_by_a_pod() {
+  Snapshot snapshot;
+  plan::PlannedDevice device;
+  device.uuid = device.gpu_uuid = "GPU-0";
+  device.slots = 10;
+  device.memory = mib(100000);
+  device.sm_count = 132;
+  device.pool = "gpu-0";
+  plan::PlannedResource resource;
+  resource.name = "nvidia.com/gpu";
+  resource.sharing = config::SharingStrategy::kMps;
+  resource.devices = {device};
+  snapshot.plan.resources = {resource};
+  snapshot.holdings = {{"default", "a", "main", "nvidia.com/gpu", kSlots}};
+  return snapshot;
+}
+
+TEST(Holders, HaveTheLimitsOfThePlanWhileNothingElseIsKnown) {
+  const auto all = holders(held_by_a_pod());
+  ASSERT_THAT(all, SizeIs(1));
+  EXPECT_EQ(all[0].grant, allocate::grant_id(kSlots));
+  EXPECT_EQ(all[0].devices[0].limits.memory, mib(20000));
+  EXPECT_EQ(all[0].devices[0].slots, 2u);
+}
+
+TEST(Holders, KeepTheirLimitsUnderAChangedConfigurationAndName) {
+  auto snapshot = held_by_a_pod();
+  snapshot.shares.own()[{allocate::grant_id(kSlots), "GPU-0"}] = {"gpu-0", "nvidia.com/gpu", mib(5000),
+                                                                  Percent::whole(50)};
+  EXPECT_EQ(holders(snapshot).at(0).devices[0].limits.memory, mib(5000));
+  EXPECT_EQ(holders(snapshot).at(0).devices[0].limits.sms, 66u);
+  snapshot.plan.resources[0].name = "nvidia.com/gpu.shared";
+  const auto all = holders(snapshot);
+  ASSERT_THAT(all, SizeIs(1)) << "its pod runs on";
+  EXPECT_EQ(all[0].resource, "nvidia.com/gpu");
+  EXPECT_EQ(all[0].devices[0].limits.memory, mib(5000));
+}
+
+TEST(Holders, OfWhatIsNotOursAreLeftOut) {
+  auto snapshot = held_by_a_pod();
+  snapshot.holdings = {{"default", "a", "main", "example.com/fpga", kSlots}};
+  EXPECT_THAT(holders(snapshot), IsEmpty());
+}
+
+// Promise: guard: Requests of claims are tenants of their own, whatever claims, requests and pods are named.
+TEST(Holders, RequestsOfClaimsAreTenantsOfTheirOwnWhateverTheyAreNamed) {
+  Snapshot snapshot;
+  snapshot.holdings = {{"default", "train-0", "gpu", "nvidia.com/gpu", kSlots}};
+  snapshot.shares.own()[{allocate::grant_id(kSlots), "GPU-0"}] = {"gpu-0", "nvidia.com/gpu", mib(5000),
+                                                                  Percent::whole(50)};
+  auto& claims = snapshot.claims.emplace();
+  claims.driver = "gpu.tranche.io";
+  const auto add = [&](const std::string& uid, const std::string& name, const std::string& pod) {
+    dra::Part part;
+    part.request = "gpu";
+    part.gpu_uuid = "GPU-0";
+    part.grant = "grant-" + uid;
+    claims.prepared[uid] = {{"default", name, uid}, pod, {part}};
+  };
+  add("u1", "train-0-gpu-x7k2p", "train-0");
+  add("u2", "train-0-gpu-b8w4n", "train-0");  // another container's
+  add("u3", "train-0", "");                   // by hand, named as the pod
+  std::set<std::string> keys;
+  std::vector<std::string> pods;
+  for (const auto& holder : holders(snapshot)) {
+    keys.insert(tenant_key(holder));
+    pods.push_back(holder.pod);
+  }
+  EXPECT_THAT(keys, SizeIs(4));
+  EXPECT_THAT(pods, ElementsAre("train-0", "train-0", "train-0", "claim:train-0"));
+}
+
+TEST(Holders, ARequestWithSeveralGpusIsOneTenantWithALimitOnEach) {
+  Snapshot snapshot;
+  auto& claims = snapshot.claims.emplace();
+  dra::Part first, second;
+  first.request = second.request = "gpu";
+  first.grant = second.grant = "both";
+  first.gpu_uuid = "GPU-0";
+  second.gpu_uuid = "GPU-1";
+  second.limits.memory = mib(100);
+  claims.prepared["u1"] = {{"default", "two", "u1"}, "p", {first, second}};
+  const auto all = holders(snapshot);
+  ASSERT_THAT(all, SizeIs(1));
+  ASSERT_THAT(all[0].devices, SizeIs(2));
+  EXPECT_EQ(all[0].devices[1].uuid, "GPU-1");
+  EXPECT_EQ(all[0].devices[1].limits.memory, mib(100));
+}
+
+}  // namespace holders_test
+}  // namespace tranche::agent

@@ -1,0 +1,77 @@
+#include "node/grants/live_grants.h"
+
+#include <gmock/gmock.h>
+
+namespace tranche::agent {
+namespace live_grants_test {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+using Ids = std::vector<std::string>;
+
+const MonoTime kNow{1000s};
+
+allocate::Grant grant(const Ids& slots) {
+  allocate::Grant made;
+  made.slots = slots;
+  made.id = allocate::grant_id(slots);
+  return made;
+}
+
+host::PodHolding holding(const std::string& pod, const Ids& slots) {
+  return {"default", pod, "main", "nvidia.com/gpu", slots};
+}
+
+MATCHER_P(Grants, count, "") {
+  return arg.grants == count;
+}
+
+TEST(LiveGrants, AreThoseThatKubeletListsOnEachDeviceOnce) {
+  LiveGrants grants;
+  const std::vector<host::PodHolding> listed{holding("a", {"GPU-0::1", "GPU-0::2"}),
+                                             holding("b", {"GPU-0::3", "GPU-1::0"}), holding("c", {"GPU-1"})};
+  EXPECT_THAT(grants.count(listed, kNow, Ids{}), ElementsAre(Pair("GPU-0", Grants(2u)), Pair("GPU-1", Grants(2u))));
+}
+
+TEST(LiveGrants, SlotsAreCountedOnEachDevice) {
+  LiveGrants grants;
+  const auto live =
+      grants.count({holding("a", {"GPU-0::1", "GPU-0::2"}), holding("b", {"GPU-0::3", "GPU-1::0"})}, kNow, Ids{});
+  allocate::Around around;
+  around.room = {{"GPU-0", {}}, {"GPU-2", {}}};
+  count_into(around, live);
+  EXPECT_EQ(around.room["GPU-0"].held, 3u);
+  EXPECT_EQ(around.room["GPU-2"].held, 0u);
+}
+
+TEST(LiveGrants, OneThatIsGivenCountsBeforeKubeletListsItAndOnceAfter) {
+  LiveGrants grants;
+  grants.given(grant({"GPU-0::1"}), kNow);
+  EXPECT_THAT(grants.count({}, kNow - 1s, Ids{}), ElementsAre(Pair("GPU-0", Grants(1u))));
+  const std::vector<host::PodHolding> listed{holding("a", {"GPU-0::1"})};
+  EXPECT_THAT(grants.count(listed, kNow - 1s, Ids{}), ElementsAre(Pair("GPU-0", Grants(1u)))) << "the former holder's";
+  EXPECT_THAT(grants.count(listed, kNow + 1s, Ids{}), ElementsAre(Pair("GPU-0", Grants(1u))));
+  EXPECT_THAT(grants.count({}, kNow + 2s, Ids{}), IsEmpty()) << "its pod has ended, and its place is free";
+}
+
+TEST(LiveGrants, OneThatKubeletNeverListsHasComeToNothing) {
+  LiveGrants grants;
+  grants.given(grant({"GPU-0::1"}), kNow);
+  EXPECT_THAT(grants.count({}, kNow + 1s, Ids{}), ElementsAre(Pair("GPU-0", Grants(1u))));
+  EXPECT_THAT(grants.count({}, kNow + LiveGrants::kListedAfter + 1s, Ids{}), IsEmpty());
+}
+
+TEST(LiveGrants, WhoHeldTheSlotsThatAreAskedForIsGone) {
+  LiveGrants grants;
+  grants.given(grant({"GPU-0::1", "GPU-0::2"}), kNow);
+  const std::vector<host::PodHolding> listed{holding("a", {"GPU-0::3"})};
+  EXPECT_THAT(grants.count(listed, kNow - 1s, Ids{"GPU-0::3"}), ElementsAre(Pair("GPU-0", Grants(1u))));
+  EXPECT_THAT(grants.count(listed, kNow - 1s, Ids{"GPU-0::2", "GPU-0::3"}), IsEmpty());
+  grants.given(grant({"GPU-0::2"}), kNow + 1s);
+  EXPECT_THAT(grants.count({}, kNow, Ids{}), ElementsAre(Pair("GPU-0", Grants(1u)))) << "in place of the first";
+}
+
+}  // namespace live_grants_test
+}  // namespace tranche::agent

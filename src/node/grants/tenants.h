@@ -1,0 +1,89 @@
+#pragma once
+// Everything that the node agent does about tenants: the guard of their memory, removing unused endpoints, naming the
+// pod that a fault belongs to. It composes the parts and decides nothing itself; `tranche mps` acts on its requests.
+// Loop thread only.
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kube/event_json.h"
+#include "kube/pod_table.h"
+#include "kube/reasons.h"
+#include "node/gpu/fault_attribution.h"
+#include "node/grants/endpoint_collecting.h"
+#include "node/grants/endpoint_limit_sender.h"
+#include "node/grants/lifted_limits.h"
+#include "node/grants/split_containers.h"
+#include "node/grants/tenant_remarks.h"
+#include "node/guard/guarding.h"
+#include "node/snapshot.h"
+#include "os/loop/loop.h"
+#include "os/loop/timer.h"
+
+namespace tranche::agent {
+
+struct TenantsSettings {
+  std::string mps_root_here;  // where the MPS root is for this process
+  std::string run_dir;
+};
+
+struct TenantsCallbacks {
+  std::function<void(std::vector<host::SampleWish>)> sample;
+  std::function<MonoTime(const std::string& gpu_uuid)> last_sample;
+  std::function<MonoTime()> last_sample_of_any;
+  std::function<void()> changed;  // report() has changed
+  guard::SharedFigures* figures = nullptr;
+  std::function<void(const kube::ObjectRef& about, const kube::Reason& reason, const std::string& message)> emit;
+  std::function<void(const kube::Reason& reason, const std::string& message)> emit_on_node;
+};
+
+class Tenants {
+ public:
+  Tenants(host::Loop& loop, grants::Ledger& ledger, MpsClient& mps, const TenantsSettings& settings,
+          TenantsCallbacks callbacks);
+  ~Tenants();
+  Tenants(const Tenants&) = delete;
+  Tenants& operator=(const Tenants&) = delete;
+
+  // After every change of plan, configuration, holdings or pools. listed: with an answer of kubelet's.
+  void follow(const NodeView& node, bool listed);
+  void on_pools(const PoolReports& reports);
+  void on_pods(const kube::PodChanges& changes);
+  // After the ledger has them. holders_known: kubelet has named their holders since.
+  void granted(const std::vector<allocate::Grant>& grants, bool holders_known);
+  void on_sample(const std::vector<host::GpuSample>& samples) { guarding_->on_sample(samples); }
+  bool retires_endpoints() const { return retiring_; }  // the next answer of kubelet may end a pool
+  void sample_again() { guarding_->sample_again(); }
+
+  void report(Snapshot& into) const;
+
+ private:
+  void holders_are(const NodeView& node);
+  void clients_are(const PoolReports& reports);
+  void report_faults(const std::vector<ReportedFault>& faults);
+  void report_remarks(const std::vector<UnreportedRemark>& remarks) const;
+  void report_lifted(const std::vector<LiftedLimit>& lifted) const;
+  void report_split(const std::vector<SplitContainer>& split) const;
+  void report_act(const GuardAct& act);
+  kube::ObjectRef pod_of(const std::string& holder, const std::string& grant) const;
+
+  host::Loop& loop_;
+  TenantsCallbacks callbacks_;
+  std::unique_ptr<Guarding> guarding_;
+  EndpointCollecting collecting_;
+  bool retiring_ = false;
+  EndpointLimitSender sender_;
+  TenantRemarks remarks_;
+  SplitContainers split_;
+  SharedList<Holder> holders_;     // by kubelet's last answer
+  SharedList<HeldEndpoint> held_;  // the same, those with an endpoint
+  FaultAttribution faults_;
+  LiftedLimits lifted_;
+  host::Timer fault_timer_{loop_};
+  PoolReports pools_;
+  SharedList<GrantOwner> owners_;
+};
+
+}  // namespace tranche::agent

@@ -1,0 +1,195 @@
+#include "node/guard/guarded_processes.h"
+
+#include <fmt/format.h>
+#include <linux/capability.h>
+
+#include <algorithm>
+
+#include "grants/allocate/grant.h"
+#include "guard/host_daemon.h"
+#include "os/files/files.h"
+#include "os/files/links.h"
+#include "os/files/seen_directory.h"
+#include "os/process/threads.h"
+
+namespace tranche::agent {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration kRememberFor = 60s;  // one that holds no memory any more: its end may be reported a little later
+constexpr Duration kLookAgain = 1s;     // at a process that was not visible
+constexpr std::size_t kMostContainers = 4096;  // that are remembered
+
+// `process`: its folder in /proc.
+std::optional<containers::Container> container_of(const std::string& process) {
+  const auto text = host::read_file(process + "/cgroup");
+  return text ? containers::container_of_cgroup(*text) : std::nullopt;
+}
+
+bool is_host_daemon(const std::string& process, pid_t thread) {
+  const auto program = host::read_link(process + "/exe");
+  if (!program || !guard::has_host_daemons_name(*program)) return false;
+  const auto users = host::read_link(process + "/ns/user");
+  const auto ours = host::read_link("/proc/self/ns/user");
+  return users && ours && *users == *ours && host::has_effective_capability(thread, CAP_SYS_ADMIN);
+}
+
+}  // namespace
+
+GuardedProcesses::GuardedProcesses(host::Loop& loop, std::string mps_root,
+                                   std::function<void(const KnownProcess&)> ended)
+    : loop_(loop), mps_root_(std::move(mps_root)), ended_(std::move(ended)) {
+  if (const auto own = container_of("/proc/self")) own_container_ = own->id;
+}
+
+KnownProcess GuardedProcesses::look_at(std::uint32_t pid) {
+  KnownProcess process;
+  process.id.pid = pid;
+  process.looked = loop_.now();
+  const auto sight = host::look_at_process(static_cast<pid_t>(pid));
+  if (!sight) return process;
+  process.id.start_ticks = sight->ref.start_ticks;
+  process.name = sight->name;
+  process.parent = sight->parent;
+  if (auto handle = host::Process::adopt(loop_, sight->ref, [this, pid](host::ExitNote) {
+        const auto it = known_.find(pid);
+        if (it == known_.end()) return;
+        const KnownProcess gone = std::move(it->second);
+        known_.erase(it);
+        ended_(gone);
+      }))
+    process.handle = *std::move(handle);
+  process.in_sight = host::look_at_living_thread(sight->ref.pid, [&](const std::string& folder, pid_t thread) {
+    process.container = container_of(folder);
+    process.host_daemon = is_host_daemon(folder, thread);
+    return false;
+  });
+  process.first = host::is_first_of_namespace(sight->ref.pid);
+  return process;
+}
+
+// Only of a process whose grant neither the relay nor its control group names.
+void GuardedProcesses::find_endpoint(KnownProcess& process) const {
+  process.endpoint_known = true;
+  std::optional<host::DirectoryId> seen;
+  host::look_at_living_thread(static_cast<pid_t>(process.id.pid), [&](const std::string& folder, pid_t) {
+    const auto directory = host::directory_seen_by(folder, allocate::kEndpointInContainer);
+    if (directory) seen = *directory;
+    process.endpoint_known = directory || directory.error().kind != Kind::kUnavailable;
+    return directory.has_value();
+  });
+  if (!seen) return;
+  const auto pools = host::Dir::open(mps_root_ + "/pools");
+  const auto names = pools ? pools->list() : std::unexpected(pools.error());
+  for (const auto& pool : names.value_or(std::vector<std::string>{})) {
+    const auto endpoints = host::Dir::open(allocate::Paths{mps_root_}.endpoints(pool));
+    const auto grant = endpoints ? host::name_of_directory(*endpoints, *seen) : std::nullopt;
+    if (grant && containers::is_grant(*grant)) process.endpoint = containers::Endpoint{pool, *grant};
+  }
+}
+
+bool GuardedProcesses::follow(const std::vector<std::uint32_t>& pids) {
+  for (auto it = known_.begin(); it != known_.end();) {
+    KnownProcess& process = it->second;
+    if (std::ranges::binary_search(pids, it->first)) {
+      process.left.reset();
+    } else if (!process.left) {
+      process.left = loop_.now();
+    }
+    const bool forget = process.left && (!process.handle || loop_.now() - *process.left > kRememberFor);
+    it = forget ? known_.erase(it) : std::next(it);
+  }
+  bool changed = false;
+  for (const std::uint32_t pid : pids) {
+    const auto it = known_.find(pid);
+    if (it != known_.end() && (it->second.in_sight || loop_.now() - it->second.looked < kLookAgain)) continue;
+    known_.insert_or_assign(pid, look_at(pid));
+    changed = true;
+  }
+  return changed;
+}
+
+void GuardedProcesses::given(const std::string& grant) {
+  if (std::erase_if(grant_of_container_, [&](const auto& entry) { return entry.second == grant; }) > 0)
+    given_.insert(grant);
+  for (auto& [pid, process] : known_) {
+    if (!process.endpoint || process.endpoint->grant != grant) continue;
+    const auto left = process.left;
+    process = look_at(pid);
+    process.left = left;
+  }
+}
+
+void GuardedProcesses::learn_pool_containers(const std::map<std::string, guard::PoolProcesses>& pools) {
+  std::map<std::uint32_t, std::string> looked;
+  own_containers_ = {own_container_};
+  for (const auto& [id, pool] : pools) {
+    for (const std::uint32_t pid : pool.own) {
+      const auto it = pool_containers_.find(pid);
+      if (it != pool_containers_.end()) {
+        looked.insert(*it);
+      } else {
+        const auto container = container_of(fmt::format("/proc/{}", pid));
+        looked[pid] = container ? container->id : "";
+      }
+      if (!looked[pid].empty()) own_containers_.insert(looked[pid]);
+    }
+  }
+  own_containers_.erase("");
+  pool_containers_ = std::move(looked);
+}
+
+void GuardedProcesses::attribute(const std::map<std::string, guard::PoolProcesses>& pools) {
+  learn_pool_containers(pools);
+  std::map<std::uint32_t, std::string> through_relay;
+  std::set<std::uint32_t> own;
+  for (const auto& [id, pool] : pools) {
+    through_relay.insert(pool.grant_of.begin(), pool.grant_of.end());
+    own.insert(pool.own.begin(), pool.own.end());
+  }
+  if (grant_of_container_.size() > kMostContainers) grant_of_container_.clear();
+  for (auto& [pid, process] : known_) {
+    const auto relay = through_relay.find(pid);
+    process.grant = relay != through_relay.end() ? relay->second
+                    : process.endpoint           ? process.endpoint->grant
+                                                 : std::string();
+    // The pools' earlier reports list the clients of the grant's former tenant.
+    if (!process.grant.empty() && process.container && !given_.contains(process.grant))
+      grant_of_container_[process.container->id] = process.grant;
+  }
+  for (auto& [pid, process] : known_) {
+    const bool in_own = process.container && own_containers_.contains(process.container->id);
+    process.ours = own.contains(pid);
+    if (!process.grant.empty() || process.ours) continue;
+    if (process.container && !in_own) {
+      if (const auto it = grant_of_container_.find(process.container->id); it != grant_of_container_.end())
+        process.grant = it->second;
+    }
+    const bool of_pool = own.contains(static_cast<std::uint32_t>(process.parent));  // a server's parent is its daemon
+    process.ours = process.grant.empty() && (in_own || of_pool);
+    if (process.grant.empty() && !process.ours && process.in_sight && !process.endpoint_known) {
+      find_endpoint(process);
+      if (process.endpoint) process.grant = process.endpoint->grant;
+      if (process.endpoint && process.container) grant_of_container_[process.container->id] = process.grant;
+    }
+    process.spared = process.grant.empty() && process.host_daemon;
+  }
+}
+
+const KnownProcess* GuardedProcesses::find(std::uint32_t pid) const {
+  const auto it = known_.find(pid);
+  return it == known_.end() ? nullptr : &it->second;
+}
+
+Status GuardedProcesses::signal(const guard::ProcessId& id, int number) {
+  const auto it = known_.find(id.pid);
+  if (it != known_.end() && it->second.id == id && it->second.handle) return it->second.handle->signal(number);
+  if (id.start_ticks == 0) return fail(Kind::kNotFound, "the process is not visible", fmt::format("pid {}", id.pid));
+  // A process that the agent knows only from before its restart.
+  TRY(const auto process,
+      host::Process::adopt(loop_, {static_cast<pid_t>(id.pid), id.start_ticks}, [](host::ExitNote) {}));
+  return process->signal(number);
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,444 @@
+#include "node/guard/guarding.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "os/log/log.h"
+
+namespace tranche::agent {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::uint32_t kWhole = 0xffffffff;
+constexpr Duration kSilentAfter = 2s;  // without figures from the driver
+constexpr Duration kWatchEvery = 5s;
+
+constexpr Duration kIdlePace = 1s;
+constexpr Duration kFiguresWithin = 200ms;
+constexpr Duration kFiguresEvery = 1s;  // how old the memory of processes in the report may be
+
+// Processes to name in the report: those that are not MPS clients, and clients without a grant.
+bool is_named(const guard::Process& process) {
+  return !process.ours && (!process.mps_client || process.grant.empty());
+}
+
+}  // namespace
+
+Guarding::Guarding(host::Loop& loop, grants::Ledger& ledger, MpsClient& mps, const std::string& mps_root,
+                   const std::string& run_dir, Callbacks callbacks)
+    : loop_(loop),
+      ledger_(ledger),
+      mps_(mps),
+      callbacks_(std::move(callbacks)),
+      processes_(loop, mps_root, [this](const KnownProcess& process) { ended(process); }),
+      run_dir_(run_dir) {
+  report_.off = "there is no plan yet";
+  read_stopped();
+}
+
+Guarding::~Guarding() = default;
+
+void Guarding::follow(const NodeView& node) {
+  follow_plan(node);
+  follow_holders(node.decision.holders);
+  take_sample();
+  judge();
+  keep_pace();
+}
+
+void Guarding::follow_plan(const NodeView& node) {
+  const auto& config = node.in.config.config;
+  const plan::Plan& plan = node.decision.plan;
+  planned_.clear();
+  std::set<std::string> gpus;
+  devices_of_pool_.clear();
+  for (const auto& pool : plan.pools) devices_of_pool_[pool.id] = pool.devices;
+  policy_ = config.sharing.guard.memory;
+  report_.policies.clear();
+  const auto follow_device = [&](const plan::PlannedDevice& device, const std::string& resource,
+                                 config::GuardMemory policy) {
+    const auto* pool = device.pool.empty() ? nullptr : plan::find_pool(plan, device.pool);
+    if (pool == nullptr) return;
+    PlannedShare share{.uuid = device.uuid, .pool = device.pool};
+    share.leave = pool->compute_mode == config::ComputeModePolicy::kLeave;
+    const auto* gpu = node.in.inventory ? inventory::find_gpu(*node.in.inventory, device.gpu_uuid) : nullptr;
+    for (const auto& mig : gpu == nullptr ? std::vector<inventory::MigDevice>{} : gpu->mig_devices) {
+      if (mig.uuid != device.uuid) continue;
+      share.gpu_instance = mig.gpu_instance;
+      share.compute_instance = mig.compute_instance;
+    }
+    planned_.emplace(device.gpu_uuid, std::move(share));
+    gpus.insert(device.gpu_uuid);
+    report_.policies[resource] = policy;
+  };
+  for (const auto& resource : plan.resources)
+    for (const auto& device : resource.devices) follow_device(device, resource.name, resource.guard_memory);
+  for (const auto& device : plan.for_claims) follow_device(device, config.dra.driver_name, policy_);
+  inputs_.foreign_processes = report_.foreign_processes_policy = config.sharing.guard.foreign_processes;
+  report_.interval = config.sharing.guard.interval;
+  report_.off = gpus.empty() ? "no GPU is shared by MPS" : "";
+  if (gpus == sampled_gpus_ && interval_ == report_.interval) return;
+  sampled_gpus_ = std::move(gpus);
+  interval_ = report_.interval;
+  sample_again();
+}
+
+void Guarding::sample_again() {
+  wishes_.clear();
+  if (sampled_gpus_.empty()) {
+    samples_.clear();
+    callbacks_.sample({});
+  }
+  keep_pace();
+  watch_timer_.stop();
+  silent_ = false;
+  if (!sampled_gpus_.empty()) watch_timer_.start(kWatchEvery, [this] { watch_the_sampling(); });
+}
+
+// Sample rarely while there is no tenant: no container has a GPU of the node, and only the node's own processes are on
+// one. A grant's endpoint exists before its container starts, so a new tenant is sampled often from the beginning.
+Duration Guarding::wanted_pace() const {
+  const auto has_endpoints = [](const auto& pool) { return !pool.second.endpoints.empty(); };
+  if (!holder_of_.empty() || std::ranges::any_of(pools_, has_endpoints)) return interval_;
+  const auto& all = processes_.all();
+  const bool alone = std::ranges::all_of(all, [](const auto& entry) { return entry.second.ours; });
+  return alone ? std::max(interval_, kIdlePace) : interval_;
+}
+
+std::vector<host::SampleWish> Guarding::wanted_samples() {
+  std::vector<host::SampleWish> wishes;
+  for (const auto& gpu : sampled_gpus_) wishes.push_back({.uuid = gpu, .every = pace_});
+  MonoTime look_again = MonoTime::max();
+  report_.paces.clear();
+  for (std::size_t i = 0; i < devices_.size() && pace_ == interval_; ++i) {
+    const guard::Device& device = devices_[i];
+    const auto wish = std::ranges::find(wishes, gpu_of_device_[i], &host::SampleWish::uuid);
+    if (wish == wishes.end()) continue;
+    std::map<std::uint32_t, std::string> clients;
+    if (const auto pool = pools_.find(device.pool); pool != pools_.end())
+      for (const auto& [pid, grant] : pool->second.grant_of) clients[pid] = guard::tenant_of(tenants_, grant);
+    const guard::Pace pace = guard::pace_of(device, inputs_.limits, clients, pace_memory_, interval_, loop_.now());
+    wish->every = std::min(wish->every, pace.every);
+    if (pace.glance > Duration{}) wish->glance = pace.glance;
+    look_again = std::min(look_again, pace.look_again);
+    if (wish->every < pace_) report_.paces[wish->uuid] = wish->every;
+  }
+  for (auto& wish : wishes)
+    if (wish.glance >= wish.every) wish.glance = {};
+  std::erase_if(pace_memory_.grants, [this](const auto& entry) {
+    return std::ranges::find(devices_, entry.first.second, &guard::Device::uuid) == devices_.end();
+  });
+  pace_timer_.stop();
+  if (look_again != MonoTime::max()) pace_timer_.start(look_again - loop_.now(), [this] { keep_pace(); });
+  return wishes;
+}
+
+// If the driver reports nothing, the sampling interval makes no difference.
+void Guarding::keep_pace() {
+  if (sampled_gpus_.empty()) return;
+  pace_ = wanted_pace();
+  if (std::exchange(report_.pace, pace_) != pace_) callbacks_.changed();
+  auto wishes = wanted_samples();
+  if (wishes == wishes_) return;
+  wishes_ = std::move(wishes);
+  callbacks_.sample(wishes_);
+}
+
+// A hung driver call raises no event, so poll for it.
+void Guarding::watch_the_sampling() {
+  watch_timer_.start(kWatchEvery, [this] { watch_the_sampling(); });
+  const bool silent = loop_.now() - callbacks_.last_sample_of_any() > std::max(kSilentAfter, 5 * pace_);
+  if (silent == silent_) return;
+  silent_ = silent;
+  if (silent) {
+    log::error("guard.blind", {{"why", "the driver does not report who holds memory"}});
+  } else {
+    log::info("guard.sees");
+  }
+  take_figures();
+  say_what_is_not_in_force();
+  callbacks_.changed();
+}
+
+void Guarding::granted(const std::vector<allocate::Grant>& grants) {
+  for (const auto& grant : grants) processes_.given(grant.id);
+  if (callbacks_.figures != nullptr) {
+    callbacks_.figures->change([&](guard::Figures& figures) {
+      for (const auto& grant : grants)  // of the previous tenant
+        std::erase_if(figures,
+                      [&](const auto& entry) { return entry.first.first == guard::tenant_of(tenants_, grant.id); });
+    });
+  }
+  processes_.attribute(pools_);
+  join_tenants();
+}
+
+void Guarding::follow_holders(const SharedList<Holder>& holders) {
+  holder_of_.clear();
+  for (const auto& holder : holders)
+    if (!holder.grant.empty())
+      holder_of_[holder.grant] = holder.pod_namespace + "/" + holder.pod + "/" + holder.container;
+  join_tenants();
+}
+
+void Guarding::join_tenants() {
+  tenants_ = guard::tenants_of(ledger_.shares());
+  inputs_.limits = guard::limits_of(tenants_, devices_of_pool_, report_.policies, policy_);
+  inputs_.endpoints = endpoints_of_tenants();
+}
+
+// By tenant: open if all endpoints of the tenant are.
+std::map<std::string, bool> Guarding::endpoints_of_tenants() const {
+  std::map<std::string, bool> endpoints;
+  for (const auto& [id, pool] : pools_) {
+    for (const auto& [grant, admitting] : pool.endpoints) {
+      const auto [it, fresh] = endpoints.try_emplace(guard::tenant_of(tenants_, grant), admitting);
+      if (!fresh) it->second = it->second && admitting;
+    }
+  }
+  return endpoints;
+}
+
+// While `tranche mps` does not answer, its last report is kept: daemons outlive it.
+void Guarding::on_pools(const PoolReports& reports) {
+  auto pools = guard::pool_processes(reports);
+  connected_ = !pools.empty();
+  if (connected_) {
+    if (pools == pools_) return;
+    pools_ = std::move(pools);
+    processes_.pools_reported();
+  } else {
+    for (auto& [id, pool] : pools_) pool.state = "absent";
+  }
+  inputs_.endpoints = endpoints_of_tenants();
+  processes_.attribute(pools_);
+  take_sample();
+  judge();
+  keep_pace();
+}
+
+void Guarding::on_sample(const std::vector<host::GpuSample>& samples) {
+  samples_ = samples;
+  std::vector<std::uint32_t> pids;
+  for (const auto& sample : samples)
+    for (const auto& holder : sample.holders) pids.push_back(holder.pid);
+  std::ranges::sort(pids);
+  pids.erase(std::unique(pids.begin(), pids.end()), pids.end());
+  if (processes_.follow(pids)) processes_.attribute(pools_);
+  take_sample();
+  judge();
+  keep_pace();
+}
+
+// Whether each process of the list is known to belong to a tenant, or to none. An unknown one has exited.
+bool Guarding::is_complete(const host::GpuSample& sample) const {
+  return sample.problem.empty() && std::ranges::all_of(sample.holders, [this](const host::GpuHolder& holder) {
+           const auto* known = processes_.find(holder.pid);
+           if (known == nullptr || has_exited(holder.pid) || known->ours || known->left || !known->grant.empty())
+             return true;
+           return known->in_sight && !(holder.mps_client && known->container);
+         });
+}
+
+void Guarding::take_sample() {
+  devices_.clear();
+  gpu_of_device_.clear();
+  for (const auto& sample : samples_) {
+    const bool complete = is_complete(sample);
+    const auto [first, last] = planned_.equal_range(sample.uuid);
+    for (auto it = first; it != last; ++it) {
+      const PlannedShare& share = it->second;
+      guard::Device device{.uuid = share.uuid,
+                           .pool = share.pool,
+                           .processes = {},
+                           .clients_read = sample.clients_read,
+                           .sampled = {},
+                           .complete = complete};
+      device.processes.reserve(sample.holders.size());
+      for (const auto& holder : sample.holders) {
+        const bool here = share.gpu_instance == kWhole || (holder.gpu_instance == share.gpu_instance &&
+                                                           holder.compute_instance == share.compute_instance);
+        if (!here) continue;
+        guard::Process process{
+            .id = {holder.pid, 0}, .memory = holder.memory, .mps_client = holder.mps_client, .grant = {}};
+        const auto* known = processes_.find(holder.pid);
+        const auto* dead = grant_of_exited(share.pool, holder.pid, &guard::PoolProcesses::dead);
+        if (dead != nullptr && (known == nullptr || !known->in_sight)) {  // a later process may have its pid
+          process.grant = guard::tenant_of(tenants_, *dead);
+          process.dead = process.mps_client = true;
+        } else if (const auto* remnant = grant_of_exited(share.pool, holder.pid, &guard::PoolProcesses::remnants)) {
+          process.grant = guard::tenant_of(tenants_, *remnant);
+        } else if (known != nullptr) {
+          process.id = known->id;
+          if (!known->grant.empty()) process.grant = guard::tenant_of(tenants_, known->grant);
+          // It has exited, and the pools have not reported that yet: as a remnant its heirs would be ended.
+          process.dead = known->id.start_ticks == 0 && !process.grant.empty();
+          process.ours = known->ours;
+          process.first = known->first;
+          process.in_container = !known->spared && (!known->grant.empty() || known->container);
+        }
+        device.processes.push_back(std::move(process));
+      }
+      devices_.push_back(std::move(device));
+      gpu_of_device_.push_back(sample.uuid);
+    }
+  }
+}
+
+// The grant of a client that has exited and still holds memory. No process is signalled for it, because its pid may be
+// another one's by now: `tranche mps` ends the processes that keep its memory.
+const std::string* Guarding::grant_of_exited(const std::string& pool, std::uint32_t pid, Exited which) const {
+  const auto found = pools_.find(pool);
+  if (found == pools_.end()) return nullptr;
+  const auto exited = (found->second.*which).find(pid);
+  return exited == (found->second.*which).end() ? nullptr : &exited->second;
+}
+
+bool Guarding::has_exited(std::uint32_t pid) const {
+  return std::ranges::any_of(
+      pools_, [pid](const auto& pool) { return pool.second.remnants.contains(pid) || pool.second.dead.contains(pid); });
+}
+
+// SIGSTOP comes before all other actions.
+void Guarding::judge() {
+  for (std::size_t i = 0; i < devices_.size(); ++i) devices_[i].sampled = callbacks_.last_sample(gpu_of_device_[i]);
+  guard::Verdict verdict = guard::judge(devices_, inputs_, memory_, loop_.now());
+  take_figures_soon(!memory_.over.empty());
+  for (guard::Order& order : verdict.orders) carry_out(std::move(order));
+  without_limit_ = std::move(verdict.without_limit);
+  const auto before = report_.not_in_force;
+  const bool others = report_processes();
+  say_what_is_not_in_force();
+  const bool other = others || before != report_.not_in_force;
+  arm(verdict.open);
+  keep_stopped();
+  if (other) callbacks_.changed();
+}
+
+// Every change is in the figures within kFiguresWithin; immediately while a limit is exceeded.
+void Guarding::take_figures_soon(bool at_once) {
+  const MonoTime due = figures_at_ + kFiguresWithin;
+  if (at_once || loop_.now() >= due) return take_figures();
+  if (!figures_timer_.running()) figures_timer_.start(due - loop_.now(), [this] { take_figures(); });
+}
+
+void Guarding::take_figures() {
+  figures_timer_.stop();
+  figures_at_ = loop_.now();
+  if (callbacks_.figures == nullptr) return;
+  callbacks_.figures->change([this](guard::Figures& figures) {
+    guard::take_figures(figures, devices_, tenants_, inputs_.limits, loop_.now());
+    if (silent_) guard::forget_use(figures);
+  });
+}
+
+// While the judge must run again, the same figures are judged at every interval: the driver thread reports figures only
+// when they change.
+void Guarding::arm(bool open) {
+  if (!open) {
+    timer_.stop();
+  } else if (!timer_.running()) {
+    timer_.start(interval_, [this] { judge(); });
+  }
+}
+
+void Guarding::ended(const KnownProcess& process) {
+  guard::exited(memory_, process.id);
+  keep_stopped();
+  keep_pace();  // the driver may have stopped listing it before its exit was seen
+}
+
+std::map<std::uint32_t, std::string> Guarding::grants_of_processes() const {
+  std::map<std::uint32_t, std::string> grants;
+  for (const auto& [pid, process] : processes_.all())
+    if (!process.grant.empty()) grants[pid] = process.grant;
+  for (const auto& [id, pool] : pools_)
+    for (const auto* exited : {&pool.dead, &pool.remnants})
+      for (const auto& [pid, grant] : *exited) grants[pid] = grant;
+  return grants;
+}
+
+// Whether the set of named processes has changed. Their memory changes all the time and does not count.
+bool Guarding::report_processes() {
+  std::vector<std::pair<std::size_t, guard::ProcessId>> named;
+  for (std::size_t i = 0; i < devices_.size(); ++i)
+    for (const auto& process : devices_[i].processes)
+      if (is_named(process)) named.emplace_back(i, process.id);
+  const bool others = named != named_;
+  if (!others && loop_.now() - named_at_ < kFiguresEvery) return false;
+  named_ = std::move(named);
+  named_at_ = loop_.now();
+  report_.foreign_processes.clear();
+  report_.unattributed.clear();
+  for (const auto& device : devices_)
+    for (const auto& process : device.processes)
+      if (is_named(process)) name(device, process);
+  return others;
+}
+
+void Guarding::name(const guard::Device& device, const guard::Process& process) {
+  GuardedProcess shown;
+  shown.device = device.uuid;
+  shown.pid = process.id.pid;
+  shown.memory = process.memory;
+  shown.grant = process.grant;
+  if (const auto* known = processes_.find(process.id.pid)) {
+    shown.name = known->name;
+    if (known->container) {
+      shown.pod_uid = known->container->pod_uid;
+      shown.container_id = known->container->id;
+    }
+  }
+  (process.mps_client ? report_.unattributed : report_.foreign_processes).push_back(std::move(shown));
+}
+
+void Guarding::say_what_is_not_in_force() {
+  auto& sentences = report_.not_in_force;
+  sentences.clear();
+  if (!report_.off.empty()) return;
+  if (silent_)
+    sentences.emplace_back(
+        "nothing is guarded: the driver does not report who holds memory; see dmesg for Xid or GSP messages");
+  if (!connected_)
+    sentences.emplace_back(
+        "clients over their limit are stopped but not ended, and no endpoint is closed: tranche mps does not answer");
+  for (const auto& sample : samples_)
+    if (!sample.problem.empty())
+      sentences.push_back(fmt::format("GPU {} is not guarded: {}", sample.uuid, sample.problem));
+  const auto unseen = std::ranges::count_if(processes_.all(), [this](const auto& entry) {
+    return !entry.second.in_sight && !entry.second.left && !has_exited(entry.first);
+  });
+  if (unseen > 0)
+    sentences.push_back(
+        fmt::format("{} processes on shared GPUs are not visible in /proc and are counted for no container: the guard "
+                    "needs the host's "
+                    "process ids (hostPID: true)",
+                    unseen));
+  if (!report_.unattributed.empty())
+    sentences.push_back(
+        fmt::format("no limit is enforced for {} MPS clients of unknown containers: see "
+                    "guard.unattributed in the status",
+                    report_.unattributed.size()));
+  for (const auto& grant : without_limit_)
+    sentences.push_back(fmt::format("grant {} is not held to a limit: its limits are not known", grant));
+  for (const auto& [gpu, share] : planned_) {
+    if (!share.leave) continue;
+    const auto pool = pools_.find(share.pool);
+    const std::string state = pool == pools_.end() ? "absent" : pool->second.state;
+    if (state == "serving") {
+      sentences.push_back(fmt::format(
+          "programs that avoid MPS have no limit on {}: its compute mode is left alone (computeMode: leave)",
+          share.uuid));
+    } else {
+      sentences.push_back(
+          fmt::format("every new program on {} runs without limits: pool {} is {}, and its compute mode is left alone "
+                      "(computeMode: leave)",
+                      share.uuid, share.pool, state));
+    }
+  }
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,299 @@
+// Carries out the guard's orders, and reports them.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+
+#include "base/text.h"
+#include "node/guard/guarding.h"
+#include "node/recall.h"
+#include "os/files/files.h"
+#include "os/files/kept.h"
+#include "os/log/log.h"
+
+namespace tranche::agent {
+namespace {
+
+using What = guard::Order::What;
+
+constexpr std::size_t kActsKept = 32;
+constexpr const char* kStoppedFile = "stopped.txt";
+
+std::string reason_of(const guard::Order& order) {
+  return fmt::format("{}{} MiB on {}, {} MiB allowed", guard::kOurReason, order.sum.in_mib(), order.device,
+                     order.limit.in_mib());
+}
+
+bool same_but_for_the_time(const GuardAct& a, const GuardAct& b) {
+  return a.what == b.what && a.grant == b.grant && a.device == b.device && a.pid == b.pid && a.outcome == b.outcome;
+}
+
+}  // namespace
+
+void Guarding::read_stopped() {
+  const auto text =
+      recall(run_dir_, kStoppedFile, "a process that the guard stopped before may stay stopped: kill -CONT it");
+  written_ = guard::parse_stopped(text);
+  log_if_partial(run_dir_, kStoppedFile, guard::render_stopped(written_) == text);
+  for (const auto& [id, because] : written_) memory_.stopped[id] = {because, loop_.now()};
+  report_stopped();
+}
+
+void Guarding::report_stopped() {
+  report_.stopped.clear();
+  for (const auto& [id, each] : memory_.stopped) {
+    GuardStopped& shown = report_.stopped.emplace_back();
+    shown.device = each.because.second;
+    shown.grant = each.because.first;
+    if (const auto holder = holder_of_.find(shown.grant); holder != holder_of_.end()) shown.holder = holder->second;
+    shown.pid = id.pid;
+    shown.since = loop_.wall_now() - (loop_.now() - each.since);
+  }
+}
+
+// Updates the report, and the file for the next start: a restart of the agent must not leave a process stopped.
+void Guarding::keep_stopped() {
+  guard::StoppedProcesses stopped;
+  for (const auto& [id, each] : memory_.stopped) stopped[id] = each.because;
+  if (stopped == written_) return;
+  written_ = stopped;
+  report_stopped();
+  const auto dir = host::Dir::open(run_dir_);
+  const Status written =
+      dir ? host::write_kept(*dir, kStoppedFile, guard::render_stopped(stopped), 0600) : std::unexpected(dir.error());
+  if (!written)
+    log::warning("guard.stopped_not_written",
+                 {{"why", written.error()},
+                  {"what", "a process that is stopped now stays stopped if the agent ends before it continues it"}});
+  callbacks_.changed();
+}
+
+void Guarding::carry_out(guard::Order order) {
+  switch (order.what) {
+    case What::kReport:
+      return note(order, order.processes.empty() ? nullptr : &order.processes.front(), "done", "");
+    case What::kRefuse:
+    case What::kLetIn:
+      return admit(order);
+    case What::kStop:
+    case What::kContinue:
+      return stop_or_continue(order);
+    case What::kTerminate:
+      return terminate(std::move(order));
+    case What::kKill:
+    case What::kEnd:
+      return signal(order, SIGKILL);
+    case What::kAskToEnd:
+      return signal(order, SIGTERM);
+  }
+}
+
+// A process that has exited meanwhile needs neither.
+void Guarding::stop_or_continue(const guard::Order& order) {
+  for (const auto& process : order.processes) {
+    const Status sent = processes_.signal(process.id, order.what == What::kStop ? SIGSTOP : SIGCONT);
+    if (!sent && sent.error().kind == Kind::kNotFound) {
+      guard::exited(memory_, process.id);
+      continue;
+    }
+    if (order.again) {
+      log::warning("guard.stop_again", {{"grant", order.grant}, {"pid", process.id.pid}, {"device", order.device}});
+      continue;
+    }
+    note(order, &process, sent ? "done" : "failed", sent ? "" : to_string(sent.error()));
+  }
+}
+
+// Immediately, in the callback that judged the sample. `tranche mps` stops them as well, so a process that cannot be
+// stopped here is included in the request nevertheless.
+void Guarding::stop(const guard::Order& order) {
+  for (const auto& process : order.processes) {
+    if (process.id.start_ticks == 0) continue;  // a client that has exited: only `tranche mps` can end what keeps it
+    const Status sent = processes_.signal(process.id, SIGSTOP);
+    const Duration after = std::max(Duration{}, loop_.now() - order.since);
+    log::warning("guard.stop", {{"grant", order.grant},
+                                {"pid", process.id.pid},
+                                {"device", order.device},
+                                {"held_mib", order.sum.in_mib()},
+                                {"limit_mib", order.limit.in_mib()},
+                                {"after_ms", milliseconds_of(after)},
+                                {"why_not", sent ? "" : to_string(sent.error())}});
+  }
+  if (std::ranges::any_of(order.processes, &guard::Process::first)) stop_the_container(order);
+}
+
+// The kernel kills all processes of a container together with its first. The order does not include those on GPUs of
+// other pools; they are stopped as long as the first one is, which is as long as the wait for its queued work.
+void Guarding::stop_the_container(const guard::Order& order) {
+  std::set<std::string> containers;
+  for (const auto& process : order.processes) {
+    const auto* known = process.first ? processes_.find(process.id.pid) : nullptr;
+    if (known != nullptr && known->container) containers.insert(known->container->id);
+  }
+  for (const auto& [pid, known] : processes_.all()) {
+    if (!known.container || !containers.contains(known.container->id) || memory_.stopped.contains(known.id)) continue;
+    if (processes_.signal(known.id, SIGSTOP)) memory_.stopped[known.id] = {{order.grant, order.device}, loop_.now()};
+  }
+}
+
+void Guarding::terminate(guard::Order order) {
+  stop(order);
+  std::vector<GuardAct> acts;
+  for (const auto& process : order.processes) acts.push_back(act_of(order, &process));
+  while (order.processes.size() > kMostPidsPerRequest) {
+    guard::Order part = order;
+    part.processes.resize(kMostPidsPerRequest);
+    order.processes.erase(order.processes.begin(), order.processes.begin() + kMostPidsPerRequest);
+    std::vector<GuardAct> acts_of_part(acts.begin(), acts.begin() + kMostPidsPerRequest);
+    acts.erase(acts.begin(), acts.begin() + kMostPidsPerRequest);
+    ask_to_terminate(std::move(part), std::move(acts_of_part));
+  }
+  ask_to_terminate(std::move(order), std::move(acts));
+}
+
+void Guarding::ask_to_terminate(guard::Order order, std::vector<GuardAct> acts) {
+  TerminateRequest request{.pool = order.pool, .reason = reason_of(order)};
+  for (const auto& process : order.processes) request.pids.push_back(static_cast<int>(process.id.pid));
+  mps_.end(request, [this, alive = std::weak_ptr(alive_), order = std::move(order),
+                     acts = std::move(acts)](const Result<EndReply>& reply) {
+    if (alive.expired()) return;
+    const auto over = memory_.over.find({order.grant, order.device});
+    const Bytes most = over == memory_.over.end() ? order.sum : over->second.most;
+    guard::answered(memory_, order, reply ? reply->clients : std::vector<mps::Terminated>{}, loop_.now());
+    for (GuardAct act : acts) {
+      act.most = most;
+      if (!reply) {
+        note(std::move(act), order, "failed", to_string(reply.error()) + "; the process stays stopped");
+        continue;
+      }
+      const auto client = std::ranges::find(reply->clients, static_cast<int>(act.pid), &mps::Terminated::pid);
+      if (client == reply->clients.end()) {
+        note(std::move(act), order, "failed", "tranche mps did not say what became of it; it stays stopped");
+      } else {
+        const bool done = client->outcome == mps::TerminateOutcome::kTerminated;
+        note(std::move(act), order, done ? "done" : std::string(mps::to_string(client->outcome)), client->note);
+      }
+    }
+    keep_stopped();
+    arm(true);
+  });
+}
+
+// All endpoints of the tenant, because its container may connect through any of them; done when the last has answered.
+void Guarding::admit(const guard::Order& order) {
+  const bool open = order.what == What::kLetIn;
+  const auto tenant = tenants_.find(order.grant);
+  const auto grants = tenant == tenants_.end() ? std::vector{order.grant} : tenant->second.grants;
+  struct Outcome {
+    std::size_t waiting;
+    Status status;
+  };
+  const auto outcome = std::make_shared<Outcome>(Outcome{grants.size(), {}});
+  for (const auto& grant : grants) {
+    mps_.request(AdmitRequest{{order.pool, grant},
+                              open,
+                              open ? std::string(guard::kOurReason) + "within its limit again" : reason_of(order)},
+                 [this, alive = std::weak_ptr(alive_), order, outcome](const Status& done) {
+                   if (alive.expired()) return;
+                   if (!done) outcome->status = done;
+                   if (--outcome->waiting > 0) return;
+                   const Status& all = outcome->status;
+                   note(order, nullptr, all ? "done" : "failed", all ? "" : to_string(all.error()));
+                   if (!all) guard::not_admitted(memory_, order, loop_.now());
+                   arm(true);
+                 });
+  }
+}
+
+void Guarding::signal(const guard::Order& order, int number) {
+  for (const auto& process : order.processes) {
+    const Status sent = processes_.signal(process.id, number);
+    note(order, &process, sent ? "done" : "failed", sent ? "" : to_string(sent.error()));
+  }
+}
+
+std::string Guarding::holder_or_grant(const std::string& grant) const {
+  const auto holder = holder_of_.find(grant);
+  return holder == holder_of_.end() ? grant : holder->second;
+}
+
+// Other tenants whose work was on the GPU at that moment.
+std::vector<std::string> Guarding::beside(const guard::Order& order) const {
+  std::set<std::string> others;
+  for (const auto& device : devices_) {
+    if (device.uuid != order.device) continue;
+    for (const auto& process : device.processes)
+      if (process.mps_client && !process.ours && !process.grant.empty() && process.grant != order.grant)
+        others.insert(holder_or_grant(process.grant));
+  }
+  return {others.begin(), others.end()};
+}
+
+GuardAct Guarding::act_of(const guard::Order& order, const guard::Process* process) const {
+  GuardAct act;
+  act.what = guard::to_string(order.what);
+  act.grant = order.grant;
+  if (const auto holder = holder_of_.find(order.grant); holder != holder_of_.end()) act.holder = holder->second;
+  act.device = order.device;
+  act.pool = order.pool;
+  act.resource = order.resource;
+  act.policy = order.policy;
+  if (process != nullptr) {
+    act.pid = process->id.pid;
+    act.memory = process->memory;
+    if (const auto stopped = memory_.stopped.find(process->id); stopped != memory_.stopped.end())
+      act.stopped = std::max(Duration{}, stopped->second.since - order.since);
+  }
+  act.sum = act.most = order.sum;
+  act.limit = order.limit;
+  act.beside = beside(order);
+  return act;
+}
+
+void Guarding::note(const guard::Order& order, const guard::Process* process, const std::string& outcome,
+                    std::string why) {
+  note(act_of(order, process), order, outcome, std::move(why));
+}
+
+void Guarding::note(GuardAct act, const guard::Order& order, const std::string& outcome, std::string why) {
+  act.at = loop_.wall_now();
+  act.outcome = outcome;
+  act.note = std::move(why);
+  const bool lets_go = order.what == What::kLetIn || order.what == What::kContinue;
+  if (!lets_go) act.took = std::max(Duration{}, loop_.now() - order.since);
+  ++report_.counts[{act.resource, act.policy, act.outcome}];
+  const bool ended = order.what == What::kTerminate || order.what == What::kKill || order.what == What::kEnd;
+  if (ended && outcome == "done" && callbacks_.figures != nullptr) {
+    const bool for_memory = order.what != What::kEnd;
+    callbacks_.figures->change([&](guard::Figures& figures) {
+      const auto figure = figures.find({order.grant, order.device});
+      if (figure != figures.end()) ++figure->second.stops[for_memory ? guard::kStopForMemory : guard::kStopOutsideMps];
+    });
+  }
+  const bool again = !report_.acts.empty() && outcome != "done" && same_but_for_the_time(report_.acts.back(), act);
+  if (again) {
+    act.times = report_.acts.back().times + 1;
+    report_.acts.back() = act;
+  } else {
+    if (report_.acts.size() == kActsKept) report_.acts.erase(report_.acts.begin());
+    report_.acts.push_back(act);
+    log::warning("guard.act", {{"what", act.what},
+                               {"outcome", act.outcome},
+                               {"holder", act.holder},
+                               {"grant", act.grant},
+                               {"pid", act.pid},
+                               {"device", act.device},
+                               {"held_mib", act.sum.in_mib()},
+                               {"limit_mib", act.limit.in_mib()},
+                               {"over_mib", act.most > act.limit ? (act.most - act.limit).in_mib() : 0},
+                               {"policy", act.policy},
+                               {"stopped_ms", act.stopped ? milliseconds_of(*act.stopped) : -1},
+                               {"took_ms", milliseconds_of(act.took)},
+                               {"beside", join(act.beside, ",")},
+                               {"why", act.note}});
+    if (callbacks_.acted) callbacks_.acted(act);
+  }
+  callbacks_.changed();
+}
+
+}  // namespace tranche::agent

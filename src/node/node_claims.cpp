@@ -1,0 +1,193 @@
+// Claims (Dynamic Resource Allocation) as a part of `tranche node`: its inputs from the node, and its sockets.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "node/node_parts.h"
+#include "os/log/log.h"
+#include "plan/slot_id.h"
+
+namespace tranche::agent {
+namespace {
+
+constexpr Duration kShowAfter = std::chrono::milliseconds(20);
+constexpr Duration kShowAtMostAfter = std::chrono::milliseconds(500);
+constexpr Duration kServeAgainAfter = std::chrono::seconds(5);  // if a directory of kubelet does not exist yet
+
+// The GPUs planned for claims, and those of which claims may hold a part from an earlier configuration.
+std::vector<plan::PlannedDevice> gpus_of(const plan::Plan& plan) {
+  auto gpus = plan.for_claims;
+  for (const auto& resource : plan.resources)
+    for (const auto& device : resource.devices) gpus.push_back(device);
+  return gpus;
+}
+
+std::vector<host::DraDeviceHealth> health_of(const dra::Offered& offered) {
+  std::vector<host::DraDeviceHealth> health;
+  for (const auto& device : offered.devices)
+    health.push_back({offered.pool, device.name, !device.fault, device.fault ? device.fault->why : std::string()});
+  return health;
+}
+
+}  // namespace
+
+void NodeProgram::open_claims() {
+  open_partitions();
+  Claims::Callbacks callbacks;
+  callbacks.partition = [this](const std::string& gpu, const host::MigPartition& partition,
+                               MigPartitions::Changed done) { partitions_->change(gpu, partition, std::move(done)); };
+  callbacks.rescan = [this] {
+    if (nvml_) nvml_->rescan();
+  };
+  callbacks.api = [this](std::string& why_not) {
+    auto* client = link_->client();
+    if (client == nullptr) why_not = link_->settled() ? link_->closed_because() : "it is being looked for";
+    return client;
+  };
+  // Once for claims that come together, and after them: kubelet waits for each answer, and containers start later.
+  claims_changed_ = std::make_unique<host::Timer>(*loop_);
+  callbacks.changed = [this] {
+    if (mig_) mig_->use_is(mig_use(false));
+    if (!claims_changed_->running()) claims_changed_since_ = loop_->now();
+    const auto latest = claims_changed_since_ + kShowAtMostAfter - loop_->now();
+    claims_changed_->start(std::clamp<Duration>(latest, Duration::zero(), kShowAfter), [this] {
+      if (phase_ == Phase::kEnding) return;
+      step();
+      if (!former_dra_servers_.empty()) follow_claims();
+      holdings_->ask();  // kubelet's answer reports the holders to the guard
+    });
+  };
+  claims_ = std::make_unique<Claims>(
+      *loop_, *mps_, ClaimsSettings{.run_dir = options_.run_dir, .cdi_root = options_.cdi_root}, std::move(callbacks));
+  claim_statuses_ = std::make_unique<ClaimStatuses>(
+      *loop_, ClaimStatuses::Callbacks{.api = [this] { return link_->client(); },
+                                       .ours = [this] { return claims_->standing() == ClaimsStanding::kOurs; },
+                                       .wanted =
+                                           [this] {
+                                             return claim_statuses(claims_->prepared(),
+                                                                   dra_devices({inputs_, decision_}).list,
+                                                                   inputs_.pools);
+                                           },
+                                       .changed = [this] { step(); }});
+  claims_lock_ = std::make_unique<ClaimsLock>(
+      *loop_, options_.run_dir,
+      ClaimsLock::Callbacks{.taken = [this] { take_claims(); },
+                            .wanted = [this] { claims_->give_up([this] { claims_lock_->give_up(); }); }});
+  if (claims_lock_->open()) claims_->take();
+}
+
+void NodeProgram::take_claims() {
+  if (phase_ == Phase::kEnding) return;
+  // Where both had the same names, the newer agent's sockets are of no use any more.
+  if (dra_server_ && !dra_server_->state().serving) dra_server_.reset();
+  std::erase_if(former_dra_servers_, [](const auto& each) { return !each.second->state().serving; });
+  claims_->take();
+  step({.offer = true});
+}
+
+// kubelet calls the agent that it registered last. Where none of the claims can be this agent's to serve, it has to
+// know at once which GPUs they hold.
+void NodeProgram::want_claims() {
+  const bool served = inputs_.config.config.dra.devices != config::DraDevices::kNone;
+  if (!served || (dra_server_ && dra_server_->state().registered)) claims_lock_->want();
+}
+
+void NodeProgram::follow_claims() {
+  const auto& dra = inputs_.config.config.dra;
+  if (!claims_) return;
+  want_claims();
+  const bool offered = dra.devices != config::DraDevices::kNone;
+  if (!offered && claims_->prepared().empty()) {
+    dra_retry_.reset();
+    dra_problem_.clear();
+    former_dra_servers_.clear();
+    return dra_server_.reset();
+  }
+  if (!inputs_.inventory) return serve_claims();  // what is prepared can be unprepared without the driver
+  ClaimInputs claim_inputs;
+  claim_inputs.offered.driver = dra.driver_name;
+  claim_inputs.offered.pool = options_.node_name;
+  claim_inputs.offered.devices = dra_devices({inputs_, decision_}).list;
+  claim_inputs.offered.rounding = inputs_.config.config.sharing.sm_rounding;
+  claim_inputs.offered.partitions_known = inputs_.partitionable.known;
+  for (const auto& gpu : inputs_.inventory->gpus)
+    for (const auto& mig : gpu.mig_devices)
+      if (dra::is_usable(inputs_.config.config, mig)) claim_inputs.mig_devices.insert(mig.uuid);
+  for (const auto& device : decision_.plan.for_claims)
+    if (!device.pool.empty()) claim_inputs.offered.mps_pools[device.uuid] = device.pool;
+  const auto health = health_of(claim_inputs.offered);
+  claim_inputs.offered.slots_known = inputs_.holdings_read != MonoTime{};
+  for (const auto& holding : inputs_.holdings)
+    for (const auto& slot : holding.slots)
+      claim_inputs.offered.slots_held[std::string(plan::device_of(slot))] =
+          fmt::format("pod {}/{} (container {})", holding.pod_namespace, holding.pod, holding.container);
+  claim_inputs.gpus = gpus_of(decision_.plan);
+  claim_inputs.allocation = inputs_.allocation;
+  claims_->follow(std::move(claim_inputs));
+  serve_claims();
+  if (dra_server_) dra_server_->health(health);
+  for (const auto& [name, server] : former_dra_servers_) server->health(health);
+}
+
+// After earlier claims are known again, because kubelet may call immediately. It calls the driver under which a claim
+// was prepared, so an earlier name is served while it has claims.
+void NodeProgram::serve_claims() {
+  const std::string& driver = inputs_.config.config.dra.driver_name;
+  const auto problem_before = std::exchange(dra_problem_, {});
+  if (dra_server_ && dra_driver_ != driver) former_dra_servers_[dra_driver_] = std::exchange(dra_server_, nullptr);
+  dra_driver_ = driver;
+  if (auto again = former_dra_servers_.extract(driver)) dra_server_ = std::move(again.mapped());
+  const auto held = claims_->drivers();
+  std::erase_if(former_dra_servers_, [&](const auto& each) {
+    const bool over = !held.contains(each.first);
+    if (over) log::info("dra.former_name_ended", {{"driver", each.first}});
+    return over;
+  });
+  for (const auto& name : held) {
+    if (name == driver || former_dra_servers_.contains(name)) continue;
+    if (auto server = serve_driver(name, problem_before)) former_dra_servers_[name] = std::move(server);
+  }
+  if (!dra_server_) dra_server_ = serve_driver(driver, problem_before);
+}
+
+std::unique_ptr<host::DraServer> NodeProgram::serve_driver(const std::string& driver,
+                                                           const std::string& problem_before) {
+  const std::string kubelet = std::filesystem::path(options_.plugin_dir).parent_path();
+  host::DraServerSettings settings;
+  settings.driver = driver;
+  settings.registry_dir = kubelet + "/plugins_registry";
+  settings.plugins_dir = kubelet + "/plugins";
+  settings.instance = options_.pod_uid;
+  auto opened = host::DraServer::open(*loop_, std::move(settings), *claims_, [this] {
+    if (phase_ == Phase::kEnding) return;
+    want_claims();
+    step();
+  });
+  if (opened) {
+    log::info("dra.serving", {{"driver", driver}, {"claims", claims_->prepared().size()}});
+    return *std::move(opened);
+  }
+  dra_problem_ = to_string(opened.error());
+  if (dra_problem_ != problem_before) log::warning("dra.not_serving", {{"driver", driver}, {"why", dra_problem_}});
+  if (!dra_retry_) dra_retry_ = std::make_unique<host::Timer>(*loop_);
+  dra_retry_->start(kServeAgainAfter, [this] { follow_claims(); });
+  return nullptr;
+}
+
+std::optional<ClaimsReport> NodeProgram::claims_report() const {
+  const bool ours = claims_ && claims_->standing() == ClaimsStanding::kOurs;
+  if (!claims_ || (ours && !dra_server_ && dra_problem_.empty() && claims_->prepared().empty())) return std::nullopt;
+  ClaimsReport report{dra_driver_,        {}, claims_->prepared(), claims_->grants(), claim_statuses_->problem(),
+                      claims_->standing()};
+  if (dra_server_) report.server = dra_server_->state();
+  if (!dra_server_) report.server.problem = dra_problem_;
+  if (!ours && report.server.problem.empty())
+    report.server.problem = claims_->standing() == ClaimsStanding::kWaiting
+                                ? "an older agent of this node still has the claims"
+                                : "a newer agent of this node has the claims";
+  return report;
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,194 @@
+#include "node/node_log.h"
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "gpu/inventory/compare.h"
+#include "os/log/log.h"
+
+namespace tranche::agent {
+
+void log_problems(const std::vector<Problem>& problems) {
+  for (const auto& problem : problems) {
+    if (problem.severity == Severity::kError) {
+      log::error("config.problem", {{"text", to_string(problem)}});
+    } else {
+      log::warning("config.problem", {{"text", to_string(problem)}});
+    }
+  }
+}
+
+void log_no_driver(const Inputs& in) {
+  if (in.inventory) {
+    log::error("driver.gone", {{"why", in.driver_problem}});
+  } else if (in.config.config.flags.fail_on_init_error) {
+    log::error("driver.waiting", {{"why", in.driver_problem}});
+  } else {
+    log::info("driver.waiting", {{"why", in.driver_problem}, {"idle", true}});
+  }
+}
+
+void log_inventory(const std::optional<inventory::Inventory>& before, const inventory::Inventory& scanned) {
+  if (before) {
+    for (const auto& change : inventory::changes(*before, scanned)) log::info("inventory.changed", {{"what", change}});
+  } else {
+    log::info("driver.ready", {{"version", scanned.driver_version},
+                               {"gpus", scanned.gpus.size()},
+                               {"platform", inventory::to_string(scanned.platform)}});
+  }
+  for (const auto& text : scanned.unreadable) log::warning("gpu.unreadable", {{"what", text}});
+  for (const auto& text : scanned.doubts) log::warning("gpu.doubt", {{"what", text}});
+}
+
+void log_plan(const plan::Plan& plan) {
+  for (const auto& resource : plan.resources) {
+    std::size_t slots = 0;
+    for (const auto& device : resource.devices) slots += device.slots;
+    log::info("plan.resource", {{"resource", resource.name},
+                                {"slots", slots},
+                                {"devices", resource.devices.size()},
+                                {"sharing", std::string(config::to_string(resource.sharing))}});
+  }
+  for (const auto& left : plan.left_out) log::warning("plan.left_out", {{"what", left.what}, {"why", left.why}});
+  for (const auto& note : plan.notes) log::info("plan.note", {{"text", note}});
+}
+
+void log_change(const PlanChange::Moved& change) {
+  for (const auto& step : change.steps)
+    log::info(step.waits_for.empty() ? "change.step" : "change.waits", {{"what", tranche::change::to_string(step)}});
+  if (change.done) log::info("change.done");
+}
+
+void log_health(const std::vector<health::Change>& changes) {
+  for (const auto& change : changes) {
+    const auto lasted = std::chrono::duration_cast<std::chrono::milliseconds>(change.lasted).count();
+    const std::string cause(health::to_string(change.condition.cause));
+    switch (change.what) {
+      case health::Change::What::kFell:
+        log::warning("device.unhealthy", {{"device", change.device}, {"cause", cause}, {"why", change.condition.why}});
+        break;
+      case health::Change::What::kOtherCause:
+        log::warning(
+            "device.still_unhealthy",
+            {{"device", change.device}, {"cause", cause}, {"why", change.condition.why}, {"lasted_ms", lasted}});
+        break;
+      case health::Change::What::kRecovered:
+        log::info("device.healthy",
+                  {{"device", change.device}, {"was", cause}, {"why", change.condition.why}, {"lasted_ms", lasted}});
+        break;
+    }
+  }
+}
+
+void log_plugins(const std::vector<host::PluginState>& before, const std::vector<host::PluginState>& next) {
+  for (const auto& plugin : next) {
+    const auto found = std::ranges::find(before, plugin.resource, &host::PluginState::resource);
+    const host::PluginState was = found == before.end() ? host::PluginState{} : *found;
+    if (!plugin.note.empty() && plugin.note != was.note)
+      log::warning("plugin.took_over", {{"resource", plugin.resource}, {"what", plugin.note}});
+    if (!plugin.problem.empty() && plugin.problem != was.problem)
+      log::warning("plugin.problem", {{"resource", plugin.resource}, {"why", plugin.problem}});
+    if (plugin.registered && !was.registered) log::info("plugin.registered", {{"resource", plugin.resource}});
+  }
+}
+
+void log_pools(const PoolReports& before, const PoolReports& next, bool needed) {
+  for (const auto& [id, pool] : next.pools) {
+    const auto it = before.pools.find(id);
+    if (it == before.pools.end() || it->second.state != pool.state)
+      log::info("pool.state", {{"pool", id}, {"state", pool.state}, {"why", pool.reason}});
+  }
+  if (next.connected != before.connected && needed)
+    log::info("mps.connection", {{"connected", next.connected}, {"why", next.problem}});
+}
+
+bool log_pods(const kube::PodChanges& changes, const std::vector<GrantOwner>& owners) {
+  using What = kube::PodChange::What;
+  bool ended = false;
+  for (const auto& [what, pod] : changes) {
+    if (what == What::kNew || what == What::kChanged) continue;
+    std::vector<std::string> grants;
+    for (const auto& owner : owners)
+      if (owner.pod_namespace == pod.pod_namespace && owner.pod == pod.name) grants.push_back(owner.grant);
+    const bool over = what == What::kGone || what == What::kEnded;
+    ended = ended || over;
+    if (grants.empty()) continue;
+    log::info(over ? "pod.ended" : "pod.deleting", {{"pod", pod.pod_namespace + "/" + pod.name},
+                                                    {"uid", pod.uid},
+                                                    {"grants", fmt::format("{}", fmt::join(grants, ","))},
+                                                    {"grace_s", pod.deletion_grace_seconds.value_or(-1)}});
+  }
+  return ended;
+}
+
+namespace {
+
+// "GPU-…: 3 slots, 43131 MiB, 30 %, 40 SMs; …"; without values that are not limited.
+std::string limits_text(const allocate::Grant& grant) {
+  std::vector<std::string> parts;
+  for (const auto& device : grant.devices) {
+    std::string part = fmt::format("{}: {} slots", device.uuid, device.slots);
+    if (device.limits.memory.value > 0) part += fmt::format(", {} MiB", device.limits.memory.in_mib());
+    if (device.limits.threads.hundredths > 0)
+      part += fmt::format(", {} %, {} SMs", to_string(device.limits.threads), device.limits.sms);
+    parts.push_back(std::move(part));
+  }
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+}  // namespace
+
+void log_answered(const Answered& answered) {
+  for (const auto& grant : answered.given) {
+    log::info("grant.given", {{"grant", grant.id},
+                              {"resource", grant.resource},
+                              {"slots", fmt::format("{}", fmt::join(grant.slots, ","))},
+                              {"pool", grant.pool},
+                              {"limits", grant.pool.empty() ? "" : limits_text(grant)}});
+  }
+  for (const auto& [resource, error] : answered.refused)
+    log::warning("grant.refused", {{"resource", resource}, {"why", error}});
+}
+
+GrantLog::Held GrantLog::held(const Holder& holder, const kube::PodTable& pods, MonoTime now) {
+  const auto* pod = pods.find(holder.pod_namespace, holder.pod);
+  return {holder.grant.empty() ? allocate::grant_id(holder.slots) : holder.grant,
+          holder.pod_namespace,
+          holder.pod,
+          holder.container,
+          pod == nullptr ? "" : pod->uid,
+          holder.claim,
+          now};
+}
+
+void GrantLog::follow(const std::vector<Holder>& holders, const kube::PodTable& pods, MonoTime now) {
+  std::map<std::string, Held> next;
+  for (const auto& holder : holders) {
+    Held entry = held(holder, pods, now);
+    const std::string key = entry.grant + " " + tenant_key(holder);
+    if (auto before = held_.extract(key); !before.empty()) {
+      next.insert(std::move(before));
+      continue;
+    }
+    if (next.contains(key)) continue;
+    log::info("grant.held", {{"grant", entry.grant},
+                             {"k8s.namespace.name", entry.pod_namespace},
+                             {"k8s.pod.name", entry.pod},
+                             {"k8s.container.name", entry.container},
+                             {"k8s.pod.uid", entry.uid},
+                             {"claim", entry.claim}});
+    next.emplace(key, std::move(entry));
+  }
+  for (const auto& [key, entry] : held_)
+    log::info("grant.ended", {{"grant", entry.grant},
+                              {"k8s.namespace.name", entry.pod_namespace},
+                              {"k8s.pod.name", entry.pod},
+                              {"k8s.container.name", entry.container},
+                              {"k8s.pod.uid", entry.uid},
+                              {"claim", entry.claim},
+                              {"held_s", std::chrono::duration_cast<std::chrono::seconds>(now - entry.since).count()}});
+  held_ = std::move(next);
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,190 @@
+#include "node/observe/dcgm_names.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "node/observe/tenant_metrics.h"
+#include "observe/metrics/page.h"
+
+namespace tranche::agent {
+namespace {
+
+using host::GpuActivity;
+using host::GpuTelemetry;
+using metrics::Metric;
+using metrics::Type;
+using Value = std::optional<double>;
+
+// Labels in the exporter's order; what is "" is left out.
+constexpr Metric kOfGpu{"", Type::kGauge, "", {"gpu", "UUID", "pci_bus_id", "device", "modelName"}};
+constexpr Metric kOfInstance{"", Type::kGauge, "", {"GPU_I_PROFILE", "GPU_I_ID"}};
+constexpr Metric kOfHost{"", Type::kGauge, "", {"hostname"}};
+constexpr Metric kOfTenant{"", Type::kGauge, "", {"container", "namespace", "pod"}};
+
+std::string joined(std::string labels, const std::string& more) {
+  if (more.empty()) return labels;
+  labels.back() = ',';
+  return labels + more.substr(1);
+}
+
+// A GPU or a MIG device, and who holds it.
+struct Row {
+  std::string labels;                 // of the device
+  std::string tenant_labels;          // of the container that holds all of it; "" = none does
+  const GpuTelemetry* gpu = nullptr;  // of a GPU; nullptr: of a MIG device, or not measured
+  const GpuActivity* activity = nullptr;
+  Value memory;                                         // of a GPU, in bytes
+  std::vector<std::pair<std::string, double>> used_by;  // labels of each tenant, and bytes
+};
+
+struct OfGpu {
+  Metric metric;
+  Value (*value)(const Row& row, const GpuTelemetry& gpu);
+};
+struct OfActivity {
+  Metric metric;
+  std::optional<double> GpuActivity::* member;
+};
+
+constexpr Metric gauge(std::string_view name, std::string_view help) {
+  return {name, Type::kGauge, help, {}};
+}
+constexpr Metric counter(std::string_view name, std::string_view help) {
+  return {name, Type::kCounter, help, {}};
+}
+
+const OfGpu kGpuFields[] = {
+    {gauge("DCGM_FI_DEV_SM_CLOCK_HERTZ", "SM clock frequency (in Hz)."),
+     [](const Row&, const GpuTelemetry& gpu) { return gpu.sm_hertz; }},
+    {gauge("DCGM_FI_DEV_MEMORY_CLOCK_HERTZ", "Memory clock frequency (in Hz)."),
+     [](const Row&, const GpuTelemetry& gpu) { return gpu.memory_hertz; }},
+    {gauge("DCGM_FI_DEV_MEMORY_TEMP_CELSIUS", "Memory temperature (in C)."),
+     [](const Row&, const GpuTelemetry& gpu) { return gpu.memory_celsius; }},
+    {gauge("DCGM_FI_DEV_GPU_TEMP_CELSIUS", "GPU temperature (in C)."),
+     [](const Row&, const GpuTelemetry& gpu) { return gpu.celsius; }},
+    {gauge("DCGM_FI_DEV_BOARD_POWER_WATTS", "Power draw (in W)."),
+     [](const Row&, const GpuTelemetry& gpu) { return gpu.power_watts; }},
+    {counter("DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL", "Energy since the driver was loaded (in J)."),
+     [](const Row&, const GpuTelemetry& gpu) { return gpu.energy_joules; }},
+    {gauge("DCGM_FI_DEV_GPU_UTIL_RATIO", "Share of time in which any kernel ran (0 to 1)."),
+     [](const Row&, const GpuTelemetry& gpu) { return gpu.utilization; }},
+    {gauge("DCGM_FI_DEV_FB_CAPACITY_BYTES", "Memory (in bytes)."),
+     [](const Row& row, const GpuTelemetry&) { return row.memory; }},
+    {gauge("DCGM_FI_DEV_FB_FREE_BYTES", "Memory that is free (in bytes)."),
+     [](const Row& row, const GpuTelemetry& gpu) {
+       return row.memory && gpu.memory_used ? Value(*row.memory - static_cast<double>(gpu.memory_used->value))
+                                            : Value();
+     }},
+};
+
+const OfActivity kActivityFields[] = {
+    {gauge("DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO", "Share of time in which the graphics engine had work."),
+     &GpuActivity::graphics},
+    {gauge("DCGM_FI_PROF_SM_UTIL_RATIO", "Share of time with a resident warp, mean over the SMs."), &GpuActivity::sm},
+    {gauge("DCGM_FI_PROF_SM_OCCUPANCY_RATIO", "Resident warps over the maximum."), &GpuActivity::occupancy},
+    {gauge("DCGM_FI_PROF_TENSOR_UTIL_RATIO", "Share of time in which a tensor pipe was active."), &GpuActivity::tensor},
+    {gauge("DCGM_FI_PROF_DRAM_UTIL_RATIO", "Share of time in which the memory interface moved data."),
+     &GpuActivity::dram},
+    {gauge("DCGM_FI_PROF_PCIE_TX_BYTES", "PCIe traffic sent (in bytes per second)."), &GpuActivity::pcie_sent},
+    {gauge("DCGM_FI_PROF_PCIE_RX_BYTES", "PCIe traffic received (in bytes per second)."), &GpuActivity::pcie_received},
+    {gauge("DCGM_FI_PROF_NVLINK_TX_BYTES", "NVLink traffic sent (in bytes per second)."), &GpuActivity::nvlink_sent},
+    {gauge("DCGM_FI_PROF_NVLINK_RX_BYTES", "NVLink traffic received (in bytes per second)."),
+     &GpuActivity::nvlink_received},
+};
+
+constexpr Metric kFbUsed = gauge("DCGM_FI_DEV_FB_USED_BYTES", "Memory that the pod's container uses (in bytes).");
+
+class Family {
+ public:
+  Family(LongText& out, const Metric& metric) : out_(out), metric_(metric) {}
+  void add(const std::string& labels, Value value) {
+    if (!value) return;
+    if (!std::exchange(headed_, true)) metrics::add_heading(out_, metric_);
+    metrics::add_sample(out_, metric_, labels, *value);
+  }
+
+ private:
+  LongText& out_;
+  const Metric& metric_;
+  bool headed_ = false;
+};
+
+std::string host_of(const Snapshot& s) {
+  if (s.cluster.node.empty()) return "";
+  return metrics::label_text(kOfHost, {s.cluster.node});
+}
+
+std::string labels_of(const inventory::Gpu& gpu, const inventory::MigDevice* mig, const std::string& host) {
+  auto labels = metrics::label_text(
+      kOfGpu, {std::to_string(gpu.index), gpu.uuid, gpu.pci_bus_id, "nvidia" + std::to_string(gpu.minor), gpu.name});
+  if (mig != nullptr)
+    labels = joined(labels, metrics::label_text(kOfInstance, {mig->profile, std::to_string(mig->gpu_instance)}));
+  return joined(labels, host);
+}
+
+std::uint32_t slots_of(const plan::Plan& plan, const std::string& uuid) {
+  std::uint32_t slots = 0;
+  for (const auto& resource : plan.resources)
+    for (const auto& device : resource.devices) slots += device.uuid == uuid ? device.slots : 0;
+  return slots;
+}
+
+void add_tenants(Row& row, const std::string& uuid, const std::vector<TenantRow>& tenants, std::uint32_t slots) {
+  for (const auto& tenant : tenants) {
+    if (tenant.device != uuid) continue;
+    const auto labels = metrics::label_text(kOfTenant, {tenant.container, tenant.pod_namespace, tenant.pod});
+    if (tenant.slots == slots) row.tenant_labels = labels;
+    if (tenant.figure && tenant.figure->used)
+      row.used_by.emplace_back(joined(row.labels, labels), static_cast<double>(tenant.figure->used->value));
+  }
+}
+
+std::vector<Row> rows_of(const Snapshot& s, const inventory::Inventory& inventory,
+                         const std::vector<TenantRow>& tenants, const std::vector<GpuTelemetry>& gpus) {
+  std::vector<Row> rows;
+  const std::string host = host_of(s);
+  for (const auto& gpu : inventory.gpus) {
+    const auto measured = std::ranges::find(gpus, gpu.uuid, &GpuTelemetry::uuid);
+    Row& row = rows.emplace_back();
+    row.labels = labels_of(gpu, nullptr, host);
+    if (gpu.memory.value > 0) row.memory = static_cast<double>(gpu.memory.value);
+    if (measured != gpus.end()) {
+      row.gpu = &*measured;
+      row.activity = &measured->activity;
+    }
+    add_tenants(row, gpu.uuid, tenants, slots_of(s.plan, gpu.uuid));
+    for (const auto& mig : gpu.mig_devices) {
+      Row& instance = rows.emplace_back();
+      instance.labels = labels_of(gpu, &mig, host);
+      add_tenants(instance, mig.uuid, tenants, slots_of(s.plan, mig.uuid));
+      if (measured == gpus.end()) continue;
+      const auto found = std::ranges::find(measured->mig, mig.uuid, &host::MigTelemetry::uuid);
+      if (found != measured->mig.end()) instance.activity = &found->activity;
+    }
+  }
+  return rows;
+}
+
+}  // namespace
+
+LongText dcgm_metrics(const Snapshot& s, const guard::Figures& figures, const std::vector<GpuTelemetry>& gpus) {
+  LongText out;
+  if (!s.inventory) return out;
+  const auto rows = rows_of(s, *s.inventory, tenant_rows(s, figures), gpus);
+  for (const auto& field : kGpuFields) {
+    Family family(out, field.metric);
+    for (const auto& row : rows)
+      if (row.gpu != nullptr) family.add(joined(row.labels, row.tenant_labels), field.value(row, *row.gpu));
+  }
+  for (const auto& field : kActivityFields) {
+    Family family(out, field.metric);
+    for (const auto& row : rows)
+      if (row.activity != nullptr) family.add(joined(row.labels, row.tenant_labels), row.activity->*field.member);
+  }
+  Family used(out, kFbUsed);
+  for (const auto& row : rows)
+    for (const auto& [labels, bytes] : row.used_by) used.add(labels, bytes);
+  return out;
+}
+
+}  // namespace tranche::agent

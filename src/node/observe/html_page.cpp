@@ -1,0 +1,223 @@
+#include "node/observe/html_page.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+
+#include "base/version.h"
+#include "grants/change/held.h"
+#include "node/in_force.h"
+#include "node/readiness.h"
+#include "observe/html/html.h"
+#include "os/clock/clock.h"
+#include "plan/slot_id.h"
+
+namespace tranche::agent {
+
+namespace {
+
+using html::Html;
+using html::text;
+
+constexpr int kColours = 4;
+constexpr double kGap = 0.003;  // between tenants, of the width of the bar
+
+constexpr int kReloadSeconds = 10;
+
+// With one digit after the point.
+std::string gib(Bytes bytes) {
+  const auto tenths = (bytes.value / 1024 * 10 + (1 << 19)) >> 20;
+  std::string text = fmt::format_int(tenths / 10).str();
+  text += {'.', static_cast<char>('0' + tenths % 10)};
+  return text;
+}
+
+std::string percent(double ratio) {
+  return fmt::format("{:.0f} %", ratio * 100);
+}
+
+using Rows = std::map<std::string_view, std::vector<const TenantRow*>>;  // by device
+
+// One segment for each tenant, as wide as its slots.
+void put_bar(Html& html, const plan::PlannedDevice& device, const std::vector<const TenantRow*>& rows) {
+  std::uint32_t held = 0;
+  for (const auto* row : rows) held += row->slots;
+  html.add(R"(<svg viewBox="0 0 {0} 1" preserveAspectRatio="none" role="img" aria-label="{1} of {0} slots held">)"
+           R"(<rect class="f" width="{0}" height="1"/>)",
+           device.slots, held);
+  std::uint32_t at = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const double width = std::max(rows[i]->slots * 0.5, rows[i]->slots - device.slots * kGap);
+    html.put("<rect class=\"t", i % kColours, "\" x=\"", at, "\" width=\"", fmt::format("{:.3f}", width),
+             "\" height=\"1\"><title>", text(rows[i]->pod_namespace), "/", text(rows[i]->pod), "</title></rect>");
+    at += rows[i]->slots;
+  }
+  html.raw("</svg>\n");
+}
+
+void put_memory(Html& html, const TenantRow& row, const std::string& pod) {
+  const auto used = row.figure ? row.figure->used : std::nullopt;
+  html.raw("<td class=n>");
+  if (!used) {
+    html.raw("not known");
+    if (row.memory_limit) html.put(" of ", gib(*row.memory_limit));
+    return html.raw("<td>");
+  }
+  const std::string uses = gib(*used);
+  if (!row.memory_limit) return html.put(uses, "<td>");
+  const std::string limit = gib(*row.memory_limit);
+  const auto most = row.memory_limit->in_mib();
+  html.put(uses, " of ", limit, "<td><meter aria-label=\"memory of ", pod, "\" min=0 max=", most,
+           " high=", most * 95 / 100, " value=", used->in_mib(), ">", uses, " of ", limit, " GiB</meter>");
+}
+
+std::uint64_t stops_of(const TenantRow& row) {
+  std::uint64_t total = 0;
+  if (row.figure)
+    for (const auto& [reason, count] : row.figure->stops) total += count;
+  return total;
+}
+
+void put_tenants(Html& html, const std::string& index, const std::vector<const TenantRow*>& rows) {
+  if (rows.empty()) return html.raw("<p class=dim>No container holds a slot.</p>\n");
+  html.table("containers on " + index);
+  html.raw(
+      "<tr><th scope=col>container<th scope=col class=n>slots<th scope=col class=n>memory, GiB<th "
+      "scope=col><span class=dim>of limit</span><th scope=col class=n>peak<th scope=col class=n>SMs, at most<th "
+      "scope=col class=n>clients<th scope=col class=n>stops\n");
+  for (const auto* row : rows) {
+    const std::string pod = text(row->pod);
+    html.put("<tr><th scope=row><bdi>", text(row->pod_namespace), "/", pod, "/", text(row->container),
+             "</bdi><td class=n>", row->slots);
+    put_memory(html, *row, pod);
+    html.put("<td class=n>", row->figure && row->figure->peak ? gib(*row->figure->peak) : "", "<td class=n>",
+             row->thread_limit ? percent(row->thread_limit->value() / 100) : "", "<td class=n>");
+    if (row->figure && row->figure->clients) html.put(*row->figure->clients);
+    html.raw("<td class=n>");
+    if (row->figure) html.put(stops_of(*row));
+    html.raw("\n");
+  }
+  html.end_table();
+}
+
+void put_activity(Html& html, const host::GpuTelemetry& gpu, MonoTime now) {
+  html.raw("<p class=dim>");
+  if (gpu.memory_used) html.add("memory {} GiB in use · ", gib(*gpu.memory_used));
+  if (gpu.activity.sm) html.add("SMs active {} · ", percent(*gpu.activity.sm));
+  if (gpu.activity.dram) html.add("memory interface {} · ", percent(*gpu.activity.dram));
+  if (gpu.utilization) html.add("busy {} of the time · ", percent(*gpu.utilization));
+  if (gpu.power_watts) html.add("{:.0f} W · ", *gpu.power_watts);
+  if (gpu.celsius) html.add("{:.0f} °C · ", *gpu.celsius);
+  html.add("read {} s ago</p>\n", std::chrono::duration_cast<std::chrono::seconds>(now - gpu.at).count());
+}
+
+void put_device(Html& html, const Snapshot& s, const plan::PlannedResource& resource, const plan::PlannedDevice& device,
+                const std::vector<const TenantRow*>& rows, const std::vector<host::GpuTelemetry>& gpus, MonoTime now) {
+  const auto* gpu = s.inventory ? inventory::find_gpu(*s.inventory, device.gpu_uuid) : nullptr;
+  html.add("<h2>{} {} <span class=dim>{}</span></h2>\n", device.is_mig ? "MIG device" : "GPU", text(device.index),
+           text(gpu == nullptr ? "" : gpu->name));
+  html.add("<p class=dim><bdi>{}</bdi> · {} · {} GiB · {} slots, {}</p>\n", text(device.uuid), text(resource.name),
+           gib(device.memory), device.slots, config::to_string(change::mode_of(device).strategy));
+  if (const auto reason = advertise::reason_unhealthy(device, s.faults))
+    html.add("<p class=bad>unhealthy: {}</p>\n", text(*reason));
+  const auto measured = std::ranges::find(gpus, device.gpu_uuid, &host::GpuTelemetry::uuid);
+  if (measured != gpus.end()) put_activity(html, *measured, now);
+  put_bar(html, device, rows);
+  put_tenants(html, text(device.index), rows);
+}
+
+void put_list(Html& html, const char* title, const std::vector<std::string>& lines) {
+  if (lines.empty()) return;
+  html.add("<h2>{}</h2>\n<ul>", title);
+  for (const auto& line : lines) html.add("<li><bdi>{}</bdi>", text(line));
+  html.raw("</ul>\n");
+}
+
+std::vector<std::string> waiting(const Snapshot& s) {
+  std::vector<std::string> lines;
+  for (const auto& step : s.change)
+    if (!step.waits_for.empty()) lines.push_back(change::to_string(step));
+  return lines;
+}
+
+std::string party(const FaultParty& party) {
+  return party.holder.empty() ? "a process of no known container" : party.holder;
+}
+
+// Newest first; of the guard, of faults.
+std::vector<std::string> stops(const Snapshot& s) {
+  std::vector<std::pair<WallTime, std::string>> dated;
+  for (const auto& act : s.guard.acts)
+    dated.emplace_back(
+        act.at, fmt::format("{} ({}): {}, {} of {} GiB", act.what, act.outcome,
+                            act.holder.empty() ? "no known container" : act.holder, gib(act.sum), gib(act.limit)));
+  for (const auto& fault : s.reported_faults)
+    dated.emplace_back(WallTime{std::chrono::milliseconds(fault.at_ms)},
+                       fmt::format("fault ({}) of {}: by {}, {} hit", fault.kind, fault.pool, party(fault.culprit),
+                                   fault.victims.size()));
+  std::ranges::stable_sort(dated, [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::vector<std::string> lines;
+  for (const auto& [at, line] : dated) lines.push_back(host::utc_text(at).substr(0, 19) + "Z " + line);
+  return lines;
+}
+
+std::vector<std::string> problems(const Snapshot& s) {
+  std::vector<std::string> lines;
+  for (const auto* list : {&s.config.problems, &s.plan_problems})
+    for (const auto& problem : *list) lines.push_back(to_string(problem));
+  for (const auto* line : {&s.driver_problem, &s.pools.problem, &s.holdings_problem, &s.cdi_problem})
+    if (!line->empty()) lines.push_back(*line);
+  if (!s.loop.cpu_problem.empty()) lines.push_back("tranche node: " + s.loop.cpu_problem);
+  if (!s.pools.cpu_problem.empty()) lines.push_back("tranche mps: " + s.pools.cpu_problem);
+  for (const auto& left : s.plan.left_out) lines.push_back(left.what + ": " + left.why);
+  lines.insert(lines.end(), s.guard.not_in_force.begin(), s.guard.not_in_force.end());
+  return lines;
+}
+
+void put_configuration(Html& html, const Snapshot& s) {
+  html.add("<h2>Configuration in force</h2>\n<p>{}{}{} · sharing: {}</p>\n",
+           s.config.last_good      ? "the last good one, because the newest is refused"
+           : s.config.path.empty() ? "the defaults"
+                                   : "of a file",
+           s.config.name.empty() ? "" : ", named ", text(s.config.name),
+           config::to_string(s.config.config.sharing.strategy));
+  const auto rows = in_force(s);
+  if (rows.empty()) return;
+  html.table("what is enforced");
+  html.raw(
+      "<tr><th scope=col>promise<th scope=col>enforced<th scope=col>by<th scope=col>what is "
+      "missing\n");
+  for (const auto& row : rows)
+    html.add("<tr><th scope=row>{}<td>{}<td class=l>{}<td class=l>{}\n", text(row.promise), text(row.state),
+             text(row.by), text(row.why));
+  html.end_table();
+}
+
+}  // namespace
+
+LongText html_page(const Snapshot& s, const guard::Figures& figures, const std::vector<host::GpuTelemetry>& gpus,
+                   MonoTime now, bool reload) {
+  Html html;
+  const Readiness ready = readiness(s);
+  const auto tenants = tenant_rows(s, figures);
+  Rows rows;
+  for (const auto& row : tenants) rows[row.device].push_back(&row);
+  html::begin(html, std::string("Tranche ") + kVersion, reload ? kReloadSeconds : 0);
+  html.add("<h1>{}</h1>\n<p class={}>{}: {}</p>\n<p class=dim>Tranche {} · driver {} · {}Z · {}</p>\n",
+           s.cluster.node.empty() ? "GPUs of this node" : "GPUs of " + text(s.cluster.node),
+           ready.ready ? "good" : "bad", ready.ready ? "ready" : "not ready", text(ready.reason), kVersion,
+           s.inventory ? text(s.inventory->driver_version) : "none", host::utc_text(s.taken_wall).substr(0, 19),
+           reload ? "<a href=\"/\">stop reloading</a>" : "<a href=\"/live\">reload every 10 s</a>");
+  put_list(html, "Problems", problems(s));
+  put_list(html, "Waiting", waiting(s));
+  for (const auto& resource : s.plan.resources)
+    for (const auto& device : resource.devices) put_device(html, s, resource, device, rows[device.uuid], gpus, now);
+  put_list(html, "Recent stops and faults", stops(s));
+  put_configuration(html, s);
+  html::end(html);
+  return html.take();
+}
+
+}  // namespace tranche::agent

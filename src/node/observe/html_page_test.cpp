@@ -1,0 +1,87 @@
+#include "node/observe/html_page.h"
+
+#include <gmock/gmock.h>
+
+#include "grants/allocate/grant.h"
+
+namespace tranche::agent {
+namespace html_page_test {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const std::vector<std::string> kSlots{"GPU-0::0", "GPU-0::1"};
+
+Snapshot held_by(const std::string& pod) {
+  Snapshot snapshot;
+  plan::PlannedDevice device;
+  device.uuid = device.gpu_uuid = "GPU-0";
+  device.index = "0";
+  device.slots = 10;
+  device.memory = gib(80);
+  device.pool = "gpu-0";
+  plan::PlannedResource resource;
+  resource.name = "nvidia.com/gpu";
+  resource.devices = {device};
+  snapshot.plan.resources = {resource};
+  snapshot.holdings = {{"team", pod, "main", "nvidia.com/gpu", kSlots}};
+  snapshot.shares.own()[{allocate::grant_id(kSlots), "GPU-0"}] = {"gpu-0", "nvidia.com/gpu", gib(16), Percent{2000}};
+  snapshot.holders = holders(snapshot);
+  return snapshot;
+}
+
+TEST(HtmlPage, ShowsTenantsWithTheirUseAndLimit) {
+  guard::Figures figures;
+  auto& figure = figures[{allocate::grant_id(kSlots), "GPU-0"}];
+  figure.used = gib(4);
+  figure.peak = gib(5);
+  figure.clients = 3;
+  host::GpuTelemetry gpu;
+  gpu.uuid = "GPU-0";
+  gpu.activity.sm = 0.47;
+  const auto page = html_page(held_by("train"), figures, {gpu}, MonoTime{std::chrono::seconds(2)}).str();
+  for (const char* shown : {"team/train/main", "4.0 of 16.0", "<td class=n>5.0", "20 %", "SMs active 47 %",
+                            "read 2 s ago", "aria-label=\"2 of 10 slots held\""})
+    EXPECT_THAT(page, HasSubstr(shown));
+}
+
+TEST(HtmlPage, WhatIsNotKnownIsNotZero) {
+  const auto page = html_page(held_by("train"), {}, {}, MonoTime{}).str();
+  EXPECT_THAT(page, HasSubstr("not known of 16.0"));
+  EXPECT_THAT(page, Not(HasSubstr("<meter")));
+}
+
+// Promise: page: Names of pods are text on the page, whatever is in them.
+TEST(HtmlPage, HostileNamesStayText) {
+  auto snapshot = held_by("</bdi><script>alert(1)</script>\x1b[2J\"'&");
+  GuardAct act;
+  act.holder = "<img src=x onerror=alert(1)>";
+  snapshot.guard.acts.push_back(act);
+  const auto page = html_page(snapshot, {}, {}, MonoTime{}).str();
+  for (const char* markup : {"<script", "<img", "\x1b"}) EXPECT_THAT(page, Not(HasSubstr(markup)));
+  EXPECT_THAT(page, HasSubstr("&lt;script&gt;alert(1)&lt;/script&gt;"));
+  EXPECT_THAT(page, HasSubstr("&quot;&#39;&amp;"));
+}
+
+TEST(HtmlPage, SaysWhatWaitsAndWhatWasStopped) {
+  auto snapshot = held_by("train");
+  change::Step step;
+  step.text = "nvidia.com/gpu on GPU 0: 10 → 5 slots";
+  step.waits_for = "team/train";
+  snapshot.change = {step};
+  GuardAct act;
+  act.what = "terminate";
+  act.outcome = "done";
+  act.holder = "team/train/main";
+  act.sum = gib(17);
+  act.limit = gib(16);
+  act.pid = 4711;
+  snapshot.guard.acts = {act};
+  const auto page = html_page(snapshot, {}, {}, MonoTime{}).str();
+  EXPECT_THAT(page, HasSubstr("10 → 5 slots"));
+  EXPECT_THAT(page, HasSubstr("terminate (done): team/train/main, 17.0 of 16.0 GiB"));
+  EXPECT_THAT(page, Not(HasSubstr("4711"))) << "no process ids";
+}
+
+}  // namespace html_page_test
+}  // namespace tranche::agent

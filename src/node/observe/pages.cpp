@@ -1,0 +1,123 @@
+#include "node/observe/pages.h"
+
+#include "base/long_text.h"
+#include "node/observe/dcgm_names.h"
+#include "node/observe/html_page.h"
+#include "node/observe/tenant_metrics.h"
+#include "node/readiness.h"
+#include "node/reports.h"
+#include "observe/html/html.h"
+#include "os/clock/clock.h"
+#include "os/memory/memory.h"
+
+namespace tranche::agent {
+namespace {
+
+constexpr int kServiceUnavailable = 503;
+constexpr Duration kFiguresFor = std::chrono::seconds(1);  // two scrapers cost no more than one
+
+host::HttpAnswer ready_page(const Snapshot& snapshot) {
+  const Readiness state = readiness(snapshot);
+  host::HttpAnswer answer = host::HttpAnswer::text(state.reason + "\n");
+  if (!state.ready) answer.status = kServiceUnavailable;
+  return answer;
+}
+
+struct Text {
+  MonoTime at{};
+  std::weak_ptr<const Snapshot> of;  // weak: a page that is not read any more keeps no old snapshot
+  LongText text;
+};
+
+// The texts of pages, each as long as it can be asked for again.
+class Texts {
+ public:
+  // One that is made again when it is older than kFiguresFor.
+  template <class Make>
+  auto for_a_while(Make make) {
+    return [make, kept = add()]() -> const LongText& {
+      const MonoTime now = host::mono_now();
+      if (!*kept || now - (*kept)->at >= kFiguresFor) {
+        kept->reset();  // first: the former text is in memory no longer than the next one needs it
+        kept->emplace(now, std::weak_ptr<const Snapshot>(), make(now));
+        host::return_free_memory();
+      }
+      return (*kept)->text;
+    };
+  }
+
+  // One that is made again for a new snapshot as well.
+  template <class Make>
+  auto of_newest(const SnapshotBox& box, Make make) {
+    return [&box, make, kept = add()]() -> const LongText& {
+      const auto snapshot = box.get();
+      const MonoTime now = host::mono_now();
+      if (!*kept || (*kept)->of.lock() != snapshot || now - (*kept)->at >= kFiguresFor) {
+        kept->reset();
+        kept->emplace(now, snapshot, make(*snapshot));
+        host::return_free_memory();
+      }
+      return (*kept)->text;
+    };
+  }
+
+  std::function<void()> forget() const {
+    return [all = all_] {
+      for (const auto& text : all) text->reset();
+      host::return_free_memory();
+    };
+  }
+
+ private:
+  std::shared_ptr<std::optional<Text>> add() { return all_.emplace_back(std::make_shared<std::optional<Text>>()); }
+
+  std::vector<std::shared_ptr<std::optional<Text>>> all_;
+};
+
+}  // namespace
+
+ServedPages node_pages(NodePages of) {
+  Texts texts;
+  const auto node = texts.of_newest(*of.snapshots, [](const Snapshot& s) { return metrics::to_text(metrics_page(s)); });
+  const auto live = texts.for_a_while([of](MonoTime now) {
+    const auto round = of.gpus->look(now);
+    of.looked();
+    const auto snapshot = of.snapshots->get();
+    auto page = gpu_metrics(round, now, host::wall_now());
+    if (round.empty())
+      for (const auto& use : snapshot->use)
+        page.set("tranche_gpu_memory_used_bytes", {use.uuid}, static_cast<double>(use.used.value));
+    LongText text = metrics::to_text(page);
+    text += tenant_metrics(*snapshot, *of.tenants->get(), now);
+    return text;
+  });
+  const auto metrics = [node, live] {
+    LongText page = node();
+    page += live();
+    return host::HttpAnswer::metrics(std::move(page));
+  };
+  const auto status = [text = texts.of_newest(*of.snapshots, [of](const Snapshot& s) {
+    return network_document(s, *of.tenants->get());
+  })] { return host::HttpAnswer::json(text()); };
+  const auto people = [of, &texts](bool reload) {
+    return [page = texts.for_a_while([of, reload](MonoTime now) {
+      const auto round = of.gpus->look(now);
+      of.looked();
+      return html_page(*of.snapshots->get(), *of.tenants->get(), round, now, reload);
+    })] { return host::HttpAnswer::html(page(), html::policy()); };
+  };
+  host::HttpServer::Routes routes{{"/", people(false)},
+                                  {"/live", people(true)},
+                                  {"/metrics", metrics},
+                                  {"/readyz", [of] { return ready_page(*of.snapshots->get()); }},
+                                  {"/status", status}};
+  if (of.dcgm_names)
+    routes["/metrics/dcgm"] = [page = texts.for_a_while([of](MonoTime now) {
+      const auto round = of.gpus->look(now);
+      of.looked();
+      return dcgm_metrics(*of.snapshots->get(), *of.tenants->get(), round);
+    })] { return host::HttpAnswer::metrics(page()); };
+  return {std::move(routes), texts.forget()};
+}
+
+}  // namespace tranche::agent

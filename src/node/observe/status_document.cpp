@@ -1,0 +1,457 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "base/json_text.h"
+#include "base/version.h"
+#include "grants/change/held.h"
+#include "labels/label.h"
+#include "node/in_force.h"
+#include "node/readiness.h"
+#include "node/reports.h"
+#include "plan/slot_id.h"
+
+namespace tranche::agent {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json problems_json(const std::vector<Problem>& problems) {
+  Json list = Json::array();
+  for (const auto& problem : problems) list.push_back(to_string(problem));
+  return list;
+}
+
+Json driver_json(const Snapshot& s) {
+  return {{"state", s.inventory ? "ready" : "waiting"},
+          {"version", s.inventory ? s.inventory->driver_version : ""},
+          {"platform", s.inventory ? std::string(inventory::to_string(s.inventory->platform)) : ""},
+          {"reason", s.driver_problem}};
+}
+
+Json config_json(const Snapshot& s) {
+  return {{"path", s.config.path},
+          {"inForce", s.config.last_good      ? "last good"
+                      : s.config.path.empty() ? "defaults"
+                                              : "file"},
+          {"name", s.config.name},
+          {"chosenBy", s.config.chosen_by},
+          {"label", s.config.label},
+          {"hash", s.config.hash},
+          {"problems", problems_json(s.config.problems)},
+          {"sharing", std::string(config::to_string(s.config.config.sharing.strategy))},
+          {"allocationPolicy",
+           std::string(config::to_string(s.config.config.flags.plugin.shared_devices_allocation_policy))}};
+}
+
+Json health_json(const Snapshot& s) {
+  return {{"checks", s.health.off.empty() ? "on" : "off"},
+          {"reason", s.health.off},
+          {"quietPeriodMs", std::chrono::duration_cast<std::chrono::milliseconds>(s.health.quiet_period).count()},
+          {"problems", problems_json(s.health.problems)}};
+}
+
+std::string name_of(const Holder& holder) {
+  return holder.pod_namespace + "/" + holder.pod + "/" + holder.container;
+}
+
+using HolderOf = std::map<std::string_view, const Holder*>;  // by slot
+
+Json slots_json(const plan::PlannedResource& resource, const plan::PlannedDevice& device, const HolderOf& holder_of) {
+  Json list = Json::array();
+  for (std::uint32_t n = 0; n < device.slots; ++n) {
+    const auto id = plan::render({device.uuid, device.replicated ? std::optional(n) : std::nullopt});
+    Json slot{{"id", id}, {"resource", resource.name}};
+    if (const auto it = holder_of.find(id); it != holder_of.end()) slot["holder"] = name_of(*it->second);
+    list.push_back(std::move(slot));
+  }
+  return list;
+}
+
+// Who reads the document.
+struct Reader {
+  bool of_node = true;                      // false: any client of the network
+  const guard::Figures* figures = nullptr;  // what the guard knows of tenants
+};
+
+Json device_json(const Snapshot& s, const plan::PlannedResource& resource, const plan::PlannedDevice& device,
+                 const HolderOf& holder_of, const Reader& reader) {
+  Json json{{"uuid", device.uuid},
+            {"index", device.index},
+            {"resource", resource.name},
+            {"sharing", std::string(config::to_string(change::mode_of(device).strategy))},
+            {"memoryMiB", device.memory.in_mib()},
+            {"smCount", device.sm_count},
+            {"slotMemoryMiB", device.share.memory.in_mib()},
+            {"slotSms", device.share.sms},
+            {"slotThreads", device.share.threads.hundredths == 0 ? "" : to_string(device.share.threads)}};
+  const auto reason = advertise::reason_unhealthy(device, s.faults);
+  json["healthy"] = !reason;
+  json["reason"] = reason.value_or("");
+  if (const auto it = s.health.unhealthy.find(device.uuid); it != s.health.unhealthy.end()) {
+    json["cause"] = std::string(health::to_string(it->second.what.cause));
+    json["unhealthyMs"] = std::chrono::duration_cast<std::chrono::milliseconds>(s.taken - it->second.since).count();
+  }
+  json["pool"] = device.pool;
+  if (const auto it = s.pools.pools.find(device.pool); it != s.pools.pools.end()) {
+    json["poolState"] = it->second.state;
+    json["poolClients"] = it->second.clients;
+  }
+  if (s.inventory) {
+    if (const auto* gpu = inventory::find_gpu(*s.inventory, device.gpu_uuid)) json["name"] = gpu->name;
+  }
+  for (const auto& use : s.use) {
+    if (use.uuid != device.gpu_uuid) continue;
+    json["memoryUsedMiB"] = use.used.in_mib();
+    json["utilization"] = use.utilization;
+    if (!reader.of_node) continue;
+    Json processes = Json::array();
+    for (const auto& p : use.processes) {
+      Json process{{"pid", p.pid}, {"memoryMiB", p.memory.in_mib()}, {"mpsClient", p.mps_client}};
+      if (const auto it = s.grant_of_pid.find(p.pid); it != s.grant_of_pid.end()) process["grant"] = it->second;
+      processes.push_back(std::move(process));
+    }
+    json["processes"] = std::move(processes);
+  }
+  json["slots"] = slots_json(resource, device, holder_of);
+  return json;
+}
+
+Json kubernetes_json(const Snapshot& s) {
+  const auto& cluster = s.cluster;
+  Json json{{"state", cluster.state}, {"reason", cluster.reason}, {"server", cluster.server},
+            {"node", cluster.node},   {"pods", cluster.pods},     {"watchRestarts", cluster.watch_restarts}};
+  if (cluster.last_event)
+    json["lastEventAgeMs"] =
+        std::chrono::duration_cast<std::chrono::milliseconds>(s.taken - *cluster.last_event).count();
+  json["condition"] = {{"written", cluster.condition.written}, {"problem", cluster.condition.problem}};
+  json["events"] = {{"told", cluster.events.emitted},
+                    {"written", cluster.events.sent},
+                    {"waiting", cluster.events.waiting},
+                    {"dropped", cluster.events.dropped},
+                    {"lastDropped", cluster.events.last_dropped},
+                    {"problem", cluster.events.problem}};
+  return json;
+}
+
+Json change_json(const Snapshot& s) {
+  Json steps = Json::array(), waiting = Json::array();
+  for (const auto& step : s.change) {
+    const bool waits = !step.waits_for.empty();
+    steps.push_back({{"what", std::string(change::to_string(step.what))},
+                     {"resource", step.resource},
+                     {"devices", step.devices},
+                     {"text", change::to_string(step)},
+                     {"state", waits ? "waiting" : "done"},
+                     {"waitsFor", step.waits_for}});
+    if (waits) waiting.push_back(change::to_string(step));
+  }
+  return {{"steps", std::move(steps)}, {"waitingFor", std::move(waiting)}};
+}
+
+Json in_force_json(const Snapshot& s) {
+  Json list = Json::array();
+  for (const auto& row : in_force(s))
+    list.push_back({{"promise", row.promise}, {"state", row.state}, {"by", row.by}, {"why", row.why}});
+  return list;
+}
+
+Json party_json(const FaultParty& party) {
+  return {{"pid", party.pid}, {"grant", party.grant}, {"holder", party.holder}};
+}
+
+Json faults_json(const Snapshot& s) {
+  Json list = Json::array();
+  for (const auto& fault : s.reported_faults) {
+    Json victims = Json::array();
+    for (const auto& victim : fault.victims) victims.push_back(party_json(victim));
+    list.push_back({{"atMs", fault.at_ms},
+                    {"pool", fault.pool},
+                    {"kind", fault.kind},
+                    {"culprit", party_json(fault.culprit)},
+                    {"victims", std::move(victims)}});
+  }
+  return list;
+}
+
+using ClientsOf = std::multimap<std::string_view, const ClientProtection*>;  // by grant
+
+ClientsOf clients_of_grants(const Snapshot& s) {
+  ClientsOf clients;
+  for (const auto& [id, pool] : s.pools.pools)
+    for (const auto& endpoint : pool.endpoints)
+      for (const auto& client : endpoint.protection) clients.emplace(endpoint.grant, &client);
+  return clients;
+}
+
+Json grant_json(const Snapshot& s, const Holder& holder, const ClientsOf& clients_of, const Reader& reader) {
+  Json devices = Json::array();
+  for (const auto& d : holder.devices) {
+    devices.push_back({{"uuid", d.uuid},
+                       {"slots", d.slots},
+                       {"memoryMiB", d.limits.memory.in_mib()},
+                       {"threads", d.limits.threads.hundredths == 0 ? "" : to_string(d.limits.threads)},
+                       {"sms", d.limits.sms}});
+    if (reader.figures == nullptr) continue;
+    const auto figure = reader.figures->find({holder.grant, d.uuid});
+    if (figure == reader.figures->end()) continue;
+    if (const auto& used = figure->second.used) devices.back()["usedMiB"] = used->in_mib();
+  }
+  Json json{{"namespace", holder.pod_namespace}, {"pod", holder.pod},     {"container", holder.container},
+            {"resource", holder.resource},       {"slots", holder.slots}, {"grant", holder.grant},
+            {"devices", std::move(devices)}};
+  if (!holder.claim.empty()) json["claim"] = holder.claim;
+  for (auto [of, end] = clients_of.equal_range(holder.grant); of != end; ++of) {
+    Json client{{"protected", of->second->state}, {"why", of->second->why}};
+    if (reader.of_node) client["pid"] = of->second->pid;
+    json["protection"].push_back(std::move(client));
+  }
+  const auto owner = std::ranges::lower_bound(s.owners, holder.grant, {}, &GrantOwner::grant);
+  if (owner == s.owners.end() || owner->grant != holder.grant || owner->uid.empty()) return json;
+  if (reader.of_node) {
+    json["podUid"] = owner->uid;
+    json["containerId"] = owner->container_id;
+  }
+  json["deleting"] = owner->deleting;
+  return json;
+}
+
+Json resources_json(const Snapshot& s) {
+  Json list = Json::array();
+  for (const auto& advertised : s.advertised) {
+    std::size_t healthy = 0;
+    for (const auto& slot : advertised.slots) healthy += slot.healthy ? 1 : 0;
+    Json json{{"name", advertised.resource}, {"slots", advertised.slots.size()}, {"healthy", healthy}};
+    std::size_t allocated = 0;
+    for (const auto& holding : s.holdings)
+      allocated += holding.resource == advertised.resource ? holding.slots.size() : 0;
+    json["allocated"] = allocated;
+    if (const auto* planned = plan::find_resource(s.plan, advertised.resource)) {
+      json["oneSlotPerRequest"] = planned->one_slot_per_request;
+      json["split"] = std::string(config::to_string(planned->split));
+    }
+    for (const auto& plugin : s.plugins) {
+      if (plugin.resource != advertised.resource) continue;
+      json["endpoint"] = plugin.endpoint;
+      json["serving"] = plugin.serving;
+      json["registered"] = plugin.registered;
+      json["watchers"] = plugin.watchers;
+      json["problem"] = plugin.problem;
+      json["registrations"] = plugin.registrations;
+      json["allocations"] = plugin.allocations;
+      json["refused"] = plugin.refused;
+    }
+    list.push_back(std::move(json));
+  }
+  return list;
+}
+
+Json label_output_json(const LabelReport& report) {
+  return {{"output", to_string(report.output)},
+          {"state", report.state},
+          {"reason", report.reason},
+          {"writes", report.writes},
+          {"foreign", report.foreign}};
+}
+
+Json claim_json(const dra::PreparedClaim& claim) {
+  Json parts = Json::array();
+  for (const auto& part : claim.parts) {
+    Json devices = Json::array();
+    for (const auto& device : part.devices)
+      devices.push_back({{"pool", device.pool}, {"device", device.device}, {"shareID", device.share_id}});
+    parts.push_back({{"request", part.request},
+                     {"gpu", part.gpu_uuid},
+                     {"kind", std::string(dra::to_string(part.kind))},
+                     {"mpsPool", part.mps_pool},
+                     {"grant", part.grant},
+                     {"memoryMiB", part.limits.memory.in_mib()},
+                     {"cores", part.cores},
+                     {"threadsPercent", part.limits.threads.value()},
+                     {"sms", part.limits.sms},
+                     {"devices", std::move(devices)}});
+    if (part.instance)
+      parts.back()["instance"] = {{"gpu", part.parent_uuid},
+                                  {"profileId", part.instance->profile_id},
+                                  {"start", part.instance->place.start},
+                                  {"size", part.instance->place.size},
+                                  {"made", part.is_made()}};
+    if (part.process != plan::ShareLimits{})
+      parts.back()["process"] = {{"memoryMiB", part.process.memory.in_mib()},
+                                 {"threadsPercent", part.process.threads.value()},
+                                 {"sms", part.process.sms}};
+  }
+  return {{"namespace", claim.name.claim_namespace},
+          {"name", claim.name.name},
+          {"uid", claim.name.uid},
+          {"driver", claim.driver},
+          {"parts", std::move(parts)}};
+}
+
+Json claims_json(const ClaimsReport& report) {
+  Json claims = Json::array();
+  for (const auto& [uid, claim] : report.prepared) claims.push_back(claim_json(claim));
+  return {{"driver", report.driver},
+          {"serving", report.server.serving},
+          {"registered", report.server.registered},
+          {"problem", report.server.problem},
+          {"statusProblem", report.status_problem},
+          {"claims", std::move(claims)}};
+}
+
+Json mig_json(const MigReport& mig) {
+  Json gpus = Json::array();
+  for (const auto& gpu : mig.gpus)
+    gpus.push_back({{"index", gpu.index},
+                    {"uuid", gpu.uuid},
+                    {"now", gpu.now},
+                    {"target", gpu.target},
+                    {"waitsFor", gpu.waits_for},
+                    {"unfinished", gpu.unfinished}});
+  return {{"state", mig.state},         {"reason", mig.reason},   {"message", mig.message}, {"config", mig.config},
+          {"source", mig.source},       {"label", mig.written},   {"changes", mig.changes}, {"failures", mig.failures},
+          {"evictions", mig.evictions}, {"gpus", std::move(gpus)}};
+}
+
+Json slices_json(const SliceReport& report) {
+  return {{"state", report.state},     {"problem", report.problem}, {"driver", report.driver},
+          {"devices", report.devices}, {"slices", report.slices},   {"generation", report.generation},
+          {"writes", report.writes},   {"notes", report.notes},     {"withheld", report.withheld}};
+}
+
+// Members one after another, as text. A reader of the network gets those that are named for it: what is added to the
+// document is not shown to the network by itself.
+class Document {
+ public:
+  explicit Document(const Reader& reader) : reader_(reader) {}
+
+  void add(std::string_view key, const Json& value) {
+    if (reader_.of_node) show(key, value);
+  }
+  // For the network as well.
+  void show(std::string_view key, const Json& value) {
+    begin(key);
+    text_ += json_text(value);
+  }
+  // `each` passes the elements to what it is given.
+  template <class Each>
+  void show_list(std::string_view key, Each each) {
+    begin(key);
+    std::string_view before = "[";
+    each([&](const Json& element) {
+      text_ += std::exchange(before, ",");
+      text_ += json_text(element);
+    });
+    text_ += before == "[" ? "[]" : "]";
+  }
+  LongText take() {
+    text_ += "}";
+    return std::move(text_);
+  }
+
+ private:
+  void begin(std::string_view key) {
+    text_ += text_.empty() ? "{\"" : ",\"";
+    text_ += key;
+    text_ += "\":";
+  }
+
+  Reader reader_;
+  LongText text_;
+};
+
+HolderOf holders_of_slots(const Snapshot& s) {
+  HolderOf holder_of;
+  for (const auto& holder : s.holders)
+    for (const auto& slot : holder.slots) holder_of[slot] = &holder;
+  return holder_of;
+}
+
+Json left_out_json(const Snapshot& s) {
+  Json list = Json::array();
+  for (const auto& left : s.plan.left_out) list.push_back({{"what", left.what}, {"why", left.why}});
+  return list;
+}
+
+Json notes_json(const Snapshot& s) {
+  Json notes = s.plan.notes;
+  if (!s.health.off.empty()) notes.push_back(s.health.off + "; a GPU that is lost is still noticed");
+  if (s.inventory)
+    for (auto& note : label::notes_for(*s.inventory)) notes.push_back(std::move(note));
+  return notes;
+}
+
+Json dra_json(const Snapshot& s) {
+  Json json;
+  if (s.slices.state != "off") json = {{"slices", slices_json(s.slices)}};
+  if (s.claims) json.update(claims_json(*s.claims));
+  for (const auto& device : s.plan.for_claims) json["gpus"].push_back({{"index", device.index}, {"uuid", device.uuid}});
+  return json;
+}
+
+Json guard_for_network(const Snapshot& s) {
+  Json foreign_processes = Json::array();
+  for (const auto& process : s.guard.foreign_processes) foreign_processes.push_back({{"device", process.device}});
+  return {{"foreignProcesses", std::move(foreign_processes)}};
+}
+
+LongText document_for(const Snapshot& s, const Reader& reader) {
+  Document document(reader);
+  document.show("program", "node");
+  document.show("version", kVersion);
+  document.show("node", s.cluster.node);
+  document.add("pid", ::getpid());
+  const Readiness ready = readiness(s);
+  document.show("ready", ready.ready);
+  document.show("readyReason", ready.reason);
+  document.show("driver", driver_json(s));
+  document.show("config", config_json(s));
+  document.show("change", change_json(s));
+  document.show("health", health_json(s));
+  document.show("mps", {{"connected", s.pools.connected},
+                        {"problem", s.pools.problem},
+                        {"needed", !s.plan.pools.empty()},
+                        {"cpuProblem", s.pools.cpu_problem}});
+  document.show("guard", reader.of_node ? guard_json(s.guard, s.shares) : guard_for_network(s));
+  document.show("inForce", in_force_json(s));
+  document.add("faults", faults_json(s));
+  document.add("pages", {{"problem", s.pages_problem}});
+  document.show("loop", {{"worstLatenessMs", s.loop.worst_lateness_ms}, {"cpuProblem", s.loop.cpu_problem}});
+  document.show("cdiProblem", s.cdi_problem);
+  document.show("kubelet", {{"holdingsProblem", s.holdings_problem}});
+  document.add("kubernetes", kubernetes_json(s));
+  document.show("resources", resources_json(s));
+  const auto holder_of = holders_of_slots(s);
+  document.show_list("devices", [&](auto element) {
+    for (const auto& resource : s.plan.resources)
+      for (const auto& device : resource.devices) element(device_json(s, resource, device, holder_of, reader));
+  });
+  const auto clients_of = clients_of_grants(s);
+  document.show_list("grants", [&](auto element) {
+    for (const auto& holder : s.holders) element(grant_json(s, holder, clients_of, reader));
+  });
+  document.show("planProblems", problems_json(s.plan_problems));
+  document.show("leftOut", left_out_json(s));
+  document.show("notes", notes_json(s));
+  document.show("labels", s.labels);
+  document.add("labelOutput", label_output_json(s.label_report));
+  if (const auto dra = dra_json(s); !dra.is_null()) document.add("dra", dra);
+  if (s.mig) document.add("mig", mig_json(*s.mig));
+  return document.take();
+}
+
+}  // namespace
+
+LongText status_document(const Snapshot& snapshot) {
+  return document_for(snapshot, {});
+}
+
+LongText network_document(const Snapshot& snapshot, const guard::Figures& figures) {
+  return document_for(snapshot, {.of_node = false, .figures = &figures});
+}
+
+}  // namespace tranche::agent

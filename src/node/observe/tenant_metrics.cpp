@@ -1,0 +1,146 @@
+#include "node/observe/tenant_metrics.h"
+
+#include <algorithm>
+#include <iterator>
+#include <tuple>
+#include <utility>
+
+#include "node/reports.h"
+#include "observe/metrics/page.h"
+
+namespace tranche::agent {
+namespace {
+
+void take_limits(TenantRow& row, Bytes memory, Percent threads) {
+  if (memory.value > 0) row.memory_limit = memory;
+  if (threads.hundredths > 0) row.thread_limit = threads;
+}
+
+// What `other` has of the same container on the same device.
+void take(TenantRow& row, const TenantRow& other) {
+  row.slots += other.slots;
+  if (other.memory_limit) row.memory_limit = other.memory_limit;
+  if (other.thread_limit) row.thread_limit = other.thread_limit;
+  if (other.figure != nullptr) row.figure = other.figure;
+  row.grant = other.grant;
+}
+
+auto place_of(const TenantRow& row) {
+  return std::tie(row.pod_namespace, row.pod, row.container, row.device, row.resource);
+}
+
+double whole(Bytes b) {
+  return static_cast<double>(b.value);
+}
+
+// One family: a value of each row that has one.
+template <class Value>
+void add_family(LongText& out, metrics::MetricRef metric, const std::vector<TenantRow>& rows,
+                const std::vector<std::string>& labels, Value value) {
+  bool headed = false;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const std::optional<double> known = value(rows[i]);
+    if (!known) continue;
+    if (!std::exchange(headed, true)) metrics::add_heading(out, metric);
+    metrics::add_sample(out, metric, labels[i], *known);
+  }
+}
+
+void add_stops(LongText& out, const std::vector<TenantRow>& rows, const std::vector<std::string>& labels) {
+  bool headed = false;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto* figure = rows[i].figure;
+    if (figure == nullptr) continue;
+    for (const char* reason : {guard::kStopForMemory, guard::kStopOutsideMps}) {
+      if (!std::exchange(headed, true)) metrics::add_heading(out, "tranche_tenant_stops_total");
+      const auto& stops = figure->stops;
+      const auto found = stops.find(reason);
+      std::string with_reason = labels[i];
+      with_reason.insert(with_reason.size() - 1, std::string(",reason=\"") + reason + '"');
+      metrics::add_sample(out, "tranche_tenant_stops_total", with_reason,
+                          found == stops.end() ? 0 : static_cast<double>(found->second));
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<TenantRow> tenant_rows(const Decision& decision, const guard::Figures& figures) {
+  const auto shares = guard::held_shares(decision.shares);
+  std::vector<TenantRow> rows;
+  rows.reserve(decision.holders.size());
+  for (const auto& holder : decision.holders) {
+    const auto tenant = guard::tenant_in(decision.shares, holder.grant);
+    for (const auto& held : holder.devices) {
+      const auto of_tenant = tenant.empty() ? shares.end() : shares.find({tenant, held.uuid});
+      TenantRow& row = rows.emplace_back();
+      row.pod_namespace = holder.pod_namespace;
+      row.pod = holder.pod;
+      // A pod may have several claims with requests of one name.
+      row.container = holder.claim.empty() ? holder.container : holder.claim + "/" + holder.container;
+      row.device = held.uuid;
+      row.resource = of_tenant == shares.end() ? holder.resource : of_tenant->second.resource;
+      row.slots = held.slots;
+      row.grant = tenant.empty() ? holder.grant : tenant;
+      if (of_tenant == shares.end()) {
+        take_limits(row, held.limits.memory, held.limits.threads);
+        continue;
+      }
+      take_limits(row, of_tenant->second.memory, of_tenant->second.threads);
+      if (const auto figure = figures.find({std::string(tenant), held.uuid}); figure != figures.end())
+        row.figure = &figure->second;
+    }
+  }
+  if (!std::ranges::is_sorted(rows, {}, place_of)) std::ranges::stable_sort(rows, {}, place_of);
+  const auto same = [](const TenantRow& a, const TenantRow& b) { return place_of(a) == place_of(b); };
+  for (auto row = rows.begin(); row != rows.end();) {
+    auto next = std::next(row);
+    for (; next != rows.end() && same(*row, *next); ++next) take(*row, *next);
+    row = next;
+  }
+  rows.erase(std::unique(rows.begin(), rows.end(), same), rows.end());
+  return rows;
+}
+
+LongText tenant_metrics(const Snapshot& snapshot, const guard::Figures& figures, MonoTime now) {
+  using Known = std::optional<double>;
+  const auto rows = tenant_rows(snapshot, figures);
+  std::vector<std::string> labels;
+  labels.reserve(rows.size());
+  for (const auto& row : rows)
+    labels.push_back(metrics::label_text("tranche_tenant_slots",
+                                         {row.pod_namespace, row.pod, row.container, row.device, row.resource}));
+  LongText out;
+  add_family(out, "tranche_tenant_slots", rows, labels, [](const TenantRow& row) -> Known { return row.slots; });
+  add_family(out, "tranche_tenant_memory_limit_bytes", rows, labels, [](const TenantRow& row) -> Known {
+    return row.memory_limit ? Known(whole(*row.memory_limit)) : Known();
+  });
+  add_family(out, "tranche_tenant_sm_limit_ratio", rows, labels, [](const TenantRow& row) -> Known {
+    return row.thread_limit ? Known(row.thread_limit->value() / 100) : Known();
+  });
+  add_family(out, "tranche_tenant_memory_used_bytes", rows, labels, [](const TenantRow& row) -> Known {
+    return row.figure && row.figure->used ? Known(whole(*row.figure->used)) : Known();
+  });
+  add_family(out, "tranche_tenant_memory_peak_bytes", rows, labels, [](const TenantRow& row) -> Known {
+    return row.figure && row.figure->peak ? Known(whole(*row.figure->peak)) : Known();
+  });
+  add_family(out, "tranche_tenant_clients", rows, labels, [](const TenantRow& row) -> Known {
+    return row.figure && row.figure->clients ? Known(*row.figure->clients) : Known();
+  });
+  add_family(out, "tranche_tenant_over_limit_seconds_total", rows, labels, [now](const TenantRow& row) -> Known {
+    if (!row.figure || !row.memory_limit) return {};
+    return std::chrono::duration<double>(guard::time_over(*row.figure, now)).count();
+  });
+  add_stops(out, rows, labels);
+  const auto held = [&snapshot, now](const TenantRow& row, double HeldTime::* figure) -> Known {
+    const auto found = snapshot.held_times->find(key_of(row));
+    return found == snapshot.held_times->end() ? Known() : Known(found->second.until(now).*figure);
+  };
+  add_family(out, "tranche_tenant_held_seconds_total", rows, labels,
+             [&](const TenantRow& r) { return held(r, &HeldTime::seconds); });
+  add_family(out, "tranche_tenant_share_held_seconds_total", rows, labels,
+             [&](const TenantRow& r) { return held(r, &HeldTime::share_seconds); });
+  return out;
+}
+
+}  // namespace tranche::agent

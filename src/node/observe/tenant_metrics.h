@@ -1,0 +1,33 @@
+#pragma once
+// The figures of each tenant as metrics: who holds what by kubelet's list, its limits by the grants, its use by the
+// guard. One row for each container and device, whatever number of slots and grants the container holds. Pure.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/long_text.h"
+#include "guard/figures.h"
+#include "node/snapshot.h"
+
+namespace tranche::agent {
+
+// Views into the decision and the figures.
+struct TenantRow {
+  std::string_view pod_namespace;
+  std::string_view pod;
+  std::string container;
+  std::string_view device;
+  std::string_view resource;
+  std::uint32_t slots = 0;
+  std::optional<Bytes> memory_limit;      // absent: not limited, or not known
+  std::optional<Percent> thread_limit;    // the same
+  const guard::Figure* figure = nullptr;  // nullptr: the guard does not see it, as without MPS
+  std::string_view grant;                 // the tenant's first, "" without MPS
+};
+std::vector<TenantRow> tenant_rows(const Decision& decision, const guard::Figures& figures);
+
+LongText tenant_metrics(const Snapshot& snapshot, const guard::Figures& figures, MonoTime now);
+
+}  // namespace tranche::agent

@@ -1,0 +1,136 @@
+#include "node/plan_change.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "plan/slot_id.h"
+
+namespace tranche::agent {
+namespace {
+
+// The pool of the grant's endpoint, and the grant's limits there; nothing if there is no endpoint.
+void ask_endpoint(change::HeldShare& share, const std::string& grant, const PoolReports& reports) {
+  for (const auto& [id, pool] : reports.pools) {
+    const auto endpoint = std::ranges::find(pool.endpoints, grant, &EndpointReport::grant);
+    if (endpoint == pool.endpoints.end()) continue;
+    share.pool = id;
+    const auto limits = endpoint->limits.value_or(mps::GrantLimits{});
+    const auto limit = std::ranges::find(limits, share.device, &mps::GrantLimit::uuid);
+    if (limit != limits.end()) share.memory = limit->memory;
+    return;
+  }
+}
+
+void ask_plan(change::HeldShare& share, const plan::Plan& plan) {
+  const auto* resource = plan::find_resource(plan, share.resource);
+  const auto* device = resource == nullptr ? nullptr : change::find_device(*resource, share.device);
+  if (device != nullptr && !share.slots.empty() && change::is_slot_of(*device, share.slots.front()))
+    share.pool = device->pool;
+}
+
+}  // namespace
+
+std::vector<change::HeldShare> held_shares(const std::vector<grants::Held>& held, const NodeView& node) {
+  const auto& [in, decision] = node;
+  std::vector<change::HeldShare> shares;
+  for (const auto& one : held) {
+    const std::string grant = allocate::grant_id(one.slots);
+    std::map<std::string, change::HeldShare> by_device;
+    for (const auto& slot : one.slots) by_device[std::string(plan::device_of(slot))].slots.push_back(slot);
+    for (auto& [uuid, share] : by_device) {
+      share.resource = one.resource;
+      share.device = uuid;
+      if (const auto given = decision.shares->find({grant, uuid}); given != decision.shares->end()) {
+        share.pool = given->second.pool;
+        share.memory = given->second.memory;
+      } else if (in.pools.connected) {
+        ask_endpoint(share, grant, in.pools);
+      } else {
+        ask_plan(share, decision.plan);
+      }
+      shares.push_back(std::move(share));
+    }
+  }
+  return shares;
+}
+
+advertise::Withheld still_served(const plan::Plan& plan, const PoolReports& reports,
+                                 const std::map<std::string, std::vector<std::string>>& pools) {
+  advertise::Withheld withheld;
+  for (const auto& [id, report] : reports.pools) {
+    if (plan::find_pool(plan, id) != nullptr) continue;
+    const auto known = pools.find(id);
+    const auto has = [&](const std::string& uuid) {
+      if (known != pools.end()) return std::ranges::find(known->second, uuid) != known->second.end();
+      return uuid.size() > 4 && id.size() > 4 && uuid.substr(4).starts_with(id.substr(4));
+    };
+    for (const auto& resource : plan.resources) {
+      for (const auto& device : resource.devices) {
+        if (!device.pool.empty() || !has(device.uuid)) continue;
+        for (std::uint32_t n = 0; n < device.slots; ++n)
+          withheld[resource.name].emplace(
+              plan::render({device.uuid, device.replicated ? std::optional(n) : std::nullopt}),
+              "MPS pool " + id + " still has its GPU, and ends");
+      }
+    }
+  }
+  return withheld;
+}
+
+std::set<std::string> held_without_mps(const std::vector<change::HeldShare>& shares) {
+  std::set<std::string> devices;
+  for (const auto& share : shares)
+    if (share.pool.empty() && (share.device.starts_with("GPU-") || share.device.starts_with("MIG-")))
+      devices.insert(share.device);
+  return devices;
+}
+
+bool PlanChange::listed(const Result<std::vector<host::PodHolding>>& answer, MonoTime asked, bool can_report) {
+  ever_listed_ = ever_listed_ || answer.has_value();
+  const bool before = std::exchange(unguarded_, !ever_listed_ && !can_report);
+  if (!answer) {
+    ledger_.not_answered(to_string(answer.error()));
+  } else {
+    std::vector<grants::Held> all;
+    for (const auto& holding : *answer) all.push_back({holding.resource, holding.slots});
+    ledger_.listed(all, asked);
+  }
+  return unguarded_ && !before;
+}
+
+void PlanChange::step(const Inputs& in, Decision& decision, Moved& moved) {
+  const auto shares = held_shares(ledger_.held(), {in, decision});
+  const auto before = change_.steps();
+  const bool other = change_.follow(unguarded_ ? change::Holdings{} : change::Holdings{ledger_.unknown(), shares});
+  moved.other_holders = other_holders(shares, in.withdrawn);
+  if (other) {
+    moved.plan = moved.plan || decision.plan != change_.in_force();
+    decision.plan = change_.in_force();
+    decision.change = change_.steps();
+    for (const auto& pool : decision.plan.pools) pools_[pool.id] = pool.devices;
+    add_steps(before, moved);
+  }
+  decision.withheld = change_.withheld();
+  for (auto& [resource, slots] : still_served(decision.plan, in.pools, pools_))
+    decision.withheld[resource].merge(slots);
+}
+
+void PlanChange::add_steps(const std::vector<change::Step>& before, Moved& moved) const {
+  for (const auto& step : change_.steps())
+    if (std::ranges::find(before, step) == before.end()) moved.steps.push_back(step);
+  const auto waits = [](const change::Step& step) { return !step.waits_for.empty(); };
+  moved.done = std::ranges::any_of(before, waits) && std::ranges::none_of(change_.steps(), waits);
+}
+
+// A holder whose end will not be reported must not block a pool indefinitely.
+HeldWithoutMps PlanChange::other_holders(const std::vector<change::HeldShare>& shares,
+                                         const std::map<std::string, std::string>& withdrawn) const {
+  HeldWithoutMps others{unguarded_ ? std::set<std::string>{} : held_without_mps(shares),
+                        unguarded_ || ledger_.unknown().empty()};
+  for (const auto& [device, why] : withdrawn)
+    if (std::ranges::find(shares, device, &change::HeldShare::device) == shares.end()) others.devices.insert(device);
+  return others;
+}
+
+}  // namespace tranche::agent

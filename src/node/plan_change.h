@@ -1,0 +1,65 @@
+#pragma once
+// The node's plan during a change of configuration (src/grants/change): combines kubelet's list of holdings, later
+// Allocate responses and the limits of grants, and has it decide which plan is enforced. Pure; one thread.
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "grants/allocate/grant.h"
+#include "grants/change/change.h"
+#include "grants/ledger.h"
+#include "node/other_holders_file.h"
+#include "node/snapshot.h"
+
+namespace tranche::agent {
+
+// What containers hold, by grant and device. Under MPS every grant has an endpoint or limits in the ledger; while
+// `tranche mps` does not answer, the enforced plan counts. Pure.
+std::vector<change::HeldShare> held_shares(const std::vector<grants::Held>& held, const NodeView& node);
+
+// Devices of which a share is held without MPS. Pure.
+std::set<std::string> held_without_mps(const std::vector<change::HeldShare>& shares);
+
+// Slots of devices that MPS must not serve, but that a pool of `tranche mps` still has: with the pool's compute mode no
+// process outside MPS could start there. `pools`: the devices of planned pools; for others the id is used. Pure.
+advertise::Withheld still_served(const plan::Plan& plan, const PoolReports& reports,
+                                 const std::map<std::string, std::vector<std::string>>& pools);
+
+class PlanChange {
+ public:
+  explicit PlanChange(grants::Ledger& ledger) : ledger_(ledger) {}
+
+  // What steps changed, for those that report it.
+  struct Moved {
+    bool plan = false;
+    std::vector<change::Step> steps;
+    bool done = false;                            // nothing waits any more
+    std::optional<HeldWithoutMps> other_holders;  // absent: not decided yet
+  };
+
+  void aim(plan::Plan newest) { change_.aim(std::move(newest)); }
+  // `can_report`: kubelet's socket is there. Where it never was (NVIDIA's chart does not mount it) kubelet will never
+  // report what is held, and a change is made at once, as by a restart of NVIDIA's plugin. True: that is found now.
+  bool listed(const Result<std::vector<host::PodHolding>>& answer, MonoTime asked, bool can_report);
+  // Decides which plan is enforced, by the decision so far: plan, change and withheld slots.
+  void step(const Inputs& in, Decision& decision, Moved& moved);
+  // Another answer of kubelet's may say that something is free. It is asked also while nothing waits for that: a change
+  // that comes later is then done at once.
+  bool awaits_kubelet() const { return ledger_.in_doubt(); }
+  bool unguarded() const { return unguarded_; }  // kubelet's socket is not there: what is held is not reported
+
+ private:
+  void add_steps(const std::vector<change::Step>& before, Moved& moved) const;
+  HeldWithoutMps other_holders(const std::vector<change::HeldShare>& shares,
+                               const std::map<std::string, std::string>& withdrawn) const;
+
+  grants::Ledger& ledger_;
+  change::Change change_;
+  std::map<std::string, std::vector<std::string>> pools_;  // that were planned, with their devices
+  bool ever_listed_ = false;
+  bool unguarded_ = false;
+};
+
+}  // namespace tranche::agent

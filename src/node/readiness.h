@@ -1,0 +1,19 @@
+#pragma once
+// Whether this node serves, and if not, why: one line for a probe, a person and the status document. A process that is
+// alive and waits is not ready; a node without a driver counts as one that does not need one only with failOnInitError:
+// false. Pure.
+#include <string>
+
+#include "node/snapshot.h"
+
+namespace tranche::agent {
+
+struct Readiness {
+  bool ready = false;
+  std::string reason;    // also when ready
+  const char* why = "";  // not ready: the reason in one word, for the Node's condition
+};
+
+Readiness readiness(const NodeView& node);
+
+}  // namespace tranche::agent

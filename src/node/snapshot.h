@@ -1,0 +1,147 @@
+#pragma once
+// The node agent's whole state, as one immutable value that any thread may read: published by the loop at the end of a
+// callback, read by gRPC's threads (Allocate), the pages and the status socket.
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/problem.h"
+#include "base/shared_list.h"
+#include "base/time.h"
+#include "config/live/config_source.h"
+#include "dra/partition.h"
+#include "gpu/driver/nvml.h"
+#include "gpu/inventory/inventory.h"
+#include "grants/allocate/grant.h"
+#include "grants/change/change_steps.h"
+#include "grants/grant_shares.h"
+#include "kube/live/cluster_link.h"
+#include "kube/node_condition.h"
+#include "kubelet/plugin_host.h"
+#include "kubelet/pod_resources.h"
+#include "labels/live/label_report.h"
+#include "mig/live/mig_report.h"
+#include "mps/protocol/pool_reports.h"
+#include "node/dra/claims_report.h"
+#include "node/dra/slice_report.h"
+#include "node/gpu/fault_attribution.h"
+#include "node/gpu/gpu_health.h"
+#include "node/grants/grant_owners.h"
+#include "node/grants/held_times.h"
+#include "node/grants/holders.h"
+#include "node/guard/guard_report.h"
+#include "observe/pages/http_pages.h"
+#include "plan/advertise/advertise.h"
+#include "plan/advertise/withheld.h"
+#include "plan/plan.h"
+
+namespace tranche::agent {
+
+// As SharedList for a list: copies share the value, which is replaced as a whole. Copies may be on several threads.
+template <class T>
+class SharedValue {
+ public:
+  // NOLINTBEGIN(google-explicit-constructor): from and to the value that it stands for
+  SharedValue() = default;
+  SharedValue(T value) : value_(std::make_shared<T>(std::move(value))) {}
+  operator const T&() const { return *value_; }
+  // NOLINTEND(google-explicit-constructor)
+  const T& operator*() const { return *value_; }
+  const T* operator->() const { return value_.get(); }
+  // To be changed: a copy that this one has for itself.
+  T& own() { return *(value_ = std::make_shared<T>(*value_)); }
+
+ private:
+  std::shared_ptr<T> value_ = std::make_shared<T>();
+};
+
+// Everything that a decision of the node agent starts from, as the driver, kubelet, `tranche mps`, the API server and
+// the configuration reported it. The loop's callbacks store it (node_inputs.cpp), and decide() reads it.
+struct Inputs {
+  ConfigView config;
+  std::optional<inventory::Inventory> inventory;  // of the GPUs that the configuration uses; absent: no driver yet
+  std::string driver_problem;                     // why not, or why it could not be read again
+  std::vector<host::GpuUse> use;
+  PoolReports pools;
+  SharedList<host::PodHolding> holdings;
+  std::string holdings_problem;
+  MonoTime holdings_read{};            // when kubelet reported them
+  allocate::Settings allocation;       // as the configuration and the files of the node have them
+  std::vector<Problem> node_problems;  // of these files
+  std::string node_block;              // why no device may be allocated; "" = they may
+  std::string cdi_problem;             // of the CDI specs, while a list strategy uses CDI
+  std::vector<host::PluginState> plugins;
+  dra::Partitionable partitionable;              // of GPUs in MIG mode that are partitioned on demand
+  std::optional<ClaimsReport> claims;            // absent: claims are neither served nor prepared
+  std::optional<MigReport> mig;                  // absent: the MIG manager is not enabled
+  std::map<std::string, std::string> withdrawn;  // devices that the MIG manager removes, with the reason
+  std::string pages_problem;  // why the HTTP pages are not served; "" = they are, or none are requested
+
+  // What has come since the last decision; the rest of a decision stays as it is.
+  struct Fresh {
+    bool plan = false;      // configuration, inventory or files of the node: the plan may change
+    bool offer = false;     // anything that decides which slots kubelet may give; implied by `plan`
+    bool holdings = false;  // a new list from kubelet
+  } fresh;
+};
+
+// What was decided from the inputs (decide.h).
+struct Decision {
+  plan::Plan plan;                     // enforced; a change of configuration may wait on its way to a newer one
+  advertise::Withheld withheld;        // slots that are shown meanwhile and not handed out
+  std::vector<change::Step> change;    // of the last change, and what waits
+  std::vector<Problem> plan_problems;  // of the newest inventory and configuration, when they do not fit together
+  advertise::Faults faults;
+  HealthReport health;
+  std::vector<advertise::Advertised> advertised;
+  SharedValue<grants::Shares> shares;  // limits of the grants since they were given
+  SharedList<Holder> holders;          // of devices, as reported by kubelet and the claims
+  SharedList<GrantOwner> owners;       // of those that have an endpoint
+  std::shared_ptr<const HeldTimes> held_times = std::make_shared<const HeldTimes>();  // of tenants, as of held_read
+  MonoTime held_read{};                                                               // the answer of kubelet's
+  kube::NodeCondition condition;
+};
+
+struct Snapshot : Inputs, Decision {
+  MonoTime taken{};
+  WallTime taken_wall{};
+  // What those that act on the decision report.
+  ClusterReport cluster;
+  GuardReport guard;
+  std::map<std::uint32_t, std::string> grant_of_pid;  // processes on shared GPUs, as the guard attributes them
+  std::vector<ReportedFault> reported_faults;         // oldest first
+  std::map<std::string, std::string> labels;          // the desired labels
+  LabelReport label_report;                           // and whether they are written
+  SliceReport slices;                                 // the offer through Dynamic Resource Allocation
+  LoopReport loop;
+};
+
+// Inputs with the decision on them, inside a callback or of a snapshot.
+struct NodeView {
+  NodeView(const Inputs& given, const Decision& decided) : in(given), decision(decided) {}
+  // NOLINTNEXTLINE(google-explicit-constructor): a snapshot has both
+  NodeView(const Snapshot& snapshot) : in(snapshot), decision(snapshot) {}
+  const Inputs& in;
+  const Decision& decision;
+};
+
+class SnapshotBox {
+ public:
+  std::shared_ptr<const Snapshot> get() const {
+    const std::lock_guard lock(mutex_);
+    return snapshot_;
+  }
+  void put(std::shared_ptr<const Snapshot> snapshot) {
+    const std::lock_guard lock(mutex_);
+    snapshot_.swap(snapshot);
+  }
+
+ private:
+  mutable std::mutex mutex_;  // not std::atomic<shared_ptr>: ThreadSanitizer reports this standard library's
+  std::shared_ptr<const Snapshot> snapshot_ = std::make_shared<Snapshot>();
+};
+
+}  // namespace tranche::agent

@@ -1,0 +1,74 @@
+#include "probe/main.h"
+
+#include <signal.h>
+#include <time.h>
+
+#include <string>
+
+#include "probe/watchdog.h"
+
+namespace tranche::probe {
+namespace {
+
+constexpr int kNoContainer = 4;
+
+void hold(std::optional<Duration> at_most) {
+  const sigset_t set = ending_signals();
+  if (!at_most) {
+    int number = 0;
+    ::sigwait(&set, &number);
+    return;
+  }
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(*at_most);
+  const timespec wait{seconds.count(), (*at_most - seconds).count()};
+  ::sigtimedwait(&set, nullptr, &wait);
+}
+
+// The exit status for a report.
+int verdict(const ProbeReport& report, std::FILE* err) {
+  if (report.wrong_words != 0) {
+    std::fprintf(err,
+                 "tranche probe: %llu of %llu words that the GPU computed are wrong; take this GPU, or this number of "
+                 "SMs, out of use\n",
+                 static_cast<unsigned long long>(report.wrong_words),
+                 static_cast<unsigned long long>(report.checked_words));
+    return 1;
+  }
+  return 0;
+}
+
+}  // namespace
+
+int probe_main(const ProbeCliOptions& options, std::FILE* out, std::FILE* err) {
+  block_ending_signals();
+  if (const Status status = become_container(options.container); !status) {
+    std::fprintf(err, "tranche probe: %s\n", to_string(status.error()).c_str());
+    return kNoContainer;
+  }
+
+  Watchdog watchdog("tranche probe", err);
+  ProbeOptions probe = options.probe;
+  probe.stop = ending_signal_pending;
+  probe.on_stage = [&](const char* stage) {
+    const std::string name = stage;
+    if (options.stages) std::fprintf(err, "%s\n", stage);
+    if (name == "holding") return watchdog.enter(stage, std::nullopt);
+    watchdog.enter(stage, name == "computing" ? options.deadline + probe.run_for : options.deadline);
+  };
+  const auto while_alive = [&](const ProbeReport& report) {
+    std::fputs((options.json ? to_json(report) : to_text(report)).c_str(), out);
+    std::fflush(out);
+    if (options.hold) hold(options.hold_for);
+  };
+  const Result<ProbeReport> report = run_probe(probe, while_alive);
+  if (!report) {
+    std::fprintf(err, "tranche probe: %s\n", to_string(report.error()).c_str());
+    std::fflush(err);
+    return report.error().where == "--device" ? 2 : 1;
+  }
+  const int status = verdict(*report, err);
+  std::fflush(err);
+  return status;
+}
+
+}  // namespace tranche::probe

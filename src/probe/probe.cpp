@@ -1,0 +1,188 @@
+#include "probe/probe.h"
+
+#include <array>
+#include <set>
+
+#include "base/text.h"
+#include "os/clock/clock.h"
+#include "probe/cuda_library.h"
+#include "probe/kernels.h"
+#include "probe/measure.h"
+
+namespace tranche::probe {
+namespace {
+
+class Context {
+ public:
+  static Result<Context> create(const CudaLibrary& cuda, CudaDevice device) {
+    CudaContext context = nullptr;
+    if (const int code = cuda.functions().context_create(&context, 0, device); code != kCudaSuccess) {
+      return std::unexpected(cuda.error(code, "a CUDA context cannot be made", "cuCtxCreate"));
+    }
+    return Context(cuda, context);
+  }
+  Context(Context&& other) noexcept : cuda_(other.cuda_), context_(std::exchange(other.context_, nullptr)) {}
+  Context& operator=(Context&&) = delete;
+  ~Context() {
+    if (context_ == nullptr) return;
+    cuda_->functions().context_synchronize();  // nothing may be in flight when we go
+    cuda_->functions().context_destroy(context_);
+  }
+
+ private:
+  Context(const CudaLibrary& cuda, CudaContext context) : cuda_(&cuda), context_(context) {}
+  const CudaLibrary* cuda_;
+  CudaContext context_;
+};
+
+struct Chosen {
+  CudaDevice device = 0;
+  int index = 0;
+  std::string uuid;
+};
+
+std::string uuid_of(const CudaLibrary& cuda, CudaDevice device) {
+  CudaUuid uuid{};
+  if (cuda.functions().device_uuid == nullptr || cuda.functions().device_uuid(&uuid, device) != kCudaSuccess) return {};
+  return uuid_text(uuid.bytes);
+}
+
+Result<Chosen> choose_device(const CudaLibrary& cuda, const std::string& wanted, int count) {
+  const auto number = parse_unsigned(wanted);
+  if (number && *number >= static_cast<std::uint64_t>(count)) {
+    return fail(Kind::kNotFound,
+                "there is no GPU " + wanted + " here: " + std::to_string(count) + " visible, counted from 0",
+                "--device");
+  }
+  std::string seen;
+  for (int index = 0; index < count; ++index) {
+    Chosen chosen{0, index, {}};
+    if (const int code = cuda.functions().device_get(&chosen.device, index); code != kCudaSuccess) {
+      return std::unexpected(cuda.error(code, "GPU " + std::to_string(index) + " cannot be opened", "cuDeviceGet"));
+    }
+    chosen.uuid = uuid_of(cuda, chosen.device);
+    if (wanted.empty() || (number && static_cast<std::uint64_t>(index) == *number) || chosen.uuid == wanted)
+      return chosen;
+    seen += (seen.empty() ? "" : ", ") + chosen.uuid;
+  }
+  return fail(Kind::kNotFound, "GPU " + in_quotes(wanted) + " is not visible here; visible: " + seen, "--device");
+}
+
+Result<Kernels> find_kernels(const CudaLibrary& cuda, CudaModule module) {
+  Kernels kernels;
+  TRY(kernels.fill, find_kernel(cuda, module, kFillKernel));
+  TRY(kernels.spin, find_kernel(cuda, module, kSpinKernel));
+  TRY(kernels.smid, find_kernel(cuda, module, kSmidKernel));
+  return kernels;
+}
+
+std::uint32_t attribute(const CudaLibrary& cuda, int which, CudaDevice device) {
+  int value = 0;
+  if (cuda.functions().device_attribute(&value, which, device) != kCudaSuccess || value < 0) return 0;
+  return static_cast<std::uint32_t>(value);
+}
+
+void describe_device(const CudaLibrary& cuda, const Chosen& chosen, ProbeReport& report) {
+  std::array<char, 128> name{};
+  if (cuda.functions().device_name(name.data(), static_cast<int>(name.size()) - 1, chosen.device) == kCudaSuccess) {
+    report.device_name = name.data();
+  }
+  report.device_index = chosen.index;
+  report.device_uuid = chosen.uuid;
+  report.capability_major = static_cast<int>(attribute(cuda, kAttributeCapabilityMajor, chosen.device));
+  report.capability_minor = static_cast<int>(attribute(cuda, kAttributeCapabilityMinor, chosen.device));
+}
+
+std::vector<DeviceMemory> allocate_asked(const CudaLibrary& cuda, const std::vector<Bytes>& sizes,
+                                         ProbeReport& report) {
+  std::vector<DeviceMemory> held;
+  for (const Bytes size : sizes) {
+    Result<DeviceMemory> memory = DeviceMemory::allocate(cuda, size.value);
+    report.allocations.push_back({size, memory.has_value(), memory ? "" : cuda.name_of(memory.error().code)});
+    if (memory) held.push_back(*std::move(memory));
+  }
+  return held;
+}
+
+}  // namespace
+
+std::string uuid_text(const unsigned char (&bytes)[16]) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text = "GPU-";
+  for (std::size_t i = 0; i < 16; ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += kDigits[bytes[i] >> 4];
+    text += kDigits[bytes[i] & 15];
+  }
+  return text;
+}
+
+Result<ProbeReport> run_probe(const ProbeOptions& options, const std::function<void(const ProbeReport&)>& while_alive) {
+  ProbeReport report;
+  const auto stage = [&options](const char* name) {
+    if (options.on_stage) options.on_stage(name);
+  };
+  const auto timed = [](Duration& spent, auto&& action) {
+    const MonoTime begin = host::mono_now();
+    auto result = action();
+    spent = host::mono_now() - begin;
+    return result;
+  };
+
+  TRY(const std::unique_ptr<CudaLibrary> library, CudaLibrary::open());
+  const CudaLibrary& cuda = *library;
+  report.library = cuda.path();
+
+  const std::set<unsigned long> connections_before = local_connections();
+  stage("starting CUDA (cuInit)");
+  if (const int code = timed(report.init_time, [&] { return cuda.functions().init(0); }); code != kCudaSuccess) {
+    return std::unexpected(cuda.error(code, "CUDA does not start", "cuInit"));
+  }
+  if (cuda.functions().driver_version != nullptr) cuda.functions().driver_version(&report.driver_cuda);
+  if (const int code = cuda.functions().device_count(&report.visible_devices); code != kCudaSuccess) {
+    return std::unexpected(cuda.error(code, "the GPUs cannot be counted", "cuDeviceGetCount"));
+  }
+  TRY(const Chosen chosen, choose_device(cuda, options.device, report.visible_devices));
+  describe_device(cuda, chosen, report);
+
+  stage("making a context (cuCtxCreate); an MPS daemon that serves another user keeps clients waiting here");
+  TRY(const Context context, timed(report.context_time, [&] { return Context::create(cuda, chosen.device); }));
+  report.sms_by_attribute = attribute(cuda, kAttributeMultiprocessors, chosen.device);
+  std::size_t free = 0, total = 0;
+  if (const int code = cuda.functions().memory_info(&free, &total); code != kCudaSuccess) {
+    return std::unexpected(cuda.error(code, "the memory cannot be read", "cuMemGetInfo"));
+  }
+  report.memory_free = {free};
+  report.memory_total = {total};
+  report.mps = look_for_mps(connections_before);
+
+  stage("compiling the kernels");
+  TRY(CudaModule module, timed(report.compile_time, [&] { return compile(cuda, kPtx); }));
+  TRY(Kernels kernels, find_kernels(cuda, module));
+  if (options.tensor_cores) {
+    if (report.capability_major < kTensorCapability)
+      return fail(Kind::kUnsupported,
+                  "this GPU has compute capability " + std::to_string(report.capability_major) + "." +
+                      std::to_string(report.capability_minor) + ", and the kernel needs 8.0: leave the flag out",
+                  "--tensor-cores");
+    TRY(CudaModule tensor_module, compile(cuda, kTensorPtx));
+    TRY(kernels.tensor, find_kernel(cuda, tensor_module, kTensorKernel));
+  }
+
+  stage("checking answers");
+  TRY_STATUS(check_answers(cuda, kernels, report));
+  stage("counting SMs");
+  TRY_STATUS(count_sms(cuda, kernels, report));
+  stage("looking for the memory limit");
+  if (options.find_limit) TRY_STATUS(find_largest_allocation(cuda, report));
+  stage("allocating");
+  const std::vector<DeviceMemory> held = allocate_asked(cuda, options.allocate, report);
+  TRY_STATUS(measure_throughput(cuda, kernels, options, report));
+
+  stage("holding");
+  if (while_alive) while_alive(report);
+  stage("ending");
+  return report;
+}
+
+}  // namespace tranche::probe

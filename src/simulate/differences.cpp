@@ -1,0 +1,298 @@
+#include "simulate/differences.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "base/json_text.h"
+#include "base/text.h"
+#include "plan/plan_json.h"
+#include "plan/shares.h"
+#include "simulate/plan_text.h"
+
+namespace tranche::simulate {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using plan::PlannedDevice;
+using plan::PlannedResource;
+
+constexpr std::array<std::pair<std::string_view, std::string_view>, 13> kFieldText{{
+    {"originalName", "name before renaming"},
+    {"replicas", "slots of a device"},
+    {"oneSlotPerRequest", "one slot a container"},
+    {"share.memoryMiB", "memory of a slot (MiB)"},
+    {"share.threadsPercent", "threads of a slot (%)"},
+    {"share.sms", "SMs of a slot"},
+    {"maxClients", "clients at most"},
+    {"computeMode", "compute mode"},
+    {"memoryMiB", "a client's memory (MiB)"},
+    {"threadsPercent", "a client's threads (%)"},
+    {"sms", "a client's SMs"},
+    {"mig", "MIG device"},
+    {"replicated", "divided"},
+}};
+
+constexpr std::string_view kLimitsOf = "limits of ";  // several slots
+
+std::string text_for(std::string_view path) {
+  for (const auto& [field, text] : kFieldText)
+    if (field == path) return std::string(text);
+  return std::string(path);
+}
+
+// The last fields of a pool's limit: "limits.GPU-….client.sms" → "GPU-…: a client's SMs".
+std::string field_name(const std::string& path) {
+  constexpr std::string_view kLimits = "limits.";
+  const auto client = path.find(".client.");
+  if (!path.starts_with(kLimits) || client == std::string::npos) return text_for(path);
+  return fmt::format("{}: {}", path.substr(kLimits.size(), client - kLimits.size()), text_for(path.substr(client + 8)));
+}
+
+std::string text_of(const Json& value) {
+  if (value.is_null()) return "none";
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
+  if (!value.is_array()) return json_text(value);
+  std::vector<std::string> parts;
+  for (const Json& item : value) parts.push_back(text_of(item));
+  return parts.empty() ? "none" : join(parts, ", ");
+}
+
+// The field that identifies every entry of a list, "" when there is none.
+std::string key_of(const Json& list) {
+  for (const char* key : {"uuid", "name", "id", "slots", "what"}) {
+    const auto has = [key](const Json& item) { return item.is_object() && item.contains(key); };
+    if (!list.empty() && std::ranges::all_of(list, has)) return key;
+  }
+  return {};
+}
+
+// The limits of several slots, as one text; one slot is the device's share.
+void request_leaves(const Json& requests, std::map<std::string, std::string>& into) {
+  for (const Json& item : requests) {
+    const auto slots = item.value("slots", std::uint64_t{0});
+    if (slots < 2) continue;
+    const auto field = [&item](const char* name) { return item.contains(name) ? text_of(item[name]) : ""; };
+    std::string percent = field("threadsPercent");
+    if (percent.ends_with(".0")) percent.resize(percent.size() - 2);
+    into[fmt::format("{}{} slots", kLimitsOf, slots)] =
+        fmt::format("{} MiB, SMs {} ({} %)", field("memoryMiB"), field("sms"), percent);
+  }
+}
+
+// Every leaf of an object by its path; lists of objects by the entry's key, other lists as one text.
+void leaves(const Json& value, const std::string& path, std::map<std::string, std::string>& into) {
+  const std::string key = value.is_array() ? key_of(value) : "";
+  if (path == "requests" && value.is_array()) {
+    request_leaves(value, into);
+  } else if (value.is_object()) {
+    for (const auto& [name, member] : value.items()) leaves(member, path.empty() ? name : path + "." + name, into);
+  } else if (!key.empty()) {
+    for (const Json& item : value) {
+      Json rest = item;
+      rest.erase(key);
+      leaves(rest, path + "." + text_of(item[key]), into);
+    }
+  } else {
+    into[path] = text_of(value);
+  }
+}
+
+using Leaves = std::map<std::string, std::string>;
+
+Leaves leaves_of(const Json& object) {
+  Leaves all;
+  leaves(object, "", all);
+  return all;
+}
+
+// By name, in the order of names: entries of both sides, absent ones as null.
+std::map<std::string, std::pair<Json, Json>> paired(const Json& before, const Json& after, const char* key) {
+  std::map<std::string, std::pair<Json, Json>> pairs;
+  for (const Json& item : before) pairs[item[key].get<std::string>()].first = item;
+  for (const Json& item : after) pairs[item[key].get<std::string>()].second = item;
+  return pairs;
+}
+
+class Comparison {
+ public:
+  void add(Difference difference) {
+    for (Difference& known : found) {
+      if (known.devices.empty() || difference.devices.empty() || known.what != difference.what ||
+          known.field != difference.field || known.before != difference.before || known.after != difference.after)
+        continue;
+      known.devices.push_back(difference.devices.front());
+      return;
+    }
+    found.push_back(std::move(difference));
+  }
+
+  void fields(const std::string& what, const std::vector<std::string>& devices, const Json& before, const Json& after) {
+    const Leaves old = leaves_of(before);
+    const Leaves now = leaves_of(after);
+    std::set<std::string> paths;
+    for (const auto& [path, text] : old) paths.insert(path);
+    for (const auto& [path, text] : now) paths.insert(path);
+    for (const std::string& path : paths) {
+      const std::string was = old.contains(path) ? old.at(path) : "";
+      const std::string is = now.contains(path) ? now.at(path) : "";
+      if (was != is) add({what, devices, field_name(path), was, is});
+    }
+  }
+
+  void sentences(const std::string& what, const std::vector<std::string>& before,
+                 const std::vector<std::string>& after) {
+    for (const auto& text : before)
+      if (std::ranges::find(after, text) == after.end()) add({what, {}, "", text, ""});
+    for (const auto& text : after)
+      if (std::ranges::find(before, text) == before.end()) add({what, {}, "", "", text});
+  }
+
+  bool has(std::string_view what, std::string_view field_prefix) const {
+    return std::ranges::any_of(
+        found, [&](const Difference& d) { return d.what == what && d.field.starts_with(field_prefix); });
+  }
+
+  std::vector<Difference> found;
+};
+
+std::string slots_text(const Json& item) {
+  return item.is_null() ? "" : count_text(item.value("slots", std::uint64_t{0}), "slot");
+}
+
+void compare_devices(const std::string& resource, const Json& before, const Json& after, Comparison& out) {
+  for (const auto& [uuid, pair] : paired(before, after, "uuid")) {
+    const auto& [was, is] = pair;
+    const std::vector<std::string> index{(was.is_null() ? is : was)["index"].get<std::string>()};
+    if (was.is_null() || is.is_null())
+      out.add({resource, index, "", slots_text(was), slots_text(is)});
+    else
+      out.fields(resource, index, was, is);
+  }
+}
+
+void compare_resources(const Json& before, const Json& after, Comparison& out) {
+  for (auto& [name, pair] : paired(before, after, "name")) {
+    auto& [was, is] = pair;
+    if (was.is_null() || is.is_null()) {
+      out.add({name, {}, "", slots_text(was), slots_text(is)});
+      continue;
+    }
+    const Json devices_before = std::exchange(was["devices"], Json());
+    const Json devices_after = std::exchange(is["devices"], Json());
+    out.fields(name, {}, was, is);
+    compare_devices(name, devices_before, devices_after, out);
+  }
+}
+
+void compare_pools(const Json& before, const Json& after, Comparison& out) {
+  for (const auto& [id, pair] : paired(before, after, "id")) {
+    const auto& [was, is] = pair;
+    const auto text = [](const Json& pool) { return pool.is_null() ? "" : text_of(pool["devices"]); };
+    if (was.is_null() || is.is_null())
+      out.add({"pool " + id, {}, "", text(was), text(is)});
+    else
+      out.fields("pool " + id, {}, was, is);
+  }
+}
+
+// One slot may have the same limits under two policies, and several not, also by a number that the document does not
+// list.
+void compare_several_slots(const plan::Plan& before, const plan::Plan& after, Comparison& out) {
+  for (const PlannedResource& was : before.resources) {
+    const PlannedResource* is = plan::find_resource(after, was.name);
+    if (is == nullptr || was.one_slot_per_request || is->one_slot_per_request ||
+        was.sharing != config::SharingStrategy::kMps || is->sharing != config::SharingStrategy::kMps ||
+        out.has(was.name, kLimitsOf))
+      continue;
+    for (const PlannedDevice& device : was.devices) {
+      const auto other = std::ranges::find(is->devices, device.uuid, &PlannedDevice::uuid);
+      if (other == is->devices.end() || other->slots != device.slots || other->share != device.share) continue;
+      for (std::uint32_t held = 2; held <= device.slots; ++held) {
+        const auto earlier = plan::share_of(device, held);
+        const auto now = plan::share_of(*other, held);
+        if (earlier == now) continue;
+        const auto text = [](const plan::ShareLimits& limits) {
+          return fmt::format("{}, SMs {}", memory_text(limits), sms_text(limits));
+        };
+        out.add({was.name, {device.index}, fmt::format("{}{} slots", kLimitsOf, held), text(earlier), text(now)});
+        break;
+      }
+    }
+  }
+}
+
+std::vector<std::string> left_out_of(const plan::Plan& plan) {
+  std::vector<std::string> texts;
+  for (const auto& left : plan.left_out) texts.push_back(left.what + ": " + left.why);
+  return texts;
+}
+
+void compare_labels(const std::map<std::string, std::string>& before, const std::map<std::string, std::string>& after,
+                    Comparison& out) {
+  std::map<std::string, std::pair<std::string, std::string>> pairs;
+  for (const auto& [key, value] : before) pairs[key].first = value;
+  for (const auto& [key, value] : after) pairs[key].second = value;
+  for (const auto& [key, values] : pairs)
+    if (values.first != values.second || before.contains(key) != after.contains(key))
+      out.add({"label " + key, {}, "", values.first, values.second});
+}
+
+}  // namespace
+
+std::vector<Difference> compare(const Side& before, const Side& after) {
+  const Json was = plan::to_json(before.plan);
+  const Json is = plan::to_json(after.plan);
+  Comparison out;
+  compare_resources(was["resources"], is["resources"], out);
+  compare_several_slots(before.plan, after.plan, out);
+  compare_pools(was["pools"], is["pools"], out);
+  compare_labels(before.labels, after.labels, out);
+  out.sentences("left out", left_out_of(before.plan), left_out_of(after.plan));
+  out.sentences("note", before.plan.notes, after.plan.notes);
+  if (out.found.empty() && before.plan != after.plan)
+    out.add({"plan", {}, "something that its document does not show", "one", "another"});
+  return std::move(out.found);
+}
+
+std::string summary(const PodOutcome& outcome) {
+  if (outcome.fate != Fate::kLands) return std::string(to_string(outcome.fate));
+  std::set<std::string> containers;
+  for (const Holding& holding : outcome.holdings) containers.insert(holding.container);
+  std::vector<std::string> parts;
+  for (const Holding& holding : outcome.holdings) {
+    for (const OnDevice& on : holding.devices) {
+      std::string text = containers.size() > 1 ? holding.container + ": " : "";
+      text += fmt::format("{} {} on GPU {}", on.slots, holding.resource, on.index);
+      if (on.limits.memory.value > 0) text += fmt::format(", {}", memory_text(on.limits));
+      if (on.limits.sms > 0) text += fmt::format(", {} SMs", on.limits.sms);
+      parts.push_back(std::move(text));
+    }
+  }
+  return join(parts, "; ");
+}
+
+std::vector<Difference> compare(const Simulation& before, const Simulation& after) {
+  std::vector<Difference> differences;
+  std::map<std::string, std::pair<std::string, std::string>> pods;
+  std::vector<std::string> order;
+  const auto note = [&](const Simulation& simulation, std::string std::pair<std::string, std::string>::* side) {
+    for (const PodOutcome& pod : simulation.pods) {
+      const auto [entry, is_new] = pods.try_emplace(pod.full_name());
+      if (is_new) order.push_back(entry->first);
+      entry->second.*side = summary(pod);
+    }
+  };
+  note(before, &std::pair<std::string, std::string>::first);
+  note(after, &std::pair<std::string, std::string>::second);
+  for (const auto& name : order)
+    if (const auto& [was, is] = pods[name]; was != is) differences.push_back({"pod " + name, {}, "", was, is});
+  return differences;
+}
+
+}  // namespace tranche::simulate

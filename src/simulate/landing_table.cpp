@@ -1,0 +1,177 @@
+#include "simulate/landing_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/terminal_text.h"
+#include "base/text.h"
+#include "simulate/plan_text.h"
+
+namespace tranche::simulate {
+namespace {
+
+using Row = TerminalText::Row;
+
+std::string counts(const Simulation& simulation) {
+  std::vector<std::string> parts;
+  for (const Fate fate : {Fate::kLands, Fate::kWaits, Fate::kRefused, Fate::kUnknown, Fate::kUnpredicted}) {
+    const auto n = simulation.count(fate);
+    if (n == 0 && fate != Fate::kLands) continue;
+    switch (fate) {
+      case Fate::kLands:
+        parts.push_back(fmt::format("{} {}", n, n == 1 ? "lands" : "land"));
+        break;
+      case Fate::kWaits:
+        parts.push_back(fmt::format("{} {}", n, n == 1 ? "waits" : "wait"));
+        break;
+      case Fate::kRefused:
+        parts.push_back(fmt::format("{} {} refused", n, n == 1 ? "is" : "are"));
+        break;
+      case Fate::kUnknown:
+        parts.push_back(fmt::format("{} {} for what the node does not have", n, n == 1 ? "asks" : "ask"));
+        break;
+      case Fate::kUnpredicted:
+        parts.push_back(fmt::format("{} {} not predicted", n, n == 1 ? "is" : "are"));
+        break;
+    }
+  }
+  return join(parts, ", ");
+}
+
+void write_pod(const PodOutcome& outcome, std::vector<Row>& rows) {
+  if (outcome.holdings.empty())
+    rows.push_back({outcome.full_name(), std::string(to_string(outcome.fate)), "", "", "", "", "", ""});
+  bool first = true;
+  for (const Holding& holding : outcome.holdings) {
+    for (const OnDevice& on : holding.devices) {
+      const std::string role = holding.role == Role::kMain ? "" : fmt::format(" ({})", to_string(holding.role));
+      rows.push_back({first ? outcome.full_name() : "", first ? std::string(to_string(outcome.fate)) : "",
+                      holding.container + role, holding.resource, std::to_string(on.slots), on.index,
+                      memory_text(on.limits), sms_text(on.limits)});
+      first = false;
+    }
+  }
+}
+
+void write_pods(const Simulation& simulation, TerminalText& out) {
+  out.heading(fmt::format("{}: {}", count_text(simulation.pods.size(), "pod"), counts(simulation)));
+  if (simulation.pods.empty()) out.line("none of the pods asks for anything that this node shares out");
+  std::vector<Row> rows{{"POD", "STATE", "CONTAINER", "RESOURCE", "SLOTS", "GPU", "MEMORY", "SMS"}};
+  for (const PodOutcome& outcome : simulation.pods) write_pod(outcome, rows);
+  if (rows.size() > 1) out.table(rows);
+  if (simulation.others > 0)
+    out.line(count_text(simulation.others, "other pod") + " without such a request, or at an end, left out");
+  if (simulation.elsewhere > 0) out.line(count_text(simulation.elsewhere, "pod") + " on other nodes, left out");
+}
+
+void write_reasons(const Simulation& simulation, TerminalText& out) {
+  if (!simulation.all_land()) out.heading("Why not");
+  for (const PodOutcome& outcome : simulation.pods)
+    for (const std::string& why : outcome.why) {
+      const bool open = outcome.fate == Fate::kWaits || outcome.fate == Fate::kUnpredicted;
+      out.sentence(open ? "-" : "x", outcome.full_name() + ": " + why, open ? "33" : "31");
+    }
+  bool first = true;
+  for (const PodOutcome& outcome : simulation.pods) {
+    for (const std::string& note : outcome.notes) {
+      if (std::exchange(first, false)) out.heading("Mind");
+      out.sentence("-", outcome.full_name() + ": " + note, "36");
+    }
+  }
+}
+
+std::string promised(std::uint64_t sum, std::uint64_t all, const char* unit) {
+  return sum == 0 ? "-" : fmt::format("{} of {}{}", sum, all, unit);
+}
+
+void write_left(const Simulation& simulation, TerminalText& out) {
+  out.heading("What is left");
+  std::vector<Row> rows{{"RESOURCE", "GPU", "SLOTS", "FREE", "MEMORY PROMISED", "SMS PROMISED"}};
+  for (const ResourceLeft& left : simulation.resources)
+    for (const DeviceLeft& device : left.devices)
+      rows.push_back({left.resource, device.index, std::to_string(device.slots),
+                      std::to_string(device.slots - device.taken),
+                      promised(device.promised_memory.in_mib(), device.memory.in_mib(), " MiB"),
+                      promised(device.promised_sms, device.sms, "")});
+  if (rows.size() == 1) return out.line("the device plugin offers no slots");
+  out.table(rows);
+  for (const ResourceLeft& left : simulation.resources) {
+    if (left.free > 0)
+      out.sentence("-",
+                   fmt::format("{}: {} of {} are free; the largest request of one container that still lands is {}",
+                               left.resource, left.free, left.slots, left.largest),
+                   "36");
+    if (left.stranded > 0)
+      out.sentence("!",
+                   fmt::format("{}: {} free {} stranded: enough in number for a request of {}, but in pieces too small "
+                               "for it",
+                               left.resource, left.stranded, left.stranded == 1 ? "slot is" : "slots are",
+                               left.stranded_request),
+                   "33");
+  }
+}
+
+// "0-3, 5", "0:1": runs of plain numbers are folded.
+std::string folded(const std::vector<std::string>& indices) {
+  std::vector<std::string> parts;
+  for (std::size_t i = 0; i < indices.size();) {
+    std::size_t end = i + 1;
+    auto number = parse_unsigned(indices[i]);
+    for (; number && end < indices.size() && parse_unsigned(indices[end]) == *number + 1; ++end) ++*number;
+    parts.push_back(end - i > 1 ? indices[i] + "-" + indices[end - 1] : indices[i]);
+    i = end;
+  }
+  return join(parts, ", ");
+}
+
+bool is_pod(const Difference& difference) {
+  return difference.what.starts_with("pod ");
+}
+
+bool is_sentence(const Difference& difference) {
+  return difference.what == "note" || difference.what == "left out";
+}
+
+void write_pods(const std::vector<Difference>& differences, TerminalText& out) {
+  if (std::ranges::none_of(differences, is_pod)) return;
+  out.heading("Pods that land otherwise");
+  for (const Difference& d : differences) {
+    if (!is_pod(d)) continue;
+    out.line(d.what.substr(d.what.find(' ') + 1));
+    if (!d.before.empty()) out.sentence("  -", d.before, "31");
+    if (!d.after.empty()) out.sentence("  +", d.after, "32");
+  }
+}
+
+}  // namespace
+
+std::string render_table(const Simulation& simulation, const plan::TableOptions& options) {
+  TerminalText out(options.colour, options.width);
+  write_pods(simulation, out);
+  write_reasons(simulation, out);
+  write_left(simulation, out);
+  return out.take();
+}
+
+std::string render_table(const std::vector<Difference>& differences, const std::string& before,
+                         const std::string& after, const plan::TableOptions& options) {
+  TerminalText out(options.colour, options.width);
+  out.heading(differences.empty()
+                  ? fmt::format("{} and {} come to the same", before, after)
+                  : fmt::format("{} from {} to {}", count_text(differences.size(), "difference"), before, after));
+  std::vector<Row> rows{{"WHAT", "GPU", "FIELD", "BEFORE", "AFTER"}};
+  const auto or_dash = [](const std::string& text) { return text.empty() ? "-" : text; };
+  for (const Difference& d : differences)
+    if (!is_sentence(d) && !is_pod(d))
+      rows.push_back({d.what, folded(d.devices), d.field, or_dash(d.before), or_dash(d.after)});
+  if (rows.size() > 1) out.table(rows);
+  for (const Difference& d : differences)
+    if (is_sentence(d))
+      out.sentence(d.before.empty() ? "+" : "-", d.what + ": " + (d.before.empty() ? d.after : d.before),
+                   d.before.empty() ? "32" : "31");
+  write_pods(differences, out);
+  return out.take();
+}
+
+}  // namespace tranche::simulate

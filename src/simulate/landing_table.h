@@ -1,0 +1,19 @@
+#pragma once
+// Landings and differences as text for a terminal. For people only; programs read simulation_json.h. Pure.
+#include <string>
+#include <vector>
+
+#include "plan/table.h"
+#include "simulate/differences.h"
+#include "simulate/land.h"
+
+namespace tranche::simulate {
+
+// Which pods land where, what keeps the others away, what is left on every device and what is stranded.
+std::string render_table(const Simulation& simulation, const plan::TableOptions& options);
+
+// `before` and `after` name the configurations.
+std::string render_table(const std::vector<Difference>& differences, const std::string& before,
+                         const std::string& after, const plan::TableOptions& options);
+
+}  // namespace tranche::simulate
