@@ -31,7 +31,7 @@ void NodeProgram::open_mig() {
   driver_settings_ = driver_settings(config_.view().config.flags, options_.driver_root_here, options_.system_root);
   MigSettings settings{options_.mig, options_.node_name, options_.run_dir + "/mig", {}};
   settings.environment.insert(options_.environment.begin(), options_.environment.end());
-  mig_ = std::make_unique<MigManager>(*loop_, *link_, std::move(settings), std::move(callbacks));
+  mig_ = std::make_unique<MigManager>(*loop_, *worker_, *link_, std::move(settings), std::move(callbacks));
 }
 
 // By kubelet's list and by our answers since; in doubt a device is held (grants/ledger.h).

@@ -22,8 +22,13 @@ constexpr const char* kMapKey = "config.yaml";  // as NVIDIA's manager names it
 
 }  // namespace
 
-MigChoice::MigChoice(host::Loop& loop, const MigOptions& options, std::string node_name, Callbacks callbacks)
-    : loop_(loop), options_(options), node_name_(std::move(node_name)), callbacks_(std::move(callbacks)) {
+MigChoice::MigChoice(host::Loop& loop, host::Worker& worker, const MigOptions& options, std::string node_name,
+                     Callbacks callbacks)
+    : loop_(loop),
+      worker_(worker),
+      options_(options),
+      node_name_(std::move(node_name)),
+      callbacks_(std::move(callbacks)) {
   watch_file();
 }
 
@@ -67,19 +72,29 @@ void MigChoice::on_node(const nlohmann::json& node) {
 }
 
 void MigChoice::on_map(const nlohmann::json* object) {
-  const auto before = definitions();
-  const bool first = std::exchange(text_pending_, false);
-  text_.reset();
-  text_problem_ = object == nullptr ? source_ + " does not exist" : "";
-  if (object != nullptr) {
-    const auto data = kube::data_of_config_map(*object);
-    const auto found = data.find(kMapKey);
-    if (found == data.end())
-      text_problem_ = "the ConfigMap " + options_.config_map + " has no key " + kMapKey;
-    else
-      text_ = found->second;
-  }
-  if (first || before != definitions()) callbacks_.changed();
+  if (object == nullptr) return take(fail(Kind::kNotFound, source_ + " does not exist"));
+  const auto data = kube::data_of_config_map(*object);
+  const auto found = data.find(kMapKey);
+  if (found == data.end())
+    return take(fail(Kind::kNotFound, "the ConfigMap " + options_.config_map + " has no key " + kMapKey));
+  take(found->second);
+}
+
+// A text of 1 MiB takes longer to parse than a callback of the loop may.
+void MigChoice::take(Definitions next) {
+  if (newest_ == next) return;
+  newest_ = next;
+  worker_.run([this, alive = alive_, next, source = source_, &loop = loop_] {
+    auto parsed = next ? mig::parse_configuration_file(*next, source) : mig::ParsedFile();
+    loop.post([this, alive, next, parsed = std::move(parsed)]() mutable {
+      if (!*alive) return;
+      file_ = std::move(parsed);
+      defined_ = next.has_value();
+      text_problem_ = next ? "" : to_string(next.error());
+      text_pending_ = false;
+      callbacks_.changed();
+    });
+  });
 }
 
 void MigChoice::watch_file() {
@@ -88,27 +103,14 @@ void MigChoice::watch_file() {
   source_ = path;
   const auto folder = std::filesystem::path(path).parent_path();
   auto watch = host::DirWatch::open(loop_, folder.empty() ? "." : folder.string(), [this](const std::string&) {
-    settle_.start(kSettling, [this] {
-      const auto before = definitions();
-      read_file();
-      if (before != definitions()) callbacks_.changed();
-    });
+    settle_.start(kSettling, [this] { take(host::read_file(options_.config_file)); });
   });
   if (watch)
     dir_watch_ = *std::move(watch);
   else
     log::warning("mig.config_unwatched", {{"path", path}, {"why", watch.error()}});
-  read_file();  // after the watch, so that each later change causes an event
-}
-
-void MigChoice::read_file() {
-  auto text = host::read_file(options_.config_file);
-  text_.reset();
-  text_problem_.clear();
-  if (text)
-    text_ = *std::move(text);
-  else
-    text_problem_ = to_string(text.error());
+  text_pending_ = true;
+  take(host::read_file(options_.config_file));  // after the watch, so that each later change causes an event
 }
 
 std::string MigChoice::name() const {
@@ -122,8 +124,7 @@ const mig::Configuration* MigChoice::find(const std::vector<mig::GpuState>& gpus
     why = "the MIG configurations cannot be read: " + text_problem_;
     return nullptr;
   }
-  if (text_) {
-    file_ = mig::parse_configuration_file(*text_, source_);
+  if (defined_) {
     std::vector<std::string> errors;
     for (const auto& problem : file_.problems)
       if (problem.severity == Severity::kError) errors.push_back(to_string(problem));
@@ -136,7 +137,7 @@ const mig::Configuration* MigChoice::find(const std::vector<mig::GpuState>& gpus
   defaults_.file = mig::default_configurations(gpus);
   if (const auto* found = defaults_.file.find(asked)) return found;
   std::vector<std::string> known;
-  if (text_)
+  if (defined_)
     for (const auto one : file_.file.names()) known.emplace_back(one);
   for (const auto one : defaults_.file.names())
     if (std::ranges::find(known, one) == known.end()) known.emplace_back(one);

@@ -1,7 +1,7 @@
 #pragma once
 // Which MIG configuration this node is to have: follows the labels of the node, and the file or ConfigMap with the
 // configurations; finds the definition of the chosen name. Changes nothing on the node, and does not know what the GPUs
-// have. Loop thread only.
+// have. Loop thread only; contents are parsed in the worker, and the newest one wins.
 #include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
@@ -16,6 +16,7 @@
 #include "mig/state.h"
 #include "os/files/watch.h"
 #include "os/loop/timer.h"
+#include "os/worker/worker.h"
 
 namespace tranche::agent {
 
@@ -26,7 +27,9 @@ class MigChoice {
     std::function<void(const std::string& why)> unreachable;    // the node is not read yet
     std::function<void(const std::string& value)> state_label;  // what nvidia.com/mig.config.state is, at every change
   };
-  MigChoice(host::Loop& loop, const MigOptions& options, std::string node_name, Callbacks callbacks);
+  MigChoice(host::Loop& loop, host::Worker& worker, const MigOptions& options, std::string node_name,
+            Callbacks callbacks);
+  ~MigChoice() { *alive_ = false; }
   MigChoice(const MigChoice&) = delete;
   MigChoice& operator=(const MigChoice&) = delete;
 
@@ -35,20 +38,20 @@ class MigChoice {
   bool known() const { return label_ && !text_pending_; }
   bool other_manager() const { return other_manager_; }  // NVIDIA's manager runs here
   std::string name() const;                              // the label's value, else the default; "" = none
-  std::string source() const { return text_ ? source_ : "defaults"; }
+  std::string source() const { return defined_ ? source_ : "defaults"; }
   // The definition of name() for these GPUs: the file's own, else one of the names that exist without a file. It lives
   // until the next call. nullptr: `why` says what is wrong, or which names there are.
   const mig::Configuration* find(const std::vector<mig::GpuState>& gpus, std::string& why);
 
  private:
-  using Definitions = std::pair<std::optional<std::string>, std::string>;  // the text, or the problem with it
-  Definitions definitions() const { return {text_, text_problem_}; }
+  using Definitions = Result<std::string>;
+  void take(Definitions next);
   void watch_file();
-  void read_file();
   void on_node(const nlohmann::json& node);
   void on_map(const nlohmann::json* object);
 
   host::Loop& loop_;
+  host::Worker& worker_;
   MigOptions options_;
   std::string node_name_;
   Callbacks callbacks_;
@@ -58,11 +61,13 @@ class MigChoice {
   host::Timer settle_{loop_};
   std::optional<std::string> label_;  // absent: not known yet
   bool other_manager_ = false;
-  std::string source_;               // of text_
-  std::optional<std::string> text_;  // absent: none, or not read yet
+  std::string source_;  // of the definitions
+  std::optional<Definitions> newest_;
+  bool defined_ = false;  // file_ is the content of the source
   std::string text_problem_;
-  bool text_pending_ = false;
+  bool text_pending_ = false;  // not read yet
   mig::ParsedFile file_, defaults_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // jobs of the worker may finish after this object
 };
 
 }  // namespace tranche::agent

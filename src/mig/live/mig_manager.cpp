@@ -28,12 +28,13 @@ std::string names_of(const std::vector<mig::Holder>& holders) {
 
 }  // namespace
 
-MigManager::MigManager(host::Loop& loop, host::KubeLink& link, MigSettings settings, Callbacks callbacks)
+MigManager::MigManager(host::Loop& loop, host::Worker& worker, host::KubeLink& link, MigSettings settings,
+                       Callbacks callbacks)
     : loop_(loop),
       link_(link),
       settings_(std::move(settings)),
       callbacks_(std::move(callbacks)),
-      choice_(loop, settings_.options, settings_.node_name,
+      choice_(loop, worker, settings_.options, settings_.node_name,
               {.changed = [this] { on_change(true); },
                .unreachable =
                    [this](const std::string& why) {

@@ -57,7 +57,7 @@ class MigManager {
     // until the report says success, failed or Waiting. Empty: nothing to do.
     std::function<void(std::function<void()> ready)> make_way{};
   };
-  MigManager(host::Loop& loop, host::KubeLink& link, MigSettings settings, Callbacks callbacks);
+  MigManager(host::Loop& loop, host::Worker& worker, host::KubeLink& link, MigSettings settings, Callbacks callbacks);
   ~MigManager();
   MigManager(const MigManager&) = delete;
   MigManager& operator=(const MigManager&) = delete;

@@ -88,7 +88,7 @@ Status MigProgram::open() {
   settings.node_name = options_.node_name;
   settings.folder = options_.folder;
   settings.environment.insert(options_.environment.begin(), options_.environment.end());
-  manager_ = std::make_unique<MigManager>(*loop_, *link_, std::move(settings), std::move(callbacks));
+  manager_ = std::make_unique<MigManager>(*loop_, *worker_, *link_, std::move(settings), std::move(callbacks));
   return {};
 }
 
