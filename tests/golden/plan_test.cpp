@@ -7,6 +7,7 @@
 
 #include "config/resolve.h"
 #include "golden/golden.h"
+#include "golden/json_lines.h"
 #include "gpu/inventory/inventory_json.h"
 #include "labels/label.h"
 #include "plan/make_plan.h"
@@ -118,7 +119,7 @@ TEST_P(GoldenPlan, IsAsExpected) {
   }
   golden::compare(
       golden::source("tests/golden/plan/expected/" + GetParam().config + "." + GetParam().inventory + ".json"),
-      actual.dump(1) + "\n");
+      golden::json_lines(actual) + "\n");
 }
 
 INSTANTIATE_TEST_SUITE_P(Plans, GoldenPlan, testing::ValuesIn(kCases), [](const auto& row) {

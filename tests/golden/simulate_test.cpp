@@ -6,6 +6,7 @@
 
 #include "config/resolve.h"
 #include "golden/golden.h"
+#include "golden/json_lines.h"
 #include "gpu/inventory/inventory_json.h"
 #include "labels/label.h"
 #include "plan/make_plan.h"
@@ -71,7 +72,7 @@ TEST_P(GoldenSimulation, IsAsExpected) {
   const auto simulation = simulate::land(side.plan, inventory, side.config, pods.pods);
   const std::string name = "expected/" + row.pods + "." + row.config + "." + row.inventory;
   golden::compare(file(name + ".txt"), simulate::render_table(simulation, {}));
-  golden::compare(file(name + ".json"), simulate::to_json(simulation).dump(1) + "\n");
+  golden::compare(file(name + ".json"), golden::json_lines(simulate::to_json(simulation)) + "\n");
 }
 
 INSTANTIATE_TEST_SUITE_P(Simulation, GoldenSimulation, testing::ValuesIn(kCases), [](const auto& row) {
@@ -92,7 +93,8 @@ TEST(GoldenComparison, OfTwoConfigurationsWithPodsIsAsExpected) {
     differences.push_back(std::move(each));
   golden::compare(file("expected/slices-to-aggregate.4xH200.txt"),
                   simulate::render_table(differences, "slices.yaml", "aggregate.yaml", {}));
-  golden::compare(file("expected/slices-to-aggregate.4xH200.json"), simulate::to_json(differences).dump(1) + "\n");
+  golden::compare(file("expected/slices-to-aggregate.4xH200.json"),
+                  golden::json_lines(simulate::to_json(differences)) + "\n");
 }
 
 TEST(GoldenSimulationInputs, AreAllUsed) {
