@@ -2,14 +2,24 @@
 // Adds found files to edits: paths on the host, mount options, and the command lines of NVIDIA's hook program. Private
 // to cdi. Pure.
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cdi/driver_files.h"
 #include "cdi/make_specs.h"
-#include "cdi/roots.h"
 #include "cdi/spec.h"
 
 namespace tranche::cdi {
+
+// Where paths below a root are on the host. Private to cdi. Pure.
+// `path` below `root`: "/run/driver/usr/lib64/x"; "" and "/" are the root of the host.
+std::string below(std::string_view root, std::string_view path);
+
+struct HostRoots {
+  std::string driver;
+  std::string devices;  // without the trailing "/dev" that NVIDIA's flag may have
+};
+HostRoots host_roots(const Settings& settings);
 
 class EditWriter {
  public:

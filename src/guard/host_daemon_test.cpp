@@ -1,4 +1,4 @@
-#include "guard/host_daemon.h"
+#include "guard/pool_processes.h"
 
 #include <gtest/gtest.h>
 

@@ -22,7 +22,7 @@
 #include "base/units.h"
 #include "config/guard.h"
 #include "grants/grant_shares.h"
-#include "mps/protocol/terminated.h"
+#include "mps/protocol/replies.h"
 
 namespace tranche::guard {
 

@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 #include "base/utf8.h"
-#include "kube/http_status.h"
+#include "kube/api_status.h"
 
 namespace tranche::kube {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/words.h"
-#include "kube/http_status.h"
+#include "kube/api_status.h"
 #include "kube/url.h"
 
 namespace tranche::kube {

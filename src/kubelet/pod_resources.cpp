@@ -3,7 +3,6 @@
 #include <grpcpp/client_context.h>
 #include <podresources/v1/api.grpc.pb.h>
 
-#include "kubelet/grpc_time.h"
 #include "kubelet/local_channel.h"
 #include "kubelet/translate.h"
 

@@ -9,7 +9,6 @@
 
 #include <utility>
 
-#include "kubelet/grpc_time.h"
 #include "kubelet/local_channel.h"
 #include "kubelet/translate.h"
 

@@ -3,7 +3,6 @@
 #include <deviceplugin/v1beta1/api.grpc.pb.h>
 #include <grpcpp/client_context.h>
 
-#include "kubelet/grpc_time.h"
 #include "kubelet/local_channel.h"
 #include "kubelet/translate.h"
 

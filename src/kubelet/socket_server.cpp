@@ -10,7 +10,7 @@
 #include <cstdio>
 #include <utility>
 
-#include "kubelet/grpc_time.h"
+#include "kubelet/local_channel.h"
 
 namespace tranche::host {
 namespace {

@@ -7,7 +7,7 @@
 #include "gpu/health/cause.h"
 #include "node/grants/ledger_inputs.h"
 #include "node/observe/tenant_metrics.h"
-#include "node/ready_condition.h"
+#include "node/readiness.h"
 #include "node/snapshot.h"
 #include "plan/make_plan.h"
 #include "plan/stale.h"

@@ -1,8 +1,9 @@
 #include "node/readiness.h"
 
 #include <fmt/format.h>
-
 #include <algorithm>
+
+#include "node/node_events.h"
 
 namespace tranche::agent {
 namespace {
@@ -51,6 +52,21 @@ Readiness readiness(const NodeView& node) {
   if (decision.advertised.empty()) return {true, "there is no device to advertise"};
   return {true, fmt::format("{} {} served", decision.advertised.size(),
                             decision.advertised.size() == 1 ? "resource is" : "resources are")};
+}
+
+kube::NodeCondition node_condition(const NodeView& node) {
+  const auto& [in, decision] = node;
+  const Readiness ready = readiness(node);
+  if (!ready.ready) return {false, ready.why, ready.reason};
+  if (in.config.last_good) return {true, "ConfigRefused", config_event(in.config).message};
+  if (!decision.faults.pools.empty()) {
+    const auto& [id, why] = *decision.faults.pools.begin();
+    return {decision.faults.pools.size() < decision.plan.pools.size(), "PoolDown", "MPS pool " + id + ": " + why};
+  }
+  const auto waits = [](const change::Step& step) { return !step.waits_for.empty(); };
+  if (const auto step = std::ranges::find_if(decision.change, waits); step != decision.change.end())
+    return {true, "Waiting", "a change of the configuration waits: " + change::to_string(*step)};
+  return {true, in.inventory ? "Serving" : "NoDriver", ready.reason};
 }
 
 }  // namespace tranche::agent

@@ -4,9 +4,14 @@
 // false. Pure.
 #include <string>
 
+#include "kube/node_condition.h"
 #include "node/snapshot.h"
 
 namespace tranche::agent {
+
+// The state of this node as the condition TrancheReady of its Node (docs/internals/kubernetes.md). Pure.
+// True while slots can be allocated, even with a reason other than "Serving" that needs an operator's attention.
+kube::NodeCondition node_condition(const NodeView& node);
 
 struct Readiness {
   bool ready = false;

@@ -1,4 +1,4 @@
-#include "node/ready_condition.h"
+#include "node/readiness.h"
 
 #include <gmock/gmock.h>
 

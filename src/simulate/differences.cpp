@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "plan/plan_json.h"
 #include "plan/shares.h"
-#include "simulate/plan_text.h"
+#include "simulate/landing_table.h"
 
 namespace tranche::simulate {
 namespace {

@@ -10,7 +10,6 @@
 #include "kube/api_status.h"
 #include "kube/client/ask_once.h"
 #include "kube/client/find_access.h"
-#include "kube/http_status.h"
 #include "kube/node_condition.h"
 #include "kube/url.h"
 #include "labels/node_labels.h"

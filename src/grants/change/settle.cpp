@@ -7,7 +7,7 @@
 #include <set>
 
 #include "base/text.h"
-#include "grants/change/step_text.h"
+#include "grants/change/change_steps.h"
 #include "plan/shares.h"
 #include "plan/slot_id.h"
 

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
+#include "kube/api_status.h"
 #include "kube/client/curl_library.h"
 #include "kube/client/token.h"
 #include "kube/client/transfers.h"
-#include "kube/http_status.h"
 #include "os/loop/timer.h"
 
 namespace tranche::host {

@@ -8,7 +8,6 @@
 
 #include "kube/api_status.h"
 #include "kube/client/kube_client.h"
-#include "kube/http_status.h"
 #include "kube/pod.h"
 #include "kube/url.h"
 #include "os/loop/loop.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kube/http_status.h"
+#include "kube/api_status.h"
 
 namespace tranche::host {
 namespace {

@@ -1,7 +1,6 @@
 #include "kube/live/condition_controller.h"
 
 #include "kube/api_status.h"
-#include "kube/http_status.h"
 #include "os/log/log.h"
 
 namespace tranche::agent {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "kube/api_status.h"
-#include "kube/http_status.h"
 #include "kube/url.h"
 #include "labels/live/label_writer.h"
 #include "labels/node_labels.h"

@@ -6,7 +6,6 @@
 #include "base/json_text.h"
 #include "base/text.h"
 #include "kube/api_status.h"
-#include "kube/http_status.h"
 
 namespace tranche::agent {
 namespace {

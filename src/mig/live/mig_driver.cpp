@@ -8,7 +8,6 @@
 #include "os/log/log.h"
 
 namespace tranche::agent {
-
 using namespace std::chrono_literals;
 
 constexpr Duration kEndPatience = 2s;  // for the call in progress, when the program ends
@@ -269,6 +268,20 @@ void MigDriver::answer(const Job* job) {
       request.finished.push_back(std::move(failed));
     }
   request.on_applied(std::move(request.finished));
+}
+
+std::string to_string(const MigUser& user) {
+  if (user.pod.empty()) return "a container that kubelet does not list yet";
+  return "pod " + user.pod_namespace + "/" + user.pod + " (container " + user.container + ")";
+}
+
+std::vector<mig::Holder> holders_in(const MigUse& use, const std::string& uuid) {
+  if (!use.unknown.empty())
+    return {{"a holder that is not known, because kubelet does not answer (" + use.unknown + ")"}};
+  std::vector<mig::Holder> holders;
+  if (const auto found = use.users.find(uuid); found != use.users.end())
+    for (const MigUser& user : found->second) holders.push_back({to_string(user)});
+  return holders;
 }
 
 }  // namespace tranche::agent

@@ -25,7 +25,6 @@
 #include "mps/proof/prover.h"
 #include "mps/protocol/replies.h"
 #include "mps/protocol/requests.h"
-#include "mps/protocol/terminated.h"
 #include "mps/relay/relay.h"
 #include "os/loop/loop.h"
 

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "base/time.h"
-#include "mps/protocol/terminated.h"
+#include "mps/protocol/replies.h"
 #include "os/loop/loop.h"
 #include "os/loop/timer.h"
 #include "os/process/process.h"

@@ -9,7 +9,7 @@
 
 #include "mps/proof/proof.h"
 #include "mps/proof/proof_run.h"
-#include "mps/protocol/terminated.h"
+#include "mps/protocol/replies.h"
 #include "os/loop/loop.h"
 #include "os/loop/timer.h"
 

@@ -10,7 +10,6 @@
 #include "base/json_text.h"
 #include "base/text.h"
 #include "kube/api_status.h"
-#include "kube/http_status.h"
 #include "os/log/log.h"
 
 namespace tranche::agent {

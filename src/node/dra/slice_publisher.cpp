@@ -9,7 +9,6 @@
 #include "base/json_text.h"
 #include "dra/slices.h"
 #include "kube/api_status.h"
-#include "kube/http_status.h"
 #include "kube/node_condition.h"
 #include "kube/object.h"
 #include "kube/url.h"

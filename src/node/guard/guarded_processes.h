@@ -29,7 +29,7 @@ struct KnownProcess {
   std::unique_ptr<host::Process> handle;  // null: it could not be watched
   bool in_sight = false;                  // false: not in this process's /proc, or exiting
   bool first = false;                     // PID 1 of its container
-  bool host_daemon = false;               // a program of NVIDIA's that controls the node (guard/host_daemon.h)
+  bool host_daemon = false;               // a program of NVIDIA's that controls the node (guard/pool_processes.h)
   MonoTime looked{};
   // From the best source: the relay through which it connected, other processes of its container, the endpoint that it
   // sees.

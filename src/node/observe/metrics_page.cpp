@@ -5,7 +5,7 @@
 #include <map>
 
 #include "base/version.h"
-#include "node/ready_condition.h"
+#include "node/readiness.h"
 #include "node/reports.h"
 #include "observe/metrics/metric_names.h"
 #include "plan/slot_id.h"

@@ -11,7 +11,6 @@
 #include "base/text.h"
 #include "kube/api_status.h"
 #include "kube/client/kube_client.h"
-#include "kube/http_status.h"
 #include "kube/url.h"
 #include "os/loop/loop.h"
 #include "os/loop/timer.h"

@@ -1,4 +1,4 @@
-#include "programs/mps/mps_readiness.h"
+#include "programs/mps/mps_pages.h"
 
 #include <gmock/gmock.h>
 
