@@ -136,7 +136,7 @@ def refused(api):
     status, listed = api.call("GET", "/api/v1/namespaces/default/events?fieldSelector=reason=FailedPrepareDynamicResources")
     counted = collections.Counter()
     for event in listed["items"] if status == 200 else []:
-        counted[event["message"][-140:]] += event.get("count") or 1
+        counted[event["message"][-300:]] += event.get("count") or 1
     return counted
 
 
