@@ -95,7 +95,7 @@ CublasPlaces cublas_places(const std::string& path, const std::string& driver_ro
 std::vector<std::string> cublas_candidates(const CublasPlaces& places) {
   std::vector<std::string> files;
   if (!places.path.empty()) {
-    if (places.path.find(".so") != std::string::npos) return {places.path};
+    if (fs::path(places.path).filename().string().find(".so") != std::string::npos) return {places.path};
     add_directory(files, places.path);
     return files;
   }

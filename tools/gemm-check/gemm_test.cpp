@@ -105,8 +105,8 @@ TEST(GemmKernels, ProgramNamesEveryKernelAndTheOldestTargetOfToday) {
 TEST(Cublas, IsLookedForWhereOnePutsItAndNowhereElseWhenNamed) {
   EXPECT_THAT(cublas_candidates({"/opt/libcublas.so.12", "/x", "/r", {"/usr/local/cuda"}}),
               ElementsAre("/opt/libcublas.so.12"));
-  EXPECT_THAT(cublas_candidates({"/opt/lib", "/x", "", {}}),
-              ElementsAre("/opt/lib/libcublas.so.13", "/opt/lib/libcublas.so.12", "/opt/lib/libcublas.so.11"));
+  EXPECT_THAT(cublas_candidates({"/opt.so/lib", "/x", "", {}}),
+              ElementsAre("/opt.so/lib/libcublas.so.13", "/opt.so/lib/libcublas.so.12", "/opt.so/lib/libcublas.so.11"));
   const auto files = cublas_candidates({"", "/first:", "/host", {"/usr/local/cuda-13.0"}});
   EXPECT_EQ(files.front(), "/first/libcublas.so.13");
   const auto at = [&](const char* file) { return std::ranges::find(files, file) - files.begin(); };

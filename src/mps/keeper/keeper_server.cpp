@@ -157,7 +157,8 @@ void KeeperServer::died(const Key& key) {
 }
 
 void KeeperServer::close(const Key& key, std::vector<HeldFile> files, bool last) {
-  closer_->run([this, key, last, share = clients_.at(key).share, count = files.size(),
+  const std::size_t count = files.size();
+  closer_->run([this, key, last, count, share = clients_.at(key).share,
                 files = std::make_shared<std::vector<HeldFile>>(std::move(files)), alive = std::weak_ptr(alive_),
                 &loop = loop_] {
     const auto begun = mono_now();
