@@ -7,13 +7,13 @@
 namespace tranche::mps {
 namespace {
 
-using namespace std::chrono_literals;
-
 constexpr std::size_t kMostRemembered = 256;  // deaths; bounds the cost of a log that repeats them
 
-// After a death, when the keeper closes the client's descriptors: its patience is 5 s, one close takes up to 2.1 s, and
-// others may be closed before (docs/internals/evidence/deaths.md).
-constexpr auto kClosedFrom = 4s, kClosedUntil = 11s;
+template <class T>
+void remember(std::deque<T>& all, T one) {
+  all.push_back(std::move(one));
+  if (all.size() > kMostRemembered) all.pop_front();
+}
 
 }  // namespace
 
@@ -27,12 +27,9 @@ FaultHistory::Effect FaultHistory::add(Fault fault) {
   return Effect::kFault;
 }
 
-void FaultHistory::remember(Dying one) {
-  std::erase_if(dying_, [&](const Dying& each) { return each.left && one.at - each.at > kClosedUntil; });
-  dying_.push_back(std::move(one));
-  if (dying_.size() <= kMostRemembered) return;
-  const auto left = std::ranges::find(dying_, true, &Dying::left);
-  dying_.erase(left == dying_.end() ? dying_.begin() : left);
+FaultHistory::Dying FaultHistory::dying_at(int server) const {
+  const auto found = std::ranges::find(dying_, server, &Dying::server);
+  return found == dying_.end() ? Dying() : *found;
 }
 
 FaultHistory::Effect FaultHistory::read(const LogLine& line, WallTime now, const GrantOf& grant_of) {
@@ -41,29 +38,19 @@ FaultHistory::Effect FaultHistory::read(const LogLine& line, WallTime now, const
   };
   switch (line.what) {
     case LogWhat::kClientLost:
-      remember({line.writer, line.pid, grant_of ? grant_of(line.pid) : std::string(), now, line.number > 0});
+      if (line.number > 0) remember(dying_, {line.writer, line.pid, grant_of ? grant_of(line.pid) : std::string()});
       return Effect::kNothing;
     case LogWhat::kClientLeft:
-      for (Dying& one : dying_) one.left = one.left || (one.server == line.writer && one.pid == line.pid);
+      std::erase_if(dying_, [&](const Dying& one) { return one.server == line.writer && one.pid == line.pid; });
       return Effect::kNothing;
     case LogWhat::kFatalCulprit: {
+      const Dying dead = dying_at(line.writer);
       Fault fault{now, FaultKind::kFatal, line.pid, {}, line.writer};
-      name(fault, line.pid);
-      const std::string grant = fault.grants.contains(line.pid) ? fault.grants[line.pid] : std::string();
-      const Dying* dead = nullptr;
-      bool closed = false;  // lately, another container's
-      for (const Dying& one : dying_) {
-        if (one.server != line.writer) continue;
-        if (!one.left && one.contexts && dead == nullptr) dead = &one;
-        const auto since = now - one.at;
-        closed = closed || (one.left && since >= kClosedFrom && since <= kClosedUntil &&
-                            (one.grant.empty() || one.grant != grant));
+      if (dead.pid != 0 && dead.pid != line.pid) {
+        fault = {now, FaultKind::kUncleanExit, dead.pid, {line.pid}, line.writer};
+        if (!dead.grant.empty()) fault.grants[dead.pid] = dead.grant;
       }
-      if (dead != nullptr ? dead->pid == line.pid : !closed) return add(std::move(fault));
-      fault.culprit = dead == nullptr ? 0 : dead->pid;
-      fault.victims = {line.pid};
-      if (dead != nullptr) fault.kind = FaultKind::kUncleanExit;
-      if (dead != nullptr && !dead->grant.empty()) fault.grants[dead->pid] = dead->grant;
+      name(fault, line.pid);
       return add(std::move(fault));
     }
     case LogWhat::kFatalVictim: {

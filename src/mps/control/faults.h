@@ -3,8 +3,6 @@
 // names its culprit, with one measured exception: after a client died with work in flight, MPS blames a peer that did
 // nothing, and only the line before ("assuming client … exit") names the client that died. MPS writes that line at
 // every death, also at harmless ones, so a client counts as the culprit only while the server still handles its death.
-// The keeper closes the descriptors of a dead client seconds later. If that ends others, MPS blames one of them too; a
-// genuine fault of theirs at that moment looks the same, so no culprit is named.
 // Pure; fuzzed.
 #include <deque>
 #include <functional>
@@ -25,7 +23,7 @@ std::string_view to_string(FaultKind kind);  // "fatal", "exception", "unclean-e
 struct Fault {
   WallTime at{};
   FaultKind kind = FaultKind::kFatal;
-  int culprit = 0;           // host process id; 0 = not known
+  int culprit = 0;           // host process id; 0 = the log names none
   std::vector<int> victims;  // excludes the culprit
   int server = 0;
   std::map<int, std::string> grants = {};  // of its processes, where they are known
@@ -48,12 +46,9 @@ class FaultHistory {
     int server = 0;
     int pid = 0;
     std::string grant;
-    WallTime at{};
-    bool contexts = false;
-    bool left = false;  // the server has handled its death
   };
   Effect add(Fault fault);
-  void remember(Dying one);
+  Dying dying_at(int server) const;
   std::deque<Fault> faults_;
   std::deque<Dying> dying_;
 };

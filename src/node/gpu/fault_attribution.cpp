@@ -18,12 +18,6 @@ std::string others(std::size_t count) {
                     : fmt::format("{} client{} of the same GPU ended with it", count, count == 1 ? "" : "s");
 }
 
-std::string cause(const ReportedFault& fault) {
-  if (fault.culprit.pid != 0) return fmt::format("MPS names {} as the cause", name_of(fault.culprit));
-  if (fault.kind == "exception") return "MPS names no cause";
-  return "one of its clients caused it, or the end of a client that had died some seconds before";
-}
-
 }  // namespace
 
 void FaultAttribution::processes(const std::map<std::uint32_t, std::string>& grant_of_pid, MonoTime now) {
@@ -101,8 +95,6 @@ std::string culprit_text(const ReportedFault& fault) {
   if (fault.kind == "unclean-exit")
     return fmt::format("{} ended without leaving MPS (pool {}): had it work in flight, its neighbours are at risk; {}",
                        name_of(fault.culprit), fault.pool, others(fault.victims.size()));
-  if (fault.culprit.pid == 0)
-    return fmt::format("a fault on the GPU (pool {}); {}; {}", fault.pool, cause(fault), others(fault.victims.size()));
   return fmt::format(
       "MPS names {} as the cause of a fault on the GPU (pool {}): {}; {}", name_of(fault.culprit), fault.pool,
       others(fault.victims.size()),
@@ -110,8 +102,9 @@ std::string culprit_text(const ReportedFault& fault) {
 }
 
 std::string victim_text(const ReportedFault& fault) {
-  return fmt::format("a client of this pod was ended by a fault on the GPU (pool {}); {}; it can start again",
-                     fault.pool, cause(fault));
+  return fmt::format(
+      "a client of this pod was ended by a fault on the GPU (pool {}); MPS names {} as the cause; it can start again",
+      fault.pool, name_of(fault.culprit));
 }
 
 }  // namespace tranche::agent

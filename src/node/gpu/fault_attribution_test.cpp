@@ -43,17 +43,6 @@ TEST(FaultAttribution, NamesThePodsOfProcessesThatHaveEnded) {
               HasSubstr("MPS names process 7 of default/trainer/main as the cause; it can start again"));
 }
 
-TEST(FaultAttribution, NamesNoCauseThatIsNotKnown) {
-  FaultAttribution attribution;
-  attribution.update(with({}), MonoTime{});
-  attribution.processes({{8, "g2"}}, MonoTime{});
-  attribution.holders({{"g2", "default/neighbour/main"}});
-  const auto reported = attribution.update(with({fatal(1, 0, {8})}), MonoTime{});
-  ASSERT_THAT(reported, SizeIs(1));
-  for (const auto& text : {culprit_text(reported[0]), victim_text(reported[0])})
-    EXPECT_THAT(text, HasSubstr("one of its clients caused it, or the end of a client that had died"));
-}
-
 TEST(FaultAttribution, NamesThePodOfAProcessThatOnlyTheReportKnows) {
   FaultAttribution attribution;
   attribution.update(with({}), MonoTime{});
