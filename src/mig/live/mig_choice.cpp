@@ -86,14 +86,15 @@ void MigChoice::take(Definitions next) {
   newest_ = next;
   worker_.run([this, alive = alive_, next, source = source_, &loop = loop_] {
     auto parsed = next ? mig::parse_configuration_file(*next, source) : mig::ParsedFile();
-    loop.post([this, alive, next, parsed = std::move(parsed)]() mutable {
-      if (!*alive) return;
-      file_ = std::move(parsed);
-      defined_ = next.has_value();
-      text_problem_ = next ? "" : to_string(next.error());
-      text_pending_ = false;
-      callbacks_.changed();
-    });
+    loop.post(
+        [this, alive, problem = next ? std::string() : to_string(next.error()), parsed = std::move(parsed)]() mutable {
+          if (!*alive) return;
+          file_ = std::move(parsed);
+          defined_ = problem.empty();
+          text_problem_ = std::move(problem);
+          text_pending_ = false;
+          callbacks_.changed();
+        });
   });
 }
 

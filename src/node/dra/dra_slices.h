@@ -1,6 +1,6 @@
 #pragma once
 // What `tranche node` offers through Dynamic Resource Allocation, from its snapshot: devices with their faults, and
-// their ResourceSlices kept at the API server (dra/live). Loop thread only.
+// their ResourceSlices kept at the API server (slice_publisher.h). Loop thread only.
 #include <functional>
 #include <optional>
 #include <string>
