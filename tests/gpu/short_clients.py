@@ -7,7 +7,11 @@ A row is `short:beside`. short: probe (`tranche probe`, one context, a kernel, a
 that ends without destroying it), killed (a probe that is killed 50 to 400 ms after its start), contexts (a program that makes and destroys
 one context after the other), none. beside: nothing, deep (two live clients with a deep bf16 queue), fp32 (a live client with kernels of
 some 100 ms on 8 % of the threads), deaths (clients with a deep bf16 queue are killed, their descriptors held for 5 s), idle (held clients
-without work are killed). Each row runs for N seconds; after a harm everything is started anew."""
+without work are killed). Each row runs for N seconds; after a harm everything is started anew.
+
+Rows `short:at`, `short:after` and `short:apart` tell which starts do harm: eight short programs are starting when two clients with deep
+queues are killed, and none begins before their descriptors are closed (at); eight at a time begin while the dead clients are held, and
+none was starting at their death (after); they begin after the close, and none is starting at the next death (apart)."""
 
 import argparse, os, random, subprocess, sys, threading, time
 
@@ -126,6 +130,98 @@ def row(args, short, beside, witness):
         print("    ", harm, flush=True)
 
 
+class Starts:
+    """Short programs whose begin is chosen."""
+
+    def __init__(self, kind, program, env):
+        self.argv = [sys.executable, "-c", f"import sys; sys.path.insert(0, {HERE!r}); from cuda_client import Cuda; Cuda()"]
+        if kind == "probe":
+            self.argv = [program, "probe", "--json", "--seconds", "0", "--deadline", "10"]
+        self.env = {**os.environ, **env}
+        self.env.pop("LD_PRELOAD", None)
+        self.env.pop("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", None)
+        self.spans, self.failed, self.threads = [], [], []
+
+    def one(self, wait, until):
+        time.sleep(wait)
+        while True:
+            begin = time.monotonic()
+            done = subprocess.run(self.argv, env=self.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            self.spans.append((begin, time.monotonic(), done.returncode))
+            if done.returncode:
+                self.failed.append(done.stdout[-200:])
+            if time.monotonic() >= until:
+                return
+
+    def begin(self, count, spread, until=0.0):
+        self.threads = [threading.Thread(target=self.one, args=(random.uniform(0, spread), until), daemon=True) for _ in range(count)]
+        for each in self.threads:
+            each.start()
+
+    def end(self):
+        for each in self.threads:
+            each.join(20)
+
+
+BATCH, DEAD, STARTING = 30, 2, 8  # clients that are to die are started before the first of them does: their own starts are not beside a death
+
+
+def when(args, short, beside, witness):
+    until, harms, died, failed, lengths, world = time.monotonic() + args.seconds, [], 0, [], [], None
+    while time.monotonic() < until:
+        world = world or deaths.World("deep", waiting=0)
+        batch = [world.new_victim() for _ in range(BATCH)]
+        starts = Starts(short, args.probe, world.client)
+        for one in batch:
+            one.until("ready")
+        time.sleep(1)
+        while batch and time.monotonic() < until and not world.dead():
+            dying = [batch.pop() for _ in range(DEAD)]
+            for one in dying:
+                one.say("go")
+            time.sleep(0.5)
+            if beside == "at":
+                starts.begin(STARTING, 0.5)
+                time.sleep(0.5)
+            held = [deaths.Held(one.process.pid, "all") for one in dying]
+            for one in dying:
+                one.process.kill()
+            death = time.monotonic()
+            died += DEAD
+            if beside == "after":
+                time.sleep(0.02)
+                starts.begin(STARTING, 0.3, death + 1)
+            starts.end()
+            for one in dying:
+                one.process.wait()
+            time.sleep(max(0, death + 2.5 - time.monotonic()))
+            alive = not world.dead()
+            for each in held:
+                list(each.close("good"))
+            if beside == "apart" and alive:
+                starts.begin(STARTING, 0.3)
+                starts.end()
+            if world.dead():
+                time.sleep(0.3)
+                now = time.monotonic()
+                xids = [(round(now + at - death, 2), what.split("Xid", 1)[1][:60]) for at, who, what in witness.last(now - death) if who == "kernel" and "Xid" in what][:2]
+                begun = sorted(round(b - death, 2) for b, e, _ in starts.spans if e > death)[:STARTING]
+                harms.append(("before the close" if not alive else "after the close", "Xids, s after the death", xids, "starts", begun))
+        failed = failed + starts.failed
+        lengths += [e - b for b, e, code in starts.spans if not code]
+        for each in batch:
+            each.kill()
+        if world.dead():
+            world.end()
+            world = None
+    if world:
+        world.end()
+    median = sorted(lengths)[len(lengths) // 2] if lengths else 0
+    print(f"| {short} | {beside} | {len(lengths)} short programs (median {median:.2f} s), {died} deaths | harm {len(harms)} | failed {len(failed)} {failed[:1]} |", flush=True)
+    for harm in harms:
+        print("    ", harm, flush=True)
+
+
 def main():
     if sys.argv[1:] == ["--contexts"]:
         return contexts()
@@ -138,7 +234,8 @@ def main():
     witness = Witness("/nonexistent")
     for each in args.rows:
         try:
-            row(args, *each.split(":"), witness)
+            short, beside = each.split(":")
+            (when if beside in ("at", "after", "apart") else row)(args, short, beside, witness)
         except BaseException as error:
             print(f"| {each} | {type(error).__name__}: {error}", flush=True)
 

@@ -98,12 +98,16 @@ std::string culprit_text(const ReportedFault& fault) {
   return fmt::format(
       "MPS names {} as the cause of a fault on the GPU (pool {}): {}; {}", name_of(fault.culprit), fault.pool,
       others(fault.victims.size()),
-      fault.victims.empty() ? "it was alone there" : "one that computed at that moment may be the cause as well");
+      fault.victims.empty()
+          ? "it was alone there"
+          : "one that computed at that moment, or that ended some seconds before, may be the cause as well");
 }
 
 std::string victim_text(const ReportedFault& fault) {
   return fmt::format(
-      "a client of this pod was ended by a fault on the GPU (pool {}); MPS names {} as the cause; it can start again",
+      "a client of this pod was ended by a fault on the GPU (pool {}); MPS names {} as the cause, and is not always "
+      "right; "
+      "it can start again",
       fault.pool, name_of(fault.culprit));
 }
 

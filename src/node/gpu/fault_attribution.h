@@ -4,8 +4,9 @@
 // after the processes have ended, because the log names them only then.
 //
 // MPS names a culprit, and is not always right: it was right 6 of 6 times while the neighbours were idle, but 2 of 3
-// times it named a neighbour that computed at the same moment (docs/internals/evidence/mps-that-holds.md). Messages
-// therefore attribute the statement to MPS. Pure.
+// times it named a neighbour that computed at the same moment (docs/internals/evidence/mps-that-holds.md). It also
+// names a survivor when the descriptors of a dead client are closed while a long kernel still runs. Messages therefore
+// attribute the statement to MPS, and say who else may be the cause. Pure.
 #include <cstdint>
 #include <deque>
 #include <map>
