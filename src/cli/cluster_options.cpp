@@ -2,16 +2,17 @@
 
 #include <CLI/CLI.hpp>
 
-#include "kube/client/find_access.h"
-
 namespace tranche::cli {
 
-void add_agents_options(CLI::App& command, std::string& kubeconfig, agent::AgentsAsked& asked,
+void add_agents_options(CLI::App& command, host::KubeconfigChoice& kubeconfig, agent::AgentsAsked& asked,
                         const std::string& where) {
   command
-      .add_option("--kubeconfig", kubeconfig,
-                  where + "how to reach the API server; default: $KUBECONFIG, or the service account of the pod")
+      .add_option("--kubeconfig", kubeconfig.files,
+                  where +
+                      "how to reach the API server; default: $KUBECONFIG (one file or several), ~/.kube/config, or "
+                      "the service account of the pod")
       ->envname("KUBECONFIG");
+  command.add_option("--context", kubeconfig.context, where + "context of the kubeconfig; default: the current one");
   command.add_option("--namespace", asked.pod_namespace, where + "namespace of the agents; other pods are not asked")
       ->capture_default_str();
   command.add_option("--selector", asked.selector, where + "labels of the agents' pods")->capture_default_str();
@@ -21,17 +22,22 @@ void add_agents_options(CLI::App& command, std::string& kubeconfig, agent::Agent
       ->capture_default_str();
 }
 
-void add_cluster_options(CLI::App& command, ClusterOptions& options) {
+void add_cluster_options(CLI::App& command, ClusterOptions& options, const Process& process) {
+  options.cluster = process.as_plugin;
   command.add_flag("--cluster", options.cluster,
                    "ask the agents of all nodes, through the API server; they say less than on their node");
   add_agents_options(command, options.kubeconfig, options.asked, "with --cluster: ");
 }
 
-Result<std::vector<agent::AgentStatus>> ask_agents(const ClusterOptions& options, const Process& process) {
-  std::vector<Problem> problems;
-  TRY(const auto access,
-      host::find_access(options.kubeconfig, {process.environment.begin(), process.environment.end()}, problems));
-  return agent::agent_statuses(access, options.asked);
+Result<std::vector<agent::AgentStatus>> ask_agents(ClusterOptions& options, const Process& process) {
+  constexpr int kUnauthorized = 401;
+  if (!options.access)
+    options.access.emplace(options.kubeconfig,
+                           config::Environment(process.environment.begin(), process.environment.end()));
+  TRY(const auto access, options.access->get());
+  auto statuses = agent::agent_statuses(access, options.asked);
+  if (!statuses && statuses.error().code == kUnauthorized) options.access->refused();
+  return statuses;
 }
 
 }  // namespace tranche::cli

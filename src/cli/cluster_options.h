@@ -1,26 +1,30 @@
 #pragma once
 // Options of commands that query the node agents of a whole cluster, from anywhere with a kubeconfig.
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "cli/commands.h"
+#include "kube/client/find_access.h"
 #include "observe/cluster/agent_statuses.h"
 
 namespace tranche::cli {
 
 struct ClusterOptions {
   bool cluster = false;
-  std::string kubeconfig;  // "" = the service account of this pod
+  host::KubeconfigChoice kubeconfig;
   agent::AgentsAsked asked;
+  std::optional<host::PersonsAccess> access;  // of the first ask_agents()
 };
 
-// --kubeconfig, --namespace, --selector and --status-port; `where` is the prefix of their help: "", "with --cluster: ".
-void add_agents_options(CLI::App& command, std::string& kubeconfig, agent::AgentsAsked& asked,
+// --kubeconfig, --context, --namespace, --selector and --status-port; `where` is the prefix of their help: "",
+// "with --cluster: ".
+void add_agents_options(CLI::App& command, host::KubeconfigChoice& kubeconfig, agent::AgentsAsked& asked,
                         const std::string& where);
 // --cluster, and the options above.
-void add_cluster_options(CLI::App& command, ClusterOptions& options);
+void add_cluster_options(CLI::App& command, ClusterOptions& options, const Process& process);
 
-Result<std::vector<agent::AgentStatus>> ask_agents(const ClusterOptions& options, const Process& process);
+Result<std::vector<agent::AgentStatus>> ask_agents(ClusterOptions& options, const Process& process);
 
 }  // namespace tranche::cli

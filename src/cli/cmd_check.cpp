@@ -63,9 +63,7 @@ constexpr std::size_t kMostClaimsAsked = 100;
 // What the API server has for claims. Each request has a deadline of its own; the first that is not answered is the
 // last.
 void ask_for_claims(check::DraLook& look, const config::Environment& environment) {
-  std::vector<Problem> problems;
-  const auto variable = environment.find("KUBECONFIG");
-  const auto access = host::find_access(variable == environment.end() ? "" : variable->second, environment, problems);
+  const auto access = host::PersonsAccess({}, environment).get();
   if (!access) {
     look.why_no_server = to_string(access.error());
     return;

@@ -274,8 +274,11 @@ void add_plan(CLI::App& app, Process& process) {
       command->add_option("--against", options->against,
                           "a second configuration file: what the first changes, with --pods also where pods land");
   against->type_name("FILE")->excludes(nodes);
-  add_own_option(*command, "--kubeconfig", options->pods.kubeconfig,
-                 "how --pods cluster reaches the API server; by default the service account of this pod");
+  add_own_option(*command, "--kubeconfig", options->pods.kubeconfig.files,
+                 "how --pods cluster reaches the API server; default: $KUBECONFIG (one file or several), "
+                 "~/.kube/config, or the service account of this pod");
+  command->add_option("--context", options->pods.kubeconfig.context,
+                      "with --pods cluster: context of the kubeconfig; default: the current one");
   add_own_option(*command, "--node-name", options->pods.node_name,
                  "with --pods: what the cluster calls the node; pods of other nodes are left out")
       .envname("NODE_NAME");

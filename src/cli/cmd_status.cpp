@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/terminal_text.h"
+#include "cli/cluster_options.h"
 #include "cli/commands.h"
 #include "observe/view/view.h"
 #include "os/socket/status_socket.h"
@@ -15,6 +16,7 @@ struct StatusOptions {
   bool json = false;
   bool alive = false;
   int deadline_seconds = 5;
+  ClusterOptions cluster;
 };
 
 // For a liveness probe: the agent hangs only if its socket exists and it does not answer. Without a socket it has not
@@ -26,15 +28,24 @@ int alive(const StatusOptions& options) {
   return 1;
 }
 
-int status(const StatusOptions& options, const Process& process) {
+Result<std::string> ask(StatusOptions& options, const Process& process) {
+  if (options.cluster.asked.node.empty())
+    return host::ask(options.socket, "status", std::chrono::seconds(options.deadline_seconds));
+  options.cluster.asked.deadline = std::chrono::seconds(options.deadline_seconds);
+  TRY(auto statuses, ask_agents(options.cluster, process));
+  if (!statuses.front().document.empty()) return std::move(statuses.front().document);
+  return fail(Kind::kUnavailable, statuses.front().problem);
+}
+
+int status(StatusOptions& options, const Process& process) {
   if (options.alive) return alive(options);
-  const auto answer = host::ask(options.socket, "status", std::chrono::seconds(options.deadline_seconds));
+  const auto answer = ask(options, process);
   if (!answer) {
-    fmt::print(stderr,
-               "tranche status: no answer from the node agent: {}\n  The socket of `tranche node` is "
-               "<run-dir>/node.sock; name it "
-               "with --socket.\n",
-               to_string(answer.error()));
+    fmt::print(stderr, "tranche status: no answer from the node agent: {}\n  {}\n", to_string(answer.error()),
+               options.cluster.asked.node.empty()
+                   ? "The socket of `tranche node` is <run-dir>/node.sock; name it with --socket, or ask from another "
+                     "machine with --node NAME."
+                   : agent::kRightsToAskAgents);
     return 1;
   }
   if (options.json) {
@@ -56,6 +67,9 @@ void add_status(CLI::App& app, Process& process) {
   auto options = std::make_shared<StatusOptions>();
   auto* command = app.add_subcommand("status", "what this node has and who holds it, from the running node agent");
   command->add_option("--socket", options->socket, "the node agent's status socket")->capture_default_str();
+  command->add_option("--node", options->cluster.asked.node,
+                      "the agent of this node, through the API server; it says less than on the node");
+  add_agents_options(*command, options->cluster.kubeconfig, options->cluster.asked, "with --node: ");
   command->add_option("--deadline", options->deadline_seconds, "seconds to wait for the answer")->capture_default_str();
   command->add_flag("--json", options->json, "the whole status document (docs/reference/status.md)");
   command->add_flag(

@@ -135,7 +135,7 @@ bool press_all(top::Choice& choice, Terminal& terminal, std::string_view bytes) 
   return true;
 }
 
-Result<top::Node> ask(const Options& options, const Process& process) {
+Result<top::Node> ask(Options& options, const Process& process) {
   if (options.cluster.cluster) {
     TRY(auto statuses, ask_agents(options.cluster, process));
     std::vector<top::Report> reports;
@@ -147,7 +147,7 @@ Result<top::Node> ask(const Options& options, const Process& process) {
   return top::read_node(answer);
 }
 
-int live(const Options& options, const Process& process, top::Choice choice) {
+int live(Options& options, const Process& process, top::Choice choice) {
   using Clock = std::chrono::steady_clock;
   Terminal terminal;
   top::Node node;
@@ -179,7 +179,7 @@ int live(const Options& options, const Process& process, top::Choice choice) {
   return 0;
 }
 
-int top_command(const Options& options, const Process& process) {
+int top_command(Options& options, const Process& process) {
   top::Choice choice;
   choice.filter = options.filter;
   for (const auto sort :
@@ -221,7 +221,7 @@ void add_top(CLI::App& app, Process& process) {
       ->check(CLI::IsMember({"memory", "limit", "processes", "name", "gpu"}))
       ->capture_default_str();
   command->add_option("--filter", options->filter, "show only tenants with this text in namespace/pod/container");
-  add_cluster_options(*command, options->cluster);
+  add_cluster_options(*command, options->cluster, process);
   command->add_flag("--once", options->once, "print one reading as text, and end; so it is where there is no terminal");
   command->add_flag("--json", options->json, "print one reading as JSON, and end");
   command->callback([options, interval, &process] {

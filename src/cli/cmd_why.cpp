@@ -24,7 +24,7 @@ constexpr auto kDeadline = std::chrono::seconds(5);
 
 // The explanation of that name from each agent of the cluster. It has fewer facts than on the node: the agent's page
 // does not name processes.
-Result<std::vector<why::Explanation>> ask_cluster(const WhyOptions& options, const Process& process) {
+Result<std::vector<why::Explanation>> ask_cluster(WhyOptions& options, const Process& process) {
   TRY(const auto statuses, ask_agents(options.cluster, process));
   std::vector<why::Explanation> all;
   for (const auto& status : statuses) {
@@ -47,7 +47,7 @@ Result<std::vector<why::Explanation>> ask_cluster(const WhyOptions& options, con
   return all;
 }
 
-Result<std::vector<why::Explanation>> ask(const WhyOptions& options, const Process& process) {
+Result<std::vector<why::Explanation>> ask(WhyOptions& options, const Process& process) {
   if (options.cluster.cluster) return ask_cluster(options, process);
   const auto answer = host::ask(options.socket, "status", kDeadline);
   if (!answer) {
@@ -60,7 +60,7 @@ Result<std::vector<why::Explanation>> ask(const WhyOptions& options, const Proce
   return why::explain(*answer, options.name, host::wall_now());
 }
 
-int why_command(const WhyOptions& options, const Process& process) {
+int why_command(WhyOptions& options, const Process& process) {
   const auto found = ask(options, process);
   if (!found) {
     fmt::print(stderr, "tranche why: {}\n", to_string(found.error()));
@@ -82,7 +82,7 @@ void add_why(CLI::App& app, Process& process) {
           "pod (NAME, NAMESPACE/NAME or NAMESPACE/NAME/CONTAINER), GPU (index, UUID or its beginning), or slot id")
       ->required();
   command->add_option("--socket", options->socket, "the node agent's status socket")->capture_default_str();
-  add_cluster_options(*command, options->cluster);
+  add_cluster_options(*command, options->cluster, process);
   command->add_flag("--json", options->json, "the same as JSON");
   command->callback([options, &process] { process.exit_code = why_command(*options, process); });
 }

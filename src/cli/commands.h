@@ -16,6 +16,7 @@ struct Process {
   std::map<std::string, std::string> environment;  // of this process, read once in main
   bool terminal = false;                           // stdout is a terminal: colour is possible
   int width = 0;                                   // of the terminal in columns; 0 = stdout is not a terminal
+  bool as_plugin = false;                          // called as `kubectl tranche`: commands ask the cluster
   int exit_code = 0;
   // Set by a program that runs for long. Called when the command line is read and its options are no longer in memory.
   std::function<int()> run{};

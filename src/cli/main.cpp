@@ -42,7 +42,7 @@ int read_command_line(int argc, char** argv, const std::vector<std::string>& arg
                       tranche::cli::Process& process) {
   using namespace tranche::cli;
   using tranche::kVersion;
-  CLI::App app(kDescription, "tranche");
+  CLI::App app(kDescription, process.as_plugin ? "kubectl tranche" : "tranche");
   app.require_subcommand(1);
   app.set_version_flag("--version,-v", std::string("tranche ") + kVersion);
   add_node(app, process);
@@ -86,7 +86,9 @@ int main(int argc, char** argv) {
   process.width = width_of_terminal();
 
   const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
-  if (const auto status = tranche::cli::stand_in(argc > 0 ? argv[0] : "", arguments, process)) return *status;
+  const std::string_view called = argc > 0 ? argv[0] : "";
+  process.as_plugin = called.substr(called.rfind('/') + 1) == "kubectl-tranche";
+  if (const auto status = tranche::cli::stand_in(std::string(called), arguments, process)) return *status;
   for (const auto& [word, name] : {std::pair{"device-plugin", "nvidia-device-plugin"},
                                    std::pair{tranche::cli::kConfigManager, tranche::cli::kConfigManager}}) {
     if (!arguments.empty() && arguments.front() == word)

@@ -4,7 +4,6 @@
 #include <iterator>
 #include <tuple>
 
-#include "kube/client/find_access.h"
 #include "kube/client/list_pods.h"
 #include "os/files/files.h"
 
@@ -24,10 +23,11 @@ void sort_by_arrival(std::vector<simulate::PodAsk>& pods) {
 
 Result<simulate::PodsRead> of_cluster(const PodsFrom& from, const config::Environment& environment) {
   simulate::PodsRead all;
-  const auto variable = environment.find("KUBECONFIG");
-  const std::string& kubeconfig =
-      from.kubeconfig.empty() && variable != environment.end() ? variable->second : from.kubeconfig;
-  TRY(const auto access, host::find_access(kubeconfig, environment, all.problems));
+  host::PersonsAccess person(from.kubeconfig, environment);
+  const auto found = person.get();
+  all.problems = person.problems();
+  if (!found) return std::unexpected(found.error());
+  const auto& access = *found;
   std::vector<std::string> selectors{"spec.nodeName="};  // pods that are not scheduled yet
   if (!from.node_name.empty()) selectors.insert(selectors.begin(), "spec.nodeName=" + from.node_name);
   TRY(const auto pages, host::list_pods(access, selectors));

@@ -4,14 +4,15 @@
 
 #include "base/result.h"
 #include "config/resolve.h"
+#include "kube/client/find_access.h"
 #include "simulate/pods.h"
 
 namespace tranche::cli {
 
 struct PodsFrom {
-  std::string where;       // a file, "-", "cluster"
-  std::string kubeconfig;  // for "cluster"; "" = $KUBECONFIG, or the service account of this pod
-  std::string node_name;   // for "cluster": include the pods of this node
+  std::string where;                  // a file, "-", "cluster"
+  host::KubeconfigChoice kubeconfig;  // for "cluster"
+  std::string node_name;              // for "cluster": include the pods of this node
 };
 
 // An Error: nothing could be read. Invalid entries are among the result's problems. Pods of a cluster are in the order

@@ -3,12 +3,14 @@
 // Parsing is pure and does not read the files that it refers to: kube/client opens them when it connects, because
 // tokens and certificates are replaced while the program runs. Never print this value: it may hold a token.
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/problem.h"
+#include "base/time.h"
 #include "config/resolve.h"
 #include "kube/url.h"
 
@@ -22,6 +24,18 @@ struct Material {
   friend bool operator==(const Material&, const Material&) = default;
 };
 
+// A program of a kubeconfig's user that prints credentials (client.authentication.k8s.io).
+struct CredentialProgram {
+  enum class Input { kNever, kIfAvailable, kAlways };  // of its standard input, from a person
+  std::string api_version;
+  std::vector<std::string> argv;  // the program: a path, or a name that is looked up in PATH
+  std::map<std::string, std::string> env;
+  Input input = Input::kIfAvailable;
+  bool cluster_info = false;  // it wants to know the cluster
+  std::string install_hint;
+  friend bool operator==(const CredentialProgram&, const CredentialProgram&) = default;
+};
+
 struct Access {
   Server server;
   Material authorities;  // absent: the system's trusted authorities
@@ -30,9 +44,11 @@ struct Access {
   std::string token;       // used if there is no file
   std::string token_file;  // read again when it changes
   std::string tls_server_name;
-  bool insecure = false;  // do not verify the server's certificate
-  std::string proxy;      // "" = none, whatever the environment sets
-  std::string source;     // for people: the file, or "the service account of this pod"
+  bool insecure = false;                     // do not verify the server's certificate
+  std::string proxy;                         // "" = none, whatever the environment sets
+  std::string source;                        // for people: the files, or "the service account of this pod"
+  std::optional<CredentialProgram> program;  // has the credentials, if there is no token
+  std::optional<WallTime> expires;           // of what the program printed
   friend bool operator==(const Access&, const Access&) = default;
 };
 
@@ -41,9 +57,20 @@ struct ParsedKubeconfig {
   std::vector<Problem> problems;
 };
 
-// `source` is the path for messages; relative paths in the file are resolved against `directory`. Credential plugins
-// are not run: a user that needs one is a Problem.
-ParsedKubeconfig parse_kubeconfig(std::string_view text, std::string_view source, std::string_view directory);
+struct KubeconfigFile {
+  std::string text;
+  std::string path;
+};
+
+// As kubectl merges several files: the first `current-context` applies, and of entries with one name the first.
+// Relative paths in a file are resolved against its folder. `context` "" = the current one.
+ParsedKubeconfig parse_kubeconfig(const std::vector<KubeconfigFile>& files, const std::string& context = {});
+
+// The value of KUBERNETES_EXEC_INFO for the program of `access`. Certificates in files are not named in it.
+std::string credential_request(const Access& access, bool interactive);
+// Puts what the program printed into `access`. kInvalid: not an ExecCredential of its version with a token or
+// certificate.
+Status read_credential(std::string_view printed, Access& access);
 
 inline constexpr const char* kServiceAccountFolder = "/var/run/secrets/kubernetes.io/serviceaccount";
 

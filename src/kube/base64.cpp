@@ -36,4 +36,17 @@ std::optional<std::string> base64_decoded(std::string_view text) {
   return count == 0 ? std::optional(std::move(out)) : std::nullopt;
 }
 
+std::string base64_encoded(std::string_view bytes) {
+  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  for (std::size_t at = 0; at < bytes.size(); at += 3) {
+    std::uint32_t bits = 0;
+    for (std::size_t i = at; i < at + 3; ++i)
+      bits = (bits << 8) | (i < bytes.size() ? static_cast<unsigned char>(bytes[i]) : 0u);
+    for (std::size_t digit = 0; digit < 4; ++digit)
+      out += at + digit > bytes.size() ? '=' : kDigits[(bits >> (18 - 6 * digit)) & 63];
+  }
+  return out;
+}
+
 }  // namespace tranche::kube

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <deque>
+#include <iterator>
 
 #include "base/text.h"
 #include "config/document/document.h"
@@ -14,79 +16,47 @@ using config::Node;
 using config::Value;
 
 constexpr int kLongestPath = 4096;
+constexpr std::string_view kExecV1 = "client.authentication.k8s.io/v1";
+constexpr std::string_view kExecV1beta1 = "client.authentication.k8s.io/v1beta1";
 
 // Unlike Tranche's configuration, a kubeconfig is shared with other programs, so unknown fields are ignored.
-class Reader {
- public:
-  Reader(std::string_view source, std::string_view directory) : directory_(directory) { findings_.source = source; }
-
-  std::optional<Access> read(const Node& root);
-  std::vector<Problem> take_problems() { return findings_.problems.take(); }
-
- private:
-  Value member(const Value& mapping, std::string_view key);
-  std::string text(const Value& mapping, std::string_view key);
-  Value named(const Value& root, std::string_view list, std::string_view what, const Value& wanted);
-  Material material(const Value& mapping, const std::string& key);
-  std::string below(std::string path) const;
-  void read_cluster(const Value& cluster, Access& access);
-  void read_user(const Value& user, Access& access);
-
-  Findings findings_;
-  std::string directory_;
-};
-
-Value Reader::member(const Value& mapping, std::string_view key) {
+Value member(const Value& mapping, std::string_view key) {
   const std::string path = mapping.path().empty() ? std::string(key) : mapping.path() + "." + std::string(key);
+  Findings& findings = mapping.findings();
   if (mapping.absent() || mapping.node().kind != Node::Kind::kMapping)
-    return {nullptr, path, mapping.place(), findings_};
+    return {nullptr, path, mapping.place(), findings};
   for (const auto& entry : mapping.node().members) {
     if (entry.key != key) continue;
     const bool empty = entry.value->kind == Node::Kind::kNull;
     return {entry.value.get(), path,
-            Place{findings_.source, empty ? entry.line : entry.value->line, empty ? entry.column : entry.value->column},
-            findings_};
+            Place{findings.source, empty ? entry.line : entry.value->line, empty ? entry.column : entry.value->column},
+            findings};
   }
-  return {nullptr, path, mapping.place(), findings_};
+  return {nullptr, path, mapping.place(), findings};
 }
 
-std::string Reader::text(const Value& mapping, std::string_view key) {
+std::string text(const Value& mapping, std::string_view key) {
   const Value value = member(mapping, key);
   if (!value.given()) return {};
   return value.text().value_or("");
 }
 
-// The entry of `list` with the name in `wanted`; if there is none, reports that and returns an absent value.
-Value Reader::named(const Value& root, std::string_view list, std::string_view what, const Value& wanted) {
-  const Value entries = member(root, list);
-  const std::string name = wanted.given() ? wanted.text().value_or("") : "";
-  const Value none(nullptr, std::string(list), root.place(), findings_);
-  if (name.empty()) {
-    wanted.error("names no " + std::string(what), "write the name of one of " + std::string(list));
-    return none;
-  }
-  std::vector<std::string> names;
-  if (entries.given() && entries.node().kind == Node::Kind::kSequence) {
-    for (const Value& entry : entries.items()) {
-      const Value own = member(entry, "name");
-      const std::string called = own.given() ? own.plain_text().value_or("") : "";
-      if (called == name) return member(entry, what);
-      names.push_back(called);
-    }
-  }
-  const std::vector<std::string_view> known(names.begin(), names.end());
-  const std::string meant = did_you_mean(name, known);
-  wanted.error("names the " + std::string(what) + " " + in_quotes(name) + ", which is not among " + std::string(list),
-               meant.empty() ? "write the name of one of " + std::string(list) : "did you mean " + meant + "?");
-  return none;
+std::vector<Value> items(const Value& mapping, std::string_view key) {
+  const Value list = member(mapping, key);
+  if (!list.given()) return {};
+  if (list.node().kind == Node::Kind::kSequence) return list.items();
+  list.wrong_type("a list", "write it as a list");
+  return {};
 }
 
-std::string Reader::below(std::string path) const {
-  if (path.empty() || path.starts_with('/') || directory_.empty()) return path;
-  return directory_ + "/" + path;
+std::string below(const Value& value, std::string path) {
+  const std::string& file = value.place().source;
+  const auto slash = file.rfind('/');
+  if (path.empty() || path.starts_with('/') || slash == std::string::npos) return path;
+  return file.substr(0, slash + 1) + path;
 }
 
-Material Reader::material(const Value& mapping, const std::string& key) {
+Material material_in(const Value& mapping, const std::string& key) {
   Material material;
   const Value data = member(mapping, key + "-data");
   if (data.given()) {
@@ -100,12 +70,12 @@ Material Reader::material(const Value& mapping, const std::string& key) {
     material.pem = *decoded;  // overrides the file, as in kubectl
     return material;
   }
-  material.file = below(text(mapping, key));
+  material.file = below(mapping, text(mapping, key));
   if (material.file.size() > kLongestPath) member(mapping, key).error("is no path", "write a shorter one");
   return material;
 }
 
-void Reader::read_cluster(const Value& cluster, Access& access) {
+void read_cluster(const Value& cluster, Access& access) {
   const Value server = member(cluster, "server");
   if (!server.given()) {
     server.error("is not there", "write for example server: https://10.0.0.1:6443");
@@ -116,7 +86,7 @@ void Reader::read_cluster(const Value& cluster, Access& access) {
       server.error(parsed.error().what, "write for example https://10.0.0.1:6443");
     }
   }
-  access.authorities = material(cluster, "certificate-authority");
+  access.authorities = material_in(cluster, "certificate-authority");
   const Value insecure = member(cluster, "insecure-skip-tls-verify");
   if (insecure.given()) access.insecure = insecure.boolean().value_or(false);
   if (access.insecure)
@@ -125,17 +95,43 @@ void Reader::read_cluster(const Value& cluster, Access& access) {
   access.proxy = text(cluster, "proxy-url");
 }
 
-void Reader::read_user(const Value& user, Access& access) {
-  access.token = text(user, "token");
-  access.token_file = below(text(user, "tokenFile"));
-  access.certificate = material(user, "client-certificate");
-  access.key = material(user, "client-key");
-  for (const char* plugin : {"exec", "auth-provider", "username"}) {
-    const Value value = member(user, plugin);
-    if (!value.given()) continue;
-    value.error("is not used here: no credential programs are run and no passwords sent",
-                "write token, tokenFile, or client-certificate and client-key");
+CredentialProgram read_program(const Value& exec) {
+  using Input = CredentialProgram::Input;
+  CredentialProgram program;
+  program.api_version = text(exec, "apiVersion");
+  if (program.api_version != kExecV1 && program.api_version != kExecV1beta1)
+    member(exec, "apiVersion")
+        .error("is not a version of credential programs that is supported",
+               "write apiVersion: " + std::string(kExecV1));
+  std::string command = text(exec, "command");
+  if (command.empty()) exec.error("names no command", "write for example command: aws");
+  program.argv.push_back(command.find('/') == std::string::npos ? command : below(exec, command));
+  for (const Value& word : items(exec, "args")) program.argv.push_back(word.text().value_or(""));
+  for (const Value& variable : items(exec, "env")) {
+    if (text(variable, "name").empty()) variable.error("is a variable without a name", "write name and value");
+    program.env[text(variable, "name")] = text(variable, "value");
   }
+  const std::string mode = text(exec, "interactiveMode");
+  program.input = mode == "Never" ? Input::kNever : mode == "Always" ? Input::kAlways : Input::kIfAvailable;
+  if (!mode.empty() && mode != "Never" && mode != "Always" && mode != "IfAvailable")
+    member(exec, "interactiveMode")
+        .error("must be Never, IfAvailable or Always, but is " + in_quotes(mode), "write one of these words");
+  if (const Value wants = member(exec, "provideClusterInfo"); wants.given())
+    program.cluster_info = wants.boolean().value_or(false);
+  program.install_hint = text(exec, "installHint");
+  return program;
+}
+
+void read_user(const Value& user, Access& access) {
+  access.token = text(user, "token");
+  access.token_file = below(user, text(user, "tokenFile"));
+  access.certificate = material_in(user, "client-certificate");
+  access.key = material_in(user, "client-key");
+  for (const char* former : {"auth-provider", "username"})
+    if (const Value value = member(user, former); value.given())
+      value.error("is not supported, as by kubectl since 1.26", "write exec, token, tokenFile or client-certificate");
+  if (const Value exec = member(user, "exec"); exec.given() && access.token.empty() && access.token_file.empty())
+    access.program = read_program(exec);
   if (access.certificate.given() != access.key.given())
     user.error("has a client certificate without its key, or the other way round",
                "write both client-certificate and client-key");
@@ -144,44 +140,104 @@ void Reader::read_user(const Value& user, Access& access) {
     member(user, "token").error("has characters that no token has", "write it in one line, without blanks");
 }
 
-std::optional<Access> Reader::read(const Node& root) {
-  const Value top(&root, "", Place{findings_.source, root.line, root.column}, findings_);
-  if (root.kind != Node::Kind::kMapping) {
-    top.wrong_type("a kubeconfig", "write apiVersion: v1, kind: Config and what follows");
-    return std::nullopt;
+class Reader {
+ public:
+  explicit Reader(const std::vector<KubeconfigFile>& files);
+  std::optional<Access> read(const std::string& context);
+  std::vector<Problem> take_problems();
+
+ private:
+  struct File {
+    Findings findings;
+    config::Document document;
+  };
+  Value named(std::string_view list, std::string_view what, const Value& wanted, const std::string& name) const;
+  Value named(std::string_view list, std::string_view what, const Value& wanted) const {
+    return named(list, what, wanted, wanted.given() ? wanted.text().value_or("") : "");
   }
-  if (const Value kind = member(top, "kind"); kind.given() && kind.plain_text() != "Config")
-    kind.error("must be Config", "name a kubeconfig file");
+
+  std::deque<File> files_;
+  std::vector<Value> tops_;
+};
+
+Reader::Reader(const std::vector<KubeconfigFile>& files) {
+  for (const auto& [text, path] : files) {
+    File& file = files_.emplace_back();
+    file.findings.source = path;
+    file.document = config::read_document(text, path);
+    const Node* const root = file.document.root.get();
+    const Value top(root, "", root == nullptr ? Place{path} : Place{path, root->line, root->column}, file.findings);
+    if (file.document.problem) {
+      file.findings.problems.add(*file.document.problem);
+    } else if (root == nullptr) {
+      if (files.size() == 1) top.error("is empty", "write apiVersion: v1, kind: Config and what follows");
+    } else if (root->kind != Node::Kind::kMapping) {
+      top.wrong_type("a kubeconfig", "write apiVersion: v1, kind: Config and what follows");
+    } else if (const Value kind = member(top, "kind"); kind.given() && kind.plain_text() != "Config") {
+      kind.error("must be Config", "name a kubeconfig file");
+    }
+    tops_.push_back(top);
+  }
+}
+
+// The entry with that name; if there is none, reports that at `wanted` and returns an absent value.
+Value Reader::named(std::string_view list, std::string_view what, const Value& wanted, const std::string& name) const {
+  const Value none(nullptr, std::string(list), wanted.place(), wanted.findings());
+  if (name.empty()) {
+    wanted.error("names no " + std::string(what), "write the name of one of " + std::string(list));
+    return none;
+  }
+  std::vector<std::string> names;
+  for (const Value& top : tops_)
+    for (const Value& entry : items(top, list)) {
+      const Value own = member(entry, "name");
+      const std::string called = own.given() ? own.plain_text().value_or("") : "";
+      if (called == name) return member(entry, what);
+      names.push_back(called);
+    }
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  const std::string meant = did_you_mean(name, known);
+  wanted.error("names the " + std::string(what) + " " + in_quotes(name) + ", which is not among " + std::string(list),
+               meant.empty() ? "write the name of one of " + std::string(list) : "did you mean " + meant + "?");
+  return none;
+}
+
+std::vector<Problem> Reader::take_problems() {
+  std::vector<Problem> all;
+  for (File& file : files_) std::ranges::move(file.findings.problems.take(), std::back_inserter(all));
+  return all;
+}
+
+std::optional<Access> Reader::read(const std::string& context_name) {
+  const auto failed = [this] {
+    return std::ranges::any_of(files_, [](const File& file) { return file.findings.problems.has_error(); });
+  };
+  if (tops_.empty() || failed()) return std::nullopt;
   Access access;
-  access.source = findings_.source;
-  const Value context = named(top, "contexts", "context", member(top, "current-context"));
+  for (const File& file : files_) access.source += (access.source.empty() ? "" : ":") + file.findings.source;
+  const auto current =
+      std::ranges::find_if(tops_, [](const Value& top) { return !text(top, "current-context").empty(); });
+  const Value& first = current == tops_.end() ? tops_.front() : *current;
+  const Value asked(nullptr, "--context", Place{access.source}, tops_.front().findings());
+  const Value context = context_name.empty() ? named("contexts", "context", member(first, "current-context"))
+                                             : named("contexts", "context", asked, context_name);
   if (context.given()) {
-    if (const Value cluster = named(top, "clusters", "cluster", member(context, "cluster")); cluster.given())
+    if (const Value cluster = named("clusters", "cluster", member(context, "cluster")); cluster.given())
       read_cluster(cluster, access);
-    if (const Value user = named(top, "users", "user", member(context, "user")); user.given()) read_user(user, access);
+    if (const Value user = named("users", "user", member(context, "user")); user.given()) read_user(user, access);
   }
-  if (access.server.host.empty() && !findings_.problems.has_error())
-    top.error("leads to no cluster with a server", "write clusters, users, contexts and current-context");
-  if (findings_.problems.has_error()) return std::nullopt;
+  if (access.server.host.empty() && !failed())
+    first.error("leads to no cluster with a server", "write clusters, users, contexts and current-context");
+  if (failed()) return std::nullopt;
   return access;
 }
 
 }  // namespace
 
-ParsedKubeconfig parse_kubeconfig(std::string_view text, std::string_view source, std::string_view directory) {
+ParsedKubeconfig parse_kubeconfig(const std::vector<KubeconfigFile>& files, const std::string& context) {
+  Reader reader(files);
   ParsedKubeconfig parsed;
-  const config::Document document = config::read_document(text, source);
-  if (document.problem) {
-    parsed.problems.push_back(*document.problem);
-    return parsed;
-  }
-  if (!document.root) {
-    parsed.problems.push_back({Severity::kError, Place{std::string(source)}, "", "is empty",
-                               "write apiVersion: v1, kind: Config and what follows"});
-    return parsed;
-  }
-  Reader reader(source, directory);
-  parsed.access = reader.read(*document.root);
+  parsed.access = reader.read(context);
   parsed.problems = reader.take_problems();
   return parsed;
 }

@@ -27,7 +27,7 @@ class KubeBed : public ::testing::Test {
     ASSERT_EQ(std::rename((scratch_ / (name + ".new")).c_str(), (scratch_ / name).c_str()), 0);
   }
   Access access() const {
-    const auto parsed = parse_kubeconfig(server_->kubeconfig(scratch_ / "token"), "kubeconfig", "/");
+    const auto parsed = parse_kubeconfig({{server_->kubeconfig(scratch_ / "token"), "kubeconfig"}});
     EXPECT_TRUE(parsed.access);
     return parsed.access.value_or(Access{});
   }

@@ -66,8 +66,7 @@ Status remove_condition(const kube::Access& access, const std::string& path) {
 
 void find_on_node_object(const ResetOptions& options, Traces& traces, std::vector<std::string>& problems) {
   if (options.node_name.empty()) return;
-  std::vector<Problem> warnings;
-  const auto access = host::find_access(options.kubeconfig, options.mps.environment, warnings);
+  const auto access = host::PersonsAccess({options.kubeconfig, ""}, options.mps.environment).get();
   if (!access) {
     problems.push_back("the labels of the node " + options.node_name + " are left: " + to_string(access.error()));
     return;

@@ -1,38 +1,139 @@
 #include "kube/client/find_access.h"
 
+#include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/text.h"
+#include "os/clock/clock.h"
 #include "os/files/files.h"
+#include "os/loop/loop.h"
+#include "os/loop/timer.h"
+#include "os/process/process.h"
 
 namespace tranche::host {
 namespace {
 
-std::string folder_of(const std::string& path) {
-  const auto slash = path.rfind('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
+using namespace std::chrono_literals;
 
-Result<kube::Access> access_of_file(const std::string& path, std::vector<Problem>& problems) {
-  auto text = read_file(path);
-  if (!text) return std::unexpected(within(std::move(text).error(), "the kubeconfig cannot be read (--kubeconfig)"));
-  auto parsed = kube::parse_kubeconfig(*text, path, folder_of(path));
-  problems.insert(problems.end(), parsed.problems.begin(), parsed.problems.end());
-  if (parsed.access) return *std::move(parsed.access);
-  for (const auto& problem : parsed.problems)
-    if (problem.severity == Severity::kError) return fail(Kind::kInvalid, to_string(problem));
-  return fail(Kind::kInvalid, "the kubeconfig cannot be used", path);
+constexpr Duration kBeforeItExpires = 30s;
+constexpr Duration kUnattended = 60s;  // for a program that cannot ask a person
+constexpr std::size_t kLongestCredential = std::size_t{1} << 20;
+
+std::string variable(const config::Environment& environment, std::string_view name) {
+  const auto found = environment.find(name);
+  return found == environment.end() ? std::string() : found->second;
 }
 
 bool can_read(const std::string& path) {
   return ::access(path.c_str(), R_OK) == 0;
 }
 
+Result<kube::Access> access_of_files(const std::vector<std::string>& paths, const std::string& context,
+                                     std::vector<Problem>& problems) {
+  std::vector<kube::KubeconfigFile> files;
+  for (const auto& path : paths) {
+    auto text = read_file(path);
+    if (!text && text.error().kind == Kind::kNotFound && paths.size() > 1) continue;  // as kubectl does with a list
+    if (!text) return std::unexpected(within(std::move(text).error(), "the kubeconfig cannot be read (--kubeconfig)"));
+    files.push_back({*std::move(text), path.find('/') == std::string::npos ? "./" + path : path});
+  }
+  if (files.empty()) return fail(Kind::kNotFound, "none of the kubeconfig files exists", join(paths, ":"));
+  auto parsed = kube::parse_kubeconfig(files, context);
+  problems.insert(problems.end(), parsed.problems.begin(), parsed.problems.end());
+  if (parsed.access) return *std::move(parsed.access);
+  for (const auto& problem : parsed.problems)
+    if (problem.severity == Severity::kError) return fail(Kind::kInvalid, to_string(problem));
+  return fail(Kind::kInvalid, "the kubeconfig cannot be used", join(paths, ":"));
+}
+
+std::string path_of_program(const std::string& name, const config::Environment& environment) {
+  if (name.find('/') != std::string::npos) return name;
+  for (const auto folder : split(variable(environment, "PATH"), ':'))
+    if (const auto path = std::string(folder) + "/" + name; ::access(path.c_str(), X_OK) == 0) return path;
+  return {};
+}
+
+Result<std::string> run_program(const kube::Access& access, const config::Environment& environment, bool interactive) {
+  const auto& program = *access.program;
+  Command command{.argv = program.argv, .env = {environment.begin(), environment.end()}, .kill_on_drop = true};
+  command.argv[0] = path_of_program(program.argv[0], environment);
+  if (command.argv[0].empty())
+    return fail(Kind::kNotFound,
+                "the program is not in PATH" + (program.install_hint.empty() ? "" : ". " + program.install_hint));
+  for (const auto& [name, value] : program.env) command.env[name] = value;
+  command.env["KUBERNETES_EXEC_INFO"] = kube::credential_request(access, interactive);
+  const Fd output(::memfd_create("credential", MFD_CLOEXEC));
+  const Fd nowhere(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  if (!output || !nowhere) return std::unexpected(error_from_errno(errno, "cannot start a process", ""));
+  command.output = output.get();
+  command.errors = interactive ? STDERR_FILENO : nowhere.get();
+  command.foreground = interactive;
+  if (interactive && program.input != kube::CredentialProgram::Input::kNever) command.input = STDIN_FILENO;
+  TRY(const auto loop, Loop::open());
+  Timer deadline(*loop);
+  std::optional<ExitNote> ended;
+  TRY(const auto process, Process::start(*loop, command, {}, [&](ExitNote note) {
+        ended = note;
+        loop->stop();
+      }));
+  if (!interactive) deadline.start(kUnattended, [&] { loop->stop(); });
+  loop->run();
+  if (!ended) return fail(Kind::kTimeout, "it has not ended within 60 s");
+  if (ended->signalled || ended->code != 0) return fail(Kind::kDenied, "it " + to_string(*ended));
+  return read_file("/proc/self/fd/" + std::to_string(output.get()), kLongestCredential);
+}
+
+Status add_credentials(kube::Access& access, const config::Environment& environment, bool interactive) {
+  auto& program = *access.program;
+  if (program.input == kube::CredentialProgram::Input::kAlways && !interactive)
+    return fail(Kind::kInvalid, "it asks a person (interactiveMode: Always), and there is no terminal");
+  if (program.cluster_info && access.authorities.pem.empty() && !access.authorities.file.empty()) {
+    TRY(access.authorities.pem, read_file(access.authorities.file));
+  }
+  TRY(const auto printed, run_program(access, environment, interactive));
+  return kube::read_credential(printed, access);
+}
+
 }  // namespace
 
 Result<kube::Access> find_access(const std::string& kubeconfig, const config::Environment& environment,
                                  std::vector<Problem>& problems) {
-  return kubeconfig.empty() ? kube::access_in_pod(environment, can_read) : access_of_file(kubeconfig, problems);
+  if (kubeconfig.empty()) return kube::access_in_pod(environment, can_read);
+  TRY(auto access, access_of_files({kubeconfig}, "", problems));
+  if (access.program)
+    return fail(Kind::kInvalid,
+                "the user of the kubeconfig has a credential program (exec), which is run only for commands of a "
+                "person; write token, tokenFile, or client-certificate and client-key",
+                kubeconfig);
+  return access;
+}
+
+Result<kube::Access> PersonsAccess::find() {
+  std::string files = choice_.files.empty() ? variable(environment_, "KUBECONFIG") : choice_.files;
+  if (files.empty()) {
+    const auto usual = variable(environment_, "HOME") + "/.kube/config";
+    if (can_read(usual)) files = usual;
+  }
+  if (files.empty()) return kube::access_in_pod(environment_, can_read);
+  std::vector<std::string> paths;
+  for (const auto path : split(files, ':'))
+    if (!path.empty()) paths.emplace_back(path);
+  return access_of_files(paths, choice_.context, problems_);
+}
+
+Result<kube::Access> PersonsAccess::get() {
+  if (kept_ && (!kept_->expires || wall_now() < *kept_->expires - kBeforeItExpires)) return *kept_;
+  problems_.clear();
+  TRY(auto access, find());
+  if (access.program) {
+    const bool interactive = !std::exchange(asked_before_, true) && ::isatty(STDIN_FILENO) != 0;
+    if (auto added = add_credentials(access, environment_, interactive); !added)
+      return std::unexpected(within(std::move(added).error(), "the credential program " + access.program->argv[0] +
+                                                                  " of the kubeconfig gave no credentials"));
+  }
+  kept_ = access;
+  return access;
 }
 
 }  // namespace tranche::host

@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <mutex>
 
-#include "kube/client/find_access.h"
 #include "observe/html/html.h"
 #include "observe/web/web.h"
 #include "os/clock/clock.h"
@@ -16,6 +15,7 @@
 namespace tranche::agent {
 namespace {
 
+constexpr int kUnauthorized = 401;
 constexpr std::size_t kSecondsOnly = 19;  // of "2026-01-02T03:04:05.678Z"
 
 // Made on the loop's thread, read on the pages'.
@@ -43,12 +43,17 @@ class Latest {
   web::Shown shown_;
 };
 
-Status look(const kube::Access& access, const AgentsAsked& asked, Latest& latest) {
-  TRY(const auto statuses, agent_statuses(access, asked));
+Status look(host::PersonsAccess& person, const AgentsAsked& asked, Latest& latest) {
+  TRY(const auto access, person.get());
+  const auto statuses = agent_statuses(access, asked);
+  if (!statuses) {
+    if (statuses.error().code == kUnauthorized) person.refused();
+    return std::unexpected(statuses.error());
+  }
   web::Shown shown;
   shown.server = access.server.url();
   shown.when = host::utc_text(host::wall_now()).substr(0, kSecondsOnly);
-  for (const auto& status : statuses) {
+  for (const auto& status : *statuses) {
     shown.nodes.push_back(status.document.empty() ? web::Node{status.node, status.problem, {}}
                                                   : web::make_node(status.node, status.document));
   }
@@ -58,16 +63,16 @@ Status look(const kube::Access& access, const AgentsAsked& asked, Latest& latest
 }
 
 int complain(const Error& error) {
-  fmt::print(stderr, "tranche web: {}\n  It needs a kubeconfig (--kubeconfig, $KUBECONFIG).\n  {}\n", to_string(error),
-             kRightsToAskAgents);
+  fmt::print(stderr, "tranche web: {}\n  It needs a kubeconfig (--kubeconfig, $KUBECONFIG, ~/.kube/config).\n  {}\n",
+             to_string(error), kRightsToAskAgents);
   return 1;
 }
 
 }  // namespace
 
 int run_web(const WebOptions& options) {
-  std::vector<Problem> problems;
-  const auto access = host::find_access(options.kubeconfig, options.environment, problems);
+  host::PersonsAccess person(options.kubeconfig, options.environment);
+  const auto access = person.get();
   if (!access) return complain(access.error());
   auto opened = host::Loop::open();
   if (!opened) return complain(opened.error());
@@ -75,7 +80,7 @@ int run_web(const WebOptions& options) {
   if (const auto watched = loop.on_signals({SIGINT, SIGTERM, SIGHUP}, [&loop](int) { loop.stop(); }); !watched)
     return complain(watched.error());
   Latest latest;
-  if (const auto first = look(*access, options.asked, latest); !first) return complain(first.error());
+  if (const auto first = look(person, options.asked, latest); !first) return complain(first.error());
   if (options.json) {
     fmt::print("{}\n", latest.json());
     return 0;
@@ -92,7 +97,7 @@ int run_web(const WebOptions& options) {
   fmt::print("The page of {} is at http://{}/ until you press Ctrl-C.\n", access->server.url(), (*server)->address());
   std::fflush(stdout);
   std::function<void()> again = [&] {
-    if (const auto looked = look(*access, options.asked, latest); !looked)
+    if (const auto looked = look(person, options.asked, latest); !looked)
       latest.put_problem("the last reading failed, and this page shows the one before it: " +
                          to_string(looked.error()));
     loop.after(options.interval, again);

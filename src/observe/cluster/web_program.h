@@ -5,13 +5,14 @@
 
 #include "base/time.h"
 #include "config/resolve.h"
+#include "kube/client/find_access.h"
 #include "observe/cluster/agent_statuses.h"
 
 namespace tranche::agent {
 
 struct WebOptions {
   std::uint16_t port = 9480;  // of 127.0.0.1; 0: any free one
-  std::string kubeconfig;     // "" = as kubectl finds it, or as every pod is given it
+  host::KubeconfigChoice kubeconfig;
   AgentsAsked asked;
   Duration interval = std::chrono::seconds(10);
   bool json = false;  // once, on standard output, without a page

@@ -38,9 +38,11 @@ struct Command {
   std::string work_dir = {};                    // "" = ours
   bool hold_stdin = false;  // a pipe whose other end we hold: the child gets EOF when we exit or destroy the Process
   bool kill_on_drop = false;
-  int input = -1;                            // becomes the child's 0; -1: as above. These three stay the caller's.
+  int input = -1;                            // becomes the child's 0; -1: as above. All of these stay the caller's.
   int output = -1;                           // becomes its 1 and 2, and on_output gets nothing; -1: as above
+  int errors = -1;                           // becomes its 2, if given
   int kept = -1;                             // becomes its 3, if given
+  bool foreground = false;                   // stays in our process group: it may ask the person at the terminal
   std::vector<BeforeExec> before_exec = {};  // in this order; the first that fails ends the child
   bool die_with_parent = false;              // PR_SET_PDEATHSIG SIGKILL: when the thread that started it ends
 };

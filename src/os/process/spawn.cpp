@@ -45,7 +45,9 @@ struct ChildPlan {
   const char* work_dir = nullptr;  // nullptr = ours
   int input = -1;
   int output = -1;
+  int errors = -1;  // -1 = as output
   int kept = -1;
+  bool foreground = false;
   int failure = -1;  // receives a Failure if exec fails; closed by exec
   const std::vector<BeforeExec>& before_exec;
   pid_t parent = 0;
@@ -76,8 +78,9 @@ void close_from(unsigned first, int failure) {
     if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) give_up(plan);
     if (::getppid() != plan.parent) ::_exit(127);  // the parent exited before the line above
   }
-  ::setpgid(0, 0);  // fails for a process that already leads a session, which is fine
-  if (::dup2(plan.input, 0) < 0 || ::dup2(plan.output, 1) < 0 || ::dup2(plan.output, 2) < 0) give_up(plan);
+  if (!plan.foreground) ::setpgid(0, 0);  // fails for a process that already leads a session, which is fine
+  const int errors = plan.errors >= 0 ? plan.errors : plan.output;
+  if (::dup2(plan.input, 0) < 0 || ::dup2(plan.output, 1) < 0 || ::dup2(errors, 2) < 0) give_up(plan);
   if (plan.kept >= 0 && ::dup2(plan.kept, 3) < 0) give_up(plan);
   close_from(plan.kept >= 0 ? 4 : 3, plan.failure);
   sigset_t none;
@@ -207,6 +210,10 @@ Result<Spawned> spawn(const Command& command) {
   if (command.kept >= 0) {
     TRY(kept, above_targets(command.kept));
   }
+  Fd errors;
+  if (command.errors >= 0) {
+    TRY(errors, above_targets(command.errors));
+  }
   TRY(Pipe failure, make_pipe());
   TRY(const Fd in, above_targets(std::move(child_input)));
   TRY(Fd out, above_targets(std::move(output.writing)));
@@ -218,7 +225,9 @@ Result<Spawned> spawn(const Command& command) {
                        command.work_dir.empty() ? nullptr : command.work_dir.c_str(),
                        in.get(),
                        out.get(),
+                       errors ? errors.get() : -1,
                        kept ? kept.get() : -1,
+                       command.foreground,
                        report.get(),
                        command.before_exec,
                        ::getpid(),

@@ -10,7 +10,6 @@
 #include "doctor/verify/live/looks.h"
 #include "kube/api_status.h"
 #include "kube/client/ask_once.h"
-#include "kube/client/find_access.h"
 #include "kube/node_condition.h"
 #include "kube/object.h"
 #include "kube/url.h"
@@ -38,8 +37,7 @@ Result<Json> node_object(const kube::Access& access, const std::string& name) {
 }  // namespace
 
 Result<ClusterLook> look_at_cluster(const VerifyOptions& options, const ReportCheck& report_check) {
-  std::vector<Problem> problems;
-  TRY(const auto access, host::find_access(options.kubeconfig, options.environment, problems));
+  TRY(const auto access, host::PersonsAccess(options.kubeconfig, options.environment).get());
   TRY(const Json node, node_object(access, options.node));
   verify::Findings checks;
   verify::check_node(node, checks);

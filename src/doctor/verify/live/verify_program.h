@@ -5,6 +5,7 @@
 #include <string>
 
 #include "config/resolve.h"
+#include "kube/client/find_access.h"
 #include "observe/cluster/agent_statuses.h"
 
 namespace tranche::agent {
@@ -18,7 +19,7 @@ struct VerifyOptions {
   std::string junit;      // a file for the same as JUnit's XML; "" = none
   bool terminal = false;  // colours
 
-  std::string kubeconfig;  // "" = as every pod is given it
+  host::KubeconfigChoice kubeconfig;
   AgentsAsked agents;
   std::string pod_overrides;  // a file with JSON that is merged over probe pods
   std::string sms;            // inside: SMs of the share, "12" or "GPU-a=12,GPU-b=14"; "" = not known
