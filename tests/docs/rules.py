@@ -24,7 +24,7 @@ ELSEWHERE = [
     (r"helm (upgrade|install)( -i| --install)?( \S+)? (nvdp|nvidia)/.*", "a chart of NVIDIA's, from the network", "cluster:chart"),
     (r"helm repo .*", "the network", "cluster:chart"),
     (r"helm (uninstall|rollback|get|status|list)( .*)?", "needs a release in a cluster", "cluster:chart"),
-    (r"(docker|podman) (build|load|exec|manifest|pull|push|tag)( .*)?", "needs an engine; the same files without one", "ctest:image_test"),
+    (r"(docker|podman) (build|load|exec|manifest|pull|push|run|tag)( .*)?", "needs an engine; the same files without one", "ctest:image_test"),
     (r"skopeo copy .*", "needs a registry; the archive that it reads is checked", "ctest:image_test"),
     (r"kind (create|delete|get|load) .*", "needs an engine; the node's side is the same", "cluster:chart"),
     (r"scripts/setup\.sh( .*)?", "drives kubectl and helm", "ctest:scripts_setup"),
