@@ -5,20 +5,25 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
+#include <tuple>
 
 #include "base/json_text.h"
+#include "base/result.h"
 #include "base/terminal_text.h"
 #include "cli/commands.h"
-#include "cli/plan_pods.h"
 #include "cli/setting_options.h"
 #include "cli/usage.h"
 #include "config/live/config_source.h"
 #include "config/live/driver_settings.h"
 #include "config/report.h"
+#include "config/resolve.h"
 #include "gpu/driver/nvml.h"
 #include "gpu/inventory/inventory_json.h"
 #include "gpu/inventory/models.h"
 #include "grants/change/change_steps.h"
+#include "kube/client/find_access.h"
+#include "kube/client/list_pods.h"
 #include "labels/label.h"
 #include "os/files/files.h"
 #include "plan/make_plan.h"
@@ -28,11 +33,60 @@
 #include "simulate/differences.h"
 #include "simulate/land.h"
 #include "simulate/landing_table.h"
+#include "simulate/pods.h"
 #include "simulate/several_nodes.h"
 #include "simulate/simulation_json.h"
 
 namespace tranche::cli {
 namespace {
+
+// The pods of `tranche plan --pods`: from a file, standard input, or a live cluster.
+struct PodsFrom {
+  std::string where;                  // a file, "-", "cluster"
+  host::KubeconfigChoice kubeconfig;  // for "cluster"
+  std::string node_name;              // for "cluster": include the pods of this node
+};
+
+// An Error: nothing could be read. Invalid entries are among the result's problems. Pods of a cluster are in the order
+// in which the node would get them: bound pods first, then by age.
+Result<simulate::PodsRead> load_pods(const PodsFrom& from, const config::Environment& environment);
+
+constexpr const char* kCluster = "cluster";
+constexpr const char* kStandardInput = "/dev/stdin";
+
+void sort_by_arrival(std::vector<simulate::PodAsk>& pods) {
+  const auto rank = [](const simulate::PodAsk& pod) {
+    return std::tuple(pod.node_name.empty(), std::string_view(pod.created), std::string_view(pod.pod_namespace),
+                      std::string_view(pod.name));
+  };
+  std::ranges::sort(pods, [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
+}
+
+Result<simulate::PodsRead> of_cluster(const PodsFrom& from, const config::Environment& environment) {
+  simulate::PodsRead all;
+  host::PersonsAccess person(from.kubeconfig, environment);
+  const auto found = person.get();
+  all.problems = person.problems();
+  if (!found) return std::unexpected(found.error());
+  const auto& access = *found;
+  std::vector<std::string> selectors{"spec.nodeName="};  // pods that are not scheduled yet
+  if (!from.node_name.empty()) selectors.insert(selectors.begin(), "spec.nodeName=" + from.node_name);
+  TRY(const auto pages, host::list_pods(access, selectors));
+  for (const auto& page : pages) {
+    auto read = simulate::read_pod_page(page, access.server.url());
+    std::ranges::move(read.pods, std::back_inserter(all.pods));
+    std::ranges::move(read.problems, std::back_inserter(all.problems));
+  }
+  sort_by_arrival(all.pods);
+  return all;
+}
+
+Result<simulate::PodsRead> load_pods(const PodsFrom& from, const config::Environment& environment) {
+  if (from.where == kCluster) return of_cluster(from, environment);
+  const bool piped = from.where == "-";
+  TRY(const auto text, host::read_file(piped ? kStandardInput : from.where, simulate::kLargestPodsFile));
+  return simulate::read_pods(text, piped ? "standard input" : from.where);
+}
 
 constexpr int kFailed = 1;
 constexpr int kUnusable = 2;

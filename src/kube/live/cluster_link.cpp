@@ -1,9 +1,124 @@
 #include "kube/live/cluster_link.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <utility>
+
 #include "base/text.h"
+#include "kube/api_status.h"
+#include "kube/url.h"
 #include "os/log/log.h"
 
 namespace tranche::agent {
+namespace {
+
+kube::ReflectorSettings settings_for(const std::string& node, std::uint64_t seed) {
+  kube::ReflectorSettings settings;
+  settings.selector = "fieldSelector=" + kube::percent_encoded("spec.nodeName=" + node);
+  settings.seed = seed;
+  return settings;
+}
+
+}  // namespace
+
+PodWatch::PodWatch(host::Loop& loop, host::KubeClient& client, const std::string& node, std::uint64_t seed,
+                   std::function<void(const kube::PodChanges&)> on_pods, std::function<void()> on_turn)
+    : loop_(loop),
+      node_(node),
+      on_pods_(std::move(on_pods)),
+      watch_(loop, client, "/api/v1/pods", settings_for(node, seed),
+             {.on_page = [this](std::string_view body, bool first) { return on_page(body, first); },
+              .on_line = [this](std::string_view line) { return on_line(line); },
+              .on_turn =
+                  [this, on_turn = std::move(on_turn)] {
+                    hand_on();
+                    on_turn();
+                  }}) {}
+
+void PodWatch::apply(kube::PodChanges changes) {
+  last_event_ = loop_.now();
+  std::ranges::move(changes, std::back_inserter(changes_));
+}
+
+void PodWatch::hand_on() {
+  if (!changes_.empty()) on_pods_(std::exchange(changes_, {}));
+}
+
+// A server, or a proxy in front of it, may ignore the selector.
+bool PodWatch::concerns_us(const kube::PodSeen& pod) const {
+  return pod.node_name == node_;
+}
+
+Result<host::ListPage> PodWatch::on_page(std::string_view body, bool first) {
+  if (first) {
+    listed_.clear();
+    pages_ = 0;
+  }
+  TRY(auto page, kube::parse_pod_list(body));
+  for (const auto& what : page.malformed) log::warning("kube.malformed", {{"what", what}});
+  for (auto& pod : page.pods)
+    if (concerns_us(pod)) listed_.push_back(std::move(pod));
+  if (++pages_ > kMostPages || listed_.size() > kMostPods) {
+    listed_ = {};
+    return fail(Kind::kInvalid,
+                fmt::format("the API server lists more than {} pods of this node, or more than {} pages", kMostPods,
+                            kMostPages));
+  }
+  if (page.next.empty()) apply(table_.replace(std::exchange(listed_, {})));
+  return host::ListPage{page.resource_version, page.next};
+}
+
+Result<kube::WatchEvent> PodWatch::on_line(std::string_view line) {
+  kube::PodChanges changes;
+  auto event = kube::parse_watch_line(line, [&](kube::Change change, const nlohmann::json& object) -> Status {
+    TRY(auto pod, kube::read_pod(object));
+    if (!concerns_us(pod)) return {};
+    if (table_.size() >= kMostPods && table_.find(pod.pod_namespace, pod.name) == nullptr)
+      return fail(Kind::kInvalid, fmt::format("the API server reports more than {} pods of this node", kMostPods));
+    changes = table_.apply(change, std::move(pod));
+    return {};
+  });
+  if (event) apply(std::move(changes));
+  return event;
+}
+
+EventSender::~EventSender() {
+  if (client_ != nullptr) client_->cancel(call_);
+}
+
+void EventSender::emit(const kube::ObjectRef& about, const kube::Reason& reason, const std::string& message) {
+  queue_.emit(about, reason, message, loop_.now(), loop_.wall_now());
+  step();
+}
+
+void EventSender::use(host::KubeClient& client) {
+  client_ = &client;
+  step();
+}
+
+void EventSender::step() {
+  if (client_ == nullptr) return;
+  timer_.stop();
+  if (const auto next = queue_.take(loop_.now())) {
+    const auto done = [this, id = next->id](const host::KubeAnswer& answer) {
+      call_ = 0;
+      const bool refused = answer.status >= 400;
+      const std::string why = refused ? kube::status_of_body(answer.status, answer.body).message : answer.why;
+      if (refused || answer.status == 0)
+        log::warning("kube.event_not_written", {{"status", answer.status}, {"why", why}});
+      queue_.done(id, answer.status, why, loop_.now());
+      step();
+      on_answer_();
+    };
+    call_ = next->create ? client_->create(next->path, next->body, done) : client_->patch(next->path, next->body, done);
+    return;
+  }
+  if (const auto due = queue_.next(loop_.now()))
+    timer_.start(std::max(*due - loop_.now(), Duration::zero()), [this] { step(); });
+}
 
 Cluster::Cluster(host::Loop& loop, host::KubeLink& link, std::string node_name, std::string startup_taint,
                  std::function<void(const kube::PodChanges&)> on_pods, std::function<void()> on_turn)

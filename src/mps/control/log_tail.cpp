@@ -1,17 +1,100 @@
 #include "mps/control/log_tail.h"
 
-#include "os/files/kept.h"
-
 #include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstring>
+#include <set>
 #include <utility>
+#include <vector>
 
+#include "base/grid.h"
+#include "os/files/kept.h"
 #include "os/process/process.h"
 
 namespace tranche::host {
+namespace {
+
+constexpr Duration kRest = std::chrono::milliseconds(20);
+
+}  // namespace
+
+Result<std::shared_ptr<LogWatch>> LogWatch::open(Loop& loop) {
+  Fd inotify(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+  if (!inotify) return std::unexpected(error_from_errno(errno, "cannot follow logs", "inotify"));
+  std::shared_ptr<LogWatch> watch(new LogWatch(loop, std::move(inotify)));
+  watch->go_on();
+  return watch;
+}
+
+LogWatch::~LogWatch() {
+  loop_.cancel(watch_);
+}
+
+// Watches for writes: the daemon holds the file open as long as it runs, so a watch for closed files would report
+// nothing before its exit.
+Result<LogWatch::Id> LogWatch::add(const std::string& path, std::function<void()> on_written) {
+  const int descriptor = ::inotify_add_watch(inotify_.get(), path.c_str(), IN_MODIFY);
+  if (descriptor < 0) return std::unexpected(error_from_errno(errno, "cannot follow the daemon's log", path));
+  files_.emplace(++last_, File{descriptor, std::move(on_written)});
+  return last_;
+}
+
+void LogWatch::remove(Id id) {
+  const auto found = files_.find(id);
+  if (found == files_.end()) return;
+  const int descriptor = found->second.descriptor;
+  files_.erase(found);
+  const bool used =
+      std::ranges::any_of(files_, [&](const auto& entry) { return entry.second.descriptor == descriptor; });
+  if (!used) ::inotify_rm_watch(inotify_.get(), descriptor);
+}
+
+void LogWatch::go_on() {
+  watch_ = loop_.watch(inotify_.get(), EPOLLIN, [this](std::uint32_t) { read(); });
+}
+
+void LogWatch::rest() {
+  if (resting_.running()) return;
+  loop_.cancel(std::exchange(watch_, 0));
+  resting_.start(next_on_grid(loop_.now(), kRest) - loop_.now(), [this] {
+    go_on();
+    read();
+  });
+}
+
+void LogWatch::read() {
+  const auto self = shared_from_this();
+  std::set<int> written;
+  bool lost = false;
+  char events[4096];
+  ssize_t got = 0;
+  do {
+    got = ::read(inotify_.get(), events, sizeof events);
+    for (std::size_t at = 0; got > 0 && at + sizeof(inotify_event) <= static_cast<std::size_t>(got);) {
+      inotify_event event{};
+      std::memcpy(&event, events + at, sizeof event);
+      at += sizeof event + event.len;
+      lost = lost || (event.mask & IN_Q_OVERFLOW) != 0;
+      written.insert(event.wd);
+    }
+  } while (got > static_cast<ssize_t>(sizeof events / 2));
+  std::vector<Id> ids;
+  for (const auto& [id, file] : files_)
+    if (lost || written.contains(file.descriptor)) ids.push_back(id);
+  for (const Id id : ids) {
+    const auto found = files_.find(id);
+    if (found == files_.end()) continue;
+    const auto on_written = found->second.on_written;  // it may remove itself
+    on_written();
+  }
+}
+
 LogTail::LogTail(std::shared_ptr<LogWatch> watch, Fd file, std::uint64_t at, std::uint64_t bound,
                  std::function<void(const std::string&)> on_line)
     : watch_(std::move(watch)),

@@ -5,21 +5,95 @@
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <sys/timerfd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
 #include <map>
+#include <mutex>
 #include <unordered_map>
 
 #include "os/clock/clock.h"
 #include "os/loop/fd.h"
-#include "os/loop/mailbox.h"
 #include "os/loop/timers.h"
 
 namespace tranche::host {
 namespace {
+
+// Closures from other threads for the loop: a queue and an eventfd that is readable while the queue is not empty.
+// post() from any thread; the rest on the loop's thread.
+class Mailbox {
+ public:
+  explicit Mailbox(Fd eventfd) : eventfd_(std::move(eventfd)) {}
+
+  void post(std::function<void()> turn);
+  void wake();  // any thread
+
+  std::size_t open();            // clears the wake-up; returns how many closures wait now
+  std::function<void()> take();  // the oldest; {} if there is none
+  void close();                  // wakes again if some are left
+  void clear();                  // drops all closures; they are destroyed outside the lock
+
+ private:
+  Fd eventfd_;
+  std::mutex mutex_;
+  std::deque<std::function<void()>> waiting_;
+};
+
+void Mailbox::post(std::function<void()> turn) {
+  bool first = false;
+  {
+    const std::lock_guard lock(mutex_);
+    first = waiting_.empty();
+    waiting_.push_back(std::move(turn));
+  }
+  if (first) wake();
+}
+
+void Mailbox::wake() {
+  const std::uint64_t one = 1;
+  // Fails only if the counter is full, and then the loop is awake already.
+  [[maybe_unused]] const auto written = ::write(eventfd_.get(), &one, sizeof one);
+}
+
+std::size_t Mailbox::open() {
+  std::uint64_t count = 0;
+  // Fails only if no wake-up is pending, which is fine.
+  [[maybe_unused]] const auto got = ::read(eventfd_.get(), &count, sizeof count);
+  const std::lock_guard lock(mutex_);
+  return waiting_.size();
+}
+
+std::function<void()> Mailbox::take() {
+  const std::lock_guard lock(mutex_);
+  if (waiting_.empty()) return {};
+  auto turn = std::move(waiting_.front());
+  waiting_.pop_front();
+  return turn;
+}
+
+void Mailbox::close() {
+  bool left = false;
+  {
+    const std::lock_guard lock(mutex_);
+    left = !waiting_.empty();
+  }
+  if (left) wake();
+}
+
+void Mailbox::clear() {
+  std::deque<std::function<void()>> dropped;
+  {
+    const std::lock_guard lock(mutex_);
+    dropped.swap(waiting_);
+  }
+}
 
 // Tags of our own three descriptors in epoll's data; ids of watches are above them.
 constexpr std::uint64_t kMailTag = 1;

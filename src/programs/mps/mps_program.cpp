@@ -7,9 +7,14 @@
 
 #include <algorithm>
 #include <csignal>
+#include <functional>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string>
 
 #include "base/json_text.h"
+#include "base/text.h"
 #include "config/live/config_source.h"
 #include "config/live/driver_settings.h"
 #include "gpu/driver/nvml.h"
@@ -21,8 +26,10 @@
 #include "mps/pool/endings.h"
 #include "mps/pool/pool_dirs.h"
 #include "mps/pool/pool_set.h"
+#include "mps/protocol/other_holders.h"
 #include "observe/pages/http_pages.h"
 #include "os/files/files.h"
+#include "os/files/watch.h"
 #include "os/log/log.h"
 #include "os/loop/loop.h"
 #include "os/loop/timer.h"
@@ -33,10 +40,62 @@
 #include "programs/mps/mps_pages.h"
 #include "programs/mps/mps_status.h"
 #include "programs/mps/one_instance.h"
-#include "programs/mps/other_holders_watch.h"
 
 namespace tranche::agent {
 namespace {
+
+// Watches the file in which the node agent lists the devices that containers hold without MPS
+// (mps/protocol/other_holders.h). Loop thread only.
+class OtherHolders {
+ public:
+  // on_change: runs on the loop after devices() has changed. The file may appear later, or never.
+  OtherHolders(host::Loop& loop, std::string mps_root, std::function<void()> on_change);
+
+  // Reads the file now. Required after reading a configuration: the holders were written before it, but the
+  // notification may come after that of the configuration. on_change runs inside this call.
+  void look();
+
+  const std::set<std::string>& devices() const { return devices_; }
+
+ private:
+  void read();
+
+  std::string mps_root_;
+  std::function<void()> on_change_;
+  std::set<std::string> devices_;
+  std::unique_ptr<host::DirWatch> watch_;
+};
+
+OtherHolders::OtherHolders(host::Loop& loop, std::string mps_root, std::function<void()> on_change)
+    : mps_root_(std::move(mps_root)), on_change_(std::move(on_change)) {
+  auto watch = host::DirWatch::open(loop, mps_root_, [this](const std::string& name) {
+    if (name == mps::kOtherHoldersFile || name.empty()) look();
+  });
+  if (watch) {
+    watch_ = *std::move(watch);
+  } else {
+    log::warning("other_holders.unwatched", {{"why", watch.error()}});
+  }
+  read();
+}
+
+void OtherHolders::look() {
+  const auto before = devices_;
+  read();
+  if (devices_ != before) on_change_();
+}
+
+void OtherHolders::read() {
+  const auto dir = host::Dir::open(mps_root_);
+  const auto text = dir ? dir->read(mps::kOtherHoldersFile) : std::unexpected(dir.error());
+  if (text) {
+    devices_ = mps::parse_other_holders(*text);
+  } else if (text.error().kind == Kind::kNotFound) {
+    devices_.clear();
+  } else {
+    log::warning("other_holders.unread", {{"why", text.error()}});  // the last known value stays
+  }
+}
 
 constexpr Duration kDriverPace = std::chrono::seconds(5);
 // Between reports of endpoints and clients. Pods that come together change them many times a second; the node agent
