@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "os/socket/request_reader.h"
+#include "os/socket/connection.h"
 
 namespace {
 

@@ -1,20 +1,158 @@
-// render.cpp decides the text of a line's event and fields, and output.cpp how a line is written.
 #include "os/log/log.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <limits.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/types.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <ctime>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <string_view>
 
+#include "base/time.h"
 #include "os/clock/clock.h"
-#include "os/log/output.h"
 #include "os/log/render_event.h"
+#include "os/loop/fd.h"
+
+// render.cpp decides the text of a line's event and fields, and output.cpp how a line is written.
 
 namespace tranche::log {
 namespace {
+
+// writes whole lines to a file descriptor whose reader may not read. No call waits, and the file
+// description, which other processes share, keeps its flags: a pipe and a terminal are opened once more for this
+// process, a socket is written with a non-blocking send, and everything else (files, /dev/null) never waits for a
+// reader. Not thread-safe: its owner has a lock.
+class OutputQueue {
+ public:
+  static constexpr std::size_t kMost = 256 << 10;  // limit of queued bytes; lines beyond it are dropped
+  static constexpr Duration kPatienceAtExit = std::chrono::seconds(1);
+
+  explicit OutputQueue(int fd) : fd_(fd) {}  // fd stays the caller's and may later be another file (dup2)
+  ~OutputQueue() { drain(); }
+  OutputQueue(const OutputQueue&) = delete;
+  OutputQueue& operator=(const OutputQueue&) = delete;
+
+  void write(std::string_view line);
+  void flush();
+  void drain();  // waits for the reader, for at most kPatienceAtExit
+  bool waiting() const { return !waiting_.empty(); }
+  std::uint64_t dropped() const { return dropped_; }  // lines
+
+ private:
+  enum class Kind { kFile, kSocket, kOwn, kShared };  // kShared: a pipe that cannot be opened again
+
+  void look();
+  ssize_t put(std::string_view text);
+
+  int fd_;
+  host::Fd own_;
+  Kind kind_ = Kind::kFile;
+  dev_t device_ = 0;
+  ino_t inode_ = 0;
+  bool known_ = false;
+  std::string waiting_;
+  std::uint64_t dropped_ = 0;
+};
+
+void OutputQueue::drain() {
+  const MonoTime end = host::mono_now() + kPatienceAtExit;
+  for (flush(); !waiting_.empty(); flush()) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - host::mono_now()).count();
+    if (left <= 0) return;
+    pollfd writable{.fd = own_ ? own_.get() : fd_, .events = POLLOUT, .revents = 0};
+    ::poll(&writable, 1, static_cast<int>(left));
+    if ((writable.revents & POLLOUT) == 0) return;
+  }
+}
+
+void OutputQueue::write(std::string_view line) {
+  flush();
+  if (waiting_.empty()) {
+    const ssize_t sent = put(line);
+    line.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(sent, 0)));
+    if (line.empty()) return;
+    if (sent > 0) {  // always keeps the rest of a line that was partly written
+      waiting_ = line;
+      return;
+    }
+  }
+  if (waiting_.size() + line.size() > kMost) {
+    ++dropped_;
+  } else {
+    waiting_ += line;
+  }
+}
+
+void OutputQueue::flush() {
+  while (!waiting_.empty()) {
+    const ssize_t sent = put(waiting_);
+    if (sent <= 0) return;
+    waiting_.erase(0, static_cast<std::size_t>(sent));
+  }
+}
+
+// Determines what kind of file the descriptor is now.
+void OutputQueue::look() {
+  struct stat status{};
+  if (::fstat(fd_, &status) != 0) {
+    known_ = false;
+    kind_ = Kind::kFile;
+    return;
+  }
+  if (known_ && status.st_dev == device_ && status.st_ino == inode_) return;
+  known_ = true;
+  device_ = status.st_dev;
+  inode_ = status.st_ino;
+  own_.reset();
+  if (S_ISSOCK(status.st_mode)) {
+    kind_ = Kind::kSocket;
+  } else if (S_ISFIFO(status.st_mode) || (S_ISCHR(status.st_mode) && ::isatty(fd_) != 0)) {
+    const std::string path = "/proc/self/fd/" + std::to_string(fd_);
+    own_ = host::Fd(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
+    kind_ = own_ ? Kind::kOwn : Kind::kShared;
+  } else {
+    kind_ = Kind::kFile;
+  }
+}
+
+// The number of bytes that the reader accepted; -1 if it accepts none now. If writing is impossible (closed, a full
+// disk), the bytes count as accepted: the log must not stop the program.
+ssize_t OutputQueue::put(std::string_view text) {
+  look();
+  ssize_t sent = -1;
+  switch (kind_) {
+    case Kind::kFile:
+      sent = ::write(fd_, text.data(), text.size());
+      break;
+    case Kind::kSocket:
+      sent = ::send(fd_, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+      break;
+    case Kind::kOwn:
+      sent = ::write(own_.get(), text.data(), text.size());
+      break;
+    case Kind::kShared: {
+      // A pipe that polls as writable has space for PIPE_BUF bytes, unless a process that shares it was faster.
+      pollfd writable{.fd = fd_, .events = POLLOUT, .revents = 0};
+      if (::poll(&writable, 1, 0) == 0) return -1;
+      sent = ::write(fd_, text.data(), std::min<std::size_t>(text.size(), PIPE_BUF));
+      break;
+    }
+  }
+  if (sent >= 0) return sent;
+  return errno == EAGAIN || errno == EINTR ? -1 : static_cast<ssize_t>(text.size());
+}
 
 struct Look {
   std::string_view name, colour;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/grid.h"
+#include "base/text.h"
 #include "os/socket/unix_socket.h"
 
 namespace tranche::host {
@@ -18,6 +19,27 @@ constexpr const char* kWatch = "watch";
 constexpr const char* kBeat = "\n";
 
 }  // namespace
+
+void RequestReader::take(std::string_view bytes) {
+  waiting_.append(bytes);
+}
+
+std::optional<Result<std::string>> RequestReader::next() {
+  for (;;) {
+    const auto end = waiting_.find('\n');
+    if (std::min(end, waiting_.size()) > kLongest) {
+      return fail(Kind::kInvalid, "a request is one line of at most " + std::to_string(kLongest) + " bytes");
+    }
+    if (end == std::string::npos) return std::nullopt;
+    const std::string request(trimmed(std::string_view(waiting_).substr(0, end)));
+    waiting_.erase(0, end + 1);
+    if (request.empty()) continue;
+    if (!std::ranges::all_of(request, [](char c) { return c >= 0x20 && c < 0x7f; })) {
+      return fail(Kind::kInvalid, "a request is printable ASCII, but this is " + in_quotes(request));
+    }
+    return request;
+  }
+}
 
 std::string as_line(std::string json) {
   // JSON text has line ends only between its tokens, where a blank is equivalent.

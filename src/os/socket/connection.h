@@ -4,15 +4,31 @@
 // input.
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 
+#include "base/result.h"
 #include "os/loop/fd.h"
 #include "os/loop/loop.h"
 #include "os/loop/timer.h"
-#include "os/socket/request_reader.h"
 #include "os/socket/status_socket.h"
 
 namespace tranche::host {
+
+// splits the bytes of a connection into requests. Pure.
+class RequestReader {
+ public:
+  static constexpr std::size_t kLongest = 8192;  // two hundred process ids and a reason
+
+  void take(std::string_view bytes);
+  // The next whole line, without surrounding blanks; empty lines are skipped. kInvalid for a line that is too long
+  // (even if incomplete) or holds anything except printable ASCII; the connection is unusable after that.
+  std::optional<Result<std::string>> next();
+
+ private:
+  std::string waiting_;
+};
 
 class StatusConnection : public std::enable_shared_from_this<StatusConnection> {
  public:

@@ -1,4 +1,4 @@
-#include "os/socket/request_reader.h"
+#include "os/socket/connection.h"
 
 #include <gmock/gmock.h>
 

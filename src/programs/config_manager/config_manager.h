@@ -2,14 +2,29 @@
 // The replacement of NVIDIA's config-manager: maintains a link to this node's configuration among several, and signals
 // the program that reads it (docs/compatibility/config-manager.md). Tranche's agents do not need it: they follow the
 // label and the ConfigMap themselves (decisions/0013).
+#include <sys/types.h>
+
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/result.h"
 #include "base/time.h"
 #include "config/choose.h"
 #include "config/resolve.h"
 
 namespace tranche::agent {
+
+// Finds the process that reads the configuration by its exact name, in this pod only: a container that sees all
+// processes of the node would otherwise find those of other pods as well. Reads /proc; any thread.
+// Whether a process has that name: the last part of its argv[0], or of its executable. `wanted` may also be a path:
+// NVIDIA's chart specifies /usr/bin/mps-control-daemon, whose argv[0] is mps-control-daemon. Pure.
+bool is_called(std::string_view wanted, std::string_view argv0, std::string_view program);
+
+// Sends `signal` to the first process of that name (also by the kernel's record of it), except this one, that sees the
+// same directory at `folder` (the volume shared by the containers of one pod). Uses a pidfd, so a process with a
+// recycled id is never signalled. Returns the pid. kNotFound: there is none; it reads the configuration when it starts.
+Result<pid_t> signal_reader(const std::string& wanted, const std::string& folder, int signal);
 
 struct ConfigManagerOptions {
   bool oneshot = false;    // choose once and exit: as an init container

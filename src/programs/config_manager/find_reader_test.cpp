@@ -1,4 +1,4 @@
-#include "programs/config_manager/find_reader.h"
+#include "programs/config_manager/config_manager.h"
 
 #include <gtest/gtest.h>
 
