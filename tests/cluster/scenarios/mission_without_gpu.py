@@ -5,6 +5,8 @@ import json
 import os
 import re
 
+from lib.control_plane import SERVER as SERVER_ADDRESS
+from lib.control_plane import TOKEN
 from lib.helm import CHART, find
 from lib.installation import begin
 from lib.kubectl import Shell
@@ -26,6 +28,22 @@ def values(machine):
     return ["-f", f"{KIND}/values-without-gpu.yaml", "-f", path]
 
 
+def on_a_laptop(machine, server, token):
+    """Two files, as `KUBECONFIG` has them: the current context is another cluster's, and the user has a credential program."""
+    home = machine.path("laptop")
+    write(f"{home}/get-token", f"""#!/bin/sh
+echo "$KUBERNETES_EXEC_INFO" >> {home}/asked
+echo '{{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {{"token": "{token}", "expirationTimestamp": "2099-01-01T00:00:00Z"}}}}'
+""", 0o755)
+    user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "./get-token", "interactiveMode": "Never"}}
+    write(f"{home}/first", json.dumps({
+        "apiVersion": "v1", "kind": "Config", "current-context": "elsewhere",
+        "contexts": [{"name": "elsewhere", "context": {"cluster": "elsewhere", "user": "cloud"}}, {"name": "here", "context": {"cluster": "here", "user": "cloud"}}],
+        "clusters": [{"name": "elsewhere", "cluster": {"server": "https://192.0.2.1:6443"}}], "users": [{"name": "cloud", "user": user}]}))
+    write(f"{home}/second", json.dumps({"apiVersion": "v1", "kind": "Config", "clusters": [{"name": "here", "cluster": {"server": server, "insecure-skip-tls-verify": True}}]}))
+    return f"{home}/first:{home}/absent:{home}/second", f"{home}/asked"
+
+
 def run(world):
     report, machine, api = world.report, world.machine, world.control_plane
     report.start("a worker without GPUs")
@@ -37,7 +55,7 @@ def run(world):
     made = [simulate(world, "H200", 2), simulate(world, "H200", 2)]
     report.check("simulated GPUs are made, and made again without a change", not any(done.stderr for done in made) and os.path.exists("/dev/nvidia1") and not os.path.exists("/dev/nvidia2"))
     begin(world)
-    shell = Shell(machine, api.kubeconfig, kubectl=kubectl, helm=helm)
+    shell = Shell(machine, api.kubeconfig, kubectl=kubectl, helm=helm, **{"kubectl-tranche": f"{world.build}/bin/tranche"})
     shell("helm", "upgrade", "--install", "tranche", CHART, "-n", "tranche", *values(machine), "--wait", "--timeout", "120s", timeout=150)
     shell.kubectl("-n", "tranche", "rollout", "status", "daemonset/tranche-node", "--timeout=120s")
     shell.kubectl("-n", "tranche", "wait", "--for=condition=Ready", "pod", "-l", "app.kubernetes.io/component=mps", "--timeout=120s")
@@ -64,6 +82,13 @@ def run(world):
     status = shell.kubectl("-n", "tranche", "exec", "ds/tranche-node", "--", "tranche", "status", "--json").stdout
     names = set(re.findall(r"tranche-(?:probe|products)-[a-z0-9]+-[a-z0-9]+", status))
     report.check("tranche status in the agent's pod names all seven", len(names) == 7, sorted(names))
+    files, asked = on_a_laptop(machine, SERVER_ADDRESS, TOKEN)
+    seen = {words[0]: shell.kubectl("tranche", *words, "--context", "here", env={"KUBECONFIG": files}, check=False)
+            for words in (("top", "--once"), ("why", sorted(names)[0]), ("status", "--node", NODE), ("verify", NODE), ("web", "--json"))}
+    asked_for = open(asked).read().count("ExecCredential") if os.path.exists(asked) else 0
+    report.check("kubectl tranche top, why, status, verify and web with a list of kubeconfigs, a context and a credential program",
+                 asked_for == 5 and all(NODE in done.stdout for done in seen.values()) and sum(name in seen["top"].stdout for name in names) == 7,
+                 (asked_for, {name: (done.returncode, (done.stderr or done.stdout)[-200:]) for name, done in seen.items()}))
     doctor = json.loads(shell.kubectl("-n", "tranche", "exec", "ds/tranche-node", "--", "tranche", "check", "--json", check=False).stdout or "{}")
     findings = {f["id"]: f for f in doctor.get("checks", [])}
     report.check("tranche check in the agent's pod finds the driver under its root, and takes our own sockets for ours",
