@@ -38,8 +38,7 @@ constexpr const char* kDescription =
     "Try it without a GPU:  tranche demo";
 
 // Not 0: the command line is wrong.
-int read_command_line(int argc, char** argv, const std::vector<std::string>& arguments,
-                      tranche::cli::Process& process) {
+int read_command_line(const std::vector<std::string>& arguments, tranche::cli::Process& process) {
   using namespace tranche::cli;
   using tranche::kVersion;
   CLI::App app(kDescription, process.as_plugin ? "kubectl tranche" : "tranche");
@@ -64,12 +63,9 @@ int read_command_line(int argc, char** argv, const std::vector<std::string>& arg
   add_version(app, process);
   try {
     auto words = arguments;
-    if (show_settings(app, words)) {
-      std::ranges::reverse(words);  // the order that CLI11 expects
-      app.parse(words);
-    } else {
-      app.parse(argc, argv);
-    }
+    show_settings(app, words);
+    std::ranges::reverse(words);  // the order that CLI11 expects
+    app.parse(words);
   } catch (const CLI::ParseError& error) {
     return leave(app, error, 2);
   }
@@ -85,7 +81,7 @@ int main(int argc, char** argv) {
 
   process.width = width_of_terminal();
 
-  const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+  std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   const std::string_view called = argc > 0 ? argv[0] : "";
   process.as_plugin = called.substr(called.rfind('/') + 1) == "kubectl-tranche";
   if (const auto status = tranche::cli::stand_in(std::string(called), arguments, process)) return *status;
@@ -95,6 +91,11 @@ int main(int argc, char** argv) {
       return tranche::cli::stand_in(name, {arguments.begin() + 1, arguments.end()}, process).value_or(1);
   }
 
-  if (const int status = read_command_line(argc, argv, arguments, process); status != 0) return status;
+  // `tranche` and `tranche help COMMAND`, as kubectl and helm have them.
+  if (arguments.empty() || arguments.front() == "help") {
+    if (!arguments.empty()) arguments.erase(arguments.begin());
+    arguments.push_back("--help");
+  }
+  if (const int status = read_command_line(arguments, process); status != 0) return status;
   return process.run ? process.run() : process.exit_code;
 }

@@ -54,14 +54,13 @@ void add_settings(CLI::App& command, config::Program program, config::GivenFlags
   }
 }
 
-bool show_settings(CLI::App& app, std::vector<std::string>& arguments) {
+void show_settings(CLI::App& app, std::vector<std::string>& arguments) {
   const auto asked = std::ranges::find(arguments, "--help-config");
-  if (asked == arguments.end()) return false;
+  if (asked == arguments.end()) return;
   *asked = "--help";
   for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; }))
     for (CLI::Option* option : command->get_options())
       if (option->get_group().empty()) option->group(kGroup);
-  return true;
 }
 
 void add_config_alias(CLI::App& command, config::GivenFlags& given) {

@@ -15,9 +15,8 @@ namespace tranche::cli {
 // `given` must exist until parsing is complete; it receives the values of the command line.
 void add_settings(CLI::App& command, config::Program program, config::GivenFlags& given);
 
-// Replaces `--help-config` by `--help` with the settings listed, which are hidden otherwise. Returns whether it was
-// given.
-bool show_settings(CLI::App& app, std::vector<std::string>& arguments);
+// Replaces `--help-config` by `--help` with the settings listed, which are hidden otherwise.
+void show_settings(CLI::App& app, std::vector<std::string>& arguments);
 
 // --config, the same as --config-file.
 void add_config_alias(CLI::App& command, config::GivenFlags& given);

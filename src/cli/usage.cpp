@@ -44,6 +44,9 @@ std::string unknown_word(const CLI::App& command, const std::string& word) {
   std::vector<std::string> known;
   for (const CLI::App* each : command.get_subcommands([](const CLI::App*) { return true; }))
     known.push_back(each->get_name());
+  const bool is_file = word.ends_with(".yaml") || word.ends_with(".yml") || word.ends_with(".json");
+  if (known.empty() && is_file && command.get_option_no_throw("--config") != nullptr)
+    return "accepts no argument " + in_quotes(word) + "; did you mean --config " + word + "?";
   if (known.empty()) return "accepts no argument " + in_quotes(word) + "; a switch has its value after \"=\"";
   return "has no command " + in_quotes(word) + nearest(word, known);
 }

@@ -214,7 +214,8 @@ TEST_F(CommandLine, AFlagOrCommandThatIsUnknownIsAnsweredWithTheNearest) {
                          Row{{"node", "--plugin-dri=/x"}, "did you mean --plugin-dir?"},
                          Row{{"node", "--gds-enabled", "false"}, "tranche node: accepts no argument \"false\""},
                          Row{{"nod"}, "tranche: has no command \"nod\"; did you mean node?"},
-                         Row{{"check", "--explian"}, "did you mean --explain?"}, Row{{}, "tranche"}}) {
+                         Row{{"check", "--explian"}, "did you mean --explain?"},
+                         Row{{"check", "ten.yaml"}, "did you mean --config ten.yaml?"}}) {
     Strings argv{tranche()};
     argv.insert(argv.end(), row.words.begin(), row.words.end());
     Program& program = done(argv);
@@ -225,6 +226,9 @@ TEST_F(CommandLine, AFlagOrCommandThatIsUnknownIsAnsweredWithTheNearest) {
   EXPECT_EQ(run({tranche(), "--help"}), 0);
   EXPECT_EQ(run({tranche(), "node", "--help"}), 0);
   EXPECT_EQ(run({tranche(), "-v"}), 0);
+  EXPECT_THAT(done({tranche()}).out(), HasSubstr("tranche [OPTIONS] SUBCOMMAND"));
+  EXPECT_THAT(done({tranche(), "help"}).out(), HasSubstr("tranche [OPTIONS] SUBCOMMAND"));
+  EXPECT_THAT(done({tranche(), "help", "node"}).out(), HasSubstr("tranche node [OPTIONS]"));
 }
 
 TEST_F(CommandLine, ValuesThatCannotBeReadAreNamedInOurWords) {

@@ -28,7 +28,10 @@ form{margin:.6em 0}input,button{font:inherit;color:inherit;background:var(--back
 }  // namespace
 
 std::string text(std::string_view foreign) {
-  return in_markup(metrics::label_value(foreign));
+  constexpr std::size_t kLongest = 1000;
+  std::string shown = metrics::label_value(foreign, kLongest);
+  if (foreign.size() > kLongest) shown += "…";
+  return in_markup(shown);
 }
 
 void Html::table(std::string_view name) {

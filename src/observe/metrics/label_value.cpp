@@ -16,15 +16,15 @@ std::size_t plain_length(std::string_view text) {
 
 }  // namespace
 
-std::string label_value(std::string_view text) {
-  std::string out(text.substr(0, std::min(plain_length(text), kLongestLabelValue)));
+std::string label_value(std::string_view text, std::size_t longest) {
+  std::string out(text.substr(0, std::min(plain_length(text), longest)));
   text.remove_prefix(out.size());
-  if (out.size() == kLongestLabelValue) return out;
+  if (out.size() == longest) return out;
   while (!text.empty()) {
     const auto length = character_at(text);
     auto character = length == 0 ? kReplacement : text.substr(0, length);
     if (is_control(character)) character = kReplacement;
-    if (out.size() + character.size() > kLongestLabelValue) break;
+    if (out.size() + character.size() > longest) break;
     out += character;
     text.remove_prefix(length == 0 ? 1 : length);
   }

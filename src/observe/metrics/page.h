@@ -48,6 +48,6 @@ void add_sample(LongText& out, MetricRef metric, std::string_view labels, double
 
 // At most this many bytes of valid UTF-8 without control characters; anything else becomes U+FFFD.
 inline constexpr std::size_t kLongestLabelValue = 256;
-std::string label_value(std::string_view text);
+std::string label_value(std::string_view text, std::size_t longest = kLongestLabelValue);
 
 }  // namespace tranche::metrics

@@ -186,10 +186,13 @@ void put_problems(Html& html, const Shown& shown) {
   Html lines;
   std::size_t count = 0;
   if (!shown.problem.empty()) lines.add("<li class=bad>{}", text(shown.problem)), ++count;
-  for (const auto& node : shown.nodes)
+  for (const auto& node : shown.nodes) {
+    if (!node.problem.empty())
+      lines.add("<li><bdi>{}</bdi> is not known: {}", text(node.name), text(node.problem)), ++count;
     for (const auto& device : node.view.devices)
       if (!device.healthy)
         lines.add("<li><bdi>{}</bdi> GPU {}: {}", text(node.name), text(device.index), text(device.reason)), ++count;
+  }
   if (count == 0) return;
   html.raw("<h2>Problems</h2>\n<ul>");
   html.append(lines);
