@@ -37,10 +37,13 @@ TEST(FaultAttribution, NamesThePodsOfProcessesThatHaveEnded) {
   EXPECT_EQ(reported[0].culprit, (FaultParty{7, "g1", "default/trainer/main"}));
   EXPECT_EQ(reported[0].victims, (std::vector<FaultParty>{{8, "g2", "default/neighbour/main"}, {12, "", ""}}));
   EXPECT_THAT(culprit_text(reported[0]), HasSubstr("MPS names process 7 of default/trainer/main as the cause"));
-  EXPECT_THAT(culprit_text(reported[0]), HasSubstr("or that ended some seconds before, may be the cause as well")) << "measured: MPS can be wrong";
+  EXPECT_THAT(culprit_text(reported[0]), HasSubstr("or that ended some seconds before, may be the cause as well"))
+      << "measured: MPS can be wrong";
   EXPECT_THAT(culprit_text(reported[0]), HasSubstr("2 clients of the same GPU ended with it"));
-  EXPECT_THAT(victim_text(reported[0]),
-              HasSubstr("MPS names process 7 of default/trainer/main as the cause, and is not always right; it can start again"));
+  EXPECT_THAT(
+      victim_text(reported[0]),
+      HasSubstr(
+          "MPS names process 7 of default/trainer/main as the cause, and is not always right; it can start again"));
 }
 
 TEST(FaultAttribution, NamesThePodOfAProcessThatOnlyTheReportKnows) {
