@@ -10,8 +10,8 @@
 #include "cli/mig_command.h"
 #include "cli/setting_options.h"
 #include "cli/usage.h"
+#include "gpu/mig/mig_models.h"
 #include "mig/defaults.h"
-#include "mig/mig_models.h"
 #include "mig/profiles.h"
 
 namespace tranche::cli {
@@ -203,7 +203,7 @@ int restore(const MigGiven& given) {
   if (!saved) return fail_with(to_string(saved.error()), kMigUnusable);
   MigNode node;
   if (const int status = read_node(given, node)) return status;
-  const auto made = restoring_plan(*saved, node, given.mode_only, given.file);
+  const auto made = host::restoring_plan(*saved, node.gpus, given.mode_only, given.file);
   print_problems(made.problems);
   MigChangeOptions options;
   options.run_dir = given.run_dir;

@@ -13,7 +13,6 @@
 #include "base/text.h"
 #include "mig/defaults.h"
 #include "mig/driver/apply.h"
-#include "mig/driver/values.h"
 #include "os/files/files.h"
 #include "os/socket/status_socket.h"
 
@@ -21,7 +20,7 @@ namespace tranche::cli {
 namespace {
 
 // The pods that hold devices, as reported by the node agent.
-host::MigUsers users_of(const std::string& run_dir) {
+mig::Users users_of(const std::string& run_dir) {
   if (run_dir.empty()) return {};
   const auto answer = host::ask(run_dir + "/node.sock", "status", std::chrono::seconds(2));
   if (!answer) return {};
@@ -102,9 +101,9 @@ void report_blockers(const mig::Plan& plan, const char* program) {
 Result<MigNode> read_mig_node(const host::NvmlSettings& settings, const std::string& run_dir) {
   MigNode node;
   TRY(node.admin, host::MigAdmin::open(settings));
-  TRY(node.raw, node.admin->read(node.silent));
+  TRY(node.gpus, node.admin->read(node.silent));
   const auto users = users_of(run_dir);
-  for (const auto& gpu : node.raw) node.gpus.push_back(host::state_of(gpu, users));
+  for (auto& gpu : node.gpus) mig::add_users(gpu, users);
   return node;
 }
 
@@ -137,7 +136,7 @@ LoadedConfigurations load_configurations(const std::string& path, const std::vec
 
 Status write_checkpoint(const MigNode& node, const std::string& path) {
   if (!node.silent.empty()) return fail(Kind::kUnavailable, "a checkpoint needs every GPU; " + join(node.silent, "; "));
-  const std::string text = host::to_json_text(host::checkpoint_of(node.raw));
+  const std::string text = host::to_json_text(host::checkpoint_of(node.gpus));
   if (path == "-") {
     fmt::print("{}", text);
     return {};
@@ -153,11 +152,6 @@ Result<host::Checkpoint> read_checkpoint(const std::string& path) {
   auto parsed = host::parse_checkpoint(text);
   if (!parsed) return std::unexpected(within(std::move(parsed).error(), path));
   return parsed;
-}
-
-mig::Plan restoring_plan(const host::Checkpoint& checkpoint, const MigNode& node, bool mode_only,
-                         const std::string& source) {
-  return host::restoring_plan(checkpoint, node.raw, node.gpus, mode_only, source);
 }
 
 int status_of(const mig::Plan& plan) {

@@ -10,10 +10,10 @@
 #include "base/problem.h"
 #include "cli/commands.h"
 #include "gpu/driver/mig/mig_admin.h"
+#include "gpu/mig/state.h"
 #include "mig/configuration.h"
 #include "mig/driver/checkpoint.h"
 #include "mig/mig_plan.h"
-#include "mig/state.h"
 
 namespace tranche::cli {
 
@@ -28,7 +28,6 @@ inline constexpr int kMigDenied = 6;      // the driver refuses this user
 struct MigNode {
   std::unique_ptr<host::MigAdmin> admin;  // nullptr = simulated
   std::vector<mig::GpuState> gpus;
-  std::vector<host::MigGpu> raw;    // the same, as the driver has them; empty = simulated
   std::vector<std::string> silent;  // GPUs that did not answer, one sentence each
 };
 
@@ -58,8 +57,6 @@ int carry_out(MigNode& node, const mig::Plan& plan, const MigChangeOptions& opti
 Status write_checkpoint(const MigNode& node, const std::string& path);
 // "-" for the standard input.
 Result<host::Checkpoint> read_checkpoint(const std::string& path);
-mig::Plan restoring_plan(const host::Checkpoint& checkpoint, const MigNode& node, bool mode_only,
-                         const std::string& source);
 
 // The exit status of a plan that was not carried out: 0 where its steps can be taken now.
 int status_of(const mig::Plan& plan);

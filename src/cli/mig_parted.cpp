@@ -291,7 +291,9 @@ int parted_restore(const PartedOptions& options, const Process& process) {
   if (!checkpoint) return failed(to_string(checkpoint.error()));
   return with_hooks(
       options,
-      [&](const MigNode& node) { return restoring_plan(*checkpoint, node, *mode_only, options.checkpoint_file); },
+      [&](const MigNode& node) {
+        return host::restoring_plan(*checkpoint, node.gpus, *mode_only, options.checkpoint_file);
+      },
       *mode_only, "MIG configuration restored successfully", process);
 }
 

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "mig/profile.h"
+#include "gpu/mig/state.h"
 
 namespace tranche::dra {
 

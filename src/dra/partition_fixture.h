@@ -2,7 +2,7 @@
 // What the drivers of an inventory list for MIG, as mig/mig_models.h has it, for tests of partitions.
 #include "dra/partition.h"
 #include "gpu/inventory/inventory.h"
-#include "mig/mig_models.h"
+#include "gpu/mig/mig_models.h"
 
 namespace tranche::dra {
 

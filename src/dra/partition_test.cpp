@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "mig/mig_models.h"
+#include "gpu/mig/mig_models.h"
 
 namespace tranche::dra {
 namespace partition_test {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/problem.h"
-#include "mig/profile.h"
+#include "gpu/mig/state.h"
 
 namespace tranche::mig {
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "gpu/mig/state.h"
 #include "mig/configuration.h"
-#include "mig/state.h"
 
 namespace tranche::mig {
 

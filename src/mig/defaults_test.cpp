@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-#include "mig/mig_models.h"
+#include "gpu/mig/mig_models.h"
 #include "mig/mig_plan.h"
 
 namespace tranche::mig {

@@ -201,7 +201,7 @@ class Search {
       : profiles_(profiles), present_(present), beside_(beside) {
     for (const auto& instance : present) held_ += instance.busy() ? 1 : 0;
     for (const Profile& profile : profiles)
-      if (profile.name.ends_with("gb")) by_size_.push_back(&profile);
+      if (profile.name.ends_with("gb") && !profile.placements.empty()) by_size_.push_back(&profile);
     std::ranges::sort(by_size_, [](const Profile* a, const Profile* b) {
       return std::tuple(b->placements.front().size, b->slices) < std::tuple(a->placements.front().size, a->slices);
     });
@@ -336,6 +336,8 @@ std::expected<ChosenLayout, NoLayout> find_layout(const std::vector<Profile>& pr
     const Profile* profile = resolve_profile(profiles, name);
     if (profile == nullptr)
       return std::unexpected(NoLayout{"the GPU has no profile " + name.gpu_instance(), "it has " + list_of(profiles)});
+    if (profile->placements.empty())
+      return std::unexpected(NoLayout{"the driver does not list the placements of " + profile->name, "run it as root"});
     total += count;
     const std::uint32_t most = profile->at_most * profile->slices;
     auto found = std::ranges::find(by_profile, profile, &std::pair<const Profile*, Counts>::first);

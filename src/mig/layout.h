@@ -8,9 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "gpu/mig/state.h"
 #include "mig/configuration.h"
-#include "mig/profile.h"
-#include "mig/state.h"
 
 namespace tranche::mig {
 

@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-#include "mig/mig_models.h"
+#include "gpu/mig/mig_models.h"
 
 namespace tranche::mig {
 namespace layout_test {
@@ -116,6 +116,9 @@ TEST(MigLayout, SaysWhyASetHasNone) {
       HasSubstr("each other instance must be one with -me"));
   EXPECT_TRUE(choose_layout(profiles_of("RTX-PRO-6000"), set_of({{"1g.24gb+me.all", 1}, {"1g.24gb-me", 3}}), {}));
   EXPECT_THAT(choose_layout({}, set_of({{"1g.5gb", 1}}), {}).error().what, HasSubstr("not known"));
+  auto unplaced = profiles_of("A100-SXM4-40GB");
+  for (auto& profile : unplaced) profile.placements.clear();
+  EXPECT_THAT(choose_layout(unplaced, set_of({{"1g.5gb", 1}}), {}).error().what, HasSubstr("placements of 1g.5gb"));
 }
 
 TEST(MigLayout, SaysWhatFitsBesideHeldInstances) {

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "base/problem.h"
+#include "gpu/mig/state.h"
 #include "mig/configuration.h"
 #include "mig/layout.h"
 #include "mig/mig_steps.h"
-#include "mig/state.h"
 
 namespace tranche::mig {
 

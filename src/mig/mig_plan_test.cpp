@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "gpu/mig/mig_models.h"
 #include "mig/defaults.h"
-#include "mig/mig_models.h"
 
 namespace tranche::mig {
 namespace plan_test {

@@ -8,12 +8,6 @@
 namespace tranche::mig {
 namespace {
 
-std::string compute_name(const GpuState& gpu, std::uint32_t profile_id, std::uint32_t slices) {
-  const Profile* profile = find_profile(gpu.profiles, profile_id);
-  const std::string name = profile_name(gpu.profiles, profile_id);
-  return profile == nullptr || slices >= profile->slices ? name : fmt::format("{}c.{}", slices, name);
-}
-
 bool is_at(const GpuInstance& instance, std::uint32_t profile_id, const Placement& placement) {
   return instance.profile_id == profile_id && instance.placement == placement;
 }
@@ -77,7 +71,7 @@ std::optional<Step> step_away(const GpuState& now, const Layout& wanted) {
       step.what = Step::What::kDestroyCompute;
       step.compute = instance.compute[i].id;
       step.compute_placement = instance.compute[i].placement;
-      step.profile = compute_name(now, instance.profile_id, step.compute_placement.size);
+      step.profile = compute_name(now.profiles, instance.profile_id, step.compute_placement.size);
       return step;
     }
     if (part == nullptr) return step;
@@ -101,7 +95,7 @@ std::optional<Step> step_towards(const GpuState& now, const Layout& wanted) {
     if (there->id != kNotMadeYet) step.instance = there->id;
     // Large ones find room only while it is whole.
     step.compute_placement = *std::ranges::max_element(missing, {}, &Placement::size);
-    step.profile = compute_name(now, part.profile_id, step.compute_placement.size);
+    step.profile = compute_name(now.profiles, part.profile_id, step.compute_placement.size);
     return step;
   }
   return std::nullopt;

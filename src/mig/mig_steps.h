@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "gpu/mig/state.h"
 #include "mig/layout.h"
-#include "mig/state.h"
 
 namespace tranche::mig {
 

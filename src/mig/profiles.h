@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "mig/state.h"
+#include "gpu/mig/state.h"
 
 namespace tranche::mig {
 

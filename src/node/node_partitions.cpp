@@ -2,7 +2,6 @@
 // which of their MIG instances belong to claims.
 #include <algorithm>
 
-#include "mig/driver/values.h"
 #include "node/node_parts.h"
 
 namespace tranche::agent {
@@ -17,9 +16,9 @@ std::string why_not_on_demand(const MigReport& manager) {
          " of the node and the manager's default to have partitions on demand";
 }
 
-dra::Instance instance_of(const host::MigGpuInstance& instance, const std::vector<mig::Profile>& profiles) {
+dra::Instance instance_of(const mig::GpuInstance& instance, const std::vector<mig::Profile>& profiles) {
   const auto* profile = mig::find_profile(profiles, instance.profile_id);
-  return {instance.profile_id, profile == nullptr ? 0 : profile->slices, {instance.place.start, instance.place.size}};
+  return {instance.profile_id, profile == nullptr ? 0 : profile->slices, instance.placement};
 }
 
 }  // namespace
@@ -52,7 +51,7 @@ dra::Partitionable NodeProgram::partitionable() const {
     for (const auto& [uuid, gpu] : partitions_->gpus()) {
       if (!gpu.enabled) continue;
       auto& known = all.gpus[uuid];
-      known.profiles = host::state_of(gpu, {}).profiles;
+      known.profiles = gpu.profiles;
       for (const auto& present : gpu.instances) known.foreign.push_back(instance_of(present, known.profiles));
     }
   }

@@ -11,6 +11,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!parsed) return 0;
   const auto again = parse_checkpoint(to_json_text(*parsed));
   if (!again || *again != *parsed) std::abort();
-  (void)restoring_plan(*parsed, {}, {}, false, "fuzz");
+  (void)restoring_plan(*parsed, {}, false, "fuzz");
   return 0;
 }

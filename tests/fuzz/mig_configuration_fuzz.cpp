@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "base/problem_list.h"
+#include "gpu/mig/mig_models.h"
 #include "mig/configuration.h"
-#include "mig/mig_models.h"
 #include "mig/mig_plan.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

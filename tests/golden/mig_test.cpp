@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "golden/golden.h"
+#include "gpu/mig/mig_models.h"
 #include "mig/defaults.h"
-#include "mig/mig_models.h"
 #include "mig/mig_plan.h"
 
 namespace tranche::mig {

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "mig/mig_models.h"
+#include "gpu/mig/mig_models.h"
 #include "sanitized.h"
 
 namespace tranche::property {

@@ -7,8 +7,8 @@
 #include <map>
 #include <random>
 
+#include "gpu/mig/mig_models.h"
 #include "mig/layout.h"
-#include "mig/mig_models.h"
 
 namespace tranche::mig {
 namespace {

@@ -119,16 +119,6 @@ struct SampleWish {
   friend bool operator==(const SampleWish&, const SampleWish&) = default;
 };
 
-// A GPU-instance profile that MIG can partition a GPU into.
-struct MigProfile {
-  std::string name;          // "1g.18gb", "1g.18gb+me"
-  std::uint32_t slices = 0;  // of the GPU's compute slices
-  Bytes memory{};            // nominal, as the driver lists it
-  std::uint32_t sm_count = 0;
-  std::uint32_t at_most = 0;  // how many of this profile alone fit
-  friend bool operator==(const MigProfile&, const MigProfile&) = default;
-};
-
 // Direct, blocking use, for one-shot commands (`tranche plan --inventory node`, `check`): any one thread.
 class Nvml {
  public:

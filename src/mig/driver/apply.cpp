@@ -18,7 +18,7 @@ constexpr int kMostSteps = 400;  // more than any two layouts are apart: somethi
 
 }  // namespace
 
-Result<MigGpu> MigApply::read(const std::string& gpu_uuid) {
+Result<mig::GpuState> MigApply::read(const std::string& gpu_uuid) {
   for (int attempt = 1;; ++attempt) {
     auto gpu = admin_.read(gpu_uuid);
     if (gpu || attempt == kTries || !pause(attempt)) return gpu;
@@ -48,8 +48,7 @@ Result<MigAdmin::Activation> perform(MigAdmin& admin, const std::string& gpu_uui
       TRY_STATUS(admin.destroy_gpu_instance(gpu_uuid, instance));
       return Activation::kActive;
     case What::kCreateInstance:
-      TRY_STATUS(without_id(
-          admin.create_gpu_instance(gpu_uuid, step.profile_id, {step.placement.start, step.placement.size})));
+      TRY_STATUS(without_id(admin.create_gpu_instance(gpu_uuid, step.profile_id, step.placement)));
       return Activation::kActive;
     case What::kCreateCompute:
       TRY_STATUS(
@@ -76,9 +75,9 @@ MigOutcome MigApply::go(MigChange& change, const mig::Layout& target) {
     auto gpu = read(change.gpu);
     if (!gpu) return end(MigOutcome::What::kFailed, "the GPU cannot be read: " + to_string(gpu.error()));
     if (!gpu->capable) return end(MigOutcome::What::kFailed, "the GPU has no MIG");
-    const mig::GpuState state = state_of(*gpu, callbacks_.users);
-    outcome.now = layout_of(state);
-    const auto step = next_step(state, target);
+    mig::add_users(*gpu, callbacks_.users);
+    outcome.now = layout_of(*gpu);
+    const auto step = next_step(*gpu, target);
     if (!step) return end(MigOutcome::What::kDone, "");
     if (stopped()) return end(MigOutcome::What::kStopped, "");
     if (step->what == mig::Step::What::kReset)
@@ -96,7 +95,7 @@ MigOutcome MigApply::go(MigChange& change, const mig::Layout& target) {
     if (attempts > 0 && !pause(attempts)) return end(MigOutcome::What::kStopped, "");
     if (destroys(*step)) {
       // All of the way, so that no instance is destroyed for a layout that a later one is in the way of.
-      for (const auto& blocker : mig::plan_to(state, target).blockers)
+      for (const auto& blocker : mig::plan_to(*gpu, target).blockers)
         for (const auto& holder : blocker.holders)
           if (std::ranges::find(outcome.holders, holder.who) == outcome.holders.end())
             outcome.holders.push_back(holder.who);
@@ -157,7 +156,7 @@ MigOutcome MigApply::run(const std::string& gpu_uuid, const mig::Layout& target,
   change.gpu = gpu_uuid;
   change.config = config;
   change.boot = boot_id();
-  change.before = layout_of(state_of(*gpu, {}));
+  change.before = layout_of(*gpu);
   change.target = target;
   std::vector<std::string> lost;
   for (auto& begun : files_.unfinished(lost))  // what the GPU was cut into before the first change that failed to end

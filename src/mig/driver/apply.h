@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "gpu/driver/mig/mig_admin.h"
 #include "mig/driver/change_files.h"
-#include "mig/driver/values.h"
 #include "mig/mig_steps.h"
 
 namespace tranche::host {
@@ -36,7 +36,7 @@ Result<MigAdmin::Activation> perform(MigAdmin& admin, const std::string& gpu_uui
 class MigApply {
  public:
   struct Callbacks {
-    MigUsers users{};                                      // any thread
+    mig::Users users{};                                    // any thread
     std::function<bool()> stop{};                          // asked between calls
     std::function<void(const mig::Step& step)> on_step{};  // before each call
     std::function<bool(Duration)> pause{};                 // between two tries; false: stop
@@ -49,7 +49,7 @@ class MigApply {
  private:
   MigOutcome walk(MigChange& change);
   MigOutcome go(MigChange& change, const mig::Layout& target);
-  Result<MigGpu> read(const std::string& gpu_uuid);
+  Result<mig::GpuState> read(const std::string& gpu_uuid);
   bool pause(int attempt) const;
   bool stopped() const { return callbacks_.stop && callbacks_.stop(); }
 

@@ -26,8 +26,8 @@ struct Bed : nvml::SimFixture {
     admin = *std::move(opened);
     files = *MigChangeFiles::open(root() + "/run");
   }
-  mig::Layout layout() { return layout_of(state_of(read(), {})); }
-  MigGpu read() { return admin->read(uuid).value_or(MigGpu{}); }
+  mig::Layout layout() { return layout_of(read()); }
+  mig::GpuState read() { return admin->read(uuid).value_or(mig::GpuState{}); }
   MigOutcome apply(const mig::Layout& target, MigApply::Callbacks callbacks = {}) {
     callbacks.pause = [](Duration) { return true; };
     return MigApply(*admin, *files, std::move(callbacks)).run(uuid, target, "test");
@@ -79,8 +79,8 @@ TEST(MigApply, ReachesTheLayoutAndLeavesNoRecord) {
 TEST(MigApply, KeepsWhatStaysAndDestroysNothingThatIsInUse) {
   Bed bed("gpus:\n  - {profile: A100-PCIE-40GB, mig: [3g.20gb, 1g.5gb]}\n");
   const auto before = bed.read();
-  const auto stays = std::ranges::find(before.instances, 9u, &MigGpuInstance::profile_id);
-  const auto goes = std::ranges::find(before.instances, 19u, &MigGpuInstance::profile_id);
+  const auto stays = std::ranges::find(before.instances, 9u, &mig::GpuInstance::profile_id);
+  const auto goes = std::ranges::find(before.instances, 19u, &mig::GpuInstance::profile_id);
   ASSERT_TRUE(stays != before.instances.end() && goes != before.instances.end());
   bed.node().add_made_up_process({.pid = 5, .gpu = 0, .bytes = 1, .gpu_instance = goes->id, .compute_instance = 0});
   bed.node().add_made_up_process({.pid = 6, .gpu = 0, .bytes = 1, .gpu_instance = stays->id, .compute_instance = 0});
@@ -95,7 +95,7 @@ TEST(MigApply, KeepsWhatStaysAndDestroysNothingThatIsInUse) {
   outcome = bed.apply(kThrees);
   ASSERT_EQ(outcome.what, MigOutcome::What::kDone) << outcome.why;
   const auto after = bed.read();
-  const auto still = std::ranges::find(after.instances, stays->id, &MigGpuInstance::id);
+  const auto still = std::ranges::find(after.instances, stays->id, &mig::GpuInstance::id);
   ASSERT_TRUE(still != after.instances.end());
   EXPECT_EQ(still->compute, stays->compute);
 }
@@ -107,7 +107,7 @@ TEST(MigApply, TakesTheStepsOfThePlan) {
   for (const mig::Layout& target : {kThrees, mig::Layout{true, {divided, three_at(4)}}, mig::Layout{true, {}},
                                     mig::Layout{true, {divided}}, kThrees, mig::Layout{false, {}}}) {
     std::vector<std::string> planned;
-    for (const auto& step : plan_to(state_of(bed.read(), {}), target).steps) planned.push_back(to_string(step));
+    for (const auto& step : plan_to(bed.read(), target).steps) planned.push_back(to_string(step));
     if (!target.enabled) planned.pop_back();  // the reset is the caller's
     EXPECT_EQ(bed.apply(target).steps, planned) << to_string(target);
   }

@@ -7,7 +7,6 @@
 #include "base/json_read.h"
 #include "base/json_text.h"
 #include "base/text.h"
-#include "mig/driver/values.h"
 
 namespace tranche::host {
 namespace {
@@ -55,23 +54,23 @@ Result<Checkpoint::Instance> instance_from(const Json& object, const std::string
     TRY(const std::uint32_t number, number_in(one, "ProfileID", where + ".ComputeInstances"));
     TRY(const std::uint32_t engines, number_in(one, "EngProfileID", where + ".ComputeInstances"));
     if (engines != 0) return std::unexpected(wrong(where, "EngProfileID is not 0, the only one that NVIDIA has"));
-    instance.compute.push_back({number});
+    instance.compute.push_back(number);
   }
   return instance;
 }
 
 }  // namespace
 
-Checkpoint checkpoint_of(const std::vector<MigGpu>& gpus) {
+Checkpoint checkpoint_of(const std::vector<mig::GpuState>& gpus) {
   Checkpoint checkpoint;
-  for (const MigGpu& gpu : gpus) {
+  for (const mig::GpuState& gpu : gpus) {
     if (!gpu.capable) continue;
     Checkpoint::Gpu one{gpu.uuid, gpu.enabled, {}};
-    for (const MigKind& kind : gpu.kinds)  // in the driver's order of profiles, as mig-parted walks them
-      for (const MigGpuInstance& instance : gpu.instances) {
-        if (instance.profile_id != kind.id) continue;
-        Checkpoint::Instance made{kind.number, instance.place, {}};
-        for (const auto& compute : instance.compute) made.compute.push_back({compute.number});
+    for (const mig::Profile& profile : gpu.profiles)  // in the driver's order of profiles, as mig-parted walks them
+      for (const mig::GpuInstance& instance : gpu.instances) {
+        if (instance.profile_id != profile.id || !profile.number) continue;
+        Checkpoint::Instance made{*profile.number, instance.placement, {}};
+        for (const auto& compute : instance.compute) made.compute.push_back(compute.number);
         one.instances.push_back(std::move(made));
       }
     checkpoint.gpus.push_back(std::move(one));
@@ -85,7 +84,7 @@ std::string to_json_text(const Checkpoint& checkpoint) {
     nlohmann::ordered_json instances = nlohmann::ordered_json::array();
     for (const auto& instance : gpu.instances) {
       nlohmann::ordered_json compute = nlohmann::ordered_json::array();
-      for (const auto& one : instance.compute) compute.push_back({{"ProfileID", one.number}, {"EngProfileID", 0}});
+      for (const auto number : instance.compute) compute.push_back({{"ProfileID", number}, {"EngProfileID", 0}});
       instances.push_back({{"ProfileID", instance.number},
                            {"Placement", {{"Start", instance.place.start}, {"Size", instance.place.size}}},
                            {"ComputeInstances", std::move(compute)}});
@@ -127,8 +126,8 @@ Result<Checkpoint> parse_checkpoint(std::string_view text) {
   return checkpoint;
 }
 
-mig::Plan restoring_plan(const Checkpoint& checkpoint, const std::vector<MigGpu>& gpus,
-                         const std::vector<mig::GpuState>& states, bool mode_only, const std::string& source) {
+mig::Plan restoring_plan(const Checkpoint& checkpoint, const std::vector<mig::GpuState>& gpus, bool mode_only,
+                         const std::string& source) {
   mig::Plan plan;
   plan.configuration = "checkpoint";
   const auto refuse = [&](const std::string& what) {
@@ -136,35 +135,32 @@ mig::Plan restoring_plan(const Checkpoint& checkpoint, const std::vector<MigGpu>
         {Severity::kError, {source, 0, 0}, {}, what, "restore a checkpoint of this node, or apply a configuration"});
   };
   for (const auto& saved : checkpoint.gpus)
-    if (std::ranges::find(gpus, saved.uuid, &MigGpu::uuid) == gpus.end())
+    if (std::ranges::find(gpus, saved.uuid, &mig::GpuState::uuid) == gpus.end())
       refuse("no GPU of this node that answers is " + in_quotes(saved.uuid));
-  for (std::size_t i = 0; i < gpus.size(); ++i) {
-    const MigGpu& gpu = gpus[i];
-    const mig::GpuState& state = states[i];
+  for (const mig::GpuState& gpu : gpus) {
     const auto saved = std::ranges::find(checkpoint.gpus, gpu.uuid, &Checkpoint::Gpu::uuid);
     if (saved == checkpoint.gpus.end() || !gpu.capable) {
       if (saved != checkpoint.gpus.end() && saved->enabled) refuse("GPU " + std::to_string(gpu.index) + " has no MIG");
-      plan.gpus.push_back(mig::left_alone(state));
+      plan.gpus.push_back(mig::left_alone(gpu));
       continue;
     }
     mig::Layout target{.enabled = saved->enabled};
     for (const auto& instance : saved->instances) {
-      const auto kind = std::ranges::find(gpu.kinds, instance.number, &MigKind::number);
-      if (kind == gpu.kinds.end() ||
-          (!kind->places.empty() && std::ranges::find(kind->places, instance.place) == kind->places.end())) {
+      const auto profile = std::ranges::find(gpu.profiles, instance.number, &mig::Profile::number);
+      if (profile == gpu.profiles.end() ||
+          (!profile->placements.empty() &&
+           std::ranges::find(profile->placements, instance.place) == profile->placements.end())) {
         refuse("GPU " + std::to_string(gpu.index) + " has no instance of the driver's profile number " +
                std::to_string(instance.number) + " at slice " + std::to_string(instance.place.start));
         continue;
       }
-      mig::Part part{.profile_id = kind->id,
-                     .profile = mig::profile_name(state.profiles, kind->id),
-                     .placement = {instance.place.start, instance.place.size}};
+      mig::Part part{.profile_id = profile->id, .profile = profile->name, .placement = instance.place};
       std::uint32_t start = 0;
-      for (const auto& compute : instance.compute) {
-        const auto slices = slices_of(compute.number);
+      for (const auto number : instance.compute) {
+        const auto slices = slices_of(number);
         if (!slices) {
           refuse("GPU " + std::to_string(gpu.index) + ": there is no compute instance profile number " +
-                 std::to_string(compute.number));
+                 std::to_string(number));
           continue;
         }
         part.compute.push_back({start, *slices});
@@ -173,7 +169,7 @@ mig::Plan restoring_plan(const Checkpoint& checkpoint, const std::vector<MigGpu>
       target.parts.push_back(std::move(part));
     }
     std::ranges::sort(target.parts, {}, &mig::Part::placement);
-    plan.gpus.push_back(mig::plan_to(state, mode_only ? mig::with_mode(state, saved->enabled) : target));
+    plan.gpus.push_back(mig::plan_to(gpu, mode_only ? mig::with_mode(gpu, saved->enabled) : target));
   }
   return plan;
 }

@@ -6,20 +6,15 @@
 #include <vector>
 
 #include "base/result.h"
-#include "gpu/driver/mig/mig_admin.h"
 #include "mig/mig_plan.h"
 
 namespace tranche::host {
 
 struct Checkpoint {
-  struct Compute {
-    std::uint32_t number = 0;  // of the profile in the driver's enumeration
-    friend bool operator==(const Compute&, const Compute&) = default;
-  };
   struct Instance {
     std::uint32_t number = 0;  // of the profile in the driver's enumeration
-    MigPlace place;
-    std::vector<Compute> compute;
+    mig::Placement place;
+    std::vector<std::uint32_t> compute;  // of each compute instance the profile's number in the driver's enumeration
     friend bool operator==(const Instance&, const Instance&) = default;
   };
   struct Gpu {
@@ -32,14 +27,14 @@ struct Checkpoint {
   friend bool operator==(const Checkpoint&, const Checkpoint&) = default;
 };
 
-Checkpoint checkpoint_of(const std::vector<MigGpu>& gpus);  // GPUs without MIG are left out
+Checkpoint checkpoint_of(const std::vector<mig::GpuState>& gpus);  // GPUs without MIG are left out
 std::string to_json_text(const Checkpoint& checkpoint);
 Result<Checkpoint> parse_checkpoint(std::string_view text);  // strict: every member, and version v1
 
-// The way from what the GPUs have now to the checkpoint: what is as there stays. `gpus` and `states` are the same GPUs
-// in the same order. A GPU that the checkpoint does not have stays as it is; one that the node does not have, and a
-// profile that its GPU does not have, are errors among the plan's problems, and nothing is changed then.
-mig::Plan restoring_plan(const Checkpoint& checkpoint, const std::vector<MigGpu>& gpus,
-                         const std::vector<mig::GpuState>& states, bool mode_only, const std::string& source);
+// The way from what the GPUs have now to the checkpoint: what is as there stays. A GPU that the checkpoint does not
+// have stays as it is; one that the node does not have, and a profile that its GPU does not have, are errors among the
+// plan's problems, and nothing is changed then.
+mig::Plan restoring_plan(const Checkpoint& checkpoint, const std::vector<mig::GpuState>& gpus, bool mode_only,
+                         const std::string& source);
 
 }  // namespace tranche::host

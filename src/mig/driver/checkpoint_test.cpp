@@ -2,8 +2,6 @@
 
 #include <gmock/gmock.h>
 
-#include "mig/driver/values.h"
-
 namespace tranche::host {
 namespace {
 
@@ -13,13 +11,13 @@ constexpr const char* kText =
     R"({"Version":"v1","MigState":{"Devices":[{"UUID":"GPU-a","MigMode":1,"GpuInstances":[{"ProfileID":2,"Placement":{"Start":4,"Size":4},"ComputeInstances":[{"ProfileID":0,"EngProfileID":0},{"ProfileID":1,"EngProfileID":0}]}]},{"UUID":"GPU-b","MigMode":0,"GpuInstances":[]}]}})"
     "\n";
 
-MigGpu a_gpu() {
-  MigGpu gpu;
+mig::GpuState a_gpu() {
+  mig::GpuState gpu;
   gpu.uuid = "GPU-a";
   gpu.name = "NVIDIA A100-PCIE-40GB";
   gpu.capable = gpu.enabled = gpu.pending = true;
-  gpu.kinds.push_back({.number = 0, .id = 19, .profile = {.name = "1g.5gb"}, .places = {{0, 1}, {6, 1}}});
-  gpu.kinds.push_back({.number = 2, .id = 9, .profile = {.name = "3g.20gb"}, .places = {{0, 4}, {4, 4}}});
+  gpu.profiles.push_back({.id = 19, .name = "1g.5gb", .placements = {{0, 1}, {6, 1}}, .number = 0});
+  gpu.profiles.push_back({.id = 9, .name = "3g.20gb", .placements = {{0, 4}, {4, 4}}, .number = 2});
   return gpu;
 }
 
@@ -27,7 +25,7 @@ TEST(Checkpoint, IsWrittenAndReadAsNvidias) {
   const auto read = parse_checkpoint(kText);
   ASSERT_TRUE(read) << to_string(read.error());
   ASSERT_EQ(read->gpus.size(), 2u);
-  EXPECT_EQ(read->gpus[0].instances[0].place, (MigPlace{4, 4}));
+  EXPECT_EQ(read->gpus[0].instances[0].place, (mig::Placement{4, 4}));
   EXPECT_EQ(to_json_text(*read), kText);
   const auto as_go =
       parse_checkpoint(R"({"Version":"v1","MigState":{"Devices":[{"UUID":"GPU-b","MigMode":0,"GpuInstances":null}]}})");
@@ -49,12 +47,13 @@ TEST(Checkpoint, IsRefusedWithThePlaceOfTheFault) {
 }
 
 TEST(Checkpoint, ReachesPlacementsAndKeepsWhatIsThere) {
-  MigGpu gpu = a_gpu();
-  gpu.instances.push_back({.id = 1, .profile_id = 9, .place = {4, 4}, .compute = {}, .processes = {}});
-  gpu.instances.push_back({.id = 7, .profile_id = 19, .place = {0, 1}, .compute = {}, .processes = {4711}});
+  mig::GpuState gpu = a_gpu();
+  gpu.instances.push_back({.id = 1, .profile_id = 9, .placement = {4, 4}});
+  gpu.instances.push_back({.id = 7, .profile_id = 19, .placement = {0, 1}, .holders = {{"process 4711", 4711}}});
+  gpu.instances.back().held = true;
   Checkpoint saved;
-  saved.gpus.push_back({"GPU-a", true, {{2, {4, 4}, {{2}}}}});
-  const auto plan = restoring_plan(saved, {gpu}, {state_of(gpu, {})}, false, "file");
+  saved.gpus.push_back({"GPU-a", true, {{2, {4, 4}, {2}}}});
+  const auto plan = restoring_plan(saved, {gpu}, false, "file");
   ASSERT_TRUE(plan.possible());
   ASSERT_EQ(plan.gpus[0].goes().size(), 1u) << "the 3g.20gb lacks only its compute instance";
   EXPECT_EQ(plan.gpus[0].goes()[0].id, 7u);
@@ -67,8 +66,7 @@ TEST(Checkpoint, OfADifferentNodeChangesNothing) {
   Checkpoint saved;
   saved.gpus.push_back({"GPU-x", true, {}});
   saved.gpus.push_back({"GPU-a", true, {{9, {0, 4}, {}}}});
-  const MigGpu gpu = a_gpu();
-  const auto plan = restoring_plan(saved, {gpu}, {state_of(gpu, {})}, false, "file");
+  const auto plan = restoring_plan(saved, {a_gpu()}, false, "file");
   EXPECT_FALSE(plan.possible());
   EXPECT_EQ(plan.problems.size(), 2u);
 }

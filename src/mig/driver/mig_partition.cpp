@@ -72,7 +72,7 @@ class PartitionChange {
     if (!destroys(step)) return error;
     std::vector<std::string> pids;
     if (const auto* there = here())
-      for (const auto pid : there->processes) pids.push_back(std::to_string(pid));
+      for (const auto& holder : there->holders) pids.push_back(std::to_string(holder.pid));
     if (pids.empty()) return error;
     error.kind = Kind::kConflict;
     error.what += "; it is in use by process " + join(pids, ", ");
@@ -87,40 +87,32 @@ class PartitionChange {
     return {};
   }
 
-  const MigGpuInstance* here() const {
-    const auto at = std::ranges::find_if(gpu_.instances, [this](const MigGpuInstance& one) {
-      return one.profile_id == wanted_.profile_id && one.place == wanted_.place;
+  const mig::GpuInstance* here() const {
+    const auto at = std::ranges::find_if(gpu_.instances, [this](const mig::GpuInstance& one) {
+      return one.profile_id == wanted_.profile_id && one.placement == wanted_.place;
     });
     return at == gpu_.instances.end() ? nullptr : &*at;
   }
 
-  const MigGpuInstance* in_the_way() const {
-    const auto at = std::ranges::find_if(gpu_.instances, [this](const MigGpuInstance& one) {
-      return one.place.start < wanted_.place.start + wanted_.place.size &&
-             wanted_.place.start < one.place.start + one.place.size;
-    });
+  const mig::GpuInstance* in_the_way() const {
+    const auto at = std::ranges::find_if(
+        gpu_.instances, [this](const mig::GpuInstance& one) { return mig::overlap(one.placement, wanted_.place); });
     return at == gpu_.instances.end() ? nullptr : &*at;
   }
 
-  std::string profile_of(std::uint32_t id) const {
-    const auto at = std::ranges::find(gpu_.kinds, id, &MigKind::id);
-    return at == gpu_.kinds.end() ? fmt::format("profile {}", id) : at->profile.name;
-  }
-
-  mig::Step step_of(mig::Step::What what, const MigGpuInstance* there) const {
+  mig::Step step_of(mig::Step::What what, const mig::GpuInstance* there) const {
     return {.what = what,
             .instance = there == nullptr ? std::nullopt : std::optional(there->id),
             .profile_id = wanted_.profile_id,
-            .profile = profile_of(wanted_.profile_id),
-            .placement = {wanted_.place.start, wanted_.place.size}};
+            .profile = mig::profile_name(gpu_.profiles, wanted_.profile_id),
+            .placement = wanted_.place};
   }
 
-  std::unexpected<Error> foreign(const MigGpuInstance& instance) const {
+  std::unexpected<Error> foreign(const mig::GpuInstance& instance) const {
     return fail(Kind::kConflict,
                 fmt::format("the GPU has a MIG instance {} at {} that was not made for this claim; destroy it, or "
                             "delete the claim and its pods so that the scheduler chooses again",
-                            profile_of(instance.profile_id),
-                            mig::to_string(mig::Placement{instance.place.start, instance.place.size})));
+                            mig::profile_name(gpu_.profiles, instance.profile_id), mig::to_string(instance.placement)));
   }
 
   Next next_to_make() {
@@ -139,7 +131,7 @@ class PartitionChange {
     if (wanted_.what == MigPartition::What::kMake && !made_any_) return foreign(*there);
     for (const auto& compute : there->compute) {
       if (wanted_.what == MigPartition::What::kFind && compute.uuid != wanted_.uuid) return foreign(*there);
-      if (compute.slices != wanted_.slices) return foreign(*there);
+      if (compute.placement.size != wanted_.slices) return foreign(*there);
       outcome_.uuid = compute.uuid;
       if (!compute.uuid.empty()) return std::nullopt;
     }
@@ -157,7 +149,7 @@ class PartitionChange {
     if (there->compute.empty()) return step;
     // A different program has made this one, after the caller's was destroyed from outside.
     if (!wanted_.uuid.empty() &&
-        std::ranges::find(there->compute, wanted_.uuid, &MigComputeInstance::uuid) == there->compute.end())
+        std::ranges::find(there->compute, wanted_.uuid, &mig::ComputeInstance::uuid) == there->compute.end())
       return std::nullopt;
     step.what = mig::Step::What::kDestroyCompute;
     step.compute = there->compute.front().id;
@@ -178,7 +170,7 @@ class PartitionChange {
   MigPartition wanted_;
   const MigApply::Callbacks& callbacks_;
   MigPartitionOutcome outcome_;
-  MigGpu gpu_;             // as it was read last
+  mig::GpuState gpu_;      // as it was read last
   bool made_any_ = false;  // by this change
 };
 

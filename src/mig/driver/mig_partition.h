@@ -14,7 +14,7 @@ namespace tranche::host {
 struct MigPartition {
   std::uint32_t profile_id = 0;
   std::uint32_t slices = 0;  // compute slices of the profile
-  MigPlace place;
+  mig::Placement place;
   enum class What {
     kLook,    // nothing is made; nothing may be at its place
     kMake,    // the same, and it is made; the caller has on disk that it is begun
@@ -31,8 +31,8 @@ struct MigPartitionOutcome {
   // use; kNotFound: kFind, and it is gone; kUnavailable: MIG mode is off; else the driver's error. What kMake made and
   // did not finish is destroyed, as far as the driver does it.
   Status status;
-  std::string uuid;           // of the MIG device, unless it was removed
-  std::optional<MigGpu> now;  // as it was read last
+  std::string uuid;                  // of the MIG device, unless it was removed
+  std::optional<mig::GpuState> now;  // as it was read last
 };
 
 // Of the callbacks `pause`, `stop` and on_step are used.

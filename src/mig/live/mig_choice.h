@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "gpu/mig/state.h"
 #include "kube/client/kube_client.h"
 #include "kube/client/watch_object.h"
 #include "mig/configuration.h"
 #include "mig/live/mig_options.h"
-#include "mig/state.h"
 #include "os/files/watch.h"
 #include "os/loop/timer.h"
 #include "os/worker/worker.h"

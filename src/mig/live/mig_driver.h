@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "base/time.h"
+#include "gpu/mig/state.h"
 #include "mig/driver/apply.h"
 #include "mig/driver/mig_partition.h"
-#include "mig/state.h"
 #include "os/loop/timer.h"
 #include "os/worker/worker.h"
 
@@ -43,7 +43,7 @@ class MigDriver {
  public:
   struct Reading {
     std::string problem;  // nothing could be read
-    std::vector<host::MigGpu> gpus;
+    std::vector<mig::GpuState> gpus;
     std::vector<std::string> silent;  // GPUs that do not answer, one sentence each: which, and which call
     std::vector<host::MigChange> unfinished;
     std::vector<std::string> lost;  // records that could not be read and were renamed

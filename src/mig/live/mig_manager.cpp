@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/text.h"
-#include "mig/driver/values.h"
 #include "os/files/kept.h"
 #include "os/log/log.h"
 
@@ -177,12 +176,10 @@ void MigManager::on_read(MigDriver::Reading reading) {
     state("pending", "NoDriver", reading.problem);
     return again_in(retries_.next());
   }
-  const host::MigUsers users = [this](const std::string& uuid) { return holders_in(use_, uuid); };
-  std::vector<mig::GpuState> gpus;
   report_.gpus.clear();
-  for (const auto& gpu : reading.gpus) {
-    const auto& state = gpus.emplace_back(host::state_of(gpu, users));
-    const mig::Layout now = mig::layout_of(state);
+  for (auto& gpu : reading.gpus) {
+    mig::add_users(gpu, [this](const std::string& uuid) { return holders_in(use_, uuid); });
+    const mig::Layout now = mig::layout_of(gpu);
     MigGpuReport one;
     one.index = gpu.index;
     one.uuid = gpu.uuid;
@@ -208,22 +205,19 @@ void MigManager::on_read(MigDriver::Reading reading) {
                  std::string("the node has no label ") + kMigConfigLabel + " and there is no default configuration");
   }
   std::string why;
-  const mig::Configuration* wanted = choice_.find(gpus, why);
+  const mig::Configuration* wanted = choice_.find(reading.gpus, why);
   if (wanted == nullptr) return refused("BadConfig", why);
-  decide(gpus, reading, *wanted);
+  decide(reading, *wanted);
 }
 
-void MigManager::decide(const std::vector<mig::GpuState>& gpus, const MigDriver::Reading& reading,
-                        const mig::Configuration& wanted) {
+void MigManager::decide(const MigDriver::Reading& reading, const mig::Configuration& wanted) {
   const std::string asked = asked_.value_or("");
   std::vector<Problem> problems;
   std::vector<mig::GpuPlan> plans;
-  std::vector<std::string> doubts;
-  for (const auto& state : gpus) {
-    const auto* entry = mig::entry_of(wanted, state);
-    if (entry == nullptr || (!state.capable && !entry->devices))
-      continue;  // an entry for all passes over those without
-    plans.push_back(mig::plan_gpu(*entry, state, problems));
+  for (const auto& gpu : reading.gpus) {
+    const auto* entry = mig::entry_of(wanted, gpu);
+    if (entry == nullptr || (!gpu.capable && !entry->devices)) continue;  // an entry for all passes over those without
+    plans.push_back(mig::plan_gpu(*entry, gpu, problems));
   }
   std::vector<std::string> errors;
   for (const auto& problem : problems)

@@ -76,8 +76,7 @@ class MigManager {
   void on_change(bool asked_anew);
   void step();
   void on_read(MigDriver::Reading reading);
-  void decide(const std::vector<mig::GpuState>& gpus, const MigDriver::Reading& reading,
-              const mig::Configuration& wanted);
+  void decide(const MigDriver::Reading& reading, const mig::Configuration& wanted);
   bool withdraw(std::map<std::string, std::string> devices);
   void wait_for(const std::vector<const mig::GpuPlan*>& blocked);
   void evict(const std::vector<const mig::GpuPlan*>& blocked);

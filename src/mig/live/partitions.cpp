@@ -6,15 +6,12 @@ namespace tranche::agent {
 namespace {
 
 // What decisions are made from: not who uses what.
-bool same_layout(const host::MigGpu& a, const host::MigGpu& b) {
-  const auto kinds_equal = [](const host::MigKind& x, const host::MigKind& y) {
-    return x.id == y.id && x.places == y.places && x.memory_mib == y.memory_mib;
+bool same_layout(const mig::GpuState& a, const mig::GpuState& b) {
+  const auto same = [](const mig::GpuInstance& x, const mig::GpuInstance& y) {
+    return x.id == y.id && x.profile_id == y.profile_id && x.placement == y.placement && x.compute == y.compute;
   };
-  const auto instances_equal = [](const host::MigGpuInstance& x, const host::MigGpuInstance& y) {
-    return x.id == y.id && x.profile_id == y.profile_id && x.place == y.place && x.compute == y.compute;
-  };
-  return a.enabled == b.enabled && a.index == b.index && std::ranges::equal(a.kinds, b.kinds, kinds_equal) &&
-         std::ranges::equal(a.instances, b.instances, instances_equal);
+  return a.enabled == b.enabled && a.index == b.index && a.profiles == b.profiles &&
+         std::ranges::equal(a.instances, b.instances, same);
 }
 
 }  // namespace

@@ -27,9 +27,9 @@ class MigPartitions {
   // succeeds. Errors: mig/driver/mig_partition.h.
   void change(const std::string& gpu_uuid, const host::MigPartition& partition, Changed done);
 
-  bool known() const { return known_; }                                      // they were read, or cannot be
-  const std::map<std::string, host::MigGpu>& gpus() const { return gpus_; }  // by UUID, as they were read last
-  const std::string& problem() const { return problem_; }                    // why they cannot be read
+  bool known() const { return known_; }                                       // they were read, or cannot be
+  const std::map<std::string, mig::GpuState>& gpus() const { return gpus_; }  // by UUID, as they were read last
+  const std::string& problem() const { return problem_; }                     // why they cannot be read
 
  private:
   struct Job {
@@ -47,7 +47,7 @@ class MigPartitions {
   bool busy_ = false;
   bool look_ = false;
   bool known_ = false;
-  std::map<std::string, host::MigGpu> gpus_;
+  std::map<std::string, mig::GpuState> gpus_;
   std::string problem_;
 };
 

@@ -15,7 +15,7 @@ host::MigPartition partition_of(const dra::Part& part, Act what) {
   host::MigPartition partition;
   partition.profile_id = instance.profile_id;
   partition.slices = instance.slices;
-  partition.place = {instance.place.start, instance.place.size};
+  partition.place = instance.place;
   partition.what = what;
   if (part.is_made()) partition.uuid = part.gpu_uuid;
   return partition;

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <map>
 
 #include "base/text.h"
 #include "gpu/driver/library.h"
 #include "gpu/driver/mig/mig.h"
 #include "gpu/driver/processes.h"
+#include "gpu/mig/mig_models.h"
 
 namespace tranche::host {
 namespace {
@@ -24,10 +24,10 @@ class Admin final : public MigAdmin {
   Admin(std::unique_ptr<Library> library, MigCare care)
       : library_(std::move(library)), f_(library_->functions()), care_(std::move(care)) {}
 
-  Result<std::vector<MigGpu>> read(std::vector<std::string>& silent) override {
+  Result<std::vector<mig::GpuState>> read(std::vector<std::string>& silent) override {
     std::uint32_t count = 0;
     TRY_STATUS(check(call(f_.device_count, &count), "cannot count the GPUs", "nvmlDeviceGetCount"));
-    std::vector<MigGpu> gpus;
+    std::vector<mig::GpuState> gpus;
     for (std::uint32_t index = 0; index < count; ++index) {
       if (care_.pass_over.contains(index)) continue;
       if (care_.on_reading) care_.on_reading(index);
@@ -40,7 +40,7 @@ class Admin final : public MigAdmin {
     return gpus;
   }
 
-  Result<MigGpu> read(const std::string& gpu_uuid) override {
+  Result<mig::GpuState> read(const std::string& gpu_uuid) override {
     TRY(const Found found, find(gpu_uuid));
     return read_device(found.device, found.index);
   }
@@ -59,7 +59,7 @@ class Admin final : public MigAdmin {
   }
 
   Result<std::uint32_t> create_gpu_instance(const std::string& gpu_uuid, std::uint32_t profile_id,
-                                            MigPlace place) override {
+                                            mig::Placement place) override {
     TRY(const Found found, find(gpu_uuid));
     const nvml::GpuInstancePlacement at{place.start, place.size};
     nvml::GpuInstance made = nullptr;
@@ -141,24 +141,22 @@ class Admin final : public MigAdmin {
     return handle;
   }
 
-  Result<MigGpu> read_at(std::uint32_t index) const {
+  Result<mig::GpuState> read_at(std::uint32_t index) const {
     Device device = nullptr;
     TRY_STATUS(check(call(f_.device_by_index, index, &device), "it does not answer", "nvmlDeviceGetHandleByIndex"));
     return read_device(device, index);
   }
 
-  Result<MigGpu> read_device(Device device, std::uint32_t index) const {
-    MigGpu gpu;
+  Result<mig::GpuState> read_device(Device device, std::uint32_t index) const {
+    mig::GpuState gpu;
     gpu.index = index;
     std::array<char, nvml::kUuidLength> text{};
     const auto length = static_cast<std::uint32_t>(text.size());
     TRY_STATUS(check(call(f_.uuid, device, text.data(), length), "it does not answer", "nvmlDeviceGetUUID"));
     gpu.uuid = text.data();
     if (call(f_.name, device, text.data(), length) == Return::kSuccess) gpu.name = text.data();
-    call(f_.minor_number, device, &gpu.minor);
     nvml::PciInfo pci{};
     if (call(f_.pci_info, device, &pci) == Return::kSuccess) {
-      gpu.pci_bus_id.assign(pci.bus_id, ::strnlen(pci.bus_id, sizeof(pci.bus_id)));
       gpu.pci_device_id = pci.pci_device_id;
       gpu.pci_subsystem_id = pci.pci_subsystem_id;
     }
@@ -175,62 +173,62 @@ class Admin final : public MigAdmin {
     gpu.capable = true;
     gpu.enabled = current == 1;
     gpu.pending = pending == 1;
-    read_kinds(device, gpu);
+    read_profiles(device, gpu);
     if (gpu.enabled) {
       TRY_STATUS(read_instances(device, gpu));
     }
-    return read_processes(device, gpu);
+    read_processes(device, gpu);
+    mig::complete_profiles(gpu);
+    return gpu;
   }
 
-  void read_kinds(Device device, MigGpu& gpu) const {
+  void read_profiles(Device device, mig::GpuState& gpu) const {
     for (std::uint32_t number = 0; number < nvml::kGpuInstanceProfiles; ++number) {
       nvml::GpuInstanceProfileInfo info{};
       const Return code = call(f_.gpu_instance_profile, device, number, &info);
       if (code == Return::kInvalidArgument) break;  // past the last profile of the driver
       if (code != Return::kSuccess) continue;       // a gap
-      MigKind kind;
-      kind.number = number;
-      kind.id = info.id;
-      kind.profile = {.name = nvml::profile_text(info.slice_count, info.slice_count, info.memory_size_mib,
-                                                 gpu.memory.value, nvml::profile_suffix(number)),
-                      .slices = info.slice_count,
-                      .memory = mib(info.memory_size_mib),
-                      .sm_count = info.multiprocessor_count,
-                      .at_most = info.instance_count};
-      kind.memory_mib = info.memory_size_mib;
-      kind.engines = {info.copy_engine_count, info.decoder_count, info.encoder_count, info.jpeg_count, info.ofa_count};
+      mig::Profile profile;
+      profile.id = info.id;
+      profile.name = nvml::profile_text(info.slice_count, info.slice_count, info.memory_size_mib, gpu.memory.value,
+                                        nvml::profile_suffix(number));
+      profile.slices = info.slice_count;
+      profile.memory_mib = info.memory_size_mib;
+      profile.sm_count = info.multiprocessor_count;
+      profile.at_most = info.instance_count;
+      profile.engines = {info.copy_engine_count, info.decoder_count, info.encoder_count, info.jpeg_count,
+                         info.ofa_count};
+      profile.number = number;
       std::array<nvml::GpuInstancePlacement, nvml::kMostPlacements> places{};
       auto count = static_cast<std::uint32_t>(places.size());
       if (call(f_.gpu_instance_placements, device, info.id, places.data(), &count) == Return::kSuccess) {
         for (std::uint32_t i = 0; i < std::min<std::uint32_t>(count, nvml::kMostPlacements); ++i)
-          kind.places.push_back({places[i].start, places[i].size});
+          profile.placements.push_back({places[i].start, places[i].size});
       }
-      gpu.kinds.push_back(std::move(kind));
+      std::ranges::sort(profile.placements);
+      gpu.profiles.push_back(std::move(profile));
     }
   }
 
   // Reads instances of all profile ids: MIG device handles show only instances that have a compute instance.
-  Status read_instances(Device device, MigGpu& gpu) const {
+  Status read_instances(Device device, mig::GpuState& gpu) const {
     const auto uuids = uuids_of(device);
-    for (const MigKind& kind : gpu.kinds) {
+    for (const mig::Profile& profile : gpu.profiles) {
       std::array<nvml::GpuInstance, nvml::kMostInstances> handles{};
       auto count = static_cast<std::uint32_t>(handles.size());
-      TRY_STATUS(check(call(f_.gpu_instances, device, kind.id, handles.data(), &count), "cannot list the GPU instances",
-                       "nvmlDeviceGetGpuInstances"));
+      TRY_STATUS(check(call(f_.gpu_instances, device, profile.id, handles.data(), &count),
+                       "cannot list the GPU instances", "nvmlDeviceGetGpuInstances"));
       for (std::uint32_t i = 0; i < std::min(count, nvml::kMostInstances); ++i) {
         nvml::GpuInstanceInfo info{};
         TRY_STATUS(check(call(f_.gpu_instance_info, handles[i], &info), "cannot read a GPU instance",
                          "nvmlGpuInstanceGetInfo"));
-        MigGpuInstance instance{.id = info.id,
-                                .profile_id = info.profile_id,
-                                .place = {info.placement.start, info.placement.size},
-                                .compute = {},
-                                .processes = {}};
+        mig::GpuInstance instance{
+            .id = info.id, .profile_id = info.profile_id, .placement = {info.placement.start, info.placement.size}};
         TRY(instance.compute, compute_of(handles[i], info.id, uuids));
         gpu.instances.push_back(std::move(instance));
       }
     }
-    std::ranges::sort(gpu.instances, {}, [](const MigGpuInstance& one) { return std::pair(one.place, one.id); });
+    std::ranges::sort(gpu.instances, {}, [](const mig::GpuInstance& one) { return std::pair(one.placement, one.id); });
     return {};
   }
 
@@ -269,8 +267,8 @@ class Admin final : public MigAdmin {
     return info;
   }
 
-  Result<std::vector<MigComputeInstance>> compute_of(nvml::GpuInstance parent, std::uint32_t gpu_instance,
-                                                     const Uuids& uuids) const {
+  Result<std::vector<mig::ComputeInstance>> compute_of(nvml::GpuInstance parent, std::uint32_t gpu_instance,
+                                                       const Uuids& uuids) const {
     struct Kind {
       std::uint32_t id, slices, number;
     };
@@ -279,7 +277,7 @@ class Admin final : public MigAdmin {
       if (std::ranges::find(profiles, info.id, &Kind::id) == profiles.end())
         profiles.push_back({info.id, info.slice_count, number});
     });
-    std::vector<MigComputeInstance> found;
+    std::vector<mig::ComputeInstance> found;
     for (const auto& [id, slices, number] : profiles) {
       std::array<nvml::ComputeInstance, nvml::kMostInstances> handles{};
       auto count = static_cast<std::uint32_t>(handles.size());
@@ -289,27 +287,27 @@ class Admin final : public MigAdmin {
         TRY(const nvml::ComputeInstanceInfo info, info_of(handles[i]));
         const auto uuid = uuids.find({gpu_instance, info.id});
         found.push_back({.id = info.id,
-                         .profile_id = id,
-                         .number = number,
-                         .slices = slices,
-                         .start = info.placement.start,
-                         .uuid = uuid == uuids.end() ? "" : uuid->second});
+                         .placement = {info.placement.start, slices},
+                         .uuid = uuid == uuids.end() ? "" : uuid->second,
+                         .number = number});
       }
     }
-    std::ranges::sort(found, {}, [](const MigComputeInstance& one) { return std::pair(one.start, one.id); });
+    std::ranges::sort(found, {},
+                      [](const mig::ComputeInstance& one) { return std::pair(one.placement.start, one.id); });
     return found;
   }
 
   // An instance with processes cannot be destroyed. If the driver does not list them, it returns IN_USE itself.
-  Result<MigGpu> read_processes(Device device, MigGpu& gpu) const {
+  void read_processes(Device device, mig::GpuState& gpu) const {
     nvml::ProcessList list;
     list.read(f_.compute_processes, device, f_.compute_processes_entry);
     for (const nvml::ProcessInfo& entry : list.entries()) {
-      const auto inside = std::ranges::find(gpu.instances, entry.gpu_instance, &MigGpuInstance::id);
-      auto& pids = inside == gpu.instances.end() ? gpu.processes : inside->processes;
-      if (std::ranges::find(pids, entry.pid) == pids.end()) pids.push_back(entry.pid);
+      const auto inside = std::ranges::find(gpu.instances, entry.gpu_instance, &mig::GpuInstance::id);
+      auto& holders = inside == gpu.instances.end() ? gpu.holders : inside->holders;
+      if (inside != gpu.instances.end()) inside->held = true;
+      if (std::ranges::find(holders, entry.pid, &mig::Holder::pid) == holders.end())
+        holders.push_back({"process " + std::to_string(entry.pid), entry.pid});
     }
-    return std::move(gpu);
   }
 
   std::unique_ptr<Library> library_;

@@ -14,10 +14,10 @@ struct AdminBed : SimFixture {
     admin = *std::move(opened);
     uuid = node().gpus()[0].uuid;
   }
-  MigGpu read() {
+  mig::GpuState read() {
     auto gpu = admin->read(uuid);
     EXPECT_TRUE(gpu) << to_string(gpu.error());
-    return gpu.value_or(MigGpu{});
+    return gpu.value_or(mig::GpuState{});
   }
   std::unique_ptr<MigAdmin> admin;
   std::string uuid;
@@ -28,7 +28,7 @@ constexpr std::uint32_t kOneSlice = 19, kThreeSlices = 9;
 TEST(MigAdmin, CutsAGpuAndReadsItBackByGpuInstance) {
   AdminBed bed("gpus: {profile: H200, count: 2}\n");
   EXPECT_FALSE(bed.read().enabled);
-  EXPECT_EQ(bed.read().kinds.size(), 7u) << "also while MIG is off";
+  EXPECT_EQ(bed.read().profiles.size(), 7u) << "also while MIG is off";
   const auto active = bed.admin->set_mode(bed.uuid, true);
   ASSERT_TRUE(active) << to_string(active.error());
   EXPECT_EQ(*active, MigAdmin::Activation::kActive);
@@ -37,13 +37,13 @@ TEST(MigAdmin, CutsAGpuAndReadsItBackByGpuInstance) {
   auto gpu = bed.read();
   ASSERT_EQ(gpu.instances.size(), 1u) << "without a compute instance too";
   EXPECT_TRUE(gpu.instances[0].compute.empty());
-  EXPECT_EQ(gpu.instances[0].place, (MigPlace{4, 4}));
+  EXPECT_EQ(gpu.instances[0].placement, (mig::Placement{4, 4}));
   const auto ci = bed.admin->create_compute_instance(bed.uuid, *gi, 3, std::nullopt);
   ASSERT_TRUE(ci) << to_string(ci.error());
   gpu = bed.read();
   ASSERT_EQ(gpu.instances[0].compute.size(), 1u);
   EXPECT_TRUE(gpu.instances[0].compute[0].uuid.starts_with("MIG-"));
-  EXPECT_EQ(gpu.instances[0].compute[0].slices, 3u);
+  EXPECT_EQ(gpu.instances[0].compute[0].placement.size, 3u);
   EXPECT_FALSE(bed.admin->destroy_gpu_instance(bed.uuid, *gi)) << "its compute instance is there";
   ASSERT_TRUE(bed.admin->destroy_compute_instance(bed.uuid, *gi, *ci));
   ASSERT_TRUE(bed.admin->destroy_gpu_instance(bed.uuid, *gi));
@@ -56,11 +56,11 @@ TEST(MigAdmin, KnowsWhoIsOnAnInstanceAndWhatTheDriverRefuses) {
   ASSERT_EQ(gpu.instances.size(), 2u);
   const auto& busy = gpu.instances[0];
   bed.node().add_made_up_process({.pid = 77, .gpu = 0, .bytes = 1, .gpu_instance = busy.id, .compute_instance = 0});
-  EXPECT_EQ(bed.read().instances[0].processes, std::vector<std::uint32_t>{77});
+  EXPECT_EQ(bed.read().instances[0].holders, (std::vector<mig::Holder>{{"process 77", 77}}));
   const auto refused = bed.admin->destroy_compute_instance(bed.uuid, busy.id, 0);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().kind, Kind::kConflict);
-  const auto taken = bed.admin->create_gpu_instance(bed.uuid, kOneSlice, busy.place);
+  const auto taken = bed.admin->create_gpu_instance(bed.uuid, kOneSlice, busy.placement);
   ASSERT_FALSE(taken);
   const auto off = bed.admin->set_mode(bed.uuid, false);
   ASSERT_TRUE(off);

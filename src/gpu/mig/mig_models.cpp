@@ -1,4 +1,4 @@
-#include "mig/mig_models.h"
+#include "gpu/mig/mig_models.h"
 
 #include <fmt/format.h>
 
@@ -47,8 +47,15 @@ std::vector<Profile> table(std::uint32_t grid, std::initializer_list<Line> lines
   std::vector<Profile> profiles;
   for (const Line& line : lines) {
     const auto name = parse_profile_name(line.name);
-    profiles.push_back({line.id, line.name, name ? name->slices : 0, line.memory_mib, line.sm_count, line.at_most,
-                        line.engines, placements_of(grid, line.id)});
+    profiles.push_back({line.id,
+                        line.name,
+                        name ? name->slices : 0,
+                        line.memory_mib,
+                        line.sm_count,
+                        line.at_most,
+                        line.engines,
+                        placements_of(grid, line.id),
+                        {}});
   }
   return profiles;
 }
@@ -185,12 +192,6 @@ std::vector<Model> all_models() {
 
 constexpr std::uint64_t kMostGpus = 16;
 
-std::string list_of_models() {
-  std::string list;
-  for (const Model& model : models()) list += (list.empty() ? "" : ", ") + std::string(model.key);
-  return list;
-}
-
 }  // namespace
 
 const std::vector<Model>& models() {
@@ -210,6 +211,16 @@ const Model* model_of(std::uint32_t pci_device_id, std::string_view name) {
   return found == models().end() ? nullptr : &*found;
 }
 
+void complete_profiles(GpuState& gpu) {
+  const Model* model = model_of(gpu.pci_device_id, gpu.name);
+  if (model == nullptr) return;
+  if (gpu.profiles.empty()) gpu.profiles = model->profiles;
+  for (Profile& profile : gpu.profiles)
+    if (const Profile* known = find_profile(model->profiles, profile.id);
+        known != nullptr && profile.placements.empty())
+      profile.placements = known->placements;
+}
+
 Result<std::vector<GpuState>> simulated_node(std::string_view text) {
   std::uint64_t count = 1;
   std::string_view key = text;
@@ -224,7 +235,7 @@ Result<std::vector<GpuState>> simulated_node(std::string_view text) {
     const std::string meant = did_you_mean(key, keys);
     return fail(Kind::kInvalid,
                 fmt::format("{} is not a GPU model with known MIG profiles; {}the models are {}", in_quotes(key),
-                            meant.empty() ? "" : "did you mean " + meant + "? ", list_of_models()));
+                            meant.empty() ? "" : "did you mean " + meant + "? ", fmt::join(keys, ", ")));
   }
   if (count < 1 || count > kMostGpus)
     return fail(Kind::kInvalid, fmt::format("{} does not name 1 to {} GPUs", in_quotes(text), kMostGpus));

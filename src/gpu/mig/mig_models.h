@@ -8,8 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "mig/profile.h"
-#include "mig/state.h"
+#include "gpu/mig/state.h"
 
 namespace tranche::mig {
 
@@ -28,6 +27,9 @@ const std::vector<Model>& models();
 const Model* find_model(std::string_view key);
 // Of a GPU here: by PCI device number, else by name. nullptr = not in the tables.
 const Model* model_of(std::uint32_t pci_device_id, std::string_view name);
+// Adds what the driver does not show of a GPU: one older than 550 lists no profiles while MIG is off, and a process
+// without permission gets no placements.
+void complete_profiles(GpuState& gpu);
 
 // "8xA100-SXM4-40GB": 1 to 16 equal GPUs, MIG off. Errors: kInvalid, with the models that there are.
 Result<std::vector<GpuState>> simulated_node(std::string_view text);

@@ -1,4 +1,4 @@
-#include "mig/mig_models.h"
+#include "gpu/mig/mig_models.h"
 
 #include <gmock/gmock.h>
 #include <yaml-cpp/yaml.h>

@@ -1,4 +1,4 @@
-#include "mig/profile.h"
+#include "gpu/mig/state.h"
 
 #include <gmock/gmock.h>
 

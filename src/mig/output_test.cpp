@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "mig/mig_models.h"
+#include "gpu/mig/mig_models.h"
 
 namespace tranche::mig {
 namespace profiles_test {

@@ -1,4 +1,4 @@
-#include "mig/profile.h"
+#include "gpu/mig/state.h"
 
 #include <fmt/format.h>
 
@@ -107,6 +107,17 @@ const Profile* resolve_profile(const std::vector<Profile>& profiles, const Profi
   return near;
 }
 
+std::string profile_name(const std::vector<Profile>& profiles, std::uint32_t id) {
+  const Profile* profile = find_profile(profiles, id);
+  return profile == nullptr ? fmt::format("profile {}", id) : profile->name;
+}
+
+std::string compute_name(const std::vector<Profile>& profiles, std::uint32_t id, std::uint32_t slices) {
+  const Profile* profile = find_profile(profiles, id);
+  const bool whole = profile == nullptr || slices >= profile->slices;
+  return (whole ? "" : fmt::format("{}c.", slices)) + profile_name(profiles, id);
+}
+
 std::vector<Placement> compute_placements(std::uint32_t of, std::uint32_t slices) {
   std::vector<Placement> placements;
   // Two slices lie at an even start, three and four at a multiple of four; one lies anywhere.
@@ -114,6 +125,41 @@ std::vector<Placement> compute_placements(std::uint32_t of, std::uint32_t slices
   if (slices == 0) return placements;
   for (std::uint32_t start = 0; start + slices <= of; start += step) placements.push_back({start, slices});
   return placements;
+}
+
+bool GpuInstance::busy() const {
+  return held || std::ranges::any_of(compute, &ComputeInstance::held);
+}
+
+ModeChange mode_change_of(inventory::ComputeCapability capability) {
+  return capability.major < 9 ? ModeChange::kReset : ModeChange::kIdle;
+}
+
+void add_users(GpuState& gpu, const Users& users) {
+  if (!users) return;
+  const auto add = [](const std::vector<Holder>& more, std::vector<Holder>& holders) {
+    for (const Holder& one : more)
+      if (std::ranges::find(holders, one) == holders.end()) holders.push_back(one);
+  };
+  const auto of_all = users(gpu.uuid);
+  add(of_all, gpu.holders);
+  for (GpuInstance& instance : gpu.instances) {
+    add(of_all, instance.holders);  // who has the whole GPU has its instances
+    instance.held = !instance.holders.empty();
+    for (ComputeInstance& compute : instance.compute) {
+      const auto by = compute.uuid.empty() ? std::vector<Holder>() : users(compute.uuid);
+      compute.held = !by.empty();
+      add(by, instance.holders);
+    }
+  }
+}
+
+std::vector<std::string> device_names(const GpuState& gpu) {
+  std::vector<std::string> names;
+  for (const auto& instance : gpu.instances)
+    for (const auto& compute : instance.compute)
+      names.push_back(compute_name(gpu.profiles, instance.profile_id, compute.placement.size));
+  return names;
 }
 
 }  // namespace tranche::mig
