@@ -10,6 +10,8 @@
 namespace tranche::mig {
 namespace {
 
+using Engines = std::array<std::uint32_t, kEngineKinds>;
+
 // A line of a table: id, name, at most, MiB, SMs, {copy, decoder, encoder, JPEG, optical flow}. 0 MiB or SMs: no source
 // gives the figure.
 struct Line {
@@ -18,66 +20,85 @@ struct Line {
   std::uint32_t at_most;
   std::uint64_t memory_mib;
   std::uint32_t sm_count;
-  std::array<std::uint32_t, kEngineKinds> engines;
+  Engines engines;
 };
 
-// The placements of a profile follow from its number and the grid: eight memory slices on GPUs of seven compute slices,
-// four on an A30, twelve on an RTX PRO 6000.
-std::vector<Placement> placements_of(std::uint32_t grid, std::uint32_t id) {
-  std::vector<std::uint32_t> starts;
-  std::uint32_t size = grid;
-  if (grid == 8) {
-    if (id == 19 || id == 20) size = 1, starts = {0, 1, 2, 3, 4, 5, 6};
-    if (id == 15) size = 2, starts = {0, 2, 4, 6};
-    if (id == 14) size = 2, starts = {0, 2, 4};
-    if (id == 9) size = 4, starts = {0, 4};
-    if (id == 5) size = 4, starts = {0};
-    if (id == 0) size = 8, starts = {0};
-  } else {
-    const std::uint32_t quarter = grid / 4;
-    size = id == 0 || id == 32 ? grid : id == 5 || id == 6 || id == 35 || id == 64 || id == 66 ? grid / 2 : quarter;
-    for (std::uint32_t start = 0; start < grid; start += size) starts.push_back(start);
-  }
+// One for each `size` slices, up to the one that starts at `last`.
+std::vector<Placement> placements_of(std::uint32_t size, std::uint32_t last) {
   std::vector<Placement> placements;
-  for (const std::uint32_t start : starts) placements.push_back({start, size});
+  for (std::uint32_t start = 0; start <= last; start += size) placements.push_back({start, size});
   return placements;
 }
 
+// The profiles of a GPU of four compute slices, where instances lie at each multiple of their size. grid: the memory
+// slices, 4 on an A30, 12 on an RTX PRO 6000.
 std::vector<Profile> table(std::uint32_t grid, std::initializer_list<Line> lines) {
   std::vector<Profile> profiles;
   for (const Line& line : lines) {
-    const auto name = parse_profile_name(line.name);
-    profiles.push_back({line.id,
-                        line.name,
-                        name ? name->slices : 0,
-                        line.memory_mib,
-                        line.sm_count,
-                        line.at_most,
-                        line.engines,
-                        placements_of(grid, line.id),
-                        {}});
+    const std::uint32_t slices = parse_profile_name(line.name).value_or(ProfileName{}).slices;
+    const std::uint32_t size = grid / 4 * slices;
+    profiles.push_back({line.id, line.name, slices, line.memory_mib, line.sm_count, line.at_most, line.engines,
+                        placements_of(size, grid - size)});
   }
   return profiles;
 }
 
-std::vector<Profile> a100_40() {
-  return table(8, {{19, "1g.5gb", 7, 4864, 14, {1, 0, 0, 0, 0}},
-                   {20, "1g.5gb+me", 1, 4864, 14, {1, 1, 0, 1, 1}},
-                   {15, "1g.10gb", 4, 9856, 14, {1, 1, 0, 0, 0}},
-                   {14, "2g.10gb", 3, 9856, 28, {2, 1, 0, 0, 0}},
-                   {9, "3g.20gb", 2, 19968, 42, {3, 2, 0, 0, 0}},
-                   {5, "4g.20gb", 1, 19968, 56, {4, 2, 0, 0, 0}},
-                   {0, "7g.40gb", 1, 40192, 98, {7, 5, 0, 1, 1}}});
-}
+// One of the seven profiles that each GPU of seven compute slices has, on a grid of eight memory slices. Generations
+// differ in the engines.
+struct Seventh {
+  std::uint32_t id;
+  const char* attributes;
+  std::uint32_t slices;
+  std::uint32_t at_most;
+  std::uint32_t memory_slices;
+  std::uint32_t last_start;
+  Engines ampere, hopper, blackwell;
+};
+constexpr std::array<Seventh, 7> kSevenths{{
+    {19, "", 1, 7, 1, 6, {1, 0, 0, 0, 0}, {1, 1, 0, 1, 0}, {2, 1, 0, 1, 0}},
+    {20, "+me", 1, 1, 1, 6, {1, 1, 0, 1, 1}, {1, 1, 0, 1, 1}, {2, 1, 0, 1, 1}},
+    {15, "", 1, 4, 2, 6, {1, 1, 0, 0, 0}, {1, 1, 0, 1, 0}, {2, 1, 0, 1, 0}},
+    {14, "", 2, 3, 2, 4, {2, 1, 0, 0, 0}, {2, 2, 0, 2, 0}, {4, 2, 0, 2, 0}},
+    {9, "", 3, 2, 4, 4, {3, 2, 0, 0, 0}, {3, 3, 0, 3, 0}, {6, 3, 0, 3, 0}},
+    {5, "", 4, 1, 4, 0, {4, 2, 0, 0, 0}, {4, 4, 0, 4, 0}, {8, 4, 0, 4, 0}},
+    {0, "", 7, 1, 8, 0, {7, 5, 0, 1, 1}, {8, 7, 0, 7, 1}, {16, 7, 0, 7, 1}},
+}};
 
-std::vector<Profile> a100_80() {
-  return table(8, {{19, "1g.10gb", 7, 9728, 14, {1, 0, 0, 0, 0}},
-                   {20, "1g.10gb+me", 1, 9728, 14, {1, 1, 0, 1, 1}},
-                   {15, "1g.20gb", 4, 19968, 14, {1, 1, 0, 0, 0}},
-                   {14, "2g.20gb", 3, 19968, 28, {2, 1, 0, 0, 0}},
-                   {9, "3g.40gb", 2, 40192, 42, {3, 2, 0, 0, 0}},
-                   {5, "4g.40gb", 1, 40192, 56, {4, 2, 0, 0, 0}},
-                   {0, "7g.80gb", 1, 80896, 98, {7, 5, 0, 1, 1}}});
+// Of 1g, the larger 1g, 2g, 3g, 4g and 7g: the figure in the name, MiB, SMs. 1g+me is as large as 1g.
+struct Size {
+  std::uint32_t gigabytes;
+  std::uint64_t memory_mib;
+  std::uint32_t sm_count;
+};
+using Sizes = std::array<Size, kSevenths.size() - 1>;
+constexpr Sizes kA100With40{
+    {{5, 4864, 14}, {10, 9856, 14}, {10, 9856, 28}, {20, 19968, 42}, {20, 19968, 56}, {40, 40192, 98}}};
+constexpr Sizes kA100With80{
+    {{10, 9728, 14}, {20, 19968, 14}, {20, 19968, 28}, {40, 40192, 42}, {40, 40192, 56}, {80, 80896, 98}}};
+constexpr Sizes kH100With80{
+    {{10, 9984, 16}, {20, 20096, 26}, {20, 20096, 32}, {40, 40448, 60}, {40, 40448, 64}, {80, 81152, 132}}};
+constexpr Sizes kH100Pcie{
+    {{10, 9984, 14}, {20, 20096, 14}, {20, 20096, 30}, {40, 40448, 46}, {40, 40448, 62}, {80, 81152, 114}}};
+constexpr Sizes kH100With94{
+    {{12, 11008, 16}, {24, 22144, 26}, {24, 22144, 32}, {47, 47488, 60}, {47, 47488, 64}, {94, 95360, 132}}};
+constexpr Sizes kH100With96{
+    {{12, 11264, 16}, {24, 23552, 26}, {24, 23552, 32}, {48, 47616, 60}, {48, 47616, 64}, {96, 95232, 132}}};
+constexpr Sizes kH200{
+    {{18, 16384, 16}, {35, 33280, 26}, {35, 33280, 32}, {71, 71424, 60}, {71, 71424, 64}, {141, 143360, 132}}};
+constexpr Sizes kB200{
+    {{23, 20992, 18}, {45, 45312, 30}, {45, 45312, 36}, {90, 91136, 70}, {90, 91136, 72}, {180, 182784, 148}}};
+constexpr Sizes kGb200{{{23, 22528, 18}, {47, 46592, 32}, {47, 46592, 38}, {93, 0, 0}, {93, 0, 0}, {186, 0, 0}}};
+
+std::vector<Profile> sevenths(Engines Seventh::* generation, const Sizes& sizes) {
+  std::vector<Profile> profiles;
+  for (std::size_t i = 0; i < kSevenths.size(); ++i) {
+    const Seventh& one = kSevenths.at(i);
+    const Size& size = sizes.at(i == 0 ? 0 : i - 1);
+    profiles.push_back({one.id, to_string(ProfileName{one.slices, one.slices, size.gigabytes, one.attributes}),
+                        one.slices, size.memory_mib, size.sm_count, one.at_most, one.*generation,
+                        placements_of(one.memory_slices, one.last_start)});
+  }
+  return profiles;
 }
 
 std::vector<Profile> a30() {
@@ -86,76 +107,6 @@ std::vector<Profile> a30() {
                    {5, "2g.12gb", 2, 11968, 28, {2, 2, 0, 0, 0}},
                    {6, "2g.12gb+me", 1, 11968, 28, {2, 2, 0, 1, 1}},
                    {0, "4g.24gb", 1, 24000, 56, {4, 4, 0, 1, 1}}});
-}
-
-std::vector<Profile> h100_80() {
-  return table(8, {{19, "1g.10gb", 7, 9984, 16, {1, 1, 0, 1, 0}},
-                   {20, "1g.10gb+me", 1, 9984, 16, {1, 1, 0, 1, 1}},
-                   {15, "1g.20gb", 4, 20096, 26, {1, 1, 0, 1, 0}},
-                   {14, "2g.20gb", 3, 20096, 32, {2, 2, 0, 2, 0}},
-                   {9, "3g.40gb", 2, 40448, 60, {3, 3, 0, 3, 0}},
-                   {5, "4g.40gb", 1, 40448, 64, {4, 4, 0, 4, 0}},
-                   {0, "7g.80gb", 1, 81152, 132, {8, 7, 0, 7, 1}}});
-}
-
-std::vector<Profile> h100_pcie() {
-  return table(8, {{19, "1g.10gb", 7, 9984, 14, {1, 1, 0, 1, 0}},
-                   {20, "1g.10gb+me", 1, 9984, 14, {1, 1, 0, 1, 1}},
-                   {15, "1g.20gb", 4, 20096, 14, {1, 1, 0, 1, 0}},
-                   {14, "2g.20gb", 3, 20096, 30, {2, 2, 0, 2, 0}},
-                   {9, "3g.40gb", 2, 40448, 46, {3, 3, 0, 3, 0}},
-                   {5, "4g.40gb", 1, 40448, 62, {4, 4, 0, 4, 0}},
-                   {0, "7g.80gb", 1, 81152, 114, {8, 7, 0, 7, 1}}});
-}
-
-std::vector<Profile> h100_94() {
-  return table(8, {{19, "1g.12gb", 7, 11008, 16, {1, 1, 0, 1, 0}},
-                   {20, "1g.12gb+me", 1, 11008, 16, {1, 1, 0, 1, 1}},
-                   {15, "1g.24gb", 4, 22144, 26, {1, 1, 0, 1, 0}},
-                   {14, "2g.24gb", 3, 22144, 32, {2, 2, 0, 2, 0}},
-                   {9, "3g.47gb", 2, 47488, 60, {3, 3, 0, 3, 0}},
-                   {5, "4g.47gb", 1, 47488, 64, {4, 4, 0, 4, 0}},
-                   {0, "7g.94gb", 1, 95360, 132, {8, 7, 0, 7, 1}}});
-}
-
-std::vector<Profile> h100_96() {
-  return table(8, {{19, "1g.12gb", 7, 11264, 16, {1, 1, 0, 1, 0}},
-                   {20, "1g.12gb+me", 1, 11264, 16, {1, 1, 0, 1, 1}},
-                   {15, "1g.24gb", 4, 23552, 26, {1, 1, 0, 1, 0}},
-                   {14, "2g.24gb", 3, 23552, 32, {2, 2, 0, 2, 0}},
-                   {9, "3g.48gb", 2, 47616, 60, {3, 3, 0, 3, 0}},
-                   {5, "4g.48gb", 1, 47616, 64, {4, 4, 0, 4, 0}},
-                   {0, "7g.96gb", 1, 95232, 132, {8, 7, 0, 7, 1}}});
-}
-
-std::vector<Profile> h200() {
-  return table(8, {{19, "1g.18gb", 7, 16384, 16, {1, 1, 0, 1, 0}},
-                   {20, "1g.18gb+me", 1, 16384, 16, {1, 1, 0, 1, 1}},
-                   {15, "1g.35gb", 4, 33280, 26, {1, 1, 0, 1, 0}},
-                   {14, "2g.35gb", 3, 33280, 32, {2, 2, 0, 2, 0}},
-                   {9, "3g.71gb", 2, 71424, 60, {3, 3, 0, 3, 0}},
-                   {5, "4g.71gb", 1, 71424, 64, {4, 4, 0, 4, 0}},
-                   {0, "7g.141gb", 1, 143360, 132, {8, 7, 0, 7, 1}}});
-}
-
-std::vector<Profile> b200() {
-  return table(8, {{19, "1g.23gb", 7, 20992, 18, {2, 1, 0, 1, 0}},
-                   {20, "1g.23gb+me", 1, 20992, 18, {2, 1, 0, 1, 1}},
-                   {15, "1g.45gb", 4, 45312, 30, {2, 1, 0, 1, 0}},
-                   {14, "2g.45gb", 3, 45312, 36, {4, 2, 0, 2, 0}},
-                   {9, "3g.90gb", 2, 91136, 70, {6, 3, 0, 3, 0}},
-                   {5, "4g.90gb", 1, 91136, 72, {8, 4, 0, 4, 0}},
-                   {0, "7g.180gb", 1, 182784, 148, {16, 7, 0, 7, 1}}});
-}
-
-std::vector<Profile> gb200() {
-  return table(8, {{19, "1g.23gb", 7, 22528, 18, {2, 1, 0, 1, 0}},
-                   {20, "1g.23gb+me", 1, 22528, 18, {2, 1, 0, 1, 1}},
-                   {15, "1g.47gb", 4, 46592, 32, {2, 1, 0, 1, 0}},
-                   {14, "2g.47gb", 3, 46592, 38, {4, 2, 0, 2, 0}},
-                   {9, "3g.93gb", 2, 0, 0, {6, 3, 0, 3, 0}},
-                   {5, "4g.93gb", 1, 0, 0, {8, 4, 0, 4, 0}},
-                   {0, "7g.186gb", 1, 0, 0, {16, 7, 0, 7, 1}}});
 }
 
 std::vector<Profile> rtx_pro_6000() {
@@ -173,19 +124,20 @@ std::vector<Profile> rtx_pro_6000() {
 }
 
 std::vector<Model> all_models() {
+  constexpr auto kAmpere = &Seventh::ampere, kHopper = &Seventh::hopper, kBlackwell = &Seventh::blackwell;
   return {
-      {"A100-PCIE-40GB", "NVIDIA A100-PCIE-40GB", 0x20F110DE, 40960, {8, 0}, 8, a100_40()},
-      {"A100-SXM4-40GB", "NVIDIA A100-SXM4-40GB", 0x20B010DE, 40960, {8, 0}, 8, a100_40()},
-      {"A100-PCIE-80GB", "NVIDIA A100 80GB PCIe", 0x20B510DE, 81920, {8, 0}, 8, a100_80()},
-      {"A100-SXM4-80GB", "NVIDIA A100-SXM4-80GB", 0x20B210DE, 81920, {8, 0}, 8, a100_80()},
+      {"A100-PCIE-40GB", "NVIDIA A100-PCIE-40GB", 0x20F110DE, 40960, {8, 0}, 8, sevenths(kAmpere, kA100With40)},
+      {"A100-SXM4-40GB", "NVIDIA A100-SXM4-40GB", 0x20B010DE, 40960, {8, 0}, 8, sevenths(kAmpere, kA100With40)},
+      {"A100-PCIE-80GB", "NVIDIA A100 80GB PCIe", 0x20B510DE, 81920, {8, 0}, 8, sevenths(kAmpere, kA100With80)},
+      {"A100-SXM4-80GB", "NVIDIA A100-SXM4-80GB", 0x20B210DE, 81920, {8, 0}, 8, sevenths(kAmpere, kA100With80)},
       {"A30", "NVIDIA A30", 0x20B710DE, 24576, {8, 0}, 4, a30()},
-      {"H100-SXM5-80GB", "NVIDIA H100 80GB HBM3", 0x233010DE, 81559, {9, 0}, 8, h100_80()},
-      {"H100-PCIE-80GB", "NVIDIA H100 PCIe", 0x233110DE, 81559, {9, 0}, 8, h100_pcie()},
-      {"H100-NVL", "NVIDIA H100 NVL", 0x232110DE, 95830, {9, 0}, 8, h100_94()},
-      {"H100-SXM5-96GB", "NVIDIA H100 SXM5 96GB", 0x233D10DE, 98304, {9, 0}, 8, h100_96()},
-      {"H200", "NVIDIA H200", 0x233510DE, 143771, {9, 0}, 8, h200()},
-      {"B200", "NVIDIA B200", 0x290110DE, 183359, {10, 0}, 8, b200()},
-      {"GB200", "NVIDIA GB200", 0x294110DE, 189471, {10, 0}, 8, gb200()},
+      {"H100-SXM5-80GB", "NVIDIA H100 80GB HBM3", 0x233010DE, 81559, {9, 0}, 8, sevenths(kHopper, kH100With80)},
+      {"H100-PCIE-80GB", "NVIDIA H100 PCIe", 0x233110DE, 81559, {9, 0}, 8, sevenths(kHopper, kH100Pcie)},
+      {"H100-NVL", "NVIDIA H100 NVL", 0x232110DE, 95830, {9, 0}, 8, sevenths(kHopper, kH100With94)},
+      {"H100-SXM5-96GB", "NVIDIA H100 SXM5 96GB", 0x233D10DE, 98304, {9, 0}, 8, sevenths(kHopper, kH100With96)},
+      {"H200", "NVIDIA H200", 0x233510DE, 143771, {9, 0}, 8, sevenths(kHopper, kH200)},
+      {"B200", "NVIDIA B200", 0x290110DE, 183359, {10, 0}, 8, sevenths(kBlackwell, kB200)},
+      {"GB200", "NVIDIA GB200", 0x294110DE, 189471, {10, 0}, 8, sevenths(kBlackwell, kGb200)},
       {"RTX-PRO-6000", "NVIDIA RTX PRO 6000 Blackwell Server Edition", 0x2BB510DE, 97887, {12, 0}, 12, rtx_pro_6000()},
   };
 }
