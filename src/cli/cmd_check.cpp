@@ -18,7 +18,7 @@
 #include "kube/client/ask_once.h"
 #include "kube/client/find_access.h"
 #include "kube/url.h"
-#include "mig/profiles.h"
+#include "mig/mig_output.h"
 #include "os/socket/status_socket.h"
 
 namespace tranche::cli {

@@ -12,7 +12,7 @@
 #include "cli/usage.h"
 #include "gpu/mig/mig_models.h"
 #include "mig/defaults.h"
-#include "mig/profiles.h"
+#include "mig/mig_output.h"
 
 namespace tranche::cli {
 namespace {

@@ -4,18 +4,19 @@
 
 #include <algorithm>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <set>
 
-#include "base/problem_list.h"
+#include "base/json_text.h"
 #include "base/text.h"
-#include "config/document/document.h"
+#include "config/document/fields.h"
 
 namespace tranche::mig {
 namespace {
 
 using config::Member;
 using config::Node;
-using config::NodePtr;
+using config::Value;
 
 constexpr std::string_view kVersion = "v1";
 constexpr std::int64_t kHighestIndex = 1023;
@@ -29,231 +30,162 @@ std::optional<std::uint32_t> parse_number(std::string_view text) {
   return static_cast<std::uint32_t>(*number);
 }
 
-class Reader {
- public:
-  explicit Reader(std::string_view source) : source_(source) {}
-
-  ParsedFile read(std::string_view text) {
-    ParsedFile parsed;
-    const auto document = config::read_document(text, source_);
-    if (document.problem) {
-      problems_.add(*document.problem);
-    } else if (document.root == nullptr || document.root->kind != Node::Kind::kMapping) {
-      problems_.add({Severity::kError,
-                     {source_, document.root ? 1 : 0, document.root ? 1 : 0},
-                     {},
-                     document.root == nullptr ? "the file is empty"
-                                              : "must be a mapping, but is " + config::describe(*document.root),
-                     "write version: v1 and mig-configs: with at least one configuration"});
-    } else {
-      file(*document.root, parsed.file);
-    }
-    problems_.sort_by_place();
-    parsed.problems = problems_.take();
-    return parsed;
+// The last member of that key; an earlier one is reported.
+const Member* member(const Value& mapping, std::string_view key) {
+  const Member* found = nullptr;
+  for (const auto& one : mapping.node().members) {
+    if (one.key != key) continue;
+    if (found != nullptr && !found->merged && !one.merged)
+      mapping.key_of(one).warn(fmt::format("is written twice; the one of line {} has no effect", found->line),
+                               "remove one of them");
+    if (found == nullptr || found->merged || !one.merged) found = &one;
   }
+  return found;
+}
 
- private:
-  Place at(const Node& node) const { return {source_, node.line, node.column}; }
-  Place at(const Member& member) const { return {source_, member.line, member.column}; }
-
-  void error(Place place, std::string path, std::string what, std::string remedy) {
-    problems_.add({Severity::kError, std::move(place), std::move(path), std::move(what), std::move(remedy)});
+void refuse_unknown(const Value& mapping, const std::vector<std::string_view>& known) {
+  for (const auto& one : mapping.node().members) {
+    if (std::ranges::find(known, one.key) != known.end()) continue;
+    const std::string meant = did_you_mean(one.key, known);
+    mapping.key_of(one).error(
+        "is not a key of the format",
+        meant.empty() ? fmt::format("the keys here are {}", fmt::join(known, ", ")) : "did you mean " + meant + "?");
   }
-  void warn(Place place, std::string path, std::string what, std::string remedy) {
-    problems_.add({Severity::kWarning, std::move(place), std::move(path), std::move(what), std::move(remedy)});
-  }
+}
 
-  // The last member of that key; an earlier one is reported.
-  const Member* member(const Node& mapping, std::string_view key, const std::string& path) {
-    const Member* found = nullptr;
-    for (const auto& one : mapping.members) {
-      if (one.key != key) continue;
-      if (found != nullptr && !found->merged && !one.merged)
-        warn(at(one), path.empty() ? one.key : path + "." + one.key,
-             fmt::format("is written twice; the one of line {} has no effect", found->line), "remove one of them");
-      if (found == nullptr || found->merged || !one.merged) found = &one;
-    }
-    return found;
-  }
+void read_filter(const Value& value, bool may_be_empty, Entry& into) {
+  constexpr auto kRemedy =
+      "write the PCI device number as \"0x20B010DE\", with the board's as \"0x20B010DE:0x134F10DE\"";
+  if (!value.is(Node::Kind::kScalar)) return value.wrong_type("a device filter", kRemedy);
+  const std::string& text = value.node().text;
+  if (may_be_empty && text.empty()) return;
+  // A number without quotes is none of the strings that mig-parted reads; the text is the same, so it is understood.
+  if (const auto filter = parse_device_filter(text))
+    into.filters.push_back(*filter);
+  else
+    value.error("must be a device filter, but is " + in_quotes(text), kRemedy);
+}
 
-  void refuse_unknown(const Node& mapping, const std::string& path, const std::vector<std::string_view>& known) {
-    for (const auto& one : mapping.members) {
-      if (std::ranges::find(known, one.key) != known.end()) continue;
-      const std::string meant = did_you_mean(one.key, known);
-      std::string list;
-      for (const auto key : known) list += (list.empty() ? "" : ", ") + std::string(key);
-      error(at(one), path.empty() ? one.key : path + "." + one.key, "is not a key of the format",
-            meant.empty() ? "the keys here are " + list : "did you mean " + meant + "?");
-    }
-  }
+void read_filters(const Value& value, Entry& into) {
+  if (value.is(Node::Kind::kNull)) return;
+  if (!value.is(Node::Kind::kSequence)) return read_filter(value, true, into);
+  for (const Value& item : value.items()) read_filter(item, false, into);
+}
 
-  void file(const Node& root, ConfigurationFile& into) {
-    refuse_unknown(root, "", {"version", "mig-configs"});
-    const Member* version = member(root, "version", "");
-    if (version == nullptr) {
-      error({source_, 1, 1}, "version", "is missing", "write version: v1");
-    } else if (version->value->kind != Node::Kind::kScalar || version->value->text != kVersion) {
-      error(at(*version->value), "version",
-            version->value->kind == Node::Kind::kScalar ? "must be v1, but is " + in_quotes(version->value->text)
-                                                        : "must be v1, but is " + config::describe(*version->value),
-            "write version: v1");
-    }
-    const Member* configs = member(root, "mig-configs", "");
-    if (configs == nullptr)
-      return error({source_, 1, 1}, "mig-configs", "is missing", "write mig-configs: with at least one configuration");
-    if (configs->value->kind != Node::Kind::kMapping)
-      return error(at(*configs->value), "mig-configs",
-                   "must be a mapping of names, but is " + config::describe(*configs->value),
-                   "write for example all-disabled: and below it a list of entries");
-    if (configs->value->members.empty())
-      return error(at(*configs->value), "mig-configs", "has no configuration", "write at least one");
-    std::set<std::string_view> seen;
-    for (const auto& one : configs->value->members) {
-      if (!seen.insert(one.key).second) continue;
-      const Member* last = member(*configs->value, one.key, "mig-configs");
-      Configuration configuration{one.key, {}, at(*last)};
-      entries(*last, "mig-configs." + one.key, configuration);
-      into.configurations.push_back(std::move(configuration));
-    }
-  }
-
-  void entries(const Member& of, const std::string& path, Configuration& into) {
-    const Node& list = *of.value;
-    if (list.kind != Node::Kind::kSequence)
-      return error(at(list), path, "must be a list of entries, but is " + config::describe(list),
-                   "write - devices: all with mig-enabled: below it");
-    if (list.items.empty())
-      return error(at(list), path, "has no entry", "write - devices: all with mig-enabled: below it");
-    for (std::size_t i = 0; i < list.items.size(); ++i) {
-      Entry one;
-      entry(*list.items[i], fmt::format("{}[{}]", path, i), one);
-      into.entries.push_back(std::move(one));
-    }
-  }
-
-  void entry(const Node& node, const std::string& path, Entry& into) {
-    into.place = at(node);
-    if (node.kind != Node::Kind::kMapping)
-      return error(at(node), path, "must be a mapping, but is " + config::describe(node),
-                   "write devices: and mig-enabled:");
-    refuse_unknown(node, path, {"device-filter", "devices", "mig-enabled", "mig-devices"});
-    if (const Member* filter = member(node, "device-filter", path))
-      filters(*filter->value, path + ".device-filter", into);
-    if (const Member* list = member(node, "devices", path))
-      devices(*list->value, path + ".devices", into);
+void read_devices(const Value& value, Entry& into) {
+  if (value.is(Node::Kind::kScalar) && value.node().text == "all") return;
+  if (!value.is(Node::Kind::kSequence))
+    return value.wrong_type("all or a list of indices", "write devices: all, or devices: [0, 1]");
+  into.devices.emplace();
+  if (value.node().items.empty()) value.warn("names no GPU, so the entry has no effect", "write devices: all");
+  for (const Value& item : value.items()) {
+    const auto scalar = config::scalar_of(item.node());
+    const auto* index = std::get_if<std::int64_t>(&scalar);
+    if (index == nullptr || *index < 0 || *index > kHighestIndex)
+      item.wrong_type("the index of a GPU", "write for example [0, 1]");
+    else if (std::ranges::find(*into.devices, *index) != into.devices->end())
+      item.warn(fmt::format("names GPU {} again", *index), "remove one of them");
     else
-      error(at(node), path + ".devices", "is missing", "write devices: all, or a list of indices such as [0, 1]");
-    const Member* enabled = member(node, "mig-enabled", path);
-    const bool read = enabled != nullptr && boolean(*enabled->value, path + ".mig-enabled", into.enabled);
-    if (enabled == nullptr) error(at(node), path + ".mig-enabled", "is missing", "write mig-enabled: true or false");
-    const Member* instances = member(node, "mig-devices", path);
-    if (instances != nullptr) instances_of(*instances->value, path + ".mig-devices", into);
-    if (!read) return;
-    const bool given = instances != nullptr && instances->value->kind != Node::Kind::kNull;
-    if (into.enabled && !given)
-      error(instances == nullptr ? at(node) : at(*instances), path + ".mig-devices",
-            "is missing while mig-enabled is true",
-            "write for example mig-devices: {\"1g.10gb\": 7}, or {} for no instance");
-    if (!into.enabled && given && !instances->value->members.empty())
-      error(at(*instances), path + ".mig-devices", "has instances while mig-enabled is false",
-            "remove it, or write mig-enabled: true");
+      into.devices->push_back(static_cast<std::uint32_t>(*index));
   }
+}
 
-  void filters(const Node& node, const std::string& path, Entry& into) {
-    if (node.kind == Node::Kind::kNull) return;
-    if (node.kind == Node::Kind::kSequence) {
-      for (std::size_t i = 0; i < node.items.size(); ++i)
-        filter(*node.items[i], fmt::format("{}[{}]", path, i), false, into);
-      return;
-    }
-    filter(node, path, true, into);
-  }
-
-  void filter(const Node& node, const std::string& path, bool may_be_empty, Entry& into) {
-    constexpr auto kRemedy =
-        "write the PCI device number as \"0x20B010DE\", with the board's as \"0x20B010DE:0x134F10DE\"";
-    if (node.kind != Node::Kind::kScalar)
-      return error(at(node), path, "must be a device filter, but is " + config::describe(node), kRemedy);
-    if (may_be_empty && node.text.empty()) return;
-    // A number without quotes is none of the strings that mig-parted reads; the text is the same, so it is understood.
-    if (const auto filter = parse_device_filter(node.text))
-      into.filters.push_back(*filter);
-    else
-      error(at(node), path, "must be a device filter, but is " + in_quotes(node.text), kRemedy);
-  }
-
-  void devices(const Node& node, const std::string& path, Entry& into) {
-    if (node.kind == Node::Kind::kScalar && node.text == "all") return;
-    if (node.kind != Node::Kind::kSequence)
-      return error(at(node), path, "must be all or a list of indices, but is " + config::describe(node),
-                   "write devices: all, or devices: [0, 1]");
-    into.devices.emplace();
-    if (node.items.empty()) warn(at(node), path, "names no GPU, so the entry has no effect", "write devices: all");
-    for (std::size_t i = 0; i < node.items.size(); ++i) {
-      const auto scalar = node.items[i]->kind == Node::Kind::kScalar ? config::scalar_of(*node.items[i])
-                                                                     : config::Scalar(config::Null{});
-      const auto* index = std::get_if<std::int64_t>(&scalar);
-      if (index == nullptr || *index < 0 || *index > kHighestIndex) {
-        error(at(*node.items[i]), fmt::format("{}[{}]", path, i),
-              "must be the index of a GPU, but is " + config::describe(*node.items[i]), "write for example [0, 1]");
-      } else if (std::ranges::find(*into.devices, *index) != into.devices->end()) {
-        warn(at(*node.items[i]), fmt::format("{}[{}]", path, i), fmt::format("names GPU {} again", *index),
-             "remove one of them");
-      } else {
-        into.devices->push_back(static_cast<std::uint32_t>(*index));
-      }
-    }
-  }
-
-  bool boolean(const Node& node, const std::string& path, bool& into) {
-    const auto scalar = node.kind == Node::Kind::kScalar ? config::scalar_of(node) : config::Scalar(config::Null{});
-    if (const auto* value = std::get_if<bool>(&scalar)) {
-      into = *value;
-      return true;
-    }
-    error(at(node), path, "must be true or false, but is " + config::describe(node), "write true or false");
-    return false;
-  }
-
-  void instances_of(const Node& node, const std::string& path, Entry& into) {
-    if (node.kind == Node::Kind::kNull) return;
-    if (node.kind != Node::Kind::kMapping)
-      return error(at(node), path, "must be a mapping of profiles to counts, but is " + config::describe(node),
-                   "write for example \"1g.10gb\": 7");
-    bool any = false;
-    std::set<std::string_view> seen;
-    for (const auto& one : node.members) {
-      if (!seen.insert(one.key).second) continue;
-      any |= count(*member(node, one.key, path), path + "." + one.key, into);
-    }
-    if (!node.members.empty() && !any)
-      error(at(node), path, "has only counts of 0", "write {} for MIG without instances, or a count of at least 1");
-  }
-
-  // Whether it adds to what the configuration wants, or has been reported.
-  bool count(const Member& of, const std::string& path, Entry& into) {
-    const auto name = parse_profile_name(of.key);
-    if (!name)
-      error(at(of), path, "is not the name of a MIG profile",
-            "write for example 1g.10gb, 1g.10gb+me, or 1c.3g.40gb for a part of an instance");
-    const auto scalar =
-        of.value->kind == Node::Kind::kScalar ? config::scalar_of(*of.value) : config::Scalar(config::Null{});
-    const auto* number = std::get_if<std::int64_t>(&scalar);
-    if (number == nullptr || *number < 0 || *number > kMostOfAProfile) {
-      error(at(*of.value), path, "must be a count, but is " + config::describe(*of.value), "write for example 7");
-      return true;
-    }
-    if (!name) return true;
-    if (*number == 0) return false;
-    into.instances[*name] += static_cast<std::uint32_t>(*number);
-    into.places.emplace(*name, at(of));
+// Whether it adds to what the configuration wants, or has been reported.
+bool read_count(const Value& mapping, const Member& of, Entry& into) {
+  const auto name = parse_profile_name(of.key);
+  if (!name)
+    mapping.key_of(of).error("is not the name of a MIG profile",
+                             "write for example 1g.10gb, 1g.10gb+me, or 1c.3g.40gb for a part of an instance");
+  const auto scalar = config::scalar_of(*of.value);
+  const auto* number = std::get_if<std::int64_t>(&scalar);
+  if (number == nullptr || *number < 0 || *number > kMostOfAProfile) {
+    mapping.value_of(of).wrong_type("a count", "write for example 7");
     return true;
   }
+  if (!name) return true;
+  if (*number == 0) return false;
+  into.instances[*name] += static_cast<std::uint32_t>(*number);
+  into.places.emplace(*name, mapping.key_of(of).place());
+  return true;
+}
 
-  std::string source_;
-  ProblemList problems_;
-};
+void read_instances(const Value& value, Entry& into) {
+  if (value.is(Node::Kind::kNull)) return;
+  if (!value.is(Node::Kind::kMapping))
+    return value.wrong_type("a mapping of profiles to counts", "write for example \"1g.10gb\": 7");
+  bool any = false;
+  std::set<std::string_view> seen;
+  for (const auto& one : value.node().members)
+    if (seen.insert(one.key).second) any |= read_count(value, *member(value, one.key), into);
+  if (!seen.empty() && !any)
+    value.error("has only counts of 0", "write {} for MIG without instances, or a count of at least 1");
+}
+
+Entry read_entry(const Value& value) {
+  Entry entry;
+  entry.place = value.place();
+  if (!value.is(Node::Kind::kMapping)) {
+    value.wrong_type("a mapping", "write devices: and mig-enabled:");
+    return entry;
+  }
+  refuse_unknown(value, {"device-filter", "devices", "mig-enabled", "mig-devices"});
+  if (const Member* filter = member(value, "device-filter")) read_filters(value.value_of(*filter), entry);
+  if (const Member* list = member(value, "devices"))
+    read_devices(value.value_of(*list), entry);
+  else
+    value.absent("devices").error("is missing", "write devices: all, or a list of indices such as [0, 1]");
+  std::optional<bool> enabled;
+  if (const Member* mode = member(value, "mig-enabled"))
+    enabled = value.value_of(*mode).boolean();
+  else
+    value.absent("mig-enabled").error("is missing", "write mig-enabled: true or false");
+  const Member* instances = member(value, "mig-devices");
+  if (instances != nullptr) read_instances(value.value_of(*instances), entry);
+  if (!enabled) return entry;
+  entry.enabled = *enabled;
+  const Value given = instances == nullptr ? value.absent("mig-devices") : value.key_of(*instances);
+  const bool none = given.absent() || given.is(Node::Kind::kNull);
+  if (entry.enabled && none)
+    given.error("is missing while mig-enabled is true",
+                "write for example mig-devices: {\"1g.10gb\": 7}, or {} for no instance");
+  if (!entry.enabled && !none && !given.node().members.empty())
+    given.error("has instances while mig-enabled is false", "remove it, or write mig-enabled: true");
+  return entry;
+}
+
+void read_entries(const Value& list, Configuration& into) {
+  constexpr auto kRemedy = "write - devices: all with mig-enabled: below it";
+  if (!list.is(Node::Kind::kSequence)) return list.wrong_type("a list of entries", kRemedy);
+  if (list.node().items.empty()) return list.error("has no entry", kRemedy);
+  for (const Value& entry : list.items()) into.entries.push_back(read_entry(entry));
+}
+
+void read_file(const Value& file, ConfigurationFile& into) {
+  refuse_unknown(file, {"version", "mig-configs"});
+  const Member* version = member(file, "version");
+  if (version == nullptr) {
+    file.absent("version").error("is missing", "write version: v1");
+  } else if (const Value value = file.value_of(*version); !value.is(Node::Kind::kScalar)) {
+    value.wrong_type(kVersion, "write version: v1");
+  } else if (value.node().text != kVersion) {
+    value.error("must be v1, but is " + in_quotes(value.node().text), "write version: v1");
+  }
+  const Member* all = member(file, "mig-configs");
+  if (all == nullptr)
+    return file.absent("mig-configs").error("is missing", "write mig-configs: with at least one configuration");
+  const Value configs = file.value_of(*all);
+  if (!configs.is(Node::Kind::kMapping))
+    return configs.wrong_type("a mapping of names", "write for example all-disabled: and below it a list of entries");
+  if (configs.node().members.empty()) return configs.error("has no configuration", "write at least one");
+  std::set<std::string_view> seen;
+  for (const auto& one : configs.node().members) {
+    if (!seen.insert(one.key).second) continue;
+    const Member& last = *member(configs, one.key);
+    Configuration configuration{one.key, {}, configs.key_of(last).place()};
+    read_entries(configs.value_of(last), configuration);
+    into.configurations.push_back(std::move(configuration));
+  }
+}
 
 std::string yaml_key(std::string_view text) {
   const bool plain = !text.empty() && std::ranges::all_of(text, [](char c) {
@@ -323,22 +255,38 @@ std::vector<std::string_view> ConfigurationFile::names() const {
 }
 
 ParsedFile parse_configuration_file(std::string_view text, std::string_view source) {
-  return Reader(source).read(text);
+  ParsedFile parsed;
+  config::Findings findings;
+  findings.source = source;
+  const auto document = config::read_document(text, source);
+  const int begin = document.root != nullptr ? 1 : 0;
+  const Value file(document.root.get(), "", {findings.source, begin, begin}, findings);
+  constexpr auto kRemedy = "write version: v1 and mig-configs: with at least one configuration";
+  if (document.problem)
+    findings.problems.add(*document.problem);
+  else if (file.absent())
+    file.error("the file is empty", kRemedy);
+  else if (!file.is(Node::Kind::kMapping))
+    file.wrong_type("a mapping", kRemedy);
+  else
+    read_file(file, parsed.file);
+  findings.problems.sort_by_place();
+  parsed.problems = findings.problems.take();
+  return parsed;
 }
 
 std::expected<const Configuration*, Problem> select_configuration(const ConfigurationFile& file, std::string_view name,
                                                                   std::string_view source) {
   if (name.empty() && file.configurations.size() == 1) return &file.configurations.front();
   if (const Configuration* found = file.find(name)) return found;
-  std::string list;
-  for (const auto one : file.names()) list += (list.empty() ? "" : ", ") + std::string(one);
+  const std::string list = fmt::format("{}", fmt::join(file.names(), ", "));
   Problem problem{Severity::kError, {std::string(source), 0, 0}, "mig-configs", {}, "the configurations are " + list};
   if (name.empty()) {
     problem.what = fmt::format("has {} configurations and none is selected", file.configurations.size());
   } else {
     problem.what = "has no configuration " + in_quotes(name);
     if (const auto meant = did_you_mean(name, file.names()); !meant.empty())
-      problem.remedy = "did you mean " + meant + "? " + std::string("The configurations are ") + list;
+      problem.remedy = "did you mean " + meant + "? The configurations are " + list;
   }
   return std::unexpected(std::move(problem));
 }
@@ -367,6 +315,32 @@ std::string to_yaml(const ConfigurationFile& file) {
     }
   }
   return out;
+}
+
+std::string to_json_text(const ConfigurationFile& file) {
+  nlohmann::ordered_json configurations = nlohmann::ordered_json::object();
+  for (const auto& configuration : file.configurations) {
+    nlohmann::ordered_json entries = nlohmann::ordered_json::array();
+    for (const auto& entry : configuration.entries) {
+      nlohmann::ordered_json json = nlohmann::ordered_json::object();
+      nlohmann::ordered_json filters = nlohmann::ordered_json::array();
+      for (const auto& filter : entry.filters) filters.push_back(to_string(filter));
+      if (filters.size() == 1) json["device-filter"] = filters[0];
+      if (filters.size() > 1) json["device-filter"] = filters;
+      if (entry.devices)
+        json["devices"] = *entry.devices;
+      else
+        json["devices"] = "all";
+      json["mig-enabled"] = entry.enabled;
+      nlohmann::ordered_json instances = nlohmann::ordered_json::object();
+      for (const auto& [name, count] : entry.instances) instances[to_string(name)] = count;
+      json["mig-devices"] = std::move(instances);
+      entries.push_back(std::move(json));
+    }
+    configurations[configuration.name] = std::move(entries);
+  }
+  const nlohmann::ordered_json document = {{"version", "v1"}, {"mig-configs", std::move(configurations)}};
+  return json_text(document, 2);
 }
 
 }  // namespace tranche::mig

@@ -1,130 +1,103 @@
 #include "mig/hooks.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
-#include "base/problem_list.h"
-#include "base/text.h"
-#include "config/document/document.h"
+#include "config/document/fields.h"
 
 namespace tranche::mig {
 namespace {
 
-class HookReader {
- public:
-  explicit HookReader(std::string_view source) : source_(source) {}
+using config::Node;
+using config::Value;
 
-  ParsedHooks read(std::string_view text) {
-    ParsedHooks parsed;
-    const auto document = config::read_document(text, source_);
-    if (document.problem) {
-      problems_.add(*document.problem);
-    } else if (document.root == nullptr || document.root->kind != config::Node::Kind::kMapping) {
-      error({source_, 1, 1}, "", "must be a mapping", "write version: v1 and hooks:");
-    } else {
-      file(*document.root, parsed.hooks);
+template <class Take>
+void each_member(const Value& mapping, const std::vector<std::string_view>& known, Take take) {
+  for (const auto& one : mapping.node().members) {
+    if (std::ranges::find(known, one.key) != known.end()) {
+      take(one.key, mapping.value_of(one));
+      continue;
     }
-    problems_.sort_by_place();
-    parsed.problems = problems_.take();
-    return parsed;
+    const auto meant = did_you_mean(one.key, known);
+    mapping.key_of(one).error("is not a key of a hooks file",
+                              meant.empty() ? "remove it" : "did you mean " + meant + "?");
   }
+}
 
- private:
-  using Node = config::Node;
+void read_text(const Value& value, std::string& into) {
+  if (value.is(Node::Kind::kScalar))
+    into = value.node().text;
+  else if (!value.is(Node::Kind::kNull))
+    value.wrong_type("a text", "write it in quotes");
+}
 
-  Place at(const Node& node) const { return {source_, node.line, node.column}; }
-  void error(Place place, std::string path, std::string what, std::string remedy) {
-    problems_.add({Severity::kError, std::move(place), std::move(path), std::move(what), std::move(remedy)});
+Hook read_hook(const Value& value) {
+  Hook hook;
+  if (!value.is(Node::Kind::kMapping)) {
+    value.wrong_type("a mapping", "write command: and args:");
+    return hook;
   }
-
-  template <class Take>
-  void members(const Node& mapping, const std::string& path, const std::vector<std::string_view>& known, Take take) {
-    for (const auto& one : mapping.members) {
-      const std::string below = path.empty() ? one.key : path + "." + one.key;
-      if (std::ranges::find(known, one.key) != known.end()) {
-        take(one.key, *one.value, below);
-        continue;
-      }
-      const auto meant = did_you_mean(one.key, known);
-      error({source_, one.line, one.column}, below, "is not a key of a hooks file",
-            meant.empty() ? "remove it" : "did you mean " + meant + "?");
+  each_member(value, {"command", "args", "envs", "workdir"}, [&](const std::string& key, const Value& member) {
+    if (key == "command" || key == "workdir") {
+      read_text(member, key == "command" ? hook.command : hook.workdir);
+    } else if (key == "args" && member.is(Node::Kind::kSequence)) {
+      for (const Value& argument : member.items()) read_text(argument, hook.args.emplace_back());
+    } else if (key == "envs" && member.is(Node::Kind::kMapping)) {
+      for (const auto& env : member.node().members) read_text(member.value_of(env), hook.envs[env.key]);
+    } else if (!member.is(Node::Kind::kNull)) {
+      member.wrong_type(key == "args" ? "a list" : "a mapping",
+                        key == "args" ? "write [\"-c\", \"…\"]" : "write NAME: value");
     }
-  }
+  });
+  if (hook.command.empty()) value.absent("command").error("is missing", "name the program to run");
+  return hook;
+}
 
-  void file(const Node& root, Hooks& hooks) {
-    bool version = false;
-    members(root, "", {"version", "hooks"}, [&](const std::string& key, const Node& value, const std::string& path) {
-      if (key == "version") {
-        version = value.kind == Node::Kind::kScalar && value.text == "v1";
-        if (!version) error(at(value), path, "must be v1, but is " + config::describe(value), "write version: v1");
-        version = true;
-      } else if (value.kind == Node::Kind::kMapping) {
-        stages(value, path, hooks);
-      } else if (value.kind != Node::Kind::kNull) {
-        error(at(value), path, "must be a mapping of stages, but is " + config::describe(value), "write apply-start:");
-      }
-    });
-    if (!version) error({source_, 1, 1}, "version", "is missing", "write version: v1");
-  }
+void read_stages(const Value& stages, Hooks& hooks) {
+  each_member(stages, {"apply-start", "pre-apply-mode", "pre-apply-config", "apply-exit"},
+              [&](const std::string& key, const Value& stage) {
+                auto& into = key == "apply-start"        ? hooks.apply_start
+                             : key == "pre-apply-mode"   ? hooks.pre_apply_mode
+                             : key == "pre-apply-config" ? hooks.pre_apply_config
+                                                         : hooks.apply_exit;
+                if (stage.is(Node::Kind::kNull)) return;
+                if (!stage.is(Node::Kind::kSequence))
+                  return stage.wrong_type("a list of commands", "write - command: and args: below it");
+                for (const Value& hook : stage.items()) into.push_back(read_hook(hook));
+              });
+}
 
-  void stages(const Node& node, const std::string& path, Hooks& hooks) {
-    members(node, path, {"apply-start", "pre-apply-mode", "pre-apply-config", "apply-exit"},
-            [&](const std::string& key, const Node& value, const std::string& below) {
-              auto& into = key == "apply-start"        ? hooks.apply_start
-                           : key == "pre-apply-mode"   ? hooks.pre_apply_mode
-                           : key == "pre-apply-config" ? hooks.pre_apply_config
-                                                       : hooks.apply_exit;
-              if (value.kind == Node::Kind::kNull) return;
-              if (value.kind != Node::Kind::kSequence)
-                return error(at(value), below, "must be a list of commands, but is " + config::describe(value),
-                             "write - command: and args: below it");
-              for (std::size_t i = 0; i < value.items.size(); ++i)
-                into.push_back(hook(*value.items[i], fmt::format("{}[{}]", below, i)));
-            });
-  }
-
-  Hook hook(const Node& node, const std::string& path) {
-    Hook one;
-    if (node.kind != Node::Kind::kMapping) {
-      error(at(node), path, "must be a mapping, but is " + config::describe(node), "write command: and args:");
-      return one;
+void read_file(const Value& file, Hooks& hooks) {
+  bool version = false;
+  each_member(file, {"version", "hooks"}, [&](const std::string& key, const Value& value) {
+    if (key == "version") {
+      version = true;
+      if (!value.is(Node::Kind::kScalar) || value.node().text != "v1") value.wrong_type("v1", "write version: v1");
+    } else if (value.is(Node::Kind::kMapping)) {
+      read_stages(value, hooks);
+    } else if (!value.is(Node::Kind::kNull)) {
+      value.wrong_type("a mapping of stages", "write apply-start:");
     }
-    members(node, path, {"command", "args", "envs", "workdir"},
-            [&](const std::string& key, const Node& value, const std::string& below) {
-              if (key == "command" || key == "workdir") {
-                text(value, below, key == "command" ? one.command : one.workdir);
-              } else if (key == "args" && value.kind == Node::Kind::kSequence) {
-                for (std::size_t i = 0; i < value.items.size(); ++i)
-                  text(*value.items[i], fmt::format("{}[{}]", below, i), one.args.emplace_back());
-              } else if (key == "envs" && value.kind == Node::Kind::kMapping) {
-                for (const auto& env : value.members) text(*env.value, below + "." + env.key, one.envs[env.key]);
-              } else if (value.kind != Node::Kind::kNull) {
-                error(
-                    at(value), below,
-                    fmt::format("must be a {}, but is {}", key == "args" ? "list" : "mapping", config::describe(value)),
-                    key == "args" ? "write [\"-c\", \"…\"]" : "write NAME: value");
-              }
-            });
-    if (one.command.empty()) error(at(node), path + ".command", "is missing", "name the program to run");
-    return one;
-  }
-
-  void text(const Node& node, const std::string& path, std::string& into) {
-    if (node.kind == Node::Kind::kScalar)
-      into = node.text;
-    else if (node.kind != Node::Kind::kNull)
-      error(at(node), path, "must be a text, but is " + config::describe(node), "write it in quotes");
-  }
-
-  std::string source_;
-  ProblemList problems_;
-};
+  });
+  if (!version) file.absent("version").error("is missing", "write version: v1");
+}
 
 }  // namespace
 
 ParsedHooks parse_hooks_file(std::string_view text, std::string_view source) {
-  return HookReader(source).read(text);
+  ParsedHooks parsed;
+  config::Findings findings;
+  findings.source = source;
+  const auto document = config::read_document(text, source);
+  const Value file(document.root.get(), "", {findings.source, 1, 1}, findings);
+  if (document.problem)
+    findings.problems.add(*document.problem);
+  else if (file.absent() || !file.is(Node::Kind::kMapping))
+    file.error("must be a mapping", "write version: v1 and hooks:");
+  else
+    read_file(file, parsed.hooks);
+  findings.problems.sort_by_place();
+  parsed.problems = findings.problems.take();
+  return parsed;
 }
 
 }  // namespace tranche::mig

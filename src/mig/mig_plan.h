@@ -39,7 +39,4 @@ const Entry* entry_of(const Configuration& configuration, const GpuState& gpu);
 std::vector<std::string> differences(const Configuration& configuration, const std::vector<GpuState>& gpus,
                                      bool mode_only);
 
-std::string plan_text(const Plan& plan, bool colour, int width);
-std::string plan_json(const Plan& plan);
-
 }  // namespace tranche::mig

@@ -6,6 +6,7 @@
 
 #include "gpu/mig/mig_models.h"
 #include "mig/defaults.h"
+#include "mig/mig_output.h"
 
 namespace tranche::mig {
 namespace plan_test {

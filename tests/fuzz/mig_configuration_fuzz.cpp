@@ -6,7 +6,7 @@
 #include "base/problem_list.h"
 #include "gpu/mig/mig_models.h"
 #include "mig/configuration.h"
-#include "mig/mig_plan.h"
+#include "mig/mig_output.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tranche::mig;

@@ -21,6 +21,10 @@ std::optional<std::int64_t> whole_number(const Scalar& scalar) {
   return static_cast<std::int64_t>(*real);
 }
 
+std::string path_below(const std::string& path, std::string_view key) {
+  return path.empty() ? std::string(key) : path + "." + std::string(key);
+}
+
 // The correct path of a key that was written in the wrong section, or "".
 std::string_view home_of(std::string_view key) {
   const auto is_home = [key](std::string_view path) {
@@ -44,6 +48,20 @@ bool same_in_any_case(std::string_view a, std::string_view b) {
 bool Value::null() const {
   return node_ != nullptr && (node_->kind == Node::Kind::kNull ||
                               (node_->kind == Node::Kind::kScalar && std::holds_alternative<Null>(scalar_of(*node_))));
+}
+
+Value Value::value_of(const Member& member) const {
+  return {member.value.get(), path_below(path_, member.key),
+          Place{place_.source, member.value->line, member.value->column}, *findings_};
+}
+
+Value Value::key_of(const Member& member) const {
+  return {member.value.get(), path_below(path_, member.key), Place{place_.source, member.line, member.column},
+          *findings_};
+}
+
+Value Value::absent(std::string_view key) const {
+  return {nullptr, path_below(path_, key), place_, *findings_};
 }
 
 void Value::error(std::string what, std::string remedy) const {
@@ -160,14 +178,13 @@ Fields::Fields(const Value& mapping)
 }
 
 Value Fields::operator[](std::string_view key) const {
-  const std::string path = mapping_.path().empty() ? std::string(key) : mapping_.path() + "." + std::string(key);
   const auto found = found_.find(key);
-  if (found == found_.end()) return {nullptr, path, mapping_.place(), mapping_.findings()};
+  if (found == found_.end()) return mapping_.absent(key);
   const Member& member = *found->second;
   const bool on_key = member.value->kind == Node::Kind::kNull;  // an empty value's own place is that of the next token
   const Place place{mapping_.place().source, on_key ? member.line : member.value->line,
                     on_key ? member.column : member.value->column};
-  return {member.value.get(), path, place, mapping_.findings()};
+  return {member.value.get(), path_below(mapping_.path(), key), place, mapping_.findings()};
 }
 
 std::vector<std::string_view>::const_iterator Fields::known_key(std::string_view key) const {
@@ -186,8 +203,7 @@ void Fields::report_unknown_at_the_top(const Value& value, const std::string& ke
 }
 
 void Fields::report_unknown(const Member& member) const {
-  const Value value(member.value.get(), mapping_.path().empty() ? member.key : mapping_.path() + "." + member.key,
-                    Place{mapping_.place().source, member.line, member.column}, mapping_.findings());
+  const Value value = mapping_.key_of(member);
   const bool at_the_top = mapping_.path().empty();
   const bool changes_all = at_the_top && (!configures_something_ || !did_you_mean(member.key, known_).empty());
   const bool refused = changes_all || mapping_.findings().unknown_keys == UnknownKeys::kRefused;

@@ -37,7 +37,12 @@ class Value {
   bool absent() const { return node_ == nullptr; }
   bool null() const;  // present, but empty
   bool given() const { return !absent() && !null(); }
+  bool is(Node::Kind kind) const { return node_->kind == kind; }  // of one that is not absent
   const Node& node() const { return *node_; }
+  // Of a mapping.
+  Value value_of(const Member& member) const;
+  Value key_of(const Member& member) const;  // the same, with the place of its key
+  Value absent(std::string_view key) const;  // a member that is not there, with the place of the mapping
   const std::string& path() const { return path_; }
   const Place& place() const { return place_; }
 

@@ -127,6 +127,12 @@ std::vector<Placement> compute_placements(std::uint32_t of, std::uint32_t slices
   return placements;
 }
 
+std::string list_of(const std::vector<Holder>& holders) {
+  std::string list;
+  for (const Holder& holder : holders) list += (list.empty() ? "" : ", ") + holder.who;
+  return list.empty() ? "a process that the driver does not name" : list;
+}
+
 bool GpuInstance::busy() const {
   return held || std::ranges::any_of(compute, &ComputeInstance::held);
 }

@@ -80,6 +80,8 @@ struct Holder {
   friend bool operator==(const Holder&, const Holder&) = default;
 };
 
+std::string list_of(const std::vector<Holder>& holders);  // "pod a/b (container c), process 5"; never ""
+
 struct ComputeInstance {
   std::uint32_t id = 0;
   Placement placement;       // in compute slices of the GPU instance

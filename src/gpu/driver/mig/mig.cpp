@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "gpu/inventory/mig_uuid.h"
+#include "gpu/mig/state.h"
 
 namespace tranche::host::nvml {
 namespace {
@@ -96,9 +97,7 @@ std::string profile_text(std::uint32_t gi_slices, std::uint32_t ci_slices, std::
     const std::uint64_t whole = (parent_bytes + (1ull << 30) - 1) >> 30;
     gigabytes = (eighths * whole + 4) / 8;
   }
-  std::string text = std::to_string(gi_slices) + "g." + std::to_string(gigabytes) + "gb";
-  if (ci_slices != gi_slices) text.insert(0, std::to_string(ci_slices) + "c.");
-  return text.append(suffix);
+  return to_string(mig::ProfileName{ci_slices, gi_slices, static_cast<std::uint32_t>(gigabytes), std::string(suffix)});
 }
 
 std::string_view profile_suffix(std::uint32_t profile_number) {

@@ -1,4 +1,4 @@
-#include "mig/profiles.h"
+#include "mig/mig_output.h"
 
 #include <gmock/gmock.h>
 

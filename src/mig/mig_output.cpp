@@ -1,0 +1,324 @@
+#include "mig/mig_output.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/json_text.h"
+#include "base/terminal_text.h"
+#include "base/text.h"
+#include "base/words.h"
+#include "mig/layout.h"
+#include "plan/devices.h"
+
+namespace tranche::mig {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string devices_of(const GpuInstance& instance, const Profile* profile) {
+  std::vector<std::string> names;
+  for (const ComputeInstance& compute : instance.compute)
+    names.push_back(profile == nullptr || compute.placement.size >= profile->slices
+                        ? "whole"
+                        : fmt::format("{}c", compute.placement.size));
+  return join(names, " ");
+}
+
+void write_parts(const GpuPlan& gpu, TerminalText& out) {
+  std::vector<TerminalText::Row> rows{{"", "PROFILE", "PLACEMENT", "COMPUTE INSTANCES", "GPU INSTANCE"}};
+  const auto& profiles = gpu.now.profiles;
+  for (const GpuInstance& instance : gpu.goes())
+    rows.push_back({"goes", profile_name(profiles, instance.profile_id), to_string(instance.placement), "-",
+                    std::to_string(instance.id)});
+  for (const GpuInstance& instance : gpu.after.instances) {
+    const bool stays = instance.id != kNotMadeYet;
+    rows.push_back({stays ? "stays" : "made", profile_name(profiles, instance.profile_id),
+                    to_string(instance.placement), devices_of(instance, find_profile(profiles, instance.profile_id)),
+                    stays ? std::to_string(instance.id) : "-"});
+  }
+  if (rows.size() > 1) out.table(rows);
+}
+
+std::string state_of(const GpuPlan& gpu) {
+  if (!gpu.matched) return "left alone: no entry names it";
+  if (gpu.as_wanted) return "as configured";
+  if (gpu.mode_changes()) return gpu.target.enabled ? "MIG goes on" : "MIG goes off";
+  return "changes";
+}
+
+std::string body_of(const GpuPlan& gpu, bool colour, int width) {
+  TerminalText out(colour, width);
+  if (gpu.matched) write_parts(gpu, out);
+  if (!gpu.mode_why.empty()) out.sentence("mode", gpu.mode_why, "36");
+  for (const Blocker& blocker : gpu.blockers)
+    out.sentence("waits", fmt::format("for {}: it holds {}", list_of(blocker.holders), blocker.what), "33");
+  if (!gpu.fits_beside.empty())
+    out.sentence("note", "beside the held instances, this part of the configuration fits: " + gpu.fits_beside, "36");
+  for (std::size_t i = 0; i < gpu.steps.size(); ++i) out.line(fmt::format("{}. {}", i + 1, to_string(gpu.steps[i])));
+  return out.take();
+}
+
+// GPUs that read alike.
+struct PlanSection {
+  std::vector<std::uint32_t> indices;
+  std::string title;
+  std::string body;
+};
+
+Json json_of(const Placement& placement) {
+  return {{"start", placement.start}, {"size", placement.size}};
+}
+
+Json json_of(const std::vector<Placement>& placements) {
+  Json list = Json::array();
+  for (const Placement& placement : placements) list.push_back(json_of(placement));
+  return list;
+}
+
+Json json_of(const std::vector<Holder>& holders) {
+  Json list = Json::array();
+  for (const Holder& holder : holders) {
+    list.push_back({{"who", holder.who}});
+    if (holder.pid != 0) list.back()["pid"] = holder.pid;
+  }
+  return list;
+}
+
+Json json_of(const GpuPlan& gpu, const GpuInstance& instance) {
+  return {{"profile", profile_name(gpu.now.profiles, instance.profile_id)},
+          {"profileId", instance.profile_id},
+          {"placement", json_of(instance.placement)}};
+}
+
+std::string_view name_of(Step::What what) {
+  using What = Step::What;
+  static constexpr Word<What> kWords[] = {{What::kDestroyCompute, "destroyComputeInstance"},
+                                          {What::kDestroyInstance, "destroyGpuInstance"},
+                                          {What::kModeOn, "modeOn"},
+                                          {What::kModeOff, "modeOff"},
+                                          {What::kReset, "reset"},
+                                          {What::kCreateInstance, "createGpuInstance"},
+                                          {What::kCreateCompute, "createComputeInstance"}};
+  return word_of(kWords, what);
+}
+
+Json json_of(const Step& step) {
+  Json json = {{"step", name_of(step.what)}, {"text", to_string(step)}, {"why", step.why}};
+  if (step.instance) json["gpuInstance"] = *step.instance;
+  if (step.compute) json["computeInstance"] = *step.compute;
+  if (!step.profile.empty()) json["profile"] = step.profile;
+  if (step.placement.size > 0) json["placement"] = json_of(step.placement);
+  return json;
+}
+
+Json json_of(const GpuPlan& gpu) {
+  Json stays = Json::array(), goes = Json::array(), made = Json::array(), steps = Json::array(),
+       blockers = Json::array();
+  for (const GpuInstance& instance : gpu.after.instances) {
+    Json json = json_of(gpu, instance);
+    json["computeInstances"] = Json::array();
+    for (const ComputeInstance& one : instance.compute) json["computeInstances"].push_back(json_of(one.placement));
+    const bool is_there = instance.id != kNotMadeYet;
+    if (is_there) json["gpuInstance"] = instance.id;
+    (is_there ? stays : made).push_back(std::move(json));
+  }
+  for (const GpuInstance& instance : gpu.goes()) {
+    Json json = json_of(gpu, instance);
+    json["gpuInstance"] = instance.id;
+    json["held"] = instance.busy();
+    goes.push_back(std::move(json));
+  }
+  for (const Step& step : gpu.steps) steps.push_back(json_of(step));
+  for (const Blocker& blocker : gpu.blockers)
+    blockers.push_back({{"what", blocker.what}, {"holders", json_of(blocker.holders)}});
+  return {{"index", gpu.now.index},
+          {"uuid", gpu.now.uuid},
+          {"name", gpu.now.name},
+          {"matched", gpu.matched},
+          {"asConfigured", gpu.as_wanted},
+          {"migEnabled", gpu.now.enabled},
+          {"migWanted", gpu.target.enabled},
+          {"needsReset", gpu.needs_reset()},
+          {"modeReason", gpu.mode_why},
+          {"stays", std::move(stays)},
+          {"goes", std::move(goes)},
+          {"made", std::move(made)},
+          {"waitsFor", std::move(blockers)},
+          {"fitsBesideHeld", gpu.fits_beside},
+          {"steps", std::move(steps)}};
+}
+
+std::vector<std::pair<std::uint32_t, Placement>> cut_of(const GpuState& gpu) {
+  std::vector<std::pair<std::uint32_t, Placement>> cut;
+  for (const auto& instance : gpu.instances) cut.emplace_back(instance.profile_id, instance.placement);
+  return cut;
+}
+
+bool alike(const GpuState& a, const GpuState& b) {
+  return a.name == b.name && a.capable == b.capable && a.enabled == b.enabled && a.profiles == b.profiles &&
+         cut_of(a) == cut_of(b);
+}
+
+// "{0,2,4}:2", as nvidia-smi writes placements; "-" for none.
+std::string starts_of(const std::vector<Placement>& placements) {
+  if (placements.empty()) return "-";
+  std::vector<std::string> starts;
+  for (const Placement& at : placements) starts.push_back(std::to_string(at.start));
+  return fmt::format("{{{}}}:{}", join(starts, ","), placements.front().size);
+}
+
+std::string number(std::uint64_t value) {
+  return value == 0 ? "-" : std::to_string(value);
+}
+
+std::vector<Placement> free_of(const GpuState& gpu, const Profile& profile) {
+  if (room_for(gpu.profiles, profile, gpu.instances) == 0) return {};
+  return free_placements(profile, gpu.instances);
+}
+
+// The smallest first, those of one size by memory and name.
+std::vector<const Profile*> in_order(const GpuState& gpu) {
+  std::vector<const Profile*> order;
+  for (const Profile& profile : gpu.profiles) order.push_back(&profile);
+  std::ranges::stable_sort(order, {}, [](const Profile* p) { return std::tuple(p->slices, p->memory_mib, p->name); });
+  return order;
+}
+
+void write_profiles(const GpuState& gpu, TerminalText& out) {
+  std::vector<TerminalText::Row> rows{
+      {"PROFILE", "ID", "MEMORY", "SLICES", "SMS", "AT MOST", "FREE", "PLACEMENTS", "FREE PLACEMENTS", "RESOURCE"}};
+  for (const Profile* profile : in_order(gpu)) {
+    rows.push_back({profile->name, std::to_string(profile->id),
+                    profile->memory_mib == 0 ? "-" : to_string(mib(profile->memory_mib)),
+                    std::to_string(profile->slices), number(profile->sm_count), std::to_string(profile->at_most),
+                    std::to_string(room_for(gpu.profiles, *profile, gpu.instances)), starts_of(profile->placements),
+                    starts_of(free_of(gpu, *profile)), plan::mig_resource(profile->name)});
+  }
+  out.table(rows);
+}
+
+void write_instances(const GpuState& gpu, TerminalText& out) {
+  if (gpu.instances.empty()) return;
+  std::vector<TerminalText::Row> rows{{"GPU INSTANCE", "PROFILE", "PLACEMENT", "COMPUTE INSTANCES", "IN USE"}};
+  for (const auto& instance : gpu.instances)
+    rows.push_back({std::to_string(instance.id), profile_name(gpu.profiles, instance.profile_id),
+                    to_string(instance.placement), std::to_string(instance.compute.size()),
+                    instance.busy() ? "yes" : "no"});
+  out.table(rows);
+}
+
+}  // namespace
+
+std::string plan_text(const Plan& plan, bool colour, int width) {
+  if (plan.gpus.empty()) return "  the driver knows no GPU\n";
+  std::vector<PlanSection> sections;
+  for (const GpuPlan& gpu : plan.gpus) {
+    PlanSection section{
+        {gpu.now.index}, fmt::format("{}  {}", gpu.now.name, state_of(gpu)), body_of(gpu, colour, width)};
+    const auto same = std::ranges::find_if(
+        sections, [&](const PlanSection& other) { return other.title == section.title && other.body == section.body; });
+    if (same == sections.end())
+      sections.push_back(std::move(section));
+    else
+      same->indices.push_back(gpu.now.index);
+  }
+  std::string text;
+  for (const PlanSection& section : sections) {
+    TerminalText heading(colour, width);
+    heading.heading(plan::list_of(section.indices) + "  " + section.title);
+    text += (text.empty() ? "" : "\n") + heading.take() + section.body;
+  }
+  return text;
+}
+
+std::string plan_json(const Plan& plan) {
+  Json gpus = Json::array(), problems = Json::array();
+  for (const GpuPlan& gpu : plan.gpus) gpus.push_back(json_of(gpu));
+  for (const Problem& problem : plan.problems)
+    problems.push_back(
+        {{"severity", problem.severity == Severity::kError ? "error" : "warning"}, {"text", to_string(problem)}});
+  const Json document = {{"configuration", plan.configuration}, {"asConfigured", plan.as_wanted()},
+                         {"possible", plan.possible()},         {"blocked", plan.blocked()},
+                         {"needsReset", plan.needs_reset()},    {"gpus", std::move(gpus)},
+                         {"problems", std::move(problems)}};
+  return json_text(document, 2) + "\n";
+}
+
+std::string why_no_profiles(const GpuState& gpu) {
+  if (!gpu.profiles.empty() || !gpu.capable) return "";
+  return "the driver lists no profiles, as one older than 550 does while MIG is off, and the model is not in Tranche's "
+         "tables";
+}
+
+std::string profiles_text(const std::vector<GpuState>& gpus, bool colour) {
+  TerminalText out(colour, 140);
+  if (gpus.empty()) out.line("the driver knows no GPU");
+  std::vector<bool> written(gpus.size());
+  bool any = false;
+  for (std::size_t i = 0; i < gpus.size(); ++i) {
+    if (written[i]) continue;
+    std::vector<std::uint32_t> indices;
+    for (std::size_t j = i; j < gpus.size(); ++j) {
+      if (!alike(gpus[i], gpus[j])) continue;
+      written[j] = true;
+      indices.push_back(gpus[j].index);
+    }
+    const GpuState& gpu = gpus[i];
+    const char* const state = !gpu.capable ? "does not support MIG" : gpu.enabled ? "MIG on" : "MIG off";
+    out.heading(fmt::format("{}  {}  {}", plan::list_of(indices), gpu.name, state));
+    if (const auto why = why_no_profiles(gpu); !why.empty()) out.line(why);
+    if (gpu.profiles.empty()) continue;
+    any = true;
+    write_profiles(gpu, out);
+    write_instances(gpu, out);
+  }
+  if (any) {
+    out.heading("How to read it");
+    out.line("AT MOST counts instances of one profile alone; FREE how many more fit beside the present ones.");
+    out.line("PLACEMENTS are the first memory slices and the number of slices.");
+    out.line("RESOURCE is what pods ask for under migStrategy: mixed; under single it is nvidia.com/gpu.");
+  }
+  return out.take();
+}
+
+std::string profiles_json(const std::vector<GpuState>& gpus) {
+  Json array = Json::array();
+  for (const GpuState& gpu : gpus) {
+    Json profiles = Json::array();
+    for (const Profile* profile : in_order(gpu))
+      profiles.push_back({{"profile", profile->name},
+                          {"id", profile->id},
+                          {"resource", plan::mig_resource(profile->name)},
+                          {"memoryBytes", mib(profile->memory_mib).value},
+                          {"slices", profile->slices},
+                          {"smCount", profile->sm_count},
+                          {"atMost", profile->at_most},
+                          {"free", room_for(gpu.profiles, *profile, gpu.instances)},
+                          {"placements", json_of(profile->placements)},
+                          {"freePlacements", json_of(free_of(gpu, *profile))}});
+    Json instances = Json::array();
+    for (const auto& instance : gpu.instances) {
+      Json devices = Json::array();
+      for (const auto& compute : instance.compute) devices.push_back(compute.uuid);
+      instances.push_back({{"gpuInstance", instance.id},
+                           {"profile", profile_name(gpu.profiles, instance.profile_id)},
+                           {"start", instance.placement.start},
+                           {"size", instance.placement.size},
+                           {"devices", std::move(devices)},
+                           {"inUse", instance.busy()}});
+    }
+    array.push_back({{"index", gpu.index},
+                     {"uuid", gpu.uuid},
+                     {"name", gpu.name},
+                     {"migCapable", gpu.capable},
+                     {"migEnabled", gpu.enabled},
+                     {"profiles", std::move(profiles)},
+                     {"instances", std::move(instances)},
+                     {"why", why_no_profiles(gpu)}});
+  }
+  return json_text(array, 2) + "\n";
+}
+
+}  // namespace tranche::mig
