@@ -43,12 +43,9 @@ int fail_with(const std::string& what, int status) {
 
 // The present state of a simulated node: the plan of a configuration, applied.
 int make_present(const MigGiven& given, std::vector<mig::GpuState>& gpus) {
-  const auto loaded = load_configurations(given.file, gpus);
-  print_problems(loaded.problems);
-  if (has_error(loaded.problems)) return kMigUnusable;
-  const auto chosen = mig::select_configuration(loaded.file, given.present, loaded.source);
-  if (!chosen) return fail_with(to_string(chosen.error()), kMigUnusable);
-  const auto plan = mig::make_plan(**chosen, gpus);
+  const auto configuration = choose_configuration(given.file, given.present, gpus);
+  if (!configuration) return kMigUnusable;
+  const auto plan = mig::make_plan(*configuration, gpus);
   print_problems(plan.problems);
   if (!plan.possible()) return kMigUnusable;
   for (std::size_t i = 0; i < gpus.size(); ++i) {
@@ -110,30 +107,15 @@ int read_node(const MigGiven& given, MigNode& node) {
   return 0;
 }
 
-// The chosen configuration of `loaded`; nullptr: the error was printed.
-const mig::Configuration* chosen_of(const MigGiven& given, const LoadedConfigurations& loaded) {
-  print_problems(loaded.problems);
-  if (has_error(loaded.problems)) return nullptr;
-  const auto chosen = mig::select_configuration(loaded.file, given.name, loaded.source);
-  if (chosen) return *chosen;
-  fmt::print(stderr, "{}\n", to_string(chosen.error()));
-  return nullptr;
-}
-
-int profiles(const MigGiven& given, const Process& process) {
-  MigNode node;
-  if (const int status = read_node(given, node)) return status;
+int profiles(const MigGiven& given, const MigNode& node, const Process& process) {
   fmt::print("{}", given.json ? mig::profiles_json(node.gpus)
                               : fitted(mig::profiles_text(node.gpus, process.terminal), process.width));
   return 0;
 }
 
-int plan(const MigGiven& given, const Process& process) {
-  MigNode node;
-  if (const int status = read_node(given, node)) return status;
-  const auto loaded = load_configurations(given.file, node.gpus);
-  const auto* configuration = chosen_of(given, loaded);
-  if (configuration == nullptr) return kMigUnusable;
+int plan(const MigGiven& given, const MigNode& node, const Process& process) {
+  const auto configuration = choose_configuration(given.file, given.name, node.gpus);
+  if (!configuration) return kMigUnusable;
   const auto made = mig::make_plan(*configuration, node.gpus, {.mode_only = given.mode_only});
   print_problems(made.problems);
   fmt::print("{}", given.json ? mig::plan_json(made)
@@ -142,15 +124,12 @@ int plan(const MigGiven& given, const Process& process) {
 }
 
 int check(const MigGiven& given) {
-  if (given.valid_only && !given.file.empty()) {  // does not need a GPU
-    const auto loaded = load_configurations(given.file, {});
-    return chosen_of(given, loaded) == nullptr ? kMigUnusable : 0;
-  }
+  const bool needs_gpus = !given.valid_only || given.file.empty();
   MigNode node;
-  if (const int status = read_node(given, node)) return status;
-  const auto loaded = load_configurations(given.file, node.gpus);
-  const auto* configuration = chosen_of(given, loaded);
-  if (configuration == nullptr) return kMigUnusable;
+  if (needs_gpus)
+    if (const int status = read_node(given, node)) return status;
+  const auto configuration = choose_configuration(given.file, given.name, node.gpus);
+  if (!configuration) return kMigUnusable;
   if (given.valid_only) return 0;
   const auto differences = mig::differences(*configuration, node.gpus, given.mode_only);
   for (const auto& difference : differences) fmt::print("{}\n", difference);
@@ -158,59 +137,37 @@ int check(const MigGiven& given) {
 }
 
 int write_out(const MigGiven& given, const mig::ConfigurationFile& file) {
-  fmt::print("{}", given.format == "json" ? mig::to_json_text(file) + "\n" : mig::to_yaml(file));
-  return 0;
+  return write_configurations(file, given.format, "") ? 0 : kMigFailed;
 }
 
-int export_now(const MigGiven& given) {
-  MigNode node;
-  if (const int status = read_node(given, node)) return status;
-  return write_out(given, mig::exported(node.gpus, given.label));
-}
-
-int generate(const MigGiven& given) {
-  MigNode node;
-  if (const int status = read_node(given, node)) return status;
-  return write_out(given, mig::default_configurations(node.gpus));
-}
-
-int apply_now(const MigGiven& given) {
-  MigNode node;
-  if (const int status = read_node(given, node)) return status;
-  const auto loaded = load_configurations(given.file, node.gpus);
-  const auto* configuration = chosen_of(given, loaded);
-  if (configuration == nullptr) return kMigUnusable;
-  const auto made = mig::make_plan(*configuration, node.gpus, {.mode_only = given.mode_only});
+// `done` is printed after a success.
+int change(const MigGiven& given, MigNode& node, const mig::Plan& made, const std::string& done) {
   print_problems(made.problems);
   MigChangeOptions options;
   options.run_dir = given.run_dir;
   if (!given.quiet) options.say = [](const std::string& sentence) { fmt::print("{}\n", sentence); };
   const int status = carry_out(node, made, options, kName);
-  if (status == 0 && !given.quiet) fmt::print("the node is as configured ({})\n", configuration->name);
+  if (status == 0 && !given.quiet) fmt::print("{}\n", done);
   return status;
 }
 
-int checkpoint(const MigGiven& given) {
-  MigNode node;
-  if (const int status = read_node(given, node)) return status;
-  if (const auto written = write_checkpoint(node, given.file); !written)
-    return fail_with(to_string(written.error()), kMigFailed);
-  return 0;
+int apply_now(const MigGiven& given, MigNode& node) {
+  const auto configuration = choose_configuration(given.file, given.name, node.gpus);
+  if (!configuration) return kMigUnusable;
+  const auto made = mig::make_plan(*configuration, node.gpus, {.mode_only = given.mode_only});
+  return change(given, node, made, fmt::format("the node is as configured ({})", configuration->name));
 }
 
-int restore(const MigGiven& given) {
+int checkpoint(const MigGiven& given, const MigNode& node) {
+  const auto written = write_checkpoint(node, given.file);
+  return written ? 0 : fail_with(to_string(written.error()), kMigFailed);
+}
+
+int restore(const MigGiven& given, MigNode& node) {
   const auto saved = read_checkpoint(given.file);
   if (!saved) return fail_with(to_string(saved.error()), kMigUnusable);
-  MigNode node;
-  if (const int status = read_node(given, node)) return status;
-  const auto made = host::restoring_plan(*saved, node.gpus, given.mode_only, given.file);
-  print_problems(made.problems);
-  MigChangeOptions options;
-  options.run_dir = given.run_dir;
-  if (!given.quiet) options.say = [](const std::string& sentence) { fmt::print("{}\n", sentence); };
-  const int status = carry_out(node, made, options, kName);
-  if (status == 0 && !given.quiet) fmt::print("the node is as the checkpoint says ({})\n", given.file);
-  return status;
+  return change(given, node, host::restoring_plan(*saved, node.gpus, given.mode_only, given.file),
+                fmt::format("the node is as the checkpoint says ({})", given.file));
 }
 
 void add_node_options(CLI::App& command, MigGiven& given, bool simulated) {
@@ -253,11 +210,18 @@ void add_mig(CLI::App& app, Process& process) {
   auto* mig = app.add_subcommand(
       "mig", "MIG: what GPUs can be partitioned into, what a configuration changes, and the change itself");
   mig->require_subcommand(1);
+  const auto on_node = [given, &process](CLI::App& command, auto run) {
+    command.callback([given, &process, run] {
+      MigNode node;
+      const int status = read_node(*given, node);
+      process.exit_code = status != 0 ? status : run(*given, node);
+    });
+  };
 
   auto* list = mig->add_subcommand("profiles", "instances that the GPUs can have, their placements, and what is free");
   add_node_options(*list, *given, true);
   list->add_flag("--json", given->json, "as JSON");
-  list->callback([given, &process] { process.exit_code = profiles(*given, process); });
+  on_node(*list, [&process](const MigGiven& one, MigNode& node) { return profiles(one, node, process); });
 
   auto* show = mig->add_subcommand(
       "plan", "what a configuration would change: instances that stay, go and are made, who holds them, resets");
@@ -265,7 +229,7 @@ void add_mig(CLI::App& app, Process& process) {
   add_node_options(*show, *given, true);
   show->add_flag("--mode-change-only,-m", given->mode_only, "the MIG mode alone");
   show->add_flag("--json", given->json, "as JSON");
-  show->callback([given, &process] { process.exit_code = plan(*given, process); });
+  on_node(*show, [&process](const MigGiven& one, MigNode& node) { return plan(one, node, process); });
 
   auto* verify = mig->add_subcommand("assert", "whether the node is as a configuration says; lists the differences");
   add_choice(*verify, *given);
@@ -278,32 +242,34 @@ void add_mig(CLI::App& app, Process& process) {
   add_node_options(*write, *given, false);
   write->add_option("--config-label,-l", given->label, "the configuration's name")->capture_default_str();
   add_format(*write, *given);
-  write->callback([given, &process] { process.exit_code = export_now(*given); });
+  on_node(*write,
+          [](const MigGiven& one, MigNode& node) { return write_out(one, mig::exported(node.gpus, one.label)); });
 
   auto* make = mig->add_subcommand("generate-config", "the default configurations of these GPUs, with NVIDIA's names");
   add_node_options(*make, *given, true);
   add_format(*make, *given);
-  make->callback([given, &process] { process.exit_code = generate(*given); });
+  on_node(*make,
+          [](const MigGiven& one, MigNode& node) { return write_out(one, mig::default_configurations(node.gpus)); });
 
-  auto* change =
+  auto* apply =
       mig->add_subcommand("apply", "partition the GPUs as a configuration says, changing only what must change");
-  add_choice(*change, *given);
-  add_node_options(*change, *given, false);
-  change->add_flag("--mode-change-only,-m", given->mode_only, "the MIG mode alone");
-  change->add_flag("--quiet,-q", given->quiet, "no line for each step");
-  change->callback([given, &process] { process.exit_code = apply_now(*given); });
+  add_choice(*apply, *given);
+  add_node_options(*apply, *given, false);
+  apply->add_flag("--mode-change-only,-m", given->mode_only, "the MIG mode alone");
+  apply->add_flag("--quiet,-q", given->quiet, "no line for each step");
+  on_node(*apply, apply_now);
 
   auto* save = mig->add_subcommand("checkpoint", "write what the GPUs have now to a file, for restore");
   save->add_option("file", given->file, "file to write, \"-\" for the standard output")->required();
   add_node_options(*save, *given, false);
-  save->callback([given, &process] { process.exit_code = checkpoint(*given); });
+  on_node(*save, checkpoint);
 
   auto* back = mig->add_subcommand("restore", "partition the GPUs as a checkpoint says, with the same placements");
   back->add_option("file", given->file, "file that checkpoint wrote, \"-\" for the standard input")->required();
   add_node_options(*back, *given, false);
   back->add_flag("--mode-only,-m", given->mode_only, "the MIG mode alone");
   back->add_flag("--quiet,-q", given->quiet, "no line for each step");
-  back->callback([given, &process] { process.exit_code = restore(*given); });
+  on_node(*back, restore);
 
   mig->footer(
       "Exit status: 0 as configured, or the plan can be carried out now; 1 the driver or a change failed; 2 the "

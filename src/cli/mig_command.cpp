@@ -4,13 +4,16 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/json_read.h"
 #include "base/json_text.h"
 #include "base/text.h"
+#include "cli/usage.h"
 #include "mig/defaults.h"
 #include "mig/driver/apply.h"
 #include "os/files/files.h"
@@ -24,19 +27,15 @@ mig::Users users_of(const std::string& run_dir) {
   if (run_dir.empty()) return {};
   const auto answer = host::ask(run_dir + "/node.sock", "status", std::chrono::seconds(2));
   if (!answer) return {};
-  std::vector<std::pair<std::string, mig::Holder>> held;
+  std::map<std::string, std::vector<mig::Holder>> held;
   const auto status = json_of(*answer);
   for (const auto& grant : list_at(status, "grants"))
     for (const auto& device : list_at(grant, "devices"))
-      held.emplace_back(text_at(device, "uuid"),
-                        mig::Holder{fmt::format("pod {}/{} (container {})", text_at(grant, "namespace"),
-                                                text_at(grant, "pod"), text_at(grant, "container")),
-                                    0});
+      held[text_at(device, "uuid")].push_back({fmt::format("pod {}/{} (container {})", text_at(grant, "namespace"),
+                                                           text_at(grant, "pod"), text_at(grant, "container"))});
   return [held = std::move(held)](const std::string& uuid) {
-    std::vector<mig::Holder> holders;
-    for (const auto& [device, holder] : held)
-      if (device == uuid) holders.push_back(holder);
-    return holders;
+    const auto found = held.find(uuid);
+    return found == held.end() ? std::vector<mig::Holder>() : found->second;
   };
 }
 
@@ -44,52 +43,37 @@ std::string read_input() {
   return {std::istreambuf_iterator<char>(std::cin), {}};
 }
 
-int status_of(const host::MigOutcome& outcome) {
+// Prints why a GPU was not changed, and returns the exit status.
+int report(const host::MigOutcome& outcome, const mig::GpuPlan& gpu, bool resets, const char* program) {
+  const std::string which = fmt::format("{}: GPU {} ({})", program, gpu.now.index, gpu.now.name);
   switch (outcome.what) {
     case host::MigOutcome::What::kDone:
       return 0;
     case host::MigOutcome::What::kInUse:
+      fmt::print(stderr, "{} is in use: {}; end it and try again\n", which,
+                 outcome.holders.empty() ? outcome.why : join(outcome.holders, ", "));
       return kMigHeld;
     case host::MigOutcome::What::kNeedsReset:
+      if (!resets)
+        fmt::print(stderr,
+                   "{} needs a reset before the MIG mode takes effect: nvidia-smi --gpu-reset -i {} with no process "
+                   "on it, or a restart of the machine; then apply the configuration again\n",
+                   which, gpu.now.index);
       return kMigNeedsReset;
     case host::MigOutcome::What::kStopped:
     case host::MigOutcome::What::kFailed:
-      return kMigFailed;
+      break;
   }
+  fmt::print(stderr, "{} could not be changed: {}{}\n", which, outcome.why,
+             outcome.left.empty() ? "" : "; it has now: " + outcome.left);
   return kMigFailed;
-}
-
-void report(const host::MigOutcome& outcome, const mig::GpuPlan& gpu, const char* program) {
-  const std::string which = fmt::format("{}: GPU {} ({})", program, gpu.now.index, gpu.now.name);
-  switch (outcome.what) {
-    case host::MigOutcome::What::kDone:
-      return;
-    case host::MigOutcome::What::kInUse:
-      fmt::print(stderr, "{} is in use: {}; end it and try again\n", which,
-                 outcome.holders.empty() ? outcome.why : join(outcome.holders, ", "));
-      return;
-    case host::MigOutcome::What::kNeedsReset:
-      fmt::print(stderr,
-                 "{} needs a reset before the MIG mode takes effect: nvidia-smi --gpu-reset -i {} with no process on "
-                 "it, or a restart of the machine; then apply the configuration again\n",
-                 which, gpu.now.index);
-      return;
-    case host::MigOutcome::What::kStopped:
-    case host::MigOutcome::What::kFailed:
-      fmt::print(stderr, "{} could not be changed: {}{}\n", which, outcome.why,
-                 outcome.left.empty() ? "" : "; it has now: " + outcome.left);
-      return;
-  }
 }
 
 void report_blockers(const mig::Plan& plan, const char* program) {
   for (const auto& gpu : plan.gpus) {
-    for (const auto& blocker : gpu.blockers) {
-      std::vector<std::string> who;
-      for (const auto& holder : blocker.holders) who.push_back(holder.who);
+    for (const auto& blocker : gpu.blockers)
       fmt::print(stderr, "{}: GPU {} ({}): {} is held by {}\n", program, gpu.now.index, gpu.now.name, blocker.what,
-                 who.empty() ? "a process that the driver does not name" : join(who, ", "));
-    }
+                 mig::list_of(blocker.holders));
     if (!gpu.fits_beside.empty())
       fmt::print(stderr, "{}: GPU {}: beside what is held, this much of the configuration fits: {}\n", program,
                  gpu.now.index, gpu.fits_beside);
@@ -111,27 +95,38 @@ int status_of(const Error& error) {
   return error.kind == Kind::kDenied ? kMigDenied : kMigFailed;
 }
 
-LoadedConfigurations load_configurations(const std::string& path, const std::vector<mig::GpuState>& gpus) {
-  LoadedConfigurations loaded;
+std::optional<mig::Configuration> choose_configuration(const std::string& path, const std::string& name,
+                                                       const std::vector<mig::GpuState>& gpus) {
+  mig::ParsedFile parsed;
+  std::string source = "the default configurations of these GPUs";
   if (path.empty()) {
-    loaded.source = "the default configurations of these GPUs";
-    loaded.file = mig::default_configurations(gpus);
-    return loaded;
-  }
-  loaded.source = path == "-" ? "standard input" : path;
-  std::string text;
-  if (path == "-") {
-    text = read_input();
-  } else if (auto read = host::read_file(path)) {
-    text = *std::move(read);
+    parsed.file = mig::default_configurations(gpus);
   } else {
-    loaded.problems.push_back({Severity::kError, {path, 0, 0}, {}, to_string(read.error()), "name a readable file"});
-    return loaded;
+    source = path == "-" ? "standard input" : path;
+    const Result<std::string> text = path == "-" ? read_input() : host::read_file(path);
+    if (text)
+      parsed = mig::parse_configuration_file(*text, source);
+    else
+      parsed.problems = {{Severity::kError, {path, 0, 0}, {}, to_string(text.error()), "name a readable file"}};
   }
-  auto parsed = mig::parse_configuration_file(text, loaded.source);
-  loaded.file = std::move(parsed.file);
-  loaded.problems = std::move(parsed.problems);
-  return loaded;
+  print_problems(parsed.problems);
+  if (has_error(parsed.problems)) return std::nullopt;
+  const auto chosen = mig::select_configuration(parsed.file, name, source);
+  if (chosen) return **chosen;
+  print_problems({chosen.error()});
+  return std::nullopt;
+}
+
+Status write_configurations(const mig::ConfigurationFile& file, const std::string& format, const std::string& path) {
+  const std::string text = format == "json" ? mig::to_json_text(file) + "\n" : mig::to_yaml(file);
+  if (path.empty()) {
+    fmt::print("{}", text);
+    return {};
+  }
+  std::ofstream out(path, std::ios::binary);
+  out << text;
+  out.close();
+  return out.good() ? Status{} : fail(Kind::kUnavailable, "cannot write " + path);
 }
 
 Status write_checkpoint(const MigNode& node, const std::string& path) {
@@ -183,8 +178,7 @@ int carry_out(MigNode& node, const mig::Plan& plan, const MigChangeOptions& opti
     if (options.say)
       options.say(fmt::format("GPU {} ({}): to {}", gpu.now.index, gpu.now.name, mig::to_string(gpu.target)));
     const auto outcome = engine.run(gpu.now.uuid, gpu.target, plan.configuration);
-    if (!options.resets || outcome.what != host::MigOutcome::What::kNeedsReset) report(outcome, gpu, program);
-    worst = std::max(worst, status_of(outcome));
+    worst = std::max(worst, report(outcome, gpu, options.resets, program));
   }
   return worst;
 }

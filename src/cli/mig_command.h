@@ -36,13 +36,12 @@ struct MigNode {
 Result<MigNode> read_mig_node(const host::NvmlSettings& settings, const std::string& run_dir);
 int status_of(const Error& error);
 
-// From a file, "-" for standard input, or "" for the configurations that exist without a file.
-struct LoadedConfigurations {
-  mig::ConfigurationFile file;
-  std::string source;
-  std::vector<Problem> problems;
-};
-LoadedConfigurations load_configurations(const std::string& path, const std::vector<mig::GpuState>& gpus);
+// The configuration of that name, without a name the only one: from a file, "-" for the standard input, or "" for the
+// configurations that exist without a file. nullopt: the error was printed.
+std::optional<mig::Configuration> choose_configuration(const std::string& path, const std::string& name,
+                                                       const std::vector<mig::GpuState>& gpus);
+// As "yaml" or "json", to the standard output if `path` is "".
+Status write_configurations(const mig::ConfigurationFile& file, const std::string& format, const std::string& path);
 
 struct MigChangeOptions {
   std::string run_dir = "/run/tranche";  // changes in progress are recorded below it

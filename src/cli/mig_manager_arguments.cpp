@@ -65,10 +65,8 @@ void add_options(CLI::App& app, Given& given) {
   add_log_options(app, given.log);
 }
 
-bool is_on(const std::string& flag, const char* variable, const Process& process) {
-  const auto found = process.environment.find(variable);
-  const std::string text = !flag.empty() ? flag : found == process.environment.end() ? "" : found->second;
-  return config::parse_switch(text).value_or(false);
+bool is_on(const std::string& flag, const char* name, const Process& process) {
+  return config::parse_switch(flag.empty() ? variable(process, name) : flag).value_or(false);
 }
 
 // The operator names a path that its DaemonSet does not mount; the node's root has the driver, too.

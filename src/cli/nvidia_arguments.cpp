@@ -6,10 +6,16 @@
 
 #include "base/text.h"
 #include "base/version.h"
+#include "cli/commands.h"
 #include "cli/go_arguments.h"
 #include "cli/usage.h"
 
 namespace tranche::cli {
+
+std::string variable(const Process& process, const std::string& name) {
+  const auto found = process.environment.find(name);
+  return found == process.environment.end() ? "" : found->second;
+}
 
 std::optional<int> read_as_nvidias(CLI::App& app, const std::vector<std::string>& arguments,
                                    std::vector<std::string>& rest) {

@@ -10,6 +10,10 @@ class App;
 
 namespace tranche::cli {
 
+struct Process;
+
+std::string variable(const Process& process, const std::string& name);  // "" = not set
+
 // The exit status if there is nothing more to do (help, version, an invalid word: 1). `rest` receives all words from
 // the first that is not a flag.
 std::optional<int> read_as_nvidias(CLI::App& app, const std::vector<std::string>& arguments,
