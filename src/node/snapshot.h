@@ -23,7 +23,7 @@
 #include "kubelet/plugin_host.h"
 #include "kubelet/pod_resources.h"
 #include "labels/live/label_report.h"
-#include "mig/live/mig_report.h"
+#include "mig/live/mig_options.h"
 #include "mps/protocol/pool_reports.h"
 #include "node/dra/claims_report.h"
 #include "node/dra/slice_report.h"

@@ -5,14 +5,49 @@
 // failure undoes what was done, as far as nothing is in use; what is left then is said. Calls block: a worker's thread,
 // or the program's own in a command. One GPU at a time.
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "gpu/driver/mig/mig_admin.h"
-#include "mig/driver/change_files.h"
+#include "mig/layout.h"
 #include "mig/mig_steps.h"
+#include "os/files/files.h"
 
 namespace tranche::host {
+
+// What is being done to a GPU's MIG layout, on disk before each driver call: a program that is killed finds where it
+// was, and an operator sees what it made and did not finish.
+struct MigChange {
+  std::string gpu;     // UUID
+  std::string config;  // the name of what was asked for
+  std::string boot;    // the kernel's boot id: instances do not survive a reboot
+  mig::Layout before;
+  mig::Layout target;
+  bool undoing = false;  // on its way back to `before`
+  bool waits_for_reset = false;
+  std::string step;  // the newest that was begun, "" = none
+  bool step_returned = false;
+  std::vector<std::string> made;  // since the beginning, by this change
+};
+
+// One file for each GPU, `mig-<GPU UUID>.json`, replaced as a whole; it is gone once the change is done. It is not
+// synced to the disk: instances do not survive a crash of the kernel either, and what was written survives a killed
+// program. One thread.
+class MigChangeFiles {
+ public:
+  // `folder` is made when it is not there.
+  static Result<MigChangeFiles> open(const std::string& folder);
+
+  Status write(const MigChange& change) const;
+  Status forget(const std::string& gpu) const;
+  // What was not finished. A file that cannot be read is renamed, with a sentence in `lost`.
+  std::vector<MigChange> unfinished(std::vector<std::string>& lost) const;
+
+ private:
+  explicit MigChangeFiles(Dir folder) : folder_(std::move(folder)) {}
+  Dir folder_;
+};
 
 struct MigOutcome {
   enum class What {

@@ -22,6 +22,13 @@ constexpr const char* kMapKey = "config.yaml";  // as NVIDIA's manager names it
 
 }  // namespace
 
+std::string errors_of(const std::vector<Problem>& problems) {
+  std::vector<std::string> errors;
+  for (const auto& problem : problems)
+    if (problem.severity == Severity::kError) errors.push_back(to_string(problem));
+  return join(errors, "; ");
+}
+
 MigChoice::MigChoice(host::Loop& loop, host::Worker& worker, const MigOptions& options, std::string node_name,
                      Callbacks callbacks)
     : loop_(loop),
@@ -126,13 +133,8 @@ const mig::Configuration* MigChoice::find(const std::vector<mig::GpuState>& gpus
     return nullptr;
   }
   if (defined_) {
-    std::vector<std::string> errors;
-    for (const auto& problem : file_.problems)
-      if (problem.severity == Severity::kError) errors.push_back(to_string(problem));
-    if (!errors.empty()) {
-      why = join(errors, "; ");
-      return nullptr;
-    }
+    why = errors_of(file_.problems);
+    if (!why.empty()) return nullptr;
     if (const auto* found = file_.file.find(asked)) return found;
   }
   defaults_.file = mig::default_configurations(gpus);

@@ -20,6 +20,8 @@
 
 namespace tranche::agent {
 
+std::string errors_of(const std::vector<Problem>& problems);  // without the warnings; "" = none
+
 class MigChoice {
  public:
   struct Callbacks {

@@ -10,7 +10,18 @@
 namespace tranche::agent {
 using namespace std::chrono_literals;
 
+namespace {
+
 constexpr Duration kEndPatience = 2s;  // for the call in progress, when the program ends
+
+MigDriver::Done failed(const MigDriver::Work& work, std::string why) {
+  MigDriver::Done done{work, {}, {}};
+  done.outcome.what = host::MigOutcome::What::kFailed;
+  done.outcome.why = std::move(why);
+  return done;
+}
+
+}  // namespace
 
 struct MigDriver::Shared {
   std::mutex mutex;
@@ -86,20 +97,19 @@ struct MigDriver::Job {
     auto admin = host::MigAdmin::open(driver, {pass_over, {}});
     for (const Work& work : all) {
       Done one{work, {}, {}};
-      one.outcome.what = host::MigOutcome::What::kFailed;
-      if (!admin)
-        one.outcome.why = to_string(admin.error());
-      else if (work.partition && pass_over.contains(work.index)) {
-        one.outcome.why = "a driver call on the GPU has not returned";  // and not: the GPU is gone
-      } else if (work.partition) {
+      if (!admin) {
+        one = failed(work, to_string(admin.error()));
+      } else if (work.partition && pass_over.contains(work.index)) {
+        one = failed(work, "a driver call on the GPU has not returned");  // and not: the GPU is gone
+      } else if (!work.partition && !files) {
+        one = failed(work, to_string(files.error()));
+      } else {
         begins(work.index, "read its MIG state");
-        one.partition = host::change_partition(**admin, work.gpu, *work.partition, callbacks(work.index, shared));
-        one.outcome.what = host::MigOutcome::What::kDone;
-      } else if (!files)
-        one.outcome.why = to_string(files.error());
-      else {
-        begins(work.index, "read its MIG state");
-        one.outcome = host::MigApply(**admin, *files, callbacks(work.index, shared)).run(work.gpu, work.target, config);
+        if (work.partition)
+          one.partition = host::change_partition(**admin, work.gpu, *work.partition, callbacks(work.index, shared));
+        else
+          one.outcome =
+              host::MigApply(**admin, *files, callbacks(work.index, shared)).run(work.gpu, work.target, config);
       }
       const std::lock_guard lock(mutex);
       done.push_back(std::move(one));
@@ -220,12 +230,7 @@ void MigDriver::give_up() {
   stuck.job = std::exchange(job_, nullptr);
   std::erase_if(request_.work, [&](const Work& work) {
     const bool here = stuck.index == work.index;
-    if (here) {
-      Done failed{work, {}, {}};
-      failed.outcome.what = host::MigOutcome::What::kFailed;
-      failed.outcome.why = stuck.why;
-      request_.finished.push_back(std::move(failed));
-    }
+    if (here) request_.finished.push_back(failed(work, stuck.why));
     return here || std::ranges::any_of(request_.finished, [&](const Done& done) { return done.work.gpu == work.gpu; });
   });
   stuck_.push_back(std::move(stuck));
@@ -247,13 +252,14 @@ void MigDriver::on_finished(const Job* job) {
 // job: nullptr where the driver as a whole hangs.
 void MigDriver::answer(const Job* job) {
   const auto whole = std::ranges::find_if(stuck_, [](const Stuck& one) { return !one.index; });
+  const std::string why = whole == stuck_.end() ? "the driver does not answer" : whole->why;
   Request request = std::exchange(request_, {});
   if (request.on_read) {
     Reading reading;
     if (job != nullptr)
       reading = job->reading;
     else
-      reading.problem = whole == stuck_.end() ? "the driver does not answer" : whole->why;
+      reading.problem = why;
     for (const Stuck& one : stuck_)
       if (one.index) reading.silent.push_back(one.why);
     return request.on_read(std::move(reading));
@@ -261,12 +267,7 @@ void MigDriver::answer(const Job* job) {
   if (job != nullptr)
     request.finished.insert(request.finished.end(), job->done.begin(), job->done.end());
   else
-    for (const Work& work : request.work) {
-      Done failed{work, {}, {}};
-      failed.outcome.what = host::MigOutcome::What::kFailed;
-      failed.outcome.why = whole == stuck_.end() ? "the driver does not answer" : whole->why;
-      request.finished.push_back(std::move(failed));
-    }
+    for (const Work& work : request.work) request.finished.push_back(failed(work, why));
   request.on_applied(std::move(request.finished));
 }
 

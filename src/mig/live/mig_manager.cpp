@@ -19,12 +19,6 @@ std::string gpu_name(unsigned index) {
   return "GPU " + std::to_string(index);
 }
 
-std::string names_of(const std::vector<mig::Holder>& holders) {
-  std::vector<std::string> names;
-  for (const auto& holder : holders) names.push_back(holder.who);
-  return names.empty() ? "a program that is not known" : join(names, ", ");
-}
-
 }  // namespace
 
 MigManager::MigManager(host::Loop& loop, host::Worker& worker, host::KubeLink& link, MigSettings settings,
@@ -126,6 +120,12 @@ void MigManager::idle() {
   step();
 }
 
+// For an answer, and not for long.
+void MigManager::wait_in(Phase phase) {
+  phase_ = phase;
+  patience_.start(kAnswerPatience, [this] { idle(); });
+}
+
 void MigManager::again_in(Duration delay) {
   not_before_ = loop_.now() + delay;
   timer_.start(delay, [this] {
@@ -219,10 +219,7 @@ void MigManager::decide(const MigDriver::Reading& reading, const mig::Configurat
     if (entry == nullptr || (!gpu.capable && !entry->devices)) continue;  // an entry for all passes over those without
     plans.push_back(mig::plan_gpu(*entry, gpu, problems));
   }
-  std::vector<std::string> errors;
-  for (const auto& problem : problems)
-    if (problem.severity == Severity::kError) errors.push_back(to_string(problem));
-  if (!errors.empty()) return refused("NotPossible", join(errors, "; "));
+  if (const auto errors = errors_of(problems); !errors.empty()) return refused("NotPossible", errors);
 
   std::map<std::string, std::string> devices;
   waiting_devices_.clear();
@@ -268,15 +265,11 @@ void MigManager::decide(const MigDriver::Reading& reading, const mig::Configurat
     state_label_.want("pending");
   }
   if (!state_label_.settled()) {  // watchers of the label see "pending" before anything changes
-    phase_ = Phase::kWriting;
-    patience_.start(kAnswerPatience, [this] { idle(); });
-    return;
+    return wait_in(Phase::kWriting);
   }
   if (withdraw(std::move(devices)) || (!withdrawn_.empty() && use_.asked < withdrawn_at_)) {
-    phase_ = Phase::kAsking;
-    callbacks_.ask_use();
-    patience_.start(kAnswerPatience, [this] { idle(); });
-    return;
+    wait_in(Phase::kAsking);
+    return callbacks_.ask_use();
   }
   evict(blocked);
   if (!work.empty() && callbacks_.make_way && !way_is_made_) {
@@ -305,7 +298,8 @@ void MigManager::wait_for(const std::vector<const mig::GpuPlan*>& blocked) {
   std::vector<std::string> sentences;
   for (const auto* plan : blocked)
     for (const auto& blocker : plan->blockers) {
-      sentences.push_back(gpu_name(plan->now.index) + ": " + blocker.what + " is used by " + names_of(blocker.holders));
+      sentences.push_back(gpu_name(plan->now.index) + ": " + blocker.what + " is used by " +
+                          mig::list_of(blocker.holders));
       if (!plan->fits_beside.empty()) sentences.back() += "; beside it " + plan->fits_beside;
     }
   if (!silent_.empty()) sentences.push_back(silent_);
@@ -396,8 +390,7 @@ void MigManager::on_applied(const std::vector<MigDriver::Done>& all) {
     callbacks_.rescan();
     return again_in(callbacks_.make_way ? retries_.next() : waits_.next());
   }
-  phase_ = Phase::kScanning;
-  patience_.start(kAnswerPatience, [this] { idle(); });
+  wait_in(Phase::kScanning);
   callbacks_.rescan();
 }
 

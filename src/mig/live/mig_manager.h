@@ -23,13 +23,11 @@
 #include "kube/client/kube_link.h"
 #include "kube/node_condition.h"
 #include "kube/reasons.h"
-#include "mig/live/evictions.h"
 #include "mig/live/gpu_reset.h"
 #include "mig/live/mig_choice.h"
 #include "mig/live/mig_driver.h"
 #include "mig/live/mig_options.h"
-#include "mig/live/mig_report.h"
-#include "mig/live/state_label.h"
+#include "mig/live/mig_requests.h"
 #include "mig/mig_plan.h"
 #include "os/loop/timer.h"
 
@@ -89,6 +87,7 @@ class MigManager {
   void failed(const std::string& reason, std::string message);
   void refused(const std::string& reason, std::string message);
   void state(const char* state, const char* reason, std::string message);
+  void wait_in(Phase phase);
   void again_in(Duration delay);
   void idle();
 

@@ -8,10 +8,10 @@
 #include "base/json_read.h"
 #include "base/json_text.h"
 #include "base/text.h"
-#include "kube/api_status.h"
 #include "kube/node_condition.h"
 #include "kube/object.h"
 #include "kube/url.h"
+#include "mig/live/mig_requests.h"
 #include "os/log/log.h"
 
 namespace tranche::agent {
@@ -29,10 +29,6 @@ constexpr const char* kApps =
     "nvidia-device-plugin-daemonset,nvidia-device-plugin-mps-control-daemon,gpu-feature-discovery,nvidia-dcgm-exporter,"
     "nvidia-dcgm";
 constexpr const char* kValidators = "nvidia-operator-validator,nvidia-cuda-validator,nvidia-device-plugin-validator";
-
-bool succeeded(const host::KubeAnswer& answer) {
-  return answer.status >= 200 && answer.status < 300;
-}
 
 }  // namespace
 
@@ -150,7 +146,7 @@ void Operands::validate() {
 }
 
 void Operands::later(const std::string& doing, const host::KubeAnswer& answer) {
-  const std::string why = answer.status >= 400 ? kube::status_of_body(answer.status, answer.body).message : answer.why;
+  const std::string why = why_not(answer);
   if (problem_ != why) log::warning("mig.operands_problem", {{"cannot", doing}, {"why", why}});
   problem_ = why;
   timer_.start(retries_.next(), [this] { step(); });

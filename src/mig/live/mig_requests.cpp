@@ -1,4 +1,4 @@
-#include "mig/live/evictions.h"
+#include "mig/live/mig_requests.h"
 
 #include <nlohmann/json.hpp>
 #include <set>
@@ -6,6 +6,9 @@
 #include "base/json_text.h"
 #include "base/text.h"
 #include "kube/api_status.h"
+#include "kube/node_condition.h"
+#include "mig/live/mig_options.h"
+#include "os/log/log.h"
 
 namespace tranche::agent {
 namespace {
@@ -17,6 +20,14 @@ std::string key_of(const Evictions::Pod& pod) {
 }
 
 }  // namespace
+
+bool succeeded(const host::KubeAnswer& answer) {
+  return answer.status >= 200 && answer.status < 300;
+}
+
+std::string why_not(const host::KubeAnswer& answer) {
+  return answer.status >= 400 ? kube::status_of_body(answer.status, answer.body).message : answer.why;
+}
 
 Evictions::Evictions(host::Loop& loop, std::function<void(const Pod&, bool, const std::string&)> on_result)
     : loop_(loop), on_result_(std::move(on_result)) {}
@@ -54,13 +65,12 @@ void Evictions::ask(Entry& entry) {
     Entry& one = found->second;
     one.call = 0;
     const bool gone = answer.status == kube::http::kNotFound;
-    one.accepted = gone || (answer.status >= 200 && answer.status < 300);
+    one.accepted = gone || succeeded(answer);
     if (one.accepted && !gone) ++accepted_;
     std::string why;
     if (!one.accepted) {
-      const auto status = kube::status_of_body(answer.status, answer.body);
-      why = answer.status >= 400 ? status.message : answer.why;
-      const Duration wait = std::max(one.backoff.next(), status.retry_after);
+      why = why_not(answer);
+      const Duration wait = std::max(one.backoff.next(), kube::status_of_body(answer.status, answer.body).retry_after);
       one.timer->start(wait, [this, key] {
         if (const auto again = entries_.find(key); again != entries_.end()) ask(again->second);
       });
@@ -68,6 +78,50 @@ void Evictions::ask(Entry& entry) {
     const Pod pod = one.pod;
     on_result_(pod, one.accepted, why);
   });
+}
+
+StateLabel::StateLabel(host::Loop& loop, std::string node, std::function<void()> on_written)
+    : loop_(loop),
+      node_(std::move(node)),
+      on_written_(std::move(on_written)),
+      backoff_(200ms, 1min, stable_hash(node_ + " mig")) {}
+
+StateLabel::~StateLabel() {
+  if (client_ != nullptr) client_->cancel(call_);
+}
+
+void StateLabel::is(const std::string& value) {
+  if (call_ != 0) return;  // older than what is being written
+  written_ = value;
+  step();
+}
+
+void StateLabel::want(const std::string& value) {
+  if (wanted_ != value) problem_.clear();
+  wanted_ = value;
+  step();
+}
+
+void StateLabel::step() {
+  if (client_ == nullptr || call_ != 0 || timer_.running() || wanted_.empty() || wanted_ == written_) return;
+  const nlohmann::json patch{{"metadata", {{"labels", {{kMigStateLabel, wanted_}}}}}};
+  call_ =
+      client_->patch(kube::node_path(node_), json_text(patch), [this, value = wanted_](const host::KubeAnswer& answer) {
+        call_ = 0;
+        if (succeeded(answer)) {
+          backoff_.reset();
+          problem_.clear();
+          written_ = value;
+          log::info("mig.state", {{"label", kMigStateLabel}, {"value", value}});
+        } else {
+          const std::string why = why_not(answer);
+          if (why != problem_) log::warning("mig.state_not_written", {{"value", value}, {"why", why}});
+          problem_ = why.empty() ? "no answer" : why;
+          timer_.start(backoff_.next(), [this] { step(); });
+        }
+        step();
+        on_written_();
+      });
 }
 
 }  // namespace tranche::agent
