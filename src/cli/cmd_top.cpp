@@ -11,7 +11,6 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <optional>
 
 #include "base/text.h"
 #include "cli/cluster_options.h"
@@ -149,28 +148,30 @@ Result<top::Node> ask(Options& options, const Process& process) {
 
 int live(Options& options, const Process& process, top::Choice choice) {
   using Clock = std::chrono::steady_clock;
-  Terminal terminal;
   top::Node node;
-  std::optional<Clock::time_point> asked;
+  Clock::time_point asked;
+  const auto look = [&] {
+    asked = Clock::now();
+    if (auto next = ask(options, process)) {
+      node = *std::move(next);
+    } else {
+      node.ready = false;
+      node.reason = "no answer: " + to_string(next.error());
+    }
+  };
+  look();  // a credential program may ask the person, before the terminal is ours
+  Terminal terminal;
   const auto interval =
       std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.interval_seconds));
   while (ended == 0) {
-    if (!asked || (!choice.paused && Clock::now() - *asked >= interval)) {
-      asked = Clock::now();
-      if (auto next = ask(options, process)) {
-        node = *std::move(next);
-      } else {
-        node.ready = false;
-        node.reason = "no answer: " + to_string(next.error());
-      }
-    }
+    if (!choice.paused && Clock::now() - asked >= interval) look();
     resized = 0;
     const auto [width, height] = Terminal::size();
     const top::Screen screen{.width = width, .height = height, .colour = process.terminal};
     choice = top::within(node, choice, screen);
     show(top::draw(node, choice, screen));
     pollfd keys{STDIN_FILENO, POLLIN, 0};
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(*asked + interval - Clock::now()).count();
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(asked + interval - Clock::now()).count();
     if (::poll(&keys, 1, choice.paused ? 60'000 : static_cast<int>(std::max<std::int64_t>(left, 1))) <= 0) continue;
     char bytes[64];
     const auto read = ::read(STDIN_FILENO, bytes, sizeof bytes);
