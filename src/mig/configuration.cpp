@@ -318,28 +318,23 @@ std::string to_yaml(const ConfigurationFile& file) {
 }
 
 std::string to_json_text(const ConfigurationFile& file) {
-  nlohmann::ordered_json configurations = nlohmann::ordered_json::object();
+  using Json = nlohmann::ordered_json;
+  Json configurations = Json::object();
   for (const auto& configuration : file.configurations) {
-    nlohmann::ordered_json entries = nlohmann::ordered_json::array();
+    Json entries = Json::array();
     for (const auto& entry : configuration.entries) {
-      nlohmann::ordered_json json = nlohmann::ordered_json::object();
-      nlohmann::ordered_json filters = nlohmann::ordered_json::array();
+      Json json = Json::object(), filters = Json::array(), instances = Json::object();
       for (const auto& filter : entry.filters) filters.push_back(to_string(filter));
-      if (filters.size() == 1) json["device-filter"] = filters[0];
-      if (filters.size() > 1) json["device-filter"] = filters;
-      if (entry.devices)
-        json["devices"] = *entry.devices;
-      else
-        json["devices"] = "all";
-      json["mig-enabled"] = entry.enabled;
-      nlohmann::ordered_json instances = nlohmann::ordered_json::object();
       for (const auto& [name, count] : entry.instances) instances[to_string(name)] = count;
+      if (!filters.empty()) json["device-filter"] = filters.size() == 1 ? filters[0] : filters;
+      json["devices"] = entry.devices ? Json(*entry.devices) : Json("all");
+      json["mig-enabled"] = entry.enabled;
       json["mig-devices"] = std::move(instances);
       entries.push_back(std::move(json));
     }
     configurations[configuration.name] = std::move(entries);
   }
-  const nlohmann::ordered_json document = {{"version", "v1"}, {"mig-configs", std::move(configurations)}};
+  const Json document = {{"version", "v1"}, {"mig-configs", std::move(configurations)}};
   return json_text(document, 2);
 }
 

@@ -24,12 +24,6 @@ std::vector<AlikeGpus> kinds_of(const std::vector<GpuState>& gpus) {
   return kinds;
 }
 
-std::set<std::uint32_t> numbers_of(const std::vector<GpuState>& gpus) {
-  std::set<std::uint32_t> numbers;
-  for (const auto& gpu : gpus) numbers.insert(gpu.pci_device_id);
-  return numbers;
-}
-
 Configuration simple(std::string name, bool enabled) {
   Entry entry;
   entry.enabled = enabled;
@@ -67,7 +61,8 @@ std::string default_name(const ProfileName& profile) {
 
 ConfigurationFile default_configurations(const std::vector<GpuState>& gpus) {
   const auto kinds = kinds_of(gpus);
-  const bool several = numbers_of(gpus).size() > 1;
+  const bool several =
+      std::ranges::any_of(gpus, [&](const GpuState& gpu) { return gpu.pci_device_id != gpus.front().pci_device_id; });
   ConfigurationFile file;
   file.configurations = {simple("all-disabled", false), simple("all-enabled", true)};
 

@@ -15,20 +15,6 @@ std::string suffix_of_name(std::string_view name) {
   return at == std::string_view::npos ? std::string() : std::string(name.substr(at + 2));
 }
 
-// Calls take(number, profile) for each GPU-instance profile until that returns true; reports one that did not answer.
-template <typename Take>
-Return each_profile(const Functions& f, Device gpu, Take take) {
-  Return silent = Return::kSuccess;
-  for (std::uint32_t number = 0; number < kGpuInstanceProfiles; ++number) {
-    GpuInstanceProfileInfo profile{};
-    const Return code = call(f.gpu_instance_profile, gpu, number, &profile);
-    if (code == Return::kInvalidArgument) break;  // past the last profile of the driver
-    if (code == Return::kSuccess && take(number, profile)) break;
-    if (code != Return::kSuccess && code != Return::kNotSupported) silent = code;  // a gap
-  }
-  return silent;
-}
-
 std::string suffix_of(const Functions& f, Device parent, Device mig, std::uint32_t gpu_instance) {
   GpuInstance instance = nullptr;
   GpuInstanceInfo info{};

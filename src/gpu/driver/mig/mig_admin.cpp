@@ -183,11 +183,7 @@ class Admin final : public MigAdmin {
   }
 
   void read_profiles(Device device, mig::GpuState& gpu) const {
-    for (std::uint32_t number = 0; number < nvml::kGpuInstanceProfiles; ++number) {
-      nvml::GpuInstanceProfileInfo info{};
-      const Return code = call(f_.gpu_instance_profile, device, number, &info);
-      if (code == Return::kInvalidArgument) break;  // past the last profile of the driver
-      if (code != Return::kSuccess) continue;       // a gap
+    nvml::each_profile(f_, device, [&](std::uint32_t number, const nvml::GpuInstanceProfileInfo& info) {
       mig::Profile profile;
       profile.id = info.id;
       profile.name = nvml::profile_text(info.slice_count, info.slice_count, info.memory_size_mib, gpu.memory.value,
@@ -207,7 +203,8 @@ class Admin final : public MigAdmin {
       }
       std::ranges::sort(profile.placements);
       gpu.profiles.push_back(std::move(profile));
-    }
+      return false;
+    });
   }
 
   // Reads instances of all profile ids: MIG device handles show only instances that have a compute instance.
