@@ -21,18 +21,11 @@ constexpr std::string_view kExecV1beta1 = "client.authentication.k8s.io/v1beta1"
 
 // Unlike Tranche's configuration, a kubeconfig is shared with other programs, so unknown fields are ignored.
 Value member(const Value& mapping, std::string_view key) {
-  const std::string path = mapping.path().empty() ? std::string(key) : mapping.path() + "." + std::string(key);
-  Findings& findings = mapping.findings();
-  if (mapping.absent() || mapping.node().kind != Node::Kind::kMapping)
-    return {nullptr, path, mapping.place(), findings};
-  for (const auto& entry : mapping.node().members) {
-    if (entry.key != key) continue;
-    const bool empty = entry.value->kind == Node::Kind::kNull;
-    return {entry.value.get(), path,
-            Place{findings.source, empty ? entry.line : entry.value->line, empty ? entry.column : entry.value->column},
-            findings};
-  }
-  return {nullptr, path, mapping.place(), findings};
+  if (mapping.absent() || !mapping.is(Node::Kind::kMapping)) return mapping.absent(key);
+  for (const auto& entry : mapping.node().members)
+    if (entry.key == key)
+      return entry.value->kind == Node::Kind::kNull ? mapping.key_of(entry) : mapping.value_of(entry);
+  return mapping.absent(key);
 }
 
 std::string text(const Value& mapping, std::string_view key) {

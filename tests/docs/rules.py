@@ -39,6 +39,7 @@ ELSEWHERE = [
     (r"\./dev mutants( .*)?", "takes minutes, and is run by hand", "file:scripts/mutants"),
     (r"\./dev coverage( .*)?", "takes half an hour, and is run by hand", "file:scripts/coverage"),
     (r"tranche why --cluster .*", "asks an API server", "ctest:observe_browser_web"),
+    (r"kubectl tranche( .*)?|tranche status --node .*", "asks an API server", "cluster:without-gpu"),
     (r"tranche web( .*)?", "asks an API server", "ctest:observe_browser_web"),
     (r"\./dev browser", "needs Chromium", "ctest:observe_browser"),
     (r"\./dev pictures", "needs Chromium", "ctest:observe_pictures"),
