@@ -35,13 +35,11 @@ void add_feature_options(CLI::App& command, FeatureCommand& held) {
       ->envname("NAMESPACE")
       ->capture_default_str();
   command.add_option("--node-name", o.node_name, "what the cluster calls this node")->envname("NODE_NAME");
-  command.add_option("--pod-name", o.pod_name, "this pod, with whose DaemonSet the NodeFeature object goes")
+  command.add_option("--pod-name", o.pod_name, "name of this pod; its DaemonSet owns the NodeFeature object")
       ->envname("POD_NAME");
   for (const auto& [flag, variable, value] : {std::tuple{"--kube-api-qps", "KUBE_API_QPS", &held.qps},
                                               std::tuple{"--kube-api-burst", "KUBE_API_BURST", &held.burst}})
-    command.add_option(flag, *value, "taken and without effect: nothing is asked often enough to need it")
-        ->envname(variable)
-        ->check(CLI::Number);
+    command.add_option(flag, *value, "accepted for compatibility; no effect")->envname(variable)->check(CLI::Number);
   add_own_option(command, "--system-root", o.system_root, "what /sys and /usr/share are looked up under");
   add_strict(command, held.strict);
   add_log_options(command, held.log);
@@ -61,7 +59,7 @@ void add_labels(CLI::App& app, Process& process) {
   add_config_alias(*command, held->options.flags);
   add_label_output(*command, held->output, {"stdout", "file", "nodefeature", "node"});
   command->add_flag("--json", held->options.json, "what is printed as JSON, with notes");
-  command->add_flag("--remove", held->options.remove, "take our labels away from --label-output, and end");
+  command->add_flag("--remove", held->options.remove, "remove Tranche's labels from --label-output, and exit");
   command->footer(kLabelsTeaching);
   command->callback([held, &process] {
     held->options.output = label_output_of(held->output);

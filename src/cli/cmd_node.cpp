@@ -74,7 +74,7 @@ void add_mig_options(CLI::App& command, NodeCommand& held) {
                  "the configuration of a node without the label; without one such a node is left alone")
       .group(kMig);
   add_own_option(command, "--mig-evict-after", held.mig_evict_after,
-                 "how long a change waits for pods that hold MIG devices which have to go, before it evicts them "
+                 "how long a change waits for pods that hold MIG devices which it removes, before it evicts them "
                  "through the Eviction API; never by default")
       .check(check_period)
       ->group(kMig);

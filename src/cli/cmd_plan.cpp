@@ -47,13 +47,10 @@ struct PodsFrom {
   std::string node_name;              // for "cluster": include the pods of this node
 };
 
-// An Error: nothing could be read. Invalid entries are among the result's problems. Pods of a cluster are in the order
-// in which the node would get them: bound pods first, then by age.
-Result<simulate::PodsRead> load_pods(const PodsFrom& from, const config::Environment& environment);
-
 constexpr const char* kCluster = "cluster";
 constexpr const char* kStandardInput = "/dev/stdin";
 
+// Pods of a cluster, in the order in which the node would get them: bound pods first, then by age.
 void sort_by_arrival(std::vector<simulate::PodAsk>& pods) {
   const auto rank = [](const simulate::PodAsk& pod) {
     return std::tuple(pod.node_name.empty(), std::string_view(pod.created), std::string_view(pod.pod_namespace),
@@ -81,6 +78,7 @@ Result<simulate::PodsRead> of_cluster(const PodsFrom& from, const config::Enviro
   return all;
 }
 
+// An Error: nothing could be read. Invalid entries are among the result's problems.
 Result<simulate::PodsRead> load_pods(const PodsFrom& from, const config::Environment& environment) {
   if (from.where == kCluster) return of_cluster(from, environment);
   const bool piped = from.where == "-";
@@ -290,7 +288,8 @@ int plan(const PlanOptions& options, const Process& process) {
   const bool all_land = answer.unknown.value_or(std::vector<simulate::UnknownObject>{}).empty() &&
                         (!answer.side.simulation || answer.side.simulation->all_land()) &&
                         std::ranges::all_of(answer.nodes, &simulate::Simulation::all_land);
-  return all_land && answer.differences.empty() ? 0 : kNotAsHoped;
+  const bool offers = !answer.side.plan.resources.empty() || answer.side.inventory.gpus.empty();
+  return all_land && offers && answer.differences.empty() ? 0 : kNotAsHoped;
 }
 
 }  // namespace
@@ -339,8 +338,8 @@ void add_plan(CLI::App& app, Process& process) {
   command->add_flag("--json", options->json, "the plan, simulation and differences as JSON (docs/reference/plan.md)");
   command->footer(
       "Exit status: 0 the plan can be made, every pod lands and nothing differs; 1 the node or cluster cannot be read; "
-      "2 a configuration or the pods cannot be used; 3 a pod does not land or is not predicted, or the configurations "
-      "differ.");
+      "2 a configuration or the pods cannot be used; 3 no resource is offered although there are GPUs, a pod does not "
+      "land or is not predicted, or the configurations differ.");
   command->callback([options, &process] { process.exit_code = plan(*options, process); });
 }
 

@@ -64,7 +64,7 @@ void add_probe(CLI::App& app, Process& process) {
       ->check(CLI::Range(0.1, 86400.0))
       ->capture_default_str();
   command->add_option("--endpoint", o.container.endpoint,
-                      "be to the node what the container of a grant is: this grant's directory at /run/tranche/mps");
+                      "run as in the container of a grant, with this directory of the grant at /run/tranche/mps");
   command->add_option("--as-user", o.container.user, "run as this user and group id")
       ->check(CLI::Range(1U, 4294967294U));
   command->add_flag("--stages", o.stages, "print each stage on stderr as it begins");

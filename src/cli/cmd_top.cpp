@@ -223,7 +223,7 @@ void add_top(CLI::App& app, Process& process) {
       ->capture_default_str();
   command->add_option("--filter", options->filter, "show only tenants with this text in namespace/pod/container");
   add_cluster_options(*command, options->cluster, process);
-  command->add_flag("--once", options->once, "print one reading as text, and end; so it is where there is no terminal");
+  command->add_flag("--once", options->once, "print one reading as text, and exit; the default without a terminal");
   command->add_flag("--json", options->json, "print one reading as JSON, and end");
   command->callback([options, interval, &process] {
     constexpr double kOfCluster = 10;

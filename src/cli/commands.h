@@ -1,7 +1,7 @@
 #pragma once
 // Every subcommand adds itself to the command line and, if it is selected, stores its exit status in `exit_code`. Exit
-// statuses: 0 success, 1 failure, 2 usage or configuration, 3 nothing to do on this node; for `plan`: a pod cannot be
-// scheduled, or two configurations differ.
+// statuses: 0 success, 1 failure, 2 usage or configuration, 3 nothing to do on this node; for `plan`: nothing is
+// offered, a pod cannot be scheduled, or two configurations differ.
 #include <functional>
 #include <map>
 #include <string>

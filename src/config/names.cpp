@@ -52,7 +52,11 @@ bool is_subdomain(std::string_view text) {
 
 Result<std::string> resource_name(std::string_view text) {
   std::string full(text);
-  if (!text.starts_with(kResourcePrefix)) full.insert(0, kResourcePrefix);
+  if (!text.starts_with(kResourcePrefix)) {
+    if (text.find('/') != std::string_view::npos)
+      return fail(Kind::kInvalid, in_quotes(text) + " is not a resource of NVIDIA's: only nvidia.com/… can be shared");
+    full.insert(0, kResourcePrefix);
+  }
   if (full.size() > kLongestResourceName)
     return fail(Kind::kInvalid,
                 in_quotes(full) + " has " + std::to_string(full.size()) + " characters, and 63 are the most");

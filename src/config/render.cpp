@@ -12,9 +12,6 @@
 namespace tranche::config {
 namespace {
 
-// the sharing part of render.h.
-nlohmann::ordered_json render_sharing(const Sharing& sharing);
-
 using Json = nlohmann::ordered_json;
 
 Json number(std::uint32_t hundredths) {
@@ -81,7 +78,7 @@ void add_mps(const Sharing& sharing, Json& section) {
   section["frameworkEnvironment"] = sharing.framework_environment;
 }
 
-Json render_sharing(const Sharing& sharing) {
+Json render(const Sharing& sharing) {
   Json json = Json::object();
   if (sharing.per_device) json["perDevice"] = true;
   if (sharing.strategy == SharingStrategy::kNone) return json;
@@ -145,7 +142,7 @@ Json render(const Flags& flags) {
 Json render(const Config& config) {
   Json json{{"version", config.version}};
   json["flags"] = render(config.flags);
-  json["sharing"] = render_sharing(config.sharing);
+  json["sharing"] = render(config.sharing);
   for (const auto& [key, refs] :
        {std::pair{"include", &config.devices.include}, std::pair{"exclude", &config.devices.exclude}})
     for (const DeviceRef& ref : *refs) json["devices"][key].push_back(ref.text);

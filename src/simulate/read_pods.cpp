@@ -16,10 +16,6 @@
 namespace tranche::simulate {
 namespace {
 
-// the containers and claims of one pod spec and what they ask for. Every fault that the API
-// server would refuse the pod for, as far as extended resources are concerned, is a Problem.
-void read_pod_spec(const config::Value& pod_spec, PodAsk& pod);  // containers and claims
-
 using config::Value;
 
 constexpr std::size_t kMostContainers = 1000;  // of one pod
@@ -99,6 +95,8 @@ void read_list(const Value& pod_spec, std::string_view key, std::vector<Containe
   }
 }
 
+// The containers and claims of a pod and what they ask for. Every fault that the API server would refuse the pod for,
+// as far as extended resources are concerned, is a Problem.
 void read_pod_spec(const Value& pod_spec, PodAsk& pod) {
   read_claims(pod_spec, pod.claims);
   auto& containers = pod.containers;

@@ -80,7 +80,7 @@ void parse_devices(const Value& value, bool per_device, SharedResource& into) {
       value.error("is an empty list, so the entry shares nothing", "write all, a count, or a list such as [0, 1]");
     into.devices = *selection;
   } else if (!std::holds_alternative<AllDevices>(*selection)) {
-    value.warn("is read and then not used: every device of the resource is shared",
+    value.warn("has no effect without sharing.perDevice: true: every device of the resource is shared",
                "write perDevice: true below sharing to divide the devices, or remove it");
   }
 }
@@ -127,7 +127,7 @@ bool parse_slots(const Value& entry, const Fields& f, const EntryRules& rules, S
   into.slot_memory = read_memory_size(slot_memory, "write what one slot holds: slotMemory: 4Gi");
   into.replicas = 0;
   if (!f["replicas"].given()) return into.slot_memory.has_value();
-  slot_memory.error("is given beside replicas, and each says how many slots a device has", "remove one of the two");
+  slot_memory.error("cannot be combined with replicas: both set the number of slots", "remove one of the two");
   return false;
 }
 

@@ -44,18 +44,18 @@ MigManager::MigManager(host::Loop& loop, host::Worker& worker, host::KubeLink& l
                      if (phase_ == Phase::kWriting && state_label_.settled()) idle();
                      callbacks_.changed();
                    }),
-      evictions_(loop,
-                 [this](const Evictions::Pod& pod, bool accepted, const std::string& why) {
-                   report_.evictions = evictions_.accepted();
-                   log::info("mig.eviction",
-                             {{"pod", pod.pod_namespace + "/" + pod.name}, {"accepted", accepted}, {"why", why}});
-                   callbacks_.emit_on_pod(pod, kube::kMigEviction,
-                                          accepted
-                                              ? "evicted: it holds a MIG device that has to go for the configuration " +
-                                                    asked_.value_or("")
-                                              : "cannot be evicted yet: " + why);
-                   callbacks_.changed();
-                 }),
+      evictions_(
+          loop,
+          [this](const Evictions::Pod& pod, bool accepted, const std::string& why) {
+            report_.evictions = evictions_.accepted();
+            log::info("mig.eviction",
+                      {{"pod", pod.pod_namespace + "/" + pod.name}, {"accepted", accepted}, {"why", why}});
+            callbacks_.emit_on_pod(
+                pod, kube::kMigEviction,
+                accepted ? "evicted: it holds a MIG device that is removed for the configuration " + asked_.value_or("")
+                         : "cannot be evicted yet: " + why);
+            callbacks_.changed();
+          }),
       driver_(loop, settings_.folder, [this] { on_change(false); }) {
   report_.state = "starting";
   report_.reason = "Starting";

@@ -29,13 +29,6 @@
 namespace tranche::agent {
 namespace {
 
-// The files of a demonstration: the simulated node, its configuration and its pods, as text. Pure.
-std::string scene_node(const DemoOptions& options);
-std::string scene_config(const DemoOptions& options);
-// Pods of several sizes for `gpus` × `slots` slots: most run, one requests more memory than its share and fails, and
-// some do not fit and wait.
-std::string scene_pods(const DemoOptions& options);
-
 constexpr const char* kResource = "nvidia.com/gpu.shared";
 
 // Enough for pods to use a sensible part of their share. An unknown model gets little.
@@ -69,6 +62,7 @@ std::string pod(const char* name, std::uint32_t slots, const std::string& size, 
                      container(slots, size, stays, "  "));
 }
 
+// The files of a demonstration: the simulated node, its configuration and its pods, as text.
 std::string scene_node(const DemoOptions& options) {
   return fmt::format("driver: 580.159.04\ncuda: 13000\ngpus: {{profile: {}, count: {}}}\n", options.profile,
                      options.gpus);
@@ -82,6 +76,8 @@ std::string scene_config(const DemoOptions& options) {
       options.slots);
 }
 
+// Pods of several sizes for `gpus` × `slots` slots: most run, one requests more memory than its share and fails, and
+// some do not fit and wait.
 std::string scene_pods(const DemoOptions& options) {
   const std::uint32_t whole = options.slots;
   const std::uint32_t half = std::max(1u, options.slots / 2);
