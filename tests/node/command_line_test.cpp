@@ -280,6 +280,8 @@ TEST_F(CommandLine, APlanNeedsNoNodeAndCountsNodes) {
       {tranche(), "plan", "--inventory", "T4", "--config", config_path_, "--pods", in("pods.yaml"), "--nodes", "3"});
   EXPECT_EQ(two.code(), 0) << two.out();
   EXPECT_THAT(two.out(), AllOf(HasSubstr("Node 2 of 3"), HasSubstr("every pod lands on 2 of 3 nodes")));
+  write("config.yaml", "sharing: {mps: {resources: [{name: nvidia.com/gpu, slotMemory: 200Gi}]}}\n");
+  EXPECT_EQ(run({tranche(), "plan", "--inventory", "T4", "--config", config_path_}), 3) << "no GPU is offered";
 }
 
 TEST_F(CommandLine, ADemoOfAnUnknownModelIsRefusedAtOnce) {
