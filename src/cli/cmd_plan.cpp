@@ -288,7 +288,8 @@ int plan(const PlanOptions& options, const Process& process) {
   const bool all_land = answer.unknown.value_or(std::vector<simulate::UnknownObject>{}).empty() &&
                         (!answer.side.simulation || answer.side.simulation->all_land()) &&
                         std::ranges::all_of(answer.nodes, &simulate::Simulation::all_land);
-  const bool offers = !answer.side.plan.resources.empty() || answer.side.inventory.gpus.empty();
+  const bool offers = !answer.side.plan.resources.empty() || answer.side.inventory.gpus.empty() ||
+                      answer.side.config.config.dra.devices != config::DraDevices::kNone;
   return all_land && offers && answer.differences.empty() ? 0 : kNotAsHoped;
 }
 

@@ -284,7 +284,7 @@ TEST_F(NodeGuard, WhatClientsThatWereKilledStillHoldCountsForTheirContainer) {
   finish(first);
   until_mps([](const Json& s) { return !s["pools"][0]["endpoints"][0]["dead"].empty(); });
   Program& second = tenant(grant, {"--allocate", "20G", "--hold"});
-  ASSERT_EQ(attached(second)["mps"], true);
+  ASSERT_EQ(attached(second)["mps"], true) << until_mps([](const Json&) { return true; })["pools"].dump(1);
   EXPECT_EQ(until_mps([](const Json&) { return true; })["pools"][0]["endpoints"][0]["dead"], Json::array());
   const Json status = until_node([](const Json&) { return true; });
   EXPECT_THAT(status["guard"]["unattributed"], IsEmpty());

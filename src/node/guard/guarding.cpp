@@ -208,6 +208,7 @@ void Guarding::on_pools(const PoolReports& reports) {
   connected_ = !pools.empty();
   if (connected_) {
     if (pools == pools_) return;
+    keep_released(pools);
     pools_ = std::move(pools);
     processes_.pools_reported();
   } else {
@@ -220,6 +221,21 @@ void Guarding::on_pools(const PoolReports& reports) {
   keep_pace();
 }
 
+// Dead clients that `now` no longer has: their memory is free, and the driver's figures are from before.
+void Guarding::keep_released(const std::map<std::string, guard::PoolProcesses>& now) {
+  std::set<std::uint32_t> sampled;
+  for (const auto& sample : samples_)
+    for (const auto& holder : sample.holders) sampled.insert(holder.pid);
+  for (const auto& [id, before] : pools_) {
+    const auto pool = now.find(id);
+    if (pool == now.end()) continue;
+    const auto& is = pool->second;
+    for (const auto& [pid, grant] : before.dead)
+      if (sampled.contains(pid) && !is.dead.contains(pid) && !is.remnants.contains(pid) && !is.grant_of.contains(pid))
+        released_[{id, pid}] = {grant};
+  }
+}
+
 void Guarding::on_sample(const std::vector<host::GpuSample>& samples) {
   samples_ = samples;
   std::vector<std::uint32_t> pids;
@@ -227,6 +243,10 @@ void Guarding::on_sample(const std::vector<host::GpuSample>& samples) {
     for (const auto& holder : sample.holders) pids.push_back(holder.pid);
   std::ranges::sort(pids);
   pids.erase(std::unique(pids.begin(), pids.end()), pids.end());
+  for (auto& [client, released] : released_) ++released.samples;
+  std::erase_if(released_, [&](const auto& each) {  // one sample may have been under way
+    return !std::ranges::binary_search(pids, each.first.second) || each.second.samples > 1;
+  });
   if (processes_.follow(pids)) processes_.attribute(pools_);
   take_sample();
   judge();
@@ -293,11 +313,15 @@ void Guarding::take_sample() {
 const std::string* Guarding::grant_of_exited(const std::string& pool, std::uint32_t pid, Exited which) const {
   const auto found = pools_.find(pool);
   if (found == pools_.end()) return nullptr;
+  if (const auto released = released_.find({pool, pid});
+      which == &guard::PoolProcesses::dead && released != released_.end())
+    return &released->second.grant;
   const auto exited = (found->second.*which).find(pid);
   return exited == (found->second.*which).end() ? nullptr : &exited->second;
 }
 
 bool Guarding::has_exited(std::uint32_t pid) const {
+  if (std::ranges::any_of(released_, [pid](const auto& each) { return each.first.second == pid; })) return true;
   return std::ranges::any_of(
       pools_, [pid](const auto& pool) { return pool.second.remnants.contains(pid) || pool.second.dead.contains(pid); });
 }

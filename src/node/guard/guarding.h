@@ -72,6 +72,7 @@ class Guarding {
   void take_sample();
   bool is_complete(const host::GpuSample& sample) const;
   using Exited = std::map<std::uint32_t, std::string> guard::PoolProcesses::*;
+  void keep_released(const std::map<std::string, guard::PoolProcesses>& now);
   const std::string* grant_of_exited(const std::string& pool, std::uint32_t pid, Exited which) const;
   bool has_exited(std::uint32_t pid) const;
   void judge();
@@ -116,6 +117,12 @@ class Guarding {
   std::multimap<std::string, PlannedShare> planned_;  // by GPU
   std::map<std::string, std::string> holder_of_;      // grant → "namespace/pod/container"
   std::map<std::string, guard::PoolProcesses> pools_;
+  struct Released {
+    std::string grant;
+    int samples = 0;  // since then
+  };
+  // By pool and process: clients that tranche-keeper has released, and that the last sample still has.
+  std::map<std::pair<std::string, std::uint32_t>, Released> released_;
   bool connected_ = false;
   guard::Inputs inputs_;
   guard::Memory memory_;
