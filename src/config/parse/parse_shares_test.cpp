@@ -78,7 +78,7 @@ TEST(SharesConfig, SlotsAreCountedOrMeasured) {
   const auto measured = entry_of(mps("", "slotMemory: 4Gi"));
   EXPECT_EQ(measured.replicas, 0u);
   EXPECT_EQ(measured.slot_memory, gib(4));
-  EXPECT_THAT(said(mps("", "slotMemory: 4Gi, replicas: 4")), ElementsAre(HasSubstr("each says how many slots")));
+  EXPECT_THAT(said(mps("", "slotMemory: 4Gi, replicas: 4")), ElementsAre(HasSubstr("both set the number of slots")));
   EXPECT_THAT(said(mps("", "slotMemory: 4")), ElementsAre(HasSubstr("has no unit")));
   EXPECT_THAT(said(mps("", "slotMemory: 20GB")), ElementsAre(HasSubstr("GB is not a unit here; write 20G or 20Gi")));
   EXPECT_THAT(said(mps("", "slotMemory: 1.5 gib")), ElementsAre(HasSubstr("gib is not a unit here; write 1.5Gi")));
