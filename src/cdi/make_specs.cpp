@@ -13,9 +13,6 @@
 namespace tranche::cdi {
 namespace {
 
-// Adds found files to edits: paths on the host, mount options, and the command lines of NVIDIA's hook program. Private
-// to cdi. Pure.
-// Where paths below a root are on the host. Private to cdi. Pure.
 // `path` below `root`: "/run/driver/usr/lib64/x"; "" and "/" are the root of the host.
 std::string below(std::string_view root, std::string_view path);
 

@@ -30,14 +30,10 @@ void add_cluster_options(CLI::App& command, ClusterOptions& options, const Proce
 }
 
 Result<std::vector<agent::AgentStatus>> ask_agents(ClusterOptions& options, const Process& process) {
-  constexpr int kUnauthorized = 401;
   if (!options.access)
     options.access.emplace(options.kubeconfig,
                            config::Environment(process.environment.begin(), process.environment.end()));
-  TRY(const auto access, options.access->get());
-  auto statuses = agent::agent_statuses(access, options.asked);
-  if (!statuses && statuses.error().code == kUnauthorized) options.access->refused();
-  return statuses;
+  return agent::agent_statuses(*options.access, options.asked);
 }
 
 }  // namespace tranche::cli

@@ -52,8 +52,10 @@ void add_reset(CLI::App& app, Process& process) {
                  "kubelet's socket that lists which pod holds which devices");
   add_own_option(*command, "--cdi-root", o.cdi_root, "where CDI specs were written");
   add_own_option(*command, "--program-dir", o.program_dir, "where tranche-drain was put");
-  add_own_option(*command, "--kubeconfig", o.kubeconfig,
-                 "how to reach the API server; by default the service account of this pod");
+  add_own_option(
+      *command, "--kubeconfig", o.kubeconfig,
+      "how to reach the API server; default: $KUBECONFIG (one file or several), ~/.kube/config, or the service "
+      "account of this pod");
   add_own_option(*command, "--node-name", o.node_name,
                  "what the cluster calls this node: its labels of ours are removed; left alone by default")
       .envname("NODE_NAME");

@@ -41,11 +41,12 @@ int status(StatusOptions& options, const Process& process) {
   if (options.alive) return alive(options);
   const auto answer = ask(options, process);
   if (!answer) {
-    fmt::print(stderr, "tranche status: no answer from the node agent: {}\n  {}\n", to_string(answer.error()),
-               options.cluster.asked.node.empty()
-                   ? "The socket of `tranche node` is <run-dir>/node.sock; name it with --socket, or ask from another "
-                     "machine with --node NAME."
-                   : agent::kRightsToAskAgents);
+    fmt::print(
+        stderr, "tranche status: no answer from the node agent: {}{}\n", to_string(answer.error()),
+        options.cluster.asked.node.empty()
+            ? "\n  The socket of `tranche node` is <run-dir>/node.sock; name it with --socket, or ask from another "
+              "machine with --node NAME."
+            : agent::remedy_for(answer.error()));
     return 1;
   }
   if (options.json) {

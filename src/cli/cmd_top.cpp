@@ -190,10 +190,10 @@ int top_command(Options& options, const Process& process) {
   if (terminal && !options.json && !options.once) return live(options, process, choice);
   const auto node = ask(options, process);
   if (!node) {
-    fmt::print(stderr, "tranche top: no answer: {}\n  {}\n", to_string(node.error()),
+    fmt::print(stderr, "tranche top: no answer: {}{}\n", to_string(node.error()),
                options.cluster.cluster
-                   ? agent::kRightsToAskAgents
-                   : "The socket of `tranche node` is <run-dir>/node.sock; name it with --socket, or show all "
+                   ? agent::remedy_for(node.error())
+                   : "\n  The socket of `tranche node` is <run-dir>/node.sock; name it with --socket, or show all "
                      "nodes from outside with --cluster.");
     return 1;
   }

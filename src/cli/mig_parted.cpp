@@ -1,8 +1,6 @@
 // `nvidia-mig-parted` by name: its commands, flags, variables and exit statuses (only 0 and 1).
 #include <fmt/format.h>
 
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <functional>
@@ -163,20 +161,12 @@ class HookedChange {
     return {};
   }
 
-  std::string path_of(const std::string& command) const {
-    if (command.contains('/')) return command;
-    const auto path = environment_.find("PATH");
-    const std::string folders = path == environment_.end() ? "/usr/bin:/bin" : path->second;
-    for (const auto folder : split(folders, ':'))
-      if (const std::string candidate = std::string(folder) + "/" + command; ::access(candidate.c_str(), X_OK) == 0)
-        return candidate;
-    return command;
-  }
-
   Status run_hook(const mig::Hook& hook) const {
     TRY(const auto loop, host::Loop::open());
     host::Command command;
-    command.argv = {path_of(hook.command)};
+    const auto path = environment_.find("PATH");
+    command.argv = {host::program_in_path(hook.command, path == environment_.end() ? "/usr/bin:/bin" : path->second)};
+    if (command.argv[0].empty()) command.argv[0] = hook.command;
     command.argv.insert(command.argv.end(), hook.args.begin(), hook.args.end());
     command.env = environment_;
     for (const auto& [name, value] : hook.envs) command.env[name] = value;

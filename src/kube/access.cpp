@@ -1,14 +1,11 @@
 #include "kube/access.h"
 
 namespace tranche::kube {
-namespace {
 
 std::string variable(const config::Environment& environment, std::string_view name) {
   const auto at = environment.find(name);
   return at == environment.end() ? std::string() : at->second;
 }
-
-}  // namespace
 
 // The variables and files are those that kubelet gives every pod with a service account (Kubernetes' documentation,
 // "Accessing the Kubernetes API from a Pod"). The host may be an IPv6 address without brackets.

@@ -9,8 +9,8 @@ one context after the other), none. beside: nothing, deep (two live clients with
 some 100 ms on 8 % of the threads), deaths (clients with a deep bf16 queue are killed, their descriptors held for 5 s), idle (held clients
 without work are killed). Each row runs for N seconds; after a harm everything is started anew.
 
-Rows `short:at`, `short:after` and `short:apart` tell which starts do harm: eight short programs are starting when two clients with deep
-queues are killed, and none begins before their descriptors are closed (at); eight at a time begin while the dead clients are held, and
+Rows `short:WHEN[:STARTS:DEATHS]` tell which starts do harm: STARTS (8) short programs are starting when DEATHS (2) clients with deep queues
+are killed, and none begins before their descriptors are closed (WHEN = at); so many at a time begin while the dead clients are held, and
 none was starting at their death (after); they begin after the close, and none is starting at the next death (apart)."""
 
 import argparse, os, random, subprocess, sys, threading, time
@@ -163,10 +163,11 @@ class Starts:
             each.join(20)
 
 
-BATCH, DEAD, STARTING = 30, 2, 8  # clients that are to die are started before the first of them does: their own starts are not beside a death
+BATCH = 30  # clients that are to die are started before the first of them does: their own starts are not beside a death
 
 
-def when(args, short, beside, witness):
+def when(args, short, beside, witness, starting=8, dead=2):
+    starting, dead = int(starting), int(dead)
     until, harms, died, failed, lengths, world = time.monotonic() + args.seconds, [], 0, [], [], None
     while time.monotonic() < until:
         world = world or deaths.World("deep", waiting=0)
@@ -175,22 +176,22 @@ def when(args, short, beside, witness):
         for one in batch:
             one.until("ready")
         time.sleep(1)
-        while batch and time.monotonic() < until and not world.dead():
-            dying = [batch.pop() for _ in range(DEAD)]
+        while len(batch) >= dead and time.monotonic() < until and not world.dead():
+            dying = [batch.pop() for _ in range(dead)]
             for one in dying:
                 one.say("go")
             time.sleep(0.5)
             if beside == "at":
-                starts.begin(STARTING, 0.5)
+                starts.begin(starting, 0.5)
                 time.sleep(0.5)
             held = [deaths.Held(one.process.pid, "all") for one in dying]
             for one in dying:
                 one.process.kill()
             death = time.monotonic()
-            died += DEAD
+            died += dead
             if beside == "after":
                 time.sleep(0.02)
-                starts.begin(STARTING, 0.3, death + 1)
+                starts.begin(starting, 0.3, death + 1)
             starts.end()
             for one in dying:
                 one.process.wait()
@@ -199,13 +200,13 @@ def when(args, short, beside, witness):
             for each in held:
                 list(each.close("good"))
             if beside == "apart" and alive:
-                starts.begin(STARTING, 0.3)
+                starts.begin(starting, 0.3)
                 starts.end()
             if world.dead():
                 time.sleep(0.3)
                 now = time.monotonic()
                 xids = [(round(now + at - death, 2), what.split("Xid", 1)[1][:60]) for at, who, what in witness.last(now - death) if who == "kernel" and "Xid" in what][:2]
-                begun = sorted(round(b - death, 2) for b, e, _ in starts.spans if e > death)[:STARTING]
+                begun = sorted(round(b - death, 2) for b, e, _ in starts.spans if e > death)[:starting]
                 harms.append(("before the close" if not alive else "after the close", "Xids, s after the death", xids, "starts", begun))
         failed = failed + starts.failed
         lengths += [e - b for b, e, code in starts.spans if not code]
@@ -234,8 +235,8 @@ def main():
     witness = Witness("/nonexistent")
     for each in args.rows:
         try:
-            short, beside = each.split(":")
-            (when if beside in ("at", "after", "apart") else row)(args, short, beside, witness)
+            short, beside, *counts = each.split(":")
+            (when if beside in ("at", "after", "apart") else row)(args, short, beside, witness, *counts)
         except BaseException as error:
             print(f"| {each} | {type(error).__name__}: {error}", flush=True)
 

@@ -1,11 +1,11 @@
 #pragma once
-// What MIG can cut out of a GPU and what a GPU is cut into, as the driver reports it by GPU instance (one without a
-// compute instance is there too), with who holds the parts. gpu/driver/mig reads it from the driver;
+// What MIG can cut out of a GPU and what a GPU is cut into, as the driver reports it by GPU instance (including those
+// without a compute instance), with who holds the parts. gpu/driver/mig reads it from the driver;
 // gpu/mig/mig_models.h makes it for GPUs that are not here. Pure values.
 //
 // Configurations ask for kinds of instances by name: "[<c>c.]<g>g.<n>gb[+attribute…]", where c < g asks for a compute
 // instance that is a part of its GPU instance. The name is made from memory sizes, so it differs between boards and
-// drivers; the number `id` is what the driver's calls take.
+// drivers; the driver's calls accept the number `id`.
 #include <array>
 #include <cstdint>
 #include <functional>

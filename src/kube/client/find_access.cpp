@@ -20,11 +20,6 @@ constexpr Duration kBeforeItExpires = 30s;
 constexpr Duration kUnattended = 60s;  // for a program that cannot ask a person
 constexpr std::size_t kLongestCredential = std::size_t{1} << 20;
 
-std::string variable(const config::Environment& environment, std::string_view name) {
-  const auto found = environment.find(name);
-  return found == environment.end() ? std::string() : found->second;
-}
-
 bool can_read(const std::string& path) {
   return ::access(path.c_str(), R_OK) == 0;
 }
@@ -47,17 +42,12 @@ Result<kube::Access> access_of_files(const std::vector<std::string>& paths, cons
   return fail(Kind::kInvalid, "the kubeconfig cannot be used", join(paths, ":"));
 }
 
-std::string path_of_program(const std::string& name, const config::Environment& environment) {
-  if (name.find('/') != std::string::npos) return name;
-  for (const auto folder : split(variable(environment, "PATH"), ':'))
-    if (const auto path = std::string(folder) + "/" + name; ::access(path.c_str(), X_OK) == 0) return path;
-  return {};
-}
-
-Result<std::string> run_program(const kube::Access& access, const config::Environment& environment, bool interactive) {
+// The standard error is the person's, except `again`: then `tranche top` may have the terminal.
+Result<std::string> run_program(const kube::Access& access, const config::Environment& environment, bool interactive,
+                                bool again) {
   const auto& program = *access.program;
   Command command{.argv = program.argv, .env = {environment.begin(), environment.end()}, .kill_on_drop = true};
-  command.argv[0] = path_of_program(program.argv[0], environment);
+  command.argv[0] = program_in_path(program.argv[0], kube::variable(environment, "PATH"));
   if (command.argv[0].empty())
     return fail(Kind::kNotFound,
                 "the program is not in PATH" + (program.install_hint.empty() ? "" : ". " + program.install_hint));
@@ -67,7 +57,7 @@ Result<std::string> run_program(const kube::Access& access, const config::Enviro
   const Fd nowhere(::open("/dev/null", O_RDWR | O_CLOEXEC));
   if (!output || !nowhere) return std::unexpected(error_from_errno(errno, "cannot start a process", ""));
   command.output = output.get();
-  command.errors = interactive ? STDERR_FILENO : nowhere.get();
+  command.errors = again ? nowhere.get() : STDERR_FILENO;
   command.foreground = interactive;
   if (interactive && program.input != kube::CredentialProgram::Input::kNever) command.input = STDIN_FILENO;
   TRY(const auto loop, Loop::open());
@@ -80,18 +70,19 @@ Result<std::string> run_program(const kube::Access& access, const config::Enviro
   if (!interactive) deadline.start(kUnattended, [&] { loop->stop(); });
   loop->run();
   if (!ended) return fail(Kind::kTimeout, "it has not ended within 60 s");
-  if (ended->signalled || ended->code != 0) return fail(Kind::kDenied, "it " + to_string(*ended));
+  if (ended->signalled || ended->code != 0) return fail(Kind::kInvalid, "it " + to_string(*ended));
   return read_file("/proc/self/fd/" + std::to_string(output.get()), kLongestCredential);
 }
 
-Status add_credentials(kube::Access& access, const config::Environment& environment, bool interactive) {
+Status add_credentials(kube::Access& access, const config::Environment& environment, bool again) {
+  const bool interactive = !again && ::isatty(STDIN_FILENO) != 0;
   auto& program = *access.program;
   if (program.input == kube::CredentialProgram::Input::kAlways && !interactive)
     return fail(Kind::kInvalid, "it asks a person (interactiveMode: Always), and there is no terminal");
   if (program.cluster_info && access.authorities.pem.empty() && !access.authorities.file.empty()) {
     TRY(access.authorities.pem, read_file(access.authorities.file));
   }
-  TRY(const auto printed, run_program(access, environment, interactive));
+  TRY(const auto printed, run_program(access, environment, interactive, again));
   return kube::read_credential(printed, access);
 }
 
@@ -110,11 +101,14 @@ Result<kube::Access> find_access(const std::string& kubeconfig, const config::En
 }
 
 Result<kube::Access> PersonsAccess::find() {
-  std::string files = choice_.files.empty() ? variable(environment_, "KUBECONFIG") : choice_.files;
+  std::string files = choice_.files.empty() ? kube::variable(environment_, "KUBECONFIG") : choice_.files;
   if (files.empty()) {
-    const auto usual = variable(environment_, "HOME") + "/.kube/config";
+    const auto usual = kube::variable(environment_, "HOME") + "/.kube/config";
     if (can_read(usual)) files = usual;
   }
+  if (files.empty() && kube::variable(environment_, "KUBERNETES_SERVICE_HOST").empty())
+    return fail(Kind::kNotFound,
+                "not in a pod, and no kubeconfig: name one with --kubeconfig or $KUBECONFIG, or write ~/.kube/config");
   if (files.empty()) return kube::access_in_pod(environment_, can_read);
   std::vector<std::string> paths;
   for (const auto path : split(files, ':'))
@@ -127,8 +121,7 @@ Result<kube::Access> PersonsAccess::get() {
   problems_.clear();
   TRY(auto access, find());
   if (access.program) {
-    const bool interactive = !std::exchange(asked_before_, true) && ::isatty(STDIN_FILENO) != 0;
-    if (auto added = add_credentials(access, environment_, interactive); !added)
+    if (auto added = add_credentials(access, environment_, std::exchange(asked_before_, true)); !added)
       return std::unexpected(within(std::move(added).error(), "the credential program " + access.program->argv[0] +
                                                                   " of the kubeconfig gave no credentials"));
   }

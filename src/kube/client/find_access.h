@@ -24,7 +24,7 @@ struct KubeconfigChoice {
 // The access for a command that a person runs, found as by kubectl. A credential program of the kubeconfig is run, with
 // the person's terminal the first time. What it prints is kept until it expires.
 //
-// Thread: one. Errors: kInvalid of the files or the program, kNotFound, kDenied.
+// Thread: one. Errors: kInvalid of the files or the program; kNotFound, kDenied, kTimeout.
 class PersonsAccess {
  public:
   PersonsAccess(KubeconfigChoice choice, config::Environment environment)

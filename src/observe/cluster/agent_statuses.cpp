@@ -183,4 +183,11 @@ Result<std::vector<AgentStatus>> agent_statuses(const kube::Access& access, cons
   return round.take();
 }
 
+Result<std::vector<AgentStatus>> agent_statuses(host::PersonsAccess& person, const AgentsAsked& asked) {
+  TRY(const auto access, person.get());
+  auto statuses = agent_statuses(access, asked);
+  if (!statuses && statuses.error().code == kube::http::kUnauthorized) person.refused();
+  return statuses;
+}
+
 }  // namespace tranche::agent

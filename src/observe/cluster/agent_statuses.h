@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "kube/access.h"
+#include "kube/client/find_access.h"
 
 namespace tranche::agent {
 
@@ -26,6 +27,10 @@ struct AgentStatus {
 inline constexpr const char* kRightsToAskAgents =
     "It needs the rights to list pods and daemonsets and to get pods/proxy, in the namespace of the node agents "
     "(--namespace).";
+// What to do about an error of agent_statuses(), as a line of its own below it; "" if the error says it.
+inline std::string remedy_for(const Error& error) {
+  return error.kind == Kind::kDenied ? std::string("\n  ") + kRightsToAskAgents : std::string();
+}
 
 struct AgentsAsked {
   std::string pod_namespace = "tranche";
@@ -43,5 +48,7 @@ using OnPod = std::function<void(const nlohmann::json& pod, const std::string& d
 // agents. `on_pod` runs inside the call.
 Result<std::vector<AgentStatus>> agent_statuses(const kube::Access& access, const AgentsAsked& asked,
                                                 const OnPod& on_pod = {});
+// With the access of a person, whose credentials are renewed for the next call if the API server refuses them.
+Result<std::vector<AgentStatus>> agent_statuses(host::PersonsAccess& person, const AgentsAsked& asked);
 
 }  // namespace tranche::agent

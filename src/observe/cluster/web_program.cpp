@@ -15,7 +15,6 @@
 namespace tranche::agent {
 namespace {
 
-constexpr int kUnauthorized = 401;
 constexpr std::size_t kSecondsOnly = 19;  // of "2026-01-02T03:04:05.678Z"
 
 // Made on the loop's thread, read on the pages'.
@@ -45,15 +44,11 @@ class Latest {
 
 Status look(host::PersonsAccess& person, const AgentsAsked& asked, Latest& latest) {
   TRY(const auto access, person.get());
-  const auto statuses = agent_statuses(access, asked);
-  if (!statuses) {
-    if (statuses.error().code == kUnauthorized) person.refused();
-    return std::unexpected(statuses.error());
-  }
+  TRY(const auto statuses, agent_statuses(person, asked));
   web::Shown shown;
   shown.server = access.server.url();
   shown.when = host::utc_text(host::wall_now()).substr(0, kSecondsOnly);
-  for (const auto& status : *statuses) {
+  for (const auto& status : statuses) {
     shown.nodes.push_back(status.document.empty() ? web::Node{status.node, status.problem, {}}
                                                   : web::make_node(status.node, status.document));
   }
@@ -63,8 +58,7 @@ Status look(host::PersonsAccess& person, const AgentsAsked& asked, Latest& lates
 }
 
 int complain(const Error& error) {
-  fmt::print(stderr, "tranche web: {}\n  It needs a kubeconfig (--kubeconfig, $KUBECONFIG, ~/.kube/config).\n  {}\n",
-             to_string(error), kRightsToAskAgents);
+  fmt::print(stderr, "tranche web: {}{}\n", to_string(error), remedy_for(error));
   return 1;
 }
 

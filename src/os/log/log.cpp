@@ -25,12 +25,10 @@
 #include "os/log/render_event.h"
 #include "os/loop/fd.h"
 
-// render.cpp decides the text of a line's event and fields, and output.cpp how a line is written.
-
 namespace tranche::log {
 namespace {
 
-// writes whole lines to a file descriptor whose reader may not read. No call waits, and the file
+// Writes whole lines to a file descriptor whose reader may not read. No call waits, and the file
 // description, which other processes share, keeps its flags: a pipe and a terminal are opened once more for this
 // process, a socket is written with a non-blocking send, and everything else (files, /dev/null) never waits for a
 // reader. Not thread-safe: its owner has a lock.

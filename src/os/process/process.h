@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -91,6 +92,9 @@ class ExitedChild {
   explicit ExitedChild(pid_t pid) : pid_(pid) {}
   pid_t pid_ = 0;
 };
+
+// Where `name` is in the folders of a PATH; `name` itself if it has a "/", "" = in none of them.
+std::string program_in_path(const std::string& name, std::string_view path);
 
 class Process {
  public:

@@ -80,6 +80,13 @@ class ProcessTest : public ::testing::Test {
   std::size_t lines_at_exit_ = 0;
 };
 
+TEST(ProgramInPath, IsTheFirstThatCanBeExecuted) {
+  EXPECT_EQ(program_in_path("sh", "/nonexistent::/bin"), "/bin/sh");
+  EXPECT_EQ(program_in_path("./sh", "/bin"), "./sh");
+  EXPECT_EQ(program_in_path("no-such-program", "/bin"), "");
+  EXPECT_EQ(program_in_path("sh", ""), "");
+}
+
 TEST_F(ProcessTest, LinesOfBothStreamsThenTheExit) {
   const auto process = start(shell("echo one; echo two >&2; printf three; exit 3"));
   ASSERT_TRUE(process);

@@ -17,6 +17,8 @@ extern "C" {
 #include <cerrno>
 #include <vector>
 
+#include "base/text.h"
+
 namespace tranche::host {
 namespace {
 
@@ -158,6 +160,14 @@ void reap(pid_t pid) {
 }
 
 }  // namespace
+
+std::string program_in_path(const std::string& name, std::string_view path) {
+  if (name.find('/') != std::string::npos) return name;
+  for (const auto folder : split(path, ':'))
+    if (std::string found = std::string(folder) + "/" + name; !folder.empty() && ::access(found.c_str(), X_OK) == 0)
+      return found;
+  return {};
+}
 
 Result<Fd> open_pidfd(pid_t pid) {
   Fd fd(::pidfd_open(pid, 0));

@@ -16,7 +16,7 @@
 
 namespace tranche::host {
 
-// splits the bytes of a connection into requests. Pure.
+// Splits the bytes of a connection into requests. Pure.
 class RequestReader {
  public:
   static constexpr std::size_t kLongest = 8192;  // two hundred process ids and a reason

@@ -17,6 +17,7 @@ namespace tranche::agent {
 
 // Finds the process that reads the configuration by its exact name, in this pod only: a container that sees all
 // processes of the node would otherwise find those of other pods as well. Reads /proc; any thread.
+
 // Whether a process has that name: the last part of its argv[0], or of its executable. `wanted` may also be a path:
 // NVIDIA's chart specifies /usr/bin/mps-control-daemon, whose argv[0] is mps-control-daemon. Pure.
 bool is_called(std::string_view wanted, std::string_view argv0, std::string_view program);
