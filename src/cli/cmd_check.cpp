@@ -151,7 +151,7 @@ void add_check(CLI::App& app, Process& process) {
       ->capture_default_str();
   add_own_option(*command, "--run-dir", held->run_dir,
                  "the node agent's directory: its own sockets are no other plugin's");
-  command->add_option("--kubelet-root", o.kubelet_root, "kubelet's directory")->capture_default_str();
+  command->add_option("--kubelet-root", o.kubelet_root, "kubelet's root directory")->capture_default_str();
   command->add_option("--mps-control", o.mps_control, "the control program: a name in PATH, or a path")
       ->capture_default_str();
   command->add_flag("--json", held->json, "findings as JSON");

@@ -5,6 +5,7 @@ what it makes of the chart."""
 import glob
 import importlib.machinery
 import importlib.util
+import json
 import os
 import re
 import shutil
@@ -42,11 +43,8 @@ class TheKeptManifests(unittest.TestCase):
             self.assertIn(f"sha256 {self.render.digest()}.\n", text, f"{name} was made of another chart; run deploy/static/render and look at the difference")
 
     def test_are_what_helm_makes_of_the_chart(self):
-        env = dict(os.environ)
-        for path in (f"{BUILD}/kubernetes/helm", f"{os.environ.get('TRANCHE_KUBERNETES_BIN', '')}/helm"):
-            if os.access(path, os.X_OK):
-                env.setdefault("TRANCHE_HELM", path)
-        done = subprocess.run([f"{STATIC}/render", "--check"], capture_output=True, text=True, check=False, env=env)
+        find_helm()
+        done = subprocess.run([f"{STATIC}/render", "--check"], capture_output=True, text=True, check=False)
         if done.returncode == 77:
             self.skipTest(done.stderr.strip())
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -80,12 +78,55 @@ class TheKeptManifests(unittest.TestCase):
         self.assertIn(f"newTag: v{version}\n", text_of(f"{STATIC}/kustomization.yaml"))
 
 
+class ThePlatformValues(unittest.TestCase):
+    """deploy/values: what a person passes with -f on each platform."""
+
+    # Beyond these, what the node agent's DaemonSet must have where Helm renders it.
+    WANTED = {
+        "aks": ["key: kubernetes.azure.com/accelerator", "key: sku"], "eks": ["capabilities: {drop: [ALL]"],
+        "gke": ["hostPath: {path: /home/kubernetes/bin/nvidia, type: Directory}", "value: cdi-cri", "privileged: true"],
+        "host-driver-without-toolkit": ["hostPath: {path: /, type: Directory}", "value: cdi-cri", "privileged: true"],
+        "k0s": ["hostPath: {path: /var/lib/k0s/kubelet/pod-resources, type: Directory}", "runtimeClassName: nvidia"],
+        "k3s": ["runtimeClassName: nvidia"], "kubeadm-host-driver": ["runtimeClassName: nvidia"],
+        "kubeadm-operator-driver": ["hostPath: {path: /run/nvidia/driver, type: Directory}", "runtimeClassName: nvidia"],
+        "openshift": ["openshift.io/required-scc: privileged", "hostPath: {path: /run/nvidia/driver, type: Directory}"],
+        "rke2": ["runtimeClassName: nvidia"],
+    }
+    FILES = sorted(glob.glob(f"{SOURCE}/deploy/values/*.yaml"))
+
+    def test_are_values_of_the_chart_and_named_by_the_guide(self):
+        import jsonschema
+        import yaml
+        with open(f"{SOURCE}/deploy/helm/tranche/values.schema.json") as file:
+            schema = json.load(file)
+        self.assertEqual([os.path.basename(path)[:-5] for path in self.FILES], sorted(self.WANTED))
+        guide = text_of(f"{SOURCE}/docs/guide/install.md")
+        for path in self.FILES:
+            jsonschema.validate(yaml.safe_load(text_of(path)), schema)
+            self.assertIn(f"deploy/values/{os.path.basename(path)}", guide)
+
+    def test_give_the_node_agent_what_the_platform_asks_for(self):
+        program = find_helm()
+        if program is None:
+            self.skipTest("there is no Helm")
+        for path in self.FILES:
+            done = subprocess.run([program, "template", "tranche", f"{SOURCE}/deploy/helm/tranche", "-f", path], capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 0, f"{path}: {done.stderr}")
+            node = next(text for text in done.stdout.split("\n---\n") if "command: [tranche, node]" in text)
+            for words in [*self.WANTED[os.path.basename(path)[:-5]], "hostPath: {path: /var/lib/kubelet/device-plugins, type: Directory}"]:
+                self.assertIn(words, node.replace('"', ""), path)
+
+
+def find_helm():
+    for path in (f"{BUILD}/kubernetes/helm", f"{os.environ.get('TRANCHE_KUBERNETES_BIN', '')}/helm"):
+        if os.access(path, os.X_OK):
+            os.environ.setdefault("TRANCHE_HELM", path)
+    return renderer().helm()
+
+
 class TheChart(unittest.TestCase):
     def setUp(self):
-        for path in (f"{BUILD}/kubernetes/helm", f"{os.environ.get('TRANCHE_KUBERNETES_BIN', '')}/helm"):
-            if os.access(path, os.X_OK):
-                os.environ.setdefault("TRANCHE_HELM", path)
-        self.program = renderer().helm()
+        self.program = find_helm()
         if self.program is None:
             self.skipTest("there is no Helm")
 

@@ -97,6 +97,15 @@ TEST_F(Tree, KubeletThatListensIsFine) {
   EXPECT_EQ(findings_.size(), 2u);
 }
 
+TEST_F(Tree, KubeletWithAnotherRootKeepsItsFolderOfDevicePlugins) {
+  socket("/var/lib/kubelet/device-plugins/kubelet.sock");
+  socket("/var/lib/k0s/kubelet/pod-resources/kubelet.sock");
+  options_.kubelet_root = "/var/lib/k0s/kubelet";
+  check_kubelet(options_, findings_);
+  EXPECT_THAT(findings_, Each(Field(&Finding::verdict, Verdict::kPass)));
+  EXPECT_EQ(findings_.size(), 2u);
+}
+
 TEST_F(Tree, KubeletAbsentStoppedOrSharedIsSaid) {
   check_kubelet(options_, findings_);
   EXPECT_THAT(findings_, Contains(says(Verdict::kFail, "kubelet.plugins", "folder is not there")));

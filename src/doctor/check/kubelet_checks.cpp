@@ -61,11 +61,11 @@ bool listens(const std::string& path) {
 }  // namespace
 
 void check_kubelet(const CheckOptions& options, Findings& findings) {
-  const std::string plugins = options.kubelet_root + "/device-plugins";
+  // Whatever kubelet's root is (kubernetes/kubernetes#120626).
+  const std::string plugins = "/var/lib/kubelet/device-plugins";
   if (kind_of_path(under_root(options, plugins)) != PathKind::kDirectory) {
     findings.push_back({Verdict::kFail, "kubelet.plugins", "kubelet's device-plugin folder is not there", plugins,
-                        "start kubelet, or mount the folder into this container; kubelet uses "
-                        "/var/lib/kubelet/device-plugins, also where its root is another folder (k0s)"});
+                        "start kubelet, or mount the folder into this container"});
     return;
   }
   if (kind_of_path(under_root(options, plugins + "/kubelet.sock")) != PathKind::kSocket) {

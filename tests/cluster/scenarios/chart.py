@@ -27,21 +27,24 @@ CONFIGS = {"mps-four": renamed(4), "mps-two": renamed(2), "aggregate": sharing("
            "time-slicing": sharing("timeSlicing", 10)}
 
 
-def dry_run(world):
-    """The manifests that are kept beside the chart, as the server would take them."""
-    api, refused = world.control_plane, []
+def dry_run(cluster):
+    """The manifests that are kept beside the chart, and what Helm makes for each platform, as the server would take them."""
+    api, refused = cluster.api, []
     policies = "/apis/admissionregistration.k8s.io/v1"
     places = {"ValidatingAdmissionPolicy": f"{policies}/validatingadmissionpolicies", "ValidatingAdmissionPolicyBinding": f"{policies}/validatingadmissionpolicybindings",
               "Service": "/api/v1/namespaces/tranche/services", "ServiceAccount": "/api/v1/namespaces/tranche/serviceaccounts",
               "ConfigMap": "/api/v1/namespaces/tranche/configmaps", "DaemonSet": "/apis/apps/v1/namespaces/tranche/daemonsets",
               **{kind: f"/apis/rbac.authorization.k8s.io/v1/{kind.lower()}s" for kind in ("ClusterRole", "ClusterRoleBinding")},
               **{kind: f"/apis/rbac.authorization.k8s.io/v1/namespaces/tranche/{kind.lower()}s" for kind in ("Role", "RoleBinding")}}
+    folders = [f"{SOURCE}/deploy/static", f"{SOURCE}/deploy/values"]
+    kept, values = [[f"{folder}/{name}" for name in sorted(os.listdir(folder)) if name.endswith(".yaml") and name != "kustomization.yaml"] for folder in folders]
+    texts = {path: cluster.helm("template", "-f", path).stdout for path in values}
+    for path in kept:
+        with open(path) as file:
+            texts[path] = file.read()
     count = 0
-    for name in sorted(os.listdir(f"{SOURCE}/deploy/static")):
-        if not name.endswith(".yaml") or name == "kustomization.yaml":
-            continue
-        with open(f"{SOURCE}/deploy/static/{name}") as file:
-            documents = [text for text in file.read().split("\n---\n") if "\nkind: " in f"\n{text}"]
+    for name, made in texts.items():
+        documents = [text for text in made.split("\n---\n") if "\nkind: " in f"\n{text}"]
         for text in documents:
             kind = next(line.split()[1] for line in text.splitlines() if line.startswith("kind: "))
             if kind in ("Namespace", "PodMonitor"):
@@ -50,7 +53,7 @@ def dry_run(world):
             count += 1
             if status != 201:
                 refused.append(f"{name}: {kind}: {status} {str(answer)[:300]}")
-    world.report.check(f"the API server takes each of the {count} kept manifests in a strict dry run", count and not refused, refused)
+    cluster.report.check(f"the API server takes each of {count} manifests, kept and made for each platform, in a strict dry run", count and not refused, refused)
 
 
 def install(cluster):
@@ -245,7 +248,7 @@ def run(world):
     image = begin(world)
     before = Node(world)
     cluster = Cluster(world, program, CONFIGS, "mps-four")
-    dry_run(world)
+    dry_run(cluster)
     install(cluster)
     names = share(cluster)
     configure(cluster, names)
