@@ -128,7 +128,7 @@ TEST_F(NodeKubernetes, AProcessThatLiftsItsOwnLimitIsKeptOutAndItsPodIsReported)
   const auto found = event("MpsLimitNotUnderstood");
   EXPECT_EQ(found["involvedObject"]["name"], "a");
   EXPECT_THAT(found["message"].get<std::string>(),
-              HasSubstr("container main: a process was not let in to MPS: CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=\"4096M\""));
+              HasSubstr("container main: MPS refused a process: CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=\"4096M\""));
 }
 
 // Promise: api-server/pods: The slots of a pod that ended are free in the status at once.

@@ -115,10 +115,7 @@ void Tenants::follow(const NodeView& node, bool listed) {
   if (listed) holders_are(node);
   guarding_->follow(node);
   sender_.follow(guarding_->tenants(), pools_);
-  if (listed) {
-    collecting_.look(pools_, node);
-    report_remarks(remarks_.look(holders_));
-  }
+  if (listed) collecting_.look(pools_, node);
   retiring_ = collecting_.retire(pools_, node);
 }
 
@@ -127,8 +124,8 @@ void Tenants::on_pools(const PoolReports& reports) {
   guarding_->on_pools(reports);
   clients_are(reports);
   report_faults(faults_.update(reports, loop_.now()));
-  lifted_.pools(reports);
-  report_lifted(lifted_.unreported());
+  notices_.pools(reports);
+  report_notices();
   sender_.follow(guarding_->tenants(), pools_);
 }
 
@@ -176,43 +173,18 @@ void Tenants::on_pods(const kube::PodChanges& changes) {
       if (endpoint.pod == pod.name && endpoint.pod_namespace == pod.pod_namespace)
         collecting_.pod_ended(endpoint.pool, endpoint.grant);
   }
-  remarks_.pods(changes);
-  report_remarks(remarks_.look(holders_));
+  notices_.pods(changes);
+  report_notices();
 }
 
-void Tenants::report_remarks(const std::vector<UnreportedRemark>& remarks) const {
-  for (const auto& [pod, container, remark] : remarks) {
-    const auto is_it = [&pod, &container](const HeldEndpoint& endpoint) {
-      return endpoint.pod == pod.name && endpoint.pod_namespace == pod.object_namespace &&
-             endpoint.container == container;
-    };
-    const auto held = std::ranges::find_if(held_, is_it);
-    log::warning("tenant.limit", {{"grant", held == held_.end() ? "" : held->grant},
-                                  {"pod", pod.object_namespace + "/" + pod.name},
-                                  {"container", container},
-                                  {"what", remark.message}});
-    callbacks_.emit(pod, remark.understood ? kube::kMpsLimitWithoutEffect : kube::kMpsLimitNotUnderstood,
-                    "container " + container + ": " + remark.message);
-  }
-}
-
-// The log of `tranche mps` names the process that it refused; this names the container.
-void Tenants::report_lifted(const std::vector<LiftedLimit>& lifted) const {
-  for (const auto& [holder, grant, why] : lifted) {
-    log::warning("tenant.refused", {{"holder", holder}, {"grant", grant}, {"why", why}});
-    const std::string container = holder.substr(holder.rfind('/') + 1);
-    callbacks_.emit(pod_of(holder, grant), kube::kMpsLimitNotUnderstood,
-                    "container " + container + ": a process was not let in to MPS: " + why);
-  }
-}
-
-void Tenants::report_split(const std::vector<SplitContainer>& split) const {
-  for (const auto& [endpoint, pools, message] : split) {
-    const std::string pod = endpoint.pod_namespace + "/" + endpoint.pod;
-    log::warning(
-        "tenant.pools",
-        {{"grant", endpoint.grant}, {"pod", pod}, {"container", endpoint.container}, {"pools", join(pools, ",")}});
-    callbacks_.emit(pod_of(pod + "/" + endpoint.container, endpoint.grant), kube::kMpsTwoPools, message);
+void Tenants::report_notices() {
+  for (const auto& notice : notices_.take()) {
+    const std::string pod = notice.pod_namespace + "/" + notice.pod;
+    log::warning(notice.event,
+                 {{"grant", notice.grant}, {"pod", pod}, {"container", notice.container}, {"what", notice.message}});
+    callbacks_.emit(notice.uid.empty() ? pod_of(pod + "/" + notice.container, notice.grant)
+                                       : kube::ObjectRef::pod(notice.pod_namespace, notice.pod, notice.uid),
+                    *notice.reason, "container " + notice.container + ": " + notice.message);
   }
 }
 
@@ -230,9 +202,8 @@ void Tenants::holders_are(const NodeView& node) {
   }
   faults_.holders(holder_of);
   report_faults(faults_.settled(loop_.now()));
-  lifted_.holders(holder_of);
-  report_lifted(lifted_.unreported());
-  report_split(split_.look(endpoints));
+  notices_.held(holders_, endpoints);
+  report_notices();
   held_ = std::move(endpoints);
 }
 
@@ -240,7 +211,7 @@ void Tenants::granted(const std::vector<allocate::Grant>& grants, bool holders_k
   if (!holders_known) {
     for (const auto& grant : grants) {
       faults_.given(grant.id);
-      lifted_.given(grant.id);
+      notices_.given(grant.id);
     }
   }
   guarding_->granted(grants);

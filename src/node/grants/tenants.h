@@ -16,9 +16,7 @@
 #include "mps/protocol/pool_reports.h"
 #include "node/gpu/fault_attribution.h"
 #include "node/grants/endpoint_limit_sender.h"
-#include "node/grants/lifted_limits.h"
-#include "node/grants/split_containers.h"
-#include "node/grants/tenant_remarks.h"
+#include "node/grants/pod_notices.h"
 #include "node/guard/guarding.h"
 #include "node/snapshot.h"
 #include "os/loop/loop.h"
@@ -89,9 +87,7 @@ class Tenants {
   void holders_are(const NodeView& node);
   void clients_are(const PoolReports& reports);
   void report_faults(const std::vector<ReportedFault>& faults);
-  void report_remarks(const std::vector<UnreportedRemark>& remarks) const;
-  void report_lifted(const std::vector<LiftedLimit>& lifted) const;
-  void report_split(const std::vector<SplitContainer>& split) const;
+  void report_notices();
   void report_act(const GuardAct& act);
   kube::ObjectRef pod_of(const std::string& holder, const std::string& grant) const;
 
@@ -101,12 +97,10 @@ class Tenants {
   EndpointCollecting collecting_;
   bool retiring_ = false;
   EndpointLimitSender sender_;
-  TenantRemarks remarks_;
-  SplitContainers split_;
   SharedList<Holder> holders_;     // by kubelet's last answer
   SharedList<HeldEndpoint> held_;  // the same, those with an endpoint
   FaultAttribution faults_;
-  LiftedLimits lifted_;
+  PodNotices notices_;
   host::Timer fault_timer_{loop_};
   PoolReports pools_;
   SharedList<GrantOwner> owners_;

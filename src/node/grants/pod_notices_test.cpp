@@ -1,0 +1,192 @@
+#include "node/grants/pod_notices.h"
+
+#include <gmock/gmock.h>
+
+namespace tranche::agent {
+namespace pod_notices_test {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::Field;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using What = kube::PodChange::What;
+
+constexpr const char* kGrant = "0011223344556677";
+
+Holder holder(const std::string& pod, const std::string& grant = kGrant) {
+  return {"default", pod, "main", "nvidia.com/gpu", {}, {}, grant};
+}
+auto refused(const std::string& pod, const std::string& why) {
+  return AllOf(Field(&PodNotice::pod, pod), Field(&PodNotice::grant, kGrant),
+               Field(&PodNotice::message, "MPS refused a process: " + why));
+}
+
+PoolReports reports(std::uint64_t times, const std::string& why = "zz lifts it", bool has_endpoint = true) {
+  PoolReports reports{.connected = true, .problem = "", .pages_problem = "", .cpu_problem = "", .pools = {}};
+  PoolReport& pool = reports.pools["gpu-1"];
+  if (has_endpoint)
+    pool.endpoints = {{.grant = kGrant, .clients = {}, .reason = "", .refused_why = why, .limits_lifted = times}};
+  return reports;
+}
+
+class RefusedProcesses : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    notices_.pools(reports(0, ""));
+    held("a");
+  }
+  void held(const std::string& pod) { notices_.held({holder(pod)}, {}); }
+  std::vector<PodNotice> after(const PoolReports& reports) {
+    notices_.pools(reports);
+    return notices_.take();
+  }
+  PodNotices notices_;
+};
+
+TEST_F(RefusedProcesses, AContainerHearsOnceOfEachValue) {
+  EXPECT_THAT(after(reports(1)), ElementsAre(refused("a", "zz lifts it")));
+  EXPECT_THAT(after(reports(1)), IsEmpty());
+  EXPECT_THAT(after(reports(7)), IsEmpty()) << "it tries again";
+  EXPECT_THAT(after(reports(8, "0=0 lifts it")), ElementsAre(refused("a", "0=0 lifts it")));
+}
+
+TEST_F(RefusedProcesses, WhatIsRefusedForOtherReasonsIsNotReported) {
+  EXPECT_THAT(after(reports(0, "its container is being stopped")), IsEmpty());
+}
+
+TEST_F(RefusedProcesses, TheNoticeWaitsForKubeletToNameTheHolderOfTheGrant) {
+  notices_.given(kGrant);
+  EXPECT_THAT(after(reports(1)), IsEmpty()) << "not for the former holder";
+  held("b");
+  EXPECT_THAT(notices_.take(), ElementsAre(refused("b", "zz lifts it")));
+}
+
+TEST_F(RefusedProcesses, OfAFormerHoldersProcessesTheNextHearsNothing) {
+  notices_.held({}, {});
+  EXPECT_THAT(after(reports(1)), IsEmpty());
+  notices_.given(kGrant);
+  held("b");
+  EXPECT_THAT(notices_.take(), IsEmpty());
+}
+
+TEST_F(RefusedProcesses, TheNextHolderGetsTheSameNoticeAgain) {
+  EXPECT_THAT(after(reports(1)), SizeIs(1));
+  held("b");
+  EXPECT_THAT(after(reports(2)), ElementsAre(refused("b", "zz lifts it")));
+}
+
+TEST_F(RefusedProcesses, ARestartOfTrancheMpsCountsFromNothing) {
+  EXPECT_THAT(after(reports(5)), SizeIs(1));
+  EXPECT_THAT(after(reports(0, "")), IsEmpty());
+  EXPECT_THAT(after(reports(1, "= lifts it")), ElementsAre(refused("a", "= lifts it")));
+  EXPECT_THAT(after(PoolReports{}), IsEmpty()) << "tranche mps does not answer";
+  EXPECT_THAT(after(reports(1, "= lifts it")), IsEmpty()) << "the same as before";
+}
+
+TEST_F(RefusedProcesses, AnEndpointThatIsGoneIsForgotten) {
+  notices_.held({}, {});
+  EXPECT_THAT(after(reports(1)), IsEmpty());
+  EXPECT_THAT(after(reports(0, "", false)), IsEmpty());
+  held("a");
+  EXPECT_THAT(notices_.take(), IsEmpty());
+}
+
+TEST(RefusedProcessesAtTheStart, WhatHappenedBeforeWasReportedThen) {
+  PodNotices notices;
+  notices.held({holder("a")}, {});
+  notices.pools(reports(3));
+  EXPECT_THAT(notices.take(), IsEmpty());
+  notices.pools(reports(4));
+  EXPECT_THAT(notices.take(), SizeIs(1));
+}
+
+class SplitContainers : public ::testing::Test {
+ protected:
+  std::vector<PodNotice> look(const std::vector<HeldEndpoint>& endpoints) {
+    std::vector<Holder> holders;
+    for (const auto& endpoint : endpoints)
+      holders.push_back({endpoint.pod_namespace, endpoint.pod, endpoint.container, "r", {}, {}, endpoint.grant});
+    notices_.held(holders, endpoints);
+    return notices_.take();
+  }
+  PodNotices notices_;
+};
+
+TEST_F(SplitContainers, AreReportedOnceWithTheirPools) {
+  const std::vector<HeldEndpoint> endpoints{{"default", "a", "main", "gpu-2", "g1"},
+                                            {"default", "a", "main", "gpu-1", "g2"},
+                                            {"default", "a", "side", "gpu-1", "g3"},
+                                            {"default", "b", "main", "gpu-1", "g4"},
+                                            {"default", "b", "main", "gpu-1", "g5"}};
+  const auto reported = look(endpoints);
+  ASSERT_THAT(reported, SizeIs(1));
+  EXPECT_EQ(reported[0].pod + "/" + reported[0].container, "a/main");
+  EXPECT_THAT(reported[0].message, HasSubstr("holds slots of 2 MPS pools (gpu-1, gpu-2)"));
+  EXPECT_THAT(look(endpoints), IsEmpty());
+}
+
+TEST_F(SplitContainers, RequestsOfOneNameOfTwoClaimsAreNone) {
+  EXPECT_THAT(look({{"default", "a", "gpu", "gpu-1", "g1", "a-x"}, {"default", "a", "gpu", "gpu-2", "g2", "a-y"}}),
+              IsEmpty());
+}
+
+TEST_F(SplitContainers, AreReportedAgainWhenTheyHadGone) {
+  const std::vector<HeldEndpoint> endpoints{{"default", "a", "main", "gpu-1", "g1"},
+                                            {"default", "a", "main", "gpu-2", "g2"}};
+  EXPECT_THAT(look(endpoints), SizeIs(1));
+  EXPECT_THAT(look({}), IsEmpty());
+  EXPECT_THAT(look(endpoints), SizeIs(1));
+}
+
+class LimitsOfPods : public ::testing::Test {
+ protected:
+  std::vector<PodNotice> pod(What what, const std::string& threads, const std::string& uid = "u1") {
+    kube::PodSeen pod;
+    pod.pod_namespace = "team";
+    pod.name = "train";
+    pod.uid = uid;
+    pod.mps_environments = {{"main", threads, std::nullopt}};
+    notices_.pods({{what, pod}});
+    return notices_.take();
+  }
+  std::vector<PodNotice> held(std::uint32_t percent) {
+    const auto device = [&](const char* uuid) {
+      return allocate::GrantLimit{uuid, 5, {mib(4096), Percent::whole(percent), 32}};
+    };
+    notices_.held({{"team", "train", "main", "nvidia.com/gpu0", {}, {device("GPU-0")}, "g0"},
+                   {"team", "train", "main", "nvidia.com/gpu1", {}, {device("GPU-1")}, "g1"}},
+                  {});
+    return notices_.take();
+  }
+  PodNotices notices_;
+};
+
+TEST_F(LimitsOfPods, AreReportedOnceAndOnlyOfContainersThatHoldAGrant) {
+  EXPECT_THAT(pod(What::kNew, "many"), IsEmpty());
+  const auto reported = held(25);
+  ASSERT_THAT(reported, SizeIs(1));
+  EXPECT_EQ(reported[0].container, "main");
+  EXPECT_EQ(reported[0].uid, "u1");
+  EXPECT_THAT(reported[0].message, HasSubstr("has the 25 % of its grant"));
+  EXPECT_THAT(held(25), IsEmpty());
+  EXPECT_THAT(pod(What::kChanged, "many"), IsEmpty());
+}
+
+TEST_F(LimitsOfPods, MoreThanTheGrantIsReportedAndLessIsNot) {
+  EXPECT_THAT(pod(What::kNew, "30"), IsEmpty());
+  EXPECT_THAT(held(30), IsEmpty());
+  EXPECT_THAT(held(25), SizeIs(1));
+}
+
+TEST_F(LimitsOfPods, TheNextPodOfThatNameIsAnother) {
+  held(25);
+  EXPECT_THAT(pod(What::kNew, "many"), SizeIs(1));
+  EXPECT_THAT(pod(What::kGone, "many"), IsEmpty());
+  EXPECT_THAT(held(25), IsEmpty());
+  EXPECT_THAT(pod(What::kNew, "many", "u2"), SizeIs(1));
+}
+
+}  // namespace pod_notices_test
+}  // namespace tranche::agent
