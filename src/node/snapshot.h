@@ -29,7 +29,6 @@
 #include "node/dra/slice_report.h"
 #include "node/gpu/fault_attribution.h"
 #include "node/gpu/gpu_health.h"
-#include "node/grants/grant_owners.h"
 #include "node/grants/held_times.h"
 #include "node/grants/holders.h"
 #include "node/guard/guard_report.h"

@@ -1,5 +1,3 @@
-#include "node/grants/grant_owners.h"
-
 #include <gmock/gmock.h>
 
 #include "node/grants/holders.h"

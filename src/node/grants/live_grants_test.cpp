@@ -1,4 +1,4 @@
-#include "node/grants/live_grants.h"
+#include "node/grants/answers.h"
 
 #include <gmock/gmock.h>
 
