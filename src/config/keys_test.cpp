@@ -20,7 +20,10 @@ std::vector<std::pair<std::string, std::string>> needed_in(const std::string& se
   if (section.ends_with("s[]") && section.starts_with("sharing."))
     return {{"name", "nvidia.com/gpu"}, {key == "slotMemory" ? "name" : "replicas", "4"}};
   if (section.starts_with("resources.")) return {{"pattern", "\"*\""}, {"name", "gpu"}};
-  if (section == "sharing.mps" || section == "sharing.timeSlicing") return {{"resources", "[" + kEntry + "]"}};
+  if (section == "sharing") return {{"timeSlicing", "{resources: [" + kEntry + "]}"}};
+  // Units, so that no count is more than an MPS server has clients.
+  if (section == "sharing.mps" || section == "sharing.timeSlicing")
+    return {{"resources", "[" + kEntry + "]"}, {"failRequestsGreaterThanOne", "false"}};
   if (section == "individualGPU.gpuConfigs[]")
     return {{key == "uuid" ? "mps" : "index", key == "uuid" ? "{enabled: true}" : "0"}, {"mps", "{enabled: true}"}};
   return {};

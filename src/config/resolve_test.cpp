@@ -19,7 +19,7 @@ struct Input {
 };
 
 Resolved resolved(const Input& input) {
-  return resolve(parse(input.file, "c"), input.program, input.flags, input.environment);
+  return resolve(parse(input.file, input.file.empty() ? "" : "c"), input.program, input.flags, input.environment);
 }
 std::vector<std::string> said(const Input& input) {
   std::vector<std::string> out;

@@ -22,21 +22,50 @@ constexpr std::size_t kLargest = std::size_t{1} << 20;  // the most that a Confi
 constexpr std::size_t kMostValues = 50'000;             // a thousand entries with the 16 devices of each
 constexpr std::size_t kLongText = 64;                   // bytes of a text that count as one more value
 
+// Characters that come with text from a web page or a chat, and that no editor shows.
+constexpr std::pair<std::string_view, std::string_view> kInvisible[] = {
+    {"\xc2\xa0", "U+00A0, a no-break space"},        {"\xc2\xad", "U+00AD, a soft hyphen"},
+    {"\xe2\x80\x8b", "U+200B, a zero-width space"},  {"\xe2\x80\x8c", "U+200C, a zero-width non-joiner"},
+    {"\xe2\x80\x8d", "U+200D, a zero-width joiner"}, {"\xe2\x81\xa0", "U+2060, a word joiner"},
+    {"\xef\xbb\xbf", "U+FEFF, a byte order mark"},
+};
+constexpr std::string_view kTypeAgain = "delete this character, and type a blank where one belongs";
+
+// The name of the first one in `text`, "" = none.
+std::string_view invisible_in(std::string_view text) {
+  const auto* const found =
+      std::ranges::find_if(kInvisible, [text](const auto& each) { return text.find(each.first) != text.npos; });
+  return found == std::end(kInvisible) ? std::string_view() : found->second;
+}
+
+// What is read.
+struct Rules {
+  std::size_t most_values = std::numeric_limits<std::size_t>::max();
+  bool visible = false;  // invisible characters in plain scalars are errors
+};
+
 // Converts yaml-cpp's events to Nodes. The first error is kept; later events are processed without effect.
 class Builder : public YAML::EventHandler {
  public:
-  Builder(std::string_view source, std::string_view text, std::size_t most)
-      : source_(source), text_(text), most_(most) {}
+  Builder(std::string_view source, std::string_view text, const Rules& rules)
+      : source_(source), text_(text), rules_(rules) {}
 
   void OnDocumentStart(const YAML::Mark& mark) override { began = mark; }
   void OnDocumentEnd() override {}
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    // For a key without a colon, yaml-cpp makes up a value at the place of the key.
+    if (!stack_.empty() && stack_.back().pending && mark.line + 1 == stack_.back().pending->line &&
+        mark.column + 1 == stack_.back().pending->column)
+      fault(mark, "has no colon and no value: " + in_quotes(stack_.back().pending->key),
+            "write the key with its value, key: value, or remove it");
     leaf(mark, anchor, Node::Kind::kNull, {}, true);
   }
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
     const bool typed = tag.empty() || tag == "?" || tag == "tag:yaml.org,2002:bool" || tag == "tag:yaml.org,2002:int" ||
                        tag == "tag:yaml.org,2002:float" || tag == "tag:yaml.org,2002:null";
+    if (const auto name = invisible_in(value); rules_.visible && !name.empty() && tag != "!")
+      fault(mark, "has an invisible character, " + std::string(name), std::string(kTypeAgain));
     leaf(mark, anchor, Node::Kind::kScalar, value, !typed);
     last_quoted = tag == "!" ? std::optional(mark) : std::nullopt;
   }
@@ -45,6 +74,7 @@ class Builder : public YAML::EventHandler {
     if (found == anchors_.end())
       return fault(mark, "an alias refers to a value that contains it", "write the value out instead of *alias");
     count(mark, found->second->values);
+    found->second->aliased = true;
     add(found->second);
   }
   void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
@@ -79,10 +109,10 @@ class Builder : public YAML::EventHandler {
 
   void count(const YAML::Mark& mark, std::size_t values) {
     values_ += values;
-    if (values_ <= most_ || problem) return;
+    if (values_ <= rules_.most_values || problem) return;
     fault(
         mark,
-        "comes after " + std::to_string(most_) +
+        "comes after " + std::to_string(rules_.most_values) +
             " keys and values, and no more are read (an alias counts all of its values, a text one for each 64 bytes)",
         "a configuration needs a few hundred; is this the right file?");
   }
@@ -183,10 +213,10 @@ class Builder : public YAML::EventHandler {
 
   std::string source_;
   std::string_view text_;
-  std::size_t most_;
+  const Rules& rules_;
   std::size_t values_ = 0;
   std::vector<Frame> stack_;
-  std::unordered_map<YAML::anchor_t, NodePtr> anchors_;
+  std::unordered_map<YAML::anchor_t, std::shared_ptr<Node>> anchors_;
 };
 
 struct BadByte {
@@ -232,6 +262,9 @@ std::string remedy_for_syntax(std::string_view text, int line, std::string_view 
     const std::string_view blank = lines[i].substr(0, lines[i].find_first_not_of(" \t"));
     if (blank.find('\t') != std::string_view::npos) return "indent with spaces: YAML does not allow tabs there";
     if (lines[i].find("{{") != std::string_view::npos) return "this is a template: have it filled in first";
+    if (const auto name = invisible_in(lines[i]); !name.empty())
+      return "line " + std::to_string(i + 1) + " has an invisible character, " + std::string(name) + ": " +
+             std::string(kTypeAgain);
   }
   static constexpr std::pair<std::string_view, std::string_view> kRemedies[] = {
       {"flow not found", "close the bracket or brace that was opened before, or put a comma between two entries"},
@@ -274,7 +307,8 @@ bool is_closed(std::string_view text) {
 
 Document refused(std::string_view source, int line, int column, std::string what, std::string remedy) {
   return {nullptr,
-          Problem{Severity::kError, {std::string(source), line, column}, {}, std::move(what), std::move(remedy)}};
+          Problem{Severity::kError, {std::string(source), line, column}, {}, std::move(what), std::move(remedy)},
+          nullptr};
 }
 
 // Errors of the text as a whole, found before it is parsed as YAML.
@@ -294,9 +328,9 @@ std::optional<Document> refused_as_text(std::string_view text, std::string_view 
 // The parser's next document; absent at the end of the text. `began`: position of the previous document, then of this
 // one; below 0 before the first.
 std::optional<Document> next_document(YAML::Parser& parser, std::string_view text, std::string_view source, int& began,
-                                      std::size_t most_values) {
+                                      const Rules& rules) {
   try {
-    Builder builder(source, text, most_values);
+    Builder builder(source, text, rules);
     if (!parser.HandleNextDocument(builder)) return std::nullopt;
     // yaml-cpp does not get past a character that nothing can begin with (",0"): it returns empty documents there
     // endlessly.
@@ -305,7 +339,7 @@ std::optional<Document> next_document(YAML::Parser& parser, std::string_view tex
     if (stands_still)
       return refused(source, builder.began.line + 1, builder.began.column + 1, "nothing can begin with this",
                      "check brackets and commas here");
-    if (builder.problem) return Document{nullptr, std::move(builder.problem)};
+    if (builder.problem) return Document{nullptr, std::move(builder.problem), nullptr};
     if (const auto& mark = builder.last_quoted) {
       const std::size_t at = offset_of(text, mark->line, mark->column);
       const std::string_view rest = at == std::string_view::npos ? std::string_view() : text.substr(at);
@@ -314,7 +348,7 @@ std::optional<Document> next_document(YAML::Parser& parser, std::string_view tex
         return refused(source, mark->line + 1, mark->column + 1, "the quote that begins here is not closed",
                        "put the same quote at the end of the text");
     }
-    return Document{std::move(builder.root), std::nullopt};
+    return Document{std::move(builder.root), std::nullopt, nullptr};
   } catch (const YAML::Exception& e) {
     const bool known = !e.mark.is_null();
     return refused(source, known ? e.mark.line + 1 : 0, known ? e.mark.column + 1 : 0, "is not valid YAML: " + e.msg,
@@ -334,7 +368,12 @@ Document read_document(std::string_view text, std::string_view source) {
   std::istringstream stream{std::string(text)};
   YAML::Parser parser(stream);
   int began = -1;
-  return next_document(parser, text, source, began, kMostValues).value_or(Document{});
+  const Rules rules{.most_values = kMostValues, .visible = true};
+  auto document = next_document(parser, text, source, began, rules).value_or(Document{});
+  if (document.problem) return document;
+  if (auto second = next_document(parser, text, source, began, rules); second && second->root != nullptr)
+    if (second->root->kind != Node::Kind::kNull) document.ignored = std::move(second->root);
+  return document;
 }
 
 std::vector<Document> read_documents(std::string_view text, std::string_view source, std::size_t largest) {
@@ -346,7 +385,7 @@ std::vector<Document> read_documents(std::string_view text, std::string_view sou
   std::istringstream stream{std::string(text)};
   YAML::Parser parser(stream);
   int began = -1;
-  while (auto document = next_document(parser, text, source, began, std::numeric_limits<std::size_t>::max())) {
+  while (auto document = next_document(parser, text, source, began, {})) {
     const bool last = document->problem.has_value();
     if (last || (document->root && document->root->kind != Node::Kind::kNull))
       documents.push_back(*std::move(document));

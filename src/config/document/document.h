@@ -33,6 +33,7 @@ struct Node {
   bool quoted = false;  // scalar: text, whatever it looks like
   std::vector<NodePtr> items;
   std::vector<Member> members;  // in file order, duplicates included
+  bool aliased = false;         // an alias refers to it
   int height = 0;
   std::size_t values = 1;  // it and those in it, at each place of an alias
 };
@@ -40,9 +41,11 @@ struct Node {
 struct Document {
   NodePtr root;  // nullptr = empty text, or there is a Problem
   std::optional<Problem> problem;
+  NodePtr ignored;  // of read_document(): the second document, if it is not empty
 };
 
-// A configuration, of at most 1 MiB and 50,000 values; of several documents only the first.
+// A configuration, of at most 1 MiB and 50,000 values, without invisible characters outside of quotes and comments; of
+// several documents only the first.
 Document read_document(std::string_view text, std::string_view source);
 
 // All non-empty documents of a text of at most `largest` bytes, with any number of values. One with a Problem is the

@@ -41,6 +41,8 @@ TEST(DocumentTest, AliasesAndMergeKeysAreResolved) {
 
 TEST(DocumentTest, OnlyTheFirstDocumentIsRead) {
   EXPECT_EQ(root_of("a: 1\n---\nb: [\n")->members[0].key, "a");
+  EXPECT_EQ(read_document("a: 1\n---\nb: 1\n", "f").ignored->line, 3);
+  EXPECT_EQ(read_document("a: 1\n---\n# nothing\n", "f").ignored, nullptr);
   EXPECT_EQ(root_of(""), nullptr);
   EXPECT_EQ(root_of("# nothing\n"), nullptr);
 }
@@ -76,6 +78,9 @@ TEST(DocumentTest, FaultsNameThePlaceAndTheRemedy) {
   EXPECT_THAT(problem_of("? [a]\n: 1\n"), HasSubstr("a key must be a word, not a list"));
   EXPECT_THAT(problem_of("a: {<<: 5}\n"), HasSubstr("<< must name a mapping, not the number 5"));
   EXPECT_THAT(problem_of("a: &x [*x]\n"), HasSubstr("alias refers to a value that contains it"));
+  EXPECT_THAT(problem_of("a:\n  b: 1\n  c\n"),
+              HasSubstr("f:3:3: error: has no colon and no value: \"c\"; write the key"));
+  EXPECT_EQ(problem_of("a:\n  b: 1\n  c:\n"), "");
   EXPECT_NE(problem_of("a: *nowhere\n"), "");
   EXPECT_NE(problem_of(std::string(1000, '[')), "");
 }
@@ -110,6 +115,24 @@ TEST(DocumentTest, OnlyTextIsRead) {
                 ->members[0]
                 .key,
             "a");
+}
+
+TEST(DocumentTest, InvisibleCharactersAreNamedWhereTheyCount) {
+  for (const auto& [text, expected] : {
+           std::pair{"a: 1\n\xef\xbb\xbf"
+                     "b: 1\n",
+                     "f:2:1: error: has an invisible character, U+FEFF, a byte order mark"},
+           {"a\xe2\x80\x8b: 1\n", "f:1:1: error: has an invisible character, U+200B, a zero-width space"},
+           {"a: {b: 1,\xc2\xa0"
+            "c: 2}\n",
+            "has an invisible character, U+00A0, a no-break space"},
+           {"a:\xc2\xa0"
+            "1\nb: 2\n",
+            "line 1 has an invisible character, U+00A0, a no-break space: delete this"},
+       })
+    EXPECT_THAT(problem_of(text), HasSubstr(expected)) << text;
+  EXPECT_EQ(problem_of("a: \"1\xc2\xa0\"  # \xe2\x80\x8b\n"), "");
+  EXPECT_FALSE(read_documents("a: 1\xc2\xa0%\n", "f", 100)[0].problem) << "an annotation of a pod";
 }
 
 TEST(DocumentTest, AQuoteMustBeClosedBeforeTheEnd) {

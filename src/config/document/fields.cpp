@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 #include <utility>
 
 #include "base/ascii.h"
 #include "config/keys.h"
-#include "config/settings.h"
 
 namespace tranche::config {
 namespace {
@@ -25,18 +25,42 @@ std::string path_below(const std::string& path, std::string_view key) {
   return path.empty() ? std::string(key) : path + "." + std::string(key);
 }
 
-// The correct path of a key that was written in the wrong section, or "".
-std::string_view home_of(std::string_view key) {
-  const auto is_home = [key](std::string_view path) {
-    const auto dot = path.rfind('.');
-    return dot != std::string_view::npos && same_in_any_case(path.substr(dot + 1), key);
+// Keys of other files and formats, with what to write here.
+constexpr std::pair<std::string_view, std::string_view> kElsewhere[] = {
+    {"mig",
+     "MIG devices are entries of timeSlicing or mps: write {name: nvidia.com/mig-1g.10gb, replicas: 2} in its "
+     "resources"},
+    {"mig-configs", "it is a configuration of the MIG manager and of tranche mig: save it as a file of its own"}};
+
+std::string_view last_of(std::string_view path) {
+  return path.substr(path.rfind('.') + 1);  // npos + 1 is 0
+}
+
+std::size_t common_start(std::string_view a, std::string_view b) {
+  return static_cast<std::size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
+}
+
+// The row of a key that was written in the wrong section; nullptr = none. Of several the nearest, then the one of the
+// section by which the file shares, then the outermost.
+const Key* home_of(const Value& mapping, std::string_view key) {
+  const Key* home = nullptr;
+  const auto rank = [&mapping](const Key& row) {
+    const std::string& shares_by = mapping.findings().shares_by;
+    return std::tuple(common_start(row.path, mapping.path()), !shares_by.empty() && row.path.starts_with(shares_by),
+                      -std::ranges::count(row.path, '.'));
   };
-  for (const std::string_view path : {"flags.plugin", "flags.gfd", "sharing.mps", "sharing.timeSlicing"})
-    if (is_home(path)) return path;
-  for (const Program program : {Program::kDevicePlugin, Program::kFeatureDiscovery})
-    for (const Setting& setting : settings_of(program))
-      if (is_home(setting.path)) return setting.path;
-  return {};
+  for (const Key& row : keys()) {
+    const bool here = row.origin == Origin::kNvidia || row.origin == Origin::kOurs;
+    if (!here || !row.path.contains('.') || !same_in_any_case(last_of(row.path), key)) continue;
+    if (home == nullptr || rank(row) > rank(*home)) home = &row;
+  }
+  return home;
+}
+
+// Whether an alias refers to it or to a part of it. A document has at most 50,000 values, so this ends soon.
+bool is_aliased(const Node& node) {
+  return node.aliased || std::ranges::any_of(node.items, [](const NodePtr& item) { return is_aliased(*item); }) ||
+         std::ranges::any_of(node.members, [](const Member& member) { return is_aliased(*member.value); });
 }
 
 }  // namespace
@@ -158,7 +182,7 @@ Fields::Fields(const Value& mapping)
     : mapping_(mapping), known_(names_below(mapping.path())), key_case_(key_case_below(mapping.path())) {
   configures_something_ = std::ranges::any_of(mapping.node().members, [this](const Member& member) {
     const auto match = known_key(member.key);
-    return match != known_.end() && *match != "version";
+    return match != known_.end() && *match != "version" && mapping_.key_of(member).given();
   });
   for (const Member& member : mapping.node().members) {
     if (mapping.findings().problems.over()) break;
@@ -193,38 +217,63 @@ std::vector<std::string_view>::const_iterator Fields::known_key(std::string_view
   });
 }
 
-void Fields::report_unknown_at_the_top(const Value& value, const std::string& key) const {
-  const std::string meant = did_you_mean(key, known_);
-  if (!meant.empty()) return value.error("is not a known key", "did you mean " + meant + "?");
-  const auto home = home_of(key);
-  value.error("is not a known key, and nothing else in this file configures anything",
-              home.empty() ? "write sharing: or flags: and what belongs below it; is this the right file?"
-                           : "it belongs to another section: write it as " + std::string(home));
-}
-
 void Fields::report_unknown(const Member& member) const {
+  if (is_aliased(*member.value)) return;
   const Value value = mapping_.key_of(member);
+  const std::string meant = did_you_mean(member.key, known_);
+  const Key* home = home_of(mapping_, member.key);
   const bool at_the_top = mapping_.path().empty();
-  const bool changes_all = at_the_top && (!configures_something_ || !did_you_mean(member.key, known_).empty());
+  const bool configures_nothing = at_the_top && !configures_something_;
+  const bool shares = home != nullptr && home->path.starts_with("sharing.") && home->type <= KeyType::kSections;
+  const bool unshares = shares && value.given() && mapping_.findings().shares_by.empty();
+  const bool changes_all = configures_nothing || unshares || (at_the_top && !meant.empty());
   const bool refused = changes_all || mapping_.findings().unknown_keys == UnknownKeys::kRefused;
   if (mapping_.findings().problems.full(refused ? Severity::kError : Severity::kWarning))
     return refused ? value.error({}, {}) : value.ignored({}, {});  // only counted
-  if (changes_all) return report_unknown_at_the_top(value, member.key);
-  const std::string ending = refused ? "" : " and is ignored";
+  const auto report = [&](std::string what, std::string remedy) {
+    if (!refused) what += " and is ignored";
+    changes_all ? value.error(std::move(what), std::move(remedy)) : value.ignored(std::move(what), std::move(remedy));
+  };
+  if (at_the_top && !meant.empty()) return report("is not a known key", "did you mean " + meant + "?");
   const auto in_other_case =
       std::ranges::find_if(known_, [&](std::string_view word) { return same_in_any_case(word, member.key); });
-  if (in_other_case != known_.end()) {
-    value.ignored("is not a known key (upper and lower case matter here)" + ending,
-                  "write " + std::string(*in_other_case));
-    return;
+  if (in_other_case != known_.end())
+    return report("is not a known key (upper and lower case matter here)", "write " + std::string(*in_other_case));
+  const std::string without = configures_nothing ? ", and nothing else in this file configures anything"
+                              : unshares         ? ", and without it this file shares no GPU"
+                                                 : "";
+  const auto elsewhere = std::ranges::find(kElsewhere, member.key, [](const auto& each) { return each.first; });
+  if (elsewhere != std::end(kElsewhere)) return report("is not a known key" + without, std::string(elsewhere->second));
+  if (home != nullptr)
+    return report("is not a known key here" + without,
+                  "it belongs to another section: write it as " + std::string(home->path));
+  if (configures_nothing)
+    return report("is not a known key" + without,
+                  "write sharing: or flags: and what belongs below it; is this the right file?");
+  report("is not a known key", meant.empty() ? "remove it" : "did you mean " + meant + "?");
+}
+
+bool is_other_file(const Value& root) {
+  const auto member = [&root](std::string_view key) -> const Node* {
+    const auto found = std::ranges::find(root.node().members, key, &Member::key);
+    return found == root.node().members.end() ? nullptr : found->value.get();
+  };
+  if (const Node* kind = member("kind"); kind != nullptr && member("apiVersion") != nullptr) {
+    const std::string name = kind->kind == Node::Kind::kScalar ? kind->text : "object";
+    root.error("is a Kubernetes object (kind " + in_quotes(name) + "), not a configuration file: it configures nothing",
+               name == "ConfigMap" ? "save the value of one key below its data as a file; it begins with version: v1"
+                                   : "name a file that begins with version: v1");
+    return true;
   }
-  if (const auto home = home_of(member.key); !home.empty()) {
-    value.ignored("is not a known key here" + ending,
-                  "it belongs to another section: write it as " + std::string(home));
-    return;
-  }
-  const std::string meant = did_you_mean(member.key, known_);
-  value.ignored("is not a known key" + ending, meant.empty() ? "remove it" : "did you mean " + meant + "?");
+  if (member("version") != nullptr) return false;
+  for (const std::string_view key : {"image", "config", "devicePlugin", "migManager"})
+    if (const Node* value = member(key); value != nullptr && value->kind == Node::Kind::kMapping) {
+      root.error("is the values file of a Helm chart (it has " + in_quotes(key) +
+                     "), not a configuration file: it configures nothing",
+                 "save one of the configurations in it as a file; it begins with version: v1");
+      return true;
+    }
+  return false;
 }
 
 }  // namespace tranche::config

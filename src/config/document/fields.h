@@ -26,6 +26,7 @@ struct Findings {
   std::map<std::string, Place> given;  // settings in the file, by path
   std::set<std::string> bad_words;     // those of them whose value is not an allowed word
   std::size_t entries = 0;             // read of all lists of resources
+  std::string shares_by;               // the section of `sharing` that has a value; "" = this file shares no GPU
 };
 
 // A value in the document, or its absence.
@@ -75,9 +76,14 @@ class Value {
   Findings* findings_;
 };
 
+// Reports a Kubernetes object, or the values of a Helm chart, that is given in place of a configuration.
+bool is_other_file(const Value& root);
+
 // The members of one mapping, whose keys are those of config/keys.h below its path. The constructor reports unknown and
-// repeated keys; of repeated keys the last one applies. An unknown key of the file itself is an error if it resembles a
-// known one or if the file has no known section, because such a file would leave every GPU unshared.
+// repeated keys; of repeated keys the last one applies. An unknown key is a warning, and an error where ignoring it
+// would leave every GPU unshared: in the file itself if it resembles a known key or no other key has a value, and
+// anywhere if a part of `sharing` is in the wrong place and the file shares nothing without it. A key whose value an
+// alias refers to is left alone.
 class Fields {
  public:
   explicit Fields(const Value& mapping);
@@ -87,12 +93,11 @@ class Fields {
  private:
   std::vector<std::string_view>::const_iterator known_key(std::string_view key) const;
   void report_unknown(const Member& member) const;
-  void report_unknown_at_the_top(const Value& value, const std::string& key) const;
 
   const Value& mapping_;
   std::vector<std::string_view> known_;
   KeyCase key_case_;
-  bool configures_something_ = false;  // a known key other than version
+  bool configures_something_ = false;  // a known key other than version has a value
   std::map<std::string_view, const Member*> found_;
 };
 

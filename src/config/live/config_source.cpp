@@ -1,6 +1,7 @@
 #include "config/live/config_source.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "cdi/feature_flags.h"
 #include "config/parse/parse.h"
@@ -45,9 +46,13 @@ ConfigView view_of(const std::string& text, const std::string& source, const con
   return next;
 }
 
-// The text of the file, "" if none is given.
+// The text of the file, "" if none is given. The config manager links the file to /dev/null for "no settings"; any
+// other empty file is a mistake.
 Result<std::string> file_text(const std::string& path) {
-  return path.empty() ? Result<std::string>("") : host::read_file(path);
+  std::error_code absent;
+  if (path.empty()) return std::string();
+  if (std::filesystem::canonical(path, absent) == "/dev/null") return std::string("version: v1\n");
+  return host::read_file(path);
 }
 
 ConfigView view_of_unreadable(const std::string& path, const Error& error) {

@@ -142,6 +142,9 @@ bool is_sound_rule(const Value& item) {
 
 // Read and checked, but not used: NVIDIA's programs clear these lists after parsing.
 void parse_resources(const Value& section) {
+  if (section.given() && section.is(Node::Kind::kSequence))
+    return section.wrong_type("a mapping",
+                              "indent the list of shared resources below sharing.timeSlicing or sharing.mps");
   if (!is_mapping(section)) return;
   const Fields f(section);
   for (const Value& list : {f["gpus"], f["mig"]}) {
@@ -220,29 +223,38 @@ void parse_version(const Value& value, std::string& version) {
   value.error("is " + in_quotes(*text) + ", and only v1 is known", "write version: v1");
 }
 
-// The kind of a manifest; absent if the mapping is not one.
-std::optional<std::string> kubernetes_kind(const Node& node) {
-  const auto member = [&node](std::string_view key) { return std::ranges::find(node.members, key, &Member::key); };
-  const auto kind = member("kind");
-  if (member("apiVersion") == node.members.end() || kind == node.members.end()) return std::nullopt;
-  return kind->value->kind == Node::Kind::kScalar ? kind->value->text : "object";
+// The section of `sharing` by which a file shares GPUs, "" = none; MPS wins.
+std::string section_that_shares(const Node& root) {
+  std::string section;
+  for (const Member& top : root.members)
+    if (same_in_any_case(top.key, "sharing") && top.value->kind == Node::Kind::kMapping)
+      for (const Member& member : top.value->members)
+        if (member.value->kind == Node::Kind::kMapping && (member.key == "mps" || member.key == "timeSlicing"))
+          if (section != "sharing.mps") section = "sharing." + member.key;
+  return section;
+}
+
+void parse_shared(const Value& sharing, const Individual& individual, Sharing& into) {
+  if (sharing.null())
+    return sharing.error("has nothing below it, so that every GPU stays whole",
+                         "indent what belongs to it, or write sharing: {} if whole GPUs are meant");
+  if (is_mapping(sharing)) parse_sharing(sharing, individual, into);
 }
 
 void parse_root(const Value& root, Config& config) {
   if (!is_mapping(root)) return;
-  if (const auto kind = kubernetes_kind(root.node()))
-    return root.error(
-        "is a Kubernetes object (kind " + in_quotes(*kind) + "), not a configuration file: it configures nothing",
-        *kind == "ConfigMap" ? "save the value of one key below its data as a file; it begins with version: v1"
-                             : "name a file that begins with version: v1");
+  if (is_other_file(root)) return;
+  root.findings().shares_by = section_that_shares(root.node());
   const Fields f(root);
   parse_version(f["version"], config.version);
   parse_flags(f["flags"], config.flags);
   parse_resources(f["resources"]);
   const Individual individual = parse_individual(f["individualGPU"]);
-  const Value sharing = f["sharing"];
-  if (is_mapping(sharing)) parse_sharing(sharing, individual, config.sharing);
-  if (individual.enabled && config.sharing.strategy != SharingStrategy::kMps)
+  parse_shared(f["sharing"], individual, config.sharing);
+  if (individual.enabled && config.sharing.strategy == SharingStrategy::kNone)
+    f["individualGPU"].error("has no effect without sharing.mps, so that every GPU stays whole",
+                             "write sharing: {mps: {}}, or remove it");
+  else if (individual.enabled && config.sharing.strategy != SharingStrategy::kMps)
     f["individualGPU"].ignored("has no effect without sharing.mps", "write sharing: {mps: {}}, or remove it");
   parse_device_filter(f["devices"], config.devices);
   parse_dra(f["dra"], config.dra);
@@ -258,12 +270,24 @@ Parsed parse(std::string_view text, std::string_view source, UnknownKeys unknown
     parsed.problems.push_back(*document.problem);
     return parsed;
   }
-  if (!document.root) return parsed;
+  if (source.empty() && !document.root) return parsed;
   Findings findings;
   findings.source = source;
   findings.unknown_keys = unknown_keys;
-  const Place start{std::string(source), document.root->line, document.root->column};
-  parse_root(Value(document.root.get(), "", start, findings), parsed.config);
+  Node nothing;
+  nothing.line = nothing.column = 1;
+  const Node& node = document.root ? *document.root : nothing;
+  const Value root(&node, "", {findings.source, node.line, node.column}, findings);
+  if (root.null())
+    root.error("is empty: a first document without a key",
+               "write version: v1 if whole GPUs are meant, and no --- above the settings");
+  parse_root(root, parsed.config);
+  if (const Node* second = document.ignored.get()) {
+    const Value ignored(second, "", {findings.source, second->line, second->column}, findings);
+    const char* what = "begins a second document of the file, and only the first one is read";
+    const char* remedy = "remove the line --- above it";
+    findings.shares_by.empty() ? ignored.error(what, remedy) : ignored.ignored(what, remedy);
+  }
   findings.problems.sort_by_place();
   parsed.problems = findings.problems.take();
   parsed.given = std::move(findings.given);

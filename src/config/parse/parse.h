@@ -25,7 +25,10 @@ struct Parsed {
 // How keys without effect (unknown, in the wrong case, duplicate) are reported: NVIDIA's programs ignore them silently.
 enum class UnknownKeys { kWarned, kRefused };
 
-// `source` is the name used in Places, usually the path.
+// `source` is the name used in Places, usually the path; "" = there is no file, and an empty text is the defaults. An
+// empty file is an error, and so is one that names `sharing` and shares nothing: it would make every GPU whole.
+// `sharing:
+// {}` and version: v1 alone are on purpose.
 Parsed parse(std::string_view text, std::string_view source, UnknownKeys unknown_keys = UnknownKeys::kWarned);
 
 }  // namespace tranche::config

@@ -1,5 +1,7 @@
 #include "config/parse/parse_entry.h"
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "config/document/scalar.h"
 #include "config/keys.h"
@@ -12,8 +14,8 @@ namespace {
 
 constexpr std::int64_t kMostGb = 1'000'000;
 
-std::optional<std::uint32_t> read_replicas(const Value& entry, const Value& value, SharingStrategy strategy) {
-  const bool mps = strategy == SharingStrategy::kMps;
+std::optional<std::uint32_t> read_replicas(const Value& entry, const Value& value, const EntryRules& rules) {
+  const bool mps = rules.strategy == SharingStrategy::kMps;
   if (!value.given()) {
     (value.absent() ? entry : value)
         .error(value.absent() ? "has no replicas" : "has nothing after it",
@@ -31,6 +33,13 @@ std::optional<std::uint32_t> read_replicas(const Value& entry, const Value& valu
   if (*count > kMostSlots) {
     value.error("is " + std::to_string(*count) + ", more slots than the device plugin interface can list",
                 "write " + std::to_string(kMostSlots) + " or less");
+    return std::nullopt;
+  }
+  if (mps && *count > rules.most_slots) {
+    value.error("is " + std::to_string(*count) + ", and one MPS server has clients for at most " +
+                    std::to_string(rules.most_slots) + " slots",
+                "write " + std::to_string(std::min(rules.most_slots, 48u)) +
+                    " or less, or failRequestsGreaterThanOne: false where containers ask for several of these slots");
     return std::nullopt;
   }
   return static_cast<std::uint32_t>(*count);
@@ -120,7 +129,7 @@ void parse_names(const Fields& f, SharedResource& into) {
 bool parse_slots(const Value& entry, const Fields& f, const EntryRules& rules, SharedResource& into) {
   const Value slot_memory = f["slotMemory"];
   if (!slot_memory.given()) {
-    const auto replicas = read_replicas(entry, f["replicas"], rules.strategy);
+    const auto replicas = read_replicas(entry, f["replicas"], rules);
     into.replicas = replicas.value_or(1);
     return replicas.has_value();
   }
@@ -203,7 +212,7 @@ std::optional<SharedResource> parse_entry(const Value& entry, const EntryRules& 
   if (mps) {
     sound = parse_mps_part(entry, f, rules, resource) && sound;
   } else {
-    const auto replicas = read_replicas(entry, f["replicas"], rules.strategy);
+    const auto replicas = read_replicas(entry, f["replicas"], rules);
     sound = sound && replicas;
     resource.replicas = replicas.value_or(1);
   }

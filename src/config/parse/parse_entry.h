@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "config/document/fields.h"
+#include "config/keys.h"
 #include "config/model.h"
 
 namespace tranche::config {
@@ -12,6 +13,7 @@ struct EntryRules {
   SharingStrategy strategy = SharingStrategy::kNone;
   bool per_device = false;
   bool rename_by_default = false;
+  std::uint32_t most_slots = kMostSlots;  // that can be of use at once, where a container can hold only one
   ThreadsPolicy threads{};
   MemoryPolicy memory{};
   std::optional<SplitPolicy> split{};  // absent: span for names with %d, else reject

@@ -74,7 +74,7 @@ TEST(SharesConfig, ASplitIsRejectedUnlessSpanIsSaidOrEachGpuHasAName) {
 
 TEST(SharesConfig, SlotsAreCountedOrMeasured) {
   EXPECT_EQ(entry_of(mps("", "replicas: 1")).replicas, 1u) << "MPS without throttling";
-  EXPECT_EQ(entry_of(mps("", "replicas: 1000")).replicas, 1000u);
+  EXPECT_EQ(entry_of(mps("failRequestsGreaterThanOne: false", "replicas: 1000")).replicas, 1000u);
   const auto measured = entry_of(mps("", "slotMemory: 4Gi"));
   EXPECT_EQ(measured.replicas, 0u);
   EXPECT_EQ(measured.slot_memory, gib(4));

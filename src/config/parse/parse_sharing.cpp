@@ -50,6 +50,7 @@ Sharing parse_section(const Value& section, const Fields& f, EntryRules rules, b
   f["renameByDefault"].read(sharing.rename_by_default);
   f["failRequestsGreaterThanOne"].read(sharing.fail_requests_greater_than_one);
   rules.rename_by_default = sharing.rename_by_default;
+  if (!sharing.fail_requests_greater_than_one) rules.most_slots = kMostSlots;
   const Value list = f["resources"];
   const char* remedy = "write resources: [{name: nvidia.com/gpu, replicas: 4}]";
   const bool empty = !list.given() || (list.node().kind == Node::Kind::kSequence && list.node().items.empty());
@@ -71,7 +72,7 @@ std::optional<Sharing> parse_time_slicing(const Value& section, bool per_device)
   if (section.absent()) return std::nullopt;
   const char* remedy = "write resources: [{name: nvidia.com/gpu, replicas: 4}] below it, or remove it";
   if (section.null()) {
-    section.warn("has nothing below it, so it shares nothing (NVIDIA's programs refuse that)", remedy);
+    section.error("has nothing below it, so that it shares nothing", remedy);
     return std::nullopt;
   }
   if (section.node().kind != Node::Kind::kMapping) {
@@ -167,7 +168,16 @@ std::optional<Sharing> parse_mps(const Value& section, const Individual& individ
   read_memory(f["memory"], rules.memory);
   read_enable_memory_limit(f, rules.memory);
   read_split(f["split"], rules.split);
+  std::uint32_t max_clients = 0;
+  std::uint32_t processes_per_slot = 1;
+  read_clients(f["maxClients"], max_clients, "write how many clients one MPS server serves, or remove it");
+  read_clients(f["processesPerSlot"], processes_per_slot,
+               "write how many CUDA processes a container with one slot starts, or remove it");
+  if (!individual.enabled)
+    rules.most_slots = (max_clients != 0 ? max_clients : kMostClientsOfDrivers) / processes_per_slot;
   Sharing sharing = parse_section(section, f, rules, !individual.enabled || individual.gpus.empty());
+  sharing.max_clients = max_clients;
+  sharing.processes_per_slot = processes_per_slot;
   sharing.threads = rules.threads;
   sharing.memory = rules.memory;
   read_reserve(f["reserve"], sharing.reserve);
@@ -175,9 +185,6 @@ std::optional<Sharing> parse_mps(const Value& section, const Individual& individ
   read_proof_every(f["proofEvery"], sharing.proof_every);
   f["endpoint"].read_word(sharing.endpoint, kEndpointPolicies);
   check_tier(f["tier"]);
-  read_clients(f["maxClients"], sharing.max_clients, "write how many clients one MPS server takes, or remove it");
-  read_clients(f["processesPerSlot"], sharing.processes_per_slot,
-               "write how many CUDA processes a container with one slot starts, or remove it");
   f["migDevices"].read(sharing.mig_devices);
   read_duration(f["stopPatience"], sharing.stop_patience, kStopPatienceLeast, kStopPatienceMost,
                 "write for example 2s");
@@ -213,6 +220,9 @@ void parse_sharing(const Value& section, const Individual& individual, Sharing& 
     sharing = *std::move(mps);
   else if (time_slicing)
     sharing = *std::move(time_slicing);
+  else if (f["timeSlicing"].absent() && !f["mps"].given() && !section.node().members.empty())
+    section.error("has neither timeSlicing nor mps with a value, so that every GPU stays whole",
+                  "write one of them with resources: below it, or sharing: {} if whole GPUs are meant");
   sharing.per_device = per_device;
   if (per_device) refuse_two_rests(sharing.resources, section);
 }

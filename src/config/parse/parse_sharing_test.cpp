@@ -56,8 +56,8 @@ TEST(SharingTest, ResourcesMustBeThere) {
 
 TEST(SharingTest, AChangeWaitsAndAFileThatForcesOneIsRefusedWithWhatToDoInstead) {
   for (const char* known : {"wait", "null"})
-    EXPECT_THAT(said("sharing: {change: " + std::string(known) + "}"), IsEmpty()) << known;
-  EXPECT_THAT(said("sharing: {change: force}"),
+    EXPECT_THAT(said("sharing: {change: " + std::string(known) + ", mps: {" + kResources + "}}"), IsEmpty()) << known;
+  EXPECT_THAT(said("sharing: {change: force, mps: {" + kResources + "}}"),
               ElementsAre(HasSubstr(
                   "c:1:19: error: sharing.change: must be wait, but is \"force\" (force, which took their shares from "
                   "running containers, is gone); remove the key; to change a GPU at once, delete the pods that hold "
@@ -67,10 +67,9 @@ TEST(SharingTest, AChangeWaitsAndAFileThatForcesOneIsRefusedWithWhatToDoInstead)
 }
 
 TEST(SharingTest, NullMpsIsAbsentAndNullTimeSlicingTooWithAWarning) {
-  EXPECT_THAT(said("sharing: {mps: null}"), IsEmpty());
+  EXPECT_THAT(said("sharing: {mps: null, timeSlicing: {" + kResources + "}}"), IsEmpty());
   EXPECT_THAT(said("sharing:\n  timeSlicing:\n"),
-              ElementsAre(HasSubstr("c:2:3: warning: sharing.timeSlicing: has nothing below it")));
-  EXPECT_EQ(sharing_in("sharing:\n  timeSlicing:\n").strategy, SharingStrategy::kNone);
+              ElementsAre(HasSubstr("c:2:3: error: sharing.timeSlicing: has nothing below it")));
   EXPECT_THAT(said("sharing: {timeSlicing: 5}"),
               ElementsAre(HasSubstr("sharing.timeSlicing: must be a mapping, but is the number 5")));
 }
@@ -85,6 +84,22 @@ TEST(SharingTest, ReplicasAreAWholeNumberFromTwo) {
   EXPECT_EQ(sharing_in(entry("name: gpu, replicas: 010")).resources[0].replicas, 8u);
   EXPECT_THAT(said(entry("name: gpu")), ElementsAre(HasSubstr("sharing.mps.resources[0]: has no replicas")));
   EXPECT_THAT(said(entry("name: gpu, replicas: \"4\"")), ElementsAre(HasSubstr("write 4 without quotes")));
+}
+
+// Promise: config: More slots than an MPS server has clients are an error that needs no GPU to find.
+TEST(SharingTest, SlotsAreAtMostTheClientsOfAnyMpsServer) {
+  EXPECT_THAT(
+      said(entry("name: gpu, replicas: 100")),
+      ElementsAre(AllOf(HasSubstr("c:1:51: error: sharing.mps.resources[0].replicas: is 100, and one MPS server "
+                                  "has clients for at most 60 slots; write 48 or less, or"),
+                        HasSubstr("failRequestsGreaterThanOne: false"))));
+  const std::string hundred = "resources: [{name: gpu, replicas: 100}]";
+  EXPECT_THAT(said(mps("processesPerSlot: 2, maxClients: 40, resources: [{name: gpu, replicas: 21}]")),
+              ElementsAre(HasSubstr("for at most 20 slots; write 20 or less")));
+  for (const char* more : {"failRequestsGreaterThanOne: false", "maxClients: 100"})
+    EXPECT_FALSE(refused(mps(more + (", " + hundred)))) << more;
+  EXPECT_FALSE(refused(slicing(hundred)));
+  EXPECT_FALSE(refused(entry("name: gpu, replicas: 60"))) << "with CUDA 13.1; tranche plan knows the driver";
 }
 
 TEST(SharingTest, NamesAreResourceNames) {

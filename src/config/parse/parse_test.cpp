@@ -9,6 +9,8 @@ namespace tranche::config {
 namespace parse_test {
 
 using namespace std::chrono_literals;
+using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -27,18 +29,50 @@ Config accepted(std::string_view text) {
   return parsed.config;
 }
 
-TEST(ParseTest, EmptyIsTheSameAsVersionAlone) {
-  EXPECT_EQ(accepted(""), Config{});
-  EXPECT_EQ(accepted("version: v1\n"), Config{});
-  EXPECT_EQ(accepted("version: \"\"\n"), Config{});
-  EXPECT_EQ(accepted("{}"), Config{});
-  EXPECT_EQ(accepted("null"), Config{});
-  EXPECT_THAT(said("version: v1\nflags:\nresources:\nsharing:\nimex:\n"), IsEmpty());
+TEST(ParseTest, WholeGpusAreWrittenOnPurpose) {
+  for (const char* text : {"version: v1\n", "version: \"\"\n", "{}", "version: v1\nflags:\nresources:\nimex:\n",
+                           "version: v1\nsharing: {}\n"})
+    EXPECT_EQ(accepted(text), Config{}) << text;
+  EXPECT_EQ(parse("", "").config, Config{}) << "no file";
+  EXPECT_THAT(parse("", "").problems, IsEmpty());
+}
+
+// Promise: config: A file that shares nothing although it names `sharing`, and an emptied one, are errors.
+TEST(ParseTest, AFileThatMakesEveryGpuWholeByMistakeIsAnError) {
+  const std::string share = "{resources: [{name: gpu, replicas: 4}]}";
+  for (const auto& [text, expected] : {
+           std::pair{std::string(),
+                     "c:1:1: error: is empty: a first document without a key; write version: v1 if whole"},
+           {"# all lines are comments\n", "is empty"},
+           {"null", "is empty"},
+           {"---\n# settings\n---\nversion: v1\n", "and no --- above the settings"},
+           {"version: v1\nsharing:\n", "c:2:1: error: sharing: has nothing below it, so that every GPU stays whole"},
+           {"sharing: {mps: }", "c:1:10: error: sharing: has neither timeSlicing nor mps with a value"},
+           {"sharing: {perDevice: true}", "has neither timeSlicing nor mps with a value"},
+           {"sharing: {mig: " + share + "}", "has neither timeSlicing nor mps with a value"},
+           {"flags:\nmigStrategy: mixed\nsharing:\ntimeSlicing: " + share,
+            "c:3:1: error: sharing: has nothing below it"},
+           {"flags:\nmigStrategy: mixed\n", "c:2:1: error: migStrategy: is not a known key here, and nothing else"},
+           {"imex: {}\ntimeSlicing: " + share,
+            "c:2:1: error: timeSlicing: is not a known key here, and without it this "
+            "file shares no GPU; it belongs to another section: write it as "
+            "sharing.timeSlicing"},
+           {"flags: {mps: " + share + "}", "c:1:9: error: flags.mps: is not a known key here, and without it"},
+           {"resources: [{name: gpu, replicas: 4}]", "indent the list of shared resources below sharing.timeSlicing"},
+           {"version: v1\n---\nsharing: {mps: " + share + "}", "c:3:1: error: begins a second document of the file"},
+           {"sharing: {}\nindividualGPU: {enabled: true}", "has no effect without sharing.mps, so that every GPU"},
+           {"image: {repository: x}\nconfig: {map: {}}",
+            "c:1:1: error: is the values file of a Helm chart (it has "
+            "\"image\")"},
+       })
+    EXPECT_THAT(said(text), Contains(AllOf(HasSubstr("error"), HasSubstr(expected)))) << text;
+  EXPECT_THAT(said("sharing: {mps: " + share + "}\n---\na: 1"),
+              ElementsAre(HasSubstr("c:3:1: warning: begins a second document of the file, and only the first one")));
 }
 
 // Promise: config: Defaults are NVIDIA's.
 TEST(ParseTest, DefaultsAreNvidias) {
-  const Config config = accepted("");
+  const Config config = accepted("{}");
   const Flags& flags = config.flags;
   EXPECT_EQ(flags.mig_strategy, MigStrategy::kNone);
   EXPECT_TRUE(flags.fail_on_init_error && flags.use_node_feature_api);
@@ -144,6 +178,15 @@ TEST(ParseTest, AKeyInTheWrongSectionIsReportedWhereItBelongs) {
               ElementsAre(HasSubstr("write it as flags.plugin.deviceListStrategy")));
   EXPECT_THAT(said("timeSlicing: {}"), ElementsAre(HasSubstr("write it as sharing.timeSlicing")));
   EXPECT_THAT(said("flags: {channelIDs: [0]}"), ElementsAre(HasSubstr("write it as imex.channelIDs")));
+  for (const std::string section : {"timeSlicing", "mps"}) {
+    const std::string shares = "sharing: {" + section + ": {resources: [{name: gpu, replicas: 4}]}}\n";
+    EXPECT_THAT(said(shares + "flags: {renameByDefault: true}"),
+                ElementsAre(HasSubstr("write it as sharing." + section + ".renameByDefault")));
+    EXPECT_THAT(said(shares + "flags: {replicas: 4}"),
+                ElementsAre(HasSubstr("write it as sharing." + section + ".resources[].replicas")));
+    EXPECT_THAT(said(shares + "mig-configs: {}"), ElementsAre(HasSubstr("is a configuration of the MIG manager")));
+  }
+  EXPECT_THAT(said("sharing: {mig: {}}"), Contains(HasSubstr("write {name: nvidia.com/mig-1g.10gb, replicas: 2}")));
 }
 
 TEST(ParseTest, AWholeKubernetesObjectIsRecognised) {
@@ -159,10 +202,17 @@ TEST(ParseTest, AnUnknownKeyOfTheFileIsAnErrorIfItLeavesEveryGpuWhole) {
        {std::pair{"shaing: {}", "c:1:1: error: shaing: is not a known key; did you mean sharing?"},
         {"flags: {}\nSharin: {}", "c:2:1: error: Sharin: is not a known key; did you mean sharing?"},
         {"version: v1\ncolour: blue", "c:2:1: error: colour: is not a known key, and nothing else"},
-        {"version: v1\nmigStrategy: none", "c:2:1: error: migStrategy: is not a known key, and nothing else"},
+        {"version: v1\nmigStrategy: none", "c:2:1: error: migStrategy: is not a known key here, and nothing else"},
         {"imex: {}\ncolour: blue", "c:2:1: warning: colour: is not a known key and is ignored"},
         {"imex: {}\nmigStrategy: none", "c:2:1: warning: migStrategy: is not a known key here"}})
     EXPECT_THAT(said(text), ElementsAre(HasSubstr(expected))) << text;
+}
+
+TEST(ParseTest, AKeyWithAnAnchorInUseIsLeftAlone) {
+  const std::string entry = "sharing: {mps: {resources: [*r]}}\n";
+  const std::string anchor = "x-common: {of: &r {name: gpu, replicas: 4}}\n";
+  EXPECT_THAT(parse(anchor + entry, "c", UnknownKeys::kRefused).problems, IsEmpty());
+  EXPECT_THAT(said("x-common: &r {a: 1}\nimex: {}"), ElementsAre(HasSubstr("remove it"))) << "not in use";
 }
 
 // Promise: config: With `--strict` keys without effect are errors.
@@ -175,7 +225,7 @@ TEST(ParseTest, KeysWithoutEffectAreErrorsWhenRefused) {
     EXPECT_THAT(strict.problems, SizeIs(1)) << text;
     EXPECT_TRUE(has_error(strict.problems)) << text;
   }
-  for (const char* text : {"resources: {gpus: []}", "sharing: {timeSlicing: null}", "flags: {gfd: {sleepInterval: 5}}"})
+  for (const char* text : {"resources: {gpus: []}", "flags: {gfd: {sleepInterval: 5}}"})
     EXPECT_FALSE(has_error(parse(text, "c", UnknownKeys::kRefused).problems)) << text << ": a known key";
 }
 
