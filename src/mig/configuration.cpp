@@ -161,6 +161,7 @@ void read_entries(const Value& list, Configuration& into) {
 }
 
 void read_file(const Value& file, ConfigurationFile& into) {
+  if (config::is_other_file(file)) return;
   refuse_unknown(file, {"version", "mig-configs"});
   const Member* version = member(file, "version");
   if (version == nullptr) {
@@ -267,7 +268,9 @@ ParsedFile parse_configuration_file(std::string_view text, std::string_view sour
   else if (file.absent())
     file.error("the file is empty", kRemedy);
   else if (!file.is(Node::Kind::kMapping))
-    file.wrong_type("a mapping", kRemedy);
+    file.wrong_type("a mapping", file.is(Node::Kind::kSequence)
+                                     ? "write version: v1, mig-configs: and the name of a configuration above the list"
+                                     : kRemedy);
   else
     read_file(file, parsed.file);
   findings.problems.sort_by_place();
