@@ -126,9 +126,14 @@ struct Side {
   std::string name() const { return config.path.empty() ? "the defaults" : config.path; }
 };
 
-bool make_plan(Side& side, const inventory::Inventory& inventory) {
+// False: the errors were printed. `strict`: warnings are errors.
+bool make_plan(Side& side, const inventory::Inventory& inventory, bool strict) {
   side.inventory = plan::keep_gpus(side.config.config.devices, inventory);
   auto made = plan::make_plan(side.config.config, side.inventory);
+  if (made && strict && !made->warnings.empty()) {
+    for (Problem& warning : made->warnings) warning.severity = Severity::kError;
+    made = std::unexpected(std::move(made->warnings));
+  }
   if (!made) {
     print_problems(made.error());
     return false;
@@ -150,7 +155,7 @@ std::optional<Side> other_side(const PlanOptions& options, const config::Environ
     if (problem.place.source == options.against && problem.place.line == 0)
       problem.remedy = "name a readable file with --against";
   print_problems(side.config.problems);
-  if (has_error(side.config.problems) || !make_plan(side, inventory)) return std::nullopt;
+  if (has_error(side.config.problems) || !make_plan(side, inventory, options.strict)) return std::nullopt;
   return side;
 }
 
@@ -261,7 +266,7 @@ int plan(const PlanOptions& options, const Process& process) {
     fmt::print("{}\n", json_text(inventory::to_json(*inventory), 2));
     return 0;
   }
-  if (!make_plan(answer.side, *inventory)) return kUnusable;
+  if (!make_plan(answer.side, *inventory, options.strict)) return kUnusable;
   if (!options.against.empty()) {
     answer.against = other_side(options, environment, *inventory);
     if (!answer.against) return kUnusable;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "config/keys.h"
 #include "plan/shares.h"
 
 namespace tranche::plan {
@@ -36,7 +37,7 @@ std::string where_of(const inventory::Inventory& inventory, const Candidate& can
 
 std::uint32_t driver_client_capacity(ComputeCapability capability, int cuda_driver_version) {
   if (capability < kVolta) return 16;
-  return cuda_driver_version >= kCuda131 ? 60 : 48;
+  return cuda_driver_version >= kCuda131 ? config::kMostClientsOfDrivers : 48;
 }
 
 std::uint32_t mig_client_capacity(std::uint32_t whole, std::uint32_t slices, std::uint32_t all_slices) {

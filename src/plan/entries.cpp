@@ -74,10 +74,15 @@ class Dividing {
       return problems_.push_back({Severity::kError, entry.place, entry_path(config_, entry, "devices"),
                                   fmt::format("names no {} of this node, which has {}", name_, all_of_them()),
                                   "write indices or UUIDs of devices that are there, or remove the entry"});
-    // Notes, not Problems: a GPU that is missing after a reboot must not cost the others their slots.
-    for (const config::DeviceRef& ref : missed)
-      notes_.push_back(fmt::format("{}: devices has {}, which is not a {} of this node{}", to_string(entry.place),
-                                   ref.text, name_, is_uuid(ref) ? "" : "; it has " + all_of_them()));
+    // A GPU that is missing after a reboot must not cost the others their slots, and UUIDs may be of other nodes.
+    for (const config::DeviceRef& ref : missed) {
+      std::string what = fmt::format("has {}, which is not a {} of this node", ref.text, name_);
+      if (is_uuid(ref))
+        notes_.push_back(to_string(entry.place) + ": devices " + what);
+      else
+        problems_.push_back({Severity::kWarning, entry.place, entry_path(config_, entry, "devices"),
+                             std::move(what) + "; it has " + all_of_them(), "remove it, unless the device comes back"});
+    }
   }
 
   void claim(const SharedResource& entry, std::size_t i) {

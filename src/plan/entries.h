@@ -22,8 +22,8 @@ struct Division {
   std::vector<Candidate> rest;  // advertised whole
 };
 
-// With perDevice: lists first, then counts, then the entry for the rest; otherwise the entry gets all devices. Notes
-// name listed devices that the node does not have.
+// With perDevice: lists first, then counts, then the entry for the rest; otherwise the entry gets all devices.
+// Listed devices that the node does not have are warnings.
 Division divide(const config::Config& config, const std::string& name, std::vector<Candidate> candidates,
                 std::vector<Problem>& problems, std::vector<std::string>& notes);
 

@@ -328,7 +328,9 @@ std::expected<Plan, std::vector<Problem>> make_plan(const config::Config& config
       plan_resource(config, inventory, name, candidates, base, drafts, plan.notes);
     merge_names(config, drafts, base.problems);
   }
-  if (!base.problems.empty()) return std::unexpected(bounded(std::move(base.problems)));
+  plan.warnings = bounded(std::move(base.problems));
+  if (has_error(plan.warnings)) return std::unexpected(std::move(plan.warnings));
+  for (const Problem& warning : plan.warnings) plan.notes.push_back(to_string(warning));
   if (claims) {
     // Claims name MIG devices by attributes: whatever the node has is offered, and none needs a resource name.
     auto offered = base_resources(with_mig_devices(config), of_claims);

@@ -161,8 +161,11 @@ TEST(PerDevice, AnEntryThatMatchesNothingIsAProblemAndOneForAnotherNodeANote) {
   // A GPU that is missing after a reboot does not cost the others their slots.
   const Plan without = plan_of(each("    - {name: gpu, replicas: 4, devices: [0, 9], rename: x}\n"), gpus(2));
   EXPECT_THAT(described(without), Contains(HasSubstr("0x4")));
-  EXPECT_THAT(without.notes,
-              Contains(HasSubstr("devices has 9, which is not a nvidia.com/gpu of this node; it has 0, 1")));
+  EXPECT_THAT(
+      without.notes,
+      Contains(HasSubstr("warning: sharing.mps.resources[0].devices: has 9, which is not a nvidia.com/gpu of this "
+                         "node; it has 0, 1")));
+  EXPECT_EQ(without.warnings.size(), 1u) << "tranche plan --strict refuses it";
   EXPECT_THAT(problems_of(each("    - {name: gpu, replicas: 4, devices: [0, 1], rename: x}\n"
                                "    - {name: gpu, replicas: 4, devices: 2, rename: other}\n"),
                           gpus(2)),
@@ -314,8 +317,8 @@ TEST(Units, AThousandSlotsAreUnitsAndClientsAreCountedInstead) {
       problems_of(mps("    - {name: gpu, replicas: 1001}\n"), gpus(1)),
       ElementsAre("c.yaml:5:7: error: sharing.mps.resources[0].replicas: is 1001, and 1000 units of a device are "
                   "the most that can be counted; write replicas: 1000 or less"));
-  EXPECT_THAT(problems_of("sharing: {mps: {resources: [{name: gpu, replicas: 1000}]}}", gpus(1)),
-              ElementsAre(HasSubstr("is 1000, but MPS serves at most 48 clients on GPU 0")));
+  EXPECT_THAT(problems_of("sharing: {mps: {resources: [{name: gpu, replicas: 60}]}}", gpus(1)),
+              ElementsAre(HasSubstr("is 60, but MPS serves at most 48 clients on GPU 0")));
 }
 
 TEST(Units, SlotMemoryBeyondTheCeilingSaysWhatToWrite) {

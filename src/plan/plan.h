@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/problem.h"
 #include "base/units.h"
 #include "config/model.h"
 #include "gpu/inventory/inventory.h"
@@ -104,7 +105,8 @@ struct Plan {
   // unless `dra.split` joins them. After them the MIG devices for claims, which have no pool.
   std::vector<PlannedDevice> for_claims;
   std::vector<LeftOut> left_out;
-  std::vector<std::string> notes;  // roundings, hazards, settings without effect
+  std::vector<std::string> notes;  // roundings, hazards, settings without effect; also the warnings
+  std::vector<Problem> warnings;   // what the configuration names and the node lacks
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 

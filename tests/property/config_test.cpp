@@ -30,7 +30,7 @@ const Texts kLists{"[{name: gpu, replicas: 2}]",
                    "[{name: gpu, replicas: 0x10, devices: all}]",
                    "[{name: gpu, replicas: 1}]",
                    "[{name: gpu, slotMemory: 4Gi, names: gpu%d}]",
-                   "[{name: gpu, replicas: 1000, threads: {sms: 16}, memory: 2Gi, split: span}]"};
+                   "[{name: gpu, replicas: 60, threads: {sms: 16}, memory: 2Gi, split: span}]"};
 const Texts kNoLists{"null",
                      "[]",
                      "5",
