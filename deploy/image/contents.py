@@ -22,10 +22,10 @@ BASH = b'#!/busybox/sh\nexec /busybox/sh "$@"\n'
 MERGED = {"bin": "usr/bin", "sbin": "usr/sbin", "lib": "usr/lib", "lib64": "usr/lib64"}
 
 
-def stripped(program):
-    strip = shutil.which("strip")
+def stripped(program, triplet):
+    strip = shutil.which(f"{triplet}-strip")
     if strip is None:
-        raise debian.Missing("there is no strip; install binutils")
+        raise debian.Missing(f"there is no {triplet}-strip; install binutils (of another architecture: binutils-{triplet.replace('_', '-')})")
     with tempfile.NamedTemporaryFile() as out:
         done = subprocess.run([strip, "-s", "-o", out.name, program], capture_output=True, text=True, check=False)
         if done.returncode != 0:
@@ -40,25 +40,25 @@ def read(path):
 
 
 class Contents:
-    """`tree`; `sources`: path in the image -> path on this machine; `packages`: path in the image -> Debian package."""
+    """`tree`; `sources`: path in the image -> path in the system; `packages`: path in the image -> Debian package."""
 
-    def __init__(self, programs, compat):
-        self.tree, self.sources, self.compat = Tree(), {}, compat
+    def __init__(self, programs, system, compat):
+        self.tree, self.system, self.sources, self.compat = Tree(), system, {}, compat
         self._folders()
         for name in PROGRAMS:
             path = os.path.join(programs, name)
             if not os.access(path, os.X_OK):
                 raise debian.Missing(f"{path} is not there; build it first (./dev build)")
-            self.tree.file(f"/usr/bin/{name}", stripped(path), 0o755)
+            self.tree.file(f"/usr/bin/{name}", stripped(path, system.triplet), 0o755)
         for name in NVIDIAS:
             self.tree.link(f"/usr/bin/{name}", "tranche")
-        self._libraries([os.path.join(programs, "tranche")], [debian.library(soname) for soname in OPENED])
+        self._libraries([os.path.join(programs, "tranche")], [system.library(soname) for soname in OPENED])
         self._certificates()
         if compat:
             self._busybox()
-        owner = debian.owners(self.sources.values())
+        owner = system.owners(self.sources.values())
         self.packages = {path: owner[source] for path, source in self.sources.items() if source in owner}
-        self.described = debian.describe(self.packages.values())
+        self.described = system.describe(self.packages.values())
         self._papers()
 
     def _folders(self):
@@ -79,12 +79,12 @@ class Contents:
             tree.file(path, read(path))
 
     def _own(self, path, source, mode):
-        """A file of this machine, at its place in the image."""
-        self.tree.file(path, read(source), mode)
+        """A file of the system, at its place in the image."""
+        self.tree.file(path, read(self.system.place(source)), mode)
         self.sources[path] = source
 
     def _library(self, path):
-        real = os.path.realpath(path)
+        real = self.system.real(path)
         place, target = debian.merged(path), debian.merged(real)
         self._own(target, real, 0o755)
         if place == target:
@@ -94,8 +94,8 @@ class Contents:
 
     def _libraries(self, programs, opened):
         paths = set(opened)
-        for path in [*programs, *opened]:
-            paths.update(debian.libraries_of(path))
+        for path in [*programs, *map(self.system.place, opened)]:
+            paths.update(self.system.libraries_of(path))
         for path in sorted(paths):
             self._library(path)
 
@@ -105,11 +105,12 @@ class Contents:
         self.tree.file(CERTIFICATES, read(CERTIFICATES))
 
     def _busybox(self):
-        program = shutil.which("busybox")
-        if program is None or debian.libraries_of(program):
+        program = self.system.real("/bin/busybox")
+        here = self.system.place(program)
+        if not os.path.exists(here) or self.system.libraries_of(here):
             raise debian.Missing("the flavour compat needs a static busybox; install busybox-static")
-        self._own(f"{BUSYBOX}/busybox", os.path.realpath(program), 0o755)
-        for applet in debian.output(program, "--list").split():
+        self._own(f"{BUSYBOX}/busybox", program, 0o755)
+        for applet in self.system.run(here, "--list").split():
             if applet != "busybox":
                 self.tree.link(f"{BUSYBOX}/{applet}", "busybox")
         self.tree.link("/usr/bin/sh", f"{BUSYBOX}/sh")
@@ -120,8 +121,9 @@ class Contents:
         """Licences, and the packages as scanners of images look for them."""
         for package, known in self.described.items():
             paper = f"/usr/share/doc/{package}/copyright"
-            if os.path.exists(paper):
-                self.tree.file(paper, read(paper))
+            here = self.system.place(paper)
+            if os.path.exists(here):
+                self.tree.file(paper, read(here))
             self.tree.file(f"/var/lib/dpkg/status.d/{package}", known["status"].encode())
         licence = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../LICENSE")
         self.tree.file("/licenses/LICENSE", read(licence))

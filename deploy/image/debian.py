@@ -1,4 +1,5 @@
-"""What this machine's Debian knows: which libraries a program loads, which package a file is of, what that package is."""
+"""What a Debian knows, this machine's own or one that deploy/image/sysroot unpacked: which libraries a program loads, which
+package a file is of, what that package is."""
 
 import os
 import re
@@ -6,7 +7,7 @@ import subprocess
 
 
 class Missing(Exception):
-    """Something that the image needs is not on this machine; the text says what to do."""
+    """Something that the image needs is missing; the text says what to do."""
 
 
 def output(*argv, check=True):
@@ -22,57 +23,78 @@ def merged(path):
     return re.sub(r"^/(bin|sbin|lib|lib32|lib64|libx32)/", r"/usr/\1/", path)
 
 
-def libraries_of(program):
-    """Paths, as the loader finds them, of every shared library that a program or library loads, the loader among them."""
-    listed = output("ldd", program, check=False)
-    lacking = re.findall(r"^\s*(\S+) => not found", listed, re.MULTILINE)
-    if lacking:
-        raise Missing(f"{program} needs {', '.join(lacking)}, which this machine lacks; install what has it")
-    return sorted(set(re.findall(r"(?:=> |^\s*)(/\S+) \(0x", listed, re.MULTILINE)))
-
-
-def library(soname):
-    """Where the loader's cache has a library of this machine's own architecture."""
-    for line in output("/sbin/ldconfig", "-p").splitlines():
-        name, _, path = line.strip().partition(" => ")
-        if name.split(" ")[0] == soname and "x32" not in name and machine_of(path) == machine_of("/proc/self/exe"):
-            return path
-    raise Missing(f"there is no {soname} on this machine")
-
-
-def machine_of(path):
-    with open(path, "rb") as file:
+def machine_of(program):
+    """The processor that an ELF file is for, as in the name of Debian's folder of libraries."""
+    with open(program, "rb") as file:
         head = file.read(20)
-    return head[4:5] + head[18:20]  # 32 or 64 bits, and for which processor
-
-
-def owners(paths):
-    """Path -> package, for the paths that a package has."""
-    asked = {}
-    for path in paths:
-        for spelling in {path, merged(path), re.sub(r"^/usr/(bin|sbin|lib|lib32|lib64|libx32)/", r"/\1/", path)}:
-            asked[spelling] = path
-    found = {}
-    for line in output("dpkg-query", "-S", *sorted(asked), check=False).splitlines():
-        packages, _, spelling = line.partition(": ")
-        if spelling in asked and not packages.startswith("diversion "):
-            found[asked[spelling]] = packages.split(",")[0].split(":")[0]
-    return found
+    machine = {62: "x86_64", 183: "aarch64"}.get(int.from_bytes(head[18:20], "little")) if head[:5] == b"\x7fELF\2" else None
+    if machine is None:
+        raise Missing(f"{program} is not a program for x86-64 or arm64")
+    return machine
 
 
 FIELDS = ["Package", "Version", "Architecture", "source:Package", "source:Version", "Maintainer", "Homepage"]
 
 
-def describe(packages):
-    """Package -> its fields and its paragraph in dpkg's status."""
-    known = {}
-    for package in sorted(set(packages)):
-        shown = output("dpkg-query", "-W", "-f=" + "\\t".join(f"${{{field}}}" for field in FIELDS) + "\\n", package)
-        values = dict(zip(FIELDS, shown.splitlines()[0].split("\t")))
-        values["status"] = output("dpkg-query", "-s", package)
-        known[package] = values
-    return known
+class System:
+    """The Debian below `root`, "" for this machine's own. Paths are those that the system has when it runs."""
 
+    def __init__(self, root, machine):
+        self.root, self.machine = os.path.abspath(root) if root else "", machine
+        self.triplet = f"{machine}-linux-gnu"
+        self.query = ["dpkg-query", f"--admindir={self.root}/var/lib/dpkg"]
 
-def installed(package):
-    return output("dpkg-query", "-W", "-f=${db:Status-Status}", package, check=False) == "installed"
+    def place(self, path):
+        """Where this machine has a file of the system."""
+        return self.root + path
+
+    def real(self, path):
+        return os.path.realpath(self.place(path)).removeprefix(self.root)
+
+    def run(self, program, *arguments):
+        """What a program for the system's processor prints; `program` is a path of this machine."""
+        emulator = [] if self.machine == os.uname().machine else [f"qemu-{self.machine}", "-L", self.root]
+        return output(*emulator, program, *arguments)
+
+    def library(self, soname):
+        for folder in ("/lib", "/usr/lib"):
+            path = f"{folder}/{self.triplet}/{soname}"
+            if os.path.exists(self.place(path)):
+                return path
+        raise Missing(f"there is no {soname} in {self.place('/usr/lib')}/{self.triplet}; install the package that has it")
+
+    def libraries_of(self, program):
+        """Every shared library that a program or library, a path of this machine, loads, the loader among them."""
+        found, left = set(), [program]
+        while left:
+            shown = output("readelf", "-dlW", left.pop())
+            paths = {*re.findall(r"interpreter: (/.+)\]", shown), *map(self.library, re.findall(r"\(NEEDED\).*\[(.+)\]", shown))} - found
+            found |= paths
+            left += map(self.place, paths)
+        return sorted(found)
+
+    def owners(self, paths):
+        """Path -> package, for the paths that a package has."""
+        asked = {}
+        for path in paths:
+            for spelling in {path, merged(path), re.sub(r"^/usr/(bin|sbin|lib|lib32|lib64|libx32)/", r"/\1/", path)}:
+                asked[spelling] = path
+        found = {}
+        for line in (output(*self.query, "-S", *sorted(asked), check=False) if asked else "").splitlines():
+            packages, _, spelling = line.partition(": ")
+            if spelling in asked and not packages.startswith("diversion "):
+                found[asked[spelling]] = packages.split(",")[0].split(":")[0]
+        return found
+
+    def describe(self, packages):
+        """Package -> its fields and its paragraph in dpkg's status."""
+        known = {}
+        for package in sorted(set(packages)):
+            shown = output(*self.query, "-W", "-f=" + "\\t".join(f"${{{field}}}" for field in FIELDS) + "\\n", package)
+            values = dict(zip(FIELDS, shown.splitlines()[0].split("\t")))
+            values["status"] = output(*self.query, "-s", package)
+            known[package] = values
+        return known
+
+    def installed(self, package):
+        return output(*self.query, "-W", "-f=${db:Status-Status}", package, check=False) == "installed"

@@ -1,11 +1,13 @@
-"""One image as a tar in OCI's layout, which containerd, podman, skopeo and kind import; with Docker's manifest.json beside
-it, so that `docker load` of any age does. The layer is not compressed: then no version of a compressor is in the digest."""
+"""Images and other artifacts as a tar in OCI's layout, which containerd, podman, skopeo and kind import. Layers of images are
+not compressed: then no version of a compressor is in the digest."""
 
 import hashlib
 import io
 import json
 import tarfile
 import time
+
+from tree import Tree
 
 CONFIG = "application/vnd.oci.image.config.v1+json"
 LAYER = "application/vnd.oci.image.layer.v1.tar"
@@ -17,44 +19,66 @@ def encoded(value):
     return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
 
 
-class Blobs:
-    def __init__(self):
-        self.content = {}
-
-    def add(self, kind, data):
-        digest = hashlib.sha256(data).hexdigest()
-        self.content[digest] = data
-        return {"mediaType": kind, "digest": f"sha256:{digest}", "size": len(data)}
-
-
 def stamp(created):
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(created))
 
 
-def archive(layer, settings, architecture, name, created, labels):
-    """(bytes of the archive, digest of the manifest)."""
-    blobs = Blobs()
-    body = blobs.add(LAYER, layer)
-    config = blobs.add(CONFIG, encoded({
-        "architecture": architecture, "os": "linux", "created": stamp(created), "config": {**settings, "Labels": labels},
-        "rootfs": {"type": "layers", "diff_ids": [body["digest"]]},
-        "history": [{"created": stamp(created), "created_by": "deploy/image/build", "comment": "tranche, what it loads, and nothing else"}]}))
-    annotations = {key: value for key, value in labels.items() if key.startswith("org.opencontainers.image.")}
-    manifest = blobs.add(MANIFEST, encoded({"schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": [body], "annotations": annotations}))
-    index = encoded({"schemaVersion": 2, "mediaType": INDEX, "manifests": [{
-        **manifest, "platform": {"architecture": architecture, "os": "linux"},
-        "annotations": {"io.containerd.image.name": name, "org.opencontainers.image.ref.name": name.rpartition(":")[2]}}]})
-    docker = encoded([{"Config": f"blobs/{config['digest'].replace(':', '/')}", "RepoTags": [name], "Layers": [f"blobs/{body['digest'].replace(':', '/')}"]}])
-    files = {"oci-layout": encoded({"imageLayoutVersion": "1.0.0"}), "index.json": index, "manifest.json": docker,
-             **{f"blobs/sha256/{digest}": data for digest, data in blobs.content.items()}}
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as tar:
-        for folder in ("blobs", "blobs/sha256"):
-            entry = tarfile.TarInfo(folder)
-            entry.type, entry.mode, entry.mtime = tarfile.DIRTYPE, 0o755, created
-            tar.addfile(entry)
-        for path, data in sorted(files.items()):
-            entry = tarfile.TarInfo(path)
-            entry.size, entry.mode, entry.mtime = len(data), 0o644, created
-            tar.addfile(entry, io.BytesIO(data))
-    return out.getvalue(), manifest["digest"]
+def place(descriptor):
+    """Where an archive has what a descriptor names."""
+    return f"blobs/{descriptor['digest'].replace(':', '/')}"
+
+
+def unpacked(archive):
+    """Path -> content of the files of a tar."""
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        return {entry.name: tar.extractfile(entry).read() for entry in tar if entry.isfile()}
+
+
+class Layout:
+    """What one archive has: blobs by their digests."""
+
+    def __init__(self):
+        self.files = {}
+
+    def add(self, kind, data):
+        """The descriptor of a blob."""
+        descriptor = {"mediaType": kind, "digest": f"sha256:{hashlib.sha256(data).hexdigest()}", "size": len(data)}
+        self.files[place(descriptor)] = data
+        return descriptor
+
+    def manifest(self, config, layers, annotations):
+        return self.add(MANIFEST, encoded({"schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": layers, "annotations": annotations}))
+
+    def image(self, layer, settings, architecture, created, labels):
+        """The descriptor of the manifest of an image of one layer."""
+        body = self.add(LAYER, layer)
+        config = self.add(CONFIG, encoded({
+            "architecture": architecture, "os": "linux", "created": stamp(created), "config": {**settings, "Labels": labels},
+            "rootfs": {"type": "layers", "diff_ids": [body["digest"]]},
+            "history": [{"created": stamp(created), "created_by": "deploy/image/build", "comment": "tranche, what it loads, and nothing else"}]}))
+        annotations = {key: value for key, value in labels.items() if key.startswith("org.opencontainers.image.")}
+        return {**self.manifest(config, [body], annotations), "platform": {"architecture": architecture, "os": "linux"}}
+
+    def take(self, archive):
+        """Puts the blobs of an archive into this one. Returns the descriptors that its index names, without their names."""
+        files = unpacked(archive)
+        self.files.update({path: data for path, data in files.items() if path.startswith("blobs/")})
+        return [{key: value for key, value in each.items() if key != "annotations"} for each in json.loads(files["index.json"])["manifests"]]
+
+    def index(self, images):
+        """The descriptor of one image for several architectures."""
+        return self.add(INDEX, encoded({"schemaVersion": 2, "mediaType": INDEX, "manifests": images}))
+
+    def docker(self, image, name):
+        """Puts Docker's manifest.json beside the rest, so that `docker load` of any age loads an image."""
+        manifest = json.loads(self.files[place(image)])
+        self.files["manifest.json"] = encoded([{"Config": place(manifest["config"]), "RepoTags": [name], "Layers": [place(each) for each in manifest["layers"]]}])
+
+    def archive(self, top, name, created):
+        """The archive's bytes: all blobs, of which `top` has the name."""
+        index = encoded({"schemaVersion": 2, "mediaType": INDEX, "manifests": [
+            {**top, "annotations": {"io.containerd.image.name": name, "org.opencontainers.image.ref.name": name.rpartition(":")[2]}}]})
+        tree = Tree()
+        for path, data in {**self.files, "oci-layout": encoded({"imageLayoutVersion": "1.0.0"}), "index.json": index}.items():
+            tree.file(path, data)
+        return tree.layer(created)

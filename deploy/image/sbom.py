@@ -13,17 +13,22 @@ import debian
 HEADERS = ["libcli11-dev", "libfmt-dev", "nlohmann-json3-dev"]
 
 
-def linked_packages(build):
-    """Debian packages of the static libraries that the programs of this build folder were linked with."""
+def linked_packages(build, system):
+    """Debian packages, described, of the static libraries that the programs of this build folder were linked with."""
     ninja = os.path.join(build, "build.ninja")
-    archives = {debian.output("g++", f"-print-file-name={name}", check=False).strip() for name in ("libstdc++.a", "libgcc.a", "libc.a")}
+    compiler = [f"{system.triplet}-g++", *([f"--sysroot={system.root}"] if system.root else [])]
+    archives = {debian.output(*compiler, f"-print-file-name={name}", check=False).strip() for name in ("libstdc++.a", "libgcc.a", "libc.a")}
     if os.path.exists(ninja):
         with open(ninja) as file:
             text = file.read()
         for edge in re.findall(r"^build bin/tranche: .*?\n\n", text, re.MULTILINE | re.DOTALL):
-            archives.update(re.findall(r"/usr/\S+\.a\b", edge))
+            archives.update(re.findall(r"/\S*/usr/\S+\.a\b|/usr/\S+\.a\b", edge))
     known = {os.path.realpath(path) for path in archives if os.path.exists(path)}
-    return sorted({*debian.owners(known).values(), *(name for name in HEADERS if debian.installed(name))})
+    ours = {path.removeprefix(system.root) for path in known if path.startswith(system.root)}
+    crossed = {path for path in known if not path.startswith(system.root)}  # the cross compiler's, a package of this machine
+    machine = debian.System("", os.uname().machine)
+    return {**system.describe({*system.owners(ours).values(), *(name for name in HEADERS if system.installed(name))}),
+            **machine.describe(machine.owners(crossed).values())}
 
 
 def identifier(*words):
@@ -56,8 +61,7 @@ def document(contents, build, version, created, name):
         if not package:
             ours.append(sha1)
         relations.append((owner, "CONTAINS", reference))
-    linked = debian.describe(linked_packages(build))
-    for package, known in linked.items():
+    for package, known in sorted(linked_packages(build, contents.system).items()):
         packages.setdefault(f"{package} (linked)", package_entry(known, "Linked"))
         relations.append(("SPDXRef-Package-tranche", "STATIC_LINK", identifier("Linked", package)))
     tranche = {"SPDXID": "SPDXRef-Package-tranche", "name": "tranche", "versionInfo": version, "downloadLocation": "NOASSERTION", "filesAnalyzed": True,

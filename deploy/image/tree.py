@@ -1,5 +1,5 @@
-"""The files of an image by path, in whichever order they were put in: written as one layer that depends on nothing but
-their contents, or into a folder."""
+"""The files of an image, or of another archive, by path, in whichever order they were put in: written as one tar that depends
+on nothing but their contents, or into a folder."""
 
 import io
 import os
