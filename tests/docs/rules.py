@@ -26,6 +26,8 @@ ELSEWHERE = [
     (r"helm (uninstall|rollback|get|status|list)( .*)?", "needs a release in a cluster", "cluster:chart"),
     (r"(docker|podman) (build|load|exec|manifest|pull|push|run|tag)( .*)?", "needs an engine; the same files without one", "ctest:image_test"),
     (r"skopeo copy .*", "needs a registry; the archive that it reads is checked", "ctest:image_test"),
+    (r"\./dev release( .*)?|(cosign|sha256sum|base64|tar) .*|helm (pull|install tranche oci://.*)|ctr -n k8s\.io images (import tranche-0|tag ).*"
+     r"|kubectl (krew .*|apply -f tranche\.yaml)", "needs a registry or the files of a release; these are checked", "ctest:release_test"),
     (r"kind (create|delete|get|load) .*", "needs an engine; the node's side is the same", "cluster:chart"),
     (r"scripts/setup\.sh( .*)?", "drives kubectl and helm", "ctest:scripts_setup"),
     (r"scripts/verify-mps-setup\.sh( .*)?", "drives kubectl", "ctest:scripts_verify"),
