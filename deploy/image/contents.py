@@ -120,10 +120,14 @@ class Contents:
     def _papers(self):
         """Licences, and the packages as scanners of images look for them."""
         for package, known in self.described.items():
-            paper = f"/usr/share/doc/{package}/copyright"
-            here = self.system.place(paper)
+            self.licence(package)
+            self.tree.file(f"/var/lib/dpkg/status.d/{package}", known["status"].encode())
+        self.tree.file("/licenses/LICENSE", read(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../LICENSE")))
+
+    def licence(self, package):
+        """Of a package of the system, or of this machine's cross compiler."""
+        paper = f"/usr/share/doc/{package}/copyright"
+        for here in (self.system.place(paper), paper):
             if os.path.exists(here):
                 self.tree.file(paper, read(here))
-            self.tree.file(f"/var/lib/dpkg/status.d/{package}", known["status"].encode())
-        licence = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../LICENSE")
-        self.tree.file("/licenses/LICENSE", read(licence))
+                return

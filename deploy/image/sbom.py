@@ -48,7 +48,7 @@ def package_entry(known, kind):
     return entry
 
 
-def document(contents, build, version, created, name):
+def document(contents, linked, version, created, name):
     files, relations, ours = [], [], []
     packages = {package: package_entry(known, "Package") for package, known in contents.described.items()}
     for path, content in contents.tree.files():
@@ -61,7 +61,7 @@ def document(contents, build, version, created, name):
         if not package:
             ours.append(sha1)
         relations.append((owner, "CONTAINS", reference))
-    for package, known in sorted(linked_packages(build, contents.system).items()):
+    for package, known in sorted(linked.items()):
         packages.setdefault(f"{package} (linked)", package_entry(known, "Linked"))
         relations.append(("SPDXRef-Package-tranche", "STATIC_LINK", identifier("Linked", package)))
     tranche = {"SPDXID": "SPDXRef-Package-tranche", "name": "tranche", "versionInfo": version, "downloadLocation": "NOASSERTION", "filesAnalyzed": True,

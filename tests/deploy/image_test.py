@@ -231,6 +231,7 @@ class TheImage(unittest.TestCase):
         self.assertEqual((annotations["io.containerd.image.name"], annotations["org.opencontainers.image.ref.name"]), (name, "v1_x.y-compat"))
 
     # Promise: image: The SBOM names every file and its package.
+    # Promise: image: The licenses of what is linked into the programs are in the image.
     def test_names_in_its_paper_every_file_and_the_package_that_it_is_of(self):
         image = self.images["compat"]
         paper = json.loads(image.files["usr/share/tranche/sbom.spdx.json"])
@@ -249,6 +250,7 @@ class TheImage(unittest.TestCase):
             self.assertRegex(package["versionInfo"], r"^[0-9]")
         linked = {names[link["relatedSpdxElement"]]["name"] for link in paper["relationships"] if link["relationshipType"] == "STATIC_LINK"}
         self.assertTrue({"libgrpc-dev", "libyaml-cpp-dev", "nlohmann-json3-dev"} <= linked, linked)
+        self.assertEqual([name for name in linked if f"usr/share/doc/{name}/copyright" not in image.files], [])
 
     # Promise: image: `tranche` runs with nothing but the image's files.
     def test_runs_with_nothing_but_its_own_files(self):
