@@ -153,6 +153,11 @@ say "installing the chart"
 helm upgrade --install tranche "$source/deploy/helm/tranche" --kube-context "$context" -n tranche -f "$values" --wait "${more[@]}" >&2
 kubectl --context "$context" -n tranche rollout status daemonset/tranche-node --timeout=120s >&2
 kubectl --context "$context" -n tranche wait --for=condition=Ready pod -l app.kubernetes.io/component=mps --timeout=120s >&2
+if [[ $values == "$here"/* ]]; then  # whose resources are known: kubelet adds them to its Node some seconds after the pods are ready
+  for resource in gpu 'gpu\.shared'; do
+    kubectl --context "$context" wait --for="jsonpath={.status.allocatable.nvidia\.com/$resource}" node -l nvidia.com/gpu.present=true --timeout=120s >&2
+  done
+fi
 kubectl --context "$context" -n tranche get pods -o wide
 kubectl --context "$context" get nodes -o custom-columns='NODE:.metadata.name,GPU:.status.allocatable.nvidia\.com/gpu,SHARED:.status.allocatable.nvidia\.com/gpu\.shared'
 samples="-f $source/deploy/samples/probe.yaml"
