@@ -1,5 +1,5 @@
-"""containerd with runc. A wrapper takes what this machine may not grant (a lower oom_score_adj, higher limits) out of
-the container's configuration before runc sees it."""
+"""containerd with runc. A wrapper takes what this machine may not grant (a lower oom_score_adj, higher limits, the capability for both)
+out of the configuration of a container, or of a further process in it, before runc sees it."""
 
 import os
 import signal
@@ -13,16 +13,18 @@ SOCKET = "/run/containerd/containerd.sock"
 WRAPPER = '''#!{python}
 import json, os, sys
 arguments = sys.argv[1:]
-for at, word in enumerate(arguments):
-    bundle = arguments[at + 1] if word in ("--bundle", "-b") and at + 1 < len(arguments) else None
-    if bundle:
-        path = os.path.join(bundle, "config.json")
+for word, value in zip(arguments, arguments[1:]):
+    bundle = word in ("--bundle", "-b")
+    if bundle or word == "--process":
+        path = os.path.join(value, "config.json") if bundle else value
         with open(path) as file:
             spec = json.load(file)
-        process = spec.get("process", {{}})
+        process = spec.get("process", {{}}) if bundle else spec
         process.pop("oomScoreAdj", None)
         process.pop("rlimits", None)
-        if {profiles!r}:  # scripts/coverage: where the programs count
+        for names in process.get("capabilities", {{}}).values():
+            names[:] = [name for name in names if name != "CAP_SYS_RESOURCE"]
+        if bundle and {profiles!r}:  # scripts/coverage: where the programs count
             spec.setdefault("mounts", []).append({{"destination": {profiles!r}, "source": {profiles!r}, "type": "bind", "options": ["rbind", "rw"]}})
         with open(path, "w") as file:
             json.dump(spec, file)

@@ -1,6 +1,6 @@
 """The scenarios in the order of a whole run."""
 
-from . import change, chart, cluster, config, deaths, dra, dra_cases, dra_faults, dra_nvidia, dra_partitions, dra_rollout, dra_slots, dra_thousand, drop_in, figures, gpu_operator, kubelet_alone, manifests, mission_fork, mission_mig, mission_one_node, mission_operator, mission_slices, mission_two_nodes, mission_upgrade, mission_without_gpu, nvidia_chart, pods, quickstart, shares, verify, verify_pods
+from . import change, chart, cluster, config, deaths, dra, dra_cases, dra_faults, dra_nvidia, dra_partitions, dra_rollout, dra_slots, dra_thousand, drop_in, figures, gpu_operator, kind, kubelet_alone, manifests, mission_fork, mission_mig, mission_one_node, mission_operator, mission_slices, mission_two_nodes, mission_upgrade, mission_without_gpu, nvidia_chart, pods, quickstart, shares, verify, verify_pods
 
 ORDER = {
     "kubelet-alone": kubelet_alone.run,
@@ -25,6 +25,7 @@ ORDER = {
     "verify": verify.run,
     "verify-pods": verify_pods.run,
     "without-gpu": mission_without_gpu.run,
+    "kind": kind.run,
     "nvidia-chart": nvidia_chart.run,
     "gpu-operator": gpu_operator.run,
     "manifests": manifests.run,
@@ -38,3 +39,5 @@ ORDER = {
     "quickstart": quickstart.run,
 }
 TWO_NODES = {"two-nodes"}  # those that have a second node
+# Further programs of build-programs that a scenario needs, and what it does outside its namespaces, which have no way to Debian's mirror.
+BEFORE = {"kind": (kind.PROGRAMS, kind.prepare)}
