@@ -34,11 +34,11 @@ std::vector<NodeEvent> health_events(const std::vector<health::Change>& changes)
 }
 
 NodeEvent config_event(const ConfigView& view) {
-  if (!view.last_good) return {&kube::kConfigApplied, fmt::format("{} is in force", file_of(view))};
+  if (!view.last_good) return {&kube::kConfigApplied, fmt::format("{} is in effect", file_of(view))};
   const auto at = std::ranges::find(view.problems, Severity::kError, &Problem::severity);
   // With several configurations, the refused one may differ from the one in effect.
   return {&kube::kConfigRefused,
-          fmt::format("{} cannot be used, the last good one stays in force: {}",
+          fmt::format("{} cannot be used, the last good one stays in effect: {}",
                       view.name.empty() ? file_of(view) : std::string("What is chosen for this node"),
                       at == view.problems.end() ? std::string("it cannot be read") : to_string(*at))};
 }

@@ -42,7 +42,7 @@ TEST(TrancheReady, StaysTrueOnTheLastGoodConfigurationAndSaysSo) {
   const auto condition = node_condition(s);
   EXPECT_TRUE(condition.ready);
   EXPECT_EQ(condition.reason, "ConfigRefused");
-  EXPECT_THAT(condition.message, HasSubstr("c.yaml cannot be used, the last good one stays in force"));
+  EXPECT_THAT(condition.message, HasSubstr("c.yaml cannot be used, the last good one stays in effect"));
 }
 
 // Promise: api-server/condition: The condition is `False` only when every pool is down.

@@ -204,7 +204,7 @@ void note_policies(const config::Config& config, const Family& family, std::vect
     out.push_back(
         names_of(family) +
         ": a MIG device has no compute mode, so a process that does not go through MPS runs there without any "
-        "limit but the device's own; computeMode: leave is in force for it");
+        "limit but the device's own; computeMode: leave applies to it");
   if (config.sharing.compute_mode == config::ComputeModePolicy::kLeave && !mig)
     out.push_back(
         "the compute mode of GPUs is left alone, so a process that does not go through MPS runs there without any "

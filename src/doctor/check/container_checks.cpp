@@ -77,7 +77,7 @@ void check_selinux(const CheckOptions& options, Findings& findings) {
   const std::string path = "/sys/fs/selinux/enforce";
   const std::string mode = first_line(under_root(options, path));
   if (mode.empty()) {
-    findings.push_back({Verdict::kPass, "system.selinux", "SELinux is not in force", path, ""});
+    findings.push_back({Verdict::kPass, "system.selinux", "SELinux does not enforce", path, ""});
   } else if (mode == "0") {
     findings.push_back({Verdict::kPass, "system.selinux", "SELinux is permissive: it denies nothing", path, ""});
   } else {

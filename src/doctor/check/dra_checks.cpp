@@ -30,7 +30,7 @@ void check_agents_side(const DraLook& look, const Seen& status, Findings& findin
   if (!status.contains("dra")) {
     findings.push_back({Verdict::kFail, "dra.agent",
                         "dra.devices is set, and the node agent that runs serves no claims", look.driver,
-                        "give the agent this configuration; `tranche status` names the one in force"});
+                        "give the agent this configuration; `tranche status` names the one in effect"});
     return;
   }
   const auto faults = dra::serving_faults(status);

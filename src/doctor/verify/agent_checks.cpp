@@ -53,7 +53,7 @@ void check_configuration(const Json& node, const Json& mps, Findings& checks) {
                             "correct it; `tranche plan` shows what a file would give"));
   } else {
     checks.push_back(pass("agent.configuration", which,
-                          fmt::format("in force, chosen by {}, hash {}", text_at(config, "chosenBy"),
+                          fmt::format("in effect, chosen by {}, hash {}", text_at(config, "chosenBy"),
                                       hash.empty() ? "none (defaults)" : hash)));
   }
   if (!truth_at(map_at(node, "mps"), "needed")) return;

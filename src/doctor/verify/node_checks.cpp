@@ -195,10 +195,10 @@ void check_node_against_agent(const Json& node, const Json& node_status, Finding
   if (!wanted.empty() && wanted != name && text_at(map_at(node_status, "config"), "chosenBy") != "file") {
     checks.push_back(
         failed("node.configuration", wanted,
-               "the label nvidia.com/device-plugin.config asks for it, in force is " + in_quotes(name),
-               "`tranche status` says why; a name that is not in the ConfigMap leaves the last one in force"));
+               "the label nvidia.com/device-plugin.config asks for it; in effect is " + in_quotes(name),
+               "`tranche status` says why; a name that is not in the ConfigMap leaves the last one in effect"));
   } else {
-    checks.push_back(pass("node.configuration", name, "what the node's label and the defaults ask for is in force"));
+    checks.push_back(pass("node.configuration", name, "what the node's label and the defaults ask for is in effect"));
   }
   for (const auto& [key, value] : map_at(node_status, "labels").items()) {
     if (!value.is_string() || key == "nvidia.com/gfd.timestamp") continue;

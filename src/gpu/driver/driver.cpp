@@ -141,7 +141,7 @@ Status Driver::set_compute_mode(const std::string& gpu_uuid, inventory::ComputeM
       now_in_force != static_cast<std::int32_t>(mode)) {
     return fail(Kind::kConflict,
                 "the driver accepted the compute mode " + std::string(inventory::to_string(mode)) +
-                    " but another one is in force",
+                    " but another one is in effect",
                 gpu_uuid, now_in_force);
   }
   return {};
