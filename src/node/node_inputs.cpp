@@ -204,7 +204,7 @@ void NodeProgram::collect() {
 
 Result<std::string> NodeProgram::answer(const std::string& request) {
   if (request == "alive") return std::string(R"({"alive":true})");
-  if (request == "watch") return status_document(*box_.get()).str();
+  if (request == "watch") return status_document(*box_.get(), {}).str();  // does not measure
   return fail(Kind::kInvalid, "the node agent answers \"status\", \"watch\" and \"alive\", not " + request);
 }
 
@@ -222,7 +222,8 @@ void NodeProgram::answer(const std::string& request, const host::StatusServer::R
 void NodeProgram::answer_waiting() {
   use_timer_->stop();
   if (status_readers_.empty()) return;
-  const Result<std::string> document = status_document(*box_.get()).str();
+  const Result<std::string> document = status_document(*box_.get(), gpu_figures_.look(loop_->now())).str();
+  on_looked();
   for (const auto& reply : std::exchange(status_readers_, {})) reply(document);
   tidy_later();
 }

@@ -26,7 +26,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   holding.resource = text;
   holding.slots = {text};
   snapshot.holdings = {holding};
-  for (const auto& document : {agent::status_document(snapshot), agent::network_document(snapshot, {})})
+  for (const auto& document : {agent::status_document(snapshot, {}), agent::network_document(snapshot, {}, {})})
     if (nlohmann::json::parse(document.str(), nullptr, /*allow_exceptions=*/false).is_discarded()) std::abort();
   return 0;
 }

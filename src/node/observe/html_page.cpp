@@ -11,6 +11,7 @@
 #include "node/in_force.h"
 #include "node/readiness.h"
 #include "observe/html/html.h"
+#include "observe/why/why.h"
 #include "os/clock/clock.h"
 #include "plan/slot_id.h"
 
@@ -25,14 +26,6 @@ constexpr int kColours = 4;
 constexpr double kGap = 0.003;  // between tenants, of the width of the bar
 
 constexpr int kReloadSeconds = 10;
-
-// With one digit after the point.
-std::string gib(Bytes bytes) {
-  const auto tenths = (bytes.value / 1024 * 10 + (1 << 19)) >> 20;
-  std::string text = fmt::format_int(tenths / 10).str();
-  text += {'.', static_cast<char>('0' + tenths % 10)};
-  return text;
-}
 
 std::string percent(double ratio) {
   return fmt::format("{:.0f} %", ratio * 100);
@@ -62,15 +55,14 @@ void put_memory(Html& html, const TenantRow& row, const std::string& pod) {
   html.raw("<td class=n>");
   if (!used) {
     html.raw("not known");
-    if (row.memory_limit) html.put(" of ", gib(*row.memory_limit));
+    if (row.memory_limit) html.put(" of ", row.memory_limit->in_mib());
     return html.raw("<td>");
   }
-  const std::string uses = gib(*used);
+  const auto uses = used->in_mib();
   if (!row.memory_limit) return html.put(uses, "<td>");
-  const std::string limit = gib(*row.memory_limit);
-  const auto most = row.memory_limit->in_mib();
-  html.put(uses, " of ", limit, "<td><meter aria-label=\"memory of ", pod, "\" min=0 max=", most,
-           " high=", most * 95 / 100, " value=", used->in_mib(), ">", uses, " of ", limit, " GiB</meter>");
+  const auto limit = row.memory_limit->in_mib();
+  html.put(uses, " of ", limit, "<td><meter aria-label=\"memory of ", pod, "\" min=0 max=", limit,
+           " high=", limit * 95 / 100, " value=", uses, ">", uses, " of ", limit, " MiB</meter>");
 }
 
 std::uint64_t stops_of(const TenantRow& row) {
@@ -84,16 +76,19 @@ void put_tenants(Html& html, const std::string& index, const std::vector<const T
   if (rows.empty()) return html.raw("<p class=dim>No container holds a slot.</p>\n");
   html.table("containers on " + index);
   html.raw(
-      "<tr><th scope=col>container<th scope=col class=n>slots<th scope=col class=n>memory, GiB<th "
+      "<tr><th scope=col>container<th scope=col class=n>slots<th scope=col class=n>memory, MiB<th "
       "scope=col><span class=dim>of limit</span><th scope=col class=n>peak<th scope=col class=n>SMs, at most<th "
       "scope=col class=n>clients<th scope=col class=n>stops\n");
-  for (const auto* row : rows) {
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto* row = rows[i];
     const std::string pod = text(row->pod);
-    html.put("<tr><th scope=row><bdi>", text(row->pod_namespace), "/", pod, "/", text(row->container),
+    html.put("<tr><th scope=row><svg class=k aria-hidden=true><rect class=t", i % kColours,
+             " width=99 height=99 /></svg> <bdi>", text(row->pod_namespace), "/", pod, "/", text(row->container),
              "</bdi><td class=n>", row->slots);
     put_memory(html, *row, pod);
-    html.put("<td class=n>", row->figure && row->figure->peak ? gib(*row->figure->peak) : "", "<td class=n>",
-             row->thread_limit ? percent(row->thread_limit->value() / 100) : "", "<td class=n>");
+    html.raw("<td class=n>");
+    if (row->figure && row->figure->peak) html.put(row->figure->peak->in_mib());
+    html.put("<td class=n>", row->thread_limit ? percent(row->thread_limit->value() / 100) : "", "<td class=n>");
     if (row->figure && row->figure->clients) html.put(*row->figure->clients);
     html.raw("<td class=n>");
     if (row->figure) html.put(stops_of(*row));
@@ -104,7 +99,7 @@ void put_tenants(Html& html, const std::string& index, const std::vector<const T
 
 void put_activity(Html& html, const host::GpuTelemetry& gpu, MonoTime now) {
   html.raw("<p class=dim>");
-  if (gpu.memory_used) html.add("memory {} GiB in use · ", gib(*gpu.memory_used));
+  if (gpu.memory_used) html.add("memory {} MiB in use · ", gpu.memory_used->in_mib());
   if (gpu.activity.sm) html.add("SMs active {} · ", percent(*gpu.activity.sm));
   if (gpu.activity.dram) html.add("memory interface {} · ", percent(*gpu.activity.dram));
   if (gpu.utilization) html.add("busy {} of the time · ", percent(*gpu.utilization));
@@ -113,15 +108,23 @@ void put_activity(Html& html, const host::GpuTelemetry& gpu, MonoTime now) {
   html.add("read {} s ago</p>\n", std::chrono::duration_cast<std::chrono::seconds>(now - gpu.at).count());
 }
 
+// As a sentence after the reason; "": there is nothing to do.
+std::string remedy(const Snapshot& s, const plan::PlannedDevice& device, std::string_view reason) {
+  const auto unhealthy = s.health.unhealthy.find(device.uuid);
+  if (unhealthy == s.health.unhealthy.end()) return "";
+  const std::string what = why::remedy_of(health::to_string(unhealthy->second.what.cause), reason);
+  return what.empty() ? "" : ". What to do: " + what;
+}
+
 void put_device(Html& html, const Snapshot& s, const plan::PlannedResource& resource, const plan::PlannedDevice& device,
                 const std::vector<const TenantRow*>& rows, const std::vector<host::GpuTelemetry>& gpus, MonoTime now) {
   const auto* gpu = s.inventory ? inventory::find_gpu(*s.inventory, device.gpu_uuid) : nullptr;
   html.add("<h2>{} {} <span class=dim>{}</span></h2>\n", device.is_mig ? "MIG device" : "GPU", text(device.index),
            text(gpu == nullptr ? "" : gpu->name));
-  html.add("<p class=dim><bdi>{}</bdi> · {} · {} GiB · {} slots, {}</p>\n", text(device.uuid), text(resource.name),
-           gib(device.memory), device.slots, config::to_string(change::mode_of(device).strategy));
+  html.add("<p class=dim><bdi>{}</bdi> · {} · {} MiB · {} slots, {}</p>\n", text(device.uuid), text(resource.name),
+           device.memory.in_mib(), device.slots, config::to_string(change::mode_of(device).strategy));
   if (const auto reason = advertise::reason_unhealthy(device, s.faults))
-    html.add("<p class=bad>unhealthy: {}</p>\n", text(*reason));
+    html.add("<p class=bad>unhealthy: {}{}</p>\n", text(*reason), text(remedy(s, device, *reason)));
   const auto measured = std::ranges::find(gpus, device.gpu_uuid, &host::GpuTelemetry::uuid);
   if (measured != gpus.end()) put_activity(html, *measured, now);
   put_bar(html, device, rows);
@@ -150,9 +153,9 @@ std::string party(const FaultParty& party) {
 std::vector<std::string> stops(const Snapshot& s) {
   std::vector<std::pair<WallTime, std::string>> dated;
   for (const auto& act : s.guard.acts)
-    dated.emplace_back(
-        act.at, fmt::format("{} ({}): {}, {} of {} GiB", act.what, act.outcome,
-                            act.holder.empty() ? "no known container" : act.holder, gib(act.sum), gib(act.limit)));
+    dated.emplace_back(act.at, fmt::format("{} ({}): {}, {} of {} MiB", act.what, act.outcome,
+                                           act.holder.empty() ? "no known container" : act.holder, act.sum.in_mib(),
+                                           act.limit.in_mib()));
   for (const auto& fault : s.reported_faults)
     dated.emplace_back(WallTime{std::chrono::milliseconds(fault.at_ms)},
                        fmt::format("fault ({}) of {}: by {}, {} hit", fault.kind, fault.pool, party(fault.culprit),
@@ -177,7 +180,7 @@ std::vector<std::string> problems(const Snapshot& s) {
 }
 
 void put_configuration(Html& html, const Snapshot& s) {
-  html.add("<h2>Configuration in force</h2>\n<p>{}{}{} · sharing: {}</p>\n",
+  html.add("<h2>Configuration in effect</h2>\n<p>{}{}{} · sharing: {}</p>\n",
            s.config.last_good      ? "the last good one, because the newest is refused"
            : s.config.path.empty() ? "the defaults"
                                    : "of a file",

@@ -1,6 +1,6 @@
 #pragma once
 // The page of `tranche node` for people: GPUs as bars with the tenants in them, limits and use, health with reasons,
-// what waits, recent stops and faults, the configuration in force. One HTML document without scripts and without
+// what waits, recent stops and faults, the configuration in effect. One HTML document without scripts and without
 // anything from elsewhere; every name in it is text. It names pods, and shows no process ids. `reload`:
 // the browser asks again every 10 s, which readers with a screen reader want to choose. Pure.
 #include <vector>

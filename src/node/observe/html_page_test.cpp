@@ -40,14 +40,24 @@ TEST(HtmlPage, ShowsTenantsWithTheirUseAndLimit) {
   gpu.uuid = "GPU-0";
   gpu.activity.sm = 0.47;
   const auto page = html_page(held_by("train"), figures, {gpu}, MonoTime{std::chrono::seconds(2)}).str();
-  for (const char* shown : {"team/train/main", "4.0 of 16.0", "<td class=n>5.0", "20 %", "SMs active 47 %",
-                            "read 2 s ago", "aria-label=\"2 of 10 slots held\""})
+  for (const char* shown :
+       {"team/train/main", "4096 of 16384", "<td class=n>5120", "20 %", "SMs active 47 %", "read 2 s ago",
+        "aria-label=\"2 of 10 slots held\"", "class=k aria-hidden=true><rect class=t0"})
     EXPECT_THAT(page, HasSubstr(shown));
+}
+
+TEST(HtmlPage, AFaultHasWhatToDo) {
+  auto snapshot = held_by("train");
+  const std::string reason = "XID 79 (the GPU has fallen off the bus): receives no new pods";
+  snapshot.health.unhealthy["GPU-0"].what.cause = health::Cause::kXid;
+  snapshot.faults.devices["GPU-0"] = reason;
+  EXPECT_THAT(html_page(snapshot, {}, {}, MonoTime{}).str(),
+              HasSubstr("unhealthy: " + reason + ". What to do: drain the node and reboot it; replace the GPU"));
 }
 
 TEST(HtmlPage, WhatIsNotKnownIsNotZero) {
   const auto page = html_page(held_by("train"), {}, {}, MonoTime{}).str();
-  EXPECT_THAT(page, HasSubstr("not known of 16.0"));
+  EXPECT_THAT(page, HasSubstr("not known of 16384"));
   EXPECT_THAT(page, Not(HasSubstr("<meter")));
 }
 
@@ -79,7 +89,7 @@ TEST(HtmlPage, SaysWhatWaitsAndWhatWasStopped) {
   snapshot.guard.acts = {act};
   const auto page = html_page(snapshot, {}, {}, MonoTime{}).str();
   EXPECT_THAT(page, HasSubstr("10 → 5 slots"));
-  EXPECT_THAT(page, HasSubstr("terminate (done): team/train/main, 17.0 of 16.0 GiB"));
+  EXPECT_THAT(page, HasSubstr("terminate (done): team/train/main, 17408 of 16384 MiB"));
   EXPECT_THAT(page, Not(HasSubstr("4711"))) << "no process ids";
 }
 

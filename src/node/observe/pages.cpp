@@ -74,14 +74,20 @@ class Texts {
   std::vector<std::shared_ptr<std::optional<Text>>> all_;
 };
 
+// As a reader gets it, who is counted: the GPUs are measured for readers.
+std::vector<host::GpuTelemetry> gpus_now(const NodePages& of, MonoTime now = host::mono_now()) {
+  auto round = of.gpus->look(now);
+  of.looked();
+  return round;
+}
+
 }  // namespace
 
 ServedPages node_pages(NodePages of) {
   Texts texts;
   const auto node = texts.of_newest(*of.snapshots, [](const Snapshot& s) { return metrics::to_text(metrics_page(s)); });
   const auto live = texts.for_a_while([of](MonoTime now) {
-    const auto round = of.gpus->look(now);
-    of.looked();
+    const auto round = gpus_now(of, now);
     const auto snapshot = of.snapshots->get();
     auto page = gpu_metrics(round, now, host::wall_now());
     if (round.empty())
@@ -97,12 +103,11 @@ ServedPages node_pages(NodePages of) {
     return host::HttpAnswer::metrics(std::move(page));
   };
   const auto status = [text = texts.of_newest(*of.snapshots, [of](const Snapshot& s) {
-    return network_document(s, *of.tenants->get());
+    return network_document(s, *of.tenants->get(), gpus_now(of));
   })] { return host::HttpAnswer::json(text()); };
   const auto people = [of, &texts](bool reload) {
     return [page = texts.for_a_while([of, reload](MonoTime now) {
-      const auto round = of.gpus->look(now);
-      of.looked();
+      const auto round = gpus_now(of, now);
       return html_page(*of.snapshots->get(), *of.tenants->get(), round, now, reload);
     })] { return host::HttpAnswer::html(page(), html::policy()); };
   };
@@ -113,8 +118,7 @@ ServedPages node_pages(NodePages of) {
                                   {"/status", status}};
   if (of.dcgm_names)
     routes["/metrics/dcgm"] = [page = texts.for_a_while([of](MonoTime now) {
-      const auto round = of.gpus->look(now);
-      of.looked();
+      const auto round = gpus_now(of, now);
       return dcgm_metrics(*of.snapshots->get(), *of.tenants->get(), round);
     })] { return host::HttpAnswer::metrics(page()); };
   return {std::move(routes), texts.forget()};

@@ -75,16 +75,21 @@ TEST_F(NodePagesTest, TheNetworkSeesNoProcessAndNoPodUid) {
   guard::Figures used;
   used[{grant, "GPU-0"}].used = mib(64);
 
-  const auto of_node = json_of(status_document(snapshot).str());
+  std::vector<host::GpuTelemetry> measured(1);
+  measured[0].uuid = "GPU-0";
+  measured[0].activity.sm = 0.47;
+  const auto of_node = json_of(status_document(snapshot, measured).str());
   ASSERT_TRUE(of_node.is_object());
   EXPECT_EQ(of_node["devices"][0]["processes"][0]["pid"], 4711);
   EXPECT_EQ(of_node["devices"][0]["slots"][1]["holder"], "team/a/main");
   EXPECT_EQ(of_node["grants"][0]["podUid"], "the-uid");
   EXPECT_FALSE(of_node["grants"][0]["devices"][0].contains("usedMiB"));
   EXPECT_EQ(of_node["grants"][0]["protection"][0]["pid"], 4711);
-  const auto network = json_of(network_document(snapshot, used).str());
+  const auto network = json_of(network_document(snapshot, used, measured).str());
   ASSERT_TRUE(network.is_object());
   EXPECT_EQ(network["node"], "n1");
+  EXPECT_EQ(network["devices"][0]["smActive"], 47);
+  EXPECT_FALSE(json_of(status_document(snapshot, {}).str())["devices"][0].contains("smActive")) << "not measured";
   EXPECT_EQ(network["devices"][0]["slots"][1]["holder"], "team/a/main");
   EXPECT_FALSE(network["devices"][0].contains("processes"));
   EXPECT_EQ(network["grants"][0]["deleting"], false);

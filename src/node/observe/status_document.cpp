@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <utility>
 
@@ -74,9 +75,19 @@ Json slots_json(const plan::PlannedResource& resource, const plan::PlannedDevice
 
 // Who reads the document.
 struct Reader {
-  bool of_node = true;                      // false: any client of the network
-  const guard::Figures* figures = nullptr;  // what the guard knows of tenants
+  bool of_node = true;                                    // false: any client of the network
+  const guard::Figures* figures = nullptr;                // what the guard knows of tenants
+  const std::vector<host::GpuTelemetry>* gpus = nullptr;  // measured last
 };
+
+// Of the GPU, or of the MIG device.
+const host::GpuActivity* activity_of(const plan::PlannedDevice& device, const std::vector<host::GpuTelemetry>& gpus) {
+  const auto gpu = std::ranges::find(gpus, device.gpu_uuid, &host::GpuTelemetry::uuid);
+  if (gpu == gpus.end()) return nullptr;
+  if (!device.is_mig) return &gpu->activity;
+  const auto mig = std::ranges::find(gpu->mig, device.uuid, &host::MigTelemetry::uuid);
+  return mig == gpu->mig.end() ? nullptr : &mig->activity;
+}
 
 Json device_json(const Snapshot& s, const plan::PlannedResource& resource, const plan::PlannedDevice& device,
                  const HolderOf& holder_of, const Reader& reader) {
@@ -104,6 +115,8 @@ Json device_json(const Snapshot& s, const plan::PlannedResource& resource, const
   if (s.inventory) {
     if (const auto* gpu = inventory::find_gpu(*s.inventory, device.gpu_uuid)) json["name"] = gpu->name;
   }
+  if (const auto* activity = activity_of(device, *reader.gpus); activity != nullptr && activity->sm)
+    json["smActive"] = std::lround(*activity->sm * 100);
   for (const auto& use : s.use) {
     if (use.uuid != device.gpu_uuid) continue;
     json["memoryUsedMiB"] = use.used.in_mib();
@@ -446,12 +459,13 @@ LongText document_for(const Snapshot& s, const Reader& reader) {
 
 }  // namespace
 
-LongText status_document(const Snapshot& snapshot) {
-  return document_for(snapshot, {});
+LongText status_document(const Snapshot& snapshot, const std::vector<host::GpuTelemetry>& gpus) {
+  return document_for(snapshot, {.gpus = &gpus});
 }
 
-LongText network_document(const Snapshot& snapshot, const guard::Figures& figures) {
-  return document_for(snapshot, {.of_node = false, .figures = &figures});
+LongText network_document(const Snapshot& snapshot, const guard::Figures& figures,
+                          const std::vector<host::GpuTelemetry>& gpus) {
+  return document_for(snapshot, {.of_node = false, .figures = &figures, .gpus = &gpus});
 }
 
 }  // namespace tranche::agent

@@ -52,19 +52,6 @@ bool names(std::string_view text, std::string_view name) {
   return false;
 }
 
-std::string remedy_of_cause(const std::string& cause) {
-  if (cause == "xid") return "wait for the quiet period; replace the GPU if this repeats";
-  if (cause == "reset") return "delete its pods and reset the GPU: docs/guide/troubleshoot.md#gpu-reset-by-steps";
-  if (cause == "lost") return "reboot the node if the GPU does not answer again";
-  if (cause == "unwatched" || cause == "driver") return "read the driver's log (dmesg); reboot the node";
-  if (cause == "node") return "create what is missing on the node";
-  if (cause == "pool") return "read the log of `tranche mps` on this node";
-  if (cause == "claims")
-    return "wait until the pods of the claims have ended, or delete them: `tranche status --json`, dra.claims";
-  if (cause == "mig") return "wait until the MIG manager has partitioned the GPU: `tranche status --json`, field mig";
-  return "";
-}
-
 class Status {
  public:
   Status(const Json& json, WallTime now)
@@ -162,7 +149,7 @@ class Status {
     if (!truth_at(device, "healthy"))
       causes.push_back({fmt::format("{} is unhealthy{}: {}. Its slots get no new pods", name_of(device),
                                     ms == 0 ? "" : " for " + lasted(ms), text_at(device, "reason")),
-                        remedy_of_cause(cause), true});
+                        remedy_of(cause, text_at(device, "reason")), true});
     if (cause != "pool") add_pool(causes, device);
   }
 
@@ -576,6 +563,21 @@ class Status {
 };
 
 }  // namespace
+
+std::string remedy_of(std::string_view cause, std::string_view reason) {
+  const bool fell_off_the_bus = reason.starts_with("XID 79 ");  // data/xids.yaml
+  if (cause == "lost" || (cause == "xid" && fell_off_the_bus))
+    return "drain the node and reboot it; replace the GPU if the fault comes back";
+  if (cause == "xid") return "wait for the quiet period; replace the GPU if this repeats";
+  if (cause == "reset") return "delete its pods and reset the GPU: docs/guide/troubleshoot.md#gpu-reset-by-steps";
+  if (cause == "unwatched" || cause == "driver") return "read the driver's log (dmesg); reboot the node";
+  if (cause == "node") return "create what is missing on the node";
+  if (cause == "pool") return "read the log of `tranche mps` on this node";
+  if (cause == "claims")
+    return "wait until the pods of the claims have ended, or delete them: `tranche status --json`, dra.claims";
+  if (cause == "mig") return "wait until the MIG manager has partitioned the GPU: `tranche status --json`, field mig";
+  return "";
+}
 
 Result<std::vector<Explanation>> explain(std::string_view status_json, std::string_view name, WallTime now) {
   const Json json = json_of(status_json);

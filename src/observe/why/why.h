@@ -40,6 +40,9 @@ struct Explanation {
 // what there is; kInvalid: the text is not a status document.
 Result<std::vector<Explanation>> explain(std::string_view status_json, std::string_view name, WallTime now);
 
+// What to do about an unhealthy GPU: `cause` and `reason` are those of the status document. "": nothing.
+std::string remedy_of(std::string_view cause, std::string_view reason);
+
 // For a terminal, without control characters of others. `width` 0: as wide as it comes.
 std::string render(const std::vector<Explanation>& all, bool colour, int width);
 std::string to_json(const std::vector<Explanation>& all);

@@ -88,7 +88,7 @@ const std::vector<Case> kCases{
       "1m ago: fault (fatal) in pool gpu-a, caused by team/c/main; ended team/a/main, an unknown process"},
      {"other/a", "memory of a container", "has not learned", "waits"}},
     {"team/b",
-     {"! GPU 1 is unhealthy for 4m: XID 79 (the GPU has fallen off the bus)", "-> wait for the quiet period",
+     {"! GPU 1 is unhealthy for 4m: XID 79 (the GPU has fallen off the bus)", "-> drain the node and reboot it",
       "! MPS pool gpu-b is starting: CUDA programs cannot start on GPU 1",
       "! the guard does not enforce the memory limit", "! a configuration change waits: nvidia.com/gpu on GPU 1",
       "- the pod is being deleted"},
@@ -166,6 +166,14 @@ TEST(Why, FitsTheTerminal) {
   const std::string text = render(*found, false, 60);
   for (const auto line : lines_of(text)) EXPECT_LE(line.size(), 60u) << line;
   EXPECT_THAT(render(*found, true, 80), HasSubstr("\x1b[31m"));
+}
+
+TEST(Why, AGpuThatFellOffTheBusNeedsAReboot) {
+  const std::string reboot = "drain the node and reboot it; replace the GPU if the fault comes back";
+  EXPECT_EQ(remedy_of("xid", "XID 79 (the GPU has fallen off the bus): receives no new pods"), reboot);
+  EXPECT_EQ(remedy_of("lost", "the GPU does not respond"), reboot);
+  EXPECT_EQ(remedy_of("xid", "XID 62 (x): receives no new pods"),
+            "wait for the quiet period; replace the GPU if this repeats");
 }
 
 }  // namespace why_test
