@@ -199,7 +199,7 @@ def run(bed, checks):
     checks.check("the keeper has looked at all clients", wait_for(lambda: protection(bed) == {"yes" if root else "no"}), protection(bed))
     tranche, node = f"{bed.machine.bin}/tranche", ["--socket", bed.path("run/node.sock")]
     top = Screen([tranche, "top", "--interval", "0.5", *node], columns=100, lines=24, env=bed.machine.env)
-    checks.check("top shows its figures", top.until(lambda text: all(part in text for part in ("default/train/main", "86%", "Last stops"))), "" if top.rows[0] else top.text())
+    checks.check("top shows its figures", top.until(lambda text: all(part in text for part in ("default/train/main", "SMs  86%", "SMs  37%", "SMs   0%", "Last stops"))), "" if top.rows[0] else top.text())
     keep(checks, "top.svg", terminal_picture(top, "tranche top: GPUs as bars, tenants with memory against their limits"))
     top.press("q"), top.end()
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "base/utf8.h"
 #include "observe/top/top.h"
@@ -27,7 +28,7 @@ constexpr std::array<SortKey, 5> kSorts{{{Sort::kMemory, 'M', "memory"},
                                          {Sort::kName, 'N', "name"},
                                          {Sort::kDevice, 'G', "gpu"}}};
 
-constexpr std::array<const char*, 13> kHelp{
+constexpr std::array<const char*, 14> kHelp{
     "M  sort by memory            L  sort by memory relative to the limit",
     "P  sort by processes         N  sort by name",
     "G  sort by GPU               I  reverse the order",
@@ -39,8 +40,9 @@ constexpr std::array<const char*, 13> kHelp{
     "h, ?                         this help",
     "q                            quit",
     "",
-    "\"-\" is a figure that is not known. Memory of a tenant includes the contexts of",
-    "its processes. Busy: share of time in which any kernel ran, of all tenants.",
+    "\"-\" is a figure that is not known. Memory is in MiB; that of a tenant includes the",
+    "contexts of its processes. Busy: share of time in which any kernel ran. SMs: share of",
+    "the SMs that were active. Both are of all tenants; SM LIMIT is what a tenant may use.",
 };
 
 // ASCII without control characters, so that a byte is a column.
@@ -55,8 +57,9 @@ std::string cut(std::string text, std::size_t width) {
   return text;
 }
 
-std::string mib_text(std::uint64_t mib) {
-  return mib < 10240 ? fmt::format("{}M", mib) : fmt::format("{:.1f}G", static_cast<double>(mib) / 1024);
+template <class Figure>
+std::string known(const std::optional<Figure>& figure, std::string_view unit = "") {
+  return figure ? fmt::format("{}{}", *figure, unit) : "-";
 }
 
 std::string bar(std::uint64_t part, std::uint64_t whole, std::size_t width) {
@@ -132,21 +135,27 @@ Layout layout(const Node& node, const Choice& choice, const Screen& screen) {
 }
 
 void put_device(Page& page, const Device& d, bool cluster, std::size_t name, std::size_t bar_width) {
-  const std::string memory = (d.used_mib ? mib_text(*d.used_mib) : "-") + "/" + mib_text(d.memory_mib);
-  const std::string busy =
-      cluster ? "" : fmt::format(" busy {:>4}", d.busy_percent ? fmt::format("{}%", *d.busy_percent) : "-");
-  page.line(fmt::format("{}{:<{}} {} {:<14}{} slots {:>2}/{:<2} {}", cluster ? "" : "GPU ", cut(plain(d.index), name),
-                        name, bar(d.used_mib.value_or(0), d.memory_mib, bar_width), memory, busy, d.held, d.slots,
-                        d.healthy ? plain(d.sharing) : "UNHEALTHY"),
+  const std::string fill = bar_width == 0 ? "" : " " + bar(d.used_mib.value_or(0), d.memory_mib, bar_width);
+  const std::string memory = d.answers ? fmt::format("{}/{} MiB", known(d.used_mib), d.memory_mib) : "-";
+  const std::string activity =
+      cluster ? "" : fmt::format(" busy {:>4} SMs {:>4}", known(d.busy_percent, "%"), known(d.sm_percent, "%"));
+  const std::string slots = d.answers ? fmt::format("{:>2}/{:<2}", d.held, d.slots) : fmt::format("{:>2}   ", "-");
+  const std::string state = !d.answers ? "NO ANSWER" : d.healthy ? plain(d.sharing) : "UNHEALTHY";
+  page.line(fmt::format("{}{:<{}}{} {:<{}}{} slots {} {}", cluster ? "" : "GPU ", cut(plain(d.index), name), name, fill,
+                        memory, cluster ? 19 : 17, activity, slots, state),
             d.healthy ? nullptr : kRed);
   if (!d.healthy) page.line("         " + plain(d.reason), kRed);
 }
 
 void put_devices(Page& page, const Node& node, const Choice& choice, const Layout& to, std::size_t width) {
-  const std::size_t bar_width = std::clamp<std::size_t>(width / (node.cluster ? 6 : 4), 10, 40);
-  std::vector<std::string> names;
-  for (const auto& d : node.devices) names.push_back(d.index);
-  const std::size_t name = node.cluster ? width_of(names, 4, width / 3) : 4;
+  constexpr std::size_t kRest = 42, kLeastBar = 10;  // columns of a row after the node's name; of a bar
+  std::size_t bar_width = std::clamp<std::size_t>(width / 8, kLeastBar, 40), name = 4;
+  if (node.cluster) {  // names before bars
+    std::vector<std::string> names;
+    for (const auto& d : node.devices) names.push_back(d.index);
+    name = width_of(names, name, std::max(width, kRest + name) - kRest);
+    if (name + kRest + bar_width + 3 > width) bar_width = 0;
+  }
   if (!to.devices_overflow()) {
     for (const auto& d : node.devices) put_device(page, d, node.cluster, name, bar_width);
     return;
@@ -162,32 +171,73 @@ void put_devices(Page& page, const Node& node, const Choice& choice, const Layou
             choice.of_devices ? kBold : kDim);
 }
 
-// "node/3" keeps its GPU.
-std::string cut_device(const std::string& device, std::size_t width) {
-  const auto slash = device.rfind('/');
-  if (device.size() <= width || slash == std::string::npos || device.size() - slash >= width) return cut(device, width);
-  return cut(device.substr(0, slash), width - (device.size() - slash)) + device.substr(slash);
+std::string host_of(const std::string& node) {
+  return node.substr(0, node.find('.'));
 }
 
-void put_tenants(Page& page, const Layout& to, std::size_t first, std::size_t width) {
-  constexpr std::size_t kBar = 12, kRest = 38, kName = 20;  // a narrow screen has no bar
-  std::vector<std::string> devices;
-  for (const auto& tenant : to.tenants) devices.push_back(tenant.device);
-  const std::size_t gpu = width_of(devices, 5, width / 5);
-  const std::size_t wide_bar = width >= kRest + gpu + kName + kBar + 3 ? kBar + 3 : 0;
-  const std::size_t name = std::max(width > kRest + gpu + wide_bar ? width - kRest - gpu - wide_bar : 0, kName);
+// Whether the nodes differ without their domains ("ip-10-0-0-1" of "ip-10-0-0-1.eu-west-1.compute.internal"). The first
+// number of an address is not a name.
+bool differ_by_host(const std::vector<Device>& nodes) {
+  std::set<std::string> hosts;
+  return std::ranges::all_of(nodes, [&hosts](const Device& node) {
+    const std::string host = host_of(node.index);
+    return host.find_first_not_of("0123456789") != std::string::npos && hosts.insert(host).second;
+  });
+}
+
+// Where tenants are, as columns: of a cluster the node, and the GPU, which has an index unless it is for claims only.
+class Places {
+ public:
+  Places(const Node& node, const std::vector<Tenant>& tenants, std::size_t most)
+      : cluster_(node.cluster), by_host_(cluster_ && differ_by_host(node.devices)) {
+    std::vector<std::string> nodes, gpus;
+    for (const auto& tenant : tenants) {
+      nodes.push_back(node_of(tenant));
+      gpus.push_back(gpu_of(tenant));
+    }
+    gpu_ = width_of(gpus, 5, std::max<std::size_t>(most / 3, 5));
+    if (cluster_) node_ = width_of(nodes, 4, std::max(most, gpu_ + 5) - gpu_ - 1);
+  }
+  std::size_t width() const { return gpu_ + (cluster_ ? node_ + 1 : 0); }
+  std::string heading() const { return row("NODE", "GPU"); }
+  std::string of(const Tenant& tenant) const { return row(plain(node_of(tenant)), plain(gpu_of(tenant))); }
+
+ private:
+  std::string node_of(const Tenant& tenant) const {
+    const std::string node = tenant.device.substr(0, tenant.device.rfind('/'));
+    return by_host_ ? host_of(node) : node;
+  }
+  std::string gpu_of(const Tenant& tenant) const {
+    return cluster_ ? tenant.device.substr(tenant.device.rfind('/') + 1) : tenant.device;
+  }
+  std::string row(const std::string& node, const std::string& gpu) const {
+    return (cluster_ ? fmt::format("{:<{}} ", cut(node, node_), node_) : "") +
+           fmt::format("{:<{}}", cut(gpu, gpu_), gpu_);
+  }
+
+  bool cluster_;
+  bool by_host_;
+  std::size_t node_ = 0;
+  std::size_t gpu_ = 0;
+};
+
+void put_tenants(Page& page, const Node& node, const Layout& to, std::size_t first, std::size_t width) {
+  constexpr std::size_t kBar = 12, kRest = 40, kName = 20;  // a narrow screen has no bar
+  const Places places(node, to.tenants, width > kRest + kName ? width - kRest - kName : 0);
+  const std::size_t rest = kRest + places.width();
+  const std::size_t wide_bar = width >= rest + kName + kBar + 3 ? kBar + 3 : 0;
+  const std::size_t name = std::max(width > rest + wide_bar ? width - rest - wide_bar : 0, kName);
   const auto limit_bar = [wide_bar](const Tenant& t) {
     return wide_bar == 0 ? "" : " " + bar(t.used_mib.value_or(0), t.limit_mib, kBar);
   };
-  page.line(fmt::format("{:<{}} {:<{}} {:>5} {:>8} {:>8}{} {:>5} {:>5}", "TENANT", name, "GPU", gpu, "SLOTS", "MEMORY",
-                        "LIMIT", std::string(wide_bar, ' '), "SM%", "PROCS"),
+  page.line(fmt::format("{:<{}} {} {:>5} {:>8} {:>8}{} {:>8} {:>5}", "TENANT", name, places.heading(), "SLOTS",
+                        "USED MiB", "LIMIT", std::string(wide_bar, ' '), "SM LIMIT", "PROCS"),
             kHead);
   for (std::size_t i = first; i < to.tenants.size() && i < first + to.room; ++i) {
     const Tenant& t = to.tenants[i];
-    page.line(fmt::format("{:<{}} {:<{}} {:>5} {:>8} {:>8}{} {:>5} {:>5}", cut(plain(t.name), name), name,
-                          cut_device(plain(t.device), gpu), gpu, t.slots, t.used_mib ? mib_text(*t.used_mib) : "-",
-                          t.limit_mib == 0 ? "-" : mib_text(t.limit_mib), limit_bar(t),
-                          t.threads.empty() ? "-" : plain(t.threads), t.processes ? std::to_string(*t.processes) : "-"),
+    page.line(fmt::format("{:<{}} {} {:>5} {:>8} {:>8}{} {:>8} {:>5}", cut(plain(t.name), name), name, places.of(t),
+                          t.slots, known(t.used_mib), t.limit_mib == 0 ? "-" : std::to_string(t.limit_mib),
+                          limit_bar(t), t.threads.empty() ? "-" : plain(t.threads) + "%", known(t.processes)),
               share(t) > 0.95 ? kRed : nullptr);
   }
 }
@@ -233,8 +283,9 @@ std::vector<Tenant> chosen(const Node& node, const Choice& choice) {
 std::vector<std::string> draw(const Node& node, const Choice& wanted, const Screen& screen) {
   Page page(screen);
   const auto width = static_cast<std::size_t>(screen.width);
-  const std::string driver = node.cluster ? "cluster" : "driver " + (node.driver.empty() ? "-" : plain(node.driver));
-  page.line(fmt::format("tranche top  {}  {}: {}", driver, node.ready ? "ready" : "NOT READY", plain(node.reason)),
+  std::string of = node.cluster ? "cluster" : plain(node.name);
+  if (!node.cluster) of += (of.empty() ? "driver " : "  driver ") + (node.driver.empty() ? "-" : plain(node.driver));
+  page.line(fmt::format("tranche top  {}  {}: {}", of, node.ready ? "ready" : "NOT READY", plain(node.reason)),
             node.ready ? kGreen : kRed);
   if (wanted.help) {
     for (const char* line : kHelp) page.line(line);
@@ -251,7 +302,7 @@ std::vector<std::string> draw(const Node& node, const Choice& wanted, const Scre
   if (to.last_tenant > 0)
     chosen_by += fmt::format("  {}-{}", choice.first + 1, std::min(choice.first + to.room, to.tenants.size()));
   page.line(chosen_by + (screen.height > 0 ? "  (h: help, q: quit)" : ""), kDim);
-  put_tenants(page, to, choice.first, width);
+  put_tenants(page, node, to, choice.first, width);
   const std::size_t most = screen.height > 0 ? kStopsShown : node.waiting.size() + node.stops.size();
   put_list(page, "Waiting", node.waiting, most);
   put_list(page, "Last stops", node.stops, most);

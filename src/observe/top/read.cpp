@@ -13,9 +13,10 @@ namespace {
 
 using Json = nlohmann::json;
 
-std::optional<std::uint64_t> known_count(const Json& object, const char* key) {
+template <class Count = std::uint64_t>
+std::optional<Count> known_count(const Json& object, const char* key) {
   const auto value = number_at(object, key);
-  return value && *value >= 0 ? std::optional(static_cast<std::uint64_t>(*value)) : std::nullopt;
+  return value && *value >= 0 ? std::optional(static_cast<Count>(*value)) : std::nullopt;
 }
 
 struct Use {
@@ -32,7 +33,8 @@ Device read_device(const Json& json) {
   device.sharing = text_at(json, "sharing");
   device.memory_mib = count_at(json, "memoryMiB");
   device.used_mib = known_count(json, "memoryUsedMiB");
-  if (const auto busy = known_count(json, "utilization")) device.busy_percent = static_cast<std::uint32_t>(*busy);
+  device.busy_percent = known_count<std::uint32_t>(json, "utilization");
+  device.sm_percent = known_count<std::uint32_t>(json, "smActive");
   device.healthy = member_at(json, "healthy") != Json(false);
   device.reason = text_at(json, "reason");
   for (const Json& slot : list_at(json, "slots")) {
@@ -58,6 +60,7 @@ Result<Node> read_node(std::string_view status_json) {
   const Json json = json_of(status_json);
   if (!json.is_object()) return fail(Kind::kInvalid, "the answer is not a status document", "tranche node");
   Node node;
+  node.name = text_at(json, "node");
   node.ready = truth_at(json, "ready");
   node.reason = text_at(json, "readyReason");
   node.driver = text_at(member_at(json, "driver"), "version");
@@ -106,8 +109,8 @@ Node cluster_of(const std::vector<Report>& reports) {
     auto read =
         report.document.empty() ? Result<Node>(fail(Kind::kUnavailable, report.problem)) : read_node(report.document);
     if (!read) {
-      row.healthy = false;
-      row.reason = "not known: " + to_string(read.error());
+      row.answers = row.healthy = false;
+      row.reason = to_string(read.error());
       continue;
     }
     ready += read->ready ? 1 : 0;
@@ -138,7 +141,7 @@ Node cluster_of(const std::vector<Report>& reports) {
 std::string to_json(const Node& node, const Choice& choice) {
   using Ordered = nlohmann::ordered_json;
   const auto known = [](const auto& value) { return value ? Ordered(*value) : Ordered(); };
-  Ordered json{{"ready", node.ready}, {"reason", node.reason}, {"driver", node.driver}};
+  Ordered json{{"node", node.name}, {"ready", node.ready}, {"reason", node.reason}, {"driver", node.driver}};
   json["devices"] = Ordered::array();
   for (const auto& d : node.devices)
     json["devices"].push_back({{"index", d.index},
@@ -148,8 +151,10 @@ std::string to_json(const Node& node, const Choice& choice) {
                                {"memoryMiB", d.memory_mib},
                                {"usedMiB", known(d.used_mib)},
                                {"busyPercent", known(d.busy_percent)},
+                               {"smActivePercent", known(d.sm_percent)},
                                {"slots", d.slots},
                                {"held", d.held},
+                               {"answers", d.answers},
                                {"healthy", d.healthy},
                                {"reason", d.reason}});
   json["tenants"] = Ordered::array();

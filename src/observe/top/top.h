@@ -21,8 +21,10 @@ struct Device {
   std::uint64_t memory_mib = 0;
   std::optional<std::uint64_t> used_mib;
   std::optional<std::uint32_t> busy_percent;  // of the driver's last period
+  std::optional<std::uint32_t> sm_percent;    // active SMs, as a mean over time
   std::uint32_t slots = 0;
   std::uint32_t held = 0;
+  bool answers = true;  // of a cluster: the node's agent; if not, only the index and the reason are known
   bool healthy = true;
   std::string reason;
 };
@@ -32,13 +34,14 @@ struct Tenant {
   std::string device;  // index; of a cluster: "node/index"
   std::uint32_t slots = 0;
   std::optional<std::uint64_t> used_mib;
-  std::uint64_t limit_mib = 0;  // 0: none in force
+  std::uint64_t limit_mib = 0;  // 0: no limit
   std::string threads;          // percent, "" when not limited
   std::optional<std::uint32_t> processes;
 };
 
 struct Node {
   bool cluster = false;  // of several nodes, as cluster_of() makes it
+  std::string name;      // "": the agent was not given it
   bool ready = false;
   std::string reason;
   std::string driver;

@@ -15,11 +15,11 @@ using ::testing::Not;
 using ::testing::SizeIs;
 
 constexpr const char* kStatus = R"({
- "ready": true, "readyReason": "serving", "driver": {"version": "580.1"},
+ "node": "n1", "ready": true, "readyReason": "serving", "driver": {"version": "580.1"},
  "change": {"waitingFor": ["10 to 5 slots, waits for team/a"]},
  "guard": {"acts": [{"what": "terminate", "outcome": "done", "holder": "team/a/main", "heldMiB": 9, "limitMiB": 8}]},
  "devices": [{"index": "0", "uuid": "GPU-0", "name": "H100", "sharing": "mps", "memoryMiB": 81920, "memoryUsedMiB": 3000,
-   "utilization": 70, "healthy": true, "reason": "",
+   "utilization": 70, "smActive": 47, "healthy": true, "reason": "",
    "slots": [{"holder": "team/a/main"}, {"holder": "team/b/main"}, {}, {}],
    "processes": [{"pid": 1, "memoryMiB": 1000, "grant": "ga"}, {"pid": 2, "memoryMiB": 500, "grant": "ga"},
                  {"pid": 3, "memoryMiB": 60}]},
@@ -57,8 +57,9 @@ TEST(Top, ShowsItAllWithinTheWidth) {
     for (const auto& line : lines) EXPECT_LE(line.size(), static_cast<std::size_t>(width)) << line;
   }
   const auto text = text_of(draw(node(), {}, {.width = 100, .height = 0}));
-  for (const char* shown : {"ready: serving", "team/a/main", "1500M", "20.0G", "busy  70%", "slots  2/4", "UNHEALTHY",
-                            "XID 79", "waits for team/a", "terminate (done) team/a/main"})
+  for (const char* shown : {"ready: serving", "team/a/main", "tranche top  n1  driver 580.1", "3000/81920 MiB",
+                            "1500    20480", "busy  70% SMs  47%", "busy    - SMs    -", "SM LIMIT", "  25%",
+                            "slots  2/4", "UNHEALTHY", "XID 79", "waits for team/a", "terminate (done) team/a/main"})
     EXPECT_THAT(text, HasSubstr(shown));
   EXPECT_THAT(text, Not(HasSubstr("\x1b"))) << "no colour where there is no terminal";
 }
@@ -110,9 +111,13 @@ TEST(Top, ShowsTheNodesOfACluster) {
     for (const auto& line : draw(all, {}, {.width = width, .height = 0}))
       EXPECT_LE(line.size(), static_cast<std::size_t>(width)) << line;
   const auto text = text_of(draw(all, {}, {.width = 120, .height = 0}));
-  for (const char* shown : {"cluster  NOT READY: 1 of 3 node agents ready", "gpu-node-1 ", "gpu-node-1/0", "slots  2/4",
-                            "GPU 1: XID 79", "not known: 503", "not a status document", "gpu-node-1: 10 to 5 slots"})
+  for (const char* shown :
+       {"cluster  NOT READY: 1 of 3 node agents ready", "gpu-node-1 [", "gpu-node-1 0  ", "slots  2/4", "GPU 1: XID 79",
+        "NO ANSWER\n         503", "not a status document", "gpu-node-1: 10 to 5 slots"})
     EXPECT_THAT(text, HasSubstr(shown));
+  const auto silent = text_of(draw(cluster_of({{"n", "", "503"}}), {}, {.width = 80, .height = 0}));
+  EXPECT_THAT(silent, HasSubstr("] -                   slots  -    NO ANSWER"));
+  EXPECT_THAT(silent, Not(HasSubstr("UNHEALTHY")));
   EXPECT_EQ(cluster_of({{"n", R"({"grants": [{"devices": [{"uuid": "u", "usedMiB": 5}]}]})", ""}}).tenants[0].used_mib,
             5u)
       << "of a page that names no process";
@@ -135,12 +140,13 @@ TEST(Top, ScrollsToEveryNodeAndTenantOfACluster) {
     return text_of(lines);
   };
   EXPECT_THAT(shown(), ::testing::AllOf(HasSubstr("nodes 1-"), HasSubstr("of 60"), HasSubstr("PROCS")));
-  EXPECT_THAT(shown(), HasSubstr("../0 ")) << "which GPU of a node with a long name";
+  EXPECT_THAT(shown(), HasSubstr("ip-10-0-0-1.eu-central-1.compute.int.. ")) << "cut at the right";
+  EXPECT_THAT(shown(), ::testing::ContainsRegex("ip-10-0-0-[0-9]+ +0 ")) << "a tenant's node and GPU";
   press(choice, Key::kTab, 0);
   std::set<std::string> nodes;
   for (int i = 0; i < 60; ++i) {
     for (const auto line : lines_of(shown()))
-      if (line.starts_with("ip-")) nodes.insert(std::string(line.substr(0, line.find('['))));
+      if (line.starts_with("ip-")) nodes.insert(std::string(line.substr(0, line.find(' '))));
     press(choice, Key::kDown, 0);
   }
   EXPECT_THAT(nodes, SizeIs(60));
@@ -152,6 +158,19 @@ TEST(Top, ScrollsToEveryNodeAndTenantOfACluster) {
   EXPECT_THAT(shown(), HasSubstr("-153  (h: help"));
   press(choice, Key::kHome, 0);
   EXPECT_THAT(shown(), HasSubstr("by memory  1-"));
+}
+
+TEST(Top, NodesStayDistinct) {
+  const auto text = [](std::vector<Report> reports) {
+    return text_of(draw(cluster_of(std::move(reports)), {}, {.width = 80, .height = 0}));
+  };
+  const auto domains = text({{"gpu.east", kStatus, ""}, {"gpu.west", kStatus, ""}});
+  for (const char* shown : {"gpu.east 0 ", "gpu.west 0 "}) EXPECT_THAT(domains, HasSubstr(shown)) << "the same host";
+  const auto amazon = text({{"ip-10-0-0-0.eu-west-1.compute.internal", kStatus, ""}});
+  for (const char* shown : {"ip-10-0-0-0.eu-west-1.compute.internal ", "ip-10-0-0-0 0 "})
+    EXPECT_THAT(amazon, HasSubstr(shown));
+  const auto addresses = text({{"10.0.0.1", kStatus, ""}, {"11.0.0.1", kStatus, ""}});
+  for (const char* shown : {"10.0.0.1 0 ", "11.0.0.1 0 "}) EXPECT_THAT(addresses, HasSubstr(shown));
 }
 
 // Promise: top: No name of a pod controls the terminal.

@@ -37,6 +37,7 @@ Device read_device(const Json& json) {
   device.memory_mib = count_at(json, "memoryMiB");
   device.used_mib = count_at(json, "memoryUsedMiB");
   device.sm_count = static_cast<std::uint32_t>(count_at(json, "smCount"));
+  if (member_at(json, "smActive").is_number()) device.sm_percent = count_at(json, "smActive");
   device.healthy = truth_at(json, "healthy");
   device.reason = text_at(json, "reason");
   if (const std::uint64_t ms = count_at(json, "unhealthyMs"); ms > 0) device.reason += " (for " + lasted(ms) + ")";
@@ -91,6 +92,7 @@ void put_pods(View& view, const Json& kubelet) {
     for (const Json& container : list_at(pod, "containers"))  // the last report of the program itself is more exact
       if (const std::string said = text_at(member_at(container, "last_output_json"), "error"); !said.empty())
         reason = said;
+    if (reason == "CUDA_ERROR_OUT_OF_MEMORY") reason += ": beyond its share";
     view.ended.push_back({name, reason.empty() ? phase : phase + ": " + reason});
   }
 }
@@ -119,6 +121,7 @@ void put_claims(View& view, const Json& status) {
 }
 
 void put_head(View& view, const Json& status) {
+  view.node = text_at(status, "node");
   const Json& driver = member_at(status, "driver");
   view.driver_ready = text_at(driver, "state") == "ready";
   view.driver = view.driver_ready ? "driver " + text_at(driver, "version") : "no driver: " + text_at(driver, "reason");

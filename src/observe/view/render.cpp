@@ -17,7 +17,7 @@ constexpr const char* kYellow = "\033[33m";
 constexpr const char* kDim = "\033[2m";
 constexpr const char* kBold = "\033[1m";
 constexpr const char* kPlain = "\033[0m";
-constexpr std::size_t kNameWidth = 26;  // a row of a tenant fits 80 columns
+constexpr std::size_t kNameWidth = 24;  // a row of a tenant fits 80 columns
 constexpr std::size_t kPromiseWidth = 36;
 constexpr std::size_t kBarWidth = 40;  // most cells of one GPU's bar
 
@@ -34,10 +34,6 @@ class Pen {
 
 char letter_of(std::size_t tenant) {
   return static_cast<char>(tenant < 26 ? 'a' + tenant : 'A' + tenant % 26);
-}
-
-std::string mib_text(std::uint64_t mib) {
-  return fmt::format("{:.1f}", static_cast<double>(mib) / 1024.0);
 }
 
 // One cell a slot; many slots are folded so that the bar stays readable, a folded cell showing its first holder.
@@ -73,27 +69,46 @@ std::string clipped(std::string_view bytes, std::size_t width) {
   return text;
 }
 
-void put_device(std::string& out, const Device& device, const Pen& pen) {
+std::string state_of(const Device& device, const Pen& pen) {
+  const std::string state = device.healthy ? pen(kGreen, "healthy") : pen(kRed, "unhealthy");
+  return state + (device.pool_state.empty() ? "" : ", MPS " + visible_text(device.pool_state));
+}
+
+std::string slots_of(const Device& device, const Pen& pen) {
   const auto held = std::ranges::count_if(device.slots, [](int t) { return t >= 0; });
-  std::string state = device.healthy ? pen(kGreen, "healthy") : pen(kRed, "unhealthy");
-  if (!device.pool_state.empty()) state += ", MPS " + visible_text(device.pool_state);
+  return fmt::format("[{}] {}/{} slots", slot_bar(device, pen), held, device.slots.size());
+}
+
+std::string letter(std::size_t tenant, const Pen& pen) {
+  return pen(kColours[tenant % kColours.size()], std::string(1, letter_of(tenant)));
+}
+
+void put_device(std::string& out, const Device& device, const Pen& pen) {
   out += fmt::format("{}  {}  {}\n", pen(kBold, fmt::format("GPU {:<3} {}", device.index, visible_text(device.name))),
-                     state, pen(kDim, visible_text(device.uuid)));
-  out += fmt::format("  [{}] {}/{} slots   memory {} of {} GiB used   {} SMs\n", slot_bar(device, pen), held,
-                     device.slots.size(), mib_text(device.used_mib), mib_text(device.memory_mib), device.sm_count);
+                     state_of(device, pen), pen(kDim, visible_text(device.uuid)));
+  out += fmt::format("  {}   memory {} of {} MiB used   {} SMs{}\n", slots_of(device, pen), device.used_mib,
+                     device.memory_mib, device.sm_count,
+                     device.sm_percent ? fmt::format(", {} % active", *device.sm_percent) : "");
   if (!device.healthy) out += "  " + pen(kRed, visible_text(device.reason)) + "\n";
   for (std::size_t i = 0; i < device.tenants.size(); ++i) {
     const Tenant& tenant = device.tenants[i];
-    std::string memory =
-        tenant.limit_mib == 0 ? "no limit" : fmt::format("{:>5} GiB limit", mib_text(tenant.limit_mib));
+    std::string memory = tenant.limit_mib == 0 ? "no limit" : fmt::format("{:>6} MiB limit", tenant.limit_mib);
     if (tenant.used_mib && tenant.limit_mib > 0)
-      memory = fmt::format("{} {:>5} of {:>5} GiB", fill_bar(*tenant.used_mib, tenant.limit_mib, 10),
-                           mib_text(*tenant.used_mib), mib_text(tenant.limit_mib));
-    out += fmt::format("   {} {:<{}} {:>2} {:<5}  {}{}\n",
-                       pen(kColours[i % kColours.size()], std::string(1, letter_of(i))),
-                       clipped(tenant.name, kNameWidth), kNameWidth, tenant.slots, tenant.slots == 1 ? "slot" : "slots",
-                       memory, tenant.sms > 0 ? fmt::format("  {:>3} SMs", tenant.sms) : "");
+      memory = fmt::format("{} {:>6} of {:>6} MiB", fill_bar(*tenant.used_mib, tenant.limit_mib, 10), *tenant.used_mib,
+                           tenant.limit_mib);
+    out += fmt::format("   {} {:<{}} {:>2} {:<5}  {}{}\n", letter(i, pen), clipped(tenant.name, kNameWidth), kNameWidth,
+                       tenant.slots, tenant.slots == 1 ? "slot" : "slots", memory,
+                       tenant.sms > 0 ? fmt::format("  {:>3} SMs", tenant.sms) : "");
   }
+}
+
+void put_folded(std::string& out, const Device& device, const Pen& pen) {
+  out += fmt::format("{} {}  {} of {} MiB  {}{}\n", pen(kBold, "GPU " + device.index), slots_of(device, pen),
+                     device.used_mib, device.memory_mib, state_of(device, pen),
+                     device.healthy ? "" : ": " + visible_text(device.reason));
+  for (std::size_t i = 0; i < device.tenants.size(); ++i)
+    out += fmt::format("{}{} {}", i == 0 ? "   " : ", ", letter(i, pen), visible_text(device.tenants[i].name));
+  if (!device.tenants.empty()) out += "\n";
 }
 
 void put_claims(std::string& out, const std::vector<dra::ShownPart>& claims, const Pen& pen) {
@@ -135,25 +150,39 @@ void put_promises(std::string& out, const std::vector<Promise>& promises, const 
   }
 }
 
+// The states of the promises, and what is not kept completely.
+void put_kept(std::string& out, const std::vector<Promise>& promises, const Pen& pen) {
+  if (promises.empty()) return;
+  out += pen(kBold, "Enforced");
+  const auto kept = std::ranges::count(promises, "yes", &Promise::state);
+  out += fmt::format("  {} of {}", kept, promises.size());
+  for (const Promise& promise : promises)
+    if (promise.state != "yes")
+      out += fmt::format("; {}: {}", visible_text(promise.what),
+                         pen(colour_of(promise.state), visible_text(promise.state)));
+  out += "\n";
+}
+
 }  // namespace
 
 std::string render(const View& view, const Look& look) {
   const Pen pen(look.colour);
-  std::string out;
-  out += fmt::format("{}   {}   config: {}\n", pen(kBold, "tranche"),
+  std::string out, devices, others;
+  out += fmt::format("{}  {}{}  config: {}\n", pen(kBold, "tranche"),
+                     view.node.empty() ? "" : "node " + visible_text(view.node) + "  ",
                      view.driver_ready ? visible_text(view.driver) : pen(kRed, visible_text(view.driver)),
                      visible_text(view.config));
-  out += (view.kubelet_ready ? visible_text(view.kubelet) : pen(kRed, visible_text(view.kubelet))) + "\n\n";
-  for (const Device& device : view.devices) put_device(out, device, pen);
-  if (!view.devices.empty()) out += "\n";
-  put_claims(out, view.claims, pen);
-  put_lines(out, "Waiting", view.waiting, pen);
-  put_lines(out, "Ended", view.ended, pen);
-  if (look.notes) put_promises(out, view.promises, pen);
-  for (const auto& problem : view.problems) out += pen(kRed, "! ") + visible_text(problem) + "\n";
-  if (look.notes) {
+  out += (view.kubelet_ready ? visible_text(view.kubelet) : pen(kRed, visible_text(view.kubelet))) + "\n";
+  for (const Device& device : view.devices) (look.folded ? put_folded : put_device)(devices, device, pen);
+  put_claims(others, view.claims, pen);
+  put_lines(others, "Waiting", view.waiting, pen);
+  put_lines(others, "Ended", view.ended, pen);
+  look.folded ? put_kept(others, view.promises, pen) : put_promises(others, view.promises, pen);
+  for (const auto& problem : view.problems) others += pen(kRed, "! ") + visible_text(problem) + "\n";
+  if (look.folded) return out + others + devices;
+  out += "\n" + devices + (devices.empty() ? "" : "\n") + others;
+  if (look.notes)
     for (const auto& note : view.notes) out += pen(kDim, "note: " + visible_text(note)) + "\n";
-  }
   return out;
 }
 

@@ -17,7 +17,7 @@ namespace tranche::view {
 struct Tenant {
   std::string name;  // "default/train-0", with "/<container>" when the pod has several
   std::uint32_t slots = 0;
-  std::uint64_t limit_mib = 0;            // 0 = no limit in force
+  std::uint64_t limit_mib = 0;            // 0 = no limit
   std::optional<std::uint64_t> used_mib;  // absent: not known
   std::uint32_t sms = 0;                  // 0 = not limited
 };
@@ -31,6 +31,7 @@ struct Device {
   std::uint64_t memory_mib = 0;
   std::uint64_t used_mib = 0;
   std::uint32_t sm_count = 0;
+  std::optional<std::uint64_t> sm_percent;  // of them were active; absent: not known
   bool healthy = true;
   std::string reason;
   std::string pool_state;  // "" without MPS
@@ -52,9 +53,10 @@ struct Promise {
 };
 
 struct View {
+  std::string node;    // its name; "": the agent was not given it
   std::string driver;  // "driver 580.159.04", or why there is none
   bool driver_ready = false;
-  std::string config;   // "config.yaml (in force)"
+  std::string config;   // "config.yaml (file)"
   std::string kubelet;  // "registered: nvidia.com/gpu.shared 40 slots, 38 healthy"
   bool kubelet_ready = false;
   std::vector<Device> devices;
@@ -71,8 +73,8 @@ Result<View> make_view(std::string_view status_json, std::string_view kubelet_js
 
 struct Look {
   bool colour = false;
-  int width = 100;
-  bool notes = true;  // and what is enforced
+  bool notes = true;
+  bool folded = false;  // for a low terminal: what waits and ended first, a GPU with its pods in a line each
 };
 std::string render(const View& view, const Look& look);
 

@@ -5,16 +5,17 @@
 namespace tranche::view {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
 constexpr const char* kStatus = R"({
-  "driver": {"state": "ready", "version": "580.159.04"},
+  "node": "n1", "driver": {"state": "ready", "version": "580.159.04"},
   "config": {"path": "c.yaml", "inForce": "file", "problems": ["c.yaml:1:1: warning: x"]},
   "mps": {"connected": true, "needed": true},
   "resources": [{"name": "nvidia.com/gpu", "slots": 4, "healthy": 4, "allocated": 3, "registered": true}],
   "devices": [{"uuid": "GPU-1", "index": "0", "name": "NVIDIA H200", "resource": "nvidia.com/gpu", "memoryMiB": 4096,
-               "memoryUsedMiB": 1024, "smCount": 132, "healthy": true, "poolState": "serving",
+               "memoryUsedMiB": 1024, "smCount": 132, "smActive": 47, "healthy": true, "poolState": "serving",
                "processes": [{"pid": 7, "memoryMiB": 512}],
                "slots": [{"id": "GPU-1::0", "holder": "default/a/main"}, {"id": "GPU-1::1", "holder": "default/a/main"},
                          {"id": "GPU-1::2", "holder": "default/b/main"}, {"id": "GPU-1::3"}]}],
@@ -39,8 +40,10 @@ TEST(View, ShowsWhoHoldsWhatAndWhatWaits) {
   EXPECT_EQ(view->waiting[0].why, "asks 2 nvidia.com/gpu, 1 free");
   const std::string text = render(*view, {});
   EXPECT_THAT(text, HasSubstr("[aab·] 3/4 slots"));
-  EXPECT_THAT(text, HasSubstr("0.5 of   2.0 GiB   66 SMs"));
+  EXPECT_THAT(text, HasSubstr("   512 of   2048 MiB   66 SMs"));
   EXPECT_THAT(text, HasSubstr("default/c"));
+  EXPECT_THAT(text, HasSubstr("tranche  node n1  driver 580.159.04"));
+  EXPECT_THAT(text, HasSubstr("memory 1024 of 4096 MiB used   132 SMs, 47 % active"));
   EXPECT_THAT(text, Not(HasSubstr("\033")));
   EXPECT_THAT(render(*view, {.colour = true}), HasSubstr("\033"));
 }
@@ -71,7 +74,11 @@ TEST(View, ShowsWhatIsEnforcedAndWhatIsNot) {
   const std::string coloured = render(*view, {.colour = true});
   for (const char* state : {"\033[32myes   ", "\033[33mpartly", "\033[31mno    "})
     EXPECT_THAT(coloured, HasSubstr(state));
-  EXPECT_THAT(render(*view, {.notes = false}), Not(HasSubstr("Enforced")));
+  const auto folded = render(*view, {.folded = true});
+  EXPECT_THAT(
+      folded,
+      HasSubstr("Enforced  1 of 3; a client's death hurts no neighbour: partly; nothing runs beside MPS: no\n"));
+  EXPECT_THAT(folded, Not(HasSubstr("left alone")));
 }
 
 TEST(View, SaysNothingOfPromisesWhereNothingIsSharedByMps) {
@@ -108,6 +115,15 @@ TEST(View, FoldsManySlotsIntoAReadableBar) {
   device.slots.assign(1000, -1);
   view.devices.push_back(device);
   EXPECT_LT(render(view, {}).size(), 1000u);
+}
+
+TEST(View, IsFoldedForALowTerminalWithWhatWaitsFirst) {
+  const auto text = render(*make_view(kStatus, kKubelet), {.folded = true});
+  EXPECT_LT(text.find("default/c"), text.find("GPU 0"));
+  EXPECT_LT(text.find("Failed: exit 2"), text.find("GPU 0"));
+  EXPECT_THAT(
+      text, HasSubstr("GPU 0 [aab·] 3/4 slots  1024 of 4096 MiB  healthy, MPS serving\n   a default/a, b default/b\n"));
+  EXPECT_THAT(text, Not(AnyOf(HasSubstr("a note"), HasSubstr("GPU-1"))));
 }
 
 TEST(View, ADriverThatIsNotThereIsSaidFirst) {
