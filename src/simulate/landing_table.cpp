@@ -85,7 +85,7 @@ std::string promised(std::uint64_t sum, std::uint64_t all, const char* unit) {
 
 void write_left(const Simulation& simulation, TerminalText& out) {
   out.heading("What is left");
-  std::vector<Row> rows{{"RESOURCE", "GPU", "SLOTS", "FREE", "MEMORY PROMISED", "SMS PROMISED"}};
+  std::vector<Row> rows{{"RESOURCE", "GPU", "SLOTS", "FREE", "MEMORY PROMISED", "SM LIMITS, SUM"}};
   for (const ResourceLeft& left : simulation.resources)
     for (const DeviceLeft& device : left.devices)
       rows.push_back({left.resource, device.index, std::to_string(device.slots),

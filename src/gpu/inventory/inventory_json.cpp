@@ -266,9 +266,7 @@ nlohmann::ordered_json to_json(const Inventory& inventory) {
 
 Result<Inventory> parse_inventory(std::string_view json_text, std::string_view source) {
   const Json json = json_of(json_text);
-  if (json.is_discarded())
-    return fail(Kind::kInvalid, "is not valid JSON; one is written by `tranche plan --inventory-only`",
-                std::string(source));
+  if (json.is_discarded()) return fail(Kind::kInvalid, "the file of --inventory is not JSON", std::string(source));
   std::optional<Error> error;
   const Object root(json, "", error, source);
   Inventory inventory;
