@@ -90,13 +90,10 @@ std::map<std::string, Capacity> capacity_of(const std::vector<Node>& nodes) {
       capacity.free += rest;
       (held == 0 ? capacity.whole : capacity.fragmented) += rest;
       if (rest == 0) continue;
-      capacity.pieces.push_back(rest);
       const auto known = node.largest.find(device.resource);
       capacity.largest = std::max(capacity.largest, known == node.largest.end() ? rest : known->second);
-      capacity.by_node[node.name] += rest;
     }
   }
-  for (auto& [resource, capacity] : all) std::ranges::sort(capacity.pieces, std::ranges::greater());
   return all;
 }
 

@@ -1,7 +1,7 @@
 #pragma once
-// A cluster as one page: nodes and their GPUs as a map, what is free and in which pieces, what would still fit, and
-// where a pod is. From what the node agents report at one moment; there is no history, and nothing is asked or changed
-// here. One thread at a time. Pure.
+// A cluster as one page: nodes and their GPUs as a map, what is free, what would still fit, and where a pod is. From
+// what the node agents report at one moment; there is no history, and nothing is asked or changed here. One thread at a
+// time. Pure.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -28,13 +28,11 @@ Node make_node(std::string name, std::string_view status_json);
 struct Capacity {
   std::uint64_t slots = 0;
   std::uint64_t held = 0;
-  std::uint64_t unhealthy = 0;                   // and not held
-  std::uint64_t free = 0;                        // healthy and not held
-  std::uint64_t whole = 0;                       // of them on devices of which nothing is held
-  std::uint64_t fragmented = 0;                  // the others
-  std::uint64_t largest = 0;                     // request of one container that fits now
-  std::vector<std::uint64_t> pieces;             // free slots of each device that has some, largest first
-  std::map<std::string, std::uint64_t> by_node;  // free slots
+  std::uint64_t unhealthy = 0;   // and not held
+  std::uint64_t free = 0;        // healthy and not held
+  std::uint64_t whole = 0;       // of them on devices of which nothing is held
+  std::uint64_t fragmented = 0;  // the others
+  std::uint64_t largest = 0;     // request of one container that fits now
   friend bool operator==(const Capacity&, const Capacity&) = default;
 };
 std::map<std::string, Capacity> capacity_of(const std::vector<Node>& nodes);  // by resource
