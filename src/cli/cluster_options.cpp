@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "os/socket/status_socket.h"
+
 namespace tranche::cli {
 
 void add_agents_options(CLI::App& command, host::KubeconfigChoice& kubeconfig, agent::AgentsAsked& asked,
@@ -27,6 +29,17 @@ void add_cluster_options(CLI::App& command, ClusterOptions& options, const Proce
   command.add_flag("--cluster", options.cluster,
                    "ask the agents of all nodes, through the API server; they say less than on their node");
   add_agents_options(command, options.kubeconfig, options.asked, "with --cluster: ");
+}
+
+Result<std::string> ask_node(const std::string& socket, Duration deadline) {
+  auto answer = host::ask(socket, "status", deadline);
+  if (answer) return answer;
+  return fail(
+      Kind::kUnavailable,
+      "no answer from the node agent: " + to_string(answer.error()) +
+          "\n  Run it on a node, in the agent's pod; the socket of `tranche node` is <run-dir>/node.sock: name it "
+          "with --socket. From another machine, ask through the API server: `tranche status --node NAME`, "
+          "`tranche top --cluster`, `tranche why --cluster NAME`.");
 }
 
 Result<std::vector<agent::AgentStatus>> ask_agents(ClusterOptions& options, const Process& process) {

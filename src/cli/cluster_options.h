@@ -25,6 +25,9 @@ void add_agents_options(CLI::App& command, host::KubeconfigChoice& kubeconfig, a
 // --cluster, and the options above.
 void add_cluster_options(CLI::App& command, ClusterOptions& options, const Process& process);
 
+// The status document of the node agent of this machine. The error has the remedy.
+Result<std::string> ask_node(const std::string& socket, Duration deadline = std::chrono::seconds(5));
+
 Result<std::vector<agent::AgentStatus>> ask_agents(ClusterOptions& options, const Process& process);
 
 }  // namespace tranche::cli

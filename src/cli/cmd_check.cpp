@@ -158,6 +158,10 @@ void add_check(CLI::App& app, Process& process) {
   command->add_flag("--config-reference", held->reference, "print every key of a configuration, as Markdown, and end");
   command->add_flag("--config-schema", held->schema, "print the JSON Schema of a configuration, for editors, and end");
   command->add_flag("--mig-profiles", held->mig_profiles, "the same as tranche mig profiles, and end");
+  command->footer(
+      "Examples:\n  tranche check                                   this node\n"
+      "  tranche check --config config.yaml --strict     a configuration, in CI\n"
+      "  tranche check --config config.yaml --explain    and the value of every setting");
   command->callback([held, &process] {
     if (held->reference || held->schema) {
       fmt::print("{}", held->reference ? config::reference_text() : config::schema_json());

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "cli/nvidia_arguments.h"
+#include "cli/setting_options.h"
 #include "cli/stand_in.h"
 #include "config/enum_text.h"
 #include "programs/config_manager/config_manager.h"
@@ -33,7 +34,7 @@ void add_options(CLI::App& app, Given& given) {
       ->capture_default_str();
   app.add_option("--config-file-srcdir", o.source_dir, "folder of the configurations, one a file; required")
       ->envname("CONFIG_FILE_SRCDIR");
-  app.add_option("--config-file-dst", o.target, "the link to the one in force; required")->envname("CONFIG_FILE_DST");
+  app.add_option("--config-file-dst", o.target, "the link to the one in effect; required")->envname("CONFIG_FILE_DST");
   app.add_option("--default-config", o.rules.default_name, "the one for nodes without the label")
       ->envname("DEFAULT_CONFIG");
   app.add_option("--fallback-strategies", given.fallbacks,
@@ -105,7 +106,7 @@ int config_manager(const std::vector<std::string>& arguments, Process& process) 
   return agent::run_config_manager(given.options);
 }
 
-void add_config_manager(CLI::App& app) {
+void add_config_manager(CLI::App& app, Process&) {
   app.add_subcommand(
       kConfigManager,
       "keeps a link to the node's configuration among several and signals its reader, as NVIDIA's config "

@@ -6,21 +6,12 @@
 
 namespace tranche::cli {
 
-namespace {
-
-std::string models() {
-  std::string list;
-  for (const auto& model : inventory::gpu_models()) list += (list.empty() ? "" : ", ") + std::string(model.profile);
-  return list;
-}
-
-}  // namespace
-
 void add_demo(CLI::App& app, Process& process) {
   auto options = std::make_shared<agent::DemoOptions>();
   auto* command = app.add_subcommand(
       "demo", "a simulated node with pods sharing its GPUs, in this terminal; needs no GPU and no root");
-  command->add_option("--profile", options->profile, "GPU model: " + models())->capture_default_str();
+  command->add_option("--profile", options->profile, "GPU model. " + inventory::known_models(""))
+      ->capture_default_str();
   command->add_option("--gpus", options->gpus, "how many GPUs the node has")
       ->check(CLI::Range(1, 16))
       ->capture_default_str();
@@ -42,10 +33,8 @@ void add_demo(CLI::App& app, Process& process) {
   command->add_flag("--once", options->once, "print one report once the simulation is stable, then exit");
   command->add_flag("--json", options->json, "the report as JSON");
   command->add_flag("--keep", options->keep, "keep the temporary directory with its files");
-  command->callback([options, &process] {
-    options->width = process.width;
-    process.exit_code = agent::run_demo(*options);
-  });
+  command->footer("Example:\n  tranche demo --gpus 2 --slots 4");
+  command->callback([options, &process] { process.exit_code = agent::run_demo(*options); });
 }
 
 }  // namespace tranche::cli

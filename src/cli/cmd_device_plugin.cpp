@@ -96,7 +96,7 @@ std::optional<int> stand_in(const std::string& program, const std::vector<std::s
   return std::nullopt;
 }
 
-void add_device_plugin(CLI::App& app) {
+void add_device_plugin(CLI::App& app, Process&) {
   app.add_subcommand("device-plugin",
                      "the node agent as NVIDIA's device plugin; the same as calling this program nvidia-device-plugin");
 }

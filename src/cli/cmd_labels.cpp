@@ -2,7 +2,6 @@
 #include <memory>
 
 #include "cli/feature_command.h"
-#include "cli/label_output_option.h"
 #include "cli/setting_options.h"
 
 namespace tranche::cli {

@@ -208,7 +208,7 @@ void add_format(CLI::App& command, MigGiven& given) {
 void add_mig(CLI::App& app, Process& process) {
   auto given = std::make_shared<MigGiven>();
   auto* mig = app.add_subcommand(
-      "mig", "MIG: what GPUs can be partitioned into, what a configuration changes, and the change itself");
+      "mig", "plan and apply MIG configurations: what GPUs can be partitioned into, what a change does, the change");
   mig->require_subcommand(1);
   const auto on_node = [given, &process](CLI::App& command, auto run) {
     command.callback([given, &process, run] {
@@ -272,6 +272,9 @@ void add_mig(CLI::App& app, Process& process) {
   on_node(*back, restore);
 
   mig->footer(
+      "Examples:\n"
+      "  tranche mig profiles                           instances of these GPUs\n"
+      "  tranche mig plan -f mig.yaml all-1g.10gb       what apply would do\n"
       "Exit status: 0 as configured, or the plan can be carried out now; 1 the driver or a change failed; 2 the "
       "command "
       "line or configuration cannot be used; 3 (assert) the node differs; 4 a process or pod holds what must go; 5 the "

@@ -10,12 +10,9 @@ void add_own_mps_options(CLI::App& command, MpsCommand& held) {
   add_own_option(command, "--config-of-node", o.config_of_node,
                  "the file in which the node agent of this node writes down its configuration, "
                  "<run-dir>/config-in-force.json: followed in place of --config-file");
-  add_own_option(command, "--mps-root-ctr-path", o.mps_root_here,
-                 "where --mps-root is for this process, if not at the same path");
+  add_places(command, {{"--mps-root-ctr-path", &o.mps_root_here}, {"--mps-control", &o.mps_control}});
   add_own_option(command, "--system-root", o.system_root,
                  "where the node's /dev and /sys are for this process: GPUs that come and go are noticed there");
-  add_own_option(command, "--mps-control", o.mps_control,
-                 "path of nvidia-cuda-mps-control; looked for under the driver root and in PATH by default");
   add_own_option(command, "--listen", o.listen,
                  "address for /metrics, /healthz and /readyz, such as :9401; none by default");
   add_own_option(

@@ -1,7 +1,6 @@
 #include <CLI/CLI.hpp>
 
 #include "base/text.h"
-#include "cli/label_output_option.h"
 #include "cli/node_command.h"
 #include "cli/setting_options.h"
 #include "config/document/duration.h"
@@ -28,7 +27,7 @@ void add_config_places(CLI::App& command, NodeCommand& held) {
   auto& places = held.options.config;
   add_own_option(command, "--config-dir", places.dir,
                  "folder of several configurations, such as a mounted ConfigMap; the node's label says which is in "
-                 "force, and a change of either is followed")
+                 "effect, and a change of either is followed")
       .envname("CONFIG_FILE_SRCDIR")
       ->group(kPlaces);
   add_own_option(command, "--config-map", places.config_map,
@@ -91,14 +90,11 @@ void add_node_options(CLI::App& command, NodeCommand& held) {
   add_settings(command, config::Program::kDevicePlugin, o.flags);
   add_config_places(command, held);
   add_mig_options(command, held);
-  add_own_option(command, "--plugin-dir", o.plugin_dir, "kubelet's device plugin directory: our sockets go here");
-  add_own_option(command, "--pod-resources-socket", o.pod_resources_socket,
-                 "kubelet's socket that lists which pod holds which devices");
-  add_own_option(command, "--run-dir", o.run_dir, "our own directory; the status socket node.sock is in it");
-  add_own_option(command, "--mps-root-ctr-path", o.mps_root_here,
-                 "where --mps-root is for this process, if not at the same path");
-  add_own_option(command, "--cdi-root", o.cdi_root,
-                 "where CDI specs are written while --device-list-strategy has a cdi- word");
+  add_places(command, {{"--plugin-dir", &o.plugin_dir},
+                       {"--pod-resources-socket", &o.pod_resources_socket},
+                       {"--run-dir", &o.run_dir},
+                       {"--mps-root-ctr-path", &o.mps_root_here},
+                       {"--cdi-root", &o.cdi_root}});
   add_own_option(command, "--system-root", o.system_root,
                  "where the node's /dev and /sys are for this process: watched for GPUs being added or removed");
   add_own_option(command, "--program-dir", o.program_dir,

@@ -111,8 +111,10 @@ Result<inventory::Inventory> load_inventory(const PlanOptions& options, const co
     return (*nvml)->scan();
   }
   if (inventory::names_model(options.inventory)) return inventory::inventory_of_model(options.inventory);
-  TRY(const auto text, host::read_file(options.inventory));
-  return inventory::parse_inventory(text, options.inventory);
+  const auto text = host::read_file(options.inventory);
+  if (text) return inventory::parse_inventory(*text, options.inventory);
+  const bool is_path = options.inventory.find_first_of("/.") != std::string::npos;
+  return is_path ? std::unexpected(text.error()) : inventory::inventory_of_model(options.inventory);
 }
 
 // The result of one configuration on the node.
@@ -310,7 +312,8 @@ void add_plan(CLI::App& app, Process& process) {
       ->add_option(
           "--inventory", options->inventory,
           "\"node\" for the GPUs of this machine, a number of equal GPUs such as 8xH100-SXM5-80GB, or a file with "
-          "a recorded inventory")
+          "a recorded inventory. " +
+              inventory::known_models(""))
       ->capture_default_str();
   add_config_alias(*command, options->flags);
   add_strict(*command, options->strict);
@@ -343,6 +346,10 @@ void add_plan(CLI::App& app, Process& process) {
       .envname("NODE_NAME");
   command->add_flag("--json", options->json, "the plan, simulation and differences as JSON (docs/reference/plan.md)");
   command->footer(
+      "Examples:\n"
+      "  tranche plan --config new.yaml                        this node\n"
+      "  tranche plan --config new.yaml --inventory 8xH200     without a GPU\n"
+      "  tranche plan --config new.yaml --against old.yaml     what a change does\n"
       "Exit status: 0 the plan can be made, every pod lands and nothing differs; 1 the node or cluster cannot be read; "
       "2 a configuration or the pods cannot be used; 3 no resource is offered although there are GPUs, a pod does not "
       "land or is not predicted, or the configurations differ.");

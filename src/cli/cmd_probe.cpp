@@ -69,6 +69,7 @@ void add_probe(CLI::App& app, Process& process) {
       ->check(CLI::Range(1U, 4294967294U));
   command->add_flag("--stages", o.stages, "print each stage on stderr as it begins");
   command->add_flag("--json", o.json, "the report as one line of JSON");
+  command->footer("Example:\n  tranche probe --find-limit --seconds 0     how much memory a process gets here");
   command->callback([held, &process] { process.exit_code = probe(*held); });
 }
 

@@ -40,17 +40,14 @@ void add_reset(CLI::App& app, Process& process) {
   auto& o = held->options;
   command->add_flag("--force", o.force, "also while pods hold GPUs");
   command->add_flag("--dry-run", o.dry_run, "say what would be done, and do nothing");
-  add_own_option(*command, "--mps-root-ctr-path", held->mps.options.mps_root_here,
-                 "where --mps-root is for this process, if not at the same path");
-  add_own_option(*command, "--mps-control", held->mps.options.mps_control,
-                 "path of nvidia-cuda-mps-control; looked for under the driver root and in PATH by default");
   add_own_option(*command, "--daemon-cgroup", held->mps.options.daemon_cgroup,
                  "the cgroup folder that tranche mps was given; tranche in every hierarchy by default");
-  add_own_option(*command, "--run-dir", o.run_dir, "the node agent's directory");
-  add_own_option(*command, "--plugin-dir", o.plugin_dir, "kubelet's device plugin directory");
-  add_own_option(*command, "--pod-resources-socket", o.pod_resources_socket,
-                 "kubelet's socket that lists which pod holds which devices");
-  add_own_option(*command, "--cdi-root", o.cdi_root, "where CDI specs were written");
+  add_places(*command, {{"--mps-root-ctr-path", &held->mps.options.mps_root_here},
+                        {"--mps-control", &held->mps.options.mps_control},
+                        {"--run-dir", &o.run_dir},
+                        {"--plugin-dir", &o.plugin_dir},
+                        {"--pod-resources-socket", &o.pod_resources_socket},
+                        {"--cdi-root", &o.cdi_root}});
   add_own_option(*command, "--program-dir", o.program_dir, "where tranche-drain was put");
   add_own_option(
       *command, "--kubeconfig", o.kubeconfig,

@@ -29,9 +29,9 @@ int alive(const StatusOptions& options) {
 }
 
 Result<std::string> ask(StatusOptions& options, const Process& process) {
-  if (options.cluster.asked.node.empty())
-    return host::ask(options.socket, "status", std::chrono::seconds(options.deadline_seconds));
-  options.cluster.asked.deadline = std::chrono::seconds(options.deadline_seconds);
+  const auto deadline = std::chrono::seconds(options.deadline_seconds);
+  if (options.cluster.asked.node.empty()) return ask_node(options.socket, deadline);
+  options.cluster.asked.deadline = deadline;
   TRY(auto statuses, ask_agents(options.cluster, process));
   if (!statuses.front().document.empty()) return std::move(statuses.front().document);
   return fail(Kind::kUnavailable, statuses.front().problem);
@@ -41,12 +41,7 @@ int status(StatusOptions& options, const Process& process) {
   if (options.alive) return alive(options);
   const auto answer = ask(options, process);
   if (!answer) {
-    fmt::print(
-        stderr, "tranche status: no answer from the node agent: {}{}\n", to_string(answer.error()),
-        options.cluster.asked.node.empty()
-            ? "\n  The socket of `tranche node` is <run-dir>/node.sock; name it with --socket, or ask from another "
-              "machine with --node NAME."
-            : agent::remedy_for(answer.error()));
+    fmt::print(stderr, "tranche status: {}{}\n", to_string(answer.error()), agent::remedy_for(answer.error()));
     return 1;
   }
   if (options.json) {
@@ -76,6 +71,9 @@ void add_status(CLI::App& app, Process& process) {
   command->add_flag(
       "--alive", options->alive,
       "print nothing; exit 1 only where the node agent is there and does not answer: for liveness probes");
+  command->footer(
+      "Examples:\n  tranche status               on the node, or in the agent's pod\n"
+      "  tranche status --node n1     from outside");
   command->callback([options, &process] { process.exit_code = status(*options, process); });
 }
 

@@ -2,7 +2,6 @@
 // because the image has none (docs/internals/decisions/0017-terminal-view.md).
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -16,7 +15,7 @@
 #include "cli/cluster_options.h"
 #include "cli/commands.h"
 #include "observe/top/top.h"
-#include "os/socket/status_socket.h"
+#include "os/terminal/terminal.h"
 
 namespace tranche::cli {
 namespace {
@@ -31,7 +30,6 @@ struct Options {
   std::string filter;
 };
 
-constexpr auto kDeadline = std::chrono::seconds(5);
 constexpr const char* kEnter = "\x1b[?1049h\x1b[?25l";  // the alternate screen, no cursor
 constexpr const char* kLeave = "\x1b[?25h\x1b[?1049l";
 
@@ -74,11 +72,6 @@ class Terminal {
     ::raise(SIGSTOP);
     enter();
     resized = 1;
-  }
-  static std::pair<int, int> size() {
-    winsize size{};
-    if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return {80, 24};
-    return {size.ws_col, size.ws_row};
   }
 
  private:
@@ -142,7 +135,7 @@ Result<top::Node> ask(Options& options, const Process& process) {
       reports.push_back({std::move(each.node), std::move(each.document), std::move(each.problem)});
     return top::cluster_of(reports);
   }
-  TRY(const auto answer, host::ask(options.socket, "status", kDeadline));
+  TRY(const auto answer, ask_node(options.socket));
   return top::read_node(answer);
 }
 
@@ -156,7 +149,8 @@ int live(Options& options, const Process& process, top::Choice choice) {
       node = *std::move(next);
     } else {
       node.ready = false;
-      node.reason = "no answer: " + to_string(next.error());
+      const std::string why = to_string(next.error());
+      node.reason = why.substr(0, why.find('\n'));  // without the remedy
     }
   };
   look();  // a credential program may ask the person, before the terminal is ours
@@ -166,7 +160,7 @@ int live(Options& options, const Process& process, top::Choice choice) {
   while (ended == 0) {
     if (!choice.paused && Clock::now() - asked >= interval) look();
     resized = 0;
-    const auto [width, height] = Terminal::size();
+    const auto [width, height] = host::terminal_size().value_or(host::TerminalSize{});
     const top::Screen screen{.width = width, .height = height, .colour = process.terminal};
     choice = top::within(node, choice, screen);
     show(top::draw(node, choice, screen));
@@ -190,11 +184,7 @@ int top_command(Options& options, const Process& process) {
   if (terminal && !options.json && !options.once) return live(options, process, choice);
   const auto node = ask(options, process);
   if (!node) {
-    fmt::print(stderr, "tranche top: no answer: {}{}\n", to_string(node.error()),
-               options.cluster.cluster
-                   ? agent::remedy_for(node.error())
-                   : "\n  The socket of `tranche node` is <run-dir>/node.sock; name it with --socket, or show all "
-                     "nodes from outside with --cluster.");
+    fmt::print(stderr, "tranche top: {}{}\n", to_string(node.error()), agent::remedy_for(node.error()));
     return 1;
   }
   if (options.json) {
@@ -218,13 +208,16 @@ void add_top(CLI::App& app, Process& process) {
       command->add_option("--interval", options->interval_seconds, "seconds between two readings; 10 with --cluster")
           ->check(CLI::Range(0.2, 3600.0))
           ->capture_default_str();
-  command->add_option("--sort", options->sort, "order of the tenants: memory, limit, processes, name or gpu")
+  command->add_option("--sort", options->sort, "order of the tenants")
       ->check(CLI::IsMember({"memory", "limit", "processes", "name", "gpu"}))
       ->capture_default_str();
   command->add_option("--filter", options->filter, "show only tenants with this text in namespace/pod/container");
   add_cluster_options(*command, options->cluster, process);
   command->add_flag("--once", options->once, "print one reading as text, and exit; the default without a terminal");
   command->add_flag("--json", options->json, "print one reading as JSON, and end");
+  command->footer(
+      "Examples:\n  tranche top --sort limit                   nearest to their limits first\n"
+      "  tranche top --cluster --filter team-a/     all tenants of a namespace");
   command->callback([options, interval, &process] {
     constexpr double kOfCluster = 10;
     if (options->cluster.cluster && interval->count() == 0) options->interval_seconds = kOfCluster;

@@ -48,15 +48,12 @@ void add_verify(CLI::App& app, Process& process) {
   command->add_option("--junit", o.junit, "also write it to this file as JUnit's XML");
   add_agents_options(*command, o.kubeconfig, o.agents, "");
   add_settings(*command, config::Program::kDevicePlugin, o.flags);
-  add_own_option(*command, "--run-dir", o.run_dir, "the node agent's directory");
-  add_own_option(*command, "--plugin-dir", o.plugin_dir, "kubelet's device plugin directory");
-  add_own_option(*command, "--pod-resources-socket", o.pod_resources_socket,
-                 "kubelet's socket that lists which pod holds which devices");
-  add_own_option(*command, "--cdi-root", o.cdi_root, "directory with the CDI specifications of claims");
-  add_own_option(*command, "--mps-root-ctr-path", o.mps_root_here,
-                 "where --mps-root is for this process, if not at the same path");
-  add_own_option(*command, "--mps-control", o.mps_control,
-                 "path of nvidia-cuda-mps-control; looked for under the driver root and in PATH by default");
+  add_places(*command, {{"--run-dir", &o.run_dir},
+                        {"--plugin-dir", &o.plugin_dir},
+                        {"--pod-resources-socket", &o.pod_resources_socket},
+                        {"--cdi-root", &o.cdi_root},
+                        {"--mps-root-ctr-path", &o.mps_root_here},
+                        {"--mps-control", &o.mps_control}});
   add_strict(*command, held->strict);
   command->footer(kVerifyTeaching);
   command->callback([held, &process] {

@@ -18,6 +18,7 @@ void add_web(CLI::App& app, Process& process) {
       ->check(CLI::Range(1.0, 3600.0))
       ->capture_default_str();
   command->add_flag("--json", options->json, "print one reading as JSON, and end");
+  command->footer("Example:\n  tranche web --port 0 --context production");
   command->callback([options, seconds, &process] {
     options->interval = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(*seconds));
     options->environment = {process.environment.begin(), process.environment.end()};

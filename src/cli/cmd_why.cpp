@@ -8,7 +8,6 @@
 #include "cli/commands.h"
 #include "observe/why/why.h"
 #include "os/clock/clock.h"
-#include "os/socket/status_socket.h"
 
 namespace tranche::cli {
 namespace {
@@ -19,8 +18,6 @@ struct WhyOptions {
   bool json = false;
   ClusterOptions cluster;
 };
-
-constexpr auto kDeadline = std::chrono::seconds(5);
 
 // The explanation of that name from each agent of the cluster. It has fewer facts than on the node: the agent's page
 // does not name processes.
@@ -49,15 +46,8 @@ Result<std::vector<why::Explanation>> ask_cluster(WhyOptions& options, const Pro
 
 Result<std::vector<why::Explanation>> ask(WhyOptions& options, const Process& process) {
   if (options.cluster.cluster) return ask_cluster(options, process);
-  const auto answer = host::ask(options.socket, "status", kDeadline);
-  if (!answer) {
-    auto error = within(answer.error(), "no answer from the node agent");
-    error.what +=
-        "; the socket of `tranche node` is <run-dir>/node.sock: name it with --socket, or ask from outside "
-        "with --cluster";
-    return std::unexpected(std::move(error));
-  }
-  return why::explain(*answer, options.name, host::wall_now());
+  TRY(const auto answer, ask_node(options.socket));
+  return why::explain(answer, options.name, host::wall_now());
 }
 
 int why_command(WhyOptions& options, const Process& process) {
@@ -84,6 +74,9 @@ void add_why(CLI::App& app, Process& process) {
   command->add_option("--socket", options->socket, "the node agent's status socket")->capture_default_str();
   add_cluster_options(*command, options->cluster, process);
   command->add_flag("--json", options->json, "the same as JSON");
+  command->footer(
+      "Examples:\n  tranche why team-a/train     a pod\n  tranche why 2                GPU 2 of this node\n"
+      "  tranche why --cluster train  wherever it is");
   command->callback([options, &process] { process.exit_code = why_command(*options, process); });
 }
 

@@ -27,22 +27,23 @@ struct LogOptions {
   std::string format = "auto";
   std::string level = "info";
 };
-void add_log_options(CLI::App& command, LogOptions& options);
-void apply(const LogOptions& options);
 
-void add_node(CLI::App& app, Process& process);
-void add_mps(CLI::App& app, Process& process);
+void add_check(CLI::App& app, Process& process);
 void add_plan(CLI::App& app, Process& process);
-void add_labels(CLI::App& app, Process& process);
-void add_probe(CLI::App& app, Process& process);
-void add_reset(CLI::App& app, Process& process);
 void add_status(CLI::App& app, Process& process);
 void add_top(CLI::App& app, Process& process);
 void add_why(CLI::App& app, Process& process);
 void add_web(CLI::App& app, Process& process);
-void add_check(CLI::App& app, Process& process);
-void add_demo(CLI::App& app, Process& process);
 void add_verify(CLI::App& app, Process& process);
+void add_labels(CLI::App& app, Process& process);
+void add_probe(CLI::App& app, Process& process);
+void add_reset(CLI::App& app, Process& process);
+void add_demo(CLI::App& app, Process& process);
 void add_version(CLI::App& app, Process& process);
+void add_completion(CLI::App& app, Process& process);
+void add_node(CLI::App& app, Process& process);
+void add_mps(CLI::App& app, Process& process);
+
+std::string version_text();  // of `tranche version`
 
 }  // namespace tranche::cli

@@ -1,17 +1,16 @@
 // The only program: `tranche <subcommand>`, or one of NVIDIA's programs if called by its name.
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <string_view>
 
-#include "base/version.h"
 #include "cli/commands.h"
 #include "cli/mig_command.h"
 #include "cli/setting_options.h"
 #include "cli/stand_in.h"
 #include "cli/usage.h"
+#include "os/terminal/terminal.h"
 
 extern char** environ;
 
@@ -27,12 +26,6 @@ std::map<std::string, std::string> environment_of_process() {
   return variables;
 }
 
-int width_of_terminal() {
-  winsize size{};
-  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return 0;
-  return size.ws_col == 0 ? 80 : size.ws_col;
-}
-
 constexpr const char* kDescription =
     "Tranche shares NVIDIA GPUs between Kubernetes pods: a share of a GPU that holds.\n"
     "Try it without a GPU:  tranche demo";
@@ -40,27 +33,20 @@ constexpr const char* kDescription =
 // Not 0: the command line is wrong.
 int read_command_line(const std::vector<std::string>& arguments, tranche::cli::Process& process) {
   using namespace tranche::cli;
-  using tranche::kVersion;
   CLI::App app(kDescription, process.as_plugin ? "kubectl tranche" : "tranche");
   app.require_subcommand(1);
-  app.set_version_flag("--version,-v", std::string("tranche ") + kVersion);
-  add_node(app, process);
-  add_device_plugin(app);
-  add_config_manager(app);
-  add_mps(app, process);
-  add_mig(app, process);
-  add_plan(app, process);
-  add_labels(app, process);
-  add_probe(app, process);
-  add_status(app, process);
-  add_top(app, process);
-  add_why(app, process);
-  add_web(app, process);
-  add_check(app, process);
-  add_verify(app, process);
-  add_reset(app, process);
-  add_demo(app, process);
-  add_version(app, process);
+  app.set_version_flag("--version,-v", version_text(), "print the version, and exit");
+  using Add = void(CLI::App&, Process&);
+  const auto add = [&](const char* group, std::initializer_list<Add*> commands) {
+    for (const auto command : commands) {
+      command(app, process);
+      app.get_subcommands([](CLI::App*) { return true; }).back()->group(group);
+    }
+  };
+  add("Commands", {add_check, add_plan, add_status, add_top, add_why, add_web, add_verify, add_mig, add_labels,
+                   add_probe, add_reset, add_demo, add_version, add_completion});
+  add("Programs of a node, started by the chart", {add_node, add_mps});
+  add("NVIDIA's programs by name", {add_device_plugin, add_config_manager});
   try {
     auto words = arguments;
     show_settings(app, words);
@@ -78,8 +64,7 @@ int main(int argc, char** argv) {
   tranche::cli::Process process;
   process.environment = environment_of_process();
   process.terminal = ::isatty(STDOUT_FILENO) != 0 && !process.environment.contains("NO_COLOR");
-
-  process.width = width_of_terminal();
+  if (const auto size = tranche::host::terminal_size()) process.width = size->columns;
 
   std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   const std::string_view called = argc > 0 ? argv[0] : "";

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "cli/nvidia_arguments.h"
+#include "cli/setting_options.h"
 #include "cli/stand_in.h"
 #include "cli/usage.h"
 #include "config/enum_text.h"

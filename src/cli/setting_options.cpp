@@ -1,9 +1,12 @@
 #include "cli/setting_options.h"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "base/text.h"
+#include "os/log/log.h"
 
 namespace tranche::cli {
 namespace {
@@ -80,6 +83,20 @@ CLI::Option& add_own_option(CLI::App& command, const std::string& flag, std::str
   return *option;
 }
 
+void add_places(CLI::App& command, std::initializer_list<Place> places) {
+  static constexpr std::pair<std::string_view, const char*> kHelp[] = {
+      {"--run-dir", "the node agent's directory; its status socket node.sock is in it"},
+      {"--plugin-dir", "kubelet's device plugin directory"},
+      {"--pod-resources-socket", "kubelet's socket that lists which pod holds which devices"},
+      {"--cdi-root", "directory of CDI specifications"},
+      {"--mps-root-ctr-path", "where --mps-root is for this process, if not at the same path"},
+      {"--mps-control", "path of nvidia-cuda-mps-control; looked for under the driver root and in PATH by default"}};
+  for (const auto& [flag, value] : places)
+    add_own_option(
+        command, flag, *value,
+        std::ranges::find(kHelp, std::string_view(flag), &std::pair<std::string_view, const char*>::first)->second);
+}
+
 void add_strict(CLI::App& command, bool& strict) {
   command
       .add_flag("--strict", strict, "keys of the file that have no effect (unknown, wrong case, repeated) are errors")
@@ -88,6 +105,33 @@ void add_strict(CLI::App& command, bool& strict) {
 
 config::UnknownKeys unknown_keys(bool strict) {
   return strict ? config::UnknownKeys::kRefused : config::UnknownKeys::kWarned;
+}
+
+void add_log_options(CLI::App& command, LogOptions& options) {
+  add_own_option(command, "--log-format", options.format, "text (the default on a terminal) or json (elsewhere)")
+      .check(CLI::IsMember({"auto", "text", "json"}));
+  add_own_option(command, "--log-level", options.level, "the least level that is logged")
+      .check(CLI::IsMember({"debug", "info", "warning", "error"}));
+}
+
+void apply(const LogOptions& options) {
+  const bool text = options.format == "text" || (options.format == "auto" && ::isatty(STDERR_FILENO) != 0);
+  const auto level = options.level == "debug"     ? log::Level::kDebug
+                     : options.level == "warning" ? log::Level::kWarning
+                     : options.level == "error"   ? log::Level::kError
+                                                  : log::Level::kInfo;
+  log::configure(text ? log::Format::kText : log::Format::kJson, level);
+}
+
+void add_label_output(CLI::App& command, std::string& value, const std::vector<std::string>& words) {
+  add_own_option(command, "--label-output", value, "where node labels are written").check(CLI::IsMember(words));
+}
+
+agent::LabelOutput label_output_of(const std::string& word) {
+  using agent::LabelOutput;
+  for (const auto output : {LabelOutput::kStdout, LabelOutput::kFile, LabelOutput::kNodeFeature, LabelOutput::kNode})
+    if (to_string(output) == word) return output;
+  return LabelOutput::kNone;
 }
 
 }  // namespace tranche::cli

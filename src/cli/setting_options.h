@@ -1,9 +1,12 @@
 #pragma once
-// Command-line options from the table of settings (config/settings.h), so that spellings and help have one source.
+// Command-line options from the table of settings (config/settings.h), so that spellings and help have one source, and
+// those that several of our commands have.
 #include <string>
 #include <vector>
 
+#include "cli/commands.h"
 #include "config/resolve.h"
+#include "labels/live/label_output.h"
 
 namespace CLI {
 class App;
@@ -26,7 +29,22 @@ void add_config_alias(CLI::App& command, config::GivenFlags& given);
 CLI::Option& add_own_option(CLI::App& command, const std::string& flag, std::string& value, const std::string& help);
 std::string own_variable(const std::string& flag);
 
+// Directories and sockets of a node that several commands have, with the same help.
+struct Place {
+  const char* flag;
+  std::string* value;
+};
+void add_places(CLI::App& command, std::initializer_list<Place> places);
+
 void add_strict(CLI::App& command, bool& strict);
 config::UnknownKeys unknown_keys(bool strict);
+
+// Of programs that run for long.
+void add_log_options(CLI::App& command, LogOptions& options);
+void apply(const LogOptions& options);
+
+// --label-output. `words`: the values that this command accepts; `value` holds its default.
+void add_label_output(CLI::App& command, std::string& value, const std::vector<std::string>& words);
+agent::LabelOutput label_output_of(const std::string& word);  // one of them
 
 }  // namespace tranche::cli

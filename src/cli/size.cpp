@@ -12,23 +12,9 @@ std::optional<Bytes> parse_size(std::string_view text) {
   if (unit != std::string_view::npos) {
     std::string_view suffix = text.substr(unit + 1);
     if (!suffix.empty() && suffix != "iB" && suffix != "i") return std::nullopt;
-    switch (text[unit]) {
-      case 'K':
-      case 'k':
-        shift = 10;
-        break;
-      case 'M':
-        shift = 20;
-        break;
-      case 'G':
-        shift = 30;
-        break;
-      case 'T':
-        shift = 40;
-        break;
-      default:
-        return std::nullopt;
-    }
+    const auto power = std::string_view("KMGT").find(text[unit] == 'k' ? 'K' : text[unit]);
+    if (power == std::string_view::npos) return std::nullopt;
+    shift = 10 * (static_cast<int>(power) + 1);
   }
   const auto number = parse_unsigned(text.substr(0, unit));
   if (!number || *number > (std::numeric_limits<std::uint64_t>::max() >> shift)) return std::nullopt;

@@ -24,7 +24,7 @@ int mig_manager(const std::vector<std::string>& arguments, Process& process);
 
 // `tranche device-plugin` and `tranche config-manager` are for the list of commands only; main runs them by NVIDIA's
 // names.
-void add_device_plugin(CLI::App& app);
-void add_config_manager(CLI::App& app);
+void add_device_plugin(CLI::App& app, Process&);
+void add_config_manager(CLI::App& app, Process&);
 
 }  // namespace tranche::cli

@@ -2,6 +2,9 @@
 #include <csignal>
 #include <filesystem>
 
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
 #include "config/settings.h"
 #include "node/bed.h"
 
@@ -231,6 +234,30 @@ TEST_F(CommandLine, AFlagOrCommandThatIsUnknownIsAnsweredWithTheNearest) {
   EXPECT_THAT(done({tranche(), "help", "node"}).out(), HasSubstr("tranche node [OPTIONS]"));
 }
 
+TEST_F(CommandLine, HelpFitsTheTerminalAndNamesWhatAValueMayBe) {
+  for (const char* command : {"demo", "plan", "node", "verify"}) {
+    const auto help = done({tranche(), command, "--help"}).out();
+    for (const auto line : lines_of(help)) EXPECT_LE(line.size(), 80u) << line;
+  }
+  const auto demo = done({tranche(), "demo", "--help"}).out();
+  EXPECT_THAT(demo, AllOf(HasSubstr("--gpus N"), HasSubstr("(1 to 16; default 4)"), Not(HasSubstr("UINT"))));
+  EXPECT_THAT(done({tranche(), "top", "--help"}).out(), HasSubstr("(memory, limit, processes,"));
+  EXPECT_THAT(done({tranche(), "plan", "--help"}).out(), AllOf(HasSubstr("RTX-5090"), HasSubstr("not with --against")));
+}
+
+TEST_F(CommandLine, TheVersionIsPrintedAsJsonToo) {
+  const auto json = nlohmann::json::parse(done({tranche(), "version", "--json"}).out(), nullptr, false);
+  EXPECT_THAT(done({tranche(), "version"}).out(), HasSubstr("tranche " + json.value("version", "")));
+  EXPECT_TRUE(json.contains("commit") && json.contains("date")) << json;
+}
+
+TEST_F(CommandLine, AShellCompletesCommandsAndFlags) {
+  const std::string words = "; COMP_WORDS=(tranche plan --inv); COMP_CWORD=2; _tranche; echo \"${COMPREPLY[@]}\"";
+  Program& bash = done({"/bin/bash", "-c", "source <(" + tranche() + " completion bash)" + words});
+  EXPECT_EQ(bash.out(), "--inventory --inventory-only\n") << bash.err();
+  EXPECT_THAT(done({tranche(), "completion", "fish"}).out(), HasSubstr("__fish_seen_subcommand_from plan"));
+}
+
 TEST_F(CommandLine, ValuesThatCannotBeReadAreNamedInOurWords) {
   EXPECT_THAT(done({tranche(), "status", "--deadline", "abc"}).err(),
               HasSubstr("--deadline: \"abc\" is not a value that it accepts"));
@@ -271,6 +298,9 @@ TEST_F(CommandLine, APlanNeedsNoNodeAndCountsNodes) {
   EXPECT_THAT(done({tranche(), "plan", "--inventory", "T4", "--config", config_path_, "--labels"}).out(),
               HasSubstr("nvidia.com/gpu.product=Tesla-T4-SHARED"));
   EXPECT_THAT(done({tranche(), "plan", "--inventory", "8xH100"}).err(), HasSubstr("did you mean H100-SXM5-80GB?"));
+  EXPECT_THAT(done({tranche(), "plan", "--inventory", "h200"}).err(), HasSubstr("did you mean H200?"));
+  EXPECT_THAT(done({tranche(), "plan", "--inventory", config_path_}).err(),
+              HasSubstr("the file of --inventory is not JSON"));
   std::string pods;
   for (const char* name : {"a", "b", "c"})
     pods += std::string("---\napiVersion: v1\nkind: Pod\nmetadata: {name: ") + name +

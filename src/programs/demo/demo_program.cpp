@@ -25,6 +25,7 @@
 #include "os/loop/loop.h"
 #include "os/process/process.h"
 #include "os/socket/status_socket.h"
+#include "os/terminal/terminal.h"
 
 namespace tranche::agent {
 namespace {
@@ -91,6 +92,12 @@ std::string scene_pods(const DemoOptions& options) {
   text += pod("batch", whole > 2 ? whole - 2 : whole, part_of(options, half, 50), true);
   text += pod("big-train", whole, part_of(options, whole, 80), true);
   return text;
+}
+
+std::string first_lines(const std::string& text, std::ptrdiff_t most) {
+  std::size_t end = 0;
+  for (; most > 0 && end < text.size(); --most) end = text.find('\n', end) + 1;
+  return text.substr(0, end);
 }
 
 using namespace std::chrono_literals;
@@ -308,14 +315,23 @@ void Demo::show(const std::string& status, const std::string& kubelet) {
     return;
   }
   const auto view = view::make_view(status, kubelet);
-  const bool terminal = ::isatty(STDOUT_FILENO) != 0;
-  const std::string text = view ? view::render(*view, {.colour = terminal, .notes = options_.once})
-                                : "starting: " + to_string(view.error()) + "\n";
-  if (terminal && !options_.once) {
-    fmt::print("{}{}\n  Simulated GPUs, real programs. Ctrl-C ends it; the node's files are in {}\n", kClear,
-               fitted(text, options_.width), dir_);
+  const auto terminal = host::terminal_size();
+  const int width = terminal ? terminal->columns : 0;
+  const auto text = [&](bool folded) {
+    return view ? fitted(view::render(*view, {.colour = width > 0, .notes = options_.once, .folded = folded}), width)
+                : "starting: " + to_string(view.error()) + "\n";
+  };
+  if (!terminal || options_.once) {
+    fmt::print("{}", text(false));
   } else {
-    fmt::print("{}", fitted(text, options_.width));
+    const std::string foot = fitted(fmt::format("Simulated GPUs, real programs. Ctrl-C ends it. In another terminal:\n"
+                                                "  {} top --socket {}\n",
+                                                self_, path("run/node.sock")),
+                                    width);
+    const auto room = terminal->lines - std::ranges::count(foot, '\n') - 1;  // the cursor is on the last line
+    std::string page = text(false);
+    if (std::ranges::count(page, '\n') > room) page = first_lines(text(true), room);
+    fmt::print("{}{}{}", kClear, page, foot);
   }
   std::fflush(stdout);
 }

@@ -17,7 +17,6 @@ struct DemoOptions {
   bool once = false;        // print one report once everything has settled, then exit
   bool json = false;
   bool keep = false;                  // do not delete the scratch directory
-  int width = 0;                      // of the terminal; 0 = standard output is not a terminal
   std::uint32_t settle_seconds = 30;  // give up after this time
 };
 
