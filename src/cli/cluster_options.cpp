@@ -27,7 +27,7 @@ void add_agents_options(CLI::App& command, host::KubeconfigChoice& kubeconfig, a
 void add_cluster_options(CLI::App& command, ClusterOptions& options, const Process& process) {
   options.cluster = process.as_plugin;
   command.add_flag("--cluster", options.cluster,
-                   "ask the agents of all nodes, through the API server; they say less than on their node");
+                   "ask the agents of all nodes, through the API server; they report less than on their node");
   add_agents_options(command, options.kubeconfig, options.asked, "with --cluster: ");
 }
 

@@ -3,11 +3,9 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 
-#include "cli/feature_command.h"
-#include "cli/mps_command.h"
-#include "cli/node_command.h"
 #include "cli/nvidia_arguments.h"
 #include "cli/setting_options.h"
+#include "cli/shared_commands.h"
 #include "cli/stand_in.h"
 
 namespace tranche::cli {

@@ -1,14 +1,14 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
-#include "cli/feature_command.h"
 #include "cli/setting_options.h"
+#include "cli/shared_commands.h"
 
 namespace tranche::cli {
 namespace {
 
 constexpr const char* kLabelsDescription =
-    "the labels that say what GPUs this node has: prints them, or keeps them written where the cluster looks";
+    "the labels that describe the GPUs of this node: prints them, or keeps them written where the cluster looks";
 constexpr const char* kLabelsTeaching =
     "Examples:\n"
     "  tranche labels                            what this node's labels would be, with this configuration\n"

@@ -1,7 +1,7 @@
 #include <CLI/CLI.hpp>
 
-#include "cli/mps_command.h"
 #include "cli/setting_options.h"
+#include "cli/shared_commands.h"
 
 namespace tranche::cli {
 

@@ -1,8 +1,8 @@
 #include <CLI/CLI.hpp>
 
 #include "base/text.h"
-#include "cli/node_command.h"
 #include "cli/setting_options.h"
+#include "cli/shared_commands.h"
 #include "config/document/duration.h"
 
 namespace tranche::cli {

@@ -2,8 +2,8 @@
 #include <memory>
 
 #include "cli/commands.h"
-#include "cli/mps_command.h"
 #include "cli/setting_options.h"
+#include "cli/shared_commands.h"
 #include "doctor/reset/reset_program.h"
 
 namespace tranche::cli {
@@ -39,7 +39,7 @@ void add_reset(CLI::App& app, Process& process) {
   add_settings(*command, config::Program::kDevicePlugin, held->mps.options.flags);
   auto& o = held->options;
   command->add_flag("--force", o.force, "also while pods hold GPUs");
-  command->add_flag("--dry-run", o.dry_run, "say what would be done, and do nothing");
+  command->add_flag("--dry-run", o.dry_run, "print what would be done, and do nothing");
   add_own_option(*command, "--daemon-cgroup", held->mps.options.daemon_cgroup,
                  "the cgroup folder that tranche mps was given; tranche in every hierarchy by default");
   add_places(*command, {{"--mps-root-ctr-path", &held->mps.options.mps_root_here},

@@ -1,0 +1,54 @@
+#pragma once
+// Command lines that a command of ours and a program of NVIDIA's share: `tranche node` and `nvidia-device-plugin`,
+// `tranche mps` and `mps-control-daemon`, `tranche labels` and `gpu-feature-discovery`. NVIDIA's have their own exit
+// statuses and paths. `held` must exist until parsing is complete; the help shows the present values as defaults.
+#include <string>
+
+#include "cli/commands.h"
+#include "labels/live/feature_program.h"
+#include "node/node_program.h"
+#include "programs/mps/mps_program.h"
+
+namespace tranche::cli {
+
+struct NodeCommand {
+  agent::NodeOptions options;
+  std::string fallbacks = "named,single";
+  std::string config_wait = "5s";
+  std::string quiet_period = "5m";  // run() parses it
+  std::string mig_manager = "false", mig_reset = "true";
+  std::string mig_evict_after;        // run() parses it; "" = never
+  std::string dcgm_names = "off";     // run() parses it
+  std::string label_output = "none";  // run() parses it
+  LogOptions log;
+  bool strict = false;
+};
+
+void add_node_options(CLI::App& command, NodeCommand& held);
+int run(NodeCommand& held, const Process& process);
+
+struct MpsCommand {
+  agent::MpsOptions options;
+  LogOptions log;
+  std::string daemon_home = "pod";
+  bool end = false;
+  bool strict = false;
+};
+
+// All options except the settings of the configuration.
+void add_own_mps_options(CLI::App& command, MpsCommand& held);
+int run(MpsCommand& held, const Process& process);
+
+struct FeatureCommand {
+  agent::FeatureOptions options;
+  std::string output = "stdout";  // `tranche labels` only
+  std::string qps = "5";          // of the API client; accepted, without effect
+  std::string burst = "10";
+  LogOptions log;
+  bool strict = false;
+};
+
+void add_feature_options(CLI::App& command, FeatureCommand& held);
+int run(FeatureCommand& held, const Process& process);
+
+}  // namespace tranche::cli
