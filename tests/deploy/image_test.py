@@ -263,7 +263,7 @@ class TheImage(unittest.TestCase):
             if "unshare failed" in done.stderr or "Operation not permitted" in done.stderr:
                 self.skipTest(f"no user namespaces here: {done.stderr.strip()}")
             self.assertEqual((done.returncode, done.stderr), (0, ""), name)
-            self.assertRegex(done.stdout, r"^tranche [0-9]+\.[0-9]+\.[0-9]+\n$")
+            self.assertRegex(done.stdout, r"^tranche [0-9]+\.[0-9]+\.[0-9]+( commit [0-9a-f]+ of \S+)?\n$")
 
 
 if __name__ == "__main__":

@@ -70,7 +70,7 @@ class TheKeptManifests(unittest.TestCase):
             self.assertNotIn("livenessProbe", mps, name)
 
     def test_name_the_version_of_the_programs(self):
-        version = subprocess.run([f"{BUILD}/bin/tranche", "--version"], capture_output=True, text=True, check=True).stdout.split()[-1]
+        version = subprocess.run([f"{BUILD}/bin/tranche", "--version"], capture_output=True, text=True, check=True).stdout.split()[1]
         chart = text_of(f"{SOURCE}/deploy/helm/tranche/Chart.yaml")
         self.assertIn(f"appVersion: {version}\n", chart)
         for name, text in self.kept.items():
