@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "mps/pool/ending_file.h"
+#include "mps/pool/client_ending.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto processes = tranche::mps::parse_ending({reinterpret_cast<const char*>(data), size});

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "base/text.h"
-#include "mps/control/faults.h"
+#include "mps/control/log_lines.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tranche;

@@ -5,7 +5,6 @@
 #include <string_view>
 
 #include "mps/control/daemon_replies.h"
-#include "mps/limits/turn_session.h"
 
 namespace {
 

@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "mps/daemon/shared_memory.h"
+#include "mps/daemon/server_memory.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   (void)tranche::mps::to_string(tranche::mps::shared_memory_in({reinterpret_cast<const char*>(data), size}));

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "mps/proof/proof_report.h"
+#include "mps/proof/proof.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tranche::mps;

@@ -3,15 +3,18 @@
 // the only documented interface; the protocol on the daemon's socket is not documented. Each question has a deadline,
 // after which the program is killed. The answer is everything that the program printed, for
 // mps/control/daemon_replies.h to parse. Loop thread.
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "base/time.h"
 #include "os/loop/loop.h"
+#include "os/loop/timer.h"
 
 namespace tranche::host {
 
@@ -37,5 +40,51 @@ std::unique_ptr<Question> ask(Loop& loop, const ControlTarget& target, const std
 std::unique_ptr<Question> run_for_text(Loop& loop, const std::vector<std::string>& argv,
                                        const std::map<std::string, std::string>& env, Duration deadline,
                                        std::function<void(Result<std::string>)> done);
+
+struct SessionAsked {
+  enum class Rank { kOrdinary, kUrgent };
+  ControlTarget target;
+  std::string input;
+  Duration deadline{};  // ordinary: counts from the session's start; urgent: from ask(), waiting included
+  Rank rank = Rank::kOrdinary;
+  std::function<void()> on_begun = {};  // runs each time the session starts; may be empty
+};
+
+// Queues the control sessions of one daemon, which serves one session at a time and refuses a second
+// (docs/internals/evidence/mps-handshake.md). Urgent sessions go first; otherwise the order of ask() counts. A session
+// that is refused because another program holds the daemon is repeated until its deadline. Loop thread; all questions
+// must be destroyed before this object.
+class Sessions {
+ public:
+  using Done = std::function<void(Result<std::string>)>;
+
+  explicit Sessions(Loop& loop) : loop_(loop) {}
+  ~Sessions();
+  Sessions(const Sessions&) = delete;
+  Sessions& operator=(const Sessions&) = delete;
+
+  // As host::ask(), with two more errors: kTimeout when an urgent session did not start in time, kConflict when another
+  // program held the session until the deadline.
+  std::unique_ptr<Question> ask(SessionAsked what, Done done);
+  bool idle() const { return !open_ && waiting_.empty(); }
+  bool urgent() const;  // an urgent session is open or waits
+
+ private:
+  struct Entry;
+  class Handle;
+  using Shared = std::shared_ptr<Entry>;
+  void wait_for_turn(const Shared& entry);
+  void begin_soon(Duration pause = {});
+  void begin_next();
+  void answered(const Shared& entry, const Result<std::string>& reply);
+  void finish(const Shared& entry, const Result<std::string>& result);
+  void withdraw(const Shared& entry);
+
+  Loop& loop_;
+  std::deque<Shared> waiting_;
+  Shared open_;
+  Timer turn_{loop_};
+  MonoTime not_before_{};  // earliest start after another program held the session
+};
 
 }  // namespace tranche::host

@@ -71,6 +71,19 @@ std::vector<std::string> read_session(const DaemonLimits& limits) {
   return commands;
 }
 
+std::vector<std::string> turn_session(const std::vector<int>& servers, const DaemonLimits& limits) {
+  auto commands = apply_session(limits);
+  const auto add = [&](std::vector<std::string> more) { commands.insert(commands.end(), more.begin(), more.end()); };
+  for (const int server : servers) add(apply_server_session(server, limits));
+  add(read_session(limits));
+  for (const int server : servers) {
+    for (const auto& [uuid, memory] : limits.memory) commands.push_back(get_server_memory(server, uuid));
+    commands.push_back(get_server_threads(server));
+  }
+  commands.push_back(get_server_list());
+  return commands;
+}
+
 std::string as_input(const std::vector<std::string>& commands) {
   std::string text;
   for (const auto& one : commands) text += one + '\n';

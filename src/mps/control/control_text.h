@@ -31,6 +31,10 @@ std::vector<std::string> server_session(int server, const DaemonLimits& limits);
 std::vector<std::string> apply_server_session(int server, const DaemonLimits& limits);
 std::vector<std::string> apply_session(const DaemonLimits& limits);
 std::vector<std::string> read_session(const DaemonLimits& limits);
+// Sets the limits for the next clients on a daemon and its servers, reads them back, and lists the servers that run by
+// now. A server that started meanwhile got the defaults, which are the same limits unless it started before they were
+// set.
+std::vector<std::string> turn_session(const std::vector<int>& servers, const DaemonLimits& limits);
 
 std::string as_input(const std::vector<std::string>& commands);  // one per line
 

@@ -35,6 +35,14 @@ Result<ServerReply> parse_server_session(const DaemonLimits& limits, std::string
 Status parse_apply_server_session(std::string_view text);
 Status parse_apply_session(const DaemonLimits& limits, std::string_view text);
 Result<LimitsReadBack> parse_read_session(const DaemonLimits& limits, std::string_view text);
+struct TurnReply {
+  LimitsReadBack defaults;
+  Pids servers;  // that run now
+};
+// kInvalid: the daemon or a server holds limits other than those that were set, or does not report them. kNotFound: one
+// of the servers has exited; ask again without it.
+Result<TurnReply> parse_turn_session(const std::vector<int>& servers, const DaemonLimits& limits,
+                                     std::string_view text);
 
 // What the program reports about itself.
 Result<int> parse_version(std::string_view text);  // of "-v": "… Binary version: 13000" → 13000

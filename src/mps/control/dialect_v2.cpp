@@ -27,55 +27,48 @@ Onward ask_next_server(QuestionId id, const DaemonLimits& desired, std::vector<i
 
 class V2Dialect final : public Dialect {
  public:
-  std::vector<std::string> daemon_options(bool multiuser) const override;
-  Exchange ask(QuestionId id, const DaemonLimits& desired) const override;
-  Exchange apply(const ApplyLimits& action) const override;
-  Exchange read(const ReadLimits& action) const override;
-  Exchange apply_server(const ApplyServerLimits& action) const override;
-  Run quit(Duration patience) const override;
+  std::vector<std::string> daemon_options(bool multiuser) const override {
+    return multiuser ? std::vector<std::string>{"-f", "-M"} : std::vector<std::string>{"-f"};
+  }
+
+  Exchange ask(QuestionId id, const DaemonLimits& desired) const override {
+    return {session(command::health_session()), [id, desired](const std::string& reply) -> Onward {
+              auto servers = parse_health_session(reply);
+              if (!servers) return Event(QuestionFailed{id, servers.error()});
+              return ask_next_server(id, desired, *std::move(servers), {});
+            }};
+  }
+
+  Exchange apply(const ApplyLimits& action) const override {
+    return {session(command::apply_session(action.limits)), [action](const std::string& reply) -> Onward {
+              const auto applied = parse_apply_session(action.limits, reply);
+              if (!applied) return Event(QuestionFailed{action.id, applied.error()});
+              return Event(LimitsApplied{action.id});
+            }};
+  }
+
+  Exchange read(const ReadLimits& action) const override {
+    return {session(command::read_session(action.limits)), [action](const std::string& reply) -> Onward {
+              auto values = parse_read_session(action.limits, reply);
+              if (!values) return Event(QuestionFailed{action.id, values.error()});
+              return Event(LimitsRead{action.id, *std::move(values)});
+            }};
+  }
+
+  Exchange apply_server(const ApplyServerLimits& action) const override {
+    return {session(command::apply_server_session(action.server, action.limits)),
+            [id = action.id](const std::string& reply) -> Onward {
+              // The next answer shows whether the server refused or has exited.
+              (void)parse_apply_server_session(reply);
+              return Event(ServerLimitsApplied{id});
+            }};
+  }
+
+  Run quit(Duration patience) const override {
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(patience).count();
+    return session({command::quit(static_cast<int>(seconds))});
+  }
 };
-
-std::vector<std::string> V2Dialect::daemon_options(bool multiuser) const {
-  return multiuser ? std::vector<std::string>{"-f", "-M"} : std::vector<std::string>{"-f"};
-}
-
-Exchange V2Dialect::ask(QuestionId id, const DaemonLimits& desired) const {
-  return {session(command::health_session()), [id, desired](const std::string& reply) -> Onward {
-            auto servers = parse_health_session(reply);
-            if (!servers) return Event(QuestionFailed{id, servers.error()});
-            return ask_next_server(id, desired, *std::move(servers), {});
-          }};
-}
-
-Exchange V2Dialect::apply(const ApplyLimits& action) const {
-  return {session(command::apply_session(action.limits)), [action](const std::string& reply) -> Onward {
-            const auto applied = parse_apply_session(action.limits, reply);
-            if (!applied) return Event(QuestionFailed{action.id, applied.error()});
-            return Event(LimitsApplied{action.id});
-          }};
-}
-
-Exchange V2Dialect::read(const ReadLimits& action) const {
-  return {session(command::read_session(action.limits)), [action](const std::string& reply) -> Onward {
-            auto values = parse_read_session(action.limits, reply);
-            if (!values) return Event(QuestionFailed{action.id, values.error()});
-            return Event(LimitsRead{action.id, *std::move(values)});
-          }};
-}
-
-Exchange V2Dialect::apply_server(const ApplyServerLimits& action) const {
-  return {session(command::apply_server_session(action.server, action.limits)),
-          [id = action.id](const std::string& reply) -> Onward {
-            // The next answer shows whether the server refused or has exited.
-            (void)parse_apply_server_session(reply);
-            return Event(ServerLimitsApplied{id});
-          }};
-}
-
-Run V2Dialect::quit(Duration patience) const {
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(patience).count();
-  return session({command::quit(static_cast<int>(seconds))});
-}
 
 }  // namespace
 

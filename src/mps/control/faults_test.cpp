@@ -1,5 +1,5 @@
 // The lines are captured from a real server: tests/standins/mps/transcripts (events.txt, lives.txt).
-#include "mps/control/faults.h"
+#include "mps/control/log_lines.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // Sessions with a program of the test in place of the control client: it records its input, and refuses while a file
 // says that another program holds the session.
-#include "mps/control/sessions.h"
+#include "mps/control/control_client.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,15 +1,12 @@
 #include "mps/daemon/adoption.h"
 
 #include <fmt/format.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <functional>
 #include <memory>
 
@@ -62,13 +59,9 @@ std::optional<pid_t> pid_of(const std::string& text) {
 // full, it is not visible, or the one that is recorded has exited and others hold the socket (its pid may be reused; a
 // kernel before Linux 6.5 does not report that).
 std::optional<pid_t> listener_of(const std::string& socket) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (socket.size() >= sizeof address.sun_path) return std::nullopt;
-  std::memcpy(address.sun_path, socket.c_str(), socket.size() + 1);
-  const Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd || ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) return std::nullopt;
-  const auto peer = peer_of(fd.get());
+  const auto fd = connect_to_daemon(socket);
+  if (!fd) return std::nullopt;
+  const auto peer = peer_of(fd->get());
   return peer.sender.pid > 0 && peer.lives() ? std::optional(static_cast<pid_t>(peer.sender.pid)) : std::nullopt;
 }
 

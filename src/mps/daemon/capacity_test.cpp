@@ -1,4 +1,4 @@
-#include "mps/daemon/capacity.h"
+#include "mps/daemon/supervisor.h"
 
 #include <gmock/gmock.h>
 

@@ -1,5 +1,6 @@
 #include "mps/daemon/compute_modes.h"
 
+#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 
@@ -10,7 +11,7 @@
 namespace tranche::host {
 namespace {
 
-constexpr const char* kFile = "compute-mode.json";
+constexpr const char* kModesFile = "compute-mode.json";
 using inventory::ComputeMode;
 
 constexpr std::array kModes{ComputeMode::kDefault, ComputeMode::kExclusiveThread, ComputeMode::kProhibited,
@@ -19,20 +20,17 @@ constexpr std::array kModes{ComputeMode::kDefault, ComputeMode::kExclusiveThread
 }  // namespace
 
 Result<EarlierModes> parse_earlier_modes(std::string_view json) {
-  const auto refuse = [](std::string what) { return fail(Kind::kInvalid, std::move(what), kFile); };
+  const auto refuse = [](std::string what) { return fail(Kind::kInvalid, std::move(what), kModesFile); };
   const auto document = json_of(json);
   if (!document.is_object()) return refuse("it is not a JSON object of GPU UUIDs and compute modes");
   EarlierModes earlier;
   for (const auto& [uuid, value] : document.items()) {
     const auto* name = value.get_ptr<const std::string*>();
     if (uuid.empty() || name == nullptr) return refuse("the entry " + in_quotes(uuid) + " has no compute mode");
-    bool known = false;
-    for (const ComputeMode mode : kModes) {
-      if (*name != to_string(mode)) continue;
-      earlier[uuid] = mode;
-      known = true;
-    }
-    if (!known) return refuse("the entry " + in_quotes(uuid) + " names no compute mode, but " + in_quotes(*name));
+    const auto mode = std::ranges::find(kModes, *name, [](ComputeMode each) { return to_string(each); });
+    if (mode == kModes.end())
+      return refuse("the entry " + in_quotes(uuid) + " names no compute mode, but " + in_quotes(*name));
+    earlier[uuid] = *mode;
   }
   return earlier;
 }
@@ -46,15 +44,15 @@ std::string render_earlier_modes(const EarlierModes& earlier) {
 Result<ComputeModes> ComputeModes::open(const std::string& mps_root, Setter set) {
   TRY(Dir root, Dir::create(mps_root, 0755));
   EarlierModes earlier;
-  auto file = read_kept(root, kFile);
+  auto file = read_kept(root, kModesFile);
   if (file.text && file.lost.empty()) {
     if (auto parsed = parse_earlier_modes(*file.text)) {
       earlier = *std::move(parsed);
     } else {
-      file.lost = put_aside(root, kFile, parsed.error().what);
+      file.lost = put_aside(root, kModesFile, parsed.error().what);
     }
   } else if (file.text) {
-    file.lost = put_aside(root, kFile, "it ends within a line");
+    file.lost = put_aside(root, kModesFile, "it ends within a line");
   }
   ComputeModes modes(std::move(root), std::move(earlier), std::move(set));
   modes.lost_ = std::move(file.lost);
@@ -62,8 +60,8 @@ Result<ComputeModes> ComputeModes::open(const std::string& mps_root, Setter set)
 }
 
 Status ComputeModes::save(const EarlierModes& earlier) {
-  TRY_STATUS(earlier.empty() ? root_.remove(kFile)
-                             : write_kept(root_, kFile, render_earlier_modes(earlier), 0644, Sync::kYes));
+  TRY_STATUS(earlier.empty() ? root_.remove(kModesFile)
+                             : write_kept(root_, kModesFile, render_earlier_modes(earlier), 0644, Sync::kYes));
   earlier_ = earlier;
   return {};
 }

@@ -1,15 +1,15 @@
 #include "mps/daemon/ping.h"
-#include "base/grid.h"
 
 #include <fmt/format.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <utility>
+
+#include "base/grid.h"
+#include "mps/relay/relay_packet.h"
 
 namespace tranche::host {
 namespace {
@@ -45,16 +45,13 @@ Ping::~Ping() {
 }
 
 Status Ping::connect() {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (socket_.size() >= sizeof address.sun_path) return fail(Kind::kInvalid, "the socket's path is too long", socket_);
-  std::memcpy(address.sun_path, socket_.c_str(), socket_.size() + 1);
-  fd_ = Fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd_) return std::unexpected(error_from_errno(errno, "cannot make a socket", socket_));
-  if (::connect(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return {};
+  auto connected = connect_to_daemon(socket_);
   // The daemon's queue of connections is full.
-  if (errno == EAGAIN) return fail(Kind::kTimeout, "the daemon accepts no more connections", socket_);
-  return std::unexpected(error_from_errno(errno, "cannot connect to the daemon", socket_));
+  if (!connected && connected.error().code == EAGAIN)
+    return fail(Kind::kTimeout, "the daemon accepts no more connections", socket_);
+  if (!connected) return std::unexpected(connected.error());
+  fd_ = *std::move(connected);
+  return {};
 }
 
 bool Ping::readable() {

@@ -1,15 +1,28 @@
 #pragma once
-// Where the MPS servers of one pool keep the memory that they share with clients (mps/daemon/shared_memory.h), and
-// whether containers can get it. Older drivers are reported to use files in /dev/shm: then a client needs the server's
-// /dev/shm, and containers get it if it is the folder below the MPS root. Each server is inspected until it maps
-// something, at most a few times. The result outlives the server, because a driver does not change its method. Loop
-// thread only.
+// Where the MPS servers of one pool keep the memory that they share with clients, and whether containers can get it.
+// Newer drivers use an anonymous file (r580: `/memfd:mps.shm.0.488 (deleted)`, measured). Older ones are reported to
+// use files in /dev/shm (`/dev/shm/cuda.shm.…`): then a client needs the server's /dev/shm, and containers get it if it
+// is the folder below the MPS root. Each server is inspected until it maps something, at most a few times. The result
+// outlives the server, because a driver does not change its method. Loop thread only.
 #include <sys/types.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "mps/daemon/shared_memory.h"
+namespace tranche::mps {
+
+enum class SharedMemory {
+  kUnknown,    // neither kind is mapped (yet)
+  kAnonymous,  // passed as a descriptor: clients need nothing
+  kNamed,      // in /dev/shm: clients need the server's
+};
+std::string_view to_string(SharedMemory where);  // "unknown", "anonymous", "/dev/shm"
+
+// From /proc/<server>/maps. Pure; fuzzed.
+SharedMemory shared_memory_in(std::string_view maps);
+
+}  // namespace tranche::mps
 
 namespace tranche::host {
 

@@ -1,4 +1,4 @@
-#include "mps/daemon/shared_memory.h"
+#include "mps/daemon/server_memory.h"
 
 #include <gtest/gtest.h>
 

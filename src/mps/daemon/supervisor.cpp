@@ -1,225 +1,562 @@
 #include "mps/daemon/supervisor.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "base/backoff.h"
 #include "base/enum_names.h"
-#include "mps/daemon/supervisor_turn.h"
+#include "base/grid.h"
 
 namespace tranche::mps {
+namespace {
 
-void Turn::on(const Start& event) {
-  if (s_.state == State::kStopping) {
-    s_.desired = event.desired;
-    s_.start_again = true;
-    return;
+constexpr int kServerTries =
+    2;  // a server that still reports other limits after so many attempts does not accept limits
+
+std::string in_seconds(Duration d) {
+  return fmt::format("{:.1f} s", std::chrono::duration<double>(d).count());
+}
+
+bool is_daemons_fault(Kind kind) {
+  return kind == Kind::kTimeout || kind == Kind::kNotFound || kind == Kind::kInvalid;
+}
+
+bool differs(const ServerSeen& server, const Supervisor& s) {
+  return server.limits && !s.turn_unknown && !disagreement(limits_to_set(s), *server.limits).empty();
+}
+
+bool has_clients(const Supervisor& s) {
+  return std::ranges::any_of(s.servers, [](const ServerSeen& server) { return !server.clients.empty(); });
+}
+
+void add_once(std::vector<int>& pids, int pid) {
+  if (std::ranges::find(pids, pid) == pids.end()) pids.push_back(pid);
+}
+
+int& tries_of(std::vector<std::pair<int, int>>& tries, int server) {
+  const auto found = std::ranges::find(tries, server, &std::pair<int, int>::first);
+  if (found != tries.end()) return found->second;
+  return tries.emplace_back(server, 0).second;
+}
+
+// A note for the operator about a serving pool.
+std::string serving_note(const Supervisor& s) {
+  std::vector<std::string> notes;
+  if (!s.older_servers.empty())
+    notes.push_back(fmt::format("the limits apply to new servers; started before under other limits: server {}",
+                                fmt::join(s.older_servers, ", ")));
+  if (!s.older_clients.empty())
+    notes.push_back(fmt::format("the limits apply to new clients; these keep what they began with: pid {}",
+                                fmt::join(s.older_clients, ", ")));
+  if (!s.turn_problem.empty()) notes.push_back("a grant's limits could not be set: " + s.turn_problem);
+  for (const auto& server : s.servers) {
+    if (server.status != "FAULT") continue;
+    notes.push_back(
+        fmt::format("server {} handles a fatal GPU error: it refuses new clients until those that it hit "
+                    "have ended",
+                    server.pid));
   }
-  if (s_.state != State::kAbsent) return on(DesiredChanged{event.desired});
-  s_.desired = event.desired;
-  s_.failures = 0;
-  s_.alive = s_.may_have_clients = s_.verify_first = event.adopted;
-  s_.spawned_before = s_.spawned_before || event.adopted;
-  begin();
+  return fmt::format("{}", fmt::join(notes, "; "));
 }
 
-void Turn::on(const Spawned&) {
-  s_.alive = true;
-  if (s_.state == State::kAbsent) return enter_stopping();  // StopAsked arrived before this event
-  if (s_.state == State::kStarting) s_.timer.reset();
-  if (s_.state == State::kStarting && s_.question == 0) ask();
-}
+// Handles one event: it holds the arguments of step() and writes into its result.
+class Turn {
+ public:
+  Turn(Stepped& out, MonoTime now, const SupervisorSettings& settings)
+      : s_(out.next), actions_(out.actions), now_(now), settings_(settings) {}
 
-void Turn::on(const SpawnFailed& event) {
-  if (!s_.alive && s_.state == State::kStarting)
-    fail("the MPS control daemon cannot be started: " + to_string(event.error));
-}
-
-void Turn::on(const DaemonExited& event) {
-  forget_daemon();
-  switch (s_.state) {
-    case State::kStopping:
-      return ended();
-    case State::kStarting:
-    case State::kConfiguring:
-    case State::kServing:
-      return fail("the MPS control daemon " + event.note);
-    case State::kAbsent:
-    case State::kBackingOff:
-    case State::kGivenUp:
-      return;  // the next step does not depend on it
-  }
-}
-
-void Turn::on(const Answered& event) {
-  if (!is_open(event.id)) return;
-  note_servers(event.servers);
-  if (s_.state == State::kStarting) {
-    s_.mute = false;
-    enter(State::kConfiguring, s_.reason);
-    if (s_.greeting == Greeting::kUntried) ping();
-    return s_.verify_first ? read_limits() : apply_limits();
-  }
-  if (s_.state == State::kConfiguring) {
-    // The daemon's own limits come before its servers'; a change of both starts with the daemon.
-    if (!s_.read_back) return apply_limits();
-    return apply_to_next_server() ? void() : serve();
-  }
-  if (s_.state == State::kServing) still_serving();
-}
-
-void Turn::on(const LimitsApplied& event) {
-  if (s_.state != State::kConfiguring || !is_open(event.id)) return;
-  read_limits();
-}
-
-void Turn::on(const LimitsRead& event) {
-  if (s_.state != State::kConfiguring || !is_open(event.id)) return;
-  const std::string difference = disagreement(limits_to_set(s_), event.values);
-  if (difference.empty()) {
-    s_.read_back = event.values;
-    return apply_to_next_server() ? void() : serve();
-  }
-  if (s_.verify_first) {
-    s_.verify_first = false;
-    return ask();
-  }
-  configuring_failed(difference);
-}
-
-void Turn::on(const ServerLimitsApplied& event) {
-  if (s_.state == State::kConfiguring && is_open(event.id)) ask();
-}
-
-void Turn::on(const ServerLogged& event) {
-  if (!s_.alive) return;
-  const auto found = std::ranges::find(s_.servers, event.pid, &ServerSeen::pid);
-  if (event.status.empty()) {
-    s_.gone_servers.push_back(event.pid);
-    if (found != s_.servers.end()) s_.servers.erase(found);
-  } else if (found == s_.servers.end()) {
-    s_.servers.push_back({.pid = event.pid, .status = event.status, .clients = {}, .limits = {}, .since = now_});
-  } else if (found->status != event.status) {
-    found->status = event.status;
-    found->since = now_;
-  }
-  if (s_.state != State::kServing) return;
-  s_.reason = serving_note(s_);
-  look_within(event.status == "FAULT" ? settings_.fault_every : settings_.health_every);
-}
-
-void Turn::on(const ClientLogged&) {
-  if (s_.state == State::kServing) look_within(settings_.health_every);
-}
-
-void Turn::on(const AdmissionLimitsSet& event) {
-  if (s_.state != State::kServing) return;  // the limits are set in another way in this state
-  s_.turn = event.limits;
-  if (s_.read_back) s_.read_back = event.defaults;
-  s_.turn_unknown = false;
-  s_.turn_problem.clear();
-  s_.older_clients.clear();  // from now on each client has its own
-  s_.reason = serving_note(s_);
-}
-
-void Turn::on(const AdmissionLimitsUnknown& event) {
-  s_.turn.reset();
-  s_.turn_unknown = true;
-  s_.turn_problem = event.why;
-  if (s_.state != State::kServing) return;
-  s_.reason = serving_note(s_);
-  if (s_.question == 0) s_.timer = now_;  // only an answer to a question shows whether the daemon responds
-}
-
-void Turn::on(const QuestionFailed& event) {
-  if (!is_open(event.id)) return;
-  switch (s_.state) {
-    case State::kStarting:
-      return still_mute(event.error);
-    case State::kConfiguring:
-      return configuring_failed(to_string(event.error));
-    case State::kServing:
-      if (event.error.kind != Kind::kConflict) return fell_mute(event.error);
-      s_.reason =
-          "a different process holds the MPS control daemon's one session: it serves, but its limits cannot be "
-          "looked at and no client can be ended through it until that session is closed";
-      s_.timer = now_ + settings_.health_every;
+  void on(const Start& event) {
+    if (s_.state == State::kStopping) {
+      s_.desired = event.desired;
+      s_.start_again = true;
       return;
-    default:
-      return;  // in Stopping, the timer escalates
+    }
+    if (s_.state != State::kAbsent) return on(DesiredChanged{event.desired});
+    s_.desired = event.desired;
+    s_.failures = 0;
+    s_.alive = s_.may_have_clients = s_.verify_first = event.adopted;
+    s_.spawned_before = s_.spawned_before || event.adopted;
+    begin();
   }
-}
 
-void Turn::on(const QuestionWaits& event) {
-  if (event.id != 0 && event.id == s_.question) s_.question_due = now_ + settings_.turn_patience;
-}
-void Turn::on(const QuestionBegun& event) {
-  if (event.id != 0 && event.id == s_.question) s_.question_due = now_ + s_.question_time;
-}
-
-void Turn::on(const Pinged&) {
-  s_.pinging = false;
-  s_.greeting = Greeting::kGiven;
-  if (s_.state == State::kServing) ping_later();
-}
-
-void Turn::on(const PingFailed& event) {
-  s_.pinging = false;
-  if (s_.greeting != Greeting::kGiven) {
-    s_.greeting = Greeting::kMissing;
-    return;
+  void on(const Spawned&) {
+    s_.alive = true;
+    if (s_.state == State::kAbsent) return enter_stopping();  // StopAsked arrived before this event
+    if (s_.state == State::kStarting) s_.timer.reset();
+    if (s_.state == State::kStarting && s_.question == 0) ask();
   }
-  if (s_.state == State::kServing) fell_mute(event.error);
-}
 
-void Turn::on(const PingSkipped&) {
-  s_.pinging = false;
-  if (s_.state == State::kServing && s_.greeting == Greeting::kGiven) ping_later();
-}
-
-void Turn::on(const LookNow&) {
-  if (s_.state == State::kServing && s_.question == 0) s_.timer = now_;
-}
-
-void Turn::on(const Replace& event) {
-  if (!s_.alive || s_.state == State::kStopping || s_.state == State::kAbsent) return;
-  kill();
-  fail(event.why);
-}
-
-void Turn::on(const Tick&) {
-  if (s_.question != 0 && now_ >= s_.question_due) {
-    on(QuestionFailed{s_.question, Error{Kind::kTimeout, "no answer in time", "nvidia-cuda-mps-control", 0}});
+  void on(const SpawnFailed& event) {
+    if (!s_.alive && s_.state == State::kStarting)
+      fail("the MPS control daemon cannot be started: " + to_string(event.error));
   }
-  if (s_.ping_at && now_ >= *s_.ping_at) ping();
-  if (!s_.timer || now_ < *s_.timer) return;
-  s_.timer.reset();
-  on_timer();
-}
 
-void Turn::on(const StopAsked&) {
-  s_.start_again = false;
-  if (s_.state == State::kStopping) return;
-  if (s_.alive) return enter_stopping();
-  enter(State::kAbsent, "");
-}
-
-void Turn::on(const DesiredChanged& event) {
-  const bool same = event.desired == s_.desired;
-  s_.desired = event.desired;
-  if (same && s_.state != State::kGivenUp) return;
-  s_.verify_first = false;
-  s_.server_tries.clear();
-  s_.older_servers.clear();
-  switch (s_.state) {
-    case State::kServing:
-    case State::kConfiguring:
-      return reconfigure();
-    case State::kGivenUp:
-      s_.failures = 0;
-      return begin();
-    default:
-      return;  // the next step reads it
+  void on(const DaemonExited& event) {
+    forget_daemon();
+    switch (s_.state) {
+      case State::kStopping:
+        return ended();
+      case State::kStarting:
+      case State::kConfiguring:
+      case State::kServing:
+        return fail("the MPS control daemon " + event.note);
+      case State::kAbsent:
+      case State::kBackingOff:
+      case State::kGivenUp:
+        return;  // the next step does not depend on it
+    }
   }
-}
+
+  void on(const Answered& event) {
+    if (!is_open(event.id)) return;
+    note_servers(event.servers);
+    if (s_.state == State::kStarting) {
+      s_.mute = false;
+      enter(State::kConfiguring, s_.reason);
+      if (s_.greeting == Greeting::kUntried) ping();
+      return s_.verify_first ? read_limits() : apply_limits();
+    }
+    if (s_.state == State::kConfiguring) {
+      // The daemon's own limits come before its servers'; a change of both starts with the daemon.
+      if (!s_.read_back) return apply_limits();
+      return apply_to_next_server() ? void() : serve();
+    }
+    if (s_.state == State::kServing) still_serving();
+  }
+
+  void on(const LimitsApplied& event) {
+    if (s_.state != State::kConfiguring || !is_open(event.id)) return;
+    read_limits();
+  }
+
+  void on(const LimitsRead& event) {
+    if (s_.state != State::kConfiguring || !is_open(event.id)) return;
+    const std::string difference = disagreement(limits_to_set(s_), event.values);
+    if (difference.empty()) {
+      s_.read_back = event.values;
+      return apply_to_next_server() ? void() : serve();
+    }
+    if (s_.verify_first) {
+      s_.verify_first = false;
+      return ask();
+    }
+    configuring_failed(difference);
+  }
+
+  void on(const ServerLimitsApplied& event) {
+    if (s_.state == State::kConfiguring && is_open(event.id)) ask();
+  }
+
+  void on(const ServerLogged& event) {
+    if (!s_.alive) return;
+    const auto found = std::ranges::find(s_.servers, event.pid, &ServerSeen::pid);
+    if (event.status.empty()) {
+      s_.gone_servers.push_back(event.pid);
+      if (found != s_.servers.end()) s_.servers.erase(found);
+    } else if (found == s_.servers.end()) {
+      s_.servers.push_back({.pid = event.pid, .status = event.status, .clients = {}, .limits = {}, .since = now_});
+    } else if (found->status != event.status) {
+      found->status = event.status;
+      found->since = now_;
+    }
+    if (s_.state != State::kServing) return;
+    s_.reason = serving_note(s_);
+    look_within(event.status == "FAULT" ? settings_.fault_every : settings_.health_every);
+  }
+
+  void on(const ClientLogged&) {
+    if (s_.state == State::kServing) look_within(settings_.health_every);
+  }
+
+  void on(const AdmissionLimitsSet& event) {
+    if (s_.state != State::kServing) return;  // the limits are set in another way in this state
+    s_.turn = event.limits;
+    if (s_.read_back) s_.read_back = event.defaults;
+    s_.turn_unknown = false;
+    s_.turn_problem.clear();
+    s_.older_clients.clear();  // from now on each client has its own
+    s_.reason = serving_note(s_);
+  }
+
+  void on(const AdmissionLimitsUnknown& event) {
+    s_.turn.reset();
+    s_.turn_unknown = true;
+    s_.turn_problem = event.why;
+    if (s_.state != State::kServing) return;
+    s_.reason = serving_note(s_);
+    if (s_.question == 0) s_.timer = now_;  // only an answer to a question shows whether the daemon responds
+  }
+
+  void on(const QuestionFailed& event) {
+    if (!is_open(event.id)) return;
+    switch (s_.state) {
+      case State::kStarting:
+        return still_mute(event.error);
+      case State::kConfiguring:
+        return configuring_failed(to_string(event.error));
+      case State::kServing:
+        if (event.error.kind != Kind::kConflict) return fell_mute(event.error);
+        s_.reason =
+            "a different process holds the MPS control daemon's one session: it serves, but its limits cannot be "
+            "looked at and no client can be ended through it until that session is closed";
+        s_.timer = now_ + settings_.health_every;
+        return;
+      default:
+        return;  // in Stopping, the timer escalates
+    }
+  }
+
+  void on(const QuestionWaits& event) {
+    if (event.id != 0 && event.id == s_.question) s_.question_due = now_ + settings_.turn_patience;
+  }
+  void on(const QuestionBegun& event) {
+    if (event.id != 0 && event.id == s_.question) s_.question_due = now_ + s_.question_time;
+  }
+
+  void on(const Pinged&) {
+    s_.pinging = false;
+    s_.greeting = Greeting::kGiven;
+    if (s_.state == State::kServing) ping_later();
+  }
+
+  void on(const PingFailed& event) {
+    s_.pinging = false;
+    if (s_.greeting != Greeting::kGiven) {
+      s_.greeting = Greeting::kMissing;
+      return;
+    }
+    if (s_.state == State::kServing) fell_mute(event.error);
+  }
+
+  void on(const PingSkipped&) {
+    s_.pinging = false;
+    if (s_.state == State::kServing && s_.greeting == Greeting::kGiven) ping_later();
+  }
+
+  void on(const LookNow&) {
+    if (s_.state == State::kServing && s_.question == 0) s_.timer = now_;
+  }
+
+  void on(const Replace& event) {
+    if (!s_.alive || s_.state == State::kStopping || s_.state == State::kAbsent) return;
+    kill();
+    fail(event.why);
+  }
+
+  void on(const Tick&) {
+    if (s_.question != 0 && now_ >= s_.question_due) {
+      on(QuestionFailed{s_.question, Error{Kind::kTimeout, "no answer in time", "nvidia-cuda-mps-control", 0}});
+    }
+    if (s_.ping_at && now_ >= *s_.ping_at) ping();
+    if (!s_.timer || now_ < *s_.timer) return;
+    s_.timer.reset();
+    on_timer();
+  }
+
+  void on(const StopAsked&) {
+    s_.start_again = false;
+    if (s_.state == State::kStopping) return;
+    if (s_.alive) return enter_stopping();
+    enter(State::kAbsent, "");
+  }
+
+  void on(const DesiredChanged& event) {
+    const bool same = event.desired == s_.desired;
+    s_.desired = event.desired;
+    if (same && s_.state != State::kGivenUp) return;
+    s_.verify_first = false;
+    s_.server_tries.clear();
+    s_.older_servers.clear();
+    switch (s_.state) {
+      case State::kServing:
+      case State::kConfiguring:
+        return reconfigure();
+      case State::kGivenUp:
+        s_.failures = 0;
+        return begin();
+      default:
+        return;  // the next step reads it
+    }
+  }
+
+ private:
+  void enter(State state, std::string reason) {
+    if (s_.state != state) s_.since = now_;
+    s_.state = state;
+    s_.reason = std::move(reason);
+    s_.question = 0;
+    s_.timer.reset();
+    s_.ping_at.reset();
+  }
+
+  void enter_backing_off(const std::string& why, Duration delay) {
+    enter(State::kBackingOff, why);
+    s_.timer = now_ + delay;
+  }
+
+  void enter_stopping() {
+    enter(State::kStopping, "asked to stop");
+    s_.stop_stage = 0;
+    s_.timer = now_ + settings_.quit_patience;
+    actions_.push_back(Quit{open_question(settings_.quit_patience), settings_.quit_patience});
+  }
+
+  void ended() {
+    enter(State::kAbsent, "");
+    if (!s_.start_again) return;
+    s_.start_again = false;
+    s_.failures = 0;
+    begin();
+  }
+
+  QuestionId open_question(Duration deadline) {
+    s_.question = ++s_.last_question;
+    // The caller reports within the deadline; the longer one here covers a lost answer.
+    s_.question_time = 2 * deadline;
+    s_.question_due = now_ + s_.question_time;
+    return s_.question;
+  }
+
+  bool is_open(QuestionId id) {
+    if (id == 0 || id != s_.question) return false;
+    s_.question = 0;
+    return true;
+  }
+
+  void ask() {
+    s_.gone_servers.clear();
+    actions_.push_back(Ask{open_question(settings_.question_deadline)});
+  }
+  void apply_limits() {
+    s_.turn_unknown = false;
+    actions_.push_back(ApplyLimits{open_question(settings_.question_deadline), limits_to_set(s_)});
+  }
+  void read_limits() { actions_.push_back(ReadLimits{open_question(settings_.question_deadline), limits_to_set(s_)}); }
+
+  // False: every server has them, or refused them.
+  bool apply_to_next_server() {
+    for (const auto& server : s_.servers) {
+      if (!differs(server, s_)) continue;
+      int& tries = tries_of(s_.server_tries, server.pid);
+      if (tries >= kServerTries) {
+        add_once(s_.older_servers, server.pid);
+        continue;
+      }
+      ++tries;
+      if (!s_.turn)  // otherwise each client has its own
+        for (const int client : server.clients) add_once(s_.older_clients, client);
+      actions_.push_back(ApplyServerLimits{open_question(settings_.question_deadline), server.pid, limits_to_set(s_)});
+      return true;
+    }
+    return false;
+  }
+
+  void ping() {
+    s_.ping_at.reset();
+    if (s_.pinging) return;
+    s_.pinging = true;
+    actions_.push_back(Ping{});
+  }
+
+  void ping_later() {
+    s_.ping_at = next_on_grid(now_, has_clients(s_) ? settings_.ping_every : settings_.rest_ping_every);
+  }
+
+  // Moves towards serving from the daemon's current state.
+  void begin() {
+    if (s_.dying) {
+      s_.timer = now_ + settings_.kill_again;
+      actions_.push_back(SignalKill{});
+      s_.reason = "the MPS control daemon was sent SIGKILL and does not end: it hangs in the driver";
+      if (s_.state == State::kGivenUp) enter_backing_off(s_.reason, settings_.kill_again);
+      return;
+    }
+    enter(State::kStarting, s_.reason);
+    s_.unanswered_since = now_;
+    if (s_.alive) return ask();
+    s_.may_have_clients = false;
+    s_.restarts += s_.spawned_before ? 1 : 0;
+    s_.spawned_before = true;
+    s_.timer = now_ + settings_.start_deadline;  // for the report whether the spawn succeeded
+    actions_.push_back(SpawnDaemon{});
+  }
+
+  void serve() {
+    const bool verified_only = s_.verify_first;
+    s_.verify_first = false;
+    s_.may_have_clients = true;
+    enter(State::kServing, serving_note(s_));
+    if (verified_only && s_.reason.empty()) s_.reason = "adopted: it ran before this program did";
+    s_.timer = now_ + settings_.health_every;
+    if (s_.greeting == Greeting::kGiven) ping_later();
+    actions_.push_back(OpenEndpoints{});
+  }
+
+  void still_serving() {
+    const auto out_of_line = std::ranges::find_if(s_.servers, [&](const ServerSeen& server) {
+      return differs(server, s_) && tries_of(s_.server_tries, server.pid) < kServerTries;
+    });
+    if (out_of_line != s_.servers.end()) {
+      enter(State::kConfiguring, fmt::format("server {} has other limits; they are being applied", out_of_line->pid));
+      (void)apply_to_next_server();
+      return;
+    }
+    s_.reason = serving_note(s_);
+    forget_failures_when_stable();
+    const bool fault = std::ranges::any_of(s_.servers, [](const ServerSeen& one) { return one.status == "FAULT"; });
+    // Without a greeting, only answers to questions show that the daemon responds.
+    const bool rests = s_.greeting == Greeting::kGiven && !has_clients(s_) &&
+                       std::ranges::all_of(s_.servers, [](const ServerSeen& one) { return one.status == "ACTIVE"; });
+    s_.timer = now_ + (fault ? settings_.fault_every : rests ? settings_.rest_every : settings_.health_every);
+  }
+
+  void look_within(Duration time) {
+    if (s_.timer) s_.timer = std::min(*s_.timer, now_ + time);
+  }
+
+  void reconfigure() {
+    enter(State::kConfiguring, "the limits changed and are being applied");
+    s_.read_back.reset();
+    ask();  // also reports which servers run now
+  }
+
+  void still_mute(const Error& error) {
+    const Duration mute_for = now_ - s_.unanswered_since;
+    const Duration patience = s_.may_have_clients ? settings_.mute_patience : settings_.start_deadline;
+    // A question that could not be sent is no evidence against a daemon that has clients.
+    const bool blame = is_daemons_fault(error.kind) || !s_.may_have_clients;
+    if (blame && mute_for >= patience) {
+      kill();
+      return fail(
+          fmt::format("the MPS control daemon did not answer for {}: {}", in_seconds(mute_for), to_string(error)));
+    }
+    s_.reason = s_.may_have_clients
+                    ? fmt::format(
+                          "the MPS control daemon does not answer ({}); its clients run on, and it is restarted "
+                          "when it stays mute for {}",
+                          to_string(error), in_seconds(patience))
+                    : "the MPS control daemon does not answer yet: " + to_string(error);
+    s_.timer = now_ + settings_.ask_again;
+  }
+
+  void fell_mute(const Error& error) {
+    forget_failures_when_stable();
+    enter(State::kStarting, "");
+    s_.mute = true;
+    s_.read_back.reset();
+    s_.unanswered_since = now_;
+    still_mute(error);
+  }
+
+  void configuring_failed(const std::string& why) {
+    if (!s_.may_have_clients) kill();
+    fail("the limits are not in force: " + why);
+  }
+
+  void kill() {
+    if (!s_.alive) return;
+    s_.dying = true;
+    actions_.push_back(SignalKill{});
+  }
+
+  void fail(const std::string& why) {
+    if (s_.state == State::kServing) forget_failures_when_stable();
+    s_.read_back.reset();
+    ++s_.failures;
+    if (s_.failures >= settings_.start_limit) {
+      return enter(State::kGivenUp, fmt::format("given up after {} failures in a row; the last: {}", s_.failures, why));
+    }
+    enter_backing_off(why, next_delay());
+  }
+
+  Duration next_delay() {
+    const auto capped = doubled(settings_.backoff_first, settings_.backoff_longest, s_.failures);
+    // 75 % to 125 %, so that the daemons of a node do not all start at the same moment.
+    const double unit = static_cast<double>(next_random(s_.jitter) >> 11) * 0x1.0p-53;
+    return Duration(static_cast<Duration::rep>(static_cast<double>(capped.count()) * (0.75 + 0.5 * unit)));
+  }
+
+  void forget_failures_when_stable() {
+    if (now_ - s_.since >= settings_.stable_after) s_.failures = 0;
+  }
+
+  void on_timer() {
+    switch (s_.state) {
+      case State::kStarting:
+        if (!s_.alive) return fail("the MPS control daemon cannot be started, and its process left no message");
+        return ask();
+      case State::kServing:
+        return ask();
+      case State::kBackingOff:
+        return begin();
+      case State::kStopping:
+        return escalate();
+      default:
+        return;
+    }
+  }
+
+  void escalate() {
+    if (s_.stop_stage == 0) {
+      s_.stop_stage = 1;
+      s_.timer = now_ + settings_.term_patience;
+      actions_.push_back(SignalTerm{});
+      return;
+    }
+    s_.stop_stage = 2;
+    s_.reason = "asked to stop; it was sent SIGKILL";
+    s_.timer = now_ + settings_.kill_again;
+    actions_.push_back(SignalKill{});
+  }
+
+  void note_servers(std::vector<ServerSeen> servers) {
+    std::erase_if(servers, [&](const ServerSeen& server) {
+      return std::ranges::find(s_.gone_servers, server.pid) != s_.gone_servers.end();
+    });
+    for (auto& server : servers) {
+      const auto before = std::ranges::find(s_.servers, server.pid, &ServerSeen::pid);
+      const bool same = before != s_.servers.end() && before->status == server.status;
+      server.since = same ? before->since : now_;
+    }
+    s_.servers = std::move(servers);
+    const auto has_server = [&](int pid) {
+      return std::ranges::find(s_.servers, pid, &ServerSeen::pid) != s_.servers.end();
+    };
+    const auto has_client = [&](int pid) {
+      return std::ranges::any_of(s_.servers, [&](const ServerSeen& server) {
+        return std::ranges::find(server.clients, pid) != server.clients.end();
+      });
+    };
+    std::erase_if(s_.older_servers, [&](int pid) { return !has_server(pid); });
+    std::erase_if(s_.older_clients, [&](int pid) { return !has_client(pid); });
+    std::erase_if(s_.server_tries, [&](const auto& tries) { return !has_server(tries.first); });
+  }
+
+  void forget_daemon() {
+    s_.alive = s_.dying = s_.may_have_clients = s_.verify_first = s_.mute = false;
+    s_.servers.clear();
+    s_.older_servers.clear();
+    s_.older_clients.clear();
+    s_.server_tries.clear();
+    s_.gone_servers.clear();
+    s_.turn.reset();
+    s_.turn_unknown = false;
+    s_.turn_problem.clear();
+    s_.read_back.reset();
+    s_.greeting = Greeting::kUntried;
+    s_.pinging = false;
+    s_.ping_at.reset();
+    s_.question = 0;
+  }
+
+  Supervisor& s_;
+  std::vector<Action>& actions_;
+  MonoTime now_;
+  const SupervisorSettings& settings_;
+};
+
+}  // namespace
 
 std::string_view to_string(State state) {
   return enum_name<State::kGivenUp>(
@@ -242,6 +579,12 @@ Stepped step(Supervisor state, const Event& event, MonoTime now, const Superviso
   Turn turn(out, now, settings);
   std::visit([&](const auto& e) { turn.on(e); }, event);
   return out;
+}
+
+std::uint32_t live_clients(const Supervisor& state) {
+  std::size_t clients = 0;
+  for (const auto& server : state.servers) clients += server.clients.size();
+  return static_cast<std::uint32_t>(clients);
 }
 
 std::optional<MonoTime> wake_at(const Supervisor& state) {

@@ -1,4 +1,4 @@
-#include "mps/endpoints/ancestors.h"
+#include "mps/endpoints/containers.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "mps/endpoints/endpoint_log.h"
+#include "mps/endpoints/log_pace.h"
 #include "os/loop/loop.h"
 #include "os/loop/timer.h"
 #include "os/worker/worker.h"

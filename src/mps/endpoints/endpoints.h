@@ -1,5 +1,5 @@
 #pragma once
-// The endpoints of all pools: the directories `<mps-root>/pools/<pool>/endpoints/<grant>` with their socket `control`.
+// The endpoints of one pool: the directories `<mps-root>/pools/<pool>/endpoints/<grant>` with their socket `control`.
 // It is a relay's (mps/relay/relay.h). With `sharing.mps.endpoint: link`, or if the daemon's greeting is not the
 // expected one, it is a hard link to the daemon's own socket, which lets tenants with root send commands to the daemon;
 // the pool's status gives the reason.
@@ -17,12 +17,11 @@
 #include "config/model.h"
 #include "grants/allocate/grant.h"
 #include "mps/endpoints/client_looks.h"
-#include "mps/endpoints/ending_containers.h"
-#include "mps/endpoints/endpoint_limits.h"
-#include "mps/endpoints/endpoint_log.h"
+#include "mps/endpoints/grant_files.h"
 #include "mps/endpoints/heirs.h"
+#include "mps/endpoints/log_pace.h"
 #include "mps/keeper/keeper.h"
-#include "mps/proof/prover.h"
+#include "mps/pool/pool_daemon.h"
 #include "mps/protocol/replies.h"
 #include "mps/protocol/requests.h"
 #include "mps/relay/relay.h"
@@ -31,9 +30,7 @@
 namespace tranche::agent {
 
 using Terminated = std::vector<mps::Terminated>;
-// Terminates clients of a pool: stop, wait, kill. One outcome for each client; all are stopped when it returns.
-using Terminate = std::function<void(const std::string& pool, const std::vector<int>& clients,
-                                     std::function<void(const Terminated&)> done)>;
+class Endpoints;
 
 struct EndpointsSettings {
   allocate::Paths paths;
@@ -50,92 +47,99 @@ struct EndpointsSettings {
   Duration dead_clients = std::chrono::seconds(10);
 };
 
-class Endpoints {
+// What the endpoints of all pools share. It outlives them.
+struct EndpointsContext {
+  // on_change: the result of a describe() changed.
+  EndpointsContext(host::Loop& loop, EndpointsSettings settings, std::function<void()> on_change);
+
+  // host::KilledWith.
+  std::optional<std::vector<host::ProcessRef>> killed_with(const std::vector<host::ProcessRef>& processes);
+
+  host::Loop& loop;
+  EndpointsSettings settings;
+  std::function<void()> on_change;
+  std::vector<Endpoints*> all;
+  ClientLooks looks;
+  host::Keeper keeper;
+  HeirSearch heirs;
+  EndingContainers ending_containers;
+};
+
+// The pool that has the endpoints.
+class EndpointsPool {
  public:
-  struct Callbacks {
-    Terminate terminate;
-    std::function<void(const std::string& pool, const std::string& grant, int pid)> on_client;  // a process connects
-    std::function<void(const std::string& pool, int pid)> on_client_gone;  // such a process has exited
-    std::function<void()> on_change;                                       // the result of describe() changed
-    // host::Relay::Callbacks::on_server_doubted of a pool. Empty: a doubt starts no proof.
-    std::function<void(const std::string& pool, const std::string& why)> on_server_doubted = {};
-    // Makes a pool's daemon hold these limits for the clients that it accepts next; absent: the pool's own. `prepared`
-    // runs once, perhaps inside the call. Empty: all clients get the limits that the daemon got at its start.
-    std::function<void(const std::string& pool, const std::optional<mps::GrantLimits>& limits,
-                       host::Relay::Prepared prepared)>
-        set_next_limits = {};
-    // The limits that the daemon enforces for clients with these grant limits; absent: the pool's own. Empty: not
-    // known.
-    std::function<Result<mps::DaemonLimits>(const std::string& pool, const std::optional<mps::GrantLimits>& limits)>
-        limits = {};
-  };
-  Endpoints(host::Loop& loop, EndpointsSettings settings, Callbacks callbacks);
+  // Terminates clients: stop, wait, kill. One outcome for each client; all are stopped when it returns. `done` runs
+  // once, perhaps inside the call; it does not run if the pool's daemon is removed meanwhile.
+  virtual void end_clients(const std::vector<int>& clients, std::function<void(const Terminated&)> done) = 0;
+  virtual void client_gone(int pid) = 0;                    // a client has exited
+  virtual void server_doubted(const std::string& why) = 0;  // host::Relay::Callbacks::on_server_doubted
+  // Makes the daemon hold these limits for the clients that it accepts next; absent: the pool's own. `prepared` runs
+  // once, perhaps inside the call.
+  virtual void set_next_limits(const std::optional<mps::GrantLimits>& limits, host::Relay::Prepared prepared) = 0;
+  // The limits that the daemon enforces for clients with these grant limits; absent: the pool's own.
+  virtual Result<mps::DaemonLimits> limits_for(const std::optional<mps::GrantLimits>& limits) const = 0;
+
+ protected:
+  ~EndpointsPool() = default;
+};
+
+class Endpoints final : public host::Admission {
+ public:
+  // The pool's directories exist: listens at every endpoint that is on disk.
+  static Result<std::unique_ptr<Endpoints>> open(EndpointsContext& context, const std::string& pool,
+                                                 EndpointsPool& owner);
   ~Endpoints();
   Endpoints(const Endpoints&) = delete;
   Endpoints& operator=(const Endpoints&) = delete;
 
-  void set_policy(config::EndpointPolicy policy);  // applies when a pool is opened next
-
-  // --- from the pools ----------------------------------------------------------------------------------------------
-  // The pool's directories exist: listens at every endpoint that is on disk.
-  Status add_pool(const std::string& pool);
-  void remove_pool(const std::string& pool);  // the daemon has ended and will not restart
-  // The daemon serves and its limits are enforced: clients may connect.
-  Status open_pool(const std::string& pool);
-  // The daemon does not serve: clients wait. `clients` are those that its servers list, to find clients from before our
-  // start.
-  void hold_pool(const std::string& pool);
-  void clients_seen(const std::string& pool, const std::vector<host::ProcessRef>& clients);
-  void server_replaced(const std::string& pool);
+  // --- from the pool and its daemon ---------------------------------------------------------------------------------
+  Status serve() override;
+  void hold();  // the daemon does not serve: clients wait
+  // `clients` are those that the servers list, to find clients from before our start.
+  void clients_seen(const std::vector<host::ProcessRef>& clients);
+  void server_replaced();
+  void read_log(const mps::LogLine& line) override;
   // From the log of a server: it accepted this process; a context of it has a place, or has none any more.
-  void server_took(const std::string& pool, int server, int pid);
-  void context_began(const std::string& pool, int pid, std::uint32_t context);
-  void context_ended(const std::string& pool, int pid, std::uint32_t context);
-  // The servers, and all pids that they list in an answer to a question of time `asked` (boot_ticks()).
-  void servers_listed(const std::string& pool, std::uint64_t asked, const std::vector<int>& servers,
-                      const std::vector<int>& pids);
-  // Runs `go` when the pool's own CUDA start may connect (mps/relay/relay.h, take_turn), until the returned object is
-  // dropped. Without a relay `go` runs at once.
-  host::ProofTurn take_turn(const std::string& pool, std::function<void()> go);
+  void server_took(int server, int pid);
+  void context_began(int pid, std::uint32_t context);
+  void context_ended(int pid, std::uint32_t context);
+  void servers_listed(std::uint64_t asked, const std::vector<int>& servers, const std::vector<int>& pids) override;
+  // Without a relay `go` runs at once.
+  host::ProofTurn take_turn(std::function<void()> go) override;
   // How many contexts of clients the pool's server accepts on each of these devices; 0 = no limit of ours. A grant's
   // contexts count on the devices that the grant holds, because it can have none on others; if it holds several, on
   // each, and up to its promise as if they were spread evenly. `promised` places are reserved for each open endpoint:
   // clients of other grants cannot use them. So are those of containers that may still come, one for each of the
   // `slots` of a device that has no endpoint, but no more than a quarter of the places; 0 slots: none.
-  void set_most_clients(const std::string& pool, std::size_t most, std::vector<std::string> devices,
-                        std::size_t promised = 1, std::size_t slots = 0);
+  void set_most_clients(std::size_t most, std::vector<std::string> devices, std::size_t promised = 1,
+                        std::size_t slots = 0);
   // The number of places that are taken on the pool's device that has the most. Absent: not known, because endpoints
   // are links.
-  std::optional<std::size_t> clients_on_fullest(const std::string& pool) const;
+  std::optional<std::size_t> clients_on_fullest() const;
 
   // --- requests ----------------------------------------------------------------------------------------------------
+  using Reply = std::function<void(const std::string& json)>;
   // `reply` runs once, inside the call or in a later callback.
-  void answer(const std::string& request, std::function<void(const std::string& json)> reply);
+  void answer(const MpsRequest& request, Reply reply);
   // `limits` apply to new clients, from now on and after restarts. Without `limits`, the earlier ones stay.
-  Status open_endpoint(const EndpointName& endpoint, const std::optional<mps::GrantLimits>& limits = std::nullopt);
+  Status open_endpoint(const std::string& grant, const std::optional<mps::GrantLimits>& limits = std::nullopt);
   // Terminates the endpoint's clients without harm to others (mps/pool/client_ending.h). With `made`, removes only the
   // endpoint with that number: kConflict if the grant has a new tenant by now.
-  Status remove_endpoint(const EndpointName& endpoint, std::optional<std::uint64_t> made = std::nullopt);
-  Status admit(const EndpointName& endpoint, bool open, const std::string& reason);
+  Status remove_endpoint(const std::string& grant, std::optional<std::uint64_t> made = std::nullopt);
+  Status admit(const std::string& grant, bool open, const std::string& reason);
 
-  bool has_endpoints(const std::string& pool) const;
-  std::vector<int> clients(const std::string& pool) const;  // clients that connected through its endpoints
-  // The same if every client comes through a relay; absent if endpoints are links, where clients are found later.
-  std::optional<std::vector<int>> relay_clients(const std::string& pool) const;
-  const std::string* grant_of(const std::string& pool, int pid) const;  // null: not a known client
-  // For those of these pids that are clients which have exited, and which the server still has (mps/relay/relay.h,
-  // EndpointView::remnants): the processes to end in their place (heirs.h). `own`: processes of the pool. `done` runs
-  // once, perhaps inside the call, and never after this object is destroyed.
-  void find_heirs(const std::string& pool, const std::vector<int>& pids, std::set<int> own,
-                  const std::function<void(const Heirs&)>& done);
-  // host::KilledWith.
-  std::optional<std::vector<host::ProcessRef>> killed_with(const std::vector<host::ProcessRef>& processes);
+  bool is_empty() const { return endpoints_.empty(); }
+  std::vector<int> clients() const;  // clients that connected through its endpoints
+  std::optional<std::vector<int>> relay_clients() const override;
+  const std::string* grant_of(int pid) const override;
+  std::vector<int> clients_in(const std::string& container) const;
+  void find_heirs(const std::vector<int>& pids, std::set<int> own,
+                  const std::function<void(const Heirs&)>& done) override;
   // Clients whose death can end others; clients that have exited and whose memory is still in use.
-  std::size_t unprotected(const std::string& pool) const;
-  const host::Keeper& keeper() const { return keeper_; }
-  std::size_t dead(const std::string& pool) const;
-  // Adds "endpoint", "endpointReason" and "endpoints" to a pool of the status document.
-  void describe(const std::string& pool, nlohmann::ordered_json& into) const;
+  std::size_t unprotected() const;
+  std::size_t dead() const;
+  // Adds "endpoint", "endpointReason" and "endpoints" to the pool of the status document.
+  void describe(nlohmann::ordered_json& into) const;
 
  private:
   struct Endpoint {
@@ -155,103 +159,99 @@ class Endpoints {
     host::ProcessRef process;
     std::string grant;  // "" = none
   };
-  struct Pool {
-    std::shared_ptr<host::Relay> relay;  // null: endpoints are links
-    std::string link_reason;
-    std::unique_ptr<host::RelayProbe> probe;
-    std::map<std::string, Endpoint> endpoints;
-    std::size_t most_clients = 0;  // on each of `devices`
-    std::vector<std::string> devices;
-    std::size_t promised = 1;  // places reserved for each grant
-    std::size_t slots = 0;     // of each device
-    bool wants_clients = false;
-    std::map<int, Seen> seen;  // clients that did not connect through a relay
-    // Listed clients of no known grant that have exited, each with the time of the first list that shows it.
-    std::map<int, std::uint64_t> gone;
-    std::size_t gone_twice = 0;  // in two successive lists: the server still has them
-    std::set<int> remnants;      // that were logged
-    std::set<int> servers;       // as of the last list, and those whose log names a client since
-  };
-
   struct Newcomer {
-    EndpointName endpoint;
+    std::string grant;
     MonoTime until;
     std::function<void()> go;
   };
+  friend struct EndpointsContext;
 
-  using Reply = std::function<void(const std::string& json)>;
+  Endpoints(EndpointsContext& context, const std::string& pool, EndpointsPool& owner);
+  Endpoint* find(const std::string& grant);  // null: there is none
+  const Endpoint* find(const std::string& grant) const;
+  std::string owner_name(const std::string& grant) const { return id_ + '/' + grant; }  // for the keeper
   Status open_for(const OpenEndpointRequest& request);
-  void make_relay(const std::string& id, Pool& pool);
-  void restore_clients(const std::string& id, Pool& pool);
-  void store_clients(const std::string& id, const std::string& clients);
-  void on_greeting(const std::string& id, const Status& status);
-  Status use_links(const std::string& id, const std::string& reason);
-  Status listen(const std::string& id, Pool& pool, const std::string& grant);
-  Status may_open(const EndpointName& endpoint, const std::optional<mps::GrantLimits>& limits);
-  Status keep_limits(const EndpointName& endpoint, Pool& pool, const mps::GrantLimits& limits);
+  void end_for(const TerminateRequest& request, Reply reply);
+  void make_relay();
+  host::Relay::Callbacks relay_callbacks();
+  void restore_clients();
+  void store_clients(const std::string& clients);
+  void on_greeting(const Status& status);
+  Status use_links(const std::string& reason);
+  Status listen(const std::string& grant);
+  void listen_or_log(const std::string& grant);
+  Status may_open(const std::string& grant, const std::optional<mps::GrantLimits>& limits);
+  Status keep_limits(const std::string& grant, const mps::GrantLimits& limits);
   // Undoes open_for() after an error.
-  void take_back(const EndpointName& endpoint, Pool& pool, bool was_there,
-                 const std::optional<mps::GrantLimits>& limits);
-  Endpoint& endpoint_of(Pool& pool, const std::string& grant);
-  void let_any_pod(const EndpointName& name, Endpoint& endpoint);
-  Status let_pod(const EndpointName& name, Endpoint& endpoint, const std::string& uid);
+  void take_back(const std::string& grant, bool was_there, const std::optional<mps::GrantLimits>& limits);
+  Endpoint& endpoint_of(const std::string& grant);
+  void let_any_pod(const std::string& grant, Endpoint& endpoint);
+  Status let_pod(const std::string& grant, Endpoint& endpoint, const std::string& uid);
   void stamp(Endpoint& endpoint);  // it is not the endpoint from before
   // The UID of a running container's pod that mounts the endpoint and has a client of it, by control group; "": none.
-  std::string pod_with(const EndpointName& endpoint) const;
+  std::string pod_with(const std::string& grant) const;
   // Closes an endpoint and terminates its clients. A descriptor that a container opened below its directory leads
   // nowhere from now on.
-  Status vacate(const EndpointName& name, Pool& pool);
-  void end_former_clients(const EndpointName& name, const std::vector<int>& clients);
-  void former_clients_ended(const EndpointName& name);
-  void note_pod(const std::string& id, const std::string& grant, int pid);
-  void note_container(const std::string& id, int pid);
-  void hold(const std::string& id, const std::string& grant, int pid);
-  void recall_limits(const std::string& id, Pool& pool, const std::string& grant);
-  static void set_kinds(Pool& pool);
-  void prepare(const std::string& id, const std::string& grant, const host::Relay::Prepared& done);
-  void set_own_limits(const std::string& id);
-  std::string device_answer(const std::string& id, const std::string& grant, const mps::RelayQuestion& question) const;
-  void note_prepared(const EndpointName& endpoint, const Status& status);
-  std::vector<int> clients_in(const std::string& container) const;  // of all pools
-  static std::string remains_of(const Pool& pool, const std::string& grant);
-  std::string refuses(const std::string& id, const std::string& grant, int pid) const;
-  void look_at(const std::string& id, const std::string& grant, int pid, const ClientLooks::Done& done);
-  void look_at_environment(const std::string& id, const std::string& grant, int pid, const ClientLooks::Done& done);
-  bool keeps_memory(const EndpointName& endpoint) const;
+  Status vacate(const std::string& grant);
+  void end_former_clients(const std::string& grant, const std::vector<int>& clients);
+  void former_clients_ended(const std::string& grant);
+  void note_client(const std::string& grant, int pid);
+  void recall_limits(const std::string& grant);
+  void set_kinds();
+  void prepare(const std::string& grant, const host::Relay::Prepared& done);
+  std::string device_answer(const std::string& grant, const mps::RelayQuestion& question) const;
+  void note_prepared(const std::string& grant, const Status& status);
+  std::string remains_of(const std::string& grant) const;
+  std::string refuses(const std::string& grant, int pid) const;
+  void look_at(const std::string& grant, int pid, const ClientLooks::Done& done);
+  void look_at_environment(const std::string& grant, int pid, const ClientLooks::Done& done);
+  bool keeps_memory(const std::string& grant) const { return context_.keeper.keeps_memory(owner_name(grant)); }
   void let_newcomers();
-  void note_refusal(const std::string& id, const std::string& grant, const std::string& why, bool limit_lifted);
-  void log_trouble(const std::string& id, const std::string& grant, const mps::Passage& passage, std::uint32_t user);
-  std::string grant_of_earlier(const std::string& id, int pid, std::map<std::string, std::string>& known) const;
-  static std::size_t unknown_clients(const Pool& pool);
-  static std::size_t taken_by(const Pool& pool, const std::string& grant, const Endpoint& endpoint);
-  static std::size_t taken_on(const Pool& pool, const std::string& device, bool evenly);
-  static std::size_t kept_on(const Pool& pool, const std::string& device, const std::string& grant);
-  static std::string no_capacity(const Pool& pool, const std::string& grant);  // "" = one more context fits
+  void note_refusal(const std::string& grant, const std::string& why, bool limit_lifted);
+  void log_trouble(const std::string& grant, const mps::Passage& passage, std::uint32_t user);
+  std::string grant_of_earlier(int pid, std::map<std::string, std::string>& known) const;
+  std::size_t unknown_clients() const;
+  std::size_t taken_by(const std::string& grant, const Endpoint& endpoint) const;
+  std::size_t taken_on(const std::string& device, bool evenly) const;
+  std::size_t kept_on(const std::string& device, const std::string& grant) const;
+  std::string no_capacity(const std::string& grant) const;  // "" = one more context fits
   // Why this process would be refused because of connections that end by themselves; "" = it would not.
-  static std::string no_place(const Pool& pool, const std::string& grant, int pid);
-  void log_remnants(const std::string& id, Pool& pool);
-  std::optional<std::set<host::Channel>> open_pipes(const std::string& id) const;
-  void end_former_remnants(const std::string& id, const Pool& pool);
-  std::vector<int> clients_of(const EndpointName& endpoint) const;
-  Result<Pool*> find(const std::string& id);
+  std::string no_place(const std::string& grant, int pid) const;
+  void log_remnants();
+  std::optional<std::set<host::Channel>> open_pipes() const;
+  void end_former_remnants();
+  std::vector<int> clients_of(const std::string& grant) const;
 
-  host::Loop& loop_;
-  EndpointsSettings settings_;
-  Callbacks callbacks_;
-  // Whether the last attempt to store a relay's clients succeeded. Declared before the pools: ~Relay may store.
-  bool stored_ = true;
-  std::map<std::string, Pool> pools_;
-  std::map<EndpointName, int> ending_;  // terminations of former clients, for which new clients wait
+  EndpointsContext& context_;
+  const std::string id_;
+  EndpointsPool& owner_;
+  const GrantFiles files_;
+  bool stored_ = true;  // the last attempt to store the relay's clients succeeded; before the relay: ~Relay may store
+  std::shared_ptr<host::Relay> relay_;  // null: endpoints are links
+  std::string link_reason_;
+  std::unique_ptr<host::RelayProbe> probe_;
+  std::map<std::string, Endpoint> endpoints_;
+  std::size_t most_clients_ = 0;  // on each of `devices_`
+  std::vector<std::string> devices_;
+  std::size_t promised_ = 1;  // places reserved for each grant
+  std::size_t slots_ = 0;     // of each device
+  bool wants_clients_ = false;
+  std::map<int, Seen> seen_;  // clients that did not connect through a relay
+  // Listed clients of no known grant that have exited, each with the time of the first list that shows it.
+  std::map<int, std::uint64_t> gone_;
+  std::size_t gone_twice_ = 0;         // in two successive lists: the server still has them
+  std::set<int> remnants_;             // that were logged
+  std::set<int> servers_;              // as of the last list, and those whose log names a client since
+  std::map<std::string, int> ending_;  // terminations of former clients, for which a grant's new clients wait
   std::uint64_t last_made_ = 0;
-  EndpointLog log_;
-  ClientLooks looks_;
-  host::Keeper keeper_;
   std::vector<Newcomer> newcomers_;  // they wait for the release of clients that have exited
-  host::Timer newcomers_timer_{loop_};
-  HeirSearch heirs_;
-  EndingContainers ending_containers_;
-  LogPace remnants_pace_;
+  host::Timer newcomers_timer_;
+  LogPace pace_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // set_next_limits() may answer after our end
 };
+
+// Answers one request in JSON. `find` returns the endpoints of a pool, or null. `reply` as in Endpoints::answer().
+void answer_request(const std::string& request, const std::function<Endpoints*(const std::string& pool)>& find,
+                    const Endpoints::Reply& reply);
 
 }  // namespace tranche::agent

@@ -31,17 +31,17 @@ TEST_F(EndpointsOfContainers, WithTheFirstProcessOfAContainerEndItsClientsOfAllG
   const Container later(paths_.endpoint(kPool, kOtherGrant), false, container.first());
   const Container neighbour(paths_.endpoint(kPool, kGrant), true);
   open();
-  ASSERT_TRUE(endpoints_->open_endpoint({kPool, kOtherGrant}));
+  ASSERT_TRUE(endpoints_->open_endpoint(kOtherGrant));
   for (const Container* each : std::vector<const Container*>{&container, &through_another, &neighbour})
     ASSERT_EQ(answer_of(*each, 'c'), "in");
   const auto first = *host::process_ref(container.first()), other = *host::process_ref(through_another.first());
-  EXPECT_FALSE(endpoints_->killed_with({other})) << "it is the first of nothing";
+  EXPECT_FALSE(context_->killed_with({other})) << "it is the first of nothing";
   EXPECT_EQ(answer_of(later, 'c'), "in");
   const auto last = *host::process_ref(later.first());
-  const auto killed = endpoints_->killed_with({first});
+  const auto killed = context_->killed_with({first});
   ASSERT_TRUE(killed);
   EXPECT_THAT(*killed, ::testing::UnorderedElementsAre(other, last));
-  EXPECT_THAT(endpoints_->killed_with({first, other, last}).value_or(std::vector{first}), IsEmpty());
+  EXPECT_THAT(context_->killed_with({first, other, last}).value_or(std::vector{first}), IsEmpty());
 }
 
 // Promise: stop: A container whose first process is being ended has no new clients, at no endpoint.
@@ -50,8 +50,8 @@ TEST_F(EndpointsOfContainers, AContainerWhoseFirstProcessIsBeingEndedIsClosedUnt
   const Container through_another(paths_.endpoint(kPool, kOtherGrant), false, container.first());
   const Container next(paths_.endpoint(kPool, kGrant), true);
   open();
-  ASSERT_TRUE(endpoints_->open_endpoint({kPool, kOtherGrant}));
-  EXPECT_TRUE(endpoints_->killed_with({*host::process_ref(container.first())}));
+  ASSERT_TRUE(endpoints_->open_endpoint(kOtherGrant));
+  EXPECT_TRUE(context_->killed_with({*host::process_ref(container.first())}));
   EXPECT_EQ(answer_of(container, 'c'), "out");
   EXPECT_EQ(answer_of(through_another, 'c'), "out");
   EXPECT_THAT(document()["endpoints"][1]["refusedWhy"], HasSubstr("first process of its container is being ended"));
@@ -64,18 +64,18 @@ TEST_F(EndpointsOfContainers, WhatWasNotEndedKeepsNewClientsOut) {
   const Container next(paths_.endpoint(kPool, kGrant), true), third(paths_.endpoint(kPool, kGrant), true),
       fourth(paths_.endpoint(kPool, kGrant), true), other(paths_.endpoint(kPool, kOtherGrant), true);
   open();
-  ASSERT_TRUE(endpoints_->open_endpoint({kPool, kOtherGrant}));
+  ASSERT_TRUE(endpoints_->open_endpoint(kOtherGrant));
   finds_server_ = false;  // it has closed the client's pipes
   ASSERT_EQ(answer_of(gone, 'c'), "in");
   const int pid = gone.first();
-  endpoints_->context_began(kPool, pid, 1);
+  endpoints_->context_began(pid, 1);
   gone.kill();
   ASSERT_TRUE(until([&] { return !document()["endpoints"][0]["remnants"].empty(); }));
-  const auto listed = [&] { endpoints_->servers_listed(kPool, host::boot_ticks() + 1, {}, {pid}); };
+  const auto listed = [&] { endpoints_->servers_listed(host::boot_ticks() + 1, {}, {pid}); };
   listed();
   EXPECT_EQ(answer_of(next, 'c'), "in") << "no attempt to end it was made";
   bool answered = false;
-  endpoints_->find_heirs(kPool, {pid}, {}, [&](const host::Heirs& heirs) {
+  endpoints_->find_heirs({pid}, {}, [&](const host::Heirs& heirs) {
     EXPECT_THAT(heirs.at(pid), IsEmpty());
     answered = true;
   });
@@ -83,7 +83,7 @@ TEST_F(EndpointsOfContainers, WhatWasNotEndedKeepsNewClientsOut) {
   EXPECT_EQ(answer_of(third, 'c'), "out");
   EXPECT_THAT(document()["endpoints"][0]["refusedWhy"], HasSubstr("keeps its connection to the MPS server"));
   EXPECT_EQ(answer_of(other, 'c'), "in") << "another grant";
-  endpoints_->context_ended(kPool, pid, 1);
+  endpoints_->context_ended(pid, 1);
   finds_server_ = true;
   find_server();
   EXPECT_EQ(answer_of(fourth, 'c'), "in");
@@ -98,10 +98,11 @@ TEST_P(NestedClients, AreOfTheirContainerAndOfNoOther) {
   const Container neighbour(paths_.endpoint(kPool, kGrant), GetParam());
   open();
   ASSERT_EQ(answer_of(container, 'n'), "in");
-  ASSERT_EQ(came_.size(), 1u);
-  ASSERT_NE(came_[0], container.first());
-  EXPECT_EQ(container_of(came_[0]), container_of(container.first()));
-  EXPECT_NE(container_of(came_[0]), container_of(neighbour.first()));
+  const auto clients = endpoints_->clients();
+  ASSERT_EQ(clients.size(), 1u);
+  ASSERT_NE(clients[0], container.first());
+  EXPECT_EQ(container_of(clients[0]), container_of(container.first()));
+  EXPECT_NE(container_of(clients[0]), container_of(neighbour.first()));
 }
 
 TEST_P(NestedClients, ThatCameByExecHaveTheFirstProcessOfTheirContainer) {
@@ -118,18 +119,18 @@ TEST_F(EndpointsOfContainers, AListedClientIsKnownByItsNumberAndItsStart) {
   const Container container(paths_.endpoint(kPool, kGrant));
   start_daemon();
   make(config::EndpointPolicy::kLink);
-  ASSERT_TRUE(endpoints_->open_pool(kPool));
+  ASSERT_TRUE(endpoints_->serve());
   const std::string pid = answer_of(container, 'b');
   ASSERT_NE(pid, "not mounted");
   const auto listed = host::process_ref(std::stoi(pid));
   ASSERT_TRUE(listed);
-  endpoints_->clients_seen(kPool, {*listed});
-  EXPECT_THAT(endpoints_->clients(kPool), ElementsAre(listed->pid));
+  endpoints_->clients_seen({*listed});
+  EXPECT_THAT(endpoints_->clients(), ElementsAre(listed->pid));
   EXPECT_EQ(answer_of(container, 'u'), "unmounted");
-  endpoints_->clients_seen(kPool, {*listed});
-  EXPECT_THAT(endpoints_->clients(kPool), ElementsAre(listed->pid)) << "it is looked up once";
-  endpoints_->clients_seen(kPool, {{listed->pid, listed->start_ticks + 1}});
-  EXPECT_THAT(endpoints_->clients(kPool), IsEmpty()) << "a later process of the same number";
+  endpoints_->clients_seen({*listed});
+  EXPECT_THAT(endpoints_->clients(), ElementsAre(listed->pid)) << "it is looked up once";
+  endpoints_->clients_seen({{listed->pid, listed->start_ticks + 1}});
+  EXPECT_THAT(endpoints_->clients(), IsEmpty()) << "a later process of the same number";
 }
 
 // Promise: mps/relay: A process whose first thread has exited is still of its container.
@@ -159,7 +160,7 @@ TEST_F(EndpointsOfContainers, AProcessThatCannotBeIdentifiedIsRefused) {
   ASSERT_EQ(pod_of(pid), std::nullopt);
   EXPECT_EQ(answer_of(hidden, 'c'), "out");
   EXPECT_THAT(document()["endpoints"][0]["refusedWhy"], HasSubstr("the process cannot be identified"));
-  EXPECT_THAT(came_, IsEmpty());
+  EXPECT_THAT(endpoints_->clients(), IsEmpty());
   EXPECT_EQ(answer_of(other, 'c'), "in");
   ClientLooks looks(*loop_);
   std::optional<std::string> why;
@@ -174,15 +175,15 @@ TEST_F(EndpointsOfContainers, AClientThatHidesIsStillTheOneThatWasAdmitted) {
   const Container container(paths_.endpoint(kPool, kGrant), true);
   const Container client(paths_.endpoint(kPool, kGrant), false, container.first());
   open();
-  endpoints_->set_most_clients(kPool, 48, {world_.uuid()});
+  endpoints_->set_most_clients(48, {world_.uuid()});
   ASSERT_EQ(answer_of(client, 'c'), "in");
   const int pid = client.first();
   ASSERT_EQ(answer_of(client, 'z'), "headless");
   ASSERT_TRUE(until([&] { return !pod_of(pid); })) << "it cannot await that itself in its pid namespace";
-  for (int i = 0; i < 2; ++i) endpoints_->servers_listed(kPool, host::boot_ticks() + 1, {}, {pid});
-  EXPECT_THAT(endpoints_->clients(kPool), ElementsAre(pid));
-  EXPECT_EQ(endpoints_->clients_on_fullest(kPool), 1U) << "not a second place, as of a client that has exited";
-  const auto killed = endpoints_->killed_with({*host::process_ref(container.first())});
+  for (int i = 0; i < 2; ++i) endpoints_->servers_listed(host::boot_ticks() + 1, {}, {pid});
+  EXPECT_THAT(endpoints_->clients(), ElementsAre(pid));
+  EXPECT_EQ(endpoints_->clients_on_fullest(), 1U) << "not a second place, as of a client that has exited";
+  const auto killed = context_->killed_with({*host::process_ref(container.first())});
   EXPECT_THAT(killed.value_or(std::vector<host::ProcessRef>{}), ElementsAre(*host::process_ref(pid)));
 }
 

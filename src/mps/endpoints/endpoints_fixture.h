@@ -1,5 +1,6 @@
 #pragma once
-// Test fixture: the endpoints of a pool, with the stand-in daemon behind them and stand-in tenants as clients.
+// Test fixture: the endpoints of a pool, with the stand-in daemon behind them and stand-in tenants as clients. The test
+// is the pool.
 #include "mps/endpoints/endpoints.h"
 
 #include <fcntl.h>
@@ -36,7 +37,6 @@ namespace fs = std::filesystem;
 
 inline const std::string kPool = "gpu-1";
 inline const std::string kGrant = "0011223344556677";
-inline const EndpointName kEndpoint{kPool, kGrant};
 
 inline ino_t inode_of(const std::string& path) {
   struct stat status{};
@@ -48,7 +48,7 @@ inline bool readable(int fd) {
   return ::poll(&one, 1, 0) > 0;
 }
 
-class EndpointsTest : public ::testing::Test {
+class EndpointsTest : public ::testing::Test, public EndpointsPool {
  protected:
   void SetUp() override {
     loop_ = *host::Loop::open();
@@ -59,26 +59,32 @@ class EndpointsTest : public ::testing::Test {
     world_.start_daemon({"-M"}, {{"CUDA_MPS_PIPE_DIRECTORY", paths_.pipe(kPool)}});
   }
   void make(config::EndpointPolicy policy = config::EndpointPolicy::kRelay) {
-    endpoints_ = std::make_unique<Endpoints>(
+    endpoints_.reset();
+    context_ = std::make_unique<EndpointsContext>(
         *loop_,
         EndpointsSettings{
             .paths = paths_, .policy = policy, .former_clients = former_clients_, .dead_clients = dead_clients_},
-        Endpoints::Callbacks{
-            .terminate =
-                [this](const std::string&, const std::vector<int>& pids, std::function<void(const Terminated&)> done) {
-                  asked_.push_back(pids);
-                  done_ = std::move(done);
-                },
-            .on_client = [this](const std::string&, const std::string&, int pid) { came_.push_back(pid); },
-            .on_client_gone = {},
-            .on_change = [] {}});
-    const auto added = endpoints_->add_pool(kPool);
-    ASSERT_TRUE(added) << to_string(added.error());
+        [] {});
+    auto made = Endpoints::open(*context_, kPool, *this);
+    ASSERT_TRUE(made) << to_string(made.error());
+    endpoints_ = *std::move(made);
+  }
+  void end_clients(const std::vector<int>& pids, std::function<void(const Terminated&)> done) override {
+    asked_.push_back(pids);
+    done_ = std::move(done);
+  }
+  void client_gone(int) override {}
+  void server_doubted(const std::string&) override {}
+  void set_next_limits(const std::optional<mps::GrantLimits>&, host::Relay::Prepared prepared) override {
+    prepared({});
+  }
+  Result<mps::DaemonLimits> limits_for(const std::optional<mps::GrantLimits>&) const override {
+    return fail(Kind::kUnavailable, "the test has no daemon", kPool);
   }
   void open() {
     start_daemon();
     make();
-    const auto opened = endpoints_->open_pool(kPool);
+    const auto opened = endpoints_->serve();
     ASSERT_TRUE(opened) << to_string(opened.error());
     EXPECT_EQ(request(R"({"do":"openEndpoint","pool":"gpu-1","grant":"0011223344556677"})"), R"({"ok":true})");
   }
@@ -105,9 +111,9 @@ class EndpointsTest : public ::testing::Test {
     keeper_->changed();
   }
   bool is_held(int pid) {
-    return until([&] { return endpoints_->keeper().of(pid).state == host::Protection::State::kYes; });
+    return until([&] { return context_->keeper.of(pid).state == host::Protection::State::kYes; });
   }
-  bool keeps_memory() { return endpoints_->keeper().keeps_memory(kPool + "/" + kGrant); }
+  bool keeps_memory() { return context_->keeper.keeps_memory(kPool + "/" + kGrant); }
   // A client that the keeper still holds.
   std::unique_ptr<sim::TestProcess> killed_client() {
     auto process = client();
@@ -123,12 +129,15 @@ class EndpointsTest : public ::testing::Test {
   // The reply, or "" if it does not arrive inside the call.
   std::string request(const std::string& line) {
     std::string answer;
-    endpoints_->answer(line, [&](const std::string& json) { answer = json; });
+    request(line, [&](const std::string& json) { answer = json; });
     return answer;
+  }
+  void request(const std::string& line, const Endpoints::Reply& reply) {
+    answer_request(line, [this](const std::string& pool) { return pool == kPool ? endpoints_.get() : nullptr; }, reply);
   }
   Json document() {
     Json pool = Json::object();
-    endpoints_->describe(kPool, pool);
+    endpoints_->describe(pool);
     return pool;
   }
   std::unique_ptr<sim::TestProcess> client(const std::string& grant = kGrant) {
@@ -143,7 +152,7 @@ class EndpointsTest : public ::testing::Test {
   // As the pool's program learns of a server, from its log.
   void find_server() {
     const pid_t server = finds_server_ ? world_.server_process() : 0;
-    if (server != 0) endpoints_->server_took(kPool, server, 0);
+    if (server != 0) endpoints_->server_took(server, 0);
   }
   static Terminated well(const std::vector<int>& pids) {
     Terminated outcomes;
@@ -160,8 +169,8 @@ class EndpointsTest : public ::testing::Test {
   std::unique_ptr<host::StatusServer> keeper_;
   std::vector<std::vector<int>> asked_;
   std::function<void(const Terminated&)> done_;
-  std::vector<int> came_;
   bool finds_server_ = true;
+  std::unique_ptr<EndpointsContext> context_;
   std::unique_ptr<Endpoints> endpoints_;
 };
 

@@ -1,90 +1,100 @@
-// The limits of an endpoint's clients: stored beside it, and set on the pool's daemon before one of them connects.
+// The limits of an endpoint's clients: stored beside it, and set on the pool's daemon before one of them connects. And
+// how many of their contexts the pool's server accepts. That limit is the server's on each GPU
+// (docs/guide/share-sizes.md), so a pool of several GPUs counts each GPU separately. It is not known which of its GPUs
+// a context of a grant is on. Beyond its promise a grant gets a context only if that fits with all contexts of each
+// grant on one GPU; within it, as if each grant spread them evenly.
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "mps/endpoints/containers.h"
 #include "mps/endpoints/endpoints.h"
 #include "os/log/log.h"
 
 namespace tranche::agent {
+namespace {
+
+// Of the places, at most this part is kept for containers that may still come: with more slots than that, a share of
+// the places would be used by no program for as long as there are few containers.
+constexpr std::size_t kKeptForLaterPart = 4;
+
+bool holds(const std::optional<mps::GrantLimits>& limits, const std::string& device) {
+  return !limits || std::ranges::find(*limits, device, &mps::GrantLimit::uuid) != limits->end();
+}
+
+}  // namespace
 
 // Grants with the same limits may connect together.
-void Endpoints::set_kinds(Pool& pool) {
-  if (!pool.relay) return;
-  for (const auto& [grant, endpoint] : pool.endpoints)
-    pool.relay->set_kind(grant, endpoint.limits ? mps::render_limits(*endpoint.limits) : std::string());
+void Endpoints::set_kinds() {
+  if (!relay_) return;
+  for (const auto& [grant, endpoint] : endpoints_)
+    relay_->set_kind(grant, endpoint.limits ? mps::render_limits(*endpoint.limits) : std::string());
 }
 
 // Written first: if this program ends here, the endpoint does not listen yet, or the next start reads its limits.
-Status Endpoints::keep_limits(const EndpointName& name, Pool& pool, const mps::GrantLimits& limits) {
-  const auto known = pool.endpoints.find(name.grant);
-  if (known != pool.endpoints.end() && known->second.limits == limits && known->second.unreadable.empty()) return {};
-  TRY_STATUS(write_endpoint_limits(settings_.paths, name, limits));
+Status Endpoints::keep_limits(const std::string& grant, const mps::GrantLimits& limits) {
+  const auto* const known = find(grant);
+  if (known != nullptr && known->limits == limits && known->unreadable.empty()) return {};
+  TRY_STATUS(files_.write_limits(grant, limits));
   for (const auto& limit : limits) {
-    log::info("endpoint.limits", {{"pool", name.pool},
-                                  {"grant", name.grant},
+    log::info("endpoint.limits", {{"pool", id_},
+                                  {"grant", grant},
                                   {"uuid", limit.uuid},
                                   {"memory_mib", limit.memory.in_mib()},
                                   {"percent", limit.threads.value()}});
   }
-  Endpoint& endpoint = endpoint_of(pool, name.grant);
+  Endpoint& endpoint = endpoint_of(grant);
   endpoint.limits = limits;
   endpoint.unreadable.clear();
   endpoint.not_limited.clear();
-  callbacks_.on_change();
+  context_.on_change();
   return {};
 }
 
-void Endpoints::recall_limits(const std::string& id, Pool& pool, const std::string& grant) {
-  auto limits = read_endpoint_limits(settings_.paths, {id, grant});
-  Endpoint& endpoint = endpoint_of(pool, grant);
-  endpoint.any_pod = kept_for_any_pod(settings_.paths, {id, grant});
-  if (auto pod = kept_pod(settings_.paths, {id, grant}); !pod.empty()) endpoint.pod = std::move(pod);
+void Endpoints::recall_limits(const std::string& grant) {
+  auto limits = files_.limits(grant);
+  Endpoint& endpoint = endpoint_of(grant);
+  endpoint.any_pod = files_.any_pod(grant);
+  if (auto pod = files_.pod(grant); !pod.empty()) endpoint.pod = std::move(pod);
   if (limits) {
     endpoint.limits = *std::move(limits);
     return;
   }
   endpoint.unreadable = endpoint.not_limited = to_string(limits.error());
   log::error("endpoint.limits_unreadable",
-             {{"pool", id}, {"grant", grant}, {"why", limits.error()}, {"effect", "its clients are not let in"}});
+             {{"pool", id_}, {"grant", grant}, {"why", limits.error()}, {"effect", "its clients are not let in"}});
 }
 
-host::ProofTurn Endpoints::take_turn(const std::string& id, std::function<void()> go) {
-  const auto found = pools_.find(id);
-  if (found == pools_.end() || !found->second.relay || !callbacks_.set_next_limits) {
+host::ProofTurn Endpoints::take_turn(std::function<void()> go) {
+  if (!relay_) {
     go();
     return nullptr;
   }
   // The relay may be destroyed before the turn ends: with the pool, or when links replace it.
-  const std::weak_ptr relay = found->second.relay;
-  const auto turn = found->second.relay->take_turn(std::move(go));
+  const std::weak_ptr relay = relay_;
+  const auto turn = relay_->take_turn(std::move(go));
   return {this, [relay, turn](void*) {
             if (const auto still = relay.lock()) still->end_turn(turn);
           }};
 }
 
-void Endpoints::prepare(const std::string& id, const std::string& grant, const host::Relay::Prepared& done) {
-  if (grant.empty()) return callbacks_.set_next_limits(id, std::nullopt, done);
-  const Endpoint& endpoint = pools_.at(id).endpoints[grant];
+void Endpoints::prepare(const std::string& grant, const host::Relay::Prepared& done) {
+  if (grant.empty()) return owner_.set_next_limits(std::nullopt, done);
+  const Endpoint& endpoint = endpoints_[grant];
   if (!endpoint.unreadable.empty()) return done(fail(Kind::kInvalid, endpoint.unreadable, grant));
-  callbacks_.set_next_limits(
-      id, endpoint.limits,
-      [this, name = EndpointName{id, grant}, done, alive = std::weak_ptr(alive_)](const Status& status) {
-        if (!alive.expired()) note_prepared(name, status);
-        done(status);
-      });
+  owner_.set_next_limits(endpoint.limits, [this, grant, done, alive = std::weak_ptr(alive_)](const Status& status) {
+    if (!alive.expired()) note_prepared(grant, status);
+    done(status);
+  });
 }
 
 // The devices that the container holds, in the order in which it was given them; the pool's devices if it has the
 // pool's own limits.
-std::string Endpoints::device_answer(const std::string& id, const std::string& grant,
-                                     const mps::RelayQuestion& question) const {
-  const auto pool = pools_.find(id);
-  if (pool == pools_.end() || !callbacks_.limits) return {};
-  const auto endpoint = pool->second.endpoints.find(grant);
-  if (endpoint == pool->second.endpoints.end() || !endpoint->second.unreadable.empty()) return {};
-  const auto& own = endpoint->second.limits;
-  auto limits = callbacks_.limits(id, own);
+std::string Endpoints::device_answer(const std::string& grant, const mps::RelayQuestion& question) const {
+  const auto* const endpoint = find(grant);
+  if (endpoint == nullptr || !endpoint->unreadable.empty()) return {};
+  const auto& own = endpoint->limits;
+  auto limits = owner_.limits_for(own);
   if (!limits) return {};
   if (own) {
     limits->memory.clear();
@@ -97,56 +107,126 @@ std::string Endpoints::device_answer(const std::string& id, const std::string& g
 // A container may see devices of the pool that its grant does not hold: before kubelet has reported its other devices,
 // and if it is privileged. Therefore all devices count here; the guard covers values that lift the limit for fewer
 // devices.
-void Endpoints::look_at_environment(const std::string& id, const std::string& grant, int pid,
-                                    const ClientLooks::Done& done) {
-  auto devices = pools_.at(id).devices;
+void Endpoints::look_at_environment(const std::string& grant, int pid, const ClientLooks::Done& done) {
+  auto devices = devices_;
   // Not measured: how the driver treats a GPU's UUID in a container that sees a MIG device.
   if (std::ranges::any_of(devices, [](const std::string& uuid) { return uuid.starts_with("MIG-"); })) devices.clear();
-  looks_.look(pid, std::move(devices), [this, id, grant, done](const std::string& why_not) {
-    if (!why_not.empty()) note_refusal(id, grant, why_not, true);
-    done(why_not);
-  });
+  context_.looks.look(pid, std::move(devices),
+                      [this, grant, done, alive = std::weak_ptr(alive_)](const std::string& why_not) {
+                        if (!why_not.empty() && !alive.expired()) note_refusal(grant, why_not, true);
+                        done(why_not);
+                      });
 }
 
-void Endpoints::note_refusal(const std::string& id, const std::string& grant, const std::string& why,
-                             bool limit_lifted) {
-  const auto pool = pools_.find(id);
-  if (pool == pools_.end()) return;
-  const auto endpoint = pool->second.endpoints.find(grant);
-  if (endpoint == pool->second.endpoints.end()) return;
-  endpoint->second.refused_why = why;
-  if (limit_lifted) ++endpoint->second.limits_lifted;
+void Endpoints::note_refusal(const std::string& grant, const std::string& why, bool limit_lifted) {
+  Endpoint* const endpoint = find(grant);
+  if (endpoint == nullptr) return;
+  endpoint->refused_why = why;
+  if (limit_lifted) ++endpoint->limits_lifted;
 }
 
-void Endpoints::log_trouble(const std::string& id, const std::string& grant, const mps::Passage& passage,
-                            std::uint32_t user) {
-  std::string why;
-  if (passage.end == mps::RelayEnd::kRefused)
-    if (const auto pool = pools_.find(id); pool != pools_.end())
-      if (const auto endpoint = pool->second.endpoints.find(grant); endpoint != pool->second.endpoints.end())
-        why = endpoint->second.refused_why;
-  log_.trouble(id, grant, passage, user, why, loop_.now());
+void Endpoints::log_trouble(const std::string& grant, const mps::Passage& passage, std::uint32_t user) {
+  using enum mps::RelayEnd;
+  const auto suppressed = pace_.due(grant, mps::to_string(passage.end), context_.loop.now());
+  if (!suppressed) return;
+  const auto* const endpoint = passage.end == kRefused ? find(grant) : nullptr;
+  const bool refused = passage.end == kRefused || passage.end == kAbandoned;
+  const char* event = mps::is_attempt(passage.end) ? "endpoint.attempt"
+                      : refused                    ? "endpoint.refused"
+                                                   : "endpoint.failed";
+  log::warning(event, {{"pool", id_},
+                       {"grant", grant},
+                       {"pid", passage.client.pid != 0 ? passage.client.pid : passage.connected_by},
+                       {"uid", user},
+                       {"what", mps::to_string(passage.end)},
+                       {"why", endpoint == nullptr ? std::string() : endpoint->refused_why},
+                       {"suppressed", *suppressed}});
 }
 
-// Through links clients connect at any time: no grant's limits may stay set.
-void Endpoints::set_own_limits(const std::string& id) {
-  if (!callbacks_.set_next_limits) return;
-  callbacks_.set_next_limits(id, std::nullopt, [id](const Status& status) {
-    if (!status) log::warning("pool.limits_not_own", {{"pool", id}, {"why", status.error()}});
-  });
-}
-
-void Endpoints::note_prepared(const EndpointName& name, const Status& status) {
-  const auto pool = pools_.find(name.pool);
-  if (pool == pools_.end()) return;
-  const auto endpoint = pool->second.endpoints.find(name.grant);
-  if (endpoint == pool->second.endpoints.end()) return;
+void Endpoints::note_prepared(const std::string& grant, const Status& status) {
+  Endpoint* const endpoint = find(grant);
+  if (endpoint == nullptr) return;
   std::string why;
   if (!status) why = fmt::format("its limits could not be set: {}", to_string(status.error()));
-  if (endpoint->second.not_limited == why) return;
-  if (!why.empty()) log::warning("endpoint.not_limited", {{"pool", name.pool}, {"grant", name.grant}, {"why", why}});
-  endpoint->second.not_limited = std::move(why);
-  callbacks_.on_change();
+  if (endpoint->not_limited == why) return;
+  if (!why.empty()) log::warning("endpoint.not_limited", {{"pool", id_}, {"grant", grant}, {"why", why}});
+  endpoint->not_limited = std::move(why);
+  context_.on_change();
+}
+
+// --- places on the GPUs ----------------------------------------------------------------------------------------------
+
+void Endpoints::set_most_clients(std::size_t most, std::vector<std::string> devices, std::size_t promised,
+                                 std::size_t slots) {
+  most_clients_ = most;
+  devices_ = std::move(devices);
+  promised_ = promised;
+  slots_ = slots;
+}
+
+// Clients of no known grant that the servers list, as of their last list: each has a place. Not those of the node, as a
+// start of our own that proves the server.
+std::size_t Endpoints::unknown_clients() const {
+  return static_cast<std::size_t>(std::ranges::count_if(seen_, [this](const auto& each) {
+    const auto& [pid, client] = each;
+    return relay_->grant_of(pid) == nullptr && host::process_ref(pid) == client.process && !is_of_the_node(pid);
+  }));
+}
+
+std::size_t Endpoints::taken_by(const std::string& grant, const Endpoint& endpoint) const {
+  const std::size_t places = relay_->endpoint(grant).places;
+  const auto devices = static_cast<std::size_t>(std::ranges::count_if(
+      devices_, [&endpoint](const std::string& device) { return holds(endpoint.limits, device); }));
+  return devices <= 1 ? places : (places + devices - 1) / devices;
+}
+
+std::size_t Endpoints::taken_on(const std::string& device, bool evenly) const {
+  std::size_t taken = unknown_clients() + gone_twice_;
+  if (devices_.size() <= 1) return taken + relay_->places();
+  taken += relay_->endpoint("").places;  // of former tenants
+  for (const auto& [grant, endpoint] : endpoints_)
+    if (holds(endpoint.limits, device)) taken += evenly ? taken_by(grant, endpoint) : relay_->endpoint(grant).places;
+  return taken;
+}
+
+// Places reserved for the other grants that hold this device: their promised places without those that they have.
+std::size_t Endpoints::kept_on(const std::string& device, const std::string& grant) const {
+  std::size_t kept = 0, open = 0;
+  for (const auto& [other, endpoint] : endpoints_) {
+    if (devices_.size() > 1 && !holds(endpoint.limits, device)) continue;
+    ++open;
+    if (other == grant || !endpoint.admitting) continue;
+    kept += promised_ - std::min(taken_by(other, endpoint), promised_);
+  }
+  const std::size_t may_come = (slots_ - std::min(open, slots_)) * promised_;
+  return kept + std::min(may_come, most_clients_ / kKeptForLaterPart);
+}
+
+// If the endpoints were promised more places than the server has, each still gets its promise as long as there is any
+// place.
+std::string Endpoints::no_capacity(const std::string& grant) const {
+  if (most_clients_ == 0) return {};
+  const auto* const endpoint = find(grant);
+  const bool within_promise = endpoint == nullptr || taken_by(grant, *endpoint) < promised_;
+  const bool one = devices_.size() <= 1;
+  for (const auto& device : devices_) {
+    if (!one && endpoint != nullptr && !holds(endpoint->limits, device)) continue;
+    const std::string name = one ? "the GPU" : "GPU " + device;
+    const std::size_t has = taken_on(device, within_promise);
+    if (has >= most_clients_) return fmt::format("{} has its {} clients", name, most_clients_);
+    if (within_promise) continue;
+    if (const std::size_t kept = kept_on(device, grant); has + kept >= most_clients_)
+      return fmt::format("{} has {} of its {} clients, and the other places are kept for other containers", name, has,
+                         most_clients_);
+  }
+  return {};
+}
+
+std::optional<std::size_t> Endpoints::clients_on_fullest() const {
+  if (!relay_) return std::nullopt;
+  std::size_t most = 0;
+  for (const auto& device : devices_) most = std::max(most, taken_on(device, true));
+  return most;
 }
 
 }  // namespace tranche::agent

@@ -4,115 +4,232 @@
 #include <set>
 #include <utility>
 
+#include "mps/endpoints/containers.h"
 #include "mps/endpoints/endpoints.h"
+#include "os/files/files.h"
 #include "os/log/log.h"
 
 namespace tranche::agent {
 namespace {
 
-using Reply = std::function<void(const std::string&)>;
-
-void say(const Reply& reply, const Status& status) {
+void say(const Endpoints::Reply& reply, const Status& status) {
   reply(status ? done_reply() : error_reply(status.error()));
+}
+
+const std::string& pool_of(const MpsRequest& request) {
+  if (const auto* terminate = std::get_if<TerminateRequest>(&request)) return terminate->pool;
+  if (const auto* open = std::get_if<OpenEndpointRequest>(&request)) return open->endpoint.pool;
+  if (const auto* gone = std::get_if<RemoveEndpointRequest>(&request)) return gone->endpoint.pool;
+  return std::get<AdmitRequest>(request).endpoint.pool;
 }
 
 }  // namespace
 
-void Endpoints::answer(const std::string& request, Reply reply) {
+void answer_request(const std::string& request, const std::function<Endpoints*(const std::string& pool)>& find,
+                    const Endpoints::Reply& reply) {
   const auto parsed = parse_mps_request(request);
   if (!parsed) return reply(error_reply(parsed.error()));
-  if (const auto* open = std::get_if<OpenEndpointRequest>(&*parsed)) return say(reply, open_for(*open));
-  if (const auto* gone = std::get_if<RemoveEndpointRequest>(&*parsed))
-    return say(reply, remove_endpoint(gone->endpoint, gone->made));
-  if (const auto* admission = std::get_if<AdmitRequest>(&*parsed))
-    return say(reply, admit(admission->endpoint, admission->open, admission->reason));
-  const auto& terminate = std::get<TerminateRequest>(*parsed);
-  if (const auto pool = find(terminate.pool); !pool) return reply(error_reply(pool.error()));
+  const std::string& pool = pool_of(*parsed);
+  if (Endpoints* const endpoints = find(pool)) return endpoints->answer(*parsed, reply);
+  const Error unknown{Kind::kNotFound,
+                      "tranche mps does not serve this pool (yet): it may run with another configuration", pool, 0};
+  reply(error_reply(unknown));
+}
+
+void Endpoints::answer(const MpsRequest& request, Reply reply) {
+  if (const auto* open = std::get_if<OpenEndpointRequest>(&request)) return say(reply, open_for(*open));
+  if (const auto* gone = std::get_if<RemoveEndpointRequest>(&request))
+    return say(reply, remove_endpoint(gone->endpoint.grant, gone->made));
+  if (const auto* admission = std::get_if<AdmitRequest>(&request))
+    return say(reply, admit(admission->endpoint.grant, admission->open, admission->reason));
+  end_for(std::get<TerminateRequest>(request), std::move(reply));
+}
+
+void Endpoints::end_for(const TerminateRequest& request, Reply reply) {
   std::set<std::string> grants;
-  for (const auto pid : terminate.pids)
-    if (const auto* grant = grant_of(terminate.pool, pid)) grants.insert(*grant);
-  log::info("clients.terminate", {{"pool", terminate.pool},
+  for (const auto pid : request.pids)
+    if (const auto* grant = grant_of(pid)) grants.insert(*grant);
+  log::info("clients.terminate", {{"pool", id_},
                                   {"grants", fmt::format("{}", fmt::join(grants, ","))},
-                                  {"clients", terminate.pids.size()},
-                                  {"why", terminate.reason}});
-  callbacks_.terminate(terminate.pool, terminate.pids,
-                       [reply = std::move(reply), begun = loop_.now(), &loop = loop_](const Terminated& outcomes) {
-                         reply(end_reply({.clients = outcomes, .took = loop.now() - begun}));
-                       });
+                                  {"clients", request.pids.size()},
+                                  {"why", request.reason}});
+  auto& loop = context_.loop;
+  owner_.end_clients(request.pids, [reply = std::move(reply), begun = loop.now(), &loop](const Terminated& outcomes) {
+    reply(end_reply({.clients = outcomes, .took = loop.now() - begun}));
+  });
 }
 
 // Stores the limits before the endpoint listens. A new tenant gets a directory of its own: a former one may have kept
 // the old directory open, or clients. A container that runs with the endpoint keeps it: a kubelet that lost its
 // checkpoint asks again for the shares of pods that run, and gives those of a static pod away in its grace period.
 Status Endpoints::open_for(const OpenEndpointRequest& request) {
-  TRY(Pool * pool, find(request.endpoint.pool));
-  const bool vacates = request.new_tenant && pool->endpoints.contains(request.endpoint.grant);
-  const auto in_use = vacates ? pod_with(request.endpoint) : std::string();
+  const std::string& grant = request.endpoint.grant;
+  const bool vacates = request.new_tenant && endpoints_.contains(grant);
+  const auto in_use = vacates ? pod_with(grant) : std::string();
   if (!in_use.empty()) {
-    log::warning("endpoint.kept", {{"pool", request.endpoint.pool},
-                                   {"grant", request.endpoint.grant},
+    log::warning("endpoint.kept", {{"pool", id_},
+                                   {"grant", grant},
                                    {"pod", in_use},
                                    {"why", "kubelet asks for the share again, and a container that has it runs"}});
-    Endpoint& kept = endpoint_of(*pool, request.endpoint.grant);
-    let_any_pod(request.endpoint, kept);
+    Endpoint& kept = endpoint_of(grant);
+    let_any_pod(grant, kept);
     stamp(kept);  // an order to remove the endpoint of the pod that has it must not reach the one that gets it
   }
   if (vacates && in_use.empty()) {
-    TRY_STATUS(vacate(request.endpoint, *pool));
+    TRY_STATUS(vacate(grant));
     if (!request.limits) {
-      TRY_STATUS(remove_endpoint_limits(settings_.paths, request.endpoint));
+      TRY_STATUS(files_.remove(grant));
     }
   }
-  const auto before = pool->endpoints.find(request.endpoint.grant);
-  const bool was_there = before != pool->endpoints.end();
-  const auto limits_before = was_there ? before->second.limits : std::nullopt;
-  TRY_STATUS(may_open(request.endpoint, request.limits));
-  if (request.any_pod) let_any_pod(request.endpoint, endpoint_of(*pool, request.endpoint.grant));
+  const auto* const before = find(grant);
+  const bool was_there = before != nullptr;
+  const auto limits_before = was_there ? before->limits : std::nullopt;
+  TRY_STATUS(may_open(grant, request.limits));
+  if (request.any_pod) let_any_pod(grant, endpoint_of(grant));
   if (!request.pod.empty()) {
-    TRY_STATUS(let_pod(request.endpoint, endpoint_of(*pool, request.endpoint.grant), request.pod));
+    TRY_STATUS(let_pod(grant, endpoint_of(grant), request.pod));
   }
-  const auto opened = listen(request.endpoint.pool, *pool, request.endpoint.grant);
-  if (!opened) take_back(request.endpoint, *pool, was_there, limits_before);
+  const auto opened = listen(grant);
+  if (!opened) take_back(grant, was_there, limits_before);
   return opened;
 }
 
-void Endpoints::take_back(const EndpointName& name, Pool& pool, bool was_there,
-                          const std::optional<mps::GrantLimits>& limits) {
-  const auto kept =
-      limits ? write_endpoint_limits(settings_.paths, name, *limits) : remove_endpoint_limits(settings_.paths, name);
-  if (!kept)
-    log::warning("endpoint.limits_not_kept", {{"pool", name.pool}, {"grant", name.grant}, {"why", kept.error()}});
-  if (was_there) {
-    pool.endpoints[name.grant].limits = limits;
-  } else {
-    pool.endpoints.erase(name.grant);
-  }
-  callbacks_.on_change();
+Status Endpoints::open_endpoint(const std::string& grant, const std::optional<mps::GrantLimits>& limits) {
+  TRY_STATUS(may_open(grant, limits));
+  return listen(grant);
 }
 
-void Endpoints::let_any_pod(const EndpointName& name, Endpoint& endpoint) {
+Status Endpoints::may_open(const std::string& grant, const std::optional<mps::GrantLimits>& limits) {
+  if (!relay_ && !wants_clients_) return fail(Kind::kUnavailable, "the MPS daemon of this pool does not serve", id_);
+  if (limits) return keep_limits(grant, *limits);
+  (void)endpoint_of(grant);
+  return {};
+}
+
+void Endpoints::take_back(const std::string& grant, bool was_there, const std::optional<mps::GrantLimits>& limits) {
+  const auto kept = limits ? files_.write_limits(grant, *limits) : files_.remove(grant);
+  if (!kept) log::warning("endpoint.limits_not_kept", {{"pool", id_}, {"grant", grant}, {"why", kept.error()}});
+  if (was_there) {
+    endpoints_[grant].limits = limits;
+  } else {
+    endpoints_.erase(grant);
+  }
+  context_.on_change();
+}
+
+Endpoints::Endpoint& Endpoints::endpoint_of(const std::string& grant) {
+  Endpoint& endpoint = endpoints_[grant];
+  if (endpoint.made == 0) stamp(endpoint);
+  return endpoint;
+}
+
+void Endpoints::stamp(Endpoint& endpoint) {
+  const auto now =
+      std::chrono::duration_cast<std::chrono::microseconds>(context_.loop.now().time_since_epoch()).count();
+  endpoint.made = last_made_ = std::max(last_made_ + 1, static_cast<std::uint64_t>(now));
+}
+
+std::string Endpoints::pod_with(const std::string& grant) const {
+  for (const int pid : clients_of(grant)) {
+    auto pod = pod_of(pid).value_or(std::string());
+    if (!pod.empty() && grant_by_mounts(pid, context_.settings.paths.mps_root, id_) == grant) return pod;
+  }
+  return {};
+}
+
+void Endpoints::let_any_pod(const std::string& grant, Endpoint& endpoint) {
   endpoint.pod.clear();
   const bool was = std::exchange(endpoint.any_pod, true);
-  auto kept = keep_pod(settings_.paths, name, {});
-  if (kept) kept = keep_for_any_pod(settings_.paths, name, true);
+  auto kept = files_.set_pod(grant, {});
+  if (kept) kept = files_.set_any_pod(grant, true);
   if (!kept)
     log::warning(
         "endpoint.any_pod_not_kept",
-        {{"pool", name.pool},
-         {"grant", name.grant},
+        {{"pool", id_},
+         {"grant", grant},
          {"why", kept.error()},
          {"effect",
           "after a restart of `tranche mps` the endpoint serves one pod until `tranche node` repeats the request"}});
-  if (!was) callbacks_.on_change();
+  if (!was) context_.on_change();
 }
 
-Status Endpoints::let_pod(const EndpointName& name, Endpoint& endpoint, const std::string& uid) {
-  TRY_STATUS(keep_for_any_pod(settings_.paths, name, false));
-  TRY_STATUS(keep_pod(settings_.paths, name, uid));
+Status Endpoints::let_pod(const std::string& grant, Endpoint& endpoint, const std::string& uid) {
+  TRY_STATUS(files_.set_any_pod(grant, false));
+  TRY_STATUS(files_.set_pod(grant, uid));
   const bool same = endpoint.pod == uid && !endpoint.any_pod;
   endpoint.pod = uid;
   endpoint.any_pod = false;
-  if (!same) callbacks_.on_change();
+  if (!same) context_.on_change();
+  return {};
+}
+
+Status Endpoints::vacate(const std::string& grant) {
+  auto clients = clients_of(grant);
+  if (relay_) {
+    const auto remnants = relay_->endpoint(grant).remnants;
+    clients.insert(clients.end(), remnants.begin(), remnants.end());
+    relay_->close_endpoint(grant);
+  }
+  if (!clients.empty()) end_former_clients(grant, clients);
+  if (relay_) relay_->disown(grant);
+  for (auto& [pid, client] : seen_)
+    if (client.grant == grant) client.grant.clear();
+  endpoints_.erase(grant);
+  pace_.forget(grant);
+  TRY_STATUS(files_.set_any_pod(grant, false));
+  TRY_STATUS(files_.set_pod(grant, {}));
+  TRY(const auto directory, host::Dir::open(context_.settings.paths.endpoints(id_)));
+  return directory.remove_tree(grant);
+}
+
+void Endpoints::end_former_clients(const std::string& grant, const std::vector<int>& clients) {
+  log::warning("endpoint.former_clients", {{"pool", id_},
+                                           {"grant", grant},
+                                           {"clients", clients.size()},
+                                           {"why", "their pod does not hold the share any more"},
+                                           {"effect", "they are stopped, waited for and killed"}});
+  ++ending_[grant];
+  const auto once = std::make_shared<bool>(false);
+  const auto ended = [this, grant, once, alive = std::weak_ptr(alive_)] {
+    if (!alive.expired() && !std::exchange(*once, true)) former_clients_ended(grant);
+  };
+  context_.loop.after(context_.settings.former_clients, ended);  // end_clients() may not answer
+  owner_.end_clients(clients, [id = id_, grant, ended](const Terminated& outcomes) {
+    for (const auto& each : outcomes)
+      if (each.outcome == mps::TerminateOutcome::kRefused || each.outcome == mps::TerminateOutcome::kTimedOut)
+        log::warning("endpoint.former_client_left",
+                     {{"pool", id}, {"grant", grant}, {"pid", each.pid}, {"why", each.note}});
+    ended();
+  });
+}
+
+void Endpoints::former_clients_ended(const std::string& grant) {
+  const auto found = ending_.find(grant);
+  if (found == ending_.end() || --found->second > 0) return;
+  ending_.erase(found);
+  if (relay_) relay_->keep_waiting(grant, false);
+}
+
+Status Endpoints::remove_endpoint(const std::string& grant, std::optional<std::uint64_t> made) {
+  if (const auto* there = find(grant); made && there != nullptr && there->made != *made)
+    return fail(Kind::kConflict, "the grant's endpoint has been replaced: it has a new tenant", grant);
+  TRY_STATUS(vacate(grant));
+  TRY_STATUS(files_.remove(grant));
+  log::info("endpoint.removed", {{"pool", id_}, {"grant", grant}});
+  context_.on_change();
+  return {};
+}
+
+Status Endpoints::admit(const std::string& grant, bool open, const std::string& reason) {
+  if (!relay_)
+    return fail(Kind::kUnsupported, "endpoints of this pool are links, which cannot be closed: " + link_reason_, id_);
+  Endpoint* const endpoint = find(grant);
+  if (endpoint == nullptr) return fail(Kind::kNotFound, "there is no such endpoint", grant);
+  if (endpoint->admitting != open || endpoint->reason != reason)
+    log::info("endpoint.admits", {{"pool", id_}, {"grant", grant}, {"open", open}, {"why", reason}});
+  endpoint->admitting = open;
+  endpoint->reason = open ? std::string() : reason;
+  context_.on_change();
   return {};
 }
 

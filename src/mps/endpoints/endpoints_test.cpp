@@ -16,13 +16,13 @@ TEST_F(EndpointsTest, AnOpenedEndpointHoldsOneSocketAndLetsAClientIn) {
   EXPECT_THAT(first_line(*process), HasSubstr("\"mps\":true"));
   EXPECT_EQ(document()["endpoint"], "relay");
   EXPECT_EQ(document()["endpoints"][0]["clients"], Json::array({process->pid()}));
-  EXPECT_EQ(*endpoints_->grant_of(kPool, process->pid()), kGrant);
+  EXPECT_EQ(*endpoints_->grant_of(process->pid()), kGrant);
 }
 
 TEST_F(EndpointsTest, OpeningAnEndpointAgainDisturbsNobody) {
   open();
   const auto before = inode_of(paths_.endpoint(kPool, kGrant) + "/control");
-  EXPECT_TRUE(endpoints_->open_endpoint(kEndpoint));
+  EXPECT_TRUE(endpoints_->open_endpoint(kGrant));
   EXPECT_EQ(inode_of(paths_.endpoint(kPool, kGrant) + "/control"), before);
 }
 
@@ -31,7 +31,7 @@ TEST_F(EndpointsTest, EndpointsOfBeforeAreListenedAtAgain) {
   fs::create_directories(paths_.endpoints(kPool) + "/not-a-grant");
   start_daemon();
   make();
-  ASSERT_TRUE(endpoints_->open_pool(kPool));
+  ASSERT_TRUE(endpoints_->serve());
   auto process = client();
   EXPECT_THAT(first_line(*process), HasSubstr("\"mps\":true"));
   EXPECT_EQ(document()["endpoints"].size(), 1u);
@@ -42,7 +42,7 @@ TEST_F(EndpointsTest, ARemovedEndpointIsGoneWithItsDirectory) {
   EXPECT_EQ(request(R"({"do":"removeEndpoint","pool":"gpu-1","grant":"0011223344556677"})"), R"({"ok":true})");
   EXPECT_FALSE(fs::exists(paths_.endpoint(kPool, kGrant)));
   EXPECT_THAT(document()["endpoints"], IsEmpty());
-  EXPECT_TRUE(endpoints_->remove_endpoint(kEndpoint)) << "again";
+  EXPECT_TRUE(endpoints_->remove_endpoint(kGrant)) << "again";
 }
 
 TEST_F(EndpointsTest, AClosedGrantLetsNobodyInUntilItIsOpenedAgain) {
@@ -63,7 +63,7 @@ TEST_F(EndpointsTest, AClosedGrantLetsNobodyInUntilItIsOpenedAgain) {
 // Promise: mps/relay: A client whose environment lifts its limit is refused.
 TEST_F(EndpointsTest, AClientWhoseEnvironmentLiftsItsLimitIsNotLetIn) {
   open();
-  endpoints_->set_most_clients(kPool, 48, {world_.uuid()});
+  endpoints_->set_most_clients(48, {world_.uuid()});
   std::uint64_t refused = 0;
   for (const std::string& value :
        {std::string("zz"), std::string("0=0"), std::string("1=1G"), std::string(" "), std::string("\xff")}) {
@@ -81,7 +81,7 @@ TEST_F(EndpointsTest, AClientWhoseEnvironmentLiftsItsLimitIsNotLetIn) {
     EXPECT_THAT(endpoint["refusedWhy"].get<std::string>(), HasSubstr("such as " + world_.uuid() + "=4096M"));
     EXPECT_THAT(endpoint["clients"], IsEmpty());
   }
-  EXPECT_THAT(came_, IsEmpty());
+  EXPECT_THAT(endpoints_->clients(), IsEmpty());
   for (const std::string& value : {std::string(), std::string("0=2G"), world_.uuid() + "=2G"}) {
     auto process = world_.start_client({"--hold"}, {{"CUDA_MPS_PIPE_DIRECTORY", paths_.endpoint(kPool, kGrant)},
                                                     {"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", value}});
@@ -91,15 +91,14 @@ TEST_F(EndpointsTest, AClientWhoseEnvironmentLiftsItsLimitIsNotLetIn) {
 
 TEST_F(EndpointsTest, TheCeilingOfClientsHoldsForNewProcesses) {
   open();
-  endpoints_->set_most_clients(kPool, 1, {"GPU-1"});
+  endpoints_->set_most_clients(1, {"GPU-1"});
   auto first = client();
   EXPECT_THAT(first_line(*first), HasSubstr("\"mps\":true"));
   auto second = client();
   EXPECT_TRUE(until([&] { return second->ended_within(0ms); }));
   first->signal(SIGKILL);
-  EXPECT_TRUE(until([&] { return endpoints_->grant_of(kPool, first->pid()) == nullptr; }));
-  endpoints_->context_ended(kPool, first->pid(), 1);
-  came_.clear();
+  EXPECT_TRUE(until([&] { return endpoints_->grant_of(first->pid()) == nullptr; }));
+  endpoints_->context_ended(first->pid(), 1);
   auto third = client();
   EXPECT_THAT(first_line(*third), HasSubstr("\"mps\":true"));
 }
@@ -109,14 +108,14 @@ TEST_F(EndpointsTest, ANewClientWaitsForTheReleaseOfItsGrantsDeadClientsAndOther
   start_keeper();
   open();
   const std::string other = "8899aabbccddeeff";
-  ASSERT_TRUE(endpoints_->open_endpoint({kPool, other}));
+  ASSERT_TRUE(endpoints_->open_endpoint(other));
   const auto first = killed_client();
   EXPECT_EQ(document()["endpoints"][0]["dead"], Json::array({first->pid()}));
   auto second = client();
   auto theirs = client(other), more = client(other);
   EXPECT_THAT(first_line(*theirs), HasSubstr("\"mps\":true"));
   EXPECT_THAT(first_line(*more), HasSubstr("\"mps\":true"));
-  EXPECT_THAT(came_, ::testing::UnorderedElementsAre(first->pid(), theirs->pid(), more->pid()));
+  EXPECT_THAT(endpoints_->clients(), ::testing::UnorderedElementsAre(theirs->pid(), more->pid()));
   release_all();
   EXPECT_THAT(first_line(*second), HasSubstr("\"mps\":true"));
   EXPECT_THAT(document()["endpoints"][0]["dead"], IsEmpty());
@@ -149,10 +148,10 @@ TEST_F(EndpointsTest, OnlyContextsThatEndedBeforeTheClientLeaveNoMemory) {
     auto process = client();
     EXPECT_THAT(first_line(*process), HasSubstr("\"mps\":true"));
     ASSERT_TRUE(is_held(process->pid()));
-    if (in_order) endpoints_->context_ended(kPool, process->pid(), 1);
+    if (in_order) endpoints_->context_ended(process->pid(), 1);
     process->signal(SIGKILL);
     ASSERT_TRUE(process->ended_within(60s));
-    if (!in_order) endpoints_->context_ended(kPool, process->pid(), 1);
+    if (!in_order) endpoints_->context_ended(process->pid(), 1);
     ASSERT_TRUE(until([&] { return document()["endpoints"][0]["dead"].size() == (in_order ? 1U : 2U); }));
     EXPECT_EQ(keeps_memory(), !in_order);
   }
@@ -161,8 +160,8 @@ TEST_F(EndpointsTest, OnlyContextsThatEndedBeforeTheClientLeaveNoMemory) {
 TEST_F(EndpointsTest, AGrantLeavesEachOtherOpenEndpointItsPlace) {
   open();
   const std::string other = "8899aabbccddeeff";
-  endpoints_->set_most_clients(kPool, 3, {"GPU-1"});
-  ASSERT_TRUE(endpoints_->open_endpoint({kPool, other}));
+  endpoints_->set_most_clients(3, {"GPU-1"});
+  ASSERT_TRUE(endpoints_->open_endpoint(other));
   auto first = client(), second = client();
   EXPECT_THAT(first_line(*first), HasSubstr("\"mps\":true"));
   EXPECT_THAT(first_line(*second), HasSubstr("\"mps\":true"));
@@ -176,9 +175,9 @@ TEST_F(EndpointsTest, AGrantLeavesEachOtherOpenEndpointItsPlace) {
   EXPECT_THAT(first_line(*more), Not(HasSubstr("\"mps\":true")));
   EXPECT_EQ(document()["endpoints"][1]["refusedWhy"], "the GPU has its 3 clients");
   theirs->signal(SIGKILL);
-  EXPECT_TRUE(until([&] { return endpoints_->grant_of(kPool, theirs->pid()) == nullptr; }));
-  endpoints_->context_ended(kPool, theirs->pid(), 1);
-  ASSERT_TRUE(endpoints_->remove_endpoint({kPool, other}));
+  EXPECT_TRUE(until([&] { return endpoints_->grant_of(theirs->pid()) == nullptr; }));
+  endpoints_->context_ended(theirs->pid(), 1);
+  ASSERT_TRUE(endpoints_->remove_endpoint(other));
   auto alone = client();
   EXPECT_THAT(first_line(*alone), HasSubstr("\"mps\":true")) << "no other grant has an endpoint";
 }
@@ -186,23 +185,22 @@ TEST_F(EndpointsTest, AGrantLeavesEachOtherOpenEndpointItsPlace) {
 // Promise: mps/endpoints: Places of a server are kept for containers that may still come, a quarter at most.
 TEST_F(EndpointsTest, PlacesAreKeptForContainersThatMayStillCome) {
   open();
-  endpoints_->set_most_clients(kPool, 8, {"GPU-1"}, 1, 3);  // one of the three slots has an endpoint
+  endpoints_->set_most_clients(8, {"GPU-1"}, 1, 3);  // one of the three slots has an endpoint
   std::vector<std::unique_ptr<sim::TestProcess>> clients;
   for (int i = 0; i < 7; ++i) {
     clients.push_back(client());
     EXPECT_EQ(first_line(*clients.back()).find("\"mps\":true") != std::string::npos, i < 6) << i;
   }
   const std::string other = "8899aabbccddeeff";
-  ASSERT_TRUE(endpoints_->open_endpoint({kPool, other}));
+  ASSERT_TRUE(endpoints_->open_endpoint(other));
   auto theirs = client(other);
   EXPECT_THAT(first_line(*theirs), HasSubstr("\"mps\":true"));
 }
 
 TEST_F(EndpointsTest, WhatAGrantWasPromisedItGetsAsLongAsThereIsRoom) {
   open();
-  endpoints_->set_most_clients(kPool, 3, {"GPU-1"}, 2);
-  for (const char* other : {"8899aabbccddeeff", "1111111111111111"})
-    ASSERT_TRUE(endpoints_->open_endpoint({kPool, other}));
+  endpoints_->set_most_clients(3, {"GPU-1"}, 2);
+  for (const char* other : {"8899aabbccddeeff", "1111111111111111"}) ASSERT_TRUE(endpoints_->open_endpoint(other));
   auto first = client(), second = client();
   EXPECT_THAT(first_line(*first), HasSubstr("\"mps\":true"));
   EXPECT_THAT(first_line(*second), HasSubstr("\"mps\":true"));
@@ -225,17 +223,17 @@ TEST_F(EndpointsTest, AskedForLinksTheEndpointHoldsTheDaemonsOwnSocketAndTheStat
   fs::create_directories(paths_.endpoint(kPool, kGrant));
   start_daemon();
   make(config::EndpointPolicy::kLink);
-  ASSERT_TRUE(endpoints_->open_pool(kPool));
+  ASSERT_TRUE(endpoints_->serve());
   EXPECT_EQ(inode_of(paths_.endpoint(kPool, kGrant) + "/control"), inode_of(paths_.pipe(kPool) + "/control"));
   EXPECT_EQ(document()["endpoint"], "link");
   EXPECT_THAT(document()["endpointReason"].get<std::string>(), HasSubstr("tenants with root can command this daemon"));
   Json pool{{"notEnforced", Json::array()}};
-  endpoints_->describe(kPool, pool);
+  endpoints_->describe(pool);
   EXPECT_THAT(pool["notEnforced"][0].get<std::string>(), HasSubstr("environment only"));
-  ASSERT_TRUE(endpoints_->open_endpoint({kPool, "8899aabbccddeeff"}));
+  ASSERT_TRUE(endpoints_->open_endpoint("8899aabbccddeeff"));
   EXPECT_EQ(inode_of(paths_.endpoint(kPool, "8899aabbccddeeff") + "/control"),
             inode_of(paths_.pipe(kPool) + "/control"));
-  EXPECT_EQ(endpoints_->admit(kEndpoint, false, "").error().kind, Kind::kUnsupported);
+  EXPECT_EQ(endpoints_->admit(kGrant, false, "").error().kind, Kind::kUnsupported);
 }
 
 TEST_F(EndpointsTest, BehindADaemonThatGreetsInOtherWordsEndpointsAreLinksAndTheReasonIsShown) {
@@ -243,7 +241,7 @@ TEST_F(EndpointsTest, BehindADaemonThatGreetsInOtherWordsEndpointsAreLinksAndThe
   const auto foreign_process = sim::listen_at(paths_.pipe(kPool) + "/control", 0666);
   make();
   EXPECT_EQ(document()["endpoint"], "relay");
-  ASSERT_TRUE(endpoints_->open_pool(kPool));
+  ASSERT_TRUE(endpoints_->serve());
   ASSERT_TRUE(until([&] { return readable(foreign_process.get()); }));
   const sim::Fd accepted(::accept4(foreign_process.get(), nullptr, nullptr, SOCK_CLOEXEC));
   ASSERT_TRUE(sim::send_packet(accepted.get(), "HELLO OF ANOTHER RELEASE"));
@@ -252,7 +250,7 @@ TEST_F(EndpointsTest, BehindADaemonThatGreetsInOtherWordsEndpointsAreLinksAndThe
   EXPECT_EQ(inode_of(paths_.endpoint(kPool, kGrant) + "/control"), inode_of(paths_.pipe(kPool) + "/control"));
   // The next daemon may differ: it is checked again.
   start_daemon();
-  ASSERT_TRUE(endpoints_->open_pool(kPool));
+  ASSERT_TRUE(endpoints_->serve());
   ASSERT_TRUE(until([&] { return document()["endpoint"] == "relay"; }));
   auto process = client();
   EXPECT_THAT(first_line(*process), HasSubstr("\"mps\":true"));
@@ -279,9 +277,8 @@ TEST_F(EndpointsTest, ANewTenantGetsADirectoryThatNothingOfTheFormerOneReaches) 
   auto stale = world_.start_client({}, {{"CUDA_MPS_PIPE_DIRECTORY", way}});
   EXPECT_THAT(first_line(*stale), Not(HasSubstr("\"mps\":true")));
   // New clients wait until the former client has exited, and are then admitted.
-  came_.clear();
   auto next = client();
-  EXPECT_FALSE(until([&] { return !came_.empty(); }, 200ms));
+  EXPECT_FALSE(until([&] { return !endpoints_->clients().empty(); }, 200ms));
   former->signal(SIGKILL);
   done_(well(asked_[0]));
   EXPECT_THAT(first_line(*next), HasSubstr("\"mps\":true"));
@@ -338,7 +335,7 @@ TEST_F(EndpointsTest, AClientThatHasEndedIsNoneBeforeItsEndIsNoticed) {
   process->signal(SIGKILL);
   ASSERT_TRUE(process->ended_within(5s));
   EXPECT_THAT(document()["endpoints"][0]["clients"], IsEmpty());
-  EXPECT_EQ(endpoints_->grant_of(kPool, process->pid()), nullptr);
+  EXPECT_EQ(endpoints_->grant_of(process->pid()), nullptr);
 }
 
 // As with a full disk.
@@ -366,8 +363,8 @@ TEST_F(EndpointsTest, AnEndpointThatCannotBeOpenedIsNotListed) {
 TEST_F(EndpointsTest, TerminateIsPassedOn) {
   open();
   std::string answer;
-  endpoints_->answer(R"({"do":"terminate","pool":"gpu-1","pids":[7],"reason":"x"})",
-                     [&](const std::string& json) { answer = json; });
+  request(R"({"do":"terminate","pool":"gpu-1","pids":[7],"reason":"x"})",
+          [&](const std::string& json) { answer = json; });
   ASSERT_THAT(asked_, ElementsAre(ElementsAre(7)));
   done_({{7, mps::TerminateOutcome::kNotAClient, ""}});
   EXPECT_EQ(Json::parse(answer)["clients"][0]["outcome"], "not-a-client");

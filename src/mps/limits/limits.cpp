@@ -87,4 +87,11 @@ DaemonLimits limits_for(const DaemonLimits& own, std::span<const std::string> po
   return limits;
 }
 
+std::string capacity_note(std::uint32_t live, std::uint32_t most) {
+  if (most == 0 || std::uint64_t{live} * 10 < std::uint64_t{most} * 9) return {};
+  if (live >= most)
+    return fmt::format("all {} clients that MPS serves here are connected: the next CUDA process fails to start", most);
+  return fmt::format("{} of at most {} clients are connected: CUDA processes beyond that fail to start", live, most);
+}
+
 }  // namespace tranche::mps

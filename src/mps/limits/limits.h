@@ -2,6 +2,7 @@
 // The limits that a control daemon has to enforce, and whether the limits that it reports are the same. Memory is
 // limited for each device by UUID. The daemon has one thread percentage, so a pool of different devices gets its
 // largest, and clients lower it for themselves. Pure.
+#include <cstdint>
 #include <span>
 #include <string>
 #include <utility>
@@ -45,5 +46,9 @@ struct LimitsReadBack {
 // "14G", 500 MiB and "500M", 10 and "10.0" agree.
 std::string disagreement(const DaemonLimits& expected, const LimitsReadBack& read);
 std::string threads_disagreement(const DaemonLimits& expected, Percent in_force);
+
+// Warns that a server is nearly full; "" below nine tenths of `most`. The driver refuses clients beyond the limit
+// (measured: of 64 on an H200, 16 failed with "busy or unavailable"), so the note appears before that.
+std::string capacity_note(std::uint32_t live, std::uint32_t most);
 
 }  // namespace tranche::mps

@@ -1,4 +1,4 @@
-#include "mps/pool/ending_file.h"
+#include "mps/pool/client_ending.h"
 
 #include <gtest/gtest.h>
 

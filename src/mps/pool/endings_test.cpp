@@ -1,5 +1,5 @@
 // Terminations that one run of the program began and the next one finishes, with sleeping processes.
-#include "mps/pool/endings.h"
+#include "mps/pool/client_ending.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

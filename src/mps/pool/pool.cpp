@@ -1,11 +1,10 @@
-#include "mps/pool/pool.h"
+#include "mps/pool/pool_set.h"
 
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "base/text.h"
-#include "mps/daemon/capacity.h"
 #include "mps/protocol/put_shared_memory.h"
 #include "os/log/log.h"
 
@@ -82,7 +81,7 @@ void Pool::feed(LifeEvent event, const std::string& why) {
 
 mps::LifeInputs Pool::inputs() const {
   mps::LifeInputs inputs{.planned = is_planned_, .closing = context_.closing, .forced = context_.ends_clients};
-  inputs.waits = context_.binary ? context_.waits_for(*this) : to_string(context_.binary.error());
+  inputs.waits = context_.binary ? context_.set.waits_for(*this) : to_string(context_.binary.error());
   inputs.held =
       std::ranges::any_of(planned_.devices, [this](const auto& uuid) { return context_.other_holders.contains(uuid); });
   if (!daemon_) return inputs;
@@ -95,8 +94,7 @@ mps::LifeInputs Pool::inputs() const {
 std::string Pool::end_of_use() const {
   const auto has_clients = [](const mps::ServerSeen& server) { return !server.clients.empty(); };
   if (std::ranges::any_of(daemon_->supervisor().servers, has_clients)) return "client has left";
-  return context_.settings.endpoints != nullptr && context_.settings.endpoints->has_endpoints(id_) ? "container is gone"
-                                                                                                   : "";
+  return endpoints_ && !endpoints_->is_empty() ? "container is gone" : "";
 }
 
 void Pool::act(LifeAction action) {
@@ -109,7 +107,7 @@ void Pool::act(LifeAction action) {
     case LifeAction::kStop:
       return daemon_->stop();
     case LifeAction::kEndClients:
-      return end_clients();
+      return end_all_clients();
     case LifeAction::kDiscard:
       daemon_.reset();
       return;
@@ -135,7 +133,7 @@ void Pool::make_exclusive(std::vector<std::string> left) {
 
 void Pool::modes_are(const Status& set) {
   feed(set ? LifeEvent::kModesSet : LifeEvent::kStartFailed, set ? "" : to_string(set.error()));
-  context_.pool_changed();
+  context_.set.look_soon();
 }
 
 void Pool::start() {
@@ -149,37 +147,18 @@ void Pool::start() {
 }
 
 Status Pool::open() {
-  const auto& shared = context_.settings;
-  host::PoolSettings settings{.id = id_,
-                              .devices = planned_.devices,
-                              .paths = shared.paths,
-                              .binary = *context_.binary,
-                              .multiuser = context_.serves_all_users(),
-                              .home = shared.home,
-                              .supervisor = shared.supervisor,
-                              .proof = shared.proof,
-                              .proof_program = shared.proof_program,
-                              .seed = stable_hash(id_),
-                              .endings = shared.endings,
-                              .logs = shared.logs};
-  if (auto* const endpoints = shared.endpoints; endpoints != nullptr) {
-    TRY_STATUS(endpoints->add_pool(id_));
+  host::PoolSettings settings{context_.settings.daemons};
+  settings.id = id_;
+  settings.devices = planned_.devices;
+  settings.binary = *context_.binary;
+  settings.multiuser = context_.serves_all_users();
+  settings.seed = stable_hash(id_);
+  if (context_.endpoints) {
+    if (!endpoints_) {
+      TRY(endpoints_, Endpoints::open(*context_.endpoints, id_, *this));
+    }
     set_most_clients();
-    settings.open_endpoints = [endpoints, id = id_] { return endpoints->open_pool(id); };
-    settings.relay_clients = [endpoints, id = id_] { return endpoints->relay_clients(id); };
-    settings.grant_of = [endpoints, id = id_](int pid) {
-      const auto* const grant = endpoints->grant_of(id, pid);
-      return grant == nullptr ? std::string() : *grant;
-    };
-    settings.heirs = [endpoints, id = id_](const std::vector<int>& pids, std::set<int> own, const auto& done) {
-      endpoints->find_heirs(id, pids, std::move(own), done);
-    };
-    settings.killed_with = [endpoints](const std::vector<host::ProcessRef>& processes) {
-      return endpoints->killed_with(processes);
-    };
-    settings.take_turn = [endpoints, id = id_](std::function<void()> go) {
-      return endpoints->take_turn(id, std::move(go));
-    };
+    settings.admission = endpoints_.get();
   }
   TRY(daemon_, host::PoolDaemon::open(loop_, std::move(settings), callbacks()));
   daemon_->set_stop_patience(context_.sharing.stop_patience);
@@ -187,12 +166,12 @@ Status Pool::open() {
 }
 
 // Endpoints stay on disk: they lead nowhere once the pool is gone, and to the same grants if it returns.
-void Pool::end_clients() {
+void Pool::end_all_clients() {
   std::set<int> pids;
   for (const auto& server : daemon_->supervisor().servers) pids.insert(server.clients.begin(), server.clients.end());
-  if (auto* const endpoints = context_.settings.endpoints; endpoints != nullptr) {
-    for (const int pid : endpoints->clients(id_)) pids.insert(pid);
-    endpoints->hold_pool(id_);  // refuses new clients
+  if (endpoints_) {
+    for (const int pid : endpoints_->clients()) pids.insert(pid);
+    endpoints_->hold();  // refuses new clients
   }
   log::warning("pool.forced", {{"pool", id_}, {"clients", pids.size()}, {"why", life_.reason}});
   if (pids.empty()) return feed(LifeEvent::kClientsEnded);
@@ -210,22 +189,11 @@ host::PoolDaemon::Callbacks Pool::callbacks() {
                               const mps::Supervisor& after) { daemon_changed(before, after); },
           .on_log =
               [this](const mps::LogLine& line) {
-                if (line.what == mps::LogWhat::kClientTaken && context_.settings.endpoints != nullptr) {
-                  context_.settings.endpoints->server_took(id_, line.writer, line.pid);
-                } else if (line.what == mps::LogWhat::kContextBegan && context_.settings.endpoints != nullptr) {
-                  context_.settings.endpoints->context_began(id_, line.pid, static_cast<std::uint32_t>(line.number));
-                } else if (line.what == mps::LogWhat::kContextEnded && context_.settings.endpoints != nullptr) {
-                  context_.settings.endpoints->context_ended(id_, line.pid, static_cast<std::uint32_t>(line.number));
-                } else if (line.what == mps::LogWhat::kClientRefused) {
+                if (line.what == mps::LogWhat::kClientRefused) {
                   log::warning("mps.client_refused", {{"pool", id_}, {"pid", line.pid}, {"cuda_error", line.number}});
                 } else if (line.what == mps::LogWhat::kFatalVictim) {
                   log::warning("mps.fault_teardown", {{"pool", id_}, {"pid", line.pid}});
                 }
-              },
-          .on_listed =
-              [this](std::uint64_t asked, const std::vector<int>& servers, const std::vector<int>& pids) {
-                if (context_.settings.endpoints != nullptr)
-                  context_.settings.endpoints->servers_listed(id_, asked, servers, pids);
               },
           .on_fault =
               [this](const mps::Fault& fault) {
@@ -254,21 +222,20 @@ void Pool::daemon_changed(const mps::Supervisor& before, const mps::Supervisor& 
   if (!std::exchange(nearly_full_, !note.empty()) && nearly_full_)
     log::warning("pool.nearly_full", {{"pool", id_}, {"why", note}});
   context_.on_change();
-  context_.pool_changed();
+  context_.set.look_soon();
 }
 
 // The daemon itself opens them, in the callback in which its limits were read back.
 void Pool::inform_endpoints(const mps::Supervisor& before, const mps::Supervisor& after) {
-  auto* const endpoints = context_.settings.endpoints;
-  if (endpoints == nullptr) return;
-  if (after.state != mps::State::kServing && before.state == mps::State::kServing) endpoints->hold_pool(id_);
-  if (servers_of(before) != servers_of(after)) endpoints->server_replaced(id_);
-  if (daemon_) endpoints->clients_seen(id_, daemon_->listed());
+  if (!endpoints_) return;
+  if (after.state != mps::State::kServing && before.state == mps::State::kServing) endpoints_->hold();
+  if (servers_of(before) != servers_of(after)) endpoints_->server_replaced();
+  if (daemon_) endpoints_->clients_seen(daemon_->listed());
 }
 
 void Pool::look_at_memory() {
   if (!daemon_) return;
-  if (!memory_) memory_.emplace(context_.settings.paths.mps_root + "/" + mps::kSharedMemoryFolder);
+  if (!memory_) memory_.emplace(context_.settings.daemons.paths.mps_root + "/" + mps::kSharedMemoryFolder);
   std::vector<pid_t> servers;
   for (const auto& server : daemon_->supervisor().servers)
     if (server.status == "ACTIVE") servers.push_back(server.pid);
@@ -315,8 +282,7 @@ void Pool::log_limits() const {
 std::string Pool::capacity_note() const {
   if (!daemon_) return {};
   const auto live = mps::live_clients(daemon_->supervisor());
-  const bool joined = context_.settings.endpoints != nullptr && planned_.devices.size() > 1;
-  const auto fullest = joined ? context_.settings.endpoints->clients_on_fullest(id_) : std::nullopt;
+  const auto fullest = endpoints_ && planned_.devices.size() > 1 ? endpoints_->clients_on_fullest() : std::nullopt;
   const auto note = mps::capacity_note(fullest ? static_cast<std::uint32_t>(*fullest) : live, planned_.max_clients);
   return note.empty() || !fullest ? note : "of its fullest GPU: " + note;
 }
@@ -332,12 +298,28 @@ const plan::PlannedDevice* Pool::planned_device(const std::string& uuid) const {
 }
 
 void Pool::set_most_clients() const {
-  if (context_.settings.endpoints == nullptr) return;
+  if (!endpoints_) return;
   std::size_t slots = 0;
   for (const auto& uuid : planned_.devices)
     if (const auto* device = planned_device(uuid)) slots = std::max<std::size_t>(slots, device->slots);
-  context_.settings.endpoints->set_most_clients(id_, planned_.max_clients, planned_.devices,
-                                                context_.sharing.processes_per_slot, slots);
+  endpoints_->set_most_clients(planned_.max_clients, planned_.devices, context_.sharing.processes_per_slot, slots);
+}
+
+// --- for its endpoints ---------------------------------------------------------------------------------------------
+
+void Pool::end_clients(const std::vector<int>& clients, std::function<void(const Terminated&)> done) {
+  if (daemon_) return daemon_->end_clients(clients, std::move(done));
+  Terminated none;
+  for (const int pid : clients) none.push_back({pid, mps::TerminateOutcome::kNotAClient, "the pool has no daemon"});
+  done(none);
+}
+
+void Pool::client_gone(int pid) {
+  if (daemon_) daemon_->client_ended(pid);
+}
+
+void Pool::server_doubted(const std::string& why) {
+  if (daemon_) daemon_->doubt(why);
 }
 
 Result<mps::DaemonLimits> Pool::limits_for(const std::optional<mps::GrantLimits>& limits) const {

@@ -31,6 +31,33 @@ mps::Terminated outcome_of(int pid, const std::vector<ProcessRef>& heirs,
 
 }  // namespace
 
+void ListedClients::heard(std::uint64_t asked, const std::vector<int>& pids) {
+  std::map<int, std::optional<ProcessRef>> now;
+  for (const int pid : pids) {
+    if (now.contains(pid)) continue;
+    if (const auto before = known_.find(pid); before != known_.end()) {
+      now.insert(*before);
+      continue;
+    }
+    const auto ref = look_(pid);
+    if (ref && ref->start_ticks > asked) continue;  // the next list decides
+    now.emplace(pid, ref ? std::optional(*ref) : std::nullopt);
+  }
+  known_ = std::move(now);
+}
+
+void ListedClients::ended(int pid) {
+  known_.insert_or_assign(pid, std::nullopt);
+}
+
+std::optional<ProcessRef> ListedClients::find(int pid) const {
+  const auto found = known_.find(pid);
+  const auto listed = found == known_.end() ? std::nullopt : found->second;
+  if (!listed) return std::nullopt;
+  const auto now = look_(pid);
+  return now && *now == *listed ? listed : std::nullopt;
+}
+
 void PoolDaemon::heard_servers(std::uint64_t asked, const std::vector<mps::ServerSeen>& servers) {
   std::vector<int> pids, of_servers;
   for (const auto& server : servers) {
@@ -38,36 +65,39 @@ void PoolDaemon::heard_servers(std::uint64_t asked, const std::vector<mps::Serve
     pids.insert(pids.end(), server.clients.begin(), server.clients.end());
   }
   listed_.heard(asked, pids);
-  if (callbacks_.on_listed) callbacks_.on_listed(asked, of_servers, pids);
+  if (settings_.admission != nullptr) settings_.admission->servers_listed(asked, of_servers, pids);
+}
+
+std::optional<std::vector<int>> PoolDaemon::relay_clients() const {
+  return settings_.admission == nullptr ? std::nullopt : settings_.admission->relay_clients();
 }
 
 // The relay holds its clients' processes: each pid that it reports is alive.
 std::optional<ProcessRef> PoolDaemon::client(int pid) const {
-  const auto relayed = settings_.relay_clients ? settings_.relay_clients() : std::nullopt;
+  const auto relayed = relay_clients();
   if (!relayed || std::ranges::find(*relayed, pid) == relayed->end()) return listed_.find(pid);
   const auto ref = process_ref(pid);
   return ref ? std::optional(*ref) : std::nullopt;
 }
 
 std::vector<int> PoolDaemon::clients() const {
-  std::vector<int> pids;
-  if (settings_.relay_clients) pids = settings_.relay_clients().value_or(std::vector<int>{});
-  for (const auto& server : state_.servers) pids.insert(pids.end(), server.clients.begin(), server.clients.end());
+  auto pids = relay_clients().value_or(std::vector<int>{});
+  const auto listed = clients_of_servers();
+  pids.insert(pids.end(), listed.begin(), listed.end());
   return pids;
 }
 
 std::vector<ProcessRef> PoolDaemon::listed() const {
   std::vector<ProcessRef> processes;
-  for (const auto& server : state_.servers)
-    for (const int pid : server.clients)
-      if (const auto process = listed_.find(pid)) processes.push_back(*process);
+  for (const int pid : clients_of_servers())
+    if (const auto process = listed_.find(pid)) processes.push_back(*process);
   return processes;
 }
 
 // Without neighbours, a kill hurts no other client. The pool's own CUDA start counts as a neighbour: it tests whether
 // new clients can start.
 bool PoolDaemon::are_alone(const std::vector<int>& pids) const {
-  if (!settings_.relay_clients || !settings_.relay_clients()) return false;
+  if (!relay_clients()) return false;
   const auto all = clients();
   return prover_.pid() == 0 &&
          std::ranges::all_of(all, [&](int pid) { return std::ranges::find(pids, pid) != pids.end(); });
@@ -79,7 +109,7 @@ bool PoolDaemon::are_clients(const std::vector<ProcessRef>& processes) const {
 }
 
 void PoolDaemon::end_clients(const std::vector<int>& pids, ClientEnding::Done done) {
-  if (!settings_.heirs) return end_living(pids, {}, std::move(done));
+  if (settings_.admission == nullptr) return end_living(pids, {}, std::move(done));
   // Before the search, in which a pid may become that of another process.
   std::vector<ProcessRef> living;
   std::vector<int> others;
@@ -91,11 +121,12 @@ void PoolDaemon::end_clients(const std::vector<int>& pids, ClientEnding::Done do
     }
   }
   std::set<int> own{daemon_pid(), prover_.pid()};
-  for (const auto& server : state_.servers) own.insert(server.pid);
-  settings_.heirs(pids, std::move(own),
-                  [this, alive = std::weak_ptr(alive_), living, others, done = std::move(done)](const auto& heirs) {
-                    if (!alive.expired()) end_clients(living, others, heirs, done);
-                  });
+  for (const int server : servers()) own.insert(server);
+  settings_.admission->find_heirs(
+      pids, std::move(own),
+      [this, alive = std::weak_ptr(alive_), living, others, done = std::move(done)](const Heirs& heirs) {
+        if (!alive.expired()) end_clients(living, others, heirs, done);
+      });
 }
 
 // The heirs of a client that has exited are ended in its place, and their outcomes are its own.
@@ -136,7 +167,7 @@ void PoolDaemon::end_living(const std::vector<int>& pids, std::vector<ProcessRef
     }
   }
   if (asked_about.empty()) return end_known(std::move(known), std::move(others), std::move(done));
-  side_query(dialect_.ask(0, state_.desired), kClientQuestion,
+  side_query(++last_side_query_, dialect_.ask(0, state_.desired), loop_.now() + kClientQuestion,
              [this, known, asked_about, others, asked = boot_ticks(),
               done = std::move(done)](const mps::Event& event) mutable {
                if (const auto* answered = std::get_if<mps::Answered>(&event)) heard_servers(asked, answered->servers);
@@ -150,6 +181,23 @@ void PoolDaemon::end_living(const std::vector<int>& pids, std::vector<ProcessRef
                }
                end_known(std::move(known), std::move(others), std::move(done));
              });
+}
+
+void PoolDaemon::side_query(std::uint64_t id, mps::Exchange what, MonoTime due, const QueryDone& done) {
+  ControlTarget to = target();
+  to.words = what.run.words;
+  side_queries_[id] = sessions_.ask({.target = std::move(to),
+                                     .input = what.run.input,
+                                     .deadline = std::max(Duration{}, due - loop_.now()),
+                                     .rank = SessionAsked::Rank::kUrgent},
+                                    [=, this, then = std::move(what.then)](const Result<std::string>& reply) {
+                                      const auto ended = side_queries_.extract(id);  // lives until this returns
+                                      if (!reply) return done(mps::QuestionFailed{0, reply.error()});
+                                      auto onward = then(*reply);
+                                      if (auto* more = std::get_if<mps::Exchange>(&onward))
+                                        return side_query(id, std::move(*more), due, done);
+                                      done(std::get<mps::Event>(onward));
+                                    });
 }
 
 void PoolDaemon::end_known(std::vector<ProcessRef> clients, std::vector<mps::Terminated> others,

@@ -10,7 +10,6 @@
 
 #include "base/text.h"
 #include "mps/daemon/adoption.h"
-#include "mps/daemon/start_checks.h"
 #include "os/clock/clock.h"
 #include "plan/client_limits.h"
 
@@ -68,42 +67,41 @@ PoolDaemon::PoolDaemon(Loop& loop, PoolSettings settings, Callbacks callbacks, P
       environment_(environment_of(settings_, dirs_)),
       daemon_environment_(daemon_environment_of(settings_, environment_)),
       sessions_(loop),
-      next_limits_(sessions_, settings_.id, settings_.supervisor.question_deadline, next_limits_callbacks()),
       prover_(loop, settings_.proof, prover_callbacks()),
       orphans_(loop, kOrphanPatience, [this] { report_change(state_); }) {
   state_.jitter = settings_.seed;
 }
 
 ProverCallbacks PoolDaemon::prover_callbacks() {
-  return {.plan =
-              [this] {
-                std::size_t clients = 0;
-                for (const auto& server : state_.servers) clients += server.clients.size();
-                return ProofPlan{settings_.proof_program, environment_, settings_.devices, settings_.proof.deadline,
-                                 clients};
-              },
-          .clients =
-              [this] {
-                std::vector<int> pids;
-                for (const auto& server : state_.servers) {
-                  pids.insert(pids.end(), server.clients.begin(), server.clients.end());
-                }
-                return pids;
-              },
-          .servers =
-              [this] {
-                std::vector<int> pids;
-                for (const auto& server : state_.servers) pids.push_back(server.pid);
-                return pids;
-              },
-          .end_clients = [this](const std::vector<int>& pids,
-                                ProverCallbacks::Ended done) { end_clients(pids, std::move(done)); },
-          .replace_daemon = [this](const std::string& why) { feed(mps::Replace{why}); },
-          .on_change =
-              [this](const mps::Proof& before) {
-                if (callbacks_.on_proof) callbacks_.on_proof(before, prover_.state());
-              },
-          .take_turn = settings_.take_turn};
+  ProverCallbacks callbacks{.plan =
+                                [this] {
+                                  return ProofPlan{settings_.proof_program, environment_, settings_.devices,
+                                                   settings_.proof.deadline, clients_of_servers().size()};
+                                },
+                            .clients = [this] { return clients_of_servers(); },
+                            .servers = [this] { return servers(); },
+                            .end_clients = [this](const std::vector<int>& pids,
+                                                  ProverCallbacks::Ended done) { end_clients(pids, std::move(done)); },
+                            .replace_daemon = [this](const std::string& why) { feed(mps::Replace{why}); },
+                            .on_change =
+                                [this](const mps::Proof& before) {
+                                  if (callbacks_.on_proof) callbacks_.on_proof(before, prover_.state());
+                                }};
+  if (settings_.admission != nullptr)
+    callbacks.take_turn = [this](std::function<void()> go) { return settings_.admission->take_turn(std::move(go)); };
+  return callbacks;
+}
+
+std::vector<int> PoolDaemon::servers() const {
+  std::vector<int> pids;
+  for (const auto& server : state_.servers) pids.push_back(server.pid);
+  return pids;
+}
+
+std::vector<int> PoolDaemon::clients_of_servers() const {
+  std::vector<int> pids;
+  for (const auto& server : state_.servers) pids.insert(pids.end(), server.clients.begin(), server.clients.end());
+  return pids;
 }
 
 std::string_view PoolDaemon::state_name() const {
@@ -133,16 +131,6 @@ void PoolDaemon::want(const mps::DaemonLimits& limits) {
   feed(mps::Start{limits, adopted.value_or(false)});
 }
 
-void PoolDaemon::side_query(mps::Exchange question, Duration deadline, SideQuery::Done done) {
-  const std::uint64_t id = ++last_side_query_;
-  side_queries_[id] = std::make_unique<SideQuery>(
-      loop_, sessions_, target(), std::move(question), deadline,
-      [this, id, done = std::move(done)](const mps::Event& event) {
-        const auto ended = side_queries_.extract(id);  // keeps it until this callback returns
-        done(event);
-      });
-}
-
 void PoolDaemon::stop() {
   feed(mps::StopAsked{});
 }
@@ -169,7 +157,7 @@ void PoolDaemon::feed(mps::Event event) {
     state_ = std::move(stepped.next);
     if (state_.question == 0) question_.reset();
     for (const auto& action : stepped.actions) std::visit([this](const auto& a) { act(a); }, action);
-    if (state_.state != mps::State::kServing) next_limits_.abandon("the pool does not serve");
+    if (state_.state != mps::State::kServing) abandon_next_limits();
     inform_prover(was);
   }
   stepping_ = false;
@@ -207,7 +195,11 @@ void PoolDaemon::read_log_line(const std::string& line) {
   const auto parsed = mps::parse_log_line(line);
   if (!parsed || parsed->what == mps::LogWhat::kOther) return;
   count(*parsed);
-  const auto effect = faults_.read(*parsed, loop_.wall_now(), settings_.grant_of);
+  const auto grant_of = [this](int pid) {
+    const auto* grant = settings_.admission == nullptr ? nullptr : settings_.admission->grant_of(pid);
+    return grant == nullptr ? std::string() : *grant;
+  };
+  const auto effect = faults_.read(*parsed, loop_.wall_now(), grant_of);
   if (effect == mps::FaultHistory::Effect::kFault) {
     const auto kind = faults_.faults().back().kind;
     ++(kind == mps::FaultKind::kFatal       ? counters_.fatal_faults
@@ -216,6 +208,7 @@ void PoolDaemon::read_log_line(const std::string& line) {
   }
   inform_supervisor(*parsed);
   doubt(*parsed);
+  if (settings_.admission != nullptr) settings_.admission->read_log(*parsed);
   if (callbacks_.on_log) callbacks_.on_log(*parsed);
   if (effect == mps::FaultHistory::Effect::kFault && callbacks_.on_fault) callbacks_.on_fault(faults_.faults().back());
 }
@@ -401,7 +394,7 @@ void PoolDaemon::act(const mps::Ping&) {
 
 void PoolDaemon::act(const mps::OpenEndpoints&) {
   // An endpoint that cannot be linked blocks one grant, not the pool: reported beside the state.
-  const auto opened = settings_.open_endpoints ? settings_.open_endpoints() : dirs_.relink_endpoints();
+  const auto opened = settings_.admission != nullptr ? settings_.admission->serve() : dirs_.relink_endpoints();
   if (!opened) state_.reason = to_string(opened.error());
 }
 
@@ -414,31 +407,6 @@ void PoolDaemon::act(const mps::SignalTerm&) {
 }
 void PoolDaemon::act(const mps::SignalKill&) {
   if (daemon_) (void)daemon_->signal(SIGKILL);
-}
-
-bool PoolDaemon::holds(const mps::DaemonLimits& limits) const {
-  if (state_.turn_unknown) return false;
-  return state_.turn ? *state_.turn == limits : own_limits() == limits;
-}
-
-void PoolDaemon::set_next_limits(const mps::DaemonLimits& limits, Done done) {
-  if (state_.state != mps::State::kServing)
-    return done(fail(Kind::kUnavailable, "the MPS daemon of this pool does not serve", settings_.id));
-  next_limits_.set(limits, std::move(done));
-}
-
-NextLimits::Callbacks PoolDaemon::next_limits_callbacks() {
-  return {.target = [this] { return target(); },
-          .servers =
-              [this] {
-                std::vector<int> servers;
-                for (const auto& server : state_.servers) servers.push_back(server.pid);
-                return servers;
-              },
-          .are_held = [this](const mps::DaemonLimits& limits) { return holds(limits); },
-          .set = [this](const mps::DaemonLimits& limits,
-                        const mps::LimitsReadBack& read) { feed(mps::AdmissionLimitsSet{limits, read}); },
-          .not_set = [this](const std::string& why) { feed(mps::AdmissionLimitsUnknown{why}); }};
 }
 
 void Orphans::remember(pid_t server) {

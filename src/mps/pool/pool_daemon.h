@@ -19,19 +19,13 @@
 #include "grants/allocate/grant.h"
 #include "mps/control/control_client.h"
 #include "mps/control/dialect.h"
-#include "mps/control/faults.h"
-#include "mps/control/listed_clients.h"
 #include "mps/control/log_lines.h"
 #include "mps/control/log_tail.h"
-#include "mps/control/sessions.h"
-#include "mps/control/side_query.h"
 #include "mps/daemon/binary.h"
 #include "mps/daemon/daemon_home.h"
 #include "mps/daemon/ping.h"
 #include "mps/daemon/supervisor.h"
 #include "mps/pool/client_ending.h"
-#include "mps/pool/endings.h"
-#include "mps/pool/next_limits.h"
 #include "mps/pool/pool_dirs.h"
 #include "mps/proof/prover.h"
 #include "mps/protocol/grant_limits.h"
@@ -65,33 +59,70 @@ class Orphans {
   Timer timer_{loop_};
 };
 
-struct PoolSettings {
-  std::string id;
-  std::vector<std::string> devices;  // UUIDs
+// The processes that the servers of one pool list as their clients. A server lists only pids, and its list can be
+// several seconds old. Each pid therefore identifies the process that had it when the server first listed it, and never
+// a later process with the same number. Loop thread.
+class ListedClients {
+ public:
+  using Look = std::function<Result<ProcessRef>(pid_t)>;
+  explicit ListedClients(Look look = process_ref) : look_(std::move(look)) {}
+
+  // Records all pids that the servers list in an answer to a question of time `asked` (boot_ticks()). A process that
+  // started after the question is left out until the next answer, because the server may mean an earlier process with
+  // its number.
+  void heard(std::uint64_t asked, const std::vector<int>& pids);
+  void ended(int pid);  // the process has ended; the pid is ignored until a list omits it
+  // The process that this pid was listed for, while it lives.
+  std::optional<ProcessRef> find(int pid) const;
+  bool has(int pid) const { return known_.contains(pid); }  // dead or alive
+
+ private:
+  Look look_;
+  std::map<int, std::optional<ProcessRef>> known_;  // absent: the process has ended
+};
+
+// The clients of the pool as its endpoints know and admit them.
+class Admission {
+ public:
+  // The daemon serves, and its limits are enforced: clients may connect.
+  virtual Status serve() = 0;
+  virtual ProofTurn take_turn(std::function<void()> go) = 0;  // ProverCallbacks::take_turn
+  // The clients that connected through a relay, in addition to those that the servers list. Absent: clients do not
+  // connect through a relay, and the list is up to a few seconds old.
+  virtual std::optional<std::vector<int>> relay_clients() const = 0;
+  virtual const std::string* grant_of(int pid) const = 0;  // null: not a known client
+  // For those of these pids that are clients which have exited, and which the server still has (mps/relay/relay.h,
+  // EndpointView::remnants): the processes to end in their place. `own`: the pool's processes. `done` runs once,
+  // perhaps inside the call, and never after this object is destroyed.
+  virtual void find_heirs(const std::vector<int>& pids, std::set<int> own,
+                          const std::function<void(const Heirs&)>& done) = 0;
+  virtual void read_log(const mps::LogLine& line) = 0;
+  // The servers, and all pids that they list in an answer to a question of time `asked` (boot_ticks()).
+  virtual void servers_listed(std::uint64_t asked, const std::vector<int>& servers, const std::vector<int>& pids) = 0;
+
+ protected:
+  ~Admission() = default;
+};
+
+// What the daemons of all pools of a program share.
+struct DaemonSettings {
   allocate::Paths paths;
-  ControlBinary binary;
+  DaemonHome home = {};
+  mps::SupervisorSettings supervisor = {};
+  mps::ProofSettings proof = {};
+  std::vector<std::string> proof_program = {};  // argv of `tranche probe`, without its options; empty = no proofs
+  std::shared_ptr<Endings> endings = {};        // null: the pool's own, which writes no file
+  std::shared_ptr<LogWatch> logs = {};          // null: the pool's own
+  KilledWith killed_with = {};                  // may outlive the pool. Empty: such clients are not known
+};
+
+struct PoolSettings : DaemonSettings {
+  std::string id = {};
+  std::vector<std::string> devices = {};  // UUIDs
+  ControlBinary binary = {};
   bool multiuser = false;  // start the daemon with -M
-  DaemonHome home;
-  mps::SupervisorSettings supervisor;
-  mps::ProofSettings proof;
-  std::vector<std::string> proof_program;  // argv of `tranche probe`, without its options; empty = no proofs
   std::uint64_t seed = 0;
-  // Admits clients; called each time that the limits are enforced. Empty: the daemon's socket is linked into every
-  // endpoint.
-  std::function<Status()> open_endpoints = {};
-  // If a relay admits clients: ProverCallbacks::take_turn.
-  std::function<ProofTurn(std::function<void()> go)> take_turn = {};
-  // The pool's clients as its relay knows them, in addition to those that its servers list. Absent: clients do not
-  // connect through a relay, and the list is up to a few seconds old. May be empty.
-  std::function<std::optional<std::vector<int>>()> relay_clients = {};
-  mps::FaultHistory::GrantOf grant_of = {};
-  // For those of these pids that are clients which have exited, and which the servers still have: the processes to end
-  // in their place. `own`: the pool's processes. Empty: such clients are not known.
-  std::function<void(const std::vector<int>& pids, std::set<int> own, std::function<void(const Heirs&)> done)> heirs =
-      {};
-  KilledWith killed_with = {};            // may outlive the pool. Empty: such clients are not known
-  std::shared_ptr<Endings> endings = {};  // of all pools. Null: an own one, which writes no file
-  std::shared_ptr<LogWatch> logs = {};    // of all pools. Null: an own one
+  Admission* admission = nullptr;  // null: the daemon's socket is linked into every endpoint
 };
 
 // Counted since this program started, for metrics.
@@ -111,9 +142,6 @@ class PoolDaemon {
     std::function<void(const mps::Supervisor& before, const mps::Supervisor& after)>
         on_change;                                    // a visible property changed
     std::function<void(const mps::LogLine&)> on_log;  // lines with a kind (LogWhat other than kOther)
-    // All clients that its servers list, in an answer to a question of time `asked` (boot_ticks()).
-    std::function<void(std::uint64_t asked, const std::vector<int>& servers, const std::vector<int>& pids)> on_listed =
-        {};
     std::function<void(const mps::Fault&)> on_fault;  // a new one; its victims may still be added
     std::function<void(const mps::Proof& before, const mps::Proof& after)> on_proof;
   };
@@ -129,9 +157,11 @@ class PoolDaemon {
   // fill the server can cause doubts.
   void doubt(const std::string& why) { prover_.feed(mps::Doubt{mps::DoubtKind::kPaced, why}); }
   void prove_every(Duration every) { prover_.set_every(settings_.proof_program.empty() ? Duration{} : every); }
-  // Makes the daemon and its servers hold these limits for the clients that they accept next (next_limits.h).
-  // kUnavailable: the daemon does not serve.
-  using Done = NextLimits::Done;
+  // Makes the daemon and its servers hold these limits for the clients that they accept next. If they hold them
+  // already, `done` runs at once. Calls run one after the other; of the waiting ones only the newest counts, and the
+  // others end with kUnavailable, as do all of a daemon that does not serve. kInvalid: the limits read back differ.
+  // `done` never runs after this object is destroyed.
+  using Done = std::function<void(const Status&)>;
   void set_next_limits(const mps::DaemonLimits& limits, Done done);
   bool holds(const mps::DaemonLimits& limits) const;  // set and read back already
   // The limits of clients without limits of their own: the pool's largest.
@@ -185,16 +215,29 @@ class PoolDaemon {
   void daemon_ended(const ExitNote& note);
   void run(mps::QuestionId id, const mps::Run& what, Duration deadline, std::function<void(const std::string&)> read);
   void converse(mps::QuestionId id, mps::Exchange exchange);  // steps through the exchange until it produces an event
-  // One query outside the supervisor's questions. `done` runs once, in a callback of its own, and never after the pool
-  // is destroyed.
-  void side_query(mps::Exchange question, Duration deadline, SideQuery::Done done);
-  NextLimits::Callbacks next_limits_callbacks();
+  // A query outside the supervisor's questions: runs the exchange's steps until they produce an event, QuestionFailed
+  // if a run fails. `done` runs once, in a callback of its own, and never after the pool is destroyed.
+  using QueryDone = std::function<void(const mps::Event&)>;
+  void side_query(std::uint64_t id, mps::Exchange what, MonoTime due, const QueryDone& done);
+  struct LimitsChange {
+    mps::DaemonLimits limits;
+    Done done;
+    int sessions = 0;
+    std::unique_ptr<Question> question = {};
+  };
+  void set_on_servers(std::vector<int> servers);
+  void read_limits_reply(const std::vector<int>& servers, const Result<std::string>& reply);
+  void next_limits_set(const Result<mps::LimitsReadBack>& read);
+  void abandon_next_limits();
+  std::vector<int> servers() const;             // pids, as listed last
+  std::vector<int> clients_of_servers() const;  // the same
   void read_log_line(const std::string& line);
   void count(const mps::LogLine& line);
   void inform_supervisor(const mps::LogLine& line);
   void doubt(const mps::LogLine& line);
   bool proof_holds_daemon() const;
   void heard_servers(std::uint64_t asked, const std::vector<mps::ServerSeen>& servers);
+  std::optional<std::vector<int>> relay_clients() const;
   std::optional<ProcessRef> client(int pid) const;
   std::vector<int> clients() const;
   void end_clients(std::vector<ProcessRef> living, const std::vector<int>& others, const Heirs& heirs,
@@ -220,14 +263,15 @@ class PoolDaemon {
   Timer timer_{loop_};
   std::unique_ptr<Process> daemon_;
   Sessions sessions_;
-  NextLimits next_limits_;
+  std::unique_ptr<LimitsChange> next_limits_;     // for the clients that are accepted next
+  std::unique_ptr<LimitsChange> waiting_limits_;  // after that
   std::unique_ptr<Question> question_;
   mps::DaemonLimits looking_for_;  // the limits that were enforced when the last look at the servers began
   std::uint64_t asked_ = 0;        // when it began (boot_ticks()); 0 = it has not begun
   bool begun_while_held_ = false;  // our own CUDA start held the daemon when the last attempt of a question began
   ListedClients listed_;
   std::uint64_t last_side_query_ = 0;
-  std::map<std::uint64_t, std::unique_ptr<SideQuery>> side_queries_;
+  std::map<std::uint64_t, std::unique_ptr<Question>> side_queries_;
   Duration stop_patience_ = std::chrono::seconds(2);
   std::unique_ptr<Ping> ping_;
   Prover prover_;

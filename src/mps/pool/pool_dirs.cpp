@@ -2,16 +2,59 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/xattr.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
+
+#include "base/text.h"
 
 namespace tranche::host {
 namespace {
 
 constexpr std::size_t kLongestSocketPath = sizeof(sockaddr_un::sun_path) - 1;
 constexpr const char* kLongestName = "control_privileged";
+
+constexpr const char* kSelinux = "/sys/fs/selinux/enforce";
+constexpr const char* kLabel = "security.selinux";
+constexpr std::string_view kContainerType = "container_file_t";
+constexpr mode_t kPipeMode = 0755;  // clients of every user enter; only the owner writes
+
+std::string label_of(const std::string& path) {
+  char text[256];
+  const ssize_t size = ::getxattr(path.c_str(), kLabel, text, sizeof text);
+  if (size <= 0) return {};
+  std::string label(text, static_cast<std::size_t>(size));
+  while (!label.empty() && label.back() == '\0') label.pop_back();
+  return label;
+}
+
+// "" = correct, or corrected.
+std::string check_label(const std::string& path) {
+  const std::string label = label_of(path);
+  const std::string wanted = for_containers(label);
+  if (wanted.empty()) return path + " has no SELinux label: containers may be kept from the daemon's socket";
+  if (label == wanted) return {};
+  if (::setxattr(path.c_str(), kLabel, wanted.c_str(), wanted.size() + 1, 0) == 0) return {};
+  return fmt::format(
+      "{} has the SELinux label {} and cannot be given {} ({}): containers may be kept from the daemon's "
+      "socket; write: chcon -t {} {}",
+      path, label, wanted, std::strerror(errno), kContainerType, path);
+}
+
+// The first directory above `path` that other users cannot enter; "" = none.
+std::string closed_parent(const std::string& path) {
+  for (auto slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1)) {
+    const std::string parent = path.substr(0, slash);
+    struct stat status{};
+    if (::stat(parent.c_str(), &status) == 0 && (status.st_mode & S_IXOTH) == 0) return parent;
+  }
+  return {};
+}
 
 }  // namespace
 
@@ -60,6 +103,64 @@ Status PoolDirs::relink_endpoints() const {
 
 Result<std::string> PoolDirs::read_pid_file() const {
   return pipe_.read(kPidFile, 64);
+}
+
+// --- before a daemon starts ------------------------------------------------------------------------------------------
+
+Status judge_owner(const std::string& path, uid_t owner, uid_t ours) {
+  if (owner == ours || owner == 0) return {};
+  return fail(Kind::kDenied,
+              fmt::format("the pipe directory belongs to user {}, who could put a socket of theirs in the daemon's "
+                          "place; remove it, or give it back: chown {} {}",
+                          owner, ours, path),
+              path);
+}
+
+std::string judge_open_files(unsigned long limit) {
+  if (limit >= kFewOpenFiles) return {};
+  return fmt::format(
+      "the daemon may open {} files only (less than {}): with many clients, shared memory cannot be made; "
+      "raise LimitNOFILE of the container runtime, or ulimit -n",
+      limit, kFewOpenFiles);
+}
+
+std::string for_containers(const std::string& label) {
+  const auto fields = split(label, ':');
+  if (fields.size() < 4) return {};
+  std::string wanted;
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    if (i > 0) wanted += ':';
+    wanted += i == 2 ? kContainerType : fields[i];
+  }
+  return wanted;
+}
+
+Result<std::vector<std::string>> check_before_start(const std::string& pipe, const std::string& endpoints,
+                                                    bool servers_of_users) {
+  struct stat status{};
+  if (::stat(pipe.c_str(), &status) != 0) {
+    return std::unexpected(error_from_errno(errno, "cannot look at the pipe directory", pipe));
+  }
+  TRY_STATUS(judge_owner(pipe, status.st_uid, ::geteuid()));
+  std::vector<std::string> notes;
+  if ((status.st_mode & 07777) != kPipeMode && ::chmod(pipe.c_str(), kPipeMode) != 0) {
+    return std::unexpected(error_from_errno(errno, "cannot give the pipe directory the mode 0755", pipe));
+  }
+  if (const auto closed = servers_of_users ? closed_parent(pipe) : std::string(); !closed.empty()) {
+    notes.push_back(fmt::format(
+        "{} lets no other users pass: MPS servers of their clients do not reach the daemon; write: chmod o+x {}",
+        closed, closed));
+  }
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) == 0) {
+    if (auto note = judge_open_files(files.rlim_cur); !note.empty()) notes.push_back(std::move(note));
+  }
+  if (::access(kSelinux, F_OK) == 0) {
+    for (const auto& path : {pipe, endpoints}) {
+      if (auto note = check_label(path); !note.empty()) notes.push_back(std::move(note));
+    }
+  }
+  return notes;
 }
 
 }  // namespace tranche::host

@@ -2,6 +2,8 @@
 // The directories of one pool under the MPS root, and its endpoints. An endpoint is a directory that holds a hard link
 // to the daemon's `control` socket and nothing else. It outlives daemons and gets the new socket at each start. No
 // threads.
+#include <sys/types.h>
+
 #include <string>
 #include <vector>
 
@@ -18,6 +20,25 @@ inline constexpr const char* kPidFile = "nvidia-cuda-mps-control.pid";  // the d
 // (they can pass through the directory, but not list it).
 enum class Reach { kOwner, kServers };
 Status set_reach(const std::string& mps_root, Reach reach);  // also of an existing directory
+
+// --- before a daemon starts ---------------------------------------------------------------------------------------
+
+inline constexpr unsigned long kFewOpenFiles = 16384;  // fewer cause shared memory failures (NVIDIA's manual)
+
+// The daemon itself reports none of this: the owner and mode of the pipe directory, whether clients can reach it, the
+// limit of open files, and the SELinux label that containers need. A condition that would let another user take over
+// the pool is an error; one that may cause failures later is a note for the operator. Corrects the mode of a directory
+// that we own, and labels. `servers_of_users`: MPS servers run as their clients' users and need access through all
+// parent directories.
+Result<std::vector<std::string>> check_before_start(const std::string& pipe, const std::string& endpoints,
+                                                    bool servers_of_users);
+
+// Pure parts.
+// kDenied: another user owns it and could replace the daemon's socket.
+Status judge_owner(const std::string& path, uid_t owner, uid_t ours);
+std::string judge_open_files(unsigned long limit);  // "" = enough
+// "system_u:object_r:container_file_t:s0" from "system_u:object_r:var_run_t:s0"; "" = not a label.
+std::string for_containers(const std::string& label);
 
 class PoolDirs {
  public:

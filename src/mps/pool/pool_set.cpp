@@ -10,21 +10,27 @@
 namespace tranche::agent {
 
 PoolSet::PoolSet(host::Loop& loop, PoolSetSettings settings, host::ComputeModes& modes, std::function<void()> on_change)
-    : loop_(loop), context_{.settings = std::move(settings), .modes = modes} {
-  context_.waits_for = [this](const Pool& pool) { return waits_for(pool); };
-  context_.pool_changed = [this] { post(&PoolSet::look); };
-  context_.on_change = std::move(on_change);
+    : loop_(loop),
+      context_{.set = *this, .settings = std::move(settings), .modes = modes, .on_change = std::move(on_change)} {
+  if (!context_.settings.endpoints) return;
+  context_.endpoints = std::make_unique<EndpointsContext>(loop, *context_.settings.endpoints, [this] { look_again(); });
+  context_.settings.daemons.killed_with = [this](const auto& processes) { return killed_with(processes); };
 }
 
-PoolSet::~PoolSet() {
-  if (context_.settings.endpoints == nullptr) return;
-  for (const auto& [id, pool] : pools_)
-    context_.settings.endpoints->remove_pool(id);  // no client may connect while they stop
+void PoolSet::answer(const std::string& request, const Endpoints::Reply& reply) {
+  const auto find = [this](const std::string& id) {
+    const auto found = pools_.find(id);
+    return found == pools_.end() ? nullptr : found->second.endpoints();
+  };
+  answer_request(request, find, reply);
 }
 
-Pool* PoolSet::find(const std::string& id) {
-  const auto found = pools_.find(id);
-  return found == pools_.end() ? nullptr : &found->second;
+std::optional<std::vector<host::ProcessRef>> PoolSet::killed_with(const std::vector<host::ProcessRef>& processes) {
+  return context_.endpoints ? context_.endpoints->killed_with(processes) : std::nullopt;
+}
+
+std::uint64_t PoolSet::keeper_files() const {
+  return context_.endpoints ? context_.endpoints->keeper.status().most_files : 0;
 }
 
 void PoolSet::set_binary(const Result<host::ControlBinary>& binary) {
@@ -34,7 +40,8 @@ void PoolSet::set_binary(const Result<host::ControlBinary>& binary) {
 }
 
 void PoolSet::want(const plan::Plan& plan, const inventory::Inventory& inventory, const config::Sharing& sharing) {
-  context_.settings.proof.every = sharing.proof_every;
+  context_.settings.daemons.proof.every = sharing.proof_every;
+  if (context_.endpoints) context_.endpoints->settings.policy = sharing.endpoint;
   context_.sharing = sharing;
   context_.plan = plan;
   context_.inventory = inventory;
@@ -51,16 +58,6 @@ void PoolSet::want(const plan::Plan& plan, const inventory::Inventory& inventory
 void PoolSet::set_other_holders(std::set<std::string> devices) {
   context_.other_holders = std::move(devices);
   look_again();
-}
-
-void PoolSet::doubt(const std::string& id, const std::string& why) {
-  const Pool* pool = find(id);
-  if (pool != nullptr && pool->daemon() != nullptr) pool->daemon()->doubt(why);
-}
-
-void PoolSet::client_ended(const std::string& id, int pid) {
-  const Pool* pool = find(id);
-  if (pool != nullptr && pool->daemon() != nullptr) pool->daemon()->client_ended(pid);
 }
 
 void PoolSet::post(void (PoolSet::*what)()) {
@@ -99,12 +96,7 @@ std::string PoolSet::waits_for(const Pool& pool) const {
 }
 
 void PoolSet::sweep() {
-  const bool any_ended = std::erase_if(pools_, [this](const auto& entry) {
-                           if (!entry.second.has_ended()) return false;
-                           if (context_.settings.endpoints != nullptr)
-                             context_.settings.endpoints->remove_pool(entry.first);
-                           return true;
-                         }) > 0;
+  const bool any_ended = std::erase_if(pools_, [](const auto& entry) { return entry.second.has_ended(); }) > 0;
   if (any_ended) look_again();  // at pools that waited for it
   give_back_unneeded();
 }

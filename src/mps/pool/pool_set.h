@@ -1,23 +1,131 @@
 #pragma once
-// Reconciles the pools with a plan. A new pool gets its compute modes, directories and daemon. A pool whose limits
-// changed gets the new limits. A pool that is no longer planned stops after its last client has exited, because a
-// change of configuration must not kill a tenant (pool_life.h). Restores the compute modes that no pool needs any more.
-// Loop thread only.
+// The pools of a plan. A pool (Pool) owns its daemon (pool_daemon.h), its endpoints (mps/endpoints/endpoints.h), its
+// life (pool_life.h) and its servers' shared memory, and carries out what its life decides.
+//
+// The set (PoolSet) reconciles the pools with a plan. A new pool gets its compute modes, directories and daemon. A pool
+// whose limits changed gets the new limits. A pool that is no longer planned stops after its last client has exited,
+// because a change of configuration must not kill a tenant (pool_life.h). The set restores the compute modes that no
+// pool needs any more. Loop thread only.
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "mps/pool/pool.h"
+#include "config/model.h"
+#include "gpu/inventory/inventory.h"
+#include "mps/daemon/adoption.h"
+#include "mps/daemon/compute_modes.h"
+#include "mps/daemon/server_memory.h"
+#include "mps/endpoints/endpoints.h"
+#include "mps/pool/pool_daemon.h"
+#include "mps/pool/pool_life.h"
+#include "os/loop/loop.h"
+#include "plan/plan.h"
 
 namespace tranche::agent {
+
+class PoolSet;
+
+struct PoolSetSettings {
+  host::DaemonSettings daemons;  // PoolSet::want() sets `proof.every`
+  Duration try_again = std::chrono::seconds(10);
+  bool may_serve_all_users = false;                 // this process is root, which -M needs
+  std::optional<EndpointsSettings> endpoints = {};  // absent: none
+};
+
+// What a pool needs of its set.
+struct PoolContext {
+  PoolSet& set;
+  PoolSetSettings settings;
+  host::ComputeModes& modes;
+  std::function<void()> on_change;  // a visible property changed
+  Result<host::ControlBinary> binary = fail(Kind::kUnavailable, "the MPS control program is being looked for");
+  plan::Plan plan = {};
+  inventory::Inventory inventory = {};
+  config::Sharing sharing = {};
+  std::set<std::string> other_holders = {};  // devices that containers hold without MPS
+  bool closing = false;
+  bool ends_clients = false;                         // closing, and clients are ended before their daemon stops
+  std::unique_ptr<EndpointsContext> endpoints = {};  // null: none
+
+  bool serves_all_users() const { return binary && settings.may_serve_all_users && binary->offers_multiuser; }
+};
+
+class Pool final : public EndpointsPool {
+ public:
+  Pool(host::Loop& loop, PoolContext& context, const std::string& id);
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+
+  void set_planned(const plan::PlannedPool* planned);  // null: the plan does not have it any more
+  void follow_plan();                                  // after set_planned() of every pool
+  void look() { feed(mps::LifeEvent::kInputs); }
+  void list_clients();                  // now: the list is up to a few seconds old
+  Status adopt(const host::LeftPool&);  // a daemon of an earlier run, which no plan has
+  void apply_sharing();
+
+  const plan::PlannedPool& planned() const { return planned_; }
+  bool is_planned() const { return is_planned_; }
+  bool is_exclusive() const { return planned_.compute_mode == config::ComputeModePolicy::kExclusive; }
+  bool uses(const std::string& device) const;
+  bool waits() const { return life_.state == mps::LifeState::kWaiting && context_.binary; }  // for other holders
+  bool has_ended() const { return life_.state == mps::LifeState::kEnded; }
+  const std::string& problem() const { return life_.reason; }  // why it has no daemon, or will have none
+  host::PoolDaemon* daemon() const { return daemon_.get(); }   // null: none was opened
+  Endpoints* endpoints() const { return endpoints_.get(); }    // null: none were opened
+  const host::ServerMemory* memory() const { return memory_ ? &*memory_ : nullptr; }
+  std::string capacity_note() const;  // warns that clients will soon find no place; "" = enough
+
+  void end_clients(const std::vector<int>& clients, std::function<void(const Terminated&)> done) override;
+  void client_gone(int pid) override;
+  void server_doubted(const std::string& why) override;  // new clients may be unable to start: starts a proof soon
+  Result<mps::DaemonLimits> limits_for(const std::optional<mps::GrantLimits>& limits) const override;
+  void set_next_limits(const std::optional<mps::GrantLimits>& limits, host::PoolDaemon::Done done) override;
+
+ private:
+  void feed(mps::LifeEvent event, const std::string& why = {});
+  mps::LifeInputs inputs() const;
+  void act(mps::LifeAction action);
+  void make_exclusive(std::vector<std::string> left);
+  void modes_are(const Status& set);
+  void start();
+  Status open();
+  void end_all_clients();
+  std::string end_of_use() const;
+
+  // --- its daemon --------------------------------------------------------------------------------------------------
+  host::PoolDaemon::Callbacks callbacks();
+  void daemon_changed(const mps::Supervisor& before, const mps::Supervisor& after);
+  void inform_endpoints(const mps::Supervisor& before, const mps::Supervisor& after);
+  void look_at_memory();
+  void log_state();
+  void log_limits() const;
+
+  // --- its limits --------------------------------------------------------------------------------------------------
+  const plan::PlannedDevice* planned_device(const std::string& uuid) const;  // null: none
+  void set_most_clients() const;
+
+  host::Loop& loop_;
+  PoolContext& context_;
+  const std::string id_;
+  plan::PlannedPool planned_;
+  bool is_planned_ = false;
+  bool changed_ = false;  // by the last plan
+  mps::PoolLife life_;
+  std::unique_ptr<host::PoolDaemon> daemon_;
+  std::unique_ptr<Endpoints> endpoints_;  // after the daemon: no client may connect while that ends
+  std::optional<host::ServerMemory> memory_;
+  std::string logged_state_;
+  bool nearly_full_ = false;  // last logged value
+  host::Timer retry_;
+};
 
 class PoolSet {
  public:
   PoolSet(host::Loop& loop, PoolSetSettings settings, host::ComputeModes& modes, std::function<void()> on_change);
-  ~PoolSet();
   PoolSet(const PoolSet&) = delete;
   PoolSet& operator=(const PoolSet&) = delete;
 
@@ -26,9 +134,6 @@ class PoolSet {
   void want(const plan::Plan& plan, const inventory::Inventory& inventory, const config::Sharing& sharing);
   // Devices that containers hold without MPS: no daemon is started on them, and a daemon without clients stops.
   void set_other_holders(std::set<std::string> devices);
-  // New clients of a pool may be unable to start: starts a proof soon.
-  void doubt(const std::string& pool, const std::string& why);
-  void client_ended(const std::string& pool, int pid);  // from the relay
   // A condition that kept a pool from stopping or starting may be gone.
   void look_again();
   // Stops all pools; `done` runs once all daemons have exited and all compute modes are restored (or could not be).
@@ -39,12 +144,19 @@ class PoolSet {
   // The same for daemons of an earlier run, without a plan.
   void end(const std::vector<host::LeftPool>& left, std::function<void()> done);
 
+  // Answers the requests on mps.sock. `reply` runs once, inside the call or in a later callback.
+  void answer(const std::string& request, const Endpoints::Reply& reply);
+  // host::KilledWith.
+  std::optional<std::vector<host::ProcessRef>> killed_with(const std::vector<host::ProcessRef>& processes);
+
   const std::map<std::string, Pool>& pools() const { return pools_; }
-  Pool* find(const std::string& id);  // null: there is none
+  std::uint64_t keeper_files() const;  // descriptors that the keeper may have open; 0 = not known
   bool serves_all_users() const { return context_.serves_all_users(); }
 
  private:
-  std::string waits_for(const Pool& pool) const;
+  friend class Pool;
+  std::string waits_for(const Pool& pool) const;  // why it may not start yet; "" = it may
+  void look_soon() { post(&PoolSet::look); }
   void post(void (PoolSet::*what)());
   void look();  // at every pool
   void look_and_list();
@@ -52,11 +164,11 @@ class PoolSet {
   void give_back_unneeded();
 
   host::Loop& loop_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // a posted look may run after our end
   PoolContext context_;
   std::map<std::string, Pool> pools_;
   std::function<void()> stopped_;
   std::map<std::string, bool> giving_back_;  // by UUID: true = failed; retried only after the mode was needed again
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // a posted look may run after our end
 };
 
 }  // namespace tranche::agent

@@ -1,4 +1,4 @@
-#include "mps/proof/proof_report.h"
+#include "mps/proof/proof.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "mps/proof/proof.h"
-#include "mps/proof/proof_report.h"
 #include "mps/protocol/replies.h"
 #include "os/loop/loop.h"
 #include "os/loop/timer.h"

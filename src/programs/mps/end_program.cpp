@@ -12,13 +12,12 @@
 #include "gpu/driver/nvml.h"
 #include "mps/daemon/binary.h"
 #include "mps/keeper/keeper.h"
-#include "mps/pool/endings.h"
+#include "mps/pool/client_ending.h"
 #include "mps/pool/pool_set.h"
 #include "os/log/log.h"
 #include "os/loop/loop.h"
 #include "os/socket/status_socket.h"
 #include "programs/mps/mps_program.h"
-#include "programs/mps/one_instance.h"
 
 namespace tranche::agent {
 namespace {
@@ -91,10 +90,10 @@ class EndProgram {
   void end(const std::vector<host::LeftPool>& left) {
     done_ = fail(Kind::kTimeout, "a daemon or a driver call does not end");
     pools_ = std::make_unique<PoolSet>(*loop_,
-                                       PoolSetSettings{.paths = {root_},
-                                                       .supervisor = options_.supervisor,
-                                                       .home = daemon_home(options_, config_.flags, root_),
-                                                       .endings = endings_},
+                                       PoolSetSettings{.daemons = {.paths = {root_},
+                                                                   .home = daemon_home(options_, config_.flags, root_),
+                                                                   .supervisor = options_.supervisor,
+                                                                   .endings = endings_}},
                                        *modes_, [] {});
     // Without a control program, queries fail, and daemons are signalled after their timeout.
     pools_->set_binary(control_program().value_or(host::ControlBinary{.path = "nvidia-cuda-mps-control", .env = {}}));

@@ -23,7 +23,7 @@
 #include "mps/daemon/compute_modes.h"
 #include "mps/endpoints/endpoints.h"
 #include "mps/keeper/keeper.h"
-#include "mps/pool/endings.h"
+#include "mps/pool/client_ending.h"
 #include "mps/pool/pool_dirs.h"
 #include "mps/pool/pool_set.h"
 #include "mps/protocol/other_holders.h"
@@ -37,9 +37,7 @@
 #include "os/socket/status_socket.h"
 #include "plan/make_plan.h"
 #include "plan/select.h"
-#include "programs/mps/mps_pages.h"
 #include "programs/mps/mps_status.h"
-#include "programs/mps/one_instance.h"
 
 namespace tranche::agent {
 namespace {
@@ -49,53 +47,47 @@ namespace {
 class OtherHolders {
  public:
   // on_change: runs on the loop after devices() has changed. The file may appear later, or never.
-  OtherHolders(host::Loop& loop, std::string mps_root, std::function<void()> on_change);
+  OtherHolders(host::Loop& loop, std::string mps_root, std::function<void()> on_change)
+      : mps_root_(std::move(mps_root)), on_change_(std::move(on_change)) {
+    auto watch = host::DirWatch::open(loop, mps_root_, [this](const std::string& name) {
+      if (name == mps::kOtherHoldersFile || name.empty()) look();
+    });
+    if (watch) {
+      watch_ = *std::move(watch);
+    } else {
+      log::warning("other_holders.unwatched", {{"why", watch.error()}});
+    }
+    read();
+  }
 
   // Reads the file now. Required after reading a configuration: the holders were written before it, but the
   // notification may come after that of the configuration. on_change runs inside this call.
-  void look();
+  void look() {
+    const auto before = devices_;
+    read();
+    if (devices_ != before) on_change_();
+  }
 
   const std::set<std::string>& devices() const { return devices_; }
 
  private:
-  void read();
+  void read() {
+    const auto dir = host::Dir::open(mps_root_);
+    const auto text = dir ? dir->read(mps::kOtherHoldersFile) : std::unexpected(dir.error());
+    if (text) {
+      devices_ = mps::parse_other_holders(*text);
+    } else if (text.error().kind == Kind::kNotFound) {
+      devices_.clear();
+    } else {
+      log::warning("other_holders.unread", {{"why", text.error()}});  // the last known value stays
+    }
+  }
 
   std::string mps_root_;
   std::function<void()> on_change_;
   std::set<std::string> devices_;
   std::unique_ptr<host::DirWatch> watch_;
 };
-
-OtherHolders::OtherHolders(host::Loop& loop, std::string mps_root, std::function<void()> on_change)
-    : mps_root_(std::move(mps_root)), on_change_(std::move(on_change)) {
-  auto watch = host::DirWatch::open(loop, mps_root_, [this](const std::string& name) {
-    if (name == mps::kOtherHoldersFile || name.empty()) look();
-  });
-  if (watch) {
-    watch_ = *std::move(watch);
-  } else {
-    log::warning("other_holders.unwatched", {{"why", watch.error()}});
-  }
-  read();
-}
-
-void OtherHolders::look() {
-  const auto before = devices_;
-  read();
-  if (devices_ != before) on_change_();
-}
-
-void OtherHolders::read() {
-  const auto dir = host::Dir::open(mps_root_);
-  const auto text = dir ? dir->read(mps::kOtherHoldersFile) : std::unexpected(dir.error());
-  if (text) {
-    devices_ = mps::parse_other_holders(*text);
-  } else if (text.error().kind == Kind::kNotFound) {
-    devices_.clear();
-  } else {
-    log::warning("other_holders.unread", {{"why", text.error()}});  // the last known value stays
-  }
-}
 
 constexpr Duration kDriverPace = std::chrono::seconds(5);
 // Between reports of endpoints and clients. Pods that come together change them many times a second; the node agent
@@ -113,7 +105,8 @@ class MpsProgram {
   Status begin();  // until a configuration is in effect
   Status open();
   Status open_modes();
-  Status open_endings();
+  Status open_pools(host::Dir root, const host::DaemonHome& home);
+  Result<std::string> answer(const std::string& request);
   void open_nvml();
   void look_for_binary();
   void on_binary(const Result<host::ControlBinary>& binary);
@@ -124,7 +117,6 @@ class MpsProgram {
   void report();
   void on_signal(int number);
   void begin_stop(bool end_clients = false);
-  void end_clients(const std::string& pool, const std::vector<int>& pids, std::function<void(const Terminated&)> done);
   void end_for_good();
   MpsView view() const;
   MpsReadiness readiness() const;
@@ -137,7 +129,6 @@ class MpsProgram {
   std::unique_ptr<host::NvmlThread> nvml_;
   std::unique_ptr<host::ComputeModes> modes_;
   std::shared_ptr<host::Endings> endings_;
-  std::unique_ptr<Endpoints> endpoints_;
   std::unique_ptr<PoolSet> pools_;
   std::unique_ptr<OtherHolders> other_holders_;
   std::unique_ptr<host::Question> binary_question_;
@@ -156,10 +147,6 @@ class MpsProgram {
   bool stopping_ = false;
   int exit_code_ = 0;
 };
-
-std::unexpected<Error> no_pool(const std::string& pool) {
-  return fail(Kind::kUnavailable, "the MPS pool has no daemon", pool);
-}
 
 std::string states_of(const PoolSet& pools) {
   std::string states;
@@ -241,72 +228,14 @@ Status MpsProgram::open() {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
 
   TRY_STATUS(open_modes());
-  endpoints_ = std::make_unique<Endpoints>(
-      *loop_,
-      EndpointsSettings{.paths = {root_},
-                        .home = home,
-                        .policy = config_.view().config.sharing.endpoint,
-                        .connections_per_grant = part_of_open_files(8, 16, 512),
-                        .connections = part_of_open_files(16, 16, 4096)},
-      Endpoints::Callbacks{
-          .terminate = [this](
-                           const std::string& pool, const std::vector<int>& pids,
-                           std::function<void(const Terminated&)> done) { end_clients(pool, pids, std::move(done)); },
-          .on_client = {},
-          .on_client_gone =
-              [this](const std::string& pool, int pid) {
-                if (pools_) pools_->client_ended(pool, pid);
-              },
-          .on_change =
-              [this] {
-                if (pools_) pools_->look_again();
-              },
-          .on_server_doubted =
-              [this](const std::string& pool, const std::string& why) {
-                if (pools_) pools_->doubt(pool, why);
-              },
-          .set_next_limits =
-              [this](const std::string& pool, const auto& limits, host::Relay::Prepared done) {
-                if (Pool* const found = pools_->find(pool)) return found->set_next_limits(limits, std::move(done));
-                done(no_pool(pool));
-              },
-          .limits = [this](const std::string& pool, const auto& limits) -> Result<mps::DaemonLimits> {
-            if (const Pool* const found = pools_->find(pool)) return found->limits_for(limits);
-            return no_pool(pool);
-          }});
-  TRY_STATUS(open_endings());
-  TRY(auto logs, host::LogWatch::open(*loop_));
-  pools_ = std::make_unique<PoolSet>(*loop_,
-                                     PoolSetSettings{.paths = {root_},
-                                                     .supervisor = options_.supervisor,
-                                                     .proof = options_.proof,
-                                                     .proof_program = options_.proof_program,
-                                                     .try_again = options_.search_again,
-                                                     .may_serve_all_users = ::geteuid() == 0,
-                                                     .home = home,
-                                                     .endings = endings_,
-                                                     .logs = std::move(logs),
-                                                     .endpoints = endpoints_.get()},
-                                     *modes_, [this] { publish(); });
+  TRY_STATUS(open_pools(*std::move(root), home));
   other_holders_ =
       std::make_unique<OtherHolders>(*loop_, root_, [this] { pools_->set_other_holders(other_holders_->devices()); });
   pools_->set_other_holders(other_holders_->devices());
   TRY(status_, host::StatusServer::open(
-                   *loop_, root_ + "/mps.sock",
-                   [this](const std::string& request) {
-                     if (request == "status" || request == "watch")
-                       return Result<std::string>(json_text(mps_document(view())));
-                     if (request == "end") {
-                       loop_->post([this] { end_for_good(); });
-                       return Result<std::string>(json_text(nlohmann::json({{"ok", true}, {"pid", ::getpid()}})));
-                     }
-                     return Result<std::string>(fail(
-                         Kind::kInvalid,
-                         "tranche mps answers \"status\", \"watch\", \"end\" and requests in JSON, not " + request));
-                   },
-                   {},
+                   *loop_, root_ + "/mps.sock", [this](const std::string& request) { return answer(request); }, {},
                    [this](const std::string& request, const host::StatusServer::Reply& reply) {
-                     endpoints_->answer(request, [reply](const std::string& json) { reply(json); });
+                     pools_->answer(request, [reply](const std::string& json) { reply(json); });
                    }));
   http_ = std::make_unique<HttpPages>(*loop_, options_.listen, pages_.routes(), [this] { publish(); });
   TRY_STATUS(http_->open());
@@ -337,18 +266,34 @@ Status MpsProgram::open_modes() {
   return {};
 }
 
-Status MpsProgram::open_endings() {
-  TRY(host::Dir root, host::Dir::create(root_, 0755));
+Status MpsProgram::open_pools(host::Dir root, const host::DaemonHome& home) {
   endings_ = std::make_shared<host::Endings>(*loop_, std::move(root));
   if (!endings_->lost().empty())
     log::error("state.lost", {{"what", endings_->lost()},
                               {"effect",
                                "a client that was being ended when tranche mps was killed may stay stopped until its "
                                "container ends"}});
-  const auto killed_with = [this](const std::vector<host::ProcessRef>& all) { return endpoints_->killed_with(all); };
-  const Duration patience = config_.view().config.sharing.stop_patience;
+  TRY(auto logs, host::LogWatch::open(*loop_));
+  const auto& sharing = config_.view().config.sharing;
+  PoolSetSettings settings{.daemons = {.paths = {root_},
+                                       .home = home,
+                                       .supervisor = options_.supervisor,
+                                       .proof = options_.proof,
+                                       .proof_program = options_.proof_program,
+                                       .endings = endings_,
+                                       .logs = std::move(logs)},
+                           .try_again = options_.search_again,
+                           .may_serve_all_users = ::geteuid() == 0,
+                           .endpoints = EndpointsSettings{.paths = {root_},
+                                                          .home = home,
+                                                          .policy = sharing.endpoint,
+                                                          .connections_per_grant = part_of_open_files(8, 16, 512),
+                                                          .connections = part_of_open_files(16, 16, 4096)}};
+  pools_ = std::make_unique<PoolSet>(*loop_, std::move(settings), *modes_, [this] { publish(); });
   endings_->finish_left(
-      {.patience = patience, .killed_with = killed_with, .patience_with_those = patience},
+      {.patience = sharing.stop_patience,
+       .killed_with = [this](const auto& processes) { return pools_->killed_with(processes); },
+       .patience_with_those = sharing.stop_patience},
       [](const Terminated& outcomes) {
         if (outcomes.empty()) return;
         const auto ended = std::ranges::count(outcomes, mps::TerminateOutcome::kTerminated, &mps::Terminated::outcome);
@@ -356,6 +301,15 @@ Status MpsProgram::open_endings() {
                   {{"ended", ended}, {"of", outcomes.size()}, {"why", "tranche mps was killed while it ended them"}});
       });
   return {};
+}
+
+Result<std::string> MpsProgram::answer(const std::string& request) {
+  if (request == "status" || request == "watch") return json_text(mps_document(view()));
+  if (request != "end")
+    return fail(Kind::kInvalid,
+                "tranche mps answers \"status\", \"watch\", \"end\" and requests in JSON, not " + request);
+  loop_->post([this] { end_for_good(); });
+  return json_text(nlohmann::json({{"ok", true}, {"pid", ::getpid()}}));
 }
 
 void MpsProgram::open_nvml() {
@@ -447,7 +401,6 @@ void MpsProgram::plan_again() {
     if (plan) {
       plan_problems_.clear();
       plan_ = *std::move(plan);
-      endpoints_->set_policy(config_.view().config.sharing.endpoint);
       if (plan_.pools.empty()) log::info("mps.nothing_to_share", {{"why", "no resource is shared by MPS"}});
       const auto& sharing = config_.view().config.sharing;
       other_holders_->look();
@@ -460,17 +413,8 @@ void MpsProgram::plan_again() {
   publish();
 }
 
-void MpsProgram::end_clients(const std::string& pool, const std::vector<int>& pids,
-                             std::function<void(const Terminated&)> done) {
-  const Pool* const found = pools_->find(pool);
-  if (found != nullptr && found->daemon() != nullptr) return found->daemon()->end_clients(pids, std::move(done));
-  Terminated none;
-  for (const int pid : pids) none.push_back({pid, mps::TerminateOutcome::kNotAClient, "the pool has no daemon"});
-  done(none);
-}
-
 MpsView MpsProgram::view() const {
-  MpsView seen{config_.view(), plan_problems_, driver_problem_, *pools_, *endpoints_, loop_->now(), ::getpid()};
+  MpsView seen{config_.view(), plan_problems_, driver_problem_, *pools_, loop_->now(), ::getpid()};
   if (!http_) return seen;
   seen.pages_problem = http_->problem();
   seen.loop = http_->loop();

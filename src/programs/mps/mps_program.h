@@ -14,6 +14,7 @@
 #include "mps/daemon/daemon_home.h"
 #include "mps/daemon/supervisor.h"
 #include "mps/proof/proof.h"
+#include "os/files/file_lock.h"
 
 namespace tranche::agent {
 
@@ -46,6 +47,11 @@ int run_mps(const MpsOptions& options);
 // `tranche mps --end`: has the running instance end its daemons permanently and waits for that; without one, ends the
 // daemons that the MPS root names and restores compute modes. The same exit status.
 int end_mps(const MpsOptions& options);
+
+// Only one `tranche mps` may serve an MPS root: two would compete for the daemons. A lock on <mps-root>/mps.lock, which
+// the kernel releases with the process, so a stale lock cannot remain. kConflict names the process that holds the lock.
+// The directory must exist. Call once per process: closing any other descriptor of the file releases the lock.
+Result<host::FileLock> lock_mps_root(const std::string& mps_root);
 
 host::DaemonHome daemon_home(const MpsOptions& options, const config::Flags& flags, const std::string& mps_root_here);
 // The environment of the control program and of CUDA tests. A program from the mounted driver root must find its

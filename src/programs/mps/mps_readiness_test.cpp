@@ -1,4 +1,4 @@
-#include "programs/mps/mps_pages.h"
+#include "programs/mps/mps_status.h"
 
 #include <gmock/gmock.h>
 

@@ -1,11 +1,12 @@
 #include "programs/mps/mps_status.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
 #include "base/version.h"
-#include "mps/daemon/capacity.h"
 #include "observe/metrics/metric_names.h"
 
 namespace tranche::agent {
@@ -95,7 +96,9 @@ Json faults_of(const host::PoolDaemon& pool) {
   return list;
 }
 
-Json faults_total_of(const host::PoolDaemon& pool) {
+using Counts = std::vector<std::pair<const char*, std::uint64_t>>;
+
+Counts faults_total_of(const host::PoolDaemon& pool) {
   const auto& counters = pool.counters();
   return {
       {"fatal", counters.fatal_faults}, {"exception", counters.exceptions}, {"unclean-exit", counters.unclean_exits}};
@@ -117,7 +120,7 @@ Json proof_of(const host::PoolDaemon& pool, MonoTime now) {
 void add_life(Json& json, const host::PoolDaemon& pool, MonoTime now) {
   json["daemon"] = {{"pid", pool.daemon_pid()}, {"state", mps::daemon_state(pool.supervisor())}};
   json["faults"] = faults_of(pool);
-  json["faultsTotal"] = faults_total_of(pool);
+  for (const auto& [kind, count] : faults_total_of(pool)) json["faultsTotal"][kind] = count;
   json["proof"] = proof_of(pool, now);
   json["startNotes"] = pool.start_notes();
 }
@@ -148,20 +151,18 @@ Json pool_of(const std::string& id, const Pool& pool, const MpsView& view) {
 }
 
 void put_life(metrics::Page& page, const std::string& id, const host::PoolDaemon& pool) {
-  const auto& counters = pool.counters();
-  page.set("tranche_pool_faults_total", {id, "fatal"}, static_cast<double>(counters.fatal_faults));
-  page.set("tranche_pool_faults_total", {id, "exception"}, static_cast<double>(counters.exceptions));
-  page.set("tranche_pool_faults_total", {id, "unclean-exit"}, static_cast<double>(counters.unclean_exits));
+  const auto put = [&](metrics::MetricRef metric, const Counts& counts) {
+    for (const auto& [what, count] : counts) page.set(metric, {id, what}, static_cast<double>(count));
+  };
+  put("tranche_pool_faults_total", faults_total_of(pool));
   for (const auto status : metrics::kServerStatuses) {
     const auto count = std::ranges::count(pool.supervisor().servers, status, &mps::ServerSeen::status);
     page.set("tranche_pool_servers", {id, status}, static_cast<double>(count));
   }
   const auto& proof = pool.proof();
-  page.set("tranche_pool_proofs_total", {id, "passed"}, static_cast<double>(proof.passed));
-  page.set("tranche_pool_proofs_total", {id, "failed"}, static_cast<double>(proof.failed));
-  page.set("tranche_pool_ended_total", {id, "clients"}, static_cast<double>(proof.clients_ended));
-  page.set("tranche_pool_ended_total", {id, "servers"}, static_cast<double>(proof.servers_ended));
-  page.set("tranche_pool_ended_total", {id, "daemon"}, static_cast<double>(proof.daemons_ended));
+  put("tranche_pool_proofs_total", {{"passed", proof.passed}, {"failed", proof.failed}});
+  put("tranche_pool_ended_total",
+      {{"clients", proof.clients_ended}, {"servers", proof.servers_ended}, {"daemon", proof.daemons_ended}});
 }
 
 }  // namespace
@@ -170,7 +171,7 @@ Json mps_document(const MpsView& view) {
   Json pools = Json::array();
   for (const auto& [id, pool] : view.pools.pools()) {
     Json json = pool_of(id, pool, view);
-    view.endpoints.describe(id, json);
+    if (const auto* endpoints = pool.endpoints()) endpoints->describe(json);
     pools.push_back(std::move(json));
   }
   return {{"program", "mps"},
@@ -179,7 +180,7 @@ Json mps_document(const MpsView& view) {
           {"driver", {{"state", view.driver_problem.empty() ? "ready" : "waiting"}, {"reason", view.driver_problem}}},
           {"pages", {{"problem", view.pages_problem}}},
           {"loop", {{"worstLatenessMs", view.loop.worst_lateness_ms}, {"cpuProblem", view.loop.cpu_problem}}},
-          {"keeper", {{"mostDescriptors", view.endpoints.keeper().status().most_files}}},
+          {"keeper", {{"mostDescriptors", view.pools.keeper_files()}}},
           {"users", view.pools.serves_all_users() ? "all" : "one user at a time"},
           {"config",
            {{"path", view.config.path},
@@ -205,14 +206,101 @@ metrics::Page mps_metrics(const MpsView& view) {
     page.set("tranche_pool_restarts_total", {id}, static_cast<double>(s.restarts));
     page.set("tranche_pool_clients", {id}, static_cast<double>(mps::live_clients(s)));
     page.set("tranche_pool_clients_most", {id}, static_cast<double>(pool.planned().max_clients));
-    page.set("tranche_pool_clients_unprotected", {id}, static_cast<double>(view.endpoints.unprotected(id)));
-    page.set("tranche_pool_clients_dead", {id}, static_cast<double>(view.endpoints.dead(id)));
+    const auto* endpoints = pool.endpoints();
+    page.set("tranche_pool_clients_unprotected", {id},
+             endpoints != nullptr ? static_cast<double>(endpoints->unprotected()) : 0.0);
+    page.set("tranche_pool_clients_dead", {id}, endpoints != nullptr ? static_cast<double>(endpoints->dead()) : 0.0);
     for (const auto& limit : pool.planned().limits) {
       page.set("tranche_pool_limit_memory_bytes", {id, limit.uuid}, static_cast<double>(limit.client.memory.value));
       page.set("tranche_pool_limit_threads_percent", {id, limit.uuid}, limit.client.threads.value());
     }
   }
   return page;
+}
+
+namespace {
+
+constexpr int kServiceUnavailable = 503;
+
+PoolReadiness readiness_of(const std::string& id, const Pool& pool) {
+  const auto* daemon = pool.daemon();
+  if (daemon == nullptr) return {.id = id, .begins = pool.problem().empty(), .reason = pool.problem()};
+  const auto& supervisor = daemon->supervisor();
+  const bool has_failed = supervisor.restarts > 0 || supervisor.state == mps::State::kBackingOff ||
+                          supervisor.state == mps::State::kGivenUp ||
+                          daemon->proof().state == mps::ProofState::kFailed || !pool.problem().empty();
+  return {.id = id,
+          .state = std::string(daemon->state_name()),
+          .begins = !has_failed,
+          .reason = pool.problem().empty() ? daemon->reason() : pool.problem()};
+}
+
+}  // namespace
+
+host::HttpServer::Routes MpsPages::routes() {
+  return {{"/metrics", [this] { return metrics(); }}, {"/readyz", [this] { return ready(); }}};
+}
+
+void MpsPages::put(std::string metrics, MpsReadiness readiness) {
+  const std::lock_guard lock(mutex_);
+  metrics_.swap(metrics);
+  std::swap(readiness_, readiness);
+}
+
+host::HttpAnswer MpsPages::metrics() const {
+  const std::lock_guard lock(mutex_);
+  return host::HttpAnswer::metrics(metrics_);
+}
+
+host::HttpAnswer MpsPages::ready() const {
+  const std::lock_guard lock(mutex_);
+  host::HttpAnswer answer = host::HttpAnswer::text(readiness_.reason + "\n");
+  if (!readiness_.ready) answer.status = kServiceUnavailable;
+  return answer;
+}
+
+std::vector<PoolReadiness> pool_readiness(const PoolSet& pools) {
+  std::vector<PoolReadiness> found;
+  for (const auto& [id, pool] : pools.pools())
+    if (pool.is_planned()) found.push_back(readiness_of(id, pool));
+  return found;
+}
+
+namespace {
+
+MpsReadiness no(std::string reason) {
+  return {false, std::move(reason)};
+}
+
+bool serves(const PoolReadiness& pool) {
+  return pool.state == "serving";
+}
+
+std::string pool_text(const PoolReadiness& pool) {
+  return fmt::format("{} is {}{}{}", pool.id, pool.state, pool.reason.empty() ? "" : ": ", pool.reason);
+}
+
+}  // namespace
+
+MpsReadiness mps_readiness(const MpsReadinessInputs& inputs) {
+  if (inputs.ends) return no("it is ending");
+  if (!inputs.driver_problem.empty()) {
+    if (inputs.needs_driver) return no("the driver is waited for: " + inputs.driver_problem);
+    return {true, "idle without a driver, which failOnInitError: false allows: " + inputs.driver_problem};
+  }
+  const auto error = std::ranges::find(inputs.plan_problems, Severity::kError, &Problem::severity);
+  if (error != inputs.plan_problems.end()) return no(to_string(*error));
+  if (inputs.pools.empty()) return {true, "nothing is shared by MPS"};
+  const auto serving = std::ranges::count_if(inputs.pools, serves);
+  std::string line = fmt::format("{} of {} {} serve{}", serving, inputs.pools.size(),
+                                 inputs.pools.size() == 1 ? "pool" : "pools", inputs.pools.size() == 1 ? "s" : "");
+  bool begin = false;
+  for (const auto& pool : inputs.pools) {
+    if (serves(pool)) continue;
+    line += "; " + pool_text(pool);
+    begin = begin || pool.begins;
+  }
+  return {serving > 0 && !begin, std::move(line)};
 }
 
 }  // namespace tranche::agent

@@ -1,6 +1,7 @@
-#include "mps/limits/turn_session.h"
-
 #include <gmock/gmock.h>
+
+#include "mps/control/control_text.h"
+#include "mps/control/daemon_replies.h"
 
 namespace tranche::mps {
 namespace turn_session_test {

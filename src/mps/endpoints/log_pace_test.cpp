@@ -1,14 +1,11 @@
 // The rate limit of log lines about tenants' actions.
-#include "mps/endpoints/endpoint_log.h"
+#include "mps/endpoints/log_pace.h"
 
 #include <gmock/gmock.h>
-
-#include <algorithm>
 
 namespace tranche::agent {
 namespace {
 
-using ::testing::HasSubstr;
 using ::testing::Optional;
 using namespace std::chrono_literals;
 
@@ -28,18 +25,6 @@ TEST(LogPace, GivesOneLineAMinuteForEachGrantAndKindAndCountsTheOthers) {
   pace.forget("a");
   EXPECT_THAT(pace.due("a", "refused", kT0 + 2min), Optional(0u)) << "the grant's next tenant";
   EXPECT_EQ(pace.due("b", "refused", kT0 + 1s), std::nullopt);
-}
-
-TEST(EndpointLog, WritesHowManyRefusalsHadNoLine) {
-  EndpointLog log;
-  mps::Passage refused;
-  refused.end = mps::RelayEnd::kRefused;
-  ::testing::internal::CaptureStderr();
-  for (const auto at : {0s, 1s, 2s, 60s}) log.trouble("gpu-1", "a", refused, 1000, "no room", kT0 + at);
-  const std::string lines = ::testing::internal::GetCapturedStderr();
-  EXPECT_EQ(std::ranges::count(lines, '\n'), 2) << lines;
-  EXPECT_THAT(lines, HasSubstr("suppressed=0"));
-  EXPECT_THAT(lines, HasSubstr("suppressed=2"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "mps/daemon/start_checks.h"
+#include "mps/pool/pool_dirs.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Which process a pid of a server's list identifies, with simulated processes.
-#include "mps/control/listed_clients.h"
+#include "mps/pool/pool_daemon.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
