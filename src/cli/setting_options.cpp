@@ -11,16 +11,18 @@
 namespace tranche::cli {
 namespace {
 
+using config::KeyType;
+
 constexpr const char* kGroup = "Configuration (flag over variable over file over default)";
 
-std::string spelling_of(const config::Setting& setting) {
+std::string spelling_of(const config::Key& setting) {
   std::vector<std::string> spellings;
   for (const auto flag : setting.flags) spellings.push_back((flag.size() == 1 ? "-" : "--") + std::string(flag));
   return join(spellings, ",");
 }
 
-std::string help_of(const config::Setting& setting) {
-  std::string help(setting.help);
+std::string help_with_variables(const config::Key& setting) {
+  std::string help = config::help_of(setting);
   for (const auto variable : setting.variables) help += " [$" + std::string(variable) + "]";
   return help;
 }
@@ -36,20 +38,21 @@ void add_settings(CLI::App& command, config::Program program, config::GivenFlags
   if (hidden) command.add_flag("--help-config", help_config);
   for (const auto& setting : config::settings_of(program)) {
     const std::string name(setting.flags.front());
-    if (setting.kind == config::SettingKind::kSwitch) {  // --x, --x=true, --x=false; never the next word
-      const std::string help = help_of(setting);         // named: CLI11 would treat a temporary as a variable to fill
+    if (setting.type == KeyType::kSwitch) {  // --x, --x=true, --x=false; never the next word
+      const std::string help =
+          help_with_variables(setting);  // named: CLI11 would treat a temporary as a variable to fill
       command.add_flag(spelling_of(setting), help)->group(group)->each([&given, name](const std::string& value) {
         given[name] = {value};
       });
       continue;
     }
     const bool list =
-        setting.kind == config::SettingKind::kTextList || setting.kind == config::SettingKind::kNumberList;
+        setting.type == KeyType::kTexts || setting.type == KeyType::kWordList || setting.type == KeyType::kChannels;
     const auto take = [&given, name](const CLI::results_t& values) {
       given[name] = values;
       return true;
     };
-    command.add_option(spelling_of(setting), take, help_of(setting))
+    command.add_option(spelling_of(setting), take, help_with_variables(setting))
         ->group(group)
         ->expected(1)
         ->type_name(list ? "LIST" : "TEXT")

@@ -3,16 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
-#include "base/enum_names.h"
 #include "base/text.h"
 
 namespace tranche::config {
 namespace {
 
 constexpr const char* kDefaultName = "default";
-constexpr std::array kWays{ChosenBy::kLabel, ChosenBy::kDefault, ChosenBy::kNamed, ChosenBy::kSingle, ChosenBy::kEmpty};
 
 bool has(const NamedSet& set, std::string_view name) {
   return std::ranges::find(set.names, name) != set.names.end();
@@ -81,16 +78,6 @@ std::expected<std::optional<Choice>, Problem> fall_back(const NamedSet& set, con
 }
 
 }  // namespace
-
-std::string_view to_string(ChosenBy by) {
-  return enum_name<ChosenBy::kEmpty>(by, {"label", "default", "named", "single", "empty"});
-}
-
-std::optional<ChosenBy> chosen_by(std::string_view word) {
-  for (const ChosenBy by : kWays)
-    if (to_string(by) == word) return by;
-  return std::nullopt;
-}
 
 std::expected<Choice, Problem> choose(const NamedSet& set, const LabelSeen& label, const ChoiceRules& rules) {
   if (!label.value.empty()) {

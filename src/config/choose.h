@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/problem.h"
+#include "config/enum_text.h"
 
 namespace tranche::config {
 
@@ -38,8 +39,8 @@ struct ChoiceRules {
 };
 
 enum class ChosenBy { kLabel, kDefault, kNamed, kSingle, kEmpty };
-std::string_view to_string(ChosenBy by);  // "label", "default", "named", "single", "empty"
-std::optional<ChosenBy> chosen_by(std::string_view word);
+template <>
+inline constexpr auto kWords<ChosenBy> = enum_words("label", "default", "named", "single", "empty");
 
 struct Choice {
   std::string name;  // "" = the empty configuration

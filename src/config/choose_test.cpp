@@ -76,8 +76,8 @@ TEST(Choose, SaysWhichNamesThereAreAndWhatToWrite) {
 
 TEST(Choose, EveryWayHasAWordAndIsFoundByIt) {
   for (const auto by : {ChosenBy::kLabel, ChosenBy::kDefault, ChosenBy::kNamed, ChosenBy::kSingle, ChosenBy::kEmpty})
-    EXPECT_EQ(chosen_by(to_string(by)), by);
-  EXPECT_FALSE(chosen_by("by chance"));
+    EXPECT_EQ(from_word<ChosenBy>(to_string(by)), by);
+  EXPECT_FALSE(from_word<ChosenBy>("by chance"));
 }
 
 TEST(Decide, AnUnknownLabelKeepsWhatIsInForceAndLeavesTheDefaultToANodeThatHasNothing) {

@@ -1,47 +1,50 @@
 #pragma once
-// The words for the values of each enumeration in files, flags and variables. Pure.
+// The words for the values of each enumeration in files, flags and variables: `kWords<Enum>`, beside the enumeration,
+// has those of all its enumerators, which are 0, 1, 2, … in this order. Pure.
 #include <array>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
-#include "config/model.h"
-
 namespace tranche::config {
 
-inline constexpr std::array kMigStrategies{MigStrategy::kNone, MigStrategy::kSingle, MigStrategy::kMixed};
-inline constexpr std::array kListStrategies{ListStrategy::kEnvvar, ListStrategy::kVolumeMounts,
-                                            ListStrategy::kCdiAnnotations, ListStrategy::kCdiCri};
-inline constexpr std::array kIdStrategies{IdStrategy::kUuid, IdStrategy::kIndex};
-inline constexpr std::array kAllocationPolicies{AllocationPolicy::kDistributed, AllocationPolicy::kPacked};
-inline constexpr std::array kDiscoveryStrategies{DiscoveryStrategy::kAuto, DiscoveryStrategy::kNvml,
-                                                 DiscoveryStrategy::kTegra, DiscoveryStrategy::kVfio};
-inline constexpr std::array kComputeModePolicies{ComputeModePolicy::kExclusive, ComputeModePolicy::kLeave};
-inline constexpr std::array kEndpointPolicies{EndpointPolicy::kRelay, EndpointPolicy::kLink};
-inline constexpr std::array kDraDevicesPolicies{DraDevices::kNone, DraDevices::kAll};
-inline constexpr std::array kDraPartitionPolicies{DraPartitions::kStatic, DraPartitions::kOnDemand};
-inline constexpr std::array kSplitPolicies{SplitPolicy::kReject, SplitPolicy::kSpan};
-inline constexpr std::array kSmRoundings{SmRounding::kUp, SmRounding::kDown, SmRounding::kOff};
+template <class... Text>
+constexpr std::array<std::string_view, sizeof...(Text)> enum_words(const Text&... text) {
+  return {text...};
+}
 
 template <class Enum>
+inline constexpr auto kWords = enum_words();
+
+template <class Enum>
+concept Worded = !kWords<Enum>.empty();
+
+// "" for a value that is not an enumerator.
+template <Worded Enum>
+constexpr std::string_view to_string(Enum value) {
+  const auto at = static_cast<std::size_t>(value);
+  return at < kWords<Enum>.size() ? kWords<Enum>[at] : std::string_view();
+}
+
+template <Worded Enum>
 std::string word(Enum value) {
   return std::string(to_string(value));
 }
 
-template <class Enum, std::size_t N>
-std::optional<Enum> from_word(std::string_view word, const std::array<Enum, N>& values) {
-  for (const Enum value : values)
-    if (to_string(value) == word) return value;
+template <Worded Enum>
+constexpr std::optional<Enum> from_word(std::string_view word) {
+  for (std::size_t at = 0; at < kWords<Enum>.size(); ++at)
+    if (kWords<Enum>[at] == word) return static_cast<Enum>(at);
   return std::nullopt;
 }
 
 // "none, single or mixed"
-template <class Enum, std::size_t N>
-std::string text_of_all(const std::array<Enum, N>& values) {
+inline std::string text_of_all(std::span<const std::string_view> words) {
   std::string text;
-  for (std::size_t i = 0; i < N; ++i) {
-    if (i > 0) text += i + 1 == N ? " or " : ", ";
-    text += to_string(values[i]);
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (i > 0) text += i + 1 == words.size() ? " or " : ", ";
+    text += words[i];
   }
   return text;
 }

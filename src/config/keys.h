@@ -2,7 +2,9 @@
 // All keys of a configuration file: those that the parser knows (config/document/fields.h reads a mapping's keys from
 // here), that docs/reference/configuration.md lists, and that the JSON Schema allows (config/reference.h). A key that
 // is not here is unknown to all three. Pure.
+#include <algorithm>
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,10 +27,10 @@ enum class KeyType {
   kSwitch,    // true or false
   kText,
   kPath,
-  kWord,    // one of `words`
-  kWords,   // one of them, or a list
-  kCount,   // a whole number from `least` to `most`
-  kFactor,  // a number from 0.01 to 100 with at most two places
+  kWord,      // one of `words`
+  kWordList,  // one of them, or a list
+  kCount,     // a whole number from `least` to `most`
+  kFactor,    // a number from 0.01 to 100 with at most two places
   kDuration,
   kProof,     // 0, or a duration of at least 10s
   kSize,      // with a unit
@@ -43,6 +45,7 @@ enum class KeyType {
   kIndex,     // a device by its index
   kChannels,  // empty, or the one channel 0
   kDriver,    // the name of a DRA driver: a DNS subdomain
+  kTexts,     // a list, of flags only
 };
 
 enum class Origin {
@@ -52,18 +55,39 @@ enum class Origin {
   kUnused,  // NVIDIA's or a fork's: checked, without effect there and here
 };
 
+// The programs with a flag or variable for a key. `tranche node` uses the device plugin's.
+enum class Program { kDevicePlugin, kFeatureDiscovery, kMpsControlDaemon };
+
+class Value;
+struct Target;
+
 struct Key {
-  std::string_view path;  // "sharing.mps.resources[].name"; "" is the file itself
+  std::string path;  // "sharing.mps.resources[].name"; "" is the file itself
   KeyType type = KeyType::kText;
   Origin origin = Origin::kNvidia;
-  std::string_view usual{};   // the default, in the file's notation, "" = none
-  std::string_view sample{};  // a valid value, as YAML
+  std::string usual{};   // the default, in the file's notation, "" = none
+  std::string sample{};  // a valid value, as YAML
   std::string_view meaning{};
   std::string_view see{};  // the document with details, "shares.md"
   std::vector<std::string_view> words{};
-  std::uint32_t least = 0;  // kCount
+  std::uint32_t least = 0;  // kCount; kDuration: in milliseconds; kDriver: characters
   std::uint32_t most = 0;
   KeyCase below = KeyCase::kExact;  // kSection and kSections: of the keys below
+
+  // Of a setting with one value, which is a member of Target (config/field.h); null for the others.
+  void (*read)(const Value&, const Key&, Target&) = nullptr;
+  nlohmann::ordered_json (*json)(const Target&) = nullptr;
+  // Assigns the values of a flag or variable: one for text and switches ("true", "false"), any number for lists.
+  // Returns the error, or "".
+  std::string (*assign)(Target&, const std::vector<std::string>&) = nullptr;
+  std::vector<Program> programs{};
+  std::vector<std::string_view> flags{};      // without dashes; the first is the usual one
+  std::vector<std::string_view> variables{};  // the first that exists applies; GFD_… of feature discovery only
+
+  std::string_view name() const { return std::string_view(path).substr(path.rfind('.') + 1); }  // npos + 1 is 0
+  std::string_view section() const {
+    return std::string_view(path).substr(0, path.size() - std::min(path.size(), name().size() + 1));
+  }
 };
 
 std::span<const Key> keys();  // a section comes before its keys

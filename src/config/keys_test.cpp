@@ -119,7 +119,7 @@ TEST(Keys, DefaultsAreThoseInForceWithoutTheKey) {
 
 TEST(Keys, SettingsOfProgramsThatHaveADotAreKeys) {
   for (const Program program : {Program::kDevicePlugin, Program::kFeatureDiscovery, Program::kMpsControlDaemon})
-    for (const Setting& setting : settings_of(program))
+    for (const Key& setting : settings_of(program))
       if (setting.path.find('.') != std::string_view::npos) {
         EXPECT_NE(std::ranges::find(keys(), setting.path, &Key::path), keys().end()) << setting.path;
       }
@@ -130,8 +130,8 @@ TEST(Keys, StandAfterTheirSectionAndOnce) {
   for (const Key& key : keys()) {
     EXPECT_EQ(std::ranges::count(seen, key.path), 0) << key.path;
     const auto dot = key.path.rfind('.');
-    if (dot != std::string_view::npos) {
-      std::string_view section = key.path.substr(0, dot);
+    if (dot != std::string::npos) {
+      std::string_view section = std::string_view(key.path).substr(0, dot);
       if (section.ends_with("[]")) section.remove_suffix(2);
       EXPECT_EQ(std::ranges::count(seen, section), 1) << key.path;
     }

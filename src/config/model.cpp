@@ -1,52 +1,6 @@
 #include "config/model.h"
 
-#include "base/enum_names.h"
-
 namespace tranche::config {
-
-std::string_view to_string(MigStrategy value) {
-  return enum_name<MigStrategy::kMixed>(value, {"none", "single", "mixed"});
-}
-
-std::string_view to_string(ListStrategy value) {
-  return enum_name<ListStrategy::kCdiCri>(value, {"envvar", "volume-mounts", "cdi-annotations", "cdi-cri"});
-}
-
-std::string_view to_string(IdStrategy value) {
-  return value == IdStrategy::kUuid ? "uuid" : "index";
-}
-
-std::string_view to_string(AllocationPolicy value) {
-  return value == AllocationPolicy::kDistributed ? "distributed" : "packed";
-}
-
-std::string_view to_string(DiscoveryStrategy value) {
-  return enum_name<DiscoveryStrategy::kVfio>(value, {"auto", "nvml", "tegra", "vfio"});
-}
-
-std::string_view to_string(SharingStrategy value) {
-  return enum_name<SharingStrategy::kMps>(value, {"none", "time-slicing", "mps"});
-}
-
-std::string_view to_string(DraPartitions value) {
-  return enum_name<DraPartitions::kOnDemand>(value, {"static", "onDemand"});
-}
-
-std::string_view to_string(DraDevices value) {
-  return enum_name<DraDevices::kListed>(value, {"none", "all", "listed"});
-}
-
-std::string_view to_string(ComputeModePolicy value) {
-  return value == ComputeModePolicy::kExclusive ? "exclusive" : "leave";
-}
-
-std::string_view to_string(EndpointPolicy value) {
-  return value == EndpointPolicy::kRelay ? "relay" : "link";
-}
-
-std::string_view to_string(SmRounding value) {
-  return enum_name<SmRounding::kOff>(value, {"up", "down", "off"});
-}
 
 SharingStrategy strategy_of(const Config& config, const SharedResource& entry) {
   return entry.strategy != SharingStrategy::kNone ? entry.strategy : config.sharing.strategy;

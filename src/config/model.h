@@ -12,6 +12,7 @@
 #include "base/problem.h"
 #include "base/time.h"
 #include "base/units.h"
+#include "config/enum_text.h"
 #include "config/guard.h"
 #include "config/share_policies.h"
 
@@ -24,12 +25,18 @@ enum class AllocationPolicy { kDistributed, kPacked };
 enum class DiscoveryStrategy { kAuto, kNvml, kTegra, kVfio };
 enum class SharingStrategy { kNone, kTimeSlicing, kMps };
 
-std::string_view to_string(MigStrategy);        // "none", "single", "mixed"
-std::string_view to_string(ListStrategy);       // "envvar", "volume-mounts", "cdi-annotations", "cdi-cri"
-std::string_view to_string(IdStrategy);         // "uuid", "index"
-std::string_view to_string(AllocationPolicy);   // "distributed", "packed"
-std::string_view to_string(DiscoveryStrategy);  // "auto", "nvml", "tegra", "vfio"
-std::string_view to_string(SharingStrategy);    // "none", "time-slicing", "mps"
+template <>
+inline constexpr auto kWords<MigStrategy> = enum_words("none", "single", "mixed");
+template <>
+inline constexpr auto kWords<ListStrategy> = enum_words("envvar", "volume-mounts", "cdi-annotations", "cdi-cri");
+template <>
+inline constexpr auto kWords<IdStrategy> = enum_words("uuid", "index");
+template <>
+inline constexpr auto kWords<AllocationPolicy> = enum_words("distributed", "packed");
+template <>
+inline constexpr auto kWords<DiscoveryStrategy> = enum_words("auto", "nvml", "tegra", "vfio");
+template <>
+inline constexpr auto kWords<SharingStrategy> = enum_words("none", "time-slicing", "mps");
 
 struct PluginFlags {
   bool pass_device_specs = false;
@@ -106,12 +113,12 @@ enum class SmRounding { kUp, kDown, kOff };
 // The socket in a grant's endpoint: Tranche's relay, or a hard link to the daemon's own socket. Extension:
 // sharing.mps.endpoint.
 enum class EndpointPolicy { kRelay, kLink };
-std::string_view to_string(ComputeModePolicy);  // "exclusive", "leave"
-std::string_view to_string(EndpointPolicy);     // "relay", "link"
-std::string_view to_string(SmRounding);         // "up", "down", "off"
-
-inline constexpr Duration kStopPatienceLeast = std::chrono::milliseconds(100);
-inline constexpr Duration kStopPatienceMost = std::chrono::seconds(60);
+template <>
+inline constexpr auto kWords<ComputeModePolicy> = enum_words("exclusive", "leave");
+template <>
+inline constexpr auto kWords<SmRounding> = enum_words("up", "down", "off");
+template <>
+inline constexpr auto kWords<EndpointPolicy> = enum_words("relay", "link");
 
 struct Sharing {
   SharingStrategy strategy = SharingStrategy::kNone;  // of the section in effect; MPS wins over time-slicing
@@ -151,15 +158,15 @@ struct DeviceFilter {
 };
 
 // Extension `dra`: what the node offers through Dynamic Resource Allocation, beside or instead of the device plugin.
-enum class DraDevices { kNone, kAll, kListed };
-std::string_view to_string(DraDevices);  // "none", "all", "listed"
+enum class DraDevices { kNone, kAll, kListed };  // a list has no word
+template <>
+inline constexpr auto kWords<DraDevices> = enum_words("none", "all");
 
 // What a GPU in MIG mode offers to claims: its present MIG devices, or every instance that it can have, made for a
 // claim and destroyed after it.
 enum class DraPartitions { kStatic, kOnDemand };
-std::string_view to_string(DraPartitions);  // "static", "onDemand"
-
-inline constexpr std::size_t kLongestDriverName = 63;
+template <>
+inline constexpr auto kWords<DraPartitions> = enum_words("static", "onDemand");
 
 struct Dra {
   DraDevices devices = DraDevices::kNone;

@@ -12,10 +12,6 @@ bool is_lower_alphanumeric(char c) {
   return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
 }
 
-bool same_letters(std::string_view a, std::string_view b) {
-  return std::ranges::equal(a, b, [](char x, char y) { return to_lower(x) == to_lower(y); });
-}
-
 bool is_hex(std::string_view text) {
   return std::ranges::all_of(
       text, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); });
@@ -101,7 +97,7 @@ std::string expand(std::string_view pattern, const NameParts& parts) {
 }
 
 std::string model_in_names(std::string_view model) {
-  if (same_letters(model.substr(0, 7), "nvidia ")) model.remove_prefix(7);
+  if (same_in_any_case(model.substr(0, 7), "nvidia ")) model.remove_prefix(7);
   std::string name;
   for (const char c : model) {
     if (is_lower_alphanumeric(to_lower(c)))

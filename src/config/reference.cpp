@@ -3,14 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
 
 #include "base/enum_names.h"
+#include "base/json_text.h"
 #include "base/text.h"
 #include "config/keys.h"
 #include "config/settings.h"
 
 namespace tranche::config {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kHead =
     R"(# Configuration reference
@@ -63,83 +68,80 @@ std::string codes(const std::vector<std::string_view>& texts, std::string_view s
   return join(parts, separator);
 }
 
-// The words of a key, the default in bold.
-std::string values_text(const Key& key) {
-  std::vector<std::string> parts;
-  for (const auto word : key.words) parts.push_back(word == key.usual ? "**" + code(word) + "**" : code(word));
-  return join(parts, ", ");
+// The form of a key's values: in the reference, where = stands for the words, and each choice in the schema, as JSON or
+// by one of the names below.
+constexpr const char* kOneWord = "word";
+constexpr const char* kWordLists = "lists of words";
+constexpr const char* kMapping = "mapping";
+constexpr const char* kMappings = "mappings";
+
+Json list_of(Json items) {
+  return {{"type", "array"}, {"items", std::move(items)}};
 }
 
-std::string type_of(const Key& key) {
-  switch (key.type) {
-    case KeyType::kSection:
-      return "mapping";
-    case KeyType::kSections:
-      return "list of mappings";
-    case KeyType::kSwitch:
-      return key.usual == "true"    ? "**`true`**, `false`"
-             : key.usual == "false" ? "`true`, **`false`**"
-                                    : "`true`, `false`";
-    case KeyType::kText:
-      return "string";
-    case KeyType::kPath:
-      return "path";
-    case KeyType::kWord:
-      return values_text(key);
-    case KeyType::kWords:
-      return "one or more of " + values_text(key);
-    case KeyType::kCount:
-      return fmt::format("{} to {}", key.least, key.most);
-    case KeyType::kFactor:
-      return "0.01 to 100";
-    case KeyType::kDuration:
-      return "duration";
-    case KeyType::kProof:
-      return "`0`, or a duration of at least 10s";
-    case KeyType::kSize:
-      return "size with a unit";
-    case KeyType::kReserve:
-      return values_text(key) + ", a size";
-    case KeyType::kThreads:
-      return values_text(key) + ", a factor, a number of SMs";
-    case KeyType::kMemory:
-      return values_text(key) + ", a factor, a size";
-    case KeyType::kResource:
-      return "resource name";
-    case KeyType::kNames:
-      return "string with `%d`, `%g` or `%m`";
-    case KeyType::kDevices:
-      return "`all`, a count, or a list of index, MIG index (`0:1`), UUID";
-    case KeyType::kGpus:
-      return "list of UUID, PCI address, index, model with `*`";
-    case KeyType::kSomeGpus:
-      return values_text(key) + ", or a list of UUID, PCI address, index, model with `*`";
-    case KeyType::kIndex:
-      return "index";
-    case KeyType::kChannels:
-      return "`[]`, `[0]`";
-    case KeyType::kDriver:
-      return "DNS subdomain";
-  }
-  return "";
-}
+struct Form {
+  std::string_view text;
+  std::vector<Json> choices;
+};
 
-constexpr Program kAllPrograms[] = {Program::kDevicePlugin, Program::kFeatureDiscovery, Program::kMpsControlDaemon};
-
-// The flags and variables of every program that sets a key, each once.
-std::string given_by(std::string_view path) {
-  std::vector<std::string> spellings;
-  const auto add = [&spellings](std::string text) {
-    if (std::ranges::find(spellings, text) == spellings.end()) spellings.push_back(std::move(text));
+const Form& form_of(KeyType type) {
+  static const auto text_like = [](const char* pattern) { return Json{{"type", "string"}, {"pattern", pattern}}; };
+  static const Json text{{"type", "string"}};
+  static const Json size = text_like("^[0-9]+(\\.[0-9]+)?(Mi|Gi|Ti|M|G|T)$");
+  static const Json devices = list_of({{"type", Json::array({"string", "integer"})}});
+  static const auto with = [](Json schema, const char* key, int value) {
+    schema[key] = value;
+    return schema;
   };
-  for (const bool flags : {true, false})
-    for (const Program program : kAllPrograms)
-      for (const Setting& setting : settings_of(program)) {
-        if (setting.path != path) continue;
-        for (const auto name : flags ? setting.flags : setting.variables)
-          add(code((!flags ? "" : name.size() == 1 ? "-" : "--") + std::string(name)));
-      }
-  return join(spellings, " ");
+  static const std::map<KeyType, Form> forms{
+      {KeyType::kSection, {"mapping", {kMapping}}},
+      {KeyType::kSections, {"list of mappings", {kMappings}}},
+      {KeyType::kSwitch, {"=", {{{"type", "boolean"}}}}},
+      {KeyType::kText, {"string", {text}}},
+      {KeyType::kTexts, {"list of strings", {text}}},
+      {KeyType::kPath, {"path", {text}}},
+      {KeyType::kWord, {"=", {kOneWord}}},
+      {KeyType::kWordList, {"one or more of =", {kOneWord, kWordLists}}},
+      {KeyType::kCount, {"", {{{"type", "integer"}}}}},
+      {KeyType::kFactor, {"0.01 to 100", {{{"type", "number"}, {"minimum", 0.01}, {"maximum", 100}}}}},
+      {KeyType::kDuration, {"duration", {{{"type", Json::array({"string", "integer"})}}}}},
+      {KeyType::kProof, {"`0`, or a duration of at least 10s", {{{"const", 0}}, text}}},
+      {KeyType::kSize, {"size with a unit", {size}}},
+      {KeyType::kReserve, {"=, a size", {kOneWord, size}}},
+      {KeyType::kThreads, {"=, a factor, a number of SMs", {kOneWord, kMapping}}},
+      {KeyType::kMemory, {"=, a factor, a size", {kOneWord, size, kMapping}}},
+      {KeyType::kResource, {"resource name", {text}}},
+      {KeyType::kNames, {"string with `%d`, `%g` or `%m`", {text_like("%[dgm]")}}},
+      {KeyType::kDevices,
+       {"`all`, a count, or a list of index, MIG index (`0:1`), UUID",
+        {{{"const", "all"}}, {{"type", "integer"}, {"minimum", 1}}, devices}}},
+      {KeyType::kGpus, {"list of UUID, PCI address, index, model with `*`", {devices}}},
+      {KeyType::kSomeGpus,
+       {"=, or a list of UUID, PCI address, index, model with `*`", {kOneWord, with(devices, "minItems", 1)}}},
+      {KeyType::kIndex, {"index", {{{"type", "integer"}, {"minimum", 0}}}}},
+      {KeyType::kChannels, {"`[]`, `[0]`", {with(list_of({{"const", 0}}), "maxItems", 1)}}},
+      {KeyType::kDriver,
+       {"DNS subdomain", {text_like("^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$")}}}};
+  return forms.at(type);
+}
+
+// The values of a key, the default among words in bold.
+std::string values_of(const Key& key) {
+  if (key.type == KeyType::kCount) return fmt::format("{} to {}", key.least, key.most);
+  std::vector<std::string> words;
+  for (const auto word : key.type == KeyType::kSwitch ? std::vector<std::string_view>{"true", "false"} : key.words)
+    words.push_back(word == key.usual ? "**" + code(word) + "**" : code(word));
+  std::string text(form_of(key.type).text);
+  if (const auto at = text.find('='); at != std::string::npos) text.replace(at, 1, join(words, ", "));
+  return text;
+}
+
+// The flags and variables that set a key, each as code.
+std::vector<std::string> spellings_of(const Key& key) {
+  std::vector<std::string> spellings;
+  for (const auto flag : key.flags) spellings.push_back(code((flag.size() == 1 ? "-" : "--") + std::string(flag)));
+  for (const auto variable : key.variables) spellings.push_back(code(variable));
+  return spellings;
 }
 
 std::string_view mark_of(Origin origin) {
@@ -166,18 +168,18 @@ std::string_view twin_of(const Key& key) {
   return {};
 }
 
-// Whether type_of() already shows the default among the values.
+// Whether values_of() already shows the default among the values.
 bool shows_default(const Key& key) {
   return key.type == KeyType::kSwitch || std::ranges::find(key.words, key.usual) != key.words.end();
 }
 
 std::string row_of(const Key& key) {
   constexpr KeyType kWithExample[] = {KeyType::kSections, KeyType::kThreads, KeyType::kNames, KeyType::kGpus};
-  std::string values = type_of(key);
+  std::string values = values_of(key);
   if (std::ranges::find(kWithExample, key.type) != std::end(kWithExample) && key.sample != key.usual)
     values += ", such as " + code(key.sample);
   if (!key.usual.empty() && !shows_default(key)) values += ", **" + code(key.usual) + "**";
-  const std::string given = given_by(key.path);
+  const std::string given = join(spellings_of(key), " ");
   std::string row = fmt::format("- {}{} ({}{}{}): {}", code(key.path), mark_of(key.origin), values,
                                 given.empty() ? "" : "; ", given, key.meaning);
   if (!key.see.empty()) row += fmt::format(" ([{}]({}))", stem_of(key.see), key.see);
@@ -235,36 +237,60 @@ std::string keys_text() {
   return text + std::string(kForkHead) + of_fork + std::string(kUnusedHead) + codes(unused, ", ") + ".\n";
 }
 
-std::string flags_of(const Setting& setting) {
-  std::vector<std::string> flags;
-  for (const auto flag : setting.flags) flags.push_back(code((flag.size() == 1 ? "-" : "--") + std::string(flag)));
-  return join(flags, " ");
+std::string keyless_text() {
+  std::string text;
+  for (const Key& row : keyless_settings())
+    text += fmt::format("- {}: {}\n", join(spellings_of(row), " "), row.meaning);
+  return text;
 }
 
-// Settings without a key in the file: of every program, each once, with all its variables.
-std::string keyless_text() {
-  std::vector<Setting> rows;
-  for (const Program program : kAllPrograms)
-    for (const Setting& setting : settings_of(program)) {
-      if (std::ranges::find(keys(), setting.path, &Key::path) != keys().end()) continue;
-      const auto row = std::ranges::find(rows, setting.path, &Setting::path);
-      if (row == rows.end()) {
-        rows.push_back(setting);
-        continue;
-      }
-      for (const auto variable : setting.variables)
-        if (std::ranges::find(row->variables, variable) == row->variables.end()) row->variables.push_back(variable);
-    }
-  std::string text;
-  for (const Setting& row : rows)
-    text += fmt::format("- {} {}: {}\n", flags_of(row), codes(row.variables, " "), row.help);
-  return text;
+Json mapping_below(const std::string& path);
+
+Json enum_of(const Key& key) {
+  Json words = Json::array();
+  for (const auto word : key.words) words.push_back(word);
+  // In YAML 1.1, unquoted off is the boolean false.
+  if (std::ranges::find(key.words, "off") != key.words.end()) words.push_back(false);
+  return {{"enum", words}};
+}
+
+Json schema_of(const Key& key) {
+  const std::string path(key.path);
+  if (key.type == KeyType::kText && key.origin == Origin::kUnused) return Json::object();
+  Json choices = Json::array();
+  for (const Json& choice : form_of(key.type).choices)
+    choices.push_back(choice == kOneWord     ? enum_of(key)
+                      : choice == kWordLists ? list_of(enum_of(key))
+                      : choice == kMapping   ? mapping_below(path)
+                      : choice == kMappings  ? list_of(mapping_below(path + "[]"))
+                                             : choice);
+  if (key.type == KeyType::kCount) choices[0].update({{"minimum", key.least}, {"maximum", key.most}});
+  if (key.type == KeyType::kDriver) choices[0]["maxLength"] = key.most;
+  return choices.size() == 1 ? choices[0] : Json{{"anyOf", choices}};
+}
+
+Json mapping_below(const std::string& path) {
+  Json properties = Json::object();
+  for (const Key& key : keys()) {
+    if (key.path.empty() || key.section() != path) continue;
+    Json& property = properties[std::string(key.name())] = schema_of(key);
+    property["description"] = key.meaning;
+    if (key.origin == Origin::kUnused) property["deprecated"] = true;
+  }
+  return {{"type", "object"}, {"properties", std::move(properties)}, {"additionalProperties", false}};
 }
 
 }  // namespace
 
 std::string reference_text() {
   return std::string(kHead) + keys_text() + std::string(kRules) + keyless_text() + std::string(kPrecedence);
+}
+
+std::string schema_json() {
+  Json schema{{"$schema", "https://json-schema.org/draft/2020-12/schema"},
+              {"title", "Configuration of Tranche and of NVIDIA's device plugin (version: v1)"}};
+  schema.update(mapping_below(""));
+  return json_text(schema, 2) + "\n";
 }
 
 }  // namespace tranche::config

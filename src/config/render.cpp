@@ -1,33 +1,27 @@
 #include "config/render.h"
 
 #include <nlohmann/json.hpp>
-#include <nlohmann/json_fwd.hpp>
 
 #include "base/json_text.h"
+#include "base/text.h"
 #include "config/document/amounts.h"
-#include "config/document/duration.h"
-#include "config/enum_text.h"
-#include "config/model.h"
+#include "config/field.h"
 
 namespace tranche::config {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json number(std::uint32_t hundredths) {
-  if (hundredths % 100 == 0) return hundredths / 100;
-  return hundredths / 100.0;
-}
-
-Json render(const ThreadsPolicy& policy) {
-  if (policy.kind == ThreadsPolicy::Kind::kFactor) return {{"factor", number(policy.factor_hundredths)}};
-  if (policy.kind == ThreadsPolicy::Kind::kSms) return {{"sms", policy.sms}};
-  return to_string(policy);
-}
-
-Json render(const MemoryPolicy& policy) {
-  if (policy.kind == MemoryPolicy::Kind::kFactor) return {{"factor", number(policy.factor_hundredths)}};
-  return to_string(policy);
+// Writes the settings of one value whose paths begin with `start`.
+void put_settings(const Target& target, std::string_view start, Json& into) {
+  for (const Key& key : keys()) {
+    if (key.json == nullptr || !key.path.starts_with(start)) continue;
+    Json value = key.json(target);
+    if (value.is_null()) continue;
+    Json* at = &into;
+    for (const std::string_view piece : split(key.path, '.')) at = &(*at)[std::string(piece)];
+    *at = std::move(value);
+  }
 }
 
 Json render(const DeviceSelection& selection) {
@@ -42,8 +36,8 @@ Json render(const DeviceSelection& selection) {
 void add_policies(const Sharing& sharing, const SharedResource& resource, Json& entry) {
   if (resource.guard_memory) entry["guard"]["memory"] = word(*resource.guard_memory);
   if (!resource.names.empty()) entry["names"] = resource.names;
-  if (resource.threads != sharing.threads) entry["threads"] = render(resource.threads);
-  if (resource.memory != sharing.memory) entry["memory"] = render(resource.memory);
+  if (resource.threads != sharing.threads) entry["threads"] = json_value(resource.threads);
+  if (resource.memory != sharing.memory) entry["memory"] = json_value(resource.memory);
   const SplitPolicy usual = is_individual(resource) ? SplitPolicy::kSpan : SplitPolicy::kReject;
   if (resource.split != usual) entry["split"] = word(resource.split);
 }
@@ -60,24 +54,6 @@ Json render(const Sharing& sharing, const SharedResource& resource, bool mps) {
   return entry;
 }
 
-void add_mps(const Sharing& sharing, Json& section) {
-  if (sharing.threads != ThreadsPolicy{}) section["threads"] = render(sharing.threads);
-  if (sharing.memory != MemoryPolicy{}) section["memory"] = render(sharing.memory);
-  if (sharing.reserve != Reserve{}) section["reserve"] = to_string(sharing.reserve);
-  section["computeMode"] = word(sharing.compute_mode);
-  section["smRounding"] = word(sharing.sm_rounding);
-  section["endpoint"] = word(sharing.endpoint);
-  section["guard"] = {{"interval", render_duration(sharing.guard.interval)},
-                      {"memory", word(sharing.guard.memory)},
-                      {"foreignProcesses", word(sharing.guard.foreign_processes)}};
-  section["proofEvery"] = render_duration(sharing.proof_every);
-  if (sharing.max_clients != 0) section["maxClients"] = sharing.max_clients;
-  section["processesPerSlot"] = sharing.processes_per_slot;
-  section["migDevices"] = sharing.mig_devices;
-  section["stopPatience"] = render_duration(sharing.stop_patience);
-  section["frameworkEnvironment"] = sharing.framework_environment;
-}
-
 Json render(const Sharing& sharing) {
   Json json = Json::object();
   if (sharing.per_device) json["perDevice"] = true;
@@ -92,70 +68,25 @@ Json render(const Sharing& sharing) {
     const bool time_sliced = mps && resource.strategy == SharingStrategy::kTimeSlicing;
     (time_sliced ? beside : section["resources"]).push_back(render(sharing, resource, mps && !time_sliced));
   }
-  if (mps) add_mps(sharing, section);
   if (!beside.empty())
     json["timeSlicing"] = {{"failRequestsGreaterThanOne", sharing.one_time_slice}, {"resources", std::move(beside)}};
   return json;
 }
 
-using Json = nlohmann::ordered_json;
-
-Json render(const PluginFlags& plugin) {
-  Json json{{"passDeviceSpecs", plugin.pass_device_specs}};
-  json["deviceListStrategy"] = Json::array();
-  for (const ListStrategy strategy : plugin.device_list_strategy) json["deviceListStrategy"].push_back(word(strategy));
-  json["deviceIDStrategy"] = word(plugin.device_id_strategy);
-  json["cdiAnnotationPrefix"] = plugin.cdi_annotation_prefix;
-  json["nvidiaCTKPath"] = plugin.nvidia_ctk_path;
-  json["containerDriverRoot"] = plugin.container_driver_root;
-  json["sharedDevicesAllocationPolicy"] = word(plugin.shared_devices_allocation_policy);
-  return json;
-}
-
-Json render(const GfdFlags& gfd) {
-  Json json{{"oneshot", gfd.oneshot}, {"noTimestamp", gfd.no_timestamp}};
-  if (gfd.sleep_interval == Duration::min())  // one more than any notation with a unit can express
-    json["sleepInterval"] = gfd.sleep_interval.count();
-  else
-    json["sleepInterval"] = render_duration(gfd.sleep_interval);
-  json["outputFile"] = gfd.output_file;
-  json["machineTypeFile"] = gfd.machine_type_file;
-  return json;
-}
-
-Json render(const Flags& flags) {
-  Json json{{"migStrategy", word(flags.mig_strategy)},
-            {"failOnInitError", flags.fail_on_init_error},
-            {"mpsRoot", flags.mps_root},
-            {"nvidiaDriverRoot", flags.nvidia_driver_root},
-            {"nvidiaDevRoot", flags.nvidia_dev_root},
-            {"gdrcopyEnabled", flags.gdrcopy_enabled},
-            {"gdsEnabled", flags.gds_enabled},
-            {"mofedEnabled", flags.mofed_enabled},
-            {"useNodeFeatureAPI", flags.use_node_feature_api},
-            {"deviceDiscoveryStrategy", word(flags.device_discovery_strategy)}};
-  json["plugin"] = render(flags.plugin);
-  json["gfd"] = render(flags.gfd);
-  return json;
-}
-
 Json render(const Config& config) {
+  const Target target{config, {}};
   Json json{{"version", config.version}};
-  json["flags"] = render(config.flags);
+  put_settings(target, "flags.", json);
   json["sharing"] = render(config.sharing);
-  for (const auto& [key, refs] :
-       {std::pair{"include", &config.devices.include}, std::pair{"exclude", &config.devices.exclude}})
-    for (const DeviceRef& ref : *refs) json["devices"][key].push_back(ref.text);
-  Json for_claims = word(config.dra.devices);
-  if (config.dra.devices == DraDevices::kListed) for_claims = Json::array();
-  for (const DeviceRef& ref : config.dra.listed) for_claims.push_back(ref.text);
-  if (config.dra != Dra{})
-    json["dra"] = {{"devices", std::move(for_claims)},
-                   {"driverName", config.dra.driver_name},
-                   {"split", word(config.dra.split)},
-                   {"partitions", word(config.dra.partitions)}};
-  json["imex"]["channelIDs"] = config.imex.channel_ids;
-  json["imex"]["required"] = config.imex.required;
+  if (config.sharing.strategy == SharingStrategy::kMps) put_settings(target, "sharing.mps.", json);
+  put_settings(target, "devices.", json);
+  Json for_claims = json_value(config.dra.listed);
+  if (config.dra.devices != DraDevices::kListed) for_claims = word(config.dra.devices);
+  if (config.dra != Dra{}) {
+    json["dra"] = {{"devices", std::move(for_claims)}, {"driverName", config.dra.driver_name}};
+    put_settings(target, "dra.", json);
+  }
+  put_settings(target, "imex.", json);
   return json;
 }
 

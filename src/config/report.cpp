@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "base/enum_names.h"
 #include "base/json_text.h"
 #include "base/text.h"
 #include "base/utf8.h"
@@ -32,10 +31,6 @@ Json problem_json(const Problem& problem) {
 }
 
 }  // namespace
-
-std::string_view to_string(Source source) {
-  return enum_name<Source::kFlag>(source, {"default", "file", "variable", "flag"});
-}
 
 std::string problems_text(std::string_view path, const std::vector<Problem>& problems) {
   std::string text;

@@ -10,8 +10,6 @@
 
 namespace tranche::config {
 
-std::string_view to_string(Source source);  // "default", "file", "variable", "flag"
-
 // One line per Problem, then a line that counts them. `path` is the file, "" if none is given.
 std::string problems_text(std::string_view path, const std::vector<Problem>& problems);
 

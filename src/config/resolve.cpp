@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/text.h"
 #include "config/document/amounts.h"
-#include "config/document/duration.h"
-#include "config/enum_text.h"
+#include "config/field.h"
 
 namespace tranche::config {
 namespace {
@@ -19,7 +19,7 @@ struct Given {
   std::vector<std::string> values;
 };
 
-std::optional<Given> given_by(const Setting& setting, const GivenFlags& flags, const Environment& environment) {
+std::optional<Given> given_by(const Key& setting, const GivenFlags& flags, const Environment& environment) {
   for (const std::string_view flag : setting.flags)
     if (const auto found = flags.find(flag); found != flags.end())
       return Given{Source::kFlag, (flag.size() == 1 ? "-" : "--") + std::string(flag), found->second};
@@ -79,7 +79,7 @@ class Resolution {
   }
 
   Resolved run() {
-    for (const Setting& setting : settings_of(program_))
+    for (const Key& setting : settings_of(program_))
       if (setting.assign != nullptr) settle(setting);
     judge();
     fill_in();
@@ -96,7 +96,7 @@ class Resolution {
     Problem problem;
   };
 
-  void settle(const Setting& setting) {
+  void settle(const Key& setting) {
     auto given = given_by(setting, flags_, environment_);
     if (!given || !make_values(setting, *given)) return;
     if (auto wrong = setting.assign(target_, given->values); !wrong.empty())
@@ -105,28 +105,28 @@ class Resolution {
   }
 
   // Converts the given text to its kind; false if it does not count as given.
-  bool make_values(const Setting& setting, Given& given) {
+  bool make_values(const Key& setting, Given& given) {
     const bool empty = given.values.empty() || (given.values.size() == 1 && given.values.front().empty());
-    switch (setting.kind) {
-      case SettingKind::kText:
-        if (given.values.empty()) given.values = {""};
-        return true;
-      case SettingKind::kSwitch:
+    switch (setting.type) {
+      case KeyType::kSwitch:
         return make_switch(setting, given, empty);
-      case SettingKind::kTextList:
+      case KeyType::kTexts:
+      case KeyType::kWordList:
         given.values = empty ? std::vector<std::string>{""} : split_lists(given.values);
         return true;
-      case SettingKind::kNumberList:
+      case KeyType::kChannels:
         if (empty && given.source == Source::kVariable) return false;
         given.values = split_lists(given.values);
         return true;
-      case SettingKind::kDuration:
+      case KeyType::kDuration:
         return !(empty && given.source == Source::kVariable);
+      default:
+        if (given.values.empty()) given.values = {""};
+        return true;
     }
-    return false;
   }
 
-  bool make_switch(const Setting& setting, Given& given, bool empty) {
+  bool make_switch(const Key& setting, Given& given, bool empty) {
     if (empty && given.source == Source::kVariable) {
       given.values = {"false"};  // NVIDIA's rule: FAIL_ON_INIT_ERROR="" disables it
       return true;
@@ -204,74 +204,37 @@ class Resolution {
     return row;
   }
 
-  // Settings of the file that are not flags of this program.
-  void explain_what_files_say() {
-    for (const Program other : {Program::kDevicePlugin, Program::kFeatureDiscovery})
-      for (const Setting& setting : settings_of(other)) {
-        const bool in_file = setting.show != nullptr && setting.path.find('.') != std::string_view::npos;
-        if (in_file && std::ranges::find(explained_, setting.path, &Explained::path) == explained_.end())
-          explained_.push_back(explain_one(setting.path, setting.show(target_)));
-      }
-  }
+  void add_row(std::string_view path, std::string value) { explained_.push_back(explain_one(path, std::move(value))); }
 
   void explain() {
-    for (const Setting& setting : settings_of(program_))
-      if (setting.show != nullptr) explained_.push_back(explain_one(setting.path, setting.show(target_)));
-    explain_what_files_say();
-    explain_sharing();
-  }
-
-  void add_row(const std::string& path, std::string value) {
-    explained_.push_back(explain_one(path, std::move(value)));
-  }
-
-  void explain_sharing() {
     const Config& config = target_.config;
-    const Sharing& sharing = config.sharing;
-    for (const auto& [path, refs] :
-         {std::pair{"devices.include", &config.devices.include}, std::pair{"devices.exclude", &config.devices.exclude}})
-      if (!refs->empty()) add_row(path, text_of(*refs));
-    if (config.dra != Dra{}) {
-      const bool listed = config.dra.devices == DraDevices::kListed;
-      add_row("dra.devices", listed ? text_of(config.dra.listed) : std::string(to_string(config.dra.devices)));
-      add_row("dra.driverName", config.dra.driver_name);
-      add_row("dra.split", std::string(to_string(config.dra.split)));
-      add_row("dra.partitions", std::string(to_string(config.dra.partitions)));
-    }
+    for (const auto& table : {keys(), keyless_settings()})
+      for (const Key& key : table) {
+        if (key.json == nullptr || (key.path.starts_with("dra.") && config.dra == Dra{})) continue;
+        if (key.path.starts_with("sharing.") && config.sharing.strategy != SharingStrategy::kMps) continue;
+        if (!key.path.contains('.') && program_ != Program::kDevicePlugin) continue;
+        const auto value = key.json(target_);
+        if (key.type != KeyType::kGpus || !value.is_null()) add_row(key.path, shown(value));
+      }
+    if (config.dra != Dra{})
+      add_row("dra.devices", config.dra.devices == DraDevices::kListed ? shown(json_value(config.dra.listed))
+                                                                       : word(config.dra.devices));
+    explain_sharing(config.sharing);
+  }
+
+  void explain_sharing(const Sharing& sharing) {
     if (sharing.strategy == SharingStrategy::kNone) return;
     const std::string section = sharing.strategy == SharingStrategy::kMps ? "sharing.mps." : "sharing.timeSlicing.";
     add_row("sharing.perDevice", sharing.per_device ? "true" : "false");
     add_row(section + "renameByDefault", sharing.rename_by_default ? "true" : "false");
     add_row(section + "failRequestsGreaterThanOne", sharing.fail_requests_greater_than_one ? "true" : "false");
     for (const SharedResource& resource : sharing.resources) {
-      add_row(strategy_of(config, resource) == SharingStrategy::kMps ? "sharing.mps.resources"
-                                                                     : "sharing.timeSlicing.resources",
+      add_row(strategy_of(target_.config, resource) == SharingStrategy::kMps ? "sharing.mps.resources"
+                                                                             : "sharing.timeSlicing.resources",
               text_of(sharing, resource));
       explained_.back().source = Source::kFile;
       explained_.back().where = to_string(resource.place);
     }
-    if (sharing.strategy == SharingStrategy::kMps) explain_mps(sharing);
-  }
-
-  void explain_mps(const Sharing& sharing) {
-    const auto row = [this](const char* key, std::string value) {
-      add_row(std::string("sharing.mps.") + key, std::move(value));
-    };
-    row("threads", to_string(sharing.threads));
-    row("memory", to_string(sharing.memory));
-    row("reserve", to_string(sharing.reserve));
-    row("computeMode", std::string(to_string(sharing.compute_mode)));
-    row("smRounding", std::string(to_string(sharing.sm_rounding)));
-    row("endpoint", std::string(to_string(sharing.endpoint)));
-    row("guard.interval", render_duration(sharing.guard.interval));
-    row("guard.memory", std::string(to_string(sharing.guard.memory)));
-    row("guard.foreignProcesses", std::string(to_string(sharing.guard.foreign_processes)));
-    row("proofEvery", render_duration(sharing.proof_every));
-    row("maxClients", sharing.max_clients == 0 ? "as the driver takes" : std::to_string(sharing.max_clients));
-    row("processesPerSlot", std::to_string(sharing.processes_per_slot));
-    row("migDevices", sharing.mig_devices ? "true" : "false");
-    row("stopPatience", render_duration(sharing.stop_patience));
-    row("frameworkEnvironment", sharing.framework_environment ? "true" : "false");
   }
 
   const Parsed& file_;
@@ -294,7 +257,7 @@ Resolved resolve(const Parsed& file, Program program, const GivenFlags& flags, c
 }
 
 std::string config_file_of(Program program, const GivenFlags& flags, const Environment& environment) {
-  for (const Setting& setting : settings_of(program)) {
+  for (const Key& setting : settings_of(program)) {
     if (setting.path != kConfigFile) continue;
     const auto given = given_by(setting, flags, environment);
     return given && !given->values.empty() ? given->values.back() : "";

@@ -18,6 +18,8 @@ using GivenFlags = std::map<std::string, std::vector<std::string>, std::less<>>;
 using Environment = std::map<std::string, std::string, std::less<>>;
 
 enum class Source { kDefault, kFile, kVariable, kFlag };
+template <>
+inline constexpr auto kWords<Source> = enum_words("default", "file", "variable", "flag");
 
 struct Explained {
   std::string path;

@@ -192,10 +192,10 @@ TEST(ResolveTest, FindsTheConfigFile) {
 TEST(ResolveTest, NoFlagOrVariableIsNamedTwice) {
   for (const Program program : {Program::kDevicePlugin, Program::kFeatureDiscovery, Program::kMpsControlDaemon}) {
     std::set<std::string_view> seen;
-    for (const Setting& setting : settings_of(program)) {
+    for (const Key& setting : settings_of(program)) {
       for (const auto flag : setting.flags) EXPECT_TRUE(seen.insert(flag).second) << flag;
       for (const auto variable : setting.variables) EXPECT_TRUE(seen.insert(variable).second) << variable;
-      EXPECT_FALSE(setting.help.empty());
+      EXPECT_FALSE(help_of(setting).empty());
     }
   }
 }

@@ -4,10 +4,6 @@
 
 namespace tranche::config {
 
-std::string_view to_string(SplitPolicy value) {
-  return value == SplitPolicy::kReject ? "reject" : "span";
-}
-
 std::string to_string(const ThreadsPolicy& policy) {
   switch (policy.kind) {
     case ThreadsPolicy::Kind::kEqual:

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/units.h"
+#include "config/enum_text.h"
 
 namespace tranche::config {
 
@@ -46,7 +47,8 @@ enum class SplitPolicy {
   kReject,  // Allocate fails, with a sentence that names the GPUs
   kSpan,    // the GPUs of the resource are one pool, and the grant has a limit on each
 };
-std::string_view to_string(SplitPolicy);      // "reject", "span"
+template <>
+inline constexpr auto kWords<SplitPolicy> = enum_words("reject", "span");
 std::string to_string(const ThreadsPolicy&);  // "equal", "factor 2", "open", "tenant", "sms 16": for people
 std::string to_string(const MemoryPolicy&);   // "equal", "factor 1.5", "open", "tenant", "4Gi"
 std::string to_string(const Reserve&);        // "none", "auto", "600Mi"

@@ -246,8 +246,8 @@ class Pods(World):
         return until(lambda: running.said().count('"state":"serving"') == 2)
 
     # Promise: nvidia-manifests: MPS is idle without a configuration and serves with a file alone.
-    def test_of_mps_idle_without_a_configuration_and_with_an_empty_one(self):
-        for config in (None, "", "version: v1\n"):
+    def test_of_mps_idle_without_a_configuration_and_with_one_that_shares_nothing(self):
+        for config in (None, "version: v1\n", "version: v1\nsharing: {}\n"):
             idle = self.mps(config)
             idle.until_says('"event":"mps.nothing_to_share"')
             self.assertEqual(idle.end(), 0, "row 18")

@@ -98,7 +98,7 @@ TEST(ConfigReference, ListsEveryKeyOfTheParserAndEverySettingOfThePrograms) {
     }
   for (const config::Program program :
        {config::Program::kDevicePlugin, config::Program::kFeatureDiscovery, config::Program::kMpsControlDaemon})
-    for (const config::Setting& setting : settings_of(program)) {
+    for (const config::Key& setting : settings_of(program)) {
       for (const auto flag : setting.flags)
         EXPECT_NE(text.find((flag.size() == 1 ? "`-" : "`--") + std::string(flag) + "`"), std::string::npos) << flag;
       for (const auto variable : setting.variables)

@@ -17,8 +17,8 @@ using ::testing::Not;
 namespace fs = std::filesystem;
 
 // One switch for each of NVIDIA's flags and variables, so that all can be given at once.
-std::string some_value(const config::Setting& setting) {
-  if (setting.kind == config::SettingKind::kSwitch) return "true";
+std::string some_value(const config::Key& setting) {
+  if (setting.type == config::KeyType::kSwitch) return "true";
   static const std::map<std::string_view, std::string> kWords{
       {"flags.migStrategy", "single"},
       {"flags.plugin.deviceListStrategy", "volume-mounts,cdi-cri"},
@@ -87,7 +87,7 @@ TEST_F(DevicePlugin, TakesEveryFlagAndAliasOfNvidiasWithOneDashOrTwo) {
     for (const auto flag : setting.flags) {
       const std::string name(flag);
       const std::string value = some_value(setting);
-      const bool is_switch = setting.kind == config::SettingKind::kSwitch;
+      const bool is_switch = setting.type == config::KeyType::kSwitch;
       for (const Strings& words : is_switch ? std::vector<Strings>{{"--" + name}, {"-" + name + "=false"}}
                                             : std::vector<Strings>{{"--" + name, value}, {"-" + name + "=" + value}}) {
         Strings argv{tranche(), "device-plugin", "--config-file", in("absent.yaml")};

@@ -166,9 +166,9 @@ TEST_F(FeatureDiscovery, TakesEveryFlagAndVariableOfNvidias) {
   Program& help = start({gfd, "--help"});
   ASSERT_EQ(finish(help), 0);
   std::size_t flags = 0;
-  const auto some_value = [](const config::Setting& setting) -> std::string {
-    if (setting.kind == config::SettingKind::kSwitch) return "true";
-    if (setting.kind == config::SettingKind::kDuration) return "30s";
+  const auto some_value = [](const config::Key& setting) -> std::string {
+    if (setting.type == config::KeyType::kSwitch) return "true";
+    if (setting.type == config::KeyType::kDuration) return "30s";
     if (setting.path == "flags.migStrategy") return "mixed";
     if (setting.path == "flags.deviceDiscoveryStrategy") return "vfio";
     return "/some/where";

@@ -5,7 +5,6 @@
 #include <tuple>
 #include <utility>
 
-#include "base/ascii.h"
 #include "config/keys.h"
 
 namespace tranche::config {
@@ -32,10 +31,6 @@ constexpr std::pair<std::string_view, std::string_view> kElsewhere[] = {
      "resources"},
     {"mig-configs", "it is a configuration of the MIG manager and of tranche mig: save it as a file of its own"}};
 
-std::string_view last_of(std::string_view path) {
-  return path.substr(path.rfind('.') + 1);  // npos + 1 is 0
-}
-
 std::size_t common_start(std::string_view a, std::string_view b) {
   return static_cast<std::size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
 }
@@ -51,10 +46,18 @@ const Key* home_of(const Value& mapping, std::string_view key) {
   };
   for (const Key& row : keys()) {
     const bool here = row.origin == Origin::kNvidia || row.origin == Origin::kOurs;
-    if (!here || !row.path.contains('.') || !same_in_any_case(last_of(row.path), key)) continue;
+    if (!here || !row.path.contains('.') || !same_in_any_case(row.name(), key)) continue;
     if (home == nullptr || rank(row) > rank(*home)) home = &row;
   }
   return home;
+}
+
+// Whether it is a part of `sharing` in another place, with something below it.
+bool shares_gpus(const Value& mapping, const Member& member) {
+  if (member.value->kind != Node::Kind::kMapping && member.value->kind != Node::Kind::kSequence) return false;
+  const Key* home = home_of(mapping, member.key);
+  return home != nullptr && home->path.starts_with("sharing.") &&
+         (home->type == KeyType::kSection || home->type == KeyType::kSections);
 }
 
 // Whether an alias refers to it or to a part of it. A document has at most 50,000 values, so this ends soon.
@@ -64,10 +67,6 @@ bool is_aliased(const Node& node) {
 }
 
 }  // namespace
-
-bool same_in_any_case(std::string_view a, std::string_view b) {
-  return std::ranges::equal(a, b, [](char x, char y) { return to_lower(x) == to_lower(y); });
-}
 
 bool Value::null() const {
   return node_ != nullptr && (node_->kind == Node::Kind::kNull ||
@@ -140,6 +139,14 @@ std::optional<std::string> Value::text() const {
   const bool scalar_of_other_type = node_->kind == Node::Kind::kScalar;
   wrong_type("text", scalar_of_other_type ? "put quotes around it: \"" + node_->text + "\"" : "write one word or path");
   return std::nullopt;
+}
+
+void Value::report_word(std::span<const std::string_view> words, const std::optional<std::string>& text) const {
+  if (!text) return wrong_type(text_of_all(words), "write one of these words");
+  const std::string meant = did_you_mean(*text, {words.begin(), words.end()});
+  error("must be " + text_of_all(words) + ", but is " + in_quotes(*text),
+        meant.empty() ? "write one of these words" : "did you mean " + meant + "?");
+  note_bad_word();
 }
 
 std::vector<Value> Value::items() const {
@@ -220,12 +227,10 @@ std::vector<std::string_view>::const_iterator Fields::known_key(std::string_view
 void Fields::report_unknown(const Member& member) const {
   if (is_aliased(*member.value)) return;
   const Value value = mapping_.key_of(member);
-  const std::string meant = did_you_mean(member.key, known_);
-  const Key* home = home_of(mapping_, member.key);
   const bool at_the_top = mapping_.path().empty();
+  std::string meant = at_the_top ? did_you_mean(member.key, known_) : "";
   const bool configures_nothing = at_the_top && !configures_something_;
-  const bool shares = home != nullptr && home->path.starts_with("sharing.") && home->type <= KeyType::kSections;
-  const bool unshares = shares && value.given() && mapping_.findings().shares_by.empty();
+  const bool unshares = mapping_.findings().shares_by.empty() && shares_gpus(mapping_, member);
   const bool changes_all = configures_nothing || unshares || (at_the_top && !meant.empty());
   const bool refused = changes_all || mapping_.findings().unknown_keys == UnknownKeys::kRefused;
   if (mapping_.findings().problems.full(refused ? Severity::kError : Severity::kWarning))
@@ -235,6 +240,8 @@ void Fields::report_unknown(const Member& member) const {
     changes_all ? value.error(std::move(what), std::move(remedy)) : value.ignored(std::move(what), std::move(remedy));
   };
   if (at_the_top && !meant.empty()) return report("is not a known key", "did you mean " + meant + "?");
+  meant = did_you_mean(member.key, known_);
+  const Key* home = home_of(mapping_, member.key);
   const auto in_other_case =
       std::ranges::find_if(known_, [&](std::string_view word) { return same_in_any_case(word, member.key); });
   if (in_other_case != known_.end())
@@ -251,6 +258,12 @@ void Fields::report_unknown(const Member& member) const {
     return report("is not a known key" + without,
                   "write sharing: or flags: and what belongs below it; is this the right file?");
   report("is not a known key", meant.empty() ? "remove it" : "did you mean " + meant + "?");
+}
+
+bool is_mapping(const Value& value, std::string remedy) {
+  if (!value.given()) return false;
+  if (!value.is(Node::Kind::kMapping)) value.wrong_type("a mapping", std::move(remedy));
+  return value.is(Node::Kind::kMapping);
 }
 
 bool is_other_file(const Value& root) {

@@ -5,10 +5,12 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/ascii.h"
 #include "base/problem_list.h"
 #include "base/text.h"
 #include "config/document/document.h"
@@ -64,12 +66,16 @@ class Value {
   // A setting of a plain structure: null equals absent.
   void read(bool& into) const;
   void read(std::string& into) const;
-  template <class Enum, std::size_t N>
-  void read_word(Enum& into, const std::array<Enum, N>& values) const;
+  template <Worded Enum>
+  std::optional<Enum> word() const;  // reports a word that is not one of its own
+  template <Worded Enum>
+  void read_word(Enum& into) const;
 
   Findings& findings() const { return *findings_; }
 
  private:
+  void report_word(std::span<const std::string_view> words, const std::optional<std::string>& text) const;
+
   const Node* node_;
   std::string path_;
   Place place_;
@@ -88,6 +94,7 @@ class Fields {
  public:
   explicit Fields(const Value& mapping);
   Value operator[](std::string_view key) const;
+  std::string path() const { return without_indices(mapping_.path()); }  // as in config/keys.h
   const std::vector<std::string_view>& known() const { return known_; }
 
  private:
@@ -101,24 +108,26 @@ class Fields {
   std::map<std::string_view, const Member*> found_;
 };
 
-bool same_in_any_case(std::string_view a, std::string_view b);
+// Whether the value is a mapping. Absent and null are not reported, other types are.
+bool is_mapping(const Value& value, std::string remedy = "write keys and values below it, indented");
 
-template <class Enum, std::size_t N>
-void Value::read_word(Enum& into, const std::array<Enum, N>& values) const {
+template <Worded Enum>
+std::optional<Enum> Value::word() const {
+  const auto text = plain_text();
+  if (text)
+    if (const auto value = from_word<Enum>(*text)) return value;
+  // Unquoted "off" is the boolean false in YAML 1.1; here it can only mean the word.
+  if (const auto off = from_word<Enum>("off"); off && is(Node::Kind::kScalar) && scalar_of(node()) == Scalar{false})
+    return off;
+  report_word(kWords<Enum>, text);
+  return std::nullopt;
+}
+
+template <Worded Enum>
+void Value::read_word(Enum& into) const {
   if (!given()) return;
   note_given();
-  const auto word = plain_text();
-  if (!word) return wrong_type(text_of_all(values), "write one of these words");
-  if (const auto value = from_word(*word, values)) {
-    into = *value;
-    return;
-  }
-  std::vector<std::string_view> words;
-  for (const Enum value : values) words.push_back(to_string(value));
-  const std::string meant = did_you_mean(*word, words);
-  error("must be " + text_of_all(values) + ", but is " + in_quotes(*word),
-        meant.empty() ? "write one of these words" : "did you mean " + meant + "?");
-  note_bad_word();
+  into = word<Enum>().value_or(into);
 }
 
 }  // namespace tranche::config

@@ -110,7 +110,7 @@ void ConfigSource::read_last() {
     if (last.error().kind != Kind::kNotFound) log::warning("config.last_unreadable", {{"why", last.error()}});
     return;
   }
-  if (config::chosen_by(last->chosen_by)) last_label_ = last->label;
+  if (config::from_word<config::ChosenBy>(last->chosen_by)) last_label_ = last->label;
   last_ = *std::move(last);
 }
 

@@ -152,10 +152,19 @@ void parse_memory_gb(const Fields& f, SharedResource& into) {
   into.memory = {MemoryPolicy::Kind::kSize, 100, gib(static_cast<std::uint64_t>(*count))};
 }
 
+std::optional<GuardMemory> parse_entry_guard(const Value& section) {
+  if (!is_mapping(section, "write guard: {memory: terminate-newest}, or remove it")) return std::nullopt;
+  const Fields f(section);
+  if (!f["memory"].given()) return std::nullopt;
+  GuardMemory memory = Guard{}.memory;
+  f["memory"].read_word(memory);
+  return memory;
+}
+
 bool parse_mps_part(const Value& entry, const Fields& f, const EntryRules& rules, SharedResource& into) {
   into.guard_memory = parse_entry_guard(f["guard"]);
-  read_threads(f["threads"], into.threads);
-  read_memory(f["memory"], into.memory);
+  read_value(f["threads"], into.threads);
+  read_value(f["memory"], into.memory);
   parse_memory_gb(f, into);
   parse_names(f, into);
   std::optional<SplitPolicy> split = rules.split;

@@ -16,7 +16,7 @@ bool is_broken(std::string_view text) {
 
 }  // namespace
 
-void read_gpu_patterns(const Value& list, std::vector<DeviceRef>& into) {
+void read_value(const Value& list, std::vector<DeviceRef>& into) {
   if (!list.given()) return;
   list.note_given();
   const char* remedy = "write a UUID, a PCI address (0000:3b:00.0), an index, or a model with * (\"NVIDIA H200*\")";
@@ -34,15 +34,6 @@ void read_gpu_patterns(const Value& list, std::vector<DeviceRef>& into) {
     else
       item.error("must name GPUs, but is " + describe(item.node()), remedy);
   }
-}
-
-void parse_device_filter(const Value& section, DeviceFilter& filter) {
-  if (!section.given()) return;
-  if (section.node().kind != Node::Kind::kMapping)
-    return section.wrong_type("a mapping", "write exclude: [0] below it, or remove it");
-  const Fields f(section);
-  read_gpu_patterns(f["include"], filter.include);
-  read_gpu_patterns(f["exclude"], filter.exclude);
 }
 
 }  // namespace tranche::config

@@ -14,13 +14,6 @@ namespace {
 constexpr std::int64_t kMostMib = 1'000'000'000;
 constexpr const char* kGpu = "nvidia.com/gpu";
 
-bool is_mapping(const Value& value, const char* remedy) {
-  if (!value.given()) return false;
-  if (value.node().kind == Node::Kind::kMapping) return true;
-  value.wrong_type("a mapping", remedy);
-  return false;
-}
-
 // A whole number from 1; absent if it is missing or wrong.
 std::optional<std::int64_t> counted(const Value& value, std::int64_t most, const char* remedy) {
   if (!value.given()) return std::nullopt;

@@ -99,7 +99,7 @@ std::optional<Bytes> read_memory_size(const Value& value, const std::string& rem
   return std::nullopt;
 }
 
-void read_threads(const Value& value, ThreadsPolicy& into) {
+void read_value(const Value& value, ThreadsPolicy& into) {
   if (!value.given()) return;
   value.note_given();
   const std::string remedy = "write equal, open, tenant, {factor: 2} or {sms: 16}";
@@ -114,7 +114,7 @@ void read_threads(const Value& value, ThreadsPolicy& into) {
     value.error("must be equal, open, tenant, a factor or a number of SMs, but is " + describe(value.node()), remedy);
 }
 
-void read_memory(const Value& value, MemoryPolicy& into) {
+void read_value(const Value& value, MemoryPolicy& into) {
   if (!value.given()) return;
   value.note_given();
   const std::string remedy = "write equal, open, tenant, {factor: 1.5}, or a size such as 4Gi";
@@ -135,7 +135,7 @@ void read_memory(const Value& value, MemoryPolicy& into) {
   value.error("must be equal, open, tenant, a factor or a size with a unit, but is " + describe(value.node()), remedy);
 }
 
-void read_reserve(const Value& value, Reserve& into) {
+void read_value(const Value& value, Reserve& into) {
   if (!value.given()) return;
   value.note_given();
   const std::string remedy = "write none, auto, or a size such as 600Mi";
@@ -153,11 +153,8 @@ void read_reserve(const Value& value, Reserve& into) {
 
 void read_split(const Value& value, std::optional<SplitPolicy>& into) {
   if (!value.given()) return;
-  const auto word = value.plain_text();
-  const auto split = word ? from_word(*word, kSplitPolicies) : std::nullopt;
-  SplitPolicy ignored{};
-  value.read_word(ignored, kSplitPolicies);  // reports the error
-  if (split) into = split;
+  value.note_given();
+  if (const auto split = value.word<SplitPolicy>()) into = split;
 }
 
 }  // namespace tranche::config

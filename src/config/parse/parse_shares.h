@@ -8,9 +8,9 @@
 
 namespace tranche::config {
 
-void read_threads(const Value& value, ThreadsPolicy& into);             // equal, open, tenant, {factor: 2}, {sms: 16}
-void read_memory(const Value& value, MemoryPolicy& into);               // equal, open, tenant, {factor: 2}, 4Gi
-void read_reserve(const Value& value, Reserve& into);                   // none, auto, 600Mi
+void read_value(const Value& value, ThreadsPolicy& into);               // equal, open, tenant, {factor: 2}, {sms: 16}
+void read_value(const Value& value, MemoryPolicy& into);                // equal, open, tenant, {factor: 2}, 4Gi
+void read_value(const Value& value, Reserve& into);                     // none, auto, 600Mi
 void read_split(const Value& value, std::optional<SplitPolicy>& into);  // reject, span
 std::optional<Bytes> read_memory_size(const Value& value, const std::string& remedy);
 

@@ -2,9 +2,7 @@
 #include <map>
 
 #include "base/text.h"
-#include "config/document/duration.h"
-#include "config/document/scalar.h"
-#include "config/keys.h"
+#include "config/field.h"
 #include "config/parse/parse_entry.h"
 #include "config/parse/parse_shares.h"
 #include "config/parse/sections.h"
@@ -42,8 +40,7 @@ void refuse_two_rests(const std::vector<SharedResource>& resources, const Value&
 }
 
 // renameByDefault, failRequestsGreaterThanOne and resources of one section; fills in the rest of `rules`.
-Sharing parse_section(const Value& section, const Fields& f, EntryRules rules, bool needs_resources) {
-  Sharing sharing;
+void parse_section(const Value& section, const Fields& f, EntryRules rules, bool needs_resources, Sharing& sharing) {
   sharing.strategy = rules.strategy;
   sharing.per_device = rules.per_device;
   sharing.fail_requests_greater_than_one = rules.strategy == SharingStrategy::kMps;
@@ -65,7 +62,6 @@ Sharing parse_section(const Value& section, const Fields& f, EntryRules rules, b
     }
     if (!rules.per_device) warn_of_repeats(sharing.resources, list);
   }
-  return sharing;
 }
 
 std::optional<Sharing> parse_time_slicing(const Value& section, bool per_device) {
@@ -75,55 +71,11 @@ std::optional<Sharing> parse_time_slicing(const Value& section, bool per_device)
     section.error("has nothing below it, so that it shares nothing", remedy);
     return std::nullopt;
   }
-  if (section.node().kind != Node::Kind::kMapping) {
-    section.wrong_type("a mapping", remedy);
-    return std::nullopt;
-  }
+  if (!is_mapping(section, remedy)) return std::nullopt;
   const Fields f(section);
-  return parse_section(section, f, {.strategy = SharingStrategy::kTimeSlicing, .per_device = per_device}, true);
-}
-
-// A number of clients.
-void read_clients(const Value& value, std::uint32_t& into, const char* remedy) {
-  if (!value.given()) return;
-  value.note_given();
-  const auto count = value.integer();
-  if (!count) return;
-  if (*count < 1 || *count > kMostClients)
-    return value.error("must be from 1 to " + std::to_string(kMostClients) + ", but is " + std::to_string(*count),
-                       remedy);
-  into = static_cast<std::uint32_t>(*count);
-}
-
-// 0 disables it; more often than every ten seconds, a pool would do little else.
-void read_proof_every(const Value& value, Duration& into) {
-  if (!value.given()) return;
-  value.note_given();
-  const char* remedy = "write for example 10m, or 0 for no proofs";
-  if (value.node().kind != Node::Kind::kScalar) return value.wrong_type("a duration", remedy);
-  const Scalar scalar = scalar_of(value.node());
-  const auto* number = std::get_if<std::int64_t>(&scalar);
-  const auto* text = std::get_if<std::string>(&scalar);
-  if (number == nullptr && text == nullptr) return value.wrong_type("a duration", remedy);
-  const auto duration = number != nullptr && *number == 0 ? std::optional<Duration>(Duration{})
-                        : text != nullptr                 ? parse_duration(*text)
-                                                          : std::nullopt;
-  constexpr Duration kShortest = std::chrono::seconds(10);
-  if (!duration || *duration == kInfinite || (*duration != Duration{} && *duration < kShortest)) {
-    return value.error("must be 0 or a duration of at least 10s, but is " + in_quotes(value.node().text), remedy);
-  }
-  into = *duration;
-}
-
-// Unquoted "off" is the boolean false in YAML 1.1; here it can only mean the word.
-void read_sm_rounding(const Value& value, SmRounding& into) {
-  if (!value.given()) return;
-  if (value.node().kind == Node::Kind::kScalar && scalar_of(value.node()) == Scalar{false}) {
-    value.note_given();
-    into = SmRounding::kOff;
-  } else {
-    value.read_word(into, kSmRoundings);
-  }
+  Sharing sharing;
+  parse_section(section, f, {.strategy = SharingStrategy::kTimeSlicing, .per_device = per_device}, true, sharing);
+  return sharing;
 }
 
 // A fork's switch: without it, that fork sets no memory limit.
@@ -157,40 +109,23 @@ void check_change(const Value& value) {
 }
 
 std::optional<Sharing> parse_mps(const Value& section, const Individual& individual, bool per_device) {
-  if (!section.given()) return std::nullopt;
-  if (section.node().kind != Node::Kind::kMapping) {
-    section.wrong_type("a mapping", "write resources: [{name: nvidia.com/gpu, replicas: 4}] below it");
-    return std::nullopt;
-  }
+  if (!is_mapping(section, "write resources: [{name: nvidia.com/gpu, replicas: 4}] below it")) return std::nullopt;
   const Fields f(section);
-  EntryRules rules{.strategy = SharingStrategy::kMps, .per_device = per_device};
-  read_threads(f["threads"], rules.threads);
-  read_memory(f["memory"], rules.memory);
-  read_enable_memory_limit(f, rules.memory);
-  read_split(f["split"], rules.split);
-  std::uint32_t max_clients = 0;
-  std::uint32_t processes_per_slot = 1;
-  read_clients(f["maxClients"], max_clients, "write how many clients one MPS server serves, or remove it");
-  read_clients(f["processesPerSlot"], processes_per_slot,
-               "write how many CUDA processes a container with one slot starts, or remove it");
-  if (!individual.enabled)
-    rules.most_slots = (max_clients != 0 ? max_clients : kMostClientsOfDrivers) / processes_per_slot;
-  Sharing sharing = parse_section(section, f, rules, !individual.enabled || individual.gpus.empty());
-  sharing.max_clients = max_clients;
-  sharing.processes_per_slot = processes_per_slot;
-  sharing.threads = rules.threads;
-  sharing.memory = rules.memory;
-  read_reserve(f["reserve"], sharing.reserve);
-  f["computeMode"].read_word(sharing.compute_mode, kComputeModePolicies);
-  read_proof_every(f["proofEvery"], sharing.proof_every);
-  f["endpoint"].read_word(sharing.endpoint, kEndpointPolicies);
+  Target target;
+  read_settings(f, target);
+  read_section(f["guard"], target);
+  Sharing& sharing = target.config.sharing;
+  read_enable_memory_limit(f, sharing.memory);
   check_tier(f["tier"]);
-  f["migDevices"].read(sharing.mig_devices);
-  read_duration(f["stopPatience"], sharing.stop_patience, kStopPatienceLeast, kStopPatienceMost,
-                "write for example 2s");
-  f["frameworkEnvironment"].read(sharing.framework_environment);
-  parse_guard(f["guard"], sharing.guard);
-  read_sm_rounding(f["smRounding"], sharing.sm_rounding);
+  EntryRules rules{.strategy = SharingStrategy::kMps,
+                   .per_device = per_device,
+                   .threads = sharing.threads,
+                   .memory = sharing.memory};
+  read_split(f["split"], rules.split);
+  if (!individual.enabled)
+    rules.most_slots =
+        (sharing.max_clients != 0 ? sharing.max_clients : kMostClientsOfDrivers) / sharing.processes_per_slot;
+  parse_section(section, f, rules, !individual.enabled || individual.gpus.empty(), sharing);
   if (individual.enabled) apply_individual(individual, f["failRequestsGreaterThanOne"], rules, sharing);
   return sharing;
 }

@@ -31,11 +31,6 @@ void apply_individual(const Individual& individual, const Value& fail_requests, 
                       Sharing& sharing);
 
 void parse_sharing(const Value& section, const Individual& individual, Sharing& sharing);
-void parse_device_filter(const Value& section, DeviceFilter& filter);
-void read_gpu_patterns(const Value& list, std::vector<DeviceRef>& into);
-// A duration from `least` to `most`; anything else is reported with `remedy`.
-void read_duration(const Value& value, Duration& into, Duration least, Duration most, const char* remedy);
-void parse_guard(const Value& section, Guard& guard);                // sharing.mps.guard
-std::optional<GuardMemory> parse_entry_guard(const Value& section);  // sharing.mps.resources[].guard
+void read_value(const Value& list, std::vector<DeviceRef>& into);
 
 }  // namespace tranche::config

@@ -1,0 +1,91 @@
+#pragma once
+// Inside config/ only: how a setting of each type is read from a file, assigned by a flag or variable, written as JSON,
+// and shown to people. config/keys.cpp connects the rows of its table with the members of a Config by these. Pure.
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "config/document/fields.h"
+#include "config/keys.h"
+#include "config/model.h"
+#include "config/parse/parse_shares.h"
+#include "config/parse/sections.h"
+#include "config/settings.h"
+
+namespace tranche::config {
+
+using Texts = std::vector<std::string>;
+
+// An absent value leaves `into` unchanged; an invalid one is reported and leaves it unchanged too.
+void read_into(const Value& value, const Key& key, std::string& into);
+void read_into(const Value& value, const Key& key, std::uint32_t& into);
+void read_into(const Value& value, const Key& key, Duration& into);
+void read_into(const Value& value, const Key& key, std::vector<int>& into);
+void read_into(const Value& value, const Key& key, std::vector<ListStrategy>& into);
+template <class T>
+void read_into(const Value& value, const Key&, T& into) {
+  if constexpr (Worded<T>)
+    value.read_word(into);
+  else if constexpr (requires { value.read(into); })
+    value.read(into);
+  else if constexpr (requires { read_value(value, into); })
+    read_value(value, into);
+}
+
+std::string wrong_word(std::span<const std::string_view> words, const std::string& text);
+// Returns what is wrong with the values, "" = nothing.
+std::string assign_to(std::string& into, const Texts& values);
+std::string assign_to(bool& into, const Texts& values);
+std::string assign_to(Duration& into, const Texts& values);
+std::string assign_to(Texts& into, const Texts& values);
+std::string assign_to(std::vector<int>& into, const Texts& values);
+std::string assign_to(std::vector<ListStrategy>& into, const Texts& values);
+template <Worded Enum>
+std::string assign_to(Enum& into, const Texts& values) {
+  const auto value = from_word<Enum>(values.back());
+  if (!value) return wrong_word(kWords<Enum>, values.back());
+  into = *value;
+  return {};
+}
+
+// As a file has it; null = a file has no notation for it.
+nlohmann::ordered_json json_value(Duration value);
+nlohmann::ordered_json json_value(std::uint32_t value);
+nlohmann::ordered_json json_value(const std::vector<ListStrategy>& value);
+nlohmann::ordered_json json_value(const std::vector<DeviceRef>& value);
+nlohmann::ordered_json json_value(const ThreadsPolicy& policy);
+nlohmann::ordered_json json_value(const MemoryPolicy& policy);
+template <class T>
+nlohmann::ordered_json json_value(const T& value) {
+  if constexpr (requires { to_string(value); })
+    return to_string(value);
+  else
+    return value;
+}
+
+// For people: "5s", "envvar,cdi-cri", "factor 2".
+std::string shown(const nlohmann::ordered_json& value);
+
+template <class T>
+constexpr KeyType type_of() {
+  if constexpr (std::is_same_v<T, bool>) return KeyType::kSwitch;
+  if constexpr (std::is_enum_v<T>) return KeyType::kWord;
+  if constexpr (std::is_same_v<T, std::uint32_t>) return KeyType::kCount;
+  if constexpr (std::is_same_v<T, Duration>) return KeyType::kDuration;
+  if constexpr (std::is_same_v<T, std::vector<int>>) return KeyType::kChannels;
+  if constexpr (std::is_same_v<T, std::vector<ListStrategy>>) return KeyType::kWordList;
+  if constexpr (std::is_same_v<T, ThreadsPolicy>) return KeyType::kThreads;
+  if constexpr (std::is_same_v<T, MemoryPolicy>) return KeyType::kMemory;
+  if constexpr (std::is_same_v<T, Reserve>) return KeyType::kReserve;
+  if constexpr (std::is_same_v<T, std::vector<DeviceRef>>) return KeyType::kGpus;
+  if constexpr (std::is_same_v<T, Texts>) return KeyType::kTexts;
+  return KeyType::kText;
+}
+
+// Reads every setting below a mapping that has one value, by its row in config/keys.h, and the sections below it.
+void read_settings(const Fields& fields, Target& target);
+void read_section(const Value& section, Target& target);
+
+}  // namespace tranche::config
