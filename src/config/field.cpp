@@ -42,7 +42,8 @@ void read_interval(const Value& value, const char* remedy, Duration& into) {
 
 // 0 disables it; more often than every ten seconds, a pool would do little else.
 void read_proof_interval(const Value& value, Duration& into) {
-  const auto duration = value.node().text == "0" ? Duration{} : duration_in(value).value_or(kInfinite);
+  const auto duration =
+      scalar_of(value.node()) == Scalar{std::int64_t{0}} ? Duration{} : duration_in(value).value_or(kInfinite);
   if (duration != kInfinite && (duration == Duration{} || duration >= std::chrono::seconds(10)))
     into = duration;
   else

@@ -101,10 +101,17 @@ void parse_shared(const Value& sharing, const Individual& individual, Sharing& i
   if (is_mapping(sharing)) parse_sharing(sharing, individual, into);
 }
 
-void parse_root(const Value& root, Target& target) {
-  if (!is_mapping(root)) return;
-  if (is_other_file(root)) return;
+void report_second(const Node& second, Findings& findings) {
+  const Value value(&second, "", {findings.source, second.line, second.column}, findings);
+  const char* what = "begins a second document of the file, and only the first one is read";
+  const char* remedy = "remove the line --- above it";
+  findings.shares_by.empty() ? value.error(what, remedy) : value.ignored(what, remedy);
+}
+
+void parse_root(const Value& root, const Node* second, Target& target) {
+  if (!is_mapping(root) || is_other_file(root)) return;
   root.findings().shares_by = section_that_shares(root.node());
+  if (second != nullptr) report_second(*second, root.findings());
   const Fields f(root);
   Config& config = target.config;
   parse_version(f["version"], config.version);
@@ -143,14 +150,8 @@ Parsed parse(std::string_view text, std::string_view source, UnknownKeys unknown
     root.error("is empty: a first document without a key",
                "write version: v1 if whole GPUs are meant, and no --- above the settings");
   Target target;
-  parse_root(root, target);
+  parse_root(root, document.ignored.get(), target);
   parsed.config = std::move(target.config);
-  if (const Node* second = document.ignored.get(); second != nullptr && !findings.problems.has_error()) {
-    const Value ignored(second, "", {findings.source, second->line, second->column}, findings);
-    const char* what = "begins a second document of the file, and only the first one is read";
-    const char* remedy = "remove the line --- above it";
-    findings.shares_by.empty() ? ignored.error(what, remedy) : ignored.ignored(what, remedy);
-  }
   findings.problems.sort_by_place();
   parsed.problems = findings.problems.take();
   parsed.given = std::move(findings.given);
