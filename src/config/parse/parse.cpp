@@ -146,9 +146,11 @@ Parsed parse(std::string_view text, std::string_view source, UnknownKeys unknown
   nothing.line = nothing.column = 1;
   const Node& node = document.root ? *document.root : nothing;
   const Value root(&node, "", {findings.source, node.line, node.column}, findings);
-  if (root.null())
-    root.error("is empty: a first document without a key",
-               "write version: v1 if whole GPUs are meant, and no --- above the settings");
+  if (root.null()) {
+    const bool follows = document.ignored != nullptr;
+    root.error(follows ? "has an empty first document, and only the first one is read" : "is empty",
+               follows ? "remove the line --- above the settings" : "write version: v1 if whole GPUs are meant");
+  }
   Target target;
   parse_root(root, document.ignored.get(), target);
   parsed.config = std::move(target.config);

@@ -41,11 +41,11 @@ TEST(ParseTest, WholeGpusAreWrittenOnPurpose) {
 TEST(ParseTest, AFileThatMakesEveryGpuWholeByMistakeIsAnError) {
   const std::string share = "{resources: [{name: gpu, replicas: 4}]}";
   for (const auto& [text, expected] : {
-           std::pair{std::string(),
-                     "c:1:1: error: is empty: a first document without a key; write version: v1 if whole"},
+           std::pair{std::string(), "c:1:1: error: is empty; write version: v1 if whole GPUs are meant"},
            {"# all lines are comments\n", "is empty"},
            {"null", "is empty"},
-           {"---\n# settings\n---\nversion: v1\n", "and no --- above the settings"},
+           {"---\n# settings\n---\nversion: v1\n",
+            "has an empty first document, and only the first one is read; remove the line ---"},
            {"version: v1\nsharing:\n", "c:2:1: error: sharing: has nothing below it, so that every GPU stays whole"},
            {"sharing: {mps: }", "c:1:10: error: sharing: has neither timeSlicing nor mps with a value"},
            {"sharing: {perDevice: true}", "has neither timeSlicing nor mps with a value"},
