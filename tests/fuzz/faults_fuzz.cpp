@@ -10,8 +10,10 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tranche;
   mps::FaultHistory history;
+  const mps::FaultHistory::Processes processes{.grant_of = [](int) { return ""; },
+                                               .lives = [](int pid) { return pid % 2 == 0; }};
   for (const auto line : lines_of({reinterpret_cast<const char*>(data), size})) {
-    if (const auto parsed = mps::parse_log_line(line)) history.read(*parsed, WallTime{});
+    if (const auto parsed = mps::parse_log_line(line)) history.read(*parsed, WallTime{}, processes);
   }
   if (history.faults().size() > mps::kMostFaults) std::abort();
   for (const auto& fault : history.faults()) {

@@ -139,10 +139,12 @@ def exits(machine, node, neighbours, way):
     amount = share * 2 // 3
     for _ in range(ROUNDS):
         process = start(machine, tenant, way, amount)
-        code, child = process.stdout.readline().split()
-        codes.append(code)
-        children.append(int(child))
+        line = process.stdout.readline().split()
         process.wait()
+        if way == "hide" and not line:  # the guard has ended the container: no process of it shows the copies
+            break
+        codes.append(line[0])
+        children.append(int(line[1]))
         most = max(most, held_mib(node, tenant))
     took = time.monotonic() - begin
     settled = wait_for(lambda: held_mib(node, tenant) <= share)

@@ -24,7 +24,7 @@ namespace tranche::e2e {
 using Json = nlohmann::json;
 using Strings = std::vector<std::string>;
 
-inline constexpr Duration kSoon = std::chrono::seconds(60);  // a deadline, not an expectation
+inline constexpr Duration kSoon = std::chrono::seconds(240);  // a deadline, not an expectation: sanitizers beside load
 inline constexpr Duration kLookAgain = std::chrono::milliseconds(50);
 inline constexpr const char* kGpu = "nvidia.com/gpu";
 

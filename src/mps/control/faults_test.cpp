@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <set>
 #include <string>
 
 namespace tranche::mps {
@@ -19,12 +21,14 @@ const WallTime kNow{1234s};
 struct Rig {
   FaultHistory history;
   std::map<int, std::string> grants;
+  std::set<int> living;
   Effect say(const std::string& text, int server = 532) {
     const std::string line = "[2026-11-21 17:27:39.177 Server   " + std::to_string(server) + "] " + text;
-    return history.read(*parse_log_line(line), kNow, [this](int pid) {
+    const auto grant_of = [this](int pid) {
       const auto found = grants.find(pid);
       return found == grants.end() ? std::string() : found->second;
-    });
+    };
+    return history.read(*parse_log_line(line), kNow, {grant_of, [this](int pid) { return living.contains(pid); }});
   }
   Rig& lost(int pid, int context) {
     say("Server failed to recevie command with status 806, assuming client {PID: " + std::to_string(pid) +
@@ -74,6 +78,20 @@ TEST(Faults, ADeathThatIsOverIsNobodysFault) {
   Rig rig;
   rig.lost(527, 1).lost(527, 0).left(527).fatal(554, {554, 609});
   EXPECT_THAT(rig.history.faults(), ElementsAre(Fault{kNow, FaultKind::kFatal, 554, {609}, 532}));
+}
+
+// Promise: mps/log: A client that destroyed a context and runs on is not the cause of a neighbour's fault.
+TEST(Faults, AContextThatALivingClientDestroyedIsNobodysFault) {
+  Rig rig;
+  rig.living = {963, 968};
+  rig.lost(963, 1);
+  rig.say("Client {PID: 963, Context ID: 1} exiting. Number of active client contexts is 1.");
+  rig.fatal(968, {968});
+  EXPECT_THAT(rig.history.faults(), ElementsAre(Fault{kNow, FaultKind::kFatal, 968, {}, 532}));
+  rig.living.erase(963);
+  rig.fatal(970, {970});
+  EXPECT_THAT(rig.history.faults().back(), (Fault{kNow, FaultKind::kUncleanExit, 963, {970}, 532}))
+      << "it ends its own connection first, and then dies with work in flight";
 }
 
 TEST(Faults, AnExitWithoutContextsIsNobodysFault) {

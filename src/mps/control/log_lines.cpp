@@ -166,24 +166,25 @@ FaultHistory::Effect FaultHistory::add(Fault fault) {
   return Effect::kFault;
 }
 
-FaultHistory::Dying FaultHistory::dying_at(int server) const {
-  const auto found = std::ranges::find(dying_, server, &Dying::server);
+FaultHistory::Dying FaultHistory::dead_at(int server, const Processes& processes) const {
+  const auto found =
+      std::ranges::find_if(dying_, [&](const Dying& one) { return one.server == server && !processes.lives(one.pid); });
   return found == dying_.end() ? Dying() : *found;
 }
 
-FaultHistory::Effect FaultHistory::read(const LogLine& line, WallTime now, const GrantOf& grant_of) {
-  const auto name = [&grant_of](Fault& fault, int pid) {
-    if (auto grant = grant_of ? grant_of(pid) : std::string(); !grant.empty()) fault.grants[pid] = std::move(grant);
+FaultHistory::Effect FaultHistory::read(const LogLine& line, WallTime now, const Processes& processes) {
+  const auto name = [&processes](Fault& fault, int pid) {
+    if (auto grant = processes.grant_of(pid); !grant.empty()) fault.grants[pid] = std::move(grant);
   };
   switch (line.what) {
     case LogWhat::kClientLost:
-      if (line.number > 0) remember(dying_, {line.writer, line.pid, grant_of ? grant_of(line.pid) : std::string()});
+      if (line.number > 0) remember(dying_, {line.writer, line.pid, processes.grant_of(line.pid)});
       return Effect::kNothing;
     case LogWhat::kClientLeft:
       std::erase_if(dying_, [&](const Dying& one) { return one.server == line.writer && one.pid == line.pid; });
       return Effect::kNothing;
     case LogWhat::kFatalCulprit: {
-      const Dying dead = dying_at(line.writer);
+      const Dying dead = dead_at(line.writer, processes);
       Fault fault{now, FaultKind::kFatal, line.pid, {}, line.writer};
       if (dead.pid != 0 && dead.pid != line.pid) {
         fault = {now, FaultKind::kUncleanExit, dead.pid, {line.pid}, line.writer};

@@ -29,10 +29,10 @@ enum class LogWhat {
   kClientLeft,         // pid
   kClientRefused,      // pid, number = CUDA error, such as 807
   kClientAskedToExit,  // pid: MPS asks it to exit (terminate_client)
-  kClientLost,    // pid, number = its context: it ended without closing the context; 0 is the process's own connection
-  kFatalCulprit,  // pid: its kernel broke the GPU for all clients; after a death, the client that noticed the error
-  kFatalHandled,  // the server is in FAULT from this line on
-  kFatalVictim,   // pid: torn down with the culprit, which the line also names
+  kClientLost,         // pid, number = its context, which the process destroyed, or it died; 0 is its own connection
+  kFatalCulprit,    // pid: its kernel broke the GPU for all clients; after a death, the client that noticed the error
+  kFatalHandled,    // the server is in FAULT from this line on
+  kFatalVictim,     // pid: torn down with the culprit, which the line also names
   kFatalException,  // the server ends
 };
 
@@ -75,9 +75,11 @@ class FaultHistory {
  public:
   // Effect of a log line: none, a new fault, or another victim of the last fault.
   enum class Effect { kNothing, kFault, kVictim };
-  using GrantOf =
-      std::function<std::string(int pid)>;  // "" = not known; it may be known only until the process is gone
-  Effect read(const LogLine& line, WallTime now, const GrantOf& grant_of = {});
+  struct Processes {
+    std::function<std::string(int pid)> grant_of;  // "" = not known; it may be known only until the process is gone
+    std::function<bool(int pid)> lives;            // false: it has exited, or exits
+  };
+  Effect read(const LogLine& line, WallTime now, const Processes& processes);
   const std::deque<Fault>& faults() const { return faults_; }  // oldest first
 
  private:
@@ -87,7 +89,7 @@ class FaultHistory {
     std::string grant;
   };
   Effect add(Fault fault);
-  Dying dying_at(int server) const;
+  Dying dead_at(int server, const Processes& processes) const;
   std::deque<Fault> faults_;
   std::deque<Dying> dying_;
 };

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "mps/daemon/adoption.h"
 #include "os/clock/clock.h"
+#include "os/process/threads.h"
 #include "plan/client_limits.h"
 
 namespace tranche::host {
@@ -199,7 +200,8 @@ void PoolDaemon::read_log_line(const std::string& line) {
     const auto* grant = settings_.admission == nullptr ? nullptr : settings_.admission->grant_of(pid);
     return grant == nullptr ? std::string() : *grant;
   };
-  const auto effect = faults_.read(*parsed, loop_.wall_now(), grant_of);
+  const auto lives = [](int pid) { return look_at_living_thread(pid, [](const auto&, pid_t) { return false; }); };
+  const auto effect = faults_.read(*parsed, loop_.wall_now(), {grant_of, lives});
   if (effect == mps::FaultHistory::Effect::kFault) {
     const auto kind = faults_.faults().back().kind;
     ++(kind == mps::FaultKind::kFatal       ? counters_.fatal_faults

@@ -365,6 +365,9 @@ void MpsServer::close_context(Client& client, std::size_t at, bool keeps_memory)
   client.contexts.erase(client.contexts.begin() + static_cast<std::ptrdiff_t>(at));
   if (!keeps_memory && std::ranges::count(client.contexts, context.ordinal, &Context::ordinal) == 0)
     node_->detach(client.pid, devices_[static_cast<std::size_t>(context.ordinal)].node_index);
+  // Also where the client destroyed the context and runs on (transcripts/destroys.txt).
+  log_.line("Server failed to recevie command with status 806, assuming client " + named(client.pid, context.id) +
+            " exit");
   log_.line("Client " + named(client.pid, context.id) + " exiting. Number of active client contexts is " +
             std::to_string(active_contexts()) + ".");
 }
@@ -414,8 +417,6 @@ void MpsServer::watch_leaving(std::int64_t now_ns) {
 void MpsServer::forget(Client& client, std::int64_t now_ns, bool held) {
   const auto contexts = client.contexts;
   for (std::size_t i = client.contexts.size(); i-- > 0;) {
-    log_.line("Server failed to recevie command with status 806, assuming client " +
-              named(client.pid, client.contexts[i].id) + " exit");
     close_context(client, i, held);
   }
   std::erase(sticky_, client.pid);
