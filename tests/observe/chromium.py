@@ -110,7 +110,7 @@ READABLE = r"""(() => {
     if (!t.querySelector('th')) wrong.push('a table without headings');
     for (const h of t.querySelectorAll('th')) { if (!h.scope) wrong.push('a table heading without scope: ' + h.textContent); if (!h.textContent.trim()) wrong.push('an empty table heading'); }
   }
-  for (const i of all('svg')) if (i.getAttribute('role') !== 'img' || !i.getAttribute('aria-label')) wrong.push('a picture without text');
+  for (const i of all('svg:not([aria-hidden=true])')) if (i.getAttribute('role') !== 'img' || !i.getAttribute('aria-label')) wrong.push('a picture without text');
   for (const i of all('input,select')) if (!i.labels.length && !i.getAttribute('aria-label')) wrong.push('an input without a label: ' + i.name);
   for (const m of all('meter')) if (!m.getAttribute('aria-label') && !m.title && !m.labels.length) wrong.push('a meter without a name');
   const ids = all('[id]').map(e => e.id); if (new Set(ids).size !== ids.length) wrong.push('an id comes twice');
