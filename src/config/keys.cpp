@@ -276,7 +276,6 @@ void add_mps(Rows& rows) {
            "a container's MPS endpoint: Tranche's socket, which refuses control commands (relay), or a hard "
            "link to the daemon's, by which root in a container can control the daemon (link)",
            kContract),
-       of_words(key("sharing.mps.tier", kWord, kUnused, "", "auto", "no effect; v2 is the only tier"), {"auto", "v2"}),
        counted(own<FIELD(config.sharing.max_clients)>("sharing.mps.maxClients",
                                                       "client capacity of an MPS server; default: the driver's limit"),
                1, kMostClients),
@@ -332,8 +331,6 @@ Rows make_rows() {
             of_words(key("version", kWord, kNvidia, "v1", "v1", "schema version"), {"v1"})};
   add_flags(rows);
   rows.push_back(section("sharing", "How GPUs are shared", KeyCase::kAny));
-  rows.push_back(
-      of_words(key("sharing.change", kWord, kUnused, "", "wait", "no effect; wait is the only value"), {"wait"}));
   rows.push_back(key("sharing.perDevice", kSwitch, kOurs, "false", "true",
                      "use devices and rename of each entry, and timeSlicing and mps side by side",
                      "../guide/configure.md"));

@@ -66,11 +66,11 @@ struct KubeconfigFile {
 // Relative paths in a file are resolved against its folder. `context` "" = the current one.
 ParsedKubeconfig parse_kubeconfig(const std::vector<KubeconfigFile>& files, const std::string& context = {});
 
-// The value of KUBERNETES_EXEC_INFO for the program of `access`. Certificates in files are not named in it.
-std::string credential_request(const Access& access, bool interactive);
+// The value of KUBERNETES_EXEC_INFO for `program`, which is that of `access`. Certificates in files are not named in it.
+std::string credential_request(const Access& access, const CredentialProgram& program, bool interactive);
 // Puts what the program printed into `access`. kInvalid: not an ExecCredential of its version with a token or
 // certificate.
-Status read_credential(std::string_view printed, Access& access);
+Status read_credential(std::string_view printed, const CredentialProgram& program, Access& access);
 
 std::string variable(const config::Environment& environment, std::string_view name);  // "" = not set
 

@@ -29,9 +29,9 @@ std::optional<WallTime> time_of(const std::string& text) {
 
 }  // namespace
 
-std::string credential_request(const Access& access, bool interactive) {
+std::string credential_request(const Access& access, const CredentialProgram& program, bool interactive) {
   nlohmann::ordered_json spec{{"interactive", interactive}};
-  if (access.program->cluster_info) {
+  if (program.cluster_info) {
     auto& cluster = spec["cluster"] = {{"server", access.server.url()}};
     if (!access.tls_server_name.empty()) cluster["tls-server-name"] = access.tls_server_name;
     if (access.insecure) cluster["insecure-skip-tls-verify"] = true;
@@ -39,13 +39,13 @@ std::string credential_request(const Access& access, bool interactive) {
     if (!access.proxy.empty()) cluster["proxy-url"] = access.proxy;
   }
   return json_text(nlohmann::ordered_json{
-      {"apiVersion", access.program->api_version}, {"kind", "ExecCredential"}, {"spec", std::move(spec)}});
+      {"apiVersion", program.api_version}, {"kind", "ExecCredential"}, {"spec", std::move(spec)}});
 }
 
-Status read_credential(std::string_view printed, Access& access) {
+Status read_credential(std::string_view printed, const CredentialProgram& program, Access& access) {
   const auto json = json_of(printed);
-  if (text_at(json, "kind") != "ExecCredential" || text_at(json, "apiVersion") != access.program->api_version)
-    return fail(Kind::kInvalid, "it did not print an ExecCredential of " + access.program->api_version);
+  if (text_at(json, "kind") != "ExecCredential" || text_at(json, "apiVersion") != program.api_version)
+    return fail(Kind::kInvalid, "it did not print an ExecCredential of " + program.api_version);
   const auto& status = member_at(json, "status");
   const auto token = text_at(status, "token");
   const auto certificate = text_at(status, "clientCertificateData");

@@ -146,12 +146,13 @@ Access with_program() {
 
 TEST(CredentialProgram, IsToldTheClusterIfItAsks) {
   auto access = with_program();
-  EXPECT_EQ(credential_request(access, true),
+  EXPECT_EQ(credential_request(access, *access.program, true),
             R"({"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","spec":{"interactive":true,)"
             R"("cluster":{"server":"https://10.0.0.1:6443","certificate-authority-data":"LS0tLS1CRUdJTiBY"}}})");
   access.program->cluster_info = false;
-  EXPECT_EQ(credential_request(access, false), R"({"apiVersion":"client.authentication.k8s.io/v1","kind":)"
-                                               R"("ExecCredential","spec":{"interactive":false}})");
+  EXPECT_EQ(credential_request(access, *access.program, false),
+            R"({"apiVersion":"client.authentication.k8s.io/v1","kind":)"
+            R"("ExecCredential","spec":{"interactive":false}})");
 }
 
 std::string printed(const std::string& status) {
@@ -160,11 +161,12 @@ std::string printed(const std::string& status) {
 
 TEST(CredentialProgram, GivesATokenOrACertificateUntilATime) {
   auto access = with_program();
-  ASSERT_TRUE(
-      read_credential(printed(R"("token": "t1", "expirationTimestamp": "1970-01-01T02:00:10.25+02:00")"), access));
+  ASSERT_TRUE(read_credential(printed(R"("token": "t1", "expirationTimestamp": "1970-01-01T02:00:10.25+02:00")"),
+                              *access.program, access));
   EXPECT_EQ(access.token, "t1");
   EXPECT_EQ(access.expires, WallTime{} + std::chrono::seconds(10));
-  ASSERT_TRUE(read_credential(printed(R"("clientCertificateData": "c", "clientKeyData": "k")"), access));
+  ASSERT_TRUE(
+      read_credential(printed(R"("clientCertificateData": "c", "clientKeyData": "k")"), *access.program, access));
   EXPECT_EQ(access.certificate.pem, "c");
   EXPECT_EQ(access.key.pem, "k");
   EXPECT_EQ(access.expires, std::nullopt);
@@ -181,7 +183,7 @@ TEST(CredentialProgram, OtherOutputIsRefusedWithTheReason) {
       {printed(R"("token": "t", "expirationTimestamp": "2026-01-01T00:00:00.5")"), "which is not a time"}};
   for (const auto& [text, why] : cases) {
     auto access = with_program();
-    const auto read = read_credential(text, access);
+    const auto read = read_credential(text, *access.program, access);
     ASSERT_FALSE(read) << text;
     EXPECT_THAT(read.error().what, HasSubstr(why));
   }

@@ -89,10 +89,8 @@ advertise::Withheld still_served(const plan::Plan& plan, const PoolReports& repo
     for (const auto& resource : plan.resources) {
       for (const auto& device : resource.devices) {
         if (!device.pool.empty() || !has(device.uuid)) continue;
-        for (std::uint32_t n = 0; n < device.slots; ++n)
-          withheld[resource.name].emplace(
-              plan::render({device.uuid, device.replicated ? std::optional(n) : std::nullopt}),
-              "MPS pool " + id + " still has its GPU, and ends");
+        for (auto& slot : plan::slot_ids(device))
+          withheld[resource.name].emplace(std::move(slot), "MPS pool " + id + " still has its GPU, and ends");
       }
     }
   }

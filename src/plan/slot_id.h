@@ -5,11 +5,14 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "plan/plan.h"
 
 namespace tranche::plan {
 
-struct SlotId {
-  std::string uuid;
+struct SlotId {  // a view into the text
+  std::string_view uuid;
   std::optional<std::uint32_t> ordinal;
   friend auto operator<=>(const SlotId&, const SlotId&) = default;
 };
@@ -17,12 +20,8 @@ struct SlotId {
 std::string render(const SlotId& id);
 std::optional<SlotId> parse_slot_id(std::string_view text);
 
-// The same, as views into the text: for lists of a thousand ids.
-struct SlotRef {
-  std::string_view uuid;
-  std::optional<std::uint32_t> ordinal;
-};
-std::optional<SlotRef> read_slot_id(std::string_view text);
+// Of all slots of a device, in their order.
+std::vector<std::string> slot_ids(const PlannedDevice& device);
 
 // The device part only: the text before the first "::".
 std::string_view device_of(std::string_view slot_id);

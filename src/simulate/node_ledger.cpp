@@ -23,8 +23,8 @@ ResourceLedger::ResourceLedger(const plan::Plan& plan, const plan::PlannedResour
   settings_.framework_environment = config.sharing.framework_environment;
   for (std::size_t d = 0; d < resource.devices.size(); ++d) {
     const auto& device = resource.devices[d];
-    for (std::uint32_t n = 0; n < device.slots; ++n) {
-      ids_.push_back(plan::render({device.uuid, device.replicated ? std::optional(n) : std::nullopt}));
+    for (auto& id : plan::slot_ids(device)) {
+      ids_.push_back(std::move(id));
       device_of_.push_back(d);
     }
   }

@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string text(reinterpret_cast<const char*>(data), size);
   Access access;
   access.program = CredentialProgram{"client.authentication.k8s.io/v1", {"aws"}, {}, {}, true, ""};
-  const bool credential = read_credential(text, access).has_value();
+  const bool credential = read_credential(text, *access.program, access).has_value();
   for (const char c : access.token)
     if (!credential || c <= ' ' || c > '~') std::abort();
   const auto parsed = parse_kubeconfig({{text, "/etc/fuzz"}, {"kind: Config", "second"}});

@@ -54,10 +54,12 @@ class Builder : public YAML::EventHandler {
   void OnDocumentEnd() override {}
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     // For a key without a colon, yaml-cpp makes up a value at the place of the key.
-    if (!stack_.empty() && stack_.back().pending && mark.line + 1 == stack_.back().pending->line &&
-        mark.column + 1 == stack_.back().pending->column)
-      fault(mark, "has no colon and no value: " + in_quotes(stack_.back().pending->key),
-            "write the key with its value, key: value, or remove it");
+    if (!stack_.empty()) {
+      const auto& key = stack_.back().pending;
+      if (key && mark.line + 1 == key->line && mark.column + 1 == key->column)
+        fault(mark, "has no colon and no value: " + in_quotes(key->key),
+              "write the key with its value, key: value, or remove it");
+    }
     leaf(mark, anchor, Node::Kind::kNull, {}, true);
   }
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,

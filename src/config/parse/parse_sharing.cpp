@@ -91,23 +91,6 @@ void read_enable_memory_limit(const Fields& f, MemoryPolicy& into) {
              "write memory: open if that is meant, or remove it");
 }
 
-// Earlier builds had other tiers, which no hardware has run.
-void check_tier(const Value& value) {
-  if (!value.given()) return;
-  const auto word = value.plain_text();
-  if (word != "auto" && word != "v2")
-    value.error("must be auto or v2, the only tier, but is " + in_quotes(value.node().text),
-                "remove the key, or write auto or v2");
-}
-
-// Earlier builds could also change a GPU at once, under its containers.
-void check_change(const Value& value) {
-  if (!value.given() || value.plain_text() == "wait") return;
-  value.error("must be wait, but is " + in_quotes(value.node().text) +
-                  " (force, which took their shares from running containers, is gone)",
-              "remove the key; to change a GPU at once, delete the pods that hold it: tranche status names them");
-}
-
 std::optional<Sharing> parse_mps(const Value& section, const Individual& individual, bool per_device) {
   if (!is_mapping(section, "write resources: [{name: nvidia.com/gpu, replicas: 4}] below it")) return std::nullopt;
   const Fields f(section);
@@ -116,7 +99,6 @@ std::optional<Sharing> parse_mps(const Value& section, const Individual& individ
   read_section(f["guard"], target);
   Sharing& sharing = target.config.sharing;
   read_enable_memory_limit(f, sharing.memory);
-  check_tier(f["tier"]);
   EntryRules rules{.strategy = SharingStrategy::kMps,
                    .per_device = per_device,
                    .threads = sharing.threads,
@@ -142,7 +124,6 @@ Sharing side_by_side(Sharing mps, Sharing time_slicing) {
 void parse_sharing(const Value& section, const Individual& individual, Sharing& sharing) {
   const Fields f(section);
   bool per_device = false;
-  check_change(f["change"]);
   f["perDevice"].read(per_device);
   per_device = per_device || individual.enabled;
   auto time_slicing = parse_time_slicing(f["timeSlicing"], per_device);

@@ -54,18 +54,6 @@ TEST(SharingTest, ResourcesMustBeThere) {
   EXPECT_TRUE(refused(mps("resources: [null]")));
 }
 
-TEST(SharingTest, AChangeWaitsAndAFileThatForcesOneIsRefusedWithWhatToDoInstead) {
-  for (const char* known : {"wait", "null"})
-    EXPECT_THAT(said("sharing: {change: " + std::string(known) + ", mps: {" + kResources + "}}"), IsEmpty()) << known;
-  EXPECT_THAT(said("sharing: {change: force, mps: {" + kResources + "}}"),
-              ElementsAre(HasSubstr(
-                  "c:1:19: error: sharing.change: must be wait, but is \"force\" (force, which took their shares from "
-                  "running containers, is gone); remove the key; to change a GPU at once, delete the pods that hold "
-                  "it: tranche status names them")));
-  for (const char* refused_one : {"force", "now", "[wait]"})
-    EXPECT_TRUE(refused("sharing: {change: " + std::string(refused_one) + "}")) << refused_one;
-}
-
 TEST(SharingTest, NullMpsIsAbsentAndNullTimeSlicingTooWithAWarning) {
   EXPECT_THAT(said("sharing: {mps: null, timeSlicing: {" + kResources + "}}"), IsEmpty());
   EXPECT_THAT(said("sharing:\n  timeSlicing:\n"),
@@ -195,21 +183,10 @@ TEST(SharingTest, OfTwoEntriesTheLaterCounts) {
 TEST(SharingTest, TypesAreStrictInOurKeysAndTheirs) {
   for (const char* bad :
        {"renameByDefault: \"yes\"", "failRequestsGreaterThanOne: 1", "computeMode: 5", "computeMode: shared",
-        "smRounding: sideways", "smRounding: true", "endpoint: open", "tier: v4", "tier: 3", "tier: [v2]",
-        "maxClients: 0", "maxClients: 1025", "maxClients: \"8\"", "maxClients: -1", "processesPerSlot: 0",
-        "processesPerSlot: many", "migDevices: 1", "frameworkEnvironment: 1", "frameworkEnvironment: \"true\""})
+        "smRounding: sideways", "smRounding: true", "endpoint: open", "maxClients: 0", "maxClients: 1025",
+        "maxClients: \"8\"", "maxClients: -1", "processesPerSlot: 0", "processesPerSlot: many", "migDevices: 1",
+        "frameworkEnvironment: 1", "frameworkEnvironment: \"true\""})
     EXPECT_TRUE(refused(mps(kResources + ", " + bad))) << bad;
-}
-
-TEST(SharingTest, TheOnlyTierHasNoEffectAndARemovedOneIsRefusedWithWhatToWriteInstead) {
-  for (const char* known : {"auto", "v2", "null"})
-    EXPECT_THAT(said(mps(kResources + ", tier: " + known)), IsEmpty()) << known;
-  for (const std::string removed : {"v3", "static"}) {
-    EXPECT_THAT(said(mps(kResources + ", tier: " + removed)),
-                ElementsAre(HasSubstr("sharing.mps.tier: must be auto or v2, the only tier, but is \"" + removed +
-                                      "\"; remove the key, or write auto or v2")));
-    EXPECT_TRUE(refused(mps(kResources + ", tier: " + removed)));
-  }
 }
 
 TEST(SharingTest, ProofsHaveAnIntervalOrNone) {

@@ -27,7 +27,7 @@ Result<std::vector<Held>> find_slots(const plan::PlannedResource& resource, cons
   for (const auto& id : ids) {
     if (!seen.insert(id).second)
       return fail(Kind::kInvalid, "device " + in_quotes(id) + " is asked for twice in one container");
-    const auto parsed = plan::read_slot_id(id);
+    const auto parsed = plan::parse_slot_id(id);
     const auto it = std::ranges::find_if(held, [&](const Held& h) {
       return parsed && h.device->uuid == parsed->uuid && h.device->replicated == parsed->ordinal.has_value() &&
              parsed->ordinal.value_or(0) < h.device->slots;

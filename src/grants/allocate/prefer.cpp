@@ -73,7 +73,7 @@ Result<Sorted> sort_by_device(const plan::PlannedResource& resource, std::span<c
   Sorted sorted{candidates(resource), {}, 0};
   const Positions positions(resource);
   const auto place = [&](std::string_view id) -> std::pair<Candidate*, std::uint32_t> {
-    const auto slot = plan::read_slot_id(id);
+    const auto slot = plan::parse_slot_id(id);
     const auto at = slot ? positions.find(slot->uuid) : std::nullopt;
     if (!at) return {nullptr, 0};
     Candidate& candidate = sorted.devices[*at];

@@ -32,7 +32,7 @@ const PlannedDevice* find_device(const plan::Plan& plan, std::string_view uuid) 
 }
 
 bool is_slot_of(const PlannedDevice& device, std::string_view id) {
-  const auto slot = plan::read_slot_id(id);
+  const auto slot = plan::parse_slot_id(id);
   return slot && slot->uuid == device.uuid && slot->ordinal.has_value() == device.replicated &&
          slot->ordinal.value_or(0) < device.slots;
 }
@@ -41,10 +41,11 @@ std::vector<HeldShare> all_of(const plan::Plan& plan) {
   std::vector<HeldShare> all;
   for (const auto& resource : plan.resources) {
     for (const auto& device : resource.devices) {
-      HeldShare share{resource.name, device.uuid, {}, device.pool, {device.share.memory.value * device.slots}};
-      for (std::uint32_t n = 0; n < device.slots; ++n)
-        share.slots.push_back(plan::render({device.uuid, device.replicated ? std::optional(n) : std::nullopt}));
-      all.push_back(std::move(share));
+      all.push_back({resource.name,
+                     device.uuid,
+                     plan::slot_ids(device),
+                     device.pool,
+                     {device.share.memory.value * device.slots}});
     }
   }
   return all;

@@ -138,8 +138,7 @@ class Settling {
     at->devices.push_back(device);
     std::ranges::stable_sort(at->devices, {}, by_index);
     const std::string why = "the GPU changes to other means of sharing when nothing of it is held";
-    for (std::uint32_t n = 0; n < device.slots; ++n)
-      withhold(resource.name, plan::render({device.uuid, device.replicated ? std::optional(n) : std::nullopt}), why);
+    for (const auto& id : plan::slot_ids(device)) withhold(resource.name, id, why);
     const auto* pool = plan::find_pool(before_, device.pool);
     if (pool == nullptr || plan::find_pool(out_.plan, pool->id) != nullptr) return;
     auto& pools = out_.plan.pools;
@@ -261,8 +260,7 @@ class Settling {
   void withhold_beyond(const PlannedResource& resource, const PlannedDevice& device, const std::set<std::string>& taken,
                        std::uint64_t room) {
     std::uint64_t withheld = 0, free = 0;
-    for (std::uint32_t n = 0; n < device.slots; ++n) {
-      const auto id = plan::render({device.uuid, device.replicated ? std::optional(n) : std::nullopt});
+    for (const auto& id : plan::slot_ids(device)) {
       if (taken.contains(id) || reason(resource.name, id) != nullptr) continue;
       if (++free <= room) continue;
       withhold(resource.name, id, "its share is held by slots of the previous plan");

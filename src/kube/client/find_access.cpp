@@ -43,16 +43,15 @@ Result<kube::Access> access_of_files(const std::vector<std::string>& paths, cons
 }
 
 // The standard error is the person's, except `again`: then `tranche top` may have the terminal.
-Result<std::string> run_program(const kube::Access& access, const config::Environment& environment, bool interactive,
-                                bool again) {
-  const auto& program = *access.program;
+Result<std::string> run_program(const kube::Access& access, const kube::CredentialProgram& program,
+                                const config::Environment& environment, bool interactive, bool again) {
   Command command{.argv = program.argv, .env = {environment.begin(), environment.end()}, .kill_on_drop = true};
   command.argv[0] = program_in_path(program.argv[0], kube::variable(environment, "PATH"));
   if (command.argv[0].empty())
     return fail(Kind::kNotFound,
                 "the program is not in PATH" + (program.install_hint.empty() ? "" : ". " + program.install_hint));
   for (const auto& [name, value] : program.env) command.env[name] = value;
-  command.env["KUBERNETES_EXEC_INFO"] = kube::credential_request(access, interactive);
+  command.env["KUBERNETES_EXEC_INFO"] = kube::credential_request(access, program, interactive);
   const Fd output(::memfd_create("credential", MFD_CLOEXEC));
   const Fd nowhere(::open("/dev/null", O_RDWR | O_CLOEXEC));
   if (!output || !nowhere) return std::unexpected(error_from_errno(errno, "cannot start a process", ""));
@@ -74,16 +73,16 @@ Result<std::string> run_program(const kube::Access& access, const config::Enviro
   return read_file("/proc/self/fd/" + std::to_string(output.get()), kLongestCredential);
 }
 
-Status add_credentials(kube::Access& access, const config::Environment& environment, bool again) {
+Status add_credentials(kube::Access& access, const kube::CredentialProgram& program,
+                       const config::Environment& environment, bool again) {
   const bool interactive = !again && ::isatty(STDIN_FILENO) != 0;
-  auto& program = *access.program;
   if (program.input == kube::CredentialProgram::Input::kAlways && !interactive)
     return fail(Kind::kInvalid, "it asks a person (interactiveMode: Always), and there is no terminal");
   if (program.cluster_info && access.authorities.pem.empty() && !access.authorities.file.empty()) {
     TRY(access.authorities.pem, read_file(access.authorities.file));
   }
-  TRY(const auto printed, run_program(access, environment, interactive, again));
-  return kube::read_credential(printed, access);
+  TRY(const auto printed, run_program(access, program, environment, interactive, again));
+  return kube::read_credential(printed, program, access);
 }
 
 }  // namespace
@@ -121,7 +120,7 @@ Result<kube::Access> PersonsAccess::get() {
   problems_.clear();
   TRY(auto access, find());
   if (access.program) {
-    if (auto added = add_credentials(access, environment_, std::exchange(asked_before_, true)); !added)
+    if (auto added = add_credentials(access, *access.program, environment_, std::exchange(asked_before_, true)); !added)
       return std::unexpected(within(std::move(added).error(), "the credential program " + access.program->argv[0] +
                                                                   " of the kubeconfig gave no credentials"));
   }

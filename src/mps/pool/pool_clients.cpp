@@ -167,7 +167,7 @@ void PoolDaemon::end_living(const std::vector<int>& pids, std::vector<ProcessRef
     }
   }
   if (asked_about.empty()) return end_known(std::move(known), std::move(others), std::move(done));
-  side_query(++last_side_query_, dialect_.ask(0, state_.desired), loop_.now() + kClientQuestion,
+  side_query(++last_side_query_, mps::ask_servers(0, state_.desired), loop_.now() + kClientQuestion,
              [this, known, asked_about, others, asked = boot_ticks(),
               done = std::move(done)](const mps::Event& event) mutable {
                if (const auto* answered = std::get_if<mps::Answered>(&event)) heard_servers(asked, answered->servers);

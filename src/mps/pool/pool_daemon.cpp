@@ -64,7 +64,6 @@ PoolDaemon::PoolDaemon(Loop& loop, PoolSettings settings, Callbacks callbacks, P
       settings_(std::move(settings)),
       callbacks_(std::move(callbacks)),
       dirs_(std::move(dirs)),
-      dialect_(mps::dialect_v2()),
       environment_(environment_of(settings_, dirs_)),
       daemon_environment_(daemon_environment_of(settings_, environment_)),
       sessions_(loop),
@@ -299,7 +298,7 @@ Status PoolDaemon::spawn() {
   const Fd reading(ends[0]);
   const Fd writing(ends[1]);
   Command what{.argv = {program_at_home(settings_.home, settings_.binary.path)}, .env = daemon_environment_};
-  const auto options = dialect_.daemon_options(settings_.multiuser);
+  const auto options = mps::daemon_options(settings_.multiuser);
   what.argv.insert(what.argv.end(), options.begin(), options.end());
   what.input = reading.get();
   what.output = log_->fd();
@@ -370,16 +369,16 @@ void PoolDaemon::converse(mps::QuestionId id, mps::Exchange exchange) {
 void PoolDaemon::act(const mps::Ask& action) {
   looking_for_ = mps::limits_to_set(state_);
   asked_ = 0;
-  converse(action.id, dialect_.ask(action.id, looking_for_));
+  converse(action.id, mps::ask_servers(action.id, looking_for_));
 }
 void PoolDaemon::act(const mps::ApplyLimits& action) {
-  converse(action.id, dialect_.apply(action));
+  converse(action.id, mps::apply_limits(action));
 }
 void PoolDaemon::act(const mps::ReadLimits& action) {
-  converse(action.id, dialect_.read(action));
+  converse(action.id, mps::read_limits(action));
 }
 void PoolDaemon::act(const mps::ApplyServerLimits& action) {
-  converse(action.id, dialect_.apply_server(action));
+  converse(action.id, mps::apply_server_limits(action));
 }
 
 void PoolDaemon::act(const mps::Ping&) {
@@ -401,7 +400,8 @@ void PoolDaemon::act(const mps::OpenEndpoints&) {
 }
 
 void PoolDaemon::act(const mps::Quit& action) {
-  run(action.id, dialect_.quit(action.patience), action.patience, [](const std::string&) {});  // its exit is the answer
+  run(action.id, mps::quit_daemon(action.patience), action.patience,
+      [](const std::string&) {});  // its exit is the answer
 }
 
 void PoolDaemon::act(const mps::SignalTerm&) {

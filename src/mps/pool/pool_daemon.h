@@ -18,9 +18,9 @@
 #include "base/result.h"
 #include "grants/allocate/grant.h"
 #include "mps/control/control_client.h"
-#include "mps/control/dialect.h"
 #include "mps/control/log_lines.h"
 #include "mps/control/log_tail.h"
+#include "mps/control/questions.h"
 #include "mps/daemon/binary.h"
 #include "mps/daemon/daemon_home.h"
 #include "mps/daemon/ping.h"
@@ -99,9 +99,7 @@ class Admission {
   virtual void read_log(const mps::LogLine& line) = 0;
   // The servers, and all pids that they list in an answer to a question of time `asked` (boot_ticks()).
   virtual void servers_listed(std::uint64_t asked, const std::vector<int>& servers, const std::vector<int>& pids) = 0;
-
- protected:
-  ~Admission() = default;
+  virtual ~Admission() = default;
 };
 
 // What the daemons of all pools of a program share.
@@ -253,7 +251,6 @@ class PoolDaemon {
   PoolSettings settings_;
   Callbacks callbacks_;
   PoolDirs dirs_;
-  const mps::Dialect& dialect_;
   std::map<std::string, std::string> environment_;         // for queries to the daemon
   std::map<std::string, std::string> daemon_environment_;  // the daemon's own, with paths as its home names them
   mps::Supervisor state_;

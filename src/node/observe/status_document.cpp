@@ -64,8 +64,7 @@ using HolderOf = std::map<std::string_view, const Holder*>;  // by slot
 
 Json slots_json(const plan::PlannedResource& resource, const plan::PlannedDevice& device, const HolderOf& holder_of) {
   Json list = Json::array();
-  for (std::uint32_t n = 0; n < device.slots; ++n) {
-    const auto id = plan::render({device.uuid, device.replicated ? std::optional(n) : std::nullopt});
+  for (const auto& id : plan::slot_ids(device)) {
     Json slot{{"id", id}, {"resource", resource.name}};
     if (const auto it = holder_of.find(id); it != holder_of.end()) slot["holder"] = name_of(*it->second);
     list.push_back(std::move(slot));

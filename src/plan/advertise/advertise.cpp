@@ -20,10 +20,7 @@ std::vector<Advertised> advertise(const plan::Plan& plan, const Faults& faults) 
     std::vector<AdvertisedSlot> slots;
     for (const auto& device : resource.devices) {
       const bool healthy = !reason_unhealthy(device, faults);
-      for (std::uint32_t n = 0; n < device.slots; ++n) {
-        auto ordinal = device.replicated ? std::optional(n) : std::nullopt;
-        slots.push_back({plan::render({device.uuid, ordinal}), healthy, device.numa_node});
-      }
+      for (auto& id : plan::slot_ids(device)) slots.push_back({std::move(id), healthy, device.numa_node});
     }
     lists.push_back({resource.name, std::move(slots)});
   }

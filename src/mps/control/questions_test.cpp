@@ -1,9 +1,9 @@
-#include "mps/control/dialect.h"
+#include "mps/control/questions.h"
 
 #include <gmock/gmock.h>
 
 namespace tranche::mps {
-namespace dialect_test {
+namespace questions_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -32,12 +32,11 @@ struct Talk {
   }
 };
 
-TEST(Dialect, OfV2StartsAndAsksAsBefore) {
-  const auto& v2 = dialect_v2();
-  EXPECT_THAT(v2.daemon_options(false), ElementsAre("-f"));
-  EXPECT_THAT(v2.daemon_options(true), ElementsAre("-f", "-M"));
-  EXPECT_EQ(v2.quit(std::chrono::seconds(10)), (mps::Run{{}, "quit -t 10\n"}));
-  const Talk asked(v2.ask(7, kLimits), {"10.0\n12\n13\n", "ACTIVE\n10.0\n14G\n101\n", "Server 13 not found\n"});
+TEST(Questions, StartAndAskTheDaemon) {
+  EXPECT_THAT(daemon_options(false), ElementsAre("-f"));
+  EXPECT_THAT(daemon_options(true), ElementsAre("-f", "-M"));
+  EXPECT_EQ(quit_daemon(std::chrono::seconds(10)), (mps::Run{{}, "quit -t 10\n"}));
+  const Talk asked(ask_servers(7, kLimits), {"10.0\n12\n13\n", "ACTIVE\n10.0\n14G\n101\n", "Server 13 not found\n"});
   const auto* answered = asked.came_to<Answered>();
   ASSERT_NE(answered, nullptr);
   EXPECT_EQ(answered->id, 7u);
@@ -46,18 +45,17 @@ TEST(Dialect, OfV2StartsAndAsksAsBefore) {
   EXPECT_THAT(answered->servers[0].clients, ElementsAre(101));
 }
 
-TEST(Dialect, OfV2SetsAndReadsLimits) {
-  const auto& v2 = dialect_v2();
-  const Talk talk(v2.apply({1, kLimits}), {"10.0\n"});
+TEST(Questions, SetAndReadLimits) {
+  const Talk talk(apply_limits({1, kLimits}), {"10.0\n"});
   ASSERT_NE(talk.came_to<LimitsApplied>(), nullptr);
-  const Talk refused(v2.apply({2, kLimits}), {"Insufficient privileges for UID 7.\n"});
+  const Talk refused(apply_limits({2, kLimits}), {"Insufficient privileges for UID 7.\n"});
   ASSERT_NE(refused.came_to<QuestionFailed>(), nullptr);
   EXPECT_EQ(refused.came_to<QuestionFailed>()->error.kind, Kind::kDenied);
-  const Talk read(v2.read({3, kLimits}), {"14G\n10.0\n"});
+  const Talk read(read_limits({3, kLimits}), {"14G\n10.0\n"});
   ASSERT_NE(read.came_to<LimitsRead>(), nullptr);
   EXPECT_EQ(read.came_to<LimitsRead>()->values, (LimitsReadBack{{{kGpu, "14G"}}, "10.0"}));
-  EXPECT_NE(Talk(v2.apply_server({4, 12, kLimits}), {"10.0\n"}).came_to<ServerLimitsApplied>(), nullptr);
+  EXPECT_NE(Talk(apply_server_limits({4, 12, kLimits}), {"10.0\n"}).came_to<ServerLimitsApplied>(), nullptr);
 }
 
-}  // namespace dialect_test
+}  // namespace questions_test
 }  // namespace tranche::mps

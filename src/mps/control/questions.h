@@ -1,5 +1,5 @@
 #pragma once
-// Translates the supervisor's decisions for one version of the control program's interface: the options that the daemon
+// Translates the supervisor's decisions for the control program: the options that the daemon
 // starts with, and the runs of nvidia-cuda-mps-control that each question needs. Replies become events. The supervisor
 // and mps/pool/pool know no commands. Pure: replies in, runs and events out. Any thread.
 #include <functional>
@@ -28,18 +28,12 @@ struct Onward : std::variant<Event, Exchange> {
   using std::variant<Event, Exchange>::variant;
 };
 
-class Dialect {
- public:
-  virtual ~Dialect() = default;
-  virtual std::vector<std::string> daemon_options(bool multiuser) const = 0;
-  // Each ends in Answered, LimitsApplied, LimitsRead or ServerLimitsApplied, or in QuestionFailed.
-  virtual Exchange ask(QuestionId id, const DaemonLimits& desired) const = 0;  // desired: the devices to query
-  virtual Exchange apply(const ApplyLimits& action) const = 0;
-  virtual Exchange read(const ReadLimits& action) const = 0;
-  virtual Exchange apply_server(const ApplyServerLimits& action) const = 0;
-  virtual Run quit(Duration patience) const = 0;  // the daemon's exit is the answer
-};
-
-const Dialect& dialect_v2();  // of every driver; lives as long as the program
+std::vector<std::string> daemon_options(bool multiuser);
+// Each ends in Answered, LimitsApplied, LimitsRead or ServerLimitsApplied, or in QuestionFailed.
+Exchange ask_servers(QuestionId id, const DaemonLimits& desired);  // desired: the devices to query
+Exchange apply_limits(const ApplyLimits& action);
+Exchange read_limits(const ReadLimits& action);
+Exchange apply_server_limits(const ApplyServerLimits& action);
+Run quit_daemon(Duration patience);  // the daemon's exit is the answer
 
 }  // namespace tranche::mps
