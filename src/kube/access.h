@@ -66,7 +66,8 @@ struct KubeconfigFile {
 // Relative paths in a file are resolved against its folder. `context` "" = the current one.
 ParsedKubeconfig parse_kubeconfig(const std::vector<KubeconfigFile>& files, const std::string& context = {});
 
-// The value of KUBERNETES_EXEC_INFO for `program`, which is that of `access`. Certificates in files are not named in it.
+// The value of KUBERNETES_EXEC_INFO for `program`, which is that of `access`. Certificates in files are not named in
+// it.
 std::string credential_request(const Access& access, const CredentialProgram& program, bool interactive);
 // Puts what the program printed into `access`. kInvalid: not an ExecCredential of its version with a token or
 // certificate.
