@@ -133,6 +133,10 @@ def again(machine, node, neighbours):
             "holds": refused == 0 and below == 0 and dead == 0}
 
 
+def acts_on(node, tenant):
+    return [a for a in node.status().get("guard", {}).get("acts", []) if a.get("grant") and a["grant"] in tenant.endpoint]
+
+
 def exits(machine, node, neighbours, way):
     tenant = node.tenant(f"exits-{way}")
     share, most, codes, children, begin = share_mib(node, tenant), 0, [], [], time.monotonic()
@@ -141,14 +145,14 @@ def exits(machine, node, neighbours, way):
         process = start(machine, tenant, way, amount)
         line = process.stdout.readline().split()
         process.wait()
-        if way == "hide" and not line:  # the guard has ended the container: no process of it shows the copies
-            break
+        if way == "hide" and not line and codes and wait_for(lambda: acts_on(node, tenant)):
+            break  # no process shows the copies, so the guard has ended the whole container
         codes.append(line[0])
         children.append(int(line[1]))
         most = max(most, held_mib(node, tenant))
     took = time.monotonic() - begin
     settled = wait_for(lambda: held_mib(node, tenant) <= share)
-    over = [a for a in node.status().get("guard", {}).get("acts", []) if a.get("grant", "") in tenant.endpoint]
+    over = acts_on(node, tenant)
     begun, dead = neighbours.start(), neighbours.dead()
     attributed = wait_for(lambda: node.status().get("guard", {}).get("unattributed", []) == [])  # its samples may lag behind the relay's clients
     tenant.delete()

@@ -152,7 +152,7 @@ Json NodeBed::attached(const Program& cuda) {
 }
 
 int NodeBed::finish(const Program& program) {
-  until([&] { return !program.running(); }, "the end of a program");
+  until([&] { return !program.running(); }, "the end of a program", 4 * kSoon);  // verify --deep, under a sanitizer
   return program.code().value_or(-1);
 }
 
@@ -161,9 +161,9 @@ void NodeBed::stop(Program& program, int signal, int expected) {
   EXPECT_EQ(finish(program), expected) << program.err();
 }
 
-bool NodeBed::until(const std::function<bool()>& condition, const std::string& what) {
+bool NodeBed::until(const std::function<bool()>& condition, const std::string& what, Duration within) {
   bool late = false;
-  const auto timer = loop_->after(kSoon, [&] {
+  const auto timer = loop_->after(within, [&] {
     late = true;
     loop_->stop();
   });

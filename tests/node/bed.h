@@ -24,7 +24,7 @@ namespace tranche::e2e {
 using Json = nlohmann::json;
 using Strings = std::vector<std::string>;
 
-inline constexpr Duration kSoon = std::chrono::seconds(240);  // a deadline, not an expectation: sanitizers beside load
+inline constexpr Duration kSoon = std::chrono::seconds(60);  // a deadline, not an expectation
 inline constexpr Duration kLookAgain = std::chrono::milliseconds(50);
 inline constexpr const char* kGpu = "nvidia.com/gpu";
 
@@ -67,7 +67,7 @@ class NodeBed : public ::testing::Test {
   void stop(Program& program, int signal, int expected);
 
   // --- waiting ---------------------------------------------------------------------------------------------------
-  bool until(const std::function<bool()>& condition, const std::string& what);
+  bool until(const std::function<bool()>& condition, const std::string& what, Duration within = kSoon);
   bool until_says(const Program& program, const std::string& text);
   std::string pages_of(const Program& program);  // the address of its pages, once its log names it
   // The newest status document that satisfies the condition; null, and a failure, when none comes.

@@ -94,6 +94,15 @@ TEST(Faults, AContextThatALivingClientDestroyedIsNobodysFault) {
       << "it ends its own connection first, and then dies with work in flight";
 }
 
+TEST(Faults, AClientThatDestroysContextsAllTheTimeDrivesNoDeathOut) {
+  Rig rig;
+  rig.living = {963};
+  rig.lost(767, 1);
+  for (int context = 1; context <= 300; ++context) rig.lost(963, context);
+  rig.fatal(782, {782});
+  EXPECT_THAT(rig.history.faults(), ElementsAre(Fault{kNow, FaultKind::kUncleanExit, 767, {782}, 532}));
+}
+
 TEST(Faults, AnExitWithoutContextsIsNobodysFault) {
   Rig rig;
   rig.lost(527, 0).fatal(554, {554, 609});

@@ -176,12 +176,15 @@ FaultHistory::Effect FaultHistory::read(const LogLine& line, WallTime now, const
   const auto name = [&processes](Fault& fault, int pid) {
     if (auto grant = processes.grant_of(pid); !grant.empty()) fault.grants[pid] = std::move(grant);
   };
+  const auto is_client = [&](const Dying& one) { return one.server == line.writer && one.pid == line.pid; };
   switch (line.what) {
     case LogWhat::kClientLost:
-      if (line.number > 0) remember(dying_, {line.writer, line.pid, processes.grant_of(line.pid)});
+      // Once, so that a client that destroys contexts all the time drives no other out.
+      if (line.number != 0 && std::ranges::none_of(dying_, is_client))
+        remember(dying_, {line.writer, line.pid, processes.grant_of(line.pid)});
       return Effect::kNothing;
     case LogWhat::kClientLeft:
-      std::erase_if(dying_, [&](const Dying& one) { return one.server == line.writer && one.pid == line.pid; });
+      std::erase_if(dying_, is_client);
       return Effect::kNothing;
     case LogWhat::kFatalCulprit: {
       const Dying dead = dead_at(line.writer, processes);

@@ -70,7 +70,8 @@ inline constexpr std::size_t kMostFaults = 32;  // for each pool
 // Finds which client broke a pool, and which clients it affected, from the log of the pool's servers. A fatal GPU error
 // names its culprit, with one measured exception: after a client died with work in flight, MPS blames a peer that did
 // nothing, and only the line before ("assuming client … exit") names the client that died. MPS writes that line at
-// every death, also at harmless ones, so a client counts as the culprit only while the server still handles its death.
+// every death, also at harmless ones, and when a client destroys a context and runs on. So a client counts as the
+// culprit only if it has exited, and while the server still handles its death.
 class FaultHistory {
  public:
   // Effect of a log line: none, a new fault, or another victim of the last fault.

@@ -1,7 +1,7 @@
 #pragma once
-// Translates the supervisor's decisions for the control program: the options that the daemon
-// starts with, and the runs of nvidia-cuda-mps-control that each question needs. Replies become events. The supervisor
-// and mps/pool/pool know no commands. Pure: replies in, runs and events out. Any thread.
+// Translates the supervisor's decisions for the control program: the options that the daemon starts with, and the runs
+// of nvidia-cuda-mps-control that each question needs. Replies become events. The supervisor and mps/pool know no
+// commands. Pure: replies in, runs and events out. Any thread.
 #include <functional>
 #include <string>
 #include <variant>
