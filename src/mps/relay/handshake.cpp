@@ -344,10 +344,19 @@ bool has_said_context(const Passage& passage) {
   return passage.exchange.said > kExchangeSaysContext;
 }
 
-bool may_be_said(const Passage& passage, std::string_view bytes) {
-  if (bytes.empty()) return false;  // the end of the socket, to the server
-  return passage.exchange.foreign || passage.exchange.said != kExchangeSaysContext ||
-         (bytes.size() == 4 && context_of(bytes) <= kHighestContext);
+std::optional<std::string_view> for_server(const Passage& passage, std::string_view bytes) {
+  if (bytes.empty()) return std::nullopt;  // the end of the socket, to the server
+  if (passage.exchange.foreign) return bytes;
+  switch (passage.exchange.said) {
+    case kExchangeSaysContext:
+      if (bytes.size() != 4 || context_of(bytes) > kHighestContext) return std::nullopt;
+      return bytes;
+    case kExchangeSaysPriority: {
+      const std::string_view not_set = kExchangeOfClient[kExchangeSaysPriority];
+      return bytes == kNormalPriority || bytes == kLowPriority ? bytes : not_set;
+    }
+    default: return bytes;
+  }
 }
 
 }  // namespace tranche::mps

@@ -36,6 +36,9 @@ inline constexpr std::string_view kRelayTaken{"\0\0\0\0", 4};         // client 
 inline constexpr std::array<std::string_view, 3> kExchangeOfClient{kRelayCredentials, std::string_view{"\0\0\0\0", 4},
                                                                    std::string_view{"\xff\0\0\0", 4}};
 inline constexpr std::size_t kExchangeSaysContext = 1;        // of the client's messages
+inline constexpr std::size_t kExchangeSaysPriority = 2;
+inline constexpr std::string_view kNormalPriority{"\0\0\0\0", 4};
+inline constexpr std::string_view kLowPriority{"\1\0\0\0", 4};
 inline constexpr std::uint32_t kHighestContext = 0x7fffffff;  // a negative number is never said to a server
 inline constexpr std::size_t kExchangeDescriptors = 4;        // messages kRelayDescriptor
 inline constexpr std::string_view kExchangeGreeted{"\0", 1};
@@ -191,9 +194,10 @@ Passage begin_passage(int connected_by, MonoTime now, const RelayTimes& times);
 RelayAction step(Passage& passage, RelayEvent event, const RelayMessage& message, MonoTime now,
                  const RelayTimes& times);
 
-// Whether the server may get this message of the client in the exchange. The server reads the context's number as a
-// signed one.
-bool may_be_said(const Passage& passage, std::string_view bytes);
+// What the server gets for this message of the client in the exchange; nullopt if the client breaks off with it. The
+// server reads the context's number as a signed one. Of the priority (0xff: not set, 0: normal, 1: low) it accepts any
+// number; one that was never observed becomes "not set", so a client can lower its priority and not raise it.
+std::optional<std::string_view> for_server(const Passage& passage, std::string_view bytes);
 
 std::string context_text(std::uint32_t context);  // the message with this number
 // Whether the client has sent the number of its context, which is in RelayExchange::context then.

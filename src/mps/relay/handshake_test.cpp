@@ -375,11 +375,25 @@ TEST_F(RelayTest, TheExchangeOfAClientThatIsLateIsCompletedAndTheClientIsAdmitte
 
 TEST_F(RelayTest, TheNumberOfAContextIsWrittenAsTheServerReadsIt) {
   for (const std::uint32_t number : {0u, 1u, 0x1234u}) {
-    EXPECT_TRUE(may_be_said(passage_, context_text(number)));
     passage_.exchange.said = kExchangeSaysContext;
+    EXPECT_EQ(for_server(passage_, context_text(number)), context_text(number));
     step(passage_, RelayEvent::kClientSaid, {context_text(number), 0, false, {}}, now_, times_);
     EXPECT_EQ(passage_.exchange.context, number);
   }
+}
+
+TEST_F(RelayTest, AClientMayLowerItsPriorityAndNotRaiseIt) {
+  passage_.exchange.said = kExchangeSaysPriority;
+  const std::string_view not_set = kExchangeOfClient[kExchangeSaysPriority];
+  for (const std::string_view bytes : {not_set, kNormalPriority, kLowPriority}) {
+    EXPECT_EQ(for_server(passage_, bytes), bytes);
+  }
+  for (const std::string_view bytes : {"\xff\xff\xff\xff", "\2\2\2\2", "\1", "\1\1\1\1\1"}) {
+    EXPECT_EQ(for_server(passage_, bytes), not_set);
+  }
+  EXPECT_EQ(for_server(passage_, ""), std::nullopt);
+  passage_.exchange.foreign = true;
+  EXPECT_EQ(for_server(passage_, "\1"), "\1") << "the messages of another driver are not known";
 }
 
 TEST_F(RelayTest, AServerThatDoesNotAnswerIsNotItsClientsFault) {

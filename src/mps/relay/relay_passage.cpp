@@ -138,7 +138,8 @@ void RelayPassage::on_client_in_exchange() {
   if (state_.exchange.completed) return happens(mps::RelayEvent::kClientSaid, *std::move(packet));
   // No CUDA process sends a descriptor or a long message here; the server would be the one to handle it. It takes an
   // empty message for the end of its socket.
-  if (!packet->truncated && mps::may_be_said(state_, packet->bytes) && send_server(packet->bytes)) {
+  const auto words = packet->truncated ? std::nullopt : mps::for_server(state_, packet->bytes);
+  if (words && send_server(*words)) {
     happens(mps::RelayEvent::kClientSaid, *std::move(packet));
     if (mps::has_said_context(state_)) connects(state_.client.pid);
     return;
