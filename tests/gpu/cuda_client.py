@@ -6,6 +6,7 @@ mps_that_holds.py. It opens libcuda.so.1 itself (driver API, PTX text), so it ru
   grow TOTAL STEP LIMIT allocate STEP by STEP up to TOTAL MiB   {"event":"grown","code","held","crossedAt"}: when LIMIT was reached
   launch MS COUNT       start COUNT kernels of MS milliseconds, and do not wait
   run                   from now on: short kernels with checked answers, one after the other; an error or a wrong answer is reported
+  context               create a second context and destroy it
   fault                 use an illegal address
   info                  {"event":"info","code","held","free","total","steps","sms"}
   exit                  wait for what is in flight, and end
@@ -157,6 +158,12 @@ def obey(cuda, words):
     elif words[0] == "run":
         say("running", code=0)
         return True
+    elif words[0] == "context":
+        context, device = ctypes.c_void_p(), ctypes.c_int()
+        cuda.call("cuDeviceGet", ctypes.byref(device), 0)
+        cuda.call("cuCtxCreate_v2", ctypes.byref(context), 0, device)
+        cuda.call("cuCtxDestroy_v2", context)
+        say("context", code=0)
     elif words[0] == "fault":
         cuda.launch(0x10, 1)
         cuda.synchronize()

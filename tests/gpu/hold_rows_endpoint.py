@@ -243,6 +243,37 @@ def culprit_after(machine, node, args):
     return {"measured": words + named + ("" if recovered else "; no new client afterwards"), "holds": bool(who and pod) and recovered, "faults": faults}
 
 
+def quiet_with_destroyed_context(start):
+    """A client that has ended a context of its own and computes nothing."""
+    client = start()
+    client.ready()
+    return client if client.ask("context").get("code") == 0 else None
+
+
+def destroyed_before(machine, daemon, args):
+    quiet = quiet_with_destroyed_context(daemon.client)
+    assumed = wait_for(lambda: [l for l in daemon.log().splitlines() if str(quiet.pid) in l and "assuming client" in l])
+    quiet.kill()
+    return {"measured": "the log assumes the exit of the one that runs on" if assumed else "the log has nothing of it", "log": daemon.log()[-2000:]}
+
+
+def destroyed_after(machine, node, args):
+    """The client whose context ended is not the cause of its neighbour's fault, whatever the server's log assumes."""
+    tenants, named = [node.tenant("destroyed-quiet"), node.tenant("destroyed-culprit")], []
+    for _ in range(3):
+        quiet, culprit = quiet_with_destroyed_context(tenants[0].client), tenants[1].client()
+        culprit.ready()
+        known = {json.dumps(m) for m in find(node.mps(), lambda m: "culprit" in m)}
+        culprit.ask("fault", 10)
+        fault = wait_for(lambda: [m for m in find(node.mps(), lambda m: "culprit" in m) if json.dumps(m) not in known]) or [{}]
+        named.append({quiet.pid: "the quiet one", culprit.pid: "the faulty one"}.get(fault[0].get("culprit"), "nobody"))
+        for client in (quiet, culprit):
+            client.kill()
+    for tenant in tenants:
+        tenant.delete()
+    return {"measured": "named: " + ", ".join(named), "holds": named == 3 * ["the faulty one"]}
+
+
 class Watch:
     """What node.sock says, with the moment of each change in the number of healthy slots."""
 

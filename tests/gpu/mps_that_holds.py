@@ -18,6 +18,7 @@ ROWS = {  # in this order; what each promises
     "users": ("two user ids at once", "both run"),
     "mute": ("somebody connects and says nothing, or breaks off", "others are served, and the server serves on"),
     "culprit": ("a client uses an illegal address, a neighbour computes", "whom MPS names, and who was hit, by pod"),
+    "destroyed": ("a client uses an illegal address, a quiet neighbour has destroyed a context", "the faulty one is named"),
     "daemon": ("the daemon is killed, or stopped", "unhealthy within 1 s, and healthy again"),
     "outside": ("a client keeps out of MPS (compute mode left alone)", "it is named"),
     "held": ("a container holds the GPU without MPS when we begin", "its GPU is left to it, then shared"),

@@ -1,4 +1,4 @@
-// The lines are captured from a real server: tests/standins/mps/transcripts (events.txt, lives.txt).
+// The lines are captured from a real server: tests/standins/mps/transcripts (events.txt, lives.txt, late-context.txt).
 #include "mps/control/log_lines.h"
 
 #include <gmock/gmock.h>
@@ -92,6 +92,17 @@ TEST(Faults, AContextThatALivingClientDestroyedIsNobodysFault) {
   rig.fatal(970, {970});
   EXPECT_THAT(rig.history.faults().back(), (Fault{kNow, FaultKind::kUncleanExit, 963, {970}, 532}))
       << "it ends its own connection first, and then dies with work in flight";
+}
+
+TEST(Faults, TheEndOfAContextMayComeAfterTheClientsEndAndIsNobodysFault) {
+  Rig rig;
+  rig.fatal(769, {741, 769}).lost(741, 0).left(741).lost(741, 1).lost(769, 1).lost(769, 0).left(769);
+  rig.fatal(805, {797, 805});
+  EXPECT_THAT(rig.history.faults().back(), (Fault{kNow, FaultKind::kFatal, 805, {797}, 532}));
+  rig.say("Client {PID: 741, Context ID: 0} connected");
+  rig.lost(741, 1).fatal(830, {830});
+  EXPECT_THAT(rig.history.faults().back(), (Fault{kNow, FaultKind::kUncleanExit, 741, {830}, 532}))
+      << "another process with the same pid";
 }
 
 TEST(Faults, AClientThatDestroysContextsAllTheTimeDrivesNoDeathOut) {

@@ -178,13 +178,17 @@ FaultHistory::Effect FaultHistory::read(const LogLine& line, WallTime now, const
   };
   const auto is_client = [&](const Dying& one) { return one.server == line.writer && one.pid == line.pid; };
   switch (line.what) {
+    case LogWhat::kClientTaken:
+      std::erase_if(left_, is_client);
+      return Effect::kNothing;
     case LogWhat::kClientLost:
       // Once, so that a client that destroys contexts all the time drives no other out.
-      if (line.number != 0 && std::ranges::none_of(dying_, is_client))
+      if (line.number != 0 && std::ranges::none_of(dying_, is_client) && std::ranges::none_of(left_, is_client))
         remember(dying_, {line.writer, line.pid, processes.grant_of(line.pid)});
       return Effect::kNothing;
     case LogWhat::kClientLeft:
       std::erase_if(dying_, is_client);
+      remember(left_, {line.writer, line.pid, ""});
       return Effect::kNothing;
     case LogWhat::kFatalCulprit: {
       const Dying dead = dead_at(line.writer, processes);
@@ -208,7 +212,8 @@ FaultHistory::Effect FaultHistory::read(const LogLine& line, WallTime now, const
     case LogWhat::kFatalException:
       return add({now, FaultKind::kException, 0, {}, line.writer});
     case LogWhat::kServerExited:
-      std::erase_if(dying_, [&](const Dying& one) { return one.server == line.pid; });
+      for (auto* list : {&dying_, &left_})
+        std::erase_if(*list, [&](const Dying& one) { return one.server == line.pid; });
       return Effect::kNothing;
     default:
       return Effect::kNothing;

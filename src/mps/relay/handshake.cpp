@@ -355,7 +355,8 @@ std::optional<std::string_view> for_server(const Passage& passage, std::string_v
       const std::string_view not_set = kExchangeOfClient[kExchangeSaysPriority];
       return bytes == kNormalPriority || bytes == kLowPriority ? bytes : not_set;
     }
-    default: return bytes;
+    default:
+      return bytes;
   }
 }
 

@@ -35,7 +35,7 @@ inline constexpr std::string_view kRelayTaken{"\0\0\0\0", 4};         // client 
 // of 4 bytes, the server its answer.
 inline constexpr std::array<std::string_view, 3> kExchangeOfClient{kRelayCredentials, std::string_view{"\0\0\0\0", 4},
                                                                    std::string_view{"\xff\0\0\0", 4}};
-inline constexpr std::size_t kExchangeSaysContext = 1;        // of the client's messages
+inline constexpr std::size_t kExchangeSaysContext = 1;  // of the client's messages
 inline constexpr std::size_t kExchangeSaysPriority = 2;
 inline constexpr std::string_view kNormalPriority{"\0\0\0\0", 4};
 inline constexpr std::string_view kLowPriority{"\1\0\0\0", 4};

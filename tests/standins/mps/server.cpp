@@ -416,17 +416,22 @@ void MpsServer::watch_leaving(std::int64_t now_ns) {
 
 void MpsServer::forget(Client& client, std::int64_t now_ns, bool held) {
   const auto contexts = client.contexts;
+  const auto end_own_connection = [&] {
+    log_.line("Server failed to recevie command with status 806, assuming client " + named(client.pid, 0) + " exit");
+    log_.line("Client process " + std::to_string(client.pid) + " disconnected");
+  };
+  // The threads of its connections end in any order (transcripts/late-context.txt).
+  const bool own_first = std::erase(sticky_, client.pid) != 0;
+  if (own_first) end_own_connection();
   for (std::size_t i = client.contexts.size(); i-- > 0;) {
     close_context(client, i, held);
   }
-  std::erase(sticky_, client.pid);
   for (const auto& context : contexts) {
     if (!held && !client.terminated && !context.poisoned && death_hurts_peers(context.work(now_ns))) {
       spread_fault(context.ordinal, nullptr, kIllegalAddress);
     }
   }
-  log_.line("Server failed to recevie command with status 806, assuming client " + named(client.pid, 0) + " exit");
-  log_.line("Client process " + std::to_string(client.pid) + " disconnected");
+  if (!own_first) end_own_connection();
   client.contexts = contexts;
   client.pipe = Fd();
   leave_fault_if_clean();
