@@ -3,24 +3,14 @@
 #include <string>
 
 #include "labels/label.h"
+#include "make.h"
 #include "plan/make_plan.h"
 
 namespace tranche::label {
 
 inline inventory::Inventory node(std::uint32_t count) {
-  inventory::Inventory inventory;
-  inventory.driver_version = "580.159.04";
-  inventory.cuda_driver_version = 13000;
-  for (std::uint32_t i = 0; i < count; ++i) {
-    inventory::Gpu gpu;
-    gpu.uuid = "GPU-" + std::to_string(i);
-    gpu.index = i;
-    gpu.name = "NVIDIA H200";
-    gpu.memory = {150754820096};
-    gpu.compute_capability = {9, 0};
-    gpu.mig_capable = true;
-    inventory.gpus.push_back(gpu);
-  }
+  auto inventory = make::gpus(count);
+  for (auto& gpu : inventory.gpus) gpu.mig_capable = true;
   return inventory;
 }
 
@@ -38,13 +28,8 @@ inline void add_mig(inventory::Gpu& gpu, const std::string& profile) {
 
 inline config::Config shared(config::SharingStrategy strategy, std::uint32_t replicas, bool rename = false,
                              const std::string& name = "nvidia.com/gpu") {
-  config::Config config;
-  config.sharing.strategy = strategy;
-  config::SharedResource entry;
-  entry.name = name;
-  entry.replicas = replicas;
-  if (rename) entry.rename = name + ".shared";
-  config.sharing.resources = {entry};
+  auto config = make::shared(strategy, replicas, name);
+  if (rename) config.sharing.resources[0].rename = name + ".shared";
   return config;
 }
 

@@ -1,4 +1,5 @@
 #include "node/decide.h"
+#include "make.h"
 
 #include <gmock/gmock.h>
 
@@ -15,13 +16,8 @@ using ::testing::SizeIs;
 const std::string kResource = "nvidia.com/gpu";
 
 config::Config shared(config::SharingStrategy strategy, std::uint32_t replicas) {
-  config::Config config;
-  config.sharing.strategy = strategy;
+  auto config = make::shared(strategy, replicas, kResource);
   config.sharing.fail_requests_greater_than_one = strategy == config::SharingStrategy::kMps;
-  config::SharedResource entry;
-  entry.name = kResource;
-  entry.replicas = replicas;
-  config.sharing.resources = {entry};
   return config;
 }
 

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "make.h"
 #include "plan/make_plan.h"
 
 namespace tranche::plan {
@@ -13,27 +14,15 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 inventory::Inventory one_gpu(inventory::ComputeCapability capability, int cuda) {
-  inventory::Inventory inventory;
+  auto inventory = make::gpus(1, {.compute_capability = capability});
   inventory.cuda_driver_version = cuda;
-  inventory::Gpu gpu;
-  gpu.uuid = "GPU-00000000-aaaa-bbbb-cccc-dddddddddddd";
-  gpu.name = "NVIDIA H200";
-  gpu.memory = mib(143771);
-  gpu.sm_count = 132;
-  gpu.compute_capability = capability;
-  inventory.gpus = {gpu};
   return inventory;
 }
 
 config::Config shared_by(std::uint32_t replicas) {
-  config::Config config;
-  config.sharing.strategy = config::SharingStrategy::kMps;
+  auto config = make::shared(config::SharingStrategy::kMps, replicas);
   config.sharing.fail_requests_greater_than_one = true;
-  config::SharedResource entry;
-  entry.name = "nvidia.com/gpu";
-  entry.replicas = replicas;
-  entry.place = {"c.yaml", 6, 7};
-  config.sharing.resources = {entry};
+  config.sharing.resources[0].place = {"c.yaml", 6, 7};
   return config;
 }
 

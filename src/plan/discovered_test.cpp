@@ -1,6 +1,7 @@
 // From the discovered node to the advertised devices: platforms, display GPUs, MIG strategies.
 #include <gmock/gmock.h>
 
+#include "make.h"
 #include "plan/devices.h"
 #include "plan/make_plan.h"
 #include "plan/table.h"
@@ -64,13 +65,8 @@ Config with(MigStrategy strategy) {
 }
 
 Config sharing(config::SharingStrategy strategy, std::uint32_t replicas) {
-  Config config;
-  config.sharing.strategy = strategy;
-  config::SharedResource entry;
-  entry.name = "nvidia.com/gpu";
-  entry.replicas = replicas;
-  entry.place = {"c.yaml", 5, 7};
-  config.sharing.resources = {entry};
+  Config config = make::shared(strategy, replicas);
+  config.sharing.resources[0].place = {"c.yaml", 5, 7};
   return config;
 }
 

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "make.h"
 #include "plan/pools.h"
 
 namespace tranche::plan {
@@ -18,20 +19,7 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
 
-Inventory gpus(std::uint32_t count) {
-  Inventory inventory;
-  for (std::uint32_t i = 0; i < count; ++i) {
-    Gpu gpu;
-    gpu.uuid = "GPU-0000000" + std::to_string(i) + "-aaaa-bbbb-cccc-dddddddddddd";
-    gpu.index = gpu.minor = i;
-    gpu.name = "NVIDIA H200";
-    gpu.memory = {150754820096};
-    gpu.compute_capability = {9, 0};
-    gpu.sm_count = 132;
-    inventory.gpus.push_back(gpu);
-  }
-  return inventory;
-}
+using make::gpus;
 
 void add_mig(Gpu& gpu, const std::string& profile, std::uint32_t slices) {
   gpu.mig_capable = gpu.mig_enabled = true;
@@ -48,16 +36,11 @@ void add_mig(Gpu& gpu, const std::string& profile, std::uint32_t slices) {
 }
 
 Config shared(SharingStrategy strategy, std::uint32_t replicas, bool rename = false) {
-  Config config;
-  config.sharing.strategy = strategy;
+  Config config = make::shared(strategy, replicas);
   config.sharing.rename_by_default = rename;
   config.sharing.fail_requests_greater_than_one = strategy == SharingStrategy::kMps;
-  config::SharedResource entry;
-  entry.name = "nvidia.com/gpu";
-  entry.replicas = replicas;
-  entry.place = {"c.yaml", 6, 7};
-  if (rename) entry.rename = "nvidia.com/gpu.shared";
-  config.sharing.resources = {entry};
+  config.sharing.resources[0].place = {"c.yaml", 6, 7};
+  if (rename) config.sharing.resources[0].rename = "nvidia.com/gpu.shared";
   return config;
 }
 

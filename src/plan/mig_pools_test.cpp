@@ -1,6 +1,7 @@
 // MPS on MIG devices (sharing.mps.migDevices): one pool per device, limits by its UUID, no compute mode.
 #include <gmock/gmock.h>
 
+#include "make.h"
 #include "plan/make_plan.h"
 #include "plan/pools.h"
 #include "plan/shares.h"
@@ -17,19 +18,10 @@ using ::testing::SizeIs;
 
 // GPU 0 whole; GPU 1 partitioned into a 1g and a 3g device.
 inventory::Inventory two_gpus() {
-  inventory::Inventory inventory;
-  inventory.cuda_driver_version = 13000;
-  for (std::uint32_t i = 0; i < 2; ++i) {
-    inventory::Gpu gpu;
-    gpu.uuid = "GPU-0000000" + std::to_string(i) + "-aaaa-bbbb-cccc-dddddddddddd";
-    gpu.index = gpu.minor = i;
-    gpu.name = "NVIDIA A100-SXM4-80GB";
-    gpu.memory = mib(81920);
-    gpu.compute_capability = {8, 0};
-    gpu.sm_count = 108;
+  auto inventory = make::gpus(2, make::kA100);
+  for (auto& gpu : inventory.gpus) {
     gpu.mig_capable = true;
     gpu.max_mig_devices = 7;
-    inventory.gpus.push_back(gpu);
   }
   inventory::Gpu& cut = inventory.gpus[1];
   cut.mig_enabled = true;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "config/parse/parse.h"
+#include "make.h"
 #include "plan/make_plan.h"
 #include "plan/pools.h"
 
@@ -19,26 +20,10 @@ using ::testing::Not;
 using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
 
-std::string uuid(std::uint32_t i) {
-  char text[64];
-  std::snprintf(text, sizeof text, "GPU-%08u-aaaa-bbbb-cccc-dddddddddddd", i);
-  return text;
-}
+using make::uuid;
 
 inventory::Inventory gpus(std::uint32_t count, const char* model = "NVIDIA H200", std::uint64_t memory = 143771) {
-  inventory::Inventory inventory;
-  inventory.cuda_driver_version = 13000;
-  for (std::uint32_t i = 0; i < count; ++i) {
-    inventory::Gpu gpu;
-    gpu.uuid = uuid(i);
-    gpu.index = gpu.minor = i;
-    gpu.name = model;
-    gpu.memory = mib(memory);
-    gpu.compute_capability = {9, 0};
-    gpu.sm_count = 132;
-    inventory.gpus.push_back(gpu);
-  }
-  return inventory;
+  return make::gpus(count, {model, mib(memory)});
 }
 
 config::Config config_of(const std::string& text) {

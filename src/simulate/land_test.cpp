@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "config/model.h"
+#include "make.h"
 #include "plan/make_plan.h"
 #include "simulate/several_nodes.h"
 
@@ -18,34 +19,18 @@ using Sizes = std::map<std::string, std::uint64_t>;
 constexpr const char* kGpu = "nvidia.com/gpu";
 
 inventory::Inventory node_of(std::uint32_t gpus) {
-  inventory::Inventory inventory;
-  inventory.driver_version = "580.159.04";
-  for (std::uint32_t i = 0; i < gpus; ++i) {
-    inventory::Gpu gpu;
-    gpu.uuid = "GPU-" + std::string(8, static_cast<char>('a' + i)) + "-0000-0000-0000-000000000000";
-    gpu.index = gpu.minor = i;
-    gpu.name = "NVIDIA A100";
-    gpu.memory = mib(40000);
-    gpu.compute_capability = {8, 0};
-    gpu.sm_count = 108;
-    inventory.gpus.push_back(gpu);
-  }
+  auto inventory = make::gpus(gpus, {"NVIDIA A100", mib(40000), {8, 0}, 108});
   for (std::uint32_t a = 0; a < gpus; ++a)
     for (std::uint32_t b = a + 1; b < gpus; ++b) inventory.links.push_back({a, b, 50, 0});
   return inventory;
 }
 
 config::Config sharing(config::SharingStrategy strategy, std::uint32_t replicas, bool one_slot = false) {
-  config::Config config;
-  if (strategy == config::SharingStrategy::kNone) return config;
+  if (strategy == config::SharingStrategy::kNone) return {};
+  auto config = make::shared(strategy, replicas, kGpu);
   config.flags.mps_root = "/run/nvidia/mps";
-  config.sharing.strategy = strategy;
   config.sharing.fail_requests_greater_than_one = one_slot;
-  config::SharedResource entry;
-  entry.name = kGpu;
-  entry.replicas = replicas;
-  entry.strategy = strategy;
-  config.sharing.resources.push_back(entry);
+  config.sharing.resources[0].strategy = strategy;
   return config;
 }
 

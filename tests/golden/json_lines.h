@@ -1,6 +1,6 @@
 #pragma once
 // JSON as expected files have it, so that a review shows a device as one line: an element of an array is one line
-// unless it holds values three levels deep, and so is what is short.
+// unless it holds values four levels deep, and so is what is short.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -17,7 +17,7 @@ inline int depth_of(const nlohmann::ordered_json& value) {
 inline std::string json_lines(const nlohmann::ordered_json& value, std::size_t indent = 0, bool element = false) {
   constexpr std::size_t kShort = 100;
   const std::string line = value.dump();
-  if (!value.is_structured() || line.size() + indent <= kShort || (element && depth_of(value) <= 2)) return line;
+  if (!value.is_structured() || line.size() + indent <= kShort || (element && depth_of(value) <= 3)) return line;
   const std::string inner = "\n" + std::string(indent + 1, ' ');
   std::string text(1, value.is_array() ? '[' : '{');
   for (auto it = value.begin(); it != value.end(); ++it) {

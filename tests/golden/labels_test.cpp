@@ -1,6 +1,7 @@
 // Every stand-in GPU × MIG layout × MIG strategy × sharing × renaming → the node's labels, one file per GPU model.
 // Beside the files, the rules of GPU feature discovery are asserted by themselves, from what the node has and not from
-// what the labels say. The first case of a file has all labels, the others what differs from it.
+// what the labels say. The first case of a file has all labels. The other cases without sharing have what differs from
+// it, the cases with sharing what differs from the same node without; equal differences stand once.
 #include <gmock/gmock.h>
 
 #include <map>
@@ -296,7 +297,8 @@ TEST_P(GoldenLabels, AreAsExpectedAndFollowTheRules) {
   const Model& model = GetParam();
   std::map<std::string, Inventory> nodes;
   std::optional<Labels> first;
-  std::string text;
+  Labels unshared;
+  std::vector<std::pair<std::string, std::string>> differences;  // and the names of their cases
   for (const Case& row : cases_of(model)) {
     SCOPED_TRACE(name_of(row));
     auto node = nodes.find(row.layout);
@@ -304,9 +306,18 @@ TEST_P(GoldenLabels, AreAsExpectedAndFollowTheRules) {
     ASSERT_EQ(node->second.gpus.size(), 2u);
     const Labels labels = labels_of(row, node->second);
     Rules(row, node->second, labels).hold();
-    text += name_of(row) + ":\n" + rendered(labels, first.value_or(Labels{}));
+    const bool shared = row.sharing != SharingStrategy::kNone;
+    const std::string text = rendered(labels, shared ? unshared : first.value_or(Labels{}));
     if (!first) first = labels;
+    if (!shared) unshared = labels;
+    const auto same = std::ranges::find(differences, text, &std::pair<std::string, std::string>::first);
+    if (same == differences.end())
+      differences.emplace_back(text, name_of(row));
+    else
+      same->second += "\n" + name_of(row);
   }
+  std::string text;
+  for (const auto& [difference, names] : differences) text += names + ":\n" + difference;
   golden::compare(golden::source(std::string("tests/golden/labels/") + model.profile + ".txt"), text);
 }
 

@@ -6,6 +6,7 @@
 
 #include "gpu/inventory/compare.h"
 #include "gpu/inventory/inventory_json.h"
+#include "make.h"
 
 namespace tranche::inventory {
 namespace {
@@ -15,21 +16,11 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 Inventory two_gpus() {
-  Inventory inventory;
-  inventory.driver_version = "580.159.04";
-  inventory.cuda_driver_version = 13000;
-  for (std::uint32_t i = 0; i < 2; ++i) {
-    Gpu gpu;
-    gpu.uuid = "GPU-0000000" + std::to_string(i) + "-1111-2222-3333-444444444444";
-    gpu.index = gpu.minor = i;
-    gpu.name = "NVIDIA H200";
+  Inventory inventory = make::gpus(2);
+  for (auto& gpu : inventory.gpus) {
     gpu.pci_bus_id = "00000000:00:06.0";
-    gpu.numa_node = i;
-    gpu.pcie_root = "pci0000:" + std::to_string(10 + i);
-    gpu.memory = {150754820096};
-    gpu.compute_capability = {9, 0};
-    gpu.sm_count = 132;
-    inventory.gpus.push_back(gpu);
+    gpu.numa_node = gpu.index;
+    gpu.pcie_root = "pci0000:" + std::to_string(10 + gpu.index);
   }
   MigDevice mig{.uuid = "MIG-1", .slot = 3, .profile = "1g.18gb+me", .memory = mib(16384), .sm_count = 16};
   mig.engines = {1, 1, 0, 1, 1};
