@@ -47,16 +47,29 @@ std::string_view to_string(Verdict verdict) {
   return wording_of(verdict).verdict;
 }
 
-Finding pass(std::string id, std::string about, std::string what) {
-  return {Verdict::kPass, std::move(id), std::move(what), std::move(about), {}};
+void Findings::add(Finding finding) {
+  push_back(std::move(finding));
+  if (on_add) on_add(back());
 }
 
-Finding failed(std::string id, std::string about, std::string what, std::string remedy) {
-  return {Verdict::kFail, std::move(id), std::move(what), std::move(about), std::move(remedy)};
+void Findings::pass(std::string id, std::string about, std::string what) {
+  add({Verdict::kPass, std::move(id), std::move(what), std::move(about), {}});
 }
 
-Finding skipped(std::string id, std::string about, std::string why, std::string remedy) {
-  return {Verdict::kSkip, std::move(id), std::move(why), std::move(about), std::move(remedy)};
+void Findings::note(std::string id, std::string about, std::string what, std::string remedy) {
+  add({Verdict::kNote, std::move(id), std::move(what), std::move(about), std::move(remedy)});
+}
+
+void Findings::warn(std::string id, std::string about, std::string what, std::string remedy) {
+  add({Verdict::kWarning, std::move(id), std::move(what), std::move(about), std::move(remedy)});
+}
+
+void Findings::fail(std::string id, std::string about, std::string what, std::string remedy) {
+  add({Verdict::kFail, std::move(id), std::move(what), std::move(about), std::move(remedy)});
+}
+
+void Findings::skip(std::string id, std::string about, std::string why, std::string remedy) {
+  add({Verdict::kSkip, std::move(id), std::move(why), std::move(about), std::move(remedy)});
 }
 
 int exit_status(const Findings& findings) {

@@ -1,6 +1,7 @@
 #pragma once
 // What `tranche check` and `tranche verify` found: each finding with what to do about it, and reports of them for
 // people, for programs, and for what shows test results (JUnit's XML). Pure values.
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,11 +19,19 @@ struct Finding {
   std::string remedy;  // what to do; "" when nothing need be done
   friend bool operator==(const Finding&, const Finding&) = default;
 };
-using Findings = std::vector<Finding>;
 
-Finding pass(std::string id, std::string about, std::string what);
-Finding failed(std::string id, std::string about, std::string what, std::string remedy);
-Finding skipped(std::string id, std::string about, std::string why, std::string remedy = {});
+// In the order in which they were made.
+struct Findings : std::vector<Finding> {
+  using vector::vector;
+  std::function<void(const Finding&)> on_add;  // for a report that is printed while it is made; runs inside the call
+
+  void add(Finding finding);
+  void pass(std::string id, std::string about, std::string what);
+  void note(std::string id, std::string about, std::string what, std::string remedy);
+  void warn(std::string id, std::string about, std::string what, std::string remedy);
+  void fail(std::string id, std::string about, std::string what, std::string remedy);
+  void skip(std::string id, std::string about, std::string why, std::string remedy = {});
+};
 
 struct Report {
   std::string subject;  // "node n1", "this node"
@@ -45,5 +54,5 @@ namespace tranche::check {
 using doctor::Finding, doctor::Findings, doctor::Verdict;
 }
 namespace tranche::verify {
-using doctor::failed, doctor::Finding, doctor::Findings, doctor::pass, doctor::skipped, doctor::Verdict;
+using doctor::Finding, doctor::Findings, doctor::Verdict;
 }

@@ -12,9 +12,9 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-const Report kReport{
-    "node n1",
-    {pass("a.b", "", "fine"), failed("c", "GPU-1", "a <b> & \"c\"\x01", "mend it"), skipped("d", "", "not here")}};
+const Finding kPassed{Verdict::kPass, "a.b", "fine", "", ""};
+const Finding kSkipped{Verdict::kSkip, "d", "not here", "", ""};
+const Report kReport{"node n1", {kPassed, {Verdict::kFail, "c", "a <b> & \"c\"\x01", "GPU-1", "mend it"}, kSkipped}};
 
 TEST(Findings, EachCheckIsALineWithItsRemedyAndTheEndCounts) {
   EXPECT_THAT(line_of(kReport.findings[0], false),
@@ -49,10 +49,20 @@ TEST(Findings, AsJUnitEscapesWhatXmlCannotHold) {
                          HasSubstr("<skipped message=\"not here\"/>"), Not(HasSubstr("\x01"))));
 }
 
+TEST(Findings, EachIsReportedAsItIsAdded) {
+  Findings findings;
+  std::string lines;
+  findings.on_add = [&lines](const Finding& finding) { lines += line_of(finding, false); };
+  findings.pass("a.b", "", "fine");
+  findings.skip("d", "", "not here");
+  EXPECT_EQ(findings, (Findings{kPassed, kSkipped}));
+  EXPECT_EQ(lines, line_of(kPassed, false) + line_of(kSkipped, false));
+}
+
 TEST(Findings, NothingThatPassedIsNoSuccess) {
   EXPECT_EQ(exit_status({}), 2);
-  EXPECT_EQ(exit_status({skipped("a", "", "b")}), 2);
-  EXPECT_EQ(exit_status({skipped("a", "", "b"), pass("c", "", "d")}), 0);
+  EXPECT_EQ(exit_status({kSkipped}), 2);
+  EXPECT_EQ(exit_status({kSkipped, kPassed}), 0);
   EXPECT_EQ(exit_status(kReport.findings), 1);
 }
 

@@ -29,7 +29,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   if (const auto checks = verify::checks_of_log(text))
     report.findings.insert(report.findings.end(), checks->begin(), checks->end());
-  verify::judge_neighbours({{text, 0}}, {"GPU-1"}, report.findings);
+  verify::judge_neighbours({{.output = text}}, {"GPU-1"}, report.findings);
   const verify::DeepGrant grant{"GPU-1", 1000, 12};
   const verify::ProbeRun run{.output = text};
   verify::judge_grant(grant, run, report.findings);

@@ -34,28 +34,24 @@ std::string cdi_switch(const std::string& config) {
 }
 
 void check_cdi(const CheckOptions& options, const Runtime& runtime, Findings& findings) {
-  if (*runtime.config == '\0') {
-    findings.push_back(
-        {Verdict::kPass, "runtime.cdi", std::string(runtime.name) + " reads CDI specs", runtime.socket, ""});
-    return;
-  }
+  if (*runtime.config == '\0')
+    return findings.pass("runtime.cdi", runtime.socket, std::string(runtime.name) + " reads CDI specs");
   const auto config = host::read_file(under_root(options, runtime.config));
   const std::string value = config ? cdi_switch(*config) : "";
   if (value == "true") {
-    findings.push_back(
-        {Verdict::kPass, "runtime.cdi", std::string(runtime.name) + " reads CDI specs", runtime.config, ""});
+    findings.pass("runtime.cdi", runtime.config, std::string(runtime.name) + " reads CDI specs");
   } else if (value == "false") {
-    findings.push_back({Verdict::kWarning, "runtime.cdi",
-                        std::string(runtime.name) + " does not read CDI specs (enable_cdi = false)", runtime.config,
-                        "set enable_cdi = true and restart it, or keep to deviceListStrategy: envvar with NVIDIA's "
-                        "runtime"});
+    findings.warn("runtime.cdi", runtime.config,
+                  std::string(runtime.name) + " does not read CDI specs (enable_cdi = false)",
+                  "set enable_cdi = true and restart it, or keep to deviceListStrategy: envvar with NVIDIA's "
+                  "runtime");
   } else {
-    findings.push_back({Verdict::kNote, "runtime.cdi",
-                        std::string(runtime.name) + "'s configuration does not say whether it reads CDI specs: it does "
-                                                    "from version 2.0 on",
-                        runtime.config,
-                        "with containerd 1.7 and a cdi- word in deviceListStrategy: set enable_cdi = true and restart "
-                        "it"});
+    findings.note("runtime.cdi", runtime.config,
+                  std::string(runtime.name) +
+                      "'s configuration does not say whether it reads CDI specs: it does "
+                      "from version 2.0 on",
+                  "with containerd 1.7 and a cdi- word in deviceListStrategy: set enable_cdi = true and restart "
+                  "it");
   }
 }
 
@@ -64,28 +60,27 @@ void check_runtimes(const CheckOptions& options, Findings& findings) {
   for (const Runtime& runtime : kRuntimes) {
     if (kind_of_path(under_root(options, runtime.socket)) != PathKind::kSocket) continue;
     any = true;
-    findings.push_back(
-        {Verdict::kPass, "runtime.socket", std::string(runtime.name) + " runs containers here", runtime.socket, ""});
+    findings.pass("runtime.socket", runtime.socket, std::string(runtime.name) + " runs containers here");
     check_cdi(options, runtime, findings);
   }
   if (!any)
-    findings.push_back({Verdict::kNote, "runtime.socket", "no container runtime's socket was found", "/run",
-                        "right inside of a container; on the node itself start containerd or CRI-O"});
+    findings.note("runtime.socket", "/run", "no container runtime's socket was found",
+                  "right inside of a container; on the node itself start containerd or CRI-O");
 }
 
 void check_selinux(const CheckOptions& options, Findings& findings) {
   const std::string path = "/sys/fs/selinux/enforce";
   const std::string mode = first_line(under_root(options, path));
   if (mode.empty()) {
-    findings.push_back({Verdict::kPass, "system.selinux", "SELinux does not enforce", path, ""});
+    findings.pass("system.selinux", path, "SELinux does not enforce");
   } else if (mode == "0") {
-    findings.push_back({Verdict::kPass, "system.selinux", "SELinux is permissive: it denies nothing", path, ""});
+    findings.pass("system.selinux", path, "SELinux is permissive: it denies nothing");
   } else {
-    findings.push_back({Verdict::kNote, "system.selinux",
-                        "SELinux is enforcing: containers reach an MPS socket only where its label is theirs", path,
-                        "run our pods as spc_t (they label what they make container_file_t), or: chcon -R -t "
-                        "container_file_t " +
-                            options.mps_root});
+    findings.note("system.selinux", path,
+                  "SELinux is enforcing: containers reach an MPS socket only where its label is theirs",
+                  "run our pods as spc_t (they label what they make container_file_t), or: chcon -R -t "
+                  "container_file_t " +
+                      options.mps_root);
   }
 }
 
@@ -96,16 +91,16 @@ void check_users(const CheckOptions& options, Findings& findings) {
   const auto map = words_of(text);
   const bool mapped = map.size() == 3 && (map[0] != "0" || map[1] != "0" || map[2] != "4294967295");
   if (mapped) {
-    findings.push_back({Verdict::kWarning, "system.users",
-                        "this is a user namespace: root here is another user for the driver and the MPS daemon", path,
-                        "run our pods with hostUsers: true (the default)"});
+    findings.warn("system.users", path,
+                  "this is a user namespace: root here is another user for the driver and the MPS daemon",
+                  "run our pods with hostUsers: true (the default)");
   } else if (::geteuid() != 0) {
-    findings.push_back(
-        {Verdict::kNote, "system.users",
-         "this is not root (user " + std::to_string(::geteuid()) + "): some findings may be due to missing privileges",
-         "", "run it as root, as the agents are"});
+    findings.note(
+        "system.users", "",
+        "this is not root (user " + std::to_string(::geteuid()) + "): some findings may be due to missing privileges",
+        "run it as root, as the agents are");
   } else {
-    findings.push_back({Verdict::kPass, "system.users", "root, in the node's own user ids", path, ""});
+    findings.pass("system.users", path, "root, in the node's own user ids");
   }
 }
 

@@ -9,17 +9,14 @@ namespace {
 void check_node(const CheckOptions& options, const std::string& path, const std::string& remedy, Findings& findings) {
   const std::string real = under_root(options, path);
   const PathKind kind = kind_of_path(real);
-  if (kind != PathKind::kCharacterDevice) {
-    findings.push_back({Verdict::kFail, "device.node",
-                        kind == PathKind::kAbsent ? "the device node is missing" : "this is not a character device",
-                        path, remedy});
-    return;
-  }
+  if (kind != PathKind::kCharacterDevice)
+    return findings.fail("device.node", path,
+                         kind == PathKind::kAbsent ? "the device node is missing" : "this is not a character device",
+                         remedy);
   struct stat status{};
   if (::stat(real.c_str(), &status) == 0 && (status.st_mode & 0006) != 0006) {
-    findings.push_back({Verdict::kWarning, "device.node",
-                        "only its owner and group may use this device: pods of other users cannot", path,
-                        "set NVreg_DeviceFileMode=0666 for the nvidia module"});
+    findings.warn("device.node", path, "only its owner and group may use this device: pods of other users cannot",
+                  "set NVreg_DeviceFileMode=0666 for the nvidia module");
   }
 }
 
@@ -36,8 +33,7 @@ void check_devices(const CheckOptions& options, const inventory::Inventory& node
                "run `nvidia-modprobe -c=" + std::to_string(gpu.minor) + "`", findings);
   }
   if (findings.size() == before) {
-    findings.push_back(
-        {Verdict::kPass, "device.node", "device nodes of the driver and of every GPU are there", "/dev", ""});
+    findings.pass("device.node", "/dev", "device nodes of the driver and of every GPU are there");
   }
 }
 

@@ -21,32 +21,24 @@ constexpr int kNotFound = 404;
 constexpr int kDenied = 403;
 
 void check_agents_side(const DraLook& look, const Seen& status, Findings& findings) {
-  if (!status.is_object()) {
-    findings.push_back({Verdict::kNote, "dra.agent",
-                        "the node agent does not answer, so its DRA driver is not looked at", "",
-                        "start tranche node, or name its directory with --run-dir"});
-    return;
-  }
-  if (!status.contains("dra")) {
-    findings.push_back({Verdict::kFail, "dra.agent",
-                        "dra.devices is set, and the node agent that runs serves no claims", look.driver,
-                        "give the agent this configuration; `tranche status` names the one in effect"});
-    return;
-  }
+  if (!status.is_object())
+    return findings.note("dra.agent", "", "the node agent does not answer, so its DRA driver is not looked at",
+                         "start tranche node, or name its directory with --run-dir");
+  if (!status.contains("dra"))
+    return findings.fail("dra.agent", look.driver, "dra.devices is set, and the node agent that runs serves no claims",
+                         "give the agent this configuration; `tranche status` names the one in effect");
   const auto faults = dra::serving_faults(status);
-  for (const auto& fault : faults)
-    findings.push_back({Verdict::kFail, "dra.serving", fault.what, look.driver, fault.remedy});
+  for (const auto& fault : faults) findings.fail("dra.serving", look.driver, fault.what, fault.remedy);
   if (faults.empty())
-    findings.push_back({Verdict::kPass, "dra.serving", "slices are published, and kubelet has registered the driver",
-                        look.driver, ""});
+    findings.pass("dra.serving", look.driver, "slices are published, and kubelet has registered the driver");
 }
 
 void check_registration(const CheckOptions& options, const DraLook& look, Findings& findings) {
   for (const char* folder : {"plugins_registry", "plugins"}) {
     const std::string path = options.kubelet_root + "/" + folder;
     if (kind_of_path(under_root(options, path)) == PathKind::kDirectory) continue;
-    findings.push_back({Verdict::kFail, "dra.kubelet", "kubelet's directory for DRA drivers is not there", path,
-                        "start kubelet, or mount the directory into this container (dra.enabled in the chart)"});
+    findings.fail("dra.kubelet", path, "kubelet's directory for DRA drivers is not there",
+                  "start kubelet, or mount the directory into this container (dra.enabled in the chart)");
     return;
   }
   // "<driver>-reg.sock", or with a part of its own for each pod of the agent.
@@ -57,20 +49,18 @@ void check_registration(const CheckOptions& options, const DraLook& look, Findin
     if (!name.starts_with(look.driver + "-") || !name.ends_with("reg.sock")) continue;
     const std::string socket = folder + "/" + name;
     if (kind_of_path(under_root(options, socket)) != PathKind::kSocket) continue;
-    findings.push_back({Verdict::kPass, "dra.kubelet", "the driver's registration socket is there", socket, ""});
+    findings.pass("dra.kubelet", socket, "the driver's registration socket is there");
     return;
   }
-  findings.push_back({Verdict::kFail, "dra.kubelet", "the driver's registration socket is not there",
-                      folder + "/" + look.driver + "-reg.sock",
-                      "see `tranche status`, problems, for why the driver does not serve"});
+  findings.fail("dra.kubelet", folder + "/" + look.driver + "-reg.sock",
+                "the driver's registration socket is not there",
+                "see `tranche status`, problems, for why the driver does not serve");
 }
 
 void check_classes(const DraLook& look, Findings& findings) {
-  if (look.classes.status == kDenied) {
-    findings.push_back({Verdict::kNote, "dra.classes", "there is no right to list device classes", look.server,
-                        "run it with a kubeconfig that may, or: kubectl get deviceclasses"});
-    return;
-  }
+  if (look.classes.status == kDenied)
+    return findings.note("dra.classes", look.server, "there is no right to list device classes",
+                         "run it with a kubeconfig that may, or: kubectl get deviceclasses");
   if (look.classes.status != kOk) return;
   const Seen listed = json_of(look.classes.body);
   std::vector<std::string> ours;
@@ -82,11 +72,11 @@ void check_classes(const DraLook& look, Findings& findings) {
     if (names_driver) ours.push_back(text_at(map_at(item, "metadata"), "name"));
   }
   if (ours.empty())
-    findings.push_back({Verdict::kFail, "dra.classes", "no DeviceClass selects devices of this driver", look.driver,
-                        "apply deploy/dra/classes.yaml, or set dra.enabled in the chart; with another dra.driverName, "
-                        "the classes have to name it"});
+    findings.fail("dra.classes", look.driver, "no DeviceClass selects devices of this driver",
+                  "apply deploy/dra/classes.yaml, or set dra.enabled in the chart; with another dra.driverName, "
+                  "the classes have to name it");
   else
-    findings.push_back({Verdict::kPass, "dra.classes", "device classes: " + join(ours, ", "), look.driver, ""});
+    findings.pass("dra.classes", look.driver, "device classes: " + join(ours, ", "));
 }
 
 void check_prepared(const DraLook& look, const Seen& status, Findings& findings) {
@@ -98,35 +88,28 @@ void check_prepared(const DraLook& look, const Seen& status, Findings& findings)
     const std::string there = text_at(map_at(object, "metadata"), "uid");
     const bool gone = asked->second.status == kNotFound;
     if (!gone && (asked->second.status != kOk || there == uid)) continue;
-    findings.push_back(
-        {Verdict::kWarning, "dra.claims",
-         gone ? fmt::format("the claim {} is prepared here, and its ResourceClaim no longer exists", name)
-              : fmt::format("the claim {} is prepared here, and a new ResourceClaim of that name exists", name),
-         uid,
-         "kubelet unprepares it when its last pod has ended; if no such pod runs (crictl pods), restart kubelet, which "
-         "unprepares claims of pods that are gone"});
+    findings.warn(
+        "dra.claims", uid,
+        gone ? fmt::format("the claim {} is prepared here, and its ResourceClaim no longer exists", name)
+             : fmt::format("the claim {} is prepared here, and a new ResourceClaim of that name exists", name),
+        "kubelet unprepares it when its last pod has ended; if no such pod runs (crictl pods), restart kubelet, which "
+        "unprepares claims of pods that are gone");
   }
 }
 
 void check_server(const DraLook& look, const Seen& status, Findings& findings) {
-  if (!look.why_no_server.empty()) {
-    findings.push_back({Verdict::kNote, "dra.server", "the API server is not asked: " + look.why_no_server, "",
-                        "run it in a pod with a service account, or set KUBECONFIG"});
-    return;
-  }
-  if (look.group.status == kNotFound) {
-    findings.push_back({Verdict::kFail, "dra.server", "the API server does not serve resource.k8s.io/v1", look.server,
-                        "use Kubernetes 1.36.2 or later (docs/guide/dra.md#requirements)"});
-    return;
-  }
-  if (look.group.status != kOk) {
-    findings.push_back(
-        {Verdict::kNote, "dra.server",
-         fmt::format("the API server does not say whether it serves resource.k8s.io/v1 ({})", look.group.status),
-         look.server, "kubectl api-resources --api-group=resource.k8s.io"});
-    return;
-  }
-  findings.push_back({Verdict::kPass, "dra.server", "the API server serves resource.k8s.io/v1", look.server, ""});
+  if (!look.why_no_server.empty())
+    return findings.note("dra.server", "", "the API server is not asked: " + look.why_no_server,
+                         "run it in a pod with a service account, or set KUBECONFIG");
+  if (look.group.status == kNotFound)
+    return findings.fail("dra.server", look.server, "the API server does not serve resource.k8s.io/v1",
+                         "use Kubernetes 1.36.2 or later (docs/guide/dra.md#requirements)");
+  if (look.group.status != kOk)
+    return findings.note(
+        "dra.server", look.server,
+        fmt::format("the API server does not say whether it serves resource.k8s.io/v1 ({})", look.group.status),
+        "kubectl api-resources --api-group=resource.k8s.io");
+  findings.pass("dra.server", look.server, "the API server serves resource.k8s.io/v1");
   check_classes(look, findings);
   check_prepared(look, status, findings);
 }

@@ -14,12 +14,11 @@ std::string check_module(const CheckOptions& options, Findings& findings) {
   const std::string path = "/sys/module/nvidia/version";
   std::string version = first_line(under_root(options, path));
   if (version.empty()) {
-    findings.push_back(
-        {Verdict::kFail, "driver.module", "the NVIDIA kernel module is not loaded", path,
-         "install the driver for this kernel and run `modprobe nvidia`; after a kernel update it must be built again"});
+    findings.fail(
+        "driver.module", path, "the NVIDIA kernel module is not loaded",
+        "install the driver for this kernel and run `modprobe nvidia`; after a kernel update it must be built again");
   } else {
-    findings.push_back(
-        {Verdict::kPass, "driver.module", "the NVIDIA kernel module " + version + " is loaded", path, ""});
+    findings.pass("driver.module", path, "the NVIDIA kernel module " + version + " is loaded");
   }
   return version;
 }
@@ -27,10 +26,9 @@ std::string check_module(const CheckOptions& options, Findings& findings) {
 void check_versions(const std::string& module, const std::string& library, const std::string& where,
                     Findings& findings) {
   if (module.empty() || library.empty() || module == library) return;
-  findings.push_back(
-      {Verdict::kFail, "driver.version",
-       "library " + library + " and kernel module " + module + " do not belong together", where,
-       "the driver was upgraded: restart what still uses the old library, or reboot to load the new module"});
+  findings.fail("driver.version", where,
+                "library " + library + " and kernel module " + module + " do not belong together",
+                "the driver was upgraded: restart what still uses the old library, or reboot to load the new module");
 }
 
 // docs/guide/install.md, "On a cluster".
@@ -38,58 +36,55 @@ void check_age(const std::string& library, const std::string& where, Findings& f
   int release = 0;
   const char* const end = library.data() + library.size();
   if (std::from_chars(library.data(), end, release).ec != std::errc() || release >= kOldestDriver) return;
-  findings.push_back({Verdict::kFail, "driver.version",
-                      "driver " + library + " is older than " + std::to_string(kOldestDriver) +
-                          ", the oldest that this program is for",
-                      where, "install driver 470 or newer (580 is what limits were measured with), and reboot"});
+  findings.fail(
+      "driver.version", where,
+      "driver " + library + " is older than " + std::to_string(kOldestDriver) + ", the oldest that this program is for",
+      "install driver 470 or newer (580 is what limits were measured with), and reboot");
 }
 
 void check_gpu(const inventory::Gpu& gpu, const host::GpuUse* use, const config::Dra& dra, Findings& findings) {
   const std::string name = "GPU " + std::to_string(gpu.index) + " (" + gpu.name + ")";
   const std::string number = std::to_string(gpu.index);
-  findings.push_back({Verdict::kPass, "gpu.answers",
-                      name + " answers: " + to_string(gpu.memory) + ", " + std::to_string(gpu.sm_count) + " SMs",
-                      gpu.uuid, ""});
+  findings.pass("gpu.answers", gpu.uuid,
+                name + " answers: " + to_string(gpu.memory) + ", " + std::to_string(gpu.sm_count) + " SMs");
   if (gpu.compute_capability < inventory::ComputeCapability{7, 0}) {
-    findings.push_back({Verdict::kWarning, "gpu.mps", name + " is older than Volta: MPS cannot limit its tenants",
-                        gpu.uuid, "share it by time-slicing, or leave it whole"});
+    findings.warn("gpu.mps", gpu.uuid, name + " is older than Volta: MPS cannot limit its tenants",
+                  "share it by time-slicing, or leave it whole");
   }
   const bool on_demand = dra.partitions == config::DraPartitions::kOnDemand && plan::is_for_claims(dra, gpu);
   if (gpu.mig_enabled && gpu.mig_devices.empty() && !on_demand) {
-    findings.push_back({Verdict::kWarning, "gpu.mig", name + " is in MIG mode and has no MIG device", gpu.uuid,
-                        "make instances (`tranche check --mig-profiles` lists what fits; `nvidia-smi mig -cgi … -C`), "
-                        "or switch MIG off (`nvidia-smi -mig 0 -i " +
-                            number + "`)"});
+    findings.warn("gpu.mig", gpu.uuid, name + " is in MIG mode and has no MIG device",
+                  "make instances (`tranche check --mig-profiles` lists what fits; `nvidia-smi mig -cgi … -C`), "
+                  "or switch MIG off (`nvidia-smi -mig 0 -i " +
+                      number + "`)");
   }
   if (gpu.compute_mode == inventory::ComputeMode::kProhibited) {
-    findings.push_back({Verdict::kFail, "gpu.compute-mode", name + " refuses all computing (compute mode PROHIBITED)",
-                        gpu.uuid, "nvidia-smi -c DEFAULT -i " + number});
+    findings.fail("gpu.compute-mode", gpu.uuid, name + " refuses all computing (compute mode PROHIBITED)",
+                  "nvidia-smi -c DEFAULT -i " + number);
   } else if (gpu.compute_mode == inventory::ComputeMode::kExclusiveProcess) {
-    findings.push_back(
-        {Verdict::kNote, "gpu.compute-mode",
-         name + " takes one process at a time (compute mode EXCLUSIVE_PROCESS): right under MPS, a left-over otherwise",
-         gpu.uuid, "if nothing shares it by MPS: nvidia-smi -c DEFAULT -i " + number});
+    findings.note(
+        "gpu.compute-mode", gpu.uuid,
+        name + " takes one process at a time (compute mode EXCLUSIVE_PROCESS): right under MPS, a left-over otherwise",
+        "if nothing shares it by MPS: nvidia-smi -c DEFAULT -i " + number);
   }
   if (use != nullptr && use->persistence == false) {
-    findings.push_back({Verdict::kWarning, "gpu.persistence",
-                        name + ": persistence mode is off: the first CUDA call is slow and settings are lost when idle",
-                        gpu.uuid, "run nvidia-persistenced, or nvidia-smi -pm 1 -i " + number});
+    findings.warn("gpu.persistence", gpu.uuid,
+                  name + ": persistence mode is off: the first CUDA call is slow and settings are lost when idle",
+                  "run nvidia-persistenced, or nvidia-smi -pm 1 -i " + number);
   }
 }
 
 // WSL and Tegra have neither the module nor device nodes of their own: what is an error elsewhere is as it should be.
 void note_platform(inventory::Platform platform, Findings& findings) {
-  findings.push_back({Verdict::kPass, "driver.platform",
-                      platform == inventory::Platform::kTegra
-                          ? "this is a Tegra system, whose GPU is served as one device without a driver library"
-                          : "this is a system under WSL, whose GPUs are served as one device, /dev/dxg",
-                      "", ""});
+  findings.pass("driver.platform", "",
+                platform == inventory::Platform::kTegra
+                    ? "this is a Tegra system, whose GPU is served as one device without a driver library"
+                    : "this is a system under WSL, whose GPUs are served as one device, /dev/dxg");
 }
 
 void doubt(const std::vector<std::string>& doubts, Findings& findings) {
   for (const std::string& sentence : doubts)
-    findings.push_back(
-        {Verdict::kWarning, "gpu.doubt", sentence, "", "see dmesg, and whether the driver is of this GPU"});
+    findings.warn("gpu.doubt", "", sentence, "see dmesg, and whether the driver is of this GPU");
 }
 
 }  // namespace
@@ -109,29 +104,26 @@ inventory::Inventory check_driver(const CheckOptions& options, Findings& finding
   if (node && node->platform == inventory::Platform::kTegra) return *std::move(node);
   const std::string module = ordinary ? check_module(options, findings) : "";
   if (!nvml) {
-    findings.push_back({Verdict::kFail, "driver.library", nvml.error().what, nvml.error().where,
-                        "see that libnvidia-ml.so.1 belongs to the loaded module and can be found"});
+    findings.fail("driver.library", nvml.error().where, nvml.error().what,
+                  "see that libnvidia-ml.so.1 belongs to the loaded module and can be found");
     return {};
   }
   if (!node) {
-    findings.push_back(
-        {Verdict::kFail, "driver.library", node.error().what, node.error().where, "see dmesg for Xid lines"});
+    findings.fail("driver.library", node.error().where, node.error().what, "see dmesg for Xid lines");
     return {};
   }
   const int cuda = node->cuda_driver_version;
-  findings.push_back({Verdict::kPass, "driver.library",
-                      "the driver library " + node->driver_version + " answers (CUDA " + std::to_string(cuda / 1000) +
-                          "." + std::to_string(cuda % 1000 / 10) + ")",
-                      (*nvml)->library_path(), ""});
+  findings.pass("driver.library", (*nvml)->library_path(),
+                "the driver library " + node->driver_version + " answers (CUDA " + std::to_string(cuda / 1000) + "." +
+                    std::to_string(cuda % 1000 / 10) + ")");
   check_versions(module, node->driver_version, (*nvml)->library_path(), findings);
   if (ordinary) check_age(node->driver_version, (*nvml)->library_path(), findings);
   for (const std::string& sentence : node->unreadable) {
-    findings.push_back(
-        {Verdict::kFail, "gpu.answers", sentence, "", "see dmesg for Xid lines; reset the GPU or reboot the node"});
+    findings.fail("gpu.answers", "", sentence, "see dmesg for Xid lines; reset the GPU or reboot the node");
   }
   if (node->gpus.empty() && node->unreadable.empty()) {
-    findings.push_back({Verdict::kFail, "gpu.answers", "the driver knows no GPU", "",
-                        "see `lspci -d 10de:` and which kernel driver holds them"});
+    findings.fail("gpu.answers", "", "the driver knows no GPU",
+                  "see `lspci -d 10de:` and which kernel driver holds them");
   }
   doubt(node->doubts, findings);
   const Result<std::vector<host::GpuUse>> uses = (*nvml)->use();

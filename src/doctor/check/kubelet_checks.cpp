@@ -63,17 +63,14 @@ bool listens(const std::string& path) {
 void check_kubelet(const CheckOptions& options, Findings& findings) {
   // Whatever kubelet's root is (kubernetes/kubernetes#120626).
   const std::string plugins = "/var/lib/kubelet/device-plugins";
-  if (kind_of_path(under_root(options, plugins)) != PathKind::kDirectory) {
-    findings.push_back({Verdict::kFail, "kubelet.plugins", "kubelet's device-plugin folder is not there", plugins,
-                        "start kubelet, or mount the folder into this container"});
-    return;
-  }
+  if (kind_of_path(under_root(options, plugins)) != PathKind::kDirectory)
+    return findings.fail("kubelet.plugins", plugins, "kubelet's device-plugin folder is not there",
+                         "start kubelet, or mount the folder into this container");
   if (kind_of_path(under_root(options, plugins + "/kubelet.sock")) != PathKind::kSocket) {
-    findings.push_back({Verdict::kFail, "kubelet.plugins", "kubelet is not listening for device plugins",
-                        plugins + "/kubelet.sock", "start kubelet"});
+    findings.fail("kubelet.plugins", plugins + "/kubelet.sock", "kubelet is not listening for device plugins",
+                  "start kubelet");
   } else {
-    findings.push_back(
-        {Verdict::kPass, "kubelet.plugins", "kubelet listens for device plugins", plugins + "/kubelet.sock", ""});
+    findings.pass("kubelet.plugins", plugins + "/kubelet.sock", "kubelet listens for device plugins");
   }
   std::vector<std::string> others;
   for (const std::string& name : names_in(under_root(options, plugins))) {
@@ -87,45 +84,38 @@ void check_kubelet(const CheckOptions& options, Findings& findings) {
     return gone;
   });
   if (!left.empty()) {
-    findings.push_back({Verdict::kNote, "kubelet.left-behind",
-                        "sockets of a device plugin on which no program listens: " + join(left, ", "), plugins,
-                        "none needed: a device plugin replaces its socket, and tranche reset removes them"});
+    findings.note("kubelet.left-behind", plugins,
+                  "sockets of a device plugin on which no program listens: " + join(left, ", "),
+                  "none needed: a device plugin replaces its socket, and tranche reset removes them");
   }
   if (!others.empty()) {
-    findings.push_back({Verdict::kWarning, "kubelet.others",
-                        "another NVIDIA device plugin has sockets here: " + join(others, ", "), plugins,
-                        "remove NVIDIA's device plugin from this node: both would advertise the same GPUs"});
+    findings.warn("kubelet.others", plugins, "another NVIDIA device plugin has sockets here: " + join(others, ", "),
+                  "remove NVIDIA's device plugin from this node: both would advertise the same GPUs");
   }
   const std::string pods = options.kubelet_root + "/pod-resources/kubelet.sock";
   if (kind_of_path(under_root(options, pods)) != PathKind::kSocket) {
-    findings.push_back({Verdict::kWarning, "kubelet.pod-resources",
-                        "kubelet's pod-resources socket is not there: status and metrics cannot name pods", pods,
-                        "mount it into this container; it exists since Kubernetes 1.20"});
+    findings.warn("kubelet.pod-resources", pods,
+                  "kubelet's pod-resources socket is not there: status and metrics cannot name pods",
+                  "mount it into this container; it exists since Kubernetes 1.20");
   } else {
-    findings.push_back({Verdict::kPass, "kubelet.pod-resources", "kubelet answers which pod holds what", pods, ""});
+    findings.pass("kubelet.pod-resources", pods, "kubelet answers which pod holds what");
   }
 }
 
 void check_runtime(const CheckOptions& options, Findings& findings) {
   for (const char* folder : {"/etc/cdi", "/var/run/cdi", "/run/cdi"}) {
-    if (has_gpu_spec(options, folder)) {
-      findings.push_back({Verdict::kPass, "runtime.gpu", "CDI specifications name NVIDIA devices", folder, ""});
-      return;
-    }
+    if (has_gpu_spec(options, folder))
+      return findings.pass("runtime.gpu", folder, "CDI specifications name NVIDIA devices");
   }
   for (const char* name : {"nvidia-container-runtime", "nvidia-container-runtime-hook", "nvidia-ctk"}) {
-    if (has_program(options, name)) {
-      findings.push_back({Verdict::kPass, "runtime.gpu",
-                          std::string("the NVIDIA container toolkit is installed (") + name + ")", "", ""});
-      return;
-    }
+    if (has_program(options, name))
+      return findings.pass("runtime.gpu", "", std::string("the NVIDIA container toolkit is installed (") + name + ")");
   }
-  findings.push_back(
-      {Verdict::kWarning, "runtime.gpu",
-       "neither CDI specifications nor NVIDIA's container toolkit were found: containers may start without the driver",
-       "PATH",
-       "install nvidia-container-toolkit and configure the runtime (`nvidia-ctk runtime configure`), or generate CDI "
-       "(`nvidia-ctk cdi generate`)"});
+  findings.warn(
+      "runtime.gpu", "PATH",
+      "neither CDI specifications nor NVIDIA's container toolkit were found: containers may start without the driver",
+      "install nvidia-container-toolkit and configure the runtime (`nvidia-ctk runtime configure`), or generate CDI "
+      "(`nvidia-ctk cdi generate`)");
 }
 
 }  // namespace tranche::check

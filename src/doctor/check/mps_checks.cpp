@@ -41,41 +41,30 @@ std::string find_in_driver_root(const CheckOptions& options) {
 
 void check_mps_programs(const CheckOptions& options, Findings& findings) {
   const std::string control = find_program(options);
-  if (const std::string below = control.empty() ? find_in_driver_root(options) : ""; !below.empty()) {
-    findings.push_back({Verdict::kPass, "mps.programs", "the MPS programs are there; they were not run", below, ""});
-    return;
-  }
-  if (control.empty() || ::access(under_root(options, control).c_str(), X_OK) != 0) {
-    findings.push_back({Verdict::kFail, "mps.programs",
-                        in_quotes(options.mps_control) + " is not there: sharing by MPS cannot work", "PATH",
-                        "install the driver's compute utilities (package nvidia-compute-utils or nvidia-cuda-mps)"});
-    return;
-  }
+  if (const std::string below = control.empty() ? find_in_driver_root(options) : ""; !below.empty())
+    return findings.pass("mps.programs", below, "the MPS programs are there; they were not run");
+  if (control.empty() || ::access(under_root(options, control).c_str(), X_OK) != 0)
+    return findings.fail("mps.programs", "PATH",
+                         in_quotes(options.mps_control) + " is not there: sharing by MPS cannot work",
+                         "install the driver's compute utilities (package nvidia-compute-utils or nvidia-cuda-mps)");
   const std::string server = control.substr(0, control.rfind('/') + 1) + "nvidia-cuda-mps-server";
-  if (::access(under_root(options, server).c_str(), X_OK) != 0) {
-    findings.push_back({Verdict::kFail, "mps.programs",
-                        "the control daemon is there but the server that it starts is not", server,
-                        "install both from the same driver package"});
-    return;
-  }
+  if (::access(under_root(options, server).c_str(), X_OK) != 0)
+    return findings.fail("mps.programs", server, "the control daemon is there but the server that it starts is not",
+                         "install both from the same driver package");
   const Result<std::string> version = run_program({under_root(options, control), "-v"}, options.deadline);
-  if (!version) {
-    findings.push_back({Verdict::kFail, "mps.programs",
-                        "the control daemon does not run: " + to_string(version.error()), control,
-                        "see that it belongs to this driver and architecture"});
-    return;
-  }
+  if (!version)
+    return findings.fail("mps.programs", control, "the control daemon does not run: " + to_string(version.error()),
+                         "see that it belongs to this driver and architecture");
   const auto lines = lines_of(trimmed(*version));  // a copyright follows
   const std::string said(lines.empty() ? "" : trimmed(lines.front()));
-  findings.push_back({Verdict::kPass, "mps.programs", "the MPS programs run (" + said + ")", control, ""});
+  findings.pass("mps.programs", control, "the MPS programs run (" + said + ")");
 }
 
 void check_other_daemons(const CheckOptions& options, Findings& findings) {
   if (kind_of_path(under_root(options, std::string(kOtherPipes) + "/control")) == PathKind::kSocket) {
-    findings.push_back({Verdict::kWarning, "mps.others",
-                        "another MPS control daemon uses, or has used, the default directory", kOtherPipes,
-                        "stop it (`echo quit | nvidia-cuda-mps-control`): two servers on one GPU take turns at a "
-                        "seventh of the speed"});
+    findings.warn("mps.others", kOtherPipes, "another MPS control daemon uses, or has used, the default directory",
+                  "stop it (`echo quit | nvidia-cuda-mps-control`): two servers on one GPU take turns at a "
+                  "seventh of the speed");
   }
   std::set<std::string> pids;
   const std::string proc = under_root(options, "/proc");
@@ -86,9 +75,8 @@ void check_other_daemons(const CheckOptions& options, Findings& findings) {
     if (first_line(proc + "/" + entry->d_name + "/comm") == kDaemonName) pids.emplace(name);
   }
   if (pids.empty()) return;
-  findings.push_back({Verdict::kNote, "mps.others",
-                      "MPS processes run on this node: " + join({pids.begin(), pids.end()}, ", "), "/proc",
-                      "right if they are tranche's own (`tranche status` lists those); stop any others"});
+  findings.note("mps.others", "/proc", "MPS processes run on this node: " + join({pids.begin(), pids.end()}, ", "),
+                "right if they are tranche's own (`tranche status` lists those); stop any others");
 }
 
 Result<std::string> run_program(const std::vector<std::string>& argv, Duration deadline) {

@@ -36,10 +36,10 @@ bool check_length(const CheckOptions& options, Findings& findings) {
   constexpr std::size_t kBelow = sizeof("/pools/gpu-01234567/endpoints/0123456789abcdef/control");
   constexpr std::size_t kLimit = sizeof(sockaddr_un::sun_path);
   if (options.mps_root.size() + kBelow <= kLimit) return true;
-  findings.push_back({Verdict::kFail, "mps.root",
-                      "the path is " + std::to_string(options.mps_root.size() + kBelow - kLimit) +
-                          " characters too long for the sockets below it",
-                      options.mps_root, "choose a shorter one, such as /run/nvidia/mps"});
+  findings.fail("mps.root", options.mps_root,
+                "the path is " + std::to_string(options.mps_root.size() + kBelow - kLimit) +
+                    " characters too long for the sockets below it",
+                "choose a shorter one, such as /run/nvidia/mps");
   return false;
 }
 
@@ -48,9 +48,9 @@ bool check_filesystem(const CheckOptions& options, const std::string& there, Fin
   if (::statfs(under_root(options, there).c_str(), &status) != 0) return true;
   for (const Remote& remote : kRemote) {
     if (static_cast<long>(static_cast<unsigned>(status.f_type)) != remote.magic) continue;
-    findings.push_back({Verdict::kFail, "mps.root",
-                        std::string("it lies on ") + remote.name + ": sockets and hard links need a local file system",
-                        there, "choose a folder on tmpfs or a local disk, such as /run/nvidia/mps"});
+    findings.fail("mps.root", there,
+                  std::string("it lies on ") + remote.name + ": sockets and hard links need a local file system",
+                  "choose a folder on tmpfs or a local disk, such as /run/nvidia/mps");
     return false;
   }
   return true;
@@ -65,21 +65,20 @@ bool check_folders(const CheckOptions& options, const std::string& there, Findin
     struct stat status{};
     if (::stat(under_root(options, folder).c_str(), &status) != 0) continue;
     if (!S_ISDIR(status.st_mode)) {
-      findings.push_back(
-          {Verdict::kFail, "mps.root", "this is not a folder", folder, "remove it, or choose another root"});
+      findings.fail("mps.root", folder, "this is not a folder", "remove it, or choose another root");
       return false;
     }
     if ((status.st_mode & S_IXOTH) == 0) {
-      findings.push_back(
-          {Verdict::kFail, "mps.root",
-           "other users cannot pass this folder: pods that do not run as root will hang or fail with error 805", folder,
-           "chmod o+x " + folder});
+      findings.fail(
+          "mps.root", folder,
+          "other users cannot pass this folder: pods that do not run as root will hang or fail with error 805",
+          "chmod o+x " + folder);
       fine = false;
     }
     const bool sticky = (status.st_mode & S_ISVTX) != 0;
     if ((status.st_mode & S_IWOTH) != 0 && (!sticky || folder == there)) {
-      findings.push_back({Verdict::kFail, "mps.root", "world-writable: any user could replace the daemon's socket",
-                          folder, "chmod o-w " + folder + ", or choose another root"});
+      findings.fail("mps.root", folder, "world-writable: any user could replace the daemon's socket",
+                    "chmod o-w " + folder + ", or choose another root");
       fine = false;
     }
   }
@@ -89,19 +88,16 @@ bool check_folders(const CheckOptions& options, const std::string& there, Findin
 }  // namespace
 
 void check_mps_root(const CheckOptions& options, Findings& findings) {
-  if (!options.mps_root.starts_with('/')) {
-    findings.push_back({Verdict::kFail, "mps.root", "it must be an absolute path", options.mps_root,
-                        "write for example /run/nvidia/mps"});
-    return;
-  }
+  if (!options.mps_root.starts_with('/'))
+    return findings.fail("mps.root", options.mps_root, "it must be an absolute path",
+                         "write for example /run/nvidia/mps");
   const std::string there = existing_part(options, options.mps_root);
   const bool length = check_length(options, findings);
   const bool filesystem = check_filesystem(options, there, findings);
   const bool folders = check_folders(options, there, findings);
   if (!length || !filesystem || !folders) return;
-  findings.push_back({Verdict::kPass, "mps.root",
-                      there == options.mps_root ? "the MPS root is usable" : "the MPS root can be made",
-                      options.mps_root, ""});
+  findings.pass("mps.root", options.mps_root,
+                there == options.mps_root ? "the MPS root is usable" : "the MPS root can be made");
 }
 
 }  // namespace tranche::check

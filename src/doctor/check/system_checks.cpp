@@ -20,25 +20,23 @@ constexpr rlim_t kEnoughFiles = 16384;  // an MPS server with 48 clients on 8 GP
 void check_cgroups(const CheckOptions& options, Findings& findings) {
   const std::string folder = "/sys/fs/cgroup";
   if (kind_of_path(under_root(options, folder + "/cgroup.controllers")) == PathKind::kFile) {
-    findings.push_back({Verdict::kPass, "system.cgroups", "cgroup version 2", folder, ""});
+    findings.pass("system.cgroups", folder, "cgroup version 2");
   } else if (kind_of_path(under_root(options, folder)) == PathKind::kDirectory) {
-    findings.push_back({Verdict::kWarning, "system.cgroups",
-                        "cgroup version 1: processes are attributed to pods by path only", folder,
-                        "boot with systemd.unified_cgroup_hierarchy=1; Kubernetes is leaving version 1 behind"});
+    findings.warn("system.cgroups", folder, "cgroup version 1: processes are attributed to pods by path only",
+                  "boot with systemd.unified_cgroup_hierarchy=1; Kubernetes is leaving version 1 behind");
   } else {
-    findings.push_back({Verdict::kWarning, "system.cgroups", "no cgroup file system is visible", folder,
-                        "mount it into this container"});
+    findings.warn("system.cgroups", folder, "no cgroup file system is visible", "mount it into this container");
   }
 }
 
 // In the host's PID namespace, and in no other, process 2 is the kernel's thread starter.
 void check_pids(const CheckOptions& options, Findings& findings) {
   if (first_line(under_root(options, "/proc/2/comm")) == "kthreadd") {
-    findings.push_back({Verdict::kPass, "system.pids", "the host's processes are visible", "/proc", ""});
+    findings.pass("system.pids", "/proc", "the host's processes are visible");
   } else {
-    findings.push_back({Verdict::kNote, "system.pids",
-                        "only this container's processes are visible: the agent cannot attribute clients to pods",
-                        "/proc", "set hostPID: true for the part that guards limits; the others need it not"});
+    findings.note("system.pids", "/proc",
+                  "only this container's processes are visible: the agent cannot attribute clients to pods",
+                  "set hostPID: true for the part that guards limits; the others need it not");
   }
 }
 
@@ -46,13 +44,12 @@ void check_files(Findings& findings) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   if (limit.rlim_max < kEnoughFiles) {
-    findings.push_back(
-        {Verdict::kWarning, "system.files",
-         "only " + std::to_string(limit.rlim_max) + " files may be open: an MPS server with many clients needs more",
-         "RLIMIT_NOFILE",
-         "raise LimitNOFILE of the container runtime to " + std::to_string(kEnoughFiles) + " or more"});
+    findings.warn(
+        "system.files", "RLIMIT_NOFILE",
+        "only " + std::to_string(limit.rlim_max) + " files may be open: an MPS server with many clients needs more",
+        "raise LimitNOFILE of the container runtime to " + std::to_string(kEnoughFiles) + " or more");
   } else {
-    findings.push_back({Verdict::kPass, "system.files", "enough files may be open", "RLIMIT_NOFILE", ""});
+    findings.pass("system.files", "RLIMIT_NOFILE", "enough files may be open");
   }
 }
 
@@ -67,8 +64,7 @@ void check_weight(const CheckOptions& options, Findings& findings) {
   if (problems.empty()) problems["this process"] = host::own_cpu_weight_problem(under_root(options, ""));
   std::erase_if(problems, [](const auto& problem) { return problem.second.empty(); });
   for (const auto& [program, problem] : problems)
-    findings.push_back(
-        {Verdict::kWarning, "system.cpu", problem, program, "set its container's CPU request to 100m or more"});
+    findings.warn("system.cpu", program, problem, "set its container's CPU request to 100m or more");
 }
 
 }  // namespace
@@ -82,12 +78,12 @@ void check_system(const CheckOptions& options, Findings& findings) {
 
 void check_config(const CheckOptions& options, Findings& findings) {
   for (const Problem& problem : options.config_problems) {
-    findings.push_back({problem.severity == Severity::kError ? Verdict::kFail : Verdict::kWarning, "config.file",
-                        problem.path.empty() ? problem.what : problem.path + ": " + problem.what,
-                        to_string(problem.place), problem.remedy});
+    findings.add({problem.severity == Severity::kError ? Verdict::kFail : Verdict::kWarning, "config.file",
+                  problem.path.empty() ? problem.what : problem.path + ": " + problem.what, to_string(problem.place),
+                  problem.remedy});
   }
   if (options.config_problems.empty() && !options.config_path.empty()) {
-    findings.push_back({Verdict::kPass, "config.file", "the configuration is valid", options.config_path, ""});
+    findings.pass("config.file", options.config_path, "the configuration is valid");
   }
 }
 

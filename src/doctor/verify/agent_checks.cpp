@@ -23,17 +23,17 @@ std::string joined(const Json& texts) {
 void check_ready(const Json& node, Findings& checks) {
   const std::string version = text_at(node, "version");
   if (truth_at(node, "ready")) {
-    checks.push_back(pass("agent.ready", "", fmt::format("the node agent (version {}) is ready", version)));
+    checks.pass("agent.ready", "", fmt::format("the node agent (version {}) is ready", version));
   } else {
-    checks.push_back(failed("agent.ready", "", "the node agent is not ready: " + text_at(node, "readyReason"),
-                            "`tranche status` on the node shows the whole picture"));
+    checks.fail("agent.ready", "", "the node agent is not ready: " + text_at(node, "readyReason"),
+                "`tranche status` on the node shows the whole picture");
   }
   const Json& driver = map_at(node, "driver");
   if (text_at(driver, "state") == "ready") {
-    checks.push_back(pass("agent.driver", "", "driver " + text_at(driver, "version") + " answers"));
+    checks.pass("agent.driver", "", "driver " + text_at(driver, "version") + " answers");
   } else {
-    checks.push_back(failed("agent.driver", "", "the driver does not answer: " + text_at(driver, "reason"),
-                            "run `tranche check` on the node: it names what is missing"));
+    checks.fail("agent.driver", "", "the driver does not answer: " + text_at(driver, "reason"),
+                "run `tranche check` on the node: it names what is missing");
   }
 }
 
@@ -45,32 +45,28 @@ void check_configuration(const Json& node, const Json& mps, Findings& checks) {
   const std::string problems = joined(list_at(config, "problems"));
   const std::string plan_problems = joined(list_at(node, "planProblems"));
   if (text_at(config, "inForce") == "last good") {
-    checks.push_back(failed("agent.configuration", which,
-                            "the newest configuration is refused, an older one holds: " + problems,
-                            "correct it where the message says; running pods are not disturbed"));
+    checks.fail("agent.configuration", which, "the newest configuration is refused, an older one holds: " + problems,
+                "correct it where the message says; running pods are not disturbed");
   } else if (!plan_problems.empty()) {
-    checks.push_back(failed("agent.configuration", which, "it does not fit this hardware: " + plan_problems,
-                            "correct it; `tranche plan` shows what a file would give"));
+    checks.fail("agent.configuration", which, "it does not fit this hardware: " + plan_problems,
+                "correct it; `tranche plan` shows what a file would give");
   } else {
-    checks.push_back(pass("agent.configuration", which,
-                          fmt::format("in effect, chosen by {}, hash {}", text_at(config, "chosenBy"),
-                                      hash.empty() ? "none (defaults)" : hash)));
+    checks.pass("agent.configuration", which,
+                fmt::format("in effect, chosen by {}, hash {}", text_at(config, "chosenBy"),
+                            hash.empty() ? "none (defaults)" : hash));
   }
   if (!truth_at(map_at(node, "mps"), "needed")) return;
-  if (!mps.is_object()) {
-    checks.push_back(skipped("agent.same-configuration", "", "tranche mps could not be asked for its configuration",
-                             "run `tranche verify --local` on the node"));
-    return;
-  }
+  if (!mps.is_object())
+    return checks.skip("agent.same-configuration", "", "tranche mps could not be asked for its configuration",
+                       "run `tranche verify --local` on the node");
   const Json& theirs = map_at(mps, "config");
   if (text_at(theirs, "hash") == hash) {
-    checks.push_back(
-        pass("agent.same-configuration", "", "the node agent and tranche mps have the same configuration"));
+    checks.pass("agent.same-configuration", "", "the node agent and tranche mps have the same configuration");
   } else {
-    checks.push_back(failed(
+    checks.fail(
         "agent.same-configuration", "",
         fmt::format("the node agent has the configuration {} and tranche mps has {}", hash, text_at(theirs, "hash")),
-        "give both the same file, or tranche mps --config-of-node"));
+        "give both the same file, or tranche mps --config-of-node");
   }
 }
 
@@ -78,23 +74,22 @@ void check_resources(const Json& node, Findings& checks) {
   const auto& resources = list_at(node, "resources");
   const bool by_claims = !map_at(node, "dra").empty();  // whose devices kubelet does not know as resources
   if (resources.empty() && !by_claims) {
-    checks.push_back(failed("agent.resources", "", "nothing is advertised to kubelet",
-                            "`tranche status` names what the plan leaves out and why; with \"no resources specified\" "
-                            "the configuration has a sharing section without resources"));
+    checks.fail("agent.resources", "", "nothing is advertised to kubelet",
+                "`tranche status` names what the plan leaves out and why; with \"no resources specified\" "
+                "the configuration has a sharing section without resources");
   }
   for (const Json& resource : list_at(node, "resources")) {
     const std::string name = text_at(resource, "name");
     const auto slots = count_at(resource, "slots"), healthy = count_at(resource, "healthy");
     if (!truth_at(resource, "registered")) {
-      checks.push_back(failed("agent.resources", name, "kubelet has not registered it: " + text_at(resource, "problem"),
-                              "see that kubelet runs and that its device-plugins folder is mounted"));
+      checks.fail("agent.resources", name, "kubelet has not registered it: " + text_at(resource, "problem"),
+                  "see that kubelet runs and that its device-plugins folder is mounted");
     } else if (healthy < slots) {
-      checks.push_back(failed("agent.resources", name, fmt::format("{} of {} slots are healthy", healthy, slots),
-                              "`tranche status` on the node names the GPU and the cause"));
+      checks.fail("agent.resources", name, fmt::format("{} of {} slots are healthy", healthy, slots),
+                  "`tranche status` on the node names the GPU and the cause");
     } else {
-      checks.push_back(
-          pass("agent.resources", name,
-               fmt::format("{} slots, all healthy, {} held by pods", slots, count_at(resource, "allocated"))));
+      checks.pass("agent.resources", name,
+                  fmt::format("{} slots, all healthy, {} held by pods", slots, count_at(resource, "allocated")));
     }
   }
 }
@@ -110,32 +105,29 @@ void check_slots(const Json& node, Findings& checks) {
         fmt::format("a slot has {} and {}", each == 0 ? "no memory limit" : fmt::format("{} MiB", each),
                     sms == 0 ? "no SM limit" : fmt::format("{} of {} SMs", sms, count_at(device, "smCount")));
     if (each > 0 && memory > 0 && each * slots > memory) {
-      checks.push_back(
-          failed("agent.memory", gpu,
-                 fmt::format("{} slots of {} MiB are more than the {} MiB of the GPU", slots, each, memory),
-                 "wanted only with a memory factor above 1 (docs/guide/share-sizes.md); otherwise raise replicas"));
+      checks.fail("agent.memory", gpu,
+                  fmt::format("{} slots of {} MiB are more than the {} MiB of the GPU", slots, each, memory),
+                  "wanted only with a memory factor above 1 (docs/guide/share-sizes.md); otherwise raise replicas");
     } else {
-      checks.push_back(pass("agent.memory", gpu, fmt::format("{}, {} slots", limits, slots)));
+      checks.pass("agent.memory", gpu, fmt::format("{}, {} slots", limits, slots));
     }
   }
 }
 
 void check_pools(const Json& node, const Json& mps, Findings& checks) {
   if (!truth_at(map_at(node, "mps"), "needed")) return;
-  if (!truth_at(map_at(node, "mps"), "connected")) {
-    checks.push_back(failed("agent.daemon", "",
-                            "tranche mps does not answer: " + text_at(map_at(node, "mps"), "problem"),
-                            "see that its pod runs and that both have the same --mps-root"));
-    return;
-  }
+  if (!truth_at(map_at(node, "mps"), "connected"))
+    return checks.fail("agent.daemon", "", "tranche mps does not answer: " + text_at(map_at(node, "mps"), "problem"),
+                       "see that its pod runs and that both have the same --mps-root");
   if (!mps.is_object()) {
     for (const Json& device : list_at(node, "devices")) {
       const std::string state = text_at(device, "poolState");
       if (text_at(device, "pool").empty()) continue;
-      checks.push_back(state == "serving"
-                           ? pass("agent.daemon", text_at(device, "pool"), "its MPS control daemon serves")
-                           : failed("agent.daemon", text_at(device, "pool"), "its MPS control daemon is " + state,
-                                    "the log of tranche mps says why"));
+      if (state == "serving")
+        checks.pass("agent.daemon", text_at(device, "pool"), "its MPS control daemon serves");
+      else
+        checks.fail("agent.daemon", text_at(device, "pool"), "its MPS control daemon is " + state,
+                    "the log of tranche mps says why");
     }
     return;
   }
@@ -143,16 +135,15 @@ void check_pools(const Json& node, const Json& mps, Findings& checks) {
     const std::string id = text_at(pool, "id"), state = text_at(pool, "state");
     const std::string proof = text_at(map_at(pool, "proof"), "state");
     if (state == "serving" && (proof == "proven" || proof == "running")) {
-      checks.push_back(pass("agent.daemon", id,
-                            fmt::format("its MPS control daemon serves, a CUDA start through it worked, {} clients",
-                                        count_at(map_at(pool, "clients"), "live"))));
+      checks.pass("agent.daemon", id,
+                  fmt::format("its MPS control daemon serves, a CUDA start through it worked, {} clients",
+                              count_at(map_at(pool, "clients"), "live")));
     } else if (state == "serving") {
-      checks.push_back(skipped("agent.daemon", id, "its daemon serves, and no CUDA start has proven it (" + proof + ")",
-                               "give `tranche mps` libcuda.so.1 (driver root), or use --deep"));
+      checks.skip("agent.daemon", id, "its daemon serves, and no CUDA start has proven it (" + proof + ")",
+                  "give `tranche mps` libcuda.so.1 (driver root), or use --deep");
     } else {
-      checks.push_back(failed("agent.daemon", id,
-                              fmt::format("its MPS control daemon is {}: {}", state, text_at(pool, "reason")),
-                              "the log of tranche mps and <mps-root>/pools/" + id + "/log say why"));
+      checks.fail("agent.daemon", id, fmt::format("its MPS control daemon is {}: {}", state, text_at(pool, "reason")),
+                  "the log of tranche mps and <mps-root>/pools/" + id + "/log say why");
     }
   }
 }
@@ -161,27 +152,26 @@ void check_promises(const Json& node, Findings& checks) {
   for (const Json& row : list_at(node, "inForce")) {
     const std::string promise = text_at(row, "promise"), state = text_at(row, "state"), why = text_at(row, "why");
     if (state == "yes") {
-      checks.push_back(pass("agent.enforced", promise, "kept by " + text_at(row, "by")));
+      checks.pass("agent.enforced", promise, "kept by " + text_at(row, "by"));
     } else if (state == "partly") {
-      checks.push_back(skipped("agent.enforced", promise, "partly, by " + text_at(row, "by") + ": " + why));
+      checks.skip("agent.enforced", promise, "partly, by " + text_at(row, "by") + ": " + why);
     } else {
-      checks.push_back(
-          failed("agent.enforced", promise, "not kept: " + why, "docs/guide/security.md says what keeps it"));
+      checks.fail("agent.enforced", promise, "not kept: " + why, "docs/guide/security.md says what keeps it");
     }
   }
   for (const Json& foreign_process : list_at(map_at(node, "guard"), "foreignProcesses"))
-    checks.push_back(failed("agent.foreign-processes", text_at(foreign_process, "device"),
-                            count_at(foreign_process, "pid") == 0  // the network page has no process ids
-                                ? std::string("a process uses it beside MPS, without limits")
-                                : fmt::format("process {} ({}) uses it beside MPS, without limits",
-                                              count_at(foreign_process, "pid"), text_at(foreign_process, "name")),
-                            "end it, or set sharing.mps.guard.foreignProcesses: terminate"));
+    checks.fail("agent.foreign-processes", text_at(foreign_process, "device"),
+                count_at(foreign_process, "pid") == 0  // the network page has no process ids
+                    ? std::string("a process uses it beside MPS, without limits")
+                    : fmt::format("process {} ({}) uses it beside MPS, without limits",
+                                  count_at(foreign_process, "pid"), text_at(foreign_process, "name")),
+                "end it, or set sharing.mps.guard.foreignProcesses: terminate");
   const std::string holdings = text_at(map_at(node, "kubelet"), "holdingsProblem");
   if (!holdings.empty())
-    checks.push_back(failed("agent.pod-resources", "", "kubelet does not report which pods hold what: " + holdings,
-                            "mount kubelet's pod-resources folder into the agent"));
+    checks.fail("agent.pod-resources", "", "kubelet does not report which pods hold what: " + holdings,
+                "mount kubelet's pod-resources folder into the agent");
   if (const std::string cdi = text_at(node, "cdiProblem"); !cdi.empty())
-    checks.push_back(failed("agent.cdi", "", cdi, "docs/reference/cdi.md says what the specs need"));
+    checks.fail("agent.cdi", "", cdi, "docs/reference/cdi.md says what the specs need");
 }
 
 }  // namespace

@@ -78,27 +78,25 @@ void check_claims(const Shown& node, Findings& checks) {
   const Shown& dra = map_at(node, "dra");
   if (dra.empty()) return;
   const auto faults = dra::serving_faults(node);
-  for (const auto& fault : faults) checks.push_back(failed("agent.claims", "", fault.what, fault.remedy));
+  for (const auto& fault : faults) checks.fail("agent.claims", "", fault.what, fault.remedy);
   const auto parts = dra::claims_shown(node);
   if (faults.empty()) {
     const Shown& slices = map_at(dra, "slices");
-    checks.push_back(
-        pass("agent.claims", text_at(dra, "driver"),
-             fmt::format("kubelet has registered the driver, {} devices are published in {} "
-                         "ResourceSlices, {} claims are prepared",
-                         count_at(slices, "devices"), count_at(slices, "slices"), list_at(dra, "claims").size())));
+    checks.pass("agent.claims", text_at(dra, "driver"),
+                fmt::format("kubelet has registered the driver, {} devices are published in {} "
+                            "ResourceSlices, {} claims are prepared",
+                            count_at(slices, "devices"), count_at(slices, "slices"), list_at(dra, "claims").size()));
   }
   for (const auto& part : parts) {
     const std::string what = dra::limits_text(part) + " of " + part.device;
     if (part.enforced == "yes")
-      checks.push_back(pass("claim.limits", about(part), what + ", enforced"));
+      checks.pass("claim.limits", about(part), what + ", enforced");
     else if (part.enforced == "partly")
-      checks.push_back(skipped("claim.limits", about(part),
-                               what + ", enforced for each process and not for their sum: " + part.why,
-                               "docs/guide/security.md says what keeps the sum"));
+      checks.skip("claim.limits", about(part), what + ", enforced for each process and not for their sum: " + part.why,
+                  "docs/guide/security.md says what keeps the sum");
     else if (part.enforced == "no")
-      checks.push_back(failed("claim.limits", about(part), what + ", not enforced: " + part.why,
-                              "the logs of tranche node and tranche mps on this node say more"));
+      checks.fail("claim.limits", about(part), what + ", not enforced: " + part.why,
+                  "the logs of tranche node and tranche mps on this node say more");
   }
 }
 
@@ -109,7 +107,7 @@ void check_claim_specs(const Shown& node, const std::map<std::string, std::strin
     const std::string file = dra::claim_spec_file(text_at(claim, "driver"), uid);
     const auto found = files.find(file);
     if (found == files.end()) {
-      checks.push_back(failed(kSpec, name, file + " is not there: a container of the claim cannot start", kRestore));
+      checks.fail(kSpec, name, file + " is not there: a container of the claim cannot start", kRestore);
       continue;
     }
     const Shown spec = json_of(found->second);
@@ -124,19 +122,19 @@ void check_claim_specs(const Shown& node, const std::map<std::string, std::strin
       }
     }
     if (!spec.is_object() || devices == 0)
-      checks.push_back(failed(kSpec, name, file + " has no device of the claim", kRestore));
+      checks.fail(kSpec, name, file + " has no device of the claim", kRestore);
     else if (!wrong.empty())
-      checks.push_back(failed(kSpec, name, file + ": " + wrong, kRestore));
+      checks.fail(kSpec, name, file + ": " + wrong, kRestore);
     else
-      checks.push_back(pass(kSpec, name, "it gives containers the GPU, the limits and the endpoint that are recorded"));
+      checks.pass(kSpec, name, "it gives containers the GPU, the limits and the endpoint that are recorded");
   }
   for (const auto& [file, text] : files) {
     const auto& claims = list_at(map_at(node, "dra"), "claims");
     const bool known = std::ranges::any_of(
         claims, [&](const Shown& claim) { return dra::is_claim_spec_file(file, text_at(claim, "uid")); });
     if (!known && dra::is_claim_spec_file(file) && dra::read_claim_spec(file, text))
-      checks.push_back(failed(kSpec, file, "no prepared claim belongs to it",
-                              "restart the agent, which reads claims back from such files, or delete the file"));
+      checks.fail(kSpec, file, "no prepared claim belongs to it",
+                  "restart the agent, which reads claims back from such files, or delete the file");
   }
 }
 
@@ -150,12 +148,12 @@ void check_environment(const std::map<std::string, std::string>& environment, co
   for (const auto& gpu : gpus) {
     if (!gpu.starts_with("GPU-") && !gpu.starts_with("MIG-")) continue;
     if (seen.contains(gpu))
-      checks.push_back(pass("inside.devices", gpu, "the container's variables name it, and CUDA runs on it"));
+      checks.pass("inside.devices", gpu, "the container's variables name it, and CUDA runs on it");
     else
-      checks.push_back(failed("inside.devices", gpu,
-                              "the limits are of this GPU, and NVIDIA_VISIBLE_DEVICES is " + in_quotes(visible),
-                              "the pod's own variables replace those of its claim or slots: remove them from its "
-                              "manifest"));
+      checks.fail("inside.devices", gpu,
+                  "the limits are of this GPU, and NVIDIA_VISIBLE_DEVICES is " + in_quotes(visible),
+                  "the pod's own variables replace those of its claim or slots: remove them from its "
+                  "manifest");
   }
 }
 

@@ -56,11 +56,11 @@ bool cannot_be_contained(const ProbeRun& run) {
   return !run.not_started.empty() || run.status == kNoContainer;
 }
 
-Finding unproven(const std::string& id, const DeepGrant& grant, const ProbeRun& run) {
+void unproven(const std::string& id, const DeepGrant& grant, const ProbeRun& run, Findings& checks) {
   if (cannot_be_contained(run))
-    return skipped(id, grant.gpu, "a probe cannot be like a container here: " + end_text(run),
-                   "run as root with CAP_SYS_ADMIN, on the node or in a privileged container");
-  return failed(id, grant.gpu, "the probe failed: " + end_text(run), "see the log of tranche mps for its pool");
+    return checks.skip(id, grant.gpu, "a probe cannot be like a container here: " + end_text(run),
+                       "run as root with CAP_SYS_ADMIN, on the node or in a privileged container");
+  checks.fail(id, grant.gpu, "the probe failed: " + end_text(run), "see the log of tranche mps for its pool");
 }
 
 }  // namespace
@@ -89,67 +89,61 @@ bool has_tensor_cores(const ProbeRun& run) {
 void judge_grant(const DeepGrant& grant, const ProbeRun& run, Findings& checks) {
   const Json report = report_of(run);
   if (!report.is_object() || run.status != 0) {
-    checks.push_back(unproven("deep.memory.within", grant, run));
+    unproven("deep.memory.within", grant, run, checks);
     return;
   }
   if (grant.memory_mib == 0) {
-    checks.push_back(skipped("deep.memory.within", grant.gpu, "its grants have no memory limit"));
+    checks.skip("deep.memory.within", grant.gpu, "its grants have no memory limit");
   } else if (outcome_of(run) == Outcome::kHad) {
-    checks.push_back(pass("deep.memory.within", grant.gpu,
-                          fmt::format("{} of {} MiB allocated", within_mib(grant.memory_mib), grant.memory_mib)));
+    checks.pass("deep.memory.within", grant.gpu,
+                fmt::format("{} of {} MiB allocated", within_mib(grant.memory_mib), grant.memory_mib));
   } else {
-    checks.push_back(failed(
+    checks.fail(
         "deep.memory.within", grant.gpu,
         fmt::format("{} MiB were refused, and the grant is {} MiB", within_mib(grant.memory_mib), grant.memory_mib),
-        "something else holds memory of this GPU: nvidia-smi, and `tranche status`"));
+        "something else holds memory of this GPU: nvidia-smi, and `tranche status`");
   }
   const auto attribute = count_at(map_at(report, "sms"), "attribute"), seen = count_at(map_at(report, "sms"), "seen");
   if (grant.sms == 0) {
-    checks.push_back(
-        skipped("deep.sms", grant.gpu, fmt::format("no SM limit is known of its grants; {} SMs", attribute)));
+    checks.skip("deep.sms", grant.gpu, fmt::format("no SM limit is known of its grants; {} SMs", attribute));
   } else if (attribute == grant.sms && seen <= attribute) {
-    checks.push_back(pass("deep.sms", grant.gpu, fmt::format("{} SMs as granted, {} seen at work", attribute, seen)));
+    checks.pass("deep.sms", grant.gpu, fmt::format("{} SMs as granted, {} seen at work", attribute, seen));
   } else {
-    checks.push_back(
-        failed("deep.sms", grant.gpu,
-               fmt::format("{} SMs by attribute and {} seen at work, granted are {}", attribute, seen, grant.sms),
-               "report it with `tranche probe --json`: data/sm-counts.yaml may be wrong for this GPU"));
+    checks.fail("deep.sms", grant.gpu,
+                fmt::format("{} SMs by attribute and {} seen at work, granted are {}", attribute, seen, grant.sms),
+                "report it with `tranche probe --json`: data/sm-counts.yaml may be wrong for this GPU");
   }
   const auto wrong = count_at(map_at(report, "answers"), "wrong"),
              checked = count_at(map_at(report, "answers"), "checked");
-  checks.push_back(wrong == 0 && checked > 0
-                       ? pass("deep.answers", grant.gpu, fmt::format("{} words right", checked))
-                       : failed("deep.answers", grant.gpu, fmt::format("{} of {} words wrong", wrong, checked),
-                                "take this GPU out of use (devices.exclude)"));
+  if (wrong == 0 && checked > 0)
+    checks.pass("deep.answers", grant.gpu, fmt::format("{} words right", checked));
+  else
+    checks.fail("deep.answers", grant.gpu, fmt::format("{} of {} words wrong", wrong, checked),
+                "take this GPU out of use (devices.exclude)");
   if (!truth_at(map_at(report, "mps"), "connected"))
-    checks.push_back(failed("deep.mps", grant.gpu, "the probe ran beside MPS, not through it",
-                            "check that the endpoint's pool serves: `tranche status`"));
+    checks.fail("deep.mps", grant.gpu, "the probe ran beside MPS, not through it",
+                "check that the endpoint's pool serves: `tranche status`");
 }
 
 void judge_beyond(const std::string& id, const DeepGrant& grant, const std::string& means, const ProbeRun& run,
                   Findings& checks) {
-  if (grant.memory_mib == 0) {
-    checks.push_back(skipped(id, grant.gpu, "its grants have no memory limit"));
-    return;
-  }
+  if (grant.memory_mib == 0) return checks.skip(id, grant.gpu, "its grants have no memory limit");
   const std::string tried = fmt::format("{} of {} MiB{}", beyond_mib(grant.memory_mib), grant.memory_mib,
                                         means.empty() ? "" : " with " + means);
-  if (!means.empty() && was_not_let_in(run)) {
-    checks.push_back(pass(id, grant.gpu, tried + ": the process was not let in to MPS"));
-    return;
-  }
+  if (!means.empty() && was_not_let_in(run))
+    return checks.pass(id, grant.gpu, tried + ": the process was not let in to MPS");
   switch (outcome_of(run)) {
     case Outcome::kRefused:
-      checks.push_back(pass(id, grant.gpu, tried + " were refused"));
+      checks.pass(id, grant.gpu, tried + " were refused");
       break;
     case Outcome::kEnded:
-      checks.push_back(pass(id, grant.gpu, tried + ": the process was ended"));
+      checks.pass(id, grant.gpu, tried + ": the process was ended");
       break;
     case Outcome::kHad:
-      checks.push_back(failed(id, grant.gpu, tried + " were had, and kept for seconds", kSeeGuard));
+      checks.fail(id, grant.gpu, tried + " were had, and kept for seconds", kSeeGuard);
       break;
     case Outcome::kUnknown:
-      checks.push_back(unproven(id, grant, run));
+      unproven(id, grant, run, checks);
       break;
   }
 }
@@ -158,17 +152,15 @@ void judge_all_sms(const DeepGrant& grant, const ProbeRun& run, Findings& checks
   constexpr const char* kId = "deep.sms.variable";
   const auto attribute = count_at(map_at(report_of(run), "sms"), "attribute");
   if (grant.sms == 0) {
-    checks.push_back(skipped(kId, grant.gpu, "its grants have no SM limit"));
+    checks.skip(kId, grant.gpu, "its grants have no SM limit");
   } else if (attribute == 0) {
-    checks.push_back(unproven(kId, grant, run));
+    unproven(kId, grant, run, checks);
   } else if (attribute <= grant.sms) {
-    checks.push_back(
-        pass(kId, grant.gpu, fmt::format("{} SMs also with CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=100", attribute)));
+    checks.pass(kId, grant.gpu, fmt::format("{} SMs also with CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=100", attribute));
   } else {
-    checks.push_back(
-        failed(kId, grant.gpu,
-               fmt::format("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=100 gave {} SMs, granted are {}", attribute, grant.sms),
-               "the limits must be the server's: endpoint: relay (docs/guide/security.md)"));
+    checks.fail(kId, grant.gpu,
+                fmt::format("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=100 gave {} SMs, granted are {}", attribute, grant.sms),
+                "the limits must be the server's: endpoint: relay (docs/guide/security.md)");
   }
 }
 
@@ -176,56 +168,51 @@ void judge_second(const DeepGrant& grant, const ProbeRun& first, const ProbeRun&
                   Findings& checks) {
   constexpr const char* kId = "deep.second-process";
   const std::string tried = fmt::format("two processes of a container with 60 % of {} MiB each", grant.memory_mib);
-  if (grant.memory_mib == 0) {
-    checks.push_back(skipped(kId, grant.gpu, "its grants have no memory limit"));
-    return;
-  }
+  if (grant.memory_mib == 0) return checks.skip(kId, grant.gpu, "its grants have no memory limit");
   for (const ProbeRun* run : {&first, &second}) {
     if (!cannot_be_contained(*run)) continue;
-    checks.push_back(unproven(kId, grant, *run));
+    unproven(kId, grant, *run, checks);
     return;
   }
   const auto a = outcome_of(first), b = outcome_of(second);
   const auto stopped = [](Outcome outcome) { return outcome == Outcome::kRefused || outcome == Outcome::kEnded; };
   if (stopped(a) || stopped(b)) {
-    checks.push_back(pass(kId, grant.gpu, tried + ": one was refused or ended"));
+    checks.pass(kId, grant.gpu, tried + ": one was refused or ended");
   } else if (a == Outcome::kUnknown || b == Outcome::kUnknown) {
-    checks.push_back(unproven(kId, grant, a == Outcome::kUnknown ? first : second));
+    unproven(kId, grant, a == Outcome::kUnknown ? first : second, checks);
   } else if (observed) {
-    checks.push_back(skipped(kId, grant.gpu, tried + " both ran: guard.memory says observe"));
+    checks.skip(kId, grant.gpu, tried + " both ran: guard.memory says observe");
   } else {
-    checks.push_back(failed(kId, grant.gpu, tried + " both ran", kSeeGuard));
+    checks.fail(kId, grant.gpu, tried + " both ran", kSeeGuard);
   }
 }
 
 void judge_user(const DeepGrant& grant, std::uint32_t user, const ProbeRun& run, Findings& checks) {
   if (run.status == 0 && report_of(run).is_object()) {
-    checks.push_back(
-        pass("deep.other-user", grant.gpu, fmt::format("a process of user {} computed beside root's", user)));
+    checks.pass("deep.other-user", grant.gpu, fmt::format("a process of user {} computed beside root's", user));
   } else {
-    checks.push_back(unproven("deep.other-user", grant, run));
+    unproven("deep.other-user", grant, run, checks);
   }
 }
 
 void judge_control(const DeepGrant& grant, const Result<std::string>& answer, Findings& checks) {
   constexpr const char* kId = "deep.control";
   if (!answer && answer.error().kind == Kind::kUnavailable) {
-    checks.push_back(skipped(kId, grant.gpu, "the control program cannot be run: " + to_string(answer.error()),
-                             "name it with --mps-control"));
+    checks.skip(kId, grant.gpu, "the control program cannot be run: " + to_string(answer.error()),
+                "name it with --mps-control");
   } else if (answer && parse_unsigned(trimmed(*answer))) {
-    checks.push_back(failed(kId, grant.gpu,
-                            "the endpoint accepts control commands: any tenant can change the limits of all",
-                            "sharing.mps.endpoint: relay; `tranche status` says why it is a link"));
+    checks.fail(kId, grant.gpu, "the endpoint accepts control commands: any tenant can change the limits of all",
+                "sharing.mps.endpoint: relay; `tranche status` says why it is a link");
   } else {
-    checks.push_back(pass(kId, grant.gpu, "the endpoint accepts no control commands"));
+    checks.pass(kId, grant.gpu, "the endpoint accepts no control commands");
   }
 }
 
 void judge_deaths(const DeepGrant& grant, const DeathTries& tries, Findings& checks) {
   const auto add_failed = [&](const std::string& what) {
-    checks.push_back(failed("deep.deaths", grant.gpu, what,
-                            "see that tranche-keeper is beside the program tranche and runs (<mps-root>/keeper.log), "
-                            "that tranche mps has CAP_SYS_PTRACE, and that the driver is 535 or newer"));
+    checks.fail("deep.deaths", grant.gpu, what,
+                "see that tranche-keeper is beside the program tranche and runs (<mps-root>/keeper.log), "
+                "that tranche mps has CAP_SYS_PTRACE, and that the driver is 535 or newer");
   };
   ProbeRun harmed;
   std::size_t ended = 0;
@@ -240,21 +227,21 @@ void judge_deaths(const DeepGrant& grant, const DeathTries& tries, Findings& che
   const std::string held = tries.not_held.empty() ? "" : "; tranche-keeper did not hold the client: " + tries.not_held;
   const std::string victim = tries.victim.status == 0 ? "" : "; " + end_text(tries.victim);
   if (!tries.skipped.empty()) {
-    checks.push_back(skipped("deep.deaths", grant.gpu, tries.skipped, "try again when two slots are free"));
+    checks.skip("deep.deaths", grant.gpu, tries.skipped, "try again when two slots are free");
   } else if (tries.deaths > 0 && ended > 0) {
     add_failed(fmt::format("{}{} of {} neighbours did not survive: {}{}", deaths, ended, tries.neighbours.size(),
                            end_text(harmed), held));
   } else if (!tries.not_made.empty()) {
     add_failed(deaths + tries.not_made + victim + held);
   } else if (ended > 0 || tries.deaths == 0) {
-    checks.push_back(unproven("deep.deaths", grant, harmed));
+    unproven("deep.deaths", grant, harmed, checks);
   } else if (!held.empty()) {
     add_failed(deaths + "the neighbours survived by chance" + held);
   } else {
-    checks.push_back(pass("deep.deaths", grant.gpu,
-                          fmt::format("{}tranche-keeper released each client, and {} neighbours computed right all the "
-                                      "while, {} launches",
-                                      deaths, tries.neighbours.size(), launches)));
+    checks.pass("deep.deaths", grant.gpu,
+                fmt::format("{}tranche-keeper released each client, and {} neighbours computed right all the "
+                            "while, {} launches",
+                            deaths, tries.neighbours.size(), launches));
   }
 }
 
@@ -262,13 +249,13 @@ void judge_neighbour(const DeepGrant& grant, const ProbeRun& run, Findings& chec
   constexpr const char* kId = "deep.neighbour";
   const Json report = report_of(run);
   if (run.status == 0 && report.is_object() && count_at(map_at(report, "throughput"), "launches") == 0) {
-    checks.push_back(skipped(kId, grant.gpu, "the neighbour had not begun to compute"));
+    checks.skip(kId, grant.gpu, "the neighbour had not begun to compute");
   } else if (run.status == 0 && report.is_object() && count_at(map_at(report, "answers"), "wrong") == 0) {
-    checks.push_back(pass(kId, grant.gpu,
-                          fmt::format("a neighbour computed right all the while, {} launches",
-                                      count_at(map_at(report, "throughput"), "launches"))));
+    checks.pass(kId, grant.gpu,
+                fmt::format("a neighbour computed right all the while, {} launches",
+                            count_at(map_at(report, "throughput"), "launches")));
   } else {
-    checks.push_back(unproven(kId, grant, run));
+    unproven(kId, grant, run, checks);
   }
 }
 

@@ -32,26 +32,25 @@ void check_gpu(const inventory::Gpu& gpu, const Json& device, Findings& checks) 
   const auto memory = count_at(device, "memoryMiB"), each = count_at(device, "slotMemoryMiB");
   const auto slots = list_at(device, "slots").size();
   if (memory != gpu.memory.in_mib() || count_at(device, "smCount") != gpu.sm_count) {
-    checks.push_back(failed("hardware.gpu", gpu.uuid,
-                            fmt::format("the driver says {} MiB and {} SMs, the agent {} MiB and {} SMs",
-                                        gpu.memory.in_mib(), gpu.sm_count, memory, count_at(device, "smCount")),
-                            "restart the node agent; pods are not disturbed by it"));
+    checks.fail("hardware.gpu", gpu.uuid,
+                fmt::format("the driver says {} MiB and {} SMs, the agent {} MiB and {} SMs", gpu.memory.in_mib(),
+                            gpu.sm_count, memory, count_at(device, "smCount")),
+                "restart the node agent; pods are not disturbed by it");
   } else {
-    checks.push_back(pass("hardware.gpu", gpu.uuid,
-                          fmt::format("{}, {} MiB, {} SMs, {} slots{}", gpu.name, memory, gpu.sm_count, slots,
-                                      each == 0 ? "" : fmt::format(" of {} MiB", each))));
+    checks.pass("hardware.gpu", gpu.uuid,
+                fmt::format("{}, {} MiB, {} SMs, {} slots{}", gpu.name, memory, gpu.sm_count, slots,
+                            each == 0 ? "" : fmt::format(" of {} MiB", each)));
   }
   if (text_at(device, "sharing") != "mps") return;
   if (gpu.compute_mode == inventory::ComputeMode::kExclusiveProcess) {
-    checks.push_back(pass("hardware.compute-mode", gpu.uuid, "EXCLUSIVE_PROCESS: nothing starts beside MPS"));
+    checks.pass("hardware.compute-mode", gpu.uuid, "EXCLUSIVE_PROCESS: nothing starts beside MPS");
   } else if (gpu.compute_mode == inventory::ComputeMode::kDefault) {
-    checks.push_back(skipped("hardware.compute-mode", gpu.uuid,
-                             "DEFAULT: a process that avoids MPS can start on it, without limits",
-                             "wanted with sharing.mps.computeMode: leave; otherwise see the log of tranche mps"));
+    checks.skip("hardware.compute-mode", gpu.uuid, "DEFAULT: a process that avoids MPS can start on it, without limits",
+                "wanted with sharing.mps.computeMode: leave; otherwise see the log of tranche mps");
   } else {
-    checks.push_back(failed("hardware.compute-mode", gpu.uuid,
-                            fmt::format("{}: MPS cannot serve it", inventory::to_string(gpu.compute_mode)),
-                            fmt::format("nvidia-smi -c DEFAULT -i {}, then restart tranche mps", gpu.index)));
+    checks.fail("hardware.compute-mode", gpu.uuid,
+                fmt::format("{}: MPS cannot serve it", inventory::to_string(gpu.compute_mode)),
+                fmt::format("nvidia-smi -c DEFAULT -i {}, then restart tranche mps", gpu.index));
   }
 }
 
@@ -59,18 +58,17 @@ void check_gpu(const inventory::Gpu& gpu, const Json& device, Findings& checks) 
 
 void check_hardware(const inventory::Inventory& hardware, const Json& node_status, Findings& checks) {
   for (const std::string& sentence : hardware.unreadable)
-    checks.push_back(failed("hardware.gpu", "", sentence, "see dmesg for Xid lines; reset the GPU or reboot the node"));
+    checks.fail("hardware.gpu", "", sentence, "see dmesg for Xid lines; reset the GPU or reboot the node");
   for (const auto& gpu : hardware.gpus) {
     if (const Json* device = device_of(node_status, gpu.uuid)) {
       check_gpu(gpu, *device, checks);
     } else if (is_accounted_for(node_status, gpu)) {
-      checks.push_back(
-          pass("hardware.gpu", gpu.uuid, gpu.name + ", served by its MIG devices or left out with a reason"));
+      checks.pass("hardware.gpu", gpu.uuid, gpu.name + ", served by its MIG devices or left out with a reason");
     } else if (text_at(map_at(map_at(node_status, "dra"), "slices"), "state") == "published") {
-      checks.push_back(pass("hardware.gpu", gpu.uuid, gpu.name + ", offered to claims"));
+      checks.pass("hardware.gpu", gpu.uuid, gpu.name + ", offered to claims");
     } else {
-      checks.push_back(failed("hardware.gpu", gpu.uuid, gpu.name + " is there and the agent does not serve it",
-                              "`tranche status` lists what is left out and why; restart the agent if it is not there"));
+      checks.fail("hardware.gpu", gpu.uuid, gpu.name + " is there and the agent does not serve it",
+                  "`tranche status` lists what is left out and why; restart the agent if it is not there");
     }
   }
 }

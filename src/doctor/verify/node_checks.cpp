@@ -43,25 +43,25 @@ std::map<std::string, std::uint64_t> counts_in(const Json& node, std::string_vie
 void check_conditions(const Json& node, Findings& checks) {
   const Json& ready = condition_of(node, "Ready");
   if (text_at(ready, "status") == "True") {
-    checks.push_back(pass("node.ready", "", "kubelet is ready"));
+    checks.pass("node.ready", "", "kubelet is ready");
   } else {
-    checks.push_back(failed("node.ready", "", "kubelet is not ready: " + text_at(ready, "message"),
-                            "kubectl describe node, and kubelet's log"));
+    checks.fail("node.ready", "", "kubelet is not ready: " + text_at(ready, "message"),
+                "kubectl describe node, and kubelet's log");
   }
   const Json& ours = condition_of(node, kReadyCondition);
   const std::string reason = text_at(ours, "reason"), message = text_at(ours, "message");
   if (!ours.is_object()) {
-    checks.push_back(skipped("node.condition", "", "the node has no condition TrancheReady",
-                             "give the node agent the right to patch nodes/status (deploy/rbac/condition.yaml)"));
+    checks.skip("node.condition", "", "the node has no condition TrancheReady",
+                "give the node agent the right to patch nodes/status (deploy/rbac/condition.yaml)");
   } else if (text_at(ours, "status") == "True" && reason == "Serving") {
-    checks.push_back(pass("node.condition", "", "TrancheReady: " + message));
+    checks.pass("node.condition", "", "TrancheReady: " + message);
   } else if (text_at(ours, "status") == "True" && reason == "Waiting") {
-    checks.push_back(skipped("node.condition", "", "a change of the configuration waits: " + message,
-                             "it goes on by itself when the pods that it names have ended"));
+    checks.skip("node.condition", "", "a change of the configuration waits: " + message,
+                "it goes on by itself when the pods that it names have ended");
   } else {
-    checks.push_back(failed("node.condition", "",
-                            fmt::format("TrancheReady is {} ({}): {}", text_at(ours, "status"), reason, message),
-                            "docs/guide/troubleshoot.md has each reason"));
+    checks.fail("node.condition", "",
+                fmt::format("TrancheReady is {} ({}): {}", text_at(ours, "status"), reason, message),
+                "docs/guide/troubleshoot.md has each reason");
   }
 }
 
@@ -73,65 +73,58 @@ void check_counts(const Json& node, Findings& checks) {
     const auto found = allocatable.find(name);
     const auto usable = found == allocatable.end() ? 0 : found->second;
     if (usable < count) {
-      checks.push_back(
-          failed("node.resources", name, fmt::format("{} of {} can be allocated", usable, count),
-                 "the other slots are unhealthy: `tranche status` on the node names the GPU and the cause"));
+      checks.fail("node.resources", name, fmt::format("{} of {} can be allocated", usable, count),
+                  "the other slots are unhealthy: `tranche status` on the node names the GPU and the cause");
     } else if (count > 0) {
-      checks.push_back(pass("node.resources", name, fmt::format("{}, all of them can be allocated", count)));
+      checks.pass("node.resources", name, fmt::format("{}, all of them can be allocated", count));
     }
     if (!name.starts_with("nvidia.com/mig-")) total += count;
   }
   if (std::ranges::all_of(capacity, [](const auto& each) { return each.second == 0; })) {
     const Json& claims = condition_of(node, kDraCondition);
     if (text_at(claims, "status") == "True")
-      return checks.push_back(
-          pass("node.resources", "claims", "it offers its GPUs to claims: " + text_at(claims, "message")));
+      return checks.pass("node.resources", "claims", "it offers its GPUs to claims: " + text_at(claims, "message"));
     if (claims.is_object() && text_at(claims, "reason") != "Off")
-      return checks.push_back(failed("node.resources", "claims",
-                                     fmt::format("{} is {} ({}): {}", kDraCondition, text_at(claims, "status"),
-                                                 text_at(claims, "reason"), text_at(claims, "message")),
-                                     "docs/guide/dra.md says what publishing needs"));
-    checks.push_back(failed("node.resources", "", "the node offers no GPU",
-                            "see that the agent's pod runs on it; `tranche check` on the node names what is missing"));
+      return checks.fail("node.resources", "claims",
+                         fmt::format("{} is {} ({}): {}", kDraCondition, text_at(claims, "status"),
+                                     text_at(claims, "reason"), text_at(claims, "message")),
+                         "docs/guide/dra.md says what publishing needs");
+    checks.fail("node.resources", "", "the node offers no GPU",
+                "see that the agent's pod runs on it; `tranche check` on the node names what is missing");
     return;
   }
   const Json& labels = labels_of(node);
   const auto gpus = parse_unsigned(text_at(labels, "nvidia.com/gpu.count"));
   const auto replicas = parse_unsigned(text_at(labels, "nvidia.com/gpu.replicas"));
   if (!gpus || !replicas) {
-    checks.push_back(skipped("node.slots", "",
-                             "the node has no labels nvidia.com/gpu.count and nvidia.com/gpu.replicas",
-                             "have labels written: --label-output node, or node feature discovery"));
+    checks.skip("node.slots", "", "the node has no labels nvidia.com/gpu.count and nvidia.com/gpu.replicas",
+                "have labels written: --label-output node, or node feature discovery");
   } else if (*gpus > 0 && *replicas > 0 && total != *gpus * *replicas) {
-    checks.push_back(failed("node.slots", "",
-                            fmt::format("{} GPUs with {} slots each are {}, and the node has {}", *gpus, *replicas,
-                                        *gpus * *replicas, total),
-                            "right where GPUs of the node are divided differently; otherwise an older resource is left "
-                            "(kubelet forgets it after five minutes), or another device plugin runs here"));
+    checks.fail("node.slots", "",
+                fmt::format("{} GPUs with {} slots each are {}, and the node has {}", *gpus, *replicas,
+                            *gpus * *replicas, total),
+                "right where GPUs of the node are divided differently; otherwise an older resource is left "
+                "(kubelet forgets it after five minutes), or another device plugin runs here");
   } else {
-    checks.push_back(pass("node.slots", "", fmt::format("{} GPUs x {} slots = {}", *gpus, *replicas, total)));
+    checks.pass("node.slots", "", fmt::format("{} GPUs x {} slots = {}", *gpus, *replicas, total));
   }
 }
 
 void check_labels(const Json& node, Findings& checks) {
   const Json& labels = labels_of(node);
   const std::string strategy = text_at(labels, "nvidia.com/gpu.sharing-strategy");
-  if (strategy.empty()) {
-    checks.push_back(skipped("node.labels", "", "the node has no label nvidia.com/gpu.sharing-strategy",
-                             "have labels written: --label-output node, or node feature discovery"));
-    return;
-  }
+  if (strategy.empty())
+    return checks.skip("node.labels", "", "the node has no label nvidia.com/gpu.sharing-strategy",
+                       "have labels written: --label-output node, or node feature discovery");
   const bool mps = strategy == "mps";
-  if (mps && text_at(labels, "nvidia.com/mps.capable") != "true") {
-    checks.push_back(failed("node.labels", "nvidia.com/mps.capable", "it is not \"true\", and MPS shares this node",
-                            "another client may have set it: `tranche status` lists labels that are left alone"));
-    return;
-  }
+  if (mps && text_at(labels, "nvidia.com/mps.capable") != "true")
+    return checks.fail("node.labels", "nvidia.com/mps.capable", "it is not \"true\", and MPS shares this node",
+                       "another client may have set it: `tranche status` lists labels that are left alone");
   std::vector<std::string> shown;
   for (const char* key : {"nvidia.com/gpu.product", "nvidia.com/gpu.sharing-strategy", "nvidia.com/gpu.replicas",
                           "tranche.io/gpu.slot.memory", "tranche.io/gpu.slot.sms"})
     if (const std::string value = text_at(labels, key); !value.empty()) shown.push_back(std::string(key) + "=" + value);
-  checks.push_back(pass("node.labels", "", join(shown, " ")));
+  checks.pass("node.labels", "", join(shown, " "));
 }
 
 }  // namespace
@@ -140,8 +133,8 @@ void check_pod(const Json& pod, const std::string& doubt, Findings& checks) {
   const std::string name =
       text_at(map_at(pod, "metadata"), "namespace") + "/" + text_at(map_at(pod, "metadata"), "name");
   if (!doubt.empty())
-    return checks.push_back(failed("agent.pods", name, "it has our labels, and is not asked: " + doubt,
-                                   "delete it, or its labels; who made it may create pods in the agents' namespace"));
+    return checks.fail("agent.pods", name, "it has our labels, and is not asked: " + doubt,
+                       "delete it, or its labels; who made it may create pods in the agents' namespace");
   std::uint64_t restarts = 0;
   std::vector<std::string> waits;
   for (const Json& container : list_at(map_at(pod, "status"), "containerStatuses")) {
@@ -151,12 +144,12 @@ void check_pod(const Json& pod, const std::string& doubt, Findings& checks) {
       waits.push_back(text_at(container, "name") + (why.empty() ? "" : " (" + why + ")"));
   }
   if (text_at(condition_of(pod, "Ready"), "status") == "True") {
-    checks.push_back(pass("agent.pods", name, fmt::format("ready, {} restarts", restarts)));
+    checks.pass("agent.pods", name, fmt::format("ready, {} restarts", restarts));
   } else {
-    checks.push_back(failed("agent.pods", name,
-                            fmt::format("{}, not ready{}", text_at(map_at(pod, "status"), "phase"),
-                                        waits.empty() ? "" : ": " + join(waits, ", ")),
-                            "kubectl describe pod, and the logs of these containers"));
+    checks.fail("agent.pods", name,
+                fmt::format("{}, not ready{}", text_at(map_at(pod, "status"), "phase"),
+                            waits.empty() ? "" : ": " + join(waits, ", ")),
+                "kubectl describe pod, and the logs of these containers");
   }
 }
 
@@ -174,40 +167,37 @@ void check_node_against_agent(const Json& node, const Json& node_status, Finding
     const auto has = capacity[name], slots = count_at(resource, "slots");
     if (has != slots) {
       same = false;
-      checks.push_back(failed("node.advertised", name,
-                              fmt::format("the node has {}, the agent advertises {}", has, slots),
-                              "kubelet follows within seconds; if this stays, another device plugin serves the name"));
+      checks.fail("node.advertised", name, fmt::format("the node has {}, the agent advertises {}", has, slots),
+                  "kubelet follows within seconds; if this stays, another device plugin serves the name");
     }
     capacity.erase(name);
   }
   for (const auto& [name, count] : capacity) {
     if (count == 0) continue;
     same = false;
-    checks.push_back(
-        failed("node.advertised", name, fmt::format("the node has {} that the agent does not advertise", count),
-               "remove NVIDIA's device plugin from this node; of an older configuration kubelet forgets it "
-               "after five minutes"));
+    checks.fail("node.advertised", name, fmt::format("the node has {} that the agent does not advertise", count),
+                "remove NVIDIA's device plugin from this node; of an older configuration kubelet forgets it "
+                "after five minutes");
   }
-  if (same) checks.push_back(pass("node.advertised", "", "the node has what the agent advertises, and nothing else"));
+  if (same) checks.pass("node.advertised", "", "the node has what the agent advertises, and nothing else");
 
   const std::string wanted = text_at(labels_of(node), "nvidia.com/device-plugin.config");
   const std::string name = text_at(map_at(node_status, "config"), "name");
   if (!wanted.empty() && wanted != name && text_at(map_at(node_status, "config"), "chosenBy") != "file") {
-    checks.push_back(
-        failed("node.configuration", wanted,
-               "the label nvidia.com/device-plugin.config asks for it; in effect is " + in_quotes(name),
-               "`tranche status` says why; a name that is not in the ConfigMap leaves the last one in effect"));
+    checks.fail("node.configuration", wanted,
+                "the label nvidia.com/device-plugin.config asks for it; in effect is " + in_quotes(name),
+                "`tranche status` says why; a name that is not in the ConfigMap leaves the last one in effect");
   } else {
-    checks.push_back(pass("node.configuration", name, "what the node's label and the defaults ask for is in effect"));
+    checks.pass("node.configuration", name, "what the node's label and the defaults ask for is in effect");
   }
   for (const auto& [key, value] : map_at(node_status, "labels").items()) {
     if (!value.is_string() || key == "nvidia.com/gfd.timestamp") continue;
     const std::string there = text_at(labels_of(node), key);
     if (there.empty() || there == value.get_ref<const std::string&>()) continue;
-    checks.push_back(failed(
+    checks.fail(
         "node.labels", key,
         fmt::format("the node says {}, the agent {}", in_quotes(there), in_quotes(value.get_ref<const std::string&>())),
-        "another client has set it: remove the label, or stop that client"));
+        "another client has set it: remove the label, or stop that client");
   }
 }
 

@@ -101,7 +101,7 @@ ProbePods plan_probe_pods(const Json& node_status) {
   for (const Json& device : list_at(node_status, "devices")) {
     const std::string gpu = plain(text_at(device, "uuid"));
     if (text_at(device, "sharing") != "mps") {
-      plan.checks.push_back(skipped("deep", gpu, "it is not shared by MPS: there are no limits to try"));
+      plan.checks.skip("deep", gpu, "it is not shared by MPS: there are no limits to try");
       continue;
     }
     auto& shared = resources[text_at(device, "resource")];
@@ -122,8 +122,8 @@ ProbePods plan_probe_pods(const Json& node_status) {
       if (count > 0)
         plan.gpus.push_back(gpu);
       else
-        plan.checks.push_back(
-            skipped("deep", gpu, "pods hold every slot, and none is taken from them", "try again when one is free"));
+        plan.checks.skip("deep", gpu, "pods hold every slot, and none is taken from them",
+                         "try again when one is free");
     }
   }
   return plan;
@@ -196,26 +196,24 @@ Result<Findings> checks_of_log(std::string_view log) {
     const std::string word = text_at(one, "verdict");
     const auto verdict = word == "PASS" ? Verdict::kPass : word == "FAIL" ? Verdict::kFail : Verdict::kSkip;
     if (checks.size() < kMostChecks)
-      checks.push_back({verdict, plain(text_at(one, "id")), plain(text_at(one, "what")), plain(text_at(one, "about")),
-                        plain(text_at(one, "remedy"))});
+      checks.add({verdict, plain(text_at(one, "id")), plain(text_at(one, "what")), plain(text_at(one, "about")),
+                  plain(text_at(one, "remedy"))});
   }
   return checks;
 }
 
-void judge_neighbours(const std::vector<NeighbourRun>& runs, const std::vector<std::string>& gpus, Findings& checks) {
-  std::map<std::string, const NeighbourRun*> by_gpu;
-  for (const auto& run : runs) by_gpu[text_at(map_at(report_of({.output = run.log}), "device"), "uuid")] = &run;
+void judge_neighbours(const std::vector<ProbeRun>& runs, const std::vector<std::string>& gpus, Findings& checks) {
+  std::map<std::string, const ProbeRun*> by_gpu;
+  for (const auto& run : runs) by_gpu[text_at(map_at(report_of(run), "device"), "uuid")] = &run;
   for (const auto& gpu : gpus) {
     const auto found = by_gpu.find(gpu);
     if (found != by_gpu.end()) {
-      const ProbeRun run{.status = found->second->status, .output = found->second->log};
-      judge_user({.gpu = gpu}, kNeighbourUser, run, checks);
-      judge_neighbour({.gpu = gpu}, run, checks);
+      judge_user({.gpu = gpu}, kNeighbourUser, *found->second, checks);
+      judge_neighbour({.gpu = gpu}, *found->second, checks);
     } else {
       for (const char* id : {"deep.other-user", "deep.neighbour"})
-        checks.push_back(skipped(id, gpu,
-                                 "no neighbour computed there: too few slots are free, or kubelet chose others",
-                                 "try again when two slots of each GPU are free"));
+        checks.skip(id, gpu, "no neighbour computed there: too few slots are free, or kubelet chose others",
+                    "try again when two slots of each GPU are free");
     }
   }
 }

@@ -55,11 +55,7 @@ PodView view_pod(const nlohmann::json& pod);
 // The report that a trial printed as JSON, among whatever else is there.
 Result<Findings> checks_of_log(std::string_view log);
 
-struct NeighbourRun {
-  std::string log;
-  int status = 0;
-};
 // "deep.other-user" and "deep.neighbour" of each of `gpus`, skipped where no neighbour was on it.
-void judge_neighbours(const std::vector<NeighbourRun>& runs, const std::vector<std::string>& gpus, Findings& checks);
+void judge_neighbours(const std::vector<ProbeRun>& runs, const std::vector<std::string>& gpus, Findings& checks);
 
 }  // namespace tranche::verify

@@ -120,7 +120,9 @@ TEST(ProbePods, AreSeenToEndToBeRefusedAndToBeStuck) {
 }
 
 TEST(ProbePods, LogsAreTheReportsThatWerePrinted) {
-  const Findings checks{pass("deep.sms", "GPU-a", "12 SMs"), failed("deep.answers", "GPU-a", "wrong", "do")};
+  Findings checks;
+  checks.pass("deep.sms", "GPU-a", "12 SMs");
+  checks.fail("deep.answers", "GPU-a", "wrong", "do");
   const auto read = checks_of_log("a warning\n" + doctor::to_json({"this container", checks}) + "and more\n");
   ASSERT_TRUE(read);
   EXPECT_EQ(*read, checks);
@@ -136,9 +138,10 @@ TEST(ProbePods, NeighboursSpeakForTheGpuThatTheyWereOn) {
   const std::string log =
       R"({"device":{"uuid":"GPU-a"},"answers":{"checked":10,"wrong":0},"throughput":{"launches":7}})";
   Findings checks;
-  judge_neighbours({{"nothing", 0}, {log, 0}}, {"GPU-a", "GPU-b"}, checks);
+  judge_neighbours({{.output = "nothing"}, {.output = log}}, {"GPU-a", "GPU-b"}, checks);
   ASSERT_EQ(checks.size(), 4u);
-  EXPECT_EQ(checks[0], pass("deep.other-user", "GPU-a", "a process of user 65534 computed beside root's"));
+  EXPECT_EQ(checks[0], (Finding{Verdict::kPass, "deep.other-user", "a process of user 65534 computed beside root's",
+                                "GPU-a", ""}));
   EXPECT_EQ(checks[1].id, "deep.neighbour");
   EXPECT_EQ(checks[1].verdict, Verdict::kPass);
   for (const auto at : {2, 3}) {
@@ -146,7 +149,7 @@ TEST(ProbePods, NeighboursSpeakForTheGpuThatTheyWereOn) {
     EXPECT_EQ(checks[at].verdict, Verdict::kSkip);
   }
   checks.clear();
-  judge_neighbours({{log, 1}}, {"GPU-a"}, checks);
+  judge_neighbours({{.status = 1, .output = log}}, {"GPU-a"}, checks);
   EXPECT_EQ(exit_status(checks), 1);
   checks.clear();
   judge_neighbours({{log, 0}}, {}, checks);

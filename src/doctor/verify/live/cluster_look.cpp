@@ -36,10 +36,9 @@ Result<Json> node_object(const kube::Access& access, const std::string& name) {
 
 }  // namespace
 
-Result<ClusterLook> look_at_cluster(const VerifyOptions& options, const ReportCheck& report_check) {
+Result<ClusterLook> look_at_cluster(const VerifyOptions& options, verify::Findings& checks) {
   TRY(const auto access, host::PersonsAccess(options.kubeconfig, options.environment).get());
   TRY(const Json node, node_object(access, options.node));
-  verify::Findings checks;
   verify::check_node(node, checks);
   AgentsAsked asked = options.agents;
   asked.node = options.node;
@@ -51,23 +50,22 @@ Result<ClusterLook> look_at_cluster(const VerifyOptions& options, const ReportCh
   const bool none = !agents && agents.error().kind == Kind::kNotFound;
   ClusterLook look{access, {}, {}};
   if (none) {
-    checks.push_back(verify::failed("agent.pods", asked.pod_namespace, agents.error().what,
-                                    "see that the node matches the DaemonSet's nodeSelector and tolerations"));
+    checks.fail("agent.pods", asked.pod_namespace, agents.error().what,
+                "see that the node matches the DaemonSet's nodeSelector and tolerations");
   } else if (agents && !agents->front().document.empty()) {
     look.agent = std::make_shared<const Json>(pods[agents->front().pod]);
     look.status = std::make_shared<const Json>(json_of(agents->front().document));
     verify::check_node_against_agent(node, *look.status, checks);
     verify::check_agent(*look.status, Json(), checks);
   } else if (agents && agents->front().disputed) {
-    checks.push_back(verify::failed("agent.ready", "", agents->front().problem,
-                                    "kubectl get pods -o wide: a node has one agent, with --node-name"));
+    checks.fail("agent.ready", "", agents->front().problem,
+                "kubectl get pods -o wide: a node has one agent, with --node-name");
   } else if (agents) {
-    checks.push_back(verify::skipped(
+    checks.skip(
         "agent.ready", "", "the agent's status page cannot be seen through the API server: " + agents->front().problem,
         "start tranche node with --listen :9400 and have the right to get pods/proxy, or run `tranche verify --local` "
-        "on the node"));
+        "on the node");
   }
-  for (const auto& check : checks) report_check(check);
   if (!agents && !none)
     return fail(agents.error().kind, fmt::format("{}. {}", agents.error().what, kRightsToAskAgents),
                 access.server.url());

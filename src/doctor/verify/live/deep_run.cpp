@@ -45,8 +45,8 @@ Result<std::set<std::string>> held_slots(const VerifyOptions& options) {
 
 class DeepRun {
  public:
-  DeepRun(const VerifyOptions& options, const VerifyPlaces& places, Probes& probes, const ReportCheck& report_check)
-      : options_(options), places_(places), probes_(probes), report_check_(report_check) {}
+  DeepRun(const VerifyOptions& options, const VerifyPlaces& places, Probes& probes, verify::Findings& checks)
+      : options_(options), places_(places), probes_(probes), checks_(checks) {}
 
   Status run() {
     TRY(const auto answer, host::ask(options_.run_dir + "/node.sock", "status", kAgentAnswer));
@@ -55,8 +55,8 @@ class DeepRun {
     TRY(const auto held, held_slots(options_));
     for (const Json& device : list_at(node, "devices")) try_device(device_ask(node, device, held), device);
     if (!map_at(node, "dra").empty())
-      report_check_(verify::skipped("deep", "claims", "a probe cannot take a claim: the scheduler grants them",
-                                    "run `tranche verify --inside` in a pod with a claim"));
+      checks_.skip("deep", "claims", "a probe cannot take a claim: the scheduler grants them",
+                   "run `tranche verify --inside` in a pod with a claim");
     return {};
   }
 
@@ -81,38 +81,32 @@ class DeepRun {
   }
 
   void try_device(const DeviceAsk& ask, const Json& device) {
-    if (text_at(device, "sharing") != "mps") {
-      report_check_(verify::skipped("deep", ask.grant.gpu, "it is not shared by MPS: there are no limits to try"));
-      return;
-    }
-    if (ask.slots.empty()) {
-      report_check_(verify::skipped("deep", ask.grant.gpu, "pods hold every slot, and none is taken from them",
-                                    "try again when one is free"));
-      return;
-    }
+    if (text_at(device, "sharing") != "mps")
+      return checks_.skip("deep", ask.grant.gpu, "it is not shared by MPS: there are no limits to try");
+    if (ask.slots.empty())
+      return checks_.skip("deep", ask.grant.gpu, "pods hold every slot, and none is taken from them",
+                          "try again when one is free");
     const auto grant = take(ask, ask.slots.front());
-    if (!grant) {
-      report_check_(verify::failed("deep", ask.grant.gpu, "no grant: " + to_string(grant.error()),
-                                   "see the log of tranche node"));
-      return;
-    }
+    if (!grant)
+      return checks_.fail("deep", ask.grant.gpu, "no grant: " + to_string(grant.error()),
+                          "see the log of tranche node");
     std::optional<GrantHere> neighbour;
     if (ask.slots.size() > 1) {
       if (auto other = take(ask, ask.slots[1])) neighbour = *std::move(other);
     }
-    verify::Findings checks;
+    verify::Findings trials;
     try_grant(probes_, options_, places_,
-              {ask.grant, *grant, std::move(neighbour), ask.observed, ask.deaths_not_covered}, checks);
+              {ask.grant, *grant, std::move(neighbour), ask.observed, ask.deaths_not_covered}, trials);
     const auto held = held_slots(options_);
     const bool taken = !held || std::ranges::any_of(ask.slots, [&, n = 0](const auto& slot) mutable {
       return n++ < 2 && held->contains(slot);
     });
-    for (auto& check : checks) {
+    for (const auto& check : trials)
       if (taken && check.verdict == verify::Verdict::kFail)
-        check = verify::skipped(check.id, check.about, "a pod was given the slot meanwhile: " + check.what,
-                                "kubectl cordon the node and try again");
-      report_check_(check);
-    }
+        checks_.skip(check.id, check.about, "a pod was given the slot meanwhile: " + check.what,
+                     "kubectl cordon the node and try again");
+      else
+        checks_.add(check);
   }
 
   Result<GrantHere> take(const DeviceAsk& ask, const std::string& slot) {
@@ -132,12 +126,12 @@ class DeepRun {
   const VerifyOptions& options_;
   const VerifyPlaces& places_;
   Probes& probes_;
-  const ReportCheck& report_check_;
+  verify::Findings& checks_;
 };
 
 }  // namespace
 
-Status try_limits(const VerifyOptions& options, const VerifyPlaces& places, const ReportCheck& report_check) {
+Status try_limits(const VerifyOptions& options, const VerifyPlaces& places, verify::Findings& checks) {
   auto environment = host::handed_on({options.environment.begin(), options.environment.end()});
   if (!environment.contains("LD_LIBRARY_PATH") && places.driver_root != "/" && !places.driver_root.empty()) {
     std::vector<std::string> folders;
@@ -148,7 +142,7 @@ Status try_limits(const VerifyOptions& options, const VerifyPlaces& places, cons
   TRY(const auto probes, Probes::open(std::move(environment)));
   // Below it each probe has its endpoint; where the agent has another run directory it may not be there.
   const bool made = ::mkdir(probe::kRunDirectory, 0755) == 0;
-  const Status done = DeepRun(options, places, *probes, report_check).run();
+  const Status done = DeepRun(options, places, *probes, checks).run();
   if (made) ::rmdir(probe::kRunDirectory);
   return done;
 }

@@ -56,7 +56,7 @@ Result<std::vector<verify::DeepGrant>> grants_here(const VerifyOptions& options,
 
 }  // namespace
 
-Status try_inside(const VerifyOptions& options, const ReportCheck& report_check) {
+Status try_inside(const VerifyOptions& options, verify::Findings& checks) {
   GrantHere grant{.endpoint = variable(options, "CUDA_MPS_PIPE_DIRECTORY"), .env = {}};
   if (grant.endpoint.empty())
     return fail(Kind::kNotFound,
@@ -68,15 +68,11 @@ Status try_inside(const VerifyOptions& options, const ReportCheck& report_check)
   TRY(const auto grants, grants_here(options, *probes, grant));
   std::vector<std::string> gpus;
   for (const auto& expected : grants) gpus.push_back(expected.gpu);
-  verify::Findings seen;
-  verify::check_environment({options.environment.begin(), options.environment.end()}, gpus, seen);
-  for (const auto& check : seen) report_check(check);
+  verify::check_environment({options.environment.begin(), options.environment.end()}, gpus, checks);
   for (const auto& expected : grants) {
     GrantHere here = grant;
     if (expected.gpu.starts_with("GPU-")) here.env["CUDA_VISIBLE_DEVICES"] = expected.gpu;
-    verify::Findings checks;
     try_grant(*probes, options, {}, {expected, here, {}, options.observed}, checks);
-    for (const auto& check : checks) report_check(check);
   }
   return {};
 }

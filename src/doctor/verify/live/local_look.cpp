@@ -42,30 +42,26 @@ std::map<std::string, std::string> claim_specs(const std::string& cdi_root) {
 }  // namespace
 
 Status look_here(const VerifyOptions& options, const config::Config& config, const VerifyPlaces& places,
-                 const ReportCheck& report_check) {
-  verify::Findings checks;
+                 verify::Findings& checks) {
   const Json node = document(options.run_dir + "/node.sock");
   const Json mps = document(places.mps_root_here + "/mps.sock");
   if (!node.is_object()) {
     const std::string socket = options.run_dir + "/node.sock";
-    report_check(verify::failed("agent.ready", "", "the node agent does not answer on " + socket,
-                                "start `tranche node`, or name its directory with --run-dir"));
+    checks.fail("agent.ready", "", "the node agent does not answer on " + socket,
+                "start `tranche node`, or name its directory with --run-dir");
   } else {
     verify::check_agent(node, mps, checks);
   }
   verify::check_claim_specs(node, claim_specs(options.cdi_root), checks);
-  for (const auto& check : std::exchange(checks, {})) report_check(check);
 
   const auto nvml = host::Nvml::open(driver_settings(config.flags, places.driver_root));
   const auto hardware = nvml ? (*nvml)->scan() : std::unexpected(nvml.error());
   if (!hardware) {
-    report_check(verify::skipped("hardware.gpu", "",
-                                 "the driver cannot be asked from here: " + to_string(hardware.error()),
-                                 "name where the driver's files are with --driver-root-ctr-path"));
+    checks.skip("hardware.gpu", "", "the driver cannot be asked from here: " + to_string(hardware.error()),
+                "name where the driver's files are with --driver-root-ctr-path");
   } else if (node.is_object()) {
     verify::check_hardware(*hardware, node, checks);
   }
-  for (const auto& check : checks) report_check(check);
   return {};
 }
 

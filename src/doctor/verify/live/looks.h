@@ -1,7 +1,6 @@
 #pragma once
-// Private to doctor/verify/live: where to verify from (cluster, node, container). Each reports every check as it is
+// Private to doctor/verify/live: where to verify from (cluster, node, container). Each adds its checks as they are
 // made.
-#include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -21,8 +20,6 @@ struct VerifyPlaces {
   std::string driver_root;    // of the driver's files
 };
 
-using ReportCheck = std::function<void(const verify::Finding&)>;
-
 struct ClusterLook {
   kube::Access access;
   std::shared_ptr<const nlohmann::json> agent;   // the pod whose status page it is; null: none could be seen
@@ -30,13 +27,13 @@ struct ClusterLook {
 };
 
 // An Error: there is nothing to look at, such as no API server.
-Result<ClusterLook> look_at_cluster(const VerifyOptions& options, const ReportCheck& report_check);
+Result<ClusterLook> look_at_cluster(const VerifyOptions& options, verify::Findings& checks);
 // Creates probe pods on the node, waits for them, and deletes them.
-Status try_from_outside(const VerifyOptions& options, const ClusterLook& cluster, const ReportCheck& report_check);
+Status try_from_outside(const VerifyOptions& options, const ClusterLook& cluster, verify::Findings& checks);
 // In a container that holds shares of MPS.
-Status try_inside(const VerifyOptions& options, const ReportCheck& report_check);
+Status try_inside(const VerifyOptions& options, verify::Findings& checks);
 Status look_here(const VerifyOptions& options, const config::Config& config, const VerifyPlaces& places,
-                 const ReportCheck& report_check);
-Status try_limits(const VerifyOptions& options, const VerifyPlaces& places, const ReportCheck& report_check);
+                 verify::Findings& checks);
+Status try_limits(const VerifyOptions& options, const VerifyPlaces& places, verify::Findings& checks);
 
 }  // namespace tranche::agent

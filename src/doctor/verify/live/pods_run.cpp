@@ -190,15 +190,15 @@ Result<Json> overrides_of(const std::string& path) {
 
 }  // namespace
 
-Status try_from_outside(const VerifyOptions& options, const ClusterLook& cluster, const ReportCheck& report_check) {
+Status try_from_outside(const VerifyOptions& options, const ClusterLook& cluster, verify::Findings& checks) {
   if (!cluster.status) {
-    report_check(verify::skipped("deep", "", "the node agent's status cannot be read, and the trials depend on it",
-                                 "as above; or `tranche verify --local --deep` on the node"));
+    checks.skip("deep", "", "the node agent's status cannot be read, and the trials depend on it",
+                "as above; or `tranche verify --local --deep` on the node");
     return {};
   }
   TRY(const Json overrides, overrides_of(options.pod_overrides));
   const auto plan = verify::plan_probe_pods(*cluster.status);
-  for (const auto& check : plan.checks) report_check(check);
+  for (const auto& check : plan.checks) checks.add(check);
   if (plan.pods.empty()) return {};
 
   TRY(const auto loop, host::Loop::open());
@@ -207,37 +207,37 @@ Status try_from_outside(const VerifyOptions& options, const ClusterLook& cluster
   PodsRun run(options, cluster, *loop, *client);
   TRY_STATUS(run.run(plan.pods, overrides));
 
-  verify::Findings checks;
-  std::vector<verify::NeighbourRun> neighbours;
+  verify::Findings trials;
+  std::vector<verify::ProbeRun> neighbours;
   for (const auto& [name, pod] : run.made()) {
     if (pod.neighbour) {
-      if (pod.view.phase == verify::PodPhase::kEnded) neighbours.push_back({pod.log, pod.view.status});
+      if (pod.view.phase == verify::PodPhase::kEnded)
+        neighbours.push_back({.status = pod.view.status, .output = pod.log});
       continue;
     }
     if (pod.view.phase == verify::PodPhase::kRefused) {
-      checks.push_back(verify::skipped("deep", name, "the pod did not run: " + pod.view.why,
-                                       "a pod may have taken the slot: try again; or see --pod-overrides"));
+      trials.skip("deep", name, "the pod did not run: " + pod.view.why,
+                  "a pod may have taken the slot: try again; or see --pod-overrides");
       continue;
     }
     const auto trial = verify::checks_of_log(pod.log);
     if (trial)
-      checks.insert(checks.end(), trial->begin(), trial->end());
+      trials.insert(trials.end(), trial->begin(), trial->end());
     else
-      checks.push_back(
-          verify::failed("deep", name, to_string(trial.error()),
-                         "see that the driver's libraries come into containers: docs/guide/troubleshoot.md"));
+      trials.fail("deep", name, to_string(trial.error()),
+                  "see that the driver's libraries come into containers: docs/guide/troubleshoot.md");
   }
   std::vector<std::string> reached;
   for (const auto& gpu : plan.gpus)
-    if (std::ranges::any_of(checks, [&](const verify::Finding& check) { return check.about == gpu; }))
+    if (std::ranges::any_of(trials, [&](const verify::Finding& check) { return check.about == gpu; }))
       reached.push_back(gpu);
     else
-      checks.push_back(verify::skipped("deep", gpu, "kubelet gave no probe a slot of it", "try again"));
-  verify::judge_neighbours(neighbours, reached, checks);
+      trials.skip("deep", gpu, "kubelet gave no probe a slot of it", "try again");
+  verify::judge_neighbours(neighbours, reached, trials);
   for (const auto& gpu : reached)
-    checks.push_back(verify::skipped("deep.deaths", gpu, "only a process on the node sees what tranche-keeper holds",
-                                     "run `tranche verify --local --deep` on the node"));
-  for (const auto& check : checks) report_check(check);
+    trials.skip("deep.deaths", gpu, "only a process on the node sees what tranche-keeper holds",
+                "run `tranche verify --local --deep` on the node");
+  for (const auto& check : trials) checks.add(check);
   return {};
 }
 

@@ -90,10 +90,10 @@ void try_grant(Probes& probes, const VerifyOptions& options, const VerifyPlaces&
     try_guard(probes, trial, verify::has_tensor_cores(computed), checks);
   } else {
     for (const char* id : {"deep.memory.variable", "deep.second-process"})
-      checks.push_back(verify::skipped(id, expected.gpu,
-                                       "a probe cannot have a mount namespace of its own here, by which the guard "
-                                       "knows whose it is",
-                                       "run as root with CAP_SYS_ADMIN: on the node, or in a privileged container"));
+      checks.skip(id, expected.gpu,
+                  "a probe cannot have a mount namespace of its own here, by which the guard "
+                  "knows whose it is",
+                  "run as root with CAP_SYS_ADMIN: on the node, or in a privileged container");
   }
   if (!inside)
     verify::judge_user(expected, kOtherUser,
@@ -102,8 +102,8 @@ void try_grant(Probes& probes, const VerifyOptions& options, const VerifyPlaces&
   if (neighbour) {
     verify::judge_neighbour(expected, probes.end(neighbour), checks);
   } else if (!inside) {
-    checks.push_back(verify::skipped("deep.neighbour", expected.gpu, "only one slot is free: there is no neighbour",
-                                     "try again when two are free"));
+    checks.skip("deep.neighbour", expected.gpu, "only one slot is free: there is no neighbour",
+                "try again when two are free");
   }
   if (!inside) try_deaths(probes, places, trial, verify::has_tensor_cores(computed), checks);
 }

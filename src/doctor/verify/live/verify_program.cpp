@@ -44,37 +44,37 @@ int run_verify(const VerifyOptions& options) {
                                   : "more than one thing to verify: give one of NODE, --local and --inside");
 
   doctor::Report report{options.inside ? "this container" : options.local ? "this node" : "node " + options.node, {}};
-  const ReportCheck report_check = [&](const verify::Finding& check) {
-    report.findings.push_back(check);
-    if (options.json) return;
-    fmt::print("{}", doctor::line_of(check, options.terminal));
-    std::fflush(stdout);
-  };
+  auto& checks = report.findings;
+  if (!options.json)
+    checks.on_add = [&options](const verify::Finding& check) {
+      fmt::print("{}", doctor::line_of(check, options.terminal));
+      std::fflush(stdout);
+    };
 
   Status looked;
   if (options.inside) {
-    looked = try_inside(options, report_check);
+    looked = try_inside(options, checks);
   } else if (!options.local) {
-    const auto cluster = look_at_cluster(options, report_check);
+    const auto cluster = look_at_cluster(options, checks);
     if (!cluster)
       looked = std::unexpected(cluster.error());
     else if (options.deep)
-      looked = try_from_outside(options, *cluster, report_check);
+      looked = try_from_outside(options, *cluster, checks);
   } else {
     const auto config = load_config(options.flags, options.environment, options.unknown_keys);
     const auto places = places_of(options, config.config.flags);
-    looked = look_here(options, config.config, places, report_check);
-    if (looked && options.deep) looked = try_limits(options, places, report_check);
+    looked = look_here(options, config.config, places, checks);
+    if (looked && options.deep) looked = try_limits(options, places, checks);
   }
   if (!looked) fmt::print(stderr, "tranche verify: {}\n", to_string(looked.error()));
 
-  const bool began = looked.has_value() || !report.findings.empty();
+  const bool began = looked.has_value() || !checks.empty();
   if (options.json || began) fmt::print("{}", options.json ? doctor::to_json(report) : doctor::summary_of(report));
   if (!options.junit.empty()) {
     if (const auto written = write_file(options.junit, doctor::to_junit(report)); !written)
       return complain("the JUnit file cannot be written: " + to_string(written.error()));
   }
-  return looked ? doctor::exit_status(report.findings) : kUsage;
+  return looked ? doctor::exit_status(checks) : kUsage;
 }
 
 }  // namespace tranche::agent
