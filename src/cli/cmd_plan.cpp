@@ -34,8 +34,6 @@
 #include "simulate/land.h"
 #include "simulate/landing_table.h"
 #include "simulate/pods.h"
-#include "simulate/several_nodes.h"
-#include "simulate/simulation_json.h"
 
 namespace tranche::cli {
 namespace {

@@ -5,7 +5,6 @@
 #include "config/model.h"
 #include "make.h"
 #include "plan/make_plan.h"
-#include "simulate/several_nodes.h"
 
 namespace tranche::simulate {
 namespace {

@@ -12,28 +12,20 @@ namespace {
 using Row = TerminalText::Row;
 
 std::string counts(const Simulation& simulation) {
+  struct Words {
+    Fate fate;
+    const char *one, *several;
+  };
+  constexpr Words kWords[] = {
+      {Fate::kLands, "lands", "land"},
+      {Fate::kWaits, "waits", "wait"},
+      {Fate::kRefused, "is refused", "are refused"},
+      {Fate::kUnknown, "asks for what the node does not have", "ask for what the node does not have"},
+      {Fate::kUnpredicted, "is not predicted", "are not predicted"}};
   std::vector<std::string> parts;
-  for (const Fate fate : {Fate::kLands, Fate::kWaits, Fate::kRefused, Fate::kUnknown, Fate::kUnpredicted}) {
-    const auto n = simulation.count(fate);
-    if (n == 0 && fate != Fate::kLands) continue;
-    switch (fate) {
-      case Fate::kLands:
-        parts.push_back(fmt::format("{} {}", n, n == 1 ? "lands" : "land"));
-        break;
-      case Fate::kWaits:
-        parts.push_back(fmt::format("{} {}", n, n == 1 ? "waits" : "wait"));
-        break;
-      case Fate::kRefused:
-        parts.push_back(fmt::format("{} {} refused", n, n == 1 ? "is" : "are"));
-        break;
-      case Fate::kUnknown:
-        parts.push_back(fmt::format("{} {} for what the node does not have", n, n == 1 ? "asks" : "ask"));
-        break;
-      case Fate::kUnpredicted:
-        parts.push_back(fmt::format("{} {} not predicted", n, n == 1 ? "is" : "are"));
-        break;
-    }
-  }
+  for (const auto& [fate, one, several] : kWords)
+    if (const auto n = simulation.count(fate); n > 0 || fate == Fate::kLands)
+      parts.push_back(fmt::format("{} {}", n, n == 1 ? one : several));
   return join(parts, ", ");
 }
 

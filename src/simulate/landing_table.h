@@ -1,5 +1,6 @@
 #pragma once
-// Landings and differences as text for a terminal. For people only; programs read simulation_json.h. Pure.
+// Landings and differences as text for a terminal, and as JSON (docs/reference/plan.md). Pure.
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -21,5 +22,9 @@ std::string render_table(const Simulation& simulation, const plan::TableOptions&
 // `before` and `after` name the configurations.
 std::string render_table(const std::vector<Difference>& differences, const std::string& before,
                          const std::string& after, const plan::TableOptions& options);
+
+nlohmann::ordered_json to_json(const Simulation& simulation);
+nlohmann::ordered_json to_json(const std::vector<UnknownObject>& objects);
+nlohmann::ordered_json to_json(const std::vector<Difference>& differences);
 
 }  // namespace tranche::simulate

@@ -10,7 +10,6 @@
 #include "base/text.h"
 #include "config/document/document.h"
 #include "config/document/fields.h"
-#include "simulate/object_tree.h"
 #include "simulate/pods.h"
 
 namespace tranche::simulate {
@@ -21,6 +20,42 @@ using config::Value;
 constexpr std::size_t kMostContainers = 1000;  // of one pod
 constexpr std::size_t kMostClaims = 32;        // of one pod: the API's bound
 constexpr std::size_t kMostResources = 200;    // of one container
+
+// Looking into an object of Kubernetes, of which only a few fields are of interest: unknown keys are not reported. A
+// value of a wrong type is reported once and then counts as absent.
+Value member(const Value& mapping, std::string_view key) {
+  const config::Member* found = nullptr;
+  if (mapping.given() && mapping.is(config::Node::Kind::kMapping))
+    for (const auto& each : mapping.node().members)
+      if (each.key == key) found = &each;  // of repeated keys the last
+  if (found == nullptr) return mapping.absent(key);
+  // The place of an empty value is that of the next token.
+  return found->value->kind == config::Node::Kind::kNull ? mapping.key_of(*found) : mapping.value_of(*found);
+}
+
+Value mapping_at(const Value& mapping, std::string_view key) {
+  Value value = member(mapping, key);
+  if (!value.given()) return mapping.absent(key);
+  if (value.is(config::Node::Kind::kMapping)) return value;
+  value.wrong_type("a mapping", "write its fields below it, indented");
+  return mapping.absent(key);
+}
+
+std::vector<Value> list_at(const Value& mapping, std::string_view key) {
+  const Value value = member(mapping, key);
+  if (!value.given()) return {};
+  if (value.node().kind == config::Node::Kind::kSequence) return value.items();
+  value.wrong_type("a list", "begin each entry with a dash");
+  return {};
+}
+
+std::string text_at(const Value& mapping, std::string_view key) {
+  const Value value = member(mapping, key);
+  if (!value.given()) return {};
+  if (value.node().kind == config::Node::Kind::kScalar) return value.node().text;
+  value.wrong_type("text", "write one word");
+  return {};
+}
 
 // "nvidia.com/gpu" is, "cpu", "hugepages-2Mi" and "attachable-volumes-csi.kubernetes.io/x" are not.
 bool is_extended(std::string_view name) {
@@ -107,8 +142,6 @@ void read_pod_spec(const Value& pod_spec, PodAsk& pod) {
   if (containers.size() == before_main && (!list.given() || list.node().kind == config::Node::Kind::kSequence))
     pod_spec.error("has no containers", "write containers: and below it - name: main");
 }
-
-using config::Value;
 
 constexpr std::size_t kMostObjects = 100'000;
 constexpr std::size_t kMostContainersInAll = 100'000;

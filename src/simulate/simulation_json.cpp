@@ -1,6 +1,6 @@
-#include "simulate/simulation_json.h"
-
 #include <nlohmann/json.hpp>
+
+#include "simulate/landing_table.h"
 
 namespace tranche::simulate {
 namespace {

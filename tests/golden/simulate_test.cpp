@@ -11,7 +11,6 @@
 #include "labels/label.h"
 #include "plan/make_plan.h"
 #include "simulate/landing_table.h"
-#include "simulate/simulation_json.h"
 
 namespace tranche {
 namespace {
