@@ -10,7 +10,6 @@
 #include "config/document/fields.h"
 #include "config/keys.h"
 #include "config/model.h"
-#include "config/parse/parse_shares.h"
 #include "config/parse/sections.h"
 #include "config/settings.h"
 

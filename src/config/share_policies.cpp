@@ -5,47 +5,18 @@
 namespace tranche::config {
 
 std::string to_string(const ThreadsPolicy& policy) {
-  switch (policy.kind) {
-    case ThreadsPolicy::Kind::kEqual:
-      return "equal";
-    case ThreadsPolicy::Kind::kFactor:
-      return "factor " + render_factor(policy.factor_hundredths);
-    case ThreadsPolicy::Kind::kOpen:
-      return "open";
-    case ThreadsPolicy::Kind::kTenant:
-      return "tenant";
-    case ThreadsPolicy::Kind::kSms:
-      return "sms " + std::to_string(policy.sms);
-  }
-  return "";
+  if (policy.kind == ThreadsPolicy::Kind::kFactor) return "factor " + render_factor(policy.factor_hundredths);
+  if (policy.kind == ThreadsPolicy::Kind::kSms) return "sms " + std::to_string(policy.sms);
+  return word(policy.kind);
 }
 
 std::string to_string(const MemoryPolicy& policy) {
-  switch (policy.kind) {
-    case MemoryPolicy::Kind::kEqual:
-      return "equal";
-    case MemoryPolicy::Kind::kFactor:
-      return "factor " + render_factor(policy.factor_hundredths);
-    case MemoryPolicy::Kind::kOpen:
-      return "open";
-    case MemoryPolicy::Kind::kTenant:
-      return "tenant";
-    case MemoryPolicy::Kind::kSize:
-      return render_memory_size(policy.size);
-  }
-  return "";
+  if (policy.kind == MemoryPolicy::Kind::kFactor) return "factor " + render_factor(policy.factor_hundredths);
+  return policy.kind == MemoryPolicy::Kind::kSize ? render_memory_size(policy.size) : word(policy.kind);
 }
 
 std::string to_string(const Reserve& reserve) {
-  switch (reserve.kind) {
-    case Reserve::Kind::kNone:
-      return "none";
-    case Reserve::Kind::kAuto:
-      return "auto";
-    case Reserve::Kind::kSize:
-      return render_memory_size(reserve.size);
-  }
-  return "";
+  return reserve.kind == Reserve::Kind::kSize ? render_memory_size(reserve.size) : word(reserve.kind);
 }
 
 }  // namespace tranche::config

@@ -48,6 +48,12 @@ enum class SplitPolicy {
   kSpan,    // the GPUs of the resource are one pool, and the grant has a limit on each
 };
 template <>
+inline constexpr auto kWords<ThreadsPolicy::Kind> = enum_words("equal", "factor", "open", "tenant", "sms");
+template <>
+inline constexpr auto kWords<MemoryPolicy::Kind> = enum_words("equal", "factor", "open", "tenant", "size");
+template <>
+inline constexpr auto kWords<Reserve::Kind> = enum_words("none", "auto", "size");
+template <>
 inline constexpr auto kWords<SplitPolicy> = enum_words("reject", "span");
 std::string to_string(const ThreadsPolicy&);  // "equal", "factor 2", "open", "tenant", "sms 16": for people
 std::string to_string(const MemoryPolicy&);   // "equal", "factor 1.5", "open", "tenant", "4Gi"

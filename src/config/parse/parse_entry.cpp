@@ -1,12 +1,9 @@
-#include "config/parse/parse_entry.h"
-
 #include <algorithm>
 
 #include "base/text.h"
 #include "config/document/scalar.h"
 #include "config/keys.h"
 #include "config/names.h"
-#include "config/parse/parse_shares.h"
 #include "config/parse/sections.h"
 
 namespace tranche::config {

@@ -1,7 +1,6 @@
-#include "config/parse/parse_shares.h"
-
 #include "base/text.h"
 #include "config/document/amounts.h"
+#include "config/parse/sections.h"
 
 namespace tranche::config {
 namespace {
@@ -45,20 +44,13 @@ std::optional<Value> only_key(const Value& value, const std::string& remedy) {
   return found;
 }
 
-// Of the words in a Policy's Kind, those without a value.
+// Of the words in a Policy's Kind, those without a value: not a factor, and not the last.
 template <class Policy>
 bool read_policy_word(const Value& value, Policy& into) {
-  const auto word = value.plain_text();
-  if (!word) return false;
   using Kind = typename Policy::Kind;
-  if (*word == "equal")
-    into = {};
-  else if (*word == "open")
-    into = {.kind = Kind::kOpen};
-  else if (*word == "tenant")
-    into = {.kind = Kind::kTenant};
-  else
-    return false;
+  const auto kind = from_word<Kind>(value.plain_text().value_or(""));
+  if (!kind || *kind == Kind::kFactor || to_string(*kind) == kWords<Kind>.back()) return false;
+  into = {.kind = *kind};
   return true;
 }
 

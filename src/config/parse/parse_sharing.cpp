@@ -3,8 +3,6 @@
 
 #include "base/text.h"
 #include "config/field.h"
-#include "config/parse/parse_entry.h"
-#include "config/parse/parse_shares.h"
 #include "config/parse/sections.h"
 
 namespace tranche::config {

@@ -6,11 +6,29 @@
 #include <vector>
 
 #include "config/document/fields.h"
-#include "config/guard.h"
+#include "config/keys.h"
 #include "config/model.h"
-#include "config/parse/parse_entry.h"
 
 namespace tranche::config {
+
+// Settings of a section that apply to each of its entries.
+struct EntryRules {
+  SharingStrategy strategy = SharingStrategy::kNone;
+  bool per_device = false;
+  bool rename_by_default = false;
+  std::uint32_t most_slots = kMostSlots;  // that can be of use at once, where a container can hold only one
+  ThreadsPolicy threads{};
+  MemoryPolicy memory{};
+  std::optional<SplitPolicy> split{};  // absent: span for names with %d, else reject
+};
+
+// One entry of sharing.<section>.resources. Absent if it cannot be used; the Problems give the reasons.
+std::optional<SharedResource> parse_entry(const Value& entry, const EntryRules& rules);
+
+// A resource's full name; absent, with a Problem, if it is not valid.
+std::optional<std::string> read_resource_name(const Value& value);
+// "0", "0:1", a UUID, or the number of an index; absent for anything else, without a report.
+std::optional<DeviceRef> device_reference(const Value& item);
 
 // A fork's `individualGPU`: a resource per GPU, written beside `sharing`.
 struct IndividualGpu {
@@ -31,6 +49,13 @@ void apply_individual(const Individual& individual, const Value& fail_requests, 
                       Sharing& sharing);
 
 void parse_sharing(const Value& section, const Individual& individual, Sharing& sharing);
-void read_value(const Value& list, std::vector<DeviceRef>& into);
+
+// An absent value leaves `into` unchanged; an invalid one is reported and leaves it unchanged too.
+void read_value(const Value& list, std::vector<DeviceRef>& into);       // patterns of GPUs
+void read_value(const Value& value, ThreadsPolicy& into);               // equal, open, tenant, {factor: 2}, {sms: 16}
+void read_value(const Value& value, MemoryPolicy& into);                // equal, open, tenant, {factor: 2}, 4Gi
+void read_value(const Value& value, Reserve& into);                     // none, auto, 600Mi
+void read_split(const Value& value, std::optional<SplitPolicy>& into);  // reject, span
+std::optional<Bytes> read_memory_size(const Value& value, const std::string& remedy);
 
 }  // namespace tranche::config
