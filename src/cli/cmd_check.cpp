@@ -13,7 +13,7 @@
 #include "config/live/config_source.h"
 #include "config/reference.h"
 #include "config/report.h"
-#include "doctor/check/checks.h"
+#include "doctor/check/check.h"
 #include "kube/api_status.h"
 #include "kube/client/ask_once.h"
 #include "kube/client/find_access.h"

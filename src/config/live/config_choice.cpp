@@ -11,17 +11,6 @@ using namespace std::chrono_literals;
 // A file may be written in several steps, and kubelet replaces symbolic links one after the other.
 constexpr Duration kSettling = 50ms;
 
-struct Place {
-  std::string dir;
-  std::string name;
-};
-
-Place place_of(const std::string& path) {
-  const auto slash = path.rfind('/');
-  if (slash == std::string::npos) return {".", path};
-  return {slash == 0 ? "/" : path.substr(0, slash), path.substr(slash + 1)};
-}
-
 Result<config::ChosenConfig> read_chosen(const std::string& path) {
   TRY(const auto text, host::read_file(path, std::size_t{4} << 20));
   auto chosen = config::parse_chosen(text);
@@ -39,10 +28,10 @@ Status ConfigSource::begin(host::Loop& loop, host::KubeLink* link) {
     return {};
   }
   if (!places_.written.empty()) {
-    const auto place = place_of(places_.written);
-    const auto dir = host::Dir::create(place.dir);  // the writing program may start later
+    const auto place = host::parts_of(places_.written);
+    const auto dir = host::Dir::create(place.directory);  // the writing program may start later
     if (!dir) return std::unexpected(dir.error());
-    TRY_STATUS(watch_dir(place.dir, place.name));
+    TRY_STATUS(watch_dir(place.directory, place.name));
     read_written();
   } else {
     if (link == nullptr) return fail(Kind::kInvalid, "named configurations need the way to the API server");
@@ -137,8 +126,8 @@ void ConfigSource::write_down() {
   if (places_.write_down.empty() || loop_ == nullptr || !view_.in_force) return;
   config::ChosenConfig now{view_.name, view_.chosen_by, last_label_.value_or(""), view_.path, text_};
   if (written_ == now) return;
-  const auto place = place_of(places_.write_down);
-  const auto dir = host::Dir::create(place.dir);
+  const auto place = host::parts_of(places_.write_down);
+  const auto dir = host::Dir::create(place.directory);
   const Status done =
       dir ? dir->write_atomically(place.name, config::render_chosen(now)) : std::unexpected(dir.error());
   if (!done) log::warning("config.not_written_down", {{"why", done.error()}});
@@ -162,8 +151,8 @@ void ConfigSource::look_soon() {
 
 void ConfigSource::look_again() {
   lost_ = false;
-  const auto written = place_of(places_.written);
-  const auto watched = places_.dir.empty() ? watch_dir(written.dir, written.name) : watch_dir(places_.dir, "");
+  const auto written = host::parts_of(places_.written);
+  const auto watched = places_.dir.empty() ? watch_dir(written.directory, written.name) : watch_dir(places_.dir, "");
   if (watched) return;
   lost_ = true;
   log::warning("config.unwatched", {{"why", watched.error()}, {"until", "SIGHUP"}});

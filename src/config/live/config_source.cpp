@@ -18,12 +18,6 @@ constexpr auto kProgram = config::Program::kDevicePlugin;
 constexpr const char* kByFile = "file";
 constexpr const char* kByDefaults = "defaults";
 
-std::string directory_of(const std::string& path) {
-  const auto slash = path.rfind('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
-
 Problem error_at(const std::string& where, std::string what, std::string remedy) {
   return {Severity::kError, {where}, "", std::move(what), std::move(remedy)};
 }
@@ -204,7 +198,8 @@ Status ConfigSource::follow(host::Loop& loop, std::function<void()> on_change) {
   on_change_ = std::move(on_change);
   worker_ = host::Worker::start();
   if (waits() || view_.path.empty()) return {};
-  auto watch = host::DirWatch::open(loop, directory_of(view_.path), [this](const std::string&) { reload(); });
+  auto watch =
+      host::DirWatch::open(loop, host::parts_of(view_.path).directory, [this](const std::string&) { reload(); });
   if (!watch) return std::unexpected(within(watch.error(), "changes of the configuration are only seen on SIGHUP"));
   watch_ = *std::move(watch);
   look_soon();  // the file may have changed between the first read and the watch

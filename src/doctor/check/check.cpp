@@ -1,11 +1,11 @@
 #include "doctor/check/check.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 
 #include "base/text.h"
-#include "doctor/check/checks.h"
 #include "os/files/files.h"
 
 namespace tranche::check {
@@ -28,6 +28,14 @@ Findings run_checks(const CheckOptions& options) {
 
 std::string under_root(const CheckOptions& options, const std::string& path) {
   return options.root == "/" || options.root.empty() ? path : options.root + path;
+}
+
+std::string find_in_path(const CheckOptions& options, const std::string& name) {
+  for (const std::string_view folder : split(options.search_path, ':')) {
+    const std::string path = std::string(folder) + "/" + name;
+    if (::access(under_root(options, path).c_str(), X_OK) == 0) return path;
+  }
+  return {};
 }
 
 PathKind kind_of_path(const std::string& real_path) {

@@ -16,7 +16,6 @@
 #include <ostream>
 
 #include "config/parse/parse.h"
-#include "doctor/check/checks.h"
 
 namespace tranche::doctor {
 

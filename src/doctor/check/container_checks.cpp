@@ -5,7 +5,7 @@
 #include <array>
 
 #include "base/text.h"
-#include "doctor/check/checks.h"
+#include "doctor/check/check.h"
 #include "os/files/files.h"
 
 namespace tranche::check {

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "doctor/check/checks.h"
+#include "doctor/check/check.h"
 #include "gpu/driver/sim_fixture.h"
 
 namespace tranche::check {

@@ -1,7 +1,7 @@
 // The device nodes that a container with a GPU needs.
 #include <sys/stat.h>
 
-#include "doctor/check/checks.h"
+#include "doctor/check/check.h"
 
 namespace tranche::check {
 namespace {

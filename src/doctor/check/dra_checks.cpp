@@ -7,7 +7,7 @@
 #include "base/json_read.h"
 #include "base/json_text.h"
 #include "base/text.h"
-#include "doctor/check/checks.h"
+#include "doctor/check/check.h"
 #include "dra/claims_shown.h"
 #include "os/files/files.h"
 
@@ -43,9 +43,7 @@ void check_registration(const CheckOptions& options, const DraLook& look, Findin
   }
   // "<driver>-reg.sock", or with a part of its own for each pod of the agent.
   const std::string folder = options.kubelet_root + "/plugins_registry";
-  const auto dir = host::Dir::open(under_root(options, folder));
-  const auto listed = dir ? dir->list() : Result<std::vector<std::string>>(std::unexpected(dir.error()));
-  for (const auto& name : listed.value_or(std::vector<std::string>{})) {
+  for (const auto& name : host::names_in(under_root(options, folder))) {
     if (!name.starts_with(look.driver + "-") || !name.ends_with("reg.sock")) continue;
     const std::string socket = folder + "/" + name;
     if (kind_of_path(under_root(options, socket)) != PathKind::kSocket) continue;

@@ -5,7 +5,7 @@
 
 #include <filesystem>
 
-#include "doctor/check/checks.h"
+#include "doctor/check/check.h"
 
 namespace tranche::check {
 namespace dra_checks_test {

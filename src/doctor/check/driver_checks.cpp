@@ -2,7 +2,7 @@
 #include <charconv>
 
 #include "base/text.h"
-#include "doctor/check/checks.h"
+#include "doctor/check/check.h"
 #include "plan/select.h"
 
 namespace tranche::check {

@@ -1,31 +1,19 @@
 // Kubelet's folders and sockets, and the container runtime's GPU support.
-#include <dirent.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <memory>
 
 #include "base/text.h"
-#include "doctor/check/checks.h"
+#include "doctor/check/check.h"
 #include "os/files/files.h"
+#include "os/socket/unix_socket.h"
 
 namespace tranche::check {
 namespace {
 
-std::vector<std::string> names_in(const std::string& real_path) {
-  std::vector<std::string> names;
-  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(real_path.c_str()), ::closedir);
-  while (const dirent* entry = folder ? ::readdir(folder.get()) : nullptr) names.emplace_back(entry->d_name);
-  std::ranges::sort(names);
-  return names;
-}
-
 bool has_gpu_spec(const CheckOptions& options, const std::string& folder) {
-  for (const std::string& name : names_in(under_root(options, folder))) {
+  for (const std::string& name : host::names_in(under_root(options, folder))) {
     if (!name.ends_with(".yaml") && !name.ends_with(".json")) continue;
     const Result<std::string> text = host::read_file(under_root(options, folder) + "/" + name, 4 << 20);
     if (text && text->find("nvidia.com/") != std::string::npos) return true;
@@ -33,29 +21,10 @@ bool has_gpu_spec(const CheckOptions& options, const std::string& folder) {
   return false;
 }
 
-bool has_program(const CheckOptions& options, const std::string& name) {
-  const std::vector<std::string_view> folders = split(options.search_path, ':');
-  return std::ranges::any_of(folders, [&](std::string_view folder) {
-    return ::access(under_root(options, std::string(folder) + "/" + name).c_str(), X_OK) == 0;
-  });
-}
-
-}  // namespace
-
-namespace {
-
 // Whether a program accepts connections on the socket. Where that cannot be tried it counts as one.
 bool listens(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path) return true;
-  path.copy(address.sun_path, path.size());
-  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) return true;
-  const int done = ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
-  const bool refused = done != 0 && errno == ECONNREFUSED;
-  ::close(fd);
-  return !refused;
+  const auto connected = host::connect_to(path, /*blocking=*/false);
+  return connected || connected.error().code != ECONNREFUSED;
 }
 
 }  // namespace
@@ -73,7 +42,7 @@ void check_kubelet(const CheckOptions& options, Findings& findings) {
     findings.pass("kubelet.plugins", plugins + "/kubelet.sock", "kubelet listens for device plugins");
   }
   std::vector<std::string> others;
-  for (const std::string& name : names_in(under_root(options, plugins))) {
+  for (const std::string& name : host::names_in(under_root(options, plugins))) {
     const bool ours = std::ranges::find(options.own_sockets, name) != options.own_sockets.end();
     if (name.starts_with("nvidia") && name.ends_with(".sock") && !ours) others.push_back(name);
   }
@@ -108,7 +77,7 @@ void check_runtime(const CheckOptions& options, Findings& findings) {
       return findings.pass("runtime.gpu", folder, "CDI specifications name NVIDIA devices");
   }
   for (const char* name : {"nvidia-container-runtime", "nvidia-container-runtime-hook", "nvidia-ctk"}) {
-    if (has_program(options, name))
+    if (!find_in_path(options, name).empty())
       return findings.pass("runtime.gpu", "", std::string("the NVIDIA container toolkit is installed (") + name + ")");
   }
   findings.warn(

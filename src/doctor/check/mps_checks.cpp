@@ -1,6 +1,4 @@
 // MPS: the driver's programs, the directory that we would use, and daemons that others have started.
-#include <dirent.h>
-#include <sys/statfs.h>
 #include <unistd.h>
 
 #include <memory>
@@ -8,7 +6,8 @@
 #include <set>
 
 #include "base/text.h"
-#include "doctor/check/checks.h"
+#include "doctor/check/check.h"
+#include "os/files/files.h"
 #include "os/loop/loop.h"
 #include "os/process/process.h"
 
@@ -19,12 +18,7 @@ constexpr const char* kOtherPipes = "/tmp/nvidia-mps";       // where a daemon l
 constexpr std::string_view kDaemonName = "nvidia-cuda-mps";  // the kernel keeps 15 characters of both programs' names
 
 std::string find_program(const CheckOptions& options) {
-  if (options.mps_control.find('/') != std::string::npos) return options.mps_control;
-  for (const std::string_view folder : split(options.search_path, ':')) {
-    const std::string path = std::string(folder) + "/" + options.mps_control;
-    if (::access(under_root(options, path).c_str(), X_OK) == 0) return path;
-  }
-  return {};
+  return options.mps_control.contains('/') ? options.mps_control : find_in_path(options, options.mps_control);
 }
 
 // In a container the driver's programs are below its mounted root, for a different container to run.
@@ -68,12 +62,8 @@ void check_other_daemons(const CheckOptions& options, Findings& findings) {
   }
   std::set<std::string> pids;
   const std::string proc = under_root(options, "/proc");
-  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(proc.c_str()), ::closedir);
-  while (const dirent* entry = folder ? ::readdir(folder.get()) : nullptr) {
-    const std::string_view name = entry->d_name;
-    if (!parse_unsigned(name)) continue;
-    if (first_line(proc + "/" + entry->d_name + "/comm") == kDaemonName) pids.emplace(name);
-  }
+  for (const auto& name : host::names_in(proc))
+    if (parse_unsigned(name) && first_line(proc + "/" + name + "/comm") == kDaemonName) pids.insert(name);
   if (pids.empty()) return;
   findings.note("mps.others", "/proc", "MPS processes run on this node: " + join({pids.begin(), pids.end()}, ", "),
                 "right if they are tranche's own (`tranche status` lists those); stop any others");

@@ -5,7 +5,7 @@
 
 #include <array>
 
-#include "doctor/check/checks.h"
+#include "doctor/check/check.h"
 
 namespace tranche::check {
 namespace {

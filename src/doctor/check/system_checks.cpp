@@ -8,7 +8,7 @@
 #include "base/json_read.h"
 #include "base/json_text.h"
 #include "base/problem.h"
-#include "doctor/check/checks.h"
+#include "doctor/check/check.h"
 #include "os/files/files.h"
 #include "os/process/cpu_weight.h"
 

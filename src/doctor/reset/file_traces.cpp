@@ -77,10 +77,7 @@ bool is_answered(const std::string& socket) {
 // now.
 void find_sockets(const std::string& folder, const std::string& prefix, Traces& traces,
                   std::vector<std::string>& problems) {
-  const auto dir = host::Dir::open(folder);
-  const auto names = dir ? dir->list() : std::unexpected(dir.error());
-  if (!names) return;
-  for (const auto& name : *names) {
+  for (const auto& name : host::names_in(folder)) {
     if (!name.starts_with(prefix) || !name.ends_with(".sock")) continue;
     if (is_answered(folder + "/" + name)) {
       problems.push_back("a plugin answers on " + folder + "/" + name + "; it is left alone");
@@ -108,10 +105,9 @@ void find_dra(const ResetOptions& options, Traces& traces, std::vector<std::stri
     const std::string sockets = kubelet + "/plugins/" + driver;
     find_sockets(kubelet + "/plugins_registry", driver + "-", traces, problems);
     find_sockets(sockets, "", traces, problems);
-    const auto own = host::Dir::open(sockets);
-    auto names = (own ? own->list() : std::unexpected(own.error())).value_or(std::vector<std::string>{});
+    auto names = host::names_in(sockets);
     std::erase_if(names, [](const auto& name) { return !name.starts_with("dra") || !name.ends_with(".sock"); });
-    if (own) add_if_empty(sockets, names, traces);
+    add_if_empty(sockets, names, traces);
   }
 }
 
@@ -120,15 +116,13 @@ void find_cgroups(const ResetOptions& options, Traces& traces) {
   if (options.mps.daemon_cgroup == host::kNoCgroup) return;
   std::vector<std::string> parents{options.mps.daemon_cgroup.empty() ? std::string(host::kCgroupRoot) + "/tranche"
                                                                      : options.mps.daemon_cgroup};
-  if (const auto root = host::Dir::open(host::kCgroupRoot); root && options.mps.daemon_cgroup.empty())
-    for (const auto& name : root->list().value_or(std::vector<std::string>{}))
+  if (options.mps.daemon_cgroup.empty())
+    for (const auto& name : host::names_in(host::kCgroupRoot))
       parents.push_back(std::string(host::kCgroupRoot) + "/" + name + "/tranche");
   for (const auto& parent : parents) {
     if (!is_folder(parent)) continue;
-    const auto dir = host::Dir::open(parent);
-    const auto names = dir ? dir->list() : std::unexpected(dir.error());
     std::vector<std::string> folders;
-    for (const auto& name : names.value_or(std::vector<std::string>{}))
+    for (const auto& name : host::names_in(parent))
       if (is_folder(parent + "/" + name)) folders.push_back(parent + "/" + name);
     folders.push_back(parent);
     for (const auto& folder : folders)

@@ -198,6 +198,17 @@ Result<std::vector<std::string>> Dir::list() const {
   return names;
 }
 
+std::vector<std::string> names_in(const std::string& directory) {
+  const auto dir = Dir::open(directory);
+  return (dir ? dir->list() : std::unexpected(dir.error())).value_or(std::vector<std::string>{});
+}
+
+PathParts parts_of(const std::string& path) {
+  const auto slash = path.rfind('/');
+  if (slash == std::string::npos) return {".", path};
+  return {slash == 0 ? "/" : path.substr(0, slash), path.substr(slash + 1)};
+}
+
 bool Dir::exists(std::string_view relative) const {
   if (!files::check_below(relative)) return false;
   struct stat status{};

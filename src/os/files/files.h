@@ -53,6 +53,15 @@ class Dir {
   std::string path_;
 };
 
+// The names in a directory, sorted; none if it cannot be listed.
+std::vector<std::string> names_in(const std::string& directory);
+
+struct PathParts {
+  std::string directory;  // "." for a path without a slash
+  std::string name;
+};
+PathParts parts_of(const std::string& path);
+
 // Also reads from an unnamed pipe or a terminal (`-f <(…)`), and blocks until the end of the input; kInvalid for a
 // named pipe.
 Result<std::string> read_file(const std::string& path, std::size_t limit = 1 << 20);

@@ -23,10 +23,9 @@ VerifyPlaces places_of(const VerifyOptions& options, const config::Flags& flags)
 }
 
 Status write_file(const std::string& path, const std::string& content) {
-  const auto slash = path.rfind('/');
-  const std::string folder = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
-  TRY(const auto dir, host::Dir::open(folder));
-  return dir.write_atomically(slash == std::string::npos ? path : path.substr(slash + 1), content, 0644);
+  const auto [directory, name] = host::parts_of(path);
+  TRY(const auto dir, host::Dir::open(directory));
+  return dir.write_atomically(name, content, 0644);
 }
 
 int complain(const std::string& what) {
