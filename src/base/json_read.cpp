@@ -32,6 +32,13 @@ std::string text_at(const Json& object, std::string_view key) {
   return value.is_string() ? value.get<std::string>() : std::string();
 }
 
+std::vector<std::string> texts_at(const Json& object, std::string_view key) {
+  std::vector<std::string> texts;
+  for (const Json& each : list_at(object, key))
+    if (each.is_string()) texts.push_back(each.get<std::string>());
+  return texts;
+}
+
 std::optional<std::int64_t> number_of(const Json& value) {
   constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
   if (!value.is_number_integer()) return std::nullopt;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tranche {
 
@@ -15,7 +16,8 @@ const nlohmann::json& member_at(const nlohmann::json& object, std::string_view k
 const nlohmann::json& list_at(const nlohmann::json& object, std::string_view key);    // an empty list when absent
 const nlohmann::json& map_at(const nlohmann::json& object, std::string_view key);     // an empty object when absent
 
-std::string text_at(const nlohmann::json& object, std::string_view key);  // "" when absent
+std::string text_at(const nlohmann::json& object, std::string_view key);                // "" when absent
+std::vector<std::string> texts_at(const nlohmann::json& object, std::string_view key);  // those of a list
 std::optional<std::int64_t> number_at(const nlohmann::json& object, std::string_view key);
 std::uint64_t count_at(const nlohmann::json& object, std::string_view key);  // 0 when absent or negative
 bool truth_at(const nlohmann::json& object, std::string_view key);           // false when absent

@@ -21,6 +21,7 @@ std::optional<std::int64_t> parse_signed(std::string_view text);
 std::string in_quotes(std::string_view text);  // for messages: in double quotes, control characters escaped, cut at 80
 std::string in_markup(std::string_view text);  // for HTML and XML: & < > " ' as entities; control characters stay
 std::string join(const std::vector<std::string>& parts, std::string_view separator);
+std::string count_text(std::uint64_t n, std::string_view one);  // "1 slot", "2 slots", "2 processes"
 
 // A stable 64-bit hash (FNV-1a) for names that must be equal in every run and version.
 std::uint64_t stable_hash(std::string_view text);

@@ -2,9 +2,9 @@
 
 #include <CLI/CLI.hpp>
 
+#include "base/quantity.h"
 #include "base/text.h"
 #include "cli/commands.h"
-#include "cli/size.h"
 #include "probe/main.h"
 
 namespace tranche::cli {

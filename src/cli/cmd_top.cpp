@@ -33,11 +33,8 @@ struct Options {
 constexpr const char* kEnter = "\x1b[?1049h\x1b[?25l";  // the alternate screen, no cursor
 constexpr const char* kLeave = "\x1b[?25h\x1b[?1049l";
 
-volatile std::sig_atomic_t resized = 0;
 volatile std::sig_atomic_t ended = 0;
-void on_resize(int) {
-  resized = 1;
-}
+void on_resize(int) {}  // the signal ends the wait for keys
 void on_end(int) {
   ended = 1;
 }
@@ -71,7 +68,6 @@ class Terminal {
     leave();
     ::raise(SIGSTOP);
     enter();
-    resized = 1;
   }
 
  private:
@@ -159,7 +155,6 @@ int live(Options& options, const Process& process, top::Choice choice) {
       std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.interval_seconds));
   while (ended == 0) {
     if (!choice.paused && Clock::now() - asked >= interval) look();
-    resized = 0;
     const auto [width, height] = host::terminal_size().value_or(host::TerminalSize{});
     const top::Screen screen{.width = width, .height = height, .colour = process.terminal};
     choice = top::within(node, choice, screen);

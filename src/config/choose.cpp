@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <ranges>
 
 #include "base/text.h"
 
@@ -11,24 +11,22 @@ namespace {
 
 constexpr const char* kDefaultName = "default";
 
-bool has(const NamedSet& set, std::string_view name) {
-  return std::ranges::find(set.names, name) != set.names.end();
-}
-
-std::string names_of(const NamedSet& set) {
+std::string names_of(const NamedConfigs& set) {
   constexpr std::size_t kMostNames = 20;  // a ConfigMap may have a hundred thousand keys
-  if (set.names.empty()) return "it has none";
-  if (set.names.size() <= kMostNames) return "it has " + join(set.names, ", ");
-  const std::vector<std::string> first(set.names.begin(), set.names.begin() + kMostNames);
-  return fmt::format("it has {} and {} more", join(first, ", "), set.names.size() - kMostNames);
+  std::vector<std::string> names;
+  for (const auto& [name, text] : set.texts | std::views::take(kMostNames)) names.push_back(name);
+  if (names.empty()) return "it has none";
+  if (names.size() == set.texts.size()) return "it has " + join(names, ", ");
+  return fmt::format("it has {} and {} more", join(names, ", "), set.texts.size() - names.size());
 }
 
-std::string nearest(const NamedSet& set, const std::string& name) {
-  const auto meant = did_you_mean(name, {set.names.begin(), set.names.end()});
-  return meant.empty() ? (set.names.empty() ? std::string("a key of it") : set.names.front()) : meant;
+std::string nearest(const NamedConfigs& set, const std::string& name) {
+  const auto names = set.texts | std::views::keys;
+  const auto meant = did_you_mean(name, {names.begin(), names.end()});
+  return meant.empty() ? (set.texts.empty() ? std::string("a key of it") : set.texts.begin()->first) : meant;
 }
 
-Problem unknown_label(const NamedSet& set, const LabelSeen& label) {
+Problem unknown_label(const NamedConfigs& set, const LabelSeen& label) {
   return {Severity::kError,
           {"label " + label.key + (label.node.empty() ? "" : " of node " + label.node)},
           "",
@@ -37,7 +35,7 @@ Problem unknown_label(const NamedSet& set, const LabelSeen& label) {
                       label.node.empty() ? "NODE" : label.node, label.key, nearest(set, label.value))};
 }
 
-Problem unknown_default(const NamedSet& set, const std::string& name) {
+Problem unknown_default(const NamedConfigs& set, const std::string& name) {
   return {Severity::kError,
           {"--default-config"},
           "",
@@ -53,7 +51,7 @@ Problem unknown_strategy(const std::string& word) {
           "write some of: named, single, empty"};
 }
 
-Problem nothing_left(const NamedSet& set, const LabelSeen& label, const ChoiceRules& rules) {
+Problem nothing_left(const NamedConfigs& set, const LabelSeen& label, const ChoiceRules& rules) {
   const std::string tried = rules.fallbacks.empty() ? "there is no fallback strategy"
                                                     : "the fallback " + join(rules.fallbacks, ", ") + " finds none";
   return {Severity::kError,
@@ -64,40 +62,28 @@ Problem nothing_left(const NamedSet& set, const LabelSeen& label, const ChoiceRu
           "label the node, name one with --default-config, or call one \"default\""};
 }
 
-std::expected<std::optional<Choice>, Problem> fall_back(const NamedSet& set, const std::string& word) {
-  if (word == to_string(ChosenBy::kNamed)) {
-    if (has(set, kDefaultName)) return Choice{kDefaultName, ChosenBy::kNamed};
-    return std::nullopt;
-  }
-  if (word == to_string(ChosenBy::kSingle)) {
-    if (set.names.size() == 1) return Choice{set.names.front(), ChosenBy::kSingle};
-    return std::nullopt;
-  }
-  if (word == to_string(ChosenBy::kEmpty)) return Choice{"", ChosenBy::kEmpty};
-  return std::unexpected(unknown_strategy(word));
-}
-
 }  // namespace
 
-std::expected<Choice, Problem> choose(const NamedSet& set, const LabelSeen& label, const ChoiceRules& rules) {
+std::expected<Choice, Problem> choose(const NamedConfigs& set, const LabelSeen& label, const ChoiceRules& rules) {
   if (!label.value.empty()) {
-    if (has(set, label.value)) return Choice{label.value, ChosenBy::kLabel};
+    if (set.texts.contains(label.value)) return Choice{label.value, ChosenBy::kLabel};
     return std::unexpected(unknown_label(set, label));
   }
   if (!rules.default_name.empty()) {
-    if (has(set, rules.default_name)) return Choice{rules.default_name, ChosenBy::kDefault};
+    if (set.texts.contains(rules.default_name)) return Choice{rules.default_name, ChosenBy::kDefault};
     return std::unexpected(unknown_default(set, rules.default_name));
   }
   for (const auto& word : rules.fallbacks) {
-    auto found = fall_back(set, word);
-    if (!found) return std::unexpected(std::move(found).error());
-    const auto& choice = *found;
-    if (choice) return *choice;
+    const auto by = from_word<ChosenBy>(word);
+    if (by == ChosenBy::kEmpty) return Choice{"", ChosenBy::kEmpty};
+    if (by != ChosenBy::kNamed && by != ChosenBy::kSingle) return std::unexpected(unknown_strategy(word));
+    if (by == ChosenBy::kNamed && set.texts.contains(kDefaultName)) return Choice{kDefaultName, ChosenBy::kNamed};
+    if (by == ChosenBy::kSingle && set.texts.size() == 1) return Choice{set.texts.begin()->first, ChosenBy::kSingle};
   }
   return std::unexpected(nothing_left(set, label, rules));
 }
 
-Decision decide(const NamedSet& set, const LabelSeen& label, const ChoiceRules& rules,
+Decision decide(const NamedConfigs& set, const LabelSeen& label, const ChoiceRules& rules,
                 const std::optional<std::string>& last_label, bool something_in_force) {
   Decision decision;
   if (set.why) {

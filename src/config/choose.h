@@ -4,24 +4,28 @@
 // nothing on a node that has a configuration; a node without one proceeds as if there were no label. Differences from
 // NVIDIA's config manager: docs/compatibility/config-manager.md. Pure.
 #include <expected>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/problem.h"
+#include "base/result.h"
 #include "config/enum_text.h"
 
 namespace tranche::config {
 
 inline constexpr const char* kConfigLabel = "nvidia.com/device-plugin.config";
 
-// The location of named configurations, and their present names.
-struct NamedSet {
-  std::string where;               // "ConfigMap gpu/configs", "/available-configs"
-  std::optional<std::string> why;  // why they are not known (not read, missing)
-  std::vector<std::string> names;  // sorted
-  friend bool operator==(const NamedSet&, const NamedSet&) = default;
+// Several configurations and where they are: the files of a folder (a mounted ConfigMap), or the keys of a ConfigMap.
+struct NamedConfigs {
+  std::string where;                                      // for people: "ConfigMap gpu/configs", "/available-configs"
+  std::optional<std::string> why = {};                    // why they are not known (not read, missing)
+  bool pending = false;                                   // not known yet, but they may be shortly
+  std::map<std::string, Result<std::string>> texts = {};  // by name; the reason, if it cannot be read
+  std::map<std::string, std::string> sources = {};        // by name: for the places of Problems
+  friend bool operator==(const NamedConfigs&, const NamedConfigs&) = default;
 };
 
 struct LabelSeen {
@@ -49,7 +53,7 @@ struct Choice {
 };
 
 // Decides from these alone. The Problem lists the existing names and the remedy.
-std::expected<Choice, Problem> choose(const NamedSet& set, const LabelSeen& label, const ChoiceRules& rules);
+std::expected<Choice, Problem> choose(const NamedConfigs& set, const LabelSeen& label, const ChoiceRules& rules);
 
 struct Decision {
   std::optional<Choice> choice;  // absent: the present configuration, if any, stays
@@ -58,7 +62,7 @@ struct Decision {
 };
 
 // Decides also if parts are unknown now: `last_label` is the last known label, perhaps from an earlier run.
-Decision decide(const NamedSet& set, const LabelSeen& label, const ChoiceRules& rules,
+Decision decide(const NamedConfigs& set, const LabelSeen& label, const ChoiceRules& rules,
                 const std::optional<std::string>& last_label, bool something_in_force);
 
 }  // namespace tranche::config

@@ -9,8 +9,10 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-NamedSet set_of(std::vector<std::string> names) {
-  return {"ConfigMap gpu/configs", {}, std::move(names)};
+NamedConfigs set_of(const std::vector<std::string>& names) {
+  NamedConfigs set{.where = "ConfigMap gpu/configs"};
+  for (const auto& name : names) set.texts.emplace(name, "");
+  return set;
 }
 LabelSeen label(std::string value) {
   LabelSeen seen;
@@ -107,7 +109,7 @@ TEST(Decide, ALabelThatIsNotKnownIsWhatItWasLastElseNone) {
 }
 
 TEST(Decide, ConfigurationsThatAreNotThereChangeNothing) {
-  NamedSet gone = set_of({});
+  NamedConfigs gone = set_of({});
   gone.why = "it was deleted";
   const auto decision = decide(gone, label("a"), {"", {"empty"}}, {}, true);
   EXPECT_FALSE(decision.choice) << "not even for the empty one";
@@ -121,7 +123,7 @@ TEST(Decide, AMessageNamesTwentyConfigurations) {
   for (int i = 0; i < 10'000; ++i) names.push_back("c" + std::to_string(i));
   const auto decision = decide(set_of(names), label("x"), {}, {}, true);
   ASSERT_THAT(decision.problems, SizeIs(1));
-  EXPECT_THAT(decision.problems[0].what, HasSubstr("c19 and 9980 more"));
+  EXPECT_THAT(decision.problems[0].what, HasSubstr("c1014 and 9980 more"));
 }
 
 TEST(Decide, WhatIsAllWellHasNoProblems) {

@@ -78,14 +78,8 @@ void read_into(const Value& value, const Key& key, std::string& into) {
 void read_into(const Value& value, const Key& key, std::uint32_t& into) {
   if (!value.given()) return;
   value.note_given();
-  const auto count = value.integer();
-  if (!count) return;
-  if (*count >= key.least && *count <= key.most) {
-    into = static_cast<std::uint32_t>(*count);
-    return;
-  }
-  const std::string range = "from " + std::to_string(key.least) + " to " + std::to_string(key.most);
-  value.error("must be " + range + ", but is " + std::to_string(*count), "write a number in this range, or remove it");
+  const auto count = value.integer(key.least, key.most, "write a number in this range, or remove it");
+  if (count) into = static_cast<std::uint32_t>(*count);
 }
 
 void read_into(const Value& value, const Key& key, Duration& into) {

@@ -16,10 +16,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kWidestValue = 24;
 
-std::string counted(std::size_t count, std::string_view what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
-}
-
 Json problem_json(const Problem& problem) {
   return {{"severity", problem.severity == Severity::kError ? "error" : "warning"},
           {"source", problem.place.source},
@@ -39,7 +35,7 @@ std::string problems_text(std::string_view path, const std::vector<Problem>& pro
   const std::size_t warnings = problems.size() - errors;
   const std::string subject = path.empty() ? "the configuration (no file)" : std::string(path);
   if (problems.empty()) return subject + ": no problems\n";
-  return text + fmt::format("{}: {}, {}\n", subject, counted(errors, "error"), counted(warnings, "warning"));
+  return text + fmt::format("{}: {}, {}\n", subject, count_text(errors, "error"), count_text(warnings, "warning"));
 }
 
 std::string explained_text(const std::vector<Explained>& explained) {

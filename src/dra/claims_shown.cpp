@@ -107,10 +107,9 @@ std::vector<ServingFault> serving_faults(const Shown& status) {
     faults.push_back({"the node's ResourceSlices are not published: " + (problem.empty() ? state : problem),
                       "see that the agent reaches the API server and has the rights of deploy/rbac/dra.yaml, and that "
                       "the server serves resource.k8s.io/v1 (Kubernetes 1.34 or later)"});
-  for (const Shown& withheld : list_at(slices, "withheld"))
-    if (withheld.is_string())
-      faults.push_back({"not all devices are published: " + withheld.get<std::string>(),
-                        "switch the feature gate on, or use Kubernetes 1.36.2 or later"});
+  for (const auto& withheld : texts_at(slices, "withheld"))
+    faults.push_back({"not all devices are published: " + withheld,
+                      "switch the feature gate on, or use Kubernetes 1.36.2 or later"});
   if (dra.contains("serving") && !truth_at(dra, "serving"))
     faults.push_back({"the DRA driver does not serve: " + text_at(dra, "problem"),
                       "mount kubelet's plugins and plugins_registry directories into the agent (dra.enabled in the "

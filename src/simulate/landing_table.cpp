@@ -174,8 +174,4 @@ std::string sms_text(const plan::ShareLimits& limits) {
   return fmt::format("{} ({} %)", limits.sms, to_string(limits.threads));
 }
 
-std::string count_text(std::uint64_t n, const char* one) {
-  return fmt::format("{} {}{}", n, one, n == 1 ? "" : "s");
-}
-
 }  // namespace tranche::simulate

@@ -14,7 +14,6 @@ namespace tranche::simulate {
 // Private to src/simulate: the text of figures in the plan's table.
 std::string memory_text(const plan::ShareLimits& limits);  // "71885 MiB", "not limited"
 std::string sms_text(const plan::ShareLimits& limits);     // "66 (50 %)", "50 %", "not limited"
-std::string count_text(std::uint64_t n, const char* one);  // "1 slot", "2 slots"
 
 // Which pods land where, what keeps the others away, what is left on every device and what is stranded.
 std::string render_table(const Simulation& simulation, const plan::TableOptions& options);

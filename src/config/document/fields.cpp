@@ -127,6 +127,14 @@ std::optional<std::int64_t> Value::integer() const {
   return std::nullopt;
 }
 
+std::optional<std::int64_t> Value::integer(std::int64_t least, std::int64_t most, std::string remedy) const {
+  const auto value = integer();
+  if (!value || (*value >= least && *value <= most)) return value;
+  error("must be from " + std::to_string(least) + " to " + std::to_string(most) + ", but is " + std::to_string(*value),
+        std::move(remedy));
+  return std::nullopt;
+}
+
 std::optional<std::string> Value::plain_text() const {
   const Scalar scalar = scalar_of(*node_);
   if (const auto* value = std::get_if<std::string>(&scalar); value != nullptr && node_->kind == Node::Kind::kScalar)

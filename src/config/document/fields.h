@@ -58,6 +58,7 @@ class Value {
 
   std::optional<bool> boolean() const;
   std::optional<std::int64_t> integer() const;
+  std::optional<std::int64_t> integer(std::int64_t least, std::int64_t most, std::string remedy) const;
   std::optional<std::string> text() const;
   std::optional<std::string> plain_text() const;  // the same, without a report
   std::vector<Value> items() const;               // of a sequence

@@ -85,7 +85,7 @@ bool ClusterConfigs::label_pending() const {
 
 NamedConfigs ClusterConfigs::configs() const {
   if (map_ && map_is_there_) return *map_;
-  NamedConfigs none{.where = "ConfigMap " + asked_.config_map, .why = {}, .pending = false, .texts = {}, .sources = {}};
+  NamedConfigs none{.where = "ConfigMap " + asked_.config_map};
   none.why = map_is_there_ ? why_unknown(off_, map_watch_.get()).value_or("it is being read") : "it is not there";
   none.pending = map_is_there_ && !off_;
   return none;

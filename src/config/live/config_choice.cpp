@@ -64,8 +64,8 @@ void ConfigSource::decide() {
   const auto label = cluster_->label();
   if (patient_ && (found.pending || cluster_->label_pending())) return;
   if (!label.why) last_label_ = label.value;
-  auto decision = config::decide(found.set(), label, {places_.default_name, places_.fallbacks}, last_label_,
-                                 view_.in_force || last_);
+  auto decision =
+      config::decide(found, label, {places_.default_name, places_.fallbacks}, last_label_, view_.in_force || last_);
   if (!decision.choice) return refuse(std::move(decision.problems));
   const std::string& name = decision.choice->name;
   std::string text, source;

@@ -22,14 +22,8 @@ Result<host::Dir> version_of(const std::string& path) {
 
 }  // namespace
 
-config::NamedSet NamedConfigs::set() const {
-  config::NamedSet set{where, why, {}};
-  for (const auto& [name, text] : texts) set.names.push_back(name);
-  return set;
-}
-
 NamedConfigs read_config_dir(const std::string& path) {
-  NamedConfigs found{.where = path, .why = {}, .pending = false, .texts = {}, .sources = {}};
+  NamedConfigs found{.where = path};
   const auto dir = version_of(path);
   const auto names = dir ? dir->list() : std::unexpected(dir.error());
   if (!names) {
@@ -45,7 +39,7 @@ NamedConfigs read_config_dir(const std::string& path) {
 }
 
 NamedConfigs configs_of_map(const std::string& name, const std::map<std::string, std::string>& data) {
-  NamedConfigs found{.where = "ConfigMap " + name, .why = {}, .pending = false, .texts = {}, .sources = {}};
+  NamedConfigs found{.where = "ConfigMap " + name};
   for (const auto& [key, text] : data) {
     found.texts.emplace(key, text);
     found.sources.emplace(key, found.where + "[" + key + "]");

@@ -13,6 +13,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::Key;
 
 void write(const std::string& path, const std::string& text) {
   std::ofstream(path) << text;
@@ -28,7 +29,7 @@ TEST(NamedConfigsTest, OfAFolderAreItsFilesAndLinksToFiles) {
   fs::create_symlink("nowhere", scratch / "dangling");
   const auto found = read_config_dir(scratch.path());
   EXPECT_FALSE(found.why);
-  EXPECT_THAT(found.set().names, ElementsAre("a", "b", "dangling"));
+  EXPECT_THAT(found.texts, ElementsAre(Key("a"), Key("b"), Key("dangling")));
   EXPECT_EQ(found.texts.at("a"), "version: v1\n");
   EXPECT_FALSE(found.texts.at("dangling")) << "with its reason";
   EXPECT_EQ(found.sources.at("b"), scratch / "b");
@@ -40,7 +41,7 @@ TEST(NamedConfigsTest, OfAMountedConfigMapAreOfOneVersion) {
   write(scratch / "..2026/new", "version: v1\n");
   fs::create_symlink("..2026", scratch / "..data");
   fs::create_symlink("..data/old", scratch / "old");  // kubelet has neither removed it nor added the new one yet
-  EXPECT_THAT(read_config_dir(scratch.path()).set().names, ElementsAre("new"));
+  EXPECT_THAT(read_config_dir(scratch.path()).texts, ElementsAre(Key("new")));
 }
 
 TEST(NamedConfigsTest, OfAFolderThatIsNotThereAreUnknownWithTheReason) {
@@ -51,8 +52,8 @@ TEST(NamedConfigsTest, OfAFolderThatIsNotThereAreUnknownWithTheReason) {
 
 TEST(NamedConfigsTest, OfAConfigMapAreItsKeysAndTheirPlacesNameIt) {
   const auto found = configs_of_map("gpu/configs", {{"a", "x"}, {"b", "y"}});
-  EXPECT_THAT(found.set().names, ElementsAre("a", "b"));
-  EXPECT_EQ(found.set().where, "ConfigMap gpu/configs");
+  EXPECT_THAT(found.texts, ElementsAre(Key("a"), Key("b")));
+  EXPECT_EQ(found.where, "ConfigMap gpu/configs");
   EXPECT_EQ(found.sources.at("b"), "ConfigMap gpu/configs[b]");
 }
 

@@ -16,11 +16,7 @@ constexpr const char* kGpu = "nvidia.com/gpu";
 
 // A whole number from 1; absent if it is missing or wrong.
 std::optional<std::int64_t> counted(const Value& value, std::int64_t most, const char* remedy) {
-  if (!value.given()) return std::nullopt;
-  const auto count = value.integer();
-  if (!count || (*count >= 1 && *count <= most)) return count;
-  value.error("must be from 1 to " + std::to_string(most) + ", but is " + std::to_string(*count), remedy);
-  return std::nullopt;
+  return value.given() ? value.integer(1, most, remedy) : std::nullopt;
 }
 
 // The MPS part of a GPU's entry; false if MPS does not serve the GPU.

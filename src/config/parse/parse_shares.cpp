@@ -9,12 +9,8 @@ constexpr std::int64_t kMostSms = 1024;
 
 // An SM count that a GPU can have.
 void read_sms(const Value& value, ThreadsPolicy& into) {
-  const auto sms = value.integer();
-  if (!sms) return;
-  if (*sms < 1 || *sms > kMostSms)
-    return value.error("must be from 1 to 1024, but is " + std::to_string(*sms),
-                       "write how many SMs one slot may use, for example sms: 16");
-  into = {ThreadsPolicy::Kind::kSms, 100, static_cast<std::uint32_t>(*sms)};
+  const auto sms = value.integer(1, kMostSms, "write how many SMs one slot may use, for example sms: 16");
+  if (sms) into = {ThreadsPolicy::Kind::kSms, 100, static_cast<std::uint32_t>(*sms)};
 }
 
 std::optional<std::uint32_t> factor_of(const Value& value) {

@@ -13,13 +13,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-std::string joined(const Json& texts) {
-  std::vector<std::string> parts;
-  for (const Json& each : texts)
-    if (each.is_string()) parts.push_back(each.get<std::string>());
-  return join(parts, "; ");
-}
-
 void check_ready(const Json& node, Findings& checks) {
   const std::string version = text_at(node, "version");
   if (truth_at(node, "ready")) {
@@ -42,8 +35,8 @@ void check_configuration(const Json& node, const Json& mps, Findings& checks) {
   const std::string hash = text_at(config, "hash");
   const std::string name = text_at(config, "name");
   const std::string which = name.empty() ? text_at(config, "path") : name;
-  const std::string problems = joined(list_at(config, "problems"));
-  const std::string plan_problems = joined(list_at(node, "planProblems"));
+  const std::string problems = join(texts_at(config, "problems"), "; ");
+  const std::string plan_problems = join(texts_at(node, "planProblems"), "; ");
   if (text_at(config, "inForce") == "last good") {
     checks.fail("agent.configuration", which, "the newest configuration is refused, an older one holds: " + problems,
                 "correct it where the message says; running pods are not disturbed");

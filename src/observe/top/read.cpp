@@ -6,6 +6,7 @@
 
 #include "base/json_read.h"
 #include "base/json_text.h"
+#include "base/text.h"
 #include "observe/top/top.h"
 
 namespace tranche::top {
@@ -93,8 +94,7 @@ Result<Node> read_node(std::string_view status_json) {
         tenant.used_mib = known_count(held, "usedMiB");  // of a document that names no processes
       }
     }
-  for (const Json& step : list_at(member_at(json, "change"), "waitingFor"))
-    if (step.is_string()) node.waiting.push_back(step.get<std::string>());
+  node.waiting = texts_at(member_at(json, "change"), "waitingFor");
   read_acts(member_at(json, "guard"), node);
   return node;
 }
@@ -115,7 +115,7 @@ Node cluster_of(const std::vector<Report>& reports) {
     }
     ready += read->ready ? 1 : 0;
     row.healthy = read->ready;
-    row.sharing = fmt::format("{} GPU{}", read->devices.size(), read->devices.size() == 1 ? "" : "s");
+    row.sharing = count_text(read->devices.size(), "GPU");
     if (!read->ready) row.reason = read->reason;
     row.used_mib = 0;
     for (const auto& device : read->devices) {

@@ -143,17 +143,14 @@ void put_head(View& view, const Json& status) {
     resources.push_back(std::move(line));
   }
   view.kubelet = resources.empty() ? kNothing : join(resources, " · ");
-  for (const char* key : {"planProblems", "notes"})
-    for (const Json& entry : list_at(status, key))
-      if (entry.is_string()) (key[0] == 'n' ? view.notes : view.problems).push_back(entry.get<std::string>());
-  for (const Json& entry : list_at(config, "problems"))
-    if (entry.is_string()) view.problems.push_back(entry.get<std::string>());
-  for (const Json& entry : list_at(member_at(status, "health"), "problems"))
-    if (entry.is_string()) view.problems.push_back(entry.get<std::string>());
+  view.notes = texts_at(status, "notes");
+  for (const auto& texts : {texts_at(status, "planProblems"), texts_at(config, "problems"),
+                            texts_at(member_at(status, "health"), "problems")})
+    view.problems.insert(view.problems.end(), texts.begin(), texts.end());
   for (const Json& entry : list_at(status, "leftOut"))
     view.problems.push_back(text_at(entry, "what") + ": " + text_at(entry, "why"));
-  for (const Json& entry : list_at(member_at(status, "change"), "waitingFor"))
-    if (entry.is_string()) view.problems.push_back("change: " + entry.get<std::string>());
+  for (const auto& step : texts_at(member_at(status, "change"), "waitingFor"))
+    view.problems.push_back("change: " + step);
   const Json& mps = member_at(status, "mps");
   if (truth_at(mps, "needed") && !truth_at(mps, "connected")) view.problems.push_back(text_at(mps, "problem"));
   for (const char* part : {"loop", "mps"})

@@ -75,8 +75,7 @@ std::string state_of(const Device& device, const Pen& pen) {
 }
 
 std::string slots_of(const Device& device, const Pen& pen) {
-  const auto held = std::ranges::count_if(device.slots, [](int t) { return t >= 0; });
-  return fmt::format("[{}] {}/{} slots", slot_bar(device, pen), held, device.slots.size());
+  return fmt::format("[{}] {}/{} slots", slot_bar(device, pen), device.held(), device.slots.size());
 }
 
 std::string letter(std::size_t tenant, const Pen& pen) {

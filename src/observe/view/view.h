@@ -3,6 +3,7 @@
 // waits and why. A View is made from the node agent's status document (docs/reference/status.md), optionally with what
 // a kubelet double knows, and rendered for a terminal. Pure: used by `tranche status` and `tranche demo`; status
 // documents come from another process, so reading them is strict about types and forgiving about absences. Fuzzed.
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -37,6 +38,8 @@ struct Device {
   std::string pool_state;  // "" without MPS
   std::vector<int> slots;  // index into tenants, -1 = free
   std::vector<Tenant> tenants;
+
+  std::size_t held() const { return slots.size() - static_cast<std::size_t>(std::ranges::count(slots, -1)); }
 };
 
 struct Line {

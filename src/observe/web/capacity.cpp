@@ -79,7 +79,7 @@ std::map<std::string, Capacity> capacity_of(const std::vector<Node>& nodes) {
   for (const auto& node : nodes) {
     for (const auto& device : node.view.devices) {
       Capacity& capacity = all[device.resource];
-      const auto held = static_cast<std::uint64_t>(std::ranges::count_if(device.slots, [](int t) { return t >= 0; }));
+      const std::uint64_t held = device.held();
       const std::uint64_t rest = device.slots.size() - held;
       capacity.slots += device.slots.size();
       capacity.held += held;

@@ -43,12 +43,8 @@ std::string gpu_of(const std::string& index) {
   return index.substr(0, index.find(':'));
 }
 
-std::uint64_t held_of(const view::Device& device) {
-  return static_cast<std::uint64_t>(std::ranges::count_if(device.slots, [](int tenant) { return tenant >= 0; }));
-}
-
 std::string state_of(const view::Device& device) {
-  return fmt::format("{} of {} held{}", held_of(device), device.slots.size(), device.healthy ? "" : ", unhealthy");
+  return fmt::format("{} of {} held{}", device.held(), device.slots.size(), device.healthy ? "" : ", unhealthy");
 }
 
 void put_bar(Html& html, const view::Device& device) {
@@ -235,7 +231,7 @@ std::string to_json(const Shown& shown) {
                          {"uuid", d.uuid},
                          {"resource", d.resource},
                          {"slots", d.slots.size()},
-                         {"held", held_of(d)},
+                         {"held", d.held()},
                          {"healthy", d.healthy},
                          {"reason", d.reason},
                          {"tenants", std::move(tenants)}});

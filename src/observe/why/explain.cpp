@@ -30,10 +30,6 @@ std::string pod_of(const std::string& holder) {
   return holder.substr(0, holder.rfind('/'));
 }
 
-std::string count_text(std::uint64_t n, std::string_view one) {
-  return fmt::format("{} {}{}", n, one, n == 1 ? "" : one.ends_with("s") ? "es" : "s");
-}
-
 // "GPU 0", "MIG device 0:1"; that of a device which is no longer planned is its UUID.
 std::string name_of(const Json& device) {
   const std::string index = text_at(device, "index");
@@ -230,15 +226,15 @@ class Status {
   // Sentences of the plan and the configuration that name it.
   void add_texts(std::vector<Cause>& causes, const std::string& uuid, const std::string& name) const {
     const auto concerns = [&](const std::string& text) { return names(text, uuid) || names(text, name); };
-    for (const Json& problem : list_at(json_, "planProblems"))
-      if (problem.is_string() && concerns(problem.get<std::string>()))
-        causes.push_back({"the plan has a problem: " + problem.get<std::string>(),
-                          "`tranche check --config FILE` names line and remedy", true});
+    for (const auto& problem : texts_at(json_, "planProblems"))
+      if (concerns(problem))
+        causes.push_back(
+            {"the plan has a problem: " + problem, "`tranche check --config FILE` names line and remedy", true});
     for (const Json& left : list_at(json_, "leftOut"))
       if (concerns(text_at(left, "what")))
         causes.push_back({"the plan leaves out " + text_at(left, "what") + ": " + text_at(left, "why"), "", true});
-    for (const Json& note : list_at(json_, "notes"))
-      if (note.is_string() && concerns(note.get<std::string>())) causes.push_back({note.get<std::string>(), "", false});
+    for (const auto& note : texts_at(json_, "notes"))
+      if (concerns(note)) causes.push_back({note, "", false});
   }
 
   void add_foreign_processes(std::vector<Cause>& causes, const std::string& uuid) const {

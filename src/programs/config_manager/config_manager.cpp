@@ -122,8 +122,7 @@ void ConfigManager::decide() {
   patient_ = false;
   const auto found = read_config_dir(options_.source_dir);
   const bool something_in_force = applied_ || host::read_link(options_.target);
-  const auto decision =
-      config::decide(found.set(), cluster_->label(), options_.rules, linked_name(), something_in_force);
+  const auto decision = config::decide(found, cluster_->label(), options_.rules, linked_name(), something_in_force);
   say(decision.problems);
   if (decision.choice) {
     apply(*decision.choice, found);

@@ -27,11 +27,9 @@ using Json = nlohmann::json;
 constexpr Duration kAgentAnswer = std::chrono::seconds(10);
 
 struct DeviceAsk {
-  verify::DeepGrant grant;
+  Trial trial;
   std::string resource;
   std::string endpoint;            // of the plugin's socket
-  bool observed = false;           // the guard only reports
-  std::string deaths_not_covered;  // why the node agent says so
   std::vector<std::string> slots;  // that no container holds, the last ones first
 };
 
@@ -63,14 +61,14 @@ class DeepRun {
  private:
   static DeviceAsk device_ask(const Json& node, const Json& device, const std::set<std::string>& held) {
     DeviceAsk ask;
-    ask.grant = {text_at(device, "uuid"), count_at(device, "slotMemoryMiB"), count_at(device, "slotSms")};
+    ask.trial.expected = {text_at(device, "uuid"), count_at(device, "slotMemoryMiB"), count_at(device, "slotSms")};
     ask.resource = text_at(device, "resource");
     for (const Json& resource : list_at(node, "resources"))
       if (text_at(resource, "name") == ask.resource) ask.endpoint = text_at(resource, "endpoint");
-    ask.observed = text_at(map_at(map_at(node, "guard"), "memory"), ask.resource) == "observe";
+    ask.trial.observed = text_at(map_at(map_at(node, "guard"), "memory"), ask.resource) == "observe";
     for (const Json& row : list_at(node, "inForce"))
       if (text_at(row, "promise") == "a client's death hurts no neighbour" && text_at(row, "state") == "no")
-        ask.deaths_not_covered = "the node agent reports that deaths are not covered: " + text_at(row, "why");
+        ask.trial.deaths_not_covered = "the node agent reports that deaths are not covered: " + text_at(row, "why");
     for (const Json& slot : list_at(device, "slots")) {
       const std::string id = text_at(slot, "id");
       if (text_at(slot, "holder").empty() && !held.contains(id)) ask.slots.push_back(id);
@@ -80,23 +78,21 @@ class DeepRun {
     return ask;
   }
 
-  void try_device(const DeviceAsk& ask, const Json& device) {
+  void try_device(DeviceAsk ask, const Json& device) {
+    const std::string& gpu = ask.trial.expected.gpu;
     if (text_at(device, "sharing") != "mps")
-      return checks_.skip("deep", ask.grant.gpu, "it is not shared by MPS: there are no limits to try");
+      return checks_.skip("deep", gpu, "it is not shared by MPS: there are no limits to try");
     if (ask.slots.empty())
-      return checks_.skip("deep", ask.grant.gpu, "pods hold every slot, and none is taken from them",
+      return checks_.skip("deep", gpu, "pods hold every slot, and none is taken from them",
                           "try again when one is free");
-    const auto grant = take(ask, ask.slots.front());
+    auto grant = take(ask, ask.slots.front());
     if (!grant)
-      return checks_.fail("deep", ask.grant.gpu, "no grant: " + to_string(grant.error()),
-                          "see the log of tranche node");
-    std::optional<GrantHere> neighbour;
-    if (ask.slots.size() > 1) {
-      if (auto other = take(ask, ask.slots[1])) neighbour = *std::move(other);
-    }
+      return checks_.fail("deep", gpu, "no grant: " + to_string(grant.error()), "see the log of tranche node");
+    ask.trial.grant = *std::move(grant);
+    if (ask.slots.size() > 1)
+      if (auto other = take(ask, ask.slots[1])) ask.trial.neighbour = *std::move(other);
     verify::Findings trials;
-    try_grant(probes_, options_, places_,
-              {ask.grant, *grant, std::move(neighbour), ask.observed, ask.deaths_not_covered}, trials);
+    try_grant(probes_, options_, places_, ask.trial, trials);
     const auto held = held_slots(options_);
     const bool taken = !held || std::ranges::any_of(ask.slots, [&, n = 0](const auto& slot) mutable {
       return n++ < 2 && held->contains(slot);
@@ -119,7 +115,7 @@ class DeepRun {
     grant.endpoint = mount->second;
     if (grant.endpoint.starts_with(places_.mps_root + "/"))
       grant.endpoint = places_.mps_root_here + grant.endpoint.substr(places_.mps_root.size());
-    if (ask.grant.gpu.starts_with("GPU-")) grant.env["CUDA_VISIBLE_DEVICES"] = ask.grant.gpu;
+    if (ask.trial.expected.gpu.starts_with("GPU-")) grant.env["CUDA_VISIBLE_DEVICES"] = ask.trial.expected.gpu;
     return grant;
   }
 

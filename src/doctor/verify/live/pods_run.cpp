@@ -89,8 +89,8 @@ class PodsRun {
                     pods_);
       made_[name] = {.view = {.name = name}, .log = {}, .neighbour = pod.neighbour};
     }
-    fmt::print(stderr, "{} probe pod{} made on {}; they take up to a minute\n", made_.size(),
-               made_.size() == 1 ? "" : "s", options_.node);
+    fmt::print(stderr, "{} made on {}; they take up to a minute\n", count_text(made_.size(), "probe pod"),
+               options_.node);
     return {};
   }
 
