@@ -20,6 +20,7 @@ TEST(JsonRead, WhatIsThereIsRead) {
   EXPECT_EQ(count_at(kDocument, "huge"), 18446744073709551615u);
   EXPECT_TRUE(truth_at(kDocument, "yes"));
   EXPECT_EQ(list_at(kDocument, "list").size(), 1u);
+  EXPECT_EQ(texts_at(json_of(R"({"list":["a",1,"b"]})"), "list"), (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(text_at(map_at(kDocument, "map"), "in"), "b");
 }
 

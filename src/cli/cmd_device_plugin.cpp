@@ -21,11 +21,6 @@ int as_nvidias(int status) {
   return status == 0 ? 0 : 1;
 }
 
-bool is_folder(const std::filesystem::path& path) {
-  std::error_code error;
-  return std::filesystem::is_directory(path, error);
-}
-
 // NVIDIA's manifests do not mount the folder of kubelet's PodResources socket, which reports the holders of devices. If
 // they mount the node's root, the socket is reached through that: it accepts connections below a read-only mount too.
 std::string pod_resources_socket(const std::string& given) {

@@ -20,18 +20,14 @@ constexpr const char* kVerifyTeaching =
     "Exit status: 0 nothing failed; 1 something did; 2 nothing could be checked. docs/reference/checks.md lists the "
     "checks.";
 
-struct VerifyHeld {
-  agent::VerifyOptions options;
-  bool strict = false;
-};
-
 }  // namespace
 
 void add_verify(CLI::App& app, Process& process) {
-  auto held = std::make_shared<VerifyHeld>();
+  auto options = std::make_shared<agent::VerifyOptions>();
+  auto strict = std::make_shared<bool>(false);
   auto* command = app.add_subcommand(
       "verify", "proves what a node promises: each check passes, fails or is skipped, with reason and remedy");
-  auto& o = held->options;
+  auto& o = *options;
   command->add_option("node", o.node, "name of the node in the cluster");
   command->add_flag("--local", o.local, "this node, without an API server");
   command->add_flag("--inside", o.inside, "this container: tries the limits of the share that it holds");
@@ -54,13 +50,13 @@ void add_verify(CLI::App& app, Process& process) {
                         {"--cdi-root", &o.cdi_root},
                         {"--mps-root-ctr-path", &o.mps_root_here},
                         {"--mps-control", &o.mps_control}});
-  add_strict(*command, held->strict);
+  add_strict(*command, *strict);
   command->footer(kVerifyTeaching);
-  command->callback([held, &process] {
-    held->options.environment = {process.environment.begin(), process.environment.end()};
-    held->options.unknown_keys = unknown_keys(held->strict);
-    held->options.terminal = process.terminal;
-    process.exit_code = agent::run_verify(held->options);
+  command->callback([options, strict, &process] {
+    options->environment = {process.environment.begin(), process.environment.end()};
+    options->unknown_keys = unknown_keys(*strict);
+    options->terminal = process.terminal;
+    process.exit_code = agent::run_verify(*options);
   });
 }
 

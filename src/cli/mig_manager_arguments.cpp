@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
 
 #include "cli/nvidia_arguments.h"
 #include "cli/setting_options.h"
@@ -24,11 +23,6 @@ struct Given {
   std::string ignored;  // of flags without effect
   LogOptions log;
 };
-
-bool is_folder(const std::string& path) {
-  std::error_code error;
-  return std::filesystem::is_directory(path, error);
-}
 
 std::string below(const std::string& root, const std::string& path) {
   return is_folder(root) && root != "/" ? root + path : path;

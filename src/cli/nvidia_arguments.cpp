@@ -12,6 +12,11 @@
 
 namespace tranche::cli {
 
+bool is_folder(const std::filesystem::path& path) {
+  std::error_code error;
+  return std::filesystem::is_directory(path, error);
+}
+
 std::string variable(const Process& process, const std::string& name) {
   const auto found = process.environment.find(name);
   return found == process.environment.end() ? "" : found->second;

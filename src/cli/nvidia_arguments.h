@@ -1,5 +1,6 @@
 #pragma once
 // Parses a command line as NVIDIA's programs do (cli/go_arguments.h), when this program is called by a name of theirs.
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@ namespace tranche::cli {
 
 struct Process;
 
+bool is_folder(const std::filesystem::path& path);
 std::string variable(const Process& process, const std::string& name);  // "" = not set
 
 // The exit status if there is nothing more to do (help, version, an invalid word: 1). `rest` receives all words from

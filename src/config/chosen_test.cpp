@@ -1,4 +1,4 @@
-#include "config/chosen.h"
+#include "config/choose.h"
 
 #include <gmock/gmock.h>
 

@@ -1,6 +1,6 @@
 #pragma once
 // All keys of a configuration file: those that the parser knows (config/document/fields.h reads a mapping's keys from
-// here), that docs/reference/configuration.md lists, and that the JSON Schema allows (config/reference.h). A key that
+// here), that docs/reference/configuration.md lists, and that the JSON Schema allows. A key that
 // is not here is unknown to all three. Pure.
 #include <algorithm>
 #include <cstdint>
@@ -97,5 +97,10 @@ std::vector<std::string_view> names_below(std::string_view path);
 KeyCase key_case_below(std::string_view path);
 // "a.b[3].c" → "a.b[].c"
 std::string without_indices(std::string_view path);
+
+// The table as docs/reference/configuration.md and as deploy/schema/config.schema.json, for editors; a test compares
+// the files.
+std::string reference_text();  // Markdown
+std::string schema_json();     // draft 2020-12; keys in their usual case
 
 }  // namespace tranche::config

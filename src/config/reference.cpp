@@ -1,5 +1,3 @@
-#include "config/reference.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>

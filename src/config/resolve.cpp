@@ -190,8 +190,8 @@ class Resolution {
     return {};
   }
 
-  Explained explain_one(std::string_view path, std::string value) const {
-    Explained row{std::string(path), std::move(value), Source::kDefault, "default"};
+  void add_row(std::string_view path, std::string value) {
+    Explained& row = explained_.emplace_back(std::string(path), std::move(value), Source::kDefault, "default");
     if (const auto taken = taken_.find(path); taken != taken_.end()) {
       row.source = taken->second.source;
       row.where = taken->second.where;
@@ -201,10 +201,7 @@ class Resolution {
     }
     if (path == "flags.nvidiaDevRoot" && filled_dev_root_) row.where = "as flags.nvidiaDriverRoot";
     if (path == "flags.mpsRoot" && filled_mps_root_) row = {row.path, row.value, Source::kDefault, "default under MPS"};
-    return row;
   }
-
-  void add_row(std::string_view path, std::string value) { explained_.push_back(explain_one(path, std::move(value))); }
 
   void explain() {
     const Config& config = target_.config;

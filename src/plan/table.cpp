@@ -10,9 +10,6 @@
 #include "plan/shares.h"
 
 namespace tranche::plan {
-namespace {
-
-using Row = TerminalText::Row;
 
 std::string mib_text(Bytes bytes) {
   return bytes.value == 0 ? "not limited" : fmt::format("{} MiB", bytes.in_mib());
@@ -23,6 +20,10 @@ std::string threads_text(const ShareLimits& share) {
   if (share.sms == 0) return to_string(share.threads) + " %";
   return fmt::format("{} ({} %)", share.sms, to_string(share.threads));
 }
+
+namespace {
+
+using Row = TerminalText::Row;
 
 void write_gpus(const inventory::Inventory& inventory, TerminalText& out) {
   const bool ordinary = inventory.platform == inventory::Platform::kNvml;

@@ -18,4 +18,7 @@ struct TableOptions {
 std::string render_table(const Plan& plan, const inventory::Inventory& inventory,
                          const std::map<std::string, std::string>& labels, const TableOptions& options);
 
+std::string mib_text(Bytes bytes);                   // "71885 MiB", "not limited"
+std::string threads_text(const ShareLimits& share);  // "66 (50 %)", "50 %", "not limited"
+
 }  // namespace tranche::plan

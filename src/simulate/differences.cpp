@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "plan/plan_json.h"
 #include "plan/shares.h"
-#include "simulate/landing_table.h"
+#include "plan/table.h"
 
 namespace tranche::simulate {
 namespace {
@@ -218,7 +218,7 @@ void compare_several_slots(const plan::Plan& before, const plan::Plan& after, Co
         const auto now = plan::share_of(*other, held);
         if (earlier == now) continue;
         const auto text = [](const plan::ShareLimits& limits) {
-          return fmt::format("{}, SMs {}", memory_text(limits), sms_text(limits));
+          return fmt::format("{}, SMs {}", plan::mib_text(limits.memory), plan::threads_text(limits));
         };
         out.add({was.name, {device.index}, fmt::format("{}{} slots", kLimitsOf, held), text(earlier), text(now)});
         break;
@@ -269,7 +269,7 @@ std::string summary(const PodOutcome& outcome) {
     for (const OnDevice& on : holding.devices) {
       std::string text = containers.size() > 1 ? holding.container + ": " : "";
       text += fmt::format("{} {} on GPU {}", on.slots, holding.resource, on.index);
-      if (on.limits.memory.value > 0) text += fmt::format(", {}", memory_text(on.limits));
+      if (on.limits.memory.value > 0) text += fmt::format(", {}", plan::mib_text(on.limits.memory));
       if (on.limits.sms > 0) text += fmt::format(", {} SMs", on.limits.sms);
       parts.push_back(std::move(text));
     }

@@ -38,7 +38,7 @@ void write_pod(const PodOutcome& outcome, std::vector<Row>& rows) {
       const std::string role = holding.role == Role::kMain ? "" : fmt::format(" ({})", to_string(holding.role));
       rows.push_back({first ? outcome.full_name() : "", first ? std::string(to_string(outcome.fate)) : "",
                       holding.container + role, holding.resource, std::to_string(on.slots), on.index,
-                      memory_text(on.limits), sms_text(on.limits)});
+                      plan::mib_text(on.limits.memory), plan::threads_text(on.limits)});
       first = false;
     }
   }
@@ -162,16 +162,6 @@ std::string render_table(const std::vector<Difference>& differences, const std::
                    d.before.empty() ? "32" : "31");
   write_pods(differences, out);
   return out.take();
-}
-
-std::string memory_text(const plan::ShareLimits& limits) {
-  return limits.memory.value == 0 ? "not limited" : fmt::format("{} MiB", limits.memory.in_mib());
-}
-
-std::string sms_text(const plan::ShareLimits& limits) {
-  if (limits.threads.hundredths == 0) return "not limited";
-  if (limits.sms == 0) return to_string(limits.threads) + " %";
-  return fmt::format("{} ({} %)", limits.sms, to_string(limits.threads));
 }
 
 }  // namespace tranche::simulate

@@ -11,10 +11,6 @@
 
 namespace tranche::simulate {
 
-// Private to src/simulate: the text of figures in the plan's table.
-std::string memory_text(const plan::ShareLimits& limits);  // "71885 MiB", "not limited"
-std::string sms_text(const plan::ShareLimits& limits);     // "66 (50 %)", "50 %", "not limited"
-
 // Which pods land where, what keeps the others away, what is left on every device and what is stranded.
 std::string render_table(const Simulation& simulation, const plan::TableOptions& options);
 

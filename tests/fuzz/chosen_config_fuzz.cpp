@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "config/chosen.h"
+#include "config/choose.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto chosen = tranche::config::parse_chosen({reinterpret_cast<const char*>(data), size});

@@ -6,7 +6,6 @@
 
 #include "base/text.h"
 #include "config/keys.h"
-#include "config/reference.h"
 #include "config/settings.h"
 #include "golden/golden.h"
 #include "gpu/health/cause.h"

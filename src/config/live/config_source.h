@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "config/choose.h"
-#include "config/chosen.h"
 #include "config/live/cluster_configs.h"
 #include "config/live/named_configs.h"
 #include "config/resolve.h"
@@ -32,7 +31,7 @@ struct ConfigView {
   std::string name;       // among several, "" if there are not several, and for the empty configuration
   std::string chosen_by;  // "label", "default", "named", "single", "empty", "file", "defaults"; "" = none in effect
   std::string label;      // the node label's value, if it is used
-  std::string hash;       // of the content in effect (config/chosen.h)
+  std::string hash;       // of the content in effect (config/choose.h)
   config::Config config;
   config::PluginRun run;
   std::vector<Problem> problems;             // of the newest content, even if it was refused

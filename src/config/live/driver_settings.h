@@ -14,17 +14,11 @@ inline host::NvmlSettings driver_settings(const config::Flags& flags, const std:
   host::NvmlSettings settings;
   settings.system_root = system_root;
   settings.driver_root = driver_root_here.empty() ? flags.plugin.container_driver_root : driver_root_here;
-  switch (flags.device_discovery_strategy) {
-    case config::DiscoveryStrategy::kNvml:
-      settings.discovery = inventory::Discovery::kNvml;
-      break;
-    case config::DiscoveryStrategy::kTegra:
-      settings.discovery = inventory::Discovery::kTegra;
-      break;
-    case config::DiscoveryStrategy::kAuto:
-    case config::DiscoveryStrategy::kVfio:  // feature discovery only; refused earlier
-      break;
-  }
+  // kVfio is of feature discovery only; it is refused earlier.
+  if (flags.device_discovery_strategy == config::DiscoveryStrategy::kNvml)
+    settings.discovery = inventory::Discovery::kNvml;
+  if (flags.device_discovery_strategy == config::DiscoveryStrategy::kTegra)
+    settings.discovery = inventory::Discovery::kTegra;
   return settings;
 }
 

@@ -34,12 +34,12 @@ std::string cdi_switch(const std::string& config) {
 }
 
 void check_cdi(const CheckOptions& options, const Runtime& runtime, Findings& findings) {
-  if (*runtime.config == '\0')
-    return findings.pass("runtime.cdi", runtime.socket, std::string(runtime.name) + " reads CDI specs");
-  const auto config = host::read_file(under_root(options, runtime.config));
-  const std::string value = config ? cdi_switch(*config) : "";
+  const bool configured = *runtime.config != '\0';
+  const std::string value =
+      configured ? cdi_switch(host::read_file(under_root(options, runtime.config)).value_or("")) : "true";
   if (value == "true") {
-    findings.pass("runtime.cdi", runtime.config, std::string(runtime.name) + " reads CDI specs");
+    findings.pass("runtime.cdi", configured ? runtime.config : runtime.socket,
+                  std::string(runtime.name) + " reads CDI specs");
   } else if (value == "false") {
     findings.warn("runtime.cdi", runtime.config,
                   std::string(runtime.name) + " does not read CDI specs (enable_cdi = false)",

@@ -1,4 +1,5 @@
 // The driver: kernel module, library, and every GPU behind them.
+#include <algorithm>
 #include <charconv>
 
 #include "base/text.h"
@@ -126,13 +127,10 @@ inventory::Inventory check_driver(const CheckOptions& options, Findings& finding
                   "see `lspci -d 10de:` and which kernel driver holds them");
   }
   doubt(node->doubts, findings);
-  const Result<std::vector<host::GpuUse>> uses = (*nvml)->use();
+  const auto uses = (*nvml)->use().value_or(std::vector<host::GpuUse>{});
   for (const inventory::Gpu& gpu : node->gpus) {
-    const host::GpuUse* use = nullptr;
-    if (uses) {
-      for (const host::GpuUse& candidate : *uses) use = candidate.uuid == gpu.uuid ? &candidate : use;
-    }
-    check_gpu(gpu, use, options.dra.config, findings);
+    const auto use = std::ranges::find(uses, gpu.uuid, &host::GpuUse::uuid);
+    check_gpu(gpu, use == uses.end() ? nullptr : &*use, options.dra.config, findings);
   }
   return *std::move(node);
 }

@@ -32,8 +32,9 @@ class Pen {
   bool colour_;
 };
 
-char letter_of(std::size_t tenant) {
-  return static_cast<char>(tenant < 26 ? 'a' + tenant : 'A' + tenant % 26);
+std::string letter(std::size_t tenant, const Pen& pen) {
+  const auto c = static_cast<char>(tenant < 26 ? 'a' + tenant : 'A' + tenant % 26);
+  return pen(kColours[tenant % kColours.size()], std::string(1, c));
 }
 
 // One cell a slot; many slots are folded so that the bar stays readable, a folded cell showing its first holder.
@@ -48,8 +49,7 @@ std::string slot_bar(const Device& device, const Pen& pen) {
     if (first == device.slots.begin() + static_cast<long>(end)) {
       bar += pen(kDim, "·");
     } else {
-      const auto tenant = static_cast<std::size_t>(*first);
-      bar += pen(kColours[tenant % kColours.size()], std::string(1, letter_of(tenant)));
+      bar += letter(static_cast<std::size_t>(*first), pen);
     }
   }
   return bar;
@@ -76,10 +76,6 @@ std::string state_of(const Device& device, const Pen& pen) {
 
 std::string slots_of(const Device& device, const Pen& pen) {
   return fmt::format("[{}] {}/{} slots", slot_bar(device, pen), device.held(), device.slots.size());
-}
-
-std::string letter(std::size_t tenant, const Pen& pen) {
-  return pen(kColours[tenant % kColours.size()], std::string(1, letter_of(tenant)));
 }
 
 void put_device(std::string& out, const Device& device, const Pen& pen) {

@@ -287,5 +287,17 @@ TEST(FdTest, MovingOverAnOpenOneClosesIt) {
   EXPECT_EQ(::read(reading.get(), &byte, 1), 0);  // end of file: the writing end is closed
 }
 
+TEST_F(FilesTest, NamesOfADirectoryAreSortedAndPathsTakenApart) {
+  ASSERT_TRUE(dir_->write_atomically("b", ""));
+  ASSERT_TRUE(dir_->write_atomically("a", ""));
+  EXPECT_THAT(names_in(scratch_.path()), ElementsAre("a", "b"));
+  EXPECT_THAT(names_in("/no/such/directory"), IsEmpty());
+  for (const auto& [path, directory, name] :
+       {std::tuple{"/run/x/y", "/run/x", "y"}, {"/x", "/", "x"}, {"x", ".", "x"}}) {
+    EXPECT_EQ(parts_of(path).directory, directory);
+    EXPECT_EQ(parts_of(path).name, name);
+  }
+}
+
 }  // namespace
 }  // namespace tranche::host

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "os/files/files.h"
 #include "os/files/scratch.h"
 
 namespace tranche::host {
@@ -12,12 +13,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::ElementsAre;
-
-std::vector<std::string> names_in(const std::string& folder) {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename().string());
-  return names;
-}
 
 TEST(LinksTest, AreMadeAndReplacedWholeAndNothingElseIsLeft) {
   const Scratch scratch;

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/text.h"
-#include "config/chosen.h"
+#include "config/choose.h"
 #include "config/live/cluster_configs.h"
 #include "containers/attribution.h"
 #include "kube/client/kube_link.h"
