@@ -12,18 +12,18 @@ namespace {
 using Row = TerminalText::Row;
 
 std::string counts(const Simulation& simulation) {
-  struct Words {
+  struct Text {
     Fate fate;
     const char *one, *several;
   };
-  constexpr Words kWords[] = {
+  constexpr Text kTexts[] = {
       {Fate::kLands, "lands", "land"},
       {Fate::kWaits, "waits", "wait"},
       {Fate::kRefused, "is refused", "are refused"},
       {Fate::kUnknown, "asks for what the node does not have", "ask for what the node does not have"},
       {Fate::kUnpredicted, "is not predicted", "are not predicted"}};
   std::vector<std::string> parts;
-  for (const auto& [fate, one, several] : kWords)
+  for (const auto& [fate, one, several] : kTexts)
     if (const auto n = simulation.count(fate); n > 0 || fate == Fate::kLands)
       parts.push_back(fmt::format("{} {}", n, n == 1 ? one : several));
   return join(parts, ", ");

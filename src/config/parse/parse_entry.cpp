@@ -12,7 +12,7 @@ namespace {
 constexpr std::int64_t kMostGb = 1'000'000;
 
 std::optional<std::uint32_t> read_replicas(const Value& entry, const Value& value, const EntryRules& rules) {
-  const bool mps = rules.strategy == SharingStrategy::kMps;
+  const bool mps = rules.sharing.strategy == SharingStrategy::kMps;
   if (!value.given()) {
     (value.absent() ? entry : value)
         .error(value.absent() ? "has no replicas" : "has nothing after it",
@@ -94,18 +94,19 @@ void parse_devices(const Value& value, bool per_device, SharedResource& into) {
 // The effective rename. Without perDevice the file cannot choose it: "<name>.shared" or none.
 std::optional<std::string> effective_rename(const Value& value, const std::string& name, const EntryRules& rules) {
   std::optional<std::string> in_force;
-  if (rules.rename_by_default) in_force = name + ".shared";
+  if (rules.sharing.rename_by_default) in_force = name + ".shared";
   if (value.absent()) return in_force;
   if (value.null()) {
     value.error("has nothing after it", "remove it");
     return in_force;
   }
   auto asked = read_resource_name(value);
-  if (rules.per_device) return asked ? asked : in_force;
+  if (rules.sharing.per_device) return asked ? asked : in_force;
   if (asked && asked != in_force)
-    value.warn(
-        "is read and then not used: the resource is advertised as " + in_force.value_or(name),
-        rules.rename_by_default ? "remove it" : "remove it, or write renameByDefault: true to get " + name + ".shared");
+    value.warn("is read and then not used: the resource is advertised as " + in_force.value_or(name),
+               rules.sharing.rename_by_default
+                   ? "remove it"
+                   : "remove it, or write renameByDefault: true to get " + name + ".shared");
   return in_force;
 }
 
@@ -122,7 +123,7 @@ void parse_names(const Fields& f, SharedResource& into) {
   into.rename.reset();  // renameByDefault does not apply to explicitly chosen names
 }
 
-// The number of slots: replicas, or slotMemory instead.
+// The number of slots: replicas, or slotMemory instead, which only MPS has.
 bool parse_slots(const Value& entry, const Fields& f, const EntryRules& rules, SharedResource& into) {
   const Value slot_memory = f["slotMemory"];
   if (!slot_memory.given()) {
@@ -158,7 +159,7 @@ std::optional<GuardMemory> parse_entry_guard(const Value& section) {
   return memory;
 }
 
-bool parse_mps_part(const Value& entry, const Fields& f, const EntryRules& rules, SharedResource& into) {
+void parse_mps_part(const Fields& f, const EntryRules& rules, SharedResource& into) {
   into.guard_memory = parse_entry_guard(f["guard"]);
   read_value(f["threads"], into.threads);
   read_value(f["memory"], into.memory);
@@ -167,7 +168,6 @@ bool parse_mps_part(const Value& entry, const Fields& f, const EntryRules& rules
   std::optional<SplitPolicy> split = rules.split;
   read_split(f["split"], split);
   into.split = split.value_or(is_individual(into) ? SplitPolicy::kSpan : SplitPolicy::kReject);
-  return parse_slots(entry, f, rules, into);
 }
 
 }  // namespace
@@ -196,12 +196,11 @@ std::optional<SharedResource> parse_entry(const Value& entry, const EntryRules& 
     entry.wrong_type("a mapping with name and replicas", "write - {name: nvidia.com/gpu, replicas: 4}");
     return std::nullopt;
   }
-  const bool mps = rules.strategy == SharingStrategy::kMps;
   const Fields f(entry);
   SharedResource resource;
-  resource.strategy = rules.strategy;
-  resource.threads = rules.threads;
-  resource.memory = rules.memory;
+  resource.strategy = rules.sharing.strategy;
+  resource.threads = rules.sharing.threads;
+  resource.memory = rules.sharing.memory;
   resource.place = entry.place();
   const Value name = f["name"];
   std::optional<std::string> full_name;
@@ -213,15 +212,9 @@ std::optional<SharedResource> parse_entry(const Value& entry, const EntryRules& 
     full_name = read_resource_name(name);
   resource.name = full_name.value_or("");
   resource.rename = effective_rename(f["rename"], resource.name, rules);
-  parse_devices(f["devices"], rules.per_device, resource);
-  bool sound = full_name.has_value();
-  if (mps) {
-    sound = parse_mps_part(entry, f, rules, resource) && sound;
-  } else {
-    const auto replicas = read_replicas(entry, f["replicas"], rules);
-    sound = sound && replicas;
-    resource.replicas = replicas.value_or(1);
-  }
+  parse_devices(f["devices"], rules.sharing.per_device, resource);
+  if (resource.strategy == SharingStrategy::kMps) parse_mps_part(f, rules, resource);
+  const bool sound = parse_slots(entry, f, rules, resource) && full_name.has_value();
   return sound ? std::optional(std::move(resource)) : std::nullopt;
 }
 

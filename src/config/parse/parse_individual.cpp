@@ -92,14 +92,14 @@ Individual parse_individual(const Value& section) {
   return individual;
 }
 
-void apply_individual(const Individual& individual, const Value& fail_requests, const EntryRules& rules,
+void apply_individual(const Individual& individual, const Value& fail_requests, std::optional<SplitPolicy> asked_split,
                       Sharing& sharing) {
   // That fork counts slots whatever the switch is set to, and its purpose is a container that requests gpu0: 5.
   if (sharing.fail_requests_greater_than_one && fail_requests.given())
     fail_requests.warn("has no effect beside individualGPU, where a container asks slots of each GPU",
                        "remove it, or write names: gpu%d in place of individualGPU");
   sharing.fail_requests_greater_than_one = false;
-  const SplitPolicy split = rules.split.value_or(SplitPolicy::kSpan);
+  const SplitPolicy split = asked_split.value_or(SplitPolicy::kSpan);
   for (SharedResource& entry : sharing.resources) {
     if (entry.name != kGpu || !entry.names.empty()) continue;
     entry.names = individual.pattern;
@@ -112,8 +112,8 @@ void apply_individual(const Individual& individual, const Value& fail_requests, 
     entry.strategy = SharingStrategy::kMps;
     entry.devices = std::vector<DeviceRef>{gpu.gpu};
     entry.replicas = gpu.replicas;
-    entry.threads = rules.threads;
-    entry.memory = gpu.memory.value_or(rules.memory);
+    entry.threads = sharing.threads;
+    entry.memory = gpu.memory.value_or(sharing.memory);
     entry.split = split;
     entry.place = gpu.place;
     if (!gpu.name || *gpu.name == expand(individual.pattern, {gpu.gpu.text, 0, {}}))

@@ -37,14 +37,11 @@ void refuse_two_rests(const std::vector<SharedResource>& resources, const Value&
   }
 }
 
-// renameByDefault, failRequestsGreaterThanOne and resources of one section; fills in the rest of `rules`.
+// renameByDefault, failRequestsGreaterThanOne and resources of one section.
 void parse_section(const Value& section, const Fields& f, EntryRules rules, bool needs_resources, Sharing& sharing) {
-  sharing.strategy = rules.strategy;
-  sharing.per_device = rules.per_device;
-  sharing.fail_requests_greater_than_one = rules.strategy == SharingStrategy::kMps;
+  sharing.fail_requests_greater_than_one = sharing.strategy == SharingStrategy::kMps;
   f["renameByDefault"].read(sharing.rename_by_default);
   f["failRequestsGreaterThanOne"].read(sharing.fail_requests_greater_than_one);
-  rules.rename_by_default = sharing.rename_by_default;
   if (!sharing.fail_requests_greater_than_one) rules.most_slots = kMostSlots;
   const Value list = f["resources"];
   const char* remedy = "write resources: [{name: nvidia.com/gpu, replicas: 4}]";
@@ -58,7 +55,7 @@ void parse_section(const Value& section, const Fields& f, EntryRules rules, bool
       if (section.findings().problems.over()) break;
       if (auto entry = parse_entry(item, rules)) sharing.resources.push_back(*std::move(entry));
     }
-    if (!rules.per_device) warn_of_repeats(sharing.resources, list);
+    if (!sharing.per_device) warn_of_repeats(sharing.resources, list);
   }
 }
 
@@ -72,7 +69,9 @@ std::optional<Sharing> parse_time_slicing(const Value& section, bool per_device)
   if (!is_mapping(section, remedy)) return std::nullopt;
   const Fields f(section);
   Sharing sharing;
-  parse_section(section, f, {.strategy = SharingStrategy::kTimeSlicing, .per_device = per_device}, true, sharing);
+  sharing.strategy = SharingStrategy::kTimeSlicing;
+  sharing.per_device = per_device;
+  parse_section(section, f, {sharing}, true, sharing);
   return sharing;
 }
 
@@ -96,17 +95,16 @@ std::optional<Sharing> parse_mps(const Value& section, const Individual& individ
   read_settings(f, target);
   read_section(f["guard"], target);
   Sharing& sharing = target.config.sharing;
+  sharing.strategy = SharingStrategy::kMps;
+  sharing.per_device = per_device;
   read_enable_memory_limit(f, sharing.memory);
-  EntryRules rules{.strategy = SharingStrategy::kMps,
-                   .per_device = per_device,
-                   .threads = sharing.threads,
-                   .memory = sharing.memory};
+  EntryRules rules{sharing};
   read_split(f["split"], rules.split);
   if (!individual.enabled)
     rules.most_slots =
         (sharing.max_clients != 0 ? sharing.max_clients : kMostClientsOfDrivers) / sharing.processes_per_slot;
   parse_section(section, f, rules, !individual.enabled || individual.gpus.empty(), sharing);
-  if (individual.enabled) apply_individual(individual, f["failRequestsGreaterThanOne"], rules, sharing);
+  if (individual.enabled) apply_individual(individual, f["failRequestsGreaterThanOne"], rules.split, sharing);
   return sharing;
 }
 

@@ -13,13 +13,9 @@ namespace tranche::config {
 
 // Settings of a section that apply to each of its entries.
 struct EntryRules {
-  SharingStrategy strategy = SharingStrategy::kNone;
-  bool per_device = false;
-  bool rename_by_default = false;
+  const Sharing& sharing;
   std::uint32_t most_slots = kMostSlots;  // that can be of use at once, where a container can hold only one
-  ThreadsPolicy threads{};
-  MemoryPolicy memory{};
-  std::optional<SplitPolicy> split{};  // absent: span for names with %d, else reject
+  std::optional<SplitPolicy> split{};     // absent: span for names with %d, else reject
 };
 
 // One entry of sharing.<section>.resources. Absent if it cannot be used; the Problems give the reasons.
@@ -45,7 +41,7 @@ struct Individual {
 };
 Individual parse_individual(const Value& section);
 // Adds it to the configuration as entries of this format.
-void apply_individual(const Individual& individual, const Value& fail_requests, const EntryRules& rules,
+void apply_individual(const Individual& individual, const Value& fail_requests, std::optional<SplitPolicy> asked_split,
                       Sharing& sharing);
 
 void parse_sharing(const Value& section, const Individual& individual, Sharing& sharing);
