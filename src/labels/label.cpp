@@ -5,14 +5,24 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "labels/own_labels.h"
+#include "plan/shares.h"
 
 namespace tranche::label {
 namespace {
 
 using config::Config;
+using config::MigStrategy;
+using config::SharingStrategy;
 using inventory::Gpu;
 using inventory::Inventory;
+using inventory::MigDevice;
+
+using Gpus = std::vector<const Gpu*>;
+
+constexpr std::size_t kLongestValue = 63;
+constexpr const char* kGpu = "nvidia.com/gpu";
+constexpr const char* kOwn = "tranche.io/";  // labels that GPU feature discovery does not set
+constexpr inventory::ComputeCapability kHopper{9, 0};
 
 // Characters of label values and key names, at their ends and within.
 bool is_end(char c) {
@@ -20,6 +30,253 @@ bool is_end(char c) {
 }
 bool is_inner(char c) {
   return c == '-' || c == '_' || c == '.';
+}
+
+// Shortened to `longest`, beginning and ending with a letter or digit, as the API server requires of a label value.
+std::string bounded(std::string value, std::size_t longest = kLongestValue) {
+  constexpr const char* kInner = "-_.";
+  if (value.size() > longest) value.resize(longest);
+  value.resize(value.find_last_not_of(kInner) + 1);
+  value.erase(0, value.find_first_not_of(kInner));
+  return value;
+}
+
+// Those that GPU feature discovery considers.
+Gpus labelled_gpus(const inventory::Inventory& inventory) {
+  Gpus gpus;
+  for (const Gpu& gpu : inventory.gpus)
+    if (!inventory::is_display_gpu(gpu)) gpus.push_back(&gpu);
+  return gpus;
+}
+
+// The GPU that nvidia.com/gpu.* describes, of at least one: GPUs without MIG first, then the most common model, then
+// the lowest index.
+const Gpu& speaker_of(const Gpus& gpus) {
+  std::map<std::string_view, std::size_t> counts;
+  for (const Gpu* gpu : gpus) ++counts[gpu->name];
+  const auto weight = [&](const Gpu& gpu) { return std::pair(!gpu.mig_enabled, counts[gpu.name]); };
+  const Gpu* best = gpus.front();
+  for (const Gpu* gpu : gpus)
+    if (weight(*gpu) > weight(*best)) best = gpu;
+  return *best;
+}
+
+// How a resource is divided, for its labels.
+struct Division {
+  std::uint32_t replicas = 1;
+  bool renamed = false;
+  SharingStrategy strategy = SharingStrategy::kNone;
+};
+
+// If entries divide the devices of a name among them, or divide each by its own size, the plan has the result for the
+// device that the labels describe.
+Division planned_division(const plan::Plan& plan, const std::string& resource, std::string_view uuid) {
+  for (const auto& planned : plan.resources) {
+    if (planned.original_name != resource) continue;
+    const auto device = std::ranges::find(planned.devices, uuid, &plan::PlannedDevice::uuid);
+    if (device == planned.devices.end()) continue;
+    return {device->slots, planned.name != planned.original_name, planned.sharing};
+  }
+  return {};
+}
+
+// Looked up by the un-renamed name, which the labels use as well.
+Division division_of(const Config& config, const plan::Plan& plan, const std::string& resource, std::string_view uuid) {
+  const auto* entry = config.sharing.strategy == SharingStrategy::kNone ? nullptr : sharing_of(config, resource);
+  if (entry == nullptr) return {};
+  if (config.sharing.per_device || entry->slot_memory || !entry->names.empty())
+    return planned_division(plan, resource, uuid);
+  const SharingStrategy strategy = strategy_of(config, *entry);
+  if (entry->replicas < 2 && strategy != SharingStrategy::kMps) return {};
+  return {entry->replicas, entry->rename.has_value(), strategy};
+}
+
+// If the value is too long for a label, the model is shortened, so that what follows it stays readable.
+std::string product(const Gpu& gpu, const std::string& kind, const Division& division) {
+  const std::string tail = kind + (division.replicas > 1 && !division.renamed ? "-SHARED" : "");
+  return bounded(bounded(label_value(gpu.name), kLongestValue - std::min(kLongestValue, tail.size())) + tail);
+}
+
+std::string family(inventory::ComputeCapability capability) {
+  // By the first capability of each; what lies between two is of the former, with the same major number.
+  constexpr std::pair<inventory::ComputeCapability, const char*> kFamilies[] = {
+      {{13, 0}, "rubin"}, {{12, 0}, "blackwell"}, {{10, 0}, "blackwell"}, {{9, 0}, "hopper"}, {{8, 9}, "ada-lovelace"},
+      {{8, 0}, "ampere"}, {{7, 5}, "turing"},     {{7, 0}, "volta"},      {{6, 0}, "pascal"}, {{5, 0}, "maxwell"},
+      {{3, 0}, "kepler"}, {{2, 0}, "fermi"},      {{1, 0}, "tesla"}};
+  for (const auto& [first, name] : kFamilies)
+    if (first.major == capability.major && first.minor <= capability.minor) return name;
+  return "undefined";
+}
+
+void set(Labels& labels, const std::string& resource, const std::string& suffix, std::string value) {
+  labels[resource + "." + suffix] = std::move(value);
+}
+void set(Labels& labels, const std::string& resource, const std::string& suffix, std::uint64_t value) {
+  set(labels, resource, suffix, std::to_string(value));
+}
+
+void set_sharing(Labels& labels, const std::string& resource, const Division& division) {
+  set(labels, resource, "replicas", division.replicas);
+  set(labels, resource, "sharing-strategy", std::string(to_string(division.strategy)));
+}
+
+void add_gpu_labels(const Config& config, const plan::Plan& plan, const Gpus& gpus, Labels& labels) {
+  const Gpu& gpu = speaker_of(gpus);
+  const auto count = std::ranges::count(gpus, gpu.name, &Gpu::name);
+  // A GPU with MIG on is never shared as a whole: GPU feature discovery reports 0 replicas for it.
+  const Division division =
+      gpu.mig_enabled ? Division{0, false, SharingStrategy::kNone} : division_of(config, plan, kGpu, gpu.uuid);
+  set(labels, kGpu, "product", product(gpu, "", division));
+  set(labels, kGpu, "count", static_cast<std::uint64_t>(count));
+  set_sharing(labels, kGpu, division);
+  if (gpu.memory.in_mib() > 0) set(labels, kGpu, "memory", gpu.memory.in_mib());
+  if (gpu.compute_capability.major == 0) return;
+  set(labels, kGpu, "family", family(gpu.compute_capability));
+  set(labels, kGpu, "compute.major", static_cast<std::uint64_t>(gpu.compute_capability.major));
+  set(labels, kGpu, "compute.minor", static_cast<std::uint64_t>(gpu.compute_capability.minor));
+}
+
+std::string with_dots(std::string profile) {
+  std::ranges::replace(profile, '+', '.');
+  return profile;
+}
+
+void add_mig_labels(const Config& config, const plan::Plan& plan, const std::string& resource, const Gpu& gpu,
+                    const MigDevice& mig, std::size_t count, Labels& labels) {
+  const Division division = division_of(config, plan, resource, mig.uuid);
+  set(labels, resource, "product", product(gpu, "-MIG-" + with_dots(mig.profile), division));
+  set(labels, resource, "count", count);
+  set_sharing(labels, resource, division);
+  // The figure of the driver's attribute record, which GPU feature discovery shows.
+  set(labels, resource, "memory", (mig.nominal_memory.value != 0 ? mig.nominal_memory : mig.memory).in_mib());
+  set(labels, resource, "multiprocessors", mig.sm_count);
+  set(labels, resource, "slices.gi", mig.gi_slices);
+  set(labels, resource, "slices.ci", mig.ci_slices);
+  constexpr const char* kEngines[] = {"copy", "decoder", "encoder", "jpeg", "ofa"};
+  for (std::size_t i = 0; i < mig.engines.size(); ++i)
+    set(labels, resource, std::string("engines.") + kEngines[i], mig.engines[i]);
+}
+
+// The first device of each profile and the number of devices.
+struct Profile {
+  const Gpu* gpu = nullptr;
+  const MigDevice* mig = nullptr;
+  std::size_t count = 0;
+};
+
+std::map<std::string, Profile> profiles_of(const Gpus& gpus) {
+  std::map<std::string, Profile> profiles;
+  for (const Gpu* gpu : gpus) {
+    if (!gpu->mig_enabled) continue;
+    for (const MigDevice& mig : gpu->mig_devices) {
+      Profile& profile = profiles[with_dots(mig.profile)];
+      if (profile.count++ == 0) profile = {gpu, &mig, 1};
+    }
+  }
+  return profiles;
+}
+
+void add_invalid_labels(const Gpu& gpu, Labels& labels) {
+  set(labels, kGpu, "product", product(gpu, "-MIG-INVALID", {}));
+  for (const char* suffix : {"count", "replicas", "memory"}) set(labels, kGpu, suffix, 0);
+  set(labels, kGpu, "sharing-strategy", "");
+}
+
+void add_single_labels(const Config& config, const plan::Plan& plan, const Gpus& gpus, Labels& labels) {
+  const auto first = std::ranges::find_if(gpus, &Gpu::mig_enabled);
+  if (first == gpus.end()) return;
+  const auto profiles = profiles_of(gpus);
+  const bool uniform = profiles.size() == 1 && std::ranges::all_of(gpus, [](const Gpu* gpu) {
+                         return gpu->mig_enabled && !gpu->mig_devices.empty();
+                       });
+  if (!uniform) return add_invalid_labels(**first, labels);
+  const Profile& only = profiles.begin()->second;
+  add_mig_labels(config, plan, kGpu, *only.gpu, *only.mig, only.count, labels);
+}
+
+// nvidia.com/gpu.* and nvidia.com/mig-<profile>.*: the devices themselves.
+void add_resource_labels(const Config& config, const plan::Plan& plan, const Gpus& gpus, Labels& labels) {
+  add_gpu_labels(config, plan, gpus, labels);
+  if (config.flags.mig_strategy == MigStrategy::kNone) return;
+  labels["nvidia.com/mig.strategy"] = to_string(config.flags.mig_strategy);
+  if (config.flags.mig_strategy == MigStrategy::kSingle) return add_single_labels(config, plan, gpus, labels);
+  for (const auto& [name, profile] : profiles_of(gpus))
+    add_mig_labels(config, plan, "nvidia.com/mig-" + name, *profile.gpu, *profile.mig, profile.count, labels);
+}
+
+// model.<model>.count and .memory: every model of the node, regardless of MIG and sharing.
+void add_model_labels(const Gpus& gpus, Labels& labels) {
+  struct Model {
+    std::size_t count = 0;
+    std::uint64_t mib = UINT64_MAX;
+  };
+  const std::string prefix = "model.";
+  const std::string longest_suffix = ".memory";
+  std::map<std::string, Model> models;
+  for (const Gpu* gpu : gpus) {
+    Model& model = models[bounded(label_value(gpu->name), kLongestValue - prefix.size() - longest_suffix.size())];
+    ++model.count;
+    model.mib = std::min(model.mib, gpu->memory.in_mib());
+  }
+  models.erase("");
+  for (const auto& [name, model] : models) {
+    labels[kOwn + prefix + name + ".count"] = std::to_string(model.count);
+    if (model.mib > 0) labels[kOwn + prefix + name + longest_suffix] = std::to_string(model.mib);
+  }
+}
+
+// <resource>.slot.…: the limits of one slot under MPS; of several kinds of device, the smallest.
+void add_slot_labels(const plan::Plan& plan, Labels& labels) {
+  struct Slot {
+    std::uint64_t sms = UINT64_MAX;
+    std::uint64_t mib = UINT64_MAX;
+  };
+  std::map<std::string_view, std::size_t> kinds;  // number of MPS resources by name before renaming
+  for (const auto& resource : plan.resources)
+    if (std::ranges::any_of(resource.devices, [](const auto& device) { return !device.pool.empty(); }))
+      ++kinds[resource.original_name];
+  // By the name before renaming, which the labels use; of several resources, the one that is advertised.
+  std::map<std::string, Slot> slots;
+  for (const auto& resource : plan.resources) {
+    for (const auto& device : resource.devices) {
+      if (device.pool.empty()) continue;
+      const std::string& name = kinds[resource.original_name] > 1 ? resource.name : resource.original_name;
+      Slot& least = slots[kOwn + name.substr(name.find('/') + 1)];
+      least.sms = std::min<std::uint64_t>(least.sms, device.share.sms);
+      least.mib = std::min<std::uint64_t>(least.mib, device.share.memory.in_mib());
+    }
+  }
+  for (const auto& [name, slot] : slots) {
+    if (slot.sms > 0) labels[name + ".slot.sms"] = std::to_string(slot.sms);  // 0 = unknown
+    if (slot.mib > 0) labels[name + ".slot.memory"] = std::to_string(slot.mib);
+  }
+}
+
+bool cut_to_a_wrong_count(const plan::Plan& plan) {
+  for (const auto& resource : plan.resources)
+    for (const auto& device : resource.devices) {
+      if (device.pool.empty() || device.share.sms == 0) continue;
+      const auto spans = plan::trusted_sm_counts(device.compute_capability, device.sm_count, device.driver_version);
+      if (!plan::is_trusted(device.share.sms, spans)) return true;
+    }
+  return false;
+}
+
+// hazard.sm-counts: "exposed" if a slot has an SM count with which this GPU is known to compute wrong results,
+// "avoided" if there are such counts and no slot has one, "unmeasured" if such counts are likely.
+void add_hazard_labels(const Gpus& gpus, const plan::Plan& plan, const std::string& driver, Labels& labels) {
+  bool known = false;
+  bool unmeasured = false;
+  for (const Gpu* gpu : gpus) {
+    const bool measured = !plan::trusted_sm_counts(gpu->compute_capability, gpu->sm_count, driver).empty();
+    known = known || measured;
+    // If one GPU of an architecture is known to compute wrong results, unmeasured ones are not assumed to be correct.
+    unmeasured = unmeasured || (!measured && gpu->compute_capability == kHopper);
+  }
+  if (!known && !unmeasured) return;
+  labels[std::string(kOwn) + "hazard.sm-counts"] = cut_to_a_wrong_count(plan) ? "exposed"
+                                                   : unmeasured               ? "unmeasured"
+                                                                              : "avoided";
 }
 
 std::string key(std::string_view suffix) {

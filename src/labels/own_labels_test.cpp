@@ -1,5 +1,3 @@
-#include "labels/own_labels.h"
-
 #include <gmock/gmock.h>
 
 #include "labels/label_fixture.h"
