@@ -12,7 +12,7 @@
 #include "base/time.h"
 #include "config/model.h"
 #include "gpu/inventory/inventory.h"
-#include "labels/vgpu.h"
+#include "labels/pci.h"
 #include "plan/plan.h"
 
 namespace tranche::label {

@@ -1,4 +1,4 @@
-#include "labels/vgpu.h"
+#include "labels/pci.h"
 
 #include <gtest/gtest.h>
 

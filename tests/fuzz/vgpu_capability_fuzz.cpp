@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "labels/vgpu.h"
+#include "labels/pci.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto vgpu = tranche::label::vgpu_of({reinterpret_cast<const char*>(data), size});

@@ -5,7 +5,6 @@
 
 #include "base/text.h"
 #include "labels/label.h"
-#include "labels/pci.h"
 #include "os/files/files.h"
 
 namespace tranche::host {

@@ -6,7 +6,7 @@
 
 #include "base/result.h"
 #include "gpu/inventory/inventory.h"
-#include "labels/vgpu.h"
+#include "labels/pci.h"
 
 namespace tranche::host {
 
