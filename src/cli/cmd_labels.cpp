@@ -30,11 +30,11 @@ void add_feature_options(CLI::App& command, FeatureCommand& held) {
       .add_option("--kubeconfig", o.kubeconfig,
                   "how to reach the API server; by default the service account of this pod")
       ->envname("KUBECONFIG");
-  command.add_option("--namespace", o.feature_namespace, "of the NodeFeature object")
+  command.add_option("--namespace", o.target.feature_namespace, "of the NodeFeature object")
       ->envname("NAMESPACE")
       ->capture_default_str();
-  command.add_option("--node-name", o.node_name, "what the cluster calls this node")->envname("NODE_NAME");
-  command.add_option("--pod-name", o.pod_name, "name of this pod; its DaemonSet owns the NodeFeature object")
+  command.add_option("--node-name", o.target.node_name, "what the cluster calls this node")->envname("NODE_NAME");
+  command.add_option("--pod-name", o.target.pod_name, "name of this pod; its DaemonSet owns the NodeFeature object")
       ->envname("POD_NAME");
   for (const auto& [flag, variable, value] : {std::tuple{"--kube-api-qps", "KUBE_API_QPS", &held.qps},
                                               std::tuple{"--kube-api-burst", "KUBE_API_BURST", &held.burst}})

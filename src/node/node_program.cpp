@@ -76,9 +76,7 @@ Status NodeProgram::open() {
   labels_ = std::make_unique<LabelController>(
       *loop_, *worker_,
       LabelSettings{.output = options_.label_output,
-                    .feature_namespace = options_.feature_namespace,
-                    .node_name = options_.node_name,
-                    .pod_name = options_.pod_name,
+                    .target = {options_.node_name, options_.feature_namespace, options_.pod_name, {}},
                     .node_is_supplied = config_.hand_on_node([this](const auto* node) {
                       if (labels_) labels_->node_is(node);
                     })},

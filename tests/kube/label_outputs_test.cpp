@@ -17,6 +17,7 @@ namespace tranche::kube {
 namespace {
 
 using Json = nlohmann::json;
+using agent::LabelOutput;
 using agent::Written;
 using label::Labels;
 using sim::ApiRequest;
@@ -36,11 +37,11 @@ class LabelOutputs : public KubeBed {
 
   void use_feature(const std::string& pod = "") {
     server_->serve_collection(kFeatures);
-    writer_ = agent::node_feature(*client_, {"n1", "gpu", {}}, pod);
+    writer_ = agent::label_writer(LabelOutput::kNodeFeature, {"n1", "gpu", pod, {}}, client_.get());
   }
   void use_node() {
     server_->put(kNodes, "n1", R"({"metadata":{"labels":{"kubernetes.io/os":"linux"}}})");
-    writer_ = agent::node_object(*client_, "n1");
+    writer_ = agent::label_writer(LabelOutput::kNode, {"n1", {}, {}, {}}, client_.get());
   }
   Result<Written> write(const Labels& labels) {
     std::optional<Result<Written>> answer;
@@ -146,7 +147,7 @@ TEST_F(LabelOutputs, RefusalsSayWhetherSomebodyHasToAct) {
     EXPECT_EQ(refused.error().kind, row.kind) << row.status;
     EXPECT_THAT(to_string(refused.error()), HasSubstr("label the node n1: in its own words"));
   }
-  writer_ = agent::node_feature(*client_, {"n1", "gpu", {}}, "");
+  writer_ = agent::label_writer(LabelOutput::kNodeFeature, {"n1", "gpu", {}, {}}, client_.get());
   const auto none = write(kOne);
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().kind, Kind::kNotFound);
@@ -202,7 +203,7 @@ TEST_F(LabelOutputs, AskForNoMoreThanTheRolesGive) {
 }
 
 TEST_F(LabelOutputs, AFileIsReplacedOnlyWhenItDiffers) {
-  writer_ = agent::label_file(scratch_ / "gfd");
+  writer_ = agent::label_writer(LabelOutput::kFile, {{}, {}, {}, scratch_ / "gfd"}, nullptr);
   EXPECT_TRUE(write(kTwo).value().changed);
   EXPECT_EQ(host::read_file(scratch_ / "gfd").value(), "nvidia.com/gpu.count=2\nnvidia.com/gpu.product=NVIDIA-H200\n");
   struct stat before{};
@@ -224,7 +225,7 @@ TEST_F(LabelOutputs, AFileIsReplacedOnlyWhenItDiffers) {
   writer_->clean_up();
   EXPECT_FALSE(std::filesystem::exists(scratch_ / "gfd"));
   EXPECT_FALSE(std::filesystem::exists(scratch_ / "gfd-tmp"));
-  writer_ = agent::label_file(scratch_ / "absent/gfd");
+  writer_ = agent::label_writer(LabelOutput::kFile, {{}, {}, {}, scratch_ / "absent/gfd"}, nullptr);
   ASSERT_FALSE(write(kTwo));
   EXPECT_EQ(write(kTwo).error().kind, Kind::kNotFound) << "somebody has to mount it";
 }

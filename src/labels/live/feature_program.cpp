@@ -83,7 +83,7 @@ constexpr Duration kCompareEvery = 10min;
 class FeatureProgram {
  public:
   explicit FeatureProgram(const FeatureOptions& options)
-      : options_(options), retry_(kFirstRetry, kMostRetry, stable_hash(options.node_name)) {}
+      : options_(options), retry_(kFirstRetry, kMostRetry, stable_hash(options.target.node_name)) {}
 
   int run();
 
@@ -91,9 +91,7 @@ class FeatureProgram {
   bool read_config();  // false: there is no usable configuration
   Status open();
   Status open_cluster();
-  std::unique_ptr<LabelWriter> writer_for(LabelOutput output);
   bool once() const { return options_.once || options_.remove || config_.config.flags.gfd.oneshot; }
-  bool of_cluster() const { return output_ == LabelOutput::kNodeFeature || output_ == LabelOutput::kNode; }
 
   void round();
   void take(Result<inventory::Inventory> found);
@@ -150,9 +148,9 @@ bool FeatureProgram::read_config() {
 }
 
 Status FeatureProgram::open_cluster() {
-  if (options_.node_name.empty())
+  if (options_.target.node_name.empty())
     return fail(Kind::kInvalid, "the name of this node is not known; give --node-name or $NODE_NAME");
-  if (output_ == LabelOutput::kNodeFeature && options_.feature_namespace.empty())
+  if (output_ == LabelOutput::kNodeFeature && options_.target.feature_namespace.empty())
     return fail(Kind::kInvalid, "no namespace for the NodeFeature object; give --namespace or $NAMESPACE");
   std::vector<Problem> problems;
   TRY(const auto access, host::find_access(options_.kubeconfig, options_.environment, problems));
@@ -162,27 +160,13 @@ Status FeatureProgram::open_cluster() {
   return {};
 }
 
-std::unique_ptr<LabelWriter> FeatureProgram::writer_for(LabelOutput output) {
-  switch (output) {
-    case LabelOutput::kNodeFeature:
-      return node_feature(*client_, {options_.node_name, options_.feature_namespace, {}}, options_.pod_name);
-    case LabelOutput::kNode:
-      return node_object(*client_, options_.node_name);
-    case LabelOutput::kFile:
-      return label_file(config_.config.flags.gfd.output_file);
-    case LabelOutput::kStdout:
-    case LabelOutput::kNone:
-      break;
-  }
-  return label_printer([this](const label::Labels& labels) { print(labels); });
-}
-
 // Runs again if the configuration names another output.
 Status FeatureProgram::open() {
-  const LabelOutput output = options_.output.value_or(output_of(config_.config.flags));
-  output_ = output;
-  if (of_cluster() && !client_) TRY_STATUS(open_cluster());
-  writer_ = writer_for(output);
+  output_ = options_.output.value_or(output_of(config_.config.flags));
+  if (of_cluster(output_) && !client_) TRY_STATUS(open_cluster());
+  options_.target.file = config_.config.flags.gfd.output_file;
+  writer_ = label_writer(output_, options_.target, client_.get());
+  if (!writer_) writer_ = label_printer([this](const label::Labels& labels) { print(labels); });
   written_.reset();
   return {};
 }
@@ -230,7 +214,7 @@ void FeatureProgram::end(int code) {
 
 void FeatureProgram::round() {
   timer_->stop();
-  if (options_.remove && of_cluster()) return write({});
+  if (options_.remove && of_cluster(output_)) return write({});
   if (options_.remove) {
     writer_->clean_up();
     return end(0);
@@ -304,7 +288,7 @@ label::Labels FeatureProgram::labels() const {
 void FeatureProgram::publish() {
   const label::Labels now = labels();
   const bool lately = loop_->now() - compared_ < kCompareEvery;
-  if (of_cluster() && written_ == now && lately) return rest_for(config_.config.flags.gfd.sleep_interval);
+  if (of_cluster(output_) && written_ == now && lately) return rest_for(config_.config.flags.gfd.sleep_interval);
   write(now);
 }
 
@@ -317,18 +301,12 @@ void FeatureProgram::on_written(const label::Labels& labels, Result<Written> wri
   if (!written) {
     log::error("labels.not_written", {{"output", to_string(output_)}, {"why", written.error()}});
     // Temporary errors are retried; others end the program, as they end NVIDIA's, so that an operator sees them.
-    if (once() || !of_cluster() || needs_a_person(written.error())) return end(1);
+    if (once() || !of_cluster(output_) || needs_a_person(written.error())) return end(1);
     timer_->start(retry_.next(), [this] { round(); });
     return;
   }
   retry_.reset();
-  for (const auto& remark : written->remarks) log::warning("labels.remark", {{"text", remark}});
-  if (!written->foreign.empty())
-    log::warning("labels.foreign",
-                 {{"keys", join(written->foreign, ",")},
-                  {"what", "are on the node with different values, set by another client: left alone"}});
-  if (written->changed && output_ != LabelOutput::kStdout)
-    log::info("labels.written", {{"output", to_string(output_)}, {"count", labels.size()}});
+  log_written(output_, *written, labels.size());
   written_ = labels;
   compared_ = loop_->now();
   if (once()) return end(0);

@@ -19,10 +19,8 @@ struct FeatureOptions {
   bool remove = false;                // removes Tranche's labels from the output instead, and exits
   bool json = false;                  // format of the printed output
   std::string kubeconfig;             // "" = the service account of this pod
-  std::string feature_namespace = "default";
-  std::string node_name;
-  std::string pod_name;
-  std::string system_root = "/";  // prefix of /sys and /usr/share
+  LabelTarget target;                 // its file is the configuration's
+  std::string system_root = "/";      // prefix of /sys and /usr/share
 };
 
 // Returns the exit status: 0 after one round or a signal, 2 for an unusable configuration, 1 otherwise.

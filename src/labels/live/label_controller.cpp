@@ -19,10 +19,6 @@ constexpr Duration kLongestWriteRetry = 5min;
 constexpr Duration kFirstRestoring = 2s;  // between two restorations, if labels are removed repeatedly
 constexpr Duration kQuietAfter = 10min;   // without a removal; the next restoration is immediate
 
-bool of_cluster(LabelOutput output) {
-  return output == LabelOutput::kNodeFeature || output == LabelOutput::kNode;
-}
-
 }  // namespace
 
 LabelController::LabelController(host::Loop& loop, host::Worker& worker, LabelSettings settings,
@@ -31,8 +27,8 @@ LabelController::LabelController(host::Loop& loop, host::Worker& worker, LabelSe
       worker_(worker),
       settings_(std::move(settings)),
       on_turn_(std::move(on_turn)),
-      retry_(kFirstWriteRetry, kLongestWriteRetry, stable_hash(settings_.node_name)),
-      restoring_(kFirstRestoring, kLongestWriteRetry, stable_hash(settings_.node_name)) {}
+      retry_(kFirstWriteRetry, kLongestWriteRetry, stable_hash(settings_.target.node_name)),
+      restoring_(kFirstRestoring, kLongestWriteRetry, stable_hash(settings_.target.node_name)) {}
 
 LabelController::~LabelController() {
   *alive_ = false;
@@ -52,8 +48,8 @@ void LabelController::watch_node() {
   if (settings_.output != LabelOutput::kNode || settings_.node_is_supplied || client_ == nullptr) return;
   watch_ = std::make_unique<host::WatchObject>(
       loop_, *client_,
-      host::WatchedObject{"/api/v1/nodes", settings_.node_name, "deploy/rbac/labels.yaml",
-                          stable_hash(settings_.node_name + " labels")},
+      host::WatchedObject{"/api/v1/nodes", settings_.target.node_name, "deploy/rbac/labels.yaml",
+                          stable_hash(settings_.target.node_name + " labels")},
       [this](const nlohmann::json* node) { node_is(node); },
       [this] {
         const std::string why = watch_->unknown_because().value_or("");
@@ -90,12 +86,12 @@ void LabelController::follow(const config::Config& config, const inventory::Inve
   inventory_ = inventory;
   plan_ = plan;
   const auto& flags = config.flags.gfd;
-  if (file_ != flags.output_file && settings_.output == LabelOutput::kFile) {
+  if (settings_.target.file != flags.output_file && settings_.output == LabelOutput::kFile) {
     if (writer_) writer_->clean_up();
     writer_.reset();
     written_.reset();
   }
-  file_ = flags.output_file;
+  settings_.target.file = flags.output_file;
   if (other_gpus || machine_type_file_ != flags.machine_type_file) read_machine(flags.machine_type_file);
   work_out();
 }
@@ -135,12 +131,7 @@ void LabelController::arm() {
 }
 
 bool LabelController::open_writer() {
-  if (writer_) return true;
-  if (of_cluster(settings_.output) && client_ == nullptr) return false;
-  if (settings_.output == LabelOutput::kNode) writer_ = node_object(*client_, settings_.node_name);
-  if (settings_.output == LabelOutput::kNodeFeature)
-    writer_ = node_feature(*client_, {settings_.node_name, settings_.feature_namespace, {}}, settings_.pod_name);
-  if (settings_.output == LabelOutput::kFile) writer_ = label_file(file_);
+  if (!writer_) writer_ = label_writer(settings_.output, settings_.target, client_);
   return writer_ != nullptr;
 }
 
@@ -164,16 +155,9 @@ void LabelController::on_written(const label::Labels& labels, Result<Written> wr
   }
   failing_.clear();
   retry_.reset();
-  for (const auto& remark : written->remarks) log::warning("labels.remark", {{"text", remark}});
-  if (!written->foreign.empty() && written->foreign != foreign_)
-    log::warning("labels.foreign",
-                 {{"keys", join(written->foreign, ",")},
-                  {"what", "are on the node with different values, set by another client: left alone"}});
+  log_written(settings_.output, *written, labels.size(), written->foreign == foreign_);
   foreign_ = std::move(written->foreign);
-  if (written->changed) {
-    ++writes_;
-    log::info("labels.written", {{"output", to_string(settings_.output)}, {"count", labels.size()}});
-  }
+  if (written->changed) ++writes_;
   written_ = labels;
   arm();  // they may have changed meanwhile
   on_turn_();

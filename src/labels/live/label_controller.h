@@ -17,7 +17,6 @@
 #include "gpu/inventory/inventory.h"
 #include "kube/client/watch_object.h"
 #include "labels/label.h"
-#include "labels/live/label_report.h"
 #include "labels/live/label_writer.h"
 #include "os/loop/loop.h"
 #include "os/loop/timer.h"
@@ -28,9 +27,7 @@ namespace tranche::agent {
 
 struct LabelSettings {
   LabelOutput output = LabelOutput::kNone;
-  std::string feature_namespace = "default";
-  std::string node_name;
-  std::string pod_name;
+  LabelTarget target;
   std::string system_root = "/";                     // prefix of /sys
   bool node_is_supplied = false;                     // another part watches the Node and calls node_is()
   Duration settle = std::chrono::milliseconds(500);  // without a change, before labels are written …
@@ -79,7 +76,6 @@ class LabelController {
   label::Inputs inputs_;
   bool machine_known_ = false;
   std::string machine_type_file_;
-  std::string file_;
 
   label::Labels labels_;
   std::optional<label::Labels> written_;

@@ -35,12 +35,10 @@ class LabelWriter {
 // `print` receives the whole text whenever the labels have changed.
 std::unique_ptr<LabelWriter> label_printer(std::function<void(const label::Labels&)> print);
 
-// Replaced atomically, through a hidden file beside it. Its folder must exist.
-std::unique_ptr<LabelWriter> label_file(const std::string& path);
+// nullptr: to a cluster without a client, or to no output or standard output. `client` must outlive the writer.
+std::unique_ptr<LabelWriter> label_writer(LabelOutput output, const LabelTarget& target, host::KubeClient* client);
 
-// `client` must outlive them. `pod_name`: the pod whose DaemonSet owns the object, which is deleted with it; "" = no
-// owner.
-std::unique_ptr<LabelWriter> node_feature(host::KubeClient& client, label::FeaturePlace place, std::string pod_name);
-std::unique_ptr<LabelWriter> node_object(host::KubeClient& client, std::string node_name);
+// Logs the result of a write of `count` labels. foreign_is_known: its foreign keys have been logged.
+void log_written(LabelOutput output, const Written& written, std::size_t count, bool foreign_is_known = false);
 
 }  // namespace tranche::agent
