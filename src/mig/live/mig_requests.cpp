@@ -1,12 +1,18 @@
 #include "mig/live/mig_requests.h"
 
+#include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
+#include "base/json_read.h"
 #include "base/json_text.h"
 #include "base/text.h"
 #include "kube/api_status.h"
 #include "kube/node_condition.h"
+#include "kube/object.h"
+#include "kube/url.h"
 #include "mig/live/mig_options.h"
 #include "os/log/log.h"
 
@@ -15,19 +21,32 @@ namespace {
 
 using namespace std::chrono_literals;
 
+constexpr Duration kOperandPatience = 5min;  // NVIDIA's manager waits as long for each of them
+constexpr Duration kPodsAgain = 1s;
+constexpr std::array kKeys{"nvidia.com/gpu.deploy.device-plugin", "nvidia.com/gpu.deploy.gpu-feature-discovery",
+                           "nvidia.com/gpu.deploy.dcgm-exporter", "nvidia.com/gpu.deploy.dcgm",
+                           "nvidia.com/gpu.deploy.nvsm",          "nvidia.com/gpu.deploy.client"};
+// The values of their label "app". Unlike NVIDIA's manager, the MPS pod is waited for: it holds the GPU.
+constexpr const char* kApps =
+    "nvidia-device-plugin-daemonset,nvidia-device-plugin-mps-control-daemon,gpu-feature-discovery,nvidia-dcgm-exporter,"
+    "nvidia-dcgm";
+constexpr const char* kValidators = "nvidia-operator-validator,nvidia-cuda-validator,nvidia-device-plugin-validator";
+constexpr const char* kPausedOperand = "paused-for-mig-change";
+
 std::string key_of(const Evictions::Pod& pod) {
   return pod.pod_namespace + "/" + pod.name + "/" + pod.uid;
 }
-
-}  // namespace
 
 bool succeeded(const host::KubeAnswer& answer) {
   return answer.status >= 200 && answer.status < 300;
 }
 
+// Of one that did not succeed.
 std::string why_not(const host::KubeAnswer& answer) {
   return answer.status >= 400 ? kube::status_of_body(answer.status, answer.body).message : answer.why;
 }
+
+}  // namespace
 
 Evictions::Evictions(host::Loop& loop, std::function<void(const Pod&, bool, const std::string&)> on_result)
     : loop_(loop), on_result_(std::move(on_result)) {}
@@ -122,6 +141,126 @@ void StateLabel::step() {
         step();
         on_written_();
       });
+}
+
+Operands::Operands(host::Loop& loop, std::string node, std::string in_namespace)
+    : loop_(loop),
+      node_(std::move(node)),
+      namespace_(std::move(in_namespace)),
+      retries_(1s, 1min, stable_hash(node_ + " operands")) {}
+
+Operands::~Operands() {
+  if (client_ != nullptr) client_->cancel(call_);
+}
+
+void Operands::use(host::KubeClient& client) {
+  client_ = &client;
+  step();
+}
+
+void Operands::pause(std::function<void()> gone) {
+  gone_ = std::move(gone);
+  pausing_ = true;
+  settled_ = false;
+  patience_.start(kOperandPatience, [this] {
+    log::warning("mig.operands_stay", {{"problem", problem_}, {"namespace", namespace_}});
+    settled_ = true;
+    timer_.stop();
+    if (gone_) std::exchange(gone_, {})();
+  });
+  step();
+}
+
+void Operands::resume(bool validate) {
+  gone_ = {};
+  patience_.stop();
+  pausing_ = false;
+  settled_ = false;
+  validate_ = validate_ || validate;
+  step();
+}
+
+void Operands::step() {
+  timer_.stop();
+  again_ = call_ != 0;
+  if (client_ == nullptr || call_ != 0 || settled_) return;
+  call_ = client_->get(kube::node_path(node_), [this](const host::KubeAnswer& answer) {
+    call_ = 0;
+    if (again_) return step();
+    on_node(answer);
+  });
+}
+
+void Operands::on_node(const host::KubeAnswer& answer) {
+  if (!succeeded(answer)) return later("read the node", answer);
+  const auto labels = kube::labels_of(json_of(answer.body));
+  const char* from = pausing_ ? "true" : kPausedOperand;
+  const char* to = pausing_ ? kPausedOperand : "true";
+  nlohmann::json changes = nlohmann::json::object();
+  for (const char* key : kKeys)
+    if (const auto found = labels.find(key); found != labels.end() && found->second == from) changes[key] = to;
+  if (changes.empty()) return pausing_ ? ask_pods() : validate();
+  const nlohmann::json body{{"metadata", {{"labels", changes}}}};
+  call_ = client_->patch(kube::node_path(node_), json_text(body), [this, changes](const host::KubeAnswer& patched) {
+    call_ = 0;
+    if (succeeded(patched)) log::info("mig.operands", {{"labels", json_text(changes)}});
+    if (again_) return step();
+    if (!succeeded(patched)) return later("label the node", patched);
+    if (pausing_)
+      ask_pods();
+    else
+      validate();
+  });
+}
+
+std::string Operands::pods_path(const std::string& apps) const {
+  return "/api/v1/namespaces/" + namespace_ + "/pods?fieldSelector=" + kube::percent_encoded("spec.nodeName=" + node_) +
+         "&labelSelector=" + kube::percent_encoded("app in (" + apps + ")");
+}
+
+void Operands::ask_pods() {
+  call_ = client_->list(pods_path(kApps), [this](const host::KubeAnswer& answer) {
+    call_ = 0;
+    if (again_) return step();
+    on_pods(answer);
+  });
+}
+
+void Operands::on_pods(const host::KubeAnswer& answer) {
+  if (!succeeded(answer)) return later("list the operator's pods", answer);
+  std::vector<std::string> names;
+  const auto listed = kube::parse_list(answer.body, [&](const nlohmann::json& pod) -> Status {
+    names.push_back(kube::name_of(pod));
+    return {};
+  });
+  if (!listed || !names.empty()) {
+    problem_ = listed ? "these pods have not ended: " + join(names, ", ") : to_string(listed.error());
+    return timer_.start(kPodsAgain, [this] { step(); });
+  }
+  retries_.reset();
+  problem_.clear();
+  patience_.stop();
+  settled_ = true;
+  if (gone_) std::exchange(gone_, {})();
+}
+
+void Operands::validate() {
+  retries_.reset();
+  problem_.clear();
+  settled_ = true;
+  if (!std::exchange(validate_, false)) return;
+  call_ = client_->remove(pods_path(kValidators), [this](const host::KubeAnswer& answer) {
+    call_ = 0;
+    if (!succeeded(answer)) log::warning("mig.not_validated", {{"status", answer.status}, {"why", answer.why}});
+    if (again_) step();
+  });
+}
+
+void Operands::later(const std::string& doing, const host::KubeAnswer& answer) {
+  const std::string why = why_not(answer);
+  if (problem_ != why) log::warning("mig.operands_problem", {{"cannot", doing}, {"why", why}});
+  problem_ = why;
+  timer_.start(retries_.next(), [this] { step(); });
 }
 
 }  // namespace tranche::agent

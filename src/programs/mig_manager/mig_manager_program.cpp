@@ -6,7 +6,6 @@
 
 #include "kubelet/pod_resources.h"
 #include "mig/live/mig_manager.h"
-#include "mig/live/operands.h"
 #include "os/log/log.h"
 #include "plan/slot_id.h"
 
