@@ -107,7 +107,6 @@ void look_up_all(void* handle, Functions& f) {
   look_up(handle, f.compute_instance_by_id, {"nvmlGpuInstanceGetComputeInstanceById"});
   look_up(handle, f.compute_instance_info, {"nvmlComputeInstanceGetInfo_v2", "nvmlComputeInstanceGetInfo"});
   look_up(handle, f.create_compute_instance, {"nvmlGpuInstanceCreateComputeInstance"});
-  look_up(handle, f.create_compute_instance_at, {"nvmlGpuInstanceCreateComputeInstanceWithPlacement"});
   look_up(handle, f.destroy_compute_instance, {"nvmlComputeInstanceDestroy"});
 
   look_up(handle, f.event_set_create, {"nvmlEventSetCreate"});

@@ -78,8 +78,6 @@ struct Functions {
   Return (*compute_instance_by_id)(GpuInstance, std::uint32_t, ComputeInstance*) = nullptr;
   Return (*compute_instance_info)(ComputeInstance, ComputeInstanceInfo*) = nullptr;
   Return (*create_compute_instance)(GpuInstance, std::uint32_t, ComputeInstance*) = nullptr;
-  Return (*create_compute_instance_at)(GpuInstance, std::uint32_t, const ComputeInstancePlacement*,
-                                       ComputeInstance*) = nullptr;
   Return (*destroy_compute_instance)(ComputeInstance) = nullptr;
 
   Return (*event_set_create)(EventSet*) = nullptr;

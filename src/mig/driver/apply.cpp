@@ -139,9 +139,6 @@ Result<MigAdmin::Activation> perform(MigAdmin& admin, const std::string& gpu_uui
   using What = mig::Step::What;
   using Activation = MigAdmin::Activation;
   const std::uint32_t instance = step.instance.value_or(0);
-  const auto without_id = [](const Result<std::uint32_t>& made) {
-    return made ? Status{} : std::unexpected(made.error());
-  };
   switch (step.what) {
     case What::kModeOn:
     case What::kModeOff:
@@ -153,11 +150,10 @@ Result<MigAdmin::Activation> perform(MigAdmin& admin, const std::string& gpu_uui
       TRY_STATUS(admin.destroy_gpu_instance(gpu_uuid, instance));
       return Activation::kActive;
     case What::kCreateInstance:
-      TRY_STATUS(without_id(admin.create_gpu_instance(gpu_uuid, step.profile_id, step.placement)));
+      TRY_STATUS(admin.create_gpu_instance(gpu_uuid, step.profile_id, step.placement));
       return Activation::kActive;
     case What::kCreateCompute:
-      TRY_STATUS(
-          without_id(admin.create_compute_instance(gpu_uuid, instance, step.compute_placement.size, std::nullopt)));
+      TRY_STATUS(admin.create_compute_instance(gpu_uuid, instance, step.compute_placement.size));
       return Activation::kActive;
     case What::kReset:
       break;  // not by this library

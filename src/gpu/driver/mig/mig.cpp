@@ -87,24 +87,9 @@ std::string profile_text(std::uint32_t gi_slices, std::uint32_t ci_slices, std::
 }
 
 std::string_view profile_suffix(std::uint32_t profile_number) {
-  switch (profile_number) {
-    case 7:
-    case 8:
-      return "+me";
-    case 10:
-    case 11:
-    case 12:
-    case 17:
-      return "+gfx";
-    case 13:
-    case 14:
-      return "-me";
-    case 15:
-    case 16:
-      return "+me.all";
-    default:
-      return "";
-  }
+  static constexpr std::array<std::string_view, kGpuInstanceProfiles> kSuffixes{
+      "", "", "", "", "", "", "", "+me", "+me", "", "+gfx", "+gfx", "+gfx", "-me", "-me", "+me.all", "+me.all", "+gfx"};
+  return profile_number < kSuffixes.size() ? kSuffixes.at(profile_number) : std::string_view();
 }
 
 Status read_mig(const Library& library, Device device, inventory::Gpu& gpu, std::vector<std::string>& unreadable) {

@@ -58,21 +58,16 @@ class Admin final : public MigAdmin {
     return Activation::kActive;
   }
 
-  Result<std::uint32_t> create_gpu_instance(const std::string& gpu_uuid, std::uint32_t profile_id,
-                                            mig::Placement place) override {
+  Status create_gpu_instance(const std::string& gpu_uuid, std::uint32_t profile_id, mig::Placement place) override {
     TRY(const Found found, find(gpu_uuid));
     const nvml::GpuInstancePlacement at{place.start, place.size};
     nvml::GpuInstance made = nullptr;
-    TRY_STATUS(check(call(f_.create_gpu_instance, found.device, profile_id, &at, &made), "cannot create a GPU instance",
-                     "nvmlDeviceCreateGpuInstanceWithPlacement"));
-    nvml::GpuInstanceInfo info{};
-    TRY_STATUS(
-        check(call(f_.gpu_instance_info, made, &info), "cannot read the new GPU instance", "nvmlGpuInstanceGetInfo"));
-    return info.id;
+    return check(call(f_.create_gpu_instance, found.device, profile_id, &at, &made), "cannot create a GPU instance",
+                 "nvmlDeviceCreateGpuInstanceWithPlacement");
   }
 
-  Result<std::uint32_t> create_compute_instance(const std::string& gpu_uuid, std::uint32_t gpu_instance,
-                                                std::uint32_t slices, std::optional<std::uint32_t> start) override {
+  Status create_compute_instance(const std::string& gpu_uuid, std::uint32_t gpu_instance,
+                                 std::uint32_t slices) override {
     TRY(const nvml::GpuInstance parent, instance(gpu_uuid, gpu_instance));
     std::optional<std::uint32_t> profile;
     each_compute_profile(parent, [&](std::uint32_t, const nvml::ComputeInstanceProfileInfo& info) {
@@ -83,12 +78,8 @@ class Admin final : public MigAdmin {
                   "the GPU instance has no compute instance profile of " + std::to_string(slices) + " slices",
                   "nvmlGpuInstanceGetComputeInstanceProfileInfo");
     nvml::ComputeInstance made = nullptr;
-    const nvml::ComputeInstancePlacement at{start.value_or(0), slices};
-    const Return code = start ? call(f_.create_compute_instance_at, parent, *profile, &at, &made)
-                              : call(f_.create_compute_instance, parent, *profile, &made);
-    TRY_STATUS(check(code, "cannot create a compute instance", "nvmlGpuInstanceCreateComputeInstance"));
-    TRY(const nvml::ComputeInstanceInfo info, info_of(made));
-    return info.id;
+    return check(call(f_.create_compute_instance, parent, *profile, &made), "cannot create a compute instance",
+                 "nvmlGpuInstanceCreateComputeInstance");
   }
 
   Status destroy_compute_instance(const std::string& gpu_uuid, std::uint32_t gpu_instance,
@@ -257,13 +248,6 @@ class Admin final : public MigAdmin {
     }
   }
 
-  Result<nvml::ComputeInstanceInfo> info_of(nvml::ComputeInstance handle) const {
-    nvml::ComputeInstanceInfo info{};
-    TRY_STATUS(check(call(f_.compute_instance_info, handle, &info), "cannot read a compute instance",
-                     "nvmlComputeInstanceGetInfo"));
-    return info;
-  }
-
   Result<std::vector<mig::ComputeInstance>> compute_of(nvml::GpuInstance parent, std::uint32_t gpu_instance,
                                                        const Uuids& uuids) const {
     struct Kind {
@@ -281,7 +265,9 @@ class Admin final : public MigAdmin {
       TRY_STATUS(check(call(f_.compute_instances, parent, id, handles.data(), &count),
                        "cannot list the compute instances", "nvmlGpuInstanceGetComputeInstances"));
       for (std::uint32_t i = 0; i < std::min(count, nvml::kMostInstances); ++i) {
-        TRY(const nvml::ComputeInstanceInfo info, info_of(handles[i]));
+        nvml::ComputeInstanceInfo info{};
+        TRY_STATUS(check(call(f_.compute_instance_info, handles[i], &info), "cannot read a compute instance",
+                         "nvmlComputeInstanceGetInfo"));
         const auto uuid = uuids.find({gpu_instance, info.id});
         found.push_back({.id = info.id,
                          .placement = {info.placement.start, slices},

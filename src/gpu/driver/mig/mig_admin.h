@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -35,12 +34,10 @@ class MigAdmin {
 
   enum class Activation { kActive, kInUse, kNeedsReset };
   virtual Result<Activation> set_mode(const std::string& gpu_uuid, bool on) = 0;
-  // Returns the new instance's id.
-  virtual Result<std::uint32_t> create_gpu_instance(const std::string& gpu_uuid, std::uint32_t profile_id,
-                                                    mig::Placement place) = 0;
-  // With that many compute slices; without `start` the driver chooses. Returns the new instance's id.
-  virtual Result<std::uint32_t> create_compute_instance(const std::string& gpu_uuid, std::uint32_t gpu_instance,
-                                                        std::uint32_t slices, std::optional<std::uint32_t> start) = 0;
+  virtual Status create_gpu_instance(const std::string& gpu_uuid, std::uint32_t profile_id, mig::Placement place) = 0;
+  // With that many compute slices; the driver chooses where.
+  virtual Status create_compute_instance(const std::string& gpu_uuid, std::uint32_t gpu_instance,
+                                         std::uint32_t slices) = 0;
   virtual Status destroy_compute_instance(const std::string& gpu_uuid, std::uint32_t gpu_instance,
                                           std::uint32_t compute_instance) = 0;
   virtual Status destroy_gpu_instance(const std::string& gpu_uuid, std::uint32_t gpu_instance) = 0;

@@ -32,21 +32,22 @@ TEST(MigAdmin, CutsAGpuAndReadsItBackByGpuInstance) {
   const auto active = bed.admin->set_mode(bed.uuid, true);
   ASSERT_TRUE(active) << to_string(active.error());
   EXPECT_EQ(*active, MigAdmin::Activation::kActive);
-  const auto gi = bed.admin->create_gpu_instance(bed.uuid, kThreeSlices, {4, 4});
-  ASSERT_TRUE(gi) << to_string(gi.error());
+  const auto made = bed.admin->create_gpu_instance(bed.uuid, kThreeSlices, {4, 4});
+  ASSERT_TRUE(made) << to_string(made.error());
   auto gpu = bed.read();
   ASSERT_EQ(gpu.instances.size(), 1u) << "without a compute instance too";
   EXPECT_TRUE(gpu.instances[0].compute.empty());
   EXPECT_EQ(gpu.instances[0].placement, (mig::Placement{4, 4}));
-  const auto ci = bed.admin->create_compute_instance(bed.uuid, *gi, 3, std::nullopt);
-  ASSERT_TRUE(ci) << to_string(ci.error());
+  const auto gi = gpu.instances[0].id;
+  const auto divided = bed.admin->create_compute_instance(bed.uuid, gi, 3);
+  ASSERT_TRUE(divided) << to_string(divided.error());
   gpu = bed.read();
   ASSERT_EQ(gpu.instances[0].compute.size(), 1u);
   EXPECT_TRUE(gpu.instances[0].compute[0].uuid.starts_with("MIG-"));
   EXPECT_EQ(gpu.instances[0].compute[0].placement.size, 3u);
-  EXPECT_FALSE(bed.admin->destroy_gpu_instance(bed.uuid, *gi)) << "its compute instance is there";
-  ASSERT_TRUE(bed.admin->destroy_compute_instance(bed.uuid, *gi, *ci));
-  ASSERT_TRUE(bed.admin->destroy_gpu_instance(bed.uuid, *gi));
+  EXPECT_FALSE(bed.admin->destroy_gpu_instance(bed.uuid, gi)) << "its compute instance is there";
+  ASSERT_TRUE(bed.admin->destroy_compute_instance(bed.uuid, gi, gpu.instances[0].compute[0].id));
+  ASSERT_TRUE(bed.admin->destroy_gpu_instance(bed.uuid, gi));
   EXPECT_TRUE(bed.read().instances.empty());
 }
 
