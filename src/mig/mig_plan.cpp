@@ -41,21 +41,7 @@ std::optional<Instances> resolved(const Entry& entry, const GpuState& gpu, std::
   return good ? std::optional(std::move(wanted)) : std::nullopt;
 }
 
-}  // namespace
-
-bool Plan::as_wanted() const {
-  return possible() && std::ranges::all_of(gpus, [](const GpuPlan& gpu) { return !gpu.matched || gpu.as_wanted; });
-}
-bool Plan::possible() const {
-  return !has_error(problems);
-}
-bool Plan::blocked() const {
-  return std::ranges::any_of(gpus, [](const GpuPlan& gpu) { return !gpu.blockers.empty(); });
-}
-bool Plan::needs_reset() const {
-  return std::ranges::any_of(gpus, &GpuPlan::needs_reset);
-}
-
+// The entry that decides about a GPU: the last that names it. nullptr = none.
 const Entry* entry_of(const Configuration& configuration, const GpuState& gpu) {
   const Entry* found = nullptr;
   for (const Entry& entry : configuration.entries)
@@ -90,6 +76,21 @@ GpuPlan plan_gpu(const Entry& entry, const GpuState& gpu, std::vector<Problem>& 
   return plan;
 }
 
+}  // namespace
+
+bool Plan::as_wanted() const {
+  return possible() && std::ranges::all_of(gpus, [](const GpuPlan& gpu) { return !gpu.matched || gpu.as_wanted; });
+}
+bool Plan::possible() const {
+  return !has_error(problems);
+}
+bool Plan::blocked() const {
+  return std::ranges::any_of(gpus, [](const GpuPlan& gpu) { return !gpu.blockers.empty(); });
+}
+bool Plan::needs_reset() const {
+  return std::ranges::any_of(gpus, &GpuPlan::needs_reset);
+}
+
 Plan make_plan(const Configuration& configuration, const std::vector<GpuState>& gpus, const PlanOptions& options) {
   Plan plan;
   plan.configuration = configuration.name;
@@ -98,7 +99,7 @@ Plan make_plan(const Configuration& configuration, const std::vector<GpuState>& 
     plan.gpus.push_back(entry != nullptr ? plan_gpu(*entry, gpu, plan.problems, options) : left_alone(gpu));
   }
   for (const Entry& entry : configuration.entries) {
-    if (!entry.devices) continue;
+    if (!entry.devices || options.some_are_silent) continue;
     for (const std::uint32_t index : *entry.devices)
       if (std::ranges::find(gpus, index, &GpuState::index) == gpus.end())
         plan.problems.push_back({Severity::kError, entry.place, "devices", fmt::format("there is no GPU {}", index),

@@ -25,14 +25,10 @@ struct Plan {
 };
 
 struct PlanOptions {
-  bool mode_only = false;  // leave instances as far as the mode allows
+  bool mode_only = false;        // leave instances as far as the mode allows
+  bool some_are_silent = false;  // an index that is not among `gpus` may be that of a GPU that does not answer
 };
 Plan make_plan(const Configuration& configuration, const std::vector<GpuState>& gpus, const PlanOptions& options = {});
-
-GpuPlan plan_gpu(const Entry& entry, const GpuState& gpu, std::vector<Problem>& problems,
-                 const PlanOptions& options = {});
-// The entry that decides about a GPU: the last that names it. nullptr = none.
-const Entry* entry_of(const Configuration& configuration, const GpuState& gpu);
 
 // Whether the node is as configured, as mig-parted asserts it: every GPU named, modes and names equal. Empty = it is;
 // otherwise one sentence a difference.

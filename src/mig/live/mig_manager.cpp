@@ -212,14 +212,8 @@ void MigManager::on_read(MigDriver::Reading reading) {
 
 void MigManager::decide(const MigDriver::Reading& reading, const mig::Configuration& wanted) {
   const std::string asked = asked_.value_or("");
-  std::vector<Problem> problems;
-  std::vector<mig::GpuPlan> plans;
-  for (const auto& gpu : reading.gpus) {
-    const auto* entry = mig::entry_of(wanted, gpu);
-    if (entry == nullptr || (!gpu.capable && !entry->devices)) continue;  // an entry for all passes over those without
-    plans.push_back(mig::plan_gpu(*entry, gpu, problems));
-  }
-  if (const auto errors = errors_of(problems); !errors.empty()) return refused("NotPossible", errors);
+  const mig::Plan whole = mig::make_plan(wanted, reading.gpus, {.some_are_silent = true});
+  if (const auto errors = errors_of(whole.problems); !errors.empty()) return refused("NotPossible", errors);
 
   std::map<std::string, std::string> devices;
   waiting_devices_.clear();
@@ -227,7 +221,8 @@ void MigManager::decide(const MigDriver::Reading& reading, const mig::Configurat
   std::vector<const mig::GpuPlan*> blocked;
   std::vector<MigDriver::Work> work;
   bool all = true;
-  for (const auto& plan : plans) {
+  for (const auto& plan : whole.gpus) {
+    if (!plan.matched) continue;
     const std::string& uuid = plan.now.uuid;
     if (plan.as_wanted) {
       blocked_since_.erase(uuid);
