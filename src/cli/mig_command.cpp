@@ -131,7 +131,7 @@ Status write_configurations(const mig::ConfigurationFile& file, const std::strin
 
 Status write_checkpoint(const MigNode& node, const std::string& path) {
   if (!node.silent.empty()) return fail(Kind::kUnavailable, "a checkpoint needs every GPU; " + join(node.silent, "; "));
-  const std::string text = host::to_json_text(host::checkpoint_of(node.gpus));
+  const std::string text = host::checkpoint_text(node.gpus);
   if (path == "-") {
     fmt::print("{}", text);
     return {};

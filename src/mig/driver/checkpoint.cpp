@@ -61,37 +61,24 @@ Result<Checkpoint::Instance> instance_from(const Json& object, const std::string
 
 }  // namespace
 
-Checkpoint checkpoint_of(const std::vector<mig::GpuState>& gpus) {
-  Checkpoint checkpoint;
+std::string checkpoint_text(const std::vector<mig::GpuState>& gpus) {
+  using Ordered = nlohmann::ordered_json;
+  Ordered devices = Ordered::array();
   for (const mig::GpuState& gpu : gpus) {
     if (!gpu.capable) continue;
-    Checkpoint::Gpu one{gpu.uuid, gpu.enabled, {}};
+    Ordered instances = Ordered::array();
     for (const mig::Profile& profile : gpu.profiles)  // in the driver's order of profiles, as mig-parted walks them
       for (const mig::GpuInstance& instance : gpu.instances) {
         if (instance.profile_id != profile.id || !profile.number) continue;
-        Checkpoint::Instance made{*profile.number, instance.placement, {}};
-        for (const auto& compute : instance.compute) made.compute.push_back(compute.number);
-        one.instances.push_back(std::move(made));
+        Ordered compute = Ordered::array();
+        for (const auto& one : instance.compute) compute.push_back({{"ProfileID", one.number}, {"EngProfileID", 0}});
+        instances.push_back({{"ProfileID", *profile.number},
+                             {"Placement", {{"Start", instance.placement.start}, {"Size", instance.placement.size}}},
+                             {"ComputeInstances", std::move(compute)}});
       }
-    checkpoint.gpus.push_back(std::move(one));
-  }
-  return checkpoint;
-}
-
-std::string to_json_text(const Checkpoint& checkpoint) {
-  nlohmann::ordered_json devices = nlohmann::ordered_json::array();
-  for (const auto& gpu : checkpoint.gpus) {
-    nlohmann::ordered_json instances = nlohmann::ordered_json::array();
-    for (const auto& instance : gpu.instances) {
-      nlohmann::ordered_json compute = nlohmann::ordered_json::array();
-      for (const auto number : instance.compute) compute.push_back({{"ProfileID", number}, {"EngProfileID", 0}});
-      instances.push_back({{"ProfileID", instance.number},
-                           {"Placement", {{"Start", instance.place.start}, {"Size", instance.place.size}}},
-                           {"ComputeInstances", std::move(compute)}});
-    }
     devices.push_back({{"UUID", gpu.uuid}, {"MigMode", gpu.enabled ? 1 : 0}, {"GpuInstances", std::move(instances)}});
   }
-  const nlohmann::ordered_json document{{"Version", kVersion}, {"MigState", {{"Devices", std::move(devices)}}}};
+  const Ordered document{{"Version", kVersion}, {"MigState", {{"Devices", std::move(devices)}}}};
   return json_text(document) + "\n";
 }
 

@@ -15,21 +15,17 @@ struct Checkpoint {
     std::uint32_t number = 0;  // of the profile in the driver's enumeration
     mig::Placement place;
     std::vector<std::uint32_t> compute;  // of each compute instance the profile's number in the driver's enumeration
-    friend bool operator==(const Instance&, const Instance&) = default;
   };
   struct Gpu {
     std::string uuid;
     bool enabled = false;
     std::vector<Instance> instances;
-    friend bool operator==(const Gpu&, const Gpu&) = default;
   };
   std::vector<Gpu> gpus;
-  friend bool operator==(const Checkpoint&, const Checkpoint&) = default;
 };
 
-Checkpoint checkpoint_of(const std::vector<mig::GpuState>& gpus);  // GPUs without MIG are left out
-std::string to_json_text(const Checkpoint& checkpoint);
-Result<Checkpoint> parse_checkpoint(std::string_view text);  // strict: every member, and version v1
+std::string checkpoint_text(const std::vector<mig::GpuState>& gpus);  // GPUs without MIG are left out
+Result<Checkpoint> parse_checkpoint(std::string_view text);           // strict: every member, and version v1
 
 // The way from what the GPUs have now to the checkpoint: what is as there stays. A GPU that the checkpoint does not
 // have stays as it is; one that the node does not have, and a profile that its GPU does not have, are errors among the

@@ -26,7 +26,15 @@ TEST(Checkpoint, IsWrittenAndReadAsNvidias) {
   ASSERT_TRUE(read) << to_string(read.error());
   ASSERT_EQ(read->gpus.size(), 2u);
   EXPECT_EQ(read->gpus[0].instances[0].place, (mig::Placement{4, 4}));
-  EXPECT_EQ(to_json_text(*read), kText);
+  EXPECT_EQ(read->gpus[0].instances[0].compute, (std::vector<std::uint32_t>{0, 1}));
+  mig::GpuState cut = a_gpu(), off = a_gpu(), without_mig;
+  cut.instances.push_back({.id = 1,
+                           .profile_id = 9,
+                           .placement = {4, 4},
+                           .compute = {{.placement = {0, 1}, .number = 0}, {.placement = {1, 2}, .number = 1}}});
+  off.uuid = "GPU-b";
+  off.enabled = false;
+  EXPECT_EQ(checkpoint_text({cut, off, without_mig}), kText);
   const auto as_go =
       parse_checkpoint(R"({"Version":"v1","MigState":{"Devices":[{"UUID":"GPU-b","MigMode":0,"GpuInstances":null}]}})");
   ASSERT_TRUE(as_go) << to_string(as_go.error());

@@ -2,6 +2,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <vector>
 
 #include "base/text.h"
 
@@ -22,8 +23,8 @@ std::string first_of(const std::string& root, std::initializer_list<const char*>
   return {};
 }
 
-}  // namespace
-
+// The words that run it, of a driver root that is mounted at a different place with that root's own loader and
+// libraries. kNotFound: there is none.
 Result<std::vector<std::string>> reset_command(const std::string& driver_root, const std::string& gpu_uuid) {
   const std::string root = driver_root.empty() ? "/" : driver_root;
   const std::string program = first_of(root, {"/usr/bin/nvidia-smi", "/bin/nvidia-smi", "/usr/local/bin/nvidia-smi",
@@ -42,6 +43,8 @@ Result<std::vector<std::string>> reset_command(const std::string& driver_root, c
   words.insert(words.begin(), {loader, "--library-path", join(libraries, ":")});
   return words;
 }
+
+}  // namespace
 
 GpuReset::GpuReset(host::Loop& loop, std::map<std::string, std::string> environment, std::function<void(Status)> done)
     : loop_(loop), environment_(std::move(environment)), done_(std::move(done)) {}

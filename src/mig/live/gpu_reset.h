@@ -5,7 +5,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "base/result.h"
 #include "os/loop/loop.h"
@@ -14,14 +13,11 @@
 
 namespace tranche::agent {
 
-// The words that run it, of a driver root that is mounted at a different place with that root's own loader and
-// libraries. kNotFound: there is none.
-Result<std::vector<std::string>> reset_command(const std::string& driver_root, const std::string& gpu_uuid);
-
 class GpuReset {
  public:
   // done: nothing on success, otherwise why not; in a callback of its own. Ends the program when it runs too long.
   GpuReset(host::Loop& loop, std::map<std::string, std::string> environment, std::function<void(Status)> done);
+  // kNotFound: the driver root has no nvidia-smi.
   Status start(const std::string& driver_root, const std::string& gpu_uuid);
 
  private:
