@@ -1,5 +1,7 @@
 #include "mig/driver/apply.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -18,6 +20,7 @@ using namespace std::chrono_literals;
 constexpr int kTries = 4;  // of one call that does not do what it should
 constexpr Duration kFirstPause = 25ms;
 constexpr int kMostSteps = 400;  // more than any two layouts are apart: something else changes the GPU meanwhile
+constexpr int kMostCalls = 40;   // of one partition
 
 using Json = nlohmann::json;
 
@@ -92,6 +95,213 @@ std::optional<MigChange> change_from(const Json& object) {
   return change;
 }
 
+bool stopped(const MigApply::Callbacks& callbacks) {
+  return callbacks.stop && callbacks.stop();
+}
+
+bool pause(const MigApply::Callbacks& callbacks, int attempt) {
+  const Duration wait = kFirstPause * (1 << (2 * (attempt - 1)));  // 25, 100, 400 ms
+  return callbacks.pause ? callbacks.pause(wait) : !stopped(callbacks);
+}
+
+// How often one step comes again, because its call has not done what it should.
+class Tries {
+ public:
+  enum class Now { kTake, kStop, kGiveUp };
+  explicit Tries(const MigApply::Callbacks& callbacks) : callbacks_(callbacks) {}
+  Now before(const mig::Step& step) {  // pauses before a repetition
+    if (stopped(callbacks_)) return Now::kStop;
+    tries_ = step == last_ ? tries_ + 1 : 0;
+    last_ = step;
+    if (tries_ == kTries) return Now::kGiveUp;
+    return tries_ == 0 || pause(callbacks_, tries_) ? Now::kTake : Now::kStop;
+  }
+
+ private:
+  const MigApply::Callbacks& callbacks_;
+  std::optional<mig::Step> last_;
+  int tries_ = 0;
+};
+
+// Makes the driver's call of a step.
+Result<MigAdmin::Activation> perform(MigAdmin& admin, const std::string& gpu_uuid, const mig::Step& step) {
+  using What = mig::Step::What;
+  using Activation = MigAdmin::Activation;
+  const std::uint32_t instance = step.instance.value_or(0);
+  switch (step.what) {
+    case What::kModeOn:
+    case What::kModeOff:
+      return admin.set_mode(gpu_uuid, step.what == What::kModeOn);
+    case What::kDestroyCompute:
+      TRY_STATUS(admin.destroy_compute_instance(gpu_uuid, instance, step.compute.value_or(0)));
+      return Activation::kActive;
+    case What::kDestroyInstance:
+      TRY_STATUS(admin.destroy_gpu_instance(gpu_uuid, instance));
+      return Activation::kActive;
+    case What::kCreateInstance:
+      TRY_STATUS(admin.create_gpu_instance(gpu_uuid, step.profile_id, step.placement));
+      return Activation::kActive;
+    case What::kCreateCompute:
+      TRY_STATUS(admin.create_compute_instance(gpu_uuid, instance, step.compute_placement.size));
+      return Activation::kActive;
+    case What::kReset:
+      break;  // not by this library
+  }
+  return Activation::kNeedsReset;
+}
+
+class PartitionChange {
+ public:
+  PartitionChange(MigAdmin& admin, std::string gpu_uuid, const MigPartition& wanted,
+                  const MigApply::Callbacks& callbacks)
+      : admin_(admin), gpu_uuid_(std::move(gpu_uuid)), wanted_(wanted), callbacks_(callbacks) {}
+
+  MigPartitionOutcome run() {
+    if (wanted_.what == MigPartition::What::kRemove)
+      outcome_.status = walk([this] { return next_to_remove(); });
+    else
+      outcome_.status = walk([this] { return next_to_make(); });
+    if (!outcome_.status && made_any_ && wanted_.what == MigPartition::What::kMake) {
+      outcome_.uuid.clear();
+      wanted_.uuid.clear();
+      if (const auto undone = walk([this] { return next_to_remove(); }); !undone) {
+        outcome_.status.error().what += "; what was made of it is still there: " + to_string(undone.error());
+        outcome_.status.error().kind = Kind::kUnavailable;
+      }
+    }
+    return std::move(outcome_);
+  }
+
+ private:
+  using Next = Result<std::optional<mig::Step>>;  // nullopt: it is as wanted
+
+  template <class Derive>
+  Status walk(const Derive& derive) {
+    Tries tries(callbacks_);
+    Status problem;
+    for (int calls = 0; calls < kMostCalls; ++calls) {
+      TRY_STATUS(read());
+      TRY(const auto step, derive());
+      if (!step) return {};
+      const auto now = tries.before(*step);
+      if (now == Tries::Now::kStop) return fail(Kind::kUnavailable, "this agent ends; kubelet asks again");
+      if (now == Tries::Now::kGiveUp) {
+        if (problem) problem = fail(Kind::kUnavailable, "the driver reports success, and the GPU is as before");
+        return std::unexpected(within(with_cause(problem.error(), *step), "cannot " + to_string(*step)));
+      }
+      if (callbacks_.on_step) callbacks_.on_step(*step);
+      problem = take(*step);
+    }
+    return fail(Kind::kUnavailable, "the instances of the GPU change all the time; does a second program make them?");
+  }
+
+  // What an operator can change: the agent's rights, and the processes that the driver lists on what is destroyed.
+  Error with_cause(Error error, const mig::Step& step) const {
+    if (error.code == static_cast<int>(nvml::Return::kNoPermission))
+      error.what += "; run the node agent privileged (dra.partitions: true in the chart's values)";
+    if (!destroys(step)) return error;
+    std::vector<std::string> pids;
+    if (const auto* there = here())
+      for (const auto& holder : there->holders) pids.push_back(std::to_string(holder.pid));
+    if (pids.empty()) return error;
+    error.kind = Kind::kConflict;
+    error.what += "; it is in use by process " + join(pids, ", ");
+    return error;
+  }
+
+  Status read() {
+    TRY(gpu_, admin_.read(gpu_uuid_));
+    outcome_.now = gpu_;
+    return {};
+  }
+
+  const mig::GpuInstance* here() const {
+    const auto at = std::ranges::find_if(gpu_.instances, [this](const mig::GpuInstance& one) {
+      return one.profile_id == wanted_.profile_id && one.placement == wanted_.place;
+    });
+    return at == gpu_.instances.end() ? nullptr : &*at;
+  }
+
+  const mig::GpuInstance* in_the_way() const {
+    const auto at = std::ranges::find_if(
+        gpu_.instances, [this](const mig::GpuInstance& one) { return mig::overlap(one.placement, wanted_.place); });
+    return at == gpu_.instances.end() ? nullptr : &*at;
+  }
+
+  mig::Step step_of(mig::Step::What what, const mig::GpuInstance* there) const {
+    return {.what = what,
+            .instance = there == nullptr ? std::nullopt : std::optional(there->id),
+            .profile_id = wanted_.profile_id,
+            .profile = mig::profile_name(gpu_.profiles, wanted_.profile_id),
+            .placement = wanted_.place};
+  }
+
+  std::unexpected<Error> foreign(const mig::GpuInstance& instance) const {
+    return fail(Kind::kConflict,
+                fmt::format("the GPU has a MIG instance {} at {} that was not made for this claim; destroy it, or "
+                            "delete the claim and its pods so that the scheduler chooses again",
+                            mig::profile_name(gpu_.profiles, instance.profile_id), mig::to_string(instance.placement)));
+  }
+
+  Next next_to_make() {
+    if (!gpu_.enabled)
+      return fail(Kind::kUnavailable,
+                  "MIG mode of the GPU is off; switch it on (nvidia-smi -mig 1), kubelet asks again");
+    const auto* there = here();
+    if (there == nullptr) {
+      if (const auto* other = in_the_way()) return foreign(*other);
+      if (wanted_.what == MigPartition::What::kFind)
+        return fail(Kind::kNotFound, "the MIG instance of the claim is gone");
+      if (wanted_.what == MigPartition::What::kLook) return std::nullopt;
+      return step_of(mig::Step::What::kCreateInstance, nullptr);
+    }
+    if (wanted_.what == MigPartition::What::kLook) return foreign(*there);
+    if (wanted_.what == MigPartition::What::kMake && !made_any_) return foreign(*there);
+    for (const auto& compute : there->compute) {
+      if (wanted_.what == MigPartition::What::kFind && compute.uuid != wanted_.uuid) return foreign(*there);
+      if (compute.placement.size != wanted_.slices) return foreign(*there);
+      outcome_.uuid = compute.uuid;
+      if (!compute.uuid.empty()) return std::nullopt;
+    }
+    if (wanted_.what == MigPartition::What::kFind)
+      return fail(Kind::kNotFound, "the compute instance of the claim's MIG instance is gone");
+    mig::Step step = step_of(mig::Step::What::kCreateCompute, there);
+    step.compute_placement.size = wanted_.slices;
+    return step;
+  }
+
+  Next next_to_remove() {
+    const auto* there = gpu_.enabled ? here() : nullptr;
+    if (there == nullptr) return std::nullopt;
+    mig::Step step = step_of(mig::Step::What::kDestroyInstance, there);
+    if (there->compute.empty()) return step;
+    // A different program has made this one, after the caller's was destroyed from outside.
+    if (!wanted_.uuid.empty() &&
+        std::ranges::find(there->compute, wanted_.uuid, &mig::ComputeInstance::uuid) == there->compute.end())
+      return std::nullopt;
+    step.what = mig::Step::What::kDestroyCompute;
+    step.compute = there->compute.front().id;
+    return step;
+  }
+
+  Status take(const mig::Step& step) {
+    // From here on the UUID is not to be found, and what is left is still the caller's.
+    if (step.what == mig::Step::What::kDestroyCompute) wanted_.uuid.clear();
+    const auto done = perform(admin_, gpu_uuid_, step);
+    if (!done) return std::unexpected(done.error());
+    made_any_ = made_any_ || step.what == mig::Step::What::kCreateInstance;
+    return {};
+  }
+
+  MigAdmin& admin_;
+  std::string gpu_uuid_;
+  MigPartition wanted_;
+  const MigApply::Callbacks& callbacks_;
+  MigPartitionOutcome outcome_;
+  mig::GpuState gpu_;      // as it was read last
+  bool made_any_ = false;  // by this change
+};
+
 }  // namespace
 
 Result<MigChangeFiles> MigChangeFiles::open(const std::string& folder) {
@@ -126,45 +336,13 @@ std::vector<MigChange> MigChangeFiles::unfinished(std::vector<std::string>& lost
 Result<mig::GpuState> MigApply::read(const std::string& gpu_uuid) {
   for (int attempt = 1;; ++attempt) {
     auto gpu = admin_.read(gpu_uuid);
-    if (gpu || attempt == kTries || !pause(attempt)) return gpu;
+    if (gpu || attempt == kTries || !pause(callbacks_, attempt)) return gpu;
   }
-}
-
-bool MigApply::pause(int attempt) const {
-  const Duration wait = kFirstPause * (1 << (2 * (attempt - 1)));  // 25, 100, 400 ms
-  return callbacks_.pause ? callbacks_.pause(wait) : !stopped();
-}
-
-Result<MigAdmin::Activation> perform(MigAdmin& admin, const std::string& gpu_uuid, const mig::Step& step) {
-  using What = mig::Step::What;
-  using Activation = MigAdmin::Activation;
-  const std::uint32_t instance = step.instance.value_or(0);
-  switch (step.what) {
-    case What::kModeOn:
-    case What::kModeOff:
-      return admin.set_mode(gpu_uuid, step.what == What::kModeOn);
-    case What::kDestroyCompute:
-      TRY_STATUS(admin.destroy_compute_instance(gpu_uuid, instance, step.compute.value_or(0)));
-      return Activation::kActive;
-    case What::kDestroyInstance:
-      TRY_STATUS(admin.destroy_gpu_instance(gpu_uuid, instance));
-      return Activation::kActive;
-    case What::kCreateInstance:
-      TRY_STATUS(admin.create_gpu_instance(gpu_uuid, step.profile_id, step.placement));
-      return Activation::kActive;
-    case What::kCreateCompute:
-      TRY_STATUS(admin.create_compute_instance(gpu_uuid, instance, step.compute_placement.size));
-      return Activation::kActive;
-    case What::kReset:
-      break;  // not by this library
-  }
-  return Activation::kNeedsReset;
 }
 
 MigOutcome MigApply::go(MigChange& change, const mig::Layout& target) {
   MigOutcome outcome;
-  std::optional<mig::Step> last;
-  int attempts = 0;
+  Tries tries(callbacks_);
   std::string problem;
   bool refused_as_used = false;
   const auto end = [&](MigOutcome::What what, std::string why) {
@@ -180,20 +358,18 @@ MigOutcome MigApply::go(MigChange& change, const mig::Layout& target) {
     outcome.now = layout_of(*gpu);
     const auto step = next_step(*gpu, target);
     if (!step) return end(MigOutcome::What::kDone, "");
-    if (stopped()) return end(MigOutcome::What::kStopped, "");
+    const auto now = tries.before(*step);
+    if (now == Tries::Now::kStop) return end(MigOutcome::What::kStopped, "");
     if (step->what == mig::Step::What::kReset)
       return end(MigOutcome::What::kNeedsReset, "the MIG mode takes effect with a reset of the GPU");
-    attempts = step == last ? attempts + 1 : 0;
-    last = step;
-    if (attempts >= kTries && refused_as_used) {
+    if (now == Tries::Now::kGiveUp && refused_as_used) {
       outcome.holders = {"a program that the driver does not list (a monitoring daemon, for example)"};
       return end(MigOutcome::What::kInUse, "cannot " + to_string(*step) + ": " + problem);
     }
-    if (attempts >= kTries)
+    if (now == Tries::Now::kGiveUp)
       return end(MigOutcome::What::kFailed,
                  to_string(*step) + " failed " + std::to_string(kTries) +
                      " times: " + (problem.empty() ? "the driver reports success and the GPU is as before" : problem));
-    if (attempts > 0 && !pause(attempts)) return end(MigOutcome::What::kStopped, "");
     if (destroys(*step)) {
       // All of the way, so that no instance is destroyed for a layout that a later one is in the way of.
       for (const auto& blocker : mig::plan_to(*gpu, target).blockers)
@@ -264,6 +440,11 @@ MigOutcome MigApply::run(const std::string& gpu_uuid, const mig::Layout& target,
     if (begun.gpu == gpu_uuid && begun.boot == change.boot && !begun.waits_for_reset)
       change.before = std::move(begun.before);
   return walk(change);
+}
+
+MigPartitionOutcome change_partition(MigAdmin& admin, const std::string& gpu_uuid, const MigPartition& partition,
+                                     const MigApply::Callbacks& callbacks) {
+  return PartitionChange(admin, gpu_uuid, partition, callbacks).run();
 }
 
 }  // namespace tranche::host

@@ -1,9 +1,8 @@
 #pragma once
-// Cuts one GPU into a wanted layout, call by call. After each driver call the GPU is read again and the next call is
-// derived from what is there: a call that reports success and did nothing is noticed and repeated, a call that reports
-// failure and did its work is not repeated. Nothing is destroyed that the driver or the caller says is in use. A
-// failure undoes what was done, as far as nothing is in use; what is left then is said. Calls block: a worker's thread,
-// or the program's own in a command. One GPU at a time.
+// Changes what one GPU is cut into, call by call: to a wanted layout, or by one instance for a claim. After each driver
+// call the GPU is read again and the next call is derived from what is there: a call that reports success and did
+// nothing is noticed and repeated, a call that reports failure and did its work is not repeated. Calls block: a
+// worker's thread, or the program's own in a command. One GPU at a time.
 #include <functional>
 #include <optional>
 #include <string>
@@ -65,9 +64,8 @@ struct MigOutcome {
   mig::Layout now;                   // as it was read last
 };
 
-// Makes the driver's call of a step.
-Result<MigAdmin::Activation> perform(MigAdmin& admin, const std::string& gpu_uuid, const mig::Step& step);
-
+// Cuts a GPU into a layout. Nothing is destroyed that the driver or the caller says is in use. A failure undoes what
+// was done, as far as nothing is in use; what is left then is said.
 class MigApply {
  public:
   struct Callbacks {
@@ -85,12 +83,41 @@ class MigApply {
   MigOutcome walk(MigChange& change);
   MigOutcome go(MigChange& change, const mig::Layout& target);
   Result<mig::GpuState> read(const std::string& gpu_uuid);
-  bool pause(int attempt) const;
-  bool stopped() const { return callbacks_.stop && callbacks_.stop(); }
 
   MigAdmin& admin_;
   const MigChangeFiles& files_;
   Callbacks callbacks_;
 };
+
+// One MIG instance at one place, for a claim: a GPU instance with one compute instance that fills it. Other instances
+// of the GPU are left alone, whatever happens. A call that was interrupted is gone on with. The caller has on disk that
+// the instance is its own before it has it made.
+struct MigPartition {
+  std::uint32_t profile_id = 0;
+  std::uint32_t slices = 0;  // compute slices of the profile
+  mig::Placement place;
+  enum class What {
+    kLook,    // nothing is made; nothing may be at its place
+    kMake,    // the same, and it is made; the caller has on disk that it is begun
+    kFinish,  // an earlier kMake may have ended in between: what is at its place with this profile is the caller's
+    kFind,    // it was made, with `uuid`
+    kRemove,  // with `uuid`, if that is known; one that is gone is a success
+  };
+  What what = What::kMake;
+  std::string uuid{};  // of its MIG device
+};
+
+struct MigPartitionOutcome {
+  // kConflict: an instance that is not the caller's is in the way, and none is the caller's; or kRemove, and it is in
+  // use; kNotFound: kFind, and it is gone; kUnavailable: MIG mode is off; else the driver's error. What kMake made and
+  // did not finish is destroyed, as far as the driver does it.
+  Status status;
+  std::string uuid;                  // of the MIG device, unless it was removed
+  std::optional<mig::GpuState> now;  // as it was read last
+};
+
+// Of the callbacks `pause`, `stop` and on_step are used.
+MigPartitionOutcome change_partition(MigAdmin& admin, const std::string& gpu_uuid, const MigPartition& partition,
+                                     const MigApply::Callbacks& callbacks);
 
 }  // namespace tranche::host

@@ -1,4 +1,4 @@
-#include "mig/driver/mig_partition.h"
+#include "mig/driver/apply.h"
 
 #include <gmock/gmock.h>
 #include <sys/wait.h>

@@ -14,7 +14,6 @@
 #include "base/time.h"
 #include "gpu/mig/state.h"
 #include "mig/driver/apply.h"
-#include "mig/driver/mig_partition.h"
 #include "os/loop/timer.h"
 #include "os/worker/worker.h"
 

@@ -24,7 +24,7 @@ class MigPartitions {
   // The GPUs may be partitioned differently: they are read, once for all calls until then.
   void look();
   // `done` comes once, later. A GPU that does not answer is kUnavailable; removing an instance of one that is not there
-  // succeeds. Errors: mig/driver/mig_partition.h.
+  // succeeds. Errors: mig/driver/apply.h.
   void change(const std::string& gpu_uuid, const host::MigPartition& partition, Changed done);
 
   bool known() const { return known_; }                                       // they were read, or cannot be
