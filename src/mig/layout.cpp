@@ -148,32 +148,14 @@ class Spreading {
   std::vector<std::vector<Unit>> ways_;
 };
 
-// What the profiles of a GPU bound together.
-struct Bounds {
-  std::uint32_t slices = 0;        // compute slices of the whole GPU
-  std::uint32_t optical_flow = 0;  // engines that one instance has to itself
-};
-
-Bounds bounds_of(const std::vector<Profile>& profiles) {
-  Bounds bounds;
-  for (const Profile& profile : profiles) {
-    bounds.slices = std::max(bounds.slices, profile.slices);
-    bounds.optical_flow = std::max(bounds.optical_flow, profile.engines[kOpticalFlowEngines]);
-  }
-  return bounds;
-}
-
-bool takes_all_media(const Profile& profile) {
-  return profile.name.ends_with("+me.all");
-}
-bool takes_no_media(const Profile& profile) {
-  return profile.name.ends_with("-me");
-}
-
 // Whether instances of these profiles may exist together, wherever they lie.
 std::string why_not_together(const std::vector<Profile>& profiles, const std::vector<const Profile*>& together) {
-  const Bounds bounds = bounds_of(profiles);
-  std::uint32_t slices = 0, optical_flow = 0;
+  std::uint32_t slices = 0, most_slices = 0;              // compute slices of the whole GPU
+  std::uint32_t optical_flow = 0, most_optical_flow = 0;  // engines that one instance has to itself
+  for (const Profile& profile : profiles) {
+    most_slices = std::max(most_slices, profile.slices);
+    most_optical_flow = std::max(most_optical_flow, profile.engines[kOpticalFlowEngines]);
+  }
   const Profile* all_media = nullptr;
   for (const Profile* profile : together) {
     const auto count = static_cast<std::uint32_t>(std::ranges::count(together, profile));
@@ -181,14 +163,13 @@ std::string why_not_together(const std::vector<Profile>& profiles, const std::ve
       return fmt::format("the GPU has room for at most {} of {}", profile->at_most, profile->name);
     slices += profile->slices;
     optical_flow += profile->engines[kOpticalFlowEngines];
-    if (takes_all_media(*profile)) all_media = profile;
+    if (profile->name.ends_with("+me.all")) all_media = profile;
   }
-  if (slices > bounds.slices)
-    return fmt::format("they take {} compute slices and the GPU has {}", slices, bounds.slices);
-  if (optical_flow > bounds.optical_flow) return "only one instance can have the GPU's media engines (+me)";
+  if (slices > most_slices) return fmt::format("they take {} compute slices and the GPU has {}", slices, most_slices);
+  if (optical_flow > most_optical_flow) return "only one instance can have the GPU's media engines (+me)";
   if (all_media != nullptr)
     for (const Profile* profile : together)
-      if (profile != all_media && !takes_no_media(*profile))
+      if (profile != all_media && !profile->name.ends_with("-me"))
         return fmt::format("{} takes every media engine, so each other instance must be one with -me", all_media->name);
   return {};
 }
