@@ -1,5 +1,3 @@
-#include "mig/live/mig_choice.h"
-
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -8,6 +6,7 @@
 #include "base/text.h"
 #include "kube/object.h"
 #include "mig/defaults.h"
+#include "mig/live/mig_manager.h"
 #include "os/files/files.h"
 #include "os/log/log.h"
 
