@@ -51,13 +51,14 @@ Instances balanced(const GpuState& gpu) {
   return wanted;
 }
 
-}  // namespace
-
+// "all-1g.10gb.me" of "1g.10gb+me".
 std::string default_name(const ProfileName& profile) {
   std::string name = "all-" + to_string(profile);
   std::ranges::replace(name, '+', '.');
   return name;
 }
+
+}  // namespace
 
 ConfigurationFile default_configurations(const std::vector<GpuState>& gpus) {
   const auto kinds = kinds_of(gpus);

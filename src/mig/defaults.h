@@ -9,9 +9,6 @@
 
 namespace tranche::mig {
 
-// "all-1g.10gb.me" of "1g.10gb+me".
-std::string default_name(const ProfileName& profile);
-
 // Of these GPUs. Entries have a device filter only where GPUs differ in what a name means.
 ConfigurationFile default_configurations(const std::vector<GpuState>& gpus);
 

@@ -3,11 +3,155 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/text.h"
 
 namespace tranche::mig {
 namespace {
+
+bool is_at(const GpuInstance& instance, std::uint32_t profile_id, const Placement& placement) {
+  return instance.profile_id == profile_id && instance.placement == placement;
+}
+
+const Part* part_of(const Layout& layout, const GpuInstance& instance) {
+  const auto found = std::ranges::find_if(
+      layout.parts, [&](const Part& part) { return is_at(instance, part.profile_id, part.placement); });
+  return !layout.enabled || found == layout.parts.end() ? nullptr : &*found;
+}
+
+// Of the compute instances of a GPU instance: which stay, and the places of those that are missing.
+struct Remaining {
+  std::vector<bool> stays;
+  std::vector<Placement> missing;
+};
+
+// What lies where it is wanted stays; then what has a wanted size, because the driver chooses where it makes one.
+Remaining remaining(const GpuInstance& instance, const Part& part) {
+  Remaining found{std::vector<bool>(instance.compute.size()), part.compute};
+  for (const bool exactly : {true, false})
+    for (std::size_t i = 0; i < instance.compute.size(); ++i) {
+      const Placement& at = instance.compute[i].placement;
+      const auto match = std::ranges::find_if(
+          found.missing, [&](const Placement& wanted) { return exactly ? wanted == at : wanted.size == at.size; });
+      if (found.stays[i] || match == found.missing.end()) continue;
+      found.stays[i] = true;
+      found.missing.erase(match);
+    }
+  return found;
+}
+
+// How the mode changes, and what that needs. waits: it was set already.
+std::string mode_why(const GpuState& gpu, bool waits) {
+  if (mode_change_of(gpu.compute_capability) == ModeChange::kReset)
+    return "GPUs of the Ampere generation change the MIG mode at a reset: of this GPU with no process on it, or of the "
+           "machine";
+  if (waits) return "the mode was set and the driver waits for a reset of the GPU or of the virtual machine";
+  return "the MIG mode changes at once when no process holds the GPU";
+}
+
+Step set_mode(const GpuState& now, bool on) {
+  // A pending mode that is the wanted one has been set already: only the reset is missing.
+  if (now.pending == on) return {.what = Step::What::kReset, .why = mode_why(now, true)};
+  return {.what = on ? Step::What::kModeOn : Step::What::kModeOff, .why = "the configuration asks for it"};
+}
+
+std::optional<Step> step_away(const GpuState& now, const Layout& wanted) {
+  for (const GpuInstance& instance : now.instances) {
+    const Part* part = part_of(wanted, instance);
+    Step step{.what = Step::What::kDestroyInstance,
+              .instance = instance.id,
+              .profile_id = instance.profile_id,
+              .profile = profile_name(now.profiles, instance.profile_id),
+              .placement = instance.placement,
+              .why = part != nullptr   ? "the configuration divides the instance differently"
+                     : !wanted.enabled ? "MIG goes off"
+                                       : "the configuration has no place for it"};
+    const auto stays = part != nullptr ? remaining(instance, *part).stays : std::vector<bool>(instance.compute.size());
+    for (std::size_t i = 0; i < stays.size(); ++i) {
+      if (stays[i]) continue;
+      step.what = Step::What::kDestroyCompute;
+      step.compute = instance.compute[i].id;
+      step.compute_placement = instance.compute[i].placement;
+      step.profile = compute_name(now.profiles, instance.profile_id, step.compute_placement.size);
+      return step;
+    }
+    if (part == nullptr) return step;
+  }
+  return std::nullopt;
+}
+
+std::optional<Step> step_towards(const GpuState& now, const Layout& wanted) {
+  for (const Part& part : wanted.parts) {
+    const auto there = std::ranges::find_if(
+        now.instances, [&](const GpuInstance& instance) { return is_at(instance, part.profile_id, part.placement); });
+    Step step{.what = Step::What::kCreateInstance,
+              .profile_id = part.profile_id,
+              .profile = part.profile,
+              .placement = part.placement,
+              .why = "the configuration asks for it"};
+    if (there == now.instances.end()) return step;
+    const auto missing = remaining(*there, part).missing;
+    if (missing.empty()) continue;
+    step.what = Step::What::kCreateCompute;
+    if (there->id != kNotMadeYet) step.instance = there->id;
+    // Large ones find room only while it is whole.
+    step.compute_placement = *std::ranges::max_element(missing, {}, &Placement::size);
+    step.profile = compute_name(now.profiles, part.profile_id, step.compute_placement.size);
+    return step;
+  }
+  return std::nullopt;
+}
+
+// The instance that a step is about; the end where there is none.
+auto instance_of(std::vector<GpuInstance>& instances, const Step& step) {
+  return std::ranges::find_if(
+      instances, [&](const GpuInstance& instance) { return is_at(instance, step.profile_id, step.placement); });
+}
+
+std::optional<Blocker> blocker_of(GpuState& now, const Step& step, const Layout& wanted) {
+  if (!destroys(step)) return std::nullopt;
+  const auto instance = instance_of(now.instances, step);
+  if (instance == now.instances.end()) {  // the mode
+    if (now.enabled == wanted.enabled || now.holders.empty()) return std::nullopt;
+    return Blocker{"the whole GPU", now.holders};
+  }
+  const bool held =
+      step.compute ? instance->held || std::ranges::find(instance->compute, *step.compute, &ComputeInstance::id)->held
+                   : instance->busy();
+  if (!held) return std::nullopt;
+  return Blocker{
+      fmt::format("{} at {}", profile_name(now.profiles, instance->profile_id), to_string(instance->placement)),
+      instance->holders};
+}
+
+void take(GpuState& gpu, const Step& step) {
+  const auto instance = instance_of(gpu.instances, step);
+  switch (step.what) {
+    case Step::What::kDestroyCompute:
+      std::erase_if(instance->compute, [&](const ComputeInstance& one) { return one.id == step.compute; });
+      return;
+    case Step::What::kDestroyInstance:
+      gpu.instances.erase(instance);
+      return;
+    case Step::What::kModeOn:
+    case Step::What::kModeOff:
+      gpu.pending = step.what == Step::What::kModeOn;
+      if (mode_change_of(gpu.compute_capability) == ModeChange::kIdle) gpu.enabled = gpu.pending;
+      return;
+    case Step::What::kReset:
+      gpu.enabled = gpu.pending;
+      return;
+    case Step::What::kCreateInstance:
+      gpu.instances.push_back({.id = kNotMadeYet, .profile_id = step.profile_id, .placement = step.placement});
+      std::ranges::sort(gpu.instances, {}, &GpuInstance::placement);
+      return;
+    case Step::What::kCreateCompute:
+      instance->compute.push_back({.id = kNotMadeYet, .placement = step.compute_placement});
+      std::ranges::sort(instance->compute, {}, &ComputeInstance::placement);
+      return;
+  }
+}
 
 std::string described(const GpuState& gpu) {
   return fmt::format("GPU {} ({})", gpu.index, gpu.name);
@@ -77,6 +221,80 @@ GpuPlan plan_gpu(const Entry& entry, const GpuState& gpu, std::vector<Problem>& 
 }
 
 }  // namespace
+
+std::string to_string(const Step& step) {
+  switch (step.what) {
+    case Step::What::kDestroyCompute:
+      return fmt::format("destroy compute instance {} ({}) of GPU instance {}", step.compute.value_or(0), step.profile,
+                         step.instance.value_or(0));
+    case Step::What::kDestroyInstance:
+      return fmt::format("destroy GPU instance {} ({} at {})", step.instance.value_or(0), step.profile,
+                         to_string(step.placement));
+    case Step::What::kModeOn:
+      return "turn MIG on";
+    case Step::What::kModeOff:
+      return "turn MIG off";
+    case Step::What::kReset:
+      return "reset the GPU";
+    case Step::What::kCreateInstance:
+      return fmt::format("create {} at {}", step.profile, to_string(step.placement));
+    case Step::What::kCreateCompute:
+      return fmt::format("create compute instance {} in the GPU instance at {}", step.profile,
+                         to_string(step.placement));
+  }
+  return "unknown";
+}
+
+bool destroys(const Step& step) {
+  return step.what != Step::What::kCreateInstance && step.what != Step::What::kCreateCompute;
+}
+
+std::optional<Step> next_step(const GpuState& now, const Layout& wanted) {
+  const bool mode_is_right = now.enabled == wanted.enabled && now.pending == wanted.enabled;
+  if (wanted.enabled && !mode_is_right) return set_mode(now, true);
+  if (auto step = step_away(now, wanted)) return step;
+  if (!mode_is_right) return set_mode(now, false);
+  return wanted.enabled ? step_towards(now, wanted) : std::nullopt;
+}
+
+bool GpuPlan::needs_reset() const {
+  return std::ranges::find(steps, Step::What::kReset, &Step::what) != steps.end();
+}
+std::vector<GpuInstance> GpuPlan::goes() const {
+  std::vector<GpuInstance> gone;
+  std::ranges::copy_if(now.instances, std::back_inserter(gone), [this](const GpuInstance& instance) {
+    return std::ranges::find(after.instances, instance.id, &GpuInstance::id) == after.instances.end();
+  });
+  return gone;
+}
+std::vector<std::string> GpuPlan::leaves() const {
+  std::vector<std::string> uuids;
+  for (const Step& step : steps) {
+    if (step.what != Step::What::kDestroyCompute) continue;
+    const auto instance = std::ranges::find(now.instances, step.instance, &GpuInstance::id);
+    const auto compute = std::ranges::find(instance->compute, step.compute, &ComputeInstance::id);
+    if (!compute->uuid.empty()) uuids.push_back(compute->uuid);
+  }
+  return uuids;
+}
+
+GpuPlan left_alone(const GpuState& now) {
+  return {.now = now, .target = layout_of(now), .after = now};
+}
+
+GpuPlan plan_to(const GpuState& now, const Layout& target) {
+  GpuPlan plan{.now = now, .matched = true, .target = target, .after = now};
+  while (auto step = next_step(plan.after, target)) {
+    if (auto blocker = blocker_of(plan.after, *step, target);
+        blocker && std::ranges::find(plan.blockers, *blocker) == plan.blockers.end())
+      plan.blockers.push_back(*std::move(blocker));
+    take(plan.after, *step);
+    plan.steps.push_back(*std::move(step));
+  }
+  plan.as_wanted = plan.steps.empty();
+  if (plan.mode_changes()) plan.mode_why = mode_why(now, now.pending == target.enabled);
+  return plan;
+}
 
 bool Plan::as_wanted() const {
   return possible() && std::ranges::all_of(gpus, [](const GpuPlan& gpu) { return !gpu.matched || gpu.as_wanted; });

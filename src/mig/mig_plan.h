@@ -1,7 +1,11 @@
 #pragma once
-// From a configuration and the GPUs as they are to the steps that change only what must change: what stays, what goes,
-// what is made and where, whether the mode changes and what that needs, and which holders are in the way. The live
-// engine (mig/driver) derives the same steps, each from what the driver shows by then. Pure.
+// The next driver call on the way from what a GPU is cut into to what it is to be cut into, and the plan of a
+// configuration: what stays, what goes, what is made and where, whether the mode changes and what that needs, and which
+// holders are in the way. Every call is derived from what the driver shows at that moment, so a program that was killed
+// between any two calls goes on where it was. The plan that is printed is the same function run on a copy, so it is
+// what happens. Pure.
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,9 +13,66 @@
 #include "gpu/mig/state.h"
 #include "mig/configuration.h"
 #include "mig/layout.h"
-#include "mig/mig_steps.h"
 
 namespace tranche::mig {
+
+struct Step {
+  enum class What {
+    kDestroyCompute,  // compute instance `compute` of GPU instance `instance`
+    kDestroyInstance,
+    kModeOn,
+    kModeOff,
+    kReset,           // the GPU, with no process on it; or the machine starts again
+    kCreateInstance,  // `profile_id` at `placement`
+    kCreateCompute,   // of compute_placement.size slices; where they lie, the driver chooses
+  };
+  What what = What::kDestroyInstance;
+  std::optional<std::uint32_t> instance{};  // the driver's number of a GPU instance that exists
+  std::optional<std::uint32_t> compute{};   // and of a compute instance in it
+  std::uint32_t profile_id = 0;             // of the GPU instance
+  std::string profile{};                    // "3g.40gb"; of a compute instance "1c.3g.40gb"
+  Placement placement{};                    // of the GPU instance
+  Placement compute_placement{};            // kCreateCompute, kDestroyCompute
+  std::string why{};
+  friend bool operator==(const Step&, const Step&) = default;
+};
+std::string to_string(const Step& step);  // "create 3g.40gb at slices 4-7"
+// Takes something away that a program may use.
+bool destroys(const Step& step);
+
+// Nothing: the GPU is as wanted. The mode goes on first and off last; what goes comes before what is made, by
+// placement.
+std::optional<Step> next_step(const GpuState& now, const Layout& wanted);
+
+// What holds the change up until it ends.
+struct Blocker {
+  std::string what;  // "3g.40gb at slices 4-7", "the whole GPU"
+  std::vector<Holder> holders;
+  friend bool operator==(const Blocker&, const Blocker&) = default;
+};
+
+// The number of an instance that only exists in GpuPlan::after.
+inline constexpr std::uint32_t kNotMadeYet = ~std::uint32_t{0};
+
+// Of one GPU: every step from what it is cut into to a layout, if the driver does what it is asked to.
+struct GpuPlan {
+  GpuState now;
+  bool matched = false;  // an entry names this GPU; otherwise it stays as it is
+  bool as_wanted = false;
+  Layout target{};
+  std::vector<Step> steps{};
+  std::vector<Blocker> blockers{};  // none = the steps can be taken now
+  GpuState after{};                 // where they lead
+  std::string mode_why{};           // of a mode change and its reset, or ""
+  std::string fits_beside{};        // with blockers: how much of the wanted set has room beside the held instances
+
+  bool mode_changes() const { return now.enabled != target.enabled; }
+  bool needs_reset() const;
+  std::vector<GpuInstance> goes() const;    // present instances that are not in `after`
+  std::vector<std::string> leaves() const;  // UUIDs of the MIG devices that are not
+};
+GpuPlan plan_to(const GpuState& now, const Layout& target);
+GpuPlan left_alone(const GpuState& now);  // neither matched nor as wanted
 
 struct Plan {
   std::string configuration;

@@ -9,8 +9,7 @@
 #include <vector>
 
 #include "gpu/driver/mig/mig_admin.h"
-#include "mig/layout.h"
-#include "mig/mig_steps.h"
+#include "mig/mig_plan.h"
 #include "os/files/files.h"
 
 namespace tranche::host {
