@@ -306,65 +306,6 @@ class Search {
   std::vector<std::uint32_t> best_rank_;
 };
 
-std::expected<ChosenLayout, NoLayout> find_layout(const std::vector<Profile>& profiles, const Instances& wanted,
-                                                  const std::vector<GpuInstance>& present, bool beside) {
-  if (profiles.empty())
-    return std::unexpected(NoLayout{"the MIG profiles of this GPU are not known",
-                                    "a driver older than 550 lists them only while MIG is on"});
-  std::vector<std::pair<const Profile*, Counts>> by_profile;
-  std::uint32_t total = 0;
-  for (const auto& [name, count] : wanted) {
-    const Profile* profile = resolve_profile(profiles, name);
-    if (profile == nullptr)
-      return std::unexpected(NoLayout{"the GPU has no profile " + name.gpu_instance(), "it has " + list_of(profiles)});
-    if (profile->placements.empty())
-      return std::unexpected(NoLayout{"the driver does not list the placements of " + profile->name, "run it as root"});
-    total += count;
-    const std::uint32_t most = profile->at_most * profile->slices;
-    auto found = std::ranges::find(by_profile, profile, &std::pair<const Profile*, Counts>::first);
-    if (found == by_profile.end()) found = by_profile.insert(by_profile.end(), {profile, Counts{}});
-    std::uint32_t slices = count * name.compute_slices;
-    for (std::uint32_t s = 1; s < found->second.size(); ++s) slices += found->second[s] * s;
-    if (total > kMostInstances || slices > most || name.compute_slices > kMostSlices)
-      return std::unexpected(NoLayout{fmt::format("{} is more than the GPU has room for", to_string(wanted)),
-                                      fmt::format("at most {} of {} fit", profile->at_most, profile->name)});
-    found->second[name.compute_slices] = static_cast<std::uint8_t>(found->second[name.compute_slices] + count);
-  }
-  std::vector<std::vector<std::vector<Unit>>> ways;
-  for (const auto& [profile, counts] : by_profile) {
-    ways.push_back(Spreading(*profile, counts, profile->at_most).ways());
-    if (ways.back().empty())
-      return std::unexpected(
-          NoLayout{fmt::format("the compute instances of {} do not fit into {} of it", profile->name, profile->at_most),
-                   "ask for fewer or smaller ones"});
-  }
-  Search search(profiles, present, beside);
-  std::string why;
-  std::vector<Unit> units;
-  const std::function<void(std::size_t)> combine = [&](std::size_t i) {
-    if (i < ways.size()) {
-      for (const auto& way : ways[i]) {
-        units.insert(units.end(), way.begin(), way.end());
-        combine(i + 1);
-        units.resize(units.size() - way.size());
-      }
-      return;
-    }
-    std::vector<const Profile*> together;
-    for (const Unit& unit : units) together.push_back(unit.profile);
-    if (auto not_together = why_not_together(profiles, together); !not_together.empty()) {
-      why = std::move(not_together);
-    } else {
-      search.run(units);
-    }
-  };
-  combine(0);
-  if (auto layout = search.take()) return *std::move(layout);
-  return std::unexpected(NoLayout{fmt::format("{} have no layout: {}", to_string(wanted),
-                                              why.empty() ? "their placements overlap in every arrangement" : why),
-                                  "ask for fewer or smaller instances; tranche mig profiles shows the placements"});
-}
-
 }  // namespace
 
 Layout layout_of(const GpuState& gpu) {
@@ -395,8 +336,62 @@ std::string to_string(const Layout& layout) {
 }
 
 std::expected<ChosenLayout, NoLayout> choose_layout(const std::vector<Profile>& profiles, const Instances& wanted,
-                                                    const std::vector<GpuInstance>& present) {
-  return find_layout(profiles, wanted, present, false);
+                                                    const std::vector<GpuInstance>& present, bool beside_held) {
+  if (profiles.empty())
+    return std::unexpected(NoLayout{"the MIG profiles of this GPU are not known",
+                                    "a driver older than 550 lists them only while MIG is on"});
+  std::vector<std::pair<const Profile*, Counts>> by_profile;
+  std::uint32_t total = 0;
+  for (const auto& [name, count] : wanted) {
+    const Profile* profile = resolve_profile(profiles, name);
+    if (profile == nullptr)
+      return std::unexpected(NoLayout{"the GPU has no profile " + name.gpu_instance(), "it has " + list_of(profiles)});
+    if (profile->placements.empty())
+      return std::unexpected(NoLayout{"the driver does not list the placements of " + profile->name, "run it as root"});
+    total += count;
+    const std::uint32_t most = profile->at_most * profile->slices;
+    auto found = std::ranges::find(by_profile, profile, &std::pair<const Profile*, Counts>::first);
+    if (found == by_profile.end()) found = by_profile.insert(by_profile.end(), {profile, Counts{}});
+    std::uint32_t slices = count * name.compute_slices;
+    for (std::uint32_t s = 1; s < found->second.size(); ++s) slices += found->second[s] * s;
+    if (total > kMostInstances || slices > most || name.compute_slices > kMostSlices)
+      return std::unexpected(NoLayout{fmt::format("{} is more than the GPU has room for", to_string(wanted)),
+                                      fmt::format("at most {} of {} fit", profile->at_most, profile->name)});
+    found->second[name.compute_slices] = static_cast<std::uint8_t>(found->second[name.compute_slices] + count);
+  }
+  std::vector<std::vector<std::vector<Unit>>> ways;
+  for (const auto& [profile, counts] : by_profile) {
+    ways.push_back(Spreading(*profile, counts, profile->at_most).ways());
+    if (ways.back().empty())
+      return std::unexpected(
+          NoLayout{fmt::format("the compute instances of {} do not fit into {} of it", profile->name, profile->at_most),
+                   "ask for fewer or smaller ones"});
+  }
+  Search search(profiles, present, beside_held);
+  std::string why;
+  std::vector<Unit> units;
+  const std::function<void(std::size_t)> combine = [&](std::size_t i) {
+    if (i < ways.size()) {
+      for (const auto& way : ways[i]) {
+        units.insert(units.end(), way.begin(), way.end());
+        combine(i + 1);
+        units.resize(units.size() - way.size());
+      }
+      return;
+    }
+    std::vector<const Profile*> together;
+    for (const Unit& unit : units) together.push_back(unit.profile);
+    if (auto not_together = why_not_together(profiles, together); !not_together.empty()) {
+      why = std::move(not_together);
+    } else {
+      search.run(units);
+    }
+  };
+  combine(0);
+  if (auto layout = search.take()) return *std::move(layout);
+  return std::unexpected(NoLayout{fmt::format("{} have no layout: {}", to_string(wanted),
+                                              why.empty() ? "their placements overlap in every arrangement" : why),
+                                  "ask for fewer or smaller instances; tranche mig profiles shows the placements"});
 }
 
 Instances largest_beside(const std::vector<Profile>& profiles, const Instances& wanted,
@@ -412,7 +407,7 @@ Instances largest_beside(const std::vector<Profile>& profiles, const Instances& 
         choose(i + 1, slices + n * name.compute_slices);
       }
       part.erase(name);
-    } else if (slices > best_slices && find_layout(profiles, part, present, true)) {
+    } else if (slices > best_slices && choose_layout(profiles, part, present, true)) {
       best = part;
       best_slices = slices;
     }

@@ -51,9 +51,10 @@ struct NoLayout {
   std::string remedy;
 };
 
-// The best layout of `wanted` for a GPU of such profiles that has `present` now.
+// The best layout of `wanted` for a GPU of such profiles that has `present` now. beside_held: of those in which every
+// held instance of `present` has room and stays.
 std::expected<ChosenLayout, NoLayout> choose_layout(const std::vector<Profile>& profiles, const Instances& wanted,
-                                                    const std::vector<GpuInstance>& present);
+                                                    const std::vector<GpuInstance>& present, bool beside_held = false);
 
 // The largest part of `wanted` that has a layout in which every held instance of `present` stays: as many compute
 // slices as possible. Empty = not even a part.
