@@ -19,6 +19,13 @@ std::string gpu_name(unsigned index) {
   return "GPU " + std::to_string(index);
 }
 
+// That a change takes away: MIG devices, and the whole GPU where its mode changes.
+std::vector<std::string> devices_of(const mig::GpuPlan& plan) {
+  auto devices = plan.leaves();
+  if (plan.mode_changes()) devices.push_back(plan.now.uuid);
+  return devices;
+}
+
 }  // namespace
 
 MigManager::MigManager(host::Loop& loop, host::Worker& worker, host::KubeLink& link, MigSettings settings,
@@ -234,8 +241,7 @@ void MigManager::decide(const MigDriver::Reading& reading, const mig::Configurat
     const std::string reason = "the MIG manager repartitions " + gpu_name(plan.now.index) + " for the configuration " +
                                asked + "; this device has to go";
     std::map<std::string, std::string> here;
-    if (plan.mode_changes()) here[uuid] = reason;
-    for (const auto& device : plan.leaves()) here[device] = reason;
+    for (const auto& device : devices_of(plan)) here[device] = reason;
     devices.insert(here.begin(), here.end());
     if (!plan.blockers.empty()) {
       waiting_devices_.merge(here);
@@ -315,11 +321,9 @@ void MigManager::evict(const std::vector<const mig::GpuPlan*>& blocked) {
   if (after > Duration::zero() && use_.unknown.empty()) {
     for (const auto* plan : blocked) {
       if (loop_.now() - blocked_since_[plan->now.uuid] < after) continue;
-      for (const auto& [device, reason] : withdrawn_) {
-        const auto leaves = plan->leaves();
-        const bool of_this_gpu = device == plan->now.uuid || std::ranges::find(leaves, device) != leaves.end();
+      for (const auto& device : devices_of(*plan)) {
         const auto users = use_.users.find(device);
-        if (!of_this_gpu || users == use_.users.end()) continue;
+        if (users == use_.users.end()) continue;
         for (const MigUser& user : users->second)
           if (!user.pod.empty()) pods.push_back({user.pod_namespace, user.pod, callbacks_.uid_of(user)});
       }

@@ -47,33 +47,31 @@ void MigPartitions::step() {
   }
   if (!std::exchange(look_, false)) return;
   busy_ = true;
-  driver_.read(callbacks_.driver(), [this](MigDriver::Reading reading) {
+  driver_.read(callbacks_.driver(), [this](const MigDriver::Reading& reading) {
     busy_ = false;
-    on_read(std::move(reading));
+    on_read(reading);
     step();
   });
 }
 
+bool MigPartitions::is_new(const mig::GpuState& gpu) {
+  const auto before = gpus_.find(gpu.uuid);
+  const bool changed = before == gpus_.end() || !same_layout(before->second, gpu);
+  gpus_.insert_or_assign(gpu.uuid, gpu);
+  return changed;
+}
+
 // A GPU that does not answer keeps what was read of it: its instances are as they were.
-void MigPartitions::on_read(MigDriver::Reading reading) {
+void MigPartitions::on_read(const MigDriver::Reading& reading) {
   bool changed = !std::exchange(known_, true) || problem_ != reading.problem;
   problem_ = reading.problem;
-  for (auto& gpu : reading.gpus) {
-    const auto before = gpus_.find(gpu.uuid);
-    changed = changed || before == gpus_.end() || !same_layout(before->second, gpu);
-    gpus_.insert_or_assign(gpu.uuid, std::move(gpu));
-  }
+  for (const auto& gpu : reading.gpus) changed |= is_new(gpu);
   if (changed) callbacks_.changed();
 }
 
 void MigPartitions::on_changed(const Job& job, const MigDriver::Done& result) {
   const bool removes = job.partition.what == host::MigPartition::What::kRemove;
-  bool changed = false;
-  if (const auto& now = result.partition.now) {
-    const auto before = gpus_.find(job.gpu);
-    changed = before == gpus_.end() || !same_layout(before->second, *now);
-    gpus_.insert_or_assign(job.gpu, *now);
-  }
+  const bool changed = result.partition.now && is_new(*result.partition.now);
   if (result.outcome.what != host::MigOutcome::What::kDone)
     job.done(fail(Kind::kUnavailable, result.outcome.why + "; kubelet asks again", job.gpu));
   else if (!result.partition.status && !(removes && result.partition.status.error().kind == Kind::kNotFound))

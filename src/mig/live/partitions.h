@@ -38,7 +38,8 @@ class MigPartitions {
     Changed done;
   };
   void step();
-  void on_read(MigDriver::Reading reading);
+  bool is_new(const mig::GpuState& gpu);  // its layout; keeps it
+  void on_read(const MigDriver::Reading& reading);
   void on_changed(const Job& job, const MigDriver::Done& result);
 
   Callbacks callbacks_;
