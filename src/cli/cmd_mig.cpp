@@ -11,7 +11,6 @@
 #include "cli/setting_options.h"
 #include "cli/usage.h"
 #include "gpu/mig/mig_models.h"
-#include "mig/defaults.h"
 #include "mig/mig_output.h"
 
 namespace tranche::cli {

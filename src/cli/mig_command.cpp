@@ -14,7 +14,6 @@
 #include "base/json_text.h"
 #include "base/text.h"
 #include "cli/usage.h"
-#include "mig/defaults.h"
 #include "mig/driver/apply.h"
 #include "os/files/files.h"
 #include "os/socket/status_socket.h"

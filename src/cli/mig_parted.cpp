@@ -13,7 +13,6 @@
 #include "cli/stand_in.h"
 #include "cli/usage.h"
 #include "config/enum_text.h"
-#include "mig/defaults.h"
 #include "mig/hooks.h"
 #include "mig/live/gpu_reset.h"
 #include "os/files/files.h"

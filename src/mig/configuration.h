@@ -1,7 +1,7 @@
 #pragma once
 // mig-parted's configuration file, format v1: named lists of entries, each saying for which GPUs MIG is on and which
-// instances they have. Everything wrong is reported with its place; mig-parted itself only fails, or passes over a
-// device filter that it cannot read. Pure; fuzzed.
+// instances they have; and the configurations that exist without a file. Everything wrong is reported with its place;
+// mig-parted itself only fails, or passes over a device filter that it cannot read. Pure; fuzzed.
 #include <cstdint>
 #include <expected>
 #include <map>
@@ -65,5 +65,13 @@ std::expected<const Configuration*, Problem> select_configuration(const Configur
 // As mig-parted writes it; the order of the configurations is kept.
 std::string to_yaml(const ConfigurationFile& file);
 std::string to_json_text(const ConfigurationFile& file);
+
+// The configurations that exist without a file for these GPUs, by NVIDIA's names: all-disabled, all-enabled,
+// all-balanced, and all-<profile> for every profile of the GPUs ("+" of a profile is "." in the name). Entries have a
+// device filter only where GPUs differ in what a name means.
+ConfigurationFile default_configurations(const std::vector<GpuState>& gpus);
+
+// What the node is cut into as a configuration of that name, as mig-parted exports it: GPUs of equal state together.
+ConfigurationFile exported(const std::vector<GpuState>& gpus, const std::string& name);
 
 }  // namespace tranche::mig

@@ -1,5 +1,5 @@
 // The configurations without a file; tests/golden/mig has those of every model.
-#include "mig/defaults.h"
+#include "mig/configuration.h"
 
 #include <gmock/gmock.h>
 

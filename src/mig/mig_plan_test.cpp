@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "gpu/mig/mig_models.h"
-#include "mig/defaults.h"
 #include "mig/mig_output.h"
 
 namespace tranche::mig {

@@ -3,7 +3,6 @@
 
 #include "golden/golden.h"
 #include "gpu/mig/mig_models.h"
-#include "mig/defaults.h"
 #include "mig/mig_plan.h"
 
 namespace tranche::mig {

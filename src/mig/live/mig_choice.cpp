@@ -5,7 +5,6 @@
 
 #include "base/text.h"
 #include "kube/object.h"
-#include "mig/defaults.h"
 #include "mig/live/mig_manager.h"
 #include "os/files/files.h"
 #include "os/log/log.h"
