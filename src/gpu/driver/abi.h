@@ -37,8 +37,7 @@ enum class Return : std::int32_t {
   kUnknown = 999,
 };
 
-inline constexpr std::size_t kUuidLength = 96;
-inline constexpr std::size_t kNameLength = 96;
+inline constexpr std::size_t kLongestText = 95;  // of a name or a UUID
 inline constexpr std::size_t kVersionLength = 80;
 inline constexpr std::uint32_t kNoInstance = 0xffffffff;
 inline constexpr std::uint64_t kMemoryNotAvailable = ~std::uint64_t{0};

@@ -1,7 +1,6 @@
 #include "gpu/driver/driver.h"
 
 #include <algorithm>
-#include <array>
 
 #include "base/text.h"
 #include "gpu/driver/mig/mig.h"
@@ -111,9 +110,9 @@ bool Driver::more_answer() const {
   if (call(f.device_count, &count) == Return::kSuccess && count != held_.size() + missing_.size()) return true;
   return std::any_of(missing_.begin(), missing_.end(), [&f](const Missing& gpu) {
     Device device = nullptr;
-    std::array<char, kUuidLength> uuid{};
+    std::string uuid;
     return call(f.device_by_index, gpu.index, &device) == Return::kSuccess &&
-           call(f.uuid, device, uuid.data(), static_cast<std::uint32_t>(uuid.size())) == Return::kSuccess;
+           read_text(f.uuid, device, uuid) == Return::kSuccess;
   });
 }
 

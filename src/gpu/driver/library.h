@@ -2,6 +2,7 @@
 // Owns the management library: finds and opens it, looks up the newest symbols (older ones as fallback) and initialises
 // it; the destructor shuts it down. A symbol that a driver lacks is a null pointer, which `call` turns into "not
 // supported". One thread at a time. Source of names and fallbacks: docs/internals/nvml-contract.md.
+#include <array>
 #include <memory>
 #include <string>
 #include <utility>
@@ -91,6 +92,15 @@ struct Functions {
 template <class... P, class... A>
 Return call(Return (*function)(P...), A... arguments) {
   return function == nullptr ? Return::kNotSupported : function(arguments...);
+}
+
+// A text that a call reports of a device, such as its UUID; `text` stays as it is if the call fails.
+template <class F>
+Return read_text(F* function, Device device, std::string& text) {
+  std::array<char, kLongestText + 1> buffer{};
+  const Return code = call(function, device, buffer.data(), static_cast<std::uint32_t>(kLongestText));
+  if (code == Return::kSuccess) text = buffer.data();
+  return code;
 }
 
 class Library {

@@ -90,14 +90,6 @@ void find_mig_nodes(const std::string& root, inventory::Inventory& node) {
   }
 }
 
-template <class F, std::size_t N>
-Return read_text(F* function, Device device, std::array<char, N>& buffer, std::string& text) {
-  buffer.fill('\0');
-  const Return code = call(function, device, buffer.data(), static_cast<std::uint32_t>(N - 1));
-  if (code == Return::kSuccess) text = buffer.data();
-  return code;
-}
-
 std::string clique_of(const Functions& f, Device device) {
   const auto name = [](const std::uint8_t(&uuid)[16], std::int32_t status, std::uint8_t state, std::uint32_t clique) {
     const bool set = std::any_of(std::begin(uuid), std::end(uuid), [](std::uint8_t b) { return b != 0; });
@@ -133,11 +125,9 @@ class Reader {
     device_ = device;
     gpu_ = {};
     gpu_.index = index;
-    std::array<char, kUuidLength> uuid{};
-    if (const Return code = read_text(f_.uuid, device, uuid, gpu_.uuid); code != Return::kSuccess)
+    if (const Return code = read_text(f_.uuid, device, gpu_.uuid); code != Return::kSuccess)
       return std::unexpected(library_.error(code, "it does not answer", "nvmlDeviceGetUUID"));
-    std::array<char, kNameLength> name{};
-    if (const Return code = read_text(f_.name, device, name, gpu_.name); code == Return::kGpuIsLost)
+    if (const Return code = read_text(f_.name, device, gpu_.name); code == Return::kGpuIsLost)
       return std::unexpected(library_.error(code, "it does not answer", "nvmlDeviceGetName"));
     TRY_STATUS(read_minor());
     read_pci();

@@ -1,6 +1,5 @@
 // How a session receives fault events from the driver, and how it reports that it would not receive them.
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "gpu/driver/session.h"
@@ -95,11 +94,9 @@ std::string Session::uuid_of(Device device) const {
   for (const Held& gpu : driver_->held()) {
     if (gpu.device == device) return gpu.uuid;
   }
-  std::array<char, kUuidLength> uuid{};  // a MIG device's handle, or an unknown one
-  if (device == nullptr || call(driver_->library().functions().uuid, device, uuid.data(),
-                                static_cast<std::uint32_t>(uuid.size() - 1)) != Return::kSuccess)
-    return {};
-  return uuid.data();
+  std::string uuid;  // of a MIG device's handle, or an unknown one
+  if (device != nullptr) read_text(driver_->library().functions().uuid, device, uuid);
+  return uuid;
 }
 
 void Session::report_watches() {

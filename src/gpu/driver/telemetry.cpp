@@ -66,9 +66,9 @@ std::optional<Bytes> memory_of(const Functions& f, Device device) {
 }
 
 std::string uuid_of(const Functions& f, Device device) {
-  std::array<char, kUuidLength> uuid{};
-  if (call(f.uuid, device, uuid.data(), static_cast<std::uint32_t>(uuid.size())) != Return::kSuccess) return {};
-  return uuid.data();
+  std::string uuid;
+  read_text(f.uuid, device, uuid);
+  return uuid;
 }
 
 bool has_activity(const Functions& f, Device device) {

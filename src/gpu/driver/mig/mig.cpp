@@ -9,12 +9,6 @@
 namespace tranche::host::nvml {
 namespace {
 
-// Fallback for a caller without permission on GPU instances: the driver's name of the device ends in the suffix.
-std::string suffix_of_name(std::string_view name) {
-  const std::size_t at = name.rfind("gb");
-  return at == std::string_view::npos ? std::string() : std::string(name.substr(at + 2));
-}
-
 std::string suffix_of(const Functions& f, Device parent, Device mig, std::uint32_t gpu_instance) {
   GpuInstance instance = nullptr;
   GpuInstanceInfo info{};
@@ -27,9 +21,11 @@ std::string suffix_of(const Functions& f, Device parent, Device mig, std::uint32
     });
     if (suffix) return std::string(*suffix);
   }
-  std::array<char, kNameLength> name{};
-  if (call(f.name, mig, name.data(), static_cast<std::uint32_t>(name.size())) != Return::kSuccess) return {};
-  return suffix_of_name(name.data());
+  // For a caller without permission on GPU instances: the driver's name of the device ends in the suffix.
+  std::string name;
+  read_text(f.name, mig, name);
+  const std::size_t at = name.rfind("gb");
+  return at == std::string::npos ? std::string() : name.substr(at + 2);
 }
 
 Result<inventory::MigDevice> read_mig_device(const Library& library, Device parent, Device mig, std::uint32_t slot,
@@ -40,12 +36,8 @@ Result<inventory::MigDevice> read_mig_device(const Library& library, Device pare
   };
   inventory::MigDevice device;
   device.slot = slot;
-  std::array<char, kUuidLength> uuid{};
-  if (const Return code = call(f.uuid, mig, uuid.data(), static_cast<std::uint32_t>(uuid.size()));
-      code != Return::kSuccess) {
+  if (const Return code = read_text(f.uuid, mig, device.uuid); code != Return::kSuccess)
     return failed(code, "nvmlDeviceGetUUID");
-  }
-  device.uuid = uuid.data();
   // The placement is needed only to attribute events, so a device without one is listed nevertheless.
   std::uint32_t gi = 0, ci = 0;
   const bool has_gi = call(f.gpu_instance_id, mig, &gi) == Return::kSuccess;

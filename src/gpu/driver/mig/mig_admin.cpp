@@ -17,6 +17,7 @@ using nvml::call;
 using nvml::Device;
 using nvml::Functions;
 using nvml::Library;
+using nvml::read_text;
 using nvml::Return;
 
 class Admin final : public MigAdmin {
@@ -115,11 +116,9 @@ class Admin final : public MigAdmin {
     for (std::uint32_t index = 0; index < count; ++index) {
       if (care_.pass_over.contains(index)) continue;
       Found found{nullptr, index};
-      std::array<char, nvml::kUuidLength> uuid{};
+      std::string uuid;
       if (call(f_.device_by_index, index, &found.device) != Return::kSuccess) continue;
-      if (call(f_.uuid, found.device, uuid.data(), static_cast<std::uint32_t>(uuid.size())) != Return::kSuccess)
-        continue;
-      if (gpu_uuid == uuid.data()) return found;
+      if (read_text(f_.uuid, found.device, uuid) == Return::kSuccess && gpu_uuid == uuid) return found;
     }
     return fail(Kind::kNotFound, "no GPU " + in_quotes(gpu_uuid) + " answers on this node", gpu_uuid);
   }
@@ -141,11 +140,8 @@ class Admin final : public MigAdmin {
   Result<mig::GpuState> read_device(Device device, std::uint32_t index) const {
     mig::GpuState gpu;
     gpu.index = index;
-    std::array<char, nvml::kUuidLength> text{};
-    const auto length = static_cast<std::uint32_t>(text.size());
-    TRY_STATUS(check(call(f_.uuid, device, text.data(), length), "it does not answer", "nvmlDeviceGetUUID"));
-    gpu.uuid = text.data();
-    if (call(f_.name, device, text.data(), length) == Return::kSuccess) gpu.name = text.data();
+    TRY_STATUS(check(read_text(f_.uuid, device, gpu.uuid), "it does not answer", "nvmlDeviceGetUUID"));
+    read_text(f_.name, device, gpu.name);
     nvml::PciInfo pci{};
     if (call(f_.pci_info, device, &pci) == Return::kSuccess) {
       gpu.pci_device_id = pci.pci_device_id;
@@ -229,11 +225,11 @@ class Admin final : public MigAdmin {
       Device mig = nullptr;
       if (call(f_.mig_device_by_index, device, slot, &mig) != Return::kSuccess) continue;
       std::uint32_t gi = 0, ci = 0;
-      std::array<char, nvml::kUuidLength> uuid{};
+      std::string uuid;
       if (call(f_.gpu_instance_id, mig, &gi) == Return::kSuccess &&
           call(f_.compute_instance_id, mig, &ci) == Return::kSuccess &&
-          call(f_.uuid, mig, uuid.data(), static_cast<std::uint32_t>(uuid.size())) == Return::kSuccess)
-        uuids[{gi, ci}] = uuid.data();
+          read_text(f_.uuid, mig, uuid) == Return::kSuccess)
+        uuids[{gi, ci}] = uuid;
     }
     return uuids;
   }
