@@ -20,7 +20,6 @@ constexpr const char* kName = "tranche mig";
 
 struct MigGiven {
   std::string driver_root = "/";
-  std::string system_root = "/";
   std::string run_dir = "/run/tranche";
   std::string inventory = "node";
   std::string present;            // the present configuration of a simulated node
@@ -91,7 +90,6 @@ int read_node(const MigGiven& given, MigNode& node) {
                      kMigUnusable);
   host::NvmlSettings settings;
   settings.driver_root = given.driver_root;
-  settings.system_root = given.system_root;
   auto read = read_mig_node(settings, given.run_dir);
   if (!read) {
     fmt::print(stderr,

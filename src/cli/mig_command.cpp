@@ -117,6 +117,8 @@ std::optional<mig::Configuration> choose_configuration(const std::string& path, 
 }
 
 Status write_configurations(const mig::ConfigurationFile& file, const std::string& format, const std::string& path) {
+  if (format != "json" && format != "yaml")
+    return fail(Kind::kInvalid, "unrecognized 'output-format': " + in_quotes(format) + "; write json or yaml");
   const std::string text = format == "json" ? mig::to_json_text(file) + "\n" : mig::to_yaml(file);
   if (path.empty()) {
     fmt::print("{}", text);

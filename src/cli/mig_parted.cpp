@@ -98,9 +98,9 @@ class HookedChange {
       if (print_all(parsed.problems)) return 1;
       hooks_ = std::move(parsed.hooks);
     }
-    TRY_STATUS(run_hooks("apply-start", hooks_.apply_start));
+    TRY_STATUS(run_hooks("apply-start"));
     const int status = printed(change());
-    TRY_STATUS(run_hooks("apply-exit", hooks_.apply_exit));
+    TRY_STATUS(run_hooks("apply-exit"));
     if (status == 0) fmt::print("{}\n", done);
     return status;
   }
@@ -112,10 +112,10 @@ class HookedChange {
     if (print_all(plan.problems)) return 1;
     const bool mode_changes = std::ranges::any_of(plan.gpus, &mig::GpuPlan::mode_changes);
     if (mode_changes) {
-      TRY_STATUS(run_hooks("pre-apply-mode", hooks_.pre_apply_mode));
+      TRY_STATUS(run_hooks("pre-apply-mode"));
     }
     if (!options_.mode_only.on && !plan.as_wanted()) {
-      TRY_STATUS(run_hooks("pre-apply-config", hooks_.pre_apply_config));
+      TRY_STATUS(run_hooks("pre-apply-config"));
     }
     if (mode_changes || !plan.as_wanted()) {  // hooks end programs: read the holders again
       TRY(node, this_node(process_));
@@ -153,8 +153,8 @@ class HookedChange {
   }
 
   // Runs the commands of one stage in order, up to the first that fails.
-  Status run_hooks(const char* stage, const std::vector<mig::Hook>& hooks) const {
-    for (const auto& hook : hooks)
+  Status run_hooks(const char* stage) {
+    for (const auto& hook : hooks_[stage])
       if (auto done = run_hook(hook); !done)
         return std::unexpected(within(std::move(done).error(), fmt::format("hook {}", stage)));
     return {};
@@ -251,21 +251,16 @@ Result<int> parted_restore(PartedOptions& options, const Process& process) {
   return HookedChange(options, process, plan_of).run("MIG configuration restored successfully");
 }
 
-Result<int> write_file(const mig::ConfigurationFile& file, const PartedOptions& options) {
-  if (options.format != "json" && options.format != "yaml")
-    return failed("unrecognized 'output-format': " + in_quotes(options.format) + "; write json or yaml");
-  TRY_STATUS(write_configurations(file, options.format, options.output_file));
-  return 0;
-}
-
 Result<int> parted_export(PartedOptions& options, const Process& process) {
   TRY(const auto node, this_node(process));
-  return write_file(mig::exported(node.gpus, options.label), options);
+  TRY_STATUS(write_configurations(mig::exported(node.gpus, options.label), options.format, options.output_file));
+  return 0;
 }
 
 Result<int> parted_generate(PartedOptions& options, const Process& process) {
   TRY(const auto node, this_node(process));
-  return write_file(mig::default_configurations(node.gpus), options);
+  TRY_STATUS(write_configurations(mig::default_configurations(node.gpus), options.format, options.output_file));
+  return 0;
 }
 
 // Options of `command`; nullptr = unknown command.

@@ -55,14 +55,10 @@ Hook read_hook(const Value& value) {
 void read_stages(const Value& stages, Hooks& hooks) {
   each_member(stages, {"apply-start", "pre-apply-mode", "pre-apply-config", "apply-exit"},
               [&](const std::string& key, const Value& stage) {
-                auto& into = key == "apply-start"        ? hooks.apply_start
-                             : key == "pre-apply-mode"   ? hooks.pre_apply_mode
-                             : key == "pre-apply-config" ? hooks.pre_apply_config
-                                                         : hooks.apply_exit;
                 if (stage.is(Node::Kind::kNull)) return;
                 if (!stage.is(Node::Kind::kSequence))
                   return stage.wrong_type("a list of commands", "write - command: and args: below it");
-                for (const Value& hook : stage.items()) into.push_back(read_hook(hook));
+                for (const Value& hook : stage.items()) hooks[key].push_back(read_hook(hook));
               });
 }
 

@@ -17,13 +17,9 @@ struct Hook {
   friend bool operator==(const Hook&, const Hook&) = default;
 };
 
-struct Hooks {
-  std::vector<Hook> apply_start;
-  std::vector<Hook> pre_apply_mode;    // before the mode of a GPU changes
-  std::vector<Hook> pre_apply_config;  // before instances change
-  std::vector<Hook> apply_exit;        // always
-  friend bool operator==(const Hooks&, const Hooks&) = default;
-};
+// By stage: "apply-start"; "pre-apply-mode": before the mode of a GPU changes; "pre-apply-config": before instances
+// change; "apply-exit": always.
+using Hooks = std::map<std::string, std::vector<Hook>>;
 
 struct ParsedHooks {
   Hooks hooks;  // of use only without errors among the problems

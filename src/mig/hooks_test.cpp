@@ -10,7 +10,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 TEST(MigHooks, EveryStageIsRead) {
-  const auto parsed = parse_hooks_file(R"(version: v1
+  auto parsed = parse_hooks_file(R"(version: v1
 hooks:
   apply-start:
   - workdir: /etc/nvidia-mig-manager
@@ -21,16 +21,16 @@ hooks:
   pre-apply-config:
   apply-exit: [{command: last, args: []}]
 )",
-                                       "h.yaml");
+                                 "h.yaml");
   ASSERT_THAT(parsed.problems, IsEmpty()) << to_string(parsed.problems[0]);
-  EXPECT_EQ(parsed.hooks.apply_start,
+  EXPECT_EQ(parsed.hooks["apply-start"],
             (std::vector<Hook>{{"/bin/bash",
                                 {"-c", "source hooks.sh; apply-start ${MIG_PARTED_SELECTED_CONFIG}"},
                                 {{"LEVEL", "3"}},
                                 "/etc/nvidia-mig-manager"}}));
-  EXPECT_EQ(parsed.hooks.pre_apply_mode.size(), 2u);
-  EXPECT_THAT(parsed.hooks.pre_apply_config, IsEmpty());
-  EXPECT_EQ(parsed.hooks.apply_exit.size(), 1u);
+  EXPECT_EQ(parsed.hooks["pre-apply-mode"].size(), 2u);
+  EXPECT_THAT(parsed.hooks["pre-apply-config"], IsEmpty());
+  EXPECT_EQ(parsed.hooks["apply-exit"].size(), 1u);
 }
 
 TEST(MigHooks, WhatIsWrongHasAPlace) {
