@@ -123,9 +123,13 @@ std::vector<Profile> rtx_pro_6000() {
                     {32, "4g.96gb+gfx", 1, 97408, 188, {4, 4, 4, 4, 1}}});
 }
 
-std::vector<Model> all_models() {
+constexpr std::uint64_t kMostGpus = 16;
+
+}  // namespace
+
+const std::vector<Model>& models() {
   constexpr auto kAmpere = &Seventh::ampere, kHopper = &Seventh::hopper, kBlackwell = &Seventh::blackwell;
-  return {
+  static const std::vector<Model> all = {
       {"A100-PCIE-40GB", "NVIDIA A100-PCIE-40GB", 0x20F110DE, 40960, {8, 0}, 8, sevenths(kAmpere, kA100With40)},
       {"A100-SXM4-40GB", "NVIDIA A100-SXM4-40GB", 0x20B010DE, 40960, {8, 0}, 8, sevenths(kAmpere, kA100With40)},
       {"A100-PCIE-80GB", "NVIDIA A100 80GB PCIe", 0x20B510DE, 81920, {8, 0}, 8, sevenths(kAmpere, kA100With80)},
@@ -140,14 +144,6 @@ std::vector<Model> all_models() {
       {"GB200", "NVIDIA GB200", 0x294110DE, 189471, {10, 0}, 8, sevenths(kBlackwell, kGb200)},
       {"RTX-PRO-6000", "NVIDIA RTX PRO 6000 Blackwell Server Edition", 0x2BB510DE, 97887, {12, 0}, 12, rtx_pro_6000()},
   };
-}
-
-constexpr std::uint64_t kMostGpus = 16;
-
-}  // namespace
-
-const std::vector<Model>& models() {
-  static const std::vector<Model> all = all_models();
   return all;
 }
 
