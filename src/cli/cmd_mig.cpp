@@ -117,7 +117,9 @@ int plan(const MigGiven& given, const MigNode& node, const Process& process) {
   print_problems(made.problems);
   fmt::print("{}", given.json ? mig::plan_json(made)
                               : mig::plan_text(made, process.terminal, process.width > 0 ? process.width : 100));
-  return status_of(made);
+  if (!made.possible()) return kMigUnusable;
+  if (made.blocked()) return kMigHeld;
+  return made.needs_reset() ? kMigNeedsReset : 0;
 }
 
 int check(const MigGiven& given) {

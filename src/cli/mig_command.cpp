@@ -150,12 +150,6 @@ Result<host::Checkpoint> read_checkpoint(const std::string& path) {
   return parsed;
 }
 
-int status_of(const mig::Plan& plan) {
-  if (!plan.possible()) return kMigUnusable;
-  if (plan.blocked()) return kMigHeld;
-  return plan.needs_reset() ? kMigNeedsReset : 0;
-}
-
 int carry_out(MigNode& node, const mig::Plan& plan, const MigChangeOptions& options, const char* program) {
   if (!plan.possible()) return kMigUnusable;
   if (plan.blocked()) {

@@ -57,9 +57,6 @@ Status write_checkpoint(const MigNode& node, const std::string& path);
 // "-" for the standard input.
 Result<host::Checkpoint> read_checkpoint(const std::string& path);
 
-// The exit status of a plan that was not carried out: 0 where its steps can be taken now.
-int status_of(const mig::Plan& plan);
-
 void add_mig(CLI::App& app, Process& process);
 
 }  // namespace tranche::cli
