@@ -150,15 +150,10 @@ Json json_of(const GpuPlan& gpu) {
           {"steps", std::move(steps)}};
 }
 
-std::vector<std::pair<std::uint32_t, Placement>> cut_of(const GpuState& gpu) {
-  std::vector<std::pair<std::uint32_t, Placement>> cut;
-  for (const auto& instance : gpu.instances) cut.emplace_back(instance.profile_id, instance.placement);
-  return cut;
-}
-
 bool alike(const GpuState& a, const GpuState& b) {
+  const auto cut = [](const GpuInstance& instance) { return std::pair(instance.profile_id, instance.placement); };
   return a.name == b.name && a.capable == b.capable && a.enabled == b.enabled && a.profiles == b.profiles &&
-         cut_of(a) == cut_of(b);
+         std::ranges::equal(a.instances, b.instances, {}, cut, cut);
 }
 
 // "{0,2,4}:2", as nvidia-smi writes placements; "-" for none.

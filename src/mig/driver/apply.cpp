@@ -128,22 +128,22 @@ Result<MigAdmin::Activation> perform(MigAdmin& admin, const std::string& gpu_uui
   using What = mig::Step::What;
   using Activation = MigAdmin::Activation;
   const std::uint32_t instance = step.instance.value_or(0);
+  const auto at_once = [](const Status& done) -> Result<Activation> {
+    TRY_STATUS(done);
+    return Activation::kActive;
+  };
   switch (step.what) {
     case What::kModeOn:
     case What::kModeOff:
       return admin.set_mode(gpu_uuid, step.what == What::kModeOn);
     case What::kDestroyCompute:
-      TRY_STATUS(admin.destroy_compute_instance(gpu_uuid, instance, step.compute.value_or(0)));
-      return Activation::kActive;
+      return at_once(admin.destroy_compute_instance(gpu_uuid, instance, step.compute.value_or(0)));
     case What::kDestroyInstance:
-      TRY_STATUS(admin.destroy_gpu_instance(gpu_uuid, instance));
-      return Activation::kActive;
+      return at_once(admin.destroy_gpu_instance(gpu_uuid, instance));
     case What::kCreateInstance:
-      TRY_STATUS(admin.create_gpu_instance(gpu_uuid, step.profile_id, step.placement));
-      return Activation::kActive;
+      return at_once(admin.create_gpu_instance(gpu_uuid, step.profile_id, step.placement));
     case What::kCreateCompute:
-      TRY_STATUS(admin.create_compute_instance(gpu_uuid, instance, step.compute_placement.size));
-      return Activation::kActive;
+      return at_once(admin.create_compute_instance(gpu_uuid, instance, step.compute_placement.size));
     case What::kReset:
       break;  // not by this library
   }

@@ -477,12 +477,10 @@ void MigManager::state(const char* state, const char* reason, std::string messag
 }
 
 kube::NodeCondition MigManager::condition() const {
-  kube::NodeCondition condition;
-  condition.ready = report_.state == "success" || report_.state == "idle" || report_.state == "off";
-  condition.reason = report_.reason;
-  condition.message = report_.message;
-  condition.type = std::string(kube::kMigCondition);
-  return condition;
+  return {.ready = report_.state == "success" || report_.state == "idle" || report_.state == "off",
+          .reason = report_.reason,
+          .message = report_.message,
+          .type = std::string(kube::kMigCondition)};
 }
 
 }  // namespace tranche::agent
