@@ -162,17 +162,17 @@ int carry_out(MigNode& node, const mig::Plan& plan, const MigChangeOptions& opti
     fmt::print(stderr, "{}: cannot record what is under way: {}\n", program, to_string(files.error()));
     return status_of(files.error());
   }
-  host::MigApply::Callbacks callbacks;
+  host::MigCallbacks callbacks;
   callbacks.on_step = [&](const mig::Step& step) {
     if (options.say) options.say(mig::to_string(step));
   };
-  host::MigApply engine(*node.admin, *files, std::move(callbacks));
   int worst = 0;
   for (const auto& gpu : plan.gpus) {
     if (!gpu.matched || gpu.as_wanted) continue;
     if (options.say)
       options.say(fmt::format("GPU {} ({}): to {}", gpu.now.index, gpu.now.name, mig::to_string(gpu.target)));
-    const auto outcome = engine.run(gpu.now.uuid, gpu.target, plan.configuration);
+    const auto outcome =
+        host::apply_layout(*node.admin, *files, gpu.now.uuid, gpu.target, plan.configuration, callbacks);
     worst = std::max(worst, report(outcome, gpu, options.resets, program));
   }
   return worst;

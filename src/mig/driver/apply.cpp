@@ -95,11 +95,11 @@ std::optional<MigChange> change_from(const Json& object) {
   return change;
 }
 
-bool stopped(const MigApply::Callbacks& callbacks) {
+bool stopped(const MigCallbacks& callbacks) {
   return callbacks.stop && callbacks.stop();
 }
 
-bool pause(const MigApply::Callbacks& callbacks, int attempt) {
+bool pause(const MigCallbacks& callbacks, int attempt) {
   const Duration wait = kFirstPause * (1 << (2 * (attempt - 1)));  // 25, 100, 400 ms
   return callbacks.pause ? callbacks.pause(wait) : !stopped(callbacks);
 }
@@ -108,7 +108,7 @@ bool pause(const MigApply::Callbacks& callbacks, int attempt) {
 class Tries {
  public:
   enum class Now { kTake, kStop, kGiveUp };
-  explicit Tries(const MigApply::Callbacks& callbacks) : callbacks_(callbacks) {}
+  explicit Tries(const MigCallbacks& callbacks) : callbacks_(callbacks) {}
   Now before(const mig::Step& step) {  // pauses before a repetition
     if (stopped(callbacks_)) return Now::kStop;
     tries_ = step == last_ ? tries_ + 1 : 0;
@@ -118,7 +118,7 @@ class Tries {
   }
 
  private:
-  const MigApply::Callbacks& callbacks_;
+  const MigCallbacks& callbacks_;
   std::optional<mig::Step> last_;
   int tries_ = 0;
 };
@@ -150,10 +150,119 @@ Result<MigAdmin::Activation> perform(MigAdmin& admin, const std::string& gpu_uui
   return Activation::kNeedsReset;
 }
 
+class LayoutChange {
+ public:
+  LayoutChange(MigAdmin& admin, const MigChangeFiles& files, const MigCallbacks& callbacks)
+      : admin_(admin), files_(files), callbacks_(callbacks) {}
+
+  MigOutcome run(const std::string& gpu_uuid, const mig::Layout& target, const std::string& config) {
+    const auto gpu = read(gpu_uuid);
+    if (!gpu) return {.what = MigOutcome::What::kFailed, .why = "the GPU cannot be read: " + to_string(gpu.error())};
+    MigChange change{.gpu = gpu_uuid, .config = config, .boot = boot_id(), .before = layout_of(*gpu), .target = target};
+    std::vector<std::string> lost;
+    for (auto& begun : files_.unfinished(lost))  // what the GPU was cut into before the first change that failed to end
+      if (begun.gpu == gpu_uuid && begun.boot == change.boot && !begun.waits_for_reset)
+        change.before = std::move(begun.before);
+    return walk(change);
+  }
+
+ private:
+  Result<mig::GpuState> read(const std::string& gpu_uuid) {
+    for (int attempt = 1;; ++attempt) {
+      auto gpu = admin_.read(gpu_uuid);
+      if (gpu || attempt == kTries || !pause(callbacks_, attempt)) return gpu;
+    }
+  }
+
+  MigOutcome go(MigChange& change, const mig::Layout& target) {
+    MigOutcome outcome;
+    Tries tries(callbacks_);
+    std::string problem;
+    bool refused_as_used = false;
+    const auto end = [&](MigOutcome::What what, std::string why) {
+      outcome.what = what;
+      outcome.why = std::move(why);
+      return outcome;
+    };
+    for (int count = 0; count < kMostSteps; ++count) {
+      auto gpu = read(change.gpu);
+      if (!gpu) return end(MigOutcome::What::kFailed, "the GPU cannot be read: " + to_string(gpu.error()));
+      if (!gpu->capable) return end(MigOutcome::What::kFailed, "the GPU has no MIG");
+      mig::add_users(*gpu, callbacks_.users);
+      outcome.now = layout_of(*gpu);
+      const auto step = next_step(*gpu, target);
+      if (!step) return end(MigOutcome::What::kDone, "");
+      const auto now = tries.before(*step);
+      if (now == Tries::Now::kStop) return end(MigOutcome::What::kStopped, "");
+      if (step->what == mig::Step::What::kReset)
+        return end(MigOutcome::What::kNeedsReset, "the MIG mode takes effect with a reset of the GPU");
+      if (now == Tries::Now::kGiveUp && refused_as_used) {
+        outcome.holders = {"a program that the driver does not list (a monitoring daemon, for example)"};
+        return end(MigOutcome::What::kInUse, "cannot " + to_string(*step) + ": " + problem);
+      }
+      if (now == Tries::Now::kGiveUp)
+        return end(MigOutcome::What::kFailed,
+                   to_string(*step) + " failed " + std::to_string(kTries) + " times: " +
+                       (problem.empty() ? "the driver reports success and the GPU is as before" : problem));
+      if (destroys(*step)) {
+        // All of the way, so that no instance is destroyed for a layout that a later one is in the way of.
+        for (const auto& blocker : mig::plan_to(*gpu, target).blockers)
+          for (const auto& holder : blocker.holders)
+            if (std::ranges::find(outcome.holders, holder.who) == outcome.holders.end())
+              outcome.holders.push_back(holder.who);
+        if (!outcome.holders.empty())
+          return end(MigOutcome::What::kInUse,
+                     "cannot " + to_string(*step) + ": in use by " + join(outcome.holders, ", "));
+      }
+      change.step = to_string(*step);
+      change.step_returned = false;
+      if (const auto written = files_.write(change); !written)
+        return end(MigOutcome::What::kFailed,
+                   "the change cannot be recorded, so it is not made: " + to_string(written.error()));
+      if (callbacks_.on_step) callbacks_.on_step(*step);
+      outcome.steps.push_back(change.step);
+      const auto done = perform(admin_, change.gpu, *step);
+      problem = done ? "" : to_string(done.error());
+      if (done && *done == MigAdmin::Activation::kInUse) problem = "the driver reports that the GPU is in use";
+      refused_as_used = destroys(*step) && (done ? *done == MigAdmin::Activation::kInUse
+                                                 : done.error().code == static_cast<int>(nvml::Return::kInUse));
+      change.step_returned = true;
+      if (done && !destroys(*step)) change.made.push_back(change.step);
+      (void)files_.write(change);  // the record of the intent is what counts
+    }
+    return end(MigOutcome::What::kFailed, "the GPU changes under the change; does a second MIG manager run?");
+  }
+
+  MigOutcome walk(MigChange& change) {
+    MigOutcome outcome = go(change, change.target);
+    change.waits_for_reset = outcome.what == MigOutcome::What::kNeedsReset;
+    if (outcome.what == MigOutcome::What::kNeedsReset) (void)files_.write(change);
+    if (outcome.what != MigOutcome::What::kFailed || outcome.steps.empty()) {
+      if (outcome.what == MigOutcome::What::kDone || outcome.what == MigOutcome::What::kFailed)
+        (void)files_.forget(change.gpu);
+      return outcome;
+    }
+    change.undoing = true;
+    MigOutcome undone = go(change, change.before);
+    undone.steps.insert(undone.steps.begin(), outcome.steps.begin(), outcome.steps.end());
+    if (undone.what == MigOutcome::What::kStopped) return undone;
+    undone.why = undone.what == MigOutcome::What::kDone
+                     ? outcome.why + "; the layout is as before"
+                     : outcome.why + "; the layout before it is not restored: " + undone.why;
+    if (undone.what != MigOutcome::What::kDone) undone.left = to_string(undone.now);
+    undone.what = MigOutcome::What::kFailed;
+    (void)files_.forget(change.gpu);
+    return undone;
+  }
+
+  MigAdmin& admin_;
+  const MigChangeFiles& files_;
+  const MigCallbacks& callbacks_;
+};
+
 class PartitionChange {
  public:
-  PartitionChange(MigAdmin& admin, std::string gpu_uuid, const MigPartition& wanted,
-                  const MigApply::Callbacks& callbacks)
+  PartitionChange(MigAdmin& admin, std::string gpu_uuid, const MigPartition& wanted, const MigCallbacks& callbacks)
       : admin_(admin), gpu_uuid_(std::move(gpu_uuid)), wanted_(wanted), callbacks_(callbacks) {}
 
   MigPartitionOutcome run() {
@@ -296,7 +405,7 @@ class PartitionChange {
   MigAdmin& admin_;
   std::string gpu_uuid_;
   MigPartition wanted_;
-  const MigApply::Callbacks& callbacks_;
+  const MigCallbacks& callbacks_;
   MigPartitionOutcome outcome_;
   mig::GpuState gpu_;      // as it was read last
   bool made_any_ = false;  // by this change
@@ -333,117 +442,13 @@ std::vector<MigChange> MigChangeFiles::unfinished(std::vector<std::string>& lost
   return changes;
 }
 
-Result<mig::GpuState> MigApply::read(const std::string& gpu_uuid) {
-  for (int attempt = 1;; ++attempt) {
-    auto gpu = admin_.read(gpu_uuid);
-    if (gpu || attempt == kTries || !pause(callbacks_, attempt)) return gpu;
-  }
-}
-
-MigOutcome MigApply::go(MigChange& change, const mig::Layout& target) {
-  MigOutcome outcome;
-  Tries tries(callbacks_);
-  std::string problem;
-  bool refused_as_used = false;
-  const auto end = [&](MigOutcome::What what, std::string why) {
-    outcome.what = what;
-    outcome.why = std::move(why);
-    return outcome;
-  };
-  for (int count = 0; count < kMostSteps; ++count) {
-    auto gpu = read(change.gpu);
-    if (!gpu) return end(MigOutcome::What::kFailed, "the GPU cannot be read: " + to_string(gpu.error()));
-    if (!gpu->capable) return end(MigOutcome::What::kFailed, "the GPU has no MIG");
-    mig::add_users(*gpu, callbacks_.users);
-    outcome.now = layout_of(*gpu);
-    const auto step = next_step(*gpu, target);
-    if (!step) return end(MigOutcome::What::kDone, "");
-    const auto now = tries.before(*step);
-    if (now == Tries::Now::kStop) return end(MigOutcome::What::kStopped, "");
-    if (step->what == mig::Step::What::kReset)
-      return end(MigOutcome::What::kNeedsReset, "the MIG mode takes effect with a reset of the GPU");
-    if (now == Tries::Now::kGiveUp && refused_as_used) {
-      outcome.holders = {"a program that the driver does not list (a monitoring daemon, for example)"};
-      return end(MigOutcome::What::kInUse, "cannot " + to_string(*step) + ": " + problem);
-    }
-    if (now == Tries::Now::kGiveUp)
-      return end(MigOutcome::What::kFailed,
-                 to_string(*step) + " failed " + std::to_string(kTries) +
-                     " times: " + (problem.empty() ? "the driver reports success and the GPU is as before" : problem));
-    if (destroys(*step)) {
-      // All of the way, so that no instance is destroyed for a layout that a later one is in the way of.
-      for (const auto& blocker : mig::plan_to(*gpu, target).blockers)
-        for (const auto& holder : blocker.holders)
-          if (std::ranges::find(outcome.holders, holder.who) == outcome.holders.end())
-            outcome.holders.push_back(holder.who);
-      if (!outcome.holders.empty())
-        return end(MigOutcome::What::kInUse,
-                   "cannot " + to_string(*step) + ": in use by " + join(outcome.holders, ", "));
-    }
-    change.step = to_string(*step);
-    change.step_returned = false;
-    if (const auto written = files_.write(change); !written)
-      return end(MigOutcome::What::kFailed,
-                 "the change cannot be recorded, so it is not made: " + to_string(written.error()));
-    if (callbacks_.on_step) callbacks_.on_step(*step);
-    outcome.steps.push_back(change.step);
-    const auto done = perform(admin_, change.gpu, *step);
-    problem = done ? "" : to_string(done.error());
-    if (done && *done == MigAdmin::Activation::kInUse) problem = "the driver reports that the GPU is in use";
-    refused_as_used = destroys(*step) && (done ? *done == MigAdmin::Activation::kInUse
-                                               : done.error().code == static_cast<int>(nvml::Return::kInUse));
-    change.step_returned = true;
-    if (done && !destroys(*step)) change.made.push_back(change.step);
-    (void)files_.write(change);  // the record of the intent is what counts
-  }
-  return end(MigOutcome::What::kFailed, "the GPU changes under the change; does a second MIG manager run?");
-}
-
-MigOutcome MigApply::walk(MigChange& change) {
-  MigOutcome outcome = go(change, change.target);
-  change.waits_for_reset = outcome.what == MigOutcome::What::kNeedsReset;
-  if (outcome.what == MigOutcome::What::kNeedsReset) (void)files_.write(change);
-  if (outcome.what != MigOutcome::What::kFailed || outcome.steps.empty()) {
-    if (outcome.what == MigOutcome::What::kDone || outcome.what == MigOutcome::What::kFailed)
-      (void)files_.forget(change.gpu);
-    return outcome;
-  }
-  change.undoing = true;
-  MigOutcome undone = go(change, change.before);
-  undone.steps.insert(undone.steps.begin(), outcome.steps.begin(), outcome.steps.end());
-  if (undone.what == MigOutcome::What::kStopped) return undone;
-  undone.why = undone.what == MigOutcome::What::kDone
-                   ? outcome.why + "; the layout is as before"
-                   : outcome.why + "; the layout before it is not restored: " + undone.why;
-  if (undone.what != MigOutcome::What::kDone) undone.left = to_string(undone.now);
-  undone.what = MigOutcome::What::kFailed;
-  (void)files_.forget(change.gpu);
-  return undone;
-}
-
-MigOutcome MigApply::run(const std::string& gpu_uuid, const mig::Layout& target, const std::string& config) {
-  const auto gpu = read(gpu_uuid);
-  if (!gpu) {
-    MigOutcome outcome;
-    outcome.what = MigOutcome::What::kFailed;
-    outcome.why = "the GPU cannot be read: " + to_string(gpu.error());
-    return outcome;
-  }
-  MigChange change;
-  change.gpu = gpu_uuid;
-  change.config = config;
-  change.boot = boot_id();
-  change.before = layout_of(*gpu);
-  change.target = target;
-  std::vector<std::string> lost;
-  for (auto& begun : files_.unfinished(lost))  // what the GPU was cut into before the first change that failed to end
-    if (begun.gpu == gpu_uuid && begun.boot == change.boot && !begun.waits_for_reset)
-      change.before = std::move(begun.before);
-  return walk(change);
+MigOutcome apply_layout(MigAdmin& admin, const MigChangeFiles& files, const std::string& gpu_uuid,
+                        const mig::Layout& target, const std::string& config, const MigCallbacks& callbacks) {
+  return LayoutChange(admin, files, callbacks).run(gpu_uuid, target, config);
 }
 
 MigPartitionOutcome change_partition(MigAdmin& admin, const std::string& gpu_uuid, const MigPartition& partition,
-                                     const MigApply::Callbacks& callbacks) {
+                                     const MigCallbacks& callbacks) {
   return PartitionChange(admin, gpu_uuid, partition, callbacks).run();
 }
 

@@ -24,9 +24,9 @@ struct MigChange {
   mig::Layout target;
   bool undoing = false;  // on its way back to `before`
   bool waits_for_reset = false;
-  std::string step;  // the newest that was begun, "" = none
+  std::string step{};  // the newest that was begun, "" = none
   bool step_returned = false;
-  std::vector<std::string> made;  // since the beginning, by this change
+  std::vector<std::string> made{};  // since the beginning, by this change
 };
 
 // One file for each GPU, `mig-<GPU UUID>.json`, replaced as a whole; it is gone once the change is done. It is not
@@ -56,37 +56,24 @@ struct MigOutcome {
     kFailed,      // `why`, and `left` when the layout is not what it was before
   };
   What what = What::kDone;
-  std::string why;
-  std::string left;                  // what the GPU is cut into now, when that is neither the target nor as before
-  std::vector<std::string> holders;  // "process 4711"; the caller's own words
-  std::vector<std::string> steps;    // that were taken, in order
-  mig::Layout now;                   // as it was read last
+  std::string why{};
+  std::string left{};                  // what the GPU is cut into now, when that is neither the target nor as before
+  std::vector<std::string> holders{};  // "process 4711"; the caller's own words
+  std::vector<std::string> steps{};    // that were taken, in order
+  mig::Layout now{};                   // as it was read last
+};
+
+struct MigCallbacks {
+  mig::Users users{};                                    // any thread; not for a partition
+  std::function<bool()> stop{};                          // asked between calls
+  std::function<void(const mig::Step& step)> on_step{};  // before each call
+  std::function<bool(Duration)> pause{};                 // between two tries; false: stop
 };
 
 // Cuts a GPU into a layout. Nothing is destroyed that the driver or the caller says is in use. A failure undoes what
-// was done, as far as nothing is in use; what is left then is said.
-class MigApply {
- public:
-  struct Callbacks {
-    mig::Users users{};                                    // any thread
-    std::function<bool()> stop{};                          // asked between calls
-    std::function<void(const mig::Step& step)> on_step{};  // before each call
-    std::function<bool(Duration)> pause{};                 // between two tries; false: stop
-  };
-  MigApply(MigAdmin& admin, const MigChangeFiles& files, Callbacks callbacks)
-      : admin_(admin), files_(files), callbacks_(std::move(callbacks)) {}
-
-  MigOutcome run(const std::string& gpu_uuid, const mig::Layout& target, const std::string& config);
-
- private:
-  MigOutcome walk(MigChange& change);
-  MigOutcome go(MigChange& change, const mig::Layout& target);
-  Result<mig::GpuState> read(const std::string& gpu_uuid);
-
-  MigAdmin& admin_;
-  const MigChangeFiles& files_;
-  Callbacks callbacks_;
-};
+// was done, as far as nothing is in use; what is left then is said. config: the name of what was asked for.
+MigOutcome apply_layout(MigAdmin& admin, const MigChangeFiles& files, const std::string& gpu_uuid,
+                        const mig::Layout& target, const std::string& config, const MigCallbacks& callbacks);
 
 // One MIG instance at one place, for a claim: a GPU instance with one compute instance that fills it. Other instances
 // of the GPU are left alone, whatever happens. A call that was interrupted is gone on with. The caller has on disk that
@@ -115,8 +102,7 @@ struct MigPartitionOutcome {
   std::optional<mig::GpuState> now;  // as it was read last
 };
 
-// Of the callbacks `pause`, `stop` and on_step are used.
 MigPartitionOutcome change_partition(MigAdmin& admin, const std::string& gpu_uuid, const MigPartition& partition,
-                                     const MigApply::Callbacks& callbacks);
+                                     const MigCallbacks& callbacks);
 
 }  // namespace tranche::host

@@ -28,9 +28,9 @@ struct Bed : nvml::SimFixture {
   }
   mig::Layout layout() { return layout_of(read()); }
   mig::GpuState read() { return admin->read(uuid).value_or(mig::GpuState{}); }
-  MigOutcome apply(const mig::Layout& target, MigApply::Callbacks callbacks = {}) {
+  MigOutcome apply(const mig::Layout& target, MigCallbacks callbacks = {}) {
     callbacks.pause = [](Duration) { return true; };
-    return MigApply(*admin, *files, std::move(callbacks)).run(uuid, target, "test");
+    return apply_layout(*admin, *files, uuid, target, "test", callbacks);
   }
   void fault(sim::FaultKind kind, const std::string& call, std::uint32_t value, std::uint32_t skip,
              std::uint32_t times) {
@@ -89,7 +89,7 @@ TEST(MigApply, KeepsWhatStaysAndDestroysNothingThatIsInUse) {
   EXPECT_EQ(outcome.holders, std::vector<std::string>{"process 5"});
   EXPECT_TRUE(outcome.steps.empty());
   bed.node().detach(5, 0);
-  MigApply::Callbacks held;
+  MigCallbacks held;
   held.users = [](const std::string&) { return std::vector<mig::Holder>{{"pod team/job"}}; };
   EXPECT_EQ(bed.apply(kThrees, held).what, MigOutcome::What::kInUse) << "by the caller's word";
   outcome = bed.apply(kThrees);

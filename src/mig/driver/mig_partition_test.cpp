@@ -18,7 +18,7 @@ struct Bed : nvml::SimFixture {
     uuid = node().gpus()[0].uuid;
   }
   MigPartitionOutcome change(What what, const std::string& device = "") {
-    MigApply::Callbacks callbacks;
+    MigCallbacks callbacks;
     callbacks.pause = [](Duration) { return true; };
     return change_partition(*admin, uuid, {9, 3, {4, 4}, what, device}, callbacks);
   }

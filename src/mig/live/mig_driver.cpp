@@ -15,10 +15,7 @@ namespace {
 constexpr Duration kEndPatience = 2s;  // for the call in progress, when the program ends
 
 MigDriver::Done failed(const MigDriver::Work& work, std::string why) {
-  MigDriver::Done done{work, {}, {}};
-  done.outcome.what = host::MigOutcome::What::kFailed;
-  done.outcome.why = std::move(why);
-  return done;
+  return {work, {.what = host::MigOutcome::What::kFailed, .why = std::move(why)}, {}};
 }
 
 }  // namespace
@@ -109,15 +106,15 @@ struct MigDriver::Job {
           one.partition = host::change_partition(**admin, work.gpu, *work.partition, callbacks(work.index, shared));
         else
           one.outcome =
-              host::MigApply(**admin, *files, callbacks(work.index, shared)).run(work.gpu, work.target, config);
+              host::apply_layout(**admin, *files, work.gpu, work.target, config, callbacks(work.index, shared));
       }
       const std::lock_guard lock(mutex);
       done.push_back(std::move(one));
     }
   }
 
-  host::MigApply::Callbacks callbacks(unsigned gpu_index, const std::shared_ptr<Shared>& shared) {
-    host::MigApply::Callbacks callbacks;
+  host::MigCallbacks callbacks(unsigned gpu_index, const std::shared_ptr<Shared>& shared) {
+    host::MigCallbacks callbacks;
     callbacks.stop = [this] { return stopped(); };
     callbacks.pause = [this](Duration duration) { return pause(duration); };
     callbacks.on_step = [this, gpu_index](const mig::Step& step) { begins(gpu_index, mig::to_string(step)); };
