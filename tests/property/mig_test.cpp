@@ -3,6 +3,7 @@
 // set; with TRANCHE_PROPERTY_ROUNDS from every layout of each.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <random>
