@@ -88,7 +88,7 @@ class Endpoints final : public host::Admission {
   // The pool's directories exist: listens at every endpoint that is on disk.
   static Result<std::unique_ptr<Endpoints>> open(EndpointsContext& context, const std::string& pool,
                                                  EndpointsPool& owner);
-  ~Endpoints();
+  ~Endpoints() override;
   Endpoints(const Endpoints&) = delete;
   Endpoints& operator=(const Endpoints&) = delete;
 
