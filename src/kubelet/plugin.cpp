@@ -7,10 +7,13 @@
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/text.h"
 #include "kubelet/local_channel.h"
+#include "kubelet/streams.h"
 #include "kubelet/translate.h"
 
 namespace tranche::host {
@@ -26,6 +29,113 @@ std::string by_whom(pid_t pid) {
 }
 
 }  // namespace
+
+// kubelet's questions about one resource, answered right on gRPC's threads: no lock of ours is held while Answers
+// thinks and the loop is not involved, so kubelet's re-entrant Register cannot wait for itself and a busy loop delays
+// no pod. Methods in PascalCase are kubelet calling us.
+class DevicePluginService final : public v1beta1::DevicePlugin::CallbackService {
+ public:
+  // on_streams, on_counts: on gRPC's threads, after streams came or went, after calls were counted. All references must
+  // outlive the server.
+  DevicePluginService(std::string resource, Answers& answers, CallCounts& counts, std::function<void()> on_streams,
+                      std::function<void()> on_counts)
+      : resource_(std::move(resource)),
+        answers_(answers),
+        counts_(counts),
+        on_counts_(std::move(on_counts)),
+        streams_(std::move(on_streams)) {}
+
+  // Of one resource: what ListAndWatch sends.
+  Streams<v1beta1::ListAndWatchResponse>& streams() { return streams_; }
+
+  grpc::ServerUnaryReactor* GetDevicePluginOptions(grpc::CallbackServerContext* context, const v1beta1::Empty*,
+                                                   v1beta1::DevicePluginOptions* response) override {
+    *response = our_options();
+    return answer(context, {});
+  }
+
+  grpc::ServerWriteReactor<v1beta1::ListAndWatchResponse>* ListAndWatch(grpc::CallbackServerContext* context,
+                                                                        const v1beta1::Empty*) override {
+    return streams_.open(*context);
+  }
+
+  grpc::ServerUnaryReactor* GetPreferredAllocation(grpc::CallbackServerContext* context,
+                                                   const v1beta1::PreferredAllocationRequest* request,
+                                                   v1beta1::PreferredAllocationResponse* response) override {
+    return answer(context, prefer_all(*request, *response));
+  }
+
+  grpc::ServerUnaryReactor* Allocate(grpc::CallbackServerContext* context, const v1beta1::AllocateRequest* request,
+                                     v1beta1::AllocateResponse* response) override {
+    const Status done = allocate_all(*request, *response);
+    if (done) {
+      counts_.allocations += static_cast<std::uint64_t>(request->container_requests_size());
+    } else {
+      ++counts_.refused;
+    }
+    on_counts_();
+    return answer(context, done);
+  }
+
+  grpc::ServerUnaryReactor* PreStartContainer(grpc::CallbackServerContext* context,
+                                              const v1beta1::PreStartContainerRequest*,
+                                              v1beta1::PreStartContainerResponse*) override {
+    return answer(context, {});
+  }
+
+ private:
+  static grpc::ServerUnaryReactor* answer(grpc::CallbackServerContext* context, const Status& status) {
+    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+    reactor->Finish(status ? grpc::Status::OK : to_status(status.error()));
+    return reactor;
+  }
+
+  template <class As, class Repeated>
+  static std::vector<As> all_of(const Repeated& repeated) {
+    return {repeated.begin(), repeated.end()};
+  }
+
+  // kubelet asks for one container at a time. An error for several containers names the index (they have no names
+  // here).
+  static Error in_container(Error error, int index, int count) {
+    return count == 1 ? std::move(error)
+                      : within(std::move(error), fmt::format("container {} of {}", index + 1, count));
+  }
+
+  Status prefer_all(const v1beta1::PreferredAllocationRequest& request,
+                    v1beta1::PreferredAllocationResponse& response) {
+    const int count = request.container_requests_size();
+    for (int i = 0; i < count; ++i) {
+      const v1beta1::ContainerPreferredAllocationRequest& ask = request.container_requests(i);
+      if (ask.allocation_size() < 0) {
+        return fail(Kind::kInvalid, "a preferred allocation cannot have a negative size", resource_);
+      }
+      auto ids = answers_.prefer(resource_, all_of<std::string_view>(ask.available_deviceids()),
+                                 all_of<std::string_view>(ask.must_include_deviceids()),
+                                 static_cast<std::uint32_t>(ask.allocation_size()));
+      if (!ids) return std::unexpected(in_container(std::move(ids).error(), i, count));
+      v1beta1::ContainerPreferredAllocationResponse& container = *response.add_container_responses();
+      for (std::string& id : *ids) container.add_deviceids(std::move(id));
+    }
+    return {};
+  }
+
+  Status allocate_all(const v1beta1::AllocateRequest& request, v1beta1::AllocateResponse& response) {
+    const int count = request.container_requests_size();
+    for (int i = 0; i < count; ++i) {
+      const auto grant = answers_.allocate(resource_, all_of<std::string>(request.container_requests(i).devices_ids()));
+      if (!grant) return std::unexpected(in_container(grant.error(), i, count));
+      write_grant(*grant, *response.add_container_responses());
+    }
+    return {};
+  }
+
+  const std::string resource_;
+  Answers& answers_;
+  CallCounts& counts_;
+  const std::function<void()> on_counts_;
+  Streams<v1beta1::ListAndWatchResponse> streams_;
+};
 
 struct RegisterCall::Call {
   std::string socket;
@@ -237,7 +347,7 @@ void Plugin::keep_registered() {
 }
 
 bool Plugin::streams_are_over() {
-  WatchStreams& streams = service_->streams();
+  auto& streams = service_->streams();
   streams.finish_all();
   const bool over = streams.count().ending == 0;
   if (!over && !streams_end_by_) streams_end_by_ = loop_.now() + settings_.stop_within;
@@ -251,7 +361,7 @@ bool Plugin::streams_are_over() {
 }
 
 void Plugin::watch_the_watchers() {
-  const WatchStreams::Count count = service_->streams().count();
+  const auto count = service_->streams().count();
   const bool lost = count.lost != lost_before_;
   // Of several streams (an older instance's registration reaches our path too) kubelet believes only one, and which one
   // is not known here: the loss of any counts as the loss of that one.

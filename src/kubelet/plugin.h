@@ -8,7 +8,11 @@
 //      └─ taken by a live foreign process: wait until it is gone, register nothing
 //
 // Loop thread only.
+#include <deviceplugin/v1beta1/api.pb.h>
+
+#include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -18,7 +22,6 @@
 #include "base/backoff.h"
 #include "base/result.h"
 #include "base/time.h"
-#include "kubelet/device_plugin_service.h"
 #include "kubelet/loop_signal.h"
 #include "kubelet/plugin_host.h"
 #include "kubelet/socket_server.h"
@@ -45,6 +48,13 @@ class RegisterCall {
   explicit RegisterCall(std::unique_ptr<Call> call);
   std::unique_ptr<Call> call_;
 };
+
+struct CallCounts {
+  std::atomic<std::uint64_t> allocations = 0;  // containers that received a grant
+  std::atomic<std::uint64_t> refused = 0;      // Allocate calls that did not
+};
+
+class DevicePluginService;
 
 class Plugin {
  public:
@@ -92,7 +102,7 @@ class Plugin {
   Timer kept_;  // runs while a stream is open and a problem is shown
   Timer recheck_;
   std::optional<advertise::Advertised> advertised_;
-  DeviceList devices_;
+  std::shared_ptr<const v1beta1::ListAndWatchResponse> devices_;
   CallCounts counts_;
 
   bool kubelet_is_there_ = false;

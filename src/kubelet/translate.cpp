@@ -1,52 +1,29 @@
 #include "kubelet/translate.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <utility>
 
 namespace tranche::host {
 namespace {
 
+// Each way the first row that matches.
+constexpr std::pair<Kind, grpc::StatusCode> kCodes[] = {
+    {Kind::kInvalid, grpc::StatusCode::INVALID_ARGUMENT},     {Kind::kNotFound, grpc::StatusCode::NOT_FOUND},
+    {Kind::kUnsupported, grpc::StatusCode::UNIMPLEMENTED},    {Kind::kUnavailable, grpc::StatusCode::UNAVAILABLE},
+    {Kind::kTimeout, grpc::StatusCode::DEADLINE_EXCEEDED},    {Kind::kDenied, grpc::StatusCode::PERMISSION_DENIED},
+    {Kind::kConflict, grpc::StatusCode::FAILED_PRECONDITION}, {Kind::kInvalid, grpc::StatusCode::OUT_OF_RANGE},
+    {Kind::kDenied, grpc::StatusCode::UNAUTHENTICATED},       {Kind::kConflict, grpc::StatusCode::ALREADY_EXISTS}};
+
 grpc::StatusCode code_for(Kind kind) {
-  switch (kind) {
-    case Kind::kInvalid:
-      return grpc::StatusCode::INVALID_ARGUMENT;
-    case Kind::kNotFound:
-      return grpc::StatusCode::NOT_FOUND;
-    case Kind::kUnsupported:
-      return grpc::StatusCode::UNIMPLEMENTED;
-    case Kind::kUnavailable:
-      return grpc::StatusCode::UNAVAILABLE;
-    case Kind::kTimeout:
-      return grpc::StatusCode::DEADLINE_EXCEEDED;
-    case Kind::kDenied:
-      return grpc::StatusCode::PERMISSION_DENIED;
-    case Kind::kConflict:
-      return grpc::StatusCode::FAILED_PRECONDITION;
-  }
-  return grpc::StatusCode::UNKNOWN;
+  const auto* row = std::ranges::find(kCodes, kind, &std::pair<Kind, grpc::StatusCode>::first);
+  return row == std::end(kCodes) ? grpc::StatusCode::UNKNOWN : row->second;
 }
 
 Kind kind_for(grpc::StatusCode code) {
-  switch (code) {
-    case grpc::StatusCode::INVALID_ARGUMENT:
-    case grpc::StatusCode::OUT_OF_RANGE:
-      return Kind::kInvalid;
-    case grpc::StatusCode::NOT_FOUND:
-      return Kind::kNotFound;
-    case grpc::StatusCode::UNIMPLEMENTED:
-      return Kind::kUnsupported;
-    case grpc::StatusCode::DEADLINE_EXCEEDED:
-      return Kind::kTimeout;
-    case grpc::StatusCode::PERMISSION_DENIED:
-    case grpc::StatusCode::UNAUTHENTICATED:
-      return Kind::kDenied;
-    case grpc::StatusCode::ALREADY_EXISTS:
-    case grpc::StatusCode::FAILED_PRECONDITION:
-      return Kind::kConflict;
-    default:
-      return Kind::kUnavailable;
-  }
+  const auto* row = std::ranges::find(kCodes, code, &std::pair<Kind, grpc::StatusCode>::second);
+  return row == std::end(kCodes) ? Kind::kUnavailable : row->first;
 }
 
 }  // namespace
