@@ -1,5 +1,5 @@
 // What must hold for every preferred allocation.
-#include "grants/allocate/prefer.h"
+#include "grants/allocate/prefer_fixture.h"
 
 #include <gmock/gmock.h>
 

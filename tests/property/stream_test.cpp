@@ -6,7 +6,7 @@
 #include <set>
 
 #include "grants/allocate/grant.h"
-#include "grants/allocate/prefer.h"
+#include "grants/allocate/prefer_fixture.h"
 #include "plan/make_plan.h"
 #include "plan/shares.h"
 #include "plan/slot_id.h"

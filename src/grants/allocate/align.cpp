@@ -229,13 +229,4 @@ std::vector<std::uint32_t> align(const inventory::Inventory& inventory, std::spa
   return answer;
 }
 
-int set_score(const inventory::Inventory& inventory, std::span<const std::uint32_t> set) {
-  int score = 0;
-  for (const auto& link : inventory.links) {
-    if (std::ranges::find(set, link.a) != set.end() && std::ranges::find(set, link.b) != set.end())
-      score += pair_score(link);
-  }
-  return score;
-}
-
 }  // namespace tranche::allocate

@@ -20,7 +20,4 @@ int pair_score(const inventory::GpuLink& link);
 std::vector<std::uint32_t> align(const inventory::Inventory& inventory, std::span<const std::uint32_t> available,
                                  std::span<const std::uint32_t> required, std::uint32_t size);
 
-// The sum of pair scores inside one set: what tests compare.
-int set_score(const inventory::Inventory& inventory, std::span<const std::uint32_t> set);
-
 }  // namespace tranche::allocate

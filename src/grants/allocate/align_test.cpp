@@ -21,6 +21,16 @@ Set all_of(std::uint32_t gpus) {
   return set;
 }
 
+// The sum of pair scores inside one set.
+int set_score(const inventory::Inventory& inventory, std::span<const std::uint32_t> set) {
+  int score = 0;
+  for (const auto& link : inventory.links) {
+    if (std::ranges::find(set, link.a) != set.end() && std::ranges::find(set, link.b) != set.end())
+      score += pair_score(link);
+  }
+  return score;
+}
+
 TEST(Align, PairScoresAreNvidias) {
   EXPECT_EQ(pair_score({0, 1, 50, 0}), 10);
   EXPECT_EQ(pair_score({0, 1, 40, 0}), 20);

@@ -4,7 +4,6 @@
 #include <set>
 
 #include "base/text.h"
-#include "grants/allocate/framework_environment.h"
 #include "grants/allocate/grant.h"
 #include "grants/allocate/mps_answer.h"
 #include "plan/slot_id.h"
@@ -130,6 +129,13 @@ void put_devices(Grant& grant, const std::vector<Held>& held, const std::vector<
 }
 
 }  // namespace
+
+std::string grant_id(std::span<const std::string> slots) {
+  if (slots.size() == 1) return hex16(stable_hash(slots.front()));  // as most have, and no copy of it
+  std::vector<std::string> sorted(slots.begin(), slots.end());
+  std::ranges::sort(sorted);
+  return hex16(stable_hash(join(sorted, ",")));
+}
 
 Result<Grant> allocate(const plan::PlannedResource& resource, const advertise::Faults& faults,
                        std::span<const std::string> ids, const Settings& settings, const Around& around) {

@@ -1,11 +1,16 @@
-#include "grants/allocate/framework_environment.h"
-
+// Variables with the limits of a container's share, and variables that keep frameworks within it
+// (docs/guide/frameworks.md). Under MPS a process sees the memory of the whole GPU as the total, so a framework that
+// allocates a fraction of the total allocates more than the share.
+//
+// They are defaults for honest programs: no limit depends on them, and a container's own variables come before them.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <compare>
 #include <optional>
 #include <string>
+
+#include "grants/allocate/mps_answer.h"
 
 namespace tranche::allocate {
 namespace {
@@ -59,15 +64,16 @@ std::optional<Smallest> smallest_memory(const Grant& grant, const std::vector<He
 }  // namespace
 
 void put_framework_environment(Grant& grant, const std::vector<Held>& held, const Around& around) {
-  grant.envs[kTensorFlowGrowthVariable] = "true";
+  grant.envs["TF_FORCE_GPU_ALLOW_GROWTH"] = "true";
   if (around.pool_is_joined) return;
   if (const auto memory = smallest_memory(grant, held)) {
-    grant.envs[kMemoryMibVariable] = std::to_string(memory->memory.in_mib());
-    grant.envs[kMemoryFractionVariable] = to_string(memory->share);
-    if (memory->jax && memory->jax->ten_thousandths > 0) grant.envs[kJaxFractionVariable] = to_string(*memory->jax);
+    grant.envs["TRANCHE_MEMORY_MIB"] = std::to_string(memory->memory.in_mib());
+    grant.envs["TRANCHE_MEMORY_FRACTION"] = to_string(memory->share);
+    if (memory->jax && memory->jax->ten_thousandths > 0)
+      grant.envs["XLA_PYTHON_CLIENT_MEM_FRACTION"] = to_string(*memory->jax);
   }
   const auto sms = std::ranges::min(grant.devices, {}, [](const GrantLimit& d) { return d.limits.sms; }).limits.sms;
-  if (sms > 0) grant.envs[kSmsVariable] = std::to_string(sms);
+  if (sms > 0) grant.envs["TRANCHE_SMS"] = std::to_string(sms);
 }
 
 }  // namespace tranche::allocate

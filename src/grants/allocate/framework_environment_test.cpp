@@ -1,12 +1,11 @@
 // The share, as the environment of containers states it for frameworks: figures that never ask for more than the share.
-#include "grants/allocate/framework_environment.h"
-
 #include <gmock/gmock.h>
 
 #include <cstdlib>
 
 #include "grants/allocate/grant.h"
 #include "plan/plan.h"
+#include "plan/shares.h"
 
 namespace tranche::allocate {
 namespace framework_environment_test {
@@ -157,7 +156,7 @@ TEST(FrameworkEnvironment, NoFractionAsksForMoreThanTheShare) {
       resource.devices[0].memory = mib(memory);
       for (std::uint32_t held = 1; held < slots; held += std::max(1u, slots / 7)) {
         const std::uint64_t share = memory * held / slots;
-        if (mib(share) < kLeastMemory) continue;
+        if (mib(share) < plan::kSmallestContext) continue;
         const Envs envs = envs_of(resource, {static_cast<int>(held)});
         const double whole = static_cast<double>(memory);
         EXPECT_EQ(envs.at("TRANCHE_MEMORY_MIB"), std::to_string(share));

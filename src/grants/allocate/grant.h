@@ -86,7 +86,7 @@ struct Settings {
   // Classes of CDI devices that a spec was written for: "gpu", "imex-channel", "gdrcopy", "gds", "mofed". Once there is
   // one for GPUs, what has none is left out of answers; GPUs never are.
   std::set<std::string> cdi_classes;
-  // Whether containers get variables with the limits of their share (framework_environment.h):
+  // Whether containers get variables with the limits of their share (framework_environment.cpp):
   // sharing.mps.frameworkEnvironment.
   bool framework_environment = true;
   std::string program_dir;  // the node's folder with tranche-drain, for containers with an endpoint; "" = not offered
@@ -108,9 +108,6 @@ struct Around {
 };
 // Without the living grants, which no plan knows.
 Around around(const plan::Plan& plan, const plan::PlannedResource& resource);
-
-// What a CUDA context uses of its share at the least (measured on an H200 at 12 SMs; docs/guide/share-sizes.md).
-inline constexpr Bytes kLeastMemory = mib(72);
 
 // Errors (kInvalid, kNotFound, kConflict, kUnavailable): unknown id, duplicate id, unhealthy slot, more than one shared
 // slot where that is refused, slots on several GPUs where that is refused, too little memory for a context, a device

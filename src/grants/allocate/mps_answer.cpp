@@ -11,8 +11,6 @@
 namespace tranche::allocate {
 namespace {
 
-static_assert(kLeastMemory == plan::kSmallestContext);
-
 std::string named(const plan::PlannedDevice& device) {
   return fmt::format("{} {} ({})", device.is_mig ? "MIG device" : "GPU", device.index, device.uuid);
 }
@@ -42,7 +40,7 @@ Percent common_threads(const Grant& grant, const std::vector<Held>& held) {
 // The fewest slots of the device that a context fits in; 0: not even all of them.
 std::uint32_t fewest_slots(const plan::PlannedDevice& device, std::uint32_t from) {
   for (std::uint32_t held = from; held <= device.slots; ++held)
-    if (plan::share_of(device, held).memory >= kLeastMemory) return held;
+    if (plan::share_of(device, held).memory >= plan::kSmallestContext) return held;
   return 0;
 }
 
@@ -152,13 +150,14 @@ Status check_limits(const plan::PlannedResource& resource, const Grant& grant, c
     const auto& device = *held[i].device;
     const Bytes memory = grant.devices[i].limits.memory;
     // Where a container may hold one slot only there is nothing else to ask for: that is the plan's to say.
-    if (memory.value > 0 && memory < kLeastMemory && !resource.one_slot_per_request) {
+    if (memory.value > 0 && memory < plan::kSmallestContext && !resource.one_slot_per_request) {
       const auto fewest = fewest_slots(device, held[i].slots + 1);
-      return fail(Kind::kInvalid,
-                  fmt::format("{} of {} is {} MiB of {}, and a CUDA context alone takes {} MiB there; {}",
-                              held[i].slots, resource.name, memory.in_mib(), named(device), kLeastMemory.in_mib(),
-                              fewest == 0 ? "have the operator cut it into fewer slots"
-                                          : fmt::format("ask for at least {} a container", fewest)));
+      return fail(
+          Kind::kInvalid,
+          fmt::format("{} of {} is {} MiB of {}, and a CUDA context alone takes {} MiB there; {}", held[i].slots,
+                      resource.name, memory.in_mib(), named(device), plan::kSmallestContext.in_mib(),
+                      fewest == 0 ? "have the operator cut it into fewer slots"
+                                  : fmt::format("ask for at least {} a container", fewest)));
     }
     const auto room = around.room.find(device.uuid);
     if (room != around.room.end() && room->second.most > 0 && room->second.live >= room->second.most) {

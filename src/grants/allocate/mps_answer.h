@@ -1,6 +1,6 @@
 #pragma once
 // Inside allocate/: the part of an answer that concerns MPS. Whether the slots may go together, their limits, the
-// endpoint, and the variables by which honest clients keep to their limits. Pure.
+// endpoint, and the variables by which honest clients and frameworks keep to their limits. Pure.
 #include <vector>
 
 #include "grants/allocate/grant.h"
@@ -21,5 +21,9 @@ void put_limits(Grant& grant, const std::vector<Held>& held);
 Status check_limits(const plan::PlannedResource& resource, const Grant& grant, const std::vector<Held>& held,
                     const Around& around);
 Status put_mps(Grant& grant, const std::vector<Held>& held, const Settings& settings, const Around& around);
+// Of several devices each figure is the smallest: a process has one fraction for all that it sees. A figure that is not
+// known is left out. Where the pool is joined, so are all figures: the answers of one container must not contradict
+// each other (Around::pool_is_joined).
+void put_framework_environment(Grant& grant, const std::vector<Held>& held, const Around& around);
 
 }  // namespace tranche::allocate

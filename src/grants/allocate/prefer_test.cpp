@@ -1,4 +1,5 @@
 #include "grants/allocate/prefer.h"
+#include "grants/allocate/prefer_fixture.h"
 #include "grants/allocate/topology_fixture.h"
 
 #include <gmock/gmock.h>

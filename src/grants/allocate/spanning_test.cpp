@@ -6,7 +6,7 @@
 #include <set>
 
 #include "grants/allocate/grant.h"
-#include "grants/allocate/prefer.h"
+#include "grants/allocate/prefer_fixture.h"
 #include "plan/client_limits.h"
 #include "plan/shares.h"
 
