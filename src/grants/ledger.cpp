@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "grants/change/held.h"
+
 namespace tranche::grants {
 namespace {
 
@@ -10,14 +12,6 @@ bool overlap(const Held& a, const Held& b) {
   return a.resource == b.resource && std::ranges::any_of(a.slots, [&](const std::string& slot) {
            return std::ranges::binary_search(b.slots, slot);
          });
-}
-
-const plan::PlannedDevice* planned_device(const plan::Plan& plan, const std::string& resource,
-                                          const std::string& uuid) {
-  const auto* found = plan::find_resource(plan, resource);
-  if (found == nullptr) return nullptr;
-  const auto device = std::ranges::find(found->devices, uuid, &plan::PlannedDevice::uuid);
-  return device == found->devices.end() ? nullptr : &*device;
 }
 
 // What `tranche mps` keeps with the grant's endpoint.
@@ -110,7 +104,7 @@ void Ledger::learn(const Named& grant, const plan::Plan& plan, const std::vector
     if (known == shares_.end()) {
       auto share = share_at_endpoint(endpoints, grant, device.uuid);
       if (!share) {
-        const auto* planned = planned_device(plan, grant.resource, device.uuid);
+        const auto* planned = change::find_device(plan, grant.resource, device.uuid);
         if (planned == nullptr || planned->pool.empty()) continue;
         share = Share{planned->pool, grant.resource, device.limits.memory, device.limits.threads};
       }

@@ -26,8 +26,7 @@ void ask_endpoint(change::HeldShare& share, const std::string& grant, const Pool
 }
 
 void ask_plan(change::HeldShare& share, const plan::Plan& plan) {
-  const auto* resource = plan::find_resource(plan, share.resource);
-  const auto* device = resource == nullptr ? nullptr : change::find_device(*resource, share.device);
+  const auto* device = change::find_device(plan, share.resource, share.device);
   if (device != nullptr && !share.slots.empty() && change::is_slot_of(*device, share.slots.front()))
     share.pool = device->pool;
 }

@@ -25,6 +25,11 @@ const PlannedDevice* find_device(const plan::PlannedResource& resource, std::str
   return found == resource.devices.end() ? nullptr : &*found;
 }
 
+const PlannedDevice* find_device(const plan::Plan& plan, std::string_view resource, std::string_view uuid) {
+  const auto* found = plan::find_resource(plan, resource);
+  return found == nullptr ? nullptr : find_device(*found, uuid);
+}
+
 const PlannedDevice* find_device(const plan::Plan& plan, std::string_view uuid) {
   for (const auto& resource : plan.resources)
     if (const auto* device = find_device(resource, uuid)) return device;

@@ -38,8 +38,9 @@ struct SharingMode {
 SharingMode mode_of(const plan::PlannedDevice& device);
 SharingMode mode_of(const HeldShare& share);
 
-// The device of a resource, or of any; nullptr = none.
+// The device of a resource, of the resource of that name, or of any; nullptr = none.
 const plan::PlannedDevice* find_device(const plan::PlannedResource& resource, std::string_view uuid);
+const plan::PlannedDevice* find_device(const plan::Plan& plan, std::string_view resource, std::string_view uuid);
 const plan::PlannedDevice* find_device(const plan::Plan& plan, std::string_view uuid);
 // Whether an id is one of the device's slots.
 bool is_slot_of(const plan::PlannedDevice& device, std::string_view id);

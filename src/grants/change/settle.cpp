@@ -37,11 +37,8 @@ bool is_ours(const HeldShare& share, const Plan& before, const Plan& newest) {
   if (share.resource.starts_with("nvidia.com/") &&
       (share.device.starts_with("GPU-") || share.device.starts_with("MIG-")))
     return true;
-  const auto has = [&](const Plan& plan) {
-    const auto* resource = plan::find_resource(plan, share.resource);
-    return resource != nullptr && find_device(*resource, share.device) != nullptr;
-  };
-  return has(before) || has(newest);
+  return find_device(before, share.resource, share.device) != nullptr ||
+         find_device(newest, share.resource, share.device) != nullptr;
 }
 
 class Settling {
@@ -176,8 +173,7 @@ class Settling {
   void keep_what_is_held() {
     std::map<std::string, std::map<std::string, std::uint64_t>> kept;  // by resource and device
     for (const auto& share : held_) {
-      const auto* resource = plan::find_resource(out_.plan, share.resource);
-      const auto* device = resource == nullptr ? nullptr : find_device(*resource, share.device);
+      const auto* device = find_device(out_.plan, share.resource, share.device);
       for (const auto& slot : share.slots) {
         if (device != nullptr && is_slot_of(*device, slot)) continue;
         withhold(share.resource, slot, "it is held, and goes when it is free");
@@ -296,10 +292,9 @@ class Settling {
 std::vector<HeldShare> shown(const Settled& settled) {
   auto all = all_of(settled.plan);
   for (const auto& [resource, slots] : settled.withheld) {
-    const auto* planned = plan::find_resource(settled.plan, resource);
     for (const auto& [slot, why] : slots) {
       const std::string uuid(plan::device_of(slot));
-      const auto* own = planned == nullptr ? nullptr : find_device(*planned, uuid);
+      const auto* own = find_device(settled.plan, resource, uuid);
       if (own != nullptr && is_slot_of(*own, slot)) continue;
       const auto* device = find_device(settled.plan, uuid);
       all.push_back({resource, uuid, {slot}, device == nullptr ? "" : device->pool, {}});

@@ -5,24 +5,13 @@
 #include <algorithm>
 #include <map>
 
+#include "grants/change/held.h"
 #include "node/snapshot.h"
 #include "plan/shares.h"
 #include "plan/slot_id.h"
 
 namespace tranche::agent {
 namespace {
-
-const plan::PlannedDevice* find_device(const plan::Plan& plan, std::string_view uuid) {
-  for (const auto& resource : plan.resources)
-    for (const auto& device : resource.devices)
-      if (device.uuid == uuid) return &device;
-  return nullptr;
-}
-
-bool is_of(const plan::PlannedResource* resource, const plan::PlannedDevice& device) {
-  return resource != nullptr &&
-         std::ranges::find(resource->devices, device.uuid, &plan::PlannedDevice::uuid) != resource->devices.end();
-}
 
 // Which containers name a request is in their pod only, and so is how many pods use a claim that is of none: the
 // request stands for the container, and the claim for the pod, by a name that no pod can have.
@@ -94,13 +83,14 @@ std::vector<Holder> holders(const NodeView& node) {
     for (const auto& [uuid, slots] : held) {
       const std::pair key(grant, std::string(uuid));
       allocate::GrantLimit limit{key.second, slots, {}};
-      const auto* device = find_device(decision.plan, uuid);
+      const auto* device = change::find_device(decision.plan, uuid);
       if (const auto share = decision.shares->find(key); share != decision.shares->end()) {
         mps = true;
         limit.limits.memory = share->second.memory;
         limit.limits.threads = share->second.threads;
         if (device != nullptr) limit.limits.sms = plan::sms_at(limit.limits.threads, device->sm_count);
-      } else if (device != nullptr && !device->pool.empty() && is_of(resource, *device)) {
+      } else if (device != nullptr && !device->pool.empty() &&
+                 change::find_device(decision.plan, holding.resource, uuid) != nullptr) {
         mps = true;
         limit.limits = plan::share_of(*device, slots);
       }
