@@ -56,7 +56,6 @@ class NodeProgram {
   enum class Phase { kOpening, kRunning, kEnding };
 
   Status open();
-  void open_tenants(const std::string& mps_here);
   void open_mig();
   void open_claims();
   void open_partitions();

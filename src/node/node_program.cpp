@@ -119,32 +119,14 @@ Status NodeProgram::open() {
   } else {
     log::warning("drain.not_offered", {{"why", installed.error()}});
   }
-  open_tenants(mps_here);
+  tenants_ = std::make_unique<Tenants>(*loop_, ledger_, *mps_, nvml_, cluster_, figures_, mps_here, options_.run_dir,
+                                       [this] { step(); });
   other_holders_ = std::make_unique<OtherHoldersFile>(mps_here);
   open_mig();
   open_claims();
   holdings_->ask();  // before the driver: existing holdings decide which plan may be in effect
   open_driver();
   return {};
-}
-
-void NodeProgram::open_tenants(const std::string& mps_here) {
-  TenantsCallbacks callbacks;
-  callbacks.sample = [this](auto gpus) {
-    if (nvml_) nvml_->sample(std::move(gpus));
-  };
-  callbacks.last_sample = [this](const auto& gpu) { return nvml_ ? nvml_->last_sample(gpu) : MonoTime{}; };
-  callbacks.last_sample_of_any = [this] { return nvml_ ? nvml_->last_sample() : MonoTime{}; };
-  callbacks.changed = [this] { step(); };
-  callbacks.figures = &figures_;
-  callbacks.emit = [this](const auto& about, const auto& reason, const auto& message) {
-    if (cluster_) cluster_->emit(about, reason, message);
-  };
-  callbacks.emit_on_node = [this](const auto& reason, const auto& message) {
-    if (cluster_) cluster_->emit_on_node(reason, message);
-  };
-  tenants_ = std::make_unique<Tenants>(*loop_, ledger_, *mps_, TenantsSettings{mps_here, options_.run_dir},
-                                       std::move(callbacks));
 }
 
 void NodeProgram::open_driver() {

@@ -104,9 +104,13 @@ std::vector<Holder> holders(const NodeView& node) {
   return found;
 }
 
+std::string holder_name(const Holder& holder) {
+  return fmt::format("{}/{}/{}", holder.pod_namespace, holder.pod, holder.container);
+}
+
 std::string tenant_key(const Holder& holder) {
   if (!holder.claim_uid.empty()) return fmt::format("claim {}/{}", holder.claim_uid, holder.container);
-  return fmt::format("{}/{}/{}", holder.pod_namespace, holder.pod, holder.container);
+  return holder_name(holder);
 }
 
 void forget_former_holders(std::vector<host::PodHolding>& holdings, const allocate::Grant& given) {

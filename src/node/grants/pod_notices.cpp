@@ -9,10 +9,6 @@
 namespace tranche::agent {
 namespace {
 
-std::string container_name(const auto& one) {
-  return fmt::format("{}/{}/{}", one.pod_namespace, one.pod, one.container);
-}
-
 bool is_of(const Holder& holder, const std::pair<std::string, std::string>& pod) {
   return !holder.grant.empty() && holder.pod == pod.second && holder.pod_namespace == pod.first;
 }
@@ -24,19 +20,19 @@ void PodNotices::given(const std::string& grant) {
   refused_.erase(grant);
 }
 
-void PodNotices::held(const std::vector<Holder>& holders, const std::vector<HeldEndpoint>& endpoints) {
+void PodNotices::held(const std::vector<Holder>& holders, const std::map<std::string, std::string>& pool_of) {
   holders_ = holders;
   holder_of_.clear();
   std::set<std::string> containers;
   for (const auto& holder : holders_) {
     if (holder.grant.empty()) continue;
     holder_of_[holder.grant] = &holder;
-    containers.insert(container_name(holder));
+    containers.insert(holder_name(holder));
   }
   std::erase_if(reported_, [&](const auto& reported) { return !containers.contains(reported.first); });
   add_remarks();
   add_refused();
-  add_split(endpoints);
+  add_split(pool_of);
 }
 
 void PodNotices::pods(const kube::PodChanges& changes) {
@@ -71,7 +67,8 @@ void PodNotices::pools(const PoolReports& reports) {
 
 void PodNotices::add(PodNotice notice) {
   // With the uid: the next pod of that name may be held before kubelet's list was without this one.
-  if (reported_[container_name(notice)].insert(notice.uid + notice.message).second) ready_.push_back(std::move(notice));
+  const auto container = fmt::format("{}/{}/{}", notice.pod_namespace, notice.pod, notice.container);
+  if (reported_[container].insert(notice.uid + notice.message).second) ready_.push_back(std::move(notice));
 }
 
 // No limit depends on what the API server shows of a pod's environment: a tenant can write any for its own processes.
@@ -113,13 +110,14 @@ void PodNotices::add_refused() {
 
 // Each answer to kubelet names one endpoint, kubelet merges the answers of a container, and a CUDA process connects to
 // one daemon: the slots of the container's other pools are idle.
-void PodNotices::add_split(const std::vector<HeldEndpoint>& endpoints) {
-  std::map<std::string, std::pair<const HeldEndpoint*, std::set<std::string>>> pools_of;
-  for (const auto& endpoint : endpoints) {
-    if (!endpoint.claim.empty()) continue;  // containers with requests of one name may be others
-    auto& [first, pools] = pools_of[container_name(endpoint)];
-    if (first == nullptr) first = &endpoint;
-    pools.insert(endpoint.pool);
+void PodNotices::add_split(const std::map<std::string, std::string>& pool_of) {
+  std::map<std::string, std::pair<const Holder*, std::set<std::string>>> pools_of;
+  for (const auto& holder : holders_) {
+    const auto pool = pool_of.find(holder.grant);
+    if (pool == pool_of.end() || !holder.claim.empty()) continue;  // containers with requests of one name may be others
+    auto& [first, pools] = pools_of[holder_name(holder)];
+    if (first == nullptr) first = &holder;
+    pools.insert(pool->second);
   }
   for (const auto& [name, container] : pools_of) {
     const auto& [first, pools] = container;

@@ -18,16 +18,6 @@
 
 namespace tranche::agent {
 
-// An endpoint and the container that holds it, as reported by kubelet.
-struct HeldEndpoint {
-  std::string pod_namespace = {};
-  std::string pod = {};  // "": any pod that uses the claim
-  std::string container = {};
-  std::string pool = {};
-  std::string grant = {};
-  std::string claim = {};  // of the holding; `container` is then the claim's request
-};
-
 struct PodNotice {
   const kube::Reason* reason = nullptr;
   std::string_view event;  // in the log
@@ -43,8 +33,8 @@ class PodNotices {
  public:
   // A grant was given: the former holder of the same slots no longer has them.
   void given(const std::string& grant);
-  // kubelet's answer. `endpoints` are those of the holders.
-  void held(const std::vector<Holder>& holders, const std::vector<HeldEndpoint>& endpoints);
+  // kubelet's answer. `pool_of`: by grant, the pool of its endpoint.
+  void held(const std::vector<Holder>& holders, const std::map<std::string, std::string>& pool_of);
   void pods(const kube::PodChanges& changes);
   void pools(const PoolReports& reports);
   std::vector<PodNotice> take() { return std::exchange(ready_, {}); }  // what was not taken before
@@ -57,7 +47,7 @@ class PodNotices {
   void add(PodNotice notice);
   void add_remarks();
   void add_refused();
-  void add_split(const std::vector<HeldEndpoint>& endpoints);
+  void add_split(const std::map<std::string, std::string>& pool_of);
 
   std::vector<Holder> holders_;
   std::map<std::string, const Holder*> holder_of_;           // by grant; those that still have it

@@ -104,40 +104,44 @@ TEST(RefusedProcessesAtTheStart, WhatHappenedBeforeWasReportedThen) {
 
 class SplitContainers : public ::testing::Test {
  protected:
-  std::vector<PodNotice> look(const std::vector<HeldEndpoint>& endpoints) {
+  struct Held {
+    std::string pod, container, pool, grant, claim = {};
+  };
+  std::vector<PodNotice> look(const std::vector<Held>& all) {
     std::vector<Holder> holders;
-    for (const auto& endpoint : endpoints)
-      holders.push_back({endpoint.pod_namespace, endpoint.pod, endpoint.container, "r", {}, {}, endpoint.grant});
-    notices_.held(holders, endpoints);
+    std::map<std::string, std::string> pool_of;
+    for (const auto& held : all) {
+      holders.push_back({"default", held.pod, held.container, "r", {}, {}, held.grant, held.claim});
+      pool_of[held.grant] = held.pool;
+    }
+    notices_.held(holders, pool_of);
     return notices_.take();
   }
   PodNotices notices_;
 };
 
 TEST_F(SplitContainers, AreReportedOnceWithTheirPools) {
-  const std::vector<HeldEndpoint> endpoints{{"default", "a", "main", "gpu-2", "g1"},
-                                            {"default", "a", "main", "gpu-1", "g2"},
-                                            {"default", "a", "side", "gpu-1", "g3"},
-                                            {"default", "b", "main", "gpu-1", "g4"},
-                                            {"default", "b", "main", "gpu-1", "g5"}};
-  const auto reported = look(endpoints);
+  const std::vector<Held> all{{"a", "main", "gpu-2", "g1"},
+                              {"a", "main", "gpu-1", "g2"},
+                              {"a", "side", "gpu-1", "g3"},
+                              {"b", "main", "gpu-1", "g4"},
+                              {"b", "main", "gpu-1", "g5"}};
+  const auto reported = look(all);
   ASSERT_THAT(reported, SizeIs(1));
   EXPECT_EQ(reported[0].pod + "/" + reported[0].container, "a/main");
   EXPECT_THAT(reported[0].message, HasSubstr("holds slots of 2 MPS pools (gpu-1, gpu-2)"));
-  EXPECT_THAT(look(endpoints), IsEmpty());
+  EXPECT_THAT(look(all), IsEmpty());
 }
 
 TEST_F(SplitContainers, RequestsOfOneNameOfTwoClaimsAreNone) {
-  EXPECT_THAT(look({{"default", "a", "gpu", "gpu-1", "g1", "a-x"}, {"default", "a", "gpu", "gpu-2", "g2", "a-y"}}),
-              IsEmpty());
+  EXPECT_THAT(look({{"a", "gpu", "gpu-1", "g1", "a-x"}, {"a", "gpu", "gpu-2", "g2", "a-y"}}), IsEmpty());
 }
 
 TEST_F(SplitContainers, AreReportedAgainWhenTheyHadGone) {
-  const std::vector<HeldEndpoint> endpoints{{"default", "a", "main", "gpu-1", "g1"},
-                                            {"default", "a", "main", "gpu-2", "g2"}};
-  EXPECT_THAT(look(endpoints), SizeIs(1));
+  const std::vector<Held> all{{"a", "main", "gpu-1", "g1"}, {"a", "main", "gpu-2", "g2"}};
+  EXPECT_THAT(look(all), SizeIs(1));
   EXPECT_THAT(look({}), IsEmpty());
-  EXPECT_THAT(look(endpoints), SizeIs(1));
+  EXPECT_THAT(look(all), SizeIs(1));
 }
 
 class LimitsOfPods : public ::testing::Test {

@@ -13,10 +13,6 @@
 namespace tranche::agent {
 namespace {
 
-std::string holder_name(const Holder& holder) {
-  return fmt::format("{}/{}/{}", holder.pod_namespace, holder.pod, holder.container);
-}
-
 // The pool that has the grant's endpoint: a later plan may have its devices in a different pool.
 std::string pool_of(const Holder& holder, const Decision& decision) {
   for (const auto& device : holder.devices) {
@@ -59,18 +55,48 @@ bool may_be_of_claim(const Inputs& in, const std::string& grant) {
 
 }  // namespace
 
-void EndpointCollecting::look(const PoolReports& pools, const NodeView& node) {
-  auto endpoints = endpoints_of(pools);
+Tenants::Tenants(host::Loop& loop, grants::Ledger& ledger, MpsClient& mps,
+                 const std::unique_ptr<host::NvmlThread>& driver, const std::unique_ptr<Cluster>& cluster,
+                 guard::SharedFigures& figures, const std::string& mps_root, const std::string& run_dir,
+                 std::function<void()> changed)
+    : loop_(loop),
+      ledger_(ledger),
+      mps_(mps),
+      cluster_(cluster),
+      guarding_(loop, ledger, mps, driver, figures, mps_root, run_dir,
+                {.acted = [this](const GuardAct& act) { report_act(act); }, .changed = std::move(changed)}),
+      sender_(loop, mps) {}
+
+void Tenants::follow(const NodeView& node, bool listed) {
+  owners_ = node.decision.owners;
+  if (listed) holders_are(node);
+  guarding_.follow(node);
+  sender_.follow(guarding_.tenants(), pools_);
+  if (listed) collect_endpoints(node);
+  retiring_ = retire_endpoints(node);
+}
+
+void Tenants::collect_endpoints(const NodeView& node) {
+  auto endpoints = endpoints_of(pools_);
   if (!endpoints) return;
   std::erase_if(*endpoints, [&](const grants::Endpoint& endpoint) { return may_be_of_claim(node.in, endpoint.grant); });
   for (const auto& endpoint : ledger_.over(*endpoints, loop_.now())) remove(endpoint);
 }
 
-void EndpointCollecting::pod_ended(const std::string& pool, const std::string& grant) {
-  ledger_.pod_ended(pool, grant, loop_.now());
+bool Tenants::retire_endpoints(const NodeView& node) {
+  std::vector<grants::Endpoint> endpoints;
+  for (const auto& [id, pool] : pools_.pools) {
+    if (plan::find_pool(node.decision.plan, id) != nullptr) continue;
+    for (const auto& endpoint : pool.endpoints)
+      if (endpoint.clients.empty() && !may_be_of_claim(node.in, endpoint.grant))
+        endpoints.push_back(endpoint_of(id, endpoint));
+  }
+  const auto retiring = ledger_.retire(endpoints, pools_.connected && node.in.inventory.has_value());
+  for (const auto& endpoint : retiring.now) remove(endpoint);
+  return retiring.later;
 }
 
-void EndpointCollecting::remove(const grants::Endpoint& endpoint) {
+void Tenants::remove(const grants::Endpoint& endpoint) {
   const RemoveEndpointRequest remove{{endpoint.pool, endpoint.grant}, endpoint.made};
   mps_.request(remove, [pool = endpoint.pool, grant = endpoint.grant](const Status& removed) {
     if (removed) {
@@ -81,58 +107,20 @@ void EndpointCollecting::remove(const grants::Endpoint& endpoint) {
   });
 }
 
-bool EndpointCollecting::retire(const PoolReports& pools, const NodeView& node) {
-  std::vector<grants::Endpoint> endpoints;
-  for (const auto& [id, pool] : pools.pools) {
-    if (plan::find_pool(node.decision.plan, id) != nullptr) continue;
-    for (const auto& endpoint : pool.endpoints)
-      if (endpoint.clients.empty() && !may_be_of_claim(node.in, endpoint.grant))
-        endpoints.push_back(endpoint_of(id, endpoint));
-  }
-  const auto retiring = ledger_.retire(endpoints, pools.connected && node.in.inventory.has_value());
-  for (const auto& endpoint : retiring.now) remove(endpoint);
-  return retiring.later;
-}
-
-Tenants::Tenants(host::Loop& loop, grants::Ledger& ledger, MpsClient& mps, const TenantsSettings& settings,
-                 TenantsCallbacks callbacks)
-    : loop_(loop), callbacks_(std::move(callbacks)), collecting_(loop, ledger, mps), sender_(loop, mps) {
-  Guarding::Callbacks guard_callbacks;
-  guard_callbacks.sample = callbacks_.sample;
-  guard_callbacks.last_sample = callbacks_.last_sample;
-  guard_callbacks.last_sample_of_any = callbacks_.last_sample_of_any;
-  guard_callbacks.acted = [this](const GuardAct& act) { report_act(act); };
-  guard_callbacks.changed = callbacks_.changed;
-  guard_callbacks.figures = callbacks_.figures;
-  guarding_ = std::make_unique<Guarding>(loop_, ledger, mps, settings.mps_root_here, settings.run_dir,
-                                         std::move(guard_callbacks));
-}
-
-Tenants::~Tenants() = default;
-
-void Tenants::follow(const NodeView& node, bool listed) {
-  owners_ = node.decision.owners;
-  if (listed) holders_are(node);
-  guarding_->follow(node);
-  sender_.follow(guarding_->tenants(), pools_);
-  if (listed) collecting_.look(pools_, node);
-  retiring_ = collecting_.retire(pools_, node);
-}
-
 void Tenants::on_pools(const PoolReports& reports) {
   pools_ = reports;
-  guarding_->on_pools(reports);
+  guarding_.on_pools(reports);
   clients_are(reports);
   report_faults(faults_.update(reports, loop_.now()));
   notices_.pools(reports);
   report_notices();
-  sender_.follow(guarding_->tenants(), pools_);
+  sender_.follow(guarding_.tenants(), pools_);
 }
 
 // By the endpoints they came through; behind links, as the guard attributes them.
 void Tenants::clients_are(const PoolReports& reports) {
   if (!reports.connected) return;
-  std::map<std::uint32_t, std::string> grant_of = guarding_->grants_of_processes();
+  std::map<std::uint32_t, std::string> grant_of = guarding_.grants_of_processes();
   for (const auto& [id, pool] : reports.pools)
     for (const auto& endpoint : pool.endpoints)
       for (const auto pid : endpoint.clients) grant_of[static_cast<std::uint32_t>(pid)] = endpoint.grant;
@@ -153,14 +141,14 @@ void Tenants::report_faults(const std::vector<ReportedFault>& faults) {
                              {"victims", fault.victims.size()},
                              {"victim_grants", victim_grants(fault)}});
     if (fault.kind == "unclean-exit") {
-      callbacks_.emit_on_node(kube::kNeighbourAtRisk, text);
+      if (cluster_) cluster_->emit_on_node(kube::kNeighbourAtRisk, text);
     } else if (!fault.culprit.holder.empty()) {
-      callbacks_.emit(pod_of(fault.culprit.holder, fault.culprit.grant), kube::kMpsFault, text);
+      emit(pod_of(fault.culprit.holder, fault.culprit.grant), kube::kMpsFault, text);
     }
     std::set<std::string> reported{fault.culprit.holder};
     for (const auto& victim : fault.victims) {
       if (victim.holder.empty() || !reported.insert(victim.holder).second) continue;
-      callbacks_.emit(pod_of(victim.holder, victim.grant), kube::kMpsFault, victim_text(fault));
+      emit(pod_of(victim.holder, victim.grant), kube::kMpsFault, victim_text(fault));
     }
   }
 }
@@ -169,9 +157,11 @@ void Tenants::on_pods(const kube::PodChanges& changes) {
   for (const auto& [what, pod] : changes) {
     const bool ended = what == kube::PodChange::What::kGone || what == kube::PodChange::What::kEnded;
     if (!ended || pod.mirror) continue;  // deleting a mirror pod ends nothing
-    for (const auto& endpoint : held_)
-      if (endpoint.pod == pod.name && endpoint.pod_namespace == pod.pod_namespace)
-        collecting_.pod_ended(endpoint.pool, endpoint.grant);
+    for (const auto& holder : holders_) {
+      if (holder.pod != pod.name || holder.pod_namespace != pod.pod_namespace) continue;
+      if (const auto pool = pool_of_.find(holder.grant); pool != pool_of_.end())
+        ledger_.pod_ended(pool->second, holder.grant, loop_.now());  // it goes after kubelet's next answer without it
+    }
   }
   notices_.pods(changes);
   report_notices();
@@ -182,29 +172,25 @@ void Tenants::report_notices() {
     const std::string pod = notice.pod_namespace + "/" + notice.pod;
     log::warning(notice.event,
                  {{"grant", notice.grant}, {"pod", pod}, {"container", notice.container}, {"what", notice.message}});
-    callbacks_.emit(notice.uid.empty() ? pod_of(pod + "/" + notice.container, notice.grant)
-                                       : kube::ObjectRef::pod(notice.pod_namespace, notice.pod, notice.uid),
-                    *notice.reason, "container " + notice.container + ": " + notice.message);
+    emit(notice.uid.empty() ? pod_of(pod + "/" + notice.container, notice.grant)
+                            : kube::ObjectRef::pod(notice.pod_namespace, notice.pod, notice.uid),
+         *notice.reason, "container " + notice.container + ": " + notice.message);
   }
 }
 
 void Tenants::holders_are(const NodeView& node) {
-  std::vector<HeldEndpoint> endpoints;
   std::map<std::string, std::string> holder_of;
+  pool_of_.clear();
   holders_ = node.decision.holders;
   for (const auto& holder : holders_) {
     if (holder.grant.empty()) continue;
     holder_of[holder.grant] = holder_name(holder);
-    const std::string pool = pool_of(holder, node.decision);
-    if (!pool.empty())
-      endpoints.push_back({holder.pod_namespace, holder.of_several ? std::string() : holder.pod, holder.container, pool,
-                           holder.grant, holder.claim});
+    if (std::string pool = pool_of(holder, node.decision); !pool.empty()) pool_of_[holder.grant] = std::move(pool);
   }
   faults_.holders(holder_of);
   report_faults(faults_.settled(loop_.now()));
-  notices_.held(holders_, endpoints);
+  notices_.held(holders_, pool_of_);
   report_notices();
-  held_ = std::move(endpoints);
 }
 
 void Tenants::granted(const std::vector<allocate::Grant>& grants, bool holders_known) {
@@ -214,7 +200,11 @@ void Tenants::granted(const std::vector<allocate::Grant>& grants, bool holders_k
       notices_.given(grant.id);
     }
   }
-  guarding_->granted(grants);
+  guarding_.granted(grants);
+}
+
+void Tenants::emit(const kube::ObjectRef& about, const kube::Reason& reason, const std::string& message) {
+  if (cluster_) cluster_->emit(about, reason, message);
 }
 
 // An event about a claim that any pod may use is the claim's.
@@ -235,12 +225,12 @@ kube::ObjectRef Tenants::pod_of(const std::string& holder, const std::string& gr
 
 void Tenants::report_act(const GuardAct& act) {
   if (!act.holder.empty() && act.what != "let-in" && act.what != "continue")
-    callbacks_.emit(pod_of(act.holder, act.grant), kube::kGuardActed, act_text(act));
+    emit(pod_of(act.holder, act.grant), kube::kGuardActed, act_text(act));
 }
 
 void Tenants::report(Snapshot& into) const {
-  into.guard = guarding_->report();
-  into.grant_of_pid = guarding_->grants_of_processes();
+  into.guard = guarding_.report();
+  into.grant_of_pid = guarding_.grants_of_processes();
   into.reported_faults.assign(faults_.last().begin(), faults_.last().end());
 }
 

@@ -27,19 +27,20 @@ bool is_named(const guard::Process& process) {
 
 }  // namespace
 
-Guarding::Guarding(host::Loop& loop, grants::Ledger& ledger, MpsClient& mps, const std::string& mps_root,
-                   const std::string& run_dir, Callbacks callbacks)
+Guarding::Guarding(host::Loop& loop, grants::Ledger& ledger, MpsClient& mps,
+                   const std::unique_ptr<host::NvmlThread>& driver, guard::SharedFigures& figures,
+                   const std::string& mps_root, const std::string& run_dir, Callbacks callbacks)
     : loop_(loop),
       ledger_(ledger),
       mps_(mps),
+      driver_(driver),
+      figures_(figures),
       callbacks_(std::move(callbacks)),
       processes_(loop, mps_root, [this](const KnownProcess& process) { ended(process); }),
       run_dir_(run_dir) {
   report_.off = "there is no plan yet";
   read_stopped();
 }
-
-Guarding::~Guarding() = default;
 
 void Guarding::follow(const NodeView& node) {
   follow_plan(node);
@@ -90,7 +91,7 @@ void Guarding::sample_again() {
   wishes_.clear();
   if (sampled_gpus_.empty()) {
     samples_.clear();
-    callbacks_.sample({});
+    if (driver_) driver_->sample({});
   }
   keep_pace();
   watch_timer_.stop();
@@ -144,13 +145,14 @@ void Guarding::keep_pace() {
   auto wishes = wanted_samples();
   if (wishes == wishes_) return;
   wishes_ = std::move(wishes);
-  callbacks_.sample(wishes_);
+  if (driver_) driver_->sample(wishes_);
 }
 
 // A hung driver call raises no event, so poll for it.
 void Guarding::watch_the_sampling() {
   watch_timer_.start(kWatchEvery, [this] { watch_the_sampling(); });
-  const bool silent = loop_.now() - callbacks_.last_sample_of_any() > std::max(kSilentAfter, 5 * pace_);
+  const MonoTime last = driver_ ? driver_->last_sample() : MonoTime{};
+  const bool silent = loop_.now() - last > std::max(kSilentAfter, 5 * pace_);
   if (silent == silent_) return;
   silent_ = silent;
   if (silent) {
@@ -165,13 +167,11 @@ void Guarding::watch_the_sampling() {
 
 void Guarding::granted(const std::vector<allocate::Grant>& grants) {
   for (const auto& grant : grants) processes_.given(grant.id);
-  if (callbacks_.figures != nullptr) {
-    callbacks_.figures->change([&](guard::Figures& figures) {
-      for (const auto& grant : grants)  // of the previous tenant
-        std::erase_if(figures,
-                      [&](const auto& entry) { return entry.first.first == guard::tenant_of(tenants_, grant.id); });
-    });
-  }
+  figures_.change([&](guard::Figures& figures) {
+    for (const auto& grant : grants)  // of the previous tenant
+      std::erase_if(figures,
+                    [&](const auto& entry) { return entry.first.first == guard::tenant_of(tenants_, grant.id); });
+  });
   processes_.attribute(pools_);
   join_tenants();
 }
@@ -179,8 +179,7 @@ void Guarding::granted(const std::vector<allocate::Grant>& grants) {
 void Guarding::follow_holders(const SharedList<Holder>& holders) {
   holder_of_.clear();
   for (const auto& holder : holders)
-    if (!holder.grant.empty())
-      holder_of_[holder.grant] = holder.pod_namespace + "/" + holder.pod + "/" + holder.container;
+    if (!holder.grant.empty()) holder_of_[holder.grant] = holder_name(holder);
   join_tenants();
 }
 
@@ -328,7 +327,8 @@ bool Guarding::has_exited(std::uint32_t pid) const {
 
 // SIGSTOP comes before all other actions.
 void Guarding::judge() {
-  for (std::size_t i = 0; i < devices_.size(); ++i) devices_[i].sampled = callbacks_.last_sample(gpu_of_device_[i]);
+  for (std::size_t i = 0; i < devices_.size(); ++i)
+    devices_[i].sampled = driver_ ? driver_->last_sample(gpu_of_device_[i]) : MonoTime{};
   guard::Verdict verdict = guard::judge(devices_, inputs_, memory_, loop_.now());
   take_figures_soon(!memory_.over.empty());
   for (guard::Order& order : verdict.orders) carry_out(std::move(order));
@@ -352,8 +352,7 @@ void Guarding::take_figures_soon(bool at_once) {
 void Guarding::take_figures() {
   figures_timer_.stop();
   figures_at_ = loop_.now();
-  if (callbacks_.figures == nullptr) return;
-  callbacks_.figures->change([this](guard::Figures& figures) {
+  figures_.change([this](guard::Figures& figures) {
     guard::take_figures(figures, devices_, tenants_, inputs_.limits, loop_.now());
     if (silent_) guard::forget_use(figures);
   });

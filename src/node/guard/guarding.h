@@ -31,17 +31,13 @@ namespace tranche::agent {
 class Guarding {
  public:
   struct Callbacks {
-    std::function<void(std::vector<host::SampleWish>)> sample;
-    std::function<MonoTime(const std::string& gpu_uuid)> last_sample;
-    std::function<MonoTime()> last_sample_of_any;
-    std::function<void(const GuardAct&)> acted;  // for events; may be empty
+    std::function<void(const GuardAct&)> acted;  // for events
     std::function<void()> changed;               // report() has changed
-    guard::SharedFigures* figures = nullptr;     // use of tenants; may be null
   };
-  // mps_root: where the MPS directory is for this process; run_dir: where the stopped processes are written down.
-  Guarding(host::Loop& loop, grants::Ledger& ledger, MpsClient& mps, const std::string& mps_root,
-           const std::string& run_dir, Callbacks callbacks);
-  ~Guarding();
+  // driver: null while there is none; figures: use of tenants; mps_root: where the MPS directory is for this process;
+  // run_dir: where the stopped processes are written down.
+  Guarding(host::Loop& loop, grants::Ledger& ledger, MpsClient& mps, const std::unique_ptr<host::NvmlThread>& driver,
+           guard::SharedFigures& figures, const std::string& mps_root, const std::string& run_dir, Callbacks callbacks);
   Guarding(const Guarding&) = delete;
   Guarding& operator=(const Guarding&) = delete;
 
@@ -100,13 +96,15 @@ class Guarding {
   void keep_stopped();
   void ended(const KnownProcess& process);
   bool report_processes();
-  std::string holder_or_grant(const std::string& grant) const;
+  std::string holder_of(const std::string& grant, const std::string& otherwise = {}) const;
   void name(const guard::Device& device, const guard::Process& process);
   void say_what_is_not_in_force();
 
   host::Loop& loop_;
   grants::Ledger& ledger_;
   MpsClient& mps_;
+  const std::unique_ptr<host::NvmlThread>& driver_;
+  guard::SharedFigures& figures_;
   Callbacks callbacks_;
   guard::Tenants tenants_;  // the judge knows a tenant by the first of its grants
   std::map<std::string, std::vector<std::string>> devices_of_pool_;

@@ -45,7 +45,7 @@ void Guarding::report_stopped() {
     GuardStopped& shown = report_.stopped.emplace_back();
     shown.device = each.because.second;
     shown.grant = each.because.first;
-    if (const auto holder = holder_of_.find(shown.grant); holder != holder_of_.end()) shown.holder = holder->second;
+    shown.holder = holder_of(shown.grant);
     shown.pid = id.pid;
     shown.since = loop_.wall_now() - (loop_.now() - each.since);
   }
@@ -212,9 +212,9 @@ void Guarding::signal(const guard::Order& order, int number) {
   }
 }
 
-std::string Guarding::holder_or_grant(const std::string& grant) const {
+std::string Guarding::holder_of(const std::string& grant, const std::string& otherwise) const {
   const auto holder = holder_of_.find(grant);
-  return holder == holder_of_.end() ? grant : holder->second;
+  return holder == holder_of_.end() ? otherwise : holder->second;
 }
 
 // Other tenants whose work was on the GPU at that moment.
@@ -224,7 +224,7 @@ std::vector<std::string> Guarding::beside(const guard::Order& order) const {
     if (device.uuid != order.device) continue;
     for (const auto& process : device.processes)
       if (process.mps_client && !process.ours && !process.grant.empty() && process.grant != order.grant)
-        others.insert(holder_or_grant(process.grant));
+        others.insert(holder_of(process.grant, process.grant));
   }
   return {others.begin(), others.end()};
 }
@@ -233,7 +233,7 @@ GuardAct Guarding::act_of(const guard::Order& order, const guard::Process* proce
   GuardAct act;
   act.what = guard::to_string(order.what);
   act.grant = order.grant;
-  if (const auto holder = holder_of_.find(order.grant); holder != holder_of_.end()) act.holder = holder->second;
+  act.holder = holder_of(order.grant);
   act.device = order.device;
   act.pool = order.pool;
   act.resource = order.resource;
@@ -263,9 +263,9 @@ void Guarding::note(GuardAct act, const guard::Order& order, const std::string& 
   if (!lets_go) act.took = std::max(Duration{}, loop_.now() - order.since);
   ++report_.counts[{act.resource, act.policy, act.outcome}];
   const bool ended = order.what == What::kTerminate || order.what == What::kKill || order.what == What::kEnd;
-  if (ended && outcome == "done" && callbacks_.figures != nullptr) {
+  if (ended && outcome == "done") {
     const bool for_memory = order.what != What::kEnd;
-    callbacks_.figures->change([&](guard::Figures& figures) {
+    figures_.change([&](guard::Figures& figures) {
       const auto figure = figures.find({order.grant, order.device});
       if (figure != figures.end()) ++figure->second.stops[for_memory ? guard::kStopForMemory : guard::kStopOutsideMps];
     });
@@ -291,7 +291,7 @@ void Guarding::note(GuardAct act, const guard::Order& order, const std::string& 
                                {"took_ms", milliseconds_of(act.took)},
                                {"beside", join(act.beside, ",")},
                                {"why", act.note}});
-    if (callbacks_.acted) callbacks_.acted(act);
+    callbacks_.acted(act);
   }
   callbacks_.changed();
 }
