@@ -5,8 +5,8 @@
 
 #include "grants/allocate/grant.h"
 #include "guard/figures.h"
-#include "node/observe/html_page.h"
 #include "node/observe/tenant_metrics.h"
+#include "node/reports.h"
 #include "observe/metrics/page.h"
 
 namespace tranche {

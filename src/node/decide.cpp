@@ -5,7 +5,6 @@
 #include <string>
 
 #include "gpu/health/cause.h"
-#include "node/grants/ledger_inputs.h"
 #include "node/observe/tenant_metrics.h"
 #include "node/readiness.h"
 #include "node/snapshot.h"

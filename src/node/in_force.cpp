@@ -37,8 +37,7 @@ InForce limits_of_clients(const Snapshot& s) {
 InForce memory_of_containers(const Snapshot& s) {
   InForce row{"memory of a container", kYes, "guard", ""};
   if (!s.guard.off.empty()) return {row.promise, kNo, row.by, s.guard.off};
-  row.by = fmt::format("guard, every {} ms",
-                       std::chrono::duration_cast<std::chrono::milliseconds>(s.guard.interval).count());
+  row.by = fmt::format("guard, every {} ms", milliseconds_of(s.guard.interval));
   std::vector<std::string> observed;
   for (const auto& [resource, policy] : s.guard.policies)
     if (policy == config::GuardMemory::kObserve) observed.push_back(resource);

@@ -62,7 +62,7 @@ void log_change(const PlanChange::Moved& change) {
 
 void log_health(const std::vector<health::Change>& changes) {
   for (const auto& change : changes) {
-    const auto lasted = std::chrono::duration_cast<std::chrono::milliseconds>(change.lasted).count();
+    const auto lasted = milliseconds_of(change.lasted);
     const std::string cause(health::to_string(change.condition.cause));
     switch (change.what) {
       case health::Change::What::kFell:

@@ -30,7 +30,6 @@
 #include "node/gpu/gpu_health.h"
 #include "node/grants/answers.h"
 #include "node/grants/holdings.h"
-#include "node/grants/late_pods.h"
 #include "node/grants/tenants.h"
 #include "node/node_log.h"
 #include "node/node_program.h"

@@ -1,9 +1,7 @@
 #pragma once
-// Snapshot → reports for people and programs: the status document (docs/reference/status.md) and the metrics page.
-// Pure.
-#include <nlohmann/json_fwd.hpp>
-#include <string>
-#include <string_view>
+// Snapshot → reports for people and programs: the status document (docs/reference/status.md), the metrics pages and the
+// page of the node. Pure.
+#include <vector>
 
 #include "base/long_text.h"
 #include "gpu/driver/gpu_telemetry.h"
@@ -13,9 +11,6 @@
 
 namespace tranche::agent {
 
-// `shares`: the limits that it enforces.
-nlohmann::ordered_json guard_json(const GuardReport& report, const grants::Shares& shares);
-void put_guard(metrics::Page& page, const GuardReport& report);
 // In JSON; `gpus`: their activity, as far as it was measured. No more than one element of its lists is a JSON value at
 // a time.
 LongText status_document(const Snapshot& snapshot, const std::vector<host::GpuTelemetry>& gpus);
@@ -24,5 +19,19 @@ LongText status_document(const Snapshot& snapshot, const std::vector<host::GpuTe
 LongText network_document(const Snapshot& snapshot, const guard::Figures& figures,
                           const std::vector<host::GpuTelemetry>& gpus);
 metrics::Page metrics_page(const Snapshot& snapshot);
+
+// What is known of GPUs and tenants under the names, units and labels of NVIDIA's DCGM exporter since its release 4.9,
+// for dashboards that exist (docs/reference/metrics.md#dcgm-names). A page of its own, because its rows repeat those of
+// /metrics. A row that names no pod is of the device; a device of which one container holds all slots names that one. A
+// field that cannot be known is left out.
+LongText dcgm_metrics(const Snapshot& snapshot, const guard::Figures& figures,
+                      const std::vector<host::GpuTelemetry>& gpus);
+
+// The page of `tranche node` for people: GPUs as bars with the tenants in them, limits and use, health with reasons,
+// what waits, recent stops and faults, the configuration in effect. One HTML document without scripts and without
+// anything from elsewhere; every name in it is text. It names pods, and shows no process ids. `reload`:
+// the browser asks again every 10 s, which readers with a screen reader want to choose.
+LongText html_page(const Snapshot& snapshot, const guard::Figures& figures, const std::vector<host::GpuTelemetry>& gpus,
+                   MonoTime now, bool reload = false);
 
 }  // namespace tranche::agent

@@ -1,13 +1,16 @@
 #pragma once
 // The holders of devices, as reported by kubelet (PodResources, and the claims that it had prepared) and the plan.
 // Pure.
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "grants/allocate/grant.h"
+#include "grants/ledger.h"
 #include "kube/pod_table.h"
 #include "kubelet/pod_resources.h"
+#include "mps/protocol/pool_reports.h"
 
 namespace tranche::agent {
 
@@ -38,6 +41,12 @@ std::string tenant_key(const Holder& holder);
 // Slots that were allocated again no longer belong to the holder that kubelet reported before; it reports the new one a
 // little later.
 void forget_former_holders(std::vector<host::PodHolding>& holdings, const allocate::Grant& given);
+
+// What the ledger of grants (grants/ledger.h) goes by, from the agent's values.
+std::vector<grants::Named> named_grants(const std::vector<Holder>& holders);
+// Of all pools; absent while `tranche mps` does not answer.
+std::optional<std::vector<grants::Endpoint>> endpoints_of(const PoolReports& pools);
+grants::Endpoint endpoint_of(const std::string& pool, const EndpointReport& endpoint);
 
 // Which pod and container a grant belongs to: as reported by kubelet (PodResources: namespace, pod, container, slots)
 // and the API server (uid, container id, whether it is being deleted).

@@ -1,4 +1,4 @@
-#include "node/grants/late_pods.h"
+#include "node/grants/holdings.h"
 
 #include <gmock/gmock.h>
 

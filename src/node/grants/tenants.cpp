@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "base/text.h"
-#include "node/grants/ledger_inputs.h"
 #include "os/log/log.h"
 
 namespace tranche::agent {

@@ -1,9 +1,8 @@
-#include "node/observe/dcgm_names.h"
-
 #include <algorithm>
 #include <utility>
 
 #include "node/observe/tenant_metrics.h"
+#include "node/reports.h"
 #include "observe/metrics/page.h"
 
 namespace tranche::agent {

@@ -1,4 +1,4 @@
-#include "node/observe/dcgm_names.h"
+#include "node/reports.h"
 
 #include <gmock/gmock.h>
 

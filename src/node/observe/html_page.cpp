@@ -1,5 +1,3 @@
-#include "node/observe/html_page.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +7,9 @@
 #include "base/version.h"
 #include "grants/change/held.h"
 #include "node/in_force.h"
+#include "node/observe/tenant_metrics.h"
 #include "node/readiness.h"
+#include "node/reports.h"
 #include "observe/html/html.h"
 #include "observe/why/why.h"
 #include "os/clock/clock.h"

@@ -1,4 +1,4 @@
-#include "node/observe/html_page.h"
+#include "node/reports.h"
 
 #include <gmock/gmock.h>
 

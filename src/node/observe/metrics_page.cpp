@@ -116,6 +116,19 @@ void put_pages(metrics::Page& page, const Snapshot& s) {
   if (s.pools.connected) page.set("tranche_mps_pages", s.pools.pages_problem.empty() ? 1 : 0);
 }
 
+void put_guard(metrics::Page& page, const GuardReport& report) {
+  for (const auto& [key, count] : report.counts) {
+    const auto& [resource, policy, outcome] = key;
+    page.set("tranche_guard_acts_total", {resource, policy, outcome}, static_cast<double>(count));
+  }
+  if (!report.off.empty()) return;
+  std::map<std::string, std::uint64_t> foreign_processes;
+  for (const auto& process : report.foreign_processes) ++foreign_processes[process.device];
+  for (const auto& [device, count] : foreign_processes)
+    page.set("tranche_guard_foreign_processes", {device}, static_cast<double>(count));
+  page.set("tranche_guard_not_in_force", static_cast<double>(report.not_in_force.size()));
+}
+
 void put_cluster(metrics::Page& page, const Snapshot& s) {
   if (s.cluster.server.empty()) return;
   for (const auto& [key, count] : s.cluster.requests)

@@ -1,8 +1,6 @@
 #include "node/observe/pages.h"
 
 #include "base/long_text.h"
-#include "node/observe/dcgm_names.h"
-#include "node/observe/html_page.h"
 #include "node/observe/tenant_metrics.h"
 #include "node/readiness.h"
 #include "node/reports.h"

@@ -52,12 +52,8 @@ Json config_json(const Snapshot& s) {
 Json health_json(const Snapshot& s) {
   return {{"checks", s.health.off.empty() ? "on" : "off"},
           {"reason", s.health.off},
-          {"quietPeriodMs", std::chrono::duration_cast<std::chrono::milliseconds>(s.health.quiet_period).count()},
+          {"quietPeriodMs", milliseconds_of(s.health.quiet_period)},
           {"problems", problems_json(s.health.problems)}};
-}
-
-std::string name_of(const Holder& holder) {
-  return holder.pod_namespace + "/" + holder.pod + "/" + holder.container;
 }
 
 using HolderOf = std::map<std::string_view, const Holder*>;  // by slot
@@ -66,7 +62,7 @@ Json slots_json(const plan::PlannedResource& resource, const plan::PlannedDevice
   Json list = Json::array();
   for (const auto& id : plan::slot_ids(device)) {
     Json slot{{"id", id}, {"resource", resource.name}};
-    if (const auto it = holder_of.find(id); it != holder_of.end()) slot["holder"] = name_of(*it->second);
+    if (const auto it = holder_of.find(id); it != holder_of.end()) slot["holder"] = holder_name(*it->second);
     list.push_back(std::move(slot));
   }
   return list;
@@ -104,7 +100,7 @@ Json device_json(const Snapshot& s, const plan::PlannedResource& resource, const
   json["reason"] = reason.value_or("");
   if (const auto it = s.health.unhealthy.find(device.uuid); it != s.health.unhealthy.end()) {
     json["cause"] = std::string(health::to_string(it->second.what.cause));
-    json["unhealthyMs"] = std::chrono::duration_cast<std::chrono::milliseconds>(s.taken - it->second.since).count();
+    json["unhealthyMs"] = milliseconds_of(s.taken - it->second.since);
   }
   json["pool"] = device.pool;
   if (const auto it = s.pools.pools.find(device.pool); it != s.pools.pools.end()) {
@@ -137,9 +133,7 @@ Json kubernetes_json(const Snapshot& s) {
   const auto& cluster = s.cluster;
   Json json{{"state", cluster.state}, {"reason", cluster.reason}, {"server", cluster.server},
             {"node", cluster.node},   {"pods", cluster.pods},     {"watchRestarts", cluster.watch_restarts}};
-  if (cluster.last_event)
-    json["lastEventAgeMs"] =
-        std::chrono::duration_cast<std::chrono::milliseconds>(s.taken - *cluster.last_event).count();
+  if (cluster.last_event) json["lastEventAgeMs"] = milliseconds_of(s.taken - *cluster.last_event);
   json["condition"] = {{"written", cluster.condition.written}, {"problem", cluster.condition.problem}};
   json["events"] = {{"told", cluster.events.emitted},
                     {"written", cluster.events.sent},
@@ -402,6 +396,73 @@ Json dra_json(const Snapshot& s) {
   if (s.slices.state != "off") json = {{"slices", slices_json(s.slices)}};
   if (s.claims) json.update(claims_json(*s.claims));
   for (const auto& device : s.plan.for_claims) json["gpus"].push_back({{"index", device.index}, {"uuid", device.uuid}});
+  return json;
+}
+
+Json act_json(const GuardAct& act) {
+  Json json{{"atMs", milliseconds_of(act.at.time_since_epoch())},
+            {"what", act.what},
+            {"outcome", act.outcome},
+            {"holder", act.holder},
+            {"grant", act.grant},
+            {"device", act.device},
+            {"pool", act.pool},
+            {"resource", act.resource},
+            {"policy", act.policy}};
+  if (act.pid != 0) {
+    json["pid"] = act.pid;
+    json["memoryMiB"] = act.memory.in_mib();
+  }
+  json["heldMiB"] = act.sum.in_mib();
+  json["limitMiB"] = act.limit.in_mib();
+  json["overMiB"] = act.most > act.limit ? (act.most - act.limit).in_mib() : 0;
+  if (act.stopped) json["stoppedMs"] = milliseconds_of(*act.stopped);
+  json["tookMs"] = milliseconds_of(act.took);
+  json["beside"] = act.beside;
+  json["note"] = act.note;
+  json["times"] = act.times;
+  return json;
+}
+
+Json processes_json(const std::vector<GuardedProcess>& processes) {
+  Json list = Json::array();
+  for (const auto& process : processes)
+    list.push_back({{"device", process.device},
+                    {"pid", process.pid},
+                    {"memoryMiB", process.memory.in_mib()},
+                    {"name", process.name},
+                    {"grant", process.grant},
+                    {"podUid", process.pod_uid},
+                    {"containerId", process.container_id}});
+  return list;
+}
+
+Json guard_json(const GuardReport& report, const grants::Shares& shares) {
+  Json json{{"state", report.off.empty() ? "on" : "off"},
+            {"reason", report.off},
+            {"intervalMs", milliseconds_of(report.interval)},
+            {"paceMs", milliseconds_of(report.pace)}};
+  json["paces"] = Json::object();
+  for (const auto& [gpu, pace] : report.paces) json["paces"][gpu] = milliseconds_of(pace);
+  json["memory"] = Json::object();
+  for (const auto& [resource, policy] : report.policies) json["memory"][resource] = std::string(to_string(policy));
+  json["foreignProcessesPolicy"] = std::string(to_string(report.foreign_processes_policy));
+  json["limits"] = Json::array();
+  for (const auto& [key, share] : shares)
+    if (share.memory.value > 0)
+      json["limits"].push_back({{"grant", key.first}, {"device", key.second}, {"limitMiB", share.memory.in_mib()}});
+  json["acts"] = Json::array();
+  for (const auto& act : report.acts) json["acts"].push_back(act_json(act));
+  json["stopped"] = Json::array();
+  for (const auto& process : report.stopped)
+    json["stopped"].push_back({{"device", process.device},
+                               {"grant", process.grant},
+                               {"holder", process.holder},
+                               {"pid", process.pid},
+                               {"atMs", milliseconds_of(process.since.time_since_epoch())}});
+  json["foreignProcesses"] = processes_json(report.foreign_processes);
+  json["unattributed"] = processes_json(report.unattributed);
+  json["notInForce"] = report.not_in_force;
   return json;
 }
 
