@@ -7,6 +7,8 @@
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 
+#include <condition_variable>
+#include <mutex>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -137,76 +139,76 @@ class DevicePluginService final : public v1beta1::DevicePlugin::CallbackService 
   Streams<v1beta1::ListAndWatchResponse> streams_;
 };
 
-struct RegisterCall::Call {
-  std::string socket;
-  std::function<void()> on_done;
-  std::unique_ptr<v1beta1::Registration::Stub> stub;
-  grpc::ClientContext context;
-  v1beta1::RegisterRequest request;
-  v1beta1::Empty response;
+// One asynchronous Register call to kubelet. Never made from a thread that has to answer kubelet: before Register
+// returns, kubelet dials our endpoint and asks GetDevicePluginOptions (docs/internals/kubelet-contract.md).
+class RegisterCall {
+ public:
+  // on_done: on a gRPC thread, once, after which outcome() has a value.
+  RegisterCall(const std::string& kubelet_socket, const std::string& resource, const std::string& endpoint,
+               Duration deadline, std::function<void()> on_done)
+      : socket_(kubelet_socket),
+        on_done_(std::move(on_done)),
+        stub_(v1beta1::Registration::NewStub(local_channel(kubelet_socket))) {
+    request_.set_version("v1beta1");
+    request_.set_endpoint(endpoint);
+    request_.set_resource_name(resource);
+    *request_.mutable_options() = our_options();
+    context_.set_deadline(grpc_span(deadline));
+    stub_->async()->Register(&context_, &request_, &response_, [this](const grpc::Status& status) { finish(status); });
+  }
+  // Cancels, and waits the moment until on_done has returned.
+  ~RegisterCall() {
+    context_.TryCancel();
+    std::unique_lock lock(mutex_);
+    returned_.wait(lock, [this] { return over_; });
+  }
+  RegisterCall(const RegisterCall&) = delete;
+  RegisterCall& operator=(const RegisterCall&) = delete;
 
-  mutable std::mutex mutex;
-  std::condition_variable returned;
-  std::optional<Status> outcome;
-  bool over = false;
+  // Nothing while under way; any thread.
+  std::optional<Status> outcome() const {
+    const std::lock_guard lock(mutex_);
+    return outcome_;
+  }
 
+ private:
   Status judge(const grpc::Status& status) const {
     if (status.ok()) return {};
     switch (status.error_code()) {
       case grpc::StatusCode::UNAVAILABLE:
-        return std::unexpected(from_status(status, "kubelet does not answer", socket));
+        return std::unexpected(from_status(status, "kubelet does not answer", socket_));
       case grpc::StatusCode::DEADLINE_EXCEEDED:
-        return std::unexpected(from_status(status, "kubelet took the registration and did not answer in time", socket));
+        return std::unexpected(
+            from_status(status, "kubelet took the registration and did not answer in time", socket_));
       default:
         return std::unexpected(
-            from_status(status, fmt::format("kubelet refused to register {}", request.resource_name()), socket));
+            from_status(status, fmt::format("kubelet refused to register {}", request_.resource_name()), socket_));
     }
   }
 
-  void finished(const grpc::Status& status) {
+  void finish(const grpc::Status& status) {
     {
-      const std::lock_guard lock(mutex);
-      outcome = judge(status);
+      const std::lock_guard lock(mutex_);
+      outcome_ = judge(status);
     }
-    on_done();
-    // Under the lock: the destructor may free everything as soon as it sees `over`.
-    const std::lock_guard lock(mutex);
-    over = true;
-    returned.notify_all();
+    on_done_();
+    // Under the lock: the destructor may free everything as soon as it sees `over_`.
+    const std::lock_guard lock(mutex_);
+    over_ = true;
+    returned_.notify_all();
   }
+
+  const std::string socket_;
+  const std::function<void()> on_done_;
+  const std::unique_ptr<v1beta1::Registration::Stub> stub_;
+  grpc::ClientContext context_;
+  v1beta1::RegisterRequest request_;
+  v1beta1::Empty response_;
+  mutable std::mutex mutex_;
+  std::condition_variable returned_;
+  std::optional<Status> outcome_;
+  bool over_ = false;
 };
-
-RegisterCall::RegisterCall(std::unique_ptr<Call> call) : call_(std::move(call)) {}
-
-std::unique_ptr<RegisterCall> RegisterCall::start(const std::string& kubelet_socket, const std::string& resource,
-                                                  const std::string& endpoint, Duration deadline,
-                                                  std::function<void()> on_done) {
-  auto call = std::make_unique<Call>();
-  call->socket = kubelet_socket;
-  call->on_done = std::move(on_done);
-  call->stub = v1beta1::Registration::NewStub(local_channel(kubelet_socket));
-  call->request.set_version("v1beta1");
-  call->request.set_endpoint(endpoint);
-  call->request.set_resource_name(resource);
-  *call->request.mutable_options() = our_options();
-  call->context.set_deadline(grpc_span(deadline));
-  Call* const raw = call.get();
-  std::unique_ptr<RegisterCall> result(new RegisterCall(std::move(call)));
-  raw->stub->async()->Register(&raw->context, &raw->request, &raw->response,
-                               [raw](const grpc::Status& status) { raw->finished(status); });
-  return result;
-}
-
-RegisterCall::~RegisterCall() {
-  call_->context.TryCancel();
-  std::unique_lock lock(call_->mutex);
-  call_->returned.wait(lock, [this] { return call_->over; });
-}
-
-std::optional<Status> RegisterCall::outcome() const {
-  const std::lock_guard lock(call_->mutex);
-  return call_->outcome;
-}
 
 std::string socket_name_of(const std::string& resource) {
   return "nvidia-" + resource.substr(resource.rfind('/') + 1) + ".sock";
@@ -393,8 +395,8 @@ void Plugin::watch_the_watchers() {
 
 void Plugin::start_registering() {
   lost_before_ = service_->streams().count().lost;
-  registering_ = RegisterCall::start(settings_.kubelet_socket, resource_, socket_name_, settings_.registration_deadline,
-                                     [this] { signal_.raise(); });
+  registering_ = std::make_unique<RegisterCall>(settings_.kubelet_socket, resource_, socket_name_,
+                                                settings_.registration_deadline, [this] { signal_.raise(); });
 }
 
 void Plugin::read_outcome() {

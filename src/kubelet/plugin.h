@@ -11,11 +11,9 @@
 #include <deviceplugin/v1beta1/api.pb.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 
@@ -29,32 +27,13 @@
 
 namespace tranche::host {
 
-// One asynchronous Register call to kubelet. Never made from a thread that has to answer kubelet: before Register
-// returns, kubelet dials our endpoint and asks GetDevicePluginOptions (docs/internals/kubelet-contract.md).
-class RegisterCall {
- public:
-  // on_done: on a gRPC thread, once, after which outcome() has a value.
-  static std::unique_ptr<RegisterCall> start(const std::string& kubelet_socket, const std::string& resource,
-                                             const std::string& endpoint, Duration deadline,
-                                             std::function<void()> on_done);
-  ~RegisterCall();  // cancels, and waits the moment until on_done has returned
-  RegisterCall(const RegisterCall&) = delete;
-  RegisterCall& operator=(const RegisterCall&) = delete;
-
-  std::optional<Status> outcome() const;  // nothing while under way; any thread
-
- private:
-  struct Call;
-  explicit RegisterCall(std::unique_ptr<Call> call);
-  std::unique_ptr<Call> call_;
-};
-
 struct CallCounts {
   std::atomic<std::uint64_t> allocations = 0;  // containers that received a grant
   std::atomic<std::uint64_t> refused = 0;      // Allocate calls that did not
 };
 
 class DevicePluginService;
+class RegisterCall;
 
 class Plugin {
  public:

@@ -105,9 +105,7 @@ void decide_offer(const Inputs& in, const Records& records, Decided& out, MonoTi
 void count_held_times(const Inputs& in, Decision& decision, MonoTime now) {
   if (decision.held_read == in.holdings_read) return;
   decision.held_read = in.holdings_read;
-  auto times = *decision.held_times;
-  keep_held_times(times, tenant_rows(decision, {}), decision.plan, now);
-  decision.held_times = std::make_shared<const HeldTimes>(std::move(times));
+  keep_held_times(decision.held_times.own(), tenant_rows(decision, {}), decision.plan, now);
 }
 
 }  // namespace

@@ -151,21 +151,17 @@ void log_answered(const Answered& answered) {
     log::warning("grant.refused", {{"resource", resource}, {"why", error}});
 }
 
-GrantLog::Held GrantLog::held(const Holder& holder, const kube::PodTable& pods, MonoTime now) {
-  const auto* pod = pods.find(holder.pod_namespace, holder.pod);
-  return {holder.grant.empty() ? allocate::grant_id(holder.slots) : holder.grant,
-          holder.pod_namespace,
-          holder.pod,
-          holder.container,
-          pod == nullptr ? "" : pod->uid,
-          holder.claim,
-          now};
-}
-
 void GrantLog::follow(const std::vector<Holder>& holders, const kube::PodTable& pods, MonoTime now) {
   std::map<std::string, Held> next;
   for (const auto& holder : holders) {
-    Held entry = held(holder, pods, now);
+    const auto* pod = pods.find(holder.pod_namespace, holder.pod);
+    Held entry{holder.grant.empty() ? allocate::grant_id(holder.slots) : holder.grant,
+               holder.pod_namespace,
+               holder.pod,
+               holder.container,
+               pod == nullptr ? "" : pod->uid,
+               holder.claim,
+               now};
     const std::string key = entry.grant + " " + tenant_key(holder);
     if (auto before = held_.extract(key); !before.empty()) {
       next.insert(std::move(before));

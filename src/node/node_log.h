@@ -38,7 +38,6 @@ class GrantLog {
     std::string grant, pod_namespace, pod, container, uid, claim;
     MonoTime since{};
   };
-  static Held held(const Holder& holder, const kube::PodTable& pods, MonoTime now);
   std::map<std::string, Held> held_;  // by grant and tenant
 };
 

@@ -99,8 +99,8 @@ struct Decision {
   SharedValue<grants::Shares> shares;  // limits of the grants since they were given
   SharedList<Holder> holders;          // of devices, as reported by kubelet and the claims
   SharedList<GrantOwner> owners;       // of those that have an endpoint
-  std::shared_ptr<const HeldTimes> held_times = std::make_shared<const HeldTimes>();  // of tenants, as of held_read
-  MonoTime held_read{};                                                               // the answer of kubelet's
+  SharedValue<HeldTimes> held_times;   // of tenants, as of held_read
+  MonoTime held_read{};                // the answer of kubelet's
   kube::NodeCondition condition;
 };
 

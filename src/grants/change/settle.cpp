@@ -1,5 +1,3 @@
-#include "grants/change/settle.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,7 +5,7 @@
 #include <set>
 
 #include "base/text.h"
-#include "grants/change/change_steps.h"
+#include "grants/change/change.h"
 #include "plan/shares.h"
 #include "plan/slot_id.h"
 

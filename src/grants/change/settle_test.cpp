@@ -1,4 +1,4 @@
-#include "grants/change/settle.h"
+#include "grants/change/change.h"
 
 #include <gmock/gmock.h>
 

@@ -11,6 +11,7 @@
 #include "grants/allocate/prefer.h"
 #include "mps/protocol/mps_client.h"
 #include "mps/protocol/put_shared_memory.h"
+#include "node/decide.h"
 #include "os/clock/clock.h"
 #include "plan/slot_id.h"
 
@@ -143,9 +144,7 @@ Result<std::vector<std::string>> NodeAnswers::prefer(const std::string& resource
   const auto snapshot = box_.get();
   const auto* planned = plan::find_resource(snapshot->plan, resource);
   if (planned == nullptr) return fail(Kind::kNotFound, resource + " is not advertised by this node any more");
-  static const inventory::Inventory kNone;
-  const auto& known = snapshot->inventory;
-  return allocate::prefer(*planned, known.has_value() ? *known : kNone, available, must_include, size,
+  return allocate::prefer(*planned, known_inventory(*snapshot), available, must_include, size,
                           snapshot->config.config.flags.plugin.shared_devices_allocation_policy,
                           around(*snapshot, *planned, {}));
 }

@@ -14,7 +14,6 @@
 #include "doctor/verify/live/probes.h"
 #include "grants/allocate/grant.h"
 #include "kubelet/pod_resources.h"
-#include "kubelet/request_grant.h"
 #include "mps/daemon/binary.h"
 #include "os/socket/status_socket.h"
 #include "probe/container.h"
