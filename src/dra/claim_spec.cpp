@@ -19,7 +19,7 @@ constexpr std::string_view kRecord = "TRANCHE_CLAIM_RECORD=";
 cdi::Device record_of(const PreparedClaim& claim) {
   cdi::Device device;
   device.name = std::string(kRecordDevice) + claim.name.uid;
-  auto line = render_prepared({{claim.name.uid, claim}});
+  auto line = render_prepared(claim);
   line.pop_back();  // the line end
   device.edits.env.push_back(std::string(kRecord) + line);
   return device;

@@ -36,9 +36,8 @@ class Fields {
     if (!object_.is_object()) return misconfigured(path_, "is not an object", "write its fields below it");
     for (const auto& [key, value] : object_.items()) {
       if (std::ranges::find(known, key) != known.end()) continue;
-      std::string all;
-      for (const auto& each : known) all += (all.empty() ? "" : ", ") + std::string(each);
-      return misconfigured(path_, fmt::format("has no field {}", in_quotes(key)), "remove it, or write one of: " + all);
+      return misconfigured(path_, fmt::format("has no field {}", in_quotes(key)),
+                           fmt::format("remove it, or write one of: {}", fmt::join(known, ", ")));
     }
     return {};
   }
@@ -53,10 +52,8 @@ class Fields {
     if (value == nullptr) return std::string();
     const auto text = value->is_string() ? value->get<std::string>() : std::string();
     if (std::ranges::find(words, text) != words.end()) return text;
-    std::string all;
-    for (const auto& each : words) all += (all.empty() ? "" : ", ") + std::string(each);
     return misconfigured(path(key), "is " + (value->is_string() ? in_quotes(text) : "not a text"),
-                         "write one of: " + all);
+                         fmt::format("write one of: {}", fmt::join(words, ", ")));
   }
 
  private:

@@ -135,7 +135,7 @@ TEST(DraDevices, OnDemandAreTheProfilesOfAGpuAtTheirPlaces) {
   EXPECT_EQ(mig.gpu_uuid, gpu.uuid);
   EXPECT_EQ(mig.parent_uuid, gpu.uuid);
   EXPECT_EQ(mig.profile, "3g.71gb");
-  EXPECT_EQ(mig.partition->instance, (Instance{9, 3, {4, 4}}));
+  EXPECT_EQ(mig.partition->instance, (mig::WholeInstance{9, 3, {4, 4}}));
   EXPECT_EQ(mig.fault, fault);
   EXPECT_EQ(find_device(devices.list, "gpu-0-mig-1g18gb-7-0"), nullptr) << "the MIG device that is there";
   EXPECT_NE(find_device(devices.list, "gpu-1-shared"), nullptr);

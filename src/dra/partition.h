@@ -35,24 +35,16 @@ std::vector<std::pair<std::string, std::uint64_t>> named_counters(const Counters
 // The larger of the two, counter by counter.
 Counters larger(const Counters& a, const Counters& b);
 
-// A GPU instance with one compute instance that fills it, by its place on the GPU: the same after it was made again.
-struct Instance {
-  std::uint32_t profile_id = 0;  // argument of the driver's calls
-  std::uint32_t slices = 0;      // compute slices
-  mig::Placement place;          // in memory slices of the GPU
-  friend bool operator==(const Instance&, const Instance&) = default;
-};
-
 struct Partition {
-  Instance instance;
+  mig::WholeInstance instance;
   Counters takes;
   Counters of_gpu;  // what is left for partitions: without what instances of other programs have
   friend bool operator==(const Partition&, const Partition&) = default;
 };
 
 struct PartitionableGpu {
-  std::vector<mig::Profile> profiles;  // of its driver
-  std::vector<Instance> foreign;       // present instances that were not made for claims
+  std::vector<mig::Profile> profiles;       // of its driver
+  std::vector<mig::WholeInstance> foreign;  // present instances that were not made for claims
   friend bool operator==(const PartitionableGpu&, const PartitionableGpu&) = default;
 };
 

@@ -14,10 +14,6 @@ namespace {
 constexpr const char* kMemory = "memory";
 constexpr const char* kCores = "cores";
 
-std::unexpected<Error> error(tranche::Kind kind, std::string what) {
-  return fail(kind, std::move(what));
-}
-
 std::string named(const Device& device) {
   if (device.partition)
     return fmt::format("MIG device {} at {} of GPU {} ({})", device.profile,
@@ -63,32 +59,32 @@ Result<std::uint64_t> consumed(const Allocated& allocated, const char* capacity,
                                const Device& device) {
   const auto it = allocated.consumed.find(capacity);
   if (it == allocated.consumed.end())
-    return error(tranche::Kind::kInvalid,
-                 fmt::format("{} has no consumedCapacity[\"{}\"], so nothing limits it; serve claims with a Kubernetes "
-                             "release whose feature gate DRAConsumableCapacity is on, and {}",
-                             asked_for(allocated), capacity, kMakeAnew));
+    return fail(tranche::Kind::kInvalid,
+                fmt::format("{} has no consumedCapacity[\"{}\"], so nothing limits it; serve claims with a Kubernetes "
+                            "release whose feature gate DRAConsumableCapacity is on, and {}",
+                            asked_for(allocated), capacity, kMakeAnew));
   if (it->second == 0)
-    return error(tranche::Kind::kInvalid, fmt::format("{} consumes 0 of {}; ask for more than 0 in capacity.requests",
-                                                      asked_for(allocated), capacity));
+    return fail(tranche::Kind::kInvalid, fmt::format("{} consumes 0 of {}; ask for more than 0 in capacity.requests",
+                                                     asked_for(allocated), capacity));
   if (it->second > most)
-    return error(tranche::Kind::kInvalid, fmt::format("{} consumes {} of {}, and {} has {}; {}", asked_for(allocated),
-                                                      it->second, capacity, named(device), most, kMakeAnew));
+    return fail(tranche::Kind::kInvalid, fmt::format("{} consumes {} of {}, and {} has {}; {}", asked_for(allocated),
+                                                     it->second, capacity, named(device), most, kMakeAnew));
   return it->second;
 }
 
 Status take_share(const Allocated& allocated, const Device& device, Part& part) {
   for (const auto& [capacity, amount] : allocated.consumed) {
     if (capacity != kMemory && capacity != kCores)
-      return error(tranche::Kind::kInvalid,
-                   fmt::format("{} consumes {}, which this driver does not limit; ask for memory and cores only",
-                               asked_for(allocated), in_quotes(capacity)));
+      return fail(tranche::Kind::kInvalid,
+                  fmt::format("{} consumes {}, which this driver does not limit; ask for memory and cores only",
+                              asked_for(allocated), in_quotes(capacity)));
   }
   TRY(const auto memory, consumed(allocated, kMemory, device.memory.value, device));
   TRY(const auto cores, consumed(allocated, kCores, kCoresAll, device));
   if (Bytes{memory} < plan::kSmallestContext)
-    return error(tranche::Kind::kInvalid,
-                 fmt::format("{} consumes {} bytes of memory, and a CUDA context alone takes {} MiB; ask for more",
-                             asked_for(allocated), memory, plan::kSmallestContext.in_mib()));
+    return fail(tranche::Kind::kInvalid,
+                fmt::format("{} consumes {} bytes of memory, and a CUDA context alone takes {} MiB; ask for more",
+                            asked_for(allocated), memory, plan::kSmallestContext.in_mib()));
   part.limits.memory = part.limits.memory + mib(Bytes{memory}.in_mib());
   part.cores += static_cast<std::uint32_t>(cores);
   return {};
@@ -97,21 +93,21 @@ Status take_share(const Allocated& allocated, const Device& device, Part& part) 
 // Who may have such a device, and with what.
 Status check_access(const Allocated& allocated, const Device& device) {
   if (device.kind == Kind::kMonitor && !allocated.admin_access)
-    return error(tranche::Kind::kInvalid,
-                 fmt::format("{} is for monitoring and was allocated without adminAccess; write adminAccess: true, in "
-                             "a namespace with the label resource.kubernetes.io/admin-access=true",
-                             asked_for(allocated)));
+    return fail(tranche::Kind::kInvalid,
+                fmt::format("{} is for monitoring and was allocated without adminAccess; write adminAccess: true, in "
+                            "a namespace with the label resource.kubernetes.io/admin-access=true",
+                            asked_for(allocated)));
   if (device.partition && allocated.admin_access)
-    return error(tranche::Kind::kInvalid,
-                 fmt::format("{} was allocated with adminAccess, and it exists only while a claim has it; remove "
-                             "adminAccess, or name the type of device in the request's selectors",
-                             asked_for(allocated)));
+    return fail(tranche::Kind::kInvalid,
+                fmt::format("{} was allocated with adminAccess, and it exists only while a claim has it; remove "
+                            "adminAccess, or name the type of device in the request's selectors",
+                            asked_for(allocated)));
   if (device.kind == Kind::kShared && !allocated.admin_access && allocated.share_id.empty())
-    return error(tranche::Kind::kInvalid,
-                 fmt::format("{} is shared and was allocated without a shareID; {}", asked_for(allocated), kMakeAnew));
+    return fail(tranche::Kind::kInvalid,
+                fmt::format("{} is shared and was allocated without a shareID; {}", asked_for(allocated), kMakeAnew));
   if ((device.kind == Kind::kWhole || device.kind == Kind::kMig) && !allocated.share_id.empty())
-    return error(tranche::Kind::kInvalid,
-                 fmt::format("{} is not shared and was allocated with a shareID; {}", asked_for(allocated), kMakeAnew));
+    return fail(tranche::Kind::kInvalid,
+                fmt::format("{} is not shared and was allocated with a shareID; {}", asked_for(allocated), kMakeAnew));
   return {};
 }
 
@@ -125,20 +121,20 @@ void set_threads(Part& part, const Device& device, config::SmRounding rounding) 
 
 Status check_slots(const Part& part, const Device& device, const Offered& offered) {
   if (!offered.slots_known)
-    return error(tranche::Kind::kUnavailable,
-                 "kubelet has not reported yet which pods hold slots of the device plugin; kubelet asks again");
+    return fail(tranche::Kind::kUnavailable,
+                "kubelet has not reported yet which pods hold slots of the device plugin; kubelet asks again");
   auto slots = offered.slots_held.find(part.gpu_uuid);
   if (slots == offered.slots_held.end()) slots = offered.slots_held.find(device.parent_uuid);
   if (slots == offered.slots_held.end()) return {};
-  return error(tranche::Kind::kConflict,
-               fmt::format("request {} cannot have {}: {} holds slots of the device plugin there, from before "
-                           "dra.devices was set; kubelet asks again, and it succeeds once that pod has ended",
-                           in_quotes(part.request), named(device), slots->second));
+  return fail(tranche::Kind::kConflict,
+              fmt::format("request {} cannot have {}: {} holds slots of the device plugin there, from before "
+                          "dra.devices was set; kubelet asks again, and it succeeds once that pod has ended",
+                          in_quotes(part.request), named(device), slots->second));
 }
 
 Status check_room(const Part& part, const Device& device, const Held& held) {
   const auto conflict = [&](std::string_view why) {
-    return error(
+    return fail(
         tranche::Kind::kConflict,
         fmt::format("request {} cannot have {} of {} now: {}; kubelet asks again, and it succeeds once that "
                     "claim's pods have ended on this node",
@@ -169,12 +165,12 @@ Status check_one_daemon(const PreparedClaim& claim) {
              has_endpoint(part.kind);
     });
     if (other != claim.parts.end())
-      return error(tranche::Kind::kInvalid,
-                   fmt::format("request {} has the GPUs {} and {}, each of which has an MPS daemon of its own, and a "
-                               "CUDA process is the client of one; have the operator join the GPUs of the node "
-                               "(dra.split: span), or write a request for each GPU and give each to a container of "
-                               "its own",
-                               in_quotes(part.request), part.gpu_uuid, other->gpu_uuid));
+      return fail(tranche::Kind::kInvalid,
+                  fmt::format("request {} has the GPUs {} and {}, each of which has an MPS daemon of its own, and a "
+                              "CUDA process is the client of one; have the operator join the GPUs of the node "
+                              "(dra.split: span), or write a request for each GPU and give each to a container of "
+                              "its own",
+                              in_quotes(part.request), part.gpu_uuid, other->gpu_uuid));
   }
   return {};
 }
@@ -186,11 +182,11 @@ Status check_no_mixture(const PreparedClaim& claim) {
       return each.request == part.request && part.kind == Kind::kMig && has_endpoint(each.kind);
     });
     if (other != claim.parts.end())
-      return error(tranche::Kind::kInvalid,
-                   fmt::format("request {} has the MIG device {} and a part of the GPU {}, which need different "
-                               "variables in one container; name the type of device in the request's selectors, and "
-                               "write a request for each",
-                               in_quotes(part.request), part.gpu_uuid, other->gpu_uuid));
+      return fail(tranche::Kind::kInvalid,
+                  fmt::format("request {} has the MIG device {} and a part of the GPU {}, which need different "
+                              "variables in one container; name the type of device in the request's selectors, and "
+                              "write a request for each",
+                              in_quotes(part.request), part.gpu_uuid, other->gpu_uuid));
   }
   return {};
 }
@@ -226,10 +222,10 @@ Result<Bytes> process_memory(const PreparedClaim& claim, const Part& part, const
     const auto place = parse_unsigned(key);
     const std::string gpu = place && *place < gpus.size() ? gpus[*place] : key;
     if (std::ranges::find(gpus, gpu) == gpus.end())
-      return error(tranche::Kind::kInvalid,
-                   fmt::format("{}.sharing.mpsConfig.defaultPerDevicePinnedMemoryLimit[{}] is no GPU of request {}; "
-                               "write a UUID of {}, or its number from 0 to {}",
-                               field, in_quotes(key), in_quotes(part.request), join(gpus, ", "), gpus.size() - 1));
+      return fail(tranche::Kind::kInvalid,
+                  fmt::format("{}.sharing.mpsConfig.defaultPerDevicePinnedMemoryLimit[{}] is no GPU of request {}; "
+                              "write a UUID of {}, or its number from 0 to {}",
+                              field, in_quotes(key), in_quotes(part.request), join(gpus, ", "), gpus.size() - 1));
     if (gpu == part.gpu_uuid) memory = limit;
   }
   return memory;
@@ -246,15 +242,15 @@ Status configure(const Claim& claim, const Offered& offered, PreparedClaim& made
     const auto& config = configs[*applied];
     const auto& field = claim.configs[*applied].field;
     if (config.strategy == DeviceConfig::Strategy::kTimeSlicing && part.kind == Kind::kShared)
-      return error(tranche::Kind::kInvalid,
-                   fmt::format("{}.sharing.strategy is TimeSlicing, and request {} has a share of a GPU, whose limits "
-                               "need MPS; write MPS, or ask for a whole GPU",
-                               field, in_quotes(part.request)));
+      return fail(tranche::Kind::kInvalid,
+                  fmt::format("{}.sharing.strategy is TimeSlicing, and request {} has a share of a GPU, whose limits "
+                              "need MPS; write MPS, or ask for a whole GPU",
+                              field, in_quotes(part.request)));
     if (config.strategy == DeviceConfig::Strategy::kMps && part.kind == Kind::kMig)
-      return error(tranche::Kind::kInvalid,
-                   fmt::format("{}.sharing.strategy is MPS, and request {} has a MIG device, which claims get without "
-                               "MPS; write TimeSlicing, or leave sharing out",
-                               field, in_quotes(part.request)));
+      return fail(tranche::Kind::kInvalid,
+                  fmt::format("{}.sharing.strategy is MPS, and request {} has a MIG device, which claims get without "
+                              "MPS; write TimeSlicing, or leave sharing out",
+                              field, in_quotes(part.request)));
     TRY(auto memory, process_memory(made, part, config, field));
     if (part.limits.memory.value > 0 && memory.value > 0) memory = std::min(memory, part.limits.memory);
     part.process.memory = memory;
@@ -300,25 +296,25 @@ Result<PreparedClaim> prepare(const Claim& claim, const Offered& offered, const 
   PreparedClaim made{claim.name, claim.pod, {}, claim.pod_uid, offered.driver};
   for (const auto& allocated : claim.devices) {
     if (!offered.pool.empty() && allocated.pool != offered.pool)
-      return error(tranche::Kind::kInvalid,
-                   fmt::format("{} is of the pool {}, and this node's pool is {}; {}", asked_for(allocated),
-                               in_quotes(allocated.pool), offered.pool, kMakeAnew));
+      return fail(tranche::Kind::kInvalid,
+                  fmt::format("{} is of the pool {}, and this node's pool is {}; {}", asked_for(allocated),
+                              in_quotes(allocated.pool), offered.pool, kMakeAnew));
     const Device* device = find_device(offered.devices, allocated.device);
     if (device == nullptr && !offered.partitions_known)
-      return error(tranche::Kind::kUnavailable,
-                   fmt::format("{} is not known yet: the MIG profiles of this node's GPUs are being read; kubelet asks "
-                               "again",
-                               asked_for(allocated)));
+      return fail(tranche::Kind::kUnavailable,
+                  fmt::format("{} is not known yet: the MIG profiles of this node's GPUs are being read; kubelet asks "
+                              "again",
+                              asked_for(allocated)));
     if (device == nullptr)
-      return error(tranche::Kind::kNotFound,
-                   fmt::format("{} is not on this node any more (the node offers {} devices); {}", asked_for(allocated),
-                               offered.devices.size(), kMakeAnew));
+      return fail(tranche::Kind::kNotFound,
+                  fmt::format("{} is not on this node any more (the node offers {} devices); {}", asked_for(allocated),
+                              offered.devices.size(), kMakeAnew));
     TRY_STATUS(check_access(allocated, *device));
     // Admin access uses no capacity of the GPU, whichever device it names.
     const Kind kind = allocated.admin_access ? Kind::kMonitor : device->kind;
     if (device->fault && kind != Kind::kMonitor)
-      return error(tranche::Kind::kUnavailable, fmt::format("{}: {} takes no new claims: {}; kubelet asks again",
-                                                            asked_for(allocated), named(*device), device->fault->why));
+      return fail(tranche::Kind::kUnavailable, fmt::format("{}: {} takes no new claims: {}; kubelet asks again",
+                                                           asked_for(allocated), named(*device), device->fault->why));
     Part& part = part_of(made, allocated.request, *device, kind);
     if (kind == Kind::kShared) TRY_STATUS(take_share(allocated, *device, part));
     part.devices.push_back({allocated.pool, allocated.device, allocated.share_id});
@@ -337,8 +333,8 @@ Result<PreparedClaim> prepare(const Claim& claim, const Offered& offered, const 
     if (!has_endpoint(part.kind)) continue;
     const auto pool = offered.mps_pools.find(part.gpu_uuid);
     if (pool == offered.mps_pools.end())
-      return error(tranche::Kind::kUnavailable,
-                   fmt::format("no MPS pool serves {} on this node yet; kubelet asks again", named(device)));
+      return fail(tranche::Kind::kUnavailable,
+                  fmt::format("no MPS pool serves {} on this node yet; kubelet asks again", named(device)));
     part.mps_pool = pool->second;
     const auto first = std::ranges::find_if(
         made.parts, [&](const Part& each) { return each.request == part.request && each.kind != Kind::kMonitor; });

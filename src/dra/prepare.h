@@ -44,7 +44,7 @@ struct Part {
   std::vector<PreparedDevice> devices;
   // kMig, of a MIG device that is made for the claim: which, on which GPU, and whether it was begun. Until then an
   // instance at its place is not the claim's.
-  std::optional<Instance> instance = {};
+  std::optional<mig::WholeInstance> instance = {};
   std::string parent_uuid = {};
   bool begun = false;
   plan::ShareLimits of_each_process() const;

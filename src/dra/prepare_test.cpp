@@ -329,7 +329,7 @@ TEST_F(DraPrepare, PartitionsOnDemandNeverOverlap) {
   ASSERT_THAT(made->parts, SizeIs(2)) << "each has its own";
   Part& part = made->parts[0];
   EXPECT_EQ(part.kind, Kind::kMig);
-  EXPECT_EQ(part.instance, (Instance{9, 3, {4, 4}}));
+  EXPECT_EQ(part.instance, (mig::WholeInstance{9, 3, {4, 4}}));
   EXPECT_EQ(part.gpu_uuid, gpu);
   EXPECT_EQ(part.parent_uuid, gpu);
   EXPECT_FALSE(part.is_made() || part.owns_its_place());

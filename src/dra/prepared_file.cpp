@@ -71,7 +71,7 @@ bool read_instance(const Json& json, Part& part) {
   part.parent_uuid = text_at(object, "parent");
   if (!profile || !slices || !start || !size || part.parent_uuid.empty()) return false;
   part.begun = truth_at(object, "begun");
-  part.instance = Instance{*profile, *slices, {*start, *size}};
+  part.instance = mig::WholeInstance{*profile, *slices, {*start, *size}};
   return part.kind == Kind::kMig;
 }
 

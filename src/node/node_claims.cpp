@@ -36,8 +36,6 @@ std::vector<host::DraDeviceHealth> health_of(const dra::Offered& offered) {
 void NodeProgram::open_claims() {
   open_partitions();
   Claims::Callbacks callbacks;
-  callbacks.partition = [this](const std::string& gpu, const host::MigPartition& partition,
-                               MigPartitions::Changed done) { partitions_->change(gpu, partition, std::move(done)); };
   callbacks.rescan = [this] {
     if (nvml_) nvml_->rescan();
   };
@@ -59,8 +57,9 @@ void NodeProgram::open_claims() {
       holdings_->ask();  // kubelet's answer reports the holders to the guard
     });
   };
-  claims_ = std::make_unique<Claims>(
-      *loop_, *mps_, ClaimsSettings{.run_dir = options_.run_dir, .cdi_root = options_.cdi_root}, std::move(callbacks));
+  claims_ = std::make_unique<Claims>(*loop_, *mps_, *partitions_,
+                                     ClaimsSettings{.run_dir = options_.run_dir, .cdi_root = options_.cdi_root},
+                                     std::move(callbacks));
   claim_statuses_ = std::make_unique<ClaimStatuses>(
       *loop_, ClaimStatuses::Callbacks{.api = [this] { return link_->client(); },
                                        .ours = [this] { return claims_->standing() == ClaimsStanding::kOurs; },

@@ -19,7 +19,7 @@ std::string why_not_on_demand(const MigReport& manager) {
          " of the node and the manager's default to have partitions on demand";
 }
 
-dra::Instance instance_of(const mig::GpuInstance& instance, const std::vector<mig::Profile>& profiles) {
+mig::WholeInstance instance_of(const mig::GpuInstance& instance, const std::vector<mig::Profile>& profiles) {
   const auto* profile = mig::find_profile(profiles, instance.profile_id);
   return {instance.profile_id, profile == nullptr ? 0 : profile->slices, instance.placement};
 }
@@ -117,7 +117,7 @@ dra::Partitionable NodeProgram::partitionable() const {
       if (!part.owns_its_place()) continue;
       (part.is_made() ? all.made : all.making).insert(part.gpu_uuid);
       if (const auto known = all.gpus.find(part.parent_uuid); known != all.gpus.end())
-        std::erase_if(known->second.foreign, [&part](const dra::Instance& present) {
+        std::erase_if(known->second.foreign, [&part](const mig::WholeInstance& present) {
           return present.profile_id == part.instance->profile_id && present.place == part.instance->place;
         });
     }

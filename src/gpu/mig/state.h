@@ -102,6 +102,14 @@ struct GpuInstance {
   friend bool operator==(const GpuInstance&, const GpuInstance&) = default;
 };
 
+// A GPU instance with one compute instance that fills it, by its place on the GPU: the same after it was made again.
+struct WholeInstance {
+  std::uint32_t profile_id = 0;  // argument of the driver's calls
+  std::uint32_t slices = 0;      // compute slices
+  Placement place;               // in memory slices of the GPU
+  friend bool operator==(const WholeInstance&, const WholeInstance&) = default;
+};
+
 // How the mode of a GPU is changed.
 enum class ModeChange {
   kReset,  // Ampere: takes effect when the GPU is reset, or at the next start of the machine

@@ -326,23 +326,24 @@ class PartitionChange {
 
   const mig::GpuInstance* here() const {
     const auto at = std::ranges::find_if(gpu_.instances, [this](const mig::GpuInstance& one) {
-      return one.profile_id == wanted_.profile_id && one.placement == wanted_.place;
+      return one.profile_id == wanted_.instance.profile_id && one.placement == wanted_.instance.place;
     });
     return at == gpu_.instances.end() ? nullptr : &*at;
   }
 
   const mig::GpuInstance* in_the_way() const {
-    const auto at = std::ranges::find_if(
-        gpu_.instances, [this](const mig::GpuInstance& one) { return mig::overlap(one.placement, wanted_.place); });
+    const auto at = std::ranges::find_if(gpu_.instances, [this](const mig::GpuInstance& one) {
+      return mig::overlap(one.placement, wanted_.instance.place);
+    });
     return at == gpu_.instances.end() ? nullptr : &*at;
   }
 
   mig::Step step_of(mig::Step::What what, const mig::GpuInstance* there) const {
     return {.what = what,
             .instance = there == nullptr ? std::nullopt : std::optional(there->id),
-            .profile_id = wanted_.profile_id,
-            .profile = mig::profile_name(gpu_.profiles, wanted_.profile_id),
-            .placement = wanted_.place};
+            .profile_id = wanted_.instance.profile_id,
+            .profile = mig::profile_name(gpu_.profiles, wanted_.instance.profile_id),
+            .placement = wanted_.instance.place};
   }
 
   std::unexpected<Error> foreign(const mig::GpuInstance& instance) const {
@@ -368,14 +369,14 @@ class PartitionChange {
     if (wanted_.what == MigPartition::What::kMake && !made_any_) return foreign(*there);
     for (const auto& compute : there->compute) {
       if (wanted_.what == MigPartition::What::kFind && compute.uuid != wanted_.uuid) return foreign(*there);
-      if (compute.placement.size != wanted_.slices) return foreign(*there);
+      if (compute.placement.size != wanted_.instance.slices) return foreign(*there);
       outcome_.uuid = compute.uuid;
       if (!compute.uuid.empty()) return std::nullopt;
     }
     if (wanted_.what == MigPartition::What::kFind)
       return fail(Kind::kNotFound, "the compute instance of the claim's MIG instance is gone");
     mig::Step step = step_of(mig::Step::What::kCreateCompute, there);
-    step.compute_placement.size = wanted_.slices;
+    step.compute_placement.size = wanted_.instance.slices;
     return step;
   }
 

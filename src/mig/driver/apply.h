@@ -79,9 +79,7 @@ MigOutcome apply_layout(MigAdmin& admin, const MigChangeFiles& files, const std:
 // of the GPU are left alone, whatever happens. A call that was interrupted is gone on with. The caller has on disk that
 // the instance is its own before it has it made.
 struct MigPartition {
-  std::uint32_t profile_id = 0;
-  std::uint32_t slices = 0;  // compute slices of the profile
-  mig::Placement place;
+  mig::WholeInstance instance;
   enum class What {
     kLook,    // nothing is made; nothing may be at its place
     kMake,    // the same, and it is made; the caller has on disk that it is begun

@@ -20,7 +20,7 @@ struct Bed : nvml::SimFixture {
   MigPartitionOutcome change(What what, const std::string& device = "") {
     MigCallbacks callbacks;
     callbacks.pause = [](Duration) { return true; };
-    return change_partition(*admin, uuid, {9, 3, {4, 4}, what, device}, callbacks);
+    return change_partition(*admin, uuid, {{9, 3, {4, 4}}, what, device}, callbacks);
   }
   std::string layout() { return to_string(layout_of(*admin->read(uuid))); }
   void fault(sim::FaultKind kind, const std::string& call, std::uint32_t value, std::uint32_t skip,

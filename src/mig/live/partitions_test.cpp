@@ -43,7 +43,7 @@ struct Bed : host::nvml::SimFixture {
   std::string gpu(int index) { return node().gpus()[static_cast<std::size_t>(index)].uuid; }
   Result<std::string> change(int index, What what, const std::string& uuid = "") {
     Result<std::string> answer = std::string("none");
-    partitions->change(gpu(index), {9, 3, {4, 4}, what, uuid}, [&](Result<std::string> device) {
+    partitions->change(gpu(index), {{9, 3, {4, 4}}, what, uuid}, [&](Result<std::string> device) {
       answer = std::move(device);
       loop->stop();
     });

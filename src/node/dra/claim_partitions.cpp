@@ -11,14 +11,7 @@ namespace {
 using Act = host::MigPartition::What;
 
 host::MigPartition partition_of(const dra::Part& part, Act what) {
-  const auto instance = part.instance.value_or(dra::Instance{});
-  host::MigPartition partition;
-  partition.profile_id = instance.profile_id;
-  partition.slices = instance.slices;
-  partition.place = instance.place;
-  partition.what = what;
-  if (part.is_made()) partition.uuid = part.gpu_uuid;
-  return partition;
+  return {part.instance.value_or(mig::WholeInstance{}), what, part.is_made() ? part.gpu_uuid : std::string()};
 }
 
 void log_change(const char* event, const dra::PreparedClaim& claim, const dra::Part& part, const std::string& device) {
@@ -30,8 +23,8 @@ void log_change(const char* event, const dra::PreparedClaim& claim, const dra::P
 
 }  // namespace
 
-ClaimPartitions::ClaimPartitions(host::Loop& loop, Callbacks callbacks)
-    : loop_(loop), callbacks_(std::move(callbacks)) {}
+ClaimPartitions::ClaimPartitions(host::Loop& loop, MigPartitions& mig, Callbacks callbacks)
+    : loop_(loop), mig_(mig), callbacks_(std::move(callbacks)) {}
 
 struct ClaimPartitions::Making {
   dra::PreparedClaim claim;
@@ -52,43 +45,45 @@ void ClaimPartitions::make_next(const std::shared_ptr<Making>& making) {
 }
 
 void ClaimPartitions::change(const std::shared_ptr<Making>& making, Act what) {
-  callbacks_.change(making->part().parent_uuid, partition_of(making->part(), what),
-                    [this, making, what](const Result<std::string>& device) { on_changed(making, what, device); });
+  mig_.change(making->part().parent_uuid, partition_of(making->part(), what),
+              [this, making, what](const Result<std::string>& device) { on_changed(making, what, device); });
 }
 
-void ClaimPartitions::record_and_go_on(const std::shared_ptr<Making>& making) {
-  if (const auto recorded = callbacks_.record(making->claim.name.uid, making->at, making->part()); !recorded)
-    return making->done(recorded);
-  make_next(making);
+// False: it is not on disk, and the making is over.
+bool ClaimPartitions::record(const std::shared_ptr<Making>& making) {
+  const auto recorded = callbacks_.record(making->claim.name.uid, making->at, making->part());
+  if (!recorded) making->done(recorded);
+  return recorded.has_value();
 }
 
 void ClaimPartitions::on_changed(const std::shared_ptr<Making>& making, Act what, const Result<std::string>& device) {
   auto& part = making->part();
-  const auto& uid = making->claim.name.uid;
   if (!device && what == Act::kFind && device.error().kind == Kind::kNotFound) {
     log::warning("claim.partition_gone", {{"claim", dra::to_string(making->claim.name)},
                                           {"uuid", part.gpu_uuid},
                                           {"effect", "it is made again, with a different UUID"}});
     part.gpu_uuid = part.parent_uuid;
     part.begun = false;
-    return record_and_go_on(making);
+    if (record(making)) make_next(making);
+    return;
   }
   if (!device) {
     auto why = within(device.error(), "cannot make the MIG instance of " + part.devices.front().device);
     if (what == Act::kMake && why.kind == Kind::kConflict) {
       part.begun = false;
-      if (const auto recorded = callbacks_.record(uid, making->at, part); !recorded) why = recorded.error();
+      const auto recorded = callbacks_.record(making->claim.name.uid, making->at, part);
+      if (!recorded) why = recorded.error();
     }
     return making->done(std::unexpected(std::move(why)));
   }
   if (what == Act::kLook) {
     part.begun = true;
-    if (const auto recorded = callbacks_.record(uid, making->at, part); !recorded) return making->done(recorded);
-    return change(making, Act::kMake);
+    if (record(making)) change(making, Act::kMake);
+    return;
   }
   if (part.gpu_uuid != *device) {
     part.gpu_uuid = *device;
-    if (const auto recorded = callbacks_.record(uid, making->at, part); !recorded) return making->done(recorded);
+    if (!record(making)) return;
     log_change("claim.partition_made", making->claim, part, *device);
   }
   if (!found_.contains(*device)) callbacks_.rescan();
@@ -136,17 +131,17 @@ void ClaimPartitions::remove_from(std::shared_ptr<const dra::PreparedClaim> clai
   while (at < claim->parts.size() && !claim->parts[at].owns_its_place()) ++at;
   if (at == claim->parts.size()) return done({});
   const auto& part = claim->parts[at];
-  callbacks_.change(part.parent_uuid, partition_of(part, Act::kRemove),
-                    [this, claim, at, done = std::move(done)](const Result<std::string>& removed) {
-                      const auto& gone = claim->parts[at];
-                      if (!removed)
-                        return done(std::unexpected(within(removed.error(), "cannot destroy the MIG instance of " +
-                                                                                gone.devices.front().device +
-                                                                                "; kubelet asks again")));
-                      log_change("claim.partition_removed", *claim, gone, gone.is_made() ? gone.gpu_uuid : "");
-                      callbacks_.rescan();
-                      remove_from(claim, at + 1, done);
-                    });
+  mig_.change(part.parent_uuid, partition_of(part, Act::kRemove),
+              [this, claim, at, done = std::move(done)](const Result<std::string>& removed) {
+                const auto& gone = claim->parts[at];
+                if (!removed)
+                  return done(std::unexpected(within(
+                      removed.error(),
+                      "cannot destroy the MIG instance of " + gone.devices.front().device + "; kubelet asks again")));
+                log_change("claim.partition_removed", *claim, gone, gone.is_made() ? gone.gpu_uuid : "");
+                callbacks_.rescan();
+                remove_from(claim, at + 1, done);
+              });
 }
 
 }  // namespace tranche::agent

@@ -27,12 +27,11 @@ class ClaimPartitions {
   static constexpr Duration kScanPatience = std::chrono::seconds(10);
 
   struct Callbacks {
-    std::function<void(const std::string& gpu_uuid, const host::MigPartition&, MigPartitions::Changed)> change;
     // Part::gpu_uuid and Part::begun of the part; on disk when it returns.
     std::function<Status(const std::string& uid, std::size_t part, const dra::Part& now)> record;
     std::function<void()> rescan;  // a device was made or destroyed; found() comes after
   };
-  ClaimPartitions(host::Loop& loop, Callbacks callbacks);
+  ClaimPartitions(host::Loop& loop, MigPartitions& mig, Callbacks callbacks);
 
   // All of the claim's, which is recorded; done({}) at once where it has none.
   void make(const dra::PreparedClaim& claim, std::function<void(Status)> done);
@@ -51,11 +50,12 @@ class ClaimPartitions {
   void change(const std::shared_ptr<Making>& making, host::MigPartition::What what);
   void on_changed(const std::shared_ptr<Making>& making, host::MigPartition::What what,
                   const Result<std::string>& device);
-  void record_and_go_on(const std::shared_ptr<Making>& making);
+  bool record(const std::shared_ptr<Making>& making);
   void remove_from(std::shared_ptr<const dra::PreparedClaim> claim, std::size_t part, std::function<void(Status)> done);
   void wait_for(const std::string& device, std::function<void(Status)> done);
 
   host::Loop& loop_;
+  MigPartitions& mig_;
   const Callbacks callbacks_;
   std::set<std::string> found_;
   std::list<Waiting> waiting_;

@@ -11,6 +11,7 @@
 #include "dra/claim_status.h"
 #include "dra/device_config.h"
 #include "dra/prepared_file.h"
+#include "kube/api_status.h"
 #include "mps/protocol/put_shared_memory.h"
 #include "os/files/kept.h"
 #include "os/log/log.h"
@@ -30,11 +31,10 @@ bool is_object_name(std::string_view name) {
 
 // Why the API server does not give the claim.
 Error refusal(const host::KubeAnswer& answer, const dra::ClaimName& claim) {
-  constexpr int kForbidden = 403, kUnauthorized = 401, kGone = 404;
   const std::string where = dra::claim_path(claim);
-  if (answer.status == kGone)
+  if (answer.status == kube::http::kNotFound)
     return {Kind::kNotFound, "the claim is not in the API server any more; delete the pod that waits for it", where, 0};
-  if (answer.status == kForbidden || answer.status == kUnauthorized)
+  if (answer.status == kube::http::kForbidden || answer.status == kube::http::kUnauthorized)
     return {Kind::kDenied,
             "the API server refuses to show the claim; give this pod's service account the verb get on resourceclaims "
             "of the group resource.k8s.io",
@@ -64,16 +64,16 @@ bool is_first_of_its_endpoint(const dra::PreparedClaim& claim, const dra::Part& 
 
 }  // namespace
 
-Claims::Claims(host::Loop& loop, MpsClient& mps, ClaimsSettings settings, Callbacks callbacks)
+Claims::Claims(host::Loop& loop, MpsClient& mps, MigPartitions& mig, ClaimsSettings settings, Callbacks callbacks)
     : loop_(loop),
       settings_(std::move(settings)),
       boot_(host::boot_id()),
       callbacks_(std::move(callbacks)),
       mps_(mps),
-      partitions_(loop, {.change = callbacks_.partition,
-                         .record = [this](const auto& uid, std::size_t part,
-                                          const auto& now) { return record(uid, part, now); },
-                         .rescan = callbacks_.rescan}) {
+      partitions_(
+          loop, mig,
+          {.record = [this](const auto& uid, std::size_t part, const auto& now) { return record(uid, part, now); },
+           .rescan = callbacks_.rescan}) {
   const auto dir = host::Dir::open(settings_.run_dir);
   const auto text = dir ? dir->read(kFile, kLargestFile) : Result<std::string>(std::unexpected(dir.error()));
   if (text) prepared_ = dra::parse_prepared(*text).claims;
@@ -255,9 +255,8 @@ void Claims::read(const dra::ClaimName& claim, Prepared done) {
                      "the claim cannot be read, for the API server is not reached: " + why + "; kubelet asks again"));
   const auto id = std::make_shared<host::KubeClient::Id>(0);
   *id = api->get(dra::claim_path(claim), [this, id, claim, done = std::move(done)](const host::KubeAnswer& answer) {
-    constexpr int kOk = 200;
     asked_.erase(*id);
-    if (answer.status != kOk || !answer.why.empty()) return done(std::unexpected(refusal(answer, claim)));
+    if (answer.status != kube::http::kOk || !answer.why.empty()) return done(std::unexpected(refusal(answer, claim)));
     const auto read = dra::read_claim(answer.body, claim, inputs_.offered.driver);
     if (!read) return done(std::unexpected(read.error()));
     decide(*read, true, done);
@@ -439,20 +438,16 @@ void Claims::unprepare(const dra::ClaimName& claim, Unprepared done) {
   });
 }
 
-void Claims::end_parts(const std::string& uid, const std::function<void(Status)>& done) {
-  close_parts(uid, [this, uid, done](const Status& closed) {
-    if (!closed) return done(closed);
-    partitions_.remove(prepared_.at(uid), done);
-  });
-}
-
 // `tranche mps` stops clients that are left, waits for their work and ends them, without harm to other tenants'.
-void Claims::close_parts(const std::string& uid, std::function<void(Status)> done) {
+void Claims::end_parts(const std::string& uid, const std::function<void(Status)>& done) {
   Endpoints endpoints;
   const auto& claim = prepared_.at(uid);
   for (const auto& part : claim.parts)
     if (is_first_of_its_endpoint(claim, part)) endpoints.emplace_back(part.mps_pool, part.grant);
-  close(std::move(endpoints), std::move(done));
+  close(std::move(endpoints), [this, uid, done](const Status& closed) {
+    if (!closed) return done(closed);
+    partitions_.remove(prepared_.at(uid), done);
+  });
 }
 
 void Claims::close(Endpoints endpoints, std::function<void(Status)> done) {

@@ -57,14 +57,12 @@ class Claims final : public host::DraAnswers {
     // The API server; nullptr: it is not reached, for this reason.
     std::function<host::KubeClient*(std::string& why_not)> api;
     std::function<void()> changed;  // what is prepared is different
-    // Of MIG instances (ClaimPartitions::Callbacks).
-    std::function<void(const std::string& gpu_uuid, const host::MigPartition&, MigPartitions::Changed)> partition;
-    std::function<void()> rescan;
+    std::function<void()> rescan;   // ClaimPartitions::Callbacks
   };
 
   // Nothing is changed before take(): an older agent may have the claims (node/dra/claims_lock.h). Until then kubelet's
   // calls wait, and prepared() is what that agent wrote last.
-  Claims(host::Loop& loop, MpsClient& mps, ClaimsSettings settings, Callbacks callbacks);
+  Claims(host::Loop& loop, MpsClient& mps, MigPartitions& mig, ClaimsSettings settings, Callbacks callbacks);
   ~Claims() override;
   Claims(const Claims&) = delete;
   Claims& operator=(const Claims&) = delete;
@@ -116,7 +114,6 @@ class Claims final : public host::DraAnswers {
   // --- unprepare --------------------------------------------------------------------------------------------------
   using Endpoints = std::vector<std::pair<std::string, std::string>>;  // MPS pool and grant
   void end_parts(const std::string& uid, const std::function<void(Status)>& done);
-  void close_parts(const std::string& uid, std::function<void(Status)> done);
   void close(Endpoints endpoints, std::function<void(Status)> done);
   void leave_nothing(const dra::ClaimName& unknown, Unprepared done);
   Status forget(const std::string& uid);
