@@ -15,10 +15,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-std::unexpected<Error> wrong(const std::string& field, std::string_view what, std::string_view remedy = kMakeAnew) {
-  return fail(tranche::Kind::kInvalid, fmt::format("{} {}; {}", field, what, remedy));
-}
-
 // "gpu/first" → "gpu": kubelet knows requests only.
 std::string base_request(const std::string& request) {
   return request.substr(0, request.find('/'));
@@ -34,25 +30,21 @@ bool is_plain(std::string_view text) {
 
 Result<std::string> need_text(const Json& object, const std::string& field, const char* key) {
   auto text = text_at(object, key);
-  if (text.empty()) return wrong(field + "." + key, "is not a text, or empty");
+  if (text.empty()) return wrong_field(field + "." + key, "is not a text, or empty");
   return text;
 }
 
 Status check_plain(const std::string& field, const std::string& text) {
   if (is_plain(text)) return {};
-  return wrong(field, in_quotes(text) + " is not made of at most 63 letters, digits and hyphens");
+  return wrong_field(field, in_quotes(text) + " is not made of at most 63 letters, digits and hyphens");
 }
 
 Status read_consumed(const Json& result, const std::string& field, Allocated& into) {
   const Json& consumed = member_at(result, "consumedCapacity");
   if (consumed.is_null()) return {};
-  if (!consumed.is_object()) return wrong(field + ".consumedCapacity", "is not an object");
+  if (!consumed.is_object()) return wrong_field(field + ".consumedCapacity", "is not an object");
   for (const auto& [name, value] : consumed.items()) {
-    const std::string at = fmt::format("{}.consumedCapacity[{}]", field, in_quotes(name));
-    if (!value.is_string() && !value.is_number_unsigned()) return wrong(at, "is not a quantity");
-    const auto amount = parse_quantity(value.is_string() ? value.get<std::string>() : json_text(value));
-    if (!amount) return wrong(at, "cannot be used: " + amount.error().what);
-    into.consumed[name] = *amount;
+    TRY(into.consumed[name], read_quantity(value, fmt::format("{}.consumedCapacity[{}]", field, in_quotes(name))));
   }
   return {};
 }
@@ -71,7 +63,7 @@ Result<Allocated> read_result(const Json& result, const std::string& field) {
     TRY_STATUS(check_plain(field + ".shareID", device.share_id));
   }
   const Json& admin = member_at(result, "adminAccess");
-  if (!admin.is_null() && !admin.is_boolean()) return wrong(field + ".adminAccess", "is not true or false");
+  if (!admin.is_null() && !admin.is_boolean()) return wrong_field(field + ".adminAccess", "is not true or false");
   device.admin_access = admin == true;
   TRY_STATUS(read_consumed(result, field, device));
   return device;
@@ -80,8 +72,8 @@ Result<Allocated> read_result(const Json& result, const std::string& field) {
 Status read_results(const Json& devices, std::string_view driver, Claim& claim) {
   const Json& results = list_at(devices, "results");
   if (results.size() > kMostResults)
-    return wrong("status.allocation.devices.results",
-                 fmt::format("has {} entries, and {} are allowed", results.size(), kMostResults));
+    return wrong_field("status.allocation.devices.results",
+                       fmt::format("has {} entries, and {} are allowed", results.size(), kMostResults));
   for (std::size_t i = 0; i < results.size(); ++i) {
     const std::string field = fmt::format("status.allocation.devices.results[{}]", i);
     TRY(const auto of, need_text(results[i], field, "driver"));
@@ -89,12 +81,12 @@ Status read_results(const Json& devices, std::string_view driver, Claim& claim) 
     TRY(auto device, read_result(results[i], field));
     for (const auto& other : claim.devices) {
       if (other.pool == device.pool && other.device == device.device && other.share_id == device.share_id)
-        return wrong(field, fmt::format("allocates {} a second time", in_quotes(device.device)));
+        return wrong_field(field, fmt::format("allocates {} a second time", in_quotes(device.device)));
     }
     claim.devices.push_back(std::move(device));
   }
   if (claim.devices.empty())
-    return wrong("status.allocation.devices.results", fmt::format("names no device of the driver {}", driver));
+    return wrong_field("status.allocation.devices.results", fmt::format("names no device of the driver {}", driver));
   return {};
 }
 
@@ -119,16 +111,16 @@ Status check_driver(const Json& devices, const Json& config, const std::string& 
                                                [&](const Json& result) { return text_at(result, "driver") == named; });
   const bool ours = text_at(member_at(opaque, "parameters"), "apiVersion").starts_with("resource.nvidia.com/");
   if (of_a_result || !ours || text_at(config, "source") != "FromClaim" || has_alternatives(devices)) return {};
-  return wrong(field + ".opaque.driver",
-               fmt::format("is {}, and the claim has no device of that driver", in_quotes(named)),
-               fmt::format("write driver: {} in spec.devices.config of the claim", driver));
+  return wrong_field(field + ".opaque.driver",
+                     fmt::format("is {}, and the claim has no device of that driver", in_quotes(named)),
+                     fmt::format("write driver: {} in spec.devices.config of the claim", driver));
 }
 
 Status read_configs(const Json& devices, std::string_view driver, Claim& claim) {
   const Json& configs = list_at(devices, "config");
   if (configs.size() > kMostConfigs)
-    return wrong("status.allocation.devices.config",
-                 fmt::format("has {} entries, and {} are allowed", configs.size(), kMostConfigs));
+    return wrong_field("status.allocation.devices.config",
+                       fmt::format("has {} entries, and {} are allowed", configs.size(), kMostConfigs));
   for (std::size_t i = 0; i < configs.size(); ++i) {
     const std::string field = fmt::format("status.allocation.devices.config[{}]", i);
     const Json& opaque = member_at(configs[i], "opaque");
@@ -140,21 +132,21 @@ Status read_configs(const Json& devices, std::string_view driver, Claim& claim) 
     config.field = field + ".opaque.parameters";
     const auto source = text_at(configs[i], "source");
     if (source != "FromClass" && source != "FromClaim")
-      return wrong(field + ".source", "is neither FromClass nor FromClaim");
+      return wrong_field(field + ".source", "is neither FromClass nor FromClaim");
     config.from_class = source == "FromClass";
     for (const Json& request : list_at(configs[i], "requests")) {
-      if (!request.is_string()) return wrong(field + ".requests", "holds something that is not a text");
+      if (!request.is_string()) return wrong_field(field + ".requests", "holds something that is not a text");
       const auto name = request.get<std::string>();
       if (is_allocated(devices, name)) config.requests.push_back(base_request(name));
     }
     if (config.requests.empty() && !list_at(configs[i], "requests").empty()) continue;
     const Json& parameters = member_at(opaque, "parameters");
-    if (!parameters.is_object()) return wrong(field + ".opaque.parameters", "is not an object");
+    if (!parameters.is_object()) return wrong_field(field + ".opaque.parameters", "is not an object");
     config.parameters = json_text(parameters);
     if (config.parameters.size() > kLargestParameters)
-      return wrong(field + ".opaque.parameters",
-                   fmt::format("has {} bytes, and {} are allowed", config.parameters.size(), kLargestParameters),
-                   "write a shorter configuration");
+      return wrong_field(field + ".opaque.parameters",
+                         fmt::format("has {} bytes, and {} are allowed", config.parameters.size(), kLargestParameters),
+                         "write a shorter configuration");
     claim.configs.push_back(std::move(config));
   }
   return {};
@@ -188,11 +180,12 @@ Status read_owner(const Json& document, Claim& claim) {
   });
   const bool generated = is_generated(metadata);
   if (generated && !for_owner)
-    return wrong("status.reservedFor",
-                 fmt::format("does not have the pod {}, for which the claim was generated (metadata.ownerReferences)",
-                             in_quotes(name)),
-                 "a pod gets a claim of its own with resourceClaimTemplateName; several pods share a claim that you "
-                 "create yourself");
+    return wrong_field(
+        "status.reservedFor",
+        fmt::format("does not have the pod {}, for which the claim was generated (metadata.ownerReferences)",
+                    in_quotes(name)),
+        "a pod gets a claim of its own with resourceClaimTemplateName; several pods share a claim that you "
+        "create yourself");
   if (!for_owner || (!generated && reserved.size() != 1)) return {};
   claim.pod = name;
   claim.pod_uid = uid;
@@ -200,6 +193,17 @@ Status read_owner(const Json& document, Claim& claim) {
 }
 
 }  // namespace
+
+std::unexpected<Error> wrong_field(const std::string& field, std::string_view what, std::string_view remedy) {
+  return fail(tranche::Kind::kInvalid, fmt::format("{} {}; {}", field, what, remedy));
+}
+
+Result<std::uint64_t> read_quantity(const Json& value, const std::string& field, std::string_view remedy) {
+  if (!value.is_string() && !value.is_number_unsigned()) return wrong_field(field, "is not a quantity", remedy);
+  const auto amount = parse_quantity(value.is_string() ? value.get<std::string>() : json_text(value));
+  if (!amount) return wrong_field(field, "cannot be used: " + amount.error().what, remedy);
+  return *amount;
+}
 
 std::string to_string(const ClaimName& claim) {
   return fmt::format("{}/{} ({})", claim.claim_namespace, claim.name, claim.uid);

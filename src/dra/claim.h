@@ -7,6 +7,7 @@
 #include <compare>
 #include <cstdint>
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,12 @@ inline constexpr std::size_t kLargestParameters = 10 << 10;  // bytes of one con
 
 // The remedy where a claim cannot be served as it is.
 inline constexpr const char* kMakeAnew = "delete the claim and its pods and have them made anew";
+
+// kInvalid: what is wrong with a field of a claim, and the remedy.
+std::unexpected<Error> wrong_field(const std::string& field, std::string_view what,
+                                   std::string_view remedy = kMakeAnew);
+Result<std::uint64_t> read_quantity(const nlohmann::json& value, const std::string& field,
+                                    std::string_view remedy = kMakeAnew);
 
 // As kubelet names it.
 struct ClaimName {

@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
-#include "base/quantity.h"
 #include "base/text.h"
 #include "plan/shares.h"
 
@@ -23,21 +22,17 @@ constexpr const char* kGpuConfig = "GpuConfig";
 constexpr const char* kMigConfig = "MigDeviceConfig";
 constexpr const char* kVfioConfig = "VfioDeviceConfig";
 
-std::unexpected<Error> misconfigured(const std::string& field, std::string_view what, std::string_view remedy) {
-  return fail(tranche::Kind::kInvalid, fmt::format("{} {}; {}", field, what, remedy));
-}
-
 // A member that is null counts as absent, as it does for the API server.
 class Fields {
  public:
   Fields(const Json& object, std::string path) : object_(object), path_(std::move(path)) {}
 
   Status only(std::initializer_list<std::string_view> known) const {
-    if (!object_.is_object()) return misconfigured(path_, "is not an object", "write its fields below it");
+    if (!object_.is_object()) return wrong_field(path_, "is not an object", "write its fields below it");
     for (const auto& [key, value] : object_.items()) {
       if (std::ranges::find(known, key) != known.end()) continue;
-      return misconfigured(path_, fmt::format("has no field {}", in_quotes(key)),
-                           fmt::format("remove it, or write one of: {}", fmt::join(known, ", ")));
+      return wrong_field(path_, fmt::format("has no field {}", in_quotes(key)),
+                         fmt::format("remove it, or write one of: {}", fmt::join(known, ", ")));
     }
     return {};
   }
@@ -52,8 +47,8 @@ class Fields {
     if (value == nullptr) return std::string();
     const auto text = value->is_string() ? value->get<std::string>() : std::string();
     if (std::ranges::find(words, text) != words.end()) return text;
-    return misconfigured(path(key), "is " + (value->is_string() ? in_quotes(text) : "not a text"),
-                         fmt::format("write one of: {}", fmt::join(words, ", ")));
+    return wrong_field(path(key), "is " + (value->is_string() ? in_quotes(text) : "not a text"),
+                       fmt::format("write one of: {}", fmt::join(words, ", ")));
   }
 
  private:
@@ -63,16 +58,13 @@ class Fields {
 
 // As NVIDIA's driver: whole MiB, and what is less than one is an error.
 Result<Bytes> memory_limit(const Json& value, const std::string& field) {
-  constexpr const char* kRemedy = "write a quantity such as 10Gi";
-  if (!value.is_string() && !value.is_number_unsigned()) return misconfigured(field, "is not a quantity", kRemedy);
-  const auto amount = parse_quantity(value.is_string() ? value.get<std::string>() : json_text(value));
-  if (!amount) return misconfigured(field, "cannot be used: " + amount.error().what, kRemedy);
-  const Bytes limit = mib(Bytes{*amount}.in_mib());
+  TRY(const auto amount, read_quantity(value, field, "write a quantity such as 10Gi"));
+  const Bytes limit = mib(Bytes{amount}.in_mib());
   if (limit < plan::kSmallestContext)
-    return misconfigured(field,
-                         fmt::format("is {} MiB, and a CUDA context alone takes {} MiB", limit.in_mib(),
-                                     plan::kSmallestContext.in_mib()),
-                         "write more");
+    return wrong_field(field,
+                       fmt::format("is {} MiB, and a CUDA context alone takes {} MiB", limit.in_mib(),
+                                   plan::kSmallestContext.in_mib()),
+                       "write more");
   return limit;
 }
 
@@ -82,8 +74,8 @@ Status read_mps(const Json& json, const std::string& path, DeviceConfig& into) {
                           "defaultPerDevicePinnedMemoryLimit", "multiUser"}));
   if (const Json* threads = fields.find("defaultActiveThreadPercentage")) {
     if (!threads->is_number_unsigned() || threads->get<std::uint64_t>() > kMostPercent)
-      return misconfigured(fields.path("defaultActiveThreadPercentage"), "is not a whole number from 0 to 100",
-                           "write for example 50");
+      return wrong_field(fields.path("defaultActiveThreadPercentage"), "is not a whole number from 0 to 100",
+                         "write for example 50");
     into.threads = static_cast<std::uint32_t>(threads->get<std::uint64_t>());
   }
   if (const Json* memory = fields.find("defaultPinnedDeviceMemoryLimit")) {
@@ -92,13 +84,13 @@ Status read_mps(const Json& json, const std::string& path, DeviceConfig& into) {
   if (const Json* each = fields.find("defaultPerDevicePinnedMemoryLimit")) {
     const auto at = fields.path("defaultPerDevicePinnedMemoryLimit");
     if (!each->is_object())
-      return misconfigured(at, "is not an object", "write limits by UUID or number of the device, such as 0: 10Gi");
+      return wrong_field(at, "is not an object", "write limits by UUID or number of the device, such as 0: 10Gi");
     for (const auto& [device, limit] : each->items()) {
       TRY(into.memory_on[device], memory_limit(limit, fmt::format("{}[{}]", at, in_quotes(device))));
     }
   }
   if (const Json* users = fields.find("multiUser"); users != nullptr && !users->is_boolean())
-    return misconfigured(fields.path("multiUser"), "is not true or false", "write true or false");
+    return wrong_field(fields.path("multiUser"), "is not true or false", "write true or false");
   return {};
 }
 
@@ -108,12 +100,12 @@ Status read_sharing(const Json& json, const std::string& path, DeviceConfig& int
   TRY_STATUS(gpu ? fields.only({"strategy", "timeSlicingConfig", "mpsConfig"})
                  : fields.only({"strategy", "mpsConfig"}));
   TRY(const auto strategy, fields.word("strategy", {kTimeSlicing, kMps}));
-  if (strategy.empty()) return misconfigured(fields.path("strategy"), "is absent", "write TimeSlicing or MPS");
+  if (strategy.empty()) return wrong_field(fields.path("strategy"), "is absent", "write TimeSlicing or MPS");
   into.strategy = strategy == kMps ? DeviceConfig::Strategy::kMps : DeviceConfig::Strategy::kTimeSlicing;
   const auto* const other = strategy == kMps ? "timeSlicingConfig" : "mpsConfig";
   if (fields.find(other) != nullptr)
-    return misconfigured(fields.path(other), "does not go with the strategy " + strategy,
-                         "remove it, or write the other strategy");
+    return wrong_field(fields.path(other), "does not go with the strategy " + strategy,
+                       "remove it, or write the other strategy");
   if (const Json* slicing = fields.find("timeSlicingConfig")) {
     const Fields inside(*slicing, fields.path("timeSlicingConfig"));
     TRY_STATUS(inside.only({"interval"}));
@@ -132,18 +124,18 @@ bool is_for(const DeviceConfig& config, Kind kind) {
 Result<DeviceConfig> read_device_config(std::string_view parameters, const std::string& field) {
   const Json document = json_of(parameters);
   const Fields fields(document, field);
-  if (!document.is_object()) return misconfigured(field, "is not an object", "write apiVersion, kind and sharing");
+  if (!document.is_object()) return wrong_field(field, "is not an object", "write apiVersion, kind and sharing");
   const std::string remedy = fmt::format("write apiVersion: {} and kind: GpuConfig", kNvidiaConfigVersion);
   DeviceConfig config;
   TRY(const auto version, fields.word("apiVersion", {kNvidiaConfigVersion}));
-  if (version.empty()) return misconfigured(fields.path("apiVersion"), "is absent", remedy);
+  if (version.empty()) return wrong_field(fields.path("apiVersion"), "is absent", remedy);
   if (const Json* kind = fields.find("kind"); kind != nullptr && *kind == kVfioConfig)
-    return misconfigured(
+    return wrong_field(
         fields.path("kind"),
         fmt::format("is {}, for GPUs of virtual machines, and this driver gives GPUs to containers only", kVfioConfig),
         "write GpuConfig, or run the pod on a node with NVIDIA's DRA driver");
   TRY(const auto kind, fields.word("kind", {kGpuConfig, kMigConfig}));
-  if (kind.empty()) return misconfigured(fields.path("kind"), "is absent", remedy);
+  if (kind.empty()) return wrong_field(fields.path("kind"), "is absent", remedy);
   config.device = kind == kGpuConfig ? DeviceConfig::For::kGpu : DeviceConfig::For::kMig;
   TRY_STATUS(fields.only({"apiVersion", "kind", "sharing"}));
   if (const Json* sharing = fields.find("sharing")) TRY_STATUS(read_sharing(*sharing, fields.path("sharing"), config));
@@ -168,7 +160,7 @@ Result<std::optional<std::size_t>> config_of(const Claim& claim, const std::vect
     const bool of_its_kind = is_for(configs[i], kind);
     if (!opaque.requests.empty() && !named) continue;
     if (named && !of_its_kind)
-      return misconfigured(
+      return wrong_field(
           opaque.field + ".kind",
           kind == Kind::kMig
               ? fmt::format("is for GPUs, and request {} has a MIG device", in_quotes(request))

@@ -102,7 +102,7 @@ class KubeletPluginHost final : public PluginHost {
   }
 
   void look_around() {
-    if (watches_lost_) reopen_watches();
+    if (watches_lost_) watches_lost_ = !watch_directories();  // else tried again, by the audit at the latest
     const std::optional<SocketFile> before = std::exchange(kubelet_, look_at_socket(settings_.kubelet_socket));
     // An event counts even when the file looks the same, because a new socket may have the old inode number within one
     // tick of the file system's clock; but one start causes several events, and counts once.
@@ -113,11 +113,6 @@ class KubeletPluginHost final : public PluginHost {
       if (started) plugin->kubelet_started();
     }
     for (const auto& [name, plugin] : plugins_) plugin->look(kubelet_.has_value());
-  }
-
-  void reopen_watches() {
-    // The audit tries again when it cannot be, and looks at every socket meanwhile.
-    watches_lost_ = !watch_directories();
   }
 
   void schedule_audit() {

@@ -23,6 +23,17 @@ constexpr std::string_view kTemporary = ".t";
 // processes. A restarted container takes longer to get here, so a killed server's socket is older.
 constexpr Duration kBeingMade = std::chrono::milliseconds(50);
 
+// `is_left`: whether a file of this name may be one that a killed process left.
+template <class IsLeft>
+void remove_unanswered(const std::string& directory, IsLeft is_left) {
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(directory, error), end; !error && at != end; at.increment(error)) {
+    const std::string path = directory + "/" + at->path().filename().string();
+    if (is_left(at->path().filename().string()) && look_at_socket(path) && !probe_listener(path).alive)
+      ::unlink(path.c_str());
+  }
+}
+
 std::string mark_of(const std::string& socket_name) {
   return fmt::format("{:04x}", stable_hash(socket_name) & 0xffffU);
 }
@@ -51,31 +62,22 @@ std::string temporary_socket_name(const std::string& socket_name, MonoTime now) 
 }
 
 void remove_left_over_sockets(const std::string& directory, const std::string& socket_name, MonoTime now) {
-  std::error_code error;
-  const std::string mark = mark_of(socket_name);
-  for (std::filesystem::directory_iterator at(directory, error), end; !error && at != end; at.increment(error)) {
-    const std::string name = at->path().filename().string();
+  remove_unanswered(directory, [mark = mark_of(socket_name), now](const std::string& name) {
     if (!name.starts_with(kTemporary) || name.size() <= kTemporary.size() + mark.size() || !name.ends_with(mark))
-      continue;
+      return false;
     MonoTime::rep made = 0;
     const char* last = name.data() + name.size() - mark.size();
     const auto read = std::from_chars(name.data() + kTemporary.size(), last, made, 16);
-    if (read.ec != std::errc{} || read.ptr != last) continue;
+    if (read.ec != std::errc{} || read.ptr != last) return false;
     const MonoTime then{MonoTime::duration(made)};
-    if (then <= now && now - then < kBeingMade) continue;  // after a restart of the machine `then` is ahead of us
-    const std::string path = directory + "/" + name;
-    if (look_at_socket(path) && !probe_listener(path).alive) ::unlink(path.c_str());
-  }
+    return then > now || now - then >= kBeingMade;  // after a restart of the machine `then` is ahead of us
+  });
 }
 
 void remove_deserted_sockets(const std::string& directory, std::string_view begin, std::string_view end) {
-  std::error_code error;
-  for (std::filesystem::directory_iterator at(directory, error), last; !error && at != last; at.increment(error)) {
-    const std::string name = at->path().filename().string();
-    const std::string path = directory + "/" + name;
-    const bool named_so = name.size() >= begin.size() + end.size() && name.starts_with(begin) && name.ends_with(end);
-    if (named_so && look_at_socket(path) && !probe_listener(path).alive) ::unlink(path.c_str());
-  }
+  remove_unanswered(directory, [begin, end](const std::string& name) {
+    return name.size() >= begin.size() + end.size() && name.starts_with(begin) && name.ends_with(end);
+  });
 }
 
 Listener probe_listener(const std::string& path) {

@@ -22,6 +22,7 @@ namespace {
 constexpr const char* kFile = "claims.txt";
 constexpr std::size_t kLargestFile = 16 << 20;
 constexpr Duration kReopenAfter = std::chrono::seconds(5);
+constexpr Duration kRoomPatience = std::chrono::seconds(20);  // until a different claim ends; kubelet waits 45 s
 
 bool is_object_name(std::string_view name) {
   return !name.empty() && name != "." && name != ".." && std::ranges::all_of(name, [](char c) {
@@ -279,7 +280,7 @@ void Claims::decide(const dra::Claim& claim, bool may_wait, Prepared done) {
 void Claims::wait_for_room(const dra::Claim& claim, const Error& why, Prepared done) {
   log::info("claim.waits", {{"claim", dra::to_string(claim.name)}, {"why", why}});
   auto& waiting = waiting_.emplace_back(Waiting{claim, std::move(done), std::make_unique<host::Timer>(loop_)});
-  waiting.timer->start(settings_.room_patience, [this, uid = claim.name.uid] {
+  waiting.timer->start(kRoomPatience, [this, uid = claim.name.uid] {
     const auto at = std::ranges::find(waiting_, uid, [](const Waiting& each) { return each.claim.name.uid; });
     if (at == waiting_.end()) return;
     auto late = std::move(*at);

@@ -40,7 +40,6 @@ namespace tranche::agent {
 struct ClaimsSettings {
   std::string run_dir;
   std::string cdi_root;
-  Duration room_patience = std::chrono::seconds(20);  // until a different claim ends; kubelet waits 45 s
 };
 
 // What the node has for claims, as of the newest plan.

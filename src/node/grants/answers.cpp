@@ -68,7 +68,7 @@ std::map<std::string, LiveGrants::Live> LiveGrants::count(const std::vector<host
     if (given != given_.end() && !older) given_.erase(given);
     if (!older && !share_a_slot(holding.slots, ids)) add(holding.slots);
   }
-  std::erase_if(given_, [&](const auto& entry) { return listed - entry.second.at > kListedAfter; });
+  std::erase_if(given_, [&](const auto& entry) { return listed - entry.second.at > grants::kPatience.listed_within; });
   for (const auto& [id, given] : given_)
     if (!share_a_slot(given.slots, ids)) add(given.slots);
   return live;

@@ -22,9 +22,6 @@ namespace tranche::agent {
 // by moments, and by what was given since. Pure.
 class LiveGrants {
  public:
-  // kubelet lists a grant a little after our answer; one that it does not list after that has come to nothing.
-  static constexpr Duration kListedAfter = std::chrono::seconds(5);
-
   void given(const allocate::Grant& grant, MonoTime now);
   // By device, without those that have a slot that is asked for: kubelet hands out what no container holds. `listed`:
   // when kubelet reported `holdings`.

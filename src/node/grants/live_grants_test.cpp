@@ -60,7 +60,7 @@ TEST(LiveGrants, OneThatKubeletNeverListsHasComeToNothing) {
   LiveGrants grants;
   grants.given(grant({"GPU-0::1"}), kNow);
   EXPECT_THAT(grants.count({}, kNow + 1s, Ids{}), ElementsAre(Pair("GPU-0", Grants(1u))));
-  EXPECT_THAT(grants.count({}, kNow + LiveGrants::kListedAfter + 1s, Ids{}), IsEmpty());
+  EXPECT_THAT(grants.count({}, kNow + grants::kPatience.listed_within + 1s, Ids{}), IsEmpty());
 }
 
 TEST(LiveGrants, WhoHeldTheSlotsThatAreAskedForIsGone) {

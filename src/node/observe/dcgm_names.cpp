@@ -93,21 +93,6 @@ const OfActivity kActivityFields[] = {
 
 constexpr Metric kFbUsed = gauge("DCGM_FI_DEV_FB_USED_BYTES", "Memory that the pod's container uses (in bytes).");
 
-class Family {
- public:
-  Family(LongText& out, const Metric& metric) : out_(out), metric_(metric) {}
-  void add(const std::string& labels, Value value) {
-    if (!value) return;
-    if (!std::exchange(headed_, true)) metrics::add_heading(out_, metric_);
-    metrics::add_sample(out_, metric_, labels, *value);
-  }
-
- private:
-  LongText& out_;
-  const Metric& metric_;
-  bool headed_ = false;
-};
-
 std::string host_of(const Snapshot& s) {
   if (s.cluster.node.empty()) return "";
   return metrics::label_text(kOfHost, {s.cluster.node});
@@ -171,16 +156,16 @@ LongText dcgm_metrics(const Snapshot& s, const guard::Figures& figures, const st
   if (!s.inventory) return out;
   const auto rows = rows_of(s, *s.inventory, tenant_rows(s, figures), gpus);
   for (const auto& field : kGpuFields) {
-    Family family(out, field.metric);
+    FamilyText family(out, field.metric);
     for (const auto& row : rows)
       if (row.gpu != nullptr) family.add(joined(row.labels, row.tenant_labels), field.value(row, *row.gpu));
   }
   for (const auto& field : kActivityFields) {
-    Family family(out, field.metric);
+    FamilyText family(out, field.metric);
     for (const auto& row : rows)
       if (row.activity != nullptr) family.add(joined(row.labels, row.tenant_labels), row.activity->*field.member);
   }
-  Family used(out, kFbUsed);
+  FamilyText used(out, kFbUsed);
   for (const auto& row : rows)
     for (const auto& [labels, bytes] : row.used_by) used.add(labels, bytes);
   return out;

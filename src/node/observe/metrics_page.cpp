@@ -112,10 +112,6 @@ void put_pools(metrics::Page& page, const Snapshot& s) {
   }
 }
 
-void put_pages(metrics::Page& page, const Snapshot& s) {
-  if (s.pools.connected) page.set("tranche_mps_pages", s.pools.pages_problem.empty() ? 1 : 0);
-}
-
 void put_guard(metrics::Page& page, const GuardReport& report) {
   for (const auto& [key, count] : report.counts) {
     const auto& [resource, policy, outcome] = key;
@@ -151,7 +147,7 @@ metrics::Page metrics_page(const Snapshot& snapshot) {
   put_slots(page, snapshot);
   put_kubelet(page, snapshot);
   put_pools(page, snapshot);
-  put_pages(page, snapshot);
+  if (snapshot.pools.connected) page.set("tranche_mps_pages", snapshot.pools.pages_problem.empty() ? 1 : 0);
   put_guard(page, snapshot.guard);
   put_cluster(page, snapshot);
   return page;

@@ -33,30 +33,15 @@ class Texts {
   // One that is made again when it is older than kFiguresFor.
   template <class Make>
   auto for_a_while(Make make) {
-    return [make, kept = add()]() -> const LongText& {
-      const MonoTime now = host::mono_now();
-      if (!*kept || now - (*kept)->at >= kFiguresFor) {
-        kept->reset();  // first: the former text is in memory no longer than the next one needs it
-        kept->emplace(now, std::weak_ptr<const Snapshot>(), make(now));
-        host::return_free_memory();
-      }
-      return (*kept)->text;
-    };
+    return keep([] { return std::shared_ptr<const Snapshot>(); },
+                [make](MonoTime now, const std::shared_ptr<const Snapshot>&) { return make(now); });
   }
 
   // One that is made again for a new snapshot as well.
   template <class Make>
   auto of_newest(const SnapshotBox& box, Make make) {
-    return [&box, make, kept = add()]() -> const LongText& {
-      const auto snapshot = box.get();
-      const MonoTime now = host::mono_now();
-      if (!*kept || (*kept)->of.lock() != snapshot || now - (*kept)->at >= kFiguresFor) {
-        kept->reset();
-        kept->emplace(now, snapshot, make(*snapshot));
-        host::return_free_memory();
-      }
-      return (*kept)->text;
-    };
+    return keep([&box] { return box.get(); },
+                [make](MonoTime, const std::shared_ptr<const Snapshot>& newest) { return make(*newest); });
   }
 
   std::function<void()> forget() const {
@@ -67,7 +52,21 @@ class Texts {
   }
 
  private:
-  std::shared_ptr<std::optional<Text>> add() { return all_.emplace_back(std::make_shared<std::optional<Text>>()); }
+  // `newest`: what the text is of; null: of no snapshot.
+  template <class Newest, class Make>
+  auto keep(Newest newest, Make make) {
+    auto& text = all_.emplace_back(std::make_shared<std::optional<Text>>());
+    return [newest, make, kept = text]() -> const LongText& {
+      const std::shared_ptr<const Snapshot> snapshot = newest();
+      const MonoTime now = host::mono_now();
+      if (!*kept || (*kept)->of.lock() != snapshot || now - (*kept)->at >= kFiguresFor) {
+        kept->reset();  // first: the former text is in memory no longer than the next one needs it
+        kept->emplace(now, snapshot, make(now, snapshot));
+        host::return_free_memory();
+      }
+      return (*kept)->text;
+    };
+  }
 
   std::vector<std::shared_ptr<std::optional<Text>>> all_;
 };

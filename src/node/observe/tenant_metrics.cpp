@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "node/reports.h"
-#include "observe/metrics/page.h"
 
 namespace tranche::agent {
 namespace {
@@ -37,28 +36,21 @@ double whole(Bytes b) {
 template <class Value>
 void add_family(LongText& out, metrics::MetricRef metric, const std::vector<TenantRow>& rows,
                 const std::vector<std::string>& labels, Value value) {
-  bool headed = false;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const std::optional<double> known = value(rows[i]);
-    if (!known) continue;
-    if (!std::exchange(headed, true)) metrics::add_heading(out, metric);
-    metrics::add_sample(out, metric, labels[i], *known);
-  }
+  FamilyText family(out, metric);
+  for (std::size_t i = 0; i < rows.size(); ++i) family.add(labels[i], value(rows[i]));
 }
 
 void add_stops(LongText& out, const std::vector<TenantRow>& rows, const std::vector<std::string>& labels) {
-  bool headed = false;
+  FamilyText family(out, "tranche_tenant_stops_total");
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const auto* figure = rows[i].figure;
     if (figure == nullptr) continue;
     for (const char* reason : {guard::kStopForMemory, guard::kStopOutsideMps}) {
-      if (!std::exchange(headed, true)) metrics::add_heading(out, "tranche_tenant_stops_total");
       const auto& stops = figure->stops;
       const auto found = stops.find(reason);
       std::string with_reason = labels[i];
       with_reason.insert(with_reason.size() - 1, std::string(",reason=\"") + reason + '"');
-      metrics::add_sample(out, "tranche_tenant_stops_total", with_reason,
-                          found == stops.end() ? 0 : static_cast<double>(found->second));
+      family.add(with_reason, found == stops.end() ? 0 : static_cast<double>(found->second));
     }
   }
 }

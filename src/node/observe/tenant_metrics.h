@@ -5,11 +5,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/long_text.h"
 #include "guard/figures.h"
 #include "node/snapshot.h"
+#include "observe/metrics/page.h"
 
 namespace tranche::agent {
 
@@ -27,6 +29,22 @@ struct TenantRow {
   std::string_view grant;                 // the tenant's first, "" without MPS
 };
 std::vector<TenantRow> tenant_rows(const Decision& decision, const guard::Figures& figures);
+
+// One family as text: its heading comes with its first sample.
+class FamilyText {
+ public:
+  FamilyText(LongText& out, metrics::MetricRef metric) : out_(out), metric_(metric) {}
+  void add(std::string_view labels, std::optional<double> value) {
+    if (!value) return;
+    if (!std::exchange(headed_, true)) metrics::add_heading(out_, metric_);
+    metrics::add_sample(out_, metric_, labels, *value);
+  }
+
+ private:
+  LongText& out_;
+  metrics::MetricRef metric_;
+  bool headed_ = false;
+};
 
 LongText tenant_metrics(const Snapshot& snapshot, const guard::Figures& figures, MonoTime now);
 
