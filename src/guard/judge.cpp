@@ -80,16 +80,20 @@ class Judge {
     }
   }
 
+  static void take_limit(Order& order, const Limit& limit) {
+    order.pool = limit.pool;
+    order.resource = limit.resource;
+    order.policy = to_string(limit.policy);
+    order.limit = limit.memory;
+  }
+
   Order order(What what, const Device& device, const GrantOnDevice& key, const Limit& limit, const Held& held) const {
     Order order;
     order.what = what;
     order.grant = key.first;
     order.device = device.uuid;
-    order.pool = limit.pool;
-    order.resource = limit.resource;
-    order.policy = to_string(limit.policy);
     order.sum = held.sum;
-    order.limit = limit.memory;
+    take_limit(order, limit);
     order.since = memory_.over[key].since;
     return order;
   }
@@ -275,12 +279,8 @@ class Judge {
       order.grant = stopped.because.first;
       order.device = stopped.because.second;
       order.since = stopped.since;
-      if (const auto limit = inputs_.limits.find(stopped.because); limit != inputs_.limits.end()) {
-        order.pool = limit->second.pool;
-        order.resource = limit->second.resource;
-        order.policy = to_string(limit->second.policy);
-        order.limit = limit->second.memory;
-      }
+      if (const auto limit = inputs_.limits.find(stopped.because); limit != inputs_.limits.end())
+        take_limit(order, limit->second);
       Process process{.id = id, .memory = {}, .grant = order.grant};
       for (const Device& each : devices_) {
         for (const Process& listed : each.processes) {
@@ -351,14 +351,12 @@ class Judge {
       Order order;
       order.what = What::kLetIn;
       order.grant = grant;
-      order.policy = to_string(GuardMemory::kRefuseNew);
       for (const auto& [key, limit] : inputs_.limits) {
         if (key.first != grant) continue;
         order.device = key.second;
-        order.pool = limit.pool;
-        order.resource = limit.resource;
-        order.limit = limit.memory;
+        take_limit(order, limit);
       }
+      order.policy = to_string(GuardMemory::kRefuseNew);
       verdict_.orders.push_back(std::move(order));
     }
     std::erase_if(memory_.let_in, [&](const auto& entry) { return now_ - entry.second > kAskEndpointAgain; });

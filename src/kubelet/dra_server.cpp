@@ -35,9 +35,12 @@ constexpr Duration kHealthEvery = std::chrono::seconds(60);
 constexpr std::int64_t kHealthTimeoutSeconds = 180;  // without a message, as kubelet counts; its default is 30
 constexpr std::size_t kLongestWhy = 1024;
 
-// Calls that are not answered yet: each is finished once, by its answer or by close(). Any thread.
-class OpenCalls {
+// What the services of one server share: calls that are not answered yet. Each is finished once, by its answer or by
+// close(). Any thread.
+class DraCalls {
  public:
+  DraAnswers* answers = nullptr;  // loop thread only; null once the server is gone
+
   // 0: closed, and the call is finished.
   std::uint64_t enter(grpc::ServerUnaryReactor* reactor) {
     {
@@ -82,12 +85,6 @@ class OpenCalls {
   std::map<std::uint64_t, grpc::ServerUnaryReactor*> calls_;
   std::uint64_t last_ = 0;
   bool closed_ = false;
-};
-
-// What the services of one server share.
-struct DraCalls {
-  OpenCalls open;
-  DraAnswers* answers = nullptr;  // loop thread only; null once the server is gone
 };
 
 struct DraV1 {
@@ -151,7 +148,7 @@ class DraService final : public Api::Service {
       std::vector<std::pair<std::string, Answer>> answers;
     };
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-    const auto call = calls_->open.enter(reactor);
+    const auto call = calls_->enter(reactor);
     if (call == 0) return reactor;
     std::vector<dra::ClaimName> claims;
     std::set<std::string> seen;  // the answer has each UID once
@@ -161,7 +158,7 @@ class DraService final : public Api::Service {
     gathered->left = claims.size() + 1;
     const auto finish = [calls = calls_, call, gathered, write] {
       if (--gathered->left > 0) return;
-      calls->open.finish(call, [&] {
+      calls->finish(call, [&] {
         for (const auto& [uid, answer] : gathered->answers) write(uid, answer);
       });
     };
@@ -274,7 +271,7 @@ class KubeletDraServer final : public DraServer {
   }
   ~KubeletDraServer() override {
     calls_->answers = nullptr;
-    calls_->open.close();
+    calls_->close();
     health_v1_.close();
     health_v1alpha1_.close();
     registry_socket_.reset();  // first: kubelet unregisters before the calls end

@@ -102,7 +102,8 @@ class KubeletPluginHost final : public PluginHost {
   }
 
   void look_around() {
-    if (watches_lost_) watches_lost_ = !watch_directories();  // else tried again, by the audit at the latest
+    // The audit tries again when they cannot be opened, and looks at every socket meanwhile.
+    if (watches_lost_) watches_lost_ = !watch_directories();
     const std::optional<SocketFile> before = std::exchange(kubelet_, look_at_socket(settings_.kubelet_socket));
     // An event counts even when the file looks the same, because a new socket may have the old inode number within one
     // tick of the file system's clock; but one start causes several events, and counts once.

@@ -39,11 +39,6 @@ void NodeProgram::open_claims() {
   callbacks.rescan = [this] {
     if (nvml_) nvml_->rescan();
   };
-  callbacks.api = [this](std::string& why_not) {
-    auto* client = link_->client();
-    if (client == nullptr) why_not = link_->settled() ? link_->closed_because() : "it is being looked for";
-    return client;
-  };
   // Once for claims that come together, and after them: kubelet waits for each answer, and containers start later.
   claims_changed_ = std::make_unique<host::Timer>(*loop_);
   callbacks.changed = [this] {
@@ -57,19 +52,17 @@ void NodeProgram::open_claims() {
       holdings_->ask();  // kubelet's answer reports the holders to the guard
     });
   };
-  claims_ = std::make_unique<Claims>(*loop_, *mps_, *partitions_,
+  claims_ = std::make_unique<Claims>(*loop_, *link_, *mps_, *partitions_,
                                      ClaimsSettings{.run_dir = options_.run_dir, .cdi_root = options_.cdi_root},
                                      std::move(callbacks));
   claim_statuses_ = std::make_unique<ClaimStatuses>(
-      *loop_, ClaimStatuses::Callbacks{.api = [this] { return link_->client(); },
-                                       .ours = [this] { return claims_->standing() == ClaimsStanding::kOurs; },
-                                       .wanted =
-                                           [this] {
-                                             return claim_statuses(claims_->prepared(),
-                                                                   dra_devices({inputs_, decision_}).list,
-                                                                   inputs_.pools);
-                                           },
-                                       .changed = [this] { step(); }});
+      *loop_, *link_, *claims_,
+      ClaimStatuses::Callbacks{.wanted =
+                                   [this] {
+                                     return claim_statuses(claims_->prepared(), dra_devices({inputs_, decision_}).list,
+                                                           inputs_.pools);
+                                   },
+                               .changed = [this] { step(); }});
   claims_lock_ = std::make_unique<ClaimsLock>(
       *loop_, options_.run_dir,
       ClaimsLock::Callbacks{.taken = [this] { take_claims(); },

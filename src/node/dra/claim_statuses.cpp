@@ -87,10 +87,11 @@ std::vector<dra::ClaimStatus> claim_statuses(const dra::PreparedClaims& claims, 
   return all;
 }
 
-ClaimStatuses::ClaimStatuses(host::Loop& loop, Callbacks callbacks) : loop_(loop), callbacks_(std::move(callbacks)) {}
+ClaimStatuses::ClaimStatuses(host::Loop& loop, host::KubeLink& link, const Claims& claims, Callbacks callbacks)
+    : loop_(loop), link_(link), claims_(claims), callbacks_(std::move(callbacks)) {}
 
 ClaimStatuses::~ClaimStatuses() {
-  if (client_ != nullptr && client_ == callbacks_.api()) client_->cancel(call_);
+  if (client_ != nullptr && client_ == link_.client()) client_->cancel(call_);
 }
 
 void ClaimStatuses::look() {
@@ -126,8 +127,8 @@ void ClaimStatuses::take() {
 }
 
 void ClaimStatuses::step() {
-  if (!callbacks_.ours()) return;  // a newer agent writes them
-  auto* client = callbacks_.api();
+  if (claims_.standing() != ClaimsStanding::kOurs) return;  // a newer agent writes them
+  auto* client = link_.client();
   if (client != client_) {  // with a former client its requests ended
     client_ = client;
     call_ = 0;

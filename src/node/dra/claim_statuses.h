@@ -12,8 +12,9 @@
 
 #include "base/backoff.h"
 #include "dra/claim_status.h"
-#include "kube/client/kube_client.h"
+#include "kube/client/kube_link.h"
 #include "mps/protocol/pool_reports.h"
+#include "node/dra/claims.h"
 #include "os/loop/loop.h"
 #include "os/loop/timer.h"
 
@@ -24,13 +25,11 @@ class ClaimStatuses {
   static constexpr Duration kSettle = std::chrono::milliseconds(200);
 
   struct Callbacks {
-    std::function<host::KubeClient*()> api;                 // nullptr: it is not reached
-    std::function<bool()> ours;                             // false: a different agent of the node has the claims
     std::function<std::vector<dra::ClaimStatus>()> wanted;  // of all prepared claims, now
     std::function<void()> changed;                          // problem() is different
   };
 
-  ClaimStatuses(host::Loop& loop, Callbacks callbacks);
+  ClaimStatuses(host::Loop& loop, host::KubeLink& link, const Claims& claims, Callbacks callbacks);
   ~ClaimStatuses();
   ClaimStatuses(const ClaimStatuses&) = delete;
   ClaimStatuses& operator=(const ClaimStatuses&) = delete;
@@ -56,6 +55,8 @@ class ClaimStatuses {
   void report(std::string problem);
 
   host::Loop& loop_;
+  host::KubeLink& link_;
+  const Claims& claims_;
   const Callbacks callbacks_;
   std::map<std::string, Entry> entries_;  // by UID
   host::KubeClient* client_ = nullptr;

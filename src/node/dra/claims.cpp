@@ -65,8 +65,10 @@ bool is_first_of_its_endpoint(const dra::PreparedClaim& claim, const dra::Part& 
 
 }  // namespace
 
-Claims::Claims(host::Loop& loop, MpsClient& mps, MigPartitions& mig, ClaimsSettings settings, Callbacks callbacks)
+Claims::Claims(host::Loop& loop, host::KubeLink& link, MpsClient& mps, MigPartitions& mig, ClaimsSettings settings,
+               Callbacks callbacks)
     : loop_(loop),
+      link_(link),
       settings_(std::move(settings)),
       boot_(host::boot_id()),
       callbacks_(std::move(callbacks)),
@@ -133,8 +135,7 @@ void Claims::end_of_jobs() {
 }
 
 Claims::~Claims() {
-  std::string why;
-  if (auto* api = callbacks_.api(why))
+  if (auto* api = link_.client())
     for (const auto id : asked_) api->cancel(id);
 }
 
@@ -249,11 +250,11 @@ void Claims::read(const dra::ClaimName& claim, Prepared done) {
     return done(fail(Kind::kInvalid, "kubelet names a claim that cannot be: " + in_quotes(dra::to_string(claim))));
   if (!inputs_known_)
     return done(fail(Kind::kUnavailable, "the GPUs of this node are not known yet; kubelet asks again"));
-  std::string why;
-  auto* api = callbacks_.api(why);
+  auto* api = link_.client();
   if (api == nullptr)
     return done(fail(Kind::kUnavailable,
-                     "the claim cannot be read, for the API server is not reached: " + why + "; kubelet asks again"));
+                     fmt::format("the claim cannot be read, for the API server is not reached: {}; kubelet asks again",
+                                 link_.settled() ? link_.closed_because() : "it is being looked for")));
   const auto id = std::make_shared<host::KubeClient::Id>(0);
   *id = api->get(dra::claim_path(claim), [this, id, claim, done = std::move(done)](const host::KubeAnswer& answer) {
     asked_.erase(*id);

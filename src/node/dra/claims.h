@@ -24,7 +24,7 @@
 #include "base/result.h"
 #include "dra/prepare.h"
 #include "grants/allocate/grant.h"
-#include "kube/client/kube_client.h"
+#include "kube/client/kube_link.h"
 #include "kubelet/dra_server.h"
 #include "mps/protocol/mps_client.h"
 #include "mps/protocol/pool_reports.h"
@@ -53,15 +53,14 @@ struct ClaimInputs {
 class Claims final : public host::DraAnswers {
  public:
   struct Callbacks {
-    // The API server; nullptr: it is not reached, for this reason.
-    std::function<host::KubeClient*(std::string& why_not)> api;
     std::function<void()> changed;  // what is prepared is different
     std::function<void()> rescan;   // ClaimPartitions::Callbacks
   };
 
   // Nothing is changed before take(): an older agent may have the claims (node/dra/claims_lock.h). Until then kubelet's
   // calls wait, and prepared() is what that agent wrote last.
-  Claims(host::Loop& loop, MpsClient& mps, MigPartitions& mig, ClaimsSettings settings, Callbacks callbacks);
+  Claims(host::Loop& loop, host::KubeLink& link, MpsClient& mps, MigPartitions& mig, ClaimsSettings settings,
+         Callbacks callbacks);
   ~Claims() override;
   Claims(const Claims&) = delete;
   Claims& operator=(const Claims&) = delete;
@@ -129,6 +128,7 @@ class Claims final : public host::DraAnswers {
   void reopen(const std::string& uid);
 
   host::Loop& loop_;
+  host::KubeLink& link_;
   const ClaimsSettings settings_;
   const std::string boot_;
   const Callbacks callbacks_;
