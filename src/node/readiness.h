@@ -2,8 +2,6 @@
 // Whether this node serves, and if not, why: one line for a probe, a person and the status document. A process that is
 // alive and waits is not ready; a node without a driver counts as one that does not need one only with failOnInitError:
 // false. Pure.
-#include <string>
-
 #include "kube/node_condition.h"
 #include "node/snapshot.h"
 
@@ -13,12 +11,7 @@ namespace tranche::agent {
 // True while slots can be allocated, even with a reason other than "Serving" that needs an operator's attention.
 kube::NodeCondition node_condition(const NodeView& node);
 
-struct Readiness {
-  bool ready = false;
-  std::string reason;    // also when ready
-  const char* why = "";  // not ready: the reason in one word, for the Node's condition
-};
-
-Readiness readiness(const NodeView& node);
+// The same for a probe: while it is ready, with a message and without a reason.
+kube::NodeCondition readiness(const NodeView& node);
 
 }  // namespace tranche::agent

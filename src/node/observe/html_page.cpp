@@ -203,14 +203,14 @@ void put_configuration(Html& html, const Snapshot& s) {
 LongText html_page(const Snapshot& s, const guard::Figures& figures, const std::vector<host::GpuTelemetry>& gpus,
                    MonoTime now, bool reload) {
   Html html;
-  const Readiness ready = readiness(s);
+  const auto ready = readiness(s);
   const auto tenants = tenant_rows(s, figures);
   Rows rows;
   for (const auto& row : tenants) rows[row.device].push_back(&row);
   html::begin(html, std::string("Tranche ") + kVersion, reload ? kReloadSeconds : 0);
   html.add("<h1>{}</h1>\n<p class={}>{}: {}</p>\n<p class=dim>Tranche {} · driver {} · {}Z · {}</p>\n",
            s.cluster.node.empty() ? "GPUs of this node" : "GPUs of " + text(s.cluster.node),
-           ready.ready ? "good" : "bad", ready.ready ? "ready" : "not ready", text(ready.reason), kVersion,
+           ready.ready ? "good" : "bad", ready.ready ? "ready" : "not ready", text(ready.message), kVersion,
            s.inventory ? text(s.inventory->driver_version) : "none", host::utc_text(s.taken_wall).substr(0, 19),
            reload ? "<a href=\"/\">stop reloading</a>" : "<a href=\"/live\">reload every 10 s</a>");
   put_list(html, "Problems", problems(s));

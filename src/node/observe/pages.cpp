@@ -15,8 +15,8 @@ constexpr int kServiceUnavailable = 503;
 constexpr Duration kFiguresFor = std::chrono::seconds(1);  // two scrapers cost no more than one
 
 host::HttpAnswer ready_page(const Snapshot& snapshot) {
-  const Readiness state = readiness(snapshot);
-  host::HttpAnswer answer = host::HttpAnswer::text(state.reason + "\n");
+  const auto state = readiness(snapshot);
+  host::HttpAnswer answer = host::HttpAnswer::text(state.message + "\n");
   if (!state.ready) answer.status = kServiceUnavailable;
   return answer;
 }

@@ -478,9 +478,9 @@ LongText document_for(const Snapshot& s, const Reader& reader) {
   document.show("version", kVersion);
   document.show("node", s.cluster.node);
   document.add("pid", ::getpid());
-  const Readiness ready = readiness(s);
+  const auto ready = readiness(s);
   document.show("ready", ready.ready);
-  document.show("readyReason", ready.reason);
+  document.show("readyReason", ready.message);
   document.show("driver", driver_json(s));
   document.show("config", config_json(s));
   document.show("change", change_json(s));
