@@ -30,6 +30,11 @@ std::string by_whom(pid_t pid) {
   return pid == 0 ? "another process, in a process namespace not visible here" : fmt::format("process {}", pid);
 }
 
+// "nvidia.com/gpu.shared" → "nvidia-gpu.shared.sock"; the directory is kubelet's, the name NVIDIA's.
+std::string socket_name_of(const std::string& resource) {
+  return "nvidia-" + resource.substr(resource.rfind('/') + 1) + ".sock";
+}
+
 }  // namespace
 
 // kubelet's questions about one resource, answered right on gRPC's threads: no lock of ours is held while Answers
@@ -209,10 +214,6 @@ class RegisterCall {
   std::optional<Status> outcome_;
   bool over_ = false;
 };
-
-std::string socket_name_of(const std::string& resource) {
-  return "nvidia-" + resource.substr(resource.rfind('/') + 1) + ".sock";
-}
 
 Plugin::Plugin(Loop& loop, const PluginHostSettings& settings, Answers& answers, std::string resource,
                std::function<void()> on_change)

@@ -101,7 +101,4 @@ class Plugin {
   std::unique_ptr<RegisterCall> registering_;
 };
 
-// "nvidia.com/gpu.shared" → "nvidia-gpu.shared.sock"; the directory is kubelet's, the name NVIDIA's.
-std::string socket_name_of(const std::string& resource);
-
 }  // namespace tranche::host

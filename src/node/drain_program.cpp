@@ -16,8 +16,12 @@ std::string beside_ourselves() {
   return error ? "" : (self.parent_path() / kName).string();
 }
 
-Status install(const std::string& dir, const std::string& source) {
-  auto program = host::read_file(source, kLargest);
+}  // namespace
+
+Status install_drain_program(const std::string& dir, const std::string& source) {
+  if (dir.empty()) return {};
+  if (!dir.starts_with('/')) return fail(Kind::kInvalid, "--program-dir " + dir + " is not an absolute path");
+  auto program = host::read_file(source.empty() ? beside_ourselves() : source, kLargest);
   if (!program) return std::unexpected(within(std::move(program).error(), "tranche-drain is not beside this program"));
   TRY(const auto folder, host::Dir::create(dir, 0755));
   if (const auto there = folder.read(kName, kLargest); there && *there == *program) {
@@ -26,14 +30,6 @@ Status install(const std::string& dir, const std::string& source) {
     if (!error && mode == std::filesystem::perms(0755)) return {};
   }
   return folder.write_atomically(kName, *program, 0755);
-}
-
-}  // namespace
-
-Status install_drain_program(const std::string& dir, const std::string& source) {
-  if (dir.empty()) return {};
-  if (!dir.starts_with('/')) return fail(Kind::kInvalid, "--program-dir " + dir + " is not an absolute path");
-  return install(dir, source.empty() ? beside_ourselves() : source);
 }
 
 }  // namespace tranche::agent
