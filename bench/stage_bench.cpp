@@ -6,7 +6,7 @@
 #include "gpu/driver/processes.h"
 #include "grants/allocate/align.h"
 #include "grants/allocate/grant.h"
-#include "grants/allocate/prefer.h"
+#include "grants/allocate/prefer_fixture.h"
 #include "guard/judge.h"
 #include "plan/advertise/advertise.h"
 #include "plan/make_plan.h"
