@@ -1,5 +1,5 @@
 #pragma once
-// Private to SocketRelay: processes that have exited, under whose pids the relay completes the exchange of a client
+// Private to Relay: processes that have exited, under whose pids the relay completes the exchange of a client
 // that has exited. The relay keeps some, because a tenant may use up all pids of the node for a moment. Loop thread
 // only.
 #include <algorithm>

@@ -5,18 +5,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <set>
 #include <utility>
 
 #include "mps/relay/client_file.h"
-#include "mps/relay/client_table.h"
-#include "mps/relay/exited_children.h"
 #include "mps/relay/relay_packet.h"
 #include "mps/relay/relay_passage.h"
-#include "mps/relay/relay_turns.h"
-#include "mps/relay/tenant_sockets.h"
-#include "os/files/kept.h"
-#include "os/loop/timer.h"
 
 namespace tranche::host {
 namespace {
@@ -41,167 +34,15 @@ bool may_pass(Kind kind) {
   return kind == Kind::kConflict || kind == Kind::kTimeout || kind == Kind::kUnavailable;
 }
 
-// An endpoint of a grant, its listening socket and its counts.
-struct RelayEndpoint {
-  RelayEndpoint(Loop& loop, std::function<void()> on_closed) : sockets(loop, std::move(on_closed)), pause(loop) {}
-  TenantSockets sockets;
-  Fd listening;
-  Loop::Id watch = 0;
-  Timer pause;
-  bool waits = false;
-  std::size_t connections = 0;
-  std::size_t handshakes = 0;
-  MonoTime paced = MonoTime::min();  // when the last accepted connection was due
-  EndpointCounters counters;
-};
+}  // namespace
 
-class SocketRelay final : public Relay {
- public:
-  SocketRelay(Loop& loop, RelaySettings settings, Callbacks callbacks)
-      : loop_(loop),
-        settings_(std::move(settings)),
-        callbacks_(std::move(callbacks)),
-        clients_(loop, [this](const std::string& grant, int pid) {
-          callbacks_.on_gone(grant, pid);
-          callbacks_.on_change();
-          if (clients_.contexts(pid) == 0) look();
-          look_soon();
-          store_soon();
-        }) {
-    passing_.wants_turn = [this](RelayPassage& p) { wants_turn(p); };
-    passing_.introduced = [this](RelayPassage& p, const Status& as_itself) { introduced(p, as_itself); };
-    passing_.gets = [this](RelayPassage& p, const Channel& channel) {
-      clients_.gets(p.state().client.pid, p.id(), channel);
-    };
-    passing_.connects = [this](RelayPassage& p, int pid, std::uint32_t context) {
-      clients_.connected(pid, p.id(), context);
-      store();
-    };
-    passing_.exited_child = [this] { return exited_children_.take([this](int pid) { return clients_.knows(pid); }); };
-    passing_.left = [this](RelayPassage& p, int pid) { left(p, pid); };
-    passing_.others_wait = [this] { return turns_.others_wait(); };
-    passing_.next_context = [this](int pid) { return clients_.next_context(pid); };
-    passing_.let_in = [this](RelayPassage& p) { let_in(p); };
-    passing_.answer = [this](const RelayPassage& p) {
-      return callbacks_.answer ? callbacks_.answer(p.grant(), p.state().question) : std::string();
-    };
-    passing_.ended = [this](RelayPassage& p) { ended(p); };
-    // After the endpoint has closed, the only socket left is our end of an exchange that the client never received.
-    passing_.close = [this](const std::string& grant, Fd fd) {
-      if (const auto found = endpoints_.find(grant); found != endpoints_.end())
-        found->second.sockets.close(std::move(fd));
-    };
-  }
-  ~SocketRelay() override;
-  SocketRelay(const SocketRelay&) = delete;
-  SocketRelay& operator=(const SocketRelay&) = delete;
+Relay::Relay(Loop& loop, RelaySettings settings, Callbacks callbacks)
+    : loop_(loop),
+      settings_(std::move(settings)),
+      callbacks_(std::move(callbacks)),
+      clients_(loop, [this](const std::string& grant, int pid) { gone(grant, pid); }) {}
 
-  Status open_endpoint(const std::string& grant, const Dir& endpoint) override;
-  void set_kind(const std::string& grant, const std::string& kind) override { turns_.set_kind(grant, kind); }
-  void close_endpoint(const std::string& grant) override;
-  void keep_waiting(const std::string& grant, bool waits) override;
-  void disown(const std::string& grant) override {
-    clients_.disown(grant);
-    callbacks_.on_change();
-    store_soon();
-  }
-  void context_began(int pid, std::uint32_t context) override { clients_.context_began(pid, context); }
-  void context_ended(int pid, std::uint32_t context) override {
-    clients_.notice(pid);  // with the contexts that it had, also if the log is read before its exit is seen
-    if (clients_.context_ended(pid, context)) callbacks_.on_change();
-    store_soon();
-    if (clients_.remnant(pid) && clients_.contexts(pid) == 0) look();
-    look_soon();
-  }
-  void listed(std::uint64_t asked, const std::vector<int>& pids) override {
-    const bool open_known = clients_.has_exited() && look();
-    if (clients_.listed(asked, pids, open_known)) changed();
-  }
-  void restore(const std::string& clients, const std::vector<std::string>& grants) override;
-  void serve() override;
-  void hold() override;
-  std::uint64_t take_turn(std::function<void()> on_turn) override;
-  void end_turn(std::uint64_t turn) override;
-  void new_server() override { late_ = 0; }
-  void remember(const std::string& grant, int pid) override {
-    if (clients_.remember(grant, pid)) callbacks_.on_change();
-  }
-  EndpointView endpoint(const std::string& grant) const override;
-  const std::string* grant_of(int pid) const override { return clients_.grant_of(pid); }
-  std::size_t places() const override { return clients_.places(); }
-  std::size_t contexts(int pid) const override { return clients_.contexts(pid); }
-  std::size_t beyond_first(int pid) const override { return clients_.beyond_first(pid); }
-  void in_container(int pid, std::string container, std::uint64_t started) override {
-    clients_.in_container(pid, std::move(container), started);
-  }
-  std::vector<int> clients_in(const std::string& container) const override { return clients_.clients_in(container); }
-  std::optional<RemnantView> remnant(int pid) const override { return clients_.remnant(pid); }
-  std::vector<int> former_remnants() const override { return clients_.remnants(""); }
-  void tried(int remnant) override {
-    clients_.tried(remnant);
-    store_soon();
-  }
-
- private:
-  void watch_endpoint(const std::string& grant);
-  void pause_endpoint(const std::string& grant, Duration pause);
-  void accept_some(const std::string& grant);
-  bool has_capacity(const RelayEndpoint& endpoint) const;
-  void resume_endpoints();
-  void pump();
-  void pump_later();
-  void prepare(std::uint64_t id, const std::string& grant);
-  void prepared(std::uint64_t id, const Status& status);
-  void own_turn(std::uint64_t id);
-  bool refuses(RelayPassage& passage);
-  bool waits_for_place(RelayPassage& passage, int looks);
-  void wants_turn(RelayPassage& passage, int looks = 0);
-  void looked(std::uint64_t id, bool refused);
-  void introduced(RelayPassage& passage, const Status& as_itself);
-  void let_in(RelayPassage& passage);
-  void left(RelayPassage& passage, int pid);
-  void changed();
-  void store();
-  void store_soon() {
-    if (callbacks_.store && !store_.running()) store_.start(kStoreSoon, [this] { store(); });
-  }
-  bool look();
-  void look_soon();
-  void look_again();
-  void ended(RelayPassage& passage);
-  void count_end(RelayEndpoint& endpoint, const RelayPassage& passage, const mps::Passage& state);
-
-  Loop& loop_;
-  RelaySettings settings_;
-  Callbacks callbacks_;
-  RelayPassage::Callbacks passing_;
-  ClientTable clients_;
-  mps::RelayTurns turns_;
-  std::map<std::string, RelayEndpoint> endpoints_;
-  std::map<std::uint64_t, std::shared_ptr<RelayPassage>> passages_;
-  std::set<std::uint64_t> orphans_;  // passages whose endpoint was closed, and for which the daemon looks for a server
-  std::map<std::uint64_t, std::function<void()>> own_turns_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // prepare() and look() may answer after our end
-  std::uint64_t next_id_ = 1;
-  std::size_t handshakes_ = 0;
-  std::size_t connections_ = 0;
-  ExitedChildren exited_children_;
-  bool serving_ = false;
-  bool pumping_ = false;
-  bool try_again_ = false;  // wait before the next attempt
-  bool logged_not_itself_ = false;
-  int late_ = 0;  // consecutive clients that got no server in time
-  Timer wake_{loop_};
-  std::map<std::uint64_t, int> without_place_;  // passages that wait for a place, with the number of their looks
-  Timer place_look_{loop_};
-  Timer look_{loop_};
-  Duration look_wait_{};
-  Timer store_{loop_};
-  const std::string boot_ = boot_id();
-  std::string stored_;  // the last text of store()
-};
-
-SocketRelay::~SocketRelay() {
+Relay::~Relay() {
   for (auto& [id, passage] : passages_) {
     passage->wait_for_server(kLastWait);
     passage->drop();
@@ -212,10 +53,10 @@ SocketRelay::~SocketRelay() {
   }
 }
 
-Status SocketRelay::open_endpoint(const std::string& grant, const Dir& directory) {
+Status Relay::open_endpoint(const std::string& grant, const Dir& directory) {
   if (endpoints_.contains(grant)) return {};
   TRY(Fd listening, listen_in(directory, "control"));
-  RelayEndpoint& endpoint = endpoints_.try_emplace(grant, loop_, [this] { resume_endpoints(); }).first->second;
+  Endpoint& endpoint = endpoints_.try_emplace(grant, loop_, [this] { resume_endpoints(); }).first->second;
   endpoint.listening = std::move(listening);
   watch_endpoint(grant);
   if (endpoint.watch == 0) {
@@ -226,7 +67,7 @@ Status SocketRelay::open_endpoint(const std::string& grant, const Dir& directory
   return {};
 }
 
-void SocketRelay::close_endpoint(const std::string& grant) {
+void Relay::close_endpoint(const std::string& grant) {
   const auto found = endpoints_.find(grant);
   if (found == endpoints_.end()) return;
   loop_.cancel(found->second.watch);
@@ -257,7 +98,12 @@ void SocketRelay::close_endpoint(const std::string& grant) {
   pump();
 }
 
-void SocketRelay::keep_waiting(const std::string& grant, bool waits) {
+void Relay::disown(const std::string& grant) {
+  clients_.disown(grant);
+  changed();
+}
+
+void Relay::keep_waiting(const std::string& grant, bool waits) {
   const auto found = endpoints_.find(grant);
   if (found == endpoints_.end()) return;
   found->second.waits = waits;
@@ -265,19 +111,19 @@ void SocketRelay::keep_waiting(const std::string& grant, bool waits) {
   resume_endpoints();
 }
 
-void SocketRelay::watch_endpoint(const std::string& grant) {
-  RelayEndpoint& endpoint = endpoints_.at(grant);
+void Relay::watch_endpoint(const std::string& grant) {
+  Endpoint& endpoint = endpoints_.at(grant);
   if (endpoint.watch != 0 || endpoint.pause.running()) return;
   endpoint.watch = loop_.watch(endpoint.listening.get(), EPOLLIN, [this, grant](std::uint32_t) { accept_some(grant); });
 }
 
-void SocketRelay::pause_endpoint(const std::string& grant, Duration pause) {
-  RelayEndpoint& endpoint = endpoints_.at(grant);
+void Relay::pause_endpoint(const std::string& grant, Duration pause) {
+  Endpoint& endpoint = endpoints_.at(grant);
   loop_.cancel(std::exchange(endpoint.watch, 0));
   endpoint.pause.start(pause, [this, grant] { watch_endpoint(grant); });
 }
 
-bool SocketRelay::has_capacity(const RelayEndpoint& endpoint) const {
+bool Relay::has_capacity(const Endpoint& endpoint) const {
   return !endpoint.waits && endpoint.handshakes + endpoint.sockets.closing() < settings_.handshakes_per_grant &&
          (endpoint.handshakes == 0 || handshakes_ < settings_.handshakes) &&
          endpoint.connections < settings_.connections_per_grant &&
@@ -286,11 +132,11 @@ bool SocketRelay::has_capacity(const RelayEndpoint& endpoint) const {
 
 // A new client that does not fit is not accepted yet, instead of being disconnected: a CUDA process that gets no
 // greeting would run without MPS.
-void SocketRelay::accept_some(const std::string& grant) {
+void Relay::accept_some(const std::string& grant) {
   for (int i = 0; i < kAcceptedPerTurn; ++i) {
     const auto found = endpoints_.find(grant);
     if (found == endpoints_.end()) return;  // a callback closed it
-    RelayEndpoint& endpoint = found->second;
+    Endpoint& endpoint = found->second;
     if (!has_capacity(endpoint)) return loop_.cancel(std::exchange(endpoint.watch, 0));
     // A connection that hangs up at once costs a tenant nothing, and this program 50 µs.
     const auto every = settings_.connection_every;
@@ -302,7 +148,7 @@ void SocketRelay::accept_some(const std::string& grant) {
     if (!fd) return pause_endpoint(grant, kPauseWhenFull);  // out of descriptors or memory: it stays readable
     endpoint.paced = due;
     const auto id = next_id_++;
-    const auto passage = std::make_shared<RelayPassage>(loop_, id, grant, std::move(fd), settings_.times, passing_);
+    const auto passage = std::make_shared<RelayPassage>(*this, id, grant, std::move(fd));
     passages_.emplace(id, passage);
     ++endpoint.connections;
     ++connections_;
@@ -312,23 +158,23 @@ void SocketRelay::accept_some(const std::string& grant) {
   }
 }
 
-void SocketRelay::resume_endpoints() {
+void Relay::resume_endpoints() {
   for (auto& [grant, endpoint] : endpoints_) {
     if (endpoint.watch == 0 && has_capacity(endpoint)) watch_endpoint(grant);
   }
 }
 
-void SocketRelay::serve() {
+void Relay::serve() {
   serving_ = true;
   pump();
 }
 
-void SocketRelay::hold() {
+void Relay::hold() {
   serving_ = false;
   wake_.stop();
 }
 
-void SocketRelay::pump() {
+void Relay::pump() {
   if (!serving_ || std::exchange(pumping_, true)) return;
   try_again_ = false;
   while (const auto id = try_again_ ? std::nullopt : turns_.next()) {
@@ -343,18 +189,18 @@ void SocketRelay::pump() {
   if (try_again_) pump_later();
 }
 
-void SocketRelay::pump_later() {
+void Relay::pump_later() {
   wake_.start(kTryAgain, [this] { pump(); });
 }
 
-void SocketRelay::prepare(std::uint64_t id, const std::string& grant) {
+void Relay::prepare(std::uint64_t id, const std::string& grant) {
   if (!callbacks_.prepare) return prepared(id, {});
   callbacks_.prepare(grant, [this, id, alive = std::weak_ptr(alive_)](const Status& status) {
     if (!alive.expired()) prepared(id, status);
   });
 }
 
-void SocketRelay::prepared(std::uint64_t id, const Status& status) {
+void Relay::prepared(std::uint64_t id, const Status& status) {
   if (own_turns_.contains(id)) return own_turn(id);
   const auto found = passages_.find(id);
   if (found == passages_.end()) return;  // it hung up meanwhile, which ended its turn
@@ -371,7 +217,7 @@ void SocketRelay::prepared(std::uint64_t id, const Status& status) {
   }
 }
 
-bool SocketRelay::refuses(RelayPassage& passage) {
+bool Relay::refuses(RelayPassage& passage) {
   const int pid = passage.state().client.pid;
   if (!passage.connector_lives()) {
     passage.abandoned();
@@ -384,7 +230,7 @@ bool SocketRelay::refuses(RelayPassage& passage) {
 
 // A client that has just destroyed a context, or ended, may have a place until its server has closed the connection. A
 // client that would be refused meanwhile waits for that, and the servers' pipes are looked at once for all that wait.
-bool SocketRelay::waits_for_place(RelayPassage& passage, int looks) {
+bool Relay::waits_for_place(RelayPassage& passage, int looks) {
   if (looks >= kLooksForPlace || !callbacks_.refuses_for_now) return false;
   if (!callbacks_.refuses_for_now(passage.grant(), passage.state().client.pid)) return false;
   without_place_.emplace(passage.id(), looks + 1);
@@ -399,7 +245,7 @@ bool SocketRelay::waits_for_place(RelayPassage& passage, int looks) {
   return true;
 }
 
-void SocketRelay::wants_turn(RelayPassage& passage, int looks) {
+void Relay::wants_turn(RelayPassage& passage, int looks) {
   if (waits_for_place(passage, looks) || refuses(passage)) return;
   if (!callbacks_.look) return looked(passage.id(), false);
   callbacks_.look(passage.grant(), passage.state().client.pid,
@@ -408,7 +254,7 @@ void SocketRelay::wants_turn(RelayPassage& passage, int looks) {
                   });
 }
 
-void SocketRelay::looked(std::uint64_t id, bool refused) {
+void Relay::looked(std::uint64_t id, bool refused) {
   const auto found = passages_.find(id);
   if (found == passages_.end()) return;  // it hung up meanwhile
   const auto passage = found->second;
@@ -418,7 +264,7 @@ void SocketRelay::looked(std::uint64_t id, bool refused) {
 }
 
 // From here on the daemon knows the client, so a list of the grant's clients must include it.
-void SocketRelay::introduced(RelayPassage& passage, const Status& as_itself) {
+void Relay::introduced(RelayPassage& passage, const Status& as_itself) {
   turns_.connected(passage.id());
   if (!as_itself && !std::exchange(logged_not_itself_, true)) callbacks_.on_not_itself(as_itself.error());
   if (as_itself) logged_not_itself_ = false;
@@ -430,8 +276,8 @@ void SocketRelay::introduced(RelayPassage& passage, const Status& as_itself) {
   pump();
 }
 
-void SocketRelay::let_in(RelayPassage& passage) {
-  RelayEndpoint& endpoint = endpoints_.at(passage.grant());
+void Relay::let_in(RelayPassage& passage) {
+  Endpoint& endpoint = endpoints_.at(passage.grant());
   ++endpoint.counters.let_in;
   late_ = 0;
   --endpoint.handshakes;
@@ -441,7 +287,21 @@ void SocketRelay::let_in(RelayPassage& passage) {
   pump();
 }
 
-void SocketRelay::left(RelayPassage& passage, int pid) {
+void Relay::connects(const RelayPassage& passage, int pid) {
+  clients_.connected(pid, passage.id(), passage.state().exchange.context);
+  store();
+}
+
+std::optional<ExitedChild> Relay::exited_child() {
+  return exited_children_.take([this](int pid) { return clients_.knows(pid); });
+}
+
+// After the endpoint has closed, the only socket left is our end of an exchange that the client never received.
+void Relay::close(const std::string& grant, Fd fd) {
+  if (const auto found = endpoints_.find(grant); found != endpoints_.end()) found->second.sockets.close(std::move(fd));
+}
+
+void Relay::left(RelayPassage& passage, int pid) {
   clients_.notice(passage.state().client.pid);
   clients_.inherit(passage.state().client.pid, pid, passage.id(),
                    orphans_.contains(passage.id()) ? std::string() : passage.grant());
@@ -450,7 +310,37 @@ void SocketRelay::left(RelayPassage& passage, int pid) {
   store();
 }
 
-void SocketRelay::restore(const std::string& clients, const std::vector<std::string>& grants) {
+void Relay::gone(const std::string& grant, int pid) {
+  callbacks_.on_gone(grant, pid);
+  callbacks_.on_change();
+  if (clients_.contexts(pid) == 0) look();
+  look_soon();
+  store_soon();
+}
+
+void Relay::context_ended(int pid, std::uint32_t context) {
+  clients_.notice(pid);  // with the contexts that it had, also if the log is read before its exit is seen
+  if (clients_.context_ended(pid, context)) callbacks_.on_change();
+  store_soon();
+  if (clients_.remnant(pid) && clients_.contexts(pid) == 0) look();
+  look_soon();
+}
+
+void Relay::listed(std::uint64_t asked, const std::vector<int>& pids) {
+  const bool open_known = clients_.has_exited() && look();
+  if (clients_.listed(asked, pids, open_known)) changed();
+}
+
+void Relay::remember(const std::string& grant, int pid) {
+  if (clients_.remember(grant, pid)) callbacks_.on_change();
+}
+
+void Relay::tried(int remnant) {
+  clients_.tried(remnant);
+  store_soon();
+}
+
+void Relay::restore(const std::string& clients, const std::vector<std::string>& grants) {
   auto stored = mps::parse_clients(clients);
   if (stored.boot.empty() || stored.boot != boot_) return;
   for (auto& client : stored.clients) {
@@ -459,12 +349,12 @@ void SocketRelay::restore(const std::string& clients, const std::vector<std::str
   }
 }
 
-void SocketRelay::changed() {
+void Relay::changed() {
   callbacks_.on_change();
   store_soon();
 }
 
-void SocketRelay::store() {
+void Relay::store() {
   if (!callbacks_.store) return;
   store_.stop();
   auto text = mps::render_clients({boot_, clients_.stored()});
@@ -473,8 +363,12 @@ void SocketRelay::store() {
   callbacks_.store(stored_);
 }
 
+void Relay::store_soon() {
+  if (callbacks_.store && !store_.running()) store_.start(kStoreSoon, [this] { store(); });
+}
+
 // Which connections the servers still have. false: not known.
-bool SocketRelay::look() {
+bool Relay::look() {
   const auto open = callbacks_.open_pipes ? callbacks_.open_pipes() : std::nullopt;
   if (clients_.looked(open)) changed();
   return open.has_value();
@@ -482,20 +376,20 @@ bool SocketRelay::look() {
 
 // A server closes a client's channels a moment after the client's end, or that of a context. One that does not is
 // looked at again with the server's next list.
-void SocketRelay::look_soon() {
+void Relay::look_soon() {
   if (!clients_.waits_for_server() || look_.running()) return;
   look_wait_ = kFirstLook;
   look_again();
 }
 
-void SocketRelay::look_again() {
+void Relay::look_again() {
   look_.start(look_wait_, [this] {
     look_wait_ *= 4;
     if (look() && clients_.waits_for_server() && look_wait_ <= kLastLook) look_again();
   });
 }
 
-std::uint64_t SocketRelay::take_turn(std::function<void()> on_turn) {
+std::uint64_t Relay::take_turn(std::function<void()> on_turn) {
   const auto id = next_id_++;
   own_turns_[id] = std::move(on_turn);
   turns_.wait(id, kOurselves);
@@ -503,20 +397,20 @@ std::uint64_t SocketRelay::take_turn(std::function<void()> on_turn) {
   return id;
 }
 
-void SocketRelay::end_turn(std::uint64_t turn) {
+void Relay::end_turn(std::uint64_t turn) {
   own_turns_.erase(turn);
   turns_.leave(turn);
   pump();
 }
 
-void SocketRelay::own_turn(std::uint64_t id) {
+void Relay::own_turn(std::uint64_t id) {
   turns_.connected(id);
   const auto on_turn = std::exchange(own_turns_.at(id), [] {});
   on_turn();
   pump();
 }
 
-void SocketRelay::ended(RelayPassage& passage) {
+void Relay::ended(RelayPassage& passage) {
   const auto self = passage.shared_from_this();
   passages_.erase(passage.id());
   --connections_;
@@ -537,7 +431,7 @@ void SocketRelay::ended(RelayPassage& passage) {
   pump();
 }
 
-void SocketRelay::count_end(RelayEndpoint& endpoint, const RelayPassage& passage, const mps::Passage& state) {
+void Relay::count_end(Endpoint& endpoint, const RelayPassage& passage, const mps::Passage& state) {
   using enum mps::RelayEnd;
   if (state.end == kLooked || state.end == kLeft || state.end == kDone || state.end == kAsked) return;
   if (mps::is_attempt(state.end)) {
@@ -557,16 +451,10 @@ void SocketRelay::count_end(RelayEndpoint& endpoint, const RelayPassage& passage
   callbacks_.on_change();
 }
 
-EndpointView SocketRelay::endpoint(const std::string& grant) const {
+EndpointView Relay::endpoint(const std::string& grant) const {
   const auto found = endpoints_.find(grant);
   return {clients_.of(grant), clients_.remnants(grant), clients_.places(grant),
           found == endpoints_.end() ? EndpointCounters{} : found->second.counters};
-}
-
-}  // namespace
-
-std::unique_ptr<Relay> Relay::open(Loop& loop, RelaySettings settings, Callbacks callbacks) {
-  return std::make_unique<SocketRelay>(loop, std::move(settings), std::move(callbacks));
 }
 
 }  // namespace tranche::host

@@ -23,11 +23,18 @@
 
 #include "base/result.h"
 #include "mps/relay/client_table.h"
+#include "mps/relay/exited_children.h"
 #include "mps/relay/handshake.h"
+#include "mps/relay/relay_turns.h"
+#include "mps/relay/tenant_sockets.h"
 #include "os/files/files.h"
+#include "os/files/kept.h"
 #include "os/loop/loop.h"
+#include "os/loop/timer.h"
 
 namespace tranche::host {
+
+class RelayPassage;
 
 struct RelaySettings {
   std::string daemon_socket;  // <pipe>/control
@@ -98,51 +105,137 @@ class Relay {
     // Writes the text for restore() to a file before it returns. Empty: no text is kept.
     std::function<void(const std::string& clients)> store = {};
   };
-  static std::unique_ptr<Relay> open(Loop& loop, RelaySettings settings, Callbacks callbacks);
-  virtual ~Relay() = default;  // closes everything; socket files stay, for the next start to replace
+  Relay(Loop& loop, RelaySettings settings, Callbacks callbacks);
+  ~Relay();  // closes everything; socket files stay, for the next start to replace
+  Relay(const Relay&) = delete;
+  Relay& operator=(const Relay&) = delete;
 
   // Listens at `<endpoint>/control` and replaces any file there. Idempotent while it listens there already.
-  virtual Status open_endpoint(const std::string& grant, const Dir& endpoint) = 0;
+  Status open_endpoint(const std::string& grant, const Dir& endpoint);
   // An identifier of the limits of the grant's next clients, equal for equal limits.
-  virtual void set_kind(const std::string& grant, const std::string& kind) = 0;
-  virtual void close_endpoint(
-      const std::string& grant) = 0;  // closes its connections too; admitted clients keep running
+  void set_kind(const std::string& grant, const std::string& kind) { turns_.set_kind(grant, kind); }
+  void close_endpoint(const std::string& grant);  // closes its connections too; admitted clients keep running
   // `waits`: new connections at an open endpoint stay in its backlog, until a call with false.
-  virtual void keep_waiting(const std::string& grant, bool waits) = 0;
+  void keep_waiting(const std::string& grant, bool waits);
   // Its clients get the grant "" and no longer count for this grant.
-  virtual void disown(const std::string& grant) = 0;
-  virtual void serve() = 0;  // the daemon accepts clients from now on
-  virtual void hold() = 0;   // clients wait
+  void disown(const std::string& grant);
+  void serve();  // the daemon accepts clients from now on
+  void hold();   // clients wait
   // For a CUDA start of our own that does not use an endpoint (a proof), under the grant "": its limits are prepared
   // like a client's, and during its turn no client with different limits is connected. on_turn runs once, perhaps
   // inside the call, also if the limits could not be set; never after end_turn().
-  virtual std::uint64_t take_turn(std::function<void()> on_turn) = 0;
-  virtual void end_turn(std::uint64_t turn) = 0;
+  std::uint64_t take_turn(std::function<void()> on_turn);
+  void end_turn(std::uint64_t turn);
   // The pool has a new server: how long clients waited for the former one no longer counts.
-  virtual void new_server() = 0;
+  void new_server() { late_ = 0; }
   // The server's log reports that a context of this process has a place, or has none any more.
-  virtual void context_began(int pid, std::uint32_t context) = 0;
-  virtual void context_ended(int pid, std::uint32_t context) = 0;
+  void context_began(int pid, std::uint32_t context) { clients_.context_began(pid, context); }
+  void context_ended(int pid, std::uint32_t context);
   // All pids that the servers list in an answer to a question of time `asked` (boot_ticks()).
-  virtual void listed(std::uint64_t asked, const std::vector<int>& pids) = 0;
+  void listed(std::uint64_t asked, const std::vector<int>& pids);
   // The last text that an earlier relay of this daemon gave to Callbacks::store. Clients whose grant is not among these
   // are of former tenants. Call before the first serve().
-  virtual void restore(const std::string& clients, const std::vector<std::string>& grants) = 0;
+  void restore(const std::string& clients, const std::vector<std::string>& grants);
   // A process that was admitted before this program started, and that restore() did not have.
-  virtual void remember(const std::string& grant, int pid) = 0;
+  void remember(const std::string& grant, int pid);
 
-  virtual EndpointView endpoint(const std::string& grant) const = 0;
-  virtual const std::string* grant_of(
-      int pid) const = 0;                           // null: not a client of this relay; "": its grant has disowned it
-  virtual std::size_t places() const = 0;           // of the server, of all endpoints
-  virtual std::size_t contexts(int pid) const = 0;  // of a client, also when it exits; as the server's log names them
+  EndpointView endpoint(const std::string& grant) const;
+  // Null: not a client of this relay; "": its grant has disowned it.
+  const std::string* grant_of(int pid) const { return clients_.grant_of(pid); }
+  std::size_t places() const { return clients_.places(); }  // of the server, of all endpoints
+  // Of a client, also when it exits; as the server's log names them.
+  std::size_t contexts(int pid) const { return clients_.contexts(pid); }
   // Of a client: its places without that of its first connection.
-  virtual std::size_t beyond_first(int pid) const = 0;
-  virtual void in_container(int pid, std::string container, std::uint64_t started) = 0;  // a client; for RemnantView
-  virtual std::vector<int> clients_in(const std::string& container) const = 0;           // of all grants
-  virtual std::optional<RemnantView> remnant(int pid) const = 0;
-  virtual std::vector<int> former_remnants() const = 0;  // of grants that were disowned
-  virtual void tried(int remnant) = 0;
+  std::size_t beyond_first(int pid) const { return clients_.beyond_first(pid); }
+  // A client; for RemnantView.
+  void in_container(int pid, std::string container, std::uint64_t started) {
+    clients_.in_container(pid, std::move(container), started);
+  }
+  std::vector<int> clients_in(const std::string& container) const { return clients_.clients_in(container); }
+  std::optional<RemnantView> remnant(int pid) const { return clients_.remnant(pid); }
+  std::vector<int> former_remnants() const { return clients_.remnants(""); }  // of grants that were disowned
+  void tried(int remnant);
+
+ private:
+  friend class RelayPassage;  // calls what it needs of its relay, always in a callback of the loop or inside connect()
+
+  // An endpoint of a grant, its listening socket and its counts.
+  struct Endpoint {
+    Endpoint(Loop& loop, std::function<void()> on_closed) : sockets(loop, std::move(on_closed)), pause(loop) {}
+    TenantSockets sockets;
+    Fd listening;
+    Loop::Id watch = 0;
+    Timer pause;
+    bool waits = false;
+    std::size_t connections = 0;
+    std::size_t handshakes = 0;
+    MonoTime paced = MonoTime::min();  // when the last accepted connection was due
+    EndpointCounters counters;
+  };
+
+  // --- from a passage, which does nothing more after ended() ---------------------------------------------------------
+  void wants_turn(RelayPassage& passage, int looks = 0);
+  void introduced(RelayPassage& passage, const Status& as_itself);  // to the daemon; whether as the client
+  void connects(const RelayPassage& passage, int pid);              // before its server can make a context for it
+  // The client exited before it had named itself to its server, which got this pid instead, of a process that has
+  // exited. Other processes may have the channels.
+  void left(RelayPassage& passage, int pid);
+  // Its pid is that of no client, and of no client that has exited and that the server may still have. Absent: no
+  // process could be started.
+  std::optional<ExitedChild> exited_child();
+  void let_in(RelayPassage& passage);
+  void ended(RelayPassage& passage);
+  void close(const std::string& grant, Fd fd);  // a socket whose peer is the client
+
+  void watch_endpoint(const std::string& grant);
+  void pause_endpoint(const std::string& grant, Duration pause);
+  void accept_some(const std::string& grant);
+  bool has_capacity(const Endpoint& endpoint) const;
+  void resume_endpoints();
+  void pump();
+  void pump_later();
+  void prepare(std::uint64_t id, const std::string& grant);
+  void prepared(std::uint64_t id, const Status& status);
+  void own_turn(std::uint64_t id);
+  bool refuses(RelayPassage& passage);
+  bool waits_for_place(RelayPassage& passage, int looks);
+  void looked(std::uint64_t id, bool refused);
+  void gone(const std::string& grant, int pid);
+  void changed();
+  void store();
+  void store_soon();
+  bool look();
+  void look_soon();
+  void look_again();
+  void count_end(Endpoint& endpoint, const RelayPassage& passage, const mps::Passage& state);
+
+  Loop& loop_;
+  RelaySettings settings_;
+  Callbacks callbacks_;
+  ClientTable clients_;
+  mps::RelayTurns turns_;
+  std::map<std::string, Endpoint> endpoints_;
+  std::map<std::uint64_t, std::shared_ptr<RelayPassage>> passages_;
+  std::set<std::uint64_t> orphans_;  // passages whose endpoint was closed, and for which the daemon looks for a server
+  std::map<std::uint64_t, std::function<void()>> own_turns_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // prepare() and look() may answer after our end
+  std::uint64_t next_id_ = 1;
+  std::size_t handshakes_ = 0;
+  std::size_t connections_ = 0;
+  ExitedChildren exited_children_;
+  bool serving_ = false;
+  bool pumping_ = false;
+  bool try_again_ = false;  // wait before the next attempt
+  bool logged_not_itself_ = false;
+  int late_ = 0;  // consecutive clients that got no server in time
+  Timer wake_{loop_};
+  std::map<std::uint64_t, int> without_place_;  // passages that wait for a place, with the number of their looks
+  Timer place_look_{loop_};
+  Timer look_{loop_};
+  Duration look_wait_{};
+  Timer store_{loop_};
+  const std::string boot_ = boot_id();
+  std::string stored_;  // the last text of store()
 };
 
 // Whether the daemon at `socket` sends the greeting that the relay needs. kUnsupported: another greeting; kTimeout;

@@ -42,24 +42,25 @@ class RelayAtTheEndpoint : public ::testing::Test {
   void open_relay() {
     bounds_.daemon_socket = daemon_socket_.empty() ? world_.pipe() + "/control" : daemon_socket_;
     bounds_.times = times_;
-    relay_ = Relay::open(*loop_, bounds_,
-                         {.refuse = [this](const std::string& grant, int) { return refusals_[grant]; },
-                          .on_client = [this](const std::string& grant, int pid) { came_.emplace_back(grant, pid); },
-                          .on_gone = [this](const std::string&, int pid) { gone_.push_back(pid); },
-                          .on_trouble = [this](const std::string&, const mps::Passage& passage,
-                                               std::uint32_t) { ends_.push_back(passage.end); },
-                          .on_not_itself = [this](const Error& error) { not_itself_ = to_string(error); },
-                          .on_change = [] {},
-                          .on_server_doubted = [this](const std::string& why) { doubts_.push_back(why); },
-                          .prepare = prepare_,
-                          .answer =
-                              [this](const std::string& grant, const mps::RelayQuestion& question) {
-                                const mps::DaemonLimits limits{{{"GPU-a", mib(3840)}},
-                                                               Percent::whole(grant == kOne ? 25 : 75)};
-                                return mps::answer_to(question, limits);
-                              },
-                          .look = look_,
-                          .open_pipes = [this] { return open_pipes(); }});
+    relay_ = std::make_unique<Relay>(
+        *loop_, bounds_,
+        Relay::Callbacks{.refuse = [this](const std::string& grant, int) { return refusals_[grant]; },
+                         .on_client = [this](const std::string& grant, int pid) { came_.emplace_back(grant, pid); },
+                         .on_gone = [this](const std::string&, int pid) { gone_.push_back(pid); },
+                         .on_trouble = [this](const std::string&, const mps::Passage& passage,
+                                              std::uint32_t) { ends_.push_back(passage.end); },
+                         .on_not_itself = [this](const Error& error) { not_itself_ = to_string(error); },
+                         .on_change = [] {},
+                         .on_server_doubted = [this](const std::string& why) { doubts_.push_back(why); },
+                         .prepare = prepare_,
+                         .answer =
+                             [this](const std::string& grant, const mps::RelayQuestion& question) {
+                               const mps::DaemonLimits limits{{{"GPU-a", mib(3840)}},
+                                                              Percent::whole(grant == kOne ? 25 : 75)};
+                               return mps::answer_to(question, limits);
+                             },
+                         .look = look_,
+                         .open_pipes = [this] { return open_pipes(); }});
   }
   std::optional<std::set<Channel>> open_pipes() {
     const pid_t server = world_.server_process();

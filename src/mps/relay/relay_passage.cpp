@@ -13,16 +13,15 @@
 
 namespace tranche::host {
 
-RelayPassage::RelayPassage(Loop& loop, std::uint64_t id, std::string grant, Fd client, const mps::RelayTimes& times,
-                           const Callbacks& callbacks)
-    : loop_(loop),
+RelayPassage::RelayPassage(Relay& relay, std::uint64_t id, std::string grant, Fd client)
+    : relay_(relay),
+      loop_(relay.loop_),
       id_(id),
       grant_(std::move(grant)),
       client_(std::move(client)),
       peer_(peer_of(client_.get())),
-      times_(times),
-      callbacks_(callbacks),
-      state_(mps::begin_passage(peer_.sender.pid, loop.now(), times)) {}
+      times_(relay.settings_.times),
+      state_(mps::begin_passage(peer_.sender.pid, loop_.now(), times_)) {}
 
 RelayPassage::~RelayPassage() {
   drop();
@@ -47,8 +46,8 @@ bool RelayPassage::leave_to_server() {
 void RelayPassage::drop_client() {
   loop_.cancel(std::exchange(client_watch_, 0));
   loop_.cancel(std::exchange(exchange_watch_, 0));
-  if (client_) callbacks_.close(grant_, std::move(client_));
-  if (exchange_ && server_) callbacks_.close(grant_, std::move(exchange_));
+  if (client_) relay_.close(grant_, std::move(client_));
+  if (exchange_ && server_) relay_.close(grant_, std::move(exchange_));
 }
 
 void RelayPassage::wait_for_server(int milliseconds) {
@@ -124,11 +123,12 @@ void RelayPassage::give_channel(const Fd& descriptor) {
   struct stat info{};
   if (channels_ >= mps::kExchangeDescriptors || ::fstat(descriptor.get(), &info) != 0) return;
   ++channels_;
-  callbacks_.gets(*this, fmt::format("{}:[{}]", S_ISSOCK(info.st_mode) ? "socket" : "pipe", info.st_ino));
+  relay_.clients_.gets(state_.client.pid, id_,
+                       fmt::format("{}:[{}]", S_ISSOCK(info.st_mode) ? "socket" : "pipe", info.st_ino));
 }
 
 void RelayPassage::connects(int pid) {
-  if (!std::exchange(counts_, true)) callbacks_.connects(*this, pid, state_.exchange.context);
+  if (!std::exchange(counts_, true)) relay_.connects(*this, pid);
 }
 
 void RelayPassage::on_client_in_exchange() {
@@ -159,16 +159,19 @@ void RelayPassage::happens(mps::RelayEvent event, RelayPacket packet) {
       break;
     case mps::RelayAction::kAskTurn:
       arm();
-      return callbacks_.wants_turn(*this);
-    case mps::RelayAction::kAnswer:
+      return relay_.wants_turn(*this);
+    case mps::RelayAction::kAnswer: {
+      const auto& answer = relay_.callbacks_.answer;
       // A client that asks and does not read has a full socket; its reply is dropped.
-      if (const auto text = callbacks_.answer(*this); !text.empty() && !send_packet(client_.get(), text))
+      if (const auto text = answer ? answer(grant_, state_.question) : std::string();
+          !text.empty() && !send_packet(client_.get(), text))
         return happens(mps::RelayEvent::kClientGone);
       break;
+    }
     case mps::RelayAction::kFarewell:
       (void)send_packet(client_.get(), mps::kRelayEnd);
       drop();
-      return callbacks_.ended(*this);
+      return relay_.ended(*this);
     case mps::RelayAction::kIntroduce:
       introduce();
       break;
@@ -189,7 +192,7 @@ void RelayPassage::happens(mps::RelayEvent event, RelayPacket packet) {
       break;
     case mps::RelayAction::kEnd:
       drop();
-      return callbacks_.ended(*this);
+      return relay_.ended(*this);
   }
   if (state_.stage == mps::RelayStage::kEnded) return;
   // Messages of a client that is late are read until the last one: it would take a closed socket for a failure.
@@ -212,7 +215,7 @@ void RelayPassage::introduce() {
   }
   if (!sent || !send_packet(daemon_.get(), mps::kRelayNewClient)) return happens(mps::RelayEvent::kDaemonGone);
   was_introduced_ = true;
-  callbacks_.introduced(*this, as_itself);
+  relay_.introduced(*this, as_itself);
 }
 
 void RelayPassage::hand_over(RelayPacket packet) {
@@ -251,12 +254,12 @@ Status RelayPassage::send_server(std::string_view bytes) {
 }
 
 void RelayPassage::complete_exchange() {
-  if (!callbacks_.others_wait() && mps::may_wait(state_, loop_.now(), times_)) return;
+  if (!relay_.turns_.others_wait() && mps::may_wait(state_, loop_.now(), times_)) return;
   for (auto message : state_.exchange.missing()) {
     // The client goes on to use the number that it has for its context.
     std::string number;
     if (state_.exchange.said + state_.exchange.spoken_for == mps::kExchangeSaysContext) {
-      state_.exchange.context = callbacks_.next_context(state_.client.pid);
+      state_.exchange.context = relay_.clients_.next_context(state_.client.pid);
       message = number = mps::context_text(state_.exchange.context);
     }
     if (!send_server(message)) return happens(mps::RelayEvent::kClientBrokeOff);
@@ -288,12 +291,12 @@ void RelayPassage::finish_exchange() {
 
 void RelayPassage::leave_channels(std::span<const std::string_view> messages) {
   if (peer_.lives()) return;  // the server refused the message because it has closed the connection
-  if (const auto child = callbacks_.exited_child()) {
+  if (const auto child = relay_.exited_child()) {
     const mps::RelaySender as{child->pid(), state_.client.uid, state_.client.gid};
     const auto sent = [&](const std::string_view message) {
       return send_packet(server_.get(), message, {}, &as).has_value();
     };
-    if (std::ranges::all_of(messages, sent)) return callbacks_.left(*this, child->pid());
+    if (std::ranges::all_of(messages, sent)) return relay_.left(*this, child->pid());
   }
   // No process could be started, or the kernel does not let us speak for one. A server that waits for these messages
   // accepts no other client, so they are sent under our own pid.
@@ -309,13 +312,13 @@ void RelayPassage::drop_exchange() {
   drop_server();
   loop_.cancel(std::exchange(exchange_watch_, 0));
   for_client_.reset();
-  if (exchange_) callbacks_.close(grant_, std::move(exchange_));
+  if (exchange_) relay_.close(grant_, std::move(exchange_));
 }
 
 void RelayPassage::let_in() {
   was_let_in_ = true;
   connects(state_.client.pid);
-  callbacks_.let_in(*this);
+  relay_.let_in(*this);
   if (!daemon_) happens(mps::RelayEvent::kDaemonGone);
 }
 

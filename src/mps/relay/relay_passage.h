@@ -2,7 +2,6 @@
 // Private to mps: one client's connection at an endpoint, our connection to the daemon for it, and the exchange between
 // the client and its server. Carries out what mps/relay/handshake.h decides. Loop thread only.
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -11,39 +10,16 @@
 #include <utility>
 #include <vector>
 
-#include "mps/relay/client_table.h"
+#include "mps/relay/relay.h"
 #include "mps/relay/relay_packet.h"
 #include "os/loop/loop.h"
 #include "os/loop/timer.h"
-#include "os/process/process.h"
 
 namespace tranche::host {
 
 class RelayPassage : public std::enable_shared_from_this<RelayPassage> {
  public:
-  // Each runs in a callback of the loop or inside connect(). `ended` runs last; after it the passage does nothing more.
-  struct Callbacks {
-    std::function<void(RelayPassage&)> wants_turn;
-    std::function<void(RelayPassage&, const Status& as_itself)> introduced;  // to the daemon; whether as the client
-    // Before the client gets a channel; before its server can make a context for the connection.
-    std::function<void(RelayPassage&, const Channel&)> gets;
-    std::function<void(RelayPassage&, int pid, std::uint32_t context)> connects;
-    // The client exited before it had named itself to its server, which got this pid instead, of a process that has
-    // exited. Other processes may have the channels.
-    std::function<void(RelayPassage&, int pid)> left;
-    // Its pid is that of no client, and of no client that has exited and that the server may still have. Absent: no
-    // process could be started.
-    std::function<std::optional<ExitedChild>()> exited_child;
-    std::function<bool()> others_wait;                   // to be connected to the daemon
-    std::function<std::uint32_t(int pid)> next_context;  // the number that this client's next context probably has
-    std::function<void(RelayPassage&)> let_in;
-    std::function<std::string(const RelayPassage&)> answer;  // to its query of its own limits; "" = none
-    std::function<void(RelayPassage&)> ended;
-    std::function<void(const std::string& grant, Fd)> close;  // a socket whose peer is the client
-  };
-
-  RelayPassage(Loop& loop, std::uint64_t id, std::string grant, Fd client, const mps::RelayTimes& times,
-               const Callbacks& callbacks);
+  RelayPassage(Relay& relay, std::uint64_t id, std::string grant, Fd client);
   ~RelayPassage();
   RelayPassage(const RelayPassage&) = delete;
   RelayPassage& operator=(const RelayPassage&) = delete;
@@ -55,7 +31,7 @@ class RelayPassage : public std::enable_shared_from_this<RelayPassage> {
   void abandoned();  // the process that connected has exited
   void drop();       // closes all sides, without a callback; its server accepts others afterwards
   // Closes the client's connection. true: the daemon is looking for a server, or the server has not greeted the client
-  // yet; the passage continues without the client until `ended`.
+  // yet; the passage continues without the client until Relay::ended().
   bool leave_to_server();
   // At the end of the program, before drop(): blocks up to that long until the daemon has sent the server's socket, or
   // the server its first message.
@@ -69,7 +45,7 @@ class RelayPassage : public std::enable_shared_from_this<RelayPassage> {
   Fd take_connector() { return std::move(connector_); }  // valid once it is introduced
   bool was_let_in() const { return was_let_in_; }
   bool was_introduced() const { return was_introduced_; }
-  bool counts() const { return counts_; }  // Callbacks::connects ran
+  bool counts() const { return counts_; }  // Relay::connects() ran
 
  private:
   std::optional<RelayPacket> hear(const Fd& from, Loop::Id& watch, mps::RelayEvent end);
@@ -96,13 +72,13 @@ class RelayPassage : public std::enable_shared_from_this<RelayPassage> {
   void drop_daemon();
   void arm();
 
+  Relay& relay_;
   Loop& loop_;
   std::uint64_t id_;
   std::string grant_;
   Fd client_;
   Peer peer_;
   const mps::RelayTimes& times_;
-  const Callbacks& callbacks_;
   mps::Passage state_;
   bool was_introduced_ = false;
   bool was_let_in_ = false;
