@@ -101,9 +101,6 @@ void read_server(LogLine& line) {
       set(line, LogWhat::kClientRefused, pid);
       line.number = *status;
     }
-  } else if (take(rest, "MPS server requesting client ")) {
-    const auto pid = take_client(rest);
-    if (rest == " to exit") set(line, LogWhat::kClientAskedToExit, pid);
   } else if (take(rest, "Server failed to recevie command with status ")) {  // misspelled by the server itself
     const bool has_status = take_number(rest) && take(rest, ", assuming client ");
     const auto pid = has_status ? take_client(rest, &line.number) : std::nullopt;
@@ -160,10 +157,16 @@ std::string_view to_string(FaultKind kind) {
   return enum_name<FaultKind::kUncleanExit>(kind, {"fatal", "exception", "unclean-exit"});
 }
 
-FaultHistory::Effect FaultHistory::add(Fault fault) {
+std::uint64_t FaultHistory::total(FaultKind kind) const {
+  const auto found = totals_.find(kind);
+  return found == totals_.end() ? 0 : found->second;
+}
+
+bool FaultHistory::add(Fault fault) {
+  ++totals_[fault.kind];
   faults_.push_back(std::move(fault));
   if (faults_.size() > kMostFaults) faults_.pop_front();
-  return Effect::kFault;
+  return true;
 }
 
 FaultHistory::Dying FaultHistory::dead_at(int server, const Processes& processes) const {
@@ -172,7 +175,7 @@ FaultHistory::Dying FaultHistory::dead_at(int server, const Processes& processes
   return found == dying_.end() ? Dying() : *found;
 }
 
-FaultHistory::Effect FaultHistory::read(const LogLine& line, WallTime now, const Processes& processes) {
+bool FaultHistory::read(const LogLine& line, WallTime now, const Processes& processes) {
   const auto name = [&processes](Fault& fault, int pid) {
     if (auto grant = processes.grant_of(pid); !grant.empty()) fault.grants[pid] = std::move(grant);
   };
@@ -180,16 +183,16 @@ FaultHistory::Effect FaultHistory::read(const LogLine& line, WallTime now, const
   switch (line.what) {
     case LogWhat::kClientTaken:
       std::erase_if(left_, is_client);
-      return Effect::kNothing;
+      return false;
     case LogWhat::kClientLost:
       // Once, so that a client that destroys contexts all the time drives no other out.
       if (line.number != 0 && std::ranges::none_of(dying_, is_client) && std::ranges::none_of(left_, is_client))
         remember(dying_, {line.writer, line.pid, processes.grant_of(line.pid)});
-      return Effect::kNothing;
+      return false;
     case LogWhat::kClientLeft:
       std::erase_if(dying_, is_client);
       remember(left_, {line.writer, line.pid, ""});
-      return Effect::kNothing;
+      return false;
     case LogWhat::kFatalCulprit: {
       const Dying dead = dead_at(line.writer, processes);
       Fault fault{now, FaultKind::kFatal, line.pid, {}, line.writer};
@@ -201,22 +204,22 @@ FaultHistory::Effect FaultHistory::read(const LogLine& line, WallTime now, const
       return add(std::move(fault));
     }
     case LogWhat::kFatalVictim: {
-      if (faults_.empty() || faults_.back().server != line.writer) return Effect::kNothing;
+      if (faults_.empty() || faults_.back().server != line.writer) return false;
       Fault& last = faults_.back();
       const bool known = line.pid == last.culprit || std::ranges::find(last.victims, line.pid) != last.victims.end();
-      if (known || last.victims.size() >= kMostRemembered) return Effect::kNothing;
+      if (known || last.victims.size() >= kMostRemembered) return false;
       last.victims.push_back(line.pid);
       name(last, line.pid);
-      return Effect::kVictim;
+      return false;
     }
     case LogWhat::kFatalException:
       return add({now, FaultKind::kException, 0, {}, line.writer});
     case LogWhat::kServerExited:
       for (auto* list : {&dying_, &left_})
         std::erase_if(*list, [&](const Dying& one) { return one.server == line.pid; });
-      return Effect::kNothing;
+      return false;
     default:
-      return Effect::kNothing;
+      return false;
   }
 }
 

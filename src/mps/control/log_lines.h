@@ -3,6 +3,7 @@
 // the foreground prints both logs on its standard output; otherwise they are control.log and server.log. Only lines
 // that change the known state have a kind of their own; all others are kOther. Source: docs/internals/mps-contract.md,
 // "Log lines". And which client broke a pool (FaultHistory). Pure; fuzzed.
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
@@ -19,17 +20,16 @@ enum class LogRole { kControl, kServer, kOther };
 
 enum class LogWhat {
   kOther,
-  kNewClient,          // pid, uid: a client asks to connect; pid 0 = the daemon does not see the host's process ids
-  kServerStarting,     // pid, uid
-  kServerReady,        // pid
-  kServerExited,       // pid, number = exit status
-  kClientTaken,        // pid, number = its context: the server has connected it; 0 is the process's own connection
-  kContextBegan,       // pid, number = its context: it has a place of the server
-  kContextEnded,       // pid, number = its context
-  kClientLeft,         // pid
-  kClientRefused,      // pid, number = CUDA error, such as 807
-  kClientAskedToExit,  // pid: MPS asks it to exit (terminate_client)
-  kClientLost,         // pid, number = its context, which the process destroyed, or it died; 0 is its own connection
+  kNewClient,       // pid, uid: a client asks to connect; pid 0 = the daemon does not see the host's process ids
+  kServerStarting,  // pid, uid
+  kServerReady,     // pid
+  kServerExited,    // pid, number = exit status
+  kClientTaken,     // pid, number = its context: the server has connected it; 0 is the process's own connection
+  kContextBegan,    // pid, number = its context: it has a place of the server
+  kContextEnded,    // pid, number = its context
+  kClientLeft,      // pid
+  kClientRefused,   // pid, number = CUDA error, such as 807
+  kClientLost,      // pid, number = its context, which the process destroyed, or it died; 0 is its own connection
   kFatalCulprit,    // pid: its kernel broke the GPU for all clients; after a death, the client that noticed the error
   kFatalHandled,    // the server is in FAULT from this line on
   kFatalVictim,     // pid: torn down with the culprit, which the line also names
@@ -75,14 +75,14 @@ inline constexpr std::size_t kMostFaults = 32;  // for each pool
 // of its own, so the line may come after the client's end (measured at 1 of 40 ends).
 class FaultHistory {
  public:
-  // Effect of a log line: none, a new fault, or another victim of the last fault.
-  enum class Effect { kNothing, kFault, kVictim };
   struct Processes {
     std::function<std::string(int pid)> grant_of;  // "" = not known; it may be known only until the process is gone
     std::function<bool(int pid)> lives;            // false: it has exited, or exits
   };
-  Effect read(const LogLine& line, WallTime now, const Processes& processes);
-  const std::deque<Fault>& faults() const { return faults_; }  // oldest first
+  // true: it reports a new fault. A further victim of the last fault is added to that one.
+  bool read(const LogLine& line, WallTime now, const Processes& processes);
+  const std::deque<Fault>& last() const { return faults_; }  // oldest first
+  std::uint64_t total(FaultKind kind) const;                 // since this program started
 
  private:
   struct Dying {
@@ -90,9 +90,10 @@ class FaultHistory {
     int pid = 0;
     std::string grant;
   };
-  Effect add(Fault fault);
+  bool add(Fault fault);
   Dying dead_at(int server, const Processes& processes) const;
   std::deque<Fault> faults_;
+  std::map<FaultKind, std::uint64_t> totals_;
   std::deque<Dying> dying_;
   std::deque<Dying> left_;  // until a process with the same pid connects
 };

@@ -194,44 +194,17 @@ void PoolDaemon::report_change(const mps::Supervisor& before) {
 void PoolDaemon::read_log_line(const std::string& line) {
   const auto parsed = mps::parse_log_line(line);
   if (!parsed || parsed->what == mps::LogWhat::kOther) return;
-  count(*parsed);
   const auto grant_of = [this](int pid) {
     const auto* grant = settings_.admission == nullptr ? nullptr : settings_.admission->grant_of(pid);
     return grant == nullptr ? std::string() : *grant;
   };
   const auto lives = [](int pid) { return look_at_living_thread(pid, [](const auto&, pid_t) { return false; }); };
-  const auto effect = faults_.read(*parsed, loop_.wall_now(), {grant_of, lives});
-  if (effect == mps::FaultHistory::Effect::kFault) {
-    const auto kind = faults_.faults().back().kind;
-    ++(kind == mps::FaultKind::kFatal       ? counters_.fatal_faults
-       : kind == mps::FaultKind::kException ? counters_.exceptions
-                                            : counters_.unclean_exits);
-  }
+  const bool is_fault = faults_.read(*parsed, loop_.wall_now(), {grant_of, lives});
   inform_supervisor(*parsed);
   doubt(*parsed);
   if (settings_.admission != nullptr) settings_.admission->read_log(*parsed);
   if (callbacks_.on_log) callbacks_.on_log(*parsed);
-  if (effect == mps::FaultHistory::Effect::kFault && callbacks_.on_fault) callbacks_.on_fault(faults_.faults().back());
-}
-
-void PoolDaemon::count(const mps::LogLine& line) {
-  switch (line.what) {
-    case mps::LogWhat::kNewClient:
-      ++counters_.clients;
-      return;
-    case mps::LogWhat::kClientRefused:
-      ++counters_.clients_refused;
-      return;
-    case mps::LogWhat::kFatalVictim:
-      ++counters_.fault_victims;
-      return;
-    case mps::LogWhat::kServerStarting:
-      ++counters_.servers;
-      orphans_.remember(line.pid);
-      return;
-    default:
-      return;
-  }
+  if (is_fault && callbacks_.on_fault) callbacks_.on_fault(faults_.last().back());
 }
 
 void PoolDaemon::inform_supervisor(const mps::LogLine& line) {
@@ -239,6 +212,7 @@ void PoolDaemon::inform_supervisor(const mps::LogLine& line) {
     case mps::LogWhat::kNewClient:
       return feed(mps::ClientLogged{});
     case mps::LogWhat::kServerStarting:
+      orphans_.remember(line.pid);
       return feed(mps::ServerLogged{line.pid, "INITIALIZING"});
     case mps::LogWhat::kServerReady:
       return feed(mps::ServerLogged{line.pid, "ACTIVE"});

@@ -123,17 +123,6 @@ struct PoolSettings : DaemonSettings {
   Admission* admission = nullptr;  // null: the daemon's socket is linked into every endpoint
 };
 
-// Counted since this program started, for metrics.
-struct PoolCounters {
-  std::uint64_t clients = 0;       // admitted or waiting
-  std::uint64_t fatal_faults = 0;  // a client broke the GPU for all
-  std::uint64_t fault_victims = 0;
-  std::uint64_t servers = 0;  // started
-  std::uint64_t clients_refused = 0;
-  std::uint64_t exceptions = 0;     // of servers
-  std::uint64_t unclean_exits = 0;  // a client died with work in flight and affected others
-};
-
 class PoolDaemon {
  public:
   struct Callbacks {
@@ -176,14 +165,13 @@ class PoolDaemon {
   const mps::Supervisor& supervisor() const { return state_; }
   const mps::Proof& proof() const { return prover_.state(); }
   pid_t proof_pid() const { return prover_.pid(); }  // our own client; 0 = no proof runs
-  const std::deque<mps::Fault>& faults() const { return faults_.faults(); }
+  const mps::FaultHistory& faults() const { return faults_; }
   const std::vector<std::string>& start_notes() const { return start_notes_; }
   // The state of the whole pool and its reason: the supervisor's until the daemon serves, then the proof's ("serving",
   // "proving", "wedged").
   std::string_view state_name() const;
   std::string reason() const;
   const PoolSettings& settings() const { return settings_; }
-  const PoolCounters& counters() const { return counters_; }
   std::string pipe() const { return dirs_.pipe(); }
   pid_t daemon_pid() const { return daemon_ ? daemon_->ref().pid : 0; }
   bool gone() const;  // stopped, and none of its processes is left
@@ -230,7 +218,6 @@ class PoolDaemon {
   std::vector<int> servers() const;             // pids, as listed last
   std::vector<int> clients_of_servers() const;  // the same
   void read_log_line(const std::string& line);
-  void count(const mps::LogLine& line);
   void inform_supervisor(const mps::LogLine& line);
   void doubt(const mps::LogLine& line);
   bool proof_holds_daemon() const;
@@ -254,7 +241,6 @@ class PoolDaemon {
   std::map<std::string, std::string> environment_;         // for queries to the daemon
   std::map<std::string, std::string> daemon_environment_;  // the daemon's own, with paths as its home names them
   mps::Supervisor state_;
-  PoolCounters counters_;
   std::deque<mps::Event> events_;
   bool stepping_ = false;
   Timer timer_{loop_};

@@ -71,7 +71,11 @@ class PoolTest : public ::testing::Test {
                                         history_.push_back(after);
                                         wake();
                                       },
-                                  .on_log = [this](const mps::LogLine&) { wake(); },
+                                  .on_log =
+                                      [this](const mps::LogLine& line) {
+                                        came_ += line.what == mps::LogWhat::kNewClient ? 1 : 0;
+                                        wake();
+                                      },
                                   .on_fault = [this](const mps::Fault&) { wake(); },
                                   .on_proof = [this](const mps::Proof&, const mps::Proof&) { wake(); }});
     ASSERT_TRUE(pool) << to_string(pool.error());
@@ -148,6 +152,7 @@ class PoolTest : public ::testing::Test {
   mps::SupervisorSettings fast_;
   std::unique_ptr<PoolDaemon> pool_;
   std::vector<mps::Supervisor> history_;
+  int came_ = 0;                     // clients, by the daemon's log
   std::vector<std::string> output_;  // of clients
   std::vector<std::unique_ptr<Process>> clients_;
   std::function<bool()> check_;

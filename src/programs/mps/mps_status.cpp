@@ -82,7 +82,7 @@ Json limits_of(const Pool& pool, const mps::Supervisor& s) {
 
 Json faults_of(const host::PoolDaemon& pool) {
   Json list = Json::array();
-  for (const auto& fault : pool.faults()) {
+  for (const auto& fault : pool.faults().last()) {
     const auto at = std::chrono::duration_cast<std::chrono::milliseconds>(fault.at.time_since_epoch());
     Json grants = Json::object();
     for (const auto& [pid, grant] : fault.grants) grants[std::to_string(pid)] = grant;
@@ -99,9 +99,10 @@ Json faults_of(const host::PoolDaemon& pool) {
 using Counts = std::vector<std::pair<const char*, std::uint64_t>>;
 
 Counts faults_total_of(const host::PoolDaemon& pool) {
-  const auto& counters = pool.counters();
-  return {
-      {"fatal", counters.fatal_faults}, {"exception", counters.exceptions}, {"unclean-exit", counters.unclean_exits}};
+  const auto total = [&pool](mps::FaultKind kind) { return pool.faults().total(kind); };
+  return {{"fatal", total(mps::FaultKind::kFatal)},
+          {"exception", total(mps::FaultKind::kException)},
+          {"unclean-exit", total(mps::FaultKind::kUncleanExit)}};
 }
 
 Json proof_of(const host::PoolDaemon& pool, MonoTime now) {
