@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <utility>
 
 #include "base/grid.h"
+#include "mps/relay/handshake.h"
 #include "mps/relay/relay_packet.h"
 
 namespace tranche::host {
@@ -18,11 +18,11 @@ constexpr Duration kHeardTogether = std::chrono::milliseconds(1);
 
 }  // namespace
 
-Ping::Ping(Loop& loop, const std::string& socket, Duration deadline, std::function<void(Status)> done)
+Ping::Ping(Loop& loop, const std::string& socket, Duration deadline, Done done)
     : loop_(loop), socket_(socket), until_(loop.now() + deadline), deadline_(deadline), done_(std::move(done)) {
   const auto connected = connect();
   if (!connected) {
-    timer_.start(Duration{}, [this, connected] { finish(connected); });
+    timer_.start(Duration{}, [this, connected] { finish(std::unexpected(connected.error())); });
     return;
   }
   const MonoTime heard = std::min(next_on_grid(loop_.now() + kHeardTogether, kHeardTogether), until_);
@@ -55,19 +55,23 @@ Status Ping::connect() {
 }
 
 bool Ping::readable() {
-  char first[64];
-  const ssize_t got = ::recv(fd_.get(), first, sizeof first, MSG_DONTWAIT);
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
-  finish(got > 0 ? Status() : fail(Kind::kUnavailable, "the daemon closed the connection without a greeting", socket_));
+  RelayPacket first;
+  const auto arrival = receive_packet(fd_.get(), first);
+  if (arrival == Arrival::kNothing) return false;
+  if (arrival == Arrival::kEnd) {
+    finish(fail(Kind::kUnavailable, "the daemon closed the connection without a greeting", socket_));
+  } else {
+    finish(first.bytes == mps::kRelayHello && first.descriptors.empty());
+  }
   return true;
 }
 
-void Ping::finish(Status status) {
+void Ping::finish(const Result<bool>& result) {
   loop_.cancel(std::exchange(watch_, 0));
   timer_.stop();
   fd_.reset();
   const auto done = std::exchange(done_, {});
-  if (done) done(std::move(status));
+  if (done) done(result);
 }
 
 }  // namespace tranche::host

@@ -17,8 +17,9 @@ namespace tranche::host {
 class Ping {
  public:
   // `done` runs once, in a callback of its own, and may destroy this object; it never runs after this object is
-  // destroyed.
-  Ping(Loop& loop, const std::string& socket, Duration deadline, std::function<void(Status)> done);
+  // destroyed. true: the daemon sent the greeting that the relay needs (mps/relay/handshake.h); false: it sent another.
+  using Done = std::function<void(const Result<bool>& is_known)>;
+  Ping(Loop& loop, const std::string& socket, Duration deadline, Done done);
   ~Ping();
   Ping(const Ping&) = delete;
   Ping& operator=(const Ping&) = delete;
@@ -27,13 +28,13 @@ class Ping {
   Status connect();
   void hear();
   bool readable();  // true: the ping is over
-  void finish(Status status);
+  void finish(const Result<bool>& result);
 
   Loop& loop_;
   std::string socket_;
   MonoTime until_;
   Duration deadline_;
-  std::function<void(Status)> done_;
+  Done done_;
   Fd fd_;
   Loop::Id watch_ = 0;
   Timer timer_{loop_};

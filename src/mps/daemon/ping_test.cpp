@@ -28,9 +28,9 @@ class PingTest : public ::testing::Test {
     EXPECT_EQ(::listen(fd.get(), 4), 0);
     return fd;
   }
-  Status ping(Duration deadline, const std::function<void()>& meanwhile = {}) {
-    std::optional<Status> answer;
-    const Ping ping(*loop_, path_, deadline, [&](const Status& greeted) {
+  Result<bool> ping(Duration deadline, const std::function<void()>& meanwhile = {}) {
+    std::optional<Result<bool>> answer;
+    const Ping ping(*loop_, path_, deadline, [&](const Result<bool>& greeted) {
       answer = greeted;
       loop_->stop();
     });
@@ -47,12 +47,25 @@ class PingTest : public ::testing::Test {
 TEST_F(PingTest, IsAnsweredByAGreetingAndGoesAway) {
   const Fd listener = listen();
   Fd accepted;
-  EXPECT_TRUE(ping(10s, [&] {
-    accepted = Fd(::accept(listener.get(), nullptr, nullptr));
-    EXPECT_EQ(::send(accepted.get(), "OUTBHELL", 9, 0), 9);
-  }));
+  EXPECT_EQ(ping(10s,
+                 [&] {
+                   accepted = Fd(::accept(listener.get(), nullptr, nullptr));
+                   EXPECT_EQ(::send(accepted.get(), "OUTBHELL", 9, 0), 9);
+                 }),
+            Result<bool>(true));
   char rest[8];
   EXPECT_EQ(::recv(accepted.get(), rest, sizeof rest, 0), 0) << "it stays, which would hold the daemon up";
+}
+
+TEST_F(PingTest, KnowsAGreetingInOtherWords) {
+  const Fd listener = listen();
+  Fd accepted;
+  const auto answer = ping(10s, [&] {
+    accepted = Fd(::accept(listener.get(), nullptr, nullptr));
+    EXPECT_EQ(::send(accepted.get(), "MPS3HELO", 9, 0), 9);
+  });
+  ASSERT_TRUE(answer);
+  EXPECT_FALSE(*answer);
 }
 
 TEST_F(PingTest, FailsAtItsDeadlineWhenNobodyGreets) {

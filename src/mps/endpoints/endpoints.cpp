@@ -156,19 +156,22 @@ Status Endpoints::serve() {
   wants_clients_ = true;
   if (context_.settings.policy == config::EndpointPolicy::kLink) return use_links(kAskedForLinks);
   // Each start may use a different driver: its greeting is checked before clients are connected to it.
-  probe_ = host::probe_daemon(context_.loop, context_.settings.paths.pipe(id_) + "/control", context_.settings.greeting,
-                              [this](const Status& status) { on_greeting(status); });
+  probe_ = std::make_unique<host::Ping>(context_.loop, context_.settings.paths.pipe(id_) + "/control",
+                                        context_.settings.greeting,
+                                        [this](const Result<bool>& is_known) { on_greeting(is_known); });
   return {};
 }
 
-void Endpoints::on_greeting(const Status& status) {
-  if (!status && status.error().kind == Kind::kUnsupported) {
-    if (const auto linked = use_links(to_string(status.error())); !linked)
+void Endpoints::on_greeting(const Result<bool>& is_known) {
+  if (is_known && !*is_known) {
+    const Error unknown{Kind::kUnsupported, "the MPS daemon greets in words that this program does not know",
+                        context_.settings.paths.pipe(id_) + "/control", 0};
+    if (const auto linked = use_links(to_string(unknown)); !linked)
       log::error("endpoints.not_linked", {{"pool", id_}, {"why", linked.error()}});
     return;
   }
   // The pool notices a daemon that does not answer; meanwhile clients wait at the relay.
-  if (!status) log::warning("endpoints.unanswered", {{"pool", id_}, {"why", status.error()}});
+  if (!is_known) log::warning("endpoints.unanswered", {{"pool", id_}, {"why", is_known.error()}});
   if (!relay_) {
     make_relay();
     link_reason_.clear();

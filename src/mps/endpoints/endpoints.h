@@ -16,6 +16,7 @@
 
 #include "config/model.h"
 #include "grants/allocate/grant.h"
+#include "mps/daemon/ping.h"
 #include "mps/endpoints/client_looks.h"
 #include "mps/endpoints/grant_files.h"
 #include "mps/endpoints/heirs.h"
@@ -176,7 +177,7 @@ class Endpoints final : public host::Admission {
   host::Relay::Callbacks relay_callbacks();
   void restore_clients();
   void store_clients(const std::string& clients);
-  void on_greeting(const Status& status);
+  void on_greeting(const Result<bool>& is_known);
   Status use_links(const std::string& reason);
   Status listen(const std::string& grant);
   void listen_or_log(const std::string& grant);
@@ -229,7 +230,7 @@ class Endpoints final : public host::Admission {
   bool stored_ = true;  // the last attempt to store the relay's clients succeeded; before the relay: ~Relay may store
   std::shared_ptr<host::Relay> relay_;  // null: endpoints are links
   std::string link_reason_;
-  std::unique_ptr<host::RelayProbe> probe_;
+  std::unique_ptr<host::Ping> probe_;
   std::map<std::string, Endpoint> endpoints_;
   std::size_t most_clients_ = 0;  // on each of `devices_`
   std::vector<std::string> devices_;

@@ -359,7 +359,7 @@ void PoolDaemon::act(const mps::Ping&) {
   if (sessions_.urgent() || proof_holds_daemon()) return feed(mps::PingSkipped{});
   settings_.logs->rest();  // the daemon logs the connection and its end
   ping_ = std::make_unique<Ping>(loop_, dirs_.control_socket(), settings_.supervisor.ping_deadline,
-                                 [this](const Status& greeted) {
+                                 [this](const Result<bool>& greeted) {
                                    const auto ended = std::move(ping_);
                                    if (greeted) return feed(mps::Pinged{});
                                    if (proof_holds_daemon()) return feed(mps::PingSkipped{});

@@ -238,13 +238,4 @@ class Relay {
   std::string stored_;  // the last text of store()
 };
 
-// Whether the daemon at `socket` sends the greeting that the relay needs. kUnsupported: another greeting; kTimeout;
-// kUnavailable: connection refused. Dropping the handle cancels.
-class RelayProbe {
- public:
-  virtual ~RelayProbe() = default;
-};
-std::unique_ptr<RelayProbe> probe_daemon(Loop& loop, const std::string& socket, Duration deadline,
-                                         std::function<void(const Status&)> done);
-
 }  // namespace tranche::host

@@ -479,29 +479,5 @@ TEST_F(RelayAtTheEndpoint, WithoutTheRightToSpeakForClientsItUsesItsOwnNameAndSa
   EXPECT_NE(world_.daemon().line_with("NEW CLIENT " + std::to_string(::getpid()) + " from user 0"), "");
 }
 
-TEST_F(RelayAtTheEndpoint, ProbeKnowsTheDaemonAndDistinguishesAForeignProcessFromAMuteOne) {
-  const auto probe = [&](const std::string& socket) {
-    std::optional<Status> answer;
-    const auto question = probe_daemon(*loop_, socket, 1s, [&](const Status& status) { answer = status; });
-    EXPECT_TRUE(until([&] { return answer.has_value(); }));
-    return answer->has_value() ? "" : std::string(to_string(answer->error().kind));
-  };
-  const std::string control = world_.pipe() + "/control";
-  EXPECT_EQ(probe(control), "");
-  EXPECT_NE(world_.ask("get_default_active_thread_percentage"), "") << "it does not hold the daemon up";
-  world_.daemon().signal(SIGSTOP);
-  EXPECT_EQ(probe(control), to_string(Kind::kTimeout));
-  world_.daemon().signal(SIGCONT);
-  EXPECT_EQ(probe(world_.dir() + "/nobody"), to_string(Kind::kNotFound));
-
-  const sim::Fd foreign_process = sim::listen_at(world_.dir() + "/foreign", 0666);
-  std::optional<Status> answer;
-  const auto question = probe_daemon(*loop_, world_.dir() + "/foreign", 60s, [&](const Status& s) { answer = s; });
-  const sim::Fd accepted(::accept4(foreign_process.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  ASSERT_TRUE(sim::send_packet(accepted.get(), "MPS3HELO"));
-  ASSERT_TRUE(until([&] { return answer.has_value(); }));
-  EXPECT_EQ(answer->error().kind, Kind::kUnsupported);
-}
-
 }  // namespace
 }  // namespace tranche::host
