@@ -67,29 +67,9 @@ PoolDaemon::PoolDaemon(Loop& loop, PoolSettings settings, Callbacks callbacks, P
       environment_(environment_of(settings_, dirs_)),
       daemon_environment_(daemon_environment_of(settings_, environment_)),
       sessions_(loop),
-      prover_(loop, settings_.proof, prover_callbacks()),
+      prover_(loop, settings_.proof, *this),
       orphans_(loop, kOrphanPatience, [this] { report_change(state_); }) {
   state_.jitter = settings_.seed;
-}
-
-ProverCallbacks PoolDaemon::prover_callbacks() {
-  ProverCallbacks callbacks{.plan =
-                                [this] {
-                                  return ProofPlan{settings_.proof_program, environment_, settings_.devices,
-                                                   settings_.proof.deadline, clients_of_servers().size()};
-                                },
-                            .clients = [this] { return clients_of_servers(); },
-                            .servers = [this] { return servers(); },
-                            .end_clients = [this](const std::vector<int>& pids,
-                                                  ProverCallbacks::Ended done) { end_clients(pids, std::move(done)); },
-                            .replace_daemon = [this](const std::string& why) { feed(mps::Replace{why}); },
-                            .on_change =
-                                [this](const mps::Proof& before) {
-                                  if (callbacks_.on_proof) callbacks_.on_proof(before, prover_.state());
-                                }};
-  if (settings_.admission != nullptr)
-    callbacks.take_turn = [this](std::function<void()> go) { return settings_.admission->take_turn(std::move(go)); };
-  return callbacks;
 }
 
 std::vector<int> PoolDaemon::servers() const {

@@ -86,7 +86,9 @@ class Admission {
  public:
   // The daemon serves, and its limits are enforced: clients may connect.
   virtual Status serve() = 0;
-  virtual ProofTurn take_turn(std::function<void()> go) = 0;  // ProverCallbacks::take_turn
+  // Makes the pool's own limits, and no grant's, apply to a proof until the turn is dropped; `go` runs once, perhaps
+  // inside the call.
+  virtual ProofTurn take_turn(std::function<void()> go) = 0;
   // The clients that connected through a relay, in addition to those that the servers list. Absent: clients do not
   // connect through a relay, and the list is up to a few seconds old.
   virtual std::optional<std::vector<int>> relay_clients() const = 0;
@@ -180,6 +182,7 @@ class PoolDaemon {
   ControlTarget target() const { return {settings_.binary.path, environment_}; }
 
  private:
+  friend class Prover;
   PoolDaemon(Loop& loop, PoolSettings settings, Callbacks callbacks, PoolDirs dirs);
   void feed(mps::Event event);
   void arm_timer();
@@ -231,7 +234,6 @@ class PoolDaemon {
   void end_known(std::vector<ProcessRef> clients, std::vector<mps::Terminated> others, ClientEnding::Done done);
   bool are_alone(const std::vector<int>& pids) const;
   bool are_clients(const std::vector<ProcessRef>& processes) const;
-  ProverCallbacks prover_callbacks();
   void inform_prover(mps::State before);
 
   Loop& loop_;

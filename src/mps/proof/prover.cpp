@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "mps/pool/pool_daemon.h"
+
 namespace tranche::host {
 namespace {
 
@@ -79,7 +81,7 @@ void Prover::feed(mps::ProofEvent event) {
   arm_timer();
   const bool same = before.state == state_.state && before.reason == state_.reason &&
                     before.trusted == state_.trusted && before.step == state_.step && before.running == state_.running;
-  if (!same) callbacks_.on_change(before);
+  if (!same && pool_.callbacks_.on_proof) pool_.callbacks_.on_proof(before, state_);
 }
 
 void Prover::set_every(Duration every) {
@@ -96,10 +98,11 @@ void Prover::arm_timer() {
 }
 
 void Prover::act(const mps::StartProof&) {
-  if (!callbacks_.take_turn) return start();
+  auto* const admission = pool_.settings_.admission;
+  if (admission == nullptr) return start();
   turn_timer_.start(kTurnPatience, [this] { start(); });
   turn_.reset();
-  turn_ = callbacks_.take_turn([this] {
+  turn_ = admission->take_turn([this] {
     if (!turn_timer_.running()) return;  // it started without a turn
     turn_timer_.stop();
     start();
@@ -107,13 +110,16 @@ void Prover::act(const mps::StartProof&) {
 }
 
 void Prover::start() {
-  run_ = std::make_unique<ProofRun>(loop_, callbacks_.plan(), [this](const mps::ProofReading& reading) {
+  const PoolSettings& of_pool = pool_.settings_;
+  ProofPlan plan{of_pool.proof_program, pool_.environment_, of_pool.devices, settings_.deadline,
+                 pool_.clients_of_servers().size()};
+  run_ = std::make_unique<ProofRun>(loop_, std::move(plan), [this](const mps::ProofReading& reading) {
     const pid_t own = pid();
     const auto ended = std::move(run_);
     turn_.reset();
-    const auto clients = callbacks_.clients();
+    const auto clients = pool_.clients_of_servers();
     const bool others = std::ranges::any_of(clients, [own](int client) { return client != own; });
-    feed(mps::ProofEnded{reading.verdict, reading.reason, others, !callbacks_.servers().empty()});
+    feed(mps::ProofEnded{reading.verdict, reading.reason, others, !pool_.servers().empty()});
   });
 }
 
@@ -131,8 +137,8 @@ void Prover::act(const mps::EndStep& action) {
       return end_servers();
     case mps::Step::kDaemon:
       soon_.start(Duration{}, [this, why = action.why] {
-        callbacks_.replace_daemon("new CUDA programs do not start, and ending its clients and servers did not help: " +
-                                  why);
+        pool_.feed(
+            mps::Replace{"new CUDA programs do not start, and ending its clients and servers did not help: " + why});
       });
       return;
     case mps::Step::kNone:
@@ -141,13 +147,13 @@ void Prover::act(const mps::EndStep& action) {
 }
 
 void Prover::end_clients() {
-  callbacks_.end_clients(callbacks_.clients(), [this](const std::vector<mps::Terminated>&) { feed(mps::StepDone{}); });
+  pool_.end_clients(pool_.clients_of_servers(), [this](const auto&) { feed(mps::StepDone{}); });
 }
 
 // Servers are children of the daemon, not ours; the next client makes the daemon start a new one.
 void Prover::end_servers() {
   ending_.clear();
-  for (const int pid : callbacks_.servers()) {
+  for (const int pid : pool_.servers()) {
     const auto ref = process_ref(pid);
     if (!ref) continue;
     auto process = Process::adopt(loop_, *ref, [this, pid](ExitNote) { server_gone(pid); });

@@ -53,24 +53,12 @@ class ProofRun {
 // Held while a proof runs; its content is opaque to the prover. Dropping it ends the turn.
 using ProofTurn = std::shared_ptr<void>;
 
-// What the prover needs from its pool.
-struct ProverCallbacks {
-  using Ended = std::function<void(const std::vector<mps::Terminated>&)>;
-  std::function<ProofPlan()> plan;
-  std::function<std::vector<int>()> clients;  // host process ids, including the proof's own
-  std::function<std::vector<int>()> servers;
-  std::function<void(std::vector<int> pids, Ended done)> end_clients;
-  std::function<void(const std::string& why)> replace_daemon;
-  std::function<void(const mps::Proof& before)> on_change;
-  // Makes the pool's own limits, and no grant's, apply to the start until the turn is dropped; `go` runs once, perhaps
-  // inside the call. Empty: they always apply.
-  std::function<ProofTurn(std::function<void()> go)> take_turn = {};
-};
+class PoolDaemon;
 
+// A part of its pool's daemon.
 class Prover {
  public:
-  Prover(Loop& loop, mps::ProofSettings settings, ProverCallbacks callbacks)
-      : loop_(loop), settings_(settings), callbacks_(std::move(callbacks)) {}
+  Prover(Loop& loop, mps::ProofSettings settings, PoolDaemon& pool) : loop_(loop), settings_(settings), pool_(pool) {}
   Prover(const Prover&) = delete;
   Prover& operator=(const Prover&) = delete;
 
@@ -91,7 +79,7 @@ class Prover {
 
   Loop& loop_;
   mps::ProofSettings settings_;
-  ProverCallbacks callbacks_;
+  PoolDaemon& pool_;
   mps::Proof state_;
   std::deque<mps::ProofEvent> events_;
   bool stepping_ = false;
