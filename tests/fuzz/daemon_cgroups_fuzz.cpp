@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "mps/daemon/daemon_cgroups.h"
+#include "mps/daemon/daemon_home.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);

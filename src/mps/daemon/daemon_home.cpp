@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "base/text.h"
-#include "mps/daemon/daemon_cgroups.h"
 #include "mps/daemon/driver_libraries.h"
 #include "os/files/files.h"
 
@@ -20,6 +19,11 @@ bool same_namespace(const char* a, const char* b) {
   struct stat left{};
   struct stat right{};
   return ::stat(a, &left) == 0 && ::stat(b, &right) == 0 && left.st_dev == right.st_dev && left.st_ino == right.st_ino;
+}
+
+bool is_folder_name(std::string_view name) {
+  return !name.empty() && name != "." && name != ".." && name.find('/') == std::string_view::npos &&
+         name.find('\0') == std::string_view::npos;
 }
 
 struct CgroupPath {
@@ -118,6 +122,27 @@ std::map<std::string, std::string> environment_at_home(const DaemonHome& home,
   if (home.driver_root != "/" && !home.driver_root.empty())
     there["LD_LIBRARY_PATH"] = home.mps_root + "/" + kHostsDriverLibraries;
   return there;
+}
+
+std::vector<std::string> daemon_cgroups(std::string_view self, const std::string& root, const std::string& pool) {
+  std::vector<std::string> hierarchies;
+  bool unified = false;
+  for (const auto line : split(self, '\n')) {
+    const auto first = line.find(':');
+    const auto second = first == std::string_view::npos ? first : line.find(':', first + 1);
+    if (second == std::string_view::npos || !parse_unsigned(line.substr(0, first))) continue;
+    std::string_view name = line.substr(first + 1, second - first - 1);
+    if (name.empty()) {
+      unified = true;
+      continue;
+    }
+    if (name.starts_with("name=")) name.remove_prefix(5);
+    if (is_folder_name(name)) hierarchies.emplace_back(name);
+  }
+  if (unified) hierarchies.emplace_back(hierarchies.empty() ? "" : "unified");
+  std::vector<std::string> dirs;
+  for (const auto& name : hierarchies) dirs.push_back(root + (name.empty() ? "" : "/" + name) + "/tranche/" + pool);
+  return dirs;
 }
 
 Result<std::unique_ptr<Process>> launch_at_home(Loop& loop, const DaemonHome& home, const std::string& pool,

@@ -6,6 +6,8 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "os/loop/loop.h"
@@ -30,6 +32,15 @@ Status check_home(const DaemonHome& home);
 std::string program_at_home(const DaemonHome& home, const std::string& path);
 std::map<std::string, std::string> environment_at_home(const DaemonHome& home,
                                                        const std::map<std::string, std::string>& env);
+
+inline constexpr const char* kCgroupRoot = "/sys/fs/cgroup";
+inline constexpr const char* kNoCgroup = "none";  // --daemon-cgroup none: stay in our cgroups
+
+// The cgroups of a daemon that has to outlive our container: one of its own in every hierarchy, because a runtime may
+// track and end a container by any hierarchy. `self` is the text of /proc/self/cgroup. Version 2 alone:
+// <root>/tranche/<pool>. Version 1, also mixed: <root>/<hierarchy>/tranche/<pool> for each, with the version 2 part of
+// a mixed one in "unified". Malformed lines and names that would lead out of the root are skipped. Pure.
+std::vector<std::string> daemon_cgroups(std::string_view self, const std::string& root, const std::string& pool);
 
 // Process::start() for the daemon of `pool`; in the pod, the same. On the host, errors also name the step that failed,
 // and a process that could not enter its home does not keep running.

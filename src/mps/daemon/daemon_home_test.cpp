@@ -15,7 +15,6 @@
 #include <filesystem>
 
 #include "base/text.h"
-#include "mps/daemon/daemon_cgroups.h"
 #include "os/files/scratch.h"
 #include "sanitized.h"
 

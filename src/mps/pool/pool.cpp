@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/text.h"
-#include "mps/protocol/put_shared_memory.h"
+#include "mps/protocol/pool_reports.h"
 #include "os/log/log.h"
 
 namespace tranche::agent {
@@ -235,7 +235,7 @@ void Pool::inform_endpoints(const mps::Supervisor& before, const mps::Supervisor
 
 void Pool::look_at_memory() {
   if (!daemon_) return;
-  if (!memory_) memory_.emplace(context_.settings.daemons.paths.mps_root + "/" + mps::kSharedMemoryFolder);
+  if (!memory_) memory_.emplace(context_.settings.daemons.paths.mps_root + "/" + kSharedMemoryFolder);
   std::vector<pid_t> servers;
   for (const auto& server : daemon_->supervisor().servers)
     if (server.status == "ACTIVE") servers.push_back(server.pid);

@@ -44,11 +44,6 @@ std::map<std::string, std::uint64_t> counts_at(const Json& object, std::string_v
   return counts;
 }
 
-PoolProof read_proof(const Json& proof) {
-  return {text_at(proof, "state"),   text_at(proof, "reason"),  number(proof, "ageMs"),   pid_at(proof, "pid"),
-          count_at(proof, "passed"), count_at(proof, "failed"), counts_at(proof, "ended")};
-}
-
 // All of them if valid, otherwise none.
 std::optional<mps::GrantLimits> limits_at(const Json& endpoint) {
   auto limits = read_limits(member_at(endpoint, "limits"));
@@ -97,9 +92,8 @@ PoolReport read_pool(const Json& object) {
       if (const auto known = parse_unsigned(pid); known && grant.is_string()) read.grants[*known] = grant;
   }
   pool.faults_total = counts_at(object, "faultsTotal");
-  if (const Json& proof = member_at(object, "proof"); proof.is_object()) pool.proof = read_proof(proof);
-  pool.clients_live = number(member_at(object, "clients"), "live");
-  pool.clients_most = number(member_at(object, "clients"), "most");
+  const Json& proof = member_at(object, "proof");
+  pool.proof = {text_at(proof, "state"), text_at(proof, "reason"), pid_at(proof, "pid")};
   pool.shared_memory = truth_at(member_at(object, "sharedMemory"), "mount");
   return pool;
 }
@@ -146,6 +140,12 @@ std::map<std::string, std::string> pool_faults(const plan::Plan& plan, const Poo
     }
   }
   return faults;
+}
+
+void put_shared_memory(const allocate::Paths& paths, const PoolReports& reports, allocate::Grant& grant) {
+  const auto report = reports.pools.find(grant.pool);
+  if (report == reports.pools.end() || !report->second.shared_memory) return;
+  grant.mounts.push_back({"/dev/shm", paths.mps_root + "/" + kSharedMemoryFolder, false});
 }
 
 }  // namespace tranche::agent

@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "base/shared_list.h"
+#include "grants/allocate/grant.h"
 #include "mps/protocol/grant_limits.h"
 #include "plan/plan.h"
 
@@ -53,11 +54,7 @@ struct PoolFault {
 struct PoolProof {
   std::string state;  // "" = not reported; "proven", "failed", "running", "off", "unknown"
   std::string reason;
-  std::int64_t age_ms = 0;
   std::int64_t pid = 0;  // of the running CUDA start: our own client, not a foreign process
-  std::uint64_t passed = 0;
-  std::uint64_t failed = 0;
-  std::map<std::string, std::uint64_t> ended;  // "clients", "servers", "daemons"
   friend bool operator==(const PoolProof&, const PoolProof&) = default;
 };
 
@@ -77,8 +74,6 @@ struct PoolReport {
   std::vector<PoolFault> faults;  // the last, oldest first
   std::map<std::string, std::uint64_t> faults_total;
   PoolProof proof;
-  std::int64_t clients_live = 0;
-  std::int64_t clients_most = 0;
   bool shared_memory = false;  // containers need the MPS root's shm as their /dev/shm
   friend bool operator==(const PoolReport&, const PoolReport&) = default;
 };
@@ -98,5 +93,12 @@ Result<PoolReports> parse_pool_reports(std::string_view json_line);
 
 // By pool id. A pool that `tranche mps` does not report (yet) is as faulty as one that is down.
 std::map<std::string, std::string> pool_faults(const plan::Plan& plan, const PoolReports& reports);
+
+// Below the MPS root: what containers get as their /dev/shm if they need the servers'.
+inline constexpr const char* kSharedMemoryFolder = "shm";
+
+// Gives a container the /dev/shm of the MPS servers, but only if the driver of the grant's pool needs it. If the pod
+// has a volume of its own there, its containers see that one, because kubelet lists it after this one.
+void put_shared_memory(const allocate::Paths& paths, const PoolReports& reports, allocate::Grant& grant);
 
 }  // namespace tranche::agent

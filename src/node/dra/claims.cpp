@@ -12,7 +12,7 @@
 #include "dra/device_config.h"
 #include "dra/prepared_file.h"
 #include "kube/api_status.h"
-#include "mps/protocol/put_shared_memory.h"
+#include "mps/protocol/pool_reports.h"
 #include "os/files/kept.h"
 #include "os/log/log.h"
 
