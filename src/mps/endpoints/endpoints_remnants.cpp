@@ -7,7 +7,6 @@
 #include "mps/endpoints/containers.h"
 #include "mps/endpoints/endpoints.h"
 #include "mps/relay/client_file.h"
-#include "mps/relay/open_pipes.h"
 #include "os/files/kept.h"
 #include "os/log/log.h"
 
@@ -166,15 +165,10 @@ void Endpoints::find_heirs(const std::vector<int>& pids, std::set<int> own,
     auto remnant = relay_->remnant(pid);
     if (!remnant) continue;
     relay_->tried(pid);
-    Remnant& one = asked.remnants.emplace_back();
-    one.pid = pid;
-    one.container = std::move(remnant->container);
     // The client exited before its container was read: only its pod is known.
-    if (const auto* of = find(remnant->grant); one.container.empty() && of != nullptr)
-      one.container = unknown_in_pod(of->pod);
-    one.started = remnant->started;
-    one.tries = remnant->tries;
-    one.channels = std::move(remnant->channels);
+    if (const auto* of = find(remnant->grant); remnant->container.empty() && of != nullptr)
+      remnant->container = unknown_in_pod(of->pod);
+    asked.remnants.push_back(*std::move(remnant));
   }
   if (asked.remnants.empty()) return done({});
   context_.heirs.find(std::move(asked), [&ending = context_.ending_containers, done](const FoundHeirs& heirs) {

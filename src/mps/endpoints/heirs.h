@@ -26,17 +26,11 @@
 
 namespace tranche::agent {
 
-struct Remnant {
-  int pid = 0;
-  // Of the client. A container whose processes are all younger may be a later one of the same name, because the kernel
-  // gives numbers of namespaces again: it is not ended as a whole.
-  std::uint64_t started = 0;
-  std::vector<host::Channel> channels = {};
-  std::string container = {};  // containers.h, container_of(); "": not known, so nothing is found
-  unsigned tries = 0;          // attempts before this one
-};
-
+// If the container of a remnant is not known, nothing is found. A container whose processes are all younger than the
+// client may be a later one of the same name, because the kernel gives numbers of namespaces again: it is not ended as
+// a whole.
 using host::Heirs;
+using host::Remnant;
 
 struct FirstProcess {
   std::string container;  // containers.h, container_of()

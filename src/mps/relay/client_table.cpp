@@ -1,10 +1,13 @@
 #include "mps/relay/client_table.h"
 
+#include <dirent.h>
+#include <fmt/format.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "mps/relay/handshake.h"
 #include "mps/relay/relay_packet.h"
@@ -25,6 +28,20 @@ bool is_pipe(const Channel& channel) {
 }
 
 }  // namespace
+
+bool add_open_pipes(int pid, std::set<Channel>& pipes) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(fmt::format("/proc/{}/fd", pid).c_str()), ::closedir);
+  if (!folder) return false;
+  bool any = false;
+  while (const dirent* entry = ::readdir(folder.get())) {
+    char link[64];
+    const auto length = ::readlinkat(::dirfd(folder.get()), entry->d_name, link, sizeof link);
+    if (length <= 0 || static_cast<std::size_t>(length) >= sizeof link) continue;
+    any = true;
+    if (Channel name(link, static_cast<std::size_t>(length)); is_pipe(name)) pipes.insert(std::move(name));
+  }
+  return any;  // the descriptors of a process that exits at this moment are gone one after the other
+}
 
 ClientTable::~ClientTable() {
   for (const auto& [pid, client] : clients_) loop_.cancel(client.watch);
@@ -402,11 +419,11 @@ std::vector<int> ClientTable::remnants(const std::string& grant) const {
   return pids;
 }
 
-std::optional<RemnantView> ClientTable::remnant(int pid) const {
+std::optional<Remnant> ClientTable::remnant(int pid) const {
   const auto found = clients_.find(pid);
   if (found == clients_.end() || found->second.exited == 0) return std::nullopt;
   const Client& client = found->second;
-  return RemnantView{client.grant, client.channels(), client.container, client.started, client.listed, client.tries};
+  return Remnant{pid, client.started, client.channels(), client.container, client.tries, client.grant, client.listed};
 }
 
 void ClientTable::tried(int remnant) {

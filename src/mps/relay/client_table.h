@@ -26,19 +26,25 @@
 
 namespace tranche::host {
 
-// A client that has exited and that the server still has.
-struct RemnantView {
-  std::string grant;                  // "": of a former tenant
-  std::vector<std::string> channels;  // as far as they are known (Channel)
-  std::string container;              // mps/endpoints/containers.h, container_of(); "": not known
-  std::uint64_t started = 0;          // of the client, as in /proc/<pid>/stat; 0 = not known
-  bool listed = false;                // by the server, after the exit: something keeps it
-  unsigned tries = 0;                 // to end what keeps it
-};
-
 // A descriptor through which client and server talk, as the kernel names it in /proc/<pid>/fd: "pipe:[1137]".
 using Channel = std::string;
 using ConnectionId = std::uint64_t;
+
+// Adds the pipes that a process has open, from /proc/<pid>/fd, without opening them. false: its descriptors cannot be
+// read, as of a process that has exited; those of others need CAP_SYS_PTRACE. Any thread; a process with a thousand
+// descriptors takes about a millisecond.
+bool add_open_pipes(int pid, std::set<Channel>& pipes);
+
+// A client that has exited and that the server still has.
+struct Remnant {
+  int pid = 0;
+  std::uint64_t started = 0;           // of the client, as in /proc/<pid>/stat; 0 = not known
+  std::vector<Channel> channels = {};  // as far as they are known
+  std::string container = {};          // mps/endpoints/containers.h, container_of(); "": not known
+  unsigned tries = 0;                  // to end what keeps it
+  std::string grant = {};              // "": of a former tenant
+  bool listed = false;                 // by the server, after the exit: something keeps it
+};
 
 class ClientTable {
  public:
@@ -101,7 +107,7 @@ class ClientTable {
   std::size_t beyond_first(int pid) const;  // the client's places without that of its first connection
   bool knows(int pid) const { return clients_.contains(pid); }
   std::vector<int> remnants(const std::string& grant) const;  // sorted
-  std::optional<RemnantView> remnant(int pid) const;
+  std::optional<Remnant> remnant(int pid) const;
   void tried(int remnant);
 
  private:

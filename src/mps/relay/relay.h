@@ -23,7 +23,6 @@
 
 #include "base/result.h"
 #include "mps/relay/client_table.h"
-#include "mps/relay/exited_children.h"
 #include "mps/relay/handshake.h"
 #include "mps/relay/relay_turns.h"
 #include "mps/relay/tenant_sockets.h"
@@ -31,10 +30,43 @@
 #include "os/files/kept.h"
 #include "os/loop/loop.h"
 #include "os/loop/timer.h"
+#include "os/process/process.h"
 
 namespace tranche::host {
 
 class RelayPassage;
+
+// Private to Relay: processes that have exited, under whose pids the relay completes the exchange of a client that has
+// exited. The relay keeps some, because a tenant may use up all pids of the node for a moment.
+class ExitedChildren {
+ public:
+  ExitedChildren() { refill({}); }
+  // With a pid that is not known. Absent: no process could be started, and none is left.
+  std::optional<ExitedChild> take(const std::function<bool(int pid)>& is_known) {
+    std::erase_if(kept_, [&](const ExitedChild& each) { return is_known(each.pid()); });
+    refill(is_known);
+    if (kept_.empty()) return std::nullopt;
+    ExitedChild child = std::move(kept_.back());
+    kept_.pop_back();
+    return child;
+  }
+
+ private:
+  static constexpr std::size_t kKept = 4;
+  static constexpr std::size_t kMostKnown = 128;
+
+  // Children with a known pid are reaped last, because the kernel gives each process the next free pid.
+  void refill(const std::function<bool(int pid)>& is_known) {
+    std::vector<ExitedChild> known;
+    while (kept_.size() < kKept && known.size() < kMostKnown) {
+      auto child = ExitedChild::start();
+      if (!child) return;
+      (is_known && is_known(child->pid()) ? known : kept_).push_back(*std::move(child));
+    }
+  }
+
+  std::vector<ExitedChild> kept_;
+};
 
 struct RelaySettings {
   std::string daemon_socket;  // <pipe>/control
@@ -147,12 +179,12 @@ class Relay {
   std::size_t contexts(int pid) const { return clients_.contexts(pid); }
   // Of a client: its places without that of its first connection.
   std::size_t beyond_first(int pid) const { return clients_.beyond_first(pid); }
-  // A client; for RemnantView.
+  // A client; for Remnant.
   void in_container(int pid, std::string container, std::uint64_t started) {
     clients_.in_container(pid, std::move(container), started);
   }
   std::vector<int> clients_in(const std::string& container) const { return clients_.clients_in(container); }
-  std::optional<RemnantView> remnant(int pid) const { return clients_.remnant(pid); }
+  std::optional<Remnant> remnant(int pid) const { return clients_.remnant(pid); }
   std::vector<int> former_remnants() const { return clients_.remnants(""); }  // of grants that were disowned
   void tried(int remnant);
 

@@ -10,7 +10,6 @@
 #include <optional>
 #include <set>
 
-#include "mps/relay/open_pipes.h"
 #include "mps/relay/relay.h"
 #include "run_until.h"
 #include "standins/mps/handshake.h"
