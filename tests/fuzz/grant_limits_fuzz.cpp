@@ -17,9 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (mps::parse_limits(mps::render_limits(*limits)).value() != *limits) std::abort();
   const auto limited = mps::limits_for(*limits, std::vector<std::string>{limits->front().uuid});
   if (!limited || limited->memory.size() != 1) std::abort();
-  for (const auto& [uuid, memory] : limited->memory) {
-    const auto command = mps::command::set_default_memory(uuid, memory);
+  for (const auto& command : mps::command::apply_session(*limited))
     if (command.find_first_of("\n;") != std::string::npos) std::abort();
-  }
   return 0;
 }

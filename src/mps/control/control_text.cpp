@@ -1,90 +1,73 @@
 #include "mps/control/control_text.h"
 
+#include <fmt/format.h>
+
+#include <optional>
+
 namespace tranche::mps::command {
+namespace {
 
-std::string get_server_list() {
-  return "get_server_list";
-}
-std::string get_server_status(int server) {
-  return "get_server_status " + std::to_string(server);
-}
-std::string get_client_list(int server) {
-  return "get_client_list " + std::to_string(server);
-}
-std::string get_default_threads() {
-  return "get_default_active_thread_percentage";
-}
-std::string set_default_threads(Percent threads) {
-  return "set_default_active_thread_percentage " + to_string(threads);
-}
-std::string get_default_memory(std::string_view uuid) {
-  return "get_default_device_pinned_mem_limit " + std::string(uuid);
-}
-std::string set_default_memory(std::string_view uuid, Bytes limit) {
-  return "set_default_device_pinned_mem_limit " + std::string(uuid) + ' ' + std::to_string(limit.in_mib()) + 'M';
-}
-std::string get_server_threads(int server) {
-  return "get_active_thread_percentage " + std::to_string(server);
-}
-std::string set_server_threads(int server, Percent threads) {
-  return "set_active_thread_percentage " + std::to_string(server) + ' ' + to_string(threads);
-}
-std::string get_server_memory(int server, std::string_view uuid) {
-  return "get_device_pinned_mem_limit " + std::to_string(server) + ' ' + std::string(uuid);
-}
-std::string set_server_memory(int server, std::string_view uuid, Bytes limit) {
-  return "set_device_pinned_mem_limit " + std::to_string(server) + ' ' + std::string(uuid) + ' ' +
-         std::to_string(limit.in_mib()) + 'M';
-}
-std::string quit(int seconds) {
-  return "quit -t " + std::to_string(seconds);
+using Commands = std::vector<std::string>;
+using Server = std::optional<int>;  // whose limits; absent: the daemon's defaults
+
+std::string threads_of(std::string_view verb, Server server) {
+  if (!server) return fmt::format("{}_default_active_thread_percentage", verb);
+  return fmt::format("{}_active_thread_percentage {}", verb, *server);
 }
 
-std::vector<std::string> health_session() {
-  return {get_default_threads(), get_server_list()};
+std::string memory_of(std::string_view verb, Server server, const std::string& uuid) {
+  if (!server) return fmt::format("{}_default_device_pinned_mem_limit {}", verb, uuid);
+  return fmt::format("{}_device_pinned_mem_limit {} {}", verb, *server, uuid);
 }
-std::vector<std::string> server_session(int server, const DaemonLimits& limits) {
-  std::vector<std::string> commands{get_server_status(server), get_server_threads(server)};
-  for (const auto& [uuid, memory] : limits.memory) commands.push_back(get_server_memory(server, uuid));
-  commands.push_back(get_client_list(server));
+
+void get(Commands& commands, const DaemonLimits& limits, Server server) {
+  for (const auto& [uuid, memory] : limits.memory) commands.push_back(memory_of("get", server, uuid));
+  commands.push_back(threads_of("get", server));
+}
+
+void set(Commands& commands, const DaemonLimits& limits, Server server) {
+  for (const auto& [uuid, memory] : limits.memory)
+    commands.push_back(fmt::format("{} {}M", memory_of("set", server, uuid), memory.in_mib()));
+  commands.push_back(threads_of("set", server) + ' ' + to_string(limits.threads));
+}
+
+constexpr const char* kServers = "get_server_list";
+
+}  // namespace
+
+Commands health_session() {
+  return {threads_of("get", {}), kServers};
+}
+
+Commands server_session(int server, const DaemonLimits& limits) {
+  Commands commands{fmt::format("get_server_status {}", server), threads_of("get", server)};
+  for (const auto& [uuid, memory] : limits.memory) commands.push_back(memory_of("get", server, uuid));
+  commands.push_back(fmt::format("get_client_list {}", server));
   return commands;
 }
 
-std::vector<std::string> apply_server_session(int server, const DaemonLimits& limits) {
-  std::vector<std::string> commands;
-  for (const auto& [uuid, memory] : limits.memory) commands.push_back(set_server_memory(server, uuid, memory));
-  commands.push_back(set_server_threads(server, limits.threads));
+Commands apply_session(const DaemonLimits& limits, std::optional<int> server) {
+  Commands commands;
+  set(commands, limits, server);
   return commands;
 }
 
-std::vector<std::string> apply_session(const DaemonLimits& limits) {
-  std::vector<std::string> commands;
-  for (const auto& [uuid, memory] : limits.memory) commands.push_back(set_default_memory(uuid, memory));
-  commands.push_back(set_default_threads(limits.threads));
+Commands read_session(const DaemonLimits& limits) {
+  Commands commands;
+  get(commands, limits, {});
   return commands;
 }
 
-std::vector<std::string> read_session(const DaemonLimits& limits) {
-  std::vector<std::string> commands;
-  for (const auto& [uuid, memory] : limits.memory) commands.push_back(get_default_memory(uuid));
-  commands.push_back(get_default_threads());
-  return commands;
-}
-
-std::vector<std::string> turn_session(const std::vector<int>& servers, const DaemonLimits& limits) {
+Commands turn_session(const std::vector<int>& servers, const DaemonLimits& limits) {
   auto commands = apply_session(limits);
-  const auto add = [&](std::vector<std::string> more) { commands.insert(commands.end(), more.begin(), more.end()); };
-  for (const int server : servers) add(apply_server_session(server, limits));
-  add(read_session(limits));
-  for (const int server : servers) {
-    for (const auto& [uuid, memory] : limits.memory) commands.push_back(get_server_memory(server, uuid));
-    commands.push_back(get_server_threads(server));
-  }
-  commands.push_back(get_server_list());
+  for (const int server : servers) set(commands, limits, server);
+  get(commands, limits, {});
+  for (const int server : servers) get(commands, limits, server);
+  commands.push_back(kServers);
   return commands;
 }
 
-std::string as_input(const std::vector<std::string>& commands) {
+std::string as_input(const Commands& commands) {
   std::string text;
   for (const auto& one : commands) text += one + '\n';
   return text;

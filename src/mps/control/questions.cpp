@@ -57,7 +57,7 @@ Exchange read_limits(const ReadLimits& action) {
 }
 
 Exchange apply_server_limits(const ApplyServerLimits& action) {
-  return {session(command::apply_server_session(action.server, action.limits)),
+  return {session(command::apply_session(action.limits, action.server)),
           [id = action.id](const std::string& reply) -> Onward {
             // The next answer shows whether the server refused or has exited.
             (void)parse_apply_server_session(reply);
@@ -67,7 +67,7 @@ Exchange apply_server_limits(const ApplyServerLimits& action) {
 
 Run quit_daemon(Duration patience) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(patience).count();
-  return session({command::quit(static_cast<int>(seconds))});
+  return session({"quit -t " + std::to_string(seconds)});  // the longest wait for clients to exit
 }
 
 }  // namespace tranche::mps

@@ -43,7 +43,7 @@ TEST(Limits, AreCommandsByUuidWithUnit) {
   EXPECT_EQ(command::as_input(command::read_session(limits_of(pool()))),
             "get_default_device_pinned_mem_limit " + kA + "\nget_default_device_pinned_mem_limit " + kB +
                 "\nget_default_active_thread_percentage\n");
-  EXPECT_EQ(command::set_default_threads(Percent{1250}), "set_default_active_thread_percentage 12.5");
+  EXPECT_THAT(command::apply_session({{}, Percent{1250}}), ElementsAre("set_default_active_thread_percentage 12.5"));
 }
 
 // Promise: mps/limits/limits: Limits are compared as the getter rounds them.
