@@ -1,5 +1,6 @@
 #pragma once
 // A container for the tests of mps/endpoints.
+#include <fmt/format.h>
 #include <sys/mount.h>
 
 #include "headless_process.h"

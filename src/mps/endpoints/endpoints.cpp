@@ -236,15 +236,20 @@ void Endpoints::clients_seen(const std::vector<host::ProcessRef>& clients) {
 }
 
 void Endpoints::read_log(const mps::LogLine& line) {
-  if (line.what == mps::LogWhat::kClientTaken) server_took(line.writer, line.pid);
-  if (line.what == mps::LogWhat::kContextBegan) context_began(line.pid, static_cast<std::uint32_t>(line.number));
-  if (line.what == mps::LogWhat::kContextEnded) context_ended(line.pid, static_cast<std::uint32_t>(line.number));
-}
-
-void Endpoints::server_took(int server, int pid) {
   if (!relay_) return;
-  servers_.insert(server);
-  context_.keeper.look(pid);
+  const auto context = static_cast<std::uint32_t>(line.number);
+  switch (line.what) {
+    case mps::LogWhat::kClientTaken:
+      servers_.insert(line.writer);
+      return context_.keeper.look(line.pid);
+    case mps::LogWhat::kContextBegan:
+      relay_->context_began(line.pid, context);
+      return context_.keeper.look(line.pid);
+    case mps::LogWhat::kContextEnded:
+      return relay_->context_ended(line.pid, context);
+    default:
+      return;
+  }
 }
 
 std::size_t Endpoints::unprotected() const {

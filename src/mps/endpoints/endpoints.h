@@ -100,10 +100,6 @@ class Endpoints final : public host::Admission {
   void clients_seen(const std::vector<host::ProcessRef>& clients);
   void server_replaced();
   void read_log(const mps::LogLine& line) override;
-  // From the log of a server: it accepted this process; a context of it has a place, or has none any more.
-  void server_took(int server, int pid);
-  void context_began(int pid, std::uint32_t context);
-  void context_ended(int pid, std::uint32_t context);
   void servers_listed(std::uint64_t asked, const std::vector<int>& servers, const std::vector<int>& pids) override;
   // Without a relay `go` runs at once.
   host::ProofTurn take_turn(std::function<void()> go) override;
@@ -122,8 +118,6 @@ class Endpoints final : public host::Admission {
   using Reply = std::function<void(const std::string& json)>;
   // `reply` runs once, inside the call or in a later callback.
   void answer(const MpsRequest& request, Reply reply);
-  // `limits` apply to new clients, from now on and after restarts. Without `limits`, the earlier ones stay.
-  Status open_endpoint(const std::string& grant, const std::optional<mps::GrantLimits>& limits = std::nullopt);
   // Terminates the endpoint's clients without harm to others (mps/pool/client_ending.h). With `made`, removes only the
   // endpoint with that number: kConflict if the grant has a new tenant by now.
   Status remove_endpoint(const std::string& grant, std::optional<std::uint64_t> made = std::nullopt);

@@ -31,7 +31,7 @@ TEST_F(EndpointsOfContainers, WithTheFirstProcessOfAContainerEndItsClientsOfAllG
   const Container later(paths_.endpoint(kPool, kOtherGrant), false, container.first());
   const Container neighbour(paths_.endpoint(kPool, kGrant), true);
   open();
-  ASSERT_TRUE(endpoints_->open_endpoint(kOtherGrant));
+  ASSERT_TRUE(open_endpoint(kOtherGrant));
   for (const Container* each : std::vector<const Container*>{&container, &through_another, &neighbour})
     ASSERT_EQ(answer_of(*each, 'c'), "in");
   const auto first = *host::process_ref(container.first()), other = *host::process_ref(through_another.first());
@@ -50,7 +50,7 @@ TEST_F(EndpointsOfContainers, AContainerWhoseFirstProcessIsBeingEndedIsClosedUnt
   const Container through_another(paths_.endpoint(kPool, kOtherGrant), false, container.first());
   const Container next(paths_.endpoint(kPool, kGrant), true);
   open();
-  ASSERT_TRUE(endpoints_->open_endpoint(kOtherGrant));
+  ASSERT_TRUE(open_endpoint(kOtherGrant));
   EXPECT_TRUE(context_->killed_with({*host::process_ref(container.first())}));
   EXPECT_EQ(answer_of(container, 'c'), "out");
   EXPECT_EQ(answer_of(through_another, 'c'), "out");
@@ -64,11 +64,11 @@ TEST_F(EndpointsOfContainers, WhatWasNotEndedKeepsNewClientsOut) {
   const Container next(paths_.endpoint(kPool, kGrant), true), third(paths_.endpoint(kPool, kGrant), true),
       fourth(paths_.endpoint(kPool, kGrant), true), other(paths_.endpoint(kPool, kOtherGrant), true);
   open();
-  ASSERT_TRUE(endpoints_->open_endpoint(kOtherGrant));
+  ASSERT_TRUE(open_endpoint(kOtherGrant));
   finds_server_ = false;  // it has closed the client's pipes
   ASSERT_EQ(answer_of(gone, 'c'), "in");
   const int pid = gone.first();
-  endpoints_->context_began(pid, 1);
+  log(mps::LogWhat::kContextBegan, pid, 1);
   gone.kill();
   ASSERT_TRUE(until([&] { return !document()["endpoints"][0]["remnants"].empty(); }));
   const auto listed = [&] { endpoints_->servers_listed(host::boot_ticks() + 1, {}, {pid}); };
@@ -83,7 +83,7 @@ TEST_F(EndpointsOfContainers, WhatWasNotEndedKeepsNewClientsOut) {
   EXPECT_EQ(answer_of(third, 'c'), "out");
   EXPECT_THAT(document()["endpoints"][0]["refusedWhy"], HasSubstr("keeps its connection to the MPS server"));
   EXPECT_EQ(answer_of(other, 'c'), "in") << "another grant";
-  endpoints_->context_ended(pid, 1);
+  log(mps::LogWhat::kContextEnded, pid, 1);
   finds_server_ = true;
   find_server();
   EXPECT_EQ(answer_of(fourth, 'c'), "in");

@@ -86,7 +86,10 @@ class EndpointsTest : public ::testing::Test, public EndpointsPool {
     make();
     const auto opened = endpoints_->serve();
     ASSERT_TRUE(opened) << to_string(opened.error());
-    EXPECT_EQ(request(R"({"do":"openEndpoint","pool":"gpu-1","grant":"0011223344556677"})"), R"({"ok":true})");
+    EXPECT_TRUE(open_endpoint(kGrant));
+  }
+  bool open_endpoint(const std::string& grant) {
+    return request(request_line(OpenEndpointRequest{{kPool, grant}})) == R"({"ok":true})";
   }
   // In place of tranche-keeper: holds each client until the test releases it.
   void start_keeper() {
@@ -152,7 +155,16 @@ class EndpointsTest : public ::testing::Test, public EndpointsPool {
   // As the pool's program learns of a server, from its log.
   void find_server() {
     const pid_t server = finds_server_ ? world_.server_process() : 0;
-    if (server != 0) endpoints_->server_took(server, 0);
+    if (server != 0) log(mps::LogWhat::kClientTaken, 0, 0, server);
+  }
+  // As the pool reads it in the log of a server.
+  void log(mps::LogWhat what, int pid, int context, int server = 0) {
+    mps::LogLine line;
+    line.what = what;
+    line.writer = server;
+    line.pid = pid;
+    line.number = context;
+    endpoints_->read_log(line);
   }
   static Terminated well(const std::vector<int>& pids) {
     Terminated outcomes;

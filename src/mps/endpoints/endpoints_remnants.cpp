@@ -61,16 +61,6 @@ void Endpoints::store_clients(const std::string& clients) {
        {"effect", "after a crash of tranche mps each client has one place, however many CUDA contexts it has"}});
 }
 
-void Endpoints::context_began(int pid, std::uint32_t context) {
-  if (!relay_) return;
-  relay_->context_began(pid, context);
-  context_.keeper.look(pid);
-}
-
-void Endpoints::context_ended(int pid, std::uint32_t context) {
-  if (relay_) relay_->context_ended(pid, context);
-}
-
 // A list may be older than an exit, so a process without a grant counts as still there once two lists have it.
 void Endpoints::servers_listed(std::uint64_t asked, const std::vector<int>& servers, const std::vector<int>& pids) {
   if (!relay_) return;

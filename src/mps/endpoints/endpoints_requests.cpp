@@ -94,11 +94,6 @@ Status Endpoints::open_for(const OpenEndpointRequest& request) {
   return opened;
 }
 
-Status Endpoints::open_endpoint(const std::string& grant, const std::optional<mps::GrantLimits>& limits) {
-  TRY_STATUS(may_open(grant, limits));
-  return listen(grant);
-}
-
 Status Endpoints::may_open(const std::string& grant, const std::optional<mps::GrantLimits>& limits) {
   if (!relay_ && !wants_clients_) return fail(Kind::kUnavailable, "the MPS daemon of this pool does not serve", id_);
   if (limits) return keep_limits(grant, *limits);

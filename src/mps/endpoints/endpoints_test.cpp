@@ -22,7 +22,7 @@ TEST_F(EndpointsTest, AnOpenedEndpointHoldsOneSocketAndLetsAClientIn) {
 TEST_F(EndpointsTest, OpeningAnEndpointAgainDisturbsNobody) {
   open();
   const auto before = inode_of(paths_.endpoint(kPool, kGrant) + "/control");
-  EXPECT_TRUE(endpoints_->open_endpoint(kGrant));
+  EXPECT_TRUE(open_endpoint(kGrant));
   EXPECT_EQ(inode_of(paths_.endpoint(kPool, kGrant) + "/control"), before);
 }
 
@@ -98,7 +98,7 @@ TEST_F(EndpointsTest, TheCeilingOfClientsHoldsForNewProcesses) {
   EXPECT_TRUE(until([&] { return second->ended_within(0ms); }));
   first->signal(SIGKILL);
   EXPECT_TRUE(until([&] { return endpoints_->grant_of(first->pid()) == nullptr; }));
-  endpoints_->context_ended(first->pid(), 1);
+  log(mps::LogWhat::kContextEnded, first->pid(), 1);
   auto third = client();
   EXPECT_THAT(first_line(*third), HasSubstr("\"mps\":true"));
 }
@@ -108,7 +108,7 @@ TEST_F(EndpointsTest, ANewClientWaitsForTheReleaseOfItsGrantsDeadClientsAndOther
   start_keeper();
   open();
   const std::string other = "8899aabbccddeeff";
-  ASSERT_TRUE(endpoints_->open_endpoint(other));
+  ASSERT_TRUE(open_endpoint(other));
   const auto first = killed_client();
   EXPECT_EQ(document()["endpoints"][0]["dead"], Json::array({first->pid()}));
   auto second = client();
@@ -148,10 +148,10 @@ TEST_F(EndpointsTest, OnlyContextsThatEndedBeforeTheClientLeaveNoMemory) {
     auto process = client();
     EXPECT_THAT(first_line(*process), HasSubstr("\"mps\":true"));
     ASSERT_TRUE(is_held(process->pid()));
-    if (in_order) endpoints_->context_ended(process->pid(), 1);
+    if (in_order) log(mps::LogWhat::kContextEnded, process->pid(), 1);
     process->signal(SIGKILL);
     ASSERT_TRUE(process->ended_within(60s));
-    if (!in_order) endpoints_->context_ended(process->pid(), 1);
+    if (!in_order) log(mps::LogWhat::kContextEnded, process->pid(), 1);
     ASSERT_TRUE(until([&] { return document()["endpoints"][0]["dead"].size() == (in_order ? 1U : 2U); }));
     EXPECT_EQ(keeps_memory(), !in_order);
   }
@@ -161,7 +161,7 @@ TEST_F(EndpointsTest, AGrantLeavesEachOtherOpenEndpointItsPlace) {
   open();
   const std::string other = "8899aabbccddeeff";
   endpoints_->set_most_clients(3, {"GPU-1"});
-  ASSERT_TRUE(endpoints_->open_endpoint(other));
+  ASSERT_TRUE(open_endpoint(other));
   auto first = client(), second = client();
   EXPECT_THAT(first_line(*first), HasSubstr("\"mps\":true"));
   EXPECT_THAT(first_line(*second), HasSubstr("\"mps\":true"));
@@ -176,7 +176,7 @@ TEST_F(EndpointsTest, AGrantLeavesEachOtherOpenEndpointItsPlace) {
   EXPECT_EQ(document()["endpoints"][1]["refusedWhy"], "the GPU has its 3 clients");
   theirs->signal(SIGKILL);
   EXPECT_TRUE(until([&] { return endpoints_->grant_of(theirs->pid()) == nullptr; }));
-  endpoints_->context_ended(theirs->pid(), 1);
+  log(mps::LogWhat::kContextEnded, theirs->pid(), 1);
   ASSERT_TRUE(endpoints_->remove_endpoint(other));
   auto alone = client();
   EXPECT_THAT(first_line(*alone), HasSubstr("\"mps\":true")) << "no other grant has an endpoint";
@@ -192,7 +192,7 @@ TEST_F(EndpointsTest, PlacesAreKeptForContainersThatMayStillCome) {
     EXPECT_EQ(first_line(*clients.back()).find("\"mps\":true") != std::string::npos, i < 6) << i;
   }
   const std::string other = "8899aabbccddeeff";
-  ASSERT_TRUE(endpoints_->open_endpoint(other));
+  ASSERT_TRUE(open_endpoint(other));
   auto theirs = client(other);
   EXPECT_THAT(first_line(*theirs), HasSubstr("\"mps\":true"));
 }
@@ -200,7 +200,7 @@ TEST_F(EndpointsTest, PlacesAreKeptForContainersThatMayStillCome) {
 TEST_F(EndpointsTest, WhatAGrantWasPromisedItGetsAsLongAsThereIsRoom) {
   open();
   endpoints_->set_most_clients(3, {"GPU-1"}, 2);
-  for (const char* other : {"8899aabbccddeeff", "1111111111111111"}) ASSERT_TRUE(endpoints_->open_endpoint(other));
+  for (const char* other : {"8899aabbccddeeff", "1111111111111111"}) ASSERT_TRUE(open_endpoint(other));
   auto first = client(), second = client();
   EXPECT_THAT(first_line(*first), HasSubstr("\"mps\":true"));
   EXPECT_THAT(first_line(*second), HasSubstr("\"mps\":true"));
@@ -230,7 +230,7 @@ TEST_F(EndpointsTest, AskedForLinksTheEndpointHoldsTheDaemonsOwnSocketAndTheStat
   Json pool{{"notEnforced", Json::array()}};
   endpoints_->describe(pool);
   EXPECT_THAT(pool["notEnforced"][0].get<std::string>(), HasSubstr("environment only"));
-  ASSERT_TRUE(endpoints_->open_endpoint("8899aabbccddeeff"));
+  ASSERT_TRUE(open_endpoint("8899aabbccddeeff"));
   EXPECT_EQ(inode_of(paths_.endpoint(kPool, "8899aabbccddeeff") + "/control"),
             inode_of(paths_.pipe(kPool) + "/control"));
   EXPECT_EQ(endpoints_->admit(kGrant, false, "").error().kind, Kind::kUnsupported);

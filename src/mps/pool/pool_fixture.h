@@ -130,7 +130,7 @@ class PoolTest : public ::testing::Test {
   }
   // Starts a CUDA process of this pool; returns when it has attached.
   pid_t start_client(const std::vector<std::string>& options) {
-    Command command{.argv = {standins() + "/sim-cuda"}, .env = pool_->environment(), .kill_on_drop = true};
+    Command command{.argv = {standins() + "/sim-cuda"}, .env = pool_->target().env, .kill_on_drop = true};
     command.argv.insert(command.argv.end(), options.begin(), options.end());
     const std::size_t lines = output_.size();
     auto process = Process::start(
