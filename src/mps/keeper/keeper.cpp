@@ -86,33 +86,33 @@ void Keeper::hold(int pid, const std::string& owner) {
   const auto process = process_ref(pid);
   if (!process) return;
   if (!connected_) forget_exited({});
-  clients_[{process->pid, process->start_ticks}].owner = owner;
+  clients_[*process].owner = owner;
   if (absent_) start();
   if (!connected_) return;
-  request_hold({process->pid, process->start_ticks});
+  request_hold(*process);
 }
 
 void Keeper::look(int pid) {
   const auto known = clients_.lower_bound({pid, 0});
-  if (!connected_ || known == clients_.end() || known->first.first != pid) return;
-  for (auto each = known; each != clients_.end() && each->first.first == pid; ++each) request_hold(each->first);
+  if (!connected_ || known == clients_.end() || known->first.pid != pid) return;
+  for (auto each = known; each != clients_.end() && each->first.pid == pid; ++each) request_hold(each->first);
 }
 
 void Keeper::exited(int pid, bool with_contexts) {
   const auto after = clients_.lower_bound({pid + 1, 0});
-  if (after == clients_.begin() || std::prev(after)->first.first != pid) return;
+  if (after == clients_.begin() || std::prev(after)->first.pid != pid) return;
   auto& client = std::prev(after)->second;
   client.exited = true;
   client.with_contexts = with_contexts;
 }
 
-void Keeper::request_hold(const Key& key) {
-  requests_->request(to_json(mps::KeeperRequest(mps::HoldRequest{{key.first, key.second}, clients_.at(key).owner})),
-                     kKeeperAnswers, [this, key](const Result<std::string>& reply) {
+void Keeper::request_hold(const ProcessRef& process) {
+  requests_->request(to_json(mps::KeeperRequest(mps::HoldRequest{process, clients_.at(process).owner})), kKeeperAnswers,
+                     [this, process](const Result<std::string>& reply) {
                        const auto why = reply ? text_at(json_of(*reply), "error") : to_string(reply.error());
                        const auto before = refused_;
-                       refused_.erase(key);
-                       if (!why.empty() && clients_.contains(key)) refused_[key] = why;
+                       refused_.erase(process);
+                       if (!why.empty() && clients_.contains(process)) refused_[process] = why;
                        report_not_held();
                        if (refused_ != before) on_change_();
                      });
@@ -140,15 +140,16 @@ void Keeper::heard(const std::string& line) {
     requests_->request(to_json(mps::KeeperRequest(mps::EndRequest{})), kKeeperAnswers, [](const auto&) {});
     return;
   }
-  std::set<Key> held;
+  std::set<ProcessRef> held;
   for (const auto& client : status_.clients) {
-    const auto [key, fresh] = held.emplace(client.process.pid, client.process.start_ticks);
-    if (const auto known = clients_.find(*key); known != clients_.end() && client.state == mps::HeldState::kDead)
+    held.insert(client.process);
+    if (const auto known = clients_.find(client.process);
+        known != clients_.end() && client.state == mps::HeldState::kDead)
       known->second.exited = true;
   }
   forget_exited(held);
-  for (const auto& [key, client] : clients_)  // it may have room for one that it has refused
-    if (!held.contains(key) && (!was_connected || refused_.contains(key))) request_hold(key);
+  for (const auto& [process, client] : clients_)  // it may have room for one that it has refused
+    if (!held.contains(process) && (!was_connected || refused_.contains(process))) request_hold(process);
   report_not_held();
   if (status_ != before || !was_connected) on_change_();
 }
@@ -171,17 +172,17 @@ void Keeper::await_answer(pid_t suspect) {
 // At most once a minute: a tenant can cause it.
 void Keeper::report_not_held() {
   if (reported_.running()) return;
-  std::pair<Key, std::string> first;
+  std::pair<ProcessRef, std::string> first;
   if (!refused_.empty()) first = *refused_.begin();
-  auto& [key, why] = first;
+  auto& [process, why] = first;
   for (const auto& client : status_.clients) {
     if (client.state != mps::HeldState::kHeld || client.problem.empty()) continue;
-    key = {client.process.pid, client.process.start_ticks};
+    process = client.process;
     why = client.problem;
   }
   if (why.empty()) return;
-  const auto client = clients_.find(key);
-  log::warning("keeper.not_held", {{"pid", key.first},
+  const auto client = clients_.find(process);
+  log::warning("keeper.not_held", {{"pid", process.pid},
                                    {"grant", client == clients_.end() ? "" : client->second.owner},
                                    {"why", why},
                                    {"effect", kNotHeld}});
@@ -189,12 +190,12 @@ void Keeper::report_not_held() {
 }
 
 // Clients that have exited and that the keeper does not hold.
-void Keeper::forget_exited(const std::set<Key>& held) {
+void Keeper::forget_exited(const std::set<ProcessRef>& held) {
   std::erase_if(clients_, [&](const auto& each) {
     if (held.contains(each.first)) return false;
     if (each.second.exited) return true;
-    const auto now = process_ref(each.first.first);
-    return !now || now->start_ticks != each.first.second;
+    const auto now = process_ref(each.first.pid);
+    return !now || *now != each.first;
   });
   std::erase_if(refused_, [this](const auto& each) { return !clients_.contains(each.first); });
 }
@@ -230,7 +231,7 @@ Protection Keeper::of(int pid) const {
     break;
   }
   const auto refused = refused_.lower_bound({pid, 0});
-  if (refused != refused_.end() && refused->first.first == pid) return {Protection::State::kNo, refused->second};
+  if (refused != refused_.end() && refused->first.pid == pid) return {Protection::State::kNo, refused->second};
   return {Protection::State::kStarting, "the keeper is still duplicating its descriptors"};
 }
 
@@ -245,8 +246,8 @@ void end_keeper(const std::string& mps_root, bool wait) {
 
 std::vector<int> Keeper::dead(const std::string& owner) const {
   std::vector<int> pids;
-  for (const auto& [key, client] : clients_)
-    if (connected_ && client.exited && client.owner == owner) pids.push_back(key.first);
+  for (const auto& [process, client] : clients_)
+    if (connected_ && client.exited && client.owner == owner) pids.push_back(process.pid);
   return pids;
 }
 

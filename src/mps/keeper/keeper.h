@@ -10,7 +10,6 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "base/backoff.h"
@@ -56,7 +55,6 @@ class Keeper {
   const mps::KeeperStatus& status() const { return status_; }
 
  private:
-  using Key = std::pair<pid_t, std::uint64_t>;
   struct Client {
     std::string owner;
     bool exited = false;
@@ -66,14 +64,14 @@ class Keeper {
   void start();
   void await_answer(pid_t suspect);  // the keeper that has not answered before
   void report_not_held();
-  void request_hold(const Key& key);
-  void forget_exited(const std::set<Key>& held);
+  void request_hold(const ProcessRef& process);
+  void forget_exited(const std::set<ProcessRef>& held);
 
   Loop& loop_;
   KeeperClientSettings settings_;
   std::function<void()> on_change_;
-  std::map<Key, std::string> refused_;  // why the keeper does not hold them
-  std::map<Key, Client> clients_;       // that are held, or are to be
+  std::map<ProcessRef, std::string> refused_;  // why the keeper does not hold them
+  std::map<ProcessRef, Client> clients_;       // that are held, or are to be
   mps::KeeperStatus status_;
   bool connected_ = false;
   bool absent_ = false;  // no keeper answers on the socket

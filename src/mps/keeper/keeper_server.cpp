@@ -59,7 +59,7 @@ void KeeperServer::audit() {
 }
 
 KeeperServer::~KeeperServer() {
-  for (const auto& [key, client] : clients_) loop_.cancel(client.watch);
+  for (const auto& [process, client] : clients_) loop_.cancel(client.watch);
 }
 
 Status KeeperServer::answer(const std::string& request) {
@@ -73,13 +73,12 @@ Status KeeperServer::answer(const std::string& request) {
 }
 
 Status KeeperServer::hold(const mps::HoldRequest& asked) {
-  const auto& process = asked.process;
-  const Key key{process.pid, process.start_ticks};
-  if (const auto known = clients_.find(key); known != clients_.end()) {
+  const ProcessRef process = asked.process;
+  if (const auto known = clients_.find(process); known != clients_.end()) {
     auto& client = known->second;
     if (client.dead || (client.timer.running() && client.looks <= kLongWaits)) return {};
     client.looks = 0;
-    look_soon(key);
+    look_soon(process);
     return {};
   }
   if (clients_.size() >= settings_.clients)
@@ -91,20 +90,20 @@ Status KeeperServer::hold(const mps::HoldRequest& asked) {
     return fail(Kind::kUnavailable, why_no_more_files());
   const auto there = process_ref(process.pid);
   if (!there || *there != process) return fail(Kind::kNotFound, "the process has exited", std::to_string(process.pid));
-  auto& client = clients_.try_emplace(key, loop_).first->second;
+  auto& client = clients_.try_emplace(process, loop_).first->second;
   client.pidfd = std::move(pidfd);
   auto& share = shares_[asked.share];
   if (!share) share = std::make_shared<Share>(loop_);
   client.share = share;
-  client.watch = loop_.watch(client.pidfd.get(), EPOLLIN, [this, key](std::uint32_t) { died(key); });
-  look(key);
+  client.watch = loop_.watch(client.pidfd.get(), EPOLLIN, [this, process](std::uint32_t) { died(process); });
+  look(process);
   return {};
 }
 
 // One look for each turn of the loop, so that requests do not wait for many. The client that has cost least comes
 // first: one that is new, before those that have many descriptors or contexts.
-void KeeperServer::look_soon(const Key& key) {
-  due_.emplace(clients_.at(key).cost, key);
+void KeeperServer::look_soon(const ProcessRef& process) {
+  due_.emplace(clients_.at(process).cost, process);
   if (!next_look_.running()) next_look_.start(Duration::zero(), [this] { look_at_next(); });
 }
 
@@ -114,8 +113,8 @@ void KeeperServer::look_at_next() {
   look(due_.extract(due_.begin()).value().second);
 }
 
-void KeeperServer::look(const Key& key) {
-  auto& client = clients_.at(key);
+void KeeperServer::look(const ProcessRef& process) {
+  auto& client = clients_.at(process);
   auto& share = *client.share;
   if (client.exchanged >= kMostExchanged || share.foreign.closing() >= kMostForeign) {
     client.problem = kExchanges;
@@ -125,50 +124,51 @@ void KeeperServer::look(const Key& key) {
   if (client.looks == 0 || client.files.uvm() == 0)
     if (const auto devices = read_file(settings_.devices)) devices_ = NvidiaDevices::parse(*devices);
   auto looked =
-      client.files.look(key.first, client.pidfd, devices_, most_of_share() - std::min(share.files, most_of_share()));
+      client.files.look(process.pid, client.pidfd, devices_, most_of_share() - std::min(share.files, most_of_share()));
   share.files += looked.added;
   client.full = looked.full;
-  if (!looked.dropped.empty()) close(key, std::move(looked.dropped), false);
+  if (!looked.dropped.empty()) close(process, std::move(looked.dropped), false);
   if (looked.foreign) {
     share.foreign.close_file(std::move(looked.foreign));
     ++client.exchanged;
   }
   const bool is_last = client.looks == kLooks.size();
-  if (is_last && looked.problem.empty()) looked.problem = why_not_shared(key.first);
+  if (is_last && looked.problem.empty()) looked.problem = why_not_shared(process.pid);
   if (is_last && looked.problem.empty() && client.files.uvm() == 0)
     looked.problem = "it has not opened /dev/nvidia-uvm";
   const bool is_new = client.looks == 0 || is_last || looked.added > 0 || looked.problem != client.problem;
   client.problem = std::move(looked.problem);
   client.cost += looked.looked_at;
   const Duration least = looked.looked_at * kWaitForEach;
-  if (!is_last) client.timer.start(std::max<Duration>(kLooks[client.looks++], least), [this, key] { look_soon(key); });
+  if (!is_last)
+    client.timer.start(std::max<Duration>(kLooks[client.looks++], least), [this, process] { look_soon(process); });
   if (is_new) changed();
 }
 
-void KeeperServer::died(const Key& key) {
-  auto& client = clients_.at(key);
+void KeeperServer::died(const ProcessRef& process) {
+  auto& client = clients_.at(process);
   loop_.cancel(std::exchange(client.watch, 0));
-  due_.erase({client.cost, key});
+  due_.erase({client.cost, process});
   client.dead = true;
   // Without descriptors it is held for nothing.
   client.timer.start(client.files.size() == 0 ? Duration{} : settings_.patience,
-                     [this, key] { close(key, clients_.at(key).files.take(), true); });
+                     [this, process] { close(process, clients_.at(process).files.take(), true); });
   changed();
 }
 
-void KeeperServer::close(const Key& key, std::vector<HeldFile> files, bool last) {
+void KeeperServer::close(const ProcessRef& process, std::vector<HeldFile> files, bool last) {
   const std::size_t count = files.size();
-  closer_->run([this, key, last, count, share = clients_.at(key).share,
+  closer_->run([this, process, last, count, share = clients_.at(process).share,
                 files = std::make_shared<std::vector<HeldFile>>(std::move(files)), alive = std::weak_ptr(alive_),
                 &loop = loop_] {
     const auto begun = mono_now();
     close_in_order(*files);
-    loop.post([this, key, last, share, count, alive, took = mono_now() - begun] {
+    loop.post([this, process, last, share, count, alive, took = mono_now() - begun] {
       if (alive.expired()) return;
       share->files -= count;
       waited_ = std::max(waited_, took);
       if (last) {
-        clients_.erase(key);
+        clients_.erase(process);
         ++released_;
         for (const auto& [other, client] : clients_)  // there may be descriptors for it now
           if (!client.dead && client.full) look_soon(other);
@@ -212,13 +212,13 @@ mps::KeeperStatus KeeperServer::status() const {
       .released = released_,
       .most_files = most_open_files(),
       .waited_ms = static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(waited_).count())};
-  for (const auto& [key, client] : clients_) {
-    status.clients.push_back({{key.first, key.second},
-                              client.dead                                                   ? mps::HeldState::kDead
-                              : client.timer.running() || due_.contains({client.cost, key}) ? mps::HeldState::kStarting
-                                                                                            : mps::HeldState::kHeld,
-                              client.files.size(),
-                              client.problem});
+  for (const auto& [process, client] : clients_) {
+    status.clients.push_back({process,
+                              client.dead ? mps::HeldState::kDead
+                              : client.timer.running() || due_.contains({client.cost, process})
+                                  ? mps::HeldState::kStarting
+                                  : mps::HeldState::kHeld,
+                              client.files.size(), client.problem});
   }
   return status;
 }

@@ -45,7 +45,6 @@ class KeeperServer {
   void end();
 
  private:
-  using Key = std::pair<pid_t, std::uint64_t>;  // a pid may be used again while its former process is held
   struct Share {
     explicit Share(Loop& loop) : foreign(loop, [] {}) {}
     std::size_t files = 0;  // of its clients, until they are closed
@@ -69,11 +68,11 @@ class KeeperServer {
   KeeperServer(Loop& loop, KeeperSettings settings, std::function<void()> ended);
   Status answer(const std::string& request);
   Status hold(const mps::HoldRequest& asked);
-  void look_soon(const Key& key);
+  void look_soon(const ProcessRef& process);
   void look_at_next();
-  void look(const Key& key);
-  void died(const Key& key);
-  void close(const Key& key, std::vector<HeldFile> files, bool last);
+  void look(const ProcessRef& process);
+  void died(const ProcessRef& process);
+  void close(const ProcessRef& process, std::vector<HeldFile> files, bool last);
   void changed();
   void audit();
   void end_if_idle();
@@ -84,8 +83,8 @@ class KeeperServer {
   std::function<void()> ended_;
   NvidiaDevices devices_;
   std::map<std::string, std::shared_ptr<Share>> shares_;
-  std::map<Key, Client> clients_;
-  std::set<std::pair<std::size_t, Key>> due_;  // to be looked at, by their cost
+  std::map<ProcessRef, Client> clients_;              // a pid may be used again while its former process is held
+  std::set<std::pair<std::size_t, ProcessRef>> due_;  // to be looked at, by their cost
   Timer next_look_{loop_};
   std::uint64_t released_ = 0;
   Duration waited_{};

@@ -21,7 +21,7 @@ constexpr std::uint64_t kMostPid = 0x7fffffff;
 
 std::string render_ending(const EndingProcesses& processes) {
   std::string text;
-  for (const auto& [pid, ticks] : processes) text += std::to_string(pid) + ' ' + std::to_string(ticks) + '\n';
+  for (const auto& [pid, ticks] : processes) text += fmt::format("{} {}\n", pid, ticks);
   return text;
 }
 
@@ -33,7 +33,7 @@ EndingProcesses parse_ending(std::string_view text) {
     const auto pid = parse_unsigned(words[0]);
     const auto ticks = parse_unsigned(words[1]);
     if (!pid || *pid == 0 || *pid > kMostPid || !ticks) continue;
-    processes.emplace(static_cast<std::uint32_t>(*pid), *ticks);
+    processes.insert({static_cast<pid_t>(*pid), *ticks});
   }
   return processes;
 }
@@ -49,12 +49,6 @@ constexpr int kMostWaits = 4;
 
 std::chrono::milliseconds in_ms(Duration duration) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(duration);
-}
-
-mps::EndingProcesses all_of(const std::vector<ProcessRef>& clients) {
-  mps::EndingProcesses all;
-  for (const auto& ref : clients) all.emplace(static_cast<std::uint32_t>(ref.pid), ref.start_ticks);
-  return all;
 }
 
 bool has_all_of(const std::vector<ProcessRef>& ending, const std::vector<ProcessRef>& more) {
@@ -193,7 +187,7 @@ void Endings::begin(ClientEnding::Settings settings, const std::vector<ProcessRe
   for (auto& [id, ending] : endings_)
     if (has_all_of(ending.clients, clients)) return ending.done.push_back(std::move(done));
   const std::uint64_t id = ++last_;
-  stopped_[id] = all_of(clients);
+  stopped_[id] = {clients.begin(), clients.end()};
   keep();
   if (settings.killed_with) settings.killed_with = recorded(id, std::move(settings.killed_with));
   Ending& ending = endings_[id];
@@ -212,7 +206,7 @@ void Endings::begin(ClientEnding::Settings settings, const std::vector<ProcessRe
 KilledWith Endings::recorded(std::uint64_t id, KilledWith killed_with) {
   return [this, id, killed_with = std::move(killed_with)](const std::vector<ProcessRef>& processes) {
     auto more = killed_with(processes);
-    if (more) stopped_[id].merge(all_of(*more));
+    if (more) stopped_[id].insert(more->begin(), more->end());
     keep();
     return more;
   };
@@ -220,8 +214,8 @@ KilledWith Endings::recorded(std::uint64_t id, KilledWith killed_with) {
 
 void Endings::finish_left(ClientEnding::Settings settings, ClientEnding::Done done) {
   std::vector<ProcessRef> clients;
-  for (const auto& [pid, ticks] : std::exchange(left_, {}))
-    if (const ProcessRef ref{static_cast<pid_t>(pid), ticks}; runs(ref)) clients.push_back(ref);
+  for (const auto& ref : std::exchange(left_, {}))
+    if (runs(ref)) clients.push_back(ref);
   if (const auto more = settings.killed_with ? settings.killed_with(clients) : std::nullopt)
     clients.insert(clients.end(), more->begin(), more->end());
   begin(std::move(settings), clients, std::move(done));

@@ -21,7 +21,6 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "base/time.h"
@@ -37,7 +36,7 @@ namespace tranche::mps {
 // parse ∘ render is the identity.
 inline constexpr const char* kEndingFile = "ending.txt";
 
-using EndingProcesses = std::set<std::pair<std::uint32_t, std::uint64_t>>;  // pid and start
+using EndingProcesses = std::set<host::ProcessRef>;
 
 std::string render_ending(const EndingProcesses& processes);
 EndingProcesses parse_ending(std::string_view text);  // lines with an unknown format are skipped

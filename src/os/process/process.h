@@ -10,6 +10,7 @@
 // reaches only us). This is the only place that starts processes.
 #include <sys/types.h>
 
+#include <compare>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -61,7 +62,7 @@ std::string to_string(const ExitNote& note);  // "exited with status 1", "was ki
 struct ProcessRef {
   pid_t pid = 0;
   std::uint64_t start_ticks = 0;
-  friend bool operator==(const ProcessRef&, const ProcessRef&) = default;
+  friend auto operator<=>(const ProcessRef&, const ProcessRef&) = default;
 };
 Result<ProcessRef> process_ref(pid_t pid);
 bool has_ended(const Fd& pidfd);
