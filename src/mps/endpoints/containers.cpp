@@ -9,10 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
-#include <cstring>
-#include <functional>
 #include <limits>
 #include <memory>
 #include <string_view>
@@ -117,14 +114,10 @@ bool started_before(const host::ProcessRef& one, const host::ProcessRef& other) 
 std::optional<host::ProcessRef> oldest_where(int member, const std::function<bool(int)>& is_member) {
   std::optional<host::ProcessRef> oldest;
   if (const auto ref = host::process_ref(member); ref && is_member(member)) oldest = *ref;
-  const std::unique_ptr<DIR, int (*)(DIR*)> all(::opendir("/proc"), ::closedir);
-  while (const dirent* entry = all ? ::readdir(all.get()) : nullptr) {
-    int pid = 0;
-    const char* end = entry->d_name + std::strlen(entry->d_name);
-    if (std::from_chars(entry->d_name, end, pid).ptr != end) continue;
+  for_each_process([&](int pid) {
     const auto ref = host::process_ref(pid);
     if (ref && (!oldest || started_before(*ref, *oldest)) && is_member(pid)) oldest = *ref;
-  }
+  });
   return oldest;
 }
 
@@ -154,6 +147,12 @@ bool is_below_group(std::string_view cgroup, std::string_view other) {
 }
 
 }  // namespace
+
+void for_each_process(const std::function<void(int pid)>& look) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> all(::opendir("/proc"), ::closedir);
+  while (const dirent* entry = all ? ::readdir(all.get()) : nullptr)
+    if (const auto pid = pid_in(entry->d_name)) look(*pid);
+}
 
 bool is_of_the_node(int pid) {
   const auto mounts = pid > 0 ? namespace_of(pid, "mnt") : std::string();

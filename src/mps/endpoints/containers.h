@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -73,6 +74,8 @@ std::optional<std::string> pod_of(int pid);
 bool is_below(int pid, int first);
 // The process has our mounts or the node's: it is in no container, or in ours.
 bool is_of_the_node(int pid);
+// Calls `look` for each process of the node.
+void for_each_process(const std::function<void(int pid)>& look);
 // The process of a container that started first: its init, whose exit ends the container. `member`: any process of the
 // container. Reads all of /proc.
 std::optional<host::ProcessRef> oldest_of(const std::string& container, int member);

@@ -5,8 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cstring>
 #include <limits>
 #include <optional>
 #include <string_view>
@@ -28,15 +26,6 @@ constexpr Duration kLongestLookAtOne = std::chrono::milliseconds(250);
 constexpr Duration kLongestLook = std::chrono::seconds(1);
 constexpr unsigned kLinksBetween = 32;  // looks at the clock
 
-using Folder = std::unique_ptr<DIR, int (*)(DIR*)>;
-
-std::optional<int> number_of(const dirent& entry) {
-  int number = 0;
-  const char* end = entry.d_name + std::strlen(entry.d_name);
-  const auto read = std::from_chars(entry.d_name, end, number);
-  return read.ec == std::errc() && read.ptr == end ? std::optional(number) : std::nullopt;
-}
-
 class Search {
  public:
   explicit Search(const HeirsAsked& asked) : asked_(asked) {
@@ -49,9 +38,7 @@ class Search {
   }
 
   FoundHeirs run() {
-    const Folder all(::opendir("/proc"), ::closedir);
-    while (const dirent* entry = all && !scopes_.empty() ? ::readdir(all.get()) : nullptr)
-      if (const auto pid = number_of(*entry)) look_at(*pid);
+    if (!scopes_.empty()) for_each_process([this](int pid) { look_at(pid); });
     for (const auto& remnant : asked_.remnants) {
       auto& found = found_.of[remnant.pid];
       if (remnant.tries == 0 && !found.empty() && found.size() <= kMostHeirs) continue;
@@ -91,7 +78,7 @@ class Search {
     std::set<int> remnants;
     if (owner_.empty()) return remnants;
     const host::CpuBudget time(std::min(kLongestLookAtOne, left_));
-    const Folder folder(::opendir(fmt::format("/proc/{}/fd", pid).c_str()), ::closedir);
+    const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(fmt::format("/proc/{}/fd", pid).c_str()), ::closedir);
     for (unsigned read = 0; read % kLinksBetween != 0 || !time.spent(); ++read) {
       const dirent* entry = folder ? ::readdir(folder.get()) : nullptr;
       if (entry == nullptr) break;

@@ -51,8 +51,7 @@ class ProofTurn {
   void on(const PoolServes&) {
     p_.serves = true;
     if (settings_.every == Duration{}) {
-      if (std::exchange(p_.running, false)) actions_.push_back(CancelProof{});
-      p_.lost_at.reset();
+      cancel();
       p_.due.reset();
       p_.state = ProofState::kOff;
       p_.reason.clear();
@@ -72,8 +71,7 @@ class ProofTurn {
   void on(const PoolLeft& event) {
     p_.serves = false;
     p_.due.reset();
-    if (std::exchange(p_.running, false)) actions_.push_back(CancelProof{});
-    p_.lost_at.reset();
+    cancel();
     if (event.why == PoolLeft::Why::kLimits) return;
     p_.trusted = p_.doubted = false;
     if (event.why == PoolLeft::Why::kDaemon) {
@@ -147,8 +145,7 @@ class ProofTurn {
     }
     if (p_.step_due && now_ >= *p_.step_due) on(StepDone{});
     if (fault_is_old() && p_.serves && p_.step == Step::kNone) {
-      if (std::exchange(p_.running, false)) actions_.push_back(CancelProof{});
-      p_.lost_at.reset();
+      cancel();
       p_.reason = fmt::format("a server has handled a fatal GPU error for {} s",
                               std::chrono::duration_cast<std::chrono::seconds>(settings_.fault_patience).count());
       distrust();
@@ -161,6 +158,10 @@ class ProofTurn {
  private:
   bool fault_is_old() const { return p_.fault_since && now_ >= *p_.fault_since + settings_.fault_patience; }
 
+  void cancel() {
+    if (std::exchange(p_.running, false)) actions_.push_back(CancelProof{});
+    p_.lost_at.reset();
+  }
   void start() {
     p_.due.reset();
     p_.doubted = false;

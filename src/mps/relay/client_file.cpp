@@ -68,11 +68,7 @@ std::optional<StoredClient> client_in(std::string_view line) {
                       .started = *started,
                       .kind = static_cast<ClientKind>(kind - kKinds.begin()),
                       .tries = static_cast<std::uint32_t>(*tries),
-                      .place_with = static_cast<std::uint32_t>(*heir),
-                      .grant = {},
-                      .contexts = {},
-                      .connections = {},
-                      .container = {}};
+                      .place_with = static_cast<std::uint32_t>(*heir)};
   if (is_plain(words[5], "")) client.grant = words[5];
   for (const auto each : split(words[6], ',')) {
     const auto context = parse_unsigned(each);

@@ -24,10 +24,10 @@ struct StoredClient {
   ClientKind kind = ClientKind::kNew;
   std::uint32_t tries = 0;
   std::uint32_t place_with = 0;  // `heir`: the pid of the entry that has this client's place; 0 = none
-  std::string grant;             // "": of a former tenant
-  std::vector<std::uint32_t> contexts;
-  std::vector<std::vector<std::string>> connections;  // the channels of each; with kOwn, the own one is the first
-  std::string container;
+  std::string grant = {};        // "": of a former tenant
+  std::vector<std::uint32_t> contexts = {};
+  std::vector<std::vector<std::string>> connections = {};  // the channels of each; with kOwn, the own one is the first
+  std::string container = {};
   friend bool operator==(const StoredClient&, const StoredClient&) = default;
 };
 struct StoredClients {

@@ -205,7 +205,7 @@ void Relay::prepared(std::uint64_t id, const Status& status) {
   const auto found = passages_.find(id);
   if (found == passages_.end()) return;  // it hung up meanwhile, which ended its turn
   const auto passage = found->second;
-  if (!status && !may_pass(status.error().kind)) return passage->no_limits();
+  if (!status && !may_pass(status.error().kind)) return passage->happens(mps::RelayEvent::kNoLimits);
   // The daemon is gone, or another connection holds it. The pool finds out on its own; until then clients are neither
   // admitted nor disconnected.
   if (status && serving_ && passage->connect(settings_.daemon_socket)) return;
@@ -220,11 +220,11 @@ void Relay::prepared(std::uint64_t id, const Status& status) {
 bool Relay::refuses(RelayPassage& passage) {
   const int pid = passage.state().client.pid;
   if (!passage.connector_lives()) {
-    passage.abandoned();
+    passage.happens(mps::RelayEvent::kConnectorGone);
     return true;
   }
   if (callbacks_.refuse(passage.grant(), pid).empty()) return false;
-  passage.refuse();
+  passage.happens(mps::RelayEvent::kRefused);
   return true;
 }
 
@@ -258,7 +258,7 @@ void Relay::looked(std::uint64_t id, bool refused) {
   const auto found = passages_.find(id);
   if (found == passages_.end()) return;  // it hung up meanwhile
   const auto passage = found->second;
-  if (refused) return passage->refuse();
+  if (refused) return passage->happens(mps::RelayEvent::kRefused);
   turns_.wait(id, passage->grant());
   pump();
 }

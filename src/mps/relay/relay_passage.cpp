@@ -206,7 +206,7 @@ void RelayPassage::happens(mps::RelayEvent event, RelayPacket packet) {
 
 void RelayPassage::introduce() {
   // Otherwise a process that reused the pid since its turn would be introduced in its place.
-  if (!peer_.lives()) return abandoned();
+  if (!peer_.lives()) return happens(mps::RelayEvent::kConnectorGone);
   auto sent = send_packet(daemon_.get(), mps::kRelayCredentials, {}, &state_.client);
   const Status as_itself = sent;
   if (!sent && (sent.error().kind == Kind::kDenied || sent.error().kind == Kind::kNotFound)) {
@@ -360,18 +360,6 @@ Status RelayPassage::connect(const std::string& path) {
   daemon_watch_ = loop_.watch(daemon_.get(), EPOLLIN | EPOLLRDHUP, [self](std::uint32_t) { self->on_daemon(); });
   happens(daemon_watch_ == 0 ? mps::RelayEvent::kDaemonGone : mps::RelayEvent::kConnected);
   return {};
-}
-
-void RelayPassage::refuse() {
-  happens(mps::RelayEvent::kRefused);
-}
-
-void RelayPassage::no_limits() {
-  happens(mps::RelayEvent::kNoLimits);
-}
-
-void RelayPassage::abandoned() {
-  happens(mps::RelayEvent::kConnectorGone);
 }
 
 void RelayPassage::arm() {

@@ -26,10 +26,9 @@ class RelayPassage : public std::enable_shared_from_this<RelayPassage> {
 
   void begin();                             // sends the greeting
   Status connect(const std::string& path);  // at its turn, to the daemon. An error: no connection, it still waits
-  void refuse();
-  void no_limits();
-  void abandoned();  // the process that connected has exited
-  void drop();       // closes all sides, without a callback; its server accepts others afterwards
+  // From the relay: kRefused, kNoLimits or kConnectorGone.
+  void happens(mps::RelayEvent event, RelayPacket packet = {});
+  void drop();  // closes all sides, without a callback; its server accepts others afterwards
   // Closes the client's connection. true: the daemon is looking for a server, or the server has not greeted the client
   // yet; the passage continues without the client until Relay::ended().
   bool leave_to_server();
@@ -51,7 +50,6 @@ class RelayPassage : public std::enable_shared_from_this<RelayPassage> {
   std::optional<RelayPacket> hear(const Fd& from, Loop::Id& watch, mps::RelayEvent end);
   void on_client();
   void on_daemon();
-  void happens(mps::RelayEvent event, RelayPacket packet = {});
   void on_server();
   void give_channel(const Fd& descriptor);
   void connects(int pid);

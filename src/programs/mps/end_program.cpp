@@ -96,7 +96,8 @@ class EndProgram {
                                                                    .endings = endings_}},
                                        *modes_, [] {});
     // Without a control program, queries fail, and daemons are signalled after their timeout.
-    pools_->set_binary(control_program().value_or(host::ControlBinary{.path = "nvidia-cuda-mps-control", .env = {}}));
+    pools_->set_binary(control_program(options_, config_.flags, root_)
+                           .value_or(host::ControlBinary{.path = "nvidia-cuda-mps-control", .env = {}}));
     loop_->after(options_.stop_patience, [this] { loop_->stop(); });
     bool begun = false;
     const auto begin = [this, &left, &begun] {
@@ -115,18 +116,6 @@ class EndProgram {
     loop_->run();
     for (const auto& one : left) fmt::print("{}: daemon {}\n", one.id, done_ ? "ended" : "asked to end");
     nvml_.reset();
-  }
-
-  Result<host::ControlBinary> control_program() const {
-    const auto path = options_.environment.find("PATH");
-    TRY(auto found,
-        host::find_control_binary({.given = options_.mps_control,
-                                   .driver_root = daemon_home(options_, config_.flags, root_).driver_root_here,
-                                   .path = path == options_.environment.end() ? "" : path->second}));
-    host::ControlBinary binary;
-    binary.env = control_environment(options_, config_.flags, found, root_);
-    binary.path = std::move(found);
-    return binary;
   }
 
   const MpsOptions& options_;

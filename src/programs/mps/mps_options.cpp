@@ -12,17 +12,7 @@
 #include "programs/mps/mps_program.h"
 
 namespace tranche::agent {
-
-ConfigPlaces config_places(const MpsOptions& options) {
-  ConfigPlaces places;
-  places.written = options.config_of_node;
-  return places;
-}
-
-std::string mps_root_of(const MpsOptions& options, const config::Flags& flags) {
-  if (!options.mps_root_here.empty()) return options.mps_root_here;
-  return flags.mps_root.empty() ? std::string(config::kDefaultMpsRoot) : flags.mps_root;
-}
+namespace {
 
 std::string driver_root_here(const MpsOptions& options, const config::Flags& flags) {
   return options.driver_root_here.empty() ? flags.plugin.container_driver_root : options.driver_root_here;
@@ -46,6 +36,29 @@ host::ProcessEnvironment control_environment(const MpsOptions& options, const co
   }
   if (!folder->empty()) env["LD_LIBRARY_PATH"] = host::library_path(*folder, env["LD_LIBRARY_PATH"]);
   return env;
+}
+
+}  // namespace
+
+ConfigPlaces config_places(const MpsOptions& options) {
+  ConfigPlaces places;
+  places.written = options.config_of_node;
+  return places;
+}
+
+std::string mps_root_of(const MpsOptions& options, const config::Flags& flags) {
+  if (!options.mps_root_here.empty()) return options.mps_root_here;
+  return flags.mps_root.empty() ? std::string(config::kDefaultMpsRoot) : flags.mps_root;
+}
+
+Result<host::ControlBinary> control_program(const MpsOptions& options, const config::Flags& flags,
+                                            const std::string& mps_root_here) {
+  const auto path = options.environment.find("PATH");
+  TRY(auto found, host::find_control_binary({.given = options.mps_control,
+                                             .driver_root = driver_root_here(options, flags),
+                                             .path = path == options.environment.end() ? "" : path->second}));
+  auto env = control_environment(options, flags, found, mps_root_here);
+  return host::ControlBinary{.path = std::move(found), .env = std::move(env)};
 }
 
 Result<host::FileLock> lock_mps_root(const std::string& mps_root) {

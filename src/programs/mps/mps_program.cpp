@@ -328,14 +328,10 @@ void MpsProgram::open_nvml() {
 }
 
 void MpsProgram::look_for_binary() {
-  const auto path = options_.environment.find("PATH");
-  const auto found = host::find_control_binary({.given = options_.mps_control,
-                                                .driver_root = driver_root_here(options_, config_.view().config.flags),
-                                                .path = path == options_.environment.end() ? "" : path->second});
-  if (!found) return on_binary(std::unexpected(found.error()));
-  auto env = control_environment(options_, config_.view().config.flags, *found, root_);
+  const auto found = control_program(options_, config_.view().config.flags, root_);
+  if (!found) return on_binary(found);
   binary_question_ = host::describe_control_binary(
-      *loop_, *found, std::move(env), [this](const Result<host::ControlBinary>& binary) { on_binary(binary); });
+      *loop_, found->path, found->env, [this](const Result<host::ControlBinary>& binary) { on_binary(binary); });
 }
 
 void MpsProgram::on_binary(const Result<host::ControlBinary>& binary) {

@@ -54,11 +54,10 @@ int end_mps(const MpsOptions& options);
 Result<host::FileLock> lock_mps_root(const std::string& mps_root);
 
 host::DaemonHome daemon_home(const MpsOptions& options, const config::Flags& flags, const std::string& mps_root_here);
-// The environment of the control program and of CUDA tests. A program from the mounted driver root must find its
-// libraries there too: `<mps root>/driver-libraries` then has links to them.
-host::ProcessEnvironment control_environment(const MpsOptions& options, const config::Flags& flags,
-                                             const std::string& program, const std::string& mps_root_here);
-std::string driver_root_here(const MpsOptions& options, const config::Flags& flags);
+// The control program, not asked for its version yet, with its environment, which is that of CUDA tests too. A program
+// from the mounted driver root must find its libraries there too: `<mps root>/driver-libraries` then has links to them.
+Result<host::ControlBinary> control_program(const MpsOptions& options, const config::Flags& flags,
+                                            const std::string& mps_root_here);
 ConfigPlaces config_places(const MpsOptions& options);
 std::string mps_root_of(const MpsOptions& options, const config::Flags& flags);
 
