@@ -52,17 +52,11 @@ void read_control(LogLine& line) {
     const auto pid = take_number(rest);
     const bool has_uid = take(rest, " from user ");
     const auto uid = has_uid ? take_number(rest) : std::nullopt;
-    if (uid && rest.starts_with(":")) {
-      set(line, LogWhat::kNewClient, pid);
-      line.uid = *uid;
-    }
+    if (uid && rest.starts_with(":")) set(line, LogWhat::kNewClient, pid);
   } else if (take(rest, "Starting new server ")) {
     const auto pid = take_number(rest);
     const auto uid = take(rest, " for user ") ? take_number(rest) : std::nullopt;
-    if (uid) {
-      set(line, LogWhat::kServerStarting, pid);
-      line.uid = *uid;
-    }
+    if (uid) set(line, LogWhat::kServerStarting, pid);
   } else if (take(rest, "NEW SERVER ")) {
     const auto pid = take_number(rest);
     if (rest == ": Ready") set(line, LogWhat::kServerReady, pid);
@@ -133,10 +127,8 @@ std::optional<LogLine> parse_log_line(std::string_view line) {
   const auto close = line.find("] ");
   if (!line.starts_with('[') || close == std::string_view::npos || close < kWhen + 2) return std::nullopt;
   LogLine out;
-  out.when = line.substr(1, kWhen);
-  if (out.when[4] != '-' || out.when[7] != '-' || out.when[10] != ' ' || out.when[13] != ':' || out.when[19] != '.') {
-    return std::nullopt;
-  }
+  const auto when = line.substr(1, kWhen);
+  if (when[4] != '-' || when[7] != '-' || when[10] != ' ' || when[13] != ':' || when[19] != '.') return std::nullopt;
   const auto writer = trimmed(line.substr(1 + kWhen, close - 1 - kWhen));  // "Server   532"
   const auto blank = writer.rfind(' ');
   if (blank == std::string_view::npos) return std::nullopt;

@@ -20,8 +20,8 @@ enum class LogRole { kControl, kServer, kOther };
 
 enum class LogWhat {
   kOther,
-  kNewClient,       // pid, uid: a client asks to connect; pid 0 = the daemon does not see the host's process ids
-  kServerStarting,  // pid, uid
+  kNewClient,       // pid: a client asks to connect; pid 0 = the daemon does not see the host's process ids
+  kServerStarting,  // pid
   kServerReady,     // pid
   kServerExited,    // pid, number = exit status
   kClientTaken,     // pid, number = its context: the server has connected it; 0 is the process's own connection
@@ -38,13 +38,11 @@ enum class LogWhat {
 
 struct LogLine {
   LogRole role = LogRole::kOther;
-  int writer = 0;         // process that wrote the line
-  std::string_view when;  // "2026-11-21 17:27:39.177", by the node's clock
+  int writer = 0;  // process that wrote the line
   std::string_view text;
   LogWhat what = LogWhat::kOther;
   int pid = 0;
   int number = 0;
-  long uid = -1;
 };
 
 // nullopt: not a log line (the continuation of a table, an empty line).

@@ -15,7 +15,6 @@ struct Row {
   LogWhat what;
   int pid;
   int number;
-  long uid;
 };
 
 TEST(LogLines, ThatMatterAreDistinguished) {
@@ -24,47 +23,46 @@ TEST(LogLines, ThatMatterAreDistinguished) {
   const std::vector<std::pair<std::string, Row>> rows{
       {control,
        {"NEW CLIENT 527 from user 0: Server is not ready, push client to pending list", LogRole::kControl,
-        LogWhat::kNewClient, 527, 0, 0}},
-      {control,
-       {"NEW CLIENT 0 from user 1001: Server already exists", LogRole::kControl, LogWhat::kNewClient, 0, 0, 1001}},
-      {control, {"Starting new server 532 for user 0", LogRole::kControl, LogWhat::kServerStarting, 532, 0, 0}},
-      {control, {"NEW SERVER 532: Ready", LogRole::kControl, LogWhat::kServerReady, 532, 0, -1}},
-      {control, {"Server 532 exited with status 0", LogRole::kControl, LogWhat::kServerExited, 532, 0, -1}},
-      {control, {"Server 1 not found", LogRole::kControl, LogWhat::kOther, 0, 0, -1}},
-      {control, {"Cmd:get_server_list", LogRole::kControl, LogWhat::kOther, 0, 0, -1}},
-      {control, {"", LogRole::kControl, LogWhat::kOther, 0, 0, -1}},
-      {server, {"Client {PID: 527, Context ID: 0} connected", LogRole::kServer, LogWhat::kClientTaken, 527, 0, -1}},
-      {server, {"Client {PID: 527, Context ID: 1} connected", LogRole::kServer, LogWhat::kClientTaken, 527, 1, -1}},
+        LogWhat::kNewClient, 527, 0}},
+      {control, {"NEW CLIENT 0 from user 1001: Server already exists", LogRole::kControl, LogWhat::kNewClient, 0, 0}},
+      {control, {"Starting new server 532 for user 0", LogRole::kControl, LogWhat::kServerStarting, 532, 0}},
+      {control, {"NEW SERVER 532: Ready", LogRole::kControl, LogWhat::kServerReady, 532, 0}},
+      {control, {"Server 532 exited with status 0", LogRole::kControl, LogWhat::kServerExited, 532, 0}},
+      {control, {"Server 1 not found", LogRole::kControl, LogWhat::kOther, 0, 0}},
+      {control, {"Cmd:get_server_list", LogRole::kControl, LogWhat::kOther, 0, 0}},
+      {control, {"", LogRole::kControl, LogWhat::kOther, 0, 0}},
+      {server, {"Client {PID: 527, Context ID: 0} connected", LogRole::kServer, LogWhat::kClientTaken, 527, 0}},
+      {server, {"Client {PID: 527, Context ID: 1} connected", LogRole::kServer, LogWhat::kClientTaken, 527, 1}},
       {server,
-       {"Status of client {PID: 527, Context ID: 2} is ACTIVE", LogRole::kServer, LogWhat::kContextBegan, 527, 2, -1}},
+       {"Status of client {PID: 527, Context ID: 2} is ACTIVE", LogRole::kServer, LogWhat::kContextBegan, 527, 2}},
       {server,
        {"Client {PID: 527, Context ID: 2} exiting. Number of active client contexts is 11.", LogRole::kServer,
-        LogWhat::kContextEnded, 527, 2, -1}},
+        LogWhat::kContextEnded, 527, 2}},
       {server,
        {"Status of client {PID: 527, Context ID: -2147483647} is ACTIVE", LogRole::kServer, LogWhat::kContextBegan, 527,
-        -2147483647, -1}},
-      {server, {"Client process 527 disconnected", LogRole::kServer, LogWhat::kClientLeft, 527, 0, -1}},
+        -2147483647}},
+      {server, {"Client process 527 disconnected", LogRole::kServer, LogWhat::kClientLeft, 527, 0}},
       {server,
        {"Client {PID: 554, Context: 1} encountered a fatal GPU error.", LogRole::kServer, LogWhat::kFatalCulprit, 554,
-        0, -1}},
+        0}},
       {server,
        {"All clients belonging to error trigging process 609 will be torn down", LogRole::kServer,
-        LogWhat::kFatalVictim, 609, 0, -1}},
+        LogWhat::kFatalVictim, 609, 0}},
       {server,
        {"Failed to accept client {PID: 648, Context ID: 0} with status 807", LogRole::kServer, LogWhat::kClientRefused,
-        648, 807, -1}},
+        648, 807}},
       {server,
-       {"MPS server requesting client {PID: 527, Context ID: 1} to exit", LogRole::kServer, LogWhat::kOther, 0, 0, -1}},
+       {"MPS server requesting client {PID: 527, Context ID: 1} to exit", LogRole::kServer, LogWhat::kOther, 0, 0}},
       {server,
        {"Server failed to recevie command with status 806, assuming client {PID: 767, Context ID: 1} exit",
-        LogRole::kServer, LogWhat::kClientLost, 767, 1, -1}},
+        LogRole::kServer, LogWhat::kClientLost, 767, 1}},
       {server,
        {"Server failed to recevie command with status 806, assuming client {PID: 767, Context ID: 0} exit",
-        LogRole::kServer, LogWhat::kClientLost, 767, 0, -1}},
-      {server, {"Server is handling a fatal GPU error.", LogRole::kServer, LogWhat::kFatalHandled, 0, 0, -1}},
+        LogRole::kServer, LogWhat::kClientLost, 767, 0}},
+      {server, {"Server is handling a fatal GPU error.", LogRole::kServer, LogWhat::kFatalHandled, 0, 0}},
       {server,
-       {"Server encountered a fatal exception. Shutting down", LogRole::kServer, LogWhat::kFatalException, 0, 0, -1}},
-      {"[2026-11-21 17:27:37.540 Other   532] ", {"Startup", LogRole::kOther, LogWhat::kOther, 0, 0, -1}},
+       {"Server encountered a fatal exception. Shutting down", LogRole::kServer, LogWhat::kFatalException, 0, 0}},
+      {"[2026-11-21 17:27:37.540 Other   532] ", {"Startup", LogRole::kOther, LogWhat::kOther, 0, 0}},
   };
   for (const auto& [prefix, want] : rows) {
     const std::string text = prefix + want.text;  // the line refers to it
@@ -75,16 +73,14 @@ TEST(LogLines, ThatMatterAreDistinguished) {
     EXPECT_EQ(line->what, want.what) << want.text;
     EXPECT_EQ(line->pid, want.pid) << want.text;
     EXPECT_EQ(line->number, want.number) << want.text;
-    EXPECT_EQ(line->uid, want.uid) << want.text;
   }
 }
 
-TEST(LogLines, SayWhoWroteThemAndWhen) {
+TEST(LogLines, SayWhoWroteThem) {
   const std::string text = "[2026-11-21 17:27:37.719 Server   532] Creating server context on device 0 (NVIDIA H200)";
   const auto line = parse_log_line(text);
   ASSERT_TRUE(line);
   EXPECT_EQ(line->writer, 532);
-  EXPECT_EQ(line->when, "2026-11-21 17:27:37.719");
   EXPECT_EQ(parse_log_line("[2026-11-21 17:27:37.719 Legacy Server 7] x")->role, LogRole::kOther);
 }
 

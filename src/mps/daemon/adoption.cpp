@@ -1,7 +1,6 @@
 #include "mps/daemon/adoption.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +13,7 @@
 #include "mps/pool/pool_dirs.h"
 #include "mps/relay/relay_packet.h"
 #include "os/files/files.h"
+#include "os/files/links.h"
 
 namespace tranche::host {
 namespace {
@@ -126,10 +126,7 @@ std::string value_of(const std::map<std::string, std::string>& variables, const 
 // Whether the name in the process's environment leads to this directory as the process sees it: the MPS root may have
 // another path there, and a daemon of another MPS root may serve a pool with the same id.
 bool is_its_directory(pid_t pid, const std::string& name, const std::string& directory) {
-  struct stat theirs{};
-  struct stat ours{};
-  return ::stat(fmt::format("/proc/{}/root{}", pid, name).c_str(), &theirs) == 0 &&
-         ::stat(directory.c_str(), &ours) == 0 && theirs.st_dev == ours.st_dev && theirs.st_ino == ours.st_ino;
+  return lead_to_one_file(fmt::format("/proc/{}/root{}", pid, name), directory);
 }
 
 // The daemon of a pool, also if the pool is no longer planned.
@@ -161,12 +158,7 @@ std::unexpected<Error> foreign(pid_t pid, const std::string& what, const PoolDir
 
 // The same file, or the file that was at its path when the process started.
 bool runs(pid_t pid, const std::string& program, const ExpectedDaemon& expected) {
-  struct stat theirs{};
-  struct stat ours{};
-  if (::stat(fmt::format("/proc/{}/exe", pid).c_str(), &theirs) == 0 && ::stat(expected.program.c_str(), &ours) == 0 &&
-      theirs.st_dev == ours.st_dev && theirs.st_ino == ours.st_ino) {
-    return true;
-  }
+  if (lead_to_one_file(fmt::format("/proc/{}/exe", pid), expected.program)) return true;
   if (program == program_at_home(expected.home, expected.program)) return true;
   const std::unique_ptr<char, decltype(&std::free)> real(::realpath(expected.program.c_str(), nullptr), &std::free);
   return real && program == real.get();

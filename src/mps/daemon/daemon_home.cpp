@@ -11,15 +11,10 @@
 #include "base/text.h"
 #include "mps/daemon/driver_libraries.h"
 #include "os/files/files.h"
+#include "os/files/links.h"
 
 namespace tranche::host {
 namespace {
-
-bool same_namespace(const char* a, const char* b) {
-  struct stat left{};
-  struct stat right{};
-  return ::stat(a, &left) == 0 && ::stat(b, &right) == 0 && left.st_dev == right.st_dev && left.st_ino == right.st_ino;
-}
 
 bool is_folder_name(std::string_view name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == std::string_view::npos &&
@@ -70,8 +65,7 @@ bool enter_cgroup(const CgroupPath& path) {
 // Invalid if it is our own namespace.
 Result<Fd> other_namespace(const DaemonHome& home, const char* name) {
   const std::string init = "/proc/" + std::to_string(home.host_pid) + "/ns/" + name;
-  const std::string own = std::string("/proc/self/ns/") + name;
-  if (same_namespace(init.c_str(), own.c_str())) return Fd();
+  if (lead_to_one_file(init, std::string("/proc/self/ns/") + name)) return Fd();
   Fd opened(::open(init.c_str(), O_RDONLY | O_CLOEXEC));
   if (!opened) return std::unexpected(error_from_errno(errno, "cannot open the host's namespace", init));
   return opened;

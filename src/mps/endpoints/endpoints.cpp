@@ -82,13 +82,9 @@ const Endpoints::Endpoint* Endpoints::find(const std::string& grant) const {
 }
 
 void Endpoints::make_relay() {
-  relay_ = std::make_shared<host::Relay>(
-      context_.loop,
-      host::RelaySettings{.daemon_socket = context_.settings.paths.pipe(id_) + "/control",
-                          .times = context_.settings.times,
-                          .connections_per_grant = context_.settings.connections_per_grant,
-                          .connections = context_.settings.connections},
-      relay_callbacks());
+  auto settings = context_.settings.relay;
+  settings.daemon_socket = context_.settings.paths.pipe(id_) + "/control";
+  relay_ = std::make_shared<host::Relay>(context_.loop, std::move(settings), relay_callbacks());
   set_kinds();
   restore_clients();
 }

@@ -37,10 +37,8 @@ struct EndpointsSettings {
   allocate::Paths paths;
   host::DaemonHome home = {};  // of the keeper
   config::EndpointPolicy policy = config::EndpointPolicy::kRelay;
-  mps::RelayTimes times = {};
+  host::RelaySettings relay = {};               // without the daemon's socket
   Duration greeting = std::chrono::seconds(5);  // wait for the first greeting of a daemon
-  std::size_t connections_per_grant = 512;      // further connections wait unaccepted
-  std::size_t connections = 4096;               // of all grants of a pool, apart from a few for each grant
   // The longest wait for the exit of a former tenant's clients; then new clients are admitted.
   Duration former_clients = std::chrono::seconds(30);
   // The longest wait for tranche-keeper to release the grant's clients that have exited; then it may hang, and new ones

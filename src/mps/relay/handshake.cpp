@@ -304,11 +304,6 @@ RelayAction step(Passage& passage, RelayEvent event, const RelayMessage& message
   return RelayAction::kNothing;
 }
 
-std::string_view to_string(RelayStage stage) {
-  return enum_name<RelayStage::kEnded>(
-      stage, {"credentials", "type", "turn", "greeting", "server", "taken", "questions", "question", "in", "ended"});
-}
-
 std::string_view to_string(RelayEnd end) {
   return enum_name<RelayEnd::kAbandoned>(
       end, {"looked whether a daemon is there", "hung up before it was let in", "was let in",

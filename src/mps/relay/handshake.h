@@ -75,7 +75,6 @@ enum class RelayStage {
   kIn,           // admitted: the rest does not pass through the relay
   kEnded,
 };
-std::string_view to_string(RelayStage stage);
 
 // Why a connection ended.
 enum class RelayEnd {

@@ -188,7 +188,7 @@ TEST_F(RelayTest, NothingIsSaidWhileAClientWaitsOrOnceItIsIn) {
       passage_ = begin_passage(kPid, kStart, times_);
       until(stage);
       ASSERT_EQ(passage_.stage, stage);
-      EXPECT_EQ(say(bytes), RelayAction::kEnd) << to_string(stage);
+      EXPECT_EQ(say(bytes), RelayAction::kEnd) << static_cast<int>(stage);
       expect_end(RelayEnd::kGarbled);
     }
   }
@@ -239,7 +239,7 @@ TEST_F(RelayTest, EveryStageHasItsOwnPatience) {
     now_ = kStart;
     passage_ = begin_passage(kPid, kStart, times_);
     until(stage);
-    ASSERT_EQ(passage_.until, kStart + patience) << to_string(stage);
+    ASSERT_EQ(passage_.until, kStart + patience) << static_cast<int>(stage);
     now_ = kStart + patience - 1ns;
     EXPECT_EQ(happens(RelayEvent::kTimeUp), RelayAction::kNothing);
     now_ = kStart + patience;

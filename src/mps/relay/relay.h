@@ -69,8 +69,8 @@ class ExitedChildren {
 };
 
 struct RelaySettings {
-  std::string daemon_socket;  // <pipe>/control
-  mps::RelayTimes times;
+  std::string daemon_socket = {};  // <pipe>/control
+  mps::RelayTimes times = {};
   std::size_t handshakes_per_grant = 16;    // further ones wait unaccepted
   std::size_t handshakes = 256;             // of all grants, in addition to one each
   std::size_t connections_per_grant = 512;  // handshakes and admitted clients

@@ -56,6 +56,23 @@ void append(msghdr& header, std::size_t& used, int type, const void* data, std::
   used += CMSG_SPACE(size);
 }
 
+// recvmsg(2) with space for a message and for ancillary data, which the header describes afterwards.
+ssize_t receive(int fd, std::span<char> bytes, std::span<char> ancillary, int flags, msghdr& header) {
+  iovec part{bytes.data(), bytes.size()};
+  header = {};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  header.msg_control = ancillary.data();
+  header.msg_controllen = ancillary.size();
+  ssize_t got = 0;
+  // A peer that hung up with our message unread yields one ECONNRESET, before the data that it had sent.
+  do {
+    got = ::recvmsg(fd, &header, flags | MSG_DONTWAIT);
+  } while (got < 0 && (errno == EINTR || errno == ECONNRESET));
+  header.msg_iov = nullptr;
+  return got;
+}
+
 Result<Fd> new_socket(const std::string& path) {
   Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd) return std::unexpected(error_from_errno(errno, "cannot make a socket", path));
@@ -75,18 +92,9 @@ Result<sockaddr_un> address_of(const std::string& path) {
 
 Arrival receive_packet(int fd, RelayPacket& packet) {
   char bytes[mps::kRelayLongest];
-  iovec part{bytes, sizeof bytes};
   Ancillary room;
-  msghdr header{};
-  header.msg_iov = &part;
-  header.msg_iovlen = 1;
-  header.msg_control = room.bytes;
-  header.msg_controllen = sizeof room.bytes;
-  ssize_t got = 0;
-  // A peer that hung up with our message unread yields one ECONNRESET, before the data that it had sent.
-  do {
-    got = ::recvmsg(fd, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-  } while (got < 0 && (errno == EINTR || errno == ECONNRESET));
+  msghdr header;
+  const auto got = receive(fd, bytes, room.bytes, MSG_CMSG_CLOEXEC, header);
   if (got < 0) return errno == EAGAIN ? Arrival::kNothing : Arrival::kEnd;
   packet = {};
   take_ancillary(header, packet);
@@ -100,28 +108,15 @@ Arrival receive_from_tenant(int fd, RelayPacket& packet) {
   char bytes[mps::kRelayLongest];
   // The credentials fill it, so the kernel installs no descriptor.
   alignas(cmsghdr) char room[CMSG_SPACE(sizeof(ucred))];
-  const auto receive = [&](int flags, msghdr& header) {
-    iovec part{bytes, sizeof bytes};
-    header = {};
-    header.msg_iov = &part;
-    header.msg_iovlen = 1;
-    header.msg_control = room;
-    header.msg_controllen = sizeof room;
-    ssize_t got = 0;
-    do {
-      got = ::recvmsg(fd, &header, flags | MSG_DONTWAIT);
-    } while (got < 0 && (errno == EINTR || errno == ECONNRESET));
-    return got;
-  };
   packet = {};
   msghdr header;
-  const auto peeked = receive(MSG_PEEK, header);
+  const auto peeked = receive(fd, bytes, room, MSG_PEEK, header);
   if (peeked < 0) return errno == EAGAIN ? Arrival::kNothing : Arrival::kEnd;
   if ((header.msg_flags & MSG_CTRUNC) != 0) {
     packet.truncated = true;
     return Arrival::kPacket;
   }
-  const auto got = receive(0, header);
+  const auto got = receive(fd, bytes, room, 0, header);
   take_ancillary(header, packet);
   if (got < 0 || !packet.sender) return Arrival::kEnd;
   packet.bytes.assign(bytes, static_cast<std::size_t>(got));

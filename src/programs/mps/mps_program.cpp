@@ -275,20 +275,21 @@ Status MpsProgram::open_pools(host::Dir root, const host::DaemonHome& home) {
                                "container ends"}});
   TRY(auto logs, host::LogWatch::open(*loop_));
   const auto& sharing = config_.view().config.sharing;
-  PoolSetSettings settings{.daemons = {.paths = {root_},
-                                       .home = home,
-                                       .supervisor = options_.supervisor,
-                                       .proof = options_.proof,
-                                       .proof_program = options_.proof_program,
-                                       .endings = endings_,
-                                       .logs = std::move(logs)},
-                           .try_again = options_.search_again,
-                           .may_serve_all_users = ::geteuid() == 0,
-                           .endpoints = EndpointsSettings{.paths = {root_},
-                                                          .home = home,
-                                                          .policy = sharing.endpoint,
-                                                          .connections_per_grant = part_of_open_files(8, 16, 512),
-                                                          .connections = part_of_open_files(16, 16, 4096)}};
+  PoolSetSettings settings{
+      .daemons = {.paths = {root_},
+                  .home = home,
+                  .supervisor = options_.supervisor,
+                  .proof = options_.proof,
+                  .proof_program = options_.proof_program,
+                  .endings = endings_,
+                  .logs = std::move(logs)},
+      .try_again = options_.search_again,
+      .may_serve_all_users = ::geteuid() == 0,
+      .endpoints = EndpointsSettings{.paths = {root_},
+                                     .home = home,
+                                     .policy = sharing.endpoint,
+                                     .relay = {.connections_per_grant = part_of_open_files(8, 16, 512),
+                                               .connections = part_of_open_files(16, 16, 4096)}}};
   pools_ = std::make_unique<PoolSet>(*loop_, std::move(settings), *modes_, [this] { publish(); });
   endings_->finish_left(
       {.patience = sharing.stop_patience,
