@@ -122,9 +122,7 @@ class RunningQuestion final : public Question {
 std::unique_ptr<Question> ask(Loop& loop, const ControlTarget& target, const std::string& input, Duration deadline,
                               std::function<void(Result<std::string>)> done) {
   auto question = std::make_unique<RunningQuestion>(loop, target.program, deadline, std::move(done));
-  Command what{.argv = {target.program}, .env = target.env};
-  what.argv.insert(what.argv.end(), target.words.begin(), target.words.end());
-  question->begin(std::move(what), input);
+  question->begin({.argv = {target.program}, .env = target.env}, input);
   return question;
 }
 

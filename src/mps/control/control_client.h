@@ -22,7 +22,6 @@ namespace tranche::host {
 struct ControlTarget {
   std::string program;                     // path of nvidia-cuda-mps-control
   std::map<std::string, std::string> env;  // its whole environment, with CUDA_MPS_PIPE_DIRECTORY
-  std::vector<std::string> words = {};     // its arguments
 };
 
 // An open question. Dropping it cancels the question, and `done` is not called.

@@ -6,9 +6,7 @@
 namespace tranche::mps {
 namespace {
 
-Run session(const std::vector<std::string>& commands) {
-  return {.input = command::as_input(commands)};
-}
+using command::as_input;
 
 // Queries one server after the other, each in a session of its own.
 Onward ask_next_server(QuestionId id, const DaemonLimits& desired, std::vector<int> left,
@@ -16,7 +14,7 @@ Onward ask_next_server(QuestionId id, const DaemonLimits& desired, std::vector<i
   if (left.empty()) return Event(Answered{id, std::move(seen)});
   const int pid = left.front();
   left.erase(left.begin());
-  return Exchange{session(command::server_session(pid, desired)), [=](const std::string& reply) {
+  return Exchange{as_input(command::server_session(pid, desired)), [=](const std::string& reply) {
                     auto all = seen;
                     const auto server = parse_server_session(desired, reply);
                     if (server) all.push_back({pid, server->status, server->clients, server->limits, {}});
@@ -33,7 +31,7 @@ std::vector<std::string> daemon_options(bool multiuser) {
 }
 
 Exchange ask_servers(QuestionId id, const DaemonLimits& desired) {
-  return {session(command::health_session()), [id, desired](const std::string& reply) -> Onward {
+  return {as_input(command::health_session()), [id, desired](const std::string& reply) -> Onward {
             auto servers = parse_health_session(reply);
             if (!servers) return Event(QuestionFailed{id, servers.error()});
             return ask_next_server(id, desired, *std::move(servers), {});
@@ -41,7 +39,7 @@ Exchange ask_servers(QuestionId id, const DaemonLimits& desired) {
 }
 
 Exchange apply_limits(const ApplyLimits& action) {
-  return {session(command::apply_session(action.limits)), [action](const std::string& reply) -> Onward {
+  return {as_input(command::apply_session(action.limits)), [action](const std::string& reply) -> Onward {
             const auto applied = parse_apply_session(action.limits, reply);
             if (!applied) return Event(QuestionFailed{action.id, applied.error()});
             return Event(LimitsApplied{action.id});
@@ -49,7 +47,7 @@ Exchange apply_limits(const ApplyLimits& action) {
 }
 
 Exchange read_limits(const ReadLimits& action) {
-  return {session(command::read_session(action.limits)), [action](const std::string& reply) -> Onward {
+  return {as_input(command::read_session(action.limits)), [action](const std::string& reply) -> Onward {
             auto values = parse_read_session(action.limits, reply);
             if (!values) return Event(QuestionFailed{action.id, values.error()});
             return Event(LimitsRead{action.id, *std::move(values)});
@@ -57,7 +55,7 @@ Exchange read_limits(const ReadLimits& action) {
 }
 
 Exchange apply_server_limits(const ApplyServerLimits& action) {
-  return {session(command::apply_session(action.limits, action.server)),
+  return {as_input(command::apply_session(action.limits, action.server)),
           [id = action.id](const std::string& reply) -> Onward {
             // The next answer shows whether the server refused or has exited.
             (void)parse_apply_server_session(reply);
@@ -65,9 +63,9 @@ Exchange apply_server_limits(const ApplyServerLimits& action) {
           }};
 }
 
-Run quit_daemon(Duration patience) {
+std::string quit_daemon(Duration patience) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(patience).count();
-  return session({"quit -t " + std::to_string(seconds)});  // the longest wait for clients to exit
+  return as_input({"quit -t " + std::to_string(seconds)});  // the longest wait for clients to exit
 }
 
 }  // namespace tranche::mps

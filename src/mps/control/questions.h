@@ -11,17 +11,10 @@
 
 namespace tranche::mps {
 
-// One run of the control program.
-struct Run {
-  std::vector<std::string> words = {};  // arguments, without the program's name
-  std::string input = {};               // standard input
-  friend bool operator==(const Run&, const Run&) = default;
-};
-
 // One question: a run, and a function that turns its reply into the next run or the final event.
 struct Onward;
 struct Exchange {
-  Run run;
+  std::string input;  // of the run
   std::function<Onward(const std::string& reply)> then;
 };
 struct Onward : std::variant<Event, Exchange> {
@@ -34,6 +27,6 @@ Exchange ask_servers(QuestionId id, const DaemonLimits& desired);  // desired: t
 Exchange apply_limits(const ApplyLimits& action);
 Exchange read_limits(const ReadLimits& action);
 Exchange apply_server_limits(const ApplyServerLimits& action);
-Run quit_daemon(Duration patience);  // the daemon's exit is the answer
+std::string quit_daemon(Duration patience);  // the input of a run; the daemon's exit is the answer
 
 }  // namespace tranche::mps

@@ -17,7 +17,7 @@ struct Talk {
   std::optional<Event> event;
   Talk(Exchange exchange, const std::vector<std::string>& replies) {
     for (const auto& reply : replies) {
-      inputs.push_back(exchange.run.input);
+      inputs.push_back(exchange.input);
       Onward onward = exchange.then(reply);
       if (auto* done = std::get_if<Event>(&onward)) {
         event = *done;
@@ -35,7 +35,7 @@ struct Talk {
 TEST(Questions, StartAndAskTheDaemon) {
   EXPECT_THAT(daemon_options(false), ElementsAre("-f"));
   EXPECT_THAT(daemon_options(true), ElementsAre("-f", "-M"));
-  EXPECT_EQ(quit_daemon(std::chrono::seconds(10)), (mps::Run{{}, "quit -t 10\n"}));
+  EXPECT_EQ(quit_daemon(std::chrono::seconds(10)), "quit -t 10\n");
   const Talk asked(ask_servers(7, kLimits), {"10.0\n12\n13\n", "ACTIVE\n10.0\n14G\n101\n", "Server 13 not found\n"});
   const auto* answered = asked.came_to<Answered>();
   ASSERT_NE(answered, nullptr);

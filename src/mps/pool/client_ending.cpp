@@ -189,7 +189,13 @@ void Endings::begin(ClientEnding::Settings settings, const std::vector<ProcessRe
   const std::uint64_t id = ++last_;
   stopped_[id] = {clients.begin(), clients.end()};
   keep();
-  if (settings.killed_with) settings.killed_with = recorded(id, std::move(settings.killed_with));
+  if (settings.killed_with)
+    settings.killed_with = [this, id, killed_with = std::move(settings.killed_with)](const auto& processes) {
+      auto more = killed_with(processes);
+      if (more) stopped_[id].insert(more->begin(), more->end());
+      keep();  // those that come meanwhile are recorded before they are stopped as well
+      return more;
+    };
   Ending& ending = endings_[id];
   ending.clients = clients;
   ending.done.push_back(std::move(done));
@@ -200,16 +206,6 @@ void Endings::begin(ClientEnding::Settings settings, const std::vector<ProcessRe
         keep();
         for (const auto& each : ended.mapped().done) each(outcomes);
       });
-}
-
-// Those that come meanwhile are recorded before they are stopped as well.
-KilledWith Endings::recorded(std::uint64_t id, KilledWith killed_with) {
-  return [this, id, killed_with = std::move(killed_with)](const std::vector<ProcessRef>& processes) {
-    auto more = killed_with(processes);
-    if (more) stopped_[id].insert(more->begin(), more->end());
-    keep();
-    return more;
-  };
 }
 
 void Endings::finish_left(ClientEnding::Settings settings, ClientEnding::Done done) {

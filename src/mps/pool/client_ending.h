@@ -117,7 +117,6 @@ class Endings {
 
  private:
   void keep();
-  KilledWith recorded(std::uint64_t id, KilledWith killed_with);
 
   Loop& loop_;
   std::optional<Dir> root_;

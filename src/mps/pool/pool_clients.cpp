@@ -184,10 +184,8 @@ void PoolDaemon::end_living(const std::vector<int>& pids, std::vector<ProcessRef
 }
 
 void PoolDaemon::side_query(std::uint64_t id, mps::Exchange what, MonoTime due, const QueryDone& done) {
-  ControlTarget to = target();
-  to.words = what.run.words;
-  side_queries_[id] = sessions_.ask({.target = std::move(to),
-                                     .input = what.run.input,
+  side_queries_[id] = sessions_.ask({.target = target(),
+                                     .input = what.input,
                                      .deadline = std::max(Duration{}, due - loop_.now()),
                                      .rank = SessionAsked::Rank::kUrgent},
                                     [=, this, then = std::move(what.then)](const Result<std::string>& reply) {

@@ -277,13 +277,11 @@ void PoolDaemon::daemon_ended(const ExitNote& note) {
   feed(mps::DaemonExited{to_string(note)});
 }
 
-void PoolDaemon::run(mps::QuestionId id, const mps::Run& what, Duration deadline,
+void PoolDaemon::run(mps::QuestionId id, const std::string& input, Duration deadline,
                      std::function<void(const std::string&)> read) {
   if (!sessions_.idle()) feed(mps::QuestionWaits{id});
-  ControlTarget to = target();
-  to.words = what.words;
-  question_ = sessions_.ask({.target = std::move(to),
-                             .input = what.input,
+  question_ = sessions_.ask({.target = target(),
+                             .input = input,
                              .deadline = deadline,
                              .on_begun =
                                  [this, id] {
@@ -291,19 +289,19 @@ void PoolDaemon::run(mps::QuestionId id, const mps::Run& what, Duration deadline
                                    begun_while_held_ = proof_holds_daemon();
                                    feed(mps::QuestionBegun{id});
                                  }},
-                            [this, id, what, deadline, read](const Result<std::string>& reply) {
+                            [this, id, input, deadline, read](const Result<std::string>& reply) {
                               if (reply) return read(*reply);
                               // The start may have ended a moment ago: the daemon had no time to answer since.
                               if (reply.error().kind == Kind::kTimeout && (begun_while_held_ || proof_holds_daemon())) {
                                 feed(mps::QuestionWaits{id});
-                                return run(id, what, deadline, read);
+                                return run(id, input, deadline, read);
                               }
                               feed(mps::QuestionFailed{id, reply.error()});
                             });
 }
 
 void PoolDaemon::converse(mps::QuestionId id, mps::Exchange exchange) {
-  run(id, exchange.run, settings_.supervisor.question_deadline,
+  run(id, exchange.input, settings_.supervisor.question_deadline,
       [this, id, then = std::move(exchange.then)](const std::string& reply) {
         auto onward = then(reply);
         if (auto* more = std::get_if<mps::Exchange>(&onward)) return converse(id, std::move(*more));

@@ -200,7 +200,8 @@ class PoolDaemon {
   Result<bool> adopt();  // true: a daemon of ours runs and is now watched
   Status spawn();
   void daemon_ended(const ExitNote& note);
-  void run(mps::QuestionId id, const mps::Run& what, Duration deadline, std::function<void(const std::string&)> read);
+  void run(mps::QuestionId id, const std::string& input, Duration deadline,
+           std::function<void(const std::string&)> read);
   void converse(mps::QuestionId id, mps::Exchange exchange);  // steps through the exchange until it produces an event
   // A query outside the supervisor's questions: runs the exchange's steps until they produce an event, QuestionFailed
   // if a run fails. `done` runs once, in a callback of its own, and never after the pool is destroyed.

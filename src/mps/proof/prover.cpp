@@ -132,7 +132,7 @@ void Prover::act(const mps::CancelProof&) {
 void Prover::act(const mps::EndStep& action) {
   switch (action.step) {
     case mps::Step::kClients:
-      return end_clients();
+      return pool_.end_clients(pool_.clients_of_servers(), [this](const auto&) { feed(mps::StepDone{}); });
     case mps::Step::kServers:
       return end_servers();
     case mps::Step::kDaemon:
@@ -144,10 +144,6 @@ void Prover::act(const mps::EndStep& action) {
     case mps::Step::kNone:
       return;
   }
-}
-
-void Prover::end_clients() {
-  pool_.end_clients(pool_.clients_of_servers(), [this](const auto&) { feed(mps::StepDone{}); });
 }
 
 // Servers are children of the daemon, not ours; the next client makes the daemon start a new one.

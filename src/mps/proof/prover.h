@@ -72,7 +72,6 @@ class Prover {
   void act(const mps::CancelProof&);
   void act(const mps::EndStep& action);
   void start();
-  void end_clients();
   void end_servers();
   void server_gone(pid_t pid);
   void arm_timer();
