@@ -16,11 +16,6 @@ namespace {
 constexpr const char* kAskedForLinks = "the configuration asks for it (sharing.mps.endpoint: link)";
 constexpr const char* kTenantsCommand = "; tenants with root can command this daemon";
 
-nlohmann::ordered_json limits_of(const std::optional<mps::GrantLimits>& limits) {
-  if (!limits) return nullptr;  // the pool's own
-  return limits_json(*limits);
-}
-
 }  // namespace
 
 EndpointsContext::EndpointsContext(host::Loop& event_loop, EndpointsSettings with, std::function<void()> changed)
@@ -353,7 +348,7 @@ void Endpoints::describe(nlohmann::ordered_json& into) const {
                     {"places", view.places},
                     {"admitting", endpoint.admitting},
                     {"reason", endpoint.admitting ? endpoint.not_limited : endpoint.reason},
-                    {"limits", limits_of(endpoint.limits)},
+                    {"limits", endpoint.limits ? limits_json(*endpoint.limits) : nullptr},  // null: the pool's own
                     {"attempts", view.counters.attempts},
                     {"refused", view.counters.refused},
                     {"refusedWhy", endpoint.refused_why},

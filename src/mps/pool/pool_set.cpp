@@ -14,7 +14,9 @@ PoolSet::PoolSet(host::Loop& loop, PoolSetSettings settings, host::ComputeModes&
       context_{.set = *this, .settings = std::move(settings), .modes = modes, .on_change = std::move(on_change)} {
   if (!context_.settings.endpoints) return;
   context_.endpoints = std::make_unique<EndpointsContext>(loop, *context_.settings.endpoints, [this] { look_again(); });
-  context_.settings.daemons.killed_with = [this](const auto& processes) { return killed_with(processes); };
+  context_.settings.daemons.killed_with = [this](const auto& processes) {
+    return context_.endpoints->killed_with(processes);
+  };
 }
 
 void PoolSet::answer(const std::string& request, const Endpoints::Reply& reply) {
@@ -23,10 +25,6 @@ void PoolSet::answer(const std::string& request, const Endpoints::Reply& reply) 
     return found == pools_.end() ? nullptr : found->second.endpoints();
   };
   answer_request(request, find, reply);
-}
-
-std::optional<std::vector<host::ProcessRef>> PoolSet::killed_with(const std::vector<host::ProcessRef>& processes) {
-  return context_.endpoints ? context_.endpoints->killed_with(processes) : std::nullopt;
 }
 
 std::uint64_t PoolSet::keeper_files() const {

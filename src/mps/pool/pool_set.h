@@ -146,8 +146,7 @@ class PoolSet {
 
   // Answers the requests on mps.sock. `reply` runs once, inside the call or in a later callback.
   void answer(const std::string& request, const Endpoints::Reply& reply);
-  // host::KilledWith.
-  std::optional<std::vector<host::ProcessRef>> killed_with(const std::vector<host::ProcessRef>& processes);
+  const host::KilledWith& killed_with() const { return context_.settings.daemons.killed_with; }
 
   const std::map<std::string, Pool>& pools() const { return pools_; }
   std::uint64_t keeper_files() const;  // descriptors that the keeper may have open; 0 = not known

@@ -293,7 +293,7 @@ Status MpsProgram::open_pools(host::Dir root, const host::DaemonHome& home) {
   pools_ = std::make_unique<PoolSet>(*loop_, std::move(settings), *modes_, [this] { publish(); });
   endings_->finish_left(
       {.patience = sharing.stop_patience,
-       .killed_with = [this](const auto& processes) { return pools_->killed_with(processes); },
+       .killed_with = pools_->killed_with(),
        .patience_with_those = sharing.stop_patience},
       [](const Terminated& outcomes) {
         if (outcomes.empty()) return;
