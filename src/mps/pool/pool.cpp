@@ -36,6 +36,10 @@ void Pool::set_planned(const plan::PlannedPool* planned) {
 }
 
 void Pool::follow_plan() {
+  if (daemon_) {
+    daemon_->prove_every(context_.sharing.proof_every);
+    daemon_->set_stop_patience(context_.sharing.stop_patience);
+  }
   feed(changed_ ? LifeEvent::kPlanChanged : LifeEvent::kInputs);
   if (!is_planned_) list_clients();
 }
@@ -53,12 +57,6 @@ Status Pool::adopt(const host::LeftPool& left) {
   life_.state = mps::LifeState::kServing;
   daemon_->want({});  // adopts it; the limits are never set, because stop() comes before an answer
   return {};
-}
-
-void Pool::apply_sharing() {
-  if (!daemon_) return;
-  daemon_->prove_every(context_.sharing.proof_every);
-  daemon_->set_stop_patience(context_.sharing.stop_patience);
 }
 
 bool Pool::uses(const std::string& device) const {

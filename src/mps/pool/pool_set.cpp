@@ -45,10 +45,7 @@ void PoolSet::want(const plan::Plan& plan, const inventory::Inventory& inventory
   context_.inventory = inventory;
   for (const auto& planned : plan.pools) pools_.try_emplace(planned.id, loop_, context_, planned.id);
   for (auto& [id, pool] : pools_) pool.set_planned(plan::find_pool(plan, id));
-  for (auto& [id, pool] : pools_) {
-    pool.apply_sharing();
-    pool.follow_plan();
-  }
+  for (auto& [id, pool] : pools_) pool.follow_plan();
   sweep();
   context_.on_change();
 }

@@ -65,7 +65,6 @@ class Pool final : public EndpointsPool {
   void look() { feed(mps::LifeEvent::kInputs); }
   void list_clients();                  // now: the list is up to a few seconds old
   Status adopt(const host::LeftPool&);  // a daemon of an earlier run, which no plan has
-  void apply_sharing();
 
   const plan::PlannedPool& planned() const { return planned_; }
   bool is_planned() const { return is_planned_; }
