@@ -39,7 +39,7 @@ TEST(LabelsTest, APlainNode) {
           Pair("nvidia.com/gpu.sharing-strategy", "none"), Pair("nvidia.com/gpu.memory", "143771"),
           Pair("nvidia.com/gpu.family", "hopper"), Pair("nvidia.com/gpu.compute.major", "9"),
           Pair("nvidia.com/gpu.compute.minor", "0"), Pair("tranche.io/model.NVIDIA-H200.count", "2"),
-          Pair("tranche.io/model.NVIDIA-H200.memory", "143771"), Pair("tranche.io/hazard.sm-counts", "unmeasured")));
+          Pair("tranche.io/model.NVIDIA-H200.memory", "143771"), Pair("tranche.io/hazard.sm-counts", "avoided")));
 }
 
 TEST(LabelsTest, WithoutGpusOnlyTimestampAndVgpu) {
