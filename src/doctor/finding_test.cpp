@@ -14,13 +14,13 @@ using ::testing::Not;
 
 const Finding kPassed{Verdict::kPass, "a.b", "fine", "", ""};
 const Finding kSkipped{Verdict::kSkip, "d", "not here", "", ""};
-const Report kReport{"node n1", {kPassed, {Verdict::kFail, "c", "a <b> & \"c\"\x01", "GPU-1", "mend it"}, kSkipped}};
+const Report kReport{"node n1", {kPassed, {Verdict::kFail, "c", "a <b> & \"c\"\x01", "GPU-1", "correct it"}, kSkipped}};
 
 TEST(Findings, EachCheckIsALineWithItsRemedyAndTheEndCounts) {
   EXPECT_THAT(line_of(kReport.findings[0], false),
               AllOf(HasSubstr("PASS"), HasSubstr("a.b"), HasSubstr("fine"), Not(HasSubstr("\033"))));
   EXPECT_THAT(line_of(kReport.findings[1], true),
-              AllOf(HasSubstr("\033"), HasSubstr("GPU-1: a <b>"), HasSubstr("→ mend it")));
+              AllOf(HasSubstr("\033"), HasSubstr("GPU-1: a <b>"), HasSubstr("→ correct it")));
   EXPECT_EQ(summary_of(kReport), "node n1: 1 passed, 1 failed, 1 skipped\n");
 }
 
@@ -38,7 +38,7 @@ TEST(Findings, NotesAndWarningsAreCountedWhereThereAreSome) {
 TEST(Findings, AsJsonIsOneDocument) {
   const auto json = nlohmann::json::parse(to_json(kReport));
   EXPECT_EQ(json["failed"], 1);
-  EXPECT_EQ(json["checks"][1]["remedy"], "mend it");
+  EXPECT_EQ(json["checks"][1]["remedy"], "correct it");
   EXPECT_EQ(json["checks"][2]["verdict"], "SKIP");
 }
 

@@ -30,7 +30,7 @@ bool is_plain(std::string_view text) {
 
 Result<std::string> need_text(const Json& object, const std::string& field, const char* key) {
   auto text = text_at(object, key);
-  if (text.empty()) return wrong_field(field + "." + key, "is not a text, or empty");
+  if (text.empty()) return wrong_field(field + "." + key, "is not a string, or is empty");
   return text;
 }
 
@@ -135,7 +135,7 @@ Status read_configs(const Json& devices, std::string_view driver, Claim& claim) 
       return wrong_field(field + ".source", "is neither FromClass nor FromClaim");
     config.from_class = source == "FromClass";
     for (const Json& request : list_at(configs[i], "requests")) {
-      if (!request.is_string()) return wrong_field(field + ".requests", "holds something that is not a text");
+      if (!request.is_string()) return wrong_field(field + ".requests", "has an entry that is not a string");
       const auto name = request.get<std::string>();
       if (is_allocated(devices, name)) config.requests.push_back(base_request(name));
     }
@@ -219,7 +219,7 @@ Result<Claim> read_claim(std::string_view json, const ClaimName& asked, std::str
     return fail(tranche::Kind::kInvalid, "the API server answered with a claim of another name");
   if (const auto uid = text_at(metadata, "uid"); uid != asked.uid || uid.empty())
     return fail(tranche::Kind::kConflict,
-                fmt::format("metadata.uid is {}, and kubelet asks for {}: the claim was deleted and made anew; "
+                fmt::format("metadata.uid is {}, and kubelet asks for {}: the claim was deleted and created again; "
                             "delete the pod that waits for the former claim",
                             in_quotes(uid), in_quotes(asked.uid)));
   const Json& allocation = member_at(member_at(document, "status"), "allocation");

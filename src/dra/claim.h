@@ -21,13 +21,13 @@ inline constexpr std::size_t kMostConfigs = 64;              //
 inline constexpr std::size_t kLargestParameters = 10 << 10;  // bytes of one configuration
 
 // The remedy where a claim cannot be served as it is.
-inline constexpr const char* kMakeAnew = "delete the claim and its pods and have them made anew";
+inline constexpr const char* kCreateAgain = "delete the claim and its pods, and create them again";
 
 // kInvalid: what is wrong with a field of a claim, and the remedy.
 std::unexpected<Error> wrong_field(const std::string& field, std::string_view what,
-                                   std::string_view remedy = kMakeAnew);
+                                   std::string_view remedy = kCreateAgain);
 Result<std::uint64_t> read_quantity(const nlohmann::json& value, const std::string& field,
-                                    std::string_view remedy = kMakeAnew);
+                                    std::string_view remedy = kCreateAgain);
 
 // As kubelet names it.
 struct ClaimName {

@@ -125,15 +125,15 @@ TEST(DraClaim, RefusalsNameTheFieldAndSayWhatToDo) {
   EXPECT_THAT(with("consumedCapacity", {{"memory", true}}),
               HasSubstr("consumedCapacity[\"memory\"] is not a quantity"));
   EXPECT_THAT(with("consumedCapacity", Json::array()), HasSubstr("consumedCapacity is not an object"));
-  EXPECT_THAT(with("device", ""), HasSubstr("results[0].device is not a text, or empty"));
+  EXPECT_THAT(with("device", ""), HasSubstr("results[0].device is not a string, or is empty"));
   EXPECT_THAT(with("device", "../gpu"), HasSubstr("is not made of at most 63 letters, digits and hyphens"));
-  EXPECT_THAT(with("shareID", 7), HasSubstr("results[0].shareID is not a text"));
+  EXPECT_THAT(with("shareID", 7), HasSubstr("results[0].shareID is not a string"));
   EXPECT_THAT(with("adminAccess", "yes"), HasSubstr("adminAccess is not true or false"));
-  EXPECT_THAT(with("driver", Json()), HasSubstr("results[0].driver is not a text"));
+  EXPECT_THAT(with("driver", Json()), HasSubstr("results[0].driver is not a string"));
   EXPECT_THAT(with("driver", "nic.example.com"), HasSubstr("names no device of the driver gpu.tranche.io"));
   EXPECT_THAT(refused(claim_of({result(), result()})), HasSubstr("allocates \"gpu-0-shared\" a second time"));
   EXPECT_THAT(refused(claim_of(std::vector<Json>(33, result()))), HasSubstr("has 33 entries, and 32 are allowed"));
-  EXPECT_THAT(with("device", 1), HasSubstr("; delete the claim and its pods and have them made anew"));
+  EXPECT_THAT(with("device", 1), HasSubstr("; delete the claim and its pods, and create them again"));
 }
 
 TEST(DraClaim, ThatIsNotAllocatedIsNotThereYet) {

@@ -47,7 +47,7 @@ class Fields {
     if (value == nullptr) return std::string();
     const auto text = value->is_string() ? value->get<std::string>() : std::string();
     if (std::ranges::find(words, text) != words.end()) return text;
-    return wrong_field(path(key), "is " + (value->is_string() ? in_quotes(text) : "not a text"),
+    return wrong_field(path(key), "is " + (value->is_string() ? in_quotes(text) : "not a string"),
                        fmt::format("write one of: {}", fmt::join(words, ", ")));
   }
 
@@ -104,7 +104,7 @@ Status read_sharing(const Json& json, const std::string& path, DeviceConfig& int
   into.strategy = strategy == kMps ? DeviceConfig::Strategy::kMps : DeviceConfig::Strategy::kTimeSlicing;
   const auto* const other = strategy == kMps ? "timeSlicingConfig" : "mpsConfig";
   if (fields.find(other) != nullptr)
-    return wrong_field(fields.path(other), "does not go with the strategy " + strategy,
+    return wrong_field(fields.path(other), "cannot be combined with the strategy " + strategy,
                        "remove it, or write the other strategy");
   if (const Json* slicing = fields.find("timeSlicingConfig")) {
     const Fields inside(*slicing, fields.path("timeSlicingConfig"));

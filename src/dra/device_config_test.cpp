@@ -62,7 +62,7 @@ TEST(DeviceConfig, RefusalsNameTheFieldAndSayWhatToWrite) {
   EXPECT_THAT(refused(gpu(R"("sharing":{})")), HasSubstr(at + ".sharing.strategy is absent; write TimeSlicing or MPS"));
   EXPECT_THAT(refused(gpu(R"("sharing":{"strategy":"mps"})")), HasSubstr("write one of: TimeSlicing, MPS"));
   EXPECT_THAT(refused(gpu(R"("sharing":{"strategy":"TimeSlicing","mpsConfig":{}})")),
-              HasSubstr(at + ".sharing.mpsConfig does not go with the strategy TimeSlicing"));
+              HasSubstr(at + ".sharing.mpsConfig cannot be combined with the strategy TimeSlicing"));
   EXPECT_THAT(refused(gpu(R"("sharing":{"strategy":"TimeSlicing","timeSlicingConfig":{"interval":"5ms"}})")),
               HasSubstr("timeSlicingConfig.interval is \"5ms\"; write one of: Default, Short, Medium, Long"));
   EXPECT_THAT(refused(gpu(R"("sharing":{"strategy":"MPS","timeSlicingConfig":{}})", "MigDeviceConfig")),

@@ -62,13 +62,13 @@ Result<std::uint64_t> consumed(const Allocated& allocated, const char* capacity,
     return fail(tranche::Kind::kInvalid,
                 fmt::format("{} has no consumedCapacity[\"{}\"], so nothing limits it; serve claims with a Kubernetes "
                             "release whose feature gate DRAConsumableCapacity is on, and {}",
-                            asked_for(allocated), capacity, kMakeAnew));
+                            asked_for(allocated), capacity, kCreateAgain));
   if (it->second == 0)
     return fail(tranche::Kind::kInvalid, fmt::format("{} consumes 0 of {}; ask for more than 0 in capacity.requests",
                                                      asked_for(allocated), capacity));
   if (it->second > most)
     return fail(tranche::Kind::kInvalid, fmt::format("{} consumes {} of {}, and {} has {}; {}", asked_for(allocated),
-                                                     it->second, capacity, named(device), most, kMakeAnew));
+                                                     it->second, capacity, named(device), most, kCreateAgain));
   return it->second;
 }
 
@@ -103,11 +103,11 @@ Status check_access(const Allocated& allocated, const Device& device) {
                             "adminAccess, or name the type of device in the request's selectors",
                             asked_for(allocated)));
   if (device.kind == Kind::kShared && !allocated.admin_access && allocated.share_id.empty())
-    return fail(tranche::Kind::kInvalid,
-                fmt::format("{} is shared and was allocated without a shareID; {}", asked_for(allocated), kMakeAnew));
+    return fail(tranche::Kind::kInvalid, fmt::format("{} is shared and was allocated without a shareID; {}",
+                                                     asked_for(allocated), kCreateAgain));
   if ((device.kind == Kind::kWhole || device.kind == Kind::kMig) && !allocated.share_id.empty())
-    return fail(tranche::Kind::kInvalid,
-                fmt::format("{} is not shared and was allocated with a shareID; {}", asked_for(allocated), kMakeAnew));
+    return fail(tranche::Kind::kInvalid, fmt::format("{} is not shared and was allocated with a shareID; {}",
+                                                     asked_for(allocated), kCreateAgain));
   return {};
 }
 
@@ -223,7 +223,7 @@ Result<Bytes> process_memory(const PreparedClaim& claim, const Part& part, const
     const std::string gpu = place && *place < gpus.size() ? gpus[*place] : key;
     if (std::ranges::find(gpus, gpu) == gpus.end())
       return fail(tranche::Kind::kInvalid,
-                  fmt::format("{}.sharing.mpsConfig.defaultPerDevicePinnedMemoryLimit[{}] is no GPU of request {}; "
+                  fmt::format("{}.sharing.mpsConfig.defaultPerDevicePinnedMemoryLimit[{}] is not a GPU of request {}; "
                               "write a UUID of {}, or its number from 0 to {}",
                               field, in_quotes(key), in_quotes(part.request), join(gpus, ", "), gpus.size() - 1));
     if (gpu == part.gpu_uuid) memory = limit;
@@ -298,7 +298,7 @@ Result<PreparedClaim> prepare(const Claim& claim, const Offered& offered, const 
     if (!offered.pool.empty() && allocated.pool != offered.pool)
       return fail(tranche::Kind::kInvalid,
                   fmt::format("{} is of the pool {}, and this node's pool is {}; {}", asked_for(allocated),
-                              in_quotes(allocated.pool), offered.pool, kMakeAnew));
+                              in_quotes(allocated.pool), offered.pool, kCreateAgain));
     const Device* device = find_device(offered.devices, allocated.device);
     if (device == nullptr && !offered.partitions_known)
       return fail(tranche::Kind::kUnavailable,
@@ -308,12 +308,12 @@ Result<PreparedClaim> prepare(const Claim& claim, const Offered& offered, const 
     if (device == nullptr)
       return fail(tranche::Kind::kNotFound,
                   fmt::format("{} is not on this node any more (the node offers {} devices); {}", asked_for(allocated),
-                              offered.devices.size(), kMakeAnew));
+                              offered.devices.size(), kCreateAgain));
     TRY_STATUS(check_access(allocated, *device));
     // Admin access uses no capacity of the GPU, whichever device it names.
     const Kind kind = allocated.admin_access ? Kind::kMonitor : device->kind;
     if (device->fault && kind != Kind::kMonitor)
-      return fail(tranche::Kind::kUnavailable, fmt::format("{}: {} takes no new claims: {}; kubelet asks again",
+      return fail(tranche::Kind::kUnavailable, fmt::format("{}: {} accepts no new claims: {}; kubelet asks again",
                                                            asked_for(allocated), named(*device), device->fault->why));
     Part& part = part_of(made, allocated.request, *device, kind);
     if (kind == Kind::kShared) TRY_STATUS(take_share(allocated, *device, part));

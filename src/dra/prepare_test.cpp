@@ -263,8 +263,9 @@ TEST_F(DraPrepare, AConfigurationLimitsEachProcess) {
   ASSERT_TRUE(each) << to_string(each.error());
   EXPECT_EQ(each->parts[0].process.memory, gib(4)) << "by place in the request";
   EXPECT_EQ(each->parts[1].process.memory, gib(10));
-  EXPECT_THAT(with({whole()}, limits(R"(,"defaultPerDevicePinnedMemoryLimit":{"1":"4Gi"})")).error().what,
-              HasSubstr("defaultPerDevicePinnedMemoryLimit[\"1\"] is no GPU of request \"gpu\"; write a UUID of GPU-"));
+  EXPECT_THAT(
+      with({whole()}, limits(R"(,"defaultPerDevicePinnedMemoryLimit":{"1":"4Gi"})")).error().what,
+      HasSubstr("defaultPerDevicePinnedMemoryLimit[\"1\"] is not a GPU of request \"gpu\"; write a UUID of GPU-"));
   prepared_["x"] = *each;
   EXPECT_EQ(parse_prepared(render_prepared(prepared_)).claims, prepared_);
 }

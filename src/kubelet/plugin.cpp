@@ -184,7 +184,7 @@ class RegisterCall {
         return std::unexpected(from_status(status, "kubelet does not answer", socket_));
       case grpc::StatusCode::DEADLINE_EXCEEDED:
         return std::unexpected(
-            from_status(status, "kubelet took the registration and did not answer in time", socket_));
+            from_status(status, "kubelet received the registration and did not answer in time", socket_));
       default:
         return std::unexpected(
             from_status(status, fmt::format("kubelet refused to register {}", request_.resource_name()), socket_));

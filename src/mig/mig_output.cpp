@@ -44,7 +44,7 @@ void write_parts(const GpuPlan& gpu, TerminalText& out) {
 std::string state_of(const GpuPlan& gpu) {
   if (!gpu.matched) return "left alone: no entry names it";
   if (gpu.as_wanted) return "as configured";
-  if (gpu.mode_changes()) return gpu.target.enabled ? "MIG goes on" : "MIG goes off";
+  if (gpu.mode_changes()) return gpu.target.enabled ? "MIG is switched on" : "MIG is switched off";
   return "changes";
 }
 
@@ -207,7 +207,7 @@ void write_instances(const GpuState& gpu, TerminalText& out) {
 }  // namespace
 
 std::string plan_text(const Plan& plan, bool colour, int width) {
-  if (plan.gpus.empty()) return "  the driver knows no GPU\n";
+  if (plan.gpus.empty()) return "  the driver reports no GPU\n";
   std::vector<PlanSection> sections;
   for (const GpuPlan& gpu : plan.gpus) {
     PlanSection section{
@@ -249,7 +249,7 @@ std::string why_no_profiles(const GpuState& gpu) {
 
 std::string profiles_text(const std::vector<GpuState>& gpus, bool colour) {
   TerminalText out(colour, 140);
-  if (gpus.empty()) out.line("the driver knows no GPU");
+  if (gpus.empty()) out.line("the driver reports no GPU");
   std::vector<bool> written(gpus.size());
   bool any = false;
   for (std::size_t i = 0; i < gpus.size(); ++i) {

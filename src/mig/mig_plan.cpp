@@ -65,7 +65,7 @@ std::optional<Step> step_away(const GpuState& now, const Layout& wanted) {
               .profile = profile_name(now.profiles, instance.profile_id),
               .placement = instance.placement,
               .why = part != nullptr   ? "the configuration divides the instance differently"
-                     : !wanted.enabled ? "MIG goes off"
+                     : !wanted.enabled ? "MIG is switched off"
                                        : "the configuration has no place for it"};
     const auto stays = part != nullptr ? remaining(instance, *part).stays : std::vector<bool>(instance.compute.size());
     for (std::size_t i = 0; i < stays.size(); ++i) {

@@ -177,7 +177,7 @@ TEST(MigAssert, ListsEveryDifference) {
 
 TEST(MigPlan, TextPutsGpusTogetherThatChangeAlike) {
   const auto text = plan_text(make_plan(all_of("7g.141gb: 1"), *simulated_node("3xH200")), false, 100);
-  EXPECT_THAT(text, ::testing::StartsWith("GPUs 0-2  NVIDIA H200  MIG goes on\n"));
+  EXPECT_THAT(text, ::testing::StartsWith("GPUs 0-2  NVIDIA H200  MIG is switched on\n"));
   EXPECT_THAT(text, HasSubstr("made  7g.141gb  slices 0-7  whole"));
 }
 

@@ -24,7 +24,7 @@ kube::NodeCondition readiness(const NodeView& node) {
   const auto& [in, decision] = node;
   if (!in.inventory) {
     if (in.config.config.flags.fail_on_init_error)
-      return {false, "NoDriver", "the driver is waited for: " + in.driver_problem};
+      return {false, "NoDriver", "waiting for the driver: " + in.driver_problem};
     return {true, "", "idle without a driver, which failOnInitError: false allows: " + in.driver_problem};
   }
   if (!in.driver_problem.empty())

@@ -27,7 +27,7 @@ TEST(TrancheReady, IsServingWhenNothingIsAmiss) {
 TEST(TrancheReady, IsFalseWithoutADriverAndWithAPlanThatCannotBeMade) {
   Snapshot s;
   s.driver_problem = "not loaded";
-  EXPECT_EQ(node_condition(s), (kube::NodeCondition{false, "NoDriver", "the driver is waited for: not loaded"}));
+  EXPECT_EQ(node_condition(s), (kube::NodeCondition{false, "NoDriver", "waiting for the driver: not loaded"}));
   s = serving();
   s.plan_problems.push_back(Problem{Severity::kError, {}, "sharing.mps", "MPS shares whole GPUs only", "turn MIG off"});
   EXPECT_FALSE(node_condition(s).ready);

@@ -63,7 +63,7 @@ TEST_F(NodeDiscovery, ALateDriverIsAnErrorAndNotReadyUntilItComes) {
   Program& node = start_listening("version: v1\n");
   const auto waiting = until_reason("not loaded");
   EXPECT_EQ(waiting["ready"], false);
-  EXPECT_THAT(ready_page(node), AllOf(HasSubstr(" 503 "), HasSubstr("the driver is waited for: ")));
+  EXPECT_THAT(ready_page(node), AllOf(HasSubstr(" 503 "), HasSubstr("waiting for the driver: ")));
   EXPECT_THAT(http_get(pages_of(node), "/healthz"), HasSubstr(" 200 "));
   EXPECT_TRUE(until_says(node, "\"level\":\"error\",\"event\":\"driver.waiting\""));
   sim_node({"driver", "present"});
@@ -258,7 +258,7 @@ TEST_F(NodeDiscovery, ATegraSystemIsTakenForAnOrdinaryOneWhenTheStrategySaysSo) 
   fs::create_directory(in("empty"));
   start_kubelet();
   start_tranche("node", {}, {{"LD_LIBRARY_PATH", in("empty")}});
-  EXPECT_EQ(until_reason("the driver is waited for: the NVIDIA driver library cannot be opened")["ready"], false);
+  EXPECT_EQ(until_reason("waiting for the driver: the NVIDIA driver library cannot be opened")["ready"], false);
   put("config.yaml", "version: v1\nflags: {deviceDiscoveryStrategy: auto}\n");
   ASSERT_TRUE(until_healthy(1));
   EXPECT_EQ(ids(), Strings{"tegra"}) << "another strategy in the file is followed without a restart";

@@ -305,7 +305,7 @@ TEST_F(NodeDra, ForgedClaimsAreRefusedAloneAndLeaveNothing) {
       HasSubstr("results[0].consumedCapacity[\"memory\"] cannot be used: \"-6Gi\" is negative; delete the claim"));
   EXPECT_THAT(answer->at(gone.uid).error, HasSubstr("device gpu-7-shared is not on this node any more"));
   EXPECT_THAT(answer->at(unknown.uid).error, HasSubstr("the claim is not in the API server any more"));
-  EXPECT_THAT(answer->at(renewed.uid).error, HasSubstr("the claim was deleted and made anew"));
+  EXPECT_THAT(answer->at(renewed.uid).error, HasSubstr("the claim was deleted and created again"));
   EXPECT_EQ(endpoints(), 1u);
   const auto files = fs::directory_iterator(in("cdi"));
   EXPECT_EQ(std::distance(begin(files), end(files)), 1);
@@ -585,7 +585,7 @@ TEST_F(NodeDra, WithoutTheMpsProgramAClaimIsRefusedAndNothingIsLeft) {
   const auto claim = put_claim("six", {share("gpu", "6Gi", "20")});
   stop(*program("mps"), SIGTERM, 0);
   until_node([](const Json& status) { return status["mps"]["connected"] == false; });
-  EXPECT_THAT(asked_once(claim).error, HasSubstr("takes no new claims: tranche mps is not running"));
+  EXPECT_THAT(asked_once(claim).error, HasSubstr("accepts no new claims: tranche mps is not running"));
   EXPECT_FALSE(fs::exists(spec_path(claim)));
   start_mps();
   until_serving(1);  // the agent hears of it a moment later

@@ -69,7 +69,7 @@ TEST_F(MigCommand, AppliesADefaultConfigurationAndChangesOnlyWhatDiffers) {
   ASSERT_NO_FATAL_FAILURE(make_gpus("H200", 2));
   Program& planned = mig({"plan", "all-balanced"});
   EXPECT_EQ(planned.code(), 0) << planned.err();
-  EXPECT_THAT(planned.out(), AllOf(HasSubstr("MIG goes on"), HasSubstr("create 3g.71gb at slices 4-7")));
+  EXPECT_THAT(planned.out(), AllOf(HasSubstr("MIG is switched on"), HasSubstr("create 3g.71gb at slices 4-7")));
   EXPECT_EQ(mig({"assert", "all-balanced"}).code(), 3);
   Program& applied = mig({"apply", "all-balanced"});
   ASSERT_EQ(applied.code(), 0) << applied.out() << applied.err();

@@ -65,7 +65,7 @@ void check_runtimes(const CheckOptions& options, Findings& findings) {
   }
   if (!any)
     findings.note("runtime.socket", "/run", "no container runtime's socket was found",
-                  "right inside of a container; on the node itself start containerd or CRI-O");
+                  "expected inside a container; on the node, start containerd or CRI-O");
 }
 
 void check_selinux(const CheckOptions& options, Findings& findings) {
@@ -77,8 +77,8 @@ void check_selinux(const CheckOptions& options, Findings& findings) {
     findings.pass("system.selinux", path, "SELinux is permissive: it denies nothing");
   } else {
     findings.note("system.selinux", path,
-                  "SELinux is enforcing: containers reach an MPS socket only where its label is theirs",
-                  "run our pods as spc_t (they label what they make container_file_t), or: chcon -R -t "
+                  "SELinux is enforcing: containers reach only MPS sockets whose label allows it",
+                  "run Tranche's pods as spc_t (their files get the label container_file_t), or: chcon -R -t "
                   "container_file_t " +
                       options.mps_root);
   }
@@ -91,14 +91,15 @@ void check_users(const CheckOptions& options, Findings& findings) {
   const auto map = words_of(text);
   const bool mapped = map.size() == 3 && (map[0] != "0" || map[1] != "0" || map[2] != "4294967295");
   if (mapped) {
-    findings.warn("system.users", path,
-                  "this is a user namespace: root here is another user for the driver and the MPS daemon",
-                  "run our pods with hostUsers: true (the default)");
+    findings.warn(
+        "system.users", path,
+        "this program runs in a user namespace, so its root is a different user for the driver and the MPS daemon",
+        "run Tranche's pods with hostUsers: true (the default)");
   } else if (::geteuid() != 0) {
-    findings.note(
-        "system.users", "",
-        "this is not root (user " + std::to_string(::geteuid()) + "): some findings may be due to missing privileges",
-        "run it as root, as the agents are");
+    findings.note("system.users", "",
+                  "this program runs as user " + std::to_string(::geteuid()) +
+                      ", so some findings may be due to missing privileges",
+                  "run it as root, like the agents");
   } else {
     findings.pass("system.users", path, "root, in the node's own user ids");
   }

@@ -22,10 +22,10 @@ constexpr int kDenied = 403;
 
 void check_agents_side(const DraLook& look, const Seen& status, Findings& findings) {
   if (!status.is_object())
-    return findings.note("dra.agent", "", "the node agent does not answer, so its DRA driver is not looked at",
+    return findings.note("dra.agent", "", "the node agent does not answer, so its DRA driver is not checked",
                          "start tranche node, or name its directory with --run-dir");
   if (!status.contains("dra"))
-    return findings.fail("dra.agent", look.driver, "dra.devices is set, and the node agent that runs serves no claims",
+    return findings.fail("dra.agent", look.driver, "dra.devices is set, but the running node agent serves no claims",
                          "give the agent this configuration; `tranche status` names the one in effect");
   const auto faults = dra::serving_faults(status);
   for (const auto& fault : faults) findings.fail("dra.serving", look.driver, fault.what, fault.remedy);
@@ -57,8 +57,8 @@ void check_registration(const CheckOptions& options, const DraLook& look, Findin
 
 void check_classes(const DraLook& look, Findings& findings) {
   if (look.classes.status == kDenied)
-    return findings.note("dra.classes", look.server, "there is no right to list device classes",
-                         "run it with a kubeconfig that may, or: kubectl get deviceclasses");
+    return findings.note("dra.classes", look.server, "this program has no permission to list device classes",
+                         "use a kubeconfig that has it, or run: kubectl get deviceclasses");
   if (look.classes.status != kOk) return;
   const Seen listed = json_of(look.classes.body);
   std::vector<std::string> ours;
@@ -97,16 +97,16 @@ void check_prepared(const DraLook& look, const Seen& status, Findings& findings)
 
 void check_server(const DraLook& look, const Seen& status, Findings& findings) {
   if (!look.why_no_server.empty())
-    return findings.note("dra.server", "", "the API server is not asked: " + look.why_no_server,
+    return findings.note("dra.server", "", "the API server was not queried: " + look.why_no_server,
                          "run it in a pod with a service account, or set KUBECONFIG");
   if (look.group.status == kNotFound)
     return findings.fail("dra.server", look.server, "the API server does not serve resource.k8s.io/v1",
                          "use Kubernetes 1.36.2 or later (docs/guide/dra.md#requirements)");
   if (look.group.status != kOk)
-    return findings.note(
-        "dra.server", look.server,
-        fmt::format("the API server does not say whether it serves resource.k8s.io/v1 ({})", look.group.status),
-        "kubectl api-resources --api-group=resource.k8s.io");
+    return findings.note("dra.server", look.server,
+                         fmt::format("the API server did not report whether it serves resource.k8s.io/v1 (status {})",
+                                     look.group.status),
+                         "run: kubectl api-resources --api-group=resource.k8s.io");
   findings.pass("dra.server", look.server, "the API server serves resource.k8s.io/v1");
   check_classes(look, findings);
   check_prepared(look, status, findings);

@@ -82,7 +82,7 @@ TEST_F(CheckDra, NoClassOfTheDriverIsAnError) {
   options_.dra.classes.body = R"({"items": [{"spec": {"selectors": [{"cel": {"expression": "true"}}]}}]})";
   EXPECT_THAT(found(), Contains(finding(Verdict::kFail, "dra.classes", "no DeviceClass selects")));
   options_.dra.classes.status = 403;
-  EXPECT_THAT(found(), Contains(finding(Verdict::kNote, "dra.classes", "no right to list")));
+  EXPECT_THAT(found(), Contains(finding(Verdict::kNote, "dra.classes", "no permission to list")));
 }
 
 TEST_F(CheckDra, AMissingRegistrationIsAnError) {

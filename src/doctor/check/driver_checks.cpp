@@ -40,7 +40,7 @@ void check_age(const std::string& library, const std::string& where, Findings& f
   findings.fail(
       "driver.version", where,
       "driver " + library + " is older than " + std::to_string(kOldestDriver) + ", the oldest that this program is for",
-      "install driver 470 or newer (580 is what limits were measured with), and reboot");
+      "install driver 470 or newer (the limits were measured with 580), and reboot");
 }
 
 void check_gpu(const inventory::Gpu& gpu, const host::GpuUse* use, const config::Dra& dra, Findings& findings) {
@@ -63,10 +63,9 @@ void check_gpu(const inventory::Gpu& gpu, const host::GpuUse* use, const config:
     findings.fail("gpu.compute-mode", gpu.uuid, name + " refuses all computing (compute mode PROHIBITED)",
                   "nvidia-smi -c DEFAULT -i " + number);
   } else if (gpu.compute_mode == inventory::ComputeMode::kExclusiveProcess) {
-    findings.note(
-        "gpu.compute-mode", gpu.uuid,
-        name + " takes one process at a time (compute mode EXCLUSIVE_PROCESS): right under MPS, a left-over otherwise",
-        "if nothing shares it by MPS: nvidia-smi -c DEFAULT -i " + number);
+    findings.note("gpu.compute-mode", gpu.uuid,
+                  name + " accepts one process at a time (compute mode EXCLUSIVE_PROCESS), which only MPS needs",
+                  "if the GPU is not shared by MPS: nvidia-smi -c DEFAULT -i " + number);
   }
   if (use != nullptr && use->persistence == false) {
     findings.warn("gpu.persistence", gpu.uuid,
@@ -123,8 +122,8 @@ inventory::Inventory check_driver(const CheckOptions& options, Findings& finding
     findings.fail("gpu.answers", "", sentence, "see dmesg for Xid lines; reset the GPU or reboot the node");
   }
   if (node->gpus.empty() && node->unreadable.empty()) {
-    findings.fail("gpu.answers", "", "the driver knows no GPU",
-                  "see `lspci -d 10de:` and which kernel driver holds them");
+    findings.fail("gpu.answers", "", "the driver reports no GPU",
+                  "run `lspci -k -d 10de:` to see the GPUs and the kernel driver that each uses");
   }
   doubt(node->doubts, findings);
   const auto uses = (*nvml)->use().value_or(std::vector<host::GpuUse>{});

@@ -23,7 +23,7 @@ void check_cgroups(const CheckOptions& options, Findings& findings) {
     findings.pass("system.cgroups", folder, "cgroup version 2");
   } else if (kind_of_path(under_root(options, folder)) == PathKind::kDirectory) {
     findings.warn("system.cgroups", folder, "cgroup version 1: processes are attributed to pods by path only",
-                  "boot with systemd.unified_cgroup_hierarchy=1; Kubernetes is leaving version 1 behind");
+                  "boot with systemd.unified_cgroup_hierarchy=1; Kubernetes has deprecated version 1");
   } else {
     findings.warn("system.cgroups", folder, "no cgroup file system is visible", "mount it into this container");
   }
@@ -36,7 +36,7 @@ void check_pids(const CheckOptions& options, Findings& findings) {
   } else {
     findings.note("system.pids", "/proc",
                   "only this container's processes are visible: the agent cannot attribute clients to pods",
-                  "set hostPID: true for the part that guards limits; the others need it not");
+                  "set hostPID: true for the pod that enforces limits; other pods do not need it");
   }
 }
 

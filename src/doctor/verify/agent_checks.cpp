@@ -38,7 +38,8 @@ void check_configuration(const Json& node, const Json& mps, Findings& checks) {
   const std::string problems = join(texts_at(config, "problems"), "; ");
   const std::string plan_problems = join(texts_at(node, "planProblems"), "; ");
   if (text_at(config, "inForce") == "last good") {
-    checks.fail("agent.configuration", which, "the newest configuration is refused, an older one holds: " + problems,
+    checks.fail("agent.configuration", which,
+                "the newest configuration is refused, and an older one is in effect: " + problems,
                 "correct it where the message says; running pods are not disturbed");
   } else if (!plan_problems.empty()) {
     checks.fail("agent.configuration", which, "it does not fit this hardware: " + plan_problems,

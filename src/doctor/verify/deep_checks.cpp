@@ -58,7 +58,7 @@ bool cannot_be_contained(const ProbeRun& run) {
 
 void unproven(const std::string& id, const DeepGrant& grant, const ProbeRun& run, Findings& checks) {
   if (cannot_be_contained(run))
-    return checks.skip(id, grant.gpu, "a probe cannot be like a container here: " + end_text(run),
+    return checks.skip(id, grant.gpu, "a probe cannot run like a container here: " + end_text(run),
                        "run as root with CAP_SYS_ADMIN, on the node or in a privileged container");
   checks.fail(id, grant.gpu, "the probe failed: " + end_text(run), "see the log of tranche mps for its pool");
 }
@@ -101,7 +101,7 @@ void judge_grant(const DeepGrant& grant, const ProbeRun& run, Findings& checks) 
     checks.fail(
         "deep.memory.within", grant.gpu,
         fmt::format("{} MiB were refused, and the grant is {} MiB", within_mib(grant.memory_mib), grant.memory_mib),
-        "something else holds memory of this GPU: nvidia-smi, and `tranche status`");
+        "another process uses memory of this GPU: see nvidia-smi and `tranche status`");
   }
   const auto attribute = count_at(map_at(report, "sms"), "attribute"), seen = count_at(map_at(report, "sms"), "seen");
   if (grant.sms == 0) {
@@ -131,7 +131,7 @@ void judge_beyond(const std::string& id, const DeepGrant& grant, const std::stri
   const std::string tried = fmt::format("{} of {} MiB{}", beyond_mib(grant.memory_mib), grant.memory_mib,
                                         means.empty() ? "" : " with " + means);
   if (!means.empty() && was_not_let_in(run))
-    return checks.pass(id, grant.gpu, tried + ": the process was not let in to MPS");
+    return checks.pass(id, grant.gpu, tried + ": MPS did not admit the process");
   switch (outcome_of(run)) {
     case Outcome::kRefused:
       checks.pass(id, grant.gpu, tried + " were refused");
@@ -140,7 +140,7 @@ void judge_beyond(const std::string& id, const DeepGrant& grant, const std::stri
       checks.pass(id, grant.gpu, tried + ": the process was ended");
       break;
     case Outcome::kHad:
-      checks.fail(id, grant.gpu, tried + " were had, and kept for seconds", kSeeGuard);
+      checks.fail(id, grant.gpu, tried + " were allocated, and kept for seconds", kSeeGuard);
       break;
     case Outcome::kUnknown:
       unproven(id, grant, run, checks);

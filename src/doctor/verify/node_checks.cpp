@@ -57,7 +57,7 @@ void check_conditions(const Json& node, Findings& checks) {
     checks.pass("node.condition", "", "TrancheReady: " + message);
   } else if (text_at(ours, "status") == "True" && reason == "Waiting") {
     checks.skip("node.condition", "", "a change of the configuration waits: " + message,
-                "it goes on by itself when the pods that it names have ended");
+                "none: the change continues when the pods that the message names have ended");
   } else {
     checks.fail("node.condition", "",
                 fmt::format("TrancheReady is {} ({}): {}", text_at(ours, "status"), reason, message),
@@ -90,7 +90,7 @@ void check_counts(const Json& node, Findings& checks) {
                                      text_at(claims, "reason"), text_at(claims, "message")),
                          "docs/guide/dra.md says what publishing needs");
     checks.fail("node.resources", "", "the node offers no GPU",
-                "see that the agent's pod runs on it; `tranche check` on the node names what is missing");
+                "check that the agent's pod runs on the node; `tranche check` there names what is missing");
     return;
   }
   const Json& labels = labels_of(node);
@@ -98,7 +98,7 @@ void check_counts(const Json& node, Findings& checks) {
   const auto replicas = parse_unsigned(text_at(labels, "nvidia.com/gpu.replicas"));
   if (!gpus || !replicas) {
     checks.skip("node.slots", "", "the node has no labels nvidia.com/gpu.count and nvidia.com/gpu.replicas",
-                "have labels written: --label-output node, or node feature discovery");
+                "set --label-output node, or install node feature discovery");
   } else if (*gpus > 0 && *replicas > 0 && total != *gpus * *replicas) {
     checks.fail("node.slots", "",
                 fmt::format("{} GPUs with {} slots each are {}, and the node has {}", *gpus, *replicas,
@@ -115,7 +115,7 @@ void check_labels(const Json& node, Findings& checks) {
   const std::string strategy = text_at(labels, "nvidia.com/gpu.sharing-strategy");
   if (strategy.empty())
     return checks.skip("node.labels", "", "the node has no label nvidia.com/gpu.sharing-strategy",
-                       "have labels written: --label-output node, or node feature discovery");
+                       "set --label-output node, or install node feature discovery");
   const bool mps = strategy == "mps";
   if (mps && text_at(labels, "nvidia.com/mps.capable") != "true")
     return checks.fail("node.labels", "nvidia.com/mps.capable", "it is not \"true\", and MPS shares this node",

@@ -101,7 +101,7 @@ ProbePods plan_probe_pods(const Json& node_status) {
   for (const Json& device : list_at(node_status, "devices")) {
     const std::string gpu = plain(text_at(device, "uuid"));
     if (text_at(device, "sharing") != "mps") {
-      plan.checks.skip("deep", gpu, "it is not shared by MPS: there are no limits to try");
+      plan.checks.skip("deep", gpu, "the GPU is not shared by MPS, so it has no limits to test");
       continue;
     }
     auto& shared = resources[text_at(device, "resource")];
@@ -122,8 +122,8 @@ ProbePods plan_probe_pods(const Json& node_status) {
       if (count > 0)
         plan.gpus.push_back(gpu);
       else
-        plan.checks.skip("deep", gpu, "pods hold every slot, and none is taken from them",
-                         "try again when one is free");
+        plan.checks.skip("deep", gpu, "pods hold every slot, and verify takes no slot from a pod",
+                         "run it again when a slot is free");
     }
   }
   return plan;

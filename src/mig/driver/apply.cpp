@@ -187,7 +187,7 @@ class LayoutChange {
     for (int count = 0; count < kMostSteps; ++count) {
       auto gpu = read(change.gpu);
       if (!gpu) return end(MigOutcome::What::kFailed, "the GPU cannot be read: " + to_string(gpu.error()));
-      if (!gpu->capable) return end(MigOutcome::What::kFailed, "the GPU has no MIG");
+      if (!gpu->capable) return end(MigOutcome::What::kFailed, "the GPU does not support MIG");
       mig::add_users(*gpu, callbacks_.users);
       outcome.now = layout_of(*gpu);
       const auto step = next_step(*gpu, target);
@@ -230,7 +230,8 @@ class LayoutChange {
       if (done && !destroys(*step)) change.made.push_back(change.step);
       (void)files_.write(change);  // the record of the intent is what counts
     }
-    return end(MigOutcome::What::kFailed, "the GPU changes under the change; does a second MIG manager run?");
+    return end(MigOutcome::What::kFailed,
+               "another program changes the GPU at the same time; check that no second MIG manager runs");
   }
 
   MigOutcome walk(MigChange& change) {
@@ -301,7 +302,8 @@ class PartitionChange {
       if (callbacks_.on_step) callbacks_.on_step(*step);
       problem = take(*step);
     }
-    return fail(Kind::kUnavailable, "the instances of the GPU change all the time; does a second program make them?");
+    return fail(Kind::kUnavailable,
+                "another program changes the instances of the GPU; check that no second MIG manager runs");
   }
 
   // What an operator can change: the agent's rights, and the processes that the driver lists on what is destroyed.

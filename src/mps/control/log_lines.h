@@ -69,8 +69,8 @@ inline constexpr std::size_t kMostFaults = 32;  // for each pool
 // names its culprit, with one measured exception: after a client died with work in flight, MPS blames a peer that did
 // nothing, and only the line before ("assuming client … exit") names the client that died. MPS writes that line at
 // every death, also at harmless ones, and when a client destroys a context and runs on. So a client counts as the
-// culprit only if it has exited, and while the server still handles its death: each connection of a client has a thread
-// of its own, so the line may come after the client's end (measured at 1 of 40 ends).
+// culprit only if it has exited, and while the server still handles its death. The server has a thread for each
+// connection, so the line may also come after the client's end (docs/internals/mps-contract.md).
 class FaultHistory {
  public:
   struct Processes {

@@ -155,7 +155,7 @@ Status Endpoints::serve() {
 
 void Endpoints::on_greeting(const Result<bool>& is_known) {
   if (is_known && !*is_known) {
-    const Error unknown{Kind::kUnsupported, "the MPS daemon greets in words that this program does not know",
+    const Error unknown{Kind::kUnsupported, "the greeting of the MPS daemon is not one that this program knows",
                         context_.settings.paths.pipe(id_) + "/control", 0};
     if (const auto linked = use_links(to_string(unknown)); !linked)
       log::error("endpoints.not_linked", {{"pool", id_}, {"why", linked.error()}});

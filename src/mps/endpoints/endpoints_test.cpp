@@ -246,7 +246,7 @@ TEST_F(EndpointsTest, BehindADaemonThatGreetsInOtherWordsEndpointsAreLinksAndThe
   const sim::Fd accepted(::accept4(foreign_process.get(), nullptr, nullptr, SOCK_CLOEXEC));
   ASSERT_TRUE(sim::send_packet(accepted.get(), "HELLO OF ANOTHER RELEASE"));
   ASSERT_TRUE(until([&] { return document()["endpoint"] == "link"; }));
-  EXPECT_THAT(document()["endpointReason"].get<std::string>(), HasSubstr("words that this program does not know"));
+  EXPECT_THAT(document()["endpointReason"].get<std::string>(), HasSubstr("not one that this program knows"));
   EXPECT_EQ(inode_of(paths_.endpoint(kPool, kGrant) + "/control"), inode_of(paths_.pipe(kPool) + "/control"));
   // The next daemon may differ: it is checked again.
   start_daemon();

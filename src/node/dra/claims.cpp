@@ -252,9 +252,10 @@ void Claims::read(const dra::ClaimName& claim, Prepared done) {
     return done(fail(Kind::kUnavailable, "the GPUs of this node are not known yet; kubelet asks again"));
   auto* api = link_.client();
   if (api == nullptr)
-    return done(fail(Kind::kUnavailable,
-                     fmt::format("the claim cannot be read, for the API server is not reached: {}; kubelet asks again",
-                                 link_.settled() ? link_.closed_because() : "it is being looked for")));
+    return done(
+        fail(Kind::kUnavailable,
+             fmt::format("the claim cannot be read because the API server cannot be reached: {}; kubelet asks again",
+                         link_.settled() ? link_.closed_because() : "the node agent is looking for it")));
   const auto id = std::make_shared<host::KubeClient::Id>(0);
   *id = api->get(dra::claim_path(claim), [this, id, claim, done = std::move(done)](const host::KubeAnswer& answer) {
     asked_.erase(*id);
@@ -375,7 +376,7 @@ Result<std::vector<allocate::Grant>> Claims::grants_of(const dra::PreparedClaim&
       const auto gpu = std::ranges::find(inputs_.gpus, other.gpu_uuid, &plan::PlannedDevice::uuid);
       if (gpu == inputs_.gpus.end())
         return fail(Kind::kNotFound, fmt::format("the GPU {} of the claim is not on this node any more; delete the "
-                                                 "claim and its pods and have them made anew",
+                                                 "claim and its pods, and create them again",
                                                  other.gpu_uuid));
       wanted.devices.push_back({*gpu, other.of_each_process()});
       wanted.devices.back().planned.pool = part.mps_pool;

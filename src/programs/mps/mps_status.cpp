@@ -286,7 +286,7 @@ std::string pool_text(const PoolReadiness& pool) {
 MpsReadiness mps_readiness(const MpsReadinessInputs& inputs) {
   if (inputs.ends) return no("it is ending");
   if (!inputs.driver_problem.empty()) {
-    if (inputs.needs_driver) return no("the driver is waited for: " + inputs.driver_problem);
+    if (inputs.needs_driver) return no("waiting for the driver: " + inputs.driver_problem);
     return {true, "idle without a driver, which failOnInitError: false allows: " + inputs.driver_problem};
   }
   const auto error = std::ranges::find(inputs.plan_problems, Severity::kError, &Problem::severity);

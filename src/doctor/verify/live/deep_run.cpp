@@ -80,10 +80,10 @@ class DeepRun {
   void try_device(DeviceAsk ask, const Json& device) {
     const std::string& gpu = ask.trial.expected.gpu;
     if (text_at(device, "sharing") != "mps")
-      return checks_.skip("deep", gpu, "it is not shared by MPS: there are no limits to try");
+      return checks_.skip("deep", gpu, "the GPU is not shared by MPS, so it has no limits to test");
     if (ask.slots.empty())
-      return checks_.skip("deep", gpu, "pods hold every slot, and none is taken from them",
-                          "try again when one is free");
+      return checks_.skip("deep", gpu, "pods hold every slot, and verify takes no slot from a pod",
+                          "run it again when a slot is free");
     auto grant = take(ask, ask.slots.front());
     if (!grant)
       return checks_.fail("deep", gpu, "no grant: " + to_string(grant.error()), "see the log of tranche node");
@@ -98,7 +98,7 @@ class DeepRun {
     });
     for (const auto& check : trials)
       if (taken && check.verdict == verify::Verdict::kFail)
-        checks_.skip(check.id, check.about, "a pod was given the slot meanwhile: " + check.what,
+        checks_.skip(check.id, check.about, "a pod got the slot in the meantime: " + check.what,
                      "kubectl cordon the node and try again");
       else
         checks_.add(check);

@@ -193,7 +193,7 @@ Result<Json> overrides_of(const std::string& path) {
 Status try_from_outside(const VerifyOptions& options, const ClusterLook& cluster, verify::Findings& checks) {
   if (!cluster.status) {
     checks.skip("deep", "", "the node agent's status cannot be read, and the trials depend on it",
-                "as above; or `tranche verify --local --deep` on the node");
+                "correct what failed above, or run `tranche verify --local --deep` on the node");
     return {};
   }
   TRY(const Json overrides, overrides_of(options.pod_overrides));
@@ -232,7 +232,7 @@ Status try_from_outside(const VerifyOptions& options, const ClusterLook& cluster
     if (std::ranges::any_of(trials, [&](const verify::Finding& check) { return check.about == gpu; }))
       reached.push_back(gpu);
     else
-      trials.skip("deep", gpu, "kubelet gave no probe a slot of it", "try again");
+      trials.skip("deep", gpu, "kubelet gave no probe pod a slot of this GPU", "try again");
   verify::judge_neighbours(neighbours, reached, trials);
   for (const auto& gpu : reached)
     trials.skip("deep.deaths", gpu, "only a process on the node sees what tranche-keeper holds",
