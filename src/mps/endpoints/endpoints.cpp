@@ -109,7 +109,11 @@ host::Relay::Callbacks Endpoints::relay_callbacks() {
                           {"effect", "the daemon's log names tranche mps instead of its clients"},
                           {"instead", "run tranche mps as root with SYS_ADMIN, SETUID and hostPID"}});
           },
-      .on_change = context_.on_change,
+      .on_change =
+          [this] {
+            if (!newcomers_.empty()) newcomers_timer_.start({}, [this] { let_newcomers(); });
+            context_.on_change();
+          },
       .on_server_doubted = [this](const std::string& why) { owner_.server_doubted(why); },
       .prepare = [this](const std::string& grant, const host::Relay::Prepared& done) { prepare(grant, done); },
       .answer = [this](const std::string& grant,

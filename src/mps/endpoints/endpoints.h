@@ -44,6 +44,9 @@ struct EndpointsSettings {
   // The longest wait for tranche-keeper to release the grant's clients that have exited; then it may hang, and new ones
   // are admitted.
   Duration dead_clients = std::chrono::seconds(10);
+  // The longest wait while another process keeps the connection of the grant's clients that have exited: five samples
+  // of the guard at its default interval, after which it has asked to end what is over the limit (remains_of()).
+  Duration remnants = std::chrono::milliseconds(500);
 };
 
 // What the endpoints of all pools share. It outlives them.
@@ -154,7 +157,8 @@ class Endpoints final : public host::Admission {
   };
   struct Newcomer {
     std::string grant;
-    MonoTime until;
+    MonoTime until;                  // while the keeper holds clients that have exited
+    std::optional<MonoTime> judged;  // while others keep their connections; absent: the keeper holds some
     std::function<void()> go;
   };
   friend struct EndpointsContext;
@@ -237,7 +241,7 @@ class Endpoints final : public host::Admission {
   std::set<int> servers_;              // as of the last list, and those whose log names a client since
   std::map<std::string, int> ending_;  // terminations of former clients, for which a grant's new clients wait
   std::uint64_t last_made_ = 0;
-  std::vector<Newcomer> newcomers_;  // they wait for the release of clients that have exited
+  std::vector<Newcomer> newcomers_;  // they wait for the memory of clients that have exited
   host::Timer newcomers_timer_;
   LogPace pace_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // set_next_limits() may answer after our end

@@ -60,11 +60,13 @@ class EndpointsTest : public ::testing::Test, public EndpointsPool {
   }
   void make(config::EndpointPolicy policy = config::EndpointPolicy::kRelay) {
     endpoints_.reset();
-    context_ = std::make_unique<EndpointsContext>(
-        *loop_,
-        EndpointsSettings{
-            .paths = paths_, .policy = policy, .former_clients = former_clients_, .dead_clients = dead_clients_},
-        [] {});
+    context_ = std::make_unique<EndpointsContext>(*loop_,
+                                                  EndpointsSettings{.paths = paths_,
+                                                                    .policy = policy,
+                                                                    .former_clients = former_clients_,
+                                                                    .dead_clients = dead_clients_,
+                                                                    .remnants = remnants_},
+                                                  [] {});
     auto made = Endpoints::open(*context_, kPool, *this);
     ASSERT_TRUE(made) << to_string(made.error());
     endpoints_ = *std::move(made);
@@ -126,6 +128,17 @@ class EndpointsTest : public ::testing::Test, public EndpointsPool {
     EXPECT_TRUE(until([&] { return keeps_memory(); }));
     return process;
   }
+  // A client that has exited, and whose channels its server still has.
+  std::unique_ptr<sim::TestProcess> client_that_remains() {
+    finds_server_ = false;
+    auto process = client();
+    EXPECT_THAT(first_line(*process), ::testing::HasSubstr("\"mps\":true"));
+    EXPECT_TRUE(!keeper_ || is_held(process->pid()));
+    log(mps::LogWhat::kContextBegan, process->pid(), 1);
+    process->signal(SIGKILL);
+    EXPECT_TRUE(until([&] { return !document()["endpoints"][0]["remnants"].empty(); }));
+    return process;
+  }
   bool until(const std::function<bool()>& condition, Duration deadline = 60s) {
     return host::run_until(*loop_, condition, deadline);
   }
@@ -176,6 +189,7 @@ class EndpointsTest : public ::testing::Test, public EndpointsPool {
   allocate::Paths paths_{world_.dir() + "/m"};
   Duration former_clients_ = EndpointsSettings{}.former_clients;
   Duration dead_clients_ = 1h;
+  Duration remnants_ = 500ms;
   std::unique_ptr<host::Loop> loop_;
   std::vector<host::ProcessRef> held_;
   std::unique_ptr<host::StatusServer> keeper_;

@@ -98,11 +98,12 @@ void Endpoints::end_former_remnants() {
   if (!again.empty()) owner_.end_clients(again, [](const Terminated&) {});
 }
 
-// A new process waits while its grant would have its memory in addition to that of clients that have exited.
+// A new process waits while its grant would have its memory in addition to that of clients that have exited: until the
+// keeper has released them, then until the guard has judged what other processes keep of them.
 void Endpoints::look_at(const std::string& grant, int pid, const ClientLooks::Done& done) {
-  if (relay_->grant_of(pid) != nullptr || !keeps_memory(grant)) return look_at_environment(grant, pid, done);
-  newcomers_.push_back({grant, context_.loop.now() + context_.settings.dead_clients,
-                        [this, grant, pid, done] { look_at_environment(grant, pid, done); }});
+  const auto go = [this, grant, pid, done] { look_at_environment(grant, pid, done); };
+  if (relay_->grant_of(pid) != nullptr) return go();
+  newcomers_.push_back({grant, context_.loop.now() + context_.settings.dead_clients, {}, go});
   let_newcomers();
 }
 
@@ -110,7 +111,10 @@ void Endpoints::let_newcomers() {
   const auto now = context_.loop.now();
   for (auto& each : std::exchange(newcomers_, {})) {
     const bool keeps = keeps_memory(each.grant);
-    if (keeps && now < each.until) {
+    if (keeps) each.judged.reset();
+    if (!keeps && !each.judged) each.judged = now + context_.settings.remnants;
+    const bool remain = relay_ && !relay_->endpoint(each.grant).remnants.empty();
+    if ((keeps || remain) && now < each.judged.value_or(each.until)) {
       newcomers_.push_back(std::move(each));
       continue;
     }
@@ -124,7 +128,8 @@ void Endpoints::let_newcomers() {
     each.go();
   }
   if (newcomers_.empty()) return;
-  const auto next = std::ranges::min(newcomers_, {}, &Newcomer::until).until;  // go() may have added one before others
+  const auto wakes = [](const Newcomer& each) { return each.judged.value_or(each.until); };
+  const auto next = wakes(std::ranges::min(newcomers_, {}, wakes));  // go() may have added one before others
   newcomers_timer_.start(next - context_.loop.now(), [this] { let_newcomers(); });
 }
 

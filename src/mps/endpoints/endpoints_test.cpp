@@ -131,6 +131,37 @@ TEST_F(EndpointsTest, AKeeperThatReleasesNoClientKeepsNobodyOutForLong) {
   EXPECT_TRUE(keeps_memory());
 }
 
+// Promise: guard: A new client waits until the guard has judged the memory that a client which has exited left behind.
+TEST_F(EndpointsTest, ANewClientWaitsWhileAnExitedClientsConnectionIsKept) {
+  remnants_ = 1h;
+  start_keeper();
+  open();
+  const std::string other = "8899aabbccddeeff";
+  ASSERT_TRUE(open_endpoint(other));
+  const auto first = client_that_remains();
+  auto second = client();
+  auto theirs = client(other);
+  EXPECT_THAT(first_line(*theirs), HasSubstr("\"mps\":true"));
+  release_all();
+  ASSERT_TRUE(until([&] { return !keeps_memory(); }));
+  auto more = client(other);
+  EXPECT_THAT(first_line(*more), HasSubstr("\"mps\":true"));
+  EXPECT_THAT(endpoints_->clients(), ::testing::UnorderedElementsAre(theirs->pid(), more->pid()));
+  finds_server_ = true;
+  find_server();
+  log(mps::LogWhat::kContextEnded, first->pid(), 1);
+  EXPECT_THAT(first_line(*second), HasSubstr("\"mps\":true"));
+}
+
+TEST_F(EndpointsTest, AConnectionThatIsKeptKeepsNobodyOutForLong) {
+  remnants_ = 100ms;
+  open();
+  const auto first = client_that_remains();
+  auto second = client();
+  EXPECT_THAT(first_line(*second), HasSubstr("\"mps\":true"));
+  EXPECT_THAT(document()["endpoints"][0]["remnants"], ElementsAre(first->pid()));
+}
+
 TEST_F(EndpointsTest, AKeeperThatEndsKeepsNobodyOut) {
   start_keeper();
   open();
