@@ -22,8 +22,6 @@ class EndpointsOfContainers : public EndpointsTest {
   }
 };
 
-const std::string kOtherGrant = "8899aabbccddeeff";
-
 // Promise: stop: A container's clients of all endpoints end together with its first process.
 TEST_F(EndpointsOfContainers, WithTheFirstProcessOfAContainerEndItsClientsOfAllGrants) {
   Container container(paths_.endpoint(kPool, kGrant), true);

@@ -32,11 +32,13 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
+using ::testing::UnorderedElementsAre;
 using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
 inline const std::string kPool = "gpu-1";
 inline const std::string kGrant = "0011223344556677";
+inline const std::string kOtherGrant = "8899aabbccddeeff";
 
 inline ino_t inode_of(const std::string& path) {
   struct stat status{};

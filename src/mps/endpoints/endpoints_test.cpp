@@ -107,15 +107,14 @@ TEST_F(EndpointsTest, TheCeilingOfClientsHoldsForNewProcesses) {
 TEST_F(EndpointsTest, ANewClientWaitsForTheReleaseOfItsGrantsDeadClientsAndOthersDoNot) {
   start_keeper();
   open();
-  const std::string other = "8899aabbccddeeff";
-  ASSERT_TRUE(open_endpoint(other));
+  ASSERT_TRUE(open_endpoint(kOtherGrant));
   const auto first = killed_client();
   EXPECT_EQ(document()["endpoints"][0]["dead"], Json::array({first->pid()}));
   auto second = client();
-  auto theirs = client(other), more = client(other);
+  auto theirs = client(kOtherGrant), more = client(kOtherGrant);
   EXPECT_THAT(first_line(*theirs), HasSubstr("\"mps\":true"));
   EXPECT_THAT(first_line(*more), HasSubstr("\"mps\":true"));
-  EXPECT_THAT(endpoints_->clients(), ::testing::UnorderedElementsAre(theirs->pid(), more->pid()));
+  EXPECT_THAT(endpoints_->clients(), UnorderedElementsAre(theirs->pid(), more->pid()));
   release_all();
   EXPECT_THAT(first_line(*second), HasSubstr("\"mps\":true"));
   EXPECT_THAT(document()["endpoints"][0]["dead"], IsEmpty());
@@ -136,17 +135,16 @@ TEST_F(EndpointsTest, ANewClientWaitsWhileAnExitedClientsConnectionIsKept) {
   remnants_ = 1h;
   start_keeper();
   open();
-  const std::string other = "8899aabbccddeeff";
-  ASSERT_TRUE(open_endpoint(other));
+  ASSERT_TRUE(open_endpoint(kOtherGrant));
   const auto first = client_that_remains();
   auto second = client();
-  auto theirs = client(other);
+  auto theirs = client(kOtherGrant);
   EXPECT_THAT(first_line(*theirs), HasSubstr("\"mps\":true"));
   release_all();
   ASSERT_TRUE(until([&] { return !keeps_memory(); }));
-  auto more = client(other);
+  auto more = client(kOtherGrant);
   EXPECT_THAT(first_line(*more), HasSubstr("\"mps\":true"));
-  EXPECT_THAT(endpoints_->clients(), ::testing::UnorderedElementsAre(theirs->pid(), more->pid()));
+  EXPECT_THAT(endpoints_->clients(), UnorderedElementsAre(theirs->pid(), more->pid()));
   finds_server_ = true;
   find_server();
   log(mps::LogWhat::kContextEnded, first->pid(), 1);
@@ -190,9 +188,8 @@ TEST_F(EndpointsTest, OnlyContextsThatEndedBeforeTheClientLeaveNoMemory) {
 
 TEST_F(EndpointsTest, AGrantLeavesEachOtherOpenEndpointItsPlace) {
   open();
-  const std::string other = "8899aabbccddeeff";
   endpoints_->set_most_clients(3, {"GPU-1"});
-  ASSERT_TRUE(open_endpoint(other));
+  ASSERT_TRUE(open_endpoint(kOtherGrant));
   auto first = client(), second = client();
   EXPECT_THAT(first_line(*first), HasSubstr("\"mps\":true"));
   EXPECT_THAT(first_line(*second), HasSubstr("\"mps\":true"));
@@ -200,15 +197,15 @@ TEST_F(EndpointsTest, AGrantLeavesEachOtherOpenEndpointItsPlace) {
   EXPECT_THAT(first_line(*third), Not(HasSubstr("\"mps\":true"))) << "the last place is the other's";
   EXPECT_EQ(document()["endpoints"][0]["refusedWhy"],
             "the GPU has 2 of its 3 clients, and the other places are kept for other containers");
-  auto theirs = client(other);
+  auto theirs = client(kOtherGrant);
   EXPECT_THAT(first_line(*theirs), HasSubstr("\"mps\":true"));
-  auto more = client(other);
+  auto more = client(kOtherGrant);
   EXPECT_THAT(first_line(*more), Not(HasSubstr("\"mps\":true")));
   EXPECT_EQ(document()["endpoints"][1]["refusedWhy"], "the GPU has its 3 clients");
   theirs->signal(SIGKILL);
   EXPECT_TRUE(until([&] { return endpoints_->grant_of(theirs->pid()) == nullptr; }));
   log(mps::LogWhat::kContextEnded, theirs->pid(), 1);
-  ASSERT_TRUE(endpoints_->remove_endpoint(other));
+  ASSERT_TRUE(endpoints_->remove_endpoint(kOtherGrant));
   auto alone = client();
   EXPECT_THAT(first_line(*alone), HasSubstr("\"mps\":true")) << "no other grant has an endpoint";
 }
@@ -222,16 +219,15 @@ TEST_F(EndpointsTest, PlacesAreKeptForContainersThatMayStillCome) {
     clients.push_back(client());
     EXPECT_EQ(first_line(*clients.back()).find("\"mps\":true") != std::string::npos, i < 6) << i;
   }
-  const std::string other = "8899aabbccddeeff";
-  ASSERT_TRUE(open_endpoint(other));
-  auto theirs = client(other);
+  ASSERT_TRUE(open_endpoint(kOtherGrant));
+  auto theirs = client(kOtherGrant);
   EXPECT_THAT(first_line(*theirs), HasSubstr("\"mps\":true"));
 }
 
 TEST_F(EndpointsTest, WhatAGrantWasPromisedItGetsAsLongAsThereIsRoom) {
   open();
   endpoints_->set_most_clients(3, {"GPU-1"}, 2);
-  for (const char* other : {"8899aabbccddeeff", "1111111111111111"}) ASSERT_TRUE(open_endpoint(other));
+  for (const auto& other : {kOtherGrant, std::string("1111111111111111")}) ASSERT_TRUE(open_endpoint(other));
   auto first = client(), second = client();
   EXPECT_THAT(first_line(*first), HasSubstr("\"mps\":true"));
   EXPECT_THAT(first_line(*second), HasSubstr("\"mps\":true"));
@@ -261,9 +257,8 @@ TEST_F(EndpointsTest, AskedForLinksTheEndpointHoldsTheDaemonsOwnSocketAndTheStat
   Json pool{{"notEnforced", Json::array()}};
   endpoints_->describe(pool);
   EXPECT_THAT(pool["notEnforced"][0].get<std::string>(), HasSubstr("environment only"));
-  ASSERT_TRUE(open_endpoint("8899aabbccddeeff"));
-  EXPECT_EQ(inode_of(paths_.endpoint(kPool, "8899aabbccddeeff") + "/control"),
-            inode_of(paths_.pipe(kPool) + "/control"));
+  ASSERT_TRUE(open_endpoint(kOtherGrant));
+  EXPECT_EQ(inode_of(paths_.endpoint(kPool, kOtherGrant) + "/control"), inode_of(paths_.pipe(kPool) + "/control"));
   EXPECT_EQ(endpoints_->admit(kGrant, false, "").error().kind, Kind::kUnsupported);
 }
 
@@ -309,7 +304,11 @@ TEST_F(EndpointsTest, ANewTenantGetsADirectoryThatNothingOfTheFormerOneReaches) 
   EXPECT_THAT(first_line(*stale), Not(HasSubstr("\"mps\":true")));
   // New clients wait until the former client has exited, and are then admitted.
   auto next = client();
-  EXPECT_FALSE(until([&] { return !endpoints_->clients().empty(); }, 200ms));
+  ASSERT_TRUE(open_endpoint(kOtherGrant));
+  auto theirs = client(kOtherGrant), more = client(kOtherGrant);
+  EXPECT_THAT(first_line(*theirs), HasSubstr("\"mps\":true"));
+  EXPECT_THAT(first_line(*more), HasSubstr("\"mps\":true"));
+  EXPECT_THAT(endpoints_->clients(), UnorderedElementsAre(theirs->pid(), more->pid()));
   former->signal(SIGKILL);
   done_(well(asked_[0]));
   EXPECT_THAT(first_line(*next), HasSubstr("\"mps\":true"));
