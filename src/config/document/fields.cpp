@@ -31,6 +31,31 @@ constexpr std::pair<std::string_view, std::string_view> kElsewhere[] = {
      "resources"},
     {"mig-configs", "it is a configuration of the MIG manager and of tranche mig: save it as a file of its own"}};
 
+// What pods and nodes have for other ways to share a GPU, with what to write for this one (docs/guide/migrate.md).
+struct Foreign {
+  std::string_view key, what, remedy;
+};
+constexpr Foreign kForeign[] = {
+    {"nvidia.com/gpumem", "is HAMi's request for MiB of GPU memory",
+     "set slotMemory (for example 1Gi) below sharing.mps.resources, and request that many of nvidia.com/gpu"},
+    {"nvidia.com/gpumem-percentage", "is HAMi's request for a part of a GPU's memory",
+     "write replicas: 100 below sharing.mps.resources, and request that many of nvidia.com/gpu"},
+    {"nvidia.com/gpucores", "is HAMi's request for a part of a GPU's SMs",
+     "write replicas: 100 below sharing.mps.resources, and request that many of nvidia.com/gpu: a slot limits memory "
+     "and SMs alike"},
+    {"nvidia.com/use-gputype", "is HAMi's choice of a GPU's model",
+     "write a nodeSelector or node affinity for the label nvidia.com/gpu.product"},
+    {"nvidia.com/nouse-gputype", "is HAMi's choice of a GPU's model",
+     "write node affinity (NotIn) for the label nvidia.com/gpu.product"},
+    {"cloud.google.com/gke-gpu-sharing-strategy", "is GKE's choice of a way to share",
+     "write the label nvidia.com/gpu.sharing-strategy (mps or time-slicing); the node's configuration decides which it "
+     "has"},
+    {"cloud.google.com/gke-max-shared-clients-per-gpu", "is GKE's number of shares of a GPU",
+     "write replicas below sharing.mps.resources or sharing.timeSlicing.resources, and in the pod the label "
+     "nvidia.com/gpu.replicas"},
+    {"cloud.google.com/gke-gpu-partition-size", "is GKE's choice of a MIG profile",
+     "set the node's label nvidia.com/mig.config, and request nvidia.com/mig-1g.10gb or the like"}};
+
 std::size_t common_start(std::string_view a, std::string_view b) {
   return static_cast<std::size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
 }
@@ -268,6 +293,21 @@ void Fields::report_unknown(const Member& member) const {
   report("is not a known key", meant.empty() ? "remove it" : "did you mean " + meant + "?");
 }
 
+namespace {
+
+void report_foreign(const Value& value) {
+  if (value.is(Node::Kind::kSequence))
+    for (const auto& item : value.items()) report_foreign(item);
+  for (const auto& member : value.node().members) {
+    const auto foreign = std::ranges::find(kForeign, member.key, &Foreign::key);
+    if (foreign != std::end(kForeign))
+      value.key_of(member).error(std::string(foreign->what), std::string(foreign->remedy));
+    report_foreign(value.value_of(member));
+  }
+}
+
+}  // namespace
+
 bool is_mapping(const Value& value, std::string remedy) {
   if (!value.given()) return false;
   if (!value.is(Node::Kind::kMapping)) value.wrong_type("a mapping", std::move(remedy));
@@ -284,6 +324,7 @@ bool is_other_file(const Value& root) {
     root.error("is a Kubernetes object (kind " + in_quotes(name) + "), not a configuration file: it configures nothing",
                name == "ConfigMap" ? "save the value of one key below its data as a file; it begins with version: v1"
                                    : "name a file that begins with version: v1");
+    report_foreign(root);
     return true;
   }
   if (member("version") != nullptr) return false;
@@ -294,6 +335,14 @@ bool is_other_file(const Value& root) {
                  "save one of the configurations in it as a file; it begins with version: v1");
       return true;
     }
+  if (const Node* nvidia = member("nvidia");
+      nvidia != nullptr &&
+      std::ranges::find(nvidia->members, "resourceCountName", &Member::key) != nvidia->members.end()) {
+    root.error(
+        "is a configuration of HAMi: it configures nothing",
+        "write sharing.mps.resources: deviceSplitCount is replicas, deviceMemoryScaling is memory: {factor: 1.5}");
+    return true;
+  }
   return false;
 }
 

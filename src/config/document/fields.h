@@ -83,7 +83,8 @@ class Value {
   Findings* findings_;
 };
 
-// Reports a Kubernetes object, or the values of a Helm chart, that is given in place of a configuration.
+// Reports a Kubernetes object, the values of a Helm chart or a configuration of HAMi that is given in place of a
+// configuration, and in a Kubernetes object the requests and labels of other ways to share a GPU.
 bool is_other_file(const Value& root);
 
 // The members of one mapping, whose keys are those of config/keys.h below its path. The constructor reports unknown and

@@ -197,6 +197,25 @@ TEST(ParseTest, AWholeKubernetesObjectIsRecognised) {
               ElementsAre(HasSubstr("name a file that begins with version: v1")));
 }
 
+// The requests of HAMi's and GKE's documentation.
+TEST(ParseTest, WhatAPodAsksOfAnotherSchemeIsRecognised) {
+  EXPECT_THAT(
+      said("apiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - resources:\n      limits:\n"
+           "        nvidia.com/gpu: 1\n        nvidia.com/gpumem: 3000\n        nvidia.com/gpucores: 30\n"),
+      ElementsAre(HasSubstr("is a Kubernetes object (kind \"Pod\")"),
+                  AllOf(HasSubstr("c:8:9: error: spec.containers[0].resources.limits.nvidia.com/gpumem: is HAMi's"),
+                        HasSubstr("set slotMemory (for example 1Gi)")),
+                  AllOf(HasSubstr("c:9:9: error: "), HasSubstr("write replicas: 100"))));
+  EXPECT_THAT(said("apiVersion: v1\nkind: Pod\nspec:\n  nodeSelector:\n"
+                   "    cloud.google.com/gke-gpu-sharing-strategy: mps\n"
+                   "    cloud.google.com/gke-max-shared-clients-per-gpu: \"4\"\n"),
+              ElementsAre(HasSubstr("is a Kubernetes object"),
+                          AllOf(HasSubstr("c:5:5: error: "), HasSubstr("nvidia.com/gpu.sharing-strategy")),
+                          AllOf(HasSubstr("c:6:5: error: "), HasSubstr("nvidia.com/gpu.replicas"))));
+  EXPECT_THAT(said("nvidia:\n  resourceCountName: nvidia.com/gpu\n  deviceSplitCount: 10\n"),
+              ElementsAre(HasSubstr("c:1:1: error: is a configuration of HAMi")));
+}
+
 TEST(ParseTest, AnUnknownKeyOfTheFileIsAnErrorIfItLeavesEveryGpuWhole) {
   for (const auto& [text, expected] :
        {std::pair{"shaing: {}", "c:1:1: error: shaing: is not a known key; did you mean sharing?"},
