@@ -19,7 +19,6 @@ ResourceLedger::ResourceLedger(const plan::Plan& plan, const plan::PlannedResour
       around_(around_empty_),
       taken_on_(resource.devices.size()) {
   settings_.flags = config.flags;
-  settings_.imex = config.imex;
   settings_.framework_environment = config.sharing.framework_environment;
   for (std::size_t d = 0; d < resource.devices.size(); ++d) {
     const auto& device = resource.devices[d];

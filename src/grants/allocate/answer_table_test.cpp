@@ -111,7 +111,6 @@ Settings settings_of(const Combination& c) {
   settings.flags.gds_enabled = c.extra(1);
   settings.flags.mofed_enabled = c.extra(2);
   settings.framework_environment = c.frameworks;
-  settings.imex.channel_ids = {0};  // asked for; found only where the combination says so
   if (c.imex) settings.imex_channels = {0};
   settings.control_nodes = {"/dev/nvidiactl", "/dev/nvidia-uvm"};
   settings.cdi_classes = {"gpu", "imex-channel", "gdrcopy", "gds"};  // there is no InfiniBand here

@@ -79,7 +79,6 @@ inline constexpr const char* kProgramsInContainer = "/run/tranche/bin";
 
 struct Settings {
   config::Flags flags;
-  config::Imex imex;
   Paths paths;
   std::vector<std::string> control_nodes;  // "/dev/nvidiactl" …: those that exist, for passDeviceSpecs
   std::vector<int> imex_channels;          // of imex.channelIDs, those whose node exists
