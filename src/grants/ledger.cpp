@@ -190,19 +190,14 @@ std::vector<Endpoint> Ledger::over(const std::vector<Endpoint>& endpoints, MonoT
   return over;
 }
 
-std::set<std::string> Ledger::ids_of_held() const {
-  std::set<std::string> ids;
-  for (const auto& entry : entries_) ids.insert(allocate::grant_id(entry.held.slots));
-  return ids;
-}
-
 Ledger::Retiring Ledger::retire(const std::vector<Endpoint>& endpoints, bool known) {
   const auto before = std::exchange(unheld_, {});
   if (!known) retired_.clear();  // a request that was under way may be lost
   if (!known || !unknown_.empty()) return {};
   Retiring retiring;
-  const auto held = endpoints.empty() ? std::set<std::string>{} : ids_of_held();
-  std::set<std::string> free;
+  std::set<std::string> held, free;
+  if (!endpoints.empty())
+    for (const auto& entry : entries_) held.insert(allocate::grant_id(entry.held.slots));
   for (const auto& freed : freed_) free.insert(allocate::grant_id(freed.slots));
   for (const auto& endpoint : endpoints) {
     if (held.contains(endpoint.grant)) continue;

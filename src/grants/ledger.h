@@ -125,7 +125,6 @@ class Ledger {
   };
   void learn(const Named& grant, const plan::Plan& plan, const std::vector<Endpoint>& endpoints);
   void forget_claims(const std::vector<TenantGrant>& held, const std::vector<Endpoint>& endpoints);
-  std::set<std::string> ids_of_held() const;
 
   std::vector<Entry> entries_;
   std::vector<Held> freed_;  // no two of them share a slot, so they are no more than slots

@@ -42,18 +42,4 @@ bool is_slot_of(const PlannedDevice& device, std::string_view id) {
          slot->ordinal.value_or(0) < device.slots;
 }
 
-std::vector<HeldShare> all_of(const plan::Plan& plan) {
-  std::vector<HeldShare> all;
-  for (const auto& resource : plan.resources) {
-    for (const auto& device : resource.devices) {
-      all.push_back({resource.name,
-                     device.uuid,
-                     plan::slot_ids(device),
-                     device.pool,
-                     {device.share.memory.value * device.slots}});
-    }
-  }
-  return all;
-}
-
 }  // namespace tranche::change

@@ -44,7 +44,5 @@ const plan::PlannedDevice* find_device(const plan::Plan& plan, std::string_view 
 const plan::PlannedDevice* find_device(const plan::Plan& plan, std::string_view uuid);
 // Whether an id is one of the device's slots.
 bool is_slot_of(const plan::PlannedDevice& device, std::string_view id);
-// Every slot of a plan as held: what is assumed while the holders are not known.
-std::vector<HeldShare> all_of(const plan::Plan& plan);
 
 }  // namespace tranche::change

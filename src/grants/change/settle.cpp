@@ -288,7 +288,14 @@ class Settling {
 }  // namespace
 
 std::vector<HeldShare> shown(const Settled& settled) {
-  auto all = all_of(settled.plan);
+  std::vector<HeldShare> all;
+  for (const auto& resource : settled.plan.resources)
+    for (const auto& device : resource.devices)
+      all.push_back({resource.name,
+                     device.uuid,
+                     plan::slot_ids(device),
+                     device.pool,
+                     {device.share.memory.value * device.slots}});
   for (const auto& [resource, slots] : settled.withheld) {
     for (const auto& [slot, why] : slots) {
       const std::string uuid(plan::device_of(slot));
