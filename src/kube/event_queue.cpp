@@ -76,10 +76,7 @@ void EventQueue::emit(const ObjectRef& about, const Reason& reason, const std::s
     entry.event.last = wall;
     entry.event.message = message;
     entry.used = now;
-    if (entry.waiting) {
-      ++report_.merged;
-      return;
-    }
+    if (entry.waiting) return;
     entry.waiting = true;
   } else {
     entries_.insert_or_assign(

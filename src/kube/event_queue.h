@@ -41,7 +41,6 @@ struct EventCall {
 struct EventReport {
   std::uint64_t emitted = 0;
   std::uint64_t sent = 0;     // requests that the server accepted
-  std::uint64_t merged = 0;   // into a waiting event
   std::uint64_t dropped = 0;  // never sent
   std::string last_dropped;   // "Pod default/a GuardActed: too many wait"
   std::size_t waiting = 0;
