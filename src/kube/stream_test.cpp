@@ -3,7 +3,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "kube/lines.h"
 #include "kube/pod.h"
 #include "kube/watch_event.h"
 

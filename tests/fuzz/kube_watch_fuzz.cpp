@@ -9,7 +9,6 @@
 #include <string_view>
 #include <vector>
 
-#include "kube/lines.h"
 #include "kube/pod_table.h"
 #include "kube/watch_event.h"
 

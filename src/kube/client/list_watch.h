@@ -9,7 +9,6 @@
 #include <string_view>
 
 #include "kube/client/kube_client.h"
-#include "kube/lines.h"
 #include "kube/reflector.h"
 #include "kube/watch_event.h"
 #include "os/loop/timer.h"

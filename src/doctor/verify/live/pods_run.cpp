@@ -12,7 +12,6 @@
 #include "doctor/verify/probe_pods.h"
 #include "kube/api_status.h"
 #include "kube/client/kube_client.h"
-#include "kube/lines.h"
 #include "kube/url.h"
 #include "kube/watch_event.h"
 #include "os/files/files.h"
