@@ -55,7 +55,6 @@ Result<PodSeen> read_pod(const Json& object) {
   TRY(pod.pod_namespace, needed(metadata, "namespace"));
   TRY(pod.name, needed(metadata, "name"));
   TRY(pod.uid, needed(metadata, "uid"));
-  pod.resource_version = text_at(metadata, "resourceVersion");
   pod.deleting = member_at(metadata, "deletionTimestamp").is_string();
   pod.deletion_grace_seconds = number_at(metadata, "deletionGracePeriodSeconds");
   pod.mirror = !text_at(member_at(metadata, "annotations"), "kubernetes.io/config.mirror").empty();
@@ -86,9 +85,8 @@ Result<PodPage> parse_pod_list(std::string_view body) {
       return fail(Kind::kInvalid, "the API server answered with something that is no list of pods: " + in_quotes(body));
   }
   const Json& metadata = member_at(document, "metadata");
-  page.resource_version = text_at(metadata, "resourceVersion");
-  page.next = text_at(metadata, "continue");
-  if (page.resource_version.empty())
+  page.head = {text_at(metadata, "resourceVersion"), text_at(metadata, "continue")};
+  if (page.head.resource_version.empty())
     return fail(Kind::kInvalid, "the API server answered with a list that has no metadata.resourceVersion");
   return page;
 }

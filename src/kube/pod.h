@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "kube/object.h"
 
 namespace tranche::kube {
 
@@ -29,7 +30,6 @@ struct PodSeen {
   std::string pod_namespace;
   std::string name;
   std::string uid;
-  std::string resource_version;
   std::string node_name;
   std::string phase;      // "Pending", "Running", "Succeeded", "Failed", "Unknown"
   bool mirror = false;    // kubelet's mirror of a static pod: deleting it stops nothing
@@ -48,8 +48,7 @@ Result<PodSeen> read_pod(const nlohmann::json& object);
 
 struct PodPage {
   std::vector<PodSeen> pods;
-  std::string resource_version;
-  std::string next;                    // the token for the next page, "" on the last
+  ListHead head;
   std::vector<std::string> malformed;  // entries that are omitted, each with the reason
 };
 Result<PodPage> parse_pod_list(std::string_view body);

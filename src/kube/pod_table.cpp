@@ -3,15 +3,6 @@
 #include <set>
 
 namespace tranche::kube {
-namespace {
-
-// Compares everything that callers use: all but the version of the object.
-bool same_to_us(PodSeen a, const PodSeen& b) {
-  a.resource_version = b.resource_version;
-  return a == b;
-}
-
-}  // namespace
 
 void PodTable::put(PodSeen pod, PodChanges& changes) {
   using What = PodChange::What;
@@ -27,7 +18,7 @@ void PodTable::put(PodSeen pod, PodChanges& changes) {
     changes.push_back({What::kEnded, pod});
   } else if (is_new) {
     changes.push_back({What::kNew, pod});
-  } else if (!same_to_us(pod, at->second)) {
+  } else if (pod != at->second) {
     changes.push_back({What::kChanged, pod});
   }
   pods_.insert_or_assign(key, std::move(pod));

@@ -75,8 +75,8 @@ TEST(PodList, GivesItsPodsItsVersionAndTheNextPageAndNamesWhatIsMalformed) {
                   {"items", {pod_json("a", "u1"), {{"metadata", {{"namespace", "x"}}}}, 5}}};
   const auto page = parse_pod_list(list.dump());
   ASSERT_TRUE(page) << to_string(page.error());
-  EXPECT_EQ(page->resource_version, "77");
-  EXPECT_EQ(page->next, "tok");
+  EXPECT_EQ(page->head.resource_version, "77");
+  EXPECT_EQ(page->head.next, "tok");
   EXPECT_EQ(page->pods.size(), 1u);
   EXPECT_THAT(page->malformed, ElementsAre(HasSubstr("metadata.name"), HasSubstr("no JSON object")));
 }
@@ -118,11 +118,10 @@ TEST(PodTable, APodOfTheSameNameWithAnotherUidIsAnotherPod) {
   EXPECT_NE(table.find("default", "a"), nullptr);
 }
 
-TEST(PodTable, APodThatEndsByItselfIsReportedAndAChangeOfItsVersionAloneIsNot) {
+TEST(PodTable, APodThatEndsByItselfIsReportedAndOneThatIsTheSameIsNot) {
   PodTable table;
   table.apply(Change::kAdded, pod("a", "1"));
   auto same = pod("a", "1");
-  same.resource_version = "8";
   EXPECT_THAT(table.apply(Change::kModified, same), IsEmpty());
   same.phase = "Succeeded";
   EXPECT_THAT(short_of(table.apply(Change::kModified, same)), ElementsAre(std::pair(What::kEnded, "1")));

@@ -44,12 +44,12 @@ class PodsOfANode : public KubeBed {
 
  private:
   void note(PodChanges changes) { changes_.insert(changes_.end(), changes.begin(), changes.end()); }
-  Result<host::ListPage> page_of(std::string_view body, bool first) {
+  Result<kube::ListHead> page_of(std::string_view body, bool first) {
     if (first) listed_.clear();
     TRY(auto page, parse_pod_list(body));
     listed_.insert(listed_.end(), page.pods.begin(), page.pods.end());
-    if (page.next.empty()) note(table_.replace(std::exchange(listed_, {})));
-    return host::ListPage{page.resource_version, page.next};
+    if (page.head.next.empty()) note(table_.replace(std::exchange(listed_, {})));
+    return page.head;
   }
   Result<WatchEvent> event_of(std::string_view line) {
     return parse_watch_line(line, [this](Change change, const nlohmann::json& object) -> Status {

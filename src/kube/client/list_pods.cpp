@@ -46,10 +46,10 @@ class Listing {
     auto page = kube::parse_pod_list(answer.body);
     if (!page) return end(std::move(page).error());
     pages_.push_back(answer.body);
-    if (page->next.empty()) return loop_.stop();
+    if (page->head.next.empty()) return loop_.stop();
     if (pages_.size() == kMostPages)
       return end({Kind::kInvalid, fmt::format("the API server lists pods on more than {} pages", kMostPages), {}, 0});
-    ask(page->next);
+    ask(page->head.next);
   }
 
   void refused(const KubeAnswer& answer) {

@@ -9,20 +9,16 @@
 #include <string_view>
 
 #include "kube/client/kube_client.h"
+#include "kube/object.h"
 #include "kube/reflector.h"
 #include "kube/watch_event.h"
 #include "os/loop/timer.h"
 
 namespace tranche::host {
 
-struct ListPage {
-  std::string resource_version;
-  std::string next;  // the token for the next page, "" on the last
-};
-
 struct ListWatchHandler {
   // One page of a list; `first` begins a new list, which replaces the known objects once its last page has arrived.
-  std::function<Result<ListPage>(std::string_view body, bool first)> on_page;
+  std::function<Result<kube::ListHead>(std::string_view body, bool first)> on_page;
   std::function<Result<kube::WatchEvent>(std::string_view line)> on_line;
   std::function<void()> on_turn;  // after each page or event, and when state() changed
 };

@@ -2,7 +2,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "kube/object.h"
 #include "kube/url.h"
 
 namespace tranche::host {
@@ -33,10 +32,10 @@ std::optional<std::string> WatchObject::unknown_because() const {
   return reflector().reason();
 }
 
-Result<ListPage> WatchObject::on_page(std::string_view body, bool first) {
+Result<kube::ListHead> WatchObject::on_page(std::string_view body, bool first) {
   if (first) listed_ = false;
   std::optional<nlohmann::json> found;  // not reported before the page is known to be valid
-  TRY(const auto head, kube::parse_list(body, [&](const nlohmann::json& object) -> Status {
+  TRY(auto head, kube::parse_list(body, [&](const nlohmann::json& object) -> Status {
         if (kube::name_of(object) == name_) found = object;
         return {};
       }));
@@ -45,7 +44,7 @@ Result<ListPage> WatchObject::on_page(std::string_view body, bool first) {
     on_object_(&*found);
   }
   if (head.next.empty() && !listed_) on_object_(nullptr);
-  return ListPage{head.resource_version, head.next};
+  return head;
 }
 
 Result<kube::WatchEvent> WatchObject::on_line(std::string_view line) {

@@ -30,7 +30,7 @@ class WatchObject {
   std::optional<std::string> unknown_because() const;
 
  private:
-  Result<ListPage> on_page(std::string_view body, bool first);
+  Result<kube::ListHead> on_page(std::string_view body, bool first);
   Result<kube::WatchEvent> on_line(std::string_view line);
 
   std::string name_;

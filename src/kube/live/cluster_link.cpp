@@ -52,7 +52,7 @@ bool PodWatch::concerns_us(const kube::PodSeen& pod) const {
   return pod.node_name == node_;
 }
 
-Result<host::ListPage> PodWatch::on_page(std::string_view body, bool first) {
+Result<kube::ListHead> PodWatch::on_page(std::string_view body, bool first) {
   if (first) {
     listed_.clear();
     pages_ = 0;
@@ -67,8 +67,8 @@ Result<host::ListPage> PodWatch::on_page(std::string_view body, bool first) {
                 fmt::format("the API server lists more than {} pods of this node, or more than {} pages", kMostPods,
                             kMostPages));
   }
-  if (page.next.empty()) apply(table_.replace(std::exchange(listed_, {})));
-  return host::ListPage{page.resource_version, page.next};
+  if (page.head.next.empty()) apply(table_.replace(std::exchange(listed_, {})));
+  return page.head;
 }
 
 Result<kube::WatchEvent> PodWatch::on_line(std::string_view line) {

@@ -39,7 +39,7 @@ class PodWatch {
   std::optional<MonoTime> last_event() const { return last_event_; }  // a list or an event, bookmarks included
 
  private:
-  Result<host::ListPage> on_page(std::string_view body, bool first);
+  Result<kube::ListHead> on_page(std::string_view body, bool first);
   Result<kube::WatchEvent> on_line(std::string_view line);
   void apply(kube::PodChanges changes);
   void hand_on();

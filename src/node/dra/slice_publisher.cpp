@@ -10,7 +10,6 @@
 #include "dra/slices.h"
 #include "kube/api_status.h"
 #include "kube/node_condition.h"
-#include "kube/object.h"
 #include "kube/url.h"
 #include "os/log/log.h"
 
@@ -147,20 +146,20 @@ bool SlicePublisher::is_ours(const dra::StoredSlice& slice) const {
   return slice.driver == driver_ && slice.node == node_;
 }
 
-Result<host::ListPage> SlicePublisher::on_page(std::string_view body, bool first) {
+Result<kube::ListHead> SlicePublisher::on_page(std::string_view body, bool first) {
   if (first) listed_.clear();
-  TRY(const auto head, kube::parse_list(body, [this](const nlohmann::json& object) -> Status {
+  TRY(auto head, kube::parse_list(body, [this](const nlohmann::json& object) -> Status {
         TRY(auto slice, dra::read_slice(object));
         if (is_ours(slice)) listed_.push_back(std::move(slice));
         if (listed_.size() <= kMostSlices) return {};
         return fail(Kind::kInvalid,
                     fmt::format("the API server lists more than {} ResourceSlices of this node", kMostSlices));
       }));
-  if (!head.next.empty()) return host::ListPage{head.resource_version, head.next};
+  if (!head.next.empty()) return head;
   ledger_.replace(std::exchange(listed_, {}));
   features_.reset();  // a server that forgot where we were may be a newer one
   node_uid_.clear();
-  return host::ListPage{head.resource_version, {}};
+  return head;
 }
 
 Result<kube::WatchEvent> SlicePublisher::on_line(std::string_view line) {

@@ -45,7 +45,7 @@ class SlicePublisher {
 
  private:
   using Answer = host::KubeAnswer;
-  Result<host::ListPage> on_page(std::string_view body, bool first);
+  Result<kube::ListHead> on_page(std::string_view body, bool first);
   Result<kube::WatchEvent> on_line(std::string_view line);
   bool is_ours(const dra::StoredSlice& slice) const;
   void disturbed();
