@@ -144,6 +144,14 @@ KubeClient::Id CurlKubeClient::ask(const char* verb, HttpRequest request, OnAnsw
 
 }  // namespace
 
+bool succeeded(const KubeAnswer& answer) {
+  return answer.status >= 200 && answer.status < 300;
+}
+
+std::string why_not(const KubeAnswer& answer) {
+  return answer.status == 0 ? answer.why : kube::status_of_body(answer.status, answer.body).message;
+}
+
 Result<std::shared_ptr<const CurlLibrary>> KubeClient::load() {
   return CurlLibrary::open();
 }

@@ -28,6 +28,9 @@ struct KubeAnswer {
   std::string why;   // why there is no complete answer, "" if there is
 };
 
+bool succeeded(const KubeAnswer& answer);
+std::string why_not(const KubeAnswer& answer);  // of one that did not succeed
+
 // Counts for the metrics: by verb ("list", "watch", "get", "create", "update", "delete", "patch") and HTTP status
 // ("error": no answer).
 using KubeCounts = std::map<std::pair<std::string, std::string>, std::uint64_t>;

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "base/text.h"
-#include "kube/api_status.h"
 #include "kube/url.h"
 #include "os/log/log.h"
 
@@ -105,10 +104,8 @@ void EventSender::step() {
   if (const auto next = queue_.take(loop_.now())) {
     const auto done = [this, id = next->id](const host::KubeAnswer& answer) {
       call_ = 0;
-      const bool refused = answer.status >= 400;
-      const std::string why = refused ? kube::status_of_body(answer.status, answer.body).message : answer.why;
-      if (refused || answer.status == 0)
-        log::warning("kube.event_not_written", {{"status", answer.status}, {"why", why}});
+      const std::string why = succeeded(answer) ? "" : why_not(answer);
+      if (!succeeded(answer)) log::warning("kube.event_not_written", {{"status", answer.status}, {"why", why}});
       queue_.done(id, answer.status, why, loop_.now());
       step();
       on_answer_();

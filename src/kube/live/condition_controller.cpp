@@ -94,13 +94,11 @@ void ConditionController::remove_taint(const std::string& patch) {
 }
 
 bool ConditionController::failed(const host::KubeAnswer& answer, const char* what) {
-  if (answer.status >= 200 && answer.status < 300) {
+  if (succeeded(answer)) {
     backoff_.reset();
     return false;
   }
-  const bool refused = answer.status >= 400;
-  const std::string why = refused ? kube::status_of_body(answer.status, answer.body).message : answer.why;
-  const std::string problem = std::string(what) + ": " + why;
+  const std::string problem = std::string(what) + ": " + why_not(answer);
   if (problem != report_.problem) log::warning("kube.node", {{"status", answer.status}, {"why", problem}});
   report_.problem = problem;
   wait(answer.status == kube::http::kForbidden || answer.status == kube::http::kNotFound ? kForbidden

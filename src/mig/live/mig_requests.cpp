@@ -37,15 +37,6 @@ std::string key_of(const Evictions::Pod& pod) {
   return pod.pod_namespace + "/" + pod.name + "/" + pod.uid;
 }
 
-bool succeeded(const host::KubeAnswer& answer) {
-  return answer.status >= 200 && answer.status < 300;
-}
-
-// Of one that did not succeed.
-std::string why_not(const host::KubeAnswer& answer) {
-  return answer.status >= 400 ? kube::status_of_body(answer.status, answer.body).message : answer.why;
-}
-
 }  // namespace
 
 Evictions::Evictions(host::Loop& loop, std::function<void(const Pod&, bool, const std::string&)> on_result)

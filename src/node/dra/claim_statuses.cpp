@@ -194,7 +194,7 @@ void ClaimStatuses::on_answer(const std::string& uid, const host::KubeAnswer& an
 
 void ClaimStatuses::fail(Entry& entry, const host::KubeAnswer& answer) {
   const bool refused = answer.status == kube::http::kForbidden || answer.status == kUnprocessable;
-  std::string why = answer.status == 0 ? answer.why : kube::status_of_body(answer.status, answer.body).message;
+  std::string why = why_not(answer);
   if (refused) why += "; give this pod's service account the rights of deploy/rbac/dra.yaml";
   entry.due = loop_.now() + (refused ? kMostRetry : entry.backoff.next());
   entry.stored.clear();

@@ -33,10 +33,6 @@ kube::ReflectorSettings settings_for(const std::string& driver, const std::strin
   return settings;
 }
 
-bool succeeded(const host::KubeAnswer& answer) {
-  return answer.status >= 200 && answer.status < 300;
-}
-
 std::string path_of(const std::string& name) {
   return std::string(dra::kSlicesPath) + "/" + kube::percent_encoded(name);
 }
@@ -248,8 +244,7 @@ void SlicePublisher::on_written(const dra::SliceWrite& write, const Answer& answ
 
 bool SlicePublisher::failed(const Answer& answer, const char* what) {
   if (succeeded(answer)) return false;
-  const auto status = kube::status_of_body(answer.status, answer.body);
-  std::string why = answer.status == 0 ? answer.why : status.message;
+  std::string why = why_not(answer);
   Duration least{};
   if (answer.status == kube::http::kForbidden) {
     why += std::string("; give this service account the role in ") + kRole;
