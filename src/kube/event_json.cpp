@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
 #include "base/text.h"
+#include "os/clock/clock.h"
 
 namespace tranche::kube {
 namespace {
@@ -60,13 +60,7 @@ std::string event_patch(const EventRecord& event) {
 }
 
 std::string utc_seconds(WallTime time) {
-  const auto seconds = std::chrono::floor<std::chrono::seconds>(time);
-  const auto day = std::chrono::floor<std::chrono::days>(seconds);
-  const std::chrono::year_month_day date(day);
-  const std::chrono::hh_mm_ss clock(seconds - day);
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", static_cast<int>(date.year()),
-                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()), clock.hours().count(),
-                     clock.minutes().count(), clock.seconds().count());
+  return host::utc_text(time).substr(0, std::string_view("2025-03-04T12:01:02").size()) + "Z";
 }
 
 }  // namespace tranche::kube
