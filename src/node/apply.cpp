@@ -52,12 +52,12 @@ void NodeProgram::apply(const Decided& decided, const Fresh& had) {
   const bool heard = inputs_.pools.connected || !inputs_.pools.problem.empty();  // from `tranche mps`
   if (inputs_.claims && heard) claim_statuses_->look();
   cluster_->condition(decision_.condition);
-  if (mig_) cluster_->other_condition(mig_->condition());
+  if (mig_) cluster_->condition(mig_->condition());
   grant_log_.follow(decision_.holders, cluster_->pods(), loop_->now());
   labels_->use(link_->client());
   if (inputs_.inventory) labels_->follow(inputs_.config.config, *inputs_.inventory, decision_.plan);
   dra_slices_->follow(node);
-  if (const auto condition = dra_slices_->condition()) cluster_->other_condition(*condition);
+  if (const auto condition = dra_slices_->condition()) cluster_->condition(*condition);
 }
 
 void NodeProgram::publish() {

@@ -122,6 +122,7 @@ Cluster::Cluster(host::Loop& loop, host::KubeLink& link, std::string node_name, 
     : loop_(loop),
       link_(link),
       node_name_(std::move(node_name)),
+      startup_taint_(std::move(startup_taint)),
       on_pods_(std::move(on_pods)),
       on_turn_(std::move(on_turn)),
       // So that nodes of a cluster that start together do not send requests at the same time.
@@ -130,7 +131,6 @@ Cluster::Cluster(host::Loop& loop, host::KubeLink& link, std::string node_name, 
   settings.node = node_name_;
   settings.seed = seed_;
   events_ = std::make_unique<EventSender>(loop, settings, on_turn_);
-  condition_ = std::make_unique<ConditionController>(loop, node_name_, std::move(startup_taint), seed_, on_turn_);
   link_.when_settled([this] { start(); });
 }
 
@@ -144,15 +144,13 @@ void Cluster::start() {
   }
   if (!off_.empty()) {
     events_.reset();  // what waits there is not sent any more
-    condition_.reset();
-    other_conditions_.clear();
+    conditions_.clear();
     log::info("kube.off", {{"why", off_}});
     return on_turn_();
   }
   log::info("kube.on", {{"server", link_.server()}, {"node", node_name_}, {"source", link_.source()}});
   events_->use(*client);
-  condition_->use(*client);
-  for (const auto& [type, controller] : other_conditions_) controller->use(*client);
+  for (const auto& [type, controller] : conditions_) controller->use(*client);
   watch_ = std::make_unique<PodWatch>(loop_, *client, node_name_, seed_, on_pods_, [this] {
     const auto& reflector = watch_->reflector();
     const std::string now = std::string(to_string(reflector.state())) + " " + reflector.reason();
@@ -175,15 +173,12 @@ void Cluster::emit_on_node(const kube::Reason& reason, const std::string& messag
 }
 
 void Cluster::condition(const kube::NodeCondition& wanted) {
-  if (condition_) condition_->want(wanted);
-}
-
-void Cluster::other_condition(const kube::NodeCondition& wanted) {
   if (!off_.empty()) return;
-  auto& controller = other_conditions_[wanted.type];
+  auto& controller = conditions_[wanted.type];
   if (!controller) {
-    controller =
-        std::make_unique<ConditionController>(loop_, node_name_, "", seed_ ^ stable_hash(wanted.type), on_turn_);
+    controller = std::make_unique<ConditionController>(loop_, node_name_,
+                                                       wanted.type == kube::kReadyCondition ? startup_taint_ : "",
+                                                       seed_ ^ stable_hash(wanted.type), on_turn_);
     if (auto* client = link_.client()) controller->use(*client);
   }
   controller->want(wanted);
@@ -205,7 +200,8 @@ ClusterReport Cluster::report() const {
   report.reason = off_;
   if (starting_) report.state = "starting";
   if (events_) report.events = events_->report();
-  if (condition_) report.condition = condition_->report();
+  if (const auto ready = conditions_.find(kube::kReadyCondition); ready != conditions_.end())
+    report.condition = ready->second->report();
   if (const auto* client = link_.client()) report.requests = client->counts();
   if (!watch_) return report;
   report.state = to_string(watch_->reflector().state());

@@ -110,11 +110,8 @@ class Cluster {
   void emit(const kube::ObjectRef& about, const kube::Reason& reason, const std::string& message);
   void emit_on_node(const kube::Reason& reason, const std::string& message);
 
-  // Sets the desired condition TrancheReady of this Node.
+  // Sets the desired condition of its type (TrancheReady, TrancheMigReady, TrancheDraReady) of this Node.
   void condition(const kube::NodeCondition& wanted);
-
-  // Sets desired conditions of other types (TrancheMigReady, TrancheDraReady).
-  void other_condition(const kube::NodeCondition& wanted);
 
   // Whether every end of a pod of this node is reported; false also while the API server is unreachable.
   bool watching() const;
@@ -127,6 +124,7 @@ class Cluster {
   host::Loop& loop_;
   host::KubeLink& link_;
   std::string node_name_;
+  std::string startup_taint_;
   std::function<void(const kube::PodChanges&)> on_pods_;
   std::function<void()> on_turn_;
   std::uint64_t seed_;
@@ -134,8 +132,7 @@ class Cluster {
   std::string off_;  // the reason
   std::string logged_;
   std::unique_ptr<EventSender> events_;
-  std::unique_ptr<ConditionController> condition_;
-  std::map<std::string, std::unique_ptr<ConditionController>> other_conditions_;  // by type
+  std::map<std::string, std::unique_ptr<ConditionController>, std::less<>> conditions_;  // by type
   std::unique_ptr<PodWatch> watch_;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// Keeps the condition TrancheReady of this Node up to date, and removes a startup taint once the node is serving. Sends
+// Keeps a condition of this Node up to date, and removes a startup taint once the node is serving. Sends
 // no requests while nothing changes: it writes if the condition differs from the last one written, at most once per
 // second, and retries failures with back-off. Loop thread only.
 #include <functional>
