@@ -316,9 +316,7 @@ class KubeletDraServer final : public DraServer {
   Status bind(const std::string& directory, const std::string& name, const std::vector<grpc::Service*>& services,
               std::unique_ptr<SocketServer>& into) {
     into.reset();
-    remove_left_over_sockets(directory, name, loop_.now());
-    TRY(into, SocketServer::open(services, directory + "/" + name, temporary_socket_name(name, loop_.now()),
-                                 settings_.stop_within));
+    TRY(into, SocketServer::open(services, directory, name, loop_.now(), settings_.stop_within));
     return {};
   }
 

@@ -309,10 +309,8 @@ void Plugin::bind() {
       resource_, answers_, counts_, [this] { signal_.raise(); }, [this] { counted_.raise(); });
   // The first list is there before the first stream can be.
   if (devices_) service->streams().offer(devices_);
-  const std::string directory = socket_path_.substr(0, socket_path_.rfind('/'));
-  remove_left_over_sockets(directory, socket_name_, loop_.now());
-  const std::string temporary = temporary_socket_name(socket_name_, loop_.now());
-  auto opened = SocketServer::open({service.get()}, socket_path_, temporary, settings_.stop_within);
+  auto opened =
+      SocketServer::open({service.get()}, settings_.plugin_dir, socket_name_, loop_.now(), settings_.stop_within);
   if (!opened) {
     retry_later(to_string(within(opened.error(), fmt::format("cannot serve {}", resource_))));
     return;

@@ -34,11 +34,13 @@ std::unique_ptr<grpc::Server> serve(const std::vector<grpc::Service*>& services,
 
 }  // namespace
 
-Result<std::unique_ptr<SocketServer>> SocketServer::open(const std::vector<grpc::Service*>& services, std::string path,
-                                                         const std::string& temporary_name, Duration stop_within) {
+Result<std::unique_ptr<SocketServer>> SocketServer::open(const std::vector<grpc::Service*>& services,
+                                                         const std::string& directory, const std::string& name,
+                                                         MonoTime now, Duration stop_within) {
+  remove_left_over_sockets(directory, name, now);
+  std::string path = directory + "/" + name;
   TRY_STATUS(check_socket_path(path));
-  const std::string directory = path.substr(0, path.rfind('/'));
-  const std::string temporary = directory + "/" + temporary_name;
+  const std::string temporary = directory + "/" + temporary_socket_name(name, now);
   TRY_STATUS(check_socket_path(temporary));
   // gRPC says only that it could not listen; the usual reasons show here.
   if (::access(directory.c_str(), W_OK | X_OK) != 0) {

@@ -19,9 +19,10 @@ namespace tranche::host {
 
 class SocketServer {
  public:
-  // The services must outlive it. temporary_name: unlike any that a different process could choose in this directory.
-  static Result<std::unique_ptr<SocketServer>> open(const std::vector<grpc::Service*>& services, std::string path,
-                                                    const std::string& temporary_name, Duration stop_within);
+  // At <directory>/<name>, after it has removed what killed servers of this socket left. The services must outlive it.
+  static Result<std::unique_ptr<SocketServer>> open(const std::vector<grpc::Service*>& services,
+                                                    const std::string& directory, const std::string& name, MonoTime now,
+                                                    Duration stop_within);
   // Removes the socket if it is ours, and waits for calls under way not longer than stop_within; then they are
   // cancelled, and their handlers must finish them.
   ~SocketServer();
