@@ -9,16 +9,6 @@
 
 namespace tranche::agent {
 
-void log_problems(const std::vector<Problem>& problems) {
-  for (const auto& problem : problems) {
-    if (problem.severity == Severity::kError) {
-      log::error("config.problem", {{"text", to_string(problem)}});
-    } else {
-      log::warning("config.problem", {{"text", to_string(problem)}});
-    }
-  }
-}
-
 void log_no_driver(const Inputs& in) {
   if (in.inventory) {
     log::error("driver.gone", {{"why", in.driver_problem}});

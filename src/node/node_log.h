@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "base/problem.h"
 #include "kube/pod_table.h"
 #include "node/gpu/transitions.h"
 #include "node/grants/answers.h"
@@ -14,7 +13,6 @@
 
 namespace tranche::agent {
 
-void log_problems(const std::vector<Problem>& problems);
 // A missing driver is an error or not according to failOnInitError; a driver that has disappeared always is one.
 void log_no_driver(const Inputs& in);
 void log_inventory(const std::optional<inventory::Inventory>& before, const inventory::Inventory& scanned);

@@ -88,6 +88,13 @@ ConfigView load_config(const config::GivenFlags& flags, const config::Environmen
   return view_of(*text, path, flags, environment, unknown_keys, program);
 }
 
+void log_problems(const std::vector<Problem>& problems) {
+  for (const auto& problem : problems) {
+    const auto say = problem.severity == Severity::kError ? log::error : log::warning;
+    say("config.problem", {{"text", to_string(problem)}});
+  }
+}
+
 void log_effective(const ConfigView& view) {
   log::info("config.effective", {{"file", view.path},
                                  {"chosenBy", view.chosen_by},

@@ -45,6 +45,7 @@ struct ConfigView {
 ConfigView load_config(const config::GivenFlags& flags, const config::Environment& environment,
                        config::UnknownKeys unknown_keys, config::Program program = config::Program::kDevicePlugin);
 
+void log_problems(const std::vector<Problem>& problems);
 // One line: the file, the settings that are not defaults and their origin, and the whole configuration as JSON.
 void log_effective(const ConfigView& view);
 

@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "config/choose.h"
 #include "config/live/cluster_configs.h"
+#include "config/live/config_source.h"
 #include "containers/attribution.h"
 #include "kube/client/kube_link.h"
 #include "os/files/files.h"
@@ -111,10 +112,7 @@ std::optional<std::string> ConfigManager::linked_name() const {
 void ConfigManager::say(const std::vector<Problem>& problems) {
   if (problems == said_) return;
   said_ = problems;
-  for (const auto& problem : problems) {
-    const auto level = problem.severity == Severity::kError ? log::error : log::warning;
-    level("config.problem", {{"text", to_string(problem)}});
-  }
+  log_problems(problems);
 }
 
 void ConfigManager::decide() {

@@ -154,13 +154,6 @@ std::string states_of(const PoolSet& pools) {
   return states;
 }
 
-void log_problems(const std::vector<Problem>& problems) {
-  for (const auto& problem : problems) {
-    const auto say = problem.severity == Severity::kError ? log::error : log::warning;
-    say("config.problem", {{"text", to_string(problem)}});
-  }
-}
-
 // The daemons inherit it. A lower limit than requested does not prevent the start.
 void raise_open_file_limit() {
   rlimit limit{};
