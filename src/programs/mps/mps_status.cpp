@@ -27,10 +27,6 @@ Json problems_of(const MpsView& view) {
   return list;
 }
 
-std::int64_t ms_since(MonoTime then, MonoTime now) {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(now - then).count();
-}
-
 // The server's limits for future clients, as last reported.
 Json limits_of_server(const mps::ServerSeen& server) {
   if (!server.limits) return nullptr;
@@ -44,7 +40,7 @@ Json servers_of(const mps::Supervisor& s, MonoTime now) {
   for (const auto& server : s.servers) {
     list.push_back({{"pid", server.pid},
                     {"status", server.status},
-                    {"sinceMs", ms_since(server.since, now)},
+                    {"sinceMs", milliseconds_of(now - server.since)},
                     {"clients", server.clients},
                     {"limits", limits_of_server(server)}});
   }
@@ -83,10 +79,9 @@ Json limits_of(const Pool& pool, const mps::Supervisor& s) {
 Json faults_of(const host::PoolDaemon& pool) {
   Json list = Json::array();
   for (const auto& fault : pool.faults().last()) {
-    const auto at = std::chrono::duration_cast<std::chrono::milliseconds>(fault.at.time_since_epoch());
     Json grants = Json::object();
     for (const auto& [pid, grant] : fault.grants) grants[std::to_string(pid)] = grant;
-    list.push_back({{"atMs", at.count()},
+    list.push_back({{"atMs", milliseconds_of(fault.at.time_since_epoch())},
                     {"kind", mps::to_string(fault.kind)},
                     {"culprit", fault.culprit},
                     {"victims", fault.victims},
@@ -109,7 +104,7 @@ Json proof_of(const host::PoolDaemon& pool, MonoTime now) {
   const auto& proof = pool.proof();
   return {{"state", mps::to_string(proof.state)},
           {"reason", proof.reason},
-          {"ageMs", proof.ended_at ? ms_since(*proof.ended_at, now) : 0},
+          {"ageMs", proof.ended_at ? milliseconds_of(now - *proof.ended_at) : 0},
           {"pid", pool.proof_pid()},
           {"passed", proof.passed},
           {"failed", proof.failed},
@@ -136,7 +131,7 @@ Json pool_of(const std::string& id, const Pool& pool, const MpsView& view) {
   Json json{{"id", id},
             {"devices", pool.planned().devices},
             {"state", daemon != nullptr ? daemon->state_name() : mps::to_string(s.state)},
-            {"sinceMs", daemon != nullptr ? ms_since(s.since, view.now) : 0},
+            {"sinceMs", daemon != nullptr ? milliseconds_of(view.now - s.since) : 0},
             {"reason", join(reasons, "; ")},
             {"daemonPid", daemon != nullptr ? daemon->daemon_pid() : 0},
             {"servers", servers_of(s, view.now)},
