@@ -49,17 +49,17 @@ void LiveGrants::given(const allocate::Grant& grant, MonoTime now) {
   given_[grant.id] = {grant.slots, now};
 }
 
-std::map<std::string, LiveGrants::Live> LiveGrants::count(const std::vector<host::PodHolding>& holdings,
-                                                          MonoTime listed, std::span<const std::string> asked_for) {
+void LiveGrants::count_into(allocate::Around& around, const std::vector<host::PodHolding>& holdings, MonoTime listed,
+                            std::span<const std::string> asked_for) {
   const Ids ids(asked_for.begin(), asked_for.end());
-  std::map<std::string, Live> live;
+  for (auto& [device, room] : around.room) room.held = 0;
   const auto add = [&](const std::vector<std::string>& slots) {
     std::set<std::string_view> devices;
     for (const auto& slot : slots) {
-      const auto device = plan::device_of(slot);
-      Live& here = live[std::string(device)];
-      ++here.slots;
-      if (devices.insert(device).second) ++here.grants;
+      const auto room = around.room.find(plan::device_of(slot));
+      if (room == around.room.end()) continue;
+      ++*room->second.held;
+      if (devices.insert(room->first).second) ++room->second.live;
     }
   };
   for (const auto& holding : holdings) {
@@ -71,16 +71,6 @@ std::map<std::string, LiveGrants::Live> LiveGrants::count(const std::vector<host
   std::erase_if(given_, [&](const auto& entry) { return listed - entry.second.at > grants::kPatience.listed_within; });
   for (const auto& [id, given] : given_)
     if (!share_a_slot(given.slots, ids)) add(given.slots);
-  return live;
-}
-
-void count_into(allocate::Around& around, const std::map<std::string, LiveGrants::Live>& live) {
-  for (auto& [device, room] : around.room) {
-    const auto it = live.find(device);
-    const LiveGrants::Live here = it == live.end() ? LiveGrants::Live{} : it->second;
-    room.live = here.grants;
-    room.held = here.slots;
-  }
 }
 
 NodeAnswers::NodeAnswers(const SnapshotBox& box, std::string mps_root, std::function<void()> on_answered)
@@ -96,7 +86,7 @@ allocate::Around NodeAnswers::around(const Snapshot& snapshot, const plan::Plann
   // Otherwise the slots run out before the clients, and one slot is never in pieces.
   if (ids.size() < 2 && std::ranges::none_of(resource.devices, may_be_full)) return around;
   const std::lock_guard lock(mutex_);
-  count_into(around, live_.count(snapshot.holdings, snapshot.holdings_read, ids));
+  live_.count_into(around, snapshot.holdings, snapshot.holdings_read, ids);
   return around;
 }
 

@@ -23,15 +23,10 @@ namespace tranche::agent {
 class LiveGrants {
  public:
   void given(const allocate::Grant& grant, MonoTime now);
-  // By device, without those that have a slot that is asked for: kubelet hands out what no container holds. `listed`:
-  // when kubelet reported `holdings`.
-  struct Live {
-    std::uint32_t grants = 0;
-    std::uint32_t slots = 0;
-    friend bool operator==(const Live&, const Live&) = default;
-  };
-  std::map<std::string, Live> count(const std::vector<host::PodHolding>& holdings, MonoTime listed,
-                                    std::span<const std::string> asked_for);
+  // Of each device in `around`, without those that have a slot that is asked for: kubelet hands out what no container
+  // holds. `listed`: when kubelet reported `holdings`.
+  void count_into(allocate::Around& around, const std::vector<host::PodHolding>& holdings, MonoTime listed,
+                  std::span<const std::string> asked_for);
 
  private:
   struct Given {
@@ -40,9 +35,6 @@ class LiveGrants {
   };
   std::map<std::string, Given> given_;  // by grant; until kubelet lists it, or does not
 };
-
-// The same into what allocate() goes by.
-void count_into(allocate::Around& around, const std::map<std::string, LiveGrants::Live>& live);
 
 // What was answered since it was last asked for, in order: for the log, and for the caller that asks kubelet what
 // became of it.
