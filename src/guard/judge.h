@@ -51,6 +51,7 @@ struct Process {
 
 struct Device {
   std::string uuid;
+  std::string gpu = {};  // that it is, or is a part of
   std::string pool;
   std::vector<Process> processes;
   MonoTime clients_read{};  // when the driver last listed which of them are MPS clients

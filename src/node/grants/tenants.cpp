@@ -109,21 +109,11 @@ void Tenants::remove(const grants::Endpoint& endpoint) {
 void Tenants::on_pools(const PoolReports& reports) {
   pools_ = reports;
   guarding_.on_pools(reports);
-  clients_are(reports);
+  if (reports.connected) faults_.processes(guarding_.grants_of_processes(), loop_.now());
   report_faults(faults_.update(reports, loop_.now()));
   notices_.pools(reports);
   report_notices();
   sender_.follow(guarding_.tenants(), pools_);
-}
-
-// By the endpoints they came through; behind links, as the guard attributes them.
-void Tenants::clients_are(const PoolReports& reports) {
-  if (!reports.connected) return;
-  std::map<std::uint32_t, std::string> grant_of = guarding_.grants_of_processes();
-  for (const auto& [id, pool] : reports.pools)
-    for (const auto& endpoint : pool.endpoints)
-      for (const auto pid : endpoint.clients) grant_of[static_cast<std::uint32_t>(pid)] = endpoint.grant;
-  faults_.processes(grant_of, loop_.now());
 }
 
 void Tenants::report_faults(const std::vector<ReportedFault>& faults) {

@@ -57,7 +57,6 @@ class Tenants {
   // that answer.
   bool retire_endpoints(const NodeView& node);
   void remove(const grants::Endpoint& endpoint);
-  void clients_are(const PoolReports& reports);
   void report_faults(const std::vector<ReportedFault>& faults);
   void report_notices();
   void report_act(const GuardAct& act);

@@ -114,10 +114,9 @@ std::vector<host::SampleWish> Guarding::wanted_samples() {
   for (const auto& gpu : sampled_gpus_) wishes.push_back({.uuid = gpu, .every = pace_});
   MonoTime look_again = MonoTime::max();
   report_.paces.clear();
-  for (std::size_t i = 0; i < devices_.size() && pace_ == interval_; ++i) {
-    const guard::Device& device = devices_[i];
-    const auto wish = std::ranges::find(wishes, gpu_of_device_[i], &host::SampleWish::uuid);
-    if (wish == wishes.end()) continue;
+  for (const guard::Device& device : devices_) {
+    const auto wish = std::ranges::find(wishes, device.gpu, &host::SampleWish::uuid);
+    if (wish == wishes.end() || pace_ != interval_) continue;
     std::map<std::uint32_t, std::string> clients;
     if (const auto pool = pools_.find(device.pool); pool != pools_.end())
       for (const auto& [pid, grant] : pool->second.grant_of) clients[pid] = guard::tenant_of(tenants_, grant);
@@ -264,13 +263,13 @@ bool Guarding::is_complete(const host::GpuSample& sample) const {
 
 void Guarding::take_sample() {
   devices_.clear();
-  gpu_of_device_.clear();
   for (const auto& sample : samples_) {
     const bool complete = is_complete(sample);
     const auto [first, last] = planned_.equal_range(sample.uuid);
     for (auto it = first; it != last; ++it) {
       const PlannedShare& share = it->second;
       guard::Device device{.uuid = share.uuid,
+                           .gpu = sample.uuid,
                            .pool = share.pool,
                            .processes = {},
                            .clients_read = sample.clients_read,
@@ -302,7 +301,6 @@ void Guarding::take_sample() {
         device.processes.push_back(std::move(process));
       }
       devices_.push_back(std::move(device));
-      gpu_of_device_.push_back(sample.uuid);
     }
   }
 }
@@ -327,8 +325,7 @@ bool Guarding::has_exited(std::uint32_t pid) const {
 
 // SIGSTOP comes before all other actions.
 void Guarding::judge() {
-  for (std::size_t i = 0; i < devices_.size(); ++i)
-    devices_[i].sampled = driver_ ? driver_->last_sample(gpu_of_device_[i]) : MonoTime{};
+  for (guard::Device& device : devices_) device.sampled = driver_ ? driver_->last_sample(device.gpu) : MonoTime{};
   guard::Verdict verdict = guard::judge(devices_, inputs_, memory_, loop_.now());
   take_figures_soon(!memory_.over.empty());
   for (guard::Order& order : verdict.orders) carry_out(std::move(order));
@@ -379,8 +376,8 @@ std::map<std::uint32_t, std::string> Guarding::grants_of_processes() const {
   for (const auto& [pid, process] : processes_.all())
     if (!process.grant.empty()) grants[pid] = process.grant;
   for (const auto& [id, pool] : pools_)
-    for (const auto* exited : {&pool.dead, &pool.remnants})
-      for (const auto& [pid, grant] : *exited) grants[pid] = grant;
+    for (const auto* clients : {&pool.dead, &pool.remnants, &pool.grant_of})
+      for (const auto& [pid, grant] : *clients) grants[pid] = grant;
   return grants;
 }
 

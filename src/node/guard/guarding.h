@@ -49,6 +49,7 @@ class Guarding {
   void on_sample(const std::vector<host::GpuSample>& samples);
 
   const GuardReport& report() const { return report_; }
+  // By the endpoints that they came through; behind links, as the guard attributes them.
   std::map<std::uint32_t, std::string> grants_of_processes() const;
   const guard::Tenants& tenants() const { return tenants_; }
 
@@ -126,7 +127,6 @@ class Guarding {
   guard::Memory memory_;
   std::vector<host::GpuSample> samples_;
   std::vector<guard::Device> devices_;
-  std::vector<std::string> gpu_of_device_;  // as devices_
   std::vector<std::string> without_limit_;
   std::set<std::string> sampled_gpus_;
   Duration interval_{};
