@@ -29,7 +29,7 @@
 #include "mps/protocol/mps_client.h"
 #include "mps/protocol/pool_reports.h"
 #include "node/dra/claim_partitions.h"
-#include "node/dra/claims_report.h"
+#include "node/dra/dra_report.h"
 #include "os/files/watch.h"
 #include "os/loop/loop.h"
 #include "os/loop/timer.h"

@@ -18,7 +18,7 @@
 #include "base/backoff.h"
 #include "dra/slice_diff.h"
 #include "kube/client/list_watch.h"
-#include "node/dra/slice_report.h"
+#include "node/dra/dra_report.h"
 #include "os/loop/timer.h"
 
 namespace tranche::agent {
