@@ -42,7 +42,7 @@ void NodeProgram::apply(const Decided& decided, const Fresh& had) {
   report_events(decided.events);
   const NodeView node{inputs_, decision_};
   if (had.offer) {
-    keep_grants();
+    grants_file_.keep(ledger_.shares());
     if (nvml_ && decided.ask_driver) nvml_->ask_use();
     health_timer_->stop();
     if (decided.wake)
@@ -86,11 +86,6 @@ void NodeProgram::serve() {
   const bool waits = change_.awaits_kubelet() || tenants_->retires_endpoints();
   if (waits && !waits_for_kubelet_) holdings_->ask();
   waits_for_kubelet_ = waits;
-}
-
-// What the ledger keeps for the next start, on disk after each change.
-void NodeProgram::keep_grants() {
-  if (grants_file_) grants_file_->keep(ledger_.shares());
 }
 
 }  // namespace tranche::agent

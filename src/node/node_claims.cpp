@@ -34,7 +34,11 @@ std::vector<host::DraDeviceHealth> health_of(const dra::Offered& offered) {
 }  // namespace
 
 void NodeProgram::open_claims() {
-  open_partitions();
+  const auto repartitioned = [this] {
+    if (phase_ != Phase::kEnding) step({.offer = true});
+  };
+  partitions_ = std::make_unique<MigPartitions>(
+      *loop_, MigPartitions::Callbacks{.driver = [this] { return driver_settings_; }, .changed = repartitioned});
   Claims::Callbacks callbacks;
   callbacks.rescan = [this] {
     if (nvml_) nvml_->rescan();

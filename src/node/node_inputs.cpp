@@ -134,7 +134,7 @@ void NodeProgram::on_answered() {
     inputs_.holdings = std::move(holdings);
   }
   for (const auto& grant : answered.given) ledger_.given(grant, answered.last_given);
-  keep_grants();
+  grants_file_.keep(ledger_.shares());
   if (tenants_) tenants_->granted(answered.given, known);
   if (!answered.given.empty() && holdings_) holdings_->ask_in(kHoldingsAfterGrant);
   if (!answered.given.empty() && mig_) mig_->use_is(mig_use(false));

@@ -79,15 +79,6 @@ MigUse NodeProgram::mig_use(bool kubelet_answered) const {
   return use;
 }
 
-void NodeProgram::open_partitions() {
-  MigPartitions::Callbacks callbacks;
-  callbacks.driver = [this] { return driver_settings_; };
-  callbacks.changed = [this] {
-    if (phase_ != Phase::kEnding) step({.offer = true});
-  };
-  partitions_ = std::make_unique<MigPartitions>(*loop_, std::move(callbacks));
-}
-
 // Without GPUs to partition, the driver is not asked.
 void NodeProgram::look_at_partitions() {
   if (partitions_ && inputs_.inventory && dra::any_for_partitions(inputs_.config.config, *inputs_.inventory))

@@ -57,7 +57,6 @@ class NodeProgram {
   Status open();
   void open_mig();
   void open_claims();
-  void open_partitions();
   void look_at_partitions();
   dra::Partitionable partitionable() const;
   void follow_claims();
@@ -73,7 +72,6 @@ class NodeProgram {
   void apply(const Decided& decided, const Fresh& had);
   void publish();
   void serve();
-  void keep_grants();
   void report_events(const std::vector<NodeEvent>& events);
   void choose_gpus();
 
@@ -132,7 +130,7 @@ class NodeProgram {
   PoolEvents pool_events_;
   GrantLog grant_log_;
   std::unique_ptr<CdiSpecs> cdi_;
-  std::unique_ptr<GrantsFile> grants_file_;
+  GrantsFile grants_file_{options_.run_dir};
   std::unique_ptr<MpsClient> mps_;  // the next four use it, or the ledger
   grants::Ledger ledger_;
   std::unique_ptr<Tenants> tenants_;

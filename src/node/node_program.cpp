@@ -112,8 +112,7 @@ Status NodeProgram::open() {
       std::move(pages.at_rest));
   TRY_STATUS(http_->open());
   nodes_ = std::make_unique<DeviceNodes>(*loop_, [this] { step({.plan = true}); });
-  grants_file_ = std::make_unique<GrantsFile>(options_.run_dir);
-  ledger_ = grants::Ledger(grants_file_->read());
+  ledger_ = grants::Ledger(grants_file_.read());
   if (const auto installed = install_drain_program(options_.program_dir); installed) {
     program_dir_ = options_.program_dir;
   } else {
