@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
+#include <map>
 #include <tuple>
 
 #include "base/text.h"
@@ -40,23 +40,6 @@ struct Sorted {
   std::size_t free = 0;
 };
 
-// Finds a device of the resource by UUID.
-class Positions {
- public:
-  explicit Positions(const plan::PlannedResource& resource) {
-    for (const auto& device : resource.devices) by_uuid_.emplace_back(device.uuid, by_uuid_.size());
-    std::ranges::sort(by_uuid_);
-  }
-  std::optional<std::size_t> find(std::string_view uuid) const {
-    const auto it = std::ranges::lower_bound(by_uuid_, uuid, {}, &Entry::first);
-    return it != by_uuid_.end() && it->first == uuid ? std::optional(it->second) : std::nullopt;
-  }
-
- private:
-  using Entry = std::pair<std::string_view, std::size_t>;
-  std::vector<Entry> by_uuid_;
-};
-
 std::vector<Candidate> candidates(const plan::PlannedResource& resource) {
   std::vector<Candidate> devices;
   devices.reserve(resource.devices.size());
@@ -71,12 +54,13 @@ std::vector<Candidate> candidates(const plan::PlannedResource& resource) {
 Result<Sorted> sort_by_device(const plan::PlannedResource& resource, std::span<const std::string_view> available,
                               std::span<const std::string_view> must_include) {
   Sorted sorted{candidates(resource), {}, 0};
-  const Positions positions(resource);
+  std::map<std::string_view, std::size_t> positions;  // by UUID
+  for (std::size_t i = 0; i < resource.devices.size(); ++i) positions.emplace(resource.devices[i].uuid, i);
   const auto place = [&](std::string_view id) -> std::pair<Candidate*, std::uint32_t> {
     const auto slot = plan::parse_slot_id(id);
-    const auto at = slot ? positions.find(slot->uuid) : std::nullopt;
-    if (!at) return {nullptr, 0};
-    Candidate& candidate = sorted.devices[*at];
+    const auto at = slot ? positions.find(slot->uuid) : positions.end();
+    if (at == positions.end()) return {nullptr, 0};
+    Candidate& candidate = sorted.devices[at->second];
     const bool known = candidate.device->replicated == slot->ordinal.has_value() &&
                        slot->ordinal.value_or(0) < candidate.device->slots;
     return {known ? &candidate : nullptr, slot->ordinal.value_or(0)};
