@@ -161,13 +161,10 @@ Result<std::string> own_program() {
 
 Result<std::string> find_standins(const DemoOptions& options, const std::string& self) {
   const std::filesystem::path bin = std::filesystem::path(self).parent_path();
-  std::vector<std::string> places;
-  if (!options.standins.empty()) {
-    places.push_back(options.standins);
-  } else {
+  std::vector<std::string> places{options.standins};
+  if (options.standins.empty())
     places = {(bin / "../standins").lexically_normal().string(),
               (bin / "../libexec/tranche/standins").lexically_normal().string()};
-  }
   for (const auto& place : places) {
     if (::access((place + "/sim-kubelet").c_str(), X_OK) == 0) return place;
   }
@@ -286,22 +283,14 @@ bool Demo::settled(const Json& status, const Json& kubelet) const {
 
 void Demo::look() {
   if (stopping_) return;
-  const auto status = host::ask(path("run/node.sock"), "status", 2s);
-  const auto kubelet = host::read_file(path("run/kubelet.json"), kLargestState);
-  const std::string status_text = status ? *status : "{}";
-  const std::string kubelet_text = kubelet ? *kubelet : "{}";
-  const Json status_json = json_of(status_text);
-  const Json kubelet_json = json_of(kubelet_text);
-  quiet_looks_ = settled(status_json, kubelet_json) ? quiet_looks_ + 1 : 0;
+  const std::string status = host::ask(path("run/node.sock"), "status", 2s).value_or("{}");
+  const std::string kubelet = host::read_file(path("run/kubelet.json"), kLargestState).value_or("{}");
+  quiet_looks_ = settled(json_of(status), json_of(kubelet)) ? quiet_looks_ + 1 : 0;
   const bool done = quiet_looks_ >= kQuietLooks;
-  if (!options_.once) {
-    show(status_text, kubelet_text);
-  } else if (done) {
-    show(status_text, kubelet_text);
-    return finish(0);
-  }
-  if (options_.once && loop_->now() >= give_up_at_) {
-    show(status_text, kubelet_text);
+  const bool late = loop_->now() >= give_up_at_;
+  if (!options_.once || done || late) show(status, kubelet);
+  if (options_.once && done) return finish(0);
+  if (options_.once && late) {
     trouble_ = fmt::format("the node did not settle within {} seconds", options_.settle_seconds);
     return finish(1);
   }
