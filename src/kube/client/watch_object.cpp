@@ -5,23 +5,15 @@
 #include "kube/url.h"
 
 namespace tranche::host {
-namespace {
-
-kube::ReflectorSettings settings_for(const WatchedObject& what) {
-  kube::ReflectorSettings settings;
-  settings.selector = "fieldSelector=" + kube::percent_encoded("metadata.name=" + what.name);
-  settings.role = what.role;
-  settings.seed = what.seed;
-  return settings;
-}
-
-}  // namespace
 
 WatchObject::WatchObject(Loop& loop, KubeClient& client, WatchedObject what,
                          std::function<void(const nlohmann::json*)> on_object, std::function<void()> on_turn)
     : name_(what.name),
       on_object_(std::move(on_object)),
-      watch_(loop, client, what.collection, settings_for(what),
+      watch_(loop, client, what.collection,
+             {.selector = "fieldSelector=" + kube::percent_encoded("metadata.name=" + what.name),
+              .seed = what.seed,
+              .role = what.role},
              {.on_page = [this](std::string_view body, bool first) { return on_page(body, first); },
               .on_line = [this](std::string_view line) { return on_line(line); },
               .on_turn = std::move(on_turn)}) {}

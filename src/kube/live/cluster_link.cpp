@@ -12,23 +12,14 @@
 #include "os/log/log.h"
 
 namespace tranche::agent {
-namespace {
-
-kube::ReflectorSettings settings_for(const std::string& node, std::uint64_t seed) {
-  kube::ReflectorSettings settings;
-  settings.selector = "fieldSelector=" + kube::percent_encoded("spec.nodeName=" + node);
-  settings.seed = seed;
-  return settings;
-}
-
-}  // namespace
 
 PodWatch::PodWatch(host::Loop& loop, host::KubeClient& client, const std::string& node, std::uint64_t seed,
                    std::function<void(const kube::PodChanges&)> on_pods, std::function<void()> on_turn)
     : loop_(loop),
       node_(node),
       on_pods_(std::move(on_pods)),
-      watch_(loop, client, "/api/v1/pods", settings_for(node, seed),
+      watch_(loop, client, "/api/v1/pods",
+             {.selector = "fieldSelector=" + kube::percent_encoded("spec.nodeName=" + node), .seed = seed},
              {.on_page = [this](std::string_view body, bool first) { return on_page(body, first); },
               .on_line = [this](std::string_view line) { return on_line(line); },
               .on_turn =

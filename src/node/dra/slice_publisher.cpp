@@ -25,14 +25,6 @@ constexpr Duration kMostRestoring = 30s;
 constexpr Duration kQuietAfter = 1min;  // without a foreign change for so long, the next one is restored at once
 constexpr const char* kRole = "deploy/rbac/dra.yaml";
 
-kube::ReflectorSettings settings_for(const std::string& driver, const std::string& node, std::uint64_t seed) {
-  kube::ReflectorSettings settings;
-  settings.selector = "fieldSelector=" + kube::percent_encoded("spec.driver=" + driver + ",spec.nodeName=" + node);
-  settings.seed = seed;
-  settings.role = kRole;
-  return settings;
-}
-
 std::string path_of(const std::string& name) {
   return std::string(dra::kSlicesPath) + "/" + kube::percent_encoded(name);
 }
@@ -106,8 +98,10 @@ void SlicePublisher::follow_driver() {
   driver_ = wish_.driver;
   ledger_ = {};
   features_.reset();
+  const std::string ours = "spec.driver=" + driver_ + ",spec.nodeName=" + node_;
   watch_ = std::make_unique<host::ListWatch>(
-      loop_, *client_, dra::kSlicesPath, settings_for(driver_, node_, seed_),
+      loop_, *client_, dra::kSlicesPath,
+      kube::ReflectorSettings{.selector = "fieldSelector=" + kube::percent_encoded(ours), .seed = seed_, .role = kRole},
       host::ListWatchHandler{.on_page = [this](std::string_view body, bool first) { return on_page(body, first); },
                              .on_line = [this](std::string_view line) { return on_line(line); },
                              .on_turn = [this] { step_soon(); }});
