@@ -17,10 +17,6 @@ constexpr std::size_t kLongestEventName = 253;
 
 }  // namespace
 
-ObjectRef ObjectRef::node(const std::string& name) {
-  return {"Node", "", name, name};
-}
-
 std::string event_namespace(const ObjectRef& about) {
   return about.object_namespace.empty() ? "default" : about.object_namespace;
 }

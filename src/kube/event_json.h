@@ -16,7 +16,8 @@ struct ObjectRef {
   std::string uid;
   friend auto operator<=>(const ObjectRef&, const ObjectRef&) = default;
 
-  static ObjectRef node(const std::string& name);  // the uid is the name, where `kubectl describe node` looks
+  // The uid is the name, where `kubectl describe node` looks.
+  static ObjectRef node(const std::string& name) { return {"Node", "", name, name}; }
   static ObjectRef pod(std::string pod_namespace, std::string name, std::string uid) {
     return {"Pod", std::move(pod_namespace), std::move(name), std::move(uid)};
   }
