@@ -1,5 +1,5 @@
 // Pods asked once, as `tranche plan --pods cluster` does.
-#include "kube/client/list_pods.h"
+#include "kube/client/ask_once.h"
 
 #include <set>
 

@@ -1,6 +1,8 @@
 #pragma once
-// One request to the API server, for one-shot commands: blocks on a loop of its own up to the client's deadline.
+// Requests to the API server for one-shot commands: each call blocks on a loop of its own, and every request has the
+// client's deadline. Nothing is watched or cached.
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "kube/access.h"
@@ -12,5 +14,9 @@ namespace tranche::host {
 Result<KubeAnswer> get_once(const kube::Access& access, const std::string& path);
 Result<KubeAnswer> patch_once(const kube::Access& access, const std::string& path, const std::string& merge_patch);
 Result<KubeAnswer> strategic_patch_once(const kube::Access& access, const std::string& path, const std::string& patch);
+
+// The pods of the cluster: one list for each field selector ("spec.nodeName=n1"), page by page: the raw bodies. If a
+// later page has expired, the list is restarted once.
+Result<std::vector<std::string>> list_pods(const kube::Access& access, const std::vector<std::string>& selectors);
 
 }  // namespace tranche::host
