@@ -19,7 +19,6 @@ constexpr std::size_t kLongestReason = 400;
 ApiStatus read_status(const nlohmann::json& object) {
   ApiStatus status;
   status.code = static_cast<int>(std::clamp<std::int64_t>(number_at(object, "code").value_or(0), 0, 999));
-  status.reason = text_at(object, "reason");
   status.message = cut_text(text_at(object, "message"), kLongestReason);
   const auto wait = number_at(member_at(object, "details"), "retryAfterSeconds").value_or(0);
   status.retry_after = std::chrono::seconds(std::clamp<std::int64_t>(wait, 0, kLongestRetrySeconds));

@@ -24,7 +24,6 @@ namespace tranche::kube {
 
 struct ApiStatus {
   int code = 0;            // the HTTP status, 0 if absent
-  std::string reason;      // "Forbidden", "Expired"
   std::string message;     // for people
   Duration retry_after{};  // zero if absent
   friend bool operator==(const ApiStatus&, const ApiStatus&) = default;

@@ -79,13 +79,13 @@ TEST(Reflector, GoesOnFromTheNewestVersionWhenAWatchEndsBookmarksIncluded) {
 TEST(Reflector, ListsAgainWhenTheServerForgotTheVersionAtLeastAsNewAsWhatWasKnown) {
   auto reflector = watching();
   reflector.on_event("50", kStart + 5s);
-  reflector.on_failed({410, "Expired", "too old", {}}, kStart + 6s);
+  reflector.on_failed({410, "too old", {}}, kStart + 6s);
   EXPECT_EQ(reflector.state(), State::kWaiting);
   const auto again = reflector.next(*reflector.wake());
   EXPECT_EQ(again.what, Do::kList);
   EXPECT_THAT(again.query, HasSubstr("resourceVersion=50"));
   EXPECT_TRUE(again.first_page);
-  reflector.on_failed({410, "Expired", "too old", {}}, kStart + 8s);
+  reflector.on_failed({410, "too old", {}}, kStart + 8s);
   const auto newest = reflector.next(*reflector.wake());
   EXPECT_THAT(newest.query, Not(HasSubstr("resourceVersion"))) << "only the newest is left";
 }
@@ -95,7 +95,7 @@ TEST(Reflector, APageThatExpiredBeginsTheListAnew) {
   reflector.next(kStart);
   reflector.on_page("10", "token", kStart);
   reflector.next(kStart);
-  reflector.on_failed({410, "Expired", "", {}}, kStart);
+  reflector.on_failed({410, "", {}}, kStart);
   const auto again = reflector.next(*reflector.wake());
   EXPECT_TRUE(again.first_page);
   EXPECT_THAT(again.query, Not(HasSubstr("continue")));
@@ -106,7 +106,7 @@ TEST(Reflector, WaitsLongerEachTimeUpToHalfAMinuteAndGoesOnFromWhereItWas) {
   MonoTime now = kStart;
   Duration longest{};
   for (int i = 0; i < 20; ++i) {
-    reflector.on_failed({0, "", "connection refused", {}}, now);
+    reflector.on_failed({0, "connection refused", {}}, now);
     EXPECT_EQ(reflector.reason(), "connection refused");
     ASSERT_TRUE(reflector.wake());
     const Duration wait = *reflector.wake() - now;
@@ -121,7 +121,7 @@ TEST(Reflector, WaitsLongerEachTimeUpToHalfAMinuteAndGoesOnFromWhereItWas) {
   }
   EXPECT_GE(longest, 15s);
   reflector.on_event("12", now);
-  reflector.on_failed({0, "", "cut", {}}, now);
+  reflector.on_failed({0, "cut", {}}, now);
   EXPECT_LE(*reflector.wake() - now, 100ms) << "an event resets the wait";
 }
 
@@ -139,10 +139,10 @@ TEST(Reflector, AWatchThatEndsAtOnceIsNotOpenedAgainAtOnce) {
 // Promise: api-server/watch: A refusal is repeated every five minutes, an overload as the server asks.
 TEST(Reflector, DoesWhatTheServerAsksForAndIsPatientWithARefusal) {
   auto reflector = watching();
-  reflector.on_failed({429, "TooManyRequests", "slow down", 17s}, kStart);
+  reflector.on_failed({429, "slow down", 17s}, kStart);
   EXPECT_GE(*reflector.wake() - kStart, 17s);
   reflector.next(*reflector.wake());
-  reflector.on_failed({403, "Forbidden", "pods is forbidden", {}}, kStart);
+  reflector.on_failed({403, "pods is forbidden", {}}, kStart);
   EXPECT_GE(*reflector.wake() - kStart, 300s) << "nobody is helped by asking every half minute";
   EXPECT_THAT(reflector.reason(), AllOf(HasSubstr("403: pods is forbidden"), HasSubstr("deploy/rbac/node.yaml")));
 }
@@ -152,7 +152,7 @@ TEST(Reflector, AListThatBreaksOffBeginsAnew) {
   reflector.next(kStart);
   reflector.on_page("10", "token", kStart);
   reflector.next(kStart);
-  reflector.on_failed({500, "", "", {}}, kStart);
+  reflector.on_failed({500, "", {}}, kStart);
   EXPECT_TRUE(reflector.next(*reflector.wake()).first_page);
 }
 

@@ -69,7 +69,7 @@ TEST(WatchEvent, AnErrorIsAStatus) {
       ignore);
   ASSERT_TRUE(event);
   EXPECT_EQ(event->change, Change::kError);
-  EXPECT_EQ(event->error, (ApiStatus{410, "Expired", "too old resource version", std::chrono::seconds(2)}));
+  EXPECT_EQ(event->error, (ApiStatus{410, "too old resource version", std::chrono::seconds(2)}));
 }
 
 TEST(WatchEvent, WhatIsNotUnderstoodIsRefusedWithWhatItWas) {

@@ -8,7 +8,7 @@ namespace tranche::host {
 namespace {
 
 kube::ApiStatus status_of(const KubeAnswer& answer) {
-  if (answer.status == 0) return {0, {}, answer.why, {}};
+  if (answer.status == 0) return {0, answer.why, {}};
   return kube::status_of_body(answer.status, answer.body);
 }
 
@@ -49,7 +49,7 @@ void ListWatch::list(const std::string& query, bool first) {
     call_ = 0;
     if (answer.status != kube::http::kOk) return failed(status_of(answer));
     const auto page = handler_.on_page(answer.body, first);
-    if (!page) return failed({0, {}, page.error().what, {}});
+    if (!page) return failed({0, page.error().what, {}});
     reflector_.on_page(page->resource_version, page->next, loop_.now());
     step();
     handler_.on_turn();
@@ -75,11 +75,11 @@ void ListWatch::on_bytes(std::string_view bytes) {
     failed(std::move(status));
   };
   const auto lines = lines_->take(bytes);
-  if (!lines) return give_up({kube::http::kGone, {}, lines.error().what, {}});
+  if (!lines) return give_up({kube::http::kGone, lines.error().what, {}});
   for (const auto& line : *lines) {
     const auto event = handler_.on_line(line);
     // Not understood, so nobody knows what was missed: look at everything again.
-    if (!event) return give_up({kube::http::kGone, {}, event.error().what, {}});
+    if (!event) return give_up({kube::http::kGone, event.error().what, {}});
     if (event->change == kube::Change::kError) return give_up(event->error);
     reflector_.on_event(event->resource_version, loop_.now());
   }
