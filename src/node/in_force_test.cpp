@@ -1,4 +1,4 @@
-#include "node/in_force.h"
+#include "node/reports.h"
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-#include "node/readiness.h"
+#include "node/reports.h"
 
 #include <gmock/gmock.h>
 

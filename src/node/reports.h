@@ -1,15 +1,37 @@
 #pragma once
-// Snapshot → reports for people and programs: the status document (docs/reference/status.md), the metrics pages and the
-// page of the node. Pure.
+// Snapshot → reports for people and programs: whether this node serves, what it enforces, the status document
+// (docs/reference/status.md), the metrics pages and the page of the node. Pure.
+#include <string>
 #include <vector>
 
 #include "base/long_text.h"
 #include "gpu/driver/gpu_telemetry.h"
 #include "guard/figures.h"
+#include "kube/node_condition.h"
 #include "node/snapshot.h"
 #include "observe/metrics/page.h"
 
 namespace tranche::agent {
+
+// The state of this node as the condition TrancheReady of its Node (docs/internals/kubernetes.md).
+// True while slots can be allocated, even with a reason other than "Serving" that needs an operator's attention.
+kube::NodeCondition node_condition(const NodeView& node);
+
+// The same for a probe, a person and the status document, and if it does not serve, why: while it is ready, with a
+// message and without a reason. A process that is alive and waits is not ready; a node without a driver counts as one
+// that does not need one only with failOnInitError: false.
+kube::NodeCondition readiness(const NodeView& node);
+
+struct InForce {
+  std::string promise;  // "memory of a container"
+  std::string state;    // "yes", "partly", "no"
+  std::string by;       // the mechanism
+  std::string why;      // why not, or what is missing; "" for "yes"
+  friend bool operator==(const InForce&, const InForce&) = default;
+};
+// Which promises this node enforces at this moment, and by which mechanism, so that users need not infer it from
+// settings (docs/guide/security.md has the same rows with the reasons). Empty on a node without MPS pools.
+std::vector<InForce> in_force(const Snapshot& snapshot);
 
 // In JSON; `gpus`: their activity, as far as it was measured. No more than one element of its lists is a JSON value at
 // a time.

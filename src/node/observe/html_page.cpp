@@ -6,9 +6,7 @@
 
 #include "base/version.h"
 #include "grants/change/held.h"
-#include "node/in_force.h"
 #include "node/observe/tenant_metrics.h"
-#include "node/readiness.h"
 #include "node/reports.h"
 #include "observe/html/html.h"
 #include "observe/why/why.h"

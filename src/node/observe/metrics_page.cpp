@@ -5,7 +5,6 @@
 #include <map>
 
 #include "base/version.h"
-#include "node/readiness.h"
 #include "node/reports.h"
 #include "observe/metrics/metric_names.h"
 #include "plan/slot_id.h"

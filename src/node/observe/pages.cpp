@@ -2,7 +2,6 @@
 
 #include "base/long_text.h"
 #include "node/observe/tenant_metrics.h"
-#include "node/readiness.h"
 #include "node/reports.h"
 #include "observe/html/html.h"
 #include "os/clock/clock.h"

@@ -11,8 +11,6 @@
 #include "base/version.h"
 #include "grants/change/held.h"
 #include "labels/label.h"
-#include "node/in_force.h"
-#include "node/readiness.h"
 #include "node/reports.h"
 #include "plan/slot_id.h"
 
