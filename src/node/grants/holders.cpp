@@ -34,7 +34,6 @@ void add_claims(std::vector<Holder>& found, const ClaimsReport& claims) {
                     part.grant};
       holder.claim = claim.name.name;
       holder.claim_uid = uid;
-      holder.of_several = claim.pod.empty();
       found.push_back(std::move(holder));
     }
   }
@@ -47,7 +46,7 @@ std::vector<GrantOwner> grant_owners(const std::vector<Holder>& holders, const k
   owners.reserve(holders.size());
   for (const auto& holder : holders) {
     if (holder.grant.empty()) continue;
-    GrantOwner owner{holder.grant, holder.pod_namespace, holder.pod, holder.container, {}, {}, false};
+    GrantOwner owner{holder.grant, holder.pod_namespace, holder.pod, {}, {}, false};
     if (const auto* pod = pods.find(holder.pod_namespace, holder.pod)) {
       owner.uid = pod->uid;
       owner.deleting = pod->deleting;

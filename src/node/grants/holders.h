@@ -21,14 +21,13 @@ inline constexpr std::string_view kClaimAsPod = "claim:";
 
 struct Holder {
   std::string pod_namespace;
-  std::string pod;
+  std::string pod;  // kClaimAsPod and the name of a claim that any pod may use
   std::string container;
   std::string resource;
   std::vector<std::string> slots;
   std::vector<allocate::GrantLimit> devices;
-  std::string grant;        // its endpoint's name, "" without MPS
-  std::string claim = {};   // of the holding; "": held by slots
-  bool of_several = false;  // a claim that any pod may use: `pod` is kClaimAsPod and its name
+  std::string grant;       // its endpoint's name, "" without MPS
+  std::string claim = {};  // of the holding; "": held by slots
   std::string claim_uid = {};
 
   friend bool operator==(const Holder&, const Holder&) = default;
@@ -54,7 +53,6 @@ struct GrantOwner {
   std::string grant;  // its endpoint's name
   std::string pod_namespace;
   std::string pod;
-  std::string container;
   std::string uid;           // "" when only kubelet knows the pod (yet)
   std::string container_id;  // "containerd://…", "" when not known
   bool deleting = false;

@@ -64,7 +64,7 @@ TEST_F(NodePagesTest, TheNetworkSeesNoProcessAndNoPodUid) {
   snapshot.holdings = {{"team", "a", "main", "nvidia.com/gpu", {"GPU-0::1"}}};
   snapshot.holders = holders(snapshot);
   const std::string grant = allocate::grant_id(snapshot.holdings[0].slots);
-  snapshot.owners = {GrantOwner{grant, "team", "a", "main", "the-uid", "containerd://c", false}};
+  snapshot.owners = {GrantOwner{grant, "team", "a", "the-uid", "containerd://c", false}};
   snapshot.cluster.node = "n1";
   snapshot.use.emplace_back();
   snapshot.use[0].uuid = "GPU-0";

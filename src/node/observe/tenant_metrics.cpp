@@ -21,7 +21,6 @@ void take(TenantRow& row, const TenantRow& other) {
   if (other.memory_limit) row.memory_limit = other.memory_limit;
   if (other.thread_limit) row.thread_limit = other.thread_limit;
   if (other.figure != nullptr) row.figure = other.figure;
-  row.grant = other.grant;
 }
 
 auto place_of(const TenantRow& row) {
@@ -73,7 +72,6 @@ std::vector<TenantRow> tenant_rows(const Decision& decision, const guard::Figure
       row.device = held.uuid;
       row.resource = of_tenant == shares.end() ? holder.resource : of_tenant->second.resource;
       row.slots = held.slots;
-      row.grant = tenant.empty() ? holder.grant : tenant;
       if (of_tenant == shares.end()) {
         take_limits(row, held.limits.memory, held.limits.threads);
         continue;

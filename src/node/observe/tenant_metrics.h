@@ -26,7 +26,6 @@ struct TenantRow {
   std::optional<Bytes> memory_limit;      // absent: not limited, or not known
   std::optional<Percent> thread_limit;    // the same
   const guard::Figure* figure = nullptr;  // nullptr: the guard does not see it, as without MPS
-  std::string_view grant;                 // the tenant's first, "" without MPS
 };
 std::vector<TenantRow> tenant_rows(const Decision& decision, const guard::Figures& figures);
 
