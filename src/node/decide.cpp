@@ -96,7 +96,7 @@ void decide_offer(const Inputs& in, const Records& records, Decided& out, MonoTi
   decision.health = records.health.report();
   out.wake = records.health.next_change();
   decision.advertised = advertise::advertise(decision.plan, decision.faults, decision.withheld);
-  out.health = records.health.take_changes();
+  out.health = records.health.changes();
   out.events = health_events(out.health);
   for (auto& event : records.pools.update(decision.plan, in.pools)) out.events.push_back(std::move(event));
   name_grants(in, records, decision, now);

@@ -152,8 +152,7 @@ advertise::Faults GpuHealth::judge(const plan::Plan& plan, const inventory::Inve
                                                      "not say which GPU and compute instance it is"});
     }
   }
-  for (auto& change : transitions_.update(health::conditions_of(plan, faults, pools), now))
-    changes_.push_back(std::move(change));
+  changes_ = transitions_.update(health::conditions_of(plan, faults, pools), now);
   report_.faults = faults;
   report_.unhealthy = transitions_.unhealthy();
   report_.falls = transitions_.falls();

@@ -53,8 +53,7 @@ class GpuHealth {
   advertise::Faults judge(const plan::Plan& plan, const inventory::Inventory& inventory,
                           const std::string& driver_problem, std::map<std::string, health::Unhealthy> others,
                           std::map<std::string, std::string> pools, MonoTime now);
-  // The changes that the last judge() found; each is returned once.
-  std::vector<health::Change> take_changes() { return std::exchange(changes_, {}); }
+  const std::vector<health::Change>& changes() const { return changes_; }  // that the last judge() found
   const HealthReport& report() const { return report_; }
 
  private:
