@@ -249,6 +249,11 @@ class Resolution {
 
 }  // namespace
 
+std::string variable(const Environment& environment, std::string_view name) {
+  const auto at = environment.find(name);
+  return at == environment.end() ? std::string() : at->second;
+}
+
 Resolved resolve(const Parsed& file, Program program, const GivenFlags& flags, const Environment& environment) {
   return Resolution(file, program, flags, environment).run();
 }

@@ -16,6 +16,7 @@ namespace tranche::config {
 // The command line: any spelling of a flag without dashes → its values in order. A switch without a value is "true".
 using GivenFlags = std::map<std::string, std::vector<std::string>, std::less<>>;
 using Environment = std::map<std::string, std::string, std::less<>>;
+std::string variable(const Environment& environment, std::string_view name);  // "" = not set
 
 enum class Source { kDefault, kFile, kVariable, kFlag };
 template <>

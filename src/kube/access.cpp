@@ -2,17 +2,12 @@
 
 namespace tranche::kube {
 
-std::string variable(const config::Environment& environment, std::string_view name) {
-  const auto at = environment.find(name);
-  return at == environment.end() ? std::string() : at->second;
-}
-
 // The variables and files are those that kubelet gives every pod with a service account (Kubernetes' documentation,
 // "Accessing the Kubernetes API from a Pod"). The host may be an IPv6 address without brackets.
 Result<Access> access_in_pod(const config::Environment& environment,
                              const std::function<bool(const std::string& path)>& is_file, const std::string& folder) {
-  const std::string host = variable(environment, "KUBERNETES_SERVICE_HOST");
-  std::string port = variable(environment, "KUBERNETES_SERVICE_PORT");
+  const std::string host = config::variable(environment, "KUBERNETES_SERVICE_HOST");
+  std::string port = config::variable(environment, "KUBERNETES_SERVICE_PORT");
   if (host.empty()) return fail(Kind::kNotFound, "not in a pod, and no kubeconfig was named (--kubeconfig)");
   if (port.empty()) port = "443";
   Access access;

@@ -73,8 +73,6 @@ std::string credential_request(const Access& access, const CredentialProgram& pr
 // certificate.
 Status read_credential(std::string_view printed, const CredentialProgram& program, Access& access);
 
-std::string variable(const config::Environment& environment, std::string_view name);  // "" = not set
-
 inline constexpr const char* kServiceAccountFolder = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 // kNotFound, with the reason, if this process is not in a pod with access to the API server. `is_file` returns whether

@@ -46,7 +46,7 @@ Result<kube::Access> access_of_files(const std::vector<std::string>& paths, cons
 Result<std::string> run_program(const kube::Access& access, const kube::CredentialProgram& program,
                                 const config::Environment& environment, bool interactive, bool again) {
   Command command{.argv = program.argv, .env = {environment.begin(), environment.end()}, .kill_on_drop = true};
-  command.argv[0] = program_in_path(program.argv[0], kube::variable(environment, "PATH"));
+  command.argv[0] = program_in_path(program.argv[0], config::variable(environment, "PATH"));
   if (command.argv[0].empty())
     return fail(Kind::kNotFound,
                 "the program is not in PATH" + (program.install_hint.empty() ? "" : ". " + program.install_hint));
@@ -100,12 +100,12 @@ Result<kube::Access> find_access(const std::string& kubeconfig, const config::En
 }
 
 Result<kube::Access> PersonsAccess::find() {
-  std::string files = choice_.files.empty() ? kube::variable(environment_, "KUBECONFIG") : choice_.files;
+  std::string files = choice_.files.empty() ? config::variable(environment_, "KUBECONFIG") : choice_.files;
   if (files.empty()) {
-    const auto usual = kube::variable(environment_, "HOME") + "/.kube/config";
+    const auto usual = config::variable(environment_, "HOME") + "/.kube/config";
     if (can_read(usual)) files = usual;
   }
-  if (files.empty() && kube::variable(environment_, "KUBERNETES_SERVICE_HOST").empty())
+  if (files.empty() && config::variable(environment_, "KUBERNETES_SERVICE_HOST").empty())
     return fail(Kind::kNotFound,
                 "not in a pod, and no kubeconfig: name one with --kubeconfig or $KUBECONFIG, or write ~/.kube/config");
   if (files.empty()) return kube::access_in_pod(environment_, can_read);

@@ -11,11 +11,6 @@
 namespace tranche::agent {
 namespace {
 
-std::string_view variable(const config::Environment& environment, std::string_view name) {
-  const auto at = environment.find(name);
-  return at == environment.end() ? std::string_view() : at->second;
-}
-
 bool is_planned(const plan::Plan& plan, const health::Target& target) {
   return std::ranges::any_of(plan.resources, [&](const plan::PlannedResource& resource) {
     return std::ranges::any_of(resource.devices, [&](const plan::PlannedDevice& device) {
@@ -36,8 +31,8 @@ void put_on_all(const plan::Plan& plan, const std::string& why, std::map<std::st
 
 GpuHealth::GpuHealth(const config::Environment& environment, health::Settings settings) : ledger_(settings) {
   report_.quiet_period = settings.quiet_period;
-  checks_ = health::parse_health_checks(variable(environment, health::kDisableVariable),
-                                        variable(environment, health::kEnableVariable), report_.problems);
+  checks_ = health::parse_health_checks(config::variable(environment, health::kDisableVariable),
+                                        config::variable(environment, health::kEnableVariable), report_.problems);
   if (checks_.off()) report_.off = fmt::format("health checks are disabled by {}", health::kDisableVariable);
 }
 

@@ -53,10 +53,9 @@ std::string mps_root_of(const MpsOptions& options, const config::Flags& flags) {
 
 Result<host::ControlBinary> control_program(const MpsOptions& options, const config::Flags& flags,
                                             const std::string& mps_root_here) {
-  const auto path = options.environment.find("PATH");
   TRY(auto found, host::find_control_binary({.given = options.mps_control,
                                              .driver_root = driver_root_here(options, flags),
-                                             .path = path == options.environment.end() ? "" : path->second}));
+                                             .path = config::variable(options.environment, "PATH")}));
   auto env = control_environment(options, flags, found, mps_root_here);
   return host::ControlBinary{.path = std::move(found), .env = std::move(env)};
 }
