@@ -9,6 +9,7 @@
 #include "kubelet/loop_signal.h"
 #include "kubelet/plugin.h"
 #include "kubelet/socket_file.h"
+#include "os/files/files.h"
 #include "os/files/watch.h"
 #include "os/loop/timer.h"
 
@@ -17,16 +18,6 @@ namespace {
 
 constexpr Duration kOneStart = std::chrono::milliseconds(100);
 
-std::string directory_of(const std::string& path) {
-  const std::size_t slash = path.rfind('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
-
-std::string name_of(const std::string& path) {
-  return path.substr(path.rfind('/') + 1);
-}
-
 class KubeletPluginHost final : public PluginHost {
  public:
   KubeletPluginHost(Loop& loop, PluginHostSettings settings, Answers& answers, std::function<void()> on_change)
@@ -34,7 +25,7 @@ class KubeletPluginHost final : public PluginHost {
         settings_(std::move(settings)),
         answers_(answers),
         on_change_(std::move(on_change)),
-        kubelet_name_(name_of(settings_.kubelet_socket)),
+        kubelet_name_(parts_of(settings_.kubelet_socket).name),
         audit_(loop),
         look_(loop, [this] { look_around(); }),
         changed_(loop, [this] { report(); }) {}
@@ -49,9 +40,7 @@ class KubeletPluginHost final : public PluginHost {
   void publish(const std::vector<advertise::Advertised>& resources) override {
     std::map<std::string, const advertise::Advertised*> wanted;
     for (const advertise::Advertised& resource : resources) wanted[resource.resource] = &resource;
-    for (auto it = plugins_.begin(); it != plugins_.end();) {
-      it = wanted.contains(it->first) ? std::next(it) : plugins_.erase(it);
-    }
+    std::erase_if(plugins_, [&](const auto& plugin) { return !wanted.contains(plugin.first); });
     for (const auto& [name, advertised] : wanted) {
       std::unique_ptr<Plugin>& plugin = plugins_[name];
       const bool is_new = plugin == nullptr;
@@ -72,7 +61,7 @@ class KubeletPluginHost final : public PluginHost {
 
  private:
   Status watch_directories() {
-    const std::string kubelet_directory = directory_of(settings_.kubelet_socket);
+    const std::string kubelet_directory = parts_of(settings_.kubelet_socket).directory;
     TRY(plugin_watch_, DirWatch::open(loop_, settings_.plugin_dir,
                                       [this, same = kubelet_directory == settings_.plugin_dir](
                                           const std::string& name) { heard(name, same); }));

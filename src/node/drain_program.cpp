@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "os/files/files.h"
+#include "os/files/links.h"
 
 namespace tranche::agent {
 namespace {
@@ -11,9 +12,8 @@ constexpr const char* kName = "tranche-drain";
 constexpr std::size_t kLargest = 16 << 20;
 
 std::string beside_ourselves() {
-  std::error_code error;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-  return error ? "" : (self.parent_path() / kName).string();
+  const auto self = host::read_link("/proc/self/exe");
+  return self ? host::parts_of(*self).directory + "/" + kName : "";
 }
 
 }  // namespace

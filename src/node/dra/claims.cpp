@@ -155,12 +155,10 @@ std::set<std::string> Claims::drivers() const {
 
 // kubelet does not prepare the claim of a running pod again, so this file is the only other record that it is held.
 bool Claims::find_lost() {
-  const auto dir = host::Dir::open(settings_.cdi_root);
-  const auto names = dir ? dir->list() : Result<std::vector<std::string>>(std::unexpected(dir.error()));
   bool any = false;
-  for (const auto& file : names.value_or(std::vector<std::string>{})) {
+  for (const auto& file : host::names_in(settings_.cdi_root)) {
     if (!dra::is_claim_spec_file(file)) continue;
-    const auto text = dir->read(file);
+    const auto text = host::read_file(settings_.cdi_root + "/" + file);
     if (!text) continue;
     auto read = dra::read_claim_spec(file, *text);
     if (!read || !read->claim || prepared_.contains(read->claim->name.uid)) continue;
@@ -467,14 +465,11 @@ void Claims::close(Endpoints endpoints, std::function<void(Status)> done) {
 
 // There may be more of a claim than its record, which can be lost. Another driver's part of the claim has a file too.
 void Claims::leave_nothing(const dra::ClaimName& unknown, Unprepared done) {
-  const auto dir = host::Dir::open(settings_.cdi_root);
-  const auto names = dir ? dir->list() : Result<std::vector<std::string>>(std::unexpected(dir.error()));
-  if (!names) return done({});
   std::vector<std::string> files;
   Endpoints endpoints;
-  for (const auto& file : *names) {
+  for (const auto& file : host::names_in(settings_.cdi_root)) {
     if (!dra::is_claim_spec_file(file, unknown.uid)) continue;
-    const auto text = dir->read(file);
+    const auto text = host::read_file(settings_.cdi_root + "/" + file);
     const auto read = text ? dra::read_claim_spec(file, *text) : std::nullopt;
     const bool named_so = inputs_known_ && file == dra::claim_spec_file(inputs_.offered.driver, unknown.uid);
     if (!named_so && !(read && (read->claim || !read->endpoints.empty()))) continue;

@@ -80,9 +80,7 @@ void GuardedProcesses::find_endpoint(KnownProcess& process) const {
     return directory.has_value();
   });
   if (!seen) return;
-  const auto pools = host::Dir::open(mps_root_ + "/pools");
-  const auto names = pools ? pools->list() : std::unexpected(pools.error());
-  for (const auto& pool : names.value_or(std::vector<std::string>{})) {
+  for (const auto& pool : host::names_in(mps_root_ + "/pools")) {
     const auto endpoints = host::Dir::open(allocate::Paths{mps_root_}.endpoints(pool));
     const auto grant = endpoints ? host::name_of_directory(*endpoints, *seen) : std::nullopt;
     if (grant && containers::is_grant(*grant)) process.endpoint = containers::Endpoint{pool, *grant};

@@ -34,12 +34,6 @@ using namespace std::chrono_literals;
 constexpr Duration kSettling = 50ms;  // kubelet replaces several links, and an editor writes in several steps
 constexpr const char* kEmpty = "/dev/null";
 
-std::string folder_of(const std::string& path) {
-  const auto slash = path.rfind('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
-
 class ConfigManager {
  public:
   explicit ConfigManager(const ConfigManagerOptions& options) : options_(options) {}
@@ -155,7 +149,7 @@ void ConfigManager::apply(const config::Choice& choice, const NamedConfigs& foun
 }
 
 void ConfigManager::notify_reader() {
-  const auto signalled = signal_reader(options_.process, folder_of(options_.target), options_.signal);
+  const auto signalled = signal_reader(options_.process, host::parts_of(options_.target).directory, options_.signal);
   if (signalled) return log::info("reader.signalled", {{"process", options_.process}, {"pid", *signalled}});
   log::warning("reader.not_signalled", {{"why", signalled.error()}});
 }
@@ -193,10 +187,7 @@ bool seems_called(std::string_view wanted, pid_t pid) {
 
 std::vector<pid_t> all_processes() {
   std::vector<pid_t> pids;
-  const auto proc = host::Dir::open("/proc");
-  const auto names = proc ? proc->list() : std::unexpected(proc.error());
-  if (!names) return pids;
-  for (const auto& name : *names)
+  for (const auto& name : host::names_in("/proc"))
     if (const auto pid = parse_unsigned(name); pid && *pid <= 0x7fffffff) pids.push_back(static_cast<pid_t>(*pid));
   std::ranges::sort(pids);
   return pids;
