@@ -37,7 +37,8 @@ std::string name_of(const Json& object) {
   return text_at(member_at(object, "metadata"), "name");
 }
 
-Result<ListHead> parse_list(std::string_view body, const std::function<Status(const Json&)>& item) {
+Result<ListHead> parse_list(std::string_view body, const std::function<Status(const Json&)>& item,
+                            std::string_view what) {
   Status refused;
   const Json document = json_of_list(body, "items", [&](const Json& object) {
     if (refused) refused = item(object);
@@ -45,7 +46,8 @@ Result<ListHead> parse_list(std::string_view body, const std::function<Status(co
   const Json& items = member_at(document, "items");
   // An empty list may have "items": null.
   if (!document.is_object() || !(items.is_array() || (items.is_null() && text_at(document, "kind").ends_with("List"))))
-    return fail(Kind::kInvalid, "the API server answered with something that is no list: " + in_quotes(body));
+    return fail(Kind::kInvalid,
+                "the API server answered with something that is no " + std::string(what) + ": " + in_quotes(body));
   const Json& metadata = member_at(document, "metadata");
   ListHead head{text_at(metadata, "resourceVersion"), text_at(metadata, "continue")};
   if (head.resource_version.empty())

@@ -18,8 +18,9 @@ struct ListHead {
   std::string next;  // the token for the next page, "" on the last
 };
 // `item` receives each object as it is read, and its errors are returned. kInvalid: not a list; discard what `item`
-// received.
-Result<ListHead> parse_list(std::string_view body, const std::function<Status(const nlohmann::json& object)>& item);
+// received. `what`: for the message.
+Result<ListHead> parse_list(std::string_view body, const std::function<Status(const nlohmann::json& object)>& item,
+                            std::string_view what = "list");
 
 using Texts = std::map<std::string, std::string>;
 // Entries that are not text are omitted.

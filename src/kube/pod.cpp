@@ -2,10 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/json_list.h"
 #include "base/json_read.h"
-#include "base/json_text.h"
-#include "base/text.h"
 
 namespace tranche::kube {
 namespace {
@@ -72,22 +69,15 @@ Result<PodSeen> read_pod(const Json& object) {
 
 Result<PodPage> parse_pod_list(std::string_view body) {
   PodPage page;
-  const Json document = json_of_list(body, "items", [&page](const Json& item) {
-    if (auto pod = read_pod(item)) {
+  const auto item = [&page](const Json& object) -> Status {
+    if (auto pod = read_pod(object)) {
       page.pods.push_back(*std::move(pod));
     } else if (page.malformed.size() < kMostMalformed) {
       page.malformed.push_back(pod.error().what);
     }
-  });
-  if (!document.is_object() || !member_at(document, "items").is_array()) {
-    // An empty list may have "items": null.
-    if (!document.is_object() || !member_at(document, "items").is_null() || text_at(document, "kind") != "PodList")
-      return fail(Kind::kInvalid, "the API server answered with something that is no list of pods: " + in_quotes(body));
-  }
-  const Json& metadata = member_at(document, "metadata");
-  page.head = {text_at(metadata, "resourceVersion"), text_at(metadata, "continue")};
-  if (page.head.resource_version.empty())
-    return fail(Kind::kInvalid, "the API server answered with a list that has no metadata.resourceVersion");
+    return {};
+  };
+  TRY(page.head, parse_list(body, item, "list of pods"));
   return page;
 }
 

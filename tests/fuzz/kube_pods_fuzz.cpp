@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (status_of_body(500, body).code != 500) std::abort();
   const auto page = parse_pod_list(body);
   if (!page) return 0;
-  if (page->resource_version.empty()) std::abort();
+  if (page->head.resource_version.empty()) std::abort();
   for (const auto& pod : page->pods)
     if (pod.name.empty() || pod.pod_namespace.empty() || pod.uid.empty()) std::abort();
   PodTable table;
