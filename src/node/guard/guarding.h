@@ -83,7 +83,6 @@ class Guarding {
   void carry_out(guard::Order order);
   void stop(const guard::Order& order);
   void stop_the_container(const guard::Order& order);
-  void stop_or_continue(const guard::Order& order);
   void terminate(guard::Order order);
   void ask_to_terminate(guard::Order order, std::vector<GuardAct> acts);
   void admit(const guard::Order& order);

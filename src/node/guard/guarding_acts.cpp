@@ -76,8 +76,9 @@ void Guarding::carry_out(guard::Order order) {
     case What::kLetIn:
       return admit(order);
     case What::kStop:
+      return signal(order, SIGSTOP);
     case What::kContinue:
-      return stop_or_continue(order);
+      return signal(order, SIGCONT);
     case What::kTerminate:
       return terminate(std::move(order));
     case What::kKill:
@@ -85,22 +86,6 @@ void Guarding::carry_out(guard::Order order) {
       return signal(order, SIGKILL);
     case What::kAskToEnd:
       return signal(order, SIGTERM);
-  }
-}
-
-// A process that has exited meanwhile needs neither.
-void Guarding::stop_or_continue(const guard::Order& order) {
-  for (const auto& process : order.processes) {
-    const Status sent = processes_.signal(process.id, order.what == What::kStop ? SIGSTOP : SIGCONT);
-    if (!sent && sent.error().kind == Kind::kNotFound) {
-      guard::exited(memory_, process.id);
-      continue;
-    }
-    if (order.again) {
-      log::warning("guard.stop_again", {{"grant", order.grant}, {"pid", process.id.pid}, {"device", order.device}});
-      continue;
-    }
-    note(order, &process, sent ? "done" : "failed", sent ? "" : to_string(sent.error()));
   }
 }
 
@@ -206,8 +191,17 @@ void Guarding::admit(const guard::Order& order) {
 }
 
 void Guarding::signal(const guard::Order& order, int number) {
+  const bool ends = number != SIGSTOP && number != SIGCONT;
   for (const auto& process : order.processes) {
     const Status sent = processes_.signal(process.id, number);
+    if (!ends && !sent && sent.error().kind == Kind::kNotFound) {  // it has exited meanwhile, and needs neither
+      guard::exited(memory_, process.id);
+      continue;
+    }
+    if (order.again) {
+      log::warning("guard.stop_again", {{"grant", order.grant}, {"pid", process.id.pid}, {"device", order.device}});
+      continue;
+    }
     note(order, &process, sent ? "done" : "failed", sent ? "" : to_string(sent.error()));
   }
 }
