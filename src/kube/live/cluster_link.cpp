@@ -170,7 +170,7 @@ void Cluster::condition(const kube::NodeCondition& wanted) {
     controller = std::make_unique<ConditionController>(loop_, node_name_,
                                                        wanted.type == kube::kReadyCondition ? startup_taint_ : "",
                                                        seed_ ^ stable_hash(wanted.type), on_turn_);
-    if (auto* client = link_.client()) controller->use(*client);
+    if (!starting_) controller->use(*link_.client());  // else start() does
   }
   controller->want(wanted);
 }
