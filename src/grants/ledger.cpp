@@ -1,7 +1,6 @@
 #include "grants/ledger.h"
 
 #include <algorithm>
-#include <iterator>
 
 #include "grants/change/held.h"
 

@@ -4,7 +4,6 @@
 #include <dra/v1beta1/api.grpc.pb.h>
 #include <dra_health/v1/api.grpc.pb.h>
 #include <dra_health/v1alpha1/api.grpc.pb.h>
-#include <fmt/format.h>
 #include <grpcpp/support/server_callback.h>
 #include <pluginregistration/v1/api.grpc.pb.h>
 

@@ -18,7 +18,6 @@
 #include <string>
 
 #include "base/backoff.h"
-#include "base/result.h"
 #include "base/time.h"
 #include "kubelet/loop_signal.h"
 #include "kubelet/plugin_host.h"

@@ -1,7 +1,5 @@
 #include "kubelet/plugin_host.h"
 
-#include <fmt/format.h>
-
 #include <map>
 #include <optional>
 #include <utility>

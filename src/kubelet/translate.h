@@ -4,7 +4,6 @@
 #include <grpcpp/support/status.h>
 #include <podresources/v1/api.pb.h>
 
-#include <span>
 #include <string>
 #include <vector>
 

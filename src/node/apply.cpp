@@ -3,8 +3,6 @@
 
 #include "node/node_log.h"
 #include "node/node_parts.h"
-#include "node/reports.h"
-#include "os/log/log.h"
 
 namespace tranche::agent {
 

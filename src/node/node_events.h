@@ -1,7 +1,5 @@
 #pragma once
 // Changes on this node as events for people (docs/reference/events.md): health of devices, pools, configuration. Pure.
-#include <map>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>

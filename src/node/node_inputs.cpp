@@ -1,9 +1,7 @@
 // Inputs of the node agent: configuration, driver, pools, kubelet, the cluster, requests. Each callback stores what
 // came and calls step().
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
-#include "base/json_text.h"
 #include "gpu/inventory/compare.h"
 #include "node/node_log.h"
 #include "node/node_parts.h"

@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "grants/allocate/grant.h"
 #include "grants/change/change.h"
 #include "grants/ledger.h"
 #include "node/snapshot.h"

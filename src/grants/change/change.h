@@ -14,7 +14,6 @@
 // Change keeps a change of the plan on its way: what is in force now, what it is to become, and the steps between.
 // Pure; one thread.
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "grants/change/change_steps.h"

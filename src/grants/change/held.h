@@ -1,7 +1,6 @@
 #pragma once
 // What containers hold, as far as a change of the plan has to do with it, and by which means a device is shared. Pure
 // values.
-#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -2,7 +2,6 @@
 // Carries out the steps of kube::Reflector for one collection: lists, watches, waits, and passes on what arrives. It
 // does not poll: between two watches, of five to ten minutes each, the server sends only changes. Loop thread only.
 // Destroying it ends its requests immediately.
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>

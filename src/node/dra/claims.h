@@ -10,7 +10,6 @@
 //
 // It does not publish devices and does not register with kubelet (kubelet/dra_server.h). What one claim is asked
 // is done in order, one thing at a time; claims do not wait for each other. Loop thread only.
-#include <chrono>
 #include <deque>
 #include <functional>
 #include <list>

@@ -10,7 +10,6 @@
 #include "grants/allocate/grant.h"
 #include "grants/allocate/prefer.h"
 #include "mps/protocol/mps_client.h"
-#include "mps/protocol/pool_reports.h"
 #include "node/decide.h"
 #include "os/clock/clock.h"
 #include "plan/slot_id.h"

@@ -5,7 +5,6 @@
 // of its endpoints gets the limits of all its grants. Until then a device of a different grant has too little memory
 // for a context: a late request delays a client's start, and no client gets more than its limits. Loop thread only.
 #include <map>
-#include <string>
 
 #include "base/time.h"
 #include "guard/tenant_shares.h"

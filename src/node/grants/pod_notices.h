@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "kube/event_json.h"
 #include "kube/pod_table.h"
 #include "kube/reasons.h"
 #include "mps/protocol/pool_reports.h"

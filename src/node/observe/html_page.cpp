@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 
 #include "base/version.h"
@@ -11,7 +10,6 @@
 #include "observe/html/html.h"
 #include "observe/why/why.h"
 #include "os/clock/clock.h"
-#include "plan/slot_id.h"
 
 namespace tranche::agent {
 

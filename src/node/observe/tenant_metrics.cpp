@@ -3,9 +3,6 @@
 #include <algorithm>
 #include <iterator>
 #include <tuple>
-#include <utility>
-
-#include "node/reports.h"
 
 namespace tranche::agent {
 namespace {

@@ -1,7 +1,6 @@
 // `tranche mps --end`.
 #include <fmt/format.h>
 #include <sys/prctl.h>
-#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
@@ -14,7 +13,6 @@
 #include "mps/keeper/keeper.h"
 #include "mps/pool/client_ending.h"
 #include "mps/pool/pool_set.h"
-#include "os/log/log.h"
 #include "os/loop/loop.h"
 #include "os/socket/status_socket.h"
 #include "programs/mps/mps_program.h"

@@ -14,7 +14,6 @@
 #include <string>
 
 #include "base/json_text.h"
-#include "base/text.h"
 #include "config/live/config_source.h"
 #include "config/live/driver_settings.h"
 #include "gpu/driver/nvml.h"
