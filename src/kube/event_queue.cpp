@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "base/text.h"
 #include "base/utf8.h"
 #include "kube/api_status.h"
 
@@ -133,10 +132,10 @@ std::optional<EventCall> EventQueue::take(MonoTime now) {
   all_.tokens -= 1;
   bucket_of(std::get<0>(key), now).tokens -= 1;
   Entry& entry = entries_[key];
-  EventCall call{next_id_++, !entry.created, {}, {}};
+  EventCall call{!entry.created, {}, {}};
   call.path = "/api/v1/namespaces/" + event_namespace(entry.event.about) + "/events";
   if (call.create) {
-    if (entry.name.empty()) entry.name = event_name(entry.event, settings_.seed + call.id);
+    if (entry.name.empty()) entry.name = event_name(entry.event, settings_.seed + ++named_);
     call.body = event_body(entry.event, entry.name, settings_.node);
   } else {
     call.path += "/" + entry.name;
@@ -144,13 +143,13 @@ std::optional<EventCall> EventQueue::take(MonoTime now) {
   }
   entry.waiting = false;  // a repetition that arrives meanwhile waits for its own request
   std::erase(queue_, key);
-  under_way_ = UnderWay{call.id, call.create, key};
+  under_way_ = UnderWay{call.create, key};
   report_.waiting = queue_.size();
   return call;
 }
 
-void EventQueue::done(std::uint64_t id, int http_status, const std::string& why, MonoTime now) {
-  if (!under_way_ || under_way_->id != id) return;
+void EventQueue::done(int http_status, const std::string& why, MonoTime now) {
+  if (!under_way_) return;
   const UnderWay call = *std::move(under_way_);
   under_way_.reset();
   const auto at = entries_.find(call.key);

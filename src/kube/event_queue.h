@@ -32,7 +32,6 @@ struct EventSettings {
 };
 
 struct EventCall {
-  std::uint64_t id = 0;
   bool create = true;  // POST, or PATCH of an existing event
   std::string path;    // "/api/v1/namespaces/default/events…"
   std::string body;
@@ -56,8 +55,8 @@ class EventQueue {
 
   // The next request, if one is due; at most one is in progress.
   std::optional<EventCall> take(MonoTime now);
-  // The API server's response: its HTTP status, 0 if there was none.
-  void done(std::uint64_t id, int http_status, const std::string& why, MonoTime now);
+  // The API server's response to it: its HTTP status, 0 if there was none.
+  void done(int http_status, const std::string& why, MonoTime now);
   // When take() may next return a request.
   std::optional<MonoTime> next(MonoTime now) const;
 
@@ -77,7 +76,6 @@ class EventQueue {
     MonoTime filled{};
   };
   struct UnderWay {
-    std::uint64_t id = 0;
     bool create = true;
     Key key;
   };
@@ -96,7 +94,7 @@ class EventQueue {
   Backoff backoff_;
   std::optional<MonoTime> wait_until_;
   std::optional<UnderWay> under_way_;
-  std::uint64_t next_id_ = 1;
+  std::uint64_t named_ = 0;  // events, so that no two have the same name
   EventReport report_;
 };
 

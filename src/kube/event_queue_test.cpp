@@ -31,7 +31,7 @@ std::vector<EventCall> drain(EventQueue& events, MonoTime now) {
   std::vector<EventCall> calls;
   while (const auto call = events.take(now)) {
     calls.push_back(*call);
-    events.done(call->id, 201, "", now);
+    events.done(201, "", now);
   }
   return calls;
 }
@@ -141,7 +141,7 @@ TEST(EventQueue, IsTriedAgainWhenNobodyAnswersAndGivenUpWhenRefused) {
   const auto first = events.take(kStart);
   ASSERT_TRUE(first);
   EXPECT_FALSE(events.take(kStart)) << "one at a time";
-  events.done(first->id, 0, "no route", kStart);
+  events.done(0, "no route", kStart);
   EXPECT_EQ(events.report().problem, "no route");
   EXPECT_FALSE(events.take(kStart)) << "not at once";
   const auto again = events.take(*events.next(kStart));
@@ -149,7 +149,7 @@ TEST(EventQueue, IsTriedAgainWhenNobodyAnswersAndGivenUpWhenRefused) {
   EXPECT_TRUE(again->create);
   EXPECT_EQ(Json::parse(again->body)["metadata"]["name"], Json::parse(first->body)["metadata"]["name"])
       << "so that a first attempt that arrived is not reported twice";
-  events.done(again->id, 403, "forbidden", kStart + 1s);
+  events.done(403, "forbidden", kStart + 1s);
   EXPECT_EQ(events.next(kStart + 60s), std::nullopt);
   EXPECT_THAT(events.report().last_dropped, HasSubstr("refuses"));
 }
@@ -161,7 +161,7 @@ TEST(EventQueue, AnEventThatExpiredInTheServerIsMadeAnew) {
   events.emit(pod("a"), kGuardActed, "x", kStart + 1s, kWall + 1s);
   const auto patch = events.take(kStart + 1s);
   ASSERT_TRUE(patch);
-  events.done(patch->id, 404, "not found", kStart + 1s);
+  events.done(404, "not found", kStart + 1s);
   const auto anew = events.take(*events.next(kStart + 1s));
   ASSERT_TRUE(anew);
   EXPECT_TRUE(anew->create);
@@ -171,9 +171,9 @@ TEST(EventQueue, AnEventThatExpiredInTheServerIsMadeAnew) {
 TEST(EventQueue, EventsDuringARequestWaitForTheirOwn) {
   auto events = queue();
   events.emit(pod("a"), kGuardActed, "x", kStart, kWall);
-  const auto first = events.take(kStart);
+  ASSERT_TRUE(events.take(kStart));
   events.emit(pod("a"), kGuardActed, "x", kStart, kWall);
-  events.done(first->id, 201, "", kStart);
+  events.done(201, "", kStart);
   const auto second = events.take(kStart);
   ASSERT_TRUE(second);
   EXPECT_FALSE(second->create);

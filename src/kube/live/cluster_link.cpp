@@ -93,11 +93,11 @@ void EventSender::step() {
   if (client_ == nullptr) return;
   timer_.stop();
   if (const auto next = queue_.take(loop_.now())) {
-    const auto done = [this, id = next->id](const host::KubeAnswer& answer) {
+    const auto done = [this](const host::KubeAnswer& answer) {
       call_ = 0;
       const std::string why = succeeded(answer) ? "" : why_not(answer);
       if (!succeeded(answer)) log::warning("kube.event_not_written", {{"status", answer.status}, {"why", why}});
-      queue_.done(id, answer.status, why, loop_.now());
+      queue_.done(answer.status, why, loop_.now());
       step();
       on_answer_();
     };
