@@ -11,7 +11,7 @@ std::map<std::string, PoolProcesses> pool_processes(const agent::PoolReports& re
     pool.state = report.state;
     for (const auto pid : {reports.pid, report.daemon_pid, report.proof.pid})
       if (pid > 0) pool.own.insert(static_cast<std::uint32_t>(pid));
-    for (const auto& [pid, status] : report.servers) pool.own.insert(static_cast<std::uint32_t>(pid));
+    for (const auto pid : report.servers) pool.own.insert(static_cast<std::uint32_t>(pid));
     for (const auto& endpoint : report.endpoints) {
       for (const auto pid : endpoint.clients) pool.grant_of[static_cast<std::uint32_t>(pid)] = endpoint.grant;
       for (const auto pid : endpoint.remnants) pool.remnants[static_cast<std::uint32_t>(pid)] = endpoint.grant;

@@ -64,12 +64,11 @@ PoolReport read_pool(const Json& object) {
   pool.state = text_at(object, "state");
   pool.reason = text_at(object, "reason");
   pool.daemon_pid = pid_at(object, "daemonPid");
-  pool.daemon_state = text_at(member_at(object, "daemon"), "state");
   pool.restarts = count_at(object, "restarts");
   for (const Json& server : list_at(object, "servers")) {
     const auto clients = pids_at(server, "clients");
     pool.clients.insert(pool.clients.end(), clients.begin(), clients.end());
-    if (const auto pid = pid_at(server, "pid"); pid > 0) pool.servers[pid] = text_at(server, "status");
+    if (const auto pid = pid_at(server, "pid"); pid > 0) pool.servers.push_back(pid);
   }
   pool.endpoint = text_at(object, "endpoint");
   pool.endpoint_reason = text_at(object, "endpointReason");
@@ -87,7 +86,7 @@ PoolReport read_pool(const Json& object) {
   for (const Json& fault : list_at(object, "faults")) {
     if (!fault.is_object()) continue;
     auto& read = pool.faults.emplace_back(number(fault, "atMs"), text_at(fault, "kind"), number(fault, "culprit"),
-                                          pids_at(fault, "victims"), number(fault, "server"));
+                                          pids_at(fault, "victims"));
     for (const auto& [pid, grant] : member_at(fault, "grants").items())
       if (const auto known = parse_unsigned(pid); known && grant.is_string()) read.grants[*known] = grant;
   }

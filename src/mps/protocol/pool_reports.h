@@ -46,7 +46,6 @@ struct PoolFault {
   std::string kind;        // "fatal", "exception", "unclean-exit"
   std::int64_t culprit = 0;
   std::vector<std::int64_t> victims;
-  std::int64_t server = 0;
   std::map<std::int64_t, std::string> grants = {};  // of culprit and victims, where `tranche mps` knows them
   friend bool operator==(const PoolFault&, const PoolFault&) = default;
 };
@@ -66,10 +65,9 @@ struct PoolReport {
   std::vector<std::int64_t> clients;
   std::uint64_t restarts = 0;
   // The fields below are optional: "", 0 and empty if `tranche mps` does not report them.
-  std::string daemon_state;
-  std::map<std::int64_t, std::string> servers;  // pid, status
-  std::string endpoint;                         // "relay", "link"; "" until its daemon exists
-  std::string endpoint_reason;                  // why it is a link
+  std::vector<std::int64_t> servers;
+  std::string endpoint;         // "relay", "link"; "" until its daemon exists
+  std::string endpoint_reason;  // why it is a link
   SharedList<EndpointReport> endpoints;
   std::vector<PoolFault> faults;  // the last, oldest first
   std::map<std::string, std::uint64_t> faults_total;
