@@ -32,7 +32,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   const DaemonLimits limits{{{"GPU-3f2a1b4c-0000-1111-2222-333344445555", mib(14377)}}, Percent::whole(10)};
   (void)parse_apply_session(limits, text);
-  (void)parse_apply_server_session(text);
   if (const auto reply = parse_server_session(limits, text)) {
     pids_are_sane(reply->clients, size);
     if (reply->limits) (void)disagreement(limits, *reply->limits);

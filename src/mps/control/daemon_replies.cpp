@@ -165,11 +165,6 @@ Result<ServerReply> parse_server_session(const DaemonLimits& limits, std::string
   return reply;
 }
 
-Status parse_apply_server_session(std::string_view text) {
-  if (auto refusal = refusal_in("set_active_thread_percentage", text)) return std::unexpected(*refusal);
-  return {};
-}
-
 Status parse_apply_session(const DaemonLimits& limits, std::string_view text) {
   // Setting memory prints nothing, even if it is refused; setting the percentage prints the one that is enforced.
   TRY(const Percent in_force, parse_thread_percentage(text));
@@ -198,7 +193,7 @@ Result<LimitsReadBack> parse_read_session(const DaemonLimits& limits, std::strin
 
 Result<TurnReply> parse_turn_session(const std::vector<int>& servers, const DaemonLimits& limits,
                                      std::string_view text) {
-  TRY_STATUS(parse_apply_server_session(text));  // no line is a refusal
+  if (auto refusal = refusal_in("set_active_thread_percentage", text)) return std::unexpected(*refusal);
   const auto lines = lines_of(text);
   // Setting memory prints nothing, setting a percentage prints the enforced one, and a memory limit that is not set
   // prints nothing.

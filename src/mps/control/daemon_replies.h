@@ -31,8 +31,6 @@ struct ServerReply {
   std::optional<LimitsReadBack> limits;  // absent: the server does not report all limits
 };
 Result<ServerReply> parse_server_session(const DaemonLimits& limits, std::string_view text);
-// An error only if the daemon refused; whether the limits are enforced is known only from reading them back.
-Status parse_apply_server_session(std::string_view text);
 Status parse_apply_session(const DaemonLimits& limits, std::string_view text);
 Result<LimitsReadBack> parse_read_session(const DaemonLimits& limits, std::string_view text);
 struct TurnReply {

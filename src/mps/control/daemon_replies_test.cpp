@@ -88,8 +88,6 @@ TEST(Replies, OfAServerReportItsLimitsAndItsClients) {
   ASSERT_TRUE(early);
   EXPECT_FALSE(early->limits);
   EXPECT_FALSE(parse_server_session(one, "ACTIVE\n10.0\nrubbish\n"));
-  EXPECT_EQ(parse_apply_server_session(kDenied).error().kind, Kind::kDenied);
-  EXPECT_TRUE(parse_apply_server_session("10.0\n"));
 }
 
 // Promise: mps/control: Each reply of a session is read separately.
