@@ -26,10 +26,6 @@ bool differs(const ServerSeen& server, const Supervisor& s) {
   return server.limits && !s.turn_unknown && !disagreement(limits_to_set(s), *server.limits).empty();
 }
 
-bool has_clients(const Supervisor& s) {
-  return std::ranges::any_of(s.servers, [](const ServerSeen& server) { return !server.clients.empty(); });
-}
-
 void add_once(std::vector<int>& pids, int pid) {
   if (std::ranges::find(pids, pid) == pids.end()) pids.push_back(pid);
 }
@@ -360,7 +356,7 @@ class Turn {
   }
 
   void ping_later() {
-    s_.ping_at = next_on_grid(now_, has_clients(s_) ? settings_.ping_every : settings_.rest_ping_every);
+    s_.ping_at = next_on_grid(now_, live_clients(s_) > 0 ? settings_.ping_every : settings_.rest_ping_every);
   }
 
   // Moves towards serving from the daemon's current state.
@@ -406,7 +402,7 @@ class Turn {
     forget_failures_when_stable();
     const bool fault = std::ranges::any_of(s_.servers, [](const ServerSeen& one) { return one.status == "FAULT"; });
     // Without a greeting, only answers to questions show that the daemon responds.
-    const bool rests = s_.greeting == Greeting::kGiven && !has_clients(s_) &&
+    const bool rests = s_.greeting == Greeting::kGiven && live_clients(s_) == 0 &&
                        std::ranges::all_of(s_.servers, [](const ServerSeen& one) { return one.status == "ACTIVE"; });
     s_.timer = now_ + (fault ? settings_.fault_every : rests ? settings_.rest_every : settings_.health_every);
   }
@@ -581,10 +577,20 @@ Stepped step(Supervisor state, const Event& event, MonoTime now, const Superviso
   return out;
 }
 
+std::vector<int> server_pids(const std::vector<ServerSeen>& servers) {
+  std::vector<int> pids;
+  for (const auto& server : servers) pids.push_back(server.pid);
+  return pids;
+}
+
+std::vector<int> client_pids(const std::vector<ServerSeen>& servers) {
+  std::vector<int> pids;
+  for (const auto& server : servers) pids.insert(pids.end(), server.clients.begin(), server.clients.end());
+  return pids;
+}
+
 std::uint32_t live_clients(const Supervisor& state) {
-  std::size_t clients = 0;
-  for (const auto& server : state.servers) clients += server.clients.size();
-  return static_cast<std::uint32_t>(clients);
+  return static_cast<std::uint32_t>(client_pids(state.servers).size());
 }
 
 std::optional<MonoTime> wake_at(const Supervisor& state) {

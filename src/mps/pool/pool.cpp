@@ -9,18 +9,9 @@
 #include "os/log/log.h"
 
 namespace tranche::agent {
-namespace {
 
 using mps::LifeAction;
 using mps::LifeEvent;
-
-std::vector<int> servers_of(const mps::Supervisor& supervisor) {
-  std::vector<int> servers;
-  for (const auto& server : supervisor.servers) servers.push_back(server.pid);
-  return servers;
-}
-
-}  // namespace
 
 Pool::Pool(host::Loop& loop, PoolContext& context, const std::string& id)
     : loop_(loop), context_(context), id_(id), retry_(loop) {
@@ -90,8 +81,7 @@ mps::LifeInputs Pool::inputs() const {
 
 // The event after which the pool has no users; "" = it has none.
 std::string Pool::end_of_use() const {
-  const auto has_clients = [](const mps::ServerSeen& server) { return !server.clients.empty(); };
-  if (std::ranges::any_of(daemon_->supervisor().servers, has_clients)) return "client has left";
+  if (mps::live_clients(daemon_->supervisor()) > 0) return "client has left";
   return endpoints_ && !endpoints_->is_empty() ? "container is gone" : "";
 }
 
@@ -165,8 +155,8 @@ Status Pool::open() {
 
 // Endpoints stay on disk: they lead nowhere once the pool is gone, and to the same grants if it returns.
 void Pool::end_all_clients() {
-  std::set<int> pids;
-  for (const auto& server : daemon_->supervisor().servers) pids.insert(server.clients.begin(), server.clients.end());
+  const auto listed = mps::client_pids(daemon_->supervisor().servers);
+  std::set<int> pids(listed.begin(), listed.end());
   if (endpoints_) {
     for (const int pid : endpoints_->clients()) pids.insert(pid);
     endpoints_->hold();  // refuses new clients
@@ -227,7 +217,7 @@ void Pool::daemon_changed(const mps::Supervisor& before, const mps::Supervisor& 
 void Pool::inform_endpoints(const mps::Supervisor& before, const mps::Supervisor& after) {
   if (!endpoints_) return;
   if (after.state != mps::State::kServing && before.state == mps::State::kServing) endpoints_->hold();
-  if (servers_of(before) != servers_of(after)) endpoints_->server_replaced();
+  if (mps::server_pids(before.servers) != mps::server_pids(after.servers)) endpoints_->server_replaced();
   if (daemon_) endpoints_->clients_seen(daemon_->listed());
 }
 

@@ -59,13 +59,9 @@ std::optional<ProcessRef> ListedClients::find(int pid) const {
 }
 
 void PoolDaemon::heard_servers(std::uint64_t asked, const std::vector<mps::ServerSeen>& servers) {
-  std::vector<int> pids, of_servers;
-  for (const auto& server : servers) {
-    of_servers.push_back(server.pid);
-    pids.insert(pids.end(), server.clients.begin(), server.clients.end());
-  }
-  listed_.heard(asked, pids);
-  if (settings_.admission != nullptr) settings_.admission->servers_listed(asked, of_servers, pids);
+  const auto clients = mps::client_pids(servers);
+  listed_.heard(asked, clients);
+  if (settings_.admission != nullptr) settings_.admission->servers_listed(asked, mps::server_pids(servers), clients);
 }
 
 std::optional<std::vector<int>> PoolDaemon::relay_clients() const {

@@ -72,18 +72,6 @@ PoolDaemon::PoolDaemon(Loop& loop, PoolSettings settings, Callbacks callbacks, P
   state_.jitter = settings_.seed;
 }
 
-std::vector<int> PoolDaemon::servers() const {
-  std::vector<int> pids;
-  for (const auto& server : state_.servers) pids.push_back(server.pid);
-  return pids;
-}
-
-std::vector<int> PoolDaemon::clients_of_servers() const {
-  std::vector<int> pids;
-  for (const auto& server : state_.servers) pids.insert(pids.end(), server.clients.begin(), server.clients.end());
-  return pids;
-}
-
 std::string_view PoolDaemon::state_name() const {
   return state_.state == mps::State::kServing ? mps::pool_word(prover_.state()) : mps::to_string(state_.state);
 }

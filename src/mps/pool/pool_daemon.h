@@ -217,8 +217,8 @@ class PoolDaemon {
   void read_limits_reply(const std::vector<int>& servers, const Result<std::string>& reply);
   void next_limits_set(const Result<mps::LimitsReadBack>& read);
   void abandon_next_limits();
-  std::vector<int> servers() const;             // pids, as listed last
-  std::vector<int> clients_of_servers() const;  // the same
+  std::vector<int> servers() const { return mps::server_pids(state_.servers); }             // as listed last
+  std::vector<int> clients_of_servers() const { return mps::client_pids(state_.servers); }  // the same
   void read_log_line(const std::string& line);
   void inform_supervisor(const mps::LogLine& line);
   void doubt(const mps::LogLine& line);
