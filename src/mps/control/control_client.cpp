@@ -121,16 +121,8 @@ class RunningQuestion final : public Question {
 
 std::unique_ptr<Question> ask(Loop& loop, const ControlTarget& target, const std::string& input, Duration deadline,
                               std::function<void(Result<std::string>)> done) {
-  auto question = std::make_unique<RunningQuestion>(loop, target.program, deadline, std::move(done));
-  question->begin({.argv = {target.program}, .env = target.env}, input);
-  return question;
-}
-
-std::unique_ptr<Question> run_for_text(Loop& loop, const std::vector<std::string>& argv,
-                                       const std::map<std::string, std::string>& env, Duration deadline,
-                                       std::function<void(Result<std::string>)> done) {
-  auto question = std::make_unique<RunningQuestion>(loop, argv[0], deadline, std::move(done));
-  question->begin({.argv = argv, .env = env}, "");
+  auto question = std::make_unique<RunningQuestion>(loop, target.argv[0], deadline, std::move(done));
+  question->begin({.argv = target.argv, .env = target.env}, input);
   return question;
 }
 
@@ -186,7 +178,7 @@ void Sessions::wait_for_turn(const Shared& entry) {
   entry->expiry.start(std::max(Duration{}, entry->due - loop_.now()), [this, entry] {
     std::erase(waiting_, entry);
     const Error waited{Kind::kTimeout, "another control session took all the time there was",
-                       entry->asked.target.program, 0};
+                       entry->asked.target.argv[0], 0};
     finish(entry, std::unexpected(entry->why.value_or(waited)));
   });
 }

@@ -20,7 +20,7 @@ namespace tranche::host {
 
 // How to reach one daemon.
 struct ControlTarget {
-  std::string program;                     // path of nvidia-cuda-mps-control
+  std::vector<std::string> argv;           // the path of nvidia-cuda-mps-control, and options
   std::map<std::string, std::string> env;  // its whole environment, with CUDA_MPS_PIPE_DIRECTORY
 };
 
@@ -34,11 +34,6 @@ class Question {
 // there. kConflict: another program holds the daemon's one control session. kUnavailable: the program could not be run.
 std::unique_ptr<Question> ask(Loop& loop, const ControlTarget& target, const std::string& input, Duration deadline,
                               std::function<void(Result<std::string>)> done);
-
-// Runs any program the same way: with arguments and without input.
-std::unique_ptr<Question> run_for_text(Loop& loop, const std::vector<std::string>& argv,
-                                       const std::map<std::string, std::string>& env, Duration deadline,
-                                       std::function<void(Result<std::string>)> done);
 
 struct SessionAsked {
   enum class Rank { kOrdinary, kUrgent };

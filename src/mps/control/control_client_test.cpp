@@ -20,7 +20,7 @@ struct Asked {
   std::optional<Result<std::string>> answer;
 
   Result<std::string> run(const std::vector<std::string>& argv, Duration deadline) {
-    const auto question = run_for_text(*loop, argv, {}, deadline, [this](Result<std::string> text) {
+    const auto question = ask(*loop, {argv, {}}, "", deadline, [this](Result<std::string> text) {
       answer = std::move(text);
       loop->stop();
     });
@@ -37,7 +37,7 @@ TEST(ControlClient, GivesTheWholeAnswer) {
 TEST(ControlClient, PutsTheCommandsOnStandardInput) {
   const auto loop = *Loop::open();
   std::optional<Result<std::string>> answer;
-  const auto question = ask(*loop, {"/bin/cat", {}}, "get_server_list\nps\n", 60s, [&](Result<std::string> text) {
+  const auto question = ask(*loop, {{"/bin/cat"}, {}}, "get_server_list\nps\n", 60s, [&](Result<std::string> text) {
     answer = std::move(text);
     loop->stop();
   });
@@ -58,7 +58,7 @@ TEST(ControlClient, SaysThatNoDaemonIsThere) {
   const Scratch scratch;
   const auto loop = *Loop::open();
   std::optional<Result<std::string>> answer;
-  const ControlTarget target{std::string(std::getenv("TRANCHE_BUILD")) + "/standins/nvidia-cuda-mps-control",
+  const ControlTarget target{{std::string(std::getenv("TRANCHE_BUILD")) + "/standins/nvidia-cuda-mps-control"},
                              {{"CUDA_MPS_PIPE_DIRECTORY", scratch.path()}}};
   const auto question = ask(*loop, target, "get_server_list\n", 60s, [&](Result<std::string> text) {
     answer = std::move(text);

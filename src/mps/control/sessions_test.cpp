@@ -35,7 +35,7 @@ class SessionsTest : public ::testing::Test {
     sessions_.emplace(*loop_);
   }
   ControlTarget target() const {
-    return {scratch_ / "control", {{"HELD", scratch_ / "held"}, {"PATH", "/usr/bin:/bin"}}};
+    return {{scratch_ / "control"}, {{"HELD", scratch_ / "held"}, {"PATH", "/usr/bin:/bin"}}};
   }
   void ask(const std::string& word, Duration deadline, SessionAsked::Rank rank = SessionAsked::Rank::kOrdinary) {
     questions_.push_back(sessions_->ask(

@@ -35,14 +35,13 @@ class Describing final : public Question {
 
  private:
   void run(const char* option, std::function<void(const std::string&)> then) {
-    question_ =
-        run_for_text(loop_, {binary_.path, option}, binary_.env, kDeadline,
-                     [this, then = std::move(then)](const Result<std::string>& text) {
-                       const auto next = then;  // outlives the question that holds it
-                       if (text) return next(*text);
-                       const auto callback = std::move(done_);
-                       callback(std::unexpected(within(text.error(), "cannot learn about the MPS control program")));
-                     });
+    question_ = ask(loop_, {{binary_.path, option}, binary_.env}, "", kDeadline,
+                    [this, then = std::move(then)](const Result<std::string>& text) {
+                      const auto next = then;  // outlives the question that holds it
+                      if (text) return next(*text);
+                      const auto callback = std::move(done_);
+                      callback(std::unexpected(within(text.error(), "cannot learn about the MPS control program")));
+                    });
   }
 
   Loop& loop_;

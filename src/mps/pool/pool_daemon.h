@@ -177,7 +177,7 @@ class PoolDaemon {
   std::string pipe() const { return dirs_.pipe(); }
   pid_t daemon_pid() const { return daemon_ ? daemon_->ref().pid : 0; }
   bool gone() const;  // stopped, and none of its processes is left
-  ControlTarget target() const { return {settings_.binary.path, environment_}; }
+  ControlTarget target() const { return {{settings_.binary.path}, environment_}; }
 
  private:
   friend class Prover;

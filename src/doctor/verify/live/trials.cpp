@@ -51,7 +51,7 @@ Result<std::string> command_endpoint(Probes& probes, const VerifyOptions& option
                                                   .driver_root = places.driver_root,
                                                   .path = path == options.environment.end() ? "" : path->second});
   if (!program) return fail(Kind::kUnavailable, program.error().what, program.error().where);
-  host::ControlTarget target{.program = *program, .env = probes.environment()};
+  host::ControlTarget target{.argv = {*program}, .env = probes.environment()};
   target.env["CUDA_MPS_PIPE_DIRECTORY"] = grant.endpoint;
   Result<std::string> answer;
   bool done = false;
