@@ -83,8 +83,7 @@ TEST(ControlClient, DistinguishesAFailureOfOurOwnFromTheDaemons) {
 TEST(ControlClient, AnswersNobodyWhoWithdrewTheQuestion) {
   const auto loop = *Loop::open();
   bool called = false;
-  auto question =
-      run_for_text(*loop, {"/bin/sleep", "1000"}, {}, 60s, [&](const Result<std::string>&) { called = true; });
+  auto question = ask(*loop, {{"/bin/sleep", "1000"}, {}}, "", 60s, [&](const Result<std::string>&) { called = true; });
   question.reset();
   loop->after(5ms, [&] { loop->stop(); });
   loop->run();
