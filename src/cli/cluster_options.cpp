@@ -43,9 +43,7 @@ Result<std::string> ask_node(const std::string& socket, Duration deadline) {
 }
 
 Result<std::vector<agent::AgentStatus>> ask_agents(ClusterOptions& options, const Process& process) {
-  if (!options.access)
-    options.access.emplace(options.kubeconfig,
-                           config::Environment(process.environment.begin(), process.environment.end()));
+  if (!options.access) options.access.emplace(options.kubeconfig, process.environment);
   return agent::agent_statuses(*options.access, options.asked);
 }
 

@@ -6,7 +6,6 @@
 #include "cli/nvidia_arguments.h"
 #include "cli/setting_options.h"
 #include "cli/stand_in.h"
-#include "config/enum_text.h"
 #include "programs/config_manager/config_manager.h"
 
 namespace tranche::cli {
@@ -52,14 +51,6 @@ void add_options(CLI::App& app, Given& given) {
   add_log_options(app, given.log);
 }
 
-// A variable that is present and empty disables a switch, as in all of NVIDIA's programs.
-std::optional<bool> switch_of(const std::string& flag, const char* variable, bool otherwise, const Process& process) {
-  if (!flag.empty()) return config::parse_switch(flag);
-  const auto found = process.environment.find(variable);
-  if (found == process.environment.end()) return otherwise;
-  return found->second.empty() ? std::optional(false) : config::parse_switch(found->second);
-}
-
 // Returns the error, or "".
 std::string judge(Given& given, const Process& process) {
   auto& o = given.options;
@@ -102,7 +93,7 @@ int config_manager(const std::vector<std::string>& arguments, Process& process) 
     return 1;
   }
   apply(given.log);
-  given.options.environment = {process.environment.begin(), process.environment.end()};
+  given.options.environment = process.environment;
   return agent::run_config_manager(given.options);
 }
 

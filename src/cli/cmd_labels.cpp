@@ -46,7 +46,7 @@ void add_feature_options(CLI::App& command, FeatureCommand& held) {
 
 int run(FeatureCommand& held, const Process& process) {
   apply(held.log);
-  held.options.environment = {process.environment.begin(), process.environment.end()};
+  held.options.environment = process.environment;
   held.options.unknown_keys = unknown_keys(held.strict);
   return agent::run_feature_discovery(held.options);
 }

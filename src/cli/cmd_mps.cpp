@@ -33,7 +33,7 @@ void add_own_mps_options(CLI::App& command, MpsCommand& held) {
 
 int run(MpsCommand& held, const Process& process) {
   apply(held.log);
-  held.options.environment = {process.environment.begin(), process.environment.end()};
+  held.options.environment = process.environment;
   held.options.unknown_keys = unknown_keys(held.strict);
   held.options.daemons_on_host = held.daemon_home == "host";
   return held.end ? agent::end_mps(held.options) : agent::run_mps(held.options);

@@ -135,7 +135,7 @@ void add_node_options(CLI::App& command, NodeCommand& held) {
 
 int run(NodeCommand& held, const Process& process) {
   apply(held.log);
-  held.options.environment = {process.environment.begin(), process.environment.end()};
+  held.options.environment = process.environment;
   held.options.health_quiet_period = period_of(held.quiet_period).value_or(held.options.health_quiet_period);
   held.options.unknown_keys = unknown_keys(held.strict);
   held.options.dcgm_names = held.dcgm_names == "new";

@@ -247,9 +247,8 @@ void print_text(const PlanOptions& options, const Answer& answer, const Process&
 }
 
 int plan(const PlanOptions& options, const Process& process) {
-  const config::Environment environment(process.environment.begin(), process.environment.end());
   Answer answer;
-  answer.side.config = agent::load_config(options.flags, environment, unknown_keys(options.strict));
+  answer.side.config = agent::load_config(options.flags, process.environment, unknown_keys(options.strict));
   print_problems(answer.side.config.problems);
   if (has_error(answer.side.config.problems)) return kUnusable;
 
@@ -268,12 +267,12 @@ int plan(const PlanOptions& options, const Process& process) {
   }
   if (!make_plan(answer.side, *inventory, options.strict)) return kUnusable;
   if (!options.against.empty()) {
-    answer.against = other_side(options, environment, *inventory);
+    answer.against = other_side(options, process.environment, *inventory);
     if (!answer.against) return kUnusable;
   }
   if (!options.pods.where.empty()) {
     int exit_code = 0;
-    auto pods = pods_of(options, environment, exit_code);
+    auto pods = pods_of(options, process.environment, exit_code);
     if (!pods) return exit_code;
     if (options.nodes > 1) {
       answer.nodes = simulate::land_on_nodes(options.nodes, answer.side.plan, answer.side.inventory,

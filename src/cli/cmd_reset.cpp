@@ -25,7 +25,7 @@ struct ResetHeld {
 
 int run_reset(ResetHeld& held, const Process& process) {
   apply(held.mps.log);
-  held.mps.options.environment = {process.environment.begin(), process.environment.end()};
+  held.mps.options.environment = process.environment;
   held.mps.options.unknown_keys = unknown_keys(held.mps.strict);
   held.options.mps = held.mps.options;
   return agent::run_reset(held.options);

@@ -53,7 +53,7 @@ void add_verify(CLI::App& app, Process& process) {
   add_strict(*command, *strict);
   command->footer(kVerifyTeaching);
   command->callback([options, strict, &process] {
-    options->environment = {process.environment.begin(), process.environment.end()};
+    options->environment = process.environment;
     options->unknown_keys = unknown_keys(*strict);
     options->terminal = process.terminal;
     process.exit_code = agent::run_verify(*options);

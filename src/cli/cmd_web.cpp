@@ -21,7 +21,7 @@ void add_web(CLI::App& app, Process& process) {
   command->footer("Example:\n  tranche web --port 0 --context production");
   command->callback([options, seconds, &process] {
     options->interval = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(*seconds));
-    options->environment = {process.environment.begin(), process.environment.end()};
+    options->environment = process.environment;
     process.exit_code = agent::run_web(*options);
   });
 }

@@ -3,8 +3,9 @@
 // statuses: 0 success, 1 failure, 2 usage or configuration, 3 nothing to do on this node; for `plan`: nothing is
 // offered, a pod cannot be scheduled, or two configurations differ.
 #include <functional>
-#include <map>
 #include <string>
+
+#include "config/resolve.h"
 
 namespace CLI {
 class App;
@@ -13,10 +14,10 @@ class App;
 namespace tranche::cli {
 
 struct Process {
-  std::map<std::string, std::string> environment;  // of this process, read once in main
-  bool terminal = false;                           // stdout is a terminal: colour is possible
-  int width = 0;                                   // of the terminal in columns; 0 = stdout is not a terminal
-  bool as_plugin = false;                          // called as `kubectl tranche`: commands ask the cluster
+  config::Environment environment;  // of this process, read once in main
+  bool terminal = false;            // stdout is a terminal: colour is possible
+  int width = 0;                    // of the terminal in columns; 0 = stdout is not a terminal
+  bool as_plugin = false;           // called as `kubectl tranche`: commands ask the cluster
   int exit_code = 0;
   // Set by a program that runs for long. Called when the command line is read and its options are no longer in memory.
   std::function<int()> run{};

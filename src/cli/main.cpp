@@ -16,8 +16,8 @@ extern char** environ;
 
 namespace {
 
-std::map<std::string, std::string> environment_of_process() {
-  std::map<std::string, std::string> variables;
+tranche::config::Environment environment_of_process() {
+  tranche::config::Environment variables;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
     const auto equals = text.find('=');

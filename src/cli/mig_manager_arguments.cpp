@@ -7,7 +7,6 @@
 #include "cli/setting_options.h"
 #include "cli/stand_in.h"
 #include "cli/usage.h"
-#include "config/enum_text.h"
 #include "programs/mig_manager/mig_manager_program.h"
 
 namespace tranche::cli {
@@ -60,10 +59,6 @@ void add_options(CLI::App& app, Given& given) {
   add_log_options(app, given.log);
 }
 
-bool is_on(const std::string& flag, const char* name, const Process& process) {
-  return config::parse_switch(flag.empty() ? variable(process, name) : flag).value_or(false);
-}
-
 // The operator names a path that its DaemonSet does not mount; the node's root has the driver, too.
 std::string driver_root(const Given& given) {
   if (!given.driver_root_here.empty() && is_folder(given.driver_root_here)) return given.driver_root_here;
@@ -89,10 +84,11 @@ int mig_manager(const std::vector<std::string>& arguments, Process& process) {
   o.driver_root = driver_root(given);
   o.pod_resources_socket = below(given.host_root, "/var/lib/kubelet/pod-resources/kubelet.sock");
   o.folder = below(given.host_root, given.run_dir) + "/mig";
-  o.reboot_asked = is_on(given.with_reboot, "WITH_REBOOT", process);
-  o.host_clients_asked = is_on(given.with_host_clients, "WITH_SHUTDOWN_HOST_GPU_CLIENTS", process);
+  o.reboot_asked = switch_of(given.with_reboot, "WITH_REBOOT", false, process).value_or(false);
+  o.host_clients_asked =
+      switch_of(given.with_host_clients, "WITH_SHUTDOWN_HOST_GPU_CLIENTS", false, process).value_or(false);
   apply(given.log);
-  o.environment = {process.environment.begin(), process.environment.end()};
+  o.environment = process.environment;
   return agent::run_mig_manager(o);
 }
 

@@ -12,7 +12,6 @@
 #include "cli/nvidia_arguments.h"
 #include "cli/stand_in.h"
 #include "cli/usage.h"
-#include "config/enum_text.h"
 #include "mig/hooks.h"
 #include "mig/live/gpu_reset.h"
 #include "os/files/files.h"
@@ -69,8 +68,7 @@ Result<MigNode> this_node(const Process& process) {
 
 Status read_switches(PartedOptions& options, const Process& process) {
   for (Switch* one : {&options.skip_reset, &options.mode_only, &options.valid_only}) {
-    const std::string text = one->text.empty() ? variable(process, one->variable) : one->text;
-    const auto on = text.empty() ? std::optional(false) : config::parse_switch(text);
+    const auto on = switch_of(one->text, one->variable, false, process);
     if (!on) return fail(Kind::kInvalid, "a switch is neither true nor false");
     one->on = *on;
   }
@@ -81,7 +79,10 @@ Status read_switches(PartedOptions& options, const Process& process) {
 class HookedChange {
  public:
   HookedChange(const PartedOptions& options, const Process& process, PlanOf plan_of)
-      : options_(options), process_(process), plan_of_(std::move(plan_of)), environment_(process.environment) {
+      : options_(options),
+        process_(process),
+        plan_of_(std::move(plan_of)),
+        environment_(process.environment.begin(), process.environment.end()) {
     environment_["MIG_PARTED_CONFIG_FILE"] = options.config_file;
     environment_["MIG_PARTED_SELECTED_CONFIG"] = options.selected;
     environment_["MIG_PARTED_HOOKS_FILE"] = options.hooks_file;
@@ -143,7 +144,7 @@ class HookedChange {
   Status reset_gpu(const std::string& uuid) const {
     TRY(const auto loop, host::Loop::open());
     Status outcome = fail(Kind::kUnavailable, "nvidia-smi did not end");
-    agent::GpuReset reset(*loop, process_.environment, [&](const Status& status) {
+    agent::GpuReset reset(*loop, {process_.environment.begin(), process_.environment.end()}, [&](const Status& status) {
       outcome = status;
       loop->stop();
     });

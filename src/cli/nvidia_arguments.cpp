@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/go_arguments.h"
 #include "cli/usage.h"
+#include "config/enum_text.h"
 
 namespace tranche::cli {
 
@@ -20,6 +21,13 @@ bool is_folder(const std::filesystem::path& path) {
 std::string variable(const Process& process, const std::string& name) {
   const auto found = process.environment.find(name);
   return found == process.environment.end() ? "" : found->second;
+}
+
+std::optional<bool> switch_of(const std::string& flag, const char* variable, bool otherwise, const Process& process) {
+  if (!flag.empty()) return config::parse_switch(flag);
+  const auto found = process.environment.find(variable);
+  if (found == process.environment.end()) return otherwise;
+  return found->second.empty() ? std::optional(false) : config::parse_switch(found->second);
 }
 
 std::optional<int> read_as_nvidias(CLI::App& app, const std::vector<std::string>& arguments,
