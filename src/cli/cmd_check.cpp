@@ -49,20 +49,11 @@ int check_config(const CheckHeld& held, const agent::ConfigView& config, int wid
   return usable ? 0 : 2;
 }
 
-// The sockets by which the node agent on this node has registered; none where it does not answer.
-std::vector<std::string> own_sockets(const std::string& status_text) {
-  std::vector<std::string> sockets;
-  const auto status = json_of(status_text);
-  for (const auto& resource : list_at(status, "resources"))
-    if (auto endpoint = text_at(resource, "endpoint"); !endpoint.empty()) sockets.push_back(std::move(endpoint));
-  return sockets;
-}
-
 constexpr std::size_t kMostClaimsAsked = 100;
 
 // What the API server has for claims. Each request has a deadline of its own; the first that is not answered is the
 // last.
-void ask_for_claims(check::DraLook& look, const config::Environment& environment) {
+void ask_for_claims(check::DraLook& look, const std::string& agent_status, const config::Environment& environment) {
   const auto access = host::PersonsAccess({}, environment).get();
   if (!access) {
     look.why_no_server = to_string(access.error());
@@ -80,7 +71,7 @@ void ask_for_claims(check::DraLook& look, const config::Environment& environment
   look.group = ask(api);
   if (look.group.status != kube::http::kOk) return;
   look.classes = ask(api + "/deviceclasses");
-  const auto status = json_of(look.agent_status);
+  const auto status = json_of(agent_status);
   for (const auto& claim : list_at(map_at(status, "dra"), "claims")) {
     if (look.claims.size() == kMostClaimsAsked) break;
     const std::string path =
@@ -117,12 +108,9 @@ int check_node(CheckHeld& held, const agent::ConfigView& config, const Process& 
   if (const auto path = process.environment.find("PATH"); path != process.environment.end())
     o.search_path = path->second;
   find_driver(held, config);
-  o.dra.agent_status = host::ask(held.run_dir + "/node.sock", "status", std::chrono::seconds(2)).value_or("");
-  o.own_sockets = own_sockets(o.dra.agent_status);
-  o.dra.wanted = config.config.dra.devices != config::DraDevices::kNone;
+  o.agent_status = host::ask(held.run_dir + "/node.sock", "status", std::chrono::seconds(2)).value_or("");
   o.dra.config = config.config.dra;
-  o.dra.driver = config.config.dra.driver_name;
-  if (o.dra.wanted) ask_for_claims(o.dra, {process.environment.begin(), process.environment.end()});
+  if (o.dra.config.devices != config::DraDevices::kNone) ask_for_claims(o.dra, o.agent_status, process.environment);
   if (!config.config.flags.mps_root.empty()) o.mps_root = config.config.flags.mps_root;
   const std::string mps_socket = check::under_root(o, o.mps_root) + "/mps.sock";
   o.mps_status = host::ask(mps_socket, "status", std::chrono::seconds(2)).value_or("");
@@ -167,8 +155,7 @@ void add_check(CLI::App& app, Process& process) {
       fmt::print("{}", held->reference ? config::reference_text() : config::schema_json());
       return;
     }
-    const config::Environment environment(process.environment.begin(), process.environment.end());
-    const auto config = agent::load_config(held->flags, environment, unknown_keys(held->strict));
+    const auto config = agent::load_config(held->flags, process.environment, unknown_keys(held->strict));
     if (held->mig_profiles) {
       process.exit_code = list_mig_profiles(*held, config, process.terminal);
       return;

@@ -18,10 +18,7 @@ namespace tranche::check {
 
 // For the checks of Dynamic Resource Allocation: what the caller has asked, as it was answered.
 struct DraLook {
-  bool wanted = false;  // dra.devices of the configuration
-  config::Dra config;   // which GPUs, and whether they are partitioned on demand
-  std::string driver;
-  std::string agent_status;   // the node agent's status document; "" = no answer
+  config::Dra config;         // which GPUs, by which driver, and whether they are partitioned on demand
   std::string server;         // the API server's address
   std::string why_no_server;  // "" = it was asked
   struct Answer {
@@ -40,10 +37,10 @@ struct CheckOptions {
   std::vector<Problem> config_problems;
   std::string mps_root = "/run/nvidia/mps";
   std::string kubelet_root = "/var/lib/kubelet";
-  std::vector<std::string> own_sockets = {};  // of the node agent that runs, in kubelet's device-plugin folder
   std::string mps_control = "nvidia-cuda-mps-control";  // a name to look up in `search_path`, or a path
   std::string search_path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-  std::string mps_status = {};  // the status document of `tranche mps`; "" = no answer
+  std::string agent_status = {};  // the status document of the node agent; "" = no answer
+  std::string mps_status = {};    // the same of `tranche mps`
   DraLook dra = {};
   Duration deadline = std::chrono::seconds(5);  // for each program that is run
 };

@@ -120,7 +120,7 @@ TEST_F(Tree, KubeletAbsentStoppedOrSharedIsSaid) {
   EXPECT_THAT(findings_, Contains(says(Verdict::kWarning, "kubelet.others", "nvidia-gpu.sock")));
   EXPECT_THAT(findings_, Contains(says(Verdict::kNote, "kubelet.left-behind", "nvidia-old.sock")));
   findings_.clear();
-  options_.own_sockets = {"nvidia-gpu.sock"};
+  options_.agent_status = R"({"resources": [{"endpoint": "nvidia-gpu.sock"}]})";
   check_kubelet(options_, findings_);
   EXPECT_THAT(findings_, Not(Contains(says(Verdict::kWarning, "kubelet.others", "")))) << "it is the node agent's";
 }
@@ -292,7 +292,7 @@ TEST_F(Tree, ACpuWeightThatIsTooLightIsThatOfTheProgramsThatRunOrOfTheCheck) {
   EXPECT_THAT(light(), IsEmpty()) << "the root group";
   file("/sys/fs/cgroup/cpu.weight", "1\n");
   EXPECT_THAT(light(), ElementsAre("this process: its control group has cpu.weight 1, less"));
-  options_.dra.agent_status = R"({"program": "node", "loop": {"worstLatenessMs": 3, "cpuProblem": ""}})";
+  options_.agent_status = R"({"program": "node", "loop": {"worstLatenessMs": 3, "cpuProblem": ""}})";
   EXPECT_THAT(light(), IsEmpty()) << "the group of what runs matters";
   options_.mps_status = R"({"program": "mps", "loop": {"worstLatenessMs": 900, "cpuProblem": "light"}})";
   EXPECT_THAT(light(), ElementsAre("tranche mps: light"));

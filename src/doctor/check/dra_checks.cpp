@@ -25,12 +25,14 @@ void check_agents_side(const DraLook& look, const Seen& status, Findings& findin
     return findings.note("dra.agent", "", "the node agent does not answer, so its DRA driver is not checked",
                          "start tranche node, or name its directory with --run-dir");
   if (!status.contains("dra"))
-    return findings.fail("dra.agent", look.driver, "dra.devices is set, but the running node agent serves no claims",
+    return findings.fail("dra.agent", look.config.driver_name,
+                         "dra.devices is set, but the running node agent serves no claims",
                          "give the agent this configuration; `tranche status` names the one in effect");
   const auto faults = dra::serving_faults(status);
-  for (const auto& fault : faults) findings.fail("dra.serving", look.driver, fault.what, fault.remedy);
+  for (const auto& fault : faults) findings.fail("dra.serving", look.config.driver_name, fault.what, fault.remedy);
   if (faults.empty())
-    findings.pass("dra.serving", look.driver, "slices are published, and kubelet has registered the driver");
+    findings.pass("dra.serving", look.config.driver_name,
+                  "slices are published, and kubelet has registered the driver");
 }
 
 void check_registration(const CheckOptions& options, const DraLook& look, Findings& findings) {
@@ -44,13 +46,13 @@ void check_registration(const CheckOptions& options, const DraLook& look, Findin
   // "<driver>-reg.sock", or with a part of its own for each pod of the agent.
   const std::string folder = options.kubelet_root + "/plugins_registry";
   for (const auto& name : host::names_in(under_root(options, folder))) {
-    if (!name.starts_with(look.driver + "-") || !name.ends_with("reg.sock")) continue;
+    if (!name.starts_with(look.config.driver_name + "-") || !name.ends_with("reg.sock")) continue;
     const std::string socket = folder + "/" + name;
     if (kind_of_path(under_root(options, socket)) != PathKind::kSocket) continue;
     findings.pass("dra.kubelet", socket, "the driver's registration socket is there");
     return;
   }
-  findings.fail("dra.kubelet", folder + "/" + look.driver + "-reg.sock",
+  findings.fail("dra.kubelet", folder + "/" + look.config.driver_name + "-reg.sock",
                 "the driver's registration socket is not there",
                 "see `tranche status`, problems, for why the driver does not serve");
 }
@@ -65,16 +67,16 @@ void check_classes(const DraLook& look, Findings& findings) {
   for (const Seen& item : list_at(listed, "items")) {
     const auto& selectors = list_at(map_at(item, "spec"), "selectors");
     const bool names_driver = std::ranges::any_of(selectors, [&](const Seen& selector) {
-      return text_at(map_at(selector, "cel"), "expression").contains(look.driver);
+      return text_at(map_at(selector, "cel"), "expression").contains(look.config.driver_name);
     });
     if (names_driver) ours.push_back(text_at(map_at(item, "metadata"), "name"));
   }
   if (ours.empty())
-    findings.fail("dra.classes", look.driver, "no DeviceClass selects devices of this driver",
+    findings.fail("dra.classes", look.config.driver_name, "no DeviceClass selects devices of this driver",
                   "apply deploy/dra/classes.yaml, or set dra.enabled in the chart; with another dra.driverName, "
                   "the classes have to name it");
   else
-    findings.pass("dra.classes", look.driver, "device classes: " + join(ours, ", "));
+    findings.pass("dra.classes", look.config.driver_name, "device classes: " + join(ours, ", "));
 }
 
 void check_prepared(const DraLook& look, const Seen& status, Findings& findings) {
@@ -116,8 +118,8 @@ void check_server(const DraLook& look, const Seen& status, Findings& findings) {
 
 void check_dra(const CheckOptions& options, Findings& findings) {
   const DraLook& look = options.dra;
-  const Seen status = json_of(look.agent_status);
-  if (!look.wanted && list_at(map_at(status, "dra"), "claims").empty()) return;
+  const Seen status = json_of(options.agent_status);
+  if (look.config.devices == config::DraDevices::kNone && list_at(map_at(status, "dra"), "claims").empty()) return;
   check_agents_side(look, status, findings);
   check_registration(options, look, findings);
   check_server(look, status, findings);

@@ -37,10 +37,9 @@ class CheckDra : public ::testing::Test {
     path.copy(address.sun_path, sizeof address.sun_path - 1);
     EXPECT_EQ(::bind(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
     DraLook& look = options_.dra;
-    look.wanted = true;
-    look.driver = "gpu.tranche.io";
+    look.config.devices = config::DraDevices::kAll;
     look.server = "https://api";
-    look.agent_status = R"({"dra": {"driver": "gpu.tranche.io", "serving": true, "registered": true,
+    options_.agent_status = R"({"dra": {"driver": "gpu.tranche.io", "serving": true, "registered": true,
       "slices": {"state": "published"}, "claims": [{"namespace": "team", "name": "train", "uid": "u-1"}]}})";
     look.group = {200, "{}"};
     look.classes = {200, R"({"items": [{"metadata": {"name": "tranche-shared"}, "spec": {"selectors": [
@@ -68,8 +67,8 @@ TEST_F(CheckDra, AllIsWell) {
 }
 
 TEST_F(CheckDra, WithoutClaimsNothingIsLookedAt) {
-  options_.dra.wanted = false;
-  options_.dra.agent_status = "{}";
+  options_.dra.config.devices = config::DraDevices::kNone;
+  options_.agent_status = "{}";
   EXPECT_THAT(found(), IsEmpty());
 }
 
@@ -93,13 +92,13 @@ TEST_F(CheckDra, AMissingRegistrationIsAnError) {
 }
 
 TEST_F(CheckDra, SlicesThatAreNotPublishedAndADriverThatIsNotRegisteredAreErrors) {
-  options_.dra.agent_status = R"({"dra": {"driver": "gpu.tranche.io", "serving": true, "registered": false,
+  options_.agent_status = R"({"dra": {"driver": "gpu.tranche.io", "serving": true, "registered": false,
     "slices": {"state": "failing", "problem": "403"}}})";
   EXPECT_THAT(found(), AllOf(Contains(finding(Verdict::kFail, "dra.serving", "not published: 403")),
                              Contains(finding(Verdict::kFail, "dra.serving", "has not registered"))));
-  options_.dra.agent_status = R"({"program": "node"})";
+  options_.agent_status = R"({"program": "node"})";
   EXPECT_THAT(found(), Contains(finding(Verdict::kFail, "dra.agent", "serves no claims")));
-  options_.dra.agent_status = "";
+  options_.agent_status = "";
   EXPECT_THAT(found(), Contains(finding(Verdict::kNote, "dra.agent", "does not answer")));
 }
 

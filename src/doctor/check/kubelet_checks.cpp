@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <nlohmann/json.hpp>
 
+#include "base/json_read.h"
+#include "base/json_text.h"
 #include "base/text.h"
 #include "doctor/check/check.h"
 #include "os/files/files.h"
@@ -19,6 +22,15 @@ bool has_gpu_spec(const CheckOptions& options, const std::string& folder) {
     if (text && text->find("nvidia.com/") != std::string::npos) return true;
   }
   return false;
+}
+
+// The sockets by which the node agent on this node has registered; none where it does not answer.
+std::vector<std::string> own_sockets(const std::string& agent_status) {
+  std::vector<std::string> sockets;
+  const auto status = json_of(agent_status);
+  for (const auto& resource : list_at(status, "resources"))
+    if (auto endpoint = text_at(resource, "endpoint"); !endpoint.empty()) sockets.push_back(std::move(endpoint));
+  return sockets;
 }
 
 // Whether a program accepts connections on the socket. Where that cannot be tried it counts as one.
@@ -41,9 +53,10 @@ void check_kubelet(const CheckOptions& options, Findings& findings) {
   } else {
     findings.pass("kubelet.plugins", plugins + "/kubelet.sock", "kubelet listens for device plugins");
   }
+  const auto own = own_sockets(options.agent_status);
   std::vector<std::string> others;
   for (const std::string& name : host::names_in(under_root(options, plugins))) {
-    const bool ours = std::ranges::find(options.own_sockets, name) != options.own_sockets.end();
+    const bool ours = std::ranges::find(own, name) != own.end();
     if (name.starts_with("nvidia") && name.ends_with(".sock") && !ours) others.push_back(name);
   }
   std::vector<std::string> left;

@@ -56,7 +56,7 @@ void check_files(Findings& findings) {
 // Of the programs that run here, as they report it; of this process where none does.
 void check_weight(const CheckOptions& options, Findings& findings) {
   std::map<std::string, std::string> problems;  // by program; "" = none
-  for (const auto* status : {&options.dra.agent_status, &options.mps_status}) {
+  for (const auto* status : {&options.agent_status, &options.mps_status}) {
     const auto document = json_of(*status);
     if (const auto& loop = map_at(document, "loop"); !loop.empty())
       problems["tranche " + text_at(document, "program")] = text_at(loop, "cpuProblem");
