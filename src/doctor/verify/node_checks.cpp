@@ -9,6 +9,7 @@
 #include "base/quantity.h"
 #include "base/text.h"
 #include "doctor/verify/check_groups.h"
+#include "kube/node_condition.h"
 
 namespace tranche::verify {
 namespace {
@@ -16,8 +17,6 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::string_view kVendor = "nvidia.com/";
-constexpr const char* kReadyCondition = "TrancheReady";
-constexpr const char* kDraCondition = "TrancheDraReady";
 
 const Json& labels_of(const Json& object) {
   return map_at(map_at(object, "metadata"), "labels");
@@ -48,7 +47,7 @@ void check_conditions(const Json& node, Findings& checks) {
     checks.fail("node.ready", "", "kubelet is not ready: " + text_at(ready, "message"),
                 "kubectl describe node, and kubelet's log");
   }
-  const Json& ours = condition_of(node, kReadyCondition);
+  const Json& ours = condition_of(node, kube::kReadyCondition);
   const std::string reason = text_at(ours, "reason"), message = text_at(ours, "message");
   if (!ours.is_object()) {
     checks.skip("node.condition", "", "the node has no condition TrancheReady",
@@ -81,12 +80,12 @@ void check_counts(const Json& node, Findings& checks) {
     if (!name.starts_with("nvidia.com/mig-")) total += count;
   }
   if (std::ranges::all_of(capacity, [](const auto& each) { return each.second == 0; })) {
-    const Json& claims = condition_of(node, kDraCondition);
+    const Json& claims = condition_of(node, kube::kDraCondition);
     if (text_at(claims, "status") == "True")
       return checks.pass("node.resources", "claims", "it offers its GPUs to claims: " + text_at(claims, "message"));
     if (claims.is_object() && text_at(claims, "reason") != "Off")
       return checks.fail("node.resources", "claims",
-                         fmt::format("{} is {} ({}): {}", kDraCondition, text_at(claims, "status"),
+                         fmt::format("{} is {} ({}): {}", kube::kDraCondition, text_at(claims, "status"),
                                      text_at(claims, "reason"), text_at(claims, "message")),
                          "docs/guide/dra.md says what publishing needs");
     checks.fail("node.resources", "", "the node offers no GPU",
