@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "base/utf8.h"
 
 namespace tranche::config {
 namespace {
@@ -227,26 +228,12 @@ struct BadByte {
   std::string remedy;
 };
 
-// Length of the UTF-8 character at the front of `text`, 0 if there is none.
-std::size_t character_at_front(std::string_view text) {
-  const auto byte = [text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const std::size_t length = byte(0) < 0x80                      ? 1
-                             : byte(0) >= 0xc2 && byte(0) < 0xe0 ? 2
-                             : byte(0) >= 0xe0 && byte(0) < 0xf0 ? 3
-                             : byte(0) >= 0xf0 && byte(0) < 0xf5 ? 4
-                                                                 : 0;
-  if (length > text.size()) return 0;
-  for (std::size_t i = 1; i < length; ++i)
-    if ((byte(i) & 0xc0) != 0x80) return 0;
-  return length;
-}
-
 // A byte that YAML does not allow in a text, but yaml-cpp accepts.
 std::optional<BadByte> bad_byte(std::string_view text) {
   if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff")) return std::nullopt;  // UTF-16, which YAML allows
   for (std::size_t at = 0; at < text.size();) {
     const auto byte = static_cast<unsigned char>(text[at]);
-    const std::size_t length = character_at_front(text.substr(at));
+    const std::size_t length = character_at(text.substr(at));
     if (length == 0) return BadByte{at, "is not UTF-8 here", "save the file as UTF-8; is this a text file?"};
     if ((byte < 0x20 && byte != '\t' && byte != '\n' && byte != '\r') || byte == 0x7f)
       return BadByte{at, "has a control character here, " + in_quotes(text.substr(at, 1)),
