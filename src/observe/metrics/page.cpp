@@ -11,17 +11,10 @@
 namespace tranche::metrics {
 namespace {
 
-std::size_t place_of(std::string_view name) {
-  const auto found = std::ranges::find(kMetrics, name, &Metric::name);
-  CHECK_THAT(found != kMetrics.end(), "a metric that is not in the table");
-  return static_cast<std::size_t>(found - kMetrics.begin());
-}
-
 Family& family_of(std::vector<Family>& families, const Metric& metric) {
-  const auto place = place_of(metric.name);
-  const auto at = std::ranges::find_if(families, [&](const Family& family) { return place_of(family.name) >= place; });
-  if (at != families.end() && at->name == metric.name) return *at;
-  return *families.insert(at, {std::string(metric.name), std::string(metric.help), metric.type, {}});
+  const auto at = std::ranges::lower_bound(families, &metric, {}, &Family::metric);
+  if (at != families.end() && at->metric == &metric) return *at;
+  return *families.insert(at, {&metric, {}});
 }
 
 std::string in_label(std::string_view text) {
@@ -57,9 +50,10 @@ void add_label(std::string& out, std::string_view name, std::string_view value) 
 }
 
 template <class Text>
-void put_heading(Text& out, std::string_view name, std::string_view help, Type type) {
-  for (const auto part : {std::string_view("# HELP "), name, std::string_view(" "), help, std::string_view("\n# TYPE "),
-                          name, std::string_view(" "), to_string(type), std::string_view("\n")})
+void put_heading(Text& out, const Metric& metric) {
+  for (const std::string_view part :
+       {std::string_view("# HELP "), metric.name, std::string_view(" "), metric.help, std::string_view("\n# TYPE "),
+        metric.name, std::string_view(" "), to_string(metric.type), std::string_view("\n")})
     out += part;
 }
 
@@ -109,12 +103,12 @@ void Page::set_pool_state(std::string_view pool, std::string_view state) {
 std::string to_text(const Page& page) {
   std::string out;
   for (const auto& family : page.families) {
-    put_heading(out, family.name, family.help, family.type);
+    put_heading(out, *family.metric);
     for (const auto& sample : family.samples) {
       std::string labels;
       for (const auto& [name, value] : sample.labels) add_label(labels, name, value);
       if (!labels.empty()) labels += '}';
-      put_sample(out, family.name, labels, sample.value);
+      put_sample(out, family.metric->name, labels, sample.value);
     }
   }
   return out;
@@ -129,7 +123,7 @@ std::string label_text(MetricRef metric, std::initializer_list<std::string_view>
 }
 
 void add_heading(LongText& out, MetricRef metric) {
-  put_heading(out, metric->name, metric->help, metric->type);
+  put_heading(out, *metric);
 }
 
 void add_sample(LongText& out, MetricRef metric, std::string_view labels, double value) {

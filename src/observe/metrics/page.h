@@ -20,10 +20,8 @@ struct Sample {
 };
 
 struct Family {
-  std::string name;
-  std::string help;
-  Type type = Type::kGauge;
-  std::vector<Sample> samples;  // by label values
+  const Metric* metric = nullptr;  // of the table
+  std::vector<Sample> samples;     // by label values
   friend bool operator==(const Family&, const Family&) = default;
 };
 
