@@ -33,7 +33,6 @@ Device read_device(const Json& json) {
   device.uuid = text_at(json, "uuid");
   device.name = text_at(json, "name");
   device.resource = text_at(json, "resource");
-  device.sharing = text_at(json, "sharing");
   device.memory_mib = count_at(json, "memoryMiB");
   device.used_mib = count_at(json, "memoryUsedMiB");
   device.sm_count = static_cast<std::uint32_t>(count_at(json, "smCount"));

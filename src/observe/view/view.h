@@ -28,7 +28,6 @@ struct Device {
   std::string uuid;
   std::string name;
   std::string resource;
-  std::string sharing;
   std::uint64_t memory_mib = 0;
   std::uint64_t used_mib = 0;
   std::uint32_t sm_count = 0;
