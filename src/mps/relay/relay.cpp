@@ -194,7 +194,6 @@ void Relay::pump_later() {
 }
 
 void Relay::prepare(std::uint64_t id, const std::string& grant) {
-  if (!callbacks_.prepare) return prepared(id, {});
   callbacks_.prepare(grant, [this, id, alive = std::weak_ptr(alive_)](const Status& status) {
     if (!alive.expired()) prepared(id, status);
   });
@@ -231,7 +230,7 @@ bool Relay::refuses(RelayPassage& passage) {
 // A client that has just destroyed a context, or ended, may have a place until its server has closed the connection. A
 // client that would be refused meanwhile waits for that, and the servers' pipes are looked at once for all that wait.
 bool Relay::waits_for_place(RelayPassage& passage, int looks) {
-  if (looks >= kLooksForPlace || !callbacks_.refuses_for_now) return false;
+  if (looks >= kLooksForPlace) return false;
   if (!callbacks_.refuses_for_now(passage.grant(), passage.state().client.pid)) return false;
   without_place_.emplace(passage.id(), looks + 1);
   if (place_look_.running()) return true;
@@ -247,7 +246,6 @@ bool Relay::waits_for_place(RelayPassage& passage, int looks) {
 
 void Relay::wants_turn(RelayPassage& passage, int looks) {
   if (waits_for_place(passage, looks) || refuses(passage)) return;
-  if (!callbacks_.look) return looked(passage.id(), false);
   callbacks_.look(passage.grant(), passage.state().client.pid,
                   [this, id = passage.id(), alive = std::weak_ptr(alive_)](const std::string& why_not) {
                     if (!alive.expired()) looked(id, !why_not.empty());
@@ -355,7 +353,6 @@ void Relay::changed() {
 }
 
 void Relay::store() {
-  if (!callbacks_.store) return;
   store_.stop();
   auto text = mps::render_clients({boot_, clients_.stored()});
   if (text == stored_) return;
@@ -364,12 +361,12 @@ void Relay::store() {
 }
 
 void Relay::store_soon() {
-  if (callbacks_.store && !store_.running()) store_.start(kStoreSoon, [this] { store(); });
+  if (!store_.running()) store_.start(kStoreSoon, [this] { store(); });
 }
 
 // Which connections the servers still have. false: not known.
 bool Relay::look() {
-  const auto open = callbacks_.open_pipes ? callbacks_.open_pipes() : std::nullopt;
+  const auto open = callbacks_.open_pipes();
   if (clients_.looked(open)) changed();
   return open.has_value();
 }
@@ -446,7 +443,7 @@ void Relay::count_end(Endpoint& endpoint, const RelayPassage& passage, const mps
   const bool foreign = !state.exchange.carried || state.exchange.foreign;
   const bool may_be_stuck = state.end == kBrokeOff || (state.garbled && foreign);
   const bool doubted = may_be_stuck || (state.end == kServerLate && late_ >= kLateInARow);
-  if (doubted && callbacks_.on_server_doubted)
+  if (doubted)
     callbacks_.on_server_doubted("a client of grant " + passage.grant() + " " + std::string(to_string(state.end)));
   callbacks_.on_change();
 }

@@ -104,13 +104,14 @@ struct EndpointView {
 class Relay {
  public:
   using Prepared = std::function<void(const Status&)>;
+  // All are given.
   struct Callbacks {
     // Why this process may not connect; "" if it may. Called when the process declares itself a client, and at its
     // turn.
     std::function<std::string(const std::string& grant, int pid)> refuse;
     // Whether `refuse` would refuse the process only because of connections that its server may be about to close. The
-    // process then waits up to 100 ms for their end. Empty: never.
-    std::function<bool(const std::string& grant, int pid)> refuses_for_now = {};
+    // process then waits up to 100 ms for their end.
+    std::function<bool(const std::string& grant, int pid)> refuses_for_now;
     std::function<void(const std::string& grant, int pid)> on_client;  // a new process connects
     std::function<void(const std::string& grant, int pid)> on_gone;    // the process has exited
     // A connection ended abnormally (is_attempt, refused, or an unexpected daemon or server).
@@ -120,22 +121,20 @@ class Relay {
     std::function<void()> on_change;  // the result of endpoints() changed
     // The server may accept no more clients: two consecutive clients waited for it in vain, or a client broke
     // off (RelayEnd::kBrokeOff) an exchange that this program does not carry or know (RelayExchange::foreign).
-    std::function<void(const std::string& why)> on_server_doubted = {};
+    std::function<void(const std::string& why)> on_server_doubted;
     // It is a client's turn: makes the daemon hold the grant's limits for the clients that it accepts next. `done` runs
     // once, perhaps inside the call. After an error that may pass (kConflict, kTimeout, kUnavailable) the client keeps
-    // waiting; after any other it is refused. Empty: all grants have the same limits.
-    std::function<void(const std::string& grant, Prepared done)> prepare = {};
+    // waiting; after any other it is refused.
+    std::function<void(const std::string& grant, Prepared done)> prepare;
     // The reply to a container of this grant that queries its own limits (mps/relay/relay_questions.h); "" = none.
-    // Empty: no query gets a reply.
-    std::function<std::string(const std::string& grant, const mps::RelayQuestion&)> answer = {};
+    std::function<std::string(const std::string& grant, const mps::RelayQuestion&)> answer;
     // Inspects a process that declares itself a client, before it waits for its turn. `done` runs once, perhaps inside
-    // the call, with the reason why the process may not connect; "" if it may. Empty: no process is inspected.
-    std::function<void(const std::string& grant, int pid, std::function<void(const std::string& why_not)> done)> look =
-        {};
-    // The pipes that the pool's servers have open; absent: not known. Empty: never known.
-    std::function<std::optional<std::set<Channel>>()> open_pipes = {};
-    // Writes the text for restore() to a file before it returns. Empty: no text is kept.
-    std::function<void(const std::string& clients)> store = {};
+    // the call, with the reason why the process may not connect; "" if it may.
+    std::function<void(const std::string& grant, int pid, std::function<void(const std::string& why_not)> done)> look;
+    // The pipes that the pool's servers have open; absent: not known.
+    std::function<std::optional<std::set<Channel>>()> open_pipes;
+    // Writes the text for restore() to a file before it returns.
+    std::function<void(const std::string& clients)> store;
   };
   Relay(Loop& loop, RelaySettings settings, Callbacks callbacks);
   ~Relay();  // closes everything; socket files stay, for the next start to replace

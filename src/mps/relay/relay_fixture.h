@@ -44,6 +44,7 @@ class RelayAtTheEndpoint : public ::testing::Test {
     relay_ = std::make_unique<Relay>(
         *loop_, bounds_,
         Relay::Callbacks{.refuse = [this](const std::string& grant, int) { return refusals_[grant]; },
+                         .refuses_for_now = [](const std::string&, int) { return false; },
                          .on_client = [this](const std::string& grant, int pid) { came_.emplace_back(grant, pid); },
                          .on_gone = [this](const std::string&, int pid) { gone_.push_back(pid); },
                          .on_trouble = [this](const std::string&, const mps::Passage& passage,
@@ -59,7 +60,8 @@ class RelayAtTheEndpoint : public ::testing::Test {
                                return mps::answer_to(question, limits);
                              },
                          .look = look_,
-                         .open_pipes = [this] { return open_pipes(); }});
+                         .open_pipes = [this] { return open_pipes(); },
+                         .store = [](const std::string&) {}});
   }
   std::optional<std::set<Channel>> open_pipes() {
     const pid_t server = world_.server_process();
@@ -147,8 +149,11 @@ class RelayAtTheEndpoint : public ::testing::Test {
   std::vector<mps::RelayEnd> ends_;
   std::vector<std::string> doubts_;
   std::string not_itself_;
-  std::function<void(const std::string&, const Relay::Prepared&)> prepare_;
-  std::function<void(const std::string&, int, std::function<void(const std::string&)>)> look_;
+  std::function<void(const std::string&, const Relay::Prepared&)> prepare_ = [](const auto&, const auto& done) {
+    done({});
+  };
+  std::function<void(const std::string&, int, std::function<void(const std::string&)>)> look_ =
+      [](const auto&, int, const auto& done) { done(""); };
   std::string daemon_socket_;  // "" = that of world_
   std::unique_ptr<Loop> loop_;
   std::unique_ptr<Relay> relay_;

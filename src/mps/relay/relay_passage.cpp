@@ -161,9 +161,8 @@ void RelayPassage::happens(mps::RelayEvent event, RelayPacket packet) {
       arm();
       return relay_.wants_turn(*this);
     case mps::RelayAction::kAnswer: {
-      const auto& answer = relay_.callbacks_.answer;
       // A client that asks and does not read has a full socket; its reply is dropped.
-      if (const auto text = answer ? answer(grant_, state_.question) : std::string();
+      if (const auto text = relay_.callbacks_.answer(grant_, state_.question);
           !text.empty() && !send_packet(client_.get(), text))
         return happens(mps::RelayEvent::kClientGone);
       break;
