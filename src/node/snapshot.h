@@ -33,7 +33,6 @@
 #include "node/guard/guard_report.h"
 #include "observe/pages/http_pages.h"
 #include "plan/advertise/advertise.h"
-#include "plan/advertise/withheld.h"
 #include "plan/plan.h"
 
 namespace tranche::agent {

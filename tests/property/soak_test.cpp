@@ -15,7 +15,7 @@
 #include "grants/allocate/prefer.h"
 #include "grants/change/change.h"
 #include "grants/ledger.h"
-#include "plan/advertise/withheld.h"
+#include "plan/advertise/advertise.h"
 #include "plan/make_plan.h"
 #include "plan/slot_id.h"
 #include "property/generate.h"

@@ -18,7 +18,7 @@
 
 #include "grants/change/change_steps.h"
 #include "grants/change/held.h"
-#include "plan/advertise/withheld.h"
+#include "plan/advertise/advertise.h"
 #include "plan/plan.h"
 
 namespace tranche::change {

@@ -1,5 +1,7 @@
 #include "plan/advertise/advertise.h"
 
+#include <algorithm>
+
 #include "plan/slot_id.h"
 
 namespace tranche::advertise {
@@ -13,7 +15,7 @@ std::optional<std::string> reason_unhealthy(const plan::PlannedDevice& device, c
   return std::nullopt;
 }
 
-std::vector<Advertised> advertise(const plan::Plan& plan, const Faults& faults) {
+std::vector<Advertised> advertise(const plan::Plan& plan, const Faults& faults, const Withheld& withheld) {
   std::vector<Advertised> lists;
   lists.reserve(plan.resources.size());
   for (const auto& resource : plan.resources) {
@@ -24,7 +26,23 @@ std::vector<Advertised> advertise(const plan::Plan& plan, const Faults& faults) 
     }
     lists.push_back({resource.name, std::move(slots)});
   }
+  for (const auto& [resource, slots] : withheld) {
+    auto list = std::ranges::lower_bound(lists, resource, {}, &Advertised::resource);
+    if (list == lists.end() || list->resource != resource) list = lists.insert(list, Advertised{resource, {}});
+    auto left = slots;
+    std::vector<AdvertisedSlot> all = list->slots;
+    for (auto& slot : all) slot.healthy = left.erase(slot.id) == 0 && slot.healthy;
+    for (const auto& [id, why] : left) all.push_back({id, false, std::nullopt});
+    list->slots = std::move(all);
+  }
   return lists;
+}
+
+const std::string* reason_withheld(const Withheld& withheld, const std::string& resource, const std::string& slot) {
+  const auto slots = withheld.find(resource);
+  if (slots == withheld.end()) return nullptr;
+  const auto found = slots->second.find(slot);
+  return found == slots->second.end() ? nullptr : &found->second;
 }
 
 }  // namespace tranche::advertise

@@ -1,6 +1,6 @@
-#include "plan/advertise/withheld.h"
-
 #include <gmock/gmock.h>
+
+#include "plan/advertise/advertise.h"
 
 namespace tranche::advertise {
 namespace {
