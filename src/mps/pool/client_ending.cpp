@@ -65,36 +65,27 @@ bool runs(const ProcessRef& ref) {
 
 ClientEnding::ClientEnding(Loop& loop, Settings settings, const std::vector<ProcessRef>& clients, Done done)
     : loop_(loop), settings_(settings), done_(std::move(done)) {
-  for (const auto& ref : clients) {
-    const auto known = std::ranges::find(clients_, ref.pid, [](const Client& each) { return each.outcome.pid; });
-    if (known != clients_.end()) continue;
-    clients_.push_back({{.pid = ref.pid}, nullptr});
-    stop(clients_.back(), ref);
-  }
+  for (const auto& ref : clients) (void)add(ref);
   stopped_ = loop_.now();
   wait();
 }
 
-void ClientEnding::stop(Client& client, const ProcessRef& ref) {
+bool ClientEnding::add(const ProcessRef& ref) {
+  if (std::ranges::any_of(clients_, [&](const Client& each) { return each.outcome.pid == ref.pid; })) return false;
+  clients_.push_back(stop(ref));
+  return clients_.back().process != nullptr;
+}
+
+ClientEnding::Client ClientEnding::stop(const ProcessRef& ref) {
   // The relay may have spoken for a client that had exited, and the server lists it under our pid.
-  if (ref.pid == ::getpid()) {
-    client.outcome.outcome = TerminateOutcome::kNotAClient;
-    client.outcome.note = "it is this program";
-    return;
-  }
+  if (ref.pid == ::getpid()) return {{ref.pid, TerminateOutcome::kNotAClient, "it is this program"}, nullptr};
   auto process = Process::adopt(loop_, ref, [this, pid = ref.pid](const ExitNote&) { exited(pid); });
-  if (!process && process.error().kind == Kind::kNotFound) {
-    client.outcome.outcome = TerminateOutcome::kNotAClient;
-    client.outcome.note = "the process has exited";
-    return;
-  }
+  if (!process && process.error().kind == Kind::kNotFound)
+    return {{ref.pid, TerminateOutcome::kNotAClient, "the process has exited"}, nullptr};
   const auto stopped = process ? (*process)->signal(SIGSTOP) : Status(std::unexpected(process.error()));
-  if (!stopped) {
-    client.outcome.outcome = TerminateOutcome::kRefused;
-    client.outcome.note = "cannot stop the process: " + to_string(stopped.error());
-    return;
-  }
-  client.process = *std::move(process);
+  if (!stopped)
+    return {{ref.pid, TerminateOutcome::kRefused, "cannot stop the process: " + to_string(stopped.error())}, nullptr};
+  return {{.pid = ref.pid}, *std::move(process)};
 }
 
 void ClientEnding::wait() {
@@ -116,13 +107,7 @@ bool ClientEnding::stop_those_that_came() {
   const auto came = settings_.killed_with(ending);
   if (!came) return false;
   bool any = false;
-  for (const auto& ref : *came) {
-    const auto known = std::ranges::find(clients_, ref.pid, [](const Client& each) { return each.outcome.pid; });
-    if (known != clients_.end()) continue;
-    clients_.push_back({{.pid = ref.pid}, nullptr});
-    stop(clients_.back(), ref);
-    any = any || clients_.back().process != nullptr;
-  }
+  for (const auto& ref : *came) any = add(ref) || any;
   if (any) settings_.patience = std::max(settings_.patience, settings_.patience_with_those);
   return any;
 }

@@ -75,7 +75,8 @@ class ClientEnding {
     mps::Terminated outcome;
     std::unique_ptr<Process> process;  // null: nothing (more) to do
   };
-  void stop(Client& client, const ProcessRef& ref);
+  bool add(const ProcessRef& ref);  // false: it is one of them already, or cannot be stopped
+  Client stop(const ProcessRef& ref);
   void wait();
   void wait_is_over();
   bool stop_those_that_came();

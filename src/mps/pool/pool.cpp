@@ -41,10 +41,7 @@ void Pool::list_clients() {
 
 Status Pool::adopt(const host::LeftPool& left) {
   planned_.devices = left.devices;
-  if (const auto opened = open(); !opened) {
-    daemon_.reset();
-    return opened;
-  }
+  TRY_STATUS(open());
   life_.state = mps::LifeState::kServing;
   daemon_->want({});  // adopts it; the limits are never set, because stop() comes before an answer
   return {};
@@ -125,12 +122,8 @@ void Pool::modes_are(const Status& set) {
 }
 
 void Pool::start() {
-  if (!daemon_) {
-    if (const auto opened = open(); !opened) {
-      daemon_.reset();
-      return feed(LifeEvent::kStartFailed, to_string(opened.error()));
-    }
-  }
+  if (!daemon_)
+    if (const auto opened = open(); !opened) return feed(LifeEvent::kStartFailed, to_string(opened.error()));
   daemon_->want(mps::limits_of(planned_));
 }
 
