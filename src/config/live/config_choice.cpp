@@ -87,7 +87,6 @@ void ConfigSource::decide() {
     if (!next.in_force) return refuse(std::move(next.problems));
     next.name = decision.choice->name;
     next.chosen_by = to_string(decision.choice->by);
-    next.label = last_label_.value_or("");
     put(std::move(next), text);
   });
 }
@@ -116,7 +115,6 @@ void ConfigSource::read_written() {
     if (!next.in_force) return refuse(std::move(next.problems));
     next.name = chosen.name;
     next.chosen_by = chosen.chosen_by;
-    next.label = chosen.label;
     last_label_ = chosen.label;
     put(std::move(next), chosen.text);
   });

@@ -152,6 +152,7 @@ void ConfigSource::read_file() {
 void ConfigSource::put(ConfigView next, const std::string& text) {
   patient_ = false;
   text_ = text;
+  next.label = last_label_.value_or("");
   publish(std::move(next));
 }
 
@@ -162,7 +163,6 @@ void ConfigSource::refuse(std::vector<Problem> problems) {
     if (next.in_force) {
       next.name = last_->name;
       next.chosen_by = last_->chosen_by;
-      next.label = last_label_.value_or("");
       next.problems = std::move(problems);
       next.last_good = true;
       return put(std::move(next), last_->text);
