@@ -66,18 +66,15 @@ Status remove_condition(const kube::Access& access, const std::string& path) {
 
 void find_on_node_object(const ResetOptions& options, Traces& traces, std::vector<std::string>& problems) {
   if (options.node_name.empty()) return;
+  const auto leave = [&](const Error& why) {
+    problems.push_back("the labels of the node " + options.node_name + " are left: " + to_string(why));
+  };
   const auto access = host::PersonsAccess({options.kubeconfig, ""}, options.mps.environment).get();
-  if (!access) {
-    problems.push_back("the labels of the node " + options.node_name + " are left: " + to_string(access.error()));
-    return;
-  }
+  if (!access) return leave(access.error());
   const std::string name = kube::percent_encoded(options.node_name);
   const std::string path = kube::node_path(name);
   const auto node = node_object(*access, path);
-  if (!node) {
-    problems.push_back("the labels of the node " + options.node_name + " are left: " + to_string(node.error()));
-    return;
-  }
+  if (!node) return leave(node.error());
   const auto change = label::change_node(*node, {});
   const auto text = change ? change->patch : std::nullopt;
   if (text) {
