@@ -41,12 +41,12 @@ std::map<std::string, std::string> claim_specs(const std::string& cdi_root) {
 
 }  // namespace
 
-Status look_here(const VerifyOptions& options, const config::Config& config, const VerifyPlaces& places,
-                 verify::Findings& checks) {
-  const Json node = document(options.run_dir + "/node.sock");
+void look_here(const VerifyOptions& options, const config::Config& config, const VerifyPlaces& places,
+               verify::Findings& checks) {
+  const std::string socket = options.run_dir + "/node.sock";
+  const Json node = document(socket);
   const Json mps = document(places.mps_root_here + "/mps.sock");
   if (!node.is_object()) {
-    const std::string socket = options.run_dir + "/node.sock";
     checks.fail("agent.ready", "", "the node agent does not answer on " + socket,
                 "start `tranche node`, or name its directory with --run-dir");
   } else {
@@ -62,7 +62,6 @@ Status look_here(const VerifyOptions& options, const config::Config& config, con
   } else if (node.is_object()) {
     verify::check_hardware(*hardware, node, checks);
   }
-  return {};
 }
 
 }  // namespace tranche::agent

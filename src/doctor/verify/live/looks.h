@@ -32,8 +32,8 @@ Result<ClusterLook> look_at_cluster(const VerifyOptions& options, verify::Findin
 Status try_from_outside(const VerifyOptions& options, const ClusterLook& cluster, verify::Findings& checks);
 // In a container that holds shares of MPS.
 Status try_inside(const VerifyOptions& options, verify::Findings& checks);
-Status look_here(const VerifyOptions& options, const config::Config& config, const VerifyPlaces& places,
-                 verify::Findings& checks);
+void look_here(const VerifyOptions& options, const config::Config& config, const VerifyPlaces& places,
+               verify::Findings& checks);
 Status try_limits(const VerifyOptions& options, const VerifyPlaces& places, verify::Findings& checks);
 
 }  // namespace tranche::agent

@@ -62,8 +62,8 @@ int run_verify(const VerifyOptions& options) {
   } else {
     const auto config = load_config(options.flags, options.environment, options.unknown_keys);
     const auto places = places_of(options, config.config.flags);
-    looked = look_here(options, config.config, places, checks);
-    if (looked && options.deep) looked = try_limits(options, places, checks);
+    look_here(options, config.config, places, checks);
+    if (options.deep) looked = try_limits(options, places, checks);
   }
   if (!looked) fmt::print(stderr, "tranche verify: {}\n", to_string(looked.error()));
 
