@@ -52,6 +52,48 @@ std::vector<std::uint64_t> numbers_of(std::string_view version) {
   return numbers;
 }
 
+Percent threads_of(const PlannedDevice& device, std::uint32_t held) {
+  using Kind = config::ThreadsPolicy::Kind;
+  const config::ThreadsPolicy& policy = device.policy.threads;
+  switch (policy.kind) {
+    case Kind::kOpen:
+      return kAll;
+    case Kind::kFactor:
+      return threads_share(held, device.slots, policy.factor_hundredths);
+    case Kind::kSms:
+      if (device.sm_count == 0) break;  // no percentage is known to yield that many
+      return threads_for(
+          static_cast<std::uint32_t>(std::min<std::uint64_t>(std::uint64_t{policy.sms} * held, device.sm_count)),
+          device.sm_count);
+    case Kind::kEqual:
+    case Kind::kTenant:
+      break;
+  }
+  return threads_share(held, device.slots);
+}
+
+Bytes memory_of(const PlannedDevice& device, std::uint32_t held) {
+  using Kind = config::MemoryPolicy::Kind;
+  const config::MemoryPolicy& policy = device.policy.memory;
+  const Bytes whole = device.memory;
+  switch (policy.kind) {
+    case Kind::kOpen:
+      return mib(whole.in_mib());
+    case Kind::kSize: {
+      const Bytes asked = mib(policy.size.in_mib() * held);
+      return whole.value == 0 ? asked : std::min(asked, mib(whole.in_mib()));
+    }
+    case Kind::kFactor:
+      return std::min(
+          memory_share(divisible(whole, device.policy.reserve), held, device.slots, policy.factor_hundredths),
+          mib(whole.in_mib()));
+    case Kind::kEqual:
+    case Kind::kTenant:
+      break;
+  }
+  return memory_share(divisible(whole, device.policy.reserve), held, device.slots);
+}
+
 }  // namespace
 
 Bytes memory_share(Bytes total, std::uint32_t held, std::uint32_t slots, std::uint32_t factor_hundredths) {
@@ -134,59 +176,6 @@ Percent round_to_trusted(Percent threads, std::uint32_t sm_count, const std::vec
     if (const auto below = trusted_below(threads, sm_count, trusted)) return *below;
   return trusted_above(threads, sm_count, trusted).value_or(threads);
 }
-
-ShareLimits share_of(Bytes memory, std::uint32_t sm_count, inventory::ComputeCapability capability, std::uint32_t held,
-                     std::uint32_t slots, config::SmRounding rounding, std::string_view driver) {
-  const Percent threads =
-      round_to_trusted(threads_share(held, slots), sm_count, trusted_sm_counts(capability, sm_count, driver), rounding);
-  return {memory_share(memory, held, slots), threads, sms_at(threads, sm_count)};
-}
-
-namespace {
-
-Percent threads_of(const PlannedDevice& device, std::uint32_t held) {
-  using Kind = config::ThreadsPolicy::Kind;
-  const config::ThreadsPolicy& policy = device.policy.threads;
-  switch (policy.kind) {
-    case Kind::kOpen:
-      return kAll;
-    case Kind::kFactor:
-      return threads_share(held, device.slots, policy.factor_hundredths);
-    case Kind::kSms:
-      if (device.sm_count == 0) break;  // no percentage is known to yield that many
-      return threads_for(
-          static_cast<std::uint32_t>(std::min<std::uint64_t>(std::uint64_t{policy.sms} * held, device.sm_count)),
-          device.sm_count);
-    case Kind::kEqual:
-    case Kind::kTenant:
-      break;
-  }
-  return threads_share(held, device.slots);
-}
-
-Bytes memory_of(const PlannedDevice& device, std::uint32_t held) {
-  using Kind = config::MemoryPolicy::Kind;
-  const config::MemoryPolicy& policy = device.policy.memory;
-  const Bytes whole = device.memory;
-  switch (policy.kind) {
-    case Kind::kOpen:
-      return mib(whole.in_mib());
-    case Kind::kSize: {
-      const Bytes asked = mib(policy.size.in_mib() * held);
-      return whole.value == 0 ? asked : std::min(asked, mib(whole.in_mib()));
-    }
-    case Kind::kFactor:
-      return std::min(
-          memory_share(divisible(whole, device.policy.reserve), held, device.slots, policy.factor_hundredths),
-          mib(whole.in_mib()));
-    case Kind::kEqual:
-    case Kind::kTenant:
-      break;
-  }
-  return memory_share(divisible(whole, device.policy.reserve), held, device.slots);
-}
-
-}  // namespace
 
 std::vector<std::uint32_t> request_sizes(std::uint32_t slots) {
   std::vector<std::uint32_t> sizes;

@@ -66,8 +66,4 @@ ShareLimits share_of(const PlannedDevice& device, std::uint32_t held);
 // Numbers of slots to show, up to `slots`: 1, 2, 5, 10, 20, 50, 100 … and all.
 std::vector<std::uint32_t> request_sizes(std::uint32_t slots);
 
-// The same for equal slots of a device that is not in a plan.
-ShareLimits share_of(Bytes memory, std::uint32_t sm_count, inventory::ComputeCapability capability, std::uint32_t held,
-                     std::uint32_t slots, config::SmRounding rounding, std::string_view driver = {});
-
 }  // namespace tranche::plan

@@ -9,6 +9,16 @@ using config::SmRounding;
 constexpr inventory::ComputeCapability kHopper{9, 0};
 constexpr Bytes kH200{150754820096};
 
+ShareLimits share_of_h200(std::uint32_t held, std::uint32_t slots, SmRounding rounding) {
+  PlannedDevice device;
+  device.slots = slots;
+  device.memory = kH200;
+  device.sm_count = 132;
+  device.compute_capability = kHopper;
+  device.policy.rounding = rounding;
+  return share_of(device, held);
+}
+
 TEST(SharesTest, MemoryIsNvidiasDivision) {
   EXPECT_EQ(memory_share(mib(143771), 1, 10), mib(14377));
   EXPECT_EQ(memory_share(mib(143771), 3, 10), mib(43131));
@@ -74,9 +84,9 @@ TEST(SharesTest, CountsMeasuredWrongAreRoundedUpByDefault) {
   for (const Row& row :
        {Row{2, 66, 66, 66}, Row{3, 62, 34, 42}, Row{4, 32, 32, 32}, Row{5, 30, 16, 26}, Row{6, 30, 16, 20},
         Row{7, 30, 16, 18}, Row{8, 14, 14, 14}, Row{10, 12, 12, 12}, Row{48, 8, 8, 8}}) {
-    EXPECT_EQ(share_of(kH200, 132, kHopper, 1, row.slots, SmRounding::kUp).sms, row.up) << row.slots;
-    EXPECT_EQ(share_of(kH200, 132, kHopper, 1, row.slots, SmRounding::kDown).sms, row.down) << row.slots;
-    EXPECT_EQ(share_of(kH200, 132, kHopper, 1, row.slots, SmRounding::kOff).sms, row.off) << row.slots;
+    EXPECT_EQ(share_of_h200(1, row.slots, SmRounding::kUp).sms, row.up) << row.slots;
+    EXPECT_EQ(share_of_h200(1, row.slots, SmRounding::kDown).sms, row.down) << row.slots;
+    EXPECT_EQ(share_of_h200(1, row.slots, SmRounding::kOff).sms, row.off) << row.slots;
   }
 }
 
@@ -95,7 +105,7 @@ TEST(SharesTest, EveryRoundedShareOfEveryDivisionIsTrusted) {
   for (std::uint32_t slots = 1; slots <= 128; ++slots)
     for (std::uint32_t held = 1; held <= slots; ++held)
       for (const SmRounding rounding : {SmRounding::kUp, SmRounding::kDown}) {
-        const ShareLimits share = share_of(kH200, 132, kHopper, held, slots, rounding);
+        const ShareLimits share = share_of_h200(held, slots, rounding);
         ASSERT_TRUE(is_trusted(share.sms, trusted)) << held << " of " << slots << " gives " << share.sms;
         if (rounding == SmRounding::kUp) {
           ASSERT_GE(share.threads, threads_share(held, slots));
@@ -106,7 +116,12 @@ TEST(SharesTest, EveryRoundedShareOfEveryDivisionIsTrusted) {
 TEST(SharesTest, NothingIsKnownAgainstOtherGpus) {
   EXPECT_TRUE(trusted_sm_counts({8, 0}, 108).empty());
   EXPECT_TRUE(trusted_sm_counts({9, 0}, 114).empty());
-  EXPECT_EQ(share_of(mib(40960), 108, {8, 0}, 1, 5, SmRounding::kUp).threads, Percent::whole(20));
+  PlannedDevice a100;
+  a100.slots = 5;
+  a100.memory = mib(40960);
+  a100.sm_count = 108;
+  a100.compute_capability = {8, 0};
+  EXPECT_EQ(share_of(a100, 1).threads, Percent::whole(20));
 }
 
 TEST(SharesTest, DriversAreComparedNumberByNumber) {

@@ -189,14 +189,18 @@ TEST(HealthDocument, ListsEveryCause) {
 // ---- docs/guide/share-sizes.md
 
 TEST(SharesDocument, TheTableIsWhatTheCodeComputes) {
-  const inventory::ComputeCapability hopper{9, 0};
-  const Bytes memory = mib(143771);
+  plan::PlannedDevice h200;
+  h200.memory = mib(143771);
+  h200.sm_count = 132;
+  h200.compute_capability = {9, 0};
   for (const Row& row : rows_below("guide/share-sizes.md", "One H200 by equal slots")) {
     ASSERT_EQ(row.size(), 5u);
     const auto slots = static_cast<std::uint32_t>(parse_unsigned(row[0]).value_or(0));
     ASSERT_GT(slots, 0u);
-    const auto at = [&](config::SmRounding rounding) {
-      return plan::share_of(memory, 132, hopper, 1, slots, rounding);
+    h200.slots = slots;
+    const auto at = [&h200](config::SmRounding rounding) {
+      h200.policy.rounding = rounding;
+      return plan::share_of(h200, 1);
     };
     const auto show = [](const plan::ShareLimits& share) {
       return std::to_string(share.sms) + " (" + to_string(share.threads) + " %)";
