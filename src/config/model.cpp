@@ -27,9 +27,4 @@ const SharedResource* sharing_of(const Config& config, std::string_view resource
   return nullptr;
 }
 
-GuardMemory guard_memory_of(const Config& config, std::string_view resource_name) {
-  const SharedResource* entry = sharing_of(config, resource_name);
-  return entry != nullptr ? guard_memory_of(config, *entry) : config.sharing.guard.memory;
-}
-
 }  // namespace tranche::config

@@ -205,7 +205,5 @@ bool is_individual(const SharedResource& entry);
 // The sharing entry for a resource by its un-renamed name; the later of duplicates wins, as in NVIDIA's plugin. nullptr
 // = none. If several entries divide the devices of a name (perDevice), it is the last.
 const SharedResource* sharing_of(const Config& config, std::string_view resource_name);
-// The guard's policy, by the same name.
-GuardMemory guard_memory_of(const Config& config, std::string_view resource_name);
 
 }  // namespace tranche::config

@@ -41,10 +41,9 @@ TEST(GuardConfig, EveryPolicyCanBeChosenByItsWord) {
 }
 
 TEST(GuardConfig, AResourcesOwnPolicyComesFirst) {
-  const Config config = read(with("{memory: observe}", ", guard: {memory: terminate-all}"));
-  EXPECT_EQ(guard_memory_of(config, "nvidia.com/gpu"), GuardMemory::kTerminateAll);
-  EXPECT_EQ(guard_memory_of(config, "nvidia.com/other"), GuardMemory::kObserve);
-  EXPECT_EQ(guard_memory_of(read(with("{memory: observe}")), "nvidia.com/gpu"), GuardMemory::kObserve);
+  const auto memory_of = [](const Config& config) { return guard_memory_of(config, config.sharing.resources.at(0)); };
+  EXPECT_EQ(memory_of(read(with("{memory: observe}", ", guard: {memory: terminate-all}"))), GuardMemory::kTerminateAll);
+  EXPECT_EQ(memory_of(read(with("{memory: observe}"))), GuardMemory::kObserve);
 }
 
 TEST(GuardConfig, WhatIsWrongIsReportedWithPlaceAndRemedy) {
