@@ -214,11 +214,7 @@ void ClientTable::exited(int pid) {
 }
 
 std::vector<int> ClientTable::of(const std::string& grant) const {
-  std::vector<int> pids;
-  for (const auto& [pid, client] : clients_) {
-    if (client.grant == grant && client.alive()) pids.push_back(pid);
-  }
-  return pids;
+  return pids_where([&](const Client& client) { return client.grant == grant && client.alive(); });
 }
 
 const std::string* ClientTable::grant_of(int pid) const {
@@ -412,11 +408,7 @@ std::size_t ClientTable::beyond_first(int pid) const {
 }
 
 std::vector<int> ClientTable::remnants(const std::string& grant) const {
-  std::vector<int> pids;
-  for (const auto& [pid, client] : clients_) {
-    if (client.grant == grant && client.exited != 0) pids.push_back(pid);
-  }
-  return pids;
+  return pids_where([&](const Client& client) { return client.grant == grant && client.exited != 0; });
 }
 
 std::optional<Remnant> ClientTable::remnant(int pid) const {
@@ -438,11 +430,7 @@ void ClientTable::in_container(int pid, std::string container, std::uint64_t sta
 }
 
 std::vector<int> ClientTable::clients_in(const std::string& container) const {
-  std::vector<int> pids;
-  for (const auto& [pid, client] : clients_) {
-    if (client.container == container && client.alive()) pids.push_back(pid);
-  }
-  return pids;
+  return pids_where([&](const Client& client) { return client.container == container && client.alive(); });
 }
 
 }  // namespace tranche::host

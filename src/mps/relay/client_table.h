@@ -149,6 +149,13 @@ class ClientTable {
     bool may_stay() const { return earlier || !passed.empty() || !active.empty() || has_channels(); }
     bool followed() const;  // its channels are pipes that are known
   };
+  template <class Chosen>
+  std::vector<int> pids_where(Chosen chosen) const {
+    std::vector<int> pids;
+    for (const auto& [pid, client] : clients_)
+      if (chosen(client)) pids.push_back(pid);
+    return pids;
+  }
   std::size_t places(const Client& client) const;
   void exited(int pid);
   std::map<int, Client>::iterator forget(std::map<int, Client>::iterator client);
