@@ -13,7 +13,7 @@ struct Endpoint {
   friend bool operator==(const Endpoint&, const Endpoint&) = default;
 };
 
-bool is_grant(std::string_view name);
+bool is_grant(std::string_view name);  // 16 hexadecimal digits
 
 // A directory, by its file system and its path there. The path at which a process sees it does not matter.
 struct MountedDirectory {

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "containers/attribution.h"
 #include "mps/protocol/replies.h"
 #include "mps/protocol/requests.h"
 
@@ -11,7 +12,7 @@ using namespace tranche;
 namespace {
 
 void check(const agent::EndpointName& endpoint) {
-  if (!agent::is_pool_name(endpoint.pool) || !agent::is_grant_name(endpoint.grant)) std::abort();
+  if (!agent::is_pool_name(endpoint.pool) || !containers::is_grant(endpoint.grant)) std::abort();
   if (endpoint.pool.find('/') != std::string::npos || endpoint.pool.find('.') != std::string::npos) std::abort();
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "containers/attribution.h"
 #include "mps/endpoints/containers.h"
 #include "mps/pool/pool_dirs.h"
 #include "os/files/files.h"
@@ -59,7 +60,7 @@ Result<std::unique_ptr<Endpoints>> Endpoints::open(EndpointsContext& context, co
   if (const auto swept = made->files_.sweep(names); !swept)
     log::warning("endpoint.limits_left", {{"pool", id}, {"why", swept.error()}});
   for (const auto& grant : names) {
-    if (!is_grant_name(grant)) continue;
+    if (!containers::is_grant(grant)) continue;
     made->recall_limits(grant);
     made->listen_or_log(grant);
   }

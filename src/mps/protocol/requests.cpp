@@ -8,13 +8,13 @@
 
 #include "base/json_text.h"
 #include "base/text.h"
+#include "containers/attribution.h"
 
 namespace tranche::agent {
 namespace {
 
 constexpr std::size_t kLongestPool = 64;
 constexpr std::size_t kLongestReason = 512;
-constexpr std::size_t kGrantDigits = 16;
 // Values of "do", in the order of MpsRequest.
 constexpr std::array<const char*, std::variant_size_v<MpsRequest>> kDo{"openEndpoint", "removeEndpoint", "admit",
                                                                        "terminate"};
@@ -103,7 +103,7 @@ class Reader {
   }
   void grant(const char* key, std::string& into) {
     text(key, into);
-    if (!is_grant_name(into)) refuse("\"grant\" must be 16 hexadecimal digits, not " + in_quotes(into));
+    if (!containers::is_grant(into)) refuse("\"grant\" must be 16 hexadecimal digits, not " + in_quotes(into));
   }
   void reason(const char* key, std::string& into) {
     if (find(key) == nullptr) return;
@@ -211,11 +211,6 @@ bool is_pod_uid(std::string_view uid) {
   return !uid.empty() && uid.size() <= kLongest && std::ranges::all_of(uid, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-';
   });
-}
-
-bool is_grant_name(std::string_view name) {
-  return name.size() == kGrantDigits &&
-         std::ranges::all_of(name, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
 }
 
 nlohmann::ordered_json limits_json(const mps::GrantLimits& limits) {

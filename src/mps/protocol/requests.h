@@ -51,9 +51,8 @@ using MpsRequest = std::variant<OpenEndpointRequest, RemoveEndpointRequest, Admi
 inline constexpr std::size_t kMostPids = 512;
 inline constexpr std::size_t kMostPidsPerRequest = 60;
 
-bool is_pool_name(std::string_view name);   // the format of pool names in plans: only such names become paths
-bool is_grant_name(std::string_view name);  // 16 hexadecimal digits
-bool is_pod_uid(std::string_view uid);      // at most 63 letters, digits and hyphens
+bool is_pool_name(std::string_view name);  // the format of pool names in plans: only such names become paths
+bool is_pod_uid(std::string_view uid);     // at most 63 letters, digits and hyphens
 
 std::string request_line(const MpsRequest& request);
 Result<MpsRequest> parse_mps_request(std::string_view line);
