@@ -85,9 +85,7 @@ int config_manager(const std::vector<std::string>& arguments, Process& process) 
   CLI::App app("Tranche as NVIDIA's config manager: the same flags, variables and files", kConfigManager);
   Given given;
   add_options(app, given);
-  std::vector<std::string> rest;
-  if (const auto status = read_as_nvidias(app, arguments, rest)) return *status;
-  warn_of_ignored(app, rest);
+  if (const auto status = read_as_nvidias(app, arguments)) return *status;
   if (const auto wrong = judge(given, process); !wrong.empty()) {
     fmt::print(stderr, "{}: {}\n", kConfigManager, wrong);
     return 1;

@@ -36,9 +36,7 @@ int device_plugin(const std::vector<std::string>& arguments, Process& process) {
   held.options.mps_root_here = kMpsPlace;
   held.options.run_dir_may_lack = true;
   add_node_options(*app, held);
-  std::vector<std::string> rest;
-  if (const auto status = read_as_nvidias(*app, arguments, rest)) return *status;
-  warn_of_ignored(*app, rest);
+  if (const auto status = read_as_nvidias(*app, arguments)) return *status;
   app.reset();  // its options need 0.4 MB
   held.options.pod_resources_socket = pod_resources_socket(held.options.pod_resources_socket);
   return as_nvidias(run(held, process));
@@ -70,9 +68,7 @@ int feature_discovery(const std::vector<std::string>& arguments, Process& proces
                kFeatureDiscovery);
   FeatureCommand held;
   add_feature_options(app, held);
-  std::vector<std::string> rest;
-  if (const auto status = read_as_nvidias(app, arguments, rest)) return *status;
-  warn_of_ignored(app, rest);
+  if (const auto status = read_as_nvidias(app, arguments)) return *status;
   return as_nvidias(run(held, process));
 }
 

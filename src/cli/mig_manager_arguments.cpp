@@ -73,9 +73,7 @@ int mig_manager(const std::vector<std::string>& arguments, Process& process) {
   CLI::App app("Tranche as NVIDIA's MIG manager: the same flags, variables and labels", kMigManager);
   Given given;
   add_options(app, given);
-  std::vector<std::string> rest;
-  if (const auto status = read_as_nvidias(app, arguments, rest)) return *status;
-  warn_of_ignored(app, rest);
+  if (const auto status = read_as_nvidias(app, arguments)) return *status;
   auto& o = given.options;
   if (o.node_name.empty()) {
     fmt::print(stderr, "{}: the name of this node is not given: --node-name or $NODE_NAME\n", kMigManager);

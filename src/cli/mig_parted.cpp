@@ -340,8 +340,7 @@ int mig_parted(const std::vector<std::string>& arguments, Process& process) {
     if (flag == "h" || flag == "help") break;
     if (flag == "v" || flag == "version") {
       CLI::App app("", kMigParted);
-      std::vector<std::string> rest;
-      return read_as_nvidias(app, {"--version"}, rest).value_or(0);
+      return read_as_nvidias(app, {"--version"}).value_or(0);
     }
     return failed("flag provided but not defined: " + in_quotes(*at) + "; before the command stands --debug alone");
   }
@@ -356,9 +355,7 @@ int mig_parted(const std::vector<std::string>& arguments, Process& process) {
   if (run == nullptr)
     return failed("there is no command " + in_quotes(command) +
                   "; the commands are apply, assert, checkpoint, export, generate-config, restore");
-  std::vector<std::string> rest;
-  if (const auto status = read_as_nvidias(app, {at + 1, arguments.end()}, rest)) return *status;
-  warn_of_ignored(app, rest);
+  if (const auto status = read_as_nvidias(app, {at + 1, arguments.end()})) return *status;
   return printed(run(options, process));
 }
 

@@ -58,4 +58,11 @@ void warn_of_ignored(const CLI::App& app, const std::vector<std::string>& rest) 
              app.get_name(), join(words, " "));
 }
 
+std::optional<int> read_as_nvidias(CLI::App& app, const std::vector<std::string>& arguments) {
+  std::vector<std::string> rest;
+  const auto status = read_as_nvidias(app, arguments, rest);
+  if (!status) warn_of_ignored(app, rest);
+  return status;
+}
+
 }  // namespace tranche::cli

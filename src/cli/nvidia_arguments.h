@@ -24,5 +24,6 @@ std::optional<bool> switch_of(const std::string& flag, const char* variable, boo
 std::optional<int> read_as_nvidias(CLI::App& app, const std::vector<std::string>& arguments,
                                    std::vector<std::string>& rest);
 void warn_of_ignored(const CLI::App& app, const std::vector<std::string>& rest);
+std::optional<int> read_as_nvidias(CLI::App& app, const std::vector<std::string>& arguments);  // both
 
 }  // namespace tranche::cli
