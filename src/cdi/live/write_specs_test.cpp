@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "cdi/live/tree.h"
+#include "cdi/live/tree_fixture.h"
 #include "cdi/spec_json.h"
 
 namespace tranche::host {

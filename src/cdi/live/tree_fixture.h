@@ -1,5 +1,5 @@
 #pragma once
-// For tests: a tree of files, links and device nodes in a directory of the test.
+// A tree of files, links and device nodes in a directory of the test.
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
