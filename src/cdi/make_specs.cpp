@@ -66,7 +66,7 @@ EditWriter::EditWriter(const Settings& settings, DriverFiles::HookProgram progra
       program_missing_(program == DriverFiles::HookProgram::kNotThere) {}
 
 Mount EditWriter::mount_of(const std::string& real, const std::string& path, std::vector<std::string> options) const {
-  return {below(roots_.driver, real), path, "", std::move(options)};
+  return {below(roots_.driver, real), path, std::move(options)};
 }
 
 // No major and minor: those of nvidia-uvm and nvidia-caps change when their modules are reloaded, and the runtime reads
@@ -210,7 +210,7 @@ class Maker {
 
   void keep(const std::string& cls, std::vector<Device> devices, Edits common) {
     if (devices.empty()) return;
-    Spec spec{"", kVendor, cls, {}, std::move(devices), std::move(common)};
+    Spec spec{"", kVendor, cls, std::move(devices), std::move(common)};
     spec.version = minimum_version(spec);
     made_.specs.push_back(std::move(spec));
   }
@@ -250,14 +250,14 @@ class Maker {
   }
 
   Device whole_gpu(const Gpu& gpu, const Found& node) const {
-    Device device{by_index() ? std::to_string(gpu.index) : gpu.uuid, {}, {}};
+    Device device{by_index() ? std::to_string(gpu.index) : gpu.uuid, {}};
     writer_.add_node(device.edits, node);
     add_drm(device.edits, gpu);
     return device;
   }
 
   void add_mig(std::vector<Device>& devices, const Gpu& gpu, const MigDevice& mig, const Found& node) {
-    Device device{by_index() ? std::to_string(gpu.index) + ":" + std::to_string(mig.slot) : mig.uuid, {}, {}};
+    Device device{by_index() ? std::to_string(gpu.index) + ":" + std::to_string(mig.slot) : mig.uuid, {}};
     writer_.add_node(device.edits, node);
     for (const auto& cap : {mig.gi_cap, mig.ci_cap}) {
       const std::string path = "/dev/nvidia-caps/nvidia-cap" + (cap ? std::to_string(*cap) : "<unknown>");
@@ -326,7 +326,7 @@ class Maker {
   void make_wsl() {
     const Found* node = find(files_.gpu_nodes, "/dev/dxg");
     if (node == nullptr) return note("the WSL system is in no CDI spec: /dev/dxg is not there");
-    Device device{kWslName, {}, {}};
+    Device device{kWslName, {}};
     writer_.add_node(device.edits, *node);
     Edits common;
     common.env.emplace_back("NVIDIA_VISIBLE_DEVICES=void");
@@ -338,7 +338,7 @@ class Maker {
   }
 
   void make_tegra() {
-    Device device{by_index() ? "0" : kTegraName, {}, {}};
+    Device device{by_index() ? "0" : kTegraName, {}};
     writer_.add_nodes(device.edits, files_.gpu_nodes);
     writer_.add_files(device.edits, files_.directories);
     writer_.add_files(device.edits, files_.libraries);
@@ -362,7 +362,7 @@ class Maker {
         note("IMEX channel " + std::to_string(channel) + " is in no CDI spec: its device node is not on the node");
         continue;
       }
-      Device device{std::to_string(channel), {}, {}};
+      Device device{std::to_string(channel), {}};
       writer_.add_node(device.edits, found->second);
       devices.push_back(std::move(device));
     }
@@ -372,7 +372,7 @@ class Maker {
   void make_extra(const std::string& cls, const std::vector<Found>& nodes, const std::vector<Found>& mounts,
                   const std::string& looked_for) {
     if (nodes.empty()) return note("there is no CDI spec for " + cls + ": " + looked_for + " is not on the node");
-    Device device{"all", {}, {}};
+    Device device{"all", {}};
     writer_.add_nodes(device.edits, nodes);
     writer_.add_files(device.edits, mounts);
     keep(cls, {std::move(device)}, {});

@@ -1,10 +1,8 @@
 #pragma once
 // One file of the Container Device Interface as a value: the devices of one class, the edits for each of them, and the
 // edits for every container that requests any of them. The rules are those of the CDI specification, versions 0.3.0 to
-// 1.1.0. The content is decided in make_specs.h, files are in cdi/live. Pure values.
-#include <cstdint>
-#include <map>
-#include <optional>
+// 1.1.0; fields that Tranche never writes are left out. The content is decided in make_specs.h, files are in cdi/live.
+// Pure values.
 #include <string>
 #include <vector>
 
@@ -13,22 +11,15 @@ namespace tranche::cdi {
 inline constexpr const char* kVendor = "k8s.device-plugin.nvidia.com";  // NVIDIA's name for its device plugin's specs
 
 struct DeviceNode {
-  std::string path;       // in the container
-  std::string host_path;  // "" = the same as `path`; needs version 0.5.0
-  std::string type;       // "", "b", "c", "u" or "p"
-  std::optional<std::int64_t> major{};
-  std::optional<std::int64_t> minor{};
-  std::optional<std::uint32_t> file_mode{};
+  std::string path;         // in the container
+  std::string host_path;    // "" = the same as `path`; needs version 0.5.0
   std::string permissions;  // of "rwm"; "" = all, the runtimes' default
-  std::optional<std::uint32_t> uid{};
-  std::optional<std::uint32_t> gid{};
   friend bool operator==(const DeviceNode&, const DeviceNode&) = default;
 };
 
 struct Mount {
   std::string host_path;
   std::string container_path;
-  std::string type;  // needs version 0.4.0
   std::vector<std::string> options;
   friend bool operator==(const Mount&, const Mount&) = default;
 };
@@ -38,7 +29,6 @@ struct Hook {
   std::string path;
   std::vector<std::string> args;  // args[0] is the program's name, as in execv
   std::vector<std::string> env;
-  std::optional<std::uint32_t> timeout_seconds{};
   friend bool operator==(const Hook&, const Hook&) = default;
 };
 
@@ -47,16 +37,12 @@ struct Edits {
   std::vector<DeviceNode> device_nodes;
   std::vector<Mount> mounts;
   std::vector<Hook> hooks;
-  std::vector<std::uint32_t> additional_gids;  // needs version 0.7.0
-  bool empty() const {
-    return env.empty() && device_nodes.empty() && mounts.empty() && hooks.empty() && additional_gids.empty();
-  }
+  bool empty() const { return env.empty() && device_nodes.empty() && mounts.empty() && hooks.empty(); }
   friend bool operator==(const Edits&, const Edits&) = default;
 };
 
 struct Device {
   std::string name;
-  std::map<std::string, std::string> annotations;  // needs version 0.6.0
   Edits edits;
   friend bool operator==(const Device&, const Device&) = default;
 };
@@ -65,7 +51,6 @@ struct Spec {
   std::string version;  // "0.5.0"
   std::string vendor;   // "k8s.device-plugin.nvidia.com"
   std::string cls;      // "gpu"; `kind` in the file is vendor/class
-  std::map<std::string, std::string> annotations;
   std::vector<Device> devices;
   Edits edits;  // for every container that requests any of the devices
   friend bool operator==(const Spec&, const Spec&) = default;

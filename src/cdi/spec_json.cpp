@@ -13,27 +13,16 @@ template <class Value>
 void put(Json& json, const char* key, const Value& value) {
   if (!value.empty()) json[key] = value;
 }
-template <class Value>
-void put(Json& json, const char* key, const std::optional<Value>& value) {
-  if (value) json[key] = *value;
-}
 
 Json to_json(const DeviceNode& node) {
   Json json{{"path", node.path}};
   put(json, "hostPath", node.host_path);
-  put(json, "type", node.type);
-  put(json, "major", node.major);
-  put(json, "minor", node.minor);
-  put(json, "fileMode", node.file_mode);
   put(json, "permissions", node.permissions);
-  put(json, "uid", node.uid);
-  put(json, "gid", node.gid);
   return json;
 }
 
 Json to_json(const Mount& mount) {
   Json json{{"hostPath", mount.host_path}, {"containerPath", mount.container_path}};
-  put(json, "type", mount.type);
   put(json, "options", mount.options);
   return json;
 }
@@ -42,7 +31,6 @@ Json to_json(const Hook& hook) {
   Json json{{"hookName", hook.name}, {"path", hook.path}};
   put(json, "args", hook.args);
   put(json, "env", hook.env);
-  put(json, "timeout", hook.timeout_seconds);
   return json;
 }
 
@@ -57,14 +45,6 @@ Json to_json(const Edits& edits) {
   put_list(json, "deviceNodes", edits.device_nodes);
   put_list(json, "mounts", edits.mounts);
   put_list(json, "hooks", edits.hooks);
-  put(json, "additionalGids", edits.additional_gids);
-  return json;
-}
-
-Json to_json(const Device& device) {
-  Json json{{"name", device.name}};
-  put(json, "annotations", device.annotations);
-  json["containerEdits"] = to_json(device.edits);
   return json;
 }
 
@@ -72,9 +52,9 @@ Json to_json(const Device& device) {
 
 std::string render(const Spec& spec) {
   Json json{{"cdiVersion", spec.version}, {"kind", spec.vendor + "/" + spec.cls}};
-  put(json, "annotations", spec.annotations);
   json["devices"] = Json::array();
-  for (const Device& device : spec.devices) json["devices"].push_back(to_json(device));
+  for (const Device& device : spec.devices)
+    json["devices"].push_back({{"name", device.name}, {"containerEdits", to_json(device.edits)}});
   if (!spec.edits.empty()) json["containerEdits"] = to_json(spec.edits);
   return json_text(json, 2) + "\n";
 }

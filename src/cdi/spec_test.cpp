@@ -11,9 +11,9 @@ namespace tranche::cdi {
 namespace {
 
 TEST(CdiJson, LeavesOutWhatIsNotGiven) {
-  Spec spec{"0.3.0", kVendor, "gpu", {}, {}, {}};
-  spec.devices.push_back({"a", {}, {}});
-  spec.devices.front().edits.device_nodes.push_back({"/dev/nvidia0", "", "", {}, {}, {}, "rw", {}, {}});
+  Spec spec{"0.3.0", kVendor, "gpu", {}, {}};
+  spec.devices.push_back({"a", {}});
+  spec.devices.front().edits.device_nodes.push_back({"/dev/nvidia0", "", "rw"});
   EXPECT_EQ(render(spec), R"({
   "cdiVersion": "0.3.0",
   "kind": "k8s.device-plugin.nvidia.com/gpu",
@@ -35,50 +35,40 @@ TEST(CdiJson, LeavesOutWhatIsNotGiven) {
 }
 
 TEST(CdiJson, HasEverythingThatIsGiven) {
-  Spec spec{"0.7.0", kVendor, "gpu", {{"owner", "us"}}, {}, {}};
-  Device device{"GPU-1", {{"coherent", "false"}}, {}};
-  DeviceNode node{"/dev/nvidia0", "/run/driver/dev/nvidia0", "c", 195, 0, 438u, "rw", 0u, 44u};
-  device.edits.device_nodes.push_back(node);
+  Spec spec{"0.5.0", kVendor, "gpu", {}, {}};
+  Device device{"GPU-1", {}};
+  device.edits.device_nodes.push_back({"/dev/nvidia0", "/run/driver/dev/nvidia0", "rw"});
   spec.devices.push_back(device);
   spec.edits.env = {"NVIDIA_VISIBLE_DEVICES=void", "EMPTY="};
-  spec.edits.mounts.push_back({"/usr/lib64/libcuda.so.1", "/usr/lib64/libcuda.so.1", "none", {"ro", "bind"}});
-  spec.edits.hooks.push_back({"createContainer", "/usr/bin/nvidia-ctk", {"nvidia-ctk", "hook"}, {"A=b"}, 10u});
-  spec.edits.additional_gids = {44};
+  spec.edits.mounts.push_back({"/usr/lib64/libcuda.so.1", "/usr/lib64/libcuda.so.1", {"ro", "bind"}});
+  spec.edits.hooks.push_back({"createContainer", "/usr/bin/nvidia-ctk", {"nvidia-ctk", "hook"}, {"A=b"}});
   EXPECT_EQ(json_of(render(spec)), json_of(R"({
-    "cdiVersion": "0.7.0", "kind": "k8s.device-plugin.nvidia.com/gpu", "annotations": {"owner": "us"},
-    "devices": [{"name": "GPU-1", "annotations": {"coherent": "false"}, "containerEdits": {"deviceNodes": [
-      {"path": "/dev/nvidia0", "hostPath": "/run/driver/dev/nvidia0", "type": "c", "major": 195, "minor": 0,
-       "fileMode": 438, "permissions": "rw", "uid": 0, "gid": 44}]}}],
+    "cdiVersion": "0.5.0", "kind": "k8s.device-plugin.nvidia.com/gpu",
+    "devices": [{"name": "GPU-1", "containerEdits": {"deviceNodes": [
+      {"path": "/dev/nvidia0", "hostPath": "/run/driver/dev/nvidia0", "permissions": "rw"}]}}],
     "containerEdits": {
       "env": ["NVIDIA_VISIBLE_DEVICES=void", "EMPTY="],
-      "mounts": [{"hostPath": "/usr/lib64/libcuda.so.1", "containerPath": "/usr/lib64/libcuda.so.1", "type": "none",
+      "mounts": [{"hostPath": "/usr/lib64/libcuda.so.1", "containerPath": "/usr/lib64/libcuda.so.1",
                   "options": ["ro", "bind"]}],
       "hooks": [{"hookName": "createContainer", "path": "/usr/bin/nvidia-ctk", "args": ["nvidia-ctk", "hook"],
-                 "env": ["A=b"], "timeout": 10}],
-      "additionalGids": [44]}})"));
+                 "env": ["A=b"]}]}})"));
 }
 
 TEST(CdiVersion, IsTheOldestThatHasEverythingUsed) {
-  Spec spec{"", kVendor, "gpu", {}, {{"a", {}, {}}}, {}};
+  Spec spec{"", kVendor, "gpu", {{"a", {}}}, {}};
   EXPECT_EQ(minimum_version(spec), "0.3.0");
-  spec.edits.mounts.push_back({"/a", "/b", "", {}});
+  spec.edits.mounts.push_back({"/a", "/b", {}});
+  spec.devices.front().edits.device_nodes.push_back({"/dev/a", "", ""});
   EXPECT_EQ(minimum_version(spec), "0.3.0");
-  spec.edits.mounts.back().type = "none";
-  EXPECT_EQ(minimum_version(spec), "0.4.0");
-  spec.devices.front().edits.device_nodes.push_back({"/dev/a", "", "", {}, {}, {}, "", {}, {}});
-  EXPECT_EQ(minimum_version(spec), "0.4.0");
   spec.devices.front().edits.device_nodes.back().host_path = "/dev/b";
   EXPECT_EQ(minimum_version(spec), "0.5.0");
   spec.devices.front().edits.device_nodes.clear();
+  EXPECT_EQ(minimum_version(spec), "0.3.0");
   spec.devices.front().name = "0:1";
   EXPECT_EQ(minimum_version(spec), "0.5.0");
-  spec.cls = "gpu.x";
-  EXPECT_EQ(minimum_version(spec), "0.6.0");
-  spec.cls = "gpu";
-  spec.devices.front().annotations["a"] = "b";
-  EXPECT_EQ(minimum_version(spec), "0.6.0");
-  spec.devices.front().edits.additional_gids = {1};
-  EXPECT_EQ(minimum_version(spec), "0.7.0");
+  spec.devices.front().name = "a";
+  spec.edits.device_nodes.push_back({"/dev/a", "/dev/b", ""});
+  EXPECT_EQ(minimum_version(spec), "0.5.0");
 }
 
 }  // namespace

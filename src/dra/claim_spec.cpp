@@ -47,12 +47,10 @@ cdi::Edits edits_of(const allocate::Grant& grant) {
   for (const auto& node : grant.device_nodes)
     edits.device_nodes.push_back({.path = node.container_path,
                                   .host_path = node.host_path == node.container_path ? "" : node.host_path,
-                                  .type = {},
                                   .permissions = node.permissions});
   for (const auto& mount : grant.mounts)
     edits.mounts.push_back({.host_path = mount.host_path,
                             .container_path = mount.container_path,
-                            .type = {},
                             .options = {mount.read_only ? "ro" : "rw", "nosuid", "nodev", "rbind", "rprivate"}});
   return edits;
 }
@@ -66,7 +64,7 @@ cdi::Spec claim_spec(const std::string& driver, const PreparedClaim& claim,
   spec.cls = kClass;
   for (std::size_t i = 0; i < claim.parts.size() && i < grants.size(); ++i)
     for (const auto& device : claim.parts[i].devices)
-      spec.devices.push_back({cdi_device_name(claim.name, claim.parts[i], device), {}, edits_of(grants[i])});
+      spec.devices.push_back({cdi_device_name(claim.name, claim.parts[i], device), edits_of(grants[i])});
   spec.devices.push_back(record_of(claim));
   spec.version = cdi::minimum_version(spec);
   return spec;

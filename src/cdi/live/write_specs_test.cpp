@@ -16,8 +16,8 @@ constexpr const char* kGpuFile = "k8s.device-plugin.nvidia.com-gpu.json";
 constexpr const char* kGdsFile = "k8s.device-plugin.nvidia.com-gds.json";
 
 cdi::Spec spec(const std::string& cls, const std::string& name = "GPU-1") {
-  cdi::Spec spec{"0.3.0", cdi::kVendor, cls, {}, {}, {}};
-  spec.devices.push_back({name, {}, {}});
+  cdi::Spec spec{"0.3.0", cdi::kVendor, cls, {}, {}};
+  spec.devices.push_back({name, {}});
   spec.devices.front().edits.env = {"A=b"};
   return spec;
 }
@@ -83,7 +83,7 @@ TEST_F(CdiFiles, ThatAKilledProgramLeftHalfWrittenAreRemoved) {
 TEST_F(CdiFiles, WithAPathThatIsNotUtf8AreNotWrittenAndNothingIsRemoved) {
   ASSERT_TRUE(write({spec("gpu"), spec("gds")}));
   auto wrong = spec("gpu");
-  wrong.edits.mounts.push_back({"/\xff", "/x", "", {}});
+  wrong.edits.mounts.push_back({"/\xff", "/x", {}});
   EXPECT_THAT(write({wrong}).error().what, HasSubstr("not valid UTF-8"));
   EXPECT_THAT(names(), ElementsAre(kGdsFile, kGpuFile));
   EXPECT_EQ(text(kGpuFile), cdi::render(spec("gpu")));
