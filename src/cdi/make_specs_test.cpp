@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "cdi/spec_json.h"
+#include "cdi/spec.h"
 #include "cdi_grammar.h"
 
 namespace tranche::cdi {

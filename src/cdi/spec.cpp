@@ -1,6 +1,9 @@
 #include "cdi/spec.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/json_text.h"
 
 namespace tranche::cdi {
 namespace {
@@ -14,6 +17,47 @@ bool needs_0_5_0(const Device& device) {
   return starts_with_digit || has_host_path(device.edits);
 }
 
+using Json = nlohmann::ordered_json;
+
+template <class Value>
+void put(Json& json, const char* key, const Value& value) {
+  if (!value.empty()) json[key] = value;
+}
+
+Json to_json(const DeviceNode& node) {
+  Json json{{"path", node.path}};
+  put(json, "hostPath", node.host_path);
+  put(json, "permissions", node.permissions);
+  return json;
+}
+
+Json to_json(const Mount& mount) {
+  Json json{{"hostPath", mount.host_path}, {"containerPath", mount.container_path}};
+  put(json, "options", mount.options);
+  return json;
+}
+
+Json to_json(const Hook& hook) {
+  Json json{{"hookName", hook.name}, {"path", hook.path}};
+  put(json, "args", hook.args);
+  put(json, "env", hook.env);
+  return json;
+}
+
+template <class Value>
+void put_list(Json& json, const char* key, const std::vector<Value>& values) {
+  for (const auto& value : values) json[key].push_back(to_json(value));
+}
+
+Json to_json(const Edits& edits) {
+  Json json = Json::object();
+  put(json, "env", edits.env);
+  put_list(json, "deviceNodes", edits.device_nodes);
+  put_list(json, "mounts", edits.mounts);
+  put_list(json, "hooks", edits.hooks);
+  return json;
+}
+
 }  // namespace
 
 std::string minimum_version(const Spec& spec) {
@@ -22,6 +66,15 @@ std::string minimum_version(const Spec& spec) {
 
 std::string file_name(const std::string& cls) {
   return std::string(kVendor) + "-" + cls + ".json";
+}
+
+std::string render(const Spec& spec) {
+  Json json{{"cdiVersion", spec.version}, {"kind", spec.vendor + "/" + spec.cls}};
+  json["devices"] = Json::array();
+  for (const Device& device : spec.devices)
+    json["devices"].push_back({{"name", device.name}, {"containerEdits", to_json(device.edits)}});
+  if (!spec.edits.empty()) json["containerEdits"] = to_json(spec.edits);
+  return json_text(json, 2) + "\n";
 }
 
 }  // namespace tranche::cdi

@@ -62,4 +62,8 @@ std::string minimum_version(const Spec& spec);
 // The file name of a spec in the directory for specs: "vendor-class.json".
 std::string file_name(const std::string& cls);
 
+// The JSON of a spec file, indented, with fields and lists in a fixed order and a final line end. Bytes that are not
+// UTF-8 become U+FFFD.
+std::string render(const Spec& spec);
+
 }  // namespace tranche::cdi

@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
-#include "cdi/spec_json.h"
 
 namespace tranche::cdi {
 namespace {

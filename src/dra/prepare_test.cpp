@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "base/text.h"
-#include "cdi/spec_json.h"
+#include "cdi/spec.h"
 #include "cdi_grammar.h"
 #include "dra/claim_spec.h"
 #include "dra/partition_fixture.h"

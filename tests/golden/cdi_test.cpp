@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "cdi/make_specs.h"
-#include "cdi/spec_json.h"
+#include "cdi/spec.h"
 #include "cdi_grammar.h"
 #include "golden/golden.h"
 #include "gpu/inventory/inventory_json.h"

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <map>
 
-#include "cdi/spec_json.h"
+#include "cdi/spec.h"
 #include "dra/claim_spec.h"
 #include "dra/prepare.h"
 #include "dra/prepared_file.h"

@@ -4,7 +4,7 @@
 #include <array>
 #include <map>
 
-#include "cdi/spec_json.h"
+#include "cdi/spec.h"
 #include "os/files/files.h"
 #include "os/files/kept.h"
 

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "cdi/live/tree_fixture.h"
-#include "cdi/spec_json.h"
+#include "cdi/spec.h"
 
 namespace tranche::host {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cdi/spec_json.h"
+#include "cdi/spec.h"
 #include "doctor/verify/check_groups.h"
 #include "dra/claim_spec.h"
 
