@@ -13,6 +13,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                            std::to_string(named->compute_instance);
   if (parse_legacy_mig_uuid(text) != named) std::abort();
   const MigPlacement place = place_mig(text, named->gpu_uuid, std::nullopt, std::nullopt);
-  if (!place.known() || place.gpu_instance != named->gpu_instance) std::abort();
+  if (place != MigPlacement{named->gpu_instance, named->compute_instance}) std::abort();
   return 0;
 }

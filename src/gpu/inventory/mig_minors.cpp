@@ -40,16 +40,8 @@ bool read_line(std::string_view line, MigMinors& table) {
   if (words.size() != 2) return false;
   const auto number = parse_unsigned(words[1]);
   if (!number || *number > kMostMinor) return false;
-  const auto minor = static_cast<std::uint32_t>(*number);
-  if (words[0] == "config") {
-    table.config = minor;
-    return true;
-  }
-  if (words[0] == "monitor") {
-    table.monitor = minor;
-    return true;
-  }
-  return read_instance(words[0], minor, table);
+  if (words[0] == "config" || words[0] == "monitor") return true;  // give access to no instance
+  return read_instance(words[0], static_cast<std::uint32_t>(*number), table);
 }
 
 template <class Map>

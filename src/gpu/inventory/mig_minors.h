@@ -14,8 +14,6 @@
 namespace tranche::inventory {
 
 struct MigMinors {
-  std::optional<std::uint32_t> config;
-  std::optional<std::uint32_t> monitor;
   std::map<std::tuple<std::uint32_t, std::uint32_t>, std::uint32_t> gpu_instances;  // (GPU minor, GI) → n
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>, std::uint32_t> compute_instances;  // …, CI) → n
   std::vector<std::string> not_understood;  // one sentence for each of the first few lines

@@ -24,7 +24,6 @@ std::optional<LegacyMigUuid> parse_legacy_mig_uuid(std::string_view text);
 struct MigPlacement {
   std::uint32_t gpu_instance = kNoInstance;
   std::uint32_t compute_instance = kNoInstance;
-  bool known() const { return gpu_instance != kNoInstance && compute_instance != kNoInstance; }
   friend bool operator==(const MigPlacement&, const MigPlacement&) = default;
 };
 
