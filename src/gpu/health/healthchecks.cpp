@@ -1,22 +1,15 @@
 #include "gpu/health/healthchecks.h"
 
+#include <algorithm>
+
+#include "base/ascii.h"
 #include "base/text.h"
 
 namespace tranche::health {
-namespace {
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return out;
-}
-
-}  // namespace
-
 XidChoice parse_xid_choice(std::string_view text, std::string_view variable, std::vector<Problem>& problems) {
   XidChoice choice;
-  const std::string folded = lower(text);
+  std::string folded(text);
+  std::ranges::transform(folded, folded.begin(), to_lower);
   for (const std::string_view piece : split(folded, ',')) {
     const std::string_view token = trimmed(piece);
     if (token.empty()) continue;  // a surplus comma

@@ -19,12 +19,6 @@ Scope of_instances(const inventory::Gpu& gpu, std::uint32_t gi, std::uint32_t ci
   return scope;
 }
 
-const inventory::Gpu* find(const inventory::Inventory& inventory, std::string_view uuid) {
-  for (const auto& gpu : inventory.gpus)
-    if (gpu.uuid == uuid) return &gpu;
-  return nullptr;
-}
-
 }  // namespace
 
 Scope scope_of(const inventory::Inventory& inventory, std::string_view uuid, std::uint32_t gpu_instance,
@@ -36,7 +30,7 @@ Scope scope_of(const inventory::Inventory& inventory, std::string_view uuid, std
     if (scope.targets.empty()) scope.unattributed = "no GPU is known";
     return scope;
   }
-  if (const auto* gpu = find(inventory, uuid)) {
+  if (const auto* gpu = find_gpu(inventory, uuid)) {
     // Without MIG there are no instances to distinguish, whatever the event names.
     if (gpu_instance != kNoInstance && !gpu->mig_devices.empty())
       return of_instances(*gpu, gpu_instance, compute_instance);
@@ -51,7 +45,7 @@ Scope scope_of(const inventory::Inventory& inventory, std::string_view uuid, std
     }
   }
   if (const auto named = inventory::parse_legacy_mig_uuid(uuid)) {
-    if (const auto* gpu = find(inventory, named->gpu_uuid))
+    if (const auto* gpu = find_gpu(inventory, named->gpu_uuid))
       return of_instances(*gpu, named->gpu_instance, named->compute_instance);
   }
   scope.unattributed = in_quotes(uuid) + " is no GPU or MIG device of this node";

@@ -1,7 +1,6 @@
 #include "gpu/inventory/platform.h"
 
-#include <algorithm>
-
+#include "base/ascii.h"
 #include "base/text.h"
 
 namespace tranche::inventory {
@@ -17,10 +16,7 @@ Platform platform_of(Discovery discovery, const PlatformSigns& signs) {
 
 bool is_tegra_family(std::string_view soc_family) {
   constexpr std::string_view kTegra = "tegra";
-  const std::string_view text = trimmed(soc_family);
-  return text.size() >= kTegra.size() && std::equal(kTegra.begin(), kTegra.end(), text.begin(), [](char a, char b) {
-           return a == (b >= 'A' && b <= 'Z' ? static_cast<char>(b - 'A' + 'a') : b);
-         });
+  return same_in_any_case(trimmed(soc_family).substr(0, kTegra.size()), kTegra);
 }
 
 bool is_integrated_gpu(std::string_view device_name) {
