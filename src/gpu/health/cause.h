@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/enum_names.h"
+
 namespace tranche::health {
 
 enum class Cause {
@@ -20,8 +22,10 @@ enum class Cause {
 };
 inline constexpr std::array kCauses{Cause::kXid,  Cause::kReset, Cause::kLost, Cause::kUnwatched, Cause::kDriver,
                                     Cause::kNode, Cause::kPool,  Cause::kMig,  Cause::kClaims};
-std::string_view to_string(
-    Cause cause);  // "xid", "reset", "lost", "unwatched", "driver", "node", "pool", "mig", "claims"
+constexpr std::string_view to_string(Cause cause) {
+  return enum_name<Cause::kClaims>(cause,
+                                   {"xid", "reset", "lost", "unwatched", "driver", "node", "pool", "mig", "claims"});
+}
 
 struct Unhealthy {
   Cause cause = Cause::kXid;
