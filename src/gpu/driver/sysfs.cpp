@@ -1,34 +1,24 @@
 #include "gpu/driver/sysfs.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <array>
 
 #include "base/text.h"
+#include "os/files/files.h"
 
 namespace tranche::host::nvml {
 namespace {
 
-// sysfs files are one line of at most a page; every file read here holds only a number.
-std::string read_line(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return {};
-  std::array<char, 64> buffer{};
-  const ssize_t size = ::read(fd, buffer.data(), buffer.size());
-  ::close(fd);
-  return size > 0 ? std::string(trimmed({buffer.data(), static_cast<std::size_t>(size)})) : std::string();
-}
-
-std::string path_of(const std::string& root, std::string_view bus_id, const char* name) {
+// The folder of the function; "" if the input is not an address.
+std::string folder_of(const std::string& root, std::string_view bus_id) {
   const std::string address = sysfs_address(bus_id);
-  if (address.empty()) return {};
-  return (root == "/" ? "" : root) + "/sys/bus/pci/devices/" + address + "/" + name;
+  return address.empty() ? "" : (root == "/" ? "" : root) + "/sys/bus/pci/devices/" + address;
 }
 
-std::string attribute_of(const std::string& root, std::string_view bus_id, const char* name) {
-  const std::string path = path_of(root, bus_id, name);
-  return path.empty() ? std::string() : read_line(path);
+std::string attribute_of(const std::string& root, std::string_view bus_id, const std::string& name) {
+  const std::string folder = folder_of(root, bus_id);
+  return folder.empty() ? "" : std::string(trimmed(read_file(folder + "/" + name).value_or("")));
 }
 
 }  // namespace
@@ -55,7 +45,7 @@ std::string sysfs_address(std::string_view nvml_bus_id) {
 }
 
 bool has_function(const std::string& root, std::string_view nvml_bus_id) {
-  const std::string folder = path_of(root, nvml_bus_id, "");
+  const std::string folder = folder_of(root, nvml_bus_id);
   return !folder.empty() && ::access(folder.c_str(), F_OK) == 0;
 }
 
@@ -66,7 +56,7 @@ Result<std::optional<std::uint32_t>> numa_node_of(const std::string& root, std::
   const std::optional<std::int64_t> node = parse_signed(text);
   if (!node || *node > kMostNodes)
     return fail(Kind::kInvalid, in_quotes(text) + " is not the number of a NUMA node",
-                path_of(root, nvml_bus_id, "numa_node"));
+                folder_of(root, nvml_bus_id) + "/numa_node");
   if (*node < 0) return std::nullopt;
   return static_cast<std::uint32_t>(*node);
 }
@@ -74,11 +64,8 @@ Result<std::optional<std::uint32_t>> numa_node_of(const std::string& root, std::
 // The function's directory is a link: "../../../devices/pci0000:00/0000:00:01.0/0000:3b:00.0".
 std::string pcie_root_of(const std::string& root, std::string_view nvml_bus_id) {
   constexpr std::size_t kLongestRoot = 16;
-  const std::string address = sysfs_address(nvml_bus_id);
-  if (address.empty()) return {};
   std::array<char, 4096> target{};
-  const std::string link = (root == "/" ? "" : root) + "/sys/bus/pci/devices/" + address;
-  const ssize_t size = ::readlink(link.c_str(), target.data(), target.size());
+  const ssize_t size = ::readlink(folder_of(root, nvml_bus_id).c_str(), target.data(), target.size());
   if (size <= 0) return {};
   for (const auto part : split({target.data(), static_cast<std::size_t>(size)}, '/'))
     if (part.starts_with("pci") && part.contains(':') && part.size() <= kLongestRoot) return std::string(part);
