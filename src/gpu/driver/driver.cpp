@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "gpu/driver/mig/mig.h"
 #include "gpu/driver/processes.h"
+#include "gpu/driver/sysfs.h"
 #include "gpu/platform/signs.h"
 
 namespace tranche::host::nvml {
@@ -147,3 +147,20 @@ Status Driver::set_compute_mode(const std::string& gpu_uuid, inventory::ComputeM
 }
 
 }  // namespace tranche::host::nvml
+
+namespace tranche::host {
+
+void Presence::saw(const std::string& system_root, const inventory::Inventory& scanned) {
+  for (const auto& gpu : scanned.gpus)
+    if (nvml::has_function(system_root, gpu.pci_bus_id)) had_function_.insert(gpu.uuid);
+}
+
+bool Presence::has_left(const std::string& system_root, const inventory::Gpu& gpu) const {
+  return had_function_.contains(gpu.uuid) && !nvml::has_function(system_root, gpu.pci_bus_id);
+}
+
+Result<std::unique_ptr<Nvml>> Nvml::open(const NvmlSettings& settings) {
+  return nvml::Driver::open(settings);
+}
+
+}  // namespace tranche::host

@@ -1,6 +1,6 @@
 #pragma once
-// The open library together with the result of the last scan: which handle is which GPU. Shared by the two interfaces
-// of this folder, Nvml (one-shot commands) and NvmlThread (agents). One thread.
+// The open library together with the result of the last scan: which handle is which GPU. It is the Nvml of one-shot
+// commands, and what the thread of NvmlThread (agents) works with. One thread.
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,13 +12,14 @@
 
 namespace tranche::host::nvml {
 
-class Driver {
+class Driver final : public Nvml {
  public:
   // Succeeds without the library only on a platform that needs none.
   static Result<std::unique_ptr<Driver>> open(const NvmlSettings& settings);
 
-  Result<inventory::Inventory> scan();
-  Result<std::vector<GpuUse>> use();  // omits GPUs that do not answer; scans first if no scan was made yet
+  std::string library_path() const override { return library_->path(); }
+  Result<inventory::Inventory> scan() override;
+  Result<std::vector<GpuUse>> use() override;  // omits GPUs that do not answer; scans first if no scan was made yet
   Status set_compute_mode(const std::string& gpu_uuid, inventory::ComputeMode mode);
   bool has_library() const;             // false: the platform is served without the library
   bool answers(const Held& gpu) const;  // false: the driver reports the GPU as lost

@@ -79,7 +79,6 @@ struct GpuEvent {
 struct GpuProcess {
   std::uint32_t pid = 0;
   Bytes memory;  // 0 when unknown
-  bool memory_known = true;
   bool mps_client = false;
 };
 struct GpuUse {
@@ -127,7 +126,6 @@ class Nvml {
   virtual std::string library_path() const = 0;
   virtual Result<inventory::Inventory> scan() = 0;
   virtual Result<std::vector<GpuUse>> use() = 0;
-  virtual Status set_compute_mode(const std::string& gpu_uuid, inventory::ComputeMode mode) = 0;
 };
 
 // The same behind a thread, for agents. Opens the library as soon as that is possible (retrying with back-off), reports

@@ -68,11 +68,7 @@ Result<std::vector<GpuProcess>> read_processes(const Library& library, Device de
     process.pid = entry.pid;
     process.mps_client = process.mps_client || mps_client;
     if (mps_client && !fresh) return;  // its memory is in the compute list already
-    if (entry.used_gpu_memory == kMemoryNotAvailable) {
-      process.memory_known = false;
-    } else {
-      process.memory.value += entry.used_gpu_memory;
-    }
+    if (entry.used_gpu_memory != kMemoryNotAvailable) process.memory.value += entry.used_gpu_memory;
   };
   for (const ProcessInfo& entry : all.entries()) add(entry, false);
   ProcessList clients;

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "gpu/driver/nvml.h"
+#include "gpu/driver/driver.h"
 #include "gpu/driver/sim_fixture.h"
 
 namespace tranche::host::nvml {
@@ -218,7 +218,7 @@ TEST(NvmlUse, ListsMoreProcessesThanTheFirstBufferHolds) {
 
 TEST(NvmlUse, SetsTheComputeModeAndReadsItBack) {
   SimFixture sim("gpus: {profile: H200, count: 2}\ntopology: vm\n");
-  const auto nvml = Nvml::open(sim.settings());
+  const auto nvml = Driver::open(sim.settings());
   ASSERT_TRUE(nvml);
   const std::string uuid = sim.node().gpus()[1].uuid;
   const Status set = (*nvml)->set_compute_mode(uuid, ComputeMode::kExclusiveProcess);
