@@ -59,15 +59,6 @@ std::string_view architecture_of(inventory::ComputeCapability capability) {
   }
 }
 
-// NVML's "00000000:3B:00.0" → "0000:3b:00.0", as Linux writes it.
-std::string linux_bus_id(std::string_view bus_id) {
-  constexpr std::size_t kWithLongDomain = 16;
-  if (bus_id.size() == kWithLongDomain && bus_id.starts_with("0000")) bus_id.remove_prefix(4);
-  std::string text(bus_id);
-  std::ranges::transform(text, text.begin(), [](char c) { return c >= 'A' && c <= 'F' ? char(c - 'A' + 'a') : c; });
-  return text;
-}
-
 class Attributes {
  public:
   void add(const std::string& name, const char* type, Json value) { json_[name] = {{type, std::move(value)}}; }
@@ -102,7 +93,7 @@ Json attributes_of(const Device& device, const Pool& pool) {
   Attributes attributes;
   add_names(device, "", attributes);
   if (pool.driver != kNvidia) add_names(device, std::string(kNvidia) + "/", attributes);
-  attributes.text("resource.kubernetes.io/pciBusID", linux_bus_id(device.pci_bus_id));
+  attributes.text("resource.kubernetes.io/pciBusID", inventory::sysfs_address(device.pci_bus_id));
   attributes.text("resource.kubernetes.io/pcieRoot", device.pcie_root);
   if (device.numa_node) attributes.add("resource.kubernetes.io/numaNode", "int", *device.numa_node);
   return attributes.take();

@@ -7,7 +7,7 @@
 
 #include "gpu/driver/mig/mig.h"
 #include "gpu/driver/processes.h"
-#include "gpu/driver/sysfs.h"
+#include "gpu/inventory/inventory.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tranche::host::nvml;
@@ -19,9 +19,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (entries_of(buffer, count, stride).size() * stride > buffer.size()) std::abort();
 
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  const std::string address = sysfs_address(text);
+  const std::string address = tranche::inventory::sysfs_address(text);
   if (address.find('/') != std::string::npos || address.find("..") != std::string::npos) std::abort();
-  if (!address.empty() && sysfs_address(address) != address) std::abort();
+  if (!address.empty() && tranche::inventory::sysfs_address(address) != address) std::abort();
 
   std::uint64_t numbers[2] = {};
   for (std::size_t i = 0; i < size && i < 16; ++i) numbers[i / 8] = numbers[i / 8] << 8 | data[i];

@@ -2,7 +2,6 @@
 
 #include "base/text.h"
 #include "cdi/live/finder.h"
-#include "gpu/driver/sysfs.h"
 
 namespace tranche::host::cdi_files {
 namespace {
@@ -37,7 +36,7 @@ void find_gpu_nodes(const RootView& devices, const RootView& system, const inven
     for (const auto& mig : gpu.mig_devices)
       for (const auto& cap : {mig.gi_cap, mig.ci_cap})
         if (cap) wanted.push_back("/dev/nvidia-caps/nvidia-cap" + std::to_string(*cap));
-    const std::string address = nvml::sysfs_address(gpu.pci_bus_id);
+    const std::string address = inventory::sysfs_address(gpu.pci_bus_id);
     if (address.empty()) continue;
     if (auto drm = find_drm(devices, system, address); !drm.nodes.empty()) files.drm[gpu.uuid] = std::move(drm);
   }

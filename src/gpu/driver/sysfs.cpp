@@ -5,6 +5,7 @@
 #include <array>
 
 #include "base/text.h"
+#include "gpu/inventory/inventory.h"
 #include "os/files/files.h"
 
 namespace tranche::host::nvml {
@@ -12,7 +13,7 @@ namespace {
 
 // The folder of the function; "" if the input is not an address.
 std::string folder_of(const std::string& root, std::string_view bus_id) {
-  const std::string address = sysfs_address(bus_id);
+  const std::string address = inventory::sysfs_address(bus_id);
   return address.empty() ? "" : (root == "/" ? "" : root) + "/sys/bus/pci/devices/" + address;
 }
 
@@ -22,27 +23,6 @@ std::string attribute_of(const std::string& root, std::string_view bus_id, const
 }
 
 }  // namespace
-
-std::string sysfs_address(std::string_view nvml_bus_id) {
-  // <domain>:<bus>:<device>.<function>; the kernel writes a domain of at least four digits, NVML always eight.
-  constexpr std::string_view kTail = "#:##:##.#";  // # = a hexadecimal digit; the domain's other digits stand before
-  if (nvml_bus_id.size() < kTail.size() + 3 || nvml_bus_id.size() > kTail.size() + 7) return {};
-  std::string address(nvml_bus_id);
-  const std::size_t tail = address.size() - kTail.size();
-  for (std::size_t i = 0; i < address.size(); ++i) {
-    char& c = address[i];
-    if (c >= 'A' && c <= 'F') c = static_cast<char>(c - 'A' + 'a');
-    const bool digit = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
-    const char wanted = i < tail ? '#' : kTail[i - tail];
-    if (wanted == '#' ? !digit : c != wanted) return {};
-  }
-  std::size_t spare = tail - 3;
-  while (spare > 0 && address.front() == '0') {
-    address.erase(0, 1);
-    --spare;
-  }
-  return address;
-}
 
 bool has_function(const std::string& root, std::string_view nvml_bus_id) {
   const std::string folder = folder_of(root, nvml_bus_id);

@@ -10,9 +10,6 @@
 
 namespace tranche::host::nvml {
 
-// "00000000:3B:00.0", NVML's format → "0000:3b:00.0", the directory's name. "" if the input is not an address.
-std::string sysfs_address(std::string_view nvml_bus_id);
-
 bool has_function(const std::string& root, std::string_view nvml_bus_id);
 
 // kInvalid: the file does not contain a node number.

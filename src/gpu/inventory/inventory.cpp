@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/ascii.h"
 #include "base/enum_names.h"
 
 namespace tranche::inventory {
@@ -23,6 +24,27 @@ const Gpu* find_gpu(const Inventory& inventory, std::string_view uuid) {
 
 bool is_display_gpu(const Gpu& gpu) {
   return gpu.name == "DGX Display" || gpu.name == "NVIDIA DGX Display";
+}
+
+std::string sysfs_address(std::string_view nvml_bus_id) {
+  // <domain>:<bus>:<device>.<function>; the kernel writes a domain of at least four digits, NVML always eight.
+  constexpr std::string_view kTail = "#:##:##.#";  // # = a hexadecimal digit; the domain's other digits stand before
+  if (nvml_bus_id.size() < kTail.size() + 3 || nvml_bus_id.size() > kTail.size() + 7) return {};
+  std::string address(nvml_bus_id);
+  const std::size_t tail = address.size() - kTail.size();
+  for (std::size_t i = 0; i < address.size(); ++i) {
+    char& c = address[i];
+    c = to_lower(c);
+    const bool digit = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+    const char wanted = i < tail ? '#' : kTail[i - tail];
+    if (wanted == '#' ? !digit : c != wanted) return {};
+  }
+  std::size_t spare = tail - 3;
+  while (spare > 0 && address.front() == '0') {
+    address.erase(0, 1);
+    --spare;
+  }
+  return address;
 }
 
 // Cores per SM by architecture, from NVIDIA's CUDA programming guide (arithmetic units for 32-bit floating point).

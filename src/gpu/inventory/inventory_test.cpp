@@ -177,5 +177,17 @@ TEST(InventoryCompare, NoDifferenceIsSilent) {
   EXPECT_FALSE(changes(before, after).empty());
 }
 
+// Promise: driver/scan: A PCI address in sysfs is lower case with a domain of four digits.
+TEST(Sysfs, AddressesAreLowerCaseWithAFourDigitDomain) {
+  EXPECT_EQ(sysfs_address("00000000:3B:00.0"), "0000:3b:00.0");
+  EXPECT_EQ(sysfs_address("0001:AF:00.0"), "0001:af:00.0");
+  EXPECT_EQ(sysfs_address("00010000:E1:00.0"), "10000:e1:00.0") << "a domain behind a volume controller";
+  EXPECT_EQ(sysfs_address("0000:3b:00.0"), "0000:3b:00.0");
+  EXPECT_EQ(sysfs_address("............"), "");
+  EXPECT_EQ(sysfs_address("00000000:3B:00"), "");
+  EXPECT_EQ(sysfs_address(""), "");
+  EXPECT_EQ(sysfs_address("00000000:../../x"), "");
+}
+
 }  // namespace
 }  // namespace tranche::inventory
