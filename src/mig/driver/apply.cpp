@@ -69,7 +69,6 @@ Json to_json(const MigChange& change) {
           {"boot", change.boot},
           {"before", to_json(change.before)},
           {"target", to_json(change.target)},
-          {"undoing", change.undoing},
           {"waitsForReset", change.waits_for_reset},
           {"step", change.step},
           {"stepReturned", change.step_returned},
@@ -86,7 +85,6 @@ std::optional<MigChange> change_from(const Json& object) {
   change.boot = text_at(object, "boot");
   change.before = *before;
   change.target = *target;
-  change.undoing = truth_at(object, "undoing");
   change.waits_for_reset = truth_at(object, "waitsForReset");
   change.step = text_at(object, "step");
   change.step_returned = truth_at(object, "stepReturned");
@@ -243,7 +241,6 @@ class LayoutChange {
         (void)files_.forget(change.gpu);
       return outcome;
     }
-    change.undoing = true;
     MigOutcome undone = go(change, change.before);
     undone.steps.insert(undone.steps.begin(), outcome.steps.begin(), outcome.steps.end());
     if (undone.what == MigOutcome::What::kStopped) return undone;

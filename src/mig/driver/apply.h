@@ -22,7 +22,6 @@ struct MigChange {
   std::string boot;    // the kernel's boot id: instances do not survive a reboot
   mig::Layout before;
   mig::Layout target;
-  bool undoing = false;  // on its way back to `before`
   bool waits_for_reset = false;
   std::string step{};  // the newest that was begun, "" = none
   bool step_returned = false;
