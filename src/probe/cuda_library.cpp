@@ -30,7 +30,6 @@ bool look_up_all(void* handle, CudaFunctions& f) {
   look_up(handle, f.driver_version, {"cuDriverGetVersion"});
   look_up(handle, f.device_uuid, {"cuDeviceGetUuid_v2", "cuDeviceGetUuid"});
   look_up(handle, f.module_load_with_options, {"cuModuleLoadDataEx"});
-  look_up(handle, f.module_unload, {"cuModuleUnload"});
   look_up(handle, f.memory_set, {"cuMemsetD8_v2"});
   return look_up(handle, f.init, {"cuInit"}) && look_up(handle, f.device_count, {"cuDeviceGetCount"}) &&
          look_up(handle, f.device_get, {"cuDeviceGet"}) && look_up(handle, f.device_name, {"cuDeviceGetName"}) &&

@@ -29,7 +29,6 @@ inline constexpr int kCudaOutOfMemory = 2;
 
 // CUdevice_attribute
 inline constexpr int kAttributeMultiprocessors = 16;
-inline constexpr int kAttributeComputeMode = 20;
 inline constexpr int kAttributeCapabilityMajor = 75;
 inline constexpr int kAttributeCapabilityMinor = 76;
 
@@ -58,7 +57,6 @@ struct CudaFunctions {
   int (*module_load)(CudaModule*, const void*) = nullptr;
   int (*module_load_with_options)(CudaModule*, const void*, unsigned, int*, void**) = nullptr;
   int (*module_function)(CudaFunction*, CudaModule, const char*) = nullptr;
-  int (*module_unload)(CudaModule) = nullptr;
   int (*launch)(CudaFunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CudaStream, void**,
                 void**) = nullptr;
 };
