@@ -7,7 +7,7 @@
 #include "cdi_grammar.h"
 #include "dra/claim_spec.h"
 #include "dra/partition_fixture.h"
-#include "dra/prepared_file.h"
+#include "dra/prepared_fixture.h"
 #include "gpu/inventory/models.h"
 
 namespace tranche::dra {

@@ -136,12 +136,6 @@ std::string render_prepared(const PreparedClaim& claim) {
   return hex16(stable_hash(line)) + " " + line + "\n";
 }
 
-std::string render_prepared(const PreparedClaims& claims) {
-  std::string text;
-  for (const auto& [uid, claim] : claims) text += render_prepared(claim);
-  return text;
-}
-
 ReadPrepared parse_prepared(std::string_view text) {
   ReadPrepared read;
   std::size_t number = 0;

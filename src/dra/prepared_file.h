@@ -12,7 +12,6 @@
 namespace tranche::dra {
 
 std::string render_prepared(const PreparedClaim& claim);  // its line
-std::string render_prepared(const PreparedClaims& claims);
 
 struct ReadPrepared {
   PreparedClaims claims;

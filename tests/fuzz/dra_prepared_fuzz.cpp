@@ -7,7 +7,7 @@
 
 #include "base/text.h"
 #include "dra/claim_spec.h"
-#include "dra/prepared_file.h"
+#include "dra/prepared_fixture.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   namespace dra = tranche::dra;

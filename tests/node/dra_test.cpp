@@ -10,7 +10,7 @@
 #include <random>
 #include <set>
 
-#include "dra/prepared_file.h"
+#include "dra/prepared_fixture.h"
 #include "node/dra_bed.h"
 
 namespace tranche::e2e {

@@ -10,7 +10,7 @@
 #include "cdi/spec.h"
 #include "dra/claim_spec.h"
 #include "dra/prepare.h"
-#include "dra/prepared_file.h"
+#include "dra/prepared_fixture.h"
 #include "plan/make_plan.h"
 #include "property/generate.h"
 
