@@ -23,9 +23,8 @@ struct DriverFilesSettings {
 struct FoundDriverFiles {
   cdi::DriverFiles files;
   bool nodes_in_driver_root = false;  // the driver root has a /dev, which was searched for nodes
-  // On a Tegra system: its CSV files as paths for this process, below the driver root if their folder exists there,
-  // else below the system root, else none; and their errors.
-  std::vector<std::string> csv_files;
+  // On a Tegra system: of its CSV files, which are read below the driver root if their folder exists there, else below
+  // the system root.
   std::vector<Problem> problems;
 };
 

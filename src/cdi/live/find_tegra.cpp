@@ -44,17 +44,17 @@ void find_entry(const CsvEntry& entry, const RootView& driver, const RootView& d
 
 void read_csv(const RootView& root, const std::string& path, const RootView& driver, const RootView& devices,
               FoundDriverFiles& found) {
-  found.csv_files.push_back((root.path() == "/" ? "" : root.path()) + path);
+  const std::string path_here = (root.path() == "/" ? "" : root.path()) + path;
   const auto text = root.read(path);
   if (!text) {
     found.problems.push_back({Severity::kWarning,
-                              {found.csv_files.back(), 0, 0},
+                              {path_here, 0, 0},
                               "",
                               text.error().what,
                               "install NVIDIA's packages for Tegra if containers miss something"});
     return;
   }
-  const auto parsed = tranche::cdi::parse_csv(*text, found.csv_files.back());
+  const auto parsed = tranche::cdi::parse_csv(*text, path_here);
   found.problems.insert(found.problems.end(), parsed.problems.begin(), parsed.problems.end());
   for (const CsvEntry& entry : parsed.entries) find_entry(entry, driver, devices, found.files);
 }
