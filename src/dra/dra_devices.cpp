@@ -27,7 +27,6 @@ Device device_of(const Inventory& inventory, const Gpu& gpu, Kind kind) {
   device.kind = kind;
   device.gpu_uuid = gpu.uuid;
   device.index = gpu.index;
-  device.minor = gpu.minor;
   device.memory = gpu.memory;
   device.sms = gpu.sm_count;
   device.compute_capability = gpu.compute_capability;

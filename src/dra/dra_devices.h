@@ -49,7 +49,6 @@ struct Device {
   Kind kind = Kind::kWhole;
   std::string gpu_uuid;     // of a MIG device: its own UUID
   std::uint32_t index = 0;  // the driver's, of the GPU
-  std::uint32_t minor = 0;  // /dev/nvidia<minor>
   // What claims can take: of a whole device all memory, of a shared one what the reserve (sharing.mps.reserve) leaves.
   // 0 = the driver does not say.
   Bytes memory{};

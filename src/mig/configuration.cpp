@@ -182,9 +182,8 @@ void read_file(const Value& file, ConfigurationFile& into) {
   std::set<std::string_view> seen;
   for (const auto& one : configs.node().members) {
     if (!seen.insert(one.key).second) continue;
-    const Member& last = *member(configs, one.key);
-    Configuration configuration{one.key, {}, configs.key_of(last).place()};
-    read_entries(configs.value_of(last), configuration);
+    Configuration configuration{one.key, {}};
+    read_entries(configs.value_of(*member(configs, one.key)), configuration);
     into.configurations.push_back(std::move(configuration));
   }
 }

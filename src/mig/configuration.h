@@ -43,7 +43,6 @@ struct Entry {
 struct Configuration {
   std::string name;
   std::vector<Entry> entries;
-  Place place{};
 };
 
 struct ConfigurationFile {
