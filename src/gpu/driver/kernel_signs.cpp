@@ -1,13 +1,11 @@
 #include "gpu/driver/kernel_signs.h"
 
-#include <dirent.h>
 #include <sys/inotify.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <memory>
 #include <string_view>
 
 #include "base/text.h"
@@ -35,13 +33,9 @@ bool is_address(std::string_view name) {
 }
 
 template <class Wanted>
-std::vector<std::string> names_in(const std::string& folder, const Wanted& wanted) {
-  std::vector<std::string> names;
-  const std::unique_ptr<DIR, int (*)(DIR*)> dir(::opendir(folder.c_str()), &::closedir);
-  if (!dir) return names;
-  while (const dirent* entry = ::readdir(dir.get()))
-    if (wanted(entry->d_name)) names.emplace_back(entry->d_name);
-  std::ranges::sort(names);
+std::vector<std::string> wanted_in(const std::string& folder, const Wanted& wanted) {
+  auto names = names_in(folder);
+  std::erase_if(names, [&](const std::string& name) { return !wanted(name); });
   return names;
 }
 
@@ -49,8 +43,8 @@ std::vector<std::string> names_in(const std::string& folder, const Wanted& wante
 
 KernelSigns look_at_kernel(const std::string& root) {
   KernelSigns signs;
-  signs.devices = names_in(below(root, "/dev"), is_device);
-  signs.addresses = names_in(below(root, "/sys/bus/pci/drivers/nvidia"), is_address);
+  signs.devices = wanted_in(below(root, "/dev"), is_device);
+  signs.addresses = wanted_in(below(root, "/sys/bus/pci/drivers/nvidia"), is_address);
   signs.version = trimmed(read_file(below(root, "/sys/module/nvidia/version")).value_or(""));
   return signs;
 }
