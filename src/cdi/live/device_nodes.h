@@ -3,7 +3,9 @@
 // Checked when something may have changed and, while a configured channel is missing, repeatedly with back-off. Loop
 // thread only; a check is a handful of stat calls.
 #include <functional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/problem.h"
@@ -14,6 +16,18 @@
 #include "os/loop/timer.h"
 
 namespace tranche::agent {
+
+// Where this process finds the driver's device nodes: `driver_root` if it has a `dev` folder, else `system_root`.
+std::string container_dev_root(const std::string& driver_root, const std::string& system_root = "/");
+
+// The `paths` ("/dev/nvidiactl") that exist under `root`, in the same order.
+std::vector<std::string> existing_nodes(std::span<const std::string_view> paths, const std::string& root = "/");
+
+std::string imex_channel_path(int channel);  // "/dev/nvidia-caps-imex-channels/channel0"
+
+// The `channels` whose node is a character device under the container dev root or, failing that, `system_root`.
+std::vector<int> existing_imex_channels(std::span<const int> channels, const std::string& driver_root,
+                                        const std::string& system_root = "/");
 
 class DeviceNodes {
  public:
