@@ -16,6 +16,13 @@ constexpr Duration kSilence = std::chrono::seconds(10);
 Channel::Channel(Loop& loop, NvmlThread::Callbacks callbacks, Fd wake)
     : loop_(&loop), callbacks_(std::move(callbacks)), wake_(std::move(wake)) {}
 
+template <class Value>
+void Channel::report(std::function<void(const Value&)> NvmlThread::Callbacks::* callback, Value value) {
+  post([callback, value = std::move(value)](const NvmlThread::Callbacks& callbacks) {
+    if (callbacks.*callback) (callbacks.*callback)(value);
+  });
+}
+
 void Channel::request(const std::function<void(Requests&)>& change) {
   {
     const std::lock_guard lock(mutex_);
@@ -39,15 +46,11 @@ void Channel::ask_use() {
     }
   }
   if (silent) {
-    post([](const NvmlThread::Callbacks& callbacks) {
-      if (callbacks.on_use) {
-        callbacks.on_use(fail(Kind::kTimeout,
-                              "a call into the driver has not returned for more than 10 s; see dmesg for "
-                              "Xid or GSP messages",
-                              "libnvidia-ml.so.1"));
-      }
-    });
-    return;
+    return report(&NvmlThread::Callbacks::on_use,
+                  Result<std::vector<GpuUse>>(fail(
+                      Kind::kTimeout,
+                      "a call into the driver has not returned for more than 10 s; see dmesg for Xid or GSP messages",
+                      "libnvidia-ml.so.1")));
   }
   request([](Requests& requests) { requests.use = true; });
 }
@@ -104,15 +107,11 @@ void Channel::post(std::function<void(const NvmlThread::Callbacks&)> turn) {
 }
 
 void Channel::report_inventory(Result<inventory::Inventory> inventory) {
-  post([inventory = std::move(inventory)](const NvmlThread::Callbacks& callbacks) {
-    if (callbacks.on_inventory) callbacks.on_inventory(inventory);
-  });
+  report(&NvmlThread::Callbacks::on_inventory, std::move(inventory));
 }
 
 void Channel::report_event(GpuEvent event) {
-  post([event = std::move(event)](const NvmlThread::Callbacks& callbacks) {
-    if (callbacks.on_event) callbacks.on_event(event);
-  });
+  report(&NvmlThread::Callbacks::on_event, std::move(event));
 }
 
 void Channel::report_use(Result<std::vector<GpuUse>> use) {
@@ -120,15 +119,11 @@ void Channel::report_use(Result<std::vector<GpuUse>> use) {
     const std::lock_guard lock(mutex_);
     use_asked_ = false;
   }
-  post([use = std::move(use)](const NvmlThread::Callbacks& callbacks) {
-    if (callbacks.on_use) callbacks.on_use(use);
-  });
+  report(&NvmlThread::Callbacks::on_use, std::move(use));
 }
 
 void Channel::report_telemetry(std::vector<GpuTelemetry> round) {
-  post([round = std::move(round)](const NvmlThread::Callbacks& callbacks) {
-    if (callbacks.on_telemetry) callbacks.on_telemetry(round);
-  });
+  report(&NvmlThread::Callbacks::on_telemetry, std::move(round));
 }
 
 void Channel::report_sample(const std::vector<GpuSample>& samples) {

@@ -67,6 +67,8 @@ class Channel : public std::enable_shared_from_this<Channel> {
  private:
   void note_sampled(const std::vector<GpuSample>& samples);  // call with mutex_ held
   void post(std::function<void(const NvmlThread::Callbacks&)> turn);
+  template <class Value>
+  void report(std::function<void(const Value&)> NvmlThread::Callbacks::* callback, Value value);
 
   mutable std::mutex mutex_;
   std::condition_variable ended_;
