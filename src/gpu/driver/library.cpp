@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 
 #include <cstdint>
-#include <initializer_list>
 
 #include "os/loop/fd.h"
 
@@ -14,110 +13,6 @@
 
 namespace tranche::host::nvml {
 namespace {
-
-template <class F>
-const char* look_up(void* handle, F*& function, std::initializer_list<const char*> names) {
-  for (const char* name : names) {
-    if (void* symbol = ::dlsym(handle, name); symbol != nullptr) {
-      function = reinterpret_cast<F*>(symbol);
-      return name;
-    }
-  }
-  return nullptr;
-}
-
-// v1 and v2 of count and index number the GPUs differently when a GPU must not be used: use one version for both.
-void look_up_enumeration(void* handle, Functions& f) {
-  look_up(handle, f.device_count, {"nvmlDeviceGetCount_v2"});
-  look_up(handle, f.device_by_index, {"nvmlDeviceGetHandleByIndex_v2"});
-  if (f.device_count != nullptr && f.device_by_index != nullptr) return;
-  look_up(handle, f.device_count, {"nvmlDeviceGetCount"});
-  look_up(handle, f.device_by_index, {"nvmlDeviceGetHandleByIndex"});
-}
-
-template <class F>
-std::size_t look_up_processes(void* handle, F*& function, const std::string& base) {
-  const std::string v3 = base + "_v3", v2 = base + "_v2";
-  if (look_up(handle, function, {v3.c_str(), v2.c_str()}) != nullptr) return 24;
-  look_up(handle, function, {base.c_str()});
-  return 16;
-}
-
-void look_up_all(void* handle, Functions& f) {
-  look_up(handle, f.init, {"nvmlInit_v2", "nvmlInit"});
-  look_up(handle, f.shutdown, {"nvmlShutdown"});
-  look_up(handle, f.error_string, {"nvmlErrorString"});
-  look_up(handle, f.driver_version, {"nvmlSystemGetDriverVersion"});
-  look_up(handle, f.cuda_driver_version, {"nvmlSystemGetCudaDriverVersion_v2", "nvmlSystemGetCudaDriverVersion"});
-
-  look_up_enumeration(handle, f);
-  look_up(handle, f.uuid, {"nvmlDeviceGetUUID"});
-  look_up(handle, f.name, {"nvmlDeviceGetName"});
-  look_up(handle, f.minor_number, {"nvmlDeviceGetMinorNumber"});
-  look_up(handle, f.pci_info, {"nvmlDeviceGetPciInfo_v3"});
-  look_up(handle, f.pci_info_ext, {"nvmlDeviceGetPciInfoExt"});
-  look_up(handle, f.compute_capability, {"nvmlDeviceGetCudaComputeCapability"});
-  look_up(handle, f.cuda_cores, {"nvmlDeviceGetNumGpuCores"});
-  look_up(handle, f.attributes, {"nvmlDeviceGetAttributes_v2"});
-  look_up(handle, f.compute_mode, {"nvmlDeviceGetComputeMode"});
-  look_up(handle, f.set_compute_mode, {"nvmlDeviceSetComputeMode"});
-  look_up(handle, f.persistence_mode, {"nvmlDeviceGetPersistenceMode"});
-  look_up(handle, f.fabric_info, {"nvmlDeviceGetGpuFabricInfo"});
-  look_up(handle, f.fabric_info_v, {"nvmlDeviceGetGpuFabricInfoV"});
-
-  look_up(handle, f.field_values, {"nvmlDeviceGetFieldValues"});
-  look_up(handle, f.memory, {"nvmlDeviceGetMemoryInfo"});
-  look_up(handle, f.utilization, {"nvmlDeviceGetUtilizationRates"});
-  look_up(handle, f.power_usage, {"nvmlDeviceGetPowerUsage"});
-  look_up(handle, f.temperature, {"nvmlDeviceGetTemperature"});
-  look_up(handle, f.clock_info, {"nvmlDeviceGetClockInfo"});
-  look_up(handle, f.clock_reasons,
-          {"nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"});
-  look_up(handle, f.gpm_support, {"nvmlGpmQueryDeviceSupport"});
-  look_up(handle, f.gpm_sample_alloc, {"nvmlGpmSampleAlloc"});
-  look_up(handle, f.gpm_sample_free, {"nvmlGpmSampleFree"});
-  look_up(handle, f.gpm_sample_get, {"nvmlGpmSampleGet"});
-  look_up(handle, f.gpm_mig_sample_get, {"nvmlGpmMigSampleGet"});
-  look_up(handle, f.gpm_metrics_get, {"nvmlGpmMetricsGet"});
-  f.compute_processes_entry = look_up_processes(handle, f.compute_processes, "nvmlDeviceGetComputeRunningProcesses");
-  f.mps_processes_entry = look_up_processes(handle, f.mps_processes, "nvmlDeviceGetMPSComputeRunningProcesses");
-
-  look_up(handle, f.common_ancestor, {"nvmlDeviceGetTopologyCommonAncestor"});
-  look_up(handle, f.nvlink_state, {"nvmlDeviceGetNvLinkState"});
-  look_up(handle, f.nvlink_remote_pci, {"nvmlDeviceGetNvLinkRemotePciInfo_v2"});
-  look_up(handle, f.nvlink_remote_type, {"nvmlDeviceGetNvLinkRemoteDeviceType"});
-
-  look_up(handle, f.mig_mode, {"nvmlDeviceGetMigMode"});
-  look_up(handle, f.max_mig_devices, {"nvmlDeviceGetMaxMigDeviceCount"});
-  look_up(handle, f.mig_device_by_index, {"nvmlDeviceGetMigDeviceHandleByIndex"});
-  look_up(handle, f.gpu_instance_id, {"nvmlDeviceGetGpuInstanceId"});
-  look_up(handle, f.compute_instance_id, {"nvmlDeviceGetComputeInstanceId"});
-  look_up(handle, f.gpu_instance_by_id, {"nvmlDeviceGetGpuInstanceById"});
-  look_up(handle, f.gpu_instance_info, {"nvmlGpuInstanceGetInfo"});
-  look_up(handle, f.gpu_instance_profile, {"nvmlDeviceGetGpuInstanceProfileInfo"});
-
-  look_up(handle, f.set_mig_mode, {"nvmlDeviceSetMigMode"});
-  look_up(handle, f.gpu_instance_placements,
-          {"nvmlDeviceGetGpuInstancePossiblePlacements_v2", "nvmlDeviceGetGpuInstancePossiblePlacements"});
-  look_up(handle, f.gpu_instances, {"nvmlDeviceGetGpuInstances"});
-  look_up(handle, f.create_gpu_instance, {"nvmlDeviceCreateGpuInstanceWithPlacement"});
-  look_up(handle, f.destroy_gpu_instance, {"nvmlGpuInstanceDestroy"});
-  look_up(handle, f.compute_instance_profile, {"nvmlGpuInstanceGetComputeInstanceProfileInfo"});
-  look_up(handle, f.compute_instances, {"nvmlGpuInstanceGetComputeInstances"});
-  look_up(handle, f.compute_instance_by_id, {"nvmlGpuInstanceGetComputeInstanceById"});
-  look_up(handle, f.compute_instance_info, {"nvmlComputeInstanceGetInfo_v2", "nvmlComputeInstanceGetInfo"});
-  look_up(handle, f.create_compute_instance, {"nvmlGpuInstanceCreateComputeInstance"});
-  look_up(handle, f.destroy_compute_instance, {"nvmlComputeInstanceDestroy"});
-
-  look_up(handle, f.event_set_create, {"nvmlEventSetCreate"});
-  look_up(handle, f.event_set_free, {"nvmlEventSetFree"});
-  look_up(handle, f.supported_events, {"nvmlDeviceGetSupportedEventTypes"});
-  look_up(handle, f.register_events, {"nvmlDeviceRegisterEvents"});
-  if (look_up(handle, f.event_wait, {"nvmlEventSetWait_v2"}) == nullptr) {
-    look_up(handle, f.event_wait, {"nvmlEventSetWait"});
-    f.event_wait_fills_instances = false;
-  }
-}
 
 std::string path_of(void* handle, const std::string& asked) {
   link_map* map = nullptr;
@@ -177,6 +72,33 @@ Kind kind_of(Return code) {
 
 }  // namespace
 
+Symbol Functions::find(std::initializer_list<const char*> names) const {
+  void* address = nullptr;
+  for (const char* one : names)
+    if (library != nullptr && address == nullptr) address = ::dlsym(library, one);
+  return Symbol(address);
+}
+
+Functions::Functions(void* handle) : library(handle) {
+  // v1 and v2 of count and index number the GPUs differently when a GPU must not be used: use one version for both.
+  if (device_count == nullptr || device_by_index == nullptr) {
+    device_count = find({"nvmlDeviceGetCount"});
+    device_by_index = find({"nvmlDeviceGetHandleByIndex"});
+  }
+  if (compute_processes == nullptr) {
+    compute_processes = find({"nvmlDeviceGetComputeRunningProcesses"});
+    compute_processes_entry = 16;
+  }
+  if (mps_processes == nullptr) {
+    mps_processes = find({"nvmlDeviceGetMPSComputeRunningProcesses"});
+    mps_processes_entry = 16;
+  }
+  if (event_wait == nullptr) {
+    event_wait = find({"nvmlEventSetWait"});
+    event_wait_fills_instances = false;
+  }
+}
+
 std::unique_ptr<Library> Library::none() {
   return std::unique_ptr<Library>(new Library);
 }
@@ -200,7 +122,7 @@ Result<std::unique_ptr<Library>> Library::open(const std::string& driver_root) {
     library->handle_ = newest;
     library->path_ = file;
   }
-  look_up_all(library->handle_, library->functions_);
+  library->functions_ = Functions(library->handle_);
   const Functions& f = library->functions_;
   if (f.init == nullptr || f.shutdown == nullptr || f.device_count == nullptr || f.device_by_index == nullptr) {
     return fail(Kind::kUnsupported,

@@ -3,6 +3,7 @@
 // it; the destructor shuts it down. A symbol that a driver lacks is a null pointer, which `call` turns into "not
 // supported". One thread at a time. Source of names and fallbacks: docs/internals/nvml-contract.md.
 #include <array>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <utility>
@@ -14,78 +15,109 @@ namespace tranche::host::nvml {
 
 inline constexpr const char* kSoname = "libnvidia-ml.so.1";
 
+// A symbol of a library, as a function of the type that it is assigned to; a null pointer if the library lacks it.
+class Symbol {
+ public:
+  explicit Symbol(void* address) : address_(address) {}
+  template <class F>
+  operator F*() const {  // NOLINT(google-explicit-constructor): the declaration of the function says the type
+    return reinterpret_cast<F*>(address_);
+  }
+
+ private:
+  void* address_;
+};
+
+// The functions of a mapped library, each by the first of its names that the library has.
 struct Functions {
-  Return (*init)() = nullptr;
-  Return (*shutdown)() = nullptr;
-  const char* (*error_string)(Return) = nullptr;
-  Return (*driver_version)(char*, std::uint32_t) = nullptr;
-  Return (*cuda_driver_version)(std::int32_t*) = nullptr;
+  explicit Functions(void* handle = nullptr);  // nullptr: none
+  Symbol find(std::initializer_list<const char*> names) const;
+  void* library;  // stands first: the functions are looked up in it
 
-  Return (*device_count)(std::uint32_t*) = nullptr;
-  Return (*device_by_index)(std::uint32_t, Device*) = nullptr;
-  Return (*uuid)(Device, char*, std::uint32_t) = nullptr;
-  Return (*name)(Device, char*, std::uint32_t) = nullptr;
-  Return (*minor_number)(Device, std::uint32_t*) = nullptr;
-  Return (*pci_info)(Device, PciInfo*) = nullptr;
-  Return (*pci_info_ext)(Device, PciInfoExt*) = nullptr;
-  Return (*compute_capability)(Device, std::int32_t*, std::int32_t*) = nullptr;
-  Return (*cuda_cores)(Device, std::uint32_t*) = nullptr;
-  Return (*attributes)(Device, DeviceAttributes*) = nullptr;
-  Return (*compute_mode)(Device, std::int32_t*) = nullptr;
-  Return (*set_compute_mode)(Device, std::int32_t) = nullptr;
-  Return (*persistence_mode)(Device, std::int32_t*) = nullptr;
-  Return (*fabric_info)(Device, FabricInfo*) = nullptr;
-  Return (*fabric_info_v)(Device, FabricInfoV2*) = nullptr;
+  Return (*init)() = find({"nvmlInit_v2", "nvmlInit"});
+  Return (*shutdown)() = find({"nvmlShutdown"});
+  const char* (*error_string)(Return) = find({"nvmlErrorString"});
+  Return (*driver_version)(char*, std::uint32_t) = find({"nvmlSystemGetDriverVersion"});
+  Return (*cuda_driver_version)(std::int32_t*) = find({"nvmlSystemGetCudaDriverVersion_v2",
+                                                       "nvmlSystemGetCudaDriverVersion"});
 
-  Return (*field_values)(Device, std::int32_t, FieldValue*) = nullptr;
-  Return (*memory)(Device, Memory*) = nullptr;
-  Return (*utilization)(Device, Utilization*) = nullptr;
-  Return (*power_usage)(Device, std::uint32_t*) = nullptr;
-  Return (*temperature)(Device, std::uint32_t, std::uint32_t*) = nullptr;
-  Return (*clock_info)(Device, std::uint32_t, std::uint32_t*) = nullptr;
-  Return (*clock_reasons)(Device, std::uint64_t*) = nullptr;
-  Return (*gpm_support)(Device, GpmSupport*) = nullptr;
-  Return (*gpm_sample_alloc)(GpmSample*) = nullptr;
-  Return (*gpm_sample_free)(GpmSample) = nullptr;
-  Return (*gpm_sample_get)(Device, GpmSample) = nullptr;
-  Return (*gpm_mig_sample_get)(Device, std::uint32_t, GpmSample) = nullptr;
-  Return (*gpm_metrics_get)(GpmMetricsGet*) = nullptr;
-  Return (*compute_processes)(Device, std::uint32_t*, void*) = nullptr;
+  Return (*device_count)(std::uint32_t*) = find({"nvmlDeviceGetCount_v2"});
+  Return (*device_by_index)(std::uint32_t, Device*) = find({"nvmlDeviceGetHandleByIndex_v2"});
+  Return (*uuid)(Device, char*, std::uint32_t) = find({"nvmlDeviceGetUUID"});
+  Return (*name)(Device, char*, std::uint32_t) = find({"nvmlDeviceGetName"});
+  Return (*minor_number)(Device, std::uint32_t*) = find({"nvmlDeviceGetMinorNumber"});
+  Return (*pci_info)(Device, PciInfo*) = find({"nvmlDeviceGetPciInfo_v3"});
+  Return (*pci_info_ext)(Device, PciInfoExt*) = find({"nvmlDeviceGetPciInfoExt"});
+  Return (*compute_capability)(Device, std::int32_t*, std::int32_t*) = find({"nvmlDeviceGetCudaComputeCapability"});
+  Return (*cuda_cores)(Device, std::uint32_t*) = find({"nvmlDeviceGetNumGpuCores"});
+  Return (*attributes)(Device, DeviceAttributes*) = find({"nvmlDeviceGetAttributes_v2"});
+  Return (*compute_mode)(Device, std::int32_t*) = find({"nvmlDeviceGetComputeMode"});
+  Return (*set_compute_mode)(Device, std::int32_t) = find({"nvmlDeviceSetComputeMode"});
+  Return (*persistence_mode)(Device, std::int32_t*) = find({"nvmlDeviceGetPersistenceMode"});
+  Return (*fabric_info)(Device, FabricInfo*) = find({"nvmlDeviceGetGpuFabricInfo"});
+  Return (*fabric_info_v)(Device, FabricInfoV2*) = find({"nvmlDeviceGetGpuFabricInfoV"});
+
+  Return (*field_values)(Device, std::int32_t, FieldValue*) = find({"nvmlDeviceGetFieldValues"});
+  Return (*memory)(Device, Memory*) = find({"nvmlDeviceGetMemoryInfo"});
+  Return (*utilization)(Device, Utilization*) = find({"nvmlDeviceGetUtilizationRates"});
+  Return (*power_usage)(Device, std::uint32_t*) = find({"nvmlDeviceGetPowerUsage"});
+  Return (*temperature)(Device, std::uint32_t, std::uint32_t*) = find({"nvmlDeviceGetTemperature"});
+  Return (*clock_info)(Device, std::uint32_t, std::uint32_t*) = find({"nvmlDeviceGetClockInfo"});
+  Return (*clock_reasons)(Device, std::uint64_t*) = find({"nvmlDeviceGetCurrentClocksEventReasons",
+                                                          "nvmlDeviceGetCurrentClocksThrottleReasons"});
+  Return (*gpm_support)(Device, GpmSupport*) = find({"nvmlGpmQueryDeviceSupport"});
+  Return (*gpm_sample_alloc)(GpmSample*) = find({"nvmlGpmSampleAlloc"});
+  Return (*gpm_sample_free)(GpmSample) = find({"nvmlGpmSampleFree"});
+  Return (*gpm_sample_get)(Device, GpmSample) = find({"nvmlGpmSampleGet"});
+  Return (*gpm_mig_sample_get)(Device, std::uint32_t, GpmSample) = find({"nvmlGpmMigSampleGet"});
+  Return (*gpm_metrics_get)(GpmMetricsGet*) = find({"nvmlGpmMetricsGet"});
+  Return (*compute_processes)(Device, std::uint32_t*, void*) = find({"nvmlDeviceGetComputeRunningProcesses_v3",
+                                                                     "nvmlDeviceGetComputeRunningProcesses_v2"});
   std::size_t compute_processes_entry = 24;  // documented entry size of this symbol
-  Return (*mps_processes)(Device, std::uint32_t*, void*) = nullptr;
+  Return (*mps_processes)(Device, std::uint32_t*, void*) = find({"nvmlDeviceGetMPSComputeRunningProcesses_v3",
+                                                                 "nvmlDeviceGetMPSComputeRunningProcesses_v2"});
   std::size_t mps_processes_entry = 24;
 
-  Return (*common_ancestor)(Device, Device, std::int32_t*) = nullptr;
-  Return (*nvlink_state)(Device, std::uint32_t, std::int32_t*) = nullptr;
-  Return (*nvlink_remote_pci)(Device, std::uint32_t, PciInfo*) = nullptr;
-  Return (*nvlink_remote_type)(Device, std::uint32_t, std::uint32_t*) = nullptr;
+  Return (*common_ancestor)(Device, Device, std::int32_t*) = find({"nvmlDeviceGetTopologyCommonAncestor"});
+  Return (*nvlink_state)(Device, std::uint32_t, std::int32_t*) = find({"nvmlDeviceGetNvLinkState"});
+  Return (*nvlink_remote_pci)(Device, std::uint32_t, PciInfo*) = find({"nvmlDeviceGetNvLinkRemotePciInfo_v2"});
+  Return (*nvlink_remote_type)(Device, std::uint32_t, std::uint32_t*) = find({"nvmlDeviceGetNvLinkRemoteDeviceType"});
 
-  Return (*mig_mode)(Device, std::uint32_t*, std::uint32_t*) = nullptr;
-  Return (*max_mig_devices)(Device, std::uint32_t*) = nullptr;
-  Return (*mig_device_by_index)(Device, std::uint32_t, Device*) = nullptr;
-  Return (*gpu_instance_id)(Device, std::uint32_t*) = nullptr;
-  Return (*compute_instance_id)(Device, std::uint32_t*) = nullptr;
-  Return (*gpu_instance_by_id)(Device, std::uint32_t, GpuInstance*) = nullptr;
-  Return (*gpu_instance_info)(GpuInstance, GpuInstanceInfo*) = nullptr;
-  Return (*gpu_instance_profile)(Device, std::uint32_t, GpuInstanceProfileInfo*) = nullptr;
+  Return (*mig_mode)(Device, std::uint32_t*, std::uint32_t*) = find({"nvmlDeviceGetMigMode"});
+  Return (*max_mig_devices)(Device, std::uint32_t*) = find({"nvmlDeviceGetMaxMigDeviceCount"});
+  Return (*mig_device_by_index)(Device, std::uint32_t, Device*) = find({"nvmlDeviceGetMigDeviceHandleByIndex"});
+  Return (*gpu_instance_id)(Device, std::uint32_t*) = find({"nvmlDeviceGetGpuInstanceId"});
+  Return (*compute_instance_id)(Device, std::uint32_t*) = find({"nvmlDeviceGetComputeInstanceId"});
+  Return (*gpu_instance_by_id)(Device, std::uint32_t, GpuInstance*) = find({"nvmlDeviceGetGpuInstanceById"});
+  Return (*gpu_instance_info)(GpuInstance, GpuInstanceInfo*) = find({"nvmlGpuInstanceGetInfo"});
+  Return (*gpu_instance_profile)(Device, std::uint32_t,
+                                 GpuInstanceProfileInfo*) = find({"nvmlDeviceGetGpuInstanceProfileInfo"});
 
-  Return (*set_mig_mode)(Device, std::uint32_t, Return*) = nullptr;
-  Return (*gpu_instance_placements)(Device, std::uint32_t, GpuInstancePlacement*, std::uint32_t*) = nullptr;
-  Return (*gpu_instances)(Device, std::uint32_t, GpuInstance*, std::uint32_t*) = nullptr;
-  Return (*create_gpu_instance)(Device, std::uint32_t, const GpuInstancePlacement*, GpuInstance*) = nullptr;
-  Return (*destroy_gpu_instance)(GpuInstance) = nullptr;
-  Return (*compute_instance_profile)(GpuInstance, std::uint32_t, std::uint32_t, ComputeInstanceProfileInfo*) = nullptr;
-  Return (*compute_instances)(GpuInstance, std::uint32_t, ComputeInstance*, std::uint32_t*) = nullptr;
-  Return (*compute_instance_by_id)(GpuInstance, std::uint32_t, ComputeInstance*) = nullptr;
-  Return (*compute_instance_info)(ComputeInstance, ComputeInstanceInfo*) = nullptr;
-  Return (*create_compute_instance)(GpuInstance, std::uint32_t, ComputeInstance*) = nullptr;
-  Return (*destroy_compute_instance)(ComputeInstance) = nullptr;
+  Return (*set_mig_mode)(Device, std::uint32_t, Return*) = find({"nvmlDeviceSetMigMode"});
+  Return (*gpu_instance_placements)(Device, std::uint32_t, GpuInstancePlacement*,
+                                    std::uint32_t*) = find({"nvmlDeviceGetGpuInstancePossiblePlacements_v2",
+                                                            "nvmlDeviceGetGpuInstancePossiblePlacements"});
+  Return (*gpu_instances)(Device, std::uint32_t, GpuInstance*, std::uint32_t*) = find({"nvmlDeviceGetGpuInstances"});
+  Return (*create_gpu_instance)(Device, std::uint32_t, const GpuInstancePlacement*,
+                                GpuInstance*) = find({"nvmlDeviceCreateGpuInstanceWithPlacement"});
+  Return (*destroy_gpu_instance)(GpuInstance) = find({"nvmlGpuInstanceDestroy"});
+  Return (*compute_instance_profile)(GpuInstance, std::uint32_t, std::uint32_t, ComputeInstanceProfileInfo*) =
+      find({"nvmlGpuInstanceGetComputeInstanceProfileInfo"});
+  Return (*compute_instances)(GpuInstance, std::uint32_t, ComputeInstance*,
+                              std::uint32_t*) = find({"nvmlGpuInstanceGetComputeInstances"});
+  Return (*compute_instance_by_id)(GpuInstance, std::uint32_t,
+                                   ComputeInstance*) = find({"nvmlGpuInstanceGetComputeInstanceById"});
+  Return (*compute_instance_info)(ComputeInstance, ComputeInstanceInfo*) = find({"nvmlComputeInstanceGetInfo_v2",
+                                                                                 "nvmlComputeInstanceGetInfo"});
+  Return (*create_compute_instance)(GpuInstance, std::uint32_t,
+                                    ComputeInstance*) = find({"nvmlGpuInstanceCreateComputeInstance"});
+  Return (*destroy_compute_instance)(ComputeInstance) = find({"nvmlComputeInstanceDestroy"});
 
-  Return (*event_set_create)(EventSet*) = nullptr;
-  Return (*event_set_free)(EventSet) = nullptr;
-  Return (*supported_events)(Device, std::uint64_t*) = nullptr;
-  Return (*register_events)(Device, std::uint64_t, EventSet) = nullptr;
-  Return (*event_wait)(EventSet, EventData*, std::uint32_t) = nullptr;
+  Return (*event_set_create)(EventSet*) = find({"nvmlEventSetCreate"});
+  Return (*event_set_free)(EventSet) = find({"nvmlEventSetFree"});
+  Return (*supported_events)(Device, std::uint64_t*) = find({"nvmlDeviceGetSupportedEventTypes"});
+  Return (*register_events)(Device, std::uint64_t, EventSet) = find({"nvmlDeviceRegisterEvents"});
+  Return (*event_wait)(EventSet, EventData*, std::uint32_t) = find({"nvmlEventSetWait_v2"});
   bool event_wait_fills_instances = true;  // the unsuffixed call may leave the two instance ids unwritten
 };
 
