@@ -1,7 +1,6 @@
 #include "containers/attribution.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "base/text.h"
 

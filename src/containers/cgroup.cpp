@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <span>
 #include <utility>
-#include <vector>
 
 #include "base/text.h"
 

@@ -5,7 +5,6 @@
 
 #include "base/json_read.h"
 #include "base/json_text.h"
-#include "base/text.h"
 #include "dra/prepared_file.h"
 
 namespace tranche::dra {

@@ -5,7 +5,6 @@
 // neither read nor changed. Builds and compares texts; when to write is live/claim_statuses.h. Pure.
 //
 // Source: staging/src/k8s.io/api/resource/v1/types.go; pkg/registry/resource/resourceclaim (what is refused).
-#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>

@@ -15,7 +15,6 @@
 // can name a different GPU. NVIDIA's driver writes the minor number for N, which is the index on most nodes; here all
 // names of a node have the index, for a name with each could be one of two GPUs.
 #include <array>
-#include <compare>
 #include <cstdint>
 #include <map>
 #include <optional>

@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "base/result.h"
-#include "base/units.h"
 #include "dra/claim.h"
 #include "dra/dra_devices.h"
 #include "plan/plan.h"

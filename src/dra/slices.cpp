@@ -6,7 +6,6 @@
 #include <array>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <ranges>
 
 #include "base/json_read.h"
 #include "base/json_text.h"

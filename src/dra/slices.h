@@ -11,7 +11,6 @@
 // Docs: docs/internals/dra.md. Pure.
 #include <nlohmann/json_fwd.hpp>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "dra/dra_devices.h"

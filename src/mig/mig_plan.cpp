@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <iterator>
 
-#include "base/text.h"
-
 namespace tranche::mig {
 namespace {
 

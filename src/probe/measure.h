@@ -1,7 +1,6 @@
 #pragma once
 // The measurements of the probe on an existing context: which SMs, right answers, speed, memory. One thread.
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "base/result.h"

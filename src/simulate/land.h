@@ -4,7 +4,6 @@
 // arrive in the order given. Claims are not simulated: kube-scheduler decides where they get devices. CPU, taints,
 // affinity and kubelet's NUMA policies are ignored. Pure; equal inputs give equal outcomes.
 #include <cstdint>
-#include <map>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -1,6 +1,5 @@
 #include <algorithm>
 
-#include "base/text.h"
 #include "cdi/live/finder.h"
 
 namespace tranche::host::cdi_files {

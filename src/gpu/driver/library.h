@@ -6,7 +6,6 @@
 #include <initializer_list>
 #include <memory>
 #include <string>
-#include <utility>
 
 #include "base/result.h"
 #include "gpu/driver/abi.h"

@@ -2,7 +2,6 @@
 // Reads the holders of a few GPUs repeatedly and detects changes. One thread.
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "base/time.h"

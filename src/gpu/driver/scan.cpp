@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <string>
 #include <vector>
 
-#include "base/text.h"
 #include "gpu/driver/library.h"
 #include "gpu/driver/mig/mig.h"
 #include "gpu/driver/sysfs.h"

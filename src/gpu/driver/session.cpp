@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/grid.h"
-#include "base/text.h"
 #include "gpu/inventory/mig_uuid.h"
 #include "os/clock/clock.h"
 

@@ -1,6 +1,5 @@
 #include "gpu/driver/telemetry.h"
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <memory>

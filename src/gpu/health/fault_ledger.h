@@ -17,7 +17,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <utility>
 
 #include "base/time.h"
 #include "gpu/health/cause.h"

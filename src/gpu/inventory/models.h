@@ -1,7 +1,6 @@
 #pragma once
 // GPU models for plans without a node: `tranche plan --inventory 8xH200`. models_test compares the figures with the
 // stand-ins' profiles, which are authoritative. Pure.
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>

@@ -1,9 +1,6 @@
 #pragma once
 // The MIG profiles of every GPU model that has MIG, for planning without the GPU. Where a driver lists profiles and
 // placements, those count instead. docs/internals/mig-tables.md names the source of each table. Pure.
-#include <optional>
-#include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 

@@ -6,7 +6,6 @@
 #include <set>
 #include <utility>
 
-#include "base/json_read.h"
 #include "base/json_text.h"
 #include "base/text.h"
 #include "kube/api_status.h"

@@ -2,7 +2,6 @@
 
 #include <array>
 
-#include "base/text.h"
 #include "gpu/inventory/mig_uuid.h"
 #include "gpu/mig/state.h"
 
