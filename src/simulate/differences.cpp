@@ -111,6 +111,14 @@ Leaves leaves_of(const Json& object) {
   return all;
 }
 
+// Both sides by key; "" where a side has none.
+std::map<std::string, std::pair<std::string, std::string>> paired(const Leaves& before, const Leaves& after) {
+  std::map<std::string, std::pair<std::string, std::string>> pairs;
+  for (const auto& [key, text] : before) pairs[key].first = text;
+  for (const auto& [key, text] : after) pairs[key].second = text;
+  return pairs;
+}
+
 // By name, in the order of names: entries of both sides, absent ones as null.
 std::map<std::string, std::pair<Json, Json>> paired(const Json& before, const Json& after, const char* key) {
   std::map<std::string, std::pair<Json, Json>> pairs;
@@ -133,16 +141,8 @@ class Comparison {
   }
 
   void fields(const std::string& what, const std::vector<std::string>& devices, const Json& before, const Json& after) {
-    const Leaves old = leaves_of(before);
-    const Leaves now = leaves_of(after);
-    std::set<std::string> paths;
-    for (const auto& [path, text] : old) paths.insert(path);
-    for (const auto& [path, text] : now) paths.insert(path);
-    for (const std::string& path : paths) {
-      const std::string was = old.contains(path) ? old.at(path) : "";
-      const std::string is = now.contains(path) ? now.at(path) : "";
-      if (was != is) add({what, devices, field_name(path), was, is});
-    }
+    for (const auto& [path, texts] : paired(leaves_of(before), leaves_of(after)))
+      if (const auto& [was, is] = texts; was != is) add({what, devices, field_name(path), was, is});
   }
 
   void sentences(const std::string& what, const std::vector<std::string>& before,
@@ -235,10 +235,7 @@ std::vector<std::string> left_out_of(const plan::Plan& plan) {
 
 void compare_labels(const std::map<std::string, std::string>& before, const std::map<std::string, std::string>& after,
                     Comparison& out) {
-  std::map<std::string, std::pair<std::string, std::string>> pairs;
-  for (const auto& [key, value] : before) pairs[key].first = value;
-  for (const auto& [key, value] : after) pairs[key].second = value;
-  for (const auto& [key, values] : pairs)
+  for (const auto& [key, values] : paired(before, after))
     if (values.first != values.second || before.contains(key) != after.contains(key))
       out.add({"label " + key, {}, "", values.first, values.second});
 }
