@@ -1,6 +1,5 @@
 #include "cdi/live/root_view.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <limits.h>
@@ -8,10 +7,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <memory>
 
 #include "base/text.h"
 #include "os/files/below.h"
+#include "os/files/files.h"
 
 namespace tranche::host {
 namespace {
@@ -19,9 +18,10 @@ namespace {
 constexpr int kMostLinks = 40;        // the kernel's own limit
 constexpr std::size_t kDeepest = 64;  // directories held open at once; no driver has deeper ones
 
-struct CloseDir {
-  void operator()(DIR* dir) const { ::closedir(dir); }
-};
+// To open what an O_PATH descriptor stands for.
+std::string path_of(const Fd& fd) {
+  return "/proc/self/fd/" + std::to_string(fd.get());
+}
 
 // Pushes the pieces of a path so that a stack returns them in order.
 void push_pieces(std::vector<std::string>& pending, std::string_view path) {
@@ -105,22 +105,9 @@ std::optional<std::string> RootView::link_text(std::string_view path) const {
 }
 
 std::vector<std::string> RootView::list(std::string_view directory) const {
-  std::vector<std::string> names;
   const auto walked = walk(directory, true);
-  if (!walked || !S_ISDIR(walked->mode)) return names;
-  const int fd = ::openat(walked->fd.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return names;
-  const std::unique_ptr<DIR, CloseDir> open_dir(::fdopendir(fd));
-  if (!open_dir) {
-    ::close(fd);
-    return names;
-  }
-  while (const dirent* entry = ::readdir(open_dir.get())) {
-    const std::string_view name = entry->d_name;
-    if (name != "." && name != "..") names.emplace_back(name);
-  }
-  std::ranges::sort(names);
-  return names;
+  if (!walked || !S_ISDIR(walked->mode)) return {};
+  return names_in(path_of(walked->fd));
 }
 
 std::vector<std::string> RootView::matching(const std::string& pattern) const {
@@ -148,7 +135,7 @@ Result<std::string> RootView::read(std::string_view path, std::size_t limit) con
   const auto walked = walk(path, true);
   if (!walked) return fail(Kind::kNotFound, "is not there", shown);
   if (!S_ISREG(walked->mode)) return fail(Kind::kInvalid, "cannot read: it is not a file", shown);
-  const Fd fd(::open(("/proc/self/fd/" + std::to_string(walked->fd.get())).c_str(), O_RDONLY | O_CLOEXEC));
+  const Fd fd(::open(path_of(walked->fd).c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd) return std::unexpected(error_from_errno(errno, "cannot open", shown));
   return files::read_all(fd.get(), limit, shown);
 }
