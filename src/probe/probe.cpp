@@ -1,7 +1,9 @@
 #include "probe/probe.h"
 
 #include <array>
+#include <memory>
 #include <set>
+#include <type_traits>
 
 #include "base/text.h"
 #include "os/clock/clock.h"
@@ -12,28 +14,21 @@
 namespace tranche::probe {
 namespace {
 
-class Context {
- public:
-  static Result<Context> create(const CudaLibrary& cuda, CudaDevice device) {
-    CudaContext context = nullptr;
-    if (const int code = cuda.functions().context_create(&context, 0, device); code != kCudaSuccess) {
-      return std::unexpected(cuda.error(code, "a CUDA context cannot be made", "cuCtxCreate"));
-    }
-    return Context(cuda, context);
+struct EndContext {
+  const CudaLibrary* cuda;
+  void operator()(CudaContext context) const {
+    cuda->functions().context_synchronize();  // nothing may be in flight when we go
+    cuda->functions().context_destroy(context);
   }
-  Context(Context&& other) noexcept : cuda_(other.cuda_), context_(std::exchange(other.context_, nullptr)) {}
-  Context& operator=(Context&&) = delete;
-  ~Context() {
-    if (context_ == nullptr) return;
-    cuda_->functions().context_synchronize();  // nothing may be in flight when we go
-    cuda_->functions().context_destroy(context_);
-  }
-
- private:
-  Context(const CudaLibrary& cuda, CudaContext context) : cuda_(&cuda), context_(context) {}
-  const CudaLibrary* cuda_;
-  CudaContext context_;
 };
+using Context = std::unique_ptr<std::remove_pointer_t<CudaContext>, EndContext>;
+
+Result<Context> make_context(const CudaLibrary& cuda, CudaDevice device) {
+  CudaContext context = nullptr;
+  if (const int code = cuda.functions().context_create(&context, 0, device); code != kCudaSuccess)
+    return std::unexpected(cuda.error(code, "a CUDA context cannot be made", "cuCtxCreate"));
+  return Context(context, EndContext{&cuda});
+}
 
 struct Chosen {
   CudaDevice device = 0;
@@ -146,7 +141,7 @@ Result<ProbeReport> run_probe(const ProbeOptions& options, const std::function<v
   describe_device(cuda, chosen, report);
 
   stage("making a context (cuCtxCreate); an MPS daemon that serves another user keeps clients waiting here");
-  TRY(const Context context, timed(report.context_time, [&] { return Context::create(cuda, chosen.device); }));
+  TRY(const Context context, timed(report.context_time, [&] { return make_context(cuda, chosen.device); }));
   report.sms_by_attribute = attribute(cuda, kAttributeMultiprocessors, chosen.device);
   std::size_t free = 0, total = 0;
   if (const int code = cuda.functions().memory_info(&free, &total); code != kCudaSuccess) {
