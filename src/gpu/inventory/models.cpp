@@ -73,13 +73,10 @@ std::string known_models(std::string_view profile) {
   for (const GpuModel& model : kModels) names.push_back(model.profile);
   std::string meant;
   for (const std::string_view name : names)  // "H100" is closer to H200 as a misspelling
-    if (meant.empty() && profile.size() > 1 &&
-        std::ranges::equal(profile, name.substr(0, profile.size()), {}, to_lower, to_lower))
-      meant = name;
+    if (meant.empty() && profile.size() > 1 && same_in_any_case(profile, name.substr(0, profile.size()))) meant = name;
   if (meant.empty()) meant = did_you_mean(profile, names);
-  std::string list;
-  for (const std::string_view name : names) list += (list.empty() ? "" : ", ") + std::string(name);
-  return (meant.empty() ? "" : "did you mean " + meant + "? ") + "The models are " + list;
+  return fmt::format("{}The models are {}", meant.empty() ? "" : "did you mean " + meant + "? ",
+                     fmt::join(names, ", "));
 }
 
 bool names_model(std::string_view text) {
