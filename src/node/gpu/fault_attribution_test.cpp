@@ -20,7 +20,7 @@ PoolReports with(std::vector<PoolFault> faults) {
 }
 
 PoolFault fatal(std::int64_t at, std::int64_t culprit, std::vector<std::int64_t> victims) {
-  return {.at_ms = at, .kind = "fatal", .culprit = culprit, .victims = std::move(victims), .server = 9};
+  return {.at_ms = at, .kind = "fatal", .culprit = culprit, .victims = std::move(victims)};
 }
 
 // Promise: status: Faults name the pods of processes that have ended.
@@ -112,7 +112,7 @@ TEST(FaultAttribution, KeepsAFewAndSaysWhenNobodyElseWasHit) {
   attribution.update(with({}), MonoTime{});
   std::vector<PoolFault> many;
   for (std::int64_t i = 0; i < 40; ++i)
-    many.push_back({.at_ms = i, .kind = "unclean-exit", .culprit = i, .victims = {}, .server = 1});
+    many.push_back({.at_ms = i, .kind = "unclean-exit", .culprit = i, .victims = {}});
   const auto reported = attribution.update(with(many), MonoTime{});
   EXPECT_THAT(reported, SizeIs(40));
   EXPECT_THAT(attribution.last(), SizeIs(FaultAttribution::kKept));
