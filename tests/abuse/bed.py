@@ -146,8 +146,19 @@ def removed(group):
     return True
 
 
+def open_files(pid):
+    """What each descriptor of a process is open for; one that is closed meanwhile is left out."""
+    files = []
+    for fd in sorted(os.listdir(f"/proc/{pid}/fd"), key=int):
+        try:
+            files.append(os.readlink(f"/proc/{pid}/fd/{fd}"))
+        except FileNotFoundError:
+            pass
+    return files
+
+
 def descriptors(pid):
-    return len(os.listdir(f"/proc/{pid}/fd"))
+    return len(open_files(pid))
 
 
 def resident_kib(pid):
