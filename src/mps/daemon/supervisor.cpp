@@ -577,20 +577,10 @@ Stepped step(Supervisor state, const Event& event, MonoTime now, const Superviso
   return out;
 }
 
-std::vector<int> server_pids(const std::vector<ServerSeen>& servers) {
-  std::vector<int> pids;
-  for (const auto& server : servers) pids.push_back(server.pid);
-  return pids;
-}
-
-std::vector<int> client_pids(const std::vector<ServerSeen>& servers) {
-  std::vector<int> pids;
-  for (const auto& server : servers) pids.insert(pids.end(), server.clients.begin(), server.clients.end());
-  return pids;
-}
-
 std::uint32_t live_clients(const Supervisor& state) {
-  return static_cast<std::uint32_t>(client_pids(state.servers).size());
+  std::size_t clients = 0;
+  for (const auto& server : state.servers) clients += server.clients.size();
+  return static_cast<std::uint32_t>(clients);
 }
 
 std::optional<MonoTime> wake_at(const Supervisor& state) {

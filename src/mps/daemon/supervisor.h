@@ -236,8 +236,6 @@ DaemonLimits limits_to_set(const Supervisor& state);
 // The daemon's own state, apart from the pool's: "absent", "starting", "running", "mute", "stopping".
 std::string_view daemon_state(const Supervisor& state);
 
-std::vector<int> server_pids(const std::vector<ServerSeen>& servers);
-std::vector<int> client_pids(const std::vector<ServerSeen>& servers);
 std::uint32_t live_clients(const Supervisor& state);
 
 // When step() needs a Tick at the latest; absent = it waits for another event.

@@ -148,7 +148,7 @@ Status Pool::open() {
 
 // Endpoints stay on disk: they lead nowhere once the pool is gone, and to the same grants if it returns.
 void Pool::end_all_clients() {
-  const auto listed = mps::client_pids(daemon_->supervisor().servers);
+  const auto listed = host::client_pids(daemon_->supervisor().servers);
   std::set<int> pids(listed.begin(), listed.end());
   if (endpoints_) {
     for (const int pid : endpoints_->clients()) pids.insert(pid);
@@ -210,7 +210,7 @@ void Pool::daemon_changed(const mps::Supervisor& before, const mps::Supervisor& 
 void Pool::inform_endpoints(const mps::Supervisor& before, const mps::Supervisor& after) {
   if (!endpoints_) return;
   if (after.state != mps::State::kServing && before.state == mps::State::kServing) endpoints_->hold();
-  if (mps::server_pids(before.servers) != mps::server_pids(after.servers)) endpoints_->server_replaced();
+  if (host::server_pids(before.servers) != host::server_pids(after.servers)) endpoints_->server_replaced();
   if (daemon_) endpoints_->clients_seen(daemon_->listed());
 }
 

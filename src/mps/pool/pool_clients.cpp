@@ -58,10 +58,22 @@ std::optional<ProcessRef> ListedClients::find(int pid) const {
   return now && *now == *listed ? listed : std::nullopt;
 }
 
+std::vector<int> server_pids(const std::vector<mps::ServerSeen>& servers) {
+  std::vector<int> pids;
+  for (const auto& server : servers) pids.push_back(server.pid);
+  return pids;
+}
+
+std::vector<int> client_pids(const std::vector<mps::ServerSeen>& servers) {
+  std::vector<int> pids;
+  for (const auto& server : servers) pids.insert(pids.end(), server.clients.begin(), server.clients.end());
+  return pids;
+}
+
 void PoolDaemon::heard_servers(std::uint64_t asked, const std::vector<mps::ServerSeen>& servers) {
-  const auto clients = mps::client_pids(servers);
+  const auto clients = client_pids(servers);
   listed_.heard(asked, clients);
-  if (settings_.admission != nullptr) settings_.admission->servers_listed(asked, mps::server_pids(servers), clients);
+  if (settings_.admission != nullptr) settings_.admission->servers_listed(asked, server_pids(servers), clients);
 }
 
 std::optional<std::vector<int>> PoolDaemon::relay_clients() const {

@@ -125,6 +125,10 @@ struct PoolSettings : DaemonSettings {
   Admission* admission = nullptr;  // null: the daemon's socket is linked into every endpoint
 };
 
+// Process ids in a list of servers.
+std::vector<int> server_pids(const std::vector<mps::ServerSeen>& servers);
+std::vector<int> client_pids(const std::vector<mps::ServerSeen>& servers);
+
 class PoolDaemon {
  public:
   struct Callbacks {
@@ -217,8 +221,8 @@ class PoolDaemon {
   void read_limits_reply(const std::vector<int>& servers, const Result<std::string>& reply);
   void next_limits_set(const Result<mps::LimitsReadBack>& read);
   void abandon_next_limits();
-  std::vector<int> servers() const { return mps::server_pids(state_.servers); }             // as listed last
-  std::vector<int> clients_of_servers() const { return mps::client_pids(state_.servers); }  // the same
+  std::vector<int> servers() const { return server_pids(state_.servers); }             // as listed last
+  std::vector<int> clients_of_servers() const { return client_pids(state_.servers); }  // the same
   void read_log_line(const std::string& line);
   void inform_supervisor(const mps::LogLine& line);
   void doubt(const mps::LogLine& line);
