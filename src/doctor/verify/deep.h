@@ -27,6 +27,9 @@ struct ProbeRun {
 nlohmann::json report_of(const ProbeRun& run);  // null: it printed none
 inline constexpr int kNoContainer = 4;          // exit status of a probe that could not be like a container
 
+// Of a GPU of which pods hold every slot.
+void skip_without_slot(const std::string& gpu, Findings& checks);
+
 // 95 % and 105 % of the grant. A context uses memory of the grant as well, so a small grant has less left.
 std::uint64_t within_mib(std::uint64_t memory_mib);
 std::uint64_t beyond_mib(std::uint64_t memory_mib);

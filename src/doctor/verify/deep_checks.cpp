@@ -71,6 +71,11 @@ Json report_of(const ProbeRun& run) {
   return {};
 }
 
+void skip_without_slot(const std::string& gpu, Findings& checks) {
+  checks.skip("deep", gpu, "pods hold every slot of the GPU, so there is no free slot to test",
+              "run this command again when a pod with a slot of the GPU has ended");
+}
+
 std::uint64_t within_mib(std::uint64_t memory_mib) {
   if (memory_mib <= 2 * kContext) return memory_mib / 2;
   return std::min(memory_mib * 95 / 100, memory_mib - kContext);

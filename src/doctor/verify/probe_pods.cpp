@@ -122,8 +122,7 @@ ProbePods plan_probe_pods(const Json& node_status) {
       if (count > 0)
         plan.gpus.push_back(gpu);
       else
-        plan.checks.skip("deep", gpu, "pods hold every slot, and verify takes no slot from a pod",
-                         "run it again when a slot is free");
+        skip_without_slot(gpu, plan.checks);
     }
   }
   return plan;

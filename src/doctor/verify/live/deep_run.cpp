@@ -81,9 +81,7 @@ class DeepRun {
     const std::string& gpu = ask.trial.expected.gpu;
     if (text_at(device, "sharing") != "mps")
       return checks_.skip("deep", gpu, "the GPU is not shared by MPS, so it has no limits to test");
-    if (ask.slots.empty())
-      return checks_.skip("deep", gpu, "pods hold every slot, and verify takes no slot from a pod",
-                          "run it again when a slot is free");
+    if (ask.slots.empty()) return verify::skip_without_slot(gpu, checks_);
     auto grant = take(ask, ask.slots.front());
     if (!grant)
       return checks_.fail("deep", gpu, "no grant: " + to_string(grant.error()), "see the log of tranche node");
