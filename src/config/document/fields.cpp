@@ -32,10 +32,10 @@ constexpr std::pair<std::string_view, std::string_view> kElsewhere[] = {
     {"mig-configs", "it is a configuration of the MIG manager and of tranche mig: save it as a file of its own"}};
 
 // What pods and nodes have for other ways to share a GPU, with what to write for this one (docs/guide/migrate.md).
-struct Foreign {
+struct OtherScheme {
   std::string_view key, what, remedy;
 };
-constexpr Foreign kForeign[] = {
+constexpr OtherScheme kOtherSchemes[] = {
     {"nvidia.com/gpumem", "is HAMi's request for MiB of GPU memory",
      "set slotMemory (for example 1Gi) below sharing.mps.resources, and request that many of nvidia.com/gpu"},
     {"nvidia.com/gpumem-percentage", "is HAMi's request for a part of a GPU's memory",
@@ -295,14 +295,14 @@ void Fields::report_unknown(const Member& member) const {
 
 namespace {
 
-void report_foreign(const Value& value) {
+void report_other_schemes(const Value& value) {
   if (value.is(Node::Kind::kSequence))
-    for (const auto& item : value.items()) report_foreign(item);
+    for (const auto& item : value.items()) report_other_schemes(item);
   for (const auto& member : value.node().members) {
-    const auto foreign = std::ranges::find(kForeign, member.key, &Foreign::key);
-    if (foreign != std::end(kForeign))
-      value.key_of(member).error(std::string(foreign->what), std::string(foreign->remedy));
-    report_foreign(value.value_of(member));
+    const auto scheme = std::ranges::find(kOtherSchemes, member.key, &OtherScheme::key);
+    if (scheme != std::end(kOtherSchemes))
+      value.key_of(member).error(std::string(scheme->what), std::string(scheme->remedy));
+    report_other_schemes(value.value_of(member));
   }
 }
 
@@ -324,7 +324,7 @@ bool is_other_file(const Value& root) {
     root.error("is a Kubernetes object (kind " + in_quotes(name) + "), not a configuration file: it configures nothing",
                name == "ConfigMap" ? "save the value of one key below its data as a file; it begins with version: v1"
                                    : "name a file that begins with version: v1");
-    report_foreign(root);
+    report_other_schemes(root);
     return true;
   }
   if (member("version") != nullptr) return false;
