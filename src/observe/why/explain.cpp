@@ -93,8 +93,8 @@ class Status {
         std::next(pods_here.begin(), static_cast<std::ptrdiff_t>(std::min(kShown, pods_here.size()))));
     if (pods_here.size() > kShown) shown.push_back(fmt::format("and {} more", pods_here.size() - kShown));
     what += fmt::format(
-        " GPUs: {}. Pods: {}. A pod without a share here is not known to the agent: `kubectl describe "
-        "pod` shows why it is Pending or was refused",
+        " GPUs: {}. Pods: {}. The agent does not know a pod that has ended or never got a share here: `kubectl "
+        "describe pod` shows why it failed, is Pending or was refused",
         devices.empty() ? "none" : join(devices, ", "), shown.empty() ? "none" : join(shown, ", "));
     return {Kind::kNotFound, std::move(what), {}, 0};
   }
