@@ -47,6 +47,7 @@ class Mission:
         simulate(world, profile, gpus)
         self.image = begin(world)
         self.before = Node(world)  # as it was found
+        self.chart = helms.CHART
         # A person gives `-f values`; what the simulation and this cluster without kube-proxy need comes behind it, whoever calls Helm.
         server = self.machine.path("server.json")
         write(server, json.dumps({"devicePlugin": {"extraEnv": [{"name": "TRANCHE_SIM_NODE", "value": f"{SIM}/node"}, {"name": "KUBERNETES_SERVICE_HOST", "value": ADDRESS},
@@ -65,7 +66,7 @@ class Mission:
             path = self.machine.path("values.json")
             write(path, json.dumps(values))
             more = ["-f", path]
-        chart = [helms.CHART] if verb in ("install", "upgrade") else []
+        chart = [self.chart] if verb in ("install", "upgrade") else []
         return self.shell("helm", verb, "tranche", *chart, "-n", "tranche", *more, *words, check=check, timeout=200)
 
     def install(self, **values):

@@ -1,8 +1,13 @@
 """An upgrade as pods with a network of their own see it: the newer agent starts before the older one ends (maxSurge), under running tenants; then
-the two commands of docs/guide/install.md that leave the node as it was found."""
+the two commands of docs/guide/install.md that leave the node as it was found. The charts are archives: `helm package` of a version before, and what
+scripts/release writes."""
 
+import importlib.machinery
+import importlib.util
+import json
 
-from lib.installation import Node
+from lib.helm import CHART
+from lib.installation import SOURCE, Node
 from lib.machine import NODE
 from lib.mission import KIND, SHARED, play
 from lib.report import until
@@ -36,10 +41,23 @@ def clients(m):
     return sorted(pid for pool in m.world.tranche.status("/run/nvidia/mps/mps.sock")["pools"] for endpoint in pool["endpoints"] for pid in endpoint["clients"])
 
 
+def released(m):
+    """The chart's archive as a release has it."""
+    loader = importlib.machinery.SourceFileLoader("release", f"{SOURCE}/scripts/release")
+    release = importlib.util.module_from_spec(importlib.util.spec_from_loader("release", loader))
+    loader.exec_module(release)
+    path = m.machine.path("tranche.tgz")
+    with open(path, "wb") as file:
+        file.write(release.chart_package(0))
+    return path
+
+
 def upgrade(m):
     world, report = m.world, m.report
     before = m.before
     config = {"config": {"map": {"mps-four": CONFIG}, "default": "mps-four"}}
+    m.shell("helm", "package", CHART, "--version", "0.0.9", "-d", m.machine.path(""))
+    m.chart = m.machine.path("tranche-0.0.9.tgz")
     m.install(**config)
     m.amounts({SHARED: 8})
     m.serves()
@@ -52,11 +70,14 @@ def upgrade(m):
 
     newer = f"{m.image.rpartition(':')[0]}:v0.1.0-newer"
     world.runtime.ctr("images", "tag", m.image, newer)
+    m.chart = released(m)
     with Rollout(m) as seen:
         m.helm("upgrade", "--wait", "--timeout", "120s", values={**config, "image": {"tag": "v0.1.0-newer"}})
         m.kubectl("-n", "tranche", "rollout", "status", "daemonset/tranche-node", "--timeout=120s")
         until("one agent, the newer", lambda: [p["spec"]["containers"][0]["image"] for p in m.get("pods", "-n", "tranche", "-l", "app.kubernetes.io/component=node")["items"]] == [newer])
         m.amounts({SHARED: 8})
+    listed = json.loads(m.shell("helm", "list", "-n", "tranche", "-o", "json").stdout)
+    report.check("the archive of a release upgrades what the chart of a version before installed", [(r["chart"], r["revision"], r["status"]) for r in listed] == [("tranche-0.1.0", "2", "deployed")], listed)
     report.check("surge: the newer agent runs before the older one ends, and there always is one", seen.most == 2 and seen.least >= 1, [seen.most, seen.least])
     report.check("upgraded under seven tenants: the same containers, the same clients, the same daemons", held == containers(m) and running == clients(m)
                  and daemons == sorted(pool["daemonPid"] for pool in m.world.tranche.status("/run/nvidia/mps/mps.sock")["pools"]), running)
