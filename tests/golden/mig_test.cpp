@@ -8,26 +8,37 @@
 namespace tranche::mig {
 namespace {
 
+// Each instance with its first memory slice.
 std::string outcome(const Configuration& configuration, const std::vector<GpuState>& gpus) {
   const auto plan = make_plan(configuration, gpus);
-  std::string text = "# " + configuration.name + ":";
-  if (!plan.possible()) return text + " not possible\n";
-  if (plan.gpus[0].as_wanted) return text + " as it is\n";
-  if (plan.gpus[0].target.parts.empty()) return text + " MIG on, no instance\n";
+  if (!plan.possible()) return " not possible";
+  if (plan.gpus[0].as_wanted) return " as it is";
+  if (plan.gpus[0].target.parts.empty()) return " MIG on, no instance";
+  std::string text;
   for (const Part& part : plan.gpus[0].target.parts)
     text += " " + part.profile + "@" + std::to_string(part.placement.start);
-  return text + "\n";
+  return text;
 }
 
 // Promise: mig/config: The default configurations of each GPU model have NVIDIA's names and counts.
 TEST(MigGolden, DefaultConfigurationsOfEveryModel) {
+  std::string text;
   for (const Model& model : models()) {
     const auto gpus = *simulated_node(model.key);
     const auto file = default_configurations(gpus);
-    std::string text = to_yaml(file) + "# On an empty GPU, each instance with its first memory slice:\n";
-    for (const auto& configuration : file.configurations) text += outcome(configuration, gpus);
-    golden::compare(golden::source("tests/golden/mig/" + std::string(model.key) + ".yaml"), text);
+    text += std::string(model.key) + "\n";
+    for (const auto& configuration : file.configurations) {
+      ASSERT_EQ(configuration.entries.size(), 1u) << configuration.name;
+      const Entry& entry = configuration.entries[0];
+      EXPECT_TRUE(entry.filters.empty() && !entry.devices) << configuration.name;
+      text += "  " + configuration.name + ": " + (entry.enabled ? to_string(entry.instances) : "off") + " ->" +
+              outcome(configuration, gpus) + "\n";
+    }
+    const auto again = parse_configuration_file(to_yaml(file), "again");
+    EXPECT_TRUE(again.problems.empty()) << model.key;
+    EXPECT_EQ(to_yaml(again.file), to_yaml(file));
   }
+  golden::compare(golden::source("tests/golden/mig/models.txt"), text);
 }
 
 TEST(MigGolden, DefaultConfigurationsOfUnlikeGpus) {
