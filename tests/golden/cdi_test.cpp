@@ -1,10 +1,12 @@
-// Recorded nodes → their CDI specs as files, whole. The driver's files are those of a usual installation.
+// Recorded nodes → their CDI specs. The driver's files are those of a usual installation. How render() indents is for
+// src/cdi's tests.
 #include <gtest/gtest.h>
 
 #include "cdi/make_specs.h"
 #include "cdi/spec.h"
 #include "cdi_grammar.h"
 #include "golden/golden.h"
+#include "golden/json_lines.h"
 #include "gpu/inventory/inventory_json.h"
 
 namespace tranche {
@@ -81,7 +83,8 @@ DriverFiles tegra_files() {
 std::string shown(const cdi::MadeSpecs& made) {
   std::string text;
   for (const auto& spec : made.specs) {
-    text += "==> " + cdi::file_name(spec.cls) + "\n" + cdi::render(spec);
+    text += "==> " + cdi::file_name(spec.cls) + "\n";
+    text += golden::json_lines(nlohmann::ordered_json::parse(cdi::render(spec))) + "\n";
     EXPECT_EQ(test::fault_of(spec), "");
   }
   for (const auto& note : made.notes) text += "note: " + note + "\n";

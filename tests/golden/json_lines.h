@@ -1,7 +1,8 @@
 #pragma once
-// JSON as expected files have it, so that a review shows a device as one line: an element of an array is one line
-// unless it holds values four levels deep, and so is what is short.
+// Expected files as a review reads them: JSON with one line a device, a pool or a pod, and labels with one line a
+// prefix.
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -14,10 +15,13 @@ inline int depth_of(const nlohmann::ordered_json& value) {
   return deepest + 1;
 }
 
+// A short value is one line, and so is an element of an array unless it is long and four levels deep.
 inline std::string json_lines(const nlohmann::ordered_json& value, std::size_t indent = 0, bool element = false) {
   constexpr std::size_t kShort = 100;
+  constexpr std::size_t kLongElement = 480;
   const std::string line = value.dump();
-  if (!value.is_structured() || line.size() + indent <= kShort || (element && depth_of(value) <= 3)) return line;
+  if (!value.is_structured() || line.size() + indent <= kShort) return line;
+  if (element && (depth_of(value) <= 3 || line.size() <= kLongElement)) return line;
   const std::string inner = "\n" + std::string(indent + 1, ' ');
   std::string text(1, value.is_array() ? '[' : '{');
   for (auto it = value.begin(); it != value.end(); ++it) {
@@ -27,6 +31,19 @@ inline std::string json_lines(const nlohmann::ordered_json& value, std::size_t i
     text += json_lines(*it, indent + 1, value.is_array());
   }
   return text + "\n" + std::string(indent, ' ') + (value.is_array() ? ']' : '}');
+}
+
+// Values by key → "nvidia.com/gpu: count=2 product=NVIDIA-H200": keys that differ only behind their last dot share a
+// line.
+inline std::vector<std::string> label_lines(const std::map<std::string, std::string>& labels) {
+  std::map<std::string, std::string> lines;
+  for (const auto& [key, value] : labels) {
+    const auto dot = key.rfind('.');
+    lines[key.substr(0, dot) + ":"] += " " + key.substr(dot + 1) + "=" + value;
+  }
+  std::vector<std::string> texts;
+  for (const auto& [prefix, values] : lines) texts.push_back(prefix + values);
+  return texts;
 }
 
 }  // namespace tranche::golden

@@ -1,13 +1,14 @@
 // Every stand-in GPU × MIG layout × MIG strategy × sharing × renaming → the node's labels, one file per GPU model.
 // Beside the files, the rules of GPU feature discovery are asserted by themselves, from what the node has and not from
 // what the labels say. The first case of a file has all labels. The other cases without sharing have what differs from
-// it, the cases with sharing what differs from the same node without; equal differences stand once.
+// it, the cases with sharing what differs from the same node without; cases of equal differences share a line.
 #include <gmock/gmock.h>
 
 #include <map>
 #include <set>
 
 #include "golden/golden.h"
+#include "golden/json_lines.h"
 #include "gpu/driver/sim_fixture.h"
 #include "labels/label.h"
 #include "plan/make_plan.h"
@@ -46,7 +47,7 @@ const std::vector<Model> kModels{{"A30", {"1g.6gb", "1g.6gb"}, {"2g.12gb", "1g.6
                                  {"V100", {}, {}},
                                  {"DGX-Display", {}, {}}};
 
-struct Case {
+struct Case {  // named layout/migStrategy/sharing
   std::string layout;
   MigStrategy mig = MigStrategy::kNone;
   SharingStrategy sharing = SharingStrategy::kNone;
@@ -55,8 +56,8 @@ struct Case {
 constexpr std::uint32_t kReplicas = 4;
 
 std::string name_of(const Case& row) {
-  return row.layout + ", migStrategy " + std::string(to_string(row.mig)) + ", sharing " +
-         std::string(to_string(row.sharing)) + (row.renamed ? ", renamed" : "");
+  return row.layout + "/" + std::string(to_string(row.mig)) + "/" + std::string(to_string(row.sharing)) +
+         (row.renamed ? "/renamed" : "");
 }
 
 std::string instances(const std::vector<const char*>& list) {
@@ -117,10 +118,11 @@ Labels labels_of(const Case& row, const Inventory& inventory) {
 }
 
 std::string rendered(const Labels& labels, const Labels& than) {
+  Labels others;
   std::string text;
   for (const auto& [key, value] : labels)
-    if (const auto before = than.find(key); before == than.end() || before->second != value)
-      text += "  " + key + "=" + value + "\n";
+    if (const auto before = than.find(key); before == than.end() || before->second != value) others[key] = value;
+  for (const auto& line : golden::label_lines(others)) text += "  " + line + "\n";
   for (const auto& [key, value] : than)
     if (!labels.contains(key)) text += "  without " + key + "\n";
   return text.empty() ? "  the same\n" : text;
@@ -314,7 +316,7 @@ TEST_P(GoldenLabels, AreAsExpectedAndFollowTheRules) {
     if (same == differences.end())
       differences.emplace_back(text, name_of(row));
     else
-      same->second += "\n" + name_of(row);
+      same->second += " " + name_of(row);
   }
   std::string text;
   for (const auto& [difference, names] : differences) text += names + ":\n" + difference;

@@ -115,7 +115,7 @@ TEST_P(GoldenPlan, IsAsExpected) {
     }
     label::Inputs inputs;
     inputs.machine_type = "Example Node";
-    actual["labels"] = label::labels_for(resolved.config, inventory, plan, inputs);
+    actual["labels"] = golden::label_lines(label::labels_for(resolved.config, inventory, plan, inputs));
   }
   golden::compare(
       golden::source("tests/golden/plan/expected/" + GetParam().config + "." + GetParam().inventory + ".json"),
