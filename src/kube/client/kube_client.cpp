@@ -1,148 +1,381 @@
 #include "kube/client/kube_client.h"
 
+#include <curl/curl.h>
+#include <dlfcn.h>
 #include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
+#include <vector>
 
+#include "base/version.h"
 #include "kube/api_status.h"
-#include "kube/client/curl_library.h"
-#include "kube/client/token.h"
-#include "kube/client/transfers.h"
-#include "os/loop/timer.h"
+
+// Each function of libcurl that is called.
+#define TRANCHE_OF_CURL(each)                                                                                    \
+  each(global_init) each(global_cleanup) each(version_info) each(easy_init) each(easy_cleanup) each(easy_setopt) \
+      each(easy_getinfo) each(easy_strerror) each(slist_append) each(slist_free_all) each(multi_init)            \
+          each(multi_cleanup) each(multi_setopt) each(multi_add_handle) each(multi_remove_handle)                \
+              each(multi_socket_action) each(multi_info_read)
+#define TRANCHE_DECLARE(name) decltype(&::curl_##name) name = nullptr;
+#define TRANCHE_FIND(name) &&find(handle, "curl_" #name, library->name)
 
 namespace tranche::host {
 namespace {
 
 using namespace std::chrono_literals;
 
+constexpr const char* kCurlSoname = "libcurl.so.4";
 constexpr Duration kAnswerIn = 15s;
 constexpr Duration kListIn = 60s;
 constexpr Duration kWatchGrace = 30s;  // the server ends it by itself before
 // A page of 500 pods has 5 MiB as a rule. Reading one takes up to ten times its size, and the chart's limit is 256 MiB.
+// Of a watch: what arrives in one callback.
 constexpr std::size_t kLargestAnswer = std::size_t{16} << 20;
 constexpr std::size_t kLargestRefusal = std::size_t{64} << 10;
+constexpr long kConnectMs = 5000;
+constexpr long kMostConnections = 8;  // without HTTP/2 each request in progress has its own
+// A peer that vanished (a node behind a load balancer that lost power) sends nothing, not even a FIN: probe it
+// regularly, and do not wait for data that it does not acknowledge.
+constexpr long kIdleSeconds = 15;
+constexpr long kProbeSeconds = 5;
+constexpr unsigned kUnconfirmedMs = 30000;
 
-class CurlKubeClient final : public KubeClient {
- public:
-  CurlKubeClient(Loop& loop, std::unique_ptr<Transfers> transfers, const kube::Access& access)
-      : loop_(loop), transfers_(std::move(transfers)), token_(access.token_file, access.token) {}
-
-  Id get(const std::string& path, OnAnswer done) override {
-    return ask("get", {.path = path, .deadline = kAnswerIn, .compressed = true}, std::move(done));
-  }
-  Id list(const std::string& path, OnAnswer done) override {
-    return ask("list", {.path = path, .deadline = kListIn, .compressed = true}, std::move(done));
-  }
-  Id create(const std::string& path, const std::string& json, OnAnswer done) override {
-    return send("create", "POST", path, json, std::move(done));
-  }
-  Id replace(const std::string& path, const std::string& json, OnAnswer done) override {
-    return send("update", "PUT", path, json, std::move(done));
-  }
-  Id remove(const std::string& path, OnAnswer done) override {
-    return ask("delete", {.method = "DELETE", .path = path, .deadline = kAnswerIn}, std::move(done));
-  }
-  Id patch(const std::string& path, const std::string& merge_patch, OnAnswer done) override {
-    return patch_as("merge-patch+json", path, merge_patch, std::move(done));
-  }
-  Id strategic_patch(const std::string& path, const std::string& body, OnAnswer done) override {
-    return patch_as("strategic-merge-patch+json", path, body, std::move(done));
-  }
-  Id apply(const std::string& path, const std::string& json, OnAnswer done) override {
-    return patch_as("apply-patch+yaml", path, json, std::move(done));
-  }
-  Id watch(const std::string& path, Duration lasts, std::function<void(std::string_view)> data,
-           OnAnswer done) override {
-    return ask("watch", {.path = path, .deadline = lasts + kWatchGrace}, std::move(done), std::move(data));
-  }
-  void cancel(Id id) override {
-    const auto at = under_way_.find(id);
-    if (at == under_way_.end()) return;
-    const auto transfer = at->second.transfer;
-    under_way_.erase(at);
-    transfers_->cancel(transfer);
-  }
-  const KubeCounts& counts() const override { return counts_; }
-
- private:
-  Id patch_as(const char* kind, const std::string& path, const std::string& body, OnAnswer done) {
-    return ask("patch",
-               {.method = "PATCH",
-                .path = path,
-                .headers = {fmt::format("Content-Type: application/{}", kind)},
-                .body = body,
-                .deadline = kAnswerIn},
-               std::move(done));
-  }
-  struct UnderWay {
-    explicit UnderWay(Loop& loop) : failing(loop) {}
-    Transfers::Id transfer = 0;
-    Timer failing;  // a request that could not even be made
-  };
-
-  Id send(const char* verb, const char* method, const std::string& path, const std::string& json, OnAnswer done) {
-    return ask(verb,
-               {.method = method,
-                .path = path,
-                .headers = {"Content-Type: application/json"},
-                .body = json,
-                .deadline = kAnswerIn},
-               std::move(done));
-  }
-  Id ask(const char* verb, HttpRequest request, OnAnswer done, std::function<void(std::string_view)> stream = {});
-  void ended(Id id, const char* verb, KubeAnswer answer, const OnAnswer& done);
-
-  Loop& loop_;
-  std::unique_ptr<Transfers> transfers_;
-  Token token_;
-  std::map<Id, UnderWay> under_way_;
-  Id next_id_ = 1;
-  // After a deadline nobody knows whether the connection is alive: an HTTP/2 connection would be used again, and again.
-  bool distrust_ = false;
-  KubeCounts counts_;
-};
-
-void CurlKubeClient::ended(Id id, const char* verb, KubeAnswer answer, const OnAnswer& done) {
-  under_way_.erase(id);
-  ++counts_[{verb, answer.status == 0 ? "error" : std::to_string(answer.status)}];
-  if (answer.status == kube::http::kUnauthorized) token_.doubt();
-  done(std::move(answer));
+template <class Function>
+bool find(void* handle, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(::dlsym(handle, name));
+  return function != nullptr;
 }
 
-KubeClient::Id CurlKubeClient::ask(const char* verb, HttpRequest request, OnAnswer done,
-                                   std::function<void(std::string_view)> stream) {
-  const Id id = next_id_++;
-  const auto token = token_.get();
-  if (!token) {
-    UnderWay& call = under_way_.try_emplace(id, loop_).first->second;
-    call.failing.start(Duration::zero(),
-                       [this, id, verb, why = to_string(token.error()), done] { ended(id, verb, {0, {}, why}, done); });
-    return id;
-  }
-  if (!token->empty()) request.headers.push_back("Authorization: Bearer " + *token);
-  request.headers.emplace_back("Accept: application/json");
-  request.own_connection = distrust_;
-  const auto answer = std::make_shared<KubeAnswer>();
-  request.largest = kLargestAnswer;
-  request.stream = stream != nullptr;
-  const auto on_data = [this, answer, stream](int status, std::string_view bytes) {
-    distrust_ = false;
-    if (stream && status == kube::http::kOk) return stream(bytes);
-    if (stream) bytes = bytes.substr(0, kLargestRefusal - std::min(kLargestRefusal, answer->body.size()));
-    answer->body.append(bytes);
-  };
-  const auto on_end = [this, id, verb, answer, done](const HttpEnd& end) {
-    distrust_ = distrust_ || end.timed_out;
-    // An answer that broke off is none, except for what a watch has handed on already.
-    answer->status = end.broken.empty() ? end.status : 0;
-    answer->why = end.broken;
-    ended(id, verb, std::move(*answer), done);
-  };
-  under_way_.try_emplace(id, loop_).first->second.transfer = transfers_->start(request, on_data, on_end);
-  return id;
+int on_new_socket(void*, curl_socket_t fd, curlsocktype) {
+  const unsigned most = kUnconfirmedMs;
+  ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &most, sizeof most);  // an old kernel without it: keepalive remains
+  return CURL_SOCKOPT_OK;
 }
 
 }  // namespace
+
+// libcurl, opened at run time: it loads two dozen libraries that a node without a cluster does not need
+// (docs/internals/decisions/0010-kubernetes-client.md). Any thread may use it.
+struct CurlLibrary {
+  CurlLibrary() = default;
+  CurlLibrary(const CurlLibrary&) = delete;
+  CurlLibrary& operator=(const CurlLibrary&) = delete;
+  ~CurlLibrary() {
+    if (initialised) global_cleanup();
+  }
+  TRANCHE_OF_CURL(TRANCHE_DECLARE)
+  bool initialised = false;
+};
+
+// Never closed: OpenSSL, which comes along, leaves functions to be called at the end of the process.
+Result<std::shared_ptr<const CurlLibrary>> KubeClient::load() {
+  void* handle = ::dlopen(kCurlSoname, RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) {
+    const char* why = ::dlerror();
+    return fail(Kind::kUnsupported,
+                std::string("libcurl is not there (Debian: libcurl4): ") + (why == nullptr ? "" : why), kCurlSoname);
+  }
+  const auto library = std::make_shared<CurlLibrary>();
+  const bool whole = true TRANCHE_OF_CURL(TRANCHE_FIND);
+  if (!whole) return fail(Kind::kUnsupported, "libcurl lacks functions that are needed", kCurlSoname);
+  if (library->global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+    return fail(Kind::kUnsupported, "libcurl cannot be initialised", kCurlSoname);
+  library->initialised = true;
+  const auto* version = library->version_info(CURLVERSION_NOW);
+  if (version == nullptr || version->version_num < 0x075700 || (version->features & CURL_VERSION_SSL) == 0)
+    return fail(Kind::kUnsupported, "libcurl 7.87 or newer with TLS is needed", kCurlSoname);
+  return library;
+}
+
+#undef TRANCHE_OF_CURL
+#undef TRANCHE_DECLARE
+#undef TRANCHE_FIND
+
+struct KubeClient::Request {
+  const char* method = "GET";
+  std::string path;  // with its query, relative to the server's own path
+  const char* content = nullptr;
+  std::string body = {};
+  Duration deadline = kAnswerIn;
+  bool compressed = false;  // accept a compressed response
+};
+
+struct KubeClient::Call {
+  const char* verb;
+  OnAnswer done;
+  OnBytes stream;
+  CURL* easy = nullptr;
+  curl_slist* headers = nullptr;
+  KubeAnswer answer = {};
+  std::string arrived = {};
+  std::size_t room = kLargestAnswer;  // how many more bytes of the body are accepted
+  bool too_large = false;
+  std::array<char, CURL_ERROR_SIZE> error = {};
+  std::string not_begun = {};  // why
+};
+
+KubeClient::KubeClient(Loop& loop, std::shared_ptr<const CurlLibrary> curl, const kube::Access& access)
+    : loop_(loop), curl_(std::move(curl)), access_(access), token_(access.token_file, access.token) {}
+
+Result<std::unique_ptr<KubeClient>> KubeClient::open(Loop& loop, std::shared_ptr<const CurlLibrary> curl,
+                                                     const kube::Access& access) {
+  std::unique_ptr<KubeClient> client(new KubeClient(loop, std::move(curl), access));
+  const CurlLibrary& api = *client->curl_;
+  client->multi_ = api.multi_init();
+  if (client->multi_ == nullptr) return fail(Kind::kUnavailable, "libcurl cannot be used: no memory");
+  api.multi_setopt(
+      client->multi_, CURLMOPT_SOCKETFUNCTION, +[](CURL*, curl_socket_t fd, int what, void* self, void*) {
+        return static_cast<KubeClient*>(self)->watch_socket(fd, what);
+      });
+  api.multi_setopt(client->multi_, CURLMOPT_SOCKETDATA, client.get());
+  api.multi_setopt(
+      client->multi_, CURLMOPT_TIMERFUNCTION, +[](CURLM*, long milliseconds, void* self) {
+        auto& on = *static_cast<KubeClient*>(self);
+        on.timer_.stop();
+        if (milliseconds >= 0)
+          on.timer_.start(std::chrono::milliseconds(milliseconds), [&on] { on.act(CURL_SOCKET_TIMEOUT, 0); });
+        return 0;
+      });
+  api.multi_setopt(client->multi_, CURLMOPT_TIMERDATA, client.get());
+  api.multi_setopt(client->multi_, CURLMOPT_MAX_TOTAL_CONNECTIONS, kMostConnections);
+  kube::Server server = access.server;
+  if (!access.tls_server_name.empty()) {
+    // The certificate must have this name; the connection is to the server's address.
+    const std::string to =
+        fmt::format("{}:{}:{}:{}", access.tls_server_name, server.port, server.host_in_url(), server.port);
+    client->connect_to_ = api.slist_append(nullptr, to.c_str());
+    server.host = access.tls_server_name;
+  }
+  client->base_ = server.url();
+  return client;
+}
+
+KubeClient::~KubeClient() {
+  if (multi_ == nullptr) return;
+  soon_.stop();
+  for (auto& [id, call] : calls_) end(*call);
+  calls_.clear();
+  curl_->multi_cleanup(multi_);
+  timer_.stop();
+  for (const auto& [fd, watch] : watches_) loop_.cancel(watch);
+  curl_->slist_free_all(connect_to_);
+}
+
+KubeClient::Id KubeClient::get(const std::string& path, OnAnswer done) {
+  return ask("get", {.path = path, .compressed = true}, std::move(done));
+}
+
+KubeClient::Id KubeClient::list(const std::string& path, OnAnswer done) {
+  return ask("list", {.path = path, .deadline = kListIn, .compressed = true}, std::move(done));
+}
+
+KubeClient::Id KubeClient::create(const std::string& path, const std::string& json, OnAnswer done) {
+  return ask("create", {.method = "POST", .path = path, .content = "json", .body = json}, std::move(done));
+}
+
+KubeClient::Id KubeClient::replace(const std::string& path, const std::string& json, OnAnswer done) {
+  return ask("update", {.method = "PUT", .path = path, .content = "json", .body = json}, std::move(done));
+}
+
+KubeClient::Id KubeClient::remove(const std::string& path, OnAnswer done) {
+  return ask("delete", {.method = "DELETE", .path = path}, std::move(done));
+}
+
+KubeClient::Id KubeClient::patch(const std::string& path, const std::string& merge_patch, OnAnswer done) {
+  return ask("patch", {.method = "PATCH", .path = path, .content = "merge-patch+json", .body = merge_patch},
+             std::move(done));
+}
+
+KubeClient::Id KubeClient::strategic_patch(const std::string& path, const std::string& body, OnAnswer done) {
+  return ask("patch", {.method = "PATCH", .path = path, .content = "strategic-merge-patch+json", .body = body},
+             std::move(done));
+}
+
+KubeClient::Id KubeClient::apply(const std::string& path, const std::string& json, OnAnswer done) {
+  return ask("patch", {.method = "PATCH", .path = path, .content = "apply-patch+yaml", .body = json}, std::move(done));
+}
+
+KubeClient::Id KubeClient::watch(const std::string& path, Duration lasts, OnBytes data, OnAnswer done) {
+  return ask("watch", {.path = path, .deadline = lasts + kWatchGrace}, std::move(done), std::move(data));
+}
+
+void KubeClient::cancel(Id id) {
+  if (const auto call = calls_.extract(id)) end(*call.mapped());
+}
+
+KubeClient::Id KubeClient::ask(const char* verb, const Request& request, OnAnswer done, OnBytes stream) {
+  const Id id = next_id_++;
+  const auto call = std::make_shared<Call>(verb, std::move(done), std::move(stream));
+  calls_.emplace(id, call);
+  if (const auto token = token_.get(); !token)
+    call->not_begun = to_string(token.error());
+  else if (!prepare(*call, request, *token) || curl_->multi_add_handle(multi_, call->easy) != CURLM_OK)
+    call->not_begun = "libcurl does not take the request";
+  if (!call->not_begun.empty() && !soon_.running()) soon_.start(Duration::zero(), [this] { deliver(); });
+  return id;
+}
+
+bool KubeClient::prepare(Call& call, const Request& request, const std::string& token) {
+  call.easy = curl_->easy_init();
+  if (call.easy == nullptr) return false;
+  std::vector<std::string> headers;
+  if (request.content != nullptr) headers.push_back(fmt::format("Content-Type: application/{}", request.content));
+  if (!token.empty()) headers.push_back("Authorization: Bearer " + token);
+  headers.emplace_back("Accept: application/json");
+  for (const auto& header : headers) {
+    auto* longer = curl_->slist_append(call.headers, header.c_str());
+    if (longer == nullptr) return false;
+    call.headers = longer;
+  }
+  const auto set = [this, &call](CURLoption option, auto value) {
+    return curl_->easy_setopt(call.easy, option, value) == CURLE_OK;
+  };
+  // One libcurl call may unpack gigabytes, so the limit is enforced here and not where bytes are passed on.
+  const auto on_write = +[](char* bytes, std::size_t one, std::size_t count, void* to) -> std::size_t {
+    auto& writing = *static_cast<Call*>(to);
+    writing.too_large = one * count > writing.room;
+    if (writing.too_large) return CURL_WRITEFUNC_ERROR;
+    writing.room -= one * count;
+    writing.arrived.append(bytes, one * count);
+    return one * count;
+  };
+  static const std::string kAgent = std::string("tranche/") + kVersion;
+  bool good = set(CURLOPT_URL, (base_ + request.path).c_str()) && set(CURLOPT_CUSTOMREQUEST, request.method) &&
+              set(CURLOPT_HTTPHEADER, call.headers) && set(CURLOPT_USERAGENT, kAgent.c_str()) &&
+              set(CURLOPT_PROTOCOLS_STR, "http,https") && set(CURLOPT_FOLLOWLOCATION, 0L) &&
+              set(CURLOPT_PROXY, access_.proxy.c_str()) && set(CURLOPT_NOSIGNAL, 1L) && set(CURLOPT_QUICK_EXIT, 1L) &&
+              set(CURLOPT_WRITEFUNCTION, on_write) && set(CURLOPT_WRITEDATA, &call) && set(CURLOPT_PRIVATE, &call) &&
+              set(CURLOPT_ERRORBUFFER, call.error.data()) && set(CURLOPT_CONNECTTIMEOUT_MS, kConnectMs) &&
+              set(CURLOPT_TCP_KEEPALIVE, 1L) && set(CURLOPT_TCP_KEEPIDLE, kIdleSeconds) &&
+              set(CURLOPT_TCP_KEEPINTVL, kProbeSeconds) && set(CURLOPT_SOCKOPTFUNCTION, &on_new_socket);
+  const auto deadline = std::chrono::ceil<std::chrono::milliseconds>(request.deadline).count();
+  good = good && set(CURLOPT_TIMEOUT_MS, static_cast<long>(deadline));
+  if (!request.body.empty()) {
+    good = good && set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size())) &&
+           set(CURLOPT_COPYPOSTFIELDS, request.body.c_str());
+  }
+  if (request.compressed) good = good && set(CURLOPT_ACCEPT_ENCODING, "gzip");
+  if (distrust_) good = good && set(CURLOPT_FRESH_CONNECT, 1L);
+  if (connect_to_ != nullptr) good = good && set(CURLOPT_CONNECT_TO, connect_to_);
+  return good && (!access_.server.tls || prepare_tls(call.easy));
+}
+
+bool KubeClient::prepare_tls(CURL* easy) {
+  const auto set = [this, easy](CURLoption option, auto value) {
+    return curl_->easy_setopt(easy, option, value) == CURLE_OK;
+  };
+  const auto material = [&](const kube::Material& from, CURLoption blob, CURLoption file) {
+    if (!from.pem.empty()) {
+      // libcurl copies it and does not write to it.
+      curl_blob copied{const_cast<char*>(from.pem.data()), from.pem.size(), CURL_BLOB_COPY};
+      return set(blob, &copied);
+    }
+    return from.file.empty() || set(file, from.file.c_str());
+  };
+  bool good = set(CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2)) &&
+              set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_2TLS)) && set(CURLOPT_PIPEWAIT, 1L) &&
+              set(CURLOPT_SSL_VERIFYPEER, access_.insecure ? 0L : 1L) &&
+              set(CURLOPT_SSL_VERIFYHOST, access_.insecure ? 0L : 2L);
+  if (access_.authorities.given()) {
+    // Trusts only the cluster's own authorities, read from the file at every new connection, because it may be
+    // replaced.
+    good = good && set(CURLOPT_CAPATH, static_cast<const char*>(nullptr)) && set(CURLOPT_CA_CACHE_TIMEOUT, 0L) &&
+           material(access_.authorities, CURLOPT_CAINFO_BLOB, CURLOPT_CAINFO);
+  }
+  return good && material(access_.certificate, CURLOPT_SSLCERT_BLOB, CURLOPT_SSLCERT) &&
+         material(access_.key, CURLOPT_SSLKEY_BLOB, CURLOPT_SSLKEY);
+}
+
+int KubeClient::watch_socket(int fd, int what) {
+  if (const auto former = watches_.extract(fd)) loop_.cancel(former.mapped());
+  if (what == CURL_POLL_REMOVE) return 0;
+  std::uint32_t events = 0;
+  if (what == CURL_POLL_IN || what == CURL_POLL_INOUT) events |= EPOLLIN;
+  if (what == CURL_POLL_OUT || what == CURL_POLL_INOUT) events |= EPOLLOUT;
+  const auto watch = loop_.watch(fd, events, [this, fd](std::uint32_t seen) {
+    int ready = 0;
+    if ((seen & EPOLLIN) != 0) ready |= CURL_CSELECT_IN;
+    if ((seen & EPOLLOUT) != 0) ready |= CURL_CSELECT_OUT;
+    if ((seen & (EPOLLERR | EPOLLHUP)) != 0) ready |= CURL_CSELECT_IN | CURL_CSELECT_OUT;
+    act(fd, ready);
+  });
+  if (watch == 0) return -1;
+  watches_.emplace(fd, watch);
+  return 0;
+}
+
+void KubeClient::act(int fd, int what) {
+  int running = 0;
+  curl_->multi_socket_action(multi_, fd, what, &running);
+  deliver();
+}
+
+// libcurl must not be called from inside its callbacks, so what arrived there is passed on here. A callback may cancel
+// any call.
+void KubeClient::deliver() {
+  const auto status_of = [this](const Call& call) {
+    long code = 0;
+    curl_->easy_getinfo(call.easy, CURLINFO_RESPONSE_CODE, &code);
+    return static_cast<int>(code);
+  };
+  std::vector<std::pair<Id, std::shared_ptr<Call>>> fed, ended;
+  std::map<const Call*, CURLcode> results;
+  int left = 0;
+  while (const CURLMsg* message = curl_->multi_info_read(multi_, &left)) {
+    if (message->msg != CURLMSG_DONE) continue;
+    Call* call = nullptr;
+    curl_->easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &call);
+    results[call] = message->data.result;
+  }
+  for (const auto& entry : calls_) {
+    if (!entry.second->arrived.empty()) fed.push_back(entry);
+    if (!entry.second->not_begun.empty() || results.contains(entry.second.get())) ended.push_back(entry);
+  }
+  for (const auto& [id, call] : fed) {
+    if (!calls_.contains(id)) continue;
+    const std::string arrived = std::exchange(call->arrived, {});
+    std::string_view bytes = arrived;
+    distrust_ = false;
+    if (call->stream) call->room = kLargestAnswer;
+    if (call->stream && status_of(*call) == kube::http::kOk) {
+      call->stream(bytes);
+      continue;
+    }
+    if (call->stream) bytes = bytes.substr(0, kLargestRefusal - std::min(kLargestRefusal, call->answer.body.size()));
+    call->answer.body.append(bytes);
+  }
+  for (const auto& [id, call] : ended) {
+    if (calls_.erase(id) == 0) continue;
+    KubeAnswer& answer = call->answer;
+    answer.why = call->not_begun;
+    if (answer.why.empty()) {
+      const CURLcode code = results.at(call.get());
+      answer.status = status_of(*call);
+      distrust_ = distrust_ || code == CURLE_OPERATION_TIMEDOUT;
+      if (code != CURLE_OK) answer.why = call->error[0] != 0 ? call->error.data() : curl_->easy_strerror(code);
+      if (call->too_large) answer.why = fmt::format("the API server answered with more than {} bytes", kLargestAnswer);
+    }
+    end(*call);
+    if (!answer.why.empty())
+      answer.status = 0;  // one that broke off is none, except for what a watch handed on already
+    ++counts_[{call->verb, answer.status == 0 ? "error" : std::to_string(answer.status)}];
+    if (answer.status == kube::http::kUnauthorized) token_.doubt();
+    call->done(std::move(answer));
+  }
+}
+
+void KubeClient::end(Call& call) {
+  if (call.easy != nullptr) {
+    curl_->multi_remove_handle(multi_, call.easy);  // harmless if it was never added
+    curl_->easy_cleanup(std::exchange(call.easy, nullptr));
+  }
+  curl_->slist_free_all(std::exchange(call.headers, nullptr));
+}
 
 bool succeeded(const KubeAnswer& answer) {
   return answer.status >= 200 && answer.status < 300;
@@ -150,16 +383,6 @@ bool succeeded(const KubeAnswer& answer) {
 
 std::string why_not(const KubeAnswer& answer) {
   return answer.status == 0 ? answer.why : kube::status_of_body(answer.status, answer.body).message;
-}
-
-Result<std::shared_ptr<const CurlLibrary>> KubeClient::load() {
-  return CurlLibrary::open();
-}
-
-Result<std::unique_ptr<KubeClient>> KubeClient::open(Loop& loop, std::shared_ptr<const CurlLibrary> curl,
-                                                     const kube::Access& access) {
-  TRY(auto transfers, Transfers::open(loop, std::move(curl), access));
-  return std::make_unique<CurlKubeClient>(loop, std::move(transfers), access);
 }
 
 }  // namespace tranche::host

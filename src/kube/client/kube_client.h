@@ -1,7 +1,8 @@
 #pragma once
 // The connection to the API server (HTTP/2 if offered) for reads, writes and watches, each with a deadline and the
 // newest token. It does not retry and does not know kinds of objects: src/kube decides what to request and when.
-// Without libcurl it cannot be opened.
+// Without libcurl it cannot be opened. libcurl's sockets are watches and its timers are timers of the loop, without a
+// thread (it resolves host names on a thread of its own).
 //
 // Loop thread only. Callbacks run separately on the loop, never inside the call that requested them, and may make and
 // cancel requests; they must not destroy the client. Destroying it ends all requests immediately, and no callback runs
@@ -16,11 +17,15 @@
 
 #include "base/result.h"
 #include "kube/access.h"
+#include "kube/client/token.h"
 #include "os/loop/loop.h"
+#include "os/loop/timer.h"
+
+struct curl_slist;
 
 namespace tranche::host {
 
-class CurlLibrary;
+struct CurlLibrary;
 
 struct KubeAnswer {
   int status = 0;    // HTTP; 0: no answer
@@ -39,32 +44,61 @@ class KubeClient {
  public:
   using Id = std::uint64_t;  // 0 = none
   using OnAnswer = std::function<void(KubeAnswer)>;
+  using OnBytes = std::function<void(std::string_view bytes)>;
 
   // Loads libcurl, which takes 5 to 10 ms; any thread, such as a worker.
   static Result<std::shared_ptr<const CurlLibrary>> load();
   static Result<std::unique_ptr<KubeClient>> open(Loop& loop, std::shared_ptr<const CurlLibrary> curl,
                                                   const kube::Access& access);
-  virtual ~KubeClient() = default;
+  ~KubeClient();
+  KubeClient(const KubeClient&) = delete;
+  KubeClient& operator=(const KubeClient&) = delete;
 
   // Paths begin with "/api" and include their query.
-  virtual Id get(const std::string& path, OnAnswer done) = 0;
-  virtual Id list(const std::string& path, OnAnswer done) = 0;
-  virtual Id create(const std::string& path, const std::string& json, OnAnswer done) = 0;
-  virtual Id replace(const std::string& path, const std::string& json,
-                     OnAnswer done) = 0;  // replaces a whole object: PUT
-  virtual Id remove(const std::string& path, OnAnswer done) = 0;
-  virtual Id patch(const std::string& path, const std::string& merge_patch, OnAnswer done) = 0;
+  Id get(const std::string& path, OnAnswer done);
+  Id list(const std::string& path, OnAnswer done);
+  Id create(const std::string& path, const std::string& json, OnAnswer done);
+  Id replace(const std::string& path, const std::string& json, OnAnswer done);  // replaces a whole object: PUT
+  Id remove(const std::string& path, OnAnswer done);
+  Id patch(const std::string& path, const std::string& merge_patch, OnAnswer done);
   // Merges lists of the object by their keys (conditions by type); patch() replaces them.
-  virtual Id strategic_patch(const std::string& path, const std::string& body, OnAnswer done) = 0;
+  Id strategic_patch(const std::string& path, const std::string& body, OnAnswer done);
   // Server-side apply: sets what `json` has, and removes what the same field manager (in the query) applied before.
-  virtual Id apply(const std::string& path, const std::string& json, OnAnswer done) = 0;
+  Id apply(const std::string& path, const std::string& json, OnAnswer done);
   // Passes on bytes as they arrive, once the server returned 200. `done` receives the status; the body only with
   // another status.
-  virtual Id watch(const std::string& path, Duration lasts, std::function<void(std::string_view bytes)> data,
-                   OnAnswer done) = 0;
-  virtual void cancel(Id id) = 0;  // no callback of it runs afterwards; unknown ids are ignored
+  Id watch(const std::string& path, Duration lasts, OnBytes data, OnAnswer done);
+  void cancel(Id id);  // no callback of it runs afterwards; unknown ids are ignored
 
-  virtual const KubeCounts& counts() const = 0;
+  const KubeCounts& counts() const { return counts_; }
+
+ private:
+  struct Request;
+  struct Call;
+  KubeClient(Loop& loop, std::shared_ptr<const CurlLibrary> curl, const kube::Access& access);
+  Id ask(const char* verb, const Request& request, OnAnswer done, OnBytes stream = {});
+  bool prepare(Call& call, const Request& request, const std::string& token);
+  bool prepare_tls(void* easy);
+  int watch_socket(int fd, int what);
+  void act(int fd, int what);
+  void deliver();
+  void end(Call& call);
+
+  Loop& loop_;
+  std::shared_ptr<const CurlLibrary> curl_;
+  const kube::Access access_;
+  Token token_;
+  std::string base_;  // "https://10.0.0.1:6443"
+  curl_slist* connect_to_ = nullptr;
+  void* multi_ = nullptr;
+  Timer timer_{loop_};
+  Timer soon_{loop_};  // delivers failures to start a request
+  std::map<int, Loop::Id> watches_;
+  std::map<Id, std::shared_ptr<Call>> calls_;
+  Id next_id_ = 1;
+  // After a deadline nobody knows whether the connection is alive: an HTTP/2 connection would be used again, and again.
+  bool distrust_ = false;
+  KubeCounts counts_;
 };
 
 }  // namespace tranche::host
