@@ -24,15 +24,13 @@ constexpr int kMostRounds = 5;
 Result<std::string> node_object(const kube::Access& access, const std::string& path) {
   TRY(const auto answer, host::get_once(access, path));
   if (answer.status == kube::http::kOk) return answer.body;
-  return fail(Kind::kDenied,
-              fmt::format("the API server does not show it: {} ({})",
-                          kube::status_of_body(answer.status, answer.body).message, answer.status),
+  return fail(Kind::kDenied, fmt::format("the API server does not show it: {} ({})", why_not(answer), answer.status),
               path);
 }
 
 Status refused(const host::KubeAnswer& answer, const std::string& what) {
-  return fail(Kind::kDenied, fmt::format("the API server refuses to {}: {} ({})", what,
-                                         kube::status_of_body(answer.status, answer.body).message, answer.status));
+  return fail(Kind::kDenied,
+              fmt::format("the API server refuses to {}: {} ({})", what, why_not(answer), answer.status));
 }
 
 // Whoever writes in between makes us look again.

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <functional>
+#include <algorithm>
 #include <iterator>
 #include <optional>
 #include <utility>
@@ -10,88 +10,73 @@
 #include "kube/api_status.h"
 #include "kube/pod.h"
 #include "kube/url.h"
-#include "os/loop/loop.h"
 
 namespace tranche::host {
 namespace {
 
+constexpr int kPage = 250;
+constexpr std::size_t kMostPages = 1000;  // a cluster has at most 150,000 pods
+
 Result<KubeAnswer> ask(const kube::Access& access,
                        const std::function<void(KubeClient& client, KubeClient::OnAnswer done)>& begin) {
-  TRY(const auto loop, Loop::open());
-  TRY(auto curl, KubeClient::load());
-  TRY(const auto client, KubeClient::open(*loop, std::move(curl), access));
-  KubeAnswer answer;
-  begin(*client, [&](KubeAnswer got) {
-    answer = std::move(got);
-    loop->stop();
-  });
-  loop->run();
+  TRY(auto server, BlockingClient::open(access));
+  auto answer = server.ask(begin);
   if (answer.status == 0)
     return fail(Kind::kUnavailable, "the API server does not answer: " + answer.why, access.server.url());
   return answer;
 }
 
-constexpr int kPage = 250;
-constexpr std::size_t kMostPages = 1000;  // a cluster has at most 150,000 pods
+Error refused(const KubeAnswer& answer) {
+  if (answer.status == 0) return {Kind::kUnavailable, "the API server does not answer: " + answer.why, {}, 0};
+  const bool denied = answer.status == kube::http::kUnauthorized || answer.status == kube::http::kForbidden;
+  return {denied ? Kind::kDenied : Kind::kUnavailable,
+          fmt::format("the API server does not list pods: {} ({})", why_not(answer), answer.status),
+          {},
+          answer.status};
+}
 
-class Listing {
- public:
-  Listing(Loop& loop, KubeClient& client, const std::string& selector)
-      : loop_(loop), client_(client), selector_(kube::percent_encoded(selector)) {}
-
-  Result<std::vector<std::string>> run() {
-    ask("");
-    loop_.run();
-    if (error_) return std::unexpected(*std::move(error_));
-    return std::move(pages_);
-  }
-
- private:
-  void ask(const std::string& next) {
-    std::string path = fmt::format("/api/v1/pods?limit={}&fieldSelector={}", kPage, selector_);
-    if (!next.empty()) path += "&continue=" + kube::percent_encoded(next);
-    client_.list(path, [this](const KubeAnswer& answer) { on_answer(answer); });
-  }
-
-  void on_answer(const KubeAnswer& answer) {
-    if (answer.status == kube::http::kGone && !pages_.empty() && !std::exchange(again_, true)) {
-      pages_.clear();
-      return ask("");
+Result<std::vector<std::string>> pages_of(BlockingClient& server, const std::string& selector) {
+  const std::string list =
+      fmt::format("/api/v1/pods?limit={}&fieldSelector={}", kPage, kube::percent_encoded(selector));
+  std::vector<std::string> pages;
+  std::string path = list;
+  for (bool again = false;;) {
+    const auto answer =
+        server.ask([&](KubeClient& client, KubeClient::OnAnswer done) { client.list(path, std::move(done)); });
+    if (answer.status == kube::http::kGone && !pages.empty() && !std::exchange(again, true)) {
+      pages.clear();
+      path = list;
+      continue;
     }
-    if (answer.status != kube::http::kOk) return refused(answer);
-    auto page = kube::parse_pod_list(answer.body);
-    if (!page) return end(std::move(page).error());
-    pages_.push_back(answer.body);
-    if (page->head.next.empty()) return loop_.stop();
-    if (pages_.size() == kMostPages)
-      return end({Kind::kInvalid, fmt::format("the API server lists pods on more than {} pages", kMostPages), {}, 0});
-    ask(page->head.next);
+    if (answer.status != kube::http::kOk) return std::unexpected(refused(answer));
+    TRY(const auto page, kube::parse_pod_list(answer.body));
+    pages.push_back(answer.body);
+    if (page.head.next.empty()) return pages;
+    if (pages.size() == kMostPages)
+      return fail(Kind::kInvalid, fmt::format("the API server lists pods on more than {} pages", kMostPages));
+    path = list + "&continue=" + kube::percent_encoded(page.head.next);
   }
-
-  void refused(const KubeAnswer& answer) {
-    if (answer.status == 0) return end({Kind::kUnavailable, "the API server does not answer: " + answer.why, {}, 0});
-    const auto status = kube::status_of_body(answer.status, answer.body);
-    const bool denied = answer.status == kube::http::kUnauthorized || answer.status == kube::http::kForbidden;
-    end({denied ? Kind::kDenied : Kind::kUnavailable,
-         fmt::format("the API server does not list pods: {} ({})", status.message, answer.status),
-         {},
-         answer.status});
-  }
-
-  void end(Error error) {
-    error_ = std::move(error);
-    loop_.stop();
-  }
-
-  Loop& loop_;
-  KubeClient& client_;
-  std::string selector_;
-  std::vector<std::string> pages_;
-  std::optional<Error> error_;
-  bool again_ = false;
-};
+}
 
 }  // namespace
+
+Result<BlockingClient> BlockingClient::open(const kube::Access& access) {
+  BlockingClient server;
+  TRY(server.loop, Loop::open());
+  TRY(auto curl, KubeClient::load());
+  TRY(server.client, KubeClient::open(*server.loop, std::move(curl), access));
+  return server;
+}
+
+KubeAnswer BlockingClient::ask(const std::function<void(KubeClient& client, KubeClient::OnAnswer done)>& begin) {
+  std::optional<KubeAnswer> answer;
+  begin(*client, [&](KubeAnswer got) {
+    answer = std::move(got);
+    loop->stop();
+  });
+  while (!answer) loop->run();
+  return *std::move(answer);
+}
 
 Result<KubeAnswer> get_once(const kube::Access& access, const std::string& path) {
   return ask(access, [&](KubeClient& client, KubeClient::OnAnswer done) { client.get(path, std::move(done)); });
@@ -109,13 +94,11 @@ Result<KubeAnswer> strategic_patch_once(const kube::Access& access, const std::s
 }
 
 Result<std::vector<std::string>> list_pods(const kube::Access& access, const std::vector<std::string>& selectors) {
-  TRY(const auto loop, Loop::open());
-  TRY(auto curl, KubeClient::load());
-  TRY(const auto client, KubeClient::open(*loop, std::move(curl), access));
+  TRY(auto server, BlockingClient::open(access));
   std::vector<std::string> all;
   for (const auto& selector : selectors) {
-    TRY(auto pages, Listing(*loop, *client, selector).run());
-    all.insert(all.end(), std::make_move_iterator(pages.begin()), std::make_move_iterator(pages.end()));
+    TRY(auto pages, pages_of(server, selector));
+    std::ranges::move(pages, std::back_inserter(all));
   }
   return all;
 }

@@ -1,6 +1,8 @@
 #pragma once
 // Requests to the API server for one-shot commands: each call blocks on a loop of its own, and every request has the
 // client's deadline. Nothing is watched or cached.
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -9,6 +11,16 @@
 #include "kube/client/kube_client.h"
 
 namespace tranche::host {
+
+// A client with a loop of its own, for several requests.
+struct BlockingClient {
+  static Result<BlockingClient> open(const kube::Access& access);
+  // Runs the loop until `done` is called, also if something else stops it. `begin` makes the request.
+  KubeAnswer ask(const std::function<void(KubeClient& client, KubeClient::OnAnswer done)>& begin);
+
+  std::unique_ptr<Loop> loop;
+  std::unique_ptr<KubeClient> client;
+};
 
 // Paths begin with "/api". A response with any status is a value; kUnavailable if there is none.
 Result<KubeAnswer> get_once(const kube::Access& access, const std::string& path);

@@ -10,9 +10,8 @@
 #include "base/json_text.h"
 #include "base/text.h"
 #include "kube/api_status.h"
-#include "kube/client/kube_client.h"
+#include "kube/client/ask_once.h"
 #include "kube/url.h"
-#include "os/loop/loop.h"
 #include "os/loop/timer.h"
 
 namespace tranche::agent {
@@ -100,12 +99,11 @@ class Round {
   void list(const std::string& path, std::function<void(const Json&)> done) {
     client_.list(path, [this, path, done = std::move(done)](const host::KubeAnswer& answer) {
       if (answer.status == kube::http::kOk) return done(json_of(answer.body));
-      listed_ = answer.status == 0
-                    ? fail(Kind::kUnavailable, "the API server does not answer: " + answer.why)
-                    : fail(Kind::kDenied,
-                           fmt::format("the API server does not list {}: {} ({})", path.substr(0, path.find('?')),
-                                       kube::status_of_body(answer.status, answer.body).message, answer.status),
-                           {}, answer.status);
+      listed_ = answer.status == 0 ? fail(Kind::kUnavailable, "the API server does not answer: " + answer.why)
+                                   : fail(Kind::kDenied,
+                                          fmt::format("the API server does not list {}: {} ({})",
+                                                      path.substr(0, path.find('?')), why_not(answer), answer.status),
+                                          {}, answer.status);
       loop_.stop();
     });
   }
@@ -149,7 +147,7 @@ class Round {
     if (answer.status == 0) {
       status.problem = "the API server does not answer: " + answer.why;
     } else if (answer.status != kube::http::kOk) {
-      status.problem = fmt::format("{} ({})", kube::status_of_body(answer.status, answer.body).message, answer.status);
+      status.problem = fmt::format("{} ({})", why_not(answer), answer.status);
     } else if (text_at(document, "program") != "node") {
       status.problem = "what answers is not a node agent";
     } else if (node != status.node) {
@@ -175,10 +173,8 @@ class Round {
 
 Result<std::vector<AgentStatus>> agent_statuses(const kube::Access& access, const AgentsAsked& asked,
                                                 const OnPod& on_pod) {
-  TRY(const auto loop, host::Loop::open());
-  TRY(auto curl, host::KubeClient::load());
-  TRY(const auto client, host::KubeClient::open(*loop, std::move(curl), access));
-  Round round(*loop, *client, asked, on_pod);
+  TRY(const auto server, host::BlockingClient::open(access));
+  Round round(*server.loop, *server.client, asked, on_pod);
   TRY_STATUS(round.run());
   return round.take();
 }

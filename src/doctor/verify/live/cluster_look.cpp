@@ -26,8 +26,7 @@ Result<Json> node_object(const kube::Access& access, const std::string& name) {
                 access.server.url());
   if (answer.status != kube::http::kOk)
     return fail(Kind::kDenied,
-                fmt::format("the API server does not show the node {}: {} ({})", name,
-                            kube::status_of_body(answer.status, answer.body).message, answer.status),
+                fmt::format("the API server does not show the node {}: {} ({})", name, why_not(answer), answer.status),
                 access.server.url());
   Json node = json_of(answer.body);
   if (!node.is_object()) return fail(Kind::kInvalid, "the API server's answer is no node", access.server.url());

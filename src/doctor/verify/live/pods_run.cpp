@@ -11,11 +11,10 @@
 #include "doctor/verify/live/looks.h"
 #include "doctor/verify/probe_pods.h"
 #include "kube/api_status.h"
-#include "kube/client/kube_client.h"
+#include "kube/client/ask_once.h"
 #include "kube/url.h"
 #include "kube/watch_event.h"
 #include "os/files/files.h"
-#include "os/loop/loop.h"
 #include "os/loop/timer.h"
 
 namespace tranche::agent {
@@ -33,10 +32,13 @@ std::string random_word() {
 
 class PodsRun {
  public:
-  PodsRun(const VerifyOptions& options, const ClusterLook& cluster, host::Loop& loop, host::KubeClient& client)
-      : options_(options), cluster_(cluster), loop_(loop), client_(client), run_(random_word()) {
-    pods_ = fmt::format("/api/v1/namespaces/{}/pods", kube::percent_encoded(verify::namespace_of(*cluster.agent)));
-  }
+  PodsRun(const VerifyOptions& options, const ClusterLook& cluster, host::BlockingClient& server)
+      : options_(options),
+        cluster_(cluster),
+        server_(server),
+        loop_(*server.loop),
+        run_(random_word()),
+        pods_(fmt::format("/api/v1/namespaces/{}/pods", kube::percent_encoded(verify::namespace_of(*cluster.agent)))) {}
 
   Status run(const std::vector<verify::ProbePod>& wanted, const Json& overrides) {
     TRY_STATUS(loop_.on_signals({SIGINT, SIGTERM}, [this](int) {
@@ -60,31 +62,20 @@ class PodsRun {
   const std::map<std::string, Made>& made() const { return made_; }
 
  private:
-  // Waits for the answer; a signal does not break it off, so that what was made is known.
-  host::KubeAnswer ask(const std::function<void(host::KubeClient::OnAnswer done)>& begin) {
-    host::KubeAnswer answer;
-    bool answered = false;
-    begin([&](host::KubeAnswer got) {
-      answer = std::move(got);
-      answered = true;
-      loop_.stop();
-    });
-    while (!answered) loop_.run();
-    return answer;
-  }
-
   Status make(const std::vector<verify::ProbePod>& wanted, const Json& overrides) {
     for (const auto& pod : wanted) {
       if (interrupted_) break;
       const std::string name = fmt::format("tranche-verify-{}-{}", run_, made_.size());
       TRY(const Json object, verify::make_probe_pod(*cluster_.agent, pod, {options_.node, name, run_, overrides}));
-      const auto answer = ask([&](auto done) { client_.create(pods_, json_text(object), std::move(done)); });
+      // A signal does not break it off, so that what was made is known.
+      const auto answer =
+          server_.ask([&](auto& client, auto done) { client.create(pods_, json_text(object), std::move(done)); });
       if (answer.status == 0) return fail(Kind::kUnavailable, "the API server does not answer: " + answer.why, pods_);
       if (answer.status != kube::http::kCreated && answer.status != kube::http::kOk)
         return fail(Kind::kDenied,
                     fmt::format("no probe pod can be made: {} ({}); it needs the rights to create, watch and delete "
                                 "pods there and to read their logs",
-                                kube::status_of_body(answer.status, answer.body).message, answer.status),
+                                why_not(answer), answer.status),
                     pods_);
       made_[name] = {.view = {.name = name}, .log = {}, .neighbour = pod.neighbour};
     }
@@ -116,7 +107,7 @@ class PodsRun {
     while (!all_ended() && !late && !interrupted_) {
       kube::Lines lines;
       bool over = false;
-      const auto id = client_.watch(
+      const auto id = server_.client->watch(
           path, kLongestRun,
           [&](std::string_view bytes) {
             const auto got = lines.take(bytes);
@@ -133,7 +124,7 @@ class PodsRun {
             loop_.stop();
           });
       while (!over && !all_ended() && !late && !interrupted_) loop_.run();
-      client_.cancel(id);
+      server_.client->cancel(id);
       if (!over || late || interrupted_ || all_ended()) continue;
       bool waited = false;
       host::Timer again(loop_);
@@ -152,16 +143,17 @@ class PodsRun {
   }
 
   std::string log_of(const std::string& name) {
-    const auto answer = ask([&](auto done) {
-      client_.get(fmt::format("{}/{}/log?container={}", pods_, name, verify::kProbeContainer), std::move(done));
+    const auto answer = server_.ask([&](auto& client, auto done) {
+      client.get(fmt::format("{}/{}/log?container={}", pods_, name, verify::kProbeContainer), std::move(done));
     });
     return answer.status == kube::http::kOk ? answer.body : "";
   }
 
   void take_away() {
     for (const auto& [name, pod] : made_) {
-      const auto answer = ask([&](auto done) { client_.remove(pods_ + "/" + name, std::move(done)); });
-      if (answer.status < kube::http::kOk || answer.status > 299)  // it ends by its own deadline
+      const auto answer =
+          server_.ask([&](auto& client, auto done) { client.remove(pods_ + "/" + name, std::move(done)); });
+      if (!succeeded(answer))  // it ends by its own deadline
         fmt::print(stderr, "tranche verify: pod {} could not be deleted ({}): kubectl delete pod -l {}={}\n", name,
                    answer.status == 0 ? answer.why : std::to_string(answer.status), verify::kRunLabel, run_);
     }
@@ -169,10 +161,10 @@ class PodsRun {
 
   const VerifyOptions& options_;
   const ClusterLook& cluster_;
+  host::BlockingClient& server_;
   host::Loop& loop_;
-  host::KubeClient& client_;
-  std::string run_;
-  std::string pods_;
+  const std::string run_;
+  const std::string pods_;
   std::map<std::string, Made> made_;
   bool interrupted_ = false;
 };
@@ -200,10 +192,8 @@ Status try_from_outside(const VerifyOptions& options, const ClusterLook& cluster
   for (const auto& check : plan.checks) checks.add(check);
   if (plan.pods.empty()) return {};
 
-  TRY(const auto loop, host::Loop::open());
-  TRY(auto curl, host::KubeClient::load());
-  TRY(const auto client, host::KubeClient::open(*loop, std::move(curl), cluster.access));
-  PodsRun run(options, cluster, *loop, *client);
+  TRY(auto server, host::BlockingClient::open(cluster.access));
+  PodsRun run(options, cluster, server);
   TRY_STATUS(run.run(plan.pods, overrides));
 
   verify::Findings trials;
