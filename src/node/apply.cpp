@@ -14,12 +14,12 @@ void NodeProgram::step(const Fresh& fresh) {
   inputs_.fresh.offer = inputs_.fresh.offer || fresh.offer || fresh.plan;
   inputs_.fresh.holdings = inputs_.fresh.holdings || fresh.holdings;
   again_ = true;
-  if (phase_ != Phase::kRunning || stepping_) return;
+  if (!running_ || stepping_) return;
   stepping_ = true;
   while (std::exchange(again_, false)) {
     collect();
-    auto decided = decide(inputs_, {ledger_, health_, change_, pool_events_, cluster_->pods()}, std::move(decision_),
-                          loop_->now());
+    auto decided =
+        decide(inputs_, {ledger_, health_, change_, pool_events_, cluster_.pods()}, std::move(decision_), loop_.now());
     decision_ = std::move(decided.decision);
     const Fresh had = std::exchange(inputs_.fresh, {});
     apply(decided, had);
@@ -32,7 +32,7 @@ void NodeProgram::step(const Fresh& fresh) {
 
 // In this order: `tranche mps`, the log and events, what the next start needs, the driver, tenants, the cluster.
 void NodeProgram::apply(const Decided& decided, const Fresh& had) {
-  if (decided.change.other_holders) other_holders_->keep(*decided.change.other_holders);
+  if (decided.change.other_holders) other_holders_.keep(*decided.change.other_holders);
   if (decided.problems) log_problems(decision_.plan_problems);
   log_change(decided.change);
   if (decided.change.plan) log_plan(decision_.plan);
@@ -42,34 +42,34 @@ void NodeProgram::apply(const Decided& decided, const Fresh& had) {
   if (had.offer) {
     grants_file_.keep(ledger_.shares());
     if (nvml_ && decided.ask_driver) nvml_->ask_use();
-    health_timer_->stop();
+    health_timer_.stop();
     if (decided.wake)
-      health_timer_->start(std::max<Duration>(*decided.wake - loop_->now(), 0s), [this] { step({.offer = true}); });
-    tenants_->follow(node, had.holdings);
+      health_timer_.start(std::max<Duration>(*decided.wake - loop_.now(), 0s), [this] { step({.offer = true}); });
+    tenants_.follow(node, had.holdings);
   }
   const bool heard = inputs_.pools.connected || !inputs_.pools.problem.empty();  // from `tranche mps`
-  if (inputs_.claims && heard) claim_statuses_->look();
-  cluster_->condition(decision_.condition);
-  if (mig_) cluster_->condition(mig_->condition());
-  grant_log_.follow(decision_.holders, cluster_->pods(), loop_->now());
-  labels_->use(link_->client());
-  if (inputs_.inventory) labels_->follow(inputs_.config.config, *inputs_.inventory, decision_.plan);
-  dra_slices_->follow(node);
-  if (const auto condition = dra_slices_->condition()) cluster_->condition(*condition);
+  if (inputs_.claims && heard) claim_statuses_.look();
+  cluster_.condition(decision_.condition);
+  if (mig_) cluster_.condition(mig_->condition());
+  grant_log_.follow(decision_.holders, cluster_.pods(), loop_.now());
+  labels_.use(link_.client());
+  if (inputs_.inventory) labels_.follow(inputs_.config.config, *inputs_.inventory, decision_.plan);
+  dra_slices_.follow(node);
+  if (const auto condition = dra_slices_.condition()) cluster_.condition(*condition);
 }
 
 void NodeProgram::publish() {
   auto snapshot = std::make_shared<Snapshot>();
   static_cast<Inputs&>(*snapshot) = inputs_;
   static_cast<Decision&>(*snapshot) = decision_;
-  snapshot->taken = loop_->now();
-  snapshot->taken_wall = loop_->wall_now();
-  tenants_->report(*snapshot);
-  snapshot->cluster = cluster_->report();
-  snapshot->labels = labels_->labels();
-  snapshot->label_report = labels_->report();
-  snapshot->slices = dra_slices_->report();
-  snapshot->loop = http_->loop();
+  snapshot->taken = loop_.now();
+  snapshot->taken_wall = loop_.wall_now();
+  tenants_.report(*snapshot);
+  snapshot->cluster = cluster_.report();
+  snapshot->labels = labels_.labels();
+  snapshot->label_report = labels_.report();
+  snapshot->slices = dra_slices_.report();
+  snapshot->loop = http_.loop();
   box_.put(std::move(snapshot));
   if (status_) status_->changed();
   tidy_later();
@@ -81,8 +81,8 @@ void NodeProgram::serve() {
   follow_claims();
   // A change that waits for a free slot or endpoint must not wait for kubelet's next callback, which may take half a
   // minute.
-  const bool waits = change_.awaits_kubelet() || tenants_->retires_endpoints();
-  if (waits && !waits_for_kubelet_) holdings_->ask();
+  const bool waits = change_.awaits_kubelet() || tenants_.retires_endpoints();
+  if (waits && !waits_for_kubelet_) holdings_.ask();
   waits_for_kubelet_ = waits;
 }
 

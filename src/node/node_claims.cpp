@@ -33,53 +33,25 @@ std::vector<host::DraDeviceHealth> health_of(const dra::Offered& offered) {
 
 }  // namespace
 
-void NodeProgram::open_claims() {
-  const auto repartitioned = [this] {
-    if (phase_ != Phase::kEnding) step({.offer = true});
-  };
-  partitions_ = std::make_unique<MigPartitions>(
-      *loop_, MigPartitions::Callbacks{.driver = [this] { return driver_settings_; }, .changed = repartitioned});
-  Claims::Callbacks callbacks;
-  callbacks.rescan = [this] {
-    if (nvml_) nvml_->rescan();
-  };
-  // Once for claims that come together, and after them: kubelet waits for each answer, and containers start later.
-  claims_changed_ = std::make_unique<host::Timer>(*loop_);
-  callbacks.changed = [this] {
-    if (mig_) mig_->use_is(mig_use(false));
-    if (!claims_changed_->running()) claims_changed_since_ = loop_->now();
-    const auto latest = claims_changed_since_ + kShowAtMostAfter - loop_->now();
-    claims_changed_->start(std::clamp<Duration>(latest, Duration::zero(), kShowAfter), [this] {
-      if (phase_ == Phase::kEnding) return;
-      step();
-      if (!former_dra_servers_.empty()) follow_claims();
-      holdings_->ask();  // kubelet's answer reports the holders to the guard
-    });
-  };
-  claims_ = std::make_unique<Claims>(*loop_, *link_, *mps_, *partitions_,
-                                     ClaimsSettings{.run_dir = options_.run_dir, .cdi_root = options_.cdi_root},
-                                     std::move(callbacks));
-  claim_statuses_ = std::make_unique<ClaimStatuses>(
-      *loop_, *link_, *claims_,
-      ClaimStatuses::Callbacks{.wanted =
-                                   [this] {
-                                     return claim_statuses(claims_->prepared(), dra_devices({inputs_, decision_}).list,
-                                                           inputs_.pools);
-                                   },
-                               .changed = [this] { step(); }});
-  claims_lock_ = std::make_unique<ClaimsLock>(
-      *loop_, options_.run_dir,
-      ClaimsLock::Callbacks{.taken = [this] { take_claims(); },
-                            .wanted = [this] { claims_->give_up([this] { claims_lock_->give_up(); }); }});
-  if (claims_lock_->open()) claims_->take();
+// Once for claims that come together, and after them: kubelet waits for each answer, and containers start later.
+void NodeProgram::on_claims() {
+  if (mig_) mig_->use_is(mig_use(false));
+  if (!claims_changed_.running()) claims_changed_since_ = loop_.now();
+  const auto latest = claims_changed_since_ + kShowAtMostAfter - loop_.now();
+  claims_changed_.start(std::clamp<Duration>(latest, Duration::zero(), kShowAfter), [this] { show_claims(); });
+}
+
+void NodeProgram::show_claims() {
+  step();
+  if (!former_dra_servers_.empty()) follow_claims();
+  holdings_.ask();  // kubelet's answer reports the holders to the guard
 }
 
 void NodeProgram::take_claims() {
-  if (phase_ == Phase::kEnding) return;
   // Where both had the same names, the newer agent's sockets are of no use any more.
   if (dra_server_ && !dra_server_->state().serving) dra_server_.reset();
   std::erase_if(former_dra_servers_, [](const auto& each) { return !each.second->state().serving; });
-  claims_->take();
+  claims_.take();
   step({.offer = true});
 }
 
@@ -87,16 +59,15 @@ void NodeProgram::take_claims() {
 // know at once which GPUs they hold.
 void NodeProgram::want_claims() {
   const bool served = inputs_.config.config.dra.devices != config::DraDevices::kNone;
-  if (!served || (dra_server_ && dra_server_->state().registered)) claims_lock_->want();
+  if (!served || (dra_server_ && dra_server_->state().registered)) claims_lock_.want();
 }
 
 void NodeProgram::follow_claims() {
   const auto& dra = inputs_.config.config.dra;
-  if (!claims_) return;
   want_claims();
   const bool offered = dra.devices != config::DraDevices::kNone;
-  if (!offered && claims_->prepared().empty()) {
-    dra_retry_.reset();
+  if (!offered && claims_.prepared().empty()) {
+    dra_retry_.stop();
     dra_problem_.clear();
     former_dra_servers_.clear();
     return dra_server_.reset();
@@ -121,7 +92,7 @@ void NodeProgram::follow_claims() {
           fmt::format("pod {}/{} (container {})", holding.pod_namespace, holding.pod, holding.container);
   claim_inputs.gpus = gpus_of(decision_.plan);
   claim_inputs.allocation = inputs_.allocation;
-  claims_->follow(std::move(claim_inputs));
+  claims_.follow(std::move(claim_inputs));
   serve_claims();
   if (dra_server_) dra_server_->health(health);
   for (const auto& [name, server] : former_dra_servers_) server->health(health);
@@ -135,7 +106,7 @@ void NodeProgram::serve_claims() {
   if (dra_server_ && dra_driver_ != driver) former_dra_servers_[dra_driver_] = std::exchange(dra_server_, nullptr);
   dra_driver_ = driver;
   if (auto again = former_dra_servers_.extract(driver)) dra_server_ = std::move(again.mapped());
-  const auto held = claims_->drivers();
+  const auto held = claims_.drivers();
   std::erase_if(former_dra_servers_, [&](const auto& each) {
     const bool over = !held.contains(each.first);
     if (over) log::info("dra.former_name_ended", {{"driver", each.first}});
@@ -156,31 +127,29 @@ std::unique_ptr<host::DraServer> NodeProgram::serve_driver(const std::string& dr
   settings.registry_dir = kubelet + "/plugins_registry";
   settings.plugins_dir = kubelet + "/plugins";
   settings.instance = options_.pod_uid;
-  auto opened = host::DraServer::open(*loop_, std::move(settings), *claims_, [this] {
-    if (phase_ == Phase::kEnding) return;
+  auto opened = host::DraServer::open(loop_, std::move(settings), claims_, [this] {
     want_claims();
     step();
   });
   if (opened) {
-    log::info("dra.serving", {{"driver", driver}, {"claims", claims_->prepared().size()}});
+    log::info("dra.serving", {{"driver", driver}, {"claims", claims_.prepared().size()}});
     return *std::move(opened);
   }
   dra_problem_ = to_string(opened.error());
   if (dra_problem_ != problem_before) log::warning("dra.not_serving", {{"driver", driver}, {"why", dra_problem_}});
-  if (!dra_retry_) dra_retry_ = std::make_unique<host::Timer>(*loop_);
-  dra_retry_->start(kServeAgainAfter, [this] { follow_claims(); });
+  dra_retry_.start(kServeAgainAfter, [this] { follow_claims(); });
   return nullptr;
 }
 
 std::optional<ClaimsReport> NodeProgram::claims_report() const {
-  const bool ours = claims_ && claims_->standing() == ClaimsStanding::kOurs;
-  if (!claims_ || (ours && !dra_server_ && dra_problem_.empty() && claims_->prepared().empty())) return std::nullopt;
-  ClaimsReport report{dra_driver_,        {}, claims_->prepared(), claims_->grants(), claim_statuses_->problem(),
-                      claims_->standing()};
+  const bool ours = claims_.standing() == ClaimsStanding::kOurs;
+  if (ours && !dra_server_ && dra_problem_.empty() && claims_.prepared().empty()) return std::nullopt;
+  ClaimsReport report{dra_driver_,       {}, claims_.prepared(), claims_.grants(), claim_statuses_.problem(),
+                      claims_.standing()};
   if (dra_server_) report.server = dra_server_->state();
   if (!dra_server_) report.server.problem = dra_problem_;
   if (!ours && report.server.problem.empty())
-    report.server.problem = claims_->standing() == ClaimsStanding::kWaiting
+    report.server.problem = claims_.standing() == ClaimsStanding::kWaiting
                                 ? "an older agent of this node still has the claims"
                                 : "a newer agent of this node has the claims";
   return report;

@@ -42,7 +42,7 @@ void NodeProgram::choose_gpus() {
   auto chosen = plan::keep_gpus(chosen_by_, *scanned_);
   auto missing = missing_;
   std::erase_if(missing, [&](const std::string& uuid) { return inventory::find_gpu(chosen, uuid) == nullptr; });
-  health_.on_inventory(chosen, std::move(missing), loop_->now());
+  health_.on_inventory(chosen, std::move(missing), loop_.now());
   inputs_.inventory = std::move(chosen);
 }
 
@@ -71,7 +71,7 @@ void NodeProgram::on_inventory(const Result<inventory::Inventory>& scanned) {
 }
 
 void NodeProgram::on_gpu_event(const host::GpuEvent& event) {
-  const bool look = health_.on_event(event, known_inventory(inputs_), decision_.plan, loop_->now());
+  const bool look = health_.on_event(event, known_inventory(inputs_), decision_.plan, loop_.now());
   if (nvml_ && look) nvml_->ask_use();
   if (nvml_ && event.what == host::GpuEvent::What::kBack) nvml_->rescan();
   step({.offer = true});
@@ -79,8 +79,8 @@ void NodeProgram::on_gpu_event(const host::GpuEvent& event) {
 
 void NodeProgram::on_use(const Result<std::vector<host::GpuUse>>& use) {
   if (!use) return answer_waiting();
-  use_read_ = loop_->now();
-  health_.on_use(*use, loop_->now());
+  use_read_ = loop_.now();
+  health_.on_use(*use, loop_.now());
   inputs_.use = *use;
   std::erase_if(inputs_.use, [this](const host::GpuUse& gpu) {
     return inventory::find_gpu(known_inventory(inputs_), gpu.uuid) == nullptr;
@@ -90,8 +90,8 @@ void NodeProgram::on_use(const Result<std::vector<host::GpuUse>>& use) {
 }
 
 void NodeProgram::on_pools(const PoolReports& next) {
-  tenants_->on_pools(next);
-  claims_->on_pools(next);
+  tenants_.on_pools(next);
+  claims_.on_pools(next);
   if (next == inputs_.pools) return;
   log_pools(inputs_.pools, next, !decision_.plan.pools.empty());
   if (inputs_.pools.pages_problem.empty() && !next.pages_problem.empty())
@@ -102,19 +102,17 @@ void NodeProgram::on_pools(const PoolReports& next) {
 
 // About this program's pages and control group; those of `tranche mps` are a part of its report.
 void NodeProgram::on_pages() {
-  if (inputs_.pages_problem.empty() && !http_->problem().empty())
-    report_events({pages_event("node", http_->problem())});
-  inputs_.pages_problem = http_->problem();
+  if (inputs_.pages_problem.empty() && !http_.problem().empty()) report_events({pages_event("node", http_.problem())});
+  inputs_.pages_problem = http_.problem();
   step();
 }
 
 // After a pause of the reader the next scrape is expected after a pause as long; scrapes that come sooner bring the
 // measurement forward.
 void NodeProgram::on_looked() {
-  if (phase_ == Phase::kEnding) return;
   const auto due = gpu_figures_.next_measurement();
   if (!due) return;
-  measure_timer_->start(std::max<Duration>(*due - loop_->now(), 0s), [this] {
+  measure_timer_.start(std::max<Duration>(*due - loop_.now(), 0s), [this] {
     gpu_figures_.begin_measurement();
     if (nvml_ && inputs_.inventory) nvml_->measure();
     on_looked();
@@ -122,10 +120,9 @@ void NodeProgram::on_looked() {
 }
 
 void NodeProgram::on_answered() {
-  const Answered answered = answers_->take_answered();
+  const Answered answered = answers_.take_answered();
   log_answered(answered);
-  const bool known =
-      holdings_ && holdings_->answer_of() >= answered.last_given;  // this call comes shortly after the answer
+  const bool known = holdings_.answer_of() >= answered.last_given;  // this call comes shortly after the answer
   if (!known && !answered.given.empty()) {
     std::vector<host::PodHolding> holdings = inputs_.holdings;
     for (const auto& grant : answered.given) forget_former_holders(holdings, grant);
@@ -133,20 +130,19 @@ void NodeProgram::on_answered() {
   }
   for (const auto& grant : answered.given) ledger_.given(grant, answered.last_given);
   grants_file_.keep(ledger_.shares());
-  if (tenants_) tenants_->granted(answered.given, known);
-  if (!answered.given.empty() && holdings_) holdings_->ask_in(kHoldingsAfterGrant);
+  tenants_.granted(answered.given, known);
+  if (!answered.given.empty()) holdings_.ask_in(kHoldingsAfterGrant);
   if (!answered.given.empty() && mig_) mig_->use_is(mig_use(false));
 }
 
 void NodeProgram::on_holdings(Result<std::vector<host::PodHolding>> listed) {
-  if (phase_ == Phase::kEnding) return;
   // Processes grants that were just made before kubelet's list: a grant without an entry would count as one without
   // MPS, and the free slots of its GPU would be withheld until it has one.
   on_answered();
-  const bool watching = cluster_->watching();
-  const bool late = listed && watching && late_pods_.complete(*listed, inputs_.holdings, cluster_->pods());
+  const bool watching = cluster_.watching();
+  const bool late = listed && watching && late_pods_.complete(*listed, inputs_.holdings, cluster_.pods());
   std::error_code unknown;
-  if (change_.listed(listed, holdings_->answer_of(), std::filesystem::exists(options_.pod_resources_socket, unknown)))
+  if (change_.listed(listed, holdings_.answer_of(), std::filesystem::exists(options_.pod_resources_socket, unknown)))
     log::warning("change.unguarded", {{"why",
                                        "kubelet's PodResources socket is not there, so it is not known what containers "
                                        "hold: a changed configuration is applied at once"}});
@@ -154,23 +150,23 @@ void NodeProgram::on_holdings(Result<std::vector<host::PodHolding>> listed) {
   inputs_.holdings_problem = was_read ? "" : to_string(listed.error());
   if (was_read) {
     inputs_.holdings = *std::move(listed);
-    inputs_.holdings_read = holdings_->answer_of();
+    inputs_.holdings_read = holdings_.answer_of();
   }
   step({.offer = true, .holdings = was_read});
   if (mig_) mig_->use_is(mig_use(true));
-  const bool lists_ended = watching && lists_ended_pods(inputs_.holdings, cluster_->pods());
-  holdings_->settle(late || lists_ended || ledger_.awaits_name(loop_->now()), watching);
-  if (change_.awaits_kubelet() || tenants_->retires_endpoints()) holdings_->ask_in(grants::kPatience.confirm);
+  const bool lists_ended = watching && lists_ended_pods(inputs_.holdings, cluster_.pods());
+  holdings_.settle(late || lists_ended || ledger_.awaits_name(loop_.now()), watching);
+  if (change_.awaits_kubelet() || tenants_.retires_endpoints()) holdings_.ask_in(grants::kPatience.confirm);
 }
 
 void NodeProgram::on_pods(const kube::PodChanges& changes) {
-  tenants_->on_pods(changes);
-  if (log_pods(changes, decision_.owners)) holdings_->ask();
+  tenants_.on_pods(changes);
+  if (log_pods(changes, decision_.owners)) holdings_.ask();
   step();
 }
 
 void NodeProgram::report_events(const std::vector<NodeEvent>& events) {
-  for (const auto& [reason, message] : events) cluster_->emit_on_node(*reason, message);
+  for (const auto& [reason, message] : events) cluster_.emit_on_node(*reason, message);
 }
 
 // What the agent's parts report, and the files of the node as the newest configuration and inventory name them.
@@ -178,15 +174,15 @@ void NodeProgram::collect() {
   const auto& config = inputs_.config.config;
   if (inputs_.fresh.plan) {
     on_answered();  // grants that were just made count as held
-    cdi_->follow(inputs_.config, inputs_.inventory);
-    if (inputs_.inventory) nodes_->look(config.imex, inputs_.inventory->platform, driver_settings_.driver_root);
+    cdi_.follow(inputs_.config, inputs_.inventory);
+    if (inputs_.inventory) nodes_.look(config.imex, inputs_.inventory->platform, driver_settings_.driver_root);
   }
-  inputs_.node_problems = nodes_->problems();
-  inputs_.node_block = nodes_->block();
-  inputs_.cdi_problem = cdi_->problem();
-  inputs_.allocation = {config.flags,      {host_mps_root(config)},
-                        nodes_->control(), nodes_->imex_channels(),
-                        cdi_->classes(),   config.sharing.framework_environment,
+  inputs_.node_problems = nodes_.problems();
+  inputs_.node_block = nodes_.block();
+  inputs_.cdi_problem = cdi_.problem();
+  inputs_.allocation = {config.flags,     {host_mps_root(config)},
+                        nodes_.control(), nodes_.imex_channels(),
+                        cdi_.classes(),   config.sharing.framework_environment,
                         program_dir_};
   log_plugins(std::exchange(inputs_.plugins, plugins_->states()), inputs_.plugins);
   inputs_.claims = claims_report();
@@ -205,25 +201,25 @@ Result<std::string> NodeProgram::answer(const std::string& request) {
 // A reader gets what the driver reports now. A driver that does not respond delays it by kUseWait.
 void NodeProgram::answer(const std::string& request, const host::StatusServer::Reply& reply) {
   if (request != "status") return reply(answer(request));
-  holdings_->ask();
+  holdings_.ask();
   status_readers_.push_back(reply);
-  if (!nvml_ || !inputs_.inventory || loop_->now() - use_read_ < kUseFreshFor) return answer_waiting();
-  if (use_timer_->running()) return;
+  if (!nvml_ || !inputs_.inventory || loop_.now() - use_read_ < kUseFreshFor) return answer_waiting();
+  if (use_timer_.running()) return;
   nvml_->ask_use();
-  use_timer_->start(kUseWait, [this] { answer_waiting(); });
+  use_timer_.start(kUseWait, [this] { answer_waiting(); });
 }
 
 void NodeProgram::answer_waiting() {
-  use_timer_->stop();
+  use_timer_.stop();
   if (status_readers_.empty()) return;
-  const Result<std::string> document = status_document(*box_.get(), gpu_figures_.look(loop_->now())).str();
+  const Result<std::string> document = status_document(*box_.get(), gpu_figures_.look(loop_.now())).str();
   on_looked();
   for (const auto& reply : std::exchange(status_readers_, {})) reply(document);
   tidy_later();
 }
 
 void NodeProgram::tidy_later() {
-  if (tidy_timer_ && !tidy_timer_->running()) tidy_timer_->start(kTidyAfter, [] { host::return_free_memory(); });
+  if (!tidy_timer_.running()) tidy_timer_.start(kTidyAfter, [] { host::return_free_memory(); });
 }
 
 }  // namespace tranche::agent

@@ -30,33 +30,31 @@ void NodeProgram::open_mig() {
   if (!options_.mig.enabled) return;
   MigManager::Callbacks callbacks;
   callbacks.driver = [this] { return driver_settings_; };
-  callbacks.ask_use = [this] { holdings_->ask(); };
+  callbacks.ask_use = [this] { holdings_.ask(); };
   callbacks.changed = [this] { step({.offer = true}); };
-  callbacks.rescan = [this] {
-    if (nvml_) nvml_->rescan();
-  };
+  callbacks.rescan = [this] { rescan(); };
   callbacks.driver_is_ours = [this](bool open) {
     if (open) return open_driver();
     nvml_.reset();  // a GPU with an open handle cannot be reset
   };
-  callbacks.emit_on_node = [this](const auto& reason, const auto& message) { cluster_->emit_on_node(reason, message); };
+  callbacks.emit_on_node = [this](const auto& reason, const auto& message) { cluster_.emit_on_node(reason, message); };
   callbacks.emit_on_pod = [this](const Evictions::Pod& pod, const auto& reason, const auto& message) {
-    cluster_->emit(kube::ObjectRef::pod(pod.pod_namespace, pod.name, pod.uid), reason, message);
+    cluster_.emit(kube::ObjectRef::pod(pod.pod_namespace, pod.name, pod.uid), reason, message);
   };
   callbacks.uid_of = [this](const MigUser& user) {
-    const auto* pod = cluster_->pods().find(user.pod_namespace, user.pod);
+    const auto* pod = cluster_.pods().find(user.pod_namespace, user.pod);
     return pod == nullptr ? std::string() : pod->uid;
   };
   driver_settings_ = driver_settings(config_.view().config.flags, options_.driver_root_here, options_.system_root);
   MigSettings settings{options_.mig, options_.node_name, options_.run_dir + "/mig", {}};
   settings.environment.insert(options_.environment.begin(), options_.environment.end());
-  mig_ = std::make_unique<MigManager>(*loop_, *worker_, *link_, std::move(settings), std::move(callbacks));
+  mig_ = std::make_unique<MigManager>(loop_, worker_, link_, std::move(settings), std::move(callbacks));
 }
 
 // By kubelet's list and by our answers since; in doubt a device is held (grants/ledger.h).
 MigUse NodeProgram::mig_use(bool kubelet_answered) const {
   MigUse use;
-  use.asked = kubelet_answered && !inputs_.holdings_problem.empty() ? loop_->now() : holdings_->answer_of();
+  use.asked = kubelet_answered && !inputs_.holdings_problem.empty() ? loop_.now() : holdings_.answer_of();
   if (!change_.unguarded()) use.unknown = ledger_.unknown();
   for (const auto& held : ledger_.held()) {
     MigUser user;
@@ -71,39 +69,36 @@ MigUse NodeProgram::mig_use(bool kubelet_answered) const {
       if (std::ranges::find(users, user) == users.end()) users.push_back(user);
     }
   }
-  if (claims_)
-    for (const auto& [uid, claim] : claims_->prepared())
-      for (const auto& part : claim.parts)
-        if (part.kind != dra::Kind::kMonitor)
-          use.users[part.gpu_uuid].push_back({claim.name.claim_namespace, claim.pod, part.request});
+  for (const auto& [uid, claim] : claims_.prepared())
+    for (const auto& part : claim.parts)
+      if (part.kind != dra::Kind::kMonitor)
+        use.users[part.gpu_uuid].push_back({claim.name.claim_namespace, claim.pod, part.request});
   return use;
 }
 
 // Without GPUs to partition, the driver is not asked.
 void NodeProgram::look_at_partitions() {
-  if (partitions_ && inputs_.inventory && dra::any_for_partitions(inputs_.config.config, *inputs_.inventory))
-    partitions_->look();
+  if (inputs_.inventory && dra::any_for_partitions(inputs_.config.config, *inputs_.inventory)) partitions_.look();
 }
 
 dra::Partitionable NodeProgram::partitionable() const {
   dra::Partitionable all;
-  if (!partitions_ || !inputs_.inventory) return all;
+  if (!inputs_.inventory) return all;
   const bool wanted = dra::any_for_partitions(inputs_.config.config, *inputs_.inventory);
   if (wanted) {
     if (mig_) all.why_not = why_not_on_demand(mig_->report());
     // An agent that does not have the claims does not know whose the instances are.
-    const bool ours = claims_ && claims_->standing() == ClaimsStanding::kOurs;
-    all.known = ours && partitions_->known() && !(mig_ && mig_->report().state == "starting");
-    if (!partitions_->problem().empty() && partitions_->gpus().empty()) all.why_not = partitions_->problem();
-    for (const auto& [uuid, gpu] : partitions_->gpus()) {
+    const bool ours = claims_.standing() == ClaimsStanding::kOurs;
+    all.known = ours && partitions_.known() && !(mig_ && mig_->report().state == "starting");
+    if (!partitions_.problem().empty() && partitions_.gpus().empty()) all.why_not = partitions_.problem();
+    for (const auto& [uuid, gpu] : partitions_.gpus()) {
       if (!gpu.enabled) continue;
       auto& known = all.gpus[uuid];
       known.profiles = gpu.profiles;
       for (const auto& present : gpu.instances) known.foreign.push_back(instance_of(present, known.profiles));
     }
   }
-  if (!claims_) return all;
-  for (const auto& [uid, claim] : claims_->prepared()) {
+  for (const auto& [uid, claim] : claims_.prepared()) {
     for (const auto& part : claim.parts) {
       if (!part.owns_its_place()) continue;
       (part.is_made() ? all.made : all.making).insert(part.gpu_uuid);

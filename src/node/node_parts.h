@@ -1,5 +1,5 @@
 #pragma once
-// Private to `tranche node`: the program as one class in several files. node_program.cpp opens and closes its parts,
+// Private to `tranche node`: the program as one class in several files. node_program.cpp makes its parts,
 // node_inputs.cpp receives the inputs, apply.cpp has their parts act on what decide() makes of them. Loop thread only,
 // except what SnapshotBox returns.
 #include <map>
@@ -33,6 +33,7 @@
 #include "node/grants/tenants.h"
 #include "node/node_log.h"
 #include "node/node_program.h"
+#include "node/observe/pages.h"
 #include "node/recall.h"
 #include "observe/pages/http_pages.h"
 #include "os/loop/loop.h"
@@ -44,21 +45,26 @@ namespace tranche::agent {
 
 std::string host_mps_root(const config::Config& config);
 
+// Parts are destroyed in the reverse order of their declaration: each stands below those that it uses. The loop does
+// not run then, so nothing is reported any more.
 class NodeProgram {
  public:
-  explicit NodeProgram(const NodeOptions& options);
+  // All must outlive it, except the worker: its jobs use the parts, so it ends first.
+  NodeProgram(const NodeOptions& options, host::Loop& loop, host::Worker& worker, host::KubeLink& link,
+              ConfigSource& config);
 
-  int run();
+  Status run();  // until the loop is stopped; an Error: it cannot start
+  void rescan();
 
  private:
   using Fresh = Inputs::Fresh;
-  enum class Phase { kOpening, kRunning, kEnding };
 
   Status open();
   void open_mig();
-  void open_claims();
   void look_at_partitions();
   dra::Partitionable partitionable() const;
+  void on_claims();
+  void show_claims();
   void follow_claims();
   void take_claims();
   void want_claims();
@@ -90,14 +96,15 @@ class NodeProgram {
   void answer_waiting();
   void tidy_later();
 
-  NodeOptions options_;
-  std::string program_dir_;  // that containers get; "" = none
-  std::unique_ptr<host::Loop> loop_;
-  std::unique_ptr<host::KubeLink> link_;
-  ConfigSource config_;
-  GpuHealth health_;
-  std::unique_ptr<host::Timer> health_timer_;
-  Phase phase_ = Phase::kOpening;
+  const NodeOptions options_;
+  host::Loop& loop_;
+  host::Worker& worker_;
+  host::KubeLink& link_;
+  ConfigSource& config_;
+  const std::string mps_root_here_;  // where the MPS directory is for this process
+  std::string program_dir_;          // that containers get; "" = none
+
+  bool running_ = false;
   bool stepping_ = false;
   bool again_ = false;                                     // something was reported during the step
   bool waits_for_kubelet_ = false;                         // for a change, or for endpoints to be removed
@@ -108,51 +115,53 @@ class NodeProgram {
   std::optional<inventory::Inventory> scanned_;  // all GPUs, including missing ones; inputs_ has those in use
   std::vector<std::string> missing_;
   host::Presence presence_;
+  host::NvmlSettings driver_settings_;
   config::DeviceFilter chosen_by_;
   SnapshotBox box_;
   guard::SharedFigures figures_;
   GpuFigures gpu_figures_;
-
-  std::unique_ptr<host::LoopSignal> looked_;  // GPU figures were read
-  std::unique_ptr<host::Timer> measure_timer_;
-  std::unique_ptr<host::Timer> use_timer_;
-  std::unique_ptr<host::Timer> tidy_timer_;  // after a change or a reader, free memory goes back to the system
-  host::NvmlSettings driver_settings_;
-  std::unique_ptr<DeviceNodes> nodes_;
-  std::unique_ptr<host::LoopSignal> answered_;
-  std::unique_ptr<NodeAnswers> answers_;
-  std::unique_ptr<host::Worker> worker_;
-  std::unique_ptr<Holdings> holdings_;
+  GpuHealth health_{options_.environment, {options_.health_quiet_period}};
   LatePods late_pods_;
-  std::unique_ptr<Cluster> cluster_;
-  std::unique_ptr<LabelController> labels_;  // uses the link's client
-  std::unique_ptr<DraSlices> dra_slices_;    // uses the link's client
   PoolEvents pool_events_;
   GrantLog grant_log_;
-  std::unique_ptr<CdiSpecs> cdi_;
   GrantsFile grants_file_{options_.run_dir};
-  std::unique_ptr<MpsClient> mps_;  // the next four use it, or the ledger
-  grants::Ledger ledger_;
-  std::unique_ptr<Tenants> tenants_;
+  grants::Ledger ledger_{grants_file_.read()};
   PlanChange change_{ledger_};
-  std::unique_ptr<OtherHoldersFile> other_holders_;
-  std::unique_ptr<MigPartitions> partitions_;  // the claims use it
-  std::unique_ptr<host::Timer> claims_changed_;
+  OtherHoldersFile other_holders_{mps_root_here_};
+
+  host::Timer health_timer_{loop_};
+  host::Timer measure_timer_{loop_};
+  host::Timer use_timer_{loop_};
+  host::Timer tidy_timer_{loop_};  // after a change or a reader, free memory goes back to the system
+  host::Timer claims_changed_{loop_};
   MonoTime claims_changed_since_{};
-  std::unique_ptr<Claims> claims_;
-  std::unique_ptr<ClaimsLock> claims_lock_;        // whether they are this agent's
-  std::unique_ptr<ClaimStatuses> claim_statuses_;  // reads the claims
-  std::string dra_driver_;                         // its server's name
-  std::string dra_problem_;                        // why there is no server
-  std::unique_ptr<host::Timer> dra_retry_;
-  std::unique_ptr<host::DraServer> dra_server_;  // uses the claims
+  host::Timer dra_retry_{loop_};
+  host::LoopSignal looked_;  // GPU figures were read
+  host::LoopSignal answered_;
+  NodeAnswers answers_;
+  Holdings holdings_;
+  DeviceNodes nodes_;
+  Cluster cluster_;
+  LabelController labels_;
+  DraSlices dra_slices_;
+  CdiSpecs cdi_;
+  MpsClient mps_;
+  Tenants tenants_;
+  ClaimsLock claims_lock_;  // whether the claims are this agent's
+  MigPartitions partitions_;
+  Claims claims_;
+  ClaimStatuses claim_statuses_;
+  std::string dra_driver_;   // its server's name
+  std::string dra_problem_;  // why there is no server
+  std::unique_ptr<host::DraServer> dra_server_;
   // By name: servers under earlier names, as long as these have claims.
   std::map<std::string, std::unique_ptr<host::DraServer>> former_dra_servers_;
-  std::unique_ptr<MigManager> mig_;  // null if it is not enabled
-  std::unique_ptr<host::NvmlThread> nvml_;
+  std::unique_ptr<MigManager> mig_;         // null if it is not enabled
+  std::unique_ptr<host::NvmlThread> nvml_;  // null while a GPU is reset
   std::unique_ptr<host::PluginHost> plugins_;
-  std::unique_ptr<host::StatusServer> status_;
-  std::unique_ptr<HttpPages> http_;
+  std::unique_ptr<host::StatusServer> status_;  // null without a run directory
+  ServedPages pages_;
+  HttpPages http_;
 };
 
 }  // namespace tranche::agent

@@ -55,9 +55,8 @@ bool may_be_of_claim(const Inputs& in, const std::string& grant) {
 }  // namespace
 
 Tenants::Tenants(host::Loop& loop, grants::Ledger& ledger, MpsClient& mps,
-                 const std::unique_ptr<host::NvmlThread>& driver, const std::unique_ptr<Cluster>& cluster,
-                 guard::SharedFigures& figures, const std::string& mps_root, const std::string& run_dir,
-                 std::function<void()> changed)
+                 const std::unique_ptr<host::NvmlThread>& driver, Cluster& cluster, guard::SharedFigures& figures,
+                 const std::string& mps_root, const std::string& run_dir, std::function<void()> changed)
     : loop_(loop),
       ledger_(ledger),
       mps_(mps),
@@ -130,14 +129,14 @@ void Tenants::report_faults(const std::vector<ReportedFault>& faults) {
                              {"victims", fault.victims.size()},
                              {"victim_grants", victim_grants(fault)}});
     if (fault.kind == "unclean-exit") {
-      if (cluster_) cluster_->emit_on_node(kube::kNeighbourAtRisk, text);
+      cluster_.emit_on_node(kube::kNeighbourAtRisk, text);
     } else if (!fault.culprit.holder.empty()) {
-      emit(pod_of(fault.culprit.holder, fault.culprit.grant), kube::kMpsFault, text);
+      cluster_.emit(pod_of(fault.culprit.holder, fault.culprit.grant), kube::kMpsFault, text);
     }
     std::set<std::string> reported{fault.culprit.holder};
     for (const auto& victim : fault.victims) {
       if (victim.holder.empty() || !reported.insert(victim.holder).second) continue;
-      emit(pod_of(victim.holder, victim.grant), kube::kMpsFault, victim_text(fault));
+      cluster_.emit(pod_of(victim.holder, victim.grant), kube::kMpsFault, victim_text(fault));
     }
   }
 }
@@ -161,9 +160,9 @@ void Tenants::report_notices() {
     const std::string pod = notice.pod_namespace + "/" + notice.pod;
     log::warning(notice.event,
                  {{"grant", notice.grant}, {"pod", pod}, {"container", notice.container}, {"what", notice.message}});
-    emit(notice.uid.empty() ? pod_of(pod + "/" + notice.container, notice.grant)
-                            : kube::ObjectRef::pod(notice.pod_namespace, notice.pod, notice.uid),
-         *notice.reason, "container " + notice.container + ": " + notice.message);
+    cluster_.emit(notice.uid.empty() ? pod_of(pod + "/" + notice.container, notice.grant)
+                                     : kube::ObjectRef::pod(notice.pod_namespace, notice.pod, notice.uid),
+                  *notice.reason, "container " + notice.container + ": " + notice.message);
   }
 }
 
@@ -192,10 +191,6 @@ void Tenants::granted(const std::vector<allocate::Grant>& grants, bool holders_k
   guarding_.granted(grants);
 }
 
-void Tenants::emit(const kube::ObjectRef& about, const kube::Reason& reason, const std::string& message) {
-  if (cluster_) cluster_->emit(about, reason, message);
-}
-
 // An event about a claim that any pod may use is the claim's.
 kube::ObjectRef Tenants::pod_of(const std::string& holder, const std::string& grant) const {
   const auto owner = std::ranges::find(owners_, grant, &GrantOwner::grant);
@@ -214,7 +209,7 @@ kube::ObjectRef Tenants::pod_of(const std::string& holder, const std::string& gr
 
 void Tenants::report_act(const GuardAct& act) {
   if (!act.holder.empty() && act.what != "let-in" && act.what != "continue")
-    emit(pod_of(act.holder, act.grant), kube::kGuardActed, act_text(act));
+    cluster_.emit(pod_of(act.holder, act.grant), kube::kGuardActed, act_text(act));
 }
 
 void Tenants::report(Snapshot& into) const {

@@ -27,11 +27,10 @@ namespace tranche::agent {
 
 class Tenants {
  public:
-  // driver, cluster: null while there is none; mps_root: where the MPS root is for this process; changed: report() has
-  // changed.
+  // driver: null while there is none; mps_root: where the MPS root is for this process; changed: report() has changed.
   Tenants(host::Loop& loop, grants::Ledger& ledger, MpsClient& mps, const std::unique_ptr<host::NvmlThread>& driver,
-          const std::unique_ptr<Cluster>& cluster, guard::SharedFigures& figures, const std::string& mps_root,
-          const std::string& run_dir, std::function<void()> changed);
+          Cluster& cluster, guard::SharedFigures& figures, const std::string& mps_root, const std::string& run_dir,
+          std::function<void()> changed);
   Tenants(const Tenants&) = delete;
   Tenants& operator=(const Tenants&) = delete;
 
@@ -60,13 +59,12 @@ class Tenants {
   void report_faults(const std::vector<ReportedFault>& faults);
   void report_notices();
   void report_act(const GuardAct& act);
-  void emit(const kube::ObjectRef& about, const kube::Reason& reason, const std::string& message);
   kube::ObjectRef pod_of(const std::string& holder, const std::string& grant) const;
 
   host::Loop& loop_;
   grants::Ledger& ledger_;
   MpsClient& mps_;
-  const std::unique_ptr<Cluster>& cluster_;
+  Cluster& cluster_;
   Guarding guarding_;
   bool retiring_ = false;
   EndpointLimitSender sender_;
