@@ -89,11 +89,23 @@ Error refused(const host::KubeAnswer& answer, const std::string& what) {
           answer.status};
 }
 
-// The two writers that use the API server read, compare and write for the version that was read; one that loses a
-// conflict starts again. One step after another, with at most one request in progress.
-class ClusterWriter : public LabelWriter {
+// Reads, compares and writes for the version that was read; one that loses a conflict starts again. One step after
+// another, with at most one request in progress.
+class ClusterWriter final : public LabelWriter {
  public:
-  explicit ClusterWriter(host::KubeClient& client) : client_(client) {}
+  // pod_name: the pod whose owners are to own the NodeFeature object; "" = nobody owns it.
+  ClusterWriter(host::KubeClient& client, const label::FeaturePlace& place, std::string pod_name)
+      : client_(client),
+        place_(place),
+        pod_name_(std::move(pod_name)),
+        path_(label::feature_path(place)),
+        what_("the NodeFeature object of " + place.node + " in the namespace " + place.feature_namespace),
+        writes_("write " + what_) {}
+  ClusterWriter(host::KubeClient& client, const std::string& node)
+      : client_(client),
+        path_("/api/v1/nodes/" + kube::percent_encoded(node)),
+        what_("the node " + node),
+        writes_("label " + what_) {}
   ~ClusterWriter() override { client_.cancel(call_); }
 
   void write(const label::Labels& labels, Done done) override {
@@ -105,123 +117,77 @@ class ClusterWriter : public LabelWriter {
     begin();
   }
 
- protected:
-  virtual void begin() = 0;
-
-  void again_after(const host::KubeAnswer& answer, const std::string& what) {
-    if (++rounds_ >= kMostRounds) return end(std::unexpected(refused(answer, what)));
-    begin();
-  }
-  void end(Result<Written> result) {
-    call_ = 0;
-    const Done done = std::exchange(done_, nullptr);
-    if (done) done(std::move(result));
-  }
-  void succeed(bool changed) {
-    written_.changed = changed;
-    end(std::move(written_));
-  }
-  // The step after a response, once its request is no longer in progress.
-  template <class Next>
-  host::KubeClient::OnAnswer to(Next next) {
-    return [this, next](const host::KubeAnswer& answer) {
-      call_ = 0;
-      next(answer);
-    };
-  }
-
-  host::KubeClient& client_;
-  host::KubeClient::Id call_ = 0;
-  label::Labels labels_;
-  Written written_;
-
  private:
-  Done done_;
-  int rounds_ = 0;
-};
-
-class NodeFeature final : public ClusterWriter {
- public:
-  NodeFeature(host::KubeClient& client, label::FeaturePlace place, std::string pod_name)
-      : ClusterWriter(client), place_(std::move(place)), pod_name_(std::move(pod_name)) {}
-
- private:
-  void begin() override {
+  void begin() {
     if (pod_name_.empty() || owners_known_) return look();
     const std::string pod =
-        "/api/v1/namespaces/" + place_.feature_namespace + "/pods/" + kube::percent_encoded(pod_name_);
-    call_ = client_.get(pod, to([this](const auto& a) { on_pod(a); }));
+        "/api/v1/namespaces/" + place_->feature_namespace + "/pods/" + kube::percent_encoded(pod_name_);
+    call_ = client_.get(pod, to(&ClusterWriter::on_pod));
   }
   void on_pod(const host::KubeAnswer& answer) {
     auto owners = is_good(answer) ? label::owners_of_pod(answer.body)
                                   : std::unexpected(refused(answer, "see the pod " + pod_name_));
     owners_known_ = owners.has_value();
     if (owners)
-      place_.owners = *std::move(owners);
+      place_->owners = *std::move(owners);
     else
       written_.remarks.push_back("the labels will outlive this DaemonSet: " + to_string(owners.error()));
     look();
   }
-  void look() {
-    call_ = client_.get(label::feature_path(place_), to([this](const auto& a) { on_object(a); }));
-  }
+  void look() { call_ = client_.get(path_, to(&ClusterWriter::on_object)); }
 
   void on_object(const host::KubeAnswer& answer) {
-    if (answer.status == kube::http::kNotFound && labels_.empty()) return succeed(false);
-    if (answer.status == kube::http::kNotFound) {
-      call_ = client_.create(label::features_path(place_), label::new_feature(place_, labels_),
-                             to([this](const auto& a) { on_written(a); }));
+    const bool none = place_ && answer.status == kube::http::kNotFound;
+    if (none && labels_.empty()) return end(std::move(written_));
+    const auto then = to(&ClusterWriter::on_written);
+    if (none) {
+      call_ = client_.create(label::features_path(*place_), label::new_feature(*place_, labels_), then);
       return;
     }
-    if (!is_good(answer)) return end(std::unexpected(refused(answer, "see " + what())));
-    auto changed = label::changed_feature(answer.body, place_, labels_);
+    if (!is_good(answer)) return end(std::unexpected(refused(answer, "see " + what_)));
+    auto changed = to_send(answer.body);
     if (!changed) return end(std::unexpected(std::move(changed).error()));
-    const auto& object = *changed;
-    if (!object) return succeed(false);
-    call_ = client_.replace(label::feature_path(place_), *object, to([this](const auto& a) { on_written(a); }));
+    const auto& body = *changed;
+    if (!body) return end(std::move(written_));
+    call_ = place_ ? client_.replace(path_, *body, then) : client_.patch(path_, *body, then);
+  }
+  // What to send, for the whole object or as a patch of the Node; absent if there is nothing to change.
+  Result<std::optional<std::string>> to_send(const std::string& there) {
+    if (place_) return label::changed_feature(there, *place_, labels_);
+    TRY(auto change, label::change_node(there, labels_));
+    written_.foreign = std::move(change.foreign);
+    return std::move(change.patch);
   }
   void on_written(const host::KubeAnswer& answer) {
-    if (is_good(answer)) return succeed(true);
-    if (answer.status == kube::http::kConflict) return again_after(answer, "write " + what());
-    Error error = refused(answer, "write " + what());
-    if (error.kind == Kind::kNotFound)
+    written_.changed = is_good(answer);
+    if (is_good(answer)) return end(std::move(written_));
+    if (answer.status == kube::http::kConflict && ++rounds_ < kMostRounds) return begin();
+    Error error = refused(answer, writes_);
+    if (place_ && error.kind == Kind::kNotFound)
       error.what += "; the cluster has no node feature discovery: install it, or write labels elsewhere";
     end(std::unexpected(std::move(error)));
   }
-  std::string what() const {
-    return "the NodeFeature object of " + place_.node + " in the namespace " + place_.feature_namespace;
+  void end(Result<Written> result) {
+    if (const Done done = std::exchange(done_, nullptr)) done(std::move(result));
+  }
+  // The step after a response, once its request is no longer in progress.
+  host::KubeClient::OnAnswer to(void (ClusterWriter::*next)(const host::KubeAnswer&)) {
+    return [this, next](const host::KubeAnswer& answer) {
+      call_ = 0;
+      (this->*next)(answer);
+    };
   }
 
-  label::FeaturePlace place_;
-  std::string pod_name_;
+  host::KubeClient& client_;
+  std::optional<label::FeaturePlace> place_;  // absent: the labels are the Node's
+  const std::string pod_name_;
+  const std::string path_, what_, writes_;
   bool owners_known_ = false;
-};
-
-class NodeObject final : public ClusterWriter {
- public:
-  NodeObject(host::KubeClient& client, std::string node_name) : ClusterWriter(client), node_(std::move(node_name)) {}
-
- private:
-  void begin() override {
-    call_ = client_.get(path(), to([this](const auto& a) { on_node(a); }));
-  }
-  void on_node(const host::KubeAnswer& answer) {
-    if (!is_good(answer)) return end(std::unexpected(refused(answer, "see the node " + node_)));
-    auto change = label::change_node(answer.body, labels_);
-    if (!change) return end(std::unexpected(std::move(change).error()));
-    written_.foreign = std::move(change->foreign);
-    const auto& patch = change->patch;
-    if (!patch) return succeed(false);
-    call_ = client_.patch(path(), *patch, to([this](const auto& a) { on_written(a); }));
-  }
-  void on_written(const host::KubeAnswer& answer) {
-    if (is_good(answer)) return succeed(true);
-    if (answer.status == kube::http::kConflict) return again_after(answer, "label the node " + node_);
-    end(std::unexpected(refused(answer, "label the node " + node_)));
-  }
-  std::string path() const { return "/api/v1/nodes/" + kube::percent_encoded(node_); }
-
-  std::string node_;
+  host::KubeClient::Id call_ = 0;
+  label::Labels labels_;
+  Written written_;
+  Done done_;
+  int rounds_ = 0;
 };
 
 }  // namespace
@@ -246,9 +212,9 @@ std::unique_ptr<LabelWriter> label_printer(std::function<void(const label::Label
 std::unique_ptr<LabelWriter> label_writer(LabelOutput output, const LabelTarget& target, host::KubeClient* client) {
   if (output == LabelOutput::kFile) return std::make_unique<File>(target.file);
   if (!of_cluster(output) || client == nullptr) return nullptr;
-  if (output == LabelOutput::kNode) return std::make_unique<NodeObject>(*client, target.node_name);
-  return std::make_unique<NodeFeature>(*client, label::FeaturePlace{target.node_name, target.feature_namespace, {}},
-                                       target.pod_name);
+  if (output == LabelOutput::kNode) return std::make_unique<ClusterWriter>(*client, target.node_name);
+  return std::make_unique<ClusterWriter>(*client, label::FeaturePlace{target.node_name, target.feature_namespace},
+                                         target.pod_name);
 }
 
 void log_written(LabelOutput output, const Written& written, std::size_t count, bool foreign_is_known) {
