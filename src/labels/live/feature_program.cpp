@@ -82,10 +82,10 @@ constexpr Duration kCompareEvery = 10min;
 
 class FeatureProgram {
  public:
-  explicit FeatureProgram(const FeatureOptions& options)
-      : options_(options), retry_(kFirstRetry, kMostRetry, stable_hash(options.target.node_name)) {}
+  FeatureProgram(const FeatureOptions& options, host::Loop& loop)
+      : options_(options), retry_(kFirstRetry, kMostRetry, stable_hash(options.target.node_name)), loop_(loop) {}
 
-  int run();
+  Result<int> run();  // the exit status; an Error: it cannot start
 
  private:
   bool read_config();  // false: there is no usable configuration
@@ -116,11 +116,11 @@ class FeatureProgram {
   bool ending_ = false;
   bool again_ = false;
 
-  std::unique_ptr<host::Loop> loop_;
+  host::Loop& loop_;
   std::unique_ptr<host::KubeClient> client_;
   std::unique_ptr<LabelWriter> writer_;
   std::unique_ptr<host::NvmlThread> driver_;
-  std::unique_ptr<host::Timer> timer_;
+  host::Timer timer_{loop_};
 };
 
 LabelOutput output_of(const config::Flags& flags) {
@@ -143,7 +143,7 @@ bool FeatureProgram::read_config() {
     return loaded_at_.has_value();  // the previous configuration stays
   }
   config_ = std::move(next);
-  loaded_at_ = loop_->wall_now();
+  loaded_at_ = loop_.wall_now();
   return true;
 }
 
@@ -156,7 +156,7 @@ Status FeatureProgram::open_cluster() {
   TRY(const auto access, host::find_access(options_.kubeconfig, options_.environment, problems));
   for (const auto& problem : problems) log::warning("kube.problem", {{"text", to_string(problem)}});
   TRY(auto curl, host::KubeClient::load());
-  TRY(client_, host::KubeClient::open(*loop_, std::move(curl), access));
+  TRY(client_, host::KubeClient::open(loop_, std::move(curl), access));
   return {};
 }
 
@@ -171,49 +171,33 @@ Status FeatureProgram::open() {
   return {};
 }
 
-int FeatureProgram::run() {
-  auto loop = host::Loop::open();
-  if (!loop) {
-    log::error("start.failed", {{"why", loop.error()}});
-    return 1;
-  }
-  loop_ = *std::move(loop);
-  timer_ = std::make_unique<host::Timer>(*loop_);
+Result<int> FeatureProgram::run() {
   if (!read_config()) return 2;
-  const auto signals = loop_->on_signals({SIGTERM, SIGINT, SIGQUIT, SIGHUP}, [this](int number) {
+  TRY_STATUS(loop_.on_signals({SIGTERM, SIGINT, SIGQUIT, SIGHUP}, [this](int number) {
     if (number != SIGHUP) return end(0);
     log::info("config.reload", {{"because", "SIGHUP"}});
-    loaded_at_ = loop_->wall_now();
+    loaded_at_ = loop_.wall_now();
     written_.reset();
     again_ = driver_ != nullptr;  // or after the current round
     if (!again_) round();
-  });
-  if (!signals) {
-    log::error("start.failed", {{"why", signals.error()}});
-    return 1;
-  }
-  if (const auto opened = open(); !opened) {
-    log::error("start.failed", {{"why", opened.error()}});
-    return 1;
-  }
-  loop_->post([this] { round(); });
-  loop_->run();
+  }));
+  TRY_STATUS(open());
+  loop_.post([this] { round(); });
+  loop_.run();
   driver_.reset();
   const bool keeps_running = !once() && config_.config.flags.gfd.sleep_interval != kInfinite;
   if (exit_code_ == 0 && keeps_running) writer_->clean_up();
-  writer_.reset();
-  client_.reset();
   return exit_code_;
 }
 
 void FeatureProgram::end(int code) {
   ending_ = true;
   exit_code_ = code;
-  loop_->stop();
+  loop_.stop();
 }
 
 void FeatureProgram::round() {
-  timer_->stop();
+  timer_.stop();
   if (options_.remove && of_cluster(output_)) return write({});
   if (options_.remove) {
     writer_->clean_up();
@@ -237,10 +221,10 @@ void FeatureProgram::round() {
   settings.fault_events = false;
   // One answer is enough; the next round asks again. A thread of its own, so that a hung driver does not block the
   // exit.
-  driver_ = host::NvmlThread::start(*loop_, settings,
+  driver_ = host::NvmlThread::start(loop_, settings,
                                     {.on_inventory =
                                          [this](const auto& scanned) {
-                                           loop_->post([this, scanned] {
+                                           loop_.post([this, scanned] {
                                              if (driver_ == nullptr) return;
                                              driver_.reset();
                                              take(scanned);
@@ -287,7 +271,7 @@ label::Labels FeatureProgram::labels() const {
 
 void FeatureProgram::publish() {
   const label::Labels now = labels();
-  const bool lately = loop_->now() - compared_ < kCompareEvery;
+  const bool lately = loop_.now() - compared_ < kCompareEvery;
   if (of_cluster(output_) && written_ == now && lately) return rest_for(config_.config.flags.gfd.sleep_interval);
   write(now);
 }
@@ -302,13 +286,13 @@ void FeatureProgram::on_written(const label::Labels& labels, Result<Written> wri
     log::error("labels.not_written", {{"output", to_string(output_)}, {"why", written.error()}});
     // Temporary errors are retried; others end the program, as they end NVIDIA's, so that an operator sees them.
     if (once() || !of_cluster(output_) || needs_a_person(written.error())) return end(1);
-    timer_->start(retry_.next(), [this] { round(); });
+    timer_.start(retry_.next(), [this] { round(); });
     return;
   }
   retry_.reset();
   log_written(output_, *written, labels.size());
   written_ = labels;
-  compared_ = loop_->now();
+  compared_ = loop_.now();
   if (once()) return end(0);
   rest_for(config_.config.flags.gfd.sleep_interval);
 }
@@ -317,7 +301,7 @@ void FeatureProgram::rest_for(Duration interval) {
   if (std::exchange(again_, false)) interval = Duration::zero();
   const bool complete = inventory_.has_value();
   if (interval == kInfinite && complete) return;
-  timer_->start(interval == kInfinite ? kLookForDriver : interval, [this] { round(); });
+  timer_.start(interval == kInfinite ? kLookForDriver : interval, [this] { round(); });
 }
 
 void FeatureProgram::print(const label::Labels& labels) const {
@@ -342,7 +326,10 @@ void FeatureProgram::print(const label::Labels& labels) const {
 }  // namespace
 
 int run_feature_discovery(const FeatureOptions& options) {
-  return FeatureProgram(options).run();
+  const auto loop = host::Loop::open();
+  const auto ran = loop ? FeatureProgram(options, **loop).run() : std::unexpected(loop.error());
+  if (!ran) log::error("start.failed", {{"why", ran.error()}});
+  return ran.value_or(1);
 }
 
 }  // namespace tranche::agent
