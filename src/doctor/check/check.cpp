@@ -1,9 +1,6 @@
 #include "doctor/check/check.h"
 
-#include <sys/stat.h>
 #include <unistd.h>
-
-#include <cerrno>
 
 #include "base/text.h"
 #include "os/files/files.h"
@@ -38,15 +35,9 @@ std::string find_in_path(const CheckOptions& options, const std::string& name) {
   return {};
 }
 
-PathKind kind_of_path(const std::string& real_path) {
-  struct stat status{};
-  if (::stat(real_path.c_str(), &status) != 0) {
-    return errno == ENOENT || errno == ENOTDIR ? PathKind::kAbsent : PathKind::kUnreadable;
-  }
-  if (S_ISDIR(status.st_mode)) return PathKind::kDirectory;
-  if (S_ISSOCK(status.st_mode)) return PathKind::kSocket;
-  if (S_ISCHR(status.st_mode)) return PathKind::kCharacterDevice;
-  return S_ISREG(status.st_mode) ? PathKind::kFile : PathKind::kOther;
+std::filesystem::file_status status_of(const std::string& real_path) {
+  std::error_code unreadable;
+  return std::filesystem::status(real_path, unreadable);
 }
 
 std::string first_line(const std::string& real_path) {

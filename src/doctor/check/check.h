@@ -2,6 +2,7 @@
 // The node doctor: everything on a node that sharing its GPUs rests on, looked at once, each finding with what to do.
 // It changes nothing and needs no rights beyond reading; what it may not read it says. Every path is looked up under a
 // root, so that fixture trees and mounted host roots can be checked. Blocking, for moment commands; one thread.
+#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
@@ -72,8 +73,7 @@ std::string under_root(const CheckOptions& options, const std::string& path);
 // The path of a program in `search_path`; "" = it is not there.
 std::string find_in_path(const CheckOptions& options, const std::string& name);
 
-enum class PathKind { kAbsent, kDirectory, kSocket, kCharacterDevice, kFile, kOther, kUnreadable };
-PathKind kind_of_path(const std::string& real_path);  // follows links
+std::filesystem::file_status status_of(const std::string& real_path);  // follows links
 
 // Runs a program to its end, with a loop of its own, and returns what it printed. kTimeout when it has not ended by
 // then (it is killed); kUnavailable when it ended with anything but status 0.

@@ -1,23 +1,20 @@
 // The device nodes that a container with a GPU needs.
-#include <sys/stat.h>
-
 #include "doctor/check/check.h"
 
 namespace tranche::check {
 namespace {
 
 void check_node(const CheckOptions& options, const std::string& path, const std::string& remedy, Findings& findings) {
-  const std::string real = under_root(options, path);
-  const PathKind kind = kind_of_path(real);
-  if (kind != PathKind::kCharacterDevice)
+  const auto there = status_of(under_root(options, path));
+  if (!std::filesystem::is_character_file(there))
     return findings.fail("device.node", path,
-                         kind == PathKind::kAbsent ? "the device node is missing" : "this is not a character device",
+                         there.type() == std::filesystem::file_type::not_found ? "the device node is missing"
+                                                                               : "this is not a character device",
                          remedy);
-  struct stat status{};
-  if (::stat(real.c_str(), &status) == 0 && (status.st_mode & 0006) != 0006) {
+  constexpr auto kAnyone = std::filesystem::perms::others_read | std::filesystem::perms::others_write;
+  if ((there.permissions() & kAnyone) != kAnyone)
     findings.warn("device.node", path, "only its owner and group may use this device: pods of other users cannot",
                   "set NVreg_DeviceFileMode=0666 for the nvidia module");
-  }
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "doctor/check/check.h"
 #include "dra/claims_shown.h"
+#include "kube/api_status.h"
 #include "os/files/files.h"
 
 namespace tranche::check {
@@ -16,9 +17,7 @@ namespace {
 
 using Seen = nlohmann::json;
 
-constexpr int kOk = 200;
-constexpr int kNotFound = 404;
-constexpr int kDenied = 403;
+namespace http = kube::http;
 
 void check_agents_side(const DraLook& look, const Seen& status, Findings& findings) {
   if (!status.is_object())
@@ -38,7 +37,7 @@ void check_agents_side(const DraLook& look, const Seen& status, Findings& findin
 void check_registration(const CheckOptions& options, const DraLook& look, Findings& findings) {
   for (const char* folder : {"plugins_registry", "plugins"}) {
     const std::string path = options.kubelet_root + "/" + folder;
-    if (kind_of_path(under_root(options, path)) == PathKind::kDirectory) continue;
+    if (std::filesystem::is_directory(status_of(under_root(options, path)))) continue;
     findings.fail("dra.kubelet", path, "kubelet's directory for DRA drivers is not there",
                   "start kubelet, or mount the directory into this container (dra.enabled in the chart)");
     return;
@@ -48,7 +47,7 @@ void check_registration(const CheckOptions& options, const DraLook& look, Findin
   for (const auto& name : host::names_in(under_root(options, folder))) {
     if (!name.starts_with(look.config.driver_name + "-") || !name.ends_with("reg.sock")) continue;
     const std::string socket = folder + "/" + name;
-    if (kind_of_path(under_root(options, socket)) != PathKind::kSocket) continue;
+    if (!std::filesystem::is_socket(status_of(under_root(options, socket)))) continue;
     findings.pass("dra.kubelet", socket, "the driver's registration socket is there");
     return;
   }
@@ -58,10 +57,10 @@ void check_registration(const CheckOptions& options, const DraLook& look, Findin
 }
 
 void check_classes(const DraLook& look, Findings& findings) {
-  if (look.classes.status == kDenied)
+  if (look.classes.status == http::kForbidden)
     return findings.note("dra.classes", look.server, "this program has no permission to list device classes",
                          "use a kubeconfig that has it, or run: kubectl get deviceclasses");
-  if (look.classes.status != kOk) return;
+  if (look.classes.status != http::kOk) return;
   const Seen listed = json_of(look.classes.body);
   std::vector<std::string> ours;
   for (const Seen& item : list_at(listed, "items")) {
@@ -86,8 +85,8 @@ void check_prepared(const DraLook& look, const Seen& status, Findings& findings)
     if (asked == look.claims.end()) continue;
     const Seen object = json_of(asked->second.body);
     const std::string there = text_at(map_at(object, "metadata"), "uid");
-    const bool gone = asked->second.status == kNotFound;
-    if (!gone && (asked->second.status != kOk || there == uid)) continue;
+    const bool gone = asked->second.status == http::kNotFound;
+    if (!gone && (asked->second.status != http::kOk || there == uid)) continue;
     findings.warn(
         "dra.claims", uid,
         gone ? fmt::format("the claim {} is prepared here, and its ResourceClaim no longer exists", name)
@@ -101,10 +100,10 @@ void check_server(const DraLook& look, const Seen& status, Findings& findings) {
   if (!look.why_no_server.empty())
     return findings.note("dra.server", "", "the API server was not queried: " + look.why_no_server,
                          "run it in a pod with a service account, or set KUBECONFIG");
-  if (look.group.status == kNotFound)
+  if (look.group.status == http::kNotFound)
     return findings.fail("dra.server", look.server, "the API server does not serve resource.k8s.io/v1",
                          "use Kubernetes 1.36.2 or later (docs/guide/dra.md#requirements)");
-  if (look.group.status != kOk)
+  if (look.group.status != http::kOk)
     return findings.note("dra.server", look.server,
                          fmt::format("the API server did not report whether it serves resource.k8s.io/v1 (status {})",
                                      look.group.status),

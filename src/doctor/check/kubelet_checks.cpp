@@ -44,10 +44,10 @@ bool listens(const std::string& path) {
 void check_kubelet(const CheckOptions& options, Findings& findings) {
   // Whatever kubelet's root is (kubernetes/kubernetes#120626).
   const std::string plugins = "/var/lib/kubelet/device-plugins";
-  if (kind_of_path(under_root(options, plugins)) != PathKind::kDirectory)
+  if (!std::filesystem::is_directory(status_of(under_root(options, plugins))))
     return findings.fail("kubelet.plugins", plugins, "kubelet's device-plugin folder is not there",
                          "start kubelet, or mount the folder into this container");
-  if (kind_of_path(under_root(options, plugins + "/kubelet.sock")) != PathKind::kSocket) {
+  if (!std::filesystem::is_socket(status_of(under_root(options, plugins + "/kubelet.sock")))) {
     findings.fail("kubelet.plugins", plugins + "/kubelet.sock", "kubelet is not listening for device plugins",
                   "start kubelet");
   } else {
@@ -75,7 +75,7 @@ void check_kubelet(const CheckOptions& options, Findings& findings) {
                   "remove NVIDIA's device plugin from this node: both would advertise the same GPUs");
   }
   const std::string pods = options.kubelet_root + "/pod-resources/kubelet.sock";
-  if (kind_of_path(under_root(options, pods)) != PathKind::kSocket) {
+  if (!std::filesystem::is_socket(status_of(under_root(options, pods)))) {
     findings.warn("kubelet.pod-resources", pods,
                   "kubelet's pod-resources socket is not there: status and metrics cannot name pods",
                   "mount it into this container; it exists since Kubernetes 1.20");

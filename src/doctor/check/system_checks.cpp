@@ -19,9 +19,9 @@ constexpr rlim_t kEnoughFiles = 16384;  // an MPS server with 48 clients on 8 GP
 
 void check_cgroups(const CheckOptions& options, Findings& findings) {
   const std::string folder = "/sys/fs/cgroup";
-  if (kind_of_path(under_root(options, folder + "/cgroup.controllers")) == PathKind::kFile) {
+  if (std::filesystem::is_regular_file(status_of(under_root(options, folder + "/cgroup.controllers")))) {
     findings.pass("system.cgroups", folder, "cgroup version 2");
-  } else if (kind_of_path(under_root(options, folder)) == PathKind::kDirectory) {
+  } else if (std::filesystem::is_directory(status_of(under_root(options, folder)))) {
     findings.warn("system.cgroups", folder, "cgroup version 1: processes are attributed to pods by path only",
                   "boot with systemd.unified_cgroup_hierarchy=1; Kubernetes has deprecated version 1");
   } else {
