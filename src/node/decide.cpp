@@ -7,7 +7,6 @@
 #include "gpu/health/cause.h"
 #include "node/observe/tenant_metrics.h"
 #include "node/reports.h"
-#include "node/snapshot.h"
 #include "plan/make_plan.h"
 #include "plan/stale.h"
 

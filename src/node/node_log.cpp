@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <string>
-
 #include "gpu/inventory/compare.h"
 #include "os/log/log.h"
 

@@ -1,8 +1,6 @@
 #include "node/plan_change.h"
 
 #include <algorithm>
-#include <map>
-#include <utility>
 
 #include "mps/protocol/other_holders.h"
 #include "os/files/kept.h"

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <charconv>
 
-#include "base/text.h"
 #include "doctor/check/check.h"
 #include "plan/select.h"
 

@@ -1,7 +1,6 @@
 // The kernel's side: cgroups, whose processes can be seen, how many files may be open. And the configuration.
 #include <sys/resource.h>
 
-#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 

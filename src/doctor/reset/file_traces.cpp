@@ -1,6 +1,5 @@
 // Files, sockets, directories and cgroups of docs/reference/paths.md. Names that are not ours are never touched.
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

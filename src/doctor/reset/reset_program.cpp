@@ -1,7 +1,6 @@
 #include "doctor/reset/reset_program.h"
 
 #include <fmt/ranges.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/text.h"

@@ -1,7 +1,6 @@
 // What the two programs of the node say of themselves.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/json_read.h"

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <array>
 
-#include <algorithm>
 #include <csignal>
 #include <nlohmann/json.hpp>
 #include <utility>

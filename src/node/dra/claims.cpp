@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "base/text.h"
 #include "cdi/live/write_specs.h"
@@ -12,7 +11,6 @@
 #include "dra/device_config.h"
 #include "dra/prepared_file.h"
 #include "kube/api_status.h"
-#include "mps/protocol/pool_reports.h"
 #include "os/files/kept.h"
 #include "os/log/log.h"
 

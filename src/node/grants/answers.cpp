@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <set>
-#include <string>
 #include <string_view>
 
 #include "base/result.h"
 #include "base/text.h"
-#include "grants/allocate/grant.h"
 #include "grants/allocate/prefer.h"
 #include "mps/protocol/mps_client.h"
 #include "node/decide.h"

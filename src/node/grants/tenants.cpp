@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <set>
-#include <vector>
 
 #include "base/text.h"
 #include "os/log/log.h"

@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "grants/allocate/grant.h"
-#include "guard/pool_processes.h"
 #include "os/files/files.h"
 #include "os/files/links.h"
 #include "os/files/seen_directory.h"

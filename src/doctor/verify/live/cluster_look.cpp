@@ -4,7 +4,6 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "base/json_read.h"
 #include "base/json_text.h"
 #include "doctor/verify/check_groups.h"
 #include "doctor/verify/live/looks.h"
