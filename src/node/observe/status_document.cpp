@@ -19,10 +19,15 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json problems_json(const std::vector<Problem>& problems) {
+template <class Each>
+Json list_of(const auto& elements, Each each) {
   Json list = Json::array();
-  for (const auto& problem : problems) list.push_back(to_string(problem));
+  for (const auto& element : elements) list.push_back(each(element));
   return list;
+}
+
+Json problems_json(const std::vector<Problem>& problems) {
+  return list_of(problems, [](const auto& problem) { return to_string(problem); });
 }
 
 Json driver_json(const Snapshot& s) {
@@ -57,13 +62,11 @@ Json health_json(const Snapshot& s) {
 using HolderOf = std::map<std::string_view, const Holder*>;  // by slot
 
 Json slots_json(const plan::PlannedResource& resource, const plan::PlannedDevice& device, const HolderOf& holder_of) {
-  Json list = Json::array();
-  for (const auto& id : plan::slot_ids(device)) {
+  return list_of(plan::slot_ids(device), [&](const auto& id) {
     Json slot{{"id", id}, {"resource", resource.name}};
     if (const auto it = holder_of.find(id); it != holder_of.end()) slot["holder"] = holder_name(*it->second);
-    list.push_back(std::move(slot));
-  }
-  return list;
+    return slot;
+  });
 }
 
 // Who reads the document.
@@ -84,6 +87,7 @@ const host::GpuActivity* activity_of(const plan::PlannedDevice& device, const st
 
 Json device_json(const Snapshot& s, const plan::PlannedResource& resource, const plan::PlannedDevice& device,
                  const HolderOf& holder_of, const Reader& reader) {
+  const auto reason = advertise::reason_unhealthy(device, s.faults);
   Json json{{"uuid", device.uuid},
             {"index", device.index},
             {"resource", resource.name},
@@ -92,10 +96,9 @@ Json device_json(const Snapshot& s, const plan::PlannedResource& resource, const
             {"smCount", device.sm_count},
             {"slotMemoryMiB", device.share.memory.in_mib()},
             {"slotSms", device.share.sms},
-            {"slotThreads", device.share.threads.hundredths == 0 ? "" : to_string(device.share.threads)}};
-  const auto reason = advertise::reason_unhealthy(device, s.faults);
-  json["healthy"] = !reason;
-  json["reason"] = reason.value_or("");
+            {"slotThreads", device.share.threads.hundredths == 0 ? "" : to_string(device.share.threads)},
+            {"healthy", !reason},
+            {"reason", reason.value_or("")}};
   if (const auto it = s.health.unhealthy.find(device.uuid); it != s.health.unhealthy.end()) {
     json["cause"] = std::string(health::to_string(it->second.what.cause));
     json["unhealthyMs"] = milliseconds_of(s.taken - it->second.since);
@@ -115,13 +118,11 @@ Json device_json(const Snapshot& s, const plan::PlannedResource& resource, const
     json["memoryUsedMiB"] = use.used.in_mib();
     json["utilization"] = use.utilization;
     if (!reader.of_node) continue;
-    Json processes = Json::array();
-    for (const auto& p : use.processes) {
+    json["processes"] = list_of(use.processes, [&](const auto& p) {
       Json process{{"pid", p.pid}, {"memoryMiB", p.memory.in_mib()}, {"mpsClient", p.mps_client}};
       if (const auto it = s.grant_of_pid.find(p.pid); it != s.grant_of_pid.end()) process["grant"] = it->second;
-      processes.push_back(std::move(process));
-    }
-    json["processes"] = std::move(processes);
+      return process;
+    });
   }
   json["slots"] = slots_json(resource, device, holder_of);
   return json;
@@ -158,10 +159,9 @@ Json change_json(const Snapshot& s) {
 }
 
 Json in_force_json(const Snapshot& s) {
-  Json list = Json::array();
-  for (const auto& row : in_force(s))
-    list.push_back({{"promise", row.promise}, {"state", row.state}, {"by", row.by}, {"why", row.why}});
-  return list;
+  return list_of(in_force(s), [](const auto& row) {
+    return Json{{"promise", row.promise}, {"state", row.state}, {"by", row.by}, {"why", row.why}};
+  });
 }
 
 Json party_json(const FaultParty& party) {
@@ -169,17 +169,13 @@ Json party_json(const FaultParty& party) {
 }
 
 Json faults_json(const Snapshot& s) {
-  Json list = Json::array();
-  for (const auto& fault : s.reported_faults) {
-    Json victims = Json::array();
-    for (const auto& victim : fault.victims) victims.push_back(party_json(victim));
-    list.push_back({{"atMs", fault.at_ms},
-                    {"pool", fault.pool},
-                    {"kind", fault.kind},
-                    {"culprit", party_json(fault.culprit)},
-                    {"victims", std::move(victims)}});
-  }
-  return list;
+  return list_of(s.reported_faults, [](const auto& fault) {
+    return Json{{"atMs", fault.at_ms},
+                {"pool", fault.pool},
+                {"kind", fault.kind},
+                {"culprit", party_json(fault.culprit)},
+                {"victims", list_of(fault.victims, party_json)}};
+  });
 }
 
 using ClientsOf = std::multimap<std::string_view, const ClientProtection*>;  // by grant
@@ -263,11 +259,11 @@ Json label_output_json(const LabelReport& report) {
 }
 
 Json claim_json(const dra::PreparedClaim& claim) {
+  const auto shown = [](const auto& device) {
+    return Json{{"pool", device.pool}, {"device", device.device}, {"shareID", device.share_id}};
+  };
   Json parts = Json::array();
   for (const auto& part : claim.parts) {
-    Json devices = Json::array();
-    for (const auto& device : part.devices)
-      devices.push_back({{"pool", device.pool}, {"device", device.device}, {"shareID", device.share_id}});
     parts.push_back({{"request", part.request},
                      {"gpu", part.gpu_uuid},
                      {"kind", std::string(dra::to_string(part.kind))},
@@ -277,7 +273,7 @@ Json claim_json(const dra::PreparedClaim& claim) {
                      {"cores", part.cores},
                      {"threadsPercent", part.limits.threads.value()},
                      {"sms", part.limits.sms},
-                     {"devices", std::move(devices)}});
+                     {"devices", list_of(part.devices, shown)}});
     if (part.instance)
       parts.back()["instance"] = {{"gpu", part.parent_uuid},
                                   {"profileId", part.instance->profile_id},
@@ -297,25 +293,19 @@ Json claim_json(const dra::PreparedClaim& claim) {
 }
 
 Json claims_json(const ClaimsReport& report) {
-  Json claims = Json::array();
-  for (const auto& [uid, claim] : report.prepared) claims.push_back(claim_json(claim));
   return {{"driver", report.driver},
           {"serving", report.server.serving},
           {"registered", report.server.registered},
           {"problem", report.server.problem},
           {"statusProblem", report.status_problem},
-          {"claims", std::move(claims)}};
+          {"claims", list_of(report.prepared, [](const auto& each) { return claim_json(each.second); })}};
 }
 
 Json mig_json(const MigReport& mig) {
-  Json gpus = Json::array();
-  for (const auto& gpu : mig.gpus)
-    gpus.push_back({{"index", gpu.index},
-                    {"uuid", gpu.uuid},
-                    {"now", gpu.now},
-                    {"target", gpu.target},
-                    {"waitsFor", gpu.waits_for},
-                    {"unfinished", gpu.unfinished}});
+  auto gpus = list_of(mig.gpus, [](const auto& gpu) {
+    return Json{{"index", gpu.index},   {"uuid", gpu.uuid},          {"now", gpu.now},
+                {"target", gpu.target}, {"waitsFor", gpu.waits_for}, {"unfinished", gpu.unfinished}};
+  });
   return {{"state", mig.state},         {"reason", mig.reason},   {"message", mig.message}, {"config", mig.config},
           {"source", mig.source},       {"label", mig.written},   {"changes", mig.changes}, {"failures", mig.failures},
           {"evictions", mig.evictions}, {"gpus", std::move(gpus)}};
@@ -376,9 +366,7 @@ HolderOf holders_of_slots(const Snapshot& s) {
 }
 
 Json left_out_json(const Snapshot& s) {
-  Json list = Json::array();
-  for (const auto& left : s.plan.left_out) list.push_back({{"what", left.what}, {"why", left.why}});
-  return list;
+  return list_of(s.plan.left_out, [](const auto& left) { return Json{{"what", left.what}, {"why", left.why}}; });
 }
 
 Json notes_json(const Snapshot& s) {
@@ -423,16 +411,15 @@ Json act_json(const GuardAct& act) {
 }
 
 Json processes_json(const std::vector<GuardedProcess>& processes) {
-  Json list = Json::array();
-  for (const auto& process : processes)
-    list.push_back({{"device", process.device},
-                    {"pid", process.pid},
-                    {"memoryMiB", process.memory.in_mib()},
-                    {"name", process.name},
-                    {"grant", process.grant},
-                    {"podUid", process.pod_uid},
-                    {"containerId", process.container_id}});
-  return list;
+  return list_of(processes, [](const auto& process) {
+    return Json{{"device", process.device},
+                {"pid", process.pid},
+                {"memoryMiB", process.memory.in_mib()},
+                {"name", process.name},
+                {"grant", process.grant},
+                {"podUid", process.pod_uid},
+                {"containerId", process.container_id}};
+  });
 }
 
 Json guard_json(const GuardReport& report, const grants::Shares& shares) {
@@ -449,15 +436,14 @@ Json guard_json(const GuardReport& report, const grants::Shares& shares) {
   for (const auto& [key, share] : shares)
     if (share.memory.value > 0)
       json["limits"].push_back({{"grant", key.first}, {"device", key.second}, {"limitMiB", share.memory.in_mib()}});
-  json["acts"] = Json::array();
-  for (const auto& act : report.acts) json["acts"].push_back(act_json(act));
-  json["stopped"] = Json::array();
-  for (const auto& process : report.stopped)
-    json["stopped"].push_back({{"device", process.device},
-                               {"grant", process.grant},
-                               {"holder", process.holder},
-                               {"pid", process.pid},
-                               {"atMs", milliseconds_of(process.since.time_since_epoch())}});
+  json["acts"] = list_of(report.acts, act_json);
+  json["stopped"] = list_of(report.stopped, [](const auto& process) {
+    return Json{{"device", process.device},
+                {"grant", process.grant},
+                {"holder", process.holder},
+                {"pid", process.pid},
+                {"atMs", milliseconds_of(process.since.time_since_epoch())}};
+  });
   json["foreignProcesses"] = processes_json(report.foreign_processes);
   json["unattributed"] = processes_json(report.unattributed);
   json["notInForce"] = report.not_in_force;
@@ -465,9 +451,8 @@ Json guard_json(const GuardReport& report, const grants::Shares& shares) {
 }
 
 Json guard_for_network(const Snapshot& s) {
-  Json foreign_processes = Json::array();
-  for (const auto& process : s.guard.foreign_processes) foreign_processes.push_back({{"device", process.device}});
-  return {{"foreignProcesses", std::move(foreign_processes)}};
+  const auto shown = [](const auto& process) { return Json{{"device", process.device}}; };
+  return {{"foreignProcesses", list_of(s.guard.foreign_processes, shown)}};
 }
 
 LongText document_for(const Snapshot& s, const Reader& reader) {
