@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <set>
 
 #include "base/json_read.h"
@@ -204,8 +203,7 @@ class Status {
     const std::uint64_t slots = list_at(device, "slots").size();
     all.causes.push_back({fmt::format("{} as {}, shared by {}: {} of {} held{}", text_at(device, "name"),
                                       text_at(device, "resource"), text_at(device, "sharing"), held,
-                                      count_text(slots, "slot"), holders.empty() ? "" : " by " + join(holders, ", ")),
-                          "", false});
+                                      count_text(slots, "slot"), holders.empty() ? "" : " by " + join(holders, ", "))});
     add_health(all.causes, device);
     add_resource(all.causes, text_at(device, "resource"));
     add_change(all.causes, "", uuid);
@@ -234,7 +232,7 @@ class Status {
       if (concerns(text_at(left, "what")))
         causes.push_back({"the plan leaves out " + text_at(left, "what") + ": " + text_at(left, "why"), "", true});
     for (const auto& note : texts_at(json_, "notes"))
-      if (concerns(note)) causes.push_back({note, "", false});
+      if (concerns(note)) causes.push_back({note});
   }
 
   void add_foreign_processes(std::vector<Cause>& causes, const std::string& uuid) const {
@@ -344,9 +342,8 @@ class Status {
     all.causes.push_back(
         {fmt::format("a slot of {} ({}) as {}: {} MiB{}", name_of(device), text_at(device, "uuid"),
                      text_at(slot, "resource"), count_at(device, "slotMemoryMiB"),
-                     count_at(device, "slotSms") == 0 ? "" : fmt::format(", {} SMs", count_at(device, "slotSms"))),
-         "", false});
-    if (!holder.empty()) all.causes.push_back({"kubelet reports that " + holder + " holds it", "", false});
+                     count_at(device, "slotSms") == 0 ? "" : fmt::format(", {} SMs", count_at(device, "slotSms")))});
+    if (!holder.empty()) all.causes.push_back({"kubelet reports that " + holder + " holds it"});
     add_health(all.causes, device);
     add_resource(all.causes, text_at(slot, "resource"));
     add_change(all.causes, "", text_at(device, "uuid"));
@@ -365,8 +362,7 @@ class Status {
       Explanation all{.kind = "slot", .subject = std::string(name), .state = "withheld, held by " + holder_of(grant)};
       all.causes.push_back(
           {"the configuration in effect has this slot no more; the container that holds it keeps it, and "
-           "nothing gets it afterwards",
-           "", false});
+           "nothing gets it afterwards"});
       add_change(all.causes, holder_of(grant), "");
       found.push_back(std::move(all));
     }
@@ -389,7 +385,7 @@ class Status {
       claims += text_at(grant, "claim").empty() ? 0 : 1;
       slots += add_grant(all.causes, grant);
       add_protection(all.causes, grant);
-      if (truth_at(grant, "deleting")) all.causes.push_back({"the pod is being deleted", "", false});
+      if (truth_at(grant, "deleting")) all.causes.push_back({"the pod is being deleted"});
     }
     ids.erase("");  // of a container without MPS
     for (const Json& process : list_at(member_at(json_, "guard"), "stopped"))
@@ -441,8 +437,7 @@ class Status {
       causes.push_back(
           {fmt::format("container {} holds {} of {} on {}{}: {}{}", container, count_text(slots, "slot"),
                        text_at(grant, "resource"), device.is_object() ? name_of(device) : uuid,
-                       device.is_object() ? " (" + uuid + ")" : "", limits_text(held), use_text(device, held, id)),
-           "", false});
+                       device.is_object() ? " (" + uuid + ")" : "", limits_text(held), use_text(device, held, id))});
       if (!device.is_object()) continue;
       add_limit_findings(causes, device, id, limit);
       add_health(causes, device);
@@ -467,8 +462,7 @@ class Status {
     }
     if (held > 0)
       causes.push_back({fmt::format("the keeper holds {} of container {} through {} death", count_text(held, "client"),
-                                    text_at(grant, "container"), held == 1 ? "its" : "their"),
-                        "", false});
+                                    text_at(grant, "container"), held == 1 ? "its" : "their")});
   }
 
   static std::string limits_text(const Json& held) {

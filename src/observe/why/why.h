@@ -15,8 +15,8 @@ namespace tranche::why {
 
 struct Cause {
   std::string what;
-  std::string remedy;     // "" where there is nothing to do
-  bool is_fault = false;  // false: it is as it should be
+  std::string remedy = {};  // "" where there is nothing to do
+  bool is_fault = false;    // false: it is as it should be
   friend bool operator==(const Cause&, const Cause&) = default;
 };
 
