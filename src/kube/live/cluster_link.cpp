@@ -117,11 +117,8 @@ Cluster::Cluster(host::Loop& loop, host::KubeLink& link, std::string node_name, 
       on_pods_(std::move(on_pods)),
       on_turn_(std::move(on_turn)),
       // So that nodes of a cluster that start together do not send requests at the same time.
-      seed_(stable_hash(node_name_) ^ static_cast<std::uint64_t>(loop.now().time_since_epoch().count())) {
-  kube::EventSettings settings;
-  settings.node = node_name_;
-  settings.seed = seed_;
-  events_ = std::make_unique<EventSender>(loop, settings, on_turn_);
+      seed_(stable_hash(node_name_) ^ static_cast<std::uint64_t>(loop.now().time_since_epoch().count())),
+      events_(loop, {.node = node_name_, .seed = seed_}, on_turn_) {
   link_.when_settled([this] { start(); });
 }
 
@@ -134,13 +131,12 @@ void Cluster::start() {
     off_ = "the name of this node is not known (--node-name, $NODE_NAME)";
   }
   if (!off_.empty()) {
-    events_.reset();  // what waits there is not sent any more
     conditions_.clear();
     log::info("kube.off", {{"why", off_}});
     return on_turn_();
   }
   log::info("kube.on", {{"server", link_.server()}, {"node", node_name_}, {"source", link_.source()}});
-  events_->use(*client);
+  events_.use(*client);
   for (const auto& [type, controller] : conditions_) controller->use(*client);
   watch_ = std::make_unique<PodWatch>(loop_, *client, node_name_, seed_, on_pods_, [this] {
     const auto& reflector = watch_->reflector();
@@ -156,7 +152,7 @@ void Cluster::start() {
 }
 
 void Cluster::emit(const kube::ObjectRef& about, const kube::Reason& reason, const std::string& message) {
-  if (events_) events_->emit(about, reason, message);
+  if (off_.empty()) events_.emit(about, reason, message);
 }
 
 void Cluster::emit_on_node(const kube::Reason& reason, const std::string& message) {
@@ -190,7 +186,7 @@ ClusterReport Cluster::report() const {
   report.server = link_.server();
   report.reason = off_;
   if (starting_) report.state = "starting";
-  if (events_) report.events = events_->report();
+  if (off_.empty()) report.events = events_.report();
   if (const auto ready = conditions_.find(kube::kReadyCondition); ready != conditions_.end())
     report.condition = ready->second->report();
   if (const auto* client = link_.client()) report.requests = client->counts();

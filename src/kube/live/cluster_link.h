@@ -131,7 +131,7 @@ class Cluster {
   bool starting_ = true;
   std::string off_;  // the reason
   std::string logged_;
-  std::unique_ptr<EventSender> events_;
+  EventSender events_;
   std::map<std::string, std::unique_ptr<ConditionController>, std::less<>> conditions_;  // by type
   std::unique_ptr<PodWatch> watch_;
 };
