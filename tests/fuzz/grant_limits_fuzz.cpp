@@ -4,7 +4,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "mps/control/control_text.h"
+#include "base/text.h"
+#include "mps/control/questions.h"
 #include "mps/protocol/grant_limits.h"
 
 using namespace tranche;
@@ -17,7 +18,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (mps::parse_limits(mps::render_limits(*limits)).value() != *limits) std::abort();
   const auto limited = mps::limits_for(*limits, std::vector<std::string>{limits->front().uuid});
   if (!limited || limited->memory.size() != 1) std::abort();
-  for (const auto& command : mps::command::apply_session(*limited))
-    if (command.find_first_of("\n;") != std::string::npos) std::abort();
+  const auto input = mps::exchange_for(mps::ApplyLimits{1, *limited}).input;
+  if (lines_of(input).size() != 2 || input.find(';') != std::string::npos) std::abort();
   return 0;
 }

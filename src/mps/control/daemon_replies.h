@@ -23,7 +23,7 @@ Result<std::string> parse_server_status(std::string_view text);          // "INI
 Result<Percent> parse_thread_percentage(std::string_view text);          // "10.0"
 Result<std::optional<Bytes>> parse_memory_limit(std::string_view text);  // "14G", "500M"; nullopt = "": no limit
 
-// Sessions of mps/control/control_text.h.
+// Runs of several commands (mps/control/questions.h).
 Result<Pids> parse_health_session(std::string_view text);
 struct ServerReply {
   std::string status;

@@ -46,15 +46,15 @@ TEST(Questions, StartAndAskTheDaemon) {
 }
 
 TEST(Questions, SetAndReadLimits) {
-  const Talk talk(apply_limits({1, kLimits}), {"10.0\n"});
+  const Talk talk(exchange_for(ApplyLimits{1, kLimits}), {"10.0\n"});
   ASSERT_NE(talk.came_to<LimitsApplied>(), nullptr);
-  const Talk refused(apply_limits({2, kLimits}), {"Insufficient privileges for UID 7.\n"});
+  const Talk refused(exchange_for(ApplyLimits{2, kLimits}), {"Insufficient privileges for UID 7.\n"});
   ASSERT_NE(refused.came_to<QuestionFailed>(), nullptr);
   EXPECT_EQ(refused.came_to<QuestionFailed>()->error.kind, Kind::kDenied);
-  const Talk read(read_limits({3, kLimits}), {"14G\n10.0\n"});
+  const Talk read(exchange_for(ReadLimits{3, kLimits}), {"14G\n10.0\n"});
   ASSERT_NE(read.came_to<LimitsRead>(), nullptr);
   EXPECT_EQ(read.came_to<LimitsRead>()->values, (LimitsReadBack{{{kGpu, "14G"}}, "10.0"}));
-  EXPECT_NE(Talk(apply_server_limits({4, 12, kLimits}), {"10.0\n"}).came_to<ServerLimitsApplied>(), nullptr);
+  EXPECT_NE(Talk(exchange_for(ApplyServerLimits{4, 12, kLimits}), {"10.0\n"}).came_to<ServerLimitsApplied>(), nullptr);
 }
 
 }  // namespace questions_test

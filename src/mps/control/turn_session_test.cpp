@@ -1,7 +1,8 @@
 #include <gmock/gmock.h>
 
-#include "mps/control/control_text.h"
+#include "base/text.h"
 #include "mps/control/daemon_replies.h"
+#include "mps/control/questions.h"
 
 namespace tranche::mps {
 namespace turn_session_test {
@@ -17,7 +18,7 @@ const DaemonLimits kTwo{{{kA, mib(7188)}, {kB, mib(1)}}, Percent{550}};
 
 TEST(TurnSession, SetsDefaultsAndServersReadsBothBackAndAsksWhichRun) {
   EXPECT_THAT(
-      command::turn_session({12}, kLimits),
+      lines_of(turn_session({12}, kLimits)),
       ElementsAre("set_default_device_pinned_mem_limit " + kA + " 7188M", "set_default_active_thread_percentage 5.5",
                   "set_device_pinned_mem_limit 12 " + kA + " 7188M", "set_active_thread_percentage 12 5.5",
                   "get_default_device_pinned_mem_limit " + kA, "get_default_active_thread_percentage",

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "mps/control/control_text.h"
+#include "mps/control/questions.h"
 
 namespace tranche::mps {
 namespace limits_test {
@@ -37,13 +37,13 @@ TEST(Limits, OfADeviceWithoutOneAreLeftOut) {
 }
 
 TEST(Limits, AreCommandsByUuidWithUnit) {
-  EXPECT_EQ(command::as_input(command::apply_session(limits_of(pool()))),
+  EXPECT_EQ(exchange_for(ApplyLimits{1, limits_of(pool())}).input,
             "set_default_device_pinned_mem_limit " + kA + " 14377M\nset_default_device_pinned_mem_limit " + kB +
                 " 500M\nset_default_active_thread_percentage 25\n");
-  EXPECT_EQ(command::as_input(command::read_session(limits_of(pool()))),
-            "get_default_device_pinned_mem_limit " + kA + "\nget_default_device_pinned_mem_limit " + kB +
-                "\nget_default_active_thread_percentage\n");
-  EXPECT_THAT(command::apply_session({{}, Percent{1250}}), ElementsAre("set_default_active_thread_percentage 12.5"));
+  EXPECT_EQ(exchange_for(ReadLimits{1, limits_of(pool())}).input, "get_default_device_pinned_mem_limit " + kA +
+                                                                      "\nget_default_device_pinned_mem_limit " + kB +
+                                                                      "\nget_default_active_thread_percentage\n");
+  EXPECT_EQ(exchange_for(ApplyLimits{1, {{}, Percent{1250}}}).input, "set_default_active_thread_percentage 12.5\n");
 }
 
 // Promise: mps/limits/limits: Limits are compared as the getter rounds them.

@@ -311,15 +311,6 @@ void PoolDaemon::act(const mps::Ask& action) {
   asked_ = 0;
   converse(action.id, mps::ask_servers(action.id, looking_for_));
 }
-void PoolDaemon::act(const mps::ApplyLimits& action) {
-  converse(action.id, mps::apply_limits(action));
-}
-void PoolDaemon::act(const mps::ReadLimits& action) {
-  converse(action.id, mps::read_limits(action));
-}
-void PoolDaemon::act(const mps::ApplyServerLimits& action) {
-  converse(action.id, mps::apply_server_limits(action));
-}
 
 void PoolDaemon::act(const mps::Ping&) {
   if (sessions_.urgent() || proof_holds_daemon()) return feed(mps::PingSkipped{});

@@ -192,9 +192,10 @@ class PoolDaemon {
 
   void act(const mps::SpawnDaemon&);
   void act(const mps::Ask& action);
-  void act(const mps::ApplyLimits& action);
-  void act(const mps::ReadLimits& action);
-  void act(const mps::ApplyServerLimits& action);
+  template <class Exchanged>  // ApplyLimits, ReadLimits, ApplyServerLimits
+  void act(const Exchanged& action) {
+    converse(action.id, mps::exchange_for(action));
+  }
   void act(const mps::Ping&);
   void act(const mps::OpenEndpoints&);
   void act(const mps::Quit& action);

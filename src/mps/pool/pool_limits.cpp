@@ -3,7 +3,6 @@
 // grant's own limits").
 #include <utility>
 
-#include "mps/control/control_text.h"
 #include "mps/control/daemon_replies.h"
 #include "mps/pool/pool_daemon.h"
 
@@ -35,7 +34,7 @@ void PoolDaemon::set_next_limits(const mps::DaemonLimits& limits, Done done) {
 
 void PoolDaemon::set_on_servers(std::vector<int> servers) {
   ++next_limits_->sessions;
-  const std::string input = mps::command::as_input(mps::command::turn_session(servers, next_limits_->limits));
+  const std::string input = mps::turn_session(servers, next_limits_->limits);
   next_limits_->question =
       sessions_.ask({.target = target(), .input = input, .deadline = settings_.supervisor.question_deadline},
                     [this, servers = std::move(servers)](const Result<std::string>& reply) {
