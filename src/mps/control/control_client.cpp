@@ -15,7 +15,7 @@
 namespace tranche::host {
 namespace {
 
-constexpr std::size_t kLongestAnswer = 1 << 20;
+constexpr off_t kLongestAnswer = 1 << 20;
 constexpr Duration kSessionPause = std::chrono::milliseconds(20);  // while another program holds the session
 // What the program prints, on either output and with either exit status, while another program's session is open
 // (docs/internals/evidence/mps-handshake.md).
@@ -23,34 +23,20 @@ constexpr std::string_view kSessionHeld = "Cannot send command to MPS control da
 
 Result<std::string> content_of(const Fd& file, const std::string& program) {
   struct stat status{};
-  if (::fstat(file.get(), &status) != 0)
+  const bool known = ::fstat(file.get(), &status) == 0;
+  if (known && status.st_size > kLongestAnswer) return fail(Kind::kInvalid, "the answer is longer than 1 MiB", program);
+  std::string text(known ? static_cast<std::size_t>(status.st_size) : 0, '\0');
+  if (!known || ::pread(file.get(), text.data(), text.size(), 0) != status.st_size)
     return std::unexpected(error_from_errno(errno, "cannot read an answer", program));
-  const auto size = static_cast<std::size_t>(status.st_size);
-  if (size > kLongestAnswer) return fail(Kind::kInvalid, "the answer is longer than 1 MiB", program);
-  std::string text(size, '\0');
-  std::size_t have = 0;
-  while (have < size) {
-    const ssize_t n = ::pread(file.get(), text.data() + have, size - have, static_cast<off_t>(have));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) break;
-    have += static_cast<std::size_t>(n);
-  }
-  text.resize(have);
   return text;
 }
 
-// A file in memory that holds `content`, positioned at its beginning.
+// A file in memory that holds `content`.
 Result<Fd> memory_file(const char* name, const std::string& content) {
   Fd file(::memfd_create(name, MFD_CLOEXEC));
   if (!file) return std::unexpected(error_from_errno(errno, "cannot make a file in memory", name));
-  std::size_t written = 0;
-  while (written < content.size()) {
-    const ssize_t n =
-        ::pwrite(file.get(), content.data() + written, content.size() - written, static_cast<off_t>(written));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return std::unexpected(error_from_errno(errno, "cannot write a file in memory", name));
-    written += static_cast<std::size_t>(n);
-  }
+  if (::pwrite(file.get(), content.data(), content.size(), 0) != static_cast<ssize_t>(content.size()))
+    return std::unexpected(error_from_errno(errno, "cannot write a file in memory", name));
   return file;
 }
 
@@ -128,111 +114,98 @@ std::unique_ptr<Question> ask(Loop& loop, const ControlTarget& target, const std
 
 // --- one session after the other -------------------------------------------------------------------------------------
 
-struct Sessions::Entry {
-  explicit Entry(Loop& loop) : expiry(loop) {}
+class Sessions::Entry final : public Question {
+ public:
+  Entry(Sessions& sessions, SessionAsked what, Done then)
+      : asked(std::move(what)),
+        done(std::move(then)),
+        left(asked.deadline),
+        due(sessions.loop_.now() + asked.deadline),
+        expiry(sessions.loop_),
+        sessions_(sessions) {}
+  ~Entry() override {
+    std::erase(sessions_.waiting_, this);
+    if (sessions_.open_ != this) return;
+    sessions_.open_ = nullptr;
+    sessions_.begin_soon();
+  }
+  Entry(const Entry&) = delete;
+  Entry& operator=(const Entry&) = delete;
+  bool urgent() const { return asked.rank == SessionAsked::Rank::kUrgent; }
+
   SessionAsked asked;
   Done done;
-  Duration left{};           // time left while it waits; an urgent one has `due`
-  MonoTime due{};            // deadline while it runs or is urgent
+  Duration left;             // while it waits; an urgent one has `due`
+  MonoTime due;              // deadline while it runs or is urgent
   Timer expiry;              // of an urgent one that waits
   std::optional<Error> why;  // the last refusal
   std::unique_ptr<Question> running;
-  bool urgent() const { return asked.rank == SessionAsked::Rank::kUrgent; }
-};
-
-class Sessions::Handle final : public Question {
- public:
-  Handle(Sessions& sessions, Shared entry) : sessions_(sessions), entry_(std::move(entry)) {}
-  ~Handle() override { sessions_.withdraw(entry_); }
-  Handle(const Handle&) = delete;
-  Handle& operator=(const Handle&) = delete;
 
  private:
   Sessions& sessions_;
-  Shared entry_;
 };
 
-Sessions::~Sessions() {
-  for (const auto& entry : waiting_) entry->expiry.stop();  // breaks the cycle with the entry
-  if (open_) open_->running.reset();                        // breaks the cycle with the entry
-}
-
 bool Sessions::urgent() const {
-  return (open_ && open_->urgent()) || std::ranges::any_of(waiting_, [](const Shared& e) { return e->urgent(); });
+  return (open_ != nullptr && open_->urgent()) || std::ranges::any_of(waiting_, &Entry::urgent);
 }
 
 std::unique_ptr<Question> Sessions::ask(SessionAsked what, Done done) {
-  auto entry = std::make_shared<Entry>(loop_);
-  entry->left = what.deadline;
-  entry->due = loop_.now() + what.deadline;
-  entry->asked = std::move(what);
-  entry->done = std::move(done);
-  waiting_.push_back(entry);
-  wait_for_turn(entry);
+  auto entry = std::make_unique<Entry>(*this, std::move(what), std::move(done));
+  waiting_.push_back(entry.get());
+  wait_for_turn(*entry);
   begin_soon();
-  return std::make_unique<Handle>(*this, entry);
+  return entry;
 }
 
-void Sessions::wait_for_turn(const Shared& entry) {
-  if (!entry->urgent()) return;
-  entry->expiry.start(std::max(Duration{}, entry->due - loop_.now()), [this, entry] {
-    std::erase(waiting_, entry);
+void Sessions::wait_for_turn(Entry& entry) {
+  if (!entry.urgent()) return;
+  entry.expiry.start(std::max(Duration{}, entry.due - loop_.now()), [this, &entry] {
+    std::erase(waiting_, &entry);
     const Error waited{Kind::kTimeout, "another control session took all the time there was",
-                       entry->asked.target.argv[0], 0};
-    finish(entry, std::unexpected(entry->why.value_or(waited)));
+                       entry.asked.target.argv[0], 0};
+    finish(entry, std::unexpected(entry.why.value_or(waited)));
   });
 }
 
 void Sessions::begin_soon(Duration pause) {
   not_before_ = std::max(not_before_, loop_.now() + pause);
-  if (turn_.running() || open_ || waiting_.empty()) return;
+  if (turn_.running() || open_ != nullptr || waiting_.empty()) return;
   turn_.start(std::max(Duration{}, not_before_ - loop_.now()), [this] { begin_next(); });
 }
 
 void Sessions::begin_next() {
-  if (open_ || waiting_.empty()) return;
-  auto first = std::ranges::find_if(waiting_, [](const Shared& e) { return e->urgent(); });
+  if (open_ != nullptr || waiting_.empty()) return;
+  auto first = std::ranges::find_if(waiting_, &Entry::urgent);
   if (first == waiting_.end()) first = waiting_.begin();
-  const Shared entry = *first;
+  Entry& entry = **first;
   waiting_.erase(first);
-  open_ = entry;
-  entry->expiry.stop();
-  if (!entry->urgent()) entry->due = loop_.now() + entry->left;
-  entry->running =
-      host::ask(loop_, entry->asked.target, entry->asked.input, std::max(Duration{}, entry->due - loop_.now()),
-                [this, entry](const Result<std::string>& reply) { answered(entry, reply); });
-  if (entry->asked.on_begun) entry->asked.on_begun();
+  open_ = &entry;
+  entry.expiry.stop();
+  if (!entry.urgent()) entry.due = loop_.now() + entry.left;
+  entry.running = host::ask(loop_, entry.asked.target, entry.asked.input, std::max(Duration{}, entry.due - loop_.now()),
+                            [this, &entry](const Result<std::string>& reply) { answered(entry, reply); });
+  if (const auto on_begun = entry.asked.on_begun) on_begun();  // may destroy the entry
 }
 
-void Sessions::answered(const Shared& entry, const Result<std::string>& reply) {
-  open_.reset();
+void Sessions::answered(Entry& entry, const Result<std::string>& reply) {
+  open_ = nullptr;
   const bool held = !reply && reply.error().kind == Kind::kConflict;
   const bool ran_out = !reply && reply.error().kind == Kind::kTimeout;
-  if (const std::optional<Error> why = entry->why; ran_out && why) return finish(entry, std::unexpected(*why));
-  if (!held || loop_.now() + kSessionPause >= entry->due) return finish(entry, reply);
-  entry->why = reply.error();
-  entry->running.reset();
-  entry->left = entry->due - loop_.now() - kSessionPause;
-  waiting_.push_front(entry);
+  if (ran_out && entry.why) return finish(entry, std::unexpected(*entry.why));
+  if (!held || loop_.now() + kSessionPause >= entry.due) return finish(entry, reply);
+  entry.why = reply.error();
+  entry.running.reset();
+  entry.left = entry.due - loop_.now() - kSessionPause;
+  waiting_.push_front(&entry);
   wait_for_turn(entry);
   begin_soon(kSessionPause);
 }
 
-void Sessions::finish(const Shared& entry, const Result<std::string>& result) {
+void Sessions::finish(Entry& entry, const Result<std::string>& result) {
   begin_soon();
-  const auto done = std::exchange(entry->done, {});
-  const auto running = std::move(entry->running);
-  if (done) done(result);  // may ask the next question, or destroy this
-}
-
-void Sessions::withdraw(const Shared& entry) {
-  entry->done = {};
-  entry->expiry.stop();
-  std::erase(waiting_, entry);
-  if (open_ != entry) return;
-  open_.reset();
-  entry->running.reset();
-  begin_soon();
+  const auto done = std::move(entry.done);
+  const auto running = std::move(entry.running);
+  done(result);  // may ask the next question, or destroy the entry and this
 }
 
 }  // namespace tranche::host

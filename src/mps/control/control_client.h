@@ -53,30 +53,26 @@ class Sessions {
   using Done = std::function<void(Result<std::string>)>;
 
   explicit Sessions(Loop& loop) : loop_(loop) {}
-  ~Sessions();
   Sessions(const Sessions&) = delete;
   Sessions& operator=(const Sessions&) = delete;
 
   // As host::ask(), with two more errors: kTimeout when an urgent session did not start in time, kConflict when another
   // program held the session until the deadline.
   std::unique_ptr<Question> ask(SessionAsked what, Done done);
-  bool idle() const { return !open_ && waiting_.empty(); }
+  bool idle() const { return open_ == nullptr && waiting_.empty(); }
   bool urgent() const;  // an urgent session is open or waits
 
  private:
-  struct Entry;
-  class Handle;
-  using Shared = std::shared_ptr<Entry>;
-  void wait_for_turn(const Shared& entry);
+  class Entry;  // a question, which its caller owns
+  void wait_for_turn(Entry& entry);
   void begin_soon(Duration pause = {});
   void begin_next();
-  void answered(const Shared& entry, const Result<std::string>& reply);
-  void finish(const Shared& entry, const Result<std::string>& result);
-  void withdraw(const Shared& entry);
+  void answered(Entry& entry, const Result<std::string>& reply);
+  void finish(Entry& entry, const Result<std::string>& result);
 
   Loop& loop_;
-  std::deque<Shared> waiting_;
-  Shared open_;
+  std::deque<Entry*> waiting_;
+  Entry* open_ = nullptr;
   Timer turn_{loop_};
   MonoTime not_before_{};  // earliest start after another program held the session
 };
