@@ -20,51 +20,6 @@ constexpr int kStages = 2;
 
 }  // namespace
 
-ProofRun::ProofRun(Loop& loop, ProofPlan plan, std::function<void(const mps::ProofReading&)> done)
-    : loop_(loop), plan_(std::move(plan)), done_(std::move(done)) {
-  start_next();
-}
-
-void ProofRun::start_next() {
-  output_.clear();
-  Command command{.argv = plan_.program, .env = plan_.env, .kill_on_drop = true, .die_with_parent = true};
-  for (const char* word : {"--json", "--seconds", "0", "--deadline"}) command.argv.push_back(word);
-  command.argv.push_back(fmt::format("{:.3f}", std::chrono::duration<double>(plan_.deadline).count()));
-  if (at_ < plan_.devices.size()) command.env["CUDA_VISIBLE_DEVICES"] = plan_.devices[at_];
-  auto process = Process::start(
-      loop_, command,
-      [this](const std::string& line) {
-        if (output_.size() < kLongestOutput) output_ += line + '\n';
-      },
-      [this](ExitNote note) { ended(note, false); });
-  if (!process) {
-    const mps::ProofReading reading{mps::ProofVerdict::kInconclusive,
-                                    "the CUDA start could not be tried: " + to_string(process.error())};
-    timer_.start(Duration{}, [this, reading] { finish(reading); });
-    return;
-  }
-  process_ = *std::move(process);
-  timer_.start(kStages * plan_.deadline, [this] { ended({.signalled = true, .code = SIGKILL}, true); });
-}
-
-void ProofRun::ended(const ExitNote& note, bool timed_out) {
-  timer_.stop();
-  process_.reset();  // kills it if it still runs
-  const auto reading = mps::read_proof({.exit_code = note.signalled ? -1 : note.code,
-                                        .timed_out = timed_out,
-                                        .output = output_,
-                                        .clients = plan_.clients});
-  const bool more = ++at_ < plan_.devices.size();
-  if (reading.verdict == mps::ProofVerdict::kPassed && more) return start_next();
-  finish(reading);
-}
-
-void ProofRun::finish(const mps::ProofReading& reading) {
-  timer_.stop();
-  const auto done = std::exchange(done_, {});
-  if (done) done(reading);
-}
-
 void Prover::feed(mps::ProofEvent event) {
   events_.push_back(std::move(event));
   if (stepping_) return;
@@ -110,22 +65,54 @@ void Prover::act(const mps::StartProof&) {
 }
 
 void Prover::start() {
-  const PoolSettings& of_pool = pool_.settings_;
-  ProofPlan plan{of_pool.proof_program, pool_.environment_, of_pool.devices, settings_.deadline,
-                 pool_.clients_of_servers().size()};
-  run_ = std::make_unique<ProofRun>(loop_, std::move(plan), [this](const mps::ProofReading& reading) {
-    const pid_t own = pid();
-    const auto ended = std::move(run_);
-    turn_.reset();
-    const auto clients = pool_.clients_of_servers();
-    const bool others = std::ranges::any_of(clients, [own](int client) { return client != own; });
-    feed(mps::ProofEnded{reading.verdict, reading.reason, others, !pool_.servers().empty()});
-  });
+  device_ = 0;
+  clients_ = pool_.clients_of_servers().size();
+  start_next();
+}
+
+void Prover::start_next() {
+  const auto& devices = pool_.settings_.devices;
+  output_.clear();
+  Command command{
+      .argv = pool_.settings_.proof_program, .env = pool_.environment_, .kill_on_drop = true, .die_with_parent = true};
+  for (const char* word : {"--json", "--seconds", "0", "--deadline"}) command.argv.push_back(word);
+  command.argv.push_back(fmt::format("{:.3f}", std::chrono::duration<double>(settings_.deadline).count()));
+  if (device_ < devices.size()) command.env["CUDA_VISIBLE_DEVICES"] = devices[device_];
+  auto process = Process::start(
+      loop_, command,
+      [this](const std::string& line) {
+        if (output_.size() < kLongestOutput) output_ += line + '\n';
+      },
+      [this](ExitNote note) { ended(note, false); });
+  if (!process) {
+    const mps::ProofReading reading{mps::ProofVerdict::kInconclusive,
+                                    "the CUDA start could not be tried: " + to_string(process.error())};
+    deadline_.start(Duration{}, [this, reading] { finish(reading); });
+    return;
+  }
+  process_ = *std::move(process);
+  deadline_.start(kStages * settings_.deadline, [this] { ended({.signalled = true, .code = SIGKILL}, true); });
+}
+
+void Prover::ended(const ExitNote& note, bool timed_out) {
+  deadline_.stop();
+  process_.reset();  // kills it if it still runs
+  const auto reading = mps::read_proof(
+      {.exit_code = note.signalled ? -1 : note.code, .timed_out = timed_out, .output = output_, .clients = clients_});
+  const bool more = ++device_ < pool_.settings_.devices.size();
+  if (reading.verdict == mps::ProofVerdict::kPassed && more) return start_next();
+  finish(reading);
+}
+
+void Prover::finish(const mps::ProofReading& reading) {
+  turn_.reset();
+  feed(mps::ProofEnded{reading.verdict, reading.reason, !pool_.clients_of_servers().empty(), !pool_.servers().empty()});
 }
 
 void Prover::act(const mps::CancelProof&) {
   turn_timer_.stop();
-  run_.reset();
+  deadline_.stop();
+  process_.reset();
   turn_.reset();
 }
 

@@ -1,9 +1,10 @@
 #pragma once
 // Carries out what the proof machine (mps/proof/proof.h) decides for one pool: runs the CUDA starts, and terminates
-// clients, servers or the daemon when they fail. It decides nothing itself. Loop thread.
+// clients, servers or the daemon when they fail. It decides nothing itself. A CUDA start is `tranche probe` through the
+// daemon's pipe, on one device of the pool after the other: a child process, because a start that hangs cannot be
+// cancelled. Loop thread.
 #include <deque>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,40 +16,6 @@
 #include "os/process/process.h"
 
 namespace tranche::host {
-
-// Runs one CUDA start through a daemon's pipe, on one device of its pool after the other: `tranche probe` as a child
-// process, because a start that hangs cannot be cancelled. Dropping it kills the child. Loop thread.
-struct ProofPlan {
-  std::vector<std::string> program;        // argv before "--json …": {"/proc/self/exe", "probe"}
-  std::map<std::string, std::string> env;  // the daemon's: pipe directory, libraries
-  std::vector<std::string> devices;        // UUIDs
-  Duration deadline{};                     // for each stage of a start
-  std::size_t clients = 0;                 // of the pool now
-};
-
-class ProofRun {
- public:
-  // `done` runs once, in a callback of its own, and may destroy this object; it never runs after this object is
-  // destroyed.
-  ProofRun(Loop& loop, ProofPlan plan, std::function<void(const mps::ProofReading&)> done);
-  ProofRun(const ProofRun&) = delete;
-  ProofRun& operator=(const ProofRun&) = delete;
-
-  pid_t pid() const { return process_ ? process_->ref().pid : 0; }
-
- private:
-  void start_next();
-  void ended(const ExitNote& note, bool timed_out);
-  void finish(const mps::ProofReading& reading);
-
-  Loop& loop_;
-  ProofPlan plan_;
-  std::function<void(const mps::ProofReading&)> done_;
-  std::size_t at_ = 0;
-  std::string output_;
-  Timer timer_{loop_};
-  std::unique_ptr<Process> process_;
-};
 
 // Held while a proof runs; its content is opaque to the prover. Dropping it ends the turn.
 using ProofTurn = std::shared_ptr<void>;
@@ -65,13 +32,16 @@ class Prover {
   void feed(mps::ProofEvent event);
   void set_every(Duration every);  // 0 = no more proofs
   const mps::Proof& state() const { return state_; }
-  pid_t pid() const { return run_ ? run_->pid() : 0; }  // of the running CUDA start; 0 = none
+  pid_t pid() const { return process_ ? process_->ref().pid : 0; }  // of the running CUDA start; 0 = none
 
  private:
   void act(const mps::StartProof&);
   void act(const mps::CancelProof&);
   void act(const mps::EndStep& action);
   void start();
+  void start_next();
+  void ended(const ExitNote& note, bool timed_out);
+  void finish(const mps::ProofReading& reading);
   void end_servers();
   void server_gone(pid_t pid);
   void arm_timer();
@@ -87,7 +57,11 @@ class Prover {
   Timer kill_timer_{loop_};
   Timer turn_timer_{loop_};
   ProofTurn turn_;
-  std::unique_ptr<ProofRun> run_;
+  std::size_t device_ = 0;   // of the pool, on which CUDA is started
+  std::size_t clients_ = 0;  // of the pool, when the proof began
+  std::string output_;
+  Timer deadline_{loop_};
+  std::unique_ptr<Process> process_;
   std::vector<std::unique_ptr<Process>> ending_;  // servers
 };
 
