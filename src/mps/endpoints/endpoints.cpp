@@ -97,7 +97,7 @@ host::Relay::Callbacks Endpoints::relay_callbacks() {
       .on_client = [this](const std::string& grant, int pid) { note_client(grant, pid); },
       .on_gone =
           [this](const std::string&, int pid) {
-            if (relay_) context_.keeper.exited(pid, relay_->contexts(pid) > 0);
+            if (relay_) context_.keeper.exited(pid, relay_->clients().contexts(pid) > 0);
             owner_.client_gone(pid);
           },
       .on_trouble = [this](const std::string& grant, const mps::Passage& passage,
@@ -217,7 +217,7 @@ void Endpoints::clients_seen(const std::vector<host::ProcessRef>& clients) {
   std::map<std::string, std::string> of_containers;
   for (const auto& client : clients) {
     const int pid = client.pid;
-    if (relay_ && relay_->grant_of(pid) != nullptr) continue;
+    if (relay_ && relay_->clients().grant_of(pid) != nullptr) continue;
     const auto known = seen_.find(pid);
     const bool same = known != seen_.end() && known->second.process == client;
     auto grant = same ? known->second.grant : grant_of_earlier(pid, of_containers);
@@ -265,8 +265,8 @@ void Endpoints::server_replaced() {
 
 // The first context of a client has the place that was kept for it when the process connected.
 std::string Endpoints::no_place(const std::string& grant, int pid) const {
-  const auto* known = relay_->grant_of(pid);
-  const bool needs_one = known == nullptr || (!known->empty() && relay_->beyond_first(pid) > 0);
+  const auto* known = relay_->clients().grant_of(pid);
+  const bool needs_one = known == nullptr || (!known->empty() && relay_->clients().beyond_first(pid) > 0);
   auto why = needs_one ? no_capacity(grant) : std::string();
   return why.empty() && known == nullptr ? remains_of(grant) : why;
 }
@@ -274,8 +274,8 @@ std::string Endpoints::no_place(const std::string& grant, int pid) const {
 std::string Endpoints::refuses(const std::string& grant, int pid) const {
   const auto* const endpoint = find(grant);
   if (endpoint != nullptr && !endpoint->admitting) return endpoint->reason.empty() ? "closed" : endpoint->reason;
-  const auto* known = relay_->grant_of(pid);
-  if (known == nullptr && (relay_->remnant(pid) || gone_.contains(pid)))
+  const auto* known = relay_->clients().grant_of(pid);
+  if (known == nullptr && (relay_->clients().remnant(pid) || gone_.contains(pid)))
     return "the MPS server still has a client with this process id, which has exited; start the program again";
   // A client's places count for the share through whose endpoint it connected first.
   if (known != nullptr && !known->empty() && *known != grant)
@@ -294,7 +294,7 @@ std::string Endpoints::refuses(const std::string& grant, int pid) const {
 }
 
 std::vector<int> Endpoints::clients_of(const std::string& grant) const {
-  if (relay_) return relay_->endpoint(grant).clients;
+  if (relay_) return relay_->clients().of(grant);
   std::vector<int> pids;
   for (const auto& [pid, client] : seen_)
     if (client.grant == grant) pids.push_back(pid);
@@ -315,7 +315,7 @@ std::optional<std::vector<int>> Endpoints::relay_clients() const {
 }
 
 const std::string* Endpoints::grant_of(int pid) const {
-  return relay_ ? relay_->grant_of(pid) : nullptr;
+  return relay_ ? relay_->clients().grant_of(pid) : nullptr;
 }
 
 // The directory is mounted into one container only, so the first pod that connects is the one that kubelet gave it to.
@@ -336,9 +336,10 @@ void Endpoints::describe(nlohmann::ordered_json& into) const {
     into["notEnforced"].push_back("the limits of a grant are set in its container's environment only");
   auto list = nlohmann::ordered_json::array();
   for (const auto& [grant, endpoint] : endpoints_) {
-    const auto view = relay_ ? relay_->endpoint(grant) : host::EndpointView{};
+    const auto clients = relay_ ? relay_->clients().of(grant) : std::vector<int>{};
+    const auto counters = relay_ ? relay_->counters(grant) : host::EndpointCounters{};
     auto protections = nlohmann::ordered_json::array();
-    for (const int pid : view.clients) {
+    for (const int pid : clients) {
       const auto protection = context_.keeper.of(pid);
       protections.push_back({{"pid", pid}, {"protected", to_string(protection.state)}, {"why", protection.why}});
     }
@@ -346,20 +347,20 @@ void Endpoints::describe(nlohmann::ordered_json& into) const {
                     {"made", endpoint.made},
                     {"pod", endpoint.pod},
                     {"anyPod", endpoint.any_pod},
-                    {"clients", view.clients},
+                    {"clients", clients},
                     {"protection", std::move(protections)},
                     {"dead", context_.keeper.dead(owner_name(grant))},
-                    {"remnants", view.remnants},
-                    {"places", view.places},
+                    {"remnants", relay_ ? relay_->clients().remnants(grant) : std::vector<int>{}},
+                    {"places", relay_ ? relay_->clients().places(grant) : 0},
                     {"admitting", endpoint.admitting},
                     {"reason", endpoint.admitting ? endpoint.not_limited : endpoint.reason},
                     {"limits", endpoint.limits ? limits_json(*endpoint.limits) : nullptr},  // null: the pool's own
-                    {"attempts", view.counters.attempts},
-                    {"refused", view.counters.refused},
+                    {"attempts", counters.attempts},
+                    {"refused", counters.refused},
                     {"refusedWhy", endpoint.refused_why},
                     {"limitsLifted", endpoint.limits_lifted},
-                    {"completed", view.counters.completed},
-                    {"failed", view.counters.failed}});
+                    {"completed", counters.completed},
+                    {"failed", counters.failed}});
   }
   into["endpoints"] = std::move(list);
 }

@@ -169,12 +169,13 @@ void Endpoints::set_most_clients(std::size_t most, std::vector<std::string> devi
 std::size_t Endpoints::unknown_clients() const {
   return static_cast<std::size_t>(std::ranges::count_if(seen_, [this](const auto& each) {
     const auto& [pid, client] = each;
-    return relay_->grant_of(pid) == nullptr && host::process_ref(pid) == client.process && !is_of_the_node(pid);
+    return relay_->clients().grant_of(pid) == nullptr && host::process_ref(pid) == client.process &&
+           !is_of_the_node(pid);
   }));
 }
 
 std::size_t Endpoints::taken_by(const std::string& grant, const Endpoint& endpoint) const {
-  const std::size_t places = relay_->endpoint(grant).places;
+  const std::size_t places = relay_->clients().places(grant);
   const auto devices = static_cast<std::size_t>(std::ranges::count_if(
       devices_, [&endpoint](const std::string& device) { return holds(endpoint.limits, device); }));
   return devices <= 1 ? places : (places + devices - 1) / devices;
@@ -182,10 +183,10 @@ std::size_t Endpoints::taken_by(const std::string& grant, const Endpoint& endpoi
 
 std::size_t Endpoints::taken_on(const std::string& device, bool evenly) const {
   std::size_t taken = unknown_clients() + gone_twice_;
-  if (devices_.size() <= 1) return taken + relay_->places();
-  taken += relay_->endpoint("").places;  // of former tenants
+  if (devices_.size() <= 1) return taken + relay_->clients().places();
+  taken += relay_->clients().places("");  // of former tenants
   for (const auto& [grant, endpoint] : endpoints_)
-    if (holds(endpoint.limits, device)) taken += evenly ? taken_by(grant, endpoint) : relay_->endpoint(grant).places;
+    if (holds(endpoint.limits, device)) taken += evenly ? taken_by(grant, endpoint) : relay_->clients().places(grant);
   return taken;
 }
 

@@ -41,7 +41,7 @@ void Endpoints::restore_clients() {
   const auto grants = listed.value_or(std::vector<std::string>{});
   relay_->restore(*kept.text, grants);
   for (const auto& grant : grants)
-    for (const int pid : relay_->endpoint(grant).clients) context_.keeper.hold(pid, owner_name(grant));
+    for (const int pid : relay_->clients().of(grant)) context_.keeper.hold(pid, owner_name(grant));
 }
 
 // Not synced to disk: a power failure ends the clients.
@@ -69,7 +69,8 @@ void Endpoints::servers_listed(std::uint64_t asked, const std::vector<int>& serv
   std::map<int, std::uint64_t> gone;
   gone_twice_ = 0;
   for (const int pid : pids) {
-    if (relay_->grant_of(pid) != nullptr || relay_->remnant(pid)) continue;  // known since its admission
+    // Known since its admission.
+    if (relay_->clients().grant_of(pid) != nullptr || relay_->clients().remnant(pid)) continue;
     const auto before = gone_.find(pid);
     const auto since = before == gone_.end() ? asked : before->second;
     if (is_client(pid, since)) continue;
@@ -91,8 +92,8 @@ std::optional<std::set<host::Channel>> Endpoints::open_pipes() const {
 // The first request was made when their endpoint was removed.
 void Endpoints::end_former_remnants() {
   std::vector<int> again;
-  for (const int pid : relay_->former_remnants()) {
-    const auto remnant = relay_->remnant(pid);
+  for (const int pid : relay_->clients().remnants("")) {
+    const auto remnant = relay_->clients().remnant(pid);
     if (remnant && remnant->listed && remnant->tries < kMostTriesOfFormer) again.push_back(pid);
   }
   if (!again.empty()) owner_.end_clients(again, [](const Terminated&) {});
@@ -102,7 +103,7 @@ void Endpoints::end_former_remnants() {
 // keeper has released them, then until the guard has judged what other processes keep of them.
 void Endpoints::look_at(const std::string& grant, int pid, const ClientLooks::Done& done) {
   const auto go = [this, grant, pid, done] { look_at_environment(grant, pid, done); };
-  if (relay_->grant_of(pid) != nullptr) return go();
+  if (relay_->clients().grant_of(pid) != nullptr) return go();
   newcomers_.push_back({grant, context_.loop.now() + context_.settings.dead_clients, {}, go});
   let_newcomers();
 }
@@ -113,7 +114,7 @@ void Endpoints::let_newcomers() {
     const bool keeps = keeps_memory(each.grant);
     if (keeps) each.judged.reset();
     if (!keeps && !each.judged) each.judged = now + context_.settings.remnants;
-    const bool remain = relay_ && !relay_->endpoint(each.grant).remnants.empty();
+    const bool remain = relay_ && !relay_->clients().remnants(each.grant).empty();
     if ((keeps || remain) && now < each.judged.value_or(each.until)) {
       newcomers_.push_back(std::move(each));
       continue;
@@ -136,8 +137,8 @@ void Endpoints::let_newcomers() {
 void Endpoints::log_remnants() {
   std::set<int> remnants;
   for (const auto& [grant, endpoint] : endpoints_) {
-    for (const int pid : relay_->endpoint(grant).remnants) {
-      if (const auto remnant = relay_->remnant(pid); !remnant || !remnant->listed) continue;
+    for (const int pid : relay_->clients().remnants(grant)) {
+      if (const auto remnant = relay_->clients().remnant(pid); !remnant || !remnant->listed) continue;
       remnants.insert(pid);
       const auto suppressed = remnants_.contains(pid) ? std::nullopt : pace_.due(grant, "remnant", context_.loop.now());
       if (!suppressed) continue;
@@ -157,7 +158,7 @@ void Endpoints::find_heirs(const std::vector<int>& pids, std::set<int> own,
                            const std::function<void(const Heirs&)>& done) {
   HeirsAsked asked{.remnants = {}, .own = std::move(own)};
   for (const int pid : relay_ ? pids : std::vector<int>{}) {
-    auto remnant = relay_->remnant(pid);
+    auto remnant = relay_->clients().remnant(pid);
     if (!remnant) continue;
     relay_->tried(pid);
     // The client exited before its container was read: only its pod is known.
@@ -174,7 +175,7 @@ void Endpoints::find_heirs(const std::vector<int>& pids, std::set<int> own,
 }
 
 std::vector<int> Endpoints::clients_in(const std::string& container) const {
-  std::vector<int> pids = relay_ ? relay_->clients_in(container) : std::vector<int>{};
+  std::vector<int> pids = relay_ ? relay_->clients().clients_in(container) : std::vector<int>{};
   for (const auto& [pid, client] : seen_)
     if (host::process_ref(pid) == client.process && container_of(pid) == container) pids.push_back(pid);
   return pids;
@@ -200,8 +201,8 @@ std::optional<std::vector<host::ProcessRef>> EndpointsContext::killed_with(
 
 // Bounds what a pod can keep where no attempt helps, and while one is made: a further client would add its memory.
 std::string Endpoints::remains_of(const std::string& grant) const {
-  for (const int pid : relay_->endpoint(grant).remnants) {
-    const auto remnant = relay_->remnant(pid);
+  for (const int pid : relay_->clients().remnants(grant)) {
+    const auto remnant = relay_->clients().remnant(pid);
     if (!remnant || remnant->tries == 0 || (!remnant->listed && remnant->channels.empty())) continue;
     return fmt::format(
         "a client of the share (process {}) has exited, and another process keeps its connection to the MPS server, so "

@@ -161,7 +161,7 @@ Status Endpoints::let_pod(const std::string& grant, Endpoint& endpoint, const st
 Status Endpoints::vacate(const std::string& grant) {
   auto clients = clients_of(grant);
   if (relay_) {
-    const auto remnants = relay_->endpoint(grant).remnants;
+    const auto remnants = relay_->clients().remnants(grant);
     clients.insert(clients.end(), remnants.begin(), remnants.end());
     relay_->close_endpoint(grant);
   }

@@ -93,8 +93,8 @@ class Admission {
   // connect through a relay, and the list is up to a few seconds old.
   virtual std::optional<std::vector<int>> relay_clients() const = 0;
   virtual const std::string* grant_of(int pid) const = 0;  // null: not a known client
-  // For those of these pids that are clients which have exited, and which the server still has (mps/relay/relay.h,
-  // EndpointView::remnants): the processes to end in their place. `own`: the pool's processes. `done` runs once,
+  // For those of these pids that are clients which have exited, and which the server still has
+  // (ClientTable::remnants()): the processes to end in their place. `own`: the pool's processes. `done` runs once,
   // perhaps inside the call, and never after this object is destroyed.
   virtual void find_heirs(const std::vector<int>& pids, std::set<int> own,
                           const std::function<void(const Heirs&)>& done) = 0;

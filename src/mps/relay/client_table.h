@@ -64,8 +64,8 @@ class ClientTable {
   // A client that has exited by now counts as one that remains, until the servers' pipes are looked at.
   void restore(const mps::StoredClient& stored);
   void disown(const std::string& grant);                // its clients are of the grant "" from now on
-  std::vector<int> of(const std::string& grant) const;  // sorted
-  const std::string* grant_of(int pid) const;
+  std::vector<int> of(const std::string& grant) const;  // that live; sorted
+  const std::string* grant_of(int pid) const;           // null: not a living client; "": its grant has disowned it
 
   // `started`: of the client.
   void in_container(int pid, std::string container, std::uint64_t started);
@@ -101,12 +101,15 @@ class ClientTable {
   // that the server has named.
   bool waits_for_server() const;
 
+  // Clients and remnants of the grant take these places of the server.
   std::size_t places(const std::string& grant) const;
   std::size_t places() const;               // of all grants
   std::size_t contexts(int pid) const;      // as the server's log names them
   std::size_t beyond_first(int pid) const;  // the client's places without that of its first connection
   bool knows(int pid) const { return clients_.contains(pid); }
-  std::vector<int> remnants(const std::string& grant) const;  // sorted
+  // Clients that have exited and that the server still has: usually for a moment, or because other processes keep their
+  // channels; sorted. "": of grants that were disowned.
+  std::vector<int> remnants(const std::string& grant) const;
   std::optional<Remnant> remnant(int pid) const;
   void tried(int remnant);
 

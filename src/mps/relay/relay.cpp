@@ -448,10 +448,9 @@ void Relay::count_end(Endpoint& endpoint, const RelayPassage& passage, const mps
   callbacks_.on_change();
 }
 
-EndpointView Relay::endpoint(const std::string& grant) const {
+EndpointCounters Relay::counters(const std::string& grant) const {
   const auto found = endpoints_.find(grant);
-  return {clients_.of(grant), clients_.remnants(grant), clients_.places(grant),
-          found == endpoints_.end() ? EndpointCounters{} : found->second.counters};
+  return found == endpoints_.end() ? EndpointCounters{} : found->second.counters;
 }
 
 }  // namespace tranche::host

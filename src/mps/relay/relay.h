@@ -91,16 +91,6 @@ struct EndpointCounters {
   friend bool operator==(const EndpointCounters&, const EndpointCounters&) = default;
 };
 
-struct EndpointView {
-  std::vector<int> clients;  // living processes that connected through it; sorted
-  // Clients that have exited and that the server still has: usually for a moment, or because other processes keep their
-  // channels (mps/relay/client_table.h); sorted.
-  std::vector<int> remnants;
-  std::size_t places = 0;  // of the server that clients and remnants take
-  EndpointCounters counters;
-  friend bool operator==(const EndpointView&, const EndpointView&) = default;
-};
-
 class Relay {
  public:
   using Prepared = std::function<void(const Status&)>;
@@ -118,7 +108,7 @@ class Relay {
     std::function<void(const std::string& grant, const mps::Passage&, std::uint32_t user)> on_trouble;
     // The daemon got our identity instead of a client's, and why. Called once until it works again.
     std::function<void(const Error&)> on_not_itself;
-    std::function<void()> on_change;  // the result of endpoints() changed
+    std::function<void()> on_change;  // the result of clients() or counters() changed
     // The server may accept no more clients: two consecutive clients waited for it in vain, or a client broke
     // off (RelayEnd::kBrokeOff) an exchange that this program does not carry or know (RelayExchange::foreign).
     std::function<void(const std::string& why)> on_server_doubted;
@@ -170,21 +160,12 @@ class Relay {
   // A process that was admitted before this program started, and that restore() did not have.
   void remember(const std::string& grant, int pid);
 
-  EndpointView endpoint(const std::string& grant) const;
-  // Null: not a client of this relay; "": its grant has disowned it.
-  const std::string* grant_of(int pid) const { return clients_.grant_of(pid); }
-  std::size_t places() const { return clients_.places(); }  // of the server, of all endpoints
-  // Of a client, also when it exits; as the server's log names them.
-  std::size_t contexts(int pid) const { return clients_.contexts(pid); }
-  // Of a client: its places without that of its first connection.
-  std::size_t beyond_first(int pid) const { return clients_.beyond_first(pid); }
+  const ClientTable& clients() const { return clients_; }
+  EndpointCounters counters(const std::string& grant) const;
   // A client; for Remnant.
   void in_container(int pid, std::string container, std::uint64_t started) {
     clients_.in_container(pid, std::move(container), started);
   }
-  std::vector<int> clients_in(const std::string& container) const { return clients_.clients_in(container); }
-  std::optional<Remnant> remnant(int pid) const { return clients_.remnant(pid); }
-  std::vector<int> former_remnants() const { return clients_.remnants(""); }  // of grants that were disowned
   void tried(int remnant);
 
  private:

@@ -52,7 +52,7 @@ TEST_F(RelayAtTheEndpoint, AConnectionOfAProcessThatHasEndedIsNobodys) {
   EXPECT_EQ(next(later.fd).bytes, sim::kHello);
   EXPECT_EQ(next(later.fd).bytes, "end");
   EXPECT_THAT(ends_, ElementsAre(mps::RelayEnd::kAbandoned, mps::RelayEnd::kAbandoned));
-  EXPECT_EQ(relay_->endpoint(kOne).counters.refused, 2u);
+  EXPECT_EQ(relay_->counters(kOne).refused, 2u);
   EXPECT_TRUE(let_in(kOne).valid()) << "a client that lives";
 }
 
@@ -65,7 +65,7 @@ TEST_F(RelayAtTheEndpoint, WhoGotTheNumberOfADeadConnectorIsNotTheGrantsClient) 
   if (!successor) GTEST_SKIP() << "needs root to choose a process's number";
   EXPECT_EQ(next(planted.fd).bytes, sim::kHello);
   EXPECT_EQ(next(planted.fd).bytes, "end");
-  EXPECT_THAT(relay_->endpoint(kOne).clients, IsEmpty());
+  EXPECT_THAT(relay_->clients().of(kOne), IsEmpty());
   EXPECT_THAT(came_, IsEmpty());
   EXPECT_THAT(ends_, ElementsAre(mps::RelayEnd::kAbandoned));
 }

@@ -25,11 +25,11 @@ TEST_F(RelayAtTheEndpoint, AClientThatIsLateHoldsNeitherCommandsNorOtherHandshak
   ASSERT_EQ(packet.bytes, sim::kDescriptor);
   EXPECT_NE(world_.ask("get_default_active_thread_percentage"), "");
   EXPECT_TRUE(let_in(kOther).valid());
-  ASSERT_TRUE(until([&] { return relay_->endpoint(kOne).counters.let_in == 1; })) << "the relay speaks for it";
+  ASSERT_TRUE(until([&] { return relay_->counters(kOne).let_in == 1; })) << "the relay speaks for it";
   EXPECT_TRUE(join(packet.descriptor).valid()) << "it notices nothing";
   ASSERT_TRUE(sim::send_packet(late.get(), sim::kAcknowledged));
   EXPECT_EQ(next(late).bytes, "end");
-  EXPECT_EQ(relay_->endpoint(kOne).counters.completed, 1u);
+  EXPECT_EQ(relay_->counters(kOne).completed, 1u);
   EXPECT_THAT(ends_, IsEmpty());
 }
 
@@ -65,7 +65,7 @@ TEST_F(RelayAtTheEndpoint, HoweverAClientBreaksOffWithItsServerTheServerTakesThe
     EXPECT_TRUE(let_in(kOther).valid());
     // A client that has left is not admitted; one that stays is, and its connection ends when its time is up.
     ASSERT_TRUE(until([&] {
-      const auto counters = relay_->endpoint(name).counters;
+      const auto counters = relay_->counters(name);
       return counters.completed + counters.let_in >= 1;
     }));
     EXPECT_TRUE(let_in(kOther).valid());
@@ -111,12 +111,12 @@ TEST_F(RelayAtTheEndpoint, AClientWithoutDescriptorsForItsExchangeWaitsForThem) 
     ASSERT_TRUE(sim::introduce(client.get(), ConnectionType::kClient));
     turns(200ms);
     EXPECT_FALSE(readable(client.get()));
-    EXPECT_THAT(relay_->endpoint(kOne).clients, IsEmpty());
+    EXPECT_THAT(relay_->clients().of(kOne), IsEmpty());
   }
   sim::Packet packet = next(client);
   ASSERT_EQ(packet.bytes, sim::kDescriptor);
   join(packet.descriptor);
-  EXPECT_THAT(relay_->endpoint(kOne).clients, ElementsAre(::getpid()));
+  EXPECT_THAT(relay_->clients().of(kOne), ElementsAre(::getpid()));
 }
 
 // A daemon and a server of the test, for exchanges that were not measured.
@@ -152,7 +152,7 @@ class RelayWithAForeignServer : public RelayWithShortTimes {
     ASSERT_TRUE(sim::send_packet(daemon.get(), sim::kDescriptor, theirs.get()));
     theirs.reset();
   }
-  std::uint64_t let_in_count() const { return relay_->endpoint(kOne).counters.let_in; }
+  std::uint64_t let_in_count() const { return relay_->counters(kOne).let_in; }
   sim::Fd listening_, client_, server_, exchange_;
 };
 

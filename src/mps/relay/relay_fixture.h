@@ -128,9 +128,9 @@ class RelayAtTheEndpoint : public ::testing::Test {
   }
   bool until_let_in(const std::string& grant, int pid) {
     return until([&] {
-      const auto clients = relay_->endpoint(grant).clients;
+      const auto clients = relay_->clients().of(grant);
       // Its own connection, and that of its context: until then it needs the loop.
-      return std::ranges::find(clients, pid) != clients.end() && relay_->endpoint(grant).counters.let_in > 1;
+      return std::ranges::find(clients, pid) != clients.end() && relay_->counters(grant).let_in > 1;
     });
   }
   std::string command(const std::string& line, const std::string& pipe) {

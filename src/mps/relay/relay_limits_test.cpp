@@ -75,7 +75,7 @@ TEST_F(RelayWithLimits, WhoseLimitsCannotBeSetIsKeptOut) {
   const sim::Fd fd = introduced(kOne);
   EXPECT_EQ(next(fd).bytes, "end");
   EXPECT_THAT(ends_, ElementsAre(mps::RelayEnd::kNoLimits));
-  EXPECT_EQ(relay_->endpoint(kOne).counters.failed, 1u);
+  EXPECT_EQ(relay_->counters(kOne).failed, 1u);
   status_ = {};
   EXPECT_TRUE(comes_in(introduced(kOther)));
 }

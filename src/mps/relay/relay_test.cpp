@@ -36,13 +36,13 @@ TEST_F(RelayAtTheEndpoint, LetsACudaProcessInUnderItsOwnNameAndForgetsItWhenItEn
   EXPECT_THAT(client->line_with("attached"), HasSubstr("\"mps\":true"));
   EXPECT_NE(world_.daemon().line_with("NEW CLIENT " + std::to_string(client->pid()) + " from user"), "");
   EXPECT_THAT(came_, ElementsAre(std::pair(std::string(kOne), client->pid())));
-  EXPECT_EQ(*relay_->grant_of(client->pid()), kOne);
-  EXPECT_THAT(relay_->endpoint(kOther).clients, IsEmpty());
+  EXPECT_EQ(*relay_->clients().grant_of(client->pid()), kOne);
+  EXPECT_THAT(relay_->clients().of(kOther), IsEmpty());
   client->signal(SIGKILL);
   ASSERT_TRUE(until([&] { return !gone_.empty(); }));
-  EXPECT_EQ(relay_->grant_of(client->pid()), nullptr);
+  EXPECT_EQ(relay_->clients().grant_of(client->pid()), nullptr);
   relay_->context_ended(client->pid(), 1);
-  EXPECT_TRUE(until([&] { return relay_->places() == 0; })) << "once the server has closed its pipes";
+  EXPECT_TRUE(until([&] { return relay_->clients().places() == 0; })) << "once the server has closed its pipes";
   EXPECT_THAT(ends_, IsEmpty());
 }
 
@@ -75,7 +75,7 @@ TEST_F(RelayAtTheEndpoint, RefusesEveryCommandAndTheDaemonHearsNothingOfIt) {
                                           "ps",
                                           "quit"};
   for (const auto& line : commands) EXPECT_EQ(command(line, path(kOne)), "") << line;
-  EXPECT_EQ(relay_->endpoint(kOne).counters.attempts, commands.size());
+  EXPECT_EQ(relay_->counters(kOne).attempts, commands.size());
   EXPECT_THAT(ends_, ::testing::Each(mps::RelayEnd::kCommand));
   EXPECT_EQ(std::to_string(world_.server()), server);
   EXPECT_FALSE(neighbour->ended_within(0ms));
@@ -89,7 +89,7 @@ TEST_F(RelayAtTheEndpoint, AnswersAContainerWithItsOwnShareAndTheDaemonHearsNoth
   EXPECT_EQ(command("get_default_active_thread_percentage", path(kOther)), "75.0\n");
   EXPECT_EQ(command("get_default_device_pinned_mem_limit 0", path(kOne)), "3G\n");
   EXPECT_EQ(command("get_default_device_pinned_mem_limit 1", path(kOne)), "");
-  EXPECT_EQ(relay_->endpoint(kOne).counters, EndpointCounters{});
+  EXPECT_EQ(relay_->counters(kOne), EndpointCounters{});
   EXPECT_TRUE(ends_.empty());
   EXPECT_EQ(world_.ask("get_default_active_thread_percentage"), "100.0\n");
 }
@@ -100,7 +100,7 @@ TEST_F(RelayAtTheEndpoint, WhoAsksWithoutEndAndReadsNothingIsCutOff) {
   for (unsigned i = 0; i < mps::kMostQuestions; ++i)
     ASSERT_TRUE(sim::send_command(fd.get(), "get_default_active_thread_percentage"));
   (void)sim::send_command(fd.get(), "get_default_active_thread_percentage");
-  EXPECT_TRUE(until([&] { return relay_->endpoint(kOne).counters.attempts == 1; }));
+  EXPECT_TRUE(until([&] { return relay_->counters(kOne).attempts == 1; }));
   auto client = start_client(kOne);
   EXPECT_TRUE(until_let_in(kOne, client->pid()));
 }
@@ -110,7 +110,7 @@ TEST_F(RelayAtTheEndpoint, RefusesTypesThatNoClientHas) {
     const sim::Fd fd = introduced(kOne, static_cast<ConnectionType>(type));
     EXPECT_EQ(next(fd).bytes, "end") << type;
   }
-  EXPECT_EQ(relay_->endpoint(kOne).counters.attempts, 5u);
+  EXPECT_EQ(relay_->counters(kOne).attempts, 5u);
 }
 
 TEST_F(RelayAtTheEndpoint, RefusesTheCredentialsOfAnotherProcess) {
@@ -129,7 +129,7 @@ TEST_F(RelayAtTheEndpoint, ACommandAfterHavingBeenLetInGoesNowhere) {
   EXPECT_EQ(next(fd).bytes, "end");
   ASSERT_TRUE(until([&] { return !ends_.empty(); })) << "once the server waits for it";
   EXPECT_THAT(ends_, ElementsAre(mps::RelayEnd::kGarbled));
-  EXPECT_EQ(relay_->endpoint(kOne).counters.let_in, 0u);
+  EXPECT_EQ(relay_->counters(kOne).let_in, 0u);
 }
 
 // Promise: mps/relay: Mute connections delay no other client.
@@ -216,7 +216,7 @@ TEST_F(RelayAtTheEndpoint, MoreConnectionsThanAGrantMayHaveWaitAndOtherGrantsDoN
     ASSERT_TRUE(sim::send_packet(accepted.back().get(), sim::kDescriptor, no_socket.get()));
     EXPECT_EQ(next(in.back()).bytes, sim::kDescriptor);
     ASSERT_TRUE(sim::send_packet(in.back().get(), sim::kAcknowledged));
-    ASSERT_TRUE(until([&] { return relay_->endpoint(kOne).counters.let_in == i; }));
+    ASSERT_TRUE(until([&] { return relay_->counters(kOne).let_in == i; }));
   }
   const sim::Fd third = sim::connect_to(path(kOne) + "/control");
   const sim::Fd other = greeted(kOther);
@@ -310,7 +310,7 @@ TEST_F(RelayAtTheEndpoint, AServerThatStartsIsNoStall) {
   // The very first client: its server is started for it, and clients of other grants do not wait for that.
   auto first = start_client(kOne);
   ASSERT_TRUE(until_let_in(kOne, first->pid()));
-  EXPECT_EQ(relay_->endpoint(kOne).counters.completed, 0u);
+  EXPECT_EQ(relay_->counters(kOne).completed, 0u);
 }
 
 TEST_F(RelayAtTheEndpoint, SixtyFourConnectionsOfFourGrantsAllComeThrough) {
@@ -343,7 +343,7 @@ TEST_F(RelayAtTheEndpoint, SixtyFourConnectionsOfFourGrantsAllComeThrough) {
   }));
   EXPECT_TRUE(until([&] {
     std::uint64_t in = 0;
-    for (const auto& grant : grants) in += relay_->endpoint(grant).counters.let_in;
+    for (const auto& grant : grants) in += relay_->counters(grant).let_in;
     return in == 64;
   }));
   EXPECT_THAT(ends_, IsEmpty());
@@ -377,7 +377,7 @@ TEST_F(RelayAtTheEndpoint, ANewRelayTakesTheEndpointsOfAnOldOneInPlace) {
   open_endpoint(kOne);
   relay_->serve();
   relay_->remember(kOne, tenant->pid());
-  EXPECT_THAT(relay_->endpoint(kOne).clients, ElementsAre(tenant->pid()));
+  EXPECT_THAT(relay_->clients().of(kOne), ElementsAre(tenant->pid()));
   EXPECT_TRUE(let_in(kOne).valid());
   EXPECT_FALSE(tenant->ended_within(0ms));
 }
@@ -395,7 +395,7 @@ TEST_F(RelayAtTheEndpoint, AGrantThatIsNotAdmittedGetsNoAnswerAndTheOthersComeIn
   refusals_[kOne] = "over its memory";
   const sim::Fd fd = introduced(kOne);
   EXPECT_EQ(next(fd).bytes, "end");
-  EXPECT_EQ(relay_->endpoint(kOne).counters.refused, 1u);
+  EXPECT_EQ(relay_->counters(kOne).refused, 1u);
   EXPECT_TRUE(let_in(kOther).valid());
   refusals_.clear();
   EXPECT_TRUE(let_in(kOne).valid());
@@ -420,7 +420,7 @@ TEST_F(RelayAtTheEndpoint, WhoIsLookedAtComesInWhenTheLookIsOverAndNobodyWaitsFo
   EXPECT_FALSE(readable(good.get()));
   looks[1].second("its variable lifts its limit");
   EXPECT_EQ(next(bad).bytes, "end");
-  EXPECT_EQ(relay_->endpoint(kOne).counters.refused, 1u);
+  EXPECT_EQ(relay_->counters(kOne).refused, 1u);
   looks[0].second("");
   EXPECT_EQ(next(good).bytes, sim::kDescriptor);
   relay_->close_endpoint(kOne);

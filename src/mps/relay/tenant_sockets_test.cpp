@@ -78,7 +78,7 @@ TEST_F(RelayWithSlowDescriptors, InTheExchangeWithTheServer) {
   const sim::Packet packet = next(client);
   ASSERT_EQ(packet.bytes, sim::kDescriptor);
   slow_.send_by(packet.descriptor, sim::kCredentials);
-  ASSERT_TRUE(until([&] { return relay_->endpoint(kOne).counters.completed == 1; }));
+  ASSERT_TRUE(until([&] { return relay_->counters(kOne).completed == 1; }));
   others_are_served();
 }
 
