@@ -4,6 +4,7 @@
 
 #include "gpu/driver/watcher_fixture.h"
 #include "os/clock/clock.h"
+#include "os/loop/timer.h"
 
 namespace tranche::host::nvml {
 namespace sampling_test {
@@ -37,15 +38,20 @@ class Sampling : public testing::Test {
   static GpuHolder holder(std::uint32_t pid, std::uint64_t memory, bool client) {
     return {.pid = pid, .memory = {memory}, .mps_client = client};
   }
+  // Looks every round.
+  bool until_seen(const std::function<bool(const NvmlThread&)>& condition) {
+    Timer look(watcher_->loop());  // one at a time: with one that is always due, the loop would never read a report
+    return watcher_->until([&] {
+      if (!look.running()) look.start(kEvery, [this] { watcher_->stopped(); });
+      return condition(watcher_->thread());
+    });
+  }
   // Waits for `rounds` more rounds.
   void pass(int rounds) {
-    for (int i = 0; i < rounds; ++i) {
-      const MonoTime before = watcher_->thread().last_sample();
-      ASSERT_TRUE(watcher_->until([&] {
-        watcher_->loop().after(1ms, [this] { watcher_->stopped(); });
-        return watcher_->thread().last_sample() != before;
+    for (int i = 0; i < rounds; ++i)
+      ASSERT_TRUE(until_seen([before = watcher_->thread().last_sample()](const NvmlThread& thread) {
+        return thread.last_sample() != before;
       }));
-    }
   }
 
   SimFixture sim_;
@@ -140,10 +146,8 @@ TEST_F(Sampling, EachGpuHasItsOwnPaceWhichMayChange) {
   EXPECT_EQ(watcher_->thread().last_sample(uuid(1)), rests);
   EXPECT_GT(watcher_->thread().last_sample(uuid(0)), rests);
   watcher_->thread().sample({{.uuid = uuid(0), .every = kEvery}, {.uuid = uuid(1), .every = kEvery}});
-  EXPECT_TRUE(watcher_->until([&] {
-    watcher_->loop().after(1ms, [this] { watcher_->stopped(); });
-    return watcher_->thread().last_sample(uuid(1)) != rests;
-  })) << "and not in an hour";
+  EXPECT_TRUE(until_seen([&](const NvmlThread& thread) { return thread.last_sample(uuid(1)) != rests; }))
+      << "and not in an hour";
 }
 
 // Promise: guard: Growth of the total reads the processes at once.
