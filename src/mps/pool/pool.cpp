@@ -13,8 +13,7 @@ namespace tranche::agent {
 using mps::LifeAction;
 using mps::LifeEvent;
 
-Pool::Pool(host::Loop& loop, PoolContext& context, const std::string& id)
-    : loop_(loop), context_(context), id_(id), retry_(loop) {
+Pool::Pool(PoolSet& set, const std::string& id) : set_(set), id_(id), retry_(set.loop_) {
   planned_.id = id;
 }
 
@@ -28,8 +27,8 @@ void Pool::set_planned(const plan::PlannedPool* planned) {
 
 void Pool::follow_plan() {
   if (daemon_) {
-    daemon_->prove_every(context_.sharing.proof_every);
-    daemon_->set_stop_patience(context_.sharing.stop_patience);
+    daemon_->prove_every(set_.sharing_.proof_every);
+    daemon_->set_stop_patience(set_.sharing_.stop_patience);
   }
   feed(changed_ ? LifeEvent::kPlanChanged : LifeEvent::kInputs);
   if (!is_planned_) list_clients();
@@ -47,6 +46,10 @@ Status Pool::adopt(const host::LeftPool& left) {
   return {};
 }
 
+bool Pool::waits() const {
+  return life_.state == mps::LifeState::kWaiting && set_.binary_;
+}
+
 bool Pool::uses(const std::string& device) const {
   return std::ranges::find(planned_.devices, device) != planned_.devices.end();
 }
@@ -59,17 +62,17 @@ void Pool::feed(LifeEvent event, const std::string& why) {
   const auto actions = mps::step(life_, event, now, why);
   if (life_.reason != before && !life_.reason.empty()) {
     if (event == LifeEvent::kStartFailed) log::error("pool.problem", {{"pool", id_}, {"why", life_.reason}});
-    if (life_.reason == now.waits && context_.binary) log::info("pool.waits", {{"pool", id_}, {"why", life_.reason}});
+    if (life_.reason == now.waits && set_.binary_) log::info("pool.waits", {{"pool", id_}, {"why", life_.reason}});
   }
   for (const auto action : actions) act(action);
-  if (event == LifeEvent::kStartFailed) context_.on_change();
+  if (event == LifeEvent::kStartFailed) set_.on_change_();
 }
 
 mps::LifeInputs Pool::inputs() const {
-  mps::LifeInputs inputs{.planned = is_planned_, .closing = context_.closing, .forced = context_.ends_clients};
-  inputs.waits = context_.binary ? context_.set.waits_for(*this) : to_string(context_.binary.error());
+  mps::LifeInputs inputs{.planned = is_planned_, .closing = set_.closing_, .forced = set_.ends_clients_};
+  inputs.waits = set_.binary_ ? set_.waits_for(*this) : to_string(set_.binary_.error());
   inputs.held =
-      std::ranges::any_of(planned_.devices, [this](const auto& uuid) { return context_.other_holders.contains(uuid); });
+      std::ranges::any_of(planned_.devices, [this](const auto& uuid) { return set_.other_holders_.contains(uuid); });
   if (!daemon_) return inputs;
   inputs.users = end_of_use();
   inputs.has_daemon = !daemon_->gone();
@@ -97,16 +100,16 @@ void Pool::act(LifeAction action) {
       daemon_.reset();
       return;
     case LifeAction::kRetryLater:
-      return retry_.start(context_.settings.try_again, [this] { feed(LifeEvent::kRetry); });
+      return retry_.start(set_.settings_.try_again, [this] { feed(LifeEvent::kRetry); });
   }
 }
 
 // Sets one GPU after the other.
 void Pool::make_exclusive(std::vector<std::string> left) {
-  if (left.empty() || context_.closing) return modes_are({});
+  if (left.empty() || set_.closing_) return modes_are({});
   const std::string uuid = left.back();
   left.pop_back();
-  context_.modes.make_exclusive(uuid, [this, left = std::move(left)](const Status& status) {
+  set_.modes_.make_exclusive(uuid, [this, left = std::move(left)](const Status& status) {
     if (status) return make_exclusive(left);
     Error error = status.error();
     // Only a missing permission leaves the operator a choice. A file that cannot be written, or a driver that does not
@@ -118,7 +121,7 @@ void Pool::make_exclusive(std::vector<std::string> left) {
 
 void Pool::modes_are(const Status& set) {
   feed(set ? LifeEvent::kModesSet : LifeEvent::kStartFailed, set ? "" : to_string(set.error()));
-  context_.set.look_soon();
+  set_.look_soon();
 }
 
 void Pool::start() {
@@ -128,21 +131,21 @@ void Pool::start() {
 }
 
 Status Pool::open() {
-  host::PoolSettings settings{context_.settings.daemons};
+  host::PoolSettings settings{set_.settings_.daemons};
   settings.id = id_;
   settings.devices = planned_.devices;
-  settings.binary = *context_.binary;
-  settings.multiuser = context_.serves_all_users();
+  settings.binary = *set_.binary_;
+  settings.multiuser = set_.serves_all_users();
   settings.seed = stable_hash(id_);
-  if (context_.endpoints) {
+  if (set_.endpoints_) {
     if (!endpoints_) {
-      TRY(endpoints_, Endpoints::open(*context_.endpoints, id_, *this));
+      TRY(endpoints_, Endpoints::open(*set_.endpoints_, id_, *this));
     }
     set_most_clients();
     settings.admission = endpoints_.get();
   }
-  TRY(daemon_, host::PoolDaemon::open(loop_, std::move(settings), callbacks()));
-  daemon_->set_stop_patience(context_.sharing.stop_patience);
+  TRY(daemon_, host::PoolDaemon::open(set_.loop_, std::move(settings), callbacks()));
+  daemon_->set_stop_patience(set_.sharing_.stop_patience);
   return {};
 }
 
@@ -182,7 +185,7 @@ host::PoolDaemon::Callbacks Pool::callbacks() {
                                          {"kind", mps::to_string(fault.kind)},
                                          {"culprit_pid", fault.culprit},
                                          {"server", fault.server}});
-                context_.on_change();
+                set_.on_change_();
               },
           .on_proof =
               [this](const mps::Proof& before, const mps::Proof& after) {
@@ -190,7 +193,7 @@ host::PoolDaemon::Callbacks Pool::callbacks() {
                   log::error("pool.ended_to_mend",
                              {{"pool", id_}, {"what", mps::to_string(after.step)}, {"why", after.reason}});
                 log_state();
-                context_.on_change();
+                set_.on_change_();
               }};
 }
 
@@ -202,8 +205,8 @@ void Pool::daemon_changed(const mps::Supervisor& before, const mps::Supervisor& 
   const auto note = capacity_note();
   if (!std::exchange(nearly_full_, !note.empty()) && nearly_full_)
     log::warning("pool.nearly_full", {{"pool", id_}, {"why", note}});
-  context_.on_change();
-  context_.set.look_soon();
+  set_.on_change_();
+  set_.look_soon();
 }
 
 // The daemon itself opens them, in the callback in which its limits were read back.
@@ -216,7 +219,7 @@ void Pool::inform_endpoints(const mps::Supervisor& before, const mps::Supervisor
 
 void Pool::look_at_memory() {
   if (!daemon_) return;
-  if (!memory_) memory_.emplace(context_.settings.daemons.paths.mps_root + "/" + kSharedMemoryFolder);
+  if (!memory_) memory_.emplace(set_.settings_.daemons.paths.mps_root + "/" + kSharedMemoryFolder);
   std::vector<pid_t> servers;
   for (const auto& server : daemon_->supervisor().servers)
     if (server.status == "ACTIVE") servers.push_back(server.pid);
@@ -247,7 +250,7 @@ void Pool::log_state() {
 void Pool::log_limits() const {
   for (const auto& limit : planned_.limits) {
     const auto* device = planned_device(limit.uuid);
-    const auto* gpu = device == nullptr ? nullptr : inventory::find_gpu(context_.inventory, device->gpu_uuid);
+    const auto* gpu = device == nullptr ? nullptr : inventory::find_gpu(set_.inventory_, device->gpu_uuid);
     if (gpu == nullptr) continue;
     const double gib_of_memory = static_cast<double>(device->memory.in_mib()) / 1024.0;
     log::info("Set device pinned memory limit", {{"device", gpu->index},
@@ -272,7 +275,7 @@ std::string Pool::capacity_note() const {
 
 // The limits of a slot of a device, from the resource that it is advertised under.
 const plan::PlannedDevice* Pool::planned_device(const std::string& uuid) const {
-  for (const auto& resource : context_.plan.resources)
+  for (const auto& resource : set_.plan_.resources)
     for (const auto& device : resource.devices)
       if (device.uuid == uuid && device.pool == id_) return &device;
   return nullptr;
@@ -283,7 +286,7 @@ void Pool::set_most_clients() const {
   std::size_t slots = 0;
   for (const auto& uuid : planned_.devices)
     if (const auto* device = planned_device(uuid)) slots = std::max<std::size_t>(slots, device->slots);
-  endpoints_->set_most_clients(planned_.max_clients, planned_.devices, context_.sharing.processes_per_slot, slots);
+  endpoints_->set_most_clients(planned_.max_clients, planned_.devices, set_.sharing_.processes_per_slot, slots);
 }
 
 // --- for its endpoints ---------------------------------------------------------------------------------------------

@@ -10,13 +10,10 @@
 namespace tranche::agent {
 
 PoolSet::PoolSet(host::Loop& loop, PoolSetSettings settings, host::ComputeModes& modes, std::function<void()> on_change)
-    : loop_(loop),
-      context_{.set = *this, .settings = std::move(settings), .modes = modes, .on_change = std::move(on_change)} {
-  if (!context_.settings.endpoints) return;
-  context_.endpoints = std::make_unique<EndpointsContext>(loop, *context_.settings.endpoints, [this] { look_again(); });
-  context_.settings.daemons.killed_with = [this](const auto& processes) {
-    return context_.endpoints->killed_with(processes);
-  };
+    : loop_(loop), settings_(std::move(settings)), modes_(modes), on_change_(std::move(on_change)) {
+  if (!settings_.endpoints) return;
+  endpoints_ = std::make_unique<EndpointsContext>(loop, *settings_.endpoints, [this] { look_again(); });
+  settings_.daemons.killed_with = [this](const auto& processes) { return endpoints_->killed_with(processes); };
 }
 
 void PoolSet::answer(const std::string& request, const Endpoints::Reply& reply) {
@@ -28,30 +25,30 @@ void PoolSet::answer(const std::string& request, const Endpoints::Reply& reply) 
 }
 
 std::uint64_t PoolSet::keeper_files() const {
-  return context_.endpoints ? context_.endpoints->keeper.status().most_files : 0;
+  return endpoints_ ? endpoints_->keeper.status().most_files : 0;
 }
 
 void PoolSet::set_binary(const Result<host::ControlBinary>& binary) {
-  context_.binary = binary;
+  binary_ = binary;
   for (auto& [id, pool] : pools_) pool.look();
-  context_.on_change();
+  on_change_();
 }
 
 void PoolSet::want(const plan::Plan& plan, const inventory::Inventory& inventory, const config::Sharing& sharing) {
-  context_.settings.daemons.proof.every = sharing.proof_every;
-  if (context_.endpoints) context_.endpoints->settings.policy = sharing.endpoint;
-  context_.sharing = sharing;
-  context_.plan = plan;
-  context_.inventory = inventory;
-  for (const auto& planned : plan.pools) pools_.try_emplace(planned.id, loop_, context_, planned.id);
+  settings_.daemons.proof.every = sharing.proof_every;
+  if (endpoints_) endpoints_->settings.policy = sharing.endpoint;
+  sharing_ = sharing;
+  plan_ = plan;
+  inventory_ = inventory;
+  for (const auto& planned : plan.pools) pools_.try_emplace(planned.id, *this, planned.id);
   for (auto& [id, pool] : pools_) pool.set_planned(plan::find_pool(plan, id));
   for (auto& [id, pool] : pools_) pool.follow_plan();
   sweep();
-  context_.on_change();
+  on_change_();
 }
 
 void PoolSet::set_other_holders(std::set<std::string> devices) {
-  context_.other_holders = std::move(devices);
+  other_holders_ = std::move(devices);
   look_again();
 }
 
@@ -69,7 +66,7 @@ void PoolSet::look_and_list() {
   for (auto& [id, pool] : pools_)
     if (!pool.is_planned()) pool.list_clients();
   look();
-  context_.on_change();
+  on_change_();
 }
 
 void PoolSet::look() {
@@ -81,7 +78,7 @@ std::string PoolSet::waits_for(const Pool& pool) const {
   for (const auto& uuid : pool.planned().devices) {
     if (const auto found = giving_back_.find(uuid); found != giving_back_.end() && !found->second)
       return fmt::format("waits: {} is being given back its compute mode; it begins after that", uuid);
-    if (context_.other_holders.contains(uuid))
+    if (other_holders_.contains(uuid))
       return fmt::format("waits: containers hold {} without MPS; it begins when they are gone", uuid);
     for (const auto& [id, other] : pools_)
       if (&other != &pool && !other.is_planned() && other.uses(uuid))
@@ -102,11 +99,11 @@ void PoolSet::give_back_unneeded() {
     if (!pool.is_planned() || (pool.is_exclusive() && !pool.waits()))
       needed.insert(pool.planned().devices.begin(), pool.planned().devices.end());
   std::erase_if(giving_back_, [&](const auto& entry) { return entry.second && needed.contains(entry.first); });
-  const host::EarlierModes changed = context_.modes.changed();
+  const host::EarlierModes changed = modes_.changed();
   for (const auto& [uuid, mode] : changed) {
     if (needed.contains(uuid) || giving_back_.contains(uuid)) continue;
     giving_back_[uuid] = false;
-    context_.modes.give_back(uuid, [this, uuid = uuid](const Status& status) {
+    modes_.give_back(uuid, [this, uuid = uuid](const Status& status) {
       if (status) {
         giving_back_.erase(uuid);
       } else {
@@ -117,7 +114,7 @@ void PoolSet::give_back_unneeded() {
       look_again();  // at pools that waited for it
     });
   }
-  const bool all_back = std::ranges::all_of(context_.modes.changed(), [&](const auto& entry) {
+  const bool all_back = std::ranges::all_of(modes_.changed(), [&](const auto& entry) {
     const auto found = giving_back_.find(entry.first);
     return found != giving_back_.end() && found->second;
   });
@@ -128,7 +125,7 @@ void PoolSet::give_back_unneeded() {
 
 void PoolSet::end(const std::vector<host::LeftPool>& left, std::function<void()> done) {
   for (const auto& one : left) {
-    Pool& pool = pools_.try_emplace(one.id, loop_, context_, one.id).first->second;
+    Pool& pool = pools_.try_emplace(one.id, *this, one.id).first->second;
     if (const auto adopted = pool.adopt(one); !adopted)
       log::warning("pool.not_ended", {{"pool", one.id}, {"why", adopted.error()}});
   }
@@ -138,8 +135,8 @@ void PoolSet::end(const std::vector<host::LeftPool>& left, std::function<void()>
 void PoolSet::stop(std::function<void()> done, bool end_clients) {
   stopped_ = std::move(done);
   giving_back_.clear();
-  context_.closing = true;
-  context_.ends_clients = end_clients;
+  closing_ = true;
+  ends_clients_ = end_clients;
   look();
 }
 

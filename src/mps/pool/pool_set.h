@@ -36,27 +36,9 @@ struct PoolSetSettings {
   std::optional<EndpointsSettings> endpoints = {};  // absent: none
 };
 
-// What a pool needs of its set.
-struct PoolContext {
-  PoolSet& set;
-  PoolSetSettings settings;
-  host::ComputeModes& modes;
-  std::function<void()> on_change;  // a visible property changed
-  Result<host::ControlBinary> binary = fail(Kind::kUnavailable, "the MPS control program is being looked for");
-  plan::Plan plan = {};
-  inventory::Inventory inventory = {};
-  config::Sharing sharing = {};
-  std::set<std::string> other_holders = {};  // devices that containers hold without MPS
-  bool closing = false;
-  bool ends_clients = false;                         // closing, and clients are ended before their daemon stops
-  std::unique_ptr<EndpointsContext> endpoints = {};  // null: none
-
-  bool serves_all_users() const { return binary && settings.may_serve_all_users && binary->offers_multiuser; }
-};
-
 class Pool final : public EndpointsPool {
  public:
-  Pool(host::Loop& loop, PoolContext& context, const std::string& id);
+  Pool(PoolSet& set, const std::string& id);
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
@@ -70,7 +52,7 @@ class Pool final : public EndpointsPool {
   bool is_planned() const { return is_planned_; }
   bool is_exclusive() const { return planned_.compute_mode == config::ComputeModePolicy::kExclusive; }
   bool uses(const std::string& device) const;
-  bool waits() const { return life_.state == mps::LifeState::kWaiting && context_.binary; }  // for other holders
+  bool waits() const;  // for other holders
   bool has_ended() const { return life_.state == mps::LifeState::kEnded; }
   const std::string& problem() const { return life_.reason; }  // why it has no daemon, or will have none
   host::PoolDaemon* daemon() const { return daemon_.get(); }   // null: none was opened
@@ -107,8 +89,7 @@ class Pool final : public EndpointsPool {
   const plan::PlannedDevice* planned_device(const std::string& uuid) const;  // null: none
   void set_most_clients() const;
 
-  host::Loop& loop_;
-  PoolContext& context_;
+  PoolSet& set_;
   const std::string id_;
   plan::PlannedPool planned_;
   bool is_planned_ = false;
@@ -145,11 +126,11 @@ class PoolSet {
 
   // Answers the requests on mps.sock. `reply` runs once, inside the call or in a later callback.
   void answer(const std::string& request, const Endpoints::Reply& reply);
-  const host::KilledWith& killed_with() const { return context_.settings.daemons.killed_with; }
+  const host::KilledWith& killed_with() const { return settings_.daemons.killed_with; }
 
   const std::map<std::string, Pool>& pools() const { return pools_; }
   std::uint64_t keeper_files() const;  // descriptors that the keeper may have open; 0 = not known
-  bool serves_all_users() const { return context_.serves_all_users(); }
+  bool serves_all_users() const { return binary_ && settings_.may_serve_all_users && binary_->offers_multiuser; }
 
  private:
   friend class Pool;
@@ -163,7 +144,17 @@ class PoolSet {
 
   host::Loop& loop_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // a posted look may run after our end
-  PoolContext context_;
+  PoolSetSettings settings_;
+  host::ComputeModes& modes_;
+  std::function<void()> on_change_;  // a visible property changed
+  Result<host::ControlBinary> binary_ = fail(Kind::kUnavailable, "the MPS control program is being looked for");
+  plan::Plan plan_;
+  inventory::Inventory inventory_;
+  config::Sharing sharing_;
+  std::set<std::string> other_holders_;  // devices that containers hold without MPS
+  bool closing_ = false;
+  bool ends_clients_ = false;                    // closing, and clients are ended before their daemon stops
+  std::unique_ptr<EndpointsContext> endpoints_;  // null: none
   std::map<std::string, Pool> pools_;
   std::function<void()> stopped_;
   std::map<std::string, bool> giving_back_;  // by UUID: true = failed; retried only after the mode was needed again
