@@ -1,4 +1,4 @@
-#include "containers/cgroup.h"
+#include "containers/attribution.h"
 
 #include <gmock/gmock.h>
 

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "containers/cgroup.h"
+#include "containers/attribution.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto container = tranche::containers::container_of_cgroup({reinterpret_cast<const char*>(data), size});

@@ -18,7 +18,6 @@
 
 #include "base/text.h"
 #include "containers/attribution.h"
-#include "containers/cgroup.h"
 #include "grants/allocate/grant.h"
 #include "os/files/files.h"
 #include "os/files/seen_directory.h"

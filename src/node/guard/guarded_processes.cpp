@@ -82,7 +82,7 @@ void GuardedProcesses::find_endpoint(KnownProcess& process) const {
   for (const auto& pool : host::names_in(mps_root_ + "/pools")) {
     const auto endpoints = host::Dir::open(allocate::Paths{mps_root_}.endpoints(pool));
     const auto grant = endpoints ? host::name_of_directory(*endpoints, *seen) : std::nullopt;
-    if (grant && containers::is_grant(*grant)) process.endpoint = containers::Endpoint{pool, *grant};
+    if (grant && containers::is_grant(*grant)) process.endpoint = *grant;
   }
 }
 
@@ -111,7 +111,7 @@ void GuardedProcesses::given(const std::string& grant) {
   if (std::erase_if(grant_of_container_, [&](const auto& entry) { return entry.second == grant; }) > 0)
     given_.insert(grant);
   for (auto& [pid, process] : known_) {
-    if (!process.endpoint || process.endpoint->grant != grant) continue;
+    if (process.endpoint.empty() || process.endpoint != grant) continue;
     const auto left = process.left;
     process = look_at(pid);
     process.left = left;
@@ -148,9 +148,7 @@ void GuardedProcesses::attribute(const std::map<std::string, guard::PoolProcesse
   if (grant_of_container_.size() > kMostContainers) grant_of_container_.clear();
   for (auto& [pid, process] : known_) {
     const auto relay = through_relay.find(pid);
-    process.grant = relay != through_relay.end() ? relay->second
-                    : process.endpoint           ? process.endpoint->grant
-                                                 : std::string();
+    process.grant = relay != through_relay.end() ? relay->second : process.endpoint;
     // The pools' earlier reports list the clients of the grant's former tenant.
     if (!process.grant.empty() && process.container && !given_.contains(process.grant))
       grant_of_container_[process.container->id] = process.grant;
@@ -167,8 +165,8 @@ void GuardedProcesses::attribute(const std::map<std::string, guard::PoolProcesse
     process.ours = process.grant.empty() && (in_own || of_pool);
     if (process.grant.empty() && !process.ours && process.in_sight && !process.endpoint_known) {
       find_endpoint(process);
-      if (process.endpoint) process.grant = process.endpoint->grant;
-      if (process.endpoint && process.container) grant_of_container_[process.container->id] = process.grant;
+      process.grant = process.endpoint;
+      if (!process.grant.empty() && process.container) grant_of_container_[process.container->id] = process.grant;
     }
     process.spared = process.grant.empty() && process.host_daemon;
   }

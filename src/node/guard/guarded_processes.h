@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "containers/attribution.h"
-#include "containers/cgroup.h"
 #include "guard/judge.h"
 #include "guard/pool_processes.h"
 #include "os/loop/loop.h"
@@ -23,7 +22,7 @@ struct KnownProcess {
   guard::ProcessId id;
   std::string name;
   pid_t parent = 0;
-  std::optional<containers::Endpoint> endpoint;  // that it sees
+  std::string endpoint;  // the grant whose endpoint it sees; "": none
   bool endpoint_known = false;
   std::optional<containers::Container> container;
   std::unique_ptr<host::Process> handle;  // null: it could not be watched
