@@ -12,6 +12,9 @@
 // late. A client that is late is admitted all the same, and its own messages are then dropped. A client is admitted
 // when its server has answered; its own message 5 proves nothing. Only where a server's first messages are not the
 // measured ones does message 5 admit it. Not for the daemon's replies to commands (replies.h). Pure; fuzzed.
+//
+// The commands of nvidia-cuda-mps-control that a container may send at its endpoint query its own limits, in the
+// daemon's format (RelayQuestion). The daemon receives nothing of it. Any other command counts as an attempt.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -21,7 +24,7 @@
 #include <string_view>
 
 #include "base/time.h"
-#include "mps/relay/relay_questions.h"
+#include "mps/limits/limits.h"
 
 namespace tranche::mps {
 
@@ -46,6 +49,25 @@ inline constexpr std::string_view kExchangeAnswer{"\0\0\0\0", 4};
 
 inline constexpr std::size_t kRelayLongest = 4096;       // bytes of one message, in either direction
 inline constexpr std::size_t kRelayMostDescriptors = 4;  // in one message of the daemon; a client sends none
+
+inline constexpr std::size_t kLongestQuestion = 256;                 // bytes
+inline constexpr unsigned kMostQuestions = 16;                       // for each connection
+inline constexpr std::string_view kRelayEnd{"\1\0\0\0\0\0\0\0", 8};  // after the caller's zero: done, status 0
+
+struct RelayQuestion {
+  enum class Kind { kThreads, kMemory };
+  Kind kind = Kind::kThreads;
+  std::string device;  // of kMemory: an ordinal among the container's GPUs, or a UUID
+  friend bool operator==(const RelayQuestion&, const RelayQuestion&) = default;
+};
+
+// 8 bytes, little-endian: the length of the next message; 0 = no more questions. Absent: another message.
+std::optional<std::uint64_t> length_announced(std::string_view bytes);
+// "get_default_active_thread_percentage\n\0", "get_default_device_pinned_mem_limit 0\n\0". Absent: anything else.
+std::optional<RelayQuestion> parse_question(std::string_view bytes);
+// The reply; "" if the daemon would print nothing: no such device, or no limit. `limits` has the devices that the
+// container holds, in the order of its ordinals.
+std::string answer_to(const RelayQuestion& question, const DaemonLimits& limits);
 
 // The sender of a message, in our process and user namespaces; pid 0: a process that is not visible to us.
 struct RelaySender {

@@ -116,7 +116,7 @@ class Relay {
     // once, perhaps inside the call. After an error that may pass (kConflict, kTimeout, kUnavailable) the client keeps
     // waiting; after any other it is refused.
     std::function<void(const std::string& grant, Prepared done)> prepare;
-    // The reply to a container of this grant that queries its own limits (mps/relay/relay_questions.h); "" = none.
+    // The reply to a container of this grant that queries its own limits (mps/relay/handshake.h); "" = none.
     std::function<std::string(const std::string& grant, const mps::RelayQuestion&)> answer;
     // Inspects a process that declares itself a client, before it waits for its turn. `done` runs once, perhaps inside
     // the call, with the reason why the process may not connect; "" if it may.

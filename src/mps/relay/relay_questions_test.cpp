@@ -1,4 +1,4 @@
-#include "mps/relay/relay_questions.h"
+#include "mps/relay/handshake.h"
 
 #include <gtest/gtest.h>
 
