@@ -47,10 +47,6 @@ using mps::TerminateOutcome;
 
 constexpr int kMostWaits = 4;
 
-std::chrono::milliseconds in_ms(Duration duration) {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(duration);
-}
-
 bool has_all_of(const std::vector<ProcessRef>& ending, const std::vector<ProcessRef>& more) {
   const auto is_ending = [&](const ProcessRef& ref) { return std::ranges::find(ending, ref) != ending.end(); };
   return !more.empty() && std::ranges::all_of(more, is_ending);
@@ -63,97 +59,132 @@ bool runs(const ProcessRef& ref) {
 
 }  // namespace
 
-ClientEnding::ClientEnding(Loop& loop, Settings settings, const std::vector<ProcessRef>& clients, Done done)
-    : loop_(loop), settings_(settings), done_(std::move(done)) {
-  for (const auto& ref : clients) (void)add(ref);
-  stopped_ = loop_.now();
-  wait();
-}
+// One termination.
+class Endings::Ending {
+ public:
+  Ending(Endings& all, std::uint64_t id, Settings settings, const std::vector<ProcessRef>& clients)
+      : asked(clients),
+        recorded(clients.begin(), clients.end()),
+        all_(all),
+        id_(id),
+        settings_(std::move(settings)),
+        timer_(all.loop_) {}
+  Ending(const Ending&) = delete;
+  Ending& operator=(const Ending&) = delete;
 
-bool ClientEnding::add(const ProcessRef& ref) {
-  if (std::ranges::any_of(clients_, [&](const Client& each) { return each.outcome.pid == ref.pid; })) return false;
-  clients_.push_back(stop(ref));
-  return clients_.back().process != nullptr;
-}
-
-ClientEnding::Client ClientEnding::stop(const ProcessRef& ref) {
-  // The relay may have spoken for a client that had exited, and the server lists it under our pid.
-  if (ref.pid == ::getpid()) return {{ref.pid, TerminateOutcome::kNotAClient, "it is this program"}, nullptr};
-  auto process = Process::adopt(loop_, ref, [this, pid = ref.pid](const ExitNote&) { exited(pid); });
-  if (!process && process.error().kind == Kind::kNotFound)
-    return {{ref.pid, TerminateOutcome::kNotAClient, "the process has exited"}, nullptr};
-  const auto stopped = process ? (*process)->signal(SIGSTOP) : Status(std::unexpected(process.error()));
-  if (!stopped)
-    return {{ref.pid, TerminateOutcome::kRefused, "cannot stop the process: " + to_string(stopped.error())}, nullptr};
-  return {{.pid = ref.pid}, *std::move(process)};
-}
-
-void ClientEnding::wait() {
-  ++waits_;
-  const bool any = std::ranges::any_of(clients_, [](const Client& client) { return client.process != nullptr; });
-  timer_.start(any ? settings_.patience : Duration{}, [this] { wait_is_over(); });
-}
-
-void ClientEnding::wait_is_over() {
-  if (stop_those_that_came()) return wait();
-  kill();
-}
-
-bool ClientEnding::stop_those_that_came() {
-  if (!settings_.killed_with || waits_ >= kMostWaits) return false;
-  std::vector<ProcessRef> ending;
-  for (const auto& client : clients_)
-    if (client.process) ending.push_back(client.process->ref());
-  const auto came = settings_.killed_with(ending);
-  if (!came) return false;
-  bool any = false;
-  for (const auto& ref : *came) any = add(ref) || any;
-  if (any) settings_.patience = std::max(settings_.patience, settings_.patience_with_those);
-  return any;
-}
-
-void ClientEnding::kill() {
-  killed_ = true;
-  timer_.stop();
-  const auto waited = in_ms(loop_.now() - stopped_);
-  for (auto& client : clients_) {
-    if (!client.process) continue;
-    client.outcome.waited = waited;
-    client.outcome.note = fmt::format("waited {} ms for its queued GPU work", waited.count());
-    (void)client.process->signal(SIGKILL);
+  void begin() {
+    for (const auto& ref : asked) (void)add(ref);
+    stopped_ = all_.loop_.now();
+    wait();
   }
-  timer_.start(settings_.exit_patience, [this] { finish(); });
-  finish_if_done();
-}
 
-void ClientEnding::exited(int pid) {
-  const auto client = std::ranges::find(clients_, pid, [](const Client& each) { return each.outcome.pid; });
-  client->process.reset();
-  if (!killed_) {
-    client->outcome.waited = in_ms(loop_.now() - stopped_);
-    client->outcome.note =
-        fmt::format("the process exited {} ms after the stop, before it was killed", client->outcome.waited.count());
+  const std::vector<ProcessRef> asked;
+  mps::EndingProcesses recorded;  // in the file, before they are stopped
+  std::vector<Done> done;
+
+ private:
+  struct Client {
+    mps::Terminated outcome;
+    std::unique_ptr<Process> process;  // null: nothing (more) to do
+  };
+
+  // false: it is one of them already, or cannot be stopped.
+  bool add(const ProcessRef& ref) {
+    if (std::ranges::any_of(clients_, [&](const Client& each) { return each.outcome.pid == ref.pid; })) return false;
+    clients_.push_back(stop(ref));
+    return clients_.back().process != nullptr;
   }
-  finish_if_done();
-}
 
-void ClientEnding::finish_if_done() {
-  if (std::ranges::any_of(clients_, [](const Client& client) { return client.process != nullptr; })) return;
-  timer_.start(Duration{}, [this] { finish(); });
-}
+  Client stop(const ProcessRef& ref) {
+    // The relay may have spoken for a client that had exited, and the server lists it under our pid.
+    if (ref.pid == ::getpid()) return {{ref.pid, TerminateOutcome::kNotAClient, "it is this program"}, nullptr};
+    auto process = Process::adopt(all_.loop_, ref, [this, pid = ref.pid](const ExitNote&) { exited(pid); });
+    if (!process && process.error().kind == Kind::kNotFound)
+      return {{ref.pid, TerminateOutcome::kNotAClient, "the process has exited"}, nullptr};
+    const auto stopped = process ? (*process)->signal(SIGSTOP) : Status(std::unexpected(process.error()));
+    if (!stopped)
+      return {{ref.pid, TerminateOutcome::kRefused, "cannot stop the process: " + to_string(stopped.error())}, nullptr};
+    return {{.pid = ref.pid}, *std::move(process)};
+  }
 
-void ClientEnding::finish() {
-  std::vector<mps::Terminated> outcomes;
-  for (auto& client : clients_) {
-    if (client.process) {
-      client.outcome.outcome = TerminateOutcome::kTimedOut;
-      client.outcome.note =
-          fmt::format("the process has not exited {} ms after SIGKILL", in_ms(settings_.exit_patience).count());
+  bool any_left() const {
+    return std::ranges::any_of(clients_, [](const Client& client) { return client.process != nullptr; });
+  }
+
+  void wait() {
+    ++waits_;
+    timer_.start(any_left() ? settings_.patience : Duration{}, [this] {
+      if (stop_those_that_came()) return wait();
+      kill();
+    });
+  }
+
+  bool stop_those_that_came() {
+    if (!settings_.killed_with || waits_ >= kMostWaits) return false;
+    std::vector<ProcessRef> ending;
+    for (const auto& client : clients_)
+      if (client.process) ending.push_back(client.process->ref());
+    const auto came = settings_.killed_with(ending);
+    if (!came) return false;
+    recorded.insert(came->begin(), came->end());
+    all_.keep();
+    bool any = false;
+    for (const auto& ref : *came) any = add(ref) || any;
+    if (any) settings_.patience = std::max(settings_.patience, settings_.patience_with_those);
+    return any;
+  }
+
+  void kill() {
+    killed_ = true;
+    timer_.stop();
+    const std::chrono::milliseconds waited(milliseconds_of(all_.loop_.now() - stopped_));
+    for (auto& client : clients_) {
+      if (!client.process) continue;
+      client.outcome.waited = waited;
+      client.outcome.note = fmt::format("waited {} ms for its queued GPU work", waited.count());
+      (void)client.process->signal(SIGKILL);
     }
-    outcomes.push_back(client.outcome);
+    timer_.start(settings_.exit_patience, [this] { finish(); });
+    finish_if_done();
   }
-  if (const auto done = std::exchange(done_, {})) done(std::move(outcomes));
-}
+
+  void exited(int pid) {
+    const auto client = std::ranges::find(clients_, pid, [](const Client& each) { return each.outcome.pid; });
+    client->process.reset();
+    if (!killed_) {
+      client->outcome.waited = std::chrono::milliseconds(milliseconds_of(all_.loop_.now() - stopped_));
+      client->outcome.note =
+          fmt::format("the process exited {} ms after the stop, before it was killed", client->outcome.waited.count());
+    }
+    finish_if_done();
+  }
+
+  void finish_if_done() {
+    if (!any_left()) timer_.start(Duration{}, [this] { finish(); });
+  }
+
+  void finish() {
+    std::vector<mps::Terminated> outcomes;
+    for (auto& client : clients_) {
+      if (client.process) {
+        client.outcome.outcome = TerminateOutcome::kTimedOut;
+        client.outcome.note =
+            fmt::format("the process has not exited {} ms after SIGKILL", milliseconds_of(settings_.exit_patience));
+      }
+      outcomes.push_back(client.outcome);
+    }
+    all_.ended(id_, outcomes);
+  }
+
+  Endings& all_;
+  std::uint64_t id_;
+  Settings settings_;
+  std::vector<Client> clients_;
+  MonoTime stopped_{};
+  bool killed_ = false;
+  int waits_ = 0;
+  Timer timer_;
+};
 
 // --- all that are in progress ----------------------------------------------------------------------------------------
 
@@ -168,32 +199,25 @@ Endings::Endings(Loop& loop, std::optional<Dir> root) : loop_(loop), root_(std::
   written_ = left_;
 }
 
-void Endings::begin(ClientEnding::Settings settings, const std::vector<ProcessRef>& clients, ClientEnding::Done done) {
+Endings::~Endings() = default;
+
+void Endings::begin(Settings settings, const std::vector<ProcessRef>& clients, Done done) {
   for (auto& [id, ending] : endings_)
-    if (has_all_of(ending.clients, clients)) return ending.done.push_back(std::move(done));
+    if (has_all_of(ending->asked, clients)) return ending->done.push_back(std::move(done));
   const std::uint64_t id = ++last_;
-  stopped_[id] = {clients.begin(), clients.end()};
-  keep();
-  if (settings.killed_with)
-    settings.killed_with = [this, id, killed_with = std::move(settings.killed_with)](const auto& processes) {
-      auto more = killed_with(processes);
-      if (more) stopped_[id].insert(more->begin(), more->end());
-      keep();  // those that come meanwhile are recorded before they are stopped as well
-      return more;
-    };
-  Ending& ending = endings_[id];
-  ending.clients = clients;
+  auto& ending = *(endings_[id] = std::make_unique<Ending>(*this, id, std::move(settings), clients));
   ending.done.push_back(std::move(done));
-  ending.ending = std::make_unique<ClientEnding>(
-      loop_, std::move(settings), clients, [this, id](const std::vector<mps::Terminated>& outcomes) {
-        const auto ended = endings_.extract(id);  // keeps it until this callback returns
-        stopped_.erase(id);
-        keep();
-        for (const auto& each : ended.mapped().done) each(outcomes);
-      });
+  keep();
+  ending.begin();
 }
 
-void Endings::finish_left(ClientEnding::Settings settings, ClientEnding::Done done) {
+void Endings::ended(std::uint64_t id, const std::vector<mps::Terminated>& outcomes) {
+  const auto ending = endings_.extract(id);  // keeps it until this callback returns
+  keep();
+  for (const auto& each : ending.mapped()->done) each(outcomes);
+}
+
+void Endings::finish_left(Settings settings, Done done) {
   std::vector<ProcessRef> clients;
   for (const auto& ref : std::exchange(left_, {}))
     if (runs(ref)) clients.push_back(ref);
@@ -205,7 +229,7 @@ void Endings::finish_left(ClientEnding::Settings settings, ClientEnding::Done do
 void Endings::keep() {
   if (!root_) return;
   mps::EndingProcesses all = left_;
-  for (const auto& [id, some] : stopped_) all.insert(some.begin(), some.end());
+  for (const auto& [id, ending] : endings_) all.insert(ending->recorded.begin(), ending->recorded.end());
   if (all == written_) return;
   const Status written = all.empty() ? root_->remove(mps::kEndingFile)
                                      : write_kept(*root_, mps::kEndingFile, mps::render_ending(all), 0600);

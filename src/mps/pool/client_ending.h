@@ -12,7 +12,7 @@
 // The stop matters where the keeper does not hold the client (mps/keeper; docs/internals/decisions/0020-keeper.md):
 // then its death at work ends its neighbours. A client that another process continues (SIGCONT) is killed at work when
 // its time is up: a helper that does so in a loop beats any number of stops, and the keeper makes such a death
-// harmless. Dropping this object leaves the processes stopped, which is safe for their neighbours. Loop thread only.
+// harmless. Loop thread only.
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -53,7 +53,10 @@ using Heirs = std::map<int, std::vector<ProcessRef>>;
 // first process of a container. From the first call on, that container has no new clients. Absent: none of these is.
 using KilledWith = std::function<std::optional<std::vector<ProcessRef>>(const std::vector<ProcessRef>& processes)>;
 
-class ClientEnding {
+// The terminations of clients that are in progress, for all pools of one `tranche mps`. They continue even if the pool
+// is removed. Each process is recorded in `<mps-root>/ending.txt` before it is stopped, so that no process stays
+// stopped if this program is killed: the next start finishes the terminations. Loop thread only.
+class Endings {
  public:
   struct Settings {
     Duration patience = std::chrono::seconds(2);             // between SIGSTOP and SIGKILL
@@ -61,63 +64,31 @@ class ClientEnding {
     KilledWith killed_with = {};                             // asked before SIGKILL; empty: no client comes meanwhile
     Duration patience_with_those = std::chrono::seconds(2);  // who came meanwhile
   };
-  using Done = std::function<void(std::vector<mps::Terminated>)>;
+  // One outcome for each distinct client, in their order, and for those that came meanwhile.
+  using Done = std::function<void(const std::vector<mps::Terminated>&)>;
 
-  // All clients are stopped when this returns. They must be clients of the pool. `done` runs once, in a
-  // callback of its own, and may destroy this object; it never runs after this object is destroyed. One outcome for
-  // each distinct client, in their order, and for those that came meanwhile.
-  ClientEnding(Loop& loop, Settings settings, const std::vector<ProcessRef>& clients, Done done);
-  ClientEnding(const ClientEnding&) = delete;
-  ClientEnding& operator=(const ClientEnding&) = delete;
-
- private:
-  struct Client {
-    mps::Terminated outcome;
-    std::unique_ptr<Process> process;  // null: nothing (more) to do
-  };
-  bool add(const ProcessRef& ref);  // false: it is one of them already, or cannot be stopped
-  Client stop(const ProcessRef& ref);
-  void wait();
-  void wait_is_over();
-  bool stop_those_that_came();
-  void kill();
-  void exited(int pid);
-  void finish_if_done();
-  void finish();
-
-  Loop& loop_;
-  Settings settings_;
-  Done done_;
-  std::vector<Client> clients_;
-  MonoTime stopped_{};
-  bool killed_ = false;
-  int waits_ = 0;
-  Timer timer_{loop_};
-};
-
-// The terminations of clients that are in progress, for all pools of one `tranche mps`. They continue even if the pool
-// is removed. Each process is recorded in `<mps-root>/ending.txt` before it is stopped, so that no process stays
-// stopped if this program is killed: the next start finishes the terminations. Loop thread only.
-class Endings {
- public:
-  // `root`: the file's directory. Absent: no file is written, and destroying this object loses what is in progress.
+  // `root`: the file's directory. Absent: no file is written. Destroying this object leaves the processes stopped,
+  // which is safe for their neighbours; without a file, it loses what is in progress.
   explicit Endings(Loop& loop, std::optional<Dir> root = std::nullopt);
+  ~Endings();
   Endings(const Endings&) = delete;
   Endings& operator=(const Endings&) = delete;
 
-  // `done` runs once, in a callback of its own; it never runs after this object is destroyed. If a termination in
-  // progress already has all of the clients, this one joins it, with the outcomes of all of that one's clients: a
-  // request that is repeated costs no descriptors.
-  void begin(ClientEnding::Settings settings, const std::vector<ProcessRef>& clients, ClientEnding::Done done);
+  // All clients are stopped when this returns. They must be clients of the pool. `done` runs once, in a callback of its
+  // own; it never runs after this object is destroyed. If a termination in progress already has all of the clients,
+  // this one joins it, with the outcomes of all of that one's clients: a request that is repeated costs no descriptors.
+  void begin(Settings settings, const std::vector<ProcessRef>& clients, Done done);
 
   // Takes up the terminations that the last run began, also of processes that were continued meanwhile: they are
   // stopped again, with the clients that the kernel kills with them. A later process with a reused pid is left alone.
   // `done` as above, also if there are none.
-  void finish_left(ClientEnding::Settings settings, ClientEnding::Done done);
+  void finish_left(Settings settings, Done done);
   const std::string& lost() const { return lost_; }  // why the file could not be read; "" = it was read
 
  private:
+  class Ending;
   void keep();
+  void ended(std::uint64_t id, const std::vector<mps::Terminated>& outcomes);
 
   Loop& loop_;
   std::optional<Dir> root_;
@@ -125,13 +96,7 @@ class Endings {
   mps::EndingProcesses left_;
   mps::EndingProcesses written_;
   std::uint64_t last_ = 0;
-  std::map<std::uint64_t, mps::EndingProcesses> stopped_;
-  struct Ending {
-    std::vector<ProcessRef> clients;
-    std::vector<ClientEnding::Done> done;
-    std::unique_ptr<ClientEnding> ending = {};
-  };
-  std::map<std::uint64_t, Ending> endings_;
+  std::map<std::uint64_t, std::unique_ptr<Ending>> endings_;
 };
 
 }  // namespace tranche::host

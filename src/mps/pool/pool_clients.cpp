@@ -116,7 +116,7 @@ bool PoolDaemon::are_clients(const std::vector<ProcessRef>& processes) const {
   return std::ranges::all_of(processes, [&](const auto& ref) { return std::ranges::find(all, ref.pid) != all.end(); });
 }
 
-void PoolDaemon::end_clients(const std::vector<int>& pids, ClientEnding::Done done) {
+void PoolDaemon::end_clients(const std::vector<int>& pids, Endings::Done done) {
   if (settings_.admission == nullptr) return end_living(pids, {}, std::move(done));
   // Before the search, in which a pid may become that of another process.
   std::vector<ProcessRef> living;
@@ -139,7 +139,7 @@ void PoolDaemon::end_clients(const std::vector<int>& pids, ClientEnding::Done do
 
 // The heirs of a client that has exited are ended in its place, and their outcomes are its own.
 void PoolDaemon::end_clients(std::vector<ProcessRef> living, const std::vector<int>& others, const Heirs& heirs,
-                             const ClientEnding::Done& done) {
+                             const Endings::Done& done) {
   if (heirs.empty()) return end_living(others, std::move(living), done);
   std::set<int> asked;
   for (const auto& process : living) asked.insert(process.pid);
@@ -159,7 +159,7 @@ void PoolDaemon::end_clients(std::vector<ProcessRef> living, const std::vector<i
 }
 
 // The servers' lists are up to a few seconds old: for pids that are not in them, the daemon is queried.
-void PoolDaemon::end_living(const std::vector<int>& pids, std::vector<ProcessRef> known, ClientEnding::Done done) {
+void PoolDaemon::end_living(const std::vector<int>& pids, std::vector<ProcessRef> known, Endings::Done done) {
   std::vector<ProcessRef> asked_about;
   std::vector<mps::Terminated> others;
   const auto exited = [&others](int pid) {
@@ -206,8 +206,7 @@ void PoolDaemon::side_query(std::uint64_t id, mps::Exchange what, MonoTime due, 
                                     });
 }
 
-void PoolDaemon::end_known(std::vector<ProcessRef> clients, std::vector<mps::Terminated> others,
-                           ClientEnding::Done done) {
+void PoolDaemon::end_known(std::vector<ProcessRef> clients, std::vector<mps::Terminated> others, Endings::Done done) {
   std::vector<int> pids;
   for (const auto& ref : clients) pids.push_back(ref.pid);
   const std::set<int> asked(pids.begin(), pids.end());

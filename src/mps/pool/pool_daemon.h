@@ -163,7 +163,7 @@ class PoolDaemon {
   // if they are the pool's only clients. A process that neither the relay nor the servers know is not touched, unless
   // the kernel kills it with these (KilledWith): it gets the same time, and no outcome. One outcome for each distinct
   // client; `done` runs once, in a callback of its own, and never after the pool is destroyed.
-  void end_clients(const std::vector<int>& pids, ClientEnding::Done done);
+  void end_clients(const std::vector<int>& pids, Endings::Done done);
   void client_ended(int pid) { listed_.ended(pid); }  // from the relay; the servers may list the pid for a while
   std::vector<ProcessRef> listed() const;             // by its servers, if alive
   void set_stop_patience(Duration patience) { stop_patience_ = patience; }
@@ -233,9 +233,9 @@ class PoolDaemon {
   std::optional<ProcessRef> client(int pid) const;
   std::vector<int> clients() const;
   void end_clients(std::vector<ProcessRef> living, const std::vector<int>& others, const Heirs& heirs,
-                   const ClientEnding::Done& done);
-  void end_living(const std::vector<int>& pids, std::vector<ProcessRef> known, ClientEnding::Done done);
-  void end_known(std::vector<ProcessRef> clients, std::vector<mps::Terminated> others, ClientEnding::Done done);
+                   const Endings::Done& done);
+  void end_living(const std::vector<int>& pids, std::vector<ProcessRef> known, Endings::Done done);
+  void end_known(std::vector<ProcessRef> clients, std::vector<mps::Terminated> others, Endings::Done done);
   bool are_alone(const std::vector<int>& pids) const;
   bool are_clients(const std::vector<ProcessRef>& processes) const;
   void inform_prover(mps::State before);
