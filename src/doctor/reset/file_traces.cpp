@@ -13,7 +13,6 @@
 #include "doctor/reset/traces.h"
 #include "dra/claim_spec.h"
 #include "mps/daemon/daemon_home.h"
-#include "mps/daemon/driver_libraries.h"
 #include "os/files/files.h"
 #include "os/files/kept.h"
 #include "os/socket/unix_socket.h"

@@ -1,4 +1,4 @@
-#include "mps/daemon/driver_libraries.h"
+#include "mps/daemon/daemon_home.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -5,7 +5,7 @@
 #include <cerrno>
 
 #include "base/text.h"
-#include "mps/daemon/driver_libraries.h"
+#include "mps/daemon/daemon_home.h"
 #include "os/files/files.h"
 #include "os/log/log.h"
 #include "os/socket/unix_socket.h"
