@@ -84,10 +84,7 @@ bool is_outside_of_containers(pid_t pid, int host_pid) {
 // likes.
 std::vector<pid_t> running_daemons(int host_pid) {
   std::vector<pid_t> found;
-  const auto proc = Dir::open("/proc");
-  const auto names = proc ? proc->list() : Result<std::vector<std::string>>(std::vector<std::string>{});
-  if (!names) return found;
-  for (const auto& name : *names) {
+  for (const auto& name : names_in("/proc")) {
     const auto number = parse_unsigned(name);
     if (!number) continue;
     const auto pid = static_cast<pid_t>(*number);

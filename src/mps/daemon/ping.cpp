@@ -32,10 +32,7 @@ Ping::Ping(Loop& loop, const std::string& socket, Duration deadline, Done done)
 void Ping::hear() {
   if (readable()) return;
   timer_.start(until_ - loop_.now(), [this] {
-    finish(fail(Kind::kTimeout,
-                fmt::format("no greeting within {} ms",
-                            std::chrono::duration_cast<std::chrono::milliseconds>(deadline_).count()),
-                socket_));
+    finish(fail(Kind::kTimeout, fmt::format("no greeting within {} ms", milliseconds_of(deadline_)), socket_));
   });
   watch_ = loop_.watch(fd_.get(), EPOLLIN, [this](std::uint32_t) { (void)readable(); });
 }

@@ -21,6 +21,7 @@
 #include "grants/allocate/grant.h"
 #include "os/files/files.h"
 #include "os/files/seen_directory.h"
+#include "os/process/proc_stat.h"
 #include "os/process/threads.h"
 
 namespace tranche::agent {
@@ -122,14 +123,6 @@ std::optional<host::ProcessRef> oldest_where(int member, const std::function<boo
 
 constexpr std::size_t kDeepest = 64;
 
-std::optional<std::string_view> field(std::string_view status, std::string_view name) {
-  for (const auto line : lines_of(status)) {
-    if (line.size() > name.size() && line.starts_with(name) && line[name.size()] == ':')
-      return trimmed(line.substr(name.size() + 1));
-  }
-  return std::nullopt;
-}
-
 std::optional<pid_t> pid_in(std::string_view text) {
   const auto number = parse_unsigned(text);
   return number && *number <= std::numeric_limits<pid_t>::max() ? std::optional(static_cast<pid_t>(*number))
@@ -228,17 +221,11 @@ std::optional<std::string> grant_by_mounts(int pid, const std::string& mps_root,
 
 // From a status (proc(5)), whose text is the kernel's.
 std::optional<Ancestors::Place> Ancestors::place_of(const std::string& status) {
-  const auto parent = field(status, "PPid");
-  const auto namespaced = field(status, "NSpid");
-  const auto of_parent = parent ? pid_in(*parent) : std::nullopt;
-  if (!of_parent || !namespaced) return std::nullopt;
-  Place place{.parent = *of_parent, .namespaced = {}};
-  for (const auto word : words_of(*namespaced)) {
-    const auto pid = pid_in(word);
-    if (!pid || *pid == 0) return std::nullopt;
-    place.namespaced.push_back(*pid);
-  }
-  return place.namespaced.empty() ? std::nullopt : std::optional(std::move(place));
+  std::optional<pid_t> parent;
+  for (const auto line : lines_of(status))
+    if (line.starts_with("PPid:")) parent = pid_in(trimmed(line.substr(line.find(':') + 1)));
+  auto namespaced = host::parse_namespaced_pids(status);
+  return parent && !namespaced.empty() ? std::optional(Place{*parent, std::move(namespaced)}) : std::nullopt;
 }
 
 // PID 1 of a namespace directly below the reader's.

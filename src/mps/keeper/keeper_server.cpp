@@ -206,12 +206,11 @@ void KeeperServer::end_if_idle() {
 }
 
 mps::KeeperStatus KeeperServer::status() const {
-  mps::KeeperStatus status{
-      .version = kVersion,
-      .clients = {},
-      .released = released_,
-      .most_files = most_open_files(),
-      .waited_ms = static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(waited_).count())};
+  mps::KeeperStatus status{.version = kVersion,
+                           .clients = {},
+                           .released = released_,
+                           .most_files = most_open_files(),
+                           .waited_ms = static_cast<std::uint64_t>(milliseconds_of(waited_))};
   for (const auto& [process, client] : clients_) {
     status.clients.push_back({process,
                               client.dead ? mps::HeldState::kDead

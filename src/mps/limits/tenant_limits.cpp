@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/ascii.h"
 #include "base/text.h"
 
 namespace tranche::mps {
@@ -25,19 +26,13 @@ std::optional<Percent> threads_of(std::string_view text) {
   return *percent;
 }
 
-bool same_letters(char a, char b) {
-  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
-  return lower(a) == lower(b);
-}
-
 // Whether the driver finds no device for this key. The beginning of a UUID in either case, and blanks around a number,
 // may be valid: not measured, so they count as found.
 bool names_none(std::string_view key, const std::vector<std::string>& visible) {
   if (visible.empty()) return key.empty();
   constexpr std::string_view kKind = "GPU-";
   const auto begins_with_key = [key](const std::string& uuid) {
-    return key.size() <= uuid.size() &&
-           std::ranges::equal(key, std::string_view(uuid).substr(0, key.size()), same_letters);
+    return same_in_any_case(key, std::string_view(uuid).substr(0, key.size()));
   };
   if (key.size() > kKind.size() && std::ranges::any_of(visible, begins_with_key)) return false;
   const auto number = trimmed(key);

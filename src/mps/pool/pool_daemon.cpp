@@ -87,8 +87,6 @@ std::string PoolDaemon::reason() const {
   return text;
 }
 
-PoolDaemon::~PoolDaemon() = default;
-
 void PoolDaemon::want(const mps::DaemonLimits& limits) {
   if (state_.state != mps::State::kAbsent) {
     return feed(state_.state == mps::State::kStopping ? mps::Event(mps::Start{limits})
@@ -97,14 +95,6 @@ void PoolDaemon::want(const mps::DaemonLimits& limits) {
   const auto adopted = adopt();
   // With a daemon that is not ours, the start fails with the same message and is retried.
   feed(mps::Start{limits, adopted.value_or(false)});
-}
-
-void PoolDaemon::stop() {
-  feed(mps::StopAsked{});
-}
-
-void PoolDaemon::look() {
-  feed(mps::LookNow{});
 }
 
 bool PoolDaemon::gone() const {

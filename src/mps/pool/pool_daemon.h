@@ -139,13 +139,12 @@ class PoolDaemon {
     std::function<void(const mps::Proof& before, const mps::Proof& after)> on_proof;
   };
   static Result<std::unique_ptr<PoolDaemon>> open(Loop& loop, PoolSettings settings, Callbacks callbacks);
-  ~PoolDaemon();
   PoolDaemon(const PoolDaemon&) = delete;
   PoolDaemon& operator=(const PoolDaemon&) = delete;
 
   void want(const mps::DaemonLimits& limits);  // starts the daemon, or changes the enforced limits
-  void stop();
-  void look();  // lists the servers' clients now
+  void stop() { feed(mps::StopAsked{}); }
+  void look() { feed(mps::LookNow{}); }  // lists the servers' clients now
   // New clients may be unable to start: starts a proof soon. These proofs have a minimum interval, because tenants that
   // fill the server can cause doubts.
   void doubt(const std::string& why) { prover_.feed(mps::Doubt{mps::DoubtKind::kPaced, why}); }

@@ -48,9 +48,7 @@ std::string end_reply(const EndReply& reply) {
                        {"note", client.note},
                        {"waitedMs", client.waited.count()}});
   const nlohmann::ordered_json json{
-      {"ok", true},
-      {"clients", std::move(clients)},
-      {"tookMs", std::chrono::duration_cast<std::chrono::milliseconds>(reply.took).count()}};
+      {"ok", true}, {"clients", std::move(clients)}, {"tookMs", milliseconds_of(reply.took)}};
   return json_text(json);
 }
 

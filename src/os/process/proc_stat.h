@@ -1,5 +1,5 @@
 #pragma once
-// Private to os/process: reading /proc/<pid>/stat and /proc/<pid>/status. Pure; fuzzed.
+// Reading /proc/<pid>/stat and /proc/<pid>/status. Pure; fuzzed.
 #include <sys/types.h>
 
 #include <cstdint>
