@@ -12,8 +12,6 @@
 namespace tranche::mps {
 namespace {
 
-constexpr int kPidMax = 4194304;  // the kernel's largest pid_max
-
 struct Refusal {
   std::string_view words;  // the beginning of the text or, for "not found", its end
   Kind kind;
@@ -41,24 +39,21 @@ std::optional<Error> refusal_in(std::string_view command, std::string_view text)
       return Error{Kind::kNotFound, "the control daemon says " + in_quotes(line), std::string(command), 0};
     }
     for (const auto& [words, kind] : kRefusalsBeginWith) {
-      if (line.starts_with(words)) {
+      if (line.starts_with(words))
         return Error{kind, "the control daemon says " + in_quotes(line), std::string(command), 0};
-      }
     }
   }
   return std::nullopt;
 }
 
-std::optional<int> parse_pid(std::string_view text) {
+std::optional<int> parse_int(std::string_view text, std::uint64_t least, std::uint64_t most) {
   const auto number = parse_unsigned(text);
-  if (!number || *number == 0 || *number > kPidMax) return std::nullopt;
+  if (!number || *number < least || *number > most) return std::nullopt;
   return static_cast<int>(*number);
 }
 
-std::optional<int> parse_int(std::string_view text) {
-  const auto number = parse_unsigned(text);
-  if (!number || *number > static_cast<std::uint64_t>(std::numeric_limits<int>::max())) return std::nullopt;
-  return static_cast<int>(*number);
+std::optional<int> parse_pid(std::string_view text) {
+  return parse_int(text, 1, 4194304);  // the kernel's largest pid_max
 }
 
 Result<Pids> parse_pids(std::string_view command, const std::vector<std::string_view>& lines, std::string_view text) {
@@ -80,8 +75,6 @@ Result<std::string_view> only_line(std::string_view command, std::string_view te
   return lines[0];
 }
 
-constexpr const char* kNextClients = "the limits of the next clients";
-
 // The output for one of them: a memory limit for each device, then the percentage.
 Result<LimitsReadBack> check_read_back(const std::string& who, const DaemonLimits& limits,
                                        const std::vector<std::string_view>& lines, std::size_t at) {
@@ -91,10 +84,6 @@ Result<LimitsReadBack> check_read_back(const std::string& who, const DaemonLimit
   if (const auto difference = disagreement(limits, read); !difference.empty())
     return fail(Kind::kInvalid, difference, who);
   return read;
-}
-
-std::string server_name(int pid) {
-  return "server " + std::to_string(pid);
 }
 
 }  // namespace
@@ -203,11 +192,11 @@ Result<TurnReply> parse_turn_session(const std::vector<int>& servers, const Daem
     return fail(Kind::kInvalid,
                 fmt::format("the reply {} lacks lines: a limit of {} is not set", in_quotes(text),
                             servers.empty() ? "the daemon" : "the daemon or its server"),
-                kNextClients);
+                "the limits of the next clients");
   TurnReply reply;
   TRY(reply.defaults, check_read_back("the daemon's defaults", limits, lines, set));
   for (std::size_t i = 0; i < servers.size(); ++i)
-    TRY_STATUS(check_read_back(server_name(servers[i]), limits, lines, set + each * (i + 1)));
+    TRY_STATUS(check_read_back(fmt::format("server {}", servers[i]), limits, lines, set + each * (i + 1)));
   std::string rest;
   for (std::size_t i = set + each * set; i < lines.size(); ++i) rest += std::string(lines[i]) + '\n';
   TRY(reply.servers, parse_server_list(rest));
@@ -219,7 +208,7 @@ Result<int> parse_version(std::string_view text) {
   for (const auto line : lines_of(text)) {
     const auto at = line.find(kMark);
     if (at == std::string_view::npos) continue;
-    const auto version = parse_int(trimmed(line.substr(at + kMark.size())));
+    const auto version = parse_int(trimmed(line.substr(at + kMark.size())), 0, std::numeric_limits<int>::max());
     if (!version) return unreadable("nvidia-cuda-mps-control -v", line, "a line that ends in a version number");
     return *version;
   }

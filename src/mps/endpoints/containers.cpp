@@ -74,7 +74,7 @@ std::string name_of(const containers::Container& container) {
 bool is_in(const containers::Container& container, int pid) {
   const auto text = host::read_file(fmt::format("/proc/{}/cgroup", pid));
   const auto found = text ? containers::container_of_cgroup(*text) : std::nullopt;
-  return found && name_of(*found) == name_of(container);
+  return found == container;
 }
 
 // From its own to the outermost below ours. Empty if its own is ours, or if they cannot be determined.
