@@ -96,6 +96,7 @@ class ClusterWriter final : public LabelWriter {
   // pod_name: the pod whose owners are to own the NodeFeature object; "" = nobody owns it.
   ClusterWriter(host::KubeClient& client, const label::FeaturePlace& place, std::string pod_name)
       : client_(client),
+        is_feature_(true),
         place_(place),
         pod_name_(std::move(pod_name)),
         path_(label::feature_path(place)),
@@ -121,7 +122,7 @@ class ClusterWriter final : public LabelWriter {
   void begin() {
     if (pod_name_.empty() || owners_known_) return look();
     const std::string pod =
-        "/api/v1/namespaces/" + place_->feature_namespace + "/pods/" + kube::percent_encoded(pod_name_);
+        "/api/v1/namespaces/" + place_.feature_namespace + "/pods/" + kube::percent_encoded(pod_name_);
     call_ = client_.get(pod, to(&ClusterWriter::on_pod));
   }
   void on_pod(const host::KubeAnswer& answer) {
@@ -129,7 +130,7 @@ class ClusterWriter final : public LabelWriter {
                                   : std::unexpected(refused(answer, "see the pod " + pod_name_));
     owners_known_ = owners.has_value();
     if (owners)
-      place_->owners = *std::move(owners);
+      place_.owners = *std::move(owners);
     else
       written_.remarks.push_back("the labels will outlive this DaemonSet: " + to_string(owners.error()));
     look();
@@ -137,11 +138,11 @@ class ClusterWriter final : public LabelWriter {
   void look() { call_ = client_.get(path_, to(&ClusterWriter::on_object)); }
 
   void on_object(const host::KubeAnswer& answer) {
-    const bool none = place_ && answer.status == kube::http::kNotFound;
+    const bool none = is_feature_ && answer.status == kube::http::kNotFound;
     if (none && labels_.empty()) return end(std::move(written_));
     const auto then = to(&ClusterWriter::on_written);
     if (none) {
-      call_ = client_.create(label::features_path(*place_), label::new_feature(*place_, labels_), then);
+      call_ = client_.create(label::features_path(place_), label::new_feature(place_, labels_), then);
       return;
     }
     if (!is_good(answer)) return end(std::unexpected(refused(answer, "see " + what_)));
@@ -149,11 +150,11 @@ class ClusterWriter final : public LabelWriter {
     if (!changed) return end(std::unexpected(std::move(changed).error()));
     const auto& body = *changed;
     if (!body) return end(std::move(written_));
-    call_ = place_ ? client_.replace(path_, *body, then) : client_.patch(path_, *body, then);
+    call_ = is_feature_ ? client_.replace(path_, *body, then) : client_.patch(path_, *body, then);
   }
   // What to send, for the whole object or as a patch of the Node; absent if there is nothing to change.
   Result<std::optional<std::string>> to_send(const std::string& there) {
-    if (place_) return label::changed_feature(there, *place_, labels_);
+    if (is_feature_) return label::changed_feature(there, place_, labels_);
     TRY(auto change, label::change_node(there, labels_));
     written_.foreign = std::move(change.foreign);
     return std::move(change.patch);
@@ -163,7 +164,7 @@ class ClusterWriter final : public LabelWriter {
     if (is_good(answer)) return end(std::move(written_));
     if (answer.status == kube::http::kConflict && ++rounds_ < kMostRounds) return begin();
     Error error = refused(answer, writes_);
-    if (place_ && error.kind == Kind::kNotFound)
+    if (is_feature_ && error.kind == Kind::kNotFound)
       error.what += "; the cluster has no node feature discovery: install it, or write labels elsewhere";
     end(std::unexpected(std::move(error)));
   }
@@ -179,7 +180,8 @@ class ClusterWriter final : public LabelWriter {
   }
 
   host::KubeClient& client_;
-  std::optional<label::FeaturePlace> place_;  // absent: the labels are the Node's
+  const bool is_feature_ = false;  // or the labels are the Node's
+  label::FeaturePlace place_;
   const std::string pod_name_;
   const std::string path_, what_, writes_;
   bool owners_known_ = false;
