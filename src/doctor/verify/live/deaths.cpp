@@ -90,7 +90,7 @@ class Deaths {
   Probes& probes_;
   const Trial& trial_;
   verify::DeathTries tries_;
-  std::vector<std::unique_ptr<Probes::Running>> neighbours_;
+  std::vector<Probes::Started> neighbours_;
   bool heard_ = false;
   Json status_, pool_, endpoint_, protection_;  // of `tranche mps`; our pool, our grant's endpoint, its only client's
   std::unique_ptr<host::StatusWatcher> watcher_;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <set>
 
 #include "base/json_read.h"
@@ -132,10 +131,11 @@ Status try_limits(const VerifyOptions& options, const VerifyPlaces& places, veri
       folders.push_back(places.driver_root + folder);
     environment["LD_LIBRARY_PATH"] = join(folders, ":");
   }
-  TRY(const auto probes, Probes::open(std::move(environment)));
+  TRY(const auto loop, host::Loop::open());
+  Probes probes(*loop, std::move(environment), ProbePlace::kOwnNamespace);
   // Below it each probe has its endpoint; where the agent has another run directory it may not be there.
   const bool made = ::mkdir(probe::kRunDirectory, 0755) == 0;
-  const Status done = DeepRun(options, places, *probes, checks).run();
+  const Status done = DeepRun(options, places, probes, checks).run();
   if (made) ::rmdir(probe::kRunDirectory);
   return done;
 }

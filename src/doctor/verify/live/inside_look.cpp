@@ -63,16 +63,16 @@ Status try_inside(const VerifyOptions& options, verify::Findings& checks) {
                 "this container has no share of MPS (no CUDA_MPS_PIPE_DIRECTORY): ask for a resource that is shared by "
                 "MPS or for a claim of a share, or run `tranche probe` for what the whole GPU is",
                 "the environment");
-  TRY(const auto probes,
-      Probes::open({options.environment.begin(), options.environment.end()}, ProbePlace::kContainer));
-  TRY(const auto grants, grants_here(options, *probes, grant));
+  TRY(const auto loop, host::Loop::open());
+  Probes probes(*loop, {options.environment.begin(), options.environment.end()}, ProbePlace::kContainer);
+  TRY(const auto grants, grants_here(options, probes, grant));
   std::vector<std::string> gpus;
   for (const auto& expected : grants) gpus.push_back(expected.gpu);
   verify::check_environment({options.environment.begin(), options.environment.end()}, gpus, checks);
   for (const auto& expected : grants) {
     GrantHere here = grant;
     if (expected.gpu.starts_with("GPU-")) here.env["CUDA_VISIBLE_DEVICES"] = expected.gpu;
-    try_grant(*probes, options, {}, {expected, here, {}, options.observed}, checks);
+    try_grant(probes, options, {}, {expected, here, {}, options.observed}, checks);
   }
   return {};
 }

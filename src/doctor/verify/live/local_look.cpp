@@ -1,5 +1,4 @@
 // The node from within: the status sockets of both programs, and the driver.
-#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -29,12 +28,9 @@ Json document(const std::string& socket) {
 // By file name; those that cannot be read are not there.
 std::map<std::string, std::string> claim_specs(const std::string& cdi_root) {
   std::map<std::string, std::string> files;
-  std::error_code failed;
-  for (auto entry = std::filesystem::directory_iterator(cdi_root, failed);
-       !failed && entry != std::filesystem::end(entry); entry.increment(failed)) {
-    const std::string name = entry->path().filename();
+  for (const auto& name : host::names_in(cdi_root)) {
     if (!dra::is_claim_spec_file(name)) continue;
-    if (auto text = host::read_file(entry->path(), kLargestSpec)) files[name] = *std::move(text);
+    if (auto text = host::read_file(cdi_root + "/" + name, kLargestSpec)) files[name] = *std::move(text);
   }
   return files;
 }

@@ -15,14 +15,9 @@ constexpr Duration kQueueRunsOut = std::chrono::seconds(2);  // of a probe that 
 
 }  // namespace
 
-Result<std::unique_ptr<Probes>> Probes::open(std::map<std::string, std::string> environment, ProbePlace place) {
-  TRY(auto loop, host::Loop::open());
-  return std::unique_ptr<Probes>(new Probes(std::move(loop), std::move(environment), place));
-}
-
 Probes::Started Probes::start(const GrantHere& grant, const std::vector<std::string>& words,
                               const std::map<std::string, std::string>& more) {
-  auto probe = std::make_unique<Running>(*loop_);
+  Started probe(new Running{.timer = host::Timer(loop_)});
   host::Command command{.argv = {"/proc/self/exe", "probe", "--json"},
                         .env = environment_,
                         .kill_on_drop = true,
@@ -37,58 +32,58 @@ Probes::Started Probes::start(const GrantHere& grant, const std::vector<std::str
   }
   Running* self = probe.get();
   auto process = host::Process::start(
-      *loop_, command,
+      loop_, command,
       [this, self](const std::string& line) {
         if (line == "computing") {
-          self->computes_ = true;
-          loop_->stop();
+          self->computes = true;
+          loop_.stop();
         }
-        if (self->run_.output.size() < kLongestOutput) self->run_.output += line + '\n';
+        if (self->run.output.size() < kLongestOutput) self->run.output += line + '\n';
       },
       [this, self](host::ExitNote note) {
-        self->ended_ = true;
-        self->run_.status = note.signalled ? kBySignal + note.code : note.code;
-        loop_->stop();
+        self->ended = true;
+        self->run.status = note.signalled ? kBySignal + note.code : note.code;
+        loop_.stop();
       });
   if (!process) {
-    probe->ended_ = true;
-    probe->run_.not_started = to_string(process.error());
+    probe->ended = true;
+    probe->run.not_started = to_string(process.error());
     return probe;
   }
-  probe->process_ = *std::move(process);
-  probe->timer_.start(kLongestProbe, [self] {
-    self->run_.timed_out = true;
+  probe->process = *std::move(process);
+  probe->timer.start(kLongestProbe, [self] {
+    self->run.timed_out = true;
     // Killed with work in flight it would take its neighbours along.
-    (void)self->process_->signal(SIGSTOP);
-    self->timer_.start(kQueueRunsOut, [self] { (void)self->process_->signal(SIGKILL); });
+    (void)self->process->signal(SIGSTOP);
+    self->timer.start(kQueueRunsOut, [self] { (void)self->process->signal(SIGKILL); });
   });
   return probe;
 }
 
 // The loop stops at the end of any probe.
 verify::ProbeRun Probes::wait(const Started& probe) {
-  while (!probe->ended_) loop_->run();
-  return probe->run_;
+  while (!probe->ended) loop_.run();
+  return probe->run;
 }
 
 verify::ProbeRun Probes::end(const Started& probe) {
-  if (probe->process_) (void)probe->process_->signal(SIGTERM);
+  if (probe->process) (void)probe->process->signal(SIGTERM);
   return wait(probe);
 }
 
 verify::ProbeRun Probes::kill(const Started& probe) {
-  if (probe->process_) (void)probe->process_->signal(SIGKILL);
+  if (probe->process) (void)probe->process->signal(SIGKILL);
   return wait(probe);
 }
 
 bool Probes::until(const std::function<bool()>& so) {
   bool late = false;
-  host::Timer timer(*loop_);
+  host::Timer timer(loop_);
   timer.start(kLongestWait, [&] {
     late = true;
-    loop_->stop();
+    loop_.stop();
   });
-  while (!so() && !late) loop_->run();
+  while (!so() && !late) loop_.run();
   return so();
 }
 

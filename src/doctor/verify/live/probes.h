@@ -8,8 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "base/result.h"
-#include "base/time.h"
 #include "doctor/verify/deep.h"
 #include "doctor/verify/live/looks.h"
 #include "os/loop/loop.h"
@@ -32,25 +30,16 @@ struct GrantHere {
 
 class Probes {
  public:
-  static Result<std::unique_ptr<Probes>> open(std::map<std::string, std::string> environment,
-                                              ProbePlace place = ProbePlace::kOwnNamespace);
+  Probes(host::Loop& loop, std::map<std::string, std::string> environment, ProbePlace place)
+      : loop_(loop), environment_(std::move(environment)), place_(place) {}
 
-  class Running {
-   public:
-    explicit Running(host::Loop& loop) : timer_(loop) {}
-    ~Running() = default;
-    Running(const Running&) = delete;
-    Running& operator=(const Running&) = delete;
-
-   private:
-    friend class Probes;
-    host::Timer timer_;
-    bool ended_ = false;
-    bool computes_ = false;
-    verify::ProbeRun run_;
-    std::unique_ptr<host::Process> process_;
+  struct Running {
+    host::Timer timer;
+    bool ended = false;
+    bool computes = false;
+    verify::ProbeRun run = {};
+    std::unique_ptr<host::Process> process = {};
   };
-
   using Started = std::unique_ptr<Running>;
   // `words` go behind "probe --json"; `more` over the grant's variables.
   Started start(const GrantHere& grant, const std::vector<std::string>& words,
@@ -58,9 +47,9 @@ class Probes {
   verify::ProbeRun wait(const Started& probe);
   verify::ProbeRun end(const Started& probe);   // asks it to end first: it does so in order
   verify::ProbeRun kill(const Started& probe);  // whatever is in flight
-  static bool has_ended(const Started& probe) { return probe->ended_; }
+  static bool has_ended(const Started& probe) { return probe->ended; }
   // With --stages: launches are in flight.
-  static bool computes_or_ended(const Started& probe) { return probe->ended_ || probe->computes_; }
+  static bool computes_or_ended(const Started& probe) { return probe->ended || probe->computes; }
   bool until(const std::function<bool()>& so);  // runs the loop; false: it was not so within a minute
   verify::ProbeRun run(const GrantHere& grant, const std::vector<std::string>& words,
                        const std::map<std::string, std::string>& more = {});
@@ -68,13 +57,11 @@ class Probes {
   void move_to(ProbePlace place) { place_ = place; }
   ProbePlace place() const { return place_; }
 
-  host::Loop& loop() { return *loop_; }
+  host::Loop& loop() { return loop_; }
   const std::map<std::string, std::string>& environment() const { return environment_; }
 
  private:
-  Probes(std::unique_ptr<host::Loop> loop, std::map<std::string, std::string> environment, ProbePlace place)
-      : loop_(std::move(loop)), environment_(std::move(environment)), place_(place) {}
-  std::unique_ptr<host::Loop> loop_;
+  host::Loop& loop_;
   std::map<std::string, std::string> environment_;
   ProbePlace place_;
 };
