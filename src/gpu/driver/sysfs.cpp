@@ -2,11 +2,10 @@
 
 #include <unistd.h>
 
-#include <array>
-
 #include "base/text.h"
 #include "gpu/inventory/inventory.h"
 #include "os/files/files.h"
+#include "os/files/links.h"
 
 namespace tranche::host::nvml {
 namespace {
@@ -44,10 +43,8 @@ Result<std::optional<std::uint32_t>> numa_node_of(const std::string& root, std::
 // The function's directory is a link: "../../../devices/pci0000:00/0000:00:01.0/0000:3b:00.0".
 std::string pcie_root_of(const std::string& root, std::string_view nvml_bus_id) {
   constexpr std::size_t kLongestRoot = 16;
-  std::array<char, 4096> target{};
-  const ssize_t size = ::readlink(folder_of(root, nvml_bus_id).c_str(), target.data(), target.size());
-  if (size <= 0) return {};
-  for (const auto part : split({target.data(), static_cast<std::size_t>(size)}, '/'))
+  const std::string target = read_link(folder_of(root, nvml_bus_id)).value_or("");
+  for (const auto part : split(target, '/'))
     if (part.starts_with("pci") && part.contains(':') && part.size() <= kLongestRoot) return std::string(part);
   return {};
 }

@@ -1,10 +1,13 @@
 #include "os/files/below.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <memory>
 
 #include "base/text.h"
 
@@ -70,6 +73,26 @@ std::string_view name_of_temporary(std::string_view temporary) {
     temporary = temporary.substr(0, dot);
   }
   return temporary;
+}
+
+Result<std::vector<std::string>> names_of(int fd, const std::string& path) {
+  if (fd < 0) return std::unexpected(error_from_errno(errno, "cannot list", path));
+  const std::unique_ptr<DIR, int (*)(DIR*)> dir(::fdopendir(fd), &::closedir);
+  if (!dir) {
+    const int err = errno;
+    ::close(fd);
+    return std::unexpected(error_from_errno(err, "cannot list", path));
+  }
+  std::vector<std::string> names;
+  errno = 0;
+  while (const dirent* entry = ::readdir(dir.get())) {
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") names.emplace_back(name);
+    errno = 0;
+  }
+  if (errno != 0) return std::unexpected(error_from_errno(errno, "cannot list", path));
+  std::ranges::sort(names);
+  return names;
 }
 
 Result<std::string> read_all(int fd, std::size_t limit, const std::string& path) {

@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "os/loop/fd.h"
@@ -27,6 +28,8 @@ std::string temporary_name(const std::string& name);
 // The name that a temporary one was made of; "": it is not a temporary name of ours.
 std::string_view name_of_temporary(std::string_view temporary);
 
+// The names in the directory `fd`, sorted; closes it. -1: the error is in errno.
+Result<std::vector<std::string>> names_of(int fd, const std::string& path);
 Result<std::string> read_all(int fd, std::size_t limit, const std::string& path);
 Status write_all(int fd, std::string_view content, const std::string& path);
 

@@ -1,6 +1,5 @@
 #include "os/files/files.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
@@ -9,7 +8,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <memory>
 
 #include "base/text.h"
 #include "os/files/below.h"
@@ -21,10 +19,6 @@ using files::joined;
 
 constexpr int kOpenDir = O_PATH | O_DIRECTORY | O_CLOEXEC;
 constexpr int kAttempts = 100;  // to find a free temporary name
-
-struct CloseDir {
-  void operator()(DIR* dir) const { ::closedir(dir); }
-};
 
 // Opens one directory below another; creates it with exactly `mode` if it does not exist.
 Result<Fd> make_one(int parent, const std::string& name, mode_t mode, const std::string& path) {
@@ -177,25 +171,7 @@ Status Dir::hard_link(std::string_view from_path, std::string_view relative) con
 }
 
 Result<std::vector<std::string>> Dir::list() const {
-  const int fd = ::openat(fd_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return std::unexpected(error_from_errno(errno, "cannot list", path_));
-  const std::unique_ptr<DIR, CloseDir> dir(::fdopendir(fd));
-  if (!dir) {
-    const int err = errno;
-    ::close(fd);
-    return std::unexpected(error_from_errno(err, "cannot list", path_));
-  }
-  std::vector<std::string> names;
-  for (;;) {
-    errno = 0;
-    const dirent* entry = ::readdir(dir.get());
-    if (entry == nullptr) break;
-    std::string name = entry->d_name;
-    if (name != "." && name != "..") names.push_back(std::move(name));
-  }
-  if (errno != 0) return std::unexpected(error_from_errno(errno, "cannot list", path_));
-  std::ranges::sort(names);
-  return names;
+  return files::names_of(::openat(fd_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), path_);
 }
 
 std::vector<std::string> names_in(const std::string& directory) {

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "base/text.h"
 #include "os/files/below.h"
 
 namespace tranche::host {
@@ -54,9 +55,7 @@ void remove_temporaries(const Dir& folder, const std::function<bool(std::string_
 }
 
 std::string boot_id() {
-  std::string id = read_file("/proc/sys/kernel/random/boot_id").value_or("");
-  while (!id.empty() && id.back() == '\n') id.pop_back();
-  return id;
+  return std::string(trimmed(read_file("/proc/sys/kernel/random/boot_id").value_or("")));
 }
 
 }  // namespace tranche::host

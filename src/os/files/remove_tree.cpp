@@ -1,10 +1,8 @@
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <memory>
 #include <vector>
 
 #include "os/files/below.h"
@@ -15,10 +13,6 @@ namespace {
 // Deeper than any tree of ours; bounds the stack and the descriptors that a hostile tree can use.
 constexpr int kDeepest = 64;
 
-struct CloseDir {
-  void operator()(DIR* dir) const { ::closedir(dir); }
-};
-
 // Entering a mount would remove another owner's files. Kernels before 5.8 do not report mounts; there, the device
 // number distinguishes most of them.
 bool is_mount_point(int parent, const char* name) {
@@ -28,21 +22,6 @@ bool is_mount_point(int parent, const char* name) {
   if ((own.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) != 0) return (own.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
   if (::statx(parent, "", AT_EMPTY_PATH, STATX_TYPE, &above) != 0) return false;
   return own.stx_dev_major != above.stx_dev_major || own.stx_dev_minor != above.stx_dev_minor;
-}
-
-Result<std::vector<std::string>> names_in(int fd, const std::string& path) {
-  std::unique_ptr<DIR, CloseDir> dir(::fdopendir(fd));
-  if (!dir) {
-    const int err = errno;
-    ::close(fd);
-    return std::unexpected(error_from_errno(err, "cannot list", path));
-  }
-  std::vector<std::string> names;
-  while (const dirent* entry = ::readdir(dir.get())) {
-    const std::string name = entry->d_name;
-    if (name != "." && name != "..") names.push_back(name);
-  }
-  return names;
 }
 
 Status remove_level(int parent, const std::string& name, const std::string& path, int depth) {
@@ -59,7 +38,7 @@ Status remove_level(int parent, const std::string& name, const std::string& path
     const int err = errno == ENOTDIR || errno == ELOOP ? refused : errno;  // not a directory: unlink's error counts
     return std::unexpected(error_from_errno(err, "cannot remove", path));
   }
-  TRY(const auto names, names_in(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0), path));
+  TRY(const auto names, names_of(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0), path));
   for (const auto& child : names) TRY_STATUS(remove_level(fd.get(), child, joined(path, child), depth + 1));
   if (::unlinkat(parent, name.c_str(), AT_REMOVEDIR) == 0 || errno == ENOENT) return {};
   return std::unexpected(error_from_errno(errno, "cannot remove", path));
