@@ -137,7 +137,7 @@ void CdiSpecs::try_again_later() {
 // A node that appears later (nvidia-uvm is loaded at first use) must be added to the specs.
 void CdiSpecs::watch_devices() {
   const std::string& root = wanted_->options.driver_root_here;
-  std::string directory = (root == "/" ? "" : root) + "/dev";
+  std::string directory = host::under_root(root, "/dev");
   auto dir = host::Dir::open(directory);
   if (!dir) dir = host::Dir::open(directory = "/dev");
   if (!dir) return;

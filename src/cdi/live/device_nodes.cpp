@@ -1,12 +1,10 @@
 #include "cdi/live/device_nodes.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <array>
 #include <optional>
 
-#include "os/files/rooted.h"
+#include "os/files/root_view.h"
 #include "plan/imex.h"
 
 namespace tranche::agent {
@@ -21,10 +19,9 @@ constexpr std::array<std::string_view, 4> kControlNodes{"/dev/nvidiactl", "/dev/
                                                         "/dev/nvidia-modeset"};
 
 std::optional<mode_t> mode_of(const std::string& root, std::string_view path) {
-  const auto found = host::path_in_root(root, path);
-  struct stat status{};
-  if (!found || ::stat(found->c_str(), &status) != 0) return std::nullopt;
-  return status.st_mode;
+  const auto view = host::RootView::open(root);
+  const auto place = view ? view->look(path) : std::nullopt;
+  return place ? std::optional(place->mode) : std::nullopt;
 }
 
 bool is_character_device(const std::string& root, std::string_view path) {

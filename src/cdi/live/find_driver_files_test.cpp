@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "cdi/live/tree_fixture.h"
+#include "os/files/tree_fixture.h"
 
 namespace tranche::host {
 namespace {

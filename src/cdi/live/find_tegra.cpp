@@ -2,6 +2,7 @@
 
 #include "cdi/csv.h"
 #include "cdi/live/finder.h"
+#include "os/files/files.h"
 
 namespace tranche::host::cdi_files {
 namespace {
@@ -44,7 +45,7 @@ void find_entry(const CsvEntry& entry, const RootView& driver, const RootView& d
 
 void read_csv(const RootView& root, const std::string& path, const RootView& driver, const RootView& devices,
               FoundDriverFiles& found) {
-  const std::string path_here = (root.path() == "/" ? "" : root.path()) + path;
+  const std::string path_here = under_root(root.path(), path);
   const auto text = root.read(path);
   if (!text) {
     found.problems.push_back({Severity::kWarning,

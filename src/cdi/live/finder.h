@@ -5,7 +5,7 @@
 
 #include "cdi/driver_files.h"
 #include "cdi/live/find_driver_files.h"
-#include "cdi/live/root_view.h"
+#include "os/files/root_view.h"
 
 namespace tranche::host::cdi_files {
 

@@ -2,8 +2,8 @@
 
 #include <gmock/gmock.h>
 
-#include "cdi/live/tree_fixture.h"
 #include "cdi/spec.h"
+#include "os/files/tree_fixture.h"
 
 namespace tranche::host {
 namespace {

@@ -14,10 +14,6 @@
 namespace tranche::host::nvml {
 namespace {
 
-std::string below(const std::string& root, const char* path) {
-  return (root == "/" ? "" : root) + path;
-}
-
 bool is_device(std::string_view name) {
   constexpr std::string_view kPrefix = "nvidia";
   return name.starts_with(kPrefix) && parse_unsigned(name.substr(kPrefix.size())).has_value();
@@ -43,15 +39,15 @@ std::vector<std::string> wanted_in(const std::string& folder, const Wanted& want
 
 KernelSigns look_at_kernel(const std::string& root) {
   KernelSigns signs;
-  signs.devices = wanted_in(below(root, "/dev"), is_device);
-  signs.addresses = wanted_in(below(root, "/sys/bus/pci/drivers/nvidia"), is_address);
-  signs.version = trimmed(read_file(below(root, "/sys/module/nvidia/version")).value_or(""));
+  signs.devices = wanted_in(under_root(root, "/dev"), is_device);
+  signs.addresses = wanted_in(under_root(root, "/sys/bus/pci/drivers/nvidia"), is_address);
+  signs.version = trimmed(read_file(under_root(root, "/sys/module/nvidia/version")).value_or(""));
   return signs;
 }
 
 DeviceHints::DeviceHints(const std::string& root) : inotify_(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC)) {
   constexpr std::uint32_t kEvents = IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO;
-  if (inotify_ && ::inotify_add_watch(inotify_.get(), below(root, "/dev").c_str(), kEvents) < 0) inotify_.reset();
+  if (inotify_ && ::inotify_add_watch(inotify_.get(), under_root(root, "/dev").c_str(), kEvents) < 0) inotify_.reset();
 }
 
 bool DeviceHints::seen() {

@@ -69,7 +69,7 @@ void say_bad_lines(const std::string& path, const inventory::MigMinors& table, i
 // Entries that the table does not have stay absent, and the node's doubts list them.
 void find_mig_nodes(const std::string& root, inventory::Inventory& node) {
   if (std::ranges::all_of(node.gpus, [](const inventory::Gpu& gpu) { return gpu.mig_devices.empty(); })) return;
-  const std::string path = (root == "/" ? "" : root) + kTable;
+  const std::string path = under_root(root, kTable);
   const auto text = read_file(path);
   if (!text) {
     node.doubts.push_back(to_string(within(text.error(), "it is not known which device nodes open MIG devices")));

@@ -13,7 +13,7 @@ namespace {
 // The folder of the function; "" if the input is not an address.
 std::string folder_of(const std::string& root, std::string_view bus_id) {
   const std::string address = inventory::sysfs_address(bus_id);
-  return address.empty() ? "" : (root == "/" ? "" : root) + "/sys/bus/pci/devices/" + address;
+  return address.empty() ? "" : under_root(root, "/sys/bus/pci/devices/" + address);
 }
 
 std::string attribute_of(const std::string& root, std::string_view bus_id, const std::string& name) {

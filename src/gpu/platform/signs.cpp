@@ -6,7 +6,7 @@
 #include <array>
 
 #include "os/files/files.h"
-#include "os/files/rooted.h"
+#include "os/files/root_view.h"
 
 namespace tranche::host {
 namespace {
@@ -20,10 +20,10 @@ constexpr const char* kSocFamily = "/sys/devices/soc0/family";
 constexpr std::size_t kFamilyLimit = 4096;  // one page, the maximum in sysfs
 
 bool is_tegra_under(const std::string& root) {
-  if (path_in_root(root, kTegraRelease)) return true;
-  const auto path = path_in_root(root, kSocFamily);
-  if (!path) return false;
-  const auto family = read_file(*path, kFamilyLimit);
+  const auto view = RootView::open(root);
+  if (!view) return false;
+  if (view->look(kTegraRelease)) return true;
+  const auto family = view->read(kSocFamily, kFamilyLimit);
   return family && inventory::is_tegra_family(*family);
 }
 
@@ -31,9 +31,12 @@ bool is_tegra_under(const std::string& root) {
 
 std::string library_in_root(const std::string& driver_root, const std::string& soname) {
   if (driver_root.find_first_not_of('/') == std::string::npos) return {};
+  const auto view = RootView::open(driver_root);
   for (const char* folder : kFolders) {
-    const auto path = path_in_root(driver_root, std::string(folder) + "/" + soname);
-    if (path && ::access(path->c_str(), R_OK) == 0) return *path;
+    const auto place = view ? view->look(std::string(folder) + "/" + soname) : std::nullopt;
+    if (!place) continue;
+    std::string path = under_root(driver_root, place->path);
+    if (::access(path.c_str(), R_OK) == 0) return path;
   }
   return {};
 }

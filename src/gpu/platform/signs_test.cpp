@@ -44,6 +44,7 @@ TEST_F(DriverLibrary, IsLookedForInSixFoldersInThisOrder) {
   }
 }
 
+// Promise: driver/library: A link out of the driver root is not followed.
 TEST_F(DriverLibrary, LinksAreFollowedInsideTheRoot) {
   write(driver, "/opt/driver/libx.so.580");
   write(system, "/libx.so.580");

@@ -20,10 +20,6 @@ constexpr std::uint32_t kDisplay = 0x030000;
 constexpr std::uint32_t kController3d = 0x030200;
 constexpr std::size_t kLargestDatabase = std::size_t{16} << 20;
 
-std::string under(const std::string& root, const std::string& path) {
-  return (root == "/" ? "" : root) + path;
-}
-
 std::optional<std::uint32_t> number_in(const Dir& function, const char* name) {
   const auto text = function.read(name);
   return text ? label::hex_number(*text) : std::nullopt;
@@ -31,7 +27,7 @@ std::optional<std::uint32_t> number_in(const Dir& function, const char* name) {
 
 // NVIDIA's PCI functions by address.
 Result<std::vector<std::string>> functions_of(const std::string& root) {
-  TRY(const Dir all, Dir::open(under(root, kFunctions)));
+  TRY(const Dir all, Dir::open(under_root(root, kFunctions)));
   TRY(const auto names, all.list());
   std::vector<std::string> ours;
   for (const auto& name : names) {
@@ -53,7 +49,7 @@ bool is_virtual_function(const std::string& function) {
 
 std::string database_under(const std::string& root) {
   for (const char* path : kDatabases)
-    if (auto text = read_file(under(root, path), kLargestDatabase)) return *std::move(text);
+    if (auto text = read_file(under_root(root, path), kLargestDatabase)) return *std::move(text);
   return {};
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "os/files/files.h"
 
 namespace tranche::agent {
 namespace {
@@ -17,7 +18,7 @@ constexpr Duration kPatience = 60s;
 std::string first_of(const std::string& root, std::initializer_list<const char*> names) {
   for (const char* name : names) {
     std::error_code failed;
-    const std::string path = (root == "/" ? "" : root) + name;
+    const std::string path = host::under_root(root, name);
     if (fs::exists(path, failed)) return path;
   }
   return {};

@@ -102,7 +102,7 @@ Status check_home(const DaemonHome& home) {
 std::string program_at_home(const DaemonHome& home, const std::string& path) {
   const std::string& here = home.driver_root_here;
   if (!home.host || here.empty() || here == "/" || !path.starts_with(here + "/")) return path;
-  return (home.driver_root == "/" ? "" : home.driver_root) + path.substr(here.size());
+  return under_root(home.driver_root, path.substr(here.size()));
 }
 
 std::map<std::string, std::string> environment_at_home(const DaemonHome& home,

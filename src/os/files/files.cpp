@@ -185,6 +185,11 @@ PathParts parts_of(const std::string& path) {
   return {slash == 0 ? "/" : path.substr(0, slash), path.substr(slash + 1)};
 }
 
+std::string under_root(std::string root, std::string_view path) {
+  while (root.ends_with('/')) root.pop_back();
+  return root.append(path);
+}
+
 bool Dir::exists(std::string_view relative) const {
   if (!files::check_below(relative)) return false;
   struct stat status{};

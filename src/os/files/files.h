@@ -61,6 +61,8 @@ struct PathParts {
   std::string name;
 };
 PathParts parts_of(const std::string& path);
+// `path`, which begins with "/", below the directory `root`, which may end with "/". No link is resolved.
+std::string under_root(std::string root, std::string_view path);
 
 // Also reads from an unnamed pipe or a terminal (`-f <(…)`), and blocks until the end of the input; kInvalid for a
 // named pipe.

@@ -1,4 +1,4 @@
-#include "cdi/live/root_view.h"
+#include "os/files/root_view.h"
 
 #include <fcntl.h>
 #include <fnmatch.h>
@@ -131,7 +131,7 @@ std::vector<std::string> RootView::matching(const std::string& pattern) const {
 }
 
 Result<std::string> RootView::read(std::string_view path, std::size_t limit) const {
-  const std::string shown = path_ == "/" ? std::string(path) : path_ + std::string(path);
+  const std::string shown = under_root(path_, path);
   const auto walked = walk(path, true);
   if (!walked) return fail(Kind::kNotFound, "is not there", shown);
   if (!S_ISREG(walked->mode)) return fail(Kind::kInvalid, "cannot read: it is not a file", shown);

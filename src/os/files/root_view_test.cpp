@@ -1,8 +1,8 @@
-#include "cdi/live/root_view.h"
+#include "os/files/root_view.h"
 
 #include <gmock/gmock.h>
 
-#include "cdi/live/tree_fixture.h"
+#include "os/files/tree_fixture.h"
 
 namespace tranche::host {
 namespace {
@@ -45,11 +45,15 @@ TEST_F(RootViewTest, IsNeverLedOut) {
   tree_.link("/root/usr/up", "../../../outside");
   tree_.link("/root/absolute", tree_.path("/outside"));
   tree_.link("/root/etc", "/etc");
+  tree_.file("/root/real");
+  tree_.link("/root/usr/far_up", "../../../../../real");
   EXPECT_EQ(real("/up"), "nothing");
   EXPECT_EQ(real("/usr/up"), "nothing");
   EXPECT_EQ(real("/absolute"), "nothing");
   EXPECT_EQ(real("/etc/passwd"), "nothing");
   EXPECT_EQ(real("/../outside"), "nothing");
+  EXPECT_EQ(real("/usr/far_up"), "/real") << "above the root is the root";
+  EXPECT_EQ(real("/.."), "/");
   EXPECT_THAT(view().list("/etc"), IsEmpty());
   EXPECT_FALSE(view().read("/etc/passwd"));
 }
@@ -60,6 +64,16 @@ TEST_F(RootViewTest, GivesUpOnAKnotOfLinks) {
   tree_.link("/root/b", "a");
   EXPECT_EQ(real("/a"), "nothing");
   EXPECT_EQ(view().link_text("/a"), "b");
+  tree_.link("/root/dangling", "gone");
+  EXPECT_EQ(real("/dangling"), "nothing");
+}
+
+TEST_F(RootViewTest, OfTheOrdinaryRootHasEachPath) {
+  tree_.file("/file");
+  for (const char* ordinary : {"", "/", "//"}) {
+    const auto place = RootView::open(ordinary)->look(tree_.path("/file"));
+    EXPECT_TRUE(place && place->path == std::filesystem::canonical(tree_.path("/file"))) << ordinary;
+  }
 }
 
 TEST_F(RootViewTest, ReportsWhatIsThere) {
