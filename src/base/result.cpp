@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "base/words.h"
+#include "base/enum_names.h"
 
 namespace tranche {
 namespace {
@@ -61,11 +61,8 @@ std::string to_string(const Error& error) {
 }
 
 std::string_view to_string(Kind kind) {
-  static constexpr Word<Kind> kWords[] = {{Kind::kInvalid, "invalid"},         {Kind::kNotFound, "not found"},
-                                          {Kind::kUnsupported, "unsupported"}, {Kind::kUnavailable, "unavailable"},
-                                          {Kind::kTimeout, "timeout"},         {Kind::kDenied, "denied"},
-                                          {Kind::kConflict, "conflict"}};
-  return word_of(kWords, kind);
+  return enum_name<Kind::kConflict>(
+      kind, {"invalid", "not found", "unsupported", "unavailable", "timeout", "denied", "conflict"});
 }
 
 void check_failed(const char* condition, const char* file, int line, const char* message) {

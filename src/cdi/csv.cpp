@@ -1,14 +1,10 @@
 #include "cdi/csv.h"
 
-#include <array>
-
 #include "base/enum_names.h"
 #include "base/text.h"
 
 namespace tranche::cdi {
 namespace {
-
-constexpr std::array kKinds{CsvKind::kDevice, CsvKind::kDirectory, CsvKind::kLibrary, CsvKind::kLink};
 
 constexpr const char* kShape = "write for example: lib, /usr/lib/aarch64-linux-gnu/tegra/libcuda.so.1.1";
 
@@ -38,15 +34,13 @@ class Reader {
       return refuse(line, content, number, "has no comma between kind and path: " + in_quotes(content), kShape);
     const std::string_view kind = trimmed(content.substr(0, comma));
     const std::string_view path = trimmed(content.substr(comma + 1));
-    for (const CsvKind known : kKinds) {
-      if (to_string(known) != kind) continue;
-      if (const auto fault = fault_of_path(path); !fault.empty())
-        return refuse(line, path.empty() ? content : path, number, "has a path that " + fault + ": " + in_quotes(path),
-                      kShape);
-      parsed.entries.push_back({known, std::string(path)});
-      return;
-    }
-    refuse(line, content, number, "has the unknown kind " + in_quotes(kind), "write dev, dir, lib or sym");
+    const auto known = enum_of<CsvKind::kLink>(kind);
+    if (!known)
+      return refuse(line, content, number, "has the unknown kind " + in_quotes(kind), "write dev, dir, lib or sym");
+    if (const auto fault = fault_of_path(path); !fault.empty())
+      return refuse(line, path.empty() ? content : path, number, "has a path that " + fault + ": " + in_quotes(path),
+                    kShape);
+    parsed.entries.push_back({*known, std::string(path)});
   }
 
   ParsedCsv parsed;

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/enum_names.h"
 #include "base/json_read.h"
 #include "base/json_text.h"
 #include "base/text.h"
@@ -16,7 +17,6 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::size_t kDigits = 16;
-constexpr Kind kKinds[] = {Kind::kWhole, Kind::kShared, Kind::kMonitor, Kind::kMig};
 
 Json json_of_part(const Part& part) {
   Json devices = Json::array();
@@ -41,12 +41,6 @@ Json json_of_part(const Part& part) {
                         {"slices", part.instance->slices},   {"start", part.instance->place.start},
                         {"size", part.instance->place.size}, {"begun", part.begun}};
   return json;
-}
-
-std::optional<Kind> kind_of(std::string_view text) {
-  for (const Kind kind : kKinds)
-    if (to_string(kind) == text) return kind;
-  return std::nullopt;
 }
 
 std::optional<std::uint32_t> small_at(const Json& object, const char* key) {
@@ -81,7 +75,7 @@ std::optional<Part> part_of(const Json& json) {
   part.gpu_uuid = text_at(json, "gpu");
   part.mps_pool = text_at(json, "mpsPool");
   part.grant = text_at(json, "grant");
-  const auto kind = kind_of(text_at(json, "kind"));
+  const auto kind = enum_of<Kind::kMig>(text_at(json, "kind"));
   const auto cores = small_at(json, "cores");
   const auto limits = limits_of(json);
   const auto process = json.contains("process") ? limits_of(member_at(json, "process")) : plan::ShareLimits{};

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "base/backoff.h"
-#include "base/words.h"
+#include "base/enum_names.h"
 
 namespace tranche::guard {
 namespace {
@@ -377,11 +377,8 @@ class Judge {
 }  // namespace
 
 std::string_view to_string(Order::What what) {
-  static constexpr Word<What> kWords[] = {
-      {What::kReport, "observe"},      {What::kRefuse, "refuse-new"}, {What::kLetIn, "let-in"}, {What::kStop, "stop"},
-      {What::kTerminate, "terminate"}, {What::kContinue, "continue"}, {What::kKill, "kill"},    {What::kEnd, "kill"},
-      {What::kAskToEnd, "ask-to-end"}};
-  return word_of(kWords, what);
+  return enum_name<What::kEnd>(
+      what, {"observe", "refuse-new", "let-in", "stop", "terminate", "kill", "continue", "ask-to-end", "kill"});
 }
 
 Verdict judge(const std::vector<Device>& devices, const Inputs& inputs, Memory& memory, MonoTime now) {

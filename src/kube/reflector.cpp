@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/words.h"
+#include "base/enum_names.h"
 #include "kube/api_status.h"
 #include "kube/url.h"
 
@@ -114,11 +114,7 @@ void Reflector::wait(Duration least, std::string reason, MonoTime now) {
 }
 
 std::string_view to_string(Reflector::State state) {
-  static constexpr Word<Reflector::State> kWords[] = {{Reflector::State::kStarting, "starting"},
-                                                      {Reflector::State::kListing, "listing"},
-                                                      {Reflector::State::kWatching, "watching"},
-                                                      {Reflector::State::kWaiting, "waiting"}};
-  return word_of(kWords, state);
+  return enum_name<Reflector::State::kWaiting>(state, {"starting", "listing", "watching", "waiting"});
 }
 
 }  // namespace tranche::kube

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/enum_names.h"
 #include "base/json_text.h"
 #include "base/terminal_text.h"
 #include "base/text.h"
-#include "base/words.h"
 #include "mig/layout.h"
 #include "plan/devices.h"
 
@@ -93,15 +93,9 @@ Json json_of(const GpuPlan& gpu, const GpuInstance& instance) {
 }
 
 std::string_view name_of(Step::What what) {
-  using What = Step::What;
-  static constexpr Word<What> kWords[] = {{What::kDestroyCompute, "destroyComputeInstance"},
-                                          {What::kDestroyInstance, "destroyGpuInstance"},
-                                          {What::kModeOn, "modeOn"},
-                                          {What::kModeOff, "modeOff"},
-                                          {What::kReset, "reset"},
-                                          {What::kCreateInstance, "createGpuInstance"},
-                                          {What::kCreateCompute, "createComputeInstance"}};
-  return word_of(kWords, what);
+  return enum_name<Step::What::kCreateCompute>(
+      what, {"destroyComputeInstance", "destroyGpuInstance", "modeOn", "modeOff", "reset", "createGpuInstance",
+             "createComputeInstance"});
 }
 
 Json json_of(const Step& step) {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/enum_names.h"
 #include "base/json_text.h"
 #include "base/text.h"
 
@@ -15,8 +16,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::array<std::string_view, 5> kEngines{"copy", "decoder", "encoder", "jpeg", "ofa"};
-constexpr std::array kComputeModes{ComputeMode::kDefault, ComputeMode::kExclusiveThread, ComputeMode::kProhibited,
-                                   ComputeMode::kExclusiveProcess};
 
 Json to_json(const MigDevice& mig) {
   Json json{{"uuid", mig.uuid},
@@ -175,23 +174,19 @@ void read_pci_class(const Object& object, std::uint32_t& into) {
 void read_compute_mode(const Object& object, ComputeMode& into) {
   std::string text(to_string(into));
   object.text("computeMode", text, false);
-  for (const ComputeMode mode : kComputeModes)
-    if (to_string(mode) == text) {
-      into = mode;
-      return;
-    }
-  object.refuse("computeMode", "must be DEFAULT, EXCLUSIVE_THREAD, PROHIBITED or EXCLUSIVE_PROCESS");
+  if (const auto mode = enum_of<ComputeMode::kExclusiveProcess>(text))
+    into = *mode;
+  else
+    object.refuse("computeMode", "must be DEFAULT, EXCLUSIVE_THREAD, PROHIBITED or EXCLUSIVE_PROCESS");
 }
 
 void read_platform(const Object& object, Platform& into) {
   std::string text(to_string(into));
   object.text("platform", text, false);
-  for (const Platform platform : {Platform::kNvml, Platform::kWsl, Platform::kTegra})
-    if (to_string(platform) == text) {
-      into = platform;
-      return;
-    }
-  object.refuse("platform", "must be nvml, wsl or tegra, but is " + in_quotes(text));
+  if (const auto platform = enum_of<Platform::kTegra>(text))
+    into = *platform;
+  else
+    object.refuse("platform", "must be nvml, wsl or tegra, but is " + in_quotes(text));
 }
 
 void read_sentences(const Object& object, const char* key, std::vector<std::string>& into) {

@@ -4,8 +4,8 @@
 
 #include <optional>
 
+#include "base/enum_names.h"
 #include "base/text.h"
-#include "base/words.h"
 #include "kube/api_status.h"
 #include "kube/url.h"
 #include "labels/node_labels.h"
@@ -195,12 +195,7 @@ class ClusterWriter final : public LabelWriter {
 }  // namespace
 
 std::string_view to_string(LabelOutput output) {
-  static constexpr Word<LabelOutput> kWords[] = {{LabelOutput::kNone, "none"},
-                                                 {LabelOutput::kStdout, "stdout"},
-                                                 {LabelOutput::kFile, "file"},
-                                                 {LabelOutput::kNodeFeature, "nodefeature"},
-                                                 {LabelOutput::kNode, "node"}};
-  return word_of(kWords, output);
+  return enum_name<LabelOutput::kNode>(output, {"none", "stdout", "file", "nodefeature", "node"});
 }
 
 bool of_cluster(LabelOutput output) {
