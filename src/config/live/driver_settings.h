@@ -14,11 +14,7 @@ inline host::NvmlSettings driver_settings(const config::Flags& flags, const std:
   host::NvmlSettings settings;
   settings.system_root = system_root;
   settings.driver_root = driver_root_here.empty() ? flags.plugin.container_driver_root : driver_root_here;
-  // kVfio is of feature discovery only; it is refused earlier.
-  if (flags.device_discovery_strategy == config::DiscoveryStrategy::kNvml)
-    settings.discovery = inventory::Discovery::kNvml;
-  if (flags.device_discovery_strategy == config::DiscoveryStrategy::kTegra)
-    settings.discovery = inventory::Discovery::kTegra;
+  settings.discovery = flags.device_discovery_strategy;
   return settings;
 }
 

@@ -90,7 +90,7 @@ TEST(NodePlatform, IsTegraWhereTheLibraryListsAnIntegratedGpu) {
 TEST(NodePlatform, IsWhatTheStrategySaysWhenItNamesOne) {
   SimFixture sim(kTwoH200);
   NvmlSettings settings = sim.settings();
-  settings.discovery = inventory::Discovery::kTegra;
+  settings.discovery = config::DiscoveryStrategy::kTegra;
   const auto tegra = scan(settings);
   ASSERT_TRUE(tegra);
   EXPECT_EQ(tegra->platform, Platform::kTegra);
@@ -98,7 +98,7 @@ TEST(NodePlatform, IsWhatTheStrategySaysWhenItNamesOne) {
 
   sim.write("/etc/nv_tegra_release", "# R36");
   settings = without_library(sim);
-  settings.discovery = inventory::Discovery::kNvml;
+  settings.discovery = config::DiscoveryStrategy::kNvml;
   const auto waiting = scan(settings);
   ASSERT_FALSE(waiting);
   EXPECT_EQ(waiting.error().kind, Kind::kUnavailable);
@@ -117,7 +117,7 @@ TEST(NodePlatform, IsWslWhereItsLibraryLoads) {
 TEST(NodePlatform, TegraAnswersQuestionsAboutUseWithNothing) {
   SimFixture sim(kTwoH200);
   NvmlSettings settings = sim.settings();
-  settings.discovery = inventory::Discovery::kTegra;
+  settings.discovery = config::DiscoveryStrategy::kTegra;
   const auto nvml = Nvml::open(settings);
   ASSERT_TRUE(nvml);
   const auto use = (*nvml)->use();

@@ -14,7 +14,7 @@ Result<std::unique_ptr<Driver>> Driver::open(const NvmlSettings& settings) {
   const auto serve = [&](std::unique_ptr<Library> library) {
     return std::unique_ptr<Driver>(new Driver(std::move(library), settings, signs));
   };
-  if (settings.discovery == inventory::Discovery::kTegra) return serve(Library::none());
+  if (settings.discovery == config::DiscoveryStrategy::kTegra) return serve(Library::none());
   Result<std::unique_ptr<Library>> library = Library::open(settings.driver_root);
   signs.nvml_loads = library.has_value() || library_loads(settings.driver_root, kSoname);
   if (library) return serve(*std::move(library));

@@ -37,7 +37,7 @@ class Driver final : public Nvml {
 
   std::unique_ptr<Library> library_;
   std::string root_;
-  inventory::Discovery discovery_;
+  config::DiscoveryStrategy discovery_;
   inventory::PlatformSigns signs_;  // as far as known without querying the GPUs
   std::vector<Held> held_;
   std::vector<Held> ever_held_;  // the latest UUID seen at each index, to name a GPU that stopped answering

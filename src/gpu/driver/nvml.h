@@ -24,7 +24,7 @@ namespace tranche::host {
 struct NvmlSettings {
   std::string driver_root = "/";  // container path of the driver root (`containerDriverRoot`)
   std::string system_root = "/";  // prefix of /sys, /proc and /dev
-  inventory::Discovery discovery = inventory::Discovery::kAuto;  // `deviceDiscoveryStrategy`
+  config::DiscoveryStrategy discovery = config::DiscoveryStrategy::kAuto;
 
   // NvmlThread only.
   Duration patience = std::chrono::seconds(3);     // for a call in progress at destruction

@@ -5,10 +5,11 @@
 
 namespace tranche::inventory {
 
-Platform platform_of(Discovery discovery, const PlatformSigns& signs) {
+Platform platform_of(config::DiscoveryStrategy strategy, const PlatformSigns& signs) {
+  using enum config::DiscoveryStrategy;
   // Under WSL the same library serves, so naming it does not change how a GPU is reached.
-  if (discovery == Discovery::kNvml) return signs.dxcore ? Platform::kWsl : Platform::kNvml;
-  if (discovery == Discovery::kTegra) return Platform::kTegra;
+  if (strategy == kNvml) return signs.dxcore ? Platform::kWsl : Platform::kNvml;
+  if (strategy == kTegra) return Platform::kTegra;
   if (signs.dxcore) return Platform::kWsl;
   if ((signs.tegra_system && !signs.nvml_loads) || signs.integrated_gpu) return Platform::kTegra;
   return Platform::kNvml;

@@ -3,12 +3,10 @@
 // device plugin serves as one device each. Pure.
 #include <string_view>
 
+#include "config/model.h"
 #include "gpu/inventory/inventory.h"
 
 namespace tranche::inventory {
-
-// `deviceDiscoveryStrategy`: a named strategy overrides the signs.
-enum class Discovery { kAuto, kNvml, kTegra };
 
 struct PlatformSigns {
   bool dxcore = false;          // libdxcore.so, which gives access to a GPU under WSL, can be loaded
@@ -17,8 +15,9 @@ struct PlatformSigns {
   bool integrated_gpu = false;  // it lists a GPU that is part of a Tegra chip
 };
 
-// Without any sign the result is kNvml: the agent waits for a driver that is not installed yet.
-Platform platform_of(Discovery discovery, const PlatformSigns& signs);
+// `strategy`: `deviceDiscoveryStrategy`; a named one overrides the signs. kVfio, under which nothing is served, counts
+// as kAuto. Without any sign the result is kNvml: the agent waits for a driver that is not installed yet.
+Platform platform_of(config::DiscoveryStrategy strategy, const PlatformSigns& signs);
 
 bool is_tegra_family(std::string_view soc_family);     // content of /sys/devices/soc0/family, in any case
 bool is_integrated_gpu(std::string_view device_name);  // "Orin (nvgpu)", "NVIDIA Thor"

@@ -5,12 +5,13 @@
 namespace tranche::inventory {
 namespace {
 
-constexpr auto kAuto = Discovery::kAuto;
+using config::DiscoveryStrategy;
+constexpr auto kAuto = DiscoveryStrategy::kAuto;
 
 // Promise: discovery: Signs decide the platform in a fixed order.
 TEST(PlatformOf, IsDecidedBySignsInThisOrder) {
   struct Row {
-    Discovery discovery;
+    DiscoveryStrategy strategy;
     PlatformSigns signs;
     Platform platform;
     const char* because;
@@ -27,12 +28,15 @@ TEST(PlatformOf, IsDecidedBySignsInThisOrder) {
        {.tegra_system = true, .nvml_loads = true, .integrated_gpu = true},
        Platform::kTegra,
        "a Tegra whose library lists its GPU"},
-      {Discovery::kNvml, {.tegra_system = true, .integrated_gpu = true}, Platform::kNvml, "named, so not asked"},
-      {Discovery::kNvml, {.dxcore = true}, Platform::kWsl, "the same library serves under WSL"},
-      {Discovery::kTegra, {.nvml_loads = true}, Platform::kTegra, "named, so not asked"},
-      {Discovery::kTegra, {.dxcore = true}, Platform::kTegra, "named, so not asked"},
+      {DiscoveryStrategy::kNvml,
+       {.tegra_system = true, .integrated_gpu = true},
+       Platform::kNvml,
+       "named, so not asked"},
+      {DiscoveryStrategy::kNvml, {.dxcore = true}, Platform::kWsl, "the same library serves under WSL"},
+      {DiscoveryStrategy::kTegra, {.nvml_loads = true}, Platform::kTegra, "named, so not asked"},
+      {DiscoveryStrategy::kTegra, {.dxcore = true}, Platform::kTegra, "named, so not asked"},
   };
-  for (const Row& row : rows) EXPECT_EQ(platform_of(row.discovery, row.signs), row.platform) << row.because;
+  for (const Row& row : rows) EXPECT_EQ(platform_of(row.strategy, row.signs), row.platform) << row.because;
 }
 
 TEST(PlatformOf, KnowsTegraByItsFamilyInAnyCase) {
