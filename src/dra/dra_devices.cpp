@@ -71,10 +71,9 @@ std::string in_a_name(std::string profile) {
 void add_mig(const config::Config& config, const Inventory& inventory, const Gpu& gpu, const inventory::MigDevice& mig,
              Devices& devices) {
   if (!is_usable(config, mig)) {
-    devices.notes.push_back(
-        fmt::format("MIG device {}:{} ({}) is left out: the driver's table "
-                    "(/proc/driver/nvidia-caps/mig-minors) does not say which device nodes open it",
-                    gpu.index, mig.slot, mig.uuid));
+    devices.notes.push_back(name_of(gpu, mig) +
+                            " is left out: the driver's table (/proc/driver/nvidia-caps/mig-minors) does not say which "
+                            "device nodes open it");
     return;
   }
   Device device = device_of(inventory, gpu, Kind::kMig);
@@ -92,7 +91,7 @@ void add_mig(const config::Config& config, const Inventory& inventory, const Gpu
 // The MIG devices that are there, without those that belong to a claim as long as it is prepared.
 void add_present(const config::Config& config, const Inventory& inventory, const Gpu& gpu,
                  const Partitionable& partitionable, Devices& devices) {
-  const std::string which = fmt::format("GPU {} ({})", gpu.index, gpu.uuid);
+  const std::string which = name_of(gpu);
   if (partitionable.making.contains(gpu.uuid))
     return devices.notes.push_back(which + ": a MIG device is being made for a claim");
   for (const auto& mig : gpu.mig_devices)
@@ -116,15 +115,15 @@ void add_partitions(const Inventory& inventory, const Gpu& gpu, const Partitiona
   }
   if (!partitionable.foreign.empty())
     devices.notes.push_back(
-        fmt::format("GPU {} ({}) has {} MIG instances that were not made for claims: they are not offered, and take "
+        fmt::format("{} has {} MIG instances that were not made for claims: they are not offered, and take "
                     "their part from its partitions on demand",
-                    gpu.index, gpu.uuid, partitionable.foreign.size()));
+                    name_of(gpu), partitionable.foreign.size()));
 }
 
 void add_in_mig_mode(const config::Config& config, const Inventory& inventory, const Gpu& gpu,
                      const Partitionable& partitionable, Devices& devices) {
   if (!is_for_partitions(config, gpu)) return add_present(config, inventory, gpu, partitionable, devices);
-  const std::string which = fmt::format("GPU {} ({})", gpu.index, gpu.uuid);
+  const std::string which = name_of(gpu);
   if (!partitionable.known) return devices.notes.push_back(which + ": its MIG profiles are not read yet");
   if (!partitionable.why_not.empty()) {
     devices.notes.push_back(which + " is not partitioned on demand: " + partitionable.why_not);
@@ -139,7 +138,7 @@ void add_in_mig_mode(const config::Config& config, const Inventory& inventory, c
 void add_gpu(const config::Config& config, const Inventory& inventory, const Gpu& gpu,
              const Partitionable& partitionable, Devices& devices) {
   if (gpu.mig_enabled) return add_in_mig_mode(config, inventory, gpu, partitionable, devices);
-  const std::string which = fmt::format("GPU {} ({})", gpu.index, gpu.uuid);
+  const std::string which = name_of(gpu);
   const Bytes divisible = plan::divisible(gpu.memory, plan::reserve_of(config.sharing.reserve, false));
   if (const std::string why = why_not_shared(gpu, divisible); why.empty()) {
     Device shared = device_of(inventory, gpu, Kind::kShared);

@@ -121,7 +121,7 @@ class Collector {
   // would hold a device that it cannot use.
   void add_mig(const std::string& name, const Gpu& gpu, const MigDevice& mig) {
     if (needs_nodes_ && (!mig.gi_cap || !mig.ci_cap)) {
-      out.left_out.push_back({fmt::format("MIG device {}:{} ({})", gpu.index, mig.slot, mig.uuid),
+      out.left_out.push_back({name_of(gpu, mig),
                               "passDeviceSpecs is on, and the driver's table (/proc/driver/nvidia-caps/mig-minors) "
                               "does not say which device nodes open it"});
       return;
@@ -221,10 +221,6 @@ std::string list_of(const std::vector<std::uint32_t>& indices) {
   for (std::size_t i = 0; i < parts.size(); ++i)
     text += (i == 0 ? "" : i + 1 == parts.size() ? " and " : ", ") + parts[i];
   return text;
-}
-
-std::string name_of(const Gpu& gpu) {
-  return fmt::format("GPU {} ({})", gpu.index, gpu.uuid);
 }
 
 BaseResources base_resources(const config::Config& config, const inventory::Inventory& inventory) {

@@ -27,7 +27,6 @@ std::string mig_resource(std::string profile);  // "1g.18gb+me" → "nvidia.com/
 
 BaseResources base_resources(const config::Config& config, const inventory::Inventory& inventory);
 
-std::string name_of(const inventory::Gpu& gpu);                  // "GPU 2 (GPU-…)"
 std::string list_of(const std::vector<std::uint32_t>& indices);  // "GPU 0", "GPUs 0-3", "GPUs 0, 2 and 5-7"
 
 }  // namespace tranche::plan

@@ -266,8 +266,7 @@ void note_prohibited(const inventory::Inventory& inventory, const PlannedResourc
   for (const PlannedDevice& device : resource.devices) {
     const Gpu* gpu = find_gpu(inventory, device.gpu_uuid);
     if (gpu != nullptr && gpu->compute_mode == inventory::ComputeMode::kProhibited && !device.is_mig)
-      out.push_back(fmt::format("GPU {} ({}) is in compute mode PROHIBITED: no CUDA program can start on it",
-                                gpu->index, gpu->uuid));
+      out.push_back(name_of(*gpu) + " is in compute mode PROHIBITED: no CUDA program can start on it");
   }
 }
 

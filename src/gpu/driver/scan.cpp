@@ -82,8 +82,7 @@ void find_mig_nodes(const std::string& root, inventory::Inventory& node) {
       mig.gi_cap = table.of(gpu.minor, mig.gpu_instance);
       mig.ci_cap = table.of(gpu.minor, mig.gpu_instance, mig.compute_instance);
       if (!mig.gi_cap || !mig.ci_cap)
-        node.doubts.push_back("MIG device " + std::to_string(gpu.index) + ":" + std::to_string(mig.slot) + " (" +
-                              mig.uuid + "): " + path + " does not say which device nodes open it");
+        node.doubts.push_back(name_of(gpu, mig) + ": " + path + " does not say which device nodes open it");
     }
   }
 }
@@ -136,9 +135,7 @@ class Reader {
   }
 
  private:
-  void doubt(Error error) {
-    node_.doubts.push_back("GPU " + std::to_string(gpu_.index) + " (" + gpu_.uuid + "): " + to_string(error));
-  }
+  void doubt(Error error) { node_.doubts.push_back(name_of(gpu_) + ": " + to_string(error)); }
   void doubt(Return code, const char* what, const char* call) { doubt(library_.error(code, what, call)); }
 
   // Without the minor the agent cannot know which device node belongs to this GPU, and a guess could give a tenant a

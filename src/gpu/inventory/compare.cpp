@@ -9,10 +9,6 @@
 namespace tranche::inventory {
 namespace {
 
-std::string name_of(const Gpu& gpu) {
-  return fmt::format("GPU {} ({})", gpu.index, gpu.uuid);
-}
-
 std::string profiles_of(const Gpu& gpu) {
   if (gpu.mig_devices.empty()) return "none";
   std::string text;

@@ -1,5 +1,7 @@
 #include "gpu/inventory/inventory.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
@@ -20,6 +22,14 @@ std::string_view to_string(ComputeMode mode) {
 const Gpu* find_gpu(const Inventory& inventory, std::string_view uuid) {
   const auto found = std::ranges::find(inventory.gpus, uuid, &Gpu::uuid);
   return found == inventory.gpus.end() ? nullptr : &*found;
+}
+
+std::string name_of(const Gpu& gpu) {
+  return fmt::format("GPU {} ({})", gpu.index, gpu.uuid);
+}
+
+std::string name_of(const Gpu& gpu, const MigDevice& mig) {
+  return fmt::format("MIG device {}:{} ({})", gpu.index, mig.slot, mig.uuid);
 }
 
 bool is_display_gpu(const Gpu& gpu) {

@@ -99,6 +99,8 @@ struct Inventory {
 
 const Gpu* find_gpu(const Inventory& inventory, std::string_view uuid);  // nullptr = not found
 
+std::string name_of(const Gpu& gpu);                        // "GPU 2 (GPU-…)"
+std::string name_of(const Gpu& gpu, const MigDevice& mig);  // "MIG device 2:1 (MIG-…)"
 // A GPU that only drives a display (DGX Station). NVIDIA's programs skip it by name everywhere.
 bool is_display_gpu(const Gpu& gpu);
 
