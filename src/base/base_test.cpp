@@ -67,6 +67,8 @@ TEST(TextTest, HashIsTheSameForEver) {
 }
 TEST(TextTest, HashIsFnv1a) {
   EXPECT_EQ(hex16(stable_hash("a")), "af63dc4c8601ec8c");
+  const std::uint8_t bytes[16] = {0xde, 0xad, 0xbe, 0xef, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 0xff};
+  EXPECT_EQ(uuid_text(bytes), "deadbeef-0001-0203-0405-060708090aff");
 }
 
 TEST(UnitsTest, PercentsReadAndWrite) {

@@ -1,5 +1,7 @@
 #include "base/text.h"
 
+#include <fmt/format.h>
+
 #include <charconv>
 
 #include "base/utf8.h"
@@ -108,10 +110,14 @@ std::uint64_t stable_hash(std::string_view text) {
 }
 
 std::string hex16(std::uint64_t value) {
-  static constexpr char kHex[] = "0123456789abcdef";
-  std::string out(16, '0');
-  for (int i = 15; i >= 0; --i, value >>= 4) out[static_cast<std::size_t>(i)] = kHex[value & 15];
-  return out;
+  return fmt::format("{:016x}", value);
+}
+
+std::string uuid_text(std::span<const std::uint8_t, 16> bytes) {
+  std::string text;
+  for (std::size_t i = 0; i < bytes.size(); ++i)
+    text += fmt::format("{}{:02x}", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", bytes[i]);
+  return text;
 }
 
 }  // namespace tranche

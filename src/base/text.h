@@ -3,6 +3,7 @@
 // their input, and never throw. Pure.
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,7 @@ std::string count_text(std::uint64_t n, std::string_view one);  // "1 slot", "2 
 
 // A stable 64-bit hash (FNV-1a) for names that must be equal in every run and version.
 std::uint64_t stable_hash(std::string_view text);
-std::string hex16(std::uint64_t value);  // 16 lower-case hexadecimal digits
+std::string hex16(std::uint64_t value);                          // 16 lower-case hexadecimal digits
+std::string uuid_text(std::span<const std::uint8_t, 16> bytes);  // "8dcd427f-483b-b48f-d7e5-75fb19a52b76"
 
 }  // namespace tranche

@@ -1,18 +1,14 @@
 #include "base/utf8.h"
 
+#include <fmt/format.h>
+
 #include <cstdint>
 
 namespace tranche {
 namespace {
 
 void put_escaped(std::string& out, std::string_view bytes) {
-  static constexpr char kHex[] = "0123456789abcdef";
-  for (const char c : bytes) {
-    const auto byte = static_cast<std::uint8_t>(c);
-    out += "\\x";
-    out += kHex[byte >> 4];
-    out += kHex[byte & 15];
-  }
+  for (const char c : bytes) out += fmt::format("\\x{:02x}", static_cast<std::uint8_t>(c));
 }
 
 }  // namespace

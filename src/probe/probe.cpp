@@ -39,7 +39,7 @@ struct Chosen {
 std::string uuid_of(const CudaLibrary& cuda, CudaDevice device) {
   CudaUuid uuid{};
   if (cuda.functions().device_uuid == nullptr || cuda.functions().device_uuid(&uuid, device) != kCudaSuccess) return {};
-  return uuid_text(uuid.bytes);
+  return "GPU-" + uuid_text(uuid.bytes);
 }
 
 Result<Chosen> choose_device(const CudaLibrary& cuda, const std::string& wanted, int count) {
@@ -100,17 +100,6 @@ std::vector<DeviceMemory> allocate_asked(const CudaLibrary& cuda, const std::vec
 }
 
 }  // namespace
-
-std::string uuid_text(const unsigned char (&bytes)[16]) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string text = "GPU-";
-  for (std::size_t i = 0; i < 16; ++i) {
-    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
-    text += kDigits[bytes[i] >> 4];
-    text += kDigits[bytes[i] & 15];
-  }
-  return text;
-}
 
 Result<ProbeReport> run_probe(const ProbeOptions& options, const std::function<void(const ProbeReport&)>& while_alive) {
   ProbeReport report;

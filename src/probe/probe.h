@@ -94,7 +94,4 @@ std::string to_json(const ProbeReport& report);  // one object, indented; sizes 
 // "connected", "limits set" or "no sign", and why one may think so.
 std::string mps_verdict(const MpsSign& sign);
 
-// "GPU-" and the 16 bytes in the usual groups.
-std::string uuid_text(const unsigned char (&bytes)[16]);
-
 }  // namespace tranche::probe

@@ -70,11 +70,6 @@ TEST(CudaErrors, NumbersAreInOrderAndUnique) {
   }
 }
 
-TEST(Uuid, IsWrittenAsNvidiaWritesIt) {
-  const unsigned char bytes[16] = {0xde, 0xad, 0xbe, 0xef, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 0xff};
-  EXPECT_EQ(uuid_text(bytes), "GPU-deadbeef-0001-0203-0405-060708090aff");
-}
-
 class Mps : public testing::Test {
  protected:
   void SetUp() override {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/text.h"
 #include "gpu/driver/library.h"
 #include "gpu/driver/mig/mig.h"
 #include "gpu/driver/sysfs.h"
@@ -91,14 +92,7 @@ std::string clique_of(const Functions& f, Device device) {
   const auto name = [](const std::uint8_t(&uuid)[16], std::int32_t status, std::uint8_t state, std::uint32_t clique) {
     const bool set = std::any_of(std::begin(uuid), std::end(uuid), [](std::uint8_t b) { return b != 0; });
     if (state != kFabricCompleted || status != 0 || !set) return std::string();
-    constexpr char kDigits[] = "0123456789abcdef";
-    std::string text;
-    for (std::size_t i = 0; i < 16; ++i) {
-      if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
-      text += kDigits[uuid[i] >> 4];
-      text += kDigits[uuid[i] & 15];
-    }
-    return text + "." + std::to_string(clique);
+    return uuid_text(uuid) + "." + std::to_string(clique);
   };
   FabricInfo info{};
   if (call(f.fabric_info, device, &info) == Return::kSuccess) {
