@@ -78,15 +78,13 @@ constexpr std::array kTexts = std::to_array<CudaErrorText>({
      "look for Xid lines in dmesg; often /dev/nvidia-uvm is missing or not allowed here"},
 });
 
+static_assert(std::ranges::is_sorted(kTexts, std::ranges::less_equal{}, &CudaErrorText::code), "in order, each once");
+
 }  // namespace
 
 const CudaErrorText* explain(int code) {
   const auto it = std::ranges::find(kTexts, code, &CudaErrorText::code);
   return it != kTexts.end() ? &*it : nullptr;
-}
-
-std::span<const CudaErrorText> all_explained() {
-  return kTexts;
 }
 
 }  // namespace tranche::probe

@@ -1,10 +1,8 @@
 #include "probe/cuda_library.h"
 
 #include <dlfcn.h>
-#include <link.h>
 
 #include <array>
-#include <initializer_list>
 
 #include "base/text.h"
 
@@ -13,57 +11,26 @@ namespace {
 
 constexpr const char* kSoname = "libcuda.so.1";
 
-template <class F>
-bool look_up(void* handle, F*& function, std::initializer_list<const char*> names) {
-  for (const char* name : names) {
-    if (void* symbol = ::dlsym(handle, name); symbol != nullptr) {
-      function = reinterpret_cast<F*>(symbol);
-      return true;
-    }
-  }
-  return false;
-}
-
-// The suffixes are the ABI: an unsuffixed cuMemAlloc is the 32-bit one of CUDA 3.
-bool look_up_all(void* handle, CudaFunctions& f) {
-  look_up(handle, f.error_name, {"cuGetErrorName"});
-  look_up(handle, f.driver_version, {"cuDriverGetVersion"});
-  look_up(handle, f.device_uuid, {"cuDeviceGetUuid_v2", "cuDeviceGetUuid"});
-  look_up(handle, f.module_load_with_options, {"cuModuleLoadDataEx"});
-  look_up(handle, f.memory_set, {"cuMemsetD8_v2"});
-  return look_up(handle, f.init, {"cuInit"}) && look_up(handle, f.device_count, {"cuDeviceGetCount"}) &&
-         look_up(handle, f.device_get, {"cuDeviceGet"}) && look_up(handle, f.device_name, {"cuDeviceGetName"}) &&
-         look_up(handle, f.device_attribute, {"cuDeviceGetAttribute"}) &&
-         look_up(handle, f.device_memory, {"cuDeviceTotalMem_v2"}) &&
-         look_up(handle, f.context_create, {"cuCtxCreate_v2"}) &&
-         look_up(handle, f.context_destroy, {"cuCtxDestroy_v2"}) &&
-         look_up(handle, f.context_synchronize, {"cuCtxSynchronize"}) &&
-         look_up(handle, f.memory_info, {"cuMemGetInfo_v2"}) && look_up(handle, f.memory_allocate, {"cuMemAlloc_v2"}) &&
-         look_up(handle, f.memory_free, {"cuMemFree_v2"}) && look_up(handle, f.copy_to_host, {"cuMemcpyDtoH_v2"}) &&
-         look_up(handle, f.module_load, {"cuModuleLoadData"}) &&
-         look_up(handle, f.module_function, {"cuModuleGetFunction"}) && look_up(handle, f.launch, {"cuLaunchKernel"});
-}
-
 }  // namespace
+
+host::Symbol CudaFunctions::need(const char* name) {
+  const host::Symbol symbol = find({name});
+  complete = complete && static_cast<void*>(symbol) != nullptr;
+  return symbol;
+}
 
 Result<std::unique_ptr<CudaLibrary>> CudaLibrary::open() {
   void* handle = ::dlopen(kSoname, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (handle == nullptr) {
-    const char* reason = ::dlerror();
     return fail(Kind::kUnavailable,
-                std::string("the CUDA driver library cannot be opened (") +
-                    (reason != nullptr ? reason : "no reason given") +
+                "the CUDA driver library cannot be opened (" + host::loader_error() +
                     "); run this where a GPU is granted: the container runtime mounts the library",
                 kSoname);
   }
   auto library = std::make_unique<CudaLibrary>();
-  link_map* map = nullptr;
-  library->path_ = kSoname;
-  if (::dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map != nullptr && map->l_name != nullptr &&
-      *map->l_name != '\0') {
-    library->path_ = map->l_name;
-  }
-  if (!look_up_all(handle, library->functions_)) {
+  library->path_ = host::library_path(handle, kSoname);
+  library->functions_ = CudaFunctions(handle);
+  if (!library->functions_.complete) {
     return fail(Kind::kUnsupported, "this CUDA driver library lacks a function that every driver since CUDA 4 has",
                 library->path_);
   }

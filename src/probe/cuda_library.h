@@ -4,10 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 
 #include "base/result.h"
+#include "os/library/shared_library.h"
 
 namespace tranche::probe {
 
@@ -36,29 +36,36 @@ inline constexpr int kAttributeCapabilityMinor = 76;
 inline constexpr int kJitErrorLogBuffer = 5;
 inline constexpr int kJitErrorLogBufferBytes = 6;
 
+// Each by its name, whose suffix is the ABI: an unsuffixed cuMemAlloc is the 32-bit one of CUDA 3.
 struct CudaFunctions {
-  int (*init)(unsigned) = nullptr;
-  int (*driver_version)(int*) = nullptr;
-  int (*error_name)(int, const char**) = nullptr;
-  int (*device_count)(int*) = nullptr;
-  int (*device_get)(CudaDevice*, int) = nullptr;
-  int (*device_name)(char*, int, CudaDevice) = nullptr;
-  int (*device_uuid)(CudaUuid*, CudaDevice) = nullptr;
-  int (*device_attribute)(int*, int, CudaDevice) = nullptr;
-  int (*device_memory)(std::size_t*, CudaDevice) = nullptr;
-  int (*context_create)(CudaContext*, unsigned, CudaDevice) = nullptr;
-  int (*context_destroy)(CudaContext) = nullptr;
-  int (*context_synchronize)() = nullptr;
-  int (*memory_info)(std::size_t*, std::size_t*) = nullptr;
-  int (*memory_allocate)(CudaAddress*, std::size_t) = nullptr;
-  int (*memory_free)(CudaAddress) = nullptr;
-  int (*memory_set)(CudaAddress, unsigned char, std::size_t) = nullptr;
-  int (*copy_to_host)(void*, CudaAddress, std::size_t) = nullptr;
-  int (*module_load)(CudaModule*, const void*) = nullptr;
-  int (*module_load_with_options)(CudaModule*, const void*, unsigned, int*, void**) = nullptr;
-  int (*module_function)(CudaFunction*, CudaModule, const char*) = nullptr;
+  explicit CudaFunctions(void* handle = nullptr) : library(handle) {}
+  host::Symbol find(std::initializer_list<const char*> names) const { return host::find_symbol(library, names); }
+  host::Symbol need(const char* name);
+
+  void* library;         // these two stand first: the functions are looked up in it
+  bool complete = true;  // false: it lacks one that is needed
+  int (*init)(unsigned) = need("cuInit");
+  int (*driver_version)(int*) = find({"cuDriverGetVersion"});
+  int (*error_name)(int, const char**) = find({"cuGetErrorName"});
+  int (*device_count)(int*) = need("cuDeviceGetCount");
+  int (*device_get)(CudaDevice*, int) = need("cuDeviceGet");
+  int (*device_name)(char*, int, CudaDevice) = need("cuDeviceGetName");
+  int (*device_uuid)(CudaUuid*, CudaDevice) = find({"cuDeviceGetUuid_v2", "cuDeviceGetUuid"});
+  int (*device_attribute)(int*, int, CudaDevice) = need("cuDeviceGetAttribute");
+  int (*device_memory)(std::size_t*, CudaDevice) = need("cuDeviceTotalMem_v2");
+  int (*context_create)(CudaContext*, unsigned, CudaDevice) = need("cuCtxCreate_v2");
+  int (*context_destroy)(CudaContext) = need("cuCtxDestroy_v2");
+  int (*context_synchronize)() = need("cuCtxSynchronize");
+  int (*memory_info)(std::size_t*, std::size_t*) = need("cuMemGetInfo_v2");
+  int (*memory_allocate)(CudaAddress*, std::size_t) = need("cuMemAlloc_v2");
+  int (*memory_free)(CudaAddress) = need("cuMemFree_v2");
+  int (*memory_set)(CudaAddress, unsigned char, std::size_t) = find({"cuMemsetD8_v2"});
+  int (*copy_to_host)(void*, CudaAddress, std::size_t) = need("cuMemcpyDtoH_v2");
+  int (*module_load)(CudaModule*, const void*) = need("cuModuleLoadData");
+  int (*module_load_with_options)(CudaModule*, const void*, unsigned, int*, void**) = find({"cuModuleLoadDataEx"});
+  int (*module_function)(CudaFunction*, CudaModule, const char*) = need("cuModuleGetFunction");
   int (*launch)(CudaFunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CudaStream, void**,
-                void**) = nullptr;
+                void**) = need("cuLaunchKernel");
 };
 
 class CudaLibrary {
@@ -91,6 +98,5 @@ struct CudaErrorText {
 };
 
 const CudaErrorText* explain(int code);  // nullptr = nothing to say beyond its name
-std::span<const CudaErrorText> all_explained();
 
 }  // namespace tranche::probe

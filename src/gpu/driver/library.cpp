@@ -2,26 +2,15 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <link.h>
 #include <sys/stat.h>
 
 #include <cstdint>
 
-#include "os/loop/fd.h"
-
 #include "gpu/platform/signs.h"
+#include "os/loop/fd.h"
 
 namespace tranche::host::nvml {
 namespace {
-
-std::string path_of(void* handle, const std::string& asked) {
-  link_map* map = nullptr;
-  if (::dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map != nullptr && map->l_name != nullptr &&
-      *map->l_name != '\0') {
-    return map->l_name;
-  }
-  return asked;
-}
 
 // Encodes a number as path components that do not change the path: "/." for a 1, "/" for a 0.
 void append_bits(std::string& path, std::uint64_t number) {
@@ -72,13 +61,6 @@ Kind kind_of(Return code) {
 
 }  // namespace
 
-Symbol Functions::find(std::initializer_list<const char*> names) const {
-  void* address = nullptr;
-  for (const char* one : names)
-    if (library != nullptr && address == nullptr) address = ::dlsym(library, one);
-  return Symbol(address);
-}
-
 Functions::Functions(void* handle) : library(handle) {
   // v1 and v2 of count and index number the GPUs differently when a GPU must not be used: use one version for both.
   if (device_count == nullptr || device_by_index == nullptr) {
@@ -109,14 +91,12 @@ Result<std::unique_ptr<Library>> Library::open(const std::string& driver_root) {
   const std::string name = found.empty() ? kSoname : found;
   library->handle_ = ::dlopen(name.c_str(), RTLD_LAZY | RTLD_LOCAL);
   if (library->handle_ == nullptr) {
-    const char* reason = ::dlerror();
     return fail(Kind::kUnavailable,
-                std::string("the NVIDIA driver library cannot be opened (") +
-                    (reason != nullptr ? reason : "no reason given") +
+                "the NVIDIA driver library cannot be opened (" + loader_error() +
                     "); install the driver, mount it into this container, or set the driver root",
                 name);
   }
-  library->path_ = path_of(library->handle_, name);
+  library->path_ = library_path(library->handle_, name);
   const std::string& file = found.empty() ? library->path_ : found;
   if (void* newest = newest_of(library->handle_, file); newest != library->handle_) {
     library->handle_ = newest;

@@ -9,28 +9,16 @@
 
 #include "base/result.h"
 #include "gpu/driver/abi.h"
+#include "os/library/shared_library.h"
 
 namespace tranche::host::nvml {
 
 inline constexpr const char* kSoname = "libnvidia-ml.so.1";
 
-// A symbol of a library, as a function of the type that it is assigned to; a null pointer if the library lacks it.
-class Symbol {
- public:
-  explicit Symbol(void* address) : address_(address) {}
-  template <class F>
-  operator F*() const {  // NOLINT(google-explicit-constructor): the declaration of the function says the type
-    return reinterpret_cast<F*>(address_);
-  }
-
- private:
-  void* address_;
-};
-
 // The functions of a mapped library, each by the first of its names that the library has.
 struct Functions {
   explicit Functions(void* handle = nullptr);  // nullptr: none
-  Symbol find(std::initializer_list<const char*> names) const;
+  Symbol find(std::initializer_list<const char*> names) const { return find_symbol(library, names); }
   void* library;  // stands first: the functions are looked up in it
 
   Return (*init)() = find({"nvmlInit_v2", "nvmlInit"});
