@@ -1,4 +1,4 @@
-#include "config/render.h"
+#include "config/report.h"
 
 #include <nlohmann/json.hpp>
 
@@ -91,10 +91,6 @@ Json render(const Config& config) {
 }
 
 }  // namespace
-
-std::string render_json(const Config& config) {
-  return json_text(render(config), 2) + "\n";
-}
 
 std::string render_line(const Config& config) {
   return json_text(render(config));

@@ -1,4 +1,4 @@
-#include "config/render.h"
+#include "config/report.h"
 
 #include <gtest/gtest.h>
 
@@ -28,9 +28,9 @@ TEST(RenderTest, ParseReadsBackWhatIsWritten) {
         "sharing: {timeSlicing: {resources: [{name: gpu, replicas: 10}]}}",
         "flags: {plugin: {deviceListStrategy: [], nvidiaCTKPath: \"ü\\0\"}}"}) {
     const Config config = without_places(parse(text, "a").config);
-    const Parsed again = parse(render_json(config), "b");
-    EXPECT_FALSE(has_error(again.problems)) << render_json(config);
-    EXPECT_EQ(without_places(again.config), config) << render_json(config);
+    const Parsed again = parse(render_line(config), "b");
+    EXPECT_FALSE(has_error(again.problems)) << render_line(config);
+    EXPECT_EQ(without_places(again.config), config) << render_line(config);
   }
 }
 

@@ -5,7 +5,7 @@
 
 #include "config/names.h"
 #include "config/parse/parse.h"
-#include "config/render.h"
+#include "config/report.h"
 
 namespace tranche::config {
 namespace replayed_test {

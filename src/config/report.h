@@ -23,4 +23,7 @@ std::string report_json(std::string_view path, const std::vector<Problem>& probl
 // "flags.migStrategy=single ($MIG_STRATEGY), …": the settings that are not defaults, in one line for the log.
 std::string given_line(const std::vector<Explained>& explained);
 
+// The whole configuration for the log: JSON on one line, which parse() reads back to an equal Config (except Places).
+std::string render_line(const Config& config);
+
 }  // namespace tranche::config

@@ -5,7 +5,7 @@
 
 #include "base/problem_list.h"
 #include "config/parse/parse.h"
-#include "config/render.h"
+#include "config/report.h"
 
 namespace {
 
@@ -25,7 +25,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (parsed.problems.size() > tranche::ProblemList::kMost + 1) std::abort();
   if (strict.problems.size() != parsed.problems.size()) std::abort();
   if (has_error(parsed.problems)) return 0;
-  const Parsed again = parse(render_json(parsed.config), "again");
+  const Parsed again = parse(render_line(parsed.config), "again");
   if (has_error(again.problems) || without_places(again.config) != without_places(parsed.config)) std::abort();
   return 0;
 }

@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 #include "config/parse/parse.h"
-#include "config/render.h"
+#include "config/report.h"
 #include "property/generate.h"
 
 namespace tranche::property {
@@ -255,7 +255,7 @@ TEST(BrokenConfig, RandomDamageGivesProblemsOrAConfigurationThatIsReadBack) {
     if (!parsed.problems.empty()) ++with_problems;
     for (const Problem& problem : parsed.problems) EXPECT_FALSE(problem.what.empty() || problem.remedy.empty());
     if (has_error(parsed.problems)) continue;
-    auto again = config::parse(config::render_json(parsed.config), "again");
+    auto again = config::parse(config::render_line(parsed.config), "again");
     for (auto* sharing : {&parsed.config.sharing, &again.config.sharing})
       for (auto& resource : sharing->resources) resource.place = {};
     EXPECT_EQ(again.config, parsed.config);

@@ -5,7 +5,6 @@
 
 #include "cdi/feature_flags.h"
 #include "config/parse/parse.h"
-#include "config/render.h"
 #include "config/report.h"
 #include "kube/object.h"
 #include "os/files/files.h"

@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 
 #include "config/parse/parse.h"
-#include "config/render.h"
+#include "config/report.h"
 
 namespace tranche::config {
 namespace parse_dra_test {
@@ -19,7 +19,7 @@ TEST(DraConfig, TakesDevicesAndTheDriversName) {
   const Parsed parsed = parse("dra: {devices: all, driverName: gpu.nvidia.com, split: span}", "c");
   EXPECT_TRUE(parsed.problems.empty());
   EXPECT_EQ(parsed.config.dra, (Dra{DraDevices::kAll, {}, "gpu.nvidia.com", SplitPolicy::kSpan}));
-  EXPECT_EQ(parse(render_json(parsed.config), "again").config, parsed.config);
+  EXPECT_EQ(parse(render_line(parsed.config), "again").config, parsed.config);
 }
 
 // Promise: config: Partitions on demand are off unless the configuration has them.
@@ -28,7 +28,7 @@ TEST(DraConfig, HasPartitionsOnDemandOnlyWhenAsked) {
   const Parsed parsed = parse("dra: {devices: all, partitions: onDemand}", "c");
   EXPECT_TRUE(parsed.problems.empty());
   EXPECT_EQ(parsed.config.dra.partitions, DraPartitions::kOnDemand);
-  EXPECT_EQ(parse(render_json(parsed.config), "again").config, parsed.config);
+  EXPECT_EQ(parse(render_line(parsed.config), "again").config, parsed.config);
   EXPECT_THAT(to_string(parse("dra: {partitions: dynamic}", "c").problems.at(0)),
               HasSubstr("dra.partitions: must be static or onDemand, but is \"dynamic\""));
 }
@@ -49,7 +49,7 @@ TEST(DraConfig, TakesAListOfGpus) {
   EXPECT_EQ(parsed.config.dra.devices, DraDevices::kListed);
   EXPECT_THAT(parsed.config.dra.listed,
               ElementsAre(DeviceRef{"0"}, DeviceRef{"NVIDIA H200*"}, DeviceRef{"0000:3b:00.0"}));
-  EXPECT_EQ(parse(render_json(parsed.config), "again").config, parsed.config);
+  EXPECT_EQ(parse(render_line(parsed.config), "again").config, parsed.config);
   EXPECT_THAT(to_string(parse("dra: {devices: []}", "c").problems.at(0)),
               HasSubstr("dra.devices: is an empty list; write the GPUs of claims, such as [0, 1], or the word none"));
   EXPECT_THAT(to_string(parse("dra: {devices: [\"0:1\"]}", "c").problems.at(0)),

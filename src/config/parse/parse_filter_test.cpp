@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 
 #include "config/parse/parse.h"
-#include "config/render.h"
+#include "config/report.h"
 
 namespace tranche::config {
 namespace parse_filter_test {
@@ -18,7 +18,7 @@ TEST(DeviceFilterConfig, TakesUuidsAddressesIndicesAndModels) {
   EXPECT_THAT(parsed.config.devices.include,
               ElementsAre(DeviceRef{kUuid}, DeviceRef{"0000:3b:00.0"}, DeviceRef{"2"}, DeviceRef{"NVIDIA H200*"}));
   EXPECT_THAT(parsed.config.devices.exclude, ElementsAre(DeviceRef{"0"}));
-  EXPECT_EQ(parse(render_json(parsed.config), "again").config, parsed.config);
+  EXPECT_EQ(parse(render_line(parsed.config), "again").config, parsed.config);
 }
 
 TEST(DeviceFilterConfig, RefusesWhatCannotNameAGpu) {

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "config/parse/parse.h"
-#include "config/render.h"
+#include "config/report.h"
 
 namespace tranche::config {
 namespace parse_individual_test {
@@ -105,10 +105,10 @@ TEST(IndividualGpuConfig, IsWrittenInOurOwnWordsAndReadBack) {
                                 "true, replicas: 2, enableMemoryLimit: false}}"),
                      "c")
                    .config;
-  auto again = parse(render_json(first), "again").config;
+  auto again = parse(render_line(first), "again").config;
   for (auto* config : {&first, &again})
     for (auto& entry : config->sharing.resources) entry.place = {};
-  EXPECT_EQ(again, first) << render_json(first);
+  EXPECT_EQ(again, first) << render_line(first);
 }
 
 }  // namespace parse_individual_test

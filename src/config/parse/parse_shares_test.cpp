@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "config/parse/parse.h"
-#include "config/render.h"
+#include "config/report.h"
 
 namespace tranche::config {
 namespace parse_shares_test {
@@ -20,11 +20,11 @@ std::vector<std::string> said(const std::string& text) {
 Config read(const std::string& text) {
   const Parsed parsed = parse(text, "c");
   for (const auto& problem : parsed.problems) ADD_FAILURE() << to_string(problem);
-  Config again = parse(render_json(parsed.config), "again").config;
+  Config again = parse(render_line(parsed.config), "again").config;
   Config first = parsed.config;
   for (auto* config : {&again, &first})
     for (auto& entry : config->sharing.resources) entry.place = {};
-  EXPECT_EQ(again, first) << render_json(parsed.config);
+  EXPECT_EQ(again, first) << render_line(parsed.config);
   return parsed.config;
 }
 std::string mps(const std::string& section, const std::string& entry = "replicas: 20") {
