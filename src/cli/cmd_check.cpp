@@ -105,8 +105,7 @@ int list_mig_profiles(CheckHeld& held, const agent::ConfigView& config, bool col
 
 int check_node(CheckHeld& held, const agent::ConfigView& config, const Process& process) {
   check::CheckOptions& o = held.node;
-  if (const auto path = process.environment.find("PATH"); path != process.environment.end())
-    o.search_path = path->second;
+  o.search_path = config::variable(process.environment, "PATH", o.search_path);
   find_driver(held, config);
   o.agent_status = host::ask(held.run_dir + "/node.sock", "status", std::chrono::seconds(2)).value_or("");
   o.dra.config = config.config.dra;

@@ -62,8 +62,8 @@ bool print_all(const std::vector<Problem>& problems) {
 
 Result<MigNode> this_node(const Process& process) {
   host::NvmlSettings settings;
-  if (const auto root = variable(process, kDriverRoot); !root.empty()) settings.driver_root = root;
-  return read_mig_node(settings, variable(process, kRunDir));
+  if (const auto root = config::variable(process.environment, kDriverRoot); !root.empty()) settings.driver_root = root;
+  return read_mig_node(settings, config::variable(process.environment, kRunDir));
 }
 
 Status read_switches(PartedOptions& options, const Process& process) {
@@ -123,7 +123,7 @@ class HookedChange {
     }
     const auto now = plan_of_(node);
     MigChangeOptions how;
-    if (const auto run_dir = variable(process_, kRunDir); !run_dir.empty()) how.run_dir = run_dir;
+    if (const auto run_dir = config::variable(process_.environment, kRunDir); !run_dir.empty()) how.run_dir = run_dir;
     how.resets = !options_.skip_reset.on || options_.mode_only.on;
     const int status = carry_out(node, now, how, kMigParted);
     if (status != kMigNeedsReset) return status == 0 ? 0 : 1;
@@ -148,7 +148,7 @@ class HookedChange {
       outcome = status;
       loop->stop();
     });
-    TRY_STATUS(reset.start(variable(process_, kDriverRoot), uuid));
+    TRY_STATUS(reset.start(config::variable(process_.environment, kDriverRoot), uuid));
     loop->run();
     return outcome;
   }
@@ -164,8 +164,8 @@ class HookedChange {
   Status run_hook(const mig::Hook& hook) const {
     TRY(const auto loop, host::Loop::open());
     host::Command command;
-    const auto path = environment_.find("PATH");
-    command.argv = {host::program_in_path(hook.command, path == environment_.end() ? "/usr/bin:/bin" : path->second)};
+    command.argv = {
+        host::program_in_path(hook.command, config::variable(process_.environment, "PATH", "/usr/bin:/bin"))};
     if (command.argv[0].empty()) command.argv[0] = hook.command;
     command.argv.insert(command.argv.end(), hook.args.begin(), hook.args.end());
     command.env = environment_;

@@ -18,11 +18,6 @@ bool is_folder(const std::filesystem::path& path) {
   return std::filesystem::is_directory(path, error);
 }
 
-std::string variable(const Process& process, const std::string& name) {
-  const auto found = process.environment.find(name);
-  return found == process.environment.end() ? "" : found->second;
-}
-
 std::optional<bool> switch_of(const std::string& flag, const char* variable, bool otherwise, const Process& process) {
   if (!flag.empty()) return config::parse_switch(flag);
   const auto found = process.environment.find(variable);

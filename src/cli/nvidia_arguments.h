@@ -14,7 +14,6 @@ namespace tranche::cli {
 struct Process;
 
 bool is_folder(const std::filesystem::path& path);
-std::string variable(const Process& process, const std::string& name);  // "" = not set
 // The value of the flag, else of the variable, else `otherwise`. A variable that is present and empty disables a
 // switch, as in all of NVIDIA's programs. Absent: it is neither true nor false.
 std::optional<bool> switch_of(const std::string& flag, const char* variable, bool otherwise, const Process& process);

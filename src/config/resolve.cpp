@@ -249,9 +249,9 @@ class Resolution {
 
 }  // namespace
 
-std::string variable(const Environment& environment, std::string_view name) {
+std::string variable(const Environment& environment, std::string_view name, std::string_view otherwise) {
   const auto at = environment.find(name);
-  return at == environment.end() ? std::string() : at->second;
+  return at == environment.end() ? std::string(otherwise) : at->second;
 }
 
 Resolved resolve(const Parsed& file, Program program, const GivenFlags& flags, const Environment& environment) {

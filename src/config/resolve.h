@@ -16,7 +16,8 @@ namespace tranche::config {
 // The command line: any spelling of a flag without dashes → its values in order. A switch without a value is "true".
 using GivenFlags = std::map<std::string, std::vector<std::string>, std::less<>>;
 using Environment = std::map<std::string, std::string, std::less<>>;
-std::string variable(const Environment& environment, std::string_view name);  // "" = not set
+// `otherwise` where it is not set.
+std::string variable(const Environment& environment, std::string_view name, std::string_view otherwise = {});
 
 enum class Source { kDefault, kFile, kVariable, kFlag };
 template <>

@@ -11,11 +11,6 @@
 namespace tranche::agent {
 namespace {
 
-std::string variable(const VerifyOptions& options, const char* name) {
-  const auto found = options.environment.find(name);
-  return found == options.environment.end() ? "" : found->second;
-}
-
 // "12", or "GPU-a=12,GPU-b=14".
 Result<std::uint64_t> sms_of(const std::string& text, const std::string& gpu) {
   if (text.empty()) return 0;
@@ -41,7 +36,7 @@ Result<std::vector<verify::DeepGrant>> grants_here(const VerifyOptions& options,
                                                    const GrantHere& grant) {
   std::vector<verify::DeepGrant> grants;
   TRY(const auto gpu, gpu_seen(probes, grant));  // it starts at all
-  const std::string limit = variable(options, plan::kPinnedLimitVariable);
+  const std::string limit = config::variable(options.environment, plan::kPinnedLimitVariable);
   if (limit.empty()) {
     grants.push_back({.gpu = gpu});
   } else {
@@ -57,7 +52,7 @@ Result<std::vector<verify::DeepGrant>> grants_here(const VerifyOptions& options,
 }  // namespace
 
 Status try_inside(const VerifyOptions& options, verify::Findings& checks) {
-  GrantHere grant{.endpoint = variable(options, "CUDA_MPS_PIPE_DIRECTORY"), .env = {}};
+  GrantHere grant{.endpoint = config::variable(options.environment, "CUDA_MPS_PIPE_DIRECTORY"), .env = {}};
   if (grant.endpoint.empty())
     return fail(Kind::kNotFound,
                 "this container has no share of MPS (no CUDA_MPS_PIPE_DIRECTORY): ask for a resource that is shared by "

@@ -46,10 +46,9 @@ void try_guard(Probes& probes, const Trial& trial, bool tensor_cores, verify::Fi
 
 Result<std::string> command_endpoint(Probes& probes, const VerifyOptions& options, const VerifyPlaces& places,
                                      const GrantHere& grant) {
-  const auto path = options.environment.find("PATH");
   const auto program = host::find_control_binary({.given = options.mps_control,
                                                   .driver_root = places.driver_root,
-                                                  .path = path == options.environment.end() ? "" : path->second});
+                                                  .path = config::variable(options.environment, "PATH")});
   if (!program) return fail(Kind::kUnavailable, program.error().what, program.error().where);
   host::ControlTarget target{.argv = {*program}, .env = probes.environment()};
   target.env["CUDA_MPS_PIPE_DIRECTORY"] = grant.endpoint;
