@@ -2,9 +2,10 @@
 """What `tranche node` and `tranche mps` cost on one GPU: CPU time and resident memory while nobody has the GPU, and while one client holds
 memory of it. Needs root, an idle GPU with MPS, and a build; --simulated runs on the stand-ins. It changes no setting of the GPU."""
 
-import argparse, os, sys, time
+import os, sys, time
 
 from gpu_bed import Machine, Node, wait_for
+from rows import parsed, parser, title
 
 
 def cpu_ms(pid):
@@ -30,15 +31,9 @@ def cost(node, seconds, when):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--bin", default="build/bin")
-    parser.add_argument("--standins", default="build/standins")
-    parser.add_argument("--simulated", metavar="BUILD", help="run on the stand-ins of this build")
-    parser.add_argument("--seconds", type=float, default=15)
-    args = parser.parse_args()
-    args.cublas = ""
-    if args.simulated:
-        args.bin, args.standins = f"{args.simulated}/bin", f"{args.simulated}/standins"
+    made = parser(__doc__)
+    made.add_argument("--seconds", type=float, default=15)
+    args = parsed(made)
     machine = Machine(args)
     node = Node(machine)
     wait_for(lambda: node.status()["guard"]["paceMs"] == 1000)  # what a start does is done
@@ -53,7 +48,7 @@ def main():
     tenant.delete()
     killed = node.stop()
     machine.clean()
-    print(f"GPU: {machine.gpu['name']}   {time.strftime('%Y-%m-%d', time.gmtime())}" + ("   (simulated)" if machine.simulated else ""))
+    print(title(machine))
     print("\n".join(lines))
     return 0 if attached and not killed else 1
 

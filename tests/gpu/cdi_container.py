@@ -7,14 +7,10 @@ STANDINS of a build. Changes no setting of the GPU.
 The edits are applied as the CDI specification words them; of the hooks, create-symlinks, update-ldcache (ldconfig) and
 disable-device-node-modification are done here, the others are listed and left out. There is no device cgroup."""
 
-import argparse, json, os, re, shutil, signal, subprocess, sys, tempfile, time
+import argparse, json, os, re, shutil, signal, subprocess, sys, tempfile
 
-rows = []
-
-
-def row(what, seen, holds):
-    rows.append((what, str(seen), "holds" if holds else "DOES NOT HOLD"))
-
+from gpu_bed import wait_for
+from rows import parsed, parser, promises
 
 def run(*argv, **kw):
     return subprocess.run([str(word) for word in argv], capture_output=True, text=True, timeout=60, **kw)
@@ -22,16 +18,6 @@ def run(*argv, **kw):
 
 def libraries_of(program):
     return sorted(set(re.findall(r"(?:=> |^\s*)(/\S+) \(0x", run("ldd", program).stdout, re.MULTILINE)))
-
-
-def wait_for(probe, seconds=20):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        value = probe()
-        if value:
-            return value
-        time.sleep(0.05)
-    return None
 
 
 def load(path):
@@ -114,14 +100,17 @@ def inside(job):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", default="build/bin")
-    parser.add_argument("--standins", default="build/standins")
-    parser.add_argument("--keep-spec", help="copy the specification here")
-    parser.add_argument("--inside", help=argparse.SUPPRESS)
-    args = parser.parse_args()
+    made = parser(__doc__)
+    made.add_argument("--keep-spec", help="copy the specification here")
+    made.add_argument("--inside", help=argparse.SUPPRESS)
+    args = parsed(made)
     if args.inside:
         return inside(load(args.inside))
+
+    rows = []
+
+    def row(what, seen, holds):
+        rows.append((what, "", seen, holds))
 
     scratch = tempfile.mkdtemp(prefix="trn.", dir="/tmp")
     for name in ("plugins", "run", "cdi", "root"):
@@ -171,10 +160,8 @@ def main():
             part.send_signal(signal.SIGTERM)
             part.wait(20)
     row("the plugin ends with status 0", parts[1].returncode, parts[1].returncode == 0)
-    width = max(len(what) for what, _, _ in rows)
-    for what, seen, holds in rows:
-        print(f"{what:{width}}  {holds:13}  {seen}")
-    bad = [each for each in rows if each[2] != "holds"]
+    promises(rows)
+    bad = not all(holds for *_, holds in rows)
     if bad:
         print(open(f"{scratch}/plugin.log").read()[-3000:], file=sys.stderr)
     shutil.rmtree(scratch, ignore_errors=True)

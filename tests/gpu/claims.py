@@ -12,11 +12,12 @@ calls made by its double, an API that has the claims and their pods. Three claim
 Needs root, an idle GPU with MPS, PyTorch and a build; --simulated runs the same rows on the stand-ins. It changes no setting of the GPU.
 Raw results go to $OUT/claims.json."""
 
-import argparse, json, os, statistics, subprocess, sys, time, types
+import json, os, statistics, subprocess, sys, time, types
 
 from endings_bed import CONTAINED, DYING, Contained, EndingsNode, delete_pod, median_worst
-from gpu_bed import Machine, leftovers, stay, wait_for
+from gpu_bed import Machine, leftovers, wait_for
 from pods_api import NODE, SLICES
+from rows import clean, parsed, parser, parts, save, title
 from stop_moments import TENANTS, Program
 
 DRIVER = "gpu.tranche.io"
@@ -198,17 +199,10 @@ ROWS = {"prepare": prepare, "share": share, "limit": limit, "delete": delete, "e
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", default="build/bin")
-    parser.add_argument("--standins", default="build/standins")
-    parser.add_argument("--simulated", metavar="BUILD", help="run on the stand-ins of this build")
-    parser.add_argument("--repeats", type=int, default=20, help="busy tenants that are deleted")
-    parser.add_argument("--budget", type=float, default=400, help="seconds: no new try begins after them")
-    parser.add_argument("--out", default=os.environ.get("OUT", ""))
-    args = parser.parse_args()
-    args.cublas = ""
-    if args.simulated:
-        args.bin, args.standins = f"{args.simulated}/bin", f"{args.simulated}/standins"
+    made = parser(__doc__)
+    made.add_argument("--repeats", type=int, default=20, help="busy tenants that are deleted")
+    made.add_argument("--budget", type=float, default=400, help="seconds: no new try begins after them")
+    args = parsed(made)
     if os.geteuid() != 0:
         print("claims.py needs root: containers get namespaces of their own")
         return 77
@@ -229,17 +223,9 @@ def main():
             node.show_logs()
     finally:
         killed = node.stop()
-    left = [f"{pid} {command}" for pid, command in stay(machine, already).items()]
-    machine.clean()
-    if args.out:
-        with open(f"{args.out}/claims.json", "w") as file:
-            json.dump({"gpu": machine.gpu, "rows": rows, "tries": bed.tries}, file, indent=1)
-    print(f"processes left: {len(left)}{''.join(f'{chr(10)}  {each}' for each in left)}; had to be killed: {', '.join(killed) or 'none'}")
-    print(f"GPU: {machine.gpu['name']}   {time.strftime('%Y-%m-%d', time.gmtime())}; {time.monotonic() - began:.0f} s" + ("   (simulated)" if machine.simulated else ""))
-    print("| row | what | measured | |\n| --- | --- | --- | --- |")
-    for name, (holds, lines) in rows.items():
-        for i, (what, measured) in enumerate(lines):
-            print(f"| {name} | {what} | {measured} | {('holds' if holds else 'DOES NOT HOLD') if i == 0 else ''} |")
+    left = clean(machine, killed, already)
+    save(args.out, "claims", {"gpu": machine.gpu, "rows": rows, "tries": bed.tries})
+    print(title(machine, began), *parts(rows), sep="\n")
     return 1 if left or killed or not all(holds for holds, _ in rows.values()) else 0
 
 

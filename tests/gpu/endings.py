@@ -16,11 +16,12 @@ neighbours' lives. Prints a table last and exits 1 when a row does not hold.
 Needs root, an idle GPU with MPS, PyTorch (JAX, CuPy, ONNX Runtime for their parts) and a build; --simulated runs the same rows on the
 stand-ins, with programs that use the driver's interface. It changes no setting of the GPU. Raw results go to $OUT/endings.json."""
 
-import argparse, json, os, sys, time
+import os, sys, time
 
 import ending_rows
 from endings_bed import EndingsNode, Neighbours
-from gpu_bed import Machine, leftovers, stay
+from gpu_bed import Machine, leftovers
+from rows import clean, parsed, parser, parts, save
 
 ROWS = {  # in this order; with its part of the time
     "delete": ("a deletion with a grace", 10), "checkpoint": ("a program that saves on SIGTERM", 2), "force": ("a forced deletion", 3),
@@ -30,26 +31,19 @@ SKIPPED = 77  # as ctest has it here
 
 
 def arguments():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", default="build/bin")
-    parser.add_argument("--standins", default="build/standins")
-    parser.add_argument("--simulated", metavar="BUILD", help="run on the stand-ins of this build")
-    parser.add_argument("--only", action="append", choices=ROWS, help="this row; may be repeated")
-    parser.add_argument("--kinds", default="", help=f"of victims, with commas between: {', '.join(ending_rows.KINDS)}; all by default")
-    parser.add_argument("--shapes", default="first,shell,init,shared", help="of containers: first, shell, init, shared (contained.py says what they are)")
-    parser.add_argument("--repeats", type=int, default=20, help="tries of each kind")
-    parser.add_argument("--budget", type=float, default=560, help="seconds: no new try begins after them")
-    parser.add_argument("--grace", type=int, default=3, help="seconds, of ordinary deletions")
-    parser.add_argument("--at-once", type=int, default=2, help="victims that work, and end, side by side")
-    parser.add_argument("--victims", type=int, default=6, help="that are prepared at once")
-    parser.add_argument("--slots", default="12,2,1", help="of the GPU, of a neighbour, of a victim")
-    parser.add_argument("--endpoint", choices=("relay", "link"), default="relay", help="of the containers; no link refuses a program at its start")
-    parser.add_argument("--silent", action="store_true", help="send the node no deletion")
-    parser.add_argument("--out", default=os.environ.get("OUT", ""))
-    args = parser.parse_args()
-    if args.simulated:
-        args.bin, args.standins = f"{args.simulated}/bin", f"{args.simulated}/standins"
-    args.cublas = ""
+    made = parser(__doc__)
+    made.add_argument("--only", action="append", choices=ROWS, help="this row; may be repeated")
+    made.add_argument("--kinds", default="", help=f"of victims, with commas between: {', '.join(ending_rows.KINDS)}; all by default")
+    made.add_argument("--shapes", default="first,shell,init,shared", help="of containers: first, shell, init, shared (contained.py says what they are)")
+    made.add_argument("--repeats", type=int, default=20, help="tries of each kind")
+    made.add_argument("--budget", type=float, default=560, help="seconds: no new try begins after them")
+    made.add_argument("--grace", type=int, default=3, help="seconds, of ordinary deletions")
+    made.add_argument("--at-once", type=int, default=2, help="victims that work, and end, side by side")
+    made.add_argument("--victims", type=int, default=6, help="that are prepared at once")
+    made.add_argument("--slots", default="12,2,1", help="of the GPU, of a neighbour, of a victim")
+    made.add_argument("--endpoint", choices=("relay", "link"), default="relay", help="of the containers; no link refuses a program at its start")
+    made.add_argument("--silent", action="store_true", help="send the node no deletion")
+    args = parsed(made)
     args.kinds = [k for k in args.kinds.split(",") if k] or list(ending_rows.KINDS)
     args.shapes = args.shapes.split(",")
     args.gpu_slots, args.neighbour_slots, args.victim_slots = (int(n) for n in args.slots.split(","))
@@ -57,7 +51,7 @@ def arguments():
     EndingsNode.has_endpoint(args.endpoint)
     for kind in args.kinds:
         if kind not in ending_rows.KINDS:
-            parser.error(f"--kinds: {kind} is not a kind; write some of {', '.join(ending_rows.KINDS)}")
+            made.error(f"--kinds: {kind} is not a kind; write some of {', '.join(ending_rows.KINDS)}")
     return args
 
 
@@ -69,18 +63,8 @@ def driver_version(machine):
 
 
 def table(machine, driver, rows, seconds):
-    lines = [f"{time.strftime('%Y-%m-%d', time.gmtime())}, {machine.gpu['name']} ({machine.sms} SMs), driver {driver}; {seconds:.0f} s", "",
-             "| row | what | measured | |", "| --- | --- | --- | --- |"]
-    for name, row in rows.items():
-        verdict = "measured" if row["holds"] is None else "holds" if row["holds"] else "DOES NOT HOLD"
-        lines += [f"| {name} | {what} | {measured} | {verdict if i == 0 else ''} |" for i, (what, measured) in enumerate(row["lines"])]
-    return "\n".join(lines)
-
-
-def save(args, machine, driver, rows, harms):
-    if args.out:
-        with open(f"{args.out}/endings.json", "w") as file:
-            json.dump({"gpu": machine.gpu, "driver": driver, "date": time.strftime("%Y-%m-%d", time.gmtime()), "rows": rows, "harms": harms}, file, indent=1)
+    head = f"{time.strftime('%Y-%m-%d', time.gmtime())}, {machine.gpu['name']} ({machine.sms} SMs), driver {driver}; {seconds:.0f} s"
+    return "\n".join([head, "", *parts({name: (row["holds"], row["lines"]) for name, row in rows.items()})])
 
 
 def run_rows(args, machine, driver, node, began):
@@ -100,7 +84,8 @@ def run_rows(args, machine, driver, node, began):
             rows[name]["seconds"] = round(time.monotonic() - begin, 1)
             for line in rows[name]["lines"]:
                 print(f"{name}: {line[0]}: {line[1]}", file=sys.stderr, flush=True)
-            save(args, machine, driver, rows, neighbours.harms)
+            save(args.out, "endings", {"gpu": machine.gpu, "driver": driver, "date": time.strftime("%Y-%m-%d", time.gmtime()), "rows": rows,
+                                       "harms": neighbours.harms})
         if any(row["holds"] is False for row in rows.values()):
             node.show_logs()
         return rows
@@ -122,9 +107,7 @@ def main():
         rows = run_rows(args, machine, driver, node, began)
     finally:
         killed = node.stop()
-    left = [f"{pid} {command}" for pid, command in stay(machine, already).items()]
-    machine.clean()
-    print(f"processes left: {len(left)}{''.join(f'{chr(10)}  {each}' for each in left)}; had to be killed: {', '.join(killed) or 'none'}")
+    left = clean(machine, killed, already)
     print(table(machine, driver, rows, time.monotonic() - began))
     return 1 if left or killed or any(row["holds"] is False for row in rows.values()) else 0
 

@@ -4,7 +4,10 @@ node agent sees it. By default that is the program's affair and the GPU stays he
 slots become unhealthy and are healthy again after a quiet period, without a restart. Prints a table and exits 1 when a
 row does not hold. Needs root, an idle GPU, and BIN and STANDINS of a build. Changes no setting of the GPU."""
 
-import argparse, ctypes, json, os, shutil, signal, socket, subprocess, sys, tempfile, time
+import argparse, ctypes, json, os, subprocess, sys, time
+
+from gpu_bed import Machine, Node, wait_for
+from rows import clean, parsed, parser, promises, title
 
 PTX = b""".version 7.0
 .target sm_70
@@ -19,11 +22,6 @@ PTX = b""".version 7.0
 }
 """
 QUIET = 3
-rows = []
-
-
-def row(what, seen, holds):
-    rows.append((what, str(seen), "holds" if holds else "DOES NOT HOLD"))
 
 
 def stray_store():
@@ -39,71 +37,57 @@ def stray_store():
     return cuda.cuCtxSynchronize()
 
 
-class Node:
-    def __init__(self, args, *words, **variables):
-        self.dir = tempfile.mkdtemp(prefix="trn.", dir="/tmp")
-        for name in ("plugins", "run"):
-            os.mkdir(f"{self.dir}/{name}")
-        pod_resources = ["--pod-resources-socket", f"{self.dir}/run/pr.sock", "--plugin-dir", f"{self.dir}/plugins"]
-        self.parts = [
-            subprocess.Popen([f"{args.standins}/sim-kubelet", *pod_resources, "--state-file", f"{self.dir}/run/kubelet.json"], stderr=subprocess.DEVNULL),
-            subprocess.Popen([f"{args.bin}/tranche", "node", *pod_resources, "--run-dir", f"{self.dir}/run", *words],
-                             env=dict(os.environ, **variables), stderr=open(f"{self.dir}/log", "w"))]
+class Watched(Node):
+    """A node without sharing, with more flags and variables for `tranche node`."""
+
+    LOG_FORMAT, CONFIG = "json", "version: v1\n"
+
+    def __init__(self, machine, *flags, **variables):
+        self.flags, self.SLOTS = flags, machine.gpu["visible"]
+        machine.env.update(variables)
+        super().__init__(machine)
+
+    def node_options(self):
+        return self.flags
 
     def device(self):
-        try:
-            with socket.socket(socket.AF_UNIX) as sock:
-                sock.connect(f"{self.dir}/run/node.sock")
-                sock.sendall(b"status\n")
-                return (json.loads(sock.makefile().readline()).get("devices") or [{}])[0]
-        except OSError:
-            return {}
+        return (self.status().get("devices") or [{}])[0]
 
     def wait(self, healthy, seconds=30):
         """Seconds until the device is so; None when it never is."""
         began = time.monotonic()
-        while time.monotonic() - began < seconds:
-            if self.device().get("healthy") is healthy:
-                return time.monotonic() - began
-            time.sleep(0.02)
-        return None
+        return time.monotonic() - began if wait_for(lambda: self.device().get("healthy") is healthy, seconds) else None
 
-    def log(self, event):
-        with open(f"{self.dir}/log") as file:
-            return [line for line in map(json.loads, file) if line.get("event") == event]
-
-    def stop(self):
-        for part in reversed(self.parts):
-            part.send_signal(signal.SIGTERM)
-            part.wait(20)
-        shutil.rmtree(self.dir)
+    def events(self, name):
+        return [line for line in map(json.loads, self.log("node").splitlines()) if line.get("event") == name]
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", default="build/bin")
-    parser.add_argument("--standins", default="build/standins")
-    parser.add_argument("--stray", action="store_true", help=argparse.SUPPRESS)
-    args = parser.parse_args()
+    made = parser(__doc__)
+    made.add_argument("--stray", action="store_true", help=argparse.SUPPRESS)
+    args = parsed(made)
     if args.stray:
         return stray_store() % 256
 
     def stray():
         return subprocess.run([sys.executable, os.path.abspath(__file__), "--stray"], check=False).returncode
 
-    node = Node(args)
-    node.wait(True)
-    row("watched: the events of the GPU are registered", node.log("gpu.unwatched") or "no complaint", not node.log("gpu.unwatched") + node.log("gpu.unsupported"))
+    machine, rows = Machine(args), []
+
+    def row(what, seen, holds):
+        rows.append((what, "", seen, holds))
+
+    node = Watched(machine)
+    row("watched: the events of the GPU are registered", node.events("gpu.unwatched") or "no complaint", not node.events("gpu.unwatched") + node.events("gpu.unsupported"))
     status = stray()
     fell = node.wait(False, 3)
-    xids = node.log("gpu.xid")
+    xids = node.events("gpu.xid")
     row("a stray store: an XID is seen, of class application", [(x["xid"], x["class"]) for x in xids], bool(xids) and all(x["class"] == "application" for x in xids))
     row("the program fails, the GPU stays healthy", f"exit status {status}, CUDA's modulo 256 (700 is 188)", status != 0 and fell is None)
     number = str(xids[0]["xid"]) if xids else "13"
     node.stop()
 
-    node = Node(args, "--health-quiet-period", f"{QUIET}s", DP_ENABLE_HEALTHCHECKS=number)
-    node.wait(True)
+    node = Watched(machine, "--health-quiet-period", f"{QUIET}s", DP_ENABLE_HEALTHCHECKS=number)
     stray()
     fell = node.wait(False, 5)
     cause = node.device()
@@ -116,10 +100,9 @@ def main():
     row("a second fault doubles the quiet period", f"{again:.1f} s" if again is not None else "never", again is not None and 2 * QUIET - 1 < again < 2 * QUIET + 2)
     node.stop()
 
-    width = max(len(what) for what, _, _ in rows)
-    for what, seen, holds in rows:
-        print(f"{what:{width}}  {holds:13}  {seen}")
-    return 1 if any(holds != "holds" for _, _, holds in rows) else 0
+    print(title(machine))
+    promises(rows)
+    return 1 if clean(machine) or not all(holds for *_, holds in rows) else 0
 
 
 if __name__ == "__main__":

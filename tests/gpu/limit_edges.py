@@ -3,9 +3,10 @@
 one client for each limit, which looks for its largest allocation in steps of 1 MiB and holds it; what NVML says of it is read all the
 while. Prints a table. Needs root and an idle GPU with MPS. It changes no setting of the GPU."""
 
-import argparse, ctypes, os, subprocess, sys, threading, time
+import argparse, ctypes, subprocess, sys, threading
 
-from gpu_bed import Machine, PlainDaemon, leftovers
+from gpu_bed import Machine, PlainDaemon
+from rows import clean, parsed, parser
 
 MIB = 1 << 20
 
@@ -72,14 +73,11 @@ def measure(machine, daemon, nvml, limit, percent):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--bin", default="build/bin")
-    parser.add_argument("--standins", default="build/standins")
-    parser.add_argument("--client", action="store_true", help=argparse.SUPPRESS)
-    args = parser.parse_args()
+    made = parser(__doc__)
+    made.add_argument("--client", action="store_true", help=argparse.SUPPRESS)
+    args = parsed(made)
     if args.client:
         return client()
-    args.simulated, args.cublas = "", ""
     machine = Machine(args)
     daemon, nvml = PlainDaemon(machine, limited=False), Nvml()
     print("| limit | largest allocation | NVML, held | NVML, highest ever |\n| --- | --- | --- | --- |", flush=True)
@@ -90,8 +88,7 @@ def main():
             print(measure(machine, daemon, nvml, 71885, percent), flush=True)
     finally:
         daemon.stop()
-    print("processes left:", leftovers(machine))
-    machine.clean()
+    clean(machine)
 
 
 if __name__ == "__main__":

@@ -5,10 +5,11 @@ does not hold. Needs root, an idle GPU with MPS, and a build; --simulated runs t
 
 It changes no setting of the GPU. Raw results go to $OUT/mps_that_holds.json (or --out)."""
 
-import argparse, json, os, sys, time
+import sys, time
 
 import hold_rows, hold_rows_begin, hold_rows_endpoint
-from gpu_bed import Machine, Node, PlainDaemon, leftovers, stay
+from gpu_bed import Machine, Node, PlainDaemon, leftovers
+from rows import clean, parsed, parser, save
 
 ROWS = {  # in this order; what each promises
     "busy": ("a busy client is deleted", "no peer dies"),
@@ -71,22 +72,14 @@ def table(machine, results):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--bin", default="build/bin")
-    parser.add_argument("--standins", default="build/standins")
-    parser.add_argument("--simulated", metavar="BUILD", help="run on the stand-ins of this build")
-    parser.add_argument("--only", action="append", choices=ROWS, help="this row; may be repeated")
-    parser.add_argument("--skip-before", action="store_true")
-    parser.add_argument("--strict", action="store_true", help="what is not available does not hold")
-    parser.add_argument("--repeats", type=int, default=25, help="busy clients that are deleted")
-    parser.add_argument("--values", type=int, default=20, help="malformed values that are tried")
-    parser.add_argument("--cublas", default="", help="for gemm-check --cublas")
-    parser.add_argument("--gemm-shapes", default="", help="for gemm-check --shapes")
-    parser.add_argument("--out", default=os.environ.get("OUT", ""))
-    args = parser.parse_args()
-    if args.simulated:
-        args.bin, args.standins = f"{args.simulated}/bin", f"{args.simulated}/standins"
-
+    made = parser(__doc__)
+    made.add_argument("--only", action="append", choices=ROWS, help="this row; may be repeated")
+    made.add_argument("--skip-before", action="store_true")
+    made.add_argument("--strict", action="store_true", help="what is not available does not hold")
+    made.add_argument("--repeats", type=int, default=25, help="busy clients that are deleted")
+    made.add_argument("--values", type=int, default=20, help="malformed values that are tried")
+    made.add_argument("--gemm-shapes", default="", help="for gemm-check --shapes")
+    args = parsed(made)
     machine = Machine(args)
     machine.shows_uvm()
     already, results, began = leftovers(machine), {}, time.monotonic()
@@ -103,15 +96,9 @@ def main():
     if failed:
         node.show_logs()
     killed = node.stop()
-    left = [f"{pid} {command}" for pid, command in stay(machine, already).items()]
-    if args.out:
-        with open(f"{args.out}/mps_that_holds.json", "w") as file:
-            json.dump({"gpu": machine.gpu, "seconds": time.monotonic() - began, "rows": results, "left": left}, file, indent=1)
-    machine.clean()
     print(table(machine, results))
-    print(f"processes left: {len(left)}; had to be killed: {', '.join(killed) or 'none'}; {time.monotonic() - began:.0f} s")
-    for process in left:
-        print(f"  {process}")
+    left = clean(machine, killed, already)
+    save(args.out, "mps_that_holds", {"gpu": machine.gpu, "seconds": time.monotonic() - began, "rows": results, "left": left})
     return 1 if failed or left or killed else 0
 
 

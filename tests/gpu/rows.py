@@ -10,7 +10,8 @@ def parser(doc):
     made.add_argument("--bin", default="build/bin")
     made.add_argument("--standins", default="build/standins")
     made.add_argument("--simulated", metavar="BUILD", help="a build folder; its stand-ins take the place of driver and daemon")
-    made.add_argument("--cublas", default="")
+    made.add_argument("--cublas", default="", help="a folder with cuBLAS, for gemm-check")
+    made.add_argument("--out", default=os.environ.get("OUT", ""), help="a folder for the raw results")
     return made
 
 
@@ -21,17 +22,53 @@ def parsed(made):
     return args
 
 
+def save(out, name, results):
+    """Keeps the raw results as FOLDER/<name>.json, where a folder is given."""
+    if out:
+        with open(f"{out}/{name}.json", "w") as file:
+            json.dump(results, file, indent=1)
+
+
+def title(machine, since=None):
+    """The line above a table: the GPU, the date, and the seconds since then."""
+    return (f"GPU: {machine.gpu['name']}   {time.strftime('%Y-%m-%d', time.gmtime())}" + (f"; {time.monotonic() - since:.0f} s" if since else "") +
+            ("   (simulated)" if machine.simulated else ""))
+
+
+def verdict(holds):
+    return "measured" if holds is None else "holds" if holds else "DOES NOT HOLD"
+
+
+def promises(rows):
+    """Prints a table of (what, promised, measured, holds)."""
+    print("| what | promised | measured | |\n| --- | --- | --- | --- |")
+    for what, promised, measured, holds, *_ in rows:
+        print(f"| {what} | {promised} | {measured} | {verdict(holds)} |")
+
+
+def parts(rows):
+    """A table of {row: (holds, [(what, measured)])}, as lines."""
+    lines = ["| row | what | measured | |", "| --- | --- | --- | --- |"]
+    for name, (holds, measured) in rows.items():
+        lines += [f"| {name} | {what} | {value} | {verdict(holds) if i == 0 else ''} |" for i, (what, value) in enumerate(measured)]
+    return lines
+
+
+def clean(machine, killed=(), already=()):
+    """Removes the machine's scratch; says and returns which processes are left besides those that were there already."""
+    left = [f"{pid} {command}" for pid, command in stay(machine, already).items()]
+    machine.clean()
+    print(f"processes left: {len(left)}{''.join(f'{chr(10)}  {each}' for each in left)}; had to be killed: {', '.join(killed) or 'none'}")
+    return left
+
+
 def finish(machine, results, name, **raw):
     """Prints the table, keeps the raw results as $OUT/<name>.json; the exit status."""
-    left = stay(machine)
-    if os.environ.get("OUT"):
-        with open(f"{os.environ['OUT']}/{name}.json", "w") as file:
-            json.dump({**results, **raw}, file, indent=1)
-    print(f"\nGPU: {machine.gpu['name']}   {time.strftime('%Y-%m-%d')}{'   (simulated)' if machine.simulated else ''}\n| row | measured | |\n| --- | --- | --- |")
+    save(os.environ.get("OUT"), name, {**results, **raw})
+    print(f"\n{title(machine)}\n| row | measured | |\n| --- | --- | --- |")
     for row, result in results.items():
-        print(f"| {row} | {result['measured']} | {'holds' if result['holds'] else 'DOES NOT HOLD'} |")
+        print(f"| {row} | {result['measured']} | {verdict(result['holds'])} |")
         for failure in result.get("failed", []):
             print(f"    {failure}")
-    print(f"processes left: {len(left)}")
-    machine.clean()
+    left = clean(machine)
     return 0 if all(result["holds"] for result in results.values()) and not left else 1

@@ -7,6 +7,7 @@ A plain daemon, and clients that stop between the steps of a CUDA start. Prints 
 import argparse, ctypes, json, os, re, subprocess, sys, time
 
 from gpu_bed import Machine, PlainDaemon, wait_for
+from rows import parsed, parser, title
 
 LOW, HIGH = (8192, 10), (24576, 50)  # MiB, percent
 
@@ -177,17 +178,11 @@ ROWS = {
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--bin", default="build/bin")
-    parser.add_argument("--standins", default="build/standins")
-    parser.add_argument("--simulated", metavar="BUILD", help="run on the stand-ins of this build")
-    parser.add_argument("--staged", action="store_true", help=argparse.SUPPRESS)
-    args = parser.parse_args()
+    made = parser(__doc__)
+    made.add_argument("--staged", action="store_true", help=argparse.SUPPRESS)
+    args = parsed(made)
     if args.staged:
         return staged()
-    args.cublas = ""
-    if args.simulated:
-        args.bin, args.standins = f"{args.simulated}/bin", f"{args.simulated}/standins"
     machine = Machine(args)
     bench = Bench(machine)
     lines = []
@@ -199,7 +194,7 @@ def main():
     log = bench.daemon.log()
     bench.stop()
     print("\n".join(log.splitlines()[-40:]))
-    print(f"\nGPU: {machine.gpu['name']}   {time.strftime('%Y-%m-%d', time.gmtime())}" + ("   (simulated)" if machine.simulated else ""))
+    print(f"\n{title(machine)}")
     print("| what | the client has |\n| --- | --- |\n" + "\n".join(lines))
     print(f"low: {LOW[0]} MiB and {LOW[1]} %; high: {HIGH[0]} MiB and {HIGH[1]} %")
     machine.clean()

@@ -4,9 +4,10 @@ what a tenant gets who asks in its environment for more than its slots. Prints a
 Needs root, an idle GPU with MPS, and a build; --simulated runs it on the stand-ins (whose speed is made up: the rows about speed are
 then left out). It changes no setting of the GPU."""
 
-import argparse, json, os, sys, threading, time
+import sys, threading
 
-from gpu_bed import Machine, Node, last_json, stay
+from gpu_bed import Machine, Node, last_json
+from rows import clean, parsed, parser, promises, title, verdict
 
 SLOTS = 20
 SIZES = (1, 2, 5, 10)
@@ -119,15 +120,9 @@ def own_percentages(node, args, rows):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--bin", default="build/bin")
-    parser.add_argument("--standins", default="build/standins")
-    parser.add_argument("--simulated", metavar="BUILD", help="run on the stand-ins of this build")
-    parser.add_argument("--seconds", type=float, default=1.0, help="how long speed is measured")
-    args = parser.parse_args()
-    args.cublas = ""
-    if args.simulated:
-        args.bin, args.standins = f"{args.simulated}/bin", f"{args.simulated}/standins"
+    made = parser(__doc__)
+    made.add_argument("--seconds", type=float, default=1.0, help="how long speed is measured")
+    args = parsed(made)
     machine = Machine(args)
     if not machine.simulated:  # of one GPU, whatever is there
         Shares.CONFIG += f"devices:\n  include: ['{machine.gpu['uuid']}']\n"
@@ -141,16 +136,12 @@ def main():
     if not all(row[3] for row in rows):
         node.show_logs()
     killed = node.stop()
-    print(f"GPU: {machine.gpu['name']}   {time.strftime('%Y-%m-%d', time.gmtime())}" + ("   (simulated)" if machine.simulated else ""))
-    print("| what | promised | measured | |\n| --- | --- | --- | --- |")
-    for what, promised, measured, holds, *_ in rows:
-        print(f"| {what} | {promised} | {measured} | {'holds' if holds else 'DOES NOT HOLD'} |")
+    print(title(machine))
+    promises(rows)
     for when, found in in_step.items():
         words, holds = found or ("nothing was measured", False)
-        print(f"| speed by SM, {when}, against the largest grant | within 10 % | {words} | {'holds' if holds else 'DOES NOT HOLD'} |")
-    left = stay(machine)
-    print(f"processes left: {len(left)}; had to be killed: {', '.join(killed) or 'none'}")
-    machine.clean()
+        print(f"| speed by SM, {when}, against the largest grant | within 10 % | {words} | {verdict(holds)} |")
+    left = clean(machine, killed)
     return 0 if all(row[3] for row in rows) and all(found and found[1] for found in in_step.values()) and not left else 1
 
 

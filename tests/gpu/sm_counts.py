@@ -3,9 +3,10 @@
 that gives another SM count, and an `evidence` entry for data/sm-counts.yaml. Needs root, an idle GPU with MPS, cuBLAS and a build;
 --simulated BUILD runs on the stand-ins. Raw results go to $OUT/sm_counts.json (or --out)."""
 
-import argparse, json, os, sys, time
+import sys, time
 
 from gpu_bed import Machine, PlainDaemon, last_json
+from rows import parsed, parser, save
 
 
 def spans(counts):
@@ -51,22 +52,16 @@ def row_of(machine, runs_by_sms, driver, cublas, args):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--bin", default="build/bin")
-    parser.add_argument("--standins", default="build/standins")
-    parser.add_argument("--simulated", metavar="BUILD")
-    parser.add_argument("--cublas", default="")
-    parser.add_argument("--types", default="bf16,fp16,fp8")
-    parser.add_argument("--shapes", default="", help="instead of gemm-check's twelve")
-    parser.add_argument("--runs", type=int, default=1, help="how often each count is tried")
-    parser.add_argument("--from", dest="first", type=int, default=1)
-    parser.add_argument("--to", dest="last", type=int, default=100)
-    parser.add_argument("--seconds", type=float, default=540, help="stop asking after this long; what was measured is printed")
-    parser.add_argument("--deadline", type=float, default=120, help="seconds for one check")
-    parser.add_argument("--out", default=os.environ.get("OUT", ""))
-    args = parser.parse_args()
+    made = parser(__doc__)
+    made.add_argument("--types", default="bf16,fp16,fp8")
+    made.add_argument("--shapes", default="", help="instead of gemm-check's twelve")
+    made.add_argument("--runs", type=int, default=1, help="how often each count is tried")
+    made.add_argument("--from", dest="first", type=int, default=1)
+    made.add_argument("--to", dest="last", type=int, default=100)
+    made.add_argument("--seconds", type=float, default=540, help="stop asking after this long; what was measured is printed")
+    made.add_argument("--deadline", type=float, default=120, help="seconds for one check")
+    args = parsed(made)
     if args.simulated:
-        args.bin, args.standins = f"{args.simulated}/bin", f"{args.simulated}/standins"
         args.shapes = args.shapes or "64,48x80x33"
 
     machine, began, runs_by_sms, all_runs = Machine(args), time.monotonic(), {}, []
@@ -94,9 +89,7 @@ def main():
                       file=sys.stderr, flush=True)
     finally:
         daemon.stop()
-    if args.out:
-        with open(f"{args.out}/sm_counts.json", "w") as file:
-            json.dump({"gpu": machine.gpu, "sms": machine.sms, "driver": driver, "complete": complete, "runs": all_runs}, file)
+    save(args.out, "sm_counts", {"gpu": machine.gpu, "sms": machine.sms, "driver": driver, "complete": complete, "runs": all_runs})
     machine.clean()
     cublas = next((r["gemm"]["cublas"] for r in all_runs if r["gemm"].get("cublas")), "unknown")
     print(row_of(machine, runs_by_sms, driver, cublas, args))

@@ -11,10 +11,11 @@ last and exits 1 when a row does not hold.
 Needs root, an idle GPU with MPS (Hopper or newer for `gpm`), PyTorch and a build; changes no setting of the GPU. Raw results, `tranche
 top` and the page go to $OUT."""
 
-import argparse, json, os, re, signal, statistics, sys, threading, time, urllib.request
+import json, os, re, signal, statistics, sys, threading, time, urllib.request
 
 from at_rest import cpu_ms
-from gpu_bed import Machine, Node, leftovers, stay, stay
+from gpu_bed import Machine, Node, leftovers
+from rows import clean, parsed, parser, parts, title
 from stop_moments import Program
 
 ADDRESS = "127.0.0.1:19400"
@@ -180,13 +181,10 @@ def gpm_board_cost(bed):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", default="build/bin")
-    parser.add_argument("--standins", default="build/standins")
-    parser.add_argument("--seconds", type=float, default=15, help="of each window")
-    parser.add_argument("--out", default=os.environ.get("OUT", ""))
-    args = parser.parse_args()
-    args.simulated, args.cublas, began = "", "", time.monotonic()
+    made = parser(__doc__)
+    made.add_argument("--seconds", type=float, default=15, help="of each window")
+    args = parsed(made)
+    began = time.monotonic()
     machine = Machine(args)
     already, node = leftovers(machine), FiguresNode(machine)
     bed = type("Bed", (), {"machine": machine, "args": args, "node": node, "raw": {}, "rows": {}})()
@@ -214,19 +212,13 @@ def main():
         pictures = {}
     finally:
         killed = node.stop()
-    left = [f"{pid} {command}" for pid, command in stay(machine, already).items()]
-    machine.clean()
     if args.out:
         for name, text in {**pictures, "tenant_figures.json": json.dumps({"gpu": machine.gpu, "raw": bed.raw, "rows": bed.rows}, indent=1)}.items():
             with open(f"{args.out}/{name}", "w") as file:
                 file.write(text)
     print(pictures.get("top.txt", ""))
-    print(f"processes left: {len(left)}{''.join(f'{chr(10)}  {each}' for each in left)}; had to be killed: {', '.join(killed) or 'none'}")
-    print(f"GPU: {machine.gpu['name']}   {time.strftime('%Y-%m-%d', time.gmtime())}; {time.monotonic() - began:.0f} s")
-    print("| row | what | measured | |\n| --- | --- | --- | --- |")
-    for name, (holds, lines) in bed.rows.items():
-        for i, (what, measured) in enumerate(lines):
-            print(f"| {name} | {what} | {measured} | {('holds' if holds else 'DOES NOT HOLD') if i == 0 else ''} |")
+    left = clean(machine, killed, already)
+    print(title(machine, began), *parts(bed.rows), sep="\n")
     return 1 if left or killed or not all(holds for holds, _ in bed.rows.values()) else 0
 
 

@@ -6,10 +6,11 @@ middle of their work beside programs of neighbours on both GPUs (docs/internals/
 Prints a table last and exits 1 when a row does not hold. Needs root, two idle GPUs with MPS, and a build; --simulated runs it on the
 stand-ins. It changes no setting of a GPU."""
 
-import argparse, concurrent.futures, itertools, json, os, random, shutil, signal, sys, tempfile, threading, time
+import concurrent.futures, itertools, json, os, random, shutil, signal, sys, tempfile, threading, time
 
 from endings_bed import signal_to
-from gpu_bed import Machine, Node, last_json, stay, wait_for
+from gpu_bed import Machine, Node, last_json, wait_for
+from rows import clean, parsed, parser, promises, title
 from stop_moments import Program, ranks_in
 
 EACH = 20  # slots of a GPU
@@ -232,18 +233,13 @@ def deaths(node, args, rows):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--bin", default="build/bin")
-    parser.add_argument("--standins", default="build/standins")
-    parser.add_argument("--simulated", metavar="BUILD", help="run on the stand-ins of this build")
-    parser.add_argument("--seconds", type=float, default=1.0, help="how long each computes")
-    parser.add_argument("--deaths", type=int, default=0, metavar="N", help="tries of each death")
-    parser.add_argument("--seen", action="store_true", help="only what a container gets, by what it sees")
-    parser.add_argument("--budget", type=float, default=400, help="seconds of --deaths: no new try begins after them")
-    args = parser.parse_args()
-    args.cublas, args.gpus = "", 2
-    if args.simulated:
-        args.bin, args.standins = f"{args.simulated}/bin", f"{args.simulated}/standins"
+    made = parser(__doc__)
+    made.add_argument("--seconds", type=float, default=1.0, help="how long each computes")
+    made.add_argument("--deaths", type=int, default=0, metavar="N", help="tries of each death")
+    made.add_argument("--seen", action="store_true", help="only what a container gets, by what it sees")
+    made.add_argument("--budget", type=float, default=400, help="seconds of --deaths: no new try begins after them")
+    args = parsed(made)
+    args.gpus = 2
     machine, rows, killed = Machine(args), [], []
     for kind, part in [(Individual, deaths)] if args.deaths else [(Individual, seen)] if args.seen else [(Individual, individual), (Span, span)]:
         node = kind(machine)
@@ -254,13 +250,9 @@ def main():
         if not all(row[3] for row in rows):
             node.show_logs()
         killed += node.stop()
-    print(f"GPU: {machine.gpu['name']}   {time.strftime('%Y-%m-%d', time.gmtime())}" + ("   (simulated)" if machine.simulated else ""))
-    print("| what | promised | measured | |\n| --- | --- | --- | --- |")
-    for what, promised, measured, holds in rows:
-        print(f"| {what} | {promised} | {measured} | {'holds' if holds else 'DOES NOT HOLD'} |")
-    left = stay(machine)
-    print(f"processes left: {len(left)}; had to be killed: {', '.join(killed) or 'none'}")
-    machine.clean()
+    print(title(machine))
+    promises(rows)
+    left = clean(machine, killed)
     return 0 if rows and all(row[3] for row in rows) and not left else 1
 
 

@@ -5,9 +5,10 @@ node without the program tranche-keeper: the deaths have to fail, and may not re
 something is left. Needs root, an idle GPU with MPS, and a build; --simulated runs it on the stand-ins.
 It changes no setting of the GPU."""
 
-import argparse, json, os, shutil, sys, time
+import json, os, shutil, sys, time
 
 from gpu_bed import CONTROL, PATIENCE, Machine, Node, find, running_client, stay, wait_for
+from rows import parsed, parser
 
 
 def places(node):
@@ -86,15 +87,9 @@ def look_inside(node):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--bin", default="build/bin")
-    parser.add_argument("--standins", default="build/standins")
-    parser.add_argument("--simulated", metavar="BUILD", help="run on the stand-ins of this build")
-    parser.add_argument("--gpus", type=int, default=2, help="of a simulated node")
-    args = parser.parse_args()
-    args.cublas = ""
-    if args.simulated:
-        args.bin, args.standins = f"{args.simulated}/bin", f"{args.simulated}/standins"
+    made = parser(__doc__)
+    made.add_argument("--gpus", type=int, default=2, help="of a simulated node")
+    args = parsed(made)
     machine = Machine(args)
     machine.shows_uvm()
     for folder in (machine.scratch, f"{machine.scratch}/sim"):
