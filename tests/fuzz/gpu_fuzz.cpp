@@ -1,0 +1,220 @@
+// What is read of GPUs and of their MIG devices, and the labels made of it.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <span>
+
+#include "base/problem_list.h"
+#include "fuzz/target.h"
+#include "gpu/driver/mig/mig.h"
+#include "gpu/driver/processes.h"
+#include "gpu/health/healthchecks.h"
+#include "gpu/inventory/inventory.h"
+#include "gpu/inventory/inventory_json.h"
+#include "gpu/inventory/mig_minors.h"
+#include "gpu/inventory/mig_uuid.h"
+#include "gpu/mig/mig_models.h"
+#include "labels/label.h"
+#include "labels/node_labels.h"
+#include "labels/outputs.h"
+#include "labels/pci.h"
+#include "mig/configuration.h"
+#include "mig/driver/checkpoint.h"
+#include "mig/mig_output.h"
+#include "observe/metrics/page.h"
+
+using namespace tranche;
+
+// Any text is read without harm; an inventory that is accepted is written and read back to itself.
+FUZZ(inventory_json) {
+  using namespace tranche::inventory;
+  const auto inventory = parse_inventory(text, "fuzz");
+  if (!inventory) {
+    if (inventory.error().what.empty()) std::abort();
+    return;
+  }
+  const auto again = parse_inventory(to_json(*inventory).dump(), "again");
+  if (!again || *again != *inventory) std::abort();
+}
+
+// Any text as the driver's table of MIG capability nodes: every number found is one that a device node can have, and
+// every line was either taken or counted.
+FUZZ(mig_minors) {
+  const auto table = tranche::inventory::parse_mig_minors(text);
+  for (const auto& [key, minor] : table.gpu_instances) {
+    const auto [gpu, gi] = key;
+    if (minor > 0xfffff || table.of(gpu, gi) != minor) std::abort();
+  }
+  for (const auto& [key, minor] : table.compute_instances) {
+    const auto [gpu, gi, ci] = key;
+    if (minor > 0xfffff || table.of(gpu, gi, ci) != minor) std::abort();
+  }
+  if (table.not_understood.size() > table.bad_lines || table.not_understood.size() > 3) std::abort();
+}
+
+// What is read from an old MIG name can be written as a name that says the same.
+FUZZ(mig_uuid) {
+  using namespace tranche::inventory;
+  const auto named = parse_legacy_mig_uuid(text);
+  if (!named) return;
+  const std::string name = "MIG-" + named->gpu_uuid + "/" + std::to_string(named->gpu_instance) + "/" +
+                           std::to_string(named->compute_instance);
+  if (parse_legacy_mig_uuid(name) != named) std::abort();
+  const MigPlacement place = place_mig(name, named->gpu_uuid, std::nullopt, std::nullopt);
+  if (place != MigPlacement{named->gpu_instance, named->compute_instance}) std::abort();
+}
+
+// What the driver library writes into our buffers is outside text too: whatever it wrote, the stride is one of the
+// three that exist or the documented one, entries stay inside the buffer, and an address is a safe file name.
+FUZZ(nvml_memory) {
+  using namespace tranche::host::nvml;
+  if (text.size() < 2) return;
+  const auto byte = [&](std::size_t at) { return static_cast<std::uint8_t>(text[at]); };
+  const std::size_t count = byte(0), documented = byte(1) % 2 == 0 ? 16 : 24;
+  const auto buffer = std::as_bytes(std::span(text.substr(2)));
+  const std::size_t stride = stride_of(buffer, count, documented);
+  if (stride != 16 && stride != 24 && stride != 32) std::abort();
+  if (entries_of(buffer, count, stride).size() * stride > buffer.size()) std::abort();
+
+  const std::string address = tranche::inventory::sysfs_address(text);
+  if (address.find('/') != std::string::npos || address.find("..") != std::string::npos) std::abort();
+  if (!address.empty() && tranche::inventory::sysfs_address(address) != address) std::abort();
+
+  std::uint64_t numbers[2] = {};
+  for (std::size_t i = 0; i < text.size() && i < 16; ++i) numbers[i / 8] = numbers[i / 8] << 8 | byte(i);
+  if (profile_text(byte(0), byte(1), numbers[0] >> 24, numbers[1], "").find("gb") == std::string::npos) std::abort();
+}
+
+// Any two values (separated by the first line end) are read without harm; what is understood is written as the same
+// choice, every token that is not has its warning, and enabling always beats disabling.
+FUZZ(dp_healthchecks) {
+  using namespace tranche::health;
+  const std::size_t cut = text.find('\n');
+  const std::string_view disable = text.substr(0, cut);
+  const std::string_view enable = cut == std::string_view::npos ? "" : text.substr(cut + 1);
+  std::vector<tranche::Problem> problems;
+  const HealthChecks checks = parse_health_checks(disable, enable, problems);
+  if (tranche::has_error(problems) || problems.size() > text.size() + 2) std::abort();
+  std::vector<tranche::Problem> none;
+  if (parse_health_checks(to_string(checks.disabled), to_string(checks.enabled), none) != checks || !none.empty())
+    std::abort();
+  for (const std::uint64_t xid : checks.enabled.xids) {
+    const XidClass cls = class_of(checks, xid);
+    if (cls != XidClass::kDrain && cls != XidClass::kReset) std::abort();
+  }
+  for (const std::uint64_t xid : checks.disabled.xids) {
+    const bool ignored = class_of(checks, xid) == XidClass::kIgnore;
+    if (ignored == (checks.enabled.all || checks.enabled.xids.contains(xid))) std::abort();
+  }
+}
+
+// Any text is read as a MIG configuration without harm; what is accepted is written and read back as the same.
+FUZZ(mig_configuration) {
+  using namespace tranche::mig;
+  const auto parsed = parse_configuration_file(text, "fuzz");
+  for (const auto& problem : parsed.problems)
+    if (problem.what.empty() || problem.remedy.empty() || problem.place.line < 0) std::abort();
+  if (parsed.problems.size() > tranche::ProblemList::kMost + 1) std::abort();
+  if (has_error(parsed.problems)) return;
+  const auto yaml = parse_configuration_file(to_yaml(parsed.file), "again");
+  if (has_error(yaml.problems) || to_yaml(yaml.file) != to_yaml(parsed.file)) std::abort();
+  const auto json = parse_configuration_file(to_json_text(parsed.file), "again");
+  if (has_error(json.problems) || to_yaml(json.file) != to_yaml(parsed.file)) std::abort();
+  static const auto gpus = *simulated_node("2xA100-SXM4-40GB");
+  for (const auto& configuration : parsed.file.configurations) {
+    const auto plan = make_plan(configuration, gpus);
+    if (plan.possible() && plan.as_wanted() != plan_json(plan).contains("\"asConfigured\": true,\n  \"possible\""))
+      std::abort();
+  }
+}
+
+// Any text is read as a checkpoint without harm; what is accepted is refused by a node without its GPUs.
+FUZZ(mig_checkpoint) {
+  using namespace tranche::host;
+  const auto parsed = parse_checkpoint(text);
+  if (!parsed) return;
+  const auto plan = restoring_plan(*parsed, {}, false, "fuzz");
+  if (plan.possible() != parsed->gpus.empty()) std::abort();
+}
+
+// Any bytes as a PCI configuration space: never read beyond it, and what is reported of a host fits its fields.
+FUZZ(vgpu_capability) {
+  const auto vgpu = tranche::label::vgpu_of(text);
+  if (vgpu.has_value() != (text.size() >= 256)) std::abort();
+  if (!vgpu) return;
+  if (vgpu->host_driver_version.size() > 10 || vgpu->host_driver_branch.size() > 10) std::abort();
+  if (!vgpu->present && !vgpu->host_driver_version.empty()) std::abort();
+}
+
+namespace {
+
+using tranche::label::Labels;
+
+void check_node(std::string_view text, const Labels& wanted) {
+  const auto change = tranche::label::change_node(text, wanted);
+  if (!change || !change->patch) return;
+  const auto patch = nlohmann::json::parse(*change->patch, nullptr, false);
+  if (!patch.is_object() || !patch.contains("metadata")) std::abort();
+  const auto metadata = patch["metadata"];
+  if (metadata.contains("labels"))
+    for (const auto& [key, value] : metadata["labels"].items())
+      if (!tranche::label::may_own(key)) std::abort();
+  auto node = nlohmann::json::parse(text, nullptr, false);
+  node.merge_patch(patch);
+  const auto again =
+      tranche::label::change_node(node.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), wanted);
+  if (!again || again->patch || again->foreign != change->foreign) std::abort();
+}
+
+}  // namespace
+
+// Any bytes as a Node: the change is one JSON document that touches our labels only, and after it nothing is left to
+// do. The same bytes as a pod and as a NodeFeature object.
+FUZZ(node_labels) {
+  const Labels wanted{{"nvidia.com/gpu.count", "2"}, {"tranche.io/gpu.slot.sms", "12"}, {"nvidia.com/mig.config", "x"}};
+  check_node(text, wanted);
+  check_node(text, {});
+  tranche::label::FeaturePlace place{"n1", "default"};
+  if (const auto owners = tranche::label::owners_of_pod(text)) place.owners = *owners;
+  const auto changed = tranche::label::changed_feature(text, place, wanted);
+  if (!changed || !*changed) return;
+  const auto again = tranche::label::changed_feature(**changed, place, wanted);
+  if (!again || again->has_value()) std::abort();
+}
+
+// Any bytes as what a node says of itself (machine type, model, driver version, host of a virtual GPU, database of PCI
+// ids, regions of a function): labels are always legal.
+FUZZ(node_label_texts) {
+  const std::string all(text);
+  inventory::Inventory inventory;
+  inventory.driver_version = all;
+  inventory::Gpu gpu;
+  gpu.uuid = "GPU-1";
+  gpu.name = all;
+  gpu.fabric_clique = all;
+  gpu.mig_enabled = true;
+  inventory::MigDevice mig;
+  mig.profile = all;
+  gpu.mig_devices = {mig};
+  inventory.gpus = {gpu};
+  config::Config config;
+  config.flags.mig_strategy = config::MigStrategy::kMixed;
+  label::Inputs inputs;
+  inputs.machine_type = all;
+  inputs.vgpu = label::Vgpu{true, all, all};
+  for (const auto& [key, value] : label::labels_for(config, inventory, {}, inputs))
+    if (!label::legal_key(key) || !label::legal_value(value)) std::abort();
+  if (label::device_name(all, 0x2335).size() > text.size()) std::abort();
+  (void)label::largest_region(all);
+  (void)label::hex_number(all);
+}
+
+// Any bytes as the value of a metric's label: bounded, stable, and the page keeps its three lines.
+FUZZ(label_value) {
+  namespace metrics = tranche::metrics;
+  const auto value = metrics::label_value(text);
+  if (value.size() > metrics::kLongestLabelValue || metrics::label_value(value) != value) std::abort();
+  metrics::Page page;
+  page.set("tranche_grants_total", {text}, 1);
+  const auto written = metrics::to_text(page);
+  if (std::ranges::count(written, '\n') != 3) std::abort();
+}

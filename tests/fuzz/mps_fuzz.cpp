@@ -1,0 +1,313 @@
+// The daemon, its clients, the pools and their files.
+#include <algorithm>
+
+#include "base/text.h"
+#include "containers/attribution.h"
+#include "fuzz/target.h"
+#include "mps/control/daemon_replies.h"
+#include "mps/control/log_lines.h"
+#include "mps/control/questions.h"
+#include "mps/daemon/compute_modes.h"
+#include "mps/daemon/daemon_home.h"
+#include "mps/daemon/server_memory.h"
+#include "mps/keeper/held_files.h"
+#include "mps/keeper/keeper_status.h"
+#include "mps/limits/tenant_limits.h"
+#include "mps/pool/client_ending.h"
+#include "mps/proof/proof.h"
+#include "mps/protocol/grant_limits.h"
+#include "mps/protocol/other_holders.h"
+#include "mps/protocol/pool_reports.h"
+#include "mps/protocol/replies.h"
+#include "mps/protocol/requests.h"
+#include "mps/relay/client_file.h"
+#include "mps/relay/handshake.h"
+#include "plan/client_limits.h"
+
+using namespace tranche;
+
+// CUDA_MPS_PINNED_DEVICE_MEM_LIMIT: what is accepted re-renders to something that means the same, and never to zero.
+FUZZ(client_limits) {
+  const auto first = tranche::plan::parse_pinned_limit(text);
+  if (!first) return;
+  for (const auto& [uuid, memory] : *first) {
+    if (memory.in_mib() == 0 || !tranche::plan::is_gpu_uuid(uuid)) std::abort();
+  }
+  const auto again = tranche::plan::parse_pinned_limit(tranche::plan::render_pinned_limit(*first));
+  if (!again || *again != *first) std::abort();
+}
+
+// Any text as the limits that are kept beside an endpoint: read whole, or refused; what is read is written the same,
+// can be set at a daemon, and no word of it is more than one word of a command.
+FUZZ(grant_limits) {
+  const auto limits = mps::parse_limits(text);
+  if (!limits) return;
+  if (!mps::check_limits(*limits)) std::abort();
+  if (mps::parse_limits(mps::render_limits(*limits)).value() != *limits) std::abort();
+  const auto limited = mps::limits_for(*limits, std::vector<std::string>{limits->front().uuid});
+  if (!limited || limited->memory.size() != 1) std::abort();
+  const auto input = mps::exchange_for(mps::ApplyLimits{1, *limited}).input;
+  if (tranche::lines_of(input).size() != 2 || input.find(';') != std::string::npos) std::abort();
+}
+
+// Any text as the limits that a tenant writes for itself: a sentence each at most, and none of them long.
+FUZZ(tenant_limits) {
+  constexpr std::size_t kLongest = 2000;
+  const std::string all(text);
+  const auto line = all.find('\n');
+  const mps::TenantLimits own{all.substr(0, line), line == std::string::npos ? "" : all.substr(line + 1)};
+  const mps::GrantedLimits granted{Percent::whole(25), {{"GPU-aaaaaaaa-0000-4000-8000-00000000000a", gib(8)}}};
+  const auto remarks = mps::remarks_on(own, granted);
+  if (remarks.size() > 2) std::abort();
+  for (const auto& remark : remarks)
+    if (remark.message.empty() || remark.message.size() > kLongest) std::abort();
+  // Whatever has a client refused is also reported of a manifest, with a sentence that people can read.
+  if (const auto why = mps::lifting(all, {granted.memory.front().first})) {
+    if (why->empty() || why->size() > kLongest) std::abort();
+    if (!fuzz::is_harmless(*why)) std::abort();
+    if (mps::remarks_on({std::nullopt, all}, granted).empty()) std::abort();
+  }
+}
+
+namespace {
+
+void pids_are_sane(const tranche::Result<tranche::mps::Pids>& pids, std::size_t size) {
+  if (!pids) return;
+  if (pids->size() > size) std::abort();
+  for (const int pid : *pids) {
+    if (pid <= 0) std::abort();
+  }
+}
+
+}  // namespace
+
+// Every reply parser over the same text: no crash, numbers in range, and what limits are read compares with itself.
+FUZZ(mps_replies) {
+  using namespace tranche::mps;
+  pids_are_sane(parse_server_list(text), text.size());
+  pids_are_sane(parse_health_session(text), text.size());
+  (void)parse_server_status(text);
+  (void)parse_version(text);
+  (void)offers_multiuser(text);
+  if (const auto percent = parse_thread_percentage(text)) {
+    if (*percent > Percent::whole(100) || parse_thread_percentage(to_string(*percent)) != *percent) std::abort();
+  }
+  const DaemonLimits limits{{{"GPU-3f2a1b4c-0000-1111-2222-333344445555", mib(14377)}}, Percent::whole(10)};
+  (void)parse_apply_session(limits, text);
+  if (const auto reply = parse_server_session(limits, text)) {
+    pids_are_sane(reply->clients, text.size());
+    if (reply->limits) (void)disagreement(limits, *reply->limits);
+  }
+  for (const auto& servers : {Pids{}, Pids{12, 13}}) {
+    if (const auto turn = parse_turn_session(servers, limits, text)) pids_are_sane(turn->servers, text.size());
+  }
+  if (const auto read = parse_read_session(limits, text)) (void)disagreement(limits, *read);
+  if (const auto memory = parse_memory_limit(text); memory && *memory) {
+    if (((**memory).value & ((1u << 20) - 1)) != 0) std::abort();  // whole MiB
+  }
+}
+
+// Any text as the list of devices that others hold: what is read is written and read back the same.
+FUZZ(other_holders) {
+  const auto devices = tranche::mps::parse_other_holders(text);
+  if (tranche::mps::parse_other_holders(tranche::mps::render_other_holders(devices)) != devices) std::abort();
+}
+
+// Log lines of MPS: pids are never negative, and the views lie within the line.
+FUZZ(mps_log) {
+  const auto line = tranche::mps::parse_log_line(text);
+  if (!line) return;
+  if (line->pid < 0 || line->writer < 0) std::abort();
+  if (line->text.data() + line->text.size() != text.data() + text.size()) std::abort();
+}
+
+// Whole logs: the history stays bounded, and no process is both culprit and victim of one fault.
+FUZZ(faults) {
+  mps::FaultHistory history;
+  const mps::FaultHistory::Processes processes{.grant_of = [](int) { return ""; },
+                                               .lives = [](int pid) { return pid % 2 == 0; }};
+  for (const auto line : lines_of(text)) {
+    if (const auto parsed = mps::parse_log_line(line)) history.read(*parsed, WallTime{}, processes);
+  }
+  if (history.last().size() > mps::kMostFaults) std::abort();
+  for (const auto& fault : history.last()) {
+    if (std::ranges::find(fault.victims, fault.culprit) != fault.victims.end()) std::abort();
+  }
+}
+
+// What a CUDA start printed: a verdict for every text and status; only a report of a connection passes.
+FUZZ(proof_report) {
+  using namespace tranche::mps;
+  for (const int status : {0, 1, -1}) {
+    const auto reading = read_proof({.exit_code = status, .timed_out = false, .output = text, .clients = 3});
+    if (reading.verdict == ProofVerdict::kPassed && status != 0) std::abort();
+    if (reading.verdict == ProofVerdict::kPassed && !reading.reason.empty()) std::abort();
+    if (reading.reason.size() > 1024) std::abort();
+  }
+}
+
+// Any text as a server's memory map.
+FUZZ(proc_maps) {
+  (void)tranche::mps::to_string(tranche::mps::shared_memory_in(text));
+}
+
+namespace {
+
+void require(bool condition) {
+  if (!condition) std::abort();
+}
+
+}  // namespace
+
+// A whole conversation at an endpoint from bytes: whatever is said, nothing of the client's goes on to the daemon. A
+// client is admitted only by its server's answer, or on its own word where the exchange is not known.
+FUZZ(mps_relay) {
+  const mps::RelayTimes times;
+  MonoTime now{};
+  mps::Passage passage = mps::begin_passage(7, now, times);
+  bool introduced = false, served = false, taken = false;
+  // Each step: what happens, how many descriptors come along, how long the text is, the text.
+  while (text.size() >= 3 && passage.stage != mps::RelayStage::kEnded) {
+    const auto event = static_cast<mps::RelayEvent>(static_cast<unsigned char>(text[0]) % 14);
+    const auto flags = static_cast<unsigned char>(text[1]);
+    const auto length = std::min<std::size_t>(static_cast<unsigned char>(text[2]), text.size() - 3);
+    mps::RelayMessage message{text.substr(3, length), flags % 3u, (flags & 4) != 0, {}};
+    if ((flags & 8) == 0) message.sender = mps::RelaySender{(flags & 16) == 0 ? 7 : 8, 0, 0};
+    text.remove_prefix(3 + length);
+    now += std::chrono::milliseconds(flags);
+    const auto before = passage.stage;
+    switch (mps::step(passage, event, message, now, times)) {
+      case mps::RelayAction::kIntroduce:
+        require(before == mps::RelayStage::kGreeting && message.bytes == mps::kRelayHello && passage.client.pid == 7);
+        introduced = true;
+        break;
+      case mps::RelayAction::kAnswer: {
+        require(!introduced && event == mps::RelayEvent::kFromClient && passage.questions <= mps::kMostQuestions);
+        const auto answer = mps::answer_to(passage.question, {{{"GPU-a", mib(3840)}}, Percent::whole(25)});
+        require(answer.empty() || answer.ends_with("25.0") || answer.ends_with("3G"));
+        break;
+      }
+      case mps::RelayAction::kFarewell:
+        require(!introduced && passage.stage == mps::RelayStage::kEnded && passage.end == mps::RelayEnd::kAsked);
+        break;
+      case mps::RelayAction::kLetIn:
+        require(introduced && served && !taken && passage.stage == mps::RelayStage::kIn);
+        require(passage.exchange.over ||
+                (passage.confirmed && (passage.exchange.foreign || !mps::is_carried(passage))));
+        taken = true;
+        break;
+      case mps::RelayAction::kHandOver:
+        require(event == mps::RelayEvent::kFromDaemon && introduced && !served && message.descriptors > 0);
+        require(message.bytes == mps::kRelayDescriptor && !message.truncated);
+        served = true;
+        if ((flags & 32) == 0) mps::carry(passage, now, times);
+        break;
+      case mps::RelayAction::kComplete:
+        require(event == mps::RelayEvent::kTimeUp && served && !passage.exchange.missing().empty());
+        mps::complete(passage, now, times);
+        break;
+      case mps::RelayAction::kToClient:
+        require(event == mps::RelayEvent::kFromDaemon && introduced && !message.truncated);
+        break;
+      case mps::RelayAction::kDropDaemon:
+        require(served);
+        break;
+      case mps::RelayAction::kAskTurn:
+        require(message.bytes == mps::kRelayNewClient && passage.client.pid == 7);
+        break;
+      case mps::RelayAction::kEnd:
+        require(passage.stage == mps::RelayStage::kEnded && !passage.until);
+        break;
+      case mps::RelayAction::kNothing:
+        break;
+    }
+    require(passage.stage != mps::RelayStage::kIn || taken);
+    require(passage.exchange.missing().empty() || (!passage.exchange.over && !passage.exchange.foreign));
+  }
+}
+
+namespace {
+
+void check(const agent::EndpointName& endpoint) {
+  if (!agent::is_pool_name(endpoint.pool) || !containers::is_grant(endpoint.grant)) std::abort();
+  if (endpoint.pool.find('/') != std::string::npos || endpoint.pool.find('.') != std::string::npos) std::abort();
+}
+
+}  // namespace
+
+// Any line as a request on mps.sock: a request or an Error; no name that is accepted can leave its directory.
+FUZZ(mps_request) {
+  const auto request = agent::parse_mps_request(text);
+  if (!request) {
+    if (agent::error_reply(request.error()).find('\n') != std::string::npos) std::abort();
+    return;
+  }
+  const auto line = agent::request_line(*request);
+  const auto again = agent::parse_mps_request(line);
+  if (!again || agent::request_line(*again) != line) std::abort();
+  std::visit(
+      [](const auto& r) {
+        if constexpr (requires { r.endpoint; }) check(r.endpoint);
+        if constexpr (requires { r.limits; }) {
+          if (r.limits && !mps::check_limits(*r.limits)) std::abort();
+        }
+        if constexpr (requires { r.pids; }) {
+          if (!agent::is_pool_name(r.pool) || r.pids.size() > agent::kMostPids) std::abort();
+          for (const int pid : r.pids) {
+            if (pid < 1) std::abort();
+          }
+        }
+      },
+      *request);
+}
+
+// Any text as an answer of `tranche mps`: reports or an Error; what is accepted has ids and states.
+FUZZ(pool_reports) {
+  if (const auto reports = tranche::agent::parse_pool_reports(text)) {
+    for (const auto& [id, pool] : reports->pools) {
+      if (id.empty() || id != pool.id || pool.state.empty()) std::abort();
+    }
+  }
+}
+
+// /proc/self/cgroup → cgroups for a daemon: whatever it says, they lie below the root and end with the pool.
+FUZZ(daemon_cgroups) {
+  const std::string all(text);
+  for (const auto& dir : tranche::host::daemon_cgroups(all, "/r", "gpu-1")) {
+    if (!dir.starts_with("/r/") || !dir.ends_with("/tranche/gpu-1")) std::abort();
+    if (dir.find("/../") != std::string::npos || dir.find('\0') != std::string::npos) std::abort();
+  }
+}
+
+// compute-mode.json: what is accepted re-renders to something that means the same.
+FUZZ(mode_journal) {
+  using namespace tranche::host;
+  const auto earlier = parse_earlier_modes(text);
+  if (!earlier) return;
+  const auto again = parse_earlier_modes(render_earlier_modes(*earlier));
+  if (!again || *again != *earlier) std::abort();
+}
+
+// Any text as the file of a relay's clients: what is read is written and read back the same.
+FUZZ(client_file) {
+  const auto stored = tranche::mps::parse_clients(text);
+  if (tranche::mps::parse_clients(tranche::mps::render_clients(stored)) != stored) std::abort();
+}
+
+// Any text as what the keeper and `tranche mps` say to each other: what is read is written and read back the same. Any
+// text as /proc/devices.
+FUZZ(keeper) {
+  if (const auto status = mps::read_keeper_status(text)) {
+    const auto again = mps::read_keeper_status(mps::to_json(*status));
+    if (!again || again->clients.size() != status->clients.size()) std::abort();
+  }
+  if (const auto request = mps::read_keeper_request(text); request && !mps::read_keeper_request(mps::to_json(*request)))
+    std::abort();
+  (void)host::NvidiaDevices::parse(text).kind(195, 255);
+}
+
+// Any text as the file of processes that are being ended: what is read is written and read back the same.
+FUZZ(ending_file) {
+  const auto processes = tranche::mps::parse_ending(text);
+  if (tranche::mps::parse_ending(tranche::mps::render_ending(processes)) != processes) std::abort();
+}

@@ -1,0 +1,83 @@
+// The status document, read by the programs that show it.
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+#include "doctor/finding.h"
+#include "doctor/verify/check_groups.h"
+#include "doctor/verify/deep.h"
+#include "doctor/verify/probe_pods.h"
+#include "fuzz/target.h"
+#include "observe/view/view.h"
+#include "observe/web/web.h"
+#include "observe/why/why.h"
+
+using namespace tranche;
+
+// Any text as a status document and as a kubelet state: a view or an Error, and a view can be drawn.
+FUZZ(status_view) {
+  const auto half = text.find('\n');
+  const auto status = text.substr(0, half);
+  const auto kubelet = half == std::string_view::npos ? std::string_view() : text.substr(half + 1);
+  if (const auto view = tranche::view::make_view(status, kubelet)) {
+    (void)tranche::view::render(*view, {.colour = true});
+  }
+}
+
+// Any text as a status document and as the query of an address: a page in which neither is markup.
+FUZZ(web_page) {
+  const auto half = text.find('\n');  // the query comes first
+  const auto status = half == std::string_view::npos ? std::string_view() : text.substr(half + 1);
+  tranche::web::Shown shown;
+  shown.nodes.push_back(tranche::web::make_node("n", status));
+  shown.fits = tranche::web::fits_of(shown.nodes);
+  const std::string page = tranche::web::page(shown, text.substr(0, half));
+  if (page.find("<script") != std::string::npos || page.find("<img") != std::string::npos) std::abort();
+  (void)tranche::web::to_json(shown);
+}
+
+// Any text as a status document, and any name asked for: explanations or an Error, harmless to a terminal.
+FUZZ(why) {
+  const auto half = text.find('\n');  // the name comes first
+  const auto status = half == std::string_view::npos ? std::string_view() : text.substr(half + 1);
+  const auto found = tranche::why::explain(status, text.substr(0, half), {});
+  if (!found) return;
+  const std::string shown = tranche::why::render(*found, false, 80);
+  for (const auto line : tranche::lines_of(shown))
+    if (!tranche::fuzz::is_harmless(line)) std::abort();
+  (void)tranche::why::to_json(*found);
+}
+
+// Any text as each of the documents that `tranche verify` judges: checks that can be rendered, and nothing passes for
+// a document that is no object.
+FUZZ(verify_checks) {
+  namespace verify = tranche::verify;
+  namespace doctor = tranche::doctor;
+  const std::string all(text);
+  doctor::Report report{"this node", {}};
+  const auto json = nlohmann::json::parse(all, nullptr, false);
+  if (!json.is_discarded()) {
+    verify::check_agent(json, json, report.findings);
+    verify::check_node(json, report.findings);
+    verify::check_pod(json, "", report.findings);
+    verify::check_node_against_agent(json, json, report.findings);
+    if (!json.is_object() && doctor::exit_status(report.findings) == 0) std::abort();
+  }
+  if (!json.is_discarded()) {
+    const auto plan = verify::plan_probe_pods(json);
+    for (const auto& pod : plan.pods) (void)verify::make_probe_pod(json, pod, {"n1", "p", "w", json});
+    (void)verify::view_pod(json);
+  }
+  if (const auto checks = verify::checks_of_log(all))
+    report.findings.insert(report.findings.end(), checks->begin(), checks->end());
+  verify::judge_neighbours({{.output = all}}, {"GPU-1"}, report.findings);
+  const verify::DeepGrant grant{"GPU-1", 1000, 12};
+  const verify::ProbeRun run{.output = all};
+  verify::judge_grant(grant, run, report.findings);
+  verify::judge_beyond("deep.memory.beyond", grant, "", run, report.findings);
+  verify::judge_second(grant, run, run, false, report.findings);
+  verify::judge_neighbour(grant, run, report.findings);
+  verify::judge_deaths(grant, {.deaths = 1, .neighbours = {run, run}}, report.findings);
+  for (const auto& check : report.findings) (void)doctor::line_of(check, true);
+  (void)doctor::to_json(report);
+  (void)doctor::to_junit(report);
+}
