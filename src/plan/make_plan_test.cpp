@@ -61,38 +61,6 @@ std::vector<std::string> problems_of(const Config& config, const Inventory& inve
   return out;
 }
 
-TEST(Plan, WithoutSharingEveryGpuIsOneSlot) {
-  const Plan plan = plan_of({}, gpus(2));
-  ASSERT_THAT(plan.resources, SizeIs(1));
-  EXPECT_EQ(plan.resources[0].name, "nvidia.com/gpu");
-  ASSERT_THAT(plan.resources[0].devices, SizeIs(2));
-  EXPECT_FALSE(plan.resources[0].devices[0].replicated);
-  EXPECT_EQ(plan.resources[0].devices[0].slots, 1u);
-  EXPECT_EQ(plan.resources[0].devices[0].share, ShareLimits{});
-  EXPECT_THAT(plan.resources[0].devices[1].paths, ElementsAre("/dev/nvidia1"));
-  EXPECT_THAT(plan.pools, IsEmpty());
-  EXPECT_THAT(plan.notes, IsEmpty());
-}
-
-TEST(Plan, MpsCutsEveryGpuAndGivesItAPool) {
-  const Plan plan = plan_of(shared(SharingStrategy::kMps, 10), gpus(2));
-  const PlannedResource* resource = find_resource(plan, "nvidia.com/gpu");
-  ASSERT_NE(resource, nullptr);
-  EXPECT_TRUE(resource->one_slot_per_request);
-  ASSERT_THAT(plan.pools, SizeIs(2));
-  for (const PlannedDevice& device : resource->devices) {
-    EXPECT_TRUE(device.replicated);
-    EXPECT_EQ(device.slots, 10u);
-    EXPECT_EQ(device.share, (ShareLimits{mib(14377), Percent::whole(10), 12}));
-    const PlannedPool* pool = find_pool(plan, device.pool);
-    ASSERT_NE(pool, nullptr);
-    EXPECT_THAT(pool->devices, ElementsAre(device.uuid));
-    EXPECT_EQ(pool->limits[0].client, device.share);
-    EXPECT_EQ(pool->max_clients, 48u);
-  }
-  EXPECT_EQ(resource->devices[0].pool, "gpu-00000000");
-}
-
 // Promise: kubelet/stream: More slots of a resource than fit into kubelet's list are refused with what fits.
 TEST(Plan, MoreSlotsOfAResourceThanKubeletsListHoldsAreRefused) {
   EXPECT_THAT(problems_of(shared(SharingStrategy::kTimeSlicing, 16384), gpus(8)),
@@ -133,43 +101,10 @@ TEST(Plan, SeveralSlotsInOneGrantOpenThePoolLimitAndSaySo) {
   EXPECT_THAT(plan_of(config, gpus(1)).notes, Contains(HasSubstr("set in its environment")));
 }
 
-TEST(Plan, TimeSlicingLimitsNothing) {
-  const Plan plan = plan_of(shared(SharingStrategy::kTimeSlicing, 10), gpus(1));
-  EXPECT_EQ(plan.resources[0].devices[0].slots, 10u);
-  EXPECT_EQ(plan.resources[0].devices[0].share, ShareLimits{});
-  EXPECT_THAT(plan.pools, IsEmpty());
-  EXPECT_THAT(plan.notes, Contains(HasSubstr("time-slicing limits neither")));
-}
-
-TEST(Plan, RoundsToATrustedCountAndSaysSo) {
-  const Plan plan = plan_of(shared(SharingStrategy::kMps, 5), gpus(4));
-  EXPECT_EQ(plan.resources[0].devices[3].share.sms, 30u);
-  EXPECT_EQ(plan.pools[0].limits[0].client.threads, Percent::whole(23));
-  EXPECT_THAT(plan.notes, Contains(HasSubstr("GPUs 0-3 (NVIDIA H200): a slot would be 20 % of 132 SMs = 26 SMs")));
-  EXPECT_THAT(plan.notes, Contains(HasSubstr("rounded up to 23 % = 30 SMs")));
-  EXPECT_THAT(plan.notes, Contains(HasSubstr("5 slots of 30 SMs are more than the 132")));
-}
-
-TEST(Plan, WarnsOfAWrongCountWhenRoundingIsOff) {
-  Config config = shared(SharingStrategy::kMps, 5);
-  config.sharing.sm_rounding = config::SmRounding::kOff;
-  const Plan plan = plan_of(config, gpus(1));
-  EXPECT_EQ(plan.resources[0].devices[0].share.sms, 26u);
-  EXPECT_THAT(plan.notes, Contains(HasSubstr("remove smRounding: off")));
-}
-
-TEST(Plan, SaysWhatTenPercentIs) {
-  EXPECT_THAT(plan_of(shared(SharingStrategy::kMps, 10), gpus(1)).notes,
-              Contains(HasSubstr("10 % of 132 SMs = 12 SMs")));
-}
-
-TEST(Plan, SaysWhenMemoryLeavesNoRoomOrIsLittleOrUnknown) {
-  EXPECT_THAT(plan_of(shared(SharingStrategy::kMps, 10), gpus(1)).notes, Contains(HasSubstr("143770 of 143771 MiB")));
-  Inventory small = gpus(1);
-  small.gpus[0].memory = mib(15360);
-  EXPECT_THAT(plan_of(shared(SharingStrategy::kMps, 48), small).notes, Contains(HasSubstr("a slot has 320 MiB")));
-  small.gpus[0].memory = {};
-  const Plan plan = plan_of(shared(SharingStrategy::kMps, 4), small);
+TEST(Plan, SaysWhenMemoryIsUnknown) {
+  Inventory unknown = gpus(1);
+  unknown.gpus[0].memory = {};
+  const Plan plan = plan_of(shared(SharingStrategy::kMps, 4), unknown);
   EXPECT_THAT(plan.notes, Contains(HasSubstr("memory is not limited")));
   EXPECT_EQ(plan.pools[0].limits[0].client.memory, Bytes{});
 }
@@ -187,18 +122,6 @@ TEST(Plan, RefusesMoreReplicasThanTheDriverTakesClients) {
   EXPECT_THAT(problems_of(shared(SharingStrategy::kTimeSlicing, 400), inventory), IsEmpty());
 }
 
-TEST(Plan, LeavesOutMigGpuUnderMpsAndSaysWhy) {
-  Inventory inventory = gpus(2);
-  inventory.gpus[1].mig_enabled = true;
-  const Plan plan = plan_of(shared(SharingStrategy::kMps, 4), inventory);
-  ASSERT_THAT(plan.resources, SizeIs(1));
-  EXPECT_THAT(plan.resources[0].devices, SizeIs(1));
-  ASSERT_THAT(plan.left_out, SizeIs(1));
-  EXPECT_THAT(plan.left_out[0].what, HasSubstr("GPU 1 (GPU-00000001"));
-  EXPECT_THAT(plan.left_out[0].why, HasSubstr("MIG is on"));
-  EXPECT_THAT(plan.notes, Not(Contains(HasSubstr("advertised whole"))));
-}
-
 TEST(Plan, SaysThatAHopperOfAnotherSizeHasNotBeenMeasured) {
   Inventory inventory = gpus(1);
   EXPECT_THAT(plan_of(shared(SharingStrategy::kMps, 5), inventory).notes,
@@ -206,18 +129,6 @@ TEST(Plan, SaysThatAHopperOfAnotherSizeHasNotBeenMeasured) {
   inventory.gpus[0].sm_count = 114;
   EXPECT_THAT(plan_of(shared(SharingStrategy::kMps, 5), inventory).notes,
               Contains(HasSubstr("has not been measured: run gemm-check")));
-}
-
-TEST(Plan, SkipsDisplayGpusAndKeepsTheIndicesOfTheOthers) {
-  Inventory inventory = gpus(3);
-  inventory.gpus[0].name = "NVIDIA DGX Display";
-  inventory.unreadable = {"GPU 3 did not answer"};
-  const Plan plan = plan_of({}, inventory);
-  ASSERT_THAT(plan.resources[0].devices, SizeIs(2));
-  EXPECT_EQ(plan.resources[0].devices[0].index, "1");
-  ASSERT_THAT(plan.left_out, SizeIs(2));
-  EXPECT_EQ(plan.left_out[0].why, "GPU 3 did not answer");
-  EXPECT_THAT(plan.left_out[1].why, HasSubstr("display GPU"));
 }
 
 // Promise: plan/mig: `single` gives MIG devices the name of GPUs and refuses mixed layouts.

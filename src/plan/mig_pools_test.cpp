@@ -13,7 +13,6 @@ using config::Config;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 // GPU 0 whole; GPU 1 partitioned into a 1g and a 3g device.
@@ -101,15 +100,6 @@ TEST(PlanMigMps, LeavesTheComputeModeOfMigDevicesAloneAndSaysSo) {
   EXPECT_THAT(plan.notes, Contains(HasSubstr("nvidia.com/mig-1g.10gb: a MIG device has no compute mode")));
 }
 
-TEST(PlanMigMps, KeepsTheDeviceNodesOfTheInstances) {
-  const Plan plan = plan_of(on_mig(4), two_gpus());
-  const auto* resource = find_resource(plan, "nvidia.com/mig-3g.40gb");
-  ASSERT_NE(resource, nullptr);
-  EXPECT_EQ(resource->devices[0].pool, "mig-99999999");
-  EXPECT_THAT(resource->devices[0].paths,
-              ElementsAre("/dev/nvidia1", "/dev/nvidia-caps/nvidia-cap13", "/dev/nvidia-caps/nvidia-cap31"));
-}
-
 TEST(PlanMigMps, RefusesMoreSlotsThanAMigDeviceHasClients) {
   EXPECT_THAT(
       problems_of(on_mig(7)),
@@ -124,14 +114,6 @@ TEST(PlanMigMps, RefusesSeveralSlotsInOneContainer) {
   config.sharing.fail_requests_greater_than_one = false;
   EXPECT_THAT(problems_of(config), Contains(HasSubstr("sharing.mps.failRequestsGreaterThanOne: is false, but "
                                                       "nvidia.com/mig-1g.10gb holds MIG devices")));
-}
-
-TEST(PlanMigMps, ServesWholeGpusBesideThem) {
-  const Plan plan = plan_of(on_mig(4), two_gpus());
-  const auto* whole = find_resource(plan, "nvidia.com/gpu");
-  ASSERT_NE(whole, nullptr);
-  EXPECT_THAT(whole->devices, SizeIs(1));
-  EXPECT_THAT(plan.left_out, IsEmpty());
 }
 
 TEST(PlanMigMps, LeavesAWholeGpuWithMigOutAndNamesTheStrategy) {
