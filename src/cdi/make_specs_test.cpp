@@ -77,11 +77,6 @@ class CdiSpecs : public testing::Test {
     for (const auto& node : edits.device_nodes) all.push_back(node.path);
     return all;
   }
-  static Strings host_nodes(const Edits& edits) {
-    Strings all;
-    for (const auto& node : edits.device_nodes) all.push_back(node.host_path);
-    return all;
-  }
   static Strings mounts(const Edits& edits) {
     Strings all;
     for (const auto& mount : edits.mounts) all.push_back(mount.host_path + " at " + mount.container_path);
@@ -107,14 +102,6 @@ class CdiSpecs : public testing::Test {
   DriverFiles files_;
 };
 
-TEST_F(CdiSpecs, NameGpusByUuidOrIndexAndNeedNoMoreThanTheOldestVersion) {
-  EXPECT_THAT(names(gpu_spec()), ElementsAre("GPU-0", "GPU-1"));
-  EXPECT_EQ(gpu_spec().version, "0.3.0");
-  settings_.flags.plugin.device_id_strategy = config::IdStrategy::kIndex;
-  EXPECT_THAT(names(gpu_spec()), ElementsAre("0", "1"));
-  EXPECT_EQ(gpu_spec().version, "0.5.0");
-}
-
 // Promise: cdi: Specifications have NVIDIA's vendor and no device `all`.
 TEST_F(CdiSpecs, AreOfNvidiasVendorAndHaveNoDeviceForAll) {
   EXPECT_EQ(gpu_spec().vendor, "k8s.device-plugin.nvidia.com");
@@ -131,11 +118,6 @@ TEST_F(CdiSpecs, GiveAGpuItsNodeByMinorNumberAndItsDrmNodes) {
                                                         "../card1::/dev/dri/by-path/pci-0000:3b:00.0-card"));
   EXPECT_THAT(nodes(spec.devices[1].edits), ElementsAre("/dev/nvidia6"));
   EXPECT_THAT(spec.devices[1].edits.hooks, IsEmpty());
-}
-
-TEST_F(CdiSpecs, WriteNodesWithoutNumbersModeAndGroups) {
-  const Spec spec = gpu_spec();
-  EXPECT_EQ(spec.devices[0].edits.device_nodes[0], (DeviceNode{"/dev/nvidia7", "", "rw"}));
 }
 
 // Promise: cdi: A MIG device has its parent and both capabilities.
@@ -200,21 +182,6 @@ TEST_F(CdiSpecs, KeepTheHostsOwnMpsOutWhereTrancheSharesByMps) {
   files_.mps_pipe = {at("/tmp/nvidia-mps")};
   settings_.mps = true;
   EXPECT_THAT(mounts(gpu_spec().edits), Not(Contains(HasSubstr("nvidia-mps"))));
-}
-
-TEST_F(CdiSpecs, HaveTheHooksOfNvidiasAsCommandLinesOfItsProgram) {
-  EXPECT_THAT(hooks(gpu_spec().edits),
-              ElementsAre("createContainer: nvidia-ctk hook create-symlinks --link libcuda.so.1::/usr/lib64/libcuda.so "
-                          "--link libcuda.so.580.1::/usr/lib64/libcuda.so.1",
-                          "createContainer: nvidia-ctk hook enable-cuda-compat --host-driver-version=580.1",
-                          "createContainer: nvidia-ctk hook update-ldcache --folder /usr/lib64",
-                          "createContainer: nvidia-ctk hook disable-device-node-modification",
-                          "createContainer: nvidia-ctk hook update-application-profile"));
-  settings_.flags.plugin.nvidia_ctk_path = "/opt/bin/nvidia-cdi-hook";
-  const Edits edits = gpu_spec().edits;
-  EXPECT_EQ(edits.hooks[2].path, "/opt/bin/nvidia-cdi-hook");
-  EXPECT_THAT(edits.hooks[2].args, ElementsAre("nvidia-cdi-hook", "update-ldcache", "--folder", "/usr/lib64"));
-  EXPECT_THAT(edits.hooks[2].env, ElementsAre("NVIDIA_CTK_DEBUG=false"));
 }
 
 TEST_F(CdiSpecs, LeaveOutHooksThatAreTurnedOff) {
@@ -300,27 +267,6 @@ TEST_F(CdiSpecs, UseWhereALinkLeadsInsideTheRootAsHostPath) {
                                                  "/lib/firmware/nvidia/580.1/gsp_ga10x.bin"));
 }
 
-TEST_F(CdiSpecs, HaveAClassOfItsOwnForEverythingElseThatIsTurnedOnAndThere) {
-  files_.imex_channels[0] = at("/dev/nvidia-caps-imex-channels/channel0");
-  files_.gdrcopy = {at("/dev/gdrdrv")};
-  files_.gds = {at("/dev/nvidia-fs0"), at("/dev/nvidia-fs1")};
-  files_.gds_files = {at("/etc/cufile.json"), at("/run/udev")};
-  files_.mofed = {at("/dev/infiniband/rdma_cm"), at("/dev/infiniband/uverbs0")};
-  EXPECT_THAT(classes(make()), ElementsAre("gpu"));
-  settings_.imex_channels = {0};
-  settings_.flags.gdrcopy_enabled = settings_.flags.gds_enabled = settings_.flags.mofed_enabled = true;
-  const auto made = make();
-  ASSERT_THAT(classes(made), ElementsAre("gdrcopy", "gds", "gpu", "imex-channel", "mofed"));
-  EXPECT_THAT(names(made.specs[0]), ElementsAre("all"));
-  EXPECT_THAT(nodes(made.specs[0].devices[0].edits), ElementsAre("/dev/gdrdrv"));
-  EXPECT_THAT(nodes(made.specs[1].devices[0].edits), ElementsAre("/dev/nvidia-fs0", "/dev/nvidia-fs1"));
-  EXPECT_THAT(mounts(made.specs[1].devices[0].edits),
-              ElementsAre("/etc/cufile.json at /etc/cufile.json", "/run/udev at /run/udev"));
-  EXPECT_THAT(names(made.specs[3]), ElementsAre("0"));
-  EXPECT_THAT(nodes(made.specs[3].devices[0].edits), ElementsAre("/dev/nvidia-caps-imex-channels/channel0"));
-  EXPECT_THAT(nodes(made.specs[4].devices[0].edits), ElementsAre("/dev/infiniband/rdma_cm", "/dev/infiniband/uverbs0"));
-}
-
 TEST_F(CdiSpecs, HaveNoClassThatWouldBeEmptyAndSayWhy) {
   files_.gds_files = {at("/run/udev")};  // on every host, and not sufficient
   settings_.imex_channels = {0};
@@ -364,11 +310,6 @@ TEST_F(CdiSpecs, OfATegraSystemHaveOneDeviceWithAllThatTheCsvFilesName) {
               ElementsAre(HasSubstr("create-symlinks --link /usr/lib/tegra/icd.json::/etc/icd.json"),
                           HasSubstr("update-ldcache --folder /usr/lib/tegra")));
   EXPECT_THAT(spec.edits.env, ElementsAre("NVIDIA_VISIBLE_DEVICES=void"));
-}
-
-// Promise: cdi: Equal inputs give equal files.
-TEST_F(CdiSpecs, AreEqualForEqualInputs) {
-  EXPECT_EQ(render(gpu_spec()), render(gpu_spec()));
 }
 
 }  // namespace
