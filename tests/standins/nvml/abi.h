@@ -77,12 +77,6 @@ struct UuidV1 {
 PIN_SIZE(UuidV1, 52);
 PIN(UuidV1, value, 8);
 
-struct Pdi {
-  u32 version;
-  u64 value;
-};
-PIN_SIZE(Pdi, 16);
-
 struct Memory {
   u64 total, free, used;
 };
@@ -96,11 +90,6 @@ PIN_SIZE(MemoryV2, 40);
 PIN(MemoryV2, total, 8);
 PIN(MemoryV2, used, 32);
 static_assert(version_of<MemoryV2>(2) == 0x02000028);
-
-struct Bar1Memory {
-  u64 total, free, used;
-};
-PIN_SIZE(Bar1Memory, 24);
 
 struct Utilization {
   u32 gpu, memory;
@@ -139,28 +128,6 @@ PIN_SIZE(ProcessDetailList, 24);
 PIN(ProcessDetailList, entries, 16);
 static_assert(version_of<ProcessDetailList>(1) == 0x01000018);
 
-struct ProcessUtilizationSample {
-  u32 pid;
-  u64 time_stamp;
-  u32 sm, memory, encoder, decoder;
-};
-PIN_SIZE(ProcessUtilizationSample, 32);
-PIN(ProcessUtilizationSample, sm, 16);
-
-struct ProcessUtilizationInfo {
-  u64 time_stamp;
-  u32 pid, sm, memory, encoder, decoder, jpeg, ofa;
-};
-PIN_SIZE(ProcessUtilizationInfo, 40);
-PIN(ProcessUtilizationInfo, pid, 8);
-
-struct ProcessesUtilizationInfo {
-  u32 version, count;
-  u64 last_seen;
-  ProcessUtilizationInfo* entries;
-};
-PIN_SIZE(ProcessesUtilizationInfo, 24);
-
 union Value {
   double d;
   i32 si;
@@ -172,12 +139,6 @@ union Value {
 };
 PIN_SIZE(Value, 8);
 enum ValueType : i32 { kDouble = 0, kUnsigned = 1, kUnsignedLong = 2, kUnsignedLongLong = 3, kSignedInt = 5 };
-
-struct Sample {
-  u64 time_stamp;
-  Value value;
-};
-PIN_SIZE(Sample, 16);
 
 struct FieldValue {
   u32 field_id, scope_id;
@@ -202,41 +163,10 @@ struct AttributesV2 {
 PIN_SIZE(AttributesV2, 40);
 PIN(AttributesV2, memory_mib, 32);
 
-struct DriverBranch {
-  u32 version;
-  char branch[80];
-};
-PIN_SIZE(DriverBranch, 84);
-
 struct OneValue {  // addressing mode, capabilities, NVLink info v1: a version and a number
   u32 version, value;
 };
 PIN_SIZE(OneValue, 8);
-
-struct ConfComputeSettings {
-  u32 version, environment, cc_feature, dev_tools_mode, multi_gpu_mode;
-};
-PIN_SIZE(ConfComputeSettings, 20);
-struct ConfComputeState {
-  u32 environment, cc_feature, dev_tools_mode;
-};
-PIN_SIZE(ConfComputeState, 12);
-
-struct C2cModeInfo {
-  u32 enabled;
-};
-PIN_SIZE(C2cModeInfo, 4);
-
-struct TemperatureV1 {
-  u32 version, sensor;
-  i32 temperature;
-};
-PIN_SIZE(TemperatureV1, 12);
-struct MarginTemperature {
-  u32 version;
-  i32 margin;
-};
-PIN_SIZE(MarginTemperature, 8);
 
 struct EventData {
   Device device;

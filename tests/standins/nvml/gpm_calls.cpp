@@ -122,8 +122,4 @@ NVML Return nvmlGpmMetricsGet(GpmMetricsGet* get) {
   return kSuccess;
 }
 
-NVML Return nvmlGpmQueryIfStreamingEnabled(Device device, u32* enabled) {
-  return answer(__func__, device, Accept::kGpu, enabled, [](const Call&, u32& out) { out = 0; });
-}
-
 }  // namespace tranche::sim::nvml

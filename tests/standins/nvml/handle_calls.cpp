@@ -160,14 +160,4 @@ NVML Return nvmlDeviceGetHandleByUUIDV(const UuidV1* uuid, Device* device) {
   return by_uuid(__func__, text, device);
 }
 
-NVML Return nvmlDeviceGetHandleBySerial(const char* serial, Device* device) {
-  const Call call(__func__);
-  if (call.refusal() != kSuccess) return call.refusal();
-  if (serial == nullptr || device == nullptr) return kInvalidArgument;
-  for (const int i : session_gpus()) {
-    if (call.node().gpu_state(i).serial.view() == serial) return of_gpu(__func__, i, device);
-  }
-  return kNotFound;
-}
-
 }  // namespace tranche::sim::nvml

@@ -95,21 +95,6 @@ NVML Return nvmlDeviceGetBrand(Device device, u32* brand) {
                 [](const Call& call, u32& out) { out = call.profile().brand; });
 }
 
-NVML Return nvmlDeviceGetModuleId(Device device, u32* id) {
-  return number(__func__, device, id, [](const Call& call) { return static_cast<u32>(call.index()); });
-}
-
-NVML Return nvmlDeviceGetBoardId(Device device, u32* id) {
-  return number(__func__, device, id, [](const Call& call) {
-    const TopologySlot& slot = call.gpu().slot;
-    return slot.domain << 16 | slot.bus << 8 | slot.device;
-  });
-}
-
-NVML Return nvmlDeviceGetMultiGpuBoard(Device device, u32* multi) {
-  return number(__func__, device, multi, [](const Call&) { return 0u; });
-}
-
 NVML Return nvmlDeviceGetPciInfo_v3(Device device, PciInfo* pci) {
   return answer(__func__, device, Accept::kGpuOrMig, pci, fill_pci);
 }
@@ -154,89 +139,15 @@ NVML Return nvmlDeviceGetNumGpuCores(Device device, u32* cores) {
                 [](const Call& call) { return call.profile().sm_count * call.profile().cores_per_sm; });
 }
 
-NVML Return nvmlDeviceGetMemoryBusWidth(Device device, u32* bits) {
-  return number(__func__, device, bits, [](const Call& call) { return call.profile().bus_width; });
-}
-
-NVML Return nvmlDeviceGetBusType(Device device, u32* type) {
-  constexpr u32 kPcie = 2;
-  return number(__func__, device, type, [](const Call&) { return kPcie; });
-}
-
 NVML Return nvmlDeviceGetVirtualizationMode(Device device, u32* mode) {
   return number(__func__, device, mode, [](const Call& call) {
     return call.node().topology().starts_with("vm") ? 1u : 0u;  // pass-through, or none
   });
 }
 
-NVML Return nvmlDeviceGetGspFirmwareVersion(Device device, char* text) {
-  constexpr u32 kLength = 64;
-  const Call call(__func__, device, Accept::kGpu);
-  if (call.refusal() != kSuccess) return call.refusal();
-  if (call.profile().architecture < kTuring) return kNotSupported;
-  return copy_text(session_driver(), text, kLength);
-}
-
-NVML Return nvmlDeviceGetGspFirmwareMode(Device device, u32* enabled, u32* by_default) {
-  return answer(__func__, device, Accept::kGpu, enabled, [by_default](const Call& call, u32& out) {
-    if (by_default == nullptr) return kInvalidArgument;
-    out = *by_default = call.profile().architecture >= kTuring ? 1 : 0;
-    return kSuccess;
-  });
-}
-
 NVML Return nvmlDeviceGetAddressingMode(Device device, OneValue* mode) {
   return answer_versioned(__func__, device, Accept::kGpu, mode, version_of<OneValue>(1),
                           [](const Call&, OneValue& out) { out.value = 0; });
-}
-
-NVML Return nvmlDeviceGetCapabilities(Device device, OneValue* capabilities) {
-  return answer_versioned(__func__, device, Accept::kGpu, capabilities, version_of<OneValue>(1),
-                          [](const Call&, OneValue& out) { out.value = 0; });
-}
-
-NVML Return nvmlDeviceGetPdi(Device device, Pdi* pdi) {
-  return answer_versioned(__func__, device, Accept::kGpu, pdi, version_of<Pdi>(1), [](const Call& call, Pdi& out) {
-    if (call.profile().architecture < kHopper) return kNotSupported;
-    out.value = stable_hash(call.gpu().uuid.view());
-    return kSuccess;
-  });
-}
-
-NVML Return nvmlDeviceGetC2cModeInfoV(Device device, C2cModeInfo* info) {
-  return answer(__func__, device, Accept::kGpu, info, [](const Call&, C2cModeInfo& out) { out.enabled = 0; });
-}
-
-NVML Return nvmlDeviceGetDisplayMode(Device device, u32* on) {
-  return number(__func__, device, on, [](const Call&) { return 0u; });
-}
-NVML Return nvmlDeviceGetDisplayActive(Device device, u32* on) {
-  return number(__func__, device, on, [](const Call&) { return 0u; });
-}
-
-NVML Return nvmlDeviceGetMaxPcieLinkGeneration(Device device, u32* generation) {
-  return number(__func__, device, generation, [](const Call& call) { return call.profile().pcie_gen; });
-}
-NVML Return nvmlDeviceGetGpuMaxPcieLinkGeneration(Device device, u32* generation) {
-  return number(__func__, device, generation, [](const Call& call) { return call.profile().pcie_gen; });
-}
-NVML Return nvmlDeviceGetCurrPcieLinkGeneration(Device device, u32* generation) {
-  return number(__func__, device, generation, [](const Call& call) { return call.profile().pcie_gen; });
-}
-NVML Return nvmlDeviceGetMaxPcieLinkWidth(Device device, u32* width) {
-  return number(__func__, device, width, [](const Call& call) { return call.profile().pcie_width; });
-}
-NVML Return nvmlDeviceGetCurrPcieLinkWidth(Device device, u32* width) {
-  return number(__func__, device, width, [](const Call& call) { return call.profile().pcie_width; });
-}
-NVML Return nvmlDeviceGetPcieLinkMaxSpeed(Device device, u32* code) {
-  return number(__func__, device, code, [](const Call& call) { return call.profile().pcie_gen; });
-}
-NVML Return nvmlDeviceGetPcieSpeed(Device device, u32* mbps) {
-  return number(__func__, device, mbps, [](const Call& call) {
-    constexpr u32 kMbps[] = {0, 2500, 5000, 8000, 16000, 32000, 64000};
-    return kMbps[call.profile().pcie_gen < 7 ? call.profile().pcie_gen : 0];
-  });
 }
 
 }  // namespace tranche::sim::nvml

@@ -19,11 +19,6 @@ Return set_mig_compute_mode(const Call& call, i32 mode) {
   return kSuccess;
 }
 
-Return power_limit(std::string_view name, Device device, u32* limit, u32 GpuProfile::* member) {
-  return answer(name, device, Accept::kGpu, limit,
-                [member](const Call& call, u32& out) { out = call.profile().*member; });
-}
-
 }  // namespace
 
 NVML Return nvmlDeviceGetComputeMode(Device device, u32* mode) {
@@ -56,53 +51,6 @@ NVML Return nvmlDeviceSetPersistenceMode(Device device, u32 mode) {
   if (!call.may_change()) return kNoPermission;
   call.node().update_gpu(call.index(), [mode](GpuState& state) { state.persistence = mode; });
   return kSuccess;
-}
-
-NVML Return nvmlDeviceGetPowerManagementMode(Device device, u32* mode) {
-  return answer(__func__, device, Accept::kGpu, mode, [](const Call&, u32& out) { out = 1; });
-}
-NVML Return nvmlDeviceGetPowerManagementDefaultLimit(Device device, u32* limit) {
-  return power_limit(__func__, device, limit, &GpuProfile::power_default_mw);
-}
-NVML Return nvmlDeviceGetPowerManagementLimit(Device device, u32* limit) {
-  return answer(__func__, device, Accept::kGpu, limit,
-                [](const Call& call, u32& out) { out = call.gpu().power_limit_mw; });
-}
-NVML Return nvmlDeviceGetEnforcedPowerLimit(Device device, u32* limit) {
-  return answer(__func__, device, Accept::kGpu, limit,
-                [](const Call& call, u32& out) { out = call.gpu().power_limit_mw; });
-}
-NVML Return nvmlDeviceGetPowerManagementLimitConstraints(Device device, u32* least, u32* most) {
-  return answer(__func__, device, Accept::kGpu, least, [most](const Call& call, u32& out) {
-    if (most == nullptr) return kInvalidArgument;
-    out = call.profile().power_min_mw;
-    *most = call.profile().power_max_mw;
-    return kSuccess;
-  });
-}
-
-NVML Return nvmlDeviceSetPowerManagementLimit(Device device, u32 limit) {
-  const Call call(__func__, device, Accept::kGpu);
-  if (call.refusal() != kSuccess) return call.refusal();
-  if (limit < call.profile().power_min_mw || limit > call.profile().power_max_mw) return kInvalidArgument;
-  if (!call.may_change()) return kNoPermission;
-  call.node().update_gpu(call.index(), [limit](GpuState& state) { state.power_limit_mw = limit; });
-  return kSuccess;
-}
-
-NVML Return nvmlDeviceGetEccMode(Device device, u32* current, u32* pending) {
-  return answer(__func__, device, Accept::kGpu, current, [pending](const Call& call, u32& out) {
-    if (pending == nullptr) return kInvalidArgument;
-    if (call.profile().ecc == 0) return kNotSupported;
-    out = *pending = 1;
-    return kSuccess;
-  });
-}
-NVML Return nvmlDeviceGetDefaultEccMode(Device device, u32* mode) {
-  return answer(__func__, device, Accept::kGpu, mode, [](const Call& call, u32& out) {
-    out = 1;
-    return call.profile().ecc == 0 ? kNotSupported : kSuccess;
-  });
 }
 
 }  // namespace tranche::sim::nvml

@@ -102,22 +102,6 @@ NVML Return nvmlDeviceGetNvLinkState(Device device, u32 link, u32* active) {
   });
 }
 
-NVML Return nvmlDeviceGetNvLinkVersion(Device device, u32 link, u32* version) {
-  return link_answer(__func__, device, link, version, [](const Call& call, u32& out) {
-    out = call.profile().nvlink_version;
-    return kSuccess;
-  });
-}
-
-NVML Return nvmlDeviceGetNvLinkCapability(Device device, u32 link, u32 capability, u32* result) {
-  return link_answer(__func__, device, link, result, [capability](const Call&, u32& out) {
-    constexpr u32 kSliBridge = 4, kCapabilities = 6;
-    if (capability >= kCapabilities) return kInvalidArgument;
-    out = capability == kSliBridge ? 0 : 1;
-    return kSuccess;
-  });
-}
-
 NVML Return nvmlDeviceGetNvLinkRemotePciInfo(Device device, u32 link, PciInfo* pci) {
   return remote_pci(__func__, device, link, pci);
 }
@@ -130,25 +114,6 @@ NVML Return nvmlDeviceGetNvLinkRemoteDeviceType(Device device, u32 link, u32* ty
     constexpr u32 kGpu = 0, kSwitch = 2;
     if (!link_active(call, link)) return kInvalidArgument;
     out = peer_of(call, link) >= 0 ? kGpu : kSwitch;
-    return kSuccess;
-  });
-}
-
-NVML Return nvmlDeviceGetNvLinkErrorCounter(Device device, u32 link, u32 counter, u64* count) {
-  return link_answer(__func__, device, link, count, [counter](const Call& call, u64& out) {
-    constexpr u32 kCounters = 5;
-    if (counter >= kCounters) return kInvalidArgument;
-    if (call.profile().architecture >= kBlackwell) return kNotSupported;
-    out = 0;
-    return kSuccess;
-  });
-}
-
-NVML Return nvmlDeviceGetNvLinkInfo(Device device, OneValue* info) {
-  return answer(__func__, device, Accept::kGpu, info, [](const Call& call, OneValue& out) {
-    if (out.version != version_of<OneValue>(1)) return kArgumentVersionMismatch;
-    if (!links_in_use(call)) return kNotSupported;
-    out.value = 0;  // encryption is off
     return kSuccess;
   });
 }

@@ -52,29 +52,6 @@ bool in_mode(const ProcessRow& row, u32 mode) {
   return mode != kMps || is_mps_client(row);
 }
 
-struct Usage {
-  u32 pid = 0;
-  u32 percent = 0;
-};
-
-std::vector<Usage> usages(const Call& call) {
-  std::vector<Usage> found;
-  const auto rows = call.node().processes(call.index());
-  const auto server = std::ranges::find(rows, ProcessKind::kMpsServer, &ProcessRow::kind);
-  Usage mps;
-  for (const ProcessRow& row : rows) {
-    if (row.utilization == 0) continue;
-    if (server != rows.end() && row.kind != ProcessKind::kCompute && row.kind != ProcessKind::kGraphics) {
-      mps.pid = static_cast<u32>(server->pid);
-      mps.percent = std::min(100u, mps.percent + row.utilization);
-    } else {
-      found.push_back({static_cast<u32>(row.pid), row.utilization});
-    }
-  }
-  if (mps.pid != 0) found.push_back(mps);
-  return found;
-}
-
 }  // namespace
 
 NVML Return nvmlDeviceGetComputeRunningProcesses(Device device, u32* count, ProcessInfoV1* infos) {
@@ -118,42 +95,6 @@ NVML Return nvmlDeviceGetRunningProcessDetailList(Device device, ProcessDetailLi
                                                    row.compute_instance, 0};
                             });
                           });
-}
-
-NVML Return nvmlDeviceGetProcessUtilization(Device device, ProcessUtilizationSample* samples, u32* count,
-                                            u64 last_seen) {
-  return answer(__func__, device, Accept::kGpu, count, [=](const Call& call, u32& out) -> Return {
-    if (call.mig_on()) return kNotSupported;
-    const auto found = usages(call);
-    const u64 now = now_us();
-    if (found.empty() || last_seen >= now) return kNotFound;
-    if (samples == nullptr) out = 0;  // a query of the number
-    return put_array(found, &out, samples, [now](const Usage& usage) {
-      return ProcessUtilizationSample{usage.pid, now, usage.percent, usage.percent / 2, 0, 0};
-    });
-  });
-}
-
-NVML Return nvmlDeviceGetProcessesUtilizationInfo(Device device, ProcessesUtilizationInfo* info) {
-  return answer_versioned(__func__, device, Accept::kGpu, info, version_of<ProcessesUtilizationInfo>(1),
-                          [](const Call& call, ProcessesUtilizationInfo& out) -> Return {
-                            if (call.mig_on()) return kNotSupported;
-                            const auto found = usages(call);
-                            const u64 now = now_us();
-                            if (found.empty() || out.last_seen >= now) return kNotFound;
-                            if (out.entries == nullptr) out.count = 0;
-                            return put_array(found, &out.count, out.entries, [now](const Usage& usage) {
-                              return ProcessUtilizationInfo{now, usage.pid, usage.percent, usage.percent / 2, 0, 0,
-                                                            0,   0};
-                            });
-                          });
-}
-
-NVML Return nvmlDeviceGetAccountingMode(Device device, u32* mode) {
-  return answer(__func__, device, Accept::kGpu, mode, [](const Call&, u32& out) { out = 0; });
-}
-NVML Return nvmlDeviceGetAccountingBufferSize(Device device, u32* size) {
-  return answer(__func__, device, Accept::kGpu, size, [](const Call&, u32& out) { out = 4000; });
 }
 
 }  // namespace tranche::sim::nvml

@@ -95,14 +95,6 @@ Return cuda_version(std::string_view name, i32* version) {
   return kSuccess;
 }
 
-Return no_excluded_devices(std::string_view name, u32* count) {
-  const Call call(name);
-  if (call.refusal() != kSuccess) return call.refusal();
-  if (count == nullptr) return kInvalidArgument;
-  *count = 0;
-  return kSuccess;
-}
-
 }  // namespace
 
 NVML Return nvmlInit() {
@@ -140,79 +132,6 @@ NVML Return nvmlSystemGetCudaDriverVersion(i32* version) {
 }
 NVML Return nvmlSystemGetCudaDriverVersion_v2(i32* version) {
   return cuda_version(__func__, version);
-}
-
-NVML Return nvmlSystemGetDriverBranch(DriverBranch* branch, u32 length) {
-  const Call call(__func__);
-  if (call.refusal() != kSuccess) return call.refusal();
-  if (branch == nullptr) return kInvalidArgument;
-  if (branch->version != version_of<DriverBranch>(1)) return kArgumentVersionMismatch;
-  const u32 room = length < sizeof(branch->branch) ? length : static_cast<u32>(sizeof(branch->branch));
-  return copy_text("r" + std::to_string(call.driver_major()) + "_00", branch->branch, room);
-}
-
-NVML Return nvmlSystemGetProcessName(u32 pid, char* text, u32 length) {
-  const Call call(__func__);
-  if (call.refusal() != kSuccess) return call.refusal();
-  std::ifstream file("/proc/" + std::to_string(pid) + "/cmdline", std::ios::binary);
-  std::string name;
-  if (!file || !std::getline(file, name, '\0') || name.empty()) return kNotFound;
-  return copy_text(name, text, length);
-}
-
-NVML Return nvmlSystemGetTopologyGpuSet(u32 cpu, u32* count, Device* devices) {
-  const Call call(__func__);
-  if (call.refusal() != kSuccess) return call.refusal();
-  if (count == nullptr) return kInvalidArgument;
-  std::vector<Device> near;
-  const int gpus = static_cast<int>(call.node().gpus().size());
-  for (int i = 0; i < gpus; ++i) {
-    const auto mask = topology_cpus(call.node().topology(), call.node().gpu_state(i).slot.numa, cpu / 64 + 1);
-    if ((mask[cpu / 64] >> (cpu % 64) & 1) != 0) near.push_back(gpu_handle(i));
-  }
-  if (*count == 0) {  // the first of two calls queries the number
-    *count = static_cast<u32>(near.size());
-    return kSuccess;
-  }
-  return put_array(near, count, devices, [](Device device) { return device; });
-}
-
-NVML Return nvmlSystemGetConfComputeState(ConfComputeState* state) {
-  const Call call(__func__);
-  if (call.refusal() != kSuccess) return call.refusal();
-  if (state == nullptr) return kInvalidArgument;
-  *state = {};
-  return kSuccess;
-}
-
-NVML Return nvmlSystemGetConfComputeSettings(ConfComputeSettings* settings) {
-  const Call call(__func__);
-  if (call.refusal() != kSuccess) return call.refusal();
-  if (settings == nullptr) return kInvalidArgument;
-  if (settings->version != version_of<ConfComputeSettings>(1)) return kArgumentVersionMismatch;
-  *settings = {
-      .version = settings->version, .environment = 0, .cc_feature = 0, .dev_tools_mode = 0, .multi_gpu_mode = 0};
-  return kSuccess;
-}
-
-NVML Return nvmlGetExcludedDeviceCount(u32* count) {
-  return no_excluded_devices(__func__, count);
-}
-NVML Return nvmlGetBlacklistDeviceCount(u32* count) {
-  return no_excluded_devices(__func__, count);
-}
-NVML Return nvmlGetExcludedDeviceInfoByIndex(u32, void*) {
-  const Call call(__func__);
-  return call.refusal() != kSuccess ? call.refusal()
-                                    : kInvalidArgument;  // none is excluded: every index is past the end
-}
-NVML Return nvmlGetBlacklistDeviceInfoByIndex(u32, void*) {
-  const Call call(__func__);
-  return call.refusal() != kSuccess ? call.refusal() : kInvalidArgument;
-}
-
-NVML Return nvmlUnitGetCount(u32* count) {
-  return no_excluded_devices(__func__, count);
 }
 
 }  // namespace tranche::sim::nvml

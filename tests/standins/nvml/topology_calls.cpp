@@ -70,13 +70,6 @@ NVML Return nvmlDeviceGetTopologyNearestGpus(Device device, u32 level, u32* coun
   });
 }
 
-NVML Return nvmlDeviceOnSameBoard(Device a, Device b, i32* same) {
-  return between(__func__, a, b, same, [](const Call& call, int other, i32& out) {
-    out = call.index() == other ? 1 : 0;
-    return kSuccess;
-  });
-}
-
 NVML Return nvmlDeviceGetP2PStatus(Device a, Device b, u32 index, u32* status) {
   return between(__func__, a, b, status, [index](const Call& call, int other, u32& out) {
     constexpr u32 kOk = 0, kChipset = 1, kNotOffered = 5;
