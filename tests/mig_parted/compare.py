@@ -3,7 +3,7 @@
 
     tests/mig_parted/compare.py [--build build] [--program FILE] [--thorough]
 
-NVIDIA's program is built with Go from the versions in go.mod, unless --program names one. It looks for GPUs in /sys/bus/pci/devices and
+NVIDIA's program is built with Go, unless --program names one: what it needs has the versions of its own go.mod, and go.sum pins it. It looks for GPUs in /sys/bus/pci/devices and
 for the driver's module in /proc/modules, so the comparison runs in a mount namespace (root) where both show the simulated node.
 Exit status 77: this machine cannot run it, and the reason is printed.
 """
@@ -20,6 +20,7 @@ import tempfile
 import yaml
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+MIG_PARTED = "github.com/NVIDIA/mig-parted@v0.13.1"
 # Profile of the stand-in's GPUs -> sets of GPUs; every default configuration of each node is tried.
 NODES = {
     "H200": [("H200", 2)],
@@ -163,10 +164,12 @@ def program(given):
         return os.path.abspath(given)
     if not shutil.which("go"):
         cannot("needs Go to build nvidia-mig-parted, or --program")
-    out = os.path.join(tempfile.gettempdir(), f"nvidia-mig-parted-{os.stat(os.path.join(HERE, 'go.sum')).st_mtime_ns}")
+    out = os.path.join(tempfile.gettempdir(), f"nvidia-mig-parted-{MIG_PARTED.rpartition('@')[2]}")
     if not os.path.exists(out):
-        built = subprocess.run(["go", "build", "-mod=readonly", "-o", out, "github.com/NVIDIA/mig-parted/cmd/nvidia-mig-parted"], cwd=HERE, env={**os.environ, "CGO_ENABLED": "1", "GOFLAGS": "-buildvcs=false"}, check=False)
-        if built.returncode:
+        env = {**os.environ, "CGO_ENABLED": "1", "GOFLAGS": "-buildvcs=false -mod=readonly", "GOWORK": "off"}
+        got = subprocess.run(["go", "mod", "download", "-json", MIG_PARTED], cwd=HERE, env=env, stdout=subprocess.PIPE, text=True, check=False)
+        folder = json.loads(got.stdout or "{}").get("Dir")
+        if not folder or subprocess.run(["go", "build", "-o", out, "./cmd/nvidia-mig-parted"], cwd=folder, env=env, check=False).returncode:
             cannot("nvidia-mig-parted cannot be built")
     return out
 
