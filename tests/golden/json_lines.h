@@ -33,16 +33,21 @@ inline std::string json_lines(const nlohmann::ordered_json& value, std::size_t i
   return text + "\n" + std::string(indent, ' ') + (value.is_array() ? ']' : '}');
 }
 
-// Values by key → "nvidia.com/gpu: count=2 product=NVIDIA-H200": keys that differ only behind their last dot share a
-// line.
-inline std::vector<std::string> label_lines(const std::map<std::string, std::string>& labels) {
+// Labels that are not so in `than` → "nvidia.com/gpu: count=2 product=NVIDIA-H200": keys that differ only behind their
+// last dot share a line. Then those that are only there: "without nvidia.com/mig.strategy".
+using Labels = std::map<std::string, std::string>;
+inline std::vector<std::string> label_lines(const Labels& labels, const Labels& than = {}) {
   std::map<std::string, std::string> lines;
   for (const auto& [key, value] : labels) {
+    const auto before = than.find(key);
+    if (before != than.end() && before->second == value) continue;
     const auto dot = key.rfind('.');
     lines[key.substr(0, dot) + ":"] += " " + key.substr(dot + 1) + "=" + value;
   }
   std::vector<std::string> texts;
   for (const auto& [prefix, values] : lines) texts.push_back(prefix + values);
+  for (const auto& [key, value] : than)
+    if (!labels.contains(key)) texts.push_back("without " + key);
   return texts;
 }
 

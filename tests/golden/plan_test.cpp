@@ -1,4 +1,5 @@
-// Configuration file × recorded node → Problems, plan and labels, end to end through the pure stages.
+// Configuration file × recorded node → Problems, plan and labels, end to end through the pure stages. The files of the
+// configuration `none` have all labels, the others what differs from them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,6 +30,10 @@ const std::vector<Case> kCases{
     {"none", "no-gpus"},
     {"none", "station"},
     {"none", "8xA100-mixed-mig"},
+    {"none", "2xT4"},
+    {"none", "2xV100"},
+    {"none", "4xH200"},
+    {"none", "2xA100-uniform-mig"},
     {"mps-4-renamed", "2xT4"},
     {"mps-10", "1xH200"},
     {"mps-10", "4xH200"},
@@ -95,6 +100,16 @@ void expect_all_accounted_for(const plan::Plan& plan, const inventory::Inventory
   EXPECT_GE(plan.left_out.size(), inventory.unreadable.size());
 }
 
+label::Labels labels_of(const config::Config& config, const inventory::Inventory& inventory, const plan::Plan& plan) {
+  label::Inputs inputs;
+  inputs.machine_type = "Example Node";
+  return label::labels_for(config, inventory, plan, inputs);
+}
+
+label::Labels unconfigured(const inventory::Inventory& inventory) {
+  return labels_of({}, inventory, plan::make_plan({}, inventory).value_or(plan::Plan{}));
+}
+
 class GoldenPlan : public testing::TestWithParam<Case> {};
 
 TEST_P(GoldenPlan, IsAsExpected) {
@@ -113,9 +128,9 @@ TEST_P(GoldenPlan, IsAsExpected) {
     } else {
       add_problems(made.error(), actual);
     }
-    label::Inputs inputs;
-    inputs.machine_type = "Example Node";
-    actual["labels"] = golden::label_lines(label::labels_for(resolved.config, inventory, plan, inputs));
+    // What differs from the labels of the node without a configuration.
+    actual["labels"] = golden::label_lines(labels_of(resolved.config, inventory, plan),
+                                           GetParam().config == "none" ? label::Labels{} : unconfigured(whole));
   }
   golden::compare(
       golden::source("tests/golden/plan/expected/" + GetParam().config + "." + GetParam().inventory + ".json"),
