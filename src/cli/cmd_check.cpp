@@ -142,9 +142,9 @@ void add_check(CLI::App& app, Process& process) {
   command->add_option("--mps-control", o.mps_control, "the control program: a name in PATH, or a path")
       ->capture_default_str();
   command->add_flag("--json", held->json, "findings as JSON");
-  command->add_flag("--config-reference", held->reference, "print every key of a configuration, as Markdown, and end");
-  command->add_flag("--config-schema", held->schema, "print the JSON Schema of a configuration, for editors, and end");
-  command->add_flag("--mig-profiles", held->mig_profiles, "the same as tranche mig profiles, and end");
+  command->add_flag("--config-reference", held->reference, "print every key of a configuration, as Markdown, and exit");
+  command->add_flag("--config-schema", held->schema, "print the JSON Schema of a configuration, for editors, and exit");
+  command->add_flag("--mig-profiles", held->mig_profiles, "the same as tranche mig profiles, and exit");
   command->footer(
       "Examples:\n  tranche check                                   this node\n"
       "  tranche check --config config.yaml --strict     a configuration, in CI\n"

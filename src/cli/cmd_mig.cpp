@@ -206,8 +206,7 @@ void add_format(CLI::App& command, MigGiven& given) {
 
 void add_mig(CLI::App& app, Process& process) {
   auto given = std::make_shared<MigGiven>();
-  auto* mig = app.add_subcommand(
-      "mig", "plan and apply MIG configurations: what GPUs can be partitioned into, what a change does, the change");
+  auto* mig = app.add_subcommand("mig", "plan and apply MIG configurations");
   mig->require_subcommand(1);
   const auto on_node = [given, &process](CLI::App& command, auto run) {
     command.callback([given, &process, run] {

@@ -209,7 +209,7 @@ void add_top(CLI::App& app, Process& process) {
   command->add_option("--filter", options->filter, "show only tenants with this text in namespace/pod/container");
   add_cluster_options(*command, options->cluster, process);
   command->add_flag("--once", options->once, "print one reading as text, and exit; the default without a terminal");
-  command->add_flag("--json", options->json, "print one reading as JSON, and end");
+  command->add_flag("--json", options->json, "print one reading as JSON, and exit");
   command->footer(
       "Examples:\n  tranche top --sort limit                   nearest to their limits first\n"
       "  tranche top --cluster --filter team-a/     all tenants of a namespace");

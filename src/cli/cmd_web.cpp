@@ -17,7 +17,7 @@ void add_web(CLI::App& app, Process& process) {
   command->add_option("--interval", *seconds, "seconds between two readings of the cluster")
       ->check(CLI::Range(1.0, 3600.0))
       ->capture_default_str();
-  command->add_flag("--json", options->json, "print one reading as JSON, and end");
+  command->add_flag("--json", options->json, "print one reading as JSON, and exit");
   command->footer("Example:\n  tranche web --port 0 --context production");
   command->callback([options, seconds, &process] {
     options->interval = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(*seconds));

@@ -31,7 +31,7 @@ std::string render_chosen(const ChosenConfig& chosen) {
 
 Result<ChosenConfig> parse_chosen(std::string_view text) {
   const auto document = json_of(text);
-  if (!document.is_object()) return fail(Kind::kInvalid, "is no JSON document of the configuration in force");
+  if (!document.is_object()) return fail(Kind::kInvalid, "is not a JSON document of the configuration in effect");
   const auto format = document.find("format");
   if (format == document.end() || !format->is_number_integer() || *format != kFormat)
     return fail(Kind::kInvalid, "is of another format than this version's");

@@ -213,12 +213,12 @@ void merge_names(const Config& config, Drafts& drafts, std::vector<Problem>& pro
       const Draft& other = &said == &first ? second : first;
       const bool pattern = said.entry != nullptr && !said.entry->names.empty();
       const SharedResource& entry = said.entry != nullptr ? *said.entry : config.sharing.resources.front();
-      problems.push_back({Severity::kError, entry.place, entry_path(config, entry, pattern ? "names" : "rename"),
-                          fmt::format("gives {}, which is {} as well", said.resource.name,
-                                      other.entry == nullptr
-                                          ? std::string("the name of devices that are not shared")
-                                          : fmt::format("what the entry in line {} gives", other.entry->place.line)),
-                          pattern ? "write another pattern" : "write rename: with a name of its own"});
+      problems.push_back(
+          {Severity::kError, entry.place, entry_path(config, entry, pattern ? "names" : "rename"),
+           other.entry == nullptr
+               ? fmt::format("shared and whole devices would both be named {}", said.resource.name)
+               : fmt::format("gives {}, as the entry in line {} does", said.resource.name, other.entry->place.line),
+           pattern ? "write another pattern" : "write rename: with a name of its own"});
       ++i;
       continue;
     }

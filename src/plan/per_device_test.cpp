@@ -129,15 +129,14 @@ TEST(PerDevice, TheSameGpuInTwoEntriesIsAProblemWithBothLines) {
 }
 
 TEST(PerDevice, NamesThatCollideAreAProblem) {
-  EXPECT_THAT(
-      problems_of(each("    - {name: gpu, replicas: 4, devices: [0]}\n"), gpus(2)),
-      ElementsAre(HasSubstr("sharing.mps.resources[0].rename: gives nvidia.com/gpu, which is the name of devices "
-                            "that are not shared as well")));
+  EXPECT_THAT(problems_of(each("    - {name: gpu, replicas: 4, devices: [0]}\n"), gpus(2)),
+              ElementsAre(HasSubstr("sharing.mps.resources[0].rename: shared and whole devices would both be named "
+                                    "nvidia.com/gpu")));
   EXPECT_THAT(problems_of(each("    - {name: gpu, replicas: 4, devices: [0], rename: x}\n"
                                "    - {name: gpu, replicas: 2, devices: [1], rename: x}\n"),
                           gpus(2)),
-              ElementsAre(HasSubstr("c.yaml:7:7: error: sharing.mps.resources[1].rename: gives nvidia.com/x, which is "
-                                    "what the entry in line 6 gives as well")));
+              ElementsAre(HasSubstr("c.yaml:7:7: error: sharing.mps.resources[1].rename: gives nvidia.com/x, as the "
+                                    "entry in line 6 does")));
 }
 
 TEST(PerDevice, AnEntryThatMatchesNothingIsAProblemAndOneForAnotherNodeANote) {

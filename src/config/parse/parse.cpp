@@ -52,7 +52,7 @@ void parse_resources(const Value& section) {
     }
     bool sound = true;
     for (const Value& item : list.items()) sound = is_sound_rule(item) && sound;
-    if (sound) list.warn("is read and then not used: resources get their names by the MIG strategy", "remove it");
+    if (sound) list.warn("has no effect: resources get their names by the MIG strategy", "remove it");
   }
 }
 

@@ -103,10 +103,10 @@ std::optional<std::string> effective_rename(const Value& value, const std::strin
   auto asked = read_resource_name(value);
   if (rules.sharing.per_device) return asked ? asked : in_force;
   if (asked && asked != in_force)
-    value.warn("is read and then not used: the resource is advertised as " + in_force.value_or(name),
-               rules.sharing.rename_by_default
-                   ? "remove it"
-                   : "remove it, or write renameByDefault: true to get " + name + ".shared");
+    value.warn(
+        "has no effect without sharing.perDevice: true: the resource is advertised as " + in_force.value_or(name),
+        rules.sharing.rename_by_default ? "remove it"
+                                        : "remove it, or write renameByDefault: true to get " + name + ".shared");
   return in_force;
 }
 

@@ -109,8 +109,8 @@ TEST(SharingTest, RenameIsByDefaultOrNotAtAll) {
   EXPECT_EQ(sharing_in(mps(kResources)).resources[0].rename, std::nullopt);
   EXPECT_EQ(sharing_in(mps(kResources + ", renameByDefault: true")).resources[0].rename, "nvidia.com/gpu.shared");
   EXPECT_THAT(said(entry("name: gpu, replicas: 2, rename: slice")),
-              ElementsAre(HasSubstr("warning: sharing.mps.resources[0].rename: is read and then not used: the resource "
-                                    "is advertised as nvidia.com/gpu")));
+              ElementsAre(HasSubstr("warning: sharing.mps.resources[0].rename: has no effect without "
+                                    "sharing.perDevice: true: the resource is advertised as nvidia.com/gpu")));
   EXPECT_EQ(sharing_in(entry("name: gpu, replicas: 2, rename: slice")).resources[0].rename, std::nullopt);
   EXPECT_THAT(
       said("sharing: {mps: {renameByDefault: true, resources: [{name: gpu, replicas: 2, rename: gpu.shared}]}}"),

@@ -166,7 +166,7 @@ TEST(ParseTest, WhatNvidiaIgnoresInSilenceIsAWarning) {
   EXPECT_EQ(accepted("flags:\n  migStrategy: single\n  migStrategy: mixed\n").flags.mig_strategy, MigStrategy::kMixed);
   EXPECT_THAT(said("whatever: 1\nimex: {}\n"), ElementsAre(HasSubstr("remove it")));
   EXPECT_THAT(said("resources:\n  gpus:\n  - {pattern: x, name: gpu}\n"),
-              ElementsAre(HasSubstr("c:3:3: warning: resources.gpus: is read and then not used")));
+              ElementsAre(HasSubstr("c:3:3: warning: resources.gpus: has no effect")));
   EXPECT_THAT(said("flags: {plugin: {deviceListStrategy: []}}"),
               ElementsAre(HasSubstr("warning: flags.plugin.deviceListStrategy: is an empty list")));
 }

@@ -447,7 +447,7 @@ class Turn {
 
   void configuring_failed(const std::string& why) {
     if (!s_.may_have_clients) kill();
-    fail("the limits are not in force: " + why);
+    fail("the limits are not in effect: " + why);
   }
 
   void kill() {

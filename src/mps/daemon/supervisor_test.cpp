@@ -218,7 +218,7 @@ TEST(Supervisor, ServesOnlyAfterLimitsWereAppliedAndReadBack) {
 
 TEST(Supervisor, SaysWhichLimitIsNotInForce) {
   const Rig rig = reading().read({{{kA, "0G"}}, "10.0"});
-  EXPECT_THAT(rig.s.reason, HasSubstr("the limits are not in force: the memory limit of " + kA +
+  EXPECT_THAT(rig.s.reason, HasSubstr("the limits are not in effect: the memory limit of " + kA +
                                       " was set to 14377M and reads back as \"0G\" (expected 14G)"));
 }
 
