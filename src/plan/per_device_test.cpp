@@ -119,7 +119,8 @@ TEST(PerDevice, TheSameGpuInTwoEntriesIsAProblemWithBothLines) {
                                     "), which the entry in line 6 has as well")));
   std::string many = "0";
   for (int i = 0; i < 200; ++i) many += ", 0";
-  EXPECT_THAT(problems_of(each("    - {name: gpu, replicas: 4, devices: [0], rename: a}\n"
+  EXPECT_THAT(problems_of(each("    - {name: gpu, replicas: 4, devices: [" + uuid(0) +
+                               "], rename: a}\n"
                                "    - {name: gpu, replicas: 2, devices: [" +
                                many + "], rename: b}\n"),
                           gpus(2))

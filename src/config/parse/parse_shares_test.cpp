@@ -159,6 +159,15 @@ TEST(SharesConfig, OneEntryOnlyCanHaveAllThatIsLeft) {
               ElementsAre(HasSubstr("shares all devices of nvidia.com/gpu, as the entry in line 3 does")));
 }
 
+TEST(SharesConfig, OneEntryOnlyCanHaveAListedDevice) {
+  const std::string two =
+      "sharing:\n  perDevice: true\n  mps: {resources: [{name: gpu, replicas: 2, devices: [0, 1]}]}\n"
+      "  timeSlicing:\n    resources:\n";
+  EXPECT_THAT(said(two + "    - {name: gpu, replicas: 4, devices: [2, 1, 0]}\n"),
+              ElementsAre(HasSubstr("c:6:7: error: sharing: has device 1, as the entry in line 3 does")));
+  EXPECT_THAT(said(two + "    - {name: gpu, replicas: 4, devices: [2, 2]}\n"), IsEmpty());
+}
+
 TEST(SharesConfig, AForksSwitchForMemoryMeansOpen) {
   const Parsed off = parse(mps("enableMemoryLimit: false"), "c");
   EXPECT_EQ(off.config.sharing.memory.kind, MemoryPolicy::Kind::kOpen);

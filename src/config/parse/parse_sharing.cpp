@@ -21,19 +21,25 @@ void warn_of_repeats(const std::vector<SharedResource>& resources, const Value& 
   }
 }
 
-// With perDevice, entries divide the devices of a name among them; only one of them can have those that no other names.
-void refuse_two_rests(const std::vector<SharedResource>& resources, const Value& section) {
-  std::map<std::string, const SharedResource*> rest;
-  for (const auto& resource : resources) {
-    if (!std::holds_alternative<AllDevices>(resource.devices)) continue;
-    const SharedResource*& first = rest[resource.name];
-    if (first != nullptr)
-      Value(&section.node(), section.path(), resource.place, section.findings())
-          .error("shares all devices of " + resource.name + ", as the entry in line " +
-                     std::to_string(first->place.line) + " does",
-                 "write in one of the two which devices are meant: devices: [0, 1]");
-    else
-      first = &resource;
+// With perDevice, entries divide the devices of a name among them: only one of them can have a listed device, and those
+// that no other names. An index and a UUID of one GPU are compared where the GPUs are known.
+void refuse_two_owners(const std::vector<SharedResource>& resources, const Value& section) {
+  std::map<std::pair<std::string, std::string>, const SharedResource*> owners;  // by name and device; "" = the rest
+  const auto is_taken = [&](const SharedResource& entry, const std::string& device) {
+    const SharedResource* owner = owners.try_emplace({entry.name, device}, &entry).first->second;
+    if (owner == &entry) return false;
+    const std::string what = device.empty() ? "shares all devices of " + entry.name : "has device " + device;
+    Value(&section.node(), section.path(), entry.place, section.findings())
+        .error(what + ", as the entry in line " + std::to_string(owner->place.line) + " does",
+               device.empty() ? "write in one of the two which devices are meant: devices: [0, 1]"
+                              : "write each device in one entry only");
+    return true;
+  };
+  for (const auto& entry : resources) {
+    if (std::holds_alternative<AllDevices>(entry.devices)) is_taken(entry, "");
+    if (const auto* listed = std::get_if<std::vector<DeviceRef>>(&entry.devices))
+      for (const DeviceRef& device : *listed)
+        if (is_taken(entry, device.text)) break;
   }
 }
 
@@ -136,7 +142,7 @@ void parse_sharing(const Value& section, const Individual& individual, Sharing& 
     section.error("has neither timeSlicing nor mps with a value, so that every GPU stays whole",
                   "write one of them with resources: below it, or sharing: {} if whole GPUs are meant");
   sharing.per_device = per_device;
-  if (per_device) refuse_two_rests(sharing.resources, section);
+  if (per_device) refuse_two_owners(sharing.resources, section);
 }
 
 }  // namespace tranche::config
