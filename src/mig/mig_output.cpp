@@ -44,6 +44,7 @@ void write_parts(const GpuPlan& gpu, TerminalText& out) {
 std::string state_of(const GpuPlan& gpu) {
   if (!gpu.matched) return "left alone: no entry names it";
   if (gpu.as_wanted) return "as configured";
+  if (gpu.steps.empty()) return "cannot be planned";
   if (gpu.mode_changes()) return gpu.target.enabled ? "MIG is switched on" : "MIG is switched off";
   return "changes";
 }

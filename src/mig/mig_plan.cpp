@@ -193,14 +193,14 @@ const Entry* entry_of(const Configuration& configuration, const GpuState& gpu) {
 
 GpuPlan plan_gpu(const Entry& entry, const GpuState& gpu, std::vector<Problem>& problems, const PlanOptions& options) {
   GpuPlan nothing = left_alone(gpu);
-  nothing.matched = nothing.as_wanted = true;
+  nothing.matched = true;
   if (!gpu.capable) {
     // As mig-parted: "all" passes over GPUs without MIG, an index does not.
     if (entry.enabled && entry.devices)
       problems.push_back({Severity::kError, entry.place, "devices", described(gpu) + " does not support MIG",
                           fmt::format("remove {} from devices", gpu.index)});
     else
-      nothing.matched = !entry.enabled;
+      nothing.matched = nothing.as_wanted = !entry.enabled;
     return nothing;
   }
   if (!entry.enabled || options.mode_only) return plan_to(gpu, with_mode(gpu, entry.enabled));

@@ -142,6 +142,8 @@ TEST(MigPlan, AnEntryThatCannotBeHadIsRefusedBeforeAnythingChanges) {
   EXPECT_THAT(to_string(unknown.problems[0]),
               HasSubstr("GPU 0 (NVIDIA H200) has no MIG profile 1g.5gb; its profiles are 1g.18gb, 1g.18gb+me"));
   EXPECT_THAT(unknown.gpus[0].steps, IsEmpty());
+  EXPECT_FALSE(unknown.gpus[0].as_wanted);
+  EXPECT_THAT(plan_text(unknown, false, 100), HasSubstr("GPUs 0-1  NVIDIA H200  cannot be planned"));
   auto t4 = gpus;
   t4[0].capable = false;
   EXPECT_FALSE(make_plan(configuration("  - {devices: [0], mig-enabled: true, mig-devices: {}}\n"), t4).possible());
