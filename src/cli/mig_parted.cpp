@@ -109,6 +109,7 @@ class HookedChange {
  private:
   Result<int> change() {
     TRY(MigNode node, this_node(process_));
+    for (const auto& sentence : node.silent) fmt::print(stderr, "{}: {}\n", kMigParted, sentence);
     const auto plan = plan_of_(node);
     if (print_all(plan.problems)) return 1;
     const bool mode_changes = std::ranges::any_of(plan.gpus, &mig::GpuPlan::mode_changes);

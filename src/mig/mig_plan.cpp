@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/text.h"
+
 namespace tranche::mig {
 namespace {
 
@@ -191,6 +193,14 @@ const Entry* entry_of(const Configuration& configuration, const GpuState& gpu) {
   return found;
 }
 
+// "GPU 0 (NVIDIA H200) 0x233510DE", for device filters.
+std::string numbers_of(const std::vector<GpuState>& gpus) {
+  std::vector<std::string> all;
+  for (const GpuState& gpu : gpus)
+    all.push_back(described(gpu) + " " + to_string(DeviceFilter{gpu.pci_device_id, std::nullopt}));
+  return join(all, ", ");
+}
+
 GpuPlan plan_gpu(const Entry& entry, const GpuState& gpu, std::vector<Problem>& problems, const PlanOptions& options) {
   GpuPlan nothing = left_alone(gpu);
   nothing.matched = true;
@@ -315,12 +325,19 @@ Plan make_plan(const Configuration& configuration, const std::vector<GpuState>& 
     plan.gpus.push_back(entry != nullptr ? plan_gpu(*entry, gpu, plan.problems, options) : left_alone(gpu));
   }
   for (const Entry& entry : configuration.entries) {
-    if (!entry.devices || options.some_are_silent) continue;
+    if (!entry.devices) continue;
     for (const std::uint32_t index : *entry.devices)
       if (std::ranges::find(gpus, index, &GpuState::index) == gpus.end())
-        plan.problems.push_back({Severity::kError, entry.place, "devices", fmt::format("there is no GPU {}", index),
-                                 fmt::format("this node has {} GPUs, counted from 0", gpus.size())});
+        plan.problems.push_back({Severity::kWarning, entry.place, "devices",
+                                 fmt::format("names GPU {}, which is not on this node or does not answer", index),
+                                 "remove it, unless the GPU comes back"});
   }
+  if (!gpus.empty() && std::ranges::none_of(plan.gpus, &GpuPlan::matched))
+    plan.problems.push_back({Severity::kWarning,
+                             configuration.entries.empty() ? Place{} : configuration.entries.front().place,
+                             "mig-configs." + configuration.name,
+                             "has no entry for the GPUs of this node, which stay as they are: " + numbers_of(gpus),
+                             "correct device-filter and devices, or select another configuration"});
   return plan;
 }
 

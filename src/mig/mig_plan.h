@@ -78,7 +78,7 @@ struct Plan {
   std::string configuration;
   std::vector<GpuPlan> gpus;  // by index
   std::vector<Problem>
-      problems;  // a profile that the GPU does not have, a set without a layout, an index that is not there
+      problems;  // a profile that the GPU does not have, a set without a layout; warnings: an index without a GPU
   bool as_wanted() const;
   bool possible() const;  // no error among the problems
   bool blocked() const;
@@ -86,8 +86,7 @@ struct Plan {
 };
 
 struct PlanOptions {
-  bool mode_only = false;        // leave instances as far as the mode allows
-  bool some_are_silent = false;  // an index that is not among `gpus` may be that of a GPU that does not answer
+  bool mode_only = false;  // leave instances as far as the mode allows
 };
 Plan make_plan(const Configuration& configuration, const std::vector<GpuState>& gpus, const PlanOptions& options = {});
 

@@ -135,9 +135,6 @@ TEST(MigPlan, TheLastEntryThatNamesAGpuDecidesAndOthersAreLeftAlone) {
 
 TEST(MigPlan, AnEntryThatCannotBeHadIsRefusedBeforeAnythingChanges) {
   const auto gpus = *simulated_node("2xH200");
-  const auto missing = make_plan(configuration("  - {devices: [5], mig-enabled: false}\n"), gpus);
-  EXPECT_FALSE(missing.possible());
-  EXPECT_THAT(to_string(missing.problems[0]), HasSubstr("c.yaml:4:5: error: devices: there is no GPU 5"));
   const auto unknown = make_plan(all_of("1g.5gb: 7"), gpus);
   EXPECT_THAT(to_string(unknown.problems[0]),
               HasSubstr("GPU 0 (NVIDIA H200) has no MIG profile 1g.5gb; its profiles are 1g.18gb, 1g.18gb+me"));
@@ -148,6 +145,25 @@ TEST(MigPlan, AnEntryThatCannotBeHadIsRefusedBeforeAnythingChanges) {
   t4[0].capable = false;
   EXPECT_FALSE(make_plan(configuration("  - {devices: [0], mig-enabled: true, mig-devices: {}}\n"), t4).possible());
   EXPECT_TRUE(make_plan(configuration("  - {devices: all, mig-enabled: true, mig-devices: {}}\n"), t4).possible());
+}
+
+// Promise: mig/plan: An index without a GPU is a warning, and so is a configuration that names none of the node's GPUs.
+TEST(MigPlan, AnIndexWithoutAGpuIsAWarning) {
+  const auto gpus = *simulated_node("2xH200");
+  const auto missing = make_plan(configuration("  - {devices: [1, 5], mig-enabled: false}\n"), gpus);
+  EXPECT_TRUE(missing.possible());
+  EXPECT_TRUE(missing.gpus[1].as_wanted);
+  ASSERT_EQ(missing.problems.size(), 1u);
+  EXPECT_THAT(to_string(missing.problems[0]),
+              HasSubstr("c.yaml:4:5: warning: devices: names GPU 5, which is not on this node or does not answer"));
+  const auto other =
+      make_plan(configuration("  - {device-filter: \"0x2AAA10DE\", devices: all, mig-enabled: false}\n"), gpus);
+  EXPECT_TRUE(other.possible());
+  ASSERT_EQ(other.problems.size(), 1u);
+  EXPECT_THAT(
+      to_string(other.problems[0]),
+      HasSubstr("warning: mig-configs.wanted: has no entry for the GPUs of this node, which stay as they are: GPU "
+                "0 (NVIDIA H200) 0x233510DE, GPU 1"));
 }
 
 TEST(MigPlan, ModeOnlyLeavesInstancesAlone) {

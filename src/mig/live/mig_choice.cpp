@@ -20,11 +20,11 @@ constexpr const char* kMapKey = "config.yaml";  // as NVIDIA's manager names it
 
 }  // namespace
 
-std::string errors_of(const std::vector<Problem>& problems) {
-  std::vector<std::string> errors;
+std::string texts_of(const std::vector<Problem>& problems, Severity severity) {
+  std::vector<std::string> texts;
   for (const auto& problem : problems)
-    if (problem.severity == Severity::kError) errors.push_back(to_string(problem));
-  return join(errors, "; ");
+    if (problem.severity == severity) texts.push_back(to_string(problem));
+  return join(texts, "; ");
 }
 
 MigChoice::MigChoice(host::Loop& loop, host::Worker& worker, const MigOptions& options, std::string node_name,
@@ -131,7 +131,7 @@ const mig::Configuration* MigChoice::find(const std::vector<mig::GpuState>& gpus
     return nullptr;
   }
   if (defined_) {
-    why = errors_of(file_.problems);
+    why = texts_of(file_.problems, Severity::kError);
     if (!why.empty()) return nullptr;
     if (const auto* found = file_.file.find(asked)) return found;
   }

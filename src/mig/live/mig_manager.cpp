@@ -219,8 +219,13 @@ void MigManager::on_read(MigDriver::Reading reading) {
 
 void MigManager::decide(const MigDriver::Reading& reading, const mig::Configuration& wanted) {
   const std::string asked = asked_.value_or("");
-  const mig::Plan whole = mig::make_plan(wanted, reading.gpus, {.some_are_silent = true});
-  if (const auto errors = errors_of(whole.problems); !errors.empty()) return refused("NotPossible", errors);
+  const mig::Plan whole = mig::make_plan(wanted, reading.gpus);
+  if (const auto errors = texts_of(whole.problems, Severity::kError); !errors.empty())
+    return refused("NotPossible", errors);
+  if (auto warnings = texts_of(whole.problems, Severity::kWarning); warnings != warned_) {
+    warned_ = std::move(warnings);
+    if (!warned_.empty()) log::warning("mig.config_warnings", {{"config", asked}, {"what", warned_}});
+  }
 
   std::map<std::string, std::string> devices;
   waiting_devices_.clear();

@@ -37,7 +37,7 @@
 
 namespace tranche::agent {
 
-std::string errors_of(const std::vector<Problem>& problems);  // without the warnings; "" = none
+std::string texts_of(const std::vector<Problem>& problems, Severity severity);  // only those; "" = none
 
 // Which MIG configuration this node is to have: follows the labels of the node, and the file or ConfigMap with the
 // configurations; finds the definition of the chosen name. Changes nothing on the node, and does not know what the GPUs
@@ -173,7 +173,7 @@ class MigManager {
   std::set<std::string> begun_;                    // GPUs of the change under way that were worked on
   std::string reported_waiting_;
   std::vector<std::string> changed_gpus_;  // "GPU 0: 3g.20gb at 0, 3g.20gb at 4", for the event
-  std::string read_problem_;
+  std::string read_problem_, warned_;      // that were logged last
   MigReport report_;
 
   StateLabel state_label_;
