@@ -1,7 +1,9 @@
 // Every stand-in GPU × MIG layout × MIG strategy × sharing × renaming → the node's labels, one file per GPU model.
 // Beside the files, the rules of GPU feature discovery are asserted by themselves, from what the node has and not from
-// what the labels say. The first case of a file has all labels. The other cases without sharing have what differs from
-// it, the cases with sharing what differs from the same node without; cases of equal differences share a line.
+// what the labels say. The first case of H200.txt has all labels. The other cases without sharing have what differs
+// from it, the cases with sharing what differs from the same node without; cases of equal differences share a line. The
+// other files have what differs from H200.txt: the labels of their first case, and each case that is not as there but
+// for the names of the model and of its MIG profiles.
 #include <gmock/gmock.h>
 
 #include <map>
@@ -31,13 +33,14 @@ struct Model {
 void PrintTo(const Model& model, std::ostream* out) {
   *out << model.profile;
 }
-const std::vector<Model> kModels{{"A30", {"1g.6gb", "1g.6gb"}, {"2g.12gb", "1g.6gb", "1g.6gb+me"}},
+const Model kBase{"H200", {"1g.18gb", "1g.18gb"}, {"3g.71gb", "1g.18gb", "1g.18gb+me"}};
+const std::vector<Model> kModels{kBase,
+                                 {"A30", {"1g.6gb", "1g.6gb"}, {"2g.12gb", "1g.6gb", "1g.6gb+me"}},
                                  {"A100-PCIE-40GB", {"1g.5gb", "1g.5gb"}, {"3g.20gb", "1g.5gb", "1g.5gb+me"}},
                                  {"A100-SXM4-40GB", {"1g.5gb", "1g.5gb"}, {"3g.20gb", "1g.5gb", "1g.5gb+me"}},
                                  {"A100-SXM4-80GB", {"2g.20gb", "2g.20gb"}, {"3g.40gb", "1g.10gb", "1g.10gb+me"}},
                                  {"B200", {"1g.23gb", "1g.23gb"}, {"3g.90gb", "1g.23gb"}},
                                  {"H100-SXM5-80GB", {"1g.10gb", "1g.10gb"}, {"3g.40gb", "1g.10gb"}},
-                                 {"H200", {"1g.18gb", "1g.18gb"}, {"3g.71gb", "1g.18gb", "1g.18gb+me"}},
                                  {"RTX-PRO-6000", {"1g.24gb", "1g.24gb"}, {"2g.48gb", "1g.24gb+gfx"}},
                                  {"A10", {}, {}},
                                  {"L4", {}, {}},
@@ -118,13 +121,8 @@ Labels labels_of(const Case& row, const Inventory& inventory) {
 }
 
 std::string rendered(const Labels& labels, const Labels& than) {
-  Labels others;
   std::string text;
-  for (const auto& [key, value] : labels)
-    if (const auto before = than.find(key); before == than.end() || before->second != value) others[key] = value;
-  for (const auto& line : golden::label_lines(others)) text += "  " + line + "\n";
-  for (const auto& [key, value] : than)
-    if (!labels.contains(key)) text += "  without " + key + "\n";
+  for (const auto& line : golden::label_lines(labels, than)) text += "  " + line + "\n";
   return text.empty() ? "  the same\n" : text;
 }
 
@@ -292,31 +290,73 @@ class Rules {
   const Labels& labels_;
 };
 
+// With words of its own for the model and its MIG profiles, so that models can be compared.
+std::string without_names(std::string text, const Model& model, const Labels& labels) {
+  std::vector<std::pair<std::string, std::string>> names;
+  const auto product = labels.find("nvidia.com/gpu.product");
+  if (product != labels.end()) names.emplace_back(product->second, "{model}");
+  for (const auto* list : {&model.various, &model.uniform})
+    for (std::size_t i = 0; i < list->size(); ++i) {
+      std::string dotted = (*list)[i];
+      std::ranges::replace(dotted, '+', '.');
+      names.emplace_back(dotted, "{profile " + std::to_string(i) + "}");
+    }
+  std::ranges::stable_sort(names, std::greater(), [](const auto& name) { return name.first.size(); });
+  for (const auto& [name, word] : names)
+    for (std::size_t at = 0; (at = text.find(name, at)) != std::string::npos; at += word.size())
+      text.replace(at, name.size(), word);
+  return text;
+}
+
+struct Described {
+  Labels plain;                                            // of the first case
+  std::vector<std::pair<std::string, std::string>> cases;  // their names and what differs
+  std::map<std::string, std::string> cases_without_names;
+};
+
+Described describe(const Model& model) {
+  std::map<std::string, Inventory> nodes;
+  Described described;
+  Labels unshared;
+  for (const Case& row : cases_of(model)) {
+    SCOPED_TRACE(name_of(row));
+    auto node = nodes.find(row.layout);
+    if (node == nodes.end()) node = nodes.emplace(row.layout, scan(node_yaml(model, row.layout))).first;
+    EXPECT_EQ(node->second.gpus.size(), 2u);
+    const Labels labels = labels_of(row, node->second);
+    Rules(row, node->second, labels).hold();
+    const bool shared = row.sharing != SharingStrategy::kNone;
+    const std::string text = rendered(labels, shared ? unshared : described.plain);
+    if (described.plain.empty()) described.plain = labels;
+    if (!shared) unshared = labels;
+    described.cases.emplace_back(name_of(row), text);
+    described.cases_without_names[name_of(row)] = without_names(text, model, described.plain);
+  }
+  return described;
+}
+
 class GoldenLabels : public testing::TestWithParam<Model> {};
 
 // Promise: labels: Labels of recorded nodes are as expected.
 TEST_P(GoldenLabels, AreAsExpectedAndFollowTheRules) {
   const Model& model = GetParam();
-  std::map<std::string, Inventory> nodes;
-  std::optional<Labels> first;
-  Labels unshared;
+  static const Described base = describe(kBase);
+  Described described = describe(model);
+  if (model.profile != std::string_view(kBase.profile)) {
+    described.cases.front().second = rendered(described.plain, base.plain);
+    std::erase_if(described.cases, [&, first = described.cases.front().first](const auto& each) {
+      const auto there = base.cases_without_names.find(each.first);
+      return each.first != first && there != base.cases_without_names.end() &&
+             there->second == described.cases_without_names.at(each.first);
+    });
+  }
   std::vector<std::pair<std::string, std::string>> differences;  // and the names of their cases
-  for (const Case& row : cases_of(model)) {
-    SCOPED_TRACE(name_of(row));
-    auto node = nodes.find(row.layout);
-    if (node == nodes.end()) node = nodes.emplace(row.layout, scan(node_yaml(model, row.layout))).first;
-    ASSERT_EQ(node->second.gpus.size(), 2u);
-    const Labels labels = labels_of(row, node->second);
-    Rules(row, node->second, labels).hold();
-    const bool shared = row.sharing != SharingStrategy::kNone;
-    const std::string text = rendered(labels, shared ? unshared : first.value_or(Labels{}));
-    if (!first) first = labels;
-    if (!shared) unshared = labels;
+  for (const auto& [name, text] : described.cases) {
     const auto same = std::ranges::find(differences, text, &std::pair<std::string, std::string>::first);
     if (same == differences.end())
-      differences.emplace_back(text, name_of(row));
+      differences.emplace_back(text, name);
     else
-      same->second += " " + name_of(row);
+      same->second += " " + name;
   }
   std::string text;
   for (const auto& [difference, names] : differences) text += names + ":\n" + difference;
