@@ -17,335 +17,151 @@ Return not_simulated(std::string_view name) {
   NVML Return name() {           \
     return not_simulated(#name); \
   }
+// NOT_SIMULATED of each name of a list. EXPAND has the preprocessor read it often enough for 256 names.
+#define PARENTHESES ()
+#define EXPAND(...) EXPAND3(EXPAND3(EXPAND3(EXPAND3(__VA_ARGS__))))
+#define EXPAND3(...) EXPAND2(EXPAND2(EXPAND2(EXPAND2(__VA_ARGS__))))
+#define EXPAND2(...) EXPAND1(EXPAND1(EXPAND1(EXPAND1(__VA_ARGS__))))
+#define EXPAND1(...) EXPAND0(EXPAND0(EXPAND0(EXPAND0(__VA_ARGS__))))
+#define EXPAND0(...) __VA_ARGS__
+#define NONE_SIMULATED(...) EXPAND(EACH(__VA_ARGS__))
+#define EACH(name, ...) NOT_SIMULATED(name) __VA_OPT__(EACH_AGAIN PARENTHESES(__VA_ARGS__))
+#define EACH_AGAIN() EACH
 
 // System and units.
-NOT_SIMULATED(nvmlSystemEventSetCreate)
-NOT_SIMULATED(nvmlSystemEventSetFree)
-NOT_SIMULATED(nvmlSystemEventSetWait)
-NOT_SIMULATED(nvmlSystemGetCPER_v1)
-NOT_SIMULATED(nvmlSystemGetConfComputeCapabilities)
-NOT_SIMULATED(nvmlSystemGetConfComputeGpusReadyState)
-NOT_SIMULATED(nvmlSystemGetConfComputeKeyRotationThresholdInfo)
-NOT_SIMULATED(nvmlSystemGetHicVersion)
-NOT_SIMULATED(nvmlSystemGetNvlinkBwMode)
-NOT_SIMULATED(nvmlSystemRegisterEvents)
-NOT_SIMULATED(nvmlSystemSetConfComputeGpusReadyState)
-NOT_SIMULATED(nvmlSystemSetConfComputeKeyRotationThresholdInfo)
-NOT_SIMULATED(nvmlSystemSetNvlinkBwMode)
-NOT_SIMULATED(nvmlUnitGetDevices)
-NOT_SIMULATED(nvmlUnitGetFanSpeedInfo)
-NOT_SIMULATED(nvmlUnitGetHandleByIndex)
-NOT_SIMULATED(nvmlUnitGetLedState)
-NOT_SIMULATED(nvmlUnitGetPsuInfo)
-NOT_SIMULATED(nvmlUnitGetTemperature)
-NOT_SIMULATED(nvmlUnitGetUnitInfo)
-NOT_SIMULATED(nvmlUnitSetLedState)
+NONE_SIMULATED(nvmlSystemEventSetCreate, nvmlSystemEventSetFree, nvmlSystemEventSetWait, nvmlSystemGetCPER_v1,
+               nvmlSystemGetConfComputeCapabilities, nvmlSystemGetConfComputeGpusReadyState,
+               nvmlSystemGetConfComputeKeyRotationThresholdInfo, nvmlSystemGetHicVersion, nvmlSystemGetNvlinkBwMode,
+               nvmlSystemRegisterEvents, nvmlSystemSetConfComputeGpusReadyState,
+               nvmlSystemSetConfComputeKeyRotationThresholdInfo, nvmlSystemSetNvlinkBwMode, nvmlUnitGetDevices,
+               nvmlUnitGetFanSpeedInfo, nvmlUnitGetHandleByIndex, nvmlUnitGetLedState, nvmlUnitGetPsuInfo,
+               nvmlUnitGetTemperature, nvmlUnitGetUnitInfo, nvmlUnitSetLedState)
 
 // What no program asks that runs on a simulated node.
-NOT_SIMULATED(nvmlDeviceGetAccountingBufferSize)
-NOT_SIMULATED(nvmlDeviceGetAccountingMode)
-NOT_SIMULATED(nvmlDeviceGetBAR1MemoryInfo)
-NOT_SIMULATED(nvmlDeviceGetBoardId)
-NOT_SIMULATED(nvmlDeviceGetBusType)
-NOT_SIMULATED(nvmlDeviceGetC2cModeInfoV)
-NOT_SIMULATED(nvmlDeviceGetCapabilities)
-NOT_SIMULATED(nvmlDeviceGetClock)
-NOT_SIMULATED(nvmlDeviceGetCurrPcieLinkGeneration)
-NOT_SIMULATED(nvmlDeviceGetCurrPcieLinkWidth)
-NOT_SIMULATED(nvmlDeviceGetDecoderUtilization)
-NOT_SIMULATED(nvmlDeviceGetDefaultEccMode)
-NOT_SIMULATED(nvmlDeviceGetDisplayActive)
-NOT_SIMULATED(nvmlDeviceGetDisplayMode)
-NOT_SIMULATED(nvmlDeviceGetEccMode)
-NOT_SIMULATED(nvmlDeviceGetEncoderUtilization)
-NOT_SIMULATED(nvmlDeviceGetEnforcedPowerLimit)
-NOT_SIMULATED(nvmlDeviceGetGpuMaxPcieLinkGeneration)
-NOT_SIMULATED(nvmlDeviceGetGspFirmwareMode)
-NOT_SIMULATED(nvmlDeviceGetGspFirmwareVersion)
-NOT_SIMULATED(nvmlDeviceGetHandleBySerial)
-NOT_SIMULATED(nvmlDeviceGetJpgUtilization)
-NOT_SIMULATED(nvmlDeviceGetMarginTemperature)
-NOT_SIMULATED(nvmlDeviceGetMaxClockInfo)
-NOT_SIMULATED(nvmlDeviceGetMaxPcieLinkGeneration)
-NOT_SIMULATED(nvmlDeviceGetMaxPcieLinkWidth)
-NOT_SIMULATED(nvmlDeviceGetMemoryBusWidth)
-NOT_SIMULATED(nvmlDeviceGetMemoryErrorCounter)
-NOT_SIMULATED(nvmlDeviceGetModuleId)
-NOT_SIMULATED(nvmlDeviceGetMultiGpuBoard)
-NOT_SIMULATED(nvmlDeviceGetNvLinkCapability)
-NOT_SIMULATED(nvmlDeviceGetNvLinkErrorCounter)
-NOT_SIMULATED(nvmlDeviceGetNvLinkInfo)
-NOT_SIMULATED(nvmlDeviceGetNvLinkVersion)
-NOT_SIMULATED(nvmlDeviceGetOfaUtilization)
-NOT_SIMULATED(nvmlDeviceGetPcieLinkMaxSpeed)
-NOT_SIMULATED(nvmlDeviceGetPcieReplayCounter)
-NOT_SIMULATED(nvmlDeviceGetPcieSpeed)
-NOT_SIMULATED(nvmlDeviceGetPcieThroughput)
-NOT_SIMULATED(nvmlDeviceGetPdi)
-NOT_SIMULATED(nvmlDeviceGetPerformanceState)
-NOT_SIMULATED(nvmlDeviceGetPowerManagementDefaultLimit)
-NOT_SIMULATED(nvmlDeviceGetPowerManagementLimit)
-NOT_SIMULATED(nvmlDeviceGetPowerManagementLimitConstraints)
-NOT_SIMULATED(nvmlDeviceGetPowerManagementMode)
-NOT_SIMULATED(nvmlDeviceGetPowerState)
-NOT_SIMULATED(nvmlDeviceGetProcessUtilization)
-NOT_SIMULATED(nvmlDeviceGetProcessesUtilizationInfo)
-NOT_SIMULATED(nvmlDeviceGetRemappedRows)
-NOT_SIMULATED(nvmlDeviceGetRetiredPages)
-NOT_SIMULATED(nvmlDeviceGetRetiredPagesPendingStatus)
-NOT_SIMULATED(nvmlDeviceGetSamples)
-NOT_SIMULATED(nvmlDeviceGetSupportedClocksEventReasons)
-NOT_SIMULATED(nvmlDeviceGetSupportedClocksThrottleReasons)
-NOT_SIMULATED(nvmlDeviceGetTemperatureThreshold)
-NOT_SIMULATED(nvmlDeviceGetTemperatureV)
-NOT_SIMULATED(nvmlDeviceGetTotalEccErrors)
-NOT_SIMULATED(nvmlDeviceGetTotalEnergyConsumption)
-NOT_SIMULATED(nvmlDeviceOnSameBoard)
-NOT_SIMULATED(nvmlDeviceSetPowerManagementLimit)
-NOT_SIMULATED(nvmlDeviceValidateInforom)
-NOT_SIMULATED(nvmlGetBlacklistDeviceCount)
-NOT_SIMULATED(nvmlGetBlacklistDeviceInfoByIndex)
-NOT_SIMULATED(nvmlGetExcludedDeviceCount)
-NOT_SIMULATED(nvmlGetExcludedDeviceInfoByIndex)
-NOT_SIMULATED(nvmlGpmQueryIfStreamingEnabled)
-NOT_SIMULATED(nvmlSystemGetConfComputeSettings)
-NOT_SIMULATED(nvmlSystemGetConfComputeState)
-NOT_SIMULATED(nvmlSystemGetDriverBranch)
-NOT_SIMULATED(nvmlSystemGetProcessName)
-NOT_SIMULATED(nvmlSystemGetTopologyGpuSet)
-NOT_SIMULATED(nvmlUnitGetCount)
+NONE_SIMULATED(nvmlDeviceGetAccountingBufferSize, nvmlDeviceGetAccountingMode, nvmlDeviceGetBAR1MemoryInfo,
+               nvmlDeviceGetBoardId, nvmlDeviceGetBusType, nvmlDeviceGetC2cModeInfoV, nvmlDeviceGetCapabilities,
+               nvmlDeviceGetClock, nvmlDeviceGetCurrPcieLinkGeneration, nvmlDeviceGetCurrPcieLinkWidth,
+               nvmlDeviceGetDecoderUtilization, nvmlDeviceGetDefaultEccMode, nvmlDeviceGetDisplayActive,
+               nvmlDeviceGetDisplayMode, nvmlDeviceGetEccMode, nvmlDeviceGetEncoderUtilization,
+               nvmlDeviceGetEnforcedPowerLimit, nvmlDeviceGetGpuMaxPcieLinkGeneration, nvmlDeviceGetGspFirmwareMode,
+               nvmlDeviceGetGspFirmwareVersion, nvmlDeviceGetHandleBySerial, nvmlDeviceGetJpgUtilization,
+               nvmlDeviceGetMarginTemperature, nvmlDeviceGetMaxClockInfo, nvmlDeviceGetMaxPcieLinkGeneration,
+               nvmlDeviceGetMaxPcieLinkWidth, nvmlDeviceGetMemoryBusWidth, nvmlDeviceGetMemoryErrorCounter,
+               nvmlDeviceGetModuleId, nvmlDeviceGetMultiGpuBoard, nvmlDeviceGetNvLinkCapability,
+               nvmlDeviceGetNvLinkErrorCounter, nvmlDeviceGetNvLinkInfo, nvmlDeviceGetNvLinkVersion,
+               nvmlDeviceGetOfaUtilization, nvmlDeviceGetPcieLinkMaxSpeed, nvmlDeviceGetPcieReplayCounter,
+               nvmlDeviceGetPcieSpeed, nvmlDeviceGetPcieThroughput, nvmlDeviceGetPdi, nvmlDeviceGetPerformanceState,
+               nvmlDeviceGetPowerManagementDefaultLimit, nvmlDeviceGetPowerManagementLimit,
+               nvmlDeviceGetPowerManagementLimitConstraints, nvmlDeviceGetPowerManagementMode, nvmlDeviceGetPowerState,
+               nvmlDeviceGetProcessUtilization, nvmlDeviceGetProcessesUtilizationInfo, nvmlDeviceGetRemappedRows,
+               nvmlDeviceGetRetiredPages, nvmlDeviceGetRetiredPagesPendingStatus, nvmlDeviceGetSamples,
+               nvmlDeviceGetSupportedClocksEventReasons, nvmlDeviceGetSupportedClocksThrottleReasons,
+               nvmlDeviceGetTemperatureThreshold, nvmlDeviceGetTemperatureV, nvmlDeviceGetTotalEccErrors,
+               nvmlDeviceGetTotalEnergyConsumption, nvmlDeviceOnSameBoard, nvmlDeviceSetPowerManagementLimit,
+               nvmlDeviceValidateInforom, nvmlGetBlacklistDeviceCount, nvmlGetBlacklistDeviceInfoByIndex,
+               nvmlGetExcludedDeviceCount, nvmlGetExcludedDeviceInfoByIndex, nvmlGpmQueryIfStreamingEnabled,
+               nvmlSystemGetConfComputeSettings, nvmlSystemGetConfComputeState, nvmlSystemGetDriverBranch,
+               nvmlSystemGetProcessName, nvmlSystemGetTopologyGpuSet, nvmlUnitGetCount)
 
 // Virtual GPUs.
-NOT_SIMULATED(nvmlDeviceGetActiveVgpus)
-NOT_SIMULATED(nvmlDeviceGetCreatableVgpus)
-NOT_SIMULATED(nvmlDeviceGetGridLicensableFeatures)
-NOT_SIMULATED(nvmlDeviceGetGridLicensableFeatures_v2)
-NOT_SIMULATED(nvmlDeviceGetGridLicensableFeatures_v3)
-NOT_SIMULATED(nvmlDeviceGetGridLicensableFeatures_v4)
-NOT_SIMULATED(nvmlDeviceGetHostVgpuMode)
-NOT_SIMULATED(nvmlDeviceGetPgpuMetadataString)
-NOT_SIMULATED(nvmlDeviceGetSupportedVgpus)
-NOT_SIMULATED(nvmlDeviceGetVgpuCapabilities)
-NOT_SIMULATED(nvmlDeviceGetVgpuHeterogeneousMode)
-NOT_SIMULATED(nvmlDeviceGetVgpuInstancesUtilizationInfo)
-NOT_SIMULATED(nvmlDeviceGetVgpuMetadata)
-NOT_SIMULATED(nvmlDeviceGetVgpuProcessUtilization)
-NOT_SIMULATED(nvmlDeviceGetVgpuProcessesUtilizationInfo)
-NOT_SIMULATED(nvmlDeviceGetVgpuSchedulerCapabilities)
-NOT_SIMULATED(nvmlDeviceGetVgpuSchedulerLog)
-NOT_SIMULATED(nvmlDeviceGetVgpuSchedulerLog_v2)
-NOT_SIMULATED(nvmlDeviceGetVgpuSchedulerState)
-NOT_SIMULATED(nvmlDeviceGetVgpuSchedulerState_v2)
-NOT_SIMULATED(nvmlDeviceGetVgpuTypeCreatablePlacements)
-NOT_SIMULATED(nvmlDeviceGetVgpuTypeSupportedPlacements)
-NOT_SIMULATED(nvmlDeviceGetVgpuUtilization)
-NOT_SIMULATED(nvmlDeviceSetVgpuCapabilities)
-NOT_SIMULATED(nvmlDeviceSetVgpuHeterogeneousMode)
-NOT_SIMULATED(nvmlDeviceSetVgpuSchedulerState)
-NOT_SIMULATED(nvmlDeviceSetVgpuSchedulerState_v2)
-NOT_SIMULATED(nvmlDeviceVgpuForceGspUnload)
-NOT_SIMULATED(nvmlGetVgpuCompatibility)
-NOT_SIMULATED(nvmlGetVgpuDriverCapabilities)
-NOT_SIMULATED(nvmlGetVgpuVersion)
-NOT_SIMULATED(nvmlGpuInstanceGetActiveVgpus)
-NOT_SIMULATED(nvmlGpuInstanceGetCreatableVgpus)
-NOT_SIMULATED(nvmlGpuInstanceGetVgpuHeterogeneousMode)
-NOT_SIMULATED(nvmlGpuInstanceGetVgpuSchedulerLog)
-NOT_SIMULATED(nvmlGpuInstanceGetVgpuSchedulerLog_v2)
-NOT_SIMULATED(nvmlGpuInstanceGetVgpuSchedulerState)
-NOT_SIMULATED(nvmlGpuInstanceGetVgpuSchedulerState_v2)
-NOT_SIMULATED(nvmlGpuInstanceGetVgpuTypeCreatablePlacements)
-NOT_SIMULATED(nvmlGpuInstanceSetVgpuHeterogeneousMode)
-NOT_SIMULATED(nvmlGpuInstanceSetVgpuSchedulerState)
-NOT_SIMULATED(nvmlGpuInstanceSetVgpuSchedulerState_v2)
-NOT_SIMULATED(nvmlSetVgpuVersion)
-NOT_SIMULATED(nvmlVgpuInstanceClearAccountingPids)
-NOT_SIMULATED(nvmlVgpuInstanceGetAccountingMode)
-NOT_SIMULATED(nvmlVgpuInstanceGetAccountingPids)
-NOT_SIMULATED(nvmlVgpuInstanceGetAccountingStats)
-NOT_SIMULATED(nvmlVgpuInstanceGetEccMode)
-NOT_SIMULATED(nvmlVgpuInstanceGetEncoderCapacity)
-NOT_SIMULATED(nvmlVgpuInstanceGetEncoderSessions)
-NOT_SIMULATED(nvmlVgpuInstanceGetEncoderStats)
-NOT_SIMULATED(nvmlVgpuInstanceGetFBCSessions)
-NOT_SIMULATED(nvmlVgpuInstanceGetFBCStats)
-NOT_SIMULATED(nvmlVgpuInstanceGetFbUsage)
-NOT_SIMULATED(nvmlVgpuInstanceGetFrameRateLimit)
-NOT_SIMULATED(nvmlVgpuInstanceGetGpuInstanceId)
-NOT_SIMULATED(nvmlVgpuInstanceGetGpuPciId)
-NOT_SIMULATED(nvmlVgpuInstanceGetLicenseInfo)
-NOT_SIMULATED(nvmlVgpuInstanceGetLicenseInfo_v2)
-NOT_SIMULATED(nvmlVgpuInstanceGetLicenseStatus)
-NOT_SIMULATED(nvmlVgpuInstanceGetMdevUUID)
-NOT_SIMULATED(nvmlVgpuInstanceGetMetadata)
-NOT_SIMULATED(nvmlVgpuInstanceGetPlacementId)
-NOT_SIMULATED(nvmlVgpuInstanceGetRuntimeStateSize)
-NOT_SIMULATED(nvmlVgpuInstanceGetType)
-NOT_SIMULATED(nvmlVgpuInstanceGetUUID)
-NOT_SIMULATED(nvmlVgpuInstanceGetVmDriverVersion)
-NOT_SIMULATED(nvmlVgpuInstanceGetVmID)
-NOT_SIMULATED(nvmlVgpuInstanceSetEncoderCapacity)
-NOT_SIMULATED(nvmlVgpuTypeGetBAR1Info)
-NOT_SIMULATED(nvmlVgpuTypeGetCapabilities)
-NOT_SIMULATED(nvmlVgpuTypeGetClass)
-NOT_SIMULATED(nvmlVgpuTypeGetDeviceID)
-NOT_SIMULATED(nvmlVgpuTypeGetFbReservation)
-NOT_SIMULATED(nvmlVgpuTypeGetFrameRateLimit)
-NOT_SIMULATED(nvmlVgpuTypeGetFramebufferSize)
-NOT_SIMULATED(nvmlVgpuTypeGetGpuInstanceProfileId)
-NOT_SIMULATED(nvmlVgpuTypeGetGspHeapSize)
-NOT_SIMULATED(nvmlVgpuTypeGetLicense)
-NOT_SIMULATED(nvmlVgpuTypeGetMaxInstances)
-NOT_SIMULATED(nvmlVgpuTypeGetMaxInstancesPerGpuInstance)
-NOT_SIMULATED(nvmlVgpuTypeGetMaxInstancesPerVm)
-NOT_SIMULATED(nvmlVgpuTypeGetName)
-NOT_SIMULATED(nvmlVgpuTypeGetNumDisplayHeads)
-NOT_SIMULATED(nvmlVgpuTypeGetResolution)
+NONE_SIMULATED(nvmlDeviceGetActiveVgpus, nvmlDeviceGetCreatableVgpus, nvmlDeviceGetGridLicensableFeatures,
+               nvmlDeviceGetGridLicensableFeatures_v2, nvmlDeviceGetGridLicensableFeatures_v3,
+               nvmlDeviceGetGridLicensableFeatures_v4, nvmlDeviceGetHostVgpuMode, nvmlDeviceGetPgpuMetadataString,
+               nvmlDeviceGetSupportedVgpus, nvmlDeviceGetVgpuCapabilities, nvmlDeviceGetVgpuHeterogeneousMode,
+               nvmlDeviceGetVgpuInstancesUtilizationInfo, nvmlDeviceGetVgpuMetadata,
+               nvmlDeviceGetVgpuProcessUtilization, nvmlDeviceGetVgpuProcessesUtilizationInfo,
+               nvmlDeviceGetVgpuSchedulerCapabilities, nvmlDeviceGetVgpuSchedulerLog, nvmlDeviceGetVgpuSchedulerLog_v2,
+               nvmlDeviceGetVgpuSchedulerState, nvmlDeviceGetVgpuSchedulerState_v2,
+               nvmlDeviceGetVgpuTypeCreatablePlacements, nvmlDeviceGetVgpuTypeSupportedPlacements,
+               nvmlDeviceGetVgpuUtilization, nvmlDeviceSetVgpuCapabilities, nvmlDeviceSetVgpuHeterogeneousMode,
+               nvmlDeviceSetVgpuSchedulerState, nvmlDeviceSetVgpuSchedulerState_v2, nvmlDeviceVgpuForceGspUnload,
+               nvmlGetVgpuCompatibility, nvmlGetVgpuDriverCapabilities, nvmlGetVgpuVersion,
+               nvmlGpuInstanceGetActiveVgpus, nvmlGpuInstanceGetCreatableVgpus, nvmlGpuInstanceGetVgpuHeterogeneousMode,
+               nvmlGpuInstanceGetVgpuSchedulerLog, nvmlGpuInstanceGetVgpuSchedulerLog_v2,
+               nvmlGpuInstanceGetVgpuSchedulerState, nvmlGpuInstanceGetVgpuSchedulerState_v2,
+               nvmlGpuInstanceGetVgpuTypeCreatablePlacements, nvmlGpuInstanceSetVgpuHeterogeneousMode,
+               nvmlGpuInstanceSetVgpuSchedulerState, nvmlGpuInstanceSetVgpuSchedulerState_v2, nvmlSetVgpuVersion,
+               nvmlVgpuInstanceClearAccountingPids, nvmlVgpuInstanceGetAccountingMode,
+               nvmlVgpuInstanceGetAccountingPids, nvmlVgpuInstanceGetAccountingStats, nvmlVgpuInstanceGetEccMode,
+               nvmlVgpuInstanceGetEncoderCapacity, nvmlVgpuInstanceGetEncoderSessions, nvmlVgpuInstanceGetEncoderStats,
+               nvmlVgpuInstanceGetFBCSessions, nvmlVgpuInstanceGetFBCStats, nvmlVgpuInstanceGetFbUsage,
+               nvmlVgpuInstanceGetFrameRateLimit, nvmlVgpuInstanceGetGpuInstanceId, nvmlVgpuInstanceGetGpuPciId,
+               nvmlVgpuInstanceGetLicenseInfo, nvmlVgpuInstanceGetLicenseInfo_v2, nvmlVgpuInstanceGetLicenseStatus,
+               nvmlVgpuInstanceGetMdevUUID, nvmlVgpuInstanceGetMetadata, nvmlVgpuInstanceGetPlacementId,
+               nvmlVgpuInstanceGetRuntimeStateSize, nvmlVgpuInstanceGetType, nvmlVgpuInstanceGetUUID,
+               nvmlVgpuInstanceGetVmDriverVersion, nvmlVgpuInstanceGetVmID, nvmlVgpuInstanceSetEncoderCapacity,
+               nvmlVgpuTypeGetBAR1Info, nvmlVgpuTypeGetCapabilities, nvmlVgpuTypeGetClass, nvmlVgpuTypeGetDeviceID,
+               nvmlVgpuTypeGetFbReservation, nvmlVgpuTypeGetFrameRateLimit, nvmlVgpuTypeGetFramebufferSize,
+               nvmlVgpuTypeGetGpuInstanceProfileId, nvmlVgpuTypeGetGspHeapSize, nvmlVgpuTypeGetLicense,
+               nvmlVgpuTypeGetMaxInstances, nvmlVgpuTypeGetMaxInstancesPerGpuInstance, nvmlVgpuTypeGetMaxInstancesPerVm,
+               nvmlVgpuTypeGetName, nvmlVgpuTypeGetNumDisplayHeads, nvmlVgpuTypeGetResolution)
 
 // Events of newer drivers, monitoring switches.
-NOT_SIMULATED(nvmlEventSetGetContextCount_v1)
-NOT_SIMULATED(nvmlEventSetGetContextData_v1)
-NOT_SIMULATED(nvmlEventSetGetContextInfo_v1)
-NOT_SIMULATED(nvmlEventSetGetGpuOperationalEventContextLegacyXid_v1)
-NOT_SIMULATED(nvmlEventSetRegisterGpuOperationalEvents_v1)
-NOT_SIMULATED(nvmlEventSetWait_v3)
-NOT_SIMULATED(nvmlGpmSetStreamingEnabled)
+NONE_SIMULATED(nvmlEventSetGetContextCount_v1, nvmlEventSetGetContextData_v1, nvmlEventSetGetContextInfo_v1,
+               nvmlEventSetGetGpuOperationalEventContextLegacyXid_v1, nvmlEventSetRegisterGpuOperationalEvents_v1,
+               nvmlEventSetWait_v3, nvmlGpmSetStreamingEnabled)
 
 // Changes to a device.
-NOT_SIMULATED(nvmlDeviceClearAccountingPids)
-NOT_SIMULATED(nvmlDeviceClearCpuAffinity)
-NOT_SIMULATED(nvmlDeviceClearEccErrorCounts)
-NOT_SIMULATED(nvmlDeviceClearFieldValues)
-NOT_SIMULATED(nvmlDeviceDiscoverGpus)
-NOT_SIMULATED(nvmlDeviceFreezeNvLinkUtilizationCounter)
-NOT_SIMULATED(nvmlDeviceModifyDrainState)
-NOT_SIMULATED(nvmlDevicePowerSmoothingActivatePresetProfile)
-NOT_SIMULATED(nvmlDevicePowerSmoothingSetState)
-NOT_SIMULATED(nvmlDevicePowerSmoothingUpdatePresetProfileParam)
-NOT_SIMULATED(nvmlDeviceReadWritePRM_v1)
-NOT_SIMULATED(nvmlDeviceRemoveGpu)
-NOT_SIMULATED(nvmlDeviceRemoveGpu_v2)
-NOT_SIMULATED(nvmlDeviceResetApplicationsClocks)
-NOT_SIMULATED(nvmlDeviceResetGpuLockedClocks)
-NOT_SIMULATED(nvmlDeviceResetMemoryLockedClocks)
-NOT_SIMULATED(nvmlDeviceResetNvLinkErrorCounters)
-NOT_SIMULATED(nvmlDeviceResetNvLinkUtilizationCounter)
-NOT_SIMULATED(nvmlDeviceSetAPIRestriction)
-NOT_SIMULATED(nvmlDeviceSetAccountingMode)
-NOT_SIMULATED(nvmlDeviceSetAdaptiveTgpMode_v1)
-NOT_SIMULATED(nvmlDeviceSetApplicationsClocks)
-NOT_SIMULATED(nvmlDeviceSetAutoBoostedClocksEnabled)
-NOT_SIMULATED(nvmlDeviceSetClockOffsets)
-NOT_SIMULATED(nvmlDeviceSetConfComputeUnprotectedMemSize)
-NOT_SIMULATED(nvmlDeviceSetCpuAffinity)
-NOT_SIMULATED(nvmlDeviceSetDefaultAutoBoostedClocksEnabled)
-NOT_SIMULATED(nvmlDeviceSetDefaultFanSpeed_v2)
-NOT_SIMULATED(nvmlDeviceSetDramEncryptionMode)
-NOT_SIMULATED(nvmlDeviceSetDriverModel)
-NOT_SIMULATED(nvmlDeviceSetEccMode)
-NOT_SIMULATED(nvmlDeviceSetFanControlPolicy)
-NOT_SIMULATED(nvmlDeviceSetFanSpeed_v2)
-NOT_SIMULATED(nvmlDeviceSetGpcClkVfOffset)
-NOT_SIMULATED(nvmlDeviceSetGpuLockedClocks)
-NOT_SIMULATED(nvmlDeviceSetGpuOperationMode)
-NOT_SIMULATED(nvmlDeviceSetHostname_v1)
-NOT_SIMULATED(nvmlDeviceSetMemClkVfOffset)
-NOT_SIMULATED(nvmlDeviceSetMemoryLimits_v1)
-NOT_SIMULATED(nvmlDeviceSetMemoryLockedClocks)
-NOT_SIMULATED(nvmlDeviceSetNvLinkDeviceLowPowerThreshold)
-NOT_SIMULATED(nvmlDeviceSetNvLinkUtilizationControl)
-NOT_SIMULATED(nvmlDeviceSetNvlinkBwMode)
-NOT_SIMULATED(nvmlDeviceSetNvlinkBwModeAsync_v1)
-NOT_SIMULATED(nvmlDeviceSetPowerManagementLimit_v2)
-NOT_SIMULATED(nvmlDeviceSetPowerMizerMode_v1)
-NOT_SIMULATED(nvmlDeviceSetRusdSettings_v1)
-NOT_SIMULATED(nvmlDeviceSetTemperatureThreshold)
-NOT_SIMULATED(nvmlDeviceSetVirtualizationMode)
-NOT_SIMULATED(nvmlDeviceWorkloadPowerProfileClearRequestedProfiles)
-NOT_SIMULATED(nvmlDeviceWorkloadPowerProfileGetCurrentProfiles)
-NOT_SIMULATED(nvmlDeviceWorkloadPowerProfileGetProfilesInfo)
-NOT_SIMULATED(nvmlDeviceWorkloadPowerProfileSetRequestedProfiles)
-NOT_SIMULATED(nvmlDeviceWorkloadPowerProfileUpdateProfiles_v1)
+NONE_SIMULATED(nvmlDeviceClearAccountingPids, nvmlDeviceClearCpuAffinity, nvmlDeviceClearEccErrorCounts,
+               nvmlDeviceClearFieldValues, nvmlDeviceDiscoverGpus, nvmlDeviceFreezeNvLinkUtilizationCounter,
+               nvmlDeviceModifyDrainState, nvmlDevicePowerSmoothingActivatePresetProfile,
+               nvmlDevicePowerSmoothingSetState, nvmlDevicePowerSmoothingUpdatePresetProfileParam,
+               nvmlDeviceReadWritePRM_v1, nvmlDeviceRemoveGpu, nvmlDeviceRemoveGpu_v2,
+               nvmlDeviceResetApplicationsClocks, nvmlDeviceResetGpuLockedClocks, nvmlDeviceResetMemoryLockedClocks,
+               nvmlDeviceResetNvLinkErrorCounters, nvmlDeviceResetNvLinkUtilizationCounter, nvmlDeviceSetAPIRestriction,
+               nvmlDeviceSetAccountingMode, nvmlDeviceSetAdaptiveTgpMode_v1, nvmlDeviceSetApplicationsClocks,
+               nvmlDeviceSetAutoBoostedClocksEnabled, nvmlDeviceSetClockOffsets,
+               nvmlDeviceSetConfComputeUnprotectedMemSize, nvmlDeviceSetCpuAffinity,
+               nvmlDeviceSetDefaultAutoBoostedClocksEnabled, nvmlDeviceSetDefaultFanSpeed_v2,
+               nvmlDeviceSetDramEncryptionMode, nvmlDeviceSetDriverModel, nvmlDeviceSetEccMode,
+               nvmlDeviceSetFanControlPolicy, nvmlDeviceSetFanSpeed_v2, nvmlDeviceSetGpcClkVfOffset,
+               nvmlDeviceSetGpuLockedClocks, nvmlDeviceSetGpuOperationMode, nvmlDeviceSetHostname_v1,
+               nvmlDeviceSetMemClkVfOffset, nvmlDeviceSetMemoryLimits_v1, nvmlDeviceSetMemoryLockedClocks,
+               nvmlDeviceSetNvLinkDeviceLowPowerThreshold, nvmlDeviceSetNvLinkUtilizationControl,
+               nvmlDeviceSetNvlinkBwMode, nvmlDeviceSetNvlinkBwModeAsync_v1, nvmlDeviceSetPowerManagementLimit_v2,
+               nvmlDeviceSetPowerMizerMode_v1, nvmlDeviceSetRusdSettings_v1, nvmlDeviceSetTemperatureThreshold,
+               nvmlDeviceSetVirtualizationMode, nvmlDeviceWorkloadPowerProfileClearRequestedProfiles,
+               nvmlDeviceWorkloadPowerProfileGetCurrentProfiles, nvmlDeviceWorkloadPowerProfileGetProfilesInfo,
+               nvmlDeviceWorkloadPowerProfileSetRequestedProfiles, nvmlDeviceWorkloadPowerProfileUpdateProfiles_v1)
 
 // Queries of a device.
-NOT_SIMULATED(nvmlDeviceGetAPIRestriction)
-NOT_SIMULATED(nvmlDeviceGetAccountingPids)
-NOT_SIMULATED(nvmlDeviceGetAccountingStats)
-NOT_SIMULATED(nvmlDeviceGetAccountingStats_v2)
-NOT_SIMULATED(nvmlDeviceGetAdaptiveClockInfoStatus)
-NOT_SIMULATED(nvmlDeviceGetAdaptiveTgpModeInfo_v1)
-NOT_SIMULATED(nvmlDeviceGetApplicationsClock)
-NOT_SIMULATED(nvmlDeviceGetAutoBoostedClocksEnabled)
-NOT_SIMULATED(nvmlDeviceGetBBXTimeData_v1)
-NOT_SIMULATED(nvmlDeviceGetBankRemapperStatus_v1)
-NOT_SIMULATED(nvmlDeviceGetBoardPartNumber)
-NOT_SIMULATED(nvmlDeviceGetBridgeChipInfo)
-NOT_SIMULATED(nvmlDeviceGetClkMonStatus)
-NOT_SIMULATED(nvmlDeviceGetClockOffsets)
-NOT_SIMULATED(nvmlDeviceGetConfComputeGpuAttestationReport)
-NOT_SIMULATED(nvmlDeviceGetConfComputeGpuCertificate)
-NOT_SIMULATED(nvmlDeviceGetConfComputeMemSizeInfo)
-NOT_SIMULATED(nvmlDeviceGetConfComputeProtectedMemoryUsage)
-NOT_SIMULATED(nvmlDeviceGetCoolerInfo)
-NOT_SIMULATED(nvmlDeviceGetCurrentClockFreqs)
-NOT_SIMULATED(nvmlDeviceGetDefaultApplicationsClock)
-NOT_SIMULATED(nvmlDeviceGetDetailedEccErrors)
-NOT_SIMULATED(nvmlDeviceGetDramEncryptionMode)
-NOT_SIMULATED(nvmlDeviceGetDriverModel)
-NOT_SIMULATED(nvmlDeviceGetDriverModel_v2)
-NOT_SIMULATED(nvmlDeviceGetDynamicPstatesInfo)
-NOT_SIMULATED(nvmlDeviceGetEncoderCapacity)
-NOT_SIMULATED(nvmlDeviceGetEncoderSessions)
-NOT_SIMULATED(nvmlDeviceGetEncoderStats)
-NOT_SIMULATED(nvmlDeviceGetFBCSessions)
-NOT_SIMULATED(nvmlDeviceGetFBCStats)
-NOT_SIMULATED(nvmlDeviceGetFanControlPolicy_v2)
-NOT_SIMULATED(nvmlDeviceGetFanSpeed)
-NOT_SIMULATED(nvmlDeviceGetFanSpeedRPM)
-NOT_SIMULATED(nvmlDeviceGetFanSpeed_v2)
-NOT_SIMULATED(nvmlDeviceGetGpcClkMinMaxVfOffset)
-NOT_SIMULATED(nvmlDeviceGetGpcClkVfOffset)
-NOT_SIMULATED(nvmlDeviceGetGpuFabricInfo_v4)
-NOT_SIMULATED(nvmlDeviceGetGpuOperationMode)
-NOT_SIMULATED(nvmlDeviceGetHostname_v1)
-NOT_SIMULATED(nvmlDeviceGetInforomConfigurationChecksum)
-NOT_SIMULATED(nvmlDeviceGetInforomImageVersion)
-NOT_SIMULATED(nvmlDeviceGetInforomVersion)
-NOT_SIMULATED(nvmlDeviceGetIrqNum)
-NOT_SIMULATED(nvmlDeviceGetLastBBXFlushTime)
-NOT_SIMULATED(nvmlDeviceGetMaxCustomerBoostClock)
-NOT_SIMULATED(nvmlDeviceGetMemClkMinMaxVfOffset)
-NOT_SIMULATED(nvmlDeviceGetMemClkVfOffset)
-NOT_SIMULATED(nvmlDeviceGetMemoryLimits_v1)
-NOT_SIMULATED(nvmlDeviceGetMinMaxClockOfPState)
-NOT_SIMULATED(nvmlDeviceGetMinMaxFanSpeed)
-NOT_SIMULATED(nvmlDeviceGetNumFans)
-NOT_SIMULATED(nvmlDeviceGetNvLinkTelemetrySamples_v1)
-NOT_SIMULATED(nvmlDeviceGetNvLinkUtilizationControl)
-NOT_SIMULATED(nvmlDeviceGetNvLinkUtilizationCounter)
-NOT_SIMULATED(nvmlDeviceGetNvlinkBwMode)
-NOT_SIMULATED(nvmlDeviceGetNvlinkSupportedBwModes)
-NOT_SIMULATED(nvmlDeviceGetPerformanceModes)
-NOT_SIMULATED(nvmlDeviceGetPlatformInfo)
-NOT_SIMULATED(nvmlDeviceGetPowerMizerMode_v1)
-NOT_SIMULATED(nvmlDeviceGetPowerSource)
-NOT_SIMULATED(nvmlDeviceGetRemappedRows_v2)
-NOT_SIMULATED(nvmlDeviceGetRepairStatus)
-NOT_SIMULATED(nvmlDeviceGetRetiredPages_v2)
-NOT_SIMULATED(nvmlDeviceGetRowRemapperHistogram)
-NOT_SIMULATED(nvmlDeviceGetSramEccErrorStatus)
-NOT_SIMULATED(nvmlDeviceGetSramUniqueUncorrectedEccErrorCounts)
-NOT_SIMULATED(nvmlDeviceGetSupportedGraphicsClocks)
-NOT_SIMULATED(nvmlDeviceGetSupportedMemoryClocks)
-NOT_SIMULATED(nvmlDeviceGetSupportedPerformanceStates)
-NOT_SIMULATED(nvmlDeviceGetTargetFanSpeed)
-NOT_SIMULATED(nvmlDeviceGetThermalSettings)
-NOT_SIMULATED(nvmlDeviceGetUnrepairableMemoryFlag_v1)
-NOT_SIMULATED(nvmlDeviceGetViolationStatus)
-NOT_SIMULATED(nvmlDevicePerfMetricsGetSamples_v1)
-NOT_SIMULATED(nvmlDeviceQueryDrainState)
-NOT_SIMULATED(nvmlDeviceReadPRMCounters_v1)
+NONE_SIMULATED(nvmlDeviceGetAPIRestriction, nvmlDeviceGetAccountingPids, nvmlDeviceGetAccountingStats,
+               nvmlDeviceGetAccountingStats_v2, nvmlDeviceGetAdaptiveClockInfoStatus,
+               nvmlDeviceGetAdaptiveTgpModeInfo_v1, nvmlDeviceGetApplicationsClock,
+               nvmlDeviceGetAutoBoostedClocksEnabled, nvmlDeviceGetBBXTimeData_v1, nvmlDeviceGetBankRemapperStatus_v1,
+               nvmlDeviceGetBoardPartNumber, nvmlDeviceGetBridgeChipInfo, nvmlDeviceGetClkMonStatus,
+               nvmlDeviceGetClockOffsets, nvmlDeviceGetConfComputeGpuAttestationReport,
+               nvmlDeviceGetConfComputeGpuCertificate, nvmlDeviceGetConfComputeMemSizeInfo,
+               nvmlDeviceGetConfComputeProtectedMemoryUsage, nvmlDeviceGetCoolerInfo, nvmlDeviceGetCurrentClockFreqs,
+               nvmlDeviceGetDefaultApplicationsClock, nvmlDeviceGetDetailedEccErrors, nvmlDeviceGetDramEncryptionMode,
+               nvmlDeviceGetDriverModel, nvmlDeviceGetDriverModel_v2, nvmlDeviceGetDynamicPstatesInfo,
+               nvmlDeviceGetEncoderCapacity, nvmlDeviceGetEncoderSessions, nvmlDeviceGetEncoderStats,
+               nvmlDeviceGetFBCSessions, nvmlDeviceGetFBCStats, nvmlDeviceGetFanControlPolicy_v2, nvmlDeviceGetFanSpeed,
+               nvmlDeviceGetFanSpeedRPM, nvmlDeviceGetFanSpeed_v2, nvmlDeviceGetGpcClkMinMaxVfOffset,
+               nvmlDeviceGetGpcClkVfOffset, nvmlDeviceGetGpuFabricInfo_v4, nvmlDeviceGetGpuOperationMode,
+               nvmlDeviceGetHostname_v1, nvmlDeviceGetInforomConfigurationChecksum, nvmlDeviceGetInforomImageVersion,
+               nvmlDeviceGetInforomVersion, nvmlDeviceGetIrqNum, nvmlDeviceGetLastBBXFlushTime,
+               nvmlDeviceGetMaxCustomerBoostClock, nvmlDeviceGetMemClkMinMaxVfOffset, nvmlDeviceGetMemClkVfOffset,
+               nvmlDeviceGetMemoryLimits_v1, nvmlDeviceGetMinMaxClockOfPState, nvmlDeviceGetMinMaxFanSpeed,
+               nvmlDeviceGetNumFans, nvmlDeviceGetNvLinkTelemetrySamples_v1, nvmlDeviceGetNvLinkUtilizationControl,
+               nvmlDeviceGetNvLinkUtilizationCounter, nvmlDeviceGetNvlinkBwMode, nvmlDeviceGetNvlinkSupportedBwModes,
+               nvmlDeviceGetPerformanceModes, nvmlDeviceGetPlatformInfo, nvmlDeviceGetPowerMizerMode_v1,
+               nvmlDeviceGetPowerSource, nvmlDeviceGetRemappedRows_v2, nvmlDeviceGetRepairStatus,
+               nvmlDeviceGetRetiredPages_v2, nvmlDeviceGetRowRemapperHistogram, nvmlDeviceGetSramEccErrorStatus,
+               nvmlDeviceGetSramUniqueUncorrectedEccErrorCounts, nvmlDeviceGetSupportedGraphicsClocks,
+               nvmlDeviceGetSupportedMemoryClocks, nvmlDeviceGetSupportedPerformanceStates, nvmlDeviceGetTargetFanSpeed,
+               nvmlDeviceGetThermalSettings, nvmlDeviceGetUnrepairableMemoryFlag_v1, nvmlDeviceGetViolationStatus,
+               nvmlDevicePerfMetricsGetSamples_v1, nvmlDeviceQueryDrainState, nvmlDeviceReadPRMCounters_v1)
 
 #undef NOT_SIMULATED
+#undef NONE_SIMULATED
+#undef EACH
+#undef EACH_AGAIN
+#undef EXPAND
+#undef EXPAND3
+#undef EXPAND2
+#undef EXPAND1
+#undef EXPAND0
+#undef PARENTHESES
 
 }  // namespace tranche::sim::nvml
