@@ -111,14 +111,9 @@ void read_identity(YamlReader& reader, const YamlItem& root, GpuProfile& profile
 
 void read_sizes(YamlReader& reader, const YamlItem& root, GpuProfile& profile) {
   if (const auto* memory = root.find("memory");
-      memory != nullptr && reader.expect_map(*memory, {"total", "reserved", "busWidth", "bar1", "mpsServer"})) {
-    std::uint64_t server = 0;
+      memory != nullptr && reader.expect_map(*memory, {"total", "reserved"})) {
     reader.bytes(*memory, "total", profile.memory_total);
     reader.bytes(*memory, "reserved", profile.memory_reserved);
-    reader.bytes(*memory, "bar1", profile.bar1_total);
-    reader.bytes(*memory, "mpsServer", server);
-    reader.number(*memory, "busWidth", profile.bus_width);
-    profile.mps_server_bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(server, 0xffffffff));
     if (profile.memory_reserved >= profile.memory_total) {
       reader.fault(*memory, "reserved must be less than total", "write the total as the driver reports it");
     }
@@ -145,18 +140,9 @@ void read_links_and_power(YamlReader& reader, const YamlItem& root, GpuProfile& 
     reader.number(*power, "max", profile.power_max_mw);
     reader.number(*power, "idle", profile.power_idle_mw);
   }
-  if (const auto* pcie = root.find("pcie"); pcie != nullptr && reader.expect_map(*pcie, {"generation", "width"})) {
-    reader.number(*pcie, "generation", profile.pcie_gen, 8);
-    reader.number(*pcie, "width", profile.pcie_width, 32);
-  }
   if (const auto* clocks = root.find("clocksMhz"); clocks != nullptr && reader.expect_map(*clocks, {"sm", "memory"})) {
     reader.number(*clocks, "sm", profile.max_sm_mhz, 100000);
     reader.number(*clocks, "memory", profile.max_memory_mhz, 100000);
-  }
-  if (const auto* heat = root.find("temperatureC");
-      heat != nullptr && reader.expect_map(*heat, {"slowdown", "shutdown"})) {
-    reader.number(*heat, "slowdown", profile.slowdown_c, 200);
-    reader.number(*heat, "shutdown", profile.shutdown_c, 200);
   }
   reader.flag(root, "ecc", ecc);
   profile.fabric = fabric ? 1 : 0;
@@ -170,9 +156,8 @@ GpuProfile parse_profile(std::string_view text, const std::string& source, std::
   const auto root = read_yaml(text, source, problems);
   if (!root) return profile;
   YamlReader reader(problems);
-  if (!reader.expect_map(*root,
-                         {"name", "topology", "pci", "memory", "sms", "coresPerSm", "computeCapability", "architecture",
-                          "brand", "nvlink", "powerMw", "pcie", "clocksMhz", "temperatureC", "ecc", "vbios", "mig"})) {
+  if (!reader.expect_map(*root, {"name", "topology", "pci", "memory", "sms", "coresPerSm", "computeCapability",
+                                 "architecture", "brand", "nvlink", "powerMw", "clocksMhz", "ecc", "vbios", "mig"})) {
     return profile;
   }
   read_identity(reader, *root, profile);

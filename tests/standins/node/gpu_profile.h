@@ -44,17 +44,13 @@ struct GpuProfile {
   FixedText<16> board;  // default topology of a node with this model: "dgx-h200"
   std::uint32_t pci_device_id, pci_subsystem_id, pci_class;
   std::uint64_t memory_total, memory_reserved;
-  std::uint32_t mps_server_bytes;  // memory of an idle MPS server
   std::uint32_t sm_count, cores_per_sm;
   std::int32_t cc_major, cc_minor;
   std::uint32_t architecture, brand;
   std::uint32_t nvlink_count, nvlink_version, nvlink_mbps;
   std::uint32_t fabric;  // 1: registers with the NVSwitch fabric
   std::uint32_t power_default_mw, power_min_mw, power_max_mw, power_idle_mw;
-  std::uint32_t bus_width, pcie_gen, pcie_width;
-  std::uint64_t bar1_total;
   std::uint32_t max_sm_mhz, max_memory_mhz;
-  std::uint32_t slowdown_c, shutdown_c;  // 0: only as distance to the limit (T.Limit)
   std::uint32_t ecc;
   FixedText<32> vbios;
   MigTraits mig;
