@@ -64,38 +64,6 @@ TEST(MpsLimits, AnOrdinalBeatsAUuidWhicheverCameLater) {
   EXPECT_EQ(limits.for_gpu(1, kSecond), std::nullopt);
 }
 
-std::optional<std::uint64_t> limit_of_first(const char* value) {
-  return effective_memory(read_client_memory(value, {kFirst}), kFirst, 4 * kGib);
-}
-
-// facts, section 1: the row "the daemon's memory limit vanishes", every spelling of it.
-TEST(MpsLimits, ABadClientVariableLiftsTheDaemonsLimit) {
-  for (const char* value : {"zz", "0=zz", "0=", "=", " ", "0=0", "1=1G", "9=1G", "GPU-bad=1G", "0=1G,0=zz"}) {
-    EXPECT_EQ(limit_of_first(value), std::nullopt) << "\"" << value << "\"";
-  }
-  EXPECT_EQ(limit_of_first(""), 4 * kGib);
-  EXPECT_EQ(limit_of_first("0=-1G"), 4 * kGib);
-}
-
-TEST(MpsLimits, TheSmallerOfClientAndDaemonHolds) {
-  EXPECT_EQ(limit_of_first("0=1G"), kGib);
-  EXPECT_EQ(limit_of_first("0=100G"), 4 * kGib);
-  EXPECT_EQ(limit_of_first((kFirst + "=2G").c_str()), 2 * kGib);
-  EXPECT_EQ(effective_memory(read_client_memory(std::nullopt, {kFirst}), kFirst, std::nullopt), std::nullopt);
-  EXPECT_EQ(effective_percentage("25", 50), 25.0);
-  EXPECT_EQ(effective_percentage("99", 50), 50.0);
-  for (const char* ignored : {"zz", "0", "-5", "101", "1000", ""}) EXPECT_EQ(effective_percentage(ignored, 50), 50.0);
-}
-
-TEST(MpsLimits, AClientsOrdinalCountsItsVisibleDevices) {
-  const auto only_second = [](const char* value) {
-    return effective_memory(read_client_memory(value, {kSecond}), kSecond, 4 * kGib);
-  };
-  EXPECT_EQ(only_second("0=2G"), 2 * kGib);
-  EXPECT_EQ(only_second("1=2G"), std::nullopt);
-  EXPECT_EQ(only_second("0=2G,1=3G"), std::nullopt);
-}
-
 // facts, section 3: "which deaths hurt".
 TEST(MpsLimits, DeathHurtsByKernelLength) {
   constexpr std::int64_t ms = 1'000'000;
