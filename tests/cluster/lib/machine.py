@@ -126,7 +126,7 @@ class Machine:
     def files():
         """Every file and folder where programs like to leave things, and below /run: type and size, by path."""
         seen = {}
-        elsewhere = ("/var/lib/kubelet", "/var/lib/containerd", "/run/containerd", "/run/sim-node", "/run/point.last", "/opt/tranche-sim", "/run/netns", "/etc/kubernetes", "/etc/tranche", "/usr/local/go", "/var/lib/containers")  # other programs' own, and this test's
+        elsewhere = ("/var/lib/kubelet", "/var/lib/containerd", "/run/containerd", "/run/sim-node", "/run/point.last", "/opt/tranche-sim", "/run/netns", "/etc/kubernetes", "/etc/tranche", "/usr/local/go", "/var/lib/containers", "/var/lib/cni")  # other programs' own, and this test's
         for top in ("/etc", "/opt", "/run", "/usr/local", "/var/lib"):
             for folder, folders, files in os.walk(top):
                 folders[:] = [name for name in folders if f"{folder}/{name}" not in elsewhere]
