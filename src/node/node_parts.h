@@ -45,7 +45,7 @@ namespace tranche::agent {
 
 std::string host_mps_root(const config::Config& config);
 
-// Parts are destroyed in the reverse order of their declaration: each stands below those that it uses. The loop does
+// Parts are destroyed in the reverse order of their declaration: each follows those that it uses. The loop does
 // not run then, so nothing is reported any more.
 class NodeProgram {
  public:

@@ -42,7 +42,7 @@ struct CudaFunctions {
   host::Symbol find(std::initializer_list<const char*> names) const { return host::find_symbol(library, names); }
   host::Symbol need(const char* name);
 
-  void* library;         // these two stand first: the functions are looked up in it
+  void* library;         // this and `complete` come first: the look-ups below use both
   bool complete = true;  // false: it lacks one that is needed
   int (*init)(unsigned) = need("cuInit");
   int (*driver_version)(int*) = find({"cuDriverGetVersion"});

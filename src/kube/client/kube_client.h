@@ -96,7 +96,7 @@ class KubeClient {
   std::map<int, Loop::Id> watches_;
   std::map<Id, std::shared_ptr<Call>> calls_;
   Id next_id_ = 1;
-  // After a deadline nobody knows whether the connection is alive: an HTTP/2 connection would be used again, and again.
+  // After a deadline the state of the connection is unknown, and libcurl would use an HTTP/2 connection again.
   bool distrust_ = false;
   KubeCounts counts_;
 };

@@ -93,7 +93,7 @@ Error refused(const host::KubeAnswer& answer, const std::string& what) {
 // another, with at most one request in progress.
 class ClusterWriter final : public LabelWriter {
  public:
-  // pod_name: the pod whose owners are to own the NodeFeature object; "" = nobody owns it.
+  // pod_name: the pod whose owners become the owners of the NodeFeature object; "" = the object has no owner.
   ClusterWriter(host::KubeClient& client, const label::FeaturePlace& place, std::string pod_name)
       : client_(client),
         is_feature_(true),

@@ -32,8 +32,8 @@ inline Symbol find_symbol(void* library, std::initializer_list<const char*> name
 // The file that the loader mapped; `asked` if it does not say.
 inline std::string library_path(void* library, const std::string& asked) {
   link_map* map = nullptr;
-  const bool said = ::dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 && map != nullptr && map->l_name != nullptr;
-  return said && *map->l_name != '\0' ? map->l_name : asked;
+  const bool known = ::dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 && map != nullptr && map->l_name != nullptr;
+  return known && *map->l_name != '\0' ? map->l_name : asked;
 }
 
 // Why the last call of the loader failed.
