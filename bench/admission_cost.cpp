@@ -27,7 +27,7 @@ constexpr Grant kGrants[]{{"0011223344556677", 7188, 500}, {"8899aabbccddeeff", 
 }
 
 Json ask(const std::string& root, const std::string& line) {
-  const auto answer = host::ask(root + "/mps.sock", line, std::chrono::seconds(5));
+  const auto answer = os::ask(root + "/mps.sock", line, std::chrono::seconds(5));
   if (!answer) give_up(to_string(answer.error()));
   return Json::parse(*answer, nullptr, false);
 }

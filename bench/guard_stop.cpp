@@ -119,7 +119,7 @@ class Tenant {
 
 Json status(const Programs& programs) {
   const std::string run = std::filesystem::path(programs.simulated_node()).parent_path().string() + "/run";
-  const auto answer = host::ask(run + "/node.sock", "status", 5s);
+  const auto answer = os::ask(run + "/node.sock", "status", 5s);
   if (!answer) give_up(to_string(answer.error()));
   return Json::parse(*answer, nullptr, false)["guard"];
 }
@@ -174,7 +174,7 @@ namespace {
 
 Json ask_mps(const Programs& programs, const std::string& request) {
   const std::string mps = std::filesystem::path(programs.simulated_node()).parent_path().string() + "/mps/mps.sock";
-  const auto answer = host::ask(mps, request, 20s);
+  const auto answer = os::ask(mps, request, 20s);
   if (!answer) give_up(to_string(answer.error()));
   return Json::parse(*answer, nullptr, false);
 }

@@ -44,7 +44,7 @@ class Client {
     if (::pipe2(ready, O_CLOEXEC) != 0) give_up("no pipe");
     std::string last = "/dev/null";
     if (with_terminal) {
-      terminal_ = host::Fd(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
+      terminal_ = os::Fd(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
       if (!terminal_ || ::unlockpt(terminal_.get()) != 0) give_up("no terminal");
       last = ::ptsname(terminal_.get());
     }
@@ -75,7 +75,7 @@ class Client {
   int terminal() const { return terminal_.get(); }  // hangs up when no process has the client's descriptor
 
  private:
-  host::Fd terminal_;
+  os::Fd terminal_;
   pid_t pid_ = 0;
 };
 
@@ -96,7 +96,7 @@ Spent spent_by(pid_t pid) {
 
 class Holding {
  public:
-  Holding() : loop_(*host::Loop::open()) {
+  Holding() : loop_(*os::Loop::open()) {
     if (::mkdtemp(root_.data()) == nullptr) give_up("no scratch directory");
     std::ofstream(root_ + "/devices") << kDevices;
     connect();
@@ -111,18 +111,18 @@ class Holding {
   Holding(const Holding&) = delete;
   Holding& operator=(const Holding&) = delete;
 
-  host::Keeper& mps() { return *mps_; }
-  host::Loop& loop() { return *loop_; }
+  mps::Keeper& mps() { return *mps_; }
+  os::Loop& loop() { return *loop_; }
   void disconnect() { mps_.reset(); }
   void connect() {
-    mps_ = std::make_unique<host::Keeper>(*loop_,
-                                          host::KeeperClientSettings{.mps_root = root_,
-                                                                     .home = {},
-                                                                     .program = build_dir() + "/bin/tranche-keeper",
-                                                                     .devices = root_ + "/devices"},
-                                          [this] {
-                                            if (condition_ && condition_()) loop_->stop();
-                                          });
+    mps_ = std::make_unique<mps::Keeper>(*loop_,
+                                         mps::KeeperClientSettings{.mps_root = root_,
+                                                                   .home = {},
+                                                                   .program = build_dir() + "/bin/tranche-keeper",
+                                                                   .devices = root_ + "/devices"},
+                                         [this] {
+                                           if (condition_ && condition_()) loop_->stop();
+                                         });
   }
   // Looks when the keeper has reported something, so that waiting costs nothing.
   void until(const std::function<bool()>& condition) {
@@ -149,7 +149,7 @@ class Holding {
   }
   // The process that listens on the socket.
   pid_t keeper_pid() const {
-    const auto socket = host::connect_to(root_ + "/keeper.sock", true, 5'000'000);
+    const auto socket = os::connect_to(root_ + "/keeper.sock", true, 5'000'000);
     ucred peer{};
     socklen_t size = sizeof peer;
     if (!socket || ::getsockopt(socket->get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return 0;
@@ -158,9 +158,9 @@ class Holding {
 
  private:
   std::string root_ = "/tmp/trh.XXXXXX";
-  std::unique_ptr<host::Loop> loop_;
+  std::unique_ptr<os::Loop> loop_;
   std::function<bool()> condition_;
-  std::unique_ptr<host::Keeper> mps_;
+  std::unique_ptr<mps::Keeper> mps_;
 };
 
 Json per(const Spent& before, const Spent& after, double count) {
@@ -210,7 +210,7 @@ Json rest(Holding& holding, pid_t keeper, int seconds) {
 
 Json deaths(Holding& holding, Clients& clients) {
   std::vector<double> freed;
-  std::vector<host::Loop::Id> watches(clients.size());
+  std::vector<os::Loop::Id> watches(clients.size());
   for (std::size_t i = 0; i < clients.size(); ++i) {
     const auto begun = Clock::now();
     clients[i]->die();

@@ -15,14 +15,14 @@ namespace {
 constexpr int kGpus = 16, kTenants = 48;
 
 struct Node {
-  agent::Snapshot snapshot;
+  node::Snapshot snapshot;
   std::vector<guard::Device> devices;
   guard::Figures figures;
 };
 
 Node full_node() {
   Node node;
-  std::vector<host::PodHolding> holdings;
+  std::vector<kubelet::PodHolding> holdings;
   plan::PlannedResource resource;
   resource.name = "nvidia.com/gpu";
   resource.sharing = config::SharingStrategy::kMps;
@@ -53,7 +53,7 @@ Node full_node() {
   }
   node.snapshot.holdings = std::move(holdings);
   node.snapshot.plan.resources.push_back(std::move(resource));
-  node.snapshot.holders = agent::holders(node.snapshot);
+  node.snapshot.holders = node::holders(node.snapshot);
   const auto tenants = guard::tenants_of(node.snapshot.shares);
   guard::take_figures(node.figures, node.devices, tenants, {}, {});
   return node;
@@ -71,7 +71,7 @@ void TenantMetrics(benchmark::State& state) {
   const Node node = full_node();
   std::size_t bytes = 0;
   for (auto _ : state) {
-    const auto text = agent::tenant_metrics(node.snapshot, node.figures, {});
+    const auto text = node::tenant_metrics(node.snapshot, node.figures, {});
     benchmark::DoNotOptimize(bytes = text.size());
   }
   state.counters["bytes"] = static_cast<double>(bytes);
@@ -82,7 +82,7 @@ void HtmlPage(benchmark::State& state) {
   const Node node = full_node();
   std::size_t bytes = 0;
   for (auto _ : state) {
-    const auto text = agent::html_page(node.snapshot, node.figures, {}, {});
+    const auto text = node::html_page(node.snapshot, node.figures, {}, {});
     benchmark::DoNotOptimize(bytes = text.size());
   }
   state.counters["bytes"] = static_cast<double>(bytes);

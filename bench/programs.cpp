@@ -131,8 +131,8 @@ std::unique_ptr<Programs> Programs::start(const NodeShape& shape) {
 void Programs::wait_for_claims() const {
   const auto until = Clock::now() + 60s;
   for (;;) {
-    const auto node = host::ask(dir_ + "/run/node.sock", "status", 5s),
-               mps = host::ask(dir_ + "/mps/mps.sock", "status", 5s);
+    const auto node = os::ask(dir_ + "/run/node.sock", "status", 5s),
+               mps = os::ask(dir_ + "/mps/mps.sock", "status", 5s);
     const auto status = nlohmann::json::parse(node.value_or(""), nullptr, false);
     const auto daemons = nlohmann::json::parse(mps.value_or(""), nullptr, false);
     if (status.is_object() && daemons.is_object() && status.contains("dra") && status["dra"].value("serving", false)) {

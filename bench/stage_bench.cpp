@@ -111,7 +111,7 @@ BENCHMARK(AlignOf16)->DenseRange(1, 16)->Unit(benchmark::kMillisecond);
 constexpr std::uint32_t kGpus = 8;
 constexpr std::uint32_t kClients = 48;
 
-host::nvml::Return list_of_48(host::nvml::Device, std::uint32_t* count, void* into) {
+gpu::nvml::Return list_of_48(gpu::nvml::Device, std::uint32_t* count, void* into) {
   struct Entry {
     std::uint32_t pid = 0;
     std::uint64_t memory = 0;
@@ -120,12 +120,12 @@ host::nvml::Return list_of_48(host::nvml::Device, std::uint32_t* count, void* in
   auto* entries = static_cast<Entry*>(into);
   for (std::uint32_t i = 0; i < kClients; ++i) entries[i] = {.pid = 1000 + i, .memory = std::uint64_t{1} << 30};
   *count = kClients;
-  return host::nvml::Return::kSuccess;
+  return gpu::nvml::Return::kSuccess;
 }
 
 // One round of sampling in which nothing has changed, the driver's own part left out.
 void GuardUnchangedRound(benchmark::State& state) {
-  std::vector<host::nvml::ProcessList> lists(kGpus);
+  std::vector<gpu::nvml::ProcessList> lists(kGpus);
   for (auto _ : state)
     for (auto& list : lists) benchmark::DoNotOptimize(list.read(&list_of_48, nullptr, 24));
 }

@@ -6,7 +6,7 @@
 
 #include "os/loop/loop.h"
 
-namespace tranche::host {
+namespace tranche::os {
 
 inline bool run_until(Loop& loop, const std::function<bool()>& condition,
                       Duration deadline = std::chrono::seconds(60)) {
@@ -27,4 +27,4 @@ inline bool run_until(Loop& loop, const std::function<bool()>& condition,
   return !late;
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::os

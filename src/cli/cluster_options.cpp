@@ -6,7 +6,7 @@
 
 namespace tranche::cli {
 
-void add_agents_options(CLI::App& command, host::KubeconfigChoice& kubeconfig, agent::AgentsAsked& asked,
+void add_agents_options(CLI::App& command, kube::KubeconfigChoice& kubeconfig, observe::AgentsAsked& asked,
                         const std::string& where) {
   command
       .add_option("--kubeconfig", kubeconfig.files,
@@ -32,7 +32,7 @@ void add_cluster_options(CLI::App& command, ClusterOptions& options, const Proce
 }
 
 Result<std::string> ask_node(const std::string& socket, Duration deadline) {
-  auto answer = host::ask(socket, "status", deadline);
+  auto answer = os::ask(socket, "status", deadline);
   if (answer) return answer;
   return fail(
       Kind::kUnavailable,
@@ -42,9 +42,9 @@ Result<std::string> ask_node(const std::string& socket, Duration deadline) {
           "`tranche top --cluster`, `tranche why --cluster NAME`.");
 }
 
-Result<std::vector<agent::AgentStatus>> ask_agents(ClusterOptions& options, const Process& process) {
+Result<std::vector<observe::AgentStatus>> ask_agents(ClusterOptions& options, const Process& process) {
   if (!options.access) options.access.emplace(options.kubeconfig, process.environment);
-  return agent::agent_statuses(*options.access, options.asked);
+  return observe::agent_statuses(*options.access, options.asked);
 }
 
 }  // namespace tranche::cli

@@ -13,14 +13,14 @@ namespace tranche::cli {
 
 struct ClusterOptions {
   bool cluster = false;
-  host::KubeconfigChoice kubeconfig;
-  agent::AgentsAsked asked;
-  std::optional<host::PersonsAccess> access;  // of the first ask_agents()
+  kube::KubeconfigChoice kubeconfig;
+  observe::AgentsAsked asked;
+  std::optional<kube::PersonsAccess> access;  // of the first ask_agents()
 };
 
 // --kubeconfig, --context, --namespace, --selector and --status-port; `where` is the prefix of their help: "",
 // "with --cluster: ".
-void add_agents_options(CLI::App& command, host::KubeconfigChoice& kubeconfig, agent::AgentsAsked& asked,
+void add_agents_options(CLI::App& command, kube::KubeconfigChoice& kubeconfig, observe::AgentsAsked& asked,
                         const std::string& where);
 // --cluster, and the options above.
 void add_cluster_options(CLI::App& command, ClusterOptions& options, const Process& process);
@@ -28,6 +28,6 @@ void add_cluster_options(CLI::App& command, ClusterOptions& options, const Proce
 // The status document of the node agent of this machine. The error has the remedy.
 Result<std::string> ask_node(const std::string& socket, Duration deadline = std::chrono::seconds(5));
 
-Result<std::vector<agent::AgentStatus>> ask_agents(ClusterOptions& options, const Process& process);
+Result<std::vector<observe::AgentStatus>> ask_agents(ClusterOptions& options, const Process& process);
 
 }  // namespace tranche::cli

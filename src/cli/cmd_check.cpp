@@ -37,7 +37,7 @@ struct CheckHeld {
   std::string run_dir = "/run/tranche";
 };
 
-int check_config(const CheckHeld& held, const agent::ConfigView& config, int width) {
+int check_config(const CheckHeld& held, const config::ConfigView& config, int width) {
   const bool usable = !has_error(config.problems);
   const bool explained = held.explain && usable;  // an unusable configuration has no effective values
   if (held.json) {
@@ -54,7 +54,7 @@ constexpr std::size_t kMostClaimsAsked = 100;
 // What the API server has for claims. Each request has a deadline of its own; the first that is not answered is the
 // last.
 void ask_for_claims(check::DraLook& look, const std::string& agent_status, const config::Environment& environment) {
-  const auto access = host::PersonsAccess({}, environment).get();
+  const auto access = kube::PersonsAccess({}, environment).get();
   if (!access) {
     look.why_no_server = to_string(access.error());
     return;
@@ -62,7 +62,7 @@ void ask_for_claims(check::DraLook& look, const std::string& agent_status, const
   look.server = access->server.url();
   const auto ask = [&](const std::string& path) -> check::DraLook::Answer {
     if (!look.why_no_server.empty()) return {};
-    const auto answer = host::get_once(*access, path);
+    const auto answer = kube::get_once(*access, path);
     if (answer) return {static_cast<int>(answer->status), answer->body};
     look.why_no_server = to_string(answer.error());
     return {};
@@ -82,7 +82,7 @@ void ask_for_claims(check::DraLook& look, const std::string& agent_status, const
 }
 
 // As `tranche node` in this container finds the driver.
-void find_driver(CheckHeld& held, const agent::ConfigView& config) {
+void find_driver(CheckHeld& held, const config::ConfigView& config) {
   const std::string& mounted = config.config.flags.plugin.container_driver_root;
   std::error_code absent;
   if (const auto root = held.flags.find("driver-root"); root != held.flags.end())
@@ -91,7 +91,7 @@ void find_driver(CheckHeld& held, const agent::ConfigView& config) {
     held.node.driver_root = mounted;
 }
 
-int list_mig_profiles(CheckHeld& held, const agent::ConfigView& config, bool colour) {
+int list_mig_profiles(CheckHeld& held, const config::ConfigView& config, bool colour) {
   find_driver(held, config);
   const auto node = read_mig_node(check::driver_settings(held.node), held.run_dir);
   if (!node) {
@@ -103,16 +103,16 @@ int list_mig_profiles(CheckHeld& held, const agent::ConfigView& config, bool col
   return 0;
 }
 
-int check_node(CheckHeld& held, const agent::ConfigView& config, const Process& process) {
+int check_node(CheckHeld& held, const config::ConfigView& config, const Process& process) {
   check::CheckOptions& o = held.node;
   o.search_path = config::variable(process.environment, "PATH", o.search_path);
   find_driver(held, config);
-  o.agent_status = host::ask(held.run_dir + "/node.sock", "status", std::chrono::seconds(2)).value_or("");
+  o.agent_status = os::ask(held.run_dir + "/node.sock", "status", std::chrono::seconds(2)).value_or("");
   o.dra.config = config.config.dra;
   if (o.dra.config.devices != config::DraDevices::kNone) ask_for_claims(o.dra, o.agent_status, process.environment);
   if (!config.config.flags.mps_root.empty()) o.mps_root = config.config.flags.mps_root;
   const std::string mps_socket = check::under_root(o, o.mps_root) + "/mps.sock";
-  o.mps_status = host::ask(mps_socket, "status", std::chrono::seconds(2)).value_or("");
+  o.mps_status = os::ask(mps_socket, "status", std::chrono::seconds(2)).value_or("");
   o.config_path = config.path;
   o.config_problems = config.problems;
   const doctor::Report report{"this node", check::run_checks(o)};
@@ -154,7 +154,7 @@ void add_check(CLI::App& app, Process& process) {
       fmt::print("{}", held->reference ? config::reference_text() : config::schema_json());
       return;
     }
-    const auto config = agent::load_config(held->flags, process.environment, unknown_keys(held->strict));
+    const auto config = config::load_config(held->flags, process.environment, unknown_keys(held->strict));
     if (held->mig_profiles) {
       process.exit_code = list_mig_profiles(*held, config, process.terminal);
       return;

@@ -15,7 +15,7 @@ constexpr std::int64_t kLastSignal = 64;
 
 // Raw values: they are checked once all are known.
 struct Given {
-  agent::ConfigManagerOptions options;
+  programs::ConfigManagerOptions options;
   std::string oneshot, send_signal;
   std::string signal;
   std::vector<std::string> fallbacks;
@@ -92,7 +92,7 @@ int config_manager(const std::vector<std::string>& arguments, Process& process) 
   }
   apply(given.log);
   given.options.environment = process.environment;
-  return agent::run_config_manager(given.options);
+  return programs::run_config_manager(given.options);
 }
 
 void add_config_manager(CLI::App& app, Process&) {

@@ -7,7 +7,7 @@
 namespace tranche::cli {
 
 void add_demo(CLI::App& app, Process& process) {
-  auto options = std::make_shared<agent::DemoOptions>();
+  auto options = std::make_shared<programs::DemoOptions>();
   auto* command = app.add_subcommand(
       "demo", "a simulated node with pods sharing its GPUs, in this terminal; needs no GPU and no root");
   command->add_option("--profile", options->profile, "GPU model. " + inventory::known_models(""))
@@ -34,7 +34,7 @@ void add_demo(CLI::App& app, Process& process) {
   command->add_flag("--json", options->json, "the report as JSON");
   command->add_flag("--keep", options->keep, "keep the temporary directory with its files");
   command->footer("Example:\n  tranche demo --gpus 2 --slots 4");
-  command->callback([options, &process] { process.exit_code = agent::run_demo(*options); });
+  command->callback([options, &process] { process.exit_code = programs::run_demo(*options); });
 }
 
 }  // namespace tranche::cli

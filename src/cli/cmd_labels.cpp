@@ -48,7 +48,7 @@ int run(FeatureCommand& held, const Process& process) {
   apply(held.log);
   held.options.environment = process.environment;
   held.options.unknown_keys = unknown_keys(held.strict);
-  return agent::run_feature_discovery(held.options);
+  return labels::run_feature_discovery(held.options);
 }
 
 void add_labels(CLI::App& app, Process& process) {
@@ -62,7 +62,7 @@ void add_labels(CLI::App& app, Process& process) {
   command->footer(kLabelsTeaching);
   command->callback([held, &process] {
     held->options.output = label_output_of(held->output);
-    held->options.once = held->options.output == agent::LabelOutput::kStdout;
+    held->options.once = held->options.output == labels::LabelOutput::kStdout;
     process.exit_code = run(*held, process);
   });
 }

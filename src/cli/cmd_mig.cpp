@@ -88,7 +88,7 @@ int read_node(const MigGiven& given, MigNode& node) {
   if (!given.present.empty() || !given.held.empty())
     return fail_with("--present and --held belong to a simulated node: name one, such as --inventory 2xA100-SXM4-40GB",
                      kMigUnusable);
-  host::NvmlSettings settings;
+  gpu::NvmlSettings settings;
   settings.driver_root = given.driver_root;
   auto read = read_mig_node(settings, given.run_dir);
   if (!read) {
@@ -165,7 +165,7 @@ int checkpoint(const MigGiven& given, const MigNode& node) {
 int restore(const MigGiven& given, MigNode& node) {
   const auto saved = read_checkpoint(given.file);
   if (!saved) return fail_with(to_string(saved.error()), kMigUnusable);
-  return change(given, node, host::restoring_plan(*saved, node.gpus, given.mode_only, given.file),
+  return change(given, node, mig::restoring_plan(*saved, node.gpus, given.mode_only, given.file),
                 fmt::format("the node is as the checkpoint says ({})", given.file));
 }
 

@@ -36,7 +36,7 @@ int run(MpsCommand& held, const Process& process) {
   held.options.environment = process.environment;
   held.options.unknown_keys = unknown_keys(held.strict);
   held.options.daemons_on_host = held.daemon_home == "host";
-  return held.end ? agent::end_mps(held.options) : agent::run_mps(held.options);
+  return held.end ? programs::end_mps(held.options) : programs::run_mps(held.options);
 }
 
 void add_mps(CLI::App& app, Process& process) {

@@ -148,7 +148,7 @@ int run(NodeCommand& held, const Process& process) {
   for (const auto word : split(held.fallbacks, ','))
     if (!trimmed(word).empty()) held.options.config.fallbacks.emplace_back(trimmed(word));
   held.options.label_output = label_output_of(held.label_output);
-  return agent::run_node(held.options);
+  return node::run_node(held.options);
 }
 
 void add_node(CLI::App& app, Process& process) {

@@ -41,7 +41,7 @@ namespace {
 // The pods of `tranche plan --pods`: from a file, standard input, or a live cluster.
 struct PodsFrom {
   std::string where;                  // a file, "-", "cluster"
-  host::KubeconfigChoice kubeconfig;  // for "cluster"
+  kube::KubeconfigChoice kubeconfig;  // for "cluster"
   std::string node_name;              // for "cluster": include the pods of this node
 };
 
@@ -59,14 +59,14 @@ void sort_by_arrival(std::vector<simulate::PodAsk>& pods) {
 
 Result<simulate::PodsRead> of_cluster(const PodsFrom& from, const config::Environment& environment) {
   simulate::PodsRead all;
-  host::PersonsAccess person(from.kubeconfig, environment);
+  kube::PersonsAccess person(from.kubeconfig, environment);
   const auto found = person.get();
   all.problems = person.problems();
   if (!found) return std::unexpected(found.error());
   const auto& access = *found;
   std::vector<std::string> selectors{"spec.nodeName="};  // pods that are not scheduled yet
   if (!from.node_name.empty()) selectors.insert(selectors.begin(), "spec.nodeName=" + from.node_name);
-  TRY(const auto pages, host::list_pods(access, selectors));
+  TRY(const auto pages, kube::list_pods(access, selectors));
   for (const auto& page : pages) {
     auto read = simulate::read_pod_page(page, access.server.url());
     std::ranges::move(read.pods, std::back_inserter(all.pods));
@@ -80,7 +80,7 @@ Result<simulate::PodsRead> of_cluster(const PodsFrom& from, const config::Enviro
 Result<simulate::PodsRead> load_pods(const PodsFrom& from, const config::Environment& environment) {
   if (from.where == kCluster) return of_cluster(from, environment);
   const bool piped = from.where == "-";
-  TRY(const auto text, host::read_file(piped ? kStandardInput : from.where, simulate::kLargestPodsFile));
+  TRY(const auto text, os::read_file(piped ? kStandardInput : from.where, simulate::kLargestPodsFile));
   return simulate::read_pods(text, piped ? "standard input" : from.where);
 }
 
@@ -104,12 +104,12 @@ struct PlanOptions {
 
 Result<inventory::Inventory> load_inventory(const PlanOptions& options, const config::Config& config) {
   if (options.inventory == "node") {
-    auto nvml = host::Nvml::open(agent::driver_settings(config.flags, ""));
+    auto nvml = gpu::Nvml::open(config::driver_settings(config.flags, ""));
     if (!nvml) return std::unexpected(within(std::move(nvml).error(), "cannot read this node's GPUs"));
     return (*nvml)->scan();
   }
   if (inventory::names_model(options.inventory)) return inventory::inventory_of_model(options.inventory);
-  const auto text = host::read_file(options.inventory);
+  const auto text = os::read_file(options.inventory);
   if (text) return inventory::parse_inventory(*text, options.inventory);
   const bool is_path = options.inventory.find_first_of("/.") != std::string::npos;
   return is_path ? std::unexpected(text.error()) : inventory::inventory_of_model(options.inventory);
@@ -117,10 +117,10 @@ Result<inventory::Inventory> load_inventory(const PlanOptions& options, const co
 
 // The result of one configuration on the node.
 struct Side {
-  agent::ConfigView config;
+  config::ConfigView config;
   inventory::Inventory inventory;  // with this configuration's filter applied
   plan::Plan plan;
-  label::Labels labels;
+  labels::Labels labels;
   std::optional<simulate::Simulation> simulation;
 
   std::string name() const { return config.path.empty() ? "the defaults" : config.path; }
@@ -139,8 +139,8 @@ bool make_plan(Side& side, const inventory::Inventory& inventory, bool strict) {
     return false;
   }
   side.plan = *std::move(made);
-  side.labels = label::labels_for(side.config.config, side.inventory, side.plan, {});
-  for (auto& note : label::notes_for(side.inventory)) side.plan.notes.push_back(std::move(note));
+  side.labels = labels::labels_for(side.config.config, side.inventory, side.plan, {});
+  for (auto& note : labels::notes_for(side.inventory)) side.plan.notes.push_back(std::move(note));
   return true;
 }
 
@@ -150,7 +150,7 @@ std::optional<Side> other_side(const PlanOptions& options, const config::Environ
   auto flags = options.flags;
   flags["config-file"] = {options.against};
   Side side;
-  side.config = agent::load_config(flags, environment, unknown_keys(options.strict));
+  side.config = config::load_config(flags, environment, unknown_keys(options.strict));
   for (auto& problem : side.config.problems)  // the file named by this flag
     if (problem.place.source == options.against && problem.place.line == 0)
       problem.remedy = "name a readable file with --against";
@@ -243,12 +243,12 @@ void print_text(const PlanOptions& options, const Answer& answer, const Process&
   }
   if (!answer.side.simulation && !answer.against && answer.nodes.empty())
     print(plan::render_table(answer.side.plan, answer.side.inventory,
-                             options.labels ? answer.side.labels : label::Labels{}, look));
+                             options.labels ? answer.side.labels : labels::Labels{}, look));
 }
 
 int plan(const PlanOptions& options, const Process& process) {
   Answer answer;
-  answer.side.config = agent::load_config(options.flags, process.environment, unknown_keys(options.strict));
+  answer.side.config = config::load_config(options.flags, process.environment, unknown_keys(options.strict));
   print_problems(answer.side.config.problems);
   if (has_error(answer.side.config.problems)) return kUnusable;
 

@@ -19,7 +19,7 @@ constexpr const char* kResetTeaching =
     "docs/guide/install.md, \"Remove\".";
 
 struct ResetHeld {
-  agent::ResetOptions options;
+  doctor::ResetOptions options;
   MpsCommand mps;
 };
 
@@ -28,7 +28,7 @@ int run_reset(ResetHeld& held, const Process& process) {
   held.mps.options.environment = process.environment;
   held.mps.options.unknown_keys = unknown_keys(held.mps.strict);
   held.options.mps = held.mps.options;
-  return agent::run_reset(held.options);
+  return doctor::run_reset(held.options);
 }
 
 }  // namespace

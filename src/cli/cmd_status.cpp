@@ -22,7 +22,7 @@ struct StatusOptions {
 // For a liveness probe: the agent hangs only if its socket exists and it does not answer. Without a socket it has not
 // started yet, or has exited, which is not the probe's concern.
 int alive(const StatusOptions& options) {
-  const auto answer = host::ask(options.socket, "alive", std::chrono::seconds(options.deadline_seconds));
+  const auto answer = os::ask(options.socket, "alive", std::chrono::seconds(options.deadline_seconds));
   if (answer || answer.error().kind != Kind::kTimeout) return 0;
   fmt::print(stderr, "tranche status: the node agent hangs: {}\n", to_string(answer.error()));
   return 1;
@@ -41,7 +41,7 @@ int status(StatusOptions& options, const Process& process) {
   if (options.alive) return alive(options);
   const auto answer = ask(options, process);
   if (!answer) {
-    fmt::print(stderr, "tranche status: {}{}\n", to_string(answer.error()), agent::remedy_for(answer.error()));
+    fmt::print(stderr, "tranche status: {}{}\n", to_string(answer.error()), observe::remedy_for(answer.error()));
     return 1;
   }
   if (options.json) {

@@ -155,7 +155,7 @@ int live(Options& options, const Process& process, top::Choice choice) {
       std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.interval_seconds));
   while (ended == 0) {
     if (!choice.paused && Clock::now() - asked >= interval) look();
-    const auto [width, height] = host::terminal_size().value_or(host::TerminalSize{});
+    const auto [width, height] = os::terminal_size().value_or(os::TerminalSize{});
     const top::Screen screen{.width = width, .height = height, .colour = process.terminal};
     choice = top::within(node, choice, screen);
     show(top::draw(node, choice, screen));
@@ -179,7 +179,7 @@ int top_command(Options& options, const Process& process) {
   if (terminal && !options.json && !options.once) return live(options, process, choice);
   const auto node = ask(options, process);
   if (!node) {
-    fmt::print(stderr, "tranche top: {}{}\n", to_string(node.error()), agent::remedy_for(node.error()));
+    fmt::print(stderr, "tranche top: {}{}\n", to_string(node.error()), observe::remedy_for(node.error()));
     return 1;
   }
   if (options.json) {

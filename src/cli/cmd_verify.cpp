@@ -23,7 +23,7 @@ constexpr const char* kVerifyTeaching =
 }  // namespace
 
 void add_verify(CLI::App& app, Process& process) {
-  auto options = std::make_shared<agent::VerifyOptions>();
+  auto options = std::make_shared<verify::VerifyOptions>();
   auto strict = std::make_shared<bool>(false);
   auto* command = app.add_subcommand(
       "verify", "proves what a node promises: each check passes, fails or is skipped, with reason and remedy");
@@ -56,7 +56,7 @@ void add_verify(CLI::App& app, Process& process) {
     options->environment = process.environment;
     options->unknown_keys = unknown_keys(*strict);
     options->terminal = process.terminal;
-    process.exit_code = agent::run_verify(*options);
+    process.exit_code = verify::run_verify(*options);
   });
 }
 

@@ -7,7 +7,7 @@
 namespace tranche::cli {
 
 void add_web(CLI::App& app, Process& process) {
-  auto options = std::make_shared<agent::WebOptions>();
+  auto options = std::make_shared<observe::WebOptions>();
   auto seconds = std::make_shared<double>(10);
   auto* command = app.add_subcommand(
       "web",
@@ -22,7 +22,7 @@ void add_web(CLI::App& app, Process& process) {
   command->callback([options, seconds, &process] {
     options->interval = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(*seconds));
     options->environment = process.environment;
-    process.exit_code = agent::run_web(*options);
+    process.exit_code = observe::run_web(*options);
   });
 }
 

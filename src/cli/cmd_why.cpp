@@ -28,7 +28,7 @@ Result<std::vector<why::Explanation>> ask_cluster(WhyOptions& options, const Pro
     if (status.document.empty())
       fmt::print(stderr, "tranche why: node {} is not known: {}\n", visible_text(status.node),
                  visible_text(status.problem));
-    auto found = why::explain(status.document, options.name, host::wall_now());
+    auto found = why::explain(status.document, options.name, os::wall_now());
     if (!found) continue;
     for (auto& each : *found) {
       each.node = status.node;
@@ -47,7 +47,7 @@ Result<std::vector<why::Explanation>> ask_cluster(WhyOptions& options, const Pro
 Result<std::vector<why::Explanation>> ask(WhyOptions& options, const Process& process) {
   if (options.cluster.cluster) return ask_cluster(options, process);
   TRY(const auto answer, ask_node(options.socket));
-  return why::explain(answer, options.name, host::wall_now());
+  return why::explain(answer, options.name, os::wall_now());
 }
 
 int why_command(WhyOptions& options, const Process& process) {

@@ -64,7 +64,7 @@ int main(int argc, char** argv) {
   tranche::cli::Process process;
   process.environment = environment_of_process();
   process.terminal = ::isatty(STDOUT_FILENO) != 0 && !process.environment.contains("NO_COLOR");
-  if (const auto size = tranche::host::terminal_size()) process.width = size->columns;
+  if (const auto size = tranche::os::terminal_size()) process.width = size->columns;
 
   std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   const std::string_view called = argc > 0 ? argv[0] : "";

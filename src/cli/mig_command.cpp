@@ -24,7 +24,7 @@ namespace {
 // The pods that hold devices, as reported by the node agent.
 mig::Users users_of(const std::string& run_dir) {
   if (run_dir.empty()) return {};
-  const auto answer = host::ask(run_dir + "/node.sock", "status", std::chrono::seconds(2));
+  const auto answer = os::ask(run_dir + "/node.sock", "status", std::chrono::seconds(2));
   if (!answer) return {};
   std::map<std::string, std::vector<mig::Holder>> held;
   const auto status = json_of(*answer);
@@ -43,24 +43,24 @@ std::string read_input() {
 }
 
 // Prints why a GPU was not changed, and returns the exit status.
-int report(const host::MigOutcome& outcome, const mig::GpuPlan& gpu, bool resets, const char* program) {
+int report(const mig::MigOutcome& outcome, const mig::GpuPlan& gpu, bool resets, const char* program) {
   const std::string which = fmt::format("{}: GPU {} ({})", program, gpu.now.index, gpu.now.name);
   switch (outcome.what) {
-    case host::MigOutcome::What::kDone:
+    case mig::MigOutcome::What::kDone:
       return 0;
-    case host::MigOutcome::What::kInUse:
+    case mig::MigOutcome::What::kInUse:
       fmt::print(stderr, "{} is in use: {}; end it and try again\n", which,
                  outcome.holders.empty() ? outcome.why : join(outcome.holders, ", "));
       return kMigHeld;
-    case host::MigOutcome::What::kNeedsReset:
+    case mig::MigOutcome::What::kNeedsReset:
       if (!resets)
         fmt::print(stderr,
                    "{} needs a reset before the MIG mode takes effect: nvidia-smi --gpu-reset -i {} with no process "
                    "on it, or a restart of the machine; then apply the configuration again\n",
                    which, gpu.now.index);
       return kMigNeedsReset;
-    case host::MigOutcome::What::kStopped:
-    case host::MigOutcome::What::kFailed:
+    case mig::MigOutcome::What::kStopped:
+    case mig::MigOutcome::What::kFailed:
       break;
   }
   fmt::print(stderr, "{} could not be changed: {}{}\n", which, outcome.why,
@@ -81,9 +81,9 @@ void report_blockers(const mig::Plan& plan, const char* program) {
 
 }  // namespace
 
-Result<MigNode> read_mig_node(const host::NvmlSettings& settings, const std::string& run_dir) {
+Result<MigNode> read_mig_node(const gpu::NvmlSettings& settings, const std::string& run_dir) {
   MigNode node;
-  TRY(node.admin, host::MigAdmin::open(settings));
+  TRY(node.admin, gpu::MigAdmin::open(settings));
   TRY(node.gpus, node.admin->read(node.silent));
   const auto users = users_of(run_dir);
   for (auto& gpu : node.gpus) mig::add_users(gpu, users);
@@ -102,7 +102,7 @@ std::optional<mig::Configuration> choose_configuration(const std::string& path, 
     parsed.file = mig::default_configurations(gpus);
   } else {
     source = path == "-" ? "standard input" : path;
-    const Result<std::string> text = path == "-" ? read_input() : host::read_file(path);
+    const Result<std::string> text = path == "-" ? read_input() : os::read_file(path);
     if (text)
       parsed = mig::parse_configuration_file(*text, source);
     else
@@ -132,20 +132,20 @@ Status write_configurations(const mig::ConfigurationFile& file, const std::strin
 
 Status write_checkpoint(const MigNode& node, const std::string& path) {
   if (!node.silent.empty()) return fail(Kind::kUnavailable, "a checkpoint needs every GPU; " + join(node.silent, "; "));
-  const std::string text = host::checkpoint_text(node.gpus);
+  const std::string text = mig::checkpoint_text(node.gpus);
   if (path == "-") {
     fmt::print("{}", text);
     return {};
   }
   const std::filesystem::path file(path);
-  TRY(const auto folder, host::Dir::open(file.has_parent_path() ? file.parent_path().string() : "."));
-  return folder.write_atomically(file.filename().string(), text, 0644, host::Sync::kYes);
+  TRY(const auto folder, os::Dir::open(file.has_parent_path() ? file.parent_path().string() : "."));
+  return folder.write_atomically(file.filename().string(), text, 0644, os::Sync::kYes);
 }
 
-Result<host::Checkpoint> read_checkpoint(const std::string& path) {
-  if (path == "-") return host::parse_checkpoint(read_input());
-  TRY(const std::string text, host::read_file(path));
-  auto parsed = host::parse_checkpoint(text);
+Result<mig::Checkpoint> read_checkpoint(const std::string& path) {
+  if (path == "-") return mig::parse_checkpoint(read_input());
+  TRY(const std::string text, os::read_file(path));
+  auto parsed = mig::parse_checkpoint(text);
   if (!parsed) return std::unexpected(within(std::move(parsed).error(), path));
   return parsed;
 }
@@ -157,12 +157,12 @@ int carry_out(MigNode& node, const mig::Plan& plan, const MigChangeOptions& opti
     return kMigHeld;
   }
   if (plan.as_wanted()) return 0;
-  const auto files = host::MigChangeFiles::open(options.run_dir + "/mig");
+  const auto files = mig::MigChangeFiles::open(options.run_dir + "/mig");
   if (!files) {
     fmt::print(stderr, "{}: cannot record what is under way: {}\n", program, to_string(files.error()));
     return status_of(files.error());
   }
-  host::MigCallbacks callbacks;
+  mig::MigCallbacks callbacks;
   callbacks.on_step = [&](const mig::Step& step) {
     if (options.say) options.say(mig::to_string(step));
   };
@@ -172,7 +172,7 @@ int carry_out(MigNode& node, const mig::Plan& plan, const MigChangeOptions& opti
     if (options.say)
       options.say(fmt::format("GPU {} ({}): to {}", gpu.now.index, gpu.now.name, mig::to_string(gpu.target)));
     const auto outcome =
-        host::apply_layout(*node.admin, *files, gpu.now.uuid, gpu.target, plan.configuration, callbacks);
+        mig::apply_layout(*node.admin, *files, gpu.now.uuid, gpu.target, plan.configuration, callbacks);
     worst = std::max(worst, report(outcome, gpu, options.resets, program));
   }
   return worst;

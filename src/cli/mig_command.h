@@ -26,14 +26,14 @@ inline constexpr int kMigNeedsReset = 5;  // the mode takes effect at a reset
 inline constexpr int kMigDenied = 6;      // the driver refuses this user
 
 struct MigNode {
-  std::unique_ptr<host::MigAdmin> admin;  // nullptr = simulated
+  std::unique_ptr<gpu::MigAdmin> admin;  // nullptr = simulated
   std::vector<mig::GpuState> gpus;
   std::vector<std::string> silent;  // GPUs that did not answer, one sentence each
 };
 
 // The GPUs of this machine. Pods that hold devices are known if the node agent of `run_dir` answers; "" = do not ask
 // it.
-Result<MigNode> read_mig_node(const host::NvmlSettings& settings, const std::string& run_dir);
+Result<MigNode> read_mig_node(const gpu::NvmlSettings& settings, const std::string& run_dir);
 int status_of(const Error& error);
 
 // The configuration of that name, without a name the only one: from a file, "-" for the standard input, or "" for the
@@ -55,7 +55,7 @@ int carry_out(MigNode& node, const mig::Plan& plan, const MigChangeOptions& opti
 // What the node has now, as a checkpoint in `path`; "-" for the standard output.
 Status write_checkpoint(const MigNode& node, const std::string& path);
 // "-" for the standard input.
-Result<host::Checkpoint> read_checkpoint(const std::string& path);
+Result<mig::Checkpoint> read_checkpoint(const std::string& path);
 
 void add_mig(CLI::App& app, Process& process);
 

@@ -13,7 +13,7 @@ namespace tranche::cli {
 namespace {
 
 struct Given {
-  agent::MigManagerOptions options;
+  programs::MigManagerOptions options;
   std::string host_root = "/host";
   std::string driver_root;
   std::string driver_root_here;
@@ -87,7 +87,7 @@ int mig_manager(const std::vector<std::string>& arguments, Process& process) {
       switch_of(given.with_host_clients, "WITH_SHUTDOWN_HOST_GPU_CLIENTS", false, process).value_or(false);
   apply(given.log);
   o.environment = process.environment;
-  return agent::run_mig_manager(o);
+  return programs::run_mig_manager(o);
 }
 
 }  // namespace tranche::cli

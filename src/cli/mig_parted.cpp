@@ -61,7 +61,7 @@ bool print_all(const std::vector<Problem>& problems) {
 }
 
 Result<MigNode> this_node(const Process& process) {
-  host::NvmlSettings settings;
+  gpu::NvmlSettings settings;
   if (const auto root = config::variable(process.environment, kDriverRoot); !root.empty()) settings.driver_root = root;
   return read_mig_node(settings, config::variable(process.environment, kRunDir));
 }
@@ -93,7 +93,7 @@ class HookedChange {
   // `done` is printed after a success.
   Result<int> run(const char* done) {
     if (!options_.hooks_file.empty()) {
-      const auto text = host::read_file(options_.hooks_file);
+      const auto text = os::read_file(options_.hooks_file);
       if (!text) return failed("cannot read the hooks file: " + to_string(text.error()));
       auto parsed = mig::parse_hooks_file(*text, options_.hooks_file);
       if (print_all(parsed.problems)) return 1;
@@ -143,9 +143,9 @@ class HookedChange {
 
   // As mig-parted does if a change of the mode requires it, but only for that GPU.
   Status reset_gpu(const std::string& uuid) const {
-    TRY(const auto loop, host::Loop::open());
+    TRY(const auto loop, os::Loop::open());
     Status outcome = fail(Kind::kUnavailable, "nvidia-smi did not end");
-    agent::GpuReset reset(*loop, {process_.environment.begin(), process_.environment.end()}, [&](const Status& status) {
+    mig::GpuReset reset(*loop, {process_.environment.begin(), process_.environment.end()}, [&](const Status& status) {
       outcome = status;
       loop->stop();
     });
@@ -163,25 +163,24 @@ class HookedChange {
   }
 
   Status run_hook(const mig::Hook& hook) const {
-    TRY(const auto loop, host::Loop::open());
-    host::Command command;
-    command.argv = {
-        host::program_in_path(hook.command, config::variable(process_.environment, "PATH", "/usr/bin:/bin"))};
+    TRY(const auto loop, os::Loop::open());
+    os::Command command;
+    command.argv = {os::program_in_path(hook.command, config::variable(process_.environment, "PATH", "/usr/bin:/bin"))};
     if (command.argv[0].empty()) command.argv[0] = hook.command;
     command.argv.insert(command.argv.end(), hook.args.begin(), hook.args.end());
     command.env = environment_;
     for (const auto& [name, value] : hook.envs) command.env[name] = value;
     command.work_dir = hook.workdir;
-    std::optional<host::ExitNote> note;
-    TRY(const auto child, host::Process::start(
+    std::optional<os::ExitNote> note;
+    TRY(const auto child, os::Process::start(
                               *loop, command, [](const std::string& line) { fmt::print("{}\n", line); },
-                              [&](host::ExitNote ended) {
+                              [&](os::ExitNote ended) {
                                 note = ended;
                                 loop->stop();
                               }));
     loop->run();
     if (!note || note->signalled || note->code != 0)
-      return fail(Kind::kUnavailable, note ? "it " + to_string(*note) : "it did not end", command.argv.front());
+      return fail(Kind::kUnavailable, note ? "it " + os::to_string(*note) : "it did not end", command.argv.front());
     return {};
   }
 
@@ -248,7 +247,7 @@ Result<int> parted_restore(PartedOptions& options, const Process& process) {
   if (options.checkpoint_file.empty()) return checkpoint_file_is_missing();
   TRY(const auto checkpoint, read_checkpoint(options.checkpoint_file));
   const auto plan_of = [&](const MigNode& node) {
-    return host::restoring_plan(checkpoint, node.gpus, options.mode_only.on, options.checkpoint_file);
+    return mig::restoring_plan(checkpoint, node.gpus, options.mode_only.on, options.checkpoint_file);
   };
   return HookedChange(options, process, plan_of).run("MIG configuration restored successfully");
 }

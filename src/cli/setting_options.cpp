@@ -130,11 +130,12 @@ void add_label_output(CLI::App& command, std::string& value, const std::vector<s
   add_own_option(command, "--label-output", value, "where node labels are written").check(CLI::IsMember(words));
 }
 
-agent::LabelOutput label_output_of(const std::string& word) {
-  using agent::LabelOutput;
-  for (const auto output : {LabelOutput::kStdout, LabelOutput::kFile, LabelOutput::kNodeFeature, LabelOutput::kNode})
-    if (to_string(output) == word) return output;
-  return LabelOutput::kNone;
+labels::LabelOutput label_output_of(const std::string& word) {
+  using labels::LabelOutput;
+  for (const auto output : {labels::LabelOutput::kStdout, labels::LabelOutput::kFile, labels::LabelOutput::kNodeFeature,
+                            labels::LabelOutput::kNode})
+    if (labels::to_string(output) == word) return output;
+  return labels::LabelOutput::kNone;
 }
 
 }  // namespace tranche::cli

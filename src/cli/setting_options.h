@@ -45,6 +45,6 @@ void apply(const LogOptions& options);
 
 // --label-output. `words`: the values that this command accepts; `value` holds its default.
 void add_label_output(CLI::App& command, std::string& value, const std::vector<std::string>& words);
-agent::LabelOutput label_output_of(const std::string& word);  // one of them
+labels::LabelOutput label_output_of(const std::string& word);  // one of them
 
 }  // namespace tranche::cli

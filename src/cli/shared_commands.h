@@ -12,7 +12,7 @@
 namespace tranche::cli {
 
 struct NodeCommand {
-  agent::NodeOptions options;
+  node::NodeOptions options;
   std::string fallbacks = "named,single";
   std::string config_wait = "5s";
   std::string quiet_period = "5m";  // run() parses it
@@ -28,7 +28,7 @@ void add_node_options(CLI::App& command, NodeCommand& held);
 int run(NodeCommand& held, const Process& process);
 
 struct MpsCommand {
-  agent::MpsOptions options;
+  programs::MpsOptions options;
   LogOptions log;
   std::string daemon_home = "pod";
   bool end = false;
@@ -40,7 +40,7 @@ void add_own_mps_options(CLI::App& command, MpsCommand& held);
 int run(MpsCommand& held, const Process& process);
 
 struct FeatureCommand {
-  agent::FeatureOptions options;
+  labels::FeatureOptions options;
   std::string output = "stdout";  // `tranche labels` only
   std::string qps = "5";          // of the API client; accepted, without effect
   std::string burst = "10";

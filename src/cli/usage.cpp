@@ -123,7 +123,7 @@ int leave(CLI::App& app, const CLI::ParseError& error, int usage_status) {
     name += " " + command->get_name();
   }
   if (error.get_exit_code() == 0) {
-    command->formatter(std::make_shared<HelpText>(host::terminal_size().value_or(host::TerminalSize{}).columns));
+    command->formatter(std::make_shared<HelpText>(os::terminal_size().value_or(os::TerminalSize{}).columns));
     return app.exit(error);
   }
   std::vector<std::string> unread = command->remaining();

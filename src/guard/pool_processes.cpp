@@ -4,7 +4,7 @@
 #include <array>
 
 namespace tranche::guard {
-std::map<std::string, PoolProcesses> pool_processes(const agent::PoolReports& reports) {
+std::map<std::string, PoolProcesses> pool_processes(const mps::PoolReports& reports) {
   std::map<std::string, PoolProcesses> pools;
   for (const auto& [id, report] : reports.pools) {
     PoolProcesses& pool = pools[id];

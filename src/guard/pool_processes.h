@@ -32,6 +32,6 @@ struct PoolProcesses {
   friend bool operator==(const PoolProcesses&, const PoolProcesses&) = default;
 };
 // By pool id. `tranche mps` itself is in every pool's `own`.
-std::map<std::string, PoolProcesses> pool_processes(const agent::PoolReports& reports);
+std::map<std::string, PoolProcesses> pool_processes(const mps::PoolReports& reports);
 
 }  // namespace tranche::guard

@@ -10,7 +10,7 @@ using testing::IsEmpty;
 using testing::Pair;
 
 TEST(PoolProcesses, HoldThePoolsOwnProcessesClientsAndEndpoints) {
-  const auto reports = agent::parse_pool_reports(
+  const auto reports = mps::parse_pool_reports(
       R"({"pid":3,"pools":[{"id":"gpu-1","state":"serving","daemonPid":11,"servers":[{"pid":12}],"proof":{"pid":13},
           "endpoints":[{"grant":"a","clients":[101,102,0,-1,99999999999],"dead":[104],"admitting":true},
                    {"grant":"b","clients":[103],"admitting":false,"reason":"memory: 5 MiB of 4 MiB"},

@@ -56,7 +56,7 @@ std::string event_patch(const EventRecord& event) {
 }
 
 std::string utc_seconds(WallTime time) {
-  return host::utc_text(time).substr(0, std::string_view("2025-03-04T12:01:02").size()) + "Z";
+  return os::utc_text(time).substr(0, std::string_view("2025-03-04T12:01:02").size()) + "Z";
 }
 
 }  // namespace tranche::kube

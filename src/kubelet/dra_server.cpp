@@ -21,7 +21,7 @@
 #include "os/files/watch.h"
 #include "os/loop/timer.h"
 
-namespace tranche::host {
+namespace tranche::kubelet {
 namespace {
 
 namespace dra_api = k8s::io::kubelet::pkg::apis::dra;
@@ -106,7 +106,7 @@ struct DraV1beta1 {
 template <class Api>
 class DraService final : public Api::Service {
  public:
-  DraService(Loop& loop, std::shared_ptr<DraCalls> calls) : loop_(loop), calls_(std::move(calls)) {}
+  DraService(os::Loop& loop, std::shared_ptr<DraCalls> calls) : loop_(loop), calls_(std::move(calls)) {}
 
   grpc::ServerUnaryReactor* NodePrepareResources(grpc::CallbackServerContext* context,
                                                  const typename Api::PrepareRequest* request,
@@ -174,7 +174,7 @@ class DraService final : public Api::Service {
     return reactor;
   }
 
-  Loop& loop_;
+  os::Loop& loop_;
   std::shared_ptr<DraCalls> calls_;
 };
 
@@ -254,7 +254,7 @@ class RegistrationService final : public pluginregistration::Registration::Callb
 
 class KubeletDraServer final : public DraServer {
  public:
-  KubeletDraServer(Loop& loop, DraServerSettings settings, DraAnswers& answers, std::function<void()> on_change)
+  KubeletDraServer(os::Loop& loop, DraServerSettings settings, DraAnswers& answers, std::function<void()> on_change)
       : loop_(loop),
         settings_(std::move(settings)),
         own_dir_(settings_.plugins_dir + "/" + settings_.driver),
@@ -282,7 +282,7 @@ class KubeletDraServer final : public DraServer {
     remove_deserted_sockets(own_dir_, "dra", ".sock");
     TRY_STATUS(serve_calls());
     TRY_STATUS(serve_registration());
-    TRY(registry_watch_, DirWatch::open(loop_, settings_.registry_dir, [this](const std::string& name) {
+    TRY(registry_watch_, os::DirWatch::open(loop_, settings_.registry_dir, [this](const std::string& name) {
           if (name.empty() || name == registry_name()) looked_.raise();
         }));
     return {};
@@ -328,9 +328,9 @@ class KubeletDraServer final : public DraServer {
 
   // Its directory may have been removed too. The watch opens after the socket exists, so that it does not report that.
   Status serve_calls() {
-    TRY_STATUS(Dir::create(own_dir_, 0750));
+    TRY_STATUS(os::Dir::create(own_dir_, 0750));
     TRY_STATUS(bind(own_dir_, socket_name(), {&v1_, &v1beta1_, &health_v1_, &health_v1alpha1_}, socket_));
-    TRY(own_watch_, DirWatch::open(loop_, own_dir_, [this](const std::string& name) {
+    TRY(own_watch_, os::DirWatch::open(loop_, own_dir_, [this](const std::string& name) {
           if (name.empty() || name == socket_name()) looked_.raise();
         }));
     return {};
@@ -381,7 +381,7 @@ class KubeletDraServer final : public DraServer {
     changed_.raise();
   }
 
-  Loop& loop_;
+  os::Loop& loop_;
   const DraServerSettings settings_;
   const std::string own_dir_;
   const std::string mark_;  // in the names of this instance's sockets; "" = fixed names
@@ -391,25 +391,25 @@ class KubeletDraServer final : public DraServer {
   HealthService<HealthV1> health_v1_;
   HealthService<HealthV1alpha1> health_v1alpha1_;
   std::vector<DraDeviceHealth> healthy_;
-  Timer health_timer_{loop_};
+  os::Timer health_timer_{loop_};
   RegistrationService registration_;
   mutable std::mutex mutex_;
   DraServerState state_;
-  Timer retry_{loop_};
+  os::Timer retry_{loop_};
   LoopSignal looked_;
   LoopSignal changed_;
   std::unique_ptr<SocketServer> socket_;
   std::unique_ptr<SocketServer> registry_socket_;
-  std::unique_ptr<DirWatch> registry_watch_, own_watch_;
+  std::unique_ptr<os::DirWatch> registry_watch_, own_watch_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<DraServer>> DraServer::open(Loop& loop, DraServerSettings settings, DraAnswers& answers,
+Result<std::unique_ptr<DraServer>> DraServer::open(os::Loop& loop, DraServerSettings settings, DraAnswers& answers,
                                                    std::function<void()> on_change) {
   auto server = std::make_unique<KubeletDraServer>(loop, std::move(settings), answers, std::move(on_change));
   TRY_STATUS(server->start());
   return server;
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::kubelet

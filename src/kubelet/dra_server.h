@@ -22,7 +22,7 @@
 #include "dra/claim.h"
 #include "os/loop/loop.h"
 
-namespace tranche::host {
+namespace tranche::kubelet {
 
 // One device of a prepared claim, as kubelet is answered.
 struct DraDevice {
@@ -71,7 +71,7 @@ class DraServer {
  public:
   // on_change: as a turn of its own, after what state() gives has changed. `answers` must outlive the server. Serves at
   // once; kubelet may ask before this returns to the loop.
-  static Result<std::unique_ptr<DraServer>> open(Loop& loop, DraServerSettings settings, DraAnswers& answers,
+  static Result<std::unique_ptr<DraServer>> open(os::Loop& loop, DraServerSettings settings, DraAnswers& answers,
                                                  std::function<void()> on_change);
   virtual ~DraServer() = default;  // calls under way end with UNAVAILABLE: kubelet asks again
 
@@ -81,4 +81,4 @@ class DraServer {
   virtual void health(std::vector<DraDeviceHealth> devices) = 0;
 };
 
-}  // namespace tranche::host
+}  // namespace tranche::kubelet

@@ -4,7 +4,7 @@
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/support/channel_arguments.h>
 
-namespace tranche::host {
+namespace tranche::kubelet {
 
 std::shared_ptr<grpc::Channel> local_channel(const std::string& socket_path) {
   grpc::ChannelArguments arguments;
@@ -16,4 +16,4 @@ std::shared_ptr<grpc::Channel> local_channel(const std::string& socket_path) {
   return grpc::CreateCustomChannel("unix:" + socket_path, grpc::InsecureChannelCredentials(), arguments);
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::kubelet

@@ -8,7 +8,7 @@
 
 #include "base/time.h"
 
-namespace tranche::host {
+namespace tranche::kubelet {
 
 // Durations as gRPC takes them: as spans from the call, so that no clock is read here and a step of the wall clock
 // moves no deadline.
@@ -18,4 +18,4 @@ inline gpr_timespec grpc_span(Duration duration) {
 
 std::shared_ptr<grpc::Channel> local_channel(const std::string& socket_path);
 
-}  // namespace tranche::host
+}  // namespace tranche::kubelet

@@ -10,11 +10,11 @@
 
 #include "os/loop/loop.h"
 
-namespace tranche::host {
+namespace tranche::kubelet {
 
 class LoopSignal {
  public:
-  LoopSignal(Loop& loop, std::function<void()> callback, Duration wait = {})
+  LoopSignal(os::Loop& loop, std::function<void()> callback, Duration wait = {})
       : loop_(loop), wait_(wait), inside_(std::make_shared<Inside>()) {
     inside_->callback = std::move(callback);
   }
@@ -41,9 +41,9 @@ class LoopSignal {
     inside.raised = false;  // before the callback: what changes during it raises the signal again
     if (inside.open) inside.callback();
   }
-  Loop& loop_;
+  os::Loop& loop_;
   const Duration wait_;
   std::shared_ptr<Inside> inside_;
 };
 
-}  // namespace tranche::host
+}  // namespace tranche::kubelet

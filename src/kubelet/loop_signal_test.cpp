@@ -4,13 +4,13 @@
 
 #include <thread>
 
-namespace tranche::host {
+namespace tranche::kubelet {
 namespace {
 
 using std::chrono::milliseconds;
 
 TEST(LoopSignal, RaisedManyTimesBeforeTheCallbackIsOneCallback) {
-  const auto loop = *Loop::open();
+  const auto loop = *os::Loop::open();
   int calls = 0;
   LoopSignal signal(*loop, [&] {
     ++calls;
@@ -25,7 +25,7 @@ TEST(LoopSignal, RaisedManyTimesBeforeTheCallbackIsOneCallback) {
 }
 
 TEST(LoopSignal, WithAWaitWhatComesInMeanwhileIsTheSameCallback) {
-  const auto loop = *Loop::open();
+  const auto loop = *os::Loop::open();
   int calls = 0;
   const MonoTime began = loop->now();
   MonoTime ended{};
@@ -45,7 +45,7 @@ TEST(LoopSignal, WithAWaitWhatComesInMeanwhileIsTheSameCallback) {
 }
 
 TEST(LoopSignal, RaisedDuringTheCallbackItIsCalledAgain) {
-  const auto loop = *Loop::open();
+  const auto loop = *os::Loop::open();
   int calls = 0;
   LoopSignal* self = nullptr;
   LoopSignal signal(
@@ -62,7 +62,7 @@ TEST(LoopSignal, RaisedDuringTheCallbackItIsCalledAgain) {
 }
 
 TEST(LoopSignal, ASignalThatIsGoneCallsNothingAlsoWhileItWaits) {
-  const auto loop = *Loop::open();
+  const auto loop = *os::Loop::open();
   int calls = 0;
   auto signal = std::make_unique<LoopSignal>(*loop, [&] { ++calls; }, milliseconds(5));
   signal->raise();
@@ -73,4 +73,4 @@ TEST(LoopSignal, ASignalThatIsGoneCallsNothingAlsoWhileItWaits) {
 }
 
 }  // namespace
-}  // namespace tranche::host
+}  // namespace tranche::kubelet

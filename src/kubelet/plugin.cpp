@@ -16,7 +16,7 @@
 #include "kubelet/streams.h"
 #include "kubelet/translate.h"
 
-namespace tranche::host {
+namespace tranche::kubelet {
 namespace {
 
 // A newcomer binds first and listens a moment later; in between its socket refuses like a dead one.
@@ -213,7 +213,7 @@ class RegisterCall {
   bool over_ = false;
 };
 
-Plugin::Plugin(Loop& loop, const PluginHostSettings& settings, Answers& answers, std::string resource,
+Plugin::Plugin(os::Loop& loop, const PluginHostSettings& settings, Answers& answers, std::string resource,
                std::function<void()> on_change)
     : loop_(loop),
       settings_(settings),
@@ -432,4 +432,4 @@ PluginState Plugin::state() const {
           .refused = counts_.refused};
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::kubelet

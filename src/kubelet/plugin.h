@@ -24,7 +24,7 @@
 #include "kubelet/socket_server.h"
 #include "os/loop/timer.h"
 
-namespace tranche::host {
+namespace tranche::kubelet {
 
 struct CallCounts {
   std::atomic<std::uint64_t> allocations = 0;  // containers that received a grant
@@ -37,7 +37,7 @@ class RegisterCall;
 class Plugin {
  public:
   // on_change: in a turn of the loop or within a call to this object; the state may have changed.
-  Plugin(Loop& loop, const PluginHostSettings& settings, Answers& answers, std::string resource,
+  Plugin(os::Loop& loop, const PluginHostSettings& settings, Answers& answers, std::string resource,
          std::function<void()> on_change);
   ~Plugin();  // withdraws the resource
   Plugin(const Plugin&) = delete;
@@ -66,7 +66,7 @@ class Plugin {
   void retry_later(std::string problem);
   void turn();  // after anything happened on gRPC's threads
 
-  Loop& loop_;
+  os::Loop& loop_;
   const PluginHostSettings& settings_;
   Answers& answers_;
   const std::string resource_;
@@ -75,10 +75,10 @@ class Plugin {
   const std::function<void()> on_change_;
 
   Backoff backoff_;
-  Timer retry_;
-  Timer unwatched_;
-  Timer kept_;  // runs while a stream is open and a problem is shown
-  Timer recheck_;
+  os::Timer retry_;
+  os::Timer unwatched_;
+  os::Timer kept_;  // runs while a stream is open and a problem is shown
+  os::Timer recheck_;
   std::optional<advertise::Advertised> advertised_;
   std::shared_ptr<const v1beta1::ListAndWatchResponse> devices_;
   CallCounts counts_;
@@ -100,4 +100,4 @@ class Plugin {
   std::unique_ptr<RegisterCall> registering_;
 };
 
-}  // namespace tranche::host
+}  // namespace tranche::kubelet

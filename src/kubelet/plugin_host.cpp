@@ -11,19 +11,19 @@
 #include "os/files/watch.h"
 #include "os/loop/timer.h"
 
-namespace tranche::host {
+namespace tranche::kubelet {
 namespace {
 
 constexpr Duration kOneStart = std::chrono::milliseconds(100);
 
 class KubeletPluginHost final : public PluginHost {
  public:
-  KubeletPluginHost(Loop& loop, PluginHostSettings settings, Answers& answers, std::function<void()> on_change)
+  KubeletPluginHost(os::Loop& loop, PluginHostSettings settings, Answers& answers, std::function<void()> on_change)
       : loop_(loop),
         settings_(std::move(settings)),
         answers_(answers),
         on_change_(std::move(on_change)),
-        kubelet_name_(parts_of(settings_.kubelet_socket).name),
+        kubelet_name_(os::parts_of(settings_.kubelet_socket).name),
         audit_(loop),
         look_(loop, [this] { look_around(); }),
         changed_(loop, [this] { report(); }) {}
@@ -59,13 +59,13 @@ class KubeletPluginHost final : public PluginHost {
 
  private:
   Status watch_directories() {
-    const std::string kubelet_directory = parts_of(settings_.kubelet_socket).directory;
-    TRY(plugin_watch_, DirWatch::open(loop_, settings_.plugin_dir,
-                                      [this, same = kubelet_directory == settings_.plugin_dir](
-                                          const std::string& name) { heard(name, same); }));
+    const std::string kubelet_directory = os::parts_of(settings_.kubelet_socket).directory;
+    TRY(plugin_watch_, os::DirWatch::open(loop_, settings_.plugin_dir,
+                                          [this, same = kubelet_directory == settings_.plugin_dir](
+                                              const std::string& name) { heard(name, same); }));
     if (kubelet_directory == settings_.plugin_dir || !settings_.register_with_kubelet) return {};
     TRY(kubelet_watch_,
-        DirWatch::open(loop_, kubelet_directory, [this](const std::string& name) { heard(name, true); }));
+        os::DirWatch::open(loop_, kubelet_directory, [this](const std::string& name) { heard(name, true); }));
     return {};
   }
 
@@ -117,7 +117,7 @@ class KubeletPluginHost final : public PluginHost {
     if (on_change_) on_change_();
   }
 
-  Loop& loop_;
+  os::Loop& loop_;
   const PluginHostSettings settings_;
   Answers& answers_;
   const std::function<void()> on_change_;
@@ -129,17 +129,17 @@ class KubeletPluginHost final : public PluginHost {
   bool watches_lost_ = false;
   std::vector<PluginState> reported_;
 
-  Timer audit_;
+  os::Timer audit_;
   LoopSignal look_;
   LoopSignal changed_;
-  std::unique_ptr<DirWatch> plugin_watch_;
-  std::unique_ptr<DirWatch> kubelet_watch_;
+  std::unique_ptr<os::DirWatch> plugin_watch_;
+  std::unique_ptr<os::DirWatch> kubelet_watch_;
   std::map<std::string, std::unique_ptr<Plugin>> plugins_;  // by resource
 };
 
 }  // namespace
 
-Result<std::unique_ptr<PluginHost>> PluginHost::open(Loop& loop, PluginHostSettings settings, Answers& answers,
+Result<std::unique_ptr<PluginHost>> PluginHost::open(os::Loop& loop, PluginHostSettings settings, Answers& answers,
                                                      std::function<void()> on_change) {
   while (settings.plugin_dir.size() > 1 && settings.plugin_dir.ends_with('/')) settings.plugin_dir.pop_back();
   if (settings.kubelet_socket.empty()) settings.kubelet_socket = settings.plugin_dir + "/kubelet.sock";
@@ -148,4 +148,4 @@ Result<std::unique_ptr<PluginHost>> PluginHost::open(Loop& loop, PluginHostSetti
   return host;
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::kubelet

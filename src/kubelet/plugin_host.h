@@ -24,7 +24,7 @@
 #include "os/loop/loop.h"
 #include "plan/advertise/advertise.h"
 
-namespace tranche::host {
+namespace tranche::kubelet {
 
 class Answers {
  public:
@@ -73,7 +73,7 @@ struct PluginState {
 class PluginHost {
  public:
   // on_change: a turn of the loop, after any PluginState changed.
-  static Result<std::unique_ptr<PluginHost>> open(Loop& loop, PluginHostSettings settings, Answers& answers,
+  static Result<std::unique_ptr<PluginHost>> open(os::Loop& loop, PluginHostSettings settings, Answers& answers,
                                                   std::function<void()> on_change);
   virtual ~PluginHost() = default;  // finishes streams, stops servers, removes our sockets
 
@@ -83,4 +83,4 @@ class PluginHost {
   virtual std::vector<PluginState> states() const = 0;
 };
 
-}  // namespace tranche::host
+}  // namespace tranche::kubelet

@@ -7,7 +7,7 @@
 #include "kubelet/local_channel.h"
 #include "kubelet/translate.h"
 
-namespace tranche::host {
+namespace tranche::kubelet {
 
 Result<std::vector<PodHolding>> list_pod_resources(const std::string& socket_path, Duration deadline) {
   const auto stub = v1::PodResourcesLister::NewStub(local_channel(socket_path));
@@ -42,4 +42,4 @@ Result<AskedGrant> request_grant(const std::string& plugin_socket, const std::ve
   return grant;
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::kubelet

@@ -8,7 +8,7 @@
 #include "base/result.h"
 #include "base/time.h"
 
-namespace tranche::host {
+namespace tranche::kubelet {
 
 struct PodHolding {
   std::string pod_namespace;
@@ -30,4 +30,4 @@ struct AskedGrant {
 Result<AskedGrant> request_grant(const std::string& plugin_socket, const std::vector<std::string>& slots,
                                  Duration deadline);
 
-}  // namespace tranche::host
+}  // namespace tranche::kubelet

@@ -15,7 +15,7 @@
 #include "base/text.h"
 #include "os/loop/fd.h"
 
-namespace tranche::host {
+namespace tranche::kubelet {
 namespace {
 
 constexpr std::string_view kTemporary = ".t";
@@ -82,7 +82,7 @@ void remove_deserted_sockets(const std::string& directory, std::string_view begi
 
 Listener probe_listener(const std::string& path) {
   if (!check_socket_path(path)) return {};
-  const Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const os::Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return {};
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -96,4 +96,4 @@ Listener probe_listener(const std::string& path) {
   return {.alive = true, .pid = peer.pid};
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::kubelet

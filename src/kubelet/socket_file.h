@@ -12,7 +12,7 @@
 #include "base/result.h"
 #include "base/time.h"
 
-namespace tranche::host {
+namespace tranche::kubelet {
 
 struct SocketFile {
   dev_t device = 0;
@@ -47,4 +47,4 @@ void remove_deserted_sockets(const std::string& directory, std::string_view begi
 // sun_path ends the same way for everybody: 107 characters.
 Status check_socket_path(const std::string& path);
 
-}  // namespace tranche::host
+}  // namespace tranche::kubelet

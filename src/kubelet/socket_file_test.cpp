@@ -12,7 +12,7 @@
 
 #include "os/loop/fd.h"
 
-namespace tranche::host {
+namespace tranche::kubelet {
 namespace {
 
 class SocketFiles : public testing::Test {
@@ -25,8 +25,8 @@ class SocketFiles : public testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(directory_); }
 
-  Fd bind_at(const std::string& path, bool listening) const {
-    Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  os::Fd bind_at(const std::string& path, bool listening) const {
+    os::Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
@@ -49,7 +49,7 @@ TEST_F(SocketFiles, NothingAndOtherKindsOfFilesAreNoSocket) {
 }
 
 TEST_F(SocketFiles, AListenerIsAliveAndReportsItsProcess) {
-  const Fd listener = bind_at(path_, true);
+  const os::Fd listener = bind_at(path_, true);
   const Listener seen = probe_listener(path_);
   EXPECT_TRUE(seen.alive);
   EXPECT_EQ(seen.pid, ::getpid());
@@ -79,10 +79,10 @@ TEST_F(SocketFiles, WhatKilledServersLeftGoesAndNothingElse) {
 }
 
 TEST_F(SocketFiles, AFullQueueIsAliveToo) {
-  const Fd listener = bind_at(path_, true);
-  std::vector<Fd> callers;
+  const os::Fd listener = bind_at(path_, true);
+  std::vector<os::Fd> callers;
   for (int i = 0; i < 16; ++i) {  // more than any backlog of 1 takes
-    Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    os::Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     std::memcpy(address.sun_path, path_.c_str(), path_.size() + 1);
@@ -95,24 +95,24 @@ TEST_F(SocketFiles, AFullQueueIsAliveToo) {
 
 TEST_F(SocketFiles, ASocketNobodyListensOnIsDead) {
   {
-    const Fd gone = bind_at(path_, true);
+    const os::Fd gone = bind_at(path_, true);
   }
   EXPECT_TRUE(look_at_socket(path_));
   EXPECT_FALSE(probe_listener(path_).alive);
 }
 
 TEST_F(SocketFiles, AReplacementIsAnotherFileWhileTheOldOneIsBound) {
-  const Fd old_one = bind_at(path_, true);
+  const os::Fd old_one = bind_at(path_, true);
   const auto before = look_at_socket(path_);
   ::unlink(path_.c_str());
-  const Fd new_one = bind_at(path_, true);
+  const os::Fd new_one = bind_at(path_, true);
   const auto after = look_at_socket(path_);
   ASSERT_TRUE(before && after);
   EXPECT_FALSE(after->same_file(*before)) << "a bound socket keeps its inode number to itself";
 }
 
 TEST_F(SocketFiles, ARenameKeepsTheIdentity) {
-  const Fd socket = bind_at(directory_ + "/other", true);
+  const os::Fd socket = bind_at(directory_ + "/other", true);
   const auto before = look_at_socket(directory_ + "/other");
   std::filesystem::rename(directory_ + "/other", path_);
   const auto after = look_at_socket(path_);
@@ -130,4 +130,4 @@ TEST(SocketPath, MayHave107Characters) {
 }
 
 }  // namespace
-}  // namespace tranche::host
+}  // namespace tranche::kubelet

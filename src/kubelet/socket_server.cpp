@@ -12,7 +12,7 @@
 
 #include "kubelet/local_channel.h"
 
-namespace tranche::host {
+namespace tranche::kubelet {
 namespace {
 
 // A reader that never reads must not grow us. gRPC takes a question of up to 4 MiB, which all ids of the longest list
@@ -72,4 +72,4 @@ SocketServer::Finding SocketServer::look() const {
   return listener.alive ? Finding{Place::kTaken, listener.pid} : Finding{Place::kDeserted, 0};
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::kubelet

@@ -15,7 +15,7 @@
 #include "base/time.h"
 #include "kubelet/socket_file.h"
 
-namespace tranche::host {
+namespace tranche::kubelet {
 
 class SocketServer {
  public:
@@ -54,4 +54,4 @@ class SocketServer {
   Listener predecessor_;
 };
 
-}  // namespace tranche::host
+}  // namespace tranche::kubelet

@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-namespace tranche::host {
+namespace tranche::kubelet {
 
 template <class Message>
 class Streams {
@@ -202,4 +202,4 @@ void Streams<Message>::gone(const std::shared_ptr<Stream>& stream, bool by_reade
   on_count_();
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::kubelet

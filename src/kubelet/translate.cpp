@@ -5,7 +5,7 @@
 #include <map>
 #include <utility>
 
-namespace tranche::host {
+namespace tranche::kubelet {
 namespace {
 
 // Each way the first row that matches.
@@ -97,4 +97,4 @@ Error from_status(const grpc::Status& status, std::string what, std::string wher
                static_cast<int>(status.error_code())};
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::kubelet

@@ -12,7 +12,7 @@
 #include "kubelet/pod_resources.h"
 #include "plan/advertise/advertise.h"
 
-namespace tranche::host {
+namespace tranche::kubelet {
 
 // What we can do, in one place: Register and GetDevicePluginOptions both say this, so they cannot disagree.
 v1beta1::DevicePluginOptions our_options();
@@ -27,4 +27,4 @@ grpc::Status to_status(const Error& error);
 // The other way, for answers of kubelet: `what` is the first half of the sentence.
 Error from_status(const grpc::Status& status, std::string what, std::string where);
 
-}  // namespace tranche::host
+}  // namespace tranche::kubelet

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-namespace tranche::host {
+namespace tranche::kubelet {
 namespace {
 
 // Promise: kubelet/allocate: Each kind of error has its own gRPC status.
@@ -91,4 +91,4 @@ TEST(Translate, DevicesOfOneResourceOfAContainerAreOneHoldingHoweverKubeletLists
 }
 
 }  // namespace
-}  // namespace tranche::host
+}  // namespace tranche::kubelet

@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "plan/shares.h"
 
-namespace tranche::label {
+namespace tranche::labels {
 namespace {
 
 using config::Config;
@@ -433,4 +433,4 @@ bool legal_key(std::string_view key) {
   return !name.empty() && legal_value(name);  // the same letters and length
 }
 
-}  // namespace tranche::label
+}  // namespace tranche::labels

@@ -15,7 +15,7 @@
 #include "labels/pci.h"
 #include "plan/plan.h"
 
-namespace tranche::label {
+namespace tranche::labels {
 
 using Labels = std::map<std::string, std::string>;
 
@@ -54,4 +54,4 @@ std::string label_value(std::string_view text);
 bool legal_key(std::string_view key);      // "prefix/name", the name of at most 63 characters
 bool legal_value(std::string_view value);  // "" is valid
 
-}  // namespace tranche::label
+}  // namespace tranche::labels

@@ -6,7 +6,7 @@
 #include "make.h"
 #include "plan/make_plan.h"
 
-namespace tranche::label {
+namespace tranche::labels {
 
 inline inventory::Inventory node(std::uint32_t count) {
   auto inventory = make::gpus(count);
@@ -38,4 +38,4 @@ inline Labels labels_of(const config::Config& config, const inventory::Inventory
   return labels_for(config, inventory, plan::make_plan(config, inventory).value_or(plan::Plan{}), inputs);
 }
 
-}  // namespace tranche::label
+}  // namespace tranche::labels

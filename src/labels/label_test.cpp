@@ -4,7 +4,7 @@
 
 #include "labels/label_fixture.h"
 
-namespace tranche::label {
+namespace tranche::labels {
 namespace label_test {
 
 using config::Config;
@@ -145,4 +145,4 @@ TEST(LabelsTest, SlotsOfAMemoryAreCountedAndOneSlotOfMpsIsSaid) {
 }
 
 }  // namespace label_test
-}  // namespace tranche::label
+}  // namespace tranche::labels

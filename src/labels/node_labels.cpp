@@ -9,7 +9,7 @@
 #include "base/json_text.h"
 #include "base/text.h"
 
-namespace tranche::label {
+namespace tranche::labels {
 namespace {
 
 using Json = nlohmann::json;
@@ -78,4 +78,4 @@ Result<NodeChange> change_node(std::string_view node, const Labels& wanted) {
   return change;
 }
 
-}  // namespace tranche::label
+}  // namespace tranche::labels

@@ -10,7 +10,7 @@
 #include "base/result.h"
 #include "labels/label.h"
 
-namespace tranche::label {
+namespace tranche::labels {
 
 inline constexpr const char* kOwnedAnnotation = "tranche.io/labels";
 
@@ -26,4 +26,4 @@ Result<NodeChange> change_node(std::string_view node, const Labels& wanted);
 // device-plugin.config, gpu.present) belong to people and operators.
 bool may_own(std::string_view key);
 
-}  // namespace tranche::label
+}  // namespace tranche::labels

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-namespace tranche::label {
+namespace tranche::labels {
 namespace node_labels_test {
 
 using Json = nlohmann::json;
@@ -131,4 +131,4 @@ TEST(NodeLabels, AnySequenceLeavesOthersAloneAndSettles) {
 }
 
 }  // namespace node_labels_test
-}  // namespace tranche::label
+}  // namespace tranche::labels

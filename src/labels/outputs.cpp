@@ -5,7 +5,7 @@
 #include "base/json_read.h"
 #include "base/json_text.h"
 
-namespace tranche::label {
+namespace tranche::labels {
 namespace {
 
 using Json = nlohmann::json;
@@ -93,4 +93,4 @@ Result<std::optional<std::string>> changed_feature(std::string_view there, const
   return json_text(json);
 }
 
-}  // namespace tranche::label
+}  // namespace tranche::labels

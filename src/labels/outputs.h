@@ -10,7 +10,7 @@
 #include "base/result.h"
 #include "labels/label.h"
 
-namespace tranche::label {
+namespace tranche::labels {
 
 std::string file_text(const Labels& labels);  // "key=value" lines, by key
 
@@ -42,4 +42,4 @@ std::string new_feature(const FeaturePlace& place, const Labels& labels);
 Result<std::optional<std::string>> changed_feature(std::string_view there, const FeaturePlace& place,
                                                    const Labels& labels);
 
-}  // namespace tranche::label
+}  // namespace tranche::labels

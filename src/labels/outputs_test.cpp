@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace tranche::label {
+namespace tranche::labels {
 namespace outputs_test {
 
 using Json = nlohmann::json;
@@ -101,4 +101,4 @@ TEST(FeatureOwners, AreNoneForAPodThatNoDaemonSetMade) {
 }
 
 }  // namespace outputs_test
-}  // namespace tranche::label
+}  // namespace tranche::labels

@@ -2,7 +2,7 @@
 
 #include "labels/label_fixture.h"
 
-namespace tranche::label {
+namespace tranche::labels {
 namespace own_labels_test {
 
 using config::Config;
@@ -139,4 +139,4 @@ TEST(LegalLabels, AreThoseThatTheApiServerTakes) {
 }
 
 }  // namespace own_labels_test
-}  // namespace tranche::label
+}  // namespace tranche::labels

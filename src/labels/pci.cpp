@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 
-namespace tranche::label {
+namespace tranche::labels {
 namespace {
 
 constexpr std::string_view kNvidia = "10de";
@@ -117,4 +117,4 @@ Result<Vgpu> vgpu_of(std::string_view config) {
   return Vgpu{};
 }
 
-}  // namespace tranche::label
+}  // namespace tranche::labels

@@ -11,7 +11,7 @@
 #include "base/result.h"
 #include "base/units.h"
 
-namespace tranche::label {
+namespace tranche::labels {
 
 // The name of NVIDIA's device in a database of PCI ids (pci.ids); "" if it is not listed.
 std::string device_name(std::string_view pci_ids, std::uint16_t device);
@@ -34,4 +34,4 @@ struct Vgpu {
 // (kDenied). A virtual GPU that does not report its host's driver has empty texts.
 Result<Vgpu> vgpu_of(std::string_view config);
 
-}  // namespace tranche::label
+}  // namespace tranche::labels

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tranche::label {
+namespace tranche::labels {
 namespace pci_test {
 
 constexpr const char* kIds =
@@ -38,4 +38,4 @@ TEST(PciNumbers, AreHexadecimal) {
 }
 
 }  // namespace pci_test
-}  // namespace tranche::label
+}  // namespace tranche::labels

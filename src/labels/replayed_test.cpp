@@ -4,7 +4,7 @@
 
 #include "labels/label_fixture.h"
 
-namespace tranche::label {
+namespace tranche::labels {
 namespace replayed_test {
 
 using config::Config;
@@ -250,4 +250,4 @@ TEST(ReplayedLabels, ModelsAreSanitised) {
 }
 
 }  // namespace replayed_test
-}  // namespace tranche::label
+}  // namespace tranche::labels

@@ -4,7 +4,7 @@
 
 #include <initializer_list>
 
-namespace tranche::label {
+namespace tranche::labels {
 namespace vgpu_test {
 
 // A configuration space with these bytes at `at`, reached through the list of capabilities.
@@ -113,4 +113,4 @@ TEST(VgpuCapability, NeedsTheWholeSpace) {
 }
 
 }  // namespace vgpu_test
-}  // namespace tranche::label
+}  // namespace tranche::labels

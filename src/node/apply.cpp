@@ -4,7 +4,7 @@
 #include "node/node_log.h"
 #include "node/node_parts.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 
 using namespace std::chrono_literals;
 
@@ -33,7 +33,7 @@ void NodeProgram::step(const Fresh& fresh) {
 // In this order: `tranche mps`, the log and events, what the next start needs, the driver, tenants, the cluster.
 void NodeProgram::apply(const Decided& decided, const Fresh& had) {
   if (decided.change.other_holders) other_holders_.keep(*decided.change.other_holders);
-  if (decided.problems) log_problems(decision_.plan_problems);
+  if (decided.problems) config::log_problems(decision_.plan_problems);
   log_change(decided.change);
   if (decided.change.plan) log_plan(decision_.plan);
   log_health(decided.health);
@@ -86,4 +86,4 @@ void NodeProgram::serve() {
   waits_for_kubelet_ = waits;
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

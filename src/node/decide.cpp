@@ -10,7 +10,7 @@
 #include "plan/make_plan.h"
 #include "plan/stale.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace {
 
 // Faults that the health of a GPU does not show: of the node as a whole, and of devices that only an older plan has.
@@ -91,7 +91,7 @@ void decide_offer(const Inputs& in, const Records& records, Decided& out, MonoTi
   }
   out.ask_driver = records.health.wants_look(now);
   decision.faults = records.health.judge(decision.plan, known_inventory(in), in.driver_problem,
-                                         other_faults(in, decision), pool_faults(decision.plan, in.pools), now);
+                                         other_faults(in, decision), mps::pool_faults(decision.plan, in.pools), now);
   decision.health = records.health.report();
   out.wake = records.health.next_change();
   decision.advertised = advertise::advertise(decision.plan, decision.faults, decision.withheld);
@@ -131,4 +131,4 @@ Decided decide(const Inputs& in, const Records& records, Decision last, MonoTime
   return out;
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

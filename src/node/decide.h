@@ -10,7 +10,7 @@
 #include "node/plan_change.h"
 #include "node/snapshot.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 
 // State that outlives a decision; decide() reads and updates it.
 struct Records {
@@ -38,4 +38,4 @@ Decided decide(const Inputs& in, const Records& records, Decision last, MonoTime
 // Empty while there is no driver.
 const inventory::Inventory& known_inventory(const Inputs& in);
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace decide_test {
 
 using namespace std::chrono_literals;
@@ -44,7 +44,7 @@ struct Node {
     decision = decided.decision;
     return decided;
   }
-  Decided listed(std::vector<host::PodHolding> holdings) {
+  Decided listed(std::vector<kubelet::PodHolding> holdings) {
     now += 1min;
     in.holdings = holdings;
     in.holdings_read = now;
@@ -69,7 +69,7 @@ struct Node {
   Decision decision;
 };
 
-const host::PodHolding kHolding{"default", "train", "main", kResource, {"GPU-a::1"}};
+const kubelet::PodHolding kHolding{"default", "train", "main", kResource, {"GPU-a::1"}};
 
 TEST(Decide, ALostGpuIsWithdrawnAndItsSlotsStayHeld) {
   Node node(shared(config::SharingStrategy::kTimeSlicing, 4));
@@ -77,7 +77,7 @@ TEST(Decide, ALostGpuIsWithdrawnAndItsSlotsStayHeld) {
   node.listed({kHolding});
   EXPECT_EQ(node.healthy(), 8u);
   EXPECT_EQ(node.decision.condition.reason, "NotRegistered");
-  node.health.on_event({.what = host::GpuEvent::What::kLost, .gpu_uuid = "GPU-a", .why = "it fell off the bus"},
+  node.health.on_event({.what = gpu::GpuEvent::What::kLost, .gpu_uuid = "GPU-a", .why = "it fell off the bus"},
                        *node.in.inventory, node.decision.plan, node.now);
   const auto decided = node.next({.offer = true});
   EXPECT_EQ(node.healthy(), 4u);
@@ -145,7 +145,7 @@ TEST(Decide, WithoutFreshInputsThePlanAndTheSlotsStay) {
   Node node(shared(config::SharingStrategy::kTimeSlicing, 4));
   node.next({.plan = true});
   node.in.config.config = shared(config::SharingStrategy::kTimeSlicing, 2);
-  node.health.on_event({.what = host::GpuEvent::What::kLost, .gpu_uuid = "GPU-a", .why = ""}, *node.in.inventory,
+  node.health.on_event({.what = gpu::GpuEvent::What::kLost, .gpu_uuid = "GPU-a", .why = ""}, *node.in.inventory,
                        node.decision.plan, node.now);
   const auto decided = node.next({});
   EXPECT_EQ(node.healthy(), 8u);
@@ -154,4 +154,4 @@ TEST(Decide, WithoutFreshInputsThePlanAndTheSlotsStay) {
 }
 
 }  // namespace decide_test
-}  // namespace tranche::agent
+}  // namespace tranche::node

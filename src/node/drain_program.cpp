@@ -5,15 +5,15 @@
 #include "os/files/files.h"
 #include "os/files/links.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace {
 
 constexpr const char* kName = "tranche-drain";
 constexpr std::size_t kLargest = 16 << 20;
 
 std::string beside_ourselves() {
-  const auto self = host::read_link("/proc/self/exe");
-  return self ? host::parts_of(*self).directory + "/" + kName : "";
+  const auto self = os::read_link("/proc/self/exe");
+  return self ? os::parts_of(*self).directory + "/" + kName : "";
 }
 
 }  // namespace
@@ -21,9 +21,9 @@ std::string beside_ourselves() {
 Status install_drain_program(const std::string& dir, const std::string& source) {
   if (dir.empty()) return {};
   if (!dir.starts_with('/')) return fail(Kind::kInvalid, "--program-dir " + dir + " is not an absolute path");
-  auto program = host::read_file(source.empty() ? beside_ourselves() : source, kLargest);
+  auto program = os::read_file(source.empty() ? beside_ourselves() : source, kLargest);
   if (!program) return std::unexpected(within(std::move(program).error(), "tranche-drain is not beside this program"));
-  TRY(const auto folder, host::Dir::create(dir, 0755));
+  TRY(const auto folder, os::Dir::create(dir, 0755));
   if (const auto there = folder.read(kName, kLargest); there && *there == *program) {
     std::error_code error;
     const auto mode = std::filesystem::status(dir + "/" + kName, error).permissions();
@@ -32,4 +32,4 @@ Status install_drain_program(const std::string& dir, const std::string& source) 
   return folder.write_atomically(kName, *program, 0755);
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

@@ -6,7 +6,7 @@
 #include "os/files/files.h"
 #include "os/files/scratch.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace drain_program_test {
 
 using ::testing::HasSubstr;
@@ -14,12 +14,12 @@ using ::testing::HasSubstr;
 class DrainInstall : public ::testing::Test {
  protected:
   void program(const std::string& content) {
-    ASSERT_TRUE(host::Dir::open(scratch_.path())->write_atomically("tranche-drain", content, 0600));
+    ASSERT_TRUE(os::Dir::open(scratch_.path())->write_atomically("tranche-drain", content, 0600));
   }
   std::string source() const { return scratch_ / "tranche-drain"; }
   std::string dir() const { return scratch_ / "on/the/node"; }
-  std::string installed() const { return host::read_file(dir() + "/tranche-drain").value_or("none"); }
-  host::Scratch scratch_;
+  std::string installed() const { return os::read_file(dir() + "/tranche-drain").value_or("none"); }
+  os::Scratch scratch_;
 };
 
 TEST_F(DrainInstall, TheProgramIsPutThereForAllToRun) {
@@ -59,9 +59,9 @@ TEST_F(DrainInstall, FailsWithTheReason) {
   const auto relative = install_drain_program("bin", source());
   ASSERT_FALSE(relative);
   EXPECT_THAT(to_string(relative.error()), HasSubstr("not an absolute path"));
-  ASSERT_TRUE(host::Dir::open(scratch_.path())->write_atomically("file", "x"));
+  ASSERT_TRUE(os::Dir::open(scratch_.path())->write_atomically("file", "x"));
   EXPECT_FALSE(install_drain_program(scratch_ / "file/bin", source()));
 }
 
 }  // namespace drain_program_test
-}  // namespace tranche::agent
+}  // namespace tranche::node

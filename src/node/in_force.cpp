@@ -8,7 +8,7 @@
 
 #include "base/text.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace {
 
 constexpr const char* kYes = "yes";
@@ -29,7 +29,7 @@ InForce of_pools(const Snapshot& s, const char* promise, const char* by, const F
 }
 
 InForce limits_of_clients(const Snapshot& s) {
-  return of_pools(s, "memory and SMs of a client", "MPS limits, read back", [](const PoolReport& pool) {
+  return of_pools(s, "memory and SMs of a client", "MPS limits, read back", [](const mps::PoolReport& pool) {
     return pool.state == "serving" ? std::string() : pool.state + (pool.reason.empty() ? "" : ", " + pool.reason);
   });
 }
@@ -65,7 +65,7 @@ InForce only_through_mps(const Snapshot& s) {
 // The daemon has only one set of limits at a time, so only a relay can give each client those of its grant.
 InForce each_its_own(const Snapshot& s) {
   return of_pools(s, "a client has its own grant's limits", "relay, server's limits per client",
-                  [](const PoolReport& pool) -> std::string {
+                  [](const mps::PoolReport& pool) -> std::string {
                     if (pool.endpoint == "relay") return {};
                     return pool.endpoint == "link" ? "the endpoint is a link: the limits of a grant of several slots "
                                                      "stand in its environment only"
@@ -74,7 +74,7 @@ InForce each_its_own(const Snapshot& s) {
 }
 
 InForce commands_are_relayed(const Snapshot& s) {
-  return of_pools(s, "no tenant commands MPS", "relay", [](const PoolReport& pool) -> std::string {
+  return of_pools(s, "no tenant commands MPS", "relay", [](const mps::PoolReport& pool) -> std::string {
     if (pool.endpoint == "relay") return {};
     if (pool.endpoint != "link") return "no endpoint yet";
     return "the endpoint is a link" + (pool.endpoint_reason.empty() ? "" : " (" + pool.endpoint_reason + ")");
@@ -121,7 +121,7 @@ InForce deaths_are_safe(const Snapshot& s) {
   std::size_t starting = 0;
   auto row =
       of_pools(s, "a client's death hurts no neighbour", "keeper, for work that ends within 5 s of the death",
-               [&starting](const PoolReport& pool) -> std::string {
+               [&starting](const mps::PoolReport& pool) -> std::string {
                  if (pool.endpoint == "link") return "the endpoint is a link, so clients are not known when they start";
                  std::size_t unprotected = 0;
                  std::string first;
@@ -143,7 +143,7 @@ InForce deaths_are_safe(const Snapshot& s) {
 }
 
 InForce proven(const Snapshot& s) {
-  return of_pools(s, "pools serve", "a real CUDA start", [](const PoolReport& pool) -> std::string {
+  return of_pools(s, "pools serve", "a real CUDA start", [](const mps::PoolReport& pool) -> std::string {
     if (pool.proof.state == "proven" || pool.proof.state == "running") return {};
     return "proof " + (pool.proof.state.empty() ? "not reported" : pool.proof.state) +
            (pool.proof.reason.empty() ? "" : ", " + pool.proof.reason);
@@ -163,4 +163,4 @@ std::vector<InForce> in_force(const Snapshot& snapshot) {
           proven(snapshot)};
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace in_force_test {
 
 using testing::HasSubstr;
@@ -17,7 +17,7 @@ Snapshot node_with(std::vector<std::string> pools) {
     plan::PlannedPool planned;
     planned.id = id;
     s.plan.pools.push_back(planned);
-    PoolReport report;
+    mps::PoolReport report;
     report.id = id;
     report.state = "serving";
     report.endpoint = "relay";
@@ -151,4 +151,4 @@ TEST(InForce, ThroughALinkALimitOfSeveralSlotsStandsInTheEnvironmentOnly) {
 }
 
 }  // namespace in_force_test
-}  // namespace tranche::agent
+}  // namespace tranche::node

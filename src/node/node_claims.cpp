@@ -9,7 +9,7 @@
 #include "os/log/log.h"
 #include "plan/slot_id.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace {
 
 constexpr Duration kShowAfter = std::chrono::milliseconds(20);
@@ -24,8 +24,8 @@ std::vector<plan::PlannedDevice> gpus_of(const plan::Plan& plan) {
   return gpus;
 }
 
-std::vector<host::DraDeviceHealth> health_of(const dra::Offered& offered) {
-  std::vector<host::DraDeviceHealth> health;
+std::vector<kubelet::DraDeviceHealth> health_of(const dra::Offered& offered) {
+  std::vector<kubelet::DraDeviceHealth> health;
   for (const auto& device : offered.devices)
     health.push_back({offered.pool, device.name, !device.fault, device.fault ? device.fault->why : std::string()});
   return health;
@@ -119,15 +119,15 @@ void NodeProgram::serve_claims() {
   if (!dra_server_) dra_server_ = serve_driver(driver, problem_before);
 }
 
-std::unique_ptr<host::DraServer> NodeProgram::serve_driver(const std::string& driver,
-                                                           const std::string& problem_before) {
+std::unique_ptr<kubelet::DraServer> NodeProgram::serve_driver(const std::string& driver,
+                                                              const std::string& problem_before) {
   const std::string kubelet = std::filesystem::path(options_.plugin_dir).parent_path();
-  host::DraServerSettings settings;
+  kubelet::DraServerSettings settings;
   settings.driver = driver;
   settings.registry_dir = kubelet + "/plugins_registry";
   settings.plugins_dir = kubelet + "/plugins";
   settings.instance = options_.pod_uid;
-  auto opened = host::DraServer::open(loop_, std::move(settings), claims_, [this] {
+  auto opened = kubelet::DraServer::open(loop_, std::move(settings), claims_, [this] {
     want_claims();
     step();
   });
@@ -155,4 +155,4 @@ std::optional<ClaimsReport> NodeProgram::claims_report() const {
   return report;
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

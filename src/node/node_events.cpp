@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace {
 
 NodeEvent event_of(const health::Change& change) {
@@ -17,7 +17,7 @@ NodeEvent event_of(const health::Change& change) {
                                           cause, change.condition.why)};
 }
 
-std::string file_of(const ConfigView& view) {
+std::string file_of(const config::ConfigView& view) {
   return view.path.empty() ? std::string("The configuration without a file") : view.path;
 }
 
@@ -33,7 +33,7 @@ std::vector<NodeEvent> health_events(const std::vector<health::Change>& changes)
   return events;
 }
 
-NodeEvent config_event(const ConfigView& view) {
+NodeEvent config_event(const config::ConfigView& view) {
   if (!view.last_good) return {&kube::kConfigApplied, fmt::format("{} is in effect", file_of(view))};
   const auto at = std::ranges::find(view.problems, Severity::kError, &Problem::severity);
   // With several configurations, the refused one may differ from the one in effect.
@@ -48,9 +48,9 @@ NodeEvent pages_event(const std::string& program, const std::string& problem) {
           fmt::format("tranche {} serves no metrics and no readiness page: {}; it tries again", program, problem)};
 }
 
-std::vector<NodeEvent> PoolEvents::update(const plan::Plan& plan, const PoolReports& reports) {
+std::vector<NodeEvent> PoolEvents::update(const plan::Plan& plan, const mps::PoolReports& reports) {
   std::vector<NodeEvent> events;
-  const auto faults = pool_faults(plan, reports);
+  const auto faults = mps::pool_faults(plan, reports);
   const auto planned = [&](const std::string& id) {
     return std::ranges::any_of(plan.pools, [&](const plan::PlannedPool& pool) { return pool.id == id; });
   };
@@ -70,4 +70,4 @@ std::vector<NodeEvent> PoolEvents::update(const plan::Plan& plan, const PoolRepo
   return events;
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

@@ -10,7 +10,7 @@
 #include "node/gpu/transitions.h"
 #include "plan/plan.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 
 struct NodeEvent {
   const kube::Reason* reason = nullptr;
@@ -20,18 +20,18 @@ struct NodeEvent {
 
 // A device whose pool is down is reported as the pool's.
 std::vector<NodeEvent> health_events(const std::vector<health::Change>& changes);
-NodeEvent config_event(const ConfigView& view);
+NodeEvent config_event(const config::ConfigView& view);
 NodeEvent pages_event(const std::string& program, const std::string& problem);  // "node", "mps"
 
 class PoolEvents {
  public:
   // A pool is reported as down only after it has served, and as serving again only after it was reported as down; a
   // pool that is no longer planned is forgotten.
-  std::vector<NodeEvent> update(const plan::Plan& plan, const PoolReports& reports);
+  std::vector<NodeEvent> update(const plan::Plan& plan, const mps::PoolReports& reports);
 
  private:
   std::set<std::string> served_;
   std::set<std::string> down_;
 };
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

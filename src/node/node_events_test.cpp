@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace node_events_test {
 
 using namespace std::chrono_literals;
@@ -25,10 +25,10 @@ plan::Plan plan_with(const std::vector<std::string>& pools) {
   return plan;
 }
 
-PoolReports reports(const std::string& state) {
-  PoolReports all;
+mps::PoolReports reports(const std::string& state) {
+  mps::PoolReports all;
   all.connected = true;
-  PoolReport& pool = all.pools["p"];
+  mps::PoolReport& pool = all.pools["p"];
   pool.id = "p";
   pool.state = state;
   pool.reason = state == "serving" ? "" : "it ended";
@@ -74,11 +74,11 @@ TEST(NodeEvent, APoolIsDownToNobodyWhenItIsNoLongerPlanned) {
 TEST(NodeEvent, WithoutTrancheMpsEveryPoolThatServedIsDown) {
   PoolEvents pools;
   pools.update(plan_with({"p"}), reports("serving"));
-  EXPECT_EQ(pools.update(plan_with({"p"}), PoolReports{}).size(), 1u);
+  EXPECT_EQ(pools.update(plan_with({"p"}), mps::PoolReports{}).size(), 1u);
 }
 
 TEST(NodeEvent, AConfigurationIsAppliedOrRefusedWithItsFirstFault) {
-  ConfigView view;
+  config::ConfigView view;
   view.path = "/etc/c.yaml";
   EXPECT_EQ(config_event(view).reason, &kube::kConfigApplied);
   view.last_good = true;
@@ -90,4 +90,4 @@ TEST(NodeEvent, AConfigurationIsAppliedOrRefusedWithItsFirstFault) {
 }
 
 }  // namespace node_events_test
-}  // namespace tranche::agent
+}  // namespace tranche::node

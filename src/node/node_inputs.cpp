@@ -10,7 +10,7 @@
 #include "os/memory/memory.h"
 #include "plan/select.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace {
 
 using namespace std::chrono_literals;
@@ -24,10 +24,10 @@ constexpr Duration kTidyAfter = 10s;  // at most so often: it takes 0.3 to 0.7 m
 
 void NodeProgram::on_config() {
   inputs_.config = config_.view();
-  log_problems(inputs_.config.problems);
+  config::log_problems(inputs_.config.problems);
   log::info("config.changed",
             {{"path", inputs_.config.path}, {"inForce", inputs_.config.last_good ? "last good" : "new"}});
-  log_effective(inputs_.config);
+  config::log_effective(inputs_.config);
   report_events({config_event(inputs_.config)});
   open_driver();
   if (inputs_.config.config.devices != chosen_by_) choose_gpus();
@@ -70,26 +70,26 @@ void NodeProgram::on_inventory(const Result<inventory::Inventory>& scanned) {
   if (mig_) mig_->on_inventory();
 }
 
-void NodeProgram::on_gpu_event(const host::GpuEvent& event) {
+void NodeProgram::on_gpu_event(const gpu::GpuEvent& event) {
   const bool look = health_.on_event(event, known_inventory(inputs_), decision_.plan, loop_.now());
   if (nvml_ && look) nvml_->ask_use();
-  if (nvml_ && event.what == host::GpuEvent::What::kBack) nvml_->rescan();
+  if (nvml_ && event.what == gpu::GpuEvent::What::kBack) nvml_->rescan();
   step({.offer = true});
 }
 
-void NodeProgram::on_use(const Result<std::vector<host::GpuUse>>& use) {
+void NodeProgram::on_use(const Result<std::vector<gpu::GpuUse>>& use) {
   if (!use) return answer_waiting();
   use_read_ = loop_.now();
   health_.on_use(*use, loop_.now());
   inputs_.use = *use;
-  std::erase_if(inputs_.use, [this](const host::GpuUse& gpu) {
+  std::erase_if(inputs_.use, [this](const gpu::GpuUse& gpu) {
     return inventory::find_gpu(known_inventory(inputs_), gpu.uuid) == nullptr;
   });
   step({.offer = true});
   answer_waiting();
 }
 
-void NodeProgram::on_pools(const PoolReports& next) {
+void NodeProgram::on_pools(const mps::PoolReports& next) {
   tenants_.on_pools(next);
   claims_.on_pools(next);
   if (next == inputs_.pools) return;
@@ -124,7 +124,7 @@ void NodeProgram::on_answered() {
   log_answered(answered);
   const bool known = holdings_.answer_of() >= answered.last_given;  // this call comes shortly after the answer
   if (!known && !answered.given.empty()) {
-    std::vector<host::PodHolding> holdings = inputs_.holdings;
+    std::vector<kubelet::PodHolding> holdings = inputs_.holdings;
     for (const auto& grant : answered.given) forget_former_holders(holdings, grant);
     inputs_.holdings = std::move(holdings);
   }
@@ -135,7 +135,7 @@ void NodeProgram::on_answered() {
   if (!answered.given.empty() && mig_) mig_->use_is(mig_use(false));
 }
 
-void NodeProgram::on_holdings(Result<std::vector<host::PodHolding>> listed) {
+void NodeProgram::on_holdings(Result<std::vector<kubelet::PodHolding>> listed) {
   // Processes grants that were just made before kubelet's list: a grant without an entry would count as one without
   // MPS, and the free slots of its GPU would be withheld until it has one.
   on_answered();
@@ -199,7 +199,7 @@ Result<std::string> NodeProgram::answer(const std::string& request) {
 }
 
 // A reader gets what the driver reports now. A driver that does not respond delays it by kUseWait.
-void NodeProgram::answer(const std::string& request, const host::StatusServer::Reply& reply) {
+void NodeProgram::answer(const std::string& request, const os::StatusServer::Reply& reply) {
   if (request != "status") return reply(answer(request));
   holdings_.ask();
   status_readers_.push_back(reply);
@@ -219,7 +219,7 @@ void NodeProgram::answer_waiting() {
 }
 
 void NodeProgram::tidy_later() {
-  if (!tidy_timer_.running()) tidy_timer_.start(kTidyAfter, [] { host::return_free_memory(); });
+  if (!tidy_timer_.running()) tidy_timer_.start(kTidyAfter, [] { os::return_free_memory(); });
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

@@ -5,7 +5,7 @@
 #include "gpu/inventory/compare.h"
 #include "os/log/log.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 
 void log_no_driver(const Inputs& in) {
   if (in.inventory) {
@@ -69,10 +69,10 @@ void log_health(const std::vector<health::Change>& changes) {
   }
 }
 
-void log_plugins(const std::vector<host::PluginState>& before, const std::vector<host::PluginState>& next) {
+void log_plugins(const std::vector<kubelet::PluginState>& before, const std::vector<kubelet::PluginState>& next) {
   for (const auto& plugin : next) {
-    const auto found = std::ranges::find(before, plugin.resource, &host::PluginState::resource);
-    const host::PluginState was = found == before.end() ? host::PluginState{} : *found;
+    const auto found = std::ranges::find(before, plugin.resource, &kubelet::PluginState::resource);
+    const kubelet::PluginState was = found == before.end() ? kubelet::PluginState{} : *found;
     if (!plugin.note.empty() && plugin.note != was.note)
       log::warning("plugin.took_over", {{"resource", plugin.resource}, {"what", plugin.note}});
     if (!plugin.problem.empty() && plugin.problem != was.problem)
@@ -81,7 +81,7 @@ void log_plugins(const std::vector<host::PluginState>& before, const std::vector
   }
 }
 
-void log_pools(const PoolReports& before, const PoolReports& next, bool needed) {
+void log_pools(const mps::PoolReports& before, const mps::PoolReports& next, bool needed) {
   for (const auto& [id, pool] : next.pools) {
     const auto it = before.pools.find(id);
     if (it == before.pools.end() || it->second.state != pool.state)
@@ -175,4 +175,4 @@ void GrantLog::follow(const std::vector<Holder>& holders, const kube::PodTable& 
   held_ = std::move(next);
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

@@ -11,7 +11,7 @@
 #include "node/grants/holders.h"
 #include "node/plan_change.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 
 // A missing driver is an error or not according to failOnInitError; a driver that has disappeared always is one.
 void log_no_driver(const Inputs& in);
@@ -19,8 +19,8 @@ void log_inventory(const std::optional<inventory::Inventory>& before, const inve
 void log_plan(const plan::Plan& plan);
 void log_change(const PlanChange::Moved& change);
 void log_health(const std::vector<health::Change>& changes);
-void log_plugins(const std::vector<host::PluginState>& before, const std::vector<host::PluginState>& next);
-void log_pools(const PoolReports& before, const PoolReports& next, bool needed);
+void log_plugins(const std::vector<kubelet::PluginState>& before, const std::vector<kubelet::PluginState>& next);
+void log_pools(const mps::PoolReports& before, const mps::PoolReports& next, bool needed);
 // Pods that hold a grant and are terminating. True: a pod with slots has ended, so kubelet's list has changed.
 bool log_pods(const kube::PodChanges& changes, const std::vector<GrantOwner>& owners);
 void log_answered(const Answered& answered);
@@ -39,4 +39,4 @@ class GrantLog {
   std::map<std::string, Held> held_;  // by grant and tenant
 };
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

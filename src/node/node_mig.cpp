@@ -7,15 +7,15 @@
 #include "node/node_parts.h"
 #include "plan/slot_id.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace {
 
 // One manager for the instances of a node: MIG instances as a label wants them are not a claim's to make and destroy.
-std::string why_not_on_demand(const MigReport& manager) {
+std::string why_not_on_demand(const mig::MigReport& manager) {
   if (manager.reason == "OtherManager") return manager.message;
   if (manager.config.empty()) return {};
   return "the MIG manager partitions the GPUs of this node by the configuration " + manager.config +
-         "; remove the label " + kMigConfigLabel +
+         "; remove the label " + mig::kMigConfigLabel +
          " of the node and the manager's default to have partitions on demand";
 }
 
@@ -28,7 +28,7 @@ mig::WholeInstance instance_of(const mig::GpuInstance& instance, const std::vect
 
 void NodeProgram::open_mig() {
   if (!options_.mig.enabled) return;
-  MigManager::Callbacks callbacks;
+  mig::MigManager::Callbacks callbacks;
   callbacks.driver = [this] { return driver_settings_; };
   callbacks.ask_use = [this] { holdings_.ask(); };
   callbacks.changed = [this] { step({.offer = true}); };
@@ -38,26 +38,27 @@ void NodeProgram::open_mig() {
     nvml_.reset();  // a GPU with an open handle cannot be reset
   };
   callbacks.emit_on_node = [this](const auto& reason, const auto& message) { cluster_.emit_on_node(reason, message); };
-  callbacks.emit_on_pod = [this](const Evictions::Pod& pod, const auto& reason, const auto& message) {
+  callbacks.emit_on_pod = [this](const mig::Evictions::Pod& pod, const auto& reason, const auto& message) {
     cluster_.emit(kube::ObjectRef::pod(pod.pod_namespace, pod.name, pod.uid), reason, message);
   };
-  callbacks.uid_of = [this](const MigUser& user) {
+  callbacks.uid_of = [this](const mig::MigUser& user) {
     const auto* pod = cluster_.pods().find(user.pod_namespace, user.pod);
     return pod == nullptr ? std::string() : pod->uid;
   };
-  driver_settings_ = driver_settings(config_.view().config.flags, options_.driver_root_here, options_.system_root);
-  MigSettings settings{options_.mig, options_.node_name, options_.run_dir + "/mig", {}};
+  driver_settings_ =
+      config::driver_settings(config_.view().config.flags, options_.driver_root_here, options_.system_root);
+  mig::MigSettings settings{options_.mig, options_.node_name, options_.run_dir + "/mig", {}};
   settings.environment.insert(options_.environment.begin(), options_.environment.end());
-  mig_ = std::make_unique<MigManager>(loop_, worker_, link_, std::move(settings), std::move(callbacks));
+  mig_ = std::make_unique<mig::MigManager>(loop_, worker_, link_, std::move(settings), std::move(callbacks));
 }
 
 // By kubelet's list and by our answers since; in doubt a device is held (grants/ledger.h).
-MigUse NodeProgram::mig_use(bool kubelet_answered) const {
-  MigUse use;
+mig::MigUse NodeProgram::mig_use(bool kubelet_answered) const {
+  mig::MigUse use;
   use.asked = kubelet_answered && !inputs_.holdings_problem.empty() ? loop_.now() : holdings_.answer_of();
   if (!change_.unguarded()) use.unknown = ledger_.unknown();
   for (const auto& held : ledger_.held()) {
-    MigUser user;
+    mig::MigUser user;
     for (const auto& holding : inputs_.holdings) {
       const bool same = holding.resource == held.resource && std::ranges::any_of(holding.slots, [&](const auto& slot) {
                           return std::ranges::find(held.slots, slot) != held.slots.end();
@@ -111,4 +112,4 @@ dra::Partitionable NodeProgram::partitionable() const {
   return all;
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

@@ -41,7 +41,7 @@
 #include "os/socket/status_socket.h"
 #include "os/worker/worker.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 
 std::string host_mps_root(const config::Config& config);
 
@@ -50,8 +50,8 @@ std::string host_mps_root(const config::Config& config);
 class NodeProgram {
  public:
   // All must outlive it, except the worker: its jobs use the parts, so it ends first.
-  NodeProgram(const NodeOptions& options, host::Loop& loop, host::Worker& worker, host::KubeLink& link,
-              ConfigSource& config);
+  NodeProgram(const NodeOptions& options, os::Loop& loop, os::Worker& worker, kube::KubeLink& link,
+              config::ConfigSource& config);
 
   Status run();  // until the loop is stopped; an Error: it cannot start
   void rescan();
@@ -69,9 +69,9 @@ class NodeProgram {
   void take_claims();
   void want_claims();
   void serve_claims();
-  std::unique_ptr<host::DraServer> serve_driver(const std::string& driver, const std::string& problem_before);
+  std::unique_ptr<kubelet::DraServer> serve_driver(const std::string& driver, const std::string& problem_before);
   std::optional<ClaimsReport> claims_report() const;
-  MigUse mig_use(bool kubelet_answered) const;
+  mig::MigUse mig_use(bool kubelet_answered) const;
   void open_driver();  // again when the configuration names another place
   void step(const Fresh& fresh = {});
   void collect();
@@ -83,39 +83,39 @@ class NodeProgram {
 
   void on_config();
   void on_inventory(const Result<inventory::Inventory>& scanned);
-  void on_gpu_event(const host::GpuEvent& event);
-  void on_use(const Result<std::vector<host::GpuUse>>& use);
-  void on_pools(const PoolReports& next);
+  void on_gpu_event(const gpu::GpuEvent& event);
+  void on_use(const Result<std::vector<gpu::GpuUse>>& use);
+  void on_pools(const mps::PoolReports& next);
   void on_answered();
   void on_pods(const kube::PodChanges& changes);
-  void on_holdings(Result<std::vector<host::PodHolding>> listed);
+  void on_holdings(Result<std::vector<kubelet::PodHolding>> listed);
   void on_pages();
   void on_looked();
   Result<std::string> answer(const std::string& request);
-  void answer(const std::string& request, const host::StatusServer::Reply& reply);
+  void answer(const std::string& request, const os::StatusServer::Reply& reply);
   void answer_waiting();
   void tidy_later();
 
   const NodeOptions options_;
-  host::Loop& loop_;
-  host::Worker& worker_;
-  host::KubeLink& link_;
-  ConfigSource& config_;
+  os::Loop& loop_;
+  os::Worker& worker_;
+  kube::KubeLink& link_;
+  config::ConfigSource& config_;
   const std::string mps_root_here_;  // where the MPS directory is for this process
   std::string program_dir_;          // that containers get; "" = none
 
   bool running_ = false;
   bool stepping_ = false;
-  bool again_ = false;                                     // something was reported during the step
-  bool waits_for_kubelet_ = false;                         // for a change, or for endpoints to be removed
-  MonoTime use_read_{};                                    // when the driver answered what its GPUs are used for
-  std::vector<host::StatusServer::Reply> status_readers_;  // wait for a newer answer
+  bool again_ = false;                                   // something was reported during the step
+  bool waits_for_kubelet_ = false;                       // for a change, or for endpoints to be removed
+  MonoTime use_read_{};                                  // when the driver answered what its GPUs are used for
+  std::vector<os::StatusServer::Reply> status_readers_;  // wait for a newer answer
   Inputs inputs_;
   Decision decision_;
   std::optional<inventory::Inventory> scanned_;  // all GPUs, including missing ones; inputs_ has those in use
   std::vector<std::string> missing_;
-  host::Presence presence_;
-  host::NvmlSettings driver_settings_;
+  gpu::Presence presence_;
+  gpu::NvmlSettings driver_settings_;
   config::DeviceFilter chosen_by_;
   SnapshotBox box_;
   guard::SharedFigures figures_;
@@ -129,39 +129,39 @@ class NodeProgram {
   PlanChange change_{ledger_};
   OtherHoldersFile other_holders_{mps_root_here_};
 
-  host::Timer health_timer_{loop_};
-  host::Timer measure_timer_{loop_};
-  host::Timer use_timer_{loop_};
-  host::Timer tidy_timer_{loop_};  // after a change or a reader, free memory goes back to the system
-  host::Timer claims_changed_{loop_};
+  os::Timer health_timer_{loop_};
+  os::Timer measure_timer_{loop_};
+  os::Timer use_timer_{loop_};
+  os::Timer tidy_timer_{loop_};  // after a change or a reader, free memory goes back to the system
+  os::Timer claims_changed_{loop_};
   MonoTime claims_changed_since_{};
-  host::Timer dra_retry_{loop_};
-  host::LoopSignal looked_;  // GPU figures were read
-  host::LoopSignal answered_;
+  os::Timer dra_retry_{loop_};
+  kubelet::LoopSignal looked_;  // GPU figures were read
+  kubelet::LoopSignal answered_;
   NodeAnswers answers_;
   Holdings holdings_;
-  DeviceNodes nodes_;
-  Cluster cluster_;
-  LabelController labels_;
+  cdi::DeviceNodes nodes_;
+  kube::Cluster cluster_;
+  labels::LabelController labels_;
   DraSlices dra_slices_;
-  CdiSpecs cdi_;
-  MpsClient mps_;
+  cdi::CdiSpecs cdi_;
+  mps::MpsClient mps_;
   Tenants tenants_;
   ClaimsLock claims_lock_;  // whether the claims are this agent's
-  MigPartitions partitions_;
+  mig::MigPartitions partitions_;
   Claims claims_;
   ClaimStatuses claim_statuses_;
   std::string dra_driver_;   // its server's name
   std::string dra_problem_;  // why there is no server
-  std::unique_ptr<host::DraServer> dra_server_;
+  std::unique_ptr<kubelet::DraServer> dra_server_;
   // By name: servers under earlier names, as long as these have claims.
-  std::map<std::string, std::unique_ptr<host::DraServer>> former_dra_servers_;
-  std::unique_ptr<MigManager> mig_;         // null if it is not enabled
-  std::unique_ptr<host::NvmlThread> nvml_;  // null while a GPU is reset
-  std::unique_ptr<host::PluginHost> plugins_;
-  std::unique_ptr<host::StatusServer> status_;  // null without a run directory
+  std::map<std::string, std::unique_ptr<kubelet::DraServer>> former_dra_servers_;
+  std::unique_ptr<mig::MigManager> mig_;   // null if it is not enabled
+  std::unique_ptr<gpu::NvmlThread> nvml_;  // null while a GPU is reset
+  std::unique_ptr<kubelet::PluginHost> plugins_;
+  std::unique_ptr<os::StatusServer> status_;  // null without a run directory
   ServedPages pages_;
-  HttpPages http_;
+  observe::HttpPages http_;
 };
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

@@ -14,24 +14,24 @@
 #include "os/log/log.h"
 #include "os/memory/memory.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace {
 
 using namespace std::chrono_literals;
 
 constexpr Duration kAnsweredWait = 50ms;  // the log may be late, the next answer must not be
 
-ConfigPlaces config_places(const NodeOptions& options) {
-  ConfigPlaces places = options.config;
+config::ConfigPlaces config_places(const NodeOptions& options) {
+  config::ConfigPlaces places = options.config;
   places.node_name = options.node_name;
-  places.write_down = options.run_dir + "/" + kConfigInForce;
+  places.write_down = options.run_dir + "/" + config::kConfigInForce;
   return places;
 }
 
 // Without --kubelet-socket, kubelet's socket is in the directory of the agent's; with an empty one there is no
 // registration (NVIDIA's rule).
-host::PluginHostSettings plugin_settings(const std::string& plugin_dir, const config::PluginRun& run, MonoTime now) {
-  host::PluginHostSettings settings;
+kubelet::PluginHostSettings plugin_settings(const std::string& plugin_dir, const config::PluginRun& run, MonoTime now) {
+  kubelet::PluginHostSettings settings;
   // Nodes that start together get different seeds, so their retries drift apart.
   settings.seed = static_cast<std::uint64_t>(now.time_since_epoch().count()) ^ static_cast<std::uint64_t>(::getpid());
   settings.plugin_dir = plugin_dir;
@@ -53,8 +53,8 @@ std::string host_mps_root(const config::Config& config) {
   return config.flags.mps_root.empty() ? "/run/nvidia/mps" : config.flags.mps_root;
 }
 
-NodeProgram::NodeProgram(const NodeOptions& options, host::Loop& loop, host::Worker& worker, host::KubeLink& link,
-                         ConfigSource& config)
+NodeProgram::NodeProgram(const NodeOptions& options, os::Loop& loop, os::Worker& worker, kube::KubeLink& link,
+                         config::ConfigSource& config)
     : options_(options),
       loop_(loop),
       worker_(worker),
@@ -94,30 +94,32 @@ NodeProgram::NodeProgram(const NodeOptions& options, host::Loop& loop, host::Wor
                            },
                        .changed = [this] { step(); }}),
       pages_(node_pages({&box_, &figures_, &gpu_figures_, [this] { looked_.raise(); }, options.dcgm_names})),
-      http_(loop, options.listen, pages_.routes, [this] { on_pages(); }, HttpPages::kOldestBeat, pages_.at_rest) {}
+      http_(
+          loop, options.listen, pages_.routes, [this] { on_pages(); }, observe::HttpPages::kOldestBeat,
+          pages_.at_rest) {}
 
 Status NodeProgram::open() {
-  const auto run_dir = host::Dir::create(options_.run_dir, 0755);
+  const auto run_dir = os::Dir::create(options_.run_dir, 0755);
   if (!run_dir && !options_.run_dir_may_lack)
     return std::unexpected(within(run_dir.error(), "cannot make the run directory (--run-dir)"));
   if (!run_dir)
     log::warning("run_dir.none", {{"why", run_dir.error()},
                                   {"effect", "there is no status socket, and nothing is remembered over a restart"}});
 
-  auto plugins = host::PluginHost::open(loop_, plugin_settings(options_.plugin_dir, config_.view().run, loop_.now()),
-                                        answers_, [this] { step(); });
+  auto plugins = kubelet::PluginHost::open(loop_, plugin_settings(options_.plugin_dir, config_.view().run, loop_.now()),
+                                           answers_, [this] { step(); });
   if (!plugins)
     return std::unexpected(
         within(std::move(plugins).error(), "cannot use kubelet's device plugin directory (--plugin-dir)"));
   plugins_ = *std::move(plugins);
   if (run_dir) {  // during a rolling update the previous agent may still answer there
     TRY(status_,
-        host::StatusServer::open(
+        os::StatusServer::open(
             loop_, options_.run_dir + "/node.sock", [this](const std::string& request) { return answer(request); },
             {.take_over = true, .later = "status"},
             [this](const std::string& request, const auto& reply) { answer(request, reply); }));
   }
-  mps_.follow([this](const PoolReports& reports) { on_pools(reports); });
+  mps_.follow([this](const mps::PoolReports& reports) { on_pools(reports); });
   TRY_STATUS(http_.open());
   if (const auto installed = install_drain_program(options_.program_dir); installed) {
     program_dir_ = options_.program_dir;
@@ -132,17 +134,17 @@ Status NodeProgram::open() {
 }
 
 void NodeProgram::open_driver() {
-  auto settings = driver_settings(config_.view().config.flags, options_.driver_root_here, options_.system_root);
+  auto settings = config::driver_settings(config_.view().config.flags, options_.driver_root_here, options_.system_root);
   settings.fault_events = !health_.off();
   if (nvml_ && settings == driver_settings_) return;
   driver_settings_ = std::move(settings);
   nvml_.reset();
-  nvml_ = host::NvmlThread::start(loop_, driver_settings_,
-                                  {.on_inventory = [this](const auto& scanned) { on_inventory(scanned); },
-                                   .on_event = [this](const auto& event) { on_gpu_event(event); },
-                                   .on_use = [this](const auto& use) { on_use(use); },
-                                   .on_sample = [this](const auto& samples) { tenants_.on_sample(samples); },
-                                   .on_telemetry = [this](const auto& round) { gpu_figures_.put(round); }});
+  nvml_ = gpu::NvmlThread::start(loop_, driver_settings_,
+                                 {.on_inventory = [this](const auto& scanned) { on_inventory(scanned); },
+                                  .on_event = [this](const auto& event) { on_gpu_event(event); },
+                                  .on_use = [this](const auto& use) { on_use(use); },
+                                  .on_sample = [this](const auto& samples) { tenants_.on_sample(samples); },
+                                  .on_telemetry = [this](const auto& round) { gpu_figures_.put(round); }});
   tenants_.sample_again();
 }
 
@@ -169,12 +171,12 @@ Status NodeProgram::run() {
 }
 
 int run_node(const NodeOptions& options) {
-  host::keep_little_memory();
+  os::keep_little_memory();
   ::signal(SIGPIPE, SIG_IGN);  // the log's reader may exit
-  auto loop = host::Loop::open();
+  auto loop = os::Loop::open();
   if (!loop) return start_failed(loop.error());
-  std::unique_ptr<host::KubeLink> link;
-  ConfigSource config(options.flags, options.environment, options.unknown_keys, config_places(options));
+  std::unique_ptr<kube::KubeLink> link;
+  config::ConfigSource config(options.flags, options.environment, options.unknown_keys, config_places(options));
   if (config.hopeless()) {
     for (const auto& problem : config.view().problems) fmt::print(stderr, "{}\n", to_string(problem));
     return 2;
@@ -191,12 +193,12 @@ int run_node(const NodeOptions& options) {
     (*loop)->stop();
   });
   if (!signals) return start_failed(signals.error());
-  auto worker = host::Worker::start();
-  link = std::make_unique<host::KubeLink>(**loop, *worker, options.kubeconfig, options.environment);
+  auto worker = os::Worker::start();
+  link = std::make_unique<kube::KubeLink>(**loop, *worker, options.kubeconfig, options.environment);
   if (const auto begun = config.begin(**loop, link.get()); !begun) return start_failed(begun.error());
   if (!config.view().in_force) return 0;  // stopped while waiting for one
-  log_problems(config.view().problems);
-  log_effective(config.view());
+  config::log_problems(config.view().problems);
+  config::log_effective(config.view());
   program = std::make_unique<NodeProgram>(options, **loop, *worker, *link, config);
   const auto ran = program->run();
   worker.reset();  // joins its thread before the owners of its jobs are destroyed
@@ -206,4 +208,4 @@ int run_node(const NodeOptions& options) {
   return 0;
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

@@ -10,7 +10,7 @@
 #include "labels/live/label_output.h"
 #include "mig/live/mig_options.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 
 struct NodeOptions {
   config::GivenFlags flags;         // the device plugin's, from the command line
@@ -30,13 +30,14 @@ struct NodeOptions {
   std::string kubeconfig;     // of the API server; "" = the service account of this pod; no API server outside a pod
   std::string node_name;      // the cluster's name of this node
   std::string startup_taint;  // key of a taint to remove from this node once it is serving; "" = none
-  ConfigPlaces config;  // other sources of the configuration; its node_name and write_down are set from this struct
-  LabelOutput label_output = LabelOutput::kNone;  // where node labels are kept written
-  std::string feature_namespace = "default";      // of the NodeFeature object
+  config::ConfigPlaces
+      config;  // other sources of the configuration; its node_name and write_down are set from this struct
+  labels::LabelOutput label_output = labels::LabelOutput::kNone;  // where node labels are kept written
+  std::string feature_namespace = "default";                      // of the NodeFeature object
   std::string
       pod_uid;  // of this pod: in the names of its DRA sockets, so that an older agent keeps its own; "" = fixed names
   std::string pod_name;  // of this pod, whose DaemonSet owns that object; "" = no owner
-  MigOptions mig;
+  mig::MigOptions mig;
   std::string listen;       // metrics and status page, "addr:port"; "" = none
   bool dcgm_names = false;  // also /metrics/dcgm
 };
@@ -44,4 +45,4 @@ struct NodeOptions {
 // Returns the exit status: 0 after SIGTERM, SIGINT or SIGQUIT, 2 for an unusable configuration, 1 otherwise.
 int run_node(const NodeOptions& options);
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

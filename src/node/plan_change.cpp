@@ -7,13 +7,13 @@
 #include "os/log/log.h"
 #include "plan/slot_id.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace {
 
 // The pool of the grant's endpoint, and the grant's limits there; nothing if there is no endpoint.
-void ask_endpoint(change::HeldShare& share, const std::string& grant, const PoolReports& reports) {
+void ask_endpoint(change::HeldShare& share, const std::string& grant, const mps::PoolReports& reports) {
   for (const auto& [id, pool] : reports.pools) {
-    const auto endpoint = std::ranges::find(pool.endpoints, grant, &EndpointReport::grant);
+    const auto endpoint = std::ranges::find(pool.endpoints, grant, &mps::EndpointReport::grant);
     if (endpoint == pool.endpoints.end()) continue;
     share.pool = id;
     const auto limits = endpoint->limits.value_or(mps::GrantLimits{});
@@ -36,11 +36,11 @@ void OtherHoldersFile::keep(const HeldWithoutMps& holders) {
   if (devices == written_) return;
   const bool first_and_none = devices.empty() && !written_;
   if (first_and_none && !holders.known) return;  // what an agent before this one wrote is still the best to go by
-  const auto dir = host::Dir::open(mps_root_);
+  const auto dir = os::Dir::open(mps_root_);
   const bool none_is_written = first_and_none && dir && dir->read(mps::kOtherHoldersFile).value_or("").empty();
   Status written = dir ? Status{} : std::unexpected(dir.error());
   if (written && !none_is_written)
-    written = host::write_kept(*dir, mps::kOtherHoldersFile, mps::render_other_holders(devices), 0644);
+    written = os::write_kept(*dir, mps::kOtherHoldersFile, mps::render_other_holders(devices), 0644);
   const std::string problem = written ? "" : to_string(written.error());
   // Without an MPS directory there is no `tranche mps` to notify.
   if (!written && problem != problem_ && written.error().kind != Kind::kNotFound)
@@ -73,7 +73,7 @@ std::vector<change::HeldShare> held_shares(const std::vector<grants::Held>& held
   return shares;
 }
 
-advertise::Withheld still_served(const plan::Plan& plan, const PoolReports& reports,
+advertise::Withheld still_served(const plan::Plan& plan, const mps::PoolReports& reports,
                                  const std::map<std::string, std::vector<std::string>>& pools) {
   advertise::Withheld withheld;
   for (const auto& [id, report] : reports.pools) {
@@ -102,7 +102,7 @@ std::set<std::string> held_without_mps(const std::vector<change::HeldShare>& sha
   return devices;
 }
 
-bool PlanChange::listed(const Result<std::vector<host::PodHolding>>& answer, MonoTime asked, bool can_report) {
+bool PlanChange::listed(const Result<std::vector<kubelet::PodHolding>>& answer, MonoTime asked, bool can_report) {
   ever_listed_ = ever_listed_ || answer.has_value();
   const bool before = std::exchange(unguarded_, !ever_listed_ && !can_report);
   if (!answer) {
@@ -149,4 +149,4 @@ HeldWithoutMps PlanChange::other_holders(const std::vector<change::HeldShare>& s
   return others;
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

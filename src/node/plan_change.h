@@ -12,7 +12,7 @@
 #include "grants/ledger.h"
 #include "node/snapshot.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 
 // The file in which `tranche mps` reads the devices that are held without it (mps/protocol/other_holders.h). Loop
 // thread only.
@@ -43,7 +43,7 @@ std::set<std::string> held_without_mps(const std::vector<change::HeldShare>& sha
 
 // Slots of devices that MPS must not serve, but that a pool of `tranche mps` still has: with the pool's compute mode no
 // process outside MPS could start there. `pools`: the devices of planned pools; for others the id is used. Pure.
-advertise::Withheld still_served(const plan::Plan& plan, const PoolReports& reports,
+advertise::Withheld still_served(const plan::Plan& plan, const mps::PoolReports& reports,
                                  const std::map<std::string, std::vector<std::string>>& pools);
 
 class PlanChange {
@@ -61,7 +61,7 @@ class PlanChange {
   void aim(plan::Plan newest) { change_.aim(std::move(newest)); }
   // `can_report`: kubelet's socket is there. Where it never was (NVIDIA's chart does not mount it) kubelet will never
   // report what is held, and a change is made at once, as by a restart of NVIDIA's plugin. True: that is found now.
-  bool listed(const Result<std::vector<host::PodHolding>>& answer, MonoTime asked, bool can_report);
+  bool listed(const Result<std::vector<kubelet::PodHolding>>& answer, MonoTime asked, bool can_report);
   // Decides which plan is enforced, by the decision so far: plan, change and withheld slots.
   void step(const Inputs& in, Decision& decision, Moved& moved);
   // Another answer of kubelet's may say that something is free. It is asked also while nothing waits for that: a change
@@ -81,4 +81,4 @@ class PlanChange {
   bool unguarded_ = false;
 };
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

@@ -5,7 +5,7 @@
 #include "os/files/files.h"
 #include "os/files/scratch.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace plan_change_test {
 
 using testing::ElementsAre;
@@ -54,7 +54,7 @@ TEST(HeldShares, AreBelievedToBeThePlansWhileNobodyKnowsTheEndpoints) {
 // Promise: change: Slots are withheld until the old pool has given its GPU back.
 TEST(StillServed, AreTheSlotsOfAGpuThatAPoolHasNotGivenBackYet) {
   auto plan = one_mps_gpu().plan;
-  PoolReports reports;
+  mps::PoolReports reports;
   reports.connected = true;
   reports.pools["gpu-a"].id = "gpu-a";
   const std::map<std::string, std::vector<std::string>> pools{{"gpu-a", {"GPU-a"}}};
@@ -78,10 +78,10 @@ PlanChange::Moved step(PlanChange& change, Snapshot& snapshot) {
   return moved;
 }
 
-const Result<std::vector<host::PodHolding>> kNoneListed = std::vector<host::PodHolding>{};
+const Result<std::vector<kubelet::PodHolding>> kNoneListed = std::vector<kubelet::PodHolding>{};
 
 TEST(PlanChange, KnowsWhatIsHeldWithoutTrancheMpsAndWhenThatIsOver) {
-  const host::Scratch scratch;
+  const os::Scratch scratch;
   OtherHoldersFile file(scratch.path());
   grants::Ledger ledger;
   PlanChange change(ledger);
@@ -92,22 +92,22 @@ TEST(PlanChange, KnowsWhatIsHeldWithoutTrancheMpsAndWhenThatIsOver) {
   grant.slots = {"GPU-a::1"};
   ledger.given(grant, MonoTime{});
   file.keep(*step(change, snapshot).other_holders);
-  EXPECT_EQ(host::read_file(scratch / "other-holders").value_or("none"), "GPU-a\n");
+  EXPECT_EQ(os::read_file(scratch / "other-holders").value_or("none"), "GPU-a\n");
   change.listed(kNoneListed, MonoTime{} + std::chrono::minutes(1), true);
   change.listed(kNoneListed, MonoTime{} + std::chrono::minutes(2), true);
   file.keep(*step(change, snapshot).other_holders);
-  EXPECT_EQ(host::read_file(scratch / "other-holders").value_or("none"), "");
+  EXPECT_EQ(os::read_file(scratch / "other-holders").value_or("none"), "");
 }
 
 TEST(OtherHoldersFile, StaysAsTheAgentBeforeLeftItUntilTheHoldersAreKnown) {
-  const host::Scratch scratch;
-  ASSERT_TRUE(host::Dir::open(scratch.path())->write_atomically("other-holders", "GPU-a\n"));
+  const os::Scratch scratch;
+  ASSERT_TRUE(os::Dir::open(scratch.path())->write_atomically("other-holders", "GPU-a\n"));
   OtherHoldersFile file(scratch.path());
   file.keep({{}, false});
-  EXPECT_EQ(host::read_file(scratch / "other-holders").value_or("none"), "GPU-a\n");
+  EXPECT_EQ(os::read_file(scratch / "other-holders").value_or("none"), "GPU-a\n");
   file.keep({{}, true});
-  EXPECT_EQ(host::read_file(scratch / "other-holders").value_or("none"), "");
+  EXPECT_EQ(os::read_file(scratch / "other-holders").value_or("none"), "");
 }
 
 }  // namespace plan_change_test
-}  // namespace tranche::agent
+}  // namespace tranche::node

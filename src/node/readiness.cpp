@@ -5,13 +5,13 @@
 
 #include "node/node_events.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace {
 
 // "" if kubelet has the resource.
 std::string not_with_kubelet(const NodeView& node, const std::string& resource) {
   const auto& [in, decision] = node;
-  const auto plugin = std::ranges::find(in.plugins, resource, &host::PluginState::resource);
+  const auto plugin = std::ranges::find(in.plugins, resource, &kubelet::PluginState::resource);
   if (plugin == in.plugins.end()) return resource + " is not served yet";
   if (!plugin->serving) return resource + " is not served: " + plugin->problem;
   if (plugin->registered || in.config.run.kubelet_socket.empty()) return {};
@@ -69,4 +69,4 @@ kube::NodeCondition node_condition(const NodeView& node) {
   return ready;
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

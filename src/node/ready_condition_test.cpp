@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace node_condition_test {
 
 using testing::HasSubstr;
@@ -84,4 +84,4 @@ TEST(TrancheReady, SaysWhatAChangeWaitsFor) {
 }
 
 }  // namespace node_condition_test
-}  // namespace tranche::agent
+}  // namespace tranche::node

@@ -4,11 +4,11 @@
 #include "os/files/kept.h"
 #include "os/log/log.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 std::string recall(const std::string& run_dir, const std::string& name, const std::string& effect) {
-  const auto dir = host::Dir::open(run_dir);
+  const auto dir = os::Dir::open(run_dir);
   if (!dir) return {};  // the directory's first use reports why
-  auto file = host::read_kept(*dir, name);
+  auto file = os::read_kept(*dir, name);
   if (!file.lost.empty()) log::warning("state.lost", {{"what", file.lost}, {"effect", effect}});
   return std::move(file.text).value_or(std::string());
 }
@@ -36,10 +36,10 @@ grants::Shares GrantsFile::read() {
 void GrantsFile::keep(const grants::Shares& kept) {
   if (kept_ == kept) return;
   kept_ = kept;
-  const auto dir = host::Dir::open(run_dir_);
+  const auto dir = os::Dir::open(run_dir_);
   const Status written =
-      dir ? host::write_kept(*dir, kFile, grants::render_shares(kept_), 0600) : std::unexpected(dir.error());
+      dir ? os::write_kept(*dir, kFile, grants::render_shares(kept_), 0600) : std::unexpected(dir.error());
   if (!written) log::warning("grants.not_written", {{"why", written.error()}});
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

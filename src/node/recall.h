@@ -4,7 +4,7 @@
 
 #include "grants/grant_shares.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 
 // `<run-dir>/grants.txt`: what the ledger of grants (grants/ledger.h) keeps for the next start of the agent. Loop
 // thread only.
@@ -27,4 +27,4 @@ std::string recall(const std::string& run_dir, const std::string& name, const st
 // Logs that some lines of it could not be parsed, unless all could.
 void log_if_partial(const std::string& run_dir, const std::string& name, bool all);
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

@@ -11,7 +11,7 @@
 #include "node/snapshot.h"
 #include "observe/metrics/page.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 
 // The state of this node as the condition TrancheReady of its Node (docs/internals/kubernetes.md).
 // True while slots can be allocated, even with a reason other than "Serving" that needs an operator's attention.
@@ -35,11 +35,11 @@ std::vector<InForce> in_force(const Snapshot& snapshot);
 
 // In JSON; `gpus`: their activity, as far as it was measured. No more than one element of its lists is a JSON value at
 // a time.
-LongText status_document(const Snapshot& snapshot, const std::vector<host::GpuTelemetry>& gpus);
+LongText status_document(const Snapshot& snapshot, const std::vector<gpu::GpuTelemetry>& gpus);
 // The part for any client of the network: without process ids and names, pod UIDs, container ids and files of the node.
 // Includes the memory that each grant uses, if the guard knows it.
 LongText network_document(const Snapshot& snapshot, const guard::Figures& figures,
-                          const std::vector<host::GpuTelemetry>& gpus);
+                          const std::vector<gpu::GpuTelemetry>& gpus);
 metrics::Page metrics_page(const Snapshot& snapshot);
 
 // What is known of GPUs and tenants under the names, units and labels of NVIDIA's DCGM exporter since its release 4.9,
@@ -47,13 +47,13 @@ metrics::Page metrics_page(const Snapshot& snapshot);
 // /metrics. A row that names no pod is of the device; a device of which one container holds all slots names that one. A
 // field that cannot be known is left out.
 LongText dcgm_metrics(const Snapshot& snapshot, const guard::Figures& figures,
-                      const std::vector<host::GpuTelemetry>& gpus);
+                      const std::vector<gpu::GpuTelemetry>& gpus);
 
 // The page of `tranche node` for people: GPUs as bars with the tenants in them, limits and use, health with reasons,
 // what waits, recent stops and faults, the configuration in effect. One HTML document without scripts and without
 // anything from elsewhere; every name in it is text. It names pods, and shows no process ids. `reload`:
 // the browser asks again every 10 s, which readers with a screen reader want to choose.
-LongText html_page(const Snapshot& snapshot, const guard::Figures& figures, const std::vector<host::GpuTelemetry>& gpus,
+LongText html_page(const Snapshot& snapshot, const guard::Figures& figures, const std::vector<gpu::GpuTelemetry>& gpus,
                    MonoTime now, bool reload = false);
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

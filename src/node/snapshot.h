@@ -35,7 +35,7 @@
 #include "plan/advertise/advertise.h"
 #include "plan/plan.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 
 // As SharedList for a list: copies share the value, which is replaced as a whole. Copies may be on several threads.
 template <class T>
@@ -58,22 +58,22 @@ class SharedValue {
 // Everything that a decision of the node agent starts from, as the driver, kubelet, `tranche mps`, the API server and
 // the configuration reported it. The loop's callbacks store it (node_inputs.cpp), and decide() reads it.
 struct Inputs {
-  ConfigView config;
+  config::ConfigView config;
   std::optional<inventory::Inventory> inventory;  // of the GPUs that the configuration uses; absent: no driver yet
   std::string driver_problem;                     // why not, or why it could not be read again
-  std::vector<host::GpuUse> use;
-  PoolReports pools;
-  SharedList<host::PodHolding> holdings;
+  std::vector<gpu::GpuUse> use;
+  mps::PoolReports pools;
+  SharedList<kubelet::PodHolding> holdings;
   std::string holdings_problem;
   MonoTime holdings_read{};            // when kubelet reported them
   allocate::Settings allocation;       // as the configuration and the files of the node have them
   std::vector<Problem> node_problems;  // of these files
   std::string node_block;              // why no device may be allocated; "" = they may
   std::string cdi_problem;             // of the CDI specs, while a list strategy uses CDI
-  std::vector<host::PluginState> plugins;
+  std::vector<kubelet::PluginState> plugins;
   dra::Partitionable partitionable;              // of GPUs in MIG mode that are partitioned on demand
   std::optional<ClaimsReport> claims;            // absent: claims are neither served nor prepared
-  std::optional<MigReport> mig;                  // absent: the MIG manager is not enabled
+  std::optional<mig::MigReport> mig;             // absent: the MIG manager is not enabled
   std::map<std::string, std::string> withdrawn;  // devices that the MIG manager removes, with the reason
   std::string pages_problem;  // why the HTTP pages are not served; "" = they are, or none are requested
 
@@ -106,14 +106,14 @@ struct Snapshot : Inputs, Decision {
   MonoTime taken{};
   WallTime taken_wall{};
   // What those that act on the decision report.
-  ClusterReport cluster;
+  kube::ClusterReport cluster;
   GuardReport guard;
   std::map<std::uint32_t, std::string> grant_of_pid;  // processes on shared GPUs, as the guard attributes them
   std::vector<ReportedFault> reported_faults;         // oldest first
   std::map<std::string, std::string> labels;          // the desired labels
-  LabelReport label_report;                           // and whether they are written
+  labels::LabelReport label_report;                   // and whether they are written
   SliceReport slices;                                 // the offer through Dynamic Resource Allocation
-  LoopReport loop;
+  observe::LoopReport loop;
 };
 
 // Inputs with the decision on them, inside a callback or of a snapshot.
@@ -141,4 +141,4 @@ class SnapshotBox {
   std::shared_ptr<const Snapshot> snapshot_ = std::make_shared<Snapshot>();
 };
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

@@ -26,7 +26,7 @@ Status put_endpoint(const std::string& endpoint) {
   if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)
     return failed("cannot keep mounts to itself", "/");
   // Opened here: what was opened in the former namespace cannot be mounted in this one. And before what may hide it.
-  const host::Fd from(::open(endpoint.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  const os::Fd from(::open(endpoint.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!from) return failed("cannot open the endpoint's directory", endpoint);
   if (::mount("tmpfs", kRunDirectory, "tmpfs", MS_NOSUID | MS_NODEV, "size=64k,mode=0755") != 0)
     return failed("cannot mount over the run directory", kRunDirectory);

@@ -13,8 +13,8 @@ constexpr const char* kSoname = "libcuda.so.1";
 
 }  // namespace
 
-host::Symbol CudaFunctions::need(const char* name) {
-  const host::Symbol symbol = find({name});
+os::Symbol CudaFunctions::need(const char* name) {
+  const os::Symbol symbol = find({name});
   complete = complete && static_cast<void*>(symbol) != nullptr;
   return symbol;
 }
@@ -23,12 +23,12 @@ Result<std::unique_ptr<CudaLibrary>> CudaLibrary::open() {
   void* handle = ::dlopen(kSoname, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (handle == nullptr) {
     return fail(Kind::kUnavailable,
-                "the CUDA driver library cannot be opened (" + host::loader_error() +
+                "the CUDA driver library cannot be opened (" + os::loader_error() +
                     "); run this where a GPU is granted: the container runtime mounts the library",
                 kSoname);
   }
   auto library = std::make_unique<CudaLibrary>();
-  library->path_ = host::library_path(handle, kSoname);
+  library->path_ = os::library_path(handle, kSoname);
   library->functions_ = CudaFunctions(handle);
   if (!library->functions_.complete) {
     return fail(Kind::kUnsupported, "this CUDA driver library lacks a function that every driver since CUDA 4 has",

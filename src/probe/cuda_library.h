@@ -39,8 +39,8 @@ inline constexpr int kJitErrorLogBufferBytes = 6;
 // Each by its name, whose suffix is the ABI: an unsuffixed cuMemAlloc is the 32-bit one of CUDA 3.
 struct CudaFunctions {
   explicit CudaFunctions(void* handle = nullptr) : library(handle) {}
-  host::Symbol find(std::initializer_list<const char*> names) const { return host::find_symbol(library, names); }
-  host::Symbol need(const char* name);
+  os::Symbol find(std::initializer_list<const char*> names) const { return os::find_symbol(library, names); }
+  os::Symbol need(const char* name);
 
   void* library;         // this and `complete` come first: the look-ups below use both
   bool complete = true;  // false: it lacks one that is needed

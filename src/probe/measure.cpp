@@ -109,7 +109,7 @@ Status measure_throughput(const CudaLibrary& cuda, const Kernels& kernels, const
   void* parameters[] = {&out, &measured.iterations};
   TRY_STATUS(launch(cuda, kernel, measured.blocks_per_launch, parameters, name));  // not counted: warms up
   TRY_STATUS(wait(cuda, name));
-  const MonoTime begin = host::mono_now();
+  const MonoTime begin = os::mono_now();
   MonoTime now = begin;
   do {
     for (std::uint32_t i = 0; i < options.queue; ++i) {
@@ -118,7 +118,7 @@ Status measure_throughput(const CudaLibrary& cuda, const Kernels& kernels, const
     if (measured.launches == 0 && options.on_stage) options.on_stage("computing");
     TRY_STATUS(wait(cuda, name));
     measured.launches += options.queue;
-    now = host::mono_now();
+    now = os::mono_now();
   } while (now - begin < options.run_for && !(options.stop && options.stop()));
   measured.seconds = std::chrono::duration<double>(now - begin).count();
   measured.blocks_per_second =

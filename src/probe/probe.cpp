@@ -107,9 +107,9 @@ Result<ProbeReport> run_probe(const ProbeOptions& options, const std::function<v
     if (options.on_stage) options.on_stage(name);
   };
   const auto timed = [](Duration& spent, auto&& action) {
-    const MonoTime begin = host::mono_now();
+    const MonoTime begin = os::mono_now();
     auto result = action();
-    spent = host::mono_now() - begin;
+    spent = os::mono_now() - begin;
     return result;
   };
 

@@ -13,7 +13,7 @@ namespace tranche::contract {
 namespace {
 
 using grpc::StatusCode;
-using host::PluginState;
+using kubelet::PluginState;
 using testing::HasSubstr;
 
 class Allocation : public testing::Test {
@@ -54,7 +54,8 @@ TEST_F(Allocation, TheGrantReachesTheContainerWhole) {
     EXPECT_EQ(grant.devices[i].host_path, expected.device_nodes[i].host_path);
     EXPECT_EQ(grant.devices[i].permissions, expected.device_nodes[i].permissions);
   }
-  ASSERT_OK(node_.wait_for_state(kShared, [](const PluginState& s) { return s.allocations == 1 && s.refused == 0; }));
+  ASSERT_OK(node_.wait_for_state(kShared,
+                                 [](const kubelet::PluginState& s) { return s.allocations == 1 && s.refused == 0; }));
 }
 
 // Promise: kubelet/allocate: An unknown id is refused by name.
@@ -62,7 +63,8 @@ TEST_F(Allocation, AnUnknownIdIsNotFoundAndNamed) {
   const grpc::Status status = DirectClient(our_socket()).allocate({"GPU-nobody::0"});
   EXPECT_EQ(status.error_code(), StatusCode::NOT_FOUND);
   EXPECT_THAT(status.error_message(), HasSubstr("GPU-nobody::0"));
-  ASSERT_OK(node_.wait_for_state(kShared, [](const PluginState& s) { return s.refused == 1 && s.allocations == 0; }));
+  ASSERT_OK(node_.wait_for_state(kShared,
+                                 [](const kubelet::PluginState& s) { return s.refused == 1 && s.allocations == 0; }));
 }
 
 // Promise: kubelet/allocate: An unhealthy slot is refused with the reason.
@@ -107,7 +109,7 @@ TEST_F(Allocation, SeveralContainersInOneCallAreAnsweredInOrder) {
   ASSERT_EQ(response.container_responses_size(), 2);
   EXPECT_EQ(response.container_responses(0).envs().at("NVIDIA_VISIBLE_DEVICES"), gpu_uuid(1));
   EXPECT_EQ(response.container_responses(1).envs().at("NVIDIA_VISIBLE_DEVICES"), gpu_uuid(0));
-  ASSERT_OK(node_.wait_for_state(kShared, [](const PluginState& s) { return s.allocations == 2; }));
+  ASSERT_OK(node_.wait_for_state(kShared, [](const kubelet::PluginState& s) { return s.allocations == 2; }));
   const grpc::Status second_fails = DirectClient(our_socket()).allocate({{slot(1, 0)}, {"nobody"}}, response);
   EXPECT_EQ(second_fails.error_code(), StatusCode::NOT_FOUND);
   EXPECT_THAT(second_fails.error_message(), HasSubstr("container 2 of 2"));
@@ -222,7 +224,8 @@ TEST_F(Allocation, ManyAtOnceWhilePlansAreSwappedAreAllAnswered) {
                                     : advertise::Faults{});
   }
   for (auto& caller : callers) EXPECT_EQ(caller.get(), kCalls);
-  ASSERT_OK(node_.wait_for_state(kShared, [](const PluginState& s) { return s.allocations == kCallers * kCalls; }));
+  ASSERT_OK(
+      node_.wait_for_state(kShared, [](const kubelet::PluginState& s) { return s.allocations == kCallers * kCalls; }));
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ class ForeignPlugin {
   void leave_without_cleaning_up() { fd_.reset(); }
 
  private:
-  host::Fd fd_;
+  os::Fd fd_;
 };
 
 }  // namespace tranche::contract

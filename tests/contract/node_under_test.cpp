@@ -99,8 +99,8 @@ Result<std::vector<std::string>> PlanAnswers::prefer(const std::string& resource
   return allocate::prefer(*planned, {}, available, must_include, size, config::AllocationPolicy::kPacked);
 }
 
-host::PluginHostSettings quick_settings(const std::string& plugin_dir) {
-  host::PluginHostSettings settings;
+kubelet::PluginHostSettings quick_settings(const std::string& plugin_dir) {
+  kubelet::PluginHostSettings settings;
   settings.plugin_dir = plugin_dir;
   settings.unwatched_grace = std::chrono::seconds(2);
   settings.kept_after = std::chrono::milliseconds(50);
@@ -111,14 +111,14 @@ host::PluginHostSettings quick_settings(const std::string& plugin_dir) {
   return settings;
 }
 
-NodeUnderTest::NodeUnderTest(host::PluginHostSettings settings) {
-  auto loop = host::Loop::open();
+NodeUnderTest::NodeUnderTest(kubelet::PluginHostSettings settings) {
+  auto loop = os::Loop::open();
   CHECK_THAT(loop.has_value(), "a loop opens");
   loop_ = std::move(*loop);
   answers_.set({}, {});
   thread_ = std::thread([this] { loop_->run(); });
   on_loop([this, &settings] {
-    auto opened = host::PluginHost::open(*loop_, std::move(settings), answers_, [this] {
+    auto opened = kubelet::PluginHost::open(*loop_, std::move(settings), answers_, [this] {
       auto now = host_->states();
       const std::lock_guard lock(mutex_);
       states_ = std::move(now);
@@ -156,17 +156,17 @@ void NodeUnderTest::publish(const plan::Plan& plan, const advertise::Faults& fau
   on_loop([&] { host_->publish(advertise::advertise(plan, faults)); });
 }
 
-std::vector<host::PluginState> NodeUnderTest::states() const {
+std::vector<kubelet::PluginState> NodeUnderTest::states() const {
   const std::lock_guard lock(mutex_);
   return states_;
 }
 
-Result<host::PluginState> NodeUnderTest::wait_for_state(const std::string& resource,
-                                                        std::function<bool(const host::PluginState&)> predicate,
-                                                        Duration within) const {
-  host::PluginState last;
+Result<kubelet::PluginState> NodeUnderTest::wait_for_state(const std::string& resource,
+                                                           std::function<bool(const kubelet::PluginState&)> predicate,
+                                                           Duration within) const {
+  kubelet::PluginState last;
   const auto holds = [&] {
-    for (const host::PluginState& state : states_) {
+    for (const kubelet::PluginState& state : states_) {
       if (state.resource != resource) continue;
       last = state;
       return predicate(state);
@@ -180,8 +180,8 @@ Result<host::PluginState> NodeUnderTest::wait_for_state(const std::string& resou
                           last.serving, last.registered, last.watchers, last.registrations, last.problem));
 }
 
-Result<host::PluginState> NodeUnderTest::wait_until_watched(const std::string& resource, int watchers) const {
-  return wait_for_state(resource, [=](const host::PluginState& state) {
+Result<kubelet::PluginState> NodeUnderTest::wait_until_watched(const std::string& resource, int watchers) const {
+  return wait_for_state(resource, [=](const kubelet::PluginState& state) {
     return state.serving && state.registered && state.watchers == watchers && state.problem.empty();
   });
 }

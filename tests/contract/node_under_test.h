@@ -43,7 +43,7 @@ plan::PlannedResource with_mps(plan::PlannedResource resource);  // each device 
 plan::Plan plan_of(std::vector<plan::PlannedResource> resources);
 
 // What the agent does with a snapshot, in small: a pure function of plan and faults, swapped as a whole.
-class PlanAnswers final : public host::Answers {
+class PlanAnswers final : public kubelet::Answers {
  public:
   void set(plan::Plan plan, advertise::Faults faults);
   Result<allocate::Grant> allocate(const std::string& resource, std::span<const std::string> ids) override;
@@ -61,35 +61,35 @@ class PlanAnswers final : public host::Answers {
 };
 
 // Settings with patience for a test: short durations, nothing random.
-host::PluginHostSettings quick_settings(const std::string& plugin_dir);
+kubelet::PluginHostSettings quick_settings(const std::string& plugin_dir);
 
 class NodeUnderTest {
  public:
-  explicit NodeUnderTest(host::PluginHostSettings settings);
+  explicit NodeUnderTest(kubelet::PluginHostSettings settings);
   ~NodeUnderTest();  // stops the host, then the loop
   NodeUnderTest(const NodeUnderTest&) = delete;
   NodeUnderTest& operator=(const NodeUnderTest&) = delete;
 
   void publish(const plan::Plan& plan, const advertise::Faults& faults = {});
-  std::vector<host::PluginState> states() const;  // as of the last on_change
+  std::vector<kubelet::PluginState> states() const;  // as of the last on_change
   // Until some state of `resource` satisfies the predicate; fails with what it was last.
-  [[nodiscard]] Result<host::PluginState> wait_for_state(const std::string& resource,
-                                                         std::function<bool(const host::PluginState&)> predicate,
-                                                         Duration within = kSoon) const;
-  [[nodiscard]] Result<host::PluginState> wait_until_watched(const std::string& resource = kShared,
-                                                             int watchers = 1) const;
+  [[nodiscard]] Result<kubelet::PluginState> wait_for_state(const std::string& resource,
+                                                            std::function<bool(const kubelet::PluginState&)> predicate,
+                                                            Duration within = kSoon) const;
+  [[nodiscard]] Result<kubelet::PluginState> wait_until_watched(const std::string& resource = kShared,
+                                                                int watchers = 1) const;
 
   void on_loop(std::function<void()> turn) const;  // and wait for it
-  host::Loop& loop() { return *loop_; }
+  os::Loop& loop() { return *loop_; }
   void stop_host();  // as the agent's exit does; the loop runs on
 
  private:
-  std::unique_ptr<host::Loop> loop_;
+  std::unique_ptr<os::Loop> loop_;
   PlanAnswers answers_;
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
-  std::vector<host::PluginState> states_;
-  std::unique_ptr<host::PluginHost> host_;  // loop thread
+  std::vector<kubelet::PluginState> states_;
+  std::unique_ptr<kubelet::PluginHost> host_;  // loop thread
   std::thread thread_;
 };
 

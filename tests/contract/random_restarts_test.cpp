@@ -58,7 +58,7 @@ class RandomRestarts {
       return std::unexpected(std::move(seen).error());
     }
     // Two streams are fine: an older instance's registration may reach the newer one, which serves at the same path.
-    auto state = node_->wait_for_state(kShared, [](const host::PluginState& s) {
+    auto state = node_->wait_for_state(kShared, [](const kubelet::PluginState& s) {
       return s.serving && s.registered && s.watchers >= 1 && s.problem.empty();
     });
     return state ? Status{} : std::unexpected(std::move(state).error());
@@ -127,7 +127,7 @@ class RandomRestarts {
   std::mt19937_64 random_;
   TempDir dir_;
   int slots_ = 4;
-  host::PluginHostSettings settings_ = quick_settings(dir_.path());
+  kubelet::PluginHostSettings settings_ = quick_settings(dir_.path());
   std::unique_ptr<sim::Kubelet> kubelet_ = open_kubelet(dir_.path());
   std::unique_ptr<NodeUnderTest> node_;
 };

@@ -11,7 +11,7 @@
 namespace tranche::contract {
 namespace {
 
-using host::PluginState;
+using kubelet::PluginState;
 using sim::Call;
 using testing::HasSubstr;
 
@@ -66,8 +66,9 @@ TEST_F(Registering, EveryResourceHasASocketOfItsOwn) {
 TEST_F(Registering, WaitsForAnAbsentKubeletAndSaysSo) {
   NodeUnderTest node(quick_settings(dir_.path()));
   node.publish(plan_);
-  ASSERT_VALUE(const PluginState waiting,
-               node.wait_for_state(kShared, [](const PluginState& s) { return s.serving && !s.problem.empty(); }));
+  ASSERT_VALUE(const kubelet::PluginState waiting, node.wait_for_state(kShared, [](const kubelet::PluginState& s) {
+    return s.serving && !s.problem.empty();
+  }));
   EXPECT_FALSE(waiting.registered);
   EXPECT_THAT(waiting.problem, HasSubstr("kubelet is not there"));
   EXPECT_THAT(waiting.problem, HasSubstr(dir_ / "kubelet.sock"));
@@ -79,7 +80,7 @@ TEST_F(Registering, WaitsForAnAbsentKubeletAndSaysSo) {
 // Promise: kubelet/register: `--kubelet-socket` may name a different directory.
 TEST_F(Registering, FindsKubeletInAnotherDirectory) {
   TempDir other;
-  host::PluginHostSettings settings = quick_settings(dir_.path());
+  kubelet::PluginHostSettings settings = quick_settings(dir_.path());
   settings.kubelet_socket = other / "kubelet.sock";
   NodeUnderTest node(settings);
   node.publish(plan_);
@@ -97,8 +98,8 @@ TEST_F(Registering, TriesAgainAfterARefusalAndShowsKubeletsWords) {
   kubelet->refuse_next_registrations(3, 12, "API version v1beta1 is not supported");
   NodeUnderTest node(quick_settings(dir_.path()));
   node.publish(plan_);
-  ASSERT_VALUE(const PluginState refused,
-               node.wait_for_state(kShared, [](const PluginState& s) { return !s.problem.empty(); }));
+  ASSERT_VALUE(const kubelet::PluginState refused,
+               node.wait_for_state(kShared, [](const kubelet::PluginState& s) { return !s.problem.empty(); }));
   EXPECT_THAT(refused.problem, HasSubstr("kubelet refused to register nvidia.com/gpu.shared"));
   EXPECT_THAT(refused.problem, HasSubstr("API version v1beta1 is not supported"));
   ASSERT_OK(kubelet->wait_for_healthy(kShared, 8, kSoon));
@@ -110,9 +111,10 @@ TEST_F(Registering, ANameThatKubeletDoesNotTakeStaysVisible) {
   const auto kubelet = open_kubelet(dir_.path());
   NodeUnderTest node(quick_settings(dir_.path()));
   node.publish(plan_of({shared_resource(1, 2, "nvidia.com/gpu_!")}));
-  ASSERT_VALUE(const PluginState refused, node.wait_for_state("nvidia.com/gpu_!", [](const PluginState& s) {
-    return s.problem.contains("kubelet refused to register");
-  }));
+  ASSERT_VALUE(const kubelet::PluginState refused,
+               node.wait_for_state("nvidia.com/gpu_!", [](const kubelet::PluginState& s) {
+                 return s.problem.contains("kubelet refused to register");
+               }));
   EXPECT_FALSE(refused.registered);
   EXPECT_TRUE(refused.serving);
 }
@@ -121,14 +123,14 @@ TEST_F(Registering, ANameThatKubeletDoesNotTakeStaysVisible) {
 TEST_F(Registering, AKubeletThatEndsEveryStreamAtOnceIsAProblemThatStays) {
   const auto kubelet = open_kubelet(dir_.path());
   kubelet->end_next_streams(1000);
-  host::PluginHostSettings settings = quick_settings(dir_.path());
+  kubelet::PluginHostSettings settings = quick_settings(dir_.path());
   settings.lost_grace = std::chrono::milliseconds(20);
   settings.kept_after = std::chrono::hours(1);
   NodeUnderTest node(settings);
   node.publish(plan_);
-  ASSERT_OK(node.wait_for_state(kShared, [](const PluginState& s) { return !s.problem.empty(); }));
-  ASSERT_VALUE(const PluginState later,
-               node.wait_for_state(kShared, [](const PluginState& s) { return s.registrations >= 4; }));
+  ASSERT_OK(node.wait_for_state(kShared, [](const kubelet::PluginState& s) { return !s.problem.empty(); }));
+  ASSERT_VALUE(const kubelet::PluginState later,
+               node.wait_for_state(kShared, [](const kubelet::PluginState& s) { return s.registrations >= 4; }));
   EXPECT_THAT(later.problem, HasSubstr("kubelet accepted nvidia.com/gpu.shared and ended its stream"));
   EXPECT_FALSE(later.registered);
 }
@@ -139,8 +141,9 @@ TEST_F(Registering, AStreamThatStaysIsARecovery) {
   kubelet->end_next_streams(2);
   NodeUnderTest node(quick_settings(dir_.path()));
   node.publish(plan_);
-  ASSERT_OK(node.wait_for_state(kShared, [](const PluginState& s) { return s.problem.contains("ended its stream"); }));
-  ASSERT_OK(node.wait_for_state(kShared, [](const PluginState& s) {
+  ASSERT_OK(node.wait_for_state(kShared,
+                                [](const kubelet::PluginState& s) { return s.problem.contains("ended its stream"); }));
+  ASSERT_OK(node.wait_for_state(kShared, [](const kubelet::PluginState& s) {
     return s.registrations == 3 && s.registered && s.watchers == 1 && s.problem.empty();
   }));
 }
@@ -149,17 +152,18 @@ TEST_F(Registering, AStreamThatStaysIsARecovery) {
 TEST_F(Registering, AHangingKubeletIsGivenUpOnAndAskedAgain) {
   const auto kubelet = open_kubelet(dir_.path());
   kubelet->hang_registrations();
-  host::PluginHostSettings settings = quick_settings(dir_.path());
+  kubelet::PluginHostSettings settings = quick_settings(dir_.path());
   settings.registration_deadline = std::chrono::seconds(1);
   NodeUnderTest node(settings);
   node.publish(plan_);
-  ASSERT_OK(
-      node.wait_for_state(kShared, [](const PluginState& s) { return s.problem.contains("did not answer in time"); }));
+  ASSERT_OK(node.wait_for_state(
+      kShared, [](const kubelet::PluginState& s) { return s.problem.contains("did not answer in time"); }));
   kubelet->release_registrations();
   ASSERT_OK(kubelet->wait_for_healthy(kShared, 8, kSoon));
   // Once, or twice: kubelet also goes on with the registration that was given up.
-  ASSERT_OK(node.wait_for_state(
-      kShared, [](const PluginState& s) { return s.serving && s.registered && s.watchers > 0 && s.problem.empty(); }));
+  ASSERT_OK(node.wait_for_state(kShared, [](const kubelet::PluginState& s) {
+    return s.serving && s.registered && s.watchers > 0 && s.problem.empty();
+  }));
 }
 
 // Promise: kubelet/socket: A socket file left by a crash is replaced.
@@ -169,7 +173,7 @@ TEST_F(Registering, ASocketThatACrashLeftBehindIsReplaced) {
   NodeUnderTest node(quick_settings(dir_.path()));
   node.publish(plan_);
   ASSERT_OK(kubelet->wait_for_healthy(kShared, 8, kSoon));
-  ASSERT_VALUE(const PluginState state, node.wait_until_watched());
+  ASSERT_VALUE(const kubelet::PluginState state, node.wait_until_watched());
   EXPECT_EQ(state.note, "");
 }
 
@@ -180,7 +184,7 @@ TEST_F(Registering, TakesOverFromAForeignProcessAndNamesIt) {
   NodeUnderTest node(quick_settings(dir_.path()));
   node.publish(plan_);
   ASSERT_OK(kubelet->wait_for_healthy(kShared, 8, kSoon));
-  ASSERT_VALUE(const PluginState state, node.wait_until_watched());
+  ASSERT_VALUE(const kubelet::PluginState state, node.wait_until_watched());
   EXPECT_THAT(state.note, HasSubstr("over from process " + std::to_string(::getpid())));
 }
 
@@ -191,8 +195,8 @@ TEST_F(Registering, StandsBackForALiveNewcomerAndReturnsWhenItIsGone) {
   node.publish(plan_);
   ASSERT_OK(node.wait_until_watched());
   ForeignPlugin newcomer(our_socket(), /*listening=*/true);
-  ASSERT_VALUE(const PluginState displaced,
-               node.wait_for_state(kShared, [](const PluginState& s) { return !s.serving; }));
+  ASSERT_VALUE(const kubelet::PluginState displaced,
+               node.wait_for_state(kShared, [](const kubelet::PluginState& s) { return !s.serving; }));
   EXPECT_THAT(displaced.problem, HasSubstr("serves nvidia.com/gpu.shared now"));
   EXPECT_FALSE(displaced.registered);
   newcomer.leave_without_cleaning_up();  // no event reports this: the audit finds it
@@ -211,7 +215,8 @@ TEST_F(Registering, ARollingUpdateHandsOverAndTheOldInstanceDoesNotFightBack) {
   new_one.publish(plan_);
   ASSERT_OK(kubelet->wait_for_registration(kShared, kSoon, 1));
   ASSERT_OK(new_one.wait_until_watched());
-  ASSERT_OK(old_one.wait_for_state(kShared, [](const PluginState& s) { return !s.serving && s.watchers == 0; }));
+  ASSERT_OK(
+      old_one.wait_for_state(kShared, [](const kubelet::PluginState& s) { return !s.serving && s.watchers == 0; }));
   old_one.stop_host();
   EXPECT_TRUE(std::filesystem::exists(our_socket())) << "the old instance's farewell took the new one's socket down";
   ASSERT_OK(kubelet->wait_for_healthy(kShared, 8, kSoon));
@@ -222,12 +227,13 @@ TEST_F(Registering, ARollingUpdateHandsOverAndTheOldInstanceDoesNotFightBack) {
 // Promise: kubelet/register: With an empty `--kubelet-socket` the agent serves and does not register.
 TEST_F(Registering, ServesWithoutRegisteringWhenConfigured) {
   const auto kubelet = open_kubelet(dir_.path());
-  host::PluginHostSettings settings = quick_settings(dir_.path());
+  kubelet::PluginHostSettings settings = quick_settings(dir_.path());
   settings.register_with_kubelet = false;
   NodeUnderTest node(settings);
   node.publish(plan_);
-  ASSERT_OK(node.wait_for_state(kShared, [](const PluginState& s) { return s.serving; }));
-  ASSERT_VALUE(const PluginState state, node.wait_for_state(kShared, [](const PluginState&) { return true; }));
+  ASSERT_OK(node.wait_for_state(kShared, [](const kubelet::PluginState& s) { return s.serving; }));
+  ASSERT_VALUE(const kubelet::PluginState state,
+               node.wait_for_state(kShared, [](const kubelet::PluginState&) { return true; }));
   EXPECT_FALSE(state.registered);
   EXPECT_EQ(state.problem, "");
   NodeUnderTest registering(quick_settings(dir_.path()));  // later, and of another resource
@@ -252,10 +258,10 @@ TEST_F(Registering, AWithdrawnResourceEndsItsStreamAndLeavesNoSocket) {
 
 // Promise: kubelet/register: A missing plugin directory fails at once and is named.
 TEST_F(Registering, AMissingDirectoryIsSaidAtOnce) {
-  auto loop = host::Loop::open();
+  auto loop = os::Loop::open();
   ASSERT_OK(loop);
   PlanAnswers answers;
-  const auto host = host::PluginHost::open(**loop, quick_settings(dir_ / "absent"), answers, [] {});
+  const auto host = kubelet::PluginHost::open(**loop, quick_settings(dir_ / "absent"), answers, [] {});
   ASSERT_FALSE(host.has_value());
   EXPECT_EQ(host.error().kind, Kind::kNotFound);
   EXPECT_EQ(host.error().where, dir_ / "absent");
@@ -267,8 +273,8 @@ TEST_F(Registering, ADirectoryNameTooLongForASocketIsSaidInWords) {
   std::filesystem::create_directory(deep);
   NodeUnderTest node(quick_settings(deep));
   node.publish(plan_);
-  ASSERT_VALUE(const PluginState state,
-               node.wait_for_state(kShared, [](const PluginState& s) { return !s.problem.empty(); }));
+  ASSERT_VALUE(const kubelet::PluginState state,
+               node.wait_for_state(kShared, [](const kubelet::PluginState& s) { return !s.problem.empty(); }));
   EXPECT_FALSE(state.serving);
   EXPECT_THAT(state.problem, HasSubstr("may be 107 characters long"));
 }

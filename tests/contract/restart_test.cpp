@@ -14,7 +14,7 @@
 namespace tranche::contract {
 namespace {
 
-using host::PluginState;
+using kubelet::PluginState;
 using sim::Call;
 
 class Restart : public testing::Test {
@@ -120,8 +120,9 @@ TEST_F(Restart, SurvivesTheDirectoryItselfGoingAndComingBack) {
   std::error_code failed = std::make_error_code(std::errc::directory_not_empty);
   for (int i = 0; failed && i < 1000; ++i) std::filesystem::remove_all(dir_.path(), failed);
   ASSERT_FALSE(failed) << failed.message();
-  ASSERT_OK(node_->wait_for_state(
-      kShared, [](const PluginState& s) { return !s.serving && s.problem.contains("cannot create a socket in"); }));
+  ASSERT_OK(node_->wait_for_state(kShared, [](const kubelet::PluginState& s) {
+    return !s.serving && s.problem.contains("cannot create a socket in");
+  }));
   std::filesystem::create_directory(dir_.path());
   ASSERT_OK(kubelet_->start());
   ASSERT_OK(kubelet_->wait_for_healthy(kShared, 8, kSoon));
@@ -133,7 +134,7 @@ TEST_F(Restart, AKubeletThatStaysAwayIsWaitedFor) {
   ASSERT_NO_FATAL_FAILURE(publish_and_be_watched());
   kubelet_->stop();
   ASSERT_OK(node_->wait_for_state(
-      kShared, [](const PluginState& s) { return s.watchers == 0 && !s.registered && !s.problem.empty(); }));
+      kShared, [](const kubelet::PluginState& s) { return s.watchers == 0 && !s.registered && !s.problem.empty(); }));
   ASSERT_OK(kubelet_->start());
   ASSERT_OK(kubelet_->wait_for_healthy(kShared, 8, kSoon));
   ASSERT_OK(node_->wait_until_watched());
@@ -166,7 +167,7 @@ TEST_F(Restart, OfKubeletReplaysTheOldAnswerWithoutAskingUs) {
   ASSERT_OK(kubelet_->wait_for_healthy(kShared, 8, kSoon));
   ASSERT_VALUE(const sim::ContainerGrant replayed, kubelet_->start_container("default/a", "main"));
   EXPECT_EQ(replayed, admission.containers.at(0));
-  ASSERT_VALUE(const PluginState state, node_->wait_until_watched());
+  ASSERT_VALUE(const kubelet::PluginState state, node_->wait_until_watched());
   EXPECT_EQ(state.allocations, 1U);
 }
 
@@ -206,11 +207,11 @@ TEST(RestartOfAnOldKubelet, AHandoverBetweenLiveInstancesNeedsOneRegistration) {
   // The older one is slow to see it: busy until the newer one serves.
   std::promise<void> newer_serves;
   old_one.loop().post([served = newer_serves.get_future().share()] { served.wait(); });
-  host::PluginHostSettings patient = quick_settings(dir.path());
+  kubelet::PluginHostSettings patient = quick_settings(dir.path());
   patient.handover = std::chrono::seconds(2);
   NodeUnderTest new_one(patient);
   new_one.publish(plan);
-  ASSERT_OK(new_one.wait_for_state(kShared, [](const PluginState& s) { return s.serving; }));
+  ASSERT_OK(new_one.wait_for_state(kShared, [](const kubelet::PluginState& s) { return s.serving; }));
   newer_serves.set_value();
   ASSERT_OK(kubelet->wait_for_registration(kShared, kSoon, 1));
   std::vector<Call::Method> ended;  // in the order of their end

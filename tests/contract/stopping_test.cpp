@@ -12,7 +12,7 @@
 namespace tranche::contract {
 namespace {
 
-using host::PluginState;
+using kubelet::PluginState;
 using testing::HasSubstr;
 
 // Measured 1-2 ms when streams are finished first and the server's whole grace when they are not: with this one a turn
@@ -21,8 +21,8 @@ constexpr Duration kGrace = std::chrono::hours(1);
 
 class Stopping : public testing::Test {
  protected:
-  static host::PluginHostSettings patient_settings(const std::string& dir) {
-    host::PluginHostSettings settings = quick_settings(dir);
+  static kubelet::PluginHostSettings patient_settings(const std::string& dir) {
+    kubelet::PluginHostSettings settings = quick_settings(dir);
     settings.stop_within = kGrace;
     return settings;
   }
@@ -64,7 +64,7 @@ TEST_F(Stopping, IsPromptWithAReaderWhoDoesNotRead) {
 TEST_F(Stopping, IsPromptWhileKubeletHangsInRegister) {
   kubelet_->hang_registrations();
   node_.publish(plan_);
-  ASSERT_OK(node_.wait_for_state(kShared, [](const PluginState& s) { return s.serving; }));
+  ASSERT_OK(node_.wait_for_state(kShared, [](const kubelet::PluginState& s) { return s.serving; }));
   node_.stop_host();
 }
 
@@ -113,8 +113,8 @@ TEST(PodResources, ReportWhichContainerHoldsWhichSlots) {
   ASSERT_OK(kubelet->wait_for_healthy(kShared, 8, kSoon));
   const sim::Admission admission = kubelet->admit(sim::one_container_pod("team-a/train", kShared, 2));
   ASSERT_TRUE(admission.admitted) << admission.message;
-  ASSERT_VALUE(const std::vector<host::PodHolding> held,
-               host::list_pod_resources(settings.pod_resources_socket, kSoon));
+  ASSERT_VALUE(const std::vector<kubelet::PodHolding> held,
+               kubelet::list_pod_resources(settings.pod_resources_socket, kSoon));
   ASSERT_EQ(held.size(), 1U);
   EXPECT_EQ(held[0].container, "main");
   EXPECT_EQ(held[0].resource, kShared);
@@ -124,7 +124,7 @@ TEST(PodResources, ReportWhichContainerHoldsWhichSlots) {
 // Promise: kubelet/pod-resources: A missing PodResources socket is reported and retried.
 TEST(PodResources, AnAbsentSocketIsSaidSoAndRetriable) {
   TempDir dir;
-  const auto answer = host::list_pod_resources(dir / "pods.sock", kSoon);
+  const auto answer = kubelet::list_pod_resources(dir / "pods.sock", kSoon);
   ASSERT_FALSE(answer.has_value());
   EXPECT_EQ(answer.error().kind, Kind::kUnavailable);
   EXPECT_EQ(answer.error().where, dir / "pods.sock");

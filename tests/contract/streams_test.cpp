@@ -9,7 +9,7 @@
 namespace tranche::contract {
 namespace {
 
-using host::PluginState;
+using kubelet::PluginState;
 using sim::StreamMessage;
 
 constexpr int kGpus = 2;
@@ -106,7 +106,7 @@ TEST_F(Streams, AnEqualListIsNotSentAgain) {
 // Promise: kubelet/stream: A list that kubelet refuses is a problem until a stream stays.
 TEST_F(Streams, AListThatKubeletRefusesIsAProblemUntilAStreamStays) {
   node_.publish(plan_of({shared_resource(8, 16384)}));
-  ASSERT_VALUE(const PluginState refused, node_.wait_for_state(kShared, [](const PluginState& s) {
+  ASSERT_VALUE(const kubelet::PluginState refused, node_.wait_for_state(kShared, [](const kubelet::PluginState& s) {
     return s.problem.contains("ended its stream (the list has 131072 slots in ");
   }));
   EXPECT_FALSE(refused.registered);
@@ -152,7 +152,7 @@ TEST_F(SlowReader, ThatCancelsInMidWriteIsGoneAtOnce) {
   kubelet_->pause_reading(kShared);
   for (int faulty = 0; faulty < 3; ++faulty) publish_many(faulty);
   ASSERT_OK(kubelet_->close_stream(kShared));
-  ASSERT_OK(node_.wait_for_state(kShared, [](const PluginState& s) { return s.watchers == 0; }));
+  ASSERT_OK(node_.wait_for_state(kShared, [](const kubelet::PluginState& s) { return s.watchers == 0; }));
   kubelet_->resume_reading(kShared);
   ASSERT_OK(kubelet_->wait_for_registration(kShared, kSoon, 1));
   ASSERT_OK(kubelet_->wait_for_healthy(kShared, (kManyGpus - 2) * kManySlots, kSoon));

@@ -66,7 +66,7 @@ FUZZ(mig_uuid) {
 // What the driver library writes into our buffers is outside text too: whatever it wrote, the stride is one of the
 // three that exist or the documented one, entries stay inside the buffer, and an address is a safe file name.
 FUZZ(nvml_memory) {
-  using namespace tranche::host::nvml;
+  using namespace tranche::gpu::nvml;
   if (text.size() < 2) return;
   const auto byte = [&](std::size_t at) { return static_cast<std::uint8_t>(text[at]); };
   const std::size_t count = byte(0), documented = byte(1) % 2 == 0 ? 16 : 24;
@@ -129,7 +129,7 @@ FUZZ(mig_configuration) {
 
 // Any text is read as a checkpoint without harm; what is accepted is refused by a node without its GPUs.
 FUZZ(mig_checkpoint) {
-  using namespace tranche::host;
+  using namespace tranche::mig;
   const auto parsed = parse_checkpoint(text);
   if (!parsed) return;
   const auto plan = restoring_plan(*parsed, {}, false, "fuzz");
@@ -138,7 +138,7 @@ FUZZ(mig_checkpoint) {
 
 // Any bytes as a PCI configuration space: never read beyond it, and what is reported of a host fits its fields.
 FUZZ(vgpu_capability) {
-  const auto vgpu = tranche::label::vgpu_of(text);
+  const auto vgpu = tranche::labels::vgpu_of(text);
   if (vgpu.has_value() != (text.size() >= 256)) std::abort();
   if (!vgpu) return;
   if (vgpu->host_driver_version.size() > 10 || vgpu->host_driver_branch.size() > 10) std::abort();
@@ -147,21 +147,21 @@ FUZZ(vgpu_capability) {
 
 namespace {
 
-using tranche::label::Labels;
+using tranche::labels::Labels;
 
 void check_node(std::string_view text, const Labels& wanted) {
-  const auto change = tranche::label::change_node(text, wanted);
+  const auto change = tranche::labels::change_node(text, wanted);
   if (!change || !change->patch) return;
   const auto patch = nlohmann::json::parse(*change->patch, nullptr, false);
   if (!patch.is_object() || !patch.contains("metadata")) std::abort();
   const auto metadata = patch["metadata"];
   if (metadata.contains("labels"))
     for (const auto& [key, value] : metadata["labels"].items())
-      if (!tranche::label::may_own(key)) std::abort();
+      if (!tranche::labels::may_own(key)) std::abort();
   auto node = nlohmann::json::parse(text, nullptr, false);
   node.merge_patch(patch);
   const auto again =
-      tranche::label::change_node(node.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), wanted);
+      tranche::labels::change_node(node.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), wanted);
   if (!again || again->patch || again->foreign != change->foreign) std::abort();
 }
 
@@ -173,11 +173,11 @@ FUZZ(node_labels) {
   const Labels wanted{{"nvidia.com/gpu.count", "2"}, {"tranche.io/gpu.slot.sms", "12"}, {"nvidia.com/mig.config", "x"}};
   check_node(text, wanted);
   check_node(text, {});
-  tranche::label::FeaturePlace place{"n1", "default"};
-  if (const auto owners = tranche::label::owners_of_pod(text)) place.owners = *owners;
-  const auto changed = tranche::label::changed_feature(text, place, wanted);
+  tranche::labels::FeaturePlace place{"n1", "default"};
+  if (const auto owners = tranche::labels::owners_of_pod(text)) place.owners = *owners;
+  const auto changed = tranche::labels::changed_feature(text, place, wanted);
   if (!changed || !*changed) return;
-  const auto again = tranche::label::changed_feature(**changed, place, wanted);
+  const auto again = tranche::labels::changed_feature(**changed, place, wanted);
   if (!again || again->has_value()) std::abort();
 }
 
@@ -198,14 +198,14 @@ FUZZ(node_label_texts) {
   inventory.gpus = {gpu};
   config::Config config;
   config.flags.mig_strategy = config::MigStrategy::kMixed;
-  label::Inputs inputs;
+  labels::Inputs inputs;
   inputs.machine_type = all;
-  inputs.vgpu = label::Vgpu{true, all, all};
-  for (const auto& [key, value] : label::labels_for(config, inventory, {}, inputs))
-    if (!label::legal_key(key) || !label::legal_value(value)) std::abort();
-  if (label::device_name(all, 0x2335).size() > text.size()) std::abort();
-  (void)label::largest_region(all);
-  (void)label::hex_number(all);
+  inputs.vgpu = labels::Vgpu{true, all, all};
+  for (const auto& [key, value] : labels::labels_for(config, inventory, {}, inputs))
+    if (!labels::legal_key(key) || !labels::legal_value(value)) std::abort();
+  if (labels::device_name(all, 0x2335).size() > text.size()) std::abort();
+  (void)labels::largest_region(all);
+  (void)labels::hex_number(all);
 }
 
 // Any bytes as the value of a metric's label: bounded, stable, and the page keeps its three lines.

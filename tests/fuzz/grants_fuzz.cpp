@@ -36,12 +36,12 @@ FUZZ(stopped_file) {
 
 // Any text as a reply or a report of `tranche mps`: understood or refused, never more clients than were written.
 FUZZ(mps_wire) {
-  if (const auto reply = tranche::agent::read_end_reply(text)) {
-    if (reply->clients.size() > text.size() || !tranche::agent::read_reply(text)) std::abort();
+  if (const auto reply = tranche::mps::read_end_reply(text)) {
+    if (reply->clients.size() > text.size() || !tranche::mps::read_reply(text)) std::abort();
     for (const auto& client : reply->clients)
       if (client.pid <= 0) std::abort();
   }
-  if (const auto reports = tranche::agent::parse_pool_reports(text)) {
+  if (const auto reports = tranche::mps::parse_pool_reports(text)) {
     for (const auto& [id, pool] : tranche::guard::pool_processes(*reports))
       if (pool.own.contains(0) || pool.grant_of.contains(0)) std::abort();
   }

@@ -15,9 +15,8 @@ using namespace tranche;
 // Any bytes where a status document carries foreign text (a configuration's problems, the driver, kubelet, the API
 // server): the document is made, and can be read again.
 FUZZ(status_document) {
-  namespace agent = tranche::agent;
   const std::string all(text);
-  agent::Snapshot snapshot;
+  node::Snapshot snapshot;
   snapshot.config.path = all;
   snapshot.config.label = all;
   snapshot.config.problems = tranche::config::parse(all, "fuzz").problems;
@@ -26,12 +25,12 @@ FUZZ(status_document) {
   snapshot.holdings_problem = all;
   snapshot.pools.problem = all;
   snapshot.plan.left_out.push_back({all, all});
-  tranche::host::PodHolding holding;
+  tranche::kubelet::PodHolding holding;
   holding.pod = all;
   holding.resource = all;
   holding.slots = {all};
   snapshot.holdings = {holding};
-  for (const auto& document : {agent::status_document(snapshot, {}), agent::network_document(snapshot, {}, {})})
+  for (const auto& document : {node::status_document(snapshot, {}), node::network_document(snapshot, {}, {})})
     if (nlohmann::json::parse(document.str(), nullptr, /*allow_exceptions=*/false).is_discarded()) std::abort();
 }
 
@@ -53,7 +52,7 @@ FUZZ(sim_pods_yaml) {
 FUZZ(pod_resources) {
   v1::ListPodResourcesResponse response;
   if (text.size() > (1 << 20) || !response.ParseFromArray(text.data(), static_cast<int>(text.size()))) return;
-  const auto holdings = tranche::host::to_holdings(response);
+  const auto holdings = tranche::kubelet::to_holdings(response);
   std::size_t expected = 0;
   std::size_t ids = 0;
   for (const auto& pod : response.pod_resources()) {

@@ -228,8 +228,8 @@ FUZZ(mps_relay) {
 
 namespace {
 
-void check(const agent::EndpointName& endpoint) {
-  if (!agent::is_pool_name(endpoint.pool) || !containers::is_grant(endpoint.grant)) std::abort();
+void check(const mps::EndpointName& endpoint) {
+  if (!mps::is_pool_name(endpoint.pool) || !containers::is_grant(endpoint.grant)) std::abort();
   if (endpoint.pool.find('/') != std::string::npos || endpoint.pool.find('.') != std::string::npos) std::abort();
 }
 
@@ -237,14 +237,14 @@ void check(const agent::EndpointName& endpoint) {
 
 // Any line as a request on mps.sock: a request or an Error; no name that is accepted can leave its directory.
 FUZZ(mps_request) {
-  const auto request = agent::parse_mps_request(text);
+  const auto request = mps::parse_mps_request(text);
   if (!request) {
-    if (agent::error_reply(request.error()).find('\n') != std::string::npos) std::abort();
+    if (mps::error_reply(request.error()).find('\n') != std::string::npos) std::abort();
     return;
   }
-  const auto line = agent::request_line(*request);
-  const auto again = agent::parse_mps_request(line);
-  if (!again || agent::request_line(*again) != line) std::abort();
+  const auto line = mps::request_line(*request);
+  const auto again = mps::parse_mps_request(line);
+  if (!again || mps::request_line(*again) != line) std::abort();
   std::visit(
       [](const auto& r) {
         if constexpr (requires { r.endpoint; }) check(r.endpoint);
@@ -252,7 +252,7 @@ FUZZ(mps_request) {
           if (r.limits && !mps::check_limits(*r.limits)) std::abort();
         }
         if constexpr (requires { r.pids; }) {
-          if (!agent::is_pool_name(r.pool) || r.pids.size() > agent::kMostPids) std::abort();
+          if (!mps::is_pool_name(r.pool) || r.pids.size() > mps::kMostPids) std::abort();
           for (const int pid : r.pids) {
             if (pid < 1) std::abort();
           }
@@ -263,7 +263,7 @@ FUZZ(mps_request) {
 
 // Any text as an answer of `tranche mps`: reports or an Error; what is accepted has ids and states.
 FUZZ(pool_reports) {
-  if (const auto reports = tranche::agent::parse_pool_reports(text)) {
+  if (const auto reports = tranche::mps::parse_pool_reports(text)) {
     for (const auto& [id, pool] : reports->pools) {
       if (id.empty() || id != pool.id || pool.state.empty()) std::abort();
     }
@@ -273,7 +273,7 @@ FUZZ(pool_reports) {
 // /proc/self/cgroup → cgroups for a daemon: whatever it says, they lie below the root and end with the pool.
 FUZZ(daemon_cgroups) {
   const std::string all(text);
-  for (const auto& dir : tranche::host::daemon_cgroups(all, "/r", "gpu-1")) {
+  for (const auto& dir : tranche::mps::daemon_cgroups(all, "/r", "gpu-1")) {
     if (!dir.starts_with("/r/") || !dir.ends_with("/tranche/gpu-1")) std::abort();
     if (dir.find("/../") != std::string::npos || dir.find('\0') != std::string::npos) std::abort();
   }
@@ -281,7 +281,7 @@ FUZZ(daemon_cgroups) {
 
 // compute-mode.json: what is accepted re-renders to something that means the same.
 FUZZ(mode_journal) {
-  using namespace tranche::host;
+  using namespace tranche::mps;
   const auto earlier = parse_earlier_modes(text);
   if (!earlier) return;
   const auto again = parse_earlier_modes(render_earlier_modes(*earlier));
@@ -303,7 +303,7 @@ FUZZ(keeper) {
   }
   if (const auto request = mps::read_keeper_request(text); request && !mps::read_keeper_request(mps::to_json(*request)))
     std::abort();
-  (void)host::NvidiaDevices::parse(text).kind(195, 255);
+  (void)mps::NvidiaDevices::parse(text).kind(195, 255);
 }
 
 // Any text as the file of processes that are being ended: what is read is written and read back the same.

@@ -40,7 +40,7 @@ FUZZ(log_line) {
 namespace {
 
 std::vector<std::string> requests_of(std::string_view bytes, std::size_t piece) {
-  tranche::host::RequestReader reader;
+  tranche::os::RequestReader reader;
   std::vector<std::string> requests;
   while (!bytes.empty()) {
     reader.take(bytes.substr(0, piece));
@@ -50,7 +50,7 @@ std::vector<std::string> requests_of(std::string_view bytes, std::size_t piece) 
         requests.push_back("");  // refused: the connection ends here
         return requests;
       }
-      if ((*request)->empty() || (*request)->size() > tranche::host::RequestReader::kLongest) std::abort();
+      if ((*request)->empty() || (*request)->size() > tranche::os::RequestReader::kLongest) std::abort();
       for (const char c : **request) {
         if (c < 0x20 || c > 0x7e) std::abort();
       }
@@ -72,13 +72,13 @@ FUZZ(status_request) {
 // /proc/<pid>/stat: a process names itself, so the name must not be able to move the field that is read.
 FUZZ(proc_stat) {
   const std::string all(text);
-  (void)tranche::host::parse_start_ticks(all);
-  if (const auto head = tranche::host::parse_stat_head(all)) {
+  (void)tranche::os::parse_start_ticks(all);
+  if (const auto head = tranche::os::parse_stat_head(all)) {
     for (const char c : head->name)
       if (c < ' ' || c > '~') std::abort();
   }
   const std::string stat = "1 (" + all + ") S 1 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 1 2 3\n";
-  if (tranche::host::parse_start_ticks(stat) != 987654u) std::abort();
+  if (tranche::os::parse_start_ticks(stat) != 987654u) std::abort();
 }
 
 namespace {
@@ -87,7 +87,7 @@ constexpr std::size_t kLongestLine = 16;
 constexpr std::string_view kCut = "…";
 
 std::vector<std::string> lines_of(std::string_view bytes, std::size_t piece) {
-  tranche::host::LineReader reader(kLongestLine);
+  tranche::os::LineReader reader(kLongestLine);
   std::vector<std::string> lines;
   while (!bytes.empty()) {
     for (auto& line : reader.take(bytes.substr(0, piece))) lines.push_back(std::move(line));
@@ -112,23 +112,23 @@ FUZZ(output_lines) {
 
 // --listen: what is accepted is written back and read again as the same.
 FUZZ(listen_address) {
-  const auto address = tranche::host::parse_listen_address(text);
+  const auto address = tranche::os::parse_listen_address(text);
   if (!address) return;
   if (address->host.find_first_of(" ,+\n") != std::string::npos) std::abort();  // would be options of the library
-  const auto again = tranche::host::parse_listen_address(to_string(*address));
+  const auto again = tranche::os::parse_listen_address(to_string(*address));
   if (!again || *again != *address) std::abort();
 }
 
 // The head of an HTTP request, from any client of the network: read whole or byte by byte, the result is the same.
 FUZZ(http_request) {
   constexpr std::size_t kLongest = 256;
-  const auto whole = tranche::host::read_http_request(text, kLongest);
+  const auto whole = tranche::os::read_http_request(text, kLongest);
   if (!whole && text.size() > kLongest) std::abort();  // the bound holds
   if (!whole) return;
   if (whole->refused == 0 && whole->path.find_first_of(" ?\r\n") != std::string::npos) std::abort();
-  (void)tranche::host::is_own_name(whole->host);
+  (void)tranche::os::is_own_name(whole->host);
   for (std::size_t n = 0; n < text.size(); ++n) {
-    const auto part = tranche::host::read_http_request(text.substr(0, n), kLongest);
+    const auto part = tranche::os::read_http_request(text.substr(0, n), kLongest);
     if (!part) continue;
     if (part->refused == 0 && (part->method != whole->method || part->path != whole->path ||
                                part->query != whole->query || part->host != whole->host))
@@ -140,23 +140,23 @@ FUZZ(http_request) {
 // Any text as a process's status: the pids are positive, and no line before "NSpid:" changes them.
 FUZZ(namespaced_pids) {
   const std::string all(text);
-  const auto pids = tranche::host::parse_namespaced_pids(all);
+  const auto pids = tranche::os::parse_namespaced_pids(all);
   if (std::ranges::any_of(pids, [](pid_t pid) { return pid <= 0; })) std::abort();
-  if (tranche::host::parse_namespaced_pids("Name:\tx\n" + all) != pids) std::abort();
+  if (tranche::os::parse_namespaced_pids("Name:\tx\n" + all) != pids) std::abort();
 }
 
 // /proc/self/cgroup → the files with the CPU weight lie below the root; the same text as a weight: a number, or none.
 FUZZ(cpu_weight) {
   const std::string all(text);
-  for (const auto& file : tranche::host::cpu_weight_files(all)) {
+  for (const auto& file : tranche::os::cpu_weight_files(all)) {
     if (!file.starts_with("/sys/fs/cgroup/")) std::abort();
     if (!file.ends_with("/cpu.weight") && !file.ends_with("/cpu.shares")) std::abort();
     if (file.find("/../") != std::string::npos) std::abort();
-    const auto problem = tranche::host::cpu_weight_problem(file, all);
+    const auto problem = tranche::os::cpu_weight_problem(file, all);
     if (!problem.empty()) std::abort();  // a list of groups is not a weight
   }
   for (const char* file : {"/cpu.weight", "/cpu.shares"})
-    if (tranche::host::cpu_weight_problem(file, all).size() > 200) std::abort();
+    if (tranche::os::cpu_weight_problem(file, all).size() > 200) std::abort();
 }
 
 // Any text as a mount table: the directory that it says is at a path is one below a root directory, or none.

@@ -132,11 +132,11 @@ TEST(LabelsDocument, ListsEveryLabelThatIsSetAndNoOther) {
     mig.uuid = "MIG-1";
     mig.profile = "1g.18gb";
     inventory.gpus[0].mig_devices = {mig};
-    label::Inputs inputs;
+    labels::Inputs inputs;
     inputs.loaded_at = WallTime{};
-    inputs.vgpu = label::Vgpu{true, "1", "2"};
+    inputs.vgpu = labels::Vgpu{true, "1", "2"};
     const auto plan = plan::make_plan(config, inventory).value();
-    for (const auto& [key, value] : labels_for(config, inventory, plan, inputs)) {
+    for (const auto& [key, value] : labels::labels_for(config, inventory, plan, inputs)) {
       if (!key.starts_with("nvidia.com/")) continue;
       const std::string mig_prefix = "nvidia.com/mig-1g.18gb";
       set.insert(key.starts_with(mig_prefix) ? "nvidia.com/mig-<profile>" + key.substr(mig_prefix.size()) : key);
@@ -159,7 +159,7 @@ TEST(LabelsDocument, ListsEveryLabelOfOursAndNoOther) {
   std::set<std::string> listed = names_below("reference/labels.md", "Labels of Tranche");
   std::erase_if(listed, [](const std::string& name) { return name.starts_with("tranche.io/mig-<profile>."); });
   std::set<std::string> set;
-  for (const auto& [key, value] : label::labels_for(config, inventory, plan, {})) {
+  for (const auto& [key, value] : labels::labels_for(config, inventory, plan, {})) {
     if (!key.starts_with("tranche.io/")) continue;
     const std::string model_prefix = "tranche.io/model.NVIDIA-H200";
     set.insert(key.starts_with(model_prefix) ? "tranche.io/model.<model>" + key.substr(model_prefix.size()) : key);

@@ -41,7 +41,7 @@ constexpr Kept kKept[] = {
     {"ending.txt", [](std::string_view text) { return mps::render_ending(mps::parse_ending(text)); }},
     {"other-holders", [](std::string_view text) { return mps::render_other_holders(mps::parse_other_holders(text)); }},
     {"compute-mode.json",
-     [](std::string_view text) { return host::render_earlier_modes(host::parse_earlier_modes(text).value()); }},
+     [](std::string_view text) { return mps::render_earlier_modes(mps::parse_earlier_modes(text).value()); }},
     {"keeper-status.json", [](std::string_view text) { return mps::to_json(mps::read_keeper_status(text).value()); }},
 };
 

@@ -23,7 +23,7 @@ using config::MigStrategy;
 using config::SharingStrategy;
 using inventory::Gpu;
 using inventory::Inventory;
-using label::Labels;
+using labels::Labels;
 
 struct Model {
   const char* profile;
@@ -78,8 +78,8 @@ std::string node_yaml(const Model& model, const std::string& layout) {
 }
 
 Inventory scan(const std::string& yaml) {
-  host::nvml::SimFixture node(yaml);
-  const auto nvml = host::Nvml::open(node.settings());
+  gpu::nvml::SimFixture node(yaml);
+  const auto nvml = gpu::Nvml::open(node.settings());
   EXPECT_TRUE(nvml) << to_string(nvml.error());
   if (!nvml) return {};
   auto scanned = (*nvml)->scan();
@@ -113,11 +113,11 @@ Config config_of(const Case& row, const Inventory& inventory) {
 
 Labels labels_of(const Case& row, const Inventory& inventory) {
   const Config config = config_of(row, inventory);
-  label::Inputs inputs;
+  labels::Inputs inputs;
   inputs.machine_type = "Example Node";
   inputs.loaded_at = WallTime(std::chrono::seconds(1700000000));
-  inputs.vgpu = label::Vgpu{};
-  return labels_for(config, inventory, plan::make_plan(config, inventory).value_or(plan::Plan{}), inputs);
+  inputs.vgpu = labels::Vgpu{};
+  return labels::labels_for(config, inventory, plan::make_plan(config, inventory).value_or(plan::Plan{}), inputs);
 }
 
 std::string rendered(const Labels& labels, const Labels& than) {
@@ -149,8 +149,8 @@ class Rules {
 
   void hold() const {
     for (const auto& [key, value] : labels_) {
-      EXPECT_TRUE(label::legal_key(key)) << key;
-      EXPECT_TRUE(label::legal_value(value)) << key << "=" << value;
+      EXPECT_TRUE(labels::legal_key(key)) << key;
+      EXPECT_TRUE(labels::legal_value(value)) << key << "=" << value;
       for (const char* others : {"nvidia.com/gpu.deploy", "nvidia.com/gpu.present", "nvidia.com/mig.config"})
         EXPECT_FALSE(key.starts_with(others)) << key;
     }

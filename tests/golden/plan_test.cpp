@@ -100,13 +100,13 @@ void expect_all_accounted_for(const plan::Plan& plan, const inventory::Inventory
   EXPECT_GE(plan.left_out.size(), inventory.unreadable.size());
 }
 
-label::Labels labels_of(const config::Config& config, const inventory::Inventory& inventory, const plan::Plan& plan) {
-  label::Inputs inputs;
+labels::Labels labels_of(const config::Config& config, const inventory::Inventory& inventory, const plan::Plan& plan) {
+  labels::Inputs inputs;
   inputs.machine_type = "Example Node";
-  return label::labels_for(config, inventory, plan, inputs);
+  return labels::labels_for(config, inventory, plan, inputs);
 }
 
-label::Labels unconfigured(const inventory::Inventory& inventory) {
+labels::Labels unconfigured(const inventory::Inventory& inventory) {
   return labels_of({}, inventory, plan::make_plan({}, inventory).value_or(plan::Plan{}));
 }
 
@@ -130,7 +130,7 @@ TEST_P(GoldenPlan, IsAsExpected) {
     }
     // What differs from the labels of the node without a configuration.
     actual["labels"] = golden::label_lines(labels_of(resolved.config, inventory, plan),
-                                           GetParam().config == "none" ? label::Labels{} : unconfigured(whole));
+                                           GetParam().config == "none" ? labels::Labels{} : unconfigured(whole));
   }
   golden::compare(
       golden::source("tests/golden/plan/expected/" + GetParam().config + "." + GetParam().inventory + ".json"),
@@ -152,7 +152,7 @@ TEST_P(GoldenTable, ShowsANode) {
   const inventory::Inventory inventory = inventory_of(row);
   const auto plan = plan::make_plan(resolved.config, inventory);
   ASSERT_TRUE(plan);
-  const label::Labels labels{{"nvidia.com/gpu.count", "4"}, {"tranche.io/gpu.slot.sms", "30"}};
+  const labels::Labels labels{{"nvidia.com/gpu.count", "4"}, {"tranche.io/gpu.slot.sms", "30"}};
   golden::compare(golden::source("tests/golden/plan/expected/" + row.config + "." + row.inventory + ".txt"),
                   render_table(*plan, inventory, labels, {}));
 }

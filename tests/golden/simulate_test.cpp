@@ -36,7 +36,7 @@ std::filesystem::path file(const std::string& path) {
 struct Side {
   config::Config config;
   plan::Plan plan;
-  label::Labels labels;
+  labels::Labels labels;
 };
 
 Side side_of(const std::string& name, const inventory::Inventory& inventory) {
@@ -46,7 +46,7 @@ Side side_of(const std::string& name, const inventory::Inventory& inventory) {
   auto plan = plan::make_plan(resolved.config, inventory);
   EXPECT_TRUE(plan);
   Side side{resolved.config, plan.value_or(plan::Plan{}), {}};
-  side.labels = label::labels_for(side.config, inventory, side.plan, {});
+  side.labels = labels::labels_for(side.config, inventory, side.plan, {});
   return side;
 }
 

@@ -63,16 +63,16 @@ class AgentStatuses : public KubeBed {
     server_->serve_collection(page);
     server_->put(page, "proxy", pod.document);
   }
-  std::vector<agent::AgentStatus> ask() {
-    const auto all = agent::agent_statuses(access(), asked_);
+  std::vector<observe::AgentStatus> ask() {
+    const auto all = observe::agent_statuses(access(), asked_);
     EXPECT_TRUE(all) << to_string(all.error());
-    return all.value_or(std::vector<agent::AgentStatus>());
+    return all.value_or(std::vector<observe::AgentStatus>());
   }
   std::size_t asked_pages_of(const std::string& part) const {
     return count([&](const sim::ApiRequest& r) { return r.path.find(part) != std::string::npos; });
   }
 
-  agent::AgentsAsked asked_;
+  observe::AgentsAsked asked_;
 };
 
 // Promise: web: The agents are read by GET through the API server's proxy, once a round; one that is silent is named.
@@ -140,9 +140,9 @@ TEST_F(AgentStatuses, SilentAgentsEndWithTheRound) {
   for (int i = 0; i < 40; ++i) put_agent({"silent-" + std::to_string(i), "n" + std::to_string(i)});
   put_agent({.name = "works", .node = "works", .document = document_of("works"), .ready = true});
   // The silent ones never end: each round ends by its deadline, and one is long enough for the agent that works.
-  std::vector<agent::AgentStatus> all;
+  std::vector<observe::AgentStatus> all;
   for (asked_.deadline = std::chrono::milliseconds(50); asked_.deadline < kSoon; asked_.deadline *= 2) {
-    all = agent::agent_statuses(access(), asked_).value_or(std::vector<agent::AgentStatus>());
+    all = observe::agent_statuses(access(), asked_).value_or(std::vector<observe::AgentStatus>());
     if (!all.empty() && !all.back().document.empty()) break;
   }
   ASSERT_EQ(all.size(), 41u);
@@ -157,7 +157,7 @@ TEST_F(AgentStatuses, SilentAgentsEndWithTheRound) {
 TEST_F(AgentStatuses, AnApiServerThatIsSilentEndsWithTheRound) {
   server_->mute(true);
   asked_.deadline = std::chrono::milliseconds(1);
-  const auto none = agent::agent_statuses(access(), asked_);
+  const auto none = observe::agent_statuses(access(), asked_);
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().kind, Kind::kUnavailable);
   EXPECT_THAT(none.error().what, HasSubstr("the API server does not answer within 0.001 s"));
@@ -167,11 +167,11 @@ TEST_F(AgentStatuses, WithoutTheRightTheApiServersAnswerIsTheError) {
   server_->refuse(1, 403, R"({"kind":"Status","code":403,"message":"pods is forbidden"})",
                   [](const sim::ApiRequest& r) { return r.path.ends_with("/pods"); });
   server_->serve_collection("/api/v1/namespaces/gpu/pods");
-  const auto none = agent::agent_statuses(access(), asked_);
+  const auto none = observe::agent_statuses(access(), asked_);
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().kind, Kind::kDenied);
   EXPECT_THAT(none.error().what, HasSubstr("pods is forbidden"));
-  const auto empty = agent::agent_statuses(access(), asked_);
+  const auto empty = observe::agent_statuses(access(), asked_);
   ASSERT_FALSE(empty);
   EXPECT_EQ(empty.error().kind, Kind::kNotFound);
   EXPECT_THAT(empty.error().what, HasSubstr("the namespace gpu has no node agents"));

@@ -18,8 +18,8 @@ constexpr const char* kEvents = "/api/v1/namespaces/default/events";
 TEST_F(KubeClientContract, AsksWithItsTokenAndItsNameAndCountsTheAnswer) {
   open();
   server_->take_token("first");
-  host::KubeAnswer got;
-  client_->list("/api/v1/pods?limit=5", [&](host::KubeAnswer answer) { got = std::move(answer); });
+  KubeAnswer got;
+  client_->list("/api/v1/pods?limit=5", [&](KubeAnswer answer) { got = std::move(answer); });
   ASSERT_TRUE(until([&] { return got.status != 0; }));
   EXPECT_EQ(got.status, 200);
   EXPECT_THAT(got.body, HasSubstr("PodList"));
@@ -27,7 +27,7 @@ TEST_F(KubeClientContract, AsksWithItsTokenAndItsNameAndCountsTheAnswer) {
   const auto request = server_->requests().at(0);
   EXPECT_EQ(request.token, "first");
   EXPECT_EQ(request.agent, std::string("tranche/") + kVersion);
-  EXPECT_EQ(client_->counts(), (host::KubeCounts{{{"list", "200"}, 1}}));
+  EXPECT_EQ(client_->counts(), (KubeCounts{{{"list", "200"}, 1}}));
 }
 
 TEST_F(KubeClientContract, AnAnswerOfMoreThan16MiBBreaksOff) {
@@ -35,19 +35,19 @@ TEST_F(KubeClientContract, AnAnswerOfMoreThan16MiBBreaksOff) {
   const std::string note(100'000, 'x');
   for (int i = 0; i < 200; ++i)
     server_->put_pod("default", "p" + std::to_string(i), R"({"metadata":{"annotations":{"note":")" + note + R"("}}})");
-  host::KubeAnswer got{.status = -1, .body = {}, .why = {}};
-  client_->list("/api/v1/pods?limit=500", [&](host::KubeAnswer answer) { got = std::move(answer); });
+  KubeAnswer got{.status = -1, .body = {}, .why = {}};
+  client_->list("/api/v1/pods?limit=500", [&](KubeAnswer answer) { got = std::move(answer); });
   ASSERT_TRUE(until([&] { return got.status != -1; }));
   EXPECT_EQ(got.status, 0);
   EXPECT_EQ(got.why, "the API server answered with more than 16777216 bytes");
-  client_->list("/api/v1/pods?limit=50", [&](host::KubeAnswer answer) { got = std::move(answer); });
+  client_->list("/api/v1/pods?limit=50", [&](KubeAnswer answer) { got = std::move(answer); });
   ASSERT_TRUE(until([&] { return got.status == 200; })) << "the next one is asked as usual";
 }
 
 TEST_F(KubeClientContract, WritesEventsAndPatchesThem) {
   open();
   std::vector<int> statuses;
-  const auto note = [&](const host::KubeAnswer& answer) { statuses.push_back(answer.status); };
+  const auto note = [&](const KubeAnswer& answer) { statuses.push_back(answer.status); };
   client_->create(kEvents, R"({"metadata":{"name":"e"},"count":1})", note);
   ASSERT_TRUE(until([&] { return statuses.size() == 1; }));
   client_->patch(std::string(kEvents) + "/e", R"({"count":2})", note);
@@ -64,7 +64,7 @@ TEST_F(KubeClientContract, ATokenThatIsReplacedIsUsedForTheNextRequestOnTheSameC
   int status = 0;
   const auto ask = [&] {
     status = 0;
-    client_->get("/api/v1/pods", [&](const host::KubeAnswer& answer) { status = answer.status; });
+    client_->get("/api/v1/pods", [&](const KubeAnswer& answer) { status = answer.status; });
     ASSERT_TRUE(until([&] { return status != 0; }));
   };
   ask();
@@ -80,8 +80,8 @@ TEST_F(KubeClientContract, ATokenThatIsReplacedIsUsedForTheNextRequestOnTheSameC
 TEST_F(KubeClientContract, AMissingTokenIsReportedWithItsFileAndNothingIsAsked) {
   open();
   std::remove((scratch_ / "token").c_str());
-  host::KubeAnswer got{1, {}, {}};
-  client_->get("/api/v1/pods", [&](host::KubeAnswer answer) { got = std::move(answer); });
+  KubeAnswer got{1, {}, {}};
+  client_->get("/api/v1/pods", [&](KubeAnswer answer) { got = std::move(answer); });
   ASSERT_TRUE(until([&] { return got.status == 0; }));
   EXPECT_THAT(got.why, HasSubstr(scratch_ / "token"));
   EXPECT_THAT(server_->requests(), IsEmpty());
@@ -90,33 +90,33 @@ TEST_F(KubeClientContract, AMissingTokenIsReportedWithItsFileAndNothingIsAsked) 
 TEST_F(KubeClientContract, AnAbsentServerIsReportedAndNoSecretIsInTheMessage) {
   open();
   server_.reset();
-  host::KubeAnswer got{1, {}, {}};
-  client_->get("/api/v1/pods", [&](host::KubeAnswer answer) { got = std::move(answer); });
+  KubeAnswer got{1, {}, {}};
+  client_->get("/api/v1/pods", [&](KubeAnswer answer) { got = std::move(answer); });
   ASSERT_TRUE(until([&] { return got.status == 0; }));
   EXPECT_NE(got.why, "");
   EXPECT_THAT(got.why, Not(HasSubstr("first")));
-  EXPECT_EQ(client_->counts(), (host::KubeCounts{{{"get", "error"}, 1}}));
+  EXPECT_EQ(client_->counts(), (KubeCounts{{{"get", "error"}, 1}}));
 }
 
 TEST_F(KubeClientContract, ARequestThatIsCancelledIsNeverAnsweredAlsoFromWithinAnotherAnswer) {
   open();
   server_->slow(20ms);
   int answers = 0;
-  host::KubeClient::Id first = 0, second = 0;
+  KubeClient::Id first = 0, second = 0;
   // Whichever is answered cancels the other.
-  first = client_->get("/a", [&](const host::KubeAnswer&) {
+  first = client_->get("/a", [&](const KubeAnswer&) {
     ++answers;
     client_->cancel(second);
   });
-  second = client_->get("/b", [&](const host::KubeAnswer&) {
+  second = client_->get("/b", [&](const KubeAnswer&) {
     ++answers;
     client_->cancel(first);
   });
-  const auto third = client_->get("/c", [&](const host::KubeAnswer&) { answers += 100; });
+  const auto third = client_->get("/c", [&](const KubeAnswer&) { answers += 100; });
   client_->cancel(third);
   ASSERT_TRUE(until([&] { return answers > 0; }));
   bool later = false;
-  client_->get("/d", [&](const host::KubeAnswer&) { later = true; });
+  client_->get("/d", [&](const KubeAnswer&) { later = true; });
   ASSERT_TRUE(until([&] { return later; }));
   EXPECT_EQ(answers, 1);
 }
@@ -125,7 +125,7 @@ TEST_F(KubeClientContract, ManyRequestsAtOnceAreAllAnswered) {
   open();
   int answers = 0;
   for (int i = 0; i < 200; ++i) {
-    client_->get("/api/v1/pods?i=" + std::to_string(i), [&](const host::KubeAnswer& answer) {
+    client_->get("/api/v1/pods?i=" + std::to_string(i), [&](const KubeAnswer& answer) {
       EXPECT_EQ(answer.status, 200) << answer.why;
       ++answers;
     });
@@ -138,10 +138,10 @@ TEST_F(KubeClientContract, IsGoneAtOnceWhileRequestsAndWatchesAreOpen) {
   open();
   client_->watch(
       "/api/v1/pods?watch=1&resourceVersion=100&timeoutSeconds=300", 300s, [](std::string_view) {},
-      [](const host::KubeAnswer&) { FAIL() << "nobody is called any more"; });
+      [](const KubeAnswer&) { FAIL() << "nobody is called any more"; });
   ASSERT_TRUE(until([&] { return server_->watches() == 1; }));
   server_->mute(true);
-  client_->get("/x", [](const host::KubeAnswer&) { FAIL() << "nobody is called any more"; });
+  client_->get("/x", [](const KubeAnswer&) { FAIL() << "nobody is called any more"; });
   ASSERT_TRUE(until([&] { return server_->requests().size() == 2; }));
   client_.reset();
   server_->mute(false);

@@ -20,7 +20,7 @@ inline constexpr Duration kSoon = std::chrono::seconds(60);  // a deadline, not 
 
 class KubeBed : public ::testing::Test {
  protected:
-  KubeBed() : server_(sim::ApiServer::start()), loop_(*host::Loop::open()) { write("token", "first"); }
+  KubeBed() : server_(sim::ApiServer::start()), loop_(*os::Loop::open()) { write("token", "first"); }
 
   void write(const std::string& name, const std::string& text) const {
     std::ofstream(scratch_ / (name + ".new")) << text;
@@ -32,9 +32,9 @@ class KubeBed : public ::testing::Test {
     return parsed.access.value_or(Access{});
   }
   void open() {
-    auto curl = host::KubeClient::load();
+    auto curl = KubeClient::load();
     ASSERT_TRUE(curl) << to_string(curl.error());
-    auto client = host::KubeClient::open(*loop_, *curl, access());
+    auto client = KubeClient::open(*loop_, *curl, access());
     ASSERT_TRUE(client) << to_string(client.error());
     client_ = *std::move(client);
   }
@@ -62,10 +62,10 @@ class KubeBed : public ::testing::Test {
     return count([](const sim::ApiRequest& r) { return r.path == "/api/v1/pods" && !r.is_watch(); });
   }
 
-  host::Scratch scratch_;
+  os::Scratch scratch_;
   std::unique_ptr<sim::ApiServer> server_;
-  std::unique_ptr<host::Loop> loop_;
-  std::unique_ptr<host::KubeClient> client_;
+  std::unique_ptr<os::Loop> loop_;
+  std::unique_ptr<KubeClient> client_;
 };
 
 }  // namespace tranche::kube

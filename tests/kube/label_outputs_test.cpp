@@ -17,9 +17,9 @@ namespace tranche::kube {
 namespace {
 
 using Json = nlohmann::json;
-using agent::LabelOutput;
-using agent::Written;
-using label::Labels;
+using labels::LabelOutput;
+using labels::Labels;
+using labels::Written;
 using sim::ApiRequest;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -37,15 +37,15 @@ class LabelOutputs : public KubeBed {
 
   void use_feature(const std::string& pod = "") {
     server_->serve_collection(kFeatures);
-    writer_ = agent::label_writer(LabelOutput::kNodeFeature, {"n1", "gpu", pod, {}}, client_.get());
+    writer_ = labels::label_writer(labels::LabelOutput::kNodeFeature, {"n1", "gpu", pod, {}}, client_.get());
   }
   void use_node() {
     server_->put(kNodes, "n1", R"({"metadata":{"labels":{"kubernetes.io/os":"linux"}}})");
-    writer_ = agent::label_writer(LabelOutput::kNode, {"n1", {}, {}, {}}, client_.get());
+    writer_ = labels::label_writer(labels::LabelOutput::kNode, {"n1", {}, {}, {}}, client_.get());
   }
-  Result<Written> write(const Labels& labels) {
-    std::optional<Result<Written>> answer;
-    writer_->write(labels, [&](Result<Written> written) { answer = std::move(written); });
+  Result<labels::Written> write(const Labels& labels) {
+    std::optional<Result<labels::Written>> answer;
+    writer_->write(labels, [&](Result<labels::Written> written) { answer = std::move(written); });
     EXPECT_TRUE(until([&] { return answer.has_value(); }));
     return answer.value_or(fail(Kind::kTimeout, "no answer"));
   }
@@ -54,7 +54,7 @@ class LabelOutputs : public KubeBed {
   }
   std::size_t asked() const { return server_->requests().size(); }
 
-  std::unique_ptr<agent::LabelWriter> writer_;
+  std::unique_ptr<labels::LabelWriter> writer_;
 };
 
 TEST_F(LabelOutputs, AnObjectIsMadeChangedAndLeftAlone) {
@@ -147,7 +147,7 @@ TEST_F(LabelOutputs, RefusalsSayWhetherSomebodyHasToAct) {
     EXPECT_EQ(refused.error().kind, row.kind) << row.status;
     EXPECT_THAT(to_string(refused.error()), HasSubstr("label the node n1: in its own words"));
   }
-  writer_ = agent::label_writer(LabelOutput::kNodeFeature, {"n1", "gpu", {}, {}}, client_.get());
+  writer_ = labels::label_writer(labels::LabelOutput::kNodeFeature, {"n1", "gpu", {}, {}}, client_.get());
   const auto none = write(kOne);
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().kind, Kind::kNotFound);
@@ -203,9 +203,9 @@ TEST_F(LabelOutputs, AskForNoMoreThanTheRolesGive) {
 }
 
 TEST_F(LabelOutputs, AFileIsReplacedOnlyWhenItDiffers) {
-  writer_ = agent::label_writer(LabelOutput::kFile, {{}, {}, {}, scratch_ / "gfd"}, nullptr);
+  writer_ = labels::label_writer(labels::LabelOutput::kFile, {{}, {}, {}, scratch_ / "gfd"}, nullptr);
   EXPECT_TRUE(write(kTwo).value().changed);
-  EXPECT_EQ(host::read_file(scratch_ / "gfd").value(), "nvidia.com/gpu.count=2\nnvidia.com/gpu.product=NVIDIA-H200\n");
+  EXPECT_EQ(os::read_file(scratch_ / "gfd").value(), "nvidia.com/gpu.count=2\nnvidia.com/gpu.product=NVIDIA-H200\n");
   struct stat before{};
   ASSERT_EQ(::stat((scratch_ / "gfd").c_str(), &before), 0);
   EXPECT_EQ(before.st_mode & 0777u, 0644u);
@@ -225,7 +225,7 @@ TEST_F(LabelOutputs, AFileIsReplacedOnlyWhenItDiffers) {
   writer_->clean_up();
   EXPECT_FALSE(std::filesystem::exists(scratch_ / "gfd"));
   EXPECT_FALSE(std::filesystem::exists(scratch_ / "gfd-tmp"));
-  writer_ = agent::label_writer(LabelOutput::kFile, {{}, {}, {}, scratch_ / "absent/gfd"}, nullptr);
+  writer_ = labels::label_writer(labels::LabelOutput::kFile, {{}, {}, {}, scratch_ / "absent/gfd"}, nullptr);
   ASSERT_FALSE(write(kTwo));
   EXPECT_EQ(write(kTwo).error().kind, Kind::kNotFound) << "somebody has to mount it";
 }

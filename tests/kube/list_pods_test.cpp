@@ -34,10 +34,10 @@ class PodsAskedOnce : public KubeBed {
 // Promise: api-server/watch: `--pods cluster` asks once, page by page.
 TEST_F(PodsAskedOnce, ComePageByPageBySelectorAndNothingIsAskedAfterwards) {
   put_many();
-  const auto here = host::list_pods(access(), {"spec.nodeName=n1"});
+  const auto here = list_pods(access(), {"spec.nodeName=n1"});
   ASSERT_TRUE(here) << to_string(here.error());
   EXPECT_EQ(here->size(), 2u);
-  const auto both = host::list_pods(access(), {"spec.nodeName=n1", "spec.nodeName="});
+  const auto both = list_pods(access(), {"spec.nodeName=n1", "spec.nodeName="});
   ASSERT_TRUE(both) << to_string(both.error());
   const auto names = names_in(*both);
   EXPECT_EQ(names.size(), static_cast<std::size_t>(kMany));
@@ -54,23 +54,23 @@ TEST_F(PodsAskedOnce, AListThatExpiresIsAskedAgainFromItsBeginningOnce) {
   };
   const std::string gone = R"({"kind":"Status","code":410,"reason":"Expired","message":"too old"})";
   server_->refuse(1, 410, gone, later_page);
-  const auto again = host::list_pods(access(), {"spec.nodeName=n1"});
+  const auto again = list_pods(access(), {"spec.nodeName=n1"});
   ASSERT_TRUE(again) << to_string(again.error());
   EXPECT_EQ(names_in(*again).size(), static_cast<std::size_t>(kMany / 2));
   server_->refuse(2, 410, gone, later_page);
-  const auto never = host::list_pods(access(), {"spec.nodeName=n1"});
+  const auto never = list_pods(access(), {"spec.nodeName=n1"});
   ASSERT_FALSE(never);
   EXPECT_THAT(never.error().what, HasSubstr("too old (410)"));
 }
 
 TEST_F(PodsAskedOnce, ARefusalAndSilenceAreSaid) {
   server_->take_token("another");
-  const auto refused = host::list_pods(access(), {"spec.nodeName=n1"});
+  const auto refused = list_pods(access(), {"spec.nodeName=n1"});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().kind, Kind::kDenied);
   const auto where = access();
   server_.reset();
-  const auto silent = host::list_pods(where, {"spec.nodeName=n1"});
+  const auto silent = list_pods(where, {"spec.nodeName=n1"});
   ASSERT_FALSE(silent);
   EXPECT_THAT(silent.error().what, HasSubstr("the API server does not answer"));
 }
@@ -78,15 +78,15 @@ TEST_F(PodsAskedOnce, ARefusalAndSilenceAreSaid) {
 TEST_F(PodsAskedOnce, AccessIsFoundInAFileOrSaidToBeMissing) {
   std::vector<Problem> problems;
   write("kubeconfig", server_->kubeconfig(scratch_ / "token"));
-  EXPECT_TRUE(host::find_access(scratch_ / "kubeconfig", {}, problems));
+  EXPECT_TRUE(find_access(scratch_ / "kubeconfig", {}, problems));
   EXPECT_TRUE(problems.empty());
   write("kubeconfig", "kind: Config\ncurrent-context: nowhere\n");
-  const auto broken = host::find_access(scratch_ / "kubeconfig", {}, problems);
+  const auto broken = find_access(scratch_ / "kubeconfig", {}, problems);
   ASSERT_FALSE(broken);
   EXPECT_THAT(broken.error().what, HasSubstr("kubeconfig:2:18"));
   EXPECT_FALSE(problems.empty());
-  EXPECT_FALSE(host::find_access(scratch_ / "nothing", {}, problems));
-  EXPECT_FALSE(host::find_access("", {}, problems)) << "this is no pod";
+  EXPECT_FALSE(find_access(scratch_ / "nothing", {}, problems));
+  EXPECT_FALSE(find_access("", {}, problems)) << "this is no pod";
 }
 
 }  // namespace list_pods_test

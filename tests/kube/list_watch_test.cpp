@@ -22,11 +22,11 @@ class PodsOfANode : public KubeBed {
     if (!client_) open();
     ReflectorSettings settings{.selector = "fieldSelector=spec.nodeName%3Dn1", .page = page};
     settings.first_wait = 10ms;
-    watch_ = std::make_unique<host::ListWatch>(
+    watch_ = std::make_unique<ListWatch>(
         *loop_, *client_, "/api/v1/pods", settings,
-        host::ListWatchHandler{.on_page = [this](std::string_view body, bool first) { return page_of(body, first); },
-                               .on_line = [this](std::string_view line) { return event_of(line); },
-                               .on_turn = [] {}});
+        ListWatchHandler{.on_page = [this](std::string_view body, bool first) { return page_of(body, first); },
+                         .on_line = [this](std::string_view line) { return event_of(line); },
+                         .on_turn = [] {}});
   }
   bool is_watching(std::size_t pods) {
     return until([&] {
@@ -38,13 +38,13 @@ class PodsOfANode : public KubeBed {
   }
   const Reflector& reflector() const { return watch_->reflector(); }
 
-  std::unique_ptr<host::ListWatch> watch_;
+  std::unique_ptr<ListWatch> watch_;
   PodTable table_;
   PodChanges changes_;
 
  private:
   void note(PodChanges changes) { changes_.insert(changes_.end(), changes.begin(), changes.end()); }
-  Result<kube::ListHead> page_of(std::string_view body, bool first) {
+  Result<ListHead> page_of(std::string_view body, bool first) {
     if (first) listed_.clear();
     TRY(auto page, parse_pod_list(body));
     listed_.insert(listed_.end(), page.pods.begin(), page.pods.end());

@@ -24,10 +24,10 @@ class Slices : public KubeBed {
     server_->serve_collection(dra::kSlicesPath);
     server_->put("/api/v1/nodes", "n1", R"({"metadata":{"uid":"node-uid"}})");
     open();
-    publisher_ = std::make_unique<agent::SlicePublisher>(*loop_, "n1", 1, [this] { ++calls_; });
+    publisher_ = std::make_unique<node::SlicePublisher>(*loop_, "n1", 1, [this] { ++calls_; });
     publisher_->use(client_.get());
   }
-  static agent::SliceWish wish(const char* model, bool faulty = false, const std::string& driver = "gpu.tranche.io") {
+  static node::SliceWish wish(const char* model, bool faulty = false, const std::string& driver = "gpu.tranche.io") {
     config::Config config;
     config.dra.devices = config::DraDevices::kAll;
     const auto inventory = *inventory::inventory_of_model(model);
@@ -41,7 +41,7 @@ class Slices : public KubeBed {
   // Asked later than all that the publisher asks for now.
   void ask_another() {
     bool answered = false;
-    client_->get("/api/v1/nodes", [&](const host::KubeAnswer&) { answered = true; });
+    client_->get("/api/v1/nodes", [&](const KubeAnswer&) { answered = true; });
     ASSERT_TRUE(until([&] { return answered; }));
   }
   Json slice(const std::string& name) const { return json_of(server_->object(dra::kSlicesPath, name)); }
@@ -51,7 +51,7 @@ class Slices : public KubeBed {
     });
   }
 
-  std::unique_ptr<agent::SlicePublisher> publisher_;
+  std::unique_ptr<node::SlicePublisher> publisher_;
   int calls_ = 0;
 };
 
@@ -181,7 +181,7 @@ TEST_F(Slices, AreRestoredLessAndLessOftenWhereAnotherProgramChangesThem) {
   publisher_->want(wish("1xH200"));
   ASSERT_TRUE(becomes("published"));
   ASSERT_TRUE(until([&] { return server_->watches() == 1; }));
-  agent::SlicePublisher other(*loop_, "n1", 2, [] {});
+  node::SlicePublisher other(*loop_, "n1", 2, [] {});
   other.use(client_.get());
   other.want(wish("1xH200", true));
   const auto begin = loop_->now();

@@ -18,8 +18,8 @@ class OneObject : public KubeBed {
  protected:
   void follow(const std::string& name = "n1") {
     if (!client_) open();
-    watch_ = std::make_unique<host::WatchObject>(
-        *loop_, *client_, host::WatchedObject{kNodes, name, "deploy/rbac/config.yaml", 1},
+    watch_ = std::make_unique<WatchObject>(
+        *loop_, *client_, WatchedObject{kNodes, name, "deploy/rbac/config.yaml", 1},
         [this](const nlohmann::json* object) {
           ++calls_;
           value_ = object == nullptr ? "not there" : labels_of(*object)["x"];
@@ -33,7 +33,7 @@ class OneObject : public KubeBed {
     return until([&] { return value_ == value && server_->watches() == 1; });
   }
 
-  std::unique_ptr<host::WatchObject> watch_;
+  std::unique_ptr<WatchObject> watch_;
   std::string value_ = "not reported";
   std::size_t calls_ = 0;
 };
@@ -89,13 +89,13 @@ TEST_F(OneObject, ARefusalNamesTheRoleThatIsMissing) {
 
 class LinkToTheCluster : public KubeBed {
  protected:
-  std::unique_ptr<host::Worker> worker_ = host::Worker::start();
+  std::unique_ptr<os::Worker> worker_ = os::Worker::start();
 };
 
 // Promise: api-server/watch: All parts of the agent share one connection.
 TEST_F(LinkToTheCluster, IsOpenedOnceForAllWhoWaitForIt) {
   write("kubeconfig", server_->kubeconfig(""));
-  host::KubeLink link(*loop_, *worker_, scratch_ / "kubeconfig", {});
+  KubeLink link(*loop_, *worker_, scratch_ / "kubeconfig", {});
   int settled = 0;
   link.when_settled([&] { ++settled; });
   EXPECT_FALSE(link.settled());
@@ -108,7 +108,7 @@ TEST_F(LinkToTheCluster, IsOpenedOnceForAllWhoWaitForIt) {
 }
 
 TEST_F(LinkToTheCluster, OutsideOfPodsIsClosedWithTheReason) {
-  host::KubeLink link(*loop_, *worker_, "", {});
+  KubeLink link(*loop_, *worker_, "", {});
   ASSERT_TRUE(until([&] { return link.settled(); }));
   EXPECT_EQ(link.client(), nullptr);
   EXPECT_THAT(link.closed_because(), HasSubstr("--kubeconfig"));
@@ -118,10 +118,10 @@ TEST_F(LinkToTheCluster, MayGoBeforeItIsSettled) {
   write("kubeconfig", server_->kubeconfig(""));
   bool settled = false;
   {
-    host::KubeLink link(*loop_, *worker_, scratch_ / "kubeconfig", {});
+    KubeLink link(*loop_, *worker_, scratch_ / "kubeconfig", {});
     link.when_settled([&] { settled = true; });
   }
-  host::KubeLink later(*loop_, *worker_, scratch_ / "kubeconfig", {});
+  KubeLink later(*loop_, *worker_, scratch_ / "kubeconfig", {});
   ASSERT_TRUE(until([&] { return later.settled(); }));
   EXPECT_FALSE(settled);
 }

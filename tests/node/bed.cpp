@@ -38,7 +38,7 @@ const Json& pool_of(const Json& mps_status, int pool) {
   return mps_status.at("pools").at(static_cast<std::size_t>(pool));
 }
 
-NodeBed::NodeBed() : build_(build_of_this()), loop_(*host::Loop::open()) {
+NodeBed::NodeBed() : build_(build_of_this()), loop_(*os::Loop::open()) {
   for (const char* name : {"node", "plugins", "run", "driver"}) fs::create_directory(in(name));
 }
 
@@ -168,7 +168,7 @@ bool NodeBed::until(const std::function<bool()>& condition, const std::string& w
     loop_->stop();
   });
   check_ = condition;
-  host::Loop::Id look = 0;
+  os::Loop::Id look = 0;
   const std::function<void()> look_again = [&] {
     look = 0;
     if (condition()) return loop_->stop();
@@ -200,7 +200,7 @@ std::string NodeBed::pages_of(const Program& program) {
 Json NodeBed::until_status(const std::string& socket, const std::function<bool(const Json&)>& condition) {
   Json newest;
   bool met = false;
-  const auto watcher = host::StatusWatcher::open(*loop_, socket, [&](const std::string& line) {
+  const auto watcher = os::StatusWatcher::open(*loop_, socket, [&](const std::string& line) {
     if (met) return;
     newest = line.empty() ? Json() : Json::parse(line, nullptr, false);
     met = newest.is_object() && condition(newest);

@@ -87,11 +87,11 @@ class NodeBed : public ::testing::Test {
   std::string build() const { return build_; }
   std::string tranche() const { return build_ + "/bin/tranche"; }
   std::string in(const std::string& name) const { return scratch_ / name; }
-  host::Loop& loop() { return *loop_; }
+  os::Loop& loop() { return *loop_; }
   // This node's processes; the test's own and their children.
   std::vector<pid_t> processes() const { return processes_marked(scratch_.path()); }
 
-  host::Scratch scratch_;
+  os::Scratch scratch_;
   std::string config_path_ = scratch_ / "config.yaml";  // what the programs read
   Environment environment_;                             // and what else is in their environment
 
@@ -99,7 +99,7 @@ class NodeBed : public ::testing::Test {
   std::string logs() const;
 
   std::string build_;
-  std::unique_ptr<host::Loop> loop_;
+  std::unique_ptr<os::Loop> loop_;
   std::unique_ptr<sim::Kubelet> kubelet_;
   std::vector<std::unique_ptr<Program>> programs_;
   std::map<std::string, Program*> newest_;

@@ -111,8 +111,8 @@ TEST_F(NodeStatus, IsATableForPeopleAndADocumentForPrograms) {
   const int gpu = grant.envs.at("NVIDIA_VISIBLE_DEVICES") == uuid(0) ? 0 : 1;
 
   const Strings ask{tranche(), "status", "--socket", node_socket()};
-  const auto begin = host::mono_now();
-  ASSERT_TRUE(until([&] { return host::mono_now() - begin > std::chrono::seconds(1); }, "earlier figures to be old"));
+  const auto begin = os::mono_now();
+  ASSERT_TRUE(until([&] { return os::mono_now() - begin > std::chrono::seconds(1); }, "earlier figures to be old"));
   ASSERT_EQ(run(ask), 0);  // reads the driver, and the watchers get that as well
   until_node([&](const Json& status) {
     const auto processes = device_of(status, gpu).value("processes", Json::array());

@@ -67,7 +67,7 @@ class NodeGuard : public NodeBed {
   }
 
   char state_of(const Program& program) {
-    const auto sight = host::look_at_process(program.pid());
+    const auto sight = os::look_at_process(program.pid());
     return sight ? sight->state : '?';
   }
 

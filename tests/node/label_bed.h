@@ -72,7 +72,7 @@ class LabelBed : public NodeBed {
     return until([&] { return count(program.err(), "labels.written") >= times; },
                  "labels are written " + std::to_string(times) + " times");
   }
-  std::string file() const { return host::read_file(in("features.d/gfd")).value_or("(none)"); }
+  std::string file() const { return os::read_file(in("features.d/gfd")).value_or("(none)"); }
   static std::string value(const std::string& text, const std::string& key) {
     const auto at = text.find(key + "=");
     if (at == std::string::npos) return "(absent)";

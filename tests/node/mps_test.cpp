@@ -56,8 +56,8 @@ TEST_F(NodeMps, OneRequestForTheStatusShowsWhatTheDriverListsNow) {
   start_all(1, 2);
   const auto grant = admitted(kubelet(), "a", 1);
   ASSERT_EQ(attached(start_cuda(grant, {"--allocate", "1G", "--hold"}))["event"], "attached");
-  const auto begin = host::mono_now();
-  ASSERT_TRUE(until([&] { return host::mono_now() - begin > std::chrono::seconds(1); }, "earlier figures to be old"));
+  const auto begin = os::mono_now();
+  ASSERT_TRUE(until([&] { return os::mono_now() - begin > std::chrono::seconds(1); }, "earlier figures to be old"));
   Program& top = start({tranche(), "top", "--json", "--socket", node_socket()});
   ASSERT_EQ(finish(top), 0) << top.err();
   const Json shown = Json::parse(top.out(), nullptr, false);

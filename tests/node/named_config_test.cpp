@@ -220,7 +220,7 @@ TEST_F(NodeNamedConfigurations, NothingIsAdvertisedUntilThereIsOneAndThenItIsTak
 
 // From /proc/PID/status.
 bool blocks(const std::string& status, int signal) {
-  const std::string text = host::read_file(status).value_or(""), name = "SigBlk:\t";
+  const std::string text = os::read_file(status).value_or(""), name = "SigBlk:\t";
   const auto at = text.find(name);
   return at != std::string::npos && (std::stoull(text.substr(at + name.size(), 16), nullptr, 16) >> (signal - 1) & 1);
 }

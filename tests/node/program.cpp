@@ -54,7 +54,7 @@ std::string file_text(const std::string& path) {
 
 }  // namespace
 
-std::unique_ptr<Program> Program::start(host::Loop& loop, std::vector<std::string> argv, const Environment& environment,
+std::unique_ptr<Program> Program::start(os::Loop& loop, std::vector<std::string> argv, const Environment& environment,
                                         std::function<void()> on_change) {
   std::unique_ptr<Program> program(new Program(loop));
   program->on_change_ = std::move(on_change);
@@ -87,10 +87,10 @@ std::unique_ptr<Program> Program::start(host::Loop& loop, std::vector<std::strin
   ::close(in[0]);
   ::close(out[1]);
   ::close(err[1]);
-  program->in_end_ = host::Fd(in[1]);
-  program->out_end_ = host::Fd(out[0]);
-  program->err_end_ = host::Fd(err[0]);
-  program->pidfd_ = host::Fd(::pidfd_open(program->pid_, 0));
+  program->in_end_ = os::Fd(in[1]);
+  program->out_end_ = os::Fd(out[0]);
+  program->err_end_ = os::Fd(err[0]);
+  program->pidfd_ = os::Fd(::pidfd_open(program->pid_, 0));
   if (!program->pidfd_) give_up("pidfd_open");
   program->follow(out[0], &program->out_, &program->out_watch_);
   program->follow(err[0], &program->err_, &program->err_watch_);
@@ -98,7 +98,7 @@ std::unique_ptr<Program> Program::start(host::Loop& loop, std::vector<std::strin
   return program;
 }
 
-void Program::follow(int fd, std::string* into, host::Loop::Id* watch) {
+void Program::follow(int fd, std::string* into, os::Loop::Id* watch) {
   ::fcntl(fd, F_SETFL, O_NONBLOCK);
   *watch = loop_.watch(fd, EPOLLIN, [this, fd, into, watch](std::uint32_t) {
     if (!read_all(fd, into)) loop_.cancel(std::exchange(*watch, 0));
@@ -154,7 +154,7 @@ std::vector<pid_t> processes_marked(const std::string& mark) {
 void kill_marked(const std::string& mark) {
   for (auto pids = processes_marked(mark); !pids.empty(); pids = processes_marked(mark)) {
     for (const pid_t pid : pids) {
-      const host::Fd process(::pidfd_open(pid, 0));
+      const os::Fd process(::pidfd_open(pid, 0));
       if (!process) continue;
       ::kill(pid, SIGKILL);
       pollfd gone{process.get(), POLLIN, 0};

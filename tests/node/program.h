@@ -20,7 +20,7 @@ using Environment = std::map<std::string, std::string>;
 class Program {
  public:
   // on_change runs as a turn after more output and after the end. Ends the test program when nothing can be started.
-  static std::unique_ptr<Program> start(host::Loop& loop, std::vector<std::string> argv, const Environment& environment,
+  static std::unique_ptr<Program> start(os::Loop& loop, std::vector<std::string> argv, const Environment& environment,
                                         std::function<void()> on_change);
   ~Program();  // kills it
   Program(const Program&) = delete;
@@ -35,14 +35,14 @@ class Program {
   void say(const std::string& line) const;  // to the stdin of a program that was started with --stdin
 
  private:
-  explicit Program(host::Loop& loop) : loop_(loop) {}
-  void follow(int fd, std::string* into, host::Loop::Id* watch);
+  explicit Program(os::Loop& loop) : loop_(loop) {}
+  void follow(int fd, std::string* into, os::Loop::Id* watch);
   void ended();
 
-  host::Loop& loop_;
+  os::Loop& loop_;
   pid_t pid_ = 0;
-  host::Fd pidfd_, in_end_, out_end_, err_end_;
-  host::Loop::Id exit_watch_ = 0, out_watch_ = 0, err_watch_ = 0;
+  os::Fd pidfd_, in_end_, out_end_, err_end_;
+  os::Loop::Id exit_watch_ = 0, out_watch_ = 0, err_watch_ = 0;
   std::function<void()> on_change_;
   std::string out_, err_;
   std::optional<int> code_;

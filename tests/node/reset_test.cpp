@@ -59,7 +59,7 @@ class NodeReset : public LabelBed {
       // What goes away meanwhile, or is longer than is read, is reported by its name and mode; so are logs, which
       // living daemons go on writing.
       if (S_ISREG(status.st_mode) && !path.ends_with(".log"))
-        all[path] += host::read_file(entry.path().string()).value_or(std::string());
+        all[path] += os::read_file(entry.path().string()).value_or(std::string());
     }
     return all;
   }
@@ -122,7 +122,7 @@ TEST_F(NodeReset, EndsTheDaemonsThroughTrancheMpsWhileThatRuns) {
 
 // A file that the node agent or tranche mps learns to keep stands in docs/reference/paths.md, and then here.
 TEST_F(NodeReset, TakesEveryFileAwayThatTheDocumentOfPathsNames) {
-  const auto document = host::read_file(std::string(std::getenv("TRANCHE_SOURCE")) + "/docs/reference/paths.md");
+  const auto document = os::read_file(std::string(std::getenv("TRANCHE_SOURCE")) + "/docs/reference/paths.md");
   ASSERT_TRUE(document);
   const std::regex names("`<(run-dir|mps-root)>/([a-z.-]+)(/?)");
   int made = 0;

@@ -281,7 +281,7 @@ TEST_F(NodeShares, GrantsThatLiveAreCountedAgainstTheClientsOfTheDeviceAndFreedA
   EXPECT_FALSE(fifth.admitted);
   EXPECT_THAT(fifth.message, HasSubstr("its MPS server takes 2 clients"));
   kubelet().remove_pod("default/a");
-  ASSERT_TRUE(host::ask(node_socket(), "status", kSoon)) << "who looks has kubelet asked again";
+  ASSERT_TRUE(os::ask(node_socket(), "status", kSoon)) << "who looks has kubelet asked again";
   until_node([](const Json& s) { return s["grants"].size() == 3; });
   EXPECT_TRUE(kubelet().admit(sim::one_container_pod("f", kGpu, 100)).admitted);
 }

@@ -115,7 +115,7 @@ TEST_F(NodeVerify, HereEverythingThatAWorkingNodePromisesPasses) {
   EXPECT_EQ(verdicts(found, "agent.memory"), "PASS PASS");
   EXPECT_EQ(verdicts(found, "hardware.gpu"), "PASS PASS");
   EXPECT_EQ(verdicts(found, "hardware.compute-mode"), "PASS PASS");
-  EXPECT_THAT(*host::read_file(in("out.xml")), HasSubstr("failures=\"0\""));
+  EXPECT_THAT(*os::read_file(in("out.xml")), HasSubstr("failures=\"0\""));
 }
 
 TEST_F(NodeVerify, HereADaemonThatIsGoneAndAnAgentThatIsGoneFail) {

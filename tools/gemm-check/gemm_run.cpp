@@ -124,13 +124,13 @@ class Bench {
     TRY_STATUS(write(b, elements(shape_.k, shape_.n), 0, formats.in, kSeedB, draw));
     TRY_STATUS(set(c, 0xff, elements(shape_.m, shape_.n) * bytes_of(formats.out)));  // NaN in every format
     TRY_STATUS(wait(kOperandKernel));
-    const MonoTime begin = host::mono_now();
+    const MonoTime begin = os::mono_now();
     if (const Status started = multiplier.multiply(shape_, one.type, one.transposed, a, b, c); !started) {
       one.note = to_string(started.error());
       return false;
     }
     TRY_STATUS(wait("the product"));
-    const double seconds = std::chrono::duration<double>(host::mono_now() - begin).count();
+    const double seconds = std::chrono::duration<double>(os::mono_now() - begin).count();
     const double operations = 2.0 * shape_.m * shape_.n * shape_.k;
     one.gflops = std::max(one.gflops, operations / std::max(seconds, 1e-9) / 1e9);
     TRY_STATUS(compare(want, formats.out, relative, absolute, one));
@@ -227,7 +227,7 @@ class Run {
 
 Result<GemmReport> run_gemm(const CudaLibrary& cuda, const GemmOptions& options, const GemmContext& context) {
   GemmReport report;
-  const MonoTime begin = host::mono_now();
+  const MonoTime begin = os::mono_now();
   const auto cublas = CublasLibrary::open(cublas_places(options.cublas, options.driver_root));
   if (!cublas) {
     report.not_checked = to_string(cublas.error());
@@ -246,7 +246,7 @@ Result<GemmReport> run_gemm(const CudaLibrary& cuda, const GemmOptions& options,
   const Run run(cuda, options, context, kernels, **multiplier);
   for (const GemmShape& shape : options.shapes) TRY_STATUS(run.shape(shape, report));
   if (report.outcome() == GemmOutcome::kNotChecked) report.not_checked = "none of the products could be checked";
-  report.seconds = std::chrono::duration<double>(host::mono_now() - begin).count();
+  report.seconds = std::chrono::duration<double>(os::mono_now() - begin).count();
   return report;
 }
 

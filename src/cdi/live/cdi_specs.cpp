@@ -8,7 +8,7 @@
 #include "os/files/files.h"
 #include "os/log/log.h"
 
-namespace tranche::agent {
+namespace tranche::cdi {
 namespace {
 
 using namespace std::chrono_literals;
@@ -39,16 +39,16 @@ struct CdiSpecs::Input {
 struct CdiSpecs::Outcome {
   std::set<std::string> classes;
   std::vector<std::string> notes;
-  host::WrittenSpecs files;
+  WrittenSpecs files;
   bool nodes_in_driver_root = false;
 };
 
-CdiSpecs::CdiSpecs(host::Loop& loop, host::Worker& worker, CdiOptions options, std::function<void()> changed)
+CdiSpecs::CdiSpecs(os::Loop& loop, os::Worker& worker, CdiOptions options, std::function<void()> changed)
     : loop_(loop), worker_(worker), options_(std::move(options)), changed_(std::move(changed)) {}
 
 CdiSpecs::~CdiSpecs() = default;
 
-void CdiSpecs::follow(const ConfigView& config, const std::optional<inventory::Inventory>& inventory) {
+void CdiSpecs::follow(const config::ConfigView& config, const std::optional<inventory::Inventory>& inventory) {
   if (!uses_cdi(config.config)) {
     wanted_.reset();
     watch_.reset();
@@ -68,22 +68,22 @@ void CdiSpecs::follow(const ConfigView& config, const std::optional<inventory::I
 
 // Pure except for the two calls into cdi/live; runs on the worker's thread.
 Result<CdiSpecs::Outcome> CdiSpecs::make_and_write(const Input& input) {
-  TRY(const auto found, host::find_driver_files({.driver_root = input.options.driver_root_here,
-                                                 .system_root = input.options.system_root,
-                                                 .flags = input.config.flags,
-                                                 .imex_channels = input.config.imex.channel_ids},
-                                                input.inventory));
-  cdi::Settings settings;
+  TRY(const auto found, find_driver_files({.driver_root = input.options.driver_root_here,
+                                           .system_root = input.options.system_root,
+                                           .flags = input.config.flags,
+                                           .imex_channels = input.config.imex.channel_ids},
+                                          input.inventory));
+  Settings settings;
   settings.flags = input.config.flags;
   settings.imex_channels = input.config.imex.channel_ids;
   settings.mps = input.config.sharing.strategy == config::SharingStrategy::kMps ||
                  input.config.dra.devices != config::DraDevices::kNone;
   settings.nodes_in_driver_root = found.nodes_in_driver_root;
-  settings.features = cdi::read_features(input.run).features;  // the configuration reports their errors
-  auto made = cdi::make_specs(input.inventory, settings, found.files);
+  settings.features = read_features(input.run).features;  // the configuration reports their errors
+  auto made = make_specs(input.inventory, settings, found.files);
 
   Outcome outcome;
-  TRY(outcome.files, host::write_specs(input.options.cdi_root, made.specs));
+  TRY(outcome.files, write_specs(input.options.cdi_root, made.specs));
   for (const auto& spec : made.specs) outcome.classes.insert(spec.cls);
   for (const auto& problem : found.problems) outcome.notes.push_back(to_string(problem));
   outcome.notes.insert(outcome.notes.end(), made.notes.begin(), made.notes.end());
@@ -137,12 +137,12 @@ void CdiSpecs::try_again_later() {
 // A node that appears later (nvidia-uvm is loaded at first use) must be added to the specs.
 void CdiSpecs::watch_devices() {
   const std::string& root = wanted_->options.driver_root_here;
-  std::string directory = host::under_root(root, "/dev");
-  auto dir = host::Dir::open(directory);
-  if (!dir) dir = host::Dir::open(directory = "/dev");
+  std::string directory = os::under_root(root, "/dev");
+  auto dir = os::Dir::open(directory);
+  if (!dir) dir = os::Dir::open(directory = "/dev");
   if (!dir) return;
   if (directory != watched_) {
-    auto watch = host::DirWatch::open(loop_, directory, [this](const std::string& name) { device_changed(name); });
+    auto watch = os::DirWatch::open(loop_, directory, [this](const std::string& name) { device_changed(name); });
     watched_ = directory;
     if (watch) {
       watch_ = *std::move(watch);
@@ -161,7 +161,7 @@ void CdiSpecs::device_changed(const std::string& name) {
     watched_.clear();  // the directory may have been replaced
   } else {
     // Programs that close a node cause events too; only added and removed nodes count.
-    const auto dir = host::Dir::open(watched_);
+    const auto dir = os::Dir::open(watched_);
     if (dir && dir->exists(name) == nodes_.contains(name)) return;
   }
   retry_.start(kSettle, [this] {
@@ -176,4 +176,4 @@ void CdiSpecs::say(std::set<std::string> classes, std::string problem) {
   changed_();
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::cdi

@@ -17,10 +17,10 @@
 #include "os/loop/timer.h"
 #include "os/worker/worker.h"
 
-namespace tranche::agent {
+namespace tranche::cdi {
 
 struct CdiOptions {
-  std::string cdi_root = host::kDefaultCdiRoot;
+  std::string cdi_root = kDefaultCdiRoot;
   std::string driver_root_here;  // "" = flags.plugin.containerDriverRoot
   std::string system_root = "/";
 };
@@ -28,11 +28,11 @@ struct CdiOptions {
 class CdiSpecs {
  public:
   // Calls `changed` on the loop when classes or problem have changed.
-  CdiSpecs(host::Loop& loop, host::Worker& worker, CdiOptions options, std::function<void()> changed);
+  CdiSpecs(os::Loop& loop, os::Worker& worker, CdiOptions options, std::function<void()> changed);
   ~CdiSpecs();
 
   // Call after every change of either; also if only the driver's files may have changed.
-  void follow(const ConfigView& config, const std::optional<inventory::Inventory>& inventory);
+  void follow(const config::ConfigView& config, const std::optional<inventory::Inventory>& inventory);
 
   // Classes that Allocate may name. Includes "gpu" whenever there are GPUs to allocate, even if the file is missing: a
   // container that fails to start without a spec is better than one that runs without its GPU.
@@ -51,19 +51,19 @@ class CdiSpecs {
   void try_again_later();
   void say(std::set<std::string> classes, std::string problem);
 
-  host::Loop& loop_;
-  host::Worker& worker_;
+  os::Loop& loop_;
+  os::Worker& worker_;
   CdiOptions options_;
   std::function<void()> changed_;
   std::shared_ptr<const Input> wanted_;  // null: no CDI
   bool running_ = false;
   bool again_ = false;  // something changed while the job was running
-  host::Timer retry_{loop_};
+  os::Timer retry_{loop_};
   std::string watched_;          // the directory of device nodes
   std::set<std::string> nodes_;  // its entries at the last check
-  std::unique_ptr<host::DirWatch> watch_;
+  std::unique_ptr<os::DirWatch> watch_;
   std::set<std::string> classes_;
   std::string problem_;
 };
 
-}  // namespace tranche::agent
+}  // namespace tranche::cdi

@@ -7,7 +7,7 @@
 #include "os/files/root_view.h"
 #include "plan/imex.h"
 
-namespace tranche::agent {
+namespace tranche::cdi {
 namespace {
 
 using namespace std::chrono_literals;
@@ -19,7 +19,7 @@ constexpr std::array<std::string_view, 4> kControlNodes{"/dev/nvidiactl", "/dev/
                                                         "/dev/nvidia-modeset"};
 
 std::optional<mode_t> mode_of(const std::string& root, std::string_view path) {
-  const auto view = host::RootView::open(root);
+  const auto view = os::RootView::open(root);
   const auto place = view ? view->look(path) : std::nullopt;
   return place ? std::optional(place->mode) : std::nullopt;
 }
@@ -77,4 +77,4 @@ void DeviceNodes::look_again() {
   timer_.start(wait_, [this] { look_again(); });
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::cdi

@@ -15,7 +15,7 @@
 #include "os/loop/loop.h"
 #include "os/loop/timer.h"
 
-namespace tranche::agent {
+namespace tranche::cdi {
 
 // Where this process finds the driver's device nodes: `driver_root` if it has a `dev` folder, else `system_root`.
 std::string container_dev_root(const std::string& driver_root, const std::string& system_root = "/");
@@ -32,7 +32,7 @@ std::vector<int> existing_imex_channels(std::span<const int> channels, const std
 class DeviceNodes {
  public:
   // on_change: runs on the loop after a missing channel has appeared; the caller must call look() then.
-  DeviceNodes(host::Loop& loop, std::function<void()> on_change) : loop_(loop), on_change_(std::move(on_change)) {}
+  DeviceNodes(os::Loop& loop, std::function<void()> on_change) : loop_(loop), on_change_(std::move(on_change)) {}
   DeviceNodes(const DeviceNodes&) = delete;
   DeviceNodes& operator=(const DeviceNodes&) = delete;
 
@@ -46,9 +46,9 @@ class DeviceNodes {
  private:
   void look_again();
 
-  host::Loop& loop_;
+  os::Loop& loop_;
   std::function<void()> on_change_;
-  host::Timer timer_{loop_};
+  os::Timer timer_{loop_};
   Duration wait_{};
   config::Imex imex_;
   std::string driver_root_;
@@ -58,4 +58,4 @@ class DeviceNodes {
   std::string block_;
 };
 
-}  // namespace tranche::agent
+}  // namespace tranche::cdi

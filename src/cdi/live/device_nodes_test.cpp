@@ -10,7 +10,7 @@
 
 #include "os/files/scratch.h"
 
-namespace tranche::agent {
+namespace tranche::cdi {
 namespace nodes_test {
 
 namespace fs = std::filesystem;
@@ -34,7 +34,7 @@ struct Roots : ::testing::Test {
   }
   std::vector<int> channels() const { return existing_imex_channels(kChannels, driver, system); }
 
-  host::Scratch scratch;
+  os::Scratch scratch;
   std::string driver = scratch / "driver";
   std::string system = scratch / "system";
 };
@@ -86,4 +86,4 @@ TEST_F(ImexChannels, AreFoundThroughALinkThatStaysInItsRoot) {
 }
 
 }  // namespace nodes_test
-}  // namespace tranche::agent
+}  // namespace tranche::cdi

@@ -4,7 +4,7 @@
 
 #include "cdi/live/finder.h"
 
-namespace tranche::host {
+namespace tranche::cdi {
 namespace {
 
 using namespace cdi_files;
@@ -18,7 +18,7 @@ std::string relative_to_driver_root(std::string root, const std::string& path) {
 }
 
 // A missing program proves something only if the host's driver root is visible through a mount.
-DriverFiles::HookProgram look_for_hook_program(const RootView& driver, bool mounted, const config::Flags& flags) {
+DriverFiles::HookProgram look_for_hook_program(const os::RootView& driver, bool mounted, const config::Flags& flags) {
   const std::string path = relative_to_driver_root(flags.nvidia_driver_root, flags.plugin.nvidia_ctk_path);
   if (path.empty()) return DriverFiles::HookProgram::kUnknown;
   const auto place = driver.look(path);
@@ -26,22 +26,24 @@ DriverFiles::HookProgram look_for_hook_program(const RootView& driver, bool moun
   return mounted ? DriverFiles::HookProgram::kNotThere : DriverFiles::HookProgram::kUnknown;
 }
 
-void find_extras(const RootView& driver, const RootView& devices, const RootView& system,
+void find_extras(const os::RootView& driver, const os::RootView& devices, const os::RootView& system,
                  const std::vector<int>& imex_channels, DriverFiles& files) {
   for (const int channel : imex_channels) {
     const std::string path = kImexChannel + std::to_string(channel);
-    for (const RootView* root : {&devices, &system}) {
+    for (const os::RootView* root : {&devices, &system}) {
       const auto place = root->look(path);
       if (!place || !place->is_char_device()) continue;
       files.imex_channels[channel] = {path, place->path};
       break;
     }
   }
-  files.gdrcopy = find_nodes(devices, {"/dev/gdrdrv"});
-  files.gds = find_nodes(devices, {"/dev/nvidia-fs*"});
-  files.mofed = find_nodes(devices, {"/dev/infiniband/rdma_cm", "/dev/infiniband/uverbs*"});
-  files.gds_files = find_all(driver, {"/etc/cufile.json"}, [](const auto& place) { return place.is_file(); });
-  for (const Found& udev : find_all(driver, {"/run/udev"}, [](const auto& place) { return place.is_directory(); }))
+  files.gdrcopy = cdi_files::find_nodes(devices, {"/dev/gdrdrv"});
+  files.gds = cdi_files::find_nodes(devices, {"/dev/nvidia-fs*"});
+  files.mofed = cdi_files::find_nodes(devices, {"/dev/infiniband/rdma_cm", "/dev/infiniband/uverbs*"});
+  files.gds_files =
+      cdi_files::find_all(driver, {"/etc/cufile.json"}, [](const auto& place) { return place.is_file(); });
+  for (const Found& udev :
+       cdi_files::find_all(driver, {"/run/udev"}, [](const auto& place) { return place.is_directory(); }))
     files.gds_files.push_back(udev);
 }
 
@@ -64,28 +66,28 @@ void sort_all(DriverFiles& files) {
 }  // namespace
 
 Result<FoundDriverFiles> find_driver_files(const DriverFilesSettings& settings, const inventory::Inventory& inventory) {
-  auto driver = RootView::open(settings.driver_root);
+  auto driver = os::RootView::open(settings.driver_root);
   const bool mounted = driver.has_value() && driver->path() != "/";
-  if (!driver) driver = RootView::open("/");
+  if (!driver) driver = os::RootView::open("/");
   if (!driver) return std::unexpected(within(driver.error(), "cannot look for the driver's files"));
-  TRY(const auto system, RootView::open(settings.system_root));
+  TRY(const auto system, os::RootView::open(settings.system_root));
   const auto dev = driver->look("/dev");
 
   FoundDriverFiles found;
   found.nodes_in_driver_root = dev && dev->is_directory();
-  const RootView& devices = found.nodes_in_driver_root ? *driver : system;
+  const os::RootView& devices = found.nodes_in_driver_root ? *driver : system;
   switch (inventory.platform) {
     case inventory::Platform::kNvml:
-      TRY_STATUS(find_libraries(*driver, inventory.driver_version, found.files));
-      find_graphics_firmware_and_programs(*driver, system, inventory.driver_version, found.files);
-      find_sockets(*driver, found.files);
-      find_gpu_nodes(devices, system, inventory, found.files);
+      TRY_STATUS(cdi_files::find_libraries(*driver, inventory.driver_version, found.files));
+      cdi_files::find_graphics_firmware_and_programs(*driver, system, inventory.driver_version, found.files);
+      cdi_files::find_sockets(*driver, found.files);
+      cdi_files::find_gpu_nodes(devices, system, inventory, found.files);
       break;
     case inventory::Platform::kWsl:
-      find_wsl(*driver, devices, found.files);
+      cdi_files::find_wsl(*driver, devices, found.files);
       break;
     case inventory::Platform::kTegra:
-      find_tegra(*driver, system, devices, found);
+      cdi_files::find_tegra(*driver, system, devices, found);
       break;
   }
   find_extras(*driver, devices, system, settings.imex_channels, found.files);
@@ -94,4 +96,4 @@ Result<FoundDriverFiles> find_driver_files(const DriverFilesSettings& settings, 
   return found;
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::cdi

@@ -11,7 +11,7 @@
 #include "config/model.h"
 #include "gpu/inventory/inventory.h"
 
-namespace tranche::host {
+namespace tranche::cdi {
 
 struct DriverFilesSettings {
   std::string driver_root;        // for this process; if it does not exist, this process's own root is used
@@ -21,7 +21,7 @@ struct DriverFilesSettings {
 };
 
 struct FoundDriverFiles {
-  cdi::DriverFiles files;
+  DriverFiles files;
   bool nodes_in_driver_root = false;  // the driver root has a /dev, which was searched for nodes
   // On a Tegra system: of its CSV files, which are read below the driver root if their folder exists there, else below
   // the system root.
@@ -31,4 +31,4 @@ struct FoundDriverFiles {
 // kNotFound: there is no libcuda.so.<driver version>, so no container could use a GPU.
 Result<FoundDriverFiles> find_driver_files(const DriverFilesSettings& settings, const inventory::Inventory& inventory);
 
-}  // namespace tranche::host
+}  // namespace tranche::cdi

@@ -4,12 +4,9 @@
 
 #include "os/files/tree_fixture.h"
 
-namespace tranche::host {
+namespace tranche::cdi {
 namespace {
 
-using cdi::DriverFiles;
-using cdi::Found;
-using cdi::Link;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -49,7 +46,7 @@ class DriverFilesTest : public testing::Test {
     tree_.file(folder + "/libnvidia-ml.so.580.1");
   }
 
-  Tree tree_;
+  os::Tree tree_;
   DriverFilesSettings settings_;
   inventory::Inventory inventory_;
 };
@@ -325,4 +322,4 @@ TEST_F(TegraFiles, WithoutCsvFilesAreProblemsThatNameThem) {
 }
 
 }  // namespace
-}  // namespace tranche::host
+}  // namespace tranche::cdi

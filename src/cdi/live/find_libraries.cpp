@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "cdi/live/finder.h"
 
-namespace tranche::host::cdi_files {
+namespace tranche::cdi::cdi_files {
 namespace {
 
 // The first six are where NVIDIA's device plugin searches for the management library; the others are where Debian,
@@ -52,7 +52,7 @@ constexpr std::array kExplicitLibraries{"libEGL.so*",
                                         "libnvidia-egl-xlib.so*"};
 
 // The folders in the configuration of the root's loader, one per line.
-std::vector<std::string> loader_folders(const RootView& root) {
+std::vector<std::string> loader_folders(const os::RootView& root) {
   std::vector<std::string> folders;
   for (const std::string& file : root.matching("/etc/ld.so.conf.d/*.conf")) {
     const auto text = root.read(file);
@@ -65,7 +65,7 @@ std::vector<std::string> loader_folders(const RootView& root) {
 }
 
 // The folder of this driver's libcuda: one of the list, or the target of a link there (Debian's alternatives).
-std::string find_library_folder(const RootView& root, const std::string& name) {
+std::string find_library_folder(const os::RootView& root, const std::string& name) {
   std::vector<std::string> folders(kLibraryFolders.begin(), kLibraryFolders.end());
   for (auto& folder : loader_folders(root)) folders.push_back(std::move(folder));
   for (const std::string& folder : folders)
@@ -78,7 +78,7 @@ std::string find_library_folder(const RootView& root, const std::string& name) {
 }
 
 // Links in the folder that lead to one of the libraries.
-void find_links(const RootView& root, const std::string& folder, const std::set<std::string>& libraries,
+void find_links(const os::RootView& root, const std::string& folder, const std::set<std::string>& libraries,
                 std::vector<Link>& links) {
   for (const std::string& name : root.list(folder)) {
     const std::string path = folder + "/" + name;
@@ -90,13 +90,13 @@ void find_links(const RootView& root, const std::string& folder, const std::set<
 }
 
 // Regular files only: links to them are created in the container.
-std::vector<Found> real_files(const RootView& root, const std::vector<std::string>& patterns) {
+std::vector<Found> real_files(const os::RootView& root, const std::vector<std::string>& patterns) {
   std::vector<Found> found = find_files(root, patterns);
   std::erase_if(found, [&](const Found& file) { return root.link_text(file.path).has_value(); });
   return found;
 }
 
-std::vector<std::string> firmware_folders(const RootView& system) {
+std::vector<std::string> firmware_folders(const os::RootView& system) {
   std::vector<std::string> folders;
   // Set if a driver container has the firmware in its own tree.
   if (const auto custom = system.read("/sys/module/firmware_class/parameters/path")) {
@@ -121,15 +121,15 @@ std::string base_of(const std::string& path) {
   return path.substr(path.rfind('/') + 1);
 }
 
-std::vector<Found> find_files(const RootView& root, const std::vector<std::string>& patterns) {
-  return find_all(root, patterns, [](const RootView::Place& place) { return place.is_file(); });
+std::vector<Found> find_files(const os::RootView& root, const std::vector<std::string>& patterns) {
+  return find_all(root, patterns, [](const os::RootView::Place& place) { return place.is_file(); });
 }
 
-std::vector<Found> find_nodes(const RootView& root, const std::vector<std::string>& patterns) {
-  return find_all(root, patterns, [](const RootView::Place& place) { return place.is_char_device(); });
+std::vector<Found> find_nodes(const os::RootView& root, const std::vector<std::string>& patterns) {
+  return find_all(root, patterns, [](const os::RootView::Place& place) { return place.is_char_device(); });
 }
 
-Status find_libraries(const RootView& root, const std::string& driver_version, DriverFiles& files) {
+Status find_libraries(const os::RootView& root, const std::string& driver_version, DriverFiles& files) {
   const std::string libcuda = "libcuda.so." + driver_version;
   const std::string folder = driver_version.empty() ? "" : find_library_folder(root, libcuda);
   if (folder.empty()) {
@@ -160,7 +160,7 @@ Status find_libraries(const RootView& root, const std::string& driver_version, D
   return {};
 }
 
-void find_graphics_firmware_and_programs(const RootView& root, const RootView& system,
+void find_graphics_firmware_and_programs(const os::RootView& root, const os::RootView& system,
                                          const std::string& driver_version, DriverFiles& files) {
   std::vector<std::string> patterns;
   for (const std::string folder : kConfigFolders)
@@ -179,7 +179,7 @@ void find_graphics_firmware_and_programs(const RootView& root, const RootView& s
   }
 }
 
-void find_sockets(const RootView& root, DriverFiles& files) {
+void find_sockets(const os::RootView& root, DriverFiles& files) {
   for (const std::string name : {"nvidia-persistenced/socket", "nvidia-fabricmanager/socket"}) {
     for (const std::string folder : {"/run/", "/var/run/"}) {
       const auto place = root.look(folder + name);
@@ -192,7 +192,7 @@ void find_sockets(const RootView& root, DriverFiles& files) {
     files.mps_pipe.push_back({"/tmp/nvidia-mps", place->path});
 }
 
-void find_wsl(const RootView& driver, const RootView& devices, DriverFiles& files) {
+void find_wsl(const os::RootView& driver, const os::RootView& devices, DriverFiles& files) {
   const std::string folder = "/usr/lib/wsl/lib";
   files.gpu_nodes = find_nodes(devices, {"/dev/dxg"});
   files.libraries = find_files(driver, {folder + "/lib*.so*"});
@@ -203,4 +203,4 @@ void find_wsl(const RootView& driver, const RootView& devices, DriverFiles& file
   }
 }
 
-}  // namespace tranche::host::cdi_files
+}  // namespace tranche::cdi::cdi_files

@@ -2,13 +2,13 @@
 
 #include "cdi/live/finder.h"
 
-namespace tranche::host::cdi_files {
+namespace tranche::cdi::cdi_files {
 namespace {
 
 constexpr const char* kDri = "/dev/dri/";
 
 // sysfs lists the DRM nodes of a PCI function; udev creates links to the nodes by function.
-tranche::cdi::DrmNodes find_drm(const RootView& devices, const RootView& system, const std::string& address) {
+tranche::cdi::DrmNodes find_drm(const os::RootView& devices, const os::RootView& system, const std::string& address) {
   tranche::cdi::DrmNodes drm;
   for (const std::string& name : system.list("/sys/bus/pci/devices/" + address + "/drm")) {
     if (!name.starts_with("card") && !name.starts_with("renderD")) continue;
@@ -27,7 +27,7 @@ tranche::cdi::DrmNodes find_drm(const RootView& devices, const RootView& system,
 
 }  // namespace
 
-void find_gpu_nodes(const RootView& devices, const RootView& system, const inventory::Inventory& inventory,
+void find_gpu_nodes(const os::RootView& devices, const os::RootView& system, const inventory::Inventory& inventory,
                     DriverFiles& files) {
   std::vector<std::string> wanted;
   for (const auto& gpu : inventory.gpus) {
@@ -46,4 +46,4 @@ void find_gpu_nodes(const RootView& devices, const RootView& system, const inven
       find_nodes(devices, {"/dev/nvidia-modeset", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidiactl"});
 }
 
-}  // namespace tranche::host::cdi_files
+}  // namespace tranche::cdi::cdi_files

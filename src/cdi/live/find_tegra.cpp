@@ -4,13 +4,13 @@
 #include "cdi/live/finder.h"
 #include "os/files/files.h"
 
-namespace tranche::host::cdi_files {
+namespace tranche::cdi::cdi_files {
 namespace {
 
 using tranche::cdi::CsvEntry;
 using tranche::cdi::CsvKind;
 
-bool has_csv_folder(const RootView& root) {
+bool has_csv_folder(const os::RootView& root) {
   const auto place = root.look(tranche::cdi::kCsvDirectory);
   return place && place->is_directory();
 }
@@ -21,7 +21,7 @@ void add_file(std::vector<Found>& files, const std::string& real) {
   if (std::ranges::find(files, file) == files.end()) files.push_back(file);
 }
 
-void find_link(const RootView& driver, const std::string& path, DriverFiles& files) {
+void find_link(const os::RootView& driver, const std::string& path, DriverFiles& files) {
   if (tranche::cdi::is_library_link(path)) return;  // the loader's cache creates these
   const auto place = driver.look(path);
   if (!place || !place->is_file()) return;
@@ -29,7 +29,7 @@ void find_link(const RootView& driver, const std::string& path, DriverFiles& fil
   if (driver.link_text(path)) files.file_links.push_back({path, place->path, place->path});
 }
 
-void find_entry(const CsvEntry& entry, const RootView& driver, const RootView& devices, DriverFiles& files) {
+void find_entry(const CsvEntry& entry, const os::RootView& driver, const os::RootView& devices, DriverFiles& files) {
   if (entry.kind == CsvKind::kDevice) {
     for (const Found& node : find_nodes(devices, {entry.path})) files.gpu_nodes.push_back(node);
     return;
@@ -43,9 +43,9 @@ void find_entry(const CsvEntry& entry, const RootView& driver, const RootView& d
   }
 }
 
-void read_csv(const RootView& root, const std::string& path, const RootView& driver, const RootView& devices,
-              FoundDriverFiles& found) {
-  const std::string path_here = under_root(root.path(), path);
+void read_csv(const os::RootView& root, const std::string& path, const os::RootView& driver,
+              const os::RootView& devices, FoundDriverFiles& found) {
+  const std::string path_here = os::under_root(root.path(), path);
   const auto text = root.read(path);
   if (!text) {
     found.problems.push_back({Severity::kWarning,
@@ -62,8 +62,9 @@ void read_csv(const RootView& root, const std::string& path, const RootView& dri
 
 }  // namespace
 
-void find_tegra(const RootView& driver, const RootView& system, const RootView& devices, FoundDriverFiles& found) {
-  for (const RootView* root : {&driver, &system}) {
+void find_tegra(const os::RootView& driver, const os::RootView& system, const os::RootView& devices,
+                FoundDriverFiles& found) {
+  for (const os::RootView* root : {&driver, &system}) {
     if (!has_csv_folder(*root)) continue;
     for (const std::string_view name : tranche::cdi::kCsvFiles)
       read_csv(*root, std::string(tranche::cdi::kCsvDirectory) + "/" + std::string(name), driver, devices, found);
@@ -76,4 +77,4 @@ void find_tegra(const RootView& driver, const RootView& system, const RootView& 
                             "install NVIDIA's packages for Tegra on the node"});
 }
 
-}  // namespace tranche::host::cdi_files
+}  // namespace tranche::cdi::cdi_files

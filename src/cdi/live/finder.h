@@ -7,7 +7,7 @@
 #include "cdi/live/find_driver_files.h"
 #include "os/files/root_view.h"
 
-namespace tranche::host::cdi_files {
+namespace tranche::cdi::cdi_files {
 
 using tranche::cdi::DriverFiles;
 using tranche::cdi::Found;
@@ -15,7 +15,7 @@ using tranche::cdi::Link;
 
 // All paths in a root that match `patterns` and pass `is`, with their real paths.
 template <class Test>
-std::vector<Found> find_all(const RootView& root, const std::vector<std::string>& patterns, Test is) {
+std::vector<Found> find_all(const os::RootView& root, const std::vector<std::string>& patterns, Test is) {
   std::vector<Found> found;
   for (const std::string& pattern : patterns) {
     for (const std::string& path : root.matching(pattern)) {
@@ -25,21 +25,22 @@ std::vector<Found> find_all(const RootView& root, const std::vector<std::string>
   }
   return found;
 }
-std::vector<Found> find_files(const RootView& root, const std::vector<std::string>& patterns);
-std::vector<Found> find_nodes(const RootView& root, const std::vector<std::string>& patterns);
+std::vector<Found> find_files(const os::RootView& root, const std::vector<std::string>& patterns);
+std::vector<Found> find_nodes(const os::RootView& root, const std::vector<std::string>& patterns);
 
 // Finds the driver's library folder, its files of this driver version, and the links to them.
-Status find_libraries(const RootView& root, const std::string& driver_version, DriverFiles& files);
+Status find_libraries(const os::RootView& root, const std::string& driver_version, DriverFiles& files);
 // `system`: prefix of /sys.
-void find_graphics_firmware_and_programs(const RootView& root, const RootView& system,
+void find_graphics_firmware_and_programs(const os::RootView& root, const os::RootView& system,
                                          const std::string& driver_version, DriverFiles& files);
-void find_sockets(const RootView& root, DriverFiles& files);
-void find_gpu_nodes(const RootView& devices, const RootView& system, const inventory::Inventory& inventory,
+void find_sockets(const os::RootView& root, DriverFiles& files);
+void find_gpu_nodes(const os::RootView& devices, const os::RootView& system, const inventory::Inventory& inventory,
                     DriverFiles& files);
-void find_wsl(const RootView& driver, const RootView& devices, DriverFiles& files);
-void find_tegra(const RootView& driver, const RootView& system, const RootView& devices, FoundDriverFiles& found);
+void find_wsl(const os::RootView& driver, const os::RootView& devices, DriverFiles& files);
+void find_tegra(const os::RootView& driver, const os::RootView& system, const os::RootView& devices,
+                FoundDriverFiles& found);
 
 std::string folder_of(const std::string& path);
 std::string base_of(const std::string& path);
 
-}  // namespace tranche::host::cdi_files
+}  // namespace tranche::cdi::cdi_files

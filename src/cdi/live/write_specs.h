@@ -9,7 +9,7 @@
 #include "base/result.h"
 #include "cdi/spec.h"
 
-namespace tranche::host {
+namespace tranche::cdi {
 
 inline constexpr const char* kDefaultCdiRoot = "/var/run/cdi";
 
@@ -21,11 +21,11 @@ struct WrittenSpecs {
 
 // Writes new and changed files, mode 0644, and removes Tranche's files for classes that are not in `specs`. Files of
 // other vendors and other classes stay. kInvalid: a path or name in a spec is not UTF-8, and nothing was written.
-Result<WrittenSpecs> write_specs(const std::string& directory, std::span<const cdi::Spec> specs);
+Result<WrittenSpecs> write_specs(const std::string& directory, std::span<const Spec> specs);
 
 // Writes one spec to a file of its own, such as that of a claim, with the same check. Returns whether the file is new
 // or changed.
-Result<bool> write_spec(const std::string& directory, const std::string& name, const cdi::Spec& spec);
+Result<bool> write_spec(const std::string& directory, const std::string& name, const Spec& spec);
 Status remove_spec(const std::string& directory, const std::string& name);  // no error if it does not exist
 
-}  // namespace tranche::host
+}  // namespace tranche::cdi

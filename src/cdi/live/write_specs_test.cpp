@@ -5,7 +5,7 @@
 #include "cdi/spec.h"
 #include "os/files/tree_fixture.h"
 
-namespace tranche::host {
+namespace tranche::cdi {
 namespace {
 
 using ::testing::ElementsAre;
@@ -15,8 +15,8 @@ using ::testing::IsEmpty;
 constexpr const char* kGpuFile = "k8s.device-plugin.nvidia.com-gpu.json";
 constexpr const char* kGdsFile = "k8s.device-plugin.nvidia.com-gds.json";
 
-cdi::Spec spec(const std::string& cls, const std::string& name = "GPU-1") {
-  cdi::Spec spec{"0.3.0", cdi::kVendor, cls, {}, {}};
+Spec spec(const std::string& cls, const std::string& name = "GPU-1") {
+  Spec spec{"0.3.0", kVendor, cls, {}, {}};
   spec.devices.push_back({name, {}});
   spec.devices.front().edits.env = {"A=b"};
   return spec;
@@ -24,9 +24,9 @@ cdi::Spec spec(const std::string& cls, const std::string& name = "GPU-1") {
 
 class CdiFiles : public testing::Test {
  protected:
-  Result<WrittenSpecs> write(const std::vector<cdi::Spec>& specs) { return write_specs(tree_.path("/run/cdi"), specs); }
+  Result<WrittenSpecs> write(const std::vector<Spec>& specs) { return write_specs(tree_.path("/run/cdi"), specs); }
   std::string text(const std::string& name) const {
-    return read_file(tree_.path("/run/cdi/") + name).value_or("nothing");
+    return os::read_file(tree_.path("/run/cdi/") + name).value_or("nothing");
   }
   struct stat status(const std::string& name) const {
     struct stat status{};
@@ -34,16 +34,16 @@ class CdiFiles : public testing::Test {
     return status;
   }
   std::vector<std::string> names() const {
-    const auto dir = Dir::open(tree_.path("/run/cdi"));
+    const auto dir = os::Dir::open(tree_.path("/run/cdi"));
     return dir ? dir->list().value_or(std::vector<std::string>{}) : std::vector<std::string>{"no directory"};
   }
-  Tree tree_;
+  os::Tree tree_;
 };
 
 TEST_F(CdiFiles, AreWrittenForEveryoneToReadAndLeaveNothingElse) {
   EXPECT_THAT(write({spec("gpu"), spec("gds")})->written, ElementsAre(kGdsFile, kGpuFile));
   EXPECT_THAT(names(), ElementsAre(kGdsFile, kGpuFile));
-  EXPECT_EQ(text(kGpuFile), cdi::render(spec("gpu")));
+  EXPECT_EQ(text(kGpuFile), render(spec("gpu")));
   EXPECT_EQ(status(kGpuFile).st_mode & 07777, 0644u);
 }
 
@@ -86,7 +86,7 @@ TEST_F(CdiFiles, WithAPathThatIsNotUtf8AreNotWrittenAndNothingIsRemoved) {
   wrong.edits.mounts.push_back({"/\xff", "/x", {}});
   EXPECT_THAT(write({wrong}).error().what, HasSubstr("not valid UTF-8"));
   EXPECT_THAT(names(), ElementsAre(kGdsFile, kGpuFile));
-  EXPECT_EQ(text(kGpuFile), cdi::render(spec("gpu")));
+  EXPECT_EQ(text(kGpuFile), render(spec("gpu")));
 }
 
 TEST_F(CdiFiles, NeedNoDirectoryWhenThereAreNone) {
@@ -98,8 +98,8 @@ TEST_F(CdiFiles, ReplaceALinkRatherThanFollowIt) {
   tree_.file("/elsewhere", "theirs");
   tree_.link(std::string("/run/cdi/") + kGpuFile, "../../elsewhere");
   ASSERT_TRUE(write({spec("gpu")}));
-  EXPECT_EQ(read_file(tree_.path("/elsewhere")).value_or(""), "theirs");
-  EXPECT_EQ(text(kGpuFile), cdi::render(spec("gpu")));
+  EXPECT_EQ(os::read_file(tree_.path("/elsewhere")).value_or(""), "theirs");
+  EXPECT_EQ(text(kGpuFile), render(spec("gpu")));
 }
 
 TEST_F(CdiFiles, SayWhereTheyCannotBeWritten) {
@@ -110,4 +110,4 @@ TEST_F(CdiFiles, SayWhereTheyCannotBeWritten) {
 }
 
 }  // namespace
-}  // namespace tranche::host
+}  // namespace tranche::cdi

@@ -3,20 +3,20 @@
 #include "base/text.h"
 #include "kube/object.h"
 
-namespace tranche::agent {
+namespace tranche::config {
 namespace {
 
 constexpr const char* kRole = "deploy/rbac/config.yaml";
 constexpr const char* kNoWayYet = "the way to the API server is being found";
 
-std::optional<std::string> why_unknown(const std::optional<std::string>& off, const host::WatchObject* watch) {
+std::optional<std::string> why_unknown(const std::optional<std::string>& off, const kube::WatchObject* watch) {
   if (off) return off;
   return watch == nullptr ? kNoWayYet : watch->unknown_because();
 }
 
 }  // namespace
 
-ClusterConfigs::ClusterConfigs(host::Loop& loop, host::KubeLink& link, ClusterConfigsAsked asked,
+ClusterConfigs::ClusterConfigs(os::Loop& loop, kube::KubeLink& link, ClusterConfigsAsked asked,
                                std::function<void()> on_change)
     : loop_(loop), link_(link), asked_(std::move(asked)), on_change_(std::move(on_change)) {
   link_.when_settled([this] { start(); });
@@ -33,11 +33,11 @@ void ClusterConfigs::start() {
   on_change_();
 }
 
-void ClusterConfigs::watch_node(host::KubeClient& client) {
+void ClusterConfigs::watch_node(kube::KubeClient& client) {
   // Seeds of their own, so that nodes that start together do not send requests at the same time.
-  node_watch_ = std::make_unique<host::WatchObject>(
+  node_watch_ = std::make_unique<kube::WatchObject>(
       loop_, client,
-      host::WatchedObject{"/api/v1/nodes", asked_.node_name, kRole, stable_hash(asked_.node_name + " label")},
+      kube::WatchedObject{"/api/v1/nodes", asked_.node_name, kRole, stable_hash(asked_.node_name + " label")},
       [this](const nlohmann::json* node) {
         // Without its Node object the last label applies.
         node_is_there_ = node != nullptr;
@@ -50,15 +50,15 @@ void ClusterConfigs::watch_node(host::KubeClient& client) {
       on_change_);
 }
 
-void ClusterConfigs::watch_map(host::KubeClient& client) {
+void ClusterConfigs::watch_map(kube::KubeClient& client) {
   const auto name = kube::parse_object_name(asked_.config_map);
   if (!name) {
     off_ = name.error().what;
     return;
   }
-  map_watch_ = std::make_unique<host::WatchObject>(
+  map_watch_ = std::make_unique<kube::WatchObject>(
       loop_, client,
-      host::WatchedObject{"/api/v1/namespaces/" + name->in_namespace + "/configmaps", name->name, kRole,
+      kube::WatchedObject{"/api/v1/namespaces/" + name->in_namespace + "/configmaps", name->name, kRole,
                           stable_hash(asked_.node_name + " map")},
       [this](const nlohmann::json* object) {
         map_is_there_ = object != nullptr;
@@ -67,8 +67,8 @@ void ClusterConfigs::watch_map(host::KubeClient& client) {
       on_change_);
 }
 
-config::LabelSeen ClusterConfigs::label() const {
-  config::LabelSeen seen{asked_.label_key, asked_.node_name, {}, label_.value_or("")};
+LabelSeen ClusterConfigs::label() const {
+  LabelSeen seen{asked_.label_key, asked_.node_name, {}, label_.value_or("")};
   if (asked_.node_name.empty()) {
     seen.why = "the name of this node is not known (--node-name, $NODE_NAME)";
   } else if (!node_is_there_) {
@@ -91,4 +91,4 @@ NamedConfigs ClusterConfigs::configs() const {
   return none;
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::config

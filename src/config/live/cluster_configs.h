@@ -13,7 +13,7 @@
 #include "kube/client/kube_link.h"
 #include "kube/client/watch_object.h"
 
-namespace tranche::agent {
+namespace tranche::config {
 
 struct ClusterConfigsAsked {
   std::string node_name;
@@ -24,24 +24,24 @@ struct ClusterConfigsAsked {
 class ClusterConfigs {
  public:
   // on_change: runs after each change, never inside the constructor.
-  ClusterConfigs(host::Loop& loop, host::KubeLink& link, ClusterConfigsAsked asked, std::function<void()> on_change);
+  ClusterConfigs(os::Loop& loop, kube::KubeLink& link, ClusterConfigsAsked asked, std::function<void()> on_change);
   ClusterConfigs(const ClusterConfigs&) = delete;
   ClusterConfigs& operator=(const ClusterConfigs&) = delete;
 
   // Also passes on the Node object whenever it changes; nullptr = there is none.
   void hand_on_node(std::function<void(const nlohmann::json* node)> on_node) { on_node_ = std::move(on_node); }
 
-  config::LabelSeen label() const;
+  LabelSeen label() const;
   bool label_pending() const;  // not known yet, but it may be shortly
   NamedConfigs configs() const;
 
  private:
   void start();
-  void watch_node(host::KubeClient& client);
-  void watch_map(host::KubeClient& client);
+  void watch_node(kube::KubeClient& client);
+  void watch_map(kube::KubeClient& client);
 
-  host::Loop& loop_;
-  host::KubeLink& link_;
+  os::Loop& loop_;
+  kube::KubeLink& link_;
   ClusterConfigsAsked asked_;
   std::function<void()> on_change_;
   std::function<void(const nlohmann::json*)> on_node_;
@@ -50,8 +50,8 @@ class ClusterConfigs {
   bool node_is_there_ = true;
   bool map_is_there_ = true;
   std::optional<NamedConfigs> map_;
-  std::unique_ptr<host::WatchObject> node_watch_;
-  std::unique_ptr<host::WatchObject> map_watch_;
+  std::unique_ptr<kube::WatchObject> node_watch_;
+  std::unique_ptr<kube::WatchObject> map_watch_;
 };
 
-}  // namespace tranche::agent
+}  // namespace tranche::config

@@ -3,7 +3,7 @@
 #include "os/files/files.h"
 #include "os/log/log.h"
 
-namespace tranche::agent {
+namespace tranche::config {
 namespace {
 
 using namespace std::chrono_literals;
@@ -11,25 +11,25 @@ using namespace std::chrono_literals;
 // A file may be written in several steps, and kubelet replaces symbolic links one after the other.
 constexpr Duration kSettling = 50ms;
 
-Result<config::ChosenConfig> read_chosen(const std::string& path) {
-  TRY(const auto text, host::read_file(path, std::size_t{4} << 20));
-  auto chosen = config::parse_chosen(text);
+Result<ChosenConfig> read_chosen(const std::string& path) {
+  TRY(const auto text, os::read_file(path, std::size_t{4} << 20));
+  auto chosen = parse_chosen(text);
   if (!chosen) return std::unexpected(Error{Kind::kInvalid, chosen.error().what, path});
   return chosen;
 }
 
 }  // namespace
 
-Status ConfigSource::begin(host::Loop& loop, host::KubeLink* link) {
+Status ConfigSource::begin(os::Loop& loop, kube::KubeLink* link) {
   loop_ = &loop;
-  look_timer_ = std::make_unique<host::Timer>(loop);
+  look_timer_ = std::make_unique<os::Timer>(loop);
   if (!waits()) {
     write_down();
     return {};
   }
   if (!places_.written.empty()) {
-    const auto place = host::parts_of(places_.written);
-    const auto dir = host::Dir::create(place.directory);  // the writing program may start later
+    const auto place = os::parts_of(places_.written);
+    const auto dir = os::Dir::create(place.directory);  // the writing program may start later
     if (!dir) return std::unexpected(dir.error());
     TRY_STATUS(watch_dir(place.directory, place.name));
     read_written();
@@ -40,7 +40,7 @@ Status ConfigSource::begin(host::Loop& loop, host::KubeLink* link) {
     cluster_ = std::make_unique<ClusterConfigs>(
         loop, *link, ClusterConfigsAsked{places_.node_name, places_.label, places_.config_map}, [this] { decide(); });
     patient_ = true;
-    patience_timer_ = std::make_unique<host::Timer>(loop);
+    patience_timer_ = std::make_unique<os::Timer>(loop);
     patience_timer_->start(places_.patience, [this] {
       patient_ = false;
       if (!view_.in_force) decide();
@@ -98,7 +98,7 @@ void ConfigSource::read_last() {
     if (last.error().kind != Kind::kNotFound) log::warning("config.last_unreadable", {{"why", last.error()}});
     return;
   }
-  if (config::from_word<config::ChosenBy>(last->chosen_by)) last_label_ = last->label;
+  if (from_word<ChosenBy>(last->chosen_by)) last_label_ = last->label;
   last_ = *std::move(last);
 }
 
@@ -122,18 +122,17 @@ void ConfigSource::read_written() {
 
 void ConfigSource::write_down() {
   if (places_.write_down.empty() || loop_ == nullptr || !view_.in_force) return;
-  config::ChosenConfig now{view_.name, view_.chosen_by, last_label_.value_or(""), view_.path, text_};
+  ChosenConfig now{view_.name, view_.chosen_by, last_label_.value_or(""), view_.path, text_};
   if (written_ == now) return;
-  const auto place = host::parts_of(places_.write_down);
-  const auto dir = host::Dir::create(place.directory);
-  const Status done =
-      dir ? dir->write_atomically(place.name, config::render_chosen(now)) : std::unexpected(dir.error());
+  const auto place = os::parts_of(places_.write_down);
+  const auto dir = os::Dir::create(place.directory);
+  const Status done = dir ? dir->write_atomically(place.name, render_chosen(now)) : std::unexpected(dir.error());
   if (!done) log::warning("config.not_written_down", {{"why", done.error()}});
   written_ = std::move(now);
 }
 
 Status ConfigSource::watch_dir(const std::string& dir, const std::string& only) {
-  auto watch = host::DirWatch::open(*loop_, dir, [this, only](const std::string& name) {
+  auto watch = os::DirWatch::open(*loop_, dir, [this, only](const std::string& name) {
     if (!name.empty() && !only.empty() && name != only) return;
     lost_ = lost_ || name.empty();
     look_soon();
@@ -149,11 +148,11 @@ void ConfigSource::look_soon() {
 
 void ConfigSource::look_again() {
   lost_ = false;
-  const auto written = host::parts_of(places_.written);
+  const auto written = os::parts_of(places_.written);
   const auto watched = places_.dir.empty() ? watch_dir(written.directory, written.name) : watch_dir(places_.dir, "");
   if (watched) return;
   lost_ = true;
   log::warning("config.unwatched", {{"why", watched.error()}, {"until", "SIGHUP"}});
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::config

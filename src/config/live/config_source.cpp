@@ -10,10 +10,10 @@
 #include "os/files/files.h"
 #include "os/log/log.h"
 
-namespace tranche::agent {
+namespace tranche::config {
 namespace {
 
-constexpr auto kProgram = config::Program::kDevicePlugin;
+constexpr auto kProgram = Program::kDevicePlugin;
 constexpr const char* kByFile = "file";
 constexpr const char* kByDefaults = "defaults";
 
@@ -21,12 +21,11 @@ Problem error_at(const std::string& where, std::string what, std::string remedy)
   return {Severity::kError, {where}, "", std::move(what), std::move(remedy)};
 }
 
-ConfigView view_of(const std::string& text, const std::string& source, const config::GivenFlags& flags,
-                   const config::Environment& environment, config::UnknownKeys unknown_keys,
-                   config::Program program = kProgram) {
+ConfigView view_of(const std::string& text, const std::string& source, const GivenFlags& flags,
+                   const Environment& environment, UnknownKeys unknown_keys, Program program = kProgram) {
   ConfigView next;
   next.path = source;
-  auto resolved = config::resolve(config::parse(text, source, unknown_keys), program, flags, environment);
+  auto resolved = resolve(parse(text, source, unknown_keys), program, flags, environment);
   next.config = std::move(resolved.config);
   next.run = std::move(resolved.run);
   next.problems = std::move(resolved.problems);
@@ -35,7 +34,7 @@ ConfigView view_of(const std::string& text, const std::string& source, const con
   next.explained = std::move(resolved.explained);
   next.in_force = !has_error(next.problems);
   next.chosen_by = source.empty() ? kByDefaults : kByFile;
-  next.hash = config::content_hash(text);
+  next.hash = content_hash(text);
   return next;
 }
 
@@ -45,7 +44,7 @@ Result<std::string> file_text(const std::string& path) {
   std::error_code absent;
   if (path.empty()) return std::string();
   if (std::filesystem::canonical(path, absent) == "/dev/null") return std::string("version: v1\n");
-  return host::read_file(path);
+  return os::read_file(path);
 }
 
 ConfigView view_of_unreadable(const std::string& path, const Error& error) {
@@ -79,9 +78,9 @@ std::vector<Problem> problems_of(const ConfigPlaces& places, const std::string& 
 
 }  // namespace
 
-ConfigView load_config(const config::GivenFlags& flags, const config::Environment& environment,
-                       config::UnknownKeys unknown_keys, config::Program program) {
-  const std::string path = config::config_file_of(program, flags, environment);
+ConfigView load_config(const GivenFlags& flags, const Environment& environment, UnknownKeys unknown_keys,
+                       Program program) {
+  const std::string path = config_file_of(program, flags, environment);
   const auto text = file_text(path);
   if (!text) return view_of_unreadable(path, text.error());
   return view_of(*text, path, flags, environment, unknown_keys, program);
@@ -98,12 +97,11 @@ void log_effective(const ConfigView& view) {
   log::info("config.effective", {{"file", view.path},
                                  {"chosenBy", view.chosen_by},
                                  {"hash", view.hash},
-                                 {"given", config::given_line(view.explained)},
-                                 {"config", config::render_line(view.config)}});
+                                 {"given", given_line(view.explained)},
+                                 {"config", render_line(view.config)}});
 }
 
-ConfigSource::ConfigSource(config::GivenFlags flags, config::Environment environment, config::UnknownKeys unknown_keys,
-                           ConfigPlaces places)
+ConfigSource::ConfigSource(GivenFlags flags, Environment environment, UnknownKeys unknown_keys, ConfigPlaces places)
     : flags_(std::move(flags)),
       environment_(std::move(environment)),
       unknown_keys_(unknown_keys),
@@ -112,7 +110,7 @@ ConfigSource::ConfigSource(config::GivenFlags flags, config::Environment environ
     read_file();
     return;
   }
-  view_.problems = problems_of(places_, config::config_file_of(kProgram, flags_, environment_));
+  view_.problems = problems_of(places_, config_file_of(kProgram, flags_, environment_));
   wrong_ = has_error(view_.problems);
   if (!wrong_ && !places_.written.empty()) read_written();
 }
@@ -137,7 +135,7 @@ void ConfigSource::load_newest(std::string text, const std::string& source, Load
 }
 
 void ConfigSource::read_file() {
-  const std::string path = config::config_file_of(kProgram, flags_, environment_);
+  const std::string path = config_file_of(kProgram, flags_, environment_);
   auto text = file_text(path);
   const auto take = [this](ConfigView next, const std::string& content) {
     if (next.in_force) return put(std::move(next), content);
@@ -198,18 +196,17 @@ bool ConfigSource::hand_on_node(OnNode on_node) {
   return true;
 }
 
-Status ConfigSource::follow(host::Loop& loop, std::function<void()> on_change) {
+Status ConfigSource::follow(os::Loop& loop, std::function<void()> on_change) {
   loop_ = &loop;
-  look_timer_ = std::make_unique<host::Timer>(loop);
+  look_timer_ = std::make_unique<os::Timer>(loop);
   on_change_ = std::move(on_change);
-  worker_ = host::Worker::start();
+  worker_ = os::Worker::start();
   if (waits() || view_.path.empty()) return {};
-  auto watch =
-      host::DirWatch::open(loop, host::parts_of(view_.path).directory, [this](const std::string&) { reload(); });
+  auto watch = os::DirWatch::open(loop, os::parts_of(view_.path).directory, [this](const std::string&) { reload(); });
   if (!watch) return std::unexpected(within(watch.error(), "changes of the configuration are only seen on SIGHUP"));
   watch_ = *std::move(watch);
   look_soon();  // the file may have changed between the first read and the watch
   return {};
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::config

@@ -24,7 +24,7 @@
 #include "os/loop/timer.h"
 #include "os/worker/worker.h"
 
-namespace tranche::agent {
+namespace tranche::config {
 
 struct ConfigView {
   std::string path;       // a file, "ConfigMap gpu/configs[mps-two]"; "" = defaults, flags and variables only
@@ -32,18 +32,18 @@ struct ConfigView {
   std::string chosen_by;  // "label", "default", "named", "single", "empty", "file", "defaults"; "" = none in effect
   std::string label;      // the node label's value, if it is used
   std::string hash;       // of the content in effect (config/choose.h)
-  config::Config config;
-  config::PluginRun run;
-  std::vector<Problem> problems;             // of the newest content, even if it was refused
-  std::vector<config::Explained> explained;  // of the configuration in effect
-  bool in_force = false;                     // a configuration is in effect
-  bool last_good = false;                    // the newest content was refused, an older one is in effect
+  Config config;
+  PluginRun run;
+  std::vector<Problem> problems;     // of the newest content, even if it was refused
+  std::vector<Explained> explained;  // of the configuration in effect
+  bool in_force = false;             // a configuration is in effect
+  bool last_good = false;            // the newest content was refused, an older one is in effect
   friend bool operator==(const ConfigView&, const ConfigView&) = default;
 };
 
 // Reads once, for one-shot commands. A file that cannot be read is a Problem.
-ConfigView load_config(const config::GivenFlags& flags, const config::Environment& environment,
-                       config::UnknownKeys unknown_keys, config::Program program = config::Program::kDevicePlugin);
+ConfigView load_config(const GivenFlags& flags, const Environment& environment, UnknownKeys unknown_keys,
+                       Program program = Program::kDevicePlugin);
 
 void log_problems(const std::vector<Problem>& problems);
 // One line: the file, the settings that are not defaults and their origin, and the whole configuration as JSON.
@@ -56,7 +56,7 @@ struct ConfigPlaces {
   std::string written;     // where another program has recorded the configuration in effect
   std::string default_name;
   std::vector<std::string> fallbacks = {"named", "single"};
-  std::string label = config::kConfigLabel;
+  std::string label = kConfigLabel;
   std::string node_name;
   std::string write_down;                       // where to record the configuration in effect; "" = do not
   Duration patience = std::chrono::seconds(5);  // for the label and the ConfigMap, before the first decision
@@ -69,8 +69,7 @@ inline constexpr const char* kConfigInForce = "config-in-force.json";  // in the
 class ConfigSource {
  public:
   // Reads a file once. Problems in the command line itself are errors of the view.
-  ConfigSource(config::GivenFlags flags, config::Environment environment, config::UnknownKeys unknown_keys,
-               ConfigPlaces places = {});
+  ConfigSource(GivenFlags flags, Environment environment, UnknownKeys unknown_keys, ConfigPlaces places = {});
   ~ConfigSource();
 
   const ConfigView& view() const { return view_; }
@@ -80,11 +79,11 @@ class ConfigSource {
   // If there are several inputs, runs the loop until a configuration is in effect or the loop is stopped: waits up to
   // `patience` for the label and the ConfigMap, and then for any usable configuration. `link` may be nullptr for a file
   // and for a recorded configuration. An Error: a source that must be watched cannot be.
-  Status begin(host::Loop& loop, host::KubeLink* link);
+  Status begin(os::Loop& loop, kube::KubeLink* link);
 
   // Calls on_change after every read that changed something. A directory that cannot be watched is an Error; reload()
   // still works then.
-  Status follow(host::Loop& loop, std::function<void()> on_change);
+  Status follow(os::Loop& loop, std::function<void()> on_change);
   void reload();
 
   // If the Node object is watched for its label, passes it on whenever it changes, nullptr = there is none. false: it
@@ -110,28 +109,28 @@ class ConfigSource {
   void look_again();
   NamedConfigs configs() const;
 
-  config::GivenFlags flags_;
-  config::Environment environment_;
-  config::UnknownKeys unknown_keys_;
+  GivenFlags flags_;
+  Environment environment_;
+  UnknownKeys unknown_keys_;
   ConfigPlaces places_;
   ConfigView view_;
   bool wrong_ = false;  // the command line
   std::string text_;    // in effect
   std::optional<std::string> last_label_;
-  std::optional<config::ChosenConfig> last_;     // recorded in an earlier run
-  std::optional<config::ChosenConfig> written_;  // by this program
+  std::optional<ChosenConfig> last_;     // recorded in an earlier run
+  std::optional<ChosenConfig> written_;  // by this program
 
-  host::Loop* loop_ = nullptr;
+  os::Loop* loop_ = nullptr;
   bool beginning_ = false;
   bool patient_ = false;
-  bool lost_ = false;                            // the watched folder was replaced
-  std::unique_ptr<host::Timer> patience_timer_;  // these two are set once the loop is known
-  std::unique_ptr<host::Timer> look_timer_;
+  bool lost_ = false;                          // the watched folder was replaced
+  std::unique_ptr<os::Timer> patience_timer_;  // these two are set once the loop is known
+  std::unique_ptr<os::Timer> look_timer_;
   std::unique_ptr<ClusterConfigs> cluster_;
-  std::unique_ptr<host::DirWatch> watch_;
+  std::unique_ptr<os::DirWatch> watch_;
   std::function<void()> on_change_;
-  std::shared_ptr<Loaded> newest_;        // in the worker; a content read later replaces it
-  std::unique_ptr<host::Worker> worker_;  // last, so that it is joined first; reads the constants above
+  std::shared_ptr<Loaded> newest_;      // in the worker; a content read later replaces it
+  std::unique_ptr<os::Worker> worker_;  // last, so that it is joined first; reads the constants above
 };
 
-}  // namespace tranche::agent
+}  // namespace tranche::config

@@ -7,7 +7,7 @@
 
 #include "os/files/scratch.h"
 
-namespace tranche::agent {
+namespace tranche::config {
 namespace {
 
 using namespace std::chrono_literals;
@@ -21,9 +21,9 @@ std::string shared_by(int replicas) {
 
 class ConfigSourceTest : public ::testing::Test {
  protected:
-  ConfigSourceTest() : loop_(*host::Loop::open()), path_(scratch_ / "config.yaml") {
+  ConfigSourceTest() : loop_(*os::Loop::open()), path_(scratch_ / "config.yaml") {
     write(shared_by(2));
-    source_.emplace(config::GivenFlags{{"config-file", {path_}}}, config::Environment{}, config::UnknownKeys::kWarned);
+    source_.emplace(GivenFlags{{"config-file", {path_}}}, Environment{}, UnknownKeys::kWarned);
     loop_->after(60s, [this] {
       ADD_FAILURE() << "the source reports no change";
       loop_->stop();
@@ -41,8 +41,8 @@ class ConfigSourceTest : public ::testing::Test {
   }
   std::uint32_t replicas() const { return source_->view().config.sharing.resources.at(0).replicas; }
 
-  host::Scratch scratch_;
-  std::unique_ptr<host::Loop> loop_;
+  os::Scratch scratch_;
+  std::unique_ptr<os::Loop> loop_;
   std::string path_;
   std::optional<ConfigSource> source_;
   std::vector<std::string> seen_;
@@ -84,4 +84,4 @@ TEST_F(ConfigSourceTest, ASourceCanBeDestroyedWhileAContentIsParsed) {
 }
 
 }  // namespace
-}  // namespace tranche::agent
+}  // namespace tranche::config

@@ -4,20 +4,20 @@
 
 #include "os/files/files.h"
 
-namespace tranche::agent {
+namespace tranche::config {
 namespace {
 
 constexpr const char* kMounted = "..data";  // kubelet's link to the newest version of a mounted volume
 
-bool is_folder(const host::Dir& dir, const std::string& name) {
+bool is_folder(const os::Dir& dir, const std::string& name) {
   struct stat about{};
   return ::fstatat(dir.fd(), name.c_str(), &about, 0) == 0 && S_ISDIR(about.st_mode);
 }
 
 // An open directory stays at the same version when kubelet replaces the link.
-Result<host::Dir> version_of(const std::string& path) {
-  if (auto mounted = host::Dir::open(path + "/" + kMounted)) return mounted;
-  return host::Dir::open(path);
+Result<os::Dir> version_of(const std::string& path) {
+  if (auto mounted = os::Dir::open(path + "/" + kMounted)) return mounted;
+  return os::Dir::open(path);
 }
 
 }  // namespace
@@ -47,4 +47,4 @@ NamedConfigs configs_of_map(const std::string& name, const std::map<std::string,
   return found;
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::config

@@ -7,7 +7,7 @@
 
 #include "os/files/scratch.h"
 
-namespace tranche::agent {
+namespace tranche::config {
 namespace {
 
 namespace fs = std::filesystem;
@@ -20,7 +20,7 @@ void write(const std::string& path, const std::string& text) {
 }
 
 TEST(NamedConfigsTest, OfAFolderAreItsFilesAndLinksToFiles) {
-  const host::Scratch scratch;
+  const os::Scratch scratch;
   write(scratch / "b", "version: v1\n");
   write(scratch / "..hidden", "x");
   fs::create_directory(scratch / "folder");
@@ -36,7 +36,7 @@ TEST(NamedConfigsTest, OfAFolderAreItsFilesAndLinksToFiles) {
 }
 
 TEST(NamedConfigsTest, OfAMountedConfigMapAreOfOneVersion) {
-  const host::Scratch scratch;
+  const os::Scratch scratch;
   fs::create_directory(scratch / "..2026");
   write(scratch / "..2026/new", "version: v1\n");
   fs::create_symlink("..2026", scratch / "..data");
@@ -58,4 +58,4 @@ TEST(NamedConfigsTest, OfAConfigMapAreItsKeysAndTheirPlacesNameIt) {
 }
 
 }  // namespace
-}  // namespace tranche::agent
+}  // namespace tranche::config

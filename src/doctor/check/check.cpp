@@ -41,7 +41,7 @@ std::filesystem::file_status status_of(const std::string& real_path) {
 }
 
 std::string first_line(const std::string& real_path) {
-  const Result<std::string> text = host::read_file(real_path, 64 << 10);
+  const Result<std::string> text = os::read_file(real_path, 64 << 10);
   if (!text) return {};
   const std::vector<std::string_view> lines = lines_of(*text);
   return lines.empty() ? std::string() : std::string(trimmed(lines.front()));

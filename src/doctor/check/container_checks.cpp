@@ -36,7 +36,7 @@ std::string cdi_switch(const std::string& config) {
 void check_cdi(const CheckOptions& options, const Runtime& runtime, Findings& findings) {
   const bool configured = *runtime.config != '\0';
   const std::string value =
-      configured ? cdi_switch(host::read_file(under_root(options, runtime.config)).value_or("")) : "true";
+      configured ? cdi_switch(os::read_file(under_root(options, runtime.config)).value_or("")) : "true";
   if (value == "true") {
     findings.pass("runtime.cdi", configured ? runtime.config : runtime.socket,
                   std::string(runtime.name) + " reads CDI specs");

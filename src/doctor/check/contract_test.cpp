@@ -26,7 +26,7 @@ class Doctor : public testing::Test {
     node_ = check_driver(options, findings);
     return findings;
   }
-  host::nvml::SimFixture sim_{"gpus: {profile: H200, count: 2}\ntopology: vm\n"};
+  gpu::nvml::SimFixture sim_{"gpus: {profile: H200, count: 2}\ntopology: vm\n"};
   inventory::Inventory node_;
 };
 

@@ -44,7 +44,7 @@ void check_registration(const CheckOptions& options, const DraLook& look, Findin
   }
   // "<driver>-reg.sock", or with a part of its own for each pod of the agent.
   const std::string folder = options.kubelet_root + "/plugins_registry";
-  for (const auto& name : host::names_in(under_root(options, folder))) {
+  for (const auto& name : os::names_in(under_root(options, folder))) {
     if (!name.starts_with(look.config.driver_name + "-") || !name.ends_with("reg.sock")) continue;
     const std::string socket = folder + "/" + name;
     if (!std::filesystem::is_socket(status_of(under_root(options, socket)))) continue;

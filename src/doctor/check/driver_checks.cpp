@@ -42,7 +42,7 @@ void check_age(const std::string& library, const std::string& where, Findings& f
       "install driver 470 or newer (the limits were measured with 580), and reboot");
 }
 
-void check_gpu(const inventory::Gpu& gpu, const host::GpuUse* use, const config::Dra& dra, Findings& findings) {
+void check_gpu(const inventory::Gpu& gpu, const gpu::GpuUse* use, const config::Dra& dra, Findings& findings) {
   const std::string name = "GPU " + std::to_string(gpu.index) + " (" + gpu.name + ")";
   const std::string number = std::to_string(gpu.index);
   findings.pass("gpu.answers", gpu.uuid,
@@ -88,15 +88,15 @@ void doubt(const std::vector<std::string>& doubts, Findings& findings) {
 
 }  // namespace
 
-host::NvmlSettings driver_settings(const CheckOptions& options) {
-  host::NvmlSettings settings;
+gpu::NvmlSettings driver_settings(const CheckOptions& options) {
+  gpu::NvmlSettings settings;
   settings.driver_root = options.driver_root == "/" ? options.root : under_root(options, options.driver_root);
   settings.system_root = options.root;
   return settings;
 }
 
 inventory::Inventory check_driver(const CheckOptions& options, Findings& findings) {
-  const Result<std::unique_ptr<host::Nvml>> nvml = host::Nvml::open(driver_settings(options));
+  const Result<std::unique_ptr<gpu::Nvml>> nvml = gpu::Nvml::open(driver_settings(options));
   Result<inventory::Inventory> node = nvml ? (*nvml)->scan() : std::unexpected(nvml.error());
   const bool ordinary = !node || node->platform == inventory::Platform::kNvml;
   if (!ordinary) note_platform(node->platform, findings);
@@ -125,9 +125,9 @@ inventory::Inventory check_driver(const CheckOptions& options, Findings& finding
                   "run `lspci -k -d 10de:` to see the GPUs and the kernel driver that each uses");
   }
   doubt(node->doubts, findings);
-  const auto uses = (*nvml)->use().value_or(std::vector<host::GpuUse>{});
+  const auto uses = (*nvml)->use().value_or(std::vector<gpu::GpuUse>{});
   for (const inventory::Gpu& gpu : node->gpus) {
-    const auto use = std::ranges::find(uses, gpu.uuid, &host::GpuUse::uuid);
+    const auto use = std::ranges::find(uses, gpu.uuid, &gpu::GpuUse::uuid);
     check_gpu(gpu, use == uses.end() ? nullptr : &*use, options.dra.config, findings);
   }
   return *std::move(node);

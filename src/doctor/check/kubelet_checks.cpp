@@ -16,9 +16,9 @@ namespace tranche::check {
 namespace {
 
 bool has_gpu_spec(const CheckOptions& options, const std::string& folder) {
-  for (const std::string& name : host::names_in(under_root(options, folder))) {
+  for (const std::string& name : os::names_in(under_root(options, folder))) {
     if (!name.ends_with(".yaml") && !name.ends_with(".json")) continue;
-    const Result<std::string> text = host::read_file(under_root(options, folder) + "/" + name, 4 << 20);
+    const Result<std::string> text = os::read_file(under_root(options, folder) + "/" + name, 4 << 20);
     if (text && text->find("nvidia.com/") != std::string::npos) return true;
   }
   return false;
@@ -35,7 +35,7 @@ std::vector<std::string> own_sockets(const std::string& agent_status) {
 
 // Whether a program accepts connections on the socket. Where that cannot be tried it counts as one.
 bool listens(const std::string& path) {
-  const auto connected = host::connect_to(path, /*blocking=*/false);
+  const auto connected = os::connect_to(path, /*blocking=*/false);
   return connected || connected.error().code != ECONNREFUSED;
 }
 
@@ -55,7 +55,7 @@ void check_kubelet(const CheckOptions& options, Findings& findings) {
   }
   const auto own = own_sockets(options.agent_status);
   std::vector<std::string> others;
-  for (const std::string& name : host::names_in(under_root(options, plugins))) {
+  for (const std::string& name : os::names_in(under_root(options, plugins))) {
     const bool ours = std::ranges::find(own, name) != own.end();
     if (name.starts_with("nvidia") && name.ends_with(".sock") && !ours) others.push_back(name);
   }

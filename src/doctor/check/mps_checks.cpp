@@ -62,7 +62,7 @@ void check_other_daemons(const CheckOptions& options, Findings& findings) {
   }
   std::set<std::string> pids;
   const std::string proc = under_root(options, "/proc");
-  for (const auto& name : host::names_in(proc))
+  for (const auto& name : os::names_in(proc))
     if (parse_unsigned(name) && first_line(proc + "/" + name + "/comm") == kDaemonName) pids.insert(name);
   if (pids.empty()) return;
   findings.note("mps.others", "/proc", "MPS processes run on this node: " + join({pids.begin(), pids.end()}, ", "),
@@ -70,17 +70,17 @@ void check_other_daemons(const CheckOptions& options, Findings& findings) {
 }
 
 Result<std::string> run_program(const std::vector<std::string>& argv, Duration deadline) {
-  TRY(const std::unique_ptr<host::Loop> loop, host::Loop::open());
-  host::Command command;
+  TRY(const std::unique_ptr<os::Loop> loop, os::Loop::open());
+  os::Command command;
   command.argv = argv;
   command.env = {{"PATH", "/usr/sbin:/usr/bin:/sbin:/bin"}, {"LC_ALL", "C"}};
   command.kill_on_drop = true;
   std::string output;
-  std::optional<host::ExitNote> note;
-  TRY(const std::unique_ptr<host::Process> process,
-      host::Process::start(
+  std::optional<os::ExitNote> note;
+  TRY(const std::unique_ptr<os::Process> process,
+      os::Process::start(
           *loop, command, [&output](const std::string& line) { output += (output.empty() ? "" : "\n") + line; },
-          [&](host::ExitNote ended) {
+          [&](os::ExitNote ended) {
             note = ended;
             loop->stop();
           }));
@@ -88,7 +88,7 @@ Result<std::string> run_program(const std::vector<std::string>& argv, Duration d
   loop->run();
   if (!note) return fail(Kind::kTimeout, "it has not ended in time", argv.front());
   if (note->signalled || note->code != 0)
-    return fail(Kind::kUnavailable, "it " + to_string(*note) + ": " + output, argv.front());
+    return fail(Kind::kUnavailable, "it " + os::to_string(*note) + ": " + output, argv.front());
   return output;
 }
 

@@ -60,7 +60,7 @@ void check_weight(const CheckOptions& options, Findings& findings) {
     if (const auto& loop = map_at(document, "loop"); !loop.empty())
       problems["tranche " + text_at(document, "program")] = text_at(loop, "cpuProblem");
   }
-  if (problems.empty()) problems["this process"] = host::own_cpu_weight_problem(under_root(options, ""));
+  if (problems.empty()) problems["this process"] = os::own_cpu_weight_problem(under_root(options, ""));
   std::erase_if(problems, [](const auto& problem) { return problem.second.empty(); });
   for (const auto& [program, problem] : problems)
     findings.warn("system.cpu", program, problem, "set its container's CPU request to 100m or more");

@@ -14,7 +14,7 @@
 #include "kube/url.h"
 #include "labels/node_labels.h"
 
-namespace tranche::agent {
+namespace tranche::doctor {
 namespace {
 
 using Json = nlohmann::json;
@@ -22,24 +22,24 @@ using Json = nlohmann::json;
 constexpr int kMostRounds = 5;
 
 Result<std::string> node_object(const kube::Access& access, const std::string& path) {
-  TRY(const auto answer, host::get_once(access, path));
+  TRY(const auto answer, kube::get_once(access, path));
   if (answer.status == kube::http::kOk) return answer.body;
-  return fail(Kind::kDenied, fmt::format("the API server does not show it: {} ({})", why_not(answer), answer.status),
-              path);
+  return fail(Kind::kDenied,
+              fmt::format("the API server does not show it: {} ({})", kube::why_not(answer), answer.status), path);
 }
 
-Status refused(const host::KubeAnswer& answer, const std::string& what) {
+Status refused(const kube::KubeAnswer& answer, const std::string& what) {
   return fail(Kind::kDenied,
-              fmt::format("the API server refuses to {}: {} ({})", what, why_not(answer), answer.status));
+              fmt::format("the API server refuses to {}: {} ({})", what, kube::why_not(answer), answer.status));
 }
 
 // Whoever writes in between makes us look again.
 Status remove_labels(const kube::Access& access, const std::string& path) {
   for (int round = 0; round < kMostRounds; ++round) {
     TRY(const auto node, node_object(access, path));
-    TRY(const auto change, label::change_node(node, {}));
+    TRY(const auto change, labels::change_node(node, {}));
     if (!change.patch) return {};
-    TRY(const auto answer, host::patch_once(access, path, *change.patch));
+    TRY(const auto answer, kube::patch_once(access, path, *change.patch));
     if (answer.status == kube::http::kOk) return {};
     if (answer.status != kube::http::kConflict) return refused(answer, "take labels off the node");
   }
@@ -56,7 +56,7 @@ bool has_condition(const std::string& node) {
 Status remove_condition(const kube::Access& access, const std::string& path) {
   const Json entry{{"type", kube::kReadyCondition}, {"$patch", "delete"}};
   const Json patch{{"status", {{"conditions", Json::array({entry})}}}};
-  TRY(const auto answer, host::strategic_patch_once(access, path, json_text(patch)));
+  TRY(const auto answer, kube::strategic_patch_once(access, path, json_text(patch)));
   return answer.status == kube::http::kOk ? Status{} : refused(answer, "take the condition off the node");
 }
 
@@ -67,13 +67,13 @@ void find_on_node_object(const ResetOptions& options, Traces& traces, std::vecto
   const auto leave = [&](const Error& why) {
     problems.push_back("the labels of the node " + options.node_name + " are left: " + to_string(why));
   };
-  const auto access = host::PersonsAccess({options.kubeconfig, ""}, options.mps.environment).get();
+  const auto access = kube::PersonsAccess({options.kubeconfig, ""}, options.mps.environment).get();
   if (!access) return leave(access.error());
   const std::string name = kube::percent_encoded(options.node_name);
   const std::string path = kube::node_path(name);
   const auto node = node_object(*access, path);
   if (!node) return leave(node.error());
-  const auto change = label::change_node(*node, {});
+  const auto change = labels::change_node(*node, {});
   const auto text = change ? change->patch : std::nullopt;
   if (text) {
     std::string keys;
@@ -88,4 +88,4 @@ void find_on_node_object(const ResetOptions& options, Traces& traces, std::vecto
                       [access = *access, name] { return remove_condition(access, kube::node_status_path(name)); }});
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::doctor

@@ -17,7 +17,7 @@
 #include "os/files/kept.h"
 #include "os/socket/unix_socket.h"
 
-namespace tranche::agent {
+namespace tranche::doctor {
 namespace {
 
 constexpr std::array kCdiClasses{"gpu", "imex-channel", "gdrcopy", "gds", "mofed"};
@@ -29,7 +29,7 @@ bool is_folder(const std::string& path) {
 
 // A file that a program could not use and renamed is removed too.
 void add_put_aside(std::vector<std::string>& names) {
-  for (std::size_t i = 0, all = names.size(); i < all; ++i) names.push_back(names[i] + host::kAsideSuffix);
+  for (std::size_t i = 0, all = names.size(); i < all; ++i) names.push_back(names[i] + os::kAsideSuffix);
 }
 
 // `name` in `folder` with everything below it.
@@ -37,7 +37,7 @@ void add(const std::string& folder, const std::string& name, const std::string& 
   const std::string path = folder + "/" + name;
   if (!is_there(path)) return;
   traces.push_back({kind + " " + path, [folder, name]() -> Status {
-                      TRY(const auto dir, host::Dir::open(folder));
+                      TRY(const auto dir, os::Dir::open(folder));
                       return dir.remove_tree(name);
                     }});
 }
@@ -54,7 +54,7 @@ bool is_mounted(const std::string& path) {
 
 // A directory that is empty by then. One that others use, or that is mounted from elsewhere, stays.
 void add_if_empty(const std::string& path, const std::vector<std::string>& ours, Traces& traces) {
-  const auto dir = host::Dir::open(path);
+  const auto dir = os::Dir::open(path);
   const auto names = dir ? dir->list() : std::unexpected(dir.error());
   if (!names || is_mounted(path)) return;
   for (const auto& name : *names)
@@ -68,14 +68,14 @@ void add_if_empty(const std::string& path, const std::vector<std::string>& ours,
 }
 
 bool is_answered(const std::string& socket) {
-  return host::connect_to(socket, /*blocking=*/false).has_value();
+  return os::connect_to(socket, /*blocking=*/false).has_value();
 }
 
 // Sockets in `folder` whose names begin so: what was left by a program that was killed; a live one's is not ours by
 // now.
 void find_sockets(const std::string& folder, const std::string& prefix, Traces& traces,
                   std::vector<std::string>& problems) {
-  for (const auto& name : host::names_in(folder)) {
+  for (const auto& name : os::names_in(folder)) {
     if (!name.starts_with(prefix) || !name.ends_with(".sock")) continue;
     if (is_answered(folder + "/" + name)) {
       problems.push_back("a plugin answers on " + folder + "/" + name + "; it is left alone");
@@ -89,7 +89,7 @@ void find_sockets(const std::string& folder, const std::string& prefix, Traces& 
 // and under which of the driver's names it was written; an unreadable one counts by the configured name.
 void find_dra(const ResetOptions& options, Traces& traces, std::vector<std::string>& problems) {
   std::set<std::string> drivers{options.dra_driver};
-  const auto dir = host::Dir::open(options.cdi_root);
+  const auto dir = os::Dir::open(options.cdi_root);
   for (const auto& name : (dir ? dir->list() : std::unexpected(dir.error())).value_or(std::vector<std::string>{})) {
     if (!dra::is_claim_spec_file(name)) continue;
     const auto read = dra::read_claim_spec(name, dir->read(name).value_or(""));
@@ -103,7 +103,7 @@ void find_dra(const ResetOptions& options, Traces& traces, std::vector<std::stri
     const std::string sockets = kubelet + "/plugins/" + driver;
     find_sockets(kubelet + "/plugins_registry", driver + "-", traces, problems);
     find_sockets(sockets, "", traces, problems);
-    auto names = host::names_in(sockets);
+    auto names = os::names_in(sockets);
     std::erase_if(names, [](const auto& name) { return !name.starts_with("dra") || !name.ends_with(".sock"); });
     add_if_empty(sockets, names, traces);
   }
@@ -111,16 +111,16 @@ void find_dra(const ResetOptions& options, Traces& traces, std::vector<std::stri
 
 // Those of daemons that lived on the host; the kernel lets go of empty ones only.
 void find_cgroups(const ResetOptions& options, Traces& traces) {
-  if (options.mps.daemon_cgroup == host::kNoCgroup) return;
-  std::vector<std::string> parents{options.mps.daemon_cgroup.empty() ? std::string(host::kCgroupRoot) + "/tranche"
+  if (options.mps.daemon_cgroup == mps::kNoCgroup) return;
+  std::vector<std::string> parents{options.mps.daemon_cgroup.empty() ? std::string(mps::kCgroupRoot) + "/tranche"
                                                                      : options.mps.daemon_cgroup};
   if (options.mps.daemon_cgroup.empty())
-    for (const auto& name : host::names_in(host::kCgroupRoot))
-      parents.push_back(std::string(host::kCgroupRoot) + "/" + name + "/tranche");
+    for (const auto& name : os::names_in(mps::kCgroupRoot))
+      parents.push_back(std::string(mps::kCgroupRoot) + "/" + name + "/tranche");
   for (const auto& parent : parents) {
     if (!is_folder(parent)) continue;
     std::vector<std::string> folders;
-    for (const auto& name : host::names_in(parent))
+    for (const auto& name : os::names_in(parent))
       if (is_folder(parent + "/" + name)) folders.push_back(parent + "/" + name);
     folders.push_back(parent);
     for (const auto& folder : folders)
@@ -163,10 +163,10 @@ void find_files(const ResetOptions& options, const std::string& mps_root, Traces
                                    "keeper.log",
                                    "other-holders",
                                    "ending.txt",
-                                   host::kDriverLibraries,
-                                   host::kHostsDriverLibraries};
+                                   mps::kDriverLibraries,
+                                   mps::kHostsDriverLibraries};
   add_put_aside(in_root);
-  in_root.push_back(std::string("compute-mode.json") + host::kAsideSuffix);
+  in_root.push_back(std::string("compute-mode.json") + os::kAsideSuffix);
   for (const auto& name : in_root) add(mps_root, name, "of MPS", traces);
   add_if_empty(mps_root + "/shm", {}, traces);
   in_root.insert(in_root.end(), {"shm", "compute-mode.json"});
@@ -174,4 +174,4 @@ void find_files(const ResetOptions& options, const std::string& mps_root, Traces
   find_cgroups(options, traces);
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::doctor

@@ -13,21 +13,21 @@
 #include "os/files/files.h"
 #include "os/socket/status_socket.h"
 
-namespace tranche::agent {
+namespace tranche::doctor {
 namespace {
 
 constexpr Duration kAnswer = std::chrono::seconds(5);
 constexpr const char* kModes = "compute-mode.json";
 
 bool answers(const std::string& socket) {
-  return host::ask(socket, "status", kAnswer).has_value();
+  return os::ask(socket, "status", kAnswer).has_value();
 }
 
 // Processes that connected through endpoints, as reported by `tranche mps`; none when it does not run.
 std::vector<std::string> clients_of_endpoints(const std::string& mps_root) {
   std::vector<std::string> users;
-  const auto answer = host::ask(mps_socket(mps_root), "status", kAnswer);
-  const auto reports = parse_pool_reports(answer.value_or(""));
+  const auto answer = os::ask(mps::mps_socket(mps_root), "status", kAnswer);
+  const auto reports = mps::parse_pool_reports(answer.value_or(""));
   if (!reports) return users;
   for (const auto& [id, pool] : reports->pools)
     for (const auto& endpoint : pool.endpoints)
@@ -40,7 +40,7 @@ std::vector<std::string> clients_of_endpoints(const std::string& mps_root) {
 Result<std::vector<std::string>> users_of_gpus(const ResetOptions& options, const std::string& mps_root) {
   std::vector<std::string> users;
   if (is_there(options.pod_resources_socket)) {  // without kubelet there are no pods
-    TRY(const auto holdings, host::list_pod_resources(options.pod_resources_socket, kAnswer));
+    TRY(const auto holdings, kubelet::list_pod_resources(options.pod_resources_socket, kAnswer));
     for (const auto& holding : holdings) {
       if (!holding.resource.starts_with("nvidia.com/")) continue;
       users.push_back(fmt::format("pod {}/{} (container {}) holds {} of {}", holding.pod_namespace, holding.pod,
@@ -103,8 +103,8 @@ class Reset {
     if (!is_there(root_)) return false;
     const bool runs = answers(root_ + "/mps.sock");
     const bool holds = answers(root_ + "/keeper.sock");
-    const auto left = host::find_left_pools(root_);
-    const auto modes = host::read_file(root_ + "/" + kModes);
+    const auto left = mps::find_left_pools(root_);
+    const auto modes = os::read_file(root_ + "/" + kModes);
     if (!left) problems.push_back("daemons cannot be looked for: " + to_string(left.error()));
     if (!runs && !holds && (!left || left->empty()) && !modes) return false;
     if (options_.dry_run) {
@@ -112,13 +112,13 @@ class Reset {
       if (holds) fmt::print("would end the keeper\n");
       if (left)
         for (const auto& pool : *left) fmt::print("would end the daemon of {} (pid {})\n", pool.id, pool.pid);
-      const auto earlier = modes ? host::parse_earlier_modes(*modes) : host::EarlierModes{};
+      const auto earlier = modes ? mps::parse_earlier_modes(*modes) : mps::EarlierModes{};
       if (earlier)
         for (const auto& [uuid, mode] : *earlier)
           fmt::print("would give {} its compute mode {} back\n", uuid, inventory::to_string(mode));
       return true;
     }
-    if (end_mps(options_.mps) != 0)
+    if (programs::end_mps(options_.mps) != 0)
       problems.push_back("daemons or compute modes are not as they were found; what is wrong stands above");
     if (is_there(root_ + "/" + kModes))
       problems.push_back(root_ + "/" + kModes +
@@ -144,7 +144,7 @@ class Reset {
 }  // namespace
 
 int run_reset(const ResetOptions& options) {
-  const auto config = load_config(options.mps.flags, options.mps.environment, options.mps.unknown_keys);
+  const auto config = config::load_config(options.mps.flags, options.mps.environment, options.mps.unknown_keys);
   if (!config.in_force) {
     std::string why;
     for (const auto& problem : config.problems) why += "\n  " + to_string(problem);
@@ -154,7 +154,7 @@ int run_reset(const ResetOptions& options) {
   }
   ResetOptions with_driver = options;
   with_driver.dra_driver = config.config.dra.driver_name;
-  return Reset(with_driver, mps_root_of(options.mps, config.config.flags)).run();
+  return Reset(with_driver, programs::mps_root_of(options.mps, config.config.flags)).run();
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::doctor

@@ -7,12 +7,12 @@
 
 #include "programs/mps/mps_program.h"
 
-namespace tranche::agent {
+namespace tranche::doctor {
 
 struct ResetOptions {
-  MpsOptions mps;        // where the daemons are and how they are ended; flags and environment for all of it
-  bool force = false;    // also while pods hold GPUs
-  bool dry_run = false;  // says what would be done
+  programs::MpsOptions mps;  // where the daemons are and how they are ended; flags and environment for all of it
+  bool force = false;        // also while pods hold GPUs
+  bool dry_run = false;      // says what would be done
   std::string run_dir = "/run/tranche";
   std::string plugin_dir = "/var/lib/kubelet/device-plugins";
   std::string pod_resources_socket = "/var/lib/kubelet/pod-resources/kubelet.sock";
@@ -26,4 +26,4 @@ struct ResetOptions {
 // 0: nothing of ours is left; 1: refused, or something could not be taken away.
 int run_reset(const ResetOptions& options);
 
-}  // namespace tranche::agent
+}  // namespace tranche::doctor

@@ -8,7 +8,7 @@
 #include "base/result.h"
 #include "doctor/reset/reset_program.h"
 
-namespace tranche::agent {
+namespace tranche::doctor {
 
 // Something of ours that is there.
 struct Trace {
@@ -25,4 +25,4 @@ void find_files(const ResetOptions& options, const std::string& mps_root, Traces
                 std::vector<std::string>& problems);
 void find_on_node_object(const ResetOptions& options, Traces& traces, std::vector<std::string>& problems);
 
-}  // namespace tranche::agent
+}  // namespace tranche::doctor

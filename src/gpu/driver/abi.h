@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace tranche::host::nvml {
+namespace tranche::gpu::nvml {
 
 using Device = struct DeviceHandle*;                    // opaque, 8 bytes; invalid after the last shutdown
 using EventSet = struct EventSetHandle*;                // one thread at a time
@@ -243,4 +243,4 @@ inline constexpr std::uint32_t kMaxNvLinks = 36;  // the largest value in any he
 inline constexpr std::uint32_t kRemoteIsGpu = 0;  // nvmlDeviceGetNvLinkRemoteDeviceType
 inline constexpr std::int32_t kEnabled = 1;
 
-}  // namespace tranche::host::nvml
+}  // namespace tranche::gpu::nvml

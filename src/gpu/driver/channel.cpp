@@ -8,12 +8,12 @@
 
 #include "os/clock/clock.h"
 
-namespace tranche::host::nvml {
+namespace tranche::gpu::nvml {
 namespace {
 constexpr Duration kSilence = std::chrono::seconds(10);
 }
 
-Channel::Channel(Loop& loop, NvmlThread::Callbacks callbacks, Fd wake)
+Channel::Channel(os::Loop& loop, NvmlThread::Callbacks callbacks, os::Fd wake)
     : loop_(&loop), callbacks_(std::move(callbacks)), wake_(std::move(wake)) {}
 
 template <class Value>
@@ -75,7 +75,7 @@ void Channel::rests() {
 }
 
 void Channel::works() {
-  const MonoTime now = mono_now();
+  const MonoTime now = os::mono_now();
   const std::lock_guard lock(mutex_);
   working_since_ = now;
 }
@@ -175,4 +175,4 @@ void Channel::finished() {
   ended_.notify_all();
 }
 
-}  // namespace tranche::host::nvml
+}  // namespace tranche::gpu::nvml

@@ -15,7 +15,7 @@
 #include "gpu/driver/nvml.h"
 #include "os/loop/fd.h"
 
-namespace tranche::host::nvml {
+namespace tranche::gpu::nvml {
 
 struct ModeRequest {
   std::string gpu_uuid;
@@ -34,7 +34,7 @@ struct Requests {
 
 class Channel : public std::enable_shared_from_this<Channel> {
  public:
-  Channel(Loop& loop, NvmlThread::Callbacks callbacks, Fd wake);
+  Channel(os::Loop& loop, NvmlThread::Callbacks callbacks, os::Fd wake);
 
   // Loop thread.
   void request(const std::function<void(Requests&)>& change);
@@ -72,9 +72,9 @@ class Channel : public std::enable_shared_from_this<Channel> {
 
   mutable std::mutex mutex_;
   std::condition_variable ended_;
-  Loop* loop_;  // nullptr once closed
+  os::Loop* loop_;  // nullptr once closed
   NvmlThread::Callbacks callbacks_;
-  Fd wake_;
+  os::Fd wake_;
   Requests requests_;
   bool finished_ = false;
   bool use_asked_ = false;  // and not answered yet
@@ -84,4 +84,4 @@ class Channel : public std::enable_shared_from_this<Channel> {
   int samples_under_way_ = 0;
 };
 
-}  // namespace tranche::host::nvml
+}  // namespace tranche::gpu::nvml

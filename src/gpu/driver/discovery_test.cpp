@@ -8,7 +8,7 @@
 #include "gpu/driver/sim_fixture.h"
 #include "standins/node/mig.h"
 
-namespace tranche::host::nvml {
+namespace tranche::gpu::nvml {
 namespace discovery_test {
 
 using inventory::Inventory;
@@ -311,4 +311,4 @@ TEST(MigNodes, OfANodeWithoutMigDevicesAreNotLookedFor) {
 }
 
 }  // namespace discovery_test
-}  // namespace tranche::host::nvml
+}  // namespace tranche::gpu::nvml

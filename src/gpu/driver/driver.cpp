@@ -7,7 +7,7 @@
 #include "gpu/driver/sysfs.h"
 #include "gpu/platform/signs.h"
 
-namespace tranche::host::nvml {
+namespace tranche::gpu::nvml {
 
 Result<std::unique_ptr<Driver>> Driver::open(const NvmlSettings& settings) {
   inventory::PlatformSigns signs = look_for_signs(settings.driver_root, settings.system_root);
@@ -146,9 +146,9 @@ Status Driver::set_compute_mode(const std::string& gpu_uuid, inventory::ComputeM
   return {};
 }
 
-}  // namespace tranche::host::nvml
+}  // namespace tranche::gpu::nvml
 
-namespace tranche::host {
+namespace tranche::gpu {
 
 void Presence::saw(const std::string& system_root, const inventory::Inventory& scanned) {
   for (const auto& gpu : scanned.gpus)
@@ -163,4 +163,4 @@ Result<std::unique_ptr<Nvml>> Nvml::open(const NvmlSettings& settings) {
   return nvml::Driver::open(settings);
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::gpu

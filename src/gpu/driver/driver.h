@@ -10,7 +10,7 @@
 #include "gpu/driver/nvml.h"
 #include "gpu/driver/scan.h"
 
-namespace tranche::host::nvml {
+namespace tranche::gpu::nvml {
 
 class Driver final : public Nvml {
  public:
@@ -44,4 +44,4 @@ class Driver final : public Nvml {
   std::vector<Missing> missing_;
 };
 
-}  // namespace tranche::host::nvml
+}  // namespace tranche::gpu::nvml

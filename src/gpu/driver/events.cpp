@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace tranche::host::nvml {
+namespace tranche::gpu::nvml {
 namespace {
 
 constexpr std::uint64_t kFaults = kEventXid | kEventEccDouble | kEventEccSingle;
@@ -77,4 +77,4 @@ Return Events::wait(std::uint32_t timeout_ms, EventData& event) const {
   return code;
 }
 
-}  // namespace tranche::host::nvml
+}  // namespace tranche::gpu::nvml

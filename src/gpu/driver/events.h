@@ -10,7 +10,7 @@
 #include "gpu/driver/library.h"
 #include "gpu/driver/scan.h"
 
-namespace tranche::host::nvml {
+namespace tranche::gpu::nvml {
 
 // Whether the driver would report a GPU's faults.
 struct Watch {
@@ -54,4 +54,4 @@ class Events {
   std::set<std::string> registered_;
 };
 
-}  // namespace tranche::host::nvml
+}  // namespace tranche::gpu::nvml

@@ -9,7 +9,7 @@
 #include "base/time.h"
 #include "base/units.h"
 
-namespace tranche::host {
+namespace tranche::gpu {
 
 // Averages between two samples of the driver's performance monitoring (GPM, Hopper and newer); fractions from 0 to 1.
 struct GpuActivity {
@@ -39,4 +39,4 @@ struct GpuTelemetry {
   std::vector<MigTelemetry> mig;
 };
 
-}  // namespace tranche::host
+}  // namespace tranche::gpu

@@ -10,7 +10,7 @@
 #include "gpu/driver/library.h"
 #include "gpu/driver/watcher_fixture.h"
 
-namespace tranche::host::nvml {
+namespace tranche::gpu::nvml {
 namespace hotplug_test {
 
 using namespace std::chrono_literals;
@@ -172,4 +172,4 @@ TEST(Library, OfAnotherFileUnderTheSameNameIsLoadedAnew) {
 }
 
 }  // namespace hotplug_test
-}  // namespace tranche::host::nvml
+}  // namespace tranche::gpu::nvml

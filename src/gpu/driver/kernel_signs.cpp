@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "os/files/files.h"
 
-namespace tranche::host::nvml {
+namespace tranche::gpu::nvml {
 namespace {
 
 bool is_device(std::string_view name) {
@@ -30,7 +30,7 @@ bool is_address(std::string_view name) {
 
 template <class Wanted>
 std::vector<std::string> wanted_in(const std::string& folder, const Wanted& wanted) {
-  auto names = names_in(folder);
+  auto names = os::names_in(folder);
   std::erase_if(names, [&](const std::string& name) { return !wanted(name); });
   return names;
 }
@@ -39,15 +39,16 @@ std::vector<std::string> wanted_in(const std::string& folder, const Wanted& want
 
 KernelSigns look_at_kernel(const std::string& root) {
   KernelSigns signs;
-  signs.devices = wanted_in(under_root(root, "/dev"), is_device);
-  signs.addresses = wanted_in(under_root(root, "/sys/bus/pci/drivers/nvidia"), is_address);
-  signs.version = trimmed(read_file(under_root(root, "/sys/module/nvidia/version")).value_or(""));
+  signs.devices = wanted_in(os::under_root(root, "/dev"), is_device);
+  signs.addresses = wanted_in(os::under_root(root, "/sys/bus/pci/drivers/nvidia"), is_address);
+  signs.version = trimmed(os::read_file(os::under_root(root, "/sys/module/nvidia/version")).value_or(""));
   return signs;
 }
 
 DeviceHints::DeviceHints(const std::string& root) : inotify_(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC)) {
   constexpr std::uint32_t kEvents = IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO;
-  if (inotify_ && ::inotify_add_watch(inotify_.get(), under_root(root, "/dev").c_str(), kEvents) < 0) inotify_.reset();
+  if (inotify_ && ::inotify_add_watch(inotify_.get(), os::under_root(root, "/dev").c_str(), kEvents) < 0)
+    inotify_.reset();
 }
 
 bool DeviceHints::seen() {
@@ -65,4 +66,4 @@ bool DeviceHints::seen() {
   return found;
 }
 
-}  // namespace tranche::host::nvml
+}  // namespace tranche::gpu::nvml

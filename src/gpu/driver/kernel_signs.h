@@ -7,7 +7,7 @@
 
 #include "os/loop/fd.h"
 
-namespace tranche::host::nvml {
+namespace tranche::gpu::nvml {
 
 // Unreadable entries are treated as absent.
 struct KernelSigns {
@@ -27,7 +27,7 @@ class DeviceHints {
   int fd() const { return inotify_.get(); }  // readable when there may be a change; -1 = not available
 
  private:
-  Fd inotify_;
+  os::Fd inotify_;
 };
 
-}  // namespace tranche::host::nvml
+}  // namespace tranche::gpu::nvml

@@ -9,7 +9,7 @@
 #include "gpu/platform/signs.h"
 #include "os/loop/fd.h"
 
-namespace tranche::host::nvml {
+namespace tranche::gpu::nvml {
 namespace {
 
 // Encodes a number as path components that do not change the path: "/." for a 1, "/" for a 0.
@@ -23,7 +23,7 @@ void append_bits(std::string& path, std::uint64_t number) {
 // one. So the name encodes the file's identity; the inode of a mapped file is not reused. `handle`: what the loader
 // returned for `path`; the result replaces it.
 void* newest_of(void* handle, const std::string& path) {
-  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const os::Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat status{};
   if (!file || ::fstat(file.get(), &status) != 0) return handle;  // a bare name, or deleted
   std::string name = "/proc/self/fd/";
@@ -92,11 +92,11 @@ Result<std::unique_ptr<Library>> Library::open(const std::string& driver_root) {
   library->handle_ = ::dlopen(name.c_str(), RTLD_LAZY | RTLD_LOCAL);
   if (library->handle_ == nullptr) {
     return fail(Kind::kUnavailable,
-                "the NVIDIA driver library cannot be opened (" + loader_error() +
+                "the NVIDIA driver library cannot be opened (" + os::loader_error() +
                     "); install the driver, mount it into this container, or set the driver root",
                 name);
   }
-  library->path_ = library_path(library->handle_, name);
+  library->path_ = os::library_path(library->handle_, name);
   const std::string& file = found.empty() ? library->path_ : found;
   if (void* newest = newest_of(library->handle_, file); newest != library->handle_) {
     library->handle_ = newest;
@@ -144,4 +144,4 @@ Error Library::error(Return code, std::string doing, std::string where) const {
   return Error{kind_of(code), std::move(what), std::move(where), static_cast<int>(code)};
 }
 
-}  // namespace tranche::host::nvml
+}  // namespace tranche::gpu::nvml

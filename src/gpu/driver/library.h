@@ -11,14 +11,14 @@
 #include "gpu/driver/abi.h"
 #include "os/library/shared_library.h"
 
-namespace tranche::host::nvml {
+namespace tranche::gpu::nvml {
 
 inline constexpr const char* kSoname = "libnvidia-ml.so.1";
 
 // The functions of a mapped library, each by the first of its names that the library has.
 struct Functions {
   explicit Functions(void* handle = nullptr);  // nullptr: none
-  Symbol find(std::initializer_list<const char*> names) const { return find_symbol(library, names); }
+  os::Symbol find(std::initializer_list<const char*> names) const { return os::find_symbol(library, names); }
   void* library;  // stands first: the functions are looked up in it
 
   Return (*init)() = find({"nvmlInit_v2", "nvmlInit"});
@@ -145,4 +145,4 @@ class Library {
   std::string path_;
 };
 
-}  // namespace tranche::host::nvml
+}  // namespace tranche::gpu::nvml

@@ -18,7 +18,7 @@
 #include "gpu/inventory/platform.h"
 #include "os/loop/loop.h"
 
-namespace tranche::host {
+namespace tranche::gpu {
 
 // Search paths, in order; the first that exists is used, else the loader finds the library by its bare soname.
 struct NvmlSettings {
@@ -144,7 +144,7 @@ class NvmlThread {
         on_sample{};  // all that sample() requested, when any has changed
     std::function<void(const std::vector<GpuTelemetry>&)> on_telemetry{};  // result of measure()
   };
-  static std::unique_ptr<NvmlThread> start(Loop& loop, NvmlSettings settings, Callbacks callbacks);
+  static std::unique_ptr<NvmlThread> start(os::Loop& loop, NvmlSettings settings, Callbacks callbacks);
   virtual ~NvmlThread() = default;
   virtual void rescan() = 0;
   virtual void ask_use() = 0;
@@ -162,4 +162,4 @@ class NvmlThread {
   virtual void measure() = 0;
 };
 
-}  // namespace tranche::host
+}  // namespace tranche::gpu

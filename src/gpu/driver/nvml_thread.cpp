@@ -10,18 +10,18 @@
 #include "os/log/log.h"
 #include "os/loop/timer.h"
 
-namespace tranche::host {
+namespace tranche::gpu {
 namespace {
 
 class DriverThread final : public NvmlThread {
  public:
-  DriverThread(Loop& loop, NvmlSettings settings, Callbacks callbacks)
+  DriverThread(os::Loop& loop, NvmlSettings settings, Callbacks callbacks)
       : loop_(loop),
         patience_(settings.patience),
         silence_(settings.silence),
         on_event_(callbacks.on_event),
-        channel_(
-            std::make_shared<nvml::Channel>(loop, std::move(callbacks), Fd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)))) {
+        channel_(std::make_shared<nvml::Channel>(loop, std::move(callbacks),
+                                                 os::Fd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)))) {
     listen();
     // Signals belong to the loop's thread: this thread starts with all of them blocked.
     sigset_t all, before;
@@ -85,11 +85,11 @@ class DriverThread final : public NvmlThread {
     });
   }
 
-  Loop& loop_;
+  os::Loop& loop_;
   Duration patience_;
   Duration silence_;
   std::function<void(const GpuEvent&)> on_event_;
-  Timer timer_{loop_};
+  os::Timer timer_{loop_};
   bool silent_ = false;
   std::shared_ptr<nvml::Channel> channel_;
   std::thread thread_;
@@ -97,8 +97,8 @@ class DriverThread final : public NvmlThread {
 
 }  // namespace
 
-std::unique_ptr<NvmlThread> NvmlThread::start(Loop& loop, NvmlSettings settings, Callbacks callbacks) {
+std::unique_ptr<NvmlThread> NvmlThread::start(os::Loop& loop, NvmlSettings settings, Callbacks callbacks) {
   return std::make_unique<DriverThread>(loop, std::move(settings), std::move(callbacks));
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::gpu

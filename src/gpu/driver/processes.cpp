@@ -4,7 +4,7 @@
 #include <cstring>
 #include <map>
 
-namespace tranche::host::nvml {
+namespace tranche::gpu::nvml {
 namespace {
 
 constexpr std::uint32_t kSlack = 16;  // processes that may start between two calls
@@ -81,4 +81,4 @@ Result<std::vector<GpuProcess>> read_processes(const Library& library, Device de
   return processes;
 }
 
-}  // namespace tranche::host::nvml
+}  // namespace tranche::gpu::nvml

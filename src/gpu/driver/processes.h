@@ -12,7 +12,7 @@
 #include "gpu/driver/library.h"
 #include "gpu/driver/nvml.h"
 
-namespace tranche::host::nvml {
+namespace tranche::gpu::nvml {
 
 inline constexpr std::byte kUnwritten{0xA5};  // buffers are filled with this before the call
 
@@ -44,4 +44,4 @@ class ProcessList {
 // the driver does not list them.
 Result<std::vector<GpuProcess>> read_processes(const Library& library, Device device);
 
-}  // namespace tranche::host::nvml
+}  // namespace tranche::gpu::nvml

@@ -10,7 +10,7 @@
 #include "gpu/driver/processes.h"
 #include "gpu/driver/sysfs.h"
 
-namespace tranche::host::nvml {
+namespace tranche::gpu::nvml {
 namespace {
 
 constexpr std::uint64_t kH200 = 150754820096;
@@ -108,4 +108,4 @@ TEST(Sysfs, ReadsNumaNodeAndClassAndTakesNegativeAsUnknown) {
 }
 
 }  // namespace
-}  // namespace tranche::host::nvml
+}  // namespace tranche::gpu::nvml

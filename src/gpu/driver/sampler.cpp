@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <tuple>
 
-namespace tranche::host::nvml {
+namespace tranche::gpu::nvml {
 namespace {
 
 constexpr Duration kClientsAtLeastEvery = std::chrono::seconds(5);
@@ -146,4 +146,4 @@ bool Sampler::read(const Library& library, Gpu& gpu, GpuSample& sample, MonoTime
   return changed;
 }
 
-}  // namespace tranche::host::nvml
+}  // namespace tranche::gpu::nvml

@@ -10,7 +10,7 @@
 #include "gpu/driver/processes.h"
 #include "gpu/driver/scan.h"
 
-namespace tranche::host::nvml {
+namespace tranche::gpu::nvml {
 
 class Sampler {
  public:
@@ -42,4 +42,4 @@ class Sampler {
   MonoTime due_ = MonoTime::max();
 };
 
-}  // namespace tranche::host::nvml
+}  // namespace tranche::gpu::nvml

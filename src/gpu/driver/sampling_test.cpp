@@ -6,7 +6,7 @@
 #include "os/clock/clock.h"
 #include "os/loop/timer.h"
 
-namespace tranche::host::nvml {
+namespace tranche::gpu::nvml {
 namespace sampling_test {
 
 using namespace std::chrono_literals;
@@ -40,7 +40,7 @@ class Sampling : public testing::Test {
   }
   // Looks every round.
   bool until_seen(const std::function<bool(const NvmlThread&)>& condition) {
-    Timer look(watcher_->loop());  // one at a time: with one that is always due, the loop would never read a report
+    os::Timer look(watcher_->loop());  // one at a time: with one that is always due, the loop would never read a report
     return watcher_->until([&] {
       if (!look.running()) look.start(kEvery, [this] { watcher_->stopped(); });
       return condition(watcher_->thread());
@@ -181,4 +181,4 @@ TEST_F(Sampling, EventsAreHeardAtTheirOwnPace) {
 }
 
 }  // namespace sampling_test
-}  // namespace tranche::host::nvml
+}  // namespace tranche::gpu::nvml

@@ -14,7 +14,7 @@
 #include "gpu/inventory/platform.h"
 #include "os/files/files.h"
 
-namespace tranche::host::nvml {
+namespace tranche::gpu::nvml {
 namespace {
 
 // For each other GPU, the number of active links of `from` that end there. Links into a switch end at the switch's
@@ -70,8 +70,8 @@ void say_bad_lines(const std::string& path, const inventory::MigMinors& table, i
 // Entries that the table does not have stay absent, and the node's doubts list them.
 void find_mig_nodes(const std::string& root, inventory::Inventory& node) {
   if (std::ranges::all_of(node.gpus, [](const inventory::Gpu& gpu) { return gpu.mig_devices.empty(); })) return;
-  const std::string path = under_root(root, kTable);
-  const auto text = read_file(path);
+  const std::string path = os::under_root(root, kTable);
+  const auto text = os::read_file(path);
   if (!text) {
     node.doubts.push_back(to_string(within(text.error(), "it is not known which device nodes open MIG devices")));
     return;
@@ -240,4 +240,4 @@ Result<Scan> scan_node(const Library& library, const ScanPlace& place, const std
   return scan;
 }
 
-}  // namespace tranche::host::nvml
+}  // namespace tranche::gpu::nvml

@@ -8,7 +8,7 @@
 #include "gpu/driver/library.h"
 #include "gpu/inventory/inventory.h"
 
-namespace tranche::host::nvml {
+namespace tranche::gpu::nvml {
 
 struct Held {  // a GPU that answered, with its handle, which is valid until the library is shut down
   std::string uuid;
@@ -35,4 +35,4 @@ struct ScanPlace {
 // known: UUIDs from earlier scans, by index, to name a GPU that does not answer now.
 Result<Scan> scan_node(const Library& library, const ScanPlace& place, const std::vector<Held>& known);
 
-}  // namespace tranche::host::nvml
+}  // namespace tranche::gpu::nvml

@@ -7,7 +7,7 @@
 #include "gpu/driver/driver.h"
 #include "gpu/driver/sim_fixture.h"
 
-namespace tranche::host::nvml {
+namespace tranche::gpu::nvml {
 namespace scan_test {
 
 using inventory::ComputeMode;
@@ -285,4 +285,4 @@ TEST(Library, ThatIsSomethingElseIsRefused) {
 }
 
 }  // namespace scan_test
-}  // namespace tranche::host::nvml
+}  // namespace tranche::gpu::nvml

@@ -9,7 +9,7 @@
 #include "gpu/inventory/mig_uuid.h"
 #include "os/clock/clock.h"
 
-namespace tranche::host::nvml {
+namespace tranche::gpu::nvml {
 namespace {
 
 constexpr int kProbesPerRestart = 4;  // a GPU that was reset may need a restarted library
@@ -62,10 +62,10 @@ void Session::close_driver() {
 
 // The driver's control device appears when its module is loaded; this wait then ends before the back-off does.
 void Session::wait_for_driver() {
-  const MonoTime until = mono_now() + retry_;
+  const MonoTime until = os::mono_now() + retry_;
   retry_ = std::min(retry_ * 2, settings_.retry_most);
   DeviceHints arrival(settings_.system_root);
-  for (MonoTime now = mono_now(); now < until; now = mono_now()) {
+  for (MonoTime now = os::mono_now(); now < until; now = os::mono_now()) {
     pollfd fds[2] = {{channel_->wake_fd(), POLLIN, 0}, {arrival.fd(), POLLIN, 0}};
     channel_->rests();
     const timespec wait = to_wait(until - now);
@@ -81,7 +81,7 @@ void Session::wait_for_driver() {
 void Session::refuse(Requests requests) {
   const auto reason = [] { return fail(Kind::kUnavailable, "there is no NVIDIA driver yet", "libnvidia-ml.so.1"); };
   if (requests.use) channel_->report_use(reason());
-  if (requests.sample) (void)sampler_.follow(*std::move(requests.sample), mono_now());
+  if (requests.sample) (void)sampler_.follow(*std::move(requests.sample), os::mono_now());
   for (ModeRequest& request : requests.modes) channel_->report_mode(std::move(request), reason());
 }
 
@@ -89,10 +89,10 @@ void Session::serve() {
   hinted_ = false;
   (void)hints_.seen();  // earlier ones; a later change is in the signs, or causes a hint
   signs_ = look_at_kernel(settings_.system_root);
-  signs_at_ = mono_now() + settings_.signs_every;
+  signs_at_ = os::mono_now() + settings_.signs_every;
   afresh_at_ = MonoTime::max();
   probe_every_ = watch_every_ = settings_.probe_first;
-  probe_at_ = watch_at_ = look_at_ = mono_now() + settings_.probe_first;
+  probe_at_ = watch_at_ = look_at_ = os::mono_now() + settings_.probe_first;
   events_again_at_ = events_at_ = MonoTime{};
   event_failures_ = 0;
   event_pause_ = settings_.event_retry_first;
@@ -106,7 +106,7 @@ void Session::serve() {
       answer(std::move(requests));
     }
     if (!usable_) return;
-    const MonoTime now = mono_now();
+    const MonoTime now = os::mono_now();
     if (now >= sampler_.due()) sample();
     measure(now);
     if (!asked && !hinted_ && now < std::min(events_at_, afresh_at_)) continue;
@@ -117,7 +117,7 @@ void Session::serve() {
 }
 
 void Session::sample() {
-  if (sampler_.round(driver_->library(), mono_now())) {
+  if (sampler_.round(driver_->library(), os::mono_now())) {
     channel_->report_sample(sampler_.samples());
   } else {
     channel_->sampled(sampler_.samples());
@@ -129,7 +129,7 @@ void Session::measure(MonoTime now) {
 }
 
 void Session::look_after() {
-  const MonoTime now = mono_now();
+  const MonoTime now = os::mono_now();
   look_at_signs(now);
   if (now >= afresh_at_) return start_afresh();
   if (now >= watch_at_) watch_again();
@@ -161,13 +161,13 @@ void Session::start_afresh() {
   afresh_at_ = MonoTime::max();
   Duration pause = settings_.signs_settle;
   for (int i = 0; again && i < afresh_; ++i) pause *= kFreshStartPause;
-  if (again) afresh_at_ = mono_now() + pause;
+  if (again) afresh_at_ = os::mono_now() + pause;
 }
 
 bool Session::wait(MonoTime until) {
   pollfd fds[2] = {{channel_->wake_fd(), POLLIN, 0}, {hints_.fd(), POLLIN, 0}};
   channel_->rests();
-  const timespec most = to_wait(until - mono_now());
+  const timespec most = to_wait(until - os::mono_now());
   ::ppoll(fds, hints_.fd() >= 0 ? 2 : 1, &most, nullptr);
   channel_->works();
   if (fds[1].revents != 0) hinted_ = hints_.seen() || hinted_;
@@ -190,7 +190,8 @@ void Session::answer(Requests requests) {
     channel_->report_use(std::move(use));
     if (someone_silent) find_lost();
   }
-  if (requests.sample && sampler_.follow(*std::move(requests.sample), mono_now())) sampler_.handles(driver_->held());
+  if (requests.sample && sampler_.follow(*std::move(requests.sample), os::mono_now()))
+    sampler_.handles(driver_->held());
   if (requests.measure) telemetry_.begin(driver_->held());
   for (ModeRequest& request : requests.modes) {
     Status status = driver_->set_compute_mode(request.gpu_uuid, request.mode);
@@ -236,7 +237,7 @@ void Session::probe_missing() {
   } else if (unplaced_ || driver_->more_answer()) {
     usable_ = scan_and_register(false);
   }
-  probe_at_ = mono_now() + probe_every_;
+  probe_at_ = os::mono_now() + probe_every_;
 }
 
-}  // namespace tranche::host::nvml
+}  // namespace tranche::gpu::nvml

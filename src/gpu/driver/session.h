@@ -22,7 +22,7 @@
 #include "gpu/driver/sampler.h"
 #include "gpu/driver/telemetry.h"
 
-namespace tranche::host::nvml {
+namespace tranche::gpu::nvml {
 
 class Session {
  public:
@@ -90,4 +90,4 @@ class Session {
   bool usable_ = false;
 };
 
-}  // namespace tranche::host::nvml
+}  // namespace tranche::gpu::nvml

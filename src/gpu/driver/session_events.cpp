@@ -5,7 +5,7 @@
 #include "gpu/driver/session.h"
 #include "os/clock/clock.h"
 
-namespace tranche::host::nvml {
+namespace tranche::gpu::nvml {
 namespace {
 
 constexpr int kMostEventFailures = 6;  // in a row; then the library is restarted
@@ -46,7 +46,7 @@ void Session::wait_worked() {
 
 // A single failure is tolerated: the set is rebuilt without a report. From the second failure on, faults are not seen.
 void Session::wait_failed(Return code) {
-  events_again_at_ = mono_now() + event_pause_;  // an immediate retry would fail again
+  events_again_at_ = os::mono_now() + event_pause_;  // an immediate retry would fail again
   event_pause_ = std::min(event_pause_ * 2, settings_.probe_most);
   if (++event_failures_ >= 2)
     wait_trouble_ = to_string(driver_->library().error(code, "waiting for events fails", "nvmlEventSetWait"));
@@ -124,7 +124,7 @@ void Session::watch_again() {
   const bool failed =
       std::ranges::any_of(events_->watches(), [](const Watch& watch) { return watch.state == Watch::State::kFailed; });
   watch_every_ = failed ? std::min(watch_every_ * 2, settings_.probe_most) : settings_.probe_first;
-  watch_at_ = mono_now() + watch_every_;
+  watch_at_ = os::mono_now() + watch_every_;
   if (!failed) return;
   events_->try_again(driver_->held());
   report_watches();
@@ -144,7 +144,7 @@ bool Session::find_lost() {
   if (!found) return false;
   probes_ = 0;
   probe_every_ = settings_.probe_first;
-  probe_at_ = mono_now() + probe_every_;
+  probe_at_ = os::mono_now() + probe_every_;
   usable_ = scan_and_register(false);
   return true;
 }
@@ -158,4 +158,4 @@ void Session::all_lost(const Error& why) {
   }
 }
 
-}  // namespace tranche::host::nvml
+}  // namespace tranche::gpu::nvml

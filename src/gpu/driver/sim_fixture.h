@@ -15,7 +15,7 @@
 #include "standins/node/test_node.h"
 #include "standins/nvml/abi.h"
 
-namespace tranche::host::nvml {
+namespace tranche::gpu::nvml {
 
 class SimFixture {
  public:
@@ -83,4 +83,4 @@ class SimFixture {
   std::unique_ptr<sim::Node> node_;
 };
 
-}  // namespace tranche::host::nvml
+}  // namespace tranche::gpu::nvml

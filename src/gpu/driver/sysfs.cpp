@@ -7,18 +7,18 @@
 #include "os/files/files.h"
 #include "os/files/links.h"
 
-namespace tranche::host::nvml {
+namespace tranche::gpu::nvml {
 namespace {
 
 // The folder of the function; "" if the input is not an address.
 std::string folder_of(const std::string& root, std::string_view bus_id) {
   const std::string address = inventory::sysfs_address(bus_id);
-  return address.empty() ? "" : under_root(root, "/sys/bus/pci/devices/" + address);
+  return address.empty() ? "" : os::under_root(root, "/sys/bus/pci/devices/" + address);
 }
 
 std::string attribute_of(const std::string& root, std::string_view bus_id, const std::string& name) {
   const std::string folder = folder_of(root, bus_id);
-  return folder.empty() ? "" : std::string(trimmed(read_file(folder + "/" + name).value_or("")));
+  return folder.empty() ? "" : std::string(trimmed(os::read_file(folder + "/" + name).value_or("")));
 }
 
 }  // namespace
@@ -43,7 +43,7 @@ Result<std::optional<std::uint32_t>> numa_node_of(const std::string& root, std::
 // The function's directory is a link: "../../../devices/pci0000:00/0000:00:01.0/0000:3b:00.0".
 std::string pcie_root_of(const std::string& root, std::string_view nvml_bus_id) {
   constexpr std::size_t kLongestRoot = 16;
-  const std::string target = read_link(folder_of(root, nvml_bus_id)).value_or("");
+  const std::string target = os::read_link(folder_of(root, nvml_bus_id)).value_or("");
   for (const auto part : split(target, '/'))
     if (part.starts_with("pci") && part.contains(':') && part.size() <= kLongestRoot) return std::string(part);
   return {};
@@ -57,4 +57,4 @@ std::optional<std::uint32_t> pci_class_of(const std::string& root, std::string_v
   return static_cast<std::uint32_t>(*number);
 }
 
-}  // namespace tranche::host::nvml
+}  // namespace tranche::gpu::nvml

@@ -8,7 +8,7 @@
 
 #include "base/result.h"
 
-namespace tranche::host::nvml {
+namespace tranche::gpu::nvml {
 
 bool has_function(const std::string& root, std::string_view nvml_bus_id);
 
@@ -19,4 +19,4 @@ std::optional<std::uint32_t> pci_class_of(const std::string& root, std::string_v
 // The PCIe root complex that the function is below: "pci0000:00", as the kernel names it. "": unknown.
 std::string pcie_root_of(const std::string& root, std::string_view nvml_bus_id);
 
-}  // namespace tranche::host::nvml
+}  // namespace tranche::gpu::nvml

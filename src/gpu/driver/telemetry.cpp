@@ -4,7 +4,7 @@
 #include <cmath>
 #include <memory>
 
-namespace tranche::host::nvml {
+namespace tranche::gpu::nvml {
 namespace {
 
 using namespace std::chrono_literals;
@@ -214,4 +214,4 @@ void Telemetry::read_mig(const Library& library, const Held& gpu, GpuTelemetry& 
   }
 }
 
-}  // namespace tranche::host::nvml
+}  // namespace tranche::gpu::nvml

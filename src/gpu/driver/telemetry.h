@@ -12,7 +12,7 @@
 #include "gpu/driver/library.h"
 #include "gpu/driver/scan.h"
 
-namespace tranche::host::nvml {
+namespace tranche::gpu::nvml {
 
 class Telemetry {
  public:
@@ -50,4 +50,4 @@ class Telemetry {
   std::map<std::string, Energy> energies_;  // by GPU
 };
 
-}  // namespace tranche::host::nvml
+}  // namespace tranche::gpu::nvml

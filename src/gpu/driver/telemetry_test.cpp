@@ -7,7 +7,7 @@
 #include "gpu/driver/watcher_fixture.h"
 #include "os/clock/clock.h"
 
-namespace tranche::host::nvml {
+namespace tranche::gpu::nvml {
 namespace telemetry_test {
 
 using testing::SizeIs;
@@ -27,9 +27,9 @@ class Reading : public testing::Test {
   }
   // Measures again, after a window that is long enough for an average.
   std::vector<GpuTelemetry> measure_again() {
-    const MonoTime until = mono_now() + std::chrono::milliseconds(1050);
-    watcher_->loop().after(until - mono_now(), [this] { watcher_->stopped(); });
-    watcher_->until([&] { return mono_now() >= until; });
+    const MonoTime until = os::mono_now() + std::chrono::milliseconds(1050);
+    watcher_->loop().after(until - os::mono_now(), [this] { watcher_->stopped(); });
+    watcher_->until([&] { return os::mono_now() >= until; });
     return measure();
   }
   void load(std::uint32_t percent) {
@@ -77,7 +77,7 @@ TEST_F(Reading, TheEnergyCounterIsReadEveryTenSeconds) {
     EXPECT_TRUE(telemetry.step((*driver)->library(), now));
     return telemetry.round()[0].energy_joules;
   };
-  const MonoTime start = mono_now();
+  const MonoTime start = os::mono_now();
   const auto first = energy_at(start);
   ASSERT_TRUE(first);
   sim.node().update_gpu(0, [](sim::GpuState& gpu) { gpu.power_mw *= 2; });  // doubles the stand-in's counter
@@ -109,4 +109,4 @@ TEST_F(Reading, AnOlderGpuHasNoActivityAndItIsNotZero) {
 }
 
 }  // namespace telemetry_test
-}  // namespace tranche::host::nvml
+}  // namespace tranche::gpu::nvml

@@ -6,7 +6,7 @@
 
 #include "gpu/driver/watcher_fixture.h"
 
-namespace tranche::host::nvml {
+namespace tranche::gpu::nvml {
 namespace thread_test {
 
 using namespace std::chrono_literals;
@@ -194,4 +194,4 @@ TEST(NvmlThread, IsNotHeldUpByAHungCall) {
 }
 
 }  // namespace thread_test
-}  // namespace tranche::host::nvml
+}  // namespace tranche::gpu::nvml

@@ -6,7 +6,7 @@
 
 #include "gpu/driver/watcher_fixture.h"
 
-namespace tranche::host::nvml {
+namespace tranche::gpu::nvml {
 namespace watch_test {
 
 using namespace std::chrono_literals;
@@ -171,4 +171,4 @@ TEST(NvmlWatch, AMigDeviceWithoutAPlaceIsListedAndLookedAtAgain) {
 }
 
 }  // namespace watch_test
-}  // namespace tranche::host::nvml
+}  // namespace tranche::gpu::nvml

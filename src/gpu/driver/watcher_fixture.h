@@ -10,12 +10,12 @@
 #include "gpu/inventory/mig_uuid.h"
 #include "os/loop/loop.h"
 
-namespace tranche::host::nvml {
+namespace tranche::gpu::nvml {
 
 // Records what the thread reports, and runs the loop until it has reported something.
 class Watcher {
  public:
-  explicit Watcher(NvmlSettings settings) : loop_(*Loop::open()) {
+  explicit Watcher(NvmlSettings settings) : loop_(*os::Loop::open()) {
     thread_ = NvmlThread::start(
         *loop_, std::move(settings),
         {.on_inventory = [this](const Result<inventory::Inventory>& node) { note(inventories, node); },
@@ -26,14 +26,14 @@ class Watcher {
   }
 
   NvmlThread& thread() { return *thread_; }
-  Loop& loop() { return *loop_; }
+  os::Loop& loop() { return *loop_; }
   void end() { thread_.reset(); }
   void stopped() { loop_->stop(); }
 
   // Until `done` holds; false at the deadline.
   bool until(const std::function<bool()>& done, Duration deadline = std::chrono::seconds(60)) {
     bool late = false;
-    const Loop::Id timer = loop_->after(deadline, [&] {
+    const os::Loop::Id timer = loop_->after(deadline, [&] {
       late = true;
       loop_->stop();
     });
@@ -54,7 +54,7 @@ class Watcher {
     into.push_back(value);
     loop_->stop();
   }
-  std::unique_ptr<Loop> loop_;
+  std::unique_ptr<os::Loop> loop_;
   std::unique_ptr<NvmlThread> thread_;
 };
 
@@ -73,4 +73,4 @@ inline bool has_gpus(const Watcher& watcher, std::size_t count) {
   return !watcher.inventories.empty() && watcher.inventories.back() && watcher.inventories.back()->gpus.size() == count;
 }
 
-}  // namespace tranche::host::nvml
+}  // namespace tranche::gpu::nvml

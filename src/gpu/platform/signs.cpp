@@ -8,7 +8,7 @@
 #include "os/files/files.h"
 #include "os/files/root_view.h"
 
-namespace tranche::host {
+namespace tranche::gpu {
 namespace {
 
 // The candidates and their order are those of NVIDIA's device plugin, so that one driver-root setting fits both.
@@ -20,7 +20,7 @@ constexpr const char* kSocFamily = "/sys/devices/soc0/family";
 constexpr std::size_t kFamilyLimit = 4096;  // one page, the maximum in sysfs
 
 bool is_tegra_under(const std::string& root) {
-  const auto view = RootView::open(root);
+  const auto view = os::RootView::open(root);
   if (!view) return false;
   if (view->look(kTegraRelease)) return true;
   const auto family = view->read(kSocFamily, kFamilyLimit);
@@ -31,11 +31,11 @@ bool is_tegra_under(const std::string& root) {
 
 std::string library_in_root(const std::string& driver_root, const std::string& soname) {
   if (driver_root.find_first_not_of('/') == std::string::npos) return {};
-  const auto view = RootView::open(driver_root);
+  const auto view = os::RootView::open(driver_root);
   for (const char* folder : kFolders) {
     const auto place = view ? view->look(std::string(folder) + "/" + soname) : std::nullopt;
     if (!place) continue;
-    std::string path = under_root(driver_root, place->path);
+    std::string path = os::under_root(driver_root, place->path);
     if (::access(path.c_str(), R_OK) == 0) return path;
   }
   return {};
@@ -56,4 +56,4 @@ inventory::PlatformSigns look_for_signs(const std::string& driver_root, const st
   return signs;
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::gpu

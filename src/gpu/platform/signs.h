@@ -6,7 +6,7 @@
 
 #include "gpu/inventory/platform.h"
 
-namespace tranche::host {
+namespace tranche::gpu {
 
 // The file behind `soname` under the driver root; "" if there is none, or if the root is "" or "/": the loader then
 // finds the library by its bare name.
@@ -18,4 +18,4 @@ bool library_loads(const std::string& driver_root, const std::string& soname);  
 // `system_root`, as its other programs do.
 inventory::PlatformSigns look_for_signs(const std::string& driver_root, const std::string& system_root);
 
-}  // namespace tranche::host
+}  // namespace tranche::gpu

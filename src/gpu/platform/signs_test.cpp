@@ -9,7 +9,7 @@
 
 #include "os/files/scratch.h"
 
-namespace tranche::host {
+namespace tranche::gpu {
 namespace signs_test {
 
 namespace fs = std::filesystem;
@@ -24,7 +24,7 @@ struct Roots : ::testing::Test {
   }
   bool tegra() const { return look_for_signs(driver, system).tegra_system; }
 
-  Scratch scratch;
+  os::Scratch scratch;
   std::string driver = scratch / "driver";
   std::string system = scratch / "system";
 };
@@ -92,4 +92,4 @@ TEST_F(Signs, OfWslAreALibraryThatLoads) {
 }
 
 }  // namespace signs_test
-}  // namespace tranche::host
+}  // namespace tranche::gpu

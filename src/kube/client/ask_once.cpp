@@ -11,13 +11,13 @@
 #include "kube/pod.h"
 #include "kube/url.h"
 
-namespace tranche::host {
+namespace tranche::kube {
 namespace {
 
 constexpr int kPage = 250;
 constexpr std::size_t kMostPages = 1000;  // a cluster has at most 150,000 pods
 
-Result<KubeAnswer> ask(const kube::Access& access,
+Result<KubeAnswer> ask(const Access& access,
                        const std::function<void(KubeClient& client, KubeClient::OnAnswer done)>& begin) {
   TRY(auto server, BlockingClient::open(access));
   auto answer = server.ask(begin);
@@ -28,7 +28,7 @@ Result<KubeAnswer> ask(const kube::Access& access,
 
 Error refused(const KubeAnswer& answer) {
   if (answer.status == 0) return {Kind::kUnavailable, "the API server does not answer: " + answer.why, {}, 0};
-  const bool denied = answer.status == kube::http::kUnauthorized || answer.status == kube::http::kForbidden;
+  const bool denied = answer.status == http::kUnauthorized || answer.status == http::kForbidden;
   return {denied ? Kind::kDenied : Kind::kUnavailable,
           fmt::format("the API server does not list pods: {} ({})", why_not(answer), answer.status),
           {},
@@ -36,33 +36,32 @@ Error refused(const KubeAnswer& answer) {
 }
 
 Result<std::vector<std::string>> pages_of(BlockingClient& server, const std::string& selector) {
-  const std::string list =
-      fmt::format("/api/v1/pods?limit={}&fieldSelector={}", kPage, kube::percent_encoded(selector));
+  const std::string list = fmt::format("/api/v1/pods?limit={}&fieldSelector={}", kPage, percent_encoded(selector));
   std::vector<std::string> pages;
   std::string path = list;
   for (bool again = false;;) {
     const auto answer =
         server.ask([&](KubeClient& client, KubeClient::OnAnswer done) { client.list(path, std::move(done)); });
-    if (answer.status == kube::http::kGone && !pages.empty() && !std::exchange(again, true)) {
+    if (answer.status == http::kGone && !pages.empty() && !std::exchange(again, true)) {
       pages.clear();
       path = list;
       continue;
     }
-    if (answer.status != kube::http::kOk) return std::unexpected(refused(answer));
-    TRY(const auto page, kube::parse_pod_list(answer.body));
+    if (answer.status != http::kOk) return std::unexpected(refused(answer));
+    TRY(const auto page, parse_pod_list(answer.body));
     pages.push_back(answer.body);
     if (page.head.next.empty()) return pages;
     if (pages.size() == kMostPages)
       return fail(Kind::kInvalid, fmt::format("the API server lists pods on more than {} pages", kMostPages));
-    path = list + "&continue=" + kube::percent_encoded(page.head.next);
+    path = list + "&continue=" + percent_encoded(page.head.next);
   }
 }
 
 }  // namespace
 
-Result<BlockingClient> BlockingClient::open(const kube::Access& access) {
+Result<BlockingClient> BlockingClient::open(const Access& access) {
   BlockingClient server;
-  TRY(server.loop, Loop::open());
+  TRY(server.loop, os::Loop::open());
   TRY(auto curl, KubeClient::load());
   TRY(server.client, KubeClient::open(*server.loop, std::move(curl), access));
   return server;
@@ -78,22 +77,22 @@ KubeAnswer BlockingClient::ask(const std::function<void(KubeClient& client, Kube
   return *std::move(answer);
 }
 
-Result<KubeAnswer> get_once(const kube::Access& access, const std::string& path) {
+Result<KubeAnswer> get_once(const Access& access, const std::string& path) {
   return ask(access, [&](KubeClient& client, KubeClient::OnAnswer done) { client.get(path, std::move(done)); });
 }
 
-Result<KubeAnswer> patch_once(const kube::Access& access, const std::string& path, const std::string& merge_patch) {
+Result<KubeAnswer> patch_once(const Access& access, const std::string& path, const std::string& merge_patch) {
   return ask(access,
              [&](KubeClient& client, KubeClient::OnAnswer done) { client.patch(path, merge_patch, std::move(done)); });
 }
 
-Result<KubeAnswer> strategic_patch_once(const kube::Access& access, const std::string& path, const std::string& patch) {
+Result<KubeAnswer> strategic_patch_once(const Access& access, const std::string& path, const std::string& patch) {
   return ask(access, [&](KubeClient& client, KubeClient::OnAnswer done) {
     client.strategic_patch(path, patch, std::move(done));
   });
 }
 
-Result<std::vector<std::string>> list_pods(const kube::Access& access, const std::vector<std::string>& selectors) {
+Result<std::vector<std::string>> list_pods(const Access& access, const std::vector<std::string>& selectors) {
   TRY(auto server, BlockingClient::open(access));
   std::vector<std::string> all;
   for (const auto& selector : selectors) {
@@ -103,4 +102,4 @@ Result<std::vector<std::string>> list_pods(const kube::Access& access, const std
   return all;
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::kube

@@ -11,7 +11,7 @@
 #include "os/loop/timer.h"
 #include "os/process/process.h"
 
-namespace tranche::host {
+namespace tranche::kube {
 namespace {
 
 using namespace std::chrono_literals;
@@ -24,17 +24,17 @@ bool can_read(const std::string& path) {
   return ::access(path.c_str(), R_OK) == 0;
 }
 
-Result<kube::Access> access_of_files(const std::vector<std::string>& paths, const std::string& context,
-                                     std::vector<Problem>& problems) {
-  std::vector<kube::KubeconfigFile> files;
+Result<Access> access_of_files(const std::vector<std::string>& paths, const std::string& context,
+                               std::vector<Problem>& problems) {
+  std::vector<KubeconfigFile> files;
   for (const auto& path : paths) {
-    auto text = read_file(path);
+    auto text = os::read_file(path);
     if (!text && text.error().kind == Kind::kNotFound && paths.size() > 1) continue;  // as kubectl does with a list
     if (!text) return std::unexpected(within(std::move(text).error(), "the kubeconfig cannot be read (--kubeconfig)"));
     files.push_back({*std::move(text), path.find('/') == std::string::npos ? "./" + path : path});
   }
   if (files.empty()) return fail(Kind::kNotFound, "none of the kubeconfig files exists", join(paths, ":"));
-  auto parsed = kube::parse_kubeconfig(files, context);
+  auto parsed = parse_kubeconfig(files, context);
   problems.insert(problems.end(), parsed.problems.begin(), parsed.problems.end());
   if (parsed.access) return *std::move(parsed.access);
   for (const auto& problem : parsed.problems)
@@ -43,53 +43,53 @@ Result<kube::Access> access_of_files(const std::vector<std::string>& paths, cons
 }
 
 // The standard error is the person's, except `again`: then `tranche top` may have the terminal.
-Result<std::string> run_program(const kube::Access& access, const kube::CredentialProgram& program,
+Result<std::string> run_program(const Access& access, const CredentialProgram& program,
                                 const config::Environment& environment, bool interactive, bool again) {
-  Command command{.argv = program.argv, .env = {environment.begin(), environment.end()}, .kill_on_drop = true};
-  command.argv[0] = program_in_path(program.argv[0], config::variable(environment, "PATH"));
+  os::Command command{.argv = program.argv, .env = {environment.begin(), environment.end()}, .kill_on_drop = true};
+  command.argv[0] = os::program_in_path(program.argv[0], config::variable(environment, "PATH"));
   if (command.argv[0].empty())
     return fail(Kind::kNotFound,
                 "the program is not in PATH" + (program.install_hint.empty() ? "" : ". " + program.install_hint));
   for (const auto& [name, value] : program.env) command.env[name] = value;
-  command.env["KUBERNETES_EXEC_INFO"] = kube::credential_request(access, program, interactive);
-  const Fd output(::memfd_create("credential", MFD_CLOEXEC));
-  const Fd nowhere(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  command.env["KUBERNETES_EXEC_INFO"] = credential_request(access, program, interactive);
+  const os::Fd output(::memfd_create("credential", MFD_CLOEXEC));
+  const os::Fd nowhere(::open("/dev/null", O_RDWR | O_CLOEXEC));
   if (!output || !nowhere) return std::unexpected(error_from_errno(errno, "cannot start a process", ""));
   command.output = output.get();
   command.errors = again ? nowhere.get() : STDERR_FILENO;
   command.foreground = interactive;
-  if (interactive && program.input != kube::CredentialProgram::Input::kNever) command.input = STDIN_FILENO;
-  TRY(const auto loop, Loop::open());
-  Timer deadline(*loop);
-  std::optional<ExitNote> ended;
-  TRY(const auto process, Process::start(*loop, command, {}, [&](ExitNote note) {
+  if (interactive && program.input != CredentialProgram::Input::kNever) command.input = STDIN_FILENO;
+  TRY(const auto loop, os::Loop::open());
+  os::Timer deadline(*loop);
+  std::optional<os::ExitNote> ended;
+  TRY(const auto process, os::Process::start(*loop, command, {}, [&](os::ExitNote note) {
         ended = note;
         loop->stop();
       }));
   if (!interactive) deadline.start(kUnattended, [&] { loop->stop(); });
   loop->run();
   if (!ended) return fail(Kind::kTimeout, "it has not ended within 60 s");
-  if (ended->signalled || ended->code != 0) return fail(Kind::kInvalid, "it " + to_string(*ended));
-  return read_file("/proc/self/fd/" + std::to_string(output.get()), kLongestCredential);
+  if (ended->signalled || ended->code != 0) return fail(Kind::kInvalid, "it " + os::to_string(*ended));
+  return os::read_file("/proc/self/fd/" + std::to_string(output.get()), kLongestCredential);
 }
 
-Status add_credentials(kube::Access& access, const kube::CredentialProgram& program,
-                       const config::Environment& environment, bool again) {
+Status add_credentials(Access& access, const CredentialProgram& program, const config::Environment& environment,
+                       bool again) {
   const bool interactive = !again && ::isatty(STDIN_FILENO) != 0;
-  if (program.input == kube::CredentialProgram::Input::kAlways && !interactive)
+  if (program.input == CredentialProgram::Input::kAlways && !interactive)
     return fail(Kind::kInvalid, "it asks a person (interactiveMode: Always), and there is no terminal");
   if (program.cluster_info && access.authorities.pem.empty() && !access.authorities.file.empty()) {
-    TRY(access.authorities.pem, read_file(access.authorities.file));
+    TRY(access.authorities.pem, os::read_file(access.authorities.file));
   }
   TRY(const auto printed, run_program(access, program, environment, interactive, again));
-  return kube::read_credential(printed, program, access);
+  return read_credential(printed, program, access);
 }
 
 }  // namespace
 
-Result<kube::Access> find_access(const std::string& kubeconfig, const config::Environment& environment,
-                                 std::vector<Problem>& problems) {
-  if (kubeconfig.empty()) return kube::access_in_pod(environment, can_read);
+Result<Access> find_access(const std::string& kubeconfig, const config::Environment& environment,
+                           std::vector<Problem>& problems) {
+  if (kubeconfig.empty()) return access_in_pod(environment, can_read);
   TRY(auto access, access_of_files({kubeconfig}, "", problems));
   if (access.program)
     return fail(Kind::kInvalid,
@@ -99,7 +99,7 @@ Result<kube::Access> find_access(const std::string& kubeconfig, const config::En
   return access;
 }
 
-Result<kube::Access> PersonsAccess::find() {
+Result<Access> PersonsAccess::find() {
   std::string files = choice_.files.empty() ? config::variable(environment_, "KUBECONFIG") : choice_.files;
   if (files.empty()) {
     const auto usual = config::variable(environment_, "HOME") + "/.kube/config";
@@ -108,15 +108,15 @@ Result<kube::Access> PersonsAccess::find() {
   if (files.empty() && config::variable(environment_, "KUBERNETES_SERVICE_HOST").empty())
     return fail(Kind::kNotFound,
                 "not in a pod, and no kubeconfig: name one with --kubeconfig or $KUBECONFIG, or write ~/.kube/config");
-  if (files.empty()) return kube::access_in_pod(environment_, can_read);
+  if (files.empty()) return access_in_pod(environment_, can_read);
   std::vector<std::string> paths;
   for (const auto path : split(files, ':'))
     if (!path.empty()) paths.emplace_back(path);
   return access_of_files(paths, choice_.context, problems_);
 }
 
-Result<kube::Access> PersonsAccess::get() {
-  if (kept_ && (!kept_->expires || wall_now() < *kept_->expires - kBeforeItExpires)) return *kept_;
+Result<Access> PersonsAccess::get() {
+  if (kept_ && (!kept_->expires || os::wall_now() < *kept_->expires - kBeforeItExpires)) return *kept_;
   problems_.clear();
   TRY(auto access, find());
   if (access.program) {
@@ -128,4 +128,4 @@ Result<kube::Access> PersonsAccess::get() {
   return access;
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::kube

@@ -9,12 +9,12 @@
 #include "base/result.h"
 #include "kube/access.h"
 
-namespace tranche::host {
+namespace tranche::kube {
 
 // For programs that run unattended. `kubeconfig` "" = the service account of this pod. Credential programs are not run.
 // `problems` receives all findings about the file, including warnings; the error is the first of them.
-Result<kube::Access> find_access(const std::string& kubeconfig, const config::Environment& environment,
-                                 std::vector<Problem>& problems);
+Result<Access> find_access(const std::string& kubeconfig, const config::Environment& environment,
+                           std::vector<Problem>& problems);
 
 struct KubeconfigChoice {
   std::string files;    // one or several, separated by ":"; "" = $KUBECONFIG, ~/.kube/config, or as find_access()
@@ -30,18 +30,18 @@ class PersonsAccess {
   PersonsAccess(KubeconfigChoice choice, config::Environment environment)
       : choice_(std::move(choice)), environment_(std::move(environment)) {}
 
-  Result<kube::Access> get();        // blocks until the program has ended
+  Result<Access> get();              // blocks until the program has ended
   void refused() { kept_.reset(); }  // by the API server (401): the next get() runs the program again
   const std::vector<Problem>& problems() const { return problems_; }  // findings about the files
 
  private:
-  Result<kube::Access> find();
+  Result<Access> find();
 
   KubeconfigChoice choice_;
   config::Environment environment_;
-  std::optional<kube::Access> kept_;
+  std::optional<Access> kept_;
   std::vector<Problem> problems_;
   bool asked_before_ = false;
 };
 
-}  // namespace tranche::host
+}  // namespace tranche::kube

@@ -8,7 +8,7 @@
 
 #include "os/files/scratch.h"
 
-namespace tranche::host {
+namespace tranche::kube {
 namespace find_access_test {
 
 using ::testing::HasSubstr;
@@ -38,7 +38,7 @@ class PersonsKubeconfig : public ::testing::Test {
   }
   PersonsAccess person() { return {{scratch_ / "config", ""}, {{"PATH", "/usr/bin:/bin"}}}; }
 
-  Scratch scratch_;
+  os::Scratch scratch_;
 };
 
 TEST_F(PersonsKubeconfig, TheProgramRunsOnceWithItsVariablesUntilItsTokenExpires) {
@@ -109,4 +109,4 @@ TEST_F(PersonsKubeconfig, IsFoundInTheOrderOfKubectl) {
 }
 
 }  // namespace find_access_test
-}  // namespace tranche::host
+}  // namespace tranche::kube

@@ -24,7 +24,7 @@
 #define TRANCHE_DECLARE(name) decltype(&::curl_##name) name = nullptr;
 #define TRANCHE_FIND(name) &&find(handle, "curl_" #name, library->name)
 
-namespace tranche::host {
+namespace tranche::kube {
 namespace {
 
 using namespace std::chrono_literals;
@@ -119,11 +119,11 @@ struct KubeClient::Call {
   std::string not_begun = {};  // why
 };
 
-KubeClient::KubeClient(Loop& loop, std::shared_ptr<const CurlLibrary> curl, const kube::Access& access)
+KubeClient::KubeClient(os::Loop& loop, std::shared_ptr<const CurlLibrary> curl, const Access& access)
     : loop_(loop), curl_(std::move(curl)), access_(access), token_(access.token_file, access.token) {}
 
-Result<std::unique_ptr<KubeClient>> KubeClient::open(Loop& loop, std::shared_ptr<const CurlLibrary> curl,
-                                                     const kube::Access& access) {
+Result<std::unique_ptr<KubeClient>> KubeClient::open(os::Loop& loop, std::shared_ptr<const CurlLibrary> curl,
+                                                     const Access& access) {
   std::unique_ptr<KubeClient> client(new KubeClient(loop, std::move(curl), access));
   const CurlLibrary& api = *client->curl_;
   client->multi_ = api.multi_init();
@@ -143,7 +143,7 @@ Result<std::unique_ptr<KubeClient>> KubeClient::open(Loop& loop, std::shared_ptr
       });
   api.multi_setopt(client->multi_, CURLMOPT_TIMERDATA, client.get());
   api.multi_setopt(client->multi_, CURLMOPT_MAX_TOTAL_CONNECTIONS, kMostConnections);
-  kube::Server server = access.server;
+  Server server = access.server;
   if (!access.tls_server_name.empty()) {
     // The certificate must have this name; the connection is to the server's address.
     const std::string to =
@@ -269,7 +269,7 @@ bool KubeClient::prepare_tls(CURL* easy) {
   const auto set = [this, easy](CURLoption option, auto value) {
     return curl_->easy_setopt(easy, option, value) == CURLE_OK;
   };
-  const auto material = [&](const kube::Material& from, CURLoption blob, CURLoption file) {
+  const auto material = [&](const Material& from, CURLoption blob, CURLoption file) {
     if (!from.pem.empty()) {
       // libcurl copies it and does not write to it.
       curl_blob copied{const_cast<char*>(from.pem.data()), from.pem.size(), CURL_BLOB_COPY};
@@ -342,7 +342,7 @@ void KubeClient::deliver() {
     std::string_view bytes = arrived;
     distrust_ = false;
     if (call->stream) call->room = kLargestAnswer;
-    if (call->stream && status_of(*call) == kube::http::kOk) {
+    if (call->stream && status_of(*call) == http::kOk) {
       call->stream(bytes);
       continue;
     }
@@ -364,7 +364,7 @@ void KubeClient::deliver() {
     if (!answer.why.empty())
       answer.status = 0;  // one that broke off is none, except for what a watch handed on already
     ++counts_[{call->verb, answer.status == 0 ? "error" : std::to_string(answer.status)}];
-    if (answer.status == kube::http::kUnauthorized) token_.doubt();
+    if (answer.status == http::kUnauthorized) token_.doubt();
     call->done(std::move(answer));
   }
 }
@@ -382,7 +382,7 @@ bool succeeded(const KubeAnswer& answer) {
 }
 
 std::string why_not(const KubeAnswer& answer) {
-  return answer.status == 0 ? answer.why : kube::status_of_body(answer.status, answer.body).message;
+  return answer.status == 0 ? answer.why : status_of_body(answer.status, answer.body).message;
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::kube

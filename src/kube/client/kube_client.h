@@ -23,7 +23,7 @@
 
 struct curl_slist;
 
-namespace tranche::host {
+namespace tranche::kube {
 
 struct CurlLibrary;
 
@@ -48,8 +48,8 @@ class KubeClient {
 
   // Loads libcurl, which takes 5 to 10 ms; any thread, such as a worker.
   static Result<std::shared_ptr<const CurlLibrary>> load();
-  static Result<std::unique_ptr<KubeClient>> open(Loop& loop, std::shared_ptr<const CurlLibrary> curl,
-                                                  const kube::Access& access);
+  static Result<std::unique_ptr<KubeClient>> open(os::Loop& loop, std::shared_ptr<const CurlLibrary> curl,
+                                                  const Access& access);
   ~KubeClient();
   KubeClient(const KubeClient&) = delete;
   KubeClient& operator=(const KubeClient&) = delete;
@@ -75,7 +75,7 @@ class KubeClient {
  private:
   struct Request;
   struct Call;
-  KubeClient(Loop& loop, std::shared_ptr<const CurlLibrary> curl, const kube::Access& access);
+  KubeClient(os::Loop& loop, std::shared_ptr<const CurlLibrary> curl, const Access& access);
   Id ask(const char* verb, const Request& request, OnAnswer done, OnBytes stream = {});
   bool prepare(Call& call, const Request& request, const std::string& token);
   bool prepare_tls(void* easy);
@@ -84,16 +84,16 @@ class KubeClient {
   void deliver();
   void end(Call& call);
 
-  Loop& loop_;
+  os::Loop& loop_;
   std::shared_ptr<const CurlLibrary> curl_;
-  const kube::Access access_;
+  const Access access_;
   Token token_;
   std::string base_;  // "https://10.0.0.1:6443"
   curl_slist* connect_to_ = nullptr;
   void* multi_ = nullptr;
-  Timer timer_{loop_};
-  Timer soon_{loop_};  // delivers failures to start a request
-  std::map<int, Loop::Id> watches_;
+  os::Timer timer_{loop_};
+  os::Timer soon_{loop_};  // delivers failures to start a request
+  std::map<int, os::Loop::Id> watches_;
   std::map<Id, std::shared_ptr<Call>> calls_;
   Id next_id_ = 1;
   // After a deadline the state of the connection is unknown, and libcurl would use an HTTP/2 connection again.
@@ -101,4 +101,4 @@ class KubeClient {
   KubeCounts counts_;
 };
 
-}  // namespace tranche::host
+}  // namespace tranche::kube

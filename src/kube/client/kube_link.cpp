@@ -3,15 +3,16 @@
 #include "kube/client/find_access.h"
 #include "os/log/log.h"
 
-namespace tranche::host {
+namespace tranche::kube {
 
 struct KubeLink::Prepared {
   std::vector<Problem> problems;
-  Result<kube::Access> access = fail(Kind::kNotFound, "");
+  Result<Access> access = fail(Kind::kNotFound, "");
   Result<std::shared_ptr<const CurlLibrary>> curl = fail(Kind::kNotFound, "");
 };
 
-KubeLink::KubeLink(Loop& loop, Worker& worker, std::string kubeconfig, config::Environment environment) : loop_(loop) {
+KubeLink::KubeLink(os::Loop& loop, os::Worker& worker, std::string kubeconfig, config::Environment environment)
+    : loop_(loop) {
   worker.run([this, &loop, alive = alive_, kubeconfig = std::move(kubeconfig), environment = std::move(environment)] {
     auto prepared = std::make_shared<Prepared>();
     prepared->access = find_access(kubeconfig, environment, prepared->problems);
@@ -50,4 +51,4 @@ void KubeLink::when_settled(std::function<void()> callback) {
   });
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::kube

@@ -11,12 +11,12 @@
 #include "kube/client/kube_client.h"
 #include "os/worker/worker.h"
 
-namespace tranche::host {
+namespace tranche::kube {
 
 class KubeLink {
  public:
   // `kubeconfig` "" = the service account of this pod.
-  KubeLink(Loop& loop, Worker& worker, std::string kubeconfig, config::Environment environment);
+  KubeLink(os::Loop& loop, os::Worker& worker, std::string kubeconfig, config::Environment environment);
   ~KubeLink();
   KubeLink(const KubeLink&) = delete;
   KubeLink& operator=(const KubeLink&) = delete;
@@ -34,7 +34,7 @@ class KubeLink {
   struct Prepared;
   void settle(Prepared prepared);
 
-  Loop& loop_;
+  os::Loop& loop_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   bool settled_ = false;
   std::string why_, server_, source_;
@@ -42,4 +42,4 @@ class KubeLink {
   std::vector<std::function<void()>> waiting_;
 };
 
-}  // namespace tranche::host
+}  // namespace tranche::kube

@@ -4,17 +4,17 @@
 
 #include "kube/api_status.h"
 
-namespace tranche::host {
+namespace tranche::kube {
 namespace {
 
-kube::ApiStatus status_of(const KubeAnswer& answer) {
+ApiStatus status_of(const KubeAnswer& answer) {
   if (answer.status == 0) return {0, answer.why, {}};
-  return kube::status_of_body(answer.status, answer.body);
+  return status_of_body(answer.status, answer.body);
 }
 
 }  // namespace
 
-ListWatch::ListWatch(Loop& loop, KubeClient& client, std::string path, kube::ReflectorSettings settings,
+ListWatch::ListWatch(os::Loop& loop, KubeClient& client, std::string path, ReflectorSettings settings,
                      ListWatchHandler handler)
     : loop_(loop),
       client_(client),
@@ -29,7 +29,7 @@ ListWatch::~ListWatch() {
 }
 
 void ListWatch::step() {
-  using Do = kube::Reflector::Do;
+  using Do = Reflector::Do;
   timer_.stop();
   const auto next = reflector_.next(loop_.now());
   if (next.what == Do::kList) list(next.query, next.first_page);
@@ -38,7 +38,7 @@ void ListWatch::step() {
     timer_.start(std::max(*wake - loop_.now(), Duration::zero()), [this] { step(); });
 }
 
-void ListWatch::failed(kube::ApiStatus status) {
+void ListWatch::failed(ApiStatus status) {
   reflector_.on_failed(status, loop_.now());
   step();
   handler_.on_turn();
@@ -47,7 +47,7 @@ void ListWatch::failed(kube::ApiStatus status) {
 void ListWatch::list(const std::string& query, bool first) {
   call_ = client_.list(path_ + "?" + query, [this, first](const KubeAnswer& answer) {
     call_ = 0;
-    if (answer.status != kube::http::kOk) return failed(status_of(answer));
+    if (answer.status != http::kOk) return failed(status_of(answer));
     const auto page = handler_.on_page(answer.body, first);
     if (!page) return failed({0, page.error().what, {}});
     reflector_.on_page(page->resource_version, page->next, loop_.now());
@@ -57,12 +57,12 @@ void ListWatch::list(const std::string& query, bool first) {
 }
 
 void ListWatch::watch(const std::string& query, Duration lasts) {
-  lines_ = std::make_unique<kube::Lines>();
+  lines_ = std::make_unique<Lines>();
   call_ = client_.watch(
       path_ + "?" + query, lasts, [this](std::string_view bytes) { on_bytes(bytes); },
       [this](const KubeAnswer& answer) {
         call_ = 0;
-        if (answer.status != kube::http::kOk) return failed(status_of(answer));
+        if (answer.status != http::kOk) return failed(status_of(answer));
         reflector_.on_watch_end(loop_.now());
         step();
         handler_.on_turn();
@@ -70,20 +70,20 @@ void ListWatch::watch(const std::string& query, Duration lasts) {
 }
 
 void ListWatch::on_bytes(std::string_view bytes) {
-  const auto give_up = [this](kube::ApiStatus status) {
+  const auto give_up = [this](ApiStatus status) {
     client_.cancel(std::exchange(call_, 0));
     failed(std::move(status));
   };
   const auto lines = lines_->take(bytes);
-  if (!lines) return give_up({kube::http::kGone, lines.error().what, {}});
+  if (!lines) return give_up({http::kGone, lines.error().what, {}});
   for (const auto& line : *lines) {
     const auto event = handler_.on_line(line);
     // Not understood, so nobody knows what was missed: look at everything again.
-    if (!event) return give_up({kube::http::kGone, event.error().what, {}});
-    if (event->change == kube::Change::kError) return give_up(event->error);
+    if (!event) return give_up({http::kGone, event.error().what, {}});
+    if (event->change == Change::kError) return give_up(event->error);
     reflector_.on_event(event->resource_version, loop_.now());
   }
   handler_.on_turn();
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::kube

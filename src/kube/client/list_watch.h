@@ -13,41 +13,40 @@
 #include "kube/watch_event.h"
 #include "os/loop/timer.h"
 
-namespace tranche::host {
+namespace tranche::kube {
 
 struct ListWatchHandler {
   // One page of a list; `first` begins a new list, which replaces the known objects once its last page has arrived.
-  std::function<Result<kube::ListHead>(std::string_view body, bool first)> on_page;
-  std::function<Result<kube::WatchEvent>(std::string_view line)> on_line;
+  std::function<Result<ListHead>(std::string_view body, bool first)> on_page;
+  std::function<Result<WatchEvent>(std::string_view line)> on_line;
   std::function<void()> on_turn;  // after each page or event, and when state() changed
 };
 
 class ListWatch {
  public:
   // `path`: "/api/v1/pods". Handlers must not destroy this object.
-  ListWatch(Loop& loop, KubeClient& client, std::string path, kube::ReflectorSettings settings,
-            ListWatchHandler handler);
+  ListWatch(os::Loop& loop, KubeClient& client, std::string path, ReflectorSettings settings, ListWatchHandler handler);
   ~ListWatch();
   ListWatch(const ListWatch&) = delete;
   ListWatch& operator=(const ListWatch&) = delete;
 
-  const kube::Reflector& reflector() const { return reflector_; }
+  const Reflector& reflector() const { return reflector_; }
 
  private:
   void step();
   void list(const std::string& query, bool first);
   void watch(const std::string& query, Duration lasts);
   void on_bytes(std::string_view bytes);
-  void failed(kube::ApiStatus status);
+  void failed(ApiStatus status);
 
-  Loop& loop_;
+  os::Loop& loop_;
   KubeClient& client_;
   std::string path_;
-  kube::Reflector reflector_;
+  Reflector reflector_;
   ListWatchHandler handler_;
-  std::unique_ptr<kube::Lines> lines_;
+  std::unique_ptr<Lines> lines_;
   KubeClient::Id call_ = 0;
-  Timer timer_{loop_};
+  os::Timer timer_{loop_};
 };
 
-}  // namespace tranche::host
+}  // namespace tranche::kube

@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "os/files/files.h"
 
-namespace tranche::host {
+namespace tranche::kube {
 namespace {
 
 constexpr std::size_t kLongest = 64 << 10;
@@ -23,7 +23,7 @@ Result<std::string> Token::get() {
   const bool same = known_ && now.st_ino == inode_ && now.st_dev == device_ && now.st_size == size_ &&
                     now.st_mtim.tv_sec == changed_.tv_sec && now.st_mtim.tv_nsec == changed_.tv_nsec;
   if (same) return text_;
-  auto content = read_file(path_, kLongest);
+  auto content = os::read_file(path_, kLongest);
   if (!content) return std::unexpected(within(std::move(content).error(), "cannot read the token for the API server"));
   const auto token = trimmed(*content);
   // A line end in the token would start another header.
@@ -38,4 +38,4 @@ Result<std::string> Token::get() {
   return text_;
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::kube

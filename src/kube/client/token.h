@@ -8,7 +8,7 @@
 
 #include "base/result.h"
 
-namespace tranche::host {
+namespace tranche::kube {
 
 class Token {
  public:
@@ -28,4 +28,4 @@ class Token {
   timespec changed_{};
 };
 
-}  // namespace tranche::host
+}  // namespace tranche::kube

@@ -7,7 +7,7 @@
 
 #include "os/files/scratch.h"
 
-namespace tranche::host {
+namespace tranche::kube {
 namespace {
 
 namespace fs = std::filesystem;
@@ -17,7 +17,7 @@ void write(const std::string& path, const std::string& text) {
 }
 
 TEST(Token, IsReadAgainWhenTheLinkToItLeadsElsewhereAsInAMountedVolume) {
-  Scratch scratch;
+  os::Scratch scratch;
   fs::create_directories(scratch / "1");
   fs::create_directories(scratch / "2");
   write(scratch / "1/token", "first\n");
@@ -36,7 +36,7 @@ TEST(Token, AFixedOneNeedsNoFileAndNoneIsNone) {
 }
 
 TEST(Token, AFileThatIsMissingEmptyOrBreaksTheHeaderIsAnErrorThatNamesTheFileAndNotItsContent) {
-  Scratch scratch;
+  os::Scratch scratch;
   EXPECT_EQ(Token(scratch / "none", "").get().error().where, scratch / "none");
   for (const char* text : {"", "\n", "secret\r\nX-Evil: 1", "secret two"}) {
     write(scratch / "token", text);
@@ -47,4 +47,4 @@ TEST(Token, AFileThatIsMissingEmptyOrBreaksTheHeaderIsAnErrorThatNamesTheFileAnd
 }
 
 }  // namespace
-}  // namespace tranche::host
+}  // namespace tranche::kube

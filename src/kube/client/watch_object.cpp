@@ -4,14 +4,14 @@
 
 #include "kube/url.h"
 
-namespace tranche::host {
+namespace tranche::kube {
 
-WatchObject::WatchObject(Loop& loop, KubeClient& client, WatchedObject what,
+WatchObject::WatchObject(os::Loop& loop, KubeClient& client, WatchedObject what,
                          std::function<void(const nlohmann::json*)> on_object, std::function<void()> on_turn)
     : name_(what.name),
       on_object_(std::move(on_object)),
       watch_(loop, client, what.collection,
-             {.selector = "fieldSelector=" + kube::percent_encoded("metadata.name=" + what.name),
+             {.selector = "fieldSelector=" + percent_encoded("metadata.name=" + what.name),
               .seed = what.seed,
               .role = what.role},
              {.on_page = [this](std::string_view body, bool first) { return on_page(body, first); },
@@ -24,11 +24,11 @@ std::optional<std::string> WatchObject::unknown_because() const {
   return reflector().reason();
 }
 
-Result<kube::ListHead> WatchObject::on_page(std::string_view body, bool first) {
+Result<ListHead> WatchObject::on_page(std::string_view body, bool first) {
   if (first) listed_ = false;
   std::optional<nlohmann::json> found;  // not reported before the page is known to be valid
-  TRY(auto head, kube::parse_list(body, [&](const nlohmann::json& object) -> Status {
-        if (kube::name_of(object) == name_) found = object;
+  TRY(auto head, parse_list(body, [&](const nlohmann::json& object) -> Status {
+        if (name_of(object) == name_) found = object;
         return {};
       }));
   if (found) {
@@ -39,11 +39,11 @@ Result<kube::ListHead> WatchObject::on_page(std::string_view body, bool first) {
   return head;
 }
 
-Result<kube::WatchEvent> WatchObject::on_line(std::string_view line) {
-  return kube::parse_watch_line(line, [this](kube::Change change, const nlohmann::json& object) -> Status {
-    if (kube::name_of(object) == name_) on_object_(change == kube::Change::kDeleted ? nullptr : &object);
+Result<WatchEvent> WatchObject::on_line(std::string_view line) {
+  return parse_watch_line(line, [this](Change change, const nlohmann::json& object) -> Status {
+    if (name_of(object) == name_) on_object_(change == Change::kDeleted ? nullptr : &object);
     return {};
   });
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::kube

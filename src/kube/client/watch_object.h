@@ -8,7 +8,7 @@
 
 #include "kube/client/list_watch.h"
 
-namespace tranche::host {
+namespace tranche::kube {
 
 struct WatchedObject {
   std::string collection;  // "/api/v1/nodes", "/api/v1/namespaces/gpu/configmaps"
@@ -22,16 +22,16 @@ class WatchObject {
   // on_object: the present object, nullptr if there is none; also if a new list returns the same object. on_turn: after
   // that, and when the state of the watch has changed. Neither is called inside the constructor; neither may destroy
   // this object.
-  WatchObject(Loop& loop, KubeClient& client, WatchedObject what,
+  WatchObject(os::Loop& loop, KubeClient& client, WatchedObject what,
               std::function<void(const nlohmann::json* object)> on_object, std::function<void()> on_turn);
 
-  const kube::Reflector& reflector() const { return watch_.reflector(); }
+  const Reflector& reflector() const { return watch_.reflector(); }
   // Why the object is not known yet; absent once it was reported, whatever became of the connection since.
   std::optional<std::string> unknown_because() const;
 
  private:
-  Result<kube::ListHead> on_page(std::string_view body, bool first);
-  Result<kube::WatchEvent> on_line(std::string_view line);
+  Result<ListHead> on_page(std::string_view body, bool first);
+  Result<WatchEvent> on_line(std::string_view line);
 
   std::string name_;
   std::function<void(const nlohmann::json*)> on_object_;
@@ -39,4 +39,4 @@ class WatchObject {
   ListWatch watch_;      // last: it calls the rest
 };
 
-}  // namespace tranche::host
+}  // namespace tranche::kube

@@ -11,15 +11,15 @@
 #include "kube/url.h"
 #include "os/log/log.h"
 
-namespace tranche::agent {
+namespace tranche::kube {
 
-PodWatch::PodWatch(host::Loop& loop, host::KubeClient& client, const std::string& node, std::uint64_t seed,
-                   std::function<void(const kube::PodChanges&)> on_pods, std::function<void()> on_turn)
+PodWatch::PodWatch(os::Loop& loop, KubeClient& client, const std::string& node, std::uint64_t seed,
+                   std::function<void(const PodChanges&)> on_pods, std::function<void()> on_turn)
     : loop_(loop),
       node_(node),
       on_pods_(std::move(on_pods)),
       watch_(loop, client, "/api/v1/pods",
-             {.selector = "fieldSelector=" + kube::percent_encoded("spec.nodeName=" + node), .seed = seed},
+             {.selector = "fieldSelector=" + percent_encoded("spec.nodeName=" + node), .seed = seed},
              {.on_page = [this](std::string_view body, bool first) { return on_page(body, first); },
               .on_line = [this](std::string_view line) { return on_line(line); },
               .on_turn =
@@ -28,7 +28,7 @@ PodWatch::PodWatch(host::Loop& loop, host::KubeClient& client, const std::string
                     on_turn();
                   }}) {}
 
-void PodWatch::apply(kube::PodChanges changes) {
+void PodWatch::apply(PodChanges changes) {
   last_event_ = loop_.now();
   std::ranges::move(changes, std::back_inserter(changes_));
 }
@@ -38,16 +38,16 @@ void PodWatch::hand_on() {
 }
 
 // A server, or a proxy in front of it, may ignore the selector.
-bool PodWatch::concerns_us(const kube::PodSeen& pod) const {
+bool PodWatch::concerns_us(const PodSeen& pod) const {
   return pod.node_name == node_;
 }
 
-Result<kube::ListHead> PodWatch::on_page(std::string_view body, bool first) {
+Result<ListHead> PodWatch::on_page(std::string_view body, bool first) {
   if (first) {
     listed_.clear();
     pages_ = 0;
   }
-  TRY(auto page, kube::parse_pod_list(body));
+  TRY(auto page, parse_pod_list(body));
   for (const auto& what : page.malformed) log::warning("kube.malformed", {{"what", what}});
   for (auto& pod : page.pods)
     if (concerns_us(pod)) listed_.push_back(std::move(pod));
@@ -61,10 +61,10 @@ Result<kube::ListHead> PodWatch::on_page(std::string_view body, bool first) {
   return page.head;
 }
 
-Result<kube::WatchEvent> PodWatch::on_line(std::string_view line) {
-  kube::PodChanges changes;
-  auto event = kube::parse_watch_line(line, [&](kube::Change change, const nlohmann::json& object) -> Status {
-    TRY(auto pod, kube::read_pod(object));
+Result<WatchEvent> PodWatch::on_line(std::string_view line) {
+  PodChanges changes;
+  auto event = parse_watch_line(line, [&](Change change, const nlohmann::json& object) -> Status {
+    TRY(auto pod, read_pod(object));
     if (!concerns_us(pod)) return {};
     if (table_.size() >= kMostPods && table_.find(pod.pod_namespace, pod.name) == nullptr)
       return fail(Kind::kInvalid, fmt::format("the API server reports more than {} pods of this node", kMostPods));
@@ -79,12 +79,12 @@ EventSender::~EventSender() {
   if (client_ != nullptr) client_->cancel(call_);
 }
 
-void EventSender::emit(const kube::ObjectRef& about, const kube::Reason& reason, const std::string& message) {
+void EventSender::emit(const ObjectRef& about, const Reason& reason, const std::string& message) {
   queue_.emit(about, reason, message, loop_.now(), loop_.wall_now());
   step();
 }
 
-void EventSender::use(host::KubeClient& client) {
+void EventSender::use(KubeClient& client) {
   client_ = &client;
   step();
 }
@@ -93,7 +93,7 @@ void EventSender::step() {
   if (client_ == nullptr) return;
   timer_.stop();
   if (const auto next = queue_.take(loop_.now())) {
-    const auto done = [this](const host::KubeAnswer& answer) {
+    const auto done = [this](const KubeAnswer& answer) {
       call_ = 0;
       const std::string why = succeeded(answer) ? "" : why_not(answer);
       if (!succeeded(answer)) log::warning("kube.event_not_written", {{"status", answer.status}, {"why", why}});
@@ -108,8 +108,8 @@ void EventSender::step() {
     timer_.start(std::max(*due - loop_.now(), Duration::zero()), [this] { step(); });
 }
 
-Cluster::Cluster(host::Loop& loop, host::KubeLink& link, std::string node_name, std::string startup_taint,
-                 std::function<void(const kube::PodChanges&)> on_pods, std::function<void()> on_turn)
+Cluster::Cluster(os::Loop& loop, KubeLink& link, std::string node_name, std::string startup_taint,
+                 std::function<void(const PodChanges&)> on_pods, std::function<void()> on_turn)
     : loop_(loop),
       link_(link),
       node_name_(std::move(node_name)),
@@ -142,41 +142,41 @@ void Cluster::start() {
     const auto& reflector = watch_->reflector();
     const std::string now = std::string(to_string(reflector.state())) + " " + reflector.reason();
     // A watch that resumes after its usual end is not logged.
-    if (now != logged_ && reflector.state() == kube::Reflector::State::kWaiting)
+    if (now != logged_ && reflector.state() == Reflector::State::kWaiting)
       log::warning("kube.waiting", {{"why", reflector.reason()}});
-    if (now != logged_ && reflector.state() == kube::Reflector::State::kWatching)
+    if (now != logged_ && reflector.state() == Reflector::State::kWatching)
       log::info("kube.watching", {{"pods", watch_->pods().size()}});
     logged_ = now;
     on_turn_();
   });
 }
 
-void Cluster::emit(const kube::ObjectRef& about, const kube::Reason& reason, const std::string& message) {
+void Cluster::emit(const ObjectRef& about, const Reason& reason, const std::string& message) {
   if (off_.empty()) events_.emit(about, reason, message);
 }
 
-void Cluster::emit_on_node(const kube::Reason& reason, const std::string& message) {
-  if (!node_name_.empty()) emit(kube::ObjectRef::node(node_name_), reason, message);
+void Cluster::emit_on_node(const Reason& reason, const std::string& message) {
+  if (!node_name_.empty()) emit(ObjectRef::node(node_name_), reason, message);
 }
 
-void Cluster::condition(const kube::NodeCondition& wanted) {
+void Cluster::condition(const NodeCondition& wanted) {
   if (!off_.empty()) return;
   auto& controller = conditions_[wanted.type];
   if (!controller) {
-    controller = std::make_unique<ConditionController>(loop_, node_name_,
-                                                       wanted.type == kube::kReadyCondition ? startup_taint_ : "",
-                                                       seed_ ^ stable_hash(wanted.type), on_turn_);
+    controller =
+        std::make_unique<ConditionController>(loop_, node_name_, wanted.type == kReadyCondition ? startup_taint_ : "",
+                                              seed_ ^ stable_hash(wanted.type), on_turn_);
     if (!starting_) controller->use(*link_.client());  // else start() does
   }
   controller->want(wanted);
 }
 
 bool Cluster::watching() const {
-  return watch_ && watch_->reflector().known() && watch_->reflector().state() == kube::Reflector::State::kWatching;
+  return watch_ && watch_->reflector().known() && watch_->reflector().state() == Reflector::State::kWatching;
 }
 
-const kube::PodTable& Cluster::pods() const {
-  static const kube::PodTable kNone;
+const PodTable& Cluster::pods() const {
+  static const PodTable kNone;
   return watch_ ? watch_->pods() : kNone;
 }
 
@@ -187,7 +187,7 @@ ClusterReport Cluster::report() const {
   report.reason = off_;
   if (starting_) report.state = "starting";
   if (off_.empty()) report.events = events_.report();
-  if (const auto ready = conditions_.find(kube::kReadyCondition); ready != conditions_.end())
+  if (const auto ready = conditions_.find(kReadyCondition); ready != conditions_.end())
     report.condition = ready->second->report();
   if (const auto* client = link_.client()) report.requests = client->counts();
   if (!watch_) return report;
@@ -199,4 +199,4 @@ ClusterReport Cluster::report() const {
   return report;
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::kube

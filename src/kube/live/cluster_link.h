@@ -19,7 +19,7 @@
 #include "kube/pod_table.h"
 #include "os/loop/timer.h"
 
-namespace tranche::agent {
+namespace tranche::kube {
 
 // The pods of this node, as the API server reports them: listed once, then watched (src/kube/reflector.h). Input from
 // the API server is bounded: pods of other nodes are ignored, and a list of more than kMostPods pods or kMostPages
@@ -31,54 +31,54 @@ class PodWatch {
 
   // on_pods: called with all changes that arrived together, never inside the constructor; it must not destroy this
   // object. on_turn: also if only the state of the watch has changed.
-  PodWatch(host::Loop& loop, host::KubeClient& client, const std::string& node, std::uint64_t seed,
-           std::function<void(const kube::PodChanges&)> on_pods, std::function<void()> on_turn);
+  PodWatch(os::Loop& loop, KubeClient& client, const std::string& node, std::uint64_t seed,
+           std::function<void(const PodChanges&)> on_pods, std::function<void()> on_turn);
 
-  const kube::PodTable& pods() const { return table_; }
-  const kube::Reflector& reflector() const { return watch_.reflector(); }
+  const PodTable& pods() const { return table_; }
+  const Reflector& reflector() const { return watch_.reflector(); }
   std::optional<MonoTime> last_event() const { return last_event_; }  // a list or an event, bookmarks included
 
  private:
-  Result<kube::ListHead> on_page(std::string_view body, bool first);
-  Result<kube::WatchEvent> on_line(std::string_view line);
-  void apply(kube::PodChanges changes);
+  Result<ListHead> on_page(std::string_view body, bool first);
+  Result<WatchEvent> on_line(std::string_view line);
+  void apply(PodChanges changes);
   void hand_on();
-  bool concerns_us(const kube::PodSeen& pod) const;
+  bool concerns_us(const PodSeen& pod) const;
 
-  host::Loop& loop_;
+  os::Loop& loop_;
   const std::string node_;
-  std::function<void(const kube::PodChanges&)> on_pods_;
-  kube::PodTable table_;
-  std::vector<kube::PodSeen> listed_;  // the pages of an incomplete list
+  std::function<void(const PodChanges&)> on_pods_;
+  PodTable table_;
+  std::vector<PodSeen> listed_;  // the pages of an incomplete list
   int pages_ = 0;
-  kube::PodChanges changes_;  // not passed on yet: a burst of events is one callback
+  PodChanges changes_;  // not passed on yet: a burst of events is one callback
   std::optional<MonoTime> last_event_;
-  host::ListWatch watch_;  // last: it calls the rest
+  ListWatch watch_;  // last: it calls the rest
 };
 
-// Sends the requests of kube::EventQueue, one at a time, when they are due. Loop thread only.
+// Sends the requests of EventQueue, one at a time, when they are due. Loop thread only.
 class EventSender {
  public:
   // on_answer: after each request; it must not destroy this object.
-  EventSender(host::Loop& loop, kube::EventSettings settings, std::function<void()> on_answer)
+  EventSender(os::Loop& loop, EventSettings settings, std::function<void()> on_answer)
       : loop_(loop), on_answer_(std::move(on_answer)), queue_(std::move(settings)) {}
   ~EventSender();
   EventSender(const EventSender&) = delete;
   EventSender& operator=(const EventSender&) = delete;
 
-  void emit(const kube::ObjectRef& about, const kube::Reason& reason, const std::string& message);
-  void use(host::KubeClient& client);  // everything waits for this call
-  const kube::EventReport& report() const { return queue_.report(); }
+  void emit(const ObjectRef& about, const Reason& reason, const std::string& message);
+  void use(KubeClient& client);  // everything waits for this call
+  const EventReport& report() const { return queue_.report(); }
 
  private:
   void step();
 
-  host::Loop& loop_;
+  os::Loop& loop_;
   std::function<void()> on_answer_;
-  host::KubeClient* client_ = nullptr;
-  kube::EventQueue queue_;
-  host::KubeClient::Id call_ = 0;
-  host::Timer timer_{loop_};
+  KubeClient* client_ = nullptr;
+  EventQueue queue_;
+  KubeClient::Id call_ = 0;
+  os::Timer timer_{loop_};
 };
 
 // For status and metrics.
@@ -90,8 +90,8 @@ struct ClusterReport {
   std::optional<MonoTime> last_event;
   std::size_t pods = 0;
   std::uint64_t watch_restarts = 0;
-  host::KubeCounts requests;
-  kube::EventReport events;
+  KubeCounts requests;
+  EventReport events;
   ConditionReport condition;
 };
 
@@ -101,31 +101,31 @@ class Cluster {
   // remove from the node once it is serving; "" = none. on_pods: changes of pods of this node, each in its own
   // callback; on_turn: the report has changed. Neither is called inside the constructor, and neither may destroy the
   // object.
-  Cluster(host::Loop& loop, host::KubeLink& link, std::string node_name, std::string startup_taint,
-          std::function<void(const kube::PodChanges&)> on_pods, std::function<void()> on_turn);
+  Cluster(os::Loop& loop, KubeLink& link, std::string node_name, std::string startup_taint,
+          std::function<void(const PodChanges&)> on_pods, std::function<void()> on_turn);
   Cluster(const Cluster&) = delete;
   Cluster& operator=(const Cluster&) = delete;
 
   // Sends an event for people (docs/reference/events.md). Merged, rate-limited, and dropped if there is no API server.
-  void emit(const kube::ObjectRef& about, const kube::Reason& reason, const std::string& message);
-  void emit_on_node(const kube::Reason& reason, const std::string& message);
+  void emit(const ObjectRef& about, const Reason& reason, const std::string& message);
+  void emit_on_node(const Reason& reason, const std::string& message);
 
   // Sets the desired condition of its type (TrancheReady, TrancheMigReady, TrancheDraReady) of this Node.
-  void condition(const kube::NodeCondition& wanted);
+  void condition(const NodeCondition& wanted);
 
   // Whether every end of a pod of this node is reported; false also while the API server is unreachable.
   bool watching() const;
-  const kube::PodTable& pods() const;  // empty if unknown
+  const PodTable& pods() const;  // empty if unknown
   ClusterReport report() const;
 
  private:
   void start();
 
-  host::Loop& loop_;
-  host::KubeLink& link_;
+  os::Loop& loop_;
+  KubeLink& link_;
   std::string node_name_;
   std::string startup_taint_;
-  std::function<void(const kube::PodChanges&)> on_pods_;
+  std::function<void(const PodChanges&)> on_pods_;
   std::function<void()> on_turn_;
   std::uint64_t seed_;
   bool starting_ = true;
@@ -136,4 +136,4 @@ class Cluster {
   std::unique_ptr<PodWatch> watch_;
 };
 
-}  // namespace tranche::agent
+}  // namespace tranche::kube

@@ -3,7 +3,7 @@
 #include "kube/api_status.h"
 #include "os/log/log.h"
 
-namespace tranche::agent {
+namespace tranche::kube {
 namespace {
 
 using namespace std::chrono_literals;
@@ -14,7 +14,7 @@ constexpr Duration kForbidden = 5min;  // until an administrator may have grante
 
 }  // namespace
 
-ConditionController::ConditionController(host::Loop& loop, std::string node, std::string startup_taint,
+ConditionController::ConditionController(os::Loop& loop, std::string node, std::string startup_taint,
                                          std::uint64_t seed, std::function<void()> on_change)
     : loop_(loop),
       node_(std::move(node)),
@@ -28,12 +28,12 @@ ConditionController::~ConditionController() {
   if (client_ != nullptr) client_->cancel(call_);
 }
 
-void ConditionController::use(host::KubeClient& client) {
+void ConditionController::use(KubeClient& client) {
   client_ = &client;
   step();
 }
 
-void ConditionController::want(kube::NodeCondition condition) {
+void ConditionController::want(NodeCondition condition) {
   if (wanted_ == condition) return;
   wanted_ = std::move(condition);
   if (!settled_ && wanted_->ready) {  // no need to wait any longer
@@ -56,25 +56,24 @@ void ConditionController::step() {
   if (!taint_.empty() && wanted_->ready) look_for_taint();
 }
 
-void ConditionController::write(const kube::NodeCondition& condition) {
+void ConditionController::write(const NodeCondition& condition) {
   if (!written_ || written_->ready != condition.ready) changed_ = loop_.wall_now();
-  const std::string body = kube::condition_patch(condition, changed_, loop_.wall_now());
-  call_ =
-      client_->strategic_patch(kube::node_status_path(node_), body, [this, condition](const host::KubeAnswer& answer) {
-        call_ = 0;
-        if (failed(answer, "the node's condition is not written")) return;
-        written_ = condition;
-        report_ = {condition.reason, {}};
-        wait(kBetweenWrites);
-        on_change_();
-      });
+  const std::string body = condition_patch(condition, changed_, loop_.wall_now());
+  call_ = client_->strategic_patch(node_status_path(node_), body, [this, condition](const KubeAnswer& answer) {
+    call_ = 0;
+    if (failed(answer, "the node's condition is not written")) return;
+    written_ = condition;
+    report_ = {condition.reason, {}};
+    wait(kBetweenWrites);
+    on_change_();
+  });
 }
 
 void ConditionController::look_for_taint() {
-  call_ = client_->get(kube::node_path(node_), [this](const host::KubeAnswer& answer) {
+  call_ = client_->get(node_path(node_), [this](const KubeAnswer& answer) {
     call_ = 0;
     if (failed(answer, "the startup taint is not looked for")) return;
-    const auto patch = kube::patch_without_taint(answer.body, taint_);
+    const auto patch = patch_without_taint(answer.body, taint_);
     if (!patch) {
       log::warning("kube.taint", {{"taint", taint_}, {"why", patch.error()}});
       return wait(backoff_.next());
@@ -85,7 +84,7 @@ void ConditionController::look_for_taint() {
 }
 
 void ConditionController::remove_taint(const std::string& patch) {
-  call_ = client_->patch(kube::node_path(node_), patch, [this](const host::KubeAnswer& answer) {
+  call_ = client_->patch(node_path(node_), patch, [this](const KubeAnswer& answer) {
     call_ = 0;
     if (failed(answer, "the startup taint is not removed")) return;
     log::info("kube.taint_removed", {{"taint", taint_}});
@@ -93,7 +92,7 @@ void ConditionController::remove_taint(const std::string& patch) {
   });
 }
 
-bool ConditionController::failed(const host::KubeAnswer& answer, const char* what) {
+bool ConditionController::failed(const KubeAnswer& answer, const char* what) {
   if (succeeded(answer)) {
     backoff_.reset();
     return false;
@@ -101,10 +100,9 @@ bool ConditionController::failed(const host::KubeAnswer& answer, const char* wha
   const std::string problem = std::string(what) + ": " + why_not(answer);
   if (problem != report_.problem) log::warning("kube.node", {{"status", answer.status}, {"why", problem}});
   report_.problem = problem;
-  wait(answer.status == kube::http::kForbidden || answer.status == kube::http::kNotFound ? kForbidden
-                                                                                         : backoff_.next());
+  wait(answer.status == http::kForbidden || answer.status == http::kNotFound ? kForbidden : backoff_.next());
   on_change_();
   return true;
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::kube

@@ -11,7 +11,7 @@
 #include "kube/node_condition.h"
 #include "os/loop/timer.h"
 
-namespace tranche::agent {
+namespace tranche::kube {
 
 struct ConditionReport {
   std::string written;  // "Serving"; "" = nothing yet
@@ -22,37 +22,37 @@ struct ConditionReport {
 class ConditionController {
  public:
   // `startup_taint`: its key, "" = none. on_change: the report has changed; not called inside a call to this object.
-  ConditionController(host::Loop& loop, std::string node, std::string startup_taint, std::uint64_t seed,
+  ConditionController(os::Loop& loop, std::string node, std::string startup_taint, std::uint64_t seed,
                       std::function<void()> on_change);
   ~ConditionController();
   ConditionController(const ConditionController&) = delete;
   ConditionController& operator=(const ConditionController&) = delete;
 
-  void use(host::KubeClient& client);  // everything waits for this call
-  void want(kube::NodeCondition condition);
+  void use(KubeClient& client);  // everything waits for this call
+  void want(NodeCondition condition);
   const ConditionReport& report() const { return report_; }
 
  private:
   void step();
-  void write(const kube::NodeCondition& condition);
+  void write(const NodeCondition& condition);
   void look_for_taint();
   void remove_taint(const std::string& patch);
-  bool failed(const host::KubeAnswer& answer, const char* what);  // true: will be retried
+  bool failed(const KubeAnswer& answer, const char* what);  // true: will be retried
   void wait(Duration duration);
 
-  host::Loop& loop_;
+  os::Loop& loop_;
   std::string node_;
   std::string taint_;
   std::function<void()> on_change_;
   Backoff backoff_;
-  host::KubeClient* client_ = nullptr;
-  host::KubeClient::Id call_ = 0;
-  host::Timer timer_{loop_};
-  std::optional<kube::NodeCondition> wanted_;
-  std::optional<kube::NodeCondition> written_;
+  KubeClient* client_ = nullptr;
+  KubeClient::Id call_ = 0;
+  os::Timer timer_{loop_};
+  std::optional<NodeCondition> wanted_;
+  std::optional<NodeCondition> written_;
   bool settled_ = false;  // the first moments after a start are not reported
   WallTime changed_{};
   ConditionReport report_;
 };
 
-}  // namespace tranche::agent
+}  // namespace tranche::kube

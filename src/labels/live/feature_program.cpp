@@ -26,7 +26,7 @@
 #include "plan/select.h"
 #include "probe/cuda_library.h"
 
-namespace tranche::agent {
+namespace tranche::labels {
 namespace {
 
 Result<inventory::Gpu> gpu_at(const probe::CudaLibrary& cuda, int index) {
@@ -57,7 +57,7 @@ Result<inventory::Inventory> read_tegra() {
   const auto& f = cuda->functions();
   inventory::Inventory node;
   node.platform = inventory::Platform::kTegra;
-  node.driver_version = label::kUnknownDriver;
+  node.driver_version = kUnknownDriver;
   int count = 0;
   int code = f.init(0);
   if (code == 0) code = f.device_count(&count);
@@ -81,7 +81,7 @@ constexpr Duration kCompareEvery = 10min;
 
 class FeatureProgram {
  public:
-  FeatureProgram(const FeatureOptions& options, host::Loop& loop)
+  FeatureProgram(const FeatureOptions& options, os::Loop& loop)
       : options_(options), retry_(kFirstRetry, kMostRetry, stable_hash(options.target.node_name)), loop_(loop) {}
 
   Result<int> run();  // the exit status; an Error: it cannot start
@@ -95,19 +95,19 @@ class FeatureProgram {
   void round();
   void take(Result<inventory::Inventory> found);
   void publish();
-  void write(const label::Labels& labels);
-  void on_written(const label::Labels& labels, Result<Written> written);
+  void write(const Labels& labels);
+  void on_written(const Labels& labels, Result<Written> written);
   void rest_for(Duration interval);
   void end(int code);
-  label::Labels labels() const;
-  void print(const label::Labels& labels) const;
+  Labels labels() const;
+  void print(const Labels& labels) const;
 
   FeatureOptions options_;
-  ConfigView config_;
+  config::ConfigView config_;
   LabelOutput output_ = LabelOutput::kNone;
   std::optional<WallTime> loaded_at_;
   std::optional<inventory::Inventory> inventory_;  // of the last round with one
-  std::optional<label::Labels> written_;
+  std::optional<Labels> written_;
   MonoTime compared_{};
   std::string logged_;  // the last logged problem, to log it once
   Backoff retry_;
@@ -115,11 +115,11 @@ class FeatureProgram {
   bool ending_ = false;
   bool again_ = false;
 
-  host::Loop& loop_;
-  std::unique_ptr<host::KubeClient> client_;
+  os::Loop& loop_;
+  std::unique_ptr<kube::KubeClient> client_;
   std::unique_ptr<LabelWriter> writer_;
-  std::unique_ptr<host::NvmlThread> driver_;
-  host::Timer timer_{loop_};
+  std::unique_ptr<gpu::NvmlThread> driver_;
+  os::Timer timer_{loop_};
 };
 
 LabelOutput output_of(const config::Flags& flags) {
@@ -132,8 +132,8 @@ bool needs_a_person(const Error& error) {
 }
 
 bool FeatureProgram::read_config() {
-  ConfigView next =
-      load_config(options_.flags, options_.environment, options_.unknown_keys, config::Program::kFeatureDiscovery);
+  config::ConfigView next = config::load_config(options_.flags, options_.environment, options_.unknown_keys,
+                                                config::Program::kFeatureDiscovery);
   if (loaded_at_ && next == config_) return true;
   for (const auto& problem : next.problems)
     if (next.problems != config_.problems) fmt::print(stderr, "{}\n", to_string(problem));
@@ -152,10 +152,10 @@ Status FeatureProgram::open_cluster() {
   if (output_ == LabelOutput::kNodeFeature && options_.target.feature_namespace.empty())
     return fail(Kind::kInvalid, "no namespace for the NodeFeature object; give --namespace or $NAMESPACE");
   std::vector<Problem> problems;
-  TRY(const auto access, host::find_access(options_.kubeconfig, options_.environment, problems));
+  TRY(const auto access, kube::find_access(options_.kubeconfig, options_.environment, problems));
   for (const auto& problem : problems) log::warning("kube.problem", {{"text", to_string(problem)}});
-  TRY(auto curl, host::KubeClient::load());
-  TRY(client_, host::KubeClient::open(loop_, std::move(curl), access));
+  TRY(auto curl, kube::KubeClient::load());
+  TRY(client_, kube::KubeClient::open(loop_, std::move(curl), access));
   return {};
 }
 
@@ -165,7 +165,7 @@ Status FeatureProgram::open() {
   if (of_cluster(output_) && !client_) TRY_STATUS(open_cluster());
   options_.target.file = config_.config.flags.gfd.output_file;
   writer_ = label_writer(output_, options_.target, client_.get());
-  if (!writer_) writer_ = label_printer([this](const label::Labels& labels) { print(labels); });
+  if (!writer_) writer_ = label_printer([this](const Labels& labels) { print(labels); });
   written_.reset();
   return {};
 }
@@ -202,7 +202,7 @@ void FeatureProgram::round() {
     writer_->clean_up();
     return end(0);
   }
-  const ConfigView before = config_;
+  const config::ConfigView before = config_;
   (void)read_config();
   const auto& flags = config_.config.flags;
   const auto& former = before.config.flags;
@@ -214,23 +214,23 @@ void FeatureProgram::round() {
     }
   }
   if (flags.device_discovery_strategy == config::DiscoveryStrategy::kVfio)
-    return take(host::find_passed_through(options_.system_root));
-  auto settings = driver_settings(flags, "");
+    return take(find_passed_through(options_.system_root));
+  auto settings = config::driver_settings(flags, "");
   settings.system_root = options_.system_root;
   settings.fault_events = false;
   // One answer is enough; the next round asks again. A thread of its own, so that a hung driver does not block the
   // exit.
-  driver_ = host::NvmlThread::start(loop_, settings,
-                                    {.on_inventory =
-                                         [this](const auto& scanned) {
-                                           loop_.post([this, scanned] {
-                                             if (driver_ == nullptr) return;
-                                             driver_.reset();
-                                             take(scanned);
-                                           });
-                                         },
-                                     .on_event = [](const auto&) {},
-                                     .on_use = [](const auto&) {}});
+  driver_ = gpu::NvmlThread::start(loop_, settings,
+                                   {.on_inventory =
+                                        [this](const auto& scanned) {
+                                          loop_.post([this, scanned] {
+                                            if (driver_ == nullptr) return;
+                                            driver_.reset();
+                                            take(scanned);
+                                          });
+                                        },
+                                    .on_event = [](const auto&) {},
+                                    .on_use = [](const auto&) {}});
 }
 
 void FeatureProgram::take(Result<inventory::Inventory> found) {
@@ -253,33 +253,33 @@ void FeatureProgram::take(Result<inventory::Inventory> found) {
   publish();
 }
 
-label::Labels FeatureProgram::labels() const {
+Labels FeatureProgram::labels() const {
   const auto& config = config_.config;
   const inventory::Inventory inventory = inventory_.value_or(inventory::Inventory{});
-  label::Inputs inputs;
-  inputs.machine_type = host::read_machine_type(config.flags.gfd.machine_type_file);
+  Inputs inputs;
+  inputs.machine_type = read_machine_type(config.flags.gfd.machine_type_file);
   inputs.loaded_at = loaded_at_;
-  if (auto vgpu = host::read_vgpu(options_.system_root)) {
+  if (auto vgpu = read_vgpu(options_.system_root)) {
     inputs.vgpu = *std::move(vgpu);
   } else {
     log::debug("labels.no_vgpu", {{"why", vgpu.error()}});
   }
   // A node that does not fit the strategy has no plan; its labels show that.
-  return label::labels_for(config, inventory, plan::make_plan(config, inventory).value_or(plan::Plan{}), inputs);
+  return labels_for(config, inventory, plan::make_plan(config, inventory).value_or(plan::Plan{}), inputs);
 }
 
 void FeatureProgram::publish() {
-  const label::Labels now = labels();
+  const Labels now = labels();
   const bool lately = loop_.now() - compared_ < kCompareEvery;
   if (of_cluster(output_) && written_ == now && lately) return rest_for(config_.config.flags.gfd.sleep_interval);
   write(now);
 }
 
-void FeatureProgram::write(const label::Labels& labels) {
+void FeatureProgram::write(const Labels& labels) {
   writer_->write(labels, [this, labels](Result<Written> written) { on_written(labels, std::move(written)); });
 }
 
-void FeatureProgram::on_written(const label::Labels& labels, Result<Written> written) {
+void FeatureProgram::on_written(const Labels& labels, Result<Written> written) {
   if (ending_) return;
   if (!written) {
     log::error("labels.not_written", {{"output", to_string(output_)}, {"why", written.error()}});
@@ -303,14 +303,14 @@ void FeatureProgram::rest_for(Duration interval) {
   timer_.start(interval == kInfinite ? kLookForDriver : interval, [this] { round(); });
 }
 
-void FeatureProgram::print(const label::Labels& labels) const {
+void FeatureProgram::print(const Labels& labels) const {
   if (!options_.json) {
-    fmt::print("{}", label::file_text(labels));
+    fmt::print("{}", file_text(labels));
   } else {
     nlohmann::ordered_json document{{"labels", labels}, {"notes", nlohmann::json::array()}};
     if (inventory_) {
-      document["notes"] = label::notes_for(*inventory_);
-      if (const auto speaking = label::speaking_of(*inventory_)) {
+      document["notes"] = notes_for(*inventory_);
+      if (const auto speaking = speaking_of(*inventory_)) {
         document["speaker"] = {{"model", speaking->speaker.model}, {"count", speaking->speaker.count}};
         document["silent"] = nlohmann::json::array();
         for (const auto& [model, count] : speaking->silent)
@@ -325,10 +325,10 @@ void FeatureProgram::print(const label::Labels& labels) const {
 }  // namespace
 
 int run_feature_discovery(const FeatureOptions& options) {
-  const auto loop = host::Loop::open();
+  const auto loop = os::Loop::open();
   const auto ran = loop ? FeatureProgram(options, **loop).run() : std::unexpected(loop.error());
   if (!ran) log::error("start.failed", {{"why", ran.error()}});
   return ran.value_or(1);
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::labels

@@ -8,7 +8,7 @@
 #include "config/resolve.h"
 #include "labels/live/label_output.h"
 
-namespace tranche::agent {
+namespace tranche::labels {
 
 struct FeatureOptions {
   config::GivenFlags flags;  // feature discovery's, as given on the command line
@@ -26,4 +26,4 @@ struct FeatureOptions {
 // Returns the exit status: 0 after one round or a signal, 2 for an unusable configuration, 1 otherwise.
 int run_feature_discovery(const FeatureOptions& options);
 
-}  // namespace tranche::agent
+}  // namespace tranche::labels

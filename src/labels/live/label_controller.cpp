@@ -9,7 +9,7 @@
 #include "labels/node_labels.h"
 #include "os/log/log.h"
 
-namespace tranche::agent {
+namespace tranche::labels {
 namespace {
 
 using namespace std::chrono_literals;
@@ -21,7 +21,7 @@ constexpr Duration kQuietAfter = 10min;   // without a removal; the next restora
 
 }  // namespace
 
-LabelController::LabelController(host::Loop& loop, host::Worker& worker, LabelSettings settings,
+LabelController::LabelController(os::Loop& loop, os::Worker& worker, LabelSettings settings,
                                  std::function<void()> on_turn)
     : loop_(loop),
       worker_(worker),
@@ -34,7 +34,7 @@ LabelController::~LabelController() {
   *alive_ = false;
 }
 
-void LabelController::use(host::KubeClient* client) {
+void LabelController::use(kube::KubeClient* client) {
   if (client == client_) return;
   client_ = client;
   writer_.reset();
@@ -46,9 +46,9 @@ void LabelController::use(host::KubeClient* client) {
 
 void LabelController::watch_node() {
   if (settings_.output != LabelOutput::kNode || settings_.node_is_supplied || client_ == nullptr) return;
-  watch_ = std::make_unique<host::WatchObject>(
+  watch_ = std::make_unique<kube::WatchObject>(
       loop_, *client_,
-      host::WatchedObject{"/api/v1/nodes", settings_.target.node_name, "deploy/rbac/labels.yaml",
+      kube::WatchedObject{"/api/v1/nodes", settings_.target.node_name, "deploy/rbac/labels.yaml",
                           stable_hash(settings_.target.node_name + " labels")},
       [this](const nlohmann::json* node) { node_is(node); },
       [this] {
@@ -64,7 +64,7 @@ void LabelController::watch_node() {
 // Also for an object from before this program's own write: the writer then finds nothing to change.
 void LabelController::node_is(const nlohmann::json* node) {
   if (settings_.output != LabelOutput::kNode || node == nullptr || writing_ || written_ != labels_) return;
-  const auto change = label::change_node(json_text(*node), labels_);
+  const auto change = change_node(json_text(*node), labels_);
   if (!change || !change->patch) return;
   const MonoTime now = loop_.now();
   if (restored_ && now - *restored_ > kQuietAfter) {
@@ -99,8 +99,8 @@ void LabelController::follow(const config::Config& config, const inventory::Inve
 void LabelController::read_machine(const std::string& machine_type_file) {
   machine_type_file_ = machine_type_file;
   worker_.run([this, alive = alive_, machine_type_file, root = settings_.system_root, &loop = loop_] {
-    const std::string machine_type = host::read_machine_type(machine_type_file);
-    const auto vgpu = host::read_vgpu(root);
+    const std::string machine_type = read_machine_type(machine_type_file);
+    const auto vgpu = read_vgpu(root);
     loop.post([this, alive, machine_type, vgpu] {
       if (!*alive) return;
       inputs_.machine_type = machine_type;
@@ -114,7 +114,7 @@ void LabelController::read_machine(const std::string& machine_type_file) {
 
 void LabelController::work_out() {
   if (!config_) return;
-  auto labels = label::labels_for(*config_, inventory_, plan_, inputs_);
+  auto labels = labels_for(*config_, inventory_, plan_, inputs_);
   const bool changed = labels != labels_;
   labels_ = std::move(labels);
   if (changed || !timer_.running()) arm();
@@ -144,7 +144,7 @@ void LabelController::write() {
                  [this, labels = labels_](Result<Written> written) { on_written(labels, std::move(written)); });
 }
 
-void LabelController::on_written(const label::Labels& labels, Result<Written> written) {
+void LabelController::on_written(const Labels& labels, Result<Written> written) {
   writing_ = false;
   if (!written) {
     const std::string why = to_string(written.error());
@@ -183,4 +183,4 @@ LabelReport LabelController::report() const {
   return report;
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::labels

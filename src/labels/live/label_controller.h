@@ -23,7 +23,7 @@
 #include "os/worker/worker.h"
 #include "plan/plan.h"
 
-namespace tranche::agent {
+namespace tranche::labels {
 
 struct LabelSettings {
   LabelOutput output = LabelOutput::kNone;
@@ -37,19 +37,19 @@ struct LabelSettings {
 class LabelController {
  public:
   // on_turn: labels() or report() may have changed; not called inside this constructor or follow().
-  LabelController(host::Loop& loop, host::Worker& worker, LabelSettings settings, std::function<void()> on_turn);
+  LabelController(os::Loop& loop, os::Worker& worker, LabelSettings settings, std::function<void()> on_turn);
   ~LabelController();
   LabelController(const LabelController&) = delete;
   LabelController& operator=(const LabelController&) = delete;
 
   // nullptr: not reachable (yet). The client must exist until another is given or this object is destroyed.
-  void use(host::KubeClient* client);
+  void use(kube::KubeClient* client);
   void follow(const config::Config& config, const inventory::Inventory& inventory, const plan::Plan& plan);
 
   // The present Node object, for labels that are written on it; nullptr = there is none.
   void node_is(const nlohmann::json* node);
 
-  const label::Labels& labels() const { return labels_; }  // the desired labels
+  const Labels& labels() const { return labels_; }  // the desired labels
   LabelReport report() const;
 
  private:
@@ -59,13 +59,13 @@ class LabelController {
   void watch_node();
   bool open_writer();
   void write();
-  void on_written(const label::Labels& labels, Result<Written> written);
+  void on_written(const Labels& labels, Result<Written> written);
 
-  host::Loop& loop_;
-  host::Worker& worker_;
+  os::Loop& loop_;
+  os::Worker& worker_;
   LabelSettings settings_;
   std::function<void()> on_turn_;
-  host::KubeClient* client_ = nullptr;
+  kube::KubeClient* client_ = nullptr;
   std::unique_ptr<LabelWriter> writer_;
   std::shared_ptr<bool> alive_ =
       std::make_shared<bool>(true);  // jobs of the worker may finish after this object is destroyed
@@ -73,17 +73,17 @@ class LabelController {
   std::optional<config::Config> config_;
   inventory::Inventory inventory_;
   plan::Plan plan_;
-  label::Inputs inputs_;
+  Inputs inputs_;
   bool machine_known_ = false;
   std::string machine_type_file_;
 
-  label::Labels labels_;
-  std::optional<label::Labels> written_;
+  Labels labels_;
+  std::optional<Labels> written_;
   bool writing_ = false;
   std::optional<MonoTime> changed_first_;
-  host::Timer timer_{loop_};
+  os::Timer timer_{loop_};
   Backoff retry_;
-  std::unique_ptr<host::WatchObject> watch_;  // uses client_
+  std::unique_ptr<kube::WatchObject> watch_;  // uses client_
   std::string unwatched_;                     // the last logged reason for not watching
   Backoff restoring_;
   std::optional<MonoTime> restored_;
@@ -93,4 +93,4 @@ class LabelController {
   std::vector<std::string> foreign_;
 };
 
-}  // namespace tranche::agent
+}  // namespace tranche::labels

@@ -7,7 +7,7 @@
 #include "os/files/scratch.h"
 #include "plan/make_plan.h"
 
-namespace tranche::agent {
+namespace tranche::labels {
 namespace label_controller_test {
 
 using namespace std::chrono_literals;
@@ -17,7 +17,7 @@ constexpr Duration kSoon = 60s;  // a deadline, not an expectation
 
 class LabelControllerTest : public ::testing::Test {
  protected:
-  LabelControllerTest() : loop_(*host::Loop::open()), worker_(host::Worker::start()) {
+  LabelControllerTest() : loop_(*os::Loop::open()), worker_(os::Worker::start()) {
     config_.flags.gfd.output_file = file();
     config_.flags.gfd.machine_type_file = "";
     config_.sharing.strategy = config::SharingStrategy::kMps;
@@ -68,11 +68,11 @@ class LabelControllerTest : public ::testing::Test {
     loop_->run();
   }
   std::string file() const { return scratch_ / "gfd"; }
-  std::string content() const { return host::read_file(file()).value_or(""); }
+  std::string content() const { return os::read_file(file()).value_or(""); }
 
-  host::Scratch scratch_;
-  std::unique_ptr<host::Loop> loop_;
-  std::unique_ptr<host::Worker> worker_;
+  os::Scratch scratch_;
+  std::unique_ptr<os::Loop> loop_;
+  std::unique_ptr<os::Worker> worker_;
   config::Config config_;
   inventory::Inventory inventory_;
   plan::Plan plan_;
@@ -90,7 +90,7 @@ TEST_F(LabelControllerTest, NothingIsWrittenWhereNoOutputIsAskedFor) {
 }
 
 TEST_F(LabelControllerTest, WhatIsThereStaysUntilADriverHasReported) {
-  ASSERT_TRUE(host::Dir::open(scratch_.path())->write_atomically("gfd", "nvidia.com/gpu.count=8\n"));
+  ASSERT_TRUE(os::Dir::open(scratch_.path())->write_atomically("gfd", "nvidia.com/gpu.count=8\n"));
   open(LabelOutput::kFile);
   settle();
   EXPECT_EQ(controller_->report().state, "waiting");
@@ -152,4 +152,4 @@ TEST_F(LabelControllerTest, WithoutAnApiServerItSaysSo) {
 }
 
 }  // namespace label_controller_test
-}  // namespace tranche::agent
+}  // namespace tranche::labels

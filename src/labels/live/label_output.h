@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace tranche::agent {
+namespace tranche::labels {
 
 enum class LabelOutput { kNone, kStdout, kFile, kNodeFeature, kNode };
 std::string_view to_string(LabelOutput output);  // "none", "stdout", "file", "nodefeature", "node"
@@ -29,4 +29,4 @@ struct LabelReport {
   friend bool operator==(const LabelReport&, const LabelReport&) = default;
 };
 
-}  // namespace tranche::agent
+}  // namespace tranche::labels

@@ -12,7 +12,7 @@
 #include "os/files/files.h"
 #include "os/log/log.h"
 
-namespace tranche::agent {
+namespace tranche::labels {
 namespace {
 
 constexpr int kUnprocessable = 422;
@@ -21,8 +21,8 @@ constexpr const char* kTheirTemporaryFolder = "gfd-tmp";  // left beside the fil
 
 class Printer final : public LabelWriter {
  public:
-  explicit Printer(std::function<void(const label::Labels&)> print) : print_(std::move(print)) {}
-  void write(const label::Labels& labels, Done done) override {
+  explicit Printer(std::function<void(const Labels&)> print) : print_(std::move(print)) {}
+  void write(const Labels& labels, Done done) override {
     const bool changed = last_ != labels;
     if (changed) print_(labels);
     last_ = labels;
@@ -30,8 +30,8 @@ class Printer final : public LabelWriter {
   }
 
  private:
-  std::function<void(const label::Labels&)> print_;
-  std::optional<label::Labels> last_;
+  std::function<void(const Labels&)> print_;
+  std::optional<Labels> last_;
 };
 
 class File final : public LabelWriter {
@@ -41,9 +41,9 @@ class File final : public LabelWriter {
     folder_ = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
     name_ = slash == std::string::npos ? path : path.substr(slash + 1);
   }
-  void write(const label::Labels& labels, Done done) override { done(put(label::file_text(labels))); }
+  void write(const Labels& labels, Done done) override { done(put(file_text(labels))); }
   void clean_up() override {
-    const auto folder = host::Dir::open(folder_);
+    const auto folder = os::Dir::open(folder_);
     if (!folder) return;
     (void)folder->remove(name_);
     (void)folder->remove_tree(kTheirTemporaryFolder);
@@ -51,7 +51,7 @@ class File final : public LabelWriter {
 
  private:
   Result<Written> put(const std::string& text) {
-    TRY(const auto folder, host::Dir::open(folder_));
+    TRY(const auto folder, os::Dir::open(folder_));
     const auto there = folder.read(name_);
     if (there && *there == text) return Written{};
     TRY_STATUS(folder.write_atomically(name_, text));
@@ -61,7 +61,7 @@ class File final : public LabelWriter {
   std::string name_;
 };
 
-bool is_good(const host::KubeAnswer& answer) {
+bool is_good(const kube::KubeAnswer& answer) {
   return answer.status == 200 || answer.status == kube::http::kCreated;
 }
 
@@ -82,7 +82,7 @@ Kind kind_of(int status) {
 }
 
 // `what`: "see the node n1".
-Error refused(const host::KubeAnswer& answer, const std::string& what) {
+Error refused(const kube::KubeAnswer& answer, const std::string& what) {
   if (answer.status == 0) return {Kind::kUnavailable, "no answer to a request to " + what + ": " + answer.why, "", 0};
   const auto status = kube::status_of_body(answer.status, answer.body);
   return {kind_of(answer.status), fmt::format("the API server refuses to {}: {}", what, status.message), "",
@@ -94,22 +94,22 @@ Error refused(const host::KubeAnswer& answer, const std::string& what) {
 class ClusterWriter final : public LabelWriter {
  public:
   // pod_name: the pod whose owners become the owners of the NodeFeature object; "" = the object has no owner.
-  ClusterWriter(host::KubeClient& client, const label::FeaturePlace& place, std::string pod_name)
+  ClusterWriter(kube::KubeClient& client, const FeaturePlace& place, std::string pod_name)
       : client_(client),
         is_feature_(true),
         place_(place),
         pod_name_(std::move(pod_name)),
-        path_(label::feature_path(place)),
+        path_(feature_path(place)),
         what_("the NodeFeature object of " + place.node + " in the namespace " + place.feature_namespace),
         writes_("write " + what_) {}
-  ClusterWriter(host::KubeClient& client, const std::string& node)
+  ClusterWriter(kube::KubeClient& client, const std::string& node)
       : client_(client),
         path_("/api/v1/nodes/" + kube::percent_encoded(node)),
         what_("the node " + node),
         writes_("label " + what_) {}
   ~ClusterWriter() override { client_.cancel(call_); }
 
-  void write(const label::Labels& labels, Done done) override {
+  void write(const Labels& labels, Done done) override {
     client_.cancel(call_);
     labels_ = labels;
     done_ = std::move(done);
@@ -125,9 +125,9 @@ class ClusterWriter final : public LabelWriter {
         "/api/v1/namespaces/" + place_.feature_namespace + "/pods/" + kube::percent_encoded(pod_name_);
     call_ = client_.get(pod, to(&ClusterWriter::on_pod));
   }
-  void on_pod(const host::KubeAnswer& answer) {
-    auto owners = is_good(answer) ? label::owners_of_pod(answer.body)
-                                  : std::unexpected(refused(answer, "see the pod " + pod_name_));
+  void on_pod(const kube::KubeAnswer& answer) {
+    auto owners =
+        is_good(answer) ? owners_of_pod(answer.body) : std::unexpected(refused(answer, "see the pod " + pod_name_));
     owners_known_ = owners.has_value();
     if (owners)
       place_.owners = *std::move(owners);
@@ -137,12 +137,12 @@ class ClusterWriter final : public LabelWriter {
   }
   void look() { call_ = client_.get(path_, to(&ClusterWriter::on_object)); }
 
-  void on_object(const host::KubeAnswer& answer) {
+  void on_object(const kube::KubeAnswer& answer) {
     const bool none = is_feature_ && answer.status == kube::http::kNotFound;
     if (none && labels_.empty()) return end(std::move(written_));
     const auto then = to(&ClusterWriter::on_written);
     if (none) {
-      call_ = client_.create(label::features_path(place_), label::new_feature(place_, labels_), then);
+      call_ = client_.create(features_path(place_), new_feature(place_, labels_), then);
       return;
     }
     if (!is_good(answer)) return end(std::unexpected(refused(answer, "see " + what_)));
@@ -154,12 +154,12 @@ class ClusterWriter final : public LabelWriter {
   }
   // What to send, for the whole object or as a patch of the Node; absent if there is nothing to change.
   Result<std::optional<std::string>> to_send(const std::string& there) {
-    if (is_feature_) return label::changed_feature(there, place_, labels_);
-    TRY(auto change, label::change_node(there, labels_));
+    if (is_feature_) return changed_feature(there, place_, labels_);
+    TRY(auto change, change_node(there, labels_));
     written_.foreign = std::move(change.foreign);
     return std::move(change.patch);
   }
-  void on_written(const host::KubeAnswer& answer) {
+  void on_written(const kube::KubeAnswer& answer) {
     written_.changed = is_good(answer);
     if (is_good(answer)) return end(std::move(written_));
     if (answer.status == kube::http::kConflict && ++rounds_ < kMostRounds) return begin();
@@ -172,21 +172,21 @@ class ClusterWriter final : public LabelWriter {
     if (const Done done = std::exchange(done_, nullptr)) done(std::move(result));
   }
   // The step after a response, once its request is no longer in progress.
-  host::KubeClient::OnAnswer to(void (ClusterWriter::*next)(const host::KubeAnswer&)) {
-    return [this, next](const host::KubeAnswer& answer) {
+  kube::KubeClient::OnAnswer to(void (ClusterWriter::*next)(const kube::KubeAnswer&)) {
+    return [this, next](const kube::KubeAnswer& answer) {
       call_ = 0;
       (this->*next)(answer);
     };
   }
 
-  host::KubeClient& client_;
+  kube::KubeClient& client_;
   const bool is_feature_ = false;  // or the labels are the Node's
-  label::FeaturePlace place_;
+  FeaturePlace place_;
   const std::string pod_name_;
   const std::string path_, what_, writes_;
   bool owners_known_ = false;
-  host::KubeClient::Id call_ = 0;
-  label::Labels labels_;
+  kube::KubeClient::Id call_ = 0;
+  Labels labels_;
   Written written_;
   Done done_;
   int rounds_ = 0;
@@ -202,15 +202,15 @@ bool of_cluster(LabelOutput output) {
   return output == LabelOutput::kNodeFeature || output == LabelOutput::kNode;
 }
 
-std::unique_ptr<LabelWriter> label_printer(std::function<void(const label::Labels&)> print) {
+std::unique_ptr<LabelWriter> label_printer(std::function<void(const Labels&)> print) {
   return std::make_unique<Printer>(std::move(print));
 }
 
-std::unique_ptr<LabelWriter> label_writer(LabelOutput output, const LabelTarget& target, host::KubeClient* client) {
+std::unique_ptr<LabelWriter> label_writer(LabelOutput output, const LabelTarget& target, kube::KubeClient* client) {
   if (output == LabelOutput::kFile) return std::make_unique<File>(target.file);
   if (!of_cluster(output) || client == nullptr) return nullptr;
   if (output == LabelOutput::kNode) return std::make_unique<ClusterWriter>(*client, target.node_name);
-  return std::make_unique<ClusterWriter>(*client, label::FeaturePlace{target.node_name, target.feature_namespace},
+  return std::make_unique<ClusterWriter>(*client, FeaturePlace{target.node_name, target.feature_namespace},
                                          target.pod_name);
 }
 
@@ -224,4 +224,4 @@ void log_written(LabelOutput output, const Written& written, std::size_t count, 
     log::info("labels.written", {{"output", to_string(output)}, {"count", count}});
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::labels

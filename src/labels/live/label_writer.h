@@ -14,7 +14,7 @@
 #include "labels/live/label_output.h"
 #include "labels/outputs.h"
 
-namespace tranche::agent {
+namespace tranche::labels {
 
 struct Written {
   bool changed = false;              // something was written
@@ -28,17 +28,17 @@ class LabelWriter {
   // is not of the expected kind. Other errors are temporary.
   using Done = std::function<void(Result<Written>)>;
   virtual ~LabelWriter() = default;  // cancels a write in progress, without a result
-  virtual void write(const label::Labels& labels, Done done) = 0;
+  virtual void write(const Labels& labels, Done done) = 0;
   virtual void clean_up() {}  // removes what NVIDIA's feature discovery removes when it exits
 };
 
 // `print` receives the whole text whenever the labels have changed.
-std::unique_ptr<LabelWriter> label_printer(std::function<void(const label::Labels&)> print);
+std::unique_ptr<LabelWriter> label_printer(std::function<void(const Labels&)> print);
 
 // nullptr: to a cluster without a client, or to no output or standard output. `client` must outlive the writer.
-std::unique_ptr<LabelWriter> label_writer(LabelOutput output, const LabelTarget& target, host::KubeClient* client);
+std::unique_ptr<LabelWriter> label_writer(LabelOutput output, const LabelTarget& target, kube::KubeClient* client);
 
 // Logs the result of a write of `count` labels. foreign_is_known: its foreign keys have been logged.
 void log_written(LabelOutput output, const Written& written, std::size_t count, bool foreign_is_known = false);
 
-}  // namespace tranche::agent
+}  // namespace tranche::labels

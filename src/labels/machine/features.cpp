@@ -7,7 +7,7 @@
 #include "labels/label.h"
 #include "os/files/files.h"
 
-namespace tranche::host {
+namespace tranche::labels {
 namespace {
 
 namespace fs = std::filesystem;
@@ -20,19 +20,19 @@ constexpr std::uint32_t kDisplay = 0x030000;
 constexpr std::uint32_t kController3d = 0x030200;
 constexpr std::size_t kLargestDatabase = std::size_t{16} << 20;
 
-std::optional<std::uint32_t> number_in(const Dir& function, const char* name) {
+std::optional<std::uint32_t> number_in(const os::Dir& function, const char* name) {
   const auto text = function.read(name);
-  return text ? label::hex_number(*text) : std::nullopt;
+  return text ? hex_number(*text) : std::nullopt;
 }
 
 // NVIDIA's PCI functions by address.
 Result<std::vector<std::string>> functions_of(const std::string& root) {
-  TRY(const Dir all, Dir::open(under_root(root, kFunctions)));
+  TRY(const os::Dir all, os::Dir::open(os::under_root(root, kFunctions)));
   TRY(const auto names, all.list());
   std::vector<std::string> ours;
   for (const auto& name : names) {
     TRY(const auto vendor, all.read(name + "/vendor"));
-    if (label::hex_number(vendor) == kNvidia) ours.push_back(all.path() + "/" + name);
+    if (hex_number(vendor) == kNvidia) ours.push_back(all.path() + "/" + name);
   }
   return ours;
 }
@@ -49,12 +49,12 @@ bool is_virtual_function(const std::string& function) {
 
 std::string database_under(const std::string& root) {
   for (const char* path : kDatabases)
-    if (auto text = read_file(under_root(root, path), kLargestDatabase)) return *std::move(text);
+    if (auto text = os::read_file(os::under_root(root, path), kLargestDatabase)) return *std::move(text);
   return {};
 }
 
 std::optional<inventory::Gpu> gpu_of(const std::string& path, const std::string& database) {
-  const auto function = Dir::open(path);
+  const auto function = os::Dir::open(path);
   if (!function) return std::nullopt;
   const auto pci_class = number_in(*function, "class");
   if (pci_class != kDisplay && pci_class != kController3d) return std::nullopt;
@@ -63,9 +63,9 @@ std::optional<inventory::Gpu> gpu_of(const std::string& path, const std::string&
   gpu.uuid = gpu.pci_bus_id;  // no other identity is available
   gpu.pci_class = *pci_class;
   const auto device = number_in(*function, "device");
-  gpu.name = label::device_name(database, static_cast<std::uint16_t>(device.value_or(0)));
+  gpu.name = device_name(database, static_cast<std::uint16_t>(device.value_or(0)));
   if (gpu.name.empty()) gpu.name = kUnknownDevice;
-  if (const auto regions = function->read("resource")) gpu.memory = label::largest_region(*regions);
+  if (const auto regions = function->read("resource")) gpu.memory = largest_region(*regions);
   return gpu;
 }
 
@@ -74,17 +74,17 @@ std::optional<inventory::Gpu> gpu_of(const std::string& path, const std::string&
 std::string read_machine_type(const std::string& path) {
   constexpr std::size_t kLongest = 4096;
   if (path.empty()) return "unknown";
-  const auto text = read_file(path, kLongest);
+  const auto text = os::read_file(path, kLongest);
   const std::string type = text ? std::string(trimmed(*text)) : "";
   return type.empty() ? "unknown" : type;
 }
 
-Result<label::Vgpu> read_vgpu(const std::string& root) {
+Result<Vgpu> read_vgpu(const std::string& root) {
   TRY(const auto functions, functions_of(root));
-  label::Vgpu found;
+  Vgpu found;
   for (const auto& path : functions) {
-    TRY(const auto config, read_file(path + "/config"));
-    auto vgpu = label::vgpu_of(config);
+    TRY(const auto config, os::read_file(path + "/config"));
+    auto vgpu = vgpu_of(config);
     if (!vgpu) {
       vgpu.error().where = path;
       return std::unexpected(std::move(vgpu).error());
@@ -97,7 +97,7 @@ Result<label::Vgpu> read_vgpu(const std::string& root) {
 Result<inventory::Inventory> find_passed_through(const std::string& root) {
   TRY(const auto functions, functions_of(root));
   inventory::Inventory node;
-  node.driver_version = label::kUnknownDriver;
+  node.driver_version = kUnknownDriver;
   const std::string database = database_under(root);
   for (const auto& path : functions) {
     if (!is_bound_to_vfio(path) || is_virtual_function(path)) continue;
@@ -109,4 +109,4 @@ Result<inventory::Inventory> find_passed_through(const std::string& root) {
   return node;
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::labels

@@ -8,17 +8,17 @@
 #include "gpu/inventory/inventory.h"
 #include "labels/pci.h"
 
-namespace tranche::host {
+namespace tranche::labels {
 
 // "unknown" if there is no path or nothing to read.
 std::string read_machine_type(const std::string& path);
 
 // From all of NVIDIA's functions; of several virtual GPUs the last by address. An error if one of them cannot be read,
 // because the result would then be uncertain.
-Result<label::Vgpu> read_vgpu(const std::string& root);
+Result<Vgpu> read_vgpu(const std::string& root);
 
 // GPUs bound to vfio-pci, without virtual functions, by address: their names from the node's database of PCI ids, their
 // memory from the region that maps it, both approximate; no driver version and no compute capability.
 Result<inventory::Inventory> find_passed_through(const std::string& root);
 
-}  // namespace tranche::host
+}  // namespace tranche::labels

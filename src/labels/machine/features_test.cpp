@@ -7,7 +7,7 @@
 
 #include "os/files/scratch.h"
 
-namespace tranche::host {
+namespace tranche::labels {
 namespace {
 
 namespace fs = std::filesystem;
@@ -43,7 +43,7 @@ class Features : public ::testing::Test {
   }
   std::string root() const { return scratch_.path(); }
 
-  Scratch scratch_;
+  os::Scratch scratch_;
 };
 
 TEST_F(Features, TheMachineTypeIsTheFilesContentOrUnknown) {
@@ -63,14 +63,14 @@ TEST_F(Features, OfVirtualGpusTheLastByAddressIdentifiesTheHost) {
   add_function("0000:04:00.0", "0x8086", "0x030000", "short");
   const auto vgpu = read_vgpu(root());
   ASSERT_TRUE(vgpu) << to_string(vgpu.error());
-  EXPECT_EQ(*vgpu, (label::Vgpu{true, "550.1", ""}));
+  EXPECT_EQ(*vgpu, (Vgpu{true, "550.1", ""}));
 }
 
 TEST_F(Features, NoVirtualGpuIsKnownToBeNone) {
   fs::create_directories(root() + "/sys/bus/pci/devices");
-  EXPECT_EQ(read_vgpu(root()).value_or(label::Vgpu{true, "", ""}), label::Vgpu{});
+  EXPECT_EQ(read_vgpu(root()).value_or(Vgpu{true, "", ""}), Vgpu{});
   add_function("0000:01:00.0", "0x10de", "0x030200");
-  EXPECT_EQ(read_vgpu(root()).value_or(label::Vgpu{true, "", ""}), label::Vgpu{});
+  EXPECT_EQ(read_vgpu(root()).value_or(Vgpu{true, "", ""}), Vgpu{});
 }
 
 TEST_F(Features, WhetherThereAreVirtualGpusIsUnknownWhereAFunctionCannotBeReadWhole) {
@@ -115,4 +115,4 @@ TEST_F(Features, ANodeWithoutThemHasNone) {
 }
 
 }  // namespace
-}  // namespace tranche::host
+}  // namespace tranche::labels

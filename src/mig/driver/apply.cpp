@@ -12,7 +12,7 @@
 #include "gpu/driver/abi.h"
 #include "os/files/kept.h"
 
-namespace tranche::host {
+namespace tranche::mig {
 namespace {
 
 using namespace std::chrono_literals;
@@ -31,9 +31,9 @@ std::string file_of(const std::string& gpu) {
   return std::string(kPrefix) + gpu + std::string(kSuffix);
 }
 
-Json to_json(const mig::Layout& layout) {
+Json to_json(const Layout& layout) {
   Json instances = Json::array();
-  for (const mig::Part& part : layout.parts) {
+  for (const Part& part : layout.parts) {
     Json compute = Json::array();
     for (const auto& at : part.compute) compute.push_back({{"start", at.start}, {"size", at.size}});
     instances.push_back({{"profileId", part.profile_id},
@@ -45,13 +45,13 @@ Json to_json(const mig::Layout& layout) {
   return {{"enabled", layout.enabled}, {"instances", std::move(instances)}};
 }
 
-mig::Placement placement_from(const Json& object) {
+Placement placement_from(const Json& object) {
   return {static_cast<std::uint32_t>(count_at(object, "start")), static_cast<std::uint32_t>(count_at(object, "size"))};
 }
 
-std::optional<mig::Layout> layout_from(const Json& object) {
+std::optional<Layout> layout_from(const Json& object) {
   if (!object.is_object()) return std::nullopt;
-  mig::Layout layout{.enabled = truth_at(object, "enabled")};
+  Layout layout{.enabled = truth_at(object, "enabled")};
   for (const Json& one : list_at(object, "instances")) {
     layout.parts.push_back(
         {static_cast<std::uint32_t>(count_at(one, "profileId")), text_at(one, "profile"), placement_from(one)});
@@ -107,7 +107,7 @@ class Tries {
  public:
   enum class Now { kTake, kStop, kGiveUp };
   explicit Tries(const MigCallbacks& callbacks) : callbacks_(callbacks) {}
-  Now before(const mig::Step& step) {  // pauses before a repetition
+  Now before(const Step& step) {  // pauses before a repetition
     if (stopped(callbacks_)) return Now::kStop;
     tries_ = step == last_ ? tries_ + 1 : 0;
     last_ = step;
@@ -117,14 +117,14 @@ class Tries {
 
  private:
   const MigCallbacks& callbacks_;
-  std::optional<mig::Step> last_;
+  std::optional<Step> last_;
   int tries_ = 0;
 };
 
 // Makes the driver's call of a step.
-Result<MigAdmin::Activation> perform(MigAdmin& admin, const std::string& gpu_uuid, const mig::Step& step) {
-  using What = mig::Step::What;
-  using Activation = MigAdmin::Activation;
+Result<gpu::MigAdmin::Activation> perform(gpu::MigAdmin& admin, const std::string& gpu_uuid, const Step& step) {
+  using What = Step::What;
+  using Activation = gpu::MigAdmin::Activation;
   const std::uint32_t instance = step.instance.value_or(0);
   const auto at_once = [](const Status& done) -> Result<Activation> {
     TRY_STATUS(done);
@@ -150,13 +150,14 @@ Result<MigAdmin::Activation> perform(MigAdmin& admin, const std::string& gpu_uui
 
 class LayoutChange {
  public:
-  LayoutChange(MigAdmin& admin, const MigChangeFiles& files, const MigCallbacks& callbacks)
+  LayoutChange(gpu::MigAdmin& admin, const MigChangeFiles& files, const MigCallbacks& callbacks)
       : admin_(admin), files_(files), callbacks_(callbacks) {}
 
-  MigOutcome run(const std::string& gpu_uuid, const mig::Layout& target, const std::string& config) {
+  MigOutcome run(const std::string& gpu_uuid, const Layout& target, const std::string& config) {
     const auto gpu = read(gpu_uuid);
     if (!gpu) return {.what = MigOutcome::What::kFailed, .why = "the GPU cannot be read: " + to_string(gpu.error())};
-    MigChange change{.gpu = gpu_uuid, .config = config, .boot = boot_id(), .before = layout_of(*gpu), .target = target};
+    MigChange change{
+        .gpu = gpu_uuid, .config = config, .boot = os::boot_id(), .before = layout_of(*gpu), .target = target};
     std::vector<std::string> lost;
     for (auto& begun : files_.unfinished(lost))  // what the GPU was cut into before the first change that failed to end
       if (begun.gpu == gpu_uuid && begun.boot == change.boot && !begun.waits_for_reset)
@@ -165,14 +166,14 @@ class LayoutChange {
   }
 
  private:
-  Result<mig::GpuState> read(const std::string& gpu_uuid) {
+  Result<GpuState> read(const std::string& gpu_uuid) {
     for (int attempt = 1;; ++attempt) {
       auto gpu = admin_.read(gpu_uuid);
       if (gpu || attempt == kTries || !pause(callbacks_, attempt)) return gpu;
     }
   }
 
-  MigOutcome go(MigChange& change, const mig::Layout& target) {
+  MigOutcome go(MigChange& change, const Layout& target) {
     MigOutcome outcome;
     Tries tries(callbacks_);
     std::string problem;
@@ -186,13 +187,13 @@ class LayoutChange {
       auto gpu = read(change.gpu);
       if (!gpu) return end(MigOutcome::What::kFailed, "the GPU cannot be read: " + to_string(gpu.error()));
       if (!gpu->capable) return end(MigOutcome::What::kFailed, "the GPU does not support MIG");
-      mig::add_users(*gpu, callbacks_.users);
+      add_users(*gpu, callbacks_.users);
       outcome.now = layout_of(*gpu);
       const auto step = next_step(*gpu, target);
       if (!step) return end(MigOutcome::What::kDone, "");
       const auto now = tries.before(*step);
       if (now == Tries::Now::kStop) return end(MigOutcome::What::kStopped, "");
-      if (step->what == mig::Step::What::kReset)
+      if (step->what == Step::What::kReset)
         return end(MigOutcome::What::kNeedsReset, "the MIG mode takes effect with a reset of the GPU");
       if (now == Tries::Now::kGiveUp && refused_as_used) {
         outcome.holders = {"a program that the driver does not list (a monitoring daemon, for example)"};
@@ -204,7 +205,7 @@ class LayoutChange {
                        (problem.empty() ? "the driver reports success and the GPU is as before" : problem));
       if (destroys(*step)) {
         // All of the way, so that no instance is destroyed for a layout that a later one is in the way of.
-        for (const auto& blocker : mig::plan_to(*gpu, target).blockers)
+        for (const auto& blocker : plan_to(*gpu, target).blockers)
           for (const auto& holder : blocker.holders)
             if (std::ranges::find(outcome.holders, holder.who) == outcome.holders.end())
               outcome.holders.push_back(holder.who);
@@ -221,9 +222,9 @@ class LayoutChange {
       outcome.steps.push_back(change.step);
       const auto done = perform(admin_, change.gpu, *step);
       problem = done ? "" : to_string(done.error());
-      if (done && *done == MigAdmin::Activation::kInUse) problem = "the driver reports that the GPU is in use";
-      refused_as_used = destroys(*step) && (done ? *done == MigAdmin::Activation::kInUse
-                                                 : done.error().code == static_cast<int>(nvml::Return::kInUse));
+      if (done && *done == gpu::MigAdmin::Activation::kInUse) problem = "the driver reports that the GPU is in use";
+      refused_as_used = destroys(*step) && (done ? *done == gpu::MigAdmin::Activation::kInUse
+                                                 : done.error().code == static_cast<int>(gpu::nvml::Return::kInUse));
       change.step_returned = true;
       if (done && !destroys(*step)) change.made.push_back(change.step);
       (void)files_.write(change);  // the record of the intent is what counts
@@ -253,14 +254,14 @@ class LayoutChange {
     return undone;
   }
 
-  MigAdmin& admin_;
+  gpu::MigAdmin& admin_;
   const MigChangeFiles& files_;
   const MigCallbacks& callbacks_;
 };
 
 class PartitionChange {
  public:
-  PartitionChange(MigAdmin& admin, std::string gpu_uuid, const MigPartition& wanted, const MigCallbacks& callbacks)
+  PartitionChange(gpu::MigAdmin& admin, std::string gpu_uuid, const MigPartition& wanted, const MigCallbacks& callbacks)
       : admin_(admin), gpu_uuid_(std::move(gpu_uuid)), wanted_(wanted), callbacks_(callbacks) {}
 
   MigPartitionOutcome run() {
@@ -280,7 +281,7 @@ class PartitionChange {
   }
 
  private:
-  using Next = Result<std::optional<mig::Step>>;  // nullopt: it is as wanted
+  using Next = Result<std::optional<Step>>;  // nullopt: it is as wanted
 
   template <class Derive>
   Status walk(const Derive& derive) {
@@ -304,8 +305,8 @@ class PartitionChange {
   }
 
   // What an operator can change: the agent's rights, and the processes that the driver lists on what is destroyed.
-  Error with_cause(Error error, const mig::Step& step) const {
-    if (error.code == static_cast<int>(nvml::Return::kNoPermission))
+  Error with_cause(Error error, const Step& step) const {
+    if (error.code == static_cast<int>(gpu::nvml::Return::kNoPermission))
       error.what += "; run the node agent privileged (dra.partitions: true in the chart's values)";
     if (!destroys(step)) return error;
     std::vector<std::string> pids;
@@ -323,33 +324,32 @@ class PartitionChange {
     return {};
   }
 
-  const mig::GpuInstance* here() const {
-    const auto at = std::ranges::find_if(gpu_.instances, [this](const mig::GpuInstance& one) {
+  const GpuInstance* here() const {
+    const auto at = std::ranges::find_if(gpu_.instances, [this](const GpuInstance& one) {
       return one.profile_id == wanted_.instance.profile_id && one.placement == wanted_.instance.place;
     });
     return at == gpu_.instances.end() ? nullptr : &*at;
   }
 
-  const mig::GpuInstance* in_the_way() const {
-    const auto at = std::ranges::find_if(gpu_.instances, [this](const mig::GpuInstance& one) {
-      return mig::overlap(one.placement, wanted_.instance.place);
-    });
+  const GpuInstance* in_the_way() const {
+    const auto at = std::ranges::find_if(
+        gpu_.instances, [this](const GpuInstance& one) { return overlap(one.placement, wanted_.instance.place); });
     return at == gpu_.instances.end() ? nullptr : &*at;
   }
 
-  mig::Step step_of(mig::Step::What what, const mig::GpuInstance* there) const {
+  Step step_of(Step::What what, const GpuInstance* there) const {
     return {.what = what,
             .instance = there == nullptr ? std::nullopt : std::optional(there->id),
             .profile_id = wanted_.instance.profile_id,
-            .profile = mig::profile_name(gpu_.profiles, wanted_.instance.profile_id),
+            .profile = profile_name(gpu_.profiles, wanted_.instance.profile_id),
             .placement = wanted_.instance.place};
   }
 
-  std::unexpected<Error> foreign(const mig::GpuInstance& instance) const {
+  std::unexpected<Error> foreign(const GpuInstance& instance) const {
     return fail(Kind::kConflict,
                 fmt::format("the GPU has a MIG instance {} at {} that was not made for this claim; destroy it, or "
                             "delete the claim and its pods so that the scheduler chooses again",
-                            mig::profile_name(gpu_.profiles, instance.profile_id), mig::to_string(instance.placement)));
+                            profile_name(gpu_.profiles, instance.profile_id), to_string(instance.placement)));
   }
 
   Next next_to_make() {
@@ -362,7 +362,7 @@ class PartitionChange {
       if (wanted_.what == MigPartition::What::kFind)
         return fail(Kind::kNotFound, "the MIG instance of the claim is gone");
       if (wanted_.what == MigPartition::What::kLook) return std::nullopt;
-      return step_of(mig::Step::What::kCreateInstance, nullptr);
+      return step_of(Step::What::kCreateInstance, nullptr);
     }
     if (wanted_.what == MigPartition::What::kLook) return foreign(*there);
     if (wanted_.what == MigPartition::What::kMake && !made_any_) return foreign(*there);
@@ -374,7 +374,7 @@ class PartitionChange {
     }
     if (wanted_.what == MigPartition::What::kFind)
       return fail(Kind::kNotFound, "the compute instance of the claim's MIG instance is gone");
-    mig::Step step = step_of(mig::Step::What::kCreateCompute, there);
+    Step step = step_of(Step::What::kCreateCompute, there);
     step.compute_placement.size = wanted_.instance.slices;
     return step;
   }
@@ -382,44 +382,44 @@ class PartitionChange {
   Next next_to_remove() {
     const auto* there = gpu_.enabled ? here() : nullptr;
     if (there == nullptr) return std::nullopt;
-    mig::Step step = step_of(mig::Step::What::kDestroyInstance, there);
+    Step step = step_of(Step::What::kDestroyInstance, there);
     if (there->compute.empty()) return step;
     // A different program has made this one, after the caller's was destroyed from outside.
     if (!wanted_.uuid.empty() &&
-        std::ranges::find(there->compute, wanted_.uuid, &mig::ComputeInstance::uuid) == there->compute.end())
+        std::ranges::find(there->compute, wanted_.uuid, &ComputeInstance::uuid) == there->compute.end())
       return std::nullopt;
-    step.what = mig::Step::What::kDestroyCompute;
+    step.what = Step::What::kDestroyCompute;
     step.compute = there->compute.front().id;
     return step;
   }
 
-  Status take(const mig::Step& step) {
+  Status take(const Step& step) {
     // From here on the UUID is not to be found, and what is left is still the caller's.
-    if (step.what == mig::Step::What::kDestroyCompute) wanted_.uuid.clear();
+    if (step.what == Step::What::kDestroyCompute) wanted_.uuid.clear();
     const auto done = perform(admin_, gpu_uuid_, step);
     if (!done) return std::unexpected(done.error());
-    made_any_ = made_any_ || step.what == mig::Step::What::kCreateInstance;
+    made_any_ = made_any_ || step.what == Step::What::kCreateInstance;
     return {};
   }
 
-  MigAdmin& admin_;
+  gpu::MigAdmin& admin_;
   std::string gpu_uuid_;
   MigPartition wanted_;
   const MigCallbacks& callbacks_;
   MigPartitionOutcome outcome_;
-  mig::GpuState gpu_;      // as it was read last
+  GpuState gpu_;           // as it was read last
   bool made_any_ = false;  // by this change
 };
 
 }  // namespace
 
 Result<MigChangeFiles> MigChangeFiles::open(const std::string& folder) {
-  TRY(Dir dir, Dir::create(folder));
+  TRY(os::Dir dir, os::Dir::create(folder));
   return MigChangeFiles(std::move(dir));
 }
 
 Status MigChangeFiles::write(const MigChange& change) const {
-  return write_kept(folder_, file_of(change.gpu), json_text(to_json(change)) + "\n", 0644);
+  return os::write_kept(folder_, file_of(change.gpu), json_text(to_json(change)) + "\n", 0644);
 }
 
 Status MigChangeFiles::forget(const std::string& gpu) const {
@@ -430,26 +430,26 @@ std::vector<MigChange> MigChangeFiles::unfinished(std::vector<std::string>& lost
   std::vector<MigChange> changes;
   for (const std::string& name : folder_.list().value_or(std::vector<std::string>())) {
     if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) continue;
-    const KeptFile kept = read_kept(folder_, name);
+    const os::KeptFile kept = os::read_kept(folder_, name);
     if (!kept.lost.empty()) lost.push_back(kept.lost);
     if (!kept.text) continue;
     if (auto change = change_from(json_of(*kept.text)); change && file_of(change->gpu) == name) {
       changes.push_back(*std::move(change));
     } else {
-      lost.push_back(put_aside(folder_, name, "it is not a record of a MIG change"));
+      lost.push_back(os::put_aside(folder_, name, "it is not a record of a MIG change"));
     }
   }
   return changes;
 }
 
-MigOutcome apply_layout(MigAdmin& admin, const MigChangeFiles& files, const std::string& gpu_uuid,
-                        const mig::Layout& target, const std::string& config, const MigCallbacks& callbacks) {
+MigOutcome apply_layout(gpu::MigAdmin& admin, const MigChangeFiles& files, const std::string& gpu_uuid,
+                        const Layout& target, const std::string& config, const MigCallbacks& callbacks) {
   return LayoutChange(admin, files, callbacks).run(gpu_uuid, target, config);
 }
 
-MigPartitionOutcome change_partition(MigAdmin& admin, const std::string& gpu_uuid, const MigPartition& partition,
+MigPartitionOutcome change_partition(gpu::MigAdmin& admin, const std::string& gpu_uuid, const MigPartition& partition,
                                      const MigCallbacks& callbacks) {
   return PartitionChange(admin, gpu_uuid, partition, callbacks).run();
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::mig

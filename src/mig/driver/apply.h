@@ -12,7 +12,7 @@
 #include "mig/mig_plan.h"
 #include "os/files/files.h"
 
-namespace tranche::host {
+namespace tranche::mig {
 
 // What is being done to a GPU's MIG layout, on disk before each driver call: a program that is killed finds where it
 // was, and an operator sees what it made and did not finish.
@@ -20,8 +20,8 @@ struct MigChange {
   std::string gpu;     // UUID
   std::string config;  // the name of what was asked for
   std::string boot;    // the kernel's boot id: instances do not survive a reboot
-  mig::Layout before;
-  mig::Layout target;
+  Layout before;
+  Layout target;
   bool waits_for_reset = false;
   std::string step{};  // the newest that was begun, "" = none
   bool step_returned = false;
@@ -42,8 +42,8 @@ class MigChangeFiles {
   std::vector<MigChange> unfinished(std::vector<std::string>& lost) const;
 
  private:
-  explicit MigChangeFiles(Dir folder) : folder_(std::move(folder)) {}
-  Dir folder_;
+  explicit MigChangeFiles(os::Dir folder) : folder_(std::move(folder)) {}
+  os::Dir folder_;
 };
 
 struct MigOutcome {
@@ -59,26 +59,26 @@ struct MigOutcome {
   std::string left{};                  // what the GPU is cut into now, when that is neither the target nor as before
   std::vector<std::string> holders{};  // "process 4711"; the caller's own words
   std::vector<std::string> steps{};    // that were taken, in order
-  mig::Layout now{};                   // as it was read last
+  Layout now{};                        // as it was read last
 };
 
 struct MigCallbacks {
-  mig::Users users{};                                    // any thread; not for a partition
-  std::function<bool()> stop{};                          // asked between calls
-  std::function<void(const mig::Step& step)> on_step{};  // before each call
-  std::function<bool(Duration)> pause{};                 // between two tries; false: stop
+  Users users{};                                    // any thread; not for a partition
+  std::function<bool()> stop{};                     // asked between calls
+  std::function<void(const Step& step)> on_step{};  // before each call
+  std::function<bool(Duration)> pause{};            // between two tries; false: stop
 };
 
 // Cuts a GPU into a layout. Nothing is destroyed that the driver or the caller says is in use. A failure undoes what
 // was done, as far as nothing is in use; what is left then is said. config: the name of what was asked for.
-MigOutcome apply_layout(MigAdmin& admin, const MigChangeFiles& files, const std::string& gpu_uuid,
-                        const mig::Layout& target, const std::string& config, const MigCallbacks& callbacks);
+MigOutcome apply_layout(gpu::MigAdmin& admin, const MigChangeFiles& files, const std::string& gpu_uuid,
+                        const Layout& target, const std::string& config, const MigCallbacks& callbacks);
 
 // One MIG instance at one place, for a claim: a GPU instance with one compute instance that fills it. Other instances
 // of the GPU are left alone, whatever happens. A call that was interrupted is gone on with. The caller has on disk that
 // the instance is its own before it has it made.
 struct MigPartition {
-  mig::WholeInstance instance;
+  WholeInstance instance;
   enum class What {
     kLook,    // nothing is made; nothing may be at its place
     kMake,    // the same, and it is made; the caller has on disk that it is begun
@@ -95,11 +95,11 @@ struct MigPartitionOutcome {
   // use; kNotFound: kFind, and it is gone; kUnavailable: MIG mode is off; else the driver's error. What kMake made and
   // did not finish is destroyed, as far as the driver does it.
   Status status;
-  std::string uuid;                  // of the MIG device, unless it was removed
-  std::optional<mig::GpuState> now;  // as it was read last
+  std::string uuid;             // of the MIG device, unless it was removed
+  std::optional<GpuState> now;  // as it was read last
 };
 
-MigPartitionOutcome change_partition(MigAdmin& admin, const std::string& gpu_uuid, const MigPartition& partition,
+MigPartitionOutcome change_partition(gpu::MigAdmin& admin, const std::string& gpu_uuid, const MigPartition& partition,
                                      const MigCallbacks& callbacks);
 
-}  // namespace tranche::host
+}  // namespace tranche::mig

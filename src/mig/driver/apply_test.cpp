@@ -7,28 +7,28 @@
 #include "gpu/driver/sim_fixture.h"
 #include "os/files/kept.h"
 
-namespace tranche::host {
+namespace tranche::mig {
 namespace {
 
 constexpr const char* kPlain = "gpus:\n  - {profile: A100-PCIE-40GB, mig: [2g.10gb, 1g.5gb, 1g.5gb]}\n";
 constexpr const char* kWrites[] = {"nvmlComputeInstanceDestroy", "nvmlGpuInstanceDestroy",
                                    "nvmlDeviceCreateGpuInstanceWithPlacement", "nvmlGpuInstanceCreateComputeInstance"};
 
-struct Bed : nvml::SimFixture {
-  explicit Bed(const std::string& yaml = kPlain) : SimFixture(yaml) {
+struct Bed : gpu::nvml::SimFixture {
+  explicit Bed(const std::string& yaml = kPlain) : gpu::nvml::SimFixture(yaml) {
     open();
     uuid = node().gpus()[0].uuid;
   }
   void open() {
     admin.reset();
-    auto opened = MigAdmin::open(settings());
+    auto opened = gpu::MigAdmin::open(settings());
     ASSERT_TRUE(opened) << to_string(opened.error());
     admin = *std::move(opened);
     files = *MigChangeFiles::open(root() + "/run");
   }
-  mig::Layout layout() { return layout_of(read()); }
-  mig::GpuState read() { return admin->read(uuid).value_or(mig::GpuState{}); }
-  MigOutcome apply(const mig::Layout& target, MigCallbacks callbacks = {}) {
+  Layout layout() { return layout_of(read()); }
+  GpuState read() { return admin->read(uuid).value_or(GpuState{}); }
+  MigOutcome apply(const Layout& target, MigCallbacks callbacks = {}) {
     callbacks.pause = [](Duration) { return true; };
     return apply_layout(*admin, *files, uuid, target, "test", callbacks);
   }
@@ -39,7 +39,7 @@ struct Bed : nvml::SimFixture {
     ASSERT_TRUE(node().add_fault(one));
   }
   // A child process that changes the layout and is killed on its way.
-  void killed_on_its_way(const mig::Layout& target) {
+  void killed_on_its_way(const Layout& target) {
     const pid_t child = ::fork();
     if (child == 0) {
       apply(target);
@@ -55,15 +55,15 @@ struct Bed : nvml::SimFixture {
     return found;
   }
 
-  std::unique_ptr<MigAdmin> admin;
+  std::unique_ptr<gpu::MigAdmin> admin;
   std::optional<MigChangeFiles> files;
   std::string uuid;
 };
 
-mig::Part three_at(std::uint32_t start) {
+Part three_at(std::uint32_t start) {
   return {9, "3g.20gb", {start, 4}, {{0, 3}}};
 }
-const mig::Layout kThrees{true, {three_at(0), three_at(4)}};
+const Layout kThrees{true, {three_at(0), three_at(4)}};
 
 TEST(MigApply, ReachesTheLayoutAndLeavesNoRecord) {
   Bed bed;
@@ -79,8 +79,8 @@ TEST(MigApply, ReachesTheLayoutAndLeavesNoRecord) {
 TEST(MigApply, KeepsWhatStaysAndDestroysNothingThatIsInUse) {
   Bed bed("gpus:\n  - {profile: A100-PCIE-40GB, mig: [3g.20gb, 1g.5gb]}\n");
   const auto before = bed.read();
-  const auto stays = std::ranges::find(before.instances, 9u, &mig::GpuInstance::profile_id);
-  const auto goes = std::ranges::find(before.instances, 19u, &mig::GpuInstance::profile_id);
+  const auto stays = std::ranges::find(before.instances, 9u, &GpuInstance::profile_id);
+  const auto goes = std::ranges::find(before.instances, 19u, &GpuInstance::profile_id);
   ASSERT_TRUE(stays != before.instances.end() && goes != before.instances.end());
   bed.node().add_made_up_process({.pid = 5, .gpu = 0, .bytes = 1, .gpu_instance = goes->id, .compute_instance = 0});
   bed.node().add_made_up_process({.pid = 6, .gpu = 0, .bytes = 1, .gpu_instance = stays->id, .compute_instance = 0});
@@ -90,12 +90,12 @@ TEST(MigApply, KeepsWhatStaysAndDestroysNothingThatIsInUse) {
   EXPECT_TRUE(outcome.steps.empty());
   bed.node().detach(5, 0);
   MigCallbacks held;
-  held.users = [](const std::string&) { return std::vector<mig::Holder>{{"pod team/job"}}; };
+  held.users = [](const std::string&) { return std::vector<Holder>{{"pod team/job"}}; };
   EXPECT_EQ(bed.apply(kThrees, held).what, MigOutcome::What::kInUse) << "by the caller's word";
   outcome = bed.apply(kThrees);
   ASSERT_EQ(outcome.what, MigOutcome::What::kDone) << outcome.why;
   const auto after = bed.read();
-  const auto still = std::ranges::find(after.instances, stays->id, &mig::GpuInstance::id);
+  const auto still = std::ranges::find(after.instances, stays->id, &GpuInstance::id);
   ASSERT_TRUE(still != after.instances.end());
   EXPECT_EQ(still->compute, stays->compute);
 }
@@ -103,9 +103,9 @@ TEST(MigApply, KeepsWhatStaysAndDestroysNothingThatIsInUse) {
 // Promise: mig/plan: The steps that a plan shows are the calls that are made, one by one.
 TEST(MigApply, TakesTheStepsOfThePlan) {
   Bed bed;
-  const mig::Part divided{9, "3g.20gb", {0, 4}, {{0, 1}, {1, 1}, {2, 1}}};
-  for (const mig::Layout& target : {kThrees, mig::Layout{true, {divided, three_at(4)}}, mig::Layout{true, {}},
-                                    mig::Layout{true, {divided}}, kThrees, mig::Layout{false, {}}}) {
+  const Part divided{9, "3g.20gb", {0, 4}, {{0, 1}, {1, 1}, {2, 1}}};
+  for (const Layout& target : {kThrees, Layout{true, {divided, three_at(4)}}, Layout{true, {}}, Layout{true, {divided}},
+                               kThrees, Layout{false, {}}}) {
     std::vector<std::string> planned;
     for (const auto& step : plan_to(bed.read(), target).steps) planned.push_back(to_string(step));
     if (!target.enabled) planned.pop_back();  // the reset is the caller's
@@ -115,8 +115,8 @@ TEST(MigApply, TakesTheStepsOfThePlan) {
 
 TEST(MigApply, ARecordThatCannotBeReadIsNamed) {
   Bed bed;
-  ASSERT_TRUE(write_kept(*Dir::open(bed.root() + "/run"), "mig-GPU-a.json",
-                         "{\"gpu\": \"GPU-a\", \"before\": \"text\", \"target\": {}}\n", 0644));
+  ASSERT_TRUE(os::write_kept(*os::Dir::open(bed.root() + "/run"), "mig-GPU-a.json",
+                             "{\"gpu\": \"GPU-a\", \"before\": \"text\", \"target\": {}}\n", 0644));
   std::vector<std::string> lost;
   EXPECT_TRUE(bed.files->unfinished(lost).empty());
   EXPECT_EQ(lost.size(), 1u);
@@ -138,13 +138,13 @@ TEST(MigApply, ACallThatFailsIsRepeatedOrWhatWasDoneIsUndone) {
     for (std::uint32_t skip = 0; skip < 3; ++skip) {
       SCOPED_TRACE(std::string(call) + " after " + std::to_string(skip));
       Bed bed;
-      const mig::Layout before = bed.layout();
+      const Layout before = bed.layout();
       bed.fault(sim::FaultKind::kFail, call, 999, skip, 1);
       EXPECT_EQ(bed.apply(kThrees).what, MigOutcome::What::kDone);
       EXPECT_EQ(bed.layout(), kThrees);
     }
     Bed bed;
-    const mig::Layout before = bed.layout();
+    const Layout before = bed.layout();
     bed.fault(sim::FaultKind::kFail, call, 999, 1, 4);
     const auto outcome = bed.apply(kThrees);
     EXPECT_EQ(outcome.what, MigOutcome::What::kFailed);
@@ -169,7 +169,7 @@ TEST(MigApply, KilledBeforeOrAfterAnyCallItGoesOn) {
       for (std::uint32_t skip = 0; skip < 3; ++skip) {
         SCOPED_TRACE(std::string(call) + " after " + std::to_string(skip));
         Bed bed;
-        const mig::Layout before = bed.layout();
+        const Layout before = bed.layout();
         bed.fault(kind, call, 0, skip, 1);
         bed.killed_on_its_way(kThrees);
         bed.node().clear_faults();
@@ -214,4 +214,4 @@ TEST(MigApply, OnHopperTheModeChangesAtOnceWhenIdle) {
 }
 
 }  // namespace
-}  // namespace tranche::host
+}  // namespace tranche::mig

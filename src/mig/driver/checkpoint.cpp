@@ -8,7 +8,7 @@
 #include "base/json_text.h"
 #include "base/text.h"
 
-namespace tranche::host {
+namespace tranche::mig {
 namespace {
 
 using Json = nlohmann::json;
@@ -61,14 +61,14 @@ Result<Checkpoint::Instance> instance_from(const Json& object, const std::string
 
 }  // namespace
 
-std::string checkpoint_text(const std::vector<mig::GpuState>& gpus) {
+std::string checkpoint_text(const std::vector<GpuState>& gpus) {
   using Ordered = nlohmann::ordered_json;
   Ordered devices = Ordered::array();
-  for (const mig::GpuState& gpu : gpus) {
+  for (const GpuState& gpu : gpus) {
     if (!gpu.capable) continue;
     Ordered instances = Ordered::array();
-    for (const mig::Profile& profile : gpu.profiles)  // in the driver's order of profiles, as mig-parted walks them
-      for (const mig::GpuInstance& instance : gpu.instances) {
+    for (const Profile& profile : gpu.profiles)  // in the driver's order of profiles, as mig-parted walks them
+      for (const GpuInstance& instance : gpu.instances) {
         if (instance.profile_id != profile.id || !profile.number) continue;
         Ordered compute = Ordered::array();
         for (const auto& one : instance.compute) compute.push_back({{"ProfileID", one.number}, {"EngProfileID", 0}});
@@ -113,27 +113,27 @@ Result<Checkpoint> parse_checkpoint(std::string_view text) {
   return checkpoint;
 }
 
-mig::Plan restoring_plan(const Checkpoint& checkpoint, const std::vector<mig::GpuState>& gpus, bool mode_only,
-                         const std::string& source) {
-  mig::Plan plan;
+Plan restoring_plan(const Checkpoint& checkpoint, const std::vector<GpuState>& gpus, bool mode_only,
+                    const std::string& source) {
+  Plan plan;
   plan.configuration = "checkpoint";
   const auto refuse = [&](const std::string& what) {
     plan.problems.push_back(
         {Severity::kError, {source, 0, 0}, {}, what, "restore a checkpoint of this node, or apply a configuration"});
   };
   for (const auto& saved : checkpoint.gpus)
-    if (std::ranges::find(gpus, saved.uuid, &mig::GpuState::uuid) == gpus.end())
+    if (std::ranges::find(gpus, saved.uuid, &GpuState::uuid) == gpus.end())
       refuse("no GPU of this node that answers is " + in_quotes(saved.uuid));
-  for (const mig::GpuState& gpu : gpus) {
+  for (const GpuState& gpu : gpus) {
     const auto saved = std::ranges::find(checkpoint.gpus, gpu.uuid, &Checkpoint::Gpu::uuid);
     if (saved == checkpoint.gpus.end() || !gpu.capable) {
       if (saved != checkpoint.gpus.end() && saved->enabled) refuse("GPU " + std::to_string(gpu.index) + " has no MIG");
-      plan.gpus.push_back(mig::left_alone(gpu));
+      plan.gpus.push_back(left_alone(gpu));
       continue;
     }
-    mig::Layout target{.enabled = saved->enabled};
+    Layout target{.enabled = saved->enabled};
     for (const auto& instance : saved->instances) {
-      const auto profile = std::ranges::find(gpu.profiles, instance.number, &mig::Profile::number);
+      const auto profile = std::ranges::find(gpu.profiles, instance.number, &Profile::number);
       if (profile == gpu.profiles.end() ||
           (!profile->placements.empty() &&
            std::ranges::find(profile->placements, instance.place) == profile->placements.end())) {
@@ -141,7 +141,7 @@ mig::Plan restoring_plan(const Checkpoint& checkpoint, const std::vector<mig::Gp
                std::to_string(instance.number) + " at slice " + std::to_string(instance.place.start));
         continue;
       }
-      mig::Part part{.profile_id = profile->id, .profile = profile->name, .placement = instance.place};
+      Part part{.profile_id = profile->id, .profile = profile->name, .placement = instance.place};
       std::uint32_t start = 0;
       for (const auto number : instance.compute) {
         const auto slices = slices_of(number);
@@ -155,10 +155,10 @@ mig::Plan restoring_plan(const Checkpoint& checkpoint, const std::vector<mig::Gp
       }
       target.parts.push_back(std::move(part));
     }
-    std::ranges::sort(target.parts, {}, &mig::Part::placement);
-    plan.gpus.push_back(mig::plan_to(gpu, mode_only ? mig::with_mode(gpu, saved->enabled) : target));
+    std::ranges::sort(target.parts, {}, &Part::placement);
+    plan.gpus.push_back(plan_to(gpu, mode_only ? with_mode(gpu, saved->enabled) : target));
   }
   return plan;
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::mig

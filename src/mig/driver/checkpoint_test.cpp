@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-namespace tranche::host {
+namespace tranche::mig {
 namespace {
 
 using ::testing::HasSubstr;
@@ -11,8 +11,8 @@ constexpr const char* kText =
     R"({"Version":"v1","MigState":{"Devices":[{"UUID":"GPU-a","MigMode":1,"GpuInstances":[{"ProfileID":2,"Placement":{"Start":4,"Size":4},"ComputeInstances":[{"ProfileID":0,"EngProfileID":0},{"ProfileID":1,"EngProfileID":0}]}]},{"UUID":"GPU-b","MigMode":0,"GpuInstances":[]}]}})"
     "\n";
 
-mig::GpuState a_gpu() {
-  mig::GpuState gpu;
+GpuState a_gpu() {
+  GpuState gpu;
   gpu.uuid = "GPU-a";
   gpu.name = "NVIDIA A100-PCIE-40GB";
   gpu.capable = gpu.enabled = gpu.pending = true;
@@ -25,9 +25,9 @@ TEST(Checkpoint, IsWrittenAndReadAsNvidias) {
   const auto read = parse_checkpoint(kText);
   ASSERT_TRUE(read) << to_string(read.error());
   ASSERT_EQ(read->gpus.size(), 2u);
-  EXPECT_EQ(read->gpus[0].instances[0].place, (mig::Placement{4, 4}));
+  EXPECT_EQ(read->gpus[0].instances[0].place, (Placement{4, 4}));
   EXPECT_EQ(read->gpus[0].instances[0].compute, (std::vector<std::uint32_t>{0, 1}));
-  mig::GpuState cut = a_gpu(), off = a_gpu(), without_mig;
+  GpuState cut = a_gpu(), off = a_gpu(), without_mig;
   cut.instances.push_back({.id = 1,
                            .profile_id = 9,
                            .placement = {4, 4},
@@ -55,7 +55,7 @@ TEST(Checkpoint, IsRefusedWithThePlaceOfTheFault) {
 }
 
 TEST(Checkpoint, ReachesPlacementsAndKeepsWhatIsThere) {
-  mig::GpuState gpu = a_gpu();
+  GpuState gpu = a_gpu();
   gpu.instances.push_back({.id = 1, .profile_id = 9, .placement = {4, 4}});
   gpu.instances.push_back({.id = 7, .profile_id = 19, .placement = {0, 1}, .holders = {{"process 4711", 4711}}});
   gpu.instances.back().held = true;
@@ -80,4 +80,4 @@ TEST(Checkpoint, OfADifferentNodeChangesNothing) {
 }
 
 }  // namespace
-}  // namespace tranche::host
+}  // namespace tranche::mig

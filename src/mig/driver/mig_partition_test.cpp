@@ -6,15 +6,16 @@
 
 #include "gpu/driver/sim_fixture.h"
 
-namespace tranche::host {
+namespace tranche::mig {
 namespace partition_test {
 
 using ::testing::HasSubstr;
 using What = MigPartition::What;
 
-struct Bed : nvml::SimFixture {
-  explicit Bed(const std::string& mig = ", mig: []") : SimFixture("gpus:\n  - {profile: A100-PCIE-40GB" + mig + "}\n") {
-    admin = *MigAdmin::open(settings());
+struct Bed : gpu::nvml::SimFixture {
+  explicit Bed(const std::string& mig = ", mig: []")
+      : gpu::nvml::SimFixture("gpus:\n  - {profile: A100-PCIE-40GB" + mig + "}\n") {
+    admin = *gpu::MigAdmin::open(settings());
     uuid = node().gpus()[0].uuid;
   }
   MigPartitionOutcome change(What what, const std::string& device = "") {
@@ -30,7 +31,7 @@ struct Bed : nvml::SimFixture {
     ASSERT_TRUE(node().add_fault(one));
   }
 
-  std::unique_ptr<MigAdmin> admin;
+  std::unique_ptr<gpu::MigAdmin> admin;
   std::string uuid;
 };
 
@@ -144,4 +145,4 @@ TEST(MigPartition, IsGoneOnWithAfterAKill) {
 }
 
 }  // namespace partition_test
-}  // namespace tranche::host
+}  // namespace tranche::mig

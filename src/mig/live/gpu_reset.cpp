@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "os/files/files.h"
 
-namespace tranche::agent {
+namespace tranche::mig {
 namespace {
 
 namespace fs = std::filesystem;
@@ -18,7 +18,7 @@ constexpr Duration kPatience = 60s;
 std::string first_of(const std::string& root, std::initializer_list<const char*> names) {
   for (const char* name : names) {
     std::error_code failed;
-    const std::string path = host::under_root(root, name);
+    const std::string path = os::under_root(root, name);
     if (fs::exists(path, failed)) return path;
   }
   return {};
@@ -47,26 +47,26 @@ Result<std::vector<std::string>> reset_command(const std::string& driver_root, c
 
 }  // namespace
 
-GpuReset::GpuReset(host::Loop& loop, std::map<std::string, std::string> environment, std::function<void(Status)> done)
+GpuReset::GpuReset(os::Loop& loop, std::map<std::string, std::string> environment, std::function<void(Status)> done)
     : loop_(loop), environment_(std::move(environment)), done_(std::move(done)) {}
 
 Status GpuReset::start(const std::string& driver_root, const std::string& gpu_uuid) {
   TRY(const auto words, reset_command(driver_root, gpu_uuid));
-  host::Command command;
+  os::Command command;
   command.argv = words;
   command.env = environment_;
   command.kill_on_drop = true;
-  TRY(process_, host::Process::start(
+  TRY(process_, os::Process::start(
                     loop_, command,
                     [this](const std::string& line) {
                       if (!trimmed(line).empty()) last_ = line;
                     },
-                    [this](host::ExitNote note) {
+                    [this](os::ExitNote note) {
                       patience_.stop();
                       // A callback of the process must not drop it: the answer comes as a turn of its own.
                       Status status;
                       if (note.signalled || note.code != 0)
-                        status = fail(Kind::kConflict, "nvidia-smi --gpu-reset " + to_string(note) +
+                        status = fail(Kind::kConflict, "nvidia-smi --gpu-reset " + os::to_string(note) +
                                                            (last_.empty() ? "" : ": " + last_));
                       loop_.post([done = done_, status = std::move(status)] { done(status); });
                     }));
@@ -76,4 +76,4 @@ Status GpuReset::start(const std::string& driver_root, const std::string& gpu_uu
   return {};
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::mig

@@ -11,22 +11,22 @@
 #include "os/loop/timer.h"
 #include "os/process/process.h"
 
-namespace tranche::agent {
+namespace tranche::mig {
 
 class GpuReset {
  public:
   // done: nothing on success, otherwise why not; in a callback of its own. Ends the program when it runs too long.
-  GpuReset(host::Loop& loop, std::map<std::string, std::string> environment, std::function<void(Status)> done);
+  GpuReset(os::Loop& loop, std::map<std::string, std::string> environment, std::function<void(Status)> done);
   // kNotFound: the driver root has no nvidia-smi.
   Status start(const std::string& driver_root, const std::string& gpu_uuid);
 
  private:
-  host::Loop& loop_;
+  os::Loop& loop_;
   std::map<std::string, std::string> environment_;
   std::function<void(Status)> done_;
   std::string last_;
-  host::Timer patience_{loop_};
-  std::unique_ptr<host::Process> process_;
+  os::Timer patience_{loop_};
+  std::unique_ptr<os::Process> process_;
 };
 
-}  // namespace tranche::agent
+}  // namespace tranche::mig

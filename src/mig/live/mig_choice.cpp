@@ -9,7 +9,7 @@
 #include "os/files/files.h"
 #include "os/log/log.h"
 
-namespace tranche::agent {
+namespace tranche::mig {
 namespace {
 
 using namespace std::chrono_literals;
@@ -27,7 +27,7 @@ std::string texts_of(const std::vector<Problem>& problems, Severity severity) {
   return join(texts, "; ");
 }
 
-MigChoice::MigChoice(host::Loop& loop, host::Worker& worker, const MigOptions& options, std::string node_name,
+MigChoice::MigChoice(os::Loop& loop, os::Worker& worker, const MigOptions& options, std::string node_name,
                      Callbacks callbacks)
     : loop_(loop),
       worker_(worker),
@@ -37,9 +37,9 @@ MigChoice::MigChoice(host::Loop& loop, host::Worker& worker, const MigOptions& o
   watch_file();
 }
 
-void MigChoice::use(host::KubeClient& client) {
-  node_watch_ = std::make_unique<host::WatchObject>(
-      loop_, client, host::WatchedObject{"/api/v1/nodes", node_name_, kRole, stable_hash(node_name_ + " mig")},
+void MigChoice::use(kube::KubeClient& client) {
+  node_watch_ = std::make_unique<kube::WatchObject>(
+      loop_, client, kube::WatchedObject{"/api/v1/nodes", node_name_, kRole, stable_hash(node_name_ + " mig")},
       [this](const nlohmann::json* node) {
         if (node != nullptr) on_node(*node);  // otherwise what it asked for last stays
       },
@@ -54,9 +54,9 @@ void MigChoice::use(host::KubeClient& client) {
   }
   source_ = "ConfigMap " + options_.config_map + "[" + kMapKey + "]";
   text_pending_ = true;
-  map_watch_ = std::make_unique<host::WatchObject>(
+  map_watch_ = std::make_unique<kube::WatchObject>(
       loop_, client,
-      host::WatchedObject{"/api/v1/namespaces/" + name->in_namespace + "/configmaps", name->name, kRole,
+      kube::WatchedObject{"/api/v1/namespaces/" + name->in_namespace + "/configmaps", name->name, kRole,
                           stable_hash(node_name_ + " mig map")},
       [this](const nlohmann::json* object) { on_map(object); }, [] {});
 }
@@ -90,7 +90,7 @@ void MigChoice::take(Definitions next) {
   if (newest_ == next) return;
   newest_ = next;
   worker_.run([this, alive = alive_, next, source = source_, &loop = loop_] {
-    auto parsed = next ? mig::parse_configuration_file(*next, source) : mig::ParsedFile();
+    auto parsed = next ? parse_configuration_file(*next, source) : ParsedFile();
     loop.post(
         [this, alive, problem = next ? std::string() : to_string(next.error()), parsed = std::move(parsed)]() mutable {
           if (!*alive) return;
@@ -108,15 +108,15 @@ void MigChoice::watch_file() {
   if (path.empty()) return;
   source_ = path;
   const auto folder = std::filesystem::path(path).parent_path();
-  auto watch = host::DirWatch::open(loop_, folder.empty() ? "." : folder.string(), [this](const std::string&) {
-    settle_.start(kSettling, [this] { take(host::read_file(options_.config_file)); });
+  auto watch = os::DirWatch::open(loop_, folder.empty() ? "." : folder.string(), [this](const std::string&) {
+    settle_.start(kSettling, [this] { take(os::read_file(options_.config_file)); });
   });
   if (watch)
     dir_watch_ = *std::move(watch);
   else
     log::warning("mig.config_unwatched", {{"path", path}, {"why", watch.error()}});
   text_pending_ = true;
-  take(host::read_file(options_.config_file));  // after the watch, so that each later change causes an event
+  take(os::read_file(options_.config_file));  // after the watch, so that each later change causes an event
 }
 
 std::string MigChoice::name() const {
@@ -124,7 +124,7 @@ std::string MigChoice::name() const {
   return label.empty() ? options_.default_name : label;
 }
 
-const mig::Configuration* MigChoice::find(const std::vector<mig::GpuState>& gpus, std::string& why) {
+const Configuration* MigChoice::find(const std::vector<GpuState>& gpus, std::string& why) {
   const std::string asked = name();
   if (!text_problem_.empty()) {
     why = "the MIG configurations cannot be read: " + text_problem_;
@@ -135,7 +135,7 @@ const mig::Configuration* MigChoice::find(const std::vector<mig::GpuState>& gpus
     if (!why.empty()) return nullptr;
     if (const auto* found = file_.file.find(asked)) return found;
   }
-  defaults_.file = mig::default_configurations(gpus);
+  defaults_.file = default_configurations(gpus);
   if (const auto* found = defaults_.file.find(asked)) return found;
   std::vector<std::string> known;
   if (defined_)
@@ -146,4 +146,4 @@ const mig::Configuration* MigChoice::find(const std::vector<mig::GpuState>& gpus
   return nullptr;
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::mig

@@ -7,7 +7,7 @@
 
 #include "os/log/log.h"
 
-namespace tranche::agent {
+namespace tranche::mig {
 using namespace std::chrono_literals;
 
 namespace {
@@ -15,17 +15,17 @@ namespace {
 constexpr Duration kEndPatience = 2s;  // for the call in progress, when the program ends
 
 MigDriver::Done failed(const MigDriver::Work& work, std::string why) {
-  return {work, {.what = host::MigOutcome::What::kFailed, .why = std::move(why)}, {}};
+  return {work, {.what = MigOutcome::What::kFailed, .why = std::move(why)}, {}};
 }
 
 }  // namespace
 
 struct MigDriver::Shared {
   std::mutex mutex;
-  host::Loop* loop = nullptr;  // nullptr: the manager is gone
+  os::Loop* loop = nullptr;  // nullptr: the manager is gone
   MigUse use;
 
-  std::vector<mig::Holder> users(const std::string& uuid) {
+  std::vector<Holder> users(const std::string& uuid) {
     const std::lock_guard lock(mutex);
     return holders_in(use, uuid);
   }
@@ -62,16 +62,16 @@ struct MigDriver::Job {
     doing = std::move(what);
   }
 
-  void read(const host::NvmlSettings& driver, const std::string& folder, std::set<std::uint32_t> pass_over) {
+  void read(const gpu::NvmlSettings& driver, const std::string& folder, std::set<std::uint32_t> pass_over) {
     Reading found;
     if (!folder.empty()) {
-      if (auto files = host::MigChangeFiles::open(folder))
+      if (auto files = MigChangeFiles::open(folder))
         found.unfinished = files->unfinished(found.lost);
       else
         found.problem = to_string(within(files.error(), "the record of changes cannot be kept"));
     }
-    host::MigCare care{std::move(pass_over), [this](std::uint32_t gpu) { begins(gpu, "read its MIG state"); }};
-    if (auto admin = host::MigAdmin::open(driver, std::move(care))) {
+    gpu::MigCare care{std::move(pass_over), [this](std::uint32_t gpu) { begins(gpu, "read its MIG state"); }};
+    if (auto admin = gpu::MigAdmin::open(driver, std::move(care))) {
       begins({}, "count the GPUs");
       auto gpus = (*admin)->read(found.silent);
       begins({}, "close the driver library");
@@ -86,12 +86,12 @@ struct MigDriver::Job {
     reading = std::move(found);
   }
 
-  void apply(const std::vector<Work>& all, const std::string& config, const host::NvmlSettings& driver,
+  void apply(const std::vector<Work>& all, const std::string& config, const gpu::NvmlSettings& driver,
              const std::string& folder, const std::set<std::uint32_t>& pass_over,
              const std::shared_ptr<Shared>& shared) {
-    auto files = folder.empty() ? Result<host::MigChangeFiles>(fail(Kind::kUnsupported, "no record is kept"))
-                                : host::MigChangeFiles::open(folder);
-    auto admin = host::MigAdmin::open(driver, {pass_over, {}});
+    auto files = folder.empty() ? Result<MigChangeFiles>(fail(Kind::kUnsupported, "no record is kept"))
+                                : MigChangeFiles::open(folder);
+    auto admin = gpu::MigAdmin::open(driver, {pass_over, {}});
     for (const Work& work : all) {
       Done one{work, {}, {}};
       if (!admin) {
@@ -103,32 +103,31 @@ struct MigDriver::Job {
       } else {
         begins(work.index, "read its MIG state");
         if (work.partition)
-          one.partition = host::change_partition(**admin, work.gpu, *work.partition, callbacks(work.index, shared));
+          one.partition = change_partition(**admin, work.gpu, *work.partition, callbacks(work.index, shared));
         else
-          one.outcome =
-              host::apply_layout(**admin, *files, work.gpu, work.target, config, callbacks(work.index, shared));
+          one.outcome = apply_layout(**admin, *files, work.gpu, work.target, config, callbacks(work.index, shared));
       }
       const std::lock_guard lock(mutex);
       done.push_back(std::move(one));
     }
   }
 
-  host::MigCallbacks callbacks(unsigned gpu_index, const std::shared_ptr<Shared>& shared) {
-    host::MigCallbacks callbacks;
+  MigCallbacks callbacks(unsigned gpu_index, const std::shared_ptr<Shared>& shared) {
+    MigCallbacks callbacks;
     callbacks.stop = [this] { return stopped(); };
     callbacks.pause = [this](Duration duration) { return pause(duration); };
-    callbacks.on_step = [this, gpu_index](const mig::Step& step) { begins(gpu_index, mig::to_string(step)); };
+    callbacks.on_step = [this, gpu_index](const Step& step) { begins(gpu_index, to_string(step)); };
     callbacks.users = [shared](const std::string& uuid) { return shared->users(uuid); };
     return callbacks;
   }
 };
 
-MigDriver::MigDriver(host::Loop& loop, std::string folder, std::function<void()> answers_again)
+MigDriver::MigDriver(os::Loop& loop, std::string folder, std::function<void()> answers_again)
     : loop_(loop),
       folder_(std::move(folder)),
       answers_again_(std::move(answers_again)),
       shared_(std::make_shared<Shared>()),
-      worker_(host::Worker::start()) {
+      worker_(os::Worker::start()) {
   shared_->loop = &loop;
 }
 
@@ -151,12 +150,12 @@ void MigDriver::use_is(const MigUse& use) {
   shared_->use = use;
 }
 
-void MigDriver::read(const host::NvmlSettings& driver, std::function<void(Reading)> done) {
+void MigDriver::read(const gpu::NvmlSettings& driver, std::function<void(Reading)> done) {
   request_ = {driver, {}, {}, {}, std::move(done), {}};
   start();
 }
 
-void MigDriver::apply(const host::NvmlSettings& driver, std::vector<Work> work, std::string config,
+void MigDriver::apply(const gpu::NvmlSettings& driver, std::vector<Work> work, std::string config,
                       std::function<void(std::vector<Done>)> done) {
   request_ = {driver, std::move(work), std::move(config), {}, {}, std::move(done)};
   start();
@@ -223,7 +222,7 @@ void MigDriver::give_up() {
   }
   job_->request_stop();  // should the call return, nothing more is done
   log::error("mig.stuck", {{"why", stuck.why}});
-  stuck.worker = std::exchange(worker_, host::Worker::start());
+  stuck.worker = std::exchange(worker_, os::Worker::start());
   stuck.job = std::exchange(job_, nullptr);
   std::erase_if(request_.work, [&](const Work& work) {
     const bool here = stuck.index == work.index;
@@ -273,13 +272,13 @@ std::string to_string(const MigUser& user) {
   return "pod " + user.pod_namespace + "/" + user.pod + " (container " + user.container + ")";
 }
 
-std::vector<mig::Holder> holders_in(const MigUse& use, const std::string& uuid) {
+std::vector<Holder> holders_in(const MigUse& use, const std::string& uuid) {
   if (!use.unknown.empty())
     return {{"a holder that is not known, because kubelet does not answer (" + use.unknown + ")"}};
-  std::vector<mig::Holder> holders;
+  std::vector<Holder> holders;
   if (const auto found = use.users.find(uuid); found != use.users.end())
     for (const MigUser& user : found->second) holders.push_back({to_string(user)});
   return holders;
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::mig

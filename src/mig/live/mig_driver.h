@@ -16,7 +16,7 @@
 #include "os/loop/timer.h"
 #include "os/worker/worker.h"
 
-namespace tranche::agent {
+namespace tranche::mig {
 
 // Who uses which device of this node, as kubelet and the node agent's own answers have it. Values.
 struct MigUser {
@@ -35,31 +35,31 @@ struct MigUse {
 };
 
 // As holders of a device, by its UUID. While it is not known who uses what, every device is held.
-std::vector<mig::Holder> holders_in(const MigUse& use, const std::string& uuid);
+std::vector<Holder> holders_in(const MigUse& use, const std::string& uuid);
 
 class MigDriver {
  public:
   struct Reading {
     std::string problem;  // nothing could be read
-    std::vector<mig::GpuState> gpus;
+    std::vector<GpuState> gpus;
     std::vector<std::string> silent;  // GPUs that do not answer, one sentence each: which, and which call
-    std::vector<host::MigChange> unfinished;
+    std::vector<MigChange> unfinished;
     std::vector<std::string> lost;  // records that could not be read and were renamed
   };
   struct Work {
     unsigned index = 0;
     std::string gpu;
-    mig::Layout target;
-    std::optional<host::MigPartition> partition = {};  // in place of a layout
+    Layout target;
+    std::optional<MigPartition> partition = {};  // in place of a layout
   };
   struct Done {
     Work work;
-    host::MigOutcome outcome;
-    host::MigPartitionOutcome partition = {};  // of work with one, if outcome is kDone
+    MigOutcome outcome;
+    MigPartitionOutcome partition = {};  // of work with one, if outcome is kDone
   };
   // folder: of the record of what is under way; "" = for partitions only, which have none here. answers_again: a call
   // has returned that had not.
-  MigDriver(host::Loop& loop, std::string folder, std::function<void()> answers_again);
+  MigDriver(os::Loop& loop, std::string folder, std::function<void()> answers_again);
   ~MigDriver();
   MigDriver(const MigDriver&) = delete;
   MigDriver& operator=(const MigDriver&) = delete;
@@ -67,15 +67,15 @@ class MigDriver {
   void use_is(const MigUse& use);  // who holds what; asked before each step that destroys something
   // One of the two at a time; `done` comes as a callback of its own. A call that takes longer than driver.silence
   // hangs.
-  void read(const host::NvmlSettings& driver, std::function<void(Reading)> done);
-  void apply(const host::NvmlSettings& driver, std::vector<Work> work, std::string config,
+  void read(const gpu::NvmlSettings& driver, std::function<void(Reading)> done);
+  void apply(const gpu::NvmlSettings& driver, std::vector<Work> work, std::string config,
              std::function<void(std::vector<Done>)> done);
 
  private:
   struct Shared;  // with every thread
   struct Job;     // with the thread that works on it
   struct Request {
-    host::NvmlSettings driver;
+    gpu::NvmlSettings driver;
     std::vector<Work> work;
     std::string config;
     std::vector<Done> finished;            // of work, by earlier threads
@@ -84,7 +84,7 @@ class MigDriver {
   };
   struct Stuck {
     std::shared_ptr<Job> job;
-    std::unique_ptr<host::Worker> worker;
+    std::unique_ptr<os::Worker> worker;
     std::optional<std::uint32_t> index;  // of the GPU; none: the driver as a whole
     std::string why;
   };
@@ -94,16 +94,16 @@ class MigDriver {
   void on_finished(const Job* job);
   void answer(const Job* job);
 
-  host::Loop& loop_;
+  os::Loop& loop_;
   std::string folder_;
   std::function<void()> answers_again_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   std::shared_ptr<Shared> shared_;
-  host::Timer timer_{loop_};
+  os::Timer timer_{loop_};
   Request request_;
   std::shared_ptr<Job> job_;  // nullptr: idle
   std::vector<Stuck> stuck_;
-  std::unique_ptr<host::Worker> worker_;
+  std::unique_ptr<os::Worker> worker_;
 };
 
-}  // namespace tranche::agent
+}  // namespace tranche::mig

@@ -5,7 +5,7 @@
 #include "gpu/driver/sim_fixture.h"
 #include "run_until.h"
 
-namespace tranche::agent {
+namespace tranche::mig {
 namespace {
 
 using namespace std::chrono_literals;
@@ -16,15 +16,15 @@ constexpr const char* kThree =
     "gpus:\n  - {profile: A100-PCIE-40GB, mig: []}\n  - {profile: A100-PCIE-40GB, mig: []}\n"
     "  - {profile: A100-PCIE-40GB, mig: []}\n";
 
-struct Bed : host::nvml::SimFixture {
-  Bed() : SimFixture(kThree), loop(*host::Loop::open()) { start(); }
+struct Bed : gpu::nvml::SimFixture {
+  Bed() : gpu::nvml::SimFixture(kThree), loop(*os::Loop::open()) { start(); }
   void start() {
     driver = std::make_unique<MigDriver>(*loop, root() + "/run", [this] {
       ++returned;
       loop->stop();
     });
   }
-  host::NvmlSettings impatient() const {
+  gpu::NvmlSettings impatient() const {
     auto all = settings();
     all.silence = hangs ? 1s : 60s;  // of a busy machine, not of the call
     return all;
@@ -70,7 +70,7 @@ struct Bed : host::nvml::SimFixture {
     hangs = false;
   }
 
-  std::unique_ptr<host::Loop> loop;
+  std::unique_ptr<os::Loop> loop;
   std::unique_ptr<MigDriver> driver;
   int returned = 0;
   bool hangs = false;
@@ -106,22 +106,22 @@ TEST(MigDriver, AChangeThatHangsIsNamedAndTheOthersAreMade) {
   bed.hang("nvmlGpuInstanceCreateComputeInstance", 1);
   const auto done = bed.apply({0, 1, 2});
   ASSERT_EQ(done.size(), 3u);
-  EXPECT_EQ(done[0].outcome.what, host::MigOutcome::What::kDone);
-  EXPECT_EQ(done[1].outcome.what, host::MigOutcome::What::kFailed);
+  EXPECT_EQ(done[0].outcome.what, MigOutcome::What::kDone);
+  EXPECT_EQ(done[1].outcome.what, MigOutcome::What::kFailed);
   EXPECT_THAT(done[1].outcome.why, HasSubstr("to create compute instance 3g.20gb in the GPU instance at slices 0-3"));
-  EXPECT_EQ(done[2].outcome.what, host::MigOutcome::What::kDone);
+  EXPECT_EQ(done[2].outcome.what, MigOutcome::What::kDone);
   bed.heal();
   bed.wait();
   const auto again = bed.apply({1});
   ASSERT_EQ(again.size(), 1u);
-  EXPECT_EQ(again[0].outcome.what, host::MigOutcome::What::kDone) << again[0].outcome.why;
+  EXPECT_EQ(again[0].outcome.what, MigOutcome::What::kDone) << again[0].outcome.why;
 }
 
 TEST(MigDriver, ADriverThatHangsAsAWholeIsAProblemAndHoldsOneThreadOnly) {
   Bed bed;
   bed.hang("nvmlDeviceGetCount_v2", -1);
   for (int round = 0; round < 3; ++round) EXPECT_THAT(bed.read().problem, HasSubstr("has not returned for"));
-  EXPECT_EQ(bed.apply({0})[0].outcome.what, host::MigOutcome::What::kFailed);
+  EXPECT_EQ(bed.apply({0})[0].outcome.what, MigOutcome::What::kFailed);
   bed.heal();
   bed.wait();
   EXPECT_THAT(indices(bed.read()), ElementsAre(0, 1, 2));
@@ -133,8 +133,8 @@ TEST(MigDriver, ItsEndDoesNotWaitForACallThatHangs) {
   bed.read();
   bed.driver.reset();  // the thread is left behind
   bed.heal();
-  EXPECT_TRUE(host::run_until(*bed.loop, [&] { return !bed.library_in_use(); })) << "the thread goes on, and ends";
+  EXPECT_TRUE(os::run_until(*bed.loop, [&] { return !bed.library_in_use(); })) << "the thread goes on, and ends";
 }
 
 }  // namespace
-}  // namespace tranche::agent
+}  // namespace tranche::mig

@@ -7,7 +7,7 @@
 #include "os/files/kept.h"
 #include "os/log/log.h"
 
-namespace tranche::agent {
+namespace tranche::mig {
 namespace {
 
 using namespace std::chrono_literals;
@@ -20,7 +20,7 @@ std::string gpu_name(unsigned index) {
 }
 
 // That a change takes away: MIG devices, and the whole GPU where its mode changes.
-std::vector<std::string> devices_of(const mig::GpuPlan& plan) {
+std::vector<std::string> devices_of(const GpuPlan& plan) {
   auto devices = plan.leaves();
   if (plan.mode_changes()) devices.push_back(plan.now.uuid);
   return devices;
@@ -28,7 +28,7 @@ std::vector<std::string> devices_of(const mig::GpuPlan& plan) {
 
 }  // namespace
 
-MigManager::MigManager(host::Loop& loop, host::Worker& worker, host::KubeLink& link, MigSettings settings,
+MigManager::MigManager(os::Loop& loop, os::Worker& worker, kube::KubeLink& link, MigSettings settings,
                        Callbacks callbacks)
     : loop_(loop),
       link_(link),
@@ -185,22 +185,22 @@ void MigManager::on_read(MigDriver::Reading reading) {
   }
   report_.gpus.clear();
   for (auto& gpu : reading.gpus) {
-    mig::add_users(gpu, [this](const std::string& uuid) { return holders_in(use_, uuid); });
-    const mig::Layout now = mig::layout_of(gpu);
+    add_users(gpu, [this](const std::string& uuid) { return holders_in(use_, uuid); });
+    const Layout now = layout_of(gpu);
     MigGpuReport one;
     one.index = gpu.index;
     one.uuid = gpu.uuid;
     for (const auto& part : now.parts) ++one.instances[part.profile];
-    one.now = gpu.capable ? mig::to_string(now) : "no MIG";
+    one.now = gpu.capable ? to_string(now) : "no MIG";
     for (const auto& change : reading.unfinished)
-      if (change.gpu == gpu.uuid && !change.step_returned && change.boot == host::boot_id() &&
+      if (change.gpu == gpu.uuid && !change.step_returned && change.boot == os::boot_id() &&
           !begun_.contains(gpu.uuid)) {
         one.unfinished = change.step;
         log::warning("mig.resumed", {{"gpu", gpu.uuid},
                                      {"config", change.config},
                                      {"step", change.step},
-                                     {"target", mig::to_string(change.target)},
-                                     {"before", mig::to_string(change.before)},
+                                     {"target", to_string(change.target)},
+                                     {"before", to_string(change.before)},
                                      {"made", join(change.made, "; ")}});
         begun_.insert(gpu.uuid);
       }
@@ -212,14 +212,14 @@ void MigManager::on_read(MigDriver::Reading reading) {
                  std::string("the node has no label ") + kMigConfigLabel + " and there is no default configuration");
   }
   std::string why;
-  const mig::Configuration* wanted = choice_.find(reading.gpus, why);
+  const Configuration* wanted = choice_.find(reading.gpus, why);
   if (wanted == nullptr) return refused("BadConfig", why);
   decide(reading, *wanted);
 }
 
-void MigManager::decide(const MigDriver::Reading& reading, const mig::Configuration& wanted) {
+void MigManager::decide(const MigDriver::Reading& reading, const Configuration& wanted) {
   const std::string asked = asked_.value_or("");
-  const mig::Plan whole = mig::make_plan(wanted, reading.gpus);
+  const Plan whole = make_plan(wanted, reading.gpus);
   if (const auto errors = texts_of(whole.problems, Severity::kError); !errors.empty())
     return refused("NotPossible", errors);
   if (auto warnings = texts_of(whole.problems, Severity::kWarning); warnings != warned_) {
@@ -230,7 +230,7 @@ void MigManager::decide(const MigDriver::Reading& reading, const mig::Configurat
   std::map<std::string, std::string> devices;
   waiting_devices_.clear();
   silent_ = join(reading.silent, "; ");
-  std::vector<const mig::GpuPlan*> blocked;
+  std::vector<const GpuPlan*> blocked;
   std::vector<MigDriver::Work> work;
   bool all = true;
   for (const auto& plan : whole.gpus) {
@@ -242,7 +242,7 @@ void MigManager::decide(const MigDriver::Reading& reading, const mig::Configurat
     }
     all = false;
     const auto report = std::ranges::find(report_.gpus, uuid, &MigGpuReport::uuid);
-    report->target = mig::to_string(plan.target);
+    report->target = to_string(plan.target);
     const std::string reason = "the MIG manager repartitions " + gpu_name(plan.now.index) + " for the configuration " +
                                asked + "; this device has to go";
     std::map<std::string, std::string> here;
@@ -300,12 +300,11 @@ bool MigManager::withdraw(std::map<std::string, std::string> devices) {
   return more;
 }
 
-void MigManager::wait_for(const std::vector<const mig::GpuPlan*>& blocked) {
+void MigManager::wait_for(const std::vector<const GpuPlan*>& blocked) {
   std::vector<std::string> sentences;
   for (const auto* plan : blocked)
     for (const auto& blocker : plan->blockers) {
-      sentences.push_back(gpu_name(plan->now.index) + ": " + blocker.what + " is used by " +
-                          mig::list_of(blocker.holders));
+      sentences.push_back(gpu_name(plan->now.index) + ": " + blocker.what + " is used by " + list_of(blocker.holders));
       if (!plan->fits_beside.empty()) sentences.back() += "; beside it " + plan->fits_beside;
     }
   if (!silent_.empty()) sentences.push_back(silent_);
@@ -320,7 +319,7 @@ void MigManager::wait_for(const std::vector<const mig::GpuPlan*>& blocked) {
   again_in(waits_.next());
 }
 
-void MigManager::evict(const std::vector<const mig::GpuPlan*>& blocked) {
+void MigManager::evict(const std::vector<const GpuPlan*>& blocked) {
   std::vector<Evictions::Pod> pods;
   const Duration after = settings_.options.evict_after;
   if (after > Duration::zero() && use_.unknown.empty()) {
@@ -341,8 +340,7 @@ void MigManager::apply(std::vector<MigDriver::Work> work) {
   phase_ = Phase::kApplying;
   for (const auto& one : work) {
     begun_.insert(one.gpu);
-    log::info("mig.applying",
-              {{"gpu", one.gpu}, {"config", asked_.value_or("")}, {"target", mig::to_string(one.target)}});
+    log::info("mig.applying", {{"gpu", one.gpu}, {"config", asked_.value_or("")}, {"target", to_string(one.target)}});
   }
   driver_.apply(callbacks_.driver(), std::move(work), asked_.value_or(""),
                 [this](const std::vector<MigDriver::Done>& all) { on_applied(all); });
@@ -356,26 +354,26 @@ void MigManager::on_applied(const std::vector<MigDriver::Done>& all) {
     const std::string gpu = gpu_name(work.index);
     log::info("mig.applied", {{"gpu", work.gpu},
                               {"steps", join(outcome.steps, "; ")},
-                              {"now", mig::to_string(outcome.now)},
+                              {"now", to_string(outcome.now)},
                               {"why", outcome.why}});
     switch (outcome.what) {
-      case host::MigOutcome::What::kDone:
+      case MigOutcome::What::kDone:
         ++report_.changes;
-        changed_gpus_.push_back(gpu + ": " + mig::to_string(work.target));
+        changed_gpus_.push_back(gpu + ": " + to_string(work.target));
         break;
-      case host::MigOutcome::What::kFailed:
+      case MigOutcome::What::kFailed:
         ++report_.failures;
         problems.push_back(gpu + ": " + outcome.why +
                            (outcome.left.empty() ? "" : "; it is partitioned into: " + outcome.left));
         break;
-      case host::MigOutcome::What::kNeedsReset:
+      case MigOutcome::What::kNeedsReset:
         reset_wanted = &work;
         break;
-      case host::MigOutcome::What::kInUse:
+      case MigOutcome::What::kInUse:
         in_use = true;
         state("pending", "Waiting", gpu + ": " + outcome.why);
         break;
-      case host::MigOutcome::What::kStopped:
+      case MigOutcome::What::kStopped:
         break;
     }
   }
@@ -488,4 +486,4 @@ kube::NodeCondition MigManager::condition() const {
           .type = std::string(kube::kMigCondition)};
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::mig

@@ -35,7 +35,7 @@
 #include "os/loop/timer.h"
 #include "os/worker/worker.h"
 
-namespace tranche::agent {
+namespace tranche::mig {
 
 std::string texts_of(const std::vector<Problem>& problems, Severity severity);  // only those; "" = none
 
@@ -49,13 +49,12 @@ class MigChoice {
     std::function<void(const std::string& why)> unreachable;    // the node is not read yet
     std::function<void(const std::string& value)> state_label;  // what nvidia.com/mig.config.state is, at every change
   };
-  MigChoice(host::Loop& loop, host::Worker& worker, const MigOptions& options, std::string node_name,
-            Callbacks callbacks);
+  MigChoice(os::Loop& loop, os::Worker& worker, const MigOptions& options, std::string node_name, Callbacks callbacks);
   ~MigChoice() { *alive_ = false; }
   MigChoice(const MigChoice&) = delete;
   MigChoice& operator=(const MigChoice&) = delete;
 
-  void use(host::KubeClient& client);  // once; before it nothing is known of the node
+  void use(kube::KubeClient& client);  // once; before it nothing is known of the node
 
   bool known() const { return label_ && !text_pending_; }
   bool other_manager() const { return other_manager_; }  // NVIDIA's manager runs here
@@ -63,7 +62,7 @@ class MigChoice {
   std::string source() const { return defined_ ? source_ : "defaults"; }
   // The definition of name() for these GPUs: the file's own, else one of the names that exist without a file. It lives
   // until the next call. nullptr: `why` says what is wrong, or which names there are.
-  const mig::Configuration* find(const std::vector<mig::GpuState>& gpus, std::string& why);
+  const Configuration* find(const std::vector<GpuState>& gpus, std::string& why);
 
  private:
   using Definitions = Result<std::string>;
@@ -72,15 +71,15 @@ class MigChoice {
   void on_node(const nlohmann::json& node);
   void on_map(const nlohmann::json* object);
 
-  host::Loop& loop_;
-  host::Worker& worker_;
+  os::Loop& loop_;
+  os::Worker& worker_;
   MigOptions options_;
   std::string node_name_;
   Callbacks callbacks_;
 
-  std::unique_ptr<host::WatchObject> node_watch_, map_watch_;
-  std::unique_ptr<host::DirWatch> dir_watch_;
-  host::Timer settle_{loop_};
+  std::unique_ptr<kube::WatchObject> node_watch_, map_watch_;
+  std::unique_ptr<os::DirWatch> dir_watch_;
+  os::Timer settle_{loop_};
   std::optional<std::string> label_;  // absent: not known yet
   bool other_manager_ = false;
   std::string source_;  // of the definitions
@@ -88,7 +87,7 @@ class MigChoice {
   bool defined_ = false;  // file_ is the content of the source
   std::string text_problem_;
   bool text_pending_ = false;  // not read yet
-  mig::ParsedFile file_, defaults_;
+  ParsedFile file_, defaults_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // jobs of the worker may finish after this object
 };
 
@@ -102,7 +101,7 @@ struct MigSettings {
 class MigManager {
  public:
   struct Callbacks {
-    std::function<host::NvmlSettings()> driver;
+    std::function<gpu::NvmlSettings()> driver;
     std::function<void()> ask_use;                  // kubelet, now; use_is() comes after
     std::function<void()> changed;                  // withdrawn() or report() are new
     std::function<void()> rescan;                   // on_inventory() comes after
@@ -114,7 +113,7 @@ class MigManager {
     // until the report says success, failed or Waiting. Empty: nothing to do.
     std::function<void(std::function<void()> ready)> make_way{};
   };
-  MigManager(host::Loop& loop, host::Worker& worker, host::KubeLink& link, MigSettings settings, Callbacks callbacks);
+  MigManager(os::Loop& loop, os::Worker& worker, kube::KubeLink& link, MigSettings settings, Callbacks callbacks);
   ~MigManager();
   MigManager(const MigManager&) = delete;
   MigManager& operator=(const MigManager&) = delete;
@@ -133,10 +132,10 @@ class MigManager {
   void on_change(bool asked_anew);
   void step();
   void on_read(MigDriver::Reading reading);
-  void decide(const MigDriver::Reading& reading, const mig::Configuration& wanted);
+  void decide(const MigDriver::Reading& reading, const Configuration& wanted);
   bool withdraw(std::map<std::string, std::string> devices);
-  void wait_for(const std::vector<const mig::GpuPlan*>& blocked);
-  void evict(const std::vector<const mig::GpuPlan*>& blocked);
+  void wait_for(const std::vector<const GpuPlan*>& blocked);
+  void evict(const std::vector<const GpuPlan*>& blocked);
   void apply(std::vector<MigDriver::Work> work);
   void on_applied(const std::vector<MigDriver::Done>& all);
   void reset(const MigDriver::Work& work);
@@ -150,8 +149,8 @@ class MigManager {
   void again_in(Duration delay);
   void idle();
 
-  host::Loop& loop_;
-  host::KubeLink& link_;
+  os::Loop& loop_;
+  kube::KubeLink& link_;
   MigSettings settings_;
   Callbacks callbacks_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
@@ -160,7 +159,7 @@ class MigManager {
   bool again_ = false;
   bool way_is_made_ = false;
   MonoTime not_before_{};
-  host::Timer timer_{loop_}, patience_{loop_};
+  os::Timer timer_{loop_}, patience_{loop_};
   Backoff waits_, retries_;
   std::optional<std::string> asked_;  // the name that the state is about
   std::map<std::string, std::string> withdrawn_;
@@ -183,4 +182,4 @@ class MigManager {
   MigDriver driver_;
 };
 
-}  // namespace tranche::agent
+}  // namespace tranche::mig

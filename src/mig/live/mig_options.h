@@ -9,7 +9,7 @@
 
 #include "base/time.h"
 
-namespace tranche::agent {
+namespace tranche::mig {
 
 inline constexpr const char* kMigConfigLabel = "nvidia.com/mig.config";
 inline constexpr const char* kMigStateLabel = "nvidia.com/mig.config.state";
@@ -54,4 +54,4 @@ struct MigReport {
   friend bool operator==(const MigReport&, const MigReport&) = default;
 };
 
-}  // namespace tranche::agent
+}  // namespace tranche::mig

@@ -15,7 +15,7 @@
 #include "mig/live/mig_options.h"
 #include "os/log/log.h"
 
-namespace tranche::agent {
+namespace tranche::mig {
 namespace {
 
 using namespace std::chrono_literals;
@@ -38,7 +38,7 @@ std::string key_of(const Evictions::Pod& pod) {
 
 }  // namespace
 
-Evictions::Evictions(host::Loop& loop, std::function<void(const Pod&, bool, const std::string&)> on_result)
+Evictions::Evictions(os::Loop& loop, std::function<void(const Pod&, bool, const std::string&)> on_result)
     : loop_(loop), on_result_(std::move(on_result)) {}
 
 Evictions::~Evictions() {
@@ -56,7 +56,7 @@ void Evictions::want(const std::vector<Pod>& pods) {
   });
   for (const Pod& pod : pods) {
     const auto [at, fresh] = entries_.try_emplace(key_of(pod), Entry{pod, Backoff(1s, 30s, stable_hash(key_of(pod))), 0,
-                                                                     false, std::make_unique<host::Timer>(loop_)});
+                                                                     false, std::make_unique<os::Timer>(loop_)});
     if (fresh) ask(at->second);
   }
 }
@@ -68,17 +68,17 @@ void Evictions::ask(Entry& entry) {
                       {"metadata", {{"name", entry.pod.name}, {"namespace", entry.pod.pod_namespace}}}};
   if (!entry.pod.uid.empty()) body["deleteOptions"] = {{"preconditions", {{"uid", entry.pod.uid}}}};
   const std::string path = "/api/v1/namespaces/" + entry.pod.pod_namespace + "/pods/" + entry.pod.name + "/eviction";
-  entry.call = client_->create(path, json_text(body), [this, key = key_of(entry.pod)](const host::KubeAnswer& answer) {
+  entry.call = client_->create(path, json_text(body), [this, key = key_of(entry.pod)](const kube::KubeAnswer& answer) {
     const auto found = entries_.find(key);
     if (found == entries_.end()) return;
     Entry& one = found->second;
     one.call = 0;
     const bool gone = answer.status == kube::http::kNotFound;
-    one.accepted = gone || succeeded(answer);
+    one.accepted = gone || kube::succeeded(answer);
     if (one.accepted && !gone) ++accepted_;
     std::string why;
     if (!one.accepted) {
-      why = why_not(answer);
+      why = kube::why_not(answer);
       const Duration wait = std::max(one.backoff.next(), kube::status_of_body(answer.status, answer.body).retry_after);
       one.timer->start(wait, [this, key] {
         if (const auto again = entries_.find(key); again != entries_.end()) ask(again->second);
@@ -89,7 +89,7 @@ void Evictions::ask(Entry& entry) {
   });
 }
 
-StateLabel::StateLabel(host::Loop& loop, std::string node, std::function<void()> on_written)
+StateLabel::StateLabel(os::Loop& loop, std::string node, std::function<void()> on_written)
     : loop_(loop),
       node_(std::move(node)),
       on_written_(std::move(on_written)),
@@ -115,15 +115,15 @@ void StateLabel::step() {
   if (client_ == nullptr || call_ != 0 || timer_.running() || wanted_.empty() || wanted_ == written_) return;
   const nlohmann::json patch{{"metadata", {{"labels", {{kMigStateLabel, wanted_}}}}}};
   call_ =
-      client_->patch(kube::node_path(node_), json_text(patch), [this, value = wanted_](const host::KubeAnswer& answer) {
+      client_->patch(kube::node_path(node_), json_text(patch), [this, value = wanted_](const kube::KubeAnswer& answer) {
         call_ = 0;
-        if (succeeded(answer)) {
+        if (kube::succeeded(answer)) {
           backoff_.reset();
           problem_.clear();
           written_ = value;
           log::info("mig.state", {{"label", kMigStateLabel}, {"value", value}});
         } else {
-          const std::string why = why_not(answer);
+          const std::string why = kube::why_not(answer);
           if (why != problem_) log::warning("mig.state_not_written", {{"value", value}, {"why", why}});
           problem_ = why.empty() ? "no answer" : why;
           timer_.start(backoff_.next(), [this] { step(); });
@@ -133,7 +133,7 @@ void StateLabel::step() {
       });
 }
 
-Operands::Operands(host::Loop& loop, std::string node, std::string in_namespace)
+Operands::Operands(os::Loop& loop, std::string node, std::string in_namespace)
     : loop_(loop),
       node_(std::move(node)),
       namespace_(std::move(in_namespace)),
@@ -143,7 +143,7 @@ Operands::~Operands() {
   if (client_ != nullptr) client_->cancel(call_);
 }
 
-void Operands::use(host::KubeClient& client) {
+void Operands::use(kube::KubeClient& client) {
   client_ = &client;
   step();
 }
@@ -174,15 +174,15 @@ void Operands::step() {
   timer_.stop();
   again_ = call_ != 0;
   if (client_ == nullptr || call_ != 0 || settled_) return;
-  call_ = client_->get(kube::node_path(node_), [this](const host::KubeAnswer& answer) {
+  call_ = client_->get(kube::node_path(node_), [this](const kube::KubeAnswer& answer) {
     call_ = 0;
     if (again_) return step();
     on_node(answer);
   });
 }
 
-void Operands::on_node(const host::KubeAnswer& answer) {
-  if (!succeeded(answer)) return later("read the node", answer);
+void Operands::on_node(const kube::KubeAnswer& answer) {
+  if (!kube::succeeded(answer)) return later("read the node", answer);
   const auto labels = kube::labels_of(json_of(answer.body));
   const char* from = pausing_ ? "true" : kPausedOperand;
   const char* to = pausing_ ? kPausedOperand : "true";
@@ -191,11 +191,11 @@ void Operands::on_node(const host::KubeAnswer& answer) {
     if (const auto found = labels.find(key); found != labels.end() && found->second == from) changes[key] = to;
   if (changes.empty()) return pausing_ ? ask_pods() : validate();
   const nlohmann::json body{{"metadata", {{"labels", changes}}}};
-  call_ = client_->patch(kube::node_path(node_), json_text(body), [this, changes](const host::KubeAnswer& patched) {
+  call_ = client_->patch(kube::node_path(node_), json_text(body), [this, changes](const kube::KubeAnswer& patched) {
     call_ = 0;
-    if (succeeded(patched)) log::info("mig.operands", {{"labels", json_text(changes)}});
+    if (kube::succeeded(patched)) log::info("mig.operands", {{"labels", json_text(changes)}});
     if (again_) return step();
-    if (!succeeded(patched)) return later("label the node", patched);
+    if (!kube::succeeded(patched)) return later("label the node", patched);
     if (pausing_)
       ask_pods();
     else
@@ -209,15 +209,15 @@ std::string Operands::pods_path(const std::string& apps) const {
 }
 
 void Operands::ask_pods() {
-  call_ = client_->list(pods_path(kApps), [this](const host::KubeAnswer& answer) {
+  call_ = client_->list(pods_path(kApps), [this](const kube::KubeAnswer& answer) {
     call_ = 0;
     if (again_) return step();
     on_pods(answer);
   });
 }
 
-void Operands::on_pods(const host::KubeAnswer& answer) {
-  if (!succeeded(answer)) return later("list the operator's pods", answer);
+void Operands::on_pods(const kube::KubeAnswer& answer) {
+  if (!kube::succeeded(answer)) return later("list the operator's pods", answer);
   std::vector<std::string> names;
   const auto listed = kube::parse_list(answer.body, [&](const nlohmann::json& pod) -> Status {
     names.push_back(kube::name_of(pod));
@@ -239,18 +239,18 @@ void Operands::validate() {
   problem_.clear();
   settled_ = true;
   if (!std::exchange(validate_, false)) return;
-  call_ = client_->remove(pods_path(kValidators), [this](const host::KubeAnswer& answer) {
+  call_ = client_->remove(pods_path(kValidators), [this](const kube::KubeAnswer& answer) {
     call_ = 0;
-    if (!succeeded(answer)) log::warning("mig.not_validated", {{"status", answer.status}, {"why", answer.why}});
+    if (!kube::succeeded(answer)) log::warning("mig.not_validated", {{"status", answer.status}, {"why", answer.why}});
     if (again_) step();
   });
 }
 
-void Operands::later(const std::string& doing, const host::KubeAnswer& answer) {
-  const std::string why = why_not(answer);
+void Operands::later(const std::string& doing, const kube::KubeAnswer& answer) {
+  const std::string why = kube::why_not(answer);
   if (problem_ != why) log::warning("mig.operands_problem", {{"cannot", doing}, {"why", why}});
   problem_ = why;
   timer_.start(retries_.next(), [this] { step(); });
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::mig

@@ -11,7 +11,7 @@
 #include "kube/client/kube_client.h"
 #include "os/loop/timer.h"
 
-namespace tranche::agent {
+namespace tranche::mig {
 
 // Asks for evictions (the Eviction API: the pods' grace period counts, and PodDisruptionBudgets hold). A refusal by a
 // budget is asked again, later each time, as long as the pod is wanted gone.
@@ -23,12 +23,12 @@ class Evictions {
     std::string uid;  // the eviction is of this pod and of no successor; "" = not known
   };
   // on_result: "evicted" or why not, one callback each.
-  Evictions(host::Loop& loop, std::function<void(const Pod& pod, bool accepted, const std::string& why)> on_result);
+  Evictions(os::Loop& loop, std::function<void(const Pod& pod, bool accepted, const std::string& why)> on_result);
   ~Evictions();
   Evictions(const Evictions&) = delete;
   Evictions& operator=(const Evictions&) = delete;
 
-  void use(host::KubeClient& client) { client_ = &client; }
+  void use(kube::KubeClient& client) { client_ = &client; }
   void want(const std::vector<Pod>& pods);  // these and no others
   std::uint64_t accepted() const { return accepted_; }
 
@@ -36,15 +36,15 @@ class Evictions {
   struct Entry {
     Pod pod;
     Backoff backoff;
-    host::KubeClient::Id call = 0;
+    kube::KubeClient::Id call = 0;
     bool accepted = false;
-    std::unique_ptr<host::Timer> timer;
+    std::unique_ptr<os::Timer> timer;
   };
   void ask(Entry& entry);
 
-  host::Loop& loop_;
+  os::Loop& loop_;
   std::function<void(const Pod&, bool, const std::string&)> on_result_;
-  host::KubeClient* client_ = nullptr;
+  kube::KubeClient* client_ = nullptr;
   std::map<std::string, Entry> entries_;  // by namespace/name/uid
   std::uint64_t accepted_ = 0;
 };
@@ -55,12 +55,12 @@ class Evictions {
 class StateLabel {
  public:
   // on_written: the newest value was written, or writing failed and is repeated later.
-  StateLabel(host::Loop& loop, std::string node, std::function<void()> on_written);
+  StateLabel(os::Loop& loop, std::string node, std::function<void()> on_written);
   ~StateLabel();
   StateLabel(const StateLabel&) = delete;
   StateLabel& operator=(const StateLabel&) = delete;
 
-  void use(host::KubeClient& client) { client_ = &client; }
+  void use(kube::KubeClient& client) { client_ = &client; }
   void is(const std::string& value);  // what the label is now, by the watch
   void want(const std::string& value);
   const std::string& written() const { return written_; }
@@ -70,12 +70,12 @@ class StateLabel {
  private:
   void step();
 
-  host::Loop& loop_;
+  os::Loop& loop_;
   std::string node_;
   std::function<void()> on_written_;
-  host::KubeClient* client_ = nullptr;
-  host::KubeClient::Id call_ = 0;
-  host::Timer timer_{loop_};
+  kube::KubeClient* client_ = nullptr;
+  kube::KubeClient::Id call_ = 0;
+  os::Timer timer_{loop_};
   Backoff backoff_;
   std::string wanted_, written_, problem_;
 };
@@ -87,12 +87,12 @@ class StateLabel {
 class Operands {
  public:
   // in_namespace: of the operator's pods.
-  Operands(host::Loop& loop, std::string node, std::string in_namespace);
+  Operands(os::Loop& loop, std::string node, std::string in_namespace);
   ~Operands();
   Operands(const Operands&) = delete;
   Operands& operator=(const Operands&) = delete;
 
-  void use(host::KubeClient& client);
+  void use(kube::KubeClient& client);
   // gone: the pods have ended, or five minutes are over; a turn of its own.
   void pause(std::function<void()> gone);
   // validate: the operator's validators run again, as after each change.
@@ -100,18 +100,18 @@ class Operands {
 
  private:
   void step();
-  void on_node(const host::KubeAnswer& answer);
+  void on_node(const kube::KubeAnswer& answer);
   void ask_pods();
-  void on_pods(const host::KubeAnswer& answer);
+  void on_pods(const kube::KubeAnswer& answer);
   void validate();
-  void later(const std::string& doing, const host::KubeAnswer& answer);
+  void later(const std::string& doing, const kube::KubeAnswer& answer);
   std::string pods_path(const std::string& apps) const;
 
-  host::Loop& loop_;
+  os::Loop& loop_;
   std::string node_, namespace_;
-  host::KubeClient* client_ = nullptr;
-  host::KubeClient::Id call_ = 0;
-  host::Timer timer_{loop_}, patience_{loop_};
+  kube::KubeClient* client_ = nullptr;
+  kube::KubeClient::Id call_ = 0;
+  os::Timer timer_{loop_}, patience_{loop_};
   Backoff retries_;
   bool pausing_ = false;  // else: resuming, until `settled_`
   bool settled_ = true;
@@ -121,4 +121,4 @@ class Operands {
   std::string problem_;
 };
 
-}  // namespace tranche::agent
+}  // namespace tranche::mig

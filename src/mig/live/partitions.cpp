@@ -2,12 +2,12 @@
 
 #include <utility>
 
-namespace tranche::agent {
+namespace tranche::mig {
 namespace {
 
 // What decisions are made from: not who uses what.
-bool same_layout(const mig::GpuState& a, const mig::GpuState& b) {
-  const auto same = [](const mig::GpuInstance& x, const mig::GpuInstance& y) {
+bool same_layout(const GpuState& a, const GpuState& b) {
+  const auto same = [](const GpuInstance& x, const GpuInstance& y) {
     return x.id == y.id && x.profile_id == y.profile_id && x.placement == y.placement && x.compute == y.compute;
   };
   return a.enabled == b.enabled && a.index == b.index && a.profiles == b.profiles &&
@@ -16,7 +16,7 @@ bool same_layout(const mig::GpuState& a, const mig::GpuState& b) {
 
 }  // namespace
 
-MigPartitions::MigPartitions(host::Loop& loop, Callbacks callbacks)
+MigPartitions::MigPartitions(os::Loop& loop, Callbacks callbacks)
     : callbacks_(std::move(callbacks)), driver_(loop, "", [this] { look(); }) {}
 
 void MigPartitions::look() {
@@ -24,7 +24,7 @@ void MigPartitions::look() {
   step();
 }
 
-void MigPartitions::change(const std::string& gpu_uuid, const host::MigPartition& partition, Changed done) {
+void MigPartitions::change(const std::string& gpu_uuid, const MigPartition& partition, Changed done) {
   jobs_.push_back({gpu_uuid, partition, std::move(done)});
   step();
 }
@@ -54,7 +54,7 @@ void MigPartitions::step() {
   });
 }
 
-bool MigPartitions::is_new(const mig::GpuState& gpu) {
+bool MigPartitions::is_new(const GpuState& gpu) {
   const auto before = gpus_.find(gpu.uuid);
   const bool changed = before == gpus_.end() || !same_layout(before->second, gpu);
   gpus_.insert_or_assign(gpu.uuid, gpu);
@@ -70,9 +70,9 @@ void MigPartitions::on_read(const MigDriver::Reading& reading) {
 }
 
 void MigPartitions::on_changed(const Job& job, const MigDriver::Done& result) {
-  const bool removes = job.partition.what == host::MigPartition::What::kRemove;
+  const bool removes = job.partition.what == MigPartition::What::kRemove;
   const bool changed = result.partition.now && is_new(*result.partition.now);
-  if (result.outcome.what != host::MigOutcome::What::kDone)
+  if (result.outcome.what != MigOutcome::What::kDone)
     job.done(fail(Kind::kUnavailable, result.outcome.why + "; kubelet asks again", job.gpu));
   else if (!result.partition.status && !(removes && result.partition.status.error().kind == Kind::kNotFound))
     job.done(std::unexpected(result.partition.status.error()));
@@ -81,4 +81,4 @@ void MigPartitions::on_changed(const Job& job, const MigDriver::Done& result) {
   if (changed) callbacks_.changed();  // after whose it is was recorded
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::mig

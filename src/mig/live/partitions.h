@@ -10,35 +10,35 @@
 #include "base/result.h"
 #include "mig/live/mig_driver.h"
 
-namespace tranche::agent {
+namespace tranche::mig {
 
 class MigPartitions {
  public:
   using Changed = std::function<void(Result<std::string> uuid)>;  // of the MIG device; "" of one that was removed
   struct Callbacks {
-    std::function<host::NvmlSettings()> driver;
+    std::function<gpu::NvmlSettings()> driver;
     std::function<void()> changed;  // gpus() or problem() is different
   };
-  MigPartitions(host::Loop& loop, Callbacks callbacks);
+  MigPartitions(os::Loop& loop, Callbacks callbacks);
 
   // The GPUs may be partitioned differently: they are read, once for all calls until then.
   void look();
   // `done` comes once, later. A GPU that does not answer is kUnavailable; removing an instance of one that is not there
   // succeeds. Errors: mig/driver/apply.h.
-  void change(const std::string& gpu_uuid, const host::MigPartition& partition, Changed done);
+  void change(const std::string& gpu_uuid, const MigPartition& partition, Changed done);
 
-  bool known() const { return known_; }                                       // they were read, or cannot be
-  const std::map<std::string, mig::GpuState>& gpus() const { return gpus_; }  // by UUID, as they were read last
-  const std::string& problem() const { return problem_; }                     // why they cannot be read
+  bool known() const { return known_; }                                  // they were read, or cannot be
+  const std::map<std::string, GpuState>& gpus() const { return gpus_; }  // by UUID, as they were read last
+  const std::string& problem() const { return problem_; }                // why they cannot be read
 
  private:
   struct Job {
     std::string gpu;
-    host::MigPartition partition;
+    MigPartition partition;
     Changed done;
   };
   void step();
-  bool is_new(const mig::GpuState& gpu);  // its layout; keeps it
+  bool is_new(const GpuState& gpu);  // its layout; keeps it
   void on_read(const MigDriver::Reading& reading);
   void on_changed(const Job& job, const MigDriver::Done& result);
 
@@ -48,8 +48,8 @@ class MigPartitions {
   bool busy_ = false;
   bool look_ = false;
   bool known_ = false;
-  std::map<std::string, mig::GpuState> gpus_;
+  std::map<std::string, GpuState> gpus_;
   std::string problem_;
 };
 
-}  // namespace tranche::agent
+}  // namespace tranche::mig

@@ -4,15 +4,17 @@
 
 #include "gpu/driver/sim_fixture.h"
 
-namespace tranche::agent {
+namespace tranche::mig {
 namespace partitions_test {
 
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
-using What = host::MigPartition::What;
+using What = MigPartition::What;
 
-struct Bed : host::nvml::SimFixture {
-  Bed() : SimFixture("gpus:\n  - {profile: A100-PCIE-40GB, mig: []}\n  - {profile: A100-PCIE-40GB, mig: []}\n") {
+struct Bed : gpu::nvml::SimFixture {
+  Bed()
+      : gpu::nvml::SimFixture(
+            "gpus:\n  - {profile: A100-PCIE-40GB, mig: []}\n  - {profile: A100-PCIE-40GB, mig: []}\n") {
     MigPartitions::Callbacks callbacks;
     callbacks.driver = [this] {
       auto all = settings();
@@ -57,7 +59,7 @@ struct Bed : host::nvml::SimFixture {
     hangs = true;
   }
 
-  std::unique_ptr<host::Loop> loop = *host::Loop::open();
+  std::unique_ptr<os::Loop> loop = *os::Loop::open();
   std::unique_ptr<MigPartitions> partitions;
   int changes = 0;
   bool waits_for_change = false;
@@ -100,4 +102,4 @@ TEST(MigPartitions, OfAGpuWhoseCallHangsAreNotTakenForGone) {
 }
 
 }  // namespace partitions_test
-}  // namespace tranche::agent
+}  // namespace tranche::mig

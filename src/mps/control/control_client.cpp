@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "os/process/process.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 namespace {
 
 constexpr off_t kLongestAnswer = 1 << 20;
@@ -21,7 +21,7 @@ constexpr Duration kSessionPause = std::chrono::milliseconds(20);  // while anot
 // (docs/internals/evidence/mps-handshake.md).
 constexpr std::string_view kSessionHeld = "Cannot send command to MPS control daemon process";
 
-Result<std::string> content_of(const Fd& file, const std::string& program) {
+Result<std::string> content_of(const os::Fd& file, const std::string& program) {
   struct stat status{};
   const bool known = ::fstat(file.get(), &status) == 0;
   if (known && status.st_size > kLongestAnswer) return fail(Kind::kInvalid, "the answer is longer than 1 MiB", program);
@@ -32,8 +32,8 @@ Result<std::string> content_of(const Fd& file, const std::string& program) {
 }
 
 // A file in memory that holds `content`.
-Result<Fd> memory_file(const char* name, const std::string& content) {
-  Fd file(::memfd_create(name, MFD_CLOEXEC));
+Result<os::Fd> memory_file(const char* name, const std::string& content) {
+  os::Fd file(::memfd_create(name, MFD_CLOEXEC));
   if (!file) return std::unexpected(error_from_errno(errno, "cannot make a file in memory", name));
   if (::pwrite(file.get(), content.data(), content.size(), 0) != static_cast<ssize_t>(content.size()))
     return std::unexpected(error_from_errno(errno, "cannot write a file in memory", name));
@@ -42,7 +42,7 @@ Result<Fd> memory_file(const char* name, const std::string& content) {
 
 class RunningQuestion final : public Question {
  public:
-  RunningQuestion(Loop& loop, std::string program, Duration deadline, std::function<void(Result<std::string>)> done)
+  RunningQuestion(os::Loop& loop, std::string program, Duration deadline, std::function<void(Result<std::string>)> done)
       : loop_(loop), program_(std::move(program)), done_(std::move(done)) {
     timer_.start(deadline, [this, deadline] {
       finish(fail(Kind::kTimeout,
@@ -53,7 +53,7 @@ class RunningQuestion final : public Question {
   RunningQuestion(const RunningQuestion&) = delete;
   RunningQuestion& operator=(const RunningQuestion&) = delete;
 
-  void begin(Command what, const std::string& input) {
+  void begin(os::Command what, const std::string& input) {
     auto started = start(std::move(what), input);
     if (started) return;
     Error error = started.error();
@@ -62,17 +62,17 @@ class RunningQuestion final : public Question {
   }
 
  private:
-  Status start(Command what, const std::string& input) {
-    TRY(const Fd in, memory_file("mps-question", input));
+  Status start(os::Command what, const std::string& input) {
+    TRY(const os::Fd in, memory_file("mps-question", input));
     TRY(output_, memory_file("mps-answer", ""));
     what.input = in.get();
     what.output = output_.get();
     what.kill_on_drop = true;
-    TRY(process_, Process::start(loop_, what, {}, [this](ExitNote note) { ended(note); }));
+    TRY(process_, os::Process::start(loop_, what, {}, [this](os::ExitNote note) { ended(note); }));
     return {};
   }
 
-  void ended(const ExitNote& note) {
+  void ended(const os::ExitNote& note) {
     const auto text = content_of(output_, program_);
     if (text && text->find(kSessionHeld) != std::string::npos) {
       return finish(fail(Kind::kConflict, "another client holds the daemon's one control session", program_));
@@ -82,7 +82,7 @@ class RunningQuestion final : public Question {
     if (text->find("Cannot find MPS control daemon process") != std::string::npos) {
       return finish(fail(Kind::kNotFound, "no daemon there" + printed, program_, note.code));
     }
-    finish(fail(Kind::kUnavailable, "it " + to_string(note) + printed, program_, note.code));
+    finish(fail(Kind::kUnavailable, "it " + os::to_string(note) + printed, program_, note.code));
   }
 
   void finish(const Result<std::string>& result) {
@@ -95,17 +95,17 @@ class RunningQuestion final : public Question {
     process_.reset();
   }
 
-  Loop& loop_;
+  os::Loop& loop_;
   std::string program_;
   std::function<void(Result<std::string>)> done_;
-  Timer timer_{loop_};
-  Fd output_;
-  std::unique_ptr<Process> process_;
+  os::Timer timer_{loop_};
+  os::Fd output_;
+  std::unique_ptr<os::Process> process_;
 };
 
 }  // namespace
 
-std::unique_ptr<Question> ask(Loop& loop, const ControlTarget& target, const std::string& input, Duration deadline,
+std::unique_ptr<Question> ask(os::Loop& loop, const ControlTarget& target, const std::string& input, Duration deadline,
                               std::function<void(Result<std::string>)> done) {
   auto question = std::make_unique<RunningQuestion>(loop, target.argv[0], deadline, std::move(done));
   question->begin({.argv = target.argv, .env = target.env}, input);
@@ -137,7 +137,7 @@ class Sessions::Entry final : public Question {
   Done done;
   Duration left;             // while it waits; an urgent one has `due`
   MonoTime due;              // deadline while it runs or is urgent
-  Timer expiry;              // of an urgent one that waits
+  os::Timer expiry;          // of an urgent one that waits
   std::optional<Error> why;  // the last refusal
   std::unique_ptr<Question> running;
 
@@ -182,8 +182,8 @@ void Sessions::begin_next() {
   open_ = &entry;
   entry.expiry.stop();
   if (!entry.urgent()) entry.due = loop_.now() + entry.left;
-  entry.running = host::ask(loop_, entry.asked.target, entry.asked.input, std::max(Duration{}, entry.due - loop_.now()),
-                            [this, &entry](const Result<std::string>& reply) { answered(entry, reply); });
+  entry.running = mps::ask(loop_, entry.asked.target, entry.asked.input, std::max(Duration{}, entry.due - loop_.now()),
+                           [this, &entry](const Result<std::string>& reply) { answered(entry, reply); });
   if (const auto on_begun = entry.asked.on_begun) on_begun();  // may destroy the entry
 }
 
@@ -208,4 +208,4 @@ void Sessions::finish(Entry& entry, const Result<std::string>& result) {
   done(result);  // may ask the next question, or destroy the entry and this
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::mps

@@ -16,7 +16,7 @@
 #include "os/loop/loop.h"
 #include "os/loop/timer.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 
 // How to reach one daemon.
 struct ControlTarget {
@@ -32,7 +32,7 @@ class Question {
 
 // `done` runs once, in a callback of its own. kTimeout: no answer before the deadline. kNotFound: no daemon answers
 // there. kConflict: another program holds the daemon's one control session. kUnavailable: the program could not be run.
-std::unique_ptr<Question> ask(Loop& loop, const ControlTarget& target, const std::string& input, Duration deadline,
+std::unique_ptr<Question> ask(os::Loop& loop, const ControlTarget& target, const std::string& input, Duration deadline,
                               std::function<void(Result<std::string>)> done);
 
 struct SessionAsked {
@@ -52,12 +52,12 @@ class Sessions {
  public:
   using Done = std::function<void(Result<std::string>)>;
 
-  explicit Sessions(Loop& loop) : loop_(loop) {}
+  explicit Sessions(os::Loop& loop) : loop_(loop) {}
   Sessions(const Sessions&) = delete;
   Sessions& operator=(const Sessions&) = delete;
 
-  // As host::ask(), with two more errors: kTimeout when an urgent session did not start in time, kConflict when another
-  // program held the session until the deadline.
+  // As the function mps::ask(), with two more errors: kTimeout when an urgent session did not start in time, kConflict
+  // when another program held the session until the deadline.
   std::unique_ptr<Question> ask(SessionAsked what, Done done);
   bool idle() const { return open_ == nullptr && waiting_.empty(); }
   bool urgent() const;  // an urgent session is open or waits
@@ -70,11 +70,11 @@ class Sessions {
   void answered(Entry& entry, const Result<std::string>& reply);
   void finish(Entry& entry, const Result<std::string>& result);
 
-  Loop& loop_;
+  os::Loop& loop_;
   std::deque<Entry*> waiting_;
   Entry* open_ = nullptr;
-  Timer turn_{loop_};
+  os::Timer turn_{loop_};
   MonoTime not_before_{};  // earliest start after another program held the session
 };
 
-}  // namespace tranche::host
+}  // namespace tranche::mps

@@ -9,14 +9,14 @@
 
 #include "os/files/scratch.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 namespace {
 
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 
 struct Asked {
-  std::unique_ptr<Loop> loop = *Loop::open();
+  std::unique_ptr<os::Loop> loop = *os::Loop::open();
   std::optional<Result<std::string>> answer;
 
   Result<std::string> run(const std::vector<std::string>& argv, Duration deadline) {
@@ -35,7 +35,7 @@ TEST(ControlClient, GivesTheWholeAnswer) {
 }
 
 TEST(ControlClient, PutsTheCommandsOnStandardInput) {
-  const auto loop = *Loop::open();
+  const auto loop = *os::Loop::open();
   std::optional<Result<std::string>> answer;
   const auto question = ask(*loop, {{"/bin/cat"}, {}}, "get_server_list\nps\n", 60s, [&](Result<std::string> text) {
     answer = std::move(text);
@@ -55,8 +55,8 @@ TEST(ControlClient, GivesUpAtTheDeadlineAndLeavesNoProcess) {
 
 // Promise: mps/control: A control program without a daemon is reported.
 TEST(ControlClient, SaysThatNoDaemonIsThere) {
-  const Scratch scratch;
-  const auto loop = *Loop::open();
+  const os::Scratch scratch;
+  const auto loop = *os::Loop::open();
   std::optional<Result<std::string>> answer;
   const ControlTarget target{{std::string(std::getenv("TRANCHE_BUILD")) + "/standins/nvidia-cuda-mps-control"},
                              {{"CUDA_MPS_PIPE_DIRECTORY", scratch.path()}}};
@@ -81,7 +81,7 @@ TEST(ControlClient, DistinguishesAFailureOfOurOwnFromTheDaemons) {
 }
 
 TEST(ControlClient, AnswersNobodyWhoWithdrewTheQuestion) {
-  const auto loop = *Loop::open();
+  const auto loop = *os::Loop::open();
   bool called = false;
   auto question = ask(*loop, {{"/bin/sleep", "1000"}, {}}, "", 60s, [&](const Result<std::string>&) { called = true; });
   question.reset();
@@ -91,4 +91,4 @@ TEST(ControlClient, AnswersNobodyWhoWithdrewTheQuestion) {
 }
 
 }  // namespace
-}  // namespace tranche::host
+}  // namespace tranche::mps

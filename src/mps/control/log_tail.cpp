@@ -17,15 +17,15 @@
 #include "os/files/kept.h"
 #include "os/process/process.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 namespace {
 
 constexpr Duration kRest = std::chrono::milliseconds(20);
 
 }  // namespace
 
-Result<std::shared_ptr<LogWatch>> LogWatch::open(Loop& loop) {
-  Fd inotify(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+Result<std::shared_ptr<LogWatch>> LogWatch::open(os::Loop& loop) {
+  os::Fd inotify(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
   if (!inotify) return std::unexpected(error_from_errno(errno, "cannot follow logs", "inotify"));
   std::shared_ptr<LogWatch> watch(new LogWatch(loop, std::move(inotify)));
   watch->go_on();
@@ -95,23 +95,23 @@ void LogWatch::read() {
   }
 }
 
-LogTail::LogTail(std::shared_ptr<LogWatch> watch, Fd file, std::uint64_t at, std::uint64_t bound,
+LogTail::LogTail(std::shared_ptr<LogWatch> watch, os::Fd file, std::uint64_t at, std::uint64_t bound,
                  std::function<void(const std::string&)> on_line)
     : watch_(std::move(watch)),
       file_(std::move(file)),
       at_(at),
       bound_(bound),
       on_line_(std::move(on_line)),
-      lines_(kLongestOutputLine) {}
+      lines_(os::kLongestOutputLine) {}
 
-Result<std::unique_ptr<LogTail>> LogTail::open(std::shared_ptr<LogWatch> watch, const Dir& directory,
+Result<std::unique_ptr<LogTail>> LogTail::open(std::shared_ptr<LogWatch> watch, const os::Dir& directory,
                                                const std::string& name,
                                                std::function<void(const std::string& line)> on_line,
                                                std::uint64_t bound) {
   const std::string path = directory.path() + "/" + name;
   struct stat there{};
-  if (::lstat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) (void)put_aside(directory, name, "not a file");
-  Fd file(::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
+  if (::lstat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) (void)os::put_aside(directory, name, "not a file");
+  os::Fd file(::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
   struct stat status{};
   if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
     return std::unexpected(error_from_errno(file ? EINVAL : errno, "cannot open the daemon's log", path));
@@ -148,4 +148,4 @@ void LogTail::read() {
   if (::ftruncate(file_.get(), 0) == 0) at_ = 0;
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::mps

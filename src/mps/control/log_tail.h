@@ -13,14 +13,14 @@
 #include "os/loop/timer.h"
 #include "os/process/line_reader.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 
 // Reports that a daemon's log file was written to. All pools share one inotify instance and one wake-up. It reads no
 // file. Loop thread.
 class LogWatch : public std::enable_shared_from_this<LogWatch> {
  public:
   using Id = int;
-  static Result<std::shared_ptr<LogWatch>> open(Loop& loop);
+  static Result<std::shared_ptr<LogWatch>> open(os::Loop& loop);
   ~LogWatch();
   LogWatch(const LogWatch&) = delete;
   LogWatch& operator=(const LogWatch&) = delete;
@@ -37,14 +37,14 @@ class LogWatch : public std::enable_shared_from_this<LogWatch> {
     int descriptor = -1;  // inotify's; shared by entries for the same file
     std::function<void()> on_written;
   };
-  LogWatch(Loop& loop, Fd inotify) : loop_(loop), inotify_(std::move(inotify)) {}
+  LogWatch(os::Loop& loop, os::Fd inotify) : loop_(loop), inotify_(std::move(inotify)) {}
   void go_on();
   void read();
 
-  Loop& loop_;
-  Fd inotify_;
-  Loop::Id watch_ = 0;
-  Timer resting_{loop_};
+  os::Loop& loop_;
+  os::Fd inotify_;
+  os::Loop::Id watch_ = 0;
+  os::Timer resting_{loop_};
   std::map<Id, File> files_;
   Id last_ = 0;
 };
@@ -52,7 +52,7 @@ class LogWatch : public std::enable_shared_from_this<LogWatch> {
 class LogTail {
  public:
   // Starts at the current end of the file. on_line runs inside a callback of the loop.
-  static Result<std::unique_ptr<LogTail>> open(std::shared_ptr<LogWatch> watch, const Dir& directory,
+  static Result<std::unique_ptr<LogTail>> open(std::shared_ptr<LogWatch> watch, const os::Dir& directory,
                                                const std::string& name,
                                                std::function<void(const std::string& line)> on_line,
                                                std::uint64_t bound = 16u << 20);
@@ -63,15 +63,15 @@ class LogTail {
   void read();                            // delivers the lines that are in the file by now
 
  private:
-  LogTail(std::shared_ptr<LogWatch> watch, Fd file, std::uint64_t at, std::uint64_t bound,
+  LogTail(std::shared_ptr<LogWatch> watch, os::Fd file, std::uint64_t at, std::uint64_t bound,
           std::function<void(const std::string&)> on_line);
   std::shared_ptr<LogWatch> watch_;
   LogWatch::Id id_ = 0;
-  Fd file_;  // opened for reading and appending
+  os::Fd file_;  // opened for reading and appending
   std::uint64_t at_;
   std::uint64_t bound_;
   std::function<void(const std::string&)> on_line_;
-  LineReader lines_;
+  os::LineReader lines_;
 };
 
-}  // namespace tranche::host
+}  // namespace tranche::mps

@@ -7,7 +7,7 @@
 
 #include "os/files/scratch.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 namespace {
 
 using namespace std::chrono_literals;
@@ -16,12 +16,12 @@ using ::testing::ElementsAre;
 class LogTailTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    loop_ = *Loop::open();
+    loop_ = *os::Loop::open();
     watch_ = *LogWatch::open(*loop_);
   }
   void open(std::uint64_t bound) {
     auto tail = LogTail::open(
-        watch_, *Dir::open(scratch_.path()), "control.log",
+        watch_, *os::Dir::open(scratch_.path()), "control.log",
         [this](const std::string& line) {
           lines_.push_back(line);
           if (lines_.size() == wanted_) loop_->stop();
@@ -40,8 +40,8 @@ class LogTailTest : public ::testing::Test {
     if (lines_.size() < wanted_) loop_->run();
     loop_->cancel(late);
   }
-  Scratch scratch_;
-  std::unique_ptr<Loop> loop_;
+  os::Scratch scratch_;
+  std::unique_ptr<os::Loop> loop_;
   std::shared_ptr<LogWatch> watch_;
   std::unique_ptr<LogTail> tail_;
   std::vector<std::string> lines_;
@@ -72,7 +72,7 @@ TEST_F(LogTailTest, FilesAreFollowedByOneWatchAndOneThatIsGoneEndsNoOther) {
   open(1 << 20);
   std::vector<std::string> others;
   const auto open_other = [&] {
-    return *LogTail::open(watch_, *Dir::open(scratch_.path()), "other.log",
+    return *LogTail::open(watch_, *os::Dir::open(scratch_.path()), "other.log",
                           [&](const std::string& line) { others.push_back(line); });
   };
   auto other = open_other();
@@ -99,7 +99,7 @@ TEST_F(LogTailTest, BeginsAgainInAFileThatSomebodyEmptied) {
 }
 
 TEST_F(LogTailTest, StartsAtTheEndAndKeepsTheFileSmall) {
-  ASSERT_TRUE(Dir::open(scratch_.path())->write_atomically("control.log", "from before\n"));
+  ASSERT_TRUE(os::Dir::open(scratch_.path())->write_atomically("control.log", "from before\n"));
   open(64);
   for (int i = 0; i < 20; ++i) {
     write("line " + std::to_string(i) + "\n");
@@ -113,4 +113,4 @@ TEST_F(LogTailTest, StartsAtTheEndAndKeepsTheFileSmall) {
 }
 
 }  // namespace
-}  // namespace tranche::host
+}  // namespace tranche::mps

@@ -8,7 +8,7 @@
 
 #include "os/files/scratch.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 namespace {
 
 using namespace std::chrono_literals;
@@ -28,8 +28,8 @@ echo "$word"
 class SessionsTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    loop_ = *Loop::open();
-    const auto dir = Dir::open(scratch_.path());
+    loop_ = *os::Loop::open();
+    const auto dir = os::Dir::open(scratch_.path());
     ASSERT_TRUE(dir->write_atomically("control", kProgram));
     ASSERT_EQ(::chmod((scratch_ / "control").c_str(), 0755), 0);
     sessions_.emplace(*loop_);
@@ -52,8 +52,8 @@ class SessionsTest : public ::testing::Test {
     loop_->cancel(late);
   }
 
-  Scratch scratch_;
-  std::unique_ptr<Loop> loop_;
+  os::Scratch scratch_;
+  std::unique_ptr<os::Loop> loop_;
   std::optional<Sessions> sessions_;
   std::vector<std::unique_ptr<Question>> questions_;
   std::vector<std::string> answers_;
@@ -89,14 +89,14 @@ TEST_F(SessionsTest, EndAnUrgentQuestionWhoseTurnDoesNotComeInTime) {
   ask("b", 5ms, SessionAsked::Rank::kUrgent);
   run_until(1);
   EXPECT_THAT(answers_, ElementsAre("timeout: another control session took all the time there was"));
-  ASSERT_TRUE(Dir::open(scratch_.path())->write_atomically("held.end", ""));
+  ASSERT_TRUE(os::Dir::open(scratch_.path())->write_atomically("held.end", ""));
   run_until(2);
   EXPECT_EQ(answers_.back(), "long\n");
 }
 
 // Promise: mps/control: A session that a foreign process holds is tried again and the pool serves on.
 TEST_F(SessionsTest, TryAgainWhileSomebodyElseHoldsTheSession) {
-  const auto dir = Dir::open(scratch_.path());
+  const auto dir = os::Dir::open(scratch_.path());
   ASSERT_TRUE(dir->write_atomically("held", ""));
   ask("a", 60s);
   ask("urgent", 60s, SessionAsked::Rank::kUrgent);
@@ -106,7 +106,7 @@ TEST_F(SessionsTest, TryAgainWhileSomebodyElseHoldsTheSession) {
 }
 
 TEST_F(SessionsTest, SayThatSomebodyElseHeldTheSessionAllTheTime) {
-  ASSERT_TRUE(Dir::open(scratch_.path())->write_atomically("held", ""));
+  ASSERT_TRUE(os::Dir::open(scratch_.path())->write_atomically("held", ""));
   ask("a", 1s);
   ask("b", 1s, SessionAsked::Rank::kUrgent);
   run_until(2);
@@ -128,4 +128,4 @@ TEST_F(SessionsTest, MakeRoomWhenAQuestionIsWithdrawn) {
 }
 
 }  // namespace
-}  // namespace tranche::host
+}  // namespace tranche::mps

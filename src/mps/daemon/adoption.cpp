@@ -15,7 +15,7 @@
 #include "os/files/files.h"
 #include "os/files/links.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 namespace {
 
 constexpr int kHost = 1;  // a process that is in no container
@@ -44,7 +44,7 @@ bool is_control_program(std::string_view path) {
 }
 
 bool is_ours(pid_t pid) {
-  const auto status = read_file(fmt::format("/proc/{}/status", pid));
+  const auto status = os::read_file(fmt::format("/proc/{}/status", pid));
   return status && is_of_user(*status, ::geteuid());
 }
 
@@ -67,7 +67,7 @@ std::optional<pid_t> listener_of(const std::string& socket) {
 
 // The same program is the client and the daemon; its options distinguish them.
 bool is_daemon(pid_t pid) {
-  const auto options = read_file(fmt::format("/proc/{}/cmdline", pid)).value_or("");
+  const auto options = os::read_file(fmt::format("/proc/{}/cmdline", pid)).value_or("");
   return std::ranges::any_of(split(options, '\0'), [](auto word) { return word == "-f" || word == "-d"; });
 }
 
@@ -84,7 +84,7 @@ bool is_outside_of_containers(pid_t pid, int host_pid) {
 // likes.
 std::vector<pid_t> running_daemons(int host_pid) {
   std::vector<pid_t> found;
-  for (const auto& name : names_in("/proc")) {
+  for (const auto& name : os::names_in("/proc")) {
     const auto number = parse_unsigned(name);
     if (!number) continue;
     const auto pid = static_cast<pid_t>(*number);
@@ -111,7 +111,7 @@ void try_candidates(const std::optional<pid_t>& in_file, const std::string& pipe
 }
 
 std::map<std::string, std::string> environment_of(pid_t pid) {
-  const auto environ = read_file(fmt::format("/proc/{}/environ", pid));
+  const auto environ = os::read_file(fmt::format("/proc/{}/environ", pid));
   return environ ? parse_environ(*environ) : std::map<std::string, std::string>{};
 }
 
@@ -123,13 +123,13 @@ std::string value_of(const std::map<std::string, std::string>& variables, const 
 // Whether the name in the process's environment leads to this directory as the process sees it: the MPS root may have
 // another path there, and a daemon of another MPS root may serve a pool with the same id.
 bool is_its_directory(pid_t pid, const std::string& name, const std::string& directory) {
-  return lead_to_one_file(fmt::format("/proc/{}/root{}", pid, name), directory);
+  return os::lead_to_one_file(fmt::format("/proc/{}/root{}", pid, name), directory);
 }
 
 // The daemon of a pool, also if the pool is no longer planned.
 std::optional<pid_t> daemon_of(const std::string& mps_root, const std::string& pool) {
   const std::string pipe = allocate::Paths{mps_root}.pipe(pool);
-  const auto directory = Dir::open(pipe);
+  const auto directory = os::Dir::open(pipe);
   const auto text = directory ? directory->read(kPidFile, 64) : Result<std::string>("");
   std::optional<pid_t> daemon;
   try_candidates(text ? pid_of(*text) : std::nullopt, pipe, kHost, [&](pid_t pid, Trace trace) {
@@ -155,24 +155,25 @@ std::unexpected<Error> foreign(pid_t pid, const std::string& what, const PoolDir
 
 // The same file, or the file that was at its path when the process started.
 bool runs(pid_t pid, const std::string& program, const ExpectedDaemon& expected) {
-  if (lead_to_one_file(fmt::format("/proc/{}/exe", pid), expected.program)) return true;
+  if (os::lead_to_one_file(fmt::format("/proc/{}/exe", pid), expected.program)) return true;
   if (program == program_at_home(expected.home, expected.program)) return true;
   const std::unique_ptr<char, decltype(&std::free)> real(::realpath(expected.program.c_str(), nullptr), &std::free);
   return real && program == real.get();
 }
 
 // nullopt: not a daemon of this pipe directory.
-Result<std::optional<ProcessRef>> judge(pid_t pid, Trace trace, const PoolDirs& dirs, const ExpectedDaemon& expected) {
-  const auto ref = process_ref(pid);
+Result<std::optional<os::ProcessRef>> judge(pid_t pid, Trace trace, const PoolDirs& dirs,
+                                            const ExpectedDaemon& expected) {
+  const auto ref = os::process_ref(pid);
   if (!ref || !is_ours(pid)) return std::nullopt;
   const auto program = program_of(pid);
   if (!program && program.error().code == ENOENT) return std::nullopt;  // a kernel thread, or it has exited
   if (program && !is_control_program(*program)) return std::nullopt;    // another program has the pid now
   // Before its environment is read: a process in a container can block that read for as long as it likes.
   if (program && trace != Trace::kSocket && !is_outside_of_containers(pid, expected.home.host_pid)) return std::nullopt;
-  const auto environ = program ? read_file(fmt::format("/proc/{}/environ", pid)) : Result<std::string>("");
+  const auto environ = program ? os::read_file(fmt::format("/proc/{}/environ", pid)) : Result<std::string>("");
   if (!program || !environ) {
-    const auto again = process_ref(pid);
+    const auto again = os::process_ref(pid);
     if (!again || *again != *ref) return std::nullopt;  // it exited during the check
     return foreign(pid, to_string(program ? environ.error() : program.error()), dirs);
   }
@@ -216,7 +217,7 @@ bool is_of_user(std::string_view status, unsigned uid) {
 }
 
 Result<std::vector<LeftPool>> find_left_pools(const std::string& mps_root) {
-  const auto root = Dir::open(mps_root + "/pools");
+  const auto root = os::Dir::open(mps_root + "/pools");
   if (!root && root.error().kind == Kind::kNotFound) return std::vector<LeftPool>{};
   if (!root) return std::unexpected(root.error());
   TRY(const auto names, root->list());
@@ -249,4 +250,4 @@ Result<std::optional<AdoptableDaemon>> find_adoptable(const PoolDirs& dirs, cons
   return found;
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::mps

@@ -14,7 +14,7 @@
 #include "mps/pool/pool_dirs.h"
 #include "os/process/process.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 
 struct ExpectedDaemon {
   std::string program;  // the configured control program, as this process names it
@@ -23,7 +23,7 @@ struct ExpectedDaemon {
 };
 
 struct AdoptableDaemon {
-  ProcessRef ref;
+  os::ProcessRef ref;
   std::string note;  // what is wrong with its pid file or socket; "" = nothing
 };
 
@@ -44,4 +44,4 @@ std::map<std::string, std::string> parse_environ(std::string_view text);
 // Whether all four user ids of /proc/<pid>/status are `uid`. Pure.
 bool is_of_user(std::string_view status, unsigned uid);
 
-}  // namespace tranche::host
+}  // namespace tranche::mps

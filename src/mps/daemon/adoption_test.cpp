@@ -19,14 +19,14 @@
 #include "blocked_process.h"
 #include "os/files/scratch.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 namespace {
 
 using ::testing::IsEmpty;
 
 // Promise: mps: The search for daemons reads nothing that a tenant can block.
 TEST(Adoption, ReadsNothingThatATenantCanBlock) {
-  const Scratch scratch;
+  const os::Scratch scratch;
   const test::BlockedProcess tenant(scratch / "nvidia-cuda-mps-control");
   if (!tenant.ready()) GTEST_SKIP() << "needs root and /dev/fuse";
   const auto dirs = PoolDirs::make({scratch.path()}, "gpu-1");
@@ -42,7 +42,7 @@ TEST(Adoption, ReadsNothingThatATenantCanBlock) {
 // The socket stays open in a process that outlives its daemon; the pid in it may belong to a tenant by then.
 // Promise: mps: A process that has the number of a dead daemon is not adopted.
 TEST(Adoption, AProcessWithTheNumberOfADeadDaemonIsNoDaemon) {
-  const Scratch scratch;
+  const os::Scratch scratch;
   const auto dirs = PoolDirs::make({scratch.path()}, "gpu-1");
   ASSERT_TRUE(dirs);
   const std::string program = scratch / "nvidia-cuda-mps-control";
@@ -53,7 +53,7 @@ TEST(Adoption, AProcessWithTheNumberOfADeadDaemonIsNoDaemon) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   dirs->control_socket().copy(address.sun_path, sizeof address.sun_path - 1);
-  const Fd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  const os::Fd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   int none = -1;
   socklen_t size = sizeof none;
   constexpr int kPeerPidfd = 77;  // SO_PEERPIDFD
@@ -91,4 +91,4 @@ TEST(Adoption, AProcessWithTheNumberOfADeadDaemonIsNoDaemon) {
 }
 
 }  // namespace
-}  // namespace tranche::host
+}  // namespace tranche::mps

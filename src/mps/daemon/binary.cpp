@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "mps/control/daemon_replies.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 namespace {
 
 constexpr const char* kName = "nvidia-cuda-mps-control";
@@ -19,14 +19,14 @@ std::string without_slash(std::string path) {
 // Two questions; the answer to the first starts the second.
 class Describing final : public Question {
  public:
-  Describing(Loop& loop, std::string path, ProcessEnvironment env, std::function<void(Result<ControlBinary>)> done)
+  Describing(os::Loop& loop, std::string path, ProcessEnvironment env, std::function<void(Result<ControlBinary>)> done)
       : loop_(loop), done_(std::move(done)) {
     binary_.path = std::move(path);
     binary_.env = std::move(env);
     run("-h", [this](const std::string& text) {
-      binary_.offers_multiuser = mps::offers_multiuser(text);
+      binary_.offers_multiuser = offers_multiuser(text);
       run("-v", [this](const std::string& version) {
-        binary_.version = mps::parse_version(version).value_or(0);
+        binary_.version = parse_version(version).value_or(0);
         const auto callback = std::move(done_);
         callback(binary_);
       });
@@ -44,7 +44,7 @@ class Describing final : public Question {
                     });
   }
 
-  Loop& loop_;
+  os::Loop& loop_;
   std::function<void(Result<ControlBinary>)> done_;
   ControlBinary binary_;
   std::unique_ptr<Question> question_;
@@ -84,9 +84,9 @@ ProcessEnvironment handed_on(const ProcessEnvironment& ours) {
   return env;
 }
 
-std::unique_ptr<Question> describe_control_binary(Loop& loop, std::string path, ProcessEnvironment env,
+std::unique_ptr<Question> describe_control_binary(os::Loop& loop, std::string path, ProcessEnvironment env,
                                                   std::function<void(Result<ControlBinary>)> done) {
   return std::make_unique<Describing>(loop, std::move(path), std::move(env), std::move(done));
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::mps

@@ -10,7 +10,7 @@
 #include "mps/control/control_client.h"
 #include "os/loop/loop.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 
 using ProcessEnvironment = std::map<std::string, std::string>;
 
@@ -36,7 +36,7 @@ Result<std::string> find_control_binary(const BinarySearch& search);
 ProcessEnvironment handed_on(const ProcessEnvironment& ours);
 
 // Runs the program with -h and -v. Dropping the handle cancels the question.
-std::unique_ptr<Question> describe_control_binary(Loop& loop, std::string path, ProcessEnvironment env,
+std::unique_ptr<Question> describe_control_binary(os::Loop& loop, std::string path, ProcessEnvironment env,
                                                   std::function<void(Result<ControlBinary>)> done);
 
-}  // namespace tranche::host
+}  // namespace tranche::mps

@@ -8,7 +8,7 @@
 #include "mps/daemon/adoption.h"
 #include "os/files/scratch.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 namespace {
 
 using ::testing::ElementsAre;
@@ -25,7 +25,7 @@ TEST(ControlBinary, IsLookedForInTheDriverRootThenInThePath) {
 }
 
 TEST(ControlBinary, ThatIsNowhereNamesEveryPlaceAndTheRemedy) {
-  const Scratch scratch;
+  const os::Scratch scratch;
   const auto found = find_control_binary({"", scratch.path(), scratch.path()});
   ASSERT_FALSE(found);
   EXPECT_EQ(found.error().kind, Kind::kNotFound);
@@ -44,7 +44,7 @@ TEST(ControlBinary, GetsOnlyWhatIsHandedOn) {
 
 // Promise: mps/control: The program's help decides whether one server may serve all users.
 TEST(ControlBinary, ReportsItsVersionAndWhetherItServesAllUsers) {
-  const auto loop = *Loop::open();
+  const auto loop = *os::Loop::open();
   std::optional<Result<ControlBinary>> got;
   const auto question =
       describe_control_binary(*loop, std::string(std::getenv("TRANCHE_BUILD")) + "/standins/nvidia-cuda-mps-control",
@@ -59,7 +59,7 @@ TEST(ControlBinary, ReportsItsVersionAndWhetherItServesAllUsers) {
 }
 
 TEST(ControlBinary, ThatCannotRunIsAnError) {
-  const auto loop = *Loop::open();
+  const auto loop = *os::Loop::open();
   std::optional<Result<ControlBinary>> got;
   const auto question = describe_control_binary(*loop, "/nowhere/at/all", {}, [&](Result<ControlBinary> binary) {
     got = std::move(binary);
@@ -86,4 +86,4 @@ TEST(AdoptableDaemon, IsOfAUserByAllFourOfItsIds) {
 }
 
 }  // namespace
-}  // namespace tranche::host
+}  // namespace tranche::mps

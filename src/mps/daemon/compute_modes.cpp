@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "os/files/kept.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 namespace {
 
 constexpr const char* kModesFile = "compute-mode.json";
@@ -42,17 +42,17 @@ std::string render_earlier_modes(const EarlierModes& earlier) {
 }
 
 Result<ComputeModes> ComputeModes::open(const std::string& mps_root, Setter set) {
-  TRY(Dir root, Dir::create(mps_root, 0755));
+  TRY(os::Dir root, os::Dir::create(mps_root, 0755));
   EarlierModes earlier;
-  auto file = read_kept(root, kModesFile);
+  auto file = os::read_kept(root, kModesFile);
   if (file.text && file.lost.empty()) {
     if (auto parsed = parse_earlier_modes(*file.text)) {
       earlier = *std::move(parsed);
     } else {
-      file.lost = put_aside(root, kModesFile, parsed.error().what);
+      file.lost = os::put_aside(root, kModesFile, parsed.error().what);
     }
   } else if (file.text) {
-    file.lost = put_aside(root, kModesFile, "it ends within a line");
+    file.lost = os::put_aside(root, kModesFile, "it ends within a line");
   }
   ComputeModes modes(std::move(root), std::move(earlier), std::move(set));
   modes.lost_ = std::move(file.lost);
@@ -61,7 +61,7 @@ Result<ComputeModes> ComputeModes::open(const std::string& mps_root, Setter set)
 
 Status ComputeModes::save(const EarlierModes& earlier) {
   TRY_STATUS(earlier.empty() ? root_.remove(kModesFile)
-                             : write_kept(root_, kModesFile, render_earlier_modes(earlier), 0644, Sync::kYes));
+                             : os::write_kept(root_, kModesFile, render_earlier_modes(earlier), 0644, os::Sync::kYes));
   earlier_ = earlier;
   return {};
 }
@@ -109,4 +109,4 @@ void ComputeModes::give_back(const std::string& uuid, Done done) {
   });
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::mps

@@ -14,7 +14,7 @@
 #include "gpu/inventory/inventory.h"
 #include "os/files/files.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 
 using EarlierModes = std::map<std::string, inventory::ComputeMode>;  // GPU UUID → mode before the change
 Result<EarlierModes> parse_earlier_modes(std::string_view json);     // pure; fuzzed
@@ -41,16 +41,16 @@ class ComputeModes {
   const EarlierModes& changed() const { return earlier_; }  // GPUs whose mode we changed
 
  private:
-  ComputeModes(Dir root, EarlierModes earlier, Setter set)
+  ComputeModes(os::Dir root, EarlierModes earlier, Setter set)
       : root_(std::move(root)), earlier_(std::move(earlier)), set_(std::move(set)) {}
   Status save(const EarlierModes& earlier);
   void set(const std::string& uuid, inventory::ComputeMode mode, Done done);
 
-  Dir root_;
+  os::Dir root_;
   EarlierModes earlier_;
   std::map<std::string, inventory::ComputeMode> present_;
   Setter set_;
   std::string lost_;
 };
 
-}  // namespace tranche::host
+}  // namespace tranche::mps

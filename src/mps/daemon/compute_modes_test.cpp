@@ -7,7 +7,7 @@
 #include "damage.h"
 #include "os/files/scratch.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 namespace {
 
 using inventory::ComputeMode;
@@ -25,7 +25,7 @@ struct Driver {
 
   ComputeModes::Setter setter() {
     return [this](const std::string& uuid, ComputeMode mode, const ComputeModes::Done& done) {
-      file_when_set.push_back(read_file(root + "/compute-mode.json").value_or(""));
+      file_when_set.push_back(os::read_file(root + "/compute-mode.json").value_or(""));
       if (refuses) return done(fail(Kind::kDenied, "not permitted", "nvmlDeviceSetComputeMode"));
       modes[uuid] = mode;
       done({});
@@ -37,9 +37,9 @@ class ComputeModesTest : public ::testing::Test {
  protected:
   void SetUp() override { driver_.root = scratch_.path(); }
   ComputeModes open() { return *ComputeModes::open(scratch_.path(), driver_.setter()); }
-  std::string file() const { return read_file(scratch_ / "compute-mode.json").value_or("none"); }
+  std::string file() const { return os::read_file(scratch_ / "compute-mode.json").value_or("none"); }
 
-  Scratch scratch_;
+  os::Scratch scratch_;
   Driver driver_;
   Status last_ = fail(Kind::kInvalid, "not called");
   ComputeModes::Done done() {
@@ -116,7 +116,7 @@ TEST_F(ComputeModesTest, ThatCannotBeSetAreAnErrorThatNamesTheGpu) {
 }
 
 TEST_F(ComputeModesTest, OfAJournalThatCannotBeUsedAreThoseOfTheDriver) {
-  const auto dir = Dir::open(scratch_.path());
+  const auto dir = os::Dir::open(scratch_.path());
   auto kinds = all_damage();
   for (const char* text : {"{\"GPU-a\": 3}\n", "{\"GPU-a\": \"FAST\"}\n", "{\"\": \"DEFAULT\"}\n"})
     kinds.push_back({text, [text](const std::string& path) { std::ofstream(path) << text; }});
@@ -143,4 +143,4 @@ TEST(EarlierModes, ReadsBackWhatItWrites) {
 }
 
 }  // namespace
-}  // namespace tranche::host
+}  // namespace tranche::mps

@@ -13,7 +13,7 @@
 #include "os/files/files.h"
 #include "os/files/links.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 namespace {
 
 bool is_folder_name(std::string_view name) {
@@ -63,10 +63,10 @@ bool enter_cgroup(const CgroupPath& path) {
 }
 
 // Invalid if it is our own namespace.
-Result<Fd> other_namespace(const DaemonHome& home, const char* name) {
+Result<os::Fd> other_namespace(const DaemonHome& home, const char* name) {
   const std::string init = "/proc/" + std::to_string(home.host_pid) + "/ns/" + name;
-  if (lead_to_one_file(init, std::string("/proc/self/ns/") + name)) return Fd();
-  Fd opened(::open(init.c_str(), O_RDONLY | O_CLOEXEC));
+  if (os::lead_to_one_file(init, std::string("/proc/self/ns/") + name)) return os::Fd();
+  os::Fd opened(::open(init.c_str(), O_RDONLY | O_CLOEXEC));
   if (!opened) return std::unexpected(error_from_errno(errno, "cannot open the host's namespace", init));
   return opened;
 }
@@ -74,8 +74,9 @@ Result<Fd> other_namespace(const DaemonHome& home, const char* name) {
 std::vector<CgroupPath> cgroups_of(const DaemonHome& home, const std::string& pool) {
   if (home.cgroup == kNoCgroup) return {};
   std::vector<CgroupPath> paths;
-  const auto dirs = home.cgroup.empty() ? daemon_cgroups(read_file("/proc/self/cgroup").value_or(""), kCgroupRoot, pool)
-                                        : std::vector<std::string>{home.cgroup + "/" + pool};
+  const auto dirs = home.cgroup.empty()
+                        ? daemon_cgroups(os::read_file("/proc/self/cgroup").value_or(""), kCgroupRoot, pool)
+                        : std::vector<std::string>{home.cgroup + "/" + pool};
   for (const auto& dir : dirs) paths.push_back({dir.substr(0, dir.rfind('/')), dir});
   return paths;
 }
@@ -102,7 +103,7 @@ Status check_home(const DaemonHome& home) {
 std::string program_at_home(const DaemonHome& home, const std::string& path) {
   const std::string& here = home.driver_root_here;
   if (!home.host || here.empty() || here == "/" || !path.starts_with(here + "/")) return path;
-  return under_root(home.driver_root, path.substr(here.size()));
+  return os::under_root(home.driver_root, path.substr(here.size()));
 }
 
 std::map<std::string, std::string> environment_at_home(const DaemonHome& home,
@@ -139,11 +140,11 @@ std::vector<std::string> daemon_cgroups(std::string_view self, const std::string
   return dirs;
 }
 
-Result<std::unique_ptr<Process>> launch_at_home(Loop& loop, const DaemonHome& home, const std::string& pool,
-                                                Command what, std::function<void(ExitNote)> on_exit) {
-  if (!home.host) return Process::start(loop, what, {}, std::move(on_exit));
-  TRY(const Fd mounts, other_namespace(home, "mnt"));
-  TRY(const Fd cgroups, other_namespace(home, "cgroup"));
+Result<std::unique_ptr<os::Process>> launch_at_home(os::Loop& loop, const DaemonHome& home, const std::string& pool,
+                                                    os::Command what, std::function<void(os::ExitNote)> on_exit) {
+  if (!home.host) return os::Process::start(loop, what, {}, std::move(on_exit));
+  TRY(const os::Fd mounts, other_namespace(home, "mnt"));
+  TRY(const os::Fd cgroups, other_namespace(home, "cgroup"));
   auto& steps = what.before_exec;
   steps.push_back({"cannot give the daemon a session of its own", "", [] { return ::setsid() >= 0; }});
   if (cgroups)
@@ -155,7 +156,7 @@ Result<std::unique_ptr<Process>> launch_at_home(Loop& loop, const DaemonHome& ho
   for (const auto& path : cgroups_of(home, pool))
     steps.push_back(
         {"cannot put the daemon into a cgroup of its own", path.dir, [path] { return enter_cgroup(path); }});
-  return Process::start(loop, what, {}, std::move(on_exit));
+  return os::Process::start(loop, what, {}, std::move(on_exit));
 }
 
 // --- the driver's libraries ------------------------------------------------------------------------------------------
@@ -194,15 +195,15 @@ Result<std::string> link_driver_libraries(const std::string& driver_root, const 
   if (root.empty()) return std::string();
   const auto libraries = libraries_below(root);
   if (libraries.empty()) return std::string();
-  TRY(const auto dir, Dir::create(folder, 0755));
+  TRY(const auto dir, os::Dir::create(folder, 0755));
   TRY(const auto there, dir.list());
   for (const auto& name : there)
     if (!libraries.contains(name)) TRY_STATUS(dir.remove(name));
   for (const auto& [name, place] : libraries) {
     const std::string path = folder + "/" + name;
     const std::string target = named + place.substr(root.size());
-    if (const auto leads = read_link(path); leads && *leads == target) continue;
-    TRY_STATUS(put_link(target, path));
+    if (const auto leads = os::read_link(path); leads && *leads == target) continue;
+    TRY_STATUS(os::put_link(target, path));
   }
   return folder;
 }
@@ -212,4 +213,4 @@ std::string library_path(const std::string& folder, const std::string& there) {
   return folder + ":" + there;
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::mps

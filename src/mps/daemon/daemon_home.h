@@ -13,7 +13,7 @@
 #include "os/loop/loop.h"
 #include "os/process/process.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 
 struct DaemonHome {
   bool host = false;
@@ -44,8 +44,8 @@ std::vector<std::string> daemon_cgroups(std::string_view self, const std::string
 
 // Process::start() for the daemon of `pool`; in the pod, the same. On the host, errors also name the step that failed,
 // and a process that could not enter its home does not keep running.
-Result<std::unique_ptr<Process>> launch_at_home(Loop& loop, const DaemonHome& home, const std::string& pool,
-                                                Command what, std::function<void(ExitNote)> on_exit);
+Result<std::unique_ptr<os::Process>> launch_at_home(os::Loop& loop, const DaemonHome& home, const std::string& pool,
+                                                    os::Command what, std::function<void(os::ExitNote)> on_exit);
 
 // --- the driver's libraries ------------------------------------------------------------------------------------------
 
@@ -70,4 +70,4 @@ Result<std::string> link_driver_libraries(const std::string& driver_root, const 
 // LD_LIBRARY_PATH with the folder before its present value. Pure.
 std::string library_path(const std::string& folder, const std::string& there);
 
-}  // namespace tranche::host
+}  // namespace tranche::mps

@@ -18,7 +18,7 @@
 #include "os/files/scratch.h"
 #include "sanitized.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 namespace {
 
 using namespace std::chrono_literals;
@@ -62,14 +62,14 @@ TEST(DaemonHome, NamesProgramAndEnvironmentAsTheHostDoes) {
 class DaemonHomeTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    loop_ = *Loop::open();
-    out_ = Fd(::memfd_create("out", MFD_CLOEXEC));
-    in_ = Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    loop_ = *os::Loop::open();
+    out_ = os::Fd(::memfd_create("out", MFD_CLOEXEC));
+    in_ = os::Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   }
-  Result<std::unique_ptr<Process>> start(const DaemonHome& home, std::vector<std::string> argv) {
+  Result<std::unique_ptr<os::Process>> start(const DaemonHome& home, std::vector<std::string> argv) {
     return launch_at_home(*loop_, home, "gpu-1",
                           {.argv = std::move(argv), .env = {}, .input = in_.get(), .output = out_.get()},
-                          [this](ExitNote note) {
+                          [this](os::ExitNote note) {
                             note_ = note;
                             loop_->stop();
                           });
@@ -85,10 +85,10 @@ class DaemonHomeTest : public ::testing::Test {
     return std::string(text, length > 0 ? static_cast<std::size_t>(length) : 0);
   }
 
-  std::unique_ptr<Loop> loop_;
+  std::unique_ptr<os::Loop> loop_;
   const int host_pid_ = ::getpid();  // only privileged processes can read process 1's namespaces
-  Fd in_, out_;
-  ExitNote note_{false, -1};
+  os::Fd in_, out_;
+  os::ExitNote note_{false, -1};
 };
 
 constexpr const char* kPlain = "none";
@@ -121,7 +121,7 @@ TEST_F(DaemonHomeTest, SaysWhichProgramCannotBeExecuted) {
 
 // Promise: mps/daemon-home: A failed step is named and leaves no process.
 TEST_F(DaemonHomeTest, SaysWhichCgroupCannotBeEnteredAndLeavesNoProcess) {
-  const Scratch scratch;
+  const os::Scratch scratch;
   const DaemonHome home{
       .host = true, .host_pid = host_pid_, .cgroup = scratch.path()};  // an ordinary directory, without cgroup.procs
   const pid_t child = ::fork();                                        // has no children of other tests
@@ -208,4 +208,4 @@ TEST_F(DaemonHomeTest, InThePodStaysInOurSession) {
 }
 
 }  // namespace
-}  // namespace tranche::host
+}  // namespace tranche::mps

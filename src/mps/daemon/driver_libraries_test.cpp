@@ -9,7 +9,7 @@
 #include "os/files/links.h"
 #include "os/files/scratch.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 namespace {
 
 using ::testing::ElementsAre;
@@ -33,7 +33,7 @@ class DriverLibraries : public ::testing::Test {
     return link_driver_libraries(scratch_ / "driver", scratch_ / "links", scratch_ / "driver");
   }
 
-  Scratch scratch_;
+  os::Scratch scratch_;
 };
 
 TEST_F(DriverLibraries, AreLinkedToAndTheCLibraryBesideThemIsNot) {
@@ -45,7 +45,7 @@ TEST_F(DriverLibraries, AreLinkedToAndTheCLibraryBesideThemIsNot) {
   ASSERT_TRUE(folder) << to_string(folder.error());
   EXPECT_EQ(*folder, scratch_ / "links");
   EXPECT_THAT(linked(), UnorderedElementsAre("libcuda.so.1", "libnvidia-ptxjitcompiler.so.1"));
-  EXPECT_EQ(*read_link(scratch_ / "links/libcuda.so.1"), cuda);
+  EXPECT_EQ(*os::read_link(scratch_ / "links/libcuda.so.1"), cuda);
 }
 
 TEST_F(DriverLibraries, OfAnotherDriverReplaceThoseOfTheFormer) {
@@ -56,7 +56,7 @@ TEST_F(DriverLibraries, OfAnotherDriverReplaceThoseOfTheFormer) {
   const auto cuda = put("driver/usr/lib/x86_64-linux-gnu/libcuda.so.1");
   ASSERT_TRUE(link());
   EXPECT_THAT(linked(), ElementsAre("libcuda.so.1"));
-  EXPECT_EQ(*read_link(scratch_ / "links/libcuda.so.1"), cuda);
+  EXPECT_EQ(*os::read_link(scratch_ / "links/libcuda.so.1"), cuda);
 }
 
 TEST_F(DriverLibraries, OfTheContainersOwnRootAndOfARootWithoutAnyNeedNoLinks) {
@@ -70,7 +70,7 @@ TEST_F(DriverLibraries, OfTheContainersOwnRootAndOfARootWithoutAnyNeedNoLinks) {
 TEST_F(DriverLibraries, ForDaemonsOnTheHostAreNamedAsTheHostNamesThem) {
   put("driver/usr/lib64/libcuda.so.1");
   ASSERT_TRUE(link_driver_libraries(scratch_ / "driver", scratch_ / "links", "/run/nvidia/driver"));
-  EXPECT_EQ(*read_link(scratch_ / "links/libcuda.so.1"), "/run/nvidia/driver/usr/lib64/libcuda.so.1");
+  EXPECT_EQ(*os::read_link(scratch_ / "links/libcuda.so.1"), "/run/nvidia/driver/usr/lib64/libcuda.so.1");
 }
 
 TEST(LibraryPath, HasTheFolderFirstAndNoEmptyPart) {
@@ -80,4 +80,4 @@ TEST(LibraryPath, HasTheFolderFirstAndNoEmptyPart) {
 }
 
 }  // namespace
-}  // namespace tranche::host
+}  // namespace tranche::mps

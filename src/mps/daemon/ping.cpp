@@ -11,14 +11,14 @@
 #include "mps/relay/handshake.h"
 #include "mps/relay/relay_packet.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 namespace {
 
 constexpr Duration kHeardTogether = std::chrono::milliseconds(1);
 
 }  // namespace
 
-Ping::Ping(Loop& loop, const std::string& socket, Duration deadline, Done done)
+Ping::Ping(os::Loop& loop, const std::string& socket, Duration deadline, Done done)
     : loop_(loop), socket_(socket), until_(loop.now() + deadline), deadline_(deadline), done_(std::move(done)) {
   const auto connected = connect();
   if (!connected) {
@@ -58,7 +58,7 @@ bool Ping::readable() {
   if (arrival == Arrival::kEnd) {
     finish(fail(Kind::kUnavailable, "the daemon closed the connection without a greeting", socket_));
   } else {
-    finish(first.bytes == mps::kRelayHello && first.descriptors.empty());
+    finish(first.bytes == kRelayHello && first.descriptors.empty());
   }
   return true;
 }
@@ -71,4 +71,4 @@ void Ping::finish(const Result<bool>& result) {
   if (done) done(result);
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::mps

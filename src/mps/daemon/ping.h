@@ -12,14 +12,14 @@
 #include "os/loop/loop.h"
 #include "os/loop/timer.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 
 class Ping {
  public:
   // `done` runs once, in a callback of its own, and may destroy this object; it never runs after this object is
   // destroyed. true: the daemon sent the greeting that the relay needs (mps/relay/handshake.h); false: it sent another.
   using Done = std::function<void(const Result<bool>& is_known)>;
-  Ping(Loop& loop, const std::string& socket, Duration deadline, Done done);
+  Ping(os::Loop& loop, const std::string& socket, Duration deadline, Done done);
   ~Ping();
   Ping(const Ping&) = delete;
   Ping& operator=(const Ping&) = delete;
@@ -30,14 +30,14 @@ class Ping {
   bool readable();  // true: the ping is over
   void finish(const Result<bool>& result);
 
-  Loop& loop_;
+  os::Loop& loop_;
   std::string socket_;
   MonoTime until_;
   Duration deadline_;
   Done done_;
-  Fd fd_;
-  Loop::Id watch_ = 0;
-  Timer timer_{loop_};
+  os::Fd fd_;
+  os::Loop::Id watch_ = 0;
+  os::Timer timer_{loop_};
 };
 
-}  // namespace tranche::host
+}  // namespace tranche::mps

@@ -10,7 +10,7 @@
 
 #include "os/files/scratch.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 namespace {
 
 using namespace std::chrono_literals;
@@ -18,9 +18,9 @@ using ::testing::HasSubstr;
 
 class PingTest : public ::testing::Test {
  protected:
-  void SetUp() override { loop_ = *Loop::open(); }
-  Fd listen() const {
-    Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  void SetUp() override { loop_ = *os::Loop::open(); }
+  os::Fd listen() const {
+    os::Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     std::snprintf(address.sun_path, sizeof address.sun_path, "%s", path_.c_str());
@@ -39,17 +39,17 @@ class PingTest : public ::testing::Test {
     loop_->run();
     return *answer;
   }
-  Scratch scratch_;
-  std::unique_ptr<Loop> loop_;
+  os::Scratch scratch_;
+  std::unique_ptr<os::Loop> loop_;
   std::string path_ = scratch_ / "control";
 };
 
 TEST_F(PingTest, IsAnsweredByAGreetingAndGoesAway) {
-  const Fd listener = listen();
-  Fd accepted;
+  const os::Fd listener = listen();
+  os::Fd accepted;
   EXPECT_EQ(ping(10s,
                  [&] {
-                   accepted = Fd(::accept(listener.get(), nullptr, nullptr));
+                   accepted = os::Fd(::accept(listener.get(), nullptr, nullptr));
                    EXPECT_EQ(::send(accepted.get(), "OUTBHELL", 9, 0), 9);
                  }),
             Result<bool>(true));
@@ -58,10 +58,10 @@ TEST_F(PingTest, IsAnsweredByAGreetingAndGoesAway) {
 }
 
 TEST_F(PingTest, KnowsAGreetingInOtherWords) {
-  const Fd listener = listen();
-  Fd accepted;
+  const os::Fd listener = listen();
+  os::Fd accepted;
   const auto answer = ping(10s, [&] {
-    accepted = Fd(::accept(listener.get(), nullptr, nullptr));
+    accepted = os::Fd(::accept(listener.get(), nullptr, nullptr));
     EXPECT_EQ(::send(accepted.get(), "MPS3HELO", 9, 0), 9);
   });
   ASSERT_TRUE(answer);
@@ -69,7 +69,7 @@ TEST_F(PingTest, KnowsAGreetingInOtherWords) {
 }
 
 TEST_F(PingTest, FailsAtItsDeadlineWhenNobodyGreets) {
-  const Fd listener = listen();
+  const os::Fd listener = listen();
   const auto answer = ping(20ms);
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().kind, Kind::kTimeout);
@@ -79,17 +79,17 @@ TEST_F(PingTest, FailsAtItsDeadlineWhenNobodyGreets) {
 TEST_F(PingTest, SaysThatNobodyIsThere) {
   EXPECT_EQ(ping(10s).error().kind, Kind::kNotFound);
   {
-    const Fd stale = listen();
+    const os::Fd stale = listen();
   }
   EXPECT_FALSE(ping(10s));
 }
 
 TEST_F(PingTest, SaysThatTheConnectionWasClosed) {
-  const Fd listener = listen();
-  const auto answer = ping(10s, [&] { const Fd gone(::accept(listener.get(), nullptr, nullptr)); });
+  const os::Fd listener = listen();
+  const auto answer = ping(10s, [&] { const os::Fd gone(::accept(listener.get(), nullptr, nullptr)); });
   ASSERT_FALSE(answer);
   EXPECT_THAT(answer.error().what, HasSubstr("without a greeting"));
 }
 
 }  // namespace
-}  // namespace tranche::host
+}  // namespace tranche::mps

@@ -25,9 +25,6 @@ SharedMemory shared_memory_in(std::string_view maps) {
   return found;
 }
 
-}  // namespace tranche::mps
-
-namespace tranche::host {
 namespace {
 
 constexpr int kMostLooks = 8;                  // at one server that has mapped neither kind
@@ -43,10 +40,10 @@ bool ServerMemory::look(const std::vector<pid_t>& servers) {
     looks_ = 0;
   }
   if (looks_ == kMostLooks) return false;
-  const auto maps = read_file(fmt::format("/proc/{}/maps", server), kLongestMaps);
-  const auto found = maps ? mps::shared_memory_in(*maps) : mps::SharedMemory::kUnknown;
-  looks_ = found == mps::SharedMemory::kUnknown ? looks_ + 1 : kMostLooks;
-  if (found == mps::SharedMemory::kUnknown) return false;
+  const auto maps = os::read_file(fmt::format("/proc/{}/maps", server), kLongestMaps);
+  const auto found = maps ? shared_memory_in(*maps) : SharedMemory::kUnknown;
+  looks_ = found == SharedMemory::kUnknown ? looks_ + 1 : kMostLooks;
+  if (found == SharedMemory::kUnknown) return false;
   std::error_code ignored;
   const bool same = std::filesystem::equivalent(fmt::format("/proc/{}/root/dev/shm", server), folder_, ignored);
   const bool changed = found != where_ || same != is_folder_;
@@ -64,7 +61,7 @@ bool ServerMemory::is_bounded() const {
 }
 
 std::string ServerMemory::problem() const {
-  if (where_ != mps::SharedMemory::kNamed) return {};
+  if (where_ != SharedMemory::kNamed) return {};
   if (is_folder_ && is_bounded()) return {};
   if (is_folder_)
     return fmt::format(
@@ -77,4 +74,4 @@ std::string ServerMemory::problem() const {
       folder_);
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::mps

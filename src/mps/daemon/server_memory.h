@@ -22,29 +22,25 @@ std::string_view to_string(SharedMemory where);  // "unknown", "anonymous", "/de
 // From /proc/<server>/maps. Pure; fuzzed.
 SharedMemory shared_memory_in(std::string_view maps);
 
-}  // namespace tranche::mps
-
-namespace tranche::host {
-
 class ServerMemory {
  public:
   // `folder`: what containers can get as /dev/shm, as a path of this process.
   explicit ServerMemory(std::string folder) : folder_(std::move(folder)) {}
 
   bool look(const std::vector<pid_t>& servers);  // true: the result changed
-  mps::SharedMemory where() const { return where_; }
+  SharedMemory where() const { return where_; }
   // Containers need the folder, and the server uses it.
-  bool is_to_be_given() const { return where_ == mps::SharedMemory::kNamed && is_folder_; }
+  bool is_to_be_given() const { return where_ == SharedMemory::kNamed && is_folder_; }
   // Why clients in containers cannot start, or how one of them can harm the node; "" = no known problem.
   std::string problem() const;
 
  private:
   bool is_bounded() const;
   std::string folder_;
-  mps::SharedMemory where_ = mps::SharedMemory::kUnknown;
+  SharedMemory where_ = SharedMemory::kUnknown;
   bool is_folder_ = false;
   pid_t looked_at_ = 0;
   int looks_ = 0;
 };
 
-}  // namespace tranche::host
+}  // namespace tranche::mps

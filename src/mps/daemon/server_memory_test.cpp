@@ -9,7 +9,7 @@
 
 #include "mps/pool/pool_fixture.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 namespace {
 
 using ::testing::HasSubstr;
@@ -40,10 +40,10 @@ class ServerMemoryTest : public PoolTest {
 TEST_F(ServerMemoryTest, OfARecentDriverIsAnonymousAndNobodyNeedsAnything) {
   ServerMemory memory("/dev/shm");
   EXPECT_FALSE(memory.look({}));
-  EXPECT_EQ(memory.where(), mps::SharedMemory::kUnknown);
+  EXPECT_EQ(memory.where(), SharedMemory::kUnknown);
   const auto pids = servers();
   EXPECT_TRUE(memory.look(pids));
-  EXPECT_EQ(memory.where(), mps::SharedMemory::kAnonymous);
+  EXPECT_EQ(memory.where(), SharedMemory::kAnonymous);
   EXPECT_FALSE(memory.is_to_be_given());
   EXPECT_EQ(memory.problem(), "");
   EXPECT_FALSE(memory.look(pids)) << "no change";
@@ -63,7 +63,7 @@ TEST_F(ServerMemoryTest, InADevShmThatContainersCannotBeGivenIsAProblemThatSaysW
   in_dev_shm_ = true;
   ServerMemory memory(scratch_ / "shm");
   EXPECT_TRUE(memory.look(servers()));
-  EXPECT_EQ(memory.where(), mps::SharedMemory::kNamed);
+  EXPECT_EQ(memory.where(), SharedMemory::kNamed);
   EXPECT_FALSE(memory.is_to_be_given());
   EXPECT_THAT(memory.problem(), HasSubstr("mount " + (scratch_ / "shm") + " at /dev/shm of tranche mps"));
 }
@@ -86,7 +86,8 @@ TEST_F(ServerMemoryTest, WithoutASizeOfItsOwnIsGivenAndSaidToBeUnbounded) {
   }
   ServerMemory memory(folder);
   ASSERT_TRUE(until([&] {
-    return read_file("/proc/" + std::to_string(server) + "/maps").value_or("").find("cuda.shm") != std::string::npos;
+    return os::read_file("/proc/" + std::to_string(server) + "/maps").value_or("").find("cuda.shm") !=
+           std::string::npos;
   }));
   EXPECT_TRUE(memory.look({server}));
   EXPECT_TRUE(memory.is_to_be_given());
@@ -99,8 +100,8 @@ TEST_F(ServerMemoryTest, WithoutASizeOfItsOwnIsGivenAndSaidToBeUnbounded) {
 TEST_F(ServerMemoryTest, OfAProcessThatHasEndedIsNotKnown) {
   ServerMemory memory("/dev/shm");
   EXPECT_FALSE(memory.look({4194303}));
-  EXPECT_EQ(memory.where(), mps::SharedMemory::kUnknown);
+  EXPECT_EQ(memory.where(), SharedMemory::kUnknown);
 }
 
 }  // namespace
-}  // namespace tranche::host
+}  // namespace tranche::mps

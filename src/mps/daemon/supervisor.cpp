@@ -352,7 +352,7 @@ class Turn {
     s_.ping_at.reset();
     if (s_.pinging) return;
     s_.pinging = true;
-    actions_.push_back(Ping{});
+    actions_.push_back(PingDaemon{});
   }
 
   void ping_later() {

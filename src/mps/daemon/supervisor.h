@@ -160,8 +160,8 @@ struct ApplyServerLimits {  // to a server that started with other limits
   DaemonLimits limits;
   friend bool operator==(const ApplyServerLimits&, const ApplyServerLimits&) = default;
 };
-struct Ping {
-  friend bool operator==(const Ping&, const Ping&) = default;
+struct PingDaemon {
+  friend bool operator==(const PingDaemon&, const PingDaemon&) = default;
 };
 struct OpenEndpoints {  // link the daemon's socket into every endpoint, or let the relay admit clients
   friend bool operator==(const OpenEndpoints&, const OpenEndpoints&) = default;
@@ -177,8 +177,8 @@ struct SignalTerm {
 struct SignalKill {
   friend bool operator==(const SignalKill&, const SignalKill&) = default;
 };
-using Action = std::variant<SpawnDaemon, Ask, ApplyLimits, ReadLimits, ApplyServerLimits, Ping, OpenEndpoints, Quit,
-                            SignalTerm, SignalKill>;
+using Action = std::variant<SpawnDaemon, Ask, ApplyLimits, ReadLimits, ApplyServerLimits, PingDaemon, OpenEndpoints,
+                            Quit, SignalTerm, SignalKill>;
 
 // Whether the daemon greets each connection, as the real one does (docs/internals/evidence/mps-handshake.md). Tested at
 // each start: without a greeting, only questions detect an unresponsive daemon, which takes longer.

@@ -49,7 +49,7 @@ struct World {
       void operator()(const ApplyLimits& a) const { w.feed(LimitsApplied{a.id}); }
       void operator()(const ReadLimits& a) const { w.feed(LimitsRead{a.id, honest(a.limits)}); }
       void operator()(const ApplyServerLimits& a) const { w.feed(ServerLimitsApplied{a.id}); }
-      void operator()(const Ping&) const { w.feed(Pinged{}); }
+      void operator()(const PingDaemon&) const { w.feed(Pinged{}); }
       void operator()(const OpenEndpoints&) const {}
       void operator()(const Quit&) const { w.feed(DaemonExited{"exited with status 0"}); }
       void operator()(const SignalTerm&) const { w.feed(DaemonExited{"was killed by signal 15 (Terminated)"}); }

@@ -95,7 +95,7 @@ inline std::vector<std::string> names(const std::vector<Action>& actions) {
     std::string operator()(const ApplyLimits&) const { return "apply"; }
     std::string operator()(const ReadLimits&) const { return "read"; }
     std::string operator()(const ApplyServerLimits&) const { return "apply-server"; }
-    std::string operator()(const Ping&) const { return "ping"; }
+    std::string operator()(const PingDaemon&) const { return "ping"; }
     std::string operator()(const OpenEndpoints&) const { return "open-endpoints"; }
     std::string operator()(const Quit&) const { return "quit"; }
     std::string operator()(const SignalTerm&) const { return "term"; }

@@ -207,7 +207,7 @@ TEST(Supervisor, EveryArrow) {
 TEST(Supervisor, ServesOnlyAfterLimitsWereAppliedAndReadBack) {
   Rig rig = starting();
   rig.answer();
-  ASSERT_THAT(rig.last, ElementsAre(Action{Ping{}}, Action{ApplyLimits{rig.open(), kLimits}}));
+  ASSERT_THAT(rig.last, ElementsAre(Action{PingDaemon{}}, Action{ApplyLimits{rig.open(), kLimits}}));
   rig.applied();
   ASSERT_THAT(rig.last, ElementsAre(Action{ReadLimits{rig.open(), kLimits}}));
   EXPECT_NE(rig.s.state, State::kServing);

@@ -5,7 +5,7 @@
 
 #include "os/files/scratch.h"
 
-namespace tranche::agent {
+namespace tranche::mps {
 namespace {
 
 using ::testing::ElementsAre;
@@ -15,14 +15,14 @@ using ::testing::IsEmpty;
 class AncestorsTest : public ::testing::Test {
  protected:
   void process(pid_t pid, pid_t parent, const std::string& nspid, const std::string& cgroup) {
-    const auto own = *host::Dir::create(proc_ / std::to_string(pid));
+    const auto own = *os::Dir::create(proc_ / std::to_string(pid));
     ASSERT_TRUE(
         own.write_atomically("status", fmt::format("State:\tS (sleeping)\nPPid:\t{}\nNSpid:\t{}\n", parent, nspid)));
     ASSERT_TRUE(own.write_atomically("stat", fmt::format("{} (x) S {} 1 1 0 -1 4194304\n", pid, parent)));
     ASSERT_TRUE(own.write_atomically("cgroup", "0::" + cgroup + "\n"));
   }
   std::vector<pid_t> above(pid_t client) { return Ancestors(proc_.path()).of(client).value(); }
-  host::Scratch proc_;
+  os::Scratch proc_;
 };
 
 TEST_F(AncestorsTest, EndWithTheFirstProcessOfTheContainer) {
@@ -39,9 +39,9 @@ TEST_F(AncestorsTest, OfAClientWithoutItsFirstThreadAreTheSame) {
   process(50, 1, "50", "/shim");
   process(100, 50, "100", "/a");
   process(101, 100, "101", "/");
-  const auto own = *host::Dir::open(proc_ / "101");
+  const auto own = *os::Dir::open(proc_ / "101");
   ASSERT_TRUE(own.write_atomically("stat", "101 (x) Z 100 1 1 0 -1 4194308\n"));
-  const auto task = *host::Dir::create(proc_ / "101/task/102");
+  const auto task = *os::Dir::create(proc_ / "101/task/102");
   ASSERT_TRUE(task.write_atomically("stat", "102 (x) S 100 1 1 0 -1 4194304\n"));
   ASSERT_TRUE(task.write_atomically("cgroup", "0::/a\n"));
   EXPECT_THAT(above(101), ElementsAre(100));
@@ -87,4 +87,4 @@ TEST_F(AncestorsTest, EndWhereTheStatusCannotBeRead) {
 }
 
 }  // namespace
-}  // namespace tranche::agent
+}  // namespace tranche::mps

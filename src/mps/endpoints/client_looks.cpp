@@ -12,7 +12,7 @@
 #include "os/log/log.h"
 #include "os/process/threads.h"
 
-namespace tranche::agent {
+namespace tranche::mps {
 namespace {
 
 constexpr std::size_t kLongestBlock = std::size_t{1} << 20;  // of an environment
@@ -22,22 +22,21 @@ constexpr std::size_t kLongestVariable = 4096;               // bytes of a value
 // process's start; for a duplicate name, the first value, as getenv(3) returns.
 std::string why_not(int pid, const std::vector<std::string>& devices) {
   Result<std::string> block = std::string();
-  const bool is_known = host::look_at_living_thread(pid, [&](const std::string& folder, pid_t) {
-    block = host::read_file(folder + "/environ", kLongestBlock);
+  const bool is_known = os::look_at_living_thread(pid, [&](const std::string& folder, pid_t) {
+    block = os::read_file(folder + "/environ", kLongestBlock);
     return false;
   });
   if (!is_known) return "its environment cannot be read: it has exited, or its threads end while they are read";
   if (!block) return {};
   const std::string wanted = fmt::format("{}=", plan::kPinnedLimitVariable);
   for (const auto entry : split(*block, '\0'))
-    if (entry.starts_with(wanted))
-      return mps::lifting(entry.substr(wanted.size(), kLongestVariable), devices).value_or("");
+    if (entry.starts_with(wanted)) return lifting(entry.substr(wanted.size(), kLongestVariable), devices).value_or("");
   return {};
 }
 
 }  // namespace
 
-ClientLooks::ClientLooks(host::Loop& loop, Duration patience) : loop_(loop), patience_(patience) {
+ClientLooks::ClientLooks(os::Loop& loop, Duration patience) : loop_(loop), patience_(patience) {
   results_->loop = &loop;
 }
 
@@ -86,4 +85,4 @@ void ClientLooks::late(std::uint64_t id, int pid) {
   waiting.mapped().done("");
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::mps

@@ -20,12 +20,12 @@
 #include "os/loop/timer.h"
 #include "os/worker/worker.h"
 
-namespace tranche::agent {
+namespace tranche::mps {
 
 class ClientLooks {
  public:
   using Done = std::function<void(const std::string& why_not)>;  // "" = the process may connect
-  explicit ClientLooks(host::Loop& loop, Duration patience = std::chrono::milliseconds(500));
+  explicit ClientLooks(os::Loop& loop, Duration patience = std::chrono::milliseconds(500));
   ~ClientLooks();  // waits for no process: a look that has begun is left behind
   ClientLooks(const ClientLooks&) = delete;
   ClientLooks& operator=(const ClientLooks&) = delete;
@@ -35,17 +35,17 @@ class ClientLooks {
 
  private:
   struct Waiting {
-    Waiting(host::Loop& loop, Done asked) : done(std::move(asked)), timer(loop) {}
+    Waiting(os::Loop& loop, Done asked) : done(std::move(asked)), timer(loop) {}
     Done done;
-    host::Timer timer;
+    os::Timer timer;
     std::shared_ptr<std::atomic<bool>> awaited = std::make_shared<std::atomic<bool>>(true);
   };
   void answered(std::uint64_t id, const std::string& why_not);
   void late(std::uint64_t id, int pid);
 
-  host::Loop& loop_;
+  os::Loop& loop_;
   Duration patience_;
-  std::unique_ptr<host::Worker> worker_ = host::Worker::start();  // early: a pid limit may be reached later
+  std::unique_ptr<os::Worker> worker_ = os::Worker::start();  // early: a pid limit may be reached later
   std::map<std::uint64_t, Waiting> waiting_;
   std::uint64_t next_ = 1;
   LogPace pace_;
@@ -53,9 +53,9 @@ class ClientLooks {
   // Where results go: a look may outlive us and the loop.
   struct Results {
     std::mutex mutex;
-    host::Loop* loop = nullptr;  // null: they are not awaited
+    os::Loop* loop = nullptr;  // null: they are not awaited
   };
   std::shared_ptr<Results> results_ = std::make_shared<Results>();
 };
 
-}  // namespace tranche::agent
+}  // namespace tranche::mps

@@ -6,7 +6,7 @@
 #include "headless_process.h"
 #include "mps/endpoints/endpoints_fixture.h"
 
-namespace tranche::agent {
+namespace tranche::mps {
 namespace endpoints_test {
 
 // A process in a mount namespace of its own, and optionally a pid namespace, as a container's first process, with a
@@ -44,7 +44,7 @@ class Container {
   int fd() const { return ends_[0]; }
   // On the node.
   pid_t first() const {
-    return std::stoi(host::read_file(fmt::format("/proc/{0}/task/{0}/children", shim_)).value_or("0"));
+    return std::stoi(os::read_file(fmt::format("/proc/{0}/task/{0}/children", shim_)).value_or("0"));
   }
   std::string said() const {
     char text[512];
@@ -128,4 +128,4 @@ class Container {
 };
 
 }  // namespace endpoints_test
-}  // namespace tranche::agent
+}  // namespace tranche::mps

@@ -24,7 +24,7 @@
 #include "os/process/proc_stat.h"
 #include "os/process/threads.h"
 
-namespace tranche::agent {
+namespace tranche::mps {
 namespace {
 
 constexpr std::string_view kPodsContainer = "pod ";
@@ -43,7 +43,7 @@ std::string namespace_of(const std::string& process, const char* kind) {
 
 std::string namespace_of(int pid, const char* kind) {
   std::string found;
-  host::look_at_living_thread(pid, [&found, kind](const std::string& folder, pid_t) {
+  os::look_at_living_thread(pid, [&found, kind](const std::string& folder, pid_t) {
     found = namespace_at(folder, kind);
     return !found.empty();
   });
@@ -57,8 +57,8 @@ struct ByCgroup {
 
 ByCgroup by_cgroup(int pid) {
   ByCgroup found;
-  found.known = host::look_at_living_thread(pid, [&found](const std::string& folder, pid_t) {
-    const auto text = host::read_file(folder + "/cgroup");
+  found.known = os::look_at_living_thread(pid, [&found](const std::string& folder, pid_t) {
+    const auto text = os::read_file(folder + "/cgroup");
     found.container = text ? containers::container_of_cgroup(*text) : std::nullopt;
     return found.container.has_value();
   });
@@ -72,7 +72,7 @@ std::string name_of(const containers::Container& container) {
 // One read: this is asked of every process of the node, and a tenant chooses how many threads its processes have. Under
 // cgroup v1, a process whose first thread has exited has no container here.
 bool is_in(const containers::Container& container, int pid) {
-  const auto text = host::read_file(fmt::format("/proc/{}/cgroup", pid));
+  const auto text = os::read_file(fmt::format("/proc/{}/cgroup", pid));
   const auto found = text ? containers::container_of_cgroup(*text) : std::nullopt;
   return found == container;
 }
@@ -82,12 +82,12 @@ std::vector<std::string> pid_namespaces(int pid) {
   const std::string ours = namespace_of("self", "pid");
   if (namespace_of(pid, "pid") == ours) return {};
   std::vector<std::string> all;
-  host::Fd fd(::open(fmt::format("/proc/{}/ns/pid", pid).c_str(), O_RDONLY | O_CLOEXEC));
+  os::Fd fd(::open(fmt::format("/proc/{}/ns/pid", pid).c_str(), O_RDONLY | O_CLOEXEC));
   for (int depth = 0; fd && depth < kDeepestNamespaces; ++depth) {
     struct stat status{};
     if (::fstat(fd.get(), &status) != 0) break;
     all.push_back(fmt::format("pid:[{}]", status.st_ino));
-    host::Fd parent(::ioctl(fd.get(), NS_GET_PARENT));
+    os::Fd parent(::ioctl(fd.get(), NS_GET_PARENT));
     struct stat above{};
     if (!parent || ::fstat(parent.get(), &above) != 0) break;
     if (fmt::format("pid:[{}]", above.st_ino) == ours) return all;
@@ -106,16 +106,16 @@ bool are_of_the_node(const std::string& mounts) {
   return mounts == namespace_of("self", "mnt") || mounts == namespace_of("1", "mnt");
 }
 
-bool started_before(const host::ProcessRef& one, const host::ProcessRef& other) {
+bool started_before(const os::ProcessRef& one, const os::ProcessRef& other) {
   return std::tie(one.start_ticks, one.pid) < std::tie(other.start_ticks, other.pid);
 }
 
 // A process that is younger than one that is known costs one read: a tenant may have any number of them.
-std::optional<host::ProcessRef> oldest_where(int member, const std::function<bool(int)>& is_member) {
-  std::optional<host::ProcessRef> oldest;
-  if (const auto ref = host::process_ref(member); ref && is_member(member)) oldest = *ref;
+std::optional<os::ProcessRef> oldest_where(int member, const std::function<bool(int)>& is_member) {
+  std::optional<os::ProcessRef> oldest;
+  if (const auto ref = os::process_ref(member); ref && is_member(member)) oldest = *ref;
   for_each_process([&](int pid) {
-    const auto ref = host::process_ref(pid);
+    const auto ref = os::process_ref(pid);
     if (ref && (!oldest || started_before(*ref, *oldest)) && is_member(pid)) oldest = *ref;
   });
   return oldest;
@@ -190,7 +190,7 @@ std::optional<std::string> container_of(int pid, Ancestors& ancestors) {
   return are_of_the_node(mounts) ? std::string() : mounts;
 }
 
-std::optional<host::ProcessRef> oldest_of(const std::string& container, int member) {
+std::optional<os::ProcessRef> oldest_of(const std::string& container, int member) {
   const auto known = by_cgroup(member).container;
   if (known && name_of(*known) != container) return std::nullopt;  // another process has its pid
   const auto own = outermost_pid_namespace(member);
@@ -208,14 +208,14 @@ std::optional<host::ProcessRef> oldest_of(const std::string& container, int memb
 }
 
 std::optional<std::string> grant_by_mounts(int pid, const std::string& mps_root, const std::string& pool) {
-  std::optional<host::DirectoryId> seen;
-  host::look_at_living_thread(pid, [&seen](const std::string& folder, pid_t) {
-    if (const auto directory = host::directory_seen_by(folder, allocate::kEndpointInContainer)) seen = *directory;
+  std::optional<os::DirectoryId> seen;
+  os::look_at_living_thread(pid, [&seen](const std::string& folder, pid_t) {
+    if (const auto directory = os::directory_seen_by(folder, allocate::kEndpointInContainer)) seen = *directory;
     return seen.has_value();
   });
-  const auto endpoints = host::Dir::open(allocate::Paths{mps_root}.endpoints(pool));
+  const auto endpoints = os::Dir::open(allocate::Paths{mps_root}.endpoints(pool));
   if (!seen || !endpoints) return std::nullopt;
-  auto grant = host::name_of_directory(*endpoints, *seen);
+  auto grant = os::name_of_directory(*endpoints, *seen);
   return grant && containers::is_grant(*grant) ? std::move(grant) : std::nullopt;
 }
 
@@ -224,7 +224,7 @@ std::optional<Ancestors::Place> Ancestors::place_of(const std::string& status) {
   std::optional<pid_t> parent;
   for (const auto line : lines_of(status))
     if (line.starts_with("PPid:")) parent = pid_in(trimmed(line.substr(line.find(':') + 1)));
-  auto namespaced = host::parse_namespaced_pids(status);
+  auto namespaced = os::parse_namespaced_pids(status);
   return parent && !namespaced.empty() ? std::optional(Place{*parent, std::move(namespaced)}) : std::nullopt;
 }
 
@@ -244,14 +244,14 @@ const Ancestors::Look* Ancestors::look(pid_t pid) {
   if (const auto known = looks_.find(pid); known != looks_.end()) return &known->second;
   if (left_ == 0 || time_.spent()) return nullptr;
   --left_;
-  const auto status = host::read_file(fmt::format("{}/{}/status", proc_, pid));
+  const auto status = os::read_file(fmt::format("{}/{}/status", proc_, pid));
   Look look{.place = status ? place_of(*status) : std::nullopt, .cgroup = {}, .mounts = {}};
   const auto read = [&look](const std::string& folder, pid_t) {
     look.mounts = namespace_at(folder, "mnt");
-    if (auto cgroup = host::read_file(folder + "/cgroup")) look.cgroup = *std::move(cgroup);
+    if (auto cgroup = os::read_file(folder + "/cgroup")) look.cgroup = *std::move(cgroup);
     return false;
   };
-  host::look_at_living_thread(pid, read, proc_);
+  os::look_at_living_thread(pid, read, proc_);
   return &looks_.emplace(pid, std::move(look)).first->second;
 }
 
@@ -276,4 +276,4 @@ std::optional<std::vector<pid_t>> Ancestors::of(pid_t client) {
   return above;
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::mps

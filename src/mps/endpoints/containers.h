@@ -15,7 +15,7 @@
 #include "os/clock/clock.h"
 #include "os/process/process.h"
 
-namespace tranche::agent {
+namespace tranche::mps {
 
 // The ancestors of a process that are in its container; what cannot be read ends the list. For one request: reads each
 // process once, at most kMostLooks in all, and for at most kMostTime of processor time, because a tenant determines the
@@ -48,7 +48,7 @@ class Ancestors {
 
   std::string proc_;
   std::size_t left_;
-  host::CpuBudget time_;
+  os::CpuBudget time_;
   std::string ours_, nodes_;  // mount namespaces
   std::map<pid_t, Look> looks_;
 };
@@ -78,9 +78,9 @@ bool is_of_the_node(int pid);
 void for_each_process(const std::function<void(int pid)>& look);
 // The process of a container that started first: its init, whose exit ends the container. `member`: any process of the
 // container. Reads all of /proc.
-std::optional<host::ProcessRef> oldest_of(const std::string& container, int member);
+std::optional<os::ProcessRef> oldest_of(const std::string& container, int member);
 // The grant whose endpoint, below this MPS root and in this pool, the process sees. For clients that connected before
 // our start.
 std::optional<std::string> grant_by_mounts(int pid, const std::string& mps_root, const std::string& pool);
 
-}  // namespace tranche::agent
+}  // namespace tranche::mps

@@ -11,7 +11,7 @@
 #include "os/files/files.h"
 #include "os/log/log.h"
 
-namespace tranche::agent {
+namespace tranche::mps {
 namespace {
 
 constexpr const char* kAskedForLinks = "the configuration asks for it (sharing.mps.endpoint: link)";
@@ -19,7 +19,7 @@ constexpr const char* kTenantsCommand = "; tenants with root can command this da
 
 }  // namespace
 
-EndpointsContext::EndpointsContext(host::Loop& event_loop, EndpointsSettings with, std::function<void()> changed)
+EndpointsContext::EndpointsContext(os::Loop& event_loop, EndpointsSettings with, std::function<void()> changed)
     : loop(event_loop),
       settings(std::move(with)),
       on_change(std::move(changed)),
@@ -47,7 +47,7 @@ Endpoints::~Endpoints() {
 
 Result<std::unique_ptr<Endpoints>> Endpoints::open(EndpointsContext& context, const std::string& id,
                                                    EndpointsPool& owner) {
-  auto directory = host::Dir::create(context.settings.paths.endpoints(id), 0755);
+  auto directory = os::Dir::create(context.settings.paths.endpoints(id), 0755);
   if (!directory)
     return std::unexpected(within(std::move(directory).error(), "cannot make the directory of endpoints"));
   TRY(const auto names, directory->list());
@@ -80,12 +80,12 @@ const Endpoints::Endpoint* Endpoints::find(const std::string& grant) const {
 void Endpoints::make_relay() {
   auto settings = context_.settings.relay;
   settings.daemon_socket = context_.settings.paths.pipe(id_) + "/control";
-  relay_ = std::make_shared<host::Relay>(context_.loop, std::move(settings), relay_callbacks());
+  relay_ = std::make_shared<Relay>(context_.loop, std::move(settings), relay_callbacks());
   set_kinds();
   restore_clients();
 }
 
-host::Relay::Callbacks Endpoints::relay_callbacks() {
+Relay::Callbacks Endpoints::relay_callbacks() {
   return {
       .refuse =
           [this](const std::string& grant, int pid) {
@@ -100,7 +100,7 @@ host::Relay::Callbacks Endpoints::relay_callbacks() {
             if (relay_) context_.keeper.exited(pid, relay_->clients().contexts(pid) > 0);
             owner_.client_gone(pid);
           },
-      .on_trouble = [this](const std::string& grant, const mps::Passage& passage,
+      .on_trouble = [this](const std::string& grant, const Passage& passage,
                            std::uint32_t user) { log_trouble(grant, passage, user); },
       .on_not_itself =
           [id = id_](const Error& error) {
@@ -116,16 +116,15 @@ host::Relay::Callbacks Endpoints::relay_callbacks() {
             context_.on_change();
           },
       .on_server_doubted = [this](const std::string& why) { owner_.server_doubted(why); },
-      .prepare = [this](const std::string& grant, const host::Relay::Prepared& done) { prepare(grant, done); },
-      .answer = [this](const std::string& grant,
-                       const mps::RelayQuestion& asked) { return device_answer(grant, asked); },
+      .prepare = [this](const std::string& grant, const Relay::Prepared& done) { prepare(grant, done); },
+      .answer = [this](const std::string& grant, const RelayQuestion& asked) { return device_answer(grant, asked); },
       .look = [this](const std::string& grant, int pid, const ClientLooks::Done& done) { look_at(grant, pid, done); },
       .open_pipes = [this] { return open_pipes(); },
       .store = [this](const std::string& clients) { store_clients(clients); }};
 }
 
 Status Endpoints::listen(const std::string& grant) {
-  auto made = host::Dir::open(context_.settings.paths.endpoints(id_));
+  auto made = os::Dir::open(context_.settings.paths.endpoints(id_));
   if (!made) return std::unexpected(within(std::move(made).error(), "the MPS pool has no directory of endpoints"));
   auto directory = made->make_subdir(grant, 0755);
   if (!directory) return std::unexpected(within(std::move(directory).error(), "cannot make the grant's endpoint"));
@@ -152,9 +151,9 @@ Status Endpoints::serve() {
   wants_clients_ = true;
   if (context_.settings.policy == config::EndpointPolicy::kLink) return use_links(kAskedForLinks);
   // Each start may use a different driver: its greeting is checked before clients are connected to it.
-  probe_ = std::make_unique<host::Ping>(context_.loop, context_.settings.paths.pipe(id_) + "/control",
-                                        context_.settings.greeting,
-                                        [this](const Result<bool>& is_known) { on_greeting(is_known); });
+  probe_ =
+      std::make_unique<Ping>(context_.loop, context_.settings.paths.pipe(id_) + "/control", context_.settings.greeting,
+                             [this](const Result<bool>& is_known) { on_greeting(is_known); });
   return {};
 }
 
@@ -183,7 +182,7 @@ Status Endpoints::use_links(const std::string& reason) {
   if (link_reason_ != reason)
     log::warning("endpoints.linked", {{"pool", id_}, {"why", reason}, {"effect", kTenantsCommand + 2}});
   link_reason_ = reason;
-  TRY(const auto dirs, host::PoolDirs::make(context_.settings.paths, id_));
+  TRY(const auto dirs, PoolDirs::make(context_.settings.paths, id_));
   const auto linked = dirs.relink_endpoints();
   // Through links clients connect at any time: no grant's limits may stay set.
   owner_.set_next_limits(std::nullopt, [id = id_](const Status& status) {
@@ -212,7 +211,7 @@ std::string Endpoints::grant_of_earlier(int pid, std::map<std::string, std::stri
   return found->second;
 }
 
-void Endpoints::clients_seen(const std::vector<host::ProcessRef>& clients) {
+void Endpoints::clients_seen(const std::vector<os::ProcessRef>& clients) {
   std::map<int, Seen> seen;
   std::map<std::string, std::string> of_containers;
   for (const auto& client : clients) {
@@ -231,17 +230,17 @@ void Endpoints::clients_seen(const std::vector<host::ProcessRef>& clients) {
   seen_ = std::move(seen);
 }
 
-void Endpoints::read_log(const mps::LogLine& line) {
+void Endpoints::read_log(const LogLine& line) {
   if (!relay_) return;
   const auto context = static_cast<std::uint32_t>(line.number);
   switch (line.what) {
-    case mps::LogWhat::kClientTaken:
+    case LogWhat::kClientTaken:
       servers_.insert(line.writer);
       return context_.keeper.look(line.pid);
-    case mps::LogWhat::kContextBegan:
+    case LogWhat::kContextBegan:
       relay_->context_began(line.pid, context);
       return context_.keeper.look(line.pid);
-    case mps::LogWhat::kContextEnded:
+    case LogWhat::kContextEnded:
       return relay_->context_ended(line.pid, context);
     default:
       return;
@@ -250,7 +249,7 @@ void Endpoints::read_log(const mps::LogLine& line) {
 
 std::size_t Endpoints::unprotected() const {
   return static_cast<std::size_t>(std::ranges::count_if(
-      clients(), [this](int pid) { return context_.keeper.of(pid).state != host::Protection::State::kYes; }));
+      clients(), [this](int pid) { return context_.keeper.of(pid).state != Protection::State::kYes; }));
 }
 
 std::size_t Endpoints::dead() const {
@@ -324,7 +323,7 @@ void Endpoints::note_client(const std::string& grant, int pid) {
   Endpoint* const endpoint = find(grant);
   if (endpoint != nullptr && endpoint->pod.empty() && !endpoint->any_pod)
     endpoint->pod = pod_of(pid).value_or(std::string());
-  if (const auto process = host::process_ref(pid); relay_ && process)
+  if (const auto process = os::process_ref(pid); relay_ && process)
     relay_->in_container(pid, container_of(pid), process->start_ticks);
   context_.keeper.hold(pid, owner_name(grant));
 }
@@ -337,7 +336,7 @@ void Endpoints::describe(nlohmann::ordered_json& into) const {
   auto list = nlohmann::ordered_json::array();
   for (const auto& [grant, endpoint] : endpoints_) {
     const auto clients = relay_ ? relay_->clients().of(grant) : std::vector<int>{};
-    const auto counters = relay_ ? relay_->counters(grant) : host::EndpointCounters{};
+    const auto counters = relay_ ? relay_->counters(grant) : EndpointCounters{};
     auto protections = nlohmann::ordered_json::array();
     for (const int pid : clients) {
       const auto protection = context_.keeper.of(pid);
@@ -365,4 +364,4 @@ void Endpoints::describe(nlohmann::ordered_json& into) const {
   into["endpoints"] = std::move(list);
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::mps

@@ -28,16 +28,15 @@
 #include "mps/relay/relay.h"
 #include "os/loop/loop.h"
 
-namespace tranche::agent {
+namespace tranche::mps {
 
-using Terminated = std::vector<mps::Terminated>;
 class Endpoints;
 
 struct EndpointsSettings {
   allocate::Paths paths;
-  host::DaemonHome home = {};  // of the keeper
+  DaemonHome home = {};  // of the keeper
   config::EndpointPolicy policy = config::EndpointPolicy::kRelay;
-  host::RelaySettings relay = {};               // without the daemon's socket
+  RelaySettings relay = {};                     // without the daemon's socket
   Duration greeting = std::chrono::seconds(5);  // wait for the first greeting of a daemon
   // The longest wait for the exit of a former tenant's clients; then new clients are admitted.
   Duration former_clients = std::chrono::seconds(30);
@@ -52,17 +51,17 @@ struct EndpointsSettings {
 // What the endpoints of all pools share. It outlives them.
 struct EndpointsContext {
   // on_change: the result of a describe() changed.
-  EndpointsContext(host::Loop& loop, EndpointsSettings settings, std::function<void()> on_change);
+  EndpointsContext(os::Loop& loop, EndpointsSettings settings, std::function<void()> on_change);
 
-  // host::KilledWith.
-  std::optional<std::vector<host::ProcessRef>> killed_with(const std::vector<host::ProcessRef>& processes);
+  // KilledWith.
+  std::optional<std::vector<os::ProcessRef>> killed_with(const std::vector<os::ProcessRef>& processes);
 
-  host::Loop& loop;
+  os::Loop& loop;
   EndpointsSettings settings;
   std::function<void()> on_change;
   std::vector<Endpoints*> all;
   ClientLooks looks;
-  host::Keeper keeper;
+  Keeper keeper;
   HeirSearch heirs;
   EndingContainers ending_containers;
 };
@@ -72,20 +71,21 @@ class EndpointsPool {
  public:
   // Terminates clients: stop, wait, kill. One outcome for each client; all are stopped when it returns. `done` runs
   // once, perhaps inside the call; it does not run if the pool's daemon is removed meanwhile.
-  virtual void end_clients(const std::vector<int>& clients, std::function<void(const Terminated&)> done) = 0;
+  virtual void end_clients(const std::vector<int>& clients,
+                           std::function<void(const std::vector<Terminated>&)> done) = 0;
   virtual void client_gone(int pid) = 0;                    // a client has exited
-  virtual void server_doubted(const std::string& why) = 0;  // host::Relay::Callbacks::on_server_doubted
+  virtual void server_doubted(const std::string& why) = 0;  // Relay::Callbacks::on_server_doubted
   // Makes the daemon hold these limits for the clients that it accepts next; absent: the pool's own. `prepared` runs
   // once, perhaps inside the call.
-  virtual void set_next_limits(const std::optional<mps::GrantLimits>& limits, host::Relay::Prepared prepared) = 0;
+  virtual void set_next_limits(const std::optional<GrantLimits>& limits, Relay::Prepared prepared) = 0;
   // The limits that the daemon enforces for clients with these grant limits; absent: the pool's own.
-  virtual Result<mps::DaemonLimits> limits_for(const std::optional<mps::GrantLimits>& limits) const = 0;
+  virtual Result<DaemonLimits> limits_for(const std::optional<GrantLimits>& limits) const = 0;
 
  protected:
   ~EndpointsPool() = default;
 };
 
-class Endpoints final : public host::Admission {
+class Endpoints final : public Admission {
  public:
   // The pool's directories exist: listens at every endpoint that is on disk.
   static Result<std::unique_ptr<Endpoints>> open(EndpointsContext& context, const std::string& pool,
@@ -98,12 +98,12 @@ class Endpoints final : public host::Admission {
   Status serve() override;
   void hold();  // the daemon does not serve: clients wait
   // `clients` are those that the servers list, to find clients from before our start.
-  void clients_seen(const std::vector<host::ProcessRef>& clients);
+  void clients_seen(const std::vector<os::ProcessRef>& clients);
   void server_replaced();
-  void read_log(const mps::LogLine& line) override;
+  void read_log(const LogLine& line) override;
   void servers_listed(std::uint64_t asked, const std::vector<int>& servers, const std::vector<int>& pids) override;
   // Without a relay `go` runs at once.
-  host::ProofTurn take_turn(std::function<void()> go) override;
+  ProofTurn take_turn(std::function<void()> go) override;
   // How many contexts of clients the pool's server accepts on each of these devices; 0 = no limit of ours. A grant's
   // contexts count on the devices that the grant holds, because it can have none on others; if it holds several, on
   // each, and up to its promise as if they were spread evenly. `promised` places are reserved for each open endpoint:
@@ -145,14 +145,14 @@ class Endpoints final : public host::Admission {
         false;  // several pods may connect: pods of one claim, or kubelet reassigned it while a container ran; stored
     bool admitting = true;
     std::string reason;
-    std::optional<mps::GrantLimits> limits;  // absent: the pool's own
-    std::string unreadable;                  // why the stored limits cannot be read
-    std::string not_limited;                 // why its last client was not admitted
-    std::string refused_why;                 // the process that was refused last, and the rule that refused it
-    std::uint64_t limits_lifted = 0;         // processes refused because their environment lifts their limit
+    std::optional<GrantLimits> limits;  // absent: the pool's own
+    std::string unreadable;             // why the stored limits cannot be read
+    std::string not_limited;            // why its last client was not admitted
+    std::string refused_why;            // the process that was refused last, and the rule that refused it
+    std::uint64_t limits_lifted = 0;    // processes refused because their environment lifts their limit
   };
   struct Seen {
-    host::ProcessRef process;
+    os::ProcessRef process;
     std::string grant;  // "" = none
   };
   struct Newcomer {
@@ -170,17 +170,17 @@ class Endpoints final : public host::Admission {
   Status open_for(const OpenEndpointRequest& request);
   void end_for(const TerminateRequest& request, Reply reply);
   void make_relay();
-  host::Relay::Callbacks relay_callbacks();
+  Relay::Callbacks relay_callbacks();
   void restore_clients();
   void store_clients(const std::string& clients);
   void on_greeting(const Result<bool>& is_known);
   Status use_links(const std::string& reason);
   Status listen(const std::string& grant);
   void listen_or_log(const std::string& grant);
-  Status may_open(const std::string& grant, const std::optional<mps::GrantLimits>& limits);
-  Status keep_limits(const std::string& grant, const mps::GrantLimits& limits);
+  Status may_open(const std::string& grant, const std::optional<GrantLimits>& limits);
+  Status keep_limits(const std::string& grant, const GrantLimits& limits);
   // Undoes open_for() after an error.
-  void take_back(const std::string& grant, bool was_there, const std::optional<mps::GrantLimits>& limits);
+  void take_back(const std::string& grant, bool was_there, const std::optional<GrantLimits>& limits);
   Endpoint& endpoint_of(const std::string& grant);
   void let_any_pod(const std::string& grant, Endpoint& endpoint);
   Status let_pod(const std::string& grant, Endpoint& endpoint, const std::string& uid);
@@ -195,8 +195,8 @@ class Endpoints final : public host::Admission {
   void note_client(const std::string& grant, int pid);
   void recall_limits(const std::string& grant);
   void set_kinds();
-  void prepare(const std::string& grant, const host::Relay::Prepared& done);
-  std::string device_answer(const std::string& grant, const mps::RelayQuestion& question) const;
+  void prepare(const std::string& grant, const Relay::Prepared& done);
+  std::string device_answer(const std::string& grant, const RelayQuestion& question) const;
   void note_prepared(const std::string& grant, const Status& status);
   std::string remains_of(const std::string& grant) const;
   std::string refuses(const std::string& grant, int pid) const;
@@ -205,7 +205,7 @@ class Endpoints final : public host::Admission {
   bool keeps_memory(const std::string& grant) const { return context_.keeper.keeps_memory(owner_name(grant)); }
   void let_newcomers();
   void note_refusal(const std::string& grant, const std::string& why, bool limit_lifted);
-  void log_trouble(const std::string& grant, const mps::Passage& passage, std::uint32_t user);
+  void log_trouble(const std::string& grant, const Passage& passage, std::uint32_t user);
   std::string grant_of_earlier(int pid, std::map<std::string, std::string>& known) const;
   std::size_t unknown_clients() const;
   std::size_t taken_by(const std::string& grant, const Endpoint& endpoint) const;
@@ -215,7 +215,7 @@ class Endpoints final : public host::Admission {
   // Why this process would be refused because of connections that end by themselves; "" = it would not.
   std::string no_place(const std::string& grant, int pid) const;
   void log_remnants();
-  std::optional<std::set<host::Channel>> open_pipes() const;
+  std::optional<std::set<Channel>> open_pipes() const;
   void end_former_remnants();
   std::vector<int> clients_of(const std::string& grant) const;
 
@@ -224,9 +224,9 @@ class Endpoints final : public host::Admission {
   EndpointsPool& owner_;
   const GrantFiles files_;
   bool stored_ = true;  // the last attempt to store the relay's clients succeeded; before the relay: ~Relay may store
-  std::shared_ptr<host::Relay> relay_;  // null: endpoints are links
+  std::shared_ptr<Relay> relay_;  // null: endpoints are links
   std::string link_reason_;
-  std::unique_ptr<host::Ping> probe_;
+  std::unique_ptr<Ping> probe_;
   std::map<std::string, Endpoint> endpoints_;
   std::size_t most_clients_ = 0;  // on each of `devices_`
   std::vector<std::string> devices_;
@@ -242,7 +242,7 @@ class Endpoints final : public host::Admission {
   std::map<std::string, int> ending_;  // terminations of former clients, for which a grant's new clients wait
   std::uint64_t last_made_ = 0;
   std::vector<Newcomer> newcomers_;  // they wait for the memory of clients that have exited
-  host::Timer newcomers_timer_;
+  os::Timer newcomers_timer_;
   LogPace pace_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // set_next_limits() may answer after our end
 };
@@ -251,4 +251,4 @@ class Endpoints final : public host::Admission {
 void answer_request(const std::string& request, const std::function<Endpoints*(const std::string& pool)>& find,
                     const Endpoints::Reply& reply);
 
-}  // namespace tranche::agent
+}  // namespace tranche::mps

@@ -5,7 +5,7 @@
 #include "os/clock/clock.h"
 #include "sanitized.h"
 
-namespace tranche::agent {
+namespace tranche::mps {
 namespace endpoints_test {
 
 class EndpointsOfContainers : public EndpointsTest {
@@ -32,10 +32,10 @@ TEST_F(EndpointsOfContainers, WithTheFirstProcessOfAContainerEndItsClientsOfAllG
   ASSERT_TRUE(open_endpoint(kOtherGrant));
   for (const Container* each : std::vector<const Container*>{&container, &through_another, &neighbour})
     ASSERT_EQ(answer_of(*each, 'c'), "in");
-  const auto first = *host::process_ref(container.first()), other = *host::process_ref(through_another.first());
+  const auto first = *os::process_ref(container.first()), other = *os::process_ref(through_another.first());
   EXPECT_FALSE(context_->killed_with({other})) << "it is the first of nothing";
   EXPECT_EQ(answer_of(later, 'c'), "in");
-  const auto last = *host::process_ref(later.first());
+  const auto last = *os::process_ref(later.first());
   const auto killed = context_->killed_with({first});
   ASSERT_TRUE(killed);
   EXPECT_THAT(*killed, ::testing::UnorderedElementsAre(other, last));
@@ -49,7 +49,7 @@ TEST_F(EndpointsOfContainers, AContainerWhoseFirstProcessIsBeingEndedIsClosedUnt
   const Container next(paths_.endpoint(kPool, kGrant), true);
   open();
   ASSERT_TRUE(open_endpoint(kOtherGrant));
-  EXPECT_TRUE(context_->killed_with({*host::process_ref(container.first())}));
+  EXPECT_TRUE(context_->killed_with({*os::process_ref(container.first())}));
   EXPECT_EQ(answer_of(container, 'c'), "out");
   EXPECT_EQ(answer_of(through_another, 'c'), "out");
   EXPECT_THAT(document()["endpoints"][1]["refusedWhy"], HasSubstr("first process of its container is being ended"));
@@ -66,14 +66,14 @@ TEST_F(EndpointsOfContainers, WhatWasNotEndedKeepsNewClientsOut) {
   finds_server_ = false;  // it has closed the client's pipes
   ASSERT_EQ(answer_of(gone, 'c'), "in");
   const int pid = gone.first();
-  log(mps::LogWhat::kContextBegan, pid, 1);
+  log(LogWhat::kContextBegan, pid, 1);
   gone.kill();
   ASSERT_TRUE(until([&] { return !document()["endpoints"][0]["remnants"].empty(); }));
-  const auto listed = [&] { endpoints_->servers_listed(host::boot_ticks() + 1, {}, {pid}); };
+  const auto listed = [&] { endpoints_->servers_listed(os::boot_ticks() + 1, {}, {pid}); };
   listed();
   EXPECT_EQ(answer_of(next, 'c'), "in") << "no attempt to end it was made";
   bool answered = false;
-  endpoints_->find_heirs({pid}, {}, [&](const host::Heirs& heirs) {
+  endpoints_->find_heirs({pid}, {}, [&](const Heirs& heirs) {
     EXPECT_THAT(heirs.at(pid), IsEmpty());
     answered = true;
   });
@@ -81,7 +81,7 @@ TEST_F(EndpointsOfContainers, WhatWasNotEndedKeepsNewClientsOut) {
   EXPECT_EQ(answer_of(third, 'c'), "out");
   EXPECT_THAT(document()["endpoints"][0]["refusedWhy"], HasSubstr("keeps its connection to the MPS server"));
   EXPECT_EQ(answer_of(other, 'c'), "in") << "another grant";
-  log(mps::LogWhat::kContextEnded, pid, 1);
+  log(LogWhat::kContextEnded, pid, 1);
   finds_server_ = true;
   find_server();
   EXPECT_EQ(answer_of(fourth, 'c'), "in");
@@ -109,7 +109,7 @@ TEST_P(NestedClients, ThatCameByExecHaveTheFirstProcessOfTheirContainer) {
   const auto name = container_of(executed.first());
   EXPECT_NE(name, "");
   EXPECT_EQ(name, container_of(container.first()));
-  EXPECT_EQ(oldest_of(name, executed.first()), *host::process_ref(container.first()));
+  EXPECT_EQ(oldest_of(name, executed.first()), *os::process_ref(container.first()));
 }
 
 TEST_F(EndpointsOfContainers, AListedClientIsKnownByItsNumberAndItsStart) {
@@ -120,7 +120,7 @@ TEST_F(EndpointsOfContainers, AListedClientIsKnownByItsNumberAndItsStart) {
   ASSERT_TRUE(endpoints_->serve());
   const std::string pid = answer_of(container, 'b');
   ASSERT_NE(pid, "not mounted");
-  const auto listed = host::process_ref(std::stoi(pid));
+  const auto listed = os::process_ref(std::stoi(pid));
   ASSERT_TRUE(listed);
   endpoints_->clients_seen({*listed});
   EXPECT_THAT(endpoints_->clients(), ElementsAre(listed->pid));
@@ -178,11 +178,11 @@ TEST_F(EndpointsOfContainers, AClientThatHidesIsStillTheOneThatWasAdmitted) {
   const int pid = client.first();
   ASSERT_EQ(answer_of(client, 'z'), "headless");
   ASSERT_TRUE(until([&] { return !pod_of(pid); })) << "it cannot await that itself in its pid namespace";
-  for (int i = 0; i < 2; ++i) endpoints_->servers_listed(host::boot_ticks() + 1, {}, {pid});
+  for (int i = 0; i < 2; ++i) endpoints_->servers_listed(os::boot_ticks() + 1, {}, {pid});
   EXPECT_THAT(endpoints_->clients(), ElementsAre(pid));
   EXPECT_EQ(endpoints_->clients_on_fullest(), 1U) << "not a second place, as of a client that has exited";
-  const auto killed = context_->killed_with({*host::process_ref(container.first())});
-  EXPECT_THAT(killed.value_or(std::vector<host::ProcessRef>{}), ElementsAre(*host::process_ref(pid)));
+  const auto killed = context_->killed_with({*os::process_ref(container.first())});
+  EXPECT_THAT(killed.value_or(std::vector<os::ProcessRef>{}), ElementsAre(*os::process_ref(pid)));
 }
 
 TEST_F(EndpointsOfContainers, ThePodOfAProcessThatHasExitedIsNotKnown) {
@@ -247,4 +247,4 @@ TEST_F(EndpointsTest, AnEndpointOfOneCertainPodIsItsOwnOverARestartUntilItHasANe
 }
 
 }  // namespace endpoints_test
-}  // namespace tranche::agent
+}  // namespace tranche::mps

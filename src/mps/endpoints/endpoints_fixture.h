@@ -24,7 +24,7 @@
 #include "standins/mps/handshake.h"
 #include "standins/mps/mps_world.h"
 
-namespace tranche::agent {
+namespace tranche::mps {
 namespace endpoints_test {
 
 using namespace std::chrono_literals;
@@ -53,7 +53,7 @@ inline bool readable(int fd) {
 class EndpointsTest : public ::testing::Test, public EndpointsPool {
  protected:
   void SetUp() override {
-    loop_ = *host::Loop::open();
+    loop_ = *os::Loop::open();
     fs::create_directories(paths_.pipe(kPool));
   }
   void start_daemon() {
@@ -73,16 +73,14 @@ class EndpointsTest : public ::testing::Test, public EndpointsPool {
     ASSERT_TRUE(made) << to_string(made.error());
     endpoints_ = *std::move(made);
   }
-  void end_clients(const std::vector<int>& pids, std::function<void(const Terminated&)> done) override {
+  void end_clients(const std::vector<int>& pids, std::function<void(const std::vector<Terminated>&)> done) override {
     asked_.push_back(pids);
     done_ = std::move(done);
   }
   void client_gone(int) override {}
   void server_doubted(const std::string&) override {}
-  void set_next_limits(const std::optional<mps::GrantLimits>&, host::Relay::Prepared prepared) override {
-    prepared({});
-  }
-  Result<mps::DaemonLimits> limits_for(const std::optional<mps::GrantLimits>&) const override {
+  void set_next_limits(const std::optional<GrantLimits>&, Relay::Prepared prepared) override { prepared({}); }
+  Result<DaemonLimits> limits_for(const std::optional<GrantLimits>&) const override {
     return fail(Kind::kUnavailable, "the test has no daemon", kPool);
   }
   void open() {
@@ -98,18 +96,18 @@ class EndpointsTest : public ::testing::Test, public EndpointsPool {
   // In place of tranche-keeper: holds each client until the test releases it.
   void start_keeper() {
     const auto answer = [this](const std::string&) {
-      mps::KeeperStatus status{.version = kVersion, .clients = {}};
-      for (const auto& process : held_) status.clients.push_back({process, mps::HeldState::kHeld, 2, ""});
+      KeeperStatus status{.version = kVersion, .clients = {}};
+      for (const auto& process : held_) status.clients.push_back({process, HeldState::kHeld, 2, ""});
       return Result<std::string>(to_json(status));
     };
-    const auto hold = [this](const std::string& line, const host::StatusServer::Reply& reply) {
-      const auto request = mps::read_keeper_request(line);
-      const auto* one = request ? std::get_if<mps::HoldRequest>(&*request) : nullptr;
+    const auto hold = [this](const std::string& line, const os::StatusServer::Reply& reply) {
+      const auto request = read_keeper_request(line);
+      const auto* one = request ? std::get_if<HoldRequest>(&*request) : nullptr;
       if (one != nullptr && std::ranges::find(held_, one->process) == held_.end()) held_.push_back(one->process);
       reply(Result<std::string>(R"({"ok":true})"));
       keeper_->changed();
     };
-    auto opened = host::StatusServer::open(*loop_, paths_.mps_root + "/keeper.sock", answer, {}, hold);
+    auto opened = os::StatusServer::open(*loop_, paths_.mps_root + "/keeper.sock", answer, {}, hold);
     ASSERT_TRUE(opened) << to_string(opened.error());
     keeper_ = *std::move(opened);
   }
@@ -118,7 +116,7 @@ class EndpointsTest : public ::testing::Test, public EndpointsPool {
     keeper_->changed();
   }
   bool is_held(int pid) {
-    return until([&] { return context_->keeper.of(pid).state == host::Protection::State::kYes; });
+    return until([&] { return context_->keeper.of(pid).state == Protection::State::kYes; });
   }
   bool keeps_memory() { return context_->keeper.keeps_memory(kPool + "/" + kGrant); }
   // A client that the keeper still holds.
@@ -136,13 +134,13 @@ class EndpointsTest : public ::testing::Test, public EndpointsPool {
     auto process = client();
     EXPECT_THAT(first_line(*process), ::testing::HasSubstr("\"mps\":true"));
     EXPECT_TRUE(!keeper_ || is_held(process->pid()));
-    log(mps::LogWhat::kContextBegan, process->pid(), 1);
+    log(LogWhat::kContextBegan, process->pid(), 1);
     process->signal(SIGKILL);
     EXPECT_TRUE(until([&] { return !document()["endpoints"][0]["remnants"].empty(); }));
     return process;
   }
   bool until(const std::function<bool()>& condition, Duration deadline = 60s) {
-    return host::run_until(*loop_, condition, deadline);
+    return os::run_until(*loop_, condition, deadline);
   }
   // The reply, or "" if it does not arrive inside the call.
   std::string request(const std::string& line) {
@@ -170,20 +168,20 @@ class EndpointsTest : public ::testing::Test, public EndpointsPool {
   // As the pool's program learns of a server, from its log.
   void find_server() {
     const pid_t server = finds_server_ ? world_.server_process() : 0;
-    if (server != 0) log(mps::LogWhat::kClientTaken, 0, 0, server);
+    if (server != 0) log(LogWhat::kClientTaken, 0, 0, server);
   }
   // As the pool reads it in the log of a server.
-  void log(mps::LogWhat what, int pid, int context, int server = 0) {
-    mps::LogLine line;
+  void log(LogWhat what, int pid, int context, int server = 0) {
+    LogLine line;
     line.what = what;
     line.writer = server;
     line.pid = pid;
     line.number = context;
     endpoints_->read_log(line);
   }
-  static Terminated well(const std::vector<int>& pids) {
-    Terminated outcomes;
-    for (const int pid : pids) outcomes.push_back({pid, mps::TerminateOutcome::kTerminated, ""});
+  static std::vector<Terminated> well(const std::vector<int>& pids) {
+    std::vector<Terminated> outcomes;
+    for (const int pid : pids) outcomes.push_back({pid, TerminateOutcome::kTerminated, ""});
     return outcomes;
   }
 
@@ -192,15 +190,15 @@ class EndpointsTest : public ::testing::Test, public EndpointsPool {
   Duration former_clients_ = EndpointsSettings{}.former_clients;
   Duration dead_clients_ = 1h;
   Duration remnants_ = 500ms;
-  std::unique_ptr<host::Loop> loop_;
-  std::vector<host::ProcessRef> held_;
-  std::unique_ptr<host::StatusServer> keeper_;
+  std::unique_ptr<os::Loop> loop_;
+  std::vector<os::ProcessRef> held_;
+  std::unique_ptr<os::StatusServer> keeper_;
   std::vector<std::vector<int>> asked_;
-  std::function<void(const Terminated&)> done_;
+  std::function<void(const std::vector<Terminated>&)> done_;
   bool finds_server_ = true;
   std::unique_ptr<EndpointsContext> context_;
   std::unique_ptr<Endpoints> endpoints_;
 };
 
 }  // namespace endpoints_test
-}  // namespace tranche::agent
+}  // namespace tranche::mps

@@ -11,15 +11,15 @@
 #include "mps/endpoints/endpoints.h"
 #include "os/log/log.h"
 
-namespace tranche::agent {
+namespace tranche::mps {
 namespace {
 
 // Of the places, at most this part is kept for containers that may still come: with more slots than that, a share of
 // the places would be used by no program for as long as there are few containers.
 constexpr std::size_t kKeptForLaterPart = 4;
 
-bool holds(const std::optional<mps::GrantLimits>& limits, const std::string& device) {
-  return !limits || std::ranges::find(*limits, device, &mps::GrantLimit::uuid) != limits->end();
+bool holds(const std::optional<GrantLimits>& limits, const std::string& device) {
+  return !limits || std::ranges::find(*limits, device, &GrantLimit::uuid) != limits->end();
 }
 
 }  // namespace
@@ -28,11 +28,11 @@ bool holds(const std::optional<mps::GrantLimits>& limits, const std::string& dev
 void Endpoints::set_kinds() {
   if (!relay_) return;
   for (const auto& [grant, endpoint] : endpoints_)
-    relay_->set_kind(grant, endpoint.limits ? mps::render_limits(*endpoint.limits) : std::string());
+    relay_->set_kind(grant, endpoint.limits ? render_limits(*endpoint.limits) : std::string());
 }
 
 // Written first: if this program ends here, the endpoint does not listen yet, or the next start reads its limits.
-Status Endpoints::keep_limits(const std::string& grant, const mps::GrantLimits& limits) {
+Status Endpoints::keep_limits(const std::string& grant, const GrantLimits& limits) {
   const auto* const known = find(grant);
   if (known != nullptr && known->limits == limits && known->unreadable.empty()) return {};
   TRY_STATUS(files_.write_limits(grant, limits));
@@ -65,7 +65,7 @@ void Endpoints::recall_limits(const std::string& grant) {
              {{"pool", id_}, {"grant", grant}, {"why", limits.error()}, {"effect", "its clients are not let in"}});
 }
 
-host::ProofTurn Endpoints::take_turn(std::function<void()> go) {
+ProofTurn Endpoints::take_turn(std::function<void()> go) {
   if (!relay_) {
     go();
     return nullptr;
@@ -78,7 +78,7 @@ host::ProofTurn Endpoints::take_turn(std::function<void()> go) {
           }};
 }
 
-void Endpoints::prepare(const std::string& grant, const host::Relay::Prepared& done) {
+void Endpoints::prepare(const std::string& grant, const Relay::Prepared& done) {
   if (grant.empty()) return owner_.set_next_limits(std::nullopt, done);
   const Endpoint& endpoint = endpoints_[grant];
   if (!endpoint.unreadable.empty()) return done(fail(Kind::kInvalid, endpoint.unreadable, grant));
@@ -90,7 +90,7 @@ void Endpoints::prepare(const std::string& grant, const host::Relay::Prepared& d
 
 // The devices that the container holds, in the order in which it was given them; the pool's devices if it has the
 // pool's own limits.
-std::string Endpoints::device_answer(const std::string& grant, const mps::RelayQuestion& question) const {
+std::string Endpoints::device_answer(const std::string& grant, const RelayQuestion& question) const {
   const auto* const endpoint = find(grant);
   if (endpoint == nullptr || !endpoint->unreadable.empty()) return {};
   const auto& own = endpoint->limits;
@@ -99,9 +99,9 @@ std::string Endpoints::device_answer(const std::string& grant, const mps::RelayQ
   if (own) {
     limits->memory.clear();
     for (const auto& limit : *own)
-      limits->memory.emplace_back(limit.uuid, limit.memory.value == 0 ? mps::kNoMemoryLimit : limit.memory);
+      limits->memory.emplace_back(limit.uuid, limit.memory.value == 0 ? kNoMemoryLimit : limit.memory);
   }
-  return mps::answer_to(question, *limits);
+  return answer_to(question, *limits);
 }
 
 // A container may see devices of the pool that its grant does not hold: before kubelet has reported its other devices,
@@ -125,20 +125,18 @@ void Endpoints::note_refusal(const std::string& grant, const std::string& why, b
   if (limit_lifted) ++endpoint->limits_lifted;
 }
 
-void Endpoints::log_trouble(const std::string& grant, const mps::Passage& passage, std::uint32_t user) {
-  using enum mps::RelayEnd;
-  const auto suppressed = pace_.due(grant, mps::to_string(passage.end), context_.loop.now());
+void Endpoints::log_trouble(const std::string& grant, const Passage& passage, std::uint32_t user) {
+  using enum RelayEnd;
+  const auto suppressed = pace_.due(grant, to_string(passage.end), context_.loop.now());
   if (!suppressed) return;
   const auto* const endpoint = passage.end == kRefused ? find(grant) : nullptr;
   const bool refused = passage.end == kRefused || passage.end == kAbandoned;
-  const char* event = mps::is_attempt(passage.end) ? "endpoint.attempt"
-                      : refused                    ? "endpoint.refused"
-                                                   : "endpoint.failed";
+  const char* event = is_attempt(passage.end) ? "endpoint.attempt" : refused ? "endpoint.refused" : "endpoint.failed";
   log::warning(event, {{"pool", id_},
                        {"grant", grant},
                        {"pid", passage.client.pid != 0 ? passage.client.pid : passage.connected_by},
                        {"uid", user},
-                       {"what", mps::to_string(passage.end)},
+                       {"what", to_string(passage.end)},
                        {"why", endpoint == nullptr ? std::string() : endpoint->refused_why},
                        {"suppressed", *suppressed}});
 }
@@ -169,8 +167,7 @@ void Endpoints::set_most_clients(std::size_t most, std::vector<std::string> devi
 std::size_t Endpoints::unknown_clients() const {
   return static_cast<std::size_t>(std::ranges::count_if(seen_, [this](const auto& each) {
     const auto& [pid, client] = each;
-    return relay_->clients().grant_of(pid) == nullptr && host::process_ref(pid) == client.process &&
-           !is_of_the_node(pid);
+    return relay_->clients().grant_of(pid) == nullptr && os::process_ref(pid) == client.process && !is_of_the_node(pid);
   }));
 }
 
@@ -230,4 +227,4 @@ std::optional<std::size_t> Endpoints::clients_on_fullest() const {
   return most;
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::mps

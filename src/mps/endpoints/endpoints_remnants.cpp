@@ -10,7 +10,7 @@
 #include "os/files/kept.h"
 #include "os/log/log.h"
 
-namespace tranche::agent {
+namespace tranche::mps {
 namespace {
 
 constexpr unsigned kMostTriesOfFormer = 8;
@@ -18,7 +18,7 @@ constexpr std::size_t kLongestClientFile = 8 << 20;  // about 9 KB for a client 
 
 // The process with this pid runs, and did when a list named its pid: a later one of the same pid is not that client.
 bool is_client(int pid, std::uint64_t listed) {
-  const auto now = host::look_at_process(pid);
+  const auto now = os::look_at_process(pid);
   return now && now->state != 'Z' && now->state != 'X' && now->ref.start_ticks <= listed;
 }
 
@@ -26,17 +26,17 @@ bool is_client(int pid, std::uint64_t listed) {
 
 void Endpoints::restore_clients() {
   const auto& paths = context_.settings.paths;
-  const auto folder = host::Dir::open(paths.pool(id_));
+  const auto folder = os::Dir::open(paths.pool(id_));
   if (!folder) return;
-  auto kept = host::read_kept(*folder, mps::kClientFile, kLongestClientFile);
-  if (kept.text && kept.lost.empty() && mps::render_clients(mps::parse_clients(*kept.text)) != *kept.text)
-    kept.lost = host::put_aside(*folder, mps::kClientFile, "it has lines that are no client's");
+  auto kept = os::read_kept(*folder, kClientFile, kLongestClientFile);
+  if (kept.text && kept.lost.empty() && render_clients(parse_clients(*kept.text)) != *kept.text)
+    kept.lost = os::put_aside(*folder, kClientFile, "it has lines that are no client's");
   if (!kept.lost.empty())
     log::error("state.lost",
                {{"what", kept.lost},
                 {"effect", "each client has one place, however many CUDA contexts it has, until it ends"}});
   if (!kept.text) return;
-  const auto made = host::Dir::open(paths.endpoints(id_));
+  const auto made = os::Dir::open(paths.endpoints(id_));
   const auto listed = made ? made->list() : std::unexpected(made.error());
   const auto grants = listed.value_or(std::vector<std::string>{});
   relay_->restore(*kept.text, grants);
@@ -46,10 +46,10 @@ void Endpoints::restore_clients() {
 
 // Not synced to disk: a power failure ends the clients.
 void Endpoints::store_clients(const std::string& clients) {
-  const auto folder = host::Dir::open(context_.settings.paths.pool(id_));
+  const auto folder = os::Dir::open(context_.settings.paths.pool(id_));
   const Status stored = !folder           ? Status(std::unexpected(folder.error()))
-                        : clients.empty() ? folder->remove_tree(mps::kClientFile)
-                                          : host::write_kept(*folder, mps::kClientFile, clients, 0600);
+                        : clients.empty() ? folder->remove_tree(kClientFile)
+                                          : os::write_kept(*folder, kClientFile, clients, 0600);
   if (stored || !std::exchange(stored_, false)) {
     stored_ = stored_ || stored.has_value();
     return;
@@ -82,10 +82,10 @@ void Endpoints::servers_listed(std::uint64_t asked, const std::vector<int>& serv
   end_former_remnants();
 }
 
-std::optional<std::set<host::Channel>> Endpoints::open_pipes() const {
-  std::set<host::Channel> open;
+std::optional<std::set<Channel>> Endpoints::open_pipes() const {
+  std::set<Channel> open;
   bool any = false;
-  for (const int server : servers_) any = host::add_open_pipes(server, open) || any;
+  for (const int server : servers_) any = add_open_pipes(server, open) || any;
   return any ? std::optional(std::move(open)) : std::nullopt;
 }
 
@@ -96,7 +96,7 @@ void Endpoints::end_former_remnants() {
     const auto remnant = relay_->clients().remnant(pid);
     if (remnant && remnant->listed && remnant->tries < kMostTriesOfFormer) again.push_back(pid);
   }
-  if (!again.empty()) owner_.end_clients(again, [](const Terminated&) {});
+  if (!again.empty()) owner_.end_clients(again, [](const std::vector<Terminated>&) {});
 }
 
 // A new process waits while its grant would have its memory in addition to that of clients that have exited: until the
@@ -177,20 +177,19 @@ void Endpoints::find_heirs(const std::vector<int>& pids, std::set<int> own,
 std::vector<int> Endpoints::clients_in(const std::string& container) const {
   std::vector<int> pids = relay_ ? relay_->clients().clients_in(container) : std::vector<int>{};
   for (const auto& [pid, client] : seen_)
-    if (host::process_ref(pid) == client.process && container_of(pid) == container) pids.push_back(pid);
+    if (os::process_ref(pid) == client.process && container_of(pid) == container) pids.push_back(pid);
   return pids;
 }
 
-std::optional<std::vector<host::ProcessRef>> EndpointsContext::killed_with(
-    const std::vector<host::ProcessRef>& processes) {
-  std::optional<std::vector<host::ProcessRef>> killed;
+std::optional<std::vector<os::ProcessRef>> EndpointsContext::killed_with(const std::vector<os::ProcessRef>& processes) {
+  std::optional<std::vector<os::ProcessRef>> killed;
   for (const auto& first : processes) {
     const auto container = ending_containers.close_with(first);
     if (container.empty()) continue;
     if (!killed) killed.emplace();
     for (const auto* const endpoints : all) {
       for (const int pid : endpoints->clients_in(container)) {
-        const auto ref = host::process_ref(pid);
+        const auto ref = os::process_ref(pid);
         const auto is_in = [&ref](const auto& each) { return std::ranges::find(each, *ref) != each.end(); };
         if (ref && !is_in(processes) && !is_in(*killed) && EndingContainers::ends(first, pid)) killed->push_back(*ref);
       }
@@ -213,4 +212,4 @@ std::string Endpoints::remains_of(const std::string& grant) const {
   return {};
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::mps

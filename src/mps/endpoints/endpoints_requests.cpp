@@ -9,7 +9,7 @@
 #include "os/files/files.h"
 #include "os/log/log.h"
 
-namespace tranche::agent {
+namespace tranche::mps {
 namespace {
 
 void say(const Endpoints::Reply& reply, const Status& status) {
@@ -54,9 +54,10 @@ void Endpoints::end_for(const TerminateRequest& request, Reply reply) {
                                   {"clients", request.pids.size()},
                                   {"why", request.reason}});
   auto& loop = context_.loop;
-  owner_.end_clients(request.pids, [reply = std::move(reply), begun = loop.now(), &loop](const Terminated& outcomes) {
-    reply(end_reply({.clients = outcomes, .took = loop.now() - begun}));
-  });
+  owner_.end_clients(request.pids,
+                     [reply = std::move(reply), begun = loop.now(), &loop](const std::vector<Terminated>& outcomes) {
+                       reply(end_reply({.clients = outcomes, .took = loop.now() - begun}));
+                     });
 }
 
 // Stores the limits before the endpoint listens. A new tenant gets a directory of its own: a former one may have kept
@@ -94,14 +95,14 @@ Status Endpoints::open_for(const OpenEndpointRequest& request) {
   return opened;
 }
 
-Status Endpoints::may_open(const std::string& grant, const std::optional<mps::GrantLimits>& limits) {
+Status Endpoints::may_open(const std::string& grant, const std::optional<GrantLimits>& limits) {
   if (!relay_ && !wants_clients_) return fail(Kind::kUnavailable, "the MPS daemon of this pool does not serve", id_);
   if (limits) return keep_limits(grant, *limits);
   (void)endpoint_of(grant);
   return {};
 }
 
-void Endpoints::take_back(const std::string& grant, bool was_there, const std::optional<mps::GrantLimits>& limits) {
+void Endpoints::take_back(const std::string& grant, bool was_there, const std::optional<GrantLimits>& limits) {
   const auto kept = limits ? files_.write_limits(grant, *limits) : files_.remove(grant);
   if (!kept) log::warning("endpoint.limits_not_kept", {{"pool", id_}, {"grant", grant}, {"why", kept.error()}});
   if (was_there) {
@@ -173,7 +174,7 @@ Status Endpoints::vacate(const std::string& grant) {
   pace_.forget(grant);
   TRY_STATUS(files_.set_any_pod(grant, false));
   TRY_STATUS(files_.set_pod(grant, {}));
-  TRY(const auto directory, host::Dir::open(context_.settings.paths.endpoints(id_)));
+  TRY(const auto directory, os::Dir::open(context_.settings.paths.endpoints(id_)));
   return directory.remove_tree(grant);
 }
 
@@ -189,9 +190,9 @@ void Endpoints::end_former_clients(const std::string& grant, const std::vector<i
     if (!alive.expired() && !std::exchange(*once, true)) former_clients_ended(grant);
   };
   context_.loop.after(context_.settings.former_clients, ended);  // end_clients() may not answer
-  owner_.end_clients(clients, [id = id_, grant, ended](const Terminated& outcomes) {
+  owner_.end_clients(clients, [id = id_, grant, ended](const std::vector<Terminated>& outcomes) {
     for (const auto& each : outcomes)
-      if (each.outcome == mps::TerminateOutcome::kRefused || each.outcome == mps::TerminateOutcome::kTimedOut)
+      if (each.outcome == TerminateOutcome::kRefused || each.outcome == TerminateOutcome::kTimedOut)
         log::warning("endpoint.former_client_left",
                      {{"pool", id}, {"grant", grant}, {"pid", each.pid}, {"why", each.note}});
     ended();
@@ -228,4 +229,4 @@ Status Endpoints::admit(const std::string& grant, bool open, const std::string& 
   return {};
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::mps

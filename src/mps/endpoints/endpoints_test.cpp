@@ -1,12 +1,12 @@
 // One endpoint: its socket, its admission, and consecutive tenants.
 #include "mps/endpoints/endpoints_fixture.h"
 
-namespace tranche::agent {
+namespace tranche::mps {
 namespace endpoints_test {
 
 TEST_F(EndpointsTest, AnOpenedEndpointHoldsOneSocketAndLetsAClientIn) {
   open();
-  const auto endpoint = host::Dir::open(paths_.endpoint(kPool, kGrant));
+  const auto endpoint = os::Dir::open(paths_.endpoint(kPool, kGrant));
   ASSERT_TRUE(endpoint);
   EXPECT_THAT(endpoint->list().value(), ElementsAre("control"));
   struct stat status{};
@@ -98,7 +98,7 @@ TEST_F(EndpointsTest, TheCeilingOfClientsHoldsForNewProcesses) {
   EXPECT_TRUE(until([&] { return second->ended_within(0ms); }));
   first->signal(SIGKILL);
   EXPECT_TRUE(until([&] { return endpoints_->grant_of(first->pid()) == nullptr; }));
-  log(mps::LogWhat::kContextEnded, first->pid(), 1);
+  log(LogWhat::kContextEnded, first->pid(), 1);
   auto third = client();
   EXPECT_THAT(first_line(*third), HasSubstr("\"mps\":true"));
 }
@@ -147,7 +147,7 @@ TEST_F(EndpointsTest, ANewClientWaitsWhileAnExitedClientsConnectionIsKept) {
   EXPECT_THAT(endpoints_->clients(), UnorderedElementsAre(theirs->pid(), more->pid()));
   finds_server_ = true;
   find_server();
-  log(mps::LogWhat::kContextEnded, first->pid(), 1);
+  log(LogWhat::kContextEnded, first->pid(), 1);
   EXPECT_THAT(first_line(*second), HasSubstr("\"mps\":true"));
 }
 
@@ -177,10 +177,10 @@ TEST_F(EndpointsTest, OnlyContextsThatEndedBeforeTheClientLeaveNoMemory) {
     auto process = client();
     EXPECT_THAT(first_line(*process), HasSubstr("\"mps\":true"));
     ASSERT_TRUE(is_held(process->pid()));
-    if (in_order) log(mps::LogWhat::kContextEnded, process->pid(), 1);
+    if (in_order) log(LogWhat::kContextEnded, process->pid(), 1);
     process->signal(SIGKILL);
     ASSERT_TRUE(process->ended_within(60s));
-    if (!in_order) log(mps::LogWhat::kContextEnded, process->pid(), 1);
+    if (!in_order) log(LogWhat::kContextEnded, process->pid(), 1);
     ASSERT_TRUE(until([&] { return document()["endpoints"][0]["dead"].size() == (in_order ? 1U : 2U); }));
     EXPECT_EQ(keeps_memory(), !in_order);
   }
@@ -204,7 +204,7 @@ TEST_F(EndpointsTest, AGrantLeavesEachOtherOpenEndpointItsPlace) {
   EXPECT_EQ(document()["endpoints"][1]["refusedWhy"], "the GPU has its 3 clients");
   theirs->signal(SIGKILL);
   EXPECT_TRUE(until([&] { return endpoints_->grant_of(theirs->pid()) == nullptr; }));
-  log(mps::LogWhat::kContextEnded, theirs->pid(), 1);
+  log(LogWhat::kContextEnded, theirs->pid(), 1);
   ASSERT_TRUE(endpoints_->remove_endpoint(kOtherGrant));
   auto alone = client();
   EXPECT_THAT(first_line(*alone), HasSubstr("\"mps\":true")) << "no other grant has an endpoint";
@@ -377,7 +377,7 @@ TEST_F(EndpointsTest, AnEndpointThatCannotBeOpenedIsNotListed) {
   const std::string limits =
       R"(,"limits":[{"uuid":"GPU-3f2a1b4c-0000-1111-2222-333344445555","memoryMiB":1024,"threadsHundredths":2500}])";
   const std::string folder = paths_.pool(kPool) + "/limits";
-  ASSERT_TRUE((*host::Dir::create(paths_.pool(kPool))).write_atomically("limits", "in the folder's place"));
+  ASSERT_TRUE((*os::Dir::create(paths_.pool(kPool))).write_atomically("limits", "in the folder's place"));
   EXPECT_THAT(ask("8899aabbccddeeff", limits), HasSubstr("\"ok\":false"));
   EXPECT_EQ(document()["endpoints"].size(), 1u) << document();
   fs::remove(folder);
@@ -396,9 +396,9 @@ TEST_F(EndpointsTest, TerminateIsPassedOn) {
   request(R"({"do":"terminate","pool":"gpu-1","pids":[7],"reason":"x"})",
           [&](const std::string& json) { answer = json; });
   ASSERT_THAT(asked_, ElementsAre(ElementsAre(7)));
-  done_({{7, mps::TerminateOutcome::kNotAClient, ""}});
+  done_({{7, TerminateOutcome::kNotAClient, ""}});
   EXPECT_EQ(Json::parse(answer)["clients"][0]["outcome"], "not-a-client");
 }
 
 }  // namespace endpoints_test
-}  // namespace tranche::agent
+}  // namespace tranche::mps

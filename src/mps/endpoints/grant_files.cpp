@@ -7,7 +7,7 @@
 #include "os/files/files.h"
 #include "os/files/kept.h"
 
-namespace tranche::agent {
+namespace tranche::mps {
 namespace {
 
 constexpr mode_t kOursAlone = 0700;
@@ -25,38 +25,38 @@ std::string grant_of(const std::string& file) {
 }  // namespace
 
 Result<std::string> GrantFiles::read(const std::string& name) const {
-  TRY(const auto dir, host::Dir::open(folder_));
+  TRY(const auto dir, os::Dir::open(folder_));
   return dir.read(name, kLongestFile);
 }
 
 Status GrantFiles::write(const std::string& name, const std::string& text) const {
-  TRY(const auto dir, host::Dir::create(folder_, kOursAlone));
-  return host::write_kept(dir, name, text, 0600, host::Sync::kYes);
+  TRY(const auto dir, os::Dir::create(folder_, kOursAlone));
+  return os::write_kept(dir, name, text, 0600, os::Sync::kYes);
 }
 
 Status GrantFiles::remove_file(const std::string& name) const {
-  const auto dir = host::Dir::open(folder_);
+  const auto dir = os::Dir::open(folder_);
   if (!dir && dir.error().kind == Kind::kNotFound) return {};
   if (!dir) return std::unexpected(dir.error());
   return dir->remove_tree(name);
 }
 
-Result<std::optional<mps::GrantLimits>> GrantFiles::limits(const std::string& grant) const {
+Result<std::optional<GrantLimits>> GrantFiles::limits(const std::string& grant) const {
   const auto text = read(grant);
-  if (!text && text.error().kind == Kind::kNotFound) return std::optional<mps::GrantLimits>{};
-  auto limits = text ? mps::parse_limits(*text) : std::unexpected(text.error());
+  if (!text && text.error().kind == Kind::kNotFound) return std::optional<GrantLimits>{};
+  auto limits = text ? parse_limits(*text) : std::unexpected(text.error());
   if (!limits) return std::unexpected(within(limits.error(), "the grant's limits cannot be read"));
   return std::optional(*std::move(limits));
 }
 
-Status GrantFiles::write_limits(const std::string& grant, const mps::GrantLimits& limits) const {
-  const auto written = write(grant, mps::render_limits(limits));
+Status GrantFiles::write_limits(const std::string& grant, const GrantLimits& limits) const {
+  const auto written = write(grant, render_limits(limits));
   if (!written) return std::unexpected(within(written.error(), "cannot keep the grant's limits"));
   return {};
 }
 
 bool GrantFiles::any_pod(const std::string& grant) const {
-  const auto dir = host::Dir::open(folder_);
+  const auto dir = os::Dir::open(folder_);
   return dir && dir->exists(grant + kAnyPod);
 }
 
@@ -82,7 +82,7 @@ Status GrantFiles::remove(const std::string& grant) const {
 }
 
 Status GrantFiles::sweep(const std::vector<std::string>& endpoints) const {
-  const auto dir = host::Dir::open(folder_);
+  const auto dir = os::Dir::open(folder_);
   if (!dir && dir.error().kind == Kind::kNotFound) return {};
   if (!dir) return std::unexpected(dir.error());
   TRY(const auto names, dir->list());
@@ -94,4 +94,4 @@ Status GrantFiles::sweep(const std::vector<std::string>& endpoints) const {
   return first;
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::mps

@@ -11,15 +11,15 @@
 #include "grants/allocate/grant.h"
 #include "mps/protocol/grant_limits.h"
 
-namespace tranche::agent {
+namespace tranche::mps {
 
 class GrantFiles {
  public:
   GrantFiles(const allocate::Paths& paths, const std::string& pool) : folder_(paths.pool(pool) + "/limits") {}
 
   // nullopt: the grant has no limits of its own. kInvalid: the file does not have the format that we write.
-  Result<std::optional<mps::GrantLimits>> limits(const std::string& grant) const;
-  Status write_limits(const std::string& grant, const mps::GrantLimits& limits) const;
+  Result<std::optional<GrantLimits>> limits(const std::string& grant) const;
+  Status write_limits(const std::string& grant, const GrantLimits& limits) const;
   bool any_pod(const std::string& grant) const;  // clients of several pods may use the endpoint
   Status set_any_pod(const std::string& grant, bool any_pod) const;
   std::string pod(const std::string& grant) const;  // UID of the only pod that may use it; "": not known
@@ -36,4 +36,4 @@ class GrantFiles {
   std::string folder_;
 };
 
-}  // namespace tranche::agent
+}  // namespace tranche::mps

@@ -6,14 +6,14 @@
 #include "os/files/files.h"
 #include "os/files/scratch.h"
 
-namespace tranche::agent {
+namespace tranche::mps {
 namespace grant_files_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 const std::string kGrant = "0011223344556677";
-const mps::GrantLimits kLimits{{"GPU-3f2a1b4c-0000-1111-2222-333344445555", mib(7188), Percent{500}}};
+const GrantLimits kLimits{{"GPU-3f2a1b4c-0000-1111-2222-333344445555", mib(7188), Percent{500}}};
 
 class GrantFilesTest : public ::testing::Test {
  protected:
@@ -21,7 +21,7 @@ class GrantFilesTest : public ::testing::Test {
     struct stat status{};
     return ::stat(path.c_str(), &status) == 0 ? status.st_mode & 07777u : 0u;
   }
-  host::Scratch scratch_;
+  os::Scratch scratch_;
   allocate::Paths paths_{scratch_.path()};
   GrantFiles files_{paths_, "gpu-1"};
 };
@@ -40,7 +40,7 @@ TEST_F(GrantFilesTest, LimitsAreKeptWhereOnlyWeCanReadThem) {
 
 TEST_F(GrantFilesTest, LimitsThatCannotBeReadAreAnErrorAndNotNothing) {
   ASSERT_TRUE(files_.write_limits(kGrant, kLimits));
-  const auto dir = host::Dir::open(paths_.pool("gpu-1") + "/limits");
+  const auto dir = os::Dir::open(paths_.pool("gpu-1") + "/limits");
   ASSERT_TRUE(dir->write_atomically(kGrant, "GPU-3f2a"));
   const auto read = files_.limits(kGrant);
   ASSERT_FALSE(read);
@@ -53,9 +53,9 @@ TEST_F(GrantFilesTest, FilesOfNoEndpointAreSwept) {
   ASSERT_TRUE(files_.write_limits(kGrant, kLimits));
   ASSERT_TRUE(files_.write_limits("8899aabbccddeeff", kLimits));
   ASSERT_TRUE(files_.sweep({kGrant}));
-  EXPECT_THAT(host::Dir::open(paths_.pool("gpu-1") + "/limits")->list().value(), ElementsAre(kGrant));
+  EXPECT_THAT(os::Dir::open(paths_.pool("gpu-1") + "/limits")->list().value(), ElementsAre(kGrant));
   EXPECT_TRUE(GrantFiles(paths_, "gpu-2").sweep({})) << "no such pool";
 }
 
 }  // namespace grant_files_test
-}  // namespace tranche::agent
+}  // namespace tranche::mps

@@ -15,7 +15,7 @@
 #include "os/log/log.h"
 #include "os/process/threads.h"
 
-namespace tranche::agent {
+namespace tranche::mps {
 namespace {
 
 constexpr std::size_t kMostHeirs = 16;  // of one remnant
@@ -62,7 +62,7 @@ class Search {
 
   void look_at(int pid) {
     if (pid == ::getpid() || asked_.own.contains(pid)) return;
-    const auto ref = host::process_ref(pid);
+    const auto ref = os::process_ref(pid);
     if (!ref) return;
     const auto container = container_of(pid, ancestors_).value_or(std::string());
     const auto scope = scope_of(container);
@@ -77,7 +77,7 @@ class Search {
   std::set<int> kept_by(int pid) {
     std::set<int> remnants;
     if (owner_.empty()) return remnants;
-    const host::CpuBudget time(std::min(kLongestLookAtOne, left_));
+    const os::CpuBudget time(std::min(kLongestLookAtOne, left_));
     const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(fmt::format("/proc/{}/fd", pid).c_str()), ::closedir);
     for (unsigned read = 0; read % kLinksBetween != 0 || !time.spent(); ++read) {
       const dirent* entry = folder ? ::readdir(folder.get()) : nullptr;
@@ -110,7 +110,7 @@ class Search {
   FoundHeirs found_;
   std::set<std::string> scopes_;
   std::multimap<std::string, int, std::less<>> owner_;  // of a channel
-  std::map<std::string, host::ProcessRef> first_;       // of each container: the process that started first
+  std::map<std::string, os::ProcessRef> first_;         // of each container: the process that started first
   Duration left_ = kLongestLook;
   // The limit is never reached: each process is inspected once.
   Ancestors ancestors_{"/proc", std::numeric_limits<std::size_t>::max(), Duration::max()};
@@ -132,18 +132,18 @@ void HeirSearch::find(HeirsAsked asked, std::function<void(const FoundHeirs&)> d
 
 // --- containers that end -------------------------------------------------------------------------------------------
 
-std::string EndingContainers::container_with(const host::ProcessRef& process) const {
+std::string EndingContainers::container_with(const os::ProcessRef& process) const {
   if (const auto noted = std::ranges::find(noted_, process, &FirstProcess::process); noted != noted_.end())
     return noted->container;
-  return host::is_first_of_namespace(process.pid) ? container_of(process.pid) : std::string();
+  return os::is_first_of_namespace(process.pid) ? container_of(process.pid) : std::string();
 }
 
-std::string EndingContainers::close_with(const host::ProcessRef& process) {
+std::string EndingContainers::close_with(const os::ProcessRef& process) {
   const auto known = std::ranges::find(closed_, process, [](const Closed& each) { return each.first->ref(); });
   if (known != closed_.end()) return known->container;
   auto container = container_with(process);
   if (container.empty()) return {};
-  auto watched = host::Process::adopt(loop_, process, [this, process](const host::ExitNote&) { exited(process); });
+  auto watched = os::Process::adopt(loop_, process, [this, process](const os::ExitNote&) { exited(process); });
   if (!watched) {
     if (watched.error().kind != Kind::kNotFound)
       log::warning("container.unwatched", {{"container", container}, {"why", watched.error()}});
@@ -158,12 +158,12 @@ std::string EndingContainers::close_with(const host::ProcessRef& process) {
 }
 
 // By value: the callback that holds it goes with the process.
-void EndingContainers::exited(host::ProcessRef process) {
+void EndingContainers::exited(os::ProcessRef process) {
   std::erase_if(closed_, [&](const Closed& each) { return each.first->ref() == process; });
 }
 
-bool EndingContainers::ends(const host::ProcessRef& first, int pid) {
-  const auto pids = host::namespaced_pids(first.pid);
+bool EndingContainers::ends(const os::ProcessRef& first, int pid) {
+  const auto pids = os::namespaced_pids(first.pid);
   if (!pids || pids->size() <= 2) return true;
   return pids->back() != 1 || is_below(pid, first.pid);
 }
@@ -177,4 +177,4 @@ std::string EndingContainers::refuses(int pid) const {
   return "the first process of its container is being ended; start the program again when the container has restarted";
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::mps

@@ -24,17 +24,11 @@
 #include "os/process/process.h"
 #include "os/worker/worker.h"
 
-namespace tranche::agent {
-
-// If the container of a remnant is not known, nothing is found. A container whose processes are all younger than the
-// client may be a later one of the same name, because the kernel gives numbers of namespaces again: it is not ended as
-// a whole.
-using host::Heirs;
-using host::Remnant;
+namespace tranche::mps {
 
 struct FirstProcess {
   std::string container;  // containers.h, container_of()
-  host::ProcessRef process;
+  os::ProcessRef process;
 };
 
 struct FoundHeirs {
@@ -46,28 +40,30 @@ struct HeirsAsked {
   std::vector<Remnant> remnants;
   std::set<int> own;  // processes that have the channels by right: servers, daemon
 };
-// Any thread.
+// If the container of a remnant is not known, nothing is found. A container whose processes are all younger than the
+// client may be a later one of the same name, because the kernel gives numbers of namespaces again: it is not ended as
+// a whole. Any thread.
 FoundHeirs find_heirs(const HeirsAsked& asked);
 
 class HeirSearch {
  public:
-  explicit HeirSearch(host::Loop& loop) : loop_(loop) {}
+  explicit HeirSearch(os::Loop& loop) : loop_(loop) {}
   HeirSearch(const HeirSearch&) = delete;
   HeirSearch& operator=(const HeirSearch&) = delete;
   // `done` runs once, in a callback of its own, and never after this object is destroyed.
   void find(HeirsAsked asked, std::function<void(const FoundHeirs&)> done);
 
  private:
-  host::Loop& loop_;
+  os::Loop& loop_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
-  std::unique_ptr<host::Worker> worker_ = host::Worker::start();  // early: a pid limit may be reached later
+  std::unique_ptr<os::Worker> worker_ = os::Worker::start();  // early: a pid limit may be reached later
 };
 
 // Containers whose first process is being terminated: the kernel kills all others of the container with it. Until it
 // has exited, the container has no new clients at any endpoint. Loop thread only.
 class EndingContainers {
  public:
-  explicit EndingContainers(host::Loop& loop) : loop_(loop) {}
+  explicit EndingContainers(os::Loop& loop) : loop_(loop) {}
   EndingContainers(const EndingContainers&) = delete;
   EndingContainers& operator=(const EndingContainers&) = delete;
 
@@ -75,25 +71,25 @@ class EndingContainers {
   // pod or of the node. Until the next call.
   void note(std::vector<FirstProcess> first) { noted_ = std::move(first); }
   // Closes the container if the process is its first. The container; "": it is not, or it has exited.
-  std::string close_with(const host::ProcessRef& process);
+  std::string close_with(const os::ProcessRef& process);
   // The exit of this first process ends the other process of its container: false for a process outside of the pid
   // namespace that a process of the container has created below its own.
-  static bool ends(const host::ProcessRef& first, int pid);
+  static bool ends(const os::ProcessRef& first, int pid);
   // Why this process may not connect; "" if its container is not closed.
   std::string refuses(int pid) const;
 
  private:
   struct Closed {
     std::string container;
-    std::unique_ptr<host::Process> first;
+    std::unique_ptr<os::Process> first;
   };
-  std::string container_with(const host::ProcessRef& process) const;
+  std::string container_with(const os::ProcessRef& process) const;
 
-  void exited(host::ProcessRef process);
+  void exited(os::ProcessRef process);
 
-  host::Loop& loop_;
+  os::Loop& loop_;
   std::vector<FirstProcess> noted_;
   std::list<Closed> closed_;
 };
 
-}  // namespace tranche::agent
+}  // namespace tranche::mps

@@ -11,7 +11,7 @@
 #include "mps/endpoints/containers.h"
 #include "run_until.h"
 
-namespace tranche::agent {
+namespace tranche::mps {
 namespace {
 
 using ::testing::ElementsAre;
@@ -79,7 +79,7 @@ class Holder {
   Holder& operator=(const Holder&) = delete;
   bool ready() const { return ready_; }
   int pid() const { return pid_; }
-  host::ProcessRef ref() const { return *host::process_ref(pid_); }
+  os::ProcessRef ref() const { return *os::process_ref(pid_); }
   std::string container() const { return container_of(pid_); }
   const std::string& channel() const { return channel_; }
 
@@ -150,7 +150,7 @@ class HeirsOfPods : public HeirsOfContainers {
     ASSERT_EQ(pod_in_name(other_->container()), kOtherPod);
     ASSERT_NE(main_->container(), beside_->container());
   }
-  std::vector<host::ProcessRef> of(const std::vector<host::Channel>& channels, unsigned tries) const {
+  std::vector<os::ProcessRef> of(const std::vector<Channel>& channels, unsigned tries) const {
     return find_heirs({.remnants = {{1000001, kNow, channels, main_->container(), tries}}, .own = {}}).of.at(1000001);
   }
   Group main_group_{kPod, 'a'}, beside_group_{kPod, 'b'}, other_group_{kOtherPod, 'c'};
@@ -197,16 +197,16 @@ TEST_F(HeirsOfContainers, AreNotThePoolsOwnProcesses) {
 }
 
 TEST_F(HeirsOfContainers, AreSearchedForInTheBackground) {
-  const auto loop = *host::Loop::open();
+  const auto loop = *os::Loop::open();
   const Holder one;
   ASSERT_TRUE(one.ready());
   HeirSearch search(*loop);
   Heirs found;
   search.find({.remnants = {{1000001, kNow, {one.channel()}, one.container()}}, .own = {}},
               [&](const FoundHeirs& heirs) { found = heirs.of; });
-  EXPECT_TRUE(host::run_until(*loop, [&] { return !found.empty(); }));
+  EXPECT_TRUE(os::run_until(*loop, [&] { return !found.empty(); }));
   EXPECT_THAT(found[1000001], ElementsAre(one.ref()));
 }
 
 }  // namespace
-}  // namespace tranche::agent
+}  // namespace tranche::mps

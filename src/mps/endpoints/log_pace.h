@@ -10,7 +10,7 @@
 
 #include "base/time.h"
 
-namespace tranche::agent {
+namespace tranche::mps {
 
 class LogPace {
  public:
@@ -37,4 +37,4 @@ class LogPace {
   std::map<std::pair<std::string, std::string>, LogState> last_lines_;
 };
 
-}  // namespace tranche::agent
+}  // namespace tranche::mps

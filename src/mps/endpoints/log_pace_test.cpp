@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-namespace tranche::agent {
+namespace tranche::mps {
 namespace {
 
 using ::testing::Optional;
@@ -28,4 +28,4 @@ TEST(LogPace, GivesOneLineAMinuteForEachGrantAndKindAndCountsTheOthers) {
 }
 
 }  // namespace
-}  // namespace tranche::agent
+}  // namespace tranche::mps

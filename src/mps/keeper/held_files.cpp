@@ -19,7 +19,7 @@
 #include "os/process/process.h"
 #include "os/process/threads.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 namespace {
 
 // A PyTorch process has 27 on one GPU, a JAX process 46 on two. With more, the rest of the GPUs' is not held: the
@@ -51,7 +51,7 @@ std::optional<DeviceKind> kind_of(int dir, const char* name, const NvidiaDevices
 }
 
 // 0: the process still has this file under this number; less than 0: unknown.
-long compared(pid_t thread, int number, const Fd& file) {
+long compared(pid_t thread, int number, const os::Fd& file) {
   static const pid_t own = ::getpid();
   return ::syscall(SYS_kcmp, own, thread, KCMP_FILE, file.get(), number);
 }
@@ -99,8 +99,8 @@ std::string why_not_duplicated(int error) {
 }
 
 // Found out with a descriptor of ours, because one of the process could not be closed here.
-bool may_open_one(const Fd& pidfd) {
-  const Fd next(::fcntl(pidfd.get(), F_DUPFD_CLOEXEC, 0));  // the kernel gives the lowest free number
+bool may_open_one(const os::Fd& pidfd) {
+  const os::Fd next(::fcntl(pidfd.get(), F_DUPFD_CLOEXEC, 0));  // the kernel gives the lowest free number
   return next && static_cast<std::size_t>(next.get()) + kFilesOfOurOwn <= most_open_files();
 }
 
@@ -147,24 +147,24 @@ std::optional<DeviceKind> NvidiaDevices::kind(unsigned major, unsigned minor) co
   return found->second;
 }
 
-Looked HeldFiles::look(pid_t pid, const Fd& pidfd, const NvidiaDevices& devices, std::size_t room) {
+Looked HeldFiles::look(pid_t pid, const os::Fd& pidfd, const NvidiaDevices& devices, std::size_t room) {
   Looked looked;
   pid_t owner = pid;
   std::optional<std::vector<Found>> found;
-  look_at_living_thread(pid, [&](const std::string& folder, pid_t thread) {
+  os::look_at_living_thread(pid, [&](const std::string& folder, pid_t thread) {
     owner = thread;
     looked.problem.clear();
     found = files_of(folder, thread, devices, files_, looked);
     return found.has_value();
   });
-  Fd of_thread;  // in place of the first one, which has no descriptors once it has exited
+  os::Fd of_thread;  // in place of the first one, which has no descriptors once it has exited
   if (owner != pid) {
-    of_thread = Fd(static_cast<int>(::syscall(SYS_pidfd_open, owner, kPidfdThread)));
+    of_thread = os::Fd(static_cast<int>(::syscall(SYS_pidfd_open, owner, kPidfdThread)));
     if (!of_thread && errno == EINVAL)
       looked.problem = "its first thread has exited, and its descriptors are duplicated from Linux 6.9 on";
   }
   // The list may be that of another process with this pid.
-  if (!found || has_ended(pidfd) || (owner != pid && !of_thread)) return looked;
+  if (!found || os::has_ended(pidfd) || (owner != pid && !of_thread)) return looked;
   for (auto held = files_.begin(); held != files_.end();) {
     const auto now = std::ranges::find(*found, held->first, &Found::number);
     const bool has = now != found->end() && now->is_held;
@@ -185,7 +185,7 @@ Looked HeldFiles::look(pid_t pid, const Fd& pidfd, const NvidiaDevices& devices,
       looked.problem = looked.added < room ? why_no_more_files() : kShareIsFull;
       break;
     }
-    Fd file(static_cast<int>(::syscall(SYS_pidfd_getfd, (of_thread ? of_thread : pidfd).get(), each.number, 0)));
+    os::Fd file(static_cast<int>(::syscall(SYS_pidfd_getfd, (of_thread ? of_thread : pidfd).get(), each.number, 0)));
     if (!file && (errno == EBADF || errno == ESRCH)) continue;  // closed meanwhile
     if (!file) {
       looked.problem = why_not_duplicated(errno);
@@ -239,4 +239,4 @@ void close_in_order(std::vector<HeldFile>& files) {
   files.clear();
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::mps

@@ -18,7 +18,7 @@
 #include "base/result.h"
 #include "os/loop/fd.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 
 enum class DeviceKind { kGpu, kCapability, kControl, kUvm };  // in the order in which they are closed
 
@@ -33,7 +33,7 @@ class NvidiaDevices {
 };
 
 struct HeldFile {
-  Fd file;
+  os::Fd file;
   DeviceKind kind = DeviceKind::kGpu;
 };
 
@@ -51,7 +51,8 @@ struct Looked {
   std::size_t looked_at = 0;  // its descriptors, whatever they are; each costs about a microsecond
   std::size_t added = 0;
   std::vector<HeldFile> dropped;  // the process has closed these
-  Fd foreign;  // the process has put it in the place of a device meanwhile; its close takes as long as a tenant likes
+  os::Fd
+      foreign;  // the process has put it in the place of a device meanwhile; its close takes as long as a tenant likes
   std::string problem;  // why what protects the neighbours is not all held; "" = it is
   bool full = false;    // there may be descriptors for the rest once other clients are released
 };
@@ -60,7 +61,7 @@ class HeldFiles {
  public:
   // Duplicates what is new, at most `room` descriptors. A process whose descriptors cannot be listed any more keeps
   // what is held.
-  Looked look(pid_t pid, const Fd& pidfd, const NvidiaDevices& devices, std::size_t room = most_of_share());
+  Looked look(pid_t pid, const os::Fd& pidfd, const NvidiaDevices& devices, std::size_t room = most_of_share());
   std::size_t size() const { return files_.size(); }
   std::size_t uvm() const;
   std::vector<HeldFile> take();
@@ -74,4 +75,4 @@ std::string why_not_shared(pid_t pid);
 
 void close_in_order(std::vector<HeldFile>& files);
 
-}  // namespace tranche::host
+}  // namespace tranche::mps

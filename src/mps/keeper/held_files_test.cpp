@@ -7,7 +7,7 @@
 
 #include "mps/keeper/held_fixture.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 namespace {
 
 using namespace std::chrono_literals;
@@ -158,16 +158,16 @@ TEST(HeldFiles, OfAProcessWhoseFirstThreadHasExitedAreHeld) {
 
 // Measured: another order can end the neighbours (docs/internals/evidence/deaths.md).
 TEST(HeldFiles, AreClosedInTheOrderOfTheirKinds) {
-  std::vector<Fd> other_sides;
+  std::vector<os::Fd> other_sides;
   std::vector<HeldFile> files;
-  const Fd heard(::epoll_create1(EPOLL_CLOEXEC));
+  const os::Fd heard(::epoll_create1(EPOLL_CLOEXEC));
   for (const auto kind : {kUvm, kControl, kGpu, kUvm, kCapability, kGpu}) {
     int ends[2];
     ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
     epoll_event event{.events = 0, .data = {.u32 = static_cast<std::uint32_t>(kind)}};
     ASSERT_EQ(::epoll_ctl(heard.get(), EPOLL_CTL_ADD, ends[0], &event), 0);
     other_sides.emplace_back(ends[0]);
-    files.push_back({Fd(ends[1]), kind});
+    files.push_back({os::Fd(ends[1]), kind});
   }
   close_in_order(files);
   std::vector<DeviceKind> order;
@@ -178,4 +178,4 @@ TEST(HeldFiles, AreClosedInTheOrderOfTheirKinds) {
 }
 
 }  // namespace
-}  // namespace tranche::host
+}  // namespace tranche::mps

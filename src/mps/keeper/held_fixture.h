@@ -22,7 +22,7 @@
 #include "os/loop/fd.h"
 #include "os/process/process.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 
 inline const std::string kTerminalsAreUvm =
     "Character devices:\n  1 mem\n136 nvidia-uvm\n\nBlock devices:\n136 nvidia\n";
@@ -34,10 +34,10 @@ class HoldsDevices {
     int answers[2];
     EXPECT_EQ(::pipe2(orders, O_CLOEXEC), 0);
     EXPECT_EQ(::pipe2(answers, O_CLOEXEC), 0);
-    orders_ = Fd(orders[1]);
-    answers_ = Fd(answers[0]);
-    Fd read_orders(orders[0]);
-    Fd write_answers(answers[1]);
+    orders_ = os::Fd(orders[1]);
+    answers_ = os::Fd(answers[0]);
+    os::Fd read_orders(orders[0]);
+    os::Fd write_answers(answers[1]);
     pid_ = ::fork();
     if (pid_ == 0) obey(read_orders.get(), write_answers.get());
     for (std::size_t i = 0; i < files; ++i) open_one();
@@ -49,7 +49,7 @@ class HoldsDevices {
   HoldsDevices& operator=(const HoldsDevices&) = delete;
 
   void open_one() {
-    Fd other_side(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
+    os::Fd other_side(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
     EXPECT_EQ(::grantpt(other_side.get()), 0);
     EXPECT_EQ(::unlockpt(other_side.get()), 0);
     order('o', ::ptsname(other_side.get()));
@@ -72,8 +72,8 @@ class HoldsDevices {
   }
 
   pid_t pid() const { return pid_; }
-  ProcessRef ref() const { return *process_ref(pid_); }
-  Fd pidfd() const { return Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0))); }
+  os::ProcessRef ref() const { return *os::process_ref(pid_); }
+  os::Fd pidfd() const { return os::Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0))); }
   int other_side(std::size_t file) const { return other_sides_[file].get(); }
   // Files that no process has open.
   std::size_t closed() const {
@@ -140,9 +140,9 @@ class HoldsDevices {
   }
 
   pid_t pid_ = 0;
-  Fd orders_;
-  Fd answers_;
-  std::vector<Fd> other_sides_;
+  os::Fd orders_;
+  os::Fd answers_;
+  std::vector<os::Fd> other_sides_;
 };
 
-}  // namespace tranche::host
+}  // namespace tranche::mps

@@ -19,7 +19,7 @@
 #include "os/log/log.h"
 #include "os/socket/unix_socket.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 namespace {
 
 constexpr const char* kKeeperSocket = "/keeper.sock";
@@ -36,16 +36,16 @@ std::string keeper_program() {
 }
 
 // It runs in the host's mount namespace, where our files are not, so it is started by descriptor.
-Result<std::unique_ptr<Process>> launch_keeper(Loop& loop, const KeeperClientSettings& settings,
-                                               std::function<void(ExitNote)> on_exit) {
+Result<std::unique_ptr<os::Process>> launch_keeper(os::Loop& loop, const KeeperClientSettings& settings,
+                                                   std::function<void(os::ExitNote)> on_exit) {
   const auto path = settings.program.empty() ? keeper_program() : settings.program;
-  const Fd program(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const os::Fd program(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!program) return std::unexpected(error_from_errno(errno, "cannot open the keeper's program", path));
   const auto log_path = settings.mps_root + kKeeperLog;
-  const Fd log(::open(log_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
+  const os::Fd log(::open(log_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!log) return std::unexpected(error_from_errno(errno, "cannot open the keeper's log", log_path));
   const auto& root = settings.home.host ? settings.home.mps_root : settings.mps_root;
-  Command what{.argv = {"/proc/self/fd/3", root + kKeeperSocket}};
+  os::Command what{.argv = {"/proc/self/fd/3", root + kKeeperSocket}};
   if (!settings.devices.empty()) what.argv.push_back(settings.devices);
   what.output = log.get();
   what.kept = program.get();
@@ -54,15 +54,15 @@ Result<std::unique_ptr<Process>> launch_keeper(Loop& loop, const KeeperClientSet
 
 struct Listening {
   pid_t pid = 0;
-  Fd pidfd;
+  os::Fd pidfd;
 };
 
 Listening listening_at(const std::string& socket, bool blocking) {
-  const auto connection = connect_to(socket, blocking, kKeeperAnswersUs);
+  const auto connection = os::connect_to(socket, blocking, kKeeperAnswersUs);
   ucred peer{};
   socklen_t size = sizeof peer;
   if (!connection || ::getsockopt(connection->get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return {};
-  return {peer.pid, Fd(static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0)))};
+  return {peer.pid, os::Fd(static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0)))};
 }
 
 }  // namespace
@@ -71,19 +71,19 @@ std::string_view to_string(Protection::State state) {
   return state == Protection::State::kYes ? "yes" : state == Protection::State::kStarting ? "starting" : "no";
 }
 
-Keeper::Keeper(Loop& loop, KeeperClientSettings settings, std::function<void()> on_change)
+Keeper::Keeper(os::Loop& loop, KeeperClientSettings settings, std::function<void()> on_change)
     : loop_(loop),
       settings_(std::move(settings)),
       on_change_(std::move(on_change)),
       backoff_(std::chrono::milliseconds(200), std::chrono::seconds(30), static_cast<std::uint64_t>(::getpid())),
-      watcher_(StatusWatcher::open(loop, settings_.mps_root + kKeeperSocket,
-                                   [this](const std::string& line) { heard(line); })),
-      requests_(StatusClient::open(loop, settings_.mps_root + kKeeperSocket)) {}
+      watcher_(os::StatusWatcher::open(loop, settings_.mps_root + kKeeperSocket,
+                                       [this](const std::string& line) { heard(line); })),
+      requests_(os::StatusClient::open(loop, settings_.mps_root + kKeeperSocket)) {}
 
 Keeper::~Keeper() = default;
 
 void Keeper::hold(int pid, const std::string& owner) {
-  const auto process = process_ref(pid);
+  const auto process = os::process_ref(pid);
   if (!process) return;
   if (!connected_) forget_exited({});
   clients_[*process].owner = owner;
@@ -106,8 +106,8 @@ void Keeper::exited(int pid, bool with_contexts) {
   client.with_contexts = with_contexts;
 }
 
-void Keeper::request_hold(const ProcessRef& process) {
-  requests_->request(to_json(mps::KeeperRequest(mps::HoldRequest{process, clients_.at(process).owner})), kKeeperAnswers,
+void Keeper::request_hold(const os::ProcessRef& process) {
+  requests_->request(to_json(KeeperRequest(HoldRequest{process, clients_.at(process).owner})), kKeeperAnswers,
                      [this, process](const Result<std::string>& reply) {
                        const auto why = reply ? text_at(json_of(*reply), "error") : to_string(reply.error());
                        const auto before = refused_;
@@ -119,8 +119,8 @@ void Keeper::request_hold(const ProcessRef& process) {
 }
 
 void Keeper::heard(const std::string& line) {
-  const auto status = line.empty() ? Result<mps::KeeperStatus>(fail(Kind::kUnavailable, "the keeper does not answer"))
-                                   : mps::read_keeper_status(line);
+  const auto status = line.empty() ? Result<KeeperStatus>(fail(Kind::kUnavailable, "the keeper does not answer"))
+                                   : read_keeper_status(line);
   const bool was_connected = std::exchange(connected_, status.has_value());
   absent_ = !status;
   if (!status) {
@@ -137,14 +137,13 @@ void Keeper::heard(const std::string& line) {
   const auto before = std::exchange(status_, *status);
   if (status_.version != kVersion && !was_connected) {
     log::info("keeper.replaced", {{"version", status_.version}});
-    requests_->request(to_json(mps::KeeperRequest(mps::EndRequest{})), kKeeperAnswers, [](const auto&) {});
+    requests_->request(to_json(KeeperRequest(EndRequest{})), kKeeperAnswers, [](const auto&) {});
     return;
   }
-  std::set<ProcessRef> held;
+  std::set<os::ProcessRef> held;
   for (const auto& client : status_.clients) {
     held.insert(client.process);
-    if (const auto known = clients_.find(client.process);
-        known != clients_.end() && client.state == mps::HeldState::kDead)
+    if (const auto known = clients_.find(client.process); known != clients_.end() && client.state == HeldState::kDead)
       known->second.exited = true;
   }
   forget_exited(held);
@@ -172,11 +171,11 @@ void Keeper::await_answer(pid_t suspect) {
 // At most once a minute: a tenant can cause it.
 void Keeper::report_not_held() {
   if (reported_.running()) return;
-  std::pair<ProcessRef, std::string> first;
+  std::pair<os::ProcessRef, std::string> first;
   if (!refused_.empty()) first = *refused_.begin();
   auto& [process, why] = first;
   for (const auto& client : status_.clients) {
-    if (client.state != mps::HeldState::kHeld || client.problem.empty()) continue;
+    if (client.state != HeldState::kHeld || client.problem.empty()) continue;
     process = client.process;
     why = client.problem;
   }
@@ -190,11 +189,11 @@ void Keeper::report_not_held() {
 }
 
 // Clients that have exited and that the keeper does not hold.
-void Keeper::forget_exited(const std::set<ProcessRef>& held) {
+void Keeper::forget_exited(const std::set<os::ProcessRef>& held) {
   std::erase_if(clients_, [&](const auto& each) {
     if (held.contains(each.first)) return false;
     if (each.second.exited) return true;
-    const auto now = process_ref(each.first.pid);
+    const auto now = os::process_ref(each.first.pid);
     return !now || *now != each.first;
   });
   std::erase_if(refused_, [this](const auto& each) { return !clients_.contains(each.first); });
@@ -208,8 +207,8 @@ void Keeper::start() {
     start();
   });
   if (process_ && process_->running()) return;
-  auto launched = launch_keeper(loop_, settings_, [this](const ExitNote& note) {
-    problem_ = "the keeper " + to_string(note);
+  auto launched = launch_keeper(loop_, settings_, [this](const os::ExitNote& note) {
+    problem_ = "the keeper " + os::to_string(note);
     log::error("keeper.ended", {{"why", problem_}, {"effect", kNotHeld}});
     if (!clients_.empty()) start();
   });
@@ -225,9 +224,9 @@ void Keeper::start() {
 Protection Keeper::of(int pid) const {
   if (!problem_.empty() && !connected_) return {Protection::State::kNo, problem_};
   for (const auto& client : status_.clients) {
-    if (client.process.pid != pid || client.state == mps::HeldState::kDead) continue;
+    if (client.process.pid != pid || client.state == HeldState::kDead) continue;
     if (!client.problem.empty()) return {Protection::State::kNo, client.problem};
-    if (client.state == mps::HeldState::kHeld) return {Protection::State::kYes, ""};
+    if (client.state == HeldState::kHeld) return {Protection::State::kYes, ""};
     break;
   }
   const auto refused = refused_.lower_bound({pid, 0});
@@ -239,7 +238,7 @@ void end_keeper(const std::string& mps_root, bool wait) {
   const auto path = mps_root + kKeeperSocket;
   const auto keeper = listening_at(path, true);
   if (keeper.pid == 0) return;
-  (void)ask(path, to_json(mps::KeeperRequest(mps::EndRequest{})), kKeeperAnswers);
+  (void)os::ask(path, to_json(KeeperRequest(EndRequest{})), kKeeperAnswers);
   pollfd ended{.fd = keeper.pidfd.get(), .events = POLLIN, .revents = 0};
   if (wait && keeper.pidfd) ::poll(&ended, 1, kKeeperEndsMs);
 }
@@ -257,4 +256,4 @@ bool Keeper::keeps_memory(const std::string& owner) const {
          });
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::mps

@@ -20,7 +20,7 @@
 #include "os/process/process.h"
 #include "os/socket/status_socket.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 
 // Whether a client's death is harmless to its neighbours; `why` if not, or not yet.
 struct Protection {
@@ -40,7 +40,7 @@ struct KeeperClientSettings {
 
 class Keeper {
  public:
-  Keeper(Loop& loop, KeeperClientSettings settings, std::function<void()> on_change);
+  Keeper(os::Loop& loop, KeeperClientSettings settings, std::function<void()> on_change);
   ~Keeper();  // the keeper keeps running
   Keeper(const Keeper&) = delete;
   Keeper& operator=(const Keeper&) = delete;
@@ -52,7 +52,7 @@ class Keeper {
   Protection of(int pid) const;
   std::vector<int> dead(const std::string& owner) const;  // clients that have exited and are still held
   bool keeps_memory(const std::string& owner) const;      // of such a client that exited with CUDA contexts
-  const mps::KeeperStatus& status() const { return status_; }
+  const KeeperStatus& status() const { return status_; }
 
  private:
   struct Client {
@@ -64,29 +64,29 @@ class Keeper {
   void start();
   void await_answer(pid_t suspect);  // the keeper that has not answered before
   void report_not_held();
-  void request_hold(const ProcessRef& process);
-  void forget_exited(const std::set<ProcessRef>& held);
+  void request_hold(const os::ProcessRef& process);
+  void forget_exited(const std::set<os::ProcessRef>& held);
 
-  Loop& loop_;
+  os::Loop& loop_;
   KeeperClientSettings settings_;
   std::function<void()> on_change_;
-  std::map<ProcessRef, std::string> refused_;  // why the keeper does not hold them
-  std::map<ProcessRef, Client> clients_;       // that are held, or are to be
-  mps::KeeperStatus status_;
+  std::map<os::ProcessRef, std::string> refused_;  // why the keeper does not hold them
+  std::map<os::ProcessRef, Client> clients_;       // that are held, or are to be
+  KeeperStatus status_;
   bool connected_ = false;
   bool absent_ = false;  // no keeper answers on the socket
   std::string problem_;  // why the keeper does not run; "" if it does
   Backoff backoff_;
-  Timer retry_{loop_};
-  Timer silent_{loop_};
-  Timer reported_{loop_};  // clients that are not held
-  std::unique_ptr<Process> process_;
-  std::unique_ptr<StatusWatcher> watcher_;
-  std::unique_ptr<StatusClient> requests_;
+  os::Timer retry_{loop_};
+  os::Timer silent_{loop_};
+  os::Timer reported_{loop_};  // clients that are not held
+  std::unique_ptr<os::Process> process_;
+  std::unique_ptr<os::StatusWatcher> watcher_;
+  std::unique_ptr<os::StatusClient> requests_;
 };
 
 // Ends the keeper of this MPS root, if one runs, once it has released the clients that have exited. `wait`: blocks
 // until it has ended, for at most 20 s. Any thread.
 void end_keeper(const std::string& mps_root, bool wait);
 
-}  // namespace tranche::host
+}  // namespace tranche::mps

@@ -27,7 +27,7 @@ void prepare() {
     ::setrlimit(RLIMIT_NOFILE, &limit);
   }
   // The keeper's own end harms the clients whose deaths it covers.
-  const tranche::host::Fd score(::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
+  const tranche::os::Fd score(::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
   if (score) (void)!::write(score.get(), "-1000", 5);
   ::signal(SIGPIPE, SIG_IGN);
 }
@@ -44,14 +44,14 @@ int main(int count, char** arguments) {
   ::prctl(PR_SET_NAME, "tranche-keeper");
   std::strncpy(arguments[0], "tranche-keeper", std::strlen(arguments[0]));
   prepare();
-  const auto loop = host::Loop::open();
+  const auto loop = os::Loop::open();
   if (!loop) {
     fmt::print(stderr, "tranche-keeper: {}\n", to_string(loop.error()));
     return 1;
   }
-  host::KeeperSettings settings{.socket = arguments[1]};
+  mps::KeeperSettings settings{.socket = arguments[1]};
   if (count == 3) settings.devices = arguments[2];
-  const auto keeper = host::KeeperServer::open(**loop, std::move(settings), [&] { (*loop)->stop(); });
+  const auto keeper = mps::KeeperServer::open(**loop, std::move(settings), [&] { (*loop)->stop(); });
   if (!keeper) {
     fmt::print(stderr, "tranche-keeper: {}\n", to_string(keeper.error()));
     return 1;

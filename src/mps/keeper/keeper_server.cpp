@@ -14,7 +14,7 @@
 #include "os/files/files.h"
 #include "os/process/process.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 namespace {
 
 using namespace std::chrono_literals;
@@ -32,21 +32,21 @@ constexpr Duration kReplaced = std::chrono::seconds(10);  // until the next keep
 
 }  // namespace
 
-Result<std::unique_ptr<KeeperServer>> KeeperServer::open(Loop& loop, KeeperSettings settings,
+Result<std::unique_ptr<KeeperServer>> KeeperServer::open(os::Loop& loop, KeeperSettings settings,
                                                          std::function<void()> ended) {
   std::unique_ptr<KeeperServer> keeper(new KeeperServer(loop, std::move(settings), std::move(ended)));
   TRY(keeper->server_,
-      StatusServer::open(
+      os::StatusServer::open(
           loop, keeper->settings_.socket,
           [raw = keeper.get()](const std::string&) { return Result<std::string>(to_json(raw->status())); }, {},
-          [raw = keeper.get()](const std::string& request, const StatusServer::Reply& reply) {
+          [raw = keeper.get()](const std::string& request, const os::StatusServer::Reply& reply) {
             const auto done = raw->answer(request);
             reply(done ? Result<std::string>(R"({"ok":true})") : std::unexpected(done.error()));
           }));
   return keeper;
 }
 
-KeeperServer::KeeperServer(Loop& loop, KeeperSettings settings, std::function<void()> ended)
+KeeperServer::KeeperServer(os::Loop& loop, KeeperSettings settings, std::function<void()> ended)
     : loop_(loop), settings_(std::move(settings)), ended_(std::move(ended)) {
   audit();
 }
@@ -63,8 +63,8 @@ KeeperServer::~KeeperServer() {
 }
 
 Status KeeperServer::answer(const std::string& request) {
-  TRY(const auto asked, mps::read_keeper_request(request));
-  if (const auto* one = std::get_if<mps::HoldRequest>(&asked)) return hold(*one);
+  TRY(const auto asked, read_keeper_request(request));
+  if (const auto* one = std::get_if<HoldRequest>(&asked)) return hold(*one);
   // The reply goes out first.
   loop_.post([this, alive = std::weak_ptr(alive_)] {
     if (!alive.expired()) end();
@@ -72,8 +72,8 @@ Status KeeperServer::answer(const std::string& request) {
   return {};
 }
 
-Status KeeperServer::hold(const mps::HoldRequest& asked) {
-  const ProcessRef process = asked.process;
+Status KeeperServer::hold(const HoldRequest& asked) {
+  const os::ProcessRef process = asked.process;
   if (const auto known = clients_.find(process); known != clients_.end()) {
     auto& client = known->second;
     if (client.dead || (client.timer.running() && client.looks <= kLongWaits)) return {};
@@ -83,12 +83,12 @@ Status KeeperServer::hold(const mps::HoldRequest& asked) {
   }
   if (clients_.size() >= settings_.clients)
     return fail(Kind::kUnavailable, "the keeper already holds as many clients as it can");
-  Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0)));
+  os::Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0)));
   if (!pidfd) return std::unexpected(error_from_errno(errno, "cannot hold a process", std::to_string(process.pid)));
   // Fewer than for the descriptors of clients, so that of the last ones at least a part is held.
   if (static_cast<std::size_t>(pidfd.get()) + kFilesOfOurOwn / 2 > most_open_files())
     return fail(Kind::kUnavailable, why_no_more_files());
-  const auto there = process_ref(process.pid);
+  const auto there = os::process_ref(process.pid);
   if (!there || *there != process) return fail(Kind::kNotFound, "the process has exited", std::to_string(process.pid));
   auto& client = clients_.try_emplace(process, loop_).first->second;
   client.pidfd = std::move(pidfd);
@@ -102,7 +102,7 @@ Status KeeperServer::hold(const mps::HoldRequest& asked) {
 
 // One look for each turn of the loop, so that requests do not wait for many. The client that has cost least comes
 // first: one that is new, before those that have many descriptors or contexts.
-void KeeperServer::look_soon(const ProcessRef& process) {
+void KeeperServer::look_soon(const os::ProcessRef& process) {
   due_.emplace(clients_.at(process).cost, process);
   if (!next_look_.running()) next_look_.start(Duration::zero(), [this] { look_at_next(); });
 }
@@ -113,7 +113,7 @@ void KeeperServer::look_at_next() {
   look(due_.extract(due_.begin()).value().second);
 }
 
-void KeeperServer::look(const ProcessRef& process) {
+void KeeperServer::look(const os::ProcessRef& process) {
   auto& client = clients_.at(process);
   auto& share = *client.share;
   if (client.exchanged >= kMostExchanged || share.foreign.closing() >= kMostForeign) {
@@ -122,7 +122,7 @@ void KeeperServer::look(const ProcessRef& process) {
   }
   // A module may be loaded later; what is known stays so while a file cannot be read.
   if (client.looks == 0 || client.files.uvm() == 0)
-    if (const auto devices = read_file(settings_.devices)) devices_ = NvidiaDevices::parse(*devices);
+    if (const auto devices = os::read_file(settings_.devices)) devices_ = NvidiaDevices::parse(*devices);
   auto looked =
       client.files.look(process.pid, client.pidfd, devices_, most_of_share() - std::min(share.files, most_of_share()));
   share.files += looked.added;
@@ -145,7 +145,7 @@ void KeeperServer::look(const ProcessRef& process) {
   if (is_new) changed();
 }
 
-void KeeperServer::died(const ProcessRef& process) {
+void KeeperServer::died(const os::ProcessRef& process) {
   auto& client = clients_.at(process);
   loop_.cancel(std::exchange(client.watch, 0));
   due_.erase({client.cost, process});
@@ -156,14 +156,14 @@ void KeeperServer::died(const ProcessRef& process) {
   changed();
 }
 
-void KeeperServer::close(const ProcessRef& process, std::vector<HeldFile> files, bool last) {
+void KeeperServer::close(const os::ProcessRef& process, std::vector<HeldFile> files, bool last) {
   const std::size_t count = files.size();
   closer_->run([this, process, last, count, share = clients_.at(process).share,
                 files = std::make_shared<std::vector<HeldFile>>(std::move(files)), alive = std::weak_ptr(alive_),
                 &loop = loop_] {
-    const auto begun = mono_now();
+    const auto begun = os::mono_now();
     close_in_order(*files);
-    loop.post([this, process, last, share, count, alive, took = mono_now() - begun] {
+    loop.post([this, process, last, share, count, alive, took = os::mono_now() - begun] {
       if (alive.expired()) return;
       share->files -= count;
       waited_ = std::max(waited_, took);
@@ -205,21 +205,20 @@ void KeeperServer::end_if_idle() {
   if (replaced_ && !dying) ended_();
 }
 
-mps::KeeperStatus KeeperServer::status() const {
-  mps::KeeperStatus status{.version = kVersion,
-                           .clients = {},
-                           .released = released_,
-                           .most_files = most_open_files(),
-                           .waited_ms = static_cast<std::uint64_t>(milliseconds_of(waited_))};
+KeeperStatus KeeperServer::status() const {
+  KeeperStatus status{.version = kVersion,
+                      .clients = {},
+                      .released = released_,
+                      .most_files = most_open_files(),
+                      .waited_ms = static_cast<std::uint64_t>(milliseconds_of(waited_))};
   for (const auto& [process, client] : clients_) {
     status.clients.push_back({process,
-                              client.dead ? mps::HeldState::kDead
-                              : client.timer.running() || due_.contains({client.cost, process})
-                                  ? mps::HeldState::kStarting
-                                  : mps::HeldState::kHeld,
+                              client.dead                                                       ? HeldState::kDead
+                              : client.timer.running() || due_.contains({client.cost, process}) ? HeldState::kStarting
+                                                                                                : HeldState::kHeld,
                               client.files.size(), client.problem});
   }
   return status;
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::mps

@@ -21,7 +21,7 @@
 #include "os/socket/status_socket.h"
 #include "os/worker/worker.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 
 struct KeeperSettings {
   std::string socket;
@@ -37,7 +37,8 @@ struct KeeperSettings {
 class KeeperServer {
  public:
   // `ended` runs after an EndRequest, once all clients that have exited are released.
-  static Result<std::unique_ptr<KeeperServer>> open(Loop& loop, KeeperSettings settings, std::function<void()> ended);
+  static Result<std::unique_ptr<KeeperServer>> open(os::Loop& loop, KeeperSettings settings,
+                                                    std::function<void()> ended);
   ~KeeperServer();
   KeeperServer(const KeeperServer&) = delete;
   KeeperServer& operator=(const KeeperServer&) = delete;
@@ -46,15 +47,15 @@ class KeeperServer {
 
  private:
   struct Share {
-    explicit Share(Loop& loop) : foreign(loop, [] {}) {}
+    explicit Share(os::Loop& loop) : foreign(loop, [] {}) {}
     std::size_t files = 0;  // of its clients, until they are closed
     TenantSockets foreign;
   };
   struct Client {
-    explicit Client(Loop& loop) : timer(loop) {}
+    explicit Client(os::Loop& loop) : timer(loop) {}
     std::shared_ptr<Share> share;
-    Fd pidfd;
-    Loop::Id watch = 0;
+    os::Fd pidfd;
+    os::Loop::Id watch = 0;
     HeldFiles files;
     std::size_t looks = 0;      // of this series
     std::size_t cost = 0;       // descriptors looked at, in all series
@@ -62,37 +63,37 @@ class KeeperServer {
     bool dead = false;
     bool full = false;
     std::string problem;
-    Timer timer;  // the next look; after its death, the end of the patience
+    os::Timer timer;  // the next look; after its death, the end of the patience
   };
 
-  KeeperServer(Loop& loop, KeeperSettings settings, std::function<void()> ended);
+  KeeperServer(os::Loop& loop, KeeperSettings settings, std::function<void()> ended);
   Status answer(const std::string& request);
-  Status hold(const mps::HoldRequest& asked);
-  void look_soon(const ProcessRef& process);
+  Status hold(const HoldRequest& asked);
+  void look_soon(const os::ProcessRef& process);
   void look_at_next();
-  void look(const ProcessRef& process);
-  void died(const ProcessRef& process);
-  void close(const ProcessRef& process, std::vector<HeldFile> files, bool last);
+  void look(const os::ProcessRef& process);
+  void died(const os::ProcessRef& process);
+  void close(const os::ProcessRef& process, std::vector<HeldFile> files, bool last);
   void changed();
   void audit();
   void end_if_idle();
-  mps::KeeperStatus status() const;
+  KeeperStatus status() const;
 
-  Loop& loop_;
+  os::Loop& loop_;
   KeeperSettings settings_;
   std::function<void()> ended_;
   NvidiaDevices devices_;
   std::map<std::string, std::shared_ptr<Share>> shares_;
-  std::map<ProcessRef, Client> clients_;              // a pid may be used again while its former process is held
-  std::set<std::pair<std::size_t, ProcessRef>> due_;  // to be looked at, by their cost
-  Timer next_look_{loop_};
+  std::map<os::ProcessRef, Client> clients_;              // a pid may be used again while its former process is held
+  std::set<std::pair<std::size_t, os::ProcessRef>> due_;  // to be looked at, by their cost
+  os::Timer next_look_{loop_};
   std::uint64_t released_ = 0;
   Duration waited_{};
   bool replaced_ = false;
-  Timer audit_{loop_};
-  std::unique_ptr<StatusServer> server_;
+  os::Timer audit_{loop_};
+  std::unique_ptr<os::StatusServer> server_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
-  std::unique_ptr<Worker> closer_ = Worker::start();  // last, so that it is joined first
+  std::unique_ptr<os::Worker> closer_ = os::Worker::start();  // last, so that it is joined first
 };
 
-}  // namespace tranche::host
+}  // namespace tranche::mps

@@ -8,7 +8,7 @@
 #include "os/files/scratch.h"
 #include "run_until.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 namespace {
 
 using namespace std::chrono_literals;
@@ -17,9 +17,9 @@ using ::testing::HasSubstr;
 class KeeperServerTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    loop_ = *Loop::open();
+    loop_ = *os::Loop::open();
     ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit_), 0);
-    ASSERT_TRUE(Dir::open(scratch_.path())->write_atomically("devices", kTerminalsAreUvm));
+    ASSERT_TRUE(os::Dir::open(scratch_.path())->write_atomically("devices", kTerminalsAreUvm));
   }
   void TearDown() override { EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &limit_), 0); }
   void serve(Duration patience = 1h, std::size_t clients = 8, Duration audit = 1h) {
@@ -32,7 +32,7 @@ class KeeperServerTest : public ::testing::Test {
                                      [this] { ended_ = true; });
     ASSERT_TRUE(opened) << to_string(opened.error());
     server_ = *std::move(opened);
-    requests_ = StatusClient::open(*loop_, scratch_ / "keeper.sock");
+    requests_ = os::StatusClient::open(*loop_, scratch_ / "keeper.sock");
   }
   // Where the program may open so many descriptors, a quarter of them for each share.
   void serve_with(rlim_t descriptors, Duration patience = 1h) {
@@ -44,27 +44,27 @@ class KeeperServerTest : public ::testing::Test {
     std::optional<std::string> answer;
     requests_->request(line, 60s,
                        [&](const Result<std::string>& got) { answer = got ? *got : to_string(got.error()); });
-    EXPECT_TRUE(run_until(*loop_, [&] { return answer.has_value(); }));
+    EXPECT_TRUE(os::run_until(*loop_, [&] { return answer.has_value(); }));
     return answer.value_or("");
   }
-  std::string ask(const mps::KeeperRequest& request) { return ask(to_json(request)); }
-  mps::HeldClient held(const HoldsDevices& client) {
-    const auto status = mps::read_keeper_status(ask("status"));
-    for (const auto& each : status ? status->clients : std::vector<mps::HeldClient>())
+  std::string ask(const KeeperRequest& request) { return ask(to_json(request)); }
+  HeldClient held(const HoldsDevices& client) {
+    const auto status = read_keeper_status(ask("status"));
+    for (const auto& each : status ? status->clients : std::vector<HeldClient>())
       if (each.process.pid == client.pid()) return each;
     return {};
   }
-  mps::HeldState state() {
-    const auto status = mps::read_keeper_status(ask("status"));
-    return status && status->clients.size() == 1 ? status->clients[0].state : mps::HeldState::kStarting;
+  HeldState state() {
+    const auto status = read_keeper_status(ask("status"));
+    return status && status->clients.size() == 1 ? status->clients[0].state : HeldState::kStarting;
   }
-  bool until(const std::function<bool()>& condition) { return run_until(*loop_, condition); }
+  bool until(const std::function<bool()>& condition) { return os::run_until(*loop_, condition); }
 
   rlimit limit_{};
-  Scratch scratch_;
-  std::unique_ptr<Loop> loop_;
+  os::Scratch scratch_;
+  std::unique_ptr<os::Loop> loop_;
   std::unique_ptr<KeeperServer> server_;
-  std::unique_ptr<StatusClient> requests_;
+  std::unique_ptr<os::StatusClient> requests_;
   bool ended_ = false;
 };
 
@@ -72,16 +72,16 @@ class KeeperServerTest : public ::testing::Test {
 TEST_F(KeeperServerTest, AClientIsHeldThroughItsDeath) {
   serve();
   HoldsDevices client(4);
-  EXPECT_THAT(ask(mps::HoldRequest{client.ref()}), HasSubstr("true"));
+  EXPECT_THAT(ask(HoldRequest{client.ref()}), HasSubstr("true"));
   client.die();
-  ASSERT_TRUE(until([&] { return state() == mps::HeldState::kDead; }));
+  ASSERT_TRUE(until([&] { return state() == HeldState::kDead; }));
   EXPECT_EQ(client.closed(), 0U);
 }
 
 TEST_F(KeeperServerTest, ADeadClientIsReleasedAfterThePatience) {
   serve(1ms);
   HoldsDevices client(4);
-  ask(mps::HoldRequest{client.ref()});
+  ask(HoldRequest{client.ref()});
   client.die();
   EXPECT_TRUE(until([&] { return client.closed() == 4; }));
 }
@@ -89,9 +89,9 @@ TEST_F(KeeperServerTest, ADeadClientIsReleasedAfterThePatience) {
 TEST_F(KeeperServerTest, ADeadClientWithoutDescriptorsIsReleasedAtOnce) {
   serve();
   HoldsDevices client(0);
-  ask(mps::HoldRequest{client.ref()});
+  ask(HoldRequest{client.ref()});
   client.die();
-  EXPECT_TRUE(until([&] { return mps::read_keeper_status(ask("status"))->released == 1; }));
+  EXPECT_TRUE(until([&] { return read_keeper_status(ask("status"))->released == 1; }));
 }
 
 TEST_F(KeeperServerTest, AProcessThatIsNotTheOneMeantIsNotHeld) {
@@ -99,21 +99,21 @@ TEST_F(KeeperServerTest, AProcessThatIsNotTheOneMeantIsNotHeld) {
   HoldsDevices client(1);
   auto other = client.ref();
   ++other.start_ticks;
-  EXPECT_THAT(ask(mps::HoldRequest{other}), HasSubstr("has exited"));
+  EXPECT_THAT(ask(HoldRequest{other}), HasSubstr("has exited"));
 }
 
 TEST_F(KeeperServerTest, HoldsABoundedNumberOfClients) {
   serve(1h, 1);
   HoldsDevices first(1);
   HoldsDevices second(1);
-  ask(mps::HoldRequest{first.ref()});
-  EXPECT_THAT(ask(mps::HoldRequest{second.ref()}), HasSubstr("as many clients as it can"));
+  ask(HoldRequest{first.ref()});
+  EXPECT_THAT(ask(HoldRequest{second.ref()}), HasSubstr("as many clients as it can"));
 }
 
 TEST_F(KeeperServerTest, AClientWithoutADeviceSaysSo) {
   serve();
   HoldsDevices client(0);
-  ask(mps::HoldRequest{client.ref()});
+  ask(HoldRequest{client.ref()});
   EXPECT_TRUE(until([&] { return ask("status").find("has not opened /dev/nvidia-uvm") != std::string::npos; }));
 }
 
@@ -124,11 +124,11 @@ TEST_F(KeeperServerTest, AShareHasABoundedNumberOfDescriptors) {
   HoldsDevices second(60);
   HoldsDevices third(20);
   HoldsDevices other(27);
-  ask(mps::HoldRequest{first.ref(), "a"});
+  ask(HoldRequest{first.ref(), "a"});
   first.die();
-  ask(mps::HoldRequest{second.ref(), "a"});
-  ask(mps::HoldRequest{third.ref(), "a"});
-  ask(mps::HoldRequest{other.ref(), "b"});
+  ask(HoldRequest{second.ref(), "a"});
+  ask(HoldRequest{third.ref(), "a"});
+  ask(HoldRequest{other.ref(), "b"});
   EXPECT_EQ(held(third).files, 8U);
   EXPECT_THAT(held(third).problem, HasSubstr("the clients of its share"));
   EXPECT_EQ(held(other).files, 27U);
@@ -140,7 +140,7 @@ TEST_F(KeeperServerTest, AShareHasRoomAgainOnceAClientIsReleased) {
   HoldsDevices first(60);
   HoldsDevices second(60);
   HoldsDevices third(20);
-  for (const auto* client : {&first, &second, &third}) ask(mps::HoldRequest{client->ref(), "a"});
+  for (const auto* client : {&first, &second, &third}) ask(HoldRequest{client->ref(), "a"});
   EXPECT_EQ(held(third).files, 8U);
   first.die();
   EXPECT_TRUE(until([&] { return held(third).files == 20; }));
@@ -150,12 +150,12 @@ TEST_F(KeeperServerTest, AShareHasRoomAgainOnceAClientIsReleased) {
 TEST_F(KeeperServerTest, DoesNotLookAgainAtAClientThatExchangesItsDescriptors) {
   serve(1ms);
   HoldsDevices client(3);
-  ask(mps::HoldRequest{client.ref()});
+  ask(HoldRequest{client.ref()});
   client.exchange_last();
   const auto is_given_up = [&] {
-    ask(mps::HoldRequest{client.ref()});
+    ask(HoldRequest{client.ref()});
     const auto now = held(client);
-    return now.state == mps::HeldState::kHeld && now.problem == kExchanges;
+    return now.state == HeldState::kHeld && now.problem == kExchanges;
   };
   EXPECT_TRUE(until(is_given_up));
   client.die();
@@ -167,19 +167,19 @@ TEST_F(KeeperServerTest, AThreadWithDescriptorsOfItsOwnIsReported) {
   serve();
   HoldsDevices client(1);
   client.start_thread(true);
-  ask(mps::HoldRequest{client.ref()});
-  ASSERT_TRUE(until([&] { return held(client).state == mps::HeldState::kHeld; }));
+  ask(HoldRequest{client.ref()});
+  ASSERT_TRUE(until([&] { return held(client).state == HeldState::kHeld; }));
   EXPECT_THAT(held(client).problem, HasSubstr("do not share their descriptors"));
 }
 
 TEST_F(KeeperServerTest, LooksAgainAfterTheLastLookOfASeries) {
   serve();
   HoldsDevices client(1);
-  ask(mps::HoldRequest{client.ref()});
-  ask(mps::HoldRequest{client.ref()});
-  ASSERT_TRUE(until([&] { return held(client).state == mps::HeldState::kHeld; }));
+  ask(HoldRequest{client.ref()});
+  ask(HoldRequest{client.ref()});
+  ASSERT_TRUE(until([&] { return held(client).state == HeldState::kHeld; }));
   client.open_one();
-  ask(mps::HoldRequest{client.ref()});
+  ask(HoldRequest{client.ref()});
   EXPECT_TRUE(until([&] { return held(client).files == 2; }));
 }
 
@@ -191,36 +191,36 @@ TEST_F(KeeperServerTest, AnswersBetweenTheLooksThatAreDue) {
   for (int i = 0; i < 4; ++i) many.push_back(std::make_unique<HoldsDevices>(1));
   for (const auto& each : many) {
     each->open_others(3000);
-    ask(mps::HoldRequest{each->ref(), "a"});
+    ask(HoldRequest{each->ref(), "a"});
   }
-  EXPECT_THAT(ask(mps::HoldRequest{other.ref(), "b"}), HasSubstr("true"));
+  EXPECT_THAT(ask(HoldRequest{other.ref(), "b"}), HasSubstr("true"));
   EXPECT_EQ(held(other).files, 4U);
-  EXPECT_TRUE(until([&] { return held(other).state == mps::HeldState::kHeld; }));
-  for (const auto& each : many) EXPECT_TRUE(until([&] { return held(*each).state == mps::HeldState::kHeld; }));
+  EXPECT_TRUE(until([&] { return held(other).state == HeldState::kHeld; }));
+  for (const auto& each : many) EXPECT_TRUE(until([&] { return held(*each).state == HeldState::kHeld; }));
 }
 
 TEST_F(KeeperServerTest, KeepsWhatItHoldsWhereTheDevicesCannotBeRead) {
   serve();
   HoldsDevices client(2);
-  ask(mps::HoldRequest{client.ref()});
+  ask(HoldRequest{client.ref()});
   ASSERT_EQ(::unlink((scratch_ / "devices").c_str()), 0);
   client.open_one();
-  ask(mps::HoldRequest{client.ref()});
+  ask(HoldRequest{client.ref()});
   EXPECT_TRUE(until([&] { return held(client).files == 3; }));
 }
 
 TEST_F(KeeperServerTest, EndsAtOnceWhereNoClientLives) {
   serve();
-  ask(mps::EndRequest{});
+  ask(EndRequest{});
   EXPECT_TRUE(until([&] { return ended_; }));
 }
 
 TEST_F(KeeperServerTest, EndsOnlyOnceTheDeadAreReleased) {
   serve(1ms);
   HoldsDevices client(1);
-  ask(mps::HoldRequest{client.ref()});
+  ask(HoldRequest{client.ref()});
   client.die();
-  ask(mps::EndRequest{});
+  ask(EndRequest{});
   ASSERT_TRUE(until([&] { return ended_; }));
   EXPECT_EQ(client.closed(), 1U);
 }
@@ -244,4 +244,4 @@ TEST_F(KeeperServerTest, ARequestThatItDoesNotKnowIsRefused) {
 }
 
 }  // namespace
-}  // namespace tranche::host
+}  // namespace tranche::mps

@@ -13,12 +13,12 @@ namespace {
 
 constexpr std::array<std::string_view, 3> kStates{"starting", "held", "dead"};  // by HeldState
 
-Result<host::ProcessRef> process_in(const nlohmann::json& object) {
+Result<os::ProcessRef> process_in(const nlohmann::json& object) {
   const auto pid = number_at(object, "pid").value_or(0);
   const auto started = number_at(object, "started").value_or(0);
   if (pid <= 0 || pid > std::numeric_limits<int>::max() || started <= 0)
     return fail(Kind::kInvalid, "a process without pid and start time");
-  return host::ProcessRef{static_cast<pid_t>(pid), static_cast<std::uint64_t>(started)};
+  return os::ProcessRef{static_cast<pid_t>(pid), static_cast<std::uint64_t>(started)};
 }
 
 }  // namespace

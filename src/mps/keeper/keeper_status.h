@@ -15,7 +15,7 @@ namespace tranche::mps {
 enum class HeldState { kStarting, kHeld, kDead };
 
 struct HeldClient {
-  host::ProcessRef process;
+  os::ProcessRef process;
   HeldState state = HeldState::kStarting;
   std::size_t files = 0;
   std::string problem;  // why not all of its descriptors are held
@@ -36,7 +36,7 @@ Result<KeeperStatus> read_keeper_status(std::string_view line);  // kInvalid
 // Hold: holds the process, or looks at its descriptors again. End: the keeper ends once it has released the clients
 // that have exited.
 struct HoldRequest {
-  host::ProcessRef process;
+  os::ProcessRef process;
   std::string share = {};  // whose client it is: for a bound on its descriptors
 };
 struct EndRequest {};

@@ -27,7 +27,7 @@ TEST(KeeperStatus, OfAnUnknownShapeIsRefused) {
 TEST(KeeperRequest, IsReadAsItWasWritten) {
   const auto hold = read_keeper_request(to_json(HoldRequest{{7, 70}, "gpu-0/a"}));
   ASSERT_TRUE(hold);
-  EXPECT_EQ(std::get<HoldRequest>(*hold).process, (host::ProcessRef{7, 70}));
+  EXPECT_EQ(std::get<HoldRequest>(*hold).process, (os::ProcessRef{7, 70}));
   EXPECT_EQ(std::get<HoldRequest>(*hold).share, "gpu-0/a");
   EXPECT_TRUE(std::holds_alternative<EndRequest>(*read_keeper_request(to_json(EndRequest{}))));
 }

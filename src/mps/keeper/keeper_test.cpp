@@ -14,7 +14,7 @@
 #include "os/socket/unix_socket.h"
 #include "run_until.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 namespace {
 
 using namespace std::chrono_literals;
@@ -23,8 +23,8 @@ using State = Protection::State;
 class KeeperTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    loop_ = *Loop::open();
-    ASSERT_TRUE(Dir::open(scratch_.path())->write_atomically("devices", kTerminalsAreUvm));
+    loop_ = *os::Loop::open();
+    ASSERT_TRUE(os::Dir::open(scratch_.path())->write_atomically("devices", kTerminalsAreUvm));
     start();
   }
   void TearDown() override {
@@ -45,19 +45,19 @@ class KeeperTest : public ::testing::Test {
   }
   // The process that listens on the socket.
   pid_t keeper_pid() {
-    const auto socket = connect_to(scratch_ / "keeper.sock", true, 60'000'000);
+    const auto socket = os::connect_to(scratch_ / "keeper.sock", true, 60'000'000);
     ucred peer{};
     socklen_t size = sizeof peer;
     if (!socket || ::getsockopt(socket->get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return 0;
     return peer.pid;
   }
-  bool until(const std::function<bool()>& condition) { return run_until(*loop_, condition); }
+  bool until(const std::function<bool()>& condition) { return os::run_until(*loop_, condition); }
   bool is_held(const HoldsDevices& client) {
     return until([&] { return keeper_->of(client.pid()).state == State::kYes; });
   }
 
-  Scratch scratch_;
-  std::unique_ptr<Loop> loop_;
+  os::Scratch scratch_;
+  std::unique_ptr<os::Loop> loop_;
   std::unique_ptr<Keeper> keeper_;
 };
 
@@ -172,4 +172,4 @@ TEST_F(KeeperTest, WithoutDescriptorsItSaysSoUntilAClientHasExited) {
 }
 
 }  // namespace
-}  // namespace tranche::host
+}  // namespace tranche::mps

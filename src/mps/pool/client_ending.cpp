@@ -38,22 +38,17 @@ EndingProcesses parse_ending(std::string_view text) {
   return processes;
 }
 
-}  // namespace tranche::mps
-
-namespace tranche::host {
 namespace {
-
-using mps::TerminateOutcome;
 
 constexpr int kMostWaits = 4;
 
-bool has_all_of(const std::vector<ProcessRef>& ending, const std::vector<ProcessRef>& more) {
-  const auto is_ending = [&](const ProcessRef& ref) { return std::ranges::find(ending, ref) != ending.end(); };
+bool has_all_of(const std::vector<os::ProcessRef>& ending, const std::vector<os::ProcessRef>& more) {
+  const auto is_ending = [&](const os::ProcessRef& ref) { return std::ranges::find(ending, ref) != ending.end(); };
   return !more.empty() && std::ranges::all_of(more, is_ending);
 }
 
-bool runs(const ProcessRef& ref) {
-  const auto sight = look_at_process(ref.pid);
+bool runs(const os::ProcessRef& ref) {
+  const auto sight = os::look_at_process(ref.pid);
   return sight && sight->ref == ref && sight->state != 'Z' && sight->state != 'X';
 }
 
@@ -62,7 +57,7 @@ bool runs(const ProcessRef& ref) {
 // One termination.
 class Endings::Ending {
  public:
-  Ending(Endings& all, std::uint64_t id, Settings settings, const std::vector<ProcessRef>& clients)
+  Ending(Endings& all, std::uint64_t id, Settings settings, const std::vector<os::ProcessRef>& clients)
       : asked(clients),
         recorded(clients.begin(), clients.end()),
         all_(all),
@@ -78,27 +73,27 @@ class Endings::Ending {
     wait();
   }
 
-  const std::vector<ProcessRef> asked;
-  mps::EndingProcesses recorded;  // in the file, before they are stopped
+  const std::vector<os::ProcessRef> asked;
+  EndingProcesses recorded;  // in the file, before they are stopped
   std::vector<Done> done;
 
  private:
   struct Client {
-    mps::Terminated outcome;
-    std::unique_ptr<Process> process;  // null: nothing (more) to do
+    Terminated outcome;
+    std::unique_ptr<os::Process> process;  // null: nothing (more) to do
   };
 
   // false: it is one of them already, or cannot be stopped.
-  bool add(const ProcessRef& ref) {
+  bool add(const os::ProcessRef& ref) {
     if (std::ranges::any_of(clients_, [&](const Client& each) { return each.outcome.pid == ref.pid; })) return false;
     clients_.push_back(stop(ref));
     return clients_.back().process != nullptr;
   }
 
-  Client stop(const ProcessRef& ref) {
+  Client stop(const os::ProcessRef& ref) {
     // The relay may have spoken for a client that had exited, and the server lists it under our pid.
     if (ref.pid == ::getpid()) return {{ref.pid, TerminateOutcome::kNotAClient, "it is this program"}, nullptr};
-    auto process = Process::adopt(all_.loop_, ref, [this, pid = ref.pid](const ExitNote&) { exited(pid); });
+    auto process = os::Process::adopt(all_.loop_, ref, [this, pid = ref.pid](const os::ExitNote&) { exited(pid); });
     if (!process && process.error().kind == Kind::kNotFound)
       return {{ref.pid, TerminateOutcome::kNotAClient, "the process has exited"}, nullptr};
     const auto stopped = process ? (*process)->signal(SIGSTOP) : Status(std::unexpected(process.error()));
@@ -121,7 +116,7 @@ class Endings::Ending {
 
   bool stop_those_that_came() {
     if (!settings_.killed_with || waits_ >= kMostWaits) return false;
-    std::vector<ProcessRef> ending;
+    std::vector<os::ProcessRef> ending;
     for (const auto& client : clients_)
       if (client.process) ending.push_back(client.process->ref());
     const auto came = settings_.killed_with(ending);
@@ -164,7 +159,7 @@ class Endings::Ending {
   }
 
   void finish() {
-    std::vector<mps::Terminated> outcomes;
+    std::vector<Terminated> outcomes;
     for (auto& client : clients_) {
       if (client.process) {
         client.outcome.outcome = TerminateOutcome::kTimedOut;
@@ -183,25 +178,25 @@ class Endings::Ending {
   MonoTime stopped_{};
   bool killed_ = false;
   int waits_ = 0;
-  Timer timer_;
+  os::Timer timer_;
 };
 
 // --- all that are in progress ----------------------------------------------------------------------------------------
 
-Endings::Endings(Loop& loop, std::optional<Dir> root) : loop_(loop), root_(std::move(root)) {
+Endings::Endings(os::Loop& loop, std::optional<os::Dir> root) : loop_(loop), root_(std::move(root)) {
   if (!root_) return;
-  auto file = read_kept(*root_, mps::kEndingFile);
+  auto file = os::read_kept(*root_, kEndingFile);
   lost_ = std::move(file.lost);
   const std::string text = file.text.value_or("");
-  left_ = mps::parse_ending(text);
-  if (lost_.empty() && mps::render_ending(left_) != text)
-    lost_ = put_aside(*root_, mps::kEndingFile, "it has lines that are no process's");
+  left_ = parse_ending(text);
+  if (lost_.empty() && render_ending(left_) != text)
+    lost_ = os::put_aside(*root_, kEndingFile, "it has lines that are no process's");
   written_ = left_;
 }
 
 Endings::~Endings() = default;
 
-void Endings::begin(Settings settings, const std::vector<ProcessRef>& clients, Done done) {
+void Endings::begin(Settings settings, const std::vector<os::ProcessRef>& clients, Done done) {
   for (auto& [id, ending] : endings_)
     if (has_all_of(ending->asked, clients)) return ending->done.push_back(std::move(done));
   const std::uint64_t id = ++last_;
@@ -211,14 +206,14 @@ void Endings::begin(Settings settings, const std::vector<ProcessRef>& clients, D
   ending.begin();
 }
 
-void Endings::ended(std::uint64_t id, const std::vector<mps::Terminated>& outcomes) {
+void Endings::ended(std::uint64_t id, const std::vector<Terminated>& outcomes) {
   const auto ending = endings_.extract(id);  // keeps it until this callback returns
   keep();
   for (const auto& each : ending.mapped()->done) each(outcomes);
 }
 
 void Endings::finish_left(Settings settings, Done done) {
-  std::vector<ProcessRef> clients;
+  std::vector<os::ProcessRef> clients;
   for (const auto& ref : std::exchange(left_, {}))
     if (runs(ref)) clients.push_back(ref);
   if (const auto more = settings.killed_with ? settings.killed_with(clients) : std::nullopt)
@@ -228,11 +223,11 @@ void Endings::finish_left(Settings settings, Done done) {
 
 void Endings::keep() {
   if (!root_) return;
-  mps::EndingProcesses all = left_;
+  EndingProcesses all = left_;
   for (const auto& [id, ending] : endings_) all.insert(ending->recorded.begin(), ending->recorded.end());
   if (all == written_) return;
-  const Status written = all.empty() ? root_->remove(mps::kEndingFile)
-                                     : write_kept(*root_, mps::kEndingFile, mps::render_ending(all), 0600);
+  const Status written =
+      all.empty() ? root_->remove(kEndingFile) : os::write_kept(*root_, kEndingFile, render_ending(all), 0600);
   written_ = std::move(all);
   if (!written)
     log::warning("ending.not_written",
@@ -240,4 +235,4 @@ void Endings::keep() {
                   {"what", "if tranche mps is killed before these clients have ended, their processes stay stopped"}});
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::mps

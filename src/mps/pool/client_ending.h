@@ -36,22 +36,19 @@ namespace tranche::mps {
 // parse ∘ render is the identity.
 inline constexpr const char* kEndingFile = "ending.txt";
 
-using EndingProcesses = std::set<host::ProcessRef>;
+using EndingProcesses = std::set<os::ProcessRef>;
 
 std::string render_ending(const EndingProcesses& processes);
 EndingProcesses parse_ending(std::string_view text);  // lines with an unknown format are skipped
 
-}  // namespace tranche::mps
-
-namespace tranche::host {
-
 // By the pid of a client that has exited, and that its server still has (mps/relay/client_table.h): the processes to
 // end in its place. Empty: none was found.
-using Heirs = std::map<int, std::vector<ProcessRef>>;
+using Heirs = std::map<int, std::vector<os::ProcessRef>>;
 
 // The living clients, of all pools, that the kernel kills together with these processes, because one of these is the
 // first process of a container. From the first call on, that container has no new clients. Absent: none of these is.
-using KilledWith = std::function<std::optional<std::vector<ProcessRef>>(const std::vector<ProcessRef>& processes)>;
+using KilledWith =
+    std::function<std::optional<std::vector<os::ProcessRef>>(const std::vector<os::ProcessRef>& processes)>;
 
 // The terminations of clients that are in progress, for all pools of one `tranche mps`. They continue even if the pool
 // is removed. Each process is recorded in `<mps-root>/ending.txt` before it is stopped, so that no process stays
@@ -65,11 +62,11 @@ class Endings {
     Duration patience_with_those = std::chrono::seconds(2);  // who came meanwhile
   };
   // One outcome for each distinct client, in their order, and for those that came meanwhile.
-  using Done = std::function<void(const std::vector<mps::Terminated>&)>;
+  using Done = std::function<void(const std::vector<Terminated>&)>;
 
   // `root`: the file's directory. Absent: no file is written. Destroying this object leaves the processes stopped,
   // which is safe for their neighbours; without a file, it loses what is in progress.
-  explicit Endings(Loop& loop, std::optional<Dir> root = std::nullopt);
+  explicit Endings(os::Loop& loop, std::optional<os::Dir> root = std::nullopt);
   ~Endings();
   Endings(const Endings&) = delete;
   Endings& operator=(const Endings&) = delete;
@@ -77,7 +74,7 @@ class Endings {
   // All clients are stopped when this returns. They must be clients of the pool. `done` runs once, in a callback of its
   // own; it never runs after this object is destroyed. If a termination in progress already has all of the clients,
   // this one joins it, with the outcomes of all of that one's clients: a request that is repeated costs no descriptors.
-  void begin(Settings settings, const std::vector<ProcessRef>& clients, Done done);
+  void begin(Settings settings, const std::vector<os::ProcessRef>& clients, Done done);
 
   // Takes up the terminations that the last run began, also of processes that were continued meanwhile: they are
   // stopped again, with the clients that the kernel kills with them. A later process with a reused pid is left alone.
@@ -88,15 +85,15 @@ class Endings {
  private:
   class Ending;
   void keep();
-  void ended(std::uint64_t id, const std::vector<mps::Terminated>& outcomes);
+  void ended(std::uint64_t id, const std::vector<Terminated>& outcomes);
 
-  Loop& loop_;
-  std::optional<Dir> root_;
+  os::Loop& loop_;
+  std::optional<os::Dir> root_;
   std::string lost_;
-  mps::EndingProcesses left_;
-  mps::EndingProcesses written_;
+  EndingProcesses left_;
+  EndingProcesses written_;
   std::uint64_t last_ = 0;
   std::map<std::uint64_t, std::unique_ptr<Ending>> endings_;
 };
 
-}  // namespace tranche::host
+}  // namespace tranche::mps

@@ -6,14 +6,14 @@
 #include "mps/pool/pool_fixture.h"
 #include "os/clock/clock.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 namespace {
 
 using ::testing::HasSubstr;
-using enum mps::TerminateOutcome;
+using enum TerminateOutcome;
 
 char state_of(pid_t pid) {
-  const auto sight = look_at_process(pid);
+  const auto sight = os::look_at_process(pid);
   return sight ? sight->state : 'X';
 }
 
@@ -32,21 +32,21 @@ class PoolEnds : public PoolTest {
  protected:
   void begin(const std::vector<int>& pids) {
     outcomes_.reset();
-    pool_->end_clients(pids, [&](const std::vector<mps::Terminated>& all) {
+    pool_->end_clients(pids, [&](const std::vector<Terminated>& all) {
       outcomes_ = all;
       wake();
     });
     EXPECT_FALSE(outcomes_) << "answered within the call";
   }
-  std::vector<mps::Terminated> finish() {
+  std::vector<Terminated> finish() {
     EXPECT_TRUE(until([&] { return outcomes_.has_value(); }));
-    return outcomes_.value_or(std::vector<mps::Terminated>{});
+    return outcomes_.value_or(std::vector<Terminated>{});
   }
-  std::vector<mps::Terminated> end(const std::vector<int>& pids) {
+  std::vector<Terminated> end(const std::vector<int>& pids) {
     begin(pids);
     return finish();
   }
-  std::optional<std::vector<mps::Terminated>> outcomes_;
+  std::optional<std::vector<Terminated>> outcomes_;
 };
 
 // Promise: stop: A client is stopped at once, killed after the patience, and hurts no neighbor.
@@ -118,8 +118,8 @@ TEST_F(PoolEnds, AProcessThatWasGivenAClientsNumberIsLeftAlone) {
   }));
   ASSERT_EQ(::kill(pool_->supervisor().servers[0].pid, SIGSTOP), 0) << "so that it lists the client still";
   clients_.clear();
-  const auto started = boot_ticks();
-  ASSERT_TRUE(until([&] { return !look_at_process(client) && boot_ticks() > started + 1; }))
+  const auto started = os::boot_ticks();
+  ASSERT_TRUE(until([&] { return !os::look_at_process(client) && os::boot_ticks() > started + 1; }))
       << "the kernel distinguishes two processes of one number by their start, in ticks of 10 ms";
   const pid_t other = start_as(client);
   if (other != 0) {
@@ -139,14 +139,14 @@ class PoolEndsContainers : public PoolEnds {
  protected:
   PoolSettings settings() override {
     auto all = PoolEnds::settings();
-    all.killed_with = [this](const std::vector<ProcessRef>& ending) -> std::optional<std::vector<ProcessRef>> {
+    all.killed_with = [this](const std::vector<os::ProcessRef>& ending) -> std::optional<std::vector<os::ProcessRef>> {
       if (ending.empty() || ending[0].pid != first_) return std::nullopt;
       return killed_with_first_;
     };
     return all;
   }
   pid_t first_ = 0;
-  std::vector<ProcessRef> killed_with_first_;
+  std::vector<os::ProcessRef> killed_with_first_;
 };
 
 // Promise: stop: Clients that the kernel kills with a container's first process get their time before.
@@ -155,8 +155,8 @@ TEST_F(PoolEndsContainers, TheClientsThatTheKernelKillsWithTheFirstProcessGetThe
   pool_->set_stop_patience(300ms);
   first_ = start_client({"--hold"});
   // A client of a different pool: this pool's server cannot show whether its GPU work is finished.
-  auto other = Process::start(
-      *loop_, {.argv = {"/bin/sleep", "600"}, .kill_on_drop = true}, [](const auto&) {}, [](ExitNote) {});
+  auto other = os::Process::start(
+      *loop_, {.argv = {"/bin/sleep", "600"}, .kill_on_drop = true}, [](const auto&) {}, [](os::ExitNote) {});
   ASSERT_TRUE(other);
   killed_with_first_ = {(*other)->ref()};
   begin({first_});
@@ -200,8 +200,8 @@ TEST_F(PoolEnds, ManyAtATimeKeepThePoolServing) {
   for (int i = 0; i < 30; ++i) clients.push_back(start_client({"--hold", "--stay"}));
   history_.clear();
   for (const auto& one : end(clients)) EXPECT_EQ(one.outcome, kTerminated) << one.note;
-  for (const auto& seen : history_) EXPECT_EQ(seen.state, mps::State::kServing) << seen.reason;
+  for (const auto& seen : history_) EXPECT_EQ(seen.state, State::kServing) << seen.reason;
 }
 
 }  // namespace
-}  // namespace tranche::host
+}  // namespace tranche::mps

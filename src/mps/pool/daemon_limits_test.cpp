@@ -1,17 +1,17 @@
 // The limits for the clients that the daemon accepts next: set, read back, and not undone by the pool's own checks.
 #include "mps/pool/pool_fixture.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 namespace {
 
 using ::testing::HasSubstr;
 
 const std::string kSecond = "GPU-9d8e7f60-aaaa-bbbb-cccc-ddddeeeeffff";
-const mps::DaemonLimits kSmall{{{kUuid, mib(7188)}}, Percent{550}};
+const DaemonLimits kSmall{{{kUuid, mib(7188)}}, Percent{550}};
 
 class PoolAdmissionLimits : public PoolTest {
  protected:
-  std::string set_limits(const mps::DaemonLimits& limits) {
+  std::string set_limits(const DaemonLimits& limits) {
     std::optional<std::string> answer;
     pool_->set_next_limits(limits, [&](const Status& status) {
       answer = status ? "set" : to_string(status.error());
@@ -70,7 +70,7 @@ TEST_F(PoolAdmissionLimits, IsNotMendedByThePoolThatWatchesItsServers) {
   const auto states = history_.size();
   looks();
   EXPECT_EQ(ask_daemon("get_active_thread_percentage " + server()), "5.5\n");
-  for (std::size_t i = states; i < history_.size(); ++i) EXPECT_EQ(history_[i].state, mps::State::kServing);
+  for (std::size_t i = states; i < history_.size(); ++i) EXPECT_EQ(history_[i].state, State::kServing);
 }
 
 TEST_F(PoolAdmissionLimits, WhatSomebodyElseChangesGoesBackToTheLimitsOfTheTurn) {
@@ -80,7 +80,7 @@ TEST_F(PoolAdmissionLimits, WhatSomebodyElseChangesGoesBackToTheLimitsOfTheTurn)
   EXPECT_EQ(set_limits(kSmall), "set");
   (void)ask_daemon("set_active_thread_percentage " + server() + " 100");
   ASSERT_TRUE(until([&] { return ask_daemon("get_active_thread_percentage " + server()) == "5.5\n"; }));
-  ASSERT_TRUE(until_state(mps::State::kServing));
+  ASSERT_TRUE(until_state(State::kServing));
   EXPECT_EQ(pool_->supervisor().reason, "");
 }
 
@@ -99,10 +99,10 @@ TEST_F(PoolAdmissionLimits, TheSameLimitsAgainCostNoSession) {
 // Promise: mps/limits/limits: A client whose limits cannot be set stays out and the reason is reported.
 TEST_F(PoolAdmissionLimits, LimitsThatDoNotReadBackAreAnErrorThatThePoolReports) {
   serve();
-  const mps::DaemonLimits impossible{{{kUuid, Bytes{}}}, Percent{550}};  // 0M removes a limit
+  const DaemonLimits impossible{{{kUuid, Bytes{}}}, Percent{550}};  // 0M removes a limit
   EXPECT_THAT(set_limits(impossible), HasSubstr("a limit of the daemon is not set"));
   EXPECT_THAT(pool_->supervisor().reason, HasSubstr("a grant's limits could not be set"));
-  EXPECT_EQ(pool_->supervisor().state, mps::State::kServing);
+  EXPECT_EQ(pool_->supervisor().state, State::kServing);
   EXPECT_FALSE(pool_->holds(pool_->own_limits())) << "it is not known what it holds";
   EXPECT_EQ(set_limits(kSmall), "set");
   EXPECT_EQ(pool_->supervisor().reason, "");
@@ -131,7 +131,7 @@ TEST_F(PoolAdmissionLimits, ADaemonThatEndsMeanwhileIsSaidAndItsSuccessorHasTheP
   std::optional<Status> answer;
   pool_->set_next_limits(kOther, [&](const Status& status) { answer = status; });
   ASSERT_EQ(::kill(pid, SIGKILL), 0);
-  ASSERT_TRUE(until([&] { return pool_->daemon_pid() != pid && pool_->supervisor().state == mps::State::kServing; }));
+  ASSERT_TRUE(until([&] { return pool_->daemon_pid() != pid && pool_->supervisor().state == State::kServing; }));
   ASSERT_TRUE(answer.has_value());
   EXPECT_FALSE(*answer);
   EXPECT_FALSE(pool_->holds(kSmall));
@@ -147,7 +147,7 @@ class PoolOfTwo : public PoolAdmissionLimits {
  protected:
   void SetUp() override {
     PoolAdmissionLimits::SetUp();
-    const auto dir = Dir::open(scratch_.path());
+    const auto dir = os::Dir::open(scratch_.path());
     ASSERT_TRUE(dir->write_atomically("node.yaml", "gpus:\n  - profile: H200\n    uuid: " + kUuid +
                                                        "\n  - profile: H200\n    uuid: " + kSecond + "\n"));
   }
@@ -156,17 +156,17 @@ class PoolOfTwo : public PoolAdmissionLimits {
     s.devices = {kUuid, kSecond};
     return s;
   }
-  const mps::DaemonLimits both_{{{kUuid, mib(14377)}, {kSecond, mib(28754)}}, Percent::whole(20)};
-  const mps::DaemonLimits second_alone_{{{kUuid, mib(1)}, {kSecond, mib(7188)}}, Percent{550}};
+  const DaemonLimits both_{{{kUuid, mib(14377)}, {kSecond, mib(28754)}}, Percent::whole(20)};
+  const DaemonLimits second_alone_{{{kUuid, mib(1)}, {kSecond, mib(7188)}}, Percent{550}};
 };
 
 TEST_F(PoolOfTwo, HasALimitOfItsOwnOnEachDevice) {
   open_pool();
   pool_->want(both_);
-  ASSERT_TRUE(until_state(mps::State::kServing)) << pool_->supervisor().reason;
+  ASSERT_TRUE(until_state(State::kServing)) << pool_->supervisor().reason;
   EXPECT_EQ(ask_daemon("get_default_device_pinned_mem_limit " + kUuid), "14G\n");
   EXPECT_EQ(ask_daemon("get_default_device_pinned_mem_limit " + kSecond), "28G\n");
-  const auto environ = read_file("/proc/" + std::to_string(pool_->daemon_pid()) + "/environ");
+  const auto environ = os::read_file("/proc/" + std::to_string(pool_->daemon_pid()) + "/environ");
   EXPECT_THAT(*environ, HasSubstr("CUDA_VISIBLE_DEVICES=" + kUuid + "," + kSecond));
   (void)start_client({"--hold", "--all-devices"});
   ASSERT_TRUE(until([&] { return !server().empty(); }));
@@ -174,14 +174,14 @@ TEST_F(PoolOfTwo, HasALimitOfItsOwnOnEachDevice) {
   EXPECT_EQ(ask_daemon("get_device_pinned_mem_limit " + server() + " " + kUuid), "1M\n");
   EXPECT_EQ(ask_daemon("get_device_pinned_mem_limit " + server() + " " + kSecond), "7G\n");
   looks();
-  EXPECT_EQ(pool_->supervisor().state, mps::State::kServing);
+  EXPECT_EQ(pool_->supervisor().state, State::kServing);
   EXPECT_EQ(ask_daemon("get_device_pinned_mem_limit " + server() + " " + kSecond), "7G\n");
 }
 
 TEST_F(PoolOfTwo, MendsTheLimitOfEitherDevice) {
   open_pool();
   pool_->want(both_);
-  ASSERT_TRUE(until_state(mps::State::kServing)) << pool_->supervisor().reason;
+  ASSERT_TRUE(until_state(State::kServing)) << pool_->supervisor().reason;
   (void)start_client({"--hold"});
   ASSERT_TRUE(until([&] { return !server().empty(); }));
   (void)ask_daemon("set_device_pinned_mem_limit " + server() + " " + kSecond + " 100G");
@@ -192,11 +192,11 @@ TEST_F(PoolOfTwo, MendsTheLimitOfEitherDevice) {
 TEST_F(PoolOfTwo, ADeviceThatTheGrantDoesNotHoldGivesNoContext) {
   open_pool();
   pool_->want(both_);
-  ASSERT_TRUE(until_state(mps::State::kServing)) << pool_->supervisor().reason;
+  ASSERT_TRUE(until_state(State::kServing)) << pool_->supervisor().reason;
   EXPECT_EQ(set_limits(second_alone_), "set");
   (void)start_client({"--hold", "--all-devices"});
   EXPECT_THAT(output_.back(), HasSubstr("CUDA_ERROR_OUT_OF_MEMORY"));
 }
 
 }  // namespace
-}  // namespace tranche::host
+}  // namespace tranche::mps

@@ -14,7 +14,7 @@
 #include "os/files/scratch.h"
 #include "run_until.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 namespace {
 
 using namespace std::chrono_literals;
@@ -24,7 +24,7 @@ using ::testing::SizeIs;
 class EndingsTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    loop_ = *Loop::open();
+    loop_ = *os::Loop::open();
     start();
   }
   void TearDown() override {
@@ -33,56 +33,55 @@ class EndingsTest : public ::testing::Test {
   }
   void start() {
     endings_.reset();
-    endings_ = std::make_unique<Endings>(*loop_, *Dir::open(scratch_.path()));
+    endings_ = std::make_unique<Endings>(*loop_, *os::Dir::open(scratch_.path()));
   }
-  ProcessRef process() {
-    auto made = Process::start(
-        *loop_, {.argv = {"/bin/sleep", "600"}, .kill_on_drop = true}, [](const auto&) {}, [](ExitNote) {});
+  os::ProcessRef process() {
+    auto made = os::Process::start(
+        *loop_, {.argv = {"/bin/sleep", "600"}, .kill_on_drop = true}, [](const auto&) {}, [](os::ExitNote) {});
     EXPECT_TRUE(made);
     processes_.push_back(*std::move(made));
     return processes_.back()->ref();
   }
-  bool until(const std::function<bool()>& condition) { return run_until(*loop_, condition, 60s); }
-  static char state(const ProcessRef& ref) {
-    const auto sight = look_at_process(ref.pid);
+  bool until(const std::function<bool()>& condition) { return os::run_until(*loop_, condition, 60s); }
+  static char state(const os::ProcessRef& ref) {
+    const auto sight = os::look_at_process(ref.pid);
     return sight && sight->ref == ref ? sight->state : 'X';
   }
-  static bool runs(const ProcessRef& ref) {
+  static bool runs(const os::ProcessRef& ref) {
     return std::string_view("TtXZ").find(state(ref)) == std::string_view::npos;
   }
-  bool ended(const ProcessRef& ref) {
+  bool ended(const os::ProcessRef& ref) {
     return until([&] { return state(ref) == 'X' || state(ref) == 'Z'; });
   }
   // As if the program were killed while it waits.
-  void leave(const std::vector<ProcessRef>& clients) {
+  void leave(const std::vector<os::ProcessRef>& clients) {
     endings_->begin({.patience = 60s}, clients, [](const auto&) { FAIL() << "nothing has ended"; });
     for (const auto& ref : clients) ASSERT_TRUE(until([&] { return state(ref) == 'T'; }));
     endings_.reset();
   }
-  std::vector<mps::Terminated> finish() {
-    std::optional<std::vector<mps::Terminated>> outcomes;
+  std::vector<Terminated> finish() {
+    std::optional<std::vector<Terminated>> outcomes;
     endings_->finish_left({.patience = 10ms}, [&](const auto& all) { outcomes = all; });
     EXPECT_TRUE(until([&] { return outcomes.has_value(); }));
-    return outcomes.value_or(std::vector<mps::Terminated>{});
+    return outcomes.value_or(std::vector<Terminated>{});
   }
-  std::string file() const { return scratch_ / mps::kEndingFile; }
+  std::string file() const { return scratch_ / kEndingFile; }
 
-  Scratch scratch_;
-  std::unique_ptr<Loop> loop_;
-  std::vector<std::unique_ptr<Process>> processes_;
+  os::Scratch scratch_;
+  std::unique_ptr<os::Loop> loop_;
+  std::vector<std::unique_ptr<os::Process>> processes_;
   std::unique_ptr<Endings> endings_;
 };
 
 TEST_F(EndingsTest, AnEndThatWasBegunIsFinishedByTheNextStart) {
   const auto client = process(), other = process();
   leave({client});
-  EXPECT_EQ(mps::parse_ending(read_file(file()).value_or("")),
-            (mps::EndingProcesses{{client.pid, client.start_ticks}}));
+  EXPECT_EQ(parse_ending(os::read_file(file()).value_or("")), (EndingProcesses{{client.pid, client.start_ticks}}));
   start();
   const auto all = finish();
   ASSERT_THAT(all, SizeIs(1));
   EXPECT_EQ(all[0].pid, client.pid);
-  EXPECT_EQ(all[0].outcome, mps::TerminateOutcome::kTerminated) << all[0].note;
+  EXPECT_EQ(all[0].outcome, TerminateOutcome::kTerminated) << all[0].note;
   EXPECT_TRUE(ended(client));
   EXPECT_TRUE(runs(other));
   EXPECT_FALSE(std::filesystem::exists(file()));
@@ -92,10 +91,10 @@ TEST_F(EndingsTest, AnEndThatWasBegunIsFinishedByTheNextStart) {
 TEST_F(EndingsTest, AClientThatComesMeanwhileIsStoppedAndWaitedFor) {
   const auto first = process(), late = process();
   int asked = 0;
-  std::optional<std::vector<mps::Terminated>> outcomes;
+  std::optional<std::vector<Terminated>> outcomes;
   endings_->begin({.patience = 10ms,
                    .killed_with =
-                       [&](const std::vector<ProcessRef>& ending) {
+                       [&](const std::vector<os::ProcessRef>& ending) {
                          EXPECT_EQ(ending[0], first);
                          EXPECT_EQ(ending.size(), ++asked == 1 ? 1u : 2u);
                          return std::vector{late};
@@ -103,13 +102,13 @@ TEST_F(EndingsTest, AClientThatComesMeanwhileIsStoppedAndWaitedFor) {
                    .patience_with_those = 300ms},
                   {first}, [&](const auto& all) { outcomes = all; });
   EXPECT_TRUE(until([&] { return state(late) == 'T'; }));
-  EXPECT_EQ(mps::parse_ending(read_file(file()).value_or("")),
-            (mps::EndingProcesses{{first.pid, first.start_ticks}, {late.pid, late.start_ticks}}));
+  EXPECT_EQ(parse_ending(os::read_file(file()).value_or("")),
+            (EndingProcesses{{first.pid, first.start_ticks}, {late.pid, late.start_ticks}}));
   EXPECT_EQ(state(first), 'T') << "it is not killed before the other has had its time";
   EXPECT_TRUE(until([&] { return outcomes.has_value(); }));
   ASSERT_THAT(*outcomes, SizeIs(2));
   for (const auto& each : *outcomes) {
-    EXPECT_EQ(each.outcome, mps::TerminateOutcome::kTerminated) << each.note;
+    EXPECT_EQ(each.outcome, TerminateOutcome::kTerminated) << each.note;
     EXPECT_GE(each.waited, 300ms);
   }
   EXPECT_EQ(asked, 2) << "before each kill that was about to happen";
@@ -119,7 +118,7 @@ TEST_F(EndingsTest, AClientThatComesMeanwhileIsStoppedAndWaitedFor) {
 TEST_F(EndingsTest, OneForProcessesThatAreBeingEndedJoinsThatOne) {
   const auto client = process(), other = process();
   std::vector<std::size_t> outcomes;
-  const auto note = [&](const std::vector<mps::Terminated>& all) { outcomes.push_back(all.size()); };
+  const auto note = [&](const std::vector<Terminated>& all) { outcomes.push_back(all.size()); };
   endings_->begin({.patience = 300ms}, {client, other}, note);
   const auto descriptors = [] { return std::ranges::distance(std::filesystem::directory_iterator("/proc/self/fd")); };
   const auto before = descriptors();
@@ -138,14 +137,14 @@ TEST_F(EndingsTest, OneThatWasContinuedMeanwhileIsEndedAllTheSame) {
   ASSERT_TRUE(until([&] { return runs(client); }));
   start();
   bool was_stopped = false;
-  std::optional<std::vector<mps::Terminated>> outcomes;
+  std::optional<std::vector<Terminated>> outcomes;
   endings_->finish_left({.patience = 200ms}, [&](const auto& all) { outcomes = all; });
   EXPECT_TRUE(until([&] {
     was_stopped |= state(client) == 'T';
     return outcomes.has_value();
   }));
   EXPECT_TRUE(was_stopped) << "it is stopped again, so that its queued work runs out";
-  ASSERT_THAT(outcomes.value_or(std::vector<mps::Terminated>{}), SizeIs(1));
+  ASSERT_THAT(outcomes.value_or(std::vector<Terminated>{}), SizeIs(1));
   EXPECT_TRUE(ended(client));
   EXPECT_FALSE(std::filesystem::exists(file()));
 }
@@ -153,8 +152,8 @@ TEST_F(EndingsTest, OneThatWasContinuedMeanwhileIsEndedAllTheSame) {
 TEST_F(EndingsTest, AnotherProcessWithTheNumberOfOneIsLeftAlone) {
   const auto other = process();
   {
-    const auto root = *Dir::open(scratch_.path());
-    ASSERT_TRUE(root.write_atomically(mps::kEndingFile, mps::render_ending({{other.pid, other.start_ticks + 1}})));
+    const auto root = *os::Dir::open(scratch_.path());
+    ASSERT_TRUE(root.write_atomically(kEndingFile, render_ending({{other.pid, other.start_ticks + 1}})));
   }
   start();
   EXPECT_THAT(finish(), IsEmpty());
@@ -174,20 +173,20 @@ TEST_F(EndingsTest, AClientThatAHelperContinuesIsEndedAfterOneWaitAndStaysHeld) 
     while (::kill(client.pid(), SIGCONT) == 0) ::sched_yield();
     ::_exit(0);
   }
-  std::optional<std::vector<mps::Terminated>> outcomes;
+  std::optional<std::vector<Terminated>> outcomes;
   int waits = 0;
   endings_->begin({.patience = 100ms,
                    .killed_with =
                        [&](const auto&) {
                          ++waits;
-                         return std::vector<ProcessRef>{};
+                         return std::vector<os::ProcessRef>{};
                        }},
                   {client.ref()}, [&](const auto& all) { outcomes = all; });
   EXPECT_TRUE(until([&] { return outcomes.has_value(); }));
   ::kill(helper, SIGKILL);
   ::waitpid(helper, nullptr, 0);
-  ASSERT_THAT(outcomes.value_or(std::vector<mps::Terminated>{}), SizeIs(1));
-  EXPECT_EQ(outcomes->front().outcome, mps::TerminateOutcome::kTerminated) << outcomes->front().note;
+  ASSERT_THAT(outcomes.value_or(std::vector<Terminated>{}), SizeIs(1));
+  EXPECT_EQ(outcomes->front().outcome, TerminateOutcome::kTerminated) << outcomes->front().note;
   EXPECT_EQ(waits, 1);
   EXPECT_EQ(client.closed(), 0U) << "the driver still has its descriptors open";
   auto files = held.take();
@@ -200,7 +199,7 @@ TEST_F(EndingsTest, OneThatBeginsBeforeTheOldAreFinishedForgetsNone) {
   leave({left});
   start();
   endings_->begin({.patience = 60s}, {now}, [](const auto&) {});
-  EXPECT_THAT(mps::parse_ending(read_file(file()).value_or("")), SizeIs(2));
+  EXPECT_THAT(parse_ending(os::read_file(file()).value_or("")), SizeIs(2));
 }
 
 TEST_F(EndingsTest, WhateverBecameOfTheFileItCostsThatFactOnly) {
@@ -213,13 +212,13 @@ TEST_F(EndingsTest, WhateverBecameOfTheFileItCostsThatFactOnly) {
     for (const auto& each : finish()) EXPECT_EQ(each.pid, client.pid);
     EXPECT_TRUE(runs(other));
     EXPECT_TRUE(state(client) == 'T' || ended(client));
-    std::optional<std::vector<mps::Terminated>> outcomes;
+    std::optional<std::vector<Terminated>> outcomes;
     endings_->begin({.patience = 10ms}, {other}, [&](const auto& all) { outcomes = all; });
-    EXPECT_THAT(mps::parse_ending(read_file(file()).value_or("")), SizeIs(1)) << "the next is written";
+    EXPECT_THAT(parse_ending(os::read_file(file()).value_or("")), SizeIs(1)) << "the next is written";
     EXPECT_TRUE(until([&] { return outcomes.has_value(); }));
     EXPECT_TRUE(ended(other));
   }
 }
 
 }  // namespace
-}  // namespace tranche::host
+}  // namespace tranche::mps

@@ -4,7 +4,7 @@
 #include "mps/pool/pool_fixture.h"
 #include "sanitized.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 namespace {
 
 constexpr int kKills = 50;
@@ -36,7 +36,7 @@ TEST_F(PoolKills, FiftyOfTheDaemonLeaveNoProcessNoDescriptorNoFileAndNoMemory) {
     const pid_t pid = pool_->daemon_pid();
     pids.push_back(pid);
     ASSERT_EQ(::kill(pid, SIGKILL), 0);
-    ASSERT_TRUE(until([&] { return pool_->daemon_pid() != pid && pool_->supervisor().state == mps::State::kServing; }))
+    ASSERT_TRUE(until([&] { return pool_->daemon_pid() != pid && pool_->supervisor().state == State::kServing; }))
         << i << ": " << pool_->supervisor().reason;
     history_.clear();
     if (i == kKills / 5) warm = resident_kib();
@@ -83,4 +83,4 @@ TEST_F(PoolKills, FiftyOfTheServerLeaveNoProcessAndNoDescriptorAndNeedNoOtherDae
 }
 
 }  // namespace
-}  // namespace tranche::host
+}  // namespace tranche::mps

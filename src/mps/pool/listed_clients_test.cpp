@@ -6,23 +6,23 @@
 
 #include "os/clock/clock.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 namespace {
 
 class Listed : public ::testing::Test {
  protected:
   std::map<pid_t, std::uint64_t> started_;  // the living processes
-  ListedClients listed_{[this](pid_t pid) -> Result<ProcessRef> {
+  ListedClients listed_{[this](pid_t pid) -> Result<os::ProcessRef> {
     const auto found = started_.find(pid);
     if (found == started_.end()) return fail(Kind::kNotFound, "no such process");
-    return ProcessRef{pid, found->second};
+    return os::ProcessRef{pid, found->second};
   }};
 };
 
 TEST_F(Listed, APidIsTheProcessThatHadItWhenItWasListedFirst) {
   started_[7] = 100;
   listed_.heard(500, {7});
-  EXPECT_EQ(listed_.find(7), (ProcessRef{7, 100}));
+  EXPECT_EQ(listed_.find(7), (os::ProcessRef{7, 100}));
   started_[7] = 300;  // the pid is reused
   EXPECT_EQ(listed_.find(7), std::nullopt);
   EXPECT_TRUE(listed_.has(7));
@@ -37,7 +37,7 @@ TEST_F(Listed, APidThatWasGivenAgainIsNoClientUntilAListIsWithoutIt) {
   listed_.heard(700, {});
   EXPECT_FALSE(listed_.has(7));
   listed_.heard(800, {7});
-  EXPECT_EQ(listed_.find(7), (ProcessRef{7, 300}));
+  EXPECT_EQ(listed_.find(7), (os::ProcessRef{7, 300}));
 }
 
 TEST_F(Listed, AProcessThatStartedAfterTheQuestionIsLookedAtInTheNextList) {
@@ -46,7 +46,7 @@ TEST_F(Listed, AProcessThatStartedAfterTheQuestionIsLookedAtInTheNextList) {
   EXPECT_EQ(listed_.find(7), std::nullopt);
   EXPECT_FALSE(listed_.has(7));
   listed_.heard(600, {7});
-  EXPECT_EQ(listed_.find(7), (ProcessRef{7, 501}));
+  EXPECT_EQ(listed_.find(7), (os::ProcessRef{7, 501}));
 }
 
 TEST_F(Listed, AProcessWhoseEndWasSeenIsNoClientAnyMore) {
@@ -65,7 +65,7 @@ TEST_F(Listed, AnEndThatWasSeenBeforeTheFirstListCounts) {
   EXPECT_EQ(listed_.find(7), std::nullopt);
   listed_.heard(600, {});
   listed_.heard(700, {7});
-  EXPECT_EQ(listed_.find(7), (ProcessRef{7, 100}));
+  EXPECT_EQ(listed_.find(7), (os::ProcessRef{7, 100}));
 }
 
 TEST_F(Listed, OfAProcessThatIsGoneNothingIsKnown) {
@@ -77,11 +77,11 @@ TEST_F(Listed, OfAProcessThatIsGoneNothingIsKnown) {
 }
 
 TEST(BootTicks, AreOnTheClockOfAProcessStart) {
-  const auto self = process_ref(::getpid());
+  const auto self = os::process_ref(::getpid());
   ASSERT_TRUE(self);
-  EXPECT_LE(self->start_ticks, boot_ticks());
-  EXPECT_GT(self->start_ticks + 100 * 3600, boot_ticks()) << "this test runs for less than an hour";
+  EXPECT_LE(self->start_ticks, os::boot_ticks());
+  EXPECT_GT(self->start_ticks + 100 * 3600, os::boot_ticks()) << "this test runs for less than an hour";
 }
 
 }  // namespace
-}  // namespace tranche::host
+}  // namespace tranche::mps

@@ -8,10 +8,7 @@
 #include "mps/protocol/pool_reports.h"
 #include "os/log/log.h"
 
-namespace tranche::agent {
-
-using mps::LifeAction;
-using mps::LifeEvent;
+namespace tranche::mps {
 
 Pool::Pool(PoolSet& set, const std::string& id) : set_(set), id_(id), retry_(set.loop_) {
   planned_.id = id;
@@ -38,16 +35,16 @@ void Pool::list_clients() {
   if (daemon_) daemon_->look();
 }
 
-Status Pool::adopt(const host::LeftPool& left) {
+Status Pool::adopt(const LeftPool& left) {
   planned_.devices = left.devices;
   TRY_STATUS(open());
-  life_.state = mps::LifeState::kServing;
+  life_.state = LifeState::kServing;
   daemon_->want({});  // adopts it; the limits are never set, because stop() comes before an answer
   return {};
 }
 
 bool Pool::waits() const {
-  return life_.state == mps::LifeState::kWaiting && set_.binary_;
+  return life_.state == LifeState::kWaiting && set_.binary_;
 }
 
 bool Pool::uses(const std::string& device) const {
@@ -59,7 +56,7 @@ bool Pool::uses(const std::string& device) const {
 void Pool::feed(LifeEvent event, const std::string& why) {
   const auto now = inputs();
   const std::string before = life_.reason;
-  const auto actions = mps::step(life_, event, now, why);
+  const auto actions = step(life_, event, now, why);
   if (life_.reason != before && !life_.reason.empty()) {
     if (event == LifeEvent::kStartFailed) log::error("pool.problem", {{"pool", id_}, {"why", life_.reason}});
     if (life_.reason == now.waits && set_.binary_) log::info("pool.waits", {{"pool", id_}, {"why", life_.reason}});
@@ -68,8 +65,8 @@ void Pool::feed(LifeEvent event, const std::string& why) {
   if (event == LifeEvent::kStartFailed) set_.on_change_();
 }
 
-mps::LifeInputs Pool::inputs() const {
-  mps::LifeInputs inputs{.planned = is_planned_, .closing = set_.closing_, .forced = set_.ends_clients_};
+LifeInputs Pool::inputs() const {
+  LifeInputs inputs{.planned = is_planned_, .closing = set_.closing_, .forced = set_.ends_clients_};
   inputs.waits = set_.binary_ ? set_.waits_for(*this) : to_string(set_.binary_.error());
   inputs.held =
       std::ranges::any_of(planned_.devices, [this](const auto& uuid) { return set_.other_holders_.contains(uuid); });
@@ -81,7 +78,7 @@ mps::LifeInputs Pool::inputs() const {
 
 // The event after which the pool has no users; "" = it has none.
 std::string Pool::end_of_use() const {
-  if (mps::live_clients(daemon_->supervisor()) > 0) return "client has left";
+  if (live_clients(daemon_->supervisor()) > 0) return "client has left";
   return endpoints_ && !endpoints_->is_empty() ? "container is gone" : "";
 }
 
@@ -127,11 +124,11 @@ void Pool::modes_are(const Status& set) {
 void Pool::start() {
   if (!daemon_)
     if (const auto opened = open(); !opened) return feed(LifeEvent::kStartFailed, to_string(opened.error()));
-  daemon_->want(mps::limits_of(planned_));
+  daemon_->want(limits_of(planned_));
 }
 
 Status Pool::open() {
-  host::PoolSettings settings{set_.settings_.daemons};
+  PoolSettings settings{set_.settings_.daemons};
   settings.id = id_;
   settings.devices = planned_.devices;
   settings.binary = *set_.binary_;
@@ -144,14 +141,14 @@ Status Pool::open() {
     set_most_clients();
     settings.admission = endpoints_.get();
   }
-  TRY(daemon_, host::PoolDaemon::open(set_.loop_, std::move(settings), callbacks()));
+  TRY(daemon_, PoolDaemon::open(set_.loop_, std::move(settings), callbacks()));
   daemon_->set_stop_patience(set_.sharing_.stop_patience);
   return {};
 }
 
 // Endpoints stay on disk: they lead nowhere once the pool is gone, and to the same grants if it returns.
 void Pool::end_all_clients() {
-  const auto listed = host::client_pids(daemon_->supervisor().servers);
+  const auto listed = client_pids(daemon_->supervisor().servers);
   std::set<int> pids(listed.begin(), listed.end());
   if (endpoints_) {
     for (const int pid : endpoints_->clients()) pids.insert(pid);
@@ -160,7 +157,7 @@ void Pool::end_all_clients() {
   log::warning("pool.forced", {{"pool", id_}, {"clients", pids.size()}, {"why", life_.reason}});
   if (pids.empty()) return feed(LifeEvent::kClientsEnded);
   daemon_->end_clients({pids.begin(), pids.end()}, [this](const auto& outcomes) {
-    const auto ended = std::ranges::count(outcomes, mps::TerminateOutcome::kTerminated, &mps::Terminated::outcome);
+    const auto ended = std::ranges::count(outcomes, TerminateOutcome::kTerminated, &Terminated::outcome);
     log::info("pool.drained", {{"pool", id_}, {"ended", ended}, {"of", outcomes.size()}});
     feed(LifeEvent::kClientsEnded);
   });
@@ -168,37 +165,36 @@ void Pool::end_all_clients() {
 
 // --- its daemon ----------------------------------------------------------------------------------------------------
 
-host::PoolDaemon::Callbacks Pool::callbacks() {
-  return {.on_change = [this](const mps::Supervisor& before,
-                              const mps::Supervisor& after) { daemon_changed(before, after); },
+PoolDaemon::Callbacks Pool::callbacks() {
+  return {.on_change = [this](const Supervisor& before, const Supervisor& after) { daemon_changed(before, after); },
           .on_log =
-              [this](const mps::LogLine& line) {
-                if (line.what == mps::LogWhat::kClientRefused) {
+              [this](const LogLine& line) {
+                if (line.what == LogWhat::kClientRefused) {
                   log::warning("mps.client_refused", {{"pool", id_}, {"pid", line.pid}, {"cuda_error", line.number}});
-                } else if (line.what == mps::LogWhat::kFatalVictim) {
+                } else if (line.what == LogWhat::kFatalVictim) {
                   log::warning("mps.fault_teardown", {{"pool", id_}, {"pid", line.pid}});
                 }
               },
           .on_fault =
-              [this](const mps::Fault& fault) {
+              [this](const Fault& fault) {
                 log::error("mps.fault", {{"pool", id_},
-                                         {"kind", mps::to_string(fault.kind)},
+                                         {"kind", to_string(fault.kind)},
                                          {"culprit_pid", fault.culprit},
                                          {"server", fault.server}});
                 set_.on_change_();
               },
           .on_proof =
-              [this](const mps::Proof& before, const mps::Proof& after) {
-                if (after.step != before.step && after.step != mps::Step::kNone)
+              [this](const Proof& before, const Proof& after) {
+                if (after.step != before.step && after.step != Step::kNone)
                   log::error("pool.ended_to_mend",
-                             {{"pool", id_}, {"what", mps::to_string(after.step)}, {"why", after.reason}});
+                             {{"pool", id_}, {"what", to_string(after.step)}, {"why", after.reason}});
                 log_state();
                 set_.on_change_();
               }};
 }
 
 // The daemon may be discarded only after its own callback.
-void Pool::daemon_changed(const mps::Supervisor& before, const mps::Supervisor& after) {
+void Pool::daemon_changed(const Supervisor& before, const Supervisor& after) {
   look_at_memory();
   inform_endpoints(before, after);
   log_state();
@@ -210,10 +206,10 @@ void Pool::daemon_changed(const mps::Supervisor& before, const mps::Supervisor& 
 }
 
 // The daemon itself opens them, in the callback in which its limits were read back.
-void Pool::inform_endpoints(const mps::Supervisor& before, const mps::Supervisor& after) {
+void Pool::inform_endpoints(const Supervisor& before, const Supervisor& after) {
   if (!endpoints_) return;
-  if (after.state != mps::State::kServing && before.state == mps::State::kServing) endpoints_->hold();
-  if (host::server_pids(before.servers) != host::server_pids(after.servers)) endpoints_->server_replaced();
+  if (after.state != State::kServing && before.state == State::kServing) endpoints_->hold();
+  if (server_pids(before.servers) != server_pids(after.servers)) endpoints_->server_replaced();
   if (daemon_) endpoints_->clients_seen(daemon_->listed());
 }
 
@@ -223,7 +219,7 @@ void Pool::look_at_memory() {
   std::vector<pid_t> servers;
   for (const auto& server : daemon_->supervisor().servers)
     if (server.status == "ACTIVE") servers.push_back(server.pid);
-  if (!memory_->look(servers) || memory_->where() != mps::SharedMemory::kNamed) return;
+  if (!memory_->look(servers) || memory_->where() != SharedMemory::kNamed) return;
   const bool given = memory_->is_to_be_given();
   (given ? log::info : log::warning)("pool.shared_memory",
                                      {{"pool", id_}, {"given", given}, {"why", memory_->problem()}});
@@ -265,7 +261,7 @@ void Pool::log_limits() const {
 
 std::string Pool::capacity_note() const {
   if (!daemon_) return {};
-  const auto live = mps::live_clients(daemon_->supervisor());
+  const auto live = live_clients(daemon_->supervisor());
   const auto fullest = endpoints_ && planned_.devices.size() > 1 ? endpoints_->clients_on_fullest() : std::nullopt;
   const auto note = mps::capacity_note(fullest ? static_cast<std::uint32_t>(*fullest) : live, planned_.max_clients);
   return note.empty() || !fullest ? note : "of its fullest GPU: " + note;
@@ -291,10 +287,10 @@ void Pool::set_most_clients() const {
 
 // --- for its endpoints ---------------------------------------------------------------------------------------------
 
-void Pool::end_clients(const std::vector<int>& clients, std::function<void(const Terminated&)> done) {
+void Pool::end_clients(const std::vector<int>& clients, std::function<void(const std::vector<Terminated>&)> done) {
   if (daemon_) return daemon_->end_clients(clients, std::move(done));
-  Terminated none;
-  for (const int pid : clients) none.push_back({pid, mps::TerminateOutcome::kNotAClient, "the pool has no daemon"});
+  std::vector<Terminated> none;
+  for (const int pid : clients) none.push_back({pid, TerminateOutcome::kNotAClient, "the pool has no daemon"});
   done(none);
 }
 
@@ -306,19 +302,19 @@ void Pool::server_doubted(const std::string& why) {
   if (daemon_) daemon_->doubt(why);
 }
 
-Result<mps::DaemonLimits> Pool::limits_for(const std::optional<mps::GrantLimits>& limits) const {
+Result<DaemonLimits> Pool::limits_for(const std::optional<GrantLimits>& limits) const {
   if (!daemon_) return fail(Kind::kUnavailable, "the MPS pool has no daemon", id_);
   return limits ? mps::limits_for(*limits, daemon_->settings().devices) : daemon_->own_limits();
 }
 
-void Pool::set_next_limits(const std::optional<mps::GrantLimits>& limits, host::PoolDaemon::Done done) {
+void Pool::set_next_limits(const std::optional<GrantLimits>& limits, PoolDaemon::Done done) {
   const auto wanted = limits_for(limits);
   if (!wanted) return done(std::unexpected(wanted.error()));
   if (daemon_->holds(*wanted)) return done({});
   daemon_->set_next_limits(*wanted, [id = id_, wanted = *wanted, done = std::move(done)](const Status& status) {
-    if (status) log::debug("pool.limits", {{"pool", id}, {"next", mps::to_string(wanted)}});
+    if (status) log::debug("pool.limits", {{"pool", id}, {"next", to_string(wanted)}});
     done(status);
   });
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::mps

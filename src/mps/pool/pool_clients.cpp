@@ -9,22 +9,21 @@
 #include "mps/pool/pool_daemon.h"
 #include "os/clock/clock.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 namespace {
 
 constexpr Duration kClientQuestion = std::chrono::seconds(1);
 
 // Of a client that has exited: the first of its heirs that was not terminated, or any.
-mps::Terminated outcome_of(int pid, const std::vector<ProcessRef>& heirs,
-                           const std::vector<mps::Terminated>& outcomes) {
-  mps::Terminated own{pid, mps::TerminateOutcome::kNotAClient, "the process has exited"};
+Terminated outcome_of(int pid, const std::vector<os::ProcessRef>& heirs, const std::vector<Terminated>& outcomes) {
+  Terminated own{pid, TerminateOutcome::kNotAClient, "the process has exited"};
   for (const auto& outcome : outcomes) {
-    if (std::ranges::find(heirs, outcome.pid, &ProcessRef::pid) == heirs.end()) continue;
+    if (std::ranges::find(heirs, outcome.pid, &os::ProcessRef::pid) == heirs.end()) continue;
     own = outcome;
     own.pid = pid;
     own.note =
         fmt::format("the client had exited; process {}, which kept its connection: {}", outcome.pid, outcome.note);
-    if (outcome.outcome != mps::TerminateOutcome::kTerminated) break;
+    if (outcome.outcome != TerminateOutcome::kTerminated) break;
   }
   return own;
 }
@@ -32,7 +31,7 @@ mps::Terminated outcome_of(int pid, const std::vector<ProcessRef>& heirs,
 }  // namespace
 
 void ListedClients::heard(std::uint64_t asked, const std::vector<int>& pids) {
-  std::map<int, std::optional<ProcessRef>> now;
+  std::map<int, std::optional<os::ProcessRef>> now;
   for (const int pid : pids) {
     if (now.contains(pid)) continue;
     if (const auto before = known_.find(pid); before != known_.end()) {
@@ -50,7 +49,7 @@ void ListedClients::ended(int pid) {
   known_.insert_or_assign(pid, std::nullopt);
 }
 
-std::optional<ProcessRef> ListedClients::find(int pid) const {
+std::optional<os::ProcessRef> ListedClients::find(int pid) const {
   const auto found = known_.find(pid);
   const auto listed = found == known_.end() ? std::nullopt : found->second;
   if (!listed) return std::nullopt;
@@ -58,19 +57,19 @@ std::optional<ProcessRef> ListedClients::find(int pid) const {
   return now && *now == *listed ? listed : std::nullopt;
 }
 
-std::vector<int> server_pids(const std::vector<mps::ServerSeen>& servers) {
+std::vector<int> server_pids(const std::vector<ServerSeen>& servers) {
   std::vector<int> pids;
   for (const auto& server : servers) pids.push_back(server.pid);
   return pids;
 }
 
-std::vector<int> client_pids(const std::vector<mps::ServerSeen>& servers) {
+std::vector<int> client_pids(const std::vector<ServerSeen>& servers) {
   std::vector<int> pids;
   for (const auto& server : servers) pids.insert(pids.end(), server.clients.begin(), server.clients.end());
   return pids;
 }
 
-void PoolDaemon::heard_servers(std::uint64_t asked, const std::vector<mps::ServerSeen>& servers) {
+void PoolDaemon::heard_servers(std::uint64_t asked, const std::vector<ServerSeen>& servers) {
   const auto clients = client_pids(servers);
   listed_.heard(asked, clients);
   if (settings_.admission != nullptr) settings_.admission->servers_listed(asked, server_pids(servers), clients);
@@ -81,10 +80,10 @@ std::optional<std::vector<int>> PoolDaemon::relay_clients() const {
 }
 
 // The relay holds its clients' processes: each pid that it reports is alive.
-std::optional<ProcessRef> PoolDaemon::client(int pid) const {
+std::optional<os::ProcessRef> PoolDaemon::client(int pid) const {
   const auto relayed = relay_clients();
   if (!relayed || std::ranges::find(*relayed, pid) == relayed->end()) return listed_.find(pid);
-  const auto ref = process_ref(pid);
+  const auto ref = os::process_ref(pid);
   return ref ? std::optional(*ref) : std::nullopt;
 }
 
@@ -95,8 +94,8 @@ std::vector<int> PoolDaemon::clients() const {
   return pids;
 }
 
-std::vector<ProcessRef> PoolDaemon::listed() const {
-  std::vector<ProcessRef> processes;
+std::vector<os::ProcessRef> PoolDaemon::listed() const {
+  std::vector<os::ProcessRef> processes;
   for (const int pid : clients_of_servers())
     if (const auto process = listed_.find(pid)) processes.push_back(*process);
   return processes;
@@ -111,7 +110,7 @@ bool PoolDaemon::are_alone(const std::vector<int>& pids) const {
          std::ranges::all_of(all, [&](int pid) { return std::ranges::find(pids, pid) != pids.end(); });
 }
 
-bool PoolDaemon::are_clients(const std::vector<ProcessRef>& processes) const {
+bool PoolDaemon::are_clients(const std::vector<os::ProcessRef>& processes) const {
   const auto all = clients();
   return std::ranges::all_of(processes, [&](const auto& ref) { return std::ranges::find(all, ref.pid) != all.end(); });
 }
@@ -119,7 +118,7 @@ bool PoolDaemon::are_clients(const std::vector<ProcessRef>& processes) const {
 void PoolDaemon::end_clients(const std::vector<int>& pids, Endings::Done done) {
   if (settings_.admission == nullptr) return end_living(pids, {}, std::move(done));
   // Before the search, in which a pid may become that of another process.
-  std::vector<ProcessRef> living;
+  std::vector<os::ProcessRef> living;
   std::vector<int> others;
   for (const int pid : pids) {
     if (const auto ref = client(pid)) {
@@ -138,7 +137,7 @@ void PoolDaemon::end_clients(const std::vector<int>& pids, Endings::Done done) {
 }
 
 // The heirs of a client that has exited are ended in its place, and their outcomes are its own.
-void PoolDaemon::end_clients(std::vector<ProcessRef> living, const std::vector<int>& others, const Heirs& heirs,
+void PoolDaemon::end_clients(std::vector<os::ProcessRef> living, const std::vector<int>& others, const Heirs& heirs,
                              const Endings::Done& done) {
   if (heirs.empty()) return end_living(others, std::move(living), done);
   std::set<int> asked;
@@ -146,73 +145,73 @@ void PoolDaemon::end_clients(std::vector<ProcessRef> living, const std::vector<i
   for (const auto& processes : heirs | std::views::values)
     for (const auto& process : processes)
       if (std::ranges::find(living, process) == living.end()) living.push_back(process);
-  end_living({}, std::move(living), [asked, others, heirs, done](const std::vector<mps::Terminated>& outcomes) {
-    std::vector<mps::Terminated> all;
+  end_living({}, std::move(living), [asked, others, heirs, done](const std::vector<Terminated>& outcomes) {
+    std::vector<Terminated> all;
     for (const auto& outcome : outcomes)
       if (asked.contains(outcome.pid)) all.push_back(outcome);
     for (const int pid : others) {
       const auto found = heirs.find(pid);
-      all.push_back(outcome_of(pid, found == heirs.end() ? std::vector<ProcessRef>{} : found->second, outcomes));
+      all.push_back(outcome_of(pid, found == heirs.end() ? std::vector<os::ProcessRef>{} : found->second, outcomes));
     }
     done(std::move(all));
   });
 }
 
 // The servers' lists are up to a few seconds old: for pids that are not in them, the daemon is queried.
-void PoolDaemon::end_living(const std::vector<int>& pids, std::vector<ProcessRef> known, Endings::Done done) {
-  std::vector<ProcessRef> asked_about;
-  std::vector<mps::Terminated> others;
+void PoolDaemon::end_living(const std::vector<int>& pids, std::vector<os::ProcessRef> known, Endings::Done done) {
+  std::vector<os::ProcessRef> asked_about;
+  std::vector<Terminated> others;
   const auto exited = [&others](int pid) {
-    others.push_back({pid, mps::TerminateOutcome::kNotAClient, "the process has exited"});
+    others.push_back({pid, TerminateOutcome::kNotAClient, "the process has exited"});
   };
   for (const int pid : std::set(pids.begin(), pids.end())) {
     if (const auto ref = client(pid)) {
       if (std::ranges::find(known, *ref) == known.end()) known.push_back(*ref);
-    } else if (const auto now = process_ref(pid); listed_.has(pid) || !now) {
+    } else if (const auto now = os::process_ref(pid); listed_.has(pid) || !now) {
       exited(pid);
     } else {
       asked_about.push_back(*now);
     }
   }
   if (asked_about.empty()) return end_known(std::move(known), std::move(others), std::move(done));
-  side_query(++last_side_query_, mps::ask_servers(0, state_.desired), loop_.now() + kClientQuestion,
-             [this, known, asked_about, others, asked = boot_ticks(),
-              done = std::move(done)](const mps::Event& event) mutable {
-               if (const auto* answered = std::get_if<mps::Answered>(&event)) heard_servers(asked, answered->servers);
-               for (const auto& ref : asked_about) {
-                 if (client(ref.pid) == ref) {
-                   known.push_back(ref);
-                 } else {
-                   others.push_back({ref.pid, mps::TerminateOutcome::kNotAClient,
-                                     "the servers of the pool do not know this process"});
-                 }
-               }
-               end_known(std::move(known), std::move(others), std::move(done));
-             });
+  side_query(
+      ++last_side_query_, ask_servers(0, state_.desired), loop_.now() + kClientQuestion,
+      [this, known, asked_about, others, asked = os::boot_ticks(), done = std::move(done)](const Event& event) mutable {
+        if (const auto* answered = std::get_if<Answered>(&event)) heard_servers(asked, answered->servers);
+        for (const auto& ref : asked_about) {
+          if (client(ref.pid) == ref) {
+            known.push_back(ref);
+          } else {
+            others.push_back(
+                {ref.pid, TerminateOutcome::kNotAClient, "the servers of the pool do not know this process"});
+          }
+        }
+        end_known(std::move(known), std::move(others), std::move(done));
+      });
 }
 
-void PoolDaemon::side_query(std::uint64_t id, mps::Exchange what, MonoTime due, const QueryDone& done) {
+void PoolDaemon::side_query(std::uint64_t id, Exchange what, MonoTime due, const QueryDone& done) {
   side_queries_[id] = sessions_.ask({.target = target(),
                                      .input = what.input,
                                      .deadline = std::max(Duration{}, due - loop_.now()),
                                      .rank = SessionAsked::Rank::kUrgent},
                                     [=, this, then = std::move(what.then)](const Result<std::string>& reply) {
                                       const auto ended = side_queries_.extract(id);  // lives until this returns
-                                      if (!reply) return done(mps::QuestionFailed{0, reply.error()});
+                                      if (!reply) return done(QuestionFailed{0, reply.error()});
                                       auto onward = then(*reply);
-                                      if (auto* more = std::get_if<mps::Exchange>(&onward))
+                                      if (auto* more = std::get_if<Exchange>(&onward))
                                         return side_query(id, std::move(*more), due, done);
-                                      done(std::get<mps::Event>(onward));
+                                      done(std::get<Event>(onward));
                                     });
 }
 
-void PoolDaemon::end_known(std::vector<ProcessRef> clients, std::vector<mps::Terminated> others, Endings::Done done) {
+void PoolDaemon::end_known(std::vector<os::ProcessRef> clients, std::vector<Terminated> others, Endings::Done done) {
   std::vector<int> pids;
   for (const auto& ref : clients) pids.push_back(ref.pid);
   const std::set<int> asked(pids.begin(), pids.end());
   const auto more = settings_.killed_with ? settings_.killed_with(clients) : std::nullopt;
   const bool here = !more || are_clients(*more);
-  for (const auto& ref : more.value_or(std::vector<ProcessRef>{})) {
+  for (const auto& ref : more.value_or(std::vector<os::ProcessRef>{})) {
     pids.push_back(ref.pid);
     clients.push_back(ref);
   }
@@ -221,7 +220,7 @@ void PoolDaemon::end_known(std::vector<ProcessRef> clients, std::vector<mps::Ter
                             .patience_with_those = stop_patience_},
                            clients,
                            [this, alive = std::weak_ptr(alive_), asked, others = std::move(others),
-                            done = std::move(done)](std::vector<mps::Terminated> outcomes) {
+                            done = std::move(done)](std::vector<Terminated> outcomes) {
                              if (alive.expired()) return;
                              std::erase_if(outcomes, [&](const auto& each) { return !asked.contains(each.pid); });
                              outcomes.insert(outcomes.end(), others.begin(), others.end());
@@ -230,4 +229,4 @@ void PoolDaemon::end_known(std::vector<ProcessRef> clients, std::vector<mps::Ter
                            });
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::mps

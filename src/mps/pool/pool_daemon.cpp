@@ -14,7 +14,7 @@
 #include "os/process/threads.h"
 #include "plan/client_limits.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 namespace {
 
 constexpr Duration kOrphanPatience = std::chrono::seconds(3);
@@ -38,14 +38,14 @@ std::map<std::string, std::string> daemon_environment_of(const PoolSettings& set
 }
 
 // Whether the properties that are shown are equal; all others change continuously.
-bool looks_the_same(const mps::Supervisor& a, const mps::Supervisor& b) {
+bool looks_the_same(const Supervisor& a, const Supervisor& b) {
   return a.state == b.state && a.reason == b.reason && a.desired == b.desired && a.read_back == b.read_back &&
          a.turn == b.turn && a.servers == b.servers && a.restarts == b.restarts;
 }
 
 }  // namespace
 
-Result<std::unique_ptr<PoolDaemon>> PoolDaemon::open(Loop& loop, PoolSettings settings, Callbacks callbacks) {
+Result<std::unique_ptr<PoolDaemon>> PoolDaemon::open(os::Loop& loop, PoolSettings settings, Callbacks callbacks) {
   TRY(PoolDirs dirs, PoolDirs::make(settings.paths, settings.id));
   if (settings.proof_program.empty()) settings.proof.every = {};
   if (!settings.endings) settings.endings = std::make_shared<Endings>(loop);
@@ -59,7 +59,7 @@ Result<std::unique_ptr<PoolDaemon>> PoolDaemon::open(Loop& loop, PoolSettings se
   return pool;
 }
 
-PoolDaemon::PoolDaemon(Loop& loop, PoolSettings settings, Callbacks callbacks, PoolDirs dirs)
+PoolDaemon::PoolDaemon(os::Loop& loop, PoolSettings settings, Callbacks callbacks, PoolDirs dirs)
     : loop_(loop),
       settings_(std::move(settings)),
       callbacks_(std::move(callbacks)),
@@ -73,49 +73,47 @@ PoolDaemon::PoolDaemon(Loop& loop, PoolSettings settings, Callbacks callbacks, P
 }
 
 std::string_view PoolDaemon::state_name() const {
-  return state_.state == mps::State::kServing ? mps::pool_word(prover_.state()) : mps::to_string(state_.state);
+  return state_.state == State::kServing ? pool_word(prover_.state()) : to_string(state_.state);
 }
 
 std::string PoolDaemon::reason() const {
   const auto& proof = prover_.state();
-  if (state_.state != mps::State::kServing || proof.trusted) return state_.reason;
-  if (proof.state != mps::ProofState::kFailed)
+  if (state_.state != State::kServing || proof.trusted) return state_.reason;
+  if (proof.state != ProofState::kFailed)
     return "a CUDA start through the daemon is under way; it serves when that works";
   std::string text = "new CUDA programs do not start: " + proof.reason;
-  if (proof.step != mps::Step::kNone)
-    text += fmt::format("; to repair it, its {} were ended", mps::to_string(proof.step));
+  if (proof.step != Step::kNone) text += fmt::format("; to repair it, its {} were ended", to_string(proof.step));
   return text;
 }
 
-void PoolDaemon::want(const mps::DaemonLimits& limits) {
-  if (state_.state != mps::State::kAbsent) {
-    return feed(state_.state == mps::State::kStopping ? mps::Event(mps::Start{limits})
-                                                      : mps::Event(mps::DesiredChanged{limits}));
+void PoolDaemon::want(const DaemonLimits& limits) {
+  if (state_.state != State::kAbsent) {
+    return feed(state_.state == State::kStopping ? Event(Start{limits}) : Event(DesiredChanged{limits}));
   }
   const auto adopted = adopt();
   // With a daemon that is not ours, the start fails with the same message and is retried.
-  feed(mps::Start{limits, adopted.value_or(false)});
+  feed(Start{limits, adopted.value_or(false)});
 }
 
 bool PoolDaemon::gone() const {
-  return state_.state == mps::State::kAbsent && !daemon_ && orphans_.none_left();
+  return state_.state == State::kAbsent && !daemon_ && orphans_.none_left();
 }
 
 // Actions may raise events at once (a daemon that cannot be executed): these are queued.
-void PoolDaemon::feed(mps::Event event) {
+void PoolDaemon::feed(Event event) {
   events_.push_back(std::move(event));
   if (stepping_) return;
   stepping_ = true;
-  const mps::Supervisor before = state_;
+  const Supervisor before = state_;
   while (!events_.empty()) {
-    const mps::Event next = std::move(events_.front());
+    const Event next = std::move(events_.front());
     events_.pop_front();
-    const mps::State was = state_.state;
-    auto stepped = mps::step(std::move(state_), next, loop_.now(), settings_.supervisor);
+    const State was = state_.state;
+    auto stepped = step(std::move(state_), next, loop_.now(), settings_.supervisor);
     state_ = std::move(stepped.next);
     if (state_.question == 0) question_.reset();
     for (const auto& action : stepped.actions) std::visit([this](const auto& a) { act(a); }, action);
-    if (state_.state != mps::State::kServing) abandon_next_limits();
+    if (state_.state != State::kServing) abandon_next_limits();
     inform_prover(was);
   }
   stepping_ = false;
@@ -123,40 +121,39 @@ void PoolDaemon::feed(mps::Event event) {
   if (!looks_the_same(before, state_)) report_change(before);
 }
 
-void PoolDaemon::inform_prover(mps::State was) {
-  const mps::State is = state_.state;
-  if (is != was && is == mps::State::kServing) {
-    prover_.feed(mps::PoolServes{});
-  } else if (is != was && is == mps::State::kConfiguring && was == mps::State::kServing) {
-    prover_.feed(mps::PoolLeft{mps::PoolLeft::Why::kLimits});
-  } else if (is != was && is != mps::State::kConfiguring) {
-    const bool same_daemon = state_.alive && !state_.dying && is != mps::State::kStopping;
-    prover_.feed(mps::PoolLeft{same_daemon ? mps::PoolLeft::Why::kSame : mps::PoolLeft::Why::kDaemon});
+void PoolDaemon::inform_prover(State was) {
+  const State is = state_.state;
+  if (is != was && is == State::kServing) {
+    prover_.feed(PoolServes{});
+  } else if (is != was && is == State::kConfiguring && was == State::kServing) {
+    prover_.feed(PoolLeft{PoolLeft::Why::kLimits});
+  } else if (is != was && is != State::kConfiguring) {
+    const bool same_daemon = state_.alive && !state_.dying && is != State::kStopping;
+    prover_.feed(PoolLeft{same_daemon ? PoolLeft::Why::kSame : PoolLeft::Why::kDaemon});
   }
-  const bool handled =
-      std::ranges::any_of(state_.servers, [](const mps::ServerSeen& one) { return one.status == "FAULT"; });
-  if (std::exchange(fault_handled_, handled) != handled) prover_.feed(mps::FaultHandled{handled});
+  const bool handled = std::ranges::any_of(state_.servers, [](const ServerSeen& one) { return one.status == "FAULT"; });
+  if (std::exchange(fault_handled_, handled) != handled) prover_.feed(FaultHandled{handled});
 }
 
 void PoolDaemon::arm_timer() {
   timer_.stop();
-  const auto at = mps::wake_at(state_);
+  const auto at = wake_at(state_);
   if (!at) return;
-  timer_.start(std::max(Duration{}, *at - loop_.now()), [this] { feed(mps::Tick{}); });
+  timer_.start(std::max(Duration{}, *at - loop_.now()), [this] { feed(Tick{}); });
 }
 
-void PoolDaemon::report_change(const mps::Supervisor& before) {
+void PoolDaemon::report_change(const Supervisor& before) {
   if (callbacks_.on_change) callbacks_.on_change(before, state_);
 }
 
 void PoolDaemon::read_log_line(const std::string& line) {
-  const auto parsed = mps::parse_log_line(line);
-  if (!parsed || parsed->what == mps::LogWhat::kOther) return;
+  const auto parsed = parse_log_line(line);
+  if (!parsed || parsed->what == LogWhat::kOther) return;
   const auto grant_of = [this](int pid) {
     const auto* grant = settings_.admission == nullptr ? nullptr : settings_.admission->grant_of(pid);
     return grant == nullptr ? std::string() : *grant;
   };
-  const auto lives = [](int pid) { return look_at_living_thread(pid, [](const auto&, pid_t) { return false; }); };
+  const auto lives = [](int pid) { return os::look_at_living_thread(pid, [](const auto&, pid_t) { return false; }); };
   const bool is_fault = faults_.read(*parsed, loop_.wall_now(), {grant_of, lives});
   inform_supervisor(*parsed);
   doubt(*parsed);
@@ -165,19 +162,19 @@ void PoolDaemon::read_log_line(const std::string& line) {
   if (is_fault && callbacks_.on_fault) callbacks_.on_fault(faults_.last().back());
 }
 
-void PoolDaemon::inform_supervisor(const mps::LogLine& line) {
+void PoolDaemon::inform_supervisor(const LogLine& line) {
   switch (line.what) {
-    case mps::LogWhat::kNewClient:
-      return feed(mps::ClientLogged{});
-    case mps::LogWhat::kServerStarting:
+    case LogWhat::kNewClient:
+      return feed(ClientLogged{});
+    case LogWhat::kServerStarting:
       orphans_.remember(line.pid);
-      return feed(mps::ServerLogged{line.pid, "INITIALIZING"});
-    case mps::LogWhat::kServerReady:
-      return feed(mps::ServerLogged{line.pid, "ACTIVE"});
-    case mps::LogWhat::kServerExited:
-      return feed(mps::ServerLogged{line.pid, ""});
-    case mps::LogWhat::kFatalHandled:
-      return feed(mps::ServerLogged{line.writer, "FAULT"});
+      return feed(ServerLogged{line.pid, "INITIALIZING"});
+    case LogWhat::kServerReady:
+      return feed(ServerLogged{line.pid, "ACTIVE"});
+    case LogWhat::kServerExited:
+      return feed(ServerLogged{line.pid, ""});
+    case LogWhat::kFatalHandled:
+      return feed(ServerLogged{line.writer, "FAULT"});
     default:
       return;
   }
@@ -185,13 +182,13 @@ void PoolDaemon::inform_supervisor(const mps::LogLine& line) {
 
 // Events that preceded a wedge in practice: faults, exits of servers. Not the death of a client: the keeper makes it
 // harmless, and a CUDA start while a dead client's work still runs is not (docs/internals/evidence/deaths.md).
-void PoolDaemon::doubt(const mps::LogLine& line) {
+void PoolDaemon::doubt(const LogLine& line) {
   switch (line.what) {
-    case mps::LogWhat::kFatalCulprit:
-    case mps::LogWhat::kFatalException:
-      return prover_.feed(mps::Doubt{mps::DoubtKind::kSoon, "a fatal fault"});
-    case mps::LogWhat::kServerExited:
-      return prover_.feed(mps::Doubt{mps::DoubtKind::kPaced, "a server ended"});
+    case LogWhat::kFatalCulprit:
+    case LogWhat::kFatalException:
+      return prover_.feed(Doubt{DoubtKind::kSoon, "a fatal fault"});
+    case LogWhat::kServerExited:
+      return prover_.feed(Doubt{DoubtKind::kPaced, "a server ended"});
     default:
       return;
   }
@@ -199,17 +196,17 @@ void PoolDaemon::doubt(const mps::LogLine& line) {
 
 // --- the supervisor's actions ---------------------------------------------------------------------------------------
 
-void PoolDaemon::act(const mps::SpawnDaemon&) {
+void PoolDaemon::act(const SpawnDaemon&) {
   const auto adopted = adopt();
   const Status done = !adopted ? Status(std::unexpected(adopted.error())) : *adopted ? Status() : spawn();
-  if (done) return feed(mps::Spawned{});
-  feed(mps::SpawnFailed{done.error()});
+  if (done) return feed(Spawned{});
+  feed(SpawnFailed{done.error()});
 }
 
 Result<bool> PoolDaemon::adopt() {
   TRY(const auto adoptable, find_adoptable(dirs_, {settings_.binary.path, settings_.home, daemon_environment_}));
   if (!adoptable) return false;
-  auto process = Process::adopt(loop_, adoptable->ref, [this](ExitNote note) { daemon_ended(note); });
+  auto process = os::Process::adopt(loop_, adoptable->ref, [this](os::ExitNote note) { daemon_ended(note); });
   if (!process && process.error().kind == Kind::kNotFound) return false;  // it exited in between
   if (!process) return std::unexpected(within(process.error(), "cannot watch the daemon from before"));
   daemon_ = *std::move(process);
@@ -227,16 +224,16 @@ Status PoolDaemon::spawn() {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0)
     return std::unexpected(error_from_errno(errno, "cannot start the daemon", "pipe2"));
-  const Fd reading(ends[0]);
-  const Fd writing(ends[1]);
-  Command what{.argv = {program_at_home(settings_.home, settings_.binary.path)}, .env = daemon_environment_};
-  const auto options = mps::daemon_options(settings_.multiuser);
+  const os::Fd reading(ends[0]);
+  const os::Fd writing(ends[1]);
+  os::Command what{.argv = {program_at_home(settings_.home, settings_.binary.path)}, .env = daemon_environment_};
+  const auto options = daemon_options(settings_.multiuser);
   what.argv.insert(what.argv.end(), options.begin(), options.end());
   what.input = reading.get();
   what.output = log_->fd();
   what.kept = writing.get();
   TRY(daemon_,
-      launch_at_home(loop_, settings_.home, settings_.id, what, [this](ExitNote note) { daemon_ended(note); }));
+      launch_at_home(loop_, settings_.home, settings_.id, what, [this](os::ExitNote note) { daemon_ended(note); }));
   return {};
 }
 
@@ -246,100 +243,99 @@ bool PoolDaemon::proof_holds_daemon() const {
   return prover_.pid() != 0;
 }
 
-void PoolDaemon::daemon_ended(const ExitNote& note) {
+void PoolDaemon::daemon_ended(const os::ExitNote& note) {
   log_->read();  // servers that started since the last look
   daemon_.reset();
   question_.reset();
   ping_.reset();
   orphans_.daemon_ended();
-  feed(mps::DaemonExited{to_string(note)});
+  feed(DaemonExited{os::to_string(note)});
 }
 
-void PoolDaemon::run(mps::QuestionId id, const std::string& input, Duration deadline,
+void PoolDaemon::run(QuestionId id, const std::string& input, Duration deadline,
                      std::function<void(const std::string&)> read) {
-  if (!sessions_.idle()) feed(mps::QuestionWaits{id});
+  if (!sessions_.idle()) feed(QuestionWaits{id});
   question_ = sessions_.ask({.target = target(),
                              .input = input,
                              .deadline = deadline,
                              .on_begun =
                                  [this, id] {
-                                   if (asked_ == 0) asked_ = boot_ticks();
+                                   if (asked_ == 0) asked_ = os::boot_ticks();
                                    begun_while_held_ = proof_holds_daemon();
-                                   feed(mps::QuestionBegun{id});
+                                   feed(QuestionBegun{id});
                                  }},
                             [this, id, input, deadline, read](const Result<std::string>& reply) {
                               if (reply) return read(*reply);
                               // The start may have ended a moment ago: the daemon had no time to answer since.
                               if (reply.error().kind == Kind::kTimeout && (begun_while_held_ || proof_holds_daemon())) {
-                                feed(mps::QuestionWaits{id});
+                                feed(QuestionWaits{id});
                                 return run(id, input, deadline, read);
                               }
-                              feed(mps::QuestionFailed{id, reply.error()});
+                              feed(QuestionFailed{id, reply.error()});
                             });
 }
 
-void PoolDaemon::converse(mps::QuestionId id, mps::Exchange exchange) {
+void PoolDaemon::converse(QuestionId id, Exchange exchange) {
   run(id, exchange.input, settings_.supervisor.question_deadline,
       [this, id, then = std::move(exchange.then)](const std::string& reply) {
         auto onward = then(reply);
-        if (auto* more = std::get_if<mps::Exchange>(&onward)) return converse(id, std::move(*more));
-        auto& event = std::get<mps::Event>(onward);
-        if (auto* answered = std::get_if<mps::Answered>(&event)) {
+        if (auto* more = std::get_if<Exchange>(&onward)) return converse(id, std::move(*more));
+        auto& event = std::get<Event>(onward);
+        if (auto* answered = std::get_if<Answered>(&event)) {
           heard_servers(asked_, answered->servers);
           for (auto& server : answered->servers) {
             orphans_.remember(server.pid);
             // The limits changed during the query: the values read do not describe the present ones.
-            if (looking_for_ != mps::limits_to_set(state_)) server.limits.reset();
+            if (looking_for_ != limits_to_set(state_)) server.limits.reset();
           }
         }
         feed(std::move(event));
       });
 }
 
-void PoolDaemon::act(const mps::Ask& action) {
-  looking_for_ = mps::limits_to_set(state_);
+void PoolDaemon::act(const Ask& action) {
+  looking_for_ = limits_to_set(state_);
   asked_ = 0;
-  converse(action.id, mps::ask_servers(action.id, looking_for_));
+  converse(action.id, ask_servers(action.id, looking_for_));
 }
 
-void PoolDaemon::act(const mps::Ping&) {
-  if (sessions_.urgent() || proof_holds_daemon()) return feed(mps::PingSkipped{});
+void PoolDaemon::act(const PingDaemon&) {
+  if (sessions_.urgent() || proof_holds_daemon()) return feed(PingSkipped{});
   settings_.logs->rest();  // the daemon logs the connection and its end
   ping_ = std::make_unique<Ping>(loop_, dirs_.control_socket(), settings_.supervisor.ping_deadline,
                                  [this](const Result<bool>& greeted) {
                                    const auto ended = std::move(ping_);
-                                   if (greeted) return feed(mps::Pinged{});
-                                   if (proof_holds_daemon()) return feed(mps::PingSkipped{});
-                                   feed(mps::PingFailed{greeted.error()});
+                                   if (greeted) return feed(Pinged{});
+                                   if (proof_holds_daemon()) return feed(PingSkipped{});
+                                   feed(PingFailed{greeted.error()});
                                  });
 }
 
-void PoolDaemon::act(const mps::OpenEndpoints&) {
+void PoolDaemon::act(const OpenEndpoints&) {
   // An endpoint that cannot be linked blocks one grant, not the pool: reported beside the state.
   const auto opened = settings_.admission != nullptr ? settings_.admission->serve() : dirs_.relink_endpoints();
   if (!opened) state_.reason = to_string(opened.error());
 }
 
-void PoolDaemon::act(const mps::Quit& action) {
-  run(action.id, mps::quit_daemon(action.patience), action.patience,
-      [](const std::string&) {});  // its exit is the answer
+void PoolDaemon::act(const Quit& action) {
+  run(action.id, quit_daemon(action.patience), action.patience, [](const std::string&) {});  // its exit is the answer
 }
 
-void PoolDaemon::act(const mps::SignalTerm&) {
+void PoolDaemon::act(const SignalTerm&) {
   if (daemon_) (void)daemon_->signal(SIGTERM);
 }
-void PoolDaemon::act(const mps::SignalKill&) {
+void PoolDaemon::act(const SignalKill&) {
   if (daemon_) (void)daemon_->signal(SIGKILL);
 }
 
 void Orphans::remember(pid_t server) {
   if (known_.contains(server)) return;
-  if (const auto ref = process_ref(server)) known_.emplace(server, *ref);
+  if (const auto ref = os::process_ref(server)) known_.emplace(server, *ref);
 }
 
 void Orphans::daemon_ended() {
   for (const auto& [pid, ref] : std::exchange(known_, {})) {
-    auto process = Process::adopt(loop_, ref, [this, pid = pid](ExitNote) { ended(pid); });
+    auto process = os::Process::adopt(loop_, ref, [this, pid = pid](os::ExitNote) { ended(pid); });
     if (process) watched_[pid] = *std::move(process);  // an error: it has exited
   }
   if (watched_.empty() || timer_.running()) return;
@@ -355,4 +351,4 @@ void Orphans::ended(pid_t pid) {
   on_gone_();
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::mps

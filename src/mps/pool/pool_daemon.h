@@ -33,14 +33,14 @@
 #include "os/loop/timer.h"
 #include "os/process/process.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 
 // Watches the MPS servers whose control daemon has ended. Such servers exit by themselves (measured). This class kills
 // a server that does not exit within `patience`, so that no GPU memory stays held by a process that accepts no
 // commands. Loop thread.
 class Orphans {
  public:
-  Orphans(Loop& loop, Duration patience, std::function<void()> on_gone)
+  Orphans(os::Loop& loop, Duration patience, std::function<void()> on_gone)
       : loop_(loop), patience_(patience), on_gone_(std::move(on_gone)) {}
   Orphans(const Orphans&) = delete;
   Orphans& operator=(const Orphans&) = delete;
@@ -51,12 +51,12 @@ class Orphans {
 
  private:
   void ended(pid_t pid);
-  Loop& loop_;
+  os::Loop& loop_;
   Duration patience_;
   std::function<void()> on_gone_;
-  std::map<pid_t, ProcessRef> known_;
-  std::map<pid_t, std::unique_ptr<Process>> watched_;
-  Timer timer_{loop_};
+  std::map<pid_t, os::ProcessRef> known_;
+  std::map<pid_t, std::unique_ptr<os::Process>> watched_;
+  os::Timer timer_{loop_};
 };
 
 // The processes that the servers of one pool list as their clients. A server lists only pids, and its list can be
@@ -64,8 +64,8 @@ class Orphans {
 // a later process with the same number. Loop thread.
 class ListedClients {
  public:
-  using Look = std::function<Result<ProcessRef>(pid_t)>;
-  explicit ListedClients(Look look = process_ref) : look_(std::move(look)) {}
+  using Look = std::function<Result<os::ProcessRef>(pid_t)>;
+  explicit ListedClients(Look look = os::process_ref) : look_(std::move(look)) {}
 
   // Records all pids that the servers list in an answer to a question of time `asked` (boot_ticks()). A process that
   // started after the question is left out until the next answer, because the server may mean an earlier process with
@@ -73,12 +73,12 @@ class ListedClients {
   void heard(std::uint64_t asked, const std::vector<int>& pids);
   void ended(int pid);  // the process has ended; the pid is ignored until a list omits it
   // The process that this pid was listed for, while it lives.
-  std::optional<ProcessRef> find(int pid) const;
+  std::optional<os::ProcessRef> find(int pid) const;
   bool has(int pid) const { return known_.contains(pid); }  // dead or alive
 
  private:
   Look look_;
-  std::map<int, std::optional<ProcessRef>> known_;  // absent: the process has ended
+  std::map<int, std::optional<os::ProcessRef>> known_;  // absent: the process has ended
 };
 
 // The clients of the pool as its endpoints know and admit them.
@@ -98,7 +98,7 @@ class Admission {
   // perhaps inside the call, and never after this object is destroyed.
   virtual void find_heirs(const std::vector<int>& pids, std::set<int> own,
                           const std::function<void(const Heirs&)>& done) = 0;
-  virtual void read_log(const mps::LogLine& line) = 0;
+  virtual void read_log(const LogLine& line) = 0;
   // The servers, and all pids that they list in an answer to a question of time `asked` (boot_ticks()).
   virtual void servers_listed(std::uint64_t asked, const std::vector<int>& servers, const std::vector<int>& pids) = 0;
   virtual ~Admission() = default;
@@ -108,8 +108,8 @@ class Admission {
 struct DaemonSettings {
   allocate::Paths paths;
   DaemonHome home = {};
-  mps::SupervisorSettings supervisor = {};
-  mps::ProofSettings proof = {};
+  SupervisorSettings supervisor = {};
+  ProofSettings proof = {};
   std::vector<std::string> proof_program = {};  // argv of `tranche probe`, without its options; empty = no proofs
   std::shared_ptr<Endings> endings = {};        // null: the pool's own, which writes no file
   std::shared_ptr<LogWatch> logs = {};          // null: the pool's own
@@ -126,51 +126,50 @@ struct PoolSettings : DaemonSettings {
 };
 
 // Process ids in a list of servers.
-std::vector<int> server_pids(const std::vector<mps::ServerSeen>& servers);
-std::vector<int> client_pids(const std::vector<mps::ServerSeen>& servers);
+std::vector<int> server_pids(const std::vector<ServerSeen>& servers);
+std::vector<int> client_pids(const std::vector<ServerSeen>& servers);
 
 class PoolDaemon {
  public:
   struct Callbacks {
-    std::function<void(const mps::Supervisor& before, const mps::Supervisor& after)>
-        on_change;                                    // a visible property changed
-    std::function<void(const mps::LogLine&)> on_log;  // lines with a kind (LogWhat other than kOther)
-    std::function<void(const mps::Fault&)> on_fault;  // a new one; its victims may still be added
-    std::function<void(const mps::Proof& before, const mps::Proof& after)> on_proof;
+    std::function<void(const Supervisor& before, const Supervisor& after)> on_change;  // a visible property changed
+    std::function<void(const LogLine&)> on_log;  // lines with a kind (LogWhat other than kOther)
+    std::function<void(const Fault&)> on_fault;  // a new one; its victims may still be added
+    std::function<void(const Proof& before, const Proof& after)> on_proof;
   };
-  static Result<std::unique_ptr<PoolDaemon>> open(Loop& loop, PoolSettings settings, Callbacks callbacks);
+  static Result<std::unique_ptr<PoolDaemon>> open(os::Loop& loop, PoolSettings settings, Callbacks callbacks);
   PoolDaemon(const PoolDaemon&) = delete;
   PoolDaemon& operator=(const PoolDaemon&) = delete;
 
-  void want(const mps::DaemonLimits& limits);  // starts the daemon, or changes the enforced limits
-  void stop() { feed(mps::StopAsked{}); }
-  void look() { feed(mps::LookNow{}); }  // lists the servers' clients now
+  void want(const DaemonLimits& limits);  // starts the daemon, or changes the enforced limits
+  void stop() { feed(StopAsked{}); }
+  void look() { feed(LookNow{}); }  // lists the servers' clients now
   // New clients may be unable to start: starts a proof soon. These proofs have a minimum interval, because tenants that
   // fill the server can cause doubts.
-  void doubt(const std::string& why) { prover_.feed(mps::Doubt{mps::DoubtKind::kPaced, why}); }
+  void doubt(const std::string& why) { prover_.feed(Doubt{DoubtKind::kPaced, why}); }
   void prove_every(Duration every) { prover_.set_every(settings_.proof_program.empty() ? Duration{} : every); }
   // Makes the daemon and its servers hold these limits for the clients that they accept next. If they hold them
   // already, `done` runs at once. Calls run one after the other; of the waiting ones only the newest counts, and the
   // others end with kUnavailable, as do all of a daemon that does not serve. kInvalid: the limits read back differ.
   // `done` never runs after this object is destroyed.
   using Done = std::function<void(const Status&)>;
-  void set_next_limits(const mps::DaemonLimits& limits, Done done);
-  bool holds(const mps::DaemonLimits& limits) const;  // set and read back already
+  void set_next_limits(const DaemonLimits& limits, Done done);
+  bool holds(const DaemonLimits& limits) const;  // set and read back already
   // The limits of clients without limits of their own: the pool's largest.
-  mps::DaemonLimits own_limits() const { return mps::limits_for(state_.desired, settings_.devices); }
+  DaemonLimits own_limits() const { return limits_for(state_.desired, settings_.devices); }
   // Terminates clients by stop, wait, kill (client_ending.h). Their queued GPU work gets the stop patience, or no time
   // if they are the pool's only clients. A process that neither the relay nor the servers know is not touched, unless
   // the kernel kills it with these (KilledWith): it gets the same time, and no outcome. One outcome for each distinct
   // client; `done` runs once, in a callback of its own, and never after the pool is destroyed.
   void end_clients(const std::vector<int>& pids, Endings::Done done);
   void client_ended(int pid) { listed_.ended(pid); }  // from the relay; the servers may list the pid for a while
-  std::vector<ProcessRef> listed() const;             // by its servers, if alive
+  std::vector<os::ProcessRef> listed() const;         // by its servers, if alive
   void set_stop_patience(Duration patience) { stop_patience_ = patience; }
 
-  const mps::Supervisor& supervisor() const { return state_; }
-  const mps::Proof& proof() const { return prover_.state(); }
+  const Supervisor& supervisor() const { return state_; }
+  const Proof& proof() const { return prover_.state(); }
   pid_t proof_pid() const { return prover_.pid(); }  // our own client; 0 = no proof runs
-  const mps::FaultHistory& faults() const { return faults_; }
+  const FaultHistory& faults() const { return faults_; }
   const std::vector<std::string>& start_notes() const { return start_notes_; }
   // The state of the whole pool and its reason: the supervisor's until the daemon serves, then the proof's ("serving",
   // "proving", "wedged").
@@ -184,77 +183,76 @@ class PoolDaemon {
 
  private:
   friend class Prover;
-  PoolDaemon(Loop& loop, PoolSettings settings, Callbacks callbacks, PoolDirs dirs);
-  void feed(mps::Event event);
+  PoolDaemon(os::Loop& loop, PoolSettings settings, Callbacks callbacks, PoolDirs dirs);
+  void feed(Event event);
   void arm_timer();
-  void report_change(const mps::Supervisor& before);
+  void report_change(const Supervisor& before);
 
-  void act(const mps::SpawnDaemon&);
-  void act(const mps::Ask& action);
+  void act(const SpawnDaemon&);
+  void act(const Ask& action);
   template <class Exchanged>  // ApplyLimits, ReadLimits, ApplyServerLimits
   void act(const Exchanged& action) {
-    converse(action.id, mps::exchange_for(action));
+    converse(action.id, exchange_for(action));
   }
-  void act(const mps::Ping&);
-  void act(const mps::OpenEndpoints&);
-  void act(const mps::Quit& action);
-  void act(const mps::SignalTerm&);
-  void act(const mps::SignalKill&);
+  void act(const PingDaemon&);
+  void act(const OpenEndpoints&);
+  void act(const Quit& action);
+  void act(const SignalTerm&);
+  void act(const SignalKill&);
 
   Result<bool> adopt();  // true: a daemon of ours runs and is now watched
   Status spawn();
-  void daemon_ended(const ExitNote& note);
-  void run(mps::QuestionId id, const std::string& input, Duration deadline,
-           std::function<void(const std::string&)> read);
-  void converse(mps::QuestionId id, mps::Exchange exchange);  // steps through the exchange until it produces an event
+  void daemon_ended(const os::ExitNote& note);
+  void run(QuestionId id, const std::string& input, Duration deadline, std::function<void(const std::string&)> read);
+  void converse(QuestionId id, Exchange exchange);  // steps through the exchange until it produces an event
   // A query outside the supervisor's questions: runs the exchange's steps until they produce an event, QuestionFailed
   // if a run fails. `done` runs once, in a callback of its own, and never after the pool is destroyed.
-  using QueryDone = std::function<void(const mps::Event&)>;
-  void side_query(std::uint64_t id, mps::Exchange what, MonoTime due, const QueryDone& done);
+  using QueryDone = std::function<void(const Event&)>;
+  void side_query(std::uint64_t id, Exchange what, MonoTime due, const QueryDone& done);
   struct LimitsChange {
-    mps::DaemonLimits limits;
+    DaemonLimits limits;
     Done done;
     int sessions = 0;
     std::unique_ptr<Question> question = {};
   };
   void set_on_servers(std::vector<int> servers);
   void read_limits_reply(const std::vector<int>& servers, const Result<std::string>& reply);
-  void next_limits_set(const Result<mps::LimitsReadBack>& read);
+  void next_limits_set(const Result<LimitsReadBack>& read);
   void abandon_next_limits();
   std::vector<int> servers() const { return server_pids(state_.servers); }             // as listed last
   std::vector<int> clients_of_servers() const { return client_pids(state_.servers); }  // the same
   void read_log_line(const std::string& line);
-  void inform_supervisor(const mps::LogLine& line);
-  void doubt(const mps::LogLine& line);
+  void inform_supervisor(const LogLine& line);
+  void doubt(const LogLine& line);
   bool proof_holds_daemon() const;
-  void heard_servers(std::uint64_t asked, const std::vector<mps::ServerSeen>& servers);
+  void heard_servers(std::uint64_t asked, const std::vector<ServerSeen>& servers);
   std::optional<std::vector<int>> relay_clients() const;
-  std::optional<ProcessRef> client(int pid) const;
+  std::optional<os::ProcessRef> client(int pid) const;
   std::vector<int> clients() const;
-  void end_clients(std::vector<ProcessRef> living, const std::vector<int>& others, const Heirs& heirs,
+  void end_clients(std::vector<os::ProcessRef> living, const std::vector<int>& others, const Heirs& heirs,
                    const Endings::Done& done);
-  void end_living(const std::vector<int>& pids, std::vector<ProcessRef> known, Endings::Done done);
-  void end_known(std::vector<ProcessRef> clients, std::vector<mps::Terminated> others, Endings::Done done);
+  void end_living(const std::vector<int>& pids, std::vector<os::ProcessRef> known, Endings::Done done);
+  void end_known(std::vector<os::ProcessRef> clients, std::vector<Terminated> others, Endings::Done done);
   bool are_alone(const std::vector<int>& pids) const;
-  bool are_clients(const std::vector<ProcessRef>& processes) const;
-  void inform_prover(mps::State before);
+  bool are_clients(const std::vector<os::ProcessRef>& processes) const;
+  void inform_prover(State before);
 
-  Loop& loop_;
+  os::Loop& loop_;
   PoolSettings settings_;
   Callbacks callbacks_;
   PoolDirs dirs_;
   std::map<std::string, std::string> environment_;         // for queries to the daemon
   std::map<std::string, std::string> daemon_environment_;  // the daemon's own, with paths as its home names them
-  mps::Supervisor state_;
-  std::deque<mps::Event> events_;
+  Supervisor state_;
+  std::deque<Event> events_;
   bool stepping_ = false;
-  Timer timer_{loop_};
-  std::unique_ptr<Process> daemon_;
+  os::Timer timer_{loop_};
+  std::unique_ptr<os::Process> daemon_;
   Sessions sessions_;
   std::unique_ptr<LimitsChange> next_limits_;     // for the clients that are accepted next
   std::unique_ptr<LimitsChange> waiting_limits_;  // after that
   std::unique_ptr<Question> question_;
-  mps::DaemonLimits looking_for_;  // the limits that were enforced when the last look at the servers began
+  DaemonLimits looking_for_;       // the limits that were enforced when the last look at the servers began
   std::uint64_t asked_ = 0;        // when it began (boot_ticks()); 0 = it has not begun
   bool begun_while_held_ = false;  // our own CUDA start held the daemon when the last attempt of a question began
   ListedClients listed_;
@@ -264,11 +262,11 @@ class PoolDaemon {
   std::unique_ptr<Ping> ping_;
   Prover prover_;
   bool fault_handled_ = false;
-  mps::FaultHistory faults_;
+  FaultHistory faults_;
   std::vector<std::string> start_notes_;
   std::unique_ptr<LogTail> log_;
   Orphans orphans_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // a termination may finish after our end
 };
 
-}  // namespace tranche::host
+}  // namespace tranche::mps

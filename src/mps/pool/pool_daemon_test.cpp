@@ -11,21 +11,21 @@
 
 #include "damage.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 namespace {
 
 using ::testing::HasSubstr;
 
 TEST_F(PoolTest, ServesWithLimitsAppliedAndReadBack) {
   serve();
-  EXPECT_EQ(pool_->supervisor().read_back, (mps::LimitsReadBack{{{kUuid, "14G"}}, "10.0"}));
+  EXPECT_EQ(pool_->supervisor().read_back, (LimitsReadBack{{{kUuid, "14G"}}, "10.0"}));
   EXPECT_EQ(ask_daemon("get_default_device_pinned_mem_limit " + kUuid), "14G\n");
   EXPECT_EQ(ask_daemon("get_default_active_thread_percentage"), "10.0\n");
 }
 
 TEST_F(PoolTest, GivesTheDaemonExactlyItsEnvironment) {
   serve();
-  const auto text = read_file("/proc/" + std::to_string(pool_->daemon_pid()) + "/environ");
+  const auto text = os::read_file("/proc/" + std::to_string(pool_->daemon_pid()) + "/environ");
   ASSERT_TRUE(text);
   for (const std::string& one : {"CUDA_MPS_PIPE_DIRECTORY=" + pipe(), "CUDA_VISIBLE_DEVICES=" + kUuid,
                                  "CUDA_MPS_LOG_DIRECTORY=" + (scratch_ / "pools/gpu-3f2a1b4c/log")}) {
@@ -38,11 +38,11 @@ TEST_F(PoolTest, ServesAgainAfterItsDaemonWasKilled) {
   serve();
   const pid_t first = pool_->daemon_pid();
   ASSERT_EQ(::kill(first, SIGKILL), 0);
-  ASSERT_TRUE(until([&] { return pool_->daemon_pid() != first && pool_->supervisor().state == mps::State::kServing; }));
+  ASSERT_TRUE(until([&] { return pool_->daemon_pid() != first && pool_->supervisor().state == State::kServing; }));
   EXPECT_EQ(pool_->supervisor().restarts, 1u);
   EXPECT_EQ(ask_daemon("get_default_device_pinned_mem_limit " + kUuid), "14G\n");
-  const auto seen_down = std::ranges::any_of(history_, [](const mps::Supervisor& s) {
-    return s.state == mps::State::kBackingOff && s.reason == "the MPS control daemon was killed by signal 9 (Killed)";
+  const auto seen_down = std::ranges::any_of(history_, [](const Supervisor& s) {
+    return s.state == State::kBackingOff && s.reason == "the MPS control daemon was killed by signal 9 (Killed)";
   });
   EXPECT_TRUE(seen_down);
 }
@@ -50,17 +50,17 @@ TEST_F(PoolTest, ServesAgainAfterItsDaemonWasKilled) {
 // Promise: mps/daemon: A mute daemon leaves `serving` within two seconds and needs no restart.
 TEST_F(PoolTest, LeavesServingWithAMuteDaemonByItsPingAndServesAgainWithoutARestart) {
   fast_.health_every = fast_.rest_every = 1h;  // so that only the ping detects it
-  fast_.ping_deadline = mps::SupervisorSettings{}.ping_deadline;
+  fast_.ping_deadline = SupervisorSettings{}.ping_deadline;
   serve();
-  ASSERT_TRUE(until([&] { return pool_->supervisor().greeting == mps::Greeting::kGiven; }));
+  ASSERT_TRUE(until([&] { return pool_->supervisor().greeting == Greeting::kGiven; }));
   const pid_t pid = pool_->daemon_pid();
   ASSERT_GT(pid, 0);
   ASSERT_EQ(::kill(pid, SIGSTOP), 0);
-  ASSERT_TRUE(until([&] { return pool_->supervisor().state != mps::State::kServing; }));
-  EXPECT_EQ(mps::daemon_state(pool_->supervisor()), "mute");
+  ASSERT_TRUE(until([&] { return pool_->supervisor().state != State::kServing; }));
+  EXPECT_EQ(daemon_state(pool_->supervisor()), "mute");
   EXPECT_THAT(pool_->supervisor().reason, HasSubstr("does not answer (no greeting within 400 ms"));
   ASSERT_EQ(::kill(pid, SIGCONT), 0);
-  ASSERT_TRUE(until_state(mps::State::kServing));
+  ASSERT_TRUE(until_state(State::kServing));
   EXPECT_EQ(pool_->daemon_pid(), pid);
   EXPECT_EQ(pool_->supervisor().restarts, 0u);
 }
@@ -70,7 +70,7 @@ TEST_F(PoolTest, LeavesServingAtOnceWhenItsDaemonIsKilled) {
   fast_.health_every = fast_.rest_every = fast_.ping_every = fast_.rest_ping_every = 1h;
   serve();
   ASSERT_EQ(::kill(pool_->daemon_pid(), SIGKILL), 0);
-  ASSERT_TRUE(until([&] { return pool_->supervisor().state != mps::State::kServing; }));
+  ASSERT_TRUE(until([&] { return pool_->supervisor().state != State::kServing; }));
 }
 
 TEST_F(PoolTest, ReplacesADaemonThatStaysMute) {
@@ -80,7 +80,7 @@ TEST_F(PoolTest, ReplacesADaemonThatStaysMute) {
   const pid_t pid = pool_->daemon_pid();
   ASSERT_GT(pid, 0);
   ASSERT_EQ(::kill(pid, SIGSTOP), 0);
-  ASSERT_TRUE(until([&] { return pool_->daemon_pid() != pid && pool_->supervisor().state == mps::State::kServing; }));
+  ASSERT_TRUE(until([&] { return pool_->daemon_pid() != pid && pool_->supervisor().state == State::kServing; }));
   EXPECT_FALSE(runs(pid));
 }
 
@@ -95,7 +95,7 @@ TEST_F(PoolTest, StopLeavesNoProcess) {
   ASSERT_TRUE(until([&] { return pool_->gone(); }));
   EXPECT_FALSE(runs(pid));
   EXPECT_FALSE(runs(server));
-  EXPECT_EQ(pool_->supervisor().state, mps::State::kAbsent);
+  EXPECT_EQ(pool_->supervisor().state, State::kAbsent);
 }
 
 // Promise: mps/daemon: A daemon that does not stop is killed.
@@ -120,7 +120,7 @@ TEST_F(PoolTest, AdoptsTheDaemonFromBeforeARestartAndChecksItsLimits) {
   serve();
   EXPECT_EQ(pool_->daemon_pid(), pid);
   EXPECT_THAT(pool_->supervisor().reason, HasSubstr("adopted"));
-  EXPECT_EQ(pool_->supervisor().read_back, (mps::LimitsReadBack{{{kUuid, "14G"}}, "10.0"}));
+  EXPECT_EQ(pool_->supervisor().read_back, (LimitsReadBack{{{kUuid, "14G"}}, "10.0"}));
 }
 
 TEST_F(PoolTest, AdoptsItsDaemonWhateverBecameOfItsPidFile) {
@@ -139,7 +139,7 @@ TEST_F(PoolTest, AdoptsItsDaemonWhateverBecameOfItsPidFile) {
     kind.spoil(file);
     open_pool();
     pool_->want(kLimits);
-    ASSERT_TRUE(until_state(mps::State::kServing)) << pool_->supervisor().reason;
+    ASSERT_TRUE(until_state(State::kServing)) << pool_->supervisor().reason;
     ASSERT_EQ(pool_->daemon_pid(), daemon);
     if (kind.name == "removed") {
       EXPECT_THAT(pool_->start_notes(), ::testing::ElementsAre(HasSubstr("does not name the control daemon")));
@@ -156,7 +156,7 @@ TEST_F(PoolTest, StartsADaemonWhateverADeadOneLeft) {
     }
     open_pool();
     pool_->want(kLimits);
-    ASSERT_TRUE(until_state(mps::State::kServing)) << pool_->supervisor().reason;
+    ASSERT_TRUE(until_state(State::kServing)) << pool_->supervisor().reason;
     pool_->stop();
     ASSERT_TRUE(until([&] { return pool_->gone(); }));
   }
@@ -209,7 +209,7 @@ class Impostor {
     std::error_code none;
     const std::string folder = "/proc/" + std::to_string(pid_);
     return std::filesystem::read_symlink(folder + "/exe", none).filename() == "nvidia-cuda-mps-control" &&
-           read_file(folder + "/environ").value_or("").contains("CUDA_MPS_PIPE_DIRECTORY=");
+           os::read_file(folder + "/environ").value_or("").contains("CUDA_MPS_PIPE_DIRECTORY=");
   }
 
  private:
@@ -232,9 +232,8 @@ TEST_F(PoolTest, NeverAdoptsAProcessOfAnotherUserOrOfAContainer) {
     EXPECT_EQ(pool_->daemon_pid(), daemon) << "beside the daemon";
     ASSERT_EQ(::kill(daemon, SIGKILL), 0);
     std::ofstream(file) << impostor.pid();
-    ASSERT_TRUE(until([&] {
-      return pool_->supervisor().state == mps::State::kServing && pool_->daemon_pid() != daemon;
-    })) << pool_->supervisor().reason;
+    ASSERT_TRUE(until([&] { return pool_->supervisor().state == State::kServing && pool_->daemon_pid() != daemon; }))
+        << pool_->supervisor().reason;
     EXPECT_NE(pool_->daemon_pid(), impostor.pid()) << "in the daemon's place";
     pool_->stop();
     ASSERT_TRUE(until([&] { return pool_->gone(); }));
@@ -247,7 +246,7 @@ TEST_F(PoolTest, NamesAProgramThatIsNotTheConfiguredOneAndStartsNoneBesideIt) {
   ASSERT_TRUE(until([&] { return impostor.began(); }));
   open_pool();
   pool_->want(kLimits);
-  ASSERT_TRUE(until_state(mps::State::kBackingOff));
+  ASSERT_TRUE(until_state(State::kBackingOff));
   EXPECT_THAT(pool_->supervisor().reason, HasSubstr("the configured program is " + settings().binary.path));
 }
 
@@ -257,7 +256,7 @@ TEST_F(PoolTest, GivesAnAdoptedDaemonTheLimitsItLacks) {
   pool_.reset();
   open_pool();
   pool_->want(kOther);
-  ASSERT_TRUE(until_state(mps::State::kServing));
+  ASSERT_TRUE(until_state(State::kServing));
   EXPECT_EQ(pool_->daemon_pid(), pid);
   EXPECT_EQ(ask_daemon("get_default_device_pinned_mem_limit " + kUuid), "28G\n");
 }
@@ -271,8 +270,8 @@ TEST_F(PoolTest, ChangesTheLimitsOfARunningServerForClientsToCome) {
   const pid_t pid = pool_->daemon_pid();
   const pid_t server = pool_->supervisor().servers[0].pid;
   pool_->want(kOther);
-  EXPECT_NE(pool_->supervisor().state, mps::State::kServing);
-  ASSERT_TRUE(until_state(mps::State::kServing));
+  EXPECT_NE(pool_->supervisor().state, State::kServing);
+  ASSERT_TRUE(until_state(State::kServing));
   EXPECT_EQ(pool_->daemon_pid(), pid);
   EXPECT_EQ(ask_daemon("get_default_active_thread_percentage"), "20.0\n");
   EXPECT_EQ(ask_daemon("get_active_thread_percentage " + std::to_string(server)), "20.0\n");
@@ -301,30 +300,30 @@ TEST_F(PoolTest, StartsOverStaleSockets) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::snprintf(address.sun_path, sizeof address.sun_path, "%s/control", pipe().c_str());
-  const Fd stale(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  const os::Fd stale(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   ASSERT_EQ(::bind(stale.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-  const auto dir = Dir::open(pipe());
+  const auto dir = os::Dir::open(pipe());
   ASSERT_TRUE(dir->write_atomically("nvidia-cuda-mps-control.pid", std::to_string(::getpid())));
   const ino_t old = inode_of(pipe() + "/control");
   pool_->want(kLimits);
-  ASSERT_TRUE(until_state(mps::State::kServing));
+  ASSERT_TRUE(until_state(State::kServing));
   EXPECT_NE(inode_of(pipe() + "/control"), old);
 }
 
 TEST_F(PoolTest, PutsTheSocketOfEveryNewDaemonIntoEveryEndpoint) {
   open_pool();
-  const auto root = Dir::open(scratch_.path());
+  const auto root = os::Dir::open(scratch_.path());
   for (const char* grant : {"0011223344556677", "8899aabbccddeeff"}) {
     ASSERT_TRUE(root->make_subdir(std::string("pools/gpu-3f2a1b4c/endpoints/") + grant));
   }
   const std::string endpoint = scratch_ / "pools/gpu-3f2a1b4c/endpoints/8899aabbccddeeff/control";
   pool_->want(kLimits);
-  ASSERT_TRUE(until_state(mps::State::kServing));
+  ASSERT_TRUE(until_state(State::kServing));
   const ino_t first = inode_of(pipe() + "/control");
   EXPECT_EQ(inode_of(endpoint), first);
   const pid_t pid = pool_->daemon_pid();
   ASSERT_EQ(::kill(pid, SIGKILL), 0);
-  ASSERT_TRUE(until([&] { return pool_->daemon_pid() != pid && pool_->supervisor().state == mps::State::kServing; }));
+  ASSERT_TRUE(until([&] { return pool_->daemon_pid() != pid && pool_->supervisor().state == State::kServing; }));
   EXPECT_EQ(inode_of(endpoint), inode_of(pipe() + "/control"));
   EXPECT_NE(inode_of(endpoint), 0u);
 }
@@ -337,7 +336,7 @@ TEST_F(PoolTest, LeavesAForeignDaemonAloneAndNamesIt) {
   auto second = PoolDaemon::open(*loop_, other, {});
   ASSERT_TRUE(second);
   (*second)->want(kLimits);
-  ASSERT_TRUE(until([&] { return (*second)->supervisor().state == mps::State::kBackingOff; }));
+  ASSERT_TRUE(until([&] { return (*second)->supervisor().state == State::kBackingOff; }));
   EXPECT_THAT((*second)->supervisor().reason, HasSubstr("an MPS control daemon (pid " + std::to_string(pid) + ")"));
   (*second)->stop();
   EXPECT_TRUE((*second)->gone());
@@ -361,9 +360,9 @@ TEST_F(PoolTest, GivesUpOnAProgramThatCannotRunAndSaysSo) {
   auto pool = PoolDaemon::open(*loop_, s, {});
   ASSERT_TRUE(pool);
   (*pool)->want(kLimits);
-  ASSERT_TRUE(until([&] { return (*pool)->supervisor().state == mps::State::kGivenUp; }));
+  ASSERT_TRUE(until([&] { return (*pool)->supervisor().state == State::kGivenUp; }));
   EXPECT_THAT((*pool)->supervisor().reason, HasSubstr("given up after 3 failures"));
 }
 
 }  // namespace
-}  // namespace tranche::host
+}  // namespace tranche::mps

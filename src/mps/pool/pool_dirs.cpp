@@ -13,7 +13,7 @@
 
 #include "base/text.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 namespace {
 
 constexpr std::size_t kLongestSocketPath = sizeof(sockaddr_un::sun_path) - 1;
@@ -68,18 +68,18 @@ Result<PoolDirs> PoolDirs::make(const allocate::Paths& paths, const std::string&
                     longest.size(), kLongestSocketPath),
         longest);
   }
-  TRY(Dir pipe, Dir::create(paths.pipe(pool), 0755));
-  TRY(Dir log, Dir::create(paths.log(pool), 0755));
-  TRY(Dir endpoints, Dir::create(paths.endpoints(pool), 0755));
+  TRY(os::Dir pipe, os::Dir::create(paths.pipe(pool), 0755));
+  TRY(os::Dir log, os::Dir::create(paths.log(pool), 0755));
+  TRY(os::Dir endpoints, os::Dir::create(paths.endpoints(pool), 0755));
   return PoolDirs(std::move(pipe), std::move(log), std::move(endpoints));
 }
 
 Status set_reach(const std::string& mps_root, Reach reach) {
   const mode_t mode = reach == Reach::kOwner ? 0700 : 0711;
-  TRY(const Dir root, Dir::create(mps_root, 0755));
-  TRY(const Dir pools, root.make_subdir("pools", mode));
+  TRY(const os::Dir root, os::Dir::create(mps_root, 0755));
+  TRY(const os::Dir pools, root.make_subdir("pools", mode));
   // An existing directory may be from a version that let every user enter.
-  const Fd fd(::openat(pools.fd(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const os::Fd fd(::openat(pools.fd(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (fd && ::fchmod(fd.get(), mode) == 0) return {};
   return std::unexpected(error_from_errno(errno, "cannot close the pools' directory to other users", pools.path()));
 }
@@ -163,4 +163,4 @@ Result<std::vector<std::string>> check_before_start(const std::string& pipe, con
   return notes;
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::mps

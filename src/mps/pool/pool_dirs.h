@@ -11,7 +11,7 @@
 #include "grants/allocate/grant.h"
 #include "os/files/files.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 
 inline constexpr const char* kPidFile = "nvidia-cuda-mps-control.pid";  // the daemon writes it into its pipe directory
 // Which users can access `<mps-root>/pools`. The daemon's own files are accessible to every user (measured: sockets and
@@ -49,7 +49,7 @@ class PoolDirs {
   std::string pipe() const { return pipe_.path(); }
   std::string control_socket() const { return pipe_.path() + "/control"; }
   std::string endpoints() const { return endpoints_.path(); }
-  const Dir& log() const { return log_; }
+  const os::Dir& log() const { return log_; }
 
   // Removes the sockets of a killed daemon, which would block a new one. Call only when no daemon runs there.
   Status remove_stale_sockets() const;
@@ -58,11 +58,11 @@ class PoolDirs {
   Result<std::string> read_pid_file() const;
 
  private:
-  PoolDirs(Dir pipe, Dir log, Dir endpoints)
+  PoolDirs(os::Dir pipe, os::Dir log, os::Dir endpoints)
       : pipe_(std::move(pipe)), log_(std::move(log)), endpoints_(std::move(endpoints)) {}
-  Dir pipe_;
-  Dir log_;
-  Dir endpoints_;
+  os::Dir pipe_;
+  os::Dir log_;
+  os::Dir endpoints_;
 };
 
-}  // namespace tranche::host
+}  // namespace tranche::mps

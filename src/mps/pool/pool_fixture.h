@@ -14,13 +14,13 @@
 #include "mps/pool/pool_daemon.h"
 #include "os/files/scratch.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 
 using namespace std::chrono_literals;
 
 inline const std::string kUuid = "GPU-3f2a1b4c-0000-1111-2222-333344445555";
-inline const mps::DaemonLimits kLimits{{{kUuid, mib(14377)}}, Percent::whole(10)};
-inline const mps::DaemonLimits kOther{{{kUuid, mib(28754)}}, Percent::whole(20)};
+inline const DaemonLimits kLimits{{{kUuid, mib(14377)}}, Percent::whole(10)};
+inline const DaemonLimits kOther{{{kUuid, mib(28754)}}, Percent::whole(20)};
 
 inline std::string standins() {
   return std::string(std::getenv("TRANCHE_BUILD")) + "/standins";
@@ -29,10 +29,10 @@ inline std::string standins() {
 class PoolTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    auto loop = Loop::open();
+    auto loop = os::Loop::open();
     ASSERT_TRUE(loop) << to_string(loop.error());
     loop_ = *std::move(loop);
-    const auto dir = Dir::open(scratch_.path());
+    const auto dir = os::Dir::open(scratch_.path());
     ASSERT_TRUE(dir);
     ASSERT_TRUE(dir->write_atomically("node.yaml", "gpus:\n  - profile: H200\n    uuid: " + kUuid + "\n"));
     fast_.ask_again = 5ms;
@@ -67,24 +67,24 @@ class PoolTest : public ::testing::Test {
   void open_pool() {
     auto pool = PoolDaemon::open(*loop_, settings(),
                                  {.on_change =
-                                      [this](const mps::Supervisor&, const mps::Supervisor& after) {
+                                      [this](const Supervisor&, const Supervisor& after) {
                                         history_.push_back(after);
                                         wake();
                                       },
                                   .on_log =
-                                      [this](const mps::LogLine& line) {
-                                        came_ += line.what == mps::LogWhat::kNewClient ? 1 : 0;
+                                      [this](const LogLine& line) {
+                                        came_ += line.what == LogWhat::kNewClient ? 1 : 0;
                                         wake();
                                       },
-                                  .on_fault = [this](const mps::Fault&) { wake(); },
-                                  .on_proof = [this](const mps::Proof&, const mps::Proof&) { wake(); }});
+                                  .on_fault = [this](const Fault&) { wake(); },
+                                  .on_proof = [this](const Proof&, const Proof&) { wake(); }});
     ASSERT_TRUE(pool) << to_string(pool.error());
     pool_ = *std::move(pool);
   }
   void serve() {
     open_pool();
     pool_->want(kLimits);
-    ASSERT_TRUE(until_state(mps::State::kServing)) << pool_->supervisor().reason;
+    ASSERT_TRUE(until_state(State::kServing)) << pool_->supervisor().reason;
   }
 
   void wake() {
@@ -110,7 +110,7 @@ class PoolTest : public ::testing::Test {
     check_ = {};
     return !late;
   }
-  bool until_state(mps::State state) {
+  bool until_state(State state) {
     return until([&] { return pool_->supervisor().state == state; });
   }
   // The daemon's answer to one command, sent with the control program. The daemon serves one session at a time: while
@@ -130,16 +130,16 @@ class PoolTest : public ::testing::Test {
   }
   // Starts a CUDA process of this pool; returns when it has attached.
   pid_t start_client(const std::vector<std::string>& options) {
-    Command command{.argv = {standins() + "/sim-cuda"}, .env = pool_->target().env, .kill_on_drop = true};
+    os::Command command{.argv = {standins() + "/sim-cuda"}, .env = pool_->target().env, .kill_on_drop = true};
     command.argv.insert(command.argv.end(), options.begin(), options.end());
     const std::size_t lines = output_.size();
-    auto process = Process::start(
+    auto process = os::Process::start(
         *loop_, command,
         [this](const std::string& line) {
           output_.push_back(line);
           wake();
         },
-        [this](ExitNote) { wake(); });
+        [this](os::ExitNote) { wake(); });
     EXPECT_TRUE(process) << to_string(process.error());
     EXPECT_TRUE(until([&] { return output_.size() > lines; })) << "the client did not attach";
     clients_.push_back(*std::move(process));
@@ -147,21 +147,21 @@ class PoolTest : public ::testing::Test {
   }
   std::string pipe() const { return scratch_ / "pools/gpu-3f2a1b4c/pipe"; }
 
-  Scratch scratch_;
-  std::unique_ptr<Loop> loop_;
-  mps::SupervisorSettings fast_;
+  os::Scratch scratch_;
+  std::unique_ptr<os::Loop> loop_;
+  SupervisorSettings fast_;
   std::unique_ptr<PoolDaemon> pool_;
-  std::vector<mps::Supervisor> history_;
+  std::vector<Supervisor> history_;
   int came_ = 0;                     // clients, by the daemon's log
   std::vector<std::string> output_;  // of clients
-  std::vector<std::unique_ptr<Process>> clients_;
+  std::vector<std::unique_ptr<os::Process>> clients_;
   std::function<bool()> check_;
-  Loop::Id poll_ = 0;
+  os::Loop::Id poll_ = 0;
 };
 
 // A process that has exited and was not reaped yet does not run either.
 inline bool runs(pid_t pid) {
-  const auto stat = read_file("/proc/" + std::to_string(pid) + "/stat").value_or("");
+  const auto stat = os::read_file("/proc/" + std::to_string(pid) + "/stat").value_or("");
   const auto paren = stat.rfind(") ");
   return paren != std::string::npos && stat.compare(paren + 2, 1, "Z") != 0;
 }
@@ -176,4 +176,4 @@ inline ino_t inode_of(const std::string& path) {
   return ::stat(path.c_str(), &status) == 0 ? status.st_ino : 0;
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::mps

@@ -6,7 +6,7 @@
 #include "mps/control/daemon_replies.h"
 #include "mps/pool/pool_daemon.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 namespace {
 
 // A server that starts during the session requires one more; not more than one server starts at a time.
@@ -14,13 +14,13 @@ constexpr int kMostSessions = 4;
 
 }  // namespace
 
-bool PoolDaemon::holds(const mps::DaemonLimits& limits) const {
+bool PoolDaemon::holds(const DaemonLimits& limits) const {
   if (state_.turn_unknown) return false;
   return state_.turn ? *state_.turn == limits : own_limits() == limits;
 }
 
-void PoolDaemon::set_next_limits(const mps::DaemonLimits& limits, Done done) {
-  if (state_.state != mps::State::kServing)
+void PoolDaemon::set_next_limits(const DaemonLimits& limits, Done done) {
+  if (state_.state != State::kServing)
     return done(fail(Kind::kUnavailable, "the MPS daemon of this pool does not serve", settings_.id));
   if (next_limits_) {
     auto before = std::exchange(waiting_limits_, std::make_unique<LimitsChange>(limits, std::move(done)));
@@ -34,7 +34,7 @@ void PoolDaemon::set_next_limits(const mps::DaemonLimits& limits, Done done) {
 
 void PoolDaemon::set_on_servers(std::vector<int> servers) {
   ++next_limits_->sessions;
-  const std::string input = mps::turn_session(servers, next_limits_->limits);
+  const std::string input = turn_session(servers, next_limits_->limits);
   next_limits_->question =
       sessions_.ask({.target = target(), .input = input, .deadline = settings_.supervisor.question_deadline},
                     [this, servers = std::move(servers)](const Result<std::string>& reply) {
@@ -45,7 +45,7 @@ void PoolDaemon::set_on_servers(std::vector<int> servers) {
 
 void PoolDaemon::read_limits_reply(const std::vector<int>& servers, const Result<std::string>& reply) {
   if (!reply) return next_limits_set(std::unexpected(reply.error()));
-  const auto running = mps::parse_turn_session(servers, next_limits_->limits, *reply);
+  const auto running = parse_turn_session(servers, next_limits_->limits, *reply);
   const bool ended_meanwhile = !running && running.error().kind == Kind::kNotFound && !servers.empty();
   if (!running && !ended_meanwhile) return next_limits_set(std::unexpected(running.error()));
   if (running && running->servers == servers) return next_limits_set(running->defaults);
@@ -54,12 +54,12 @@ void PoolDaemon::read_limits_reply(const std::vector<int>& servers, const Result
   set_on_servers(ended_meanwhile ? std::vector<int>{} : running->servers);
 }
 
-void PoolDaemon::next_limits_set(const Result<mps::LimitsReadBack>& read) {
+void PoolDaemon::next_limits_set(const Result<LimitsReadBack>& read) {
   const auto was = std::move(next_limits_);
   if (read)
-    feed(mps::AdmissionLimitsSet{was->limits, *read});
+    feed(AdmissionLimitsSet{was->limits, *read});
   else
-    feed(mps::AdmissionLimitsUnknown{to_string(read.error())});
+    feed(AdmissionLimitsUnknown{to_string(read.error())});
   was->done(read ? Status() : std::unexpected(read.error()));
   if (next_limits_ || !waiting_limits_) return;  // the callback may have started the next one already
   const auto next = std::exchange(waiting_limits_, nullptr);
@@ -71,10 +71,10 @@ void PoolDaemon::abandon_next_limits() {
   if (!next_limits_) return;
   const auto was = std::move(next_limits_);
   const auto next = std::exchange(waiting_limits_, nullptr);
-  feed(mps::AdmissionLimitsUnknown{""});
+  feed(AdmissionLimitsUnknown{""});
   const Status broken_off = fail(Kind::kUnavailable, "the pool does not serve", settings_.id);
   was->done(broken_off);
   if (next) next->done(broken_off);
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::mps

@@ -7,9 +7,9 @@
 
 #include "os/log/log.h"
 
-namespace tranche::agent {
+namespace tranche::mps {
 
-PoolSet::PoolSet(host::Loop& loop, PoolSetSettings settings, host::ComputeModes& modes, std::function<void()> on_change)
+PoolSet::PoolSet(os::Loop& loop, PoolSetSettings settings, ComputeModes& modes, std::function<void()> on_change)
     : loop_(loop), settings_(std::move(settings)), modes_(modes), on_change_(std::move(on_change)) {
   if (!settings_.endpoints) return;
   endpoints_ = std::make_unique<EndpointsContext>(loop, *settings_.endpoints, [this] { look_again(); });
@@ -28,7 +28,7 @@ std::uint64_t PoolSet::keeper_files() const {
   return endpoints_ ? endpoints_->keeper.status().most_files : 0;
 }
 
-void PoolSet::set_binary(const Result<host::ControlBinary>& binary) {
+void PoolSet::set_binary(const Result<ControlBinary>& binary) {
   binary_ = binary;
   for (auto& [id, pool] : pools_) pool.look();
   on_change_();
@@ -99,7 +99,7 @@ void PoolSet::give_back_unneeded() {
     if (!pool.is_planned() || (pool.is_exclusive() && !pool.waits()))
       needed.insert(pool.planned().devices.begin(), pool.planned().devices.end());
   std::erase_if(giving_back_, [&](const auto& entry) { return entry.second && needed.contains(entry.first); });
-  const host::EarlierModes changed = modes_.changed();
+  const EarlierModes changed = modes_.changed();
   for (const auto& [uuid, mode] : changed) {
     if (needed.contains(uuid) || giving_back_.contains(uuid)) continue;
     giving_back_[uuid] = false;
@@ -123,7 +123,7 @@ void PoolSet::give_back_unneeded() {
   done();
 }
 
-void PoolSet::end(const std::vector<host::LeftPool>& left, std::function<void()> done) {
+void PoolSet::end(const std::vector<LeftPool>& left, std::function<void()> done) {
   for (const auto& one : left) {
     Pool& pool = pools_.try_emplace(one.id, *this, one.id).first->second;
     if (const auto adopted = pool.adopt(one); !adopted)
@@ -140,4 +140,4 @@ void PoolSet::stop(std::function<void()> done, bool end_clients) {
   look();
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::mps

@@ -25,12 +25,12 @@
 #include "os/loop/loop.h"
 #include "plan/plan.h"
 
-namespace tranche::agent {
+namespace tranche::mps {
 
 class PoolSet;
 
 struct PoolSetSettings {
-  host::DaemonSettings daemons;  // PoolSet::want() sets `proof.every`
+  DaemonSettings daemons;  // PoolSet::want() sets `proof.every`
   Duration try_again = std::chrono::seconds(10);
   bool may_serve_all_users = false;                 // this process is root, which -M needs
   std::optional<EndpointsSettings> endpoints = {};  // absent: none
@@ -44,32 +44,32 @@ class Pool final : public EndpointsPool {
 
   void set_planned(const plan::PlannedPool* planned);  // null: the plan does not have it any more
   void follow_plan();                                  // after set_planned() of every pool
-  void look() { feed(mps::LifeEvent::kInputs); }
-  void list_clients();                  // now: the list is up to a few seconds old
-  Status adopt(const host::LeftPool&);  // a daemon of an earlier run, which no plan has
+  void look() { feed(LifeEvent::kInputs); }
+  void list_clients();            // now: the list is up to a few seconds old
+  Status adopt(const LeftPool&);  // a daemon of an earlier run, which no plan has
 
   const plan::PlannedPool& planned() const { return planned_; }
   bool is_planned() const { return is_planned_; }
   bool is_exclusive() const { return planned_.compute_mode == config::ComputeModePolicy::kExclusive; }
   bool uses(const std::string& device) const;
   bool waits() const;  // for other holders
-  bool has_ended() const { return life_.state == mps::LifeState::kEnded; }
+  bool has_ended() const { return life_.state == LifeState::kEnded; }
   const std::string& problem() const { return life_.reason; }  // why it has no daemon, or will have none
-  host::PoolDaemon* daemon() const { return daemon_.get(); }   // null: none was opened
+  PoolDaemon* daemon() const { return daemon_.get(); }         // null: none was opened
   Endpoints* endpoints() const { return endpoints_.get(); }    // null: none were opened
-  const host::ServerMemory* memory() const { return memory_ ? &*memory_ : nullptr; }
+  const ServerMemory* memory() const { return memory_ ? &*memory_ : nullptr; }
   std::string capacity_note() const;  // warns that clients will soon find no place; "" = enough
 
-  void end_clients(const std::vector<int>& clients, std::function<void(const Terminated&)> done) override;
+  void end_clients(const std::vector<int>& clients, std::function<void(const std::vector<Terminated>&)> done) override;
   void client_gone(int pid) override;
   void server_doubted(const std::string& why) override;  // new clients may be unable to start: starts a proof soon
-  Result<mps::DaemonLimits> limits_for(const std::optional<mps::GrantLimits>& limits) const override;
-  void set_next_limits(const std::optional<mps::GrantLimits>& limits, host::PoolDaemon::Done done) override;
+  Result<DaemonLimits> limits_for(const std::optional<GrantLimits>& limits) const override;
+  void set_next_limits(const std::optional<GrantLimits>& limits, PoolDaemon::Done done) override;
 
  private:
-  void feed(mps::LifeEvent event, const std::string& why = {});
-  mps::LifeInputs inputs() const;
-  void act(mps::LifeAction action);
+  void feed(LifeEvent event, const std::string& why = {});
+  LifeInputs inputs() const;
+  void act(LifeAction action);
   void make_exclusive(std::vector<std::string> left);
   void modes_are(const Status& set);
   void start();
@@ -78,9 +78,9 @@ class Pool final : public EndpointsPool {
   std::string end_of_use() const;
 
   // --- its daemon --------------------------------------------------------------------------------------------------
-  host::PoolDaemon::Callbacks callbacks();
-  void daemon_changed(const mps::Supervisor& before, const mps::Supervisor& after);
-  void inform_endpoints(const mps::Supervisor& before, const mps::Supervisor& after);
+  PoolDaemon::Callbacks callbacks();
+  void daemon_changed(const Supervisor& before, const Supervisor& after);
+  void inform_endpoints(const Supervisor& before, const Supervisor& after);
   void look_at_memory();
   void log_state();
   void log_limits() const;
@@ -94,23 +94,23 @@ class Pool final : public EndpointsPool {
   plan::PlannedPool planned_;
   bool is_planned_ = false;
   bool changed_ = false;  // by the last plan
-  mps::PoolLife life_;
-  std::unique_ptr<host::PoolDaemon> daemon_;
+  PoolLife life_;
+  std::unique_ptr<PoolDaemon> daemon_;
   std::unique_ptr<Endpoints> endpoints_;  // after the daemon: no client may connect while that ends
-  std::optional<host::ServerMemory> memory_;
+  std::optional<ServerMemory> memory_;
   std::string logged_state_;
   bool nearly_full_ = false;  // last logged value
-  host::Timer retry_;
+  os::Timer retry_;
 };
 
 class PoolSet {
  public:
-  PoolSet(host::Loop& loop, PoolSetSettings settings, host::ComputeModes& modes, std::function<void()> on_change);
+  PoolSet(os::Loop& loop, PoolSetSettings settings, ComputeModes& modes, std::function<void()> on_change);
   PoolSet(const PoolSet&) = delete;
   PoolSet& operator=(const PoolSet&) = delete;
 
   // nullopt: the program was not found yet, and why.
-  void set_binary(const Result<host::ControlBinary>& binary);
+  void set_binary(const Result<ControlBinary>& binary);
   void want(const plan::Plan& plan, const inventory::Inventory& inventory, const config::Sharing& sharing);
   // Devices that containers hold without MPS: no daemon is started on them, and a daemon without clients stops.
   void set_other_holders(std::set<std::string> devices);
@@ -122,11 +122,11 @@ class PoolSet {
   void stop(std::function<void()> done, bool end_clients = false);
 
   // The same for daemons of an earlier run, without a plan.
-  void end(const std::vector<host::LeftPool>& left, std::function<void()> done);
+  void end(const std::vector<LeftPool>& left, std::function<void()> done);
 
   // Answers the requests on mps.sock. `reply` runs once, inside the call or in a later callback.
   void answer(const std::string& request, const Endpoints::Reply& reply);
-  const host::KilledWith& killed_with() const { return settings_.daemons.killed_with; }
+  const KilledWith& killed_with() const { return settings_.daemons.killed_with; }
 
   const std::map<std::string, Pool>& pools() const { return pools_; }
   std::uint64_t keeper_files() const;  // descriptors that the keeper may have open; 0 = not known
@@ -142,12 +142,12 @@ class PoolSet {
   void sweep();  // removes pools that have ended and restores compute modes that are no longer needed
   void give_back_unneeded();
 
-  host::Loop& loop_;
+  os::Loop& loop_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // a posted look may run after our end
   PoolSetSettings settings_;
-  host::ComputeModes& modes_;
+  ComputeModes& modes_;
   std::function<void()> on_change_;  // a visible property changed
-  Result<host::ControlBinary> binary_ = fail(Kind::kUnavailable, "the MPS control program is being looked for");
+  Result<ControlBinary> binary_ = fail(Kind::kUnavailable, "the MPS control program is being looked for");
   plan::Plan plan_;
   inventory::Inventory inventory_;
   config::Sharing sharing_;
@@ -160,4 +160,4 @@ class PoolSet {
   std::map<std::string, bool> giving_back_;  // by UUID: true = failed; retried only after the mode was needed again
 };
 
-}  // namespace tranche::agent
+}  // namespace tranche::mps

@@ -8,7 +8,7 @@
 
 #include "os/files/scratch.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 namespace {
 
 using ::testing::Contains;
@@ -39,7 +39,7 @@ TEST(StartChecks, NameTheLabelThatContainersNeed) {
 }
 
 TEST(StartChecks, MendTheModeOfAPipeDirectoryAndNameAClosedParent) {
-  const Scratch scratch;
+  const os::Scratch scratch;
   const std::string closed = scratch / "closed", pipe = closed + "/pipe";
   std::filesystem::create_directories(pipe);
   ASSERT_EQ(::chmod(pipe.c_str(), 0777), 0);
@@ -60,4 +60,4 @@ TEST(StartChecks, MendTheModeOfAPipeDirectoryAndNameAClosedParent) {
 }
 
 }  // namespace
-}  // namespace tranche::host
+}  // namespace tranche::mps

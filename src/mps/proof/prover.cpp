@@ -8,7 +8,7 @@
 
 #include "mps/pool/pool_daemon.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 namespace {
 
 constexpr Duration kServerPatience = std::chrono::seconds(2);  // from SIGTERM to SIGKILL
@@ -20,15 +20,15 @@ constexpr int kStages = 2;
 
 }  // namespace
 
-void Prover::feed(mps::ProofEvent event) {
+void Prover::feed(ProofEvent event) {
   events_.push_back(std::move(event));
   if (stepping_) return;
   stepping_ = true;
-  const mps::Proof before = state_;
+  const Proof before = state_;
   while (!events_.empty()) {
-    const mps::ProofEvent next = std::move(events_.front());
+    const ProofEvent next = std::move(events_.front());
     events_.pop_front();
-    auto stepped = mps::step(std::move(state_), next, loop_.now(), settings_);
+    auto stepped = step(std::move(state_), next, loop_.now(), settings_);
     state_ = std::move(stepped.next);
     for (const auto& action : stepped.actions) std::visit([this](const auto& a) { act(a); }, action);
   }
@@ -42,17 +42,17 @@ void Prover::feed(mps::ProofEvent event) {
 void Prover::set_every(Duration every) {
   if (every == settings_.every) return;
   settings_.every = every;
-  if (state_.serves) feed(mps::PoolServes{});
+  if (state_.serves) feed(PoolServes{});
 }
 
 void Prover::arm_timer() {
   timer_.stop();
-  const auto at = mps::wake_at(state_, settings_);
+  const auto at = wake_at(state_, settings_);
   if (!at) return;
-  timer_.start(std::max(Duration{}, *at - loop_.now()), [this] { feed(mps::ProofTick{}); });
+  timer_.start(std::max(Duration{}, *at - loop_.now()), [this] { feed(ProofTick{}); });
 }
 
-void Prover::act(const mps::StartProof&) {
+void Prover::act(const StartProof&) {
   auto* const admission = pool_.settings_.admission;
   if (admission == nullptr) return start();
   turn_timer_.start(kTurnPatience, [this] { start(); });
@@ -73,20 +73,20 @@ void Prover::start() {
 void Prover::start_next() {
   const auto& devices = pool_.settings_.devices;
   output_.clear();
-  Command command{
+  os::Command command{
       .argv = pool_.settings_.proof_program, .env = pool_.environment_, .kill_on_drop = true, .die_with_parent = true};
   for (const char* word : {"--json", "--seconds", "0", "--deadline"}) command.argv.push_back(word);
   command.argv.push_back(fmt::format("{:.3f}", std::chrono::duration<double>(settings_.deadline).count()));
   if (device_ < devices.size()) command.env["CUDA_VISIBLE_DEVICES"] = devices[device_];
-  auto process = Process::start(
+  auto process = os::Process::start(
       loop_, command,
       [this](const std::string& line) {
         if (output_.size() < kLongestOutput) output_ += line + '\n';
       },
-      [this](ExitNote note) { ended(note, false); });
+      [this](os::ExitNote note) { ended(note, false); });
   if (!process) {
-    const mps::ProofReading reading{mps::ProofVerdict::kInconclusive,
-                                    "the CUDA start could not be tried: " + to_string(process.error())};
+    const ProofReading reading{ProofVerdict::kInconclusive,
+                               "the CUDA start could not be tried: " + to_string(process.error())};
     deadline_.start(Duration{}, [this, reading] { finish(reading); });
     return;
   }
@@ -94,41 +94,40 @@ void Prover::start_next() {
   deadline_.start(kStages * settings_.deadline, [this] { ended({.signalled = true, .code = SIGKILL}, true); });
 }
 
-void Prover::ended(const ExitNote& note, bool timed_out) {
+void Prover::ended(const os::ExitNote& note, bool timed_out) {
   deadline_.stop();
   process_.reset();  // kills it if it still runs
-  const auto reading = mps::read_proof(
+  const auto reading = read_proof(
       {.exit_code = note.signalled ? -1 : note.code, .timed_out = timed_out, .output = output_, .clients = clients_});
   const bool more = ++device_ < pool_.settings_.devices.size();
-  if (reading.verdict == mps::ProofVerdict::kPassed && more) return start_next();
+  if (reading.verdict == ProofVerdict::kPassed && more) return start_next();
   finish(reading);
 }
 
-void Prover::finish(const mps::ProofReading& reading) {
+void Prover::finish(const ProofReading& reading) {
   turn_.reset();
-  feed(mps::ProofEnded{reading.verdict, reading.reason, !pool_.clients_of_servers().empty(), !pool_.servers().empty()});
+  feed(ProofEnded{reading.verdict, reading.reason, !pool_.clients_of_servers().empty(), !pool_.servers().empty()});
 }
 
-void Prover::act(const mps::CancelProof&) {
+void Prover::act(const CancelProof&) {
   turn_timer_.stop();
   deadline_.stop();
   process_.reset();
   turn_.reset();
 }
 
-void Prover::act(const mps::EndStep& action) {
+void Prover::act(const EndStep& action) {
   switch (action.step) {
-    case mps::Step::kClients:
-      return pool_.end_clients(pool_.clients_of_servers(), [this](const auto&) { feed(mps::StepDone{}); });
-    case mps::Step::kServers:
+    case Step::kClients:
+      return pool_.end_clients(pool_.clients_of_servers(), [this](const auto&) { feed(StepDone{}); });
+    case Step::kServers:
       return end_servers();
-    case mps::Step::kDaemon:
+    case Step::kDaemon:
       soon_.start(Duration{}, [this, why = action.why] {
-        pool_.feed(
-            mps::Replace{"new CUDA programs do not start, and ending its clients and servers did not help: " + why});
+        pool_.feed(Replace{"new CUDA programs do not start, and ending its clients and servers did not help: " + why});
       });
       return;
-    case mps::Step::kNone:
+    case Step::kNone:
       return;
   }
 }
@@ -137,15 +136,15 @@ void Prover::act(const mps::EndStep& action) {
 void Prover::end_servers() {
   ending_.clear();
   for (const int pid : pool_.servers()) {
-    const auto ref = process_ref(pid);
+    const auto ref = os::process_ref(pid);
     if (!ref) continue;
-    auto process = Process::adopt(loop_, *ref, [this, pid](ExitNote) { server_gone(pid); });
+    auto process = os::Process::adopt(loop_, *ref, [this, pid](os::ExitNote) { server_gone(pid); });
     if (!process) continue;
     (void)(*process)->signal(SIGTERM);
     ending_.push_back(*std::move(process));
   }
   kill_timer_.start(ending_.empty() ? Duration{} : kServerPatience, [this] {
-    if (ending_.empty()) return feed(mps::StepDone{});
+    if (ending_.empty()) return feed(StepDone{});
     for (const auto& process : ending_) (void)process->signal(SIGKILL);
   });
 }
@@ -154,7 +153,7 @@ void Prover::server_gone(pid_t pid) {
   std::erase_if(ending_, [pid](const auto& process) { return process->ref().pid == pid; });
   if (!ending_.empty()) return;
   kill_timer_.stop();
-  feed(mps::StepDone{});
+  feed(StepDone{});
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::mps

@@ -15,7 +15,7 @@
 #include "os/loop/timer.h"
 #include "os/process/process.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 
 // Held while a proof runs; its content is opaque to the prover. Dropping it ends the turn.
 using ProofTurn = std::shared_ptr<void>;
@@ -25,44 +25,44 @@ class PoolDaemon;
 // A part of its pool's daemon.
 class Prover {
  public:
-  Prover(Loop& loop, mps::ProofSettings settings, PoolDaemon& pool) : loop_(loop), settings_(settings), pool_(pool) {}
+  Prover(os::Loop& loop, ProofSettings settings, PoolDaemon& pool) : loop_(loop), settings_(settings), pool_(pool) {}
   Prover(const Prover&) = delete;
   Prover& operator=(const Prover&) = delete;
 
-  void feed(mps::ProofEvent event);
+  void feed(ProofEvent event);
   void set_every(Duration every);  // 0 = no more proofs
-  const mps::Proof& state() const { return state_; }
+  const Proof& state() const { return state_; }
   pid_t pid() const { return process_ ? process_->ref().pid : 0; }  // of the running CUDA start; 0 = none
 
  private:
-  void act(const mps::StartProof&);
-  void act(const mps::CancelProof&);
-  void act(const mps::EndStep& action);
+  void act(const StartProof&);
+  void act(const CancelProof&);
+  void act(const EndStep& action);
   void start();
   void start_next();
-  void ended(const ExitNote& note, bool timed_out);
-  void finish(const mps::ProofReading& reading);
+  void ended(const os::ExitNote& note, bool timed_out);
+  void finish(const ProofReading& reading);
   void end_servers();
   void server_gone(pid_t pid);
   void arm_timer();
 
-  Loop& loop_;
-  mps::ProofSettings settings_;
+  os::Loop& loop_;
+  ProofSettings settings_;
   PoolDaemon& pool_;
-  mps::Proof state_;
-  std::deque<mps::ProofEvent> events_;
+  Proof state_;
+  std::deque<ProofEvent> events_;
   bool stepping_ = false;
-  Timer timer_{loop_};
-  Timer soon_{loop_};  // for work that must not run inside the caller's callback
-  Timer kill_timer_{loop_};
-  Timer turn_timer_{loop_};
+  os::Timer timer_{loop_};
+  os::Timer soon_{loop_};  // for work that must not run inside the caller's callback
+  os::Timer kill_timer_{loop_};
+  os::Timer turn_timer_{loop_};
   ProofTurn turn_;
   std::size_t device_ = 0;   // of the pool, on which CUDA is started
   std::size_t clients_ = 0;  // of the pool, when the proof began
   std::string output_;
-  Timer deadline_{loop_};
-  std::unique_ptr<Process> process_;
-  std::vector<std::unique_ptr<Process>> ending_;  // servers
+  os::Timer deadline_{loop_};
+  std::unique_ptr<os::Process> process_;
+  std::vector<std::unique_ptr<os::Process>> ending_;  // servers
 };
 
-}  // namespace tranche::host
+}  // namespace tranche::mps

@@ -6,7 +6,7 @@
 #include "mps/pool/pool_fixture.h"
 #include "standins/mps/handshake.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 namespace {
 
 using ::testing::ElementsAre;
@@ -25,7 +25,7 @@ class PoolProof : public PoolTest {
  protected:
   void SetUp() override {
     PoolTest::SetUp();
-    const auto dir = Dir::open(scratch_.path());
+    const auto dir = os::Dir::open(scratch_.path());
     ASSERT_TRUE(dir->write_atomically("probe", kProbe));
     ASSERT_EQ(::chmod((scratch_ / "probe").c_str(), 0755), 0);
     proof_.again = 20ms;
@@ -41,14 +41,14 @@ class PoolProof : public PoolTest {
     return s;
   }
   void say(const std::string& what, bool yes) {
-    const auto dir = Dir::open(scratch_.path());
+    const auto dir = os::Dir::open(scratch_.path());
     const std::string name = "probe." + what;
     ASSERT_TRUE(yes ? dir->write_atomically(name, "") : dir->remove(name));
   }
   bool until_word(const std::string& word) {
     return until([&] { return pool_->state_name() == word; });
   }
-  mps::ProofSettings proof_;
+  ProofSettings proof_;
   std::vector<std::string> program_;
 };
 
@@ -64,7 +64,7 @@ TEST_F(PoolProof, ByARealCudaStartComesBeforeServing) {
     return word == "serving";
   })) << pool_->reason();
   EXPECT_EQ(words[words.size() - 2], "proving");
-  EXPECT_EQ(pool_->proof().state, mps::ProofState::kProven) << pool_->proof().reason;
+  EXPECT_EQ(pool_->proof().state, ProofState::kProven) << pool_->proof().reason;
   EXPECT_TRUE(until([&] { return came_ >= 1; })) << "it came another way";
   EXPECT_EQ(pool_->supervisor().failures, 0);
 }
@@ -81,7 +81,7 @@ TEST_F(PoolProof, WithoutACudaLibraryIsUnknownAndServes) {
   pool_ = *std::move(pool);
   pool_->want(kLimits);
   ASSERT_TRUE(until_word("serving"));
-  EXPECT_EQ(pool_->proof().state, mps::ProofState::kUnknown);
+  EXPECT_EQ(pool_->proof().state, ProofState::kUnknown);
   EXPECT_THAT(pool_->proof().reason, HasSubstr("libcuda.so.1"));
 }
 
@@ -107,7 +107,7 @@ TEST_F(PoolProof, ThatFailsEndsTheClientsFirstAndThenServesAgain) {
       until([&] { return !pool_->supervisor().servers.empty() && !pool_->supervisor().servers[0].clients.empty(); }));
   const pid_t daemon = pool_->daemon_pid();
   say("wedged", true);
-  ASSERT_TRUE(until([&] { return pool_->proof().step == mps::Step::kClients; }));
+  ASSERT_TRUE(until([&] { return pool_->proof().step == Step::kClients; }));
   EXPECT_THAT(pool_->reason(), HasSubstr("new CUDA programs do not start: no answer from the driver"));
   EXPECT_THAT(pool_->reason(), HasSubstr("its clients were ended"));
   say("wedged", false);
@@ -129,14 +129,14 @@ TEST_F(PoolProof, GoesOnToTheServerAndToTheDaemonUntilItPasses) {
       until([&] { return !pool_->supervisor().servers.empty() && !pool_->supervisor().servers[0].clients.empty(); }));
   const pid_t daemon = pool_->daemon_pid(), server = pool_->supervisor().servers[0].pid;
   say("wedged", true);
-  ASSERT_TRUE(until([&] { return pool_->proof().step == mps::Step::kServers; })) << pool_->reason();
+  ASSERT_TRUE(until([&] { return pool_->proof().step == Step::kServers; })) << pool_->reason();
   ASSERT_TRUE(until([&] { return !runs(server); }));
   ASSERT_TRUE(until([&] { return pool_->daemon_pid() != daemon; })) << pool_->reason();
   EXPECT_FALSE(runs(daemon));
   say("wedged", false);
   ASSERT_TRUE(until_word("serving")) << pool_->reason();
   EXPECT_EQ(pool_->proof().daemons_ended, 1u);
-  const auto found = std::ranges::any_of(history_, [](const mps::Supervisor& s) {
+  const auto found = std::ranges::any_of(history_, [](const Supervisor& s) {
     return s.reason.find("ending its clients and servers did not help") != std::string::npos;
   });
   EXPECT_TRUE(found);
@@ -190,8 +190,8 @@ TEST_F(PoolProof, OfAServerThatAClientBrokeOffWithEndsTheServerAndThePoolDoesNot
   ASSERT_TRUE(until_word("serving")) << pool_->reason();
   EXPECT_TRUE(until([&] { return !runs(server); }));
   EXPECT_EQ(pool_->daemon_pid(), daemon);
-  const auto left = std::ranges::count_if(
-      history_, [](const mps::Supervisor& s) { return s.state == mps::State::kStarting || s.mute; });
+  const auto left =
+      std::ranges::count_if(history_, [](const Supervisor& s) { return s.state == State::kStarting || s.mute; });
   EXPECT_EQ(left, 0) << "the daemon counted as mute while our own start held it";
 }
 
@@ -219,7 +219,7 @@ TEST_F(PoolProof, ReportsTheCulpritOfAFaultAndOfADeath) {
   const pid_t culprit = start_client({"--allocate", "1G", "--fault"});
   ASSERT_TRUE(
       until([&] { return pool_->faults().last().size() == 1 && !pool_->faults().last().back().victims.empty(); }));
-  EXPECT_EQ(pool_->faults().last()[0].kind, mps::FaultKind::kFatal);
+  EXPECT_EQ(pool_->faults().last()[0].kind, FaultKind::kFatal);
   EXPECT_EQ(pool_->faults().last()[0].culprit, culprit);
   EXPECT_THAT(pool_->faults().last()[0].victims, ElementsAre(peer));
   ASSERT_TRUE(until([&] { return !runs(peer) && !runs(culprit); }));
@@ -229,12 +229,12 @@ TEST_F(PoolProof, ReportsTheCulpritOfAFaultAndOfADeath) {
   ASSERT_TRUE(until([&] { return output_.back().find("launch") != std::string::npos; }));
   ASSERT_EQ(::kill(killed, SIGKILL), 0);
   ASSERT_TRUE(until([&] { return pool_->faults().last().size() == 2; }));
-  EXPECT_EQ(pool_->faults().last()[1].kind, mps::FaultKind::kUncleanExit);
+  EXPECT_EQ(pool_->faults().last()[1].kind, FaultKind::kUncleanExit);
   EXPECT_EQ(pool_->faults().last()[1].culprit, killed);
   EXPECT_THAT(pool_->faults().last()[1].victims, ElementsAre(other));
-  EXPECT_EQ(pool_->faults().total(mps::FaultKind::kFatal), 1u);
-  EXPECT_EQ(pool_->faults().total(mps::FaultKind::kUncleanExit), 1u);
+  EXPECT_EQ(pool_->faults().total(FaultKind::kFatal), 1u);
+  EXPECT_EQ(pool_->faults().total(FaultKind::kUncleanExit), 1u);
 }
 
 }  // namespace
-}  // namespace tranche::host
+}  // namespace tranche::mps

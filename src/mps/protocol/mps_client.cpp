@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace tranche::agent {
+namespace tranche::mps {
 namespace {
 
 constexpr Duration kRequestDeadline = std::chrono::seconds(5);
@@ -18,8 +18,8 @@ std::string mps_socket(const std::string& mps_root) {
   return mps_root + "/mps.sock";
 }
 
-MpsClient::MpsClient(host::Loop& loop, const std::string& mps_root)
-    : loop_(loop), socket_(mps_socket(mps_root)), ordered_(host::StatusClient::open(loop, socket_)) {}
+MpsClient::MpsClient(os::Loop& loop, const std::string& mps_root)
+    : loop_(loop), socket_(mps_socket(mps_root)), ordered_(os::StatusClient::open(loop, socket_)) {}
 
 void MpsClient::request(const MpsRequest& request, Done done) {
   ordered_->request(request_line(request), kRequestDeadline, [done = std::move(done)](const Result<std::string>& line) {
@@ -30,7 +30,7 @@ void MpsClient::request(const MpsRequest& request, Done done) {
 void MpsClient::end(const MpsRequest& request, Ended done) {
   auto free = std::ranges::find(endings_, false, [](const auto& each) { return each->busy; });
   if (free == endings_.end()) {
-    endings_.push_back(std::make_unique<Connection>(Connection{host::StatusClient::open(loop_, socket_)}));
+    endings_.push_back(std::make_unique<Connection>(Connection{os::StatusClient::open(loop_, socket_)}));
     free = std::prev(endings_.end());
   }
   Connection* const used = free->get();
@@ -43,7 +43,7 @@ void MpsClient::end(const MpsRequest& request, Ended done) {
 }
 
 void MpsClient::follow(std::function<void(const PoolReports& reports)> on_reports) {
-  watcher_ = host::StatusWatcher::open(loop_, socket_, [this, on_reports = std::move(on_reports)](const auto& line) {
+  watcher_ = os::StatusWatcher::open(loop_, socket_, [this, on_reports = std::move(on_reports)](const auto& line) {
     auto reports = parse_pool_reports(line);
     if (reports) return on_reports(*reports);
     PoolReports none;
@@ -53,4 +53,4 @@ void MpsClient::follow(std::function<void(const PoolReports& reports)> on_report
   });
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::mps

@@ -17,11 +17,11 @@
 #include "os/loop/loop.h"
 #include "os/socket/status_socket.h"
 
-namespace tranche::agent {
+namespace tranche::mps {
 
 class MpsClient {
  public:
-  MpsClient(host::Loop& loop, const std::string& mps_root);  // the directory of mps.sock
+  MpsClient(os::Loop& loop, const std::string& mps_root);  // the directory of mps.sock
 
   // Each `done` runs once, in a callback of its own, and never after this object is destroyed: it may refer only to
   // what exists as long as the loop runs.
@@ -35,17 +35,17 @@ class MpsClient {
 
  private:
   struct Connection {
-    std::unique_ptr<host::StatusClient> client;
+    std::unique_ptr<os::StatusClient> client;
     bool busy = false;
   };
 
-  host::Loop& loop_;
+  os::Loop& loop_;
   std::string socket_;
-  std::unique_ptr<host::StatusClient> ordered_;
+  std::unique_ptr<os::StatusClient> ordered_;
   std::vector<std::unique_ptr<Connection>> endings_;
-  std::unique_ptr<host::StatusWatcher> watcher_;
+  std::unique_ptr<os::StatusWatcher> watcher_;
 };
 
 std::string mps_socket(const std::string& mps_root);
 
-}  // namespace tranche::agent
+}  // namespace tranche::mps

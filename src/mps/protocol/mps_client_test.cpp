@@ -4,7 +4,7 @@
 
 #include "os/files/scratch.h"
 
-namespace tranche::agent {
+namespace tranche::mps {
 namespace {
 
 using namespace std::chrono_literals;
@@ -13,10 +13,10 @@ using ::testing::ElementsAre;
 class MpsClientTest : public ::testing::Test {
  protected:
   void serve() {
-    server_ = *host::StatusServer::open(
+    server_ = *os::StatusServer::open(
         *loop_, scratch_ / "mps.sock",
         [](const std::string&) { return Result<std::string>(R"({"pools":[],"pid":7})"); }, {},
-        [this](const std::string& line, const host::StatusServer::Reply& reply) {
+        [this](const std::string& line, const os::StatusServer::Reply& reply) {
           const auto request = parse_mps_request(line);
           if (request && std::holds_alternative<TerminateRequest>(*request)) {
             terminating_ = reply;
@@ -39,10 +39,10 @@ class MpsClientTest : public ::testing::Test {
     loop_->cancel(guard);
   }
 
-  host::Scratch scratch_;
-  std::unique_ptr<host::Loop> loop_ = *host::Loop::open();
-  std::unique_ptr<host::StatusServer> server_;
-  host::StatusServer::Reply terminating_;
+  os::Scratch scratch_;
+  std::unique_ptr<os::Loop> loop_ = *os::Loop::open();
+  std::unique_ptr<os::StatusServer> server_;
+  os::StatusServer::Reply terminating_;
   std::size_t wanted_ = 0;
   std::vector<std::string> answers_;
   const EndpointName endpoint_{"set-1", "0011223344556677"};
@@ -85,4 +85,4 @@ TEST_F(MpsClientTest, FollowsTheReportsOfThePools) {
 }
 
 }  // namespace
-}  // namespace tranche::agent
+}  // namespace tranche::mps

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "mps/protocol/requests.h"
 
-namespace tranche::agent {
+namespace tranche::mps {
 namespace {
 
 using Json = nlohmann::json;
@@ -45,7 +45,7 @@ std::map<std::string, std::uint64_t> counts_at(const Json& object, std::string_v
 }
 
 // All of them if valid, otherwise none.
-std::optional<mps::GrantLimits> limits_at(const Json& endpoint) {
+std::optional<GrantLimits> limits_at(const Json& endpoint) {
   auto limits = read_limits(member_at(endpoint, "limits"));
   return limits ? std::optional(*std::move(limits)) : std::nullopt;
 }
@@ -147,4 +147,4 @@ void put_shared_memory(const allocate::Paths& paths, const PoolReports& reports,
   grant.mounts.push_back({"/dev/shm", paths.mps_root + "/" + kSharedMemoryFolder, false});
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::mps

@@ -15,7 +15,7 @@
 #include "mps/protocol/grant_limits.h"
 #include "plan/plan.h"
 
-namespace tranche::agent {
+namespace tranche::mps {
 
 // Whether a client's death is harmless to its neighbours: "yes", "starting", "no"; `why` not.
 struct ClientProtection {
@@ -30,12 +30,12 @@ struct EndpointReport {
   std::string grant;
   std::vector<std::int64_t> clients;  // living processes that connected through it
   bool admitting = true;
-  std::string reason;                           // why it does not admit
-  std::optional<mps::GrantLimits> limits = {};  // from openEndpoint; absent: it had none
-  std::string refused_why = {};                 // about the process that was refused last
-  std::uint64_t limits_lifted = 0;              // processes refused because their environment lifts their memory limit
-  std::uint64_t made = 0;                       // number of this endpoint of the grant
-  std::vector<std::int64_t> remnants = {};      // clients that have exited, and that the server still has
+  std::string reason;                       // why it does not admit
+  std::optional<GrantLimits> limits = {};   // from openEndpoint; absent: it had none
+  std::string refused_why = {};             // about the process that was refused last
+  std::uint64_t limits_lifted = 0;          // processes refused because their environment lifts their memory limit
+  std::uint64_t made = 0;                   // number of this endpoint of the grant
+  std::vector<std::int64_t> remnants = {};  // clients that have exited, and that the server still has
   std::vector<ClientProtection> protection = {};  // of its clients
   std::vector<std::int64_t> dead = {};            // clients that have exited, and that tranche-keeper still holds
   friend bool operator==(const EndpointReport&, const EndpointReport&) = default;
@@ -99,4 +99,4 @@ inline constexpr const char* kSharedMemoryFolder = "shm";
 // has a volume of its own there, its containers see that one, because kubelet lists it after this one.
 void put_shared_memory(const allocate::Paths& paths, const PoolReports& reports, allocate::Grant& grant);
 
-}  // namespace tranche::agent
+}  // namespace tranche::mps

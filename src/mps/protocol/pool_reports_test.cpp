@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-namespace tranche::agent {
+namespace tranche::mps {
 namespace {
 
 using ::testing::HasSubstr;
@@ -66,7 +66,7 @@ TEST(Pools, LimitsOfAnEndpointAreReadAsAWholeOrNotAtAll) {
     return reports ? reports->pools.at("set-1").endpoints[0].limits : std::nullopt;
   };
   EXPECT_THAT(endpoint(R"([{"uuid":"GPU-1","memoryMiB":7188,"threadsHundredths":500}])"),
-              testing::Optional(testing::ElementsAre(mps::GrantLimit{"GPU-1", mib(7188), Percent{500}})));
+              testing::Optional(testing::ElementsAre(GrantLimit{"GPU-1", mib(7188), Percent{500}})));
   for (const char* bad : {"[]", "{}", "[1]", R"([{"memoryMiB":1}])", R"([{"uuid":"GPU-1","memoryMiB":-1}])",
                           R"([{"uuid":"GPU-1","threadsHundredths":10001}])"})
     EXPECT_EQ(endpoint(bad), std::nullopt) << bad;
@@ -113,4 +113,4 @@ TEST(Pools, WithoutAConnectionEveryPoolIsFaulty) {
 }
 
 }  // namespace
-}  // namespace tranche::agent
+}  // namespace tranche::mps

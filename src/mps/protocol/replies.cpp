@@ -8,7 +8,7 @@
 #include "base/json_read.h"
 #include "base/json_text.h"
 
-namespace tranche::agent {
+namespace tranche::mps {
 namespace {
 
 constexpr std::int64_t kLongestWaitMs = 3'600'000;
@@ -22,10 +22,10 @@ Result<nlohmann::json> accepted(std::string_view line) {
               "tranche mps sent an unrecognized reply; are tranche node and tranche mps the same version?");
 }
 
-std::optional<mps::TerminateOutcome> outcome_of(std::string_view text) {
-  using enum mps::TerminateOutcome;
+std::optional<TerminateOutcome> outcome_of(std::string_view text) {
+  using enum TerminateOutcome;
   for (const auto outcome : {kTerminated, kNotAClient, kRefused, kTimedOut})
-    if (mps::to_string(outcome) == text) return outcome;
+    if (to_string(outcome) == text) return outcome;
   return std::nullopt;
 }
 
@@ -72,4 +72,4 @@ Result<EndReply> read_end_reply(std::string_view line) {
   return read;
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::mps

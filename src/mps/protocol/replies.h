@@ -33,13 +33,9 @@ struct Terminated {
   friend bool operator==(const Terminated&, const Terminated&) = default;
 };
 
-}  // namespace tranche::mps
-
-namespace tranche::agent {
-
 // To `terminate`.
 struct EndReply {
-  std::vector<mps::Terminated> clients = {};
+  std::vector<Terminated> clients = {};
   Duration took{};
 };
 
@@ -51,4 +47,4 @@ std::string end_reply(const EndReply& reply);
 Status read_reply(std::string_view line);
 Result<EndReply> read_end_reply(std::string_view line);
 
-}  // namespace tranche::agent
+}  // namespace tranche::mps

@@ -2,10 +2,9 @@
 
 #include <gmock/gmock.h>
 
-namespace tranche::agent {
+namespace tranche::mps {
 namespace replies_test {
 
-using mps::TerminateOutcome;
 using testing::HasSubstr;
 
 const EndReply kReply{.clients = {{7, TerminateOutcome::kTerminated, "", std::chrono::milliseconds(4)},
@@ -43,4 +42,4 @@ TEST(MpsReplies, WithoutAConfirmationAreErrors) {
 }
 
 }  // namespace replies_test
-}  // namespace tranche::agent
+}  // namespace tranche::mps

@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "containers/attribution.h"
 
-namespace tranche::agent {
+namespace tranche::mps {
 namespace {
 
 constexpr std::size_t kLongestPool = 64;
@@ -19,7 +19,7 @@ constexpr std::size_t kLongestReason = 512;
 constexpr std::array<const char*, std::variant_size_v<MpsRequest>> kDo{"openEndpoint", "removeEndpoint", "admit",
                                                                        "terminate"};
 
-std::unexpected<Error> wrong(const std::string& what) {
+std::unexpected<Error> malformed(const std::string& what) {
   return fail(Kind::kInvalid, what, "mps.sock");
 }
 
@@ -55,7 +55,7 @@ void describe(Fields& fields, TerminateRequest& terminate) {
   fields.reason("reason", terminate.reason);
 }
 template <class Fields>
-void describe(Fields& fields, mps::GrantLimit& limit) {
+void describe(Fields& fields, GrantLimit& limit) {
   fields.text("uuid", limit.uuid);
   fields.amount("memoryMiB", limit.memory);
   fields.amount("threadsHundredths", limit.threads);
@@ -81,7 +81,7 @@ class Writer {
   }
   void amount(const char* key, Bytes value) { json[key] = value.in_mib(); }
   void amount(const char* key, Percent value) { json[key] = value.hundredths; }
-  void limits(const char* key, const std::optional<mps::GrantLimits>& value) {
+  void limits(const char* key, const std::optional<GrantLimits>& value) {
     if (value) json[key] = limits_json(*value);
   }
   void pids(const char* key, const std::vector<int>& value) { json[key] = value; }
@@ -133,7 +133,7 @@ class Reader {
   }
   void amount(const char* key, Bytes& into) { into = mib(amount(key)); }
   void amount(const char* key, Percent& into) { into = Percent{amount(key)}; }
-  void limits(const char* key, std::optional<mps::GrantLimits>& into) {
+  void limits(const char* key, std::optional<GrantLimits>& into) {
     const auto* value = find(key);
     if (value == nullptr) return;
     auto limits = read_limits(*value);
@@ -163,7 +163,7 @@ class Reader {
 
  private:
   void refuse(const std::string& what) {
-    if (status_) status_ = wrong(what);
+    if (status_) status_ = malformed(what);
   }
   const nlohmann::json* find(const char* key) {
     known_.emplace_back(key);
@@ -188,7 +188,7 @@ class Reader {
 template <std::size_t I = 0>
 Result<MpsRequest> read_request(const nlohmann::json& document, const std::string& what) {
   if constexpr (I == kDo.size()) {
-    return wrong("\"do\" must be openEndpoint, removeEndpoint, admit or terminate, not " + in_quotes(what));
+    return malformed("\"do\" must be openEndpoint, removeEndpoint, admit or terminate, not " + in_quotes(what));
   } else {
     if (what != kDo[I]) return read_request<I + 1>(document, what);
     std::variant_alternative_t<I, MpsRequest> request;
@@ -213,7 +213,7 @@ bool is_pod_uid(std::string_view uid) {
   });
 }
 
-nlohmann::ordered_json limits_json(const mps::GrantLimits& limits) {
+nlohmann::ordered_json limits_json(const GrantLimits& limits) {
   auto list = nlohmann::ordered_json::array();
   for (auto limit : limits) {
     Writer writer;
@@ -223,18 +223,19 @@ nlohmann::ordered_json limits_json(const mps::GrantLimits& limits) {
   return list;
 }
 
-Result<mps::GrantLimits> read_limits(const nlohmann::json& list) {
-  if (!list.is_array()) return wrong("the field \"limits\" must be a list of limits");
-  if (list.size() > mps::kMostGrantDevices)
-    return wrong(fmt::format("at most {} limits in one request", mps::kMostGrantDevices));
-  mps::GrantLimits limits;
+Result<GrantLimits> read_limits(const nlohmann::json& list) {
+  if (!list.is_array()) return malformed("the field \"limits\" must be a list of limits");
+  if (list.size() > kMostGrantDevices)
+    return malformed(fmt::format("at most {} limits in one request", kMostGrantDevices));
+  GrantLimits limits;
   for (const auto& json : list) {
-    if (!json.is_object()) return wrong("a limit is an object: {\"uuid\":…,\"memoryMiB\":…,\"threadsHundredths\":…}");
+    if (!json.is_object())
+      return malformed("a limit is an object: {\"uuid\":…,\"memoryMiB\":…,\"threadsHundredths\":…}");
     Reader reader(json, "limit");
     describe(reader, limits.emplace_back());
     TRY_STATUS(reader.done());
   }
-  TRY_STATUS(mps::check_limits(limits));
+  TRY_STATUS(check_limits(limits));
   return limits;
 }
 
@@ -247,15 +248,15 @@ std::string request_line(const MpsRequest& request) {
 
 Result<MpsRequest> parse_mps_request(std::string_view line) {
   const auto document = json_of(line);
-  if (!document.is_object()) return wrong("a request is a JSON object on one line");
+  if (!document.is_object()) return malformed("a request is a JSON object on one line");
   std::string what;
   Reader reader(document, "request");
   reader.text("do", what);
   TRY(auto request, read_request(document, what));
   const auto* open = std::get_if<OpenEndpointRequest>(&request);
   if (open != nullptr && open->any_pod && !open->pod.empty())
-    return wrong("the fields \"pod\" and \"anyPod\" exclude each other");
+    return malformed("the fields \"pod\" and \"anyPod\" exclude each other");
   return request;
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::mps

@@ -15,7 +15,7 @@
 #include "base/time.h"
 #include "mps/protocol/grant_limits.h"
 
-namespace tranche::agent {
+namespace tranche::mps {
 
 // An endpoint: the pool and the grant.
 struct EndpointName {
@@ -26,10 +26,10 @@ struct EndpointName {
 
 struct OpenEndpointRequest {
   EndpointName endpoint;
-  std::optional<mps::GrantLimits> limits = {};  // the grant's limits; absent: unchanged
-  bool new_tenant = false;                      // nothing of the endpoint's former tenant may reach this one
-  bool any_pod = false;                         // several pods may connect through it: those of one claim
-  std::string pod = {};                         // UID of the only pod that may connect; "": that of the first client
+  std::optional<GrantLimits> limits = {};  // the grant's limits; absent: unchanged
+  bool new_tenant = false;                 // nothing of the endpoint's former tenant may reach this one
+  bool any_pod = false;                    // several pods may connect through it: those of one claim
+  std::string pod = {};                    // UID of the only pod that may connect; "": that of the first client
 };
 struct RemoveEndpointRequest {
   EndpointName endpoint;
@@ -58,7 +58,7 @@ std::string request_line(const MpsRequest& request);
 Result<MpsRequest> parse_mps_request(std::string_view line);
 
 // The limits of an endpoint, in requests and in the report of the pools.
-nlohmann::ordered_json limits_json(const mps::GrantLimits& limits);
-Result<mps::GrantLimits> read_limits(const nlohmann::json& list);
+nlohmann::ordered_json limits_json(const GrantLimits& limits);
+Result<GrantLimits> read_limits(const nlohmann::json& list);
 
-}  // namespace tranche::agent
+}  // namespace tranche::mps

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-namespace tranche::agent {
+namespace tranche::mps {
 namespace requests_test {
 
 using ::testing::ElementsAre;
@@ -37,7 +37,7 @@ TEST(MpsRequests, EachIsRead) {
 TEST(MpsRequests, AnEndpointMayStateTheLimitsOfItsGrant) {
   const auto open = parsed<OpenEndpointRequest>(
       R"({"do":"openEndpoint","pool":"gpu-1","grant":"0011223344556677","limits":[{"uuid":"GPU-3f2a1b4c-0000-1111-2222-333344445555","memoryMiB":7188,"threadsHundredths":500}]})");
-  const mps::GrantLimits expected{{"GPU-3f2a1b4c-0000-1111-2222-333344445555", mib(7188), Percent{500}}};
+  const GrantLimits expected{{"GPU-3f2a1b4c-0000-1111-2222-333344445555", mib(7188), Percent{500}}};
   EXPECT_EQ(open.limits, expected);
   EXPECT_EQ(parsed<OpenEndpointRequest>(R"({"do":"openEndpoint","pool":"gpu-1","grant":"0011223344556677"})").limits,
             std::nullopt);
@@ -97,7 +97,7 @@ TEST(MpsRequests, WhatIsWrongIsNamed) {
 TEST(MpsRequests, AreReadAsTheyAreWritten) {
   const EndpointName endpoint{"set-1", "0011223344556677"};
   const std::vector<std::pair<MpsRequest, std::string>> rows{
-      {OpenEndpointRequest{endpoint, mps::GrantLimits{{"GPU-1", mib(7188), Percent{500}}, {"GPU-2", {}, {}}}, true},
+      {OpenEndpointRequest{endpoint, GrantLimits{{"GPU-1", mib(7188), Percent{500}}, {"GPU-2", {}, {}}}, true},
        R"({"do":"openEndpoint","pool":"set-1","grant":"0011223344556677","limits":[)"
        R"({"uuid":"GPU-1","memoryMiB":7188,"threadsHundredths":500},)"
        R"({"uuid":"GPU-2","memoryMiB":0,"threadsHundredths":0}],"newTenant":true})"},
@@ -128,4 +128,4 @@ TEST(MpsRequests, AreOneLineOfAsciiThatFitsTheSocket) {
 }
 
 }  // namespace requests_test
-}  // namespace tranche::agent
+}  // namespace tranche::mps

@@ -16,7 +16,7 @@ namespace tranche::mps {
 inline constexpr const char* kClientFile = "clients.txt";
 
 // What is known of the client's connections: none yet; its own; or only that it had some before an earlier start of
-// this program (host::ClientTable).
+// this program (ClientTable).
 enum class ClientKind { kNew, kOwn, kEarlier };
 struct StoredClient {
   std::uint32_t pid = 0;

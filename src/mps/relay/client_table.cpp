@@ -14,7 +14,7 @@
 #include "os/clock/clock.h"
 #include "os/process/process.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 namespace {
 
 // A client has four channels for each connection; those that its server has closed are dropped at each look. 48 places
@@ -48,7 +48,7 @@ ClientTable::~ClientTable() {
 }
 
 bool ClientTable::Client::alive() const {
-  return exited == 0 && !has_ended(pidfd);
+  return exited == 0 && !os::has_ended(pidfd);
 }
 
 // The server counts each CUDA context of a process against its limit, and not the process's own connection, whose
@@ -104,13 +104,13 @@ bool ClientTable::Client::followed() const {
 }
 
 bool ClientTable::remember(const std::string& grant, int pid) {
-  if (pid <= 0 || !remember(grant, pid, Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))))) return false;
+  if (pid <= 0 || !remember(grant, pid, os::Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))))) return false;
   clients_.at(pid).earlier = true;
   return true;
 }
 
-bool ClientTable::remember(const std::string& grant, int pid, Fd pidfd) {
-  if (pid <= 0 || !pidfd || has_ended(pidfd)) return false;
+bool ClientTable::remember(const std::string& grant, int pid, os::Fd pidfd) {
+  if (pid <= 0 || !pidfd || os::has_ended(pidfd)) return false;
   if (const auto known = clients_.find(pid); known != clients_.end()) {
     if (known->second.alive()) return false;
     exited(pid);
@@ -128,16 +128,14 @@ bool ClientTable::remember(const std::string& grant, int pid, Fd pidfd) {
   return true;
 }
 
-std::vector<mps::StoredClient> ClientTable::stored() const {
-  std::vector<mps::StoredClient> all;
+std::vector<StoredClient> ClientTable::stored() const {
+  std::vector<StoredClient> all;
   for (const auto& [pid, client] : clients_) {
     if (client.started == 0) continue;
     auto& one = all.emplace_back();
     one.pid = static_cast<std::uint32_t>(pid);
     one.started = client.started;
-    one.kind = client.earlier   ? mps::ClientKind::kEarlier
-               : client.has_own ? mps::ClientKind::kOwn
-                                : mps::ClientKind::kNew;
+    one.kind = client.earlier ? ClientKind::kEarlier : client.has_own ? ClientKind::kOwn : ClientKind::kNew;
     one.place_with = static_cast<std::uint32_t>(client.place_with);
     one.tries = client.tries;
     one.grant = client.grant;
@@ -157,13 +155,13 @@ std::vector<mps::StoredClient> ClientTable::stored() const {
   return all;
 }
 
-void ClientTable::restore(const mps::StoredClient& stored) {
+void ClientTable::restore(const StoredClient& stored) {
   const int pid = static_cast<int>(stored.pid);
   if (clients_.contains(pid)) return;
   Client client;
   client.grant = stored.grant;
-  client.earlier = stored.kind == mps::ClientKind::kEarlier;
-  client.has_own = stored.kind == mps::ClientKind::kOwn;
+  client.earlier = stored.kind == ClientKind::kEarlier;
+  client.has_own = stored.kind == ClientKind::kOwn;
   client.place_with = static_cast<int>(stored.place_with);
   client.active.insert(stored.contexts.begin(), stored.contexts.end());
   if (client.has_own) client.next_context = client.active.empty() ? 1 : *client.active.rbegin() + 1;
@@ -181,13 +179,13 @@ void ClientTable::restore(const mps::StoredClient& stored) {
   client.container = stored.container;
   client.started = stored.started;
   client.tries = stored.tries;
-  client.pidfd = Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-  const auto process = process_ref(pid);
+  client.pidfd = os::Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  const auto process = os::process_ref(pid);
   if (client.pidfd && process && process->start_ticks == stored.started)
     client.watch = loop_.watch(client.pidfd.get(), EPOLLIN, [this, pid](std::uint32_t) { exited(pid); });
   if (client.watch == 0) {
     client.pidfd.reset();
-    client.exited = std::max<std::uint64_t>(boot_ticks(), 1);
+    client.exited = std::max<std::uint64_t>(os::boot_ticks(), 1);
     if (!client.may_stay()) return;
   }
   clients_.emplace(pid, std::move(client));
@@ -203,8 +201,9 @@ void ClientTable::exited(int pid) {
   const auto found = clients_.find(pid);
   if (found == clients_.end() || found->second.exited != 0) return;
   Client& client = found->second;
-  client.exited = std::max<std::uint64_t>(boot_ticks(), 1);
-  const Fd pidfd = std::move(client.pidfd);  // closed after its watch is cancelled: another thread may get the number
+  client.exited = std::max<std::uint64_t>(os::boot_ticks(), 1);
+  const os::Fd pidfd =
+      std::move(client.pidfd);  // closed after its watch is cancelled: another thread may get the number
   const std::string grant = client.grant;
   const auto watch = std::exchange(client.watch, 0);
   const auto on_gone = on_gone_;  // cancelling destroys the closure that runs, at its end
@@ -231,7 +230,7 @@ void ClientTable::inherit(int client, int pid, ConnectionId connection, const st
   left.grant = grant;
   left.has_own = true;
   left.own = connection;
-  left.exited = std::max<std::uint64_t>(boot_ticks(), 1);
+  left.exited = std::max<std::uint64_t>(os::boot_ticks(), 1);
   const auto from = clients_.find(client);
   if (from == clients_.end() || !from->second.connections.contains(connection)) return;  // a later process
   left.container = from->second.container;
@@ -275,7 +274,7 @@ void ClientTable::connected(int pid, ConnectionId connection, std::uint32_t cont
   const auto found = clients_.find(pid);
   if (found == clients_.end()) return;
   Client& client = found->second;
-  client.next_context = std::max(client.next_context, std::min(context, mps::kHighestContext - 1) + 1);
+  client.next_context = std::max(client.next_context, std::min(context, kHighestContext - 1) + 1);
   const bool further = context != 0 || client.has_own;
   if (const auto begun = client.connections.find(connection); begun != client.connections.end()) {
     begun->second.begins = false;
@@ -433,4 +432,4 @@ std::vector<int> ClientTable::clients_in(const std::string& container) const {
   return pids_where([&](const Client& client) { return client.container == container && client.alive(); });
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::mps

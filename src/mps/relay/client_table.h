@@ -24,7 +24,7 @@
 #include "os/loop/fd.h"
 #include "os/loop/loop.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 
 // A descriptor through which client and server talk, as the kernel names it in /proc/<pid>/fd: "pipe:[1137]".
 using Channel = std::string;
@@ -48,7 +48,7 @@ struct Remnant {
 
 class ClientTable {
  public:
-  ClientTable(Loop& loop, std::function<void(const std::string& grant, int pid)> on_gone)
+  ClientTable(os::Loop& loop, std::function<void(const std::string& grant, int pid)> on_gone)
       : loop_(loop), on_gone_(std::move(on_gone)) {}
   ~ClientTable();
   ClientTable(const ClientTable&) = delete;
@@ -56,13 +56,13 @@ class ClientTable {
 
   // true: a new client. false: already known, or it has exited, or it is not visible (pid 0), or the server still has
   // contexts of an earlier process with this pid.
-  bool remember(const std::string& grant, int pid, Fd pidfd);
+  bool remember(const std::string& grant, int pid, os::Fd pidfd);
   // The process that has the pid now, which became a client before this program started: its contexts are not known.
   bool remember(const std::string& grant, int pid);
   // All clients whose start is known, for restore() by the next program, which serves the same daemon.
-  std::vector<mps::StoredClient> stored() const;
+  std::vector<StoredClient> stored() const;
   // A client that has exited by now counts as one that remains, until the servers' pipes are looked at.
-  void restore(const mps::StoredClient& stored);
+  void restore(const StoredClient& stored);
   void disown(const std::string& grant);                // its clients are of the grant "" from now on
   std::vector<int> of(const std::string& grant) const;  // that live; sorted
   const std::string* grant_of(int pid) const;           // null: not a living client; "": its grant has disowned it
@@ -122,8 +122,8 @@ class ClientTable {
   };
   struct Client {
     std::string grant;
-    Fd pidfd;
-    Loop::Id watch = 0;
+    os::Fd pidfd;
+    os::Loop::Id watch = 0;
     bool earlier = false;                 // than this program: its contexts are not known
     std::multiset<std::uint32_t> passed;  // contexts that the relay lets through, and the server has not named yet
     std::multiset<std::uint32_t> active;
@@ -163,11 +163,11 @@ class ClientTable {
   void exited(int pid);
   std::map<int, Client>::iterator forget(std::map<int, Client>::iterator client);
 
-  Loop& loop_;
+  os::Loop& loop_;
   std::function<void(const std::string&, int)> on_gone_;
   std::map<int, Client> clients_;
   bool pipes_known_ = true;  // the last look at the servers' pipes succeeded
   ConnectionId next_restored_ = std::numeric_limits<ConnectionId>::max();
 };
 
-}  // namespace tranche::host
+}  // namespace tranche::mps

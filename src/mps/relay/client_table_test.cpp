@@ -10,7 +10,7 @@
 #include "os/process/process.h"
 #include "run_until.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 namespace {
 
 using ::testing::ElementsAre;
@@ -38,11 +38,11 @@ class Clients : public ::testing::Test {
   }
   void end_and_notice(int pid) {
     end(pid);
-    ASSERT_TRUE(run_until(*loop_, [&] { return std::ranges::find(gone_, pid) != gone_.end(); }));
+    ASSERT_TRUE(os::run_until(*loop_, [&] { return std::ranges::find(gone_, pid) != gone_.end(); }));
   }
   int client() {
     const int pid = start();
-    EXPECT_TRUE(clients_.remember(kGrant, pid, Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)))));
+    EXPECT_TRUE(clients_.remember(kGrant, pid, os::Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)))));
     clients_.in_container(pid, "pod p c", 7);
     clients_.gets(pid, ++last_, "pipe:[1]");
     clients_.connected(pid, last_, 0);
@@ -57,7 +57,7 @@ class Clients : public ::testing::Test {
     clients_.context_began(pid, number);
   }
 
-  std::unique_ptr<Loop> loop_ = *Loop::open();
+  std::unique_ptr<os::Loop> loop_ = *os::Loop::open();
   std::vector<int> running_, gone_;
   ConnectionId last_ = 0;
   ClientTable clients_{*loop_, [this](const std::string&, int pid) { gone_.push_back(pid); }};
@@ -132,7 +132,7 @@ TEST_F(Clients, ThatExitAreGoneWhenTheServerHasClosedTheirChannels) {
 TEST_F(Clients, ThatHaveExitedCountForTheContextsThatOthersMake) {
   const int pid = client();
   end_and_notice(pid);
-  EXPECT_FALSE(clients_.listed(boot_ticks() + 1, {}, true)) << "a list has only clients with contexts";
+  EXPECT_FALSE(clients_.listed(os::boot_ticks() + 1, {}, true)) << "a list has only clients with contexts";
   for (int i = 0; i < 3; ++i) clients_.context_began(pid, 1);
   EXPECT_EQ(clients_.places(kGrant), 3u);
 }
@@ -172,7 +172,7 @@ TEST_F(Clients, LeaveNoSecondPlaceWithWhatIsInherited) {
 // Promise: mps/relay: A process whose first connection has a context's number has a place for each of its connections.
 TEST_F(Clients, WithoutAConnectionOfTheirOwnHaveAPlaceForEach) {
   const int pid = start();
-  ASSERT_TRUE(clients_.remember(kGrant, pid, Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)))));
+  ASSERT_TRUE(clients_.remember(kGrant, pid, os::Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)))));
   for (const std::uint32_t number : {7, 1, 2}) connect(pid, number);
   EXPECT_EQ(clients_.places(kGrant), 3u);
   EXPECT_TRUE(clients_.looked(std::set<Channel>{"pipe:[2]", "pipe:[3]"}));
@@ -193,7 +193,7 @@ TEST_F(Clients, HaveNoPlaceForAConnectionThatHasEndedWithoutAContext) {
 // Promise: mps/relay: What a client leaves by its exit within the exchange counts until the server has closed it.
 TEST_F(Clients, ThatExitInTheExchangeLeaveAConnectionThatCounts) {
   const int pid = start();
-  ASSERT_TRUE(clients_.remember(kGrant, pid, Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)))));
+  ASSERT_TRUE(clients_.remember(kGrant, pid, os::Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)))));
   clients_.in_container(pid, "pod p c", 7);
   clients_.connects(pid, 5);
   clients_.gets(pid, 5, "pipe:[5]");
@@ -213,7 +213,7 @@ TEST_F(Clients, ThatExitInTheExchangeLeaveAConnectionThatCounts) {
 // Promise: mps/relay: A client that exits in an exchange and has other connections remains.
 TEST_F(Clients, ThatExitInTheExchangeRemainIfTheyHaveOtherConnections) {
   const int pid = start();
-  ASSERT_TRUE(clients_.remember(kGrant, pid, Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)))));
+  ASSERT_TRUE(clients_.remember(kGrant, pid, os::Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)))));
   make_context(pid, 1);
   clients_.context_ended(pid, 1);
   clients_.gets(pid, 5, "pipe:[5]");
@@ -250,7 +250,7 @@ TEST_F(Clients, HaveAPlaceForAConnectionWhoseContextHasEnded) {
 // Promise: mps/relay: A connection that begins has its place already.
 TEST_F(Clients, HaveAPlaceForAConnectionThatBegins) {
   const int pid = start();
-  ASSERT_TRUE(clients_.remember(kGrant, pid, Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)))));
+  ASSERT_TRUE(clients_.remember(kGrant, pid, os::Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)))));
   clients_.connects(pid, 1);
   EXPECT_EQ(clients_.contexts(pid), 0u) << "its own";
   clients_.connects(pid, 2);
@@ -268,7 +268,7 @@ TEST_F(Clients, HaveAPlaceForAConnectionThatBegins) {
 TEST_F(Clients, AreTheSameInTheNextProgram) {
   const int lives = client(), exits = client(), left = client(), other = start();
   for (const int pid : {lives, exits, left}) {
-    clients_.in_container(pid, "pod p c", process_ref(pid)->start_ticks);
+    clients_.in_container(pid, "pod p c", os::process_ref(pid)->start_ticks);
     for (const std::uint32_t number : {1, 2, 3}) make_context(pid, number);
   }
   ASSERT_TRUE(clients_.remember(kGrant, other));
@@ -290,12 +290,12 @@ TEST_F(Clients, AreTheSameInTheNextProgram) {
   EXPECT_TRUE(next.looked(std::set<Channel>{}));
   EXPECT_THAT(next.remnants(kGrant), IsEmpty());
   end(lives);
-  EXPECT_TRUE(run_until(*loop_, [&] { return std::ranges::find(gone_, -lives) != gone_.end(); }));
+  EXPECT_TRUE(os::run_until(*loop_, [&] { return std::ranges::find(gone_, -lives) != gone_.end(); }));
 }
 
 TEST_F(Clients, WhosePidAnotherProcessHasByNowAreOnesThatExited) {
   const int pid = client();
-  clients_.in_container(pid, "pod p c", process_ref(pid)->start_ticks - 1);
+  clients_.in_container(pid, "pod p c", os::process_ref(pid)->start_ticks - 1);
   ClientTable next{*loop_, [](const std::string&, int) {}};
   for (const auto& each : clients_.stored()) next.restore(each);
   EXPECT_THAT(next.of(kGrant), IsEmpty());
@@ -327,9 +327,9 @@ TEST_F(Clients, ThatExitKeepTheirPlacesUntilTheServerHasClosedTheirContexts) {
 TEST_F(Clients, ThatHaveExitedAreGoneWhenALaterListLacksThem) {
   const int pid = client();
   make_context(pid, 1);
-  const auto before = boot_ticks();
+  const auto before = os::boot_ticks();
   end_and_notice(pid);
-  const auto now = boot_ticks();
+  const auto now = os::boot_ticks();
   EXPECT_FALSE(clients_.listed(before - 1, {}, false)) << "a list from before its exit";
   EXPECT_FALSE(clients_.listed(now + 1, {pid}, false));
   EXPECT_TRUE(clients_.remnant(pid)->listed);
@@ -343,7 +343,7 @@ TEST_F(Clients, FromBeforeOurStartMayHaveContexts) {
   end_and_notice(pid);
   EXPECT_THAT(clients_.remnants(kGrant), ElementsAre(pid));
   EXPECT_EQ(clients_.places(kGrant), 1u);
-  EXPECT_TRUE(clients_.listed(boot_ticks() + 1, {}, false));
+  EXPECT_TRUE(clients_.listed(os::boot_ticks() + 1, {}, false));
   EXPECT_EQ(clients_.places(kGrant), 0u);
 }
 
@@ -357,4 +357,4 @@ TEST_F(Clients, OfAContainerAreThoseOfAllGrants) {
 }
 
 }  // namespace
-}  // namespace tranche::host
+}  // namespace tranche::mps

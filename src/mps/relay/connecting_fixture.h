@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <string>
 
-namespace tranche::host {
+namespace tranche::mps {
 
 inline bool connects(int fd, const std::string& path) {
   sockaddr_un address{};
@@ -45,4 +45,4 @@ class Successor {
   pid_t pid_ = -1;
 };
 
-}  // namespace tranche::host
+}  // namespace tranche::mps

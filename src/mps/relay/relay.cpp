@@ -11,7 +11,7 @@
 #include "mps/relay/relay_packet.h"
 #include "mps/relay/relay_passage.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 namespace {
 
 constexpr int kAcceptedPerTurn = 16;
@@ -36,7 +36,7 @@ bool may_pass(Kind kind) {
 
 }  // namespace
 
-Relay::Relay(Loop& loop, RelaySettings settings, Callbacks callbacks)
+Relay::Relay(os::Loop& loop, RelaySettings settings, Callbacks callbacks)
     : loop_(loop),
       settings_(std::move(settings)),
       callbacks_(std::move(callbacks)),
@@ -53,9 +53,9 @@ Relay::~Relay() {
   }
 }
 
-Status Relay::open_endpoint(const std::string& grant, const Dir& directory) {
+Status Relay::open_endpoint(const std::string& grant, const os::Dir& directory) {
   if (endpoints_.contains(grant)) return {};
-  TRY(Fd listening, listen_in(directory, "control"));
+  TRY(os::Fd listening, listen_in(directory, "control"));
   Endpoint& endpoint = endpoints_.try_emplace(grant, loop_, [this] { resume_endpoints(); }).first->second;
   endpoint.listening = std::move(listening);
   watch_endpoint(grant);
@@ -82,7 +82,7 @@ void Relay::close_endpoint(const std::string& grant) {
       ++it;
       continue;
     }
-    if (mps::is_handshake(passage->state())) --handshakes_;
+    if (is_handshake(passage->state())) --handshakes_;
     --connections_;
     if (!passage->was_let_in()) turns_.leave(passage->id());
     it = passages_.erase(it);
@@ -142,7 +142,7 @@ void Relay::accept_some(const std::string& grant) {
     const auto every = settings_.connection_every;
     const auto due = std::max(endpoint.paced, loop_.now() - every * settings_.connections_burst) + every;
     if (due > loop_.now()) return pause_endpoint(grant, due - loop_.now());
-    Fd fd(::accept4(endpoint.listening.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    os::Fd fd(::accept4(endpoint.listening.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd && (errno == EINTR || errno == ECONNABORTED)) continue;
     if (!fd && errno == EAGAIN) return;
     if (!fd) return pause_endpoint(grant, kPauseWhenFull);  // out of descriptors or memory: it stays readable
@@ -204,7 +204,7 @@ void Relay::prepared(std::uint64_t id, const Status& status) {
   const auto found = passages_.find(id);
   if (found == passages_.end()) return;  // it hung up meanwhile, which ended its turn
   const auto passage = found->second;
-  if (!status && !may_pass(status.error().kind)) return passage->happens(mps::RelayEvent::kNoLimits);
+  if (!status && !may_pass(status.error().kind)) return passage->happens(RelayEvent::kNoLimits);
   // The daemon is gone, or another connection holds it. The pool finds out on its own; until then clients are neither
   // admitted nor disconnected.
   if (status && serving_ && passage->connect(settings_.daemon_socket)) return;
@@ -219,11 +219,11 @@ void Relay::prepared(std::uint64_t id, const Status& status) {
 bool Relay::refuses(RelayPassage& passage) {
   const int pid = passage.state().client.pid;
   if (!passage.connector_lives()) {
-    passage.happens(mps::RelayEvent::kConnectorGone);
+    passage.happens(RelayEvent::kConnectorGone);
     return true;
   }
   if (callbacks_.refuse(passage.grant(), pid).empty()) return false;
-  passage.happens(mps::RelayEvent::kRefused);
+  passage.happens(RelayEvent::kRefused);
   return true;
 }
 
@@ -256,7 +256,7 @@ void Relay::looked(std::uint64_t id, bool refused) {
   const auto found = passages_.find(id);
   if (found == passages_.end()) return;  // it hung up meanwhile
   const auto passage = found->second;
-  if (refused) return passage->happens(mps::RelayEvent::kRefused);
+  if (refused) return passage->happens(RelayEvent::kRefused);
   turns_.wait(id, passage->grant());
   pump();
 }
@@ -290,12 +290,12 @@ void Relay::connects(const RelayPassage& passage, int pid) {
   store();
 }
 
-std::optional<ExitedChild> Relay::exited_child() {
+std::optional<os::ExitedChild> Relay::exited_child() {
   return exited_children_.take([this](int pid) { return clients_.knows(pid); });
 }
 
 // After the endpoint has closed, the only socket left is our end of an exchange that the client never received.
-void Relay::close(const std::string& grant, Fd fd) {
+void Relay::close(const std::string& grant, os::Fd fd) {
   if (const auto found = endpoints_.find(grant); found != endpoints_.end()) found->second.sockets.close(std::move(fd));
 }
 
@@ -339,7 +339,7 @@ void Relay::tried(int remnant) {
 }
 
 void Relay::restore(const std::string& clients, const std::vector<std::string>& grants) {
-  auto stored = mps::parse_clients(clients);
+  auto stored = parse_clients(clients);
   if (stored.boot.empty() || stored.boot != boot_) return;
   for (auto& client : stored.clients) {
     if (std::ranges::find(grants, client.grant) == grants.end()) client.grant.clear();
@@ -354,7 +354,7 @@ void Relay::changed() {
 
 void Relay::store() {
   store_.stop();
-  auto text = mps::render_clients({boot_, clients_.stored()});
+  auto text = render_clients({boot_, clients_.stored()});
   if (text == stored_) return;
   stored_ = std::move(text);
   callbacks_.store(stored_);
@@ -428,10 +428,10 @@ void Relay::ended(RelayPassage& passage) {
   pump();
 }
 
-void Relay::count_end(Endpoint& endpoint, const RelayPassage& passage, const mps::Passage& state) {
-  using enum mps::RelayEnd;
+void Relay::count_end(Endpoint& endpoint, const RelayPassage& passage, const Passage& state) {
+  using enum RelayEnd;
   if (state.end == kLooked || state.end == kLeft || state.end == kDone || state.end == kAsked) return;
-  if (mps::is_attempt(state.end)) {
+  if (is_attempt(state.end)) {
     ++endpoint.counters.attempts;
   } else if (state.end == kRefused || state.end == kAbandoned) {
     ++endpoint.counters.refused;
@@ -453,4 +453,4 @@ EndpointCounters Relay::counters(const std::string& grant) const {
   return found == endpoints_.end() ? EndpointCounters{} : found->second.counters;
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::mps

@@ -32,7 +32,7 @@
 #include "os/loop/timer.h"
 #include "os/process/process.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 
 class RelayPassage;
 
@@ -42,11 +42,11 @@ class ExitedChildren {
  public:
   ExitedChildren() { refill({}); }
   // With a pid that is not known. Absent: no process could be started, and none is left.
-  std::optional<ExitedChild> take(const std::function<bool(int pid)>& is_known) {
-    std::erase_if(kept_, [&](const ExitedChild& each) { return is_known(each.pid()); });
+  std::optional<os::ExitedChild> take(const std::function<bool(int pid)>& is_known) {
+    std::erase_if(kept_, [&](const os::ExitedChild& each) { return is_known(each.pid()); });
     refill(is_known);
     if (kept_.empty()) return std::nullopt;
-    ExitedChild child = std::move(kept_.back());
+    os::ExitedChild child = std::move(kept_.back());
     kept_.pop_back();
     return child;
   }
@@ -57,20 +57,20 @@ class ExitedChildren {
 
   // Children with a known pid are reaped last, because the kernel gives each process the next free pid.
   void refill(const std::function<bool(int pid)>& is_known) {
-    std::vector<ExitedChild> known;
+    std::vector<os::ExitedChild> known;
     while (kept_.size() < kKept && known.size() < kMostKnown) {
-      auto child = ExitedChild::start();
+      auto child = os::ExitedChild::start();
       if (!child) return;
       (is_known && is_known(child->pid()) ? known : kept_).push_back(*std::move(child));
     }
   }
 
-  std::vector<ExitedChild> kept_;
+  std::vector<os::ExitedChild> kept_;
 };
 
 struct RelaySettings {
   std::string daemon_socket = {};  // <pipe>/control
-  mps::RelayTimes times = {};
+  RelayTimes times = {};
   std::size_t handshakes_per_grant = 16;    // further ones wait unaccepted
   std::size_t handshakes = 256;             // of all grants, in addition to one each
   std::size_t connections_per_grant = 512;  // handshakes and admitted clients
@@ -105,7 +105,7 @@ class Relay {
     std::function<void(const std::string& grant, int pid)> on_client;  // a new process connects
     std::function<void(const std::string& grant, int pid)> on_gone;    // the process has exited
     // A connection ended abnormally (is_attempt, refused, or an unexpected daemon or server).
-    std::function<void(const std::string& grant, const mps::Passage&, std::uint32_t user)> on_trouble;
+    std::function<void(const std::string& grant, const Passage&, std::uint32_t user)> on_trouble;
     // The daemon got our identity instead of a client's, and why. Called once until it works again.
     std::function<void(const Error&)> on_not_itself;
     std::function<void()> on_change;  // the result of clients() or counters() changed
@@ -117,7 +117,7 @@ class Relay {
     // waiting; after any other it is refused.
     std::function<void(const std::string& grant, Prepared done)> prepare;
     // The reply to a container of this grant that queries its own limits (mps/relay/handshake.h); "" = none.
-    std::function<std::string(const std::string& grant, const mps::RelayQuestion&)> answer;
+    std::function<std::string(const std::string& grant, const RelayQuestion&)> answer;
     // Inspects a process that declares itself a client, before it waits for its turn. `done` runs once, perhaps inside
     // the call, with the reason why the process may not connect; "" if it may.
     std::function<void(const std::string& grant, int pid, std::function<void(const std::string& why_not)> done)> look;
@@ -126,13 +126,13 @@ class Relay {
     // Writes the text for restore() to a file before it returns.
     std::function<void(const std::string& clients)> store;
   };
-  Relay(Loop& loop, RelaySettings settings, Callbacks callbacks);
+  Relay(os::Loop& loop, RelaySettings settings, Callbacks callbacks);
   ~Relay();  // closes everything; socket files stay, for the next start to replace
   Relay(const Relay&) = delete;
   Relay& operator=(const Relay&) = delete;
 
   // Listens at `<endpoint>/control` and replaces any file there. Idempotent while it listens there already.
-  Status open_endpoint(const std::string& grant, const Dir& endpoint);
+  Status open_endpoint(const std::string& grant, const os::Dir& endpoint);
   // An identifier of the limits of the grant's next clients, equal for equal limits.
   void set_kind(const std::string& grant, const std::string& kind) { turns_.set_kind(grant, kind); }
   void close_endpoint(const std::string& grant);  // closes its connections too; admitted clients keep running
@@ -173,11 +173,11 @@ class Relay {
 
   // An endpoint of a grant, its listening socket and its counts.
   struct Endpoint {
-    Endpoint(Loop& loop, std::function<void()> on_closed) : sockets(loop, std::move(on_closed)), pause(loop) {}
+    Endpoint(os::Loop& loop, std::function<void()> on_closed) : sockets(loop, std::move(on_closed)), pause(loop) {}
     TenantSockets sockets;
-    Fd listening;
-    Loop::Id watch = 0;
-    Timer pause;
+    os::Fd listening;
+    os::Loop::Id watch = 0;
+    os::Timer pause;
     bool waits = false;
     std::size_t connections = 0;
     std::size_t handshakes = 0;
@@ -194,10 +194,10 @@ class Relay {
   void left(RelayPassage& passage, int pid);
   // Its pid is that of no client, and of no client that has exited and that the server may still have. Absent: no
   // process could be started.
-  std::optional<ExitedChild> exited_child();
+  std::optional<os::ExitedChild> exited_child();
   void let_in(RelayPassage& passage);
   void ended(RelayPassage& passage);
-  void close(const std::string& grant, Fd fd);  // a socket whose peer is the client
+  void close(const std::string& grant, os::Fd fd);  // a socket whose peer is the client
 
   void watch_endpoint(const std::string& grant);
   void pause_endpoint(const std::string& grant, Duration pause);
@@ -219,13 +219,13 @@ class Relay {
   bool look();
   void look_soon();
   void look_again();
-  void count_end(Endpoint& endpoint, const RelayPassage& passage, const mps::Passage& state);
+  void count_end(Endpoint& endpoint, const RelayPassage& passage, const Passage& state);
 
-  Loop& loop_;
+  os::Loop& loop_;
   RelaySettings settings_;
   Callbacks callbacks_;
   ClientTable clients_;
-  mps::RelayTurns turns_;
+  RelayTurns turns_;
   std::map<std::string, Endpoint> endpoints_;
   std::map<std::uint64_t, std::shared_ptr<RelayPassage>> passages_;
   std::set<std::uint64_t> orphans_;  // passages whose endpoint was closed, and for which the daemon looks for a server
@@ -240,14 +240,14 @@ class Relay {
   bool try_again_ = false;  // wait before the next attempt
   bool logged_not_itself_ = false;
   int late_ = 0;  // consecutive clients that got no server in time
-  Timer wake_{loop_};
+  os::Timer wake_{loop_};
   std::map<std::uint64_t, int> without_place_;  // passages that wait for a place, with the number of their looks
-  Timer place_look_{loop_};
-  Timer look_{loop_};
+  os::Timer place_look_{loop_};
+  os::Timer look_{loop_};
   Duration look_wait_{};
-  Timer store_{loop_};
-  const std::string boot_ = boot_id();
+  os::Timer store_{loop_};
+  const std::string boot_ = os::boot_id();
   std::string stored_;  // the last text of store()
 };
 
-}  // namespace tranche::host
+}  // namespace tranche::mps

@@ -6,7 +6,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-namespace tranche::host {
+namespace tranche::mps {
 namespace {
 
 using ::testing::ElementsAre;
@@ -51,7 +51,7 @@ TEST_F(RelayAtTheEndpoint, AConnectionOfAProcessThatHasEndedIsNobodys) {
   ::waitpid(later.connector, nullptr, 0);
   EXPECT_EQ(next(later.fd).bytes, sim::kHello);
   EXPECT_EQ(next(later.fd).bytes, "end");
-  EXPECT_THAT(ends_, ElementsAre(mps::RelayEnd::kAbandoned, mps::RelayEnd::kAbandoned));
+  EXPECT_THAT(ends_, ElementsAre(RelayEnd::kAbandoned, RelayEnd::kAbandoned));
   EXPECT_EQ(relay_->counters(kOne).refused, 2u);
   EXPECT_TRUE(let_in(kOne).valid()) << "a client that lives";
 }
@@ -67,7 +67,7 @@ TEST_F(RelayAtTheEndpoint, WhoGotTheNumberOfADeadConnectorIsNotTheGrantsClient) 
   EXPECT_EQ(next(planted.fd).bytes, "end");
   EXPECT_THAT(relay_->clients().of(kOne), IsEmpty());
   EXPECT_THAT(came_, IsEmpty());
-  EXPECT_THAT(ends_, ElementsAre(mps::RelayEnd::kAbandoned));
+  EXPECT_THAT(ends_, ElementsAre(RelayEnd::kAbandoned));
 }
 
 // It lived at its turn, and the daemon greets after its exit.
@@ -91,8 +91,8 @@ TEST_F(RelayAtTheEndpoint, WhoEndsBeforeTheDaemonGreetsIsNotIntroduced) {
   ASSERT_TRUE(sim::send_packet(accepted.get(), sim::kHello));
   EXPECT_EQ(next(accepted).bytes, "end") << "no client is introduced to the daemon";
   EXPECT_THAT(came_, IsEmpty());
-  EXPECT_THAT(ends_, ElementsAre(mps::RelayEnd::kAbandoned));
+  EXPECT_THAT(ends_, ElementsAre(RelayEnd::kAbandoned));
 }
 
 }  // namespace
-}  // namespace tranche::host
+}  // namespace tranche::mps

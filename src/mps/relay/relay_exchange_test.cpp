@@ -9,7 +9,7 @@
 #include "mps/relay/connecting_fixture.h"
 #include "mps/relay/relay_fixture.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 namespace {
 
 using ::testing::AllOf;
@@ -184,9 +184,9 @@ TEST_F(RelayWithAForeignServer, AServerThatSpeaksAsMeasuredGetsWhatItNeedsAlsoTh
   ASSERT_TRUE(sim::greet_client(server_.get(), listening_.get()));
   for (int i = 0; i <= sim::kServerDescriptors; ++i) next(exchange_);
   ASSERT_TRUE(sim::send_packet(client_.get(), sim::kAcknowledged));
-  for (const auto said : {mps::kExchangeOfClient[1], mps::kExchangeOfClient[2]}) EXPECT_EQ(next(server_).bytes, said);
+  for (const auto said : {kExchangeOfClient[1], kExchangeOfClient[2]}) EXPECT_EQ(next(server_).bytes, said);
   EXPECT_EQ(let_in_count(), 0u);
-  ASSERT_TRUE(sim::send_packet(server_.get(), mps::kExchangeAnswer));
+  ASSERT_TRUE(sim::send_packet(server_.get(), kExchangeAnswer));
   EXPECT_TRUE(until([&] { return let_in_count() == 1; }));
 }
 
@@ -247,14 +247,14 @@ TEST_F(RelayWithAForeignServer, AClientThatLeavesBeforeItsServerSpeaksIsSpokenFo
   turns(20ms);
   EXPECT_THAT(ends_, IsEmpty());
   ASSERT_TRUE(sim::send_packet(server_.get(), sim::kDescriptor));
-  for (const auto said : mps::kExchangeOfClient) EXPECT_EQ(next(server_).bytes, said);
+  for (const auto said : kExchangeOfClient) EXPECT_EQ(next(server_).bytes, said);
 }
 
 TEST_F(RelayWithAForeignServer, AClientThatLeavesASilentServerIsNotBlamed) {
   hand_over();
   client_.reset();
   exchange_.reset();
-  for (const auto said : mps::kExchangeOfClient) EXPECT_EQ(next(server_).bytes, said) << "after the time that it has";
+  for (const auto said : kExchangeOfClient) EXPECT_EQ(next(server_).bytes, said) << "after the time that it has";
   EXPECT_THAT(ends_, IsEmpty());
 }
 
@@ -266,7 +266,7 @@ TEST_F(RelayWithAForeignServer, AClientThatLeavesWhileTheDaemonLooksForAServerIs
   turns(20ms);
   send_server(daemon);
   ASSERT_TRUE(sim::greet_client(server_.get(), listening_.get()));
-  for (const auto said : mps::kExchangeOfClient) EXPECT_EQ(next(server_).bytes, said);
+  for (const auto said : kExchangeOfClient) EXPECT_EQ(next(server_).bytes, said);
 }
 
 TEST_F(RelayWithAForeignServer, AnEndpointThatIsClosedMeanwhileLeavesTheServerToOthers) {
@@ -277,7 +277,7 @@ TEST_F(RelayWithAForeignServer, AnEndpointThatIsClosedMeanwhileLeavesTheServerTo
   open_endpoint(kOne);
   send_server(daemon);
   ASSERT_TRUE(sim::greet_client(server_.get(), listening_.get()));
-  for (const auto said : mps::kExchangeOfClient) EXPECT_EQ(next(server_).bytes, said);
+  for (const auto said : kExchangeOfClient) EXPECT_EQ(next(server_).bytes, said);
   client_ = introduced(kOne);
   EXPECT_TRUE(introduced_to_daemon().valid());
 }
@@ -287,15 +287,15 @@ TEST_F(RelayWithAForeignServer, AProgramThatEndsMeanwhileLeavesTheServerToOthers
   const sim::Fd daemon = introduced_to_daemon();
   send_server(daemon);
   relay_.reset();
-  for (const auto said : mps::kExchangeOfClient) EXPECT_EQ(next(server_).bytes, said);
+  for (const auto said : kExchangeOfClient) EXPECT_EQ(next(server_).bytes, said);
 }
 
 TEST_F(RelayWithAForeignServer, AClientWhoseServerIsSilentIsNotBlamed) {
   hand_over();
   EXPECT_EQ(next(client_).bytes, "end");
-  EXPECT_THAT(ends_, ElementsAre(mps::RelayEnd::kServerLate));
+  EXPECT_THAT(ends_, ElementsAre(RelayEnd::kServerLate));
   EXPECT_EQ(next(server_).bytes, sim::kCredentials) << "in the client's place, for when it gets to it";
 }
 
 }  // namespace
-}  // namespace tranche::host
+}  // namespace tranche::mps

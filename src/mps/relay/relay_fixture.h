@@ -15,7 +15,7 @@
 #include "standins/mps/handshake.h"
 #include "standins/mps/mps_world.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 
 using namespace std::chrono_literals;
 using sim::ConnectionType;
@@ -32,7 +32,7 @@ class RelayAtTheEndpoint : public ::testing::Test {
  protected:
   void SetUp() override {
     std::filesystem::permissions(world_.dir(), std::filesystem::perms(0755));
-    loop_ = *Loop::open();
+    loop_ = *os::Loop::open();
     world_.start_daemon({"-M"});
     open_relay();
     for (const char* grant : {kOne, kOther}) open_endpoint(grant);
@@ -47,17 +47,17 @@ class RelayAtTheEndpoint : public ::testing::Test {
                          .refuses_for_now = [](const std::string&, int) { return false; },
                          .on_client = [this](const std::string& grant, int pid) { came_.emplace_back(grant, pid); },
                          .on_gone = [this](const std::string&, int pid) { gone_.push_back(pid); },
-                         .on_trouble = [this](const std::string&, const mps::Passage& passage,
+                         .on_trouble = [this](const std::string&, const Passage& passage,
                                               std::uint32_t) { ends_.push_back(passage.end); },
                          .on_not_itself = [this](const Error& error) { not_itself_ = to_string(error); },
                          .on_change = [] {},
                          .on_server_doubted = [this](const std::string& why) { doubts_.push_back(why); },
                          .prepare = prepare_,
                          .answer =
-                             [this](const std::string& grant, const mps::RelayQuestion& question) {
-                               const mps::DaemonLimits limits{{{"GPU-a", mib(3840)}},
-                                                              Percent::whole(grant == kOne ? 25 : 75)};
-                               return mps::answer_to(question, limits);
+                             [this](const std::string& grant, const RelayQuestion& question) {
+                               const DaemonLimits limits{{{"GPU-a", mib(3840)}},
+                                                         Percent::whole(grant == kOne ? 25 : 75)};
+                               return answer_to(question, limits);
                              },
                          .look = look_,
                          .open_pipes = [this] { return open_pipes(); },
@@ -70,14 +70,14 @@ class RelayAtTheEndpoint : public ::testing::Test {
   }
   std::string path(const std::string& grant) const { return world_.dir() + "/" + grant; }
   void open_endpoint(const std::string& grant) {
-    const auto endpoint = Dir::create(path(grant), 0755);
+    const auto endpoint = os::Dir::create(path(grant), 0755);
     ASSERT_TRUE(endpoint);
     const auto opened = relay_->open_endpoint(grant, *endpoint);
     ASSERT_TRUE(opened) << to_string(opened.error());
   }
 
   bool until(const std::function<bool()>& condition, Duration deadline = 60s) {
-    return run_until(*loop_, condition, deadline);
+    return os::run_until(*loop_, condition, deadline);
   }
   void turns(Duration time) {
     (void)until([] { return false; }, time);
@@ -141,12 +141,12 @@ class RelayAtTheEndpoint : public ::testing::Test {
   }
 
   sim::MpsWorld world_;
-  mps::RelayTimes times_;
+  RelayTimes times_;
   RelaySettings bounds_;
   std::map<std::string, std::string> refusals_;
   std::vector<std::pair<std::string, int>> came_;
   std::vector<int> gone_;
-  std::vector<mps::RelayEnd> ends_;
+  std::vector<RelayEnd> ends_;
   std::vector<std::string> doubts_;
   std::string not_itself_;
   std::function<void(const std::string&, const Relay::Prepared&)> prepare_ = [](const auto&, const auto& done) {
@@ -155,7 +155,7 @@ class RelayAtTheEndpoint : public ::testing::Test {
   std::function<void(const std::string&, int, std::function<void(const std::string&)>)> look_ =
       [](const auto&, int, const auto& done) { done(""); };
   std::string daemon_socket_;  // "" = that of world_
-  std::unique_ptr<Loop> loop_;
+  std::unique_ptr<os::Loop> loop_;
   std::unique_ptr<Relay> relay_;
 };
 
@@ -169,4 +169,4 @@ class RelayWithShortTimes : public RelayAtTheEndpoint {
   }
 };
 
-}  // namespace tranche::host
+}  // namespace tranche::mps

@@ -2,7 +2,7 @@
 // limits").
 #include "mps/relay/relay_fixture.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 namespace {
 
 using ::testing::ElementsAre;
@@ -74,7 +74,7 @@ TEST_F(RelayWithLimits, WhoseLimitsCannotBeSetIsKeptOut) {
   status_ = fail(Kind::kInvalid, "they read back otherwise");
   const sim::Fd fd = introduced(kOne);
   EXPECT_EQ(next(fd).bytes, "end");
-  EXPECT_THAT(ends_, ElementsAre(mps::RelayEnd::kNoLimits));
+  EXPECT_THAT(ends_, ElementsAre(RelayEnd::kNoLimits));
   EXPECT_EQ(relay_->counters(kOne).failed, 1u);
   status_ = {};
   EXPECT_TRUE(comes_in(introduced(kOther)));
@@ -124,4 +124,4 @@ TEST_F(RelayWithLimits, ATurnOfOurOwnKeepsOtherKindsOutUntilItIsGivenBack) {
 }
 
 }  // namespace
-}  // namespace tranche::host
+}  // namespace tranche::mps

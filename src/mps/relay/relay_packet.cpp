@@ -13,7 +13,7 @@
 
 #include "os/process/process.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 namespace {
 
 constexpr int kBacklog = 128;
@@ -26,7 +26,7 @@ constexpr int kPeerPidfd = 77;  // since Linux 6.5; newer than the headers
 
 // Space for all accepted descriptors and for credentials.
 struct Ancillary {
-  alignas(cmsghdr) char bytes[CMSG_SPACE(sizeof(int) * mps::kRelayMostDescriptors) + CMSG_SPACE(sizeof(ucred))] = {};
+  alignas(cmsghdr) char bytes[CMSG_SPACE(sizeof(int) * kRelayMostDescriptors) + CMSG_SPACE(sizeof(ucred))] = {};
 };
 
 void take_ancillary(msghdr& header, RelayPacket& packet) {
@@ -42,7 +42,7 @@ void take_ancillary(msghdr& header, RelayPacket& packet) {
     } else if (c->cmsg_type == SCM_CREDENTIALS) {
       ucred sender{};
       std::memcpy(&sender, CMSG_DATA(c), sizeof sender);
-      packet.sender = mps::RelaySender{sender.pid, sender.uid, sender.gid};
+      packet.sender = RelaySender{sender.pid, sender.uid, sender.gid};
     }
   }
 }
@@ -73,8 +73,8 @@ ssize_t receive(int fd, std::span<char> bytes, std::span<char> ancillary, int fl
   return got;
 }
 
-Result<Fd> new_socket(const std::string& path) {
-  Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+Result<os::Fd> new_socket(const std::string& path) {
+  os::Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd) return std::unexpected(error_from_errno(errno, "cannot make a socket", path));
   return fd;
 }
@@ -91,7 +91,7 @@ Result<sockaddr_un> address_of(const std::string& path) {
 }  // namespace
 
 Arrival receive_packet(int fd, RelayPacket& packet) {
-  char bytes[mps::kRelayLongest];
+  char bytes[kRelayLongest];
   Ancillary room;
   msghdr header;
   const auto got = receive(fd, bytes, room.bytes, MSG_CMSG_CLOEXEC, header);
@@ -105,7 +105,7 @@ Arrival receive_packet(int fd, RelayPacket& packet) {
 }
 
 Arrival receive_from_tenant(int fd, RelayPacket& packet) {
-  char bytes[mps::kRelayLongest];
+  char bytes[kRelayLongest];
   // The credentials fill it, so the kernel installs no descriptor.
   alignas(cmsghdr) char room[CMSG_SPACE(sizeof(ucred))];
   packet = {};
@@ -124,7 +124,7 @@ Arrival receive_from_tenant(int fd, RelayPacket& packet) {
   return Arrival::kPacket;
 }
 
-Status send_packet(int fd, std::string_view bytes, std::span<const Fd> descriptors, const mps::RelaySender* as) {
+Status send_packet(int fd, std::string_view bytes, std::span<const os::Fd> descriptors, const RelaySender* as) {
   iovec part{const_cast<char*>(bytes.data()), bytes.size()};
   Ancillary room;
   msghdr header{};
@@ -135,7 +135,7 @@ Status send_packet(int fd, std::string_view bytes, std::span<const Fd> descripto
   if (!descriptors.empty()) {
     std::vector<int> numbers;
     for (const auto& one : descriptors) numbers.push_back(one.get());
-    numbers.resize(std::min(numbers.size(), mps::kRelayMostDescriptors));
+    numbers.resize(std::min(numbers.size(), kRelayMostDescriptors));
     append(header, used, SCM_RIGHTS, numbers.data(), numbers.size() * sizeof(int));
   }
   if (as != nullptr) {
@@ -155,13 +155,13 @@ Status send_packet(int fd, std::string_view bytes, std::span<const Fd> descripto
   return fail(Kind::kUnavailable, "the other side does not take a message", "", sent < 0 ? errno : 0);
 }
 
-Result<Fd> listen_in(const Dir& directory, const std::string& name) {
+Result<os::Fd> listen_in(const os::Dir& directory, const std::string& name) {
   const std::string path = directory.path() + "/" + name;
   // Through the held directory, so that the length of its path does not matter.
   const std::string here = fmt::format("/proc/self/fd/{}/", directory.fd());
   const std::string newer = here + "." + name + ".new";
   TRY(const auto address, address_of(newer));
-  TRY(Fd fd, new_socket(path));
+  TRY(os::Fd fd, new_socket(path));
   TRY_STATUS(directory.remove_tree("." + name + ".new"));
   const auto failed = [&](const char* doing) {
     const int err = errno;
@@ -179,16 +179,16 @@ Result<Fd> listen_in(const Dir& directory, const std::string& name) {
   return fd;
 }
 
-Result<Fd> connect_to_daemon(const std::string& path) {
+Result<os::Fd> connect_to_daemon(const std::string& path) {
   TRY(const auto address, address_of(path));
-  TRY(Fd fd, new_socket(path));
+  TRY(os::Fd fd, new_socket(path));
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
     return std::unexpected(error_from_errno(errno, "cannot connect to the MPS daemon", path));
   return fd;
 }
 
 bool Peer::lives() const {
-  return pidfd ? !has_ended(pidfd) : sender.pid <= 0;
+  return pidfd ? !os::has_ended(pidfd) : sender.pid <= 0;
 }
 
 Peer peer_of(int fd) {
@@ -201,11 +201,11 @@ Peer peer_of(int fd) {
   // Any other failure means that the process has exited and was reaped (newer kernels give a pidfd of it, too), or that
   // no descriptor is free: without a pidfd the owner of the pid is unknown.
   if (::getsockopt(fd, SOL_SOCKET, kPeerPidfd, &pidfd, &size) == 0) {
-    who.pidfd = Fd(pidfd);
+    who.pidfd = os::Fd(pidfd);
   } else if (errno == ENOPROTOOPT && peer.pid > 0) {
-    who.pidfd = Fd(static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0)));
+    who.pidfd = os::Fd(static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0)));
   }
   return who;
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::mps

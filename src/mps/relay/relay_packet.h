@@ -13,14 +13,14 @@
 #include "os/files/files.h"
 #include "os/loop/fd.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 
 struct RelayPacket {
   std::string bytes;
-  std::vector<Fd> descriptors;
-  std::optional<mps::RelaySender> sender;
+  std::vector<os::Fd> descriptors;
+  std::optional<RelaySender> sender;
   bool truncated = false;
-  mps::RelayMessage message() const { return {bytes, descriptors.size(), truncated, sender}; }
+  RelayMessage message() const { return {bytes, descriptors.size(), truncated, sender}; }
 };
 
 enum class Arrival { kPacket, kNothing, kEnd };
@@ -32,19 +32,19 @@ Arrival receive_from_tenant(int fd, RelayPacket& packet);
 
 // With `as`, sends with that process's credentials: kDenied if the kernel does not permit it (needs CAP_SYS_ADMIN, and
 // CAP_SETUID for the user), kNotFound if the process has exited. kUnavailable: the peer hung up or does not read.
-Status send_packet(int fd, std::string_view bytes, std::span<const Fd> descriptors = {},
-                   const mps::RelaySender* as = nullptr);
+Status send_packet(int fd, std::string_view bytes, std::span<const os::Fd> descriptors = {},
+                   const RelaySender* as = nullptr);
 
 // Creates a listening socket `name` in a directory, accessible to every user; atomically replaces any file there. Its
 // path may be longer than a socket address.
-Result<Fd> listen_in(const Dir& directory, const std::string& name);
-Result<Fd> connect_to_daemon(const std::string& path);
+Result<os::Fd> listen_in(const os::Dir& directory, const std::string& name);
+Result<os::Fd> connect_to_daemon(const std::string& path);
 
 // The process that connected. The socket keeps the pid of a process that has exited, even if another process reuses the
 // pid; therefore the process itself is held.
 struct Peer {
-  mps::RelaySender sender;  // pid 0: not visible to us
-  Fd pidfd;                 // absent: it has exited, or is not visible
+  RelaySender sender;  // pid 0: not visible to us
+  os::Fd pidfd;        // absent: it has exited, or is not visible
   // Whether the pid still belongs to the process. Also true of a process that is not visible: its pid is not known.
   bool lives() const;
 };
@@ -52,4 +52,4 @@ struct Peer {
 // that has the pid at that moment is assumed.
 Peer peer_of(int fd);
 
-}  // namespace tranche::host
+}  // namespace tranche::mps

@@ -11,9 +11,9 @@
 #include <algorithm>
 #include <utility>
 
-namespace tranche::host {
+namespace tranche::mps {
 
-RelayPassage::RelayPassage(Relay& relay, std::uint64_t id, std::string grant, Fd client)
+RelayPassage::RelayPassage(Relay& relay, std::uint64_t id, std::string grant, os::Fd client)
     : relay_(relay),
       loop_(relay.loop_),
       id_(id),
@@ -21,7 +21,7 @@ RelayPassage::RelayPassage(Relay& relay, std::uint64_t id, std::string grant, Fd
       client_(std::move(client)),
       peer_(peer_of(client_.get())),
       times_(relay.settings_.times),
-      state_(mps::begin_passage(peer_.sender.pid, loop_.now(), times_)) {}
+      state_(begin_passage(peer_.sender.pid, loop_.now(), times_)) {}
 
 RelayPassage::~RelayPassage() {
   drop();
@@ -29,7 +29,7 @@ RelayPassage::~RelayPassage() {
 
 void RelayPassage::drop() {
   finish_exchange();
-  state_.stage = mps::RelayStage::kEnded;
+  state_.stage = RelayStage::kEnded;
   drop_exchange();
   drop_client();
   loop_.cancel(std::exchange(daemon_watch_, 0));
@@ -38,8 +38,8 @@ void RelayPassage::drop() {
 }
 
 bool RelayPassage::leave_to_server() {
-  if (!mps::waits_for_server(state_)) return false;
-  happens(mps::RelayEvent::kClientGone);
+  if (!waits_for_server(state_)) return false;
+  happens(RelayEvent::kClientGone);
   return true;
 }
 
@@ -51,8 +51,8 @@ void RelayPassage::drop_client() {
 }
 
 void RelayPassage::wait_for_server(int milliseconds) {
-  if (!mps::waits_for_server(state_)) return;
-  if (state_.stage == mps::RelayStage::kTaken) {
+  if (!waits_for_server(state_)) return;
+  if (state_.stage == RelayStage::kTaken) {
     pollfd greeted{server_.get(), POLLIN, 0};
     (void)::poll(&greeted, 1, milliseconds);
     return;
@@ -60,23 +60,23 @@ void RelayPassage::wait_for_server(int milliseconds) {
   pollfd sent{daemon_.get(), POLLIN, 0};
   RelayPacket packet;
   if (::poll(&sent, 1, milliseconds) <= 0 || receive_packet(daemon_.get(), packet) != Arrival::kPacket ||
-      packet.bytes != mps::kRelayDescriptor || packet.descriptors.empty())
+      packet.bytes != kRelayDescriptor || packet.descriptors.empty())
     return;
-  (void)send_packet(daemon_.get(), mps::kRelayTaken);
+  (void)send_packet(daemon_.get(), kRelayTaken);
   server_ = std::move(packet.descriptors[0]);
-  mps::carry(state_, loop_.now(), times_);
+  carry(state_, loop_.now(), times_);
 }
 
 // The callbacks' shared pointers keep a passage alive while one of them runs; drop() cancels and so destroys them.
 void RelayPassage::begin() {
   client_watch_ = loop_.watch(client_.get(), EPOLLIN | EPOLLRDHUP,
                               [self = shared_from_this()](std::uint32_t) { self->on_client(); });
-  if (client_watch_ == 0 || !send_packet(client_.get(), mps::kRelayHello)) return happens(mps::RelayEvent::kClientGone);
+  if (client_watch_ == 0 || !send_packet(client_.get(), kRelayHello)) return happens(RelayEvent::kClientGone);
   arm();
 }
 
 // The next message, if there is one. At the end of the connection `end` happens, once.
-std::optional<RelayPacket> RelayPassage::hear(const Fd& from, Loop::Id& watch, mps::RelayEvent end) {
+std::optional<RelayPacket> RelayPassage::hear(const os::Fd& from, os::Loop::Id& watch, RelayEvent end) {
   RelayPacket packet;
   const bool tenant = &from == &client_ || &from == &exchange_;
   switch (tenant ? receive_from_tenant(from.get(), packet) : receive_packet(from.get(), packet)) {
@@ -94,34 +94,34 @@ std::optional<RelayPacket> RelayPassage::hear(const Fd& from, Loop::Id& watch, m
 
 void RelayPassage::on_client() {
   const auto self = shared_from_this();
-  if (auto packet = hear(client_, client_watch_, mps::RelayEvent::kClientGone))
-    happens(mps::RelayEvent::kFromClient, *std::move(packet));
+  if (auto packet = hear(client_, client_watch_, RelayEvent::kClientGone))
+    happens(RelayEvent::kFromClient, *std::move(packet));
 }
 
 void RelayPassage::on_daemon() {
   const auto self = shared_from_this();
-  if (auto packet = hear(daemon_, daemon_watch_, mps::RelayEvent::kDaemonGone))
-    happens(mps::RelayEvent::kFromDaemon, *std::move(packet));
+  if (auto packet = hear(daemon_, daemon_watch_, RelayEvent::kDaemonGone))
+    happens(RelayEvent::kFromDaemon, *std::move(packet));
 }
 
 void RelayPassage::on_server() {
   const auto self = shared_from_this();
-  auto packet = hear(server_, server_watch_, mps::RelayEvent::kServerGone);
+  auto packet = hear(server_, server_watch_, RelayEvent::kServerGone);
   if (!packet) return;
   // Of a client that has exited, another process would get the channels: nothing counts what it does with them.
   const bool lives = peer_.lives();
-  for (const Fd& descriptor : packet->descriptors)
+  for (const os::Fd& descriptor : packet->descriptors)
     if (lives) give_channel(descriptor);
   // A client that does not read, or has gone, is noticed at its own end.
   if (lives) (void)send_packet(exchange_.get(), packet->bytes, packet->descriptors);
   packet->descriptors.clear();
-  happens(mps::RelayEvent::kServerSaid, *std::move(packet));
-  if (!lives) happens(mps::RelayEvent::kClientBrokeOff);
+  happens(RelayEvent::kServerSaid, *std::move(packet));
+  if (!lives) happens(RelayEvent::kClientBrokeOff);
 }
 
-void RelayPassage::give_channel(const Fd& descriptor) {
+void RelayPassage::give_channel(const os::Fd& descriptor) {
   struct stat info{};
-  if (channels_ >= mps::kExchangeDescriptors || ::fstat(descriptor.get(), &info) != 0) return;
+  if (channels_ >= kExchangeDescriptors || ::fstat(descriptor.get(), &info) != 0) return;
   ++channels_;
   relay_.clients_.gets(state_.client.pid, id_,
                        fmt::format("{}:[{}]", S_ISSOCK(info.st_mode) ? "socket" : "pipe", info.st_ino));
@@ -133,96 +133,96 @@ void RelayPassage::connects(int pid) {
 
 void RelayPassage::on_client_in_exchange() {
   const auto self = shared_from_this();
-  auto packet = hear(exchange_, exchange_watch_, mps::RelayEvent::kClientBrokeOff);
+  auto packet = hear(exchange_, exchange_watch_, RelayEvent::kClientBrokeOff);
   if (!packet) return;
-  if (state_.exchange.completed) return happens(mps::RelayEvent::kClientSaid, *std::move(packet));
+  if (state_.exchange.completed) return happens(RelayEvent::kClientSaid, *std::move(packet));
   // No CUDA process sends a descriptor or a long message here; the server would be the one to handle it. It takes an
   // empty message for the end of its socket.
-  const auto words = packet->truncated ? std::nullopt : mps::for_server(state_, packet->bytes);
+  const auto words = packet->truncated ? std::nullopt : for_server(state_, packet->bytes);
   if (words && send_server(*words)) {
-    happens(mps::RelayEvent::kClientSaid, *std::move(packet));
-    if (mps::has_said_context(state_)) connects(state_.client.pid);
+    happens(RelayEvent::kClientSaid, *std::move(packet));
+    if (has_said_context(state_)) connects(state_.client.pid);
     return;
   }
   loop_.cancel(std::exchange(exchange_watch_, 0));
-  happens(mps::RelayEvent::kClientBrokeOff);
+  happens(RelayEvent::kClientBrokeOff);
 }
 
-void RelayPassage::happens(mps::RelayEvent event, RelayPacket packet) {
+void RelayPassage::happens(RelayEvent event, RelayPacket packet) {
   const auto self = shared_from_this();
-  if (event == mps::RelayEvent::kTimeUp && state_.stage == mps::RelayStage::kServer) {
+  if (event == RelayEvent::kTimeUp && state_.stage == RelayStage::kServer) {
     pollfd sent{daemon_.get(), POLLIN, 0};  // the server's socket may have arrived just now
     if (::poll(&sent, 1, 0) > 0) return on_daemon();
   }
-  switch (mps::step(state_, event, packet.message(), loop_.now(), times_)) {
-    case mps::RelayAction::kNothing:
+  switch (step(state_, event, packet.message(), loop_.now(), times_)) {
+    case RelayAction::kNothing:
       break;
-    case mps::RelayAction::kAskTurn:
+    case RelayAction::kAskTurn:
       arm();
       return relay_.wants_turn(*this);
-    case mps::RelayAction::kAnswer: {
+    case RelayAction::kAnswer: {
       // A client that asks and does not read has a full socket; its reply is dropped.
       if (const auto text = relay_.callbacks_.answer(grant_, state_.question);
           !text.empty() && !send_packet(client_.get(), text))
-        return happens(mps::RelayEvent::kClientGone);
+        return happens(RelayEvent::kClientGone);
       break;
     }
-    case mps::RelayAction::kFarewell:
-      (void)send_packet(client_.get(), mps::kRelayEnd);
+    case RelayAction::kFarewell:
+      (void)send_packet(client_.get(), kRelayEnd);
       drop();
       return relay_.ended(*this);
-    case mps::RelayAction::kIntroduce:
+    case RelayAction::kIntroduce:
       introduce();
       break;
-    case mps::RelayAction::kToClient:
+    case RelayAction::kToClient:
       to_client(packet);
       break;
-    case mps::RelayAction::kComplete:
+    case RelayAction::kComplete:
       complete_exchange();
       break;
-    case mps::RelayAction::kHandOver:
+    case RelayAction::kHandOver:
       hand_over(std::move(packet));
       break;
-    case mps::RelayAction::kLetIn:
+    case RelayAction::kLetIn:
       let_in();
       break;
-    case mps::RelayAction::kDropDaemon:
+    case RelayAction::kDropDaemon:
       drop_daemon();
       break;
-    case mps::RelayAction::kEnd:
+    case RelayAction::kEnd:
       drop();
       return relay_.ended(*this);
   }
-  if (state_.stage == mps::RelayStage::kEnded) return;
+  if (state_.stage == RelayStage::kEnded) return;
   // Messages of a client that is late are read until the last one: it would take a closed socket for a failure.
-  if (mps::has_yet_to_speak(state_))
+  if (has_yet_to_speak(state_))
     drop_server();
   else if (state_.exchange.over)
     drop_exchange();
-  if (state_.exchange.left || (state_.stage == mps::RelayStage::kServer && state_.client_gone)) drop_client();
+  if (state_.exchange.left || (state_.stage == RelayStage::kServer && state_.client_gone)) drop_client();
   arm();
 }
 
 void RelayPassage::introduce() {
   // Otherwise a process that reused the pid since its turn would be introduced in its place.
-  if (!peer_.lives()) return happens(mps::RelayEvent::kConnectorGone);
-  auto sent = send_packet(daemon_.get(), mps::kRelayCredentials, {}, &state_.client);
+  if (!peer_.lives()) return happens(RelayEvent::kConnectorGone);
+  auto sent = send_packet(daemon_.get(), kRelayCredentials, {}, &state_.client);
   const Status as_itself = sent;
   if (!sent && (sent.error().kind == Kind::kDenied || sent.error().kind == Kind::kNotFound)) {
-    const mps::RelaySender ours{::getpid(), ::geteuid(), ::getegid()};
-    sent = send_packet(daemon_.get(), mps::kRelayCredentials, {}, &ours);
+    const RelaySender ours{::getpid(), ::geteuid(), ::getegid()};
+    sent = send_packet(daemon_.get(), kRelayCredentials, {}, &ours);
   }
-  if (!sent || !send_packet(daemon_.get(), mps::kRelayNewClient)) return happens(mps::RelayEvent::kDaemonGone);
+  if (!sent || !send_packet(daemon_.get(), kRelayNewClient)) return happens(RelayEvent::kDaemonGone);
   was_introduced_ = true;
   relay_.introduced(*this, as_itself);
 }
 
 void RelayPassage::hand_over(RelayPacket packet) {
   // First the daemon, which serves no other client until it has this (measured: clients start as usual).
-  if (!send_packet(daemon_.get(), mps::kRelayTaken)) drop_daemon();
+  if (!send_packet(daemon_.get(), kRelayTaken)) drop_daemon();
   const bool carried = carry_exchange(packet);
-  if (carried) mps::carry(state_, loop_.now(), times_);
-  if (carried && (server_watch_ == 0 || exchange_watch_ == 0)) return happens(mps::RelayEvent::kClientGone);
+  if (carried) carry(state_, loop_.now(), times_);
+  if (carried && (server_watch_ == 0 || exchange_watch_ == 0)) return happens(RelayEvent::kClientGone);
   to_client(packet);
 }
 
@@ -253,18 +253,18 @@ Status RelayPassage::send_server(std::string_view bytes) {
 }
 
 void RelayPassage::complete_exchange() {
-  if (!relay_.turns_.others_wait() && mps::may_wait(state_, loop_.now(), times_)) return;
+  if (!relay_.turns_.others_wait() && may_wait(state_, loop_.now(), times_)) return;
   for (auto message : state_.exchange.missing()) {
     // The client goes on to use the number that it has for its context.
     std::string number;
-    if (state_.exchange.said + state_.exchange.spoken_for == mps::kExchangeSaysContext) {
+    if (state_.exchange.said + state_.exchange.spoken_for == kExchangeSaysContext) {
       state_.exchange.context = relay_.clients_.next_context(state_.client.pid);
-      message = number = mps::context_text(state_.exchange.context);
+      message = number = context_text(state_.exchange.context);
     }
-    if (!send_server(message)) return happens(mps::RelayEvent::kClientBrokeOff);
+    if (!send_server(message)) return happens(RelayEvent::kClientBrokeOff);
     ++state_.exchange.spoken_for;
   }
-  mps::complete(state_, loop_.now(), times_);
+  complete(state_, loop_.now(), times_);
   connects(state_.client.pid);
 }
 
@@ -279,7 +279,7 @@ void RelayPassage::finish_exchange() {
   state_.exchange.completed = true;
   // The server reads the client's pid from the first message. It must not be ours: this program is never ended as a
   // client (mps/pool/client_ending.h), and contexts made through these channels would count for no grant.
-  if (missing.size() == mps::kExchangeOfClient.size()) {
+  if (missing.size() == kExchangeOfClient.size()) {
     if (!send_server(missing.front())) return leave_channels(missing);
     missing = missing.subspan(1);
   }
@@ -291,7 +291,7 @@ void RelayPassage::finish_exchange() {
 void RelayPassage::leave_channels(std::span<const std::string_view> messages) {
   if (peer_.lives()) return;  // the server refused the message because it has closed the connection
   if (const auto child = relay_.exited_child()) {
-    const mps::RelaySender as{child->pid(), state_.client.uid, state_.client.gid};
+    const RelaySender as{child->pid(), state_.client.uid, state_.client.gid};
     const auto sent = [&](const std::string_view message) {
       return send_packet(server_.get(), message, {}, &as).has_value();
     };
@@ -318,7 +318,7 @@ void RelayPassage::let_in() {
   was_let_in_ = true;
   connects(state_.client.pid);
   relay_.let_in(*this);
-  if (!daemon_) happens(mps::RelayEvent::kDaemonGone);
+  if (!daemon_) happens(RelayEvent::kDaemonGone);
 }
 
 void RelayPassage::drop_daemon() {
@@ -327,20 +327,20 @@ void RelayPassage::drop_daemon() {
 }
 
 void RelayPassage::to_client(const RelayPacket& packet) {
-  if (!send_packet(client_.get(), packet.bytes, packet.descriptors)) happens(mps::RelayEvent::kClientGone);
+  if (!send_packet(client_.get(), packet.bytes, packet.descriptors)) happens(RelayEvent::kClientGone);
 }
 
 Status RelayPassage::reserve_descriptors() {
   int pair[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
     return std::unexpected(error_from_errno(errno, "cannot create the sockets of an exchange", grant_));
-  exchange_ = Fd(pair[0]);
-  for_client_ = Fd(pair[1]);
+  exchange_ = os::Fd(pair[0]);
+  for_client_ = os::Fd(pair[1]);
   const int on = 1;
   if (::setsockopt(exchange_.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0)
     return std::unexpected(error_from_errno(errno, "cannot ask for credentials", grant_));
   if (!peer_.pidfd) return {};
-  connector_ = Fd(::fcntl(peer_.pidfd.get(), F_DUPFD_CLOEXEC, 0));
+  connector_ = os::Fd(::fcntl(peer_.pidfd.get(), F_DUPFD_CLOEXEC, 0));
   if (!connector_) return std::unexpected(error_from_errno(errno, "cannot hold the client's process", grant_));
   return {};
 }
@@ -352,12 +352,12 @@ Status RelayPassage::connect(const std::string& path) {
     // Reserves what the exchange needs before the daemon accepts the client.
     if (auto reserved = reserve_descriptors(); !reserved) connected = std::unexpected(std::move(reserved).error());
   if (!connected) {
-    happens(mps::RelayEvent::kNoDaemon);
+    happens(RelayEvent::kNoDaemon);
     return std::unexpected(std::move(connected).error());
   }
   daemon_ = *std::move(connected);
   daemon_watch_ = loop_.watch(daemon_.get(), EPOLLIN | EPOLLRDHUP, [self](std::uint32_t) { self->on_daemon(); });
-  happens(daemon_watch_ == 0 ? mps::RelayEvent::kDaemonGone : mps::RelayEvent::kConnected);
+  happens(daemon_watch_ == 0 ? RelayEvent::kDaemonGone : RelayEvent::kConnected);
   return {};
 }
 
@@ -365,7 +365,7 @@ void RelayPassage::arm() {
   timer_.stop();
   if (!state_.until) return;
   timer_.start(std::max(Duration{}, *state_.until - loop_.now()),
-               [self = shared_from_this()] { self->happens(mps::RelayEvent::kTimeUp); });
+               [self = shared_from_this()] { self->happens(RelayEvent::kTimeUp); });
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::mps

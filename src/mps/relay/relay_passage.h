@@ -15,11 +15,11 @@
 #include "os/loop/loop.h"
 #include "os/loop/timer.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 
 class RelayPassage : public std::enable_shared_from_this<RelayPassage> {
  public:
-  RelayPassage(Relay& relay, std::uint64_t id, std::string grant, Fd client);
+  RelayPassage(Relay& relay, std::uint64_t id, std::string grant, os::Fd client);
   ~RelayPassage();
   RelayPassage(const RelayPassage&) = delete;
   RelayPassage& operator=(const RelayPassage&) = delete;
@@ -27,7 +27,7 @@ class RelayPassage : public std::enable_shared_from_this<RelayPassage> {
   void begin();                             // sends the greeting
   Status connect(const std::string& path);  // at its turn, to the daemon. An error: no connection, it still waits
   // From the relay: kRefused, kNoLimits or kConnectorGone.
-  void happens(mps::RelayEvent event, RelayPacket packet = {});
+  void happens(RelayEvent event, RelayPacket packet = {});
   void drop();  // closes all sides, without a callback; its server accepts others afterwards
   // Closes the client's connection. true: the daemon is looking for a server, or the server has not greeted the client
   // yet; the passage continues without the client until Relay::ended().
@@ -38,20 +38,20 @@ class RelayPassage : public std::enable_shared_from_this<RelayPassage> {
 
   std::uint64_t id() const { return id_; }
   const std::string& grant() const { return grant_; }
-  const mps::Passage& state() const { return state_; }
+  const Passage& state() const { return state_; }
   std::uint32_t user() const { return peer_.sender.uid; }
   bool connector_lives() const { return peer_.lives(); }
-  Fd take_connector() { return std::move(connector_); }  // valid once it is introduced
+  os::Fd take_connector() { return std::move(connector_); }  // valid once it is introduced
   bool was_let_in() const { return was_let_in_; }
   bool was_introduced() const { return was_introduced_; }
   bool counts() const { return counts_; }  // Relay::connects() ran
 
  private:
-  std::optional<RelayPacket> hear(const Fd& from, Loop::Id& watch, mps::RelayEvent end);
+  std::optional<RelayPacket> hear(const os::Fd& from, os::Loop::Id& watch, RelayEvent end);
   void on_client();
   void on_daemon();
   void on_server();
-  void give_channel(const Fd& descriptor);
+  void give_channel(const os::Fd& descriptor);
   void connects(int pid);
   void on_client_in_exchange();
   void introduce();
@@ -71,27 +71,27 @@ class RelayPassage : public std::enable_shared_from_this<RelayPassage> {
   void arm();
 
   Relay& relay_;
-  Loop& loop_;
+  os::Loop& loop_;
   std::uint64_t id_;
   std::string grant_;
-  Fd client_;
+  os::Fd client_;
   Peer peer_;
-  const mps::RelayTimes& times_;
-  mps::Passage state_;
+  const RelayTimes& times_;
+  Passage state_;
   bool was_introduced_ = false;
   bool was_let_in_ = false;
   bool counts_ = false;  // its connection
-  Fd daemon_;
+  os::Fd daemon_;
   std::size_t channels_ = 0;  // that the client got
-  Fd connector_;              // a second descriptor of the process, for the table of clients
-  Fd server_;                 // the socket that the daemon had for the client
-  Fd exchange_;               // our end of the one that the client gets
-  Fd for_client_;             // the client's end, until it is sent
-  Loop::Id client_watch_ = 0;
-  Loop::Id daemon_watch_ = 0;
-  Loop::Id server_watch_ = 0;
-  Loop::Id exchange_watch_ = 0;
-  Timer timer_{loop_};
+  os::Fd connector_;          // a second descriptor of the process, for the table of clients
+  os::Fd server_;             // the socket that the daemon had for the client
+  os::Fd exchange_;           // our end of the one that the client gets
+  os::Fd for_client_;         // the client's end, until it is sent
+  os::Loop::Id client_watch_ = 0;
+  os::Loop::Id daemon_watch_ = 0;
+  os::Loop::Id server_watch_ = 0;
+  os::Loop::Id exchange_watch_ = 0;
+  os::Timer timer_{loop_};
 };
 
-}  // namespace tranche::host
+}  // namespace tranche::mps

@@ -17,7 +17,7 @@
 
 #include <filesystem>
 
-namespace tranche::host {
+namespace tranche::mps {
 namespace {
 
 using ::testing::ElementsAre;
@@ -76,7 +76,7 @@ TEST_F(RelayAtTheEndpoint, RefusesEveryCommandAndTheDaemonHearsNothingOfIt) {
                                           "quit"};
   for (const auto& line : commands) EXPECT_EQ(command(line, path(kOne)), "") << line;
   EXPECT_EQ(relay_->counters(kOne).attempts, commands.size());
-  EXPECT_THAT(ends_, ::testing::Each(mps::RelayEnd::kCommand));
+  EXPECT_THAT(ends_, ::testing::Each(RelayEnd::kCommand));
   EXPECT_EQ(std::to_string(world_.server()), server);
   EXPECT_FALSE(neighbour->ended_within(0ms));
   EXPECT_EQ(world_.ask("get_default_active_thread_percentage"), "100.0\n");
@@ -97,7 +97,7 @@ TEST_F(RelayAtTheEndpoint, AnswersAContainerWithItsOwnShareAndTheDaemonHearsNoth
 // Promise: mps/relay: A connection that asks without end is closed.
 TEST_F(RelayAtTheEndpoint, WhoAsksWithoutEndAndReadsNothingIsCutOff) {
   const sim::Fd fd = introduced(kOne, ConnectionType::kCommands);
-  for (unsigned i = 0; i < mps::kMostQuestions; ++i)
+  for (unsigned i = 0; i < kMostQuestions; ++i)
     ASSERT_TRUE(sim::send_command(fd.get(), "get_default_active_thread_percentage"));
   (void)sim::send_command(fd.get(), "get_default_active_thread_percentage");
   EXPECT_TRUE(until([&] { return relay_->counters(kOne).attempts == 1; }));
@@ -118,7 +118,7 @@ TEST_F(RelayAtTheEndpoint, RefusesTheCredentialsOfAnotherProcess) {
   const sim::Fd fd = greeted(kOne);
   sim::introduce(fd.get(), ConnectionType::kClient, {world_.daemon().pid(), 0, 0});
   EXPECT_EQ(next(fd).bytes, "end");
-  EXPECT_THAT(ends_, ElementsAre(mps::RelayEnd::kNotItself));
+  EXPECT_THAT(ends_, ElementsAre(RelayEnd::kNotItself));
 }
 
 TEST_F(RelayAtTheEndpoint, ACommandAfterHavingBeenLetInGoesNowhere) {
@@ -128,7 +128,7 @@ TEST_F(RelayAtTheEndpoint, ACommandAfterHavingBeenLetInGoesNowhere) {
   ASSERT_TRUE(sim::send_type(fd.get(), ConnectionType::kCommands));  // instead of the four zero bytes that are expected
   EXPECT_EQ(next(fd).bytes, "end");
   ASSERT_TRUE(until([&] { return !ends_.empty(); })) << "once the server waits for it";
-  EXPECT_THAT(ends_, ElementsAre(mps::RelayEnd::kGarbled));
+  EXPECT_THAT(ends_, ElementsAre(RelayEnd::kGarbled));
   EXPECT_EQ(relay_->counters(kOne).let_in, 0u);
 }
 
@@ -255,7 +255,7 @@ TEST_F(RelayAtTheEndpoint, WhateverLiesInASocketsPlaceIsReplaced) {
 TEST_F(RelayWithShortTimes, AConnectionThatSaysNothingIsClosed) {
   const sim::Fd mute = greeted(kOne);
   EXPECT_EQ(next(mute).bytes, "end");
-  EXPECT_THAT(ends_, ElementsAre(mps::RelayEnd::kMute));
+  EXPECT_THAT(ends_, ElementsAre(RelayEnd::kMute));
 }
 
 TEST_F(RelayWithShortTimes, TwoClientsInARowWithoutAServerMakeTheServerDoubtedAndOneDoesNot) {
@@ -279,7 +279,7 @@ TEST_F(RelayWithShortTimes, TwoClientsInARowWithoutAServerMakeTheServerDoubtedAn
     const sim::Fd accepted(::accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC));
     ASSERT_TRUE(sim::send_packet(accepted.get(), sim::kHello));
     EXPECT_EQ(next(client).bytes, "end");
-    EXPECT_EQ(ends_.back(), mps::RelayEnd::kServerLate);
+    EXPECT_EQ(ends_.back(), RelayEnd::kServerLate);
     lead_to(daemon);
   };
   goes_without();
@@ -294,7 +294,7 @@ TEST_F(RelayWithShortTimes, AMuteDaemonIsNotWaitedForWithoutEnd) {
   world_.daemon().signal(SIGSTOP);
   const sim::Fd fd = introduced(kOne);
   EXPECT_EQ(next(fd).bytes, "end");
-  EXPECT_THAT(ends_, ElementsAre(mps::RelayEnd::kDaemonMute));
+  EXPECT_THAT(ends_, ElementsAre(RelayEnd::kDaemonMute));
   world_.daemon().signal(SIGCONT);
   EXPECT_TRUE(let_in(kOne).valid());
 }
@@ -303,7 +303,7 @@ TEST_F(RelayWithShortTimes, WhileThePoolDoesNotServeClientsWaitAndInTheEndAreSen
   relay_->hold();
   const sim::Fd fd = introduced(kOne);
   EXPECT_EQ(next(fd).bytes, "end");
-  EXPECT_THAT(ends_, ElementsAre(mps::RelayEnd::kNotServed));
+  EXPECT_THAT(ends_, ElementsAre(RelayEnd::kNotServed));
 }
 
 TEST_F(RelayAtTheEndpoint, AServerThatStartsIsNoStall) {
@@ -383,7 +383,7 @@ TEST_F(RelayAtTheEndpoint, ANewRelayTakesTheEndpointsOfAnOldOneInPlace) {
 }
 
 TEST_F(RelayAtTheEndpoint, AnEndpointHoldsTheSocketForEveryUserAndNothingElse) {
-  const auto names = Dir::open(path(kOne))->list();
+  const auto names = os::Dir::open(path(kOne))->list();
   ASSERT_TRUE(names);
   EXPECT_THAT(*names, ElementsAre("control"));
   struct stat status{};
@@ -480,4 +480,4 @@ TEST_F(RelayAtTheEndpoint, WithoutTheRightToSpeakForClientsItUsesItsOwnNameAndSa
 }
 
 }  // namespace
-}  // namespace tranche::host
+}  // namespace tranche::mps

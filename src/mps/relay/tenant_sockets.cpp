@@ -17,13 +17,13 @@
 
 #include "mps/relay/relay_packet.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 namespace {
 
 constexpr int kMostMessages = 1024;  // that are read before a socket counts as one with descriptors
 
 // Discards what is queued. false: descriptors are, or too much to look at. Nothing more can come after the shutdown.
-bool is_empty(const Fd& connection) {
+bool is_empty(const os::Fd& connection) {
   ::shutdown(connection.get(), SHUT_RDWR);
   RelayPacket packet;
   for (int i = 0; i < kMostMessages; ++i) {
@@ -69,7 +69,7 @@ class Interrupts {
   }
 
   pid_t thread_to_interrupt_;
-  Fd end_;
+  os::Fd end_;
   pthread_t thread_{};
   bool started_ = false;
 };
@@ -83,7 +83,7 @@ struct TenantSockets::State {
     running = true;
     changed.notify_all();
     while (!waiting.empty()) {
-      Fd fd = std::move(waiting.front());
+      os::Fd fd = std::move(waiting.front());
       waiting.pop_front();
       lock.unlock();
       fd.reset();
@@ -96,14 +96,14 @@ struct TenantSockets::State {
 
   std::mutex mutex;
   std::condition_variable changed;
-  std::deque<Fd> waiting;
+  std::deque<os::Fd> waiting;
   std::size_t closing = 0;
   bool started = false, running = false;
-  Loop* loop = nullptr;  // null: the owner has gone
+  os::Loop* loop = nullptr;  // null: the owner has gone
   std::function<void()> on_closed;
 };
 
-TenantSockets::TenantSockets(Loop& loop, std::function<void()> on_closed) : state_(std::make_shared<State>()) {
+TenantSockets::TenantSockets(os::Loop& loop, std::function<void()> on_closed) : state_(std::make_shared<State>()) {
   state_->loop = &loop;
   state_->on_closed = [weak = std::weak_ptr(state_), on_closed = std::move(on_closed)] {
     const auto state = weak.lock();
@@ -123,15 +123,15 @@ TenantSockets::~TenantSockets() {
   if (worker_ && state_->started) worker_->leave_behind();
 }
 
-void TenantSockets::close(Fd connection) {
+void TenantSockets::close(os::Fd connection) {
   if (connection && !is_empty(connection)) close_file(std::move(connection));
 }
 
-void TenantSockets::close_listening(Fd listening) {
+void TenantSockets::close_listening(os::Fd listening) {
   if (!listening) return;
   ::shutdown(listening.get(), SHUT_RDWR);  // no connection is added
   while (true) {
-    Fd fd(::accept4(listening.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    os::Fd fd(::accept4(listening.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (fd && is_empty(fd)) continue;
     if (!fd && (errno == EINTR || errno == ECONNABORTED)) continue;
     if (!fd && (errno == EINVAL || errno == EAGAIN)) return;
@@ -146,17 +146,17 @@ std::size_t TenantSockets::closing() const {
   return state_->closing;
 }
 
-void TenantSockets::close_file(Fd file) {
+void TenantSockets::close_file(os::Fd file) {
   {
     const std::lock_guard lock(state_->mutex);
     state_->waiting.push_back(std::move(file));
     ++state_->closing;
     if (std::exchange(state_->started, true)) return;
   }
-  if (!worker_) worker_ = Worker::try_start();
+  if (!worker_) worker_ = os::Worker::try_start();
   if (worker_) return worker_->run([state = state_] { state->close_all(); });
   const std::lock_guard lock(state_->mutex);
   state_->started = false;  // the next call tries again
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::mps

@@ -13,25 +13,25 @@
 #include "os/loop/loop.h"
 #include "os/worker/worker.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 
 class TenantSockets {
  public:
-  TenantSockets(Loop& loop, std::function<void()> on_closed);  // one of closing() less
+  TenantSockets(os::Loop& loop, std::function<void()> on_closed);  // one of closing() less
   ~TenantSockets();
   TenantSockets(const TenantSockets&) = delete;
   TenantSockets& operator=(const TenantSockets&) = delete;
 
-  void close(Fd connection);           // with SO_PASSCRED, as listen_in() makes them
-  void close_listening(Fd listening);  // and the connections that it has not accepted
-  void close_file(Fd file);            // of any kind: on the thread
-  std::size_t closing() const;         // descriptors that are not closed yet
+  void close(os::Fd connection);           // with SO_PASSCRED, as listen_in() makes them
+  void close_listening(os::Fd listening);  // and the connections that it has not accepted
+  void close_file(os::Fd file);            // of any kind: on the thread
+  std::size_t closing() const;             // descriptors that are not closed yet
 
  private:
   struct State;
 
   std::shared_ptr<State> state_;
-  std::unique_ptr<Worker> worker_;
+  std::unique_ptr<os::Worker> worker_;
 };
 
-}  // namespace tranche::host
+}  // namespace tranche::mps

@@ -13,7 +13,7 @@
 #include "mps/relay/connecting_fixture.h"
 #include "mps/relay/relay_fixture.h"
 
-namespace tranche::host {
+namespace tranche::mps {
 namespace {
 
 constexpr auto kLinger = 1h;
@@ -160,4 +160,4 @@ TEST_F(RelayWithSlowDescriptors, DoNotKeepTheGrantsLaterConnectionsWaiting) {
 }
 
 }  // namespace
-}  // namespace tranche::host
+}  // namespace tranche::mps

@@ -5,12 +5,12 @@
 
 #include "os/log/log.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace {
 
-using Act = host::MigPartition::What;
+using Act = mig::MigPartition::What;
 
-host::MigPartition partition_of(const dra::Part& part, Act what) {
+mig::MigPartition partition_of(const dra::Part& part, Act what) {
   return {part.instance.value_or(mig::WholeInstance{}), what, part.is_made() ? part.gpu_uuid : std::string()};
 }
 
@@ -23,7 +23,7 @@ void log_change(const char* event, const dra::PreparedClaim& claim, const dra::P
 
 }  // namespace
 
-ClaimPartitions::ClaimPartitions(host::Loop& loop, MigPartitions& mig, Callbacks callbacks)
+ClaimPartitions::ClaimPartitions(os::Loop& loop, mig::MigPartitions& mig, Callbacks callbacks)
     : loop_(loop), mig_(mig), callbacks_(std::move(callbacks)) {}
 
 struct ClaimPartitions::Making {
@@ -96,7 +96,7 @@ void ClaimPartitions::on_changed(const std::shared_ptr<Making>& making, Act what
 
 void ClaimPartitions::wait_for(const std::string& device, std::function<void(Status)> done) {
   if (found_.contains(device)) return done({});
-  auto& waiting = waiting_.emplace_back(Waiting{device, std::move(done), std::make_unique<host::Timer>(loop_)});
+  auto& waiting = waiting_.emplace_back(Waiting{device, std::move(done), std::make_unique<os::Timer>(loop_)});
   waiting.timer->start(kScanPatience, [this, timer = waiting.timer.get()] {
     const auto at = std::ranges::find(waiting_, timer, [](const Waiting& one) { return one.timer.get(); });
     if (at == waiting_.end()) return;
@@ -144,4 +144,4 @@ void ClaimPartitions::remove_from(std::shared_ptr<const dra::PreparedClaim> clai
               });
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

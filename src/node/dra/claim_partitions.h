@@ -19,7 +19,7 @@
 #include "mig/live/partitions.h"
 #include "os/loop/timer.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 
 class ClaimPartitions {
  public:
@@ -31,7 +31,7 @@ class ClaimPartitions {
     std::function<Status(const std::string& uid, std::size_t part, const dra::Part& now)> record;
     std::function<void()> rescan;  // a device was made or destroyed; found() comes after
   };
-  ClaimPartitions(host::Loop& loop, MigPartitions& mig, Callbacks callbacks);
+  ClaimPartitions(os::Loop& loop, mig::MigPartitions& mig, Callbacks callbacks);
 
   // All of the claim's, which is recorded; done({}) at once where it has none.
   void make(const dra::PreparedClaim& claim, std::function<void(Status)> done);
@@ -43,22 +43,22 @@ class ClaimPartitions {
   struct Waiting {
     std::string device;
     std::function<void(Status)> done;
-    std::unique_ptr<host::Timer> timer;
+    std::unique_ptr<os::Timer> timer;
   };
   struct Making;  // of a claim: its parts, as far as they are
   void make_next(const std::shared_ptr<Making>& making);
-  void change(const std::shared_ptr<Making>& making, host::MigPartition::What what);
-  void on_changed(const std::shared_ptr<Making>& making, host::MigPartition::What what,
+  void change(const std::shared_ptr<Making>& making, mig::MigPartition::What what);
+  void on_changed(const std::shared_ptr<Making>& making, mig::MigPartition::What what,
                   const Result<std::string>& device);
   bool record(const std::shared_ptr<Making>& making);
   void remove_from(std::shared_ptr<const dra::PreparedClaim> claim, std::size_t part, std::function<void(Status)> done);
   void wait_for(const std::string& device, std::function<void(Status)> done);
 
-  host::Loop& loop_;
-  MigPartitions& mig_;
+  os::Loop& loop_;
+  mig::MigPartitions& mig_;
   const Callbacks callbacks_;
   std::set<std::string> found_;
   std::list<Waiting> waiting_;
 };
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

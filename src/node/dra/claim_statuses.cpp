@@ -12,7 +12,7 @@
 #include "kube/api_status.h"
 #include "os/log/log.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace {
 
 using namespace std::chrono_literals;
@@ -23,19 +23,19 @@ constexpr Duration kWithoutServer = 5s;
 constexpr int kUnprocessable = 422;
 constexpr std::string_view kServing = "serving";
 
-const EndpointReport* endpoint_of(const PoolReport& pool, const dra::Part& part) {
-  const auto at = std::ranges::find(pool.endpoints, part.grant, &EndpointReport::grant);
+const mps::EndpointReport* endpoint_of(const mps::PoolReport& pool, const dra::Part& part) {
+  const auto at = std::ranges::find(pool.endpoints, part.grant, &mps::EndpointReport::grant);
   return at == pool.endpoints.end() ? nullptr : &*at;
 }
 
-bool has_limits(const EndpointReport& endpoint, const dra::Part& part) {
+bool has_limits(const mps::EndpointReport& endpoint, const dra::Part& part) {
   if (!endpoint.limits) return false;
   const mps::GrantLimit wanted{part.gpu_uuid, part.limits.memory, part.limits.threads};
   return std::ranges::find(*endpoint.limits, wanted) != endpoint.limits->end();
 }
 
 // Why its endpoint does not serve; "" = it does.
-std::string why_not_served(const dra::Part& part, const PoolReports& pools) {
+std::string why_not_served(const dra::Part& part, const mps::PoolReports& pools) {
   if (!pools.connected) return "tranche mps does not answer: " + pools.problem;
   const auto pool = pools.pools.find(part.mps_pool);
   if (pool == pools.pools.end()) return fmt::format("the MPS pool {} is not reported", part.mps_pool);
@@ -45,7 +45,8 @@ std::string why_not_served(const dra::Part& part, const PoolReports& pools) {
   return {};
 }
 
-dra::PartStatus status_of(const dra::Part& part, const std::vector<dra::Device>& devices, const PoolReports& pools) {
+dra::PartStatus status_of(const dra::Part& part, const std::vector<dra::Device>& devices,
+                          const mps::PoolReports& pools) {
   dra::PartStatus status;
   std::string fault;
   for (const dra::Device& each : devices)
@@ -76,7 +77,7 @@ dra::PartStatus status_of(const dra::Part& part, const std::vector<dra::Device>&
 }  // namespace
 
 std::vector<dra::ClaimStatus> claim_statuses(const dra::PreparedClaims& claims, const std::vector<dra::Device>& devices,
-                                             const PoolReports& pools) {
+                                             const mps::PoolReports& pools) {
   std::vector<dra::ClaimStatus> all;
   for (const auto& [uid, claim] : claims) {
     if (claim.driver.empty()) continue;
@@ -87,7 +88,7 @@ std::vector<dra::ClaimStatus> claim_statuses(const dra::PreparedClaims& claims, 
   return all;
 }
 
-ClaimStatuses::ClaimStatuses(host::Loop& loop, host::KubeLink& link, const Claims& claims, Callbacks callbacks)
+ClaimStatuses::ClaimStatuses(os::Loop& loop, kube::KubeLink& link, const Claims& claims, Callbacks callbacks)
     : loop_(loop), link_(link), claims_(claims), callbacks_(std::move(callbacks)) {}
 
 ClaimStatuses::~ClaimStatuses() {
@@ -158,14 +159,14 @@ void ClaimStatuses::step() {
 
 void ClaimStatuses::read(const std::string& uid) {
   call_ = client_->get(dra::claim_path(entries_.at(uid).wanted.name),
-                       [this, uid](const host::KubeAnswer& answer) { on_answer(uid, answer, false); });
+                       [this, uid](const kube::KubeAnswer& answer) { on_answer(uid, answer, false); });
 }
 
 void ClaimStatuses::write(const std::string& uid, const nlohmann::json& stored) {
   const auto& entry = entries_.at(uid);
   call_ =
       client_->apply(dra::claim_status_path(entry.wanted.name), dra::apply_body(entry.wanted, stored, loop_.wall_now()),
-                     [this, uid, sent = entry.wanted](const host::KubeAnswer& answer) {
+                     [this, uid, sent = entry.wanted](const kube::KubeAnswer& answer) {
                        if (const auto at = entries_.find(uid); at != entries_.end() && answer.status == kube::http::kOk)
                          at->second.written = sent;
                        on_answer(uid, answer, true);
@@ -173,7 +174,7 @@ void ClaimStatuses::write(const std::string& uid, const nlohmann::json& stored) 
 }
 
 // A claim that is gone, or whose name a later one has, needs no status. An older claim's entry goes with it.
-void ClaimStatuses::on_answer(const std::string& uid, const host::KubeAnswer& answer, bool was_written) {
+void ClaimStatuses::on_answer(const std::string& uid, const kube::KubeAnswer& answer, bool was_written) {
   call_ = 0;
   const auto at = entries_.find(uid);
   if (at == entries_.end()) return step();
@@ -192,9 +193,9 @@ void ClaimStatuses::on_answer(const std::string& uid, const host::KubeAnswer& an
   step();
 }
 
-void ClaimStatuses::fail(Entry& entry, const host::KubeAnswer& answer) {
+void ClaimStatuses::fail(Entry& entry, const kube::KubeAnswer& answer) {
   const bool refused = answer.status == kube::http::kForbidden || answer.status == kUnprocessable;
-  std::string why = why_not(answer);
+  std::string why = kube::why_not(answer);
   if (refused) why += "; give this pod's service account the rights of deploy/rbac/dra.yaml";
   entry.due = loop_.now() + (refused ? kMostRetry : entry.backoff.next());
   entry.stored.clear();
@@ -209,4 +210,4 @@ void ClaimStatuses::report(std::string problem) {
   callbacks_.changed();
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

@@ -18,7 +18,7 @@
 #include "os/loop/loop.h"
 #include "os/loop/timer.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 
 class ClaimStatuses {
  public:
@@ -29,7 +29,7 @@ class ClaimStatuses {
     std::function<void()> changed;                          // problem() is different
   };
 
-  ClaimStatuses(host::Loop& loop, host::KubeLink& link, const Claims& claims, Callbacks callbacks);
+  ClaimStatuses(os::Loop& loop, kube::KubeLink& link, const Claims& claims, Callbacks callbacks);
   ~ClaimStatuses();
   ClaimStatuses(const ClaimStatuses&) = delete;
   ClaimStatuses& operator=(const ClaimStatuses&) = delete;
@@ -50,24 +50,24 @@ class ClaimStatuses {
   void step();
   void read(const std::string& uid);
   void write(const std::string& uid, const nlohmann::json& stored);
-  void on_answer(const std::string& uid, const host::KubeAnswer& answer, bool was_written);
-  void fail(Entry& entry, const host::KubeAnswer& answer);
+  void on_answer(const std::string& uid, const kube::KubeAnswer& answer, bool was_written);
+  void fail(Entry& entry, const kube::KubeAnswer& answer);
   void report(std::string problem);
 
-  host::Loop& loop_;
-  host::KubeLink& link_;
+  os::Loop& loop_;
+  kube::KubeLink& link_;
   const Claims& claims_;
   const Callbacks callbacks_;
   std::map<std::string, Entry> entries_;  // by UID
-  host::KubeClient* client_ = nullptr;
-  host::KubeClient::Id call_ = 0;
+  kube::KubeClient* client_ = nullptr;
+  kube::KubeClient::Id call_ = 0;
   std::string problem_;
-  host::Timer settle_{loop_};
-  host::Timer retry_{loop_};
+  os::Timer settle_{loop_};
+  os::Timer retry_{loop_};
 };
 
 // What is reported of each prepared claim. Pure.
 std::vector<dra::ClaimStatus> claim_statuses(const dra::PreparedClaims& claims, const std::vector<dra::Device>& devices,
-                                             const PoolReports& pools);
+                                             const mps::PoolReports& pools);
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

@@ -14,7 +14,7 @@
 #include "os/files/kept.h"
 #include "os/log/log.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace {
 
 constexpr const char* kFile = "claims.txt";
@@ -29,7 +29,7 @@ bool is_object_name(std::string_view name) {
 }
 
 // Why the API server does not give the claim.
-Error refusal(const host::KubeAnswer& answer, const dra::ClaimName& claim) {
+Error refusal(const kube::KubeAnswer& answer, const dra::ClaimName& claim) {
   const std::string where = dra::claim_path(claim);
   if (answer.status == kube::http::kNotFound)
     return {Kind::kNotFound, "the claim is not in the API server any more; delete the pod that waits for it", where, 0};
@@ -63,19 +63,19 @@ bool is_first_of_its_endpoint(const dra::PreparedClaim& claim, const dra::Part& 
 
 }  // namespace
 
-Claims::Claims(host::Loop& loop, host::KubeLink& link, MpsClient& mps, MigPartitions& mig, ClaimsSettings settings,
-               Callbacks callbacks)
+Claims::Claims(os::Loop& loop, kube::KubeLink& link, mps::MpsClient& mps, mig::MigPartitions& mig,
+               ClaimsSettings settings, Callbacks callbacks)
     : loop_(loop),
       link_(link),
       settings_(std::move(settings)),
-      boot_(host::boot_id()),
+      boot_(os::boot_id()),
       callbacks_(std::move(callbacks)),
       mps_(mps),
       partitions_(
           loop, mig,
           {.record = [this](const auto& uid, std::size_t part, const auto& now) { return record(uid, part, now); },
            .rescan = callbacks_.rescan}) {
-  const auto dir = host::Dir::open(settings_.run_dir);
+  const auto dir = os::Dir::open(settings_.run_dir);
   const auto text = dir ? dir->read(kFile, kLargestFile) : Result<std::string>(std::unexpected(dir.error()));
   if (text) prepared_ = dra::parse_prepared(*text).claims;
 }
@@ -87,7 +87,7 @@ void Claims::take() {
   std::vector<std::string> waiting;
   for (const auto& [uid, jobs] : jobs_) waiting.push_back(uid);
   for (const auto& uid : waiting) run_first(uid);
-  on_pools(PoolReports(pools_));
+  on_pools(mps::PoolReports(pools_));
 }
 
 void Claims::load() {
@@ -95,12 +95,12 @@ void Claims::load() {
   lines_.clear();
   opened_over_.clear();
   not_reopened_.clear();
-  if (const auto specs = host::Dir::open(settings_.cdi_root))
-    host::remove_temporaries(*specs, [](std::string_view name) { return dra::is_claim_spec_file(name); });
-  const auto dir = host::Dir::open(settings_.run_dir);
+  if (const auto specs = os::Dir::open(settings_.cdi_root))
+    os::remove_temporaries(*specs, [](std::string_view name) { return dra::is_claim_spec_file(name); });
+  const auto dir = os::Dir::open(settings_.run_dir);
   if (!dir) return;  // the first write reports why
-  host::remove_temporaries(*dir, [](std::string_view name) { return name == kFile; });
-  auto file = host::read_kept(*dir, kFile, kLargestFile);
+  os::remove_temporaries(*dir, [](std::string_view name) { return name == kFile; });
+  auto file = os::read_kept(*dir, kFile, kLargestFile);
   auto read = dra::parse_prepared(file.text.value_or(""));
   if (!file.lost.empty()) read.lost.push_back(file.lost);
   for (const auto& what : read.lost)
@@ -154,9 +154,9 @@ std::set<std::string> Claims::drivers() const {
 // kubelet does not prepare the claim of a running pod again, so this file is the only other record that it is held.
 bool Claims::find_lost() {
   bool any = false;
-  for (const auto& file : host::names_in(settings_.cdi_root)) {
+  for (const auto& file : os::names_in(settings_.cdi_root)) {
     if (!dra::is_claim_spec_file(file)) continue;
-    const auto text = host::read_file(settings_.cdi_root + "/" + file);
+    const auto text = os::read_file(settings_.cdi_root + "/" + file);
     if (!text) continue;
     auto read = dra::read_claim_spec(file, *text);
     if (!read || !read->claim || prepared_.contains(read->claim->name.uid)) continue;
@@ -176,7 +176,7 @@ bool Claims::forget_former_boots() {
   const auto forgotten = std::erase_if(prepared_, [this](const auto& each) {
     const auto& [uid, claim] = each;
     if (claim.boot.empty() || claim.boot == boot_) return false;
-    const auto removed = host::remove_spec(settings_.cdi_root, dra::claim_spec_file(claim.driver, uid));
+    const auto removed = cdi::remove_spec(settings_.cdi_root, dra::claim_spec_file(claim.driver, uid));
     if (!removed) log::warning("cdi.not_removed", {{"claim", uid}, {"why", removed.error()}});
     return true;
   });
@@ -230,7 +230,7 @@ void Claims::next(const std::string& uid) {
 void Claims::prepare(const dra::ClaimName& claim, Prepared done) {
   if (standing_ == ClaimsStanding::kGivenUp) return done(std::unexpected(with_newer_agent()));
   enqueue(claim.uid, [this, claim, done = std::move(done)] {
-    const Prepared answer = [this, claim, done](Result<std::vector<host::DraDevice>> devices) {
+    const Prepared answer = [this, claim, done](Result<std::vector<kubelet::DraDevice>> devices) {
       if (!devices) log::warning("claim.not_prepared", {{"claim", dra::to_string(claim)}, {"why", devices.error()}});
       done(std::move(devices));
       next(claim.uid);
@@ -252,8 +252,8 @@ void Claims::read(const dra::ClaimName& claim, Prepared done) {
         fail(Kind::kUnavailable,
              fmt::format("the claim cannot be read because the API server cannot be reached: {}; kubelet asks again",
                          link_.settled() ? link_.closed_because() : "the node agent is looking for it")));
-  const auto id = std::make_shared<host::KubeClient::Id>(0);
-  *id = api->get(dra::claim_path(claim), [this, id, claim, done = std::move(done)](const host::KubeAnswer& answer) {
+  const auto id = std::make_shared<kube::KubeClient::Id>(0);
+  *id = api->get(dra::claim_path(claim), [this, id, claim, done = std::move(done)](const kube::KubeAnswer& answer) {
     asked_.erase(*id);
     if (answer.status != kube::http::kOk || !answer.why.empty()) return done(std::unexpected(refusal(answer, claim)));
     const auto read = dra::read_claim(answer.body, claim, inputs_.offered.driver);
@@ -277,7 +277,7 @@ void Claims::decide(const dra::Claim& claim, bool may_wait, Prepared done) {
 
 void Claims::wait_for_room(const dra::Claim& claim, const Error& why, Prepared done) {
   log::info("claim.waits", {{"claim", dra::to_string(claim.name)}, {"why", why}});
-  auto& waiting = waiting_.emplace_back(Waiting{claim, std::move(done), std::make_unique<host::Timer>(loop_)});
+  auto& waiting = waiting_.emplace_back(Waiting{claim, std::move(done), std::make_unique<os::Timer>(loop_)});
   waiting.timer->start(kRoomPatience, [this, uid = claim.name.uid] {
     const auto at = std::ranges::find(waiting_, uid, [](const Waiting& each) { return each.claim.name.uid; });
     if (at == waiting_.end()) return;
@@ -345,11 +345,11 @@ void Claims::open_parts(const std::string& uid, std::size_t from, Opening openin
   while (from < claim.parts.size() && passes(claim.parts[from])) ++from;
   if (from >= claim.parts.size()) return done({});
   const auto& part = claim.parts[from];
-  mps_.request(OpenEndpointRequest{.endpoint = {part.mps_pool, part.grant},
-                                   .limits = limits_of(claim, part.grant),
-                                   .new_tenant = opening == Opening::kNew,
-                                   .any_pod = claim.pod.empty(),
-                                   .pod = claim.pod_uid},
+  mps_.request(mps::OpenEndpointRequest{.endpoint = {part.mps_pool, part.grant},
+                                        .limits = limits_of(claim, part.grant),
+                                        .new_tenant = opening == Opening::kNew,
+                                        .any_pod = claim.pod.empty(),
+                                        .pod = claim.pod_uid},
                [this, uid, from, opening, grant = part.grant, connection = connection_,
                 done = std::move(done)](const Status& opened) {
                  if (opened) {
@@ -381,25 +381,25 @@ Result<std::vector<allocate::Grant>> Claims::grants_of(const dra::PreparedClaim&
       return std::ranges::find(inputs_.gpus, device.planned.uuid, &plan::PlannedDevice::uuid) - inputs_.gpus.begin();
     });
     TRY(auto grant, allocate::allocate(wanted, inputs_.allocation));
-    put_shared_memory(inputs_.allocation.paths, pools_, grant);
+    mps::put_shared_memory(inputs_.allocation.paths, pools_, grant);
     grants.push_back(std::move(grant));
   }
   return grants;
 }
 
 // The claim's CDI specification, written, and the answer that names its devices.
-Result<std::vector<host::DraDevice>> Claims::describe(const dra::PreparedClaim& claim) {
+Result<std::vector<kubelet::DraDevice>> Claims::describe(const dra::PreparedClaim& claim) {
   if (!inputs_known_) return fail(Kind::kUnavailable, "the GPUs of this node are not known yet; kubelet asks again");
   const auto& driver = claim.driver;
   TRY(const auto grants, grants_of(claim));
   const auto file = dra::claim_spec_file(driver, claim.name.uid);
-  TRY(const bool written, host::write_spec(settings_.cdi_root, file, dra::claim_spec(driver, claim, grants)));
+  TRY(const bool written, cdi::write_spec(settings_.cdi_root, file, dra::claim_spec(driver, claim, grants)));
   if (written) log::info("cdi.written", {{"file", file}});
   if (!specs_watch_ && standing_ == ClaimsStanding::kOurs) watch_specs();
-  std::vector<host::DraDevice> devices;
+  std::vector<kubelet::DraDevice> devices;
   for (std::size_t i = 0; i < claim.parts.size(); ++i) {
     for (const auto& device : claim.parts[i].devices) {
-      host::DraDevice answer{{claim.parts[i].request}, device.pool, device.device, device.share_id, {}};
+      kubelet::DraDevice answer{{claim.parts[i].request}, device.pool, device.device, device.share_id, {}};
       answer.cdi_ids = grants[i].cdi_devices;
       answer.cdi_ids.push_back(dra::claim_cdi_id(driver, dra::cdi_device_name(claim.name, claim.parts[i], device)));
       devices.push_back(std::move(answer));
@@ -453,8 +453,8 @@ void Claims::close(Endpoints endpoints, std::function<void(Status)> done) {
   if (endpoints.empty()) return done({});
   const auto [pool, grant] = endpoints.back();
   endpoints.pop_back();
-  mps_.request(RemoveEndpointRequest{{pool, grant}}, [this, pool, left = std::move(endpoints),
-                                                      done = std::move(done)](const Status& removed) {
+  mps_.request(mps::RemoveEndpointRequest{{pool, grant}}, [this, pool, left = std::move(endpoints),
+                                                           done = std::move(done)](const Status& removed) {
     const bool no_pool = pools_.connected && !pools_.pools.contains(pool);
     if (removed || no_pool) return close(left, done);
     done(std::unexpected(within(removed.error(), "cannot close the claim's MPS endpoint; kubelet asks again")));
@@ -465,9 +465,9 @@ void Claims::close(Endpoints endpoints, std::function<void(Status)> done) {
 void Claims::leave_nothing(const dra::ClaimName& unknown, Unprepared done) {
   std::vector<std::string> files;
   Endpoints endpoints;
-  for (const auto& file : host::names_in(settings_.cdi_root)) {
+  for (const auto& file : os::names_in(settings_.cdi_root)) {
     if (!dra::is_claim_spec_file(file, unknown.uid)) continue;
-    const auto text = host::read_file(settings_.cdi_root + "/" + file);
+    const auto text = os::read_file(settings_.cdi_root + "/" + file);
     const auto read = text ? dra::read_claim_spec(file, *text) : std::nullopt;
     const bool named_so = inputs_known_ && file == dra::claim_spec_file(inputs_.offered.driver, unknown.uid);
     if (!named_so && !(read && (read->claim || !read->endpoints.empty()))) continue;
@@ -478,7 +478,7 @@ void Claims::leave_nothing(const dra::ClaimName& unknown, Unprepared done) {
   close(std::move(endpoints), [this, unknown, files, done](const Status& closed) {
     Status left = closed;
     for (const auto& file : files)
-      if (left) left = host::remove_spec(settings_.cdi_root, file);
+      if (left) left = cdi::remove_spec(settings_.cdi_root, file);
     if (left)
       log::warning("claim.unprepared", {{"claim", dra::to_string(unknown)},
                                         {"why", "its record is lost; its CDI specification named its endpoints"}});
@@ -489,7 +489,7 @@ void Claims::leave_nothing(const dra::ClaimName& unknown, Unprepared done) {
 // The specification first: one without a record is taken for a claim whose record is lost.
 Status Claims::forget(const std::string& uid) {
   const auto claim = prepared_.at(uid);
-  TRY_STATUS(host::remove_spec(settings_.cdi_root, dra::claim_spec_file(claim.driver, uid)));
+  TRY_STATUS(cdi::remove_spec(settings_.cdi_root, dra::claim_spec_file(claim.driver, uid)));
   prepared_.erase(uid);
   if (const auto written = write(); !written) {
     prepared_[uid] = claim;
@@ -509,8 +509,8 @@ Status Claims::write() {
     if (line.empty()) line = dra::render_prepared(claim);
     text += line;
   }
-  TRY(const auto dir, host::Dir::open(settings_.run_dir));
-  return host::write_kept(dir, kFile, text, 0600, host::Sync::kYes);
+  TRY(const auto dir, os::Dir::open(settings_.run_dir));
+  return os::write_kept(dir, kFile, text, 0600, os::Sync::kYes);
 }
 
 Status Claims::record(const std::string& uid, std::size_t part, const dra::Part& now) {
@@ -529,7 +529,7 @@ Status Claims::record(const std::string& uid, std::size_t part, const dra::Part&
 void Claims::restore_specs() {
   if (!inputs_known_ || standing_ != ClaimsStanding::kOurs || prepared_.empty()) return;
   const bool watched = specs_watch_ || watch_specs();  // the removal of a file after the look causes an event
-  const auto dir = host::Dir::open(settings_.cdi_root);
+  const auto dir = os::Dir::open(settings_.cdi_root);
   for (const auto& [uid, claim] : prepared_) {
     if (dir && dir->exists(dra::claim_spec_file(claim.driver, uid))) continue;
     if (std::ranges::any_of(claim.parts, [](const auto& part) { return !part.is_made(); })) continue;  // asked again
@@ -541,10 +541,10 @@ void Claims::restore_specs() {
 
 // A container that is started again needs the file: kubelet prepares a claim for a new pod sandbox only.
 bool Claims::watch_specs() {
-  auto watch = host::DirWatch::open(loop_, settings_.cdi_root, [this](const std::string& name) {
+  auto watch = os::DirWatch::open(loop_, settings_.cdi_root, [this](const std::string& name) {
     if (name.empty()) specs_watch_.reset();  // the directory may have been replaced
     // Each claim that is prepared or unprepared changes the directory.
-    const auto dir = host::Dir::open(settings_.cdi_root);
+    const auto dir = os::Dir::open(settings_.cdi_root);
     if (!name.empty() && (!dra::is_claim_spec_file(name) || (dir && dir->exists(name)))) return;
     restore_specs();
   });
@@ -559,10 +559,11 @@ bool Claims::lacks(const dra::Part& part) const {
   if (part.grant.empty() || pool == pools_.pools.end()) return false;
   const auto opened = opened_over_.find(part.grant);
   if (opened == opened_over_.end() || opened->second != connection_) return true;
-  return std::ranges::find(pool->second.endpoints, part.grant, &EndpointReport::grant) == pool->second.endpoints.end();
+  return std::ranges::find(pool->second.endpoints, part.grant, &mps::EndpointReport::grant) ==
+         pool->second.endpoints.end();
 }
 
-void Claims::on_pools(const PoolReports& pools) {
+void Claims::on_pools(const mps::PoolReports& pools) {
   if (!pools_.connected && pools.connected) {
     ++connection_;
     reopen_timer_.stop();
@@ -575,7 +576,7 @@ void Claims::on_pools(const PoolReports& pools) {
     any = true;
     if (!jobs_.contains(uid)) enqueue(uid, [this, uid = uid] { reopen(uid); });
   }
-  if (any) reopen_timer_.start(kReopenAfter, [this] { on_pools(PoolReports(pools_)); });
+  if (any) reopen_timer_.start(kReopenAfter, [this] { on_pools(mps::PoolReports(pools_)); });
 }
 
 void Claims::reopen(const std::string& uid) {
@@ -588,4 +589,4 @@ void Claims::reopen(const std::string& uid) {
   });
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

@@ -34,7 +34,7 @@
 #include "os/loop/timer.h"
 #include "plan/plan.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 
 struct ClaimsSettings {
   std::string run_dir;
@@ -49,7 +49,7 @@ struct ClaimInputs {
   allocate::Settings allocation;
 };
 
-class Claims final : public host::DraAnswers {
+class Claims final : public kubelet::DraAnswers {
  public:
   struct Callbacks {
     std::function<void()> changed;  // what is prepared is different
@@ -58,7 +58,7 @@ class Claims final : public host::DraAnswers {
 
   // Nothing is changed before take(): an older agent may have the claims (node/dra/claims_lock.h). Until then kubelet's
   // calls wait, and prepared() is what that agent wrote last.
-  Claims(host::Loop& loop, host::KubeLink& link, MpsClient& mps, MigPartitions& mig, ClaimsSettings settings,
+  Claims(os::Loop& loop, kube::KubeLink& link, mps::MpsClient& mps, mig::MigPartitions& mig, ClaimsSettings settings,
          Callbacks callbacks);
   ~Claims() override;
   Claims(const Claims&) = delete;
@@ -74,7 +74,7 @@ class Claims final : public host::DraAnswers {
 
   // After every change. Puts back the specifications of claims from before.
   void follow(ClaimInputs inputs);
-  void on_pools(const PoolReports& pools);  // puts back endpoints that are missing
+  void on_pools(const mps::PoolReports& pools);  // puts back endpoints that are missing
 
   void prepare(const dra::ClaimName& claim, Prepared done) override;
   void unprepare(const dra::ClaimName& claim, Unprepared done) override;
@@ -88,7 +88,7 @@ class Claims final : public host::DraAnswers {
   struct Waiting {  // for room on a GPU
     dra::Claim claim;
     Prepared done;
-    std::unique_ptr<host::Timer> timer;
+    std::unique_ptr<os::Timer> timer;
   };
 
   // --- one thing at a time for each claim -------------------------------------------------------------------------
@@ -105,7 +105,7 @@ class Claims final : public host::DraAnswers {
   void make(const dra::PreparedClaim& claim, bool is_new, Prepared done);
   void undo(const std::string& uid, const Error& why, const Prepared& done);
   void open_parts(const std::string& uid, std::size_t from, Opening opening, std::function<void(Status)> done);
-  Result<std::vector<host::DraDevice>> describe(const dra::PreparedClaim& claim);
+  Result<std::vector<kubelet::DraDevice>> describe(const dra::PreparedClaim& claim);
   Result<std::vector<allocate::Grant>> grants_of(const dra::PreparedClaim& claim) const;
 
   // --- unprepare --------------------------------------------------------------------------------------------------
@@ -126,12 +126,12 @@ class Claims final : public host::DraAnswers {
   bool watch_specs();
   void reopen(const std::string& uid);
 
-  host::Loop& loop_;
-  host::KubeLink& link_;
+  os::Loop& loop_;
+  kube::KubeLink& link_;
   const ClaimsSettings settings_;
   const std::string boot_;
   const Callbacks callbacks_;
-  MpsClient& mps_;
+  mps::MpsClient& mps_;
   ClaimPartitions partitions_;
   dra::PreparedClaims prepared_;
   std::map<std::string, std::string> lines_;  // of the records, by UID, once they were rendered
@@ -139,16 +139,16 @@ class Claims final : public host::DraAnswers {
   std::function<void()> given_up_;  // set until it is called
   bool inputs_known_ = false;
   ClaimInputs inputs_;
-  PoolReports pools_;
+  mps::PoolReports pools_;
   std::uint64_t connection_ = 0;                      // to `tranche mps`: how many there were
   std::map<std::string, std::string> not_reopened_;   // by UID: why, as was logged last; "" = it was reopened
   std::map<std::string, std::uint64_t> opened_over_;  // by grant: over which connection it was opened last
   std::map<std::string, std::deque<Job>> jobs_;       // by UID; the first one runs
   std::list<Waiting> waiting_;
-  std::set<host::KubeClient::Id> asked_;
-  std::unique_ptr<host::DirWatch> specs_watch_;
-  host::Timer reopen_timer_{loop_};
+  std::set<kube::KubeClient::Id> asked_;
+  std::unique_ptr<os::DirWatch> specs_watch_;
+  os::Timer reopen_timer_{loop_};
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

@@ -7,7 +7,7 @@
 #include "os/files/files.h"
 #include "os/log/log.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace {
 
 using namespace std::chrono_literals;
@@ -19,13 +19,13 @@ constexpr Duration kTakeBackAfter = 2s;  // the agent that asked may have ended 
 
 }  // namespace
 
-ClaimsLock::ClaimsLock(host::Loop& loop, std::string run_dir, Callbacks callbacks)
+ClaimsLock::ClaimsLock(os::Loop& loop, std::string run_dir, Callbacks callbacks)
     : loop_(loop), run_dir_(std::move(run_dir)), callbacks_(std::move(callbacks)), ask_again_(loop), take_back_(loop) {}
 
 bool ClaimsLock::open() {
   // Before the first try: what happens after it is seen.
-  auto watch = host::DirWatch::open(loop_, run_dir_, [this](const std::string& name) { look(name); });
-  auto lock = host::FileLock::open(run_dir_ + "/" + kLock);
+  auto watch = os::DirWatch::open(loop_, run_dir_, [this](const std::string& name) { look(name); });
+  auto lock = os::FileLock::open(run_dir_ + "/" + kLock);
   const auto taken = lock ? lock->take() : Result<bool>(std::unexpected(lock.error()));
   if (!watch || !taken) {
     log::warning("claims.not_locked",
@@ -43,7 +43,7 @@ bool ClaimsLock::open() {
 void ClaimsLock::want() {
   if (had_ || ask_again_.running()) return;
   ask_again_.start(kAskAgainAfter, [this] { want(); });
-  const auto dir = host::Dir::open(run_dir_);
+  const auto dir = os::Dir::open(run_dir_);
   const auto asked = dir ? dir->write_atomically(kNext, std::to_string(::getpid()) + "\n", 0600)
                          : Status(std::unexpected(dir.error()));
   if (!asked) log::warning("claims.not_asked_for", {{"why", asked.error()}, {"effect", "the older agent has them"}});
@@ -82,12 +82,12 @@ void ClaimsLock::take() {
 }
 
 bool ClaimsLock::exists(const char* name) const {
-  const auto dir = host::Dir::open(run_dir_);
+  const auto dir = os::Dir::open(run_dir_);
   return dir && dir->exists(name);
 }
 
 void ClaimsLock::remove(const char* name) const {
-  if (const auto dir = host::Dir::open(run_dir_)) (void)dir->remove(name);
+  if (const auto dir = os::Dir::open(run_dir_)) (void)dir->remove(name);
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

@@ -20,7 +20,7 @@
 #include "os/loop/loop.h"
 #include "os/loop/timer.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 
 class ClaimsLock {
  public:
@@ -28,7 +28,7 @@ class ClaimsLock {
     std::function<void()> taken;   // after open() returned false, or after give_up()
     std::function<void()> wanted;  // by a newer agent: give_up() as soon as nothing is under way
   };
-  ClaimsLock(host::Loop& loop, std::string run_dir, Callbacks callbacks);
+  ClaimsLock(os::Loop& loop, std::string run_dir, Callbacks callbacks);
 
   // True: the claims are this agent's from now on. Also where there is no run directory, so no file to protect.
   bool open();
@@ -41,15 +41,15 @@ class ClaimsLock {
   bool exists(const char* name) const;
   void remove(const char* name) const;
 
-  host::Loop& loop_;
+  os::Loop& loop_;
   const std::string run_dir_;
   const Callbacks callbacks_;
-  std::optional<host::FileLock> lock_;
-  std::unique_ptr<host::DirWatch> watch_;
+  std::optional<os::FileLock> lock_;
+  std::unique_ptr<os::DirWatch> watch_;
   bool had_ = false;       // once
   bool asked_of_ = false;  // `wanted` was called and give_up() was not
-  host::Timer ask_again_;
-  host::Timer take_back_;
+  os::Timer ask_again_;
+  os::Timer take_back_;
 };
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

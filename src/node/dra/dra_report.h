@@ -10,7 +10,7 @@
 #include "dra/prepare.h"
 #include "kubelet/dra_server.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 
 // Whose the node's claims are (node/dra/claims_lock.h). Unless they are this agent's, what it knows of them may be out
 // of date.
@@ -18,7 +18,7 @@ enum class ClaimsStanding { kWaiting, kOurs, kGivenUp };  // kWaiting: an older 
 
 struct ClaimsReport {
   std::string driver;
-  host::DraServerState server;
+  kubelet::DraServerState server;
   dra::PreparedClaims prepared;
   std::set<std::string> grants;  // ids of the claims' endpoints
   std::string status_problem;    // why status.devices of a claim is not written; "" = all are
@@ -38,4 +38,4 @@ struct SliceReport {
   friend bool operator==(const SliceReport&, const SliceReport&) = default;
 };
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace {
 
 std::map<std::string, health::Unhealthy> gpu_faults(const NodeView& node) {
@@ -35,7 +35,7 @@ dra::Devices dra_devices(const NodeView& node) {
   return devices;
 }
 
-DraSlices::DraSlices(host::Loop& loop, host::KubeLink& link, const std::string& node_name,
+DraSlices::DraSlices(os::Loop& loop, kube::KubeLink& link, const std::string& node_name,
                      std::function<void()> on_change)
     : link_(link),
       named_(!node_name.empty()),
@@ -80,4 +80,4 @@ std::optional<kube::NodeCondition> DraSlices::condition() const {
   return say(true, "Published", std::move(message));
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

@@ -10,7 +10,7 @@
 #include "node/dra/slice_publisher.h"
 #include "node/snapshot.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 
 // The devices of the configuration and GPUs. A pool that does not serve is a fault of its shared devices.
 dra::Devices dra_devices(const NodeView& node);
@@ -18,7 +18,7 @@ dra::Devices dra_devices(const NodeView& node);
 class DraSlices {
  public:
   // on_change: the report has changed; not from within a call to this object. The link must outlive this object.
-  DraSlices(host::Loop& loop, host::KubeLink& link, const std::string& node_name, std::function<void()> on_change);
+  DraSlices(os::Loop& loop, kube::KubeLink& link, const std::string& node_name, std::function<void()> on_change);
 
   void follow(const NodeView& node);
   SliceReport report() const;
@@ -26,7 +26,7 @@ class DraSlices {
   std::optional<kube::NodeCondition> condition() const;
 
  private:
-  host::KubeLink& link_;
+  kube::KubeLink& link_;
   bool named_;
   bool wanted_ = false;
   bool ever_wanted_ = false;
@@ -34,4 +34,4 @@ class DraSlices {
   SlicePublisher publisher_;
 };
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

@@ -4,7 +4,7 @@
 
 #include "gpu/inventory/models.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace dra_slices_test {
 
 Snapshot two_gpus() {
@@ -50,4 +50,4 @@ TEST(DraDevicesOfANode, AreNotSharedWhileTheirPoolDoesNotServe) {
 }
 
 }  // namespace dra_slices_test
-}  // namespace tranche::agent
+}  // namespace tranche::node

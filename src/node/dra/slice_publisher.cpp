@@ -13,7 +13,7 @@
 #include "kube/url.h"
 #include "os/log/log.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace {
 
 using namespace std::chrono_literals;
@@ -31,7 +31,7 @@ std::string path_of(const std::string& name) {
 
 }  // namespace
 
-SlicePublisher::SlicePublisher(host::Loop& loop, std::string node, std::uint64_t seed, std::function<void()> on_change)
+SlicePublisher::SlicePublisher(os::Loop& loop, std::string node, std::uint64_t seed, std::function<void()> on_change)
     : loop_(loop),
       node_(std::move(node)),
       seed_(seed),
@@ -43,7 +43,7 @@ SlicePublisher::~SlicePublisher() {
   if (client_ != nullptr) client_->cancel(call_);
 }
 
-void SlicePublisher::use(host::KubeClient* client) {
+void SlicePublisher::use(kube::KubeClient* client) {
   if (client == client_) return;
   if (client_ != nullptr) client_->cancel(std::exchange(call_, 0));
   watch_.reset();
@@ -99,10 +99,10 @@ void SlicePublisher::follow_driver() {
   ledger_ = {};
   features_.reset();
   const std::string ours = "spec.driver=" + driver_ + ",spec.nodeName=" + node_;
-  watch_ = std::make_unique<host::ListWatch>(
+  watch_ = std::make_unique<kube::ListWatch>(
       loop_, *client_, dra::kSlicesPath,
       kube::ReflectorSettings{.selector = "fieldSelector=" + kube::percent_encoded(ours), .seed = seed_, .role = kRole},
-      host::ListWatchHandler{.on_page = [this](std::string_view body, bool first) { return on_page(body, first); },
+      kube::ListWatchHandler{.on_page = [this](std::string_view body, bool first) { return on_page(body, first); },
                              .on_line = [this](std::string_view line) { return on_line(line); },
                              .on_turn = [this] { step_soon(); }});
 }
@@ -237,8 +237,8 @@ void SlicePublisher::on_written(const dra::SliceWrite& write, const Answer& answ
 }
 
 bool SlicePublisher::failed(const Answer& answer, const char* what) {
-  if (succeeded(answer)) return false;
-  std::string why = why_not(answer);
+  if (kube::succeeded(answer)) return false;
+  std::string why = kube::why_not(answer);
   Duration least{};
   if (answer.status == kube::http::kForbidden) {
     why += std::string("; give this service account the role in ") + kRole;
@@ -280,4 +280,4 @@ SliceReport SlicePublisher::report() const {
   return report;
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

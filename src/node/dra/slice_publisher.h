@@ -21,7 +21,7 @@
 #include "node/dra/dra_report.h"
 #include "os/loop/timer.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 
 struct SliceWish {
   std::string driver;  // "" = no slices
@@ -34,17 +34,17 @@ class SlicePublisher {
   static constexpr std::size_t kMostSlices = 256;  // 64 devices each; more are refused
 
   // on_change: the report has changed; never called from within a call to this object.
-  SlicePublisher(host::Loop& loop, std::string node, std::uint64_t seed, std::function<void()> on_change);
+  SlicePublisher(os::Loop& loop, std::string node, std::uint64_t seed, std::function<void()> on_change);
   ~SlicePublisher();
   SlicePublisher(const SlicePublisher&) = delete;
   SlicePublisher& operator=(const SlicePublisher&) = delete;
 
-  void use(host::KubeClient* client);  // nullptr: not reachable (yet); a later call replaces the client
+  void use(kube::KubeClient* client);  // nullptr: not reachable (yet); a later call replaces the client
   void want(SliceWish wish);
   SliceReport report() const;
 
  private:
-  using Answer = host::KubeAnswer;
+  using Answer = kube::KubeAnswer;
   Result<kube::ListHead> on_page(std::string_view body, bool first);
   Result<kube::WatchEvent> on_line(std::string_view line);
   bool is_ours(const dra::StoredSlice& slice) const;
@@ -60,14 +60,14 @@ class SlicePublisher {
   void settled();
   void publish_report();  // if the report has changed
 
-  host::Loop& loop_;
+  os::Loop& loop_;
   const std::string node_;
   std::uint64_t seed_;
   std::function<void()> on_change_;
   Backoff backoff_;
   Backoff restoring_;  // between two restorations of what a different program changes again and again
   std::optional<MonoTime> disturbed_at_;
-  host::KubeClient* client_ = nullptr;
+  kube::KubeClient* client_ = nullptr;
   SliceWish wish_;
   std::string driver_;  // whose slices are watched; "" = none
   std::optional<dra::Features> features_;
@@ -82,10 +82,10 @@ class SlicePublisher {
   bool settled_ = false;
   SliceReport published_report_;
   std::uint64_t writes_ = 0;
-  host::KubeClient::Id call_ = 0;
-  host::Timer retry_{loop_};
-  host::Timer soon_{loop_};
-  std::unique_ptr<host::ListWatch> watch_;  // last: it calls the rest
+  kube::KubeClient::Id call_ = 0;
+  os::Timer retry_{loop_};
+  os::Timer soon_{loop_};
+  std::unique_ptr<kube::ListWatch> watch_;  // last: it calls the rest
 };
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

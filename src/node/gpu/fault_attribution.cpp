@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace {
 
 std::string name_of(const FaultParty& party) {
@@ -58,7 +58,7 @@ FaultParty FaultAttribution::party(std::int64_t pid) const {
   return found;
 }
 
-std::vector<ReportedFault> FaultAttribution::update(const PoolReports& reports, MonoTime now) {
+std::vector<ReportedFault> FaultAttribution::update(const mps::PoolReports& reports, MonoTime now) {
   if (!reports.connected) return {};
   std::set<Key> present;
   for (const auto& [id, pool] : reports.pools) {
@@ -111,4 +111,4 @@ std::string victim_text(const ReportedFault& fault) {
       fault.pool, name_of(fault.culprit));
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

@@ -18,7 +18,7 @@
 #include "base/time.h"
 #include "mps/protocol/pool_reports.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 
 struct FaultParty {
   std::int64_t pid = 0;
@@ -53,7 +53,7 @@ class FaultAttribution {
   // Faults that were not reported before. Faults in the first reports happened before this process started: they are
   // listed, not reported. A fault whose processes belong to a grant without a known holder waits for holders(), up to
   // kPatience.
-  std::vector<ReportedFault> update(const PoolReports& reports, MonoTime now);
+  std::vector<ReportedFault> update(const mps::PoolReports& reports, MonoTime now);
   // Of the waiting faults, those that can be reported now.
   std::vector<ReportedFault> settled(MonoTime now);
   bool waiting() const { return !waiting_.empty(); }
@@ -68,7 +68,7 @@ class FaultAttribution {
   };
   struct Waiting {
     std::string pool;
-    PoolFault fault;
+    mps::PoolFault fault;
     MonoTime since{};
     bool ours = true;  // false: happened before this process started
   };
@@ -88,4 +88,4 @@ class FaultAttribution {
 std::string culprit_text(const ReportedFault& fault);
 std::string victim_text(const ReportedFault& fault);
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

@@ -2,24 +2,24 @@
 
 #include <gmock/gmock.h>
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace fault_attribution_test {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-PoolReports with(std::vector<PoolFault> faults) {
-  PoolReports reports;
+mps::PoolReports with(std::vector<mps::PoolFault> faults) {
+  mps::PoolReports reports;
   reports.connected = true;
-  PoolReport pool;
+  mps::PoolReport pool;
   pool.id = "gpu-1";
   pool.faults = std::move(faults);
   reports.pools["gpu-1"] = pool;
   return reports;
 }
 
-PoolFault fatal(std::int64_t at, std::int64_t culprit, std::vector<std::int64_t> victims) {
+mps::PoolFault fatal(std::int64_t at, std::int64_t culprit, std::vector<std::int64_t> victims) {
   return {.at_ms = at, .kind = "fatal", .culprit = culprit, .victims = std::move(victims)};
 }
 
@@ -62,7 +62,7 @@ TEST(FaultAttribution, ReportsEachFaultOnceAndNoneFromBeforeItsTime) {
   EXPECT_THAT(attribution.update(with({fatal(1, 7, {})}), MonoTime{}), IsEmpty()) << "from before our start";
   EXPECT_THAT(attribution.last(), SizeIs(1)) << "and shown";
   EXPECT_THAT(attribution.update(with({fatal(1, 7, {}), fatal(2, 7, {})}), MonoTime{}), SizeIs(1));
-  EXPECT_THAT(attribution.update(PoolReports{}, MonoTime{}), IsEmpty()) << "tranche mps does not answer";
+  EXPECT_THAT(attribution.update(mps::PoolReports{}, MonoTime{}), IsEmpty()) << "tranche mps does not answer";
   EXPECT_THAT(attribution.update(with({fatal(1, 7, {}), fatal(2, 7, {})}), MonoTime{}), IsEmpty());
   EXPECT_THAT(attribution.last(), SizeIs(2));
 }
@@ -110,7 +110,7 @@ TEST(FaultAttribution, ForgetsWhoAProcessWasInTime) {
 TEST(FaultAttribution, KeepsAFewAndSaysWhenNobodyElseWasHit) {
   FaultAttribution attribution;
   attribution.update(with({}), MonoTime{});
-  std::vector<PoolFault> many;
+  std::vector<mps::PoolFault> many;
   for (std::int64_t i = 0; i < 40; ++i)
     many.push_back({.at_ms = i, .kind = "unclean-exit", .culprit = i, .victims = {}});
   const auto reported = attribution.update(with(many), MonoTime{});
@@ -122,4 +122,4 @@ TEST(FaultAttribution, KeepsAFewAndSaysWhenNobodyElseWasHit) {
 }
 
 }  // namespace fault_attribution_test
-}  // namespace tranche::agent
+}  // namespace tranche::node

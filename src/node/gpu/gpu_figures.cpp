@@ -4,7 +4,7 @@
 #include <array>
 #include <utility>
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace {
 
 using namespace std::chrono_literals;
@@ -36,7 +36,7 @@ std::optional<double> number(const std::optional<Bytes>& bytes) {
   return bytes ? std::optional(static_cast<double>(bytes->value)) : std::nullopt;
 }
 
-void put_activity(metrics::Page& page, const std::string& gpu, const host::GpuActivity& activity) {
+void put_activity(metrics::Page& page, const std::string& gpu, const gpu::GpuActivity& activity) {
   set(page, "tranche_gpu_graphics_active_ratio", {gpu}, activity.graphics);
   set(page, "tranche_gpu_sm_active_ratio", {gpu}, activity.sm);
   set(page, "tranche_gpu_sm_occupancy_ratio", {gpu}, activity.occupancy);
@@ -48,7 +48,7 @@ void put_activity(metrics::Page& page, const std::string& gpu, const host::GpuAc
   set(page, "tranche_gpu_nvlink_bytes_per_second", {gpu, "received"}, activity.nvlink_received);
 }
 
-void put_mig(metrics::Page& page, const std::string& gpu, const host::MigTelemetry& mig) {
+void put_mig(metrics::Page& page, const std::string& gpu, const gpu::MigTelemetry& mig) {
   set(page, "tranche_mig_memory_used_bytes", {gpu, mig.uuid}, number(mig.memory_used));
   set(page, "tranche_mig_graphics_active_ratio", {gpu, mig.uuid}, mig.activity.graphics);
   set(page, "tranche_mig_sm_active_ratio", {gpu, mig.uuid}, mig.activity.sm);
@@ -59,14 +59,14 @@ void put_mig(metrics::Page& page, const std::string& gpu, const host::MigTelemet
 
 }  // namespace
 
-std::vector<host::GpuTelemetry> GpuFigures::look(MonoTime now) {
+std::vector<gpu::GpuTelemetry> GpuFigures::look(MonoTime now) {
   const std::lock_guard lock(mutex_);
   const Duration interval = looked_ ? now - *looked_ : kLongestInterval;
   if (interval >= kShortestInterval || !looked_) {
     looked_ = now;
     due_ = interval >= kLongestInterval ? now : now + interval - std::min(kAhead, interval / 4);
   }
-  std::erase_if(round_, [now](const host::GpuTelemetry& gpu) { return now - gpu.at > kTooOld; });
+  std::erase_if(round_, [now](const gpu::GpuTelemetry& gpu) { return now - gpu.at > kTooOld; });
   return round_;
 }
 
@@ -82,12 +82,12 @@ void GpuFigures::begin_measurement() {
   scheduled_.reset();
 }
 
-void GpuFigures::put(std::vector<host::GpuTelemetry> round) {
+void GpuFigures::put(std::vector<gpu::GpuTelemetry> round) {
   const std::lock_guard lock(mutex_);
   round_ = std::move(round);
 }
 
-metrics::Page gpu_metrics(const std::vector<host::GpuTelemetry>& round, MonoTime now, WallTime wall) {
+metrics::Page gpu_metrics(const std::vector<gpu::GpuTelemetry>& round, MonoTime now, WallTime wall) {
   metrics::Page page;
   for (const auto& gpu : round) {
     const auto at = std::chrono::duration_cast<std::chrono::milliseconds>((wall - (now - gpu.at)).time_since_epoch());
@@ -112,4 +112,4 @@ metrics::Page gpu_metrics(const std::vector<host::GpuTelemetry>& round, MonoTime
   return page;
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

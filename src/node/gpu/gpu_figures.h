@@ -10,27 +10,27 @@
 #include "gpu/driver/gpu_telemetry.h"
 #include "observe/metrics/page.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 
 class GpuFigures {
  public:
   // Any thread. Returns the newest figures unless they are too old. The call counts as a scrape, and scrapes cause
   // measurements.
-  std::vector<host::GpuTelemetry> look(MonoTime now);
+  std::vector<gpu::GpuTelemetry> look(MonoTime now);
   // Loop thread, after look(): when to measure; absent if a measurement is scheduled for then or earlier.
   std::optional<MonoTime> next_measurement();
   void begin_measurement();  // the scheduled one; a later next_measurement() may schedule the next
-  void put(std::vector<host::GpuTelemetry> round);
+  void put(std::vector<gpu::GpuTelemetry> round);
 
  private:
   std::mutex mutex_;
-  std::vector<host::GpuTelemetry> round_;
+  std::vector<gpu::GpuTelemetry> round_;
   std::optional<MonoTime> looked_;
   std::optional<MonoTime> due_;  // not scheduled yet
   std::optional<MonoTime> scheduled_;
 };
 
 // wall: the wall clock at `now`.
-metrics::Page gpu_metrics(const std::vector<host::GpuTelemetry>& round, MonoTime now, WallTime wall);
+metrics::Page gpu_metrics(const std::vector<gpu::GpuTelemetry>& round, MonoTime now, WallTime wall);
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

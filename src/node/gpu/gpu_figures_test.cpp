@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace gpu_figures_test {
 
 using namespace std::chrono_literals;
@@ -13,8 +13,8 @@ using ::testing::SizeIs;
 
 constexpr MonoTime kStart{1000s};
 
-host::GpuTelemetry measured(MonoTime at) {
-  host::GpuTelemetry gpu;
+gpu::GpuTelemetry measured(MonoTime at) {
+  gpu::GpuTelemetry gpu;
   gpu.uuid = "GPU-0";
   gpu.at = at;
   gpu.power_watts = 400.5;
@@ -76,4 +76,4 @@ TEST(GpuFigures, WhatTheDriverDoesNotGiveIsAbsent) {
 }
 
 }  // namespace gpu_figures_test
-}  // namespace tranche::agent
+}  // namespace tranche::node

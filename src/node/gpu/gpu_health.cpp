@@ -8,7 +8,7 @@
 #include "gpu/inventory/mig_uuid.h"
 #include "os/log/log.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace {
 
 bool is_planned(const plan::Plan& plan, const health::Target& target) {
@@ -47,7 +47,7 @@ void GpuHealth::log_settings() const {
                           {"enabled", health::to_string(checks_.enabled)}});
 }
 
-void GpuHealth::on_xid(const host::GpuEvent& event, const inventory::Inventory& inventory, const plan::Plan& plan,
+void GpuHealth::on_xid(const gpu::GpuEvent& event, const inventory::Inventory& inventory, const plan::Plan& plan,
                        MonoTime now) {
   const auto cls = health::class_of(checks_, event.xid);
   const auto scope = health::scope_of(inventory, event.gpu_uuid, event.gpu_instance, event.compute_instance);
@@ -70,9 +70,9 @@ void GpuHealth::on_xid(const host::GpuEvent& event, const inventory::Inventory& 
   if (!scope.unattributed.empty()) log::warning("gpu.xid_of_nobody", {{"xid", event.xid}, {"why", scope.unattributed}});
 }
 
-bool GpuHealth::on_event(const host::GpuEvent& event, const inventory::Inventory& inventory, const plan::Plan& plan,
+bool GpuHealth::on_event(const gpu::GpuEvent& event, const inventory::Inventory& inventory, const plan::Plan& plan,
                          MonoTime now) {
-  using What = host::GpuEvent::What;
+  using What = gpu::GpuEvent::What;
   const std::string& gpu = event.gpu_uuid;
   switch (event.what) {
     case What::kXid:
@@ -122,7 +122,7 @@ void GpuHealth::on_inventory(const inventory::Inventory& inventory, std::vector<
   missing_ = std::move(missing);
 }
 
-void GpuHealth::on_use(const std::vector<host::GpuUse>& use, MonoTime now) {
+void GpuHealth::on_use(const std::vector<gpu::GpuUse>& use, MonoTime now) {
   for (const auto& gpu : use) ledger_.answered(gpu.uuid, off() ? std::nullopt : gpu.demand, now);
 }
 
@@ -158,4 +158,4 @@ advertise::Faults GpuHealth::judge(const plan::Plan& plan, const inventory::Inve
   return result;
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

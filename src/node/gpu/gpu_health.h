@@ -18,7 +18,7 @@
 #include "plan/advertise/advertise.h"
 #include "plan/plan.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 
 // The part that status and metrics show.
 struct HealthReport {
@@ -40,11 +40,11 @@ class GpuHealth {
   bool off() const { return checks_.off(); }
 
   // True: the caller should query the GPUs (NvmlThread::ask_use).
-  bool on_event(const host::GpuEvent& event, const inventory::Inventory& inventory, const plan::Plan& plan,
+  bool on_event(const gpu::GpuEvent& event, const inventory::Inventory& inventory, const plan::Plan& plan,
                 MonoTime now);
   // `inventory` includes the missing GPUs, which the newest scan did not find.
   void on_inventory(const inventory::Inventory& inventory, std::vector<std::string> missing, MonoTime now);
-  void on_use(const std::vector<host::GpuUse>& use, MonoTime now);
+  void on_use(const std::vector<gpu::GpuUse>& use, MonoTime now);
   bool wants_look(MonoTime now) { return ledger_.wants_look(now); }
   std::optional<MonoTime> next_change() const { return ledger_.next_change(); }
 
@@ -57,7 +57,7 @@ class GpuHealth {
   const HealthReport& report() const { return report_; }
 
  private:
-  void on_xid(const host::GpuEvent& event, const inventory::Inventory& inventory, const plan::Plan& plan, MonoTime now);
+  void on_xid(const gpu::GpuEvent& event, const inventory::Inventory& inventory, const plan::Plan& plan, MonoTime now);
 
   health::HealthChecks checks_;
   health::FaultLedger ledger_;
@@ -68,4 +68,4 @@ class GpuHealth {
   HealthReport report_;
 };
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace gpu_health_test {
 
 using std::chrono::minutes;
@@ -10,7 +10,7 @@ using std::chrono::seconds;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::IsEmpty;
-using What = host::GpuEvent::What;
+using What = gpu::GpuEvent::What;
 
 constexpr MonoTime kStart{};
 
@@ -108,7 +108,7 @@ TEST(GpuHealth, RecoversByItsOwnLookAfterTheQuietPeriod) {
   agent.judge();
   ASSERT_EQ(agent.health.next_change(), kStart + minutes(5));
   ASSERT_TRUE(agent.health.wants_look(kStart + minutes(5)));
-  host::GpuUse use;
+  gpu::GpuUse use;
   use.uuid = "GPU-a";
   use.demand = 0;
   agent.health.on_use({use}, kStart + minutes(5));
@@ -121,7 +121,7 @@ TEST(GpuHealth, WithEverythingDisabledDemandsAndPlacesAreNoMatterAndLossesAre) {
   agent.inventory.gpus[0].mig_devices[0].gpu_instance = inventory::kNoInstance;
   EXPECT_FALSE(agent.event(What::kXid, "GPU-a", 79));
   EXPECT_FALSE(agent.event(What::kDemand, "GPU-a"));
-  host::GpuUse use;
+  gpu::GpuUse use;
   use.uuid = "GPU-a";
   use.demand = 1;
   agent.health.on_use({use}, kStart);
@@ -148,4 +148,4 @@ TEST(GpuHealth, PoolsAreTheLastCauseAndKeepTheirWords) {
 }
 
 }  // namespace gpu_health_test
-}  // namespace tranche::agent
+}  // namespace tranche::node

@@ -12,7 +12,7 @@
 #include "os/clock/clock.h"
 #include "plan/slot_id.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace {
 
 // A refused Allocate fails the pod for good, and a `tranche mps` that starves of CPU time answers late.
@@ -21,11 +21,11 @@ constexpr Duration kOpenDeadline = std::chrono::seconds(5);
 // Has `tranche mps` open the grant's endpoint, with its limits, before kubelet gets the grant. kubelet asks for slots
 // only when no container holds them, so everything that a former tenant left (its directory, its clients) is removed.
 Status make_endpoint(const allocate::Paths& paths, const allocate::Grant& grant) {
-  OpenEndpointRequest open{.endpoint = {grant.pool, grant.id}, .limits = mps::GrantLimits{}, .new_tenant = true};
+  mps::OpenEndpointRequest open{.endpoint = {grant.pool, grant.id}, .limits = mps::GrantLimits{}, .new_tenant = true};
   for (const auto& device : grant.devices)
     open.limits->push_back({device.uuid, device.limits.memory, device.limits.threads});
-  const auto answered = host::ask(mps_socket(paths.mps_root), request_line(open), kOpenDeadline);
-  const auto opened = answered ? read_reply(*answered) : std::unexpected(answered.error());
+  const auto answered = os::ask(mps::mps_socket(paths.mps_root), mps::request_line(open), kOpenDeadline);
+  const auto opened = answered ? mps::read_reply(*answered) : std::unexpected(answered.error());
   if (!opened)
     return std::unexpected(
         within(opened.error(), "cannot open the grant's MPS endpoint; try again when the pool serves"));
@@ -46,7 +46,7 @@ void LiveGrants::given(const allocate::Grant& grant, MonoTime now) {
   given_[grant.id] = {grant.slots, now};
 }
 
-void LiveGrants::count_into(allocate::Around& around, const std::vector<host::PodHolding>& holdings, MonoTime listed,
+void LiveGrants::count_into(allocate::Around& around, const std::vector<kubelet::PodHolding>& holdings, MonoTime listed,
                             std::span<const std::string> asked_for) {
   const Ids ids(asked_for.begin(), asked_for.end());
   for (auto& [device, room] : around.room) room.held = 0;
@@ -99,7 +99,7 @@ Result<allocate::Grant> NodeAnswers::decide(const std::string& resource, std::sp
   TRY(auto grant,
       allocate::allocate(*planned, snapshot->faults, ids, snapshot->allocation, around(*snapshot, *planned, ids)));
   if (!grant.pool.empty()) TRY_STATUS(make_endpoint({mps_root_}, grant));
-  put_shared_memory(snapshot->allocation.paths, snapshot->pools, grant);
+  mps::put_shared_memory(snapshot->allocation.paths, snapshot->pools, grant);
   return grant;
 }
 
@@ -109,8 +109,8 @@ Result<allocate::Grant> NodeAnswers::allocate(const std::string& resource, std::
     const std::lock_guard lock(mutex_);
     if (grant) {
       answered_.given.push_back(*grant);
-      answered_.last_given = host::mono_now();
-      if (!grant->pool.empty()) live_.given(*grant, host::mono_now());
+      answered_.last_given = os::mono_now();
+      if (!grant->pool.empty()) live_.given(*grant, os::mono_now());
     } else {
       answered_.refused.emplace_back(resource, grant.error());
     }
@@ -136,4 +136,4 @@ Result<std::vector<std::string>> NodeAnswers::prefer(const std::string& resource
                           around(*snapshot, *planned, {}));
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

@@ -15,7 +15,7 @@
 #include "kubelet/pod_resources.h"
 #include "node/snapshot.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 
 // How many grants are alive on each device, so that no more are given than its MPS server accepts clients: where slots
 // are units of account, there are many more of them than clients. As reported by kubelet (PodResources), which is late
@@ -25,7 +25,7 @@ class LiveGrants {
   void given(const allocate::Grant& grant, MonoTime now);
   // Of each device in `around`, without those that have a slot that is asked for: kubelet hands out what no container
   // holds. `listed`: when kubelet reported `holdings`.
-  void count_into(allocate::Around& around, const std::vector<host::PodHolding>& holdings, MonoTime listed,
+  void count_into(allocate::Around& around, const std::vector<kubelet::PodHolding>& holdings, MonoTime listed,
                   std::span<const std::string> asked_for);
 
  private:
@@ -44,7 +44,7 @@ struct Answered {
   std::vector<std::pair<std::string, Error>> refused;  // resource, why
 };
 
-class NodeAnswers final : public host::Answers {
+class NodeAnswers final : public kubelet::Answers {
  public:
   // on_answered: on the calling thread, after something was added to what take_answered() gives. `mps_root` is where
   // the MPS directory is for this process, which need not be the host's path that goes into grants.
@@ -69,4 +69,4 @@ class NodeAnswers final : public host::Answers {
   LiveGrants live_;
 };
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

@@ -6,7 +6,7 @@
 #include "base/backoff.h"
 #include "os/log/log.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace {
 
 constexpr Duration kFirstPause = std::chrono::seconds(1);
@@ -22,15 +22,15 @@ mps::GrantLimits limits_of(const guard::Tenant& tenant) {
   return limits;
 }
 
-void EndpointLimitSender::follow(const guard::Tenants& tenants, const PoolReports& pools) {
+void EndpointLimitSender::follow(const guard::Tenants& tenants, const mps::PoolReports& pools) {
   if (!pools.connected) return;
-  std::set<EndpointName> wrong;
+  std::set<mps::EndpointName> wrong;
   for (const auto& [name, tenant] : tenants) {
     const auto pool = pools.pools.find(tenant.pool);
     if (pool == pools.pools.end() || pool->second.endpoint != "relay") continue;  // a link does not distinguish clients
     const auto limits = limits_of(tenant);
     for (const auto& grant : tenant.grants) {
-      const auto endpoint = std::ranges::find(pool->second.endpoints, grant, &EndpointReport::grant);
+      const auto endpoint = std::ranges::find(pool->second.endpoints, grant, &mps::EndpointReport::grant);
       if (endpoint == pool->second.endpoints.end()) continue;
       auto shown = endpoint->limits.value_or(mps::GrantLimits{});
       std::ranges::sort(shown, {}, &mps::GrantLimit::uuid);
@@ -42,12 +42,12 @@ void EndpointLimitSender::follow(const guard::Tenants& tenants, const PoolReport
   std::erase_if(requested_, [&](const auto& entry) { return !wrong.contains(entry.first); });
 }
 
-void EndpointLimitSender::request(const EndpointName& endpoint, const mps::GrantLimits& limits) {
+void EndpointLimitSender::request(const mps::EndpointName& endpoint, const mps::GrantLimits& limits) {
   Requested& requested = requested_[endpoint];
   if (requested.limits != limits) requested = {.limits = limits};
   if (requested.waiting || loop_.now() < requested.not_before) return;
   requested.waiting = true;
-  mps_.request(OpenEndpointRequest{endpoint, limits}, [this, endpoint, limits](const Status& opened) {
+  mps_.request(mps::OpenEndpointRequest{endpoint, limits}, [this, endpoint, limits](const Status& opened) {
     const auto it = requested_.find(endpoint);
     if (it == requested_.end() || it->second.limits != limits) return;
     it->second.waiting = false;
@@ -63,4 +63,4 @@ void EndpointLimitSender::request(const EndpointName& endpoint, const mps::Grant
   });
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

@@ -12,17 +12,17 @@
 #include "mps/protocol/pool_reports.h"
 #include "os/loop/loop.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 
 // The limits for the endpoints of a tenant; empty while they are not known for every device. Pure.
 mps::GrantLimits limits_of(const guard::Tenant& tenant);
 
 class EndpointLimitSender {
  public:
-  EndpointLimitSender(host::Loop& loop, MpsClient& mps) : loop_(loop), mps_(mps) {}
+  EndpointLimitSender(os::Loop& loop, mps::MpsClient& mps) : loop_(loop), mps_(mps) {}
 
   // After every change of either; cheap when all endpoints are as they should be.
-  void follow(const guard::Tenants& tenants, const PoolReports& pools);
+  void follow(const guard::Tenants& tenants, const mps::PoolReports& pools);
 
  private:
   struct Requested {
@@ -31,11 +31,11 @@ class EndpointLimitSender {
     int failures = 0;
     MonoTime not_before{};
   };
-  void request(const EndpointName& endpoint, const mps::GrantLimits& limits);
+  void request(const mps::EndpointName& endpoint, const mps::GrantLimits& limits);
 
-  host::Loop& loop_;
-  MpsClient& mps_;
-  std::map<EndpointName, Requested> requested_;  // endpoints that were not as they should be
+  os::Loop& loop_;
+  mps::MpsClient& mps_;
+  std::map<mps::EndpointName, Requested> requested_;  // endpoints that were not as they should be
 };
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

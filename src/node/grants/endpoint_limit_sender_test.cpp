@@ -4,7 +4,7 @@
 
 #include "os/files/scratch.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace endpoint_limit_sender_test {
 
 using namespace std::chrono_literals;
@@ -21,7 +21,7 @@ mps::GrantLimit limit(const std::string& uuid, std::uint64_t memory_mib, std::ui
   return {uuid, mib(memory_mib), Percent{threads}};
 }
 std::string open_request(const std::string& grant, const mps::GrantLimits& limits) {
-  return request_line(OpenEndpointRequest{{"set-1", grant}, limits});
+  return mps::request_line(mps::OpenEndpointRequest{{"set-1", grant}, limits});
 }
 
 const mps::GrantLimits kBoth{limit("GPU-0", 5000, 2500), limit("GPU-1", 3000, 1500)};
@@ -35,9 +35,9 @@ class EndpointLimitSenderTest : public ::testing::Test {
     pools_.pools["set-1"].endpoint = "relay";
     pools_.pools["set-1"].endpoints = {{"g0", {}, true, "", mps::GrantLimits{limit("GPU-0", 5000, 2500)}},
                                        {"g1", {}, true, "", mps::GrantLimits{limit("GPU-1", 3000, 1500)}}};
-    auto opened = host::StatusServer::open(
+    auto opened = os::StatusServer::open(
         *loop_, scratch_ / "mps.sock", [](const std::string&) { return Result<std::string>("{}"); }, {},
-        [this](const std::string& request, const host::StatusServer::Reply& reply) {
+        [this](const std::string& request, const os::StatusServer::Reply& reply) {
           asked_.push_back(request);
           reply(answer_);
           if (asked_.size() == wanted_) loop_->after(50ms, [this] { loop_->stop(); });
@@ -61,12 +61,12 @@ class EndpointLimitSenderTest : public ::testing::Test {
     return std::exchange(asked_, {});
   }
 
-  host::Scratch scratch_;
-  std::unique_ptr<host::Loop> loop_ = *host::Loop::open();
-  std::unique_ptr<host::StatusServer> server_;
-  MpsClient mps_{*loop_, scratch_.path()};
+  os::Scratch scratch_;
+  std::unique_ptr<os::Loop> loop_ = *os::Loop::open();
+  std::unique_ptr<os::StatusServer> server_;
+  mps::MpsClient mps_{*loop_, scratch_.path()};
   grants::Shares shares_;
-  PoolReports pools_;
+  mps::PoolReports pools_;
   std::unique_ptr<EndpointLimitSender> sender_;
   std::string answer_ = R"({"ok":true})";
   std::size_t wanted_ = 0;
@@ -113,4 +113,4 @@ TEST_F(EndpointLimitSenderTest, LeavesLinksAlone) {
 }
 
 }  // namespace endpoint_limit_sender_test
-}  // namespace tranche::agent
+}  // namespace tranche::node

@@ -2,7 +2,7 @@
 
 #include "node/grants/holders.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace grant_owners_test {
 
 using ::testing::ElementsAre;
@@ -45,7 +45,7 @@ TEST(GrantOwners, AreKnownByNameAloneWithoutTheClusterAndOnesWithoutAnEndpointAr
 TEST(GrantOwners, KubeletIsBehindWhileItListsAPodThatIsOverOrGone) {
   kube::PodTable pods;
   pods.replace({pod("a")});
-  const std::vector<host::PodHolding> a{{"team", "a", "main", "r", {"s"}}}, b{{"team", "b", "main", "r", {"s"}}};
+  const std::vector<kubelet::PodHolding> a{{"team", "a", "main", "r", {"s"}}}, b{{"team", "b", "main", "r", {"s"}}};
   EXPECT_FALSE(lists_ended_pods(a, pods));
   EXPECT_TRUE(lists_ended_pods(b, pods));
   auto over = pod("a");
@@ -55,4 +55,4 @@ TEST(GrantOwners, KubeletIsBehindWhileItListsAPodThatIsOverOrGone) {
 }
 
 }  // namespace grant_owners_test
-}  // namespace tranche::agent
+}  // namespace tranche::node

@@ -4,7 +4,7 @@
 
 #include "node/observe/tenant_metrics.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace {
 
 // Of a device that is no longer planned, the share stays what it was.
@@ -48,4 +48,4 @@ void keep_held_times(HeldTimes& times, const std::vector<TenantRow>& rows, const
   times = std::move(kept);
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

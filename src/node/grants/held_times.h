@@ -10,7 +10,7 @@
 #include "base/time.h"
 #include "plan/plan.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 
 struct TenantRow;
 
@@ -27,4 +27,4 @@ using HeldTimes = std::map<TenantKey, HeldTime>;
 
 void keep_held_times(HeldTimes& times, const std::vector<TenantRow>& rows, const plan::Plan& plan, MonoTime now);
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

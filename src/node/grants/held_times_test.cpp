@@ -4,7 +4,7 @@
 
 #include "node/observe/tenant_metrics.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace held_times_test {
 
 using ::testing::SizeIs;
@@ -59,4 +59,4 @@ TEST(HeldTimes, EndWithTheTenant) {
 }
 
 }  // namespace held_times_test
-}  // namespace tranche::agent
+}  // namespace tranche::node

@@ -10,7 +10,7 @@
 #include "plan/shares.h"
 #include "plan/slot_id.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace {
 
 // Which containers name a request is in their pod only, and so is how many pods use a claim that is of none: the
@@ -59,8 +59,8 @@ std::vector<GrantOwner> grant_owners(const std::vector<Holder>& holders, const k
   return owners;
 }
 
-bool lists_ended_pods(const std::vector<host::PodHolding>& holdings, const kube::PodTable& pods) {
-  return std::ranges::any_of(holdings, [&](const host::PodHolding& holding) {
+bool lists_ended_pods(const std::vector<kubelet::PodHolding>& holdings, const kube::PodTable& pods) {
+  return std::ranges::any_of(holdings, [&](const kubelet::PodHolding& holding) {
     const auto* pod = pods.find(holding.pod_namespace, holding.pod);
     return pod == nullptr || pod->over();
   });
@@ -112,8 +112,8 @@ std::string tenant_key(const Holder& holder) {
   return holder_name(holder);
 }
 
-void forget_former_holders(std::vector<host::PodHolding>& holdings, const allocate::Grant& given) {
-  std::erase_if(holdings, [&](const host::PodHolding& holding) {
+void forget_former_holders(std::vector<kubelet::PodHolding>& holdings, const allocate::Grant& given) {
+  std::erase_if(holdings, [&](const kubelet::PodHolding& holding) {
     return holding.resource == given.resource && std::ranges::any_of(holding.slots, [&](const std::string& slot) {
              return std::ranges::binary_search(given.slots, slot);
            });
@@ -128,14 +128,14 @@ std::vector<grants::Named> named_grants(const std::vector<Holder>& holders) {
   return named;
 }
 
-grants::Endpoint endpoint_of(const std::string& pool, const EndpointReport& endpoint) {
+grants::Endpoint endpoint_of(const std::string& pool, const mps::EndpointReport& endpoint) {
   grants::Endpoint out{pool, endpoint.grant, !endpoint.clients.empty(), endpoint.made, {}};
   for (const auto& limit : endpoint.limits.value_or(mps::GrantLimits{}))
     out.limits.push_back({.uuid = limit.uuid, .limits = {.memory = limit.memory, .threads = limit.threads}});
   return out;
 }
 
-std::optional<std::vector<grants::Endpoint>> endpoints_of(const PoolReports& pools) {
+std::optional<std::vector<grants::Endpoint>> endpoints_of(const mps::PoolReports& pools) {
   if (!pools.connected) return std::nullopt;
   std::vector<grants::Endpoint> endpoints;
   for (const auto& [id, pool] : pools.pools)
@@ -143,4 +143,4 @@ std::optional<std::vector<grants::Endpoint>> endpoints_of(const PoolReports& poo
   return endpoints;
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

@@ -12,7 +12,7 @@
 #include "kubelet/pod_resources.h"
 #include "mps/protocol/pool_reports.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 
 struct NodeView;  // node/snapshot.h
 
@@ -39,13 +39,13 @@ std::string holder_name(const Holder& holder);  // "namespace/pod/container"
 std::string tenant_key(const Holder& holder);
 // Slots that were allocated again no longer belong to the holder that kubelet reported before; it reports the new one a
 // little later.
-void forget_former_holders(std::vector<host::PodHolding>& holdings, const allocate::Grant& given);
+void forget_former_holders(std::vector<kubelet::PodHolding>& holdings, const allocate::Grant& given);
 
 // What the ledger of grants (grants/ledger.h) goes by, from the agent's values.
 std::vector<grants::Named> named_grants(const std::vector<Holder>& holders);
 // Of all pools; absent while `tranche mps` does not answer.
-std::optional<std::vector<grants::Endpoint>> endpoints_of(const PoolReports& pools);
-grants::Endpoint endpoint_of(const std::string& pool, const EndpointReport& endpoint);
+std::optional<std::vector<grants::Endpoint>> endpoints_of(const mps::PoolReports& pools);
+grants::Endpoint endpoint_of(const std::string& pool, const mps::EndpointReport& endpoint);
 
 // Which pod and container a grant belongs to: as reported by kubelet (PodResources: namespace, pod, container, slots)
 // and the API server (uid, container id, whether it is being deleted).
@@ -63,6 +63,6 @@ struct GrantOwner {
 std::vector<GrantOwner> grant_owners(const std::vector<Holder>& holders, const kube::PodTable& pods);
 
 // Whether kubelet lists a pod that the API server says is over or gone.
-bool lists_ended_pods(const std::vector<host::PodHolding>& holdings, const kube::PodTable& pods);
+bool lists_ended_pods(const std::vector<kubelet::PodHolding>& holdings, const kube::PodTable& pods);
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

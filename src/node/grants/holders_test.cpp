@@ -2,7 +2,7 @@
 
 #include "node/reports.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace holders_test {
 
 using ::testing::ElementsAre;
@@ -102,4 +102,4 @@ TEST(Holders, ARequestWithSeveralGpusIsOneTenantWithALimitOnEach) {
 }
 
 }  // namespace holders_test
-}  // namespace tranche::agent
+}  // namespace tranche::node

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace {
 
 using namespace std::chrono_literals;
@@ -15,7 +15,7 @@ constexpr Duration kFirstBehind = 100ms;
 
 }  // namespace
 
-Holdings::Holdings(host::Loop& loop, host::Worker& worker, std::string socket, OnListed on_listed)
+Holdings::Holdings(os::Loop& loop, os::Worker& worker, std::string socket, OnListed on_listed)
     : loop_(loop), worker_(worker), socket_(std::move(socket)), on_listed_(std::move(on_listed)) {}
 
 void Holdings::ask_in(Duration delay) {
@@ -29,7 +29,7 @@ void Holdings::ask() {
   }
   asked_ = true;
   worker_.run([this, socket = socket_, asked = loop_.now()] {
-    auto listed = host::list_pod_resources(socket, kKubeletDeadline);
+    auto listed = kubelet::list_pod_resources(socket, kKubeletDeadline);
     loop_.post([this, asked, listed = std::move(listed)]() mutable {
       asked_ = false;
       if (listed) answer_of_ = asked;
@@ -44,7 +44,7 @@ void Holdings::settle(bool behind, bool pods_reported) {
   ask_in(behind ? behind_wait_ : pods_reported ? kEveryWhenReported : kEvery);
 }
 
-bool LatePods::complete(std::vector<host::PodHolding>& listed, const std::vector<host::PodHolding>& before,
+bool LatePods::complete(std::vector<kubelet::PodHolding>& listed, const std::vector<kubelet::PodHolding>& before,
                         const kube::PodTable& pods) {
   std::set<Key> there;
   std::set<std::pair<std::string, std::string>> held;  // resource, slot
@@ -74,4 +74,4 @@ bool LatePods::complete(std::vector<host::PodHolding>& listed, const std::vector
   return late;
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

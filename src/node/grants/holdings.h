@@ -14,7 +14,7 @@
 #include "os/loop/timer.h"
 #include "os/worker/worker.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 
 // Pods that kubelet does not list though they run. For seconds after its own start, kubelet answers and has not read
 // the API server's pods yet: it lists no pod. What such a pod holds stays as it was, so that names, figures, and the
@@ -24,7 +24,7 @@ class LatePods {
   // Adds to kubelet's answer what it had listed before for pods that are not in it, that the API server reports as
   // running still, and whose slots no other container holds now. True when there is one: kubelet will list it.
   // `pods` must be current: with what the API server reported long ago, a pod that is gone would hold its slots.
-  bool complete(std::vector<host::PodHolding>& listed, const std::vector<host::PodHolding>& before,
+  bool complete(std::vector<kubelet::PodHolding>& listed, const std::vector<kubelet::PodHolding>& before,
                 const kube::PodTable& pods);
 
  private:
@@ -34,9 +34,9 @@ class LatePods {
 
 class Holdings {
  public:
-  using OnListed = std::function<void(Result<std::vector<host::PodHolding>>)>;
+  using OnListed = std::function<void(Result<std::vector<kubelet::PodHolding>>)>;
   // on_listed must end with settle().
-  Holdings(host::Loop& loop, host::Worker& worker, std::string socket, OnListed on_listed);
+  Holdings(os::Loop& loop, os::Worker& worker, std::string socket, OnListed on_listed);
   Holdings(const Holdings&) = delete;
   Holdings& operator=(const Holdings&) = delete;
 
@@ -50,15 +50,15 @@ class Holdings {
   MonoTime answer_of() const { return answer_of_; }
 
  private:
-  host::Loop& loop_;
-  host::Worker& worker_;
+  os::Loop& loop_;
+  os::Worker& worker_;
   std::string socket_;
   OnListed on_listed_;
-  host::Timer timer_{loop_};
+  os::Timer timer_{loop_};
   MonoTime answer_of_{};
   bool asked_ = false;
   bool again_ = false;  // an answer is wanted to a question asked later than the one under way
   Duration behind_wait_{};
 };
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

@@ -2,11 +2,11 @@
 
 #include <gmock/gmock.h>
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace late_pods_test {
 
 using ::testing::IsEmpty;
-using Holdings = std::vector<host::PodHolding>;
+using Holdings = std::vector<kubelet::PodHolding>;
 
 kube::PodSeen pod(const std::string& name, const std::string& uid, const std::string& phase = "Running") {
   kube::PodSeen seen;
@@ -17,7 +17,7 @@ kube::PodSeen pod(const std::string& name, const std::string& uid, const std::st
   return seen;
 }
 
-host::PodHolding holding(const std::string& name, const std::string& slot) {
+kubelet::PodHolding holding(const std::string& name, const std::string& slot) {
   return {"team", name, "main", "nvidia.com/gpu", {slot}};
 }
 
@@ -75,4 +75,4 @@ TEST_F(LatePodsTest, APodThatKubeletListsWithOtherSlotsHoldsThose) {
 }
 
 }  // namespace late_pods_test
-}  // namespace tranche::agent
+}  // namespace tranche::node

@@ -6,7 +6,7 @@
 
 #include "mps/limits/tenant_limits.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace {
 
 bool is_of(const Holder& holder, const std::pair<std::string, std::string>& pod) {
@@ -48,7 +48,7 @@ void PodNotices::pods(const kube::PodChanges& changes) {
   add_remarks();
 }
 
-void PodNotices::pools(const PoolReports& reports) {
+void PodNotices::pools(const mps::PoolReports& reports) {
   if (!reports.connected) return;
   std::map<std::string, std::uint64_t> now;
   for (const auto& [id, pool] : reports.pools) {
@@ -129,4 +129,4 @@ void PodNotices::add_split(const std::map<std::string, std::string>& pool_of) {
   }
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

@@ -15,7 +15,7 @@
 #include "mps/protocol/pool_reports.h"
 #include "node/grants/holders.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 
 struct PodNotice {
   const kube::Reason* reason = nullptr;
@@ -35,7 +35,7 @@ class PodNotices {
   // kubelet's answer. `pool_of`: by grant, the pool of its endpoint.
   void held(const std::vector<Holder>& holders, const std::map<std::string, std::string>& pool_of);
   void pods(const kube::PodChanges& changes);
-  void pools(const PoolReports& reports);
+  void pools(const mps::PoolReports& reports);
   std::vector<PodNotice> take() { return std::exchange(ready_, {}); }  // what was not taken before
 
  private:
@@ -58,4 +58,4 @@ class PodNotices {
   std::vector<PodNotice> ready_;
 };
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace pod_notices_test {
 
 using ::testing::AllOf;
@@ -23,9 +23,9 @@ auto refused(const std::string& pod, const std::string& why) {
                Field(&PodNotice::message, "MPS refused a process: " + why));
 }
 
-PoolReports reports(std::uint64_t times, const std::string& why = "zz lifts it", bool has_endpoint = true) {
-  PoolReports reports{.connected = true, .problem = "", .pages_problem = "", .cpu_problem = "", .pools = {}};
-  PoolReport& pool = reports.pools["gpu-1"];
+mps::PoolReports reports(std::uint64_t times, const std::string& why = "zz lifts it", bool has_endpoint = true) {
+  mps::PoolReports reports{.connected = true, .problem = "", .pages_problem = "", .cpu_problem = "", .pools = {}};
+  mps::PoolReport& pool = reports.pools["gpu-1"];
   if (has_endpoint)
     pool.endpoints = {{.grant = kGrant, .clients = {}, .reason = "", .refused_why = why, .limits_lifted = times}};
   return reports;
@@ -38,7 +38,7 @@ class RefusedProcesses : public ::testing::Test {
     held("a");
   }
   void held(const std::string& pod) { notices_.held({holder(pod)}, {}); }
-  std::vector<PodNotice> after(const PoolReports& reports) {
+  std::vector<PodNotice> after(const mps::PoolReports& reports) {
     notices_.pools(reports);
     return notices_.take();
   }
@@ -81,7 +81,7 @@ TEST_F(RefusedProcesses, ARestartOfTrancheMpsCountsFromNothing) {
   EXPECT_THAT(after(reports(5)), SizeIs(1));
   EXPECT_THAT(after(reports(0, "")), IsEmpty());
   EXPECT_THAT(after(reports(1, "= lifts it")), ElementsAre(refused("a", "= lifts it")));
-  EXPECT_THAT(after(PoolReports{}), IsEmpty()) << "tranche mps does not answer";
+  EXPECT_THAT(after(mps::PoolReports{}), IsEmpty()) << "tranche mps does not answer";
   EXPECT_THAT(after(reports(1, "= lifts it")), IsEmpty()) << "the same as before";
 }
 
@@ -193,4 +193,4 @@ TEST_F(LimitsOfPods, TheNextPodOfThatNameIsAnother) {
 }
 
 }  // namespace pod_notices_test
-}  // namespace tranche::agent
+}  // namespace tranche::node

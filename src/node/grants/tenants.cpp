@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "os/log/log.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace {
 
 // The pool that has the grant's endpoint: a later plan may have its devices in a different pool.
@@ -53,8 +53,8 @@ bool may_be_of_claim(const Inputs& in, const std::string& grant) {
 
 }  // namespace
 
-Tenants::Tenants(host::Loop& loop, grants::Ledger& ledger, MpsClient& mps,
-                 const std::unique_ptr<host::NvmlThread>& driver, Cluster& cluster, guard::SharedFigures& figures,
+Tenants::Tenants(os::Loop& loop, grants::Ledger& ledger, mps::MpsClient& mps,
+                 const std::unique_ptr<gpu::NvmlThread>& driver, kube::Cluster& cluster, guard::SharedFigures& figures,
                  const std::string& mps_root, const std::string& run_dir, std::function<void()> changed)
     : loop_(loop),
       ledger_(ledger),
@@ -94,7 +94,7 @@ bool Tenants::retire_endpoints(const NodeView& node) {
 }
 
 void Tenants::remove(const grants::Endpoint& endpoint) {
-  const RemoveEndpointRequest remove{{endpoint.pool, endpoint.grant}, endpoint.made};
+  const mps::RemoveEndpointRequest remove{{endpoint.pool, endpoint.grant}, endpoint.made};
   mps_.request(remove, [pool = endpoint.pool, grant = endpoint.grant](const Status& removed) {
     if (removed) {
       log::info("endpoint.collected", {{"pool", pool}, {"grant", grant}});
@@ -104,7 +104,7 @@ void Tenants::remove(const grants::Endpoint& endpoint) {
   });
 }
 
-void Tenants::on_pools(const PoolReports& reports) {
+void Tenants::on_pools(const mps::PoolReports& reports) {
   pools_ = reports;
   guarding_.on_pools(reports);
   if (reports.connected) faults_.processes(guarding_.grants_of_processes(), loop_.now());
@@ -217,4 +217,4 @@ void Tenants::report(Snapshot& into) const {
   into.reported_faults.assign(faults_.last().begin(), faults_.last().end());
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

@@ -23,24 +23,24 @@
 #include "os/loop/loop.h"
 #include "os/loop/timer.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 
 class Tenants {
  public:
   // driver: null while there is none; mps_root: where the MPS root is for this process; changed: report() has changed.
-  Tenants(host::Loop& loop, grants::Ledger& ledger, MpsClient& mps, const std::unique_ptr<host::NvmlThread>& driver,
-          Cluster& cluster, guard::SharedFigures& figures, const std::string& mps_root, const std::string& run_dir,
-          std::function<void()> changed);
+  Tenants(os::Loop& loop, grants::Ledger& ledger, mps::MpsClient& mps, const std::unique_ptr<gpu::NvmlThread>& driver,
+          kube::Cluster& cluster, guard::SharedFigures& figures, const std::string& mps_root,
+          const std::string& run_dir, std::function<void()> changed);
   Tenants(const Tenants&) = delete;
   Tenants& operator=(const Tenants&) = delete;
 
   // After every change of plan, configuration, holdings or pools. listed: with an answer of kubelet's.
   void follow(const NodeView& node, bool listed);
-  void on_pools(const PoolReports& reports);
+  void on_pools(const mps::PoolReports& reports);
   void on_pods(const kube::PodChanges& changes);
   // After the ledger has them. holders_known: kubelet has named their holders since.
   void granted(const std::vector<allocate::Grant>& grants, bool holders_known);
-  void on_sample(const std::vector<host::GpuSample>& samples) { guarding_.on_sample(samples); }
+  void on_sample(const std::vector<gpu::GpuSample>& samples) { guarding_.on_sample(samples); }
   bool retires_endpoints() const { return retiring_; }  // the next answer of kubelet may end a pool
   void sample_again() { guarding_.sample_again(); }
 
@@ -61,10 +61,10 @@ class Tenants {
   void report_act(const GuardAct& act);
   kube::ObjectRef pod_of(const std::string& holder, const std::string& grant) const;
 
-  host::Loop& loop_;
+  os::Loop& loop_;
   grants::Ledger& ledger_;
-  MpsClient& mps_;
-  Cluster& cluster_;
+  mps::MpsClient& mps_;
+  kube::Cluster& cluster_;
   Guarding guarding_;
   bool retiring_ = false;
   EndpointLimitSender sender_;
@@ -72,9 +72,9 @@ class Tenants {
   std::map<std::string, std::string> pool_of_;  // the same, by grant: the pool of its endpoint
   FaultAttribution faults_;
   PodNotices notices_;
-  host::Timer fault_timer_{loop_};
-  PoolReports pools_;
+  os::Timer fault_timer_{loop_};
+  mps::PoolReports pools_;
   SharedList<GrantOwner> owners_;
 };
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

@@ -11,7 +11,7 @@
 #include "base/units.h"
 #include "config/guard.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 
 // An action of the guard, or one that it attempted.
 struct GuardAct {
@@ -74,4 +74,4 @@ struct GuardReport {
   std::vector<std::string> not_in_force;  // one sentence each
 };
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

@@ -11,7 +11,7 @@
 #include "os/files/seen_directory.h"
 #include "os/process/threads.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace {
 
 using namespace std::chrono_literals;
@@ -22,22 +22,21 @@ constexpr std::size_t kMostContainers = 4096;  // that are remembered
 
 // `process`: its folder in /proc.
 std::optional<containers::Container> container_of(const std::string& process) {
-  const auto text = host::read_file(process + "/cgroup");
+  const auto text = os::read_file(process + "/cgroup");
   return text ? containers::container_of_cgroup(*text) : std::nullopt;
 }
 
 bool is_host_daemon(const std::string& process, pid_t thread) {
-  const auto program = host::read_link(process + "/exe");
+  const auto program = os::read_link(process + "/exe");
   if (!program || !guard::has_host_daemons_name(*program)) return false;
-  const auto users = host::read_link(process + "/ns/user");
-  const auto ours = host::read_link("/proc/self/ns/user");
-  return users && ours && *users == *ours && host::has_effective_capability(thread, CAP_SYS_ADMIN);
+  const auto users = os::read_link(process + "/ns/user");
+  const auto ours = os::read_link("/proc/self/ns/user");
+  return users && ours && *users == *ours && os::has_effective_capability(thread, CAP_SYS_ADMIN);
 }
 
 }  // namespace
 
-GuardedProcesses::GuardedProcesses(host::Loop& loop, std::string mps_root,
-                                   std::function<void(const KnownProcess&)> ended)
+GuardedProcesses::GuardedProcesses(os::Loop& loop, std::string mps_root, std::function<void(const KnownProcess&)> ended)
     : loop_(loop), mps_root_(std::move(mps_root)), ended_(std::move(ended)) {
   if (const auto own = container_of("/proc/self")) own_container_ = own->id;
 }
@@ -46,12 +45,12 @@ KnownProcess GuardedProcesses::look_at(std::uint32_t pid) {
   KnownProcess process;
   process.id.pid = pid;
   process.looked = loop_.now();
-  const auto sight = host::look_at_process(static_cast<pid_t>(pid));
+  const auto sight = os::look_at_process(static_cast<pid_t>(pid));
   if (!sight) return process;
   process.id.start_ticks = sight->ref.start_ticks;
   process.name = sight->name;
   process.parent = sight->parent;
-  if (auto handle = host::Process::adopt(loop_, sight->ref, [this, pid](host::ExitNote) {
+  if (auto handle = os::Process::adopt(loop_, sight->ref, [this, pid](os::ExitNote) {
         const auto it = known_.find(pid);
         if (it == known_.end()) return;
         const KnownProcess gone = std::move(it->second);
@@ -59,29 +58,29 @@ KnownProcess GuardedProcesses::look_at(std::uint32_t pid) {
         ended_(gone);
       }))
     process.handle = *std::move(handle);
-  process.in_sight = host::look_at_living_thread(sight->ref.pid, [&](const std::string& folder, pid_t thread) {
+  process.in_sight = os::look_at_living_thread(sight->ref.pid, [&](const std::string& folder, pid_t thread) {
     process.container = container_of(folder);
     process.host_daemon = is_host_daemon(folder, thread);
     return false;
   });
-  process.first = host::is_first_of_namespace(sight->ref.pid);
+  process.first = os::is_first_of_namespace(sight->ref.pid);
   return process;
 }
 
 // Only of a process whose grant neither the relay nor its control group names.
 void GuardedProcesses::find_endpoint(KnownProcess& process) const {
   process.endpoint_known = true;
-  std::optional<host::DirectoryId> seen;
-  host::look_at_living_thread(static_cast<pid_t>(process.id.pid), [&](const std::string& folder, pid_t) {
-    const auto directory = host::directory_seen_by(folder, allocate::kEndpointInContainer);
+  std::optional<os::DirectoryId> seen;
+  os::look_at_living_thread(static_cast<pid_t>(process.id.pid), [&](const std::string& folder, pid_t) {
+    const auto directory = os::directory_seen_by(folder, allocate::kEndpointInContainer);
     if (directory) seen = *directory;
     process.endpoint_known = directory || directory.error().kind != Kind::kUnavailable;
     return directory.has_value();
   });
   if (!seen) return;
-  for (const auto& pool : host::names_in(mps_root_ + "/pools")) {
-    const auto endpoints = host::Dir::open(allocate::Paths{mps_root_}.endpoints(pool));
-    const auto grant = endpoints ? host::name_of_directory(*endpoints, *seen) : std::nullopt;
+  for (const auto& pool : os::names_in(mps_root_ + "/pools")) {
+    const auto endpoints = os::Dir::open(allocate::Paths{mps_root_}.endpoints(pool));
+    const auto grant = endpoints ? os::name_of_directory(*endpoints, *seen) : std::nullopt;
     if (grant && containers::is_grant(*grant)) process.endpoint = *grant;
   }
 }
@@ -182,9 +181,8 @@ Status GuardedProcesses::signal(const guard::ProcessId& id, int number) {
   if (it != known_.end() && it->second.id == id && it->second.handle) return it->second.handle->signal(number);
   if (id.start_ticks == 0) return fail(Kind::kNotFound, "the process is not visible", fmt::format("pid {}", id.pid));
   // A process that the agent knows only from before its restart.
-  TRY(const auto process,
-      host::Process::adopt(loop_, {static_cast<pid_t>(id.pid), id.start_ticks}, [](host::ExitNote) {}));
+  TRY(const auto process, os::Process::adopt(loop_, {static_cast<pid_t>(id.pid), id.start_ticks}, [](os::ExitNote) {}));
   return process->signal(number);
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

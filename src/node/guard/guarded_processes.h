@@ -16,7 +16,7 @@
 #include "os/loop/loop.h"
 #include "os/process/process.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 
 struct KnownProcess {
   guard::ProcessId id;
@@ -25,10 +25,10 @@ struct KnownProcess {
   std::string endpoint;  // the grant whose endpoint it sees; "": none
   bool endpoint_known = false;
   std::optional<containers::Container> container;
-  std::unique_ptr<host::Process> handle;  // null: it could not be watched
-  bool in_sight = false;                  // false: not in this process's /proc, or exiting
-  bool first = false;                     // PID 1 of its container
-  bool host_daemon = false;               // a program of NVIDIA's that controls the node (guard/pool_processes.h)
+  std::unique_ptr<os::Process> handle;  // null: it could not be watched
+  bool in_sight = false;                // false: not in this process's /proc, or exiting
+  bool first = false;                   // PID 1 of its container
+  bool host_daemon = false;             // a program of NVIDIA's that controls the node (guard/pool_processes.h)
   MonoTime looked{};
   // From the best source: the relay through which it connected, other processes of its container, the endpoint that it
   // sees.
@@ -41,7 +41,7 @@ struct KnownProcess {
 class GuardedProcesses {
  public:
   // ended(pid): a callback of the loop; the process is no longer known then.
-  GuardedProcesses(host::Loop& loop, std::string mps_root, std::function<void(const KnownProcess&)> ended);
+  GuardedProcesses(os::Loop& loop, std::string mps_root, std::function<void(const KnownProcess&)> ended);
 
   // `pids`: sorted, without duplicates. Inspects new ones and forgets those that are missing; true if some were new.
   bool follow(const std::vector<std::uint32_t>& pids);
@@ -63,7 +63,7 @@ class GuardedProcesses {
   void find_endpoint(KnownProcess& process) const;
   void learn_pool_containers(const std::map<std::string, guard::PoolProcesses>& pools);
 
-  host::Loop& loop_;
+  os::Loop& loop_;
   std::string mps_root_;
   std::function<void(const KnownProcess&)> ended_;
   std::string own_container_;                             // its id; "" = this process is not in a container
@@ -74,4 +74,4 @@ class GuardedProcesses {
   std::map<std::uint32_t, KnownProcess> known_;
 };
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

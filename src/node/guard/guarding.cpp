@@ -6,7 +6,7 @@
 
 #include "os/log/log.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace {
 
 using namespace std::chrono_literals;
@@ -26,8 +26,8 @@ bool is_named(const guard::Process& process) {
 
 }  // namespace
 
-Guarding::Guarding(host::Loop& loop, grants::Ledger& ledger, MpsClient& mps,
-                   const std::unique_ptr<host::NvmlThread>& driver, guard::SharedFigures& figures,
+Guarding::Guarding(os::Loop& loop, grants::Ledger& ledger, mps::MpsClient& mps,
+                   const std::unique_ptr<gpu::NvmlThread>& driver, guard::SharedFigures& figures,
                    const std::string& mps_root, const std::string& run_dir, Callbacks callbacks)
     : loop_(loop),
       ledger_(ledger),
@@ -108,13 +108,13 @@ Duration Guarding::wanted_pace() const {
   return alone ? std::max(interval_, kIdlePace) : interval_;
 }
 
-std::vector<host::SampleWish> Guarding::wanted_samples() {
-  std::vector<host::SampleWish> wishes;
+std::vector<gpu::SampleWish> Guarding::wanted_samples() {
+  std::vector<gpu::SampleWish> wishes;
   for (const auto& gpu : sampled_gpus_) wishes.push_back({.uuid = gpu, .every = pace_});
   MonoTime look_again = MonoTime::max();
   report_.paces.clear();
   for (const guard::Device& device : devices_) {
-    const auto wish = std::ranges::find(wishes, device.gpu, &host::SampleWish::uuid);
+    const auto wish = std::ranges::find(wishes, device.gpu, &gpu::SampleWish::uuid);
     if (wish == wishes.end() || pace_ != interval_) continue;
     std::map<std::uint32_t, std::string> clients;
     if (const auto pool = pools_.find(device.pool); pool != pools_.end())
@@ -200,7 +200,7 @@ std::map<std::string, bool> Guarding::endpoints_of_tenants() const {
 }
 
 // While `tranche mps` does not answer, its last report is kept: daemons outlive it.
-void Guarding::on_pools(const PoolReports& reports) {
+void Guarding::on_pools(const mps::PoolReports& reports) {
   auto pools = guard::pool_processes(reports);
   connected_ = !pools.empty();
   if (connected_) {
@@ -233,7 +233,7 @@ void Guarding::keep_released(const std::map<std::string, guard::PoolProcesses>& 
   }
 }
 
-void Guarding::on_sample(const std::vector<host::GpuSample>& samples) {
+void Guarding::on_sample(const std::vector<gpu::GpuSample>& samples) {
   samples_ = samples;
   std::vector<std::uint32_t> pids;
   for (const auto& sample : samples)
@@ -251,8 +251,8 @@ void Guarding::on_sample(const std::vector<host::GpuSample>& samples) {
 }
 
 // Whether each process of the list is known to belong to a tenant, or to none. An unknown one has exited.
-bool Guarding::is_complete(const host::GpuSample& sample) const {
-  return sample.problem.empty() && std::ranges::all_of(sample.holders, [this](const host::GpuHolder& holder) {
+bool Guarding::is_complete(const gpu::GpuSample& sample) const {
+  return sample.problem.empty() && std::ranges::all_of(sample.holders, [this](const gpu::GpuHolder& holder) {
            const auto* known = processes_.find(holder.pid);
            if (known == nullptr || has_exited(holder.pid) || known->ours || known->left || !known->grant.empty())
              return true;
@@ -460,4 +460,4 @@ void Guarding::say_what_is_not_in_force() {
   }
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

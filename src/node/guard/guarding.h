@@ -26,7 +26,7 @@
 #include "os/loop/loop.h"
 #include "os/loop/timer.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 
 class Guarding {
  public:
@@ -36,7 +36,7 @@ class Guarding {
   };
   // driver: null while there is none; figures: use of tenants; mps_root: where the MPS directory is for this process;
   // run_dir: where the stopped processes are written down.
-  Guarding(host::Loop& loop, grants::Ledger& ledger, MpsClient& mps, const std::unique_ptr<host::NvmlThread>& driver,
+  Guarding(os::Loop& loop, grants::Ledger& ledger, mps::MpsClient& mps, const std::unique_ptr<gpu::NvmlThread>& driver,
            guard::SharedFigures& figures, const std::string& mps_root, const std::string& run_dir, Callbacks callbacks);
   Guarding(const Guarding&) = delete;
   Guarding& operator=(const Guarding&) = delete;
@@ -44,9 +44,9 @@ class Guarding {
   // Call after every change of configuration, plan, inventory or kubelet's report. Cheap if nothing changed.
   void follow(const NodeView& node);
   void sample_again();  // the sampler was replaced: request samples again
-  void on_pools(const PoolReports& reports);
+  void on_pools(const mps::PoolReports& reports);
   void granted(const std::vector<allocate::Grant>& grants);
-  void on_sample(const std::vector<host::GpuSample>& samples);
+  void on_sample(const std::vector<gpu::GpuSample>& samples);
 
   const GuardReport& report() const { return report_; }
   // By the endpoints that they came through; behind links, as the guard attributes them.
@@ -67,7 +67,7 @@ class Guarding {
   void join_tenants();
   std::map<std::string, bool> endpoints_of_tenants() const;
   void take_sample();
-  bool is_complete(const host::GpuSample& sample) const;
+  bool is_complete(const gpu::GpuSample& sample) const;
   using Exited = std::map<std::uint32_t, std::string> guard::PoolProcesses::*;
   void keep_released(const std::map<std::string, guard::PoolProcesses>& now);
   const std::string* grant_of_exited(const std::string& pool, std::uint32_t pid, Exited which) const;
@@ -78,7 +78,7 @@ class Guarding {
   void arm(bool open);
   void watch_the_sampling();
   Duration wanted_pace() const;
-  std::vector<host::SampleWish> wanted_samples();
+  std::vector<gpu::SampleWish> wanted_samples();
   void keep_pace();
   void carry_out(guard::Order order);
   void stop(const guard::Order& order);
@@ -100,10 +100,10 @@ class Guarding {
   void name(const guard::Device& device, const guard::Process& process);
   void say_what_is_not_in_force();
 
-  host::Loop& loop_;
+  os::Loop& loop_;
   grants::Ledger& ledger_;
-  MpsClient& mps_;
-  const std::unique_ptr<host::NvmlThread>& driver_;
+  mps::MpsClient& mps_;
+  const std::unique_ptr<gpu::NvmlThread>& driver_;
   guard::SharedFigures& figures_;
   Callbacks callbacks_;
   guard::Tenants tenants_;  // the judge knows a tenant by the first of its grants
@@ -124,19 +124,19 @@ class Guarding {
   bool connected_ = false;
   guard::Inputs inputs_;
   guard::Memory memory_;
-  std::vector<host::GpuSample> samples_;
+  std::vector<gpu::GpuSample> samples_;
   std::vector<guard::Device> devices_;
   std::vector<std::string> without_limit_;
   std::set<std::string> sampled_gpus_;
   Duration interval_{};
   Duration pace_{};  // minimum sampling rate: the configured interval, or a longer one while no container holds a GPU
-  std::vector<host::SampleWish> wishes_;  // the last request
+  std::vector<gpu::SampleWish> wishes_;  // the last request
   guard::PaceMemory pace_memory_;
-  host::Timer pace_timer_{loop_};
+  os::Timer pace_timer_{loop_};
   bool silent_ = false;  // the driver does not report which processes hold memory
-  host::Timer timer_{loop_};
-  host::Timer watch_timer_{loop_};
-  host::Timer figures_timer_{loop_};
+  os::Timer timer_{loop_};
+  os::Timer watch_timer_{loop_};
+  os::Timer figures_timer_{loop_};
   MonoTime figures_at_{};
   std::vector<std::pair<std::size_t, guard::ProcessId>> named_;  // device, process
   MonoTime named_at_{};
@@ -145,4 +145,4 @@ class Guarding {
   GuardReport report_;
 };
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

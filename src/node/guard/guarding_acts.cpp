@@ -11,7 +11,7 @@
 #include "os/files/kept.h"
 #include "os/log/log.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace {
 
 using What = guard::Order::What;
@@ -58,9 +58,9 @@ void Guarding::keep_stopped() {
   if (stopped == written_) return;
   written_ = stopped;
   report_stopped();
-  const auto dir = host::Dir::open(run_dir_);
+  const auto dir = os::Dir::open(run_dir_);
   const Status written =
-      dir ? host::write_kept(*dir, kStoppedFile, guard::render_stopped(stopped), 0600) : std::unexpected(dir.error());
+      dir ? os::write_kept(*dir, kStoppedFile, guard::render_stopped(stopped), 0600) : std::unexpected(dir.error());
   if (!written)
     log::warning("guard.stopped_not_written",
                  {{"why", written.error()},
@@ -125,22 +125,22 @@ void Guarding::terminate(guard::Order order) {
   stop(order);
   std::vector<GuardAct> acts;
   for (const auto& process : order.processes) acts.push_back(act_of(order, &process));
-  while (order.processes.size() > kMostPidsPerRequest) {
+  while (order.processes.size() > mps::kMostPidsPerRequest) {
     guard::Order part = order;
-    part.processes.resize(kMostPidsPerRequest);
-    order.processes.erase(order.processes.begin(), order.processes.begin() + kMostPidsPerRequest);
-    std::vector<GuardAct> acts_of_part(acts.begin(), acts.begin() + kMostPidsPerRequest);
-    acts.erase(acts.begin(), acts.begin() + kMostPidsPerRequest);
+    part.processes.resize(mps::kMostPidsPerRequest);
+    order.processes.erase(order.processes.begin(), order.processes.begin() + mps::kMostPidsPerRequest);
+    std::vector<GuardAct> acts_of_part(acts.begin(), acts.begin() + mps::kMostPidsPerRequest);
+    acts.erase(acts.begin(), acts.begin() + mps::kMostPidsPerRequest);
     ask_to_terminate(std::move(part), std::move(acts_of_part));
   }
   ask_to_terminate(std::move(order), std::move(acts));
 }
 
 void Guarding::ask_to_terminate(guard::Order order, std::vector<GuardAct> acts) {
-  TerminateRequest request{.pool = order.pool, .reason = reason_of(order)};
+  mps::TerminateRequest request{.pool = order.pool, .reason = reason_of(order)};
   for (const auto& process : order.processes) request.pids.push_back(static_cast<int>(process.id.pid));
   mps_.end(request, [this, alive = std::weak_ptr(alive_), order = std::move(order),
-                     acts = std::move(acts)](const Result<EndReply>& reply) {
+                     acts = std::move(acts)](const Result<mps::EndReply>& reply) {
     if (alive.expired()) return;
     const auto over = memory_.over.find({order.grant, order.device});
     const Bytes most = over == memory_.over.end() ? order.sum : over->second.most;
@@ -175,9 +175,9 @@ void Guarding::admit(const guard::Order& order) {
   };
   const auto outcome = std::make_shared<Outcome>(Outcome{grants.size(), {}});
   for (const auto& grant : grants) {
-    mps_.request(AdmitRequest{{order.pool, grant},
-                              open,
-                              open ? std::string(guard::kOurReason) + "within its limit again" : reason_of(order)},
+    mps_.request(mps::AdmitRequest{{order.pool, grant},
+                                   open,
+                                   open ? std::string(guard::kOurReason) + "within its limit again" : reason_of(order)},
                  [this, alive = std::weak_ptr(alive_), order, outcome](const Status& done) {
                    if (alive.expired()) return;
                    if (!done) outcome->status = done;
@@ -290,4 +290,4 @@ void Guarding::note(GuardAct act, const guard::Order& order, const std::string& 
   callbacks_.changed();
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

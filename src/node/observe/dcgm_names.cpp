@@ -5,11 +5,11 @@
 #include "node/reports.h"
 #include "observe/metrics/page.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace {
 
-using host::GpuActivity;
-using host::GpuTelemetry;
+using gpu::GpuActivity;
+using gpu::GpuTelemetry;
 using metrics::Metric;
 using metrics::Type;
 using Value = std::optional<double>;
@@ -28,17 +28,17 @@ std::string joined(std::string labels, const std::string& more) {
 
 // A GPU or a MIG device, and who holds it.
 struct Row {
-  std::string labels;                 // of the device
-  std::string tenant_labels;          // of the container that holds all of it; "" = none does
-  const GpuTelemetry* gpu = nullptr;  // of a GPU; nullptr: of a MIG device, or not measured
-  const GpuActivity* activity = nullptr;
+  std::string labels;                      // of the device
+  std::string tenant_labels;               // of the container that holds all of it; "" = none does
+  const gpu::GpuTelemetry* gpu = nullptr;  // of a GPU; nullptr: of a MIG device, or not measured
+  const gpu::GpuActivity* activity = nullptr;
   Value memory;                                         // of a GPU, in bytes
   std::vector<std::pair<std::string, double>> used_by;  // labels of each tenant, and bytes
 };
 
 struct OfGpu {
   Metric metric;
-  Value (*value)(const Row& row, const GpuTelemetry& gpu);
+  Value (*value)(const Row& row, const gpu::GpuTelemetry& gpu);
 };
 struct OfActivity {
   Metric metric;
@@ -54,23 +54,23 @@ constexpr Metric counter(std::string_view name, std::string_view help) {
 
 const OfGpu kGpuFields[] = {
     {gauge("DCGM_FI_DEV_SM_CLOCK_HERTZ", "SM clock frequency (in Hz)."),
-     [](const Row&, const GpuTelemetry& gpu) { return gpu.sm_hertz; }},
+     [](const Row&, const gpu::GpuTelemetry& gpu) { return gpu.sm_hertz; }},
     {gauge("DCGM_FI_DEV_MEMORY_CLOCK_HERTZ", "Memory clock frequency (in Hz)."),
-     [](const Row&, const GpuTelemetry& gpu) { return gpu.memory_hertz; }},
+     [](const Row&, const gpu::GpuTelemetry& gpu) { return gpu.memory_hertz; }},
     {gauge("DCGM_FI_DEV_MEMORY_TEMP_CELSIUS", "Memory temperature (in C)."),
-     [](const Row&, const GpuTelemetry& gpu) { return gpu.memory_celsius; }},
+     [](const Row&, const gpu::GpuTelemetry& gpu) { return gpu.memory_celsius; }},
     {gauge("DCGM_FI_DEV_GPU_TEMP_CELSIUS", "GPU temperature (in C)."),
-     [](const Row&, const GpuTelemetry& gpu) { return gpu.celsius; }},
+     [](const Row&, const gpu::GpuTelemetry& gpu) { return gpu.celsius; }},
     {gauge("DCGM_FI_DEV_BOARD_POWER_WATTS", "Power draw (in W)."),
-     [](const Row&, const GpuTelemetry& gpu) { return gpu.power_watts; }},
+     [](const Row&, const gpu::GpuTelemetry& gpu) { return gpu.power_watts; }},
     {counter("DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL", "Energy since the driver was loaded (in J)."),
-     [](const Row&, const GpuTelemetry& gpu) { return gpu.energy_joules; }},
+     [](const Row&, const gpu::GpuTelemetry& gpu) { return gpu.energy_joules; }},
     {gauge("DCGM_FI_DEV_GPU_UTIL_RATIO", "Share of time in which any kernel ran (0 to 1)."),
-     [](const Row&, const GpuTelemetry& gpu) { return gpu.utilization; }},
+     [](const Row&, const gpu::GpuTelemetry& gpu) { return gpu.utilization; }},
     {gauge("DCGM_FI_DEV_FB_CAPACITY_BYTES", "Memory (in bytes)."),
-     [](const Row& row, const GpuTelemetry&) { return row.memory; }},
+     [](const Row& row, const gpu::GpuTelemetry&) { return row.memory; }},
     {gauge("DCGM_FI_DEV_FB_FREE_BYTES", "Memory that is free (in bytes)."),
-     [](const Row& row, const GpuTelemetry& gpu) {
+     [](const Row& row, const gpu::GpuTelemetry& gpu) {
        return row.memory && gpu.memory_used ? Value(*row.memory - static_cast<double>(gpu.memory_used->value))
                                             : Value();
      }},
@@ -78,17 +78,21 @@ const OfGpu kGpuFields[] = {
 
 const OfActivity kActivityFields[] = {
     {gauge("DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO", "Share of time in which the graphics engine had work."),
-     &GpuActivity::graphics},
-    {gauge("DCGM_FI_PROF_SM_UTIL_RATIO", "Share of time with a resident warp, mean over the SMs."), &GpuActivity::sm},
-    {gauge("DCGM_FI_PROF_SM_OCCUPANCY_RATIO", "Resident warps over the maximum."), &GpuActivity::occupancy},
-    {gauge("DCGM_FI_PROF_TENSOR_UTIL_RATIO", "Share of time in which a tensor pipe was active."), &GpuActivity::tensor},
+     &gpu::GpuActivity::graphics},
+    {gauge("DCGM_FI_PROF_SM_UTIL_RATIO", "Share of time with a resident warp, mean over the SMs."),
+     &gpu::GpuActivity::sm},
+    {gauge("DCGM_FI_PROF_SM_OCCUPANCY_RATIO", "Resident warps over the maximum."), &gpu::GpuActivity::occupancy},
+    {gauge("DCGM_FI_PROF_TENSOR_UTIL_RATIO", "Share of time in which a tensor pipe was active."),
+     &gpu::GpuActivity::tensor},
     {gauge("DCGM_FI_PROF_DRAM_UTIL_RATIO", "Share of time in which the memory interface moved data."),
-     &GpuActivity::dram},
-    {gauge("DCGM_FI_PROF_PCIE_TX_BYTES", "PCIe traffic sent (in bytes per second)."), &GpuActivity::pcie_sent},
-    {gauge("DCGM_FI_PROF_PCIE_RX_BYTES", "PCIe traffic received (in bytes per second)."), &GpuActivity::pcie_received},
-    {gauge("DCGM_FI_PROF_NVLINK_TX_BYTES", "NVLink traffic sent (in bytes per second)."), &GpuActivity::nvlink_sent},
+     &gpu::GpuActivity::dram},
+    {gauge("DCGM_FI_PROF_PCIE_TX_BYTES", "PCIe traffic sent (in bytes per second)."), &gpu::GpuActivity::pcie_sent},
+    {gauge("DCGM_FI_PROF_PCIE_RX_BYTES", "PCIe traffic received (in bytes per second)."),
+     &gpu::GpuActivity::pcie_received},
+    {gauge("DCGM_FI_PROF_NVLINK_TX_BYTES", "NVLink traffic sent (in bytes per second)."),
+     &gpu::GpuActivity::nvlink_sent},
     {gauge("DCGM_FI_PROF_NVLINK_RX_BYTES", "NVLink traffic received (in bytes per second)."),
-     &GpuActivity::nvlink_received},
+     &gpu::GpuActivity::nvlink_received},
 };
 
 constexpr Metric kFbUsed = gauge("DCGM_FI_DEV_FB_USED_BYTES", "Memory that the pod's container uses (in bytes).");
@@ -124,11 +128,11 @@ void add_tenants(Row& row, const std::string& uuid, const std::vector<TenantRow>
 }
 
 std::vector<Row> rows_of(const Snapshot& s, const inventory::Inventory& inventory,
-                         const std::vector<TenantRow>& tenants, const std::vector<GpuTelemetry>& gpus) {
+                         const std::vector<TenantRow>& tenants, const std::vector<gpu::GpuTelemetry>& gpus) {
   std::vector<Row> rows;
   const std::string host = host_of(s);
   for (const auto& gpu : inventory.gpus) {
-    const auto measured = std::ranges::find(gpus, gpu.uuid, &GpuTelemetry::uuid);
+    const auto measured = std::ranges::find(gpus, gpu.uuid, &gpu::GpuTelemetry::uuid);
     Row& row = rows.emplace_back();
     row.labels = labels_of(gpu, nullptr, host);
     if (gpu.memory.value > 0) row.memory = static_cast<double>(gpu.memory.value);
@@ -142,7 +146,7 @@ std::vector<Row> rows_of(const Snapshot& s, const inventory::Inventory& inventor
       instance.labels = labels_of(gpu, &mig, host);
       add_tenants(instance, mig.uuid, tenants, slots_of(s.plan, mig.uuid));
       if (measured == gpus.end()) continue;
-      const auto found = std::ranges::find(measured->mig, mig.uuid, &host::MigTelemetry::uuid);
+      const auto found = std::ranges::find(measured->mig, mig.uuid, &gpu::MigTelemetry::uuid);
       if (found != measured->mig.end()) instance.activity = &found->activity;
     }
   }
@@ -151,7 +155,7 @@ std::vector<Row> rows_of(const Snapshot& s, const inventory::Inventory& inventor
 
 }  // namespace
 
-LongText dcgm_metrics(const Snapshot& s, const guard::Figures& figures, const std::vector<GpuTelemetry>& gpus) {
+LongText dcgm_metrics(const Snapshot& s, const guard::Figures& figures, const std::vector<gpu::GpuTelemetry>& gpus) {
   LongText out;
   if (!s.inventory) return out;
   const auto rows = rows_of(s, *s.inventory, tenant_rows(s, figures), gpus);
@@ -171,4 +175,4 @@ LongText dcgm_metrics(const Snapshot& s, const guard::Figures& figures, const st
   return out;
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

@@ -4,7 +4,7 @@
 
 #include "grants/allocate/grant.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace dcgm_names_test {
 
 using ::testing::HasSubstr;
@@ -39,8 +39,8 @@ Snapshot held(std::uint32_t slots) {
   return snapshot;
 }
 
-std::vector<host::GpuTelemetry> measured() {
-  host::GpuTelemetry gpu;
+std::vector<gpu::GpuTelemetry> measured() {
+  gpu::GpuTelemetry gpu;
   gpu.uuid = "GPU-0";
   gpu.memory_used = gib(10);
   gpu.utilization = 0.5;
@@ -97,4 +97,4 @@ TEST(DcgmNames, MigDevicesHaveTheLabelsOfTheirInstance) {
 }
 
 }  // namespace dcgm_names_test
-}  // namespace tranche::agent
+}  // namespace tranche::node

@@ -11,7 +11,7 @@
 #include "observe/why/why.h"
 #include "os/clock/clock.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 
 namespace {
 
@@ -93,7 +93,7 @@ void put_tenants(Html& html, const std::string& index, const std::vector<const T
   html.end_table();
 }
 
-void put_activity(Html& html, const host::GpuTelemetry& gpu, MonoTime now) {
+void put_activity(Html& html, const gpu::GpuTelemetry& gpu, MonoTime now) {
   html.raw("<p class=dim>");
   if (gpu.memory_used) html.add("memory {} MiB in use · ", gpu.memory_used->in_mib());
   if (gpu.activity.sm) html.add("SMs active {} · ", percent(*gpu.activity.sm));
@@ -113,7 +113,7 @@ std::string remedy(const Snapshot& s, const plan::PlannedDevice& device, std::st
 }
 
 void put_device(Html& html, const Snapshot& s, const plan::PlannedResource& resource, const plan::PlannedDevice& device,
-                const std::vector<const TenantRow*>& rows, const std::vector<host::GpuTelemetry>& gpus, MonoTime now) {
+                const std::vector<const TenantRow*>& rows, const std::vector<gpu::GpuTelemetry>& gpus, MonoTime now) {
   const auto* gpu = s.inventory ? inventory::find_gpu(*s.inventory, device.gpu_uuid) : nullptr;
   html.add("<h2>{} {} <span class=dim>{}</span></h2>\n", device.is_mig ? "MIG device" : "GPU", text(device.index),
            text(gpu == nullptr ? "" : gpu->name));
@@ -121,7 +121,7 @@ void put_device(Html& html, const Snapshot& s, const plan::PlannedResource& reso
            device.memory.in_mib(), device.slots, config::to_string(change::mode_of(device).strategy));
   if (const auto reason = advertise::reason_unhealthy(device, s.faults))
     html.add("<p class=bad>unhealthy: {}{}</p>\n", text(*reason), text(remedy(s, device, *reason)));
-  const auto measured = std::ranges::find(gpus, device.gpu_uuid, &host::GpuTelemetry::uuid);
+  const auto measured = std::ranges::find(gpus, device.gpu_uuid, &gpu::GpuTelemetry::uuid);
   if (measured != gpus.end()) put_activity(html, *measured, now);
   put_bar(html, device, rows);
   put_tenants(html, text(device.index), rows);
@@ -158,7 +158,7 @@ std::vector<std::string> stops(const Snapshot& s) {
                                    fault.victims.size()));
   std::ranges::stable_sort(dated, [](const auto& a, const auto& b) { return a.first > b.first; });
   std::vector<std::string> lines;
-  for (const auto& [at, line] : dated) lines.push_back(host::utc_text(at).substr(0, 19) + "Z " + line);
+  for (const auto& [at, line] : dated) lines.push_back(os::utc_text(at).substr(0, 19) + "Z " + line);
   return lines;
 }
 
@@ -196,7 +196,7 @@ void put_configuration(Html& html, const Snapshot& s) {
 
 }  // namespace
 
-LongText html_page(const Snapshot& s, const guard::Figures& figures, const std::vector<host::GpuTelemetry>& gpus,
+LongText html_page(const Snapshot& s, const guard::Figures& figures, const std::vector<gpu::GpuTelemetry>& gpus,
                    MonoTime now, bool reload) {
   Html html;
   const auto ready = readiness(s);
@@ -207,7 +207,7 @@ LongText html_page(const Snapshot& s, const guard::Figures& figures, const std::
   html.add("<h1>{}</h1>\n<p class={}>{}: {}</p>\n<p class=dim>Tranche {} · driver {} · {}Z · {}</p>\n",
            s.cluster.node.empty() ? "GPUs of this node" : "GPUs of " + text(s.cluster.node),
            ready.ready ? "good" : "bad", ready.ready ? "ready" : "not ready", text(ready.message), kVersion,
-           s.inventory ? text(s.inventory->driver_version) : "none", host::utc_text(s.taken_wall).substr(0, 19),
+           s.inventory ? text(s.inventory->driver_version) : "none", os::utc_text(s.taken_wall).substr(0, 19),
            reload ? "<a href=\"/\">stop reloading</a>" : "<a href=\"/live\">reload every 10 s</a>");
   put_list(html, "Problems", problems(s));
   put_list(html, "Waiting", waiting(s));
@@ -219,4 +219,4 @@ LongText html_page(const Snapshot& s, const guard::Figures& figures, const std::
   return html.take();
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

@@ -4,7 +4,7 @@
 
 #include "grants/allocate/grant.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace html_page_test {
 
 using ::testing::HasSubstr;
@@ -36,7 +36,7 @@ TEST(HtmlPage, ShowsTenantsWithTheirUseAndLimit) {
   figure.used = gib(4);
   figure.peak = gib(5);
   figure.clients = 3;
-  host::GpuTelemetry gpu;
+  gpu::GpuTelemetry gpu;
   gpu.uuid = "GPU-0";
   gpu.activity.sm = 0.47;
   const auto page = html_page(held_by("train"), figures, {gpu}, MonoTime{std::chrono::seconds(2)}).str();
@@ -94,4 +94,4 @@ TEST(HtmlPage, SaysWhatWaitsAndWhatWasStopped) {
 }
 
 }  // namespace html_page_test
-}  // namespace tranche::agent
+}  // namespace tranche::node

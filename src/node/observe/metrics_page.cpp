@@ -9,7 +9,7 @@
 #include "observe/metrics/metric_names.h"
 #include "plan/slot_id.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace {
 
 double bytes(Bytes b) {
@@ -40,8 +40,8 @@ void put_config(metrics::Page& page, const Snapshot& s) {
   page.set("tranche_ready", {condition.ready ? "True" : "False", condition.reason}, 1);
 }
 
-void put_mig(metrics::Page& page, const MigReport& mig) {
-  for (const char* state : kMigStates) page.set("tranche_mig_state", {state}, mig.state == state ? 1 : 0);
+void put_mig(metrics::Page& page, const mig::MigReport& mig) {
+  for (const char* state : mig::kMigStates) page.set("tranche_mig_state", {state}, mig.state == state ? 1 : 0);
   page.set("tranche_mig_changes_total", {"done"}, static_cast<double>(mig.changes));
   page.set("tranche_mig_changes_total", {"failed"}, static_cast<double>(mig.failures));
   page.set("tranche_mig_evictions_total", static_cast<double>(mig.evictions));
@@ -152,4 +152,4 @@ metrics::Page metrics_page(const Snapshot& snapshot) {
   return page;
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

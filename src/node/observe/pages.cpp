@@ -7,15 +7,15 @@
 #include "os/clock/clock.h"
 #include "os/memory/memory.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace {
 
 constexpr int kServiceUnavailable = 503;
 constexpr Duration kFiguresFor = std::chrono::seconds(1);  // two scrapers cost no more than one
 
-host::HttpAnswer ready_page(const Snapshot& snapshot) {
+os::HttpAnswer ready_page(const Snapshot& snapshot) {
   const auto state = readiness(snapshot);
-  host::HttpAnswer answer = host::HttpAnswer::text(state.message + "\n");
+  os::HttpAnswer answer = os::HttpAnswer::text(state.message + "\n");
   if (!state.ready) answer.status = kServiceUnavailable;
   return answer;
 }
@@ -46,7 +46,7 @@ class Texts {
   std::function<void()> forget() const {
     return [all = all_] {
       for (const auto& text : all) text->reset();
-      host::return_free_memory();
+      os::return_free_memory();
     };
   }
 
@@ -57,11 +57,11 @@ class Texts {
     auto& text = all_.emplace_back(std::make_shared<std::optional<Text>>());
     return [newest, make, kept = text]() -> const LongText& {
       const std::shared_ptr<const Snapshot> snapshot = newest();
-      const MonoTime now = host::mono_now();
+      const MonoTime now = os::mono_now();
       if (!*kept || (*kept)->of.lock() != snapshot || now - (*kept)->at >= kFiguresFor) {
         kept->reset();  // first: the former text is in memory no longer than the next one needs it
         kept->emplace(now, snapshot, make(now, snapshot));
-        host::return_free_memory();
+        os::return_free_memory();
       }
       return (*kept)->text;
     };
@@ -71,7 +71,7 @@ class Texts {
 };
 
 // As a reader gets it, who is counted: the GPUs are measured for readers.
-std::vector<host::GpuTelemetry> gpus_now(const NodePages& of, MonoTime now = host::mono_now()) {
+std::vector<gpu::GpuTelemetry> gpus_now(const NodePages& of, MonoTime now = os::mono_now()) {
   auto round = of.gpus->look(now);
   of.looked();
   return round;
@@ -85,7 +85,7 @@ ServedPages node_pages(NodePages of) {
   const auto live = texts.for_a_while([of](MonoTime now) {
     const auto round = gpus_now(of, now);
     const auto snapshot = of.snapshots->get();
-    auto page = gpu_metrics(round, now, host::wall_now());
+    auto page = gpu_metrics(round, now, os::wall_now());
     if (round.empty())
       for (const auto& use : snapshot->use)
         page.set("tranche_gpu_memory_used_bytes", {use.uuid}, static_cast<double>(use.used.value));
@@ -96,28 +96,28 @@ ServedPages node_pages(NodePages of) {
   const auto metrics = [node, live] {
     LongText page = node();
     page += live();
-    return host::HttpAnswer::metrics(std::move(page));
+    return os::HttpAnswer::metrics(std::move(page));
   };
   const auto status = [text = texts.of_newest(*of.snapshots, [of](const Snapshot& s) {
     return network_document(s, *of.tenants->get(), gpus_now(of));
-  })] { return host::HttpAnswer::json(text()); };
+  })] { return os::HttpAnswer::json(text()); };
   const auto people = [of, &texts](bool reload) {
     return [page = texts.for_a_while([of, reload](MonoTime now) {
       const auto round = gpus_now(of, now);
       return html_page(*of.snapshots->get(), *of.tenants->get(), round, now, reload);
-    })] { return host::HttpAnswer::html(page(), html::policy()); };
+    })] { return os::HttpAnswer::html(page(), html::policy()); };
   };
-  host::HttpServer::Routes routes{{"/", people(false)},
-                                  {"/live", people(true)},
-                                  {"/metrics", metrics},
-                                  {"/readyz", [of] { return ready_page(*of.snapshots->get()); }},
-                                  {"/status", status}};
+  os::HttpServer::Routes routes{{"/", people(false)},
+                                {"/live", people(true)},
+                                {"/metrics", metrics},
+                                {"/readyz", [of] { return ready_page(*of.snapshots->get()); }},
+                                {"/status", status}};
   if (of.dcgm_names)
     routes["/metrics/dcgm"] = [page = texts.for_a_while([of](MonoTime now) {
       const auto round = gpus_now(of, now);
       return dcgm_metrics(*of.snapshots->get(), *of.tenants->get(), round);
-    })] { return host::HttpAnswer::metrics(page()); };
+    })] { return os::HttpAnswer::metrics(page()); };
   return {std::move(routes), texts.forget()};
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

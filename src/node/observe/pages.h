@@ -10,7 +10,7 @@
 #include "node/snapshot.h"
 #include "os/http/http.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 
 // All outlive the server.
 struct NodePages {
@@ -21,9 +21,9 @@ struct NodePages {
   bool dcgm_names = false;       // also /metrics/dcgm
 };
 struct ServedPages {
-  host::HttpServer::Routes routes;
+  os::HttpServer::Routes routes;
   std::function<void()> at_rest;  // drops the texts that no reader has asked for again; on the pages' thread
 };
 ServedPages node_pages(NodePages of);
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

@@ -7,7 +7,7 @@
 #include "base/json_text.h"
 #include "node/reports.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace pages_test {
 
 using ::testing::HasSubstr;
@@ -75,7 +75,7 @@ TEST_F(NodePagesTest, TheNetworkSeesNoProcessAndNoPodUid) {
   guard::Figures used;
   used[{grant, "GPU-0"}].used = mib(64);
 
-  std::vector<host::GpuTelemetry> measured(1);
+  std::vector<gpu::GpuTelemetry> measured(1);
   measured[0].uuid = "GPU-0";
   measured[0].activity.sm = 0.47;
   const auto of_node = json_of(status_document(snapshot, measured).str());
@@ -112,4 +112,4 @@ TEST_F(NodePagesTest, ATextIsMadeAgainOnceItIsForgotten) {
 }
 
 }  // namespace pages_test
-}  // namespace tranche::agent
+}  // namespace tranche::node

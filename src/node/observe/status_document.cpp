@@ -14,7 +14,7 @@
 #include "node/reports.h"
 #include "plan/slot_id.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -71,17 +71,17 @@ Json slots_json(const plan::PlannedResource& resource, const plan::PlannedDevice
 
 // Who reads the document.
 struct Reader {
-  bool of_node = true;                                    // false: any client of the network
-  const guard::Figures* figures = nullptr;                // what the guard knows of tenants
-  const std::vector<host::GpuTelemetry>* gpus = nullptr;  // measured last
+  bool of_node = true;                                   // false: any client of the network
+  const guard::Figures* figures = nullptr;               // what the guard knows of tenants
+  const std::vector<gpu::GpuTelemetry>* gpus = nullptr;  // measured last
 };
 
 // Of the GPU, or of the MIG device.
-const host::GpuActivity* activity_of(const plan::PlannedDevice& device, const std::vector<host::GpuTelemetry>& gpus) {
-  const auto gpu = std::ranges::find(gpus, device.gpu_uuid, &host::GpuTelemetry::uuid);
+const gpu::GpuActivity* activity_of(const plan::PlannedDevice& device, const std::vector<gpu::GpuTelemetry>& gpus) {
+  const auto gpu = std::ranges::find(gpus, device.gpu_uuid, &gpu::GpuTelemetry::uuid);
   if (gpu == gpus.end()) return nullptr;
   if (!device.is_mig) return &gpu->activity;
-  const auto mig = std::ranges::find(gpu->mig, device.uuid, &host::MigTelemetry::uuid);
+  const auto mig = std::ranges::find(gpu->mig, device.uuid, &gpu::MigTelemetry::uuid);
   return mig == gpu->mig.end() ? nullptr : &mig->activity;
 }
 
@@ -178,7 +178,7 @@ Json faults_json(const Snapshot& s) {
   });
 }
 
-using ClientsOf = std::multimap<std::string_view, const ClientProtection*>;  // by grant
+using ClientsOf = std::multimap<std::string_view, const mps::ClientProtection*>;  // by grant
 
 ClientsOf clients_of_grants(const Snapshot& s) {
   ClientsOf clients;
@@ -250,8 +250,8 @@ Json resources_json(const Snapshot& s) {
   return list;
 }
 
-Json label_output_json(const LabelReport& report) {
-  return {{"output", to_string(report.output)},
+Json label_output_json(const labels::LabelReport& report) {
+  return {{"output", labels::to_string(report.output)},
           {"state", report.state},
           {"reason", report.reason},
           {"writes", report.writes},
@@ -301,7 +301,7 @@ Json claims_json(const ClaimsReport& report) {
           {"claims", list_of(report.prepared, [](const auto& each) { return claim_json(each.second); })}};
 }
 
-Json mig_json(const MigReport& mig) {
+Json mig_json(const mig::MigReport& mig) {
   auto gpus = list_of(mig.gpus, [](const auto& gpu) {
     return Json{{"index", gpu.index},   {"uuid", gpu.uuid},          {"now", gpu.now},
                 {"target", gpu.target}, {"waitsFor", gpu.waits_for}, {"unfinished", gpu.unfinished}};
@@ -373,7 +373,7 @@ Json notes_json(const Snapshot& s) {
   Json notes = s.plan.notes;
   if (!s.health.off.empty()) notes.push_back(s.health.off + "; a GPU that is lost is still noticed");
   if (s.inventory)
-    for (auto& note : label::notes_for(*s.inventory)) notes.push_back(std::move(note));
+    for (auto& note : labels::notes_for(*s.inventory)) notes.push_back(std::move(note));
   return notes;
 }
 
@@ -502,13 +502,13 @@ LongText document_for(const Snapshot& s, const Reader& reader) {
 
 }  // namespace
 
-LongText status_document(const Snapshot& snapshot, const std::vector<host::GpuTelemetry>& gpus) {
+LongText status_document(const Snapshot& snapshot, const std::vector<gpu::GpuTelemetry>& gpus) {
   return document_for(snapshot, {.gpus = &gpus});
 }
 
 LongText network_document(const Snapshot& snapshot, const guard::Figures& figures,
-                          const std::vector<host::GpuTelemetry>& gpus) {
+                          const std::vector<gpu::GpuTelemetry>& gpus) {
   return document_for(snapshot, {.of_node = false, .figures = &figures, .gpus = &gpus});
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

@@ -4,7 +4,7 @@
 #include <iterator>
 #include <tuple>
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace {
 
 void take_limits(TenantRow& row, Bytes memory, Percent threads) {
@@ -130,4 +130,4 @@ LongText tenant_metrics(const Snapshot& snapshot, const guard::Figures& figures,
   return out;
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

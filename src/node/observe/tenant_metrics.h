@@ -13,7 +13,7 @@
 #include "node/snapshot.h"
 #include "observe/metrics/page.h"
 
-namespace tranche::agent {
+namespace tranche::node {
 
 // Views into the decision and the figures.
 struct TenantRow {
@@ -47,4 +47,4 @@ class FamilyText {
 
 LongText tenant_metrics(const Snapshot& snapshot, const guard::Figures& figures, MonoTime now);
 
-}  // namespace tranche::agent
+}  // namespace tranche::node

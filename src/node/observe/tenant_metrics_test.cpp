@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-namespace tranche::agent {
+namespace tranche::node {
 namespace tenant_metrics_test {
 
 using ::testing::HasSubstr;
@@ -85,4 +85,4 @@ TEST(TenantMetrics, NothingIsSaidOfAGrantThatNoPodHolds) {
 }
 
 }  // namespace tenant_metrics_test
-}  // namespace tranche::agent
+}  // namespace tranche::node

@@ -14,7 +14,7 @@
 #include "kube/url.h"
 #include "os/loop/timer.h"
 
-namespace tranche::agent {
+namespace tranche::observe {
 namespace {
 
 using Json = nlohmann::json;
@@ -53,7 +53,7 @@ bool is_ready(const Json& pod) {
 
 class Round {
  public:
-  Round(host::Loop& loop, host::KubeClient& client, const AgentsAsked& asked, const OnPod& on_pod)
+  Round(os::Loop& loop, kube::KubeClient& client, const AgentsAsked& asked, const OnPod& on_pod)
       : loop_(loop),
         client_(client),
         asked_(asked),
@@ -61,7 +61,7 @@ class Round {
         in_("/namespaces/" + kube::percent_encoded(asked.pod_namespace)) {}
 
   Status run() {
-    host::Timer deadline(loop_);
+    os::Timer deadline(loop_);
     deadline.start(asked_.deadline, [this] { loop_.stop(); });
     std::string pods_path = "/api/v1" + in_ + "/pods?labelSelector=" + kube::percent_encoded(asked_.selector);
     if (!asked_.node.empty()) pods_path += "&fieldSelector=" + kube::percent_encoded("spec.nodeName=" + asked_.node);
@@ -97,13 +97,14 @@ class Round {
   }
 
   void list(const std::string& path, std::function<void(const Json&)> done) {
-    client_.list(path, [this, path, done = std::move(done)](const host::KubeAnswer& answer) {
+    client_.list(path, [this, path, done = std::move(done)](const kube::KubeAnswer& answer) {
       if (answer.status == kube::http::kOk) return done(json_of(answer.body));
-      listed_ = answer.status == 0 ? fail(Kind::kUnavailable, "the API server does not answer: " + answer.why)
-                                   : fail(Kind::kDenied,
-                                          fmt::format("the API server does not list {}: {} ({})",
-                                                      path.substr(0, path.find('?')), why_not(answer), answer.status),
-                                          {}, answer.status);
+      listed_ = answer.status == 0
+                    ? fail(Kind::kUnavailable, "the API server does not answer: " + answer.why)
+                    : fail(Kind::kDenied,
+                           fmt::format("the API server does not list {}: {} ({})", path.substr(0, path.find('?')),
+                                       kube::why_not(answer), answer.status),
+                           {}, answer.status);
       loop_.stop();
     });
   }
@@ -134,20 +135,20 @@ class Round {
                                                 "the pod " + name + " " + late(), name);
       client_.get(fmt::format("/api/v1{}/pods/{}:{}/proxy/status", in_, kube::percent_encoded(name),
                               port_of(*pod, asked_.status_port)),
-                  [this, &agent](const host::KubeAnswer& answer) {
+                  [this, &agent](const kube::KubeAnswer& answer) {
                     on_answer(agent, answer);
                     if (++answered_ == agents_.size()) loop_.stop();
                   });
     }
   }
 
-  static void on_answer(AgentStatus& status, const host::KubeAnswer& answer) {
+  static void on_answer(AgentStatus& status, const kube::KubeAnswer& answer) {
     const Json document = answer.status == kube::http::kOk ? json_of(answer.body) : Json();
     const std::string node = text_at(document, "node");
     if (answer.status == 0) {
       status.problem = "the API server does not answer: " + answer.why;
     } else if (answer.status != kube::http::kOk) {
-      status.problem = fmt::format("{} ({})", why_not(answer), answer.status);
+      status.problem = fmt::format("{} ({})", kube::why_not(answer), answer.status);
     } else if (text_at(document, "program") != "node") {
       status.problem = "what answers is not a node agent";
     } else if (node != status.node) {
@@ -159,8 +160,8 @@ class Round {
     status.disputed = answer.status == kube::http::kOk && status.document.empty();
   }
 
-  host::Loop& loop_;
-  host::KubeClient& client_;
+  os::Loop& loop_;
+  kube::KubeClient& client_;
   const AgentsAsked& asked_;
   const OnPod& on_pod_;
   const std::string in_;  // part of paths
@@ -173,17 +174,17 @@ class Round {
 
 Result<std::vector<AgentStatus>> agent_statuses(const kube::Access& access, const AgentsAsked& asked,
                                                 const OnPod& on_pod) {
-  TRY(const auto server, host::BlockingClient::open(access));
+  TRY(const auto server, kube::BlockingClient::open(access));
   Round round(*server.loop, *server.client, asked, on_pod);
   TRY_STATUS(round.run());
   return round.take();
 }
 
-Result<std::vector<AgentStatus>> agent_statuses(host::PersonsAccess& person, const AgentsAsked& asked) {
+Result<std::vector<AgentStatus>> agent_statuses(kube::PersonsAccess& person, const AgentsAsked& asked) {
   TRY(const auto access, person.get());
   auto statuses = agent_statuses(access, asked);
   if (!statuses && statuses.error().code == kube::http::kUnauthorized) person.refused();
   return statuses;
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::observe

@@ -14,7 +14,7 @@
 #include "kube/access.h"
 #include "kube/client/find_access.h"
 
-namespace tranche::agent {
+namespace tranche::observe {
 
 struct AgentStatus {
   std::string node;
@@ -49,6 +49,6 @@ using OnPod = std::function<void(const nlohmann::json& pod, const std::string& d
 Result<std::vector<AgentStatus>> agent_statuses(const kube::Access& access, const AgentsAsked& asked,
                                                 const OnPod& on_pod = {});
 // With the access of a person, whose credentials are renewed for the next call if the API server refuses them.
-Result<std::vector<AgentStatus>> agent_statuses(host::PersonsAccess& person, const AgentsAsked& asked);
+Result<std::vector<AgentStatus>> agent_statuses(kube::PersonsAccess& person, const AgentsAsked& asked);
 
-}  // namespace tranche::agent
+}  // namespace tranche::observe

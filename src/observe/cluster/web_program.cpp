@@ -12,7 +12,7 @@
 #include "os/http/http.h"
 #include "os/loop/loop.h"
 
-namespace tranche::agent {
+namespace tranche::observe {
 namespace {
 
 constexpr std::size_t kSecondsOnly = 19;  // of "2026-01-02T03:04:05.678Z"
@@ -42,12 +42,12 @@ class Latest {
   web::Shown shown_;
 };
 
-Status look(host::PersonsAccess& person, const AgentsAsked& asked, Latest& latest) {
+Status look(kube::PersonsAccess& person, const AgentsAsked& asked, Latest& latest) {
   TRY(const auto access, person.get());
   TRY(const auto statuses, agent_statuses(person, asked));
   web::Shown shown;
   shown.server = access.server.url();
-  shown.when = host::utc_text(host::wall_now()).substr(0, kSecondsOnly);
+  shown.when = os::utc_text(os::wall_now()).substr(0, kSecondsOnly);
   for (const auto& status : statuses) {
     shown.nodes.push_back(status.document.empty() ? web::Node{status.node, status.problem, {}}
                                                   : web::make_node(status.node, status.document));
@@ -65,12 +65,12 @@ int complain(const Error& error) {
 }  // namespace
 
 int run_web(const WebOptions& options) {
-  host::PersonsAccess person(options.kubeconfig, options.environment);
+  kube::PersonsAccess person(options.kubeconfig, options.environment);
   const auto access = person.get();
   if (!access) return complain(access.error());
-  auto opened = host::Loop::open();
+  auto opened = os::Loop::open();
   if (!opened) return complain(opened.error());
-  host::Loop& loop = **opened;
+  os::Loop& loop = **opened;
   if (const auto watched = loop.on_signals({SIGINT, SIGTERM, SIGHUP}, [&loop](int) { loop.stop(); }); !watched)
     return complain(watched.error());
   Latest latest;
@@ -79,11 +79,11 @@ int run_web(const WebOptions& options) {
     fmt::print("{}\n", latest.json());
     return 0;
   }
-  const auto server = host::HttpServer::open(
+  const auto server = os::HttpServer::open(
       fmt::format("127.0.0.1:{}", options.port),
-      {{"/cluster.json", [&latest] { return host::HttpAnswer::json(latest.json()); }}}, {.only_own_names = true},
+      {{"/cluster.json", [&latest] { return os::HttpAnswer::json(latest.json()); }}}, {.only_own_names = true},
       {{"/",
-        [&latest](std::string_view query) { return host::HttpAnswer::html(latest.page(query), html::policy(true)); }}});
+        [&latest](std::string_view query) { return os::HttpAnswer::html(latest.page(query), html::policy(true)); }}});
   if (!server) {
     fmt::print(stderr, "tranche web: {}\n  Choose a different --port.\n", to_string(server.error()));
     return 1;
@@ -101,4 +101,4 @@ int run_web(const WebOptions& options) {
   return 0;
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::observe

@@ -8,11 +8,11 @@
 #include "kube/client/find_access.h"
 #include "observe/cluster/agent_statuses.h"
 
-namespace tranche::agent {
+namespace tranche::observe {
 
 struct WebOptions {
   std::uint16_t port = 9480;  // of 127.0.0.1; 0: any free one
-  host::KubeconfigChoice kubeconfig;
+  kube::KubeconfigChoice kubeconfig;
   AgentsAsked asked;
   Duration interval = std::chrono::seconds(10);
   bool json = false;  // once, on standard output, without a page
@@ -22,4 +22,4 @@ struct WebOptions {
 // The exit status: 0 after a signal, 1 when the cluster cannot be asked at the start, or the port is taken.
 int run_web(const WebOptions& options);
 
-}  // namespace tranche::agent
+}  // namespace tranche::observe

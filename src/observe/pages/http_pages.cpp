@@ -8,7 +8,7 @@
 #include "os/log/log.h"
 #include "os/process/cpu_weight.h"
 
-namespace tranche::agent {
+namespace tranche::observe {
 namespace {
 
 constexpr int kServiceUnavailable = 503;
@@ -20,10 +20,9 @@ double seconds(Duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
 
-host::HttpAnswer health_page(Duration age, Duration oldest) {
-  if (age <= oldest) return host::HttpAnswer::text("ok\n");
-  host::HttpAnswer answer =
-      host::HttpAnswer::text(fmt::format("the event loop has not run for {:.1f} s\n", seconds(age)));
+os::HttpAnswer health_page(Duration age, Duration oldest) {
+  if (age <= oldest) return os::HttpAnswer::text("ok\n");
+  os::HttpAnswer answer = os::HttpAnswer::text(fmt::format("the event loop has not run for {:.1f} s\n", seconds(age)));
   answer.status = kServiceUnavailable;
   return answer;
 }
@@ -38,8 +37,8 @@ std::string own_metrics(Duration age) {
 
 }  // namespace
 
-HttpPages::HttpPages(host::Loop& loop, std::string listen, host::HttpServer::Routes routes,
-                     std::function<void()> on_change, Duration oldest_beat, std::function<void()> at_rest)
+HttpPages::HttpPages(os::Loop& loop, std::string listen, os::HttpServer::Routes routes, std::function<void()> on_change,
+                     Duration oldest_beat, std::function<void()> at_rest)
     : loop_(loop),
       listen_(std::move(listen)),
       routes_(std::move(routes)),
@@ -60,7 +59,7 @@ HttpPages::HttpPages(host::Loop& loop, std::string listen, host::HttpServer::Rou
 
 Status HttpPages::open() {
   if (listen_.empty()) return {};
-  auto opened = host::HttpServer::open(listen_, routes_, {}, {}, at_rest_);
+  auto opened = os::HttpServer::open(listen_, routes_, {}, {}, at_rest_);
   if (opened) {
     server_ = *std::move(opened);
     problem_.clear();
@@ -84,7 +83,7 @@ LoopReport HttpPages::loop() const {
 
 void HttpPages::look_at_weight() {
   weight_.start(next_on_grid(loop_.now(), kWeightEvery) - loop_.now(), [this] { look_at_weight(); });
-  const std::string before = std::exchange(cpu_problem_, host::own_cpu_weight_problem());
+  const std::string before = std::exchange(cpu_problem_, os::own_cpu_weight_problem());
   if (cpu_problem_ == before) return;
   if (!cpu_problem_.empty()) log::warning("cpu.light", {{"why", cpu_problem_}});
   on_change_();
@@ -95,4 +94,4 @@ void HttpPages::try_again() {
   if (open() && problem_ != before) on_change_();
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::observe

@@ -13,7 +13,7 @@
 #include "os/loop/loop.h"
 #include "os/loop/timer.h"
 
-namespace tranche::agent {
+namespace tranche::observe {
 
 struct LoopReport {
   std::int64_t worst_lateness_ms = 0;  // of the last minute
@@ -27,7 +27,7 @@ class HttpPages {
 
   // listen "" = no pages. on_change: problem() or the CPU's has changed; never from within open(). at_rest: on the
   // server's thread, a second after the last reader has left.
-  HttpPages(host::Loop& loop, std::string listen, host::HttpServer::Routes routes, std::function<void()> on_change,
+  HttpPages(os::Loop& loop, std::string listen, os::HttpServer::Routes routes, std::function<void()> on_change,
             Duration oldest_beat = kOldestBeat, std::function<void()> at_rest = {});
   HttpPages(const HttpPages&) = delete;
   HttpPages& operator=(const HttpPages&) = delete;
@@ -42,18 +42,18 @@ class HttpPages {
   void try_again();
   void look_at_weight();
 
-  host::Loop& loop_;
+  os::Loop& loop_;
   std::string listen_;
-  host::HttpServer::Routes routes_;
+  os::HttpServer::Routes routes_;
   std::function<void()> on_change_;
   std::function<void()> at_rest_;
-  host::Heartbeat heartbeat_;
+  os::Heartbeat heartbeat_;
   Backoff backoff_;
-  host::Timer retry_{loop_};
+  os::Timer retry_{loop_};
   std::string problem_;
-  host::Timer weight_{loop_};
+  os::Timer weight_{loop_};
   std::string cpu_problem_;
-  std::unique_ptr<host::HttpServer> server_;  // last: its thread asks the heartbeat
+  std::unique_ptr<os::HttpServer> server_;  // last: its thread asks the heartbeat
 };
 
-}  // namespace tranche::agent
+}  // namespace tranche::observe

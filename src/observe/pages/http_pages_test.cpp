@@ -9,7 +9,7 @@
 
 #include "os/loop/fd.h"
 
-namespace tranche::agent {
+namespace tranche::observe {
 namespace {
 
 using namespace std::chrono_literals;
@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 std::string get(std::uint16_t port, const std::string& path) {
-  const host::Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const os::Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(port);
@@ -34,7 +34,7 @@ std::string get(std::uint16_t port, const std::string& path) {
 
 // A port that was free a moment ago.
 std::uint16_t free_port() {
-  const auto server = host::HttpServer::open("127.0.0.1:0", {});
+  const auto server = os::HttpServer::open("127.0.0.1:0", {});
   return (*server)->port();
 }
 
@@ -45,14 +45,14 @@ class HttpPagesTest : public ::testing::Test {
     loop_->run();
   }
 
-  std::unique_ptr<host::Loop> loop_ = *host::Loop::open();
+  std::unique_ptr<os::Loop> loop_ = *os::Loop::open();
   std::uint16_t port_ = free_port();
   std::string address_ = "127.0.0.1:" + std::to_string(port_);
   int changes_ = 0;
 };
 
 TEST_F(HttpPagesTest, HealthIsThatOfTheLoop) {
-  HttpPages pages(*loop_, address_, {{"/metrics", [] { return host::HttpAnswer::metrics("a 1\n"); }}}, [] {}, 2500ms);
+  HttpPages pages(*loop_, address_, {{"/metrics", [] { return os::HttpAnswer::metrics("a 1\n"); }}}, [] {}, 2500ms);
   ASSERT_TRUE(pages.open());
   run(10ms);
   EXPECT_THAT(get(port_, "/healthz"), HasSubstr("\r\n\r\nok\n"));
@@ -70,7 +70,7 @@ TEST_F(HttpPagesTest, HealthIsThatOfTheLoop) {
 
 // Promise: pages: A port that is taken is reported until it is free.
 TEST_F(HttpPagesTest, APortThatIsTakenIsAProblemUntilItIsFree) {
-  auto other = host::HttpServer::open(address_, {});
+  auto other = os::HttpServer::open(address_, {});
   ASSERT_TRUE(other);
   HttpPages pages(*loop_, address_, {}, [this] {
     ++changes_;
@@ -95,4 +95,4 @@ TEST_F(HttpPagesTest, AnAddressThatIsNoneIsAMistake) {
 }
 
 }  // namespace
-}  // namespace tranche::agent
+}  // namespace tranche::observe

@@ -5,7 +5,7 @@
 
 #include <cstdio>
 
-namespace tranche::host {
+namespace tranche::os {
 namespace {
 
 Duration thread_cpu_time() {
@@ -51,4 +51,4 @@ std::string utc_text(WallTime time) {
   return text;
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::os

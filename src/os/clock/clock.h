@@ -5,7 +5,7 @@
 
 #include "base/time.h"
 
-namespace tranche::host {
+namespace tranche::os {
 
 MonoTime mono_now();
 WallTime wall_now();
@@ -28,4 +28,4 @@ class CpuBudget {
 
 std::string utc_text(WallTime time);  // "2025-03-04T12:01:02.123Z", years 1970 to 9999
 
-}  // namespace tranche::host
+}  // namespace tranche::os

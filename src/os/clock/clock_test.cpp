@@ -4,7 +4,7 @@
 
 #include <thread>
 
-namespace tranche::host {
+namespace tranche::os {
 namespace {
 
 TEST(Clock, MonotonicTimeNeverGoesBack) {
@@ -43,4 +43,4 @@ TEST(Clock, ABudgetIsOfTheThreadsOwnWork) {
 }
 
 }  // namespace
-}  // namespace tranche::host
+}  // namespace tranche::os

@@ -11,7 +11,7 @@
 
 #include "base/text.h"
 
-namespace tranche::host::files {
+namespace tranche::os::files {
 
 Status check_below(std::string_view relative) {
   if (relative.empty()) return fail(Kind::kInvalid, "a path below a directory is empty");
@@ -120,4 +120,4 @@ Status write_all(int fd, std::string_view content, const std::string& path) {
   return {};
 }
 
-}  // namespace tranche::host::files
+}  // namespace tranche::os::files

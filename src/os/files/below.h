@@ -9,7 +9,7 @@
 #include "base/result.h"
 #include "os/loop/fd.h"
 
-namespace tranche::host::files {
+namespace tranche::os::files {
 
 Status check_below(std::string_view relative);  // not empty, not absolute, no ".." and no NUL
 
@@ -36,4 +36,4 @@ Status write_all(int fd, std::string_view content, const std::string& path);
 // Removes `name` in the directory `parent` and everything below it.
 Status remove_below(int parent, const std::string& name, const std::string& path);
 
-}  // namespace tranche::host::files
+}  // namespace tranche::os::files

@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <utility>
 
-namespace tranche::host {
+namespace tranche::os {
 namespace {
 
 int set(const Fd& file, short type) {
@@ -37,4 +37,4 @@ void FileLock::free() {
   taken_ = false;
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::os

@@ -8,7 +8,7 @@
 #include "base/result.h"
 #include "os/loop/fd.h"
 
-namespace tranche::host {
+namespace tranche::os {
 
 class FileLock {
  public:
@@ -28,4 +28,4 @@ class FileLock {
   bool taken_ = false;
 };
 
-}  // namespace tranche::host
+}  // namespace tranche::os

@@ -8,7 +8,7 @@
 #include "os/files/scratch.h"
 #include "os/files/watch.h"
 
-namespace tranche::host {
+namespace tranche::os {
 namespace file_lock_test {
 
 using namespace std::chrono_literals;
@@ -97,4 +97,4 @@ TEST(FileLock, FollowsNoLink) {
 }
 
 }  // namespace file_lock_test
-}  // namespace tranche::host
+}  // namespace tranche::os

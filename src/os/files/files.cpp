@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "os/files/below.h"
 
-namespace tranche::host {
+namespace tranche::os {
 namespace {
 
 using files::joined;
@@ -97,11 +97,11 @@ Result<Dir> Dir::make_subdir(std::string_view relative, mode_t mode) const {
   for (const auto piece : split(relative, '/')) {
     if (!piece.empty() && piece != ".") names.emplace_back(piece);
   }
-  if (names.empty()) return fail(Kind::kInvalid, "a path names its own directory", joined(path_, relative));
+  if (names.empty()) return fail(Kind::kInvalid, "a path names its own directory", files::joined(path_, relative));
   Fd held;
   int at = fd_.get();
   for (const auto& name : names) {
-    path = joined(path, name);
+    path = files::joined(path, name);
     TRY(Fd next, make_one(at, name, &name == &names.back() ? mode : 0755, path));
     held = std::move(next);
     at = held.get();
@@ -111,7 +111,7 @@ Result<Dir> Dir::make_subdir(std::string_view relative, mode_t mode) const {
 
 Result<std::string> Dir::read(std::string_view relative, std::size_t limit) const {
   TRY_STATUS(files::check_below(relative));
-  const std::string path = joined(path_, relative);
+  const std::string path = files::joined(path_, relative);
   // O_NONBLOCK so that a named pipe in a file's place cannot block us.
   const Fd fd(::openat(fd_.get(), std::string(relative).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!fd) return std::unexpected(error_from_errno(errno, "cannot open", path));
@@ -122,7 +122,7 @@ Result<std::string> Dir::read(std::string_view relative, std::size_t limit) cons
 }
 
 Status Dir::write_atomically(std::string_view relative, std::string_view content, mode_t mode, Sync sync) const {
-  const std::string path = joined(path_, relative);
+  const std::string path = files::joined(path_, relative);
   TRY(const auto parent, files::parent_of(fd_.get(), path_, relative));
   TRY_STATUS(replace(parent, path, "cannot put a file in place", [&](int at, const std::string& name) -> Status {
     const Fd fd(::openat(at, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
@@ -147,18 +147,18 @@ Status Dir::remove(std::string_view relative) const {
   if (!parent && parent.error().code == ENOENT) return {};
   if (!parent) return std::unexpected(parent.error());
   if (::unlinkat(parent->fd, parent->name.c_str(), 0) == 0 || errno == ENOENT) return {};
-  return std::unexpected(error_from_errno(errno, "cannot remove", joined(path_, relative)));
+  return std::unexpected(error_from_errno(errno, "cannot remove", files::joined(path_, relative)));
 }
 
 Status Dir::remove_tree(std::string_view relative) const {
   const auto parent = files::parent_of(fd_.get(), path_, relative);
   if (!parent && parent.error().code == ENOENT) return {};
   if (!parent) return std::unexpected(parent.error());
-  return files::remove_below(parent->fd, parent->name, joined(path_, relative));
+  return files::remove_below(parent->fd, parent->name, files::joined(path_, relative));
 }
 
 Status Dir::hard_link(std::string_view from_path, std::string_view relative) const {
-  const std::string path = joined(path_, relative);
+  const std::string path = files::joined(path_, relative);
   TRY(const auto parent, files::parent_of(fd_.get(), path_, relative));
   const std::string from(from_path);
   // In most cases there is no file to replace.
@@ -210,4 +210,4 @@ Result<std::string> read_file(const std::string& path, std::size_t limit) {
   return files::read_all(fd.get(), limit, path);
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::os

@@ -18,7 +18,7 @@
 #include "base/result.h"
 #include "os/loop/fd.h"
 
-namespace tranche::host {
+namespace tranche::os {
 
 // kYes: file and directory are on the disk when the call returns, so that a power failure leaves the old or the new
 // content. The call waits for the disk.
@@ -68,4 +68,4 @@ std::string under_root(std::string root, std::string_view path);
 // named pipe.
 Result<std::string> read_file(const std::string& path, std::size_t limit = 1 << 20);
 
-}  // namespace tranche::host
+}  // namespace tranche::os

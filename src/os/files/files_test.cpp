@@ -10,7 +10,7 @@
 
 #include "os/files/scratch.h"
 
-namespace tranche::host {
+namespace tranche::os {
 namespace {
 
 using ::testing::ElementsAre;
@@ -300,4 +300,4 @@ TEST_F(FilesTest, NamesOfADirectoryAreSortedAndPathsTakenApart) {
 }
 
 }  // namespace
-}  // namespace tranche::host
+}  // namespace tranche::os

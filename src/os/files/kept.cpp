@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "os/files/below.h"
 
-namespace tranche::host {
+namespace tranche::os {
 namespace {
 
 // S_IFREG and so on, of a link itself; 0 = the name does not exist.
@@ -58,4 +58,4 @@ std::string boot_id() {
   return std::string(trimmed(read_file("/proc/sys/kernel/random/boot_id").value_or("")));
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::os

@@ -10,7 +10,7 @@
 #include "base/result.h"
 #include "os/files/files.h"
 
-namespace tranche::host {
+namespace tranche::os {
 
 inline constexpr const char* kAsideSuffix = ".unreadable";
 
@@ -38,4 +38,4 @@ void remove_temporaries(const Dir& folder, const std::function<bool(std::string_
 // before.
 std::string put_aside(const Dir& folder, const std::string& name, const std::string& why);
 
-}  // namespace tranche::host
+}  // namespace tranche::os

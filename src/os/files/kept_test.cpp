@@ -8,7 +8,7 @@
 #include "damage.h"
 #include "os/files/scratch.h"
 
-namespace tranche::host {
+namespace tranche::os {
 namespace {
 
 using ::testing::HasSubstr;
@@ -68,4 +68,4 @@ TEST_F(KeptTest, WhatKilledWritesLeftIsRemovedByTheNameThatTheyWrote) {
 }
 
 }  // namespace
-}  // namespace tranche::host
+}  // namespace tranche::os

@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstdio>
 
-namespace tranche::host {
+namespace tranche::os {
 
 Status put_link(const std::string& target, const std::string& path) {
   // A name of this process alone; a file of a killed process with our pid may be replaced.
@@ -37,4 +37,4 @@ bool lead_to_one_file(const std::string& a, const std::string& b) {
          one.st_ino == two.st_ino;
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::os

@@ -4,7 +4,7 @@
 
 #include "base/result.h"
 
-namespace tranche::host {
+namespace tranche::os {
 
 // Makes `path` a link to `target` and replaces a file or link there; kConflict if it is a directory.
 Status put_link(const std::string& target, const std::string& path);
@@ -15,4 +15,4 @@ Result<std::string> read_link(const std::string& path);
 // Whether both names resolve to the same file.
 bool lead_to_one_file(const std::string& a, const std::string& b);
 
-}  // namespace tranche::host
+}  // namespace tranche::os

@@ -8,7 +8,7 @@
 #include "os/files/files.h"
 #include "os/files/scratch.h"
 
-namespace tranche::host {
+namespace tranche::os {
 namespace {
 
 namespace fs = std::filesystem;
@@ -50,4 +50,4 @@ TEST(LinksTest, AreKnownApartFromFilesAndNothing) {
 }
 
 }  // namespace
-}  // namespace tranche::host
+}  // namespace tranche::os

@@ -7,7 +7,7 @@
 
 #include "os/files/below.h"
 
-namespace tranche::host::files {
+namespace tranche::os::files {
 namespace {
 
 // Deeper than any tree of ours; bounds the stack and the descriptors that a hostile tree can use.
@@ -50,4 +50,4 @@ Status remove_below(int parent, const std::string& name, const std::string& path
   return remove_level(parent, name, path, 0);
 }
 
-}  // namespace tranche::host::files
+}  // namespace tranche::os::files

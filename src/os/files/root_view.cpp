@@ -12,7 +12,7 @@
 #include "os/files/below.h"
 #include "os/files/files.h"
 
-namespace tranche::host {
+namespace tranche::os {
 namespace {
 
 constexpr int kMostLinks = 40;        // the kernel's own limit
@@ -140,4 +140,4 @@ Result<std::string> RootView::read(std::string_view path, std::size_t limit) con
   return files::read_all(fd.get(), limit, shown);
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::os

@@ -12,7 +12,7 @@
 #include "base/result.h"
 #include "os/loop/fd.h"
 
-namespace tranche::host {
+namespace tranche::os {
 
 class RootView {
  public:
@@ -50,4 +50,4 @@ class RootView {
   std::string path_;
 };
 
-}  // namespace tranche::host
+}  // namespace tranche::os

@@ -4,7 +4,7 @@
 
 #include "os/files/tree_fixture.h"
 
-namespace tranche::host {
+namespace tranche::os {
 namespace {
 
 using ::testing::ElementsAre;
@@ -111,4 +111,4 @@ TEST_F(RootViewTest, ReadsFilesOnlyAndNotWithoutEnd) {
 }
 
 }  // namespace
-}  // namespace tranche::host
+}  // namespace tranche::os

@@ -7,7 +7,7 @@
 
 #include "os/files/files.h"
 
-namespace tranche::host {
+namespace tranche::os {
 
 class Scratch {
  public:
@@ -29,4 +29,4 @@ class Scratch {
   std::string path_;
 };
 
-}  // namespace tranche::host
+}  // namespace tranche::os

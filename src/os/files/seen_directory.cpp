@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "os/loop/fd.h"
 
-namespace tranche::host {
+namespace tranche::os {
 namespace {
 
 constexpr int kOpen = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
@@ -62,4 +62,4 @@ std::optional<std::string> name_of_directory(const Dir& parent, const DirectoryI
   return std::nullopt;
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::os

@@ -13,7 +13,7 @@
 #include "base/result.h"
 #include "os/files/files.h"
 
-namespace tranche::host {
+namespace tranche::os {
 
 struct DirectoryId {
   std::uint64_t device = 0;
@@ -30,4 +30,4 @@ Result<DirectoryId> directory_seen_by(const std::string& process, std::string_vi
 // The name in `parent` of this directory; absent: it is not there (any more).
 std::optional<std::string> name_of_directory(const Dir& parent, const DirectoryId& directory);
 
-}  // namespace tranche::host
+}  // namespace tranche::os

@@ -18,7 +18,7 @@
 
 #include "os/files/scratch.h"
 
-namespace tranche::host {
+namespace tranche::os {
 namespace {
 
 namespace fs = std::filesystem;
@@ -116,4 +116,4 @@ TEST_F(SeenDirectory, IsFoundInANamespaceOfAnUnprivilegedProcess) {
 }
 
 }  // namespace
-}  // namespace tranche::host
+}  // namespace tranche::os

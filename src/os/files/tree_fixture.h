@@ -9,7 +9,7 @@
 
 #include "os/files/scratch.h"
 
-namespace tranche::host {
+namespace tranche::os {
 
 class Tree {
  public:
@@ -38,4 +38,4 @@ class Tree {
   Scratch scratch_;
 };
 
-}  // namespace tranche::host
+}  // namespace tranche::os

@@ -12,7 +12,7 @@
 
 #include "os/loop/fd.h"
 
-namespace tranche::host {
+namespace tranche::os {
 namespace {
 
 constexpr std::uint32_t kEvents =
@@ -98,4 +98,4 @@ Result<std::unique_ptr<DirWatch>> DirWatch::open(Loop& loop, const std::string& 
   return watch;
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::os

@@ -9,7 +9,7 @@
 #include "base/result.h"
 #include "os/loop/loop.h"
 
-namespace tranche::host {
+namespace tranche::os {
 
 class DirWatch {
  public:
@@ -22,4 +22,4 @@ class DirWatch {
   virtual ~DirWatch() = default;
 };
 
-}  // namespace tranche::host
+}  // namespace tranche::os

@@ -8,7 +8,7 @@
 
 #include "os/files/scratch.h"
 
-namespace tranche::host {
+namespace tranche::os {
 namespace {
 
 using namespace std::chrono_literals;
@@ -123,4 +123,4 @@ TEST_F(WatchTest, ADirectoryThatIsNotThereIsAnError) {
 }
 
 }  // namespace
-}  // namespace tranche::host
+}  // namespace tranche::os

@@ -21,7 +21,7 @@
 #include "os/loop/loop.h"
 #include "os/loop/timer.h"
 
-namespace tranche::host {
+namespace tranche::os {
 namespace {
 
 constexpr int kBacklog = 1024;  // a client beyond it waits one second for its next attempt (TCP)
@@ -371,4 +371,4 @@ Result<std::unique_ptr<HttpServer>> HttpServer::open(const std::string& listen, 
   return server;
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::os

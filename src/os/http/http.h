@@ -19,7 +19,7 @@
 #include "base/result.h"
 #include "base/time.h"
 
-namespace tranche::host {
+namespace tranche::os {
 
 struct HttpAnswer {
   int status = 200;
@@ -66,4 +66,4 @@ class HttpServer {
   virtual std::string address() const = 0;  // as configured, with the actual port: "127.0.0.1:41233", ":9400"
 };
 
-}  // namespace tranche::host
+}  // namespace tranche::os

@@ -13,7 +13,7 @@
 #include "os/http/listen_address.h"
 #include "os/loop/fd.h"
 
-namespace tranche::host {
+namespace tranche::os {
 namespace {
 
 using ::testing::EndsWith;
@@ -335,4 +335,4 @@ TEST(ListenAddressTest, AnythingElseIsRefusedWithAnExample) {
 }
 
 }  // namespace
-}  // namespace tranche::host
+}  // namespace tranche::os

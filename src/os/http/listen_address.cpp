@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 
-namespace tranche::host {
+namespace tranche::os {
 namespace {
 
 bool is_ip(int family, const std::string& text) {
@@ -45,4 +45,4 @@ std::string to_string(const ListenAddress& address) {
   return (v6 ? "[" + address.host + "]" : address.host) + ":" + std::to_string(address.port);
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::os

@@ -6,7 +6,7 @@
 
 #include "base/result.h"
 
-namespace tranche::host {
+namespace tranche::os {
 
 struct ListenAddress {
   std::string host;  // an IP address, IPv6 without brackets; "" = every address
@@ -17,4 +17,4 @@ struct ListenAddress {
 Result<ListenAddress> parse_listen_address(std::string_view text);
 std::string to_string(const ListenAddress& address);  // "127.0.0.1:9400", "[::1]:9400", ":9400"
 
-}  // namespace tranche::host
+}  // namespace tranche::os

@@ -5,7 +5,7 @@
 #include "base/ascii.h"
 #include "base/text.h"
 
-namespace tranche::host {
+namespace tranche::os {
 namespace {
 
 constexpr int kBadRequest = 400;
@@ -67,4 +67,4 @@ bool is_own_name(std::string_view host) {
          });
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::os

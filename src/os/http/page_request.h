@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace tranche::host {
+namespace tranche::os {
 
 struct PageRequest {
   std::string method = {};
@@ -21,4 +21,4 @@ std::optional<PageRequest> read_http_request(std::string_view bytes, std::size_t
 // Whether `host` is always this machine, whatever a name server answers: "localhost", 127.0.0.0/8, "[::1]".
 bool is_own_name(std::string_view host);
 
-}  // namespace tranche::host
+}  // namespace tranche::os

@@ -6,7 +6,7 @@
 #include <initializer_list>
 #include <string>
 
-namespace tranche::host {
+namespace tranche::os {
 
 // A symbol of a library, as a function of the type that it is assigned to; a null pointer if the library lacks it.
 class Symbol {
@@ -42,4 +42,4 @@ inline std::string loader_error() {
   return reason != nullptr ? reason : "no reason given";
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::os

@@ -55,7 +55,7 @@ class OutputQueue {
   ssize_t put(std::string_view text);
 
   int fd_;
-  host::Fd own_;
+  os::Fd own_;
   Kind kind_ = Kind::kFile;
   dev_t device_ = 0;
   ino_t inode_ = 0;
@@ -65,9 +65,9 @@ class OutputQueue {
 };
 
 void OutputQueue::drain() {
-  const MonoTime end = host::mono_now() + kPatienceAtExit;
+  const MonoTime end = os::mono_now() + kPatienceAtExit;
   for (flush(); !waiting_.empty(); flush()) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - host::mono_now()).count();
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - os::mono_now()).count();
     if (left <= 0) return;
     pollfd writable{.fd = own_ ? own_.get() : fd_, .events = POLLOUT, .revents = 0};
     ::poll(&writable, 1, static_cast<int>(left));
@@ -118,7 +118,7 @@ void OutputQueue::look() {
     kind_ = Kind::kSocket;
   } else if (S_ISFIFO(status.st_mode) || (S_ISCHR(status.st_mode) && ::isatty(fd_) != 0)) {
     const std::string path = "/proc/self/fd/" + std::to_string(fd_);
-    own_ = host::Fd(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
+    own_ = os::Fd(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
     kind_ = own_ ? Kind::kOwn : Kind::kShared;
   } else {
     kind_ = Kind::kFile;
@@ -197,7 +197,7 @@ std::string prefix(WallTime time, const Look& look, bool colours) {
 void write(Level level, std::string_view event, std::initializer_list<Field> fields) {
   Output& out = *output();
   if (level < out.lowest) return;
-  const WallTime now = host::wall_now();
+  const WallTime now = os::wall_now();
   const std::string line =
       out.format == Format::kJson
           ? json_of(now, level, event, fields) + "\n"

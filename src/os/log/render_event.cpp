@@ -78,7 +78,7 @@ std::string text_of(std::string_view event, std::initializer_list<Field> fields)
 
 std::string json_of(WallTime time, Level level, std::string_view event, std::initializer_list<Field> fields) {
   nlohmann::ordered_json line;
-  line["time"] = host::utc_text(time);
+  line["time"] = os::utc_text(time);
   line["level"] = to_string(level);
   line["event"] = event;
   for (const auto& field : fields) {

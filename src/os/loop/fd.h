@@ -4,7 +4,7 @@
 
 #include <utility>
 
-namespace tranche::host {
+namespace tranche::os {
 
 class Fd {
  public:
@@ -29,4 +29,4 @@ class Fd {
   int fd_ = -1;
 };
 
-}  // namespace tranche::host
+}  // namespace tranche::os

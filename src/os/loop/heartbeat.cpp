@@ -3,7 +3,7 @@
 #include "base/grid.h"
 #include "os/clock/clock.h"
 
-namespace tranche::host {
+namespace tranche::os {
 
 Heartbeat::Heartbeat(Loop& loop, std::function<void()> on_beat, Duration every)
     : loop_(loop), on_beat_(std::move(on_beat)), every_(every), last_(mono_now()) {
@@ -26,4 +26,4 @@ void Heartbeat::beat() {
   if (on_beat_) on_beat_();
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::os

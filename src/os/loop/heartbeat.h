@@ -10,7 +10,7 @@
 #include "os/loop/loop.h"
 #include "os/loop/timer.h"
 
-namespace tranche::host {
+namespace tranche::os {
 
 class Heartbeat {
  public:
@@ -35,4 +35,4 @@ class Heartbeat {
   std::size_t beats_ = 0;
 };
 
-}  // namespace tranche::host
+}  // namespace tranche::os

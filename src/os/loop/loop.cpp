@@ -23,7 +23,7 @@
 #include "os/loop/fd.h"
 #include "os/loop/timers.h"
 
-namespace tranche::host {
+namespace tranche::os {
 namespace {
 
 // Closures from other threads for the loop: a queue and an eventfd that is readable while the queue is not empty.
@@ -117,7 +117,7 @@ class EpollLoop final : public Loop {
   EpollLoop& operator=(const EpollLoop&) = delete;
 
   MonoTime now() const override { return in_turn_ ? now_ : mono_now(); }
-  WallTime wall_now() const override { return in_turn_ ? wall_now_ : host::wall_now(); }
+  WallTime wall_now() const override { return in_turn_ ? wall_now_ : os::wall_now(); }
 
   void post(std::function<void()> turn) override { mailbox_.post(std::move(turn)); }
   Id after(Duration delay, std::function<void()> turn) override;
@@ -166,7 +166,7 @@ EpollLoop::~EpollLoop() {
 
 void EpollLoop::begin_turn() {
   now_ = mono_now();
-  wall_now_ = host::wall_now();
+  wall_now_ = os::wall_now();
 }
 
 Loop::Id EpollLoop::after(Duration delay, std::function<void()> turn) {
@@ -331,4 +331,4 @@ Result<std::unique_ptr<Loop>> Loop::open() {
   return std::make_unique<EpollLoop>(std::move(epoll), std::move(mail), std::move(timer));
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::os

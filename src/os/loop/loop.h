@@ -14,7 +14,7 @@
 #include "base/result.h"
 #include "base/time.h"
 
-namespace tranche::host {
+namespace tranche::os {
 
 class Loop {
  public:
@@ -42,4 +42,4 @@ class Loop {
   virtual void stop() = 0;  // any thread; the running callback is the last; before run(), that run returns at once
 };
 
-}  // namespace tranche::host
+}  // namespace tranche::os

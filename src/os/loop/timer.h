@@ -6,7 +6,7 @@
 
 #include "os/loop/loop.h"
 
-namespace tranche::host {
+namespace tranche::os {
 
 class Timer {
  public:
@@ -32,4 +32,4 @@ class Timer {
   Loop::Id id_ = 0;
 };
 
-}  // namespace tranche::host
+}  // namespace tranche::os

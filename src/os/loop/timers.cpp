@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace tranche::host {
+namespace tranche::os {
 
 void Timers::add(Id id, MonoTime deadline, std::function<void()> turn) {
   turns_.emplace(id, std::move(turn));
@@ -53,4 +53,4 @@ void Timers::drop_cancelled() {
   }
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::os

@@ -9,7 +9,7 @@
 
 #include "base/time.h"
 
-namespace tranche::host {
+namespace tranche::os {
 
 class Timers {
  public:
@@ -39,4 +39,4 @@ class Timers {
   std::unordered_map<Id, std::function<void()>> turns_;
 };
 
-}  // namespace tranche::host
+}  // namespace tranche::os

@@ -2,7 +2,7 @@
 
 #include <malloc.h>
 
-namespace tranche::host {
+namespace tranche::os {
 
 void keep_little_memory() {
   ::mallopt(M_ARENA_MAX, 2);
@@ -13,4 +13,4 @@ void return_free_memory() {
   ::malloc_trim(0);
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::os

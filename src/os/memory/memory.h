@@ -3,7 +3,7 @@
 // limit what is allocated. Any thread; nothing here can fail.
 #include <cstddef>
 
-namespace tranche::host {
+namespace tranche::os {
 
 // A block of at least this many bytes is memory of its own, which the system has back when it is freed. Otherwise the
 // allocator raises this bound up to 32 MB with each page that is freed, and keeps pages in its arenas.
@@ -17,4 +17,4 @@ void keep_little_memory();
 // megabytes below them in the arena.
 void return_free_memory();
 
-}  // namespace tranche::host
+}  // namespace tranche::os

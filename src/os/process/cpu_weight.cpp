@@ -3,7 +3,7 @@
 #include "base/text.h"
 #include "os/files/files.h"
 
-namespace tranche::host {
+namespace tranche::os {
 
 std::vector<std::string> cpu_weight_files(std::string_view cgroup) {
   std::string_view path;
@@ -40,4 +40,4 @@ std::string own_cpu_weight_problem(const std::string& root) {
   return {};
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::os

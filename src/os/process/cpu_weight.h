@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-namespace tranche::host {
+namespace tranche::os {
 
 // From the text of /proc/<pid>/cgroup: the first of these files that exists has the weight. A container without a
 // cgroup namespace sees its own group at the root. Empty: the process is in no group, or in one outside the root.
@@ -15,4 +15,4 @@ std::string cpu_weight_problem(std::string_view file, std::string_view text);
 // Of this process; `root` is a prefix of every path. "" also where no group has a weight.
 std::string own_cpu_weight_problem(const std::string& root = "");
 
-}  // namespace tranche::host
+}  // namespace tranche::os

@@ -7,7 +7,7 @@
 
 #include "os/files/scratch.h"
 
-namespace tranche::host {
+namespace tranche::os {
 namespace {
 
 using ::testing::ElementsAre;
@@ -53,4 +53,4 @@ TEST(CpuWeight, TheRootGroupOfVersion2HasNoneAndAContainerSeesItsOwnAtTheRoot) {
 }
 
 }  // namespace
-}  // namespace tranche::host
+}  // namespace tranche::os

@@ -1,6 +1,6 @@
 #include "os/process/line_reader.h"
 
-namespace tranche::host {
+namespace tranche::os {
 
 void LineReader::complete(std::vector<std::string>& lines) {
   if (!skipping_) {
@@ -40,4 +40,4 @@ std::vector<std::string> LineReader::finish() {
   return lines;
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::os

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-namespace tranche::host {
+namespace tranche::os {
 
 class LineReader {
  public:
@@ -24,4 +24,4 @@ class LineReader {
   bool skipping_ = false;  // inside the rest of a too long line
 };
 
-}  // namespace tranche::host
+}  // namespace tranche::os

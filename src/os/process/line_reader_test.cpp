@@ -4,7 +4,7 @@
 
 #include "os/process/proc_stat.h"
 
-namespace tranche::host {
+namespace tranche::os {
 namespace {
 
 using ::testing::ElementsAre;
@@ -69,4 +69,4 @@ TEST(ProcStat, NameAndParentAreReadWhateverTheNameIs) {
 }
 
 }  // namespace
-}  // namespace tranche::host
+}  // namespace tranche::os

@@ -2,7 +2,7 @@
 
 #include "base/text.h"
 
-namespace tranche::host {
+namespace tranche::os {
 
 std::optional<std::uint64_t> parse_start_ticks(std::string_view stat) {
   const auto name_end = stat.rfind(')');
@@ -46,4 +46,4 @@ std::vector<pid_t> parse_namespaced_pids(std::string_view text) {
   return pids;
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::os

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace tranche::host {
+namespace tranche::os {
 
 // Field 22 (proc(5)): when the process started, in clock ticks since boot. The process chooses the name in field 2,
 // which may hold blanks and parentheses, so fields are counted from the last ')'.
@@ -28,4 +28,4 @@ std::optional<ProcStatHead> parse_stat_head(std::string_view stat);
 // line is absent, or the process has exited.
 std::vector<pid_t> parse_namespaced_pids(std::string_view text);
 
-}  // namespace tranche::host
+}  // namespace tranche::os

@@ -20,7 +20,7 @@ extern "C" {
 #include "os/process/spawn.h"
 #include "os/process/threads.h"
 
-namespace tranche::host {
+namespace tranche::os {
 namespace {
 
 // The watched process. The loop's callbacks own it, so that it outlives a callback that destroys the Process, and so
@@ -239,4 +239,4 @@ Result<std::unique_ptr<Process>> Process::adopt(Loop& loop, const ProcessRef& re
   return process;
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::os

@@ -24,7 +24,7 @@
 #include "os/files/files.h"
 #include "os/loop/loop.h"
 
-namespace tranche::host {
+namespace tranche::os {
 
 // A step of the child before exec, in our memory, while the starting thread waits: only system calls on values that
 // were prepared before (no allocation, no lock).
@@ -116,4 +116,4 @@ class Process {
   virtual Status signal(int number) = 0;  // does nothing after its exit
 };
 
-}  // namespace tranche::host
+}  // namespace tranche::os

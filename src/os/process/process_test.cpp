@@ -16,7 +16,7 @@
 #include "base/text.h"
 #include "os/files/scratch.h"
 
-namespace tranche::host {
+namespace tranche::os {
 namespace {
 
 using namespace std::chrono_literals;
@@ -481,4 +481,4 @@ TEST_F(ProcessTest, ManyChildrenAtOnceAllEndAndLeaveNoDescriptor) {
 }
 
 }  // namespace
-}  // namespace tranche::host
+}  // namespace tranche::os

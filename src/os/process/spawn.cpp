@@ -19,7 +19,7 @@ extern "C" {
 
 #include "base/text.h"
 
-namespace tranche::host {
+namespace tranche::os {
 namespace {
 
 struct Pipe {
@@ -271,4 +271,4 @@ Result<Spawned> spawn(const Command& command) {
   return spawned;
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::os

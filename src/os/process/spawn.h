@@ -6,7 +6,7 @@
 #include "os/loop/fd.h"
 #include "os/process/process.h"
 
-namespace tranche::host {
+namespace tranche::os {
 
 struct Spawned {
   pid_t pid = 0;
@@ -18,4 +18,4 @@ Result<Spawned> spawn(const Command& command);
 
 Result<Fd> open_pidfd(pid_t pid);  // kNotFound when there is no such process
 
-}  // namespace tranche::host
+}  // namespace tranche::os

@@ -13,7 +13,7 @@
 #include "os/files/files.h"
 #include "os/process/proc_stat.h"
 
-namespace tranche::host {
+namespace tranche::os {
 namespace {
 
 constexpr std::size_t kMostThreads = 16;
@@ -78,4 +78,4 @@ bool has_effective_capability(pid_t thread, unsigned capability) {
   return ::syscall(SYS_capget, &header, data) == 0 && (data[capability / 32].effective >> capability % 32 & 1U) != 0;
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::os

@@ -10,7 +10,7 @@
 
 #include "base/result.h"
 
-namespace tranche::host {
+namespace tranche::os {
 
 // Calls `look` with "/proc/<pid>", and, as long as the thread that was read is exiting, with folders of its other
 // threads ("/proc/7/task/9"), until one is alive after the call or `look` returns true ("this suffices"). The result of
@@ -28,4 +28,4 @@ bool is_first_of_namespace(pid_t pid);
 // From capget(2), which costs the same for each process. False: also if it has exited.
 bool has_effective_capability(pid_t thread, unsigned capability);
 
-}  // namespace tranche::host
+}  // namespace tranche::os

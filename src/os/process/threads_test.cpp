@@ -22,7 +22,7 @@
 #include "os/process/process.h"
 #include "run_until.h"
 
-namespace tranche::host {
+namespace tranche::os {
 namespace {
 
 using ::testing::ElementsAre;
@@ -184,4 +184,4 @@ TEST_F(Threads, TheFirstProcessOfANamespaceIsKnownByItsInnermostPid) {
 }
 
 }  // namespace
-}  // namespace tranche::host
+}  // namespace tranche::os

@@ -7,7 +7,7 @@
 #include "os/socket/status_socket.h"
 #include "os/socket/unix_socket.h"
 
-namespace tranche::host {
+namespace tranche::os {
 namespace {
 
 constexpr std::size_t kLongestDocument = 16 << 20;
@@ -86,4 +86,4 @@ Result<std::string> ask(const std::string& path, const std::string& request, Dur
   return receive_line(fd->get(), patience, path);
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::os

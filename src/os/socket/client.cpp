@@ -10,7 +10,7 @@
 #include "os/socket/status_socket.h"
 #include "os/socket/unix_socket.h"
 
-namespace tranche::host {
+namespace tranche::os {
 namespace {
 
 constexpr std::size_t kLongestAnswer = 1 << 20;
@@ -169,4 +169,4 @@ std::unique_ptr<StatusClient> StatusClient::open(Loop& loop, const std::string& 
   return std::make_unique<UnixStatusClient>(std::make_shared<Asker>(loop, path));
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::os

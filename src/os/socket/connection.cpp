@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "os/socket/unix_socket.h"
 
-namespace tranche::host {
+namespace tranche::os {
 namespace {
 
 constexpr std::uint32_t kReadable = EPOLLIN | EPOLLRDHUP;
@@ -220,4 +220,4 @@ void StatusConnection::check_idle() {
   idle_timer_.start(next, [self = shared_from_this()] { self->check_idle(); });
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::os

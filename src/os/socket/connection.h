@@ -14,7 +14,7 @@
 #include "os/loop/timer.h"
 #include "os/socket/status_socket.h"
 
-namespace tranche::host {
+namespace tranche::os {
 
 // Splits the bytes of a connection into requests. Pure.
 class RequestReader {
@@ -84,4 +84,4 @@ class StatusConnection : public std::enable_shared_from_this<StatusConnection> {
 std::string as_line(std::string json);  // without line ends inside, with one at its end
 std::string answer_line(const Result<std::string>& json);
 
-}  // namespace tranche::host
+}  // namespace tranche::os

@@ -7,7 +7,7 @@
 #include "os/socket/unix_socket.h"
 #include "run_until.h"
 
-namespace tranche::host {
+namespace tranche::os {
 namespace {
 
 using namespace std::chrono_literals;
@@ -169,4 +169,4 @@ TEST_F(LaterTest, ALongListOfProcessesFitsIntoOneRequest) {
 }
 
 }  // namespace
-}  // namespace tranche::host
+}  // namespace tranche::os

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-namespace tranche::host {
+namespace tranche::os {
 namespace {
 
 TEST(Request, LinesComeWholeHoweverTheBytesArrive) {
@@ -43,4 +43,4 @@ TEST(Request, ControlCharactersAreRefused) {
 }
 
 }  // namespace
-}  // namespace tranche::host
+}  // namespace tranche::os

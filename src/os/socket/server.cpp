@@ -13,7 +13,7 @@
 #include "os/socket/status_socket.h"
 #include "os/socket/unix_socket.h"
 
-namespace tranche::host {
+namespace tranche::os {
 namespace {
 
 constexpr int kAcceptedPerTurn = 16;
@@ -162,4 +162,4 @@ Result<std::unique_ptr<StatusServer>> StatusServer::open(Loop& loop, const std::
   return server;
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::os

@@ -11,7 +11,7 @@
 #include "base/time.h"
 #include "os/loop/loop.h"
 
-namespace tranche::host {
+namespace tranche::os {
 
 struct StatusLimits {
   Duration idle = std::chrono::seconds(30);  // a connection that neither watches nor asks is closed after this
@@ -77,4 +77,4 @@ class StatusClient {
 // also an {"error": "…"}. kUnavailable if no program answers.
 Result<std::string> ask(const std::string& path, const std::string& request, Duration deadline);
 
-}  // namespace tranche::host
+}  // namespace tranche::os

@@ -16,7 +16,7 @@
 #include "os/socket/status_socket.h"
 #include "os/socket/unix_socket.h"
 
-namespace tranche::host {
+namespace tranche::os {
 namespace {
 
 using namespace std::chrono_literals;
@@ -352,4 +352,4 @@ TEST_F(StatusTest, WhateverLiesInThePlaceOfASocketThatIsTakenOverIsReplaced) {
 }
 
 }  // namespace
-}  // namespace tranche::host
+}  // namespace tranche::os

@@ -13,7 +13,7 @@
 
 #include "base/json_text.h"
 
-namespace tranche::host {
+namespace tranche::os {
 namespace {
 
 constexpr int kBacklog = 128;
@@ -123,4 +123,4 @@ std::string error_line(const Error& error) {
   return json_text(line);
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::os

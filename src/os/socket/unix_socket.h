@@ -8,7 +8,7 @@
 #include "base/result.h"
 #include "os/loop/fd.h"
 
-namespace tranche::host {
+namespace tranche::os {
 
 Result<sockaddr_un> unix_address(const std::string& path);  // kInvalid when the path does not fit (unix(7): 107 bytes)
 
@@ -25,4 +25,4 @@ Result<Fd> connect_to(const std::string& path, bool blocking, long timeout_us = 
 // {"error":"…"}
 std::string error_line(const Error& error);
 
-}  // namespace tranche::host
+}  // namespace tranche::os

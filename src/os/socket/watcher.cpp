@@ -10,7 +10,7 @@
 #include "os/socket/status_socket.h"
 #include "os/socket/unix_socket.h"
 
-namespace tranche::host {
+namespace tranche::os {
 namespace {
 
 constexpr Duration kFirstPause = std::chrono::milliseconds(20);
@@ -170,4 +170,4 @@ std::unique_ptr<StatusWatcher> StatusWatcher::open(Loop& loop, const std::string
   return std::make_unique<UnixStatusWatcher>(std::move(follower));
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::os

@@ -6,7 +6,7 @@
 #include "os/socket/status_socket.h"
 #include "os/socket/unix_socket.h"
 
-namespace tranche::host {
+namespace tranche::os {
 namespace {
 
 using namespace std::chrono_literals;
@@ -181,4 +181,4 @@ TEST_F(StatusWatcherTest, BeatsAreNoLinesAndKeepTheConnection) {
 }
 
 }  // namespace
-}  // namespace tranche::host
+}  // namespace tranche::os

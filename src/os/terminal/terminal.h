@@ -5,7 +5,7 @@
 
 #include <optional>
 
-namespace tranche::host {
+namespace tranche::os {
 
 struct TerminalSize {
   int columns = 80;
@@ -19,4 +19,4 @@ inline std::optional<TerminalSize> terminal_size() {
   return size.ws_col == 0 || size.ws_row == 0 ? TerminalSize{} : TerminalSize{size.ws_col, size.ws_row};
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::os

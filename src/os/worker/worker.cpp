@@ -6,7 +6,7 @@
 #include <system_error>
 #include <thread>
 
-namespace tranche::host {
+namespace tranche::os {
 namespace {
 
 class ThreadWorker final : public Worker {
@@ -78,4 +78,4 @@ std::unique_ptr<Worker> Worker::try_start() {
   }
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::os

@@ -6,7 +6,7 @@
 #include <functional>
 #include <memory>
 
-namespace tranche::host {
+namespace tranche::os {
 
 class Worker {
  public:
@@ -19,4 +19,4 @@ class Worker {
   virtual void leave_behind() = 0;
 };
 
-}  // namespace tranche::host
+}  // namespace tranche::os

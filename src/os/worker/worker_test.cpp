@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-namespace tranche::host {
+namespace tranche::os {
 namespace {
 
 TEST(Worker, RunsJobsInOrder) {
@@ -60,4 +60,4 @@ TEST(Worker, DoesNotWaitForAJobThatItLeavesBehind) {
 }
 
 }  // namespace
-}  // namespace tranche::host
+}  // namespace tranche::os

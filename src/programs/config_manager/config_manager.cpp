@@ -26,7 +26,7 @@
 #include "os/process/process.h"
 #include "os/worker/worker.h"
 
-namespace tranche::agent {
+namespace tranche::programs {
 namespace {
 
 using namespace std::chrono_literals;
@@ -52,7 +52,7 @@ class ConfigManager {
   void look_soon();
   void decide();
   void say(const std::vector<Problem>& problems);
-  void apply(const config::Choice& choice, const NamedConfigs& found);
+  void apply(const config::Choice& choice, const config::NamedConfigs& found);
   void notify_reader();
   void end(int code) {
     exit_code_ = code;
@@ -61,11 +61,11 @@ class ConfigManager {
   std::optional<std::string> linked_name() const;  // the configuration that the link points at
 
   ConfigManagerOptions options_;
-  std::unique_ptr<host::Loop> loop_;
-  std::unique_ptr<host::Worker> worker_;
-  std::unique_ptr<host::KubeLink> link_;
-  std::unique_ptr<ClusterConfigs> cluster_;
-  std::unique_ptr<host::DirWatch> watch_;
+  std::unique_ptr<os::Loop> loop_;
+  std::unique_ptr<os::Worker> worker_;
+  std::unique_ptr<kube::KubeLink> link_;
+  std::unique_ptr<config::ClusterConfigs> cluster_;
+  std::unique_ptr<os::DirWatch> watch_;
   bool patient_ = true;
   bool looking_ = false;
   std::optional<std::string> applied_;  // the hash that the reader was last signalled for
@@ -74,13 +74,13 @@ class ConfigManager {
 };
 
 Status ConfigManager::open() {
-  TRY(loop_, host::Loop::open());
+  TRY(loop_, os::Loop::open());
   TRY_STATUS(loop_->on_signals({SIGTERM, SIGINT, SIGQUIT}, [this](int) { end(0); }));
-  TRY(watch_, host::DirWatch::open(*loop_, options_.source_dir, [this](const std::string&) { look_soon(); }));
-  worker_ = host::Worker::start();
-  link_ = std::make_unique<host::KubeLink>(*loop_, *worker_, options_.kubeconfig, options_.environment);
-  cluster_ = std::make_unique<ClusterConfigs>(
-      *loop_, *link_, ClusterConfigsAsked{options_.node_name, options_.node_label, ""}, [this] { decide(); });
+  TRY(watch_, os::DirWatch::open(*loop_, options_.source_dir, [this](const std::string&) { look_soon(); }));
+  worker_ = os::Worker::start();
+  link_ = std::make_unique<kube::KubeLink>(*loop_, *worker_, options_.kubeconfig, options_.environment);
+  cluster_ = std::make_unique<config::ClusterConfigs>(
+      *loop_, *link_, config::ClusterConfigsAsked{options_.node_name, options_.node_label, ""}, [this] { decide(); });
   loop_->after(options_.patience, [this] {
     if (!std::exchange(patient_, false)) return;
     decide();
@@ -97,7 +97,7 @@ void ConfigManager::look_soon() {
 }
 
 std::optional<std::string> ConfigManager::linked_name() const {
-  const auto leads = host::read_link(options_.target);
+  const auto leads = os::read_link(options_.target);
   const std::string prefix = options_.source_dir + "/";
   if (!leads || !leads->starts_with(prefix)) return std::nullopt;
   return leads->substr(prefix.size());
@@ -106,14 +106,14 @@ std::optional<std::string> ConfigManager::linked_name() const {
 void ConfigManager::say(const std::vector<Problem>& problems) {
   if (problems == said_) return;
   said_ = problems;
-  log_problems(problems);
+  config::log_problems(problems);
 }
 
 void ConfigManager::decide() {
   if (patient_ && cluster_->label_pending()) return;
   patient_ = false;
-  const auto found = read_config_dir(options_.source_dir);
-  const bool something_in_force = applied_ || host::read_link(options_.target);
+  const auto found = config::read_config_dir(options_.source_dir);
+  const bool something_in_force = applied_ || os::read_link(options_.target);
   const auto decision = config::decide(found, cluster_->label(), options_.rules, linked_name(), something_in_force);
   say(decision.problems);
   if (decision.choice) {
@@ -124,7 +124,7 @@ void ConfigManager::decide() {
   if (options_.oneshot) end(exit_code_);
 }
 
-void ConfigManager::apply(const config::Choice& choice, const NamedConfigs& found) {
+void ConfigManager::apply(const config::Choice& choice, const config::NamedConfigs& found) {
   const std::string leads = choice.name.empty() ? kEmpty : options_.source_dir + "/" + choice.name;
   std::string hash = config::content_hash("");
   if (!choice.name.empty()) {
@@ -133,9 +133,9 @@ void ConfigManager::apply(const config::Choice& choice, const NamedConfigs& foun
     hash = config::content_hash(text.value_or(""));
   }
   const bool same =
-      host::read_link(options_.target).value_or("") == leads || host::lead_to_one_file(options_.target, leads);
+      os::read_link(options_.target).value_or("") == leads || os::lead_to_one_file(options_.target, leads);
   if (!same) {
-    if (const auto put = host::put_link(leads, options_.target); !put) {
+    if (const auto put = os::put_link(leads, options_.target); !put) {
       log::error("config.not_linked", {{"why", put.error()}});
       return end(1);
     }
@@ -149,7 +149,7 @@ void ConfigManager::apply(const config::Choice& choice, const NamedConfigs& foun
 }
 
 void ConfigManager::notify_reader() {
-  const auto signalled = signal_reader(options_.process, host::parts_of(options_.target).directory, options_.signal);
+  const auto signalled = signal_reader(options_.process, os::parts_of(options_.target).directory, options_.signal);
   if (signalled) return log::info("reader.signalled", {{"process", options_.process}, {"pid", *signalled}});
   log::warning("reader.not_signalled", {{"why", signalled.error()}});
 }
@@ -164,15 +164,15 @@ std::string_view last_part(std::string_view path) {
 // Of a process in the same pod only: reading the command line of any other could block for as long as its owner likes.
 bool has_name(pid_t pid, std::string_view wanted) {
   const std::string proc = "/proc/" + std::to_string(pid);
-  const auto words = host::read_file(proc + "/cmdline");
+  const auto words = os::read_file(proc + "/cmdline");
   if (!words || words->empty()) return false;  // a kernel thread, or a process that has just exited
   const auto argv0 = words->substr(0, words->find('\0'));
-  return is_called(wanted, argv0, host::read_link(proc + "/exe").value_or(""));
+  return is_called(wanted, argv0, os::read_link(proc + "/exe").value_or(""));
 }
 
 // The folder and file system that a process sees at that path.
 std::optional<containers::MountedDirectory> folder_of(const std::string& process, const std::string& folder) {
-  const auto mounts = host::read_file("/proc/" + process + "/mountinfo", kLongestMountTable);
+  const auto mounts = os::read_file("/proc/" + process + "/mountinfo", kLongestMountTable);
   if (!mounts) return std::nullopt;
   return containers::mounted_at(*mounts, folder);
 }
@@ -180,14 +180,14 @@ std::optional<containers::MountedDirectory> folder_of(const std::string& process
 // By the kernel's record of the process's name and executable, which the process chooses. Only the mount table of a
 // process with this name is read, because the kernel can need seconds to write one.
 bool seems_called(std::string_view wanted, pid_t pid) {
-  const auto sight = host::look_at_process(pid);
-  const auto program = host::read_link("/proc/" + std::to_string(pid) + "/exe").value_or("");
+  const auto sight = os::look_at_process(pid);
+  const auto program = os::read_link("/proc/" + std::to_string(pid) + "/exe").value_or("");
   return is_called(wanted, "", program) || (sight && sight->name == last_part(wanted).substr(0, kLongestName));
 }
 
 std::vector<pid_t> all_processes() {
   std::vector<pid_t> pids;
-  for (const auto& name : host::names_in("/proc"))
+  for (const auto& name : os::names_in("/proc"))
     if (const auto pid = parse_unsigned(name); pid && *pid <= 0x7fffffff) pids.push_back(static_cast<pid_t>(*pid));
   std::ranges::sort(pids);
   return pids;
@@ -205,7 +205,7 @@ Result<pid_t> signal_reader(const std::string& wanted, const std::string& folder
   std::size_t elsewhere = 0;
   for (const pid_t pid : all_processes()) {
     if (pid == ::getpid() || !seems_called(wanted, pid)) continue;
-    const host::Fd held(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+    const os::Fd held(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
     if (!ours || folder_of(std::to_string(pid), folder) != ours) {
       ++elsewhere;
       continue;
@@ -225,4 +225,4 @@ int run_config_manager(const ConfigManagerOptions& options) {
   return ConfigManager(options).run();
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::programs

@@ -12,7 +12,7 @@
 #include "config/choose.h"
 #include "config/resolve.h"
 
-namespace tranche::agent {
+namespace tranche::programs {
 
 // Finds the process that reads the configuration by its exact name, in this pod only: a container that sees all
 // processes of the node would otherwise find those of other pods as well. Reads /proc; any thread.
@@ -44,4 +44,4 @@ struct ConfigManagerOptions {
 // Returns the exit status: 0 after SIGTERM or SIGINT, or after the single choice with `oneshot`; 1 otherwise.
 int run_config_manager(const ConfigManagerOptions& options);
 
-}  // namespace tranche::agent
+}  // namespace tranche::programs

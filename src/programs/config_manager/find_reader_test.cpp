@@ -5,7 +5,7 @@
 #include "blocked_process.h"
 #include "os/files/scratch.h"
 
-namespace tranche::agent {
+namespace tranche::programs {
 namespace {
 
 // Promise: config-manager: The reader is found by the last part of its name and never by a piece.
@@ -33,7 +33,7 @@ TEST(ReaderSignal, ToANameThatNobodyHasFindsNone) {
 
 // Promise: config-manager: The search for the reader reads nothing that a tenant can block.
 TEST(ReaderSignal, DoesNotWaitForTheProcessesOfOtherPods) {
-  const host::Scratch scratch;
+  const os::Scratch scratch;
   const test::BlockedProcess tenant(scratch / "blocked-reader");
   if (!tenant.ready()) GTEST_SKIP() << "needs root and /dev/fuse";
   const auto sent = tenant.within_time([&] { return signal_reader("blocked-reader", "/mnt", 0); });
@@ -44,4 +44,4 @@ TEST(ReaderSignal, DoesNotWaitForTheProcessesOfOtherPods) {
 }
 
 }  // namespace
-}  // namespace tranche::agent
+}  // namespace tranche::programs

@@ -27,7 +27,7 @@
 #include "os/socket/status_socket.h"
 #include "os/terminal/terminal.h"
 
-namespace tranche::agent {
+namespace tranche::programs {
 namespace {
 
 constexpr const char* kResource = "nvidia.com/gpu.shared";
@@ -112,7 +112,7 @@ constexpr const char* kClear = "\033[H\033[2J";
 
 struct Part {
   std::string name;
-  std::unique_ptr<host::Process> process;
+  std::unique_ptr<os::Process> process;
   std::vector<std::string> last_lines;  // for the report when the process dies
 };
 
@@ -128,7 +128,7 @@ class Demo {
   Status prepare();
   Status start_all();
   Status start(const std::string& name, std::vector<std::string> argv);
-  void part_ended(const std::string& name, host::ExitNote note);
+  void part_ended(const std::string& name, os::ExitNote note);
   void look();
   bool settled(const Json& status, const Json& kubelet) const;
   void show(const std::string& status, const std::string& kubelet);
@@ -141,7 +141,7 @@ class Demo {
   std::string standins_;
   std::string self_;
   std::map<std::string, std::string> env_;
-  std::unique_ptr<host::Loop> loop_;
+  std::unique_ptr<os::Loop> loop_;
   std::vector<Part> parts_;
   bool stopping_ = false;
   std::string stopping_part_;  // the part that is being waited for
@@ -174,10 +174,9 @@ Result<std::string> find_standins(const DemoOptions& options, const std::string&
               places.front());
 }
 
-Status copy_or_write(const host::Dir& dir, std::string_view name, const std::string& from,
-                     const std::string& otherwise) {
+Status copy_or_write(const os::Dir& dir, std::string_view name, const std::string& from, const std::string& otherwise) {
   if (from.empty()) return dir.write_atomically(name, otherwise);
-  TRY(const auto content, host::read_file(from));
+  TRY(const auto content, os::read_file(from));
   return dir.write_atomically(name, content);
 }
 
@@ -196,7 +195,7 @@ Status Demo::prepare() {
   if (::mkdtemp(scratch) == nullptr)
     return std::unexpected(error_from_errno(errno, "cannot make a scratch directory", scratch));
   dir_ = scratch;
-  TRY(const auto dir, host::Dir::open(dir_));
+  TRY(const auto dir, os::Dir::open(dir_));
   for (const char* name : {"node", "plugins", "run", "mps", "driver"}) {
     TRY([[maybe_unused]] const auto made, dir.make_subdir(name));
   }
@@ -212,8 +211,8 @@ Status Demo::prepare() {
 }
 
 Status Demo::start(const std::string& name, std::vector<std::string> argv) {
-  host::Command command{.argv = std::move(argv), .env = env_, .kill_on_drop = true, .die_with_parent = true};
-  auto process = host::Process::start(
+  os::Command command{.argv = std::move(argv), .env = env_, .kill_on_drop = true, .die_with_parent = true};
+  auto process = os::Process::start(
       *loop_, command,
       [this, name](const std::string& line) {
         for (auto& part : parts_) {
@@ -222,7 +221,7 @@ Status Demo::start(const std::string& name, std::vector<std::string> argv) {
           if (part.last_lines.size() > kLinesKept) part.last_lines.erase(part.last_lines.begin());
         }
       },
-      [this, name](host::ExitNote note) { part_ended(name, note); });
+      [this, name](os::ExitNote note) { part_ended(name, note); });
   if (!process) return std::unexpected(within(std::move(process).error(), "cannot start " + name));
   parts_.push_back({name, *std::move(process), {}});
   return {};
@@ -240,12 +239,12 @@ Status Demo::start_all() {
                 path("run/pod-resources.sock"), "--run-dir", path("run"), "--program-dir", path("bin")});
 }
 
-void Demo::part_ended(const std::string& name, host::ExitNote note) {
+void Demo::part_ended(const std::string& name, os::ExitNote note) {
   if (stopping_) {
     if (name == stopping_part_) stop_next();
     return;
   }
-  trouble_ = fmt::format("{} {}", name, to_string(note));
+  trouble_ = fmt::format("{} {}", name, os::to_string(note));
   for (const auto& part : parts_) {
     if (part.name != name) continue;
     for (const auto& line : part.last_lines) trouble_ += "\n    " + line;
@@ -283,8 +282,8 @@ bool Demo::settled(const Json& status, const Json& kubelet) const {
 
 void Demo::look() {
   if (stopping_) return;
-  const std::string status = host::ask(path("run/node.sock"), "status", 2s).value_or("{}");
-  const std::string kubelet = host::read_file(path("run/kubelet.json"), kLargestState).value_or("{}");
+  const std::string status = os::ask(path("run/node.sock"), "status", 2s).value_or("{}");
+  const std::string kubelet = os::read_file(path("run/kubelet.json"), kLargestState).value_or("{}");
   quiet_looks_ = settled(json_of(status), json_of(kubelet)) ? quiet_looks_ + 1 : 0;
   const bool done = quiet_looks_ >= kQuietLooks;
   const bool late = loop_->now() >= give_up_at_;
@@ -304,7 +303,7 @@ void Demo::show(const std::string& status, const std::string& kubelet) {
     return;
   }
   const auto view = view::make_view(status, kubelet);
-  const auto terminal = host::terminal_size();
+  const auto terminal = os::terminal_size();
   const int width = terminal ? terminal->columns : 0;
   const auto text = [&](bool folded) {
     return view ? fitted(view::render(*view, {.colour = width > 0, .notes = options_.once, .folded = folded}), width)
@@ -361,7 +360,7 @@ int Demo::run() {
     return 1;
   };
   if (const auto prepared = prepare(); !prepared) return complain(prepared.error());
-  auto loop = host::Loop::open();
+  auto loop = os::Loop::open();
   if (!loop) return complain(loop.error());
   loop_ = *std::move(loop);
   // SIGPIPE: the reader of standard output has exited (`tranche demo | head`), and the scratch directory must be
@@ -382,4 +381,4 @@ int run_demo(const DemoOptions& options) {
   return Demo(options).run();
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::programs

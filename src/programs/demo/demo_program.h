@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-namespace tranche::agent {
+namespace tranche::programs {
 
 struct DemoOptions {
   std::string profile = "H200";
@@ -23,4 +23,4 @@ struct DemoOptions {
 // Returns 0, or 1 if something did not start in time; the report then names it.
 int run_demo(const DemoOptions& options);
 
-}  // namespace tranche::agent
+}  // namespace tranche::programs

@@ -30,12 +30,12 @@ struct Ran {
 
 Ran drain(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), program());
-  auto loop = *host::Loop::open();
+  auto loop = *os::Loop::open();
   Ran ran;
-  auto process = host::Process::start(
+  auto process = os::Process::start(
       *loop, {.argv = arguments, .env = {{"PATH", "/usr/bin:/bin"}}, .kill_on_drop = true},
       [&](const std::string& line) { ran.lines.push_back(line); },
-      [&](host::ExitNote note) {
+      [&](os::ExitNote note) {
         ran.status = note.signalled ? 128 + note.code : note.code;
         loop->stop();
       });
@@ -77,7 +77,7 @@ TEST(DrainProgram, SaysThatItIsNoLongerNeeded) {
 
 #if !TRANCHE_SANITIZED
 TEST(DrainProgram, NeedsNoLoaderNoLibraryAndLessThanOneMegabyte) {
-  const auto file = host::read_file(program(), 1 << 20);
+  const auto file = os::read_file(program(), 1 << 20);
   ASSERT_TRUE(file) << to_string(file.error());
   Elf64_Ehdr header = {};
   ASSERT_GE(file->size(), sizeof header);

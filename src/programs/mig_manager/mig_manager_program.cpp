@@ -9,7 +9,7 @@
 #include "os/log/log.h"
 #include "plan/slot_id.h"
 
-namespace tranche::agent {
+namespace tranche::programs {
 namespace {
 
 using namespace std::chrono_literals;
@@ -33,27 +33,27 @@ class MigProgram {
  private:
   Status open();
   void ask_kubelet(std::function<void()> then);
-  void on_listed(Result<std::vector<host::PodHolding>> listed, MonoTime asked);
+  void on_listed(Result<std::vector<kubelet::PodHolding>> listed, MonoTime asked);
   void on_changed();
 
   MigManagerOptions options_;
-  std::unique_ptr<host::Loop> loop_;
-  std::unique_ptr<host::Worker> worker_;
-  std::unique_ptr<host::KubeLink> link_;
-  std::unique_ptr<Operands> operands_;
-  std::unique_ptr<MigManager> manager_;
-  std::unique_ptr<host::Timer> ask_again_;
+  std::unique_ptr<os::Loop> loop_;
+  std::unique_ptr<os::Worker> worker_;
+  std::unique_ptr<kube::KubeLink> link_;
+  std::unique_ptr<mig::Operands> operands_;
+  std::unique_ptr<mig::MigManager> manager_;
+  std::unique_ptr<os::Timer> ask_again_;
   std::optional<bool> resumed_;  // absent: it is not known what an earlier program has paused
   std::uint64_t validated_ = 0;  // changes
 };
 
 Status MigProgram::open() {
-  TRY(loop_, host::Loop::open());
+  TRY(loop_, os::Loop::open());
   TRY_STATUS(loop_->on_signals({SIGTERM, SIGINT, SIGQUIT}, [this](int) { loop_->stop(); }));
-  ask_again_ = std::make_unique<host::Timer>(*loop_);
-  worker_ = host::Worker::start();
-  link_ = std::make_unique<host::KubeLink>(*loop_, *worker_, options_.kubeconfig, options_.environment);
-  operands_ = std::make_unique<Operands>(*loop_, options_.node_name, options_.operator_namespace);
+  ask_again_ = std::make_unique<os::Timer>(*loop_);
+  worker_ = os::Worker::start();
+  link_ = std::make_unique<kube::KubeLink>(*loop_, *worker_, options_.kubeconfig, options_.environment);
+  operands_ = std::make_unique<mig::Operands>(*loop_, options_.node_name, options_.operator_namespace);
   link_->when_settled([this] {
     if (auto* client = link_->client()) operands_->use(*client);
   });
@@ -63,9 +63,9 @@ Status MigProgram::open() {
     log::warning("mig.no_host_clients", {{"what",
                                           "WITH_SHUTDOWN_HOST_GPU_CLIENTS has no effect: this program stops no units "
                                           "of the host; what holds a GPU is named"}});
-  MigManager::Callbacks callbacks;
+  mig::MigManager::Callbacks callbacks;
   callbacks.driver = [this] {
-    host::NvmlSettings settings;
+    gpu::NvmlSettings settings;
     settings.driver_root = options_.driver_root;
     return settings;
   };
@@ -74,26 +74,26 @@ Status MigProgram::open() {
   callbacks.rescan = [this] { loop_->post([this] { manager_->on_inventory(); }); };
   callbacks.driver_is_ours = [](bool) {};  // it is open only while a thread works with it
   callbacks.emit_on_node = [](const kube::Reason&, const std::string&) {};
-  callbacks.emit_on_pod = [](const Evictions::Pod&, const kube::Reason&, const std::string&) {};
-  callbacks.uid_of = [](const MigUser&) { return std::string(); };
+  callbacks.emit_on_pod = [](const mig::Evictions::Pod&, const kube::Reason&, const std::string&) {};
+  callbacks.uid_of = [](const mig::MigUser&) { return std::string(); };
   callbacks.make_way = [this](std::function<void()> ready) {
     resumed_ = false;
     operands_->pause([this, ready = std::move(ready)] { ask_kubelet(ready); });
   };
-  MigSettings settings;
+  mig::MigSettings settings;
   settings.options.enabled = true;
   settings.options.config_file = options_.config_file;
   settings.options.in_operators_place = true;
   settings.node_name = options_.node_name;
   settings.folder = options_.folder;
   settings.environment.insert(options_.environment.begin(), options_.environment.end());
-  manager_ = std::make_unique<MigManager>(*loop_, *worker_, *link_, std::move(settings), std::move(callbacks));
+  manager_ = std::make_unique<mig::MigManager>(*loop_, *worker_, *link_, std::move(settings), std::move(callbacks));
   return {};
 }
 
 void MigProgram::ask_kubelet(std::function<void()> then) {
   worker_->run([this, socket = options_.pod_resources_socket, asked = loop_->now(), then = std::move(then)] {
-    auto listed = host::list_pod_resources(socket, kKubeletDeadline);
+    auto listed = kubelet::list_pod_resources(socket, kKubeletDeadline);
     loop_->post([this, asked, then, listed = std::move(listed)]() mutable {
       on_listed(std::move(listed), asked);
       if (then) then();
@@ -101,8 +101,8 @@ void MigProgram::ask_kubelet(std::function<void()> then) {
   });
 }
 
-void MigProgram::on_listed(Result<std::vector<host::PodHolding>> listed, MonoTime asked) {
-  MigUse use;
+void MigProgram::on_listed(Result<std::vector<kubelet::PodHolding>> listed, MonoTime asked) {
+  mig::MigUse use;
   use.asked = asked;
   if (!listed)
     use.unknown = to_string(listed.error());
@@ -116,7 +116,7 @@ void MigProgram::on_listed(Result<std::vector<host::PodHolding>> listed, MonoTim
 
 void MigProgram::on_changed() {
   if (!manager_) return;
-  const MigReport& report = manager_->report();
+  const mig::MigReport& report = manager_->report();
   const bool waits = report.state == "pending" && report.reason == "Waiting";
   if (!waits)
     ask_again_->stop();
@@ -135,4 +135,4 @@ int run_mig_manager(const MigManagerOptions& options) {
   return MigProgram(options).run();
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::programs

@@ -6,7 +6,7 @@
 
 #include "config/resolve.h"
 
-namespace tranche::agent {
+namespace tranche::programs {
 
 struct MigManagerOptions {
   std::string node_name;
@@ -24,4 +24,4 @@ struct MigManagerOptions {
 // The exit status: 0 after SIGTERM, SIGINT or SIGQUIT.
 int run_mig_manager(const MigManagerOptions& options);
 
-}  // namespace tranche::agent
+}  // namespace tranche::programs

@@ -5,7 +5,7 @@
 #include "programs/mps/mps_program_fixture.h"
 #include "standins/mps/mps_world.h"
 
-namespace tranche::agent {
+namespace tranche::programs {
 namespace grant_limits_program_test {
 
 using ::testing::HasSubstr;
@@ -23,7 +23,7 @@ constexpr ExpectedLimits kLarge{"8899aabbccddeeff", 71885, 5000, 66};
 class GrantsOfAPool : public MpsProgramTest {
  protected:
   std::string request(const std::string& line) {
-    const auto answer = host::ask(scratch_ / "mps/mps.sock", line, 60s);
+    const auto answer = os::ask(scratch_ / "mps/mps.sock", line, 60s);
     return answer ? *answer : to_string(answer.error());
   }
   void open_endpoint(const ExpectedLimits& limits) {
@@ -299,7 +299,7 @@ TEST_F(GrantsOfAPool, AClientThatWasBeingEndedWhenTrancheMpsWasKilledIsEndedByIt
   const json line{{"do", "removeEndpoint"}, {"pool", kPool}, {"grant", kSmall.grant}};
   EXPECT_EQ(request(line.dump()), R"({"ok":true})");
   run_until([&] {
-    const auto sight = host::look_at_process(ended->pid());
+    const auto sight = os::look_at_process(ended->pid());
     return sight && sight->state == 'T';
   });
   restart();
@@ -326,4 +326,4 @@ TEST_F(GrantsOfAPool, AProofHasThePoolsOwnLimitsAndGrantsKeepTheirs) {
 }
 
 }  // namespace grant_limits_program_test
-}  // namespace tranche::agent
+}  // namespace tranche::programs

@@ -38,7 +38,7 @@
 #include "plan/select.h"
 #include "programs/mps/mps_status.h"
 
-namespace tranche::agent {
+namespace tranche::programs {
 namespace {
 
 // Watches the file in which the node agent lists the devices that containers hold without MPS
@@ -46,9 +46,9 @@ namespace {
 class OtherHolders {
  public:
   // on_change: runs on the loop after devices() has changed. The file may appear later, or never.
-  OtherHolders(host::Loop& loop, std::string mps_root, std::function<void()> on_change)
+  OtherHolders(os::Loop& loop, std::string mps_root, std::function<void()> on_change)
       : mps_root_(std::move(mps_root)), on_change_(std::move(on_change)) {
-    auto watch = host::DirWatch::open(loop, mps_root_, [this](const std::string& name) {
+    auto watch = os::DirWatch::open(loop, mps_root_, [this](const std::string& name) {
       if (name == mps::kOtherHoldersFile || name.empty()) look();
     });
     if (watch) {
@@ -71,7 +71,7 @@ class OtherHolders {
 
  private:
   void read() {
-    const auto dir = host::Dir::open(mps_root_);
+    const auto dir = os::Dir::open(mps_root_);
     const auto text = dir ? dir->read(mps::kOtherHoldersFile) : std::unexpected(dir.error());
     if (text) {
       devices_ = mps::parse_other_holders(*text);
@@ -85,7 +85,7 @@ class OtherHolders {
   std::string mps_root_;
   std::function<void()> on_change_;
   std::set<std::string> devices_;
-  std::unique_ptr<host::DirWatch> watch_;
+  std::unique_ptr<os::DirWatch> watch_;
 };
 
 constexpr Duration kDriverPace = std::chrono::seconds(5);
@@ -104,11 +104,11 @@ class MpsProgram {
   Status begin();  // until a configuration is in effect
   Status open();
   Status open_modes();
-  Status open_pools(host::Dir root, const host::DaemonHome& home);
+  Status open_pools(os::Dir root, const mps::DaemonHome& home);
   Result<std::string> answer(const std::string& request);
   void open_nvml();
   void look_for_binary();
-  void on_binary(const Result<host::ControlBinary>& binary);
+  void on_binary(const Result<mps::ControlBinary>& binary);
   void on_inventory(const Result<inventory::Inventory>& scanned);
   void on_config();
   void plan_again();
@@ -121,33 +121,33 @@ class MpsProgram {
   MpsReadiness readiness() const;
 
   MpsOptions options_;
-  std::unique_ptr<host::Loop> loop_;  // first, so that it is destroyed last
-  ConfigSource config_;
+  std::unique_ptr<os::Loop> loop_;  // first, so that it is destroyed last
+  config::ConfigSource config_;
   std::string root_;
-  std::optional<host::FileLock> lock_;
-  std::unique_ptr<host::NvmlThread> nvml_;
-  std::unique_ptr<host::ComputeModes> modes_;
-  std::shared_ptr<host::Endings> endings_;
-  std::unique_ptr<PoolSet> pools_;
+  std::optional<os::FileLock> lock_;
+  std::unique_ptr<gpu::NvmlThread> nvml_;
+  std::unique_ptr<mps::ComputeModes> modes_;
+  std::shared_ptr<mps::Endings> endings_;
+  std::unique_ptr<mps::PoolSet> pools_;
   std::unique_ptr<OtherHolders> other_holders_;
-  std::unique_ptr<host::Question> binary_question_;
+  std::unique_ptr<mps::Question> binary_question_;
   std::string binary_problem_;
   std::optional<inventory::Inventory> inventory_;
-  host::Presence presence_;
+  gpu::Presence presence_;
   std::string driver_problem_ = "the driver library is being opened";
   plan::Plan plan_;
   std::vector<Problem> plan_problems_;
   MpsPages pages_;
-  std::unique_ptr<host::Timer> report_due_;
+  std::unique_ptr<os::Timer> report_due_;
   MonoTime next_report_{};
   std::string states_;  // of the pools, as of the last report
-  std::unique_ptr<HttpPages> http_;
-  std::unique_ptr<host::StatusServer> status_;
+  std::unique_ptr<observe::HttpPages> http_;
+  std::unique_ptr<os::StatusServer> status_;
   bool stopping_ = false;
   int exit_code_ = 0;
 };
 
-std::string states_of(const PoolSet& pools) {
+std::string states_of(const mps::PoolSet& pools) {
   std::string states;
   for (const auto& pool : pool_readiness(pools)) states += pool.id + ' ' + pool.state + '\n';
   return states;
@@ -182,8 +182,8 @@ int MpsProgram::run() {
     return 1;
   }
   if (!config.in_force) return 0;  // stopped while waiting for one
-  log_problems(config.problems);
-  log_effective(config);
+  config::log_problems(config.problems);
+  config::log_effective(config);
   root_ = mps_root_of(options_, config.config.flags);
 
   if (const auto opened = open(); !opened) {
@@ -201,20 +201,20 @@ int MpsProgram::run() {
 }
 
 Status MpsProgram::begin() {
-  TRY(loop_, host::Loop::open());
+  TRY(loop_, os::Loop::open());
   TRY_STATUS(loop_->on_signals({SIGTERM, SIGINT, SIGQUIT, SIGHUP}, [this](int number) { on_signal(number); }));
   return config_.begin(*loop_, nullptr);
 }
 
 Status MpsProgram::open() {
   const auto home = daemon_home(options_, config_.view().config.flags, root_);
-  TRY_STATUS(host::check_home(home));
-  auto root = host::Dir::create(root_, 0755);
+  TRY_STATUS(mps::check_home(home));
+  auto root = os::Dir::create(root_, 0755);
   if (!root) return std::unexpected(within(root.error(), "cannot make the MPS root (--mps-root)"));
   TRY(lock_, lock_mps_root(root_));
   // This process has the lock, so the socket is its own; a child of a killed predecessor may still listen there.
   TRY_STATUS(root->remove_tree("mps.sock"));
-  TRY_STATUS(host::set_reach(root_, host::Reach::kOwner));
+  TRY_STATUS(mps::set_reach(root_, mps::Reach::kOwner));
   raise_open_file_limit();
   // Servers whose daemon was killed become children of this process, which monitors and reaps them, wherever it runs.
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -224,12 +224,12 @@ Status MpsProgram::open() {
   other_holders_ =
       std::make_unique<OtherHolders>(*loop_, root_, [this] { pools_->set_other_holders(other_holders_->devices()); });
   pools_->set_other_holders(other_holders_->devices());
-  TRY(status_, host::StatusServer::open(
+  TRY(status_, os::StatusServer::open(
                    *loop_, root_ + "/mps.sock", [this](const std::string& request) { return answer(request); }, {},
-                   [this](const std::string& request, const host::StatusServer::Reply& reply) {
+                   [this](const std::string& request, const os::StatusServer::Reply& reply) {
                      pools_->answer(request, [reply](const std::string& json) { reply(json); });
                    }));
-  http_ = std::make_unique<HttpPages>(*loop_, options_.listen, pages_.routes(), [this] { publish(); });
+  http_ = std::make_unique<observe::HttpPages>(*loop_, options_.listen, pages_.routes(), [this] { publish(); });
   TRY_STATUS(http_->open());
   if (const auto followed = config_.follow(*loop_, [this] { on_config(); }); !followed) {
     log::warning("config.unwatched", {{"why", followed.error()}});
@@ -241,8 +241,8 @@ Status MpsProgram::open() {
 }
 
 Status MpsProgram::open_modes() {
-  TRY(auto modes, host::ComputeModes::open(root_, [this](const std::string& uuid, inventory::ComputeMode mode,
-                                                         host::ComputeModes::Done done) {
+  TRY(auto modes, mps::ComputeModes::open(root_, [this](const std::string& uuid, inventory::ComputeMode mode,
+                                                        mps::ComputeModes::Done done) {
         if (!nvml_) return done(fail(Kind::kUnavailable, "the driver library is not open"));
         nvml_->set_compute_mode(uuid, mode, [uuid, mode, done = std::move(done)](const Status& status) {
           if (status) log::info("compute_mode.set", {{"gpu", uuid}, {"mode", inventory::to_string(mode)}});
@@ -254,20 +254,20 @@ Status MpsProgram::open_modes() {
                               {"effect",
                                "GPUs that are EXCLUSIVE_PROCESS now keep that mode when they are no longer shared; set "
                                "another one with nvidia-smi -c"}});
-  modes_ = std::make_unique<host::ComputeModes>(std::move(modes));
+  modes_ = std::make_unique<mps::ComputeModes>(std::move(modes));
   return {};
 }
 
-Status MpsProgram::open_pools(host::Dir root, const host::DaemonHome& home) {
-  endings_ = std::make_shared<host::Endings>(*loop_, std::move(root));
+Status MpsProgram::open_pools(os::Dir root, const mps::DaemonHome& home) {
+  endings_ = std::make_shared<mps::Endings>(*loop_, std::move(root));
   if (!endings_->lost().empty())
     log::error("state.lost", {{"what", endings_->lost()},
                               {"effect",
                                "a client that was being ended when tranche mps was killed may stay stopped until its "
                                "container ends"}});
-  TRY(auto logs, host::LogWatch::open(*loop_));
+  TRY(auto logs, mps::LogWatch::open(*loop_));
   const auto& sharing = config_.view().config.sharing;
-  PoolSetSettings settings{
+  mps::PoolSetSettings settings{
       .daemons = {.paths = {root_},
                   .home = home,
                   .supervisor = options_.supervisor,
@@ -277,17 +277,17 @@ Status MpsProgram::open_pools(host::Dir root, const host::DaemonHome& home) {
                   .logs = std::move(logs)},
       .try_again = options_.search_again,
       .may_serve_all_users = ::geteuid() == 0,
-      .endpoints = EndpointsSettings{.paths = {root_},
-                                     .home = home,
-                                     .policy = sharing.endpoint,
-                                     .relay = {.connections_per_grant = part_of_open_files(8, 16, 512),
-                                               .connections = part_of_open_files(16, 16, 4096)}}};
-  pools_ = std::make_unique<PoolSet>(*loop_, std::move(settings), *modes_, [this] { publish(); });
+      .endpoints = mps::EndpointsSettings{.paths = {root_},
+                                          .home = home,
+                                          .policy = sharing.endpoint,
+                                          .relay = {.connections_per_grant = part_of_open_files(8, 16, 512),
+                                                    .connections = part_of_open_files(16, 16, 4096)}}};
+  pools_ = std::make_unique<mps::PoolSet>(*loop_, std::move(settings), *modes_, [this] { publish(); });
   endings_->finish_left(
       {.patience = sharing.stop_patience,
        .killed_with = pools_->killed_with(),
        .patience_with_those = sharing.stop_patience},
-      [](const Terminated& outcomes) {
+      [](const std::vector<mps::Terminated>& outcomes) {
         if (outcomes.empty()) return;
         const auto ended = std::ranges::count(outcomes, mps::TerminateOutcome::kTerminated, &mps::Terminated::outcome);
         log::info("clients.end_finished",
@@ -306,28 +306,28 @@ Result<std::string> MpsProgram::answer(const std::string& request) {
 }
 
 void MpsProgram::open_nvml() {
-  auto settings = driver_settings(config_.view().config.flags, options_.driver_root_here, options_.system_root);
+  auto settings = config::driver_settings(config_.view().config.flags, options_.driver_root_here, options_.system_root);
   // `tranche node` watches for faults. Kernel events report added and removed GPUs; everything else may wait.
   settings.fault_events = false;
   settings.event_pace = kDriverPace;
-  nvml_ = host::NvmlThread::start(*loop_, std::move(settings),
-                                  {.on_inventory = [this](const auto& scanned) { on_inventory(scanned); },
-                                   .on_event =
-                                       [this](const host::GpuEvent& event) {
-                                         if (event.what == host::GpuEvent::What::kBack) nvml_->rescan();
-                                       },
-                                   .on_use = {},
-                                   .on_sample = {}});
+  nvml_ = gpu::NvmlThread::start(*loop_, std::move(settings),
+                                 {.on_inventory = [this](const auto& scanned) { on_inventory(scanned); },
+                                  .on_event =
+                                      [this](const gpu::GpuEvent& event) {
+                                        if (event.what == gpu::GpuEvent::What::kBack) nvml_->rescan();
+                                      },
+                                  .on_use = {},
+                                  .on_sample = {}});
 }
 
 void MpsProgram::look_for_binary() {
   const auto found = control_program(options_, config_.view().config.flags, root_);
   if (!found) return on_binary(found);
-  binary_question_ = host::describe_control_binary(
-      *loop_, found->path, found->env, [this](const Result<host::ControlBinary>& binary) { on_binary(binary); });
+  binary_question_ = mps::describe_control_binary(
+      *loop_, found->path, found->env, [this](const Result<mps::ControlBinary>& binary) { on_binary(binary); });
 }
 
-void MpsProgram::on_binary(const Result<host::ControlBinary>& binary) {
+void MpsProgram::on_binary(const Result<mps::ControlBinary>& binary) {
   if (stopping_) return;
   if (!binary) {
     const std::string problem = to_string(binary.error());
@@ -343,7 +343,7 @@ void MpsProgram::on_binary(const Result<host::ControlBinary>& binary) {
   log::info("mps_control.found",
             {{"path", binary->path}, {"version", binary->version}, {"offers_multiuser", binary->offers_multiuser}});
   const bool servers_of_users = ::geteuid() == 0 && !binary->offers_multiuser;
-  if (const auto set = host::set_reach(root_, servers_of_users ? host::Reach::kServers : host::Reach::kOwner); !set)
+  if (const auto set = mps::set_reach(root_, servers_of_users ? mps::Reach::kServers : mps::Reach::kOwner); !set)
     log::error("pools.reach", {{"why", set.error()}});
   pools_->set_binary(binary);
   if (!pools_->serves_all_users()) {
@@ -376,10 +376,10 @@ void MpsProgram::on_inventory(const Result<inventory::Inventory>& scanned) {
 }
 
 void MpsProgram::on_config() {
-  log_problems(config_.view().problems);
+  config::log_problems(config_.view().problems);
   log::info("config.changed",
             {{"path", config_.view().path}, {"inForce", config_.view().last_good ? "last good" : "newest"}});
-  log_effective(config_.view());
+  config::log_effective(config_.view());
   plan_again();
 }
 
@@ -396,7 +396,7 @@ void MpsProgram::plan_again() {
       pools_->want(plan_, kept, sharing);
     } else if (plan.error() != plan_problems_) {
       plan_problems_ = plan.error();  // the previous plan stays
-      log_problems(plan_problems_);
+      config::log_problems(plan_problems_);
     }
   }
   publish();
@@ -427,7 +427,7 @@ void MpsProgram::publish() {
 }
 
 void MpsProgram::report() {
-  if (!report_due_) report_due_ = std::make_unique<host::Timer>(*loop_);
+  if (!report_due_) report_due_ = std::make_unique<os::Timer>(*loop_);
   report_due_->stop();
   next_report_ = loop_->now() + kPace;
   states_ = states_of(*pools_);
@@ -467,7 +467,7 @@ void MpsProgram::begin_stop(bool end_clients) {
   });
   pools_->stop(
       [this] {
-        if (!options_.daemons_on_host) host::end_keeper(root_, /*wait=*/false);
+        if (!options_.daemons_on_host) mps::end_keeper(root_, /*wait=*/false);
         loop_->stop();
       },
       end_clients);
@@ -476,8 +476,8 @@ void MpsProgram::begin_stop(bool end_clients) {
 }  // namespace
 
 int run_mps(const MpsOptions& options) {
-  host::keep_little_memory();
+  os::keep_little_memory();
   return MpsProgram(options).run();
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::programs

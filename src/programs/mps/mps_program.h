@@ -16,7 +16,7 @@
 #include "mps/proof/proof.h"
 #include "os/files/file_lock.h"
 
-namespace tranche::agent {
+namespace tranche::programs {
 
 struct MpsOptions {
   config::GivenFlags flags;         // the device plugin's, from the command line: both programs plan the same
@@ -51,14 +51,14 @@ int end_mps(const MpsOptions& options);
 // Only one `tranche mps` may serve an MPS root: two would compete for the daemons. A lock on <mps-root>/mps.lock, which
 // the kernel releases with the process, so a stale lock cannot remain. kConflict names the process that holds the lock.
 // The directory must exist. Call once per process: closing any other descriptor of the file releases the lock.
-Result<host::FileLock> lock_mps_root(const std::string& mps_root);
+Result<os::FileLock> lock_mps_root(const std::string& mps_root);
 
-host::DaemonHome daemon_home(const MpsOptions& options, const config::Flags& flags, const std::string& mps_root_here);
+mps::DaemonHome daemon_home(const MpsOptions& options, const config::Flags& flags, const std::string& mps_root_here);
 // The control program, not asked for its version yet, with its environment, which is that of CUDA tests too. A program
 // from the mounted driver root must find its libraries there too: `<mps root>/driver-libraries` then has links to them.
-Result<host::ControlBinary> control_program(const MpsOptions& options, const config::Flags& flags,
-                                            const std::string& mps_root_here);
-ConfigPlaces config_places(const MpsOptions& options);
+Result<mps::ControlBinary> control_program(const MpsOptions& options, const config::Flags& flags,
+                                           const std::string& mps_root_here);
+config::ConfigPlaces config_places(const MpsOptions& options);
 std::string mps_root_of(const MpsOptions& options, const config::Flags& flags);
 
-}  // namespace tranche::agent
+}  // namespace tranche::programs

@@ -21,7 +21,7 @@
 #include "os/socket/status_socket.h"
 #include "standins/node/sim_node.h"
 
-namespace tranche::agent {
+namespace tranche::programs {
 
 using namespace std::chrono_literals;
 using nlohmann::json;
@@ -36,7 +36,7 @@ inline std::string config_text(int replicas, const std::string& more = "") {
 
 // A process that has exited and is not reaped yet counts as gone.
 inline bool runs(pid_t pid) {
-  const auto stat = host::read_file("/proc/" + std::to_string(pid) + "/stat").value_or("");
+  const auto stat = os::read_file("/proc/" + std::to_string(pid) + "/stat").value_or("");
   const auto paren = stat.rfind(") ");
   return paren != std::string::npos && stat.compare(paren + 2, 1, "Z") != 0;
 }
@@ -45,8 +45,8 @@ class MpsProgramTest : public ::testing::Test {
  protected:
   void SetUp() override {
     standins_ = std::string(std::getenv("TRANCHE_BUILD")) + "/standins";
-    loop_ = *host::Loop::open();
-    root_.emplace(*host::Dir::open(scratch_.path()));
+    loop_ = *os::Loop::open();
+    root_.emplace(*os::Dir::open(scratch_.path()));
     write("node.yaml", "gpus:\n  - profile: H200\n    uuid: " + kA + "\n  - profile: H200\n    uuid: " + kB + "\n");
     write("config.yaml", config_text(10));
     ::setenv("TRANCHE_SIM_NODE", scratch_.path().c_str(), 1);
@@ -89,12 +89,12 @@ class MpsProgramTest : public ::testing::Test {
     return pid;
   }
   int exit_code(pid_t pid) {
-    const auto ref = host::process_ref(pid);
+    const auto ref = os::process_ref(pid);
     bool ended = !ref;
-    std::unique_ptr<host::Process> process;
+    std::unique_ptr<os::Process> process;
     int code = -1;
     if (ref) {
-      process = *host::Process::adopt(*loop_, *ref, [&](host::ExitNote note) {
+      process = *os::Process::adopt(*loop_, *ref, [&](os::ExitNote note) {
         code = note.signalled ? 128 + note.code : note.code;
         ended = true;
         loop_->stop();
@@ -112,7 +112,7 @@ class MpsProgramTest : public ::testing::Test {
       loop_->stop();
     });
     check_ = condition;
-    host::Loop::Id look = 0;
+    os::Loop::Id look = 0;
     const std::function<void()> look_again = [&] {
       if (condition()) return loop_->stop();
       look = loop_->after(50ms, look_again);
@@ -128,7 +128,7 @@ class MpsProgramTest : public ::testing::Test {
   // Follows the status socket until the newest document satisfies `condition`; an empty object = no connection.
   bool until(const std::function<bool(const json&)>& condition) {
     if (!watcher_) {
-      watcher_ = host::StatusWatcher::open(*loop_, scratch_ / "mps/mps.sock", [this](const std::string& line) {
+      watcher_ = os::StatusWatcher::open(*loop_, scratch_ / "mps/mps.sock", [this](const std::string& line) {
         const json next = line.empty() ? json::object() : json_of(line);
         if (!line.empty()) status_ = next;
         connected_ = !line.empty();
@@ -153,17 +153,17 @@ class MpsProgramTest : public ::testing::Test {
   }
   std::string log(const std::string& name = "mps.log") const { return root_->read(name).value_or(""); }
 
-  host::Scratch scratch_;
+  os::Scratch scratch_;
   std::string standins_;
-  std::optional<host::Dir> root_;
-  std::unique_ptr<host::Loop> loop_;
+  std::optional<os::Dir> root_;
+  std::unique_ptr<os::Loop> loop_;
   std::unique_ptr<sim::Node> node_;
   MpsOptions options_;
   std::vector<pid_t> running_;
-  std::unique_ptr<host::StatusWatcher> watcher_;
+  std::unique_ptr<os::StatusWatcher> watcher_;
   json status_ = json::object();
   bool connected_ = false;
   std::function<bool()> check_;
 };
 
-}  // namespace tranche::agent
+}  // namespace tranche::programs

@@ -1,7 +1,7 @@
 // `tranche mps` as a whole: what it starts, adopts, reports and ends.
 #include "programs/mps/mps_program_fixture.h"
 
-namespace tranche::agent {
+namespace tranche::programs {
 namespace mps_program_test {
 
 using ::testing::HasSubstr;
@@ -181,4 +181,4 @@ TEST_F(MpsProgramTest, AnswersWhileAPoolThatCannotBeProvenStaysOutOfService) {
 }
 
 }  // namespace mps_program_test
-}  // namespace tranche::agent
+}  // namespace tranche::programs

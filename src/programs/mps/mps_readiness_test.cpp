@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-namespace tranche::agent {
+namespace tranche::programs {
 namespace mps_readiness_test {
 
 using ::testing::HasSubstr;
@@ -56,4 +56,4 @@ TEST(MpsReadiness, APlanThatCannotBeMadeAndAnEndAreSaid) {
 }
 
 }  // namespace mps_readiness_test
-}  // namespace tranche::agent
+}  // namespace tranche::programs

@@ -9,7 +9,7 @@
 #include "base/version.h"
 #include "observe/metrics/metric_names.h"
 
-namespace tranche::agent {
+namespace tranche::programs {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -62,7 +62,7 @@ Json next_of(const mps::DaemonLimits& limits, const std::string& uuid) {
           {"threads", to_string(limits.threads)}};
 }
 
-Json limits_of(const Pool& pool, const mps::Supervisor& s) {
+Json limits_of(const mps::Pool& pool, const mps::Supervisor& s) {
   Json list = Json::array();
   const auto limits = mps::limits_to_set(s);
   for (const auto& limit : pool.planned().limits) {
@@ -76,7 +76,7 @@ Json limits_of(const Pool& pool, const mps::Supervisor& s) {
   return list;
 }
 
-Json faults_of(const host::PoolDaemon& pool) {
+Json faults_of(const mps::PoolDaemon& pool) {
   Json list = Json::array();
   for (const auto& fault : pool.faults().last()) {
     Json grants = Json::object();
@@ -93,14 +93,14 @@ Json faults_of(const host::PoolDaemon& pool) {
 
 using Counts = std::vector<std::pair<const char*, std::uint64_t>>;
 
-Counts faults_total_of(const host::PoolDaemon& pool) {
+Counts faults_total_of(const mps::PoolDaemon& pool) {
   const auto total = [&pool](mps::FaultKind kind) { return pool.faults().total(kind); };
   return {{"fatal", total(mps::FaultKind::kFatal)},
           {"exception", total(mps::FaultKind::kException)},
           {"unclean-exit", total(mps::FaultKind::kUncleanExit)}};
 }
 
-Json proof_of(const host::PoolDaemon& pool, MonoTime now) {
+Json proof_of(const mps::PoolDaemon& pool, MonoTime now) {
   const auto& proof = pool.proof();
   return {{"state", mps::to_string(proof.state)},
           {"reason", proof.reason},
@@ -113,7 +113,7 @@ Json proof_of(const host::PoolDaemon& pool, MonoTime now) {
 }
 
 // Fields that a pool has only once it was opened.
-void add_life(Json& json, const host::PoolDaemon& pool, MonoTime now) {
+void add_life(Json& json, const mps::PoolDaemon& pool, MonoTime now) {
   json["daemon"] = {{"pid", pool.daemon_pid()}, {"state", mps::daemon_state(pool.supervisor())}};
   json["faults"] = faults_of(pool);
   for (const auto& [kind, count] : faults_total_of(pool)) json["faultsTotal"][kind] = count;
@@ -121,7 +121,7 @@ void add_life(Json& json, const host::PoolDaemon& pool, MonoTime now) {
   json["startNotes"] = pool.start_notes();
 }
 
-Json pool_of(const std::string& id, const Pool& pool, const MpsView& view) {
+Json pool_of(const std::string& id, const mps::Pool& pool, const MpsView& view) {
   static const mps::Supervisor kNothingYet;
   const auto* daemon = pool.daemon();
   const mps::Supervisor& s = daemon != nullptr ? daemon->supervisor() : kNothingYet;
@@ -146,7 +146,7 @@ Json pool_of(const std::string& id, const Pool& pool, const MpsView& view) {
   return json;
 }
 
-void put_life(metrics::Page& page, const std::string& id, const host::PoolDaemon& pool) {
+void put_life(metrics::Page& page, const std::string& id, const mps::PoolDaemon& pool) {
   const auto put = [&](metrics::MetricRef metric, const Counts& counts) {
     for (const auto& [what, count] : counts) page.set(metric, {id, what}, static_cast<double>(count));
   };
@@ -218,7 +218,7 @@ namespace {
 
 constexpr int kServiceUnavailable = 503;
 
-PoolReadiness readiness_of(const std::string& id, const Pool& pool) {
+PoolReadiness readiness_of(const std::string& id, const mps::Pool& pool) {
   const auto* daemon = pool.daemon();
   if (daemon == nullptr) return {.id = id, .begins = pool.problem().empty(), .reason = pool.problem()};
   const auto& supervisor = daemon->supervisor();
@@ -233,7 +233,7 @@ PoolReadiness readiness_of(const std::string& id, const Pool& pool) {
 
 }  // namespace
 
-host::HttpServer::Routes MpsPages::routes() {
+os::HttpServer::Routes MpsPages::routes() {
   return {{"/metrics", [this] { return metrics(); }}, {"/readyz", [this] { return ready(); }}};
 }
 
@@ -243,19 +243,19 @@ void MpsPages::put(std::string metrics, MpsReadiness readiness) {
   std::swap(readiness_, readiness);
 }
 
-host::HttpAnswer MpsPages::metrics() const {
+os::HttpAnswer MpsPages::metrics() const {
   const std::lock_guard lock(mutex_);
-  return host::HttpAnswer::metrics(metrics_);
+  return os::HttpAnswer::metrics(metrics_);
 }
 
-host::HttpAnswer MpsPages::ready() const {
+os::HttpAnswer MpsPages::ready() const {
   const std::lock_guard lock(mutex_);
-  host::HttpAnswer answer = host::HttpAnswer::text(readiness_.reason + "\n");
+  os::HttpAnswer answer = os::HttpAnswer::text(readiness_.reason + "\n");
   if (!readiness_.ready) answer.status = kServiceUnavailable;
   return answer;
 }
 
-std::vector<PoolReadiness> pool_readiness(const PoolSet& pools) {
+std::vector<PoolReadiness> pool_readiness(const mps::PoolSet& pools) {
   std::vector<PoolReadiness> found;
   for (const auto& [id, pool] : pools.pools())
     if (pool.is_planned()) found.push_back(readiness_of(id, pool));
@@ -299,4 +299,4 @@ MpsReadiness mps_readiness(const MpsReadinessInputs& inputs) {
   return {serving > 0 && !begin, std::move(line)};
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::programs

@@ -15,17 +15,17 @@
 #include "observe/pages/http_pages.h"
 #include "os/http/http.h"
 
-namespace tranche::agent {
+namespace tranche::programs {
 
 struct MpsView {
-  const ConfigView& config;
+  const config::ConfigView& config;
   const std::vector<Problem>& plan_problems;
   std::string driver_problem;  // "" = the driver answers
-  const PoolSet& pools;
+  const mps::PoolSet& pools;
   MonoTime now{};
   int pid = 0;
   std::string pages_problem = {};  // why the HTTP pages are not served; "" = they are, or none are requested
-  LoopReport loop = {};
+  observe::LoopReport loop = {};
 };
 
 // Pure.
@@ -60,12 +60,12 @@ MpsReadiness mps_readiness(const MpsReadinessInputs& inputs);
 // put() runs on the loop's thread, the routes on the HTTP server's.
 class MpsPages {
  public:
-  host::HttpServer::Routes routes();  // they use this object, which must outlive them
+  os::HttpServer::Routes routes();  // they use this object, which must outlive them
   void put(std::string metrics, MpsReadiness readiness);
 
  private:
-  host::HttpAnswer metrics() const;
-  host::HttpAnswer ready() const;
+  os::HttpAnswer metrics() const;
+  os::HttpAnswer ready() const;
 
   mutable std::mutex mutex_;
   std::string metrics_;
@@ -73,6 +73,6 @@ class MpsPages {
 };
 
 // The state of the planned pools.
-std::vector<PoolReadiness> pool_readiness(const PoolSet& pools);
+std::vector<PoolReadiness> pool_readiness(const mps::PoolSet& pools);
 
-}  // namespace tranche::agent
+}  // namespace tranche::programs

@@ -13,20 +13,21 @@
 #include "kube/object.h"
 #include "kube/url.h"
 
-namespace tranche::agent {
+namespace tranche::verify {
 namespace {
 
 using Json = nlohmann::json;
 
 Result<Json> node_object(const kube::Access& access, const std::string& name) {
-  TRY(const auto answer, host::get_once(access, kube::node_path(kube::percent_encoded(name))));
+  TRY(const auto answer, kube::get_once(access, kube::node_path(kube::percent_encoded(name))));
   if (answer.status == kube::http::kNotFound)
     return fail(Kind::kNotFound, "the cluster has no node " + name + "; `kubectl get nodes` lists them",
                 access.server.url());
   if (answer.status != kube::http::kOk)
-    return fail(Kind::kDenied,
-                fmt::format("the API server does not show the node {}: {} ({})", name, why_not(answer), answer.status),
-                access.server.url());
+    return fail(
+        Kind::kDenied,
+        fmt::format("the API server does not show the node {}: {} ({})", name, kube::why_not(answer), answer.status),
+        access.server.url());
   Json node = json_of(answer.body);
   if (!node.is_object()) return fail(Kind::kInvalid, "the API server's answer is no node", access.server.url());
   return node;
@@ -34,15 +35,15 @@ Result<Json> node_object(const kube::Access& access, const std::string& name) {
 
 }  // namespace
 
-Result<ClusterLook> look_at_cluster(const VerifyOptions& options, verify::Findings& checks) {
-  TRY(const auto access, host::PersonsAccess(options.kubeconfig, options.environment).get());
+Result<ClusterLook> look_at_cluster(const VerifyOptions& options, Findings& checks) {
+  TRY(const auto access, kube::PersonsAccess(options.kubeconfig, options.environment).get());
   TRY(const Json node, node_object(access, options.node));
-  verify::check_node(node, checks);
-  AgentsAsked asked = options.agents;
+  check_node(node, checks);
+  observe::AgentsAsked asked = options.agents;
   asked.node = options.node;
   std::map<std::string, Json> pods;
-  const auto agents = agent_statuses(access, asked, [&](const Json& pod, const std::string& doubt) {
-    verify::check_pod(pod, doubt, checks);
+  const auto agents = observe::agent_statuses(access, asked, [&](const Json& pod, const std::string& doubt) {
+    check_pod(pod, doubt, checks);
     pods[kube::name_of(pod)] = pod;
   });
   const bool none = !agents && agents.error().kind == Kind::kNotFound;
@@ -53,8 +54,8 @@ Result<ClusterLook> look_at_cluster(const VerifyOptions& options, verify::Findin
   } else if (agents && !agents->front().document.empty()) {
     look.agent = std::make_shared<const Json>(pods[agents->front().pod]);
     look.status = std::make_shared<const Json>(json_of(agents->front().document));
-    verify::check_node_against_agent(node, *look.status, checks);
-    verify::check_agent(*look.status, Json(), checks);
+    check_node_against_agent(node, *look.status, checks);
+    check_agent(*look.status, Json(), checks);
   } else if (agents && agents->front().disputed) {
     checks.fail("agent.ready", "", agents->front().problem,
                 "kubectl get pods -o wide: a node has one agent, with --node-name");
@@ -65,9 +66,9 @@ Result<ClusterLook> look_at_cluster(const VerifyOptions& options, verify::Findin
         "on the node");
   }
   if (!agents && !none)
-    return fail(agents.error().kind, fmt::format("{}. {}", agents.error().what, kRightsToAskAgents),
+    return fail(agents.error().kind, fmt::format("{}. {}", agents.error().what, observe::kRightsToAskAgents),
                 access.server.url());
   return look;
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::verify

@@ -9,7 +9,7 @@
 #include "doctor/verify/live/probes.h"
 #include "os/socket/status_socket.h"
 
-namespace tranche::agent {
+namespace tranche::verify {
 namespace {
 
 using Json = nlohmann::json;
@@ -21,16 +21,16 @@ class Deaths {
   Deaths(Probes& probes, const VerifyPlaces& places, const Trial& trial)
       : probes_(probes),
         trial_(trial),
-        watcher_(host::StatusWatcher::open(probes.loop(), places.mps_root_here + "/mps.sock",
-                                           [this](const std::string& line) { heard(line); })) {}
+        watcher_(os::StatusWatcher::open(probes.loop(), places.mps_root_here + "/mps.sock",
+                                         [this](const std::string& line) { heard(line); })) {}
 
-  verify::DeathTries run(const GrantHere& neighbour) {
+  DeathTries run(const GrantHere& neighbour) {
     if (!probes_.until([this] { return heard_; }) || !status_.is_object())
       return {.skipped = "tranche mps does not answer, which reports what tranche-keeper holds"};
     for (std::size_t n = 0; n < kNeighbours; ++n)
       neighbours_.push_back(probes_.start(neighbour, {"--seconds", "280", "--stages"}));
     (void)probes_.until([this] { return std::ranges::all_of(neighbours_, Probes::computes_or_ended); });
-    while (tries_.not_made.empty() && tries_.deaths < verify::kDeaths && all_compute()) kill_one();
+    while (tries_.not_made.empty() && tries_.deaths < kDeaths && all_compute()) kill_one();
     // A client that starts and computes takes longer than a harm takes to reach the neighbours.
     if (tries_.deaths > 0 && all_compute()) (void)probes_.run(trial_.grant, {"--seconds", "1"});
     for (const auto& each : neighbours_) tries_.neighbours.push_back(probes_.end(each));
@@ -89,25 +89,24 @@ class Deaths {
 
   Probes& probes_;
   const Trial& trial_;
-  verify::DeathTries tries_;
+  DeathTries tries_;
   std::vector<Probes::Started> neighbours_;
   bool heard_ = false;
   Json status_, pool_, endpoint_, protection_;  // of `tranche mps`; our pool, our grant's endpoint, its only client's
-  std::unique_ptr<host::StatusWatcher> watcher_;
+  std::unique_ptr<os::StatusWatcher> watcher_;
 };
 
 }  // namespace
 
-void try_deaths(Probes& probes, const VerifyPlaces& places, const Trial& trial, bool tensor_cores,
-                verify::Findings& checks) {
-  verify::DeathTries tries{.not_made = trial.deaths_not_covered};
+void try_deaths(Probes& probes, const VerifyPlaces& places, const Trial& trial, bool tensor_cores, Findings& checks) {
+  DeathTries tries{.not_made = trial.deaths_not_covered};
   if (!trial.neighbour)
     tries.skipped = "only one slot is free: there is no neighbour";
   else if (!tensor_cores)
     tries.skipped = "the client's work needs tensor cores of compute capability 8.0 or newer";
   else if (tries.not_made.empty())
     tries = Deaths(probes, places, trial).run(*trial.neighbour);
-  verify::judge_deaths(trial.expected, tries, checks);
+  judge_deaths(trial.expected, tries, checks);
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::verify

@@ -17,7 +17,7 @@
 #include "os/socket/status_socket.h"
 #include "probe/container.h"
 
-namespace tranche::agent {
+namespace tranche::verify {
 namespace {
 
 using Json = nlohmann::json;
@@ -33,7 +33,7 @@ struct DeviceAsk {
 
 // By kubelet's word, now.
 Result<std::set<std::string>> held_slots(const VerifyOptions& options) {
-  TRY(const auto holdings, host::list_pod_resources(options.pod_resources_socket, kAgentAnswer));
+  TRY(const auto holdings, kubelet::list_pod_resources(options.pod_resources_socket, kAgentAnswer));
   std::set<std::string> held;
   for (const auto& holding : holdings) held.insert(holding.slots.begin(), holding.slots.end());
   return held;
@@ -41,11 +41,11 @@ Result<std::set<std::string>> held_slots(const VerifyOptions& options) {
 
 class DeepRun {
  public:
-  DeepRun(const VerifyOptions& options, const VerifyPlaces& places, Probes& probes, verify::Findings& checks)
+  DeepRun(const VerifyOptions& options, const VerifyPlaces& places, Probes& probes, Findings& checks)
       : options_(options), places_(places), probes_(probes), checks_(checks) {}
 
   Status run() {
-    TRY(const auto answer, host::ask(options_.run_dir + "/node.sock", "status", kAgentAnswer));
+    TRY(const auto answer, os::ask(options_.run_dir + "/node.sock", "status", kAgentAnswer));
     const Json node = json_of(answer);
     if (!node.is_object()) return fail(Kind::kInvalid, "the node agent's status is no JSON document", options_.run_dir);
     TRY(const auto held, held_slots(options_));
@@ -80,21 +80,21 @@ class DeepRun {
     const std::string& gpu = ask.trial.expected.gpu;
     if (text_at(device, "sharing") != "mps")
       return checks_.skip("deep", gpu, "the GPU is not shared by MPS, so it has no limits to test");
-    if (ask.slots.empty()) return verify::skip_without_slot(gpu, checks_);
+    if (ask.slots.empty()) return skip_without_slot(gpu, checks_);
     auto grant = take(ask, ask.slots.front());
     if (!grant)
       return checks_.fail("deep", gpu, "no grant: " + to_string(grant.error()), "see the log of tranche node");
     ask.trial.grant = *std::move(grant);
     if (ask.slots.size() > 1)
       if (auto other = take(ask, ask.slots[1])) ask.trial.neighbour = *std::move(other);
-    verify::Findings trials;
+    Findings trials;
     try_grant(probes_, options_, places_, ask.trial, trials);
     const auto held = held_slots(options_);
     const bool taken = !held || std::ranges::any_of(ask.slots, [&, n = 0](const auto& slot) mutable {
       return n++ < 2 && held->contains(slot);
     });
     for (const auto& check : trials)
-      if (taken && check.verdict == verify::Verdict::kFail)
+      if (taken && check.verdict == Verdict::kFail)
         checks_.skip(check.id, check.about, "a pod got the slot in the meantime: " + check.what,
                      "kubectl cordon the node and try again");
       else
@@ -103,7 +103,7 @@ class DeepRun {
 
   Result<GrantHere> take(const DeviceAsk& ask, const std::string& slot) {
     const std::string socket = options_.plugin_dir + "/" + ask.endpoint;
-    TRY(const auto asked, host::request_grant(socket, {slot}, kAgentAnswer));
+    TRY(const auto asked, kubelet::request_grant(socket, {slot}, kAgentAnswer));
     GrantHere grant;
     grant.env = asked.envs;
     const auto mount = asked.mounts.find(allocate::kEndpointInContainer);
@@ -118,20 +118,20 @@ class DeepRun {
   const VerifyOptions& options_;
   const VerifyPlaces& places_;
   Probes& probes_;
-  verify::Findings& checks_;
+  Findings& checks_;
 };
 
 }  // namespace
 
-Status try_limits(const VerifyOptions& options, const VerifyPlaces& places, verify::Findings& checks) {
-  auto environment = host::handed_on({options.environment.begin(), options.environment.end()});
+Status try_limits(const VerifyOptions& options, const VerifyPlaces& places, Findings& checks) {
+  auto environment = mps::handed_on({options.environment.begin(), options.environment.end()});
   if (!environment.contains("LD_LIBRARY_PATH") && places.driver_root != "/" && !places.driver_root.empty()) {
     std::vector<std::string> folders;
     for (const char* folder : {"/usr/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu"})
       folders.push_back(places.driver_root + folder);
     environment["LD_LIBRARY_PATH"] = join(folders, ":");
   }
-  TRY(const auto loop, host::Loop::open());
+  TRY(const auto loop, os::Loop::open());
   Probes probes(*loop, std::move(environment), ProbePlace::kOwnNamespace);
   // Below it each probe has its endpoint; where the agent has another run directory it may not be there.
   const bool made = ::mkdir(probe::kRunDirectory, 0755) == 0;
@@ -140,4 +140,4 @@ Status try_limits(const VerifyOptions& options, const VerifyPlaces& places, veri
   return done;
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::verify

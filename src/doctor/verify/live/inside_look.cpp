@@ -8,7 +8,7 @@
 #include "grants/allocate/grant.h"
 #include "plan/client_limits.h"
 
-namespace tranche::agent {
+namespace tranche::verify {
 namespace {
 
 // "12", or "GPU-a=12,GPU-b=14".
@@ -26,15 +26,14 @@ Result<std::uint64_t> sms_of(const std::string& text, const std::string& gpu) {
 // By a probe that is asked for nothing.
 Result<std::string> gpu_seen(Probes& probes, const GrantHere& grant) {
   const auto run = probes.run(grant, {"--seconds", "0"});
-  if (auto uuid = text_at(map_at(verify::report_of(run), "device"), "uuid"); !uuid.empty()) return uuid;
+  if (auto uuid = text_at(map_at(report_of(run), "device"), "uuid"); !uuid.empty()) return uuid;
   return fail(Kind::kUnavailable,
               "CUDA does not start here: " + std::string(run.output.empty() ? run.not_started : trimmed(run.output)),
               "tranche probe");
 }
 
-Result<std::vector<verify::DeepGrant>> grants_here(const VerifyOptions& options, Probes& probes,
-                                                   const GrantHere& grant) {
-  std::vector<verify::DeepGrant> grants;
+Result<std::vector<DeepGrant>> grants_here(const VerifyOptions& options, Probes& probes, const GrantHere& grant) {
+  std::vector<DeepGrant> grants;
   TRY(const auto gpu, gpu_seen(probes, grant));  // it starts at all
   const std::string limit = config::variable(options.environment, plan::kPinnedLimitVariable);
   if (limit.empty()) {
@@ -51,19 +50,19 @@ Result<std::vector<verify::DeepGrant>> grants_here(const VerifyOptions& options,
 
 }  // namespace
 
-Status try_inside(const VerifyOptions& options, verify::Findings& checks) {
+Status try_inside(const VerifyOptions& options, Findings& checks) {
   GrantHere grant{.endpoint = config::variable(options.environment, "CUDA_MPS_PIPE_DIRECTORY"), .env = {}};
   if (grant.endpoint.empty())
     return fail(Kind::kNotFound,
                 "this container has no share of MPS (no CUDA_MPS_PIPE_DIRECTORY): ask for a resource that is shared by "
                 "MPS or for a claim of a share, or run `tranche probe` for what the whole GPU is",
                 "the environment");
-  TRY(const auto loop, host::Loop::open());
+  TRY(const auto loop, os::Loop::open());
   Probes probes(*loop, {options.environment.begin(), options.environment.end()}, ProbePlace::kContainer);
   TRY(const auto grants, grants_here(options, probes, grant));
   std::vector<std::string> gpus;
   for (const auto& expected : grants) gpus.push_back(expected.gpu);
-  verify::check_environment({options.environment.begin(), options.environment.end()}, gpus, checks);
+  check_environment({options.environment.begin(), options.environment.end()}, gpus, checks);
   for (const auto& expected : grants) {
     GrantHere here = grant;
     if (expected.gpu.starts_with("GPU-")) here.env["CUDA_VISIBLE_DEVICES"] = expected.gpu;
@@ -72,4 +71,4 @@ Status try_inside(const VerifyOptions& options, verify::Findings& checks) {
   return {};
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::verify

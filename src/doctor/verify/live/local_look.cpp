@@ -11,7 +11,7 @@
 #include "os/files/files.h"
 #include "os/socket/status_socket.h"
 
-namespace tranche::agent {
+namespace tranche::verify {
 namespace {
 
 using Json = nlohmann::json;
@@ -20,7 +20,7 @@ constexpr Duration kStatusAnswer = std::chrono::seconds(5);
 constexpr std::size_t kLargestSpec = 1 << 20;
 
 Json document(const std::string& socket) {
-  const auto answer = host::ask(socket, "status", kStatusAnswer);
+  const auto answer = os::ask(socket, "status", kStatusAnswer);
   Json json = answer ? json_of(*answer) : Json();
   return json.is_object() ? json : Json();
 }
@@ -28,9 +28,9 @@ Json document(const std::string& socket) {
 // By file name; those that cannot be read are not there.
 std::map<std::string, std::string> claim_specs(const std::string& cdi_root) {
   std::map<std::string, std::string> files;
-  for (const auto& name : host::names_in(cdi_root)) {
+  for (const auto& name : os::names_in(cdi_root)) {
     if (!dra::is_claim_spec_file(name)) continue;
-    if (auto text = host::read_file(cdi_root + "/" + name, kLargestSpec)) files[name] = *std::move(text);
+    if (auto text = os::read_file(cdi_root + "/" + name, kLargestSpec)) files[name] = *std::move(text);
   }
   return files;
 }
@@ -38,7 +38,7 @@ std::map<std::string, std::string> claim_specs(const std::string& cdi_root) {
 }  // namespace
 
 void look_here(const VerifyOptions& options, const config::Config& config, const VerifyPlaces& places,
-               verify::Findings& checks) {
+               Findings& checks) {
   const std::string socket = options.run_dir + "/node.sock";
   const Json node = document(socket);
   const Json mps = document(places.mps_root_here + "/mps.sock");
@@ -46,18 +46,18 @@ void look_here(const VerifyOptions& options, const config::Config& config, const
     checks.fail("agent.ready", "", "the node agent does not answer on " + socket,
                 "start `tranche node`, or name its directory with --run-dir");
   } else {
-    verify::check_agent(node, mps, checks);
+    check_agent(node, mps, checks);
   }
-  verify::check_claim_specs(node, claim_specs(options.cdi_root), checks);
+  check_claim_specs(node, claim_specs(options.cdi_root), checks);
 
-  const auto nvml = host::Nvml::open(driver_settings(config.flags, places.driver_root));
+  const auto nvml = gpu::Nvml::open(config::driver_settings(config.flags, places.driver_root));
   const auto hardware = nvml ? (*nvml)->scan() : std::unexpected(nvml.error());
   if (!hardware) {
     checks.skip("hardware.gpu", "", "the driver cannot be asked from here: " + to_string(hardware.error()),
                 "name where the driver's files are with --driver-root-ctr-path");
   } else if (node.is_object()) {
-    verify::check_hardware(*hardware, node, checks);
+    check_hardware(*hardware, node, checks);
   }
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::verify

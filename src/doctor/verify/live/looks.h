@@ -11,7 +11,7 @@
 #include "doctor/verify/live/verify_program.h"
 #include "kube/access.h"
 
-namespace tranche::agent {
+namespace tranche::verify {
 
 // Where things are for this process.
 struct VerifyPlaces {
@@ -27,13 +27,13 @@ struct ClusterLook {
 };
 
 // An Error: there is nothing to look at, such as no API server.
-Result<ClusterLook> look_at_cluster(const VerifyOptions& options, verify::Findings& checks);
+Result<ClusterLook> look_at_cluster(const VerifyOptions& options, Findings& checks);
 // Creates probe pods on the node, waits for them, and deletes them.
-Status try_from_outside(const VerifyOptions& options, const ClusterLook& cluster, verify::Findings& checks);
+Status try_from_outside(const VerifyOptions& options, const ClusterLook& cluster, Findings& checks);
 // In a container that holds shares of MPS.
-Status try_inside(const VerifyOptions& options, verify::Findings& checks);
+Status try_inside(const VerifyOptions& options, Findings& checks);
 void look_here(const VerifyOptions& options, const config::Config& config, const VerifyPlaces& places,
-               verify::Findings& checks);
-Status try_limits(const VerifyOptions& options, const VerifyPlaces& places, verify::Findings& checks);
+               Findings& checks);
+Status try_limits(const VerifyOptions& options, const VerifyPlaces& places, Findings& checks);
 
-}  // namespace tranche::agent
+}  // namespace tranche::verify

@@ -17,7 +17,7 @@
 #include "os/files/files.h"
 #include "os/loop/timer.h"
 
-namespace tranche::agent {
+namespace tranche::verify {
 namespace {
 
 using Json = nlohmann::json;
@@ -32,15 +32,15 @@ std::string random_word() {
 
 class PodsRun {
  public:
-  PodsRun(const VerifyOptions& options, const ClusterLook& cluster, host::BlockingClient& server)
+  PodsRun(const VerifyOptions& options, const ClusterLook& cluster, kube::BlockingClient& server)
       : options_(options),
         cluster_(cluster),
         server_(server),
         loop_(*server.loop),
         run_(random_word()),
-        pods_(fmt::format("/api/v1/namespaces/{}/pods", kube::percent_encoded(verify::namespace_of(*cluster.agent)))) {}
+        pods_(fmt::format("/api/v1/namespaces/{}/pods", kube::percent_encoded(namespace_of(*cluster.agent)))) {}
 
-  Status run(const std::vector<verify::ProbePod>& wanted, const Json& overrides) {
+  Status run(const std::vector<ProbePod>& wanted, const Json& overrides) {
     TRY_STATUS(loop_.on_signals({SIGINT, SIGTERM}, [this](int) {
       interrupted_ = true;
       loop_.stop();
@@ -48,25 +48,25 @@ class PodsRun {
     const Status made = make(wanted, overrides);
     if (made) watch();
     for (auto& [name, pod] : made_)
-      if (made && !interrupted_ && pod.view.phase != verify::PodPhase::kRefused) pod.log = log_of(name);
+      if (made && !interrupted_ && pod.view.phase != PodPhase::kRefused) pod.log = log_of(name);
     take_away();
     if (interrupted_) return fail(Kind::kUnavailable, "interrupted; the probe pods are taken away", options_.node);
     return made;
   }
 
   struct Made {
-    verify::PodView view;
+    PodView view;
     std::string log;
     bool neighbour = false;
   };
   const std::map<std::string, Made>& made() const { return made_; }
 
  private:
-  Status make(const std::vector<verify::ProbePod>& wanted, const Json& overrides) {
+  Status make(const std::vector<ProbePod>& wanted, const Json& overrides) {
     for (const auto& pod : wanted) {
       if (interrupted_) break;
       const std::string name = fmt::format("tranche-verify-{}-{}", run_, made_.size());
-      TRY(const Json object, verify::make_probe_pod(*cluster_.agent, pod, {options_.node, name, run_, overrides}));
+      TRY(const Json object, make_probe_pod(*cluster_.agent, pod, {options_.node, name, run_, overrides}));
       // A signal does not break it off, so that what was made is known.
       const auto answer =
           server_.ask([&](auto& client, auto done) { client.create(pods_, json_text(object), std::move(done)); });
@@ -75,7 +75,7 @@ class PodsRun {
         return fail(Kind::kDenied,
                     fmt::format("no probe pod can be made: {} ({}); it needs the rights to create, watch and delete "
                                 "pods there and to read their logs",
-                                why_not(answer), answer.status),
+                                kube::why_not(answer), answer.status),
                     pods_);
       made_[name] = {.view = {.name = name}, .log = {}, .neighbour = pod.neighbour};
     }
@@ -85,25 +85,24 @@ class PodsRun {
   }
 
   bool all_ended() const {
-    return std::ranges::all_of(
-        made_, [](const auto& entry) { return entry.second.view.phase != verify::PodPhase::kUnderWay; });
+    return std::ranges::all_of(made_, [](const auto& entry) { return entry.second.view.phase != PodPhase::kUnderWay; });
   }
 
   void see(const Json& object) {
-    const auto view = verify::view_pod(object);
+    const auto view = view_pod(object);
     if (const auto known = made_.find(view.name); known != made_.end()) known->second.view = view;
   }
 
   // Without a version a watch begins with what is there. The server may end it at any time.
   void watch() {
     bool late = false;
-    host::Timer deadline(loop_);
+    os::Timer deadline(loop_);
     deadline.start(kLongestRun, [&] {
       late = true;
       loop_.stop();
     });
     const std::string path = fmt::format("{}?watch=true&labelSelector={}", pods_,
-                                         kube::percent_encoded(std::string(verify::kRunLabel) + "=" + run_));
+                                         kube::percent_encoded(std::string(kRunLabel) + "=" + run_));
     while (!all_ended() && !late && !interrupted_) {
       kube::Lines lines;
       bool over = false;
@@ -119,7 +118,7 @@ class PodsRun {
               });
             if (all_ended()) loop_.stop();
           },
-          [&](const host::KubeAnswer&) {
+          [&](const kube::KubeAnswer&) {
             over = true;
             loop_.stop();
           });
@@ -127,7 +126,7 @@ class PodsRun {
       server_.client->cancel(id);
       if (!over || late || interrupted_ || all_ended()) continue;
       bool waited = false;
-      host::Timer again(loop_);
+      os::Timer again(loop_);
       again.start(kWatchAgain, [&] {
         waited = true;
         loop_.stop();
@@ -135,8 +134,8 @@ class PodsRun {
       while (!waited && !late && !interrupted_) loop_.run();
     }
     for (auto& [name, pod] : made_) {
-      if (pod.view.phase != verify::PodPhase::kUnderWay) continue;
-      pod.view.phase = verify::PodPhase::kRefused;
+      if (pod.view.phase != PodPhase::kUnderWay) continue;
+      pod.view.phase = PodPhase::kRefused;
       pod.view.why = fmt::format("it had not ended after {} s: kubectl describe pod says more while a run waits",
                                  std::chrono::duration_cast<std::chrono::seconds>(kLongestRun).count());
     }
@@ -144,7 +143,7 @@ class PodsRun {
 
   std::string log_of(const std::string& name) {
     const auto answer = server_.ask([&](auto& client, auto done) {
-      client.get(fmt::format("{}/{}/log?container={}", pods_, name, verify::kProbeContainer), std::move(done));
+      client.get(fmt::format("{}/{}/log?container={}", pods_, name, kProbeContainer), std::move(done));
     });
     return answer.status == kube::http::kOk ? answer.body : "";
   }
@@ -153,16 +152,16 @@ class PodsRun {
     for (const auto& [name, pod] : made_) {
       const auto answer =
           server_.ask([&](auto& client, auto done) { client.remove(pods_ + "/" + name, std::move(done)); });
-      if (!succeeded(answer))  // it ends by its own deadline
+      if (!kube::succeeded(answer))  // it ends by its own deadline
         fmt::print(stderr, "tranche verify: pod {} could not be deleted ({}): kubectl delete pod -l {}={}\n", name,
-                   answer.status == 0 ? answer.why : std::to_string(answer.status), verify::kRunLabel, run_);
+                   answer.status == 0 ? answer.why : std::to_string(answer.status), kRunLabel, run_);
     }
   }
 
   const VerifyOptions& options_;
   const ClusterLook& cluster_;
-  host::BlockingClient& server_;
-  host::Loop& loop_;
+  kube::BlockingClient& server_;
+  os::Loop& loop_;
   const std::string run_;
   const std::string pods_;
   std::map<std::string, Made> made_;
@@ -171,7 +170,7 @@ class PodsRun {
 
 Result<Json> overrides_of(const std::string& path) {
   if (path.empty()) return Json();
-  TRY(const auto text, host::read_file(path));
+  TRY(const auto text, os::read_file(path));
   Json overrides = json_of(text);
   if (!overrides.is_object())
     return fail(Kind::kInvalid, "not a JSON object; write for example {\"spec\": {\"runtimeClassName\": \"nvidia\"}}",
@@ -181,35 +180,34 @@ Result<Json> overrides_of(const std::string& path) {
 
 }  // namespace
 
-Status try_from_outside(const VerifyOptions& options, const ClusterLook& cluster, verify::Findings& checks) {
+Status try_from_outside(const VerifyOptions& options, const ClusterLook& cluster, Findings& checks) {
   if (!cluster.status) {
     checks.skip("deep", "", "the node agent's status cannot be read, and the trials depend on it",
                 "correct what failed above, or run `tranche verify --local --deep` on the node");
     return {};
   }
   TRY(const Json overrides, overrides_of(options.pod_overrides));
-  const auto plan = verify::plan_probe_pods(*cluster.status);
+  const auto plan = plan_probe_pods(*cluster.status);
   for (const auto& check : plan.checks) checks.add(check);
   if (plan.pods.empty()) return {};
 
-  TRY(auto server, host::BlockingClient::open(cluster.access));
+  TRY(auto server, kube::BlockingClient::open(cluster.access));
   PodsRun run(options, cluster, server);
   TRY_STATUS(run.run(plan.pods, overrides));
 
-  verify::Findings trials;
-  std::vector<verify::ProbeRun> neighbours;
+  Findings trials;
+  std::vector<ProbeRun> neighbours;
   for (const auto& [name, pod] : run.made()) {
     if (pod.neighbour) {
-      if (pod.view.phase == verify::PodPhase::kEnded)
-        neighbours.push_back({.status = pod.view.status, .output = pod.log});
+      if (pod.view.phase == PodPhase::kEnded) neighbours.push_back({.status = pod.view.status, .output = pod.log});
       continue;
     }
-    if (pod.view.phase == verify::PodPhase::kRefused) {
+    if (pod.view.phase == PodPhase::kRefused) {
       trials.skip("deep", name, "the pod did not run: " + pod.view.why,
                   "a pod may have taken the slot: try again; or see --pod-overrides");
       continue;
     }
-    const auto trial = verify::checks_of_log(pod.log);
+    const auto trial = checks_of_log(pod.log);
     if (trial)
       trials.insert(trials.end(), trial->begin(), trial->end());
     else
@@ -218,11 +216,11 @@ Status try_from_outside(const VerifyOptions& options, const ClusterLook& cluster
   }
   std::vector<std::string> reached;
   for (const auto& gpu : plan.gpus)
-    if (std::ranges::any_of(trials, [&](const verify::Finding& check) { return check.about == gpu; }))
+    if (std::ranges::any_of(trials, [&](const Finding& check) { return check.about == gpu; }))
       reached.push_back(gpu);
     else
       trials.skip("deep", gpu, "kubelet gave no probe pod a slot of this GPU", "try again");
-  verify::judge_neighbours(neighbours, reached, trials);
+  judge_neighbours(neighbours, reached, trials);
   for (const auto& gpu : reached)
     trials.skip("deep.deaths", gpu, "only a process on the node sees what tranche-keeper holds",
                 "run `tranche verify --local --deep` on the node");
@@ -230,4 +228,4 @@ Status try_from_outside(const VerifyOptions& options, const ClusterLook& cluster
   return {};
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::verify

@@ -3,7 +3,7 @@
 #include <csignal>
 #include <utility>
 
-namespace tranche::agent {
+namespace tranche::verify {
 namespace {
 
 constexpr std::size_t kLongestOutput = 64 << 10;
@@ -17,11 +17,11 @@ constexpr Duration kQueueRunsOut = std::chrono::seconds(2);  // of a probe that 
 
 Probes::Started Probes::start(const GrantHere& grant, const std::vector<std::string>& words,
                               const std::map<std::string, std::string>& more) {
-  Started probe(new Running{.timer = host::Timer(loop_)});
-  host::Command command{.argv = {"/proc/self/exe", "probe", "--json"},
-                        .env = environment_,
-                        .kill_on_drop = true,
-                        .die_with_parent = true};
+  Started probe(new Running{.timer = os::Timer(loop_)});
+  os::Command command{.argv = {"/proc/self/exe", "probe", "--json"},
+                      .env = environment_,
+                      .kill_on_drop = true,
+                      .die_with_parent = true};
   command.argv.insert(command.argv.end(), words.begin(), words.end());
   for (const auto& [name, value] : grant.env) command.env[name] = value;
   for (const auto& [name, value] : more) command.env[name] = value;
@@ -31,7 +31,7 @@ Probes::Started Probes::start(const GrantHere& grant, const std::vector<std::str
     command.env["CUDA_MPS_PIPE_DIRECTORY"] = grant.endpoint;
   }
   Running* self = probe.get();
-  auto process = host::Process::start(
+  auto process = os::Process::start(
       loop_, command,
       [this, self](const std::string& line) {
         if (line == "computing") {
@@ -40,7 +40,7 @@ Probes::Started Probes::start(const GrantHere& grant, const std::vector<std::str
         }
         if (self->run.output.size() < kLongestOutput) self->run.output += line + '\n';
       },
-      [this, self](host::ExitNote note) {
+      [this, self](os::ExitNote note) {
         self->ended = true;
         self->run.status = note.signalled ? kBySignal + note.code : note.code;
         loop_.stop();
@@ -61,24 +61,24 @@ Probes::Started Probes::start(const GrantHere& grant, const std::vector<std::str
 }
 
 // The loop stops at the end of any probe.
-verify::ProbeRun Probes::wait(const Started& probe) {
+ProbeRun Probes::wait(const Started& probe) {
   while (!probe->ended) loop_.run();
   return probe->run;
 }
 
-verify::ProbeRun Probes::end(const Started& probe) {
+ProbeRun Probes::end(const Started& probe) {
   if (probe->process) (void)probe->process->signal(SIGTERM);
   return wait(probe);
 }
 
-verify::ProbeRun Probes::kill(const Started& probe) {
+ProbeRun Probes::kill(const Started& probe) {
   if (probe->process) (void)probe->process->signal(SIGKILL);
   return wait(probe);
 }
 
 bool Probes::until(const std::function<bool()>& so) {
   bool late = false;
-  host::Timer timer(loop_);
+  os::Timer timer(loop_);
   timer.start(kLongestWait, [&] {
     late = true;
     loop_.stop();
@@ -87,9 +87,9 @@ bool Probes::until(const std::function<bool()>& so) {
   return so();
 }
 
-verify::ProbeRun Probes::run(const GrantHere& grant, const std::vector<std::string>& words,
-                             const std::map<std::string, std::string>& more) {
+ProbeRun Probes::run(const GrantHere& grant, const std::vector<std::string>& words,
+                     const std::map<std::string, std::string>& more) {
   return wait(start(grant, words, more));
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::verify

@@ -14,7 +14,7 @@
 #include "os/loop/timer.h"
 #include "os/process/process.h"
 
-namespace tranche::agent {
+namespace tranche::verify {
 
 enum class ProbePlace {
   kOwnNamespace,  // a mount namespace of its own with the grant's endpoint, by which the guard knows whose it is
@@ -30,45 +30,45 @@ struct GrantHere {
 
 class Probes {
  public:
-  Probes(host::Loop& loop, std::map<std::string, std::string> environment, ProbePlace place)
+  Probes(os::Loop& loop, std::map<std::string, std::string> environment, ProbePlace place)
       : loop_(loop), environment_(std::move(environment)), place_(place) {}
 
   struct Running {
-    host::Timer timer;
+    os::Timer timer;
     bool ended = false;
     bool computes = false;
-    verify::ProbeRun run = {};
-    std::unique_ptr<host::Process> process = {};
+    ProbeRun run = {};
+    std::unique_ptr<os::Process> process = {};
   };
   using Started = std::unique_ptr<Running>;
   // `words` go behind "probe --json"; `more` over the grant's variables.
   Started start(const GrantHere& grant, const std::vector<std::string>& words,
                 const std::map<std::string, std::string>& more = {});
-  verify::ProbeRun wait(const Started& probe);
-  verify::ProbeRun end(const Started& probe);   // asks it to end first: it does so in order
-  verify::ProbeRun kill(const Started& probe);  // whatever is in flight
+  ProbeRun wait(const Started& probe);
+  ProbeRun end(const Started& probe);   // asks it to end first: it does so in order
+  ProbeRun kill(const Started& probe);  // whatever is in flight
   static bool has_ended(const Started& probe) { return probe->ended; }
   // With --stages: launches are in flight.
   static bool computes_or_ended(const Started& probe) { return probe->ended || probe->computes; }
   bool until(const std::function<bool()>& so);  // runs the loop; false: it was not so within a minute
-  verify::ProbeRun run(const GrantHere& grant, const std::vector<std::string>& words,
-                       const std::map<std::string, std::string>& more = {});
+  ProbeRun run(const GrantHere& grant, const std::vector<std::string>& words,
+               const std::map<std::string, std::string>& more = {});
 
   void move_to(ProbePlace place) { place_ = place; }
   ProbePlace place() const { return place_; }
 
-  host::Loop& loop() { return loop_; }
+  os::Loop& loop() { return loop_; }
   const std::map<std::string, std::string>& environment() const { return environment_; }
 
  private:
-  host::Loop& loop_;
+  os::Loop& loop_;
   std::map<std::string, std::string> environment_;
   ProbePlace place_;
 };
 
 // What is tried with one grant, and judged. The same wherever the probes run.
 struct Trial {
-  verify::DeepGrant expected;
+  DeepGrant expected;
   GrantHere grant;
   std::optional<GrantHere> neighbour;   // a different slot of the same GPU
   bool observed = false;                // the guard only reports
@@ -76,10 +76,9 @@ struct Trial {
 };
 
 void try_grant(Probes& probes, const VerifyOptions& options, const VerifyPlaces& places, const Trial& trial,
-               verify::Findings& checks);
+               Findings& checks);
 // "deep.deaths". A death can harm other pods' clients where tranche-keeper does not hold the client: then it is not
 // tried beside them.
-void try_deaths(Probes& probes, const VerifyPlaces& places, const Trial& trial, bool tensor_cores,
-                verify::Findings& checks);
+void try_deaths(Probes& probes, const VerifyPlaces& places, const Trial& trial, bool tensor_cores, Findings& checks);
 
-}  // namespace tranche::agent
+}  // namespace tranche::verify

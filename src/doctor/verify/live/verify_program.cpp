@@ -9,7 +9,7 @@
 #include "doctor/verify/live/looks.h"
 #include "os/files/files.h"
 
-namespace tranche::agent {
+namespace tranche::verify {
 namespace {
 
 constexpr int kUsage = 2;
@@ -23,8 +23,8 @@ VerifyPlaces places_of(const VerifyOptions& options, const config::Flags& flags)
 }
 
 Status write_file(const std::string& path, const std::string& content) {
-  const auto [directory, name] = host::parts_of(path);
-  TRY(const auto dir, host::Dir::open(directory));
+  const auto [directory, name] = os::parts_of(path);
+  TRY(const auto dir, os::Dir::open(directory));
   return dir.write_atomically(name, content, 0644);
 }
 
@@ -45,7 +45,7 @@ int run_verify(const VerifyOptions& options) {
   doctor::Report report{options.inside ? "this container" : options.local ? "this node" : "node " + options.node, {}};
   auto& checks = report.findings;
   if (!options.json)
-    checks.on_add = [&options](const verify::Finding& check) {
+    checks.on_add = [&options](const Finding& check) {
       fmt::print("{}", doctor::line_of(check, options.terminal));
       std::fflush(stdout);
     };
@@ -60,7 +60,7 @@ int run_verify(const VerifyOptions& options) {
     else if (options.deep)
       looked = try_from_outside(options, *cluster, checks);
   } else {
-    const auto config = load_config(options.flags, options.environment, options.unknown_keys);
+    const auto config = config::load_config(options.flags, options.environment, options.unknown_keys);
     const auto places = places_of(options, config.config.flags);
     look_here(options, config.config, places, checks);
     if (options.deep) looked = try_limits(options, places, checks);
@@ -76,4 +76,4 @@ int run_verify(const VerifyOptions& options) {
   return looked ? doctor::exit_status(checks) : kUsage;
 }
 
-}  // namespace tranche::agent
+}  // namespace tranche::verify

@@ -8,7 +8,7 @@
 #include "kube/client/find_access.h"
 #include "observe/cluster/agent_statuses.h"
 
-namespace tranche::agent {
+namespace tranche::verify {
 
 struct VerifyOptions {
   std::string node;     // as the cluster calls it
@@ -19,8 +19,8 @@ struct VerifyOptions {
   std::string junit;      // a file for the same as JUnit's XML; "" = none
   bool terminal = false;  // colours
 
-  host::KubeconfigChoice kubeconfig;
-  AgentsAsked agents;
+  kube::KubeconfigChoice kubeconfig;
+  observe::AgentsAsked agents;
   std::string pod_overrides;  // a file with JSON that is merged over probe pods
   std::string sms;            // inside: SMs of the share, "12" or "GPU-a=12,GPU-b=14"; "" = not known
   bool observed = false;      // inside: the guard only reports
@@ -39,4 +39,4 @@ struct VerifyOptions {
 // 0: nothing failed; 1: something failed; 2: nothing could be checked, or the options make no sense.
 int run_verify(const VerifyOptions& options);
 
-}  // namespace tranche::agent
+}  // namespace tranche::verify

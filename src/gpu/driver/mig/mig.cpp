@@ -5,7 +5,7 @@
 #include "gpu/inventory/mig_uuid.h"
 #include "gpu/mig/state.h"
 
-namespace tranche::host::nvml {
+namespace tranche::gpu::nvml {
 namespace {
 
 std::string suffix_of(const Functions& f, Device parent, Device mig, std::uint32_t gpu_instance) {
@@ -114,4 +114,4 @@ Status read_mig(const Library& library, Device device, inventory::Gpu& gpu, std:
   return {};
 }
 
-}  // namespace tranche::host::nvml
+}  // namespace tranche::gpu::nvml

@@ -10,7 +10,7 @@
 #include "gpu/driver/nvml.h"
 #include "gpu/inventory/inventory.h"
 
-namespace tranche::host::nvml {
+namespace tranche::gpu::nvml {
 
 // "1g.18gb", "1c.2g.35gb": computed from the instance's own memory and its parent's total, so that it agrees with names
 // that other clients of the library compute. `suffix` is "", "+me", "+me.all", "+gfx", "-me".
@@ -35,4 +35,4 @@ void each_profile(const Functions& f, Device gpu, Take take) {
 // not answer are omitted, one sentence each in `unreadable`.
 Status read_mig(const Library& library, Device device, inventory::Gpu& gpu, std::vector<std::string>& unreadable);
 
-}  // namespace tranche::host::nvml
+}  // namespace tranche::gpu::nvml

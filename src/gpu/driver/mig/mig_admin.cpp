@@ -10,7 +10,7 @@
 #include "gpu/driver/processes.h"
 #include "gpu/mig/mig_models.h"
 
-namespace tranche::host {
+namespace tranche::gpu {
 namespace {
 
 using nvml::call;
@@ -22,12 +22,12 @@ using nvml::Return;
 
 class Admin final : public MigAdmin {
  public:
-  Admin(std::unique_ptr<Library> library, MigCare care)
+  Admin(std::unique_ptr<nvml::Library> library, MigCare care)
       : library_(std::move(library)), f_(library_->functions()), care_(std::move(care)) {}
 
   Result<std::vector<mig::GpuState>> read(std::vector<std::string>& silent) override {
     std::uint32_t count = 0;
-    TRY_STATUS(check(call(f_.device_count, &count), "cannot count the GPUs", "nvmlDeviceGetCount"));
+    TRY_STATUS(check(nvml::call(f_.device_count, &count), "cannot count the GPUs", "nvmlDeviceGetCount"));
     std::vector<mig::GpuState> gpus;
     for (std::uint32_t index = 0; index < count; ++index) {
       if (care_.pass_over.contains(index)) continue;
@@ -48,12 +48,14 @@ class Admin final : public MigAdmin {
 
   Result<Activation> set_mode(const std::string& gpu_uuid, bool on) override {
     TRY(const Found found, find(gpu_uuid));
-    Return activation = Return::kSuccess;
-    const Return code = call(f_.set_mig_mode, found.device, on ? 1u : 0u, &activation);
+    nvml::Return activation = nvml::Return::kSuccess;
+    const nvml::Return code = nvml::call(f_.set_mig_mode, found.device, on ? 1u : 0u, &activation);
     // A pass-through VM may return either of these.
-    if (code == Return::kResetRequired || (code == Return::kSuccess && activation == Return::kResetRequired))
+    if (code == nvml::Return::kResetRequired ||
+        (code == nvml::Return::kSuccess && activation == nvml::Return::kResetRequired))
       return Activation::kNeedsReset;
-    if (code == Return::kInUse || (code == Return::kSuccess && activation == Return::kInUse)) return Activation::kInUse;
+    if (code == nvml::Return::kInUse || (code == nvml::Return::kSuccess && activation == nvml::Return::kInUse))
+      return Activation::kInUse;
     TRY_STATUS(check(code, "cannot change the MIG mode", "nvmlDeviceSetMigMode"));
     TRY_STATUS(check(activation, "the driver could not put the MIG mode in effect", "nvmlDeviceSetMigMode"));
     return Activation::kActive;
@@ -63,8 +65,8 @@ class Admin final : public MigAdmin {
     TRY(const Found found, find(gpu_uuid));
     const nvml::GpuInstancePlacement at{place.start, place.size};
     nvml::GpuInstance made = nullptr;
-    return check(call(f_.create_gpu_instance, found.device, profile_id, &at, &made), "cannot create a GPU instance",
-                 "nvmlDeviceCreateGpuInstanceWithPlacement");
+    return check(nvml::call(f_.create_gpu_instance, found.device, profile_id, &at, &made),
+                 "cannot create a GPU instance", "nvmlDeviceCreateGpuInstanceWithPlacement");
   }
 
   Status create_compute_instance(const std::string& gpu_uuid, std::uint32_t gpu_instance,
@@ -79,7 +81,7 @@ class Admin final : public MigAdmin {
                   "the GPU instance has no compute instance profile of " + std::to_string(slices) + " slices",
                   "nvmlGpuInstanceGetComputeInstanceProfileInfo");
     nvml::ComputeInstance made = nullptr;
-    return check(call(f_.create_compute_instance, parent, *profile, &made), "cannot create a compute instance",
+    return check(nvml::call(f_.create_compute_instance, parent, *profile, &made), "cannot create a compute instance",
                  "nvmlGpuInstanceCreateComputeInstance");
   }
 
@@ -87,15 +89,16 @@ class Admin final : public MigAdmin {
                                   std::uint32_t compute_instance) override {
     TRY(const nvml::GpuInstance parent, instance(gpu_uuid, gpu_instance));
     nvml::ComputeInstance handle = nullptr;
-    TRY_STATUS(check(call(f_.compute_instance_by_id, parent, compute_instance, &handle),
+    TRY_STATUS(check(nvml::call(f_.compute_instance_by_id, parent, compute_instance, &handle),
                      "cannot find the compute instance", "nvmlGpuInstanceGetComputeInstanceById"));
-    return check(call(f_.destroy_compute_instance, handle), "cannot destroy the compute instance",
+    return check(nvml::call(f_.destroy_compute_instance, handle), "cannot destroy the compute instance",
                  "nvmlComputeInstanceDestroy");
   }
 
   Status destroy_gpu_instance(const std::string& gpu_uuid, std::uint32_t gpu_instance) override {
     TRY(const nvml::GpuInstance handle, instance(gpu_uuid, gpu_instance));
-    return check(call(f_.destroy_gpu_instance, handle), "cannot destroy the GPU instance", "nvmlGpuInstanceDestroy");
+    return check(nvml::call(f_.destroy_gpu_instance, handle), "cannot destroy the GPU instance",
+                 "nvmlGpuInstanceDestroy");
   }
 
  private:
@@ -104,21 +107,21 @@ class Admin final : public MigAdmin {
     std::uint32_t index = 0;
   };
 
-  Status check(Return code, const char* doing, const char* where) const {
-    if (code == Return::kSuccess) return {};
+  Status check(nvml::Return code, const char* doing, const char* where) const {
+    if (code == nvml::Return::kSuccess) return {};
     return std::unexpected(library_->error(code, doing, where));
   }
 
   // By index: the look-up by UUID fails for all GPUs while one of them is lost.
   Result<Found> find(const std::string& gpu_uuid) const {
     std::uint32_t count = 0;
-    TRY_STATUS(check(call(f_.device_count, &count), "cannot count the GPUs", "nvmlDeviceGetCount"));
+    TRY_STATUS(check(nvml::call(f_.device_count, &count), "cannot count the GPUs", "nvmlDeviceGetCount"));
     for (std::uint32_t index = 0; index < count; ++index) {
       if (care_.pass_over.contains(index)) continue;
       Found found{nullptr, index};
       std::string uuid;
-      if (call(f_.device_by_index, index, &found.device) != Return::kSuccess) continue;
-      if (read_text(f_.uuid, found.device, uuid) == Return::kSuccess && gpu_uuid == uuid) return found;
+      if (nvml::call(f_.device_by_index, index, &found.device) != nvml::Return::kSuccess) continue;
+      if (nvml::read_text(f_.uuid, found.device, uuid) == nvml::Return::kSuccess && gpu_uuid == uuid) return found;
     }
     return fail(Kind::kNotFound, "no GPU " + in_quotes(gpu_uuid) + " answers on this node", gpu_uuid);
   }
@@ -126,36 +129,37 @@ class Admin final : public MigAdmin {
   Result<nvml::GpuInstance> instance(const std::string& gpu_uuid, std::uint32_t id) const {
     TRY(const Found found, find(gpu_uuid));
     nvml::GpuInstance handle = nullptr;
-    TRY_STATUS(check(call(f_.gpu_instance_by_id, found.device, id, &handle), "cannot find the GPU instance",
+    TRY_STATUS(check(nvml::call(f_.gpu_instance_by_id, found.device, id, &handle), "cannot find the GPU instance",
                      "nvmlDeviceGetGpuInstanceById"));
     return handle;
   }
 
   Result<mig::GpuState> read_at(std::uint32_t index) const {
     Device device = nullptr;
-    TRY_STATUS(check(call(f_.device_by_index, index, &device), "it does not answer", "nvmlDeviceGetHandleByIndex"));
+    TRY_STATUS(
+        check(nvml::call(f_.device_by_index, index, &device), "it does not answer", "nvmlDeviceGetHandleByIndex"));
     return read_device(device, index);
   }
 
   Result<mig::GpuState> read_device(Device device, std::uint32_t index) const {
     mig::GpuState gpu;
     gpu.index = index;
-    TRY_STATUS(check(read_text(f_.uuid, device, gpu.uuid), "it does not answer", "nvmlDeviceGetUUID"));
-    read_text(f_.name, device, gpu.name);
+    TRY_STATUS(check(nvml::read_text(f_.uuid, device, gpu.uuid), "it does not answer", "nvmlDeviceGetUUID"));
+    nvml::read_text(f_.name, device, gpu.name);
     nvml::PciInfo pci{};
-    if (call(f_.pci_info, device, &pci) == Return::kSuccess) {
+    if (nvml::call(f_.pci_info, device, &pci) == nvml::Return::kSuccess) {
       gpu.pci_device_id = pci.pci_device_id;
       gpu.pci_subsystem_id = pci.pci_subsystem_id;
     }
     std::int32_t major = 0, minor = 0;
-    if (call(f_.compute_capability, device, &major, &minor) == Return::kSuccess)
+    if (nvml::call(f_.compute_capability, device, &major, &minor) == nvml::Return::kSuccess)
       gpu.compute_capability = {major, minor};
     nvml::Memory memory{};
-    if (call(f_.memory, device, &memory) == Return::kSuccess) gpu.memory = {memory.total};
+    if (nvml::call(f_.memory, device, &memory) == nvml::Return::kSuccess) gpu.memory = {memory.total};
 
     std::uint32_t current = 0, pending = 0;
-    const Return mode = call(f_.mig_mode, device, &current, &pending);
-    if (mode == Return::kNotSupported) return gpu;
+    const nvml::Return mode = nvml::call(f_.mig_mode, device, &current, &pending);
+    if (mode == nvml::Return::kNotSupported) return gpu;
     TRY_STATUS(check(mode, "cannot read the MIG mode", "nvmlDeviceGetMigMode"));
     gpu.capable = true;
     gpu.enabled = current == 1;
@@ -184,7 +188,7 @@ class Admin final : public MigAdmin {
       profile.number = number;
       std::array<nvml::GpuInstancePlacement, nvml::kMostPlacements> places{};
       auto count = static_cast<std::uint32_t>(places.size());
-      if (call(f_.gpu_instance_placements, device, info.id, places.data(), &count) == Return::kSuccess) {
+      if (nvml::call(f_.gpu_instance_placements, device, info.id, places.data(), &count) == nvml::Return::kSuccess) {
         for (std::uint32_t i = 0; i < std::min<std::uint32_t>(count, nvml::kMostPlacements); ++i)
           profile.placements.push_back({places[i].start, places[i].size});
       }
@@ -200,11 +204,11 @@ class Admin final : public MigAdmin {
     for (const mig::Profile& profile : gpu.profiles) {
       std::array<nvml::GpuInstance, nvml::kMostInstances> handles{};
       auto count = static_cast<std::uint32_t>(handles.size());
-      TRY_STATUS(check(call(f_.gpu_instances, device, profile.id, handles.data(), &count),
+      TRY_STATUS(check(nvml::call(f_.gpu_instances, device, profile.id, handles.data(), &count),
                        "cannot list the GPU instances", "nvmlDeviceGetGpuInstances"));
       for (std::uint32_t i = 0; i < std::min(count, nvml::kMostInstances); ++i) {
         nvml::GpuInstanceInfo info{};
-        TRY_STATUS(check(call(f_.gpu_instance_info, handles[i], &info), "cannot read a GPU instance",
+        TRY_STATUS(check(nvml::call(f_.gpu_instance_info, handles[i], &info), "cannot read a GPU instance",
                          "nvmlGpuInstanceGetInfo"));
         mig::GpuInstance instance{
             .id = info.id, .profile_id = info.profile_id, .placement = {info.placement.start, info.placement.size}};
@@ -220,15 +224,15 @@ class Admin final : public MigAdmin {
   Uuids uuids_of(Device device) const {
     Uuids uuids;
     std::uint32_t most = 0;
-    call(f_.max_mig_devices, device, &most);
+    nvml::call(f_.max_mig_devices, device, &most);
     for (std::uint32_t slot = 0; slot < most; ++slot) {
       Device mig = nullptr;
-      if (call(f_.mig_device_by_index, device, slot, &mig) != Return::kSuccess) continue;
+      if (nvml::call(f_.mig_device_by_index, device, slot, &mig) != nvml::Return::kSuccess) continue;
       std::uint32_t gi = 0, ci = 0;
       std::string uuid;
-      if (call(f_.gpu_instance_id, mig, &gi) == Return::kSuccess &&
-          call(f_.compute_instance_id, mig, &ci) == Return::kSuccess &&
-          read_text(f_.uuid, mig, uuid) == Return::kSuccess)
+      if (nvml::call(f_.gpu_instance_id, mig, &gi) == nvml::Return::kSuccess &&
+          nvml::call(f_.compute_instance_id, mig, &ci) == nvml::Return::kSuccess &&
+          nvml::read_text(f_.uuid, mig, uuid) == nvml::Return::kSuccess)
         uuids[{gi, ci}] = uuid;
     }
     return uuids;
@@ -238,9 +242,9 @@ class Admin final : public MigAdmin {
   void each_compute_profile(nvml::GpuInstance parent, Take take) const {
     for (std::uint32_t number = 0; number < nvml::kComputeInstanceProfiles; ++number) {
       nvml::ComputeInstanceProfileInfo info{};
-      const Return code = call(f_.compute_instance_profile, parent, number, nvml::kSharedEngines, &info);
-      if (code == Return::kInvalidArgument) break;
-      if (code == Return::kSuccess) take(number, info);
+      const nvml::Return code = nvml::call(f_.compute_instance_profile, parent, number, nvml::kSharedEngines, &info);
+      if (code == nvml::Return::kInvalidArgument) break;
+      if (code == nvml::Return::kSuccess) take(number, info);
     }
   }
 
@@ -258,11 +262,11 @@ class Admin final : public MigAdmin {
     for (const auto& [id, slices, number] : profiles) {
       std::array<nvml::ComputeInstance, nvml::kMostInstances> handles{};
       auto count = static_cast<std::uint32_t>(handles.size());
-      TRY_STATUS(check(call(f_.compute_instances, parent, id, handles.data(), &count),
+      TRY_STATUS(check(nvml::call(f_.compute_instances, parent, id, handles.data(), &count),
                        "cannot list the compute instances", "nvmlGpuInstanceGetComputeInstances"));
       for (std::uint32_t i = 0; i < std::min(count, nvml::kMostInstances); ++i) {
         nvml::ComputeInstanceInfo info{};
-        TRY_STATUS(check(call(f_.compute_instance_info, handles[i], &info), "cannot read a compute instance",
+        TRY_STATUS(check(nvml::call(f_.compute_instance_info, handles[i], &info), "cannot read a compute instance",
                          "nvmlComputeInstanceGetInfo"));
         const auto uuid = uuids.find({gpu_instance, info.id});
         found.push_back({.id = info.id,
@@ -289,16 +293,16 @@ class Admin final : public MigAdmin {
     }
   }
 
-  std::unique_ptr<Library> library_;
-  const Functions& f_;
+  std::unique_ptr<nvml::Library> library_;
+  const nvml::Functions& f_;
   MigCare care_;
 };
 
 }  // namespace
 
 Result<std::unique_ptr<MigAdmin>> MigAdmin::open(const NvmlSettings& settings, MigCare care) {
-  TRY(std::unique_ptr<Library> library, Library::open(settings.driver_root));
-  const Functions& f = library->functions();
+  TRY(std::unique_ptr<nvml::Library> library, nvml::Library::open(settings.driver_root));
+  const nvml::Functions& f = library->functions();
   if (f.mig_mode == nullptr || f.gpu_instances == nullptr || f.create_gpu_instance == nullptr ||
       f.compute_instances == nullptr)
     return fail(Kind::kUnsupported,
@@ -307,4 +311,4 @@ Result<std::unique_ptr<MigAdmin>> MigAdmin::open(const NvmlSettings& settings, M
   return std::make_unique<Admin>(std::move(library), std::move(care));
 }
 
-}  // namespace tranche::host
+}  // namespace tranche::gpu

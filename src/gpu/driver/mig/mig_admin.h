@@ -15,7 +15,7 @@
 #include "gpu/driver/nvml.h"
 #include "gpu/mig/state.h"
 
-namespace tranche::host {
+namespace tranche::gpu {
 
 struct MigCare {
   std::set<std::uint32_t> pass_over{};                    // GPUs that no call touches: one hangs on them
@@ -43,4 +43,4 @@ class MigAdmin {
   virtual Status destroy_gpu_instance(const std::string& gpu_uuid, std::uint32_t gpu_instance) = 0;
 };
 
-}  // namespace tranche::host
+}  // namespace tranche::gpu

@@ -4,7 +4,7 @@
 
 #include "gpu/driver/sim_fixture.h"
 
-namespace tranche::host::nvml {
+namespace tranche::gpu::nvml {
 namespace {
 
 struct AdminBed : SimFixture {
@@ -88,4 +88,4 @@ TEST(MigAdmin, OneSilentGpuDoesNotHideTheOthers) {
 }
 
 }  // namespace
-}  // namespace tranche::host::nvml
+}  // namespace tranche::gpu::nvml
