@@ -15,10 +15,9 @@ Raw results go to $OUT/claims.json."""
 import json, os, statistics, subprocess, sys, time, types
 
 from endings_bed import CONTAINED, DYING, Contained, EndingsNode, delete_pod, median_worst
-from gpu_bed import Machine, leftovers, wait_for
+from gpu_bed import TENANTS, Machine, Program, leftovers, started, wait_for
 from pods_api import NODE, SLICES
 from rows import clean, parsed, parser, parts, save, title
-from stop_moments import TENANTS, Program
 
 DRIVER = "gpu.tranche.io"
 CLAIMS = {"six": (6, 20), "twenty": (20, 30), "ten": (10, 50)}  # GiB, percent of the SMs
@@ -83,11 +82,9 @@ class ClaimsNode(EndingsNode):
 
 
 def at_once(node, grants, words_of):
-    """A program in each claim, side by side; what each says as its result."""
+    """A program in each claim, side by side."""
     programs = {name: Program(node.machine, grants[name].envs, *words_of(name), prefix=grants[name].enter) for name in grants}
-    for name, program in programs.items():
-        if not program.ready(90):
-            raise RuntimeError(f"{name} does not start: {program.errors} {''.join(program.stderr)[-300:]}")
+    started(programs.values())
     return programs
 
 
@@ -103,9 +100,7 @@ def share(bed):
         program.go()
     lines, holds = [], True
     for name, program in programs.items():
-        seen = program.events.get(timeout=60)
-        while seen["event"] != "measured":
-            seen = program.events.get(timeout=60)
+        seen = wait_for(lambda: program.said("measured"))
         gib, cores = CLAIMS[name]
         promised = bed.node.shown(name)["devices"][0]
         least = bed.machine.sms * cores / 100
@@ -125,9 +120,7 @@ def limit(bed):
     lines, holds = [], True
     for name, program in programs.items():
         gib, _ = CLAIMS[name]
-        grown = None
-        while grown is None or grown["event"] != "grown":
-            grown = program.events.get(timeout=60)
+        grown = wait_for(lambda: program.said("grown"))
         right = (gib << 10) - 1536 <= grown["held"] <= gib << 10 and program.well()
         holds &= right
         lines.append((f"{gib} GiB", f"refused after {grown['held']} MiB in pieces of 128 MiB; the program {'goes on' if program.well() else 'is gone'}"))
@@ -142,9 +135,7 @@ def delete(bed):
     words = {"serve": ("serve",), "train": ("train",)} if not bed.machine.simulated else {"serve": ("steps",), "train": ("steps",)}
     begin = lambda kind: Program(node.machine, bed.grants[kinds[kind]].envs, *words[kind], prefix=bed.grants[kinds[kind]].enter)
     neighbours = {kind: begin(kind) for kind in kinds}
-    for kind, program in neighbours.items():
-        if not program.ready(90):
-            raise RuntimeError(f"{kind} does not start: {program.errors} {''.join(program.stderr)[-300:]}")
+    started(neighbours.values())
     node.call("unprepare", "ten")
     tries, dead, void = [], 0, []
     for i in range(args.repeats):

@@ -3,9 +3,8 @@
 import concurrent.futures, dataclasses, os, random, re, signal, threading, time
 
 from deaths import ControlGroup
-from endings_bed import DYING, Sight, delete_pod, gone, median_worst, p99, signal_to, since
-from gpu_bed import PATIENCE, wait_for
-from stop_moments import Program
+from endings_bed import DYING, Sight, delete_pod, gone, median_worst, p99, since
+from gpu_bed import PATIENCE, Program, signal_to, wait_for
 
 NEIGHBOURS = {"serve": ("serve",), "train": ("train",), "elementwise": ("elementwise", "fresh=1")}
 KINDS = {  # the commands for tenants.py; {n}: products whose time at the share's SMs is that of 8192³ at a quarter of the GPU
@@ -297,7 +296,7 @@ def again(bed):
     name, most = ("hoard" if bed.machine.simulated else "grow"), f"most={bed.slot_mib * 7 // 10}"
     tenant, results = bed.node.tenant("again", bed.args.victim_slots), []
     start = lambda: Program(bed.machine, tenant.envs, name, most, "step=256", prefix=tenant.enter)
-    grown = lambda program: wait_for(lambda: program.process.poll() is not None or any(e["event"] == "grown" for e in list(program.events.queue)))
+    grown = lambda program: wait_for(lambda: program.process.poll() is not None or program.said("grown"))
     for _ in range(max(1, bed.args.repeats // 4)):
         marks, first = bed.node.marks(), start()
         result = {"kind": "killed and started again", "dead": []}

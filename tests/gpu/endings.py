@@ -21,7 +21,7 @@ import os, sys, time
 import ending_rows
 from endings_bed import EndingsNode, Neighbours
 from gpu_bed import Machine, leftovers
-from rows import clean, parsed, parser, parts, save
+from rows import clean, parsed, parser, parts, save, title
 
 ROWS = {  # in this order; with its part of the time
     "delete": ("a deletion with a grace", 10), "checkpoint": ("a program that saves on SIGTERM", 2), "force": ("a forced deletion", 3),
@@ -55,19 +55,7 @@ def arguments():
     return args
 
 
-def driver_version(machine):
-    if machine.simulated:
-        return "simulated"
-    words = machine.run("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader").stdout.split()
-    return words[0] if words else "unknown"
-
-
-def table(machine, driver, rows, seconds):
-    head = f"{time.strftime('%Y-%m-%d', time.gmtime())}, {machine.gpu['name']} ({machine.sms} SMs), driver {driver}; {seconds:.0f} s"
-    return "\n".join([head, "", *parts({name: (row["holds"], row["lines"]) for name, row in rows.items()})])
-
-
-def run_rows(args, machine, driver, node, began):
+def run_rows(args, machine, node, began):
     kinds = ending_rows.NEIGHBOURS if not machine.simulated else {name: ("steps",) for name in ending_rows.NEIGHBOURS}
     neighbours = Neighbours(node, kinds, args.neighbour_slots)
     try:
@@ -84,7 +72,7 @@ def run_rows(args, machine, driver, node, began):
             rows[name]["seconds"] = round(time.monotonic() - begin, 1)
             for line in rows[name]["lines"]:
                 print(f"{name}: {line[0]}: {line[1]}", file=sys.stderr, flush=True)
-            save(args.out, "endings", {"gpu": machine.gpu, "driver": driver, "date": time.strftime("%Y-%m-%d", time.gmtime()), "rows": rows,
+            save(args.out, "endings", {"gpu": machine.gpu, "driver": machine.driver(), "date": time.strftime("%Y-%m-%d", time.gmtime()), "rows": rows,
                                        "harms": neighbours.harms})
         if any(row["holds"] is False for row in rows.values()):
             node.show_logs()
@@ -101,14 +89,13 @@ def main():
     began = time.monotonic()
     machine = Machine(args)
     machine.shows_uvm()
-    already, driver = leftovers(machine), driver_version(machine)
-    node = EndingsNode(machine)
+    already, node = leftovers(machine), EndingsNode(machine)
     try:
-        rows = run_rows(args, machine, driver, node, began)
+        rows = run_rows(args, machine, node, began)
     finally:
         killed = node.stop()
     left = clean(machine, killed, already)
-    print(table(machine, driver, rows, time.monotonic() - began))
+    print(title(machine, began), *parts({name: (row["holds"], row["lines"]) for name, row in rows.items()}), sep="\n")
     return 1 if left or killed or any(row["holds"] is False for row in rows.values()) else 0
 
 

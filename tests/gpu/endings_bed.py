@@ -3,11 +3,10 @@ counted, and the end of a container as kubelet and a container runtime bring it 
 
 import json, os, signal, socket, statistics, sys, threading, time
 
-from gpu_bed import PATIENCE, Node, wait_for
+from gpu_bed import HERE, PATIENCE, TENANTS, Node, Program, signal_to, wait_for
 from pods_api import NODE, PodsApi
-from stop_moments import TENANTS, Program
 
-CONTAINED = os.path.join(os.path.dirname(TENANTS), "contained.py")
+CONTAINED = os.path.join(HERE, "contained.py")
 DYING = 0.8  # seconds in which a neighbour of a client that died badly was seen to die itself (docs/internals/evidence)
 
 
@@ -113,13 +112,6 @@ def mounts_namespace(pid):
         return os.readlink(f"/proc/{pid}/ns/mnt")
     except OSError:
         return ""
-
-
-def signal_to(pid, number):
-    try:
-        os.kill(pid, number)
-    except ProcessLookupError:
-        pass
 
 
 class Contained:

@@ -4,7 +4,7 @@ container runs it, the real programs as a node with kubelet's double, and CUDA c
 import ctypes, json, os, queue, re, select, shutil, signal, socket, subprocess, sys, tempfile, threading, time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-CLIENT = os.path.join(HERE, "cuda_client.py")
+CLIENT, TENANTS = os.path.join(HERE, "cuda_client.py"), os.path.join(HERE, "tenants.py")
 RESOURCE = "nvidia.com/gpu"
 CONTROL = "nvidia-cuda-mps-control"
 NEW_MOUNTS, BIND, RECURSIVE, PRIVATE = 0x00020000, 0x1000, 0x4000, 0x40000
@@ -31,6 +31,13 @@ def wait_for(probe, seconds=PATIENCE, every=0.02):
         if time.monotonic() >= end:
             return None
         time.sleep(every)
+
+
+def signal_to(pid, number):
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        pass
 
 
 def find(tree, wanted):
@@ -68,6 +75,12 @@ class Machine:
             sys.exit("no GPU program runs here: `tranche probe` says nothing")
         self.gpu, self.total_mib = report["device"], report["memory"]["total"] >> 20
         self.sms = report["sms"]["attribute"]
+
+    def driver(self):
+        """Its version."""
+        if self.simulated:
+            return "simulated"
+        return self.run("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader").stdout.split("\n")[0] or "unknown"
 
     def run(self, *argv, env=None, **more):
         more.setdefault("timeout", 60)
@@ -166,6 +179,69 @@ def running_client(start, tries=8):
         client.kill()
         time.sleep(0.4)
     return None
+
+
+class Program:
+    """One tenants.py; what it says is kept."""
+
+    def __init__(self, machine, env, *words, prefix=()):
+        self.words, self.events, self.windows, self.errors = words, queue.Queue(), [], []
+        self.process = subprocess.Popen([*prefix, sys.executable, TENANTS, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, text=True, env={**machine.env, **env})
+        self.pid, self.stderr = self.process.pid, []
+        threading.Thread(target=self._read, daemon=True).start()
+        threading.Thread(target=lambda: self.stderr.extend(self.process.stderr), daemon=True).start()
+
+    def _read(self):
+        for line in self.process.stdout:
+            try:
+                event = json.loads(line)
+            except ValueError:
+                continue
+            if event["event"] == "window":
+                self.windows.append(event)
+            elif event["event"] == "error":
+                self.errors.append(event)
+            else:
+                self.events.put(event)
+
+    def ready(self, seconds=60):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and self.process.poll() is None:
+            try:
+                event = self.events.get(timeout=0.1)
+            except queue.Empty:
+                continue
+            if event["event"] == "ready":
+                return True
+        return False
+
+    def said(self, what):
+        """Its first event of that name since it was ready, or None."""
+        return next((event for event in list(self.events.queue) if event["event"] == what), None)
+
+    def go(self, line=""):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def well(self):
+        return self.process.poll() is None and not self.errors
+
+    def slowest(self, begin, end):
+        """The slowest step that overlaps a span of time, in milliseconds; None: no step ended in it."""
+        return max((w["worst"] for w in list(self.windows) if w["at"] > begin and w["since"] < end), default=None)
+
+    def kill(self):
+        signal_to(self.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+def started(programs, seconds=90):
+    """The programs, each of which has done its first step."""
+    for program in programs:
+        if not program.ready(seconds):
+            raise RuntimeError(f"{program.words} does not start: {program.errors} {''.join(program.stderr)[-300:]}")
+    return programs
 
 
 class PlainDaemon:

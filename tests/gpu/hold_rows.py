@@ -4,8 +4,7 @@ and whatever else is worth keeping."""
 
 import importlib.util, json, os, statistics, time
 
-from gpu_bed import PATIENCE, Client, PlainDaemon, find, last_json, running_client, wait_for
-from stop_moments import Program
+from gpu_bed import PATIENCE, Client, PlainDaemon, Program, find, last_json, running_client, wait_for
 
 MALFORMED = ["zz", "0=zz", "0=", "=", " ", "0=0", "1=1G", "9=1G", "GPU-bad=1G", "0=1G,0=zz", "0", "0=1X", "=1G", "0:1G", "GPU-=1G", "0==1G",
              "0=G", "0=1G,9=1G", ",0=1G", "0=1G;0=1G"]

@@ -9,7 +9,7 @@ import sys, time
 
 import hold_rows, hold_rows_begin, hold_rows_endpoint
 from gpu_bed import Machine, Node, PlainDaemon, leftovers
-from rows import clean, parsed, parser, save
+from rows import clean, parsed, parser, save, title
 
 ROWS = {  # in this order; what each promises
     "busy": ("a busy client is deleted", "no peer dies"),
@@ -62,8 +62,7 @@ def verdict(result):
 
 
 def table(machine, results):
-    lines = [f"GPU: {machine.gpu['name']}   {time.strftime('%Y-%m-%d', time.gmtime())}" + ("   (simulated)" if machine.simulated else ""),
-             "| what | promised | before | after | |", "| --- | --- | --- | --- | --- |"]
+    lines = [title(machine), "| what | promised | before | after | |", "| --- | --- | --- | --- | --- |"]
     for name, result in results.items():
         what, promised = ROWS[name]
         lines.append("| " + " | ".join([what, promised, result.get("before", {}).get("measured", "-"), result["after"]["measured"],

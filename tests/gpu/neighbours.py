@@ -1,9 +1,9 @@
 """Programs that compute beside what a hardware script tries, each in a pod of its own: PyTorch on a GPU, the driver's interface on the
 stand-ins."""
 
-import sys, time
+import time
 
-from stop_moments import Program
+from gpu_bed import Program, started
 
 
 class Neighbours:
@@ -12,9 +12,7 @@ class Neighbours:
     def __init__(self, machine, node):
         kinds = (("steps",), ("steps",)) if machine.simulated else (("serve",), ("train",), ("products", "queue=256"))
         self.tenants = [node.tenant(f"neighbour-{i}") for i in range(len(kinds))]
-        self.programs = [Program(machine, t.envs, *words, prefix=t.enter) for t, words in zip(self.tenants, kinds)]
-        if not all(program.ready(120) for program in self.programs):
-            sys.exit(f"a neighbour does not start: {[p.stderr[-3:] for p in self.programs]}")
+        self.programs = started([Program(machine, t.envs, *words, prefix=t.enter) for t, words in zip(self.tenants, kinds)], 120)
         self.starter = node.tenant("starter")
 
     def dead(self):
@@ -31,7 +29,6 @@ class Neighbours:
 
     def end(self):
         for program in self.programs:
-            program.process.kill()
-            program.process.wait()
+            program.kill()
         for tenant in (*self.tenants, self.starter):
             tenant.delete()

@@ -14,8 +14,7 @@ driver's interface. It changes no setting of the GPU.
 
 import os, signal, statistics, subprocess, sys, time
 
-from endings_bed import signal_to
-from gpu_bed import Machine, Node, find, wait_for
+from gpu_bed import Machine, Node, find, signal_to, wait_for
 from neighbours import Neighbours
 from rows import finish, parsed, parser
 

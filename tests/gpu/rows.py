@@ -30,9 +30,9 @@ def save(out, name, results):
 
 
 def title(machine, since=None):
-    """The line above a table: the GPU, the date, and the seconds since then."""
-    return (f"GPU: {machine.gpu['name']}   {time.strftime('%Y-%m-%d', time.gmtime())}" + (f"; {time.monotonic() - since:.0f} s" if since else "") +
-            ("   (simulated)" if machine.simulated else ""))
+    """The line above a table: the GPU, its driver, the date, and the seconds since then."""
+    return (f"GPU: {machine.gpu['name']} ({machine.sms} SMs), driver {machine.driver()}   {time.strftime('%Y-%m-%d', time.gmtime())}" +
+            (f"; {time.monotonic() - since:.0f} s" if since else ""))
 
 
 def verdict(holds):

@@ -41,8 +41,8 @@ def kind(runs):
     return "right" if wrong == 0 else "wrong" if always else "mixed"
 
 
-def row_of(machine, runs_by_sms, driver, cublas, args):
-    lines = [f"  - gpu: {machine.gpu['name']}", f"    driver: {driver}", f'    cublas: "{cublas}"', f"    date: {time.strftime('%Y-%m-%d', time.gmtime())}",
+def row_of(machine, runs_by_sms, cublas, args):
+    lines = [f"  - gpu: {machine.gpu['name']}", f"    driver: {machine.driver()}", f'    cublas: "{cublas}"', f"    date: {time.strftime('%Y-%m-%d', time.gmtime())}",
              "    how: >", f"      tests/gpu/sm_counts.py: {args.types} of {args.shapes or 'twelve shapes'}, NN and TN, two draws of inputs, {args.runs} run(s) a count."]
     for name in ("right", "wrong", "mixed"):
         counts = [sms for sms, runs in runs_by_sms.items() if kind(runs) == name]
@@ -65,7 +65,6 @@ def main():
         args.shapes = args.shapes or "64,48x80x33"
 
     machine, began, runs_by_sms, all_runs = Machine(args), time.monotonic(), {}, []
-    driver = machine.run("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader").stdout.split("\n")[0] if not machine.simulated else "simulated"
     daemon = PlainDaemon(machine, limited=False)
     complete = True
     try:
@@ -89,10 +88,10 @@ def main():
                       file=sys.stderr, flush=True)
     finally:
         daemon.stop()
-    save(args.out, "sm_counts", {"gpu": machine.gpu, "sms": machine.sms, "driver": driver, "complete": complete, "runs": all_runs})
+    save(args.out, "sm_counts", {"gpu": machine.gpu, "sms": machine.sms, "driver": machine.driver(), "complete": complete, "runs": all_runs})
     machine.clean()
     cublas = next((r["gemm"]["cublas"] for r in all_runs if r["gemm"].get("cublas")), "unknown")
-    print(row_of(machine, runs_by_sms, driver, cublas, args))
+    print(row_of(machine, runs_by_sms, cublas, args))
     unknown = [sms for sms, runs in runs_by_sms.items() if kind(runs) == "unknown"]
     if unknown or not complete:
         print(f"# not measured: {spans(unknown)}" + ("" if complete else "; out of time before the end"))

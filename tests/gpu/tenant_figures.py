@@ -14,9 +14,8 @@ top` and the page go to $OUT."""
 import json, os, re, signal, statistics, sys, threading, time, urllib.request
 
 from at_rest import cpu_ms
-from gpu_bed import Machine, Node, leftovers
+from gpu_bed import Machine, Node, Program, leftovers, started
 from rows import clean, parsed, parser, parts, title
-from stop_moments import Program
 
 ADDRESS = "127.0.0.1:19400"
 TENANTS = {"serve": ("serve",), "train": ("train",), "elementwise": ("elementwise", "fresh=0"), "convolutions": ("convolutions",),
@@ -191,9 +190,7 @@ def main():
     try:
         tenants = {name: node.tenant(name, slots=2) for name in TENANTS}
         bed.programs = {name: Program(machine, tenants[name].envs, *words, prefix=tenants[name].enter) for name, words in TENANTS.items()}
-        for name, program in bed.programs.items():
-            if not program.ready(120):
-                raise RuntimeError(f"{name} does not start: {program.errors} {''.join(program.stderr)[-300:]}")
+        started(bed.programs.values(), 120)
         bed.began = time.monotonic()
         time.sleep(4)  # modules are loaded at their first use
         bed.rows["memory"] = memory(bed)

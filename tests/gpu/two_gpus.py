@@ -8,10 +8,9 @@ stand-ins. It changes no setting of a GPU."""
 
 import concurrent.futures, itertools, json, os, random, shutil, signal, sys, tempfile, threading, time
 
-from endings_bed import signal_to
-from gpu_bed import Machine, Node, last_json, wait_for
+from gpu_bed import Machine, Node, Program, last_json, signal_to, started, wait_for
 from rows import clean, parsed, parser, promises, title
-from stop_moments import Program, ranks_in
+from stop_moments import ranks_in
 
 EACH = 20  # slots of a GPU
 HEAD = "version: v1\nsharing:\n  mps:\n    computeMode: leave\n    failRequestsGreaterThanOne: false\n    resources:\n"
@@ -182,11 +181,7 @@ def deaths(node, args, rows):
 
     def begin():
         # The containers here see both GPUs.
-        programs = [Program(node.machine, near[at].envs, *words, f"device={at}", prefix=near[at].enter) for at, words in kinds]
-        for each in programs:
-            if not each.ready(90):
-                raise RuntimeError(f"{each.words} does not start: {each.errors} {''.join(each.stderr)[-300:]}")
-        return programs
+        return started([Program(node.machine, near[at].envs, *words, f"device={at}", prefix=near[at].enter) for at, words in kinds])
 
     programs = begin()
 
