@@ -15,81 +15,15 @@ newcomers and of NVML), `files` (which descriptors, and when), `host:held` (host
 (killed within `window` seconds of its first descriptor, or, `work`, within 0.1 s of its first product; what is held is looked for every
 5 ms, or looks = `0,10,30,…` ms after the first descriptor)."""
 
-import argparse, collections, ctypes, json, os, random, signal, subprocess, sys, tempfile, threading, time, traceback
+import collections, ctypes, json, os, random, subprocess, tempfile, time, traceback
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-TENANTS = os.path.join(HERE, "tenants.py")
+from gpu_bed import Machine, PlainDaemon, Program, signal_to, started, wait_for
+from rows import parsed, parser, title
+
 libc = ctypes.CDLL(None, use_errno=True)
-WORKS = {"burn": 4, "deep": 256, "deeper": 1024, "big": 4, "early": 256}  # calls in flight
+WORKS = {"burn": ("products", "queue=4"), "deep": ("products", "queue=256"), "deeper": ("products", "queue=1024"),
+         "big": ("products", "queue=4", "mib=8192"), "early": ("early",)}
 NEIGHBOURS = (("train",), ("elementwise",), ("serve",))
-
-
-# --- the victim, a process of its own ----------------------------------------------------------------------------------------
-def victim(work, heap):
-    import torch
-    _, ms, count = work.split(",") if work.startswith("sleep") else ("", 0, WORKS[work])
-    if work == "early":  # its CUDA begins with the line, and tensor cores are the first thing that it uses
-        print("ready", flush=True)
-        sys.stdin.readline()
-        a, b, c = (torch.empty(8192, 8192, device="cuda", dtype=torch.bfloat16) for _ in range(3))
-        torch.mm(a, b, out=c)
-        print("working", time.monotonic(), flush=True)
-    else:
-        a, b = (torch.randn(8192, 8192, device="cuda").to(torch.bfloat16) for _ in range(2))
-        c = torch.empty_like(a)
-        torch.mm(a, b, out=c)
-        torch.cuda.synchronize()
-    kept = [bytearray(heap << 20), work == "big" and torch.ones(8 << 30, dtype=torch.uint8, device="cuda")]
-    for at in range(0, len(kept[0]), 4096):
-        kept[0][at] = 1
-    end = []
-
-    def listen():
-        end.append(sys.stdin.readline().strip())
-        while end[0] == "oom":
-            kept.append(b"x" * (32 << 20))
-
-    if work != "early":
-        print("ready", flush=True)
-        if sys.stdin.readline().strip() == "fork":
-            child = os.fork()
-            while not child:
-                time.sleep(1)
-            print("child", child, flush=True)
-    threading.Thread(target=listen, daemon=True).start()
-    while True:
-        for _ in range(int(count)):
-            torch.cuda._sleep(int(ms) * 1_980_000) if ms else torch.mm(a, b, out=c)
-        if end:  # all of it is queued
-            {"exception": lambda: [][1], "exit": lambda: sys.exit(0), "os_exit": lambda: os._exit(0), "abort": os.abort, "oom": lambda: None,
-             "segv": lambda: ctypes.string_at(0), "done": lambda: (torch.cuda.synchronize(), sys.exit(0))}[end[0]]()
-        torch.cuda.synchronize()
-
-
-def probe(what):
-    """Says {"at", "ms"} of each thing it does, one after the other."""
-    if what == "alloc":
-        sys.path.insert(0, HERE)
-        from cuda_client import Cuda
-        cuda = Cuda()
-
-        def once():
-            block = cuda.allocate(64 << 20)
-            cuda.call("cuMemFree_v2", ctypes.c_uint64(block))
-    elif what == "newcomer":
-        code = f"import sys; sys.path.insert(0, {HERE!r}); from cuda_client import Cuda; Cuda()"
-        once = lambda: subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
-    else:
-        import pynvml
-        pynvml.nvmlInit()
-        handle = pynvml.nvmlDeviceGetHandleByIndex(0)
-        once = lambda: (pynvml.nvmlDeviceGetMemoryInfo(handle), pynvml.nvmlDeviceGetComputeRunningProcesses(handle))
-    print(json.dumps({"ready": True}), flush=True)
-    while True:
-        begin = time.monotonic()
-        once()
-        print(json.dumps({"at": begin, "ms": (time.monotonic() - begin) * 1000}), flush=True)
-        time.sleep(0.005)
 
 
 SHIM = r"""
@@ -124,96 +58,52 @@ def make_shim():
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", "/tmp/uvm_shim.so", "/tmp/uvm_shim.c"], check=True)
 
 
-# --- processes ---------------------------------------------------------------------------------------------------------------
-class Program:
-    def __init__(self, *argv, env=None):
-        self.lines, self.process = collections.deque(maxlen=20000), None
-        self.process = subprocess.Popen([sys.executable, *argv], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                        env={**os.environ, "PYTHONUNBUFFERED": "1", **(env or {})})
-        self.errors = collections.deque(maxlen=20)
-        for stream, kept in ((self.process.stdout, self.lines), (self.process.stderr, self.errors)):
-            threading.Thread(target=lambda s=stream, k=kept: k.extend(line.strip() for line in s), daemon=True).start()
-
-    def until(self, text, seconds=120):
-        end = time.monotonic() + seconds
-        while time.monotonic() < end and self.process.poll() is None:
-            if any(text in line for line in list(self.lines)):
-                return True
-            time.sleep(0.01)
-        return False
-
-    def say(self, text):
-        self.process.stdin.write(text + "\n")
-        self.process.stdin.flush()
-
-    def well(self):
-        return self.process.poll() is None and not any('"error"' in line for line in list(self.lines))
-
-    def kill(self):
-        self.process.kill()
-        self.process.wait()
+def words_of(work):
+    """For tenants.py."""
+    if work.startswith("sleep,"):
+        _, ms, count = work.split(",")
+        return "products", f"sleep={ms}", f"queue={count}"
+    return WORKS.get(work) or work.split(",")
 
 
 class World:
     """A control daemon, three neighbours and some victims that wait."""
 
-    def __init__(self, work, heap=0, waiting=3):
-        self.work, self.heap, self.probes = work, heap, {}
-        self.folder = tempfile.mkdtemp(prefix="deaths.")
-        self.env = {"CUDA_MPS_PIPE_DIRECTORY": f"{self.folder}/pipe", "CUDA_MPS_LOG_DIRECTORY": f"{self.folder}/log"}
-        for name in self.env.values():
-            os.mkdir(name)
-        self.client = {**self.env, "XLA_PYTHON_CLIENT_PREALLOCATE": "false", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "25", "LD_PRELOAD": "/tmp/uvm_shim.so"}
-        subprocess.run(["nvidia-cuda-mps-control", "-d"], env={**os.environ, **self.env}, check=True)
-        self.neighbours = [Program(TENANTS, *words, env=self.client) for words in NEIGHBOURS]
+    def __init__(self, machine, work, heap=0, waiting=3):
+        self.machine, self.words, self.probes = machine, (*words_of(work), f"heap={heap}", "wait=1", "ends=asked"), {}
+        self.daemon = PlainDaemon(machine, limited=False)
+        self.client = {**self.daemon.env, "XLA_PYTHON_CLIENT_PREALLOCATE": "false", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "25", "LD_PRELOAD": "/tmp/uvm_shim.so"}
+        self.neighbours = [Program(machine, self.client, *words) for words in NEIGHBOURS]
         self.victims = collections.deque(self.new_victim() for _ in range(waiting))
-        for each in self.neighbours:
-            if not each.until('"ready"'):
-                raise SystemExit(f"a neighbour does not start: {list(each.errors)}")
+        started(self.neighbours, 120)
 
     def new_victim(self):
-        if self.work not in WORKS and not self.work.startswith("sleep"):
-            return Program(TENANTS, *self.work.split(","), "wait=1", env=self.client)
-        return Program(os.path.abspath(__file__), "--victim", self.work, str(self.heap), env=self.client)
+        return Program(self.machine, self.client, *self.words)
 
     def next_victim(self):
         one = self.victims.popleft()
         self.victims.append(self.new_victim())
-        if not one.until("ready"):
-            raise SystemExit(f"a victim does not start: {list(one.errors)}")
+        started([one], 120)
         return one
 
     def start_probes(self):
         import pynvml
         if self.probes:
             return
-        for what in ("alloc", "newcomer", "nvml"):
-            self.probes[what] = Program(os.path.abspath(__file__), "--probe", what, env=self.client if what != "nvml" else None)
+        places = {"alloc": self.client, "newcomer": self.client, "nvml": {}}
         if pynvml.nvmlDeviceGetCount() > 1:
-            self.probes["alloc on GPU 1, outside of MPS"] = Program(os.path.abspath(__file__), "--probe", "alloc", env={"CUDA_VISIBLE_DEVICES": "1", "CUDA_MPS_PIPE_DIRECTORY": "/nonexistent"})
-        for each in self.probes.values():
-            each.until("ready")
+            places["alloc on GPU 1, outside of MPS"] = {"CUDA_VISIBLE_DEVICES": "1", "CUDA_MPS_PIPE_DIRECTORY": "/nonexistent"}
+        self.probes = {name: Program(self.machine, env, "calls", f"of={name.split()[0]}") for name, env in places.items()}
+        started(self.probes.values())
         time.sleep(2)
 
     def dead(self):
         return sum(not each.well() for each in self.neighbours)
 
-    def server(self):
-        done = subprocess.run(["nvidia-cuda-mps-control"], input="get_server_list\n", text=True, capture_output=True, env={**os.environ, **self.env})
-        return int(done.stdout.split()[0])
-
     def end(self):
         for each in [*self.neighbours, *self.victims, *self.probes.values()]:
             each.kill()
-        subprocess.run(["nvidia-cuda-mps-control"], input="quit -t 1\n", text=True, capture_output=True, env={**os.environ, **self.env}, timeout=60)
-        for pid in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                with open(f"/proc/{pid}/comm") as file:
-                    if file.read().startswith("nvidia-cuda-mps"):
-                        os.kill(int(pid), 9)
-            except OSError:
-                pass
-        time.sleep(1)
+        self.daemon.stop()
 
 
 # --- descriptors -------------------------------------------------------------------------------------------------------------
@@ -234,17 +124,19 @@ def same_file(one, first, other, second):
     return libc.syscall(312, one, other, 0, first, second) == 0  # kcmp, KCMP_FILE
 
 
-def uvm_kinds(pid):
-    """{number: mm | va}: the file of UVM_MM_INITIALIZE pins the address space; told apart by what the shim wrote, if it did."""
-    kinds = {}
+def uvm_calls(pid):
+    """The lines that the shim wrote of the process."""
     try:
         with open(f"/tmp/uvm.{pid}") as file:
-            for line in file:
-                number, request = line.split()[:2]
-                kinds[int(number)] = {"75": "mm", "805306369": "va"}.get(request, "?")
+            return file.read().splitlines()
     except FileNotFoundError:
-        pass
-    return kinds
+        return []
+
+
+def uvm_kinds(pid):
+    """{number: mm | va}: the file of UVM_MM_INITIALIZE pins the address space; told apart by what the shim wrote, if it did."""
+    calls = (line.split() for line in uvm_calls(pid))
+    return {int(number): {"75": "mm", "805306369": "va"}.get(request, "?") for number, request, *_ in calls}
 
 
 class Held:
@@ -340,39 +232,41 @@ def available_mib():
 
 
 # --- rows --------------------------------------------------------------------------------------------------------------------
+def until_dead(world, seconds):
+    """Waits for a neighbour's death; how many are dead."""
+    wait_for(world.dead, seconds)
+    return world.dead()
+
+
 def die(world, held, order, patience, end):
     """One try; what happened."""
     end, _, longer = end.partition(",")
-    one, group = world.next_victim(), None
-    pid, memory = one.process.pid, used_mib()
+    one, group, memory = world.next_victim(), None, used_mib()
     if end == "oom":
         group = ControlGroup(1024)
-        group.add(pid)
-    one.say("fork" if end == "fork" else "go")
+        group.add(one.pid)
+    one.go(end if end == "fork" else "")
     time.sleep(0.9)
-    before = world.dead()
-    took = time.monotonic()
-    kept = Held(pid, held)
+    before, took = world.dead(), time.monotonic()
+    kept = Held(one.pid, held)
     took = (time.monotonic() - took) * 1000
     if before or one.process.poll() is not None:
         one.kill()
         return {"void": True}
-    steps, child = [(patience, "close")], None
+    steps, child = [(patience, "close")], one.said("child")
     if end == "fork":
-        child = next(int(line.split()[1]) for line in list(one.lines) if line.startswith("child"))
         steps = sorted(steps + [(float(longer), "child")])
     begin = time.monotonic()
     if end in ("kill", "fork"):
-        one.process.kill()
+        signal_to(one.pid, 9)
         if child and not float(longer):
-            os.kill(child, 9)
+            signal_to(child["pid"], 9)
             steps.remove((0.0, "child"))
     else:
-        one.say(end)
-        begin = None
+        one.go(end)
     one.process.wait(120)
     gone = time.monotonic()
-    if begin is None:
+    if end not in ("kill", "fork"):
         begin = gone
     what = {"held": len(kept.files), "dup_ms": round(took, 2), "gone_ms": round((gone - begin) * 1000), "status": one.process.returncode}
     if group:
@@ -382,7 +276,7 @@ def die(world, held, order, patience, end):
         time.sleep(max(0, gone + after - time.monotonic()))
         what[f"dead_before_{step}"] = world.dead()
         if step == "child":
-            os.kill(child, 9)
+            signal_to(child["pid"], 9)
             continue
         if group:
             what["group_mib"].append(group.used_mib())
@@ -391,25 +285,30 @@ def die(world, held, order, patience, end):
         closed = time.monotonic()
         if not child:
             what["used_mib"] = [memory, used_mib()]
-    until = time.monotonic() + 2
-    while time.monotonic() < until and not world.dead():
-        time.sleep(0.02)
-    if world.dead():
+    if until_dead(world, 2):
         time.sleep(0.5)
     if group:
         what.update(group_mib=[*what["group_mib"], group.used_mib()], oom=group.oom(), removal=group.end())
+    if world.probes:  # the longest before the death, between death and close, and at the close
+        spans = ((begin - 2, begin - 0.3), (begin, closing), (closing, closed + 1))
+        what["waits"] = {name: [each.slowest(*span) for span in spans] for name, each in world.probes.items()}
     return {"dead": world.dead(), **what, "close_ms": round((closed - closing) * 1000), "ctl_ms": round(sum(ms for device, ms in closes if device.endswith("ctl"))),
-            "closes": [(os.path.basename(device), round(ms)) for device, ms in closes if ms > 5], "at": (begin, closing, closed)}
+            "closes": [(os.path.basename(device), round(ms)) for device, ms in closes if ms > 5]}
+
+
+def span(values):
+    values = [value for value in values if value is not None]
+    return f"{min(values)}–{max(values)}" if values else "–"
 
 
 class Session:
-    def __init__(self, out, seconds):
-        self.world, self.key, self.out, self.deadline, self.table = None, None, out, time.monotonic() + seconds, []
+    def __init__(self, machine, out, seconds):
+        self.machine, self.world, self.key, self.out, self.deadline, self.table = machine, None, None, out, time.monotonic() + seconds, []
 
     def need(self, *key):
         if self.key != key or self.world is None:
             self.drop()
-            self.world, self.key = World(*key), key
+            self.world, self.key = World(self.machine, *key), key
 
     def drop(self):
         if self.world:
@@ -422,7 +321,7 @@ class Session:
         print(row, what, flush=True)
 
     def tries(self, row, held, order, patience, work, end, tries, probed=False):
-        done, void, waits = [], 0, {}
+        done, void = [], 0
         for _ in range(int(tries)):
             if time.monotonic() > self.deadline:
                 break
@@ -434,56 +333,40 @@ class Session:
                 void += 1
             else:
                 done.append(came)
-                if probed:
-                    came["waits"] = self.waits(*came.pop("at"))
-                    for what, each in came["waits"].items():
-                        waits.setdefault(what, []).append(each)
-                came.pop("at", None)
             self.note(row, **came)
             if void or came["dead"]:
                 self.drop()
-        span = lambda name: f"{min(c[name] for c in done)}–{max(c[name] for c in done)}" if done else "–"
-        most = lambda rows: [max((row[at] for row in rows if row[at] is not None), default=None) for at in range(3)]
-        more = [f"harm before the child's death {sum(c['dead_before_child'] > 0 for c in done)}" for _ in done[:1] if "dead_before_child" in done[0]]
-        more += [f"group MiB {[c['group_mib'] for c in done]}, {done[0]['oom']}" for _ in done[:1] if "oom" in done[0]]
-        more += [f"{what} ms: usual, before, at close {most(rows)}" for what, rows in waits.items()]
-        self.table.append(f"| {held}, {order}, {patience} s | {work}: {end} | {sum(c['dead'] > 0 for c in done)} of {len(done)}{f' ({void} void)' if void else ''} | {sum(c['dead'] for c in done)} of {3 * len(done)} | {span('gone_ms')} | {span('close_ms')} | {span('ctl_ms')} | {'; '.join(more)} |")
+        more, first = [], done[0] if done else {}
+        if "dead_before_child" in first:
+            more.append(f"harm before the child's death {sum(c['dead_before_child'] > 0 for c in done)}")
+        if "oom" in first:
+            more.append(f"group MiB {[c['group_mib'] for c in done]}, {first['oom']}")
+        for name in first.get("waits", ()):
+            most = [max((c["waits"][name][at] or 0 for c in done)) for at in range(3)]
+            more.append(f"{name} ms: usual, before, at close {most}")
+        self.table.append(f"| {held}, {order}, {patience} s | {work}: {end} | {sum(c['dead'] > 0 for c in done)} of {len(done)}{f' ({void} void)' if void else ''} | "
+                          f"{sum(c['dead'] for c in done)} of {3 * len(done)} | " +
+                          "".join(f"{span(c[name] for c in done)} | " for name in ("gone_ms", "close_ms", "ctl_ms")) + f"{'; '.join(more)} |")
 
     def stall(self, row, held, work, patience="2.5", end="kill", tries="1"):
         self.tries(row, held, "good", patience, work, end, tries, probed=True)
 
-    def waits(self, begin, closing, closed):
-        """{who: [longest before the death, longest between death and close, longest at the close]} in milliseconds."""
-        found = {}
-        for what, each in self.world.probes.items():
-            marks = [json.loads(line) for line in list(each.lines) if '"at"' in line]
-            within = lambda first, last: sorted(round(m["ms"]) for m in marks if first - 0.3 <= m["at"] <= last)
-            usual = within(begin - 2, begin - 0.3)
-            found[what] = [max(usual, default=None), max(within(begin, closing), default=None), max(within(closing, closed + 1), default=None)]
-        return found
-
     def files(self, row):
         self.need("deep")
-        begin = time.monotonic()
-        one = Program(os.path.abspath(__file__), "--victim", "deep", "0", env=self.world.client)
-        seen = None
-        while not one.until("ready", 0.02) and one.process.poll() is None:
-            now = dict(collections.Counter(os.path.basename(d) for _, d in files_of(one.process.pid)))
+        begin, one, seen = time.monotonic(), self.world.new_victim(), None
+        while not one.said("ready") and one.process.poll() is None:
+            now = dict(collections.Counter(os.path.basename(d) for _, d in files_of(one.pid)))
             if now != seen:
                 self.note(row, ms=round((time.monotonic() - begin) * 1000), files=now)
                 seen = now
-        pid, server = one.process.pid, self.world.server()
-        mine = files_of(pid)
+            time.sleep(0.01)
+        pid, server, mine = one.pid, int(self.world.daemon.command("get_server_list").split()[0]), files_of(one.pid)
         self.note(row, ready_ms=round((time.monotonic() - begin) * 1000), numbers=mine, shim=uvm_kinds(pid))
         theirs = files_of(server)
         self.note(row, shared_with_server=[(n, d) for n, d in mine if any(same_file(pid, n, server, m) for m, e in theirs if e == d)],
                   server=dict(collections.Counter(os.path.basename(d) for _, d in theirs)))
-        self.note(row, same_among_uvm=[(a, b) for a, d in mine for b, e in mine if a < b and d.endswith("uvm") and e.endswith("uvm") and same_file(pid, a, pid, b)])
-        try:
-            with open(f"/tmp/uvm.{pid}") as file:
-                self.note(row, ioctls=file.read().split("\n"))
-        except FileNotFoundError:
-            pass
+        self.note(row, same_among_uvm=[(a, b) for a, d in mine for b, e in mine if a < b and d.endswith("uvm") and e.endswith("uvm") and same_file(pid, a, pid, b)],
+                  ioctls=uvm_calls(pid))
         one.kill()
 
     def early(self, row, tries, held="none", looks="5", window="0.5"):
@@ -493,95 +376,91 @@ class Session:
                 break
             self.need("early")
             one = self.world.next_victim()
-            one.say("go")
-            while one.process.poll() is None and not files_of(one.process.pid):
+            one.go()
+            while one.process.poll() is None and not files_of(one.pid):
                 time.sleep(0.002)
-            began, kept = time.monotonic(), Held(one.process.pid, held)
+            began, kept = time.monotonic(), Held(one.pid, held)
             due = [float(ms) / 1000 for ms in looks.split(",")] if "," in looks else None
             end = None if window == "work" else began + random.uniform(0, float(window))
             while one.process.poll() is None and (end is None or time.monotonic() < end):
-                if end is None and any("working" in line for line in list(one.lines)):
+                if end is None and one.said("working"):
                     end = time.monotonic() + random.uniform(0, 0.1)
                 if due is None or due and time.monotonic() - began >= due[0]:
                     kept.look()
                     due = due and due[1:]
                 time.sleep(0.005 if due is None else 0.001)
-            killed, had = time.monotonic(), files_of(one.process.pid)
+            killed, had = time.monotonic(), files_of(one.pid)
             one.kill()
             time.sleep(0.3)
             closes = sum(ms for _, ms in kept.close("good"))
-            end = time.monotonic() + 1.5
-            while time.monotonic() < end and not self.world.dead():
-                time.sleep(0.02)
-            working = next((float(line.split()[1]) for line in list(one.lines) if line.startswith("working")), None)
+            dead, working = until_dead(self.world, 1.5), one.said("working")
             uvm = lambda numbers: sum(device.endswith("nvidia-uvm") for _, device, *_ in numbers)
-            tried.append({"dead": self.world.dead(), "killed_ms": round((killed - began) * 1000), "first_work_ms": working and round((working - began) * 1000),
+            tried.append({"dead": dead, "killed_ms": round((killed - began) * 1000), "first_work_ms": working and round((working["at"] - began) * 1000),
                           "had": [len(had), uvm(had)], "held": [len(kept.files), uvm(kept.files)], "close_ms": round(closes)})
             self.note(row, **tried[-1])
-            if self.world.dead():
+            if dead:
                 self.drop()
-        count = lambda *tests: f"{sum(t['dead'] > 0 and all(test(t) for test in tests) for t in tried)} of {sum(all(test(t) for test in tests) for t in tried)}"
+
+        def count(test):
+            found = [t for t in tried if test(t)]
+            return f"{sum(t['dead'] > 0 for t in found)} of {len(found)}"
+
         work, lacks = lambda t: t["first_work_ms"] is not None, lambda t: t["held"][0] < t["had"][0]
-        first = [t["first_work_ms"] for t in tried if work(t)]
-        self.table.append(f"| early: {held} held, looked at {looks} ms, window {window} | harm {count()}; with work in flight {count(work)}; not all held at the kill {count(lacks)}, uvm lacked {count(lambda t: t['held'][1] < t['had'][1])}, "
-                          f"both work and lack {count(work, lacks)} | killed {min((t['killed_ms'] for t in tried), default=0)}–{max((t['killed_ms'] for t in tried), default=0)} ms, first product at {min(first, default=0)}–{max(first, default=0)} ms |")
+        self.table.append(f"| early: {held} held, looked at {looks} ms, window {window} | harm {count(lambda t: True)}; with work in flight {count(work)}; not all held at "
+                          f"the kill {count(lacks)}, uvm lacked {count(lambda t: t['held'][1] < t['had'][1])}, both work and lack {count(lambda t: work(t) and lacks(t))} | "
+                          f"killed {span(t['killed_ms'] for t in tried)} ms, first product at {span(t['first_work_ms'] for t in tried)} ms |")
 
     def host(self, row, held="all"):
         self.need("deep", 8192, 1)
         one = self.world.next_victim()
-        one.say("go")
+        one.go()
         time.sleep(0.9)
-        kept = Held(one.process.pid, held)
-        marks = [available_mib()]
-        memory = [used_mib()]
+        kept, available, memory = Held(one.pid, held), [], []
+
+        def look():
+            available.append(available_mib())
+            memory.append(used_mib())
+
+        look()
         one.kill()
         for _ in range(2):
             time.sleep(1.2)
-            marks.append(available_mib())
-            memory.append(used_mib())
+            look()
         closes = list(kept.close("good"))
         time.sleep(1)
-        marks.append(available_mib())
-        memory.append(used_mib())
-        self.note(row, available_mib=marks, gpu_used_mib=memory, closes=[(d, round(ms)) for d, ms in closes if ms > 5], dead=self.world.dead())
-        self.table.append(f"| host: {held} held, 8 GiB heap | available before, 1.2 s and 2.4 s after the death, after the close: {marks} MiB | GPU used: {memory} MiB |")
+        look()
+        self.note(row, available_mib=available, gpu_used_mib=memory, closes=[(d, round(ms)) for d, ms in closes if ms > 5], dead=self.world.dead())
+        self.table.append(f"| host: {held} held, 8 GiB heap | available before, 1.2 s and 2.4 s after the death, after the close: {available} MiB | GPU used: {memory} MiB |")
         self.drop()
 
 
 def main():
-    if sys.argv[1:2] == ["--victim"]:
-        return victim(sys.argv[2], int(sys.argv[3]))
-    if sys.argv[1:2] == ["--probe"]:
-        return probe(sys.argv[2])
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", default=".")
-    parser.add_argument("--seconds", type=float, default=540)
-    parser.add_argument("rows", nargs="+")
-    options = parser.parse_args()
+    made = parser(__doc__)
+    made.add_argument("--seconds", type=float, default=540)
+    made.add_argument("rows", nargs="+")
+    args = parsed(made)
     import pynvml
     make_shim()
     pynvml.nvmlInit()
-    handle = pynvml.nvmlDeviceGetHandleByIndex(0)
-    print(time.strftime("%Y-%m-%d"), pynvml.nvmlDeviceGetName(handle), pynvml.nvmlSystemGetDriverVersion(), os.uname().release, flush=True)
-    with open(os.path.join(options.out, "deaths.jsonl"), "w") as out:
-        session = Session(out, options.seconds)
-        try:
-            for row in options.rows:
+    machine = Machine(args)
+    print(title(machine), os.uname().release, flush=True)
+    with open(f"{args.out}/deaths.jsonl" if args.out else os.devnull, "w") as out:
+        session = Session(machine, out, args.seconds)
+        for row in args.rows:
+            kind, *rest = row.split(":")
+            try:
                 if time.monotonic() > session.deadline:
                     session.table.append(f"| {row} | not run: no time |")
-                    continue
-                kind, *rest = row.split(":")
-                try:
-                    if kind in ("files", "stall", "host", "early"):
-                        getattr(session, kind)(row, *rest)
-                    else:
-                        session.tries(row, kind, *rest)
-                except (SystemExit, Exception) as why:
-                    session.table.append(f"| {row} | ended: {why!r} |")
-                    traceback.print_exc()
-                    session.drop()
-        finally:
-            session.drop()
+                elif kind in ("files", "stall", "host", "early"):
+                    getattr(session, kind)(row, *rest)
+                else:
+                    session.tries(row, kind, *rest)
+            except (SystemExit, Exception) as why:
+                session.table.append(f"| {row} | ended: {why!r} |")
+                traceback.print_exc()
+                session.drop()
+        session.drop()
+    machine.clean()
     print("\n| held, order, patience | work: end | tries with harm | neighbours dead | gone after (ms) | close (ms) | nvidiactl (ms) | more |\n| --- | --- | --- | --- | --- | --- | --- | --- |")
     print("\n".join(session.table))
 

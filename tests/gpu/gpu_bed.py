@@ -232,7 +232,7 @@ class Program:
         return max((w["worst"] for w in list(self.windows) if w["at"] > begin and w["since"] < end), default=None)
 
     def kill(self):
-        signal_to(self.pid, signal.SIGKILL)
+        self.process.kill()
         self.process.wait()
 
 
@@ -240,6 +240,8 @@ def started(programs, seconds=90):
     """The programs, each of which has done its first step."""
     for program in programs:
         if not program.ready(seconds):
+            for each in programs:
+                each.kill()
             raise RuntimeError(f"{program.words} does not start: {program.errors} {''.join(program.stderr)[-300:]}")
     return programs
 

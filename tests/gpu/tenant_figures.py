@@ -19,7 +19,7 @@ from rows import clean, parsed, parser, parts, title
 
 ADDRESS = "127.0.0.1:19400"
 TENANTS = {"serve": ("serve",), "train": ("train",), "elementwise": ("elementwise", "fresh=0"), "convolutions": ("convolutions",),
-           "filled": ("filled", "mib=4096", "n=4096")}
+           "filled": ("products", "mib=4096", "n=4096")}
 # nvidia-smi's number of the GPM metric, and what it is called in its output and ours.
 GPM = {"graphics": (1, "tranche_gpu_graphics_active_ratio"), "sm": (2, "tranche_gpu_sm_active_ratio"), "occupancy": (3, "tranche_gpu_sm_occupancy_ratio"),
        "tensor": (5, "tranche_gpu_tensor_active_ratio"), "dram": (10, "tranche_gpu_dram_active_ratio")}

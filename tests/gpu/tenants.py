@@ -6,12 +6,13 @@ steps of that window (serving and training kinds), {"event": "error", …} and s
 With `wait=1` it begins to work when a line comes on its standard input. With `limit=VALUE` it sets CUDA_MPS_PINNED_DEVICE_MEM_LIMIT
 inside itself before CUDA is loaded, as a program may by accident. PyTorch, JAX (kind `jax`), NCCL (kind `nccl`), or the driver's own
 interface (kinds `spin`, `steps` and `hoard`, which run on the stand-ins too). On SIGUSR1 a PyTorch program says {"event": "memory"}: what
-its allocator has reserved, and what CUDA still has free for it. With `ends=HOW` (exception, exit, os_exit, segv, abort, oom) and `wait=1`
-it ends so when a second line comes, with all of its work queued (kinds `products`, `fp8`, `convolutions`)."""
+its allocator has reserved, and what CUDA still has free for it. With `ends=HOW` (exception, exit, os_exit, segv, abort, oom, done = exit
+after it synchronized) and `wait=1` it ends so, or as the line says, when a second line comes, with all of its work queued (kinds `products`,
+`fp8`, `convolutions`). When the first line is `fork`, it forks a child that does nothing, and says {"event": "child"}."""
 
-import ctypes, json, os, signal, sys, threading, time
+import ctypes, json, os, signal, subprocess, sys, threading, time
 
-KIND = sys.argv[1]
+HERE, KIND = os.path.dirname(os.path.abspath(__file__)), sys.argv[1]
 OPTIONS = dict(word.split("=", 1) for word in sys.argv[2:])
 if "limit" in OPTIONS:
     os.environ["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] = OPTIONS["limit"]
@@ -36,27 +37,33 @@ def ready(**more):
         signal.signal(signal.SIGUSR1, say_memory)
     say("ready", pid=os.getpid(), **more)
     if option("wait", 0):
-        sys.stdin.readline()
+        child = os.fork() if sys.stdin.readline().strip() == "fork" else None
+        while child == 0:
+            time.sleep(1)
         say("begun")
+        if child:
+            say("child", pid=child)
     if "ends" in OPTIONS:
         threading.Thread(target=listen_for_end, daemon=True).start()
 
 
-asked_to_end = threading.Event()
+asked_to_end = []
 
 
 def listen_for_end():
-    sys.stdin.readline()
-    kept = []
-    while OPTIONS["ends"] == "oom":  # until the kernel kills it
+    how, kept = sys.stdin.readline().strip() or OPTIONS["ends"], []
+    while how == "oom":  # until the kernel kills it
         kept.append(b"x" * (32 << 20))
-    asked_to_end.set()
+    asked_to_end.append(how)
 
 
 def end_if_asked():
-    if asked_to_end.is_set():
-        {"exception": lambda: [][1], "exit": lambda: sys.exit(0), "os_exit": lambda: os._exit(0), "abort": os.abort,
-         "segv": lambda: ctypes.string_at(0)}[OPTIONS["ends"]]()
+    for how in asked_to_end:
+        if how == "done":
+            import torch
+            torch.cuda.synchronize()
+        {"exception": lambda: [][1], "exit": lambda: sys.exit(0), "done": lambda: sys.exit(0), "os_exit": lambda: os._exit(0),
+         "abort": os.abort, "segv": lambda: ctypes.string_at(0)}[how]()
 
 
 class Windows:
@@ -80,10 +87,13 @@ def matrices(n, dtype):
 
 
 def products(dtype="bfloat16"):
-    """Matrix products with `queue` of them in flight at most (shallow by default, 256 or 1024 for a deep queue)."""
+    """Matrix products with `queue` of them in flight at most (shallow by default, 256 or 1024 for a deep queue), or, with `sleep`, kernels
+    of so many milliseconds on one thread. It holds `mib` MiB of GPU memory beside them in one piece, and `heap` MiB of its own."""
     import torch
-    a, b = matrices(option("n", 8192), getattr(torch, option("dtype", dtype)))
-    c, queue = torch.empty_like(a), option("queue", 4)
+    global kept
+    kept = torch.empty(option("mib", 0) << 20, dtype=torch.uint8, device="cuda"), bytearray(b"x") * (option("heap", 0) << 20)
+    a, b = matrices(option("n", 8192), getattr(torch, dtype))
+    c, queue, sleep = torch.empty_like(a), option("queue", 4), option("sleep", 0)
     torch.mm(a, b, out=c)
     torch.cuda.synchronize()
     begin = time.monotonic()
@@ -93,9 +103,42 @@ def products(dtype="bfloat16"):
     ready(queued_ms=round((time.monotonic() - begin) * 250 * queue))
     while True:
         for _ in range(queue):
-            torch.mm(a, b, out=c)
+            torch.cuda._sleep(sleep * 1_980_000) if sleep else torch.mm(a, b, out=c)
         end_if_asked()
         torch.cuda.synchronize()
+
+
+def early():
+    """Deep products; CUDA begins with the line, and tensor cores are the first thing that it uses."""
+    import torch
+    ready()
+    a, b, c = (torch.empty(8192, 8192, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+    torch.mm(a, b, out=c)
+    say("working")
+    while True:
+        for _ in range(256):
+            torch.mm(a, b, out=c)
+        torch.cuda.synchronize()
+
+
+def calls():
+    """One call after the other, each a window: `of` alloc (GPU memory), newcomer (the start of a program) or nvml."""
+    if OPTIONS["of"] == "newcomer":
+        once = lambda: subprocess.run([sys.executable, "-c", "from cuda_client import Cuda; Cuda()"], cwd=HERE, check=True, capture_output=True)
+    elif OPTIONS["of"] == "nvml":
+        import pynvml
+        pynvml.nvmlInit()
+        gpu = pynvml.nvmlDeviceGetHandleByIndex(0)
+        once = lambda: (pynvml.nvmlDeviceGetMemoryInfo(gpu), pynvml.nvmlDeviceGetComputeRunningProcesses(gpu))
+    else:
+        cuda = driver()
+        once = lambda: cuda.call("cuMemFree_v2", ctypes.c_uint64(cuda.allocate(64 << 20)))
+    ready()
+    while True:
+        begin = time.monotonic()
+        once()
+        say("window", since=begin, worst=round((time.monotonic() - begin) * 1000))
+        time.sleep(0.005)
 
 
 def fp8():
@@ -135,7 +178,7 @@ def triton_kernels():
     """One kernel of `ms` milliseconds after the other: with tensor cores (tl.dot), or fp32 arithmetic with plain=1. With fresh=1 it is
     compiled, and LLVM installs its signal handlers."""
     import tempfile
-    import torch, triton
+    import torch
     folder = tempfile.mkdtemp() if option("fresh", 0) else os.path.join(tempfile.gettempdir(), "tranche-triton")
     os.environ.setdefault("TRITON_CACHE_DIR", folder)
     import triton_kernels as kernels
@@ -340,7 +383,6 @@ def churn():
 def nccl():
     """All-reduces and products over all GPUs, one process a GPU; this one starts the others."""
     import torch
-    import torch.distributed as dist
     import torch.multiprocessing as mp
     mp.set_start_method("spawn")
     world = option("gpus", torch.cuda.device_count())
@@ -424,14 +466,6 @@ def look_onnx():
     y = session.run(None, {"x": numpy.ones((512, 512), dtype=numpy.float32)})[0]
     right = bool((y == 512).all()) and session.get_providers()[0] == "CUDAExecutionProvider"
     return {"right": right, "free_mib": None, "total_mib": None, "limit_mib": None}
-
-
-def filled():
-    """Holds `mib` MiB in one piece beside its products."""
-    import torch
-    global kept
-    kept = torch.empty(option("mib", 1024) << 20, dtype=torch.uint8, device="cuda")
-    products()
 
 
 def share():
@@ -534,7 +568,8 @@ def hoard():
 
 
 KINDS = {"products": products, "fp32": lambda: products("float32"), "fp8": fp8, "convolutions": convolutions, "triton": triton_kernels, "serve": serve,
-         "train": train, "elementwise": elementwise, "grow": grow, "churn": churn, "nccl": nccl, "jax": jax_products, "look": look, "filled": filled, "share": share, "share_by_driver": share_by_driver, "spin": spin, "steps": steps, "hoard": hoard}
+         "train": train, "elementwise": elementwise, "grow": grow, "churn": churn, "nccl": nccl, "jax": jax_products, "look": look, "share": share, "share_by_driver": share_by_driver, "spin": spin,
+         "steps": steps, "hoard": hoard, "early": early, "calls": calls}
 
 if __name__ == "__main__":
     try:
@@ -543,6 +578,8 @@ if __name__ == "__main__":
             torch.cuda.set_device(option("device", 0))
         KINDS[KIND]()
     except Exception as error:
+        if asked_to_end:
+            raise
         say("error", why=f"{type(error).__name__}: {error}"[:300])
         sys.stdout.flush()
         os._exit(3)
