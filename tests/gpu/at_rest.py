@@ -5,7 +5,7 @@ memory of it. Needs root, an idle GPU with MPS, and a build; --simulated runs on
 import os, sys, time
 
 from gpu_bed import Machine, Node, wait_for
-from rows import parsed, parser, title
+from rows import parsed, parser, table, title
 
 
 def cpu_ms(pid):
@@ -27,7 +27,7 @@ def cost(node, seconds, when):
     before = {name: cpu_ms(pid) for name, pid in pids.items()}
     time.sleep(seconds)
     figures = [f"{(cpu_ms(pids[name]) - before[name]) / seconds:.2f} ms/s, {resident_mib(pids[name])} MiB" for name in pids]
-    return f"| {when} | " + " | ".join(figures) + f" | {node.status()['guard']['paceMs']} ms |"
+    return (when, *figures, f"{node.status()['guard']['paceMs']} ms")
 
 
 def main():
@@ -37,19 +37,17 @@ def main():
     machine = Machine(args)
     node = Node(machine)
     wait_for(lambda: node.status()["guard"]["paceMs"] == 1000)  # what a start does is done
-    lines = ["| | `tranche node` | `tranche mps` | the guard looks every |", "| --- | --- | --- | --- |"]
-    lines.append(cost(node, args.seconds, "nobody has the GPU"))
+    rows = [cost(node, args.seconds, "nobody has the GPU")]
     tenant = node.tenant("one")
     client = tenant.client()
     attached = client.ready() and client.ask("alloc 1024").get("code") == 0
     wait_for(lambda: node.status()["guard"]["paceMs"] < 1000)
-    lines.append(cost(node, args.seconds, "one client holds 1 GiB"))
+    rows.append(cost(node, args.seconds, "one client holds 1 GiB"))
     client.leave()
     tenant.delete()
     killed = node.stop()
     machine.clean()
-    print(title(machine))
-    print("\n".join(lines))
+    print(title(machine), *table("", "`tranche node`", "`tranche mps`", "the guard looks every", rows=rows), sep="\n")
     return 0 if attached and not killed else 1
 
 

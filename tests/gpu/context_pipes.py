@@ -4,11 +4,12 @@ ends (`keep`; `free` closes them): with one daemon of its own, without Tranche. 
 server's descriptors, while a client makes and destroys contexts. Prints a table last and exits 1 when the pipes of destroyed contexts stay
 open without a copy.
 
-Needs root, an idle GPU with MPS, its driver library and control daemon; changes no setting of the GPU."""
+Needs root, an idle GPU with MPS, and a build; changes no setting of the GPU."""
 
-import os, signal, subprocess, sys, time
+import os, subprocess, sys, time
 
-from half_clients import ask, own_daemon, title
+from gpu_bed import Machine, PlainDaemon
+from rows import parsed, parser, table, title
 
 CLIENT = r"""
 import ctypes, os, sys
@@ -50,11 +51,11 @@ def links(pid):
 
 
 def main():
-    _, daemon = own_daemon()
-    client = subprocess.Popen([sys.executable, "-c", CLIENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    machine = Machine(parsed(parser(__doc__)))
+    daemon, rows = PlainDaemon(machine, limited=False), []
+    client = subprocess.Popen([sys.executable, "-c", CLIENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**machine.env, **daemon.env})
     code, contexts = client.stdout.readline().strip(), 0
-    server = ask("get_server_list")[0]
-    rows = []
+    server = daemon.command("get_server_list").split()[0]
     for step in ("init 0", *STEPS):
         if step != "init 0":
             print(step, file=client.stdin, flush=True)
@@ -65,9 +66,9 @@ def main():
         rows.append((step, code, contexts, len(pipes), len(of_server)))
     client.kill()
     client.wait()
-    os.killpg(daemon.pid, signal.SIGKILL)
-    print(f"{title()}\n| step | CUDA | contexts | pipes that client and server share | descriptors of the server |\n| --- | --- | --- | --- | --- |")
-    print("\n".join(f"| {' | '.join(map(str, row))} |" for row in rows))
+    daemon.stop()
+    print(title(machine), *table("step", "CUDA", "contexts", "pipes that client and server share", "descriptors of the server", rows=rows), sep="\n")
+    machine.clean()
     return 0 if rows[1][3] == rows[3][3] == rows[5][3] else 1
 
 

@@ -3,9 +3,12 @@
 Tranche. For each way: whether the server lists the client, and whether its ends of the client's four pipes are open while a fork has the
 others. Prints a table last and exits 1 when a row differs from docs/internals/evidence/mps-handshake.md.
 
-Needs root, an idle GPU with MPS, its driver library and control daemon; changes no setting of the GPU."""
+Needs root, an idle GPU with MPS, and a build; changes no setting of the GPU."""
 
-import ctypes, os, select, signal, socket, struct, subprocess, sys, tempfile, time
+import os, select, signal, socket, struct, sys, time
+
+from gpu_bed import Machine, PlainDaemon
+from rows import parsed, parser, table, title
 
 RIGHTS, CREDENTIALS = socket.SCM_RIGHTS, socket.SCM_CREDENTIALS
 NUMBER_0, FLAGS_0, NUMBER_1, FLAGS_1 = (struct.pack("<i", value) for value in (0, 255, 1, 0))
@@ -21,13 +24,6 @@ WAYS = {
     "6, 7 (context 1), exits; the fork sends 8": ([None, NUMBER_1], True, [FLAGS_1]),
     "6, 7, 8 (context 1), then exits": ([None, NUMBER_1, FLAGS_1], True, []),
 }
-
-
-def own_context():
-    """Of this process, through the daemon; 0, or the error."""
-    cuda = ctypes.CDLL("libcuda.so.1")
-    device, context = ctypes.c_int(), ctypes.c_void_p()
-    return cuda.cuInit(0) or cuda.cuDeviceGet(ctypes.byref(device), 0) or cuda.cuCtxCreate_v2(ctypes.byref(context), 0, device)
 
 
 def passed(ancillary):
@@ -67,39 +63,20 @@ def half_client(pipe, way, report):
     os._exit(0)
 
 
-def own_daemon():
-    """A daemon without Tranche, in a session of its own, whose directory this process and its children use."""
-    folder = tempfile.mkdtemp(prefix="mps.")
-    os.environ.update(CUDA_MPS_PIPE_DIRECTORY=folder, CUDA_MPS_LOG_DIRECTORY=folder)
-    daemon = subprocess.Popen(["nvidia-cuda-mps-control", "-f"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT, preexec_fn=os.setsid)
-    while not os.path.exists(f"{folder}/control"):
-        time.sleep(0.05)
-    time.sleep(0.5)
-    return folder, daemon
-
-
-def ask(text):
-    return subprocess.run(["nvidia-cuda-mps-control"], input=text + "\n", capture_output=True, text=True, timeout=20).stdout.split()
-
-
-def title():
-    gpu = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"], capture_output=True, text=True).stdout.strip()
-    return f"{gpu}   {time.strftime('%Y-%m-%d')}"
-
-
 def main():
-    folder, daemon = own_daemon()
-    print("a context of this process:", own_context(), flush=True)
-    rows, wrong = [], 0
+    machine = Machine(parsed(parser(__doc__)))
+    daemon, rows, wrong = PlainDaemon(machine, limited=False), [], 0
+    holder = daemon.client()  # keeps the server
+    print("a client with a context:", holder.ready(), flush=True)
     for way in WAYS:
         reader, writer = os.pipe()
         pid = os.fork()
         if pid == 0:
             os.setsid()
-            half_client(folder, way, writer)
+            half_client(daemon.pipe, way, writer)
         os.close(writer)
         channels, closed = map(int, os.read(reader, 64).split())
-        listed = str(pid) in [client for server in ask("get_server_list") for client in ask(f"get_client_list {server}")]
+        listed = str(pid) in [client for server in daemon.command("get_server_list").split() for client in daemon.command(f"get_client_list {server}").split()]
         rows.append((way, "yes" if listed else "no", f"{channels - closed} of {channels}"))
         wrong += listed or closed > 0 or channels != 4
         try:
@@ -108,9 +85,10 @@ def main():
             pass
         os.waitpid(pid, 0)
         os.close(reader)
-    os.killpg(daemon.pid, signal.SIGKILL)
-    print(f"{title()}\n| the client sends | in the server's list | pipes that the server has open |\n| --- | --- | --- |")
-    print("\n".join(f"| {' | '.join(row)} |" for row in rows))
+    holder.leave()
+    daemon.stop()
+    print(title(machine), *table("the client sends", "in the server's list", "pipes that the server has open", rows=rows), sep="\n")
+    machine.clean()
     return 1 if wrong else 0
 
 

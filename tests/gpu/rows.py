@@ -39,19 +39,32 @@ def verdict(holds):
     return "measured" if holds is None else "holds" if holds else "DOES NOT HOLD"
 
 
+def table(*heads, rows):
+    """Its lines."""
+    return [f"| {' | '.join(map(str, row))} |" for row in (heads, ["---"] * len(heads), *rows)]
+
+
 def promises(rows):
     """Prints a table of (what, promised, measured, holds)."""
-    print("| what | promised | measured | |\n| --- | --- | --- | --- |")
-    for what, promised, measured, holds, *_ in rows:
-        print(f"| {what} | {promised} | {measured} | {verdict(holds)} |")
+    print(*table("what", "promised", "measured", "", rows=[(*row[:3], verdict(row[3])) for row in rows]), sep="\n")
 
 
 def parts(rows):
     """A table of {row: (holds, [(what, measured)])}, as lines."""
-    lines = ["| row | what | measured | |", "| --- | --- | --- | --- |"]
-    for name, (holds, measured) in rows.items():
-        lines += [f"| {name} | {what} | {value} | {verdict(holds) if i == 0 else ''} |" for i, (what, value) in enumerate(measured)]
-    return lines
+    return table("row", "what", "measured", "", rows=[(name, what, value, verdict(holds) if i == 0 else "")
+                                                     for name, (holds, measured) in rows.items() for i, (what, value) in enumerate(measured)])
+
+
+def run_parts(node, args, rows, parts):
+    """Each part adds its rows; ends the node. Which of its programs had to be killed."""
+    for part in parts:
+        try:
+            part(node, args, rows)
+        except Exception as error:  # the rows that are there are worth having
+            rows.append((part.__name__, "", f"{type(error).__name__}: {error}"[:300], False))
+    if not all(row[3] for row in rows):
+        node.show_logs()
+    return node.stop()
 
 
 def clean(machine, killed=(), already=()):
@@ -65,10 +78,9 @@ def clean(machine, killed=(), already=()):
 def finish(machine, results, name, **raw):
     """Prints the table, keeps the raw results as $OUT/<name>.json; the exit status."""
     save(os.environ.get("OUT"), name, {**results, **raw})
-    print(f"\n{title(machine)}\n| row | measured | |\n| --- | --- | --- |")
+    print("", title(machine), *table("row", "measured", "", rows=[(row, each["measured"], verdict(each["holds"])) for row, each in results.items()]), sep="\n")
     for row, result in results.items():
-        print(f"| {row} | {result['measured']} | {verdict(result['holds'])} |")
         for failure in result.get("failed", []):
-            print(f"    {failure}")
+            print(f"{row}: {failure}")
     left = clean(machine)
     return 0 if all(result["holds"] for result in results.values()) and not left else 1

@@ -7,7 +7,7 @@ A plain daemon, and clients that stop between the steps of a CUDA start. Prints 
 import argparse, ctypes, json, os, re, subprocess, sys, time
 
 from gpu_bed import Machine, PlainDaemon, wait_for
-from rows import parsed, parser, title
+from rows import parsed, parser, table, title
 
 LOW, HIGH = (8192, 10), (24576, 50)  # MiB, percent
 
@@ -188,14 +188,13 @@ def main():
     lines = []
     for what, row in ROWS.items():
         try:
-            lines.append(f"| {what} | {row(bench)} |")
+            lines.append((what, row(bench)))
         except Exception as error:
-            lines.append(f"| {what} | {type(error).__name__}: {error} |")
+            lines.append((what, f"{type(error).__name__}: {error}"))
     log = bench.daemon.log()
     bench.stop()
     print("\n".join(log.splitlines()[-40:]))
-    print(f"\n{title(machine)}")
-    print("| what | the client has |\n| --- | --- |\n" + "\n".join(lines))
+    print("", title(machine), *table("what", "the client has", rows=lines), sep="\n")
     print(f"low: {LOW[0]} MiB and {LOW[1]} %; high: {HIGH[0]} MiB and {HIGH[1]} %")
     machine.clean()
     return 0
