@@ -6,16 +6,11 @@ changes no setting of the GPU."""
 
 import sys, threading, time
 
-from gpu_bed import Machine, Node
+from gpu_bed import Machine
 from rows import finish, parsed, parser
+from shares import SLOTS, Shares
 
-SLOTS, SIZES = 20, (1, 2, 3, 5, 9)
-
-
-class Shares(Node):
-    SLOTS = SLOTS
-    CONFIG = ("version: v1\nsharing:\n  mps:\n    computeMode: leave\n    failRequestsGreaterThanOne: false\n    resources:\n"
-              f"    - {{name: nvidia.com/gpu, replicas: {SLOTS}}}\n")
+SIZES = (1, 2, 3, 5, 9)
 
 
 def seen(tenant):

@@ -1,22 +1,26 @@
 #!/usr/bin/env python3
-"""What shares of several sizes yield, on one GPU: pods of 1, 2, 5 and 10 of 20 slots at once, a tenant's own percentages, and
-what a tenant gets who asks in its environment for more than its slots. Prints a table last and exits 1 when a row does not hold.
+"""What shares of several sizes yield, on one GPU: pods of 1, 2, 5 and 10 of 20 slots at once, a tenant's own percentages, what a tenant
+gets who asks in its environment for more than its slots, and four probes in a tenth each, against four that share the GPU in time. Prints a
+table last and exits 1 when a row does not hold.
 Needs root, an idle GPU with MPS, and a build; --simulated runs it on the stand-ins (whose speed is made up: the rows about speed are
 then left out). It changes no setting of the GPU."""
 
-import sys, threading
+import concurrent.futures, sys, types
 
 from gpu_bed import Machine, Node, last_json
-from rows import clean, parsed, parser, promises, title, verdict
+from rows import clean, parsed, parser, promises, run_parts, title, verdict
 
 SLOTS = 20
 SIZES = (1, 2, 5, 10)
 
 
+TENTHS = ("--blocks", "12", "--allocate", "10G", "--allocate", "10G")
+HEAD = "version: v1\nsharing:\n  mps:\n    computeMode: leave\n    failRequestsGreaterThanOne: false\n    resources:\n"
+
+
 class Shares(Node):
     SLOTS = SLOTS
-    CONFIG = ("version: v1\nsharing:\n  mps:\n    computeMode: leave\n    failRequestsGreaterThanOne: false\n    resources:\n"
-              f"    - {{name: nvidia.com/gpu, replicas: {SLOTS}}}\n")
+    CONFIG = HEAD + f"    - {{name: nvidia.com/gpu, replicas: {SLOTS}}}\n"
 
 
 def probe(tenant, *words, env=None, seconds=1.0):
@@ -26,18 +30,10 @@ def probe(tenant, *words, env=None, seconds=1.0):
     return last_json(done.stdout) or {"failed": (done.stderr or done.stdout)[-300:]}
 
 
-def at_once(tenants, seconds, envs=None):
-    reports = [None] * len(tenants)
-
-    def one(i):
-        reports[i] = probe(tenants[i], env=(envs or {}).get(i), seconds=seconds)
-
-    threads = [threading.Thread(target=one, args=(i,)) for i in range(len(tenants))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return reports
+def at_once(tenants, *words, seconds, envs=None):
+    one = lambda i: probe(tenants[i], *words, env=(envs or {}).get(i), seconds=seconds)
+    with concurrent.futures.ThreadPoolExecutor(len(tenants)) as workers:
+        return list(workers.map(one, range(len(tenants))))
 
 
 def speed_of(report):
@@ -58,7 +54,7 @@ def sizes(node, args, rows):
     machine = node.machine
     tenants = [node.tenant(f"size-{n}", slots=n) for n in SIZES]
     alone = [probe(t, "--find-limit", seconds=args.seconds) for t in tenants]
-    together = at_once(tenants, 2 * args.seconds)
+    together = at_once(tenants, seconds=2 * args.seconds)
     for n, tenant, first, busy in zip(SIZES, tenants, alone, together):
         promised = machine.total_mib * n // SLOTS
         got = memory_of(first)
@@ -80,7 +76,7 @@ def sizes(node, args, rows):
 
 def proportional(rows, which):
     """Speed by SM, relative to that of the largest grant: alone (0), and all at once (1)."""
-    measured = [(row[4][which], row[5]) for row in rows if row[0].endswith("slots") and row[4] and row[4][which] and row[5]]
+    measured = [(row[4][which], row[5]) for row in rows if len(row) > 4 and row[4][which] and row[5]]
     if not measured:
         return None
     base = measured[-1][0] / measured[-1][1]
@@ -95,7 +91,7 @@ def own_percentages(node, args, rows):
     envs = {i: {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": str(p), "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": f"{machine.gpu['uuid']}={total * p // 100}M"}
             for i, p in enumerate((30, 70))}
     limits = [probe(t, "--find-limit", env=envs[i], seconds=args.seconds) for i, t in enumerate(tenants)]
-    busy = at_once(tenants, 2 * args.seconds, envs)
+    busy = at_once(tenants, seconds=2 * args.seconds, envs=envs)
     words = []
     holds = True
     for p, limit, report in zip((30, 70), limits, busy):
@@ -103,20 +99,42 @@ def own_percentages(node, args, rows):
         words.append(f"{p} %: {got} MiB ({100 * got / promised:.1f} %), {sms_of(limit)[0]} SMs" +
                      ("" if machine.simulated else f", {100 * speed_of(report) / max(1, speed_of(limit)):.0f} % of its speed alone"))
         holds = holds and abs(got / promised - 1) <= 0.02
-    rows.append(("30 % and 70 % by the tenants' own values", "each its own", "; ".join(words), holds, 0, 0))
+    rows.append(("30 % and 70 % by the tenants' own values", "each its own", "; ".join(words), holds))
     more = probe(tenants[0], "--find-limit", env={"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "100", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT":
                                                   f"{machine.gpu['uuid']}={total}M"}, seconds=0)
     promised = total * 6 // SLOTS
     rows.append((f"6 of {SLOTS} slots, the tenant asks for all", f"no more than {promised} MiB",
-                 more.get("failed") or f"{memory_of(more)} MiB, {sms_of(more)[0]} SMs", 0 < memory_of(more) <= promised * 1.01, 0, 0))
+                 more.get("failed") or f"{memory_of(more)} MiB, {sms_of(more)[0]} SMs", 0 < memory_of(more) <= promised * 1.01))
     for tenant in tenants:
         tenant.delete()
     lower = node.tenant("lower", slots=10)
     less = probe(lower, "--find-limit", env={"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "25", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT":
                                              f"{machine.gpu['uuid']}={total // 4}M"}, seconds=0)
     rows.append((f"10 of {SLOTS} slots, the tenant lowers itself to a quarter", f"{total // 4} MiB", f"{memory_of(less)} MiB, {sms_of(less)[0]} SMs",
-                 0 < memory_of(less) <= total // 4, 0, 0))
+                 0 < memory_of(less) <= total // 4))
     lower.delete()
+
+
+def tenths(node, args, rows):
+    device = node.status()["devices"][0]
+    share = 2 * device["memoryMiB"] // SLOTS
+    tenants = [node.tenant(f"tenth-{i}", slots=2) for i in range(4)]
+    reports = at_once(tenants, *TENTHS, seconds=6 * args.seconds)
+    for tenant, report in zip(tenants, reports):
+        limit, answers = tenant.envs.get("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", ""), report.get("answers") or {}
+        granted, (attribute, seen) = [a.get("granted") for a in report.get("allocations", [])], sms_of(report)
+        rows.append((f"{tenant.name}: 10 GiB, then 10 GiB more under {share} MiB; right answers", "granted, refused; 0 wrong words",
+                     f"{granted}, variable {limit[-9:]}; {attribute} SMs by attribute, {seen} seen; {answers.get('wrong')} of {answers.get('checked')} wrong",
+                     granted == [True, False] and limit.endswith(f"={share}M") and 0 < (seen or 0) <= (attribute or 0) and answers.get("wrong") == 0))
+    if not node.machine.simulated:
+        shared, sliced, alone = (sum(map(speed_of, each)) for each in (reports, args.sliced, args.alone))
+        rows.append(("four probes of 12 blocks, blocks/s together", "≥ 2 × time-sliced",
+                     f"{shared:,.0f} shared, {sliced:,.0f} time-sliced ({shared / max(sliced, 1):.1f} ×); one alone {alone:,.0f}", shared >= 2 * sliced > 0))
+    rows.append(("compute mode", "untouched", compute_mode(node.machine), compute_mode(node.machine) == args.mode))
+
+
+def compute_mode(machine):
+    return machine.run("nvidia-smi", "--query-gpu=compute_mode", "--format=csv,noheader").stdout.strip()
 
 
 def main():
@@ -124,18 +142,15 @@ def main():
     made.add_argument("--seconds", type=float, default=1.0, help="how long speed is measured")
     args = parsed(made)
     machine = Machine(args)
+    args.mode = compute_mode(machine)
+    if not machine.simulated:
+        outside = types.SimpleNamespace(node=types.SimpleNamespace(machine=machine), enter=(), envs={})
+        args.sliced, args.alone = (at_once(count * [outside], *TENTHS[:2], seconds=6 * args.seconds) for count in (4, 1))
     if not machine.simulated:  # of one GPU, whatever is there
         Shares.CONFIG += f"devices:\n  include: ['{machine.gpu['uuid']}']\n"
-    node, rows = Shares(machine), []
-    for part in (sizes, own_percentages):
-        try:
-            part(node, args, rows)
-        except Exception as error:  # the rows that are there are worth having
-            rows.append((part.__name__, "", f"{type(error).__name__}: {error}"[:300], False, 0, 0))
+    rows = []
+    killed = run_parts(Shares(machine), args, rows, (sizes, own_percentages, tenths))
     in_step = {} if machine.simulated else {"alone": proportional(rows, 0), "all at once": proportional(rows, 1)}
-    if not all(row[3] for row in rows):
-        node.show_logs()
-    killed = node.stop()
     print(title(machine))
     promises(rows)
     for when, found in in_step.items():

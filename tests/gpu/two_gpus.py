@@ -9,31 +9,26 @@ stand-ins. It changes no setting of a GPU."""
 import concurrent.futures, itertools, json, os, random, shutil, signal, sys, tempfile, threading, time
 
 from gpu_bed import Machine, Node, Program, last_json, signal_to, started, wait_for
-from rows import clean, parsed, parser, promises, title
+from rows import clean, parsed, parser, promises, run_parts, title
+from shares import HEAD, memory_of, probe, sms_of, speed_of
 from stop_moments import ranks_in
 
 EACH = 20  # slots of a GPU
-HEAD = "version: v1\nsharing:\n  mps:\n    computeMode: leave\n    failRequestsGreaterThanOne: false\n    resources:\n"
 
 
 class Individual(Node):
     SLOTS = 2 * EACH
     CONFIG = HEAD + f"    - {{name: nvidia.com/gpu, replicas: {EACH}, names: nvidia.com/gpu%d}}\n"
 
+    def tenant(self, name, **more):
+        tenant = super().tenant(name, **more)
+        # It names the GPUs of one of the container's two answers and stands for device nodes, which no container here has.
+        tenant.envs.pop("NVIDIA_VISIBLE_DEVICES")
+        return tenant
 
-class Span(Node):
-    SLOTS = 2 * EACH
+
+class Span(Individual):
     CONFIG = HEAD + f"    - {{name: nvidia.com/gpu, replicas: {EACH}, split: span}}\n"
-
-
-def probe(tenant, uuid, seconds, find_limit=True):
-    machine = tenant.node.machine
-    words = ["--device", uuid, "--seconds", str(seconds)] + (["--find-limit"] if find_limit else [])
-    # It names the GPUs of one of the container's two answers and stands for device nodes, which no container here has.
-    env = {name: value for name, value in tenant.envs.items() if name != "NVIDIA_VISIBLE_DEVICES"}
-    done = machine.run(*tenant.enter, f"{machine.bin}/tranche", "probe", "--json", *words, env=env)
-    report = last_json(done.stdout)
-    return report if report.get("memory") else {"failed": (done.stderr or done.stdout).strip()[-300:]}
 
 
 def gpus_of(node):
@@ -57,37 +52,23 @@ def endpoints_know_both(node):
     return endpoints and all(len(endpoint["limits"] or []) == 2 for endpoint in endpoints)
 
 
-def held_to(report, promised, machine):
+def held_to(report, promised):
     """Words, and whether it is within 2 % of the promise and right about its SMs."""
     if "failed" in report:
         return f"the probe failed: {report['failed']}", False
-    got = (report["memory"].get("largestAllocation") or 0) >> 20
-    sms = report.get("sms") or {}
-    words = f"{got} of {promised} MiB, {sms.get('attribute')} SMs by attribute, {sms.get('seen')} seen"
-    return words, abs(got / promised - 1) <= 0.02 and sms.get("attribute") == sms.get("seen")
-
-
-def both_at_once(tenant, uuids, seconds):
-    reports = [None, None]
-
-    def one(i):
-        reports[i] = probe(tenant, uuids[i], seconds, find_limit=False)
-
-    threads = [threading.Thread(target=one, args=(i,)) for i in (0, 1)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return all((r.get("throughput") or {}).get("blocksPerSecond", 0) > 0 for r in reports), reports
+    got, (attribute, seen) = memory_of(report), sms_of(report)
+    return f"{got} of {promised} MiB, {attribute} SMs by attribute, {seen} seen", abs(got / promised - 1) <= 0.02 and attribute == seen
 
 
 def measure(node, name, tenant, slots, args, rows):
     machine, uuids = node.machine, gpus_of(node)
     for index, uuid in enumerate(uuids):
         promised = machine.total_mib * slots[index] // EACH
-        words, holds = held_to(probe(tenant, uuid, args.seconds), promised, machine)
+        words, holds = held_to(probe(tenant, "--device", uuid, "--find-limit", seconds=args.seconds), promised)
         rows.append((f"{name}: on GPU {index}, {slots[index]} of {EACH} slots", f"{promised} MiB within 2 %", words, holds))
-    ran, reports = both_at_once(tenant, uuids, args.seconds)
+    with concurrent.futures.ThreadPoolExecutor(2) as workers:
+        reports = list(workers.map(lambda uuid: probe(tenant, "--device", uuid, seconds=args.seconds), uuids))
+    ran = all(map(speed_of, reports))
     rows.append((f"{name}: computing on both at once", "both run", "both ran" if ran else json.dumps(reports)[:300], ran))
 
 
@@ -99,7 +80,7 @@ def individual(node, args, rows):
     measure(node, "gpu0: 5 with gpu1: 5", tenant, (5, 5), args, rows)
     alone = node.tenant("second", limits={"nvidia.com/gpu1": 7})
     promised = machine.total_mib * 7 // EACH
-    words, holds = held_to(probe(alone, gpus_of(node)[1], args.seconds), promised, machine)
+    words, holds = held_to(probe(alone, "--device", gpus_of(node)[1], "--find-limit", seconds=args.seconds), promised)
     rows.append((f"gpu1: 7 alone, 7 of {EACH} slots of GPU 1", f"{promised} MiB within 2 %", words, holds))
 
 
@@ -158,14 +139,13 @@ def seen(node, args, rows):
             if not slots:
                 continue
             promised = machine.total_mib * slots // EACH
-            base = {k: v for k, v in tenant.envs.items() if k != "NVIDIA_VISIBLE_DEVICES"}
             ways = {"both seen": ((), {}, ("--device", uuids[at])), "CUDA_VISIBLE_DEVICES": ((), {"CUDA_VISIBLE_DEVICES": uuids[at]}, ()),
                     "turned round": ((), {"CUDA_VISIBLE_DEVICES": f"{uuids[1]},{uuids[0]}"}, ("--device", uuids[at]))}
             if len(limits) == 1:
                 ways["its device node alone"] = alone(at)
             for way, (prefix, env, words) in ways.items():
-                done = machine.run(*tenant.enter, *prefix, program, "probe", "--json", "--find-limit", "--seconds", "0", *words, env={**base, **env})
-                got = ((last_json(done.stdout).get("memory") or {}).get("largestAllocation") or 0) >> 20
+                done = machine.run(*tenant.enter, *prefix, program, "probe", "--json", "--find-limit", "--seconds", "0", *words, env={**tenant.envs, **env})
+                got = memory_of(last_json(done.stdout))
                 # With shares of two sizes, a program that hides or reorders its GPUs gets the wrong one.
                 right = got and abs(got / promised - 1) <= 0.02 or len(limits) == 2 and way != "both seen"
                 rows.append((f"{name}, on GPU {at}: {way}", f"{promised} MiB", f"{got} MiB {done.stderr[-160:].strip()}", bool(right)))
@@ -237,14 +217,7 @@ def main():
     args.gpus = 2
     machine, rows, killed = Machine(args), [], []
     for kind, part in [(Individual, deaths)] if args.deaths else [(Individual, seen)] if args.seen else [(Individual, individual), (Span, span)]:
-        node = kind(machine)
-        try:
-            part(node, args, rows)
-        except Exception as error:  # the rows that are there are worth having
-            rows.append((part.__name__, "", f"{type(error).__name__}: {error}"[:300], False))
-        if not all(row[3] for row in rows):
-            node.show_logs()
-        killed += node.stop()
+        killed += run_parts(kind(machine), args, rows, [part])
     print(title(machine))
     promises(rows)
     left = clean(machine, killed)
