@@ -10,6 +10,7 @@ PyTorch; --simulated runs the same rows on the stand-ins. It changes no setting 
 
 import os, signal, statistics, sys, time
 
+from endings_bed import gone
 from gpu_bed import Machine, Node, wait_for
 from neighbours import Neighbours
 from rows import finish, parsed, parser
@@ -61,19 +62,11 @@ def limits(node):
     return {"measured": f"{share * 3 // 4} MiB {'granted' if fits else 'refused'}, {share // 2} MiB more: CUDA error {refused}", "holds": fits and refused == 2}
 
 
-def runs(pid):
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
-
-
 def end(node):
     daemon, servers = node.pool().get("daemonPid"), [s["pid"] for s in node.pool().get("servers", [])]
     done = node.machine.run(*node.tranche_mps("--end"), timeout=60)
-    wait_for(lambda: not any(map(runs, (daemon, *servers))))
-    left = [pid for pid in (daemon, *servers) if runs(pid)]
+    wait_for(lambda: all(map(gone, (daemon, *servers))))
+    left = [pid for pid in (daemon, *servers) if not gone(pid)]
     return {"measured": f"exit status {done.returncode}, {len(left)} of {1 + len(servers)} processes left", "holds": done.returncode == 0 and not left,
             "said": (done.stdout + done.stderr)[-600:]}
 

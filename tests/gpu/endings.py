@@ -19,7 +19,7 @@ stand-ins, with programs that use the driver's interface. It changes no setting 
 import os, sys, time
 
 import ending_rows
-from endings_bed import EndingsNode, Neighbours
+from endings_bed import CONFIG, EndingsNode, Neighbours
 from gpu_bed import Machine, leftovers
 from rows import clean, parsed, parser, parts, save, title
 
@@ -47,8 +47,7 @@ def arguments():
     args.kinds = [k for k in args.kinds.split(",") if k] or list(ending_rows.KINDS)
     args.shapes = args.shapes.split(",")
     args.gpu_slots, args.neighbour_slots, args.victim_slots = (int(n) for n in args.slots.split(","))
-    EndingsNode.has_slots(args.gpu_slots)
-    EndingsNode.has_endpoint(args.endpoint)
+    EndingsNode.SLOTS, EndingsNode.CONFIG = args.gpu_slots, CONFIG.format(endpoint=args.endpoint, slots=args.gpu_slots)
     for kind in args.kinds:
         if kind not in ending_rows.KINDS:
             made.error(f"--kinds: {kind} is not a kind; write some of {', '.join(ending_rows.KINDS)}")

@@ -3,33 +3,21 @@ counted, and the end of a container as kubelet and a container runtime bring it 
 
 import json, os, signal, socket, statistics, sys, threading, time
 
-from gpu_bed import HERE, PATIENCE, TENANTS, Node, Program, signal_to, wait_for
+from gpu_bed import HERE, PATIENCE, TENANTS, Node, Program, runs, signal_to, wait_for
 from pods_api import NODE, PodsApi
 
 CONTAINED = os.path.join(HERE, "contained.py")
 DYING = 0.8  # seconds in which a neighbour of a client that died badly was seen to die itself (docs/internals/evidence)
 
 
-def config(sharing):
-    return f"version: v1\nsharing:\n{sharing}"
+CONFIG = ("version: v1\nsharing:\n  mps:\n    computeMode: leave\n    endpoint: {endpoint}\n    failRequestsGreaterThanOne: false\n    resources:\n"
+          "    - {{name: nvidia.com/gpu, replicas: {slots}}}\n")
 
 
 class EndingsNode(Node):
     """Twelve slots a GPU, so that SM counts stay trusted and several victims can be prepared at once; pods_api reports its pods."""
 
-    SLOTS, LOG_FORMAT = 12, "json"
-    MPS = "  mps:\n    computeMode: leave\n    failRequestsGreaterThanOne: false\n    resources:\n    - {name: nvidia.com/gpu, replicas: 12}\n"
-    CONFIG = config(MPS)
-
-    @classmethod
-    def has_slots(cls, slots):
-        cls.MPS, cls.SLOTS = cls.MPS.replace("replicas: 12", f"replicas: {slots}"), slots
-        cls.CONFIG = config(cls.MPS)
-
-    @classmethod
-    def has_endpoint(cls, endpoint):
-        cls.MPS = cls.MPS.replace("computeMode: leave\n", f"computeMode: leave\n    endpoint: {endpoint}\n")
-        cls.CONFIG = config(cls.MPS)
+    SLOTS, LOG_FORMAT = 12, "json"  # endings.py sets SLOTS, and CONFIG
 
     def __init__(self, machine):
         self.api, self.wires = PodsApi(), {}
@@ -170,17 +158,8 @@ class Contained:
             return False
         self.first = started["pid"]
         self.space = mounts_namespace(self.first)
-        self.pid = next((pid for pid in self.members() if self._is_program(pid)), 0)
+        self.pid = next((pid for pid in self.members() if runs(pid, [sys.executable, TENANTS])), 0)
         return self.pid != 0
-
-    @staticmethod
-    def _is_program(pid):
-        try:
-            with open(f"/proc/{pid}/cmdline", "rb") as file:
-                words = file.read().split(b"\0")
-            return len(words) > 1 and words[1] == TENANTS.encode()
-        except OSError:
-            return False
 
     def members(self):
         return sorted(int(pid) for pid in os.listdir("/proc") if pid.isdigit() and self.space and mounts_namespace(pid) == self.space)

@@ -296,9 +296,9 @@ def environ_of(pid):
         return ""
 
 
-def line_of(path, request, seconds=PATIENCE, kind=socket.SOCK_STREAM):
+def line_of(path, request, seconds=PATIENCE):
     """One line asked of a local socket, one line answered; "" when nobody answers in time."""
-    with socket.socket(socket.AF_UNIX, kind) as connection:
+    with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(seconds)
         try:
             connection.connect(path)

@@ -4,7 +4,8 @@ and whatever else is worth keeping."""
 
 import importlib.util, json, os, statistics, time
 
-from gpu_bed import PATIENCE, Client, PlainDaemon, Program, find, last_json, running_client, wait_for
+from gpu_bed import PATIENCE, Client, PlainDaemon, Program, find, running_client, wait_for
+from sm_counts import check
 
 MALFORMED = ["zz", "0=zz", "0=", "=", " ", "0=0", "1=1G", "9=1G", "GPU-bad=1G", "0=1G,0=zz", "0", "0=1X", "=1G", "0:1G", "GPU-=1G", "0==1G",
              "0=G", "0=1G,9=1G", ",0=1G", "0=1G;0=1G"]
@@ -110,10 +111,6 @@ def variables_before(machine, daemon, args):
     return {"measured": f"{escaped} of {len(outcomes)} escape", "outcomes": outcomes}
 
 
-def guard_acts(node):
-    return [a for a in find(node.status(), lambda m: "tookMs" in m)]
-
-
 def variables_after(machine, node, args):
     limit = node.status()["devices"][0]["slotMemoryMiB"]
     outcomes = {}
@@ -130,7 +127,7 @@ def variables_after(machine, node, args):
         words += f"; ended after {statistics.median(times):.0f} ms median, {max(times):.0f} ms worst"
     if escaped and "guard" not in json.dumps(node.status()):
         return {"measured": words + "; no guard here", "holds": None, "outcomes": outcomes}
-    return {"measured": words, "holds": escaped == 0 and (machine.simulated or not times or max(times) <= 250), "outcomes": outcomes, "acts": guard_acts(node)[-40:]}
+    return {"measured": words, "holds": escaped == 0 and (machine.simulated or not times or max(times) <= 250), "outcomes": outcomes, "acts": list(find(node.status(), lambda m: "tookMs" in m))[-40:]}
 
 
 def total_of(clients):
@@ -228,14 +225,10 @@ def outside_after(machine, node, args):
 
 
 def probe_products(machine, daemon, percentage, args):
-    words = [f"{machine.bin}/gemm-check", "--json", "--types", "bf16,fp16,fp8"]
-    words += ["--cublas", machine.cublas] if machine.cublas else []
-    words += ["--shapes", args.gemm_shapes or "64,48x80x33"] if machine.simulated or args.gemm_shapes else []
-    done = machine.run(*words, env={**daemon.env, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": percentage}, timeout=120)
-    report = last_json(done.stdout)
-    gemm = report.get("gemm", {})
-    return {"sms": report.get("sms", {}).get("attribute"), "right": gemm.get("right", 0), "wrong": gemm.get("wrong", 0),
-            "checked": gemm.get("checked", False), "why": gemm.get("reason", done.stderr[-200:]), "seconds": gemm.get("seconds")}
+    run = check(machine, daemon, percentage, "bf16,fp16,fp8", args.gemm_shapes, 120)
+    gemm = run["gemm"]
+    return {"sms": run["sms"], "right": gemm.get("right", 0), "wrong": gemm.get("wrong", 0), "checked": gemm.get("checked", False),
+            "why": gemm.get("reason", run["error"]), "seconds": gemm.get("seconds")}
 
 
 def products_at(machine, percentages, args):

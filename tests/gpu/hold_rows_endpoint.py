@@ -3,7 +3,7 @@ what happens when it goes away. Same shape as hold_rows.py."""
 
 import json, os, re, signal, socket, subprocess, sys, threading, time
 
-from gpu_bed import CONTROL, PATIENCE, PlainDaemon, find, last_json, running_client, wait_for
+from gpu_bed import CONTROL, PATIENCE, Client, PlainDaemon, find, last_json, leftovers, running_client, wait_for
 
 # Connects to $1/control and stops at a point of the handshake (docs/internals/evidence/mps-handshake.md): 0 says nothing at all, 1 reads the
 # daemon's greeting, 2 sends its credentials, 3 asks to become a client, 4 takes what it gets and goes on saying nothing, 5 closes the socket
@@ -321,3 +321,52 @@ def daemon_after(machine, node, args):
     words = "; ".join(f"{name} {'never' if ms is None else f'{ms} ms'}" for name, ms in times.items())
     holds = all(ms is not None for ms in times.values()) and (machine.simulated or max(times["killed"], times["stopped"]) <= 1000)
     return {"measured": f"unhealthy, healthy again: {words}", "holds": holds, "times": times}
+
+
+# The row about a node that others served before: containers hold the GPU without MPS when `tranche mps` begins.
+def held_before(machine, daemon, args):
+    client = Client(machine, {"CUDA_MPS_PIPE_DIRECTORY": "/nowhere"})
+    client.ready()
+    alive = daemon.alive()
+    client.leave()
+    return {"measured": "the daemon serves beside it" if alive else "the daemon has ended"}
+
+
+def configure(node, text):
+    with open(node.path("config.new"), "w") as file:
+        file.write(text)
+    os.rename(node.path("config.new"), node.path("config.yaml"))
+
+
+def daemons_of(machine):
+    return [p for p, command in leftovers(machine).items() if "nvidia-cuda-mps" in command]
+
+
+def held_after(machine, node, args):
+    configure(node, "version: v1\n")
+    if not wait_for(lambda: node.healthy() == 1):
+        return {"measured": "the whole GPU was not offered", "holds": False}
+    tenant = node.tenant("held")
+    client = tenant.client({"CUDA_MPS_PIPE_DIRECTORY": "/nowhere"})
+    runs = client.ready() and client.ask("alloc 1024").get("code") == 0
+    for name in ("node", "mps"):  # as on a node that we have never seen
+        node.parts[name].send_signal(signal.SIGTERM)
+        node.parts[name].wait(60)
+    if os.path.exists(node.path("mps/other-holders")):
+        os.remove(node.path("mps/other-holders"))
+    configure(node, node.CONFIG)
+    node.start("mps", *node.parts["mps"].args)
+    began = bool(wait_for(lambda: node.pool().get("state") == "serving"))
+    begin = time.monotonic()
+    node.start("node", *node.parts["node"].args)
+    left = bool(wait_for(lambda: "without MPS" in str(node.pool().get("reason")) and not daemons_of(machine)))
+    gone_ms = round((time.monotonic() - begin) * 1000)
+    well = runs and client.well()
+    client.leave()
+    begin = time.monotonic()
+    tenant.delete()
+    shared = bool(wait_for(lambda: node.status() and node.healthy() == node.SLOTS))
+    shared_ms = round((time.monotonic() - begin) * 1000)
+    words = f"its pool {'begins and' if began else 'does not begin and'} {f'has ended {gone_ms} ms after the agent was started' if left else 'stays'}; "
+    words += f"the container {'computes on' if well else 'is hit'}; all slots {f'{shared_ms} ms after its end' if shared else 'never'}"
+    return {"measured": words, "holds": left and well and shared, "began": began}

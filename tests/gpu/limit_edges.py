@@ -7,6 +7,7 @@ import argparse, ctypes, subprocess, sys, threading
 
 from gpu_bed import Machine, PlainDaemon
 from rows import clean, parsed, parser
+from stop_moments import gpus
 
 MIB = 1 << 20
 
@@ -33,36 +34,23 @@ def client():
     sys.stdin.read()
 
 
-class ProcessInfo(ctypes.Structure):
-    _fields_ = [("pid", ctypes.c_uint), ("used", ctypes.c_ulonglong), ("gi", ctypes.c_uint), ("ci", ctypes.c_uint)]
+def used(nvml, gpu, pid):
+    return max((each.usedGpuMemory or 0 for each in nvml.nvmlDeviceGetComputeRunningProcesses(gpu) if each.pid == pid), default=0)
 
 
-class Nvml:
-    def __init__(self):
-        self.library, self.device = ctypes.CDLL("libnvidia-ml.so.1"), ctypes.c_void_p()
-        self.library.nvmlInit_v2()
-        self.library.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(self.device))
-
-    def used(self, pid):
-        infos, count = (ProcessInfo * 64)(), ctypes.c_uint(64)
-        if self.library.nvmlDeviceGetComputeRunningProcesses_v3(self.device, ctypes.byref(count), infos):
-            return 0
-        return max((infos[i].used for i in range(count.value) if infos[i].pid == pid), default=0)
-
-
-def measure(machine, daemon, nvml, limit, percent):
+def measure(machine, daemon, nvml, gpu, limit, percent):
     env = {**machine.env, **daemon.env, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": f"0={limit}M", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": str(percent)}
     process = subprocess.Popen([sys.executable, __file__, "--client"], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     seen, done = [0], threading.Event()
 
     def watch():
         while not done.is_set():
-            seen.append(nvml.used(process.pid))
+            seen.append(used(nvml, gpu, process.pid))
 
     watcher = threading.Thread(target=watch)
     watcher.start()
     words = process.stdout.readline().split()
-    held = [nvml.used(process.pid) for _ in range(5)]
+    held = [used(nvml, gpu, process.pid) for _ in range(5)]
     done.set()
     watcher.join()
     process.stdin.close()
@@ -79,13 +67,13 @@ def main():
     if args.client:
         return client()
     machine = Machine(args)
-    daemon, nvml = PlainDaemon(machine, limited=False), Nvml()
+    daemon, (nvml, (gpu,)) = PlainDaemon(machine, limited=False), gpus(1)
     print("| limit | largest allocation | NVML, held | NVML, highest ever |\n| --- | --- | --- | --- |", flush=True)
     try:
         for limit in (1024, 7188, 14377, 35942, 50319, 60000, 65536, 71885, 71886, 90001, 100639, 115016, 128001):
-            print(measure(machine, daemon, nvml, limit, 50), flush=True)
+            print(measure(machine, daemon, nvml, gpu, limit, 50), flush=True)
         for percent in (5, 10, 100):
-            print(measure(machine, daemon, nvml, 71885, percent), flush=True)
+            print(measure(machine, daemon, nvml, gpu, 71885, percent), flush=True)
     finally:
         daemon.stop()
     clean(machine)

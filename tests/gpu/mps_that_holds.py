@@ -7,9 +7,9 @@ It changes no setting of the GPU. Raw results go to $OUT/mps_that_holds.json (or
 
 import sys, time
 
-import hold_rows, hold_rows_begin, hold_rows_endpoint
+import hold_rows, hold_rows_endpoint
 from gpu_bed import Machine, Node, PlainDaemon, leftovers
-from rows import clean, parsed, parser, save, title
+from rows import clean, parsed, parser, save, table, title, verdict
 
 ROWS = {  # in this order; what each promises
     "busy": ("a busy client is deleted", "no peer dies"),
@@ -25,7 +25,6 @@ ROWS = {  # in this order; what each promises
     "held": ("a container holds the GPU without MPS when we begin", "its GPU is left to it, then shared"),
     "products": ("half-precision products, 2 to 48 slots", "none wrong"),
 }
-NOT_AVAILABLE = "not available"
 
 
 def guarded(function, *args):
@@ -40,7 +39,7 @@ def guarded(function, *args):
 
 
 def function_of(row):
-    return next(getattr(module, row) for module in (hold_rows, hold_rows_endpoint, hold_rows_begin) if hasattr(module, row))
+    return next(getattr(module, row) for module in (hold_rows, hold_rows_endpoint) if hasattr(module, row))
 
 
 def before(machine, args, name):
@@ -53,21 +52,6 @@ def before(machine, args, name):
 
 def after(machine, args, name, node):
     return guarded(function_of(f"{name}_after"), machine, node, args)
-
-
-def verdict(result):
-    if result.get("holds") is None:
-        return NOT_AVAILABLE
-    return "holds" if result["holds"] else "DOES NOT HOLD"
-
-
-def table(machine, results):
-    lines = [title(machine), "| what | promised | before | after | |", "| --- | --- | --- | --- | --- |"]
-    for name, result in results.items():
-        what, promised = ROWS[name]
-        lines.append("| " + " | ".join([what, promised, result.get("before", {}).get("measured", "-"), result["after"]["measured"],
-                                        verdict(result["after"])]) + " |")
-    return "\n".join(lines)
 
 
 def main():
@@ -95,7 +79,9 @@ def main():
     if failed:
         node.show_logs()
     killed = node.stop()
-    print(table(machine, results))
+    rows = [(*ROWS[name], result.get("before", {}).get("measured", "-"), result["after"]["measured"],
+             "not available" if result["after"].get("holds") is None else verdict(result["after"]["holds"])) for name, result in results.items()]
+    print(title(machine), *table("what", "promised", "before", "after", "", rows=rows), sep="\n")
     left = clean(machine, killed, already)
     save(args.out, "mps_that_holds", {"gpu": machine.gpu, "seconds": time.monotonic() - began, "rows": results, "left": left})
     return 1 if failed or left or killed else 0

@@ -12,7 +12,7 @@ CLAIMS, SLICES = f"{RESOURCES}/namespaces/default/resourceclaims", f"{RESOURCES}
 class PodsApi:
     def __init__(self):
         self.changed, self.version, self.pods, self.happened = threading.Condition(), 1, {}, []
-        self.watches, self.sent, self.asked = 0, {}, []
+        self.sent = {}
         self.objects = {}  # claims and slices by path
         api = self
 
@@ -24,7 +24,6 @@ class PodsApi:
                 api.get(self)
 
             def accept(self):
-                api.asked.append((self.command, self.path))
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 if self.path.split("?")[0].startswith(RESOURCES):
                     return api.write(self, body)
@@ -103,7 +102,6 @@ class PodsApi:
     def get(self, request):
         place = urllib.parse.urlsplit(request.path)
         query = dict(urllib.parse.parse_qsl(place.query))
-        self.asked.append(("GET", request.path))
         if place.path == "/api/v1/pods" and query.get("watch") == "1":
             return self._watch(request, int(query.get("resourceVersion") or 0), float(query.get("timeoutSeconds") or 300))
         if place.path == "/api/v1/pods":
@@ -149,9 +147,6 @@ class PodsApi:
         request.end_headers()
         request.wfile.flush()
         end = time.monotonic() + seconds
-        with self.changed:
-            self.watches += 1
-            self.changed.notify_all()
         try:
             while time.monotonic() < end:
                 with self.changed:
@@ -167,9 +162,6 @@ class PodsApi:
             request.wfile.write(b"0\r\n\r\n")
         except OSError:
             request.close_connection = True
-        finally:
-            with self.changed:
-                self.watches -= 1
 
 
 def not_found(request):

@@ -20,11 +20,12 @@ def spans(counts):
     return found
 
 
-def check(machine, daemon, percentage, args):
+def check(machine, daemon, percentage, types, shapes, deadline):
+    """gemm-check's answer as a client with so many percent of the threads."""
     words = [f"{machine.bin}/gemm-check", "--json"]
-    for option, value in (("--types", args.types), ("--shapes", args.shapes), ("--cublas", machine.cublas)):
+    for option, value in (("--types", types), ("--shapes", shapes or ("64,48x80x33" if machine.simulated else "")), ("--cublas", machine.cublas)):
         words += [option, value] if value else []
-    done = machine.run(*words, env={**daemon.env, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": str(percentage)}, timeout=args.deadline)
+    done = machine.run(*words, env={**daemon.env, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": str(percentage)}, timeout=deadline)
     report = last_json(done.stdout)
     return {"percentage": percentage, "status": done.returncode, "sms": report.get("sms", {}).get("attribute"), "gemm": report.get("gemm", {}),
             "error": done.stderr[-300:]}
@@ -61,9 +62,6 @@ def main():
     made.add_argument("--seconds", type=float, default=540, help="stop asking after this long; what was measured is printed")
     made.add_argument("--deadline", type=float, default=120, help="seconds for one check")
     args = parsed(made)
-    if args.simulated:
-        args.shapes = args.shapes or "64,48x80x33"
-
     machine, began, runs_by_sms, all_runs = Machine(args), time.monotonic(), {}, []
     daemon = PlainDaemon(machine, limited=False)
     complete = True
@@ -78,7 +76,7 @@ def main():
                 if time.monotonic() - began > args.seconds:
                     complete = False
                     break
-                run = check(machine, daemon, percentage, args)
+                run = check(machine, daemon, percentage, args.types, args.shapes, args.deadline)
                 all_runs.append(run)
                 if run["sms"]:
                     runs_by_sms.setdefault(run["sms"], []).append(run)

@@ -92,14 +92,11 @@ def main():
     args = parsed(made)
     machine = Machine(args)
     machine.shows_uvm()
-    for folder in (machine.scratch, f"{machine.scratch}/sim"):
-        if os.path.isdir(folder):  # another user's process opens the stand-in's state as well
-            os.chmod(folder, 0o777 if folder.endswith("sim") else 0o755)
     Node.SLOTS = 10 * machine.gpu["visible"]  # ten of each GPU
     node, faults = Node(machine), []
     tenant = node.tenant("tenant")
     client = running_client(tenant.client)
-    for name in os.listdir(f"{machine.scratch}/sim") if machine.simulated else ():
+    for name in os.listdir(f"{machine.scratch}/sim") if machine.simulated else ():  # another user's process opens the stand-in's state as well
         os.chmod(f"{machine.scratch}/sim/{name}", 0o666)
 
     wait_for(lambda: list(find(node.mps(), lambda it: it.get("protected") == "yes")))  # tranche-keeper starts with the first client
