@@ -101,7 +101,6 @@ def inside(job):
 
 def main():
     made = parser(__doc__)
-    made.add_argument("--keep-spec", help="copy the specification here")
     made.add_argument("--inside", help=argparse.SUPPRESS)
     args = parsed(made)
     if args.inside:
@@ -128,8 +127,7 @@ def main():
                           "--cdi-root", f"{scratch}/cdi"], env=dict(os.environ, DEVICE_LIST_STRATEGY="cdi-cri"),
                          stderr=open(f"{scratch}/plugin.log", "w"))]
     try:
-        spec_file = f"{scratch}/cdi/k8s.device-plugin.nvidia.com-gpu.json"
-        spec = wait_for(lambda: load(spec_file))
+        spec = wait_for(lambda: load(f"{scratch}/cdi/k8s.device-plugin.nvidia.com-gpu.json"))
         row("the specification is written", f"{len(spec['devices'])} devices, cdiVersion {spec['cdiVersion']}" if spec else "no", bool(spec))
 
         def devices_of_pod():
@@ -153,8 +151,6 @@ def main():
             seen = json.loads(output.get("probe") or "{}").get("device", {})
             row("CUDA in the container sees that GPU and no other", f"{seen.get('visible')} visible: {seen.get('uuid')}", seen.get("visible") == 1 and seen.get("uuid") == names[0])
             row("hooks that this container did without", sorted(set(output.get("hooks", []))), True)
-            if args.keep_spec:
-                shutil.copy(spec_file, args.keep_spec)
     finally:
         for part in reversed(parts):
             part.send_signal(signal.SIGTERM)

@@ -24,17 +24,21 @@ class HomeNode(Node):
         return [f"{self.machine.bin}/tranche", "mps", *self.parts["mps"].args[2:], *more]
 
 
+def processes(node):
+    """The daemon's and its servers' process ids."""
+    return [node.pool().get("daemonPid"), *(s["pid"] for s in node.pool().get("servers", []))]
+
+
 def again(node, how, gap):
     """Ends `tranche mps`, starts it again; seconds until all slots are healthy, None: not in a minute."""
-    argv, before = node.parts["mps"].args, (node.pool().get("daemonPid"), [s["pid"] for s in node.pool().get("servers", [])])
+    argv, before = node.parts["mps"].args, processes(node)
     node.parts["mps"].send_signal(how)
     node.parts["mps"].wait(60)
     time.sleep(gap)
     begin = time.monotonic()
     node.start("mps", *argv)
     well = wait_for(lambda: node.pool().get("state") == "serving" and node.healthy() == node.SLOTS)
-    after = (node.pool().get("daemonPid"), [s["pid"] for s in node.pool().get("servers", [])])
-    return round(time.monotonic() - begin, 2) if well and before == after else None
+    return round(time.monotonic() - begin, 2) if well and before == processes(node) else None
 
 
 def restarts(node, neighbours, how, times, gap):
@@ -63,11 +67,11 @@ def limits(node):
 
 
 def end(node):
-    daemon, servers = node.pool().get("daemonPid"), [s["pid"] for s in node.pool().get("servers", [])]
+    pids = processes(node)
     done = node.machine.run(*node.tranche_mps("--end"), timeout=60)
-    wait_for(lambda: all(map(gone, (daemon, *servers))))
-    left = [pid for pid in (daemon, *servers) if not gone(pid)]
-    return {"measured": f"exit status {done.returncode}, {len(left)} of {1 + len(servers)} processes left", "holds": done.returncode == 0 and not left,
+    wait_for(lambda: all(map(gone, pids)))
+    left = [pid for pid in pids if not gone(pid)]
+    return {"measured": f"exit status {done.returncode}, {len(left)} of {len(pids)} processes left", "holds": done.returncode == 0 and not left,
             "said": (done.stdout + done.stderr)[-600:]}
 
 

@@ -93,6 +93,14 @@ def which(look):
     return f"{memory} memory ({look['free']} MiB free), {look['sms']} SMs"
 
 
+def look_of(bench, env=None):
+    """What a client sees that starts without a pause."""
+    client = Staged(bench.daemon, env)
+    look = client.do("init", "ctx", "look")
+    client.leave()
+    return which(look)
+
+
 def after_init(bench):
     bench.limits(*LOW)
     client = Staged(bench.daemon)
@@ -151,19 +159,13 @@ def malformed(bench):
 
 def higher(bench):
     bench.limits(*LOW)
-    client = Staged(bench.daemon, {"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": f"{bench.uuid}=16G", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "50"})
-    look = client.do("init", "ctx", "look")
-    client.leave()
-    return which(look)
+    return look_of(bench, {"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": f"{bench.uuid}=16G", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "50"})
 
 
 def without(bench):
     bench.limits(*LOW)
     bench.limits(1 << 20, 100)
-    client = Staged(bench.daemon)
-    look = client.do("init", "ctx", "look")
-    client.leave()
-    return which(look)
+    return look_of(bench)
 
 
 ROWS = {

@@ -46,12 +46,6 @@ def grant_devices(node, pod):
     return held
 
 
-def endpoints_know_both(node):
-    """Every endpoint of the pool has both GPUs."""
-    endpoints = node.pool().get("endpoints", [])
-    return endpoints and all(len(endpoint["limits"] or []) == 2 for endpoint in endpoints)
-
-
 def held_to(report, promised):
     """Words, and whether it is within 2 % of the promise and right about its SMs."""
     if "failed" in report:
@@ -76,7 +70,8 @@ def individual(node, args, rows):
     machine = node.machine
     node.tenant("neighbour", limits={"nvidia.com/gpu0": 3, "nvidia.com/gpu1": 3})
     tenant = node.tenant("both", limits={"nvidia.com/gpu0": 5, "nvidia.com/gpu1": 5})
-    wait_for(lambda: endpoints_know_both(node))
+    endpoints = lambda: node.pool().get("endpoints", [])
+    wait_for(lambda: endpoints() and all(len(each["limits"] or []) == 2 for each in endpoints()))
     measure(node, "gpu0: 5 with gpu1: 5", tenant, (5, 5), args, rows)
     alone = node.tenant("second", limits={"nvidia.com/gpu1": 7})
     promised = machine.total_mib * 7 // EACH
