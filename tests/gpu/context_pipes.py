@@ -53,7 +53,8 @@ def links(pid):
 def main():
     machine = Machine(parsed(parser(__doc__)))
     daemon, rows = PlainDaemon(machine, limited=False), []
-    client = subprocess.Popen([sys.executable, "-c", CLIENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**machine.env, **daemon.env})
+    client = subprocess.Popen([sys.executable, "-c", CLIENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                              env={**machine.env, **daemon.env})
     code, contexts = client.stdout.readline().strip(), 0
     server = daemon.command("get_server_list").split()[0]
     for step in ("init 0", *STEPS):
@@ -67,7 +68,8 @@ def main():
     client.kill()
     client.wait()
     daemon.stop()
-    print(title(machine), *table("step", "CUDA", "contexts", "pipes that client and server share", "descriptors of the server", rows=rows), sep="\n")
+    heads = ("step", "CUDA", "contexts", "pipes that client and server share", "descriptors of the server")
+    print(title(machine), *table(*heads, rows=rows), sep="\n")
     machine.clean()
     return 0 if rows[1][3] == rows[3][3] == rows[5][3] else 1
 

@@ -71,8 +71,8 @@ def end(node):
     done = node.machine.run(*node.tranche_mps("--end"), timeout=60)
     wait_for(lambda: all(map(gone, pids)))
     left = [pid for pid in pids if not gone(pid)]
-    return {"measured": f"exit status {done.returncode}, {len(left)} of {len(pids)} processes left", "holds": done.returncode == 0 and not left,
-            "said": (done.stdout + done.stderr)[-600:]}
+    return {"measured": f"exit status {done.returncode}, {len(left)} of {len(pids)} processes left",
+            "holds": done.returncode == 0 and not left, "said": (done.stdout + done.stderr)[-600:]}
 
 
 def main():

@@ -7,8 +7,8 @@ A row is `held:order:patience:work:end:tries`. held: which of the client's NVIDI
 (all, none, uvm, others = all but uvm, mm and va = uvm by their UVM_MM_INITIALIZE and UVM_INITIALIZE, ctl, dev). order: closed `good`
 (nvidia0, caps, nvidiactl, uvm last) or `bad` (uvm first). patience: seconds from the death to the close. work: deep (256 bf16 products
 of 8192, 1.7 s at a quarter of the GPU), deeper (1,024, 7 s), burn (4), big (4, and 8 GiB of GPU memory), `sleep,MS,COUNT` (kernels of
-MS milliseconds on one thread), or a kind of tenants.py with its options (`triton,ms=10000`). end: kill; for products also exception, exit, os_exit, segv, abort, each with the
-whole queue in flight; done (the script ends after it synchronized); oom (the kernel's OOM killer, at the limit of a control group);
+MS milliseconds on one thread), or a kind of tenants.py with its options (`triton,ms=10000`). end: kill; for products also exception,
+exit, os_exit, segv, abort, each with the whole queue in flight; done (the script ends after it synchronized); oom (the kernel's OOM killer, at the limit of a control group);
 `fork,SECONDS` (kill; a forked child lives SECONDS longer, 0 = both are killed at once). A try has three neighbours; harm = one of them
 dies, and then everything is started anew. Other rows: `stall:held:work:patience:end:tries` (as well the longest wait of other clients, of
 newcomers and of NVML), `files` (which descriptors, and when), `host:held` (host memory that stays pinned), `early:tries:held:looks:window`
@@ -18,7 +18,7 @@ newcomers and of NVML), `files` (which descriptors, and when), `host:held` (host
 import collections, ctypes, json, os, random, subprocess, tempfile, time, traceback
 
 from gpu_bed import Machine, PlainDaemon, Program, signal_to, started, wait_for
-from rows import parsed, parser, title
+from rows import parsed, parser, table, title
 
 libc = ctypes.CDLL(None, use_errno=True)
 WORKS = {"burn": ("products", "queue=4"), "deep": ("products", "queue=256"), "deeper": ("products", "queue=1024"),
@@ -72,7 +72,8 @@ class World:
     def __init__(self, machine, work, heap=0, waiting=3):
         self.machine, self.words, self.probes = machine, (*words_of(work), f"heap={heap}", "wait=1", "ends=asked"), {}
         self.daemon = PlainDaemon(machine, limited=False)
-        self.client = {**self.daemon.env, "XLA_PYTHON_CLIENT_PREALLOCATE": "false", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "25", "LD_PRELOAD": "/tmp/uvm_shim.so"}
+        self.client = {**self.daemon.env, "XLA_PYTHON_CLIENT_PREALLOCATE": "false", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "25",
+                       "LD_PRELOAD": "/tmp/uvm_shim.so"}
         self.neighbours = [Program(machine, self.client, *words) for words in NEIGHBOURS]
         self.victims = collections.deque(self.new_victim() for _ in range(waiting))
         started(self.neighbours, 120)
@@ -292,7 +293,8 @@ def die(world, held, order, patience, end):
     if world.probes:  # the longest before the death, between death and close, and at the close
         spans = ((begin - 2, begin - 0.3), (begin, closing), (closing, closed + 1))
         what["waits"] = {name: [each.slowest(*span) for span in spans] for name, each in world.probes.items()}
-    return {"dead": world.dead(), **what, "close_ms": round((closed - closing) * 1000), "ctl_ms": round(sum(ms for device, ms in closes if device.endswith("ctl"))),
+    what["ctl_ms"] = round(sum(ms for device, ms in closes if device.endswith("ctl")))
+    return {"dead": world.dead(), **what, "close_ms": round((closed - closing) * 1000),
             "closes": [(os.path.basename(device), round(ms)) for device, ms in closes if ms > 5]}
 
 
@@ -344,9 +346,10 @@ class Session:
         for name in first.get("waits", ()):
             most = [max((c["waits"][name][at] or 0 for c in done)) for at in range(3)]
             more.append(f"{name} ms: usual, before, at close {most}")
-        self.table.append(f"| {held}, {order}, {patience} s | {work}: {end} | {sum(c['dead'] > 0 for c in done)} of {len(done)}{f' ({void} void)' if void else ''} | "
-                          f"{sum(c['dead'] for c in done)} of {3 * len(done)} | " +
-                          "".join(f"{span(c[name] for c in done)} | " for name in ("gone_ms", "close_ms", "ctl_ms")) + f"{'; '.join(more)} |")
+        self.table.append((f"{held}, {order}, {patience} s", f"{work}: {end}",
+                           f"{sum(c['dead'] > 0 for c in done)} of {len(done)}{f' ({void} void)' if void else ''}",
+                           f"{sum(c['dead'] for c in done)} of {3 * len(done)}",
+                           *(span(c[name] for c in done) for name in ("gone_ms", "close_ms", "ctl_ms")), "; ".join(more)))
 
     def stall(self, row, held, work, patience="2.5", end="kill", tries="1"):
         self.tries(row, held, "good", patience, work, end, tries, probed=True)
@@ -365,8 +368,8 @@ class Session:
         theirs = files_of(server)
         self.note(row, shared_with_server=[(n, d) for n, d in mine if any(same_file(pid, n, server, m) for m, e in theirs if e == d)],
                   server=dict(collections.Counter(os.path.basename(d) for _, d in theirs)))
-        self.note(row, same_among_uvm=[(a, b) for a, d in mine for b, e in mine if a < b and d.endswith("uvm") and e.endswith("uvm") and same_file(pid, a, pid, b)],
-                  ioctls=uvm_calls(pid))
+        uvm = [number for number, device in mine if device.endswith("uvm")]
+        self.note(row, same_among_uvm=[(a, b) for a in uvm for b in uvm if a < b and same_file(pid, a, pid, b)], ioctls=uvm_calls(pid))
         one.kill()
 
     def early(self, row, tries, held="none", looks="5", window="0.5"):
@@ -395,7 +398,8 @@ class Session:
             closes = sum(ms for _, ms in kept.close("good"))
             dead, working = until_dead(self.world, 1.5), one.said("working")
             uvm = lambda numbers: sum(device.endswith("nvidia-uvm") for _, device, *_ in numbers)
-            tried.append({"dead": dead, "killed_ms": round((killed - began) * 1000), "first_work_ms": working and round((working["at"] - began) * 1000),
+            tried.append({"dead": dead, "killed_ms": round((killed - began) * 1000),
+                          "first_work_ms": working and round((working["at"] - began) * 1000),
                           "had": [len(had), uvm(had)], "held": [len(kept.files), uvm(kept.files)], "close_ms": round(closes)})
             self.note(row, **tried[-1])
             if dead:
@@ -406,9 +410,12 @@ class Session:
             return f"{sum(t['dead'] > 0 for t in found)} of {len(found)}"
 
         work, lacks = lambda t: t["first_work_ms"] is not None, lambda t: t["held"][0] < t["had"][0]
-        self.table.append(f"| early: {held} held, looked at {looks} ms, window {window} | harm {count(lambda t: True)}; with work in flight {count(work)}; not all held at "
-                          f"the kill {count(lacks)}, uvm lacked {count(lambda t: t['held'][1] < t['had'][1])}, both work and lack {count(lambda t: work(t) and lacks(t))} | "
-                          f"killed {span(t['killed_ms'] for t in tried)} ms, first product at {span(t['first_work_ms'] for t in tried)} ms |")
+        uvm_lacks = lambda t: t["held"][1] < t["had"][1]
+        self.table.append((f"early: {held} held, looked at {looks} ms, window {window}",
+                           f"harm {count(lambda t: True)}; with work in flight {count(work)}; not all held at the kill {count(lacks)}, "
+                           f"uvm lacked {count(uvm_lacks)}, both work and lack {count(lambda t: work(t) and lacks(t))}",
+                           f"killed {span(t['killed_ms'] for t in tried)} ms",
+                           f"first product at {span(t['first_work_ms'] for t in tried)} ms"))
 
     def host(self, row, held="all"):
         self.need("deep", 8192, 1)
@@ -429,8 +436,10 @@ class Session:
         closes = list(kept.close("good"))
         time.sleep(1)
         look()
-        self.note(row, available_mib=available, gpu_used_mib=memory, closes=[(d, round(ms)) for d, ms in closes if ms > 5], dead=self.world.dead())
-        self.table.append(f"| host: {held} held, 8 GiB heap | available before, 1.2 s and 2.4 s after the death, after the close: {available} MiB | GPU used: {memory} MiB |")
+        slow = [(device, round(ms)) for device, ms in closes if ms > 5]
+        self.note(row, available_mib=available, gpu_used_mib=memory, closes=slow, dead=self.world.dead())
+        self.table.append((f"host: {held} held, 8 GiB heap", f"GPU used: {memory} MiB",
+                           f"available before, 1.2 s and 2.4 s after the death, after the close: {available} MiB"))
         self.drop()
 
 
@@ -450,19 +459,20 @@ def main():
             kind, *rest = row.split(":")
             try:
                 if time.monotonic() > session.deadline:
-                    session.table.append(f"| {row} | not run: no time |")
+                    session.table.append((row, "not run: no time"))
                 elif kind in ("files", "stall", "host", "early"):
                     getattr(session, kind)(row, *rest)
                 else:
                     session.tries(row, kind, *rest)
             except (SystemExit, Exception) as why:
-                session.table.append(f"| {row} | ended: {why!r} |")
+                session.table.append((row, f"ended: {why!r}"))
                 traceback.print_exc()
                 session.drop()
         session.drop()
     machine.clean()
-    print("\n| held, order, patience | work: end | tries with harm | neighbours dead | gone after (ms) | close (ms) | nvidiactl (ms) | more |\n| --- | --- | --- | --- | --- | --- | --- | --- |")
-    print("\n".join(session.table))
+    heads = ("held, order, patience", "work: end", "tries with harm", "neighbours dead", "gone after (ms)", "close (ms)", "nvidiactl (ms)",
+             "more")
+    print("", *table(*heads, rows=session.table), sep="\n")
 
 
 if __name__ == "__main__":

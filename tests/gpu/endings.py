@@ -71,8 +71,7 @@ def run_rows(args, machine, node, began):
             rows[name]["seconds"] = round(time.monotonic() - begin, 1)
             for line in rows[name]["lines"]:
                 print(f"{name}: {line[0]}: {line[1]}", file=sys.stderr, flush=True)
-            save(args.out, "endings", {"gpu": machine.gpu, "driver": machine.driver(), "date": time.strftime("%Y-%m-%d", time.gmtime()), "rows": rows,
-                                       "harms": neighbours.harms})
+            save(args.out, "endings", {"gpu": machine.gpu, "title": title(machine), "rows": rows, "harms": neighbours.harms})
         if any(row["holds"] is False for row in rows.values()):
             node.show_logs()
         return rows

@@ -10,8 +10,8 @@ CONTAINED = os.path.join(HERE, "contained.py")
 DYING = 0.8  # seconds in which a neighbour of a client that died badly was seen to die itself (docs/internals/evidence)
 
 
-CONFIG = ("version: v1\nsharing:\n  mps:\n    computeMode: leave\n    endpoint: {endpoint}\n    failRequestsGreaterThanOne: false\n    resources:\n"
-          "    - {{name: nvidia.com/gpu, replicas: {slots}}}\n")
+CONFIG = ("version: v1\nsharing:\n  mps:\n    computeMode: leave\n    endpoint: {endpoint}\n    failRequestsGreaterThanOne: false\n"
+          "    resources:\n    - {{name: nvidia.com/gpu, replicas: {slots}}}\n")
 
 
 class EndingsNode(Node):

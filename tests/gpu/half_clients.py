@@ -76,7 +76,8 @@ def main():
             half_client(daemon.pipe, way, writer)
         os.close(writer)
         channels, closed = map(int, os.read(reader, 64).split())
-        listed = str(pid) in [client for server in daemon.command("get_server_list").split() for client in daemon.command(f"get_client_list {server}").split()]
+        servers = daemon.command("get_server_list").split()
+        listed = any(str(pid) in daemon.command(f"get_client_list {server}").split() for server in servers)
         rows.append((way, "yes" if listed else "no", f"{channels - closed} of {channels}"))
         wrong += listed or closed > 0 or channels != 4
         try:

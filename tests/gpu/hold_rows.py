@@ -127,7 +127,9 @@ def variables_after(machine, node, args):
         words += f"; ended after {statistics.median(times):.0f} ms median, {max(times):.0f} ms worst"
     if escaped and "guard" not in json.dumps(node.status()):
         return {"measured": words + "; no guard here", "holds": None, "outcomes": outcomes}
-    return {"measured": words, "holds": escaped == 0 and (machine.simulated or not times or max(times) <= 250), "outcomes": outcomes, "acts": list(find(node.status(), lambda m: "tookMs" in m))[-40:]}
+    acts = list(find(node.status(), lambda m: "tookMs" in m))[-40:]
+    holds = escaped == 0 and (machine.simulated or not times or max(times) <= 250)
+    return {"measured": words, "holds": holds, "outcomes": outcomes, "acts": acts}
 
 
 def total_of(clients):

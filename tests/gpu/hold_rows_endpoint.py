@@ -1,5 +1,5 @@
 """Rows of mps_that_holds.py about the way to the daemon: what a tenant may say to it, who can hold it up, what is known of a fault, and
-what happens when it goes away. Same shape as hold_rows.py."""
+what happens when it goes away, and of a node that others served before. Same shape as hold_rows.py."""
 
 import json, os, re, signal, socket, subprocess, sys, threading, time
 
@@ -323,7 +323,7 @@ def daemon_after(machine, node, args):
     return {"measured": f"unhealthy, healthy again: {words}", "holds": holds, "times": times}
 
 
-# The row about a node that others served before: containers hold the GPU without MPS when `tranche mps` begins.
+# Containers hold the GPU without MPS when `tranche mps` begins.
 def held_before(machine, daemon, args):
     client = Client(machine, {"CUDA_MPS_PIPE_DIRECTORY": "/nowhere"})
     client.ready()
@@ -336,10 +336,6 @@ def configure(node, text):
     with open(node.path("config.new"), "w") as file:
         file.write(text)
     os.rename(node.path("config.new"), node.path("config.yaml"))
-
-
-def daemons_of(machine):
-    return [p for p, command in leftovers(machine).items() if "nvidia-cuda-mps" in command]
 
 
 def held_after(machine, node, args):
@@ -359,7 +355,8 @@ def held_after(machine, node, args):
     began = bool(wait_for(lambda: node.pool().get("state") == "serving"))
     begin = time.monotonic()
     node.start("node", *node.parts["node"].args)
-    left = bool(wait_for(lambda: "without MPS" in str(node.pool().get("reason")) and not daemons_of(machine)))
+    daemon_left = lambda: any("nvidia-cuda-mps" in command for command in leftovers(machine).values())
+    left = bool(wait_for(lambda: "without MPS" in str(node.pool().get("reason")) and not daemon_left()))
     gone_ms = round((time.monotonic() - begin) * 1000)
     well = runs and client.well()
     client.leave()

@@ -4,7 +4,7 @@ the limits of its own grant? Nothing but the server's limits counts: the program
 last and exits 1 when a row does not hold. Needs root, an idle GPU with MPS and a build; --simulated runs it on the stand-ins. It
 changes no setting of the GPU."""
 
-import sys, threading, time
+import concurrent.futures, sys, time
 
 from gpu_bed import Machine
 from rows import finish, parsed, parser
@@ -33,17 +33,16 @@ def main():
             for name in [name for name in tenant.envs if name.startswith("CUDA_MPS_") and name != "CUDA_MPS_PIPE_DIRECTORY"]:
                 del tenant.envs[name]
         alone = [seen(tenant) for tenant in tenants]
-        end, together = time.monotonic() + args.seconds, [[] for _ in SIZES]
+        end = time.monotonic() + args.seconds
 
-        def loop(i):
+        def starts(tenant):
+            found = []
             while time.monotonic() < end:
-                together[i].append(seen(tenants[i]))
+                found.append(seen(tenant))
+            return found
 
-        threads = [threading.Thread(target=loop, args=(i,)) for i in range(len(SIZES))]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with concurrent.futures.ThreadPoolExecutor(len(SIZES)) as workers:
+            together = list(workers.map(starts, tenants))
     finally:
         node.stop()
     for size, first, later in zip(SIZES, alone, together):

@@ -74,8 +74,8 @@ def main():
     if failed:
         node.show_logs()
     killed = node.stop()
-    rows = [(*ROWS[name], result.get("before", {}).get("measured", "-"), result["after"]["measured"],
-             "not available" if result["after"].get("holds") is None else verdict(result["after"]["holds"])) for name, result in results.items()]
+    rows = [(*ROWS[name], each.get("before", {}).get("measured", "-"), each["after"]["measured"],
+             "not available" if each["after"].get("holds") is None else verdict(each["after"]["holds"])) for name, each in results.items()]
     print(title(machine), *table("what", "promised", "before", "after", "", rows=rows), sep="\n")
     left = clean(machine, killed, already)
     save(args.out, "mps_that_holds", {"gpu": machine.gpu, "seconds": time.monotonic() - began, "rows": results, "left": left})

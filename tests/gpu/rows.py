@@ -51,8 +51,9 @@ def promises(rows):
 
 def parts(rows):
     """A table of {row: (holds, [(what, measured)])}, as lines."""
-    return table("row", "what", "measured", "", rows=[(name, what, value, verdict(holds) if i == 0 else "")
-                                                     for name, (holds, measured) in rows.items() for i, (what, value) in enumerate(measured)])
+    lines = [(name, what, value, verdict(holds) if i == 0 else "")
+             for name, (holds, measured) in rows.items() for i, (what, value) in enumerate(measured)]
+    return table("row", "what", "measured", "", rows=lines)
 
 
 def run_parts(node, args, rows, parts):
@@ -78,7 +79,8 @@ def clean(machine, killed=(), already=()):
 def finish(machine, results, name, **raw):
     """Prints the table, keeps the raw results as $OUT/<name>.json; the exit status."""
     save(os.environ.get("OUT"), name, {**results, **raw})
-    print("", title(machine), *table("row", "measured", "", rows=[(row, each["measured"], verdict(each["holds"])) for row, each in results.items()]), sep="\n")
+    rows = [(row, each["measured"], verdict(each["holds"])) for row, each in results.items()]
+    print("", title(machine), *table("row", "measured", "", rows=rows), sep="\n")
     for row, result in results.items():
         for failure in result.get("failed", []):
             print(f"{row}: {failure}")

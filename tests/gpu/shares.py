@@ -124,12 +124,15 @@ def tenths(node, args, rows):
         limit, answers = tenant.envs.get("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", ""), report.get("answers") or {}
         granted, (attribute, seen) = [a.get("granted") for a in report.get("allocations", [])], sms_of(report)
         rows.append((f"{tenant.name}: 10 GiB, then 10 GiB more under {share} MiB; right answers", "granted, refused; 0 wrong words",
-                     f"{granted}, variable {limit[-9:]}; {attribute} SMs by attribute, {seen} seen; {answers.get('wrong')} of {answers.get('checked')} wrong",
-                     granted == [True, False] and limit.endswith(f"={share}M") and 0 < (seen or 0) <= (attribute or 0) and answers.get("wrong") == 0))
+                     f"{granted}, variable {limit[-9:]}; {attribute} SMs by attribute, {seen} seen; {answers.get('wrong')} of "
+                     f"{answers.get('checked')} wrong",
+                     granted == [True, False] and limit.endswith(f"={share}M") and 0 < (seen or 0) <= (attribute or 0) and
+                     answers.get("wrong") == 0))
     if not node.machine.simulated:
         shared, sliced, alone = (sum(map(speed_of, each)) for each in (reports, args.sliced, args.alone))
         rows.append(("four probes of 12 blocks, blocks/s together", "≥ 2 × time-sliced",
-                     f"{shared:,.0f} shared, {sliced:,.0f} time-sliced ({shared / max(sliced, 1):.1f} ×); one alone {alone:,.0f}", shared >= 2 * sliced > 0))
+                     f"{shared:,.0f} shared, {sliced:,.0f} time-sliced ({shared / max(sliced, 1):.1f} ×); one alone {alone:,.0f}",
+                     shared >= 2 * sliced > 0))
     rows.append(("compute mode", "untouched", compute_mode(node.machine), compute_mode(node.machine) == args.mode))
 
 

@@ -93,11 +93,13 @@ def contexts():
 def xids(witness, seconds, zero):
     """Those of the last seconds, with the seconds after the moment `zero`."""
     now = time.monotonic()
-    return [(round(now + at - zero, 2), what.split("Xid", 1)[1][:60]) for at, who, what in witness.last(seconds) if who == "kernel" and "Xid" in what][:2]
+    lines = [(at, what) for at, who, what in witness.last(seconds) if who == "kernel" and "Xid" in what]
+    return [(round(now + at - zero, 2), what.split("Xid", 1)[1][:60]) for at, what in lines[:2]]
 
 
 def report(short, beside, count, died, harms, failed):
-    print(f"| {short} | {beside} | {count} short programs, {died} deaths | harm {len(harms)} | failed {len(failed)} {failed[:1]} |", flush=True)
+    print(f"| {short} | {beside} | {count} short programs, {died} deaths | harm {len(harms)} | "
+          f"failed {len(failed)} {failed[:1]} |", flush=True)
     for harm in harms:
         print("    ", harm, flush=True)
 
@@ -105,7 +107,8 @@ def report(short, beside, count, died, harms, failed):
 def row(machine, args, witness, short, beside):
     until, harms, count, died, failed = time.monotonic() + args.seconds, [], 0, 0, []
     while time.monotonic() < until:
-        world = World(machine, "products,n=1024,queue=4" if beside == "idle" else "deep", waiting={"deaths": 4, "idle": 4, "deep": 2}.get(beside, 0))
+        waiting = {"deaths": 4, "idle": 4, "deep": 2}.get(beside, 0)
+        world = World(machine, "products,n=1024,queue=4" if beside == "idle" else "deep", waiting=waiting)
         others = [world.next_victim() for _ in range(2 if beside == "deep" else 0)]
         for each in others:
             each.go()
@@ -180,8 +183,8 @@ def when(machine, args, witness, short, beside, starting=8, dead=2):
             if world.dead():
                 time.sleep(0.3)
                 begun = sorted(round(b - death, 2) for b, e, _ in starts.spans if e > death)[:starting]
-                harms.append(("before the close" if not alive else "after the close", "Xids, s after the death", xids(witness, time.monotonic() - death, death),
-                              "starts", begun))
+                harms.append(("after the close" if alive else "before the close", "Xids, s after the death",
+                              xids(witness, time.monotonic() - death, death), "starts", begun))
         failed = failed + starts.failed
         lengths += [e - b for b, e, code in starts.spans if not code]
         for each in batch:

@@ -6,7 +6,7 @@ that gives another SM count, and an `evidence` entry for data/sm-counts.yaml. Ne
 import sys, time
 
 from gpu_bed import Machine, PlainDaemon, last_json
-from rows import parsed, parser, save
+from rows import parsed, parser, save, title
 
 
 def spans(counts):
@@ -23,7 +23,8 @@ def spans(counts):
 def check(machine, daemon, percentage, types, shapes, deadline):
     """gemm-check's answer as a client with so many percent of the threads."""
     words = [f"{machine.bin}/gemm-check", "--json"]
-    for option, value in (("--types", types), ("--shapes", shapes or ("64,48x80x33" if machine.simulated else "")), ("--cublas", machine.cublas)):
+    shapes = shapes or ("64,48x80x33" if machine.simulated else "")
+    for option, value in (("--types", types), ("--shapes", shapes), ("--cublas", machine.cublas)):
         words += [option, value] if value else []
     done = machine.run(*words, env={**daemon.env, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": str(percentage)}, timeout=deadline)
     report = last_json(done.stdout)
@@ -43,7 +44,8 @@ def kind(runs):
 
 
 def row_of(machine, runs_by_sms, cublas, args):
-    lines = [f"  - gpu: {machine.gpu['name']}", f"    driver: {machine.driver()}", f'    cublas: "{cublas}"', f"    date: {time.strftime('%Y-%m-%d', time.gmtime())}",
+    lines = [f"  - gpu: {machine.gpu['name']}", f"    driver: {machine.driver()}", f'    cublas: "{cublas}"',
+             f"    date: {time.strftime('%Y-%m-%d', time.gmtime())}",
              "    how: >", f"      tests/gpu/sm_counts.py: {args.types} of {args.shapes or 'twelve shapes'}, NN and TN, two draws of inputs, {args.runs} run(s) a count."]
     for name in ("right", "wrong", "mixed"):
         counts = [sms for sms, runs in runs_by_sms.items() if kind(runs) == name]
@@ -86,7 +88,7 @@ def main():
                       file=sys.stderr, flush=True)
     finally:
         daemon.stop()
-    save(args.out, "sm_counts", {"gpu": machine.gpu, "sms": machine.sms, "driver": machine.driver(), "complete": complete, "runs": all_runs})
+    save(args.out, "sm_counts", {"gpu": machine.gpu, "title": title(machine), "complete": complete, "runs": all_runs})
     machine.clean()
     cublas = next((r["gemm"]["cublas"] for r in all_runs if r["gemm"].get("cublas")), "unknown")
     print(row_of(machine, runs_by_sms, cublas, args))

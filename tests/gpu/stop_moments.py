@@ -62,8 +62,8 @@ def dead_of(neighbours):
 def line_of(name, stops, before, dead):
     during = {k: max((s["steps"][k] or 9999) for s in stops) for k in before} if stops else {}
     attaches = [s["attach"] or 20000 for s in stops] or [0]
-    return (name, f"{len(stops)} stops; slowest step before {before}, while stopped {during} ms; attach {statistics.median(attaches)} ms median, "
-                  f"{max(attaches)} worst; dead {dead}")
+    return (name, f"{len(stops)} stops; slowest step before {before}, while stopped {during} ms; attach {statistics.median(attaches)} ms "
+                  f"median, {max(attaches)} worst; dead {dead}")
 
 
 def moments(machine, args):
@@ -235,8 +235,8 @@ def ends(machine, args, ways, places, victim_of):
         print(row, file=sys.stderr, flush=True)
     if daemon:
         clear(daemon, neighbours)
-    return [(row["way"], f"neighbours dead {row['dead']} of {row['could die']}, and {row['stalled']} stalled; harm in {row['harm']} of {row['tried']} tries, "
-                         f"{row['void']} void; seconds to the kill {row['seconds']}") for row in rows], rows
+    return [(row["way"], f"neighbours dead {row['dead']} of {row['could die']}, and {row['stalled']} stalled; harm in {row['harm']} of "
+                         f"{row['tried']} tries, {row['void']} void; seconds to the kill {row['seconds']}") for row in rows], rows
 
 
 def signal_all(pids, number):
@@ -289,8 +289,8 @@ def long(machine, args):
 
 def probe(machine, args):
     def victim(daemon):
-        process = subprocess.Popen([f"{machine.bin}/tranche", "probe", "--tensor-cores", "--seconds", "600", "--json"], stdout=subprocess.DEVNULL,
-                                   stderr=subprocess.PIPE, text=True, env={**machine.env, "CUDA_MPS_PIPE_DIRECTORY": daemon.pipe})
+        process = subprocess.Popen([f"{machine.bin}/tranche", "probe", "--tensor-cores", "--seconds", "600", "--json"], text=True,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env={**machine.env, **daemon.env})
         time.sleep(1.2)  # it checks its answers first, in 0.3 s
 
         def clear_victim():

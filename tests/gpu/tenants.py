@@ -7,8 +7,8 @@ With `wait=1` it begins to work when a line comes on its standard input. With `l
 inside itself before CUDA is loaded, as a program may by accident. PyTorch, JAX (kind `jax`), NCCL (kind `nccl`), or the driver's own
 interface (kinds `spin`, `steps` and `hoard`, which run on the stand-ins too). On SIGUSR1 a PyTorch program says {"event": "memory"}: what
 its allocator has reserved, and what CUDA still has free for it. With `ends=HOW` (exception, exit, os_exit, segv, abort, oom, done = exit
-after it synchronized) and `wait=1` it ends so, or as the line says, when a second line comes, with all of its work queued (kinds `products`,
-`fp8`, `convolutions`). When the first line is `fork`, it forks a child that does nothing, and says {"event": "child"}."""
+after it synchronized) and `wait=1` it ends so, or as the line says, when a second line comes, with all of its work queued (kinds
+`products`, `fp8`, `convolutions`). When the first line is `fork`, it forks a child that does nothing, and says {"event": "child"}."""
 
 import ctypes, json, os, signal, subprocess, sys, threading, time
 
@@ -124,7 +124,8 @@ def early():
 def calls():
     """One call after the other, each a window: `of` alloc (GPU memory), newcomer (the start of a program) or nvml."""
     if OPTIONS["of"] == "newcomer":
-        once = lambda: subprocess.run([sys.executable, "-c", "from cuda_client import Cuda; Cuda()"], cwd=HERE, check=True, capture_output=True)
+        argv = [sys.executable, "-c", "from cuda_client import Cuda; Cuda()"]
+        once = lambda: subprocess.run(argv, cwd=HERE, check=True, capture_output=True)
     elif OPTIONS["of"] == "nvml":
         import pynvml
         pynvml.nvmlInit()
@@ -568,8 +569,8 @@ def hoard():
 
 
 KINDS = {"products": products, "fp32": lambda: products("float32"), "fp8": fp8, "convolutions": convolutions, "triton": triton_kernels, "serve": serve,
-         "train": train, "elementwise": elementwise, "grow": grow, "churn": churn, "nccl": nccl, "jax": jax_products, "look": look, "share": share, "share_by_driver": share_by_driver, "spin": spin,
-         "steps": steps, "hoard": hoard, "early": early, "calls": calls}
+         "train": train, "elementwise": elementwise, "grow": grow, "churn": churn, "nccl": nccl, "jax": jax_products, "look": look,
+         "share": share, "share_by_driver": share_by_driver, "spin": spin, "steps": steps, "hoard": hoard, "early": early, "calls": calls}
 
 if __name__ == "__main__":
     try:

@@ -37,15 +37,6 @@ def gpus_of(node):
     return [found[index] for index in sorted(found)]
 
 
-def grant_devices(node, pod):
-    """What the pod's grants hold, once kubelet has named it: {uuid: slots}."""
-    held = {}
-    for grant in node.status().get("grants", []):
-        if grant["pod"] == pod:
-            held.update({device["uuid"]: device["slots"] for device in grant["devices"]})
-    return held
-
-
 def held_to(report, promised):
     """Words, and whether it is within 2 % of the promise and right about its SMs."""
     if "failed" in report:
@@ -81,7 +72,8 @@ def individual(node, args, rows):
 
 def span(node, args, rows):
     tenant = node.tenant("wide", slots=30)
-    held = wait_for(lambda: grant_devices(node, "wide")) or {}
+    grants = lambda: [grant for grant in node.status().get("grants", []) if grant["pod"] == "wide"]  # once kubelet has named it
+    held = {device["uuid"]: device["slots"] for grant in wait_for(grants) or [] for device in grant["devices"]}
     slots = [held.get(uuid, 0) for uuid in gpus_of(node)]
     if len(slots) != 2 or 0 in slots:
         rows.append(("span: 30 of 40 slots", "slots of both GPUs", f"{slots}", False))
@@ -139,7 +131,8 @@ def seen(node, args, rows):
             if len(limits) == 1:
                 ways["its device node alone"] = alone(at)
             for way, (prefix, env, words) in ways.items():
-                done = machine.run(*tenant.enter, *prefix, program, "probe", "--json", "--find-limit", "--seconds", "0", *words, env={**tenant.envs, **env})
+                command = (*tenant.enter, *prefix, program, "probe", "--json", "--find-limit", "--seconds", "0", *words)
+                done = machine.run(*command, env={**tenant.envs, **env})
                 got = memory_of(last_json(done.stdout))
                 # With shares of two sizes, a program that hides or reorders its GPUs gets the wrong one.
                 right = got and abs(got / promised - 1) <= 0.02 or len(limits) == 2 and way != "both seen"

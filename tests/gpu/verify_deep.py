@@ -96,7 +96,7 @@ def main():
     node, faults = Node(machine), []
     tenant = node.tenant("tenant")
     client = running_client(tenant.client)
-    for name in os.listdir(f"{machine.scratch}/sim") if machine.simulated else ():  # another user's process opens the stand-in's state as well
+    for name in os.listdir(f"{machine.scratch}/sim") if machine.simulated else ():  # another user's process opens them as well
         os.chmod(f"{machine.scratch}/sim/{name}", 0o666)
 
     wait_for(lambda: list(find(node.mps(), lambda it: it.get("protected") == "yes")))  # tranche-keeper starts with the first client
