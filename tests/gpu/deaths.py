@@ -233,12 +233,6 @@ def available_mib():
 
 
 # --- rows --------------------------------------------------------------------------------------------------------------------
-def until_dead(world, seconds):
-    """Waits for a neighbour's death; how many are dead."""
-    wait_for(world.dead, seconds)
-    return world.dead()
-
-
 def die(world, held, order, patience, end):
     """One try; what happened."""
     end, _, longer = end.partition(",")
@@ -286,7 +280,7 @@ def die(world, held, order, patience, end):
         closed = time.monotonic()
         if not child:
             what["used_mib"] = [memory, used_mib()]
-    if until_dead(world, 2):
+    if wait_for(world.dead, 2):
         time.sleep(0.5)
     if group:
         what.update(group_mib=[*what["group_mib"], group.used_mib()], oom=group.oom(), removal=group.end())
@@ -396,7 +390,7 @@ class Session:
             one.kill()
             time.sleep(0.3)
             closes = sum(ms for _, ms in kept.close("good"))
-            dead, working = until_dead(self.world, 1.5), one.said("working")
+            dead, working = wait_for(self.world.dead, 1.5) or 0, one.said("working")
             uvm = lambda numbers: sum(device.endswith("nvidia-uvm") for _, device, *_ in numbers)
             tried.append({"dead": dead, "killed_ms": round((killed - began) * 1000),
                           "first_work_ms": working and round((working["at"] - began) * 1000),

@@ -42,14 +42,6 @@ def function_of(row):
     return next(getattr(module, row) for module in (hold_rows, hold_rows_endpoint) if hasattr(module, row))
 
 
-def before(machine, args, name):
-    daemon = PlainDaemon(machine)
-    try:
-        return guarded(function_of(f"{name}_before"), machine, daemon, args)
-    finally:
-        daemon.stop()
-
-
 def main():
     made = parser(__doc__)
     made.add_argument("--only", action="append", choices=ROWS, help="this row; may be repeated")
@@ -64,7 +56,9 @@ def main():
     names = [n for n in ROWS if not args.only or n in args.only]
     if not args.skip_before:
         for name in names:
-            results.setdefault(name, {})["before"] = before(machine, args, name)
+            daemon = PlainDaemon(machine)
+            results.setdefault(name, {})["before"] = guarded(function_of(f"{name}_before"), machine, daemon, args)
+            daemon.stop()
             print(f"before {name}: {results[name]['before']['measured']}", file=sys.stderr, flush=True)
     node = Node(machine)
     for name in names:
