@@ -2,11 +2,14 @@
 
 import json
 import os
+import re
 import signal
 import ssl
 import subprocess
 import urllib.error
 import urllib.request
+
+import yaml
 
 from .machine import ADDRESS, NODE, SERVICE
 from .programs import Program, run, write
@@ -14,6 +17,13 @@ from .report import Failed, until
 
 TOKEN = "tranche-test-admin"
 SERVER = "https://127.0.0.1:6443"
+
+
+def place(item):
+    """The path at which the API server has objects like this one."""
+    group, kind, space = item["apiVersion"], item["kind"].lower(), item["metadata"].get("namespace")
+    plural = kind[:-1] + "ies" if kind.endswith("y") else kind + ("es" if kind.endswith("s") else "s")
+    return ("/api/" if group == "v1" else "/apis/") + group + (f"/namespaces/{space}" if space else "") + f"/{plural}"
 
 
 class ControlPlane:
@@ -100,18 +110,21 @@ class ControlPlane:
             raise Failed(f"POST {path}: {status} {answer}")
         return answer
 
-    def create_file(self, path, folder, replaced=None):
-        """Every document of a YAML file below the folder of its API group, by its kind; the server reads the YAML. `replaced`: a
-        word of the file and what stands in its place."""
+    def post(self, text, query=""):
+        """Creates every object of a YAML text, which the server reads; (status, answer) of each, by kind."""
+        found = {}
+        for document in re.split(r"^---\n", text, flags=re.MULTILINE):
+            if item := yaml.safe_load(document):
+                found.setdefault(item["kind"], []).append(self.call("POST", place(item) + query, document, kind="application/yaml"))
+        return found
+
+    def create_file(self, path, old="", new=""):
+        """Every object of a YAML file, with `new` in the place of `old`."""
         with open(path) as file:
-            whole = file.read().replace(*replaced) if replaced else file.read()
-        documents = [text for text in whole.split("\n---\n") if text.strip()]
-        for text in documents:
-            kind = next(line.split()[1] for line in text.splitlines() if line.startswith("kind: "))
-            plural = kind.lower()[:-1] + "ies" if kind.endswith("y") else kind.lower() + ("es" if kind.endswith("s") else "s")
-            status, answer = self.call("POST", f"{folder}/{plural}", text, kind="application/yaml")
-            if status not in (200, 201):
-                raise Failed(f"{path}, {kind}: {status} {answer}")
+            answers = self.post(file.read().replace(old, new))
+        refused = [answer for each in answers.values() for status, answer in each if status != 201]
+        if refused:
+            raise Failed(f"{path}: {refused[0]}")
 
     def node(self, name=NODE):
         status, node = self.call("GET", f"/api/v1/nodes/{name}")

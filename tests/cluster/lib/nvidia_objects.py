@@ -1,5 +1,7 @@
 """What NVIDIA's chart and its GPU Operator make alike: the config manager beside each program, volumes, roles."""
 
+from .control_plane import place
+
 NODE_NAME = {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
 LABEL = "nvidia.com/device-plugin.config"
 CONFIGS = [{"name": "available-configs", "mountPath": "/available-configs"}, {"name": "config", "mountPath": "/config"}]
@@ -60,17 +62,6 @@ def role(name, subject, namespace, rules, of=None):
 
 def rule(group, resource, *verbs):
     return {"apiGroups": [group], "resources": [resource], "verbs": list(verbs)}
-
-
-FOLDERS = {"v1": "/api/v1", "apps/v1": "/apis/apps/v1", "node.k8s.io/v1": "/apis/node.k8s.io/v1", "rbac.authorization.k8s.io/v1": "/apis/rbac.authorization.k8s.io/v1",
-           "apiextensions.k8s.io/v1": "/apis/apiextensions.k8s.io/v1"}
-
-
-def place(item):
-    kind = item["kind"].lower()
-    plural = kind + "es" if kind.endswith("ss") else kind + "s"
-    space = item["metadata"].get("namespace")
-    return FOLDERS[item["apiVersion"]] + (f"/namespaces/{space}" if space else "") + f"/{plural}"
 
 
 def apply(api, items):

@@ -11,14 +11,12 @@ from lib.pods import cuda, events, pod
 from lib.report import until
 from lib.tranche import sharing
 
-from .pods import PLACES, RBAC, documents
+from .pods import RBAC
 
 GPU = "nvidia.com/gpu"
 LABEL = "nvidia.com/device-plugin.config"
 MAPS = "/api/v1/namespaces/tranche/configmaps"
 MERGE = "application/merge-patch+json"
-IN_TRANCHE = {"Role": "/apis/rbac.authorization.k8s.io/v1/namespaces/tranche/roles",
-              "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/tranche/rolebindings"}
 
 
 def run(world):
@@ -31,8 +29,7 @@ def run(world):
     until("the node to be there", lambda: api.node().get("metadata"))
     api.create("/api/v1/namespaces", {"metadata": {"name": "tranche"}})
     for path in (RBAC, os.path.join(os.path.dirname(RBAC), "config.yaml")):
-        for document in documents(path):
-            api.create({**PLACES, **IN_TRANCHE}[document["kind"]], document)
+        api.create_file(path)
     token = api.create("/api/v1/namespaces/tranche/serviceaccounts/tranche-node/token",
                        {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}})["status"]["token"]
     programs.write(machine.path("token"), token, 0o600)

@@ -11,7 +11,6 @@ from lib.machine import NODE
 from lib.pods import container, cuda, events, pod
 from lib.report import until
 from lib.tranche import sharing
-from scenarios.pods import PLACES, RBAC, documents
 
 GPU = "nvidia.com/gpu"
 DRIVER = "gpu.tranche.io"
@@ -106,13 +105,8 @@ def token_of(api):
 def prepare_cluster(api, driver=DRIVER):
     until("the namespace default", lambda: api.call("GET", "/api/v1/namespaces/default")[0] == 200)
     api.create("/api/v1/namespaces", {"metadata": {"name": "tranche"}})
-    for document in documents(RBAC):
-        api.create(PLACES[document["kind"]], document)
-    for name in ("condition", "dra"):
-        api.create_file(f"{DEPLOY}/rbac/{name}.yaml", "/apis/rbac.authorization.k8s.io/v1", (DRIVER, driver))
-    api.create_file(f"{DEPLOY}/dra/classes.yaml", API, (DRIVER, driver))
-    for name in ("slices", "own-node", "own-claims"):
-        api.create_file(f"{DEPLOY}/admission/{name}.yaml", "/apis/admissionregistration.k8s.io/v1", (DRIVER, driver))
+    for name in ("rbac/node", "rbac/condition", "rbac/dra", "dra/classes", "admission/slices", "admission/own-node", "admission/own-claims"):
+        api.create_file(f"{DEPLOY}/{name}.yaml", DRIVER, driver)
 
 
 def what_is_published(scene, node_uid, gpus):
@@ -246,7 +240,7 @@ def what_deletions_do(scene):
 
 
 def an_extended_resource(scene):
-    scene.api.create_file(f"{DEPLOY}/dra/extended-resource.yaml", API)
+    scene.api.create_file(f"{DEPLOY}/dra/extended-resource.yaml")
     scene.api.add(pod("legacy", {f"{GPU}.shared": 1}))
 
     def granted():

@@ -285,7 +285,7 @@ def run(world):
     world.report.start("Dynamic Resource Allocation under the name of NVIDIA's driver")
     world.control_plane.start()
     begin(world, DRIVER, "  split: span\n")
-    world.control_plane.create_file(f"{DEPLOY}/dra/nvidia-classes.yaml", API)
+    world.control_plane.create_file(f"{DEPLOY}/dra/nvidia-classes.yaml")
     shapes = Shapes(world)
     shapes.scene.published()
     until("no device to be tainted", lambda: not any(device.get("taints") for item in shapes.scene.slices() for device in item["spec"].get("devices", [])))

@@ -2,7 +2,6 @@
 the chart makes when all of it is switched on, with a Prometheus operator's PodMonitor."""
 
 import os
-import re
 
 from lib.helm import Helm, find
 from lib.pods import container, pod
@@ -10,14 +9,8 @@ from lib.programs import run as run_program
 from lib.report import until
 
 SOURCE = os.path.abspath(os.path.join(os.path.dirname(__file__), "../../.."))
-ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 DRY_PODS = "/api/v1/namespaces/default/pods?dryRun=All"
-PLACES = {"Namespace": "/api/v1/namespaces", "Service": "/api/v1/namespaces/tranche/services", "ServiceAccount": "/api/v1/namespaces/tranche/serviceaccounts",
-          "ConfigMap": "/api/v1/namespaces/tranche/configmaps", "DaemonSet": "/apis/apps/v1/namespaces/tranche/daemonsets", "Job": "/apis/batch/v1/namespaces/tranche/jobs",
-          "DeviceClass": "/apis/resource.k8s.io/v1/deviceclasses", "PodMonitor": "/apis/monitoring.coreos.com/v1/namespaces/tranche/podmonitors",
-          **{kind: f"/apis/rbac.authorization.k8s.io/v1/{kind.lower()}s" for kind in ("ClusterRole", "ClusterRoleBinding")},
-          **{kind: f"/apis/rbac.authorization.k8s.io/v1/namespaces/tranche/{kind.lower()}s" for kind in ("Role", "RoleBinding")},
-          "ValidatingAdmissionPolicy": f"{ADMISSION}/validatingadmissionpolicies", "ValidatingAdmissionPolicyBinding": f"{ADMISSION}/validatingadmissionpolicybindings"}
+DRY_RUN = "?dryRun=All&fieldValidation=Strict"
 TEXTS = {"type": "object", "additionalProperties": {"type": "string"}}
 DURATION = {"type": "string", "pattern": "^(0|(([0-9]+)y)?(([0-9]+)w)?(([0-9]+)d)?(([0-9]+)h)?(([0-9]+)m)?(([0-9]+)s)?(([0-9]+)ms)?)$"}
 RELABELING = {"type": "object", "properties": {
@@ -39,16 +32,6 @@ EVERYTHING = {"config": {"map": {"mps": "version: v1"}, "default": "mps"}, "metr
               "nvidiaDriverRoot": "/run/nvidia/driver", "deviceAccess": "privileged"}
 
 
-def ask(api, text):
-    """{kind: answers} of every document, in a strict dry run."""
-    found = {}
-    for document in re.split(r"^---\n", text, flags=re.MULTILINE):
-        kind = re.search(r"^kind: (\S+)$", document, re.MULTILINE)
-        if kind:
-            found.setdefault(kind.group(1), []).append(api.call("POST", f"{PLACES[kind.group(1)]}?dryRun=All&fieldValidation=Strict", document, kind="application/yaml"))
-    return found
-
-
 def refused(answers):
     """409: it is there already, as the namespace of the test is."""
     return [f"{kind}: {status} {str(answer)[:300]}" for kind, all_of in answers.items() for status, answer in all_of if status not in (201, 409)]
@@ -56,7 +39,7 @@ def refused(answers):
 
 def warns(report, api):
     """deploy/admission/mps-variables.yaml: of whom the server warns."""
-    api.create_file(f"{SOURCE}/deploy/admission/mps-variables.yaml", ADMISSION)
+    api.create_file(f"{SOURCE}/deploy/admission/mps-variables.yaml")
     until("the account of pods", lambda: api.call("GET", "/api/v1/namespaces/default/serviceaccounts/default")[0] == 200)
 
     def warnings(one):
@@ -77,26 +60,26 @@ def run(world):
     until("the namespace default", lambda: api.call("GET", "/api/v1/namespaces/default")[0] == 200)
     api.create("/api/v1/namespaces", {"metadata": {"name": "tranche"}})
     api.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", POD_MONITORS)
-    until("PodMonitors to be served", lambda: api.call("GET", PLACES["PodMonitor"])[0] == 200)
+    until("PodMonitors to be served", lambda: api.call("GET", "/apis/monitoring.coreos.com/v1/podmonitors")[0] == 200)
     warns(report, api)
     kubectl = next((path for path in (f"{world.binaries}/kubectl", "/usr/bin/kubectl", "/usr/local/bin/kubectl") if os.access(path, os.X_OK)), None)
     if kubectl:
         made = run_program(kubectl, "kustomize", f"{SOURCE}/deploy/static").stdout
-        answers = ask(api, made)
+        answers = api.post(made, DRY_RUN)
         report.check("kubectl kustomize deploy/static: the server takes each object", len(answers.get("DaemonSet", [])) == 2 and not refused(answers), refused(answers) or sorted(answers))
-        answers = ask(api, made.replace("hostPID: true", "hostPid: true"))
+        answers = api.post(made.replace("hostPID: true", "hostPid: true"), DRY_RUN)
         report.check("... and refuses a field that there is not", any("hostPid" in one for one in refused(answers)), refused(answers)[:1])
     helm = find(world.binaries, world.build)
     if not helm:
         report.check("the chart: skipped without Helm", True)
         return
     made = Helm(helm, world.machine, api.kubeconfig)("template", values=EVERYTHING).stdout
-    answers = ask(api, made)
+    answers = api.post(made, DRY_RUN)
     report.check("the chart with everything on: the server takes each object", not refused(answers), refused(answers) or sorted(answers))
     report.check("PodMonitor: taken by the fields of the Prometheus operator, with both programs' pods", [status for status, _ in answers.get("PodMonitor", [])] == [201])
-    bad = ask(api, made.replace("podMetricsEndpoints", "podMetricEndpoints"))
+    bad = api.post(made.replace("podMetricsEndpoints", "podMetricEndpoints"), DRY_RUN)
     report.check("... and refused with a field that there is not", any("podMetricEndpoints" in one for one in refused(bad)), refused(bad)[:1])
-    bad = ask(api, made.replace("interval: 30s", "interval: 30 s"))
+    bad = api.post(made.replace("interval: 30s", "interval: 30 s"), DRY_RUN)
     report.check("... and with an interval that is none", any("interval" in one for one in refused(bad)), refused(bad)[:1])
     monitor = next(answer for _, answer in answers["PodMonitor"])
     wanted = monitor["spec"]["selector"]["matchLabels"].items()

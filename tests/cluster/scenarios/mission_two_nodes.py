@@ -178,7 +178,7 @@ def token_of_one(both):
     api.create(f"{rights}/clusterroles", role)
     api.create(f"{rights}/clusterrolebindings", {"metadata": role["metadata"], "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "tests-evict"},
                                                  "subjects": [{"kind": "ServiceAccount", "name": "tranche-node", "namespace": "tranche"}]})
-    api.create_file(f"{SOURCE}/deploy/admission/own-pods.yaml", "/apis/admissionregistration.k8s.io/v1")
+    api.create_file(f"{SOURCE}/deploy/admission/own-pods.yaml")
     both.tenant("other", {SHARED: 1}, SECOND.name)
     own_node.evictions(api, both.report, token, api.pod("resident"), api.pod("other"))
     api.remove("other")

@@ -4,7 +4,6 @@ deploy/rbac/node.yaml is all it needs, over TLS with the cluster's own authority
 import datetime
 import json
 import os
-import re
 import time
 
 from lib import programs
@@ -15,48 +14,6 @@ from lib.tranche import sharing
 
 GPU = "nvidia.com/gpu"
 RBAC = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../deploy/rbac/node.yaml")
-
-
-def documents(path):
-    """The YAML of the role, in the few forms that it is written in: this machine has no YAML library for Python."""
-    text = re.sub(r"^#.*\n", "", open(path).read(), flags=re.MULTILINE)
-    return [parsed(block.splitlines(), 0)[0] for block in text.split("---\n") if block.strip()]
-
-
-def scalar(text):
-    if text.startswith("["):
-        return [scalar(word.strip()) for word in text[1:-1].split(",") if word.strip()]
-    return text.strip('"')
-
-
-def parsed(lines, at, indent=0):
-    value = [] if lines[at].lstrip().startswith("- ") else {}
-    while at < len(lines):
-        line = lines[at]
-        own = len(line) - len(line.lstrip())
-        if own < indent:
-            break
-        if isinstance(value, list):
-            if not line.lstrip().startswith("- "):
-                break
-            lines[at] = " " * (own + 2) + line.lstrip()[2:]
-            item, at = parsed(lines, at, own + 2)
-            value.append(item)
-            continue
-        if line.lstrip().startswith("- "):
-            break
-        key, _, rest = line.strip().partition(":")
-        at += 1
-        if rest.strip():
-            value[key] = scalar(rest.strip())
-        else:
-            value[key], at = parsed(lines, at, len(lines[at]) - len(lines[at].lstrip()))
-    return value, at
-
-
-PLACES = {"ServiceAccount": "/api/v1/namespaces/tranche/serviceaccounts",
-          "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
-          "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"}
 
 
 def log_times(path, event):
@@ -84,8 +41,7 @@ def run(world):
 
     until("the namespace default", lambda: api.call("GET", "/api/v1/namespaces/default")[0] == 200)
     api.create("/api/v1/namespaces", {"metadata": {"name": "tranche"}})
-    for document in documents(RBAC):
-        api.create(PLACES[document["kind"]], document)
+    api.create_file(RBAC)
     token = api.create("/api/v1/namespaces/tranche/serviceaccounts/tranche-node/token",
                        {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}})["status"]["token"]
     programs.write(machine.path("token"), token, 0o600)
