@@ -21,14 +21,14 @@ ELSEWHERE = [
     (r"tranche mps --end", "ends the daemons", "ctest:node_faults_test"),
     (r"tranche probe( .*)?", "beside MPS in exclusive mode nothing runs; the probe's own tests and the stand-ins do", "ctest:gpu_sm_counts_simulated"),
     (r"cmake --(preset release|build build --target gemm-check)|build/bin/gemm-check( .*)?", "needs cuBLAS; against the stand-ins", "ctest:gpu_sm_counts_simulated"),
-    (r"helm (upgrade|install)( -i| --install)?( \S+)? (nvdp|nvidia)/.*", "a chart of NVIDIA's, from the network", "cluster:chart"),
-    (r"helm repo .*", "the network", "cluster:chart"),
-    (r"helm (uninstall|rollback|get|status|list)( .*)?", "needs a release in a cluster", "cluster:chart"),
+    (r"helm (upgrade|install)( -i| --install)?( \S+)? (nvdp|nvidia)/.*", "a chart of NVIDIA's, from the network", "cluster:upgrade"),
+    (r"helm repo .*", "the network", "cluster:upgrade"),
+    (r"helm (uninstall|rollback|get|status|list)( .*)?", "needs a release in a cluster", "cluster:upgrade"),
     (r"(docker|podman) (build|load|exec|manifest|pull|push|run|tag)( .*)?", "needs an engine; the same files without one", "ctest:image_test"),
     (r"skopeo copy .*", "needs a registry; the archive that it reads is checked", "ctest:image_test"),
     (r"\./dev release( .*)?|(cosign|sha256sum|base64|tar) .*|helm (pull|install tranche oci://.*)|ctr -n k8s\.io images (import tranche-0|tag ).*"
      r"|kubectl (krew .*|apply -f tranche\.yaml)", "needs a registry or the files of a release; these are checked", "ctest:release_test"),
-    (r"kind (create|delete|get|load) .*", "needs an engine; the node's side is the same", "cluster:chart"),
+    (r"kind (create|delete|get|load) .*", "needs an engine", "cluster:kind"),
     (r"scripts/setup\.sh( .*)?", "drives kubectl and helm", "ctest:scripts_setup"),
     (r"scripts/verify-mps-setup\.sh( .*)?", "drives kubectl", "ctest:scripts_verify"),
     (r"deploy/kind/setup\.sh( .*)?", "needs docker and kind", "ctest:scripts_kind"),
@@ -48,7 +48,7 @@ ELSEWHERE = [
     (r"\./dev (bench|clean)( .*)?", "is run by hand", "file:dev"),
     (r"\./dev (rules|full|asan|tsan|fuzz|lint)( .*)?|\.ci/run|scripts/under-load", "is run by .ci/run or by hand", "file:scripts/full"),
     (r"bench/run( --quick)?", "takes minutes", "file:bench/run"),
-    (r"ctr -n k8s.io images import build/tranche-image.tar", "needs containerd", "cluster:chart"),
+    (r"ctr -n k8s.io images import build/tranche-image.tar", "needs containerd", "cluster:upgrade"),
     (r"(systemctl|crictl|curl|modprobe|nvidia-smi|nvidia-ctk|apt-get|sudo|git)( .*)?", "changes or asks the reader's machine, and none of it is ours", "none:"),
 ]
 

@@ -6,12 +6,10 @@ from . import driver_root
 from .helm import CHART, Helm
 from .image import image_limit
 from .machine import NODE
-from .pods import cuda, events, pod
 from .programs import run
 from .report import until
 
 SOURCE = os.path.abspath(os.path.join(CHART, "../../.."))
-LABEL = "nvidia.com/device-plugin.config"
 MERGE = "application/merge-patch+json"
 PODS = "/api/v1/namespaces/tranche/pods"
 MPS = "/run/nvidia/mps/mps.sock"
@@ -29,6 +27,16 @@ class Node:
         self.processes = sorted(name for name in map(name_of, filter(str.isdigit, os.listdir("/proc"))) if name in ("tranche", "nvidia-cuda-mps", "tranche-keeper"))
         with open("/proc/self/mountinfo") as mounts:
             self.mounts = sorted(fields[4] for fields in map(str.split, mounts) if "tranche" in fields[4] or "nvidia" in fields[4])
+
+
+def uninstalled(report, before, after):
+    report.check("uninstalled: no process is left", after.processes == before.processes, after.processes)
+    report.check("uninstalled: no mount is left", after.mounts == before.mounts, after.mounts)
+    left = sorted(path for path, what in after.files.items() if before.files.get(path) != what)
+    report.check("uninstalled: files are as found, but for folders that the pods had mounted, which are empty",
+                 set(left) <= EMPTY and set(before.files) <= set(after.files), left[:20])
+    report.check("uninstalled: labels and annotations are as found", (after.labels, after.annotations) == (before.labels, before.annotations),
+                 [sorted(after.labels)[:5], after.annotations])
 
 
 def name_of(pid):
@@ -62,23 +70,6 @@ class Cluster:
         conditions = {c["type"]: c["status"] for c in found[0]["status"].get("conditions", [])}
         return found[0] if conditions.get("Ready") == "True" else None
 
-    def amounts(self, wanted, what, seconds=120):
-        """Capacity and allocatable of each resource are `wanted`."""
-        def seen():
-            return {name: self.api.amounts(name) for name in wanted}
-        try:
-            until(f"{what}: {wanted}", lambda: all(seen()[name] == (count, count) for name, count in wanted.items()), seconds)
-            holds = True
-        except Exception:  # pylint: disable=broad-except
-            holds = False
-        self.report.check(what, holds, seen())
-
-    def label(self, value):
-        self.api.call("PATCH", f"/api/v1/nodes/{NODE}", {"metadata": {"labels": {LABEL: value}}}, kind=MERGE)
-
-    def labels(self):
-        return {key: value for key, value in self.api.node()["metadata"]["labels"].items() if key.startswith(("nvidia.com/", "tranche.io/"))}
-
     def serves(self, name, seconds=120):
         """The named configuration is in force in both programs, and every pool serves."""
         def both():
@@ -87,22 +78,6 @@ class Cluster:
                     and all(p["state"] == "serving" for p in mps.get("pools", [])))
         until(f"{name} to be in force", both, seconds)
         until("the MPS pod to say so by its readiness", lambda: self.ready("mps"), seconds)
-
-    def client(self, name, limits, *words):
-        """A pod with a CUDA process that attached; what it said."""
-        self.api.add(pod(name, limits, cuda("--allocate", "1G", "--kernel-ms", "1", "--hold", "--report-every", "1", *words)))
-        found = self.api.until_phase(name, "Running")
-        return until(f"{name} to attach", lambda: next((e for e in events(self.world.kubelet.log(found)) if e.get("event") == "attached"), None))
-
-    def client_events(self, names):
-        return {name: events(self.world.kubelet.log(self.api.pod(name))) for name in names}
-
-    def go_on(self, names, what):
-        before = {name: len(said) for name, said in self.client_events(names).items()}
-        grows = until("clients to go on", lambda: all(len(said) > before[name] for name, said in self.client_events(names).items()))
-        errors = [e for said in self.client_events(names).values() for e in said if e.get("error", "CUDA_SUCCESS") != "CUDA_SUCCESS"]
-        again = [p["metadata"]["name"] for p in self.api.pods() if any(s["restartCount"] for s in p["status"].get("containerStatuses", []))]
-        self.report.check(what, grows and not errors and not again, [*errors[:1], *again])
 
 
 def make_image(world):

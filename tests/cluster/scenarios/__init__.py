@@ -1,6 +1,6 @@
 """The scenarios in the order of a whole run."""
 
-from . import change, chart, cluster, config, deaths, dra, dra_cases, dra_faults, dra_nvidia, dra_partitions, dra_rollout, dra_slots, dra_thousand, drop_in, figures, gpu_operator, kind, kubelet_alone, manifests, mission_fork, mission_mig, mission_one_node, mission_operator, mission_slices, mission_two_nodes, mission_upgrade, mission_without_gpu, nvidia_chart, pods, quickstart, shares, verify, verify_pods
+from . import change, cluster, config, deaths, dra, dra_cases, dra_faults, dra_nvidia, dra_partitions, dra_rollout, dra_slots, dra_thousand, drop_in, figures, gpu_operator, kind, kubelet_alone, manifests, mission_fork, mission_mig, mission_one_node, mission_operator, mission_slices, mission_two_nodes, mission_upgrade, mission_without_gpu, nvidia_chart, pods, quickstart, shares, verify, verify_pods
 
 ORDER = {
     "kubelet-alone": kubelet_alone.run,
@@ -21,7 +21,6 @@ ORDER = {
     "dra-thousand": dra_thousand.run,
     "deaths": deaths.run,
     "figures": figures.run,
-    "chart": chart.run,
     "verify": verify.run,
     "verify-pods": verify_pods.run,
     "without-gpu": mission_without_gpu.run,

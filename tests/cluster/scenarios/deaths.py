@@ -5,6 +5,7 @@ import contextlib
 import os
 import signal
 import time
+import urllib.request
 
 from lib import driver_root, uvm
 from lib.containers import called, is_alive, of_pod, restarts
@@ -165,6 +166,22 @@ class Scene:
         return self.settle_neighbours()
 
 
+def as_installed(cluster):
+    report, tranche = cluster.report, cluster.world.tranche
+    context = cluster.ready("node")["spec"]["containers"][0]["securityContext"]
+    wanted = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"], "add": ["SYS_PTRACE", "KILL"]}}
+    report.check("the node agent has two capabilities, no privileges and a root that it cannot write", context == wanted, context)
+    status = until("labels to be written", lambda: (found := tranche.status()).get("labelOutput", {}).get("state") == "written" and found)
+    report.check("nothing is kept from the guard", not status.get("guard", {}).get("notInForce"), status.get("guard"))
+
+    def ready():
+        return next((c for c in cluster.api.node()["status"]["conditions"] if c["type"] == "TrancheReady" and c["status"] == "True"), None)
+    report.check("the node says TrancheReady", until("the condition", ready))
+    for what, port in (("node", 9400), ("mps", 9401)):
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
+            report.check(f"{what}: metrics are served", b"tranche_build_info" in answer.read())
+
+
 def take_rights(cluster):
     """The agent that starts now may ask nothing of the API server; its configuration is the last good one."""
     api, former = cluster.api, cluster.ready("node")["metadata"]["name"]
@@ -240,6 +257,7 @@ def run(world):
     cluster.serves("shared")
     mps = called(cluster.ready("mps"), "tranche")
     report.check("the keeper sees the stand-in of the nvidia-uvm device", uvm.show(mps))
+    as_installed(cluster)
     take_rights(cluster)
 
     scene = Scene(world)
@@ -250,5 +268,8 @@ def run(world):
     with_hook(scene)
     saves(scene)
     control(scene, mps)
+    events_of_ours = api.call("GET", "/api/v1/namespaces/tranche/events")[1]["items"]
+    unhealthy = [e["message"] for e in events_of_ours if e.get("reason") == "Unhealthy" and "Liveness" in e["message"]]
+    report.check("no liveness probe has failed", not unhealthy, unhealthy[:2])
     world.kubelet.stop()
     api.stop()

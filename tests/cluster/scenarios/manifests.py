@@ -1,6 +1,7 @@
-"""What the repository ships as manifests, asked of a real API server in strict dry runs: the kustomize base, and everything that
-the chart makes when all of it is switched on, with a Prometheus operator's PodMonitor."""
+"""What the repository ships as manifests, asked of a real API server in strict dry runs: the kustomize base, the manifests that are
+kept, and what the chart makes for each platform and when all of it is switched on, with a Prometheus operator's PodMonitor."""
 
+import glob
 import os
 
 from lib.helm import Helm, find
@@ -37,6 +38,16 @@ def refused(answers):
     return [f"{kind}: {status} {str(answer)[:300]}" for kind, all_of in answers.items() for status, answer in all_of if status not in (201, 409)]
 
 
+def of_each_platform(report, api, helm):
+    """The manifests that are kept, and what Helm makes for each platform."""
+    made = {path: helm("template", "-f", path).stdout for path in glob.glob(f"{SOURCE}/deploy/values/*.yaml")}
+    for path in glob.glob(f"{SOURCE}/deploy/static/tranche*.yaml"):
+        with open(path) as file:
+            made[path] = file.read()
+    wrong = {path: found for path, text in made.items() if (found := refused(api.post(text, DRY_RUN)))}
+    report.check(f"the server takes each object of {len(made)} files, kept and made for each platform", len(made) > 10 and not wrong, wrong)
+
+
 def warns(report, api):
     """deploy/admission/mps-variables.yaml: of whom the server warns."""
     api.create_file(f"{SOURCE}/deploy/admission/mps-variables.yaml")
@@ -57,7 +68,6 @@ def run(world):
     report, api = world.report, world.control_plane
     report.start("what is shipped as manifests")
     api.start(accounts=True)
-    until("the namespace default", lambda: api.call("GET", "/api/v1/namespaces/default")[0] == 200)
     api.create("/api/v1/namespaces", {"metadata": {"name": "tranche"}})
     api.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", POD_MONITORS)
     until("PodMonitors to be served", lambda: api.call("GET", "/apis/monitoring.coreos.com/v1/podmonitors")[0] == 200)
@@ -73,7 +83,12 @@ def run(world):
     if not helm:
         report.check("the chart: skipped without Helm", True)
         return
-    made = Helm(helm, world.machine, api.kubeconfig)("template", values=EVERYTHING).stdout
+    helm = Helm(helm, world.machine, api.kubeconfig)
+    bad = helm("template", "--set", "migStrategy=singel", check=False)
+    report.check("a value that is none is refused with the words that there are",
+                 bad.returncode != 0 and "'none', 'single', 'mixed'" in bad.stderr, bad.stderr[-120:].strip())
+    of_each_platform(report, api, helm)
+    made = helm("template", values=EVERYTHING).stdout
     answers = api.post(made, DRY_RUN)
     report.check("the chart with everything on: the server takes each object", not refused(answers), refused(answers) or sorted(answers))
     report.check("PodMonitor: taken by the fields of the Prometheus operator, with both programs' pods", [status for status, _ in answers.get("PodMonitor", [])] == [201])

@@ -4,12 +4,10 @@ release stays is."""
 
 
 from lib import helm as helms
-from lib.installation import Node
+from lib.installation import Node, uninstalled
 from lib.machine import NODE
 from lib.mission import SHARED, play
 from lib.report import until
-
-from .chart import uninstalled
 
 CONFIG = "version: v1\nsharing:\n  mps:\n    renameByDefault: true\n    resources:\n    - {name: nvidia.com/gpu, replicas: 4}\n"
 VALUES = {"config": {"map": {"mps-four": CONFIG}, "default": "mps-four"}, "nodeSelector": {"gpu-stack": "tranche"}}

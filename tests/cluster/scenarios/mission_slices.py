@@ -1,11 +1,9 @@
 """Rows M4 of the mission, but for MIG: time-slicing and MPS on OpenShift's guide, on two A100 of 40 GB, with kubectl and this repository's manifests."""
 
-from lib.installation import SOURCE, Node
+from lib.installation import SOURCE, Node, uninstalled
 from lib.machine import NODE
 from lib.mission import GPU, KIND, SHARED, SIM, play, tenant
 from lib.report import until
-
-from .chart import uninstalled
 
 PRODUCT = "NVIDIA-A100-PCIE-40GB"
 CONFIGS = {

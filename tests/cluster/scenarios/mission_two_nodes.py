@@ -1,6 +1,7 @@
 """A cluster of two nodes with different GPUs: what is asked of one node changes that node only, a newer version comes to one node after the other under
 running tenants, the scheduler fills both nodes, and one node goes on while the other is down."""
 
+import os
 import signal
 import urllib.request
 
@@ -229,6 +230,21 @@ def rolled(both, image):
     return held
 
 
+def owner_is_killed(both, held):
+    tranche, node = both.m.world.tranche, FIRST.name
+    before = tranche.status(MPS)
+    os.kill(before["pid"], signal.SIGKILL)
+    until("tranche mps to be there again", lambda: tranche.status(MPS).get("pid", before["pid"]) != before["pid"])
+    both.serve("mps-two", node)
+    daemons = [sorted(pool["daemonPid"] for pool in status["pools"]) for status in (before, tranche.status(MPS))]
+    both.report.check("tranche mps of a node is killed: the daemons, which live in the host, are the same",
+                      daemons[0] == daemons[1] and all(daemons[1]), daemons)
+    both.go_on("tranche mps of a node is killed: the tenants go on", held)
+    both.tenant("next", {SHARED: 1}, node)
+    both.report.check("tranche mps of a node is killed: a new tenant comes in", True)
+    both.api.remove("next")
+
+
 def spread(both, held):
     report, api = both.report, both.api
     for number in range(5):  # beside a tenant on each node: 3 + 1 slots are free, and no single node has four
@@ -294,6 +310,7 @@ def run(world):
     one_only(both)
     token_of_one(both)
     held = rolled(both, m.image)
+    owner_is_killed(both, held)
     spread(both, held)
     down(both)
     m.stop()

@@ -7,15 +7,15 @@ import importlib.util
 import json
 
 from lib.helm import CHART
-from lib.installation import SOURCE, Node
+from lib.installation import SOURCE, Node, uninstalled
 from lib.machine import NODE
 from lib.mission import KIND, SHARED, play
 from lib.report import until
 from lib.watching import Meanwhile
 
-from .chart import uninstalled
-
 CONFIG = "version: v1\nsharing:\n  mps:\n    renameByDefault: true\n    resources:\n    - {name: nvidia.com/gpu, replicas: 4}\n"
+
+KINDS = ("daemonsets", "configmaps", "serviceaccounts", "services", "clusterroles", "clusterrolebindings", "validatingadmissionpolicies")
 
 
 class Rollout(Meanwhile):
@@ -91,7 +91,7 @@ def upgrade(m):
     m.helm("uninstall", "--wait", "--timeout", "120s")
     until("the pods to be gone", lambda: not m.get("pods", "-n", "tranche")["items"])
     uninstalled(report, before, Node(world))
-    kept = [kind for kind in ("daemonsets", "configmaps", "serviceaccounts", "services") for item in m.get(kind, "-n", "tranche")["items"] if item["metadata"]["name"].startswith("tranche")]
+    kept = [kind for kind in KINDS for item in m.get(kind, "-n", "tranche")["items"] if item["metadata"]["name"].startswith("tranche")]
     conditions = [c["type"] for c in m.get("node", NODE)["status"]["conditions"]]
     report.check("uninstalled: no object of the release, and the node says nothing of Tranche", not kept and "TrancheReady" not in conditions, [kept, conditions])
 
