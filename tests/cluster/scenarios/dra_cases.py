@@ -1,5 +1,5 @@
 """Dynamic Resource Allocation, case by case: what the scheduler grants for each amount, several requests and pods of one claim, forced deletion, lost
-files, restarts of kubelet and of the agent, monitoring, alternatives and constraints, quota. The begin is that of the scenario `dra`."""
+files, restarts of kubelet and of the agent, quota. The begin is that of the scenario `dra`."""
 
 import os
 import signal
@@ -183,46 +183,6 @@ def lost_files(scene, world):
     waits_for_unprepare(scene)
 
 
-def monitoring(scene):
-    scene.api.call("PATCH", "/api/v1/namespaces/default", {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}}, kind="application/merge-patch+json")
-    scene.put("whole", device_class="tranche-gpu")
-    scene.granted("whole")
-    for name in ("watch-1", "watch-2"):
-        made = claim(name, device_class="tranche-monitor")
-        made["spec"]["devices"]["requests"][0]["exactly"]["adminAccess"] = True
-        scene.api.create(CLAIMS, made)
-        scene.api.add(tenant(name))
-    scene.put("share", "100Gi", "90")
-    for name in ("whole", "share", "watch-1", "watch-2"):
-        scene.api.until_phase(name, "Running")
-    scene.report.check("case 14: monitoring claims run beside a whole GPU and beside a share", True, [scene.result(name)["device"] for name in ("whole", "share", "watch-1", "watch-2")])
-    scene.remove("whole", "share", "watch-1", "watch-2")
-    waits_for_unprepare(scene)
-
-
-def alternatives(scene):
-    made = claim("either")
-    made["spec"]["devices"]["requests"] = [{"name": "gpu", "firstAvailable": [
-        {"name": "large", "deviceClassName": "tranche-shared", "capacity": {"requests": {"memory": "200Gi"}}},
-        {"name": "small", "deviceClassName": "tranche-shared", "capacity": {"requests": {"memory": "6Gi"}}}]}]
-    scene.api.create(CLAIMS, made)
-    scene.api.add(tenant("either"))
-    scene.api.until_phase("either", "Running")
-    scene.report.check("upstream: of alternatives the first that fits is granted and prepared", scene.result("either")["request"] == "gpu/small", scene.result("either")["request"])
-    apart = claim("apart")
-    apart["spec"]["devices"] = {"requests": [{"name": n, "exactly": {"deviceClassName": "tranche-shared"}} for n in ("x", "y")],
-                                "constraints": [{"distinctAttribute": f"{DRIVER}/uuid"}]}
-    scene.api.create(CLAIMS, apart)
-    body = tenant("apart")
-    body["spec"]["containers"] = [{**container(n), "resources": {"claims": [{"name": "gpu", "request": n}]}} for n in ("x", "y")]
-    scene.api.add(body)
-    scene.api.until_phase("apart", "Running")
-    results = scene.api.call("GET", f"{CLAIMS}/apart")[1]["status"]["allocation"]["devices"]["results"]
-    scene.report.check("upstream: distinctAttribute spreads two requests over two GPUs", {r["device"] for r in results} == {"gpu-0-shared", "gpu-1-shared"})
-    scene.remove("either", "apart")
-    waits_for_unprepare(scene)
-
-
 def quota(scene):
     scene.api.create("/api/v1/namespaces/default/resourcequotas", {"metadata": {"name": "claims"}, "spec": {"hard": {"tranche-shared.deviceclass.resource.k8s.io/devices": "1"}}})
     until("the quota to be known", lambda: scene.api.call("GET", "/api/v1/namespaces/default/resourcequotas/claims")[1].get("status", {}).get("hard"))
@@ -246,8 +206,6 @@ def run(world):
     two_containers(scene, kubelet)
     one_claim_for_two_pods(scene, kubelet)
     an_unused_claim(scene)
-    alternatives(scene)
-    monitoring(scene)
     quota(scene)
     forced_deletion(scene, kubelet)
     lost_files(scene, world)

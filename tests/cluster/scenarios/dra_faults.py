@@ -135,10 +135,13 @@ def taints_of_an_administrator(scene):
 
 
 def a_daemon_set(scene):
-    """Monitoring on every node, as an exporter does it."""
+    """Monitoring on every node, as an exporter does it, beside a share and a whole GPU."""
     scene.api.call("PATCH", "/api/v1/namespaces/default", {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}}, kind="application/merge-patch+json")
     scene.put("whole", device_class="tranche-gpu", command=SLEEP)
-    scene.api.until_phase("whole", "Running")
+    scene.granted("whole")
+    scene.put("share", "100Gi", "90", command=SLEEP)
+    for name in ("whole", "share"):
+        scene.api.until_phase(name, "Running")
     request = {"name": "gpu", "exactly": {"deviceClassName": "tranche-monitor", "adminAccess": True, "allocationMode": "All"}}
     scene.api.create(f"{API}/namespaces/default/resourceclaimtemplates", {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": {"name": "monitor"},
                                                                           "spec": {"spec": {"devices": {"requests": [request]}}}})
@@ -153,11 +156,12 @@ def a_daemon_set(scene):
         return next((p for p in scene.api.pods("app=exporter") if p["status"].get("phase") == "Running"), None)
     found = until("the exporter to run", running)
     parts = [part for one in scene.tranche.status()["dra"]["claims"] if one["name"].startswith("exporter") for part in one["parts"]]
-    scene.report.check("upstream: a DaemonSet with admin access to the monitor devices of all GPUs runs beside a whole GPU", sorted(part["gpu"] for part in parts) == sorted(scene.tranche.gpus())
-                       and all(part["kind"] == "monitor" for part in parts), found["metadata"]["name"])
+    scene.report.check("case 14: a DaemonSet with admin access to the monitor devices of all GPUs runs beside a whole GPU and a share",
+                       sorted(part["gpu"] for part in parts) == sorted(scene.tranche.gpus()) and all(part["kind"] == "monitor" for part in parts),
+                       found["metadata"]["name"])
     scene.api.call("DELETE", f"{sets}/exporter", {"propagationPolicy": "Foreground"})
     until("the exporter to be gone", lambda: not scene.api.pods("app=exporter"))
-    scene.remove("whole")
+    scene.remove("whole", "share")
     waits_for_unprepare(scene)
 
 
