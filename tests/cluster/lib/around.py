@@ -8,7 +8,6 @@ from .machine import NODE, SERVICE
 from .programs import run
 
 FEATURES = "/apis/nfd.k8s-sigs.io/v1alpha1"
-MERGE = "application/merge-patch+json"
 # The fields that GPU feature discovery and node feature discovery agree on.
 NODE_FEATURES = {
     "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "nodefeatures.nfd.k8s-sigs.io"},
@@ -78,7 +77,7 @@ class FeatureMaster:
             before = self.seen[-1] if self.seen else {}
             if wanted != before:
                 patch = {**{key: None for key in before if key not in wanted}, **wanted}
-                if self.api.call("PATCH", f"/api/v1/nodes/{NODE}", {"metadata": {"labels": patch}}, kind=MERGE)[0] == 200:
+                if self.api.call("PATCH", f"/api/v1/nodes/{NODE}", {"metadata": {"labels": patch}})[0] == 200:
                     self.seen.append(wanted)
 
     def stop(self):

@@ -90,8 +90,9 @@ class ControlPlane:
         self.programs = []
 
     # --- the API ------------------------------------------------------------------------------------------------------
-    def call(self, method, path, body=None, text=False, kind="application/json", token=TOKEN):
-        """(status, answer); status 0 when nobody answers."""
+    def call(self, method, path, body=None, text=False, kind=None, token=TOKEN):
+        """(status, answer); status 0 when nobody answers. PATCH merges by default."""
+        kind = kind or ("application/merge-patch+json" if method == "PATCH" else "application/json")
         request = urllib.request.Request(SERVER + path, method=method, data=None if body is None else body.encode() if isinstance(body, str) else json.dumps(body).encode(),
                                          headers={"Authorization": f"Bearer {token}", "Content-Type": kind})
         try:

@@ -10,7 +10,6 @@ from .programs import run
 from .report import until
 
 SOURCE = os.path.abspath(os.path.join(CHART, "../../.."))
-MERGE = "application/merge-patch+json"
 PODS = "/api/v1/namespaces/tranche/pods"
 MPS = "/run/nvidia/mps/mps.sock"
 EMPTY = {"/run/tranche", "/run/nvidia", "/run/nvidia/mps", "/run/cdi", "/var/lib/tranche"}  # docs/guide/install.md, "Remove"
@@ -119,4 +118,4 @@ def join(node, api, kubeconfig=None):
 
 def has_gpus(api, name):
     """The label that feature discovery gives, by which the chart's pods come."""
-    api.call("PATCH", f"/api/v1/nodes/{name}", {"metadata": {"labels": {"nvidia.com/gpu.present": "true"}}}, kind=MERGE)
+    api.call("PATCH", f"/api/v1/nodes/{name}", {"metadata": {"labels": {"nvidia.com/gpu.present": "true"}}})

@@ -69,7 +69,7 @@ def apply(api, items):
     for item in items:
         name = f"{place(item)}/{item['metadata']['name']}"
         if api.call("GET", name)[0] == 200:
-            status, answer = api.call("PATCH", name, item, kind="application/merge-patch+json")
+            status, answer = api.call("PATCH", name, item)
         else:
             status, answer = api.call("POST", place(item) + "?fieldValidation=Strict", item)
         if status not in (200, 201):

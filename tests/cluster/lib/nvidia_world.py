@@ -15,7 +15,6 @@ from .programs import run
 from .report import Failed, until
 
 SOURCE = os.path.abspath(os.path.join(os.path.dirname(__file__), "../../.."))
-MERGE = "application/merge-patch+json"
 PRESENT = "nvidia.com/gpu.present"
 
 
@@ -54,7 +53,7 @@ class NvidiaWorld:
 
     # --- the node -----------------------------------------------------------------------------------------------------
     def label(self, **labels):
-        self.api.call("PATCH", f"/api/v1/nodes/{NODE}", {"metadata": {"labels": labels}}, kind=MERGE)
+        self.api.call("PATCH", f"/api/v1/nodes/{NODE}", {"metadata": {"labels": labels}})
 
     def choose(self, name):
         self.label(**{LABEL: name})

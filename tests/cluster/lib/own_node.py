@@ -2,7 +2,6 @@
 
 from .report import until
 
-MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 REFUSED = (403, 422)
 
@@ -18,7 +17,7 @@ class Asker:
     def __init__(self, api, report, token):
         self.api, self.report, self.token = api, report, token
 
-    def node(self, name, patch, part="", kind=MERGE):
+    def node(self, name, patch, part="", kind=None):
         return self.api.call("PATCH", f"/api/v1/nodes/{name}{part}?dryRun=All", patch, kind=kind, token=self.token)
 
     def label(self, name, key, value="forged"):

@@ -66,7 +66,7 @@ def run(world):
     by_size = {size: {e["sms"] for name, e in attached.items() if name.startswith(size)} for size in ("twenty", "rest")}
     report.check("clients see the SMs of their slots", by_size["twenty"] == {132} and len(by_size["rest"]) == 1 and by_size["rest"] < {64, 66, 68, 70, 72}, by_size)
 
-    api.call("PATCH", f"{APPS}/rest/scale", {"spec": {"replicas": 5}}, kind="application/merge-patch+json")
+    api.call("PATCH", f"{APPS}/rest/scale", {"spec": {"replicas": 5}})
     until("the waiting and one more to be gone", lambda: len([p for p in api.pods("app=rest")]) == 5)
 
     def containers():

@@ -16,7 +16,6 @@ from .pods import RBAC
 GPU = "nvidia.com/gpu"
 LABEL = "nvidia.com/device-plugin.config"
 MAPS = "/api/v1/namespaces/tranche/configmaps"
-MERGE = "application/merge-patch+json"
 
 
 def run(world):
@@ -41,10 +40,10 @@ def run(world):
         "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]}))
 
     def label(value):
-        api.call("PATCH", f"/api/v1/nodes/{NODE}", {"metadata": {"labels": {LABEL: value}}}, kind=MERGE)
+        api.call("PATCH", f"/api/v1/nodes/{NODE}", {"metadata": {"labels": {LABEL: value}}})
 
     def edit(data):
-        return api.call("PATCH", f"{MAPS}/tranche-configs", {"data": data}, kind=MERGE)[0] == 200
+        return api.call("PATCH", f"{MAPS}/tranche-configs", {"data": data})[0] == 200
 
     def config():
         return tranche.status().get("config", {})

@@ -146,7 +146,7 @@ def who_may_report(scene, token):
     scene.report.check("the policies let the agent report on a claim of its node", (entry["driver"], entry["pool"]) == (DRIVER, NODE), entry)
 
     def ask(status):
-        return scene.api.call("PATCH", f"{CLAIMS}/mine/status?dryRun=All", {"status": status}, kind=own_node.MERGE, token=token)
+        return scene.api.call("PATCH", f"{CLAIMS}/mine/status?dryRun=All", {"status": status}, token=token)
     for what, status in (("the allocation", {"allocation": None}), ("who has reserved it", {"reservedFor": [{"resource": "pods", "name": "forged", "uid": "forged"}]}),
                          ("entries of another driver", {"devices": [{"driver": "gpu.example.com", "pool": NODE, "device": granted["device"]}]})):
         answer = ask(status)

@@ -66,7 +66,7 @@ def forged(scene):
         uid = scene.api.add(body)["metadata"]["uid"]
         status = {"allocation": {"devices": {"results": [device]}, "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [NODE]}]}]}},
                   "reservedFor": [{"resource": "pods", "name": name, "uid": uid}]}
-        code, answer = scene.api.call("PATCH", f"{CLAIMS}/{name}/status", {"status": status}, kind="application/merge-patch+json")
+        code, answer = scene.api.call("PATCH", f"{CLAIMS}/{name}/status", {"status": status})
         if code != 200:
             scene.report.check(f"case 15: the API server stores a forged claim ({name})", False, answer[:300])
             scene.api.remove(name)
@@ -136,7 +136,7 @@ def taints_of_an_administrator(scene):
 
 def a_daemon_set(scene):
     """Monitoring on every node, as an exporter does it, beside a share and a whole GPU."""
-    scene.api.call("PATCH", "/api/v1/namespaces/default", {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}}, kind="application/merge-patch+json")
+    scene.api.call("PATCH", "/api/v1/namespaces/default", {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}})
     scene.put("whole", device_class="tranche-gpu", command=SLEEP)
     scene.granted("whole")
     scene.put("share", "100Gi", "90", command=SLEEP)

@@ -62,7 +62,7 @@ def run(world):
     report.check("the slices of eight GPUs are far below what etcd stores in an object (1.5 MB)", max(sizes) < 150_000, f"{len(sizes)} slices, the largest {max(sizes)} bytes")
     world.kubelet.stop()
     amounts = {"pods": "2000", "cpu": "1000", "memory": "1000Gi"}
-    status, answer = api.call("PATCH", f"/api/v1/nodes/{NODE}/status", {"status": {"capacity": amounts, "allocatable": amounts}}, kind="application/merge-patch+json")
+    status, answer = api.call("PATCH", f"/api/v1/nodes/{NODE}/status", {"status": {"capacity": amounts, "allocatable": amounts}})
     report.check("the node has room for the pods", status == 200, answer if status != 200 else "")
 
     names = [f"t{i:04}" for i in range(TENANTS)]

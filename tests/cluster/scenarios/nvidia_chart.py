@@ -116,7 +116,7 @@ def back(nvidia):
     nvidia.amounts({GPU: 6, SHARED: 0}, "labelled slices: the MPS pod goes, six slices", 60)
     report.check("labelled slices: mps.capable is false, the compute modes are as before", nvidia.labels().get(CAPABLE) == "false" and "exclusive" not in nvidia.modes())
     edited = {"slices": sharing("timeSlicing", 5)}
-    nvidia.api.call("PATCH", f"/api/v1/namespaces/{NAMESPACE}/configmaps/{PLUGIN}-configs", {"data": edited}, kind="application/merge-patch+json")
+    nvidia.api.call("PATCH", f"/api/v1/namespaces/{NAMESPACE}/configmaps/{PLUGIN}-configs", {"data": edited})
     nvidia.amounts({GPU: 10}, "the ConfigMap is edited: in force by itself", 90)
     until("labels to follow", lambda: nvidia.labels().get("nvidia.com/gpu.replicas") == "5")
     report.check("the ConfigMap is edited: the labels show it", True)
