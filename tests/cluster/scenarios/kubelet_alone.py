@@ -163,7 +163,7 @@ def run(world):
 
     old = tranche.node
     tranche.start_node(name="node-newer")
-    until("the newer agent to serve", lambda: (s := tranche.status()).get("pid") == tranche.node.pid and tranche.resource().get("registered"))
+    until("the newer agent to serve", lambda: tranche.status().get("pid") == tranche.node.pid and tranche.resource().get("registered"))
     report.check("upgrade: a newer agent takes over while the old one runs", old.running())
     old.stop()
     tranche.until_serves(40)
@@ -198,15 +198,4 @@ def memory_of(output):
 
 def holders(tranche):
     """Names of pods that the status document knows as holders."""
-    found = set()
-    def walk(value):
-        if isinstance(value, dict):
-            if isinstance(value.get("pod"), str):
-                found.add(value["pod"].rpartition("/")[2].removesuffix("-tranche-node"))
-            for each in value.values():
-                walk(each)
-        elif isinstance(value, list):
-            for each in value:
-                walk(each)
-    walk(tranche.status())
-    return found
+    return {grant["pod"].removesuffix("-tranche-node") for grant in tranche.status().get("grants", []) if grant.get("pod")}
