@@ -8,7 +8,6 @@ from . import driver_root
 from .programs import write
 from .tranche import SIM_NODE
 
-HANDLER = "nvidia"
 LISTED = "/var/run/nvidia-container-devices"
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"
 CONTROLS = ["nvidiactl", "nvidia-uvm", "nvidia-uvm-tools"]

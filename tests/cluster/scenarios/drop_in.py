@@ -1,8 +1,8 @@
 """`nvidia-device-plugin` by its name, with NVIDIA's variables and nothing else: each way to hand a device to a container."""
 
 import os
-import shutil
 
+from lib import driver_root
 from lib.pods import pod
 from lib.programs import write
 from lib.report import until
@@ -10,7 +10,6 @@ from lib.tranche import CONFIG, sharing
 
 from .kubelet_alone import GPU, take_away, output_of
 
-DRIVER = "580.159.04"  # of the stand-in
 NODES = {"nvidiactl": ("195", "255"), "nvidia-uvm": ("511", "0"), "nvidia-uvm-tools": ("511", "1")}
 
 
@@ -21,20 +20,6 @@ def plugin(world, **variables):
         os.makedirs(os.path.dirname(link))
         os.symlink(f"{world.build}/bin/tranche", link)
     return world.tranche.start_node([link], env=variables, name="nvidia-device-plugin")
-
-
-def driver_root(world):
-    """The files of a driver, as far as a container needs them to exist."""
-    root = world.machine.path("driver")
-    libraries = os.path.join(root, "usr/lib/x86_64-linux-gnu")
-    os.makedirs(libraries)
-    os.makedirs(os.path.join(root, "usr/bin"))
-    standins = f"{world.build}/standins"
-    for name in ("libcuda", "libnvidia-ml"):
-        shutil.copy(f"{standins}/{name}.so.1", f"{libraries}/{name}.so.{DRIVER}")
-        os.symlink(f"{name}.so.{DRIVER}", f"{libraries}/{name}.so.1")
-    shutil.copy(f"{standins}/sim-cuda", f"{root}/usr/bin/nvidia-smi")
-    return root
 
 
 def hook_program(world):
@@ -86,15 +71,16 @@ def run(world):
     report.check("renameByDefault: nvidia.com/gpu.shared", said.env["NVIDIA_VISIBLE_DEVICES"] in gpus)
 
     # The driver in a root of its own, as a driver container has it, with its nodes in the host's /dev.
-    root, hook = driver_root(world), hook_program(world)
+    driver_root.make(world.build)
+    hook = hook_program(world)
     for strategy in ("cdi-cri", "cdi-annotations"):
-        said = case(strategy, {GPU: 1}, 2, DEVICE_LIST_STRATEGY=strategy, NVIDIA_DRIVER_ROOT=root, CONTAINER_DRIVER_ROOT=root,
-                    NVIDIA_DEV_ROOT="/", NVIDIA_CDI_HOOK_PATH=hook)
+        said = case(strategy, {GPU: 1}, 2, DEVICE_LIST_STRATEGY=strategy, NVIDIA_DRIVER_ROOT=driver_root.ROOT,
+                    CONTAINER_DRIVER_ROOT=driver_root.ROOT, NVIDIA_DEV_ROOT="/", NVIDIA_CDI_HOOK_PATH=hook)
         given = [name for name in said.nodes if name.removeprefix("nvidia").isdigit()]
         report.check(f"{strategy}: containerd reads our specification: one GPU's node and the control nodes",
                      len(given) == 1 and NODES.items() <= said.nodes.items(), said.nodes)
         report.check(f"{strategy}: NVIDIA_VISIBLE_DEVICES is void", said.env.get("NVIDIA_VISIBLE_DEVICES") == "void", said.env.get("NVIDIA_VISIBLE_DEVICES"))
-        library = f"/usr/lib/x86_64-linux-gnu/libcuda.so.{DRIVER}"
+        library = f"/usr/lib/x86_64-linux-gnu/libcuda.so.{driver_root.DRIVER}"
         report.check(f"{strategy}: the driver's library is mounted read-only", said.mounts.get(library, "").startswith("ro"), said.mounts.get(library))
     with open(hook + ".calls") as calls:
         called = calls.read()
@@ -113,4 +99,3 @@ def run(world):
     plugin(world, MIG_STRATEGY="some")
     report.check("a wrong word ends it with status 1 and names the variable", until("its end", lambda: not tranche.node.running())
                  and tranche.node.process.returncode == 1 and "MIG_STRATEGY" in tranche.node.tail(), tranche.node.tail(1).strip()[:150])
-    kubelet.stop()
