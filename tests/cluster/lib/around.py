@@ -3,6 +3,7 @@ service (kube-proxy's work), and labels of NodeFeature objects on their nodes (n
 
 import socket
 import threading
+import time
 
 from .machine import NODE, SERVICE
 from .programs import run
@@ -24,9 +25,8 @@ NODE_FEATURES = {
 class ServiceAddress:
     """Takes connections at the service's address to the API server."""
 
-    def __init__(self, port=6443):
+    def __init__(self):
         run("ip", "addr", "add", f"{SERVICE}/32", "dev", "lo")
-        self.port = port
         self.listener = socket.create_server((SERVICE, 443), backlog=64)
         threading.Thread(target=self._serve, daemon=True).start()
 
@@ -34,7 +34,7 @@ class ServiceAddress:
         while True:
             client, _ = self.listener.accept()
             try:
-                server = socket.create_connection(("127.0.0.1", self.port))
+                server = socket.create_connection(("127.0.0.1", 6443))
             except OSError:
                 client.close()
                 continue
@@ -62,12 +62,11 @@ class FeatureMaster:
     def __init__(self, api, namespace):
         self.api, self.path = api, f"{FEATURES}/namespaces/{namespace}/nodefeatures"
         self.seen = []
-        self.ended = threading.Event()
-        self.thread = threading.Thread(target=self._run, daemon=True)
-        self.thread.start()
+        threading.Thread(target=self._run, daemon=True).start()
 
     def _run(self):
-        while not self.ended.wait(0.2):
+        while True:
+            time.sleep(0.2)
             status, listed = self.api.call("GET", self.path)
             if status != 200:
                 continue
@@ -79,7 +78,3 @@ class FeatureMaster:
                 patch = {**{key: None for key in before if key not in wanted}, **wanted}
                 if self.api.call("PATCH", f"/api/v1/nodes/{NODE}", {"metadata": {"labels": patch}})[0] == 200:
                     self.seen.append(wanted)
-
-    def stop(self):
-        self.ended.set()
-        self.thread.join()

@@ -37,12 +37,14 @@ class ControlPlane:
     def kubeconfig(self):
         return self.machine.path("kubeconfig.json")
 
-    def write_kubeconfig(self, path, server=SERVER):
+    def write_kubeconfig(self, path, server=SERVER, authority=None, token_file=None):
+        """For the administrator, who trusts any server; or for the token of a file, with the authority's certificate."""
+        trust = {"certificate-authority": authority} if authority else {"insecure-skip-tls-verify": True}
         write(path, json.dumps({
             "apiVersion": "v1", "kind": "Config", "current-context": "test",
-            "clusters": [{"name": "test", "cluster": {"server": server, "insecure-skip-tls-verify": True}}],
-            "users": [{"name": "admin", "user": {"token": TOKEN}}],
-            "contexts": [{"name": "test", "context": {"cluster": "test", "user": "admin"}}]}))
+            "clusters": [{"name": "test", "cluster": {"server": server, **trust}}],
+            "users": [{"name": "user", "user": {"tokenFile": token_file} if token_file else {"token": TOKEN}}],
+            "contexts": [{"name": "test", "context": {"cluster": "test", "user": "user"}}]}))
 
     def start(self, accounts=False):
         """With `accounts`, pods get the tokens of their service accounts, and may be privileged, as in any other cluster."""
@@ -69,6 +71,20 @@ class ControlPlane:
             more = [f"--service-account-private-key-file={path('pki/sa.key')}", f"--root-ca-file={path('pki/apiserver.crt')}"] if name.endswith("manager") else []
             self._program(name, [f"{self.binaries}/{name}", f"--kubeconfig={self.kubeconfig}", f"--authentication-kubeconfig={self.kubeconfig}",
                                  f"--authorization-kubeconfig={self.kubeconfig}", "--leader-elect=false", "--bind-address=127.0.0.1", *more, *self.more.get(name, [])])
+        self.namespace("default")
+
+    def namespace(self, name, labels=None):
+        """Is made unless it is there; waits for what its pods need."""
+        self.call("POST", "/api/v1/namespaces", {"metadata": {"name": name, "labels": labels or {}}})
+        needs = (f"/api/v1/namespaces/{name}/serviceaccounts/default", f"/api/v1/namespaces/{name}/configmaps/kube-root-ca.crt")
+        until(f"what pods of {name} need", lambda: all(self.call("GET", path)[0] == 200 for path in needs))
+
+    def join(self, node, kubeconfig=None):
+        """The node's kubelet is started; waits until pods may go there."""
+        name = node.identity.name
+        node.kubelet.start(kubeconfig)
+        until(f"{name} to be ready", lambda: self.ready(name))
+        until(f"{name} to be free of taints", lambda: not self.node(name).get("spec", {"taints": 1}).get("taints"))
 
     @staticmethod
     def _etcd_health():
@@ -130,6 +146,9 @@ class ControlPlane:
     def node(self, name=NODE):
         status, node = self.call("GET", f"/api/v1/nodes/{name}")
         return node if status == 200 else {}
+
+    def ready(self, name=NODE):
+        return any(c["type"] == "Ready" and c["status"] == "True" for c in self.node(name).get("status", {}).get("conditions", []))
 
     def amounts(self, resource="nvidia.com/gpu", node=NODE):
         """(capacity, allocatable) as the cluster sees them, as numbers; None when the node has none."""

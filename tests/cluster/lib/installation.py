@@ -79,41 +79,26 @@ class Cluster:
         until("the MPS pod to say so by its readiness", lambda: self.ready("mps"), seconds)
 
 
-def make_image(world):
-    report, archive = world.report, world.machine.path("image.tar")
-    made = run(f"{SOURCE}/deploy/image/build", "--programs", f"{world.build}/bin", "-o", archive, *image_limit()).stdout
+def make_image(world, *words):
+    """The image of the programs of this build, in containerd; its name."""
+    archive = world.machine.path("image.tar")
+    made = run(f"{SOURCE}/deploy/image/build", *words, "--programs", f"{world.build}/bin", "-o", archive, *image_limit()).stdout
     world.runtime.ctr("images", "import", archive)
     name, digest = made.split()[1].rstrip(","), made.split("sha256:")[1].split()[0]
     listed = next((line for line in world.runtime.ctr("images", "ls").stdout.splitlines() if line.startswith(name)), "")
-    report.check("containerd imports the image under its name and digest", digest in listed, listed[:120])
+    world.report.check("containerd imports the image under its name and digest", digest in listed, listed[:120])
     os.unlink(archive)
     return name
 
 
 def begin(world):
-    """API server and kubelet with one node that pods may go to, the namespace as docs/guide/install.md makes it, and the image in containerd: its name."""
+    """A cluster, the namespace as docs/guide/install.md makes it, and the image in containerd: its name."""
     api = world.control_plane
-    api.start(accounts=True)
-    join(world, api, api.kubeconfig)
-    api.create("/api/v1/namespaces", {"metadata": {"name": "tranche", "labels": {"pod-security.kubernetes.io/enforce": "privileged"}}})
-    for namespace in ("default", "tranche"):
-        until(f"what pods of {namespace} need", lambda n=namespace: api.call("GET", f"/api/v1/namespaces/{n}/serviceaccounts/default")[0] == 200
-              and api.call("GET", f"/api/v1/namespaces/{n}/configmaps/kube-root-ca.crt")[0] == 200)
+    world.start_cluster(accounts=True)
+    api.namespace("tranche", {"pod-security.kubernetes.io/enforce": "privileged"})
     image = make_image(world)
     has_gpus(api, NODE)
     return image
-
-
-def ready(api, name):
-    return any(c["type"] == "Ready" and c["status"] == "True" for c in api.node(name).get("status", {}).get("conditions", []))
-
-
-def join(node, api, kubeconfig=None):
-    """The node's kubelet is started, and pods may go there."""
-    name = node.identity.name
-    node.kubelet.start(kubeconfig)
-    until(f"{name} to be ready", lambda: ready(api, name))
-    until(f"{name} to be free of taints", lambda: not api.node(name).get("spec", {"taints": 1}).get("taints"))
 
 
 def has_gpus(api, name):

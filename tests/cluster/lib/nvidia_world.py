@@ -6,15 +6,13 @@ import subprocess
 
 from . import driver_root, nvidia_runtime
 from .around import NODE_FEATURES, FeatureMaster, ServiceAddress
-from .containers import called, of_daemon_set, of_pod
-from .image import image_limit
+from .containers import called, delete_and_time, of_daemon_set, of_pod
+from .installation import make_image
 from .machine import NODE
 from .nvidia_objects import LABEL, RUNTIME_CLASS, apply
-from .pods import PodOutput, cuda, events, pod
-from .programs import run
+from .pods import CLIENT, PodOutput, pod
 from .report import Failed, until
 
-SOURCE = os.path.abspath(os.path.join(os.path.dirname(__file__), "../../.."))
 PRESENT = "nvidia.com/gpu.present"
 
 
@@ -23,33 +21,15 @@ class NvidiaWorld:
         self.world, self.namespace, self.report = world, namespace, world.report
         self.api, self.kubelet, self.tranche = world.control_plane, world.kubelet, world.tranche
         driver_root.make(world.build)
-        self.api.start(accounts=True)
         self.gpus = self.tranche.make_gpus(gpus)
         nvidia_runtime.write_script(world.runtime.nvidia, world.runtime.wrapper, self.gpus)
-        self.kubelet.start(self.api.kubeconfig)
-        until("the node to be ready", lambda: any(c["type"] == "Ready" and c["status"] == "True" for c in self.api.node().get("status", {}).get("conditions", [])))
-        until("the node to be free of taints", lambda: not self.api.node().get("spec", {"taints": 1}).get("taints"))
-        self.api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
-        for space in ("default", namespace):
-            until(f"what pods of {space} need", lambda n=space: self.api.call("GET", f"/api/v1/namespaces/{n}/serviceaccounts/default")[0] == 200
-                  and self.api.call("GET", f"/api/v1/namespaces/{n}/configmaps/kube-root-ca.crt")[0] == 200)
+        world.start_cluster(accounts=True)
+        self.api.namespace(namespace)
         ServiceAddress()
         apply(self.api, [RUNTIME_CLASS, NODE_FEATURES])
-        self.image = self._image()
+        self.image = make_image(world, "--compat")
         self.label(**{PRESENT: "true"})
         self.features = FeatureMaster(self.api, namespace)
-
-    def _image(self):
-        archive = self.world.machine.path("compat.tar")
-        made = run(f"{SOURCE}/deploy/image/build", "--compat", "--programs", f"{self.world.build}/bin", "-o", archive, *image_limit()).stdout
-        self.world.runtime.ctr("images", "import", archive)
-        os.unlink(archive)
-        return made.split()[1].rstrip(",")
-
-    def close(self):
-        self.features.stop()
-        self.kubelet.stop()
-        self.api.stop()
 
     # --- the node -----------------------------------------------------------------------------------------------------
     def label(self, **labels):
@@ -63,18 +43,10 @@ class NvidiaWorld:
 
     def amounts(self, wanted, what, seconds=120):
         """Of what is gone, kubelet shows the capacity for some minutes yet, with nothing of it allocatable."""
-        def seen():
-            return {name: self.api.amounts(name) for name in wanted}
-
         def has(name, count):
             return self.api.amounts(name) == (count, count) if count else self.api.amounts(name)[1] in (0, None)
-
-        try:
-            until(f"{what}: {wanted}", lambda: all(has(name, count) for name, count in wanted.items()), seconds)
-            holds = True
-        except Failed:
-            holds = False
-        self.report.check(what, holds, seen())
+        self.report.comes(what, lambda: all(has(name, count) for name, count in wanted.items()),
+                          lambda: {name: self.api.amounts(name) for name in wanted}, seconds)
 
     def units(self):
         """What NVIDIA's validator looks for: resources by its two prefixes, with how many the node has."""
@@ -85,8 +57,10 @@ class NvidiaWorld:
 
     # --- pods of the DaemonSets ---------------------------------------------------------------------------------------
     def set_pod(self, name, seconds=120, other_than=None):
-        found = until(f"the pod of {name}", lambda: (p := of_daemon_set(self.api, self.namespace, name)) and p["metadata"]["uid"] != other_than and p, seconds)
-        return found
+        def found():
+            seen = of_daemon_set(self.api, self.namespace, name)
+            return seen if seen and seen["metadata"]["uid"] != other_than else None
+        return until(f"the pod of {name}", found, seconds)
 
     def no_pod(self, name):
         return of_daemon_set(self.api, self.namespace, name, ready=False) is None
@@ -102,6 +76,14 @@ class NvidiaWorld:
             raise Failed(f"{program} does not run in {name}: {of_pod(p)}")
         os.kill(before, 9)
         until(f"another {program}", lambda: (now := called(p, program)) and now != before)
+
+    def ends_soon(self, name, program):
+        """The pod of a DaemonSet is deleted; its programs end, and another comes."""
+        old = self.set_pod(name)
+        took = delete_and_time(self.api, old)
+        self.report.check(f"{program}: ends by the deletion of its pod within the grace of 30 s, with all beside it",
+                          program in took and max(took.values()) < 28, {one: f"{end:.2f} s" for one, end in took.items()})
+        self.set_pod(name, other_than=old["metadata"]["uid"])
 
     # --- pods that use GPUs -------------------------------------------------------------------------------------------
     def user(self, name, limits, command=None, env=None):
@@ -119,14 +101,8 @@ class NvidiaWorld:
 
     def client(self, name, limits):
         """A CUDA process that attached, and goes on; what it said."""
-        found = self.user(name, limits, cuda("--allocate", "1G", "--kernel-ms", "1", "--hold", "--report-every", "1"))
-        return until(f"{name} to attach", lambda: next((e for e in events(self.kubelet.log(found)) if e.get("event") == "attached"), None))
-
-    def go_on(self, name, what):
-        before = len(events(self.kubelet.log(self.api.pod(name))))
-        said = until(f"{name} to go on", lambda: len(got := events(self.kubelet.log(self.api.pod(name)))) > before + 1 and got)
-        errors = [e for e in said if e.get("error", "CUDA_SUCCESS") != "CUDA_SUCCESS"]
-        self.report.check(what, not errors, errors[:1] or "")
+        self.user(name, limits, CLIENT)
+        return self.world.attached(name)
 
     def capabilities(self, p, program):
         with open(f"/proc/{called(p, program)}/status") as file:
@@ -154,4 +130,3 @@ def play(world, title, namespace, *acts):
     except Exception:
         show_pods(nvidia)
         raise
-    nvidia.close()

@@ -1,16 +1,36 @@
-"""What the token of one node's agent may do at the API server, asked in dry runs: deploy/admission/own-*.yaml."""
+"""The service account of the node agents: its rights, its token, and what the token of one node's agent may do at the API server, asked in
+dry runs: deploy/admission/own-*.yaml."""
 
+import os
+
+from .programs import write
 from .report import until
 
+DEPLOY = os.path.abspath(os.path.join(os.path.dirname(__file__), "../../../deploy"))
 STRATEGIC = "application/strategic-merge-patch+json"
 REFUSED = (403, 422)
 
 
-def bound_token(api, pod, uid, account="tranche-node"):
-    """A token of the service account that is bound to the pod of the namespace tranche, as kubelet's own are."""
-    bound = {"apiVersion": "v1", "kind": "Pod", "name": pod, "uid": uid}
-    return api.create(f"/api/v1/namespaces/tranche/serviceaccounts/{account}/token",
-                      {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"boundObjectRef": bound}})["status"]["token"]
+def account(api, *rights):
+    """The account in the namespace tranche, with the rights of these files of deploy/rbac beside node.yaml."""
+    api.namespace("tranche")
+    for name in ("node", *rights):
+        api.create_file(f"{DEPLOY}/rbac/{name}.yaml")
+
+
+def token_of(api, **pod):
+    """A token of the account; with name and uid of a pod of the namespace tranche it is bound to that, as kubelet's own are."""
+    bound = {"boundObjectRef": {"apiVersion": "v1", "kind": "Pod", **pod}} if pod else {}
+    return api.create("/api/v1/namespaces/tranche/serviceaccounts/tranche-node/token",
+                      {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": bound})["status"]["token"]
+
+
+def kubeconfig(world, token, authority="pki/apiserver.crt"):
+    """A file for the token, with the certificate of an authority. The API server signs for itself here."""
+    path = world.machine.path
+    write(path("token"), token, 0o600)
+    world.control_plane.write_kubeconfig(path("agent.json"), authority=path(authority), token_file=path("token"))
+    return path("agent.json")
 
 
 class Asker:

@@ -35,6 +35,9 @@ def cuda(*words):
     return ["/usr/bin/sim-cuda", *[str(word) for word in words]]
 
 
+CLIENT = cuda("--allocate", "1G", "--kernel-ms", "1", "--hold", "--report-every", "1")
+
+
 class PodOutput:
     """What a container of PRINT_ALL printed."""
 

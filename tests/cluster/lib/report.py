@@ -27,6 +27,13 @@ class Report:
         print(f"   {'ok  ' if holds else 'FAIL'} {what}{f'  [{seen}]' if seen != '' else ''}", flush=True)
         return bool(holds)
 
+    def comes(self, what, probe, seen, seconds=120):
+        """One row: whether probe() holds before the time is over, and seen() at the end of it."""
+        try:
+            self.check(what, until(what, probe, seconds), seen())
+        except Failed:
+            self.check(what, False, seen())
+
     def failed(self):
         return [row for row in self.rows if not row[2]]
 

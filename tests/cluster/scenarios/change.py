@@ -2,7 +2,6 @@
 
 import shutil
 
-from lib.pods import cuda, events, pod
 from lib.report import until
 from lib.tranche import sharing
 
@@ -10,34 +9,13 @@ GPU = "nvidia.com/gpu"
 
 
 def run(world):
-    report, kubelet, tranche, api = world.report, world.kubelet, world.tranche, world.control_plane
+    report, tranche, api = world.report, world.tranche, world.control_plane
     report.start("a configuration that changes")
-    api.start()
-    tranche.make_gpus(2)
-    tranche.configure(sharing("mps", 10))
-    kubelet.start(api.kubeconfig)
-    tranche.start_mps()
-    tranche.start_node()
-
-    def ready():
-        conditions = api.node().get("status", {}).get("conditions", [])
-        return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
-
-    until("the node to be ready", ready)
-    until("the node to be free of taints", lambda: not api.node().get("spec", {}).get("taints"))
+    world.share(sharing("mps", 10))
     until("20 slots", lambda: api.amounts() == (20, 20))
 
-    def start(name, slots):
-        api.add(pod(name, {GPU: slots}, cuda("--allocate", "1G", "--kernel-ms", "1", "--hold", "--report-every", "1")))
-        api.until_phase(name, "Running")
-        until("its client to attach", lambda: any(e.get("event") == "attached" for e in events(kubelet.log(api.pod(name)))))
-
-    def undisturbed(what, names):
-        before = {name: (len(events(kubelet.log(api.pod(name)))), api.pod(name)["status"]["containerStatuses"][0]["restartCount"]) for name in names}
-        grows = until("every client to go on", lambda: all(len(events(kubelet.log(api.pod(n)))) > before[n][0] for n in names))
-        errors = [e for name in names for e in events(kubelet.log(api.pod(name))) if e.get("error", "CUDA_SUCCESS") != "CUDA_SUCCESS"]
-        same = all(api.pod(n)["status"]["containerStatuses"][0]["restartCount"] == before[n][1] for n in names)
-        report.check(f"{what}: clients go on without an error or a restart", grows and same and not errors, errors[:1])
+    def undisturbed(what, *names):
+        world.go_on(f"{what}: clients go on without an error or a restart", *names)
 
     def edited(what, text, allocatable):
         tranche.configure(text)
@@ -47,30 +25,30 @@ def run(world):
     def waiting():
         return tranche.status().get("change", {}).get("waitingFor", [])
 
-    start("one", 8)
-    start("two", 3)
+    world.client("one", {GPU: 8})
+    world.client("two", {GPU: 3})
     edited("fewer slots", sharing("mps", 5), 10)
     report.check("held slots are still counted", api.amounts()[0] >= 11, api.amounts())
     report.check("status says what waits", waiting(), waiting()[:1])
-    undisturbed("fewer slots", ["one", "two"])
+    undisturbed("fewer slots", "one", "two")
 
     api.remove("one")
     until("its slots to go", lambda: not waiting())
     report.check("its pod is gone: capacity is what is configured", until("capacity 10", lambda: api.amounts() == (10, 10)), api.amounts())
-    undisturbed("its neighbour", ["two"])
+    undisturbed("its neighbour", "two")
 
     # The GPU of "two" waits. The other is free, and its pool ends first.
     edited("from MPS to time-slicing", sharing("timeSlicing", 4), 4)
     report.check("the GPU that is held waits", any("MPS" in line and "time-slicing" in line for line in waiting()), waiting()[:1])
-    undisturbed("from MPS to time-slicing", ["two"])
+    undisturbed("from MPS to time-slicing", "two")
     api.remove("two")
     report.check("it is free, and changes", until("8 slots", lambda: api.amounts() == (8, 8)), api.amounts())
 
-    start("three", 1)
+    world.client("three", {GPU: 1})
     tranche.configure("version: v1\nsharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 0}]}}\n")
     until("the problem to be reported", lambda: tranche.status().get("config", {}).get("problems"))
     report.check("a configuration that cannot be used changes nothing", api.amounts() == (8, 8), api.amounts())
-    undisturbed("a configuration that cannot be used", ["three"])
+    undisturbed("a configuration that cannot be used", "three")
 
     # As on a node that another plugin served until now: nothing of ours is there, and "three" computes on.
     tranche.stop()
@@ -85,10 +63,7 @@ def run(world):
     report.check("a node that others served: the GPU that is held is left alone",
                  until("its pool to wait", lambda: any("without MPS" in pool.get("reason", "") for pool in pools())) and waiting(),
                  [pool.get("reason", "") for pool in pools()])
-    undisturbed("a node that others served", ["three"])
+    undisturbed("a node that others served", "three")
 
     api.remove("three")
     report.check("its pod is deleted: both GPUs serve MPS", until("20 slots", lambda: api.amounts() == (20, 20)), api.amounts())
-    tranche.stop()
-    kubelet.stop()
-    api.stop()

@@ -2,16 +2,11 @@
 deploy/rbac/node.yaml and deploy/rbac/config.yaml, capacity follows label and contents, a running client goes
 on, and what is wrong or deleted leaves the last good in force."""
 
-import json
-import os
-
-from lib import programs
 from lib.machine import NODE
-from lib.pods import cuda, events, pod
+from lib.own_node import account, kubeconfig, token_of
+from lib.programs import Program
 from lib.report import until
 from lib.tranche import sharing
-
-from .pods import RBAC
 
 GPU = "nvidia.com/gpu"
 LABEL = "nvidia.com/device-plugin.config"
@@ -19,25 +14,12 @@ MAPS = "/api/v1/namespaces/tranche/configmaps"
 
 
 def run(world):
-    report, kubelet, tranche, api, machine = world.report, world.kubelet, world.tranche, world.control_plane, world.machine
+    report, tranche, api, machine = world.report, world.tranche, world.control_plane, world.machine
     report.start("a configuration for each node")
-    api.start()
+    world.start_cluster()
     tranche.make_gpus(2)
-    kubelet.start(api.kubeconfig)
-    until("the namespace default", lambda: api.call("GET", "/api/v1/namespaces/default")[0] == 200)
-    until("the node to be there", lambda: api.node().get("metadata"))
-    api.create("/api/v1/namespaces", {"metadata": {"name": "tranche"}})
-    for path in (RBAC, os.path.join(os.path.dirname(RBAC), "config.yaml")):
-        api.create_file(path)
-    token = api.create("/api/v1/namespaces/tranche/serviceaccounts/tranche-node/token",
-                       {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}})["status"]["token"]
-    programs.write(machine.path("token"), token, 0o600)
-    kubeconfig = machine.path("kube.json")
-    programs.write(kubeconfig, json.dumps({
-        "kind": "Config", "current-context": "c",
-        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:6443", "certificate-authority": machine.path("pki/apiserver.crt")}}],
-        "users": [{"name": "u", "user": {"tokenFile": machine.path("token")}}],
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]}))
+    account(api, "config")
+    credentials = kubeconfig(world, token_of(api))
 
     def label(value):
         api.call("PATCH", f"/api/v1/nodes/{NODE}", {"metadata": {"labels": {LABEL: value}}})
@@ -56,14 +38,13 @@ def run(world):
 
     api.create(MAPS, {"metadata": {"name": "tranche-configs"}, "data": {"mps-two": sharing("mps", 2), "mps-four": sharing("mps", 4)}})
     api.create(MAPS, {"metadata": {"name": "another"}, "data": {"x": "version: v1\n"}})
-    programs_here = f"{tranche.build}/bin/tranche"
-    written = "/run/tranche/config-in-force.json"
-    mps = programs.Program("mps", [programs_here, "mps", "--config-of-node", written, "--log-format", "json"], machine.path("mps-config.log"), env=tranche.env)
-    tranche.mps = mps
-    node = [programs_here, "node", "--kubeconfig", kubeconfig, "--config-map", "tranche/tranche-configs", "--default-config", "mps-two", "--log-format", "json"]
+    program = f"{tranche.build}/bin/tranche"
+    tranche.mps = Program("mps", [program, "mps", "--config-of-node", "/run/tranche/config-in-force.json", "--log-format", "json"],
+                          machine.path("mps-config.log"), env=tranche.env)
+    node = [program, "node", "--kubeconfig", credentials, "--config-map", "tranche/tranche-configs", "--default-config", "mps-two",
+            "--log-format", "json"]
     tranche.start_node(node, env={"NODE_NAME": NODE})
     tranche.until_serves(4)
-    until("the node to be free of taints", lambda: not api.node().get("spec", {"taints": 1}).get("taints"))
     report.check("no label: the default, with these roles and nothing more", config().get("chosenBy") == "default" and not config().get("problems"), config())
 
     may = {f"{verb} {name}": api.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", {"spec": {
@@ -72,32 +53,19 @@ def run(world):
         for verb in ("get", "watch", "patch") for name in ("tranche-configs", "another")}
     report.check("of ConfigMaps it may see that one only", sorted(k for k, yes in may.items() if yes) == ["get tranche-configs", "watch tranche-configs"], may)
 
-    api.add(pod("tenant", {GPU: 1}, cuda("--allocate", "1G", "--kernel-ms", "1", "--hold", "--report-every", "1")))
-    found = api.until_phase("tenant", "Running")
-
-    def client_events():
-        return events(kubelet.log(found))
-
-    until("the client to attach", lambda: any(e.get("event") == "attached" for e in client_events()))
-    other = [e for e in tranche.status()["devices"]]
-    report.check("the tenant holds a slot", any(s.get("holder") for d in other for s in d["slots"]))
-
-    def goes_on(what):
-        before = len(client_events())
-        grows = until("the client to go on", lambda: len(client_events()) > before)
-        errors = [e for e in client_events() if e.get("error", "CUDA_SUCCESS") != "CUDA_SUCCESS"]
-        report.check(f"{what}: the running client goes on without an error", grows and not errors, errors[:1])
+    world.client("tenant", {GPU: 1})
+    report.check("the tenant holds a slot", any(s.get("holder") for d in tranche.status()["devices"] for s in d["slots"]))
 
     hash_before = config()["hash"]
     edit({"mps-two": sharing("mps", 2) + "# the same\n"})
     until("the edit to be in force", lambda: config().get("hash") not in (None, hash_before))
-    goes_on("an edit that changes nothing for the resource")
+    world.go_on("an edit that changes nothing for the resource: the running client goes on without an error", "tenant")
 
     edit({"mps-two": "version: v1\nsharing: [\n"})
     refused = until("the edit to be refused", lambda: (c := config()).get("problems") and c)
     report.check("a bad edit: the last good stays, and the Problem names ConfigMap, key, line and column",
                  refused["inForce"] == "last good" and "ConfigMap tranche/tranche-configs[mps-two]:" in refused["problems"][0] and api.amounts() == (4, 4), refused["problems"])
-    goes_on("a bad edit")
+    world.go_on("a bad edit: the running client goes on without an error", "tenant")
     edit({"mps-two": sharing("mps", 2)})
     until("the mended one to be in force", lambda: not config().get("problems"))
     api.remove("tenant")
@@ -122,6 +90,3 @@ def run(world):
     gone = until("the deletion to be said", lambda: (c := config()).get("problems") and c)
     report.check("the ConfigMap is deleted: the last good stays", gone["inForce"] == "last good", [gone["inForce"], gone["problems"]])
     until("six slots, by kubelet's word too", lambda: api.amounts() == (6, 6))
-    tranche.stop()
-    kubelet.stop()
-    api.stop()

@@ -2,23 +2,23 @@
 faults, deleted slices, and the way back to the device plugin. The agent has the rights of deploy/rbac and a token that is bound to
 its node; the policy and the device classes are those of deploy."""
 
-import json
-import os
 import time
 
-from lib import own_node, programs
+from lib import own_node
 from lib.machine import NODE
-from lib.pods import container, cuda, events, pod
+from lib.own_node import DEPLOY
+from lib.pods import cuda, pod
 from lib.report import until
 from lib.tranche import sharing
 
 GPU = "nvidia.com/gpu"
 DRIVER = "gpu.tranche.io"
+CDI = "/var/run/cdi"
+HOLD = cuda("--hold", "--report-every", "1")
 API = "/apis/resource.k8s.io/v1"
 CLAIMS = f"{API}/namespaces/default/resourceclaims"
 SLICES = f"{API}/resourceslices"
 PODS = "/api/v1/namespaces/default/pods"
-DEPLOY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../deploy")
 
 
 def claim(name, memory=None, cores=None, device_class="tranche-shared"):
@@ -30,17 +30,18 @@ def claim(name, memory=None, cores=None, device_class="tranche-shared"):
             "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}}
 
 
-def tenant(name, command=None):
-    """A pod that holds the claim of its own name."""
+def tenant(name, command=None, of=None):
+    """A pod that holds the claim of its own name, or another."""
     made = pod(name, command=command)
-    made["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": name}]
+    made["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": of or name}]
     made["spec"]["containers"][0]["resources"] = {"claims": [{"name": "gpu"}]}
     return made
 
 
 class Scene:
     def __init__(self, world):
-        self.api, self.report, self.tranche = world.control_plane, world.report, world.tranche
+        self.world, self.api, self.report = world, world.control_plane, world.report
+        self.tranche, self.kubelet, self.attached = world.tranche, world.kubelet, world.attached
 
     def slices(self):
         status, listed = self.api.call("GET", SLICES)
@@ -54,6 +55,12 @@ class Scene:
             found = self.tranche.status().get("dra", {}).get("slices", {})
             return found.get("state") == "published" and found
         return until("the slices to be published", settled, seconds)
+
+    def untainted(self):
+        until("no device to be tainted", lambda: not any(d.get("taints") for item in self.slices() for d in item["spec"].get("devices", [])))
+
+    def unprepared(self):
+        until("no claim to be prepared", lambda: not self.tranche.status()["dra"].get("claims"))
 
     def put(self, name, *asked, command=None, **more):
         self.api.create(CLAIMS, claim(name, *asked, **more))
@@ -83,6 +90,18 @@ class Scene:
             return next((c["message"] for c in conditions if c["type"] == "PodScheduled" and c["status"] == "False" and c.get("message")), None)
         return until(f"the scheduler to refuse pod {name}", refused)
 
+    def refusal(self, name, word):
+        """kubelet's event about the pod that has this word."""
+        def found():
+            status, listed = self.api.call("GET", f"/api/v1/namespaces/default/events?fieldSelector=involvedObject.name={name}")
+            messages = [e["message"] for e in listed["items"] if e["reason"] == "FailedPrepareDynamicResources"] if status == 200 else []
+            return next((message for message in messages if word in message), None)
+        return until(f"kubelet to say {word!r} of {name}", found)
+
+    def spec_of(self, name):
+        """Where the CDI specification of the claim is."""
+        return f"{CDI}/{DRIVER}-claim_{self.api.call('GET', f'{CLAIMS}/{name}')[1]['metadata']['uid']}.json"
+
     def remove(self, *names):
         for name in names:
             self.api.call("DELETE", f"{PODS}/{name}", {"gracePeriodSeconds": 0})
@@ -91,22 +110,10 @@ class Scene:
             self.api.call("DELETE", f"{CLAIMS}/{name}")
             until(f"claim {name} to be gone", lambda n=name: self.api.call("GET", f"{CLAIMS}/{n}")[0] == 404)
 
-
-def token_of(api):
-    """A token of the agent's service account, bound to a pod of this node as kubelet's own are."""
-    place = "/api/v1/namespaces/tranche/pods"
-    made = pod("agent", command=["/bin/sh", "-c", "exec sleep 100000"])
-    made["metadata"]["namespace"] = "tranche"
-    made["spec"].update(nodeName=NODE, serviceAccountName="tranche-node", containers=[container("main", command=["/bin/sh", "-c", "exec sleep 100000"])])
-    uid = api.create(place, made)["metadata"]["uid"]
-    return own_node.bound_token(api, "agent", uid)
-
-
-def prepare_cluster(api, driver=DRIVER):
-    until("the namespace default", lambda: api.call("GET", "/api/v1/namespaces/default")[0] == 200)
-    api.create("/api/v1/namespaces", {"metadata": {"name": "tranche"}})
-    for name in ("rbac/node", "rbac/condition", "rbac/dra", "dra/classes", "admission/slices", "admission/own-node", "admission/own-claims"):
-        api.create_file(f"{DEPLOY}/{name}.yaml", DRIVER, driver)
+    def remove_all(self, *names):
+        """The last ones."""
+        self.remove(*names)
+        self.unprepared()
 
 
 def what_is_published(scene, node_uid, gpus):
@@ -124,12 +131,12 @@ def what_is_published(scene, node_uid, gpus):
     report.check("its UUID is the driver's", shared["attributes"]["uuid"]["string"] == gpus[0])
 
 
-def who_may_write(scene, token):
+def who_may_write(scene):
     """The policy, asked in dry runs with the agent's own token."""
     def ask(node, driver=DRIVER, pool=None):
         body = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "forged"},
                 "spec": {"driver": driver, "nodeName": node, "pool": {"name": pool or node, "generation": 1, "resourceSliceCount": 1}}}
-        return scene.api.call("POST", f"{SLICES}?dryRun=All", body, token=token)
+        return scene.api.call("POST", f"{SLICES}?dryRun=All", body, token=scene.token)
     until("the API server has read the policy", lambda: ask("another-node")[0] != 201)
     own, other, foreign, pool = ask(NODE), ask("another-node"), ask(NODE, "gpu.nvidia.com"), ask(NODE, pool="another-node")
     scene.report.check("the policy lets the agent write slices of its own node", own[0] == 201, own)
@@ -138,7 +145,7 @@ def who_may_write(scene, token):
     scene.report.check("and of no other node's pool", pool[0] in (403, 422) and "the pool of that name" in pool[1], pool[1])
 
 
-def who_may_report(scene, token):
+def who_may_report(scene):
     """Of a claim that is granted here: the API server of 1.36 refuses most of it itself, before the policy."""
     scene.put("mine", "1Gi", "10")
     granted = scene.granted("mine")
@@ -146,7 +153,7 @@ def who_may_report(scene, token):
     scene.report.check("the policies let the agent report on a claim of its node", (entry["driver"], entry["pool"]) == (DRIVER, NODE), entry)
 
     def ask(status):
-        return scene.api.call("PATCH", f"{CLAIMS}/mine/status?dryRun=All", {"status": status}, token=token)
+        return scene.api.call("PATCH", f"{CLAIMS}/mine/status?dryRun=All", {"status": status}, token=scene.token)
     for what, status in (("the allocation", {"allocation": None}), ("who has reserved it", {"reservedFor": [{"resource": "pods", "name": "forged", "uid": "forged"}]}),
                          ("entries of another driver", {"devices": [{"driver": "gpu.example.com", "pool": NODE, "device": granted["device"]}]})):
         answer = ask(status)
@@ -183,15 +190,14 @@ def who_gets_what(scene):
     scene.remove("a", "b", "whole")
 
 
-def who_runs(scene, kubelet):
+def who_runs(scene):
     """Three claims of one GPU, each with a program that opens a context and says what it sees."""
     report, api = scene.report, scene.api
     asked = {"six": ("6Gi", "20"), "twenty": ("20Gi", "30"), "ten": ("10Gi", "50")}
     for name, amounts in asked.items():
         scene.put(name, *amounts, command=cuda("--allocate", "1G", "--hold", "--report-every", "1"))
     for name, (memory, cores) in asked.items():
-        api.until_phase(name, "Running")
-        seen = until(f"{name} to compute", lambda n=name: next((e for e in events(kubelet.log(api.pod(n))) if e.get("event") == "attached"), None))
+        seen = scene.attached(name)
         report.check(f"a pod with a claim of {memory} and {cores} % runs with that limit and at least these SMs",
                      seen["limit"] >> 20 == int(memory[:-2]) * 1024 and seen["runs_on"] >= 132 * int(cores) // 100, (seen["limit"] >> 20, seen["runs_on"]))
         entry = scene.reported(name, "LimitsEnforced")
@@ -204,8 +210,7 @@ def who_runs(scene, kubelet):
     report.check("a program that allocates beyond its claim is refused", True)
     scene.remove("six", "greedy")
     report.check("the end of one leaves the others alone", all(api.pod(name)["status"]["phase"] == "Running" for name in ("twenty", "ten")))
-    scene.remove("twenty", "ten")
-    until("no claim to be prepared", lambda: not scene.tranche.status()["dra"].get("claims"))
+    scene.remove_all("twenty", "ten")
     report.check("nothing stays prepared", True)
 
 
@@ -275,60 +280,57 @@ def condition(scene, reason):
 
 
 def begin(world, driver=DRIVER, more="", gpus=2, config=""):
-    """A cluster of one node with GPUs whose agent offers them by DRA; its token. `more`: keys of dra, where `config` is not the whole configuration."""
-    kubelet, tranche, api, machine = world.kubelet, world.tranche, world.control_plane, world.machine
+    """A cluster of one node with GPUs whose agent has published them; its token is bound to a pod of this node, as kubelet's own are.
+    `more`: keys of dra, where `config` is not the whole configuration."""
+    tranche, api = world.tranche, world.control_plane
+    world.start_cluster()
     tranche.make_gpus(gpus)
     tranche.configure(config or f"version: v1\ndra:\n  devices: all\n  driverName: {driver}\n{more}")
-    kubelet.start(api.kubeconfig)
-    prepare_cluster(api, driver)
-    until("the node to be free of taints", lambda: api.node() and not api.node().get("spec", {}).get("taints"))
-    token = token_of(api)
-    programs.write(machine.path("token"), token, 0o600)
-    programs.write(machine.path("kube.json"), json.dumps({
-        "kind": "Config", "current-context": "c",
-        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:6443", "certificate-authority": machine.path("pki/apiserver.crt")}}],
-        "users": [{"name": "u", "user": {"tokenFile": machine.path("token")}}], "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]}))
+    own_node.account(api)
+    for name in ("rbac/condition", "rbac/dra", "dra/classes", "admission/slices", "admission/own-node", "admission/own-claims"):
+        api.create_file(f"{DEPLOY}/{name}.yaml", DRIVER, driver)
+    agent = pod("agent", command=["/bin/sh", "-c", "exec sleep 100000"])
+    agent["metadata"]["namespace"] = "tranche"
+    agent["spec"].update(nodeName=NODE, serviceAccountName="tranche-node")
+    uid = api.create("/api/v1/namespaces/tranche/pods", agent)["metadata"]["uid"]
+    scene = Scene(world)
+    scene.token = own_node.token_of(api, name="agent", uid=uid)
+    own_node.kubeconfig(world, scene.token)
     tranche.start_mps()
     start_agent(world)
-    return token
+    scene.published()
+    scene.untainted()
+    return scene
 
 
 def start_agent(world, pod_uid="uid-of-the-agents-pod"):
     world.tranche.start_node([f"{world.tranche.build}/bin/tranche", "node", "--config-file", "/etc/kubernetes/tranche.yaml", "--log-format", "json",
-                              "--kubeconfig", world.machine.path("kube.json")], env={"NODE_NAME": NODE, "POD_UID": pod_uid})
+                              "--kubeconfig", world.machine.path("agent.json")], env={"NODE_NAME": NODE, "POD_UID": pod_uid})
 
 
 def run(world):
-    kubelet, tranche, api = world.kubelet, world.tranche, world.control_plane
-    scene = Scene(world)
     world.report.start("Dynamic Resource Allocation")
-    api.start()
-    token = begin(world)
-    what_is_published(scene, api.node()["metadata"]["uid"], tranche.gpus())
+    scene = begin(world)
+    what_is_published(scene, scene.api.node()["metadata"]["uid"], world.tranche.gpus())
     world.report.check("the node's condition says so", condition(scene, "Published")["status"] == "True")
-    until("no device to be tainted", lambda: not any(device.get("taints") for item in scene.slices() for device in item["spec"].get("devices", [])))
-    who_may_write(scene, token)
-    who_may_report(scene, token)
+    who_may_write(scene)
+    who_may_report(scene)
     who_gets_what(scene)
     what_deletions_do(scene)
-    who_runs(scene, kubelet)
+    who_runs(scene)
     an_extended_resource(scene)
     what_faults_do(scene)
     back_to_slots(scene)
     condition(scene, "Off")
-    tranche.stop()
-    kubelet.stop()
 
 
 def run_older_server(world):
     """What an API server of before 1.36 does: the same gates are off there."""
-    kubelet, tranche, api = world.kubelet, world.tranche, world.control_plane
-    scene = Scene(world)
+    tranche, api = world.tranche, world.control_plane
     world.report.start("Dynamic Resource Allocation on an API server that drops fields")
     off = ["--feature-gates=" + ",".join(f"{gate}=false" for gate in ("DRAConsumableCapacity", "DRAPartitionableDevices", "DRADeviceTaints"))]
     api.more = {name: off for name in ("kube-apiserver", "kube-scheduler", "kube-controller-manager")}
-    api.start()
-    begin(world)
+    scene = begin(world)
     status = scene.published()
     names = [device["name"] for item in scene.slices() for device in item["spec"].get("devices", [])]
     world.report.check("only whole GPUs are published", names == ["gpu-1", "gpu-0"], names)
@@ -339,5 +341,3 @@ def run_older_server(world):
     tranche.sim_node("gpu", "0", "lost")
     until("the lost GPU to be left out", lambda: scene.device("gpu-0") is None)
     world.report.check("a faulty GPU is left out, since a taint would be dropped", scene.device("gpu-1") is not None)
-    tranche.stop()
-    kubelet.stop()

@@ -4,33 +4,16 @@ files, restarts of kubelet and of the agent, quota. The begin is that of the sce
 import os
 import signal
 
-from lib.pods import container, cuda, events, pod
+from lib.pods import container
 from lib.report import until
-from .dra import API, CLAIMS, DRIVER, Scene, begin, claim, start_agent, tenant
-
-CDI = "/var/run/cdi"
-
-
-def waits_for_unprepare(scene):
-    until("no claim to be prepared", lambda: not scene.tranche.status()["dra"].get("claims"))
-
-
-def spec_of(scene, name):
-    uid = scene.api.call("GET", f"{CLAIMS}/{name}")[1]["metadata"]["uid"]
-    return f"{CDI}/{DRIVER}-claim_{uid}.json"
-
-
-def attached(scene, kubelet, name, container_name="main"):
-    return until(f"{name} to attach", lambda: next((e for e in events(kubelet.log(scene.api.pod(name), container_name)) if e.get("event") == "attached"), None))
-
+from .dra import CDI, CLAIMS, DRIVER, HOLD, begin, claim, start_agent, tenant
 
 def what_is_granted(scene):
     """Rows of the table of amounts: asked → consumed."""
     rows = {"r6145": ("6145Mi", None, "6145Mi", "7"), "nothing": (None, None, "1Gi", "7"), "tiny": ("1Mi", "500m", "256Mi", "7"), "decimal": ("6G", "20", "5723Mi", "20"),
             "fraction": ("1Gi", "8500m", "1Gi", "9")}
-    for name, (memory, cores, _, _) in rows.items():
-        scene.api.create(CLAIMS, claim(name, memory, cores))
-        scene.api.add(tenant(name))
+    for name, asked in rows.items():
+        scene.put(name, *asked[:2])
     for name, (_, _, memory, cores) in rows.items():
         got = scene.granted(name)["consumedCapacity"]
         scene.report.check(f"case 1: {name} is granted {memory} and {cores} cores", got == {"memory": memory, "cores": cores}, got)
@@ -68,43 +51,38 @@ def what_the_first_claim_decides(scene):
     scene.remove("second")
     whole = scene.granted("whole-3")["device"]
     scene.report.check("case 2: the end of the last share frees the whole GPU", f"{whole}-shared" == gpu, whole)
-    scene.remove("whole-2", "whole-3")
-    waits_for_unprepare(scene)
+    scene.remove_all("whole-2", "whole-3")
 
 
-def two_containers(scene, kubelet):
+def two_containers(scene):
     made = claim("pair")
     made["spec"]["devices"]["requests"] = [
         {"name": name, "exactly": {"deviceClassName": "tranche-shared", "capacity": {"requests": {"memory": memory, "cores": cores}}}}
         for name, memory, cores in (("x", "6Gi", "12"), ("y", "10Gi", "50"))]
     scene.api.create(CLAIMS, made)
     body = tenant("pair")
-    command = cuda("--hold", "--report-every", "1")
-    body["spec"]["containers"] = [{**container(name, command=command), "resources": {"claims": [{"name": "gpu", "request": name}]}} for name in ("x", "y")]
+    body["spec"]["containers"] = [{**container(name, command=HOLD), "resources": {"claims": [{"name": "gpu", "request": name}]}}
+                                  for name in ("x", "y")]
     scene.api.add(body)
     scene.api.until_phase("pair", "Running")
-    seen = {name: attached(scene, kubelet, "pair", name) for name in ("x", "y")}
+    seen = {name: scene.attached("pair", name) for name in ("x", "y")}
     limits = {name: (one["limit"] >> 30, one["runs_on"]) for name, one in seen.items()}
     scene.report.check("case 3: each container of a pod has the limits of its own request", limits == {"x": (6, 16), "y": (10, 66)} or (limits["x"][0], limits["y"][0]) == (6, 10), limits)
     results = scene.api.call("GET", f"{CLAIMS}/pair")[1]["status"]["allocation"]["devices"]["results"]
     scene.report.check("case 3: two requests of one claim are two shares", len({r["shareID"] for r in results}) == 2)
-    scene.remove("pair")
-    waits_for_unprepare(scene)
+    scene.remove_all("pair")
 
 
-def one_claim_for_two_pods(scene, kubelet):
-    scene.put("shared", "6Gi", "20", command=cuda("--hold", "--report-every", "1"))
+def one_claim_for_two_pods(scene):
+    scene.put("shared", "6Gi", "20", command=HOLD)
     scene.api.until_phase("shared", "Running")
-    second = tenant("shared", command=cuda("--hold", "--report-every", "1"))
-    second["metadata"]["name"] = "second"
-    scene.api.add(second)
-    scene.api.until_phase("second", "Running")
-    both = [attached(scene, kubelet, name)["limit"] >> 20 for name in ("shared", "second")]
+    scene.api.add(tenant("second", HOLD, "shared"))
+    both = [scene.attached(name)["limit"] >> 20 for name in ("shared", "second")]
     scene.report.check("upstream: a claim that two pods use is one share with one limit", both == [6144, 6144] and len(scene.tranche.status()["dra"]["claims"]) == 1, both)
     scene.api.remove("shared")
     scene.report.check("upstream: the end of one pod keeps the claim for the other", len(scene.tranche.status()["dra"]["claims"]) == 1 and scene.result("shared") is not None)
     scene.api.remove("second")
-    waits_for_unprepare(scene)
+    scene.unprepared()
     until("the claim to be deallocated", lambda: scene.result("shared") is None)
     scene.report.check("upstream: it is deallocated after its last pod", True)
     scene.api.call("DELETE", f"{CLAIMS}/shared")
@@ -117,11 +95,10 @@ def an_unused_claim(scene):
     scene.api.add(body)
     scene.api.until_phase("unused", "Running")
     scene.report.check("upstream: a claim that no container uses is prepared", len(scene.tranche.status()["dra"]["claims"]) == 1)
-    scene.remove("unused")
-    waits_for_unprepare(scene)
+    scene.remove_all("unused")
 
 
-def forced_deletion(scene, kubelet):
+def forced_deletion(scene):
     """A pod that ignores SIGTERM is deleted by force: the scheduler gives its room away at once, the node when it has ended."""
     scene.put("stubborn", "100Gi", "60", command=["/bin/sh", "-c", "trap '' TERM; while :; do sleep 1; done"])
     scene.api.until_phase("stubborn", "Running")
@@ -142,15 +119,15 @@ def forced_deletion(scene, kubelet):
     scene.report.check("case 4: after a forced deletion the next claim is prepared when the first is gone, and no GPU has more than it has", most <= 143771, (granted["device"], most))
     scene.remove("next")
     scene.api.call("DELETE", f"{CLAIMS}/stubborn")
-    waits_for_unprepare(scene)
+    scene.unprepared()
 
 
-def lost_files(scene, world):
+def lost_files(scene):
     """CDI specifications vanish under running pods, kubelet and agent are killed and started again."""
-    tranche, report, kubelet = scene.tranche, scene.report, world.kubelet
-    scene.put("keeper", "6Gi", "20", command=cuda("--hold", "--report-every", "1"))
+    tranche, report, kubelet = scene.tranche, scene.report, scene.kubelet
+    scene.put("keeper", "6Gi", "20", command=HOLD)
     scene.api.until_phase("keeper", "Running")
-    path = spec_of(scene, "keeper")
+    path = scene.spec_of("keeper")
     with open(path) as file:
         before = file.read()
     os.unlink(path)
@@ -163,24 +140,20 @@ def lost_files(scene, world):
     kubelet.start(scene.api.kubeconfig)
     until("the specification to be back", lambda: os.path.exists(path))
     scene.published()
-    second = tenant("keeper", command=cuda("--hold", "--report-every", "1"))
-    second["metadata"]["name"] = "late"
-    scene.api.add(second)
-    scene.api.until_phase("late", "Running")
-    seen = attached(scene, kubelet, "late")
+    scene.api.add(tenant("late", HOLD, "keeper"))
+    seen = scene.attached("late")
     report.check("case 5: after a restart of kubelet and a wipe of the CDI directory a second pod of the claim has its limits", seen["limit"] >> 20 == 6144, seen["limit"] >> 20)
     report.check("case 5: the first pod goes on", scene.api.pod("keeper")["status"]["containerStatuses"][0]["restartCount"] == 0)
     scene.api.remove("late")
     tranche.node.stop(signal.SIGKILL, 10)
     os.unlink(path)
-    start_agent(world)
+    start_agent(scene.world)
     until("the specification to be back", lambda: os.path.exists(path))
     with open(path) as file:
         report.check("case 5: an agent that is killed and started again restores the specification as it was", file.read() == before)
     scene.published()
     report.check("case 5: and the pod goes on", scene.api.pod("keeper")["status"]["phase"] == "Running" and len(tranche.status()["dra"]["claims"]) == 1)
-    scene.remove("keeper")
-    waits_for_unprepare(scene)
+    scene.remove_all("keeper")
 
 
 def quota(scene):
@@ -194,20 +167,13 @@ def quota(scene):
 
 
 def run(world):
-    kubelet, tranche, api = world.kubelet, world.tranche, world.control_plane
-    scene = Scene(world)
     world.report.start("Dynamic Resource Allocation, case by case")
-    api.start()
-    begin(world)
-    scene.published()
-    until("no device to be tainted", lambda: not any(device.get("taints") for item in scene.slices() for device in item["spec"].get("devices", [])))
+    scene = begin(world)
     what_is_granted(scene)
     what_the_first_claim_decides(scene)
-    two_containers(scene, kubelet)
-    one_claim_for_two_pods(scene, kubelet)
+    two_containers(scene)
+    one_claim_for_two_pods(scene)
     an_unused_claim(scene)
     quota(scene)
-    forced_deletion(scene, kubelet)
-    lost_files(scene, world)
-    tranche.stop()
-    kubelet.stop()
+    forced_deletion(scene)
+    lost_files(scene)

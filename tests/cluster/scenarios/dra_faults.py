@@ -9,25 +9,14 @@ import time
 
 from lib.containers import called
 from lib.machine import NODE
-from lib.pods import cuda
 from lib.report import until
-from .dra import API, CLAIMS, DRIVER, PODS, Scene, begin, claim, start_agent, tenant
-from .dra_cases import CDI, attached, spec_of, waits_for_unprepare
+from .dra import API, CDI, CLAIMS, DRIVER, HOLD, PODS, begin, claim, start_agent, tenant
 
-HOLD = cuda("--hold", "--report-every", "1")
 SLEEP = ["/bin/sh", "-c", "exec sleep 100000"]
 RULES = "/apis/resource.k8s.io/v1beta2/devicetaintrules"
 SHARE = "0f2b1c9e-7d34-4f55-9a80-3f0c2f6f7a11"
 STATE = "/run/tranche"
 MIB = 1 << 20
-
-
-def refusal(scene, name, word, seconds=120):
-    """kubelet's event about the pod that has this word."""
-    def found():
-        status, listed = scene.api.call("GET", f"/api/v1/namespaces/default/events?fieldSelector=involvedObject.name={name}")
-        return next((e["message"] for e in listed["items"] if e["reason"] == "FailedPrepareDynamicResources" and word in e["message"]), None) if status == 200 else None
-    return until(f"kubelet to say {word!r} of {name}", found, seconds)
 
 
 def prepared(scene):
@@ -42,11 +31,11 @@ def a_bad_claim_beside_a_good_one(scene):
     made = tenant("good", HOLD)
     made["spec"]["resourceClaims"].append({"name": "bad", "resourceClaimName": "bad"})
     scene.api.add(made)
-    message = refusal(scene, "good", "sharring")
+    message = scene.refusal("good", "sharring")
     scene.report.check("case 9: of two claims of a pod the wrong one is refused with its field", "config[0].opaque.parameters" in message, message[-200:])
     scene.report.check("case 9: and the other one is prepared", prepared(scene) == ["good"], prepared(scene))
     scene.api.remove("good")
-    waits_for_unprepare(scene)
+    scene.unprepared()
     scene.report.check("case 8: the claim that was never prepared is unprepared with the other", True)
     for name in ("good", "bad"):
         scene.api.call("DELETE", f"{CLAIMS}/{name}")
@@ -71,7 +60,7 @@ def forged(scene):
             scene.report.check(f"case 15: the API server stores a forged claim ({name})", False, answer[:300])
             scene.api.remove(name)
             continue
-        message = refusal(scene, name, word, 90)
+        message = scene.refusal(name, word)
         scene.report.check(f"case 15: a forged claim ({name}) is refused with what is wrong", not prepared(scene), message[-220:])
         scene.api.remove(name)
         scene.api.call("DELETE", f"{CLAIMS}/{name}")
@@ -110,10 +99,9 @@ def health(scene):
     scene.tranche.sim_node("gpu", "0", "back")
     until("kubelet to report the device as healthy again", lambda: reported("Healthy"))
     scene.reported("patient")
-    until("the taints to be gone", lambda: not any(d.get("taints") for item in scene.slices() for d in item["spec"].get("devices", [])))
+    scene.untainted()
     scene.report.check("case 11: all of it is back with the GPU, and the pod is the same", scene.api.pod("patient")["status"]["containerStatuses"][0]["restartCount"] == 0)
-    scene.remove("patient")
-    waits_for_unprepare(scene)
+    scene.remove_all("patient")
 
 
 def taints_of_an_administrator(scene):
@@ -122,7 +110,7 @@ def taints_of_an_administrator(scene):
     scene.api.create(RULES, {"apiVersion": "resource.k8s.io/v1beta2", "kind": "DeviceTaintRule", "metadata": {"name": "repair"}, "spec": {
         "deviceSelector": {"driver": DRIVER, "pool": NODE, "device": "gpu-0-shared"}, "taint": {"key": "example.com/repair", "effect": "NoExecute"}}})
     until("the pod to be evicted", lambda: scene.api.pod("evicted") is None)
-    waits_for_unprepare(scene)
+    scene.unprepared()
     scene.report.check("upstream: a DeviceTaintRule with NoExecute evicts the pod, and its claim is unprepared", True)
     scene.api.call("DELETE", f"{CLAIMS}/evicted")
     scene.put("elsewhere", "6Gi", "20", command=SLEEP)
@@ -130,8 +118,7 @@ def taints_of_an_administrator(scene):
     scene.api.call("DELETE", f"{RULES}/repair")
     scene.put("after", "6Gi", "20", command=SLEEP)
     scene.report.check("upstream: and this one when the rule is gone", scene.granted("after")["device"] == "gpu-0-shared")
-    scene.remove("elsewhere", "after")
-    waits_for_unprepare(scene)
+    scene.remove_all("elsewhere", "after")
 
 
 def a_daemon_set(scene):
@@ -161,19 +148,18 @@ def a_daemon_set(scene):
                        found["metadata"]["name"])
     scene.api.call("DELETE", f"{sets}/exporter", {"propagationPolicy": "Foreground"})
     until("the exporter to be gone", lambda: not scene.api.pods("app=exporter"))
-    scene.remove("whole", "share")
-    waits_for_unprepare(scene)
+    scene.remove_all("whole", "share")
 
 
-def a_container_ends_after_its_files(scene, kubelet):
+def a_container_ends_after_its_files(scene):
     """The specification is deleted and restored; then the container's program is killed, and kubelet starts the container again."""
     scene.api.create(CLAIMS, claim("again", "6Gi", "20"))
     body = tenant("again", HOLD)
     body["spec"]["restartPolicy"] = "Always"
     scene.api.add(body)
     scene.api.until_phase("again", "Running")
-    attached(scene, kubelet, "again")
-    path = spec_of(scene, "again")
+    scene.attached("again")
+    path = scene.spec_of("again")
     os.unlink(path)
     until("the specification to be back", lambda: os.path.exists(path))
     os.kill(called(scene.api.pod("again"), "/usr/bin/sim-cuda"), signal.SIGKILL)
@@ -184,7 +170,7 @@ def a_container_ends_after_its_files(scene, kubelet):
     until("the container to run again", restarted)
     with open(path) as file:
         before = file.read()
-    seen = attached(scene, kubelet, "again")
+    seen = scene.attached("again")
     scene.report.check("case 6: a container that ends after its specification was lost and restored starts again, with its limits", seen["limit"] // MIB == 6144, seen["limit"] // MIB)
     return before
 
@@ -219,7 +205,7 @@ def reboot(scene, world, before):
     tranche.start_mps()
     start_agent(world)
     kubelet.start()
-    path = spec_of(scene, "again")
+    path = scene.spec_of("again")
 
     def runs():
         found = scene.api.pod("again")["status"]
@@ -228,7 +214,7 @@ def reboot(scene, world, before):
     until("the pod to run again", runs)
     with open(path) as file:
         scene.report.check("case 5: after a reboot of the node the claim is prepared again, with the same specification", file.read() == before)
-    seen = attached(scene, kubelet, "again")
+    seen = scene.attached("again")
     scene.report.check("case 5: and the pod computes under its limits again", seen["limit"] // MIB == 6144 and prepared(scene) == ["again"], prepared(scene))
     scene.published()
 
@@ -237,7 +223,7 @@ def lost_records(scene, world):
     """The claim's record and specification are both gone: for the agent it is a claim that it never knew."""
     tranche = world.tranche
     tranche.node.stop(signal.SIGKILL, 10)
-    os.unlink(spec_of(scene, "again"))
+    os.unlink(scene.spec_of("again"))
     os.unlink(f"{STATE}/claims.txt")
     start_agent(world)
     scene.published()
@@ -261,7 +247,7 @@ def the_agent_is_away(scene, world):
     scene.put("early", "6Gi", "20", command=HOLD)
     scene.granted("early")
     api.call("DELETE", f"{PODS}/leaves")
-    message = refusal(scene, "early", "not registered")
+    message = scene.refusal("early", "not registered")
     report.check("upstream: a pod that is placed while the driver is away waits on the node", api.pod("early")["status"]["phase"] == "Pending", message[-140:])
     until("kubelet to take the slices away", lambda: not scene.slices())
     report.check("case 19: kubelet takes the slices away when the driver was away for 30 s", time.monotonic() - began > 25, f"{time.monotonic() - began:.0f} s")
@@ -276,7 +262,7 @@ def the_agent_is_away(scene, world):
                  f"{time.monotonic() - began:.0f} s")
     scene.remove("held", "early")
     api.call("DELETE", f"{CLAIMS}/leaves")
-    waits_for_unprepare(scene)
+    scene.unprepared()
 
 
 def a_new_node_object(scene, world):
@@ -296,29 +282,22 @@ def a_new_node_object(scene, world):
     scene.put("last", "6Gi", "20", command=HOLD)
     scene.api.until_phase("last", "Running")
     scene.report.check("case 19: and claims are served", True)
-    scene.remove("last")
-    waits_for_unprepare(scene)
+    scene.remove_all("last")
 
 
 def run(world):
-    kubelet, tranche, api = world.kubelet, world.tranche, world.control_plane
-    scene = Scene(world)
     world.report.start("Dynamic Resource Allocation when something goes wrong")
     gate = "--feature-gates=DRADeviceTaintRules=true"
-    api.more = {"kube-apiserver": [gate, "--runtime-config=resource.k8s.io/v1beta2=true"], "kube-scheduler": [gate], "kube-controller-manager": [gate]}
-    api.start()
-    begin(world)
-    scene.published()
-    until("no device to be tainted", lambda: not any(device.get("taints") for item in scene.slices() for device in item["spec"].get("devices", [])))
+    world.control_plane.more = {"kube-apiserver": [gate, "--runtime-config=resource.k8s.io/v1beta2=true"], "kube-scheduler": [gate],
+                                "kube-controller-manager": [gate]}
+    scene = begin(world)
     a_bad_claim_beside_a_good_one(scene)
     forged(scene)
     health(scene)
     taints_of_an_administrator(scene)
     a_daemon_set(scene)
-    before = a_container_ends_after_its_files(scene, kubelet)
+    before = a_container_ends_after_its_files(scene)
     reboot(scene, world, before)
     lost_records(scene, world)
     the_agent_is_away(scene, world)
     a_new_node_object(scene, world)
-    tranche.stop()
-    kubelet.stop()

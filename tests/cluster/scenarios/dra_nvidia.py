@@ -1,15 +1,13 @@
 """Under the name of NVIDIA's DRA driver: claims in the shapes of its quick start and of its tests, on the real scheduler and kubelet. The classes
 are those of deploy/dra, and a CUDA program in each container reports which GPU it has and with which limits."""
 
-from lib.pods import PRINT_ALL, PodOutput, container, cuda, pod
+from lib.pods import PRINT_ALL, PodOutput, container, pod
 from lib.report import until
-from .dra import API, CLAIMS, DEPLOY, Scene, begin
-from .dra_cases import attached, waits_for_unprepare
+from .dra import API, CLAIMS, DEPLOY, HOLD, begin
 
 DRIVER = "gpu.nvidia.com"
 TEMPLATES = f"{API}/namespaces/default/resourceclaimtemplates"
 MIB = 1 << 20
-HOLD = cuda("--hold", "--report-every", "1")
 PRINT_COMMAND = ["/bin/sh", "-c", PRINT_ALL]
 
 
@@ -38,9 +36,8 @@ def user(name, uses, command=None, **source):
 
 
 class Shapes:
-    def __init__(self, world):
-        self.api, self.report, self.kubelet = world.control_plane, world.report, world.kubelet
-        self.scene = Scene(world)
+    def __init__(self, scene):
+        self.scene, self.api, self.report, self.kubelet = scene, scene.api, scene.report, scene.kubelet
 
     def template(self, name, made):
         self.api.create(TEMPLATES, {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": {"name": name, "namespace": "default"}, "spec": {"spec": made}})
@@ -56,7 +53,7 @@ class Shapes:
     def runs(self, name, *containers):
         """What the program in each container reports, once the pod runs."""
         self.api.until_phase(name, "Running")
-        seen = [attached(self.scene, self.kubelet, name, one) for one in containers or ("main",)]
+        seen = [self.scene.attached(name, one) for one in containers or ("main",)]
         return seen if len(seen) > 1 else seen[0]
 
     def devices(self, name):
@@ -70,18 +67,12 @@ class Shapes:
         parts = [part for one in self.scene.tranche.status()["dra"]["claims"] if one["name"].startswith(name) for part in one["parts"]]
         return sorted({part["gpu"] for part in parts}), sorted({part["grant"] for part in parts})
 
-    def refusal(self, name, word):
-        def found():
-            status, listed = self.api.call("GET", f"/api/v1/namespaces/default/events?fieldSelector=involvedObject.name={name}")
-            return next((e["message"] for e in listed["items"] if e["reason"] == "FailedPrepareDynamicResources" and word in e["message"]), None) if status == 200 else None
-        return until(f"kubelet to say why {name} does not start", found)
-
     def end(self, *names, template=None):
         for name in names:
             self.api.remove(name)
         if template:
             self.api.call("DELETE", f"{TEMPLATES}/{template}")
-        waits_for_unprepare(self.scene)
+        self.scene.unprepared()
 
 
 def one_gpu_each(shapes):
@@ -183,10 +174,10 @@ def configurations(shapes):
              "for-mig": (config({"strategy": "MPS"}, ["gpu"], kind="MigDeviceConfig"), "is for MIG devices")}
     for name, (bad, word) in wrong.items():
         (one,) = shapes.by_template(name, spec(config=[bad]))
-        said = shapes.refusal(one, word)
+        said = shapes.scene.refusal(one, word)
         shapes.report.check(f"a configuration that is wrong ({name}) is refused with its field", "config[0].opaque.parameters" in said, said[-160:])
         shapes.api.remove(one)
-    waits_for_unprepare(shapes.scene)
+    shapes.scene.unprepared()
 
 
 def two_claims_of_one_template(shapes):
@@ -218,7 +209,7 @@ def virtual_machines(shapes):
     shapes.end(name, template="vfio")
     made = spec(config=[{"opaque": {"driver": DRIVER, "parameters": {"apiVersion": "resource.nvidia.com/v1beta1", "kind": "VfioDeviceConfig"}}}])
     (name,) = shapes.by_template("vfio-config", made)
-    said = shapes.refusal(name, "virtual machine")
+    said = shapes.scene.refusal(name, "virtual machine")
     shapes.report.check("a VfioDeviceConfig is refused with its field and what to do", "config[0].opaque.parameters.kind" in said, said[-220:])
     shapes.end(name, template="vfio-config")
 
@@ -264,7 +255,7 @@ def mig_devices(shapes):
     shapes.end("any-mig", template="any-mig")
     shapes.template("mig-mps", spec(request(device_class="mig.nvidia.com"), config=[config({"strategy": "MPS"}, kind="MigDeviceConfig")]))
     shapes.api.add(user("mig-mps", {"main": None}, PRINT_COMMAND, resourceClaimTemplateName="mig-mps"))
-    said = shapes.refusal("mig-mps", "config[0]")
+    said = shapes.scene.refusal("mig-mps", "config[0]")
     shapes.report.check("MPS in a MIG device is refused with its field", "opaque.parameters" in said, said[-220:])
     shapes.end("mig-mps", template="mig-mps")
 
@@ -283,14 +274,8 @@ def alternatives(shapes):
 
 def run(world):
     world.report.start("Dynamic Resource Allocation under the name of NVIDIA's driver")
-    world.control_plane.start()
-    begin(world, DRIVER, "  split: span\n")
-    world.control_plane.create_file(f"{DEPLOY}/dra/nvidia-classes.yaml")
-    shapes = Shapes(world)
-    shapes.scene.published()
-    until("no device to be tainted", lambda: not any(device.get("taints") for item in shapes.scene.slices() for device in item["spec"].get("devices", [])))
+    shapes = Shapes(begin(world, DRIVER, "  split: span\n"))
+    shapes.api.create_file(f"{DEPLOY}/dra/nvidia-classes.yaml")
     for shape in (one_gpu_each, two_containers, two_pods, sharing_strategies, selection, several_in_one_request, extended_resource, configurations, alternatives, two_claims_of_one_template, shares_by_capacity,
                   virtual_machines, mig_devices):
         shape(shapes)
-    world.tranche.stop()
-    world.kubelet.stop()

@@ -6,7 +6,7 @@ import signal
 from lib.pods import container
 from lib.report import until
 
-from .dra import CLAIMS, Scene, begin, claim, condition, start_agent, tenant
+from .dra import CLAIMS, begin, claim, condition, start_agent, tenant
 
 DRIVER = "gpu.tranche.io"
 
@@ -47,10 +47,8 @@ def same(found, before):
 
 def run(world):
     kubelet, tranche, api, report = world.kubelet, world.tranche, world.control_plane, world.report
-    scene = Scene(world)
     report.start("MIG partitions on demand")
-    api.start()
-    begin(world, gpus=1, more="  partitions: onDemand\n")
+    scene = begin(world, gpus=1, more="  partitions: onDemand\n")
     tranche.sim_node("gpu", "0", "mig", "on")
     until("the partitions to be published", lambda: scene.device("gpu-0-mig-1g18gb-19-6"))
     before = what_is_published(scene)
@@ -85,8 +83,7 @@ def run(world):
     report.check("the end of a claim frees its part, and the third gets an instance there", device.startswith("gpu-0-mig-1g18gb-19-"), device)
     report.check("the instance of the claim that ended is gone", sorted(instances(tranche).values()) == ["1g.18gb", "3g.71gb"], instances(tranche))
     report.check("the other pod did not notice", api.pod("second")["status"]["phase"] == "Running" and set(instances(tranche)) & set(there))
-    scene.remove("second", "third")
-    until("no claim to be prepared", lambda: not tranche.status()["dra"].get("claims"))
+    scene.remove_all("second", "third")
     report.check("in the end there is no instance, and nothing was published again", instances(tranche) == {} and same(scene.slices(), before), instances(tranche))
 
     partition(scene, "any", "7g.141gb")
@@ -94,5 +91,3 @@ def run(world):
     report.check("then a claim gets all of the GPU", list(instances(tranche).values()) == ["7g.141gb"], instances(tranche))
     scene.remove("any")
     report.check("the node's condition says that it is published", condition(scene, "Published")["status"] == "True")
-    tranche.stop()
-    kubelet.stop()

@@ -8,10 +8,9 @@ import signal
 import threading
 import time
 
-from lib.pods import cuda, events
+from lib.pods import events
 from lib.report import Failed, until
-from .dra import CLAIMS, PODS, Scene, begin, claim, start_agent, tenant
-from .dra_cases import CDI, spec_of
+from .dra import CDI, CLAIMS, HOLD, PODS, begin, claim, start_agent, tenant
 
 GIB = 1 << 30
 SIZES = {"a": 11, "b": 13, "c": 17, "d": 19}  # GiB of each tenant's claim: a limit says whose it is
@@ -22,8 +21,8 @@ RECORDS = "/run/tranche/claims.txt"
 class Load:
     """Tenants, each with a pod and a claim at a time: created, running under its own limit, deleted, again."""
 
-    def __init__(self, scene, kubelet):
-        self.scene, self.api, self.kubelet = scene, scene.api, kubelet
+    def __init__(self, scene):
+        self.scene, self.api = scene, scene.api
         self.took, self.wrong, self.claims = [], [], []
         self.ended = threading.Event()
         self.threads = [threading.Thread(target=self.work, args=(tenant_name,)) for tenant_name in SIZES]
@@ -40,13 +39,12 @@ class Load:
     def once(self, name, gib):
         self.claims.append(name)
         self.api.create(CLAIMS, claim(name, f"{gib}Gi", CORES))
-        made = tenant(name, cuda("--hold", "--report-every", "1"))
+        made = tenant(name, HOLD)
         began = time.monotonic()
         self.api.add(made)
         self.api.until_phase(name, "Running")
         self.took.append(time.monotonic() - began)
-        found = self.api.pod(name)
-        seen = until(f"{name} to attach", lambda: next((e for e in events(self.kubelet.log(found)) if e.get("event") == "attached"), None))
+        seen = self.scene.attached(name)
         if seen["limit"] != gib * GIB:
             self.wrong.append(f"{name}: limit {seen['limit'] / GIB:.1f} GiB instead of {gib}")
         before = self.spec(name)
@@ -58,7 +56,7 @@ class Load:
         self.api.call("DELETE", f"{CLAIMS}/{name}")
 
     def spec(self, name):
-        with open(spec_of(self.scene, name)) as file:
+        with open(self.scene.spec_of(name)) as file:
             return file.read()
 
     def __enter__(self):
@@ -145,18 +143,14 @@ def endpoints(tranche):
 
 
 def run(world):
-    kubelet, tranche, api, report = world.kubelet, world.tranche, world.control_plane, world.report
-    scene = Scene(world)
+    tranche, api, report = world.tranche, world.control_plane, world.report
     report.start("rolling updates of the agent under claims that come and go")
-    api.start()
-    begin(world)
-    scene.published()
-    until("no device to be tainted", lambda: not any(device.get("taints") for item in scene.slices() for device in item["spec"].get("devices", [])))
+    scene = begin(world)
     agents = Agents(world)
-    scene.put("keeper", "6Gi", "10", command=cuda("--hold", "--report-every", "1"))
+    scene.put("keeper", "6Gi", "10", command=HOLD)
     api.until_phase("keeper", "Running")
     held, keeper = scene.result("keeper"), api.pod("keeper")["status"]["containerStatuses"][0]["containerID"]
-    with Load(scene, kubelet) as load:
+    with Load(scene) as load:
         for way, how in (("the newer agent has the claims before the older one ends", surge), ("the older one ends before that", older_ends_first), ("once more", surge),
                          ("the newer one is killed, and the older one goes on", newer_fails), ("the older one is killed", older_is_killed)):
             started, finished = len(load.claims), len(load.took)
@@ -177,11 +171,8 @@ def run(world):
     report.check("each claim was prepared once, by one of the agents", set(prepared) == wanted and set(prepared.values()) == {1},
                  [sorted(wanted ^ set(prepared))[:3], [name for name, times in prepared.items() if times != 1][:3]])
     report.check("a pod that ran all the while is the same container with the same share", scene.result("keeper") == held and api.pod("keeper")["status"]["containerStatuses"][0]["containerID"] == keeper)
-    scene.remove("keeper")
-    until("no claim to be prepared", lambda: not tranche.status()["dra"].get("claims"))
+    scene.remove_all("keeper")
     until("no endpoint to be left", lambda: not endpoints(tranche))
     with open(RECORDS) as file:
         left = [file.read(), [name for name in os.listdir(CDI) if "-claim_" in name], os.listdir("/run/tranche")]
     report.check("at the end nothing is left: no record, no specification, no endpoint", not left[0] and not left[1], json.dumps(left)[:200])
-    tranche.stop()
-    kubelet.stop()

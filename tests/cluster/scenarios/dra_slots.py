@@ -1,14 +1,12 @@
 """Slots of the device plugin beside claims on one node: each on GPUs of its own, a GPU that changes sides while it is held, and pods that ask for
 an extended resource where the node has slots of it, none left, or none at all."""
 
-from lib.pods import cuda, events, pod
+from lib.pods import pod
 from lib.report import until
-from .dra import API, Scene, begin, claim, tenant
-from .dra_cases import attached, waits_for_unprepare
+from .dra import API, HOLD, begin, tenant
 
 GPU = "nvidia.com/gpu"
 MIB = 1 << 20
-HOLD = cuda("--hold", "--report-every", "1")
 # The class of the drop-in, for this driver: pods that ask for nvidia.com/gpu get whole GPUs by claims.
 CLASS = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "whole-by-name"}, "spec": {
     "extendedResourceName": GPU, "selectors": [{"cel": {"expression": "device.driver == 'gpu.tranche.io' && device.attributes['gpu.tranche.io'].type == 'gpu'"}}]}}
@@ -23,8 +21,8 @@ def split(gpus):
 
 
 class Sides:
-    def __init__(self, world):
-        self.scene, self.api, self.report, self.tranche, self.kubelet = Scene(world), world.control_plane, world.report, world.tranche, world.kubelet
+    def __init__(self, scene):
+        self.scene, self.api, self.report, self.tranche = scene, scene.api, scene.report, scene.tranche
 
     def devices(self):
         return sorted({device["name"].split("-")[1] for item in self.scene.slices() for device in item["spec"].get("devices", [])})
@@ -33,15 +31,13 @@ class Sides:
         """What kubelet and the API server say, once they say it."""
         until(f"{slots} slots", lambda: self.api.amounts()[1] == slots)
         until(f"slices of GPUs {gpus}", lambda: self.devices() == gpus)
-        untainted = lambda: not any(d.get("taints") for item in self.scene.slices() for d in item["spec"].get("devices", []))
-        until("no device to be tainted", untainted)
+        self.scene.untainted()
 
     def slot(self, name, slots=1):
         self.api.add(pod(name, {GPU: slots}, HOLD))
 
     def runs(self, name):
-        self.api.until_phase(name, "Running")
-        return attached(self.scene, self.kubelet, name)
+        return self.scene.attached(name)
 
     def is_claim(self, name):
         return "extendedResourceClaimStatus" in self.api.pod(name)["status"]
@@ -75,15 +71,9 @@ def exchanged(sides):
     report.check("case 13: a GPU that a claim still holds has no healthy slot", until("0 slots", lambda: api.amounts()[1] == 0), sides.claims_of_gpu()[0].get("cause"))
     scene.put("moved", "6Gi", "20", command=HOLD)
     granted = scene.granted("moved")
-
-    def refused():
-        listed = api.call("GET", "/api/v1/namespaces/default/events?fieldSelector=involvedObject.name=moved")[1]
-        return next((e["message"] for e in listed["items"] if e["reason"] == "FailedPrepareDynamicResources" and "pod default/slot (container main)" in e["message"]), None)
-    message = until("kubelet to say why moved does not start", refused)
+    message = scene.refusal("moved", "pod default/slot (container main)")
     report.check("case 13: a claim on a GPU whose slots are held is not prepared, and the event names the pod", granted["device"] == "gpu-1-shared", message[-160:])
-    second = tenant("six", HOLD)
-    second["metadata"]["name"] = "late"
-    api.add(second)
+    api.add(tenant("late", HOLD, "six"))
     late = sides.runs("late")
     report.check("case 20: a second pod of a claim whose device is withdrawn gets what the claim has", late["gpu"] == tranche.gpus()[0] and late["limit"] // MIB == 6144)
     api.remove("slot")
@@ -92,8 +82,7 @@ def exchanged(sides):
     scene.remove("six")
     sides.offers(2, ["1"])
     report.check("case 13: both sides serve their new GPU when the former holders are gone", True, api.amounts())
-    scene.remove("moved")
-    waits_for_unprepare(scene)
+    scene.remove_all("moved")
 
 
 def by_name(sides):
@@ -116,8 +105,7 @@ def by_name(sides):
     sides.offers(0, ["0", "1"])
     made = pod("both", containers=[dict(pod("x", {GPU: 1}, HOLD)["spec"]["containers"][0], name=name) for name in ("a", "b")])
     api.add(made)
-    api.until_phase("both", "Running")
-    seen = [attached(scene, sides.kubelet, "both", name)["gpu"] for name in ("a", "b")]
+    seen = [scene.attached("both", name)["gpu"] for name in ("a", "b")]
     status = api.pod("both")["status"]["extendedResourceClaimStatus"]
     mapped = {each["containerName"]: each["resourceName"] for each in status["requestMappings"]}
     report.check("case 12: where it has 0, after the slots went, each container gets a whole GPU by a claim", len(set(seen)) == 2 and mapped == {"a": GPU, "b": GPU}, status["requestMappings"])
@@ -127,7 +115,7 @@ def by_name(sides):
     api.remove("both")
     report.check("upstream: the next one gets the GPU when it is free", bool(sides.runs("waits")["gpu"]))
     api.remove("waits")
-    waits_for_unprepare(scene)
+    scene.unprepared()
     quota(sides)
     tranche.configure(split("none").replace("dra: {devices: none}\n", ""))
     until("four slots", lambda: api.amounts()[1] == 4)
@@ -148,17 +136,12 @@ def quota(sides):
     sides.runs("one")
     sides.api.remove("one")
     sides.api.call("DELETE", f"{place}/gpus")
-    waits_for_unprepare(sides.scene)
+    sides.scene.unprepared()
 
 
 def run(world):
     world.report.start("slots and claims on one node")
-    world.control_plane.start()
-    begin(world, config=split([0]))
-    sides = Sides(world)
-    sides.scene.published()
+    sides = Sides(begin(world, config=split([0])))
     side_by_side(sides)
     exchanged(sides)
     by_name(sides)
-    world.tranche.stop()
-    world.kubelet.stop()

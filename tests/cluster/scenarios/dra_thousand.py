@@ -7,9 +7,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from lib.machine import NODE
-from lib.pods import pod
 from lib.report import until
-from scenarios.dra import CLAIMS, PODS, Scene, begin, claim
+from scenarios.dra import CLAIMS, PODS, Scene, begin, claim, tenant
 
 TENANTS, GPUS, MEMORY, CORES = 1000, 8, 4, 10  # GiB and percent of each
 AT_A_TIME = GPUS * (100 // CORES)
@@ -20,14 +19,11 @@ class Thousand(Scene):
         super().__init__(world)
         self.workers = ThreadPoolExecutor(4)
         self.asked, self.granted_after = {}, {}
-        self.on_gpu = collections.Counter()
         self.most = collections.Counter()
 
     def ask(self, name):
         self.api.create(CLAIMS, claim(name, f"{MEMORY}Gi", str(CORES)))
-        made = pod(name)
-        made["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": name}]
-        made["spec"]["containers"][0]["resources"] = {"claims": [{"name": "gpu"}]}
+        made = tenant(name)
         made["spec"]["tolerations"] = [{"operator": "Exists"}]  # kubelet is stopped
         self.asked[name] = time.monotonic()
         self.api.add(made)
@@ -53,11 +49,9 @@ class Thousand(Scene):
 
 def run(world):
     api, report = world.control_plane, world.report
-    scene = Thousand(world)
     report.start("a thousand claims of one node")
-    api.start()
     begin(world, gpus=GPUS)
-    scene.published()
+    scene = Thousand(world)
     sizes = [len(str(item)) for item in scene.slices()]
     report.check("the slices of eight GPUs are far below what etcd stores in an object (1.5 MB)", max(sizes) < 150_000, f"{len(sizes)} slices, the largest {max(sizes)} bytes")
     world.kubelet.stop()
@@ -87,4 +81,3 @@ def run(world):
     report.check("no GPU is ever granted beyond its cores", max(scene.most.values()) <= 100 and len(scene.most) == GPUS, dict(scene.most))
     waits = sorted(scene.granted_after.values())
     report.check("every claim gets its share once others end", True, f"{took:.0f} s, {TENANTS / took:.0f} shares a second; from creation to grant: median {waits[TENANTS // 2]:.1f} s, the longest {waits[-1]:.1f} s")
-    world.tranche.stop()

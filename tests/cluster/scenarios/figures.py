@@ -58,10 +58,9 @@ class Figures:
 def run(world):
     report, kubelet, tranche, api = world.report, world.kubelet, world.tranche, world.control_plane
     report.start("figures of pods")
-    api.start()
+    world.start_cluster()
     gpus = tranche.make_gpus(2)
     tranche.configure(sharing("mps", 10))
-    kubelet.start(api.kubeconfig)
     tranche.start_mps()
 
     def agent():
@@ -70,7 +69,6 @@ def run(world):
 
     agent()
     tranche.until_serves(20)
-    until("the node to be free of taints", lambda: api.node() and not api.node().get("spec", {}).get("taints"))
 
     figures = Figures(report)
     api.add(tenant("train", 4, 20))
@@ -121,9 +119,6 @@ def run(world):
     in_use = until("the GPUs' own figures, which are read once a second", lambda: (seen := sum(board(gpus))) > on_board and seen)
     report.check("no memory is booked twice: the tenants' sum is what both GPUs have in use, but for the driver's", 0 < in_use - on_board < 4 * LEAST * len(gpus),
                  f"{on_board / 2**30:.1f} of {in_use / 2**30:.1f} GiB")
-    tranche.stop()
-    kubelet.stop()
-    api.stop()
 
 
 def board(gpus):

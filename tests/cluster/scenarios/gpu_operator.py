@@ -3,7 +3,7 @@ script, configured by variables, waiting for ready files, with CDI; judged as th
 
 import os
 
-from lib.containers import called, delete_and_time, of_daemon_set, restarts
+from lib.containers import called, of_daemon_set, restarts
 from lib.gpu_operator import DEPLOY, GFD, MIG, MPS, NAMESPACE, PLUGIN, PRESENT, TOOLKIT, Node, Operator
 from lib.nvidia_objects import apply
 from lib.nvidia_world import play
@@ -64,13 +64,6 @@ def waits(nvidia):
         report.check(f"{PROGRAMS[name]}: at most one restart while it waited", max(again.values()) <= 1, again)
 
 
-def ends_soon(nvidia, name):
-    old = nvidia.set_pod(name)
-    took = delete_and_time(nvidia.api, old)
-    nvidia.report.check(f"{PROGRAMS[name]}: ends within the grace of 30 s, with all beside it", PROGRAMS[name] in took and max(took.values()) < 28, {program: f"{end:.2f} s" for program, end in took.items()})
-    return old["metadata"]["uid"]
-
-
 def configured(nvidia):
     """devicePlugin.config: no default, so the empty configuration counts until the node has a label."""
     report = nvidia.report
@@ -122,7 +115,7 @@ def paused(nvidia):
     nvidia.amounts({GPU: 0, SHARED: 8}, "back by label: the same slots", 90)
     validated(nvidia, "back by label")
     for name in (GFD, PLUGIN, MPS):
-        ends_soon(nvidia, name)
+        nvidia.ends_soon(name, PROGRAMS[name])
 
 
 THREE, ONE = "nvidia.com/mig-3g.71gb", "nvidia.com/mig-1g.18gb"

@@ -6,10 +6,10 @@ import signal
 import urllib.request
 
 from lib import own_node
-from lib.installation import SOURCE, has_gpus, join, ready
+from lib.installation import SOURCE, has_gpus
 from lib.machine import FIRST, SECOND
 from lib.mission import GPU, LABEL, SHARED, Mission, programs, tools
-from lib.pods import cuda, events
+from lib.pods import CLIENT
 from lib.report import Failed, until
 from lib.watching import Meanwhile
 
@@ -34,8 +34,8 @@ class Both:
 
     def __init__(self, m, second):
         self.m, self.api, self.report, self.second = m, m.api, m.report, second
+        self.go_on = m.world.go_on
         self.tranche = {FIRST.name: m.world.tranche, SECOND.name: second.tranche}
-        self.kubelet = {FIRST.name: m.world.kubelet, SECOND.name: second.kubelet}
 
     def ours(self, component):
         """The pods of a DaemonSet, by node; those that end are left out."""
@@ -61,12 +61,8 @@ class Both:
         """wanted: capacity and allocatable by node and resource."""
         def seen():
             return {node: {name: self.api.amounts(name, node) for name in resources} for node, resources in wanted.items()}
-        try:
-            until(what, lambda: all(seen()[node][name] == (count, count) for node, resources in wanted.items() for name, count in resources.items()), seconds)
-            holds = True
-        except Failed:
-            holds = False
-        self.report.check(what, holds, seen())
+        both = {node: {name: (count, count) for name, count in resources.items()} for node, resources in wanted.items()}
+        self.report.comes(what, lambda: seen() == both, seen, seconds)
 
     def serve(self, name, node, seconds=120):
         """The named configuration is in force in both programs of the node, and every pool serves."""
@@ -89,29 +85,12 @@ class Both:
     # --- tenants --------------------------------------------------------------------------------------------------------
     def tenant(self, name, limits, node=None):
         """A pod whose CUDA process computes once a second; where it runs, once its process has attached."""
-        pod = tools(name, limits, "exec " + " ".join(cuda("--allocate", "1G", "--kernel-ms", "1", "--hold", "--report-every", "1")))
+        pod = tools(name, limits, "exec " + " ".join(CLIENT))
         if node:
             pod["spec"]["nodeSelector"] = {SELECTOR: node}
         self.api.add({**pod, "metadata": {"name": name, "namespace": "default"}})
-        found = self.api.until_phase(name, "Running")
-        return found["spec"]["nodeName"], until(f"{name} to attach", lambda: next((e for e in self.said(name) if e.get("event") == "attached"), None))
-
-    def said(self, name):
-        pod = self.api.pod(name)
-        return events(self.kubelet[pod["spec"]["nodeName"]].log(pod))
-
-    def state(self, name):
-        pod = self.api.pod(name)
-        status = pod["status"]["containerStatuses"][0]
-        return pod["metadata"]["uid"], status["containerID"], status["restartCount"]
-
-    def go_on(self, what, held):
-        """held: the tenants' states as they were. Each goes on with its GPU, in the same container, without an error."""
-        before = {name: len(self.said(name)) for name in held}
-        grow = until("tenants to go on", lambda: all(len(self.said(name)) > count for name, count in before.items()))
-        errors = [(name, e) for name in held for e in self.said(name) if e.get("error", "CUDA_SUCCESS") != "CUDA_SUCCESS"]
-        again = [name for name in held if len([e for e in self.said(name) if e.get("event") == "attached"]) != 1 or self.state(name) != held[name]]
-        self.report.check(what, grow and not errors and not again, [*errors[:1], *again] or "")
+        seen = self.m.world.attached(name)
+        return self.api.pod(name)["spec"]["nodeName"], seen
 
     def filler(self, name, limits):
         self.api.add({**tools(name, limits, "exec sleep 100000"), "metadata": {"name": name, "namespace": "default", "labels": {"app": "filler"}}})
@@ -143,7 +122,6 @@ def installed(both):
 def one_only(both):
     report, api = both.report, both.api
     both.tenant("resident", {SHARED: 1}, FIRST.name)
-    held = {"resident": both.state("resident")}
     until("the tenant's slot on the page", lambda: any(line.startswith("tranche_grants_total") and not line.endswith(" 0") for line in both.metrics(FIRST.name)))
     programs_before, labels, page, config = both.identity(FIRST.name), both.labels(FIRST.name), both.metrics(FIRST.name), both.tranche[FIRST.name].status()["config"]
     other = both.identity(SECOND.name)[:2]
@@ -158,7 +136,7 @@ def one_only(both):
         both.serve("mps-four", SECOND.name)
         until("its labels", lambda: both.labels(SECOND.name).get("nvidia.com/gpu.replicas") == "4")
         report.check("M2.2 and its labels say so", True, both.labels(SECOND.name)["nvidia.com/gpu.replicas"])
-        both.go_on("M2.2 the other node's tenant goes on", held)
+        both.go_on("M2.2 the other node's tenant goes on", "resident")
         after = both.identity(FIRST.name)
         report.check("M2.2 the other node: the same pods and containers, processes and daemons", after == programs_before, after[2:])
         both.m.kubectl("label", "node", SECOND.name, f"{LABEL}-")
@@ -173,7 +151,7 @@ def token_of_one(both):
     """The policies of the chart, and the one on evictions, asked with the token of the first node's agent."""
     api, rights = both.api, "/apis/rbac.authorization.k8s.io/v1"
     agent = both.ours("node")[FIRST.name]["metadata"]
-    token = own_node.bound_token(api, agent["name"], agent["uid"])
+    token = own_node.token_of(api, name=agent["name"], uid=agent["uid"])
     own_node.nodes(api, both.report, token, FIRST.name, SECOND.name)
     role = {"metadata": {"name": "tests-evict"}, "rules": [{"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]}]}
     api.create(f"{rights}/clusterroles", role)
@@ -209,7 +187,6 @@ class Rollout(Meanwhile):
 def rolled(both, image):
     m, report = both.m, both.report
     both.tenant("guest", {SHARED: 1}, SECOND.name)
-    held = {name: both.state(name) for name in ("resident", "guest")}
     before, newer = {node: both.identity(node) for node in NAMES}, f"{image.rpartition(':')[0]}:v0.1.0-newer"
     for node in (m.world, both.second):
         node.runtime.ctr("images", "tag", image, newer)
@@ -225,12 +202,11 @@ def rolled(both, image):
     after = {node: both.identity(node) for node in NAMES}
     report.check("rolling update: both programs of each node are newer, the daemons are the same",
                  all(after[node][-1] == before[node][-1] and not {p[0] for p in after[node][:2]} & {p[0] for p in before[node][:2]} for node in NAMES), [ids[-1] for ids in after.values()])
-    both.go_on("rolling update: a tenant on each node keeps its GPU throughout", held)
+    both.go_on("rolling update: a tenant on each node keeps its GPU throughout", "resident", "guest")
     both.check_amounts("rolling update: the same slots", {FIRST.name: {SHARED: 4}, SECOND.name: {SHARED: 2}})
-    return held
 
 
-def owner_is_killed(both, held):
+def owner_is_killed(both):
     tranche, node = both.m.world.tranche, FIRST.name
     before = tranche.status(MPS)
     os.kill(before["pid"], signal.SIGKILL)
@@ -239,13 +215,13 @@ def owner_is_killed(both, held):
     daemons = [sorted(pool["daemonPid"] for pool in status["pools"]) for status in (before, tranche.status(MPS))]
     both.report.check("tranche mps of a node is killed: the daemons, which live in the host, are the same",
                       daemons[0] == daemons[1] and all(daemons[1]), daemons)
-    both.go_on("tranche mps of a node is killed: the tenants go on", held)
+    both.go_on("tranche mps of a node is killed: the tenants go on", "resident", "guest")
     both.tenant("next", {SHARED: 1}, node)
     both.report.check("tranche mps of a node is killed: a new tenant comes in", True)
     both.api.remove("next")
 
 
-def spread(both, held):
+def spread(both):
     report, api = both.report, both.api
     for number in range(5):  # beside a tenant on each node: 3 + 1 slots are free, and no single node has four
         both.filler(f"filler-{number}", {SHARED: 1})
@@ -258,7 +234,7 @@ def spread(both, held):
     api.remove(gone)
     until("the waiting pod to run", lambda: waiting == both.fillers()[0][SECOND.name])
     report.check("a slot of one node is given back: the waiting pod runs there", both.fillers()[0][FIRST.name] == running[FIRST.name], both.fillers()[0])
-    both.go_on("the tenants of both full nodes go on", held)
+    both.go_on("the tenants of both full nodes go on", "resident", "guest")
     for pod in api.pods("app=filler"):
         api.remove(pod["metadata"]["name"])
     api.remove("guest")
@@ -272,21 +248,20 @@ def spread(both, held):
 
 def down(both):
     report, api = both.report, both.api
-    held = {name: both.state(name) for name in ("resident", "particular")}
     first, clients = both.identity(FIRST.name), both.clients(SECOND.name)
     both.second.kubelet.stop(signal.SIGKILL)
     both.second.runtime.stop(signal.SIGKILL)
-    until("the cluster to see it", lambda: not ready(api, SECOND.name))
-    report.check("kubelet and containerd of one node are killed: that node is not ready, the other is", ready(api, FIRST.name))
-    both.go_on("the other node's tenant goes on", {"resident": held["resident"]})
+    until("the cluster to see it", lambda: not api.ready(SECOND.name))
+    report.check("kubelet and containerd of one node are killed: that node is not ready, the other is", api.ready(FIRST.name))
+    both.go_on("the other node's tenant goes on", "resident")
     where, attached = both.tenant("newcomer", {SHARED: 1})
     report.check("a new pod runs on the other node, with its share", where == FIRST.name and attached["limit"] >> 20 == 143771 // 2, [where, attached["limit"] >> 20])
     report.check("the other node's programs are the same", both.identity(FIRST.name) == first)
     report.check("on the node that is down, the tenant's process is still a client of its daemon", both.clients(SECOND.name) == clients and clients, clients)
     both.second.runtime.start()
-    join(both.second, api)
+    api.join(both.second)
     both.check_amounts("they are started again: the node has its slots again", {SECOND.name: {f"{GPU}0": 2}}, 90)
-    both.go_on("and the tenants of both nodes go on", held)
+    both.go_on("and the tenants of both nodes go on", "resident", "particular")
 
 
 def run(world):
@@ -301,7 +276,7 @@ def run(world):
     second.simulate("T4", 1, "tranche-2")
     kubeconfig, archive = world.machine.path("second.json"), world.machine.path("image.tar")
     world.control_plane.write_kubeconfig(kubeconfig, f"https://{FIRST.address}:6443")
-    join(second, world.control_plane, kubeconfig)
+    world.control_plane.join(second, kubeconfig)
     world.runtime.ctr("images", "export", archive, m.image)
     second.runtime.ctr("images", "import", archive)
     has_gpus(world.control_plane, SECOND.name)
@@ -309,8 +284,7 @@ def run(world):
     installed(both)
     one_only(both)
     token_of_one(both)
-    held = rolled(both, m.image)
-    owner_is_killed(both, held)
-    spread(both, held)
+    rolled(both, m.image)
+    owner_is_killed(both)
+    spread(both)
     down(both)
-    m.stop()

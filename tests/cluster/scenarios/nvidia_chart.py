@@ -2,7 +2,7 @@
 variables and rights (lib/nvidia_chart.py), first with the chart's defaults, then with configurations that a label chooses."""
 
 
-from lib.containers import called, delete_and_time, restarts
+from lib.containers import called, restarts
 from lib.nvidia_chart import GFD, MPS, NAMESPACE, PLUGIN, Chart
 from lib.nvidia_objects import apply
 from lib.nvidia_world import play
@@ -37,17 +37,8 @@ def as_it_comes(nvidia):
     at = nvidia.gpus.index(given) if given in nvidia.gpus else None
     report.check("defaults: a pod of one unit has one GPU and its node", at is not None and f"nvidia{at}" in said.nodes and f"nvidia{1 - at}" not in said.nodes, [given, sorted(said.nodes)])
     for name in (PLUGIN, GFD):
-        ends_soon(nvidia, name)
+        nvidia.ends_soon(name, PROGRAMS[name])
     nvidia.amounts({GPU: 2}, "defaults: two GPUs again with the next pod")
-
-
-def ends_soon(nvidia, name):
-    """The pod of a DaemonSet is deleted; its programs end, and another comes."""
-    old = nvidia.set_pod(name)
-    took = delete_and_time(nvidia.api, old)
-    nvidia.report.check(f"{PROGRAMS[name]}: ends by the deletion of its pod within the grace of 30 s, with all beside it", PROGRAMS[name] in took and max(took.values()) < 28,
-                        {program: f"{end:.2f} s" for program, end in took.items()})
-    nvidia.set_pod(name, other_than=old["metadata"]["uid"])
 
 
 def configured(nvidia):
@@ -80,13 +71,13 @@ def disturbed(nvidia):
     report = nvidia.report
     states = len(nvidia.features.seen)
     before = nvidia.labels()
-    ends_soon(nvidia, GFD)
+    nvidia.ends_soon(GFD, PROGRAMS[GFD])
     nvidia.kill(GFD, "gpu-feature-discovery")
-    ends_soon(nvidia, PLUGIN)
+    nvidia.ends_soon(PLUGIN, PROGRAMS[PLUGIN])
     nvidia.kill(PLUGIN, "nvidia-device-plugin")
     nvidia.kill(PLUGIN, "nvidia-device-plugin")
     nvidia.amounts({GPU: 0, SHARED: 8}, "restarted and killed: the same slots")
-    nvidia.go_on("tenant", "restarted and killed: a tenant is undisturbed")
+    nvidia.world.go_on("restarted and killed: a tenant is undisturbed", "tenant")
     attached = nvidia.client("next", {SHARED: 1})
     report.check("restarted and killed: the next tenant comes in, with its limit", attached["limit"] >> 20 == TOTAL // 4, attached)
     wanted = {key: value for key, value in before.items() if key not in MAY_CHANGE}
@@ -99,10 +90,10 @@ def disturbed(nvidia):
     nvidia.amounts({GPU: 0, SHARED: 8}, "the owner of the daemons killed: as many slots", 90)
     attached = nvidia.client("after", {SHARED: 1})
     report.check("the owner of the daemons killed: a tenant comes in afterwards", attached["limit"] >> 20 == TOTAL // 4, attached)
-    ends_soon(nvidia, MPS)  # a client that goes on is given 10 s
+    nvidia.ends_soon(MPS, PROGRAMS[MPS])  # a client that goes on is given 10 s
     nvidia.amounts({GPU: 0, SHARED: 8}, "the MPS pod deleted under a tenant: as many slots with the next")
     nvidia.api.remove("after")
-    ends_soon(nvidia, MPS)
+    nvidia.ends_soon(MPS, PROGRAMS[MPS])
 
 
 def seen_keys(nvidia):

@@ -3,17 +3,16 @@ deploy/rbac/node.yaml is all it needs, over TLS with the cluster's own authority
 
 import datetime
 import json
-import os
 import time
 
-from lib import programs
 from lib.machine import NODE
+from lib.own_node import account, kubeconfig, token_of
 from lib.pods import cuda, pod
+from lib.programs import run as run_program
 from lib.report import until
 from lib.tranche import sharing
 
 GPU = "nvidia.com/gpu"
-RBAC = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../deploy/rbac/node.yaml")
 
 
 def log_times(path, event):
@@ -32,45 +31,29 @@ def log_times(path, event):
 
 
 def run(world):
-    report, kubelet, tranche, api, machine = world.report, world.kubelet, world.tranche, world.control_plane, world.machine
+    report, tranche, api = world.report, world.tranche, world.control_plane
     report.start("the node agent and the API server")
-    api.start()
+    world.start_cluster()
     gpus = tranche.make_gpus(2)
     tranche.configure(sharing("mps", 10))
-    kubelet.start(api.kubeconfig)
-
-    until("the namespace default", lambda: api.call("GET", "/api/v1/namespaces/default")[0] == 200)
-    api.create("/api/v1/namespaces", {"metadata": {"name": "tranche"}})
-    api.create_file(RBAC)
-    token = api.create("/api/v1/namespaces/tranche/serviceaccounts/tranche-node/token",
-                       {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}})["status"]["token"]
-    programs.write(machine.path("token"), token, 0o600)
-    authority = machine.path("pki/apiserver.crt")  # the API server signs for itself here
-
-    def kubeconfig(name, ca):
-        path = machine.path(name)
-        programs.write(path, json.dumps({"kind": "Config", "current-context": "c",
-                                "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:6443", "certificate-authority": ca}}],
-                                "users": [{"name": "u", "user": {"tokenFile": machine.path("token")}}],
-                                "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]}))
-        return path
-
+    account(api)
+    token = token_of(api)
     tranche.start_mps()
     here = [f"{tranche.build}/bin/tranche", "node", "--config-file", "/etc/kubernetes/tranche.yaml", "--log-format", "json"]
 
-    programs.run("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=somebody-else", "-days", "2",
-        "-keyout", machine.path("other.key"), "-out", machine.path("other.crt"))
-    tranche.start_node([*here, "--kubeconfig", kubeconfig("wrong.json", machine.path("other.crt"))], env={"NODE_NAME": NODE})
+    path = world.machine.path
+    run_program("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=somebody-else", "-days", "2",
+                "-keyout", path("other.key"), "-out", path("other.crt"))
+    tranche.start_node([*here, "--kubeconfig", kubeconfig(world, token, "other.crt")], env={"NODE_NAME": NODE})
     refused = until("the agent to refuse the server", lambda: (s := tranche.status().get("kubernetes", {})).get("state") == "waiting" and s)
     seen = api.call("GET", "/api/v1/namespaces/default")[0]
     report.check("a server whose certificate another authority signed gets no token: waiting, with the reason", seen == 200 and "certificate" in refused["reason"].lower(), refused["reason"][:90])
     tranche.node.stop()
 
-    tranche.start_node([*here, "--kubeconfig", kubeconfig("kube.json", authority)], env={"NODE_NAME": NODE})
+    tranche.start_node([*here, "--kubeconfig", kubeconfig(world, token)], env={"NODE_NAME": NODE})
     tranche.until_serves(20)
     watching = until("the agent to watch", lambda: (s := tranche.status().get("kubernetes", {})).get("state") == "watching" and s)
     report.check("with the role, a service account's token and the cluster's authority: watching over TLS", watching["server"] == "https://127.0.0.1:6443", watching["state"])
-    until("the node to be free of taints", lambda: not api.node().get("spec", {"taints": 1}).get("taints"))
 
     may = {f"{verb} {what}": api.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", {"spec": {
         "user": "system:serviceaccount:tranche:tranche-node", "groups": ["system:serviceaccounts", "system:authenticated"],
@@ -124,8 +107,4 @@ def run(world):
     report.check("the agent stops with its watch open", tranche.node.stop() == 0)
     secrets = [line for line in open(tranche.node.log, errors="replace") if token[:40] in line]
     report.check("the token is in no line of its log", not secrets)
-
-    tranche.stop()
-    kubelet.stop()
-    api.stop()
 

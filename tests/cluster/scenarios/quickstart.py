@@ -115,7 +115,7 @@ def edit_under_it(report, reader):
 
 
 def run(world):
-    report, api = world.report, world.control_plane
+    report = world.report
     report.start("quickstart: docs/guide/quick-start.md as it is written")
     helm, kubectl = find(world.binaries, world.build), shutil.which("kubectl", path=f"{world.binaries}:{os.environ['PATH']}")
     if not (helm and kubectl):
@@ -123,18 +123,12 @@ def run(world):
         report.check("the quick start: skipped without Helm or kubectl", True)
         return
     driver_root.make(world.build)
-    api.start(accounts=True)
     world.tranche.make_gpus(2)
-    world.kubelet.start(api.kubeconfig)
-    until("the node to be ready", lambda: any(c["type"] == "Ready" and c["status"] == "True" for c in api.node().get("status", {}).get("conditions", [])))
-    until("the node to be free of taints", lambda: not api.node().get("spec", {"taints": 1}).get("taints"))
-    until("what pods need", lambda: api.call("GET", "/api/v1/namespaces/default/serviceaccounts/default")[0] == 200)
+    world.start_cluster(accounts=True)
     import_image(world)
     reader = Reader(world, kubectl, helm)
     if run_section(report, reader):
         edit_under_it(report, reader)
-    world.kubelet.stop()
-    api.stop()
 
 
 def enough(text, said):

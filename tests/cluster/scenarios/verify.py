@@ -16,14 +16,11 @@ PLACES = ["--config-file", CONFIG]
 
 
 def run(world):
-    report, kubelet, tranche, api = world.report, world.kubelet, world.tranche, world.control_plane
+    report, tranche, api = world.report, world.tranche, world.control_plane
     report.start("verify and reset")
-    api.start()
+    world.start_cluster()
     tranche.make_gpus(2)
     tranche.configure(sharing("mps", 4))
-    kubelet.start(api.kubeconfig)
-    until("the namespace default", lambda: api.call("GET", "/api/v1/namespaces/default")[0] == 200)
-    until("the node to be there", lambda: api.node().get("metadata"))
     before = set(api.node()["metadata"].get("labels", {}))
     program = f"{tranche.build}/bin/tranche"
     cluster = ["--kubeconfig", api.kubeconfig]
@@ -31,7 +28,6 @@ def run(world):
     report.check("the keeper sees the stand-in of the nvidia-uvm device", uvm.show(os.getpid()))
     tranche.start_node([program, "node", "--config-file", CONFIG, *cluster, "--node-name", NODE, "--label-output", "node", "--listen", ":9400"])
     tranche.until_serves(8)
-    until("the node to be free of taints", lambda: not api.node().get("spec", {"taints": 1}).get("taints"))
     until("eight slots", lambda: api.amounts() == (8, 8))
 
     def conditions():
@@ -50,7 +46,7 @@ def run(world):
 
     # Pods in the place of the agent's: the status page is asked for at their address, which is the node's.
     labels = {"app.kubernetes.io/name": "tranche"}
-    api.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "tranche"}})
+    api.namespace("tranche")
     pods = "/api/v1/namespaces/tranche/pods"
 
     def ours():
@@ -121,5 +117,3 @@ def run(world):
     done = tranche_says("reset", *places)
     report.check("reset again finds nothing", done.returncode == 0 and "nothing of ours is left" in done.stdout, [done.stdout, done.stderr])
     uvm.hide(os.getpid())
-    kubelet.stop()
-    api.stop()
