@@ -76,7 +76,6 @@ GIVEN = {"docs/guide/migrate.md": {"values.yaml": VALUES, "nvidia-values.yaml": 
 STATUS = {"check": {0, 1}, "plan": {0, 3}, "mig": {0, 4, 5}, "reset": {1}, "status": {0}, "verify": {0}, "labels": {0}, "version": {0}}
 # Flags that a text names without their value.
 NEEDS_VALUE = {"--against", "--pods", "--config", "--config-file", "--deep", "--endpoint", "--config-of-node", "--inventory"}
-LIVE_ON = {"node", "mps", "demo", "device-plugin", "config-manager"}  # their flags are looked up in their help
 
 
 def fill(command, directory, standins):

@@ -5,6 +5,7 @@ import os
 from . import driver_root
 from .helm import CHART, Helm
 from .image import image_limit
+from .kubectl import Shell
 from .machine import NODE
 from .programs import run
 from .report import until
@@ -49,9 +50,9 @@ def name_of(pid):
 
 
 class Cluster:
-    def __init__(self, world, program, configs, default):
+    def __init__(self, world, helm, configs, default):
         self.world, self.api, self.report = world, world.control_plane, world.report
-        self.helm = Helm(program, world.machine, self.api.kubeconfig)
+        self.helm = Helm(Shell(world.machine, self.api.kubeconfig, helm=helm))
         self.map, self.default = dict(configs), default
 
     def values(self, **more):

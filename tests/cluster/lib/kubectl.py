@@ -6,12 +6,11 @@ import shutil
 from .programs import run
 
 
-def find(binaries, build):
-    """Where kubectl is, or None: beside the other programs, where build-programs puts it, or installed."""
-    for path in (f"{binaries}/kubectl", f"{build}/kubernetes/kubectl", shutil.which("kubectl") or ""):
-        if path and os.access(path, os.X_OK):
-            return path
-    return None
+def find(name, binaries, build):
+    """Where the program is, or None: beside the other programs, where build-programs puts it, named by a variable, or installed."""
+    named = os.environ.get(f"TRANCHE_{name.upper()}", "")
+    paths = (f"{binaries}/{name}", f"{build}/kubernetes/{name}", named, shutil.which(name) or "")
+    return next((path for path in paths if os.access(path, os.X_OK)), None)
 
 
 class Shell:

@@ -4,25 +4,27 @@ deploy/kind makes them, at /opt/tranche-sim. Pods have a network of their own.""
 import json
 import os
 
-from . import helm as helms
-from . import kubectl as kubectls
+from .helm import Helm
 from .installation import SOURCE, Node, begin
-from .kubectl import Shell
+from .kubectl import Shell, find
 from .machine import ADDRESS, NODE
 from .pods import TOOLS
 from .programs import run, write
-from .report import Failed, until
+from .report import until
 
 KIND = f"{SOURCE}/deploy/kind"
 SIM = "/opt/tranche-sim"
 GPU, SHARED = "nvidia.com/gpu", "nvidia.com/gpu.shared"
 LABEL = "nvidia.com/device-plugin.config"
+# Four shares of each GPU, under a name of their own.
+FOUR = {"default": "mps-four", "map": {
+    "mps-four": "version: v1\nsharing:\n  mps:\n    renameByDefault: true\n    resources:\n    - {name: nvidia.com/gpu, replicas: 4}\n"}}
 AGENT, MPS = ("exec", "-n", "tranche", "ds/tranche-node", "--", "tranche"), ("exec", "-n", "tranche", "ds/tranche-mps", "--", "tranche")
 
 
 def programs(world):
     """Helm and kubectl, or None after a row that says so."""
-    found = {"helm": helms.find(world.binaries, world.build), "kubectl": kubectls.find(world.binaries, world.build)}
+    found = {name: find(name, world.binaries, world.build) for name in ("helm", "kubectl")}
     if all(found.values()):
         return found
     print("SKIPPED: there is no Helm or no kubectl; build-programs makes them with Go", flush=True)
@@ -47,7 +49,6 @@ class Mission:
         simulate(world, profile, gpus)
         self.image = begin(world)
         self.before = Node(world)  # as it was found
-        self.chart = helms.CHART
         # A person gives `-f values`; what the simulation and this cluster without kube-proxy need comes behind it, whoever calls Helm.
         server = self.machine.path("server.json")
         write(server, json.dumps({"devicePlugin": {"extraEnv": [{"name": "TRANCHE_SIM_NODE", "value": f"{SIM}/node"}, {"name": "KUBERNETES_SERVICE_HOST", "value": ADDRESS},
@@ -58,17 +59,9 @@ class Mission:
         write(wrapper, f'#!/bin/sh\ncase $1 in install|upgrade) exec {found["helm"]} "$@" -f {self.machine.path("simulated.yaml")} -f {server} ;; *) exec {found["helm"]} "$@" ;; esac\n', 0o755)
         self.shell = Shell(self.machine, self.api.kubeconfig, kubectl=found["kubectl"], helm=wrapper)
         self.kubectl = self.shell.kubectl
+        self.helm = Helm(self.shell)
 
     # --- what a person does ---------------------------------------------------------------------------------------------
-    def helm(self, verb, *words, values=None, check=True):
-        more = []
-        if values is not None:
-            path = self.machine.path("values.json")
-            write(path, json.dumps(values))
-            more = ["-f", path]
-        chart = [self.chart] if verb in ("install", "upgrade") else []
-        return self.shell("helm", verb, "tranche", *chart, "-n", "tranche", *more, *words, check=check, timeout=200)
-
     def install(self, **values):
         self.helm("install", "--wait", "--timeout", "120s", values=values)
         self.kubectl("-n", "tranche", "wait", "--for=condition=Ready", "pod", "-l", "app.kubernetes.io/name=tranche", "--timeout=120s")
@@ -87,6 +80,16 @@ class Mission:
     def remove(self, *words):
         self.kubectl("delete", *words, "--wait=true", "--timeout=60s", "--ignore-not-found")
 
+    def start_workload(self):
+        """The samples that deploy/kind/without-gpu starts: five probes and two loads."""
+        self.kubectl("apply", "-k", f"{KIND}/without-gpu")
+        for name in ("tranche-probe", "tranche-products"):
+            self.kubectl("rollout", "status", f"deployment/{name}", "--timeout=90s")
+
+    def end_workload(self):
+        self.remove("-k", f"{KIND}/without-gpu")
+        self.kubectl("wait", "--for=delete", "pod", "-l", "app.kubernetes.io/name in (tranche-probe, tranche-products)", "--timeout=60s")
+
     # --- what a person sees ---------------------------------------------------------------------------------------------
     def get(self, *words):
         return json.loads(self.kubectl("get", *words, "-o", "json").stdout)
@@ -94,19 +97,15 @@ class Mission:
     def labels(self):
         return {key: value for key, value in self.api.node()["metadata"]["labels"].items() if key.startswith(("nvidia.com/", "tranche.io/"))}
 
-    def amounts(self, wanted, seconds=120):
-        """Capacity and allocatable, once they are as wanted."""
-        def seen():
-            return {name: self.api.amounts(name) for name in wanted}
-        until(f"{wanted}", lambda: all(seen()[name] == (count, count) for name, count in wanted.items()), seconds)
-        return seen()
+    def has(self, wanted):
+        """Whether capacity and allocatable are as wanted, by resource."""
+        return all(self.api.amounts(name) == (count, count) for name, count in wanted.items())
+
+    def amounts(self, wanted):
+        until(f"{wanted}", lambda: self.has(wanted))
 
     def check_amounts(self, what, wanted, seconds=120):
-        try:
-            self.amounts(wanted, seconds)
-            self.report.check(what, True, wanted)
-        except Failed:
-            self.report.check(what, False, {name: self.api.amounts(name) for name in wanted})
+        self.report.comes(what, lambda: self.has(wanted), lambda: {name: self.api.amounts(name) for name in wanted}, seconds)
 
     def label_is(self, wanted):
         """The node's labels, once these are among them."""
@@ -138,10 +137,6 @@ class Mission:
     def events(self, name):
         return " | ".join(e["message"] for e in self.get("events", "--field-selector", f"involvedObject.name={name}")["items"])
 
-    def stop(self):
-        self.world.kubelet.stop()
-        self.api.stop()
-
 
 def play(world, title, profile, gpus, *acts):
     """A scenario: `acts`, one after the other, on a node with GPUs of this profile."""
@@ -152,7 +147,6 @@ def play(world, title, profile, gpus, *acts):
     m = Mission(world, found, profile, gpus)
     for act in acts:
         act(m)
-    m.stop()
 
 
 def tenant(name, limits, command, image="tranche.io/tranche:v0.1.0", **metadata):

@@ -9,9 +9,9 @@ import urllib.request
 
 from lib import driver_root, uvm
 from lib.containers import called, is_alive, of_pod, restarts
-from lib.helm import find
 from lib.installation import PODS as OURS
 from lib.installation import MPS, Cluster, begin
+from lib.mission import programs
 from lib.pods import container, events, pod
 from lib.report import until
 from lib.tranche import SIM_NODE, sharing
@@ -243,15 +243,13 @@ def control(scene, mps):
 def run(world):
     report, api = world.report, world.control_plane
     report.start("deaths of tenants, with the chart's defaults")
-    program = find(world.binaries, world.build)
-    if not program:
-        print("SKIPPED: there is no Helm; build-programs makes it with Go, or name one in $TRANCHE_HELM", flush=True)
-        report.check("deaths of tenants: skipped without Helm", True)
+    found = programs(world)
+    if not found:
         return
     driver_root.make(world.build)
     world.tranche.make_gpus(1)
     begin(world)
-    cluster = Cluster(world, program, {"shared": sharing("mps", NEIGHBOURS + AT_ONCE)}, "shared")
+    cluster = Cluster(world, found["helm"], {"shared": sharing("mps", NEIGHBOURS + AT_ONCE)}, "shared")
     cluster.helm("install", values=cluster.values())
     until("both pods to be ready", lambda: cluster.ready("node") and cluster.ready("mps"))
     cluster.serves("shared")
@@ -271,5 +269,3 @@ def run(world):
     events_of_ours = api.call("GET", "/api/v1/namespaces/tranche/events")[1]["items"]
     unhealthy = [e["message"] for e in events_of_ours if e.get("reason") == "Unhealthy" and "Liveness" in e["message"]]
     report.check("no liveness probe has failed", not unhealthy, unhealthy[:2])
-    world.kubelet.stop()
-    api.stop()

@@ -2,14 +2,15 @@
 kept, and what the chart makes for each platform and when all of it is switched on, with a Prometheus operator's PodMonitor."""
 
 import glob
-import os
 
-from lib.helm import Helm, find
+from lib.helm import Helm
+from lib.installation import SOURCE
+from lib.kubectl import Shell
+from lib.mission import programs
 from lib.pods import container, pod
 from lib.programs import run as run_program
 from lib.report import until
 
-SOURCE = os.path.abspath(os.path.join(os.path.dirname(__file__), "../../.."))
 DRY_PODS = "/api/v1/namespaces/default/pods?dryRun=All"
 DRY_RUN = "?dryRun=All&fieldValidation=Strict"
 TEXTS = {"type": "object", "additionalProperties": {"type": "string"}}
@@ -51,7 +52,6 @@ def of_each_platform(report, api, helm):
 def warns(report, api):
     """deploy/admission/mps-variables.yaml: of whom the server warns."""
     api.create_file(f"{SOURCE}/deploy/admission/mps-variables.yaml")
-    until("the account of pods", lambda: api.call("GET", "/api/v1/namespaces/default/serviceaccounts/default")[0] == 200)
 
     def warnings(one):
         api.call("POST", DRY_PODS, pod("dry", containers=[one]))
@@ -68,22 +68,20 @@ def run(world):
     report, api = world.report, world.control_plane
     report.start("what is shipped as manifests")
     api.start(accounts=True)
-    api.create("/api/v1/namespaces", {"metadata": {"name": "tranche"}})
+    api.namespace("tranche")
     api.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", POD_MONITORS)
     until("PodMonitors to be served", lambda: api.call("GET", "/apis/monitoring.coreos.com/v1/podmonitors")[0] == 200)
     warns(report, api)
-    kubectl = next((path for path in (f"{world.binaries}/kubectl", "/usr/bin/kubectl", "/usr/local/bin/kubectl") if os.access(path, os.X_OK)), None)
-    if kubectl:
-        made = run_program(kubectl, "kustomize", f"{SOURCE}/deploy/static").stdout
-        answers = api.post(made, DRY_RUN)
-        report.check("kubectl kustomize deploy/static: the server takes each object", len(answers.get("DaemonSet", [])) == 2 and not refused(answers), refused(answers) or sorted(answers))
-        answers = api.post(made.replace("hostPID: true", "hostPid: true"), DRY_RUN)
-        report.check("... and refuses a field that there is not", any("hostPid" in one for one in refused(answers)), refused(answers)[:1])
-    helm = find(world.binaries, world.build)
-    if not helm:
-        report.check("the chart: skipped without Helm", True)
+    found = programs(world)
+    if not found:
         return
-    helm = Helm(helm, world.machine, api.kubeconfig)
+    made = run_program(found["kubectl"], "kustomize", f"{SOURCE}/deploy/static").stdout
+    answers = api.post(made, DRY_RUN)
+    report.check("kubectl kustomize deploy/static: the server takes each object",
+                 len(answers.get("DaemonSet", [])) == 2 and not refused(answers), refused(answers) or sorted(answers))
+    answers = api.post(made.replace("hostPID: true", "hostPid: true"), DRY_RUN)
+    report.check("... and refuses a field that there is not", any("hostPid" in one for one in refused(answers)), refused(answers)[:1])
+    helm = Helm(Shell(world.machine, api.kubeconfig, **found))
     bad = helm("template", "--set", "migStrategy=singel", check=False)
     report.check("a value that is none is refused with the words that there are",
                  bad.returncode != 0 and "'none', 'single', 'mixed'" in bad.stderr, bad.stderr[-120:].strip())
@@ -102,4 +100,3 @@ def run(world):
     ports = {port["name"] for one in sets for container in one["spec"]["containers"] for port in container.get("ports", [])}
     report.check("PodMonitor: selects the pods of both DaemonSets, by a port that both have", all(wanted <= one["metadata"]["labels"].items() for one in sets) and
                  {end["port"] for end in monitor["spec"]["podMetricsEndpoints"]} <= ports and len(sets) == 2, [dict(wanted), sorted(ports)])
-    api.stop()

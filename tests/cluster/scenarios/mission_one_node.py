@@ -2,15 +2,13 @@
 them away again, and a second release resets that node alone. There is one node here, so that others stay untouched is not seen; that the first
 release stays is."""
 
-
-from lib import helm as helms
+from lib.helm import CHART
 from lib.installation import Node, uninstalled
 from lib.machine import NODE
-from lib.mission import SHARED, play
+from lib.mission import FOUR, SHARED, play
 from lib.report import until
 
-CONFIG = "version: v1\nsharing:\n  mps:\n    renameByDefault: true\n    resources:\n    - {name: nvidia.com/gpu, replicas: 4}\n"
-VALUES = {"config": {"map": {"mps-four": CONFIG}, "default": "mps-four"}, "nodeSelector": {"gpu-stack": "tranche"}}
+VALUES = {"config": FOUR, "nodeSelector": {"gpu-stack": "tranche"}}
 
 
 def pods(m):
@@ -26,8 +24,8 @@ def there(m):
 def back(m):
     m.kubectl("label", "node", NODE, "gpu-stack=none", "--overwrite")
     until("both pods to leave the node", lambda: not pods(m))
-    m.shell("helm", "install", "tranche-reset", helms.CHART, "-n", "tranche", "-f", m.machine.path("values.json"), "--set", "reset.enabled=true",
-            "--set", f"reset.nodes={{{NODE}}}", "--wait", "--wait-for-jobs", "--timeout", "150s", timeout=200)
+    m.shell("helm", "install", "tranche-reset", CHART, "-n", "tranche", "-f", m.machine.path("home/values.json"),
+            "--set", "reset.enabled=true", "--set", f"reset.nodes={{{NODE}}}", "--wait", "--wait-for-jobs", "--timeout", "150s", timeout=200)
     m.shell("helm", "uninstall", "tranche-reset", "-n", "tranche", "--wait", "--timeout", "120s", timeout=200)
     until("the job's pod to be gone", lambda: not pods(m))
     m.kubectl("label", "node", NODE, "gpu-stack-")

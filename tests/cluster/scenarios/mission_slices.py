@@ -2,7 +2,7 @@
 
 from lib.installation import SOURCE, Node, uninstalled
 from lib.machine import NODE
-from lib.mission import GPU, KIND, SHARED, SIM, play, tenant
+from lib.mission import GPU, SHARED, SIM, play, tenant
 from lib.report import until
 
 PRODUCT = "NVIDIA-A100-PCIE-40GB"
@@ -50,9 +50,7 @@ def mps(m):
     report.check("M4.4 the daemons' limits on a 40 GB card, in the log: 4096M and 10", sum("limit_per_replica_mib=4096" in line and "client_limit_percent=10 " in line for line in lines) == 2, lines[-1:])
     m.choose("mps-four", {SHARED: 8})
     m.serves()
-    m.kubectl("apply", "-k", f"{KIND}/without-gpu")
-    for name in ("tranche-probe", "tranche-products"):
-        m.kubectl("rollout", "status", f"deployment/{name}", "--timeout=90s")
+    m.start_workload()
     until("both loads to print", lambda: m.kubectl("logs", "-l", "app.kubernetes.io/name=tranche-products", "--tail=-1").stdout.count("on tensor cores") == 2)
     def pools():
         return m.world.tranche.status("/run/nvidia/mps/mps.sock")["pools"]
@@ -88,8 +86,7 @@ def reset(m):
     said = until("the job to refuse", lambda: next((text for p in m.get("pods", "-n", "tranche", "-l", "app.kubernetes.io/component=reset")["items"]
                                                   if "tranche-probe-" in (text := m.kubectl("-n", "tranche", "logs", p["metadata"]["name"], check=False).stdout)), None))
     report.check("M4.7 reset while pods use the GPUs: refused, and they are named", said.count("tranche-p") >= 7 and m.labels().get("nvidia.com/gpu.count") == "2", said.splitlines()[:3])
-    m.remove("-k", f"{KIND}/without-gpu")
-    m.kubectl("wait", "--for=delete", "pod", "-l", "app.kubernetes.io/name in (tranche-probe, tranche-products)", "--timeout=60s")
+    m.end_workload()
     m.kubectl("-n", "tranche", "wait", "--for=condition=complete", "job", "-l", "app.kubernetes.io/component=reset", "--timeout=120s")
     report.check("M4.7 … and when they have ended, the same job does it", True)
     m.kubectl("label", "node", NODE, "nvidia.com/device-plugin.config-")

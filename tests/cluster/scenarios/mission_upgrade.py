@@ -9,11 +9,9 @@ import json
 from lib.helm import CHART
 from lib.installation import SOURCE, Node, uninstalled
 from lib.machine import NODE
-from lib.mission import KIND, SHARED, play
+from lib.mission import FOUR, SHARED, play
 from lib.report import until
 from lib.watching import Meanwhile
-
-CONFIG = "version: v1\nsharing:\n  mps:\n    renameByDefault: true\n    resources:\n    - {name: nvidia.com/gpu, replicas: 4}\n"
 
 KINDS = ("daemonsets", "configmaps", "serviceaccounts", "services", "clusterroles", "clusterrolebindings", "validatingadmissionpolicies")
 
@@ -55,24 +53,21 @@ def released(m):
 def upgrade(m):
     world, report = m.world, m.report
     before = m.before
-    config = {"config": {"map": {"mps-four": CONFIG}, "default": "mps-four"}}
     m.shell("helm", "package", CHART, "--version", "0.0.9", "-d", m.machine.path(""))
-    m.chart = m.machine.path("tranche-0.0.9.tgz")
-    m.install(**config)
+    m.helm.chart = m.machine.path("tranche-0.0.9.tgz")
+    m.install(config=FOUR)
     m.amounts({SHARED: 8})
     m.serves()
-    m.kubectl("apply", "-k", f"{KIND}/without-gpu")
-    for name in ("tranche-probe", "tranche-products"):
-        m.kubectl("rollout", "status", f"deployment/{name}", "--timeout=90s")
+    m.start_workload()
     until("seven clients", lambda: len(clients(m)) == 7)
     held, running = containers(m), clients(m)
     daemons = sorted(pool["daemonPid"] for pool in m.world.tranche.status("/run/nvidia/mps/mps.sock")["pools"])
 
     newer = f"{m.image.rpartition(':')[0]}:v0.1.0-newer"
     world.runtime.ctr("images", "tag", m.image, newer)
-    m.chart = released(m)
+    m.helm.chart = released(m)
     with Rollout(m) as seen:
-        m.helm("upgrade", "--wait", "--timeout", "120s", values={**config, "image": {"tag": "v0.1.0-newer"}})
+        m.helm("upgrade", "--wait", "--timeout", "120s", values={"config": FOUR, "image": {"tag": "v0.1.0-newer"}})
         m.kubectl("-n", "tranche", "rollout", "status", "daemonset/tranche-node", "--timeout=120s")
         until("one agent, the newer", lambda: [p["spec"]["containers"][0]["image"] for p in m.get("pods", "-n", "tranche", "-l", "app.kubernetes.io/component=node")["items"]] == [newer])
         m.amounts({SHARED: 8})
@@ -85,8 +80,7 @@ def upgrade(m):
     report.check("upgraded: a new tenant gets its share from the newer agent", output["answers"]["wrong"] == 0 and output["mps"]["connected"], output["sms"])
 
     m.remove("pod", "newcomer")
-    m.remove("-k", f"{KIND}/without-gpu")
-    m.kubectl("wait", "--for=delete", "pod", "-l", "app.kubernetes.io/name in (tranche-probe, tranche-products)", "--timeout=60s")
+    m.end_workload()
     m.helm("upgrade", "--reuse-values", "--set", "reset.enabled=true", "--wait", "--wait-for-jobs", "--timeout", "150s")
     m.helm("uninstall", "--wait", "--timeout", "120s")
     until("the pods to be gone", lambda: not m.get("pods", "-n", "tranche")["items"])

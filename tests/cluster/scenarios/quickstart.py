@@ -4,19 +4,19 @@ test adds is what its stand-ins need and a GPU's node has: values for their driv
 import json
 import os
 import re
-import shutil
 import sys
 
 from lib import driver_root
-from lib.helm import CHART, find
+from lib.installation import SOURCE, make_image
+from lib.kubectl import Shell
 from lib.machine import NODE
-from lib.programs import run as run_program, write
+from lib.mission import programs
+from lib.programs import write
 from lib.report import Failed, until
 from lib.tranche import SIM_NODE
 
-SOURCE = os.path.abspath(os.path.join(CHART, "../../.."))
 SECTION = "## 3. A cluster with GPUs"
-OTHERS = r"\./dev image|skopeo "  # what they come to: `import_image`
+OTHERS = r"\./dev image|skopeo "  # what they come to: `make_image`
 
 # What NVIDIA's runtime would bring into a pod; the stand-ins know processes by the node's ids, and there is no network for pods.
 IN_POD = f"""  hostPID: true
@@ -36,14 +36,6 @@ IN_CONTAINER = f"""    env:
 """
 
 
-def import_image(world):
-    """The image of this build, where the node finds it without a registry."""
-    archive = world.machine.path("image.tar")
-    run_program(f"{SOURCE}/deploy/image/build", "--programs", f"{world.build}/bin", "-o", archive)
-    world.runtime.ctr("images", "import", archive)
-    os.unlink(archive)
-
-
 def commands():
     """(line, command) of the section's blocks of shell."""
     sys.path.insert(0, f"{SOURCE}/tests/docs")
@@ -61,15 +53,14 @@ class Reader:
     """Somebody in a shell, in a folder of his own, with kubectl and helm."""
 
     def __init__(self, world, kubectl, helm):
-        self.world, self.dir = world, world.machine.path("reader")
-        os.makedirs(f"{self.dir}/bin")
+        self.dir = world.machine.path("reader")
+        os.makedirs(self.dir)
         os.symlink(f"{SOURCE}/deploy", f"{self.dir}/deploy")
-        write(f"{self.dir}/stand-ins.json", json.dumps(driver_root.values()))
-        write(f"{self.dir}/bin/kubectl", f'#!/bin/sh\nexec {kubectl} "$@"\n', 0o755)
-        write(f"{self.dir}/bin/helm", f'#!/bin/sh\ncase $1 in install | upgrade) exec {helm} "$@" -f {self.dir}/stand-ins.json ;; *) exec {helm} "$@" ;; esac\n', 0o755)
-        home = world.machine.path("home")
-        self.env = {"PATH": f"{self.dir}/bin:/usr/bin:/bin", "KUBECONFIG": world.control_plane.kubeconfig, "HOME": home, "HELM_CACHE_HOME": home,
-                    "HELM_CONFIG_HOME": home, "HELM_DATA_HOME": home}
+        values = world.machine.path("stand-ins.json")
+        write(values, json.dumps(driver_root.values()))
+        here = world.machine.path("helm-here")
+        write(here, f'#!/bin/sh\ncase $1 in install | upgrade) exec {helm} "$@" -f {values} ;; *) exec {helm} "$@" ;; esac\n', 0o755)
+        self.shell = Shell(world.machine, world.control_plane.kubeconfig, kubectl=kubectl, helm=here)
 
     def types(self, text):
         text = re.sub(r"\bNODE\b", NODE, text).replace("REGISTRY", "tranche.io")
@@ -77,7 +68,7 @@ class Reader:
             text = re.sub(r"\n *runtimeClassName:.*", "", text)
         if "half.yaml" in text and "<<" in text:
             text = text.replace("  containers:\n", IN_POD + "  containers:\n").replace("    resources:", IN_CONTAINER + "    resources:")
-        return run_program("bash", "-ec", text, check=False, env=self.env, cwd=self.dir, timeout=180)
+        return self.shell("bash", "-ec", text, check=False, cwd=self.dir, timeout=180)
 
 
 def run_section(report, reader):
@@ -107,26 +98,20 @@ def edit_under_it(report, reader):
         status = reader.types("kubectl -n tranche exec ds/tranche-node -- tranche status").stdout
         keeps = re.search(r"default/half\S* +2 slots .* of +70.2 GiB", status)
         return keeps and int(re.search(r"gpu.shared: (\d+) slots", status).group(1)) > 8
-    try:
-        until("new slots beside the pod's", settled)
-        report.check("the edited ConfigMap: new slots, and the pod keeps its half", edited.returncode == 0, edited.stdout.strip())
-    except Failed as failure:
-        report.check("the edited ConfigMap: new slots, and the pod keeps its half", False, f"{failure} {edited.stderr}")
+    report.comes("the edited ConfigMap: new slots, and the pod keeps its half", settled, lambda: (edited.stdout + edited.stderr).strip())
 
 
 def run(world):
     report = world.report
     report.start("quickstart: docs/guide/quick-start.md as it is written")
-    helm, kubectl = find(world.binaries, world.build), shutil.which("kubectl", path=f"{world.binaries}:{os.environ['PATH']}")
-    if not (helm and kubectl):
-        print("SKIPPED: there is no Helm or no kubectl", flush=True)
-        report.check("the quick start: skipped without Helm or kubectl", True)
+    found = programs(world)
+    if not found:
         return
     driver_root.make(world.build)
     world.tranche.make_gpus(2)
     world.start_cluster(accounts=True)
-    import_image(world)
-    reader = Reader(world, kubectl, helm)
+    make_image(world)
+    reader = Reader(world, **found)
     if run_section(report, reader):
         edit_under_it(report, reader)
 

@@ -4,10 +4,9 @@ The node is the one of `deploy/kind/setup.sh --without-gpu`."""
 import json
 
 from lib.machine import NODE
-from lib.mission import KIND, SHARED, play
+from lib.mission import FOUR, KIND, SHARED, play
 from lib.report import until
 
-CONFIG = "version: v1\nsharing:\n  mps:\n    renameByDefault: true\n    resources:\n    - {name: nvidia.com/gpu, replicas: 4}\n"
 EACH = ("deep.memory.within", "deep.memory.beyond", "deep.sms", "deep.answers", "deep.sms.variable", "deep.second-process", "deep.other-user", "deep.neighbour")
 OVERRIDES = ("--pod-overrides", f"{KIND}/without-gpu/verify.json")
 
@@ -29,7 +28,7 @@ def tenants(m, count):
 
 def every_limit(m):
     report = m.report
-    m.install(config={"map": {"mps-four": CONFIG}, "default": "mps-four"})
+    m.install(config=FOUR)
     m.amounts({SHARED: 8})
     m.kubectl("apply", "-k", f"{KIND}/without-gpu")
     m.remove("deployment/tranche-products")
