@@ -19,7 +19,7 @@ LABEL = "nvidia.com/device-plugin.config"
 # Four shares of each GPU, under a name of their own.
 FOUR = {"default": "mps-four", "map": {
     "mps-four": "version: v1\nsharing:\n  mps:\n    renameByDefault: true\n    resources:\n    - {name: nvidia.com/gpu, replicas: 4}\n"}}
-AGENT, MPS = ("exec", "-n", "tranche", "ds/tranche-node", "--", "tranche"), ("exec", "-n", "tranche", "ds/tranche-mps", "--", "tranche")
+AGENT = ("exec", "-n", "tranche", "ds/tranche-node", "--", "tranche")
 
 
 def programs(world):
