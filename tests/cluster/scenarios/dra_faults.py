@@ -157,7 +157,6 @@ def a_container_ends_after_its_files(scene):
     body = tenant("again", HOLD)
     body["spec"]["restartPolicy"] = "Always"
     scene.api.add(body)
-    scene.api.until_phase("again", "Running")
     scene.attached("again")
     path = scene.spec_of("again")
     os.unlink(path)
