@@ -94,11 +94,14 @@ def edit_under_it(report, reader):
     """The sentence below: ten slots while the pod runs."""
     edited = reader.types("KUBE_EDITOR=\"sed -i 's/replicas: 4/replicas: 10/'\" kubectl -n tranche edit configmap tranche-configs")
 
+    def status():
+        return reader.types("kubectl -n tranche exec ds/tranche-node -- tranche status").stdout
+
     def settled():
-        status = reader.types("kubectl -n tranche exec ds/tranche-node -- tranche status").stdout
-        keeps = re.search(r"default/half\S* +2 slots .* of +70.2 GiB", status)
-        return keeps and int(re.search(r"gpu.shared: (\d+) slots", status).group(1)) > 8
-    report.comes("the edited ConfigMap: new slots, and the pod keeps its half", settled, lambda: (edited.stdout + edited.stderr).strip())
+        seen = status()
+        keeps = re.search(r"default/half\S* +2 slots .* of +70.2 GiB", seen)
+        return keeps and int(re.search(r"gpu.shared: (\d+) slots", seen).group(1)) > 8
+    report.comes("the edited ConfigMap: new slots, and the pod keeps its half", settled, lambda: [edited.stderr, *status().splitlines()[:12]])
 
 
 def run(world):
