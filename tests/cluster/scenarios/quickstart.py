@@ -99,7 +99,7 @@ def edit_under_it(report, reader):
 
     def settled():
         seen = status()
-        keeps = re.search(r"default/half\S* +2 slots .* of +70.2 GiB", seen)
+        keeps = re.search(r"default/half\S* +2 slots .* of +71885 MiB", seen)
         return keeps and int(re.search(r"gpu.shared: (\d+) slots", seen).group(1)) > 8
     report.comes("the edited ConfigMap: new slots, and the pod keeps its half", settled, lambda: [edited.stderr, *status().splitlines()[:12]])
 
