@@ -4,7 +4,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/json_list.h"
 #include "base/json_text.h"
 
 namespace tranche {

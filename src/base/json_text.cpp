@@ -2,8 +2,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/json_deep.h"
-
 namespace tranche {
 namespace {
 
@@ -12,8 +10,7 @@ std::string text_of(const Json& value, int indent, bool ascii = false) {
   return value.dump(indent, ' ', ascii, Json::error_handler_t::replace);
 }
 
-}  // namespace
-
+// Whether more brackets are open at once, outside strings, than in any document of ours or of Kubernetes.
 bool is_deep(std::string_view text) {
   constexpr std::size_t kDeepest = 100;
   std::size_t depth = 0;
@@ -33,9 +30,29 @@ bool is_deep(std::string_view text) {
   return false;
 }
 
+}  // namespace
+
 nlohmann::json json_of(std::string_view text) {
   if (is_deep(text)) return nlohmann::json(nlohmann::json::value_t::discarded);
   return nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+}
+
+nlohmann::json json_of_list(std::string_view text, std::string_view key,
+                            const std::function<void(const nlohmann::json&)>& element) {
+  using Event = nlohmann::json::parse_event_t;
+  if (is_deep(text)) return nlohmann::json(nlohmann::json::value_t::discarded);
+  std::string last_key;
+  bool inside = false;
+  const auto keep = [&](int depth, Event event, nlohmann::json& parsed) {
+    if (depth == 1 && event == Event::key) last_key = parsed.get<std::string>();
+    if (depth == 1 && event == Event::array_start) inside = last_key == key;
+    if (depth == 1 && event == Event::array_end) inside = false;
+    const bool complete = event == Event::object_end || event == Event::array_end || event == Event::value;
+    if (!inside || depth != 2 || !complete) return true;
+    element(parsed);
+    return false;
+  };
+  return nlohmann::json::parse(text, keep, /*allow_exceptions=*/false);
 }
 
 std::string json_text(const nlohmann::json& value, int indent) {
