@@ -5,7 +5,6 @@
 namespace tranche {
 namespace long_text_test {
 
-using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 TEST(LongText, IsWhatWasAdded) {
@@ -26,7 +25,7 @@ TEST(LongText, NothingHasNoPieces) {
   LongText text = std::string();
   text += "";
   EXPECT_TRUE(text.empty());
-  EXPECT_THAT(text.pieces(), IsEmpty());
+  EXPECT_THAT(text.pieces(), testing::IsEmpty());
   EXPECT_EQ(text.str(), "");
 }
 

@@ -8,7 +8,6 @@ namespace tranche {
 namespace shared_list_test {
 
 using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 
 TEST(SharedListTest, CopiesShareTheirValues) {
   const SharedList<std::string> list{"a", "b"};
@@ -29,7 +28,7 @@ TEST(SharedListTest, EqualIsWhatHasEqualValues) {
   EXPECT_EQ(SharedList<int>({1, 2}), SharedList<int>({1, 2}));
   EXPECT_FALSE(SharedList<int>({1, 2}) == SharedList<int>({1}));
   EXPECT_EQ(SharedList<int>(), SharedList<int>(std::vector<int>()));
-  EXPECT_THAT(SharedList<int>(), IsEmpty());
+  EXPECT_THAT(SharedList<int>(), testing::IsEmpty());
 }
 
 }  // namespace shared_list_test

@@ -7,8 +7,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
 
 TEST(CdiCsv, ReadsTheFourKinds) {
   const auto parsed = parse_csv(
@@ -18,7 +16,7 @@ TEST(CdiCsv, ReadsTheFourKinds) {
       "  lib ,  /usr/lib/aarch64-linux-gnu/tegra/libcuda.so.1.1  \n"
       "sym, /usr/lib/aarch64-linux-gnu/libcuda.so",
       "l4t.csv");
-  EXPECT_THAT(parsed.problems, IsEmpty());
+  EXPECT_THAT(parsed.problems, testing::IsEmpty());
   EXPECT_THAT(parsed.entries,
               ElementsAre(CsvEntry{CsvKind::kDevice, "/dev/nvhost-ctrl"},
                           CsvEntry{CsvKind::kDirectory, "/lib/firmware/tegra23x"},
@@ -39,7 +37,7 @@ TEST(CdiCsv, NamesEveryLineThatItDoesNotUnderstandAndReadsTheOthers) {
       "dir, /a/../b\n"
       "dev, /dev/good\n",
       "devices.csv");
-  EXPECT_THAT(parsed.entries, SizeIs(1));
+  EXPECT_THAT(parsed.entries, testing::SizeIs(1));
   std::vector<std::string> texts;
   for (const auto& problem : parsed.problems) texts.push_back(to_string(problem));
   EXPECT_THAT(texts, ElementsAre(HasSubstr("devices.csv:1:1: warning: the line has no comma"),

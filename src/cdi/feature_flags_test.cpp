@@ -5,11 +5,9 @@
 namespace tranche::cdi {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
-using ::testing::UnorderedElementsAre;
 
 ReadFeatures features(std::vector<std::string> words) {
   config::PluginRun run;
@@ -56,7 +54,7 @@ TEST(CdiFeatures, AsksWhichWordWasMeant) {
 
 TEST(CdiFeatures, TurnsHooksOffOneByOneOrAll) {
   EXPECT_THAT(hooks({"chmod", "enable-cuda-compat"}).features.disabled_hooks,
-              UnorderedElementsAre(HookName::kChmod, HookName::kEnableCudaCompat));
+              testing::UnorderedElementsAre(HookName::kChmod, HookName::kEnableCudaCompat));
   EXPECT_THAT(hooks({"all"}).features.disabled_hooks, SizeIs(6));
   EXPECT_THAT(hooks({}).features.disabled_hooks, IsEmpty());
   EXPECT_THAT(

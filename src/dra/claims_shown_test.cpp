@@ -8,7 +8,6 @@ namespace tranche::dra {
 namespace claims_shown_test {
 
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using ::testing::SizeIs;
 using Json = nlohmann::json;
 
@@ -35,7 +34,7 @@ TEST(ClaimsShown, NameTheHolderTheLimitsAndThatTheyAreEnforced) {
   EXPECT_EQ(limits_text(shown[0]), "6144 MiB, 30 SMs (20 cores)");
   EXPECT_EQ(shown[0].used_mib, 700u);
   EXPECT_EQ(shown[0].enforced, "yes");
-  EXPECT_THAT(serving_faults(status()), IsEmpty());
+  EXPECT_THAT(serving_faults(status()), testing::IsEmpty());
 }
 
 TEST(ClaimsShown, LimitsOfEachProcessAreNamed) {

@@ -13,7 +13,6 @@
 namespace tranche::dra {
 namespace prepare_test {
 
-using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -308,7 +307,7 @@ TEST_F(DraPrepare, ASpecHasADeviceForEachResult) {
   EXPECT_EQ(spec.devices[0].name, "a-x-gpu-0-shared-s1");
   EXPECT_EQ(spec.devices[0].edits, spec.devices[1].edits);
   EXPECT_THAT(spec.devices[0].edits.env, ElementsAre("CUDA_MPS_PIPE_DIRECTORY=/run/tranche/mps"));
-  EXPECT_THAT(spec.devices[0].edits.mounts[0].options, Contains("ro"));
+  EXPECT_THAT(spec.devices[0].edits.mounts[0].options, testing::Contains("ro"));
   EXPECT_EQ(claim_spec_file(spec.vendor, "a"), "gpu.tranche.io-claim_a.json");
   EXPECT_EQ(test::fault_of(spec), "");
 }

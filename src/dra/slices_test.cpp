@@ -15,7 +15,6 @@ namespace slices_test {
 using Json = nlohmann::json;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 const Pool kPool{"gpu.tranche.io", "n1"};
 
@@ -39,7 +38,7 @@ std::vector<std::string> device_names(const Json& spec) {
 
 TEST(DraSlices, AreTheDevicesAndTheirCountersApart) {
   const Slices slices = slices_of(devices("2xH200"), kPool);
-  EXPECT_THAT(slices.notes, IsEmpty());
+  EXPECT_THAT(slices.notes, testing::IsEmpty());
   ASSERT_EQ(slices.list.size(), 2u);
   EXPECT_EQ(slices.list[0].name, "00000-gpu.tranche.io-n1");
   const auto found = specs(slices);

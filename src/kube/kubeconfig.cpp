@@ -11,7 +11,6 @@
 namespace tranche::kube {
 namespace {
 
-using config::Findings;
 using config::Node;
 using config::Value;
 
@@ -141,7 +140,7 @@ class Reader {
 
  private:
   struct File {
-    Findings findings;
+    config::Findings findings;
     config::Document document;
   };
   Value named(std::string_view list, std::string_view what, const Value& wanted, const std::string& name) const;

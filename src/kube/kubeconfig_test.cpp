@@ -9,7 +9,6 @@ namespace kubeconfig_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 std::vector<std::string> texts(const std::vector<Problem>& problems) {
   std::vector<std::string> list;
@@ -35,7 +34,7 @@ TEST(Kubeconfig, TakesTheClusterAndUserOfTheCurrentContext) {
       file("    server: https://10.0.0.1:6443/k/\n    certificate-authority: ca.crt\n    tls-server-name: kubernetes\n",
            "    tokenFile: /var/token\n    client-certificate: own.crt\n    client-key: /keys/own.key\n"),
       "/etc/k/conf");
-  ASSERT_THAT(texts(parsed.problems), IsEmpty());
+  ASSERT_THAT(texts(parsed.problems), testing::IsEmpty());
   ASSERT_TRUE(parsed.access);
   EXPECT_EQ(parsed.access->server.url(), "https://10.0.0.1:6443/k");
   EXPECT_EQ(parsed.access->authorities, (Material{"", "/etc/k/ca.crt"}));

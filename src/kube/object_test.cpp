@@ -9,7 +9,6 @@ namespace object_test {
 
 using Json = nlohmann::json;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Pair;
 
@@ -64,7 +63,7 @@ TEST(ObjectNameTest, IsANamespaceAndALegalName) {
   for (const char* text : {"", "a", "/a", "a/", "a/b/c", "A/b", "a/b c", "a.b/c", "../x", "a/-b"}) {
     const auto parsed = parse_object_name(text);
     ASSERT_FALSE(parsed) << text;
-    EXPECT_THAT(parsed.error().what, HasSubstr("NAMESPACE/NAME"));
+    EXPECT_THAT(parsed.error().what, testing::HasSubstr("NAMESPACE/NAME"));
   }
 }
 

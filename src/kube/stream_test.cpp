@@ -9,7 +9,6 @@
 namespace tranche::kube {
 namespace stream_test {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 Status ignore(Change, const nlohmann::json&) {
@@ -26,7 +25,7 @@ TEST(WatchLines, ComeOutTheSameHoweverTheyAreCut) {
       ASSERT_TRUE(some);
       all.insert(all.end(), some->begin(), some->end());
     }
-    EXPECT_THAT(all, ElementsAre("{\"a\":1}", "{\"b\":2}")) << piece;
+    EXPECT_THAT(all, testing::ElementsAre("{\"a\":1}", "{\"b\":2}")) << piece;
   }
 }
 

@@ -5,7 +5,6 @@
 namespace tranche::mig {
 namespace configuration_test {
 
-using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -78,8 +77,8 @@ TEST(MigConfiguration, WhatIsWrongHasAPlaceAndARemedy) {
   EXPECT_THAT(problems_of("- devices: all"),
               ElementsAre(HasSubstr("must be a mapping, but is a list; write version: v1, mig-configs: and the name")));
   EXPECT_THAT(problems_of("apiVersion: v1\nkind: ConfigMap\ndata: {config.yaml: x}\n"),
-              ElementsAre(AllOf(HasSubstr("c.yaml:1:1: error: is a Kubernetes object (kind \"ConfigMap\")"),
-                                HasSubstr("save the value of one key below its data as a file"))));
+              ElementsAre(testing::AllOf(HasSubstr("c.yaml:1:1: error: is a Kubernetes object (kind \"ConfigMap\")"),
+                                         HasSubstr("save the value of one key below its data as a file"))));
   EXPECT_THAT(problems_of("migManager: {config: {name: x}}"), ElementsAre(HasSubstr("is the values file of a Helm")));
   EXPECT_THAT(problems_of(with_entry("devices: all\n    mig-enabled")),
               ElementsAre(HasSubstr("c.yaml:5:5: error: has no colon and no value: \"mig-enabled\"")));

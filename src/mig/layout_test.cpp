@@ -10,7 +10,6 @@ namespace layout_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 const std::vector<Profile>& profiles_of(std::string_view key) {
   return find_model(key)->profiles;
@@ -123,7 +122,7 @@ TEST(MigLayout, SaysWhyASetHasNone) {
 
 TEST(MigLayout, SaysWhatFitsBesideHeldInstances) {
   const std::vector<GpuInstance> present{instance(0, 0, {0, 8}, true)};
-  EXPECT_THAT(largest_beside(profiles_of("A100-SXM4-40GB"), set_of({{"1g.5gb", 7}}), present), IsEmpty());
+  EXPECT_THAT(largest_beside(profiles_of("A100-SXM4-40GB"), set_of({{"1g.5gb", 7}}), present), testing::IsEmpty());
   const std::vector<GpuInstance> half{instance(1, 9, {0, 4}, true)};
   EXPECT_EQ(largest_beside(profiles_of("A100-SXM4-40GB"), set_of({{"1g.5gb", 7}}), half), set_of({{"1g.5gb", 3}}));
   EXPECT_EQ(largest_beside(profiles_of("A100-SXM4-40GB"), set_of({{"3g.20gb", 2}}), half), set_of({{"3g.20gb", 2}}));

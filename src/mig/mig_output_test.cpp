@@ -10,7 +10,6 @@ namespace tranche::mig {
 namespace profiles_test {
 
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 TEST(MigProfiles, StandTogetherWhereTheGpusAreAlike) {
   auto gpus = *simulated_node("3xH200");
@@ -45,7 +44,7 @@ TEST(MigProfiles, SayWhyThereAreNone) {
   auto gpus = *simulated_node("H200");
   gpus[0].profiles.clear();
   EXPECT_THAT(profiles_text(gpus, false), HasSubstr("older than 550"));
-  EXPECT_THAT(profiles_text(gpus, false), Not(HasSubstr("PROFILE")));
+  EXPECT_THAT(profiles_text(gpus, false), testing::Not(HasSubstr("PROFILE")));
 }
 
 // A figure that no source gives is left open, not invented.

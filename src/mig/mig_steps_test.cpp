@@ -5,7 +5,6 @@
 namespace tranche::mig {
 namespace steps_test {
 
-using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 constexpr std::uint32_t kOne = 19, kThree = 9;
@@ -48,7 +47,7 @@ TEST(MigSteps, WhatGoesGoesFirstAndWhatStaysIsNotTouched) {
   GpuState gpu = cut({there(one(0), 7), there(three(4), 2)});
   const Layout wanted{true, {three(0), three(4)}};
   const GpuPlan plan = plan_to(gpu, wanted);
-  EXPECT_THAT(plan.leaves(), ElementsAre("MIG-7"));
+  EXPECT_THAT(plan.leaves(), testing::ElementsAre("MIG-7"));
   ASSERT_EQ(plan.goes().size(), 1u);
   EXPECT_EQ(plan.goes()[0].id, 7u);
   EXPECT_EQ(plan.after.instances.back(), gpu.instances.back());

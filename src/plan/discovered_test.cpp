@@ -14,7 +14,6 @@ using config::MigStrategy;
 using inventory::Gpu;
 using inventory::Inventory;
 using inventory::Platform;
-using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -284,7 +283,7 @@ TEST(MigStrategies, ADeviceWhoseNodesNobodyKnowsIsLeftOutOnlyWhereItsNodesArePas
 TEST(Plan, ShowsWhatTheDriverWouldNotSay) {
   Inventory inventory = node(Platform::kNvml, {gpu_of(0)});
   inventory.doubts = {"GPU 0 (GPU-0): the driver does not say its compute capability"};
-  EXPECT_THAT(make_plan({}, inventory)->notes, Contains(inventory.doubts[0]));
+  EXPECT_THAT(make_plan({}, inventory)->notes, testing::Contains(inventory.doubts[0]));
 }
 
 }  // namespace discovered_test

@@ -18,7 +18,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
-using ::testing::UnorderedElementsAre;
 
 using make::uuid;
 
@@ -411,7 +410,7 @@ TEST(Span, EntriesApartAreSetsApart) {
                             gpus(6));
   std::vector<std::size_t> sizes;
   for (const auto& pool : plan.pools) sizes.push_back(pool.devices.size());
-  EXPECT_THAT(sizes, UnorderedElementsAre(2, 2, 1, 1));
+  EXPECT_THAT(sizes, testing::UnorderedElementsAre(2, 2, 1, 1));
 }
 
 }  // namespace per_device_test

@@ -5,7 +5,6 @@
 namespace tranche::plan {
 namespace {
 
-using inventory::Gpu;
 using inventory::Platform;
 
 Platform made_for(const PlannedDevice& device) {
@@ -18,7 +17,7 @@ std::string why_stale(const PlannedDevice& device, const inventory::Inventory& i
   if (made_for(device) != inventory.platform)
     return "the node's platform is " + std::string(to_string(inventory.platform)) + " now";
   if (inventory.platform != Platform::kNvml) return {};
-  const Gpu* gpu = inventory::find_gpu(inventory, device.gpu_uuid);
+  const inventory::Gpu* gpu = inventory::find_gpu(inventory, device.gpu_uuid);
   if (gpu == nullptr) return "its GPU is not on this node any more";
   if (device.is_mig)
     return std::ranges::find(gpu->mig_devices, device.uuid, &inventory::MigDevice::uuid) != gpu->mig_devices.end()

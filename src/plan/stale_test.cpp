@@ -8,7 +8,6 @@ namespace tranche::plan {
 namespace stale_test {
 
 using config::MigStrategy;
-using inventory::Inventory;
 using inventory::Platform;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -33,7 +32,7 @@ struct Stale : ::testing::Test {
   std::map<std::string, std::string> stale() const { return stale_devices(plan, inventory, config.flags.mig_strategy); }
 
   config::Config config;
-  Inventory inventory;
+  inventory::Inventory inventory;
   Plan plan;
 };
 

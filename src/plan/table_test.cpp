@@ -8,7 +8,6 @@ namespace tranche::plan {
 namespace table_test {
 
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 Plan small_plan() {
   Plan plan;
@@ -37,7 +36,7 @@ TEST(PlanTable, ShowsTheLimitsOfASlot) {
   EXPECT_THAT(text, HasSubstr("0       10     4096 MiB       10 (10 %)   gpu-00000001  GPU-1"));
   EXPECT_THAT(text, HasSubstr("nvidia.com/gpu.count=1"));
   EXPECT_THAT(text, HasSubstr("x GPU 1 (GPU-2): it is a display GPU"));
-  EXPECT_THAT(text, Not(HasSubstr("\x1b[")));
+  EXPECT_THAT(text, testing::Not(HasSubstr("\x1b[")));
 }
 
 TEST(PlanTable, BreaksSentencesAtTheWidthAndPaintsOnRequest) {

@@ -12,7 +12,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using Sizes = std::map<std::string, std::uint64_t>;
 
 constexpr const char* kGpu = "nvidia.com/gpu";
@@ -184,7 +183,7 @@ TEST(Land, WhatARefusedPodWasGivenIsFreeAgain) {
       {pod("a", 7), pod("b", {{"x", Role::kMain, {{kGpu, 2}}}, {"y", Role::kMain, {{kGpu, 11}}}}), pod("c", 10)});
   EXPECT_THAT(fates(simulation), ElementsAre("lands 7@0", "refused", "lands 10@1"));
   EXPECT_THAT(simulation.pods[1].why, ElementsAre(HasSubstr("y: the 11 slots of nvidia.com/gpu lie on 2 GPUs")));
-  EXPECT_THAT(simulation.pods[1].holdings, IsEmpty());
+  EXPECT_THAT(simulation.pods[1].holdings, testing::IsEmpty());
 }
 
 // Promise: plan/simulate: Init containers pass their devices on and sidecars keep theirs.

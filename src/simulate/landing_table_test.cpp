@@ -6,7 +6,6 @@ namespace tranche::simulate {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 TEST(SimulationTable, SaysHowManyLandAndWhyOthersDoNot) {
   Simulation simulation;
@@ -20,7 +19,7 @@ TEST(SimulationTable, SaysHowManyLandAndWhyOthersDoNot) {
   EXPECT_THAT(text, HasSubstr("default/a  lands    m          nvidia.com/gpu  1      0    not limited  not limited\n"));
   EXPECT_THAT(text, HasSubstr("  - default/b: asks 2 and 1 is free\n  x default/c: asks for more\n"));
   EXPECT_THAT(text, HasSubstr("1 pod on other nodes, left out\n"));
-  EXPECT_THAT(text, Not(HasSubstr("other pod ")));
+  EXPECT_THAT(text, testing::Not(HasSubstr("other pod ")));
 }
 
 TEST(SimulationTable, WithoutDevicesOrPodsThereIsNothingToShow) {

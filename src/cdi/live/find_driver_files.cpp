@@ -7,8 +7,6 @@
 namespace tranche::cdi {
 namespace {
 
-using namespace cdi_files;
-
 constexpr const char* kImexChannel = "/dev/nvidia-caps-imex-channels/channel";
 
 // The path of a host file relative to the host's driver root; "" if it is not below that.
@@ -37,13 +35,11 @@ void find_extras(const os::RootView& driver, const os::RootView& devices, const 
       break;
     }
   }
-  files.gdrcopy = cdi_files::find_nodes(devices, {"/dev/gdrdrv"});
-  files.gds = cdi_files::find_nodes(devices, {"/dev/nvidia-fs*"});
-  files.mofed = cdi_files::find_nodes(devices, {"/dev/infiniband/rdma_cm", "/dev/infiniband/uverbs*"});
-  files.gds_files =
-      cdi_files::find_all(driver, {"/etc/cufile.json"}, [](const auto& place) { return place.is_file(); });
-  for (const Found& udev :
-       cdi_files::find_all(driver, {"/run/udev"}, [](const auto& place) { return place.is_directory(); }))
+  files.gdrcopy = find_nodes(devices, {"/dev/gdrdrv"});
+  files.gds = find_nodes(devices, {"/dev/nvidia-fs*"});
+  files.mofed = find_nodes(devices, {"/dev/infiniband/rdma_cm", "/dev/infiniband/uverbs*"});
+  files.gds_files = find_all(driver, {"/etc/cufile.json"}, [](const auto& place) { return place.is_file(); });
+  for (const Found& udev : find_all(driver, {"/run/udev"}, [](const auto& place) { return place.is_directory(); }))
     files.gds_files.push_back(udev);
 }
 
@@ -78,16 +74,16 @@ Result<FoundDriverFiles> find_driver_files(const DriverFilesSettings& settings, 
   const os::RootView& devices = found.nodes_in_driver_root ? *driver : system;
   switch (inventory.platform) {
     case inventory::Platform::kNvml:
-      TRY_STATUS(cdi_files::find_libraries(*driver, inventory.driver_version, found.files));
-      cdi_files::find_graphics_firmware_and_programs(*driver, system, inventory.driver_version, found.files);
-      cdi_files::find_sockets(*driver, found.files);
-      cdi_files::find_gpu_nodes(devices, system, inventory, found.files);
+      TRY_STATUS(find_libraries(*driver, inventory.driver_version, found.files));
+      find_graphics_firmware_and_programs(*driver, system, inventory.driver_version, found.files);
+      find_sockets(*driver, found.files);
+      find_gpu_nodes(devices, system, inventory, found.files);
       break;
     case inventory::Platform::kWsl:
-      cdi_files::find_wsl(*driver, devices, found.files);
+      find_wsl(*driver, devices, found.files);
       break;
     case inventory::Platform::kTegra:
-      cdi_files::find_tegra(*driver, system, devices, found);
+      find_tegra(*driver, system, devices, found);
       break;
   }
   find_extras(*driver, devices, system, settings.imex_channels, found.files);

@@ -7,11 +7,8 @@
 namespace tranche::cdi {
 namespace {
 
-using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
 using ::testing::SizeIs;
 
 Found at(const std::string& path) {
@@ -114,7 +111,7 @@ TEST_F(DriverFilesTest, NameGraphicsLibrariesApartBecauseOnlyAFeatureFlagAsksFor
   tree_.link("/driver/usr/lib64/libEGL.so.1", "libEGL.so.1.1.0");
   const DriverFiles files = find().files;
   EXPECT_THAT(files.explicit_libraries, ElementsAre(at("/usr/lib64/libEGL.so.1.1.0")));
-  EXPECT_THAT(paths(files.libraries), Not(Contains(HasSubstr("libEGL"))));
+  EXPECT_THAT(paths(files.libraries), testing::Not(testing::Contains(HasSubstr("libEGL"))));
 }
 
 TEST_F(DriverFilesTest, AreGraphicsConfigurationFirmwareAndPrograms) {
@@ -318,7 +315,7 @@ TEST_F(TegraFiles, WithoutCsvFilesAreProblemsThatNameThem) {
   tree_.directory(std::string("/driver") + kFolder);
   ASSERT_THAT(find().problems, SizeIs(3));
   EXPECT_THAT(to_string(find().problems[0]), HasSubstr("devices.csv: warning: is not there"));
-  EXPECT_THAT(find().files.libraries, IsEmpty());
+  EXPECT_THAT(find().files.libraries, testing::IsEmpty());
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "cdi/live/finder.h"
 
-namespace tranche::cdi::cdi_files {
+namespace tranche::cdi {
 namespace {
 
 // The first six are where NVIDIA's device plugin searches for the management library; the others are where Debian,
@@ -203,4 +203,4 @@ void find_wsl(const os::RootView& driver, const os::RootView& devices, DriverFil
   }
 }
 
-}  // namespace tranche::cdi::cdi_files
+}  // namespace tranche::cdi

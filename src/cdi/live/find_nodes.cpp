@@ -2,14 +2,14 @@
 
 #include "cdi/live/finder.h"
 
-namespace tranche::cdi::cdi_files {
+namespace tranche::cdi {
 namespace {
 
 constexpr const char* kDri = "/dev/dri/";
 
 // sysfs lists the DRM nodes of a PCI function; udev creates links to the nodes by function.
-tranche::cdi::DrmNodes find_drm(const os::RootView& devices, const os::RootView& system, const std::string& address) {
-  tranche::cdi::DrmNodes drm;
+DrmNodes find_drm(const os::RootView& devices, const os::RootView& system, const std::string& address) {
+  DrmNodes drm;
   for (const std::string& name : system.list("/sys/bus/pci/devices/" + address + "/drm")) {
     if (!name.starts_with("card") && !name.starts_with("renderD")) continue;
     const auto place = devices.look(kDri + name);
@@ -46,4 +46,4 @@ void find_gpu_nodes(const os::RootView& devices, const os::RootView& system, con
       find_nodes(devices, {"/dev/nvidia-modeset", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidiactl"});
 }
 
-}  // namespace tranche::cdi::cdi_files
+}  // namespace tranche::cdi

@@ -4,14 +4,11 @@
 #include "cdi/live/finder.h"
 #include "os/files/files.h"
 
-namespace tranche::cdi::cdi_files {
+namespace tranche::cdi {
 namespace {
 
-using tranche::cdi::CsvEntry;
-using tranche::cdi::CsvKind;
-
 bool has_csv_folder(const os::RootView& root) {
-  const auto place = root.look(tranche::cdi::kCsvDirectory);
+  const auto place = root.look(kCsvDirectory);
   return place && place->is_directory();
 }
 
@@ -22,7 +19,7 @@ void add_file(std::vector<Found>& files, const std::string& real) {
 }
 
 void find_link(const os::RootView& driver, const std::string& path, DriverFiles& files) {
-  if (tranche::cdi::is_library_link(path)) return;  // the loader's cache creates these
+  if (is_library_link(path)) return;  // the loader's cache creates these
   const auto place = driver.look(path);
   if (!place || !place->is_file()) return;
   add_file(files.files, place->path);
@@ -55,7 +52,7 @@ void read_csv(const os::RootView& root, const std::string& path, const os::RootV
                               "install NVIDIA's packages for Tegra if containers miss something"});
     return;
   }
-  const auto parsed = tranche::cdi::parse_csv(*text, path_here);
+  const auto parsed = parse_csv(*text, path_here);
   found.problems.insert(found.problems.end(), parsed.problems.begin(), parsed.problems.end());
   for (const CsvEntry& entry : parsed.entries) find_entry(entry, driver, devices, found.files);
 }
@@ -66,15 +63,15 @@ void find_tegra(const os::RootView& driver, const os::RootView& system, const os
                 FoundDriverFiles& found) {
   for (const os::RootView* root : {&driver, &system}) {
     if (!has_csv_folder(*root)) continue;
-    for (const std::string_view name : tranche::cdi::kCsvFiles)
-      read_csv(*root, std::string(tranche::cdi::kCsvDirectory) + "/" + std::string(name), driver, devices, found);
+    for (const std::string_view name : kCsvFiles)
+      read_csv(*root, std::string(kCsvDirectory) + "/" + std::string(name), driver, devices, found);
     return;
   }
   found.problems.push_back({Severity::kWarning,
-                            {tranche::cdi::kCsvDirectory, 0, 0},
+                            {kCsvDirectory, 0, 0},
                             "",
                             "is neither below the driver root nor on the system, so containers get nothing",
                             "install NVIDIA's packages for Tegra on the node"});
 }
 
-}  // namespace tranche::cdi::cdi_files
+}  // namespace tranche::cdi

@@ -7,11 +7,7 @@
 #include "cdi/live/find_driver_files.h"
 #include "os/files/root_view.h"
 
-namespace tranche::cdi::cdi_files {
-
-using tranche::cdi::DriverFiles;
-using tranche::cdi::Found;
-using tranche::cdi::Link;
+namespace tranche::cdi {
 
 // All paths in a root that match `patterns` and pass `is`, with their real paths.
 template <class Test>
@@ -43,4 +39,4 @@ void find_tegra(const os::RootView& driver, const os::RootView& system, const os
 std::string folder_of(const std::string& path);
 std::string base_of(const std::string& path);
 
-}  // namespace tranche::cdi::cdi_files
+}  // namespace tranche::cdi

@@ -10,7 +10,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 constexpr const char* kGpuFile = "k8s.device-plugin.nvidia.com-gpu.json";
 constexpr const char* kGdsFile = "k8s.device-plugin.nvidia.com-gds.json";
@@ -64,7 +63,7 @@ TEST_F(CdiFiles, OfOursThatAreNotWantedAnyMoreAreRemovedAndOthersStay) {
   tree_.file("/run/cdi/k8s.device-plugin.nvidia.com-other.json");
   tree_.file("/run/cdi/k8s.device-plugin.nvidia.com-mofed.yaml");
   const auto done = write({spec("gpu")});
-  EXPECT_THAT(done->written, IsEmpty());
+  EXPECT_THAT(done->written, testing::IsEmpty());
   EXPECT_THAT(done->removed, ElementsAre(kGdsFile));
   EXPECT_THAT(names(), ElementsAre("k8s.device-plugin.nvidia.com-gpu.json", "k8s.device-plugin.nvidia.com-mofed.yaml",
                                    "k8s.device-plugin.nvidia.com-other.json", "nvidia.com-gpu.json"));

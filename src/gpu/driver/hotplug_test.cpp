@@ -15,7 +15,6 @@ namespace hotplug_test {
 
 using namespace std::chrono_literals;
 using testing::ElementsAre;
-using testing::IsEmpty;
 namespace fs = std::filesystem;
 
 constexpr const char* kTwoH200 = "gpus: {profile: H200, count: 2}\ntopology: vm\n";
@@ -69,7 +68,7 @@ TEST(HotPlug, AGpuThatAppearsIsFoundByItsDeviceNode) {
   plug(sim, 1, true);
   sim.write("/dev/nvidia1", "");
   ASSERT_TRUE(watcher.until([&] { return has_gpus(watcher, 2); }));
-  EXPECT_THAT(watcher.events, IsEmpty()) << "nothing is lost meanwhile";
+  EXPECT_THAT(watcher.events, testing::IsEmpty()) << "nothing is lost meanwhile";
   sim.node().raise({.gpu = 1, .kind = sim::EventKind::kXid, .data = 31});
   ASSERT_TRUE(watcher.until([&] { return watcher.events.size() == 1; })) << "and it is watched";
   EXPECT_EQ(watcher.events[0].gpu_uuid, sim.node().gpus()[1].uuid);

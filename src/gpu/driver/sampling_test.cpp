@@ -11,8 +11,6 @@ namespace sampling_test {
 
 using namespace std::chrono_literals;
 using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
 
 constexpr const char* kTwoH200 = "gpus: {profile: H200, count: 2}\ntopology: vm\n";
 constexpr Duration kEvery = 10ms;
@@ -105,8 +103,8 @@ TEST_F(Sampling, AGpuThatCannotBeReadSaysWhyAndComesBack) {
   ASSERT_TRUE(until([](const auto& samples) { return samples[0].holders.size() == 1; }));
   sim_.fail_call("nvmlDeviceGetComputeRunningProcesses_v3", 0, 999);
   ASSERT_TRUE(until([](const auto& samples) { return !samples[0].problem.empty(); }));
-  EXPECT_THAT(watcher_->samples.back()[0].problem, HasSubstr("cannot list the processes"));
-  EXPECT_THAT(watcher_->samples.back()[0].holders, IsEmpty());
+  EXPECT_THAT(watcher_->samples.back()[0].problem, testing::HasSubstr("cannot list the processes"));
+  EXPECT_THAT(watcher_->samples.back()[0].holders, testing::IsEmpty());
   EXPECT_EQ(watcher_->samples.back()[1].problem, "");
   sim_.node().clear_faults();
   ASSERT_TRUE(until([](const auto& samples) { return samples[0].holders.size() == 1; }));

@@ -11,9 +11,7 @@ namespace tranche::gpu::nvml {
 namespace scan_test {
 
 using inventory::ComputeMode;
-using inventory::Gpu;
 using inventory::Inventory;
-using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
@@ -41,7 +39,7 @@ TEST(NvmlScan, ReadsEveryFieldOfFourH200InAVirtualMachine) {
   EXPECT_EQ(node.cuda_driver_version, 13000);
   EXPECT_THAT(node.unreadable, IsEmpty());
   ASSERT_EQ(node.gpus.size(), 4u);
-  const Gpu& gpu = node.gpus[0];
+  const inventory::Gpu& gpu = node.gpus[0];
   EXPECT_EQ(gpu.uuid, sim.node().gpus()[0].uuid);
   EXPECT_EQ(gpu.index, 0u);
   EXPECT_EQ(gpu.minor, 0u);
@@ -134,7 +132,7 @@ TEST(NvmlScan, NamesMediaExtensionsOfAProfile) {
   std::vector<std::string> profiles;
   for (const auto& mig : node.gpus[0].mig_devices) profiles.push_back(mig.profile);
   std::ranges::sort(profiles);
-  EXPECT_THAT(profiles, ElementsAre("1g.18gb+me", "1g.35gb"));
+  EXPECT_THAT(profiles, testing::ElementsAre("1g.18gb+me", "1g.35gb"));
   // Without permission on the instances, the driver's own name of the device has the same information.
   sim.fail_call("nvmlDeviceGetGpuInstanceById", -1, 4);
   const Inventory again = scan(sim);

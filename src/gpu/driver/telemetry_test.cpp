@@ -10,8 +10,6 @@
 namespace tranche::gpu::nvml {
 namespace telemetry_test {
 
-using testing::SizeIs;
-
 class Reading : public testing::Test {
  protected:
   void start(const std::string& node, std::size_t gpus) {
@@ -49,7 +47,7 @@ TEST_F(Reading, ReportsPowerClocksAndErrorsOfEachGpu) {
   start("gpus: {profile: H200, count: 2}\ntopology: vm\n", 2);
   load(80);
   const auto round = measure();
-  ASSERT_THAT(round, SizeIs(2));
+  ASSERT_THAT(round, testing::SizeIs(2));
   const GpuTelemetry& gpu = round[0];
   EXPECT_EQ(gpu.uuid, sim_->node().gpus()[0].uuid);
   EXPECT_EQ(gpu.power_watts, 400);

@@ -5,9 +5,7 @@
 namespace tranche::health {
 namespace healthchecks_test {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::IsEmpty;
 using Set = std::set<std::uint64_t>;
 
 struct ListCase {
@@ -112,7 +110,7 @@ TEST(HealthChecks, AnEnabledXidKeepsAClassThatNeedsAResetAndDrainsOtherwise) {
   EXPECT_EQ(class_of(checks, 14), XidClass::kDrain);
   EXPECT_EQ(class_of(checks, 95), XidClass::kReset);
   EXPECT_EQ(class_of(checks, 13), XidClass::kApplication);
-  EXPECT_THAT(problems, IsEmpty());
+  EXPECT_THAT(problems, testing::IsEmpty());
 }
 
 TEST(HealthChecks, IsWrittenAsItIsRead) {

@@ -7,9 +7,7 @@
 namespace tranche::inventory {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 // The table as a driver writes it: every instance of 32 GPUs, whether or not it exists.
 std::string whole_table() {
@@ -54,13 +52,13 @@ TEST(MigMinors, LinesThatDoNotFitAreQuotedAndTheOthersHold) {
   EXPECT_EQ(table.of(0, 1, 0), 13u);
   EXPECT_EQ(table.of(0, 2), std::nullopt) << "no device node has such a number";
   EXPECT_EQ(table.bad_lines, 6u);
-  EXPECT_THAT(table.not_understood, ElementsAre(HasSubstr("line 2 is \"gpu0/gi1/access twelve\""),
-                                                HasSubstr("line 3 is"), HasSubstr("line 5 is")));
+  EXPECT_THAT(table.not_understood, testing::ElementsAre(HasSubstr("line 2 is \"gpu0/gi1/access twelve\""),
+                                                         HasSubstr("line 3 is"), HasSubstr("line 5 is")));
 }
 
 TEST(MigMinors, NoTextIsAnEmptyTable) {
   const MigMinors table = parse_mig_minors("");
-  EXPECT_THAT(table.gpu_instances, IsEmpty());
+  EXPECT_THAT(table.gpu_instances, testing::IsEmpty());
   EXPECT_EQ(table.of(0, 0), std::nullopt);
   EXPECT_EQ(table.bad_lines, 0u);
 }

@@ -15,8 +15,6 @@
 namespace tranche::os {
 namespace {
 
-using files::joined;
-
 constexpr int kOpenDir = O_PATH | O_DIRECTORY | O_CLOEXEC;
 constexpr int kAttempts = 100;  // to find a free temporary name
 

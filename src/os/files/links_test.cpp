@@ -12,7 +12,6 @@ namespace tranche::os {
 namespace {
 
 namespace fs = std::filesystem;
-using ::testing::ElementsAre;
 
 TEST(LinksTest, AreMadeAndReplacedWholeAndNothingElseIsLeft) {
   const Scratch scratch;
@@ -23,7 +22,7 @@ TEST(LinksTest, AreMadeAndReplacedWholeAndNothingElseIsLeft) {
   EXPECT_EQ(read_link(link), "nowhere") << "also one that leads nowhere is replaced";
   ASSERT_TRUE(put_link("/dev/zero", link));
   EXPECT_EQ(read_link(link), "/dev/zero");
-  EXPECT_THAT(names_in(scratch.path()), ElementsAre("link"));
+  EXPECT_THAT(names_in(scratch.path()), testing::ElementsAre("link"));
 }
 
 TEST(LinksTest, AFileGivesWayAndAFolderDoesNot) {

@@ -12,7 +12,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 TEST(CpuWeight, TheGroupIsThatOfTheCpuController) {
   EXPECT_THAT(cpu_weight_files("0::/kubepods.slice/pod1/c\n"),
@@ -21,7 +20,7 @@ TEST(CpuWeight, TheGroupIsThatOfTheCpuController) {
   EXPECT_THAT(cpu_weight_files("5:cpuset:/no\n4:cpu,cpuacct:/kubepods/a:b\n0::/unified\n"),
               ElementsAre("/sys/fs/cgroup/cpu/kubepods/a:b/cpu.shares", "/sys/fs/cgroup/cpu/cpu.shares"));
   for (const char* none : {"", "\n", "5:cpuset:/a\n", "0::relative\n", "0::/../other\n", "cpu:/a\n"})
-    EXPECT_THAT(cpu_weight_files(none), IsEmpty()) << none;
+    EXPECT_THAT(cpu_weight_files(none), testing::IsEmpty()) << none;
 }
 
 // Weights of requests of 10m, 20m, 100m and 200m as runtimes have written them, by both formulas.

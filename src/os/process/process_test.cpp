@@ -22,7 +22,6 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 class ProcessTest : public ::testing::Test {
  protected:
@@ -206,7 +205,7 @@ TEST_F(ProcessTest, GivenDescriptorsBecomeTheChilds) {
   };
   EXPECT_EQ(text_of(out), "asked\n0\n1\n2\n3\nerror\n");
   EXPECT_EQ(text_of(kept), "kept\n");
-  EXPECT_THAT(lines_, IsEmpty());
+  EXPECT_THAT(lines_, testing::IsEmpty());
   EXPECT_EQ(note_.code, 0);
 }
 

@@ -26,7 +26,6 @@ namespace tranche::os {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 bool eventually(const std::function<bool()>& condition) {
   const auto loop = Loop::open();
@@ -86,7 +85,7 @@ TEST_F(Threads, AnotherIsLookedAtWhenTheFirstHasExited) {
   const auto folders = looked_at(pid, &living);
   EXPECT_TRUE(living);
   ASSERT_EQ(folders.size(), 2u);
-  EXPECT_THAT(folders[1], HasSubstr(fmt::format("/proc/{}/task/", pid)));
+  EXPECT_THAT(folders[1], testing::HasSubstr(fmt::format("/proc/{}/task/", pid)));
   EXPECT_FALSE(read_file(fmt::format("/proc/{}/mountinfo", pid)));
   EXPECT_TRUE(read_file(folders[1] + "/mountinfo"));
 }

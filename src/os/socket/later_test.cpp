@@ -12,7 +12,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 class LaterTest : public ::testing::Test {
  protected:
@@ -165,7 +164,7 @@ TEST_F(LaterTest, ALongListOfProcessesFitsIntoOneRequest) {
   for (int pid = 4194304 - 256; pid < 4194304; ++pid) pids += (pids.empty() ? "" : ",") + std::to_string(pid);
   ask("{\"do\":\"now\",\"pids\":[" + pids + "]}");
   ASSERT_TRUE(until([&] { return answers_.size() == 1; }));
-  EXPECT_THAT(answers_.front(), HasSubstr("now"));
+  EXPECT_THAT(answers_.front(), testing::HasSubstr("now"));
 }
 
 }  // namespace

@@ -13,12 +13,7 @@
 namespace tranche::gpu {
 namespace {
 
-using nvml::call;
 using nvml::Device;
-using nvml::Functions;
-using nvml::Library;
-using nvml::read_text;
-using nvml::Return;
 
 class Admin final : public MigAdmin {
  public:
