@@ -11,12 +11,11 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <optional>
-#include <string_view>
+#include <limits>
 #include <thread>
 
-#include "os/http/listen_address.h"
-#include "os/http/page_request.h"
+#include "base/ascii.h"
+#include "base/text.h"
 #include "os/loop/fd.h"
 #include "os/loop/loop.h"
 #include "os/loop/timer.h"
@@ -29,6 +28,8 @@ constexpr int kAcceptedPerCallback = 8;
 constexpr int kSilentSeconds = 1;
 constexpr Duration kPauseWhenFull = std::chrono::seconds(1);
 constexpr Duration kRest = std::chrono::seconds(1);
+constexpr int kBadRequest = 400;
+constexpr int kHeadTooLong = 431;
 constexpr std::uint32_t kReadable = EPOLLIN | EPOLLRDHUP;
 
 std::string_view reason_of(int status) {
@@ -360,7 +361,95 @@ LongText LoopHttpServer::answer_to(const PageRequest& request) const {
   return message_of({.status = 404, .body = std::move(missing)}, get);
 }
 
+bool is_ip(int family, const std::string& text) {
+  if (text.find('\0') != std::string::npos) return false;  // inet_pton would stop at the NUL
+  in6_addr address{};                                      // large enough for both families
+  return ::inet_pton(family, text.c_str(), &address) == 1;
+}
+
+// "GET /metrics?x=1 HTTP/1.1"
+PageRequest read_line(std::string_view line) {
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  const auto target_at = line.find(' ');
+  const auto version_at = line.rfind(' ');
+  if (target_at == std::string_view::npos || version_at <= target_at + 1) return {.refused = kBadRequest};
+  const auto target = line.substr(target_at + 1, version_at - target_at - 1);
+  const auto is_plain = [](unsigned char byte) { return byte > 0x20 && byte < 0x7f; };
+  if (!line.substr(version_at + 1).starts_with("HTTP/1.") || !std::ranges::all_of(target, is_plain))
+    return {.refused = kBadRequest};
+  const auto question = std::min(target.find('?'), target.size());
+  return {.method = std::string(line.substr(0, target_at)),
+          .path = std::string(target.substr(0, question)),
+          .query = std::string(target.substr(std::min(question + 1, target.size())))};
+}
+
+// The value of the first header of this name, which is in lower case; "" = none.
+std::string_view header(std::string_view head, std::string_view name) {
+  for (const auto line : lines_of(head)) {
+    const auto colon = line.find(':');
+    if (colon == name.size() && std::ranges::equal(line.substr(0, colon), name, {}, to_lower))
+      return trimmed(line.substr(colon + 1));
+  }
+  return {};
+}
+
+// "localhost:9480" → "localhost".
+std::string without_port(std::string_view host) {
+  const auto port = host.rfind(':');
+  const bool is_v6 = host.starts_with('[');
+  if (port == std::string_view::npos || (is_v6 && host.ends_with(']'))) return std::string(host);
+  return std::string(host.substr(0, port));
+}
+
 }  // namespace
+
+Result<ListenAddress> parse_listen_address(std::string_view text) {
+  const auto refuse = [&](const std::string& why) {
+    return fail(Kind::kInvalid,
+                why + "; write an IP address and a port, for example 127.0.0.1:9400, [::1]:9400 or :9400",
+                in_quotes(text));
+  };
+  ListenAddress address;
+  const auto colon = text.rfind(':');
+  const auto port = parse_unsigned(colon == std::string_view::npos ? text : text.substr(colon + 1));
+  if (!port || *port > std::numeric_limits<std::uint16_t>::max()) return refuse("not a port from 0 to 65535");
+  address.port = static_cast<std::uint16_t>(*port);
+  if (colon == std::string_view::npos || colon == 0) return address;
+  auto host = text.substr(0, colon);
+  if (host.starts_with('[') && host.ends_with(']') && host.size() > 2) {
+    address.host = host.substr(1, host.size() - 2);
+    if (!is_ip(AF_INET6, address.host)) return refuse("not an IPv6 address");
+    return address;
+  }
+  address.host = host;
+  if (!is_ip(AF_INET, address.host)) return refuse("not an IPv4 address");
+  return address;
+}
+
+std::string to_string(const ListenAddress& address) {
+  const bool v6 = address.host.find(':') != std::string::npos;
+  return (v6 ? "[" + address.host + "]" : address.host) + ":" + std::to_string(address.port);
+}
+
+std::optional<PageRequest> read_http_request(std::string_view bytes, std::size_t longest) {
+  const auto end = std::min(bytes.find("\r\n\r\n"), bytes.find("\n\n"));
+  if (std::min(end, bytes.size()) > longest) return PageRequest{.refused = kHeadTooLong};
+  if (end == std::string_view::npos) return std::nullopt;
+  const auto line = bytes.find('\n');
+  auto request = read_line(bytes.substr(0, line));
+  const auto headers = bytes.substr(line + 1, end - std::min(line + 1, end));
+  request.host = without_port(header(headers, "host"));
+  return request;
+}
+
+bool is_own_name(std::string_view host) {
+  if (host == "localhost" || host == "[::1]") return true;
+  const auto parts = split(host, '.');
+  return parts.size() == 4 && parts[0] == "127" && std::ranges::all_of(parts, [](std::string_view part) {
+           const auto number = parse_unsigned(part);
+           return number && *number <= 255;
+         });
+}
 
 Result<std::unique_ptr<HttpServer>> HttpServer::open(const std::string& listen, Routes routes, HttpLimits limits,
                                                      Queries queries, std::function<void()> at_rest) {

@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -65,5 +66,31 @@ class HttpServer {
   virtual std::uint16_t port() const = 0;   // the actual one
   virtual std::string address() const = 0;  // as configured, with the actual port: "127.0.0.1:41233", ":9400"
 };
+
+// The parts of the server that read text, for the server and its tests. Pure.
+
+struct ListenAddress {
+  std::string host;  // an IP address, IPv6 without brackets; "" = every address
+  std::uint16_t port = 0;
+
+  friend bool operator==(const ListenAddress&, const ListenAddress&) = default;
+};
+Result<ListenAddress> parse_listen_address(std::string_view text);
+std::string to_string(const ListenAddress& address);  // "127.0.0.1:9400", "[::1]:9400", ":9400"
+
+// The head of a request, which is input from the network.
+struct PageRequest {
+  std::string method = {};
+  std::string path = {};   // without the query
+  std::string query = {};  // without the "?"
+  std::string host = {};   // from the Host header, without the port; "" = none
+  int refused = 0;         // status of the refusal, 400 or 431; 0 = a valid request
+};
+
+// Absent while the head is incomplete and shorter than `longest` bytes.
+std::optional<PageRequest> read_http_request(std::string_view bytes, std::size_t longest);
+
+// Whether `host` is always this machine, whatever a name server answers: "localhost", 127.0.0.0/8, "[::1]".
+bool is_own_name(std::string_view host);
 
 }  // namespace tranche::os

@@ -10,7 +10,6 @@
 #include <semaphore>
 #include <thread>
 
-#include "os/http/listen_address.h"
 #include "os/loop/fd.h"
 
 namespace tranche::os {

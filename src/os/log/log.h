@@ -15,6 +15,7 @@
 #include <variant>
 
 #include "base/result.h"
+#include "base/time.h"
 
 namespace tranche::log {
 
@@ -47,5 +48,17 @@ void debug(std::string_view event, std::initializer_list<Field> fields = {});
 void info(std::string_view event, std::initializer_list<Field> fields = {});
 void warning(std::string_view event, std::initializer_list<Field> fields = {});
 void error(std::string_view event, std::initializer_list<Field> fields = {});
+
+// An event and its fields as text. Values come from outside (driver, tenants): they become bounded, valid UTF-8 on one
+// line, whatever they hold. Pure; for tests too.
+
+// `mps.serving  gpu=GPU-… pid=12`; a value with blanks, quotes or control characters is quoted and escaped.
+std::string text_of(std::string_view event, std::initializer_list<Field> fields);
+
+// {"time":"2025-03-04T12:01:02.123Z","level":"info","event":"mps.serving","gpu":"GPU-…","pid":12}. A field named time,
+// level or event gets a "_" appended, so that no value can pass as one of ours.
+std::string json_of(WallTime time, Level level, std::string_view event, std::initializer_list<Field> fields);
+
+std::string_view to_string(Level level);  // "debug", "info", "warning", "error"
 
 }  // namespace tranche::log

@@ -9,7 +9,6 @@
 #include <thread>
 
 #include "base/text.h"
-#include "os/log/render_event.h"
 
 namespace tranche::log {
 namespace {
