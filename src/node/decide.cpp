@@ -8,7 +8,6 @@
 #include "node/observe/tenant_metrics.h"
 #include "node/reports.h"
 #include "plan/make_plan.h"
-#include "plan/stale.h"
 
 namespace tranche::node {
 namespace {

@@ -3,6 +3,7 @@
 // allocate, mps, label, metrics, `tranche plan`) read this value. It is the desired state; advertise/ combines it with
 // health. Equal inputs give equal plans, in a defined order. Pure values.
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -112,5 +113,10 @@ struct Plan {
 
 const PlannedResource* find_resource(const Plan& plan, std::string_view name);
 const PlannedPool* find_pool(const Plan& plan, std::string_view id);
+
+// UUIDs of planned devices that are no longer in the inventory, or have changed their kind, with the reason: if no plan
+// is possible for the newest inventory, the previous plan stays. Empty for a plan that was made from this inventory.
+std::map<std::string, std::string> stale_devices(const Plan& plan, const inventory::Inventory& inventory,
+                                                 config::MigStrategy strategy);
 
 }  // namespace tranche::plan

@@ -1,4 +1,4 @@
-#include "plan/stale.h"
+#include "plan/plan.h"
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-#include "gpu/health/scope.h"
+#include "gpu/health/fault_ledger.h"
 
 #include <gmock/gmock.h>
 
