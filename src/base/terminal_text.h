@@ -2,7 +2,6 @@
 // Formats text for a terminal in one style: headings, tables with aligned columns, wrapped sentences with a mark.
 // Foreign text cannot control the terminal: everything except our own colours is printed as by visible_text(). Widths
 // are counted in bytes. One thread.
-#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -2,7 +2,6 @@
 // The values of --cdi-feature-flags and --cdi-disable-hooks. NVIDIA's programs ignore an unknown value; here it is a
 // Problem (a warning: specs are written nevertheless). Pure.
 #include <set>
-#include <string>
 #include <string_view>
 #include <vector>
 

@@ -3,12 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <set>
-#include <string>
 #include <string_view>
-#include <vector>
-
-#include "cdi/driver_files.h"
-#include "cdi/spec.h"
 
 namespace tranche::cdi {
 namespace {

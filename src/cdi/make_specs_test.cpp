@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 
-#include "cdi/spec.h"
 #include "cdi_grammar.h"
 
 namespace tranche::cdi {

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "base/enum_names.h"
-#include "kube/api_status.h"
 #include "kube/url.h"
 
 namespace tranche::kube {

@@ -10,7 +10,6 @@
 #include <charconv>
 #include <cstring>
 #include <filesystem>
-#include <string_view>
 
 #include "base/text.h"
 #include "os/loop/fd.h"

@@ -7,7 +7,6 @@
 // of two hardware queues per client: a tenant that raises CUDA_DEVICE_MAX_CONNECTIONS lowers the number for all
 // tenants.
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "base/problem.h"

@@ -2,7 +2,6 @@
 // Inside plan/: one pool per device that MPS serves (a GPU, or a MIG device), or per entry whose containers may hold
 // slots of several GPUs; pool names are stable over restarts and reboots.
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "config/model.h"

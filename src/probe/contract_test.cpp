@@ -1,5 +1,4 @@
 // The probe as a process on a simulated node: alone on a GPU, and as an MPS client with limits.
-#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 

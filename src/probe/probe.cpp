@@ -2,7 +2,6 @@
 
 #include <array>
 #include <memory>
-#include <set>
 #include <type_traits>
 
 #include "base/text.h"

@@ -11,7 +11,6 @@
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <string_view>
 
 #include "probe/cuda_library.h"

@@ -2,8 +2,6 @@
 
 #include <gmock/gmock.h>
 
-#include "plan/plan.h"
-
 namespace tranche::simulate {
 namespace {
 

@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 
-#include "config/model.h"
 #include "make.h"
 #include "plan/make_plan.h"
 

@@ -4,7 +4,6 @@
 #include <array>
 #include <map>
 
-#include "cdi/spec.h"
 #include "os/files/files.h"
 #include "os/files/kept.h"
 

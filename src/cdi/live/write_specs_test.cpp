@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 
-#include "cdi/spec.h"
 #include "os/files/tree_fixture.h"
 
 namespace tranche::cdi {

@@ -2,8 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "gpu/driver/nvml.h"
 #include "gpu/driver/sim_fixture.h"
 #include "standins/node/mig.h"

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
 
 #include "gpu/driver/kernel_signs.h"
 #include "gpu/driver/library.h"

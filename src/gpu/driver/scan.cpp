@@ -2,14 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <string>
-#include <vector>
 
 #include "base/text.h"
-#include "gpu/driver/library.h"
 #include "gpu/driver/mig/mig.h"
 #include "gpu/driver/sysfs.h"
-#include "gpu/inventory/inventory.h"
 #include "gpu/inventory/mig_minors.h"
 #include "gpu/inventory/platform.h"
 #include "os/files/files.h"

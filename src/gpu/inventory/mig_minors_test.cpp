@@ -2,8 +2,6 @@
 
 #include <gmock/gmock.h>
 
-#include <string>
-
 namespace tranche::inventory {
 namespace {
 

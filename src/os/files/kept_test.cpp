@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
-#include <fstream>
-
 #include "damage.h"
 #include "os/files/scratch.h"
 

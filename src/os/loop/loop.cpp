@@ -12,9 +12,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
-#include <cstdint>
 #include <deque>
-#include <functional>
 #include <map>
 #include <mutex>
 #include <unordered_map>

@@ -13,7 +13,6 @@ extern "C" {
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <utility>
 
 #include "os/process/line_reader.h"
 #include "os/process/proc_stat.h"

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <memory>
-#include <vector>
 
 #include "base/text.h"
 #include "os/files/files.h"

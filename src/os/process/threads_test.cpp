@@ -11,8 +11,6 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <functional>
-#include <vector>
 
 #include "headless_process.h"
 #include "os/files/files.h"
