@@ -7,18 +7,17 @@
 #include <cstdio>
 
 #include "os/files/scratch.h"
+#include "os/loop/loop_fixture.h"
 
 namespace tranche::os {
 namespace {
 
 using namespace std::chrono_literals;
 
-class WatchTest : public ::testing::Test {
+class WatchTest : public LoopFixture {
  protected:
   void SetUp() override {
-    auto opened = Loop::open();
-    ASSERT_TRUE(opened);
-    loop_ = std::move(*opened);
+    LoopFixture::SetUp();
     auto dir = Dir::open(scratch_.path());
     ASSERT_TRUE(dir);
     dir_ = std::make_unique<Dir>(std::move(*dir));
@@ -33,18 +32,10 @@ class WatchTest : public ::testing::Test {
   }
   void run_until(const std::string& name) {
     wanted_ = name;
-    bool late = false;
-    const auto deadline = loop_->after(60s, [&] {
-      late = true;
-      loop_->stop();
-    });
-    loop_->run();
-    loop_->cancel(deadline);
-    EXPECT_FALSE(late) << "no event for \"" << name << '"';
+    run();
   }
 
   Scratch scratch_;
-  std::unique_ptr<Loop> loop_;
   std::unique_ptr<Dir> dir_;
   std::unique_ptr<DirWatch> watch_;
   std::string wanted_;
@@ -99,9 +90,7 @@ TEST_F(WatchTest, MayBeDroppedInsideItsCallback) {
   watch_ = std::move(*opened);
   ASSERT_TRUE(dir_->write_atomically("a", "1"));
   ASSERT_TRUE(dir_->write_atomically("b", "1"));
-  const auto deadline = loop_->after(60s, [&] { loop_->stop(); });
-  loop_->run();
-  loop_->cancel(deadline);
+  run();
   EXPECT_EQ(calls, 1);
 }
 

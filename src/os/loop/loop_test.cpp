@@ -12,6 +12,7 @@
 #include "os/clock/clock.h"
 #include "os/loop/fd.h"
 #include "os/loop/heartbeat.h"
+#include "os/loop/loop_fixture.h"
 #include "os/loop/timers.h"
 
 namespace tranche::os {
@@ -20,31 +21,13 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 
-class LoopTest : public ::testing::Test {
+class LoopTest : public LoopFixture {
  protected:
-  void SetUp() override {
-    auto opened = Loop::open();
-    ASSERT_TRUE(opened) << to_string(opened.error());
-    loop_ = std::move(*opened);
-  }
-  // Runs until stop() is called, at most a minute.
-  void run() {
-    bool late = false;
-    const auto deadline = loop_->after(60s, [&] {
-      late = true;
-      loop_->stop();
-    });
-    loop_->run();
-    loop_->cancel(deadline);
-    EXPECT_FALSE(late) << "nothing stopped the loop";
-  }
   std::pair<Fd, Fd> sockets() {
     int fds[2];
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), 0);
     return {Fd(fds[0]), Fd(fds[1])};
   }
-
-  std::unique_ptr<Loop> loop_;
 };
 
 TEST_F(LoopTest, PostedTurnsRunInOrderFromEightThreads) {

@@ -15,6 +15,7 @@
 
 #include "base/text.h"
 #include "os/files/scratch.h"
+#include "os/loop/loop_fixture.h"
 
 namespace tranche::os {
 namespace {
@@ -23,13 +24,8 @@ using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-class ProcessTest : public ::testing::Test {
+class ProcessTest : public LoopFixture {
  protected:
-  void SetUp() override {
-    auto opened = Loop::open();
-    ASSERT_TRUE(opened);
-    loop_ = std::move(*opened);
-  }
   // Only the children of these tests run shell scripts; Command itself uses no shell.
   static Command shell(const std::string& script) {
     return {.argv = {"/bin/sh", "-c", script}, .env = {{"PATH", "/usr/bin:/bin"}}};
@@ -55,23 +51,12 @@ class ProcessTest : public ::testing::Test {
     lines_.push_back(line);
     if (line == stop_at_) loop_->stop();
   }
-  void run() {
-    bool late = false;
-    const auto deadline = loop_->after(60s, [&] {
-      late = true;
-      loop_->stop();
-    });
-    loop_->run();
-    loop_->cancel(deadline);
-    ASSERT_FALSE(late) << "nothing happened; lines so far: " << join(lines_, " | ");
-  }
   void run_until(const std::string& line) {
     stop_at_ = line;
     run();
     stop_at_ = "\n";
   }
 
-  std::unique_ptr<Loop> loop_;
   std::vector<std::string> lines_;
   std::string stop_at_ = "\n";
   ExitNote note_;

@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include "os/files/scratch.h"
+#include "os/loop/loop_fixture.h"
 #include "os/socket/status_socket.h"
 #include "os/socket/unix_socket.h"
 #include "run_until.h"
@@ -13,10 +14,10 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 
-class LaterTest : public ::testing::Test {
+class LaterTest : public LoopFixture {
  protected:
   void SetUp() override {
-    loop_ = *Loop::open();
+    LoopFixture::SetUp();
     serve();
     client_ = StatusClient::open(*loop_, path_);
   }
@@ -47,7 +48,6 @@ class LaterTest : public ::testing::Test {
 
   Scratch scratch_;
   std::string path_ = scratch_ / "s.sock";
-  std::unique_ptr<Loop> loop_;
   std::unique_ptr<StatusServer> server_;
   std::unique_ptr<StatusClient> client_;
   std::vector<std::string> asked_;

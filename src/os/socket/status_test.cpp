@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "os/files/scratch.h"
+#include "os/loop/loop_fixture.h"
 #include "os/socket/status_socket.h"
 #include "os/socket/unix_socket.h"
 
@@ -23,13 +24,8 @@ using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 
 // A server whose loop runs on a thread of its own; the test is the client and blocks, with deadlines.
-class StatusTest : public ::testing::Test {
+class StatusTest : public LoopFixture {
  protected:
-  void SetUp() override {
-    auto opened = Loop::open();
-    ASSERT_TRUE(opened);
-    loop_ = std::move(*opened);
-  }
   void TearDown() override {
     if (thread_.joinable()) {
       loop_->stop();
@@ -87,7 +83,6 @@ class StatusTest : public ::testing::Test {
 
   Scratch scratch_;
   std::string path_ = scratch_ / "s.sock";
-  std::unique_ptr<Loop> loop_;
   std::unique_ptr<StatusServer> server_;
   std::thread thread_;
   int state_ = 1;       // loop thread only
@@ -231,12 +226,6 @@ TEST_F(StatusTest, TheSocketIsForItsOwnerOnly) {
   struct stat status{};
   ASSERT_EQ(::stat(path_.c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 07777, 0600u);
-}
-
-TEST_F(StatusTest, TheSocketGoesWithTheServer) {
-  ASSERT_TRUE(listen());
-  server_.reset();
-  EXPECT_FALSE(Dir::open(scratch_.path())->exists("s.sock"));
 }
 
 TEST_F(StatusTest, AServerRemovesOnlyItsOwnSocket) {

@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 
 #include "os/files/scratch.h"
+#include "os/loop/loop_fixture.h"
 #include "os/socket/status_socket.h"
 #include "os/socket/unix_socket.h"
 
@@ -13,13 +14,8 @@ using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 
 // Server and watcher in one loop.
-class StatusWatcherTest : public ::testing::Test {
+class StatusWatcherTest : public LoopFixture {
  protected:
-  void SetUp() override {
-    auto opened = Loop::open();
-    ASSERT_TRUE(opened);
-    loop_ = std::move(*opened);
-  }
   void serve() {
     auto opened =
         StatusServer::open(*loop_, path_, [this](const std::string&) -> Result<std::string> { return state_; });
@@ -32,20 +28,9 @@ class StatusWatcherTest : public ::testing::Test {
       loop_->stop();
     });
   }
-  void run() {
-    bool late = false;
-    const auto deadline = loop_->after(60s, [&] {
-      late = true;
-      loop_->stop();
-    });
-    loop_->run();
-    loop_->cancel(deadline);
-    ASSERT_FALSE(late) << "nothing was delivered";
-  }
 
   Scratch scratch_;
   std::string path_ = scratch_ / "s.sock";
-  std::unique_ptr<Loop> loop_;
   std::unique_ptr<StatusServer> server_;
   std::unique_ptr<StatusWatcher> watcher_;
   std::string state_ = "one";
