@@ -65,17 +65,6 @@ TEST(Reflector, AsksForWatchesOfFiveToTenMinutesOfDifferentLengths) {
   EXPECT_GT(lengths.size(), 30u);
 }
 
-TEST(Reflector, GoesOnFromTheNewestVersionWhenAWatchEndsBookmarksIncluded) {
-  auto reflector = watching();
-  reflector.on_event("11", kStart + 5s);
-  reflector.on_event("20", kStart + 60s);
-  reflector.on_watch_end(kStart + 400s);
-  const auto next = reflector.next(kStart + 400s);
-  EXPECT_EQ(next.what, Do::kWatch) << "at once";
-  EXPECT_THAT(next.query, HasSubstr("resourceVersion=20&"));
-  EXPECT_EQ(reflector.watch_restarts(), 1u);
-}
-
 TEST(Reflector, ListsAgainWhenTheServerForgotTheVersionAtLeastAsNewAsWhatWasKnown) {
   auto reflector = watching();
   reflector.on_event("50", kStart + 5s);
@@ -88,17 +77,6 @@ TEST(Reflector, ListsAgainWhenTheServerForgotTheVersionAtLeastAsNewAsWhatWasKnow
   reflector.on_failed({410, "too old", {}}, kStart + 8s);
   const auto newest = reflector.next(*reflector.wake());
   EXPECT_THAT(newest.query, Not(HasSubstr("resourceVersion"))) << "only the newest is left";
-}
-
-TEST(Reflector, APageThatExpiredBeginsTheListAnew) {
-  Reflector reflector(settings());
-  reflector.next(kStart);
-  reflector.on_page("10", "token", kStart);
-  reflector.next(kStart);
-  reflector.on_failed({410, "", {}}, kStart);
-  const auto again = reflector.next(*reflector.wake());
-  EXPECT_TRUE(again.first_page);
-  EXPECT_THAT(again.query, Not(HasSubstr("continue")));
 }
 
 TEST(Reflector, WaitsLongerEachTimeUpToHalfAMinuteAndGoesOnFromWhereItWas) {

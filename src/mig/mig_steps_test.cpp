@@ -38,11 +38,6 @@ Step::What next(const GpuState& gpu, const Layout& wanted) {
   return next_step(gpu, wanted)->what;
 }
 
-TEST(MigSteps, WhatIsAsWantedNeedsNoStep) {
-  EXPECT_EQ(next_step(cut({there(three(0), 1)}), {true, {three(0)}}), std::nullopt);
-  EXPECT_EQ(next_step(off(), {false, {}}), std::nullopt);
-}
-
 TEST(MigSteps, WhatGoesGoesFirstAndWhatStaysIsNotTouched) {
   GpuState gpu = cut({there(one(0), 7), there(three(4), 2)});
   const Layout wanted{true, {three(0), three(4)}};

@@ -65,6 +65,10 @@ TEST(ClientCapacity, RefusesReplicasBeyondItWithPlaceAndRemedy) {
           "containers ask for several of these slots"));
   EXPECT_THAT(problems(shared_by(60), one_gpu({9, 0}, 13010)), IsEmpty());
   EXPECT_THAT(problems(shared_by(61), one_gpu({9, 0}, 13010)), ElementsAre(HasSubstr("at most 60 clients")));
+  auto two = make::gpus(2);
+  two.gpus[1].compute_capability = {6, 1};
+  EXPECT_THAT(problems(shared_by(17), two), ElementsAre(HasSubstr("at most 16 clients on GPU 1")));
+  EXPECT_THAT(problems(shared_by(16), two), IsEmpty());
 }
 
 TEST(ClientCapacity, CountsTheProcessesThatASlotMustHold) {

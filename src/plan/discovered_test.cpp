@@ -85,8 +85,7 @@ std::vector<std::string> lines_of_plan(const Config& config, const Inventory& in
   return lines;
 }
 
-// --- one device for WSL, one for Tegra
-// --------------------------------------------------------------------------------
+// One device for WSL, one for Tegra.
 
 TEST(DevicesOnWsl, AreOneForAllGpusWithTheOneNodeAndNothingElse) {
   for (const std::size_t count : {1, 2, 5}) {
@@ -153,8 +152,7 @@ TEST(DevicesOnTegra, AreTimeSlicedLikeOthersAndRefusedForMps) {
   }
 }
 
-// --- which resource a device stands behind
-// ----------------------------------------------------------------------------
+// The resource of each device.
 
 TEST(DeviceMap, PutsEveryDeviceUnderItsResource) {
   struct Row {
@@ -221,14 +219,7 @@ TEST(DeviceMap, DisplayGpusAreLeftOutByEitherNameAndNoOther) {
   EXPECT_EQ(make_plan({}, inventory)->resources[0].devices[0].index, "2");
 }
 
-// --- MIG
-// --------------------------------------------------------------------------------------------------------------
-
-TEST(MigStrategies, MixedNamesOnlyProfilesOfWhichADeviceExists) {
-  const Inventory inventory = node(Platform::kNvml, {gpu_of(0, {{"3g.40gb", 3, 3}}), gpu_of(1)});
-  EXPECT_THAT(lines_of_plan(with(MigStrategy::kMixed), inventory),
-              ElementsAre("nvidia.com/gpu: GPU-1", "nvidia.com/mig-3g.40gb: MIG-00"));
-}
+// MIG.
 
 TEST(MigStrategies, MixedWritesDotsForPlus) {
   const Inventory inventory = node(

@@ -109,19 +109,6 @@ TEST(Plan, SaysWhenMemoryIsUnknown) {
   EXPECT_EQ(plan.pools[0].limits[0].client.memory, Bytes{});
 }
 
-TEST(Plan, RefusesMoreReplicasThanTheDriverTakesClients) {
-  Inventory inventory = gpus(2);
-  EXPECT_THAT(problems_of(shared(SharingStrategy::kMps, 48), inventory), IsEmpty());
-  EXPECT_THAT(
-      problems_of(shared(SharingStrategy::kMps, 49), inventory),
-      ElementsAre(HasSubstr("c.yaml:6:7: error: sharing.mps.resources[0].replicas: is 49, but MPS serves at most 48")));
-  inventory.gpus[1].compute_capability = {6, 1};
-  EXPECT_THAT(problems_of(shared(SharingStrategy::kMps, 17), inventory),
-              ElementsAre(HasSubstr("at most 16 clients on GPU 1")));
-  EXPECT_THAT(problems_of(shared(SharingStrategy::kMps, 16), inventory), IsEmpty());
-  EXPECT_THAT(problems_of(shared(SharingStrategy::kTimeSlicing, 400), inventory), IsEmpty());
-}
-
 TEST(Plan, SaysThatAHopperOfAnotherSizeHasNotBeenMeasured) {
   Inventory inventory = gpus(1);
   EXPECT_THAT(plan_of(shared(SharingStrategy::kMps, 5), inventory).notes,
@@ -198,8 +185,6 @@ TEST(PlanMig, MixedGivesEveryProfileItsName) {
   EXPECT_THAT(names, ElementsAre("nvidia.com/gpu", "nvidia.com/mig-1g.18gb.me", "nvidia.com/mig-3g.71gb"));
   ASSERT_THAT(plan.left_out, SizeIs(1));
   EXPECT_THAT(plan.left_out[0].why, HasSubstr("no MIG devices"));
-  inventory.gpus[0].mig_devices[1].ci_slices = 1;
-  EXPECT_THAT(problems_of(config, inventory), ElementsAre(HasSubstr("part of a GPU instance")));
 }
 
 TEST(PlanMig, MpsIsRefusedOnMigDevices) {

@@ -38,8 +38,7 @@ std::vector<std::string> profiles_of(const inventory::Gpu& gpu) {
   return profiles;
 }
 
-// --- platform
-// ---------------------------------------------------------------------------------------------------------
+// Platform.
 
 // A driver root without a loadable NVML library, whatever else the loader would find.
 NvmlSettings without_library(SimFixture& sim) {
@@ -123,8 +122,7 @@ TEST(NodePlatform, TegraAnswersQuestionsAboutUseWithNothing) {
   EXPECT_THAT(*use, IsEmpty());
 }
 
-// --- the library
-// ------------------------------------------------------------------------------------------------------
+// The library.
 
 // Promise: driver/library: A link out of the driver root is not followed.
 TEST(Library, WhoseLinkLeadsOutOfTheDriverRootIsNotTaken) {
@@ -149,8 +147,7 @@ TEST(Library, ThatDoesNotStartIsTriedAgainAndThenServes) {
   EXPECT_THAT(scan(sim).gpus, SizeIs(2));
 }
 
-// --- what the driver would not say
-// ------------------------------------------------------------------------------------
+// Facts that the driver does not report.
 
 // Promise: driver/scan: A GPU without memory or capability is served and the gap is reported.
 TEST(NodeDoubts, AGpuWithoutMemoryOrCapabilityIsServedAndTheDoubtSaid) {
@@ -210,8 +207,7 @@ TEST(NodeDoubts, MinorNumbersAreTheDriversAndNotTheIndices) {
   EXPECT_THAT(node.doubts, IsEmpty());
 }
 
-// --- MIG
-// --------------------------------------------------------------------------------------------------------------
+// MIG.
 
 // Promise: driver/mig: Media engines and graphics are named as NVIDIA's programs name them.
 TEST(MigNames, SayMediaEnginesAndGraphicsAsNvidiasProgramsDo) {

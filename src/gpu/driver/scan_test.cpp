@@ -237,15 +237,6 @@ TEST(NvmlUse, SetsTheComputeModeAndReadsItBack) {
   EXPECT_THAT(denied.error().what, HasSubstr("root"));
 }
 
-TEST(Library, SaysThatThereIsNoDriver) {
-  SimFixture sim("gpus: {profile: H200, count: 1}\n");
-  sim.node().set_driver_present(false);
-  const auto nvml = Nvml::open(sim.settings());
-  ASSERT_FALSE(nvml);
-  EXPECT_EQ(nvml.error().kind, Kind::kUnavailable);
-  EXPECT_THAT(nvml.error().what, HasSubstr("not loaded"));
-}
-
 TEST(NvmlScan, AClassThatNeitherTheDriverNorTheKernelSaysIsNotKnown) {
   SimFixture sim("gpus: {profile: H200, count: 1}\ntopology: vm\n");
   sim.fail_call("nvmlDeviceGetPciInfoExt", 0, 3);
@@ -271,15 +262,6 @@ TEST(Library, IsTakenFromTheDriverRoot) {
   ASSERT_TRUE(nvml);
   EXPECT_TRUE(std::filesystem::equivalent((*nvml)->library_path(), sim.root() + "/usr/lib64/libnvidia-ml.so.1"))
       << (*nvml)->library_path();
-}
-
-TEST(Library, ThatIsSomethingElseIsRefused) {
-  SimFixture sim("gpus: {profile: H200, count: 1}\n");
-  sim.remove_library();
-  sim.write("/usr/lib64/libnvidia-ml.so.1", "this is no library");
-  const auto nvml = Nvml::open(sim.settings());
-  ASSERT_FALSE(nvml);
-  EXPECT_EQ(nvml.error().kind, Kind::kUnavailable);
 }
 
 }  // namespace scan_test

@@ -152,17 +152,6 @@ TEST(NvmlThread, SetsTheComputeModeAndAnswersOnTheLoop) {
   EXPECT_EQ(sim.node().compute_mode(0), 3);
 }
 
-TEST(NvmlThread, StartsOverWhenTheDriverIsUnloaded) {
-  SimFixture sim(kTwoH200);
-  Watcher watcher(quick(sim));
-  ASSERT_TRUE(watcher.until([&] { return has_gpus(watcher, 2); }));
-  sim.fail_call("nvmlDeviceGetCount_v2", -1, 999);
-  watcher.thread().rescan();
-  ASSERT_TRUE(watcher.until([&] { return !watcher.inventories.back(); }));
-  sim.node().clear_faults();
-  EXPECT_TRUE(watcher.until([&] { return has_gpus(watcher, 2); })) << "the same process, no restart";
-}
-
 TEST(NvmlThread, StopsAtOnce) {
   SimFixture sim(kTwoH200);
   NvmlSettings settings = quick(sim);
