@@ -105,10 +105,10 @@ void Node::look_for_unknown(const Amounts& asked, PodOutcome& outcome) const {
     outcome.lacks.push_back({resource, count, 0, 0});
     outcome.why.push_back(
         for_claims_
-            ? fmt::format("asks {} of {}, which the device plugin does not advertise; a DeviceClass can map it "
+            ? fmt::format("requests {} of {}, which the device plugin does not advertise; a DeviceClass can map it "
                           "to a claim: decided by kube-scheduler, not predicted",
                           count, resource)
-            : fmt::format("asks {} of {}, of which the node has none; {}", count, resource, other_name(resource)));
+            : fmt::format("requests {} of {}, of which the node has none; {}", count, resource, other_name(resource)));
   }
 }
 
@@ -121,8 +121,8 @@ void Node::count(const Amounts& asked, PodOutcome& outcome) const {
     outcome.lacks.push_back({resource, count, free, ledger.largest()});
     outcome.why.push_back(
         count > ledger.slots()
-            ? fmt::format("asks {} of {}, and the node has {} in all", count, resource, ledger.slots())
-            : fmt::format("asks {} of {}, of which {} of {} are free", count, resource, free, ledger.slots()));
+            ? fmt::format("requests {} of {}, and the node has {} in all", count, resource, ledger.slots())
+            : fmt::format("requests {} of {}, of which {} of {} are free", count, resource, free, ledger.slots()));
   }
 }
 

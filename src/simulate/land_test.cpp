@@ -108,9 +108,9 @@ TEST(Land, AResourceThatAClassCanMapIsNotPredictedWhereTheNodeHasDevicesForClaim
 TEST(Land, APodWaitsWhenTheSchedulerCountsTooFewAndLaterOnesGoOn) {
   const auto simulation = land_on(1, sharing(kMps, 10), {pod("a", 6), pod("b", 6), pod("c", 4), pod("d", 11)});
   EXPECT_THAT(fates(simulation), ElementsAre("lands 6@0", "waits", "lands 4@0", "waits"));
-  EXPECT_THAT(simulation.pods[1].why, ElementsAre("asks 6 of nvidia.com/gpu, of which 4 of 10 are free"));
+  EXPECT_THAT(simulation.pods[1].why, ElementsAre("requests 6 of nvidia.com/gpu, of which 4 of 10 are free"));
   EXPECT_THAT(simulation.pods[1].lacks, ElementsAre(Lack{kGpu, 6, 4, 4}));
-  EXPECT_THAT(simulation.pods[3].why, ElementsAre("asks 11 of nvidia.com/gpu, and the node has 10 in all"));
+  EXPECT_THAT(simulation.pods[3].why, ElementsAre("requests 11 of nvidia.com/gpu, and the node has 10 in all"));
   EXPECT_FALSE(simulation.all_land());
   EXPECT_EQ(simulation.resources[0].stranded, 0u) << "there are too few, in whatever pieces";
 }
@@ -207,7 +207,7 @@ TEST(Land, SidecarsKeepTheirDevices) {
       {"beside", Role::kSidecar, {{kGpu, 3}}}, {"load", Role::kInit, {{kGpu, 6}}}, {"main", Role::kMain, {{kGpu, 4}}}};
   EXPECT_THAT(fates(land_on(1, sharing(kMps, 9), {pod("a", containers)})), ElementsAre("lands 3@0 6@0 4@0"));
   const auto waits = land_on(1, sharing(kMps, 8), {pod("a", containers)});
-  EXPECT_THAT(waits.pods[0].why, ElementsAre("asks 9 of nvidia.com/gpu, and the node has 8 in all"));
+  EXPECT_THAT(waits.pods[0].why, ElementsAre("requests 9 of nvidia.com/gpu, and the node has 8 in all"));
 }
 
 // The devices of an init container must be used again, also where the rest of the request is on another GPU.
@@ -229,8 +229,9 @@ TEST(Land, AResourceThatTheNodeDoesNotHaveIsNamedByWhatItDoesHave) {
                                   {pod("a", 1), asks("b", "nvidia.com/gpu.sharde"), asks("c", "nvidia.com/mig-1g.5gb"),
                                    asks("d", "nvidia.com/hostdev"), asks("e", "example.com/nic")});
   EXPECT_THAT(fates(simulation), ElementsAre("unknown", "unknown", "unknown"));
-  EXPECT_THAT(simulation.pods[0].why,
-              ElementsAre("asks 1 of nvidia.com/gpu, of which the node has none; it calls them nvidia.com/gpu.shared"));
+  EXPECT_THAT(
+      simulation.pods[0].why,
+      ElementsAre("requests 1 of nvidia.com/gpu, of which the node has none; it calls them nvidia.com/gpu.shared"));
   EXPECT_THAT(simulation.pods[1].why, ElementsAre(HasSubstr("did you mean nvidia.com/gpu.shared?")));
   EXPECT_THAT(simulation.pods[2].why, ElementsAre(HasSubstr("none; it has nvidia.com/gpu.shared")));
   EXPECT_EQ(simulation.others, 2u) << "names of other plugins are none of ours";

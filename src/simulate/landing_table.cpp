@@ -16,12 +16,12 @@ std::string counts(const Simulation& simulation) {
     Fate fate;
     const char *one, *several;
   };
-  constexpr Text kTexts[] = {
-      {Fate::kLands, "lands", "land"},
-      {Fate::kWaits, "waits", "wait"},
-      {Fate::kRefused, "is refused", "are refused"},
-      {Fate::kUnknown, "asks for what the node does not have", "ask for what the node does not have"},
-      {Fate::kUnpredicted, "is not predicted", "are not predicted"}};
+  constexpr Text kTexts[] = {{Fate::kLands, "lands", "land"},
+                             {Fate::kWaits, "waits", "wait"},
+                             {Fate::kRefused, "is refused", "are refused"},
+                             {Fate::kUnknown, "requests a resource that the node does not have",
+                              "request a resource that the node does not have"},
+                             {Fate::kUnpredicted, "is not predicted", "are not predicted"}};
   std::vector<std::string> parts;
   for (const auto& [fate, one, several] : kTexts)
     if (const auto n = simulation.count(fate); n > 0 || fate == Fate::kLands)
@@ -46,17 +46,17 @@ void write_pod(const PodOutcome& outcome, std::vector<Row>& rows) {
 
 void write_pods(const Simulation& simulation, TerminalText& out) {
   out.heading(fmt::format("{}: {}", count_text(simulation.pods.size(), "pod"), counts(simulation)));
-  if (simulation.pods.empty()) out.line("none of the pods asks for anything that this node shares out");
+  if (simulation.pods.empty()) out.line("no pod requests a resource of this node");
   std::vector<Row> rows{{"POD", "STATE", "CONTAINER", "RESOURCE", "SLOTS", "GPU", "MEMORY", "SMS"}};
   for (const PodOutcome& outcome : simulation.pods) write_pod(outcome, rows);
   if (rows.size() > 1) out.table(rows);
   if (simulation.others > 0)
-    out.line(count_text(simulation.others, "other pod") + " without such a request, or at an end, left out");
-  if (simulation.elsewhere > 0) out.line(count_text(simulation.elsewhere, "pod") + " on other nodes, left out");
+    out.line("not shown: " + count_text(simulation.others, "other pod") + " without such a request, or finished");
+  if (simulation.elsewhere > 0) out.line("not shown: " + count_text(simulation.elsewhere, "pod") + " on other nodes");
 }
 
 void write_reasons(const Simulation& simulation, TerminalText& out) {
-  if (!simulation.all_land()) out.heading("Why not");
+  if (!simulation.all_land()) out.heading("Reasons");
   for (const PodOutcome& outcome : simulation.pods)
     for (const std::string& why : outcome.why) {
       const bool open = outcome.fate == Fate::kWaits || outcome.fate == Fate::kUnpredicted;
@@ -65,7 +65,7 @@ void write_reasons(const Simulation& simulation, TerminalText& out) {
   bool first = true;
   for (const PodOutcome& outcome : simulation.pods) {
     for (const std::string& note : outcome.notes) {
-      if (std::exchange(first, false)) out.heading("Mind");
+      if (std::exchange(first, false)) out.heading("Notes");
       out.sentence("-", outcome.full_name() + ": " + note, "36");
     }
   }
@@ -76,7 +76,7 @@ std::string promised(std::uint64_t sum, std::uint64_t all, const char* unit) {
 }
 
 void write_left(const Simulation& simulation, TerminalText& out) {
-  out.heading("What is left");
+  out.heading("Remaining capacity");
   std::vector<Row> rows{{"RESOURCE", "GPU", "SLOTS", "FREE", "MEMORY PROMISED", "SM LIMITS, SUM"}};
   for (const ResourceLeft& left : simulation.resources)
     for (const DeviceLeft& device : left.devices)
@@ -125,7 +125,7 @@ bool is_sentence(const Difference& difference) {
 
 void write_pods(const std::vector<Difference>& differences, TerminalText& out) {
   if (std::ranges::none_of(differences, is_pod)) return;
-  out.heading("Pods that land otherwise");
+  out.heading("Pods that land differently");
   for (const Difference& d : differences) {
     if (!is_pod(d)) continue;
     out.line(d.what.substr(d.what.find(' ') + 1));
@@ -148,7 +148,7 @@ std::string render_table(const std::vector<Difference>& differences, const std::
                          const std::string& after, const plan::TableOptions& options) {
   TerminalText out(options.colour, options.width);
   out.heading(differences.empty()
-                  ? fmt::format("{} and {} come to the same", before, after)
+                  ? fmt::format("{} and {} do not differ", before, after)
                   : fmt::format("{} from {} to {}", count_text(differences.size(), "difference"), before, after));
   std::vector<Row> rows{{"WHAT", "GPU", "FIELD", "BEFORE", "AFTER"}};
   const auto or_dash = [](const std::string& text) { return text.empty() ? "-" : text; };

@@ -15,16 +15,16 @@ TEST(SimulationTable, SaysHowManyLandAndWhyOthersDoNot) {
   simulation.pods.push_back({"default", "c", Fate::kUnknown, {}, {}, {"asks for more"}, {}});
   simulation.elsewhere = 1;
   const std::string text = render_table(simulation, {});
-  EXPECT_THAT(text, HasSubstr("3 pods: 1 lands, 1 waits, 1 asks for what the node does not have\n"));
+  EXPECT_THAT(text, HasSubstr("3 pods: 1 lands, 1 waits, 1 requests a resource that the node does not have\n"));
   EXPECT_THAT(text, HasSubstr("default/a  lands    m          nvidia.com/gpu  1      0    not limited  not limited\n"));
   EXPECT_THAT(text, HasSubstr("  - default/b: asks 2 and 1 is free\n  x default/c: asks for more\n"));
-  EXPECT_THAT(text, HasSubstr("1 pod on other nodes, left out\n"));
+  EXPECT_THAT(text, HasSubstr("not shown: 1 pod on other nodes\n"));
   EXPECT_THAT(text, testing::Not(HasSubstr("other pod ")));
 }
 
 TEST(SimulationTable, WithoutDevicesOrPodsThereIsNothingToShow) {
   const std::string text = render_table(Simulation{}, {});
-  EXPECT_THAT(text, HasSubstr("0 pods: 0 land\n  none of the pods asks"));
+  EXPECT_THAT(text, HasSubstr("0 pods: 0 land\n  no pod requests"));
   EXPECT_THAT(text, HasSubstr("the device plugin offers no slots\n"));
 }
 
@@ -38,8 +38,8 @@ TEST(SimulationTable, FoldsTheGpusOfADifference) {
   EXPECT_THAT(text, HasSubstr("nvidia.com/gpu     0-2, 5    slots  4       10\n"));
   EXPECT_THAT(text, HasSubstr("nvidia.com/mig-1g  0:1, 0:2         -       1 slot\n"));
   EXPECT_THAT(text,
-              HasSubstr("  - note: old\n\nPods that land otherwise\n  default/a\n    - waits\n    + 1 on GPU 0\n"));
-  EXPECT_EQ(render_table(std::vector<Difference>{}, "a.yaml", "b.yaml", {}), "a.yaml and b.yaml come to the same\n");
+              HasSubstr("  - note: old\n\nPods that land differently\n  default/a\n    - waits\n    + 1 on GPU 0\n"));
+  EXPECT_EQ(render_table(std::vector<Difference>{}, "a.yaml", "b.yaml", {}), "a.yaml and b.yaml do not differ\n");
 }
 
 }  // namespace
