@@ -111,11 +111,14 @@ Status check_access(const Allocated& allocated, const Device& device) {
   return {};
 }
 
+Percent trusted(Percent threads, const Device& device, config::SmRounding rounding) {
+  const auto counts = plan::trusted_sm_counts(device.compute_capability, device.sms, device.driver_version);
+  return plan::round_to_trusted(threads, device.sms, counts, rounding);
+}
+
 void set_threads(Part& part, const Device& device, config::SmRounding rounding) {
   if (part.kind != Kind::kShared) return;
-  const auto trusted = plan::trusted_sm_counts(device.compute_capability, device.sms, device.driver_version);
-  part.limits.threads =
-      plan::round_to_trusted(Percent::whole(std::min(part.cores, kCoresAll)), device.sms, trusted, rounding);
+  part.limits.threads = trusted(Percent::whole(std::min(part.cores, kCoresAll)), device, rounding);
   part.limits.sms = plan::sms_at(part.limits.threads, device.sms);
 }
 
@@ -202,9 +205,7 @@ void join_threads(PreparedClaim& claim, const Offered& offered) {
       if (same(each)) threads = std::min(threads, each.limits.threads);
     for (const auto& each : claim.parts) {
       if (!same(each)) continue;
-      const Device& device = *find_device(offered.devices, each.devices.front().device);
-      const auto trusted = plan::trusted_sm_counts(device.compute_capability, device.sms, device.driver_version);
-      threads = plan::round_to_trusted(threads, device.sms, trusted, offered.rounding);
+      threads = trusted(threads, *find_device(offered.devices, each.devices.front().device), offered.rounding);
     }
     part.limits.threads = threads;
     part.limits.sms = plan::sms_at(threads, find_device(offered.devices, part.devices.front().device)->sms);
@@ -256,8 +257,7 @@ Status configure(const Claim& claim, const Offered& offered, PreparedClaim& made
     part.process.memory = memory;
     if (config.threads == 0) continue;
     const Device& device = *find_device(offered.devices, part.devices.front().device);
-    const auto trusted = plan::trusted_sm_counts(device.compute_capability, device.sms, device.driver_version);
-    auto threads = plan::round_to_trusted(Percent::whole(config.threads), device.sms, trusted, offered.rounding);
+    auto threads = trusted(Percent::whole(config.threads), device, offered.rounding);
     if (part.limits.threads.hundredths > 0) threads = std::min(threads, part.limits.threads);
     part.process.threads = threads;
     part.process.sms = plan::sms_at(threads, device.sms);
