@@ -2,7 +2,7 @@
 // A ResourceClaim as the API server has it → what it allocates of one driver's devices. Checks the shape of the object
 // and that it is the claim that kubelet asks for; whether the devices exist and have room is for dra/prepare.h. Strict
 // about everything that is used: a field of a wrong type, a negative amount and a configuration that is too long are
-// errors that name the field and say what to do. Fields that are not used may be there, as newer API servers have more.
+// errors that name the field and the remedy. Unused fields are accepted, because newer API servers have more.
 // Pure; fuzzed.
 #include <compare>
 #include <cstdint>
@@ -53,7 +53,7 @@ struct OpaqueConfig {
   bool from_class = false;            // else from the claim, which comes before its class
   std::vector<std::string> requests;  // without subrequests; empty: all
   std::string parameters;             // JSON text of an object
-  std::string field = {};             // where the parameters stand, for errors
+  std::string field = {};             // the path of the parameters, for errors
   friend bool operator==(const OpaqueConfig&, const OpaqueConfig&) = default;
 };
 

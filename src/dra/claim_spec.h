@@ -18,7 +18,7 @@ namespace tranche::dra {
 
 // grants: one for each part of the claim, in their order (allocate::ClaimPart).
 cdi::Spec claim_spec(const std::string& driver, const PreparedClaim& claim, const std::vector<allocate::Grant>& grants);
-// What such a file says of its claim.
+// The contents of such a file.
 struct ReadClaimSpec {
   std::string driver;                                          // under whose name
   std::optional<PreparedClaim> claim;                          // absent: the record is damaged

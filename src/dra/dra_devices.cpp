@@ -71,9 +71,10 @@ std::string in_a_name(std::string profile) {
 void add_mig(const config::Config& config, const Inventory& inventory, const Gpu& gpu, const inventory::MigDevice& mig,
              Devices& devices) {
   if (!is_usable(config, mig)) {
-    devices.notes.push_back(name_of(gpu, mig) +
-                            " is left out: the driver's table (/proc/driver/nvidia-caps/mig-minors) does not say which "
-                            "device nodes open it");
+    devices.notes.push_back(
+        name_of(gpu, mig) +
+        " is left out: the driver's table (/proc/driver/nvidia-caps/mig-minors) does not list which "
+        "device nodes open it");
     return;
   }
   Device device = device_of(inventory, gpu, Kind::kMig);

@@ -48,8 +48,8 @@ struct Device {
   Kind kind = Kind::kWhole;
   std::string gpu_uuid;     // of a MIG device: its own UUID
   std::uint32_t index = 0;  // the driver's, of the GPU
-  // What claims can take: of a whole device all memory, of a shared one what the reserve (sharing.mps.reserve) leaves.
-  // 0 = the driver does not say.
+  // That claims can allocate: of a whole device all memory, of a shared one all but the reserve (sharing.mps.reserve).
+  // 0 = the driver does not report it.
   Bytes memory{};
   std::uint32_t sms = 0;          // of the GPU; 0 = unknown
   std::uint32_t cores_least = 1;  // kShared: percent that the driver gives at least, also what a claim gets by default

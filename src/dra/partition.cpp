@@ -83,7 +83,7 @@ std::vector<PlacedProfile> partitions_of(const PartitionableGpu& gpu) {
   Counters left = all_of(gpu.profiles);
   take_away(gpu, left);
   leave_out_unknown(gpu.profiles, left);
-  std::vector<std::pair<std::size_t, PlacedProfile>> found;  // with how many others it takes room from
+  std::vector<std::pair<std::size_t, PlacedProfile>> found;  // with how many others it overlaps
   for (const auto& profile : gpu.profiles) {
     for (const auto& place : profile.placements) {
       if (!in_bounds(place)) continue;

@@ -57,7 +57,7 @@ struct Partitionable {
   friend bool operator==(const Partitionable&, const Partitionable&) = default;
 };
 
-// The best order for "first fit": the smallest profile first, and of its placements the one that takes room from the
+// The best order for "first fit": the smallest profile first, and of its placements the one that overlaps the
 // fewest others. Placements outside the first kMostMemorySlices are left out.
 struct PlacedProfile {
   const mig::Profile* profile = nullptr;  // of the GPU that was given

@@ -2,7 +2,7 @@
 // A claim, the node's devices and what is prepared already → what the claim gets: for each request a part of one GPU,
 // with the limits that its processes have there. It is the last check before a container starts: the scheduler may
 // hand a device out again before the node has taken it back, so the sum of a GPU and "one claim at a time" are checked
-// here against what is prepared, and not against what the API server says. Nothing is made here. Pure.
+// here against what is prepared, and not against the state of the API server. It makes nothing. Pure.
 //
 // Shares of one GPU in one request are one part with the sum: a container has one endpoint. A request with several GPUs
 // has a part for each, and one endpoint for all of them, which one MPS daemon must serve (`dra.split: span`). Requests
@@ -72,7 +72,7 @@ struct Offered {
   config::SmRounding rounding = config::SmRounding::kUp;
   // By UUID of the GPU: who holds slots of the device plugin there, from before a change of the configuration.
   std::map<std::string, std::string> slots_held;
-  bool slots_known = true;       // false: kubelet has not said yet who holds slots
+  bool slots_known = true;       // false: kubelet has not reported yet who holds slots
   bool partitions_known = true;  // false: devices may lack those that are made on demand (Partitionable::known)
 };
 

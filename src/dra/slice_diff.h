@@ -2,8 +2,8 @@
 // What the API server has of this node's ResourceSlices and what is wanted → the next write. The same question again
 // after every answer and every event leads there, from any state, whatever other programs delete or change meanwhile.
 //
-// Generations: the scheduler uses the slices of the newest generation, and only once it sees as many as they say. One
-// changed slice is updated in its generation; several changes at once are a new generation, written to all slices.
+// Generations: the scheduler uses the slices of the newest generation, and only once it sees as many as they announce.
+// One changed slice is updated in its generation; several changes at once are a new generation, written to all slices.
 // Obsolete slices go first, then updates, then creates. Not here: waiting, retries, requests. Pure. One thread.
 #include <cstdint>
 #include <map>
@@ -51,11 +51,12 @@ class SliceLedger {
   void want(std::vector<Slice> wanted);                     // none: everything goes
 
   std::optional<SliceWrite> next() const;  // nothing: the server has what is wanted
-  // The server's answer to a write; for kDelete there is none. What the server made of a spec counts as that spec.
+  // The server's answer to a write; kDelete has none. The spec that the server stores for a sent one counts as that
+  // one.
   void written(const SliceWrite& write, const std::optional<StoredSlice>& stored);
 
   const std::map<std::string, StoredSlice>& stored() const { return stored_; }
-  std::int64_t generation() const;  // the newest; 0 = there is no slice
+  std::int64_t generation() const;  // the newest; 0 = no slice exists
 
  private:
   bool is_as_wanted(const StoredSlice& stored, const Slice& wanted) const;

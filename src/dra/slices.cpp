@@ -25,7 +25,7 @@ std::string counter_set_of(const Device& device) {
   return fmt::format("gpu-{}-counter-set", device.index);
 }
 
-// "580.159.04" → "580.159.4": a version attribute must be semantic, without leading zeros. "" = it is none.
+// "580.159.04" → "580.159.4": a version attribute must be semantic, without leading zeros. "" = it is not a version.
 std::string semantic_version(std::string_view text) {
   std::vector<std::string> numbers;
   for (const auto part : split(text, '.')) {
@@ -87,7 +87,7 @@ void add_names(const Device& device, const std::string& domain, Attributes& attr
     attributes.version(domain + "cudaDriverVersion", fmt::format("{}.{}.0", cuda / 1000, cuda % 1000 / 10));
 }
 
-// Bare names belong to the driver's own domain; under NVIDIA's they stand once more, so that its selectors work.
+// Bare names belong to the driver's own domain; they are repeated under NVIDIA's, so that its selectors work.
 Json attributes_of(const Device& device, const Pool& pool) {
   Attributes attributes;
   add_names(device, "", attributes);

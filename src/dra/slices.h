@@ -47,7 +47,7 @@ struct Slice {
 };
 
 struct Slices {
-  std::vector<Slice> list;         // at least one: an empty slice says that there is no device
+  std::vector<Slice> list;         // at least one: an empty slice means that the node has no device
   std::vector<std::string> notes;  // what the server's features keep from being published
   friend bool operator==(const Slices&, const Slices&) = default;
 };

@@ -59,7 +59,7 @@ void read_filter(const Value& value, bool may_be_empty, Entry& into) {
   if (!value.is(Node::Kind::kScalar)) return value.wrong_type("a device filter", kRemedy);
   const std::string& text = value.node().text;
   if (may_be_empty && text.empty()) return;
-  // A number without quotes is none of the strings that mig-parted reads; the text is the same, so it is understood.
+  // mig-parted accepts strings only; a number without quotes has the same text, so it is accepted here.
   if (const auto filter = parse_device_filter(text))
     into.filters.push_back(*filter);
   else

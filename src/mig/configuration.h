@@ -1,6 +1,6 @@
 #pragma once
-// mig-parted's configuration file, format v1: named lists of entries, each saying for which GPUs MIG is on and which
-// instances they have; and the configurations that exist without a file. Everything wrong is reported with its place;
+// mig-parted's configuration file, format v1: named lists of entries, each with GPUs, their MIG mode and their
+// instances; and the configurations that exist without a file. Everything wrong is reported with its place;
 // mig-parted itself only fails, or passes over a device filter that it cannot read. Pure; fuzzed.
 #include <cstdint>
 #include <expected>

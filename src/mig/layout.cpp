@@ -30,7 +30,7 @@ struct Unit {
   auto key() const { return std::tie(profile, compute); }
 };
 
-// What it takes to have these compute instances in a present GPU instance.
+// The changes that give a present GPU instance these compute instances.
 struct Inside {
   std::uint32_t held_destroyed = 0;
   std::uint32_t destroyed = 0;
@@ -222,7 +222,7 @@ class Search {
     });
   }
 
-  // Whether the units may exist together with the held instances that are none of them.
+  // Whether the units may exist together with the held instances that are not among them.
   bool has_room_for_held() const {
     std::vector<const Profile*> together;
     for (const Unit& unit : units_) together.push_back(unit.profile);

@@ -45,10 +45,10 @@ struct ChosenLayout {
   Cost cost;
 };
 
-// Why there is no layout: a sentence for people, and what would be possible instead.
+// A set without a layout.
 struct NoLayout {
-  std::string what;
-  std::string remedy;
+  std::string what;    // the reason, a sentence
+  std::string remedy;  // a set that is possible instead
 };
 
 // The best layout of `wanted` for a GPU of such profiles that has `present` now. beside_held: of those in which every

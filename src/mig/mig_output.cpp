@@ -265,10 +265,10 @@ std::string profiles_text(const std::vector<GpuState>& gpus, bool colour) {
     write_instances(gpu, out);
   }
   if (any) {
-    out.heading("How to read it");
-    out.line("AT MOST counts instances of one profile alone; FREE how many more fit beside the present ones.");
+    out.heading("Columns");
+    out.line("AT MOST counts instances of one profile alone; FREE counts how many more fit beside the present ones.");
     out.line("PLACEMENTS are the first memory slices and the number of slices.");
-    out.line("RESOURCE is what pods ask for under migStrategy: mixed; under single it is nvidia.com/gpu.");
+    out.line("RESOURCE is the name that pods request with migStrategy: mixed; with single, it is nvidia.com/gpu.");
   }
   return out.take();
 }

@@ -13,7 +13,7 @@ std::string plan_text(const Plan& plan, bool colour, int width);
 std::string plan_json(const Plan& plan);
 
 std::string why_no_profiles(const GpuState& gpu);  // "" = it has some
-// GPUs that are cut alike stand together.
+// GPUs with the same layout share a section.
 std::string profiles_text(const std::vector<GpuState>& gpus, bool colour);
 std::string profiles_json(const std::vector<GpuState>& gpus);
 

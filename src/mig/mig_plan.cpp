@@ -103,7 +103,7 @@ std::optional<Step> step_towards(const GpuState& now, const Layout& wanted) {
   return std::nullopt;
 }
 
-// The instance that a step is about; the end where there is none.
+// The instance that a step is about; the end if it does not exist.
 auto instance_of(std::vector<GpuInstance>& instances, const Step& step) {
   return std::ranges::find_if(
       instances, [&](const GpuInstance& instance) { return is_at(instance, step.profile_id, step.placement); });
@@ -239,9 +239,9 @@ std::string to_string(const Step& step) {
       return fmt::format("destroy GPU instance {} ({} at {})", step.instance.value_or(0), step.profile,
                          to_string(step.placement));
     case Step::What::kModeOn:
-      return "turn MIG on";
+      return "enable MIG mode";
     case Step::What::kModeOff:
-      return "turn MIG off";
+      return "disable MIG mode";
     case Step::What::kReset:
       return "reset the GPU";
     case Step::What::kCreateInstance:

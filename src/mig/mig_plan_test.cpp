@@ -71,12 +71,12 @@ TEST(MigPlan, IsEmptyWhereTheGpuIsAsConfigured) {
 // Promise: mig/plan: A mode change needs a reset on Ampere, and later only a GPU that no process holds.
 TEST(MigPlan, SaysWhetherTheModeChangeNeedsAReset) {
   const auto ampere = make_plan(all_of("7g.40gb: 1"), *simulated_node("A100-SXM4-40GB"));
-  EXPECT_THAT(texts(ampere.gpus[0]), ElementsAre("turn MIG on", "reset the GPU", "create 7g.40gb at slices 0-7",
+  EXPECT_THAT(texts(ampere.gpus[0]), ElementsAre("enable MIG mode", "reset the GPU", "create 7g.40gb at slices 0-7",
                                                  "create compute instance 7g.40gb in the GPU instance at slices 0-7"));
   EXPECT_TRUE(ampere.needs_reset());
   EXPECT_THAT(ampere.gpus[0].mode_why, HasSubstr("Ampere"));
   const auto hopper = make_plan(all_of("7g.141gb: 1"), *simulated_node("H200"));
-  EXPECT_THAT(texts(hopper.gpus[0]), ElementsAre("turn MIG on", "create 7g.141gb at slices 0-7",
+  EXPECT_THAT(texts(hopper.gpus[0]), ElementsAre("enable MIG mode", "create 7g.141gb at slices 0-7",
                                                  "create compute instance 7g.141gb in the GPU instance at slices 0-7"));
   EXPECT_FALSE(hopper.needs_reset());
   EXPECT_THAT(hopper.gpus[0].mode_why, HasSubstr("when no process holds the GPU"));
@@ -86,9 +86,9 @@ TEST(MigPlan, AModeThatWaitsForAResetIsNotSetAgain) {
   auto gpus = *simulated_node("A100-SXM4-40GB");
   gpus[0].pending = true;
   EXPECT_THAT(texts(make_plan(all_of("7g.40gb: 1"), gpus).gpus[0]), testing::Contains("reset the GPU"));
-  EXPECT_THAT(texts(make_plan(all_of("7g.40gb: 1"), gpus).gpus[0]), testing::Not(testing::Contains("turn MIG on")));
+  EXPECT_THAT(texts(make_plan(all_of("7g.40gb: 1"), gpus).gpus[0]), testing::Not(testing::Contains("enable MIG mode")));
   const auto off = make_plan(configuration("  - {devices: all, mig-enabled: false}\n"), gpus);
-  EXPECT_THAT(texts(off.gpus[0]), ElementsAre("turn MIG off")) << "what waits is taken back, without a reset";
+  EXPECT_THAT(texts(off.gpus[0]), ElementsAre("disable MIG mode")) << "what waits is taken back, without a reset";
   EXPECT_FALSE(off.needs_reset());
 }
 
@@ -96,7 +96,7 @@ TEST(MigPlan, MigOffTakesEveryInstanceAway) {
   const auto gpu = cut((*simulated_node("H200"))[0], "7g.141gb: 1");
   const auto plan = make_plan(configuration("  - {devices: all, mig-enabled: false}\n"), {gpu});
   EXPECT_THAT(texts(plan.gpus[0]), ElementsAre("destroy compute instance 0 (7g.141gb) of GPU instance 1",
-                                               "destroy GPU instance 1 (7g.141gb at slices 0-7)", "turn MIG off"));
+                                               "destroy GPU instance 1 (7g.141gb at slices 0-7)", "disable MIG mode"));
 }
 
 // Promise: mig/plan: The plan names who holds instances that must go, and what fits beside them.

@@ -68,7 +68,7 @@ class Node {
   bool for_claims_ = false;  // the node offers devices to claims
 };
 
-// Other plugins of NVIDIA's have names in the domain too ("nvidia.com/hostdev"): nothing is said of them.
+// Other plugins of NVIDIA's have names in the domain too ("nvidia.com/hostdev"): they are ignored.
 bool Node::is_ours(const std::string& resource) const {
   if (ledgers_.contains(resource)) return true;
   if (!resource.starts_with(kOurDomain)) return false;
@@ -295,7 +295,7 @@ std::vector<Simulation> land_on_nodes(std::size_t nodes, const plan::Plan& plan,
                                                [&](const PodAsk& pod) { return !waiting.contains(pod.full_name()); });
       passed_on.assign(std::make_move_iterator(stays), std::make_move_iterator(rest.end()));
       rest.erase(stays, rest.end());
-      if (!passed_on.empty()) simulation = land(plan, inventory, config, rest);  // a pod that waits takes nothing
+      if (!passed_on.empty()) simulation = land(plan, inventory, config, rest);  // a pod that waits holds nothing
     }
     all.push_back(std::move(simulation));
     rest = std::move(passed_on);

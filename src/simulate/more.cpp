@@ -29,7 +29,7 @@ class HeldNode {
 
   plan::Plan plan_;
   config::Config config_;
-  inventory::Inventory inventory_;  // says only which GPUs are close to each other
+  inventory::Inventory inventory_;  // only for which GPUs are close to each other
   ResourceLedger ledger_;
 };
 

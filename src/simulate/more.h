@@ -1,5 +1,5 @@
 #pragma once
-// How many more containers of one size a node takes that is partly held: the device manager's preference and this
+// How many more containers of one size fit on a node that is partly held: the device manager's preference and this
 // product's allocation, container after container, until one is refused. What else keeps a pod away (CPU, taints,
 // quotas) is not looked at. Pure; equal inputs give equal answers.
 #include <cstdint>
@@ -20,7 +20,7 @@ struct Offer {
 
 struct More {
   std::uint64_t containers = 0;
-  bool possible = false;  // an empty node would take one
+  bool possible = false;  // one would fit on an empty node
   friend bool operator==(const More&, const More&) = default;
 };
 std::uint64_t largest_that_fits(const Offer& offer);  // slots of one container

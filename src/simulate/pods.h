@@ -59,12 +59,12 @@ struct PodsRead {
 inline constexpr std::size_t kLargestPodsFile = std::size_t{32} << 20;
 inline constexpr std::uint64_t kMostPods = 10'000;
 
-// Several documents and Lists are taken apart. A workload stands for its replicas, named <workload>-0, -1 …; one whose
-// own pods (or replica sets, or jobs) are in the text too stands for nothing, since those count. Kubernetes' own kinds
+// Several documents and Lists are taken apart. A workload becomes its replicas, named <workload>-0, -1 …; one whose
+// own pods (or replica sets, or jobs) are in the text too adds nothing, because those count. Kubernetes' own kinds
 // without pods, claims among them, are skipped. A text without pods and unknown objects is a Problem.
 PodsRead read_pods(std::string_view text, std::string_view source);
 
-// One page of an API server's list, where an empty one is no Problem.
+// One page of an API server's list, where an empty one is not a Problem.
 PodsRead read_pod_page(std::string_view body, std::string_view source);
 
 }  // namespace tranche::simulate

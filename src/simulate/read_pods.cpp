@@ -210,7 +210,7 @@ class Reader {
   bool full_ = false;
 };
 
-// A list of the API server says its items' kind in its own only ("PodList"), and a List holds no Lists.
+// A list of the API server has its items' kind only in its own ("PodList"), and a List holds no Lists.
 void Reader::take_apart(const Value& value, const Object* list) {
   if (!value.given() || value.node().kind != config::Node::Kind::kMapping)
     return value.wrong_type("an object of Kubernetes", "write kind: Pod, metadata: and spec:");

@@ -69,8 +69,9 @@ struct MigCallbacks {
   std::function<bool(Duration)> pause{};            // between two tries; false: stop
 };
 
-// Cuts a GPU into a layout. Nothing is destroyed that the driver or the caller says is in use. A failure undoes what
-// was done, as far as nothing is in use; what is left then is said. config: the name of what was asked for.
+// Cuts a GPU into a layout. It destroys no instance that is in use by the report of the driver or the caller. After a
+// failure it restores the earlier layout, except for instances in use; `left` then names the layout that remains.
+// config: the name of the requested configuration.
 MigOutcome apply_layout(gpu::MigAdmin& admin, const MigChangeFiles& files, const std::string& gpu_uuid,
                         const Layout& target, const std::string& config, const MigCallbacks& callbacks);
 

@@ -25,7 +25,7 @@ std::string first_of(const std::string& root, std::initializer_list<const char*>
 }
 
 // The words that run it, of a driver root that is mounted at a different place with that root's own loader and
-// libraries. kNotFound: there is none.
+// libraries. kNotFound: the driver root has no nvidia-smi.
 Result<std::vector<std::string>> reset_command(const std::string& driver_root, const std::string& gpu_uuid) {
   const std::string root = driver_root.empty() ? "/" : driver_root;
   const std::string program = first_of(root, {"/usr/bin/nvidia-smi", "/bin/nvidia-smi", "/usr/local/bin/nvidia-smi",
@@ -63,7 +63,7 @@ Status GpuReset::start(const std::string& driver_root, const std::string& gpu_uu
                     },
                     [this](os::ExitNote note) {
                       patience_.stop();
-                      // A callback of the process must not drop it: the answer comes as a turn of its own.
+                      // A callback of the process must not drop it: the answer comes in a callback of its own.
                       Status status;
                       if (note.signalled || note.code != 0)
                         status = fail(Kind::kConflict, "nvidia-smi --gpu-reset " + os::to_string(note) +

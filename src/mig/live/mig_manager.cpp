@@ -19,7 +19,7 @@ std::string gpu_name(unsigned index) {
   return "GPU " + std::to_string(index);
 }
 
-// That a change takes away: MIG devices, and the whole GPU where its mode changes.
+// The devices that a change removes: MIG devices, and the whole GPU if its mode changes.
 std::vector<std::string> devices_of(const GpuPlan& plan) {
   auto devices = plan.leaves();
   if (plan.mode_changes()) devices.push_back(plan.now.uuid);

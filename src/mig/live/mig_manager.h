@@ -61,7 +61,7 @@ class MigChoice {
   std::string name() const;                              // the label's value, else the default; "" = none
   std::string source() const { return defined_ ? source_ : "defaults"; }
   // The definition of name() for these GPUs: the file's own, else one of the names that exist without a file. It lives
-  // until the next call. nullptr: `why` says what is wrong, or which names there are.
+  // until the next call. nullptr: `why` names the fault, or the known names.
   const Configuration* find(const std::vector<GpuState>& gpus, std::string& why);
 
  private:
@@ -110,7 +110,7 @@ class MigManager {
     std::function<void(const Evictions::Pod&, const kube::Reason&, const std::string&)> emit_on_pod;
     std::function<std::string(const MigUser&)> uid_of;  // of a pod; "" = not known
     // Before the first change: lets go of the GPUs what is not a tenant, then asks kubelet and calls ready. Way is made
-    // until the report says success, failed or Waiting. Empty: nothing to do.
+    // until the report is success, failed or Waiting. Empty: nothing to do.
     std::function<void(std::function<void()> ready)> make_way{};
   };
   MigManager(os::Loop& loop, os::Worker& worker, kube::KubeLink& link, MigSettings settings, Callbacks callbacks);
@@ -121,7 +121,7 @@ class MigManager {
   void use_is(MigUse use);  // also when it is as before: kubelet was asked again
   void on_inventory();      // the driver was scanned
 
-  // Devices (MIG devices, or whole GPUs) that take no new pods, with the reason.
+  // Devices (MIG devices, or whole GPUs) that accept no new pods, with the reason.
   const std::map<std::string, std::string>& withdrawn() const { return withdrawn_; }
   const MigReport& report() const { return report_; }
   kube::NodeCondition condition() const;

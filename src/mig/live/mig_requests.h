@@ -82,8 +82,8 @@ class StateLabel {
 
 // The GPU Operator's pods that hold GPUs on this node: taken away by the labels that place them while a change is made
 // (nvidia.com/gpu.deploy.* from "true" to "paused-for-mig-change"), and put back. Labels that an administrator has set
-// to a different value stay. Nothing is remembered: what is paused, the labels say, so a killed program's labels are
-// put back by the next one.
+// to a different value stay. The labels themselves show which pods are paused, so the next program restores those of a
+// killed one.
 class Operands {
  public:
   // in_namespace: of the operator's pods.
@@ -93,7 +93,7 @@ class Operands {
   Operands& operator=(const Operands&) = delete;
 
   void use(kube::KubeClient& client);
-  // gone: the pods have ended, or five minutes are over; a turn of its own.
+  // gone: the pods have ended, or five minutes are over; a callback of its own.
   void pause(std::function<void()> gone);
   // validate: the operator's validators run again, as after each change.
   void resume(bool validate);

@@ -35,7 +35,7 @@ void MigPartitions::step() {
     busy_ = true;
     const Job& job = jobs_.front();
     const auto known = gpus_.find(job.gpu);
-    // The index is what a GPU that hangs is passed over by; of one that was never read there is none to pass over.
+    // MigDriver passes over a GPU that hangs by its index; a GPU that was never read has none.
     MigDriver::Work work{known == gpus_.end() ? ~0u : known->second.index, job.gpu, {}, job.partition};
     return driver_.apply(callbacks_.driver(), {std::move(work)}, "", [this](std::vector<MigDriver::Done> done) {
       busy_ = false;
