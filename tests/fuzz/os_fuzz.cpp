@@ -9,7 +9,7 @@
 #include "os/log/log.h"
 #include "os/process/cpu_weight.h"
 #include "os/process/line_reader.h"
-#include "os/process/proc_stat.h"
+#include "os/process/threads.h"
 #include "os/socket/connection.h"
 
 using namespace tranche;

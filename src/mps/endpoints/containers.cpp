@@ -21,7 +21,6 @@
 #include "grants/allocate/grant.h"
 #include "os/files/files.h"
 #include "os/files/seen_directory.h"
-#include "os/process/proc_stat.h"
 #include "os/process/threads.h"
 
 namespace tranche::mps {

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "os/process/proc_stat.h"
+#include "os/process/threads.h"
 
 namespace tranche::os {
 namespace {

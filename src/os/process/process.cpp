@@ -15,7 +15,6 @@ extern "C" {
 #include <cstring>
 
 #include "os/process/line_reader.h"
-#include "os/process/proc_stat.h"
 #include "os/process/spawn.h"
 #include "os/process/threads.h"
 

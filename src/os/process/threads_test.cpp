@@ -16,7 +16,6 @@
 #include "os/files/files.h"
 #include "os/files/scratch.h"
 #include "os/loop/loop.h"
-#include "os/process/proc_stat.h"
 #include "os/process/process.h"
 #include "run_until.h"
 
