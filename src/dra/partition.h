@@ -1,7 +1,7 @@
 #pragma once
 // MIG instances that do not exist until a claim gets them (`dra.partitions: onDemand`): for a GPU in MIG mode one
 // device for each profile and placement of its driver, all drawing on the counters of the GPU, so that the scheduler
-// grants only what fits together. Which device is made and destroyed when is node/dra/claim_partitions.h. Pure.
+// grants only what fits together. Which device is made and destroyed when is node/dra/claims.h. Pure.
 //
 // An instance that this program did not make takes its part from the counters of the GPU and leaves the devices as they
 // are: the scheduler charges an allocated device only while it is published, so a device is never left out because an

@@ -1,4 +1,4 @@
-#include "node/dra/claim_partitions.h"
+#include "node/dra/claims.h"
 
 #include <algorithm>
 #include <utility>

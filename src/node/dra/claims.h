@@ -6,7 +6,7 @@
 // that does not fit beside what is prepared waits for a while until a different claim ends: the scheduler frees a
 // device when a pod is force-deleted, and kubelet seconds later.
 // MIG instances of a claim are made before its endpoints are opened, and destroyed after these are closed
-// (node/dra/claim_partitions.h).
+// (ClaimPartitions).
 //
 // It does not publish devices and does not register with kubelet (kubelet/dra_server.h). What one claim is asked
 // is done in order, one thing at a time; claims do not wait for each other. Loop thread only.
@@ -25,9 +25,9 @@
 #include "grants/allocate/grant.h"
 #include "kube/client/kube_link.h"
 #include "kubelet/dra_server.h"
+#include "mig/live/partitions.h"
 #include "mps/protocol/mps_client.h"
 #include "mps/protocol/pool_reports.h"
-#include "node/dra/claim_partitions.h"
 #include "node/dra/dra_report.h"
 #include "os/files/watch.h"
 #include "os/loop/loop.h"
@@ -35,6 +35,56 @@
 #include "plan/plan.h"
 
 namespace tranche::node {
+
+// Makes the MIG instances that prepared claims have and do not find, and destroys them with the claim
+// (`dra.partitions: onDemand`). The record of one part of a claim:
+//
+//   recorded ──its place is free──► begun ──made──► with its UUID ──the agent's scan has it──► can be described
+//       ▲ ▲                           │                  │
+//       │ └── something is in the way ┘                  │
+//       └────────── gone (a reboot, an administrator) ◄──┘
+//
+// Each step is on disk before the next, so an agent that is killed in between goes on with it: what is at the place of
+// a part that was begun, with its profile, is the claim's. Nothing else is ever destroyed. Loop thread only.
+class ClaimPartitions {
+ public:
+  // Of the agent's scan, for a MIG device that was made.
+  static constexpr Duration kScanPatience = std::chrono::seconds(10);
+
+  struct Callbacks {
+    // Part::gpu_uuid and Part::begun of the part; on disk when it returns.
+    std::function<Status(const std::string& uid, std::size_t part, const dra::Part& now)> record;
+    std::function<void()> rescan;  // a device was made or destroyed; found() comes after
+  };
+  ClaimPartitions(os::Loop& loop, mig::MigPartitions& mig, Callbacks callbacks);
+
+  // All of the claim's, which is recorded; done({}) at once where it has none.
+  void make(const dra::PreparedClaim& claim, std::function<void(Status)> done);
+  void remove(const dra::PreparedClaim& claim, std::function<void(Status)> done);
+  // The MIG devices that the agent's scan has.
+  void found(std::set<std::string> devices);
+
+ private:
+  struct Waiting {
+    std::string device;
+    std::function<void(Status)> done;
+    std::unique_ptr<os::Timer> timer;
+  };
+  struct Making;  // of a claim: its parts, as far as they are
+  void make_next(const std::shared_ptr<Making>& making);
+  void change(const std::shared_ptr<Making>& making, mig::MigPartition::What what);
+  void on_changed(const std::shared_ptr<Making>& making, mig::MigPartition::What what,
+                  const Result<std::string>& device);
+  bool record(const std::shared_ptr<Making>& making);
+  void remove_from(std::shared_ptr<const dra::PreparedClaim> claim, std::size_t part, std::function<void(Status)> done);
+  void wait_for(const std::string& device, std::function<void(Status)> done);
+
+  os::Loop& loop_;
+  mig::MigPartitions& mig_;
+  const Callbacks callbacks_;
+  std::set<std::string> found_;
+  std::list<Waiting> waiting_;
+};
 
 struct ClaimsSettings {
   std::string run_dir;

@@ -1,4 +1,4 @@
-#include "node/grants/endpoint_limit_sender.h"
+#include "node/grants/tenants.h"
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-#include "node/grants/pod_notices.h"
+#include "node/grants/tenants.h"
 
 #include <gmock/gmock.h>
 

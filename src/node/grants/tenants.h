@@ -2,13 +2,19 @@
 // Everything that the node agent does about tenants: the guard of their memory, removing unused endpoints, naming the
 // pod that a fault belongs to. It composes the parts and decides nothing itself; `tranche mps` acts on its requests.
 // Loop thread only.
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "base/time.h"
 #include "grants/ledger.h"
+#include "guard/tenant_shares.h"
 #include "kube/event_json.h"
 #include "kube/live/cluster_link.h"
 #include "kube/pod_table.h"
@@ -16,14 +22,86 @@
 #include "mps/protocol/mps_client.h"
 #include "mps/protocol/pool_reports.h"
 #include "node/gpu/fault_attribution.h"
-#include "node/grants/endpoint_limit_sender.h"
-#include "node/grants/pod_notices.h"
+#include "node/grants/holders.h"
 #include "node/guard/guarding.h"
 #include "node/snapshot.h"
 #include "os/loop/loop.h"
 #include "os/loop/timer.h"
 
 namespace tranche::node {
+
+// The limits for the endpoints of a tenant; empty while they are not known for every device. Pure.
+mps::GrantLimits limits_of(const guard::Tenant& tenant);
+
+// Keeps the limits of each endpoint equal to the limits of its tenant (guard/tenant_shares.h): a container that holds
+// several grants of a pool connects through one of their endpoints and uses the devices of all. `tranche mps` opens an
+// endpoint with the limits of its own grant (endpoints.h). kubelet names the container only after that, and then each
+// of its endpoints gets the limits of all its grants. Until then a device of a different grant has too little memory
+// for a context: a late request delays a client's start, and no client gets more than its limits. Loop thread only.
+class EndpointLimitSender {
+ public:
+  EndpointLimitSender(os::Loop& loop, mps::MpsClient& mps) : loop_(loop), mps_(mps) {}
+
+  // After every change of either; cheap when all endpoints are as they should be.
+  void follow(const guard::Tenants& tenants, const mps::PoolReports& pools);
+
+ private:
+  struct Requested {
+    mps::GrantLimits limits;
+    bool waiting = false;  // for the answer, or for a report that shows it
+    int failures = 0;
+    MonoTime not_before{};
+  };
+  void request(const mps::EndpointName& endpoint, const mps::GrantLimits& limits);
+
+  os::Loop& loop_;
+  mps::MpsClient& mps_;
+  std::map<mps::EndpointName, Requested> requested_;  // endpoints that were not as they should be
+};
+
+struct PodNotice {
+  const kube::Reason* reason = nullptr;
+  std::string_view event;  // in the log
+  std::string pod_namespace;
+  std::string pod;  // or kClaimAsPod and a claim
+  std::string container;
+  std::string uid;  // "": not known here
+  std::string grant;
+  std::string message;
+};
+
+// Notices for the pods of tenants, each once: limits that a pod sets for itself and that have no effect, processes that
+// MPS refused because their environment lifts a limit, and containers that hold slots of several MPS pools. kubelet
+// names the container of a grant only after the grant was given; until then its notices wait. Pure.
+class PodNotices {
+ public:
+  // A grant was given: the former holder of the same slots no longer has them.
+  void given(const std::string& grant);
+  // kubelet's answer. `pool_of`: by grant, the pool of its endpoint.
+  void held(const std::vector<Holder>& holders, const std::map<std::string, std::string>& pool_of);
+  void pods(const kube::PodChanges& changes);
+  void pools(const mps::PoolReports& reports);
+  std::vector<PodNotice> take() { return std::exchange(ready_, {}); }  // what was not taken before
+
+ private:
+  struct Pod {
+    std::string uid;
+    std::vector<kube::MpsEnvironmentSeen> environments;
+  };
+  void add(PodNotice notice);
+  void add_remarks();
+  void add_refused();
+  void add_split(const std::map<std::string, std::string>& pool_of);
+
+  std::vector<Holder> holders_;
+  std::map<std::string, const Holder*> holder_of_;           // by grant; those that still have it
+  std::map<std::pair<std::string, std::string>, Pod> pods_;  // by namespace and name: those that set a limit
+  std::map<std::string, std::uint64_t> seen_;                // refusals, by grant
+  std::map<std::string, std::string> refused_;               // why, by grant: waits for the holder
+  bool first_ = true;  // the first report's refusals happened before this start, and were reported then
+  std::map<std::string, std::set<std::string>> reported_;  // uids and messages, by "namespace/pod/container"
+  std::vector<PodNotice> ready_;
+};
 
 class Tenants {
  public:

@@ -1,4 +1,4 @@
-#include "node/guard/guarded_processes.h"
+#include "node/guard/guarding.h"
 
 #include <fmt/format.h>
 #include <linux/capability.h>
