@@ -4,12 +4,13 @@
 #include <gmock/gmock.h>
 
 #include "config/names.h"
-#include "config/parse/parse.h"
+#include "config/parse/parse_fixture.h"
 #include "config/report.h"
 
 namespace tranche::config {
 namespace replayed_test {
 
+using namespace fixture;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -17,15 +18,6 @@ using namespace std::chrono_literals;
 
 const std::string kUuid = "5e1c0f6a-7b21-4d0e-9a3b-0c2d4e6f8a10";
 
-bool refused(const std::string& text) {
-  return has_error(parse(text, "c").problems);
-}
-Config accepted(const std::string& text) {
-  const Parsed parsed = parse(text, "c");
-  for (const Problem& problem : parsed.problems)
-    if (problem.severity == Severity::kError) ADD_FAILURE() << text << "\n" << to_string(problem);
-  return parsed.config;
-}
 std::string sharing_of_entry(const std::string& entry) {
   return R"({"sharing": {"timeSlicing": {"resources": [)" + entry + "]}}}";
 }

@@ -4,6 +4,8 @@
 
 #include <set>
 
+#include "config/parse/parse_fixture.h"
+
 namespace tranche::config {
 namespace {
 
@@ -22,9 +24,7 @@ Resolved resolved(const Input& input) {
   return resolve(parse(input.file, input.file.empty() ? "" : "c"), input.program, input.flags, input.environment);
 }
 std::vector<std::string> said(const Input& input) {
-  std::vector<std::string> out;
-  for (const Problem& problem : resolved(input).problems) out.push_back(to_string(problem));
-  return out;
+  return fixture::texts_of(resolved(input).problems);
 }
 Explained explained(const Resolved& resolution, std::string_view path) {
   for (const Explained& row : resolution.explained)

@@ -1,11 +1,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "config/parse/parse.h"
+#include "config/parse/parse_fixture.h"
 
 namespace tranche::config {
 namespace parse_guard_test {
 
+using namespace fixture;
 using namespace std::chrono_literals;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -14,19 +15,8 @@ using testing::IsEmpty;
 std::string with(const std::string& guard, const std::string& entry = "") {
   return "sharing:\n  mps:\n    guard: " + guard + "\n    resources: [{name: gpu, replicas: 4" + entry + "}]\n";
 }
-Config read(const std::string& text) {
-  const Parsed parsed = parse(text, "c");
-  EXPECT_FALSE(has_error(parsed.problems)) << text;
-  return parsed.config;
-}
-std::vector<std::string> said(const std::string& text) {
-  std::vector<std::string> lines;
-  for (const auto& problem : parse(text, "c").problems) lines.push_back(to_string(problem));
-  return lines;
-}
-
 TEST(GuardConfig, WithoutAWordTheNewestProcessIsEndedAndForeignProcessesAreOnlyNamed) {
-  const Guard guard = read("sharing: {mps: {resources: [{name: gpu, replicas: 4}]}}").sharing.guard;
+  const Guard guard = accepted("sharing: {mps: {resources: [{name: gpu, replicas: 4}]}}").sharing.guard;
   EXPECT_EQ(guard.interval, Duration(100ms));
   EXPECT_EQ(guard.memory, GuardMemory::kTerminateNewest);
   EXPECT_EQ(guard.foreign_processes, GuardForeignProcesses::kObserve);
@@ -34,16 +24,17 @@ TEST(GuardConfig, WithoutAWordTheNewestProcessIsEndedAndForeignProcessesAreOnlyN
 
 TEST(GuardConfig, EveryPolicyCanBeChosenByItsWord) {
   for (const std::string word : {"observe", "refuse-new", "terminate-newest", "terminate-all"})
-    EXPECT_EQ(to_string(read(with("{memory: " + word + "}")).sharing.guard.memory), word);
+    EXPECT_EQ(to_string(accepted(with("{memory: " + word + "}")).sharing.guard.memory), word);
   for (const std::string word : {"observe", "terminate"})
-    EXPECT_EQ(to_string(read(with("{foreignProcesses: " + word + "}")).sharing.guard.foreign_processes), word);
-  EXPECT_EQ(read(with("{interval: 1.5s}")).sharing.guard.interval, Duration(1500ms));
+    EXPECT_EQ(to_string(accepted(with("{foreignProcesses: " + word + "}")).sharing.guard.foreign_processes), word);
+  EXPECT_EQ(accepted(with("{interval: 1.5s}")).sharing.guard.interval, Duration(1500ms));
 }
 
 TEST(GuardConfig, AResourcesOwnPolicyComesFirst) {
   const auto memory_of = [](const Config& config) { return guard_memory_of(config, config.sharing.resources.at(0)); };
-  EXPECT_EQ(memory_of(read(with("{memory: observe}", ", guard: {memory: terminate-all}"))), GuardMemory::kTerminateAll);
-  EXPECT_EQ(memory_of(read(with("{memory: observe}"))), GuardMemory::kObserve);
+  EXPECT_EQ(memory_of(accepted(with("{memory: observe}", ", guard: {memory: terminate-all}"))),
+            GuardMemory::kTerminateAll);
+  EXPECT_EQ(memory_of(accepted(with("{memory: observe}"))), GuardMemory::kObserve);
 }
 
 TEST(GuardConfig, WhatIsWrongIsReportedWithPlaceAndRemedy) {

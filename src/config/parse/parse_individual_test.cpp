@@ -1,26 +1,20 @@
 // A fork's `individualGPU`, converted to entries of this format.
 #include <gmock/gmock.h>
 
-#include "config/parse/parse.h"
+#include "config/parse/parse_fixture.h"
 #include "config/report.h"
 
 namespace tranche::config {
 namespace parse_individual_test {
 
+using namespace fixture;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-std::vector<std::string> said(const std::string& text, UnknownKeys unknown = UnknownKeys::kWarned) {
-  std::vector<std::string> out;
-  for (const Problem& problem : parse(text, "c", unknown).problems) out.push_back(to_string(problem));
-  return out;
-}
 std::vector<SharedResource> entries(const std::string& text) {
-  const Parsed parsed = parse(text, "c");
-  EXPECT_FALSE(has_error(parsed.problems)) << text;
-  return parsed.config.sharing.resources;
+  return accepted(text).sharing.resources;
 }
 std::string individual(const std::string& gpus, const std::string& mps = "") {
   return "sharing: {mps: {" + mps + "}}\nindividualGPU: {enabled: true, namePattern: gpu%d, gpuConfigs: [" + gpus +

@@ -1,22 +1,18 @@
 // The keys of share sizes, extensions below sharing.mps and in its entries.
 #include <gmock/gmock.h>
 
-#include "config/parse/parse.h"
+#include "config/parse/parse_fixture.h"
 #include "config/report.h"
 
 namespace tranche::config {
 namespace parse_shares_test {
 
+using namespace fixture;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-std::vector<std::string> said(const std::string& text) {
-  std::vector<std::string> out;
-  for (const Problem& problem : parse(text, "c").problems) out.push_back(to_string(problem));
-  return out;
-}
 Config read(const std::string& text) {
   const Parsed parsed = parse(text, "c");
   for (const auto& problem : parsed.problems) ADD_FAILURE() << to_string(problem);

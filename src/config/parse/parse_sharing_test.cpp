@@ -1,29 +1,20 @@
 #include <gmock/gmock.h>
 
-#include "config/parse/parse.h"
+#include "config/parse/parse_fixture.h"
 
 // The rows on sharing.timeSlicing and sharing.mps of NVIDIA's behaviour, and the extensions.
 namespace tranche::config {
 namespace parse_sharing_test {
 
+using namespace fixture;
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-std::vector<std::string> said(const std::string& text) {
-  std::vector<std::string> out;
-  for (const Problem& problem : parse(text, "c").problems) out.push_back(to_string(problem));
-  return out;
-}
-bool refused(const std::string& text) {
-  return has_error(parse(text, "c").problems);
-}
 Sharing sharing_in(const std::string& text) {
-  const Parsed parsed = parse(text, "c");
-  EXPECT_FALSE(has_error(parsed.problems)) << text;
-  return parsed.config.sharing;
+  return accepted(text).sharing;
 }
 std::string mps(const std::string& inside) {
   return "sharing: {mps: {" + inside + "}}";

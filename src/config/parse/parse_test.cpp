@@ -1,4 +1,4 @@
-#include "config/parse/parse.h"
+#include "config/parse/parse_fixture.h"
 
 #include <gmock/gmock.h>
 
@@ -8,6 +8,7 @@
 namespace tranche::config {
 namespace parse_test {
 
+using namespace fixture;
 using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::Contains;
@@ -15,19 +16,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
-
-std::vector<std::string> said(std::string_view text) {
-  std::vector<std::string> out;
-  for (const Problem& problem : parse(text, "c").problems) out.push_back(to_string(problem));
-  return out;
-}
-
-Config accepted(std::string_view text) {
-  const Parsed parsed = parse(text, "c");
-  for (const Problem& problem : parsed.problems)
-    if (problem.severity == Severity::kError) ADD_FAILURE() << text << "\n" << to_string(problem);
-  return parsed.config;
-}
 
 TEST(ParseTest, WholeGpusAreWrittenOnPurpose) {
   for (const char* text : {"version: v1\n", "version: \"\"\n", "{}", "version: v1\nflags:\nresources:\nimex:\n",
