@@ -12,10 +12,10 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <ostream>
 
 #include "config/parse/parse.h"
+#include "doctor/finding_fixture.h"
 
 namespace tranche::doctor {
 
@@ -35,13 +35,6 @@ using testing::Field;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
-
-auto is(Verdict verdict, const char* id) {
-  return AllOf(Field(&Finding::verdict, verdict), Field(&Finding::id, id));
-}
-auto says(Verdict verdict, const char* id, const char* text) {
-  return AllOf(Field(&Finding::verdict, verdict), Field(&Finding::id, id), Field(&Finding::what, HasSubstr(text)));
-}
 
 class Tree : public testing::Test {
  protected:

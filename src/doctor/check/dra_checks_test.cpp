@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "doctor/check/check.h"
+#include "doctor/finding_fixture.h"
 
 namespace tranche::check {
 namespace dra_checks_test {
@@ -14,13 +15,8 @@ using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::Each;
 using ::testing::Field;
-using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 namespace fs = std::filesystem;
-
-auto finding(Verdict verdict, const std::string& id, const std::string& what) {
-  return AllOf(Field(&Finding::verdict, verdict), Field(&Finding::id, id), Field(&Finding::what, HasSubstr(what)));
-}
 
 class CheckDra : public ::testing::Test {
  protected:
@@ -74,40 +70,40 @@ TEST_F(CheckDra, WithoutClaimsNothingIsLookedAt) {
 
 TEST_F(CheckDra, AServerWithoutTheGroupIsAnError) {
   options_.dra.group = {404, ""};
-  EXPECT_THAT(found(), Contains(finding(Verdict::kFail, "dra.server", "does not serve resource.k8s.io/v1")));
+  EXPECT_THAT(found(), Contains(says(Verdict::kFail, "dra.server", "does not serve resource.k8s.io/v1")));
 }
 
 TEST_F(CheckDra, NoClassOfTheDriverIsAnError) {
   options_.dra.classes.body = R"({"items": [{"spec": {"selectors": [{"cel": {"expression": "true"}}]}}]})";
-  EXPECT_THAT(found(), Contains(finding(Verdict::kFail, "dra.classes", "no DeviceClass selects")));
+  EXPECT_THAT(found(), Contains(says(Verdict::kFail, "dra.classes", "no DeviceClass selects")));
   options_.dra.classes.status = 403;
-  EXPECT_THAT(found(), Contains(finding(Verdict::kNote, "dra.classes", "no permission to list")));
+  EXPECT_THAT(found(), Contains(says(Verdict::kNote, "dra.classes", "no permission to list")));
 }
 
 TEST_F(CheckDra, AMissingRegistrationIsAnError) {
   fs::remove(options_.root + "/var/lib/kubelet/plugins_registry/gpu.tranche.io-reg.sock");
-  EXPECT_THAT(found(), Contains(finding(Verdict::kFail, "dra.kubelet", "registration socket is not there")));
+  EXPECT_THAT(found(), Contains(says(Verdict::kFail, "dra.kubelet", "registration socket is not there")));
   fs::remove_all(options_.root + "/var/lib/kubelet/plugins_registry");
-  EXPECT_THAT(found(), Contains(finding(Verdict::kFail, "dra.kubelet", "kubelet's directory for DRA drivers")));
+  EXPECT_THAT(found(), Contains(says(Verdict::kFail, "dra.kubelet", "kubelet's directory for DRA drivers")));
 }
 
 TEST_F(CheckDra, SlicesThatAreNotPublishedAndADriverThatIsNotRegisteredAreErrors) {
   options_.agent_status = R"({"dra": {"driver": "gpu.tranche.io", "serving": true, "registered": false,
     "slices": {"state": "failing", "problem": "403"}}})";
-  EXPECT_THAT(found(), AllOf(Contains(finding(Verdict::kFail, "dra.serving", "not published: 403")),
-                             Contains(finding(Verdict::kFail, "dra.serving", "has not registered"))));
+  EXPECT_THAT(found(), AllOf(Contains(says(Verdict::kFail, "dra.serving", "not published: 403")),
+                             Contains(says(Verdict::kFail, "dra.serving", "has not registered"))));
   options_.agent_status = R"({"program": "node"})";
-  EXPECT_THAT(found(), Contains(finding(Verdict::kFail, "dra.agent", "serves no claims")));
+  EXPECT_THAT(found(), Contains(says(Verdict::kFail, "dra.agent", "serves no claims")));
   options_.agent_status = "";
-  EXPECT_THAT(found(), Contains(finding(Verdict::kNote, "dra.agent", "does not answer")));
+  EXPECT_THAT(found(), Contains(says(Verdict::kNote, "dra.agent", "does not answer")));
 }
 
 TEST_F(CheckDra, APreparedClaimWithoutItsObjectIsNamed) {
   options_.dra.claims["u-1"] = {404, ""};
   EXPECT_THAT(found(),
-              Contains(finding(Verdict::kWarning, "dra.claims", "team/train is prepared here, and its ResourceClaim")));
+              Contains(says(Verdict::kWarning, "dra.claims", "team/train is prepared here, and its ResourceClaim")));
   options_.dra.claims["u-1"] = {200, R"({"metadata": {"uid": "u-2"}})"};
-  EXPECT_THAT(found(), Contains(finding(Verdict::kWarning, "dra.claims", "a new ResourceClaim of that name")));
+  EXPECT_THAT(found(), Contains(says(Verdict::kWarning, "dra.claims", "a new ResourceClaim of that name")));
   options_.dra.claims["u-1"] = {500, ""};
   EXPECT_THAT(found(), Each(Field(&Finding::verdict, Verdict::kPass)));
 }

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "doctor/finding_fixture.h"
 #include "doctor/verify/check_groups.h"
 
 namespace tranche::verify {
@@ -12,13 +13,8 @@ using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::Each;
 using ::testing::Field;
-using ::testing::HasSubstr;
 using ::testing::Not;
 using Json = nlohmann::json;
-
-auto check(Verdict verdict, const std::string& id, const std::string& what) {
-  return AllOf(Field(&Finding::verdict, verdict), Field(&Finding::id, id), Field(&Finding::what, HasSubstr(what)));
-}
 
 Json good_node() {
   return Json::parse(R"({
@@ -47,7 +43,7 @@ Findings checked(const Json& node, const Json& mps) {
 TEST(VerifyAgent, APerfectNodePassesEverything) {
   const auto checks = checked(good_node(), good_mps());
   EXPECT_THAT(checks, Each(Field(&Finding::verdict, Verdict::kPass)));
-  EXPECT_THAT(checks, Contains(check(Verdict::kPass, "agent.memory", "250 MiB and 32 of 132 SMs, 4 slots")));
+  EXPECT_THAT(checks, Contains(says(Verdict::kPass, "agent.memory", "250 MiB and 32 of 132 SMs, 4 slots")));
   EXPECT_EQ(exit_status(checks), 0);
 }
 
@@ -80,7 +76,7 @@ TEST(VerifyAgent, EachBrokenPromiseIsItsOwnFailureWithARemedy) {
     Json node = good_node();
     node[Json::json_pointer(pointer)] = value;
     const auto checks = checked(node, good_mps());
-    EXPECT_THAT(checks, Contains(AllOf(check(Verdict::kFail, id, what), Field(&Finding::remedy, Not(""))))) << pointer;
+    EXPECT_THAT(checks, Contains(AllOf(says(Verdict::kFail, id, what), Field(&Finding::remedy, Not(""))))) << pointer;
     EXPECT_EQ(exit_status(checks), 1) << pointer;
   }
 }
@@ -88,22 +84,22 @@ TEST(VerifyAgent, EachBrokenPromiseIsItsOwnFailureWithARemedy) {
 TEST(VerifyAgent, APoolThatDoesNotServeFailsAndOneThatIsNotProvenIsSkipped) {
   Json mps = good_mps();
   mps["pools"][0]["proof"]["state"] = "off";
-  EXPECT_THAT(checked(good_node(), mps), Contains(check(Verdict::kSkip, "agent.daemon", "(off)")));
+  EXPECT_THAT(checked(good_node(), mps), Contains(says(Verdict::kSkip, "agent.daemon", "(off)")));
   mps["pools"][0]["state"] = "wedged";
-  EXPECT_THAT(checked(good_node(), mps), Contains(check(Verdict::kFail, "agent.daemon", "wedged")));
+  EXPECT_THAT(checked(good_node(), mps), Contains(says(Verdict::kFail, "agent.daemon", "wedged")));
 }
 
 TEST(VerifyAgent, WithoutTheOtherProgramsWordThePoolStateOfTheAgentCounts) {
-  EXPECT_THAT(checked(good_node(), Json()), Contains(check(Verdict::kPass, "agent.daemon", "serves")));
+  EXPECT_THAT(checked(good_node(), Json()), Contains(says(Verdict::kPass, "agent.daemon", "serves")));
   Json node = good_node();
   node["devices"][0]["poolState"] = "given-up";
-  EXPECT_THAT(checked(node, Json()), Contains(check(Verdict::kFail, "agent.daemon", "given-up")));
+  EXPECT_THAT(checked(node, Json()), Contains(says(Verdict::kFail, "agent.daemon", "given-up")));
 }
 
 TEST(VerifyAgent, WhateverTheDocumentIsNothingPassesThatWasNotSaid) {
   for (const char* text : {"null", "[]", "{}", "7", R"({"resources": 3, "devices": {}, "config": [], "mps": "x"})"}) {
     const auto checks = checked(Json::parse(text), Json());
-    EXPECT_THAT(checks, Contains(check(Verdict::kFail, "agent.ready", ""))) << text;
+    EXPECT_THAT(checks, Contains(says(Verdict::kFail, "agent.ready", ""))) << text;
     EXPECT_EQ(exit_status(checks), 1) << text;
   }
 }
@@ -125,9 +121,9 @@ TEST(VerifyHardware, AGpuThatIsNotServedOrOtherThanSaidFails) {
   hardware.gpus.push_back(gpu);
   Findings bad;
   check_hardware(hardware, good_node(), bad);
-  EXPECT_THAT(bad, Contains(check(Verdict::kFail, "hardware.gpu", "900 MiB")));
-  EXPECT_THAT(bad, Contains(check(Verdict::kFail, "hardware.compute-mode", "PROHIBITED")));
-  EXPECT_THAT(bad, Contains(check(Verdict::kFail, "hardware.gpu", "does not serve it")));
+  EXPECT_THAT(bad, Contains(says(Verdict::kFail, "hardware.gpu", "900 MiB")));
+  EXPECT_THAT(bad, Contains(says(Verdict::kFail, "hardware.compute-mode", "PROHIBITED")));
+  EXPECT_THAT(bad, Contains(says(Verdict::kFail, "hardware.gpu", "does not serve it")));
 }
 
 }  // namespace agent_checks_test

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "doctor/finding_fixture.h"
 #include "doctor/verify/deep.h"
 
 namespace tranche::verify {
@@ -9,13 +10,8 @@ namespace deep_checks_test {
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
-using ::testing::Field;
 
 const DeepGrant kGrant{"GPU-1", 14000, 12};
-
-auto is(Verdict verdict, const std::string& id) {
-  return AllOf(Field(&Finding::verdict, verdict), Field(&Finding::id, id));
-}
 
 ProbeRun reported(const std::string& json) {
   return {.output = "a line of its own\n" + json + "\n"};

@@ -3,22 +3,17 @@
 
 #include <nlohmann/json.hpp>
 
+#include "doctor/finding_fixture.h"
 #include "doctor/verify/check_groups.h"
 
 namespace tranche::verify {
 namespace node_checks_test {
 
-using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::Field;
-using ::testing::HasSubstr;
 using Json = nlohmann::json;
-
-auto check(Verdict verdict, const std::string& id, const std::string& what) {
-  return AllOf(Field(&Finding::verdict, verdict), Field(&Finding::id, id), Field(&Finding::what, HasSubstr(what)));
-}
 
 Json good_node() {
   return Json::parse(R"({"metadata": {"labels": {
@@ -51,7 +46,7 @@ Findings checked_pod(const Json& pod, const std::string& doubt = "") {
 TEST(VerifyNode, APerfectNodePassesAndItsQuantitiesMayBeWrittenShort) {
   const auto checks = checked(good_node());
   EXPECT_THAT(checks, Each(Field(&Finding::verdict, Verdict::kPass)));
-  EXPECT_THAT(checks, Contains(check(Verdict::kPass, "node.slots", "2 GPUs x 2000 slots = 4000")));
+  EXPECT_THAT(checks, Contains(says(Verdict::kPass, "node.slots", "2 GPUs x 2000 slots = 4000")));
 }
 
 // Promise: verify: Each fault of a node that the API server shows is reported.
@@ -78,18 +73,18 @@ TEST(VerifyNode, EachFaultIsReported) {
   for (const auto& [pointer, value, verdict, id, what] : cases) {
     Json node = good_node();
     node[Json::json_pointer(pointer)] = value;
-    EXPECT_THAT(checked(node), Contains(check(verdict, id, what))) << pointer << value;
+    EXPECT_THAT(checked(node), Contains(says(verdict, id, what))) << pointer << value;
   }
 }
 
 TEST(VerifyNode, APodIsReadyOrSaysWhatItWaitsForAndOneInDoubtIsNotOurs) {
-  EXPECT_THAT(checked_pod(good_pod()), ElementsAre(check(Verdict::kPass, "agent.pods", "1 restarts")));
-  EXPECT_THAT(checked_pod(good_pod(), "so"), ElementsAre(check(Verdict::kFail, "agent.pods", "is not asked: so")));
+  EXPECT_THAT(checked_pod(good_pod()), ElementsAre(says(Verdict::kPass, "agent.pods", "1 restarts")));
+  EXPECT_THAT(checked_pod(good_pod(), "so"), ElementsAre(says(Verdict::kFail, "agent.pods", "is not asked: so")));
   Json pod = good_pod();
   pod["status"]["conditions"][0]["status"] = "False";
   pod["status"]["containerStatuses"][0] = {
       {"name", "node"}, {"ready", false}, {"state", {{"waiting", {{"reason", "ImagePullBackOff"}}}}}};
-  EXPECT_THAT(checked_pod(pod), ElementsAre(check(Verdict::kFail, "agent.pods", "node (ImagePullBackOff)")));
+  EXPECT_THAT(checked_pod(pod), ElementsAre(says(Verdict::kFail, "agent.pods", "node (ImagePullBackOff)")));
 }
 
 Findings against(const Json& node, const Json& agent) {
@@ -104,19 +99,19 @@ TEST(VerifyNode, WhatTheAgentSaysIsWhatTheNodeHas) {
   EXPECT_THAT(against(good_node(), agent), Each(Field(&Finding::verdict, Verdict::kPass)));
   Json other = good_node();
   other["status"]["capacity"]["nvidia.com/gpu-mps"] = "3";
-  EXPECT_THAT(against(other, agent), Contains(check(Verdict::kFail, "node.advertised", "has 3 that the agent")));
+  EXPECT_THAT(against(other, agent), Contains(says(Verdict::kFail, "node.advertised", "has 3 that the agent")));
   agent["resources"][0]["slots"] = 8;
   agent["config"]["name"] = "two";
   agent["labels"]["nvidia.com/gpu.count"] = "1";
   const auto checks = against(good_node(), agent);
-  EXPECT_THAT(checks, Contains(check(Verdict::kFail, "node.advertised", "has 4000, the agent advertises 8")));
-  EXPECT_THAT(checks, Contains(check(Verdict::kFail, "node.configuration", "\"two\"")));
-  EXPECT_THAT(checks, Contains(check(Verdict::kFail, "node.labels", "\"2\"")));
+  EXPECT_THAT(checks, Contains(says(Verdict::kFail, "node.advertised", "has 4000, the agent advertises 8")));
+  EXPECT_THAT(checks, Contains(says(Verdict::kFail, "node.configuration", "\"two\"")));
+  EXPECT_THAT(checks, Contains(says(Verdict::kFail, "node.labels", "\"2\"")));
 }
 
 TEST(VerifyNode, AnythingForAnObjectIsNoGpu) {
   for (const char* text : {"null", "[1]", R"({"status": {"capacity": {"nvidia.com/gpu": 3}}})", R"({"metadata": 1})"})
-    EXPECT_THAT(checked(Json::parse(text)), Contains(check(Verdict::kFail, "node.resources", "no GPU"))) << text;
+    EXPECT_THAT(checked(Json::parse(text)), Contains(says(Verdict::kFail, "node.resources", "no GPU"))) << text;
 }
 
 }  // namespace node_checks_test
