@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "grants/allocate/grant.h"
+#include "grants/allocate/joined_fixture.h"
 #include "plan/plan.h"
 #include "plan/shares.h"
 
@@ -16,30 +17,10 @@ using testing::Key;
 using testing::Not;
 using testing::StartsWith;
 
-std::string uuid(int gpu) {
-  return "GPU-0000000" + std::to_string(gpu) + "-0000-4000-8000-000000000000";
-}
-
-// An H100 of 80 GB, as the driver reports it.
-plan::PlannedDevice h100(int gpu, std::uint32_t slots) {
-  plan::PlannedDevice device;
-  device.uuid = device.gpu_uuid = uuid(gpu);
-  device.index = std::to_string(gpu);
-  device.replicated = true;
-  device.slots = slots;
-  device.memory = mib(81559);
-  device.sm_count = 132;
-  device.compute_capability = {9, 0};
-  device.pool = "set-1";
-  return device;
-}
-
+// H100 of 80 GB, as the driver reports them.
 plan::PlannedResource resource_of(int gpus, std::uint32_t slots) {
-  plan::PlannedResource resource;
-  resource.name = "nvidia.com/gpu";
-  resource.sharing = config::SharingStrategy::kMps;
-  resource.split = config::SplitPolicy::kSpan;
-  for (int gpu = 0; gpu < gpus; ++gpu) resource.devices.push_back(h100(gpu, slots));
+  auto resource = allocate::joined(gpus, slots);
+  for (auto& device : resource.devices) device.memory = mib(81559);
   return resource;
 }
 

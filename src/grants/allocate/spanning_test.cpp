@@ -2,10 +2,10 @@
 // that leave the limits to the tenant.
 #include <gmock/gmock.h>
 
-#include <chrono>
 #include <set>
 
 #include "grants/allocate/grant.h"
+#include "grants/allocate/joined_fixture.h"
 #include "grants/allocate/prefer_fixture.h"
 #include "plan/client_limits.h"
 #include "plan/shares.h"
@@ -21,37 +21,8 @@ using ::testing::IsEmpty;
 using ::testing::Key;
 using ::testing::Not;
 
-std::string uuid(int gpu) {
-  return std::string("GPU-000000") + (gpu < 10 ? "0" : "") + std::to_string(gpu) + "-0000-4000-8000-000000000000";
-}
-
 std::string slot(int gpu, int ordinal) {
   return uuid(gpu) + "::" + std::to_string(ordinal);
-}
-
-plan::PlannedDevice h200(int gpu, std::uint32_t slots, const std::string& pool) {
-  plan::PlannedDevice device;
-  device.uuid = device.gpu_uuid = uuid(gpu);
-  device.index = std::to_string(gpu);
-  device.replicated = true;
-  device.slots = slots;
-  device.memory = mib(143771);
-  device.sm_count = 132;
-  device.compute_capability = {9, 0};
-  device.paths = {"/dev/nvidia" + std::to_string(gpu)};
-  device.pool = pool;
-  return device;
-}
-
-// `gpus` H200 under one name, one pool.
-plan::PlannedResource joined(int gpus, std::uint32_t slots) {
-  plan::PlannedResource resource;
-  resource.name = resource.original_name = "nvidia.com/gpu";
-  resource.sharing = config::SharingStrategy::kMps;
-  resource.replicas = slots;
-  resource.split = config::SplitPolicy::kSpan;
-  for (int gpu = 0; gpu < gpus; ++gpu) resource.devices.push_back(h200(gpu, slots, "set-1"));
-  return resource;
 }
 
 // A resource of each of `gpus` GPUs ("gpu0", "gpu1"), in one pool.
@@ -61,7 +32,7 @@ plan::Plan individual(int gpus, std::uint32_t slots) {
   for (int gpu = 0; gpu < gpus; ++gpu) {
     auto resource = joined(0, slots);
     resource.name = "nvidia.com/gpu" + std::to_string(gpu);
-    resource.devices.push_back(h200(gpu, slots, "set-1"));
+    resource.devices.push_back(h200(gpu, slots));
     plan.resources.push_back(resource);
     pool.devices.push_back(uuid(gpu));
   }

@@ -2,8 +2,6 @@
 
 #include <gmock/gmock.h>
 
-#include <algorithm>
-
 #include "grants/change/plan_fixture.h"
 
 namespace tranche::change {
@@ -13,25 +11,19 @@ using namespace fixture;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-std::vector<std::string> described(const Change& change) {
-  std::vector<std::string> all;
-  for (const auto& step : change.steps()) all.push_back(to_string(step));
-  return all;
-}
-
 TEST(Change, ThatWaitsIsDoneWhenTheLastSlotIsFreeAndSaysSoMeanwhile) {
   const auto before = all_sliced(2, 4), newest = plan_of({named(kGpu, {mps(0, 4), mps(1, 4)})});
   Change change;
   change.aim(before);
   EXPECT_TRUE(change.follow({}));
-  EXPECT_THAT(described(change), IsEmpty()) << "the first plan is no change";
+  EXPECT_THAT(texts_of(change.steps()), IsEmpty()) << "the first plan is no change";
   const Holdings holdings{"", {held(before, kGpu, 1, {0, 2})}};
   EXPECT_FALSE(change.follow(holdings));
   change.aim(newest);
   EXPECT_TRUE(change.follow(holdings));
   EXPECT_TRUE(change.waits());
-  EXPECT_THAT(described(change), ElementsAre("GPUs 0-1: time-slicing → MPS (as soon as nothing of it is held)",
-                                             "GPU 1: time-slicing → MPS (waits: 2 slots are held)"));
+  EXPECT_THAT(texts_of(change.steps()), ElementsAre("GPUs 0-1: time-slicing → MPS (as soon as nothing of it is held)",
+                                                    "GPU 1: time-slicing → MPS (waits: 2 slots are held)"));
   EXPECT_FALSE(change.follow(holdings));
   EXPECT_TRUE(change.follow({}));
   EXPECT_FALSE(change.waits());

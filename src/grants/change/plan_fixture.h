@@ -1,8 +1,10 @@
 #pragma once
 // Plans for tests of changes: GPUs of 100 GiB and 100 SMs, cut by hand.
+#include <algorithm>
 #include <string>
 #include <vector>
 
+#include "grants/change/change_steps.h"
 #include "grants/change/held.h"
 #include "plan/plan.h"
 #include "plan/shares.h"
@@ -72,6 +74,12 @@ inline plan::Plan all_sliced(int gpus, std::uint32_t slots) {
   std::vector<plan::PlannedDevice> devices;
   for (int i = 0; i < gpus; ++i) devices.push_back(sliced(i, slots));
   return plan_of({named(kGpu, std::move(devices))});
+}
+
+inline std::vector<std::string> texts_of(const std::vector<Step>& steps) {
+  std::vector<std::string> texts;
+  for (const auto& step : steps) texts.push_back(to_string(step));
+  return texts;
 }
 
 // A container that was given these slots under this plan.

@@ -2,8 +2,6 @@
 
 #include <gmock/gmock.h>
 
-#include <algorithm>
-
 #include "grants/change/plan_fixture.h"
 
 namespace tranche::change {
@@ -31,12 +29,6 @@ Settled settled(const plan::Plan& before, const plan::Plan& newest, std::vector<
   return settle({before, {}, {}}, newest, {"", std::move(held)});
 }
 
-std::vector<std::string> waiting(const Settled& settled) {
-  std::vector<std::string> all;
-  for (const auto& step : settled.waiting) all.push_back(to_string(step));
-  return all;
-}
-
 TEST(Settle, WithNothingHeldTheNewestPlanIsInForceAtOnce) {
   for (const auto& newest : {all_mps(2, 5), all_sliced(2, 3), plan_of({named(kGpu, {gpu(0), gpu(1)})})}) {
     const auto now = settled(all_mps(2, 10), newest, {});
@@ -58,7 +50,8 @@ TEST(Settle, ShrinkingKeepsHeldSlotsUntilTheyAreFree) {
   EXPECT_EQ(now.plan, newest);
   EXPECT_THAT(offered(now, kGpu).unhealthy, testing::Contains("GPU-0::7"));
   EXPECT_THAT(offered(now, kGpu).healthy, testing::Contains("GPU-0::0"));
-  EXPECT_THAT(waiting(now), testing::Contains("nvidia.com/gpu on GPU 0: 1 slot fewer (waits: 1 slot is held)"));
+  EXPECT_THAT(texts_of(now.waiting),
+              testing::Contains("nvidia.com/gpu on GPU 0: 1 slot fewer (waits: 1 slot is held)"));
   now = settle(now, newest, {"", {held(before, kGpu, 0, {0})}});
   EXPECT_THAT(offered(now, kGpu).unhealthy, IsEmpty());
 }
@@ -72,7 +65,7 @@ TEST(Settle, AResourceThatVanishesIsShownUntilItsSlotsAreFreeAndItsIdsAreNotGive
   EXPECT_THAT(offered(now, "nvidia.com/gpu.shared").healthy, ElementsAre("GPU-0::0", "GPU-0::2", "GPU-0::3"));
   EXPECT_EQ(*advertise::reason_withheld(now.withheld, "nvidia.com/gpu.shared", "GPU-0::1"),
             "it is held as nvidia.com/gpu");
-  EXPECT_THAT(waiting(now), ElementsAre("nvidia.com/gpu vanishes (waits: 1 slot is held)"));
+  EXPECT_THAT(texts_of(now.waiting), ElementsAre("nvidia.com/gpu vanishes (waits: 1 slot is held)"));
 }
 
 TEST(Settle, AGpuWhoseMeansChangeWaitsUntilItIsFreeAndOthersChangeAtOnce) {
@@ -83,7 +76,7 @@ TEST(Settle, AGpuWhoseMeansChangeWaitsUntilItIsFreeAndOthersChangeAtOnce) {
   EXPECT_EQ(offer.healthy.size(), 10u);
   ASSERT_EQ(now.plan.pools.size(), 1u);
   EXPECT_EQ(now.plan.pools[0].id, "gpu-1");
-  EXPECT_THAT(waiting(now), ElementsAre("GPU 0: time-slicing → MPS (waits: 1 slot is held)"));
+  EXPECT_THAT(texts_of(now.waiting), ElementsAre("GPU 0: time-slicing → MPS (waits: 1 slot is held)"));
   now = settle(now, newest, {});
   EXPECT_EQ(now, (Settled{newest, {}, {}}));
 }
@@ -121,9 +114,10 @@ TEST(Settle, TheGpusOfAJoinedPoolChangeTogether) {
   const auto newest = plan_of({named(kGpu, {mps(0, 4, "set-1"), mps(1, 4, "set-1")})});
   auto now = settled(before, newest, {held(before, kGpu, 0, {0})});
   EXPECT_EQ(now.plan.pools, before.pools);
-  EXPECT_THAT(waiting(now), ElementsAre("GPU 0: MPS pool gpu-0 → MPS pool set-1 (waits: 1 slot is held)",
-                                        "GPU 1: MPS pool gpu-1 → MPS pool set-1 (waits: the GPUs of its MPS pool "
-                                        "change together)"));
+  EXPECT_THAT(texts_of(now.waiting),
+              ElementsAre("GPU 0: MPS pool gpu-0 → MPS pool set-1 (waits: 1 slot is held)",
+                          "GPU 1: MPS pool gpu-1 → MPS pool set-1 (waits: the GPUs of its MPS pool "
+                          "change together)"));
   now = settled(newest, before, {held(newest, kGpu, 0, {0})});
   EXPECT_EQ(now.plan.pools, newest.pools) << "its daemon serves both as long as it has a client";
 }
@@ -133,7 +127,7 @@ TEST(Settle, GrowingGivesOutNoMoreThanTheDeviceHas) {
   const auto before = all_mps(1, 5), newest = all_mps(1, 10);
   const auto now = settled(before, newest, {held(before, kGpu, 0, {0}), held(before, kGpu, 0, {1, 2})});
   EXPECT_THAT(offered(now, kGpu).healthy, testing::SizeIs(3 + 4)) << "three of a fifth leave room for four tenths";
-  EXPECT_THAT(waiting(now), ElementsAre(HasSubstr("nvidia.com/gpu on GPU 0: 3 slots more (waits: ")));
+  EXPECT_THAT(texts_of(now.waiting), ElementsAre(HasSubstr("nvidia.com/gpu on GPU 0: 3 slots more (waits: ")));
 }
 
 TEST(Settle, AfterARestartWhatIsHeldOfBeforeIsFoundOut) {
