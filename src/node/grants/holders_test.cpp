@@ -1,32 +1,17 @@
 #include <gmock/gmock.h>
 
-#include "node/reports.h"
+#include "node/grants/holders_fixture.h"
 
 namespace tranche::node {
 namespace holders_test {
 
+using fixture::kSlots;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-const std::vector<std::string> kSlots{"GPU-0::0", "GPU-0::1"};
-
-// Two slots of ten, held by a pod.
 Snapshot held_by_a_pod() {
-  Snapshot snapshot;
-  plan::PlannedDevice device;
-  device.uuid = device.gpu_uuid = "GPU-0";
-  device.slots = 10;
-  device.memory = mib(100000);
-  device.sm_count = 132;
-  device.pool = "gpu-0";
-  plan::PlannedResource resource;
-  resource.name = "nvidia.com/gpu";
-  resource.sharing = config::SharingStrategy::kMps;
-  resource.devices = {device};
-  snapshot.plan.resources = {resource};
-  snapshot.holdings = {{"default", "a", "main", "nvidia.com/gpu", kSlots}};
-  return snapshot;
+  return fixture::held_by_a_pod("default", "a");
 }
 
 TEST(Holders, HaveTheLimitsOfThePlanWhileNothingElseIsKnown) {

@@ -2,32 +2,17 @@
 
 #include <gmock/gmock.h>
 
-#include "grants/allocate/grant.h"
+#include "node/grants/holders_fixture.h"
 
 namespace tranche::node {
 namespace html_page_test {
 
+using namespace fixture;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-const std::vector<std::string> kSlots{"GPU-0::0", "GPU-0::1"};
-
 Snapshot held_by(const std::string& pod) {
-  Snapshot snapshot;
-  plan::PlannedDevice device;
-  device.uuid = device.gpu_uuid = "GPU-0";
-  device.index = "0";
-  device.slots = 10;
-  device.memory = gib(80);
-  device.pool = "gpu-0";
-  plan::PlannedResource resource;
-  resource.name = "nvidia.com/gpu";
-  resource.devices = {device};
-  snapshot.plan.resources = {resource};
-  snapshot.holdings = {{"team", pod, "main", "nvidia.com/gpu", kSlots}};
-  snapshot.shares.own()[{allocate::grant_id(kSlots), "GPU-0"}] = {"gpu-0", "nvidia.com/gpu", gib(16), Percent{2000}};
-  snapshot.holders = holders(snapshot);
-  return snapshot;
+  return limited(held_by_a_pod("team", pod), gib(16), Percent{2000});
 }
 
 TEST(HtmlPage, ShowsTenantsWithTheirUseAndLimit) {

@@ -2,32 +2,18 @@
 
 #include <gmock/gmock.h>
 
+#include "node/grants/holders_fixture.h"
+
 namespace tranche::node {
 namespace tenant_metrics_test {
 
+using namespace fixture;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::SizeIs;
 
-const std::vector<std::string> kSlots{"GPU-0::0", "GPU-0::1"};
-
 Snapshot held_by_a_pod() {
-  Snapshot snapshot;
-  plan::PlannedDevice device;
-  device.uuid = device.gpu_uuid = "GPU-0";
-  device.slots = 10;
-  device.memory = mib(100000);
-  device.sm_count = 132;
-  device.pool = "gpu-0";
-  plan::PlannedResource resource;
-  resource.name = "nvidia.com/gpu";
-  resource.sharing = config::SharingStrategy::kMps;
-  resource.devices = {device};
-  snapshot.plan.resources = {resource};
-  snapshot.holdings = {{"team", "a", "main", "nvidia.com/gpu", kSlots}};
-  snapshot.shares.own()[{allocate::grant_id(kSlots), "GPU-0"}] = {"gpu-0", "nvidia.com/gpu", mib(5000), Percent{1250}};
-  snapshot.holders = holders(snapshot);
-  return snapshot;
+  return limited(fixture::held_by_a_pod("team", "a"), mib(5000), Percent{1250});
 }
 
 constexpr const char* kLabels = R"({namespace="team",pod="a",container="main",gpu="GPU-0",resource="nvidia.com/gpu"})";
