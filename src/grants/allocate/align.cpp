@@ -1,4 +1,4 @@
-#include "grants/allocate/align.h"
+#include "grants/allocate/prefer.h"
 
 #include <algorithm>
 #include <array>

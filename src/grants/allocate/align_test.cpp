@@ -1,11 +1,10 @@
-#include "grants/allocate/align.h"
+#include "grants/allocate/prefer.h"
 #include "grants/allocate/topology_fixture.h"
 
 #include <gmock/gmock.h>
 
 #include <algorithm>
 #include <bit>
-#include <functional>
 #include <map>
 #include <numeric>
 

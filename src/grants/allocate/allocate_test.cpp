@@ -1,7 +1,6 @@
 #include <gmock/gmock.h>
 
 #include "grants/allocate/grant.h"
-#include "plan/shares.h"
 
 namespace tranche::allocate {
 namespace allocate_test {

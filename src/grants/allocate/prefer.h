@@ -2,7 +2,7 @@
 // Which of the available slots kubelet should hand out (GetPreferredAllocation): a hint, so it must be fast and never
 // wrong. Pure; the answer does not depend on input order.
 //
-//   undivided GPUs                 by topology score (align.h)
+//   undivided GPUs                 by topology score (align(), below)
 //   several slots under MPS        all on one device when they fit (best fit: the fullest that still fits), else on as
 //                                  few devices as possible, because one process can use MPS on one of them only
 //                                  (under `split: span` each more costs SMs: docs/guide/share-sizes.md). A device whose
@@ -26,6 +26,19 @@
 #include "plan/plan.h"
 
 namespace tranche::allocate {
+
+// Which undivided GPUs go together: the set of `size` GPUs that NVIDIA's best-effort policy would choose, found by
+// dynamic programming over subsets instead of by listing partitions (16 GPUs: milliseconds instead of seconds).
+//
+// The rule: score a pair by PCIe distance (10…60) plus 100 per NVLink that joins them; split all available GPUs into
+// sets of `size` (the last may be smaller) so that the sum of all pair scores inside sets is highest; from such a split
+// take the best set that holds all required GPUs. So a pair is not broken up when something else can be taken. Pure.
+int pair_score(const inventory::GpuLink& link);
+
+// Positions are indices into inventory.gpus. `required` ⊆ `available`, required.size() <= size <= available.size().
+// The answer is sorted. Ties go to the lowest positions. Beyond 16 available GPUs the set is grown greedily.
+std::vector<std::uint32_t> align(const inventory::Inventory& inventory, std::span<const std::uint32_t> available,
+                                 std::span<const std::uint32_t> required, std::uint32_t size);
 
 // result ⊆ available ∪ must_include, ⊇ must_include, exactly `size` long; an Error when that cannot be. Ids that the
 // resource does not have are ignored in `available` (kubelet's list may be older than the plan) and an Error in

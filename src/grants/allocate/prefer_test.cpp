@@ -5,9 +5,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
-#include <functional>
 
-#include "grants/allocate/align.h"
 #include "plan/slot_id.h"
 
 namespace tranche::allocate {
