@@ -36,6 +36,7 @@ struct Resolved {
   PluginRun run;
   std::vector<Problem> problems;     // the file's first, then in NVIDIA's order of validation
   std::vector<Explained> explained;  // in the order of the settings' table, then settings that only files can have
+  friend bool operator==(const Resolved&, const Resolved&) = default;
 };
 
 // NVIDIA's plugin exits if sharing is MPS without an mpsRoot; Tranche uses this one, the default of NVIDIA's chart.

@@ -1,6 +1,5 @@
 #include "config/live/config_source.h"
 
-#include <algorithm>
 #include <filesystem>
 
 #include "cdi/feature_flags.h"
@@ -24,14 +23,10 @@ Problem error_at(const std::string& where, std::string what, std::string remedy)
 ConfigView view_of(const std::string& text, const std::string& source, const GivenFlags& flags,
                    const Environment& environment, UnknownKeys unknown_keys, Program program = kProgram) {
   ConfigView next;
+  static_cast<Resolved&>(next) = resolve(parse(text, source, unknown_keys), program, flags, environment);
   next.path = source;
-  auto resolved = resolve(parse(text, source, unknown_keys), program, flags, environment);
-  next.config = std::move(resolved.config);
-  next.run = std::move(resolved.run);
-  next.problems = std::move(resolved.problems);
   // Values that only CDI spec generation knows; reported here, so that a check of the configuration includes them.
   for (auto& problem : cdi::read_features(next.run).problems) next.problems.push_back(std::move(problem));
-  next.explained = std::move(resolved.explained);
   next.in_force = !has_error(next.problems);
   next.chosen_by = source.empty() ? kByDefaults : kByFile;
   next.hash = content_hash(text);
