@@ -11,7 +11,6 @@
 #include <csignal>
 #include <cstdio>
 
-#include "base/text.h"
 #include "cli/cluster_options.h"
 #include "cli/commands.h"
 #include "observe/top/top.h"
@@ -125,11 +124,8 @@ bool press_all(top::Choice& choice, Terminal& terminal, std::string_view bytes) 
 
 Result<top::Node> ask(Options& options, const Process& process) {
   if (options.cluster.cluster) {
-    TRY(auto statuses, ask_agents(options.cluster, process));
-    std::vector<top::Report> reports;
-    for (auto& each : statuses)
-      reports.push_back({std::move(each.node), std::move(each.document), std::move(each.problem)});
-    return top::cluster_of(reports);
+    TRY(const auto agents, ask_agents(options.cluster, process));
+    return top::cluster_of(agents);
   }
   TRY(const auto answer, ask_node(options.socket));
   return top::read_node(answer);

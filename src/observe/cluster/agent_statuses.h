@@ -20,7 +20,7 @@ struct AgentStatus {
   std::string node;
   std::string document;   // as it came; "" = none
   std::string problem;    // why there is none
-  std::string pod;        // name of the one that was asked
+  std::string pod = {};   // name of the one that was asked
   bool disputed = false;  // something answers, and it is not this node's agent, or not alone
 };
 

@@ -99,15 +99,15 @@ Result<Node> read_node(std::string_view status_json) {
   return node;
 }
 
-Node cluster_of(const std::vector<Report>& reports) {
+Node cluster_of(const std::vector<observe::AgentStatus>& agents) {
   Node all;
   all.cluster = true;
   std::size_t ready = 0;
-  for (const auto& report : reports) {
+  for (const auto& agent : agents) {
     Device& row = all.devices.emplace_back();
-    row.index = report.node;
+    row.index = agent.node;
     auto read =
-        report.document.empty() ? Result<Node>(fail(Kind::kUnavailable, report.problem)) : read_node(report.document);
+        agent.document.empty() ? Result<Node>(fail(Kind::kUnavailable, agent.problem)) : read_node(agent.document);
     if (!read) {
       row.answers = row.healthy = false;
       row.reason = to_string(read.error());
@@ -128,13 +128,13 @@ Node cluster_of(const std::vector<Report>& reports) {
       row.reason += (row.reason.empty() ? "" : "; ") + fmt::format("GPU {}: {}", device.index, device.reason);
     }
     for (auto& tenant : read->tenants) {
-      tenant.device = report.node + "/" + tenant.device;
+      tenant.device = agent.node + "/" + tenant.device;
       all.tenants.push_back(std::move(tenant));
     }
-    for (const auto& waiting : read->waiting) all.waiting.push_back(report.node + ": " + waiting);
+    for (const auto& waiting : read->waiting) all.waiting.push_back(agent.node + ": " + waiting);
   }
-  all.ready = ready == reports.size() && !reports.empty();
-  all.reason = fmt::format("{} of {} node agents ready", ready, reports.size());
+  all.ready = ready == agents.size() && !agents.empty();
+  all.reason = fmt::format("{} of {} node agents ready", ready, agents.size());
   return all;
 }
 

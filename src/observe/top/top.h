@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "observe/cluster/agent_statuses.h"
 
 namespace tranche::top {
 
@@ -53,14 +54,8 @@ struct Node {
 
 Result<Node> read_node(std::string_view status_json);
 
-// What one agent of a cluster reports: a document, or why there is none.
-struct Report {
-  std::string node;
-  std::string document;
-  std::string problem;
-};
 // A row for each node and the tenants of all. An agent's page says nothing of actions of the guard.
-Node cluster_of(const std::vector<Report>& reports);
+Node cluster_of(const std::vector<observe::AgentStatus>& agents);
 
 enum class Sort { kMemory, kShare, kProcesses, kName, kDevice };
 struct Choice {

@@ -125,7 +125,7 @@ TEST(Top, ShowsTheNodesOfACluster) {
 
 // Promise: top: Every node and every tenant of a large cluster can be scrolled to, at 80 columns too.
 TEST(Top, ScrollsToEveryNodeAndTenantOfACluster) {
-  std::vector<Report> reports;
+  std::vector<observe::AgentStatus> reports;
   for (int i = 0; i < 60; ++i)
     reports.push_back(
         {"ip-10-0-0-" + std::to_string(i) + ".eu-central-1.compute.internal", i % 7 == 0 ? "" : kStatus, "503"});
@@ -161,7 +161,7 @@ TEST(Top, ScrollsToEveryNodeAndTenantOfACluster) {
 }
 
 TEST(Top, NodesStayDistinct) {
-  const auto text = [](std::vector<Report> reports) {
+  const auto text = [](std::vector<observe::AgentStatus> reports) {
     return text_of(draw(cluster_of(std::move(reports)), {}, {.width = 80, .height = 0}));
   };
   const auto domains = text({{"gpu.east", kStatus, ""}, {"gpu.west", kStatus, ""}});
