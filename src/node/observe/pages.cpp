@@ -10,14 +10,11 @@
 namespace tranche::node {
 namespace {
 
-constexpr int kServiceUnavailable = 503;
 constexpr Duration kFiguresFor = std::chrono::seconds(1);  // two scrapers cost no more than one
 
 os::HttpAnswer ready_page(const Snapshot& snapshot) {
   const auto state = readiness(snapshot);
-  os::HttpAnswer answer = os::HttpAnswer::text(state.message + "\n");
-  if (!state.ready) answer.status = kServiceUnavailable;
-  return answer;
+  return observe::probe_page(state.ready, state.message);
 }
 
 struct Text {

@@ -21,10 +21,8 @@ double seconds(Duration duration) {
 }
 
 os::HttpAnswer health_page(Duration age, Duration oldest) {
-  if (age <= oldest) return os::HttpAnswer::text("ok\n");
-  os::HttpAnswer answer = os::HttpAnswer::text(fmt::format("the event loop has not run for {:.1f} s\n", seconds(age)));
-  answer.status = kServiceUnavailable;
-  return answer;
+  if (age <= oldest) return probe_page(true, "ok");
+  return probe_page(false, fmt::format("the event loop has not run for {:.1f} s", seconds(age)));
 }
 
 // What every program reports of itself, at the moment of the scrape.
@@ -36,6 +34,12 @@ std::string own_metrics(Duration age) {
 }
 
 }  // namespace
+
+os::HttpAnswer probe_page(bool well, const std::string& line) {
+  os::HttpAnswer answer = os::HttpAnswer::text(line + "\n");
+  if (!well) answer.status = kServiceUnavailable;
+  return answer;
+}
 
 HttpPages::HttpPages(os::Loop& loop, std::string listen, os::HttpServer::Routes routes, std::function<void()> on_change,
                      Duration oldest_beat, std::function<void()> at_rest)

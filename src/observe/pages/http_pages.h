@@ -20,6 +20,9 @@ struct LoopReport {
   std::string cpu_problem;             // of this program's control group (os/process/cpu_weight.h)
 };
 
+// A page for probes: 503 unless it is `well`.
+os::HttpAnswer probe_page(bool well, const std::string& line);
+
 class HttpPages {
  public:
   // Older than this, and /healthz answers 503: a loop beats once a second, and none of its callbacks runs so long.

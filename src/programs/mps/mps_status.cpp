@@ -14,6 +14,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// Of a pool that was not opened yet: nothing is known.
+const mps::Supervisor& supervisor_of(const mps::Pool& pool) {
+  static const mps::Supervisor kNothingYet;
+  return pool.daemon() != nullptr ? pool.daemon()->supervisor() : kNothingYet;
+}
+
 // What a tenant can do although its grant does not allow it.
 constexpr const char* kNotEnforced[] = {"memory bandwidth and L2 cache are shared",
                                         "a fatal GPU fault of one client ends all clients of the GPU",
@@ -122,9 +128,8 @@ void add_life(Json& json, const mps::PoolDaemon& pool, MonoTime now) {
 }
 
 Json pool_of(const std::string& id, const mps::Pool& pool, const MpsView& view) {
-  static const mps::Supervisor kNothingYet;
   const auto* daemon = pool.daemon();
-  const mps::Supervisor& s = daemon != nullptr ? daemon->supervisor() : kNothingYet;
+  const mps::Supervisor& s = supervisor_of(pool);
   std::vector<std::string> reasons{pool.problem(), daemon != nullptr ? daemon->reason() : s.reason,
                                    pool.capacity_note(), pool.memory() != nullptr ? pool.memory()->problem() : ""};
   std::erase(reasons, "");
@@ -194,9 +199,8 @@ metrics::Page mps_metrics(const MpsView& view) {
   page.set("tranche_driver_ready", view.driver_problem.empty() ? 1 : 0);
   page.set("tranche_config_problems", static_cast<double>(view.config.problems.size() + view.plan_problems.size()));
   for (const auto& [id, pool] : view.pools.pools()) {
-    static const mps::Supervisor kNothingYet;
     const auto* daemon = pool.daemon();
-    const mps::Supervisor& s = daemon != nullptr ? daemon->supervisor() : kNothingYet;
+    const mps::Supervisor& s = supervisor_of(pool);
     page.set_pool_state(id, daemon != nullptr ? daemon->state_name() : mps::to_string(s.state));
     if (daemon != nullptr) put_life(page, id, *daemon);
     page.set("tranche_pool_restarts_total", {id}, static_cast<double>(s.restarts));
@@ -215,8 +219,6 @@ metrics::Page mps_metrics(const MpsView& view) {
 }
 
 namespace {
-
-constexpr int kServiceUnavailable = 503;
 
 PoolReadiness readiness_of(const std::string& id, const mps::Pool& pool) {
   const auto* daemon = pool.daemon();
@@ -250,9 +252,7 @@ os::HttpAnswer MpsPages::metrics() const {
 
 os::HttpAnswer MpsPages::ready() const {
   const std::lock_guard lock(mutex_);
-  os::HttpAnswer answer = os::HttpAnswer::text(readiness_.reason + "\n");
-  if (!readiness_.ready) answer.status = kServiceUnavailable;
-  return answer;
+  return observe::probe_page(readiness_.ready, readiness_.reason);
 }
 
 std::vector<PoolReadiness> pool_readiness(const mps::PoolSet& pools) {
