@@ -279,12 +279,16 @@ void Claims::wait_for_room(const dra::Claim& claim, const Error& why, Prepared d
   log::info("claim.waits", {{"claim", dra::to_string(claim.name)}, {"why", why}});
   auto& waiting = waiting_.emplace_back(Waiting{claim, std::move(done), std::make_unique<os::Timer>(loop_)});
   waiting.timer->start(kRoomPatience, [this, uid = claim.name.uid] {
-    const auto at = std::ranges::find(waiting_, uid, [](const Waiting& each) { return each.claim.name.uid; });
-    if (at == waiting_.end()) return;
-    auto late = std::move(*at);
-    waiting_.erase(at);
-    decide(late.claim, false, std::move(late.done));
+    if (auto late = take_waiting(uid)) decide(late->claim, false, std::move(late->done));
   });
+}
+
+std::optional<Claims::Waiting> Claims::take_waiting(const std::string& uid) {
+  const auto at = std::ranges::find(waiting_, uid, [](const Waiting& each) { return each.claim.name.uid; });
+  if (at == waiting_.end()) return std::nullopt;
+  std::optional taken(std::move(*at));
+  waiting_.erase(at);
+  return taken;
 }
 
 void Claims::look_for_room() {  // none waits before the GPUs are known
@@ -413,12 +417,7 @@ Result<std::vector<kubelet::DraDevice>> Claims::describe(const dra::PreparedClai
 void Claims::unprepare(const dra::ClaimName& claim, Unprepared done) {
   if (standing_ == ClaimsStanding::kGivenUp) return done(std::unexpected(with_newer_agent()));
   // A prepare that waits for this claim fails now: kubelet has given the claim up.
-  const auto waits = std::ranges::find(waiting_, claim.uid, [](const Waiting& each) { return each.claim.name.uid; });
-  if (waits != waiting_.end()) {
-    const auto gone = std::move(*waits);
-    waiting_.erase(waits);
-    gone.done(fail(Kind::kConflict, "kubelet unprepares the claim"));
-  }
+  if (const auto gone = take_waiting(claim.uid)) gone->done(fail(Kind::kConflict, "kubelet unprepares the claim"));
   enqueue(claim.uid, [this, claim, done = std::move(done)] {
     const Unprepared answer = [this, claim, done](Status status) {
       if (!status) log::warning("claim.not_unprepared", {{"claim", dra::to_string(claim)}, {"why", status.error()}});

@@ -15,6 +15,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -150,6 +151,7 @@ class Claims final : public kubelet::DraAnswers {
   void read(const dra::ClaimName& claim, Prepared done);
   void decide(const dra::Claim& claim, bool may_wait, Prepared done);
   void wait_for_room(const dra::Claim& claim, const Error& why, Prepared done);
+  std::optional<Waiting> take_waiting(const std::string& uid);
   void look_for_room();
   enum class Opening { kNew, kAgain, kMissing };
   void make(const dra::PreparedClaim& claim, bool is_new, Prepared done);
