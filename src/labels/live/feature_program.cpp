@@ -107,7 +107,7 @@ class FeatureProgram {
   LabelOutput output_ = LabelOutput::kNone;
   std::optional<WallTime> loaded_at_;
   std::optional<inventory::Inventory> inventory_;  // of the last round with one
-  std::optional<Labels> written_;
+  std::optional<Labels> written_;                  // or printed
   MonoTime compared_{};
   std::string logged_;  // the last logged problem, to log it once
   Backoff retry_;
@@ -117,7 +117,7 @@ class FeatureProgram {
 
   os::Loop& loop_;
   std::unique_ptr<kube::KubeClient> client_;
-  std::unique_ptr<LabelWriter> writer_;
+  std::unique_ptr<LabelWriter> writer_;  // null: they are printed
   std::unique_ptr<gpu::NvmlThread> driver_;
   os::Timer timer_{loop_};
 };
@@ -165,7 +165,6 @@ Status FeatureProgram::open() {
   if (of_cluster(output_) && !client_) TRY_STATUS(open_cluster());
   options_.target.file = config_.config.flags.gfd.output_file;
   writer_ = label_writer(output_, options_.target, client_.get());
-  if (!writer_) writer_ = label_printer([this](const Labels& labels) { print(labels); });
   written_.reset();
   return {};
 }
@@ -176,7 +175,7 @@ Result<int> FeatureProgram::run() {
     if (number != SIGHUP) return end(0);
     log::info("config.reload", {{"because", "SIGHUP"}});
     loaded_at_ = loop_.wall_now();
-    written_.reset();
+    if (writer_) written_.reset();
     again_ = driver_ != nullptr;  // or after the current round
     if (!again_) round();
   }));
@@ -185,7 +184,7 @@ Result<int> FeatureProgram::run() {
   loop_.run();
   driver_.reset();
   const bool keeps_running = !once() && config_.config.flags.gfd.sleep_interval != kInfinite;
-  if (exit_code_ == 0 && keeps_running) writer_->clean_up();
+  if (exit_code_ == 0 && keeps_running && writer_) writer_->clean_up();
   return exit_code_;
 }
 
@@ -199,7 +198,7 @@ void FeatureProgram::round() {
   timer_.stop();
   if (options_.remove && of_cluster(output_)) return write({});
   if (options_.remove) {
-    writer_->clean_up();
+    if (writer_) writer_->clean_up();
     return end(0);
   }
   const config::ConfigView before = config_;
@@ -207,7 +206,7 @@ void FeatureProgram::round() {
   const auto& flags = config_.config.flags;
   const auto& former = before.config.flags;
   if (flags.gfd.output_file != former.gfd.output_file || output_of(flags) != output_of(former)) {
-    writer_->clean_up();
+    if (writer_) writer_->clean_up();
     if (const auto opened = open(); !opened) {
       log::error("labels.no_output", {{"why", opened.error()}});
       return end(1);
@@ -276,6 +275,10 @@ void FeatureProgram::publish() {
 }
 
 void FeatureProgram::write(const Labels& labels) {
+  if (!writer_) {
+    if (written_ != labels) print(labels);
+    return on_written(labels, Written{});
+  }
   writer_->write(labels, [this, labels](Result<Written> written) { on_written(labels, std::move(written)); });
 }
 

@@ -19,21 +19,6 @@ constexpr int kUnprocessable = 422;
 constexpr int kMostRounds = 5;
 constexpr const char* kTheirTemporaryFolder = "gfd-tmp";  // left beside the file by older versions of NVIDIA's program
 
-class Printer final : public LabelWriter {
- public:
-  explicit Printer(std::function<void(const Labels&)> print) : print_(std::move(print)) {}
-  void write(const Labels& labels, Done done) override {
-    const bool changed = last_ != labels;
-    if (changed) print_(labels);
-    last_ = labels;
-    done(Written{.changed = changed, .foreign = {}, .remarks = {}});
-  }
-
- private:
-  std::function<void(const Labels&)> print_;
-  std::optional<Labels> last_;
-};
-
 class File final : public LabelWriter {
  public:
   explicit File(const std::string& path) {
@@ -200,10 +185,6 @@ std::string_view to_string(LabelOutput output) {
 
 bool of_cluster(LabelOutput output) {
   return output == LabelOutput::kNodeFeature || output == LabelOutput::kNode;
-}
-
-std::unique_ptr<LabelWriter> label_printer(std::function<void(const Labels&)> print) {
-  return std::make_unique<Printer>(std::move(print));
 }
 
 std::unique_ptr<LabelWriter> label_writer(LabelOutput output, const LabelTarget& target, kube::KubeClient* client) {

@@ -1,8 +1,8 @@
 #pragma once
-// The outputs of node labels: standard output, a file for node feature discovery, a NodeFeature object, the Node
-// itself. Each compares with the present content and writes only differences. docs/reference/labels.md describes the
-// purpose of each. Loop thread only; one write at a time. Results come inside the call or separately on the loop; their
-// callbacks must not destroy the writer.
+// The outputs of node labels: a file for node feature discovery, a NodeFeature object, the Node itself. Each compares
+// with the present content and writes only differences. docs/reference/labels.md describes the purpose of each. Loop
+// thread only; one write at a time. Results come inside the call or separately on the loop; their callbacks must not
+// destroy the writer.
 #include <functional>
 #include <memory>
 #include <string>
@@ -31,9 +31,6 @@ class LabelWriter {
   virtual void write(const Labels& labels, Done done) = 0;
   virtual void clean_up() {}  // removes what NVIDIA's feature discovery removes when it exits
 };
-
-// `print` receives the whole text whenever the labels have changed.
-std::unique_ptr<LabelWriter> label_printer(std::function<void(const Labels&)> print);
 
 // nullptr: to a cluster without a client, or to no output or standard output. `client` must outlive the writer.
 std::unique_ptr<LabelWriter> label_writer(LabelOutput output, const LabelTarget& target, kube::KubeClient* client);
