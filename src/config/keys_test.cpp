@@ -4,9 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
-#include <map>
 
-#include "base/text.h"
 #include "config/parse/parse.h"
 #include "config/resolve.h"
 

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <initializer_list>
-
 namespace tranche::labels {
 namespace vgpu_test {
 

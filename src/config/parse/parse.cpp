@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "config/field.h"
-#include "config/names.h"
 #include "config/parse/sections.h"
 
 namespace tranche::config {

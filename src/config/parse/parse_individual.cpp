@@ -1,6 +1,5 @@
 // A fork's syntax for a resource per GPU: supported settings are converted to entries of this format, and settings
 // without effect (there or here) cause a warning.
-#include <algorithm>
 
 #include "base/text.h"
 #include "config/document/scalar.h"

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
-#include <string_view>
 
 #include "base/result.h"
 #include "doctor/finding.h"

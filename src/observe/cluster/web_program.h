@@ -1,7 +1,6 @@
 #pragma once
 // `tranche web`: a page of the cluster on this machine's loopback, for one person at a time. Reads the status pages of
 // the node agents through the API server with that person's rights, and changes nothing. Blocks until a signal.
-#include <string>
 
 #include "base/time.h"
 #include "config/resolve.h"

@@ -1,6 +1,5 @@
 #include <gmock/gmock.h>
 
-#include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <random>

@@ -3,7 +3,6 @@
 #include "base/json_text.h"
 #include "base/lasted.h"
 #include "base/terminal_text.h"
-#include "base/utf8.h"
 #include "observe/why/why.h"
 
 namespace tranche::why {

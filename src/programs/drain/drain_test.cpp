@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "base/text.h"
-#include "os/files/scratch.h"
 #include "os/process/process.h"
 #include "sanitized.h"
 

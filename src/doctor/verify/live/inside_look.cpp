@@ -1,5 +1,4 @@
 // The share that this container holds, by the variables that its grant gave it, tried from where it is used.
-#include <nlohmann/json.hpp>
 
 #include "base/json_read.h"
 #include "base/text.h"
