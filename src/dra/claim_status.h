@@ -2,7 +2,7 @@
 // What this node reports of a prepared claim in the ResourceClaim's `status.devices` (AllocatedDeviceStatus): for each
 // of its devices whether it is ready, whether its limits are enforced, and which they are. The list is merged by
 // driver, pool, device and shareID, and each writer owns its entries (server-side apply): entries of other drivers are
-// neither read nor changed. Builds and compares texts; when to write is live/claim_statuses.h. Pure.
+// neither read nor changed. Builds and compares texts; when to write is ClaimStatuses (node/dra/claims.h). Pure.
 //
 // Source: staging/src/k8s.io/api/resource/v1/types.go; pkg/registry/resource/resourceclaim (what is refused).
 #include <nlohmann/json_fwd.hpp>

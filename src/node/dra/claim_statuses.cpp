@@ -1,4 +1,4 @@
-#include "node/dra/claim_statuses.h"
+#include "node/dra/claims.h"
 
 #include <fmt/format.h>
 

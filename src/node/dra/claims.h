@@ -15,13 +15,16 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/backoff.h"
 #include "base/result.h"
+#include "dra/claim_status.h"
 #include "dra/prepare.h"
 #include "grants/allocate/grant.h"
 #include "kube/client/kube_link.h"
@@ -30,6 +33,7 @@
 #include "mps/protocol/mps_client.h"
 #include "mps/protocol/pool_reports.h"
 #include "node/dra/dra_report.h"
+#include "os/files/file_lock.h"
 #include "os/files/watch.h"
 #include "os/loop/loop.h"
 #include "os/loop/timer.h"
@@ -87,6 +91,47 @@ class ClaimPartitions {
   std::list<Waiting> waiting_;
 };
 
+// Which agent of the node has the claims. During a rolling update an older and a newer agent run at a time, and each
+// keeps the prepared claims in memory: two that write `claims.txt`, CDI specifications and MPS endpoints would undo
+// what the other did. The one that has the lock `<run_dir>/claims.lock` has them:
+//
+//   older  has the lock ──► sees claims.next ──► ends what is under way ──► frees the lock and removes claims.next ──►
+//          waits; takes the lock again when the newer one has ended
+//   newer  cannot take the lock ──► kubelet has registered it ──► writes claims.next ──► claims.next is removed, or the
+//          older one has ended ──► takes the lock and reads claims.txt
+//
+// One that was asked never asks in turn. The kernel frees the lock of a process that is killed. An agent that hangs
+// keeps it: its liveness probe ends it. Not here: what having the claims means (Claims). Loop thread only.
+class ClaimsLock {
+ public:
+  struct Callbacks {
+    std::function<void()> taken;   // after open() returned false, or after give_up()
+    std::function<void()> wanted;  // by a newer agent: give_up() as soon as nothing is under way
+  };
+  ClaimsLock(os::Loop& loop, std::string run_dir, Callbacks callbacks);
+
+  // True: the claims are this agent's from now on. Also where there is no run directory, so no file to protect.
+  bool open();
+  void want();  // asks the agent that has them, once and again until it answers
+  void give_up();
+
+ private:
+  void look(const std::string& name);
+  void take();
+  bool exists(const char* name) const;
+  void remove(const char* name) const;
+
+  os::Loop& loop_;
+  const std::string run_dir_;
+  const Callbacks callbacks_;
+  std::optional<os::FileLock> lock_;
+  std::unique_ptr<os::DirWatch> watch_;
+  bool had_ = false;       // once
+  bool asked_of_ = false;  // `wanted` was called and give_up() was not
+  os::Timer ask_again_;
+  os::Timer take_back_;
+};
+
 struct ClaimsSettings {
   std::string run_dir;
   std::string cdi_root;
@@ -107,7 +152,7 @@ class Claims final : public kubelet::DraAnswers {
     std::function<void()> rescan;   // ClaimPartitions::Callbacks
   };
 
-  // Nothing is changed before take(): an older agent may have the claims (node/dra/claims_lock.h). Until then kubelet's
+  // Nothing is changed before take(): an older agent may have the claims (ClaimsLock). Until then kubelet's
   // calls wait, and prepared() is what that agent wrote last.
   Claims(os::Loop& loop, kube::KubeLink& link, mps::MpsClient& mps, mig::MigPartitions& mig, ClaimsSettings settings,
          Callbacks callbacks);
@@ -202,5 +247,59 @@ class Claims final : public kubelet::DraAnswers {
   os::Timer reopen_timer_{loop_};
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
+
+// Writes what dra/claim_status.h builds into the ResourceClaims' `status.devices`. Nothing waits for it: a claim is
+// prepared whether or not its status can be written. Changes of a moment are one write. A failed write is repeated with
+// a growing delay, a refused one after 5 minutes, and the reason is reported. One request at a time; at rest there is
+// none. Loop thread only.
+class ClaimStatuses {
+ public:
+  static constexpr Duration kSettle = std::chrono::milliseconds(200);
+
+  struct Callbacks {
+    std::function<std::vector<dra::ClaimStatus>()> wanted;  // of all prepared claims, now
+    std::function<void()> changed;                          // problem() is different
+  };
+
+  ClaimStatuses(os::Loop& loop, kube::KubeLink& link, const Claims& claims, Callbacks callbacks);
+  ~ClaimStatuses();
+  ClaimStatuses(const ClaimStatuses&) = delete;
+  ClaimStatuses& operator=(const ClaimStatuses&) = delete;
+
+  void look();  // what is wanted may have changed: it is read kSettle later
+  const std::string& problem() const { return problem_; }
+
+ private:
+  struct Entry {
+    dra::ClaimStatus wanted;
+    std::optional<dra::ClaimStatus> written = {};  // what the API server has
+    std::string stored = {};                       // JSON of its status.devices as read or written last; "" = not read
+    MonoTime due{};
+    Backoff backoff;
+  };
+
+  void take();
+  void step();
+  void read(const std::string& uid);
+  void write(const std::string& uid, const nlohmann::json& stored);
+  void on_answer(const std::string& uid, const kube::KubeAnswer& answer, bool was_written);
+  void fail(Entry& entry, const kube::KubeAnswer& answer);
+  void report(std::string problem);
+
+  os::Loop& loop_;
+  kube::KubeLink& link_;
+  const Claims& claims_;
+  const Callbacks callbacks_;
+  std::map<std::string, Entry> entries_;  // by UID
+  kube::KubeClient* client_ = nullptr;
+  kube::KubeClient::Id call_ = 0;
+  std::string problem_;
+  os::Timer settle_{loop_};
+  os::Timer retry_{loop_};
+};
+
+// What is reported of each prepared claim. Pure.
+std::vector<dra::ClaimStatus> claim_statuses(const dra::PreparedClaims& claims, const std::vector<dra::Device>& devices,
+                                             const mps::PoolReports& pools);
 
 }  // namespace tranche::node

@@ -1,4 +1,4 @@
-#include "node/dra/claims_lock.h"
+#include "node/dra/claims.h"
 
 #include <unistd.h>
 

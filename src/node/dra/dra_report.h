@@ -12,7 +12,7 @@
 
 namespace tranche::node {
 
-// Whose the node's claims are (node/dra/claims_lock.h). Unless they are this agent's, what it knows of them may be out
+// Whose the node's claims are (ClaimsLock). Unless they are this agent's, what it knows of them may be out
 // of date.
 enum class ClaimsStanding { kWaiting, kOurs, kGivenUp };  // kWaiting: an older agent's; kGivenUp: a newer one's
 
