@@ -8,8 +8,6 @@
 namespace tranche::node {
 namespace {
 
-using gpu::GpuActivity;
-using gpu::GpuTelemetry;
 using metrics::Metric;
 using metrics::Type;
 using Value = std::optional<double>;
@@ -42,7 +40,7 @@ struct OfGpu {
 };
 struct OfActivity {
   Metric metric;
-  std::optional<double> GpuActivity::* member;
+  std::optional<double> gpu::GpuActivity::* member;
 };
 
 constexpr Metric gauge(std::string_view name, std::string_view help) {
