@@ -66,7 +66,9 @@ void Prover::act(const StartProof&) {
 
 void Prover::start() {
   device_ = 0;
-  clients_ = pool_.clients_of_servers().size();
+  const auto listed = pool_.clients_of_servers();
+  std::erase_if(own_, [&](int pid) { return std::ranges::find(listed, pid) == listed.end(); });
+  clients_ = clients().size();
   start_next();
 }
 
@@ -91,6 +93,7 @@ void Prover::start_next() {
     return;
   }
   process_ = *std::move(process);
+  own_.insert(pid());
   deadline_.start(kStages * settings_.deadline, [this] { ended({.signalled = true, .code = SIGKILL}, true); });
 }
 
@@ -106,7 +109,13 @@ void Prover::ended(const os::ExitNote& note, bool timed_out) {
 
 void Prover::finish(const ProofReading& reading) {
   turn_.reset();
-  feed(ProofEnded{reading.verdict, reading.reason, !pool_.clients_of_servers().empty(), !pool_.servers().empty()});
+  feed(ProofEnded{reading.verdict, reading.reason, !clients().empty(), !pool_.servers().empty()});
+}
+
+std::vector<int> Prover::clients() const {
+  auto pids = pool_.clients_of_servers();
+  std::erase_if(pids, [this](int pid) { return own_.contains(pid); });
+  return pids;
 }
 
 void Prover::act(const CancelProof&) {
@@ -119,7 +128,7 @@ void Prover::act(const CancelProof&) {
 void Prover::act(const EndStep& action) {
   switch (action.step) {
     case Step::kClients:
-      return pool_.end_clients(pool_.clients_of_servers(), [this](const auto&) { feed(StepDone{}); });
+      return pool_.end_clients(clients(), [this](const auto&) { feed(StepDone{}); });
     case Step::kServers:
       return end_servers();
     case Step::kDaemon:

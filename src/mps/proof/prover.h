@@ -6,6 +6,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,7 @@ class Prover {
   void start_next();
   void ended(const os::ExitNote& note, bool timed_out);
   void finish(const ProofReading& reading);
+  std::vector<int> clients() const;  // of the pool's servers, without our own CUDA starts
   void end_servers();
   void server_gone(pid_t pid);
   void arm_timer();
@@ -62,6 +64,7 @@ class Prover {
   std::string output_;
   os::Timer deadline_{loop_};
   std::unique_ptr<os::Process> process_;
+  std::set<int> own_;  // CUDA starts; the servers may list one for a while after its end
   std::vector<std::unique_ptr<os::Process>> ending_;  // servers
 };
 

@@ -18,6 +18,7 @@ if [ -e "$0.wedged" ]; then
   exit 1
 fi
 [ -e "$0.hangs" ] && sleep 100
+[ -e "$0.attaches" ] && exec "$TRANCHE_BUILD/standins/sim-cuda" --hold
 echo '{"mps":{"connected":true}}'
 )sh";
 
@@ -155,6 +156,26 @@ TEST_F(PoolProof, ThatHangsIsKilledAtItsDeadline) {
   EXPECT_TRUE(until([&] { return !runs(probe); }));
   say("hangs", false);
   ASSERT_TRUE(until_word("serving"));
+}
+
+// Promise: mps/proof/proof: Two failures end the clients first, then the server, then the daemon.
+TEST_F(PoolProof, IsNoClientOfItsOwnWhenItHangsAfterItHasAttached) {
+  proof_.deadline = 2s;
+  open_pool();
+  pool_->want(kLimits);
+  ASSERT_TRUE(until_word("serving"));
+  say("attaches", true);
+  bool listed = false;
+  pool_->doubt("");
+  ASSERT_TRUE(until([&] {
+    const auto clients = client_pids(pool_->supervisor().servers);
+    listed = listed || std::ranges::find(clients, pool_->proof_pid()) != clients.end();
+    return pool_->proof().step != Step::kNone;
+  })) << pool_->reason();
+  EXPECT_TRUE(listed);
+  say("attaches", false);
+  ASSERT_TRUE(until_word("serving")) << pool_->reason();
+  EXPECT_EQ(pool_->proof().clients_ended, 0u);
 }
 
 // A client takes its descriptor and hangs up: the server accepts no more clients, and each CUDA start that hangs on it
