@@ -292,8 +292,6 @@ RelayAction step(Passage& passage, RelayEvent event, const RelayMessage& message
     case RelayEvent::kConnected:
       if (passage.stage == RelayStage::kTurn) enter(passage, RelayStage::kGreeting, now, times.greeting);
       return RelayAction::kNothing;
-    case RelayEvent::kNoDaemon:  // it is queued again with its remaining time
-      return RelayAction::kNothing;
     case RelayEvent::kRefused:
       return ended(passage, RelayEnd::kRefused);
     case RelayEvent::kNoLimits:

@@ -176,7 +176,6 @@ enum class RelayEvent {
   kClientGone,
   kDaemonGone,
   kConnected,
-  kNoDaemon,
   kRefused,
   kNoLimits,
   kConnectorGone,

@@ -494,14 +494,6 @@ TEST_F(RelayTest, AClientThatLeavesADaemonWithoutAServerHasLeft) {
   expect_end(RelayEnd::kLeft);
 }
 
-TEST_F(RelayTest, WithoutADaemonTheWaitingGoesOnUntilItsTimeIsUp) {
-  until(RelayStage::kTurn);
-  const auto until_then = passage_.until;
-  EXPECT_EQ(happens(RelayEvent::kNoDaemon), RelayAction::kNothing);
-  EXPECT_EQ(passage_.stage, RelayStage::kTurn);
-  EXPECT_EQ(passage_.until, until_then);
-}
-
 TEST_F(RelayTest, NothingFollowsTheEnd) {
   happens(RelayEvent::kRefused);
   expect_end(RelayEnd::kRefused);

@@ -351,10 +351,7 @@ Status RelayPassage::connect(const std::string& path) {
   if (connected)
     // Reserves what the exchange needs before the daemon accepts the client.
     if (auto reserved = reserve_descriptors(); !reserved) connected = std::unexpected(std::move(reserved).error());
-  if (!connected) {
-    happens(RelayEvent::kNoDaemon);
-    return std::unexpected(std::move(connected).error());
-  }
+  if (!connected) return std::unexpected(std::move(connected).error());
   daemon_ = *std::move(connected);
   daemon_watch_ = loop_.watch(daemon_.get(), EPOLLIN | EPOLLRDHUP, [self](std::uint32_t) { self->on_daemon(); });
   happens(daemon_watch_ == 0 ? RelayEvent::kDaemonGone : RelayEvent::kConnected);
