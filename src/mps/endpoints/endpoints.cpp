@@ -115,7 +115,7 @@ Relay::Callbacks Endpoints::relay_callbacks() {
             if (!newcomers_.empty()) newcomers_timer_.start({}, [this] { let_newcomers(); });
             context_.on_change();
           },
-      .on_server_doubted = [this](const std::string& why) { owner_.server_doubted(why); },
+      .on_server_doubted = [this] { owner_.server_doubted(); },
       .prepare = [this](const std::string& grant, const Relay::Prepared& done) { prepare(grant, done); },
       .answer = [this](const std::string& grant, const RelayQuestion& asked) { return device_answer(grant, asked); },
       .look = [this](const std::string& grant, int pid, const ClientLooks::Done& done) { look_at(grant, pid, done); },

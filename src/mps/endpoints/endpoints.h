@@ -73,8 +73,8 @@ class EndpointsPool {
   // once, perhaps inside the call; it does not run if the pool's daemon is removed meanwhile.
   virtual void end_clients(const std::vector<int>& clients,
                            std::function<void(const std::vector<Terminated>&)> done) = 0;
-  virtual void client_gone(int pid) = 0;                    // a client has exited
-  virtual void server_doubted(const std::string& why) = 0;  // Relay::Callbacks::on_server_doubted
+  virtual void client_gone(int pid) = 0;  // a client has exited
+  virtual void server_doubted() = 0;      // Relay::Callbacks::on_server_doubted
   // Makes the daemon hold these limits for the clients that it accepts next; absent: the pool's own. `prepared` runs
   // once, perhaps inside the call.
   virtual void set_next_limits(const std::optional<GrantLimits>& limits, Relay::Prepared prepared) = 0;

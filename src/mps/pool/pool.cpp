@@ -298,8 +298,8 @@ void Pool::client_gone(int pid) {
   if (daemon_) daemon_->client_ended(pid);
 }
 
-void Pool::server_doubted(const std::string& why) {
-  if (daemon_) daemon_->doubt(why);
+void Pool::server_doubted() {
+  if (daemon_) daemon_->doubt();
 }
 
 Result<DaemonLimits> Pool::limits_for(const std::optional<GrantLimits>& limits) const {

@@ -186,9 +186,9 @@ void PoolDaemon::doubt(const LogLine& line) {
   switch (line.what) {
     case LogWhat::kFatalCulprit:
     case LogWhat::kFatalException:
-      return prover_.feed(Doubt{DoubtKind::kSoon, "a fatal fault"});
+      return prover_.feed(Doubt{DoubtKind::kSoon});
     case LogWhat::kServerExited:
-      return prover_.feed(Doubt{DoubtKind::kPaced, "a server ended"});
+      return prover_.feed(Doubt{DoubtKind::kPaced});
     default:
       return;
   }

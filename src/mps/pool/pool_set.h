@@ -62,7 +62,7 @@ class Pool final : public EndpointsPool {
 
   void end_clients(const std::vector<int>& clients, std::function<void(const std::vector<Terminated>&)> done) override;
   void client_gone(int pid) override;
-  void server_doubted(const std::string& why) override;  // new clients may be unable to start: starts a proof soon
+  void server_doubted() override;  // new clients may be unable to start: starts a proof soon
   Result<DaemonLimits> limits_for(const std::optional<GrantLimits>& limits) const override;
   void set_next_limits(const std::optional<GrantLimits>& limits, PoolDaemon::Done done) override;
 

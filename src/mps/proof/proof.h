@@ -74,7 +74,6 @@ enum class DoubtKind {
 };
 struct Doubt {
   DoubtKind kind = DoubtKind::kSoon;
-  std::string why;
 };
 struct FaultHandled {  // whether a server of the pool is in FAULT now
   bool now = false;
@@ -89,16 +88,11 @@ struct StepDone {};
 struct ProofTick {};
 using ProofEvent = std::variant<PoolServes, PoolLeft, Doubt, FaultHandled, ProofEnded, StepDone, ProofTick>;
 
-struct StartProof {
-  friend bool operator==(const StartProof&, const StartProof&) = default;
-};
-struct CancelProof {
-  friend bool operator==(const CancelProof&, const CancelProof&) = default;
-};
+struct StartProof {};
+struct CancelProof {};
 struct EndStep {
   Step step = Step::kNone;
   std::string why;
-  friend bool operator==(const EndStep&, const EndStep&) = default;
 };
 using ProofAction = std::variant<StartProof, CancelProof, EndStep>;
 

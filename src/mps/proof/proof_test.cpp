@@ -134,14 +134,10 @@ TEST(Proof, EveryArrow) {
        "wedged",
        {"start"}},
       {"now and then → tried while it serves", proven, [](Rig& r) { r.wake(); }, "serving", {"start"}},
-      {"a fault → tried soon",
-       proven,
-       [](Rig& r) { r.feed(Doubt{DoubtKind::kSoon, "x"}).wake(); },
-       "serving",
-       {"start"}},
+      {"a fault → tried soon", proven, [](Rig& r) { r.feed(Doubt{DoubtKind::kSoon}).wake(); }, "serving", {"start"}},
       {"a doubt while one runs → another follows",
        proving,
-       [](Rig& r) { r.feed(Doubt{DoubtKind::kSoon, "x"}).ended(kPassed).wake(); },
+       [](Rig& r) { r.feed(Doubt{DoubtKind::kSoon}).ended(kPassed).wake(); },
        "serving",
        {"start"}},
       {"the daemon goes → called off", proving, [](Rig& r) { r.feed(PoolLeft{}); }, "proving", {"cancel"}},
@@ -193,7 +189,7 @@ TEST(Proof, EveryArrow) {
 TEST(Proof, TurnedOffNeverStartsAndAlwaysServes) {
   Rig rig;
   rig.settings.every = {};
-  rig.feed(PoolServes{}).feed(Doubt{DoubtKind::kSoon, "x"}).feed(FaultHandled{true});
+  rig.feed(PoolServes{}).feed(Doubt{DoubtKind::kSoon}).feed(FaultHandled{true});
   EXPECT_EQ(rig.p.state, ProofState::kOff);
   EXPECT_EQ(pool_word(rig.p), "serving");
   EXPECT_FALSE(wake_at(rig.p, rig.settings));
@@ -227,7 +223,7 @@ TEST(Proof, DeathsThatHurtNobodyCauseFewProofs) {
   int proofs = 0;
   while (rig.now < began + 60s) {
     rig.now += 100ms;
-    rig.feed(Doubt{DoubtKind::kPaced, "pid 7 ended"}).feed(ProofTick{});
+    rig.feed(Doubt{DoubtKind::kPaced}).feed(ProofTick{});
     if (rig.p.running) {
       ++proofs;
       rig.ended(kPassed);
@@ -261,9 +257,9 @@ TEST(Proof, AFaultGetsItsPatienceAnewWhenClientsAreEndedForIt) {
 TEST(Proof, AFaultIsLookedIntoSoonAfterTheLastProof) {
   Rig rig = proven();
   ASSERT_LT(rig.settings.settle, rig.settings.doubt_every);
-  EXPECT_EQ(rig.feed(Doubt{DoubtKind::kSoon, "x"}).p.due, rig.now + rig.settings.settle);
+  EXPECT_EQ(rig.feed(Doubt{DoubtKind::kSoon}).p.due, rig.now + rig.settings.settle);
   rig = proven();
-  EXPECT_EQ(rig.feed(Doubt{DoubtKind::kPaced, "x"}).p.due, rig.now + rig.settings.doubt_every);
+  EXPECT_EQ(rig.feed(Doubt{DoubtKind::kPaced}).p.due, rig.now + rig.settings.doubt_every);
 }
 
 TEST(Proof, CountsWhatItEnded) {
@@ -292,7 +288,7 @@ TEST(ProofProperty, APoolServesOnlyTrustedAndNeverSleepsWhileItIsNot) {
           rig.feed(PoolLeft{static_cast<PoolLeft::Why>(random() % 3)});
           break;
         case 2:
-          rig.feed(Doubt{random() % 2 == 0 ? DoubtKind::kPaced : DoubtKind::kSoon, "x"});
+          rig.feed(Doubt{random() % 2 == 0 ? DoubtKind::kPaced : DoubtKind::kSoon});
           break;
         case 3:
           rig.feed(FaultHandled{random() % 2 == 0});

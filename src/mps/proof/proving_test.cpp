@@ -166,7 +166,7 @@ TEST_F(PoolProof, IsNoClientOfItsOwnWhenItHangsAfterItHasAttached) {
   ASSERT_TRUE(until_word("serving"));
   say("attaches", true);
   bool listed = false;
-  pool_->doubt("");
+  pool_->doubt();
   ASSERT_TRUE(until([&] {
     const auto clients = client_pids(pool_->supervisor().servers);
     listed = listed || std::ranges::find(clients, pool_->proof_pid()) != clients.end();
@@ -206,7 +206,7 @@ TEST_F(PoolProof, OfAServerThatAClientBrokeOffWithEndsTheServerAndThePoolDoesNot
     ASSERT_TRUE(sim::send_packet(fd.get(), sim::kAcknowledged));
   }
   history_.clear();
-  pool_->doubt("a client broke off with its server");
+  pool_->doubt();
   ASSERT_TRUE(until([&] { return pool_->proof().servers_ended == 1; })) << pool_->reason();
   ASSERT_TRUE(until_word("serving")) << pool_->reason();
   EXPECT_TRUE(until([&] { return !runs(server); }));

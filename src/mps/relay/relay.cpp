@@ -442,9 +442,7 @@ void Relay::count_end(Endpoint& endpoint, const RelayPassage& passage, const Pas
   if (state.end == kServerLate) ++late_;
   const bool foreign = !state.exchange.carried || state.exchange.foreign;
   const bool may_be_stuck = state.end == kBrokeOff || (state.garbled && foreign);
-  const bool doubted = may_be_stuck || (state.end == kServerLate && late_ >= kLateInARow);
-  if (doubted)
-    callbacks_.on_server_doubted("a client of grant " + passage.grant() + " " + std::string(to_string(state.end)));
+  if (may_be_stuck || (state.end == kServerLate && late_ >= kLateInARow)) callbacks_.on_server_doubted();
   callbacks_.on_change();
 }
 

@@ -111,7 +111,7 @@ class Relay {
     std::function<void()> on_change;  // the result of clients() or counters() changed
     // The server may accept no more clients: two consecutive clients waited for it in vain, or a client broke
     // off (RelayEnd::kBrokeOff) an exchange that this program does not carry or know (RelayExchange::foreign).
-    std::function<void(const std::string& why)> on_server_doubted;
+    std::function<void()> on_server_doubted;
     // It is a client's turn: makes the daemon hold the grant's limits for the clients that it accepts next. `done` runs
     // once, perhaps inside the call. After an error that may pass (kConflict, kTimeout, kUnavailable) the client keeps
     // waiting; after any other it is refused.

@@ -72,7 +72,7 @@ TEST_F(RelayAtTheEndpoint, HoweverAClientBreaksOffWithItsServerTheServerTakesThe
   }
   EXPECT_FALSE(running->ended_within(0ms));
   EXPECT_THAT(ends_, IsEmpty());
-  EXPECT_THAT(doubts_, IsEmpty());
+  EXPECT_EQ(doubts_, 0);
 }
 
 TEST_F(RelayAtTheEndpoint, AnEndpointThatIsClosedDuringAnExchangeLeavesTheServerToOthers) {
@@ -236,8 +236,7 @@ TEST_F(RelayWithAForeignServer, AClientThatBreaksOffAnExchangeThatIsNotKnownMake
   ASSERT_TRUE(sim::send_packet(server_.get(), "welcome"));
   EXPECT_EQ(next(exchange_).bytes, "welcome");
   exchange_.reset();
-  ASSERT_TRUE(until([&] { return !doubts_.empty(); }));
-  EXPECT_THAT(doubts_, ElementsAre(HasSubstr(kOne)));
+  ASSERT_TRUE(until([&] { return doubts_ != 0; }));
 }
 
 TEST_F(RelayWithAForeignServer, AClientThatLeavesBeforeItsServerSpeaksIsSpokenForOnceTheServerWaitsForIt) {
