@@ -130,10 +130,10 @@ Result<Pids> parse_health_session(std::string_view text) {
   return parse_pids("get_server_list", lines, text);
 }
 
-Result<ServerReply> parse_server_session(const DaemonLimits& limits, std::string_view text) {
+Result<ServerSeen> parse_server_session(const DaemonLimits& limits, std::string_view text) {
   if (auto refusal = refusal_in("get_server_status", text)) return std::unexpected(*refusal);
   auto lines = lines_of(text);
-  ServerReply reply;
+  ServerSeen reply;
   TRY(reply.status, parse_server_status(lines.empty() ? text : lines[0]));
   lines.erase(lines.begin());
   // A server that is starting may not know its limits yet: then the pids follow at once.

@@ -25,12 +25,8 @@ Result<std::optional<Bytes>> parse_memory_limit(std::string_view text);  // "14G
 
 // Runs of several commands (mps/control/questions.h).
 Result<Pids> parse_health_session(std::string_view text);
-struct ServerReply {
-  std::string status;
-  Pids clients;
-  std::optional<LimitsReadBack> limits;  // absent: the server does not report all limits
-};
-Result<ServerReply> parse_server_session(const DaemonLimits& limits, std::string_view text);
+// Without pid. No limits: the server does not report all of them.
+Result<ServerSeen> parse_server_session(const DaemonLimits& limits, std::string_view text);
 Status parse_apply_session(const DaemonLimits& limits, std::string_view text);
 Result<LimitsReadBack> parse_read_session(const DaemonLimits& limits, std::string_view text);
 struct TurnReply {

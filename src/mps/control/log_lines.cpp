@@ -106,12 +106,6 @@ void read_server(LogLine& line) {
   }
 }
 
-LogRole role_of(std::string_view word) {
-  if (word == "Control") return LogRole::kControl;
-  if (word == "Server") return LogRole::kServer;
-  return LogRole::kOther;  // "Other", "Legacy Server"
-}
-
 constexpr std::size_t kMostRemembered = 256;  // deaths; bounds the cost of a log that repeats them
 
 template <class T>
@@ -136,10 +130,10 @@ std::optional<LogLine> parse_log_line(std::string_view line) {
   const auto pid = take_number(digits);
   if (!pid || !digits.empty()) return std::nullopt;
   out.writer = *pid;
-  out.role = role_of(trimmed(writer.substr(0, blank)));
   out.text = line.substr(close + 2);
-  if (out.role == LogRole::kControl) read_control(out);
-  if (out.role == LogRole::kServer) read_server(out);
+  const auto role = trimmed(writer.substr(0, blank));
+  if (role == "Control") read_control(out);
+  if (role == "Server") read_server(out);
   return out;
 }
 

@@ -16,8 +16,6 @@
 
 namespace tranche::mps {
 
-enum class LogRole { kControl, kServer, kOther };
-
 enum class LogWhat {
   kOther,
   kNewClient,       // pid: a client asks to connect; pid 0 = the daemon does not see the host's process ids
@@ -37,7 +35,6 @@ enum class LogWhat {
 };
 
 struct LogLine {
-  LogRole role = LogRole::kOther;
   int writer = 0;  // process that wrote the line
   std::string_view text;
   LogWhat what = LogWhat::kOther;

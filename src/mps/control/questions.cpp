@@ -51,9 +51,11 @@ Onward ask_next_server(QuestionId id, const DaemonLimits& desired, std::vector<i
   return Exchange{std::move(input), [=](const std::string& reply) {
                     auto all = seen;
                     const auto server = parse_server_session(desired, reply);
-                    if (server) all.push_back({pid, server->status, server->clients, server->limits, {}});
                     // A server that exited in between is not the daemon's fault.
-                    if (!server && server.error().kind != Kind::kNotFound) all.push_back({pid, "", {}, {}, {}});
+                    if (server || server.error().kind != Kind::kNotFound) {
+                      all.push_back(server.value_or(ServerSeen{}));
+                      all.back().pid = pid;
+                    }
                     return ask_next_server(id, desired, left, std::move(all));
                   }};
 }
