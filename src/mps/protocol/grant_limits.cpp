@@ -18,15 +18,6 @@ std::unexpected<Error> wrong(std::string what) {
   return fail(Kind::kInvalid, std::move(what), kWhere);
 }
 
-// GPU-… or MIG-…, also in the old form (MIG-GPU-…/1/0). Only these, because the name becomes part of a command.
-bool is_device_name(std::string_view name) {
-  const auto plain = [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'Z') || c == '-' || c == '/';
-  };
-  return (name.starts_with("GPU-") || name.starts_with("MIG-")) && name.size() > 4 && name.size() <= kLongestUuid &&
-         std::ranges::all_of(name, plain);
-}
-
 Status check_one(const GrantLimit& limit) {
   if (!is_device_name(limit.uuid)) return wrong(in_quotes(limit.uuid) + " is not the UUID of a GPU or MIG device");
   if (limit.memory.value % mib(1).value != 0 || limit.memory.in_mib() > kMostMib)
@@ -46,6 +37,14 @@ Result<GrantLimit> parse_line(std::string_view line) {
 }
 
 }  // namespace
+
+bool is_device_name(std::string_view name) {
+  const auto plain = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'Z') || c == '-' || c == '/';
+  };
+  return (name.starts_with("GPU-") || name.starts_with("MIG-")) && name.size() > 4 && name.size() <= kLongestUuid &&
+         std::ranges::all_of(name, plain);
+}
 
 Status check_limits(const GrantLimits& limits) {
   if (limits.empty()) return wrong("there must be one device at least");

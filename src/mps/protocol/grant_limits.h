@@ -27,6 +27,9 @@ inline constexpr std::size_t kMostGrantDevices = 64;
 // back.
 inline constexpr Bytes kNoMemoryLimit = gib(1024);
 
+// GPU-… or MIG-…, also in the old form (MIG-GPU-…/1/0). Only these, because the name becomes part of a command.
+bool is_device_name(std::string_view name);
+
 // kInvalid: no device, too many, a duplicate, a name that is not a GPU UUID, more than 100 percent, or more memory than
 // exists.
 Status check_limits(const GrantLimits& limits);

@@ -12,7 +12,7 @@ TEST(OtherHolders, AreReadAsTheyAreWritten) {
 }
 
 TEST(OtherHolders, WhatIsNoDeviceIsPassedOver) {
-  EXPECT_THAT(parse_other_holders("GPU-a\n\n../x\nGPU-b c\ngpu-1\nMIG-z"), testing::ElementsAre("GPU-a", "MIG-z"));
+  EXPECT_THAT(parse_other_holders("GPU-a\n\n../x\nGPU-b c\ngpu-1\nMIG-c"), testing::ElementsAre("GPU-a", "MIG-c"));
 }
 
 }  // namespace other_holders_test
