@@ -23,19 +23,12 @@ constexpr std::string_view kProgram = "nvidia-cuda-mps-control";
 constexpr const char* kPipe = "CUDA_MPS_PIPE_DIRECTORY";
 constexpr const char* kDevices = "CUDA_VISIBLE_DEVICES";
 
-Result<std::string> link_of(pid_t pid, const char* name) {
-  const std::string link = fmt::format("/proc/{}/{}", pid, name);
-  char buffer[4096];
-  const ssize_t length = ::readlink(link.c_str(), buffer, sizeof buffer);
-  if (length < 0) return std::unexpected(error_from_errno(errno, "cannot determine which program runs", link));
-  return std::string(buffer, static_cast<std::size_t>(length));
-}
-
 // The program's path, also if the file was replaced or removed while it runs.
 Result<std::string> program_of(pid_t pid) {
-  TRY(std::string path, link_of(pid, "exe"));
+  auto path = os::read_link(fmt::format("/proc/{}/exe", pid));
+  if (!path) return std::unexpected(within(path.error(), "cannot determine which program runs"));
   constexpr std::string_view kDeleted = " (deleted)";
-  if (path.ends_with(kDeleted)) path.resize(path.size() - kDeleted.size());
+  if (path->ends_with(kDeleted)) path->resize(path->size() - kDeleted.size());
   return path;
 }
 
@@ -73,10 +66,9 @@ bool is_daemon(pid_t pid) {
 
 // In our own container or on the host: daemons are started nowhere else.
 bool is_outside_of_containers(pid_t pid, int host_pid) {
-  const auto theirs = link_of(pid, "ns/mnt");
-  if (!theirs) return false;
-  const auto ours = link_of(::getpid(), "ns/mnt"), hosts = link_of(host_pid, "ns/mnt");
-  return (ours && *ours == *theirs) || (hosts && *hosts == *theirs);
+  const auto mounts_of = [](pid_t each) { return os::read_link(fmt::format("/proc/{}/ns/mnt", each)).value_or(""); };
+  const auto theirs = mounts_of(pid);
+  return !theirs.empty() && (theirs == mounts_of(::getpid()) || theirs == mounts_of(host_pid));
 }
 
 // All daemons of our user outside of containers that run a program of this name. Reads links of each process of the

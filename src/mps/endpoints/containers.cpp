@@ -20,6 +20,7 @@
 #include "containers/attribution.h"
 #include "grants/allocate/grant.h"
 #include "os/files/files.h"
+#include "os/files/links.h"
 #include "os/files/seen_directory.h"
 #include "os/process/threads.h"
 
@@ -31,9 +32,7 @@ constexpr int kDeepestNamespaces = 32;  // pid_namespaces(7)
 
 // "mnt:[4026531840]"; "" if the process has exited or cannot be inspected.
 std::string namespace_at(const std::string& folder, const char* kind) {
-  char link[64];
-  const auto length = ::readlink(fmt::format("{}/ns/{}", folder, kind).c_str(), link, sizeof link);
-  return length <= 0 ? std::string() : std::string(link, static_cast<std::size_t>(length));
+  return os::read_link(fmt::format("{}/ns/{}", folder, kind)).value_or("");
 }
 
 std::string namespace_of(const std::string& process, const char* kind) {
