@@ -14,32 +14,7 @@
 namespace tranche::mps {
 namespace {
 
-constexpr std::size_t kWords = 2;
 constexpr std::uint64_t kMostPid = 0x7fffffff;
-
-}  // namespace
-
-std::string render_ending(const EndingProcesses& processes) {
-  std::string text;
-  for (const auto& [pid, ticks] : processes) text += fmt::format("{} {}\n", pid, ticks);
-  return text;
-}
-
-EndingProcesses parse_ending(std::string_view text) {
-  EndingProcesses processes;
-  for (const auto line : lines_of(text)) {
-    const auto words = words_of(line);
-    if (words.size() != kWords) continue;
-    const auto pid = parse_unsigned(words[0]);
-    const auto ticks = parse_unsigned(words[1]);
-    if (!pid || *pid == 0 || *pid > kMostPid || !ticks) continue;
-    processes.insert({static_cast<pid_t>(*pid), *ticks});
-  }
-  return processes;
-}
-
-namespace {
-
 constexpr int kMostWaits = 4;
 
 bool has_all_of(const std::vector<os::ProcessRef>& ending, const std::vector<os::ProcessRef>& more) {
@@ -53,6 +28,25 @@ bool runs(const os::ProcessRef& ref) {
 }
 
 }  // namespace
+
+std::string render_ending(const EndingProcesses& processes) {
+  std::string text;
+  for (const auto& [pid, ticks] : processes) text += fmt::format("{} {}\n", pid, ticks);
+  return text;
+}
+
+EndingProcesses parse_ending(std::string_view text) {
+  EndingProcesses processes;
+  for (const auto line : lines_of(text)) {
+    const auto words = words_of(line);
+    if (words.size() != 2) continue;
+    const auto pid = parse_unsigned(words[0]);
+    const auto ticks = parse_unsigned(words[1]);
+    if (!pid || *pid == 0 || *pid > kMostPid || !ticks) continue;
+    processes.insert({static_cast<pid_t>(*pid), *ticks});
+  }
+  return processes;
+}
 
 // One termination.
 class Endings::Ending {

@@ -1,5 +1,4 @@
-#include "mps/proof/prover.h"
-
+// The CUDA starts of a pool, and what ends when they fail: Prover of mps/pool/pool_daemon.h.
 #include <fmt/format.h>
 #include <signal.h>
 
@@ -33,7 +32,9 @@ void Prover::feed(ProofEvent event) {
     for (const auto& action : stepped.actions) std::visit([this](const auto& a) { act(a); }, action);
   }
   stepping_ = false;
-  arm_timer();
+  timer_.stop();
+  if (const auto at = wake_at(state_, settings_))
+    timer_.start(std::max(Duration{}, *at - loop_.now()), [this] { feed(ProofTick{}); });
   const bool same = before.state == state_.state && before.reason == state_.reason &&
                     before.trusted == state_.trusted && before.step == state_.step && before.running == state_.running;
   if (!same && pool_.callbacks_.on_proof) pool_.callbacks_.on_proof(before, state_);
@@ -43,13 +44,6 @@ void Prover::set_every(Duration every) {
   if (every == settings_.every) return;
   settings_.every = every;
   if (state_.serves) feed(PoolServes{});
-}
-
-void Prover::arm_timer() {
-  timer_.stop();
-  const auto at = wake_at(state_, settings_);
-  if (!at) return;
-  timer_.start(std::max(Duration{}, *at - loop_.now()), [this] { feed(ProofTick{}); });
 }
 
 void Prover::act(const StartProof&) {
