@@ -121,8 +121,7 @@ class EndpointsTest : public ::testing::Test, public EndpointsPool {
   bool keeps_memory() { return context_->keeper.keeps_memory(kPool + "/" + kGrant); }
   // A client that the keeper still holds.
   std::unique_ptr<sim::TestProcess> killed_client() {
-    auto process = client();
-    EXPECT_THAT(first_line(*process), ::testing::HasSubstr("\"mps\":true"));
+    auto process = client_in();
     EXPECT_TRUE(is_held(process->pid()));
     process->signal(SIGKILL);
     EXPECT_TRUE(until([&] { return keeps_memory(); }));
@@ -131,8 +130,7 @@ class EndpointsTest : public ::testing::Test, public EndpointsPool {
   // A client that has exited, and whose channels its server still has.
   std::unique_ptr<sim::TestProcess> client_that_remains() {
     finds_server_ = false;
-    auto process = client();
-    EXPECT_THAT(first_line(*process), ::testing::HasSubstr("\"mps\":true"));
+    auto process = client_in();
     EXPECT_TRUE(!keeper_ || is_held(process->pid()));
     log(LogWhat::kContextBegan, process->pid(), 1);
     process->signal(SIGKILL);
@@ -158,6 +156,12 @@ class EndpointsTest : public ::testing::Test, public EndpointsPool {
   }
   std::unique_ptr<sim::TestProcess> client(const std::string& grant = kGrant) {
     return world_.start_client({"--hold"}, {{"CUDA_MPS_PIPE_DIRECTORY", paths_.endpoint(kPool, grant)}});
+  }
+  // A client that is admitted.
+  std::unique_ptr<sim::TestProcess> client_in(const std::string& grant = kGrant) {
+    auto process = client(grant);
+    EXPECT_THAT(first_line(*process), HasSubstr("\"mps\":true"));
+    return process;
   }
   std::string first_line(sim::TestProcess& process) {
     // The loop runs our side of the client's handshake.

@@ -12,8 +12,7 @@ TEST_F(EndpointsTest, AnOpenedEndpointHoldsOneSocketAndLetsAClientIn) {
   struct stat status{};
   ASSERT_EQ(::stat(endpoint->path().c_str(), &status), 0);
   EXPECT_EQ(status.st_mode, S_IFDIR | 0755u);
-  auto process = client();
-  EXPECT_THAT(first_line(*process), HasSubstr("\"mps\":true"));
+  auto process = client_in();
   EXPECT_EQ(document()["endpoint"], "relay");
   EXPECT_EQ(document()["endpoints"][0]["clients"], Json::array({process->pid()}));
   EXPECT_EQ(*endpoints_->grant_of(process->pid()), kGrant);
@@ -32,8 +31,7 @@ TEST_F(EndpointsTest, EndpointsOfBeforeAreListenedAtAgain) {
   start_daemon();
   make();
   ASSERT_TRUE(endpoints_->serve());
-  auto process = client();
-  EXPECT_THAT(first_line(*process), HasSubstr("\"mps\":true"));
+  auto process = client_in();
   EXPECT_EQ(document()["endpoints"].size(), 1u);
 }
 
@@ -55,8 +53,7 @@ TEST_F(EndpointsTest, AClosedGrantLetsNobodyInUntilItIsOpenedAgain) {
   EXPECT_THAT(first_line(*refused), HasSubstr("CUDA_ERROR_MPS_CONNECTION_FAILED"));
   EXPECT_EQ(document()["endpoints"][0]["refused"], 1);
   EXPECT_EQ(request(R"({"do":"admit","pool":"gpu-1","grant":"0011223344556677","open":true})"), R"({"ok":true})");
-  auto again = client();
-  EXPECT_THAT(first_line(*again), HasSubstr("\"mps\":true"));
+  auto again = client_in();
 }
 
 // For the stand-in as for the driver: with this value the client would have all of the GPU's memory.
@@ -92,15 +89,13 @@ TEST_F(EndpointsTest, AClientWhoseEnvironmentLiftsItsLimitIsNotLetIn) {
 TEST_F(EndpointsTest, TheCeilingOfClientsHoldsForNewProcesses) {
   open();
   endpoints_->set_most_clients(1, {"GPU-1"});
-  auto first = client();
-  EXPECT_THAT(first_line(*first), HasSubstr("\"mps\":true"));
+  auto first = client_in();
   auto second = client();
   EXPECT_TRUE(until([&] { return second->ended_within(0ms); }));
   first->signal(SIGKILL);
   EXPECT_TRUE(until([&] { return endpoints_->grant_of(first->pid()) == nullptr; }));
   log(LogWhat::kContextEnded, first->pid(), 1);
-  auto third = client();
-  EXPECT_THAT(first_line(*third), HasSubstr("\"mps\":true"));
+  auto third = client_in();
 }
 
 // Promise: deaths: A grant's new client waits until its clients that have exited are released; others do not wait.
@@ -111,9 +106,7 @@ TEST_F(EndpointsTest, ANewClientWaitsForTheReleaseOfItsGrantsDeadClientsAndOther
   const auto first = killed_client();
   EXPECT_EQ(document()["endpoints"][0]["dead"], Json::array({first->pid()}));
   auto second = client();
-  auto theirs = client(kOtherGrant), more = client(kOtherGrant);
-  EXPECT_THAT(first_line(*theirs), HasSubstr("\"mps\":true"));
-  EXPECT_THAT(first_line(*more), HasSubstr("\"mps\":true"));
+  auto theirs = client_in(kOtherGrant), more = client_in(kOtherGrant);
   EXPECT_THAT(endpoints_->clients(), UnorderedElementsAre(theirs->pid(), more->pid()));
   release_all();
   EXPECT_THAT(first_line(*second), HasSubstr("\"mps\":true"));
@@ -125,8 +118,7 @@ TEST_F(EndpointsTest, AKeeperThatReleasesNoClientKeepsNobodyOutForLong) {
   start_keeper();
   open();
   const auto first = killed_client();
-  auto second = client();
-  EXPECT_THAT(first_line(*second), HasSubstr("\"mps\":true"));
+  auto second = client_in();
   EXPECT_TRUE(keeps_memory());
 }
 
@@ -138,12 +130,10 @@ TEST_F(EndpointsTest, ANewClientWaitsWhileAnExitedClientsConnectionIsKept) {
   ASSERT_TRUE(open_endpoint(kOtherGrant));
   const auto first = client_that_remains();
   auto second = client();
-  auto theirs = client(kOtherGrant);
-  EXPECT_THAT(first_line(*theirs), HasSubstr("\"mps\":true"));
+  auto theirs = client_in(kOtherGrant);
   release_all();
   ASSERT_TRUE(until([&] { return !keeps_memory(); }));
-  auto more = client(kOtherGrant);
-  EXPECT_THAT(first_line(*more), HasSubstr("\"mps\":true"));
+  auto more = client_in(kOtherGrant);
   EXPECT_THAT(endpoints_->clients(), UnorderedElementsAre(theirs->pid(), more->pid()));
   finds_server_ = true;
   find_server();
@@ -155,8 +145,7 @@ TEST_F(EndpointsTest, AConnectionThatIsKeptKeepsNobodyOutForLong) {
   remnants_ = 100ms;
   open();
   const auto first = client_that_remains();
-  auto second = client();
-  EXPECT_THAT(first_line(*second), HasSubstr("\"mps\":true"));
+  auto second = client_in();
   EXPECT_THAT(document()["endpoints"][0]["remnants"], ElementsAre(first->pid()));
 }
 
@@ -165,8 +154,7 @@ TEST_F(EndpointsTest, AKeeperThatEndsKeepsNobodyOut) {
   open();
   const auto first = killed_client();
   keeper_.reset();
-  auto second = client();
-  EXPECT_THAT(first_line(*second), HasSubstr("\"mps\":true"));
+  auto second = client_in();
 }
 
 // The server's log may be read before the exit is seen.
@@ -174,8 +162,7 @@ TEST_F(EndpointsTest, OnlyContextsThatEndedBeforeTheClientLeaveNoMemory) {
   start_keeper();
   open();
   for (const bool in_order : {true, false}) {
-    auto process = client();
-    EXPECT_THAT(first_line(*process), HasSubstr("\"mps\":true"));
+    auto process = client_in();
     ASSERT_TRUE(is_held(process->pid()));
     if (in_order) log(LogWhat::kContextEnded, process->pid(), 1);
     process->signal(SIGKILL);
@@ -190,15 +177,12 @@ TEST_F(EndpointsTest, AGrantLeavesEachOtherOpenEndpointItsPlace) {
   open();
   endpoints_->set_most_clients(3, {"GPU-1"});
   ASSERT_TRUE(open_endpoint(kOtherGrant));
-  auto first = client(), second = client();
-  EXPECT_THAT(first_line(*first), HasSubstr("\"mps\":true"));
-  EXPECT_THAT(first_line(*second), HasSubstr("\"mps\":true"));
+  auto first = client_in(), second = client_in();
   auto third = client();
   EXPECT_THAT(first_line(*third), Not(HasSubstr("\"mps\":true"))) << "the last place is the other's";
   EXPECT_EQ(document()["endpoints"][0]["refusedWhy"],
             "the GPU has 2 of its 3 clients, and the other places are kept for other containers");
-  auto theirs = client(kOtherGrant);
-  EXPECT_THAT(first_line(*theirs), HasSubstr("\"mps\":true"));
+  auto theirs = client_in(kOtherGrant);
   auto more = client(kOtherGrant);
   EXPECT_THAT(first_line(*more), Not(HasSubstr("\"mps\":true")));
   EXPECT_EQ(document()["endpoints"][1]["refusedWhy"], "the GPU has its 3 clients");
@@ -220,21 +204,17 @@ TEST_F(EndpointsTest, PlacesAreKeptForContainersThatMayStillCome) {
     EXPECT_EQ(first_line(*clients.back()).find("\"mps\":true") != std::string::npos, i < 6) << i;
   }
   ASSERT_TRUE(open_endpoint(kOtherGrant));
-  auto theirs = client(kOtherGrant);
-  EXPECT_THAT(first_line(*theirs), HasSubstr("\"mps\":true"));
+  auto theirs = client_in(kOtherGrant);
 }
 
 TEST_F(EndpointsTest, WhatAGrantWasPromisedItGetsAsLongAsThereIsRoom) {
   open();
   endpoints_->set_most_clients(3, {"GPU-1"}, 2);
   for (const auto& other : {kOtherGrant, std::string("1111111111111111")}) ASSERT_TRUE(open_endpoint(other));
-  auto first = client(), second = client();
-  EXPECT_THAT(first_line(*first), HasSubstr("\"mps\":true"));
-  EXPECT_THAT(first_line(*second), HasSubstr("\"mps\":true"));
+  auto first = client_in(), second = client_in();
   auto third = client();
   EXPECT_THAT(first_line(*third), Not(HasSubstr("\"mps\":true")));
-  auto theirs = client("1111111111111111");
-  EXPECT_THAT(first_line(*theirs), HasSubstr("\"mps\":true"));
+  auto theirs = client_in("1111111111111111");
 }
 
 TEST_F(EndpointsTest, WhatCannotBeAnsweredIsSaid) {
@@ -278,16 +258,14 @@ TEST_F(EndpointsTest, BehindADaemonThatGreetsInOtherWordsEndpointsAreLinksAndThe
   start_daemon();
   ASSERT_TRUE(endpoints_->serve());
   ASSERT_TRUE(until([&] { return document()["endpoint"] == "relay"; }));
-  auto process = client();
-  EXPECT_THAT(first_line(*process), HasSubstr("\"mps\":true"));
+  auto process = client_in();
 }
 
 // What a tenant may have kept: the directory (here as a descriptor, as if sent over a socket to a different pod), a
 // waiting connection, a client.
 TEST_F(EndpointsTest, ANewTenantGetsADirectoryThatNothingOfTheFormerOneReaches) {
   open();
-  auto former = client();
-  EXPECT_THAT(first_line(*former), HasSubstr("\"mps\":true"));
+  auto former = client_in();
   const sim::Fd kept(::open(paths_.endpoint(kPool, kGrant).c_str(), O_PATH | O_DIRECTORY));  // inherited on purpose
   const std::string way = "/proc/self/fd/" + std::to_string(kept.get());
   const auto made = document()["endpoints"][0]["made"].get<std::uint64_t>();
@@ -305,9 +283,7 @@ TEST_F(EndpointsTest, ANewTenantGetsADirectoryThatNothingOfTheFormerOneReaches) 
   // New clients wait until the former client has exited, and are then admitted.
   auto next = client();
   ASSERT_TRUE(open_endpoint(kOtherGrant));
-  auto theirs = client(kOtherGrant), more = client(kOtherGrant);
-  EXPECT_THAT(first_line(*theirs), HasSubstr("\"mps\":true"));
-  EXPECT_THAT(first_line(*more), HasSubstr("\"mps\":true"));
+  auto theirs = client_in(kOtherGrant), more = client_in(kOtherGrant);
   EXPECT_THAT(endpoints_->clients(), UnorderedElementsAre(theirs->pid(), more->pid()));
   former->signal(SIGKILL);
   done_(well(asked_[0]));
@@ -320,8 +296,7 @@ TEST_F(EndpointsTest, NewClientsWaitForTheFormerTenantsNoLongerThanTheBound) {
   EXPECT_EQ(former_clients_, 30s);
   former_clients_ = 500ms;
   open();
-  auto former = client();
-  EXPECT_THAT(first_line(*former), HasSubstr("\"mps\":true"));
+  auto former = client_in();
   const auto begun = loop_->now();
   EXPECT_EQ(request(R"({"do":"openEndpoint","pool":"gpu-1","grant":"0011223344556677","newTenant":true})"),
             R"({"ok":true})");
@@ -331,14 +306,12 @@ TEST_F(EndpointsTest, NewClientsWaitForTheFormerTenantsNoLongerThanTheBound) {
   EXPECT_GE(loop_->now() - begun, former_clients_);
   // The report may still arrive.
   done_(well(asked_[0]));
-  auto third = client();
-  EXPECT_THAT(first_line(*third), HasSubstr("\"mps\":true"));
+  auto third = client_in();
 }
 
 TEST_F(EndpointsTest, ARemovedEndpointEndsItsClientsAndNeverThatOfANewTenant) {
   open();
-  auto former = client();
-  EXPECT_THAT(first_line(*former), HasSubstr("\"mps\":true"));
+  auto former = client_in();
   const auto made = document()["endpoints"][0]["made"].get<std::uint64_t>();
   EXPECT_EQ(request(R"({"do":"openEndpoint","pool":"gpu-1","grant":"0011223344556677","newTenant":true})"),
             R"({"ok":true})");
@@ -350,8 +323,7 @@ TEST_F(EndpointsTest, ARemovedEndpointEndsItsClientsAndNeverThatOfANewTenant) {
   EXPECT_TRUE(fs::exists(paths_.endpoint(kPool, kGrant) + "/control"));
   former->signal(SIGKILL);
   done_(well(asked_[0]));
-  auto next = client();
-  EXPECT_THAT(first_line(*next), HasSubstr("\"mps\":true"));
+  auto next = client_in();
   EXPECT_EQ(remove(document()["endpoints"][0]["made"].get<std::uint64_t>()), R"({"ok":true})");
   EXPECT_THAT(asked_.back(), ElementsAre(next->pid()));
   EXPECT_FALSE(fs::exists(paths_.endpoint(kPool, kGrant)));
@@ -360,8 +332,7 @@ TEST_F(EndpointsTest, ARemovedEndpointEndsItsClientsAndNeverThatOfANewTenant) {
 // A different process may have its pid by the time that the loop learns of its exit.
 TEST_F(EndpointsTest, AClientThatHasEndedIsNoneBeforeItsEndIsNoticed) {
   open();
-  auto process = client();
-  EXPECT_THAT(first_line(*process), HasSubstr("\"mps\":true"));
+  auto process = client_in();
   process->signal(SIGKILL);
   ASSERT_TRUE(process->ended_within(5s));
   EXPECT_THAT(document()["endpoints"][0]["clients"], IsEmpty());
