@@ -39,6 +39,7 @@ class RelayTest : public ::testing::Test {
     return step(passage_, RelayEvent::kServerSaid, {bytes, 0, false, {}}, now_, times_);
   }
   void until_taken() {
+    passage_ = begin_passage(kPid, kStart, times_);
     until(RelayStage::kTaken);
     carry(passage_, now_, times_);
   }
@@ -307,7 +308,6 @@ TEST_F(RelayTest, TheConnectionEndsWithTheClientsWordAndTheDaemonsEndInEitherOrd
   using enum RelayEvent;
   for (const bool word_first : {false, true}) {
     for (const bool daemon_first : {false, true}) {
-      passage_ = begin_passage(kPid, kStart, times_);
       until_taken();
       if (daemon_first) {
         EXPECT_EQ(happens(kDaemonGone), RelayAction::kDropDaemon);
@@ -321,7 +321,6 @@ TEST_F(RelayTest, TheConnectionEndsWithTheClientsWordAndTheDaemonsEndInEitherOrd
       expect_end(RelayEnd::kDone);
     }
   }
-  passage_ = begin_passage(kPid, kStart, times_);
   until_taken();
   exchange();
   now_ = kStart + times_.words;
@@ -336,7 +335,6 @@ TEST_F(RelayTest, WhatTheServerStillNeedsIsWhatItsClientHasNotSaid) {
     happens(RelayEvent::kClientSaid);
     EXPECT_EQ(passage_.exchange.missing().size(), left);
   }
-  passage_ = begin_passage(kPid, kStart, times_);
   until_taken();
   server_says(kRelayDescriptor);
   EXPECT_EQ(happens(RelayEvent::kClientBrokeOff), RelayAction::kEnd);
@@ -399,7 +397,6 @@ TEST_F(RelayTest, AClientMayLowerItsPriorityAndNotRaiseIt) {
 TEST_F(RelayTest, AServerThatDoesNotAnswerIsNotItsClientsFault) {
   for (const bool late : {false, true}) {
     now_ = kStart;
-    passage_ = begin_passage(kPid, kStart, times_);
     until_taken();
     greet();
     now_ += late ? times_.exchange : 1ms;
@@ -417,7 +414,6 @@ TEST_F(RelayTest, AServerThatDoesNotAnswerIsNotItsClientsFault) {
 
 TEST_F(RelayTest, WhereAServerSpeaksOtherwiseTheClientsWordAdmitsIt) {
   for (const bool word_first : {false, true}) {
-    passage_ = begin_passage(kPid, kStart, times_);
     until_taken();
     happens(RelayEvent::kClientSaid);
     if (word_first) {
@@ -444,7 +440,6 @@ TEST_F(RelayTest, AServerThatIsSilentOrHangsUpIsNotItsClientsFault) {
   expect_end(RelayEnd::kServerLate);
   now_ = kStart;
   for (const bool left : {false, true}) {
-    passage_ = begin_passage(kPid, kStart, times_);
     until_taken();
     if (left) {
       EXPECT_EQ(happens(RelayEvent::kClientBrokeOff), RelayAction::kNothing);

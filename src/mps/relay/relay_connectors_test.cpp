@@ -74,8 +74,6 @@ TEST_F(RelayAtTheEndpoint, WhoGotTheNumberOfADeadConnectorIsNotTheGrantsClient) 
 TEST_F(RelayAtTheEndpoint, WhoEndsBeforeTheDaemonGreetsIsNotIntroduced) {
   daemon_socket_ = world_.dir() + "/slow";
   open_relay();
-  open_endpoint(kOne);
-  relay_->serve();
   const sim::Fd listening = sim::listen_at(daemon_socket_, 0666);
   const sim::Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   const pid_t connector = ::fork();

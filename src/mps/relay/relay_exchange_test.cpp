@@ -219,8 +219,6 @@ TEST_F(RelayWithAForeignServer, AClientThatHasExitedIsNotSpokenForInTheNameOfALa
 TEST_F(RelayWithAForeignServer, AClientThatTheServerRefusesGetsItsReasonAtOnceAndIsNotBlamed) {
   times_.alone = times_.greeting = 10min;  // longer than the test waits
   open_relay();
-  open_endpoint(kOne);
-  relay_->serve();
   hand_over();
   ASSERT_TRUE(sim::send_packet(server_.get(), "no"));
   server_.reset();

@@ -35,8 +35,6 @@ class RelayAtTheEndpoint : public ::testing::Test {
     loop_ = *os::Loop::open();
     world_.start_daemon({"-M"});
     open_relay();
-    for (const char* grant : {kOne, kOther}) open_endpoint(grant);
-    relay_->serve();
   }
   void open_relay() {
     bounds_.daemon_socket = daemon_socket_.empty() ? world_.pipe() + "/control" : daemon_socket_;
@@ -62,6 +60,8 @@ class RelayAtTheEndpoint : public ::testing::Test {
                          .look = look_,
                          .open_pipes = [this] { return open_pipes(); },
                          .store = [](const std::string&) {}});
+    for (const char* grant : {kOne, kOther}) open_endpoint(grant);
+    relay_->serve();
   }
   std::optional<std::set<Channel>> open_pipes() {
     const pid_t server = world_.server_process();

@@ -159,7 +159,6 @@ TEST_F(RelayAtTheEndpoint, BoundsAreThoseOfTheContract) {
 TEST_F(RelayAtTheEndpoint, MoreHandshakesThanThePoolMayHaveWaitAndAreNotSentAway) {
   bounds_.handshakes = 3;
   open_relay();
-  for (const char* grant : {kOne, kOther}) open_endpoint(grant);
   std::vector<sim::Fd> mute;
   for (const char* grant : {kOne, kOne, kOther}) mute.push_back(greeted(grant));
   const sim::Fd next_one = sim::connect_to(path(kOther) + "/control");
@@ -179,7 +178,6 @@ TEST_F(RelayAtTheEndpoint, WhatGrantsHaveTogetherIsBoundedAndLeavesEachItsOwn) {
   // Two connections of one grant reach the common limit; one of another grant is still accepted, and no second.
   const auto filled = [&] {
     open_relay();
-    for (const char* grant : {kOne, kOther}) open_endpoint(grant);
     std::vector<sim::Fd> held;
     for (int i = 0; i < 2; ++i) held.push_back(greeted(kOne));
     EXPECT_TRUE(kept_out(kOne));
@@ -202,8 +200,6 @@ TEST_F(RelayAtTheEndpoint, MoreConnectionsThanAGrantMayHaveWaitAndOtherGrantsDoN
   bounds_.connections_per_grant = 2;
   daemon_socket_ = world_.dir() + "/patient";
   open_relay();
-  for (const char* grant : {kOne, kOther}) open_endpoint(grant);
-  relay_->serve();
   const sim::Fd listening = sim::listen_at(daemon_socket_, 0666);
   std::vector<sim::Fd> in, accepted;
   for (std::size_t i = 1; i <= 2; ++i) {
@@ -230,14 +226,12 @@ TEST_F(RelayAtTheEndpoint, ConnectionsBeyondTheBurstWaitAndThoseOfOtherGrantsDoN
   bounds_.connections_burst = 4;
   bounds_.connection_every = 1h;
   open_relay();
-  for (const char* grant : {kOne, kOther}) open_endpoint(grant);
   for (int i = 0; i < 4; ++i) (void)greeted(kOne);
   const sim::Fd late = sim::connect_to(path(kOne) + "/control");
   (void)greeted(kOther);
   EXPECT_FALSE(readable(late.get())) << "neither greeted nor hung up on";
   bounds_.connection_every = 1ms;
   open_relay();
-  open_endpoint(kOne);
   for (int i = 0; i < 20; ++i) (void)greeted(kOne);
 }
 
@@ -269,8 +263,6 @@ TEST_F(RelayWithShortTimes, TwoClientsInARowWithoutAServerMakeTheServerDoubtedAn
   };
   lead_to(daemon);
   open_relay();
-  for (const char* grant : {kOne, kOther}) open_endpoint(grant);
-  relay_->serve();
   const sim::Fd listening = sim::listen_at(without_server, 0666);
   const auto goes_without = [&] {
     lead_to(without_server);
@@ -374,8 +366,6 @@ TEST_F(RelayAtTheEndpoint, ANewRelayTakesTheEndpointsOfAnOldOneInPlace) {
   relay_.reset();
   EXPECT_FALSE(sim::connect_to(path(kOne) + "/control").valid());
   open_relay();
-  open_endpoint(kOne);
-  relay_->serve();
   relay_->remember(kOne, tenant->pid());
   EXPECT_THAT(relay_->clients().of(kOne), ElementsAre(tenant->pid()));
   EXPECT_TRUE(let_in(kOne).valid());
@@ -408,8 +398,6 @@ TEST_F(RelayAtTheEndpoint, WhoIsLookedAtComesInWhenTheLookIsOverAndNobodyWaitsFo
     looks.emplace_back(pid, std::move(done));
   };
   open_relay();
-  for (const char* grant : {kOne, kOther}) open_endpoint(grant);
-  relay_->serve();
   const sim::Fd good = introduced(kOne);
   ASSERT_TRUE(until([&] { return looks.size() == 1; }));
   EXPECT_EQ(looks[0].first, ::getpid());

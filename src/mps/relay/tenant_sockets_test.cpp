@@ -149,8 +149,6 @@ TEST_F(RelayWithSlowDescriptors, DoNotKeepWhatLiesBehindThem) {
 TEST_F(RelayWithSlowDescriptors, DoNotKeepTheGrantsLaterConnectionsWaiting) {
   bounds_.handshakes_per_grant = 1;
   open_relay();
-  for (const char* grant : {kOne, kOther}) open_endpoint(grant);
-  relay_->serve();
   const sim::Fd client = greeted(kOne);
   slow_.send_by(client, sim::kCredentials);
   EXPECT_EQ(next(client).bytes, "end");
