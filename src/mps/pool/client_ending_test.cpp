@@ -56,10 +56,7 @@ TEST_F(PoolEnds, AClientWithWorkInFlightIsStoppedAtOnceKilledAfterThePatienceAnd
   const pid_t busy = start_client({"--allocate", "1G", "--kernel-ms", "200", "--hold"});
   const pid_t peer = start_client({"--allocate", "1G", "--hold"});
   // The servers list it shortly after it has attached; the relay of a real pool knows it at once.
-  ASSERT_TRUE(until([&] {
-    const auto& servers = pool_->supervisor().servers;
-    return !servers.empty() && servers[0].clients.size() == 2;
-  }));
+  ASSERT_TRUE(until([&] { return live_clients(pool_->supervisor()) == 2; }));
   begin({busy});
   EXPECT_TRUE(until([&] { return state_of(busy) == 'T'; }));
   const auto all = finish();
@@ -96,10 +93,7 @@ TEST_F(PoolEnds, AMuteDaemonDoesNotDelayTheEndOfItsClients) {
   serve();
   pool_->set_stop_patience(10ms);
   const pid_t client = start_client({"--hold"});
-  ASSERT_TRUE(until([&] {
-    const auto& servers = pool_->supervisor().servers;
-    return !servers.empty() && servers[0].clients.size() == 1;
-  }));
+  ASSERT_TRUE(until([&] { return live_clients(pool_->supervisor()) == 1; }));
   ASSERT_GT(pool_->daemon_pid(), 0);
   ASSERT_EQ(::kill(pool_->daemon_pid(), SIGSTOP), 0);
   EXPECT_EQ(end({client})[0].outcome, kTerminated);
@@ -112,10 +106,7 @@ TEST_F(PoolEnds, AProcessThatWasGivenAClientsNumberIsLeftAlone) {
   pool_->set_stop_patience(10ms);
   const pid_t client = start_client({"--hold"});
   pool_->look();
-  ASSERT_TRUE(until([&] {
-    const auto& servers = pool_->supervisor().servers;
-    return !servers.empty() && servers[0].clients == std::vector<int>{client};
-  }));
+  ASSERT_TRUE(until([&] { return client_pids(pool_->supervisor().servers) == std::vector<int>{client}; }));
   ASSERT_EQ(::kill(pool_->supervisor().servers[0].pid, SIGSTOP), 0) << "so that it lists the client still";
   clients_.clear();
   const auto started = os::boot_ticks();

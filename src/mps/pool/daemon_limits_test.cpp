@@ -161,9 +161,7 @@ class PoolOfTwo : public PoolAdmissionLimits {
 };
 
 TEST_F(PoolOfTwo, HasALimitOfItsOwnOnEachDevice) {
-  open_pool();
-  pool_->want(both_);
-  ASSERT_TRUE(until_state(State::kServing)) << pool_->supervisor().reason;
+  serve(both_);
   EXPECT_EQ(ask_daemon("get_default_device_pinned_mem_limit " + kUuid), "14G\n");
   EXPECT_EQ(ask_daemon("get_default_device_pinned_mem_limit " + kSecond), "28G\n");
   const auto environ = os::read_file("/proc/" + std::to_string(pool_->daemon_pid()) + "/environ");
@@ -179,9 +177,7 @@ TEST_F(PoolOfTwo, HasALimitOfItsOwnOnEachDevice) {
 }
 
 TEST_F(PoolOfTwo, MendsTheLimitOfEitherDevice) {
-  open_pool();
-  pool_->want(both_);
-  ASSERT_TRUE(until_state(State::kServing)) << pool_->supervisor().reason;
+  serve(both_);
   (void)start_client({"--hold"});
   ASSERT_TRUE(until([&] { return !server().empty(); }));
   (void)ask_daemon("set_device_pinned_mem_limit " + server() + " " + kSecond + " 100G");
@@ -190,9 +186,7 @@ TEST_F(PoolOfTwo, MendsTheLimitOfEitherDevice) {
 
 // Promise: mps/limits/limits: A device of the pool that the grant does not hold gives no context.
 TEST_F(PoolOfTwo, ADeviceThatTheGrantDoesNotHoldGivesNoContext) {
-  open_pool();
-  pool_->want(both_);
-  ASSERT_TRUE(until_state(State::kServing)) << pool_->supervisor().reason;
+  serve(both_);
   EXPECT_EQ(set_limits(second_alone_), "set");
   (void)start_client({"--hold", "--all-devices"});
   EXPECT_THAT(output_.back(), HasSubstr("CUDA_ERROR_OUT_OF_MEMORY"));

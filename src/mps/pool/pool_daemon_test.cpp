@@ -35,6 +35,8 @@ TEST_F(PoolTest, GivesTheDaemonExactlyItsEnvironment) {
 }
 
 TEST_F(PoolTest, ServesAgainAfterItsDaemonWasKilled) {
+  // So that its end shows it, not the next look.
+  fast_.health_every = fast_.rest_every = fast_.ping_every = fast_.rest_ping_every = 1h;
   serve();
   const pid_t first = pool_->daemon_pid();
   ASSERT_EQ(::kill(first, SIGKILL), 0);
@@ -63,14 +65,6 @@ TEST_F(PoolTest, LeavesServingWithAMuteDaemonByItsPingAndServesAgainWithoutARest
   ASSERT_TRUE(until_state(State::kServing));
   EXPECT_EQ(pool_->daemon_pid(), pid);
   EXPECT_EQ(pool_->supervisor().restarts, 0u);
-}
-
-TEST_F(PoolTest, LeavesServingAtOnceWhenItsDaemonIsKilled) {
-  // So that its end shows it, not the next look.
-  fast_.health_every = fast_.rest_every = fast_.ping_every = fast_.rest_ping_every = 1h;
-  serve();
-  ASSERT_EQ(::kill(pool_->daemon_pid(), SIGKILL), 0);
-  ASSERT_TRUE(until([&] { return pool_->supervisor().state != State::kServing; }));
 }
 
 TEST_F(PoolTest, ReplacesADaemonThatStaysMute) {
@@ -137,9 +131,7 @@ TEST_F(PoolTest, AdoptsItsDaemonWhateverBecameOfItsPidFile) {
     std::filesystem::remove_all(file);
     std::ofstream(file) << daemon;
     kind.spoil(file);
-    open_pool();
-    pool_->want(kLimits);
-    ASSERT_TRUE(until_state(State::kServing)) << pool_->supervisor().reason;
+    serve();
     ASSERT_EQ(pool_->daemon_pid(), daemon);
     if (kind.name == "removed") {
       EXPECT_THAT(pool_->start_notes(), ::testing::ElementsAre(HasSubstr("does not name the control daemon")));
@@ -154,9 +146,7 @@ TEST_F(PoolTest, StartsADaemonWhateverADeadOneLeft) {
       std::filesystem::create_directories(pipe());
       kind.spoil(pipe() + "/" + name);
     }
-    open_pool();
-    pool_->want(kLimits);
-    ASSERT_TRUE(until_state(State::kServing)) << pool_->supervisor().reason;
+    serve();
     pool_->stop();
     ASSERT_TRUE(until([&] { return pool_->gone(); }));
   }
@@ -254,9 +244,7 @@ TEST_F(PoolTest, GivesAnAdoptedDaemonTheLimitsItLacks) {
   serve();
   const pid_t pid = pool_->daemon_pid();
   pool_.reset();
-  open_pool();
-  pool_->want(kOther);
-  ASSERT_TRUE(until_state(State::kServing));
+  serve(kOther);
   EXPECT_EQ(pool_->daemon_pid(), pid);
   EXPECT_EQ(ask_daemon("get_default_device_pinned_mem_limit " + kUuid), "28G\n");
 }
@@ -265,8 +253,7 @@ TEST_F(PoolTest, GivesAnAdoptedDaemonTheLimitsItLacks) {
 TEST_F(PoolTest, ChangesTheLimitsOfARunningServerForClientsToCome) {
   serve();
   const pid_t client = start_client({"--hold"});
-  ASSERT_TRUE(
-      until([&] { return !pool_->supervisor().servers.empty() && !pool_->supervisor().servers[0].clients.empty(); }));
+  ASSERT_TRUE(until([&] { return live_clients(pool_->supervisor()) > 0; }));
   const pid_t pid = pool_->daemon_pid();
   const pid_t server = pool_->supervisor().servers[0].pid;
   pool_->want(kOther);

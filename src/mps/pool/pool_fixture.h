@@ -81,9 +81,9 @@ class PoolTest : public ::testing::Test {
     ASSERT_TRUE(pool) << to_string(pool.error());
     pool_ = *std::move(pool);
   }
-  void serve() {
+  void serve(const DaemonLimits& limits = kLimits) {
     open_pool();
-    pool_->want(kLimits);
+    pool_->want(limits);
     ASSERT_TRUE(until_state(State::kServing)) << pool_->supervisor().reason;
   }
 

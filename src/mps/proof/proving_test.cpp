@@ -49,6 +49,11 @@ class PoolProof : public PoolTest {
   bool until_word(const std::string& word) {
     return until([&] { return pool_->state_name() == word; });
   }
+  void serve_proven() {
+    open_pool();
+    pool_->want(kLimits);
+    ASSERT_TRUE(until_word("serving")) << pool_->reason();
+  }
   ProofSettings proof_;
   std::vector<std::string> program_;
 };
@@ -100,12 +105,9 @@ TEST_F(PoolProof, ThatFailsOnceIsRepeatedAndEndsNobody) {
 // Promise: mps/proof/proof: Two failures end the clients first, then the server, then the daemon.
 TEST_F(PoolProof, ThatFailsEndsTheClientsFirstAndThenServesAgain) {
   proof_.every = 50ms;
-  open_pool();
-  pool_->want(kLimits);
-  ASSERT_TRUE(until_word("serving"));
+  serve_proven();
   const pid_t client = start_client({"--hold"});
-  ASSERT_TRUE(
-      until([&] { return !pool_->supervisor().servers.empty() && !pool_->supervisor().servers[0].clients.empty(); }));
+  ASSERT_TRUE(until([&] { return live_clients(pool_->supervisor()) > 0; }));
   const pid_t daemon = pool_->daemon_pid();
   say("wedged", true);
   ASSERT_TRUE(until([&] { return pool_->proof().step == Step::kClients; }));
@@ -122,12 +124,9 @@ TEST_F(PoolProof, ThatFailsEndsTheClientsFirstAndThenServesAgain) {
 // Promise: mps/proof/proof: Two failures end the clients first, then the server, then the daemon.
 TEST_F(PoolProof, GoesOnToTheServerAndToTheDaemonUntilItPasses) {
   proof_.every = 50ms;
-  open_pool();
-  pool_->want(kLimits);
-  ASSERT_TRUE(until_word("serving"));
+  serve_proven();
   (void)start_client({"--hold"});
-  ASSERT_TRUE(
-      until([&] { return !pool_->supervisor().servers.empty() && !pool_->supervisor().servers[0].clients.empty(); }));
+  ASSERT_TRUE(until([&] { return live_clients(pool_->supervisor()) > 0; }));
   const pid_t daemon = pool_->daemon_pid(), server = pool_->supervisor().servers[0].pid;
   say("wedged", true);
   ASSERT_TRUE(until([&] { return pool_->proof().step == Step::kServers; })) << pool_->reason();
@@ -161,9 +160,7 @@ TEST_F(PoolProof, ThatHangsIsKilledAtItsDeadline) {
 // Promise: mps/proof/proof: Two failures end the clients first, then the server, then the daemon.
 TEST_F(PoolProof, IsNoClientOfItsOwnWhenItHangsAfterItHasAttached) {
   proof_.deadline = 2s;
-  open_pool();
-  pool_->want(kLimits);
-  ASSERT_TRUE(until_word("serving"));
+  serve_proven();
   say("attaches", true);
   bool listed = false;
   pool_->doubt();
@@ -186,9 +183,7 @@ TEST_F(PoolProof, OfAServerThatAClientBrokeOffWithEndsTheServerAndThePoolDoesNot
   fast_.ping_every = 20ms;
   // So that a question ends just after a start, before the daemon can answer it.
   fast_.ping_deadline = fast_.question_deadline = proof_.deadline / 3;
-  open_pool();
-  pool_->want(kLimits);
-  ASSERT_TRUE(until_word("serving")) << pool_->reason();
+  serve_proven();
   ASSERT_TRUE(until([&] { return !pool_->supervisor().servers.empty(); }));
   const pid_t daemon = pool_->daemon_pid(), server = pool_->supervisor().servers[0].pid;
   {
@@ -217,14 +212,10 @@ TEST_F(PoolProof, OfAServerThatAClientBrokeOffWithEndsTheServerAndThePoolDoesNot
 }
 
 TEST_F(PoolProof, IsMadeAgainOfAnAdoptedDaemonAndAfterAFault) {
-  open_pool();
-  pool_->want(kLimits);
-  ASSERT_TRUE(until_word("serving"));
+  serve_proven();
   const pid_t daemon = pool_->daemon_pid();
   pool_.reset();
-  open_pool();
-  pool_->want(kLimits);
-  ASSERT_TRUE(until_word("serving"));
+  serve_proven();
   EXPECT_EQ(pool_->daemon_pid(), daemon);
   EXPECT_EQ(pool_->proof().passed, 1u);
   EXPECT_EQ(pool_->supervisor().restarts, 0u);
