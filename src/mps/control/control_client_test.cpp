@@ -19,8 +19,8 @@ struct Asked {
   std::unique_ptr<os::Loop> loop = *os::Loop::open();
   std::optional<Result<std::string>> answer;
 
-  Result<std::string> run(const std::vector<std::string>& argv, Duration deadline) {
-    const auto question = ask(*loop, {argv, {}}, "", deadline, [this](Result<std::string> text) {
+  Result<std::string> run(const ControlTarget& target, Duration deadline, const std::string& input = "") {
+    const auto question = ask(*loop, target, input, deadline, [this](Result<std::string> text) {
       answer = std::move(text);
       loop->stop();
     });
@@ -31,23 +31,17 @@ struct Asked {
 
 TEST(ControlClient, GivesTheWholeAnswer) {
   Asked asked;
-  EXPECT_EQ(*asked.run({"/bin/echo", "one\ntwo"}, 60s), "one\ntwo\n");
+  EXPECT_EQ(*asked.run({{"/bin/echo", "one\ntwo"}, {}}, 60s), "one\ntwo\n");
 }
 
 TEST(ControlClient, PutsTheCommandsOnStandardInput) {
-  const auto loop = *os::Loop::open();
-  std::optional<Result<std::string>> answer;
-  const auto question = ask(*loop, {{"/bin/cat"}, {}}, "get_server_list\nps\n", 60s, [&](Result<std::string> text) {
-    answer = std::move(text);
-    loop->stop();
-  });
-  loop->run();
-  EXPECT_EQ(**answer, "get_server_list\nps\n");
+  Asked asked;
+  EXPECT_EQ(*asked.run({{"/bin/cat"}, {}}, 60s, "get_server_list\nps\n"), "get_server_list\nps\n");
 }
 
 TEST(ControlClient, GivesUpAtTheDeadlineAndLeavesNoProcess) {
   Asked asked;
-  const auto answer = asked.run({"/bin/sleep", "1000"}, 20ms);
+  const auto answer = asked.run({{"/bin/sleep", "1000"}, {}}, 20ms);
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().kind, Kind::kTimeout);
   EXPECT_THAT(answer.error().what, HasSubstr("no answer within"));
@@ -56,26 +50,21 @@ TEST(ControlClient, GivesUpAtTheDeadlineAndLeavesNoProcess) {
 // Promise: mps/control: A control program without a daemon is reported.
 TEST(ControlClient, SaysThatNoDaemonIsThere) {
   const os::Scratch scratch;
-  const auto loop = *os::Loop::open();
-  std::optional<Result<std::string>> answer;
-  const ControlTarget target{{std::string(std::getenv("TRANCHE_BUILD")) + "/standins/nvidia-cuda-mps-control"},
-                             {{"CUDA_MPS_PIPE_DIRECTORY", scratch.path()}}};
-  const auto question = ask(*loop, target, "get_server_list\n", 60s, [&](Result<std::string> text) {
-    answer = std::move(text);
-    loop->stop();
-  });
-  loop->run();
-  ASSERT_FALSE(*answer);
-  EXPECT_EQ(answer->error().kind, Kind::kNotFound);
-  EXPECT_THAT(answer->error().what, HasSubstr("Cannot find MPS control daemon process"));
+  Asked asked;
+  const auto answer = asked.run({{std::string(std::getenv("TRANCHE_BUILD")) + "/standins/nvidia-cuda-mps-control"},
+                                 {{"CUDA_MPS_PIPE_DIRECTORY", scratch.path()}}},
+                                60s, "get_server_list\n");
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().kind, Kind::kNotFound);
+  EXPECT_THAT(answer.error().what, HasSubstr("Cannot find MPS control daemon process"));
 }
 
 TEST(ControlClient, DistinguishesAFailureOfOurOwnFromTheDaemons) {
   Asked asked;
-  const auto answer = asked.run({"/nowhere/at/all"}, 60s);
+  const auto answer = asked.run({{"/nowhere/at/all"}, {}}, 60s);
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().kind, Kind::kUnavailable);
-  const auto failed = asked.run({"/bin/false"}, 60s);
+  const auto failed = asked.run({{"/bin/false"}, {}}, 60s);
   ASSERT_FALSE(failed);
   EXPECT_THAT(failed.error().what, HasSubstr("exited with status 1"));
 }

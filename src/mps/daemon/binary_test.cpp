@@ -42,32 +42,29 @@ TEST(ControlBinary, GetsOnlyWhatIsHandedOn) {
               ElementsAre(Pair("LD_LIBRARY_PATH", "/lib"), Pair("PATH", "/bin"), Pair("TRANCHE_X", "1")));
 }
 
-// Promise: mps/control: The program's help decides whether one server may serve all users.
-TEST(ControlBinary, ReportsItsVersionAndWhetherItServesAllUsers) {
+Result<ControlBinary> described(const std::string& path) {
   const auto loop = *os::Loop::open();
   std::optional<Result<ControlBinary>> got;
-  const auto question =
-      describe_control_binary(*loop, std::string(std::getenv("TRANCHE_BUILD")) + "/standins/nvidia-cuda-mps-control",
-                              {}, [&](Result<ControlBinary> binary) {
-                                got = std::move(binary);
-                                loop->stop();
-                              });
-  loop->run();
-  ASSERT_TRUE(*got) << to_string(got->error());
-  EXPECT_TRUE((*got)->offers_multiuser);
-  EXPECT_EQ((*got)->version, 13000);
-}
-
-TEST(ControlBinary, ThatCannotRunIsAnError) {
-  const auto loop = *os::Loop::open();
-  std::optional<Result<ControlBinary>> got;
-  const auto question = describe_control_binary(*loop, "/nowhere/at/all", {}, [&](Result<ControlBinary> binary) {
+  const auto question = describe_control_binary(*loop, path, {}, [&](Result<ControlBinary> binary) {
     got = std::move(binary);
     loop->stop();
   });
   loop->run();
-  ASSERT_FALSE(*got);
-  EXPECT_THAT(got->error().what, HasSubstr("cannot learn about the MPS control program"));
+  return *got;
+}
+
+// Promise: mps/control: The program's help decides whether one server may serve all users.
+TEST(ControlBinary, ReportsItsVersionAndWhetherItServesAllUsers) {
+  const auto got = described(std::string(std::getenv("TRANCHE_BUILD")) + "/standins/nvidia-cuda-mps-control");
+  ASSERT_TRUE(got) << to_string(got.error());
+  EXPECT_TRUE(got->offers_multiuser);
+  EXPECT_EQ(got->version, 13000);
+}
+
+TEST(ControlBinary, ThatCannotRunIsAnError) {
+  const auto got = described("/nowhere/at/all");
+  ASSERT_FALSE(got);
+  EXPECT_THAT(got.error().what, HasSubstr("cannot learn about the MPS control program"));
 }
 
 TEST(Environ, IsReadPieceByPiece) {

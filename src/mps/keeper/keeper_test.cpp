@@ -55,6 +55,10 @@ class KeeperTest : public ::testing::Test {
   bool is_held(const HoldsDevices& client) {
     return until([&] { return keeper_->of(client.pid()).state == State::kYes; });
   }
+  bool hold(const HoldsDevices& client, const std::string& grant = "grant") {
+    keeper_->hold(client.pid(), grant);
+    return is_held(client);
+  }
 
   os::Scratch scratch_;
   std::unique_ptr<os::Loop> loop_;
@@ -63,11 +67,9 @@ class KeeperTest : public ::testing::Test {
 
 TEST_F(KeeperTest, AClientIsHeldThroughItsDeathAndReleasedAfterThePatience) {
   HoldsDevices client(4);
-  keeper_->hold(client.pid(), "grant");
-  ASSERT_TRUE(is_held(client));
+  ASSERT_TRUE(hold(client));
   HoldsDevices idle(1);
-  keeper_->hold(idle.pid(), "other");
-  ASSERT_TRUE(is_held(idle));
+  ASSERT_TRUE(hold(idle, "other"));
   const auto pid = client.pid(), idle_pid = idle.pid();
   client.die();
   idle.die();
@@ -85,8 +87,7 @@ TEST_F(KeeperTest, AClientIsHeldThroughItsDeathAndReleasedAfterThePatience) {
 
 TEST_F(KeeperTest, OutlivesTheProgramThatStartedIt) {
   HoldsDevices client(2);
-  keeper_->hold(client.pid(), "grant");
-  ASSERT_TRUE(is_held(client));
+  ASSERT_TRUE(hold(client));
   const auto pid = keeper_pid();
   ASSERT_GT(pid, 0);
   keeper_.reset();
@@ -97,8 +98,7 @@ TEST_F(KeeperTest, OutlivesTheProgramThatStartedIt) {
 
 TEST_F(KeeperTest, IsStartedAgainAndHoldsTheClientsThatLive) {
   HoldsDevices client(2);
-  keeper_->hold(client.pid(), "grant");
-  ASSERT_TRUE(is_held(client));
+  ASSERT_TRUE(hold(client));
   const auto before = keeper_pid();
   ::kill(before, SIGKILL);
   ASSERT_TRUE(until([&] { return keeper_->of(client.pid()).state == State::kNo; }));
@@ -109,13 +109,11 @@ TEST_F(KeeperTest, IsStartedAgainAndHoldsTheClientsThatLive) {
 // Promise: deaths: A keeper that does not answer is replaced, also one that an earlier program has started.
 TEST_F(KeeperTest, ThatDoesNotAnswerIsReplaced) {
   HoldsDevices client(2);
-  keeper_->hold(client.pid(), "grant");
-  ASSERT_TRUE(is_held(client));
+  ASSERT_TRUE(hold(client));
   const auto before = keeper_pid();
   keeper_.reset();
   start(100ms);
-  keeper_->hold(client.pid(), "grant");
-  ASSERT_TRUE(is_held(client));
+  ASSERT_TRUE(hold(client));
   ::kill(before, SIGSTOP);
   ASSERT_TRUE(until([&] { return keeper_->of(client.pid()).state == State::kNo; }));
   ASSERT_TRUE(is_held(client));
@@ -133,8 +131,7 @@ TEST_F(KeeperTest, ThatCannotBeStartedSaysWhy) {
 
 TEST_F(KeeperTest, HoldsWhatAClientOpensLater) {
   HoldsDevices client(1);
-  keeper_->hold(client.pid(), "grant");
-  ASSERT_TRUE(is_held(client));
+  ASSERT_TRUE(hold(client));
   client.open_one();
   keeper_->look(client.pid());
   const auto held = [&] {
@@ -148,8 +145,7 @@ TEST_F(KeeperTest, HoldsWhatAClientOpensLater) {
 // Promise: deaths: A client that the keeper has no descriptors for is reported, and held as soon as there are some.
 TEST_F(KeeperTest, WithoutDescriptorsItSaysSoUntilAClientHasExited) {
   HoldsDevices first(8);
-  keeper_->hold(first.pid(), "grant");
-  ASSERT_TRUE(is_held(first));
+  ASSERT_TRUE(hold(first));
   // For what it has open, and a part of the second client's.
   const std::filesystem::directory_iterator open("/proc/" + std::to_string(keeper_pid()) + "/fd");
   const rlim_t most = static_cast<rlim_t>(std::distance(begin(open), end(open))) + kFilesOfOurOwn + 4;
