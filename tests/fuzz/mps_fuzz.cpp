@@ -168,7 +168,7 @@ FUZZ(mps_relay) {
   bool introduced = false, served = false, taken = false;
   // Each step: what happens, how many descriptors come along, how long the text is, the text.
   while (text.size() >= 3 && passage.stage != mps::RelayStage::kEnded) {
-    const auto event = static_cast<mps::RelayEvent>(static_cast<unsigned char>(text[0]) % 14);
+    const auto event = static_cast<mps::RelayEvent>(static_cast<unsigned char>(text[0]) % 13);
     const auto flags = static_cast<unsigned char>(text[1]);
     const auto length = std::min<std::size_t>(static_cast<unsigned char>(text[2]), text.size() - 3);
     mps::RelayMessage message{text.substr(3, length), flags % 3u, (flags & 4) != 0, {}};
