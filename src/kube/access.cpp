@@ -1,6 +1,19 @@
 #include "kube/access.h"
 
+#include <cstdint>
+
 namespace tranche::kube {
+namespace {
+
+int value_of(char c) {
+  if (c >= 'A' && c <= 'Z') return c - 'A';
+  if (c >= 'a' && c <= 'z') return c - 'a' + 26;
+  if (c >= '0' && c <= '9') return c - '0' + 52;
+  if (c == '+') return 62;
+  return c == '/' ? 63 : -1;
+}
+
+}  // namespace
 
 // The variables and files are those that kubelet gives every pod with a service account (Kubernetes' documentation,
 // "Accessing the Kubernetes API from a Pod"). The host may be an IPv6 address without brackets.
@@ -28,6 +41,40 @@ Result<Access> access_in_pod(const config::Environment& environment,
     return fail(Kind::kNotFound, "this pod has no certificate authority for the API server", access.authorities.file);
   access.source = "the service account of this pod";
   return access;
+}
+
+std::optional<std::string> base64_decoded(std::string_view text) {
+  std::string out;
+  std::uint32_t bits = 0;
+  int count = 0;    // characters of the group so far, padding included
+  int padding = 0;  // more than none: nothing but padding may follow
+  for (const char c : text) {
+    if (c == ' ' || c == '\n' || c == '\r' || c == '\t') continue;
+    const int value = c == '=' ? 0 : value_of(c);
+    const bool ended = padding > 0 && count == 0;
+    if (value < 0 || ended || (padding > 0 && c != '=')) return std::nullopt;
+    padding += c == '=' ? 1 : 0;
+    if (padding > 2) return std::nullopt;
+    bits = (bits << 6) | static_cast<std::uint32_t>(value);
+    count = (count + 1) % 4;
+    if (count != 0) continue;
+    for (int byte = 0; byte < 3 - padding; ++byte) out += static_cast<char>((bits >> (16 - 8 * byte)) & 0xff);
+    bits = 0;
+  }
+  return count == 0 ? std::optional(std::move(out)) : std::nullopt;
+}
+
+std::string base64_encoded(std::string_view bytes) {
+  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  for (std::size_t at = 0; at < bytes.size(); at += 3) {
+    std::uint32_t bits = 0;
+    for (std::size_t i = at; i < at + 3; ++i)
+      bits = (bits << 8) | (i < bytes.size() ? static_cast<unsigned char>(bytes[i]) : 0u);
+    for (std::size_t digit = 0; digit < 4; ++digit)
+      out += at + digit > bytes.size() ? '=' : kDigits[(bits >> (18 - 6 * digit)) & 63];
+  }
+  return out;
 }
 
 }  // namespace tranche::kube

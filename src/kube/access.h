@@ -81,4 +81,8 @@ Result<Access> access_in_pod(const config::Environment& environment,
                              const std::function<bool(const std::string& path)>& is_file,
                              const std::string& folder = kServiceAccountFolder);
 
+// Base64 as in kubeconfig files: the standard alphabet, padding required, white space ignored when it is read.
+std::optional<std::string> base64_decoded(std::string_view text);
+std::string base64_encoded(std::string_view bytes);
+
 }  // namespace tranche::kube

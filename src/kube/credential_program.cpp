@@ -8,7 +8,6 @@
 #include "base/json_text.h"
 #include "base/text.h"
 #include "kube/access.h"
-#include "kube/base64.h"
 
 namespace tranche::kube {
 namespace {

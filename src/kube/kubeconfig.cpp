@@ -6,7 +6,6 @@
 #include "config/document/document.h"
 #include "config/document/fields.h"
 #include "kube/access.h"
-#include "kube/base64.h"
 
 namespace tranche::kube {
 namespace {

@@ -2,7 +2,6 @@
 
 #include "base/text.h"
 #include "kube/access.h"
-#include "kube/base64.h"
 
 namespace tranche::kube {
 namespace kubeconfig_test {

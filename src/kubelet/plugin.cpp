@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "base/text.h"
-#include "kubelet/local_channel.h"
 #include "kubelet/streams.h"
 #include "kubelet/translate.h"
 

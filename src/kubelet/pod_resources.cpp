@@ -4,7 +4,7 @@
 #include <grpcpp/client_context.h>
 #include <podresources/v1/api.grpc.pb.h>
 
-#include "kubelet/local_channel.h"
+#include "kubelet/socket_server.h"
 #include "kubelet/translate.h"
 
 namespace tranche::kubelet {

@@ -1,16 +1,16 @@
 #include "kubelet/socket_server.h"
 
-#include <grpc/support/time.h>
+#include <grpcpp/create_channel.h>
 #include <grpcpp/resource_quota.h>
+#include <grpcpp/security/credentials.h>
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
+#include <grpcpp/support/channel_arguments.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <utility>
-
-#include "kubelet/local_channel.h"
 
 namespace tranche::kubelet {
 namespace {
@@ -70,6 +70,16 @@ SocketServer::Finding SocketServer::look() const {
   if (file_ && there->same_file(*file_)) return {Place::kOurs, 0};
   const Listener listener = probe_listener(path_);
   return listener.alive ? Finding{Place::kTaken, listener.pid} : Finding{Place::kDeserted, 0};
+}
+
+std::shared_ptr<grpc::Channel> local_channel(const std::string& socket_path) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_ENABLE_CHANNELZ, 0);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
+  arguments.SetMaxReceiveMessageSize(16 << 20);  // kubelet's own limit for PodResources
+  return grpc::CreateCustomChannel("unix:" + socket_path, grpc::InsecureChannelCredentials(), arguments);
 }
 
 }  // namespace tranche::kubelet

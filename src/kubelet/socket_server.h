@@ -4,6 +4,8 @@
 // kubelet never finds the path missing or refusing, and gRPC's habit of unlinking what it listened on, when it stops,
 // removes a name that is not in use. Taking over from a different process that serves there is deliberate: during a
 // rolling update the newest instance is the one that stays. Loop thread only.
+#include <grpc/support/time.h>
+#include <grpcpp/channel.h>
 #include <grpcpp/server.h>
 
 #include <memory>
@@ -53,5 +55,15 @@ class SocketServer {
   std::optional<SocketFile> file_;
   Listener predecessor_;
 };
+
+// Durations as gRPC takes them: as spans from the call, so that no clock is read here and a step of the wall clock
+// moves no deadline.
+inline gpr_timespec grpc_span(Duration duration) {
+  return gpr_time_from_nanos(duration.count(), GPR_TIMESPAN);
+}
+
+// A client channel to a local unix socket, with nothing shared between channels: a fresh one connects at once, however
+// often the one before it failed. Connects lazily.
+std::shared_ptr<grpc::Channel> local_channel(const std::string& socket_path);
 
 }  // namespace tranche::kubelet

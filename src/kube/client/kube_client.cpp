@@ -7,13 +7,17 @@
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <vector>
 
+#include "base/text.h"
 #include "base/version.h"
 #include "kube/api_status.h"
+#include "os/files/files.h"
 
 // Each function of libcurl that is called.
 #define TRANCHE_OF_CURL(each)                                                                                    \
@@ -37,6 +41,7 @@ constexpr Duration kWatchGrace = 30s;  // the server ends it by itself before
 // Of a watch: what arrives in one callback.
 constexpr std::size_t kLargestAnswer = std::size_t{16} << 20;
 constexpr std::size_t kLargestRefusal = std::size_t{64} << 10;
+constexpr std::size_t kLongestToken = 64 << 10;
 constexpr long kConnectMs = 5000;
 constexpr long kMostConnections = 8;  // without HTTP/2 each request in progress has its own
 // A peer that vanished (a node behind a load balancer that lost power) sends nothing, not even a FIN: probe it
@@ -383,6 +388,29 @@ bool succeeded(const KubeAnswer& answer) {
 
 std::string why_not(const KubeAnswer& answer) {
   return answer.status == 0 ? answer.why : status_of_body(answer.status, answer.body).message;
+}
+
+Result<std::string> Token::get() {
+  if (path_.empty()) return text_;
+  struct stat now{};
+  if (::stat(path_.c_str(), &now) != 0)
+    return std::unexpected(error_from_errno(errno, "cannot read the token for the API server", path_));
+  const bool same = known_ && now.st_ino == inode_ && now.st_dev == device_ && now.st_size == size_ &&
+                    now.st_mtim.tv_sec == changed_.tv_sec && now.st_mtim.tv_nsec == changed_.tv_nsec;
+  if (same) return text_;
+  auto content = os::read_file(path_, kLongestToken);
+  if (!content) return std::unexpected(within(std::move(content).error(), "cannot read the token for the API server"));
+  const auto token = trimmed(*content);
+  // A line end in the token would start another header.
+  if (token.empty() || std::ranges::any_of(token, [](char c) { return c <= ' ' || c > '~'; }))
+    return fail(Kind::kInvalid, "the token for the API server is empty or has characters that no token has", path_);
+  text_ = token;
+  known_ = true;
+  inode_ = now.st_ino;
+  device_ = now.st_dev;
+  size_ = now.st_size;
+  changed_ = now.st_mtim;
+  return text_;
 }
 
 }  // namespace tranche::kube

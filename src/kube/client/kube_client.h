@@ -7,7 +7,10 @@
 // Loop thread only. Callbacks run separately on the loop, never inside the call that requested them, and may make and
 // cancel requests; they must not destroy the client. Destroying it ends all requests immediately, and no callback runs
 // afterwards.
+#include <sys/types.h>
+
 #include <cstdint>
+#include <ctime>
 #include <functional>
 #include <map>
 #include <memory>
@@ -17,7 +20,6 @@
 
 #include "base/result.h"
 #include "kube/access.h"
-#include "kube/client/token.h"
 #include "os/loop/loop.h"
 #include "os/loop/timer.h"
 
@@ -26,6 +28,26 @@ struct curl_slist;
 namespace tranche::kube {
 
 struct CurlLibrary;
+
+// The bearer token of a file that is replaced while the program runs (kubelet renews a pod's at least every hour).
+// Checks the file before every request and reads it if it was replaced or changed. Never logged.
+class Token {
+ public:
+  // `fixed` is used if `path` is empty.
+  Token(std::string path, std::string fixed) : path_(std::move(path)), text_(std::move(fixed)) {}
+
+  Result<std::string> get();        // "" if there is neither
+  void doubt() { known_ = false; }  // it was refused: read the file again even if it looks unchanged
+
+ private:
+  std::string path_;
+  std::string text_;
+  bool known_ = false;
+  ino_t inode_ = 0;
+  dev_t device_ = 0;
+  off_t size_ = 0;
+  timespec changed_{};
+};
 
 struct KubeAnswer {
   int status = 0;    // HTTP; 0: no answer

@@ -1,4 +1,4 @@
-#include "kube/client/token.h"
+#include "kube/client/kube_client.h"
 
 #include <gmock/gmock.h>
 
