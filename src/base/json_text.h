@@ -18,8 +18,8 @@ std::string json_in_ascii(const nlohmann::ordered_json& value);
 // Discarded if the text is not JSON, or is deeper than 100 levels: copying and printing a value recurse, and 16 MiB of
 // text could have 16 million levels. Nothing throws.
 nlohmann::json json_of(std::string_view text);
-// The same without the elements of the list at `key`: `element` receives each one when it is parsed, so that a long list
-// is never held as a whole. The elements are invalid if the result is discarded.
+// The same without the elements of the list at `key`: `element` receives each one when it is parsed, so that a long
+// list is never held as a whole. The elements are invalid if the result is discarded.
 nlohmann::json json_of_list(std::string_view text, std::string_view key,
                             const std::function<void(const nlohmann::json&)>& element);
 
