@@ -21,8 +21,10 @@ SLICES = f"{API}/resourceslices"
 PODS = "/api/v1/namespaces/default/pods"
 
 
-def claim(name, memory=None, cores=None, device_class="tranche-shared"):
+def claim(name, memory=None, cores=None, device_class="tranche-shared", gpu=None):
     exactly = {"deviceClassName": device_class}
+    if gpu:
+        exactly["selectors"] = [{"cel": {"expression": f"device.attributes['{DRIVER}'].uuid == '{gpu}'"}}]
     asked = {key: value for key, value in (("memory", memory), ("cores", cores)) if value}
     if asked:
         exactly["capacity"] = {"requests": asked}
@@ -191,11 +193,12 @@ def who_gets_what(scene):
 
 
 def who_runs(scene):
-    """Three claims of one GPU, each with a program that opens a context and says what it sees."""
-    report, api = scene.report, scene.api
+    """Three claims that fill one GPU, each with a program that opens a context and says what it sees. They name the GPU: where the scheduler
+    has not seen yet that the claims before are gone, the third waits for that, and does not go to the other GPU."""
+    report, api, gpu = scene.report, scene.api, scene.tranche.gpus()[0]
     asked = {"six": ("6Gi", "20"), "twenty": ("20Gi", "30"), "ten": ("10Gi", "50")}
     for name, amounts in asked.items():
-        scene.put(name, *amounts, command=cuda("--allocate", "1G", "--hold", "--report-every", "1"))
+        scene.put(name, *amounts, command=cuda("--allocate", "1G", "--hold", "--report-every", "1"), gpu=gpu)
     for name, (memory, cores) in asked.items():
         seen = scene.attached(name)
         report.check(f"a pod with a claim of {memory} and {cores} % runs with that limit and at least these SMs",
