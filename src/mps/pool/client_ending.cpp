@@ -14,18 +14,8 @@
 namespace tranche::mps {
 namespace {
 
+constexpr std::size_t kWords = 2;
 constexpr std::uint64_t kMostPid = 0x7fffffff;
-constexpr int kMostWaits = 4;
-
-bool has_all_of(const std::vector<os::ProcessRef>& ending, const std::vector<os::ProcessRef>& more) {
-  const auto is_ending = [&](const os::ProcessRef& ref) { return std::ranges::find(ending, ref) != ending.end(); };
-  return !more.empty() && std::ranges::all_of(more, is_ending);
-}
-
-bool runs(const os::ProcessRef& ref) {
-  const auto sight = os::look_at_process(ref.pid);
-  return sight && sight->ref == ref && sight->state != 'Z' && sight->state != 'X';
-}
 
 }  // namespace
 
@@ -39,7 +29,7 @@ EndingProcesses parse_ending(std::string_view text) {
   EndingProcesses processes;
   for (const auto line : lines_of(text)) {
     const auto words = words_of(line);
-    if (words.size() != 2) continue;
+    if (words.size() != kWords) continue;
     const auto pid = parse_unsigned(words[0]);
     const auto ticks = parse_unsigned(words[1]);
     if (!pid || *pid == 0 || *pid > kMostPid || !ticks) continue;
@@ -47,6 +37,22 @@ EndingProcesses parse_ending(std::string_view text) {
   }
   return processes;
 }
+
+namespace {
+
+constexpr int kMostWaits = 4;
+
+bool has_all_of(const std::vector<os::ProcessRef>& ending, const std::vector<os::ProcessRef>& more) {
+  const auto is_ending = [&](const os::ProcessRef& ref) { return std::ranges::find(ending, ref) != ending.end(); };
+  return !more.empty() && std::ranges::all_of(more, is_ending);
+}
+
+bool runs(const os::ProcessRef& ref) {
+  const auto sight = os::look_at_process(ref.pid);
+  return sight && sight->ref == ref && sight->state != 'Z' && sight->state != 'X';
+}
+
+}  // namespace
 
 // One termination.
 class Endings::Ending {

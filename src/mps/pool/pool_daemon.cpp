@@ -117,8 +117,7 @@ void PoolDaemon::feed(Event event) {
     inform_prover(was);
   }
   stepping_ = false;
-  timer_.stop();
-  if (const auto at = wake_at(state_)) timer_.start(std::max(Duration{}, *at - loop_.now()), [this] { feed(Tick{}); });
+  arm_timer();
   if (!looks_the_same(before, state_)) report_change(before);
 }
 
@@ -134,6 +133,13 @@ void PoolDaemon::inform_prover(State was) {
   }
   const bool handled = std::ranges::any_of(state_.servers, [](const ServerSeen& one) { return one.status == "FAULT"; });
   if (std::exchange(fault_handled_, handled) != handled) prover_.feed(FaultHandled{handled});
+}
+
+void PoolDaemon::arm_timer() {
+  timer_.stop();
+  const auto at = wake_at(state_);
+  if (!at) return;
+  timer_.start(std::max(Duration{}, *at - loop_.now()), [this] { feed(Tick{}); });
 }
 
 void PoolDaemon::report_change(const Supervisor& before) {

@@ -1,4 +1,5 @@
-// The CUDA starts of a pool, and what ends when they fail: Prover of mps/pool/pool_daemon.h.
+#include "mps/proof/prover.h"
+
 #include <fmt/format.h>
 #include <signal.h>
 
@@ -32,9 +33,7 @@ void Prover::feed(ProofEvent event) {
     for (const auto& action : stepped.actions) std::visit([this](const auto& a) { act(a); }, action);
   }
   stepping_ = false;
-  timer_.stop();
-  if (const auto at = wake_at(state_, settings_))
-    timer_.start(std::max(Duration{}, *at - loop_.now()), [this] { feed(ProofTick{}); });
+  arm_timer();
   const bool same = before.state == state_.state && before.reason == state_.reason &&
                     before.trusted == state_.trusted && before.step == state_.step && before.running == state_.running;
   if (!same && pool_.callbacks_.on_proof) pool_.callbacks_.on_proof(before, state_);
@@ -44,6 +43,13 @@ void Prover::set_every(Duration every) {
   if (every == settings_.every) return;
   settings_.every = every;
   if (state_.serves) feed(PoolServes{});
+}
+
+void Prover::arm_timer() {
+  timer_.stop();
+  const auto at = wake_at(state_, settings_);
+  if (!at) return;
+  timer_.start(std::max(Duration{}, *at - loop_.now()), [this] { feed(ProofTick{}); });
 }
 
 void Prover::act(const StartProof&) {
