@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <set>
 #include <string_view>
+#include <utility>
 
 #include "base/text.h"
 
@@ -101,6 +104,14 @@ std::string not_measured(const inventory::Inventory& on) {
   return {};
 }
 
+// Tenants with shares of more than one GPU of a pool. A kernel of NCCL waits for the other ranks, also for dead ones.
+std::size_t tenants_of_several_gpus(const grants::Shares& shares) {
+  std::map<std::pair<std::string, std::string>, std::set<std::string>> gpus;
+  for (const auto& [where, share] : shares)
+    if (!share.pool.empty()) gpus[{share.pool, share.tenant.empty() ? where.first : share.tenant}].insert(where.second);
+  return static_cast<std::size_t>(std::ranges::count_if(gpus, [](const auto& each) { return each.second.size() > 1; }));
+}
+
 // What lets a death hurt others although no client is refused; "" = nothing.
 std::string not_yet_or_not_all(const Snapshot& s, std::size_t starting) {
   std::vector<std::string> parts;
@@ -112,6 +123,10 @@ std::string not_yet_or_not_all(const Snapshot& s, std::size_t starting) {
         "the keeper may open {} descriptors, which is enough for about {} of {} clients: raise LimitNOFILE of the "
         "container runtime",
         s.pools.keeper_files, clients, most));
+  if (const auto several = tenants_of_several_gpus(s.shares); several > 0)
+    parts.push_back(fmt::format(
+        "containers with shares of several GPUs: {}; if a rank dies, work of NCCL over these GPUs does not end",
+        several));
   if (s.inventory) parts.push_back(not_measured(*s.inventory));
   std::erase(parts, "");
   return join(parts, "; ");

@@ -75,6 +75,19 @@ TEST(InForce, AKeeperWithTooFewDescriptorsSaysHowManyClientsItCanHold) {
   EXPECT_THAT(row(s, kDeaths).why, HasSubstr("1024 descriptors, which is enough for about 36 of 96 clients"));
 }
 
+TEST(InForce, ContainersOfSeveralGpusAreCountedSinceNcclIsNotCovered) {
+  auto s = node_with({"gpu-1"});
+  s.shares.own() = {{{"a", "GPU-1"}, {.pool = "gpu-1", .resource = "r", .memory = {}}},
+                    {{"b", "GPU-1"}, {.pool = "gpu-1", .resource = "r", .memory = {}, .tenant = "b"}},
+                    {{"w", "GPU-1"}, {.pool = "", .resource = "r", .memory = {}}},
+                    {{"w", "GPU-2"}, {.pool = "", .resource = "r", .memory = {}}}};
+  EXPECT_EQ(row(s, kDeaths).state, "yes");
+  s.shares.own()[{"c", "GPU-2"}] = {.pool = "gpu-1", .resource = "r", .memory = {}, .tenant = "b"};
+  s.shares.own()[{"a", "GPU-2"}] = {.pool = "gpu-1", .resource = "r", .memory = {}};
+  EXPECT_EQ(row(s, kDeaths).state, "partly");
+  EXPECT_THAT(row(s, kDeaths).why, HasSubstr("containers with shares of several GPUs: 2; if a rank dies"));
+}
+
 TEST(InForce, WhereDeathsWereNotMeasuredItIsSaid) {
   auto s = node_with({"gpu-1"});
   s.inventory.emplace();
