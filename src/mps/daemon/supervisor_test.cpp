@@ -5,7 +5,7 @@
 
 #include <functional>
 
-#include "mps/daemon/supervisor_rig.h"
+#include "mps/daemon/supervisor_fixture.h"
 
 namespace tranche::mps {
 namespace supervisor_test {

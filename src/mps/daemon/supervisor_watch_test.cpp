@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "mps/daemon/supervisor_rig.h"
+#include "mps/daemon/supervisor_fixture.h"
 
 namespace tranche::mps {
 namespace supervisor_watch_test {
