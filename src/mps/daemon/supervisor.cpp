@@ -363,7 +363,7 @@ class Turn {
   void begin() {
     if (s_.dying) {
       s_.timer = now_ + settings_.kill_again;
-      actions_.push_back(SignalKill{});
+      actions_.push_back(SignalDaemon{.kill = true});
       s_.reason = "the MPS control daemon was sent SIGKILL and does not end: it hangs in the driver";
       if (s_.state == State::kGivenUp) enter_backing_off(s_.reason, settings_.kill_again);
       return;
@@ -453,7 +453,7 @@ class Turn {
   void kill() {
     if (!s_.alive) return;
     s_.dying = true;
-    actions_.push_back(SignalKill{});
+    actions_.push_back(SignalDaemon{.kill = true});
   }
 
   void fail(const std::string& why) {
@@ -497,13 +497,13 @@ class Turn {
     if (s_.stop_stage == 0) {
       s_.stop_stage = 1;
       s_.timer = now_ + settings_.term_patience;
-      actions_.push_back(SignalTerm{});
+      actions_.push_back(SignalDaemon{});
       return;
     }
     s_.stop_stage = 2;
     s_.reason = "asked to stop; it was sent SIGKILL";
     s_.timer = now_ + settings_.kill_again;
-    actions_.push_back(SignalKill{});
+    actions_.push_back(SignalDaemon{.kill = true});
   }
 
   void note_servers(std::vector<ServerSeen> servers) {

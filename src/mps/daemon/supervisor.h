@@ -137,48 +137,34 @@ using Event =
                  ServerLogged, ClientLogged, AdmissionLimitsSet, AdmissionLimitsUnknown, QuestionFailed, QuestionWaits,
                  QuestionBegun, Pinged, PingFailed, PingSkipped, LookNow, Replace, Tick, StopAsked, DesiredChanged>;
 
-struct SpawnDaemon {
-  friend bool operator==(const SpawnDaemon&, const SpawnDaemon&) = default;
-};
+struct SpawnDaemon {};
 struct Ask {  // any command that the daemon answers, and its servers with their clients
   QuestionId id = 0;
-  friend bool operator==(const Ask&, const Ask&) = default;
 };
 struct ApplyLimits {
   QuestionId id = 0;
   DaemonLimits limits;
-  friend bool operator==(const ApplyLimits&, const ApplyLimits&) = default;
 };
 struct ReadLimits {
   QuestionId id = 0;
   DaemonLimits limits;  // the devices to query
-  friend bool operator==(const ReadLimits&, const ReadLimits&) = default;
 };
 struct ApplyServerLimits {  // to a server that started with other limits
   QuestionId id = 0;
   int server = 0;
   DaemonLimits limits;
-  friend bool operator==(const ApplyServerLimits&, const ApplyServerLimits&) = default;
 };
-struct PingDaemon {
-  friend bool operator==(const PingDaemon&, const PingDaemon&) = default;
-};
-struct OpenEndpoints {  // link the daemon's socket into every endpoint, or let the relay admit clients
-  friend bool operator==(const OpenEndpoints&, const OpenEndpoints&) = default;
-};
+struct PingDaemon {};
+struct OpenEndpoints {};  // link the daemon's socket into every endpoint, or let the relay admit clients
 struct Quit {
   QuestionId id = 0;
   Duration patience{};
-  friend bool operator==(const Quit&, const Quit&) = default;
 };
-struct SignalTerm {
-  friend bool operator==(const SignalTerm&, const SignalTerm&) = default;
-};
-struct SignalKill {
-  friend bool operator==(const SignalKill&, const SignalKill&) = default;
+struct SignalDaemon {
+  bool kill = false;  // SIGKILL; otherwise SIGTERM
 };
 using Action = std::variant<SpawnDaemon, Ask, ApplyLimits, ReadLimits, ApplyServerLimits, PingDaemon, OpenEndpoints,
-                            Quit, SignalTerm, SignalKill>;
+                            Quit, SignalDaemon>;
 
 // Whether the daemon greets each connection, as the real one does (docs/internals/evidence/mps-handshake.md). Tested at
 // each start: without a greeting, only questions detect an unresponsive daemon, which takes longer.

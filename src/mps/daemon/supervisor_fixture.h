@@ -98,8 +98,7 @@ inline std::vector<std::string> names(const std::vector<Action>& actions) {
     std::string operator()(const PingDaemon&) const { return "ping"; }
     std::string operator()(const OpenEndpoints&) const { return "open-endpoints"; }
     std::string operator()(const Quit&) const { return "quit"; }
-    std::string operator()(const SignalTerm&) const { return "term"; }
-    std::string operator()(const SignalKill&) const { return "kill"; }
+    std::string operator()(const SignalDaemon& action) const { return action.kill ? "kill" : "term"; }
   };
   std::vector<std::string> out;
   for (const auto& action : actions) out.push_back(std::visit(Name{}, action));

@@ -52,8 +52,9 @@ struct World {
       void operator()(const PingDaemon&) const { w.feed(Pinged{}); }
       void operator()(const OpenEndpoints&) const {}
       void operator()(const Quit&) const { w.feed(DaemonExited{"exited with status 0"}); }
-      void operator()(const SignalTerm&) const { w.feed(DaemonExited{"was killed by signal 15 (Terminated)"}); }
-      void operator()(const SignalKill&) const { w.feed(DaemonExited{"was killed by signal 9 (Killed)"}); }
+      void operator()(const SignalDaemon& a) const {
+        w.feed(DaemonExited{a.kill ? "was killed by signal 9 (Killed)" : "was killed by signal 15 (Terminated)"});
+      }
     };
     std::visit(Obey{*this}, action);
   }

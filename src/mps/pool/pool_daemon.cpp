@@ -321,11 +321,8 @@ void PoolDaemon::act(const Quit& action) {
   run(action.id, quit_daemon(action.patience), action.patience, [](const std::string&) {});  // its exit is the answer
 }
 
-void PoolDaemon::act(const SignalTerm&) {
-  if (daemon_) (void)daemon_->signal(SIGTERM);
-}
-void PoolDaemon::act(const SignalKill&) {
-  if (daemon_) (void)daemon_->signal(SIGKILL);
+void PoolDaemon::act(const SignalDaemon& action) {
+  if (daemon_) (void)daemon_->signal(action.kill ? SIGKILL : SIGTERM);
 }
 
 void Orphans::remember(pid_t server) {

@@ -197,8 +197,7 @@ class PoolDaemon {
   void act(const PingDaemon&);
   void act(const OpenEndpoints&);
   void act(const Quit& action);
-  void act(const SignalTerm&);
-  void act(const SignalKill&);
+  void act(const SignalDaemon& action);
 
   Result<bool> adopt();  // true: a daemon of ours runs and is now watched
   Status spawn();
