@@ -56,11 +56,11 @@ std::string serving_note(const Supervisor& s) {
   return fmt::format("{}", fmt::join(notes, "; "));
 }
 
-// Handles one event: it holds the arguments of step() and writes into its result.
+// Handles one event: it holds the arguments of step() and its result.
 class Turn {
  public:
-  Turn(Stepped& out, MonoTime now, const SupervisorSettings& settings)
-      : s_(out.next), actions_(out.actions), now_(now), settings_(settings) {}
+  Turn(Supervisor& state, std::vector<Action>& actions, MonoTime now, const SupervisorSettings& settings)
+      : s_(state), actions_(actions), now_(now), settings_(settings) {}
 
   void on(const Start& event) {
     if (s_.state == State::kStopping) {
@@ -570,11 +570,11 @@ std::string_view daemon_state(const Supervisor& s) {
   return s.state == State::kStarting ? "starting" : "absent";
 }
 
-Stepped step(Supervisor state, const Event& event, MonoTime now, const SupervisorSettings& settings) {
-  Stepped out{std::move(state), {}};
-  Turn turn(out, now, settings);
+std::vector<Action> step(Supervisor& state, const Event& event, MonoTime now, const SupervisorSettings& settings) {
+  std::vector<Action> actions;
+  Turn turn(state, actions, now, settings);
   std::visit([&](const auto& e) { turn.on(e); }, event);
-  return out;
+  return actions;
 }
 
 std::uint32_t live_clients(const Supervisor& state) {

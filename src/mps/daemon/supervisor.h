@@ -210,11 +210,7 @@ struct Supervisor {
   friend bool operator==(const Supervisor&, const Supervisor&) = default;
 };
 
-struct Stepped {
-  Supervisor next;
-  std::vector<Action> actions;
-};
-Stepped step(Supervisor state, const Event& event, MonoTime now, const SupervisorSettings& settings);
+std::vector<Action> step(Supervisor& state, const Event& event, MonoTime now, const SupervisorSettings& settings);
 
 // The limits that the daemon and its servers were sent for new clients.
 DaemonLimits limits_to_set(const Supervisor& state);

@@ -27,9 +27,7 @@ struct Rig {
   std::vector<Action> last;
 
   Rig& feed(const Event& event) {
-    auto [next, actions] = step(std::move(s), event, now, settings);
-    s = std::move(next);
-    last = std::move(actions);
+    last = step(s, event, now, settings);
     return *this;
   }
   Rig& pass(Duration d) {

@@ -31,9 +31,7 @@ struct World {
   std::vector<Action> actions;
 
   void feed(const Event& event) {
-    auto out = step(std::move(s), event, now, settings);
-    s = std::move(out.next);
-    actions = std::move(out.actions);
+    actions = step(s, event, now, settings);
     if (s.state == State::kServing) {
       ASSERT_TRUE(s.alive);
       ASSERT_TRUE(s.read_back);

@@ -109,10 +109,9 @@ void PoolDaemon::feed(Event event) {
     const Event next = std::move(events_.front());
     events_.pop_front();
     const State was = state_.state;
-    auto stepped = step(std::move(state_), next, loop_.now(), settings_.supervisor);
-    state_ = std::move(stepped.next);
+    const auto actions = step(state_, next, loop_.now(), settings_.supervisor);
     if (state_.question == 0) question_.reset();
-    for (const auto& action : stepped.actions) std::visit([this](const auto& a) { act(a); }, action);
+    for (const auto& action : actions) std::visit([this](const auto& a) { act(a); }, action);
     if (state_.state != State::kServing) abandon_next_limits();
     inform_prover(was);
   }

@@ -45,8 +45,8 @@ std::optional<bool> connected(std::string_view output) {
 
 class ProofTurn {
  public:
-  ProofTurn(ProofStepped& out, MonoTime now, const ProofSettings& settings)
-      : p_(out.next), actions_(out.actions), now_(now), settings_(settings) {}
+  ProofTurn(Proof& state, std::vector<ProofAction>& actions, MonoTime now, const ProofSettings& settings)
+      : p_(state), actions_(actions), now_(now), settings_(settings) {}
 
   void on(const PoolServes&) {
     p_.serves = true;
@@ -252,11 +252,11 @@ std::string_view to_string(Step step) {
   return enum_name<Step::kDaemon>(step, {"", "clients", "servers", "daemon"});
 }
 
-ProofStepped step(Proof state, const ProofEvent& event, MonoTime now, const ProofSettings& settings) {
-  ProofStepped out{std::move(state), {}};
-  ProofTurn turn(out, now, settings);
+std::vector<ProofAction> step(Proof& state, const ProofEvent& event, MonoTime now, const ProofSettings& settings) {
+  std::vector<ProofAction> actions;
+  ProofTurn turn(state, actions, now, settings);
   std::visit([&](const auto& e) { turn.on(e); }, event);
-  return out;
+  return actions;
 }
 
 std::optional<MonoTime> wake_at(const Proof& state, const ProofSettings& settings) {

@@ -120,11 +120,7 @@ struct Proof {
   friend bool operator==(const Proof&, const Proof&) = default;
 };
 
-struct ProofStepped {
-  Proof next;
-  std::vector<ProofAction> actions;
-};
-ProofStepped step(Proof state, const ProofEvent& event, MonoTime now, const ProofSettings& settings);
+std::vector<ProofAction> step(Proof& state, const ProofEvent& event, MonoTime now, const ProofSettings& settings);
 std::optional<MonoTime> wake_at(const Proof& state, const ProofSettings& settings);
 
 // The state of a pool whose daemon serves: "serving", "proving" (no verdict yet), "wedged".

@@ -20,10 +20,8 @@ struct Rig {
   std::vector<std::string> last;
 
   Rig& feed(const ProofEvent& event) {
-    auto [next, actions] = step(std::move(p), event, now, settings);
-    p = std::move(next);
     last.clear();
-    for (const auto& action : actions) {
+    for (const auto& action : step(p, event, now, settings)) {
       if (std::holds_alternative<StartProof>(action)) last.push_back("start");
       if (std::holds_alternative<CancelProof>(action)) last.push_back("cancel");
       if (const auto* end = std::get_if<EndStep>(&action)) last.push_back("end " + std::string(to_string(end->step)));

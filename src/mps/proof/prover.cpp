@@ -28,9 +28,8 @@ void Prover::feed(ProofEvent event) {
   while (!events_.empty()) {
     const ProofEvent next = std::move(events_.front());
     events_.pop_front();
-    auto stepped = step(std::move(state_), next, loop_.now(), settings_);
-    state_ = std::move(stepped.next);
-    for (const auto& action : stepped.actions) std::visit([this](const auto& a) { act(a); }, action);
+    for (const auto& action : step(state_, next, loop_.now(), settings_))
+      std::visit([this](const auto& a) { act(a); }, action);
   }
   stepping_ = false;
   arm_timer();
