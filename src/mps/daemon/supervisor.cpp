@@ -30,12 +30,6 @@ void add_once(std::vector<int>& pids, int pid) {
   if (std::ranges::find(pids, pid) == pids.end()) pids.push_back(pid);
 }
 
-int& tries_of(std::vector<std::pair<int, int>>& tries, int server) {
-  const auto found = std::ranges::find(tries, server, &std::pair<int, int>::first);
-  if (found != tries.end()) return found->second;
-  return tries.emplace_back(server, 0).second;
-}
-
 // A note for the operator about a serving pool.
 std::string serving_note(const Supervisor& s) {
   std::vector<std::string> notes;
@@ -89,19 +83,10 @@ class Turn {
   }
 
   void on(const DaemonExited& event) {
-    forget_daemon();
-    switch (s_.state) {
-      case State::kStopping:
-        return ended();
-      case State::kStarting:
-      case State::kConfiguring:
-      case State::kServing:
-        return fail("the MPS control daemon " + event.note);
-      case State::kAbsent:
-      case State::kBackingOff:
-      case State::kGivenUp:
-        return;  // the next step does not depend on it
-    }
+    static_cast<DaemonSeen&>(s_) = {};
+    if (s_.state == State::kStopping) return ended();
+    if (s_.state == State::kStarting || s_.state == State::kConfiguring || s_.state == State::kServing)
+      fail("the MPS control daemon " + event.note);  // in the other states, the next step does not depend on it
   }
 
   void on(const Answered& event) {
@@ -148,7 +133,7 @@ class Turn {
     if (!s_.alive) return;
     const auto found = std::ranges::find(s_.servers, event.pid, &ServerSeen::pid);
     if (event.status.empty()) {
-      s_.gone_servers.push_back(event.pid);
+      s_.gone_servers.insert(event.pid);
       if (found != s_.servers.end()) s_.servers.erase(found);
     } else if (found == s_.servers.end()) {
       s_.servers.push_back({.pid = event.pid, .status = event.status, .clients = {}, .limits = {}, .since = now_});
@@ -334,7 +319,7 @@ class Turn {
   bool apply_to_next_server() {
     for (const auto& server : s_.servers) {
       if (!differs(server, s_)) continue;
-      int& tries = tries_of(s_.server_tries, server.pid);
+      int& tries = s_.server_tries[server.pid];
       if (tries >= kServerTries) {
         add_once(s_.older_servers, server.pid);
         continue;
@@ -391,7 +376,7 @@ class Turn {
 
   void still_serving() {
     const auto out_of_line = std::ranges::find_if(s_.servers, [&](const ServerSeen& server) {
-      return differs(server, s_) && tries_of(s_.server_tries, server.pid) < kServerTries;
+      return differs(server, s_) && s_.server_tries[server.pid] < kServerTries;
     });
     if (out_of_line != s_.servers.end()) {
       enter(State::kConfiguring, fmt::format("server {} has other limits; they are being applied", out_of_line->pid));
@@ -507,9 +492,7 @@ class Turn {
   }
 
   void note_servers(std::vector<ServerSeen> servers) {
-    std::erase_if(servers, [&](const ServerSeen& server) {
-      return std::ranges::find(s_.gone_servers, server.pid) != s_.gone_servers.end();
-    });
+    std::erase_if(servers, [&](const ServerSeen& server) { return s_.gone_servers.contains(server.pid); });
     for (auto& server : servers) {
       const auto before = std::ranges::find(s_.servers, server.pid, &ServerSeen::pid);
       const bool same = before != s_.servers.end() && before->status == server.status;
@@ -527,23 +510,6 @@ class Turn {
     std::erase_if(s_.older_servers, [&](int pid) { return !has_server(pid); });
     std::erase_if(s_.older_clients, [&](int pid) { return !has_client(pid); });
     std::erase_if(s_.server_tries, [&](const auto& tries) { return !has_server(tries.first); });
-  }
-
-  void forget_daemon() {
-    s_.alive = s_.dying = s_.may_have_clients = s_.verify_first = s_.mute = false;
-    s_.servers.clear();
-    s_.older_servers.clear();
-    s_.older_clients.clear();
-    s_.server_tries.clear();
-    s_.gone_servers.clear();
-    s_.turn.reset();
-    s_.turn_unknown = false;
-    s_.turn_problem.clear();
-    s_.read_back.reset();
-    s_.greeting = Greeting::kUntried;
-    s_.pinging = false;
-    s_.ping_at.reset();
-    s_.question = 0;
   }
 
   Supervisor& s_;

@@ -22,10 +22,11 @@
 //
 // At most one question is open. Its answer carries the question's id; answers with any other id are ignored.
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <variant>
 #include <vector>
 
@@ -170,11 +171,13 @@ using Action = std::variant<SpawnDaemon, Ask, ApplyLimits, ReadLimits, ApplyServ
 // each start: without a greeting, only questions detect an unresponsive daemon, which takes longer.
 enum class Greeting { kUntried, kGiven, kMissing };
 
-struct Supervisor {
-  State state = State::kAbsent;
-  MonoTime since{};    // when it entered `state`
-  std::string reason;  // for people: why it is not serving, or a note while it serves
-  DaemonLimits desired;
+// What is known of the running daemon, and forgotten at its end.
+struct DaemonSeen {
+  bool alive = false;  // a daemon process exists
+  bool dying = false;  // and was sent SIGKILL
+  bool may_have_clients = false;
+  bool verify_first = false;                // adopted: read its state before changing it
+  bool mute = false;                        // it served, and then stopped answering
   std::optional<DaemonLimits> turn;         // memory and threads set for a grant's clients; absent: `desired`'s
   bool turn_unknown = false;                // setting them failed: nothing to compare with until the next success
   std::string turn_problem;                 // why
@@ -182,27 +185,30 @@ struct Supervisor {
   std::vector<ServerSeen> servers;          // from the last answer
   std::vector<int> older_servers;           // servers that refuse the new limits and keep others
   std::vector<int> older_clients;           // clients that connected under other limits and keep them
-  std::uint64_t restarts = 0;               // daemons started after the first
-  int failures = 0;                         // consecutive
-  std::uint64_t jitter = 0;                 // state of the generator; use a different seed for each pool
-
-  bool alive = false;  // a daemon process exists
-  bool dying = false;  // and was sent SIGKILL
-  bool may_have_clients = false;
-  bool verify_first = false;                      // adopted: read its state before changing it
-  std::vector<std::pair<int, int>> server_tries;  // server, times it was sent limits since they changed
-  std::vector<int>
-      gone_servers;  // exited since the last question about servers was sent: its answer may still list them
+  std::map<int, int> server_tries;          // by server: times it was sent limits since they changed
+  // Exited since the last question about servers was sent: its answer may still list them.
+  std::set<int> gone_servers;
   Greeting greeting = Greeting::kUntried;
-  bool mute = false;     // it served, and then stopped answering
   bool pinging = false;  // a ping is in progress
   std::optional<MonoTime> ping_at;
+  QuestionId question = 0;  // the open one
+  friend bool operator==(const DaemonSeen&, const DaemonSeen&) = default;
+};
+
+struct Supervisor : DaemonSeen {
+  State state = State::kAbsent;
+  MonoTime since{};    // when it entered `state`
+  std::string reason;  // for people: why it is not serving, or a note while it serves
+  DaemonLimits desired;
+  std::uint64_t restarts = 0;  // daemons started after the first
+  int failures = 0;            // consecutive
+  std::uint64_t jitter = 0;    // state of the generator; use a different seed for each pool
+
   bool start_again = false;  // a start was requested while stopping
   bool spawned_before = false;
   int stop_stage = 0;  // 0 quit, 1 SIGTERM, 2 SIGKILL
   MonoTime unanswered_since{};
   QuestionId last_question = 0;
-  QuestionId question = 0;  // the open one
   MonoTime question_due{};
   Duration question_time{};  // time allowed from the question's start
   std::optional<MonoTime> timer;
