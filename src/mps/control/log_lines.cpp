@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
 
 #include "base/enum_names.h"
 #include "base/text.h"
@@ -16,94 +17,88 @@ bool take(std::string_view& text, std::string_view prefix) {
   return true;
 }
 
-// Removes the digits from the front.
-std::optional<int> take_number(std::string_view& text) {
+// Removes the digits from the front; returns false and changes nothing if there are none.
+bool take_number(std::string_view& text, int& number) {
   const auto end = text.find_first_not_of("0123456789");
-  const auto number = parse_unsigned(text.substr(0, end));
-  if (!number || *number > static_cast<std::uint64_t>(std::numeric_limits<int>::max())) return std::nullopt;
+  const auto read = parse_unsigned(text.substr(0, end));
+  if (!read || *read > static_cast<std::uint64_t>(std::numeric_limits<int>::max())) return false;
   text.remove_prefix(end == std::string_view::npos ? text.size() : end);
-  return static_cast<int>(*number);
+  number = static_cast<int>(*read);
+  return true;
 }
 
-// "… {PID: 554, Context ID: 1} …": returns the pid and leaves the text after the brace.
-std::optional<int> take_client(std::string_view& text, int* context = nullptr) {
-  if (!take(text, "{PID: ")) return std::nullopt;
-  const auto pid = take_number(text);
-  const auto brace = text.find('}');
+// "{PID: 554, Context ID: 1}".
+bool take_client(std::string_view& text, int& pid, int* context = nullptr) {
+  if (!take(text, "{PID: ") || !take_number(text, pid)) return false;
   if (context != nullptr && take(text, ", Context ID: ")) {
     const bool negative = take(text, "-");  // a client may say any number, and the server prints it as a signed one
-    *context = take_number(text).value_or(0) * (negative ? -1 : 1);
-    return pid && take(text, "}") ? pid : std::nullopt;
+    if (take_number(text, *context) && negative) *context = -*context;
+    return take(text, "}");
   }
-  if (!pid || brace == std::string_view::npos) return std::nullopt;
-  text.remove_prefix(brace + 1);
-  return pid;
+  const auto brace = text.find('}');
+  if (brace != std::string_view::npos) text.remove_prefix(brace + 1);
+  return brace != std::string_view::npos;
 }
 
-void set(LogLine& line, LogWhat what, std::optional<int> pid) {
-  if (!pid) return;
-  line.what = what;
-  line.pid = *pid;
+// In `text`, '#' is the line's pid, '=' its number, '%' another number, '@' a client with its context, which is the
+// line's number, '&' a client whose context does not matter, and '*' anything up to the end.
+struct Pattern {
+  std::string_view text;
+  LogWhat what;
+};
+
+constexpr Pattern kOfControl[] = {{"NEW CLIENT # from user %:*", LogWhat::kNewClient},
+                                  {"Starting new server # for user %*", LogWhat::kServerStarting},
+                                  {"NEW SERVER #: Ready", LogWhat::kServerReady},
+                                  {"Server # exited with status =", LogWhat::kServerExited}};
+
+constexpr Pattern kOfServer[] = {
+    {"Client process # disconnected", LogWhat::kClientLeft},
+    {"Client @ encountered a fatal GPU error.", LogWhat::kFatalCulprit},
+    {"Client @ connected", LogWhat::kClientTaken},
+    {"Client @ exiting. Number of active client contexts is *", LogWhat::kContextEnded},
+    {"Status of client @ is ACTIVE", LogWhat::kContextBegan},
+    {"All clients belonging to error trigging process # will be torn down", LogWhat::kFatalVictim},
+    {"Failed to accept client & with status =*", LogWhat::kClientRefused},
+    // "recevie": as the server spells it.
+    {"Server failed to recevie command with status %, assuming client @ exit", LogWhat::kClientLost},
+    {"Server is handling a fatal GPU error.", LogWhat::kFatalHandled},
+    {"Server encountered a fatal exception*", LogWhat::kFatalException}};
+
+bool take_part(std::string_view& text, const char& part, LogLine& line) {
+  int other = 0;
+  switch (part) {
+    case '#':
+      return take_number(text, line.pid);
+    case '=':
+      return take_number(text, line.number);
+    case '%':
+      return take_number(text, other);
+    case '@':
+      return take_client(text, line.pid, &line.number);
+    case '&':
+      return take_client(text, line.pid);
+    default:
+      return take(text, {&part, 1});
+  }
 }
 
-void read_control(LogLine& line) {
+bool fits(LogLine& line, std::string_view pattern) {
   std::string_view rest = line.text;
-  if (take(rest, "NEW CLIENT ")) {
-    const auto pid = take_number(rest);
-    const bool has_uid = take(rest, " from user ");
-    const auto uid = has_uid ? take_number(rest) : std::nullopt;
-    if (uid && rest.starts_with(":")) set(line, LogWhat::kNewClient, pid);
-  } else if (take(rest, "Starting new server ")) {
-    const auto pid = take_number(rest);
-    const auto uid = take(rest, " for user ") ? take_number(rest) : std::nullopt;
-    if (uid) set(line, LogWhat::kServerStarting, pid);
-  } else if (take(rest, "NEW SERVER ")) {
-    const auto pid = take_number(rest);
-    if (rest == ": Ready") set(line, LogWhat::kServerReady, pid);
-  } else if (take(rest, "Server ")) {
-    const auto pid = take_number(rest);
-    const auto status = take(rest, " exited with status ") ? take_number(rest) : std::nullopt;
-    if (status && rest.empty()) {
-      set(line, LogWhat::kServerExited, pid);
-      line.number = *status;
-    }
+  for (const char& part : pattern) {
+    if (part == '*') return true;
+    if (!take_part(rest, part, line)) return false;
   }
+  return rest.empty();
 }
 
-void read_server(LogLine& line) {
-  std::string_view rest = line.text;
-  if (take(rest, "Client process ")) {
-    const auto pid = take_number(rest);
-    if (rest == " disconnected") set(line, LogWhat::kClientLeft, pid);
-  } else if (take(rest, "Client ")) {
-    int context = 0;
-    const auto pid = take_client(rest, &context);
-    if (rest == " encountered a fatal GPU error.") set(line, LogWhat::kFatalCulprit, pid);
-    if (rest == " connected") set(line, LogWhat::kClientTaken, pid);
-    if (rest.starts_with(" exiting. Number of active client contexts is ")) set(line, LogWhat::kContextEnded, pid);
-    line.number = context;
-  } else if (take(rest, "Status of client ")) {
-    const auto pid = take_client(rest, &line.number);
-    if (rest == " is ACTIVE") set(line, LogWhat::kContextBegan, pid);
-  } else if (take(rest, "All clients belonging to error trigging process ")) {
-    const auto pid = take_number(rest);
-    if (rest == " will be torn down") set(line, LogWhat::kFatalVictim, pid);
-  } else if (take(rest, "Failed to accept client ")) {
-    const auto pid = take_client(rest);
-    const auto status = take(rest, " with status ") ? take_number(rest) : std::nullopt;
-    if (status) {
-      set(line, LogWhat::kClientRefused, pid);
-      line.number = *status;
-    }
-  } else if (take(rest, "Server failed to recevie command with status ")) {  // misspelled by the server itself
-    const bool has_status = take_number(rest) && take(rest, ", assuming client ");
-    const auto pid = has_status ? take_client(rest, &line.number) : std::nullopt;
-    if (rest == " exit") set(line, LogWhat::kClientLost, pid);
-  } else if (rest == "Server is handling a fatal GPU error.") {
-    line.what = LogWhat::kFatalHandled;
-  } else if (rest.starts_with("Server encountered a fatal exception")) {
-    line.what = LogWhat::kFatalException;
+LogLine read_line(const LogLine& line, std::span<const Pattern> patterns) {
+  for (const auto& pattern : patterns) {
+    LogLine read = line;
+    read.what = pattern.what;
+    if (fits(read, pattern.text)) return read;
   }
+  return line;
 }
 
 constexpr std::size_t kMostRemembered = 256;  // deaths; bounds the cost of a log that repeats them
@@ -127,13 +122,11 @@ std::optional<LogLine> parse_log_line(std::string_view line) {
   const auto blank = writer.rfind(' ');
   if (blank == std::string_view::npos) return std::nullopt;
   std::string_view digits = writer.substr(blank + 1);
-  const auto pid = take_number(digits);
-  if (!pid || !digits.empty()) return std::nullopt;
-  out.writer = *pid;
+  if (!take_number(digits, out.writer) || !digits.empty()) return std::nullopt;
   out.text = line.substr(close + 2);
   const auto role = trimmed(writer.substr(0, blank));
-  if (role == "Control") read_control(out);
-  if (role == "Server") read_server(out);
+  if (role == "Control") return read_line(out, kOfControl);
+  if (role == "Server") return read_line(out, kOfServer);
   return out;
 }
 
