@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -15,6 +14,7 @@
 #include "base/json_read.h"
 #include "base/json_text.h"
 #include "base/version.h"
+#include "mps/relay/relay_packet.h"
 #include "os/files/files.h"
 #include "os/log/log.h"
 #include "os/socket/unix_socket.h"
@@ -52,17 +52,10 @@ Result<std::unique_ptr<os::Process>> launch_keeper(os::Loop& loop, const KeeperC
   return launch_at_home(loop, settings.home, "keeper", std::move(what), std::move(on_exit));
 }
 
-struct Listening {
-  pid_t pid = 0;
-  os::Fd pidfd;
-};
-
-Listening listening_at(const std::string& socket, bool blocking) {
+// pid 0: none.
+Peer listening_at(const std::string& socket, bool blocking) {
   const auto connection = os::connect_to(socket, blocking, kKeeperAnswersUs);
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  if (!connection || ::getsockopt(connection->get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return {};
-  return {peer.pid, os::Fd(static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0)))};
+  return connection ? peer_of(connection->get()) : Peer();
 }
 
 }  // namespace
@@ -157,10 +150,10 @@ void Keeper::heard(const std::string& line) {
 void Keeper::await_answer(pid_t suspect) {
   silent_.start(settings_.silence / 2, [this, suspect] {
     const auto keeper = listening_at(settings_.mps_root + kKeeperSocket, false);
-    await_answer(keeper.pid);
-    if (keeper.pid != suspect || !keeper.pidfd) return;
+    await_answer(keeper.sender.pid);
+    if (keeper.sender.pid != suspect || !keeper.pidfd) return;
     if (::syscall(SYS_pidfd_send_signal, keeper.pidfd.get(), SIGKILL, nullptr, 0) != 0) return;
-    log::error("keeper.killed", {{"pid", keeper.pid}, {"why", "it does not answer"}, {"effect", kNotHeld}});
+    log::error("keeper.killed", {{"pid", keeper.sender.pid}, {"why", "it does not answer"}, {"effect", kNotHeld}});
     if (clients_.empty()) return;
     backoff_.reset();
     retry_.stop();
@@ -237,7 +230,7 @@ Protection Keeper::of(int pid) const {
 void end_keeper(const std::string& mps_root, bool wait) {
   const auto path = mps_root + kKeeperSocket;
   const auto keeper = listening_at(path, true);
-  if (keeper.pid == 0) return;
+  if (keeper.sender.pid == 0) return;
   (void)os::ask(path, to_json(KeeperRequest(EndRequest{})), kKeeperAnswers);
   pollfd ended{.fd = keeper.pidfd.get(), .events = POLLIN, .revents = 0};
   if (wait && keeper.pidfd) ::poll(&ended, 1, kKeeperEndsMs);
