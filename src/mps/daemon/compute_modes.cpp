@@ -1,9 +1,8 @@
 #include "mps/daemon/compute_modes.h"
 
-#include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 
+#include "base/enum_names.h"
 #include "base/json_text.h"
 #include "base/text.h"
 #include "os/files/kept.h"
@@ -13,9 +12,6 @@ namespace {
 
 constexpr const char* kModesFile = "compute-mode.json";
 using inventory::ComputeMode;
-
-constexpr std::array kModes{ComputeMode::kDefault, ComputeMode::kExclusiveThread, ComputeMode::kProhibited,
-                            ComputeMode::kExclusiveProcess};
 
 }  // namespace
 
@@ -27,9 +23,8 @@ Result<EarlierModes> parse_earlier_modes(std::string_view json) {
   for (const auto& [uuid, value] : document.items()) {
     const auto* name = value.get_ptr<const std::string*>();
     if (uuid.empty() || name == nullptr) return refuse("the entry " + in_quotes(uuid) + " has no compute mode");
-    const auto mode = std::ranges::find(kModes, *name, [](ComputeMode each) { return to_string(each); });
-    if (mode == kModes.end())
-      return refuse("the entry " + in_quotes(uuid) + " names no compute mode, but " + in_quotes(*name));
+    const auto mode = enum_of<ComputeMode::kExclusiveProcess>(*name);
+    if (!mode) return refuse("the entry " + in_quotes(uuid) + " names no compute mode, but " + in_quotes(*name));
     earlier[uuid] = *mode;
   }
   return earlier;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "base/json_read.h"
 #include "base/json_text.h"
@@ -20,13 +19,6 @@ Result<nlohmann::json> accepted(std::string_view line) {
     return fail(Kind::kUnavailable, "tranche mps: " + error);
   return fail(Kind::kInvalid,
               "tranche mps sent an unrecognized reply; are tranche node and tranche mps the same version?");
-}
-
-std::optional<TerminateOutcome> outcome_of(std::string_view text) {
-  using enum TerminateOutcome;
-  for (const auto outcome : {kTerminated, kNotAClient, kRefused, kTimedOut})
-    if (to_string(outcome) == text) return outcome;
-  return std::nullopt;
 }
 
 }  // namespace
@@ -62,7 +54,7 @@ Result<EndReply> read_end_reply(std::string_view line) {
   EndReply read{.clients = {}, .took = std::chrono::milliseconds(count_at(reply, "tookMs"))};
   for (const auto& client : list_at(reply, "clients")) {
     const auto pid = number_at(client, "pid").value_or(0);
-    const auto outcome = outcome_of(text_at(client, "outcome"));
+    const auto outcome = enum_of<TerminateOutcome::kTimedOut>(text_at(client, "outcome"));
     if (pid <= 0 || pid > std::numeric_limits<int>::max() || !outcome)
       return fail(Kind::kInvalid, "tranche mps sent a reply that has a client without pid or outcome");
     const auto waited = number_at(client, "waitedMs").value_or(0);
