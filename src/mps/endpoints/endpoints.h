@@ -177,7 +177,6 @@ class Endpoints final : public Admission {
   Status use_links(const std::string& reason);
   Status listen(const std::string& grant);
   void listen_or_log(const std::string& grant);
-  Status may_open(const std::string& grant, const std::optional<GrantLimits>& limits);
   Status keep_limits(const std::string& grant, const GrantLimits& limits);
   // Undoes open_for() after an error.
   void take_back(const std::string& grant, bool was_there, const std::optional<GrantLimits>& limits);

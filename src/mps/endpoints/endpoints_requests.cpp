@@ -85,7 +85,10 @@ Status Endpoints::open_for(const OpenEndpointRequest& request) {
   const auto* const before = find(grant);
   const bool was_there = before != nullptr;
   const auto limits_before = was_there ? before->limits : std::nullopt;
-  TRY_STATUS(may_open(grant, request.limits));
+  if (!relay_ && !wants_clients_) return fail(Kind::kUnavailable, "the MPS daemon of this pool does not serve", id_);
+  if (request.limits) {
+    TRY_STATUS(keep_limits(grant, *request.limits));
+  }
   if (request.any_pod) let_any_pod(grant, endpoint_of(grant));
   if (!request.pod.empty()) {
     TRY_STATUS(let_pod(grant, endpoint_of(grant), request.pod));
@@ -93,13 +96,6 @@ Status Endpoints::open_for(const OpenEndpointRequest& request) {
   const auto opened = listen(grant);
   if (!opened) take_back(grant, was_there, limits_before);
   return opened;
-}
-
-Status Endpoints::may_open(const std::string& grant, const std::optional<GrantLimits>& limits) {
-  if (!relay_ && !wants_clients_) return fail(Kind::kUnavailable, "the MPS daemon of this pool does not serve", id_);
-  if (limits) return keep_limits(grant, *limits);
-  (void)endpoint_of(grant);
-  return {};
 }
 
 void Endpoints::take_back(const std::string& grant, bool was_there, const std::optional<GrantLimits>& limits) {
@@ -136,9 +132,7 @@ std::string Endpoints::pod_with(const std::string& grant) const {
 void Endpoints::let_any_pod(const std::string& grant, Endpoint& endpoint) {
   endpoint.pod.clear();
   const bool was = std::exchange(endpoint.any_pod, true);
-  auto kept = files_.set_pod(grant, {});
-  if (kept) kept = files_.set_any_pod(grant, true);
-  if (!kept)
+  if (const auto kept = files_.set_pods(grant, true, {}); !kept)
     log::warning(
         "endpoint.any_pod_not_kept",
         {{"pool", id_},
@@ -150,8 +144,7 @@ void Endpoints::let_any_pod(const std::string& grant, Endpoint& endpoint) {
 }
 
 Status Endpoints::let_pod(const std::string& grant, Endpoint& endpoint, const std::string& uid) {
-  TRY_STATUS(files_.set_any_pod(grant, false));
-  TRY_STATUS(files_.set_pod(grant, uid));
+  TRY_STATUS(files_.set_pods(grant, false, uid));
   const bool same = endpoint.pod == uid && !endpoint.any_pod;
   endpoint.pod = uid;
   endpoint.any_pod = false;
@@ -172,8 +165,7 @@ Status Endpoints::vacate(const std::string& grant) {
     if (client.grant == grant) client.grant.clear();
   endpoints_.erase(grant);
   pace_.forget(grant);
-  TRY_STATUS(files_.set_any_pod(grant, false));
-  TRY_STATUS(files_.set_pod(grant, {}));
+  TRY_STATUS(files_.set_pods(grant, false, {}));
   TRY(const auto directory, os::Dir::open(context_.settings.paths.endpoints(id_)));
   return directory.remove_tree(grant);
 }

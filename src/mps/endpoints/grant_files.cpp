@@ -60,19 +60,16 @@ bool GrantFiles::any_pod(const std::string& grant) const {
   return dir && dir->exists(grant + kAnyPod);
 }
 
-Status GrantFiles::set_any_pod(const std::string& grant, bool any) const {
-  if (any_pod(grant) == any) return {};
-  return any ? write(grant + kAnyPod, "") : remove_file(grant + kAnyPod);
-}
-
 std::string GrantFiles::pod(const std::string& grant) const {
   const std::string uid(trimmed(read(grant + kPod).value_or("")));
   return is_pod_uid(uid) ? uid : std::string();
 }
 
-Status GrantFiles::set_pod(const std::string& grant, const std::string& uid) const {
-  if (pod(grant) == uid) return {};
-  return uid.empty() ? remove_file(grant + kPod) : write(grant + kPod, uid + "\n");
+// What does not hold any more goes first.
+Status GrantFiles::set_pods(const std::string& grant, bool any, const std::string& uid) const {
+  if (!any && any_pod(grant)) TRY_STATUS(remove_file(grant + kAnyPod));
+  if (pod(grant) != uid) TRY_STATUS(uid.empty() ? remove_file(grant + kPod) : write(grant + kPod, uid + "\n"));
+  return any && !any_pod(grant) ? write(grant + kAnyPod, "") : Status();
 }
 
 Status GrantFiles::remove(const std::string& grant) const {

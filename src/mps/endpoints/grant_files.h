@@ -20,10 +20,9 @@ class GrantFiles {
   // nullopt: the grant has no limits of its own. kInvalid: the file does not have the format that we write.
   Result<std::optional<GrantLimits>> limits(const std::string& grant) const;
   Status write_limits(const std::string& grant, const GrantLimits& limits) const;
-  bool any_pod(const std::string& grant) const;  // clients of several pods may use the endpoint
-  Status set_any_pod(const std::string& grant, bool any_pod) const;
+  bool any_pod(const std::string& grant) const;     // clients of several pods may use the endpoint
   std::string pod(const std::string& grant) const;  // UID of the only pod that may use it; "": not known
-  Status set_pod(const std::string& grant, const std::string& uid) const;
+  Status set_pods(const std::string& grant, bool any_pod, const std::string& pod) const;
   Status remove(const std::string& grant) const;  // all of them
   // Removes files of grants without an endpoint, which an interrupted start leaves. Tries all; returns the first error.
   Status sweep(const std::vector<std::string>& endpoints) const;
