@@ -204,23 +204,20 @@ nlohmann::ordered_json steps_json(const std::vector<change::Step>& steps) {
 }
 
 void print_json(const PlanOptions& options, const Answer& answer) {
-  auto document = plan::to_json(answer.side.plan);
+  nlohmann::ordered_json document = answer.side.plan;
   document["labels"] = answer.side.labels;
   const auto& config = answer.side.config;
   if (options.explain)
     document["configuration"] = nlohmann::ordered_json::parse(
         config::report_json(config.path, config.problems, &config.explained), nullptr, false);
-  if (answer.side.simulation) document["simulation"] = simulate::to_json(*answer.side.simulation);
-  if (!answer.nodes.empty()) {
-    document["nodes"] = nlohmann::ordered_json::array();
-    for (const auto& simulation : answer.nodes) document["nodes"].push_back(simulate::to_json(simulation));
-  }
-  if (answer.unknown) document["unknownObjects"] = simulate::to_json(*answer.unknown);
+  if (answer.side.simulation) document["simulation"] = *answer.side.simulation;
+  if (!answer.nodes.empty()) document["nodes"] = answer.nodes;
+  if (answer.unknown) document["unknownObjects"] = *answer.unknown;
   if (answer.against) {
     document["against"] = {{"file", answer.against->config.path},
-                           {"differences", simulate::to_json(answer.differences)},
+                           {"differences", answer.differences},
                            {"steps", steps_json(answer.steps)}};
-    if (answer.against->simulation) document["against"]["simulation"] = simulate::to_json(*answer.against->simulation);
+    if (answer.against->simulation) document["against"]["simulation"] = *answer.against->simulation;
   }
   fmt::print("{}\n", json_text(document, 2));
 }

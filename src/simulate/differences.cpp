@@ -243,8 +243,8 @@ void compare_labels(const std::map<std::string, std::string>& before, const std:
 }  // namespace
 
 std::vector<Difference> compare(const Side& before, const Side& after) {
-  const Json was = plan::to_json(before.plan);
-  const Json is = plan::to_json(after.plan);
+  const Json was = before.plan;
+  const Json is = after.plan;
   Comparison out;
   compare_resources(was["resources"], is["resources"], out);
   compare_several_slots(before.plan, after.plan, out);

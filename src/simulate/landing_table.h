@@ -18,8 +18,8 @@ std::string render_table(const Simulation& simulation, const plan::TableOptions&
 std::string render_table(const std::vector<Difference>& differences, const std::string& before,
                          const std::string& after, const plan::TableOptions& options);
 
-nlohmann::ordered_json to_json(const Simulation& simulation);
-nlohmann::ordered_json to_json(const std::vector<UnknownObject>& objects);
-nlohmann::ordered_json to_json(const std::vector<Difference>& differences);
+void to_json(nlohmann::ordered_json& json, const Simulation& simulation);
+void to_json(nlohmann::ordered_json& json, const UnknownObject& object);
+void to_json(nlohmann::ordered_json& json, const Difference& difference);
 
 }  // namespace tranche::simulate

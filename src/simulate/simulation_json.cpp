@@ -1,95 +1,80 @@
 #include <nlohmann/json.hpp>
 
+#include "plan/plan_json.h"
 #include "simulate/landing_table.h"
 
 namespace tranche::simulate {
+
 namespace {
-
 using Json = nlohmann::ordered_json;
-
-Json to_json(const plan::ShareLimits& limits) {
-  return {{"memoryMiB", limits.memory.in_mib()}, {"threadsPercent", limits.threads.value()}, {"sms", limits.sms}};
 }
 
-Json to_json(const Holding& holding) {
-  Json json{{"container", holding.container},
-            {"role", std::string(to_string(holding.role))},
-            {"resource", holding.resource},
-            {"pool", holding.pool}};
-  json["devices"] = Json::array();
-  for (const OnDevice& on : holding.devices)
-    json["devices"].push_back(
-        {{"uuid", on.uuid}, {"index", on.index}, {"slots", on.slots}, {"share", to_json(on.limits)}});
-  return json;
+static void to_json(Json& json, const OnDevice& on) {
+  json = {{"uuid", on.uuid}, {"index", on.index}, {"slots", on.slots}, {"share", on.limits}};
 }
 
-Json to_json(const PodOutcome& outcome) {
-  Json json{
-      {"namespace", outcome.pod_namespace}, {"name", outcome.name}, {"fate", std::string(to_string(outcome.fate))}};
-  json["holdings"] = Json::array();
-  for (const Holding& holding : outcome.holdings) json["holdings"].push_back(to_json(holding));
-  json["claims"] = outcome.claims;
-  json["lacks"] = Json::array();
-  for (const Lack& lack : outcome.lacks)
-    json["lacks"].push_back(
-        {{"resource", lack.resource}, {"asked", lack.asked}, {"free", lack.free}, {"largest", lack.largest}});
-  json["why"] = outcome.why;
-  json["notes"] = outcome.notes;
-  return json;
+static void to_json(Json& json, const Holding& holding) {
+  json = {{"container", holding.container},
+          {"role", to_string(holding.role)},
+          {"resource", holding.resource},
+          {"pool", holding.pool},
+          {"devices", holding.devices}};
 }
 
-Json to_json(const ResourceLeft& left) {
-  Json json{{"resource", left.resource}, {"slots", left.slots},       {"free", left.free},
-            {"largest", left.largest},   {"stranded", left.stranded}, {"strandedRequest", left.stranded_request}};
-  json["devices"] = Json::array();
-  for (const DeviceLeft& device : left.devices)
-    json["devices"].push_back({{"uuid", device.uuid},
-                               {"index", device.index},
-                               {"slots", device.slots},
-                               {"taken", device.taken},
-                               {"memoryMiB", device.memory.in_mib()},
-                               {"promisedMemoryMiB", device.promised_memory.in_mib()},
-                               {"sms", device.sms},
-                               {"promisedSms", device.promised_sms}});
-  return json;
+static void to_json(Json& json, const Lack& lack) {
+  json = {{"resource", lack.resource}, {"asked", lack.asked}, {"free", lack.free}, {"largest", lack.largest}};
 }
 
-}  // namespace
-
-Json to_json(const Simulation& simulation) {
-  Json json{{"lands", simulation.count(Fate::kLands)},
-            {"waits", simulation.count(Fate::kWaits)},
-            {"refused", simulation.count(Fate::kRefused)},
-            {"unknown", simulation.count(Fate::kUnknown)},
-            {"unpredicted", simulation.count(Fate::kUnpredicted)},
-            {"others", simulation.others},
-            {"elsewhere", simulation.elsewhere}};
-  json["pods"] = Json::array();
-  for (const PodOutcome& outcome : simulation.pods) json["pods"].push_back(to_json(outcome));
-  json["left"] = Json::array();
-  for (const ResourceLeft& left : simulation.resources) json["left"].push_back(to_json(left));
-  return json;
+static void to_json(Json& json, const PodOutcome& outcome) {
+  json = {{"namespace", outcome.pod_namespace},
+          {"name", outcome.name},
+          {"fate", to_string(outcome.fate)},
+          {"holdings", outcome.holdings},
+          {"claims", outcome.claims},
+          {"lacks", outcome.lacks},
+          {"why", outcome.why},
+          {"notes", outcome.notes}};
 }
 
-Json to_json(const std::vector<UnknownObject>& objects) {
-  Json json = Json::array();
-  for (const UnknownObject& object : objects)
-    json.push_back({{"apiVersion", object.api_version},
-                    {"kind", object.kind},
-                    {"namespace", object.object_namespace},
-                    {"name", object.name}});
-  return json;
+static void to_json(Json& json, const DeviceLeft& device) {
+  json = {{"uuid", device.uuid},
+          {"index", device.index},
+          {"slots", device.slots},
+          {"taken", device.taken},
+          {"memoryMiB", device.memory.in_mib()},
+          {"promisedMemoryMiB", device.promised_memory.in_mib()},
+          {"sms", device.sms},
+          {"promisedSms", device.promised_sms}};
 }
 
-Json to_json(const std::vector<Difference>& differences) {
-  Json json = Json::array();
-  for (const Difference& difference : differences)
-    json.push_back({{"what", difference.what},
-                    {"devices", difference.devices},
-                    {"field", difference.field},
-                    {"before", difference.before},
-                    {"after", difference.after}});
-  return json;
+static void to_json(Json& json, const ResourceLeft& left) {
+  json = {{"resource", left.resource}, {"slots", left.slots},       {"free", left.free},
+          {"largest", left.largest},   {"stranded", left.stranded}, {"strandedRequest", left.stranded_request},
+          {"devices", left.devices}};
+}
+
+void to_json(Json& json, const Simulation& simulation) {
+  for (const Fate fate : {Fate::kLands, Fate::kWaits, Fate::kRefused, Fate::kUnknown, Fate::kUnpredicted})
+    json[std::string(to_string(fate))] = simulation.count(fate);
+  json["others"] = simulation.others;
+  json["elsewhere"] = simulation.elsewhere;
+  json["pods"] = simulation.pods;
+  json["left"] = simulation.resources;
+}
+
+void to_json(Json& json, const UnknownObject& object) {
+  json = {{"apiVersion", object.api_version},
+          {"kind", object.kind},
+          {"namespace", object.object_namespace},
+          {"name", object.name}};
+}
+
+void to_json(Json& json, const Difference& difference) {
+  json = {{"what", difference.what},
+          {"devices", difference.devices},
+          {"field", difference.field},
+          {"before", difference.before},
+          {"after", difference.after}};
 }
 
 }  // namespace tranche::simulate

@@ -137,7 +137,7 @@ TEST(PlanProperty, EqualInputsGiveByteEqualPlans) {
   for_each_plan([](auto&, const auto& config, const auto& inventory, const auto& plan) {
     const auto again = plan::make_plan(config, inventory);
     ASSERT_TRUE(again);
-    EXPECT_EQ(plan::to_json(plan).dump(), plan::to_json(*again).dump());
+    EXPECT_EQ(nlohmann::ordered_json(plan).dump(), nlohmann::ordered_json(*again).dump());
   });
 }
 
