@@ -70,21 +70,18 @@ void read_driver_name(const Value& value, std::uint32_t longest, std::string& in
 }  // namespace
 
 void read_into(const Value& value, const Key& key, std::string& into) {
-  if (key.type != KeyType::kDriver || !value.given()) return value.read(into);
-  value.note_given();
-  read_driver_name(value, key.most, into);
+  if (key.type != KeyType::kDriver) return value.read(into);
+  if (value.note_given()) read_driver_name(value, key.most, into);
 }
 
 void read_into(const Value& value, const Key& key, std::uint32_t& into) {
-  if (!value.given()) return;
-  value.note_given();
+  if (!value.note_given()) return;
   const auto count = value.integer(key.least, key.most, "write a number in this range, or remove it");
   if (count) into = static_cast<std::uint32_t>(*count);
 }
 
 void read_into(const Value& value, const Key& key, Duration& into) {
-  if (!value.given()) return;
-  value.note_given();
+  if (!value.note_given()) return;
   const bool bounded = key.most != 0;
   const std::string remedy = bounded ? "write for example " + key.usual : "write for example 60s, 1m30s or infinite";
   if (value.node().kind != Node::Kind::kScalar) return value.wrong_type("a duration", remedy);
@@ -103,8 +100,7 @@ void read_into(const Value& value, const Key& key, Duration& into) {
 }
 
 void read_into(const Value& value, const Key&, std::vector<int>& into) {
-  if (!value.given()) return;
-  value.note_given();
+  if (!value.note_given()) return;
   const char* remedy = "write channelIDs: [0], or remove it";
   if (value.node().kind != Node::Kind::kSequence) return value.wrong_type("a list of whole numbers", remedy);
   for (const Value& item : value.items()) {
@@ -121,8 +117,7 @@ void read_into(const Value& value, const Key&, std::vector<int>& into) {
 }
 
 void read_into(const Value& value, const Key&, std::vector<ListStrategy>& into) {
-  if (!value.given()) return;
-  value.note_given();
+  if (!value.note_given()) return;
   const bool single = value.node().kind == Node::Kind::kScalar;
   if (!single && value.node().kind != Node::Kind::kSequence)
     return value.wrong_type("a word or a list of words", "write for example deviceListStrategy: [envvar]");

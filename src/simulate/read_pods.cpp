@@ -271,10 +271,8 @@ std::optional<std::uint64_t> Reader::count_at(const Value& spec, std::string_vie
   if (!value.given()) return otherwise;
   const auto count = value.integer();
   if (!count) return std::nullopt;
-  if (*count < 0 || *count > static_cast<std::int64_t>(kMostPods)) {
-    value.error(fmt::format("must be from 0 to {}, but is {}", kMostPods, *count), "write for example 1");
-    return std::nullopt;
-  }
+  if (*count < 0 || *count > static_cast<std::int64_t>(kMostPods))
+    return value.refused(fmt::format("must be from 0 to {}, but is {}", kMostPods, *count), "write for example 1");
   return static_cast<std::uint64_t>(*count);
 }
 

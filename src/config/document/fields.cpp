@@ -112,8 +112,18 @@ Value Value::absent(std::string_view key) const {
   return {nullptr, path_below(path_, key), place_, *findings_};
 }
 
+bool Value::note_given() const {
+  if (given()) findings_->given[path_] = place_;
+  return given();
+}
+
 void Value::error(std::string what, std::string remedy) const {
   findings_->problems.add({Severity::kError, place_, path_, std::move(what), std::move(remedy)});
+}
+
+std::nullopt_t Value::refused(std::string what, std::string remedy) const {
+  error(std::move(what), std::move(remedy));
+  return std::nullopt;
 }
 
 void Value::warn(std::string what, std::string remedy) const {
@@ -155,9 +165,9 @@ std::optional<std::int64_t> Value::integer() const {
 std::optional<std::int64_t> Value::integer(std::int64_t least, std::int64_t most, std::string remedy) const {
   const auto value = integer();
   if (!value || (*value >= least && *value <= most)) return value;
-  error("must be from " + std::to_string(least) + " to " + std::to_string(most) + ", but is " + std::to_string(*value),
-        std::move(remedy));
-  return std::nullopt;
+  return refused(
+      "must be from " + std::to_string(least) + " to " + std::to_string(most) + ", but is " + std::to_string(*value),
+      std::move(remedy));
 }
 
 std::optional<std::string> Value::plain_text() const {
@@ -207,14 +217,12 @@ std::vector<Value> Value::entries() const {
 }
 
 void Value::read(bool& into) const {
-  if (!given()) return;
-  note_given();
+  if (!note_given()) return;
   if (const auto value = boolean()) into = *value;
 }
 
 void Value::read(std::string& into) const {
-  if (!given()) return;
-  note_given();
+  if (!note_given()) return;
   if (auto value = text()) into = *std::move(value);
 }
 

@@ -50,10 +50,11 @@ class Value {
   const Place& place() const { return place_; }
 
   void error(std::string what, std::string remedy) const;
+  std::nullopt_t refused(std::string what, std::string remedy) const;  // the same, where a function returns a value
   void warn(std::string what, std::string remedy) const;
   void ignored(std::string what, std::string remedy) const;  // a warning, or an error if ignored values are refused
   void wrong_type(std::string_view expected, std::string remedy) const;  // "must be a list, but is the number 5"
-  void note_given() const { findings_->given[path_] = place_; }
+  bool note_given() const;  // whether it is given: then the file has this setting
   void note_bad_word() const { findings_->bad_words.insert(path_); }
 
   std::optional<bool> boolean() const;
@@ -127,9 +128,7 @@ std::optional<Enum> Value::word() const {
 
 template <Worded Enum>
 void Value::read_word(Enum& into) const {
-  if (!given()) return;
-  note_given();
-  into = word<Enum>().value_or(into);
+  if (note_given()) into = word<Enum>().value_or(into);
 }
 
 }  // namespace tranche::config

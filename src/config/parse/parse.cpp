@@ -73,8 +73,7 @@ void parse_dra(const Value& section, Target& target) {
 }
 
 void parse_version(const Value& value, std::string& version) {
-  if (!value.given()) return;
-  value.note_given();
+  if (!value.note_given()) return;
   const auto text = value.plain_text();
   if (!text) return value.wrong_type("v1", "write version: v1");
   if (text->empty() || *text == "v1") return;

@@ -13,41 +13,31 @@ constexpr std::int64_t kMostGb = 1'000'000;
 
 std::optional<std::uint32_t> read_replicas(const Value& entry, const Value& value, const EntryRules& rules) {
   const bool mps = rules.sharing.strategy == SharingStrategy::kMps;
-  if (!value.given()) {
-    (value.absent() ? entry : value)
-        .error(value.absent() ? "has no replicas" : "has nothing after it",
-               "write into how many slots each device is cut: replicas: 4");
-    return std::nullopt;
-  }
+  if (!value.given())
+    return (value.absent() ? entry : value)
+        .refused(value.absent() ? "has no replicas" : "has nothing after it",
+                 "write into how many slots each device is cut: replicas: 4");
   const auto count = value.integer();
   if (!count) return std::nullopt;
   const std::int64_t least = mps ? 1 : 2;  // one slot of MPS is the whole GPU, for the processes of one container
-  if (*count < least) {
-    value.error("must be " + std::to_string(least) + " or more, but is " + std::to_string(*count),
-                "write how many containers may share one device, or remove the entry to share nothing");
-    return std::nullopt;
-  }
-  if (*count > kMostSlots) {
-    value.error("is " + std::to_string(*count) + ", more slots than the device plugin interface can list",
-                "write " + std::to_string(kMostSlots) + " or less");
-    return std::nullopt;
-  }
-  if (mps && *count > rules.most_slots) {
-    value.error("is " + std::to_string(*count) + ", and one MPS server has clients for at most " +
-                    std::to_string(rules.most_slots) + " slots",
-                "write " + std::to_string(std::min(rules.most_slots, 48u)) +
-                    " or less, or failRequestsGreaterThanOne: false where containers ask for several of these slots");
-    return std::nullopt;
-  }
+  if (*count < least)
+    return value.refused("must be " + std::to_string(least) + " or more, but is " + std::to_string(*count),
+                         "write how many containers may share one device, or remove the entry to share nothing");
+  if (*count > kMostSlots)
+    return value.refused("is " + std::to_string(*count) + ", more slots than the device plugin interface can list",
+                         "write " + std::to_string(kMostSlots) + " or less");
+  if (mps && *count > rules.most_slots)
+    return value.refused("is " + std::to_string(*count) + ", and one MPS server has clients for at most " +
+                             std::to_string(rules.most_slots) + " slots",
+                         "write " + std::to_string(std::min(rules.most_slots, 48u)) +
+                             " or less, or failRequestsGreaterThanOne: false where containers ask for several of "
+                             "these slots");
   return static_cast<std::uint32_t>(*count);
 }
 
 // The selection, or nothing and a Problem.
 std::optional<DeviceSelection> read_devices(const Value& value, const char* remedy) {
-  if (value.null()) {
-    value.error("has nothing after it", remedy);
-    return std::nullopt;
-  }
+  if (value.null()) return value.refused("has nothing after it", remedy);
   if (value.node().kind == Node::Kind::kSequence) {
     std::vector<DeviceRef> refs;
     for (const Value& item : value.items()) {
@@ -65,14 +55,13 @@ std::optional<DeviceSelection> read_devices(const Value& value, const char* reme
   }
   if (const auto text = value.plain_text()) {
     if (*text == "all") return AllDevices{};
-    value.error("must be all, a count or a list, but is " + in_quotes(*text), remedy);
-    return std::nullopt;
+    return value.refused("must be all, a count or a list, but is " + in_quotes(*text), remedy);
   }
   const auto count = value.integer();
-  if (count && *count > 0 && *count <= kMostSlots) return DeviceCount{static_cast<std::uint32_t>(*count)};
-  if (count && *count <= 0) value.error("must be more than 0, but is " + std::to_string(*count), remedy);
-  if (count && *count > 0) value.error("is " + std::to_string(*count) + ", more than any node has", remedy);
-  return std::nullopt;
+  if (!count) return std::nullopt;
+  if (*count <= 0) return value.refused("must be more than 0, but is " + std::to_string(*count), remedy);
+  if (*count > kMostSlots) return value.refused("is " + std::to_string(*count) + ", more than any node has", remedy);
+  return DeviceCount{static_cast<std::uint32_t>(*count)};
 }
 
 // Without perDevice it is checked and then ignored: NVIDIA's programs share every device of the resource.
@@ -177,8 +166,7 @@ std::optional<std::string> read_resource_name(const Value& value) {
   if (!text) return std::nullopt;
   auto name = resource_name(*text);
   if (name) return *std::move(name);
-  value.error(name.error().what, "write for example nvidia.com/gpu");
-  return std::nullopt;
+  return value.refused(name.error().what, "write for example nvidia.com/gpu");
 }
 
 std::optional<DeviceRef> device_reference(const Value& item) {

@@ -17,8 +17,7 @@ bool is_broken(std::string_view text) {
 }  // namespace
 
 void read_value(const Value& list, std::vector<DeviceRef>& into) {
-  if (!list.given()) return;
-  list.note_given();
+  if (!list.note_given()) return;
   const char* remedy = "write a UUID, a PCI address (0000:3b:00.0), an index, or a model with * (\"NVIDIA H200*\")";
   if (list.node().kind != Node::Kind::kSequence) return list.wrong_type("a list", remedy);
   if (list.node().items.size() > 1000) return list.error("has more than 1,000 GPUs", remedy);

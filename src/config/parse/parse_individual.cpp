@@ -43,10 +43,7 @@ std::optional<DeviceRef> gpu_of(const Value& entry, const Fields& f) {
   const Value uuid = f["uuid"];
   const Value index = f["index"];
   const Value& named = uuid.given() && uuid.plain_text() != "" ? uuid : index;
-  if (!named.given()) {
-    entry.error("names no GPU", "write index: 0, or uuid: GPU-…");
-    return std::nullopt;
-  }
+  if (!named.given()) return entry.refused("names no GPU", "write index: 0, or uuid: GPU-…");
   auto ref = device_reference(named);
   if (!ref) named.error("must name a GPU, but is " + describe(named.node()), "write index: 0, or uuid: GPU-…");
   return ref;

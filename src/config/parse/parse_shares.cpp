@@ -14,13 +14,13 @@ void read_sms(const Value& value, ThreadsPolicy& into) {
 }
 
 std::optional<std::uint32_t> factor_of(const Value& value) {
-  if (value.node().kind == Node::Kind::kScalar) {
+  const char* remedy = "write for example factor: 2, for twice an equal part";
+  if (value.is(Node::Kind::kScalar)) {
     if (const auto factor = read_factor(scalar_of(value.node()))) return factor;
-    value.error("must be a number from 0.01 to 100 with at most two places, but is " + describe(value.node()),
-                "write for example factor: 2, for twice an equal part");
-  } else {
-    value.wrong_type("a number", "write for example factor: 2, for twice an equal part");
+    return value.refused("must be a number from 0.01 to 100 with at most two places, but is " + describe(value.node()),
+                         remedy);
   }
+  value.wrong_type("a number", remedy);
   return std::nullopt;
 }
 
@@ -30,10 +30,7 @@ std::optional<Value> only_key(const Value& value, const std::string& remedy) {
   std::optional<Value> found;
   for (const std::string_view key : f.known()) {
     if (!f[key].given()) continue;
-    if (found) {
-      value.error("says two things at once", remedy);
-      return std::nullopt;
-    }
+    if (found) return value.refused("says two things at once", remedy);
     found.emplace(f[key]);
   }
   if (!found) value.error("says nothing", remedy);
@@ -81,15 +78,13 @@ std::optional<Bytes> read_memory_size(const Value& value, const std::string& rem
   if (const auto size = parse_memory_size(value.node().text)) return size;
   if (is_other_unit(value)) return std::nullopt;
   const bool bare = parse_unsigned(value.node().text).has_value();
-  value.error(bare ? "has no unit: it is " + value.node().text
-                   : "must be a size with a unit, at least 1Mi, but is " + describe(value.node()),
-              remedy);
-  return std::nullopt;
+  return value.refused(bare ? "has no unit: it is " + value.node().text
+                            : "must be a size with a unit, at least 1Mi, but is " + describe(value.node()),
+                       remedy);
 }
 
 void read_value(const Value& value, ThreadsPolicy& into) {
-  if (!value.given()) return;
-  value.note_given();
+  if (!value.note_given()) return;
   const std::string remedy = "write equal, open, tenant, {factor: 2} or {sms: 16}";
   if (value.node().kind == Node::Kind::kMapping) {
     const auto key = only_key(value, remedy);
@@ -103,8 +98,7 @@ void read_value(const Value& value, ThreadsPolicy& into) {
 }
 
 void read_value(const Value& value, MemoryPolicy& into) {
-  if (!value.given()) return;
-  value.note_given();
+  if (!value.note_given()) return;
   const std::string remedy = "write equal, open, tenant, {factor: 1.5}, or a size such as 4Gi";
   if (value.node().kind == Node::Kind::kMapping) {
     const auto key = only_key(value, remedy);
@@ -124,8 +118,7 @@ void read_value(const Value& value, MemoryPolicy& into) {
 }
 
 void read_value(const Value& value, Reserve& into) {
-  if (!value.given()) return;
-  value.note_given();
+  if (!value.note_given()) return;
   const std::string remedy = "write none, auto, or a size such as 600Mi";
   const auto word = value.plain_text();
   const auto size = value.node().kind == Node::Kind::kScalar ? parse_memory_size(value.node().text) : std::nullopt;
@@ -140,8 +133,7 @@ void read_value(const Value& value, Reserve& into) {
 }
 
 void read_split(const Value& value, std::optional<SplitPolicy>& into) {
-  if (!value.given()) return;
-  value.note_given();
+  if (!value.note_given()) return;
   if (const auto split = value.word<SplitPolicy>()) into = split;
 }
 

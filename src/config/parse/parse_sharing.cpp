@@ -67,10 +67,7 @@ void parse_section(const Value& section, const Fields& f, EntryRules rules, bool
 std::optional<Sharing> parse_time_slicing(const Value& section, bool per_device) {
   if (section.absent()) return std::nullopt;
   const char* remedy = "write resources: [{name: nvidia.com/gpu, replicas: 4}] below it, or remove it";
-  if (section.null()) {
-    section.error("has nothing below it, so that it shares nothing", remedy);
-    return std::nullopt;
-  }
+  if (section.null()) return section.refused("has nothing below it, so that it shares nothing", remedy);
   if (!is_mapping(section, remedy)) return std::nullopt;
   const Fields f(section);
   Sharing sharing;
