@@ -7,7 +7,10 @@
 #include <cerrno>
 #include <utility>
 
+#include <nlohmann/json.hpp>
+
 #include "base/grid.h"
+#include "base/json_text.h"
 #include "base/text.h"
 #include "os/socket/unix_socket.h"
 
@@ -41,15 +44,11 @@ std::optional<Result<std::string>> RequestReader::next() {
   }
 }
 
-std::string as_line(std::string json) {
-  // JSON text has line ends only between its tokens, where a blank is equivalent.
-  std::ranges::replace(json, '\n', ' ');
-  json += '\n';
-  return json;
-}
-
 std::string answer_line(const Result<std::string>& json) {
-  return as_line(json ? *json : error_line(json.error()));
+  std::string line = json ? *json : json_text(nlohmann::json{{"error", to_string(json.error())}});
+  // JSON text has line ends only between its tokens, where a blank is equivalent.
+  std::ranges::replace(line, '\n', ' ');
+  return line + '\n';
 }
 
 StatusConnection::StatusConnection(Loop& loop, Fd fd, const Answer& answer, const StatusServer::Later& later,
@@ -70,7 +69,7 @@ void StatusConnection::begin() {
 }
 
 void StatusConnection::refuse(const Error& why) {
-  out_ = as_line(error_line(why));
+  out_ = answer_line(std::unexpected(why));
   last_answer_ = true;
   advance();
   if (fd_) check_idle();
@@ -161,7 +160,7 @@ bool StatusConnection::flush() {
 
 void StatusConnection::answer(const Result<std::string>& request) {
   if (!request) {
-    out_ = as_line(error_line(request.error()));
+    out_ = answer_line(request);
     last_answer_ = true;
     return;
   }

@@ -81,7 +81,7 @@ class StatusConnection : public std::enable_shared_from_this<StatusConnection> {
   bool answering_ = false;    // inside advance()
 };
 
-std::string as_line(std::string json);  // without line ends inside, with one at its end
+// The JSON, or {"error":"…"}: without line ends inside, with one at its end.
 std::string answer_line(const Result<std::string>& json);
 
 }  // namespace tranche::os

@@ -9,10 +9,6 @@
 #include <cstring>
 #include <filesystem>
 
-#include <nlohmann/json.hpp>
-
-#include "base/json_text.h"
-
 namespace tranche::os {
 namespace {
 
@@ -115,12 +111,6 @@ Result<Fd> connect_to(const std::string& path, bool blocking, long timeout_us) {
     return std::unexpected(error_from_errno(errno, "cannot connect", path));
   }
   return fd;
-}
-
-std::string error_line(const Error& error) {
-  nlohmann::json line;
-  line["error"] = to_string(error);
-  return json_text(line);
 }
 
 }  // namespace tranche::os

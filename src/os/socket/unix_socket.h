@@ -22,7 +22,4 @@ Result<Fd> listen_in_place_of(const std::string& path);
 // A connected socket: non-blocking, or blocking for at most the time in SO_SNDTIMEO and SO_RCVTIMEO.
 Result<Fd> connect_to(const std::string& path, bool blocking, long timeout_us = 0);
 
-// {"error":"…"}
-std::string error_line(const Error& error);
-
 }  // namespace tranche::os
