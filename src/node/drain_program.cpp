@@ -3,7 +3,6 @@
 #include <filesystem>
 
 #include "os/files/files.h"
-#include "os/files/links.h"
 
 namespace tranche::node {
 namespace {

@@ -5,7 +5,6 @@
 #include "base/text.h"
 #include "gpu/inventory/inventory.h"
 #include "os/files/files.h"
-#include "os/files/links.h"
 
 namespace tranche::gpu::nvml {
 namespace {

@@ -13,7 +13,6 @@
 #include "mps/pool/pool_dirs.h"
 #include "mps/relay/relay_packet.h"
 #include "os/files/files.h"
-#include "os/files/links.h"
 
 namespace tranche::mps {
 namespace {

@@ -11,7 +11,6 @@
 
 #include "base/text.h"
 #include "os/files/files.h"
-#include "os/files/links.h"
 
 namespace tranche::mps {
 namespace {

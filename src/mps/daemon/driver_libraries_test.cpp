@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "os/files/links.h"
+#include "os/files/files.h"
 #include "os/files/scratch.h"
 
 namespace tranche::mps {

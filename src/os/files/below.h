@@ -34,6 +34,6 @@ Result<std::string> read_all(int fd, std::size_t limit, const std::string& path)
 Status write_all(int fd, std::string_view content, const std::string& path);
 
 // Removes `name` in the directory `parent` and everything below it.
-Status remove_below(int parent, const std::string& name, const std::string& path);
+Status remove_below(int parent, const std::string& name, const std::string& path, int depth = 0);
 
 }  // namespace tranche::os::files

@@ -68,4 +68,14 @@ std::string under_root(std::string root, std::string_view path);
 // named pipe.
 Result<std::string> read_file(const std::string& path, std::size_t limit = 1 << 20);
 
+// Makes `path` a link to `target` and atomically replaces a file or link there, so that a reader always finds one;
+// kConflict if it is a directory.
+Status put_link(const std::string& target, const std::string& path);
+
+// The target of the link at `path`, as written; kNotFound if nothing is there, kInvalid if it is not a link.
+Result<std::string> read_link(const std::string& path);
+
+// Whether both names resolve to the same file.
+bool lead_to_one_file(const std::string& a, const std::string& b);
+
 }  // namespace tranche::os

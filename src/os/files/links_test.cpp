@@ -1,11 +1,10 @@
-#include "os/files/links.h"
+#include "os/files/files.h"
 
 #include <gmock/gmock.h>
 
 #include <filesystem>
 #include <fstream>
 
-#include "os/files/files.h"
 #include "os/files/scratch.h"
 
 namespace tranche::os {

@@ -18,7 +18,6 @@
 #include "containers/attribution.h"
 #include "kube/client/kube_link.h"
 #include "os/files/files.h"
-#include "os/files/links.h"
 #include "os/files/watch.h"
 #include "os/log/log.h"
 #include "os/loop/fd.h"
