@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "base/ascii.h"
+#include "base/text.h"
 #include "base/utf8.h"
 
 namespace tranche {

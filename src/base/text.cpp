@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 
 #include "base/utf8.h"
@@ -101,6 +102,20 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
 
 std::string count_text(std::uint64_t n, std::string_view one) {
   return std::to_string(n) + " " + std::string(one) + (n == 1 ? "" : one.ends_with("s") ? "es" : "s");
+}
+
+// Two units are precise enough for people.
+std::string lasted(std::uint64_t ms) {
+  const std::uint64_t seconds = ms / 1000;
+  const std::uint64_t minutes = seconds / 60;
+  const std::uint64_t hours = minutes / 60;
+  if (hours >= 24) return fmt::format("{}d {}h", hours / 24, hours % 24);
+  if (hours > 0) return fmt::format("{}h {}m", hours, minutes % 60);
+  return minutes > 0 ? fmt::format("{}m", minutes) : fmt::format("{}s", seconds);
+}
+
+bool same_in_any_case(std::string_view a, std::string_view b) {
+  return std::ranges::equal(a, b, {}, to_lower, to_lower);
 }
 
 std::uint64_t stable_hash(std::string_view text) {

@@ -23,6 +23,13 @@ std::string in_quotes(std::string_view text);  // for messages: in double quotes
 std::string in_markup(std::string_view text);  // for HTML and XML: & < > " ' as entities; control characters stay
 std::string join(const std::vector<std::string>& parts, std::string_view separator);
 std::string count_text(std::uint64_t n, std::string_view one);  // "1 slot", "2 slots", "2 processes"
+std::string lasted(std::uint64_t ms);                           // for people: "2d 3h", "3h 10m", "7m", "40s"
+
+// ASCII letters only, independent of the locale.
+constexpr char to_lower(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+bool same_in_any_case(std::string_view a, std::string_view b);
 
 // A stable 64-bit hash (FNV-1a) for names that must be equal in every run and version.
 std::uint64_t stable_hash(std::string_view text);

@@ -10,7 +10,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/ascii.h"
 #include "base/problem_list.h"
 #include "base/text.h"
 #include "config/document/document.h"

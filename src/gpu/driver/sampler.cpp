@@ -1,5 +1,5 @@
 #include "gpu/driver/sampler.h"
-#include "base/grid.h"
+#include "base/time.h"
 
 #include <algorithm>
 #include <tuple>

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/grid.h"
+#include "base/time.h"
 #include "gpu/inventory/mig_uuid.h"
 #include "os/clock/clock.h"
 

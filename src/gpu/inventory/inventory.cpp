@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "base/ascii.h"
 #include "base/enum_names.h"
+#include "base/text.h"
 
 namespace tranche::inventory {
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/ascii.h"
 #include "base/problem.h"
 #include "base/text.h"
 

@@ -1,6 +1,5 @@
 #include "gpu/inventory/platform.h"
 
-#include "base/ascii.h"
 #include "base/text.h"
 
 namespace tranche::inventory {

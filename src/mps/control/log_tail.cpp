@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/grid.h"
+#include "base/time.h"
 #include "os/files/kept.h"
 #include "os/process/process.h"
 

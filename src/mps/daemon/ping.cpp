@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "base/grid.h"
+#include "base/time.h"
 #include "mps/relay/handshake.h"
 #include "mps/relay/relay_packet.h"
 

@@ -6,7 +6,7 @@
 
 #include "base/backoff.h"
 #include "base/enum_names.h"
-#include "base/grid.h"
+#include "base/time.h"
 
 namespace tranche::mps {
 namespace {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "base/ascii.h"
 #include "base/text.h"
 
 namespace tranche::mps {

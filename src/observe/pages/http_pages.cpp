@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "base/grid.h"
+#include "base/time.h"
 #include "observe/metrics/metric_names.h"
 #include "observe/metrics/page.h"
 #include "os/log/log.h"

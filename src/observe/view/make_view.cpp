@@ -5,7 +5,6 @@
 
 #include "base/json_read.h"
 #include "base/json_text.h"
-#include "base/lasted.h"
 #include "base/text.h"
 #include "observe/view/view.h"
 

@@ -7,7 +7,6 @@
 
 #include "base/json_read.h"
 #include "base/json_text.h"
-#include "base/lasted.h"
 #include "base/problem.h"
 #include "base/text.h"
 #include "dra/claims_shown.h"

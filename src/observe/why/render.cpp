@@ -1,8 +1,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
-#include "base/lasted.h"
 #include "base/terminal_text.h"
+#include "base/text.h"
 #include "observe/why/why.h"
 
 namespace tranche::why {

@@ -14,7 +14,6 @@
 #include <limits>
 #include <thread>
 
-#include "base/ascii.h"
 #include "base/text.h"
 #include "os/loop/fd.h"
 #include "os/loop/loop.h"

@@ -1,6 +1,6 @@
 #include "os/loop/heartbeat.h"
 
-#include "base/grid.h"
+#include "base/time.h"
 #include "os/clock/clock.h"
 
 namespace tranche::os {

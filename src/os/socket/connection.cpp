@@ -9,9 +9,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/grid.h"
 #include "base/json_text.h"
 #include "base/text.h"
+#include "base/time.h"
 #include "os/socket/unix_socket.h"
 
 namespace tranche::os {

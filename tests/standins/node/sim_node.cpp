@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <span>
 
-#include "base/ascii.h"
 #include "base/text.h"
 #include "node_setup.h"
 #include "state_file.h"
