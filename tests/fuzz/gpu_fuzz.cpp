@@ -11,7 +11,6 @@
 #include "gpu/inventory/inventory.h"
 #include "gpu/inventory/inventory_json.h"
 #include "gpu/inventory/mig_minors.h"
-#include "gpu/inventory/mig_uuid.h"
 #include "gpu/mig/mig_models.h"
 #include "labels/label.h"
 #include "labels/node_labels.h"

@@ -71,8 +71,8 @@ struct GpuEvent {
   What what = What::kXid;
   std::string gpu_uuid{};  // or of a MIG device, by either of its names; "" = the driver does not report which: all
   std::uint64_t xid = 0;
-  std::uint32_t gpu_instance = 0xffffffff;  // 0xffffffff = the whole GPU
-  std::uint32_t compute_instance = 0xffffffff;
+  std::uint32_t gpu_instance = inventory::kNoInstance;  // kNoInstance: the whole GPU
+  std::uint32_t compute_instance = inventory::kNoInstance;
   std::string why{};
 };
 
@@ -98,8 +98,8 @@ struct GpuHolder {
   std::uint32_t pid = 0;
   Bytes memory{};  // 0 when the driver does not report it
   bool mps_client = false;
-  std::uint32_t gpu_instance = 0xffffffff;  // 0xffffffff = the whole GPU
-  std::uint32_t compute_instance = 0xffffffff;
+  std::uint32_t gpu_instance = inventory::kNoInstance;  // kNoInstance: the whole GPU
+  std::uint32_t compute_instance = inventory::kNoInstance;
   friend bool operator==(const GpuHolder&, const GpuHolder&) = default;
 };
 struct GpuSample {

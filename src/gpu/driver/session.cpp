@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/time.h"
-#include "gpu/inventory/mig_uuid.h"
+#include "gpu/inventory/inventory.h"
 #include "os/clock/clock.h"
 
 namespace tranche::gpu::nvml {

@@ -7,7 +7,7 @@
 
 #include "gpu/driver/nvml.h"
 #include "gpu/driver/sim_fixture.h"
-#include "gpu/inventory/mig_uuid.h"
+#include "gpu/inventory/inventory.h"
 #include "os/loop/loop.h"
 
 namespace tranche::gpu::nvml {

@@ -23,7 +23,6 @@
 #include "gpu/health/cause.h"
 #include "gpu/health/xids.h"
 #include "gpu/inventory/inventory.h"
-#include "gpu/inventory/mig_uuid.h"
 
 namespace tranche::health {
 

@@ -1,4 +1,4 @@
-#include "gpu/inventory/mig_uuid.h"
+#include "gpu/inventory/inventory.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "config/document/duration.h"
-#include "gpu/inventory/mig_uuid.h"
+#include "gpu/inventory/inventory.h"
 #include "os/log/log.h"
 
 namespace tranche::node {

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "gpu/inventory/mig_uuid.h"
+#include "gpu/inventory/inventory.h"
 #include "gpu/mig/state.h"
 
 namespace tranche::gpu::nvml {
