@@ -76,24 +76,7 @@ struct GpuEvent {
   std::string why{};
 };
 
-struct GpuProcess {
-  std::uint32_t pid = 0;
-  Bytes memory;  // 0 when unknown
-  bool mps_client = false;
-};
-struct GpuUse {
-  std::string uuid;
-  Bytes used;  // NVML v1: includes what the driver reserves
-  Bytes total;
-  std::uint32_t utilization = 0;  // percent; 0 when the driver does not report it
-  std::vector<GpuProcess> processes;
-  inventory::ComputeMode compute_mode = inventory::ComputeMode::kDefault;
-  std::optional<bool> persistence;  // absent: the driver does not report it
-  std::optional<std::uint32_t>
-      demand;  // field 230, the recovery action that the driver requests; absent: no such field
-};
-
-// How much memory of a GPU a process holds, as NvmlThread::sample() reports it.
+// How much memory of a GPU a process holds.
 struct GpuHolder {
   std::uint32_t pid = 0;
   Bytes memory{};  // 0 when the driver does not report it
@@ -102,6 +85,19 @@ struct GpuHolder {
   std::uint32_t compute_instance = inventory::kNoInstance;
   friend bool operator==(const GpuHolder&, const GpuHolder&) = default;
 };
+
+struct GpuUse {
+  std::string uuid;
+  Bytes used;  // NVML v1: includes what the driver reserves
+  Bytes total;
+  std::uint32_t utilization = 0;     // percent; 0 when the driver does not report it
+  std::vector<GpuHolder> processes;  // one for each pid
+  inventory::ComputeMode compute_mode = inventory::ComputeMode::kDefault;
+  std::optional<bool> persistence;  // absent: the driver does not report it
+  std::optional<std::uint32_t>
+      demand;  // field 230, the recovery action that the driver requests; absent: no such field
+};
+
 struct GpuSample {
   std::string uuid;
   std::vector<GpuHolder> holders;  // by pid and instance

@@ -52,19 +52,19 @@ bool ProcessList::read(Call function, Device device, std::size_t documented) {
   return true;
 }
 
-Result<std::vector<GpuProcess>> read_processes(const Library& library, Device device) {
+Result<std::vector<GpuHolder>> read_processes(const Library& library, Device device) {
   const Functions& f = library.functions();
   ProcessList all;
   all.read(f.compute_processes, device, f.compute_processes_entry);
-  if (all.code() == Return::kNotSupported || all.code() == Return::kNoPermission) return std::vector<GpuProcess>{};
+  if (all.code() == Return::kNotSupported || all.code() == Return::kNoPermission) return std::vector<GpuHolder>{};
   if (all.code() != Return::kSuccess) {
     return std::unexpected(
         library.error(all.code(), "cannot list the processes", "nvmlDeviceGetComputeRunningProcesses"));
   }
-  std::map<std::uint32_t, GpuProcess> by_pid;  // a process has one entry for each MIG instance that it uses
+  std::map<std::uint32_t, GpuHolder> by_pid;  // a process has one entry for each MIG instance that it uses
   const auto add = [&by_pid](const ProcessInfo& entry, bool mps_client) {
     const auto [it, fresh] = by_pid.try_emplace(entry.pid);
-    GpuProcess& process = it->second;
+    GpuHolder& process = it->second;
     process.pid = entry.pid;
     process.mps_client = process.mps_client || mps_client;
     if (mps_client && !fresh) return;  // its memory is in the compute list already
@@ -75,7 +75,7 @@ Result<std::vector<GpuProcess>> read_processes(const Library& library, Device de
   clients.read(f.mps_processes, device, f.mps_processes_entry);
   for (const ProcessInfo& entry : clients.entries()) add(entry, true);
 
-  std::vector<GpuProcess> processes;
+  std::vector<GpuHolder> processes;
   processes.reserve(by_pid.size());
   for (const auto& [pid, process] : by_pid) processes.push_back(process);
   return processes;

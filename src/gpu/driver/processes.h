@@ -42,6 +42,6 @@ class ProcessList {
 
 // All processes that compute on the GPU, including the MPS server and its clients; one entry per pid, by pid. Empty if
 // the driver does not list them.
-Result<std::vector<GpuProcess>> read_processes(const Library& library, Device device);
+Result<std::vector<GpuHolder>> read_processes(const Library& library, Device device);
 
 }  // namespace tranche::gpu::nvml
