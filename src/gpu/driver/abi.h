@@ -20,11 +20,8 @@ enum class Return : std::int32_t {
   kNoPermission = 4,
   kNotFound = 6,
   kInsufficientSize = 7,
-  kInsufficientPower = 8,
   kDriverNotLoaded = 9,
   kTimeout = 10,
-  kIrqIssue = 11,
-  kLibraryNotFound = 12,
   kFunctionNotFound = 13,
   kGpuIsLost = 15,
   kResetRequired = 16,
@@ -191,13 +188,12 @@ struct GpuInstanceProfileInfo {
 static_assert(sizeof(GpuInstanceProfileInfo) == 48 && offsetof(GpuInstanceProfileInfo, memory_size_mib) == 40);
 inline constexpr std::uint32_t kGpuInstanceProfiles = 32;  // more than any driver has; enumeration ends earlier
 
-using ComputeInstancePlacement = GpuInstancePlacement;  // in compute slices of the GPU instance
 struct ComputeInstanceInfo {
   Device device;
   GpuInstance gpu_instance;
   std::uint32_t id;
   std::uint32_t profile_id;
-  ComputeInstancePlacement placement;  // since 460; older drivers write 24 bytes
+  GpuInstancePlacement placement;  // in compute slices of the GPU instance; since 460, older drivers write 24 bytes
 };
 static_assert(sizeof(ComputeInstanceInfo) == 32 && offsetof(ComputeInstanceInfo, placement) == 24);
 

@@ -116,27 +116,22 @@ bool Driver::more_answer() const {
   });
 }
 
-Result<Held> Driver::find(const std::string& gpu_uuid) {
+Status Driver::set_compute_mode(const std::string& gpu_uuid, inventory::ComputeMode mode) {
   if (held_.empty()) {
     TRY([[maybe_unused]] const inventory::Inventory scanned, scan());
   }
-  const auto it = std::find_if(held_.begin(), held_.end(), [&](const Held& gpu) { return gpu.uuid == gpu_uuid; });
-  if (it == held_.end())
+  const auto gpu = std::ranges::find(held_, gpu_uuid, &Held::uuid);
+  if (gpu == held_.end())
     return fail(Kind::kNotFound, "no GPU " + in_quotes(gpu_uuid) + " answers on this node", gpu_uuid);
-  return *it;
-}
-
-Status Driver::set_compute_mode(const std::string& gpu_uuid, inventory::ComputeMode mode) {
-  TRY(const Held gpu, find(gpu_uuid));
   const Functions& f = library_->functions();
-  const Return code = call(f.set_compute_mode, gpu.device, static_cast<std::int32_t>(mode));
+  const Return code = call(f.set_compute_mode, gpu->device, static_cast<std::int32_t>(mode));
   if (code != Return::kSuccess) {
     return std::unexpected(
         library_->error(code, "cannot set the compute mode to " + std::string(inventory::to_string(mode)), gpu_uuid));
   }
   // Read the mode back: with MIG on, the driver accepts it for MIG devices only, and some versions ignore it silently.
   std::int32_t now_in_force = -1;
-  if (call(f.compute_mode, gpu.device, &now_in_force) == Return::kSuccess &&
+  if (call(f.compute_mode, gpu->device, &now_in_force) == Return::kSuccess &&
       now_in_force != static_cast<std::int32_t>(mode)) {
     return fail(Kind::kConflict,
                 "the driver accepted the compute mode " + std::string(inventory::to_string(mode)) +

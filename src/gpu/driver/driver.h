@@ -20,6 +20,7 @@ class Driver final : public Nvml {
   std::string library_path() const override { return library_->path(); }
   Result<inventory::Inventory> scan() override;
   Result<std::vector<GpuUse>> use() override;  // omits GPUs that do not answer; scans first if no scan was made yet
+  // Scans first if no scan was made yet.
   Status set_compute_mode(const std::string& gpu_uuid, inventory::ComputeMode mode);
   bool has_library() const;             // false: the platform is served without the library
   bool answers(const Held& gpu) const;  // false: the driver reports the GPU as lost
@@ -33,7 +34,6 @@ class Driver final : public Nvml {
   Driver(std::unique_ptr<Library> library, const NvmlSettings& settings, inventory::PlatformSigns signs)
       : library_(std::move(library)), root_(settings.system_root), discovery_(settings.discovery), signs_(signs) {}
   Result<GpuUse> use_of(const Held& gpu) const;
-  Result<Held> find(const std::string& gpu_uuid);  // scans first if no scan was made yet
 
   std::unique_ptr<Library> library_;
   std::string root_;
