@@ -71,13 +71,12 @@ FUZZ(status_request) {
 // /proc/<pid>/stat: a process names itself, so the name must not be able to move the field that is read.
 FUZZ(proc_stat) {
   const std::string all(text);
-  (void)tranche::os::parse_start_ticks(all);
-  if (const auto head = tranche::os::parse_stat_head(all)) {
-    for (const char c : head->name)
+  if (const auto read = tranche::os::parse_stat(all)) {
+    for (const char c : read->name)
       if (c < ' ' || c > '~') std::abort();
   }
   const std::string stat = "1 (" + all + ") S 1 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 1 2 3\n";
-  if (tranche::os::parse_start_ticks(stat) != 987654u) std::abort();
+  if (tranche::os::parse_stat(stat)->start_ticks != 987654u) std::abort();
 }
 
 namespace {

@@ -45,27 +45,27 @@ TEST(LineReader, TheRestOfALongLineIsNotALine) {
 
 TEST(ProcStat, TheStartTimeIsFoundBehindAnyName) {
   const std::string rest = " S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 987654 20 21\n";
-  EXPECT_EQ(parse_start_ticks("12 (sleep)" + rest), 987654u);
-  EXPECT_EQ(parse_start_ticks("12 (a) S 1 (b c)" + rest), 987654u);
+  EXPECT_EQ(parse_stat("12 (sleep)" + rest)->start_ticks, 987654u);
+  EXPECT_EQ(parse_stat("12 (a) S 1 (b c)" + rest)->start_ticks, 987654u);
 }
 
 TEST(ProcStat, ShortOrStrangeTextIsRefused) {
   for (const char* text : {"", "12", "12 (sleep", "12 (sleep) S 1 2 3", ")))",
                            "1 (a) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 "
                            "16 17 18 x 20"}) {
-    EXPECT_EQ(parse_start_ticks(text), std::nullopt) << text;
+    EXPECT_EQ(parse_stat(text).value_or(ProcStat{}).start_ticks, std::nullopt) << text;
   }
 }
 
 TEST(ProcStat, NameAndParentAreReadWhateverTheNameIs) {
-  const auto head = parse_stat_head("12 (a) S 1 (b\n\xff)) S 77 12");
-  ASSERT_TRUE(head);
-  EXPECT_EQ(head->name,
+  const auto stat = parse_stat("12 (a) S 1 (b\n\xff)) S 77 12");
+  ASSERT_TRUE(stat);
+  EXPECT_EQ(stat->name,
             "a) S 1 (b?"
             "?)");
-  EXPECT_EQ(head->parent, 77u);
+  EXPECT_EQ(stat->parent, 77u);
   for (const char* text : {"", "12", "12 (a", "12 a) S 1", ")(", "12 (a) S", "12 (a) S x", "12 (a) S -1"})
-    EXPECT_FALSE(parse_stat_head(text)) << text;
+    EXPECT_FALSE(parse_stat(text)) << text;
 }
 
 }  // namespace

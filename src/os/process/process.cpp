@@ -184,17 +184,15 @@ std::string to_string(const ExitNote& note) {
 
 Result<ProcessSight> look_at_process(pid_t pid) {
   const std::string path = "/proc/" + std::to_string(pid) + "/stat";
-  TRY(const auto stat, read_file(path, 8192));
-  const auto ticks = parse_start_ticks(stat);
-  auto head = parse_stat_head(stat);
-  if (!ticks || !head) return fail(Kind::kInvalid, "cannot read when a process started", path);
-  if (head->exiting)
-    look_at_living_thread(pid, [&head](const std::string& folder, pid_t) {
-      const auto thread = read_file(folder + "/stat", 8192);
-      if (const auto its = thread ? parse_stat_head(*thread) : std::nullopt) head->state = its->state;
+  TRY(const auto text, read_file(path, 8192));
+  auto stat = parse_stat(text);
+  if (!stat || !stat->start_ticks) return fail(Kind::kInvalid, "cannot read when a process started", path);
+  if (stat->exiting)
+    look_at_living_thread(pid, [&stat](const std::string& folder, pid_t) {
+      if (const auto its = parse_stat(read_file(folder + "/stat", 8192).value_or(""))) stat->state = its->state;
       return false;
     });
-  return ProcessSight{{pid, *ticks}, static_cast<pid_t>(head->parent), std::move(head->name), head->state};
+  return ProcessSight{{pid, *stat->start_ticks}, static_cast<pid_t>(stat->parent), std::move(stat->name), stat->state};
 }
 
 Result<ProcessRef> process_ref(pid_t pid) {

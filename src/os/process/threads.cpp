@@ -19,9 +19,8 @@ constexpr std::size_t kLongestStat = 8192;
 constexpr int kMostLists = 2;  // of its threads
 
 bool is_alive(const std::string& folder) {
-  const auto stat = read_file(folder + "/stat", kLongestStat);
-  const auto head = stat ? parse_stat_head(*stat) : std::nullopt;
-  return head && !head->exiting;
+  const auto stat = parse_stat(read_file(folder + "/stat", kLongestStat).value_or(""));
+  return stat && !stat->exiting;
 }
 
 std::vector<pid_t> threads_of(const std::string& process) {
@@ -76,30 +75,22 @@ bool has_effective_capability(pid_t thread, unsigned capability) {
   return ::syscall(SYS_capget, &header, data) == 0 && (data[capability / 32].effective >> capability % 32 & 1U) != 0;
 }
 
-std::optional<std::uint64_t> parse_start_ticks(std::string_view stat) {
-  const auto name_end = stat.rfind(')');
-  if (name_end == std::string_view::npos) return std::nullopt;
-  const auto fields = words_of(stat.substr(name_end + 1));  // the first is field 3
-  constexpr std::size_t kStartTime = 22 - 3;
-  if (fields.size() <= kStartTime) return std::nullopt;
-  return parse_unsigned(fields[kStartTime]);
-}
-
-std::optional<ProcStatHead> parse_stat_head(std::string_view stat) {
-  const auto begin = stat.find('(');
-  const auto end = stat.rfind(')');
+std::optional<ProcStat> parse_stat(std::string_view text) {
+  const auto begin = text.find('(');
+  const auto end = text.rfind(')');
   if (begin == std::string_view::npos || end == std::string_view::npos || end < begin) return std::nullopt;
-  const auto fields = words_of(stat.substr(end + 1));
+  const auto fields = words_of(text.substr(end + 1));  // the first is field 3
   const auto parent = fields.size() > 1 ? parse_unsigned(fields[1]) : std::nullopt;
   if (!parent || *parent > 0x7fffffff) return std::nullopt;
-  ProcStatHead head{std::string(stat.substr(begin + 1, end - begin - 1)), static_cast<std::uint32_t>(*parent),
-                    fields[0].front(), false};
-  constexpr std::size_t kFlags = 9 - 3;
+  ProcStat stat{std::string(text.substr(begin + 1, end - begin - 1)), static_cast<std::uint32_t>(*parent),
+                fields[0].front(), false};
+  constexpr std::size_t kFlags = 9 - 3, kStartTime = 22 - 3;
   constexpr std::uint64_t kExiting = 0x4;
-  if (fields.size() > kFlags) head.exiting = (parse_unsigned(fields[kFlags]).value_or(0) & kExiting) != 0;
-  for (char& c : head.name)
+  if (fields.size() > kFlags) stat.exiting = (parse_unsigned(fields[kFlags]).value_or(0) & kExiting) != 0;
+  if (fields.size() > kStartTime) stat.start_ticks = parse_unsigned(fields[kStartTime]);
+  for (char& c : stat.name)
     if (c < ' ' || c > '~') c = '?';
-  return head;
+  return stat;
 }
 
 std::vector<pid_t> parse_namespaced_pids(std::string_view text) {

@@ -31,21 +31,16 @@ bool is_first_of_namespace(pid_t pid);
 // From capget(2), which costs the same for each process. False: also if it has exited.
 bool has_effective_capability(pid_t thread, unsigned capability);
 
-// The texts of /proc/<pid>/stat and /proc/<pid>/status. Pure; fuzzed.
-
-// Field 22 (proc(5)): when the process started, in clock ticks since boot. The process chooses the name in field 2,
-// which may hold blanks and parentheses, so fields are counted from the last ')'.
-std::optional<std::uint64_t> parse_start_ticks(std::string_view stat);
-
-// Fields 2 to 4 and 9: the name, with "?" for each character that is not printable ASCII, the state, the parent's pid
-// and a flag.
-struct ProcStatHead {
-  std::string name;
+// The text of /proc/<pid>/stat (proc(5)): fields 2 to 4, 9 and 22. The process chooses the name in field 2, which may
+// hold blanks and parentheses, so fields are counted from the last ')'. Pure; fuzzed, as is the next.
+struct ProcStat {
+  std::string name;  // with "?" for each character that is not printable ASCII
   std::uint32_t parent = 0;
-  char state = '?';      // 'R', 'S', 'T' …
-  bool exiting = false;  // PF_EXITING: the thread has begun to exit, or is a zombie
+  char state = '?';                            // 'R', 'S', 'T' …
+  bool exiting = false;                        // PF_EXITING: the thread has begun to exit, or is a zombie
+  std::optional<std::uint64_t> start_ticks{};  // when the process started, in clock ticks since boot
 };
-std::optional<ProcStatHead> parse_stat_head(std::string_view stat);
+std::optional<ProcStat> parse_stat(std::string_view text);
 
 // "NSpid" of a process's status, or of a pidfd's fdinfo: its pids, from the reader's pid namespace inwards. Empty: the
 // line is absent, or the process has exited.
