@@ -29,32 +29,18 @@ namespace {
 constexpr std::size_t kLongestValue = 4096;
 constexpr std::string_view kCut = "…";
 
-bool is_plain(std::string_view text) {
-  if (text.empty()) return false;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte <= 0x20 || byte == 0x7f || c == '"' || c == '\\' || c == '=') return false;
-  }
-  return true;
-}
-
-std::string quoted(std::string_view text) {
-  return json_text(nlohmann::json(text));
-}
-
-bool is_utf8(std::string_view text) {
-  for (const char c : text) {
-    if ((static_cast<unsigned char>(c) & 0x80) != 0) return quoted(text).find("\xef\xbf\xbd") == std::string::npos;
-  }
-  return true;
+// In quotes, unless it is one word that JSON would not escape and that holds no "=".
+std::string shown_text(std::string_view text) {
+  const std::string quoted = json_text(nlohmann::json(text));
+  const bool valid = quoted.size() == text.size() + 2 && quoted.find("\xef\xbf\xbd") == std::string::npos;
+  const bool plain = valid && !text.empty() && text.find_first_of(" =\x7f") == std::string_view::npos;
+  return plain ? std::string(text) : quoted;
 }
 
 std::string text_of(const Value& value) {
   if (const auto* text = std::get_if<std::string>(&value)) {
     const auto shown = first_bytes(*text, kLongestValue);
-    std::string out = is_plain(shown) && is_utf8(shown) ? std::string(shown) : quoted(shown);
-    if (shown.size() < text->size()) out += kCut;
-    return out;
+    return shown_text(shown) + std::string(shown.size() < text->size() ? kCut : "");
   }
   if (const auto* number = std::get_if<long long>(&value)) return std::to_string(*number);
   if (const auto* real = std::get_if<double>(&value)) return fmt::format("{}", *real);
