@@ -65,13 +65,10 @@ void read_hooks(const std::vector<std::string>& given, ReadFeatures& into) {
   for (const std::string& word : given) {
     if (word == "all") {
       into.features.disabled_hooks = {kHooks.begin(), kHooks.end()};
-      continue;
-    }
-    const auto found = std::ranges::find(kHooks, std::string_view(word), [](HookName hook) { return to_string(hook); });
-    if (found == kHooks.end()) {
-      into.problems.push_back(unknown("cdi-disable-hooks", word, known));
+    } else if (const auto hook = enum_of<HookName::kChmod>(word)) {
+      into.features.disabled_hooks.insert(*hook);
     } else {
-      into.features.disabled_hooks.insert(*found);
+      into.problems.push_back(unknown("cdi-disable-hooks", word, known));
     }
   }
 }

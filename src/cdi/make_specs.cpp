@@ -14,6 +14,7 @@ using inventory::MigDevice;
 using inventory::Platform;
 
 const std::vector<std::string> kFileOptions{"ro", "nosuid", "nodev", "rbind", "rprivate"};
+// Writable, as sockets require.
 const std::vector<std::string> kSocketOptions{"nosuid", "nodev", "noexec", "rbind", "rprivate"};
 constexpr std::array kNeededNodes{"/dev/nvidiactl", "/dev/nvidia-uvm"};  // CUDA does not start without them
 
@@ -78,14 +79,9 @@ class EditWriter {
     for (const Found& node : nodes) add_node(edits, node);
   }
 
-  // Read-only.
-  void add_files(Edits& edits, const std::vector<Found>& files) const {
-    for (const Found& file : files) edits.mounts.push_back(mount_of(file.real, file.path, kFileOptions));
-  }
-
-  // Writable, as sockets require.
-  void add_sockets(Edits& edits, const std::vector<Found>& files) const {
-    for (const Found& file : files) edits.mounts.push_back(mount_of(file.real, file.path, kSocketOptions));
+  void add_files(Edits& edits, const std::vector<Found>& files,
+                 const std::vector<std::string>& options = kFileOptions) const {
+    for (const Found& file : files) edits.mounts.push_back(mount_of(file.real, file.path, options));
   }
 
   // By hook, or by a mount for each if the hook program is known to be missing: a link that the loader needs to find a
@@ -283,8 +279,8 @@ class Maker {
     writer_.add_files(edits, files_.files);
     writer_.add_files(edits, files_.binaries);
     if (!settings_.features.no_ipc_sockets) {
-      writer_.add_sockets(edits, files_.sockets);
-      if (!settings_.mps) writer_.add_sockets(edits, files_.mps_pipe);
+      writer_.add_files(edits, files_.sockets, kSocketOptions);
+      if (!settings_.mps) writer_.add_files(edits, files_.mps_pipe, kSocketOptions);
     }
     writer_.add_links(edits, with_usual_links(files_.library_links));
     if (!inventory_.driver_version.empty())

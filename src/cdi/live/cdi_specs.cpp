@@ -121,15 +121,15 @@ void CdiSpecs::take(const Result<Outcome>& outcome) {
     problem = join(outcome->notes, "; ");
   } else {
     problem = to_string(within(outcome.error(), "CDI specs could not be written, those from before stay"));
-    if (!running_) try_again_later();
+    if (!running_) run_after(kRetryAfter);
   }
   if (!problem.empty() && problem != problem_) log::warning("cdi.problem", {{"what", problem}});
   watch_devices();
   say(std::move(classes), std::move(problem));
 }
 
-void CdiSpecs::try_again_later() {
-  retry_.start(kRetryAfter, [this] {
+void CdiSpecs::run_after(Duration wait) {
+  retry_.start(wait, [this] {
     if (wanted_) run();
   });
 }
@@ -164,9 +164,7 @@ void CdiSpecs::device_changed(const std::string& name) {
     const auto dir = os::Dir::open(watched_);
     if (dir && dir->exists(name) == nodes_.contains(name)) return;
   }
-  retry_.start(kSettle, [this] {
-    if (wanted_) run();
-  });
+  run_after(kSettle);
 }
 
 void CdiSpecs::say(std::set<std::string> classes, std::string problem) {

@@ -48,7 +48,7 @@ class CdiSpecs {
   void take(const Result<Outcome>& outcome);
   void watch_devices();
   void device_changed(const std::string& name);
-  void try_again_later();
+  void run_after(Duration wait);
   void say(std::set<std::string> classes, std::string problem);
 
   os::Loop& loop_;

@@ -2,12 +2,11 @@
 
 #include <algorithm>
 
+#include "cdi/live/device_nodes.h"
 #include "cdi/live/finder.h"
 
 namespace tranche::cdi {
 namespace {
-
-constexpr const char* kImexChannel = "/dev/nvidia-caps-imex-channels/channel";
 
 // The path of a host file relative to the host's driver root; "" if it is not below that.
 std::string relative_to_driver_root(std::string root, const std::string& path) {
@@ -27,7 +26,7 @@ DriverFiles::HookProgram look_for_hook_program(const os::RootView& driver, bool 
 void find_extras(const os::RootView& driver, const os::RootView& devices, const os::RootView& system,
                  const std::vector<int>& imex_channels, DriverFiles& files) {
   for (const int channel : imex_channels) {
-    const std::string path = kImexChannel + std::to_string(channel);
+    const std::string path = imex_channel_path(channel);
     for (const os::RootView* root : {&devices, &system}) {
       const auto place = root->look(path);
       if (!place || !place->is_char_device()) continue;

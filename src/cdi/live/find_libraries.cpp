@@ -72,7 +72,8 @@ std::string find_library_folder(const os::RootView& root, const std::string& nam
     if (const auto place = root.look(folder + "/" + name); place && place->is_file()) return folder;
   for (const std::string& folder : folders) {
     const auto place = root.look(folder + "/libcuda.so.1");
-    if (place && place->is_file() && base_of(place->path) == name) return folder_of(place->path);
+    const auto slash = place && place->is_file() ? place->path.rfind('/') : std::string::npos;
+    if (slash != std::string::npos && place->path.substr(slash + 1) == name) return place->path.substr(0, slash);
   }
   return {};
 }
@@ -113,14 +114,6 @@ std::vector<std::string> firmware_folders(const os::RootView& system) {
 
 }  // namespace
 
-std::string folder_of(const std::string& path) {
-  return path.substr(0, path.rfind('/'));
-}
-
-std::string base_of(const std::string& path) {
-  return path.substr(path.rfind('/') + 1);
-}
-
 std::vector<Found> find_files(const os::RootView& root, const std::vector<std::string>& patterns) {
   return find_all(root, patterns, [](const os::RootView::Place& place) { return place.is_file(); });
 }
@@ -148,10 +141,8 @@ Status find_libraries(const os::RootView& root, const std::string& driver_versio
   for (const std::string name : kExplicitLibraries) named.push_back(folder + "/" + name);
   files.explicit_libraries = real_files(root, named);
 
-  std::ranges::sort(files.libraries);
-  files.libraries.erase(std::ranges::unique(files.libraries).begin(), files.libraries.end());
   std::erase_if(files.explicit_libraries,
-                [&](const Found& file) { return std::ranges::binary_search(files.libraries, file); });
+                [&](const Found& file) { return std::ranges::find(files.libraries, file) != files.libraries.end(); });
 
   std::set<std::string> reals;
   for (const Found& library : files.libraries) reals.insert(library.real);

@@ -39,8 +39,6 @@ void find_gpu_nodes(const os::RootView& devices, const os::RootView& system, con
     if (address.empty()) continue;
     if (auto drm = find_drm(devices, system, address); !drm.nodes.empty()) files.drm[gpu.uuid] = std::move(drm);
   }
-  std::ranges::sort(wanted);
-  wanted.erase(std::ranges::unique(wanted).begin(), wanted.end());
   files.gpu_nodes = find_nodes(devices, wanted);
   files.control_nodes =
       find_nodes(devices, {"/dev/nvidia-modeset", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidiactl"});

@@ -7,22 +7,11 @@
 namespace tranche::cdi {
 namespace {
 
-bool has_csv_folder(const os::RootView& root) {
-  const auto place = root.look(kCsvDirectory);
-  return place && place->is_directory();
-}
-
-// Adds the file once, at its real path.
-void add_file(std::vector<Found>& files, const std::string& real) {
-  const Found file{real, real};
-  if (std::ranges::find(files, file) == files.end()) files.push_back(file);
-}
-
 void find_link(const os::RootView& driver, const std::string& path, DriverFiles& files) {
   if (is_library_link(path)) return;  // the loader's cache creates these
   const auto place = driver.look(path);
   if (!place || !place->is_file()) return;
-  add_file(files.files, place->path);
+  files.files.push_back({place->path, place->path});
   if (driver.link_text(path)) files.file_links.push_back({path, place->path, place->path});
 }
 
@@ -35,7 +24,7 @@ void find_entry(const CsvEntry& entry, const os::RootView& driver, const os::Roo
     const auto place = driver.look(path);
     if (!place) continue;
     if (entry.kind == CsvKind::kDirectory && place->is_directory()) files.directories.push_back({path, place->path});
-    if (entry.kind == CsvKind::kLibrary && place->is_file()) add_file(files.libraries, place->path);
+    if (entry.kind == CsvKind::kLibrary && place->is_file()) files.libraries.push_back({place->path, place->path});
     if (entry.kind == CsvKind::kLink) find_link(driver, path, files);
   }
 }
@@ -62,7 +51,8 @@ void read_csv(const os::RootView& root, const std::string& path, const os::RootV
 void find_tegra(const os::RootView& driver, const os::RootView& system, const os::RootView& devices,
                 FoundDriverFiles& found) {
   for (const os::RootView* root : {&driver, &system}) {
-    if (!has_csv_folder(*root)) continue;
+    const auto folder = root->look(kCsvDirectory);
+    if (!folder || !folder->is_directory()) continue;
     for (const std::string_view name : kCsvFiles)
       read_csv(*root, std::string(kCsvDirectory) + "/" + std::string(name), driver, devices, found);
     return;

@@ -1,5 +1,5 @@
 #pragma once
-// Private to cdi/live: the steps of find_driver_files.
+// Private to cdi/live: the steps of find_driver_files, which sorts what they find and removes what is there twice.
 #include <string>
 #include <vector>
 
@@ -35,8 +35,5 @@ void find_gpu_nodes(const os::RootView& devices, const os::RootView& system, con
 void find_wsl(const os::RootView& driver, const os::RootView& devices, DriverFiles& files);
 void find_tegra(const os::RootView& driver, const os::RootView& system, const os::RootView& devices,
                 FoundDriverFiles& found);
-
-std::string folder_of(const std::string& path);
-std::string base_of(const std::string& path);
 
 }  // namespace tranche::cdi
