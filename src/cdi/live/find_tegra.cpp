@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "cdi/csv.h"
 #include "cdi/live/finder.h"
 #include "os/files/files.h"

@@ -21,29 +21,24 @@ constexpr const char* kTheirTemporaryFolder = "gfd-tmp";  // left beside the fil
 
 class File final : public LabelWriter {
  public:
-  explicit File(const std::string& path) {
-    const auto slash = path.rfind('/');
-    folder_ = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
-    name_ = slash == std::string::npos ? path : path.substr(slash + 1);
-  }
+  explicit File(const std::string& path) : place_(os::parts_of(path)) {}
   void write(const Labels& labels, Done done) override { done(put(file_text(labels))); }
   void clean_up() override {
-    const auto folder = os::Dir::open(folder_);
+    const auto folder = os::Dir::open(place_.directory);
     if (!folder) return;
-    (void)folder->remove(name_);
+    (void)folder->remove(place_.name);
     (void)folder->remove_tree(kTheirTemporaryFolder);
   }
 
  private:
   Result<Written> put(const std::string& text) {
-    TRY(const auto folder, os::Dir::open(folder_));
-    const auto there = folder.read(name_);
+    TRY(const auto folder, os::Dir::open(place_.directory));
+    const auto there = folder.read(place_.name);
     if (there && *there == text) return Written{};
-    TRY_STATUS(folder.write_atomically(name_, text));
+    TRY_STATUS(folder.write_atomically(place_.name, text));
     return Written{.changed = true, .foreign = {}, .remarks = {}};
   }
-  std::string folder_;
-  std::string name_;
+  os::PathParts place_;
 };
 
 bool is_good(const kube::KubeAnswer& answer) {

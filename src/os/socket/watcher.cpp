@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "os/files/files.h"
 #include "os/files/watch.h"
 #include "os/loop/timer.h"
 #include "os/socket/status_socket.h"
@@ -23,11 +24,7 @@ constexpr std::string_view kRequest = "watch\n";
 class Follower : public std::enable_shared_from_this<Follower> {
  public:
   Follower(Loop& loop, std::string path, std::function<void(const std::string&)> on_line)
-      : loop_(loop), path_(std::move(path)), on_line_(std::move(on_line)) {
-    const auto slash = path_.rfind('/');
-    directory_ = slash == std::string::npos ? "." : slash == 0 ? "/" : path_.substr(0, slash);
-    name_ = path_.substr(slash == std::string::npos ? 0 : slash + 1);
-  }
+      : loop_(loop), path_(std::move(path)), parts_(parts_of(path_)), on_line_(std::move(on_line)) {}
 
   void try_after(Duration pause);
   void drop();
@@ -43,8 +40,7 @@ class Follower : public std::enable_shared_from_this<Follower> {
 
   Loop& loop_;
   std::string path_;
-  std::string directory_;
-  std::string name_;
+  PathParts parts_;
   std::function<void(const std::string&)> on_line_;
   std::unique_ptr<DirWatch> appears_;
   Fd fd_;
@@ -71,12 +67,12 @@ void Follower::drop() {
 
 void Follower::watch_directory() {
   if (appears_) return;
-  auto opened = DirWatch::open(loop_, directory_, [weak = weak_from_this()](const std::string& name) {
+  auto opened = DirWatch::open(loop_, parts_.directory, [weak = weak_from_this()](const std::string& name) {
     const auto self = weak.lock();
     if (!self || self->dropped_) return;
     if (name.empty()) {
       self->appears_.reset();  // the directory is gone: opens a new watch at the next attempt
-    } else if (name == self->name_ && !self->fd_) {
+    } else if (name == self->parts_.name && !self->fd_) {
       self->pause_ = kFirstPause;
       self->connect();
     }
