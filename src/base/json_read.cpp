@@ -39,6 +39,13 @@ std::vector<std::string> texts_at(const Json& object, std::string_view key) {
   return texts;
 }
 
+std::map<std::string, std::string> text_map_at(const Json& object, std::string_view key) {
+  std::map<std::string, std::string> texts;
+  for (const auto& [name, value] : map_at(object, key).items())
+    if (value.is_string()) texts.emplace(name, value.get<std::string>());
+  return texts;
+}
+
 std::optional<std::int64_t> number_of(const Json& value) {
   constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
   if (!value.is_number_integer()) return std::nullopt;

@@ -3,6 +3,7 @@
 // For documents in which every fault is reported, see the strict readers of their owners
 // (gpu/inventory/inventory_json.cpp, mps/protocol/requests.cpp). json_of (json_text.h) parses the text. Pure.
 #include <cstdint>
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -16,8 +17,9 @@ const nlohmann::json& member_at(const nlohmann::json& object, std::string_view k
 const nlohmann::json& list_at(const nlohmann::json& object, std::string_view key);    // an empty list when absent
 const nlohmann::json& map_at(const nlohmann::json& object, std::string_view key);     // an empty object when absent
 
-std::string text_at(const nlohmann::json& object, std::string_view key);                // "" when absent
-std::vector<std::string> texts_at(const nlohmann::json& object, std::string_view key);  // those of a list
+std::string text_at(const nlohmann::json& object, std::string_view key);                             // "" when absent
+std::vector<std::string> texts_at(const nlohmann::json& object, std::string_view key);               // those of a list
+std::map<std::string, std::string> text_map_at(const nlohmann::json& object, std::string_view key);  // of an object
 std::optional<std::int64_t> number_at(const nlohmann::json& object, std::string_view key);
 std::uint64_t count_at(const nlohmann::json& object, std::string_view key);  // 0 when absent or negative
 bool truth_at(const nlohmann::json& object, std::string_view key);           // false when absent

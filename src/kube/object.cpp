@@ -14,15 +14,6 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kLongestName = 253;  // of a DNS subdomain (RFC 1123), the format of object names
 
-Texts texts_at(const Json& object, const char* key) {
-  Texts texts;
-  const Json& held = member_at(object, key);
-  if (!held.is_object()) return texts;
-  for (auto it = held.begin(); it != held.end(); ++it)
-    if (it->is_string()) texts.emplace(it.key(), it->get<std::string>());
-  return texts;
-}
-
 bool is_legal_name(std::string_view name) {
   const auto inner = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.'; };
   const auto outer = [&](char c) { return inner(c) && c != '-' && c != '.'; };
@@ -56,11 +47,11 @@ Result<ListHead> parse_list(std::string_view body, const std::function<Status(co
 }
 
 Texts labels_of(const Json& object) {
-  return texts_at(member_at(object, "metadata"), "labels");
+  return text_map_at(member_at(object, "metadata"), "labels");
 }
 
 Texts data_of_config_map(const Json& object) {
-  return texts_at(object, "data");
+  return text_map_at(object, "data");
 }
 
 Result<ObjectName> parse_object_name(std::string_view text) {

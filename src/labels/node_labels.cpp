@@ -14,14 +14,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-// The texts of metadata.<name>; values of other types are ignored.
-std::map<std::string, std::string> texts_of(const Json& metadata, const char* name) {
-  std::map<std::string, std::string> texts;
-  for (const auto& [key, value] : map_at(metadata, name).items())
-    if (value.is_string()) texts.emplace(key, value.get<std::string>());
-  return texts;
-}
-
 std::set<std::string> owned_by(const std::map<std::string, std::string>& annotations) {
   std::set<std::string> owned;
   const auto listed = annotations.find(kOwnedAnnotation);
@@ -44,8 +36,8 @@ Result<NodeChange> change_node(std::string_view node, const Labels& wanted) {
   const Json json = json_of(node);
   const Json& metadata = member_at(json, "metadata");
   if (!metadata.is_object()) return fail(Kind::kInvalid, "the API server's answer is no node");
-  const auto there = texts_of(metadata, "labels");
-  const auto annotations = texts_of(metadata, "annotations");
+  const auto there = text_map_at(metadata, "labels");
+  const auto annotations = text_map_at(metadata, "annotations");
   const std::set<std::string> owned = owned_by(annotations);
 
   NodeChange change;

@@ -17,15 +17,12 @@ std::string name_of(const FeaturePlace& place) {
   return "nvidia-features-for-" + place.node;
 }
 
-Json owner_json(const FeatureOwner& owner) {
-  Json json{{"apiVersion", owner.api_version}, {"kind", owner.kind}, {"name", owner.name}, {"uid", owner.uid}};
-  if (owner.controller) json["controller"] = true;
-  return json;
-}
-
 Json owners_json(const FeaturePlace& place) {
   Json list = Json::array();
-  for (const auto& owner : place.owners) list.push_back(owner_json(owner));
+  for (const auto& [api_version, kind, name, uid, controller] : place.owners) {
+    list.push_back({{"apiVersion", api_version}, {"kind", kind}, {"name", name}, {"uid", uid}});
+    if (controller) list.back()["controller"] = true;
+  }
   return list;
 }
 
