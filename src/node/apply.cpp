@@ -51,7 +51,7 @@ void NodeProgram::apply(const Decided& decided, const Fresh& had) {
   if (inputs_.claims && heard) claim_statuses_.look();
   cluster_.condition(decision_.condition);
   if (mig_) cluster_.condition(mig_->condition());
-  grant_log_.follow(decision_.holders, cluster_.pods(), loop_.now());
+  grant_log_.follow(decision_.holders, loop_.now());
   labels_.use(link_.client());
   if (inputs_.inventory) labels_.follow(inputs_.config.config, *inputs_.inventory, decision_.plan);
   dra_slices_.follow(node);

@@ -48,19 +48,19 @@ void read_shares(const Records& records, Decision& decision) {
 }
 
 // An equal list is not replaced, because snapshots and other parts of the agent hold it too.
-void find_holders(const Inputs& in, Decision& decision) {
-  SharedList<Holder> found = holders({in, decision});
+void find_holders(const Inputs& in, const Records& records, Decision& decision) {
+  SharedList<Holder> found = holders({in, decision}, records.pods);
   if (found != decision.holders) decision.holders = std::move(found);
 }
 
 // The ledger learns whose the grants are, and with that limits that it did not know.
 void name_grants(const Inputs& in, const Records& records, Decision& decision, MonoTime now) {
   const bool complete = in.holdings_problem.empty() && !in.holdings.empty();
-  find_holders(in, decision);
+  find_holders(in, records, decision);
   records.ledger.named(named_grants(decision.holders), decision.plan, endpoints_of(in.pools), complete, now);
   if (*decision.shares == records.ledger.shares()) return;
   read_shares(records, decision);
-  find_holders(in, decision);
+  find_holders(in, records, decision);
 }
 
 bool is_for_claims(const plan::Plan& plan, const std::string& gpu) {
@@ -122,9 +122,8 @@ Decided decide(const Inputs& in, const Records& records, Decision last, MonoTime
   if (in.fresh.plan || in.fresh.offer) {
     decide_offer(in, records, out, now);
   } else {
-    find_holders(in, decision);  // the claims may have changed
+    find_holders(in, records, decision);  // the claims and pods may have changed
   }
-  decision.owners = grant_owners(decision.holders, records.pods);
   count_held_times(in, decision, now);
   decision.condition = node_condition({in, decision});
   return out;

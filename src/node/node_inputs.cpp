@@ -161,7 +161,7 @@ void NodeProgram::on_holdings(Result<std::vector<kubelet::PodHolding>> listed) {
 
 void NodeProgram::on_pods(const kube::PodChanges& changes) {
   tenants_.on_pods(changes);
-  if (log_pods(changes, decision_.owners)) holdings_.ask();
+  if (log_pods(changes, decision_.holders)) holdings_.ask();
   step();
 }
 

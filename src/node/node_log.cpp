@@ -91,14 +91,16 @@ void log_pools(const mps::PoolReports& before, const mps::PoolReports& next, boo
     log::info("mps.connection", {{"connected", next.connected}, {"why", next.problem}});
 }
 
-bool log_pods(const kube::PodChanges& changes, const std::vector<GrantOwner>& owners) {
+bool log_pods(const kube::PodChanges& changes, const std::vector<Holder>& holders) {
   using What = kube::PodChange::What;
   bool ended = false;
   for (const auto& [what, pod] : changes) {
     if (what == What::kNew || what == What::kChanged) continue;
     std::vector<std::string> grants;
-    for (const auto& owner : owners)
-      if (owner.pod_namespace == pod.pod_namespace && owner.pod == pod.name) grants.push_back(owner.grant);
+    for (const auto& holder : holders)
+      if (!holder.grant.empty() && holder.pod_namespace == pod.pod_namespace && holder.pod == pod.name)
+        grants.push_back(holder.grant);
+    std::ranges::sort(grants);
     const bool over = what == What::kGone || what == What::kEnded;
     ended = ended || over;
     if (grants.empty()) continue;
@@ -139,39 +141,31 @@ void log_answered(const Answered& answered) {
     log::warning("grant.refused", {{"resource", resource}, {"why", error}});
 }
 
-void GrantLog::follow(const std::vector<Holder>& holders, const kube::PodTable& pods, MonoTime now) {
+void GrantLog::follow(const std::vector<Holder>& holders, MonoTime now) {
   std::map<std::string, Held> next;
-  for (const auto& holder : holders) {
-    const auto* pod = pods.find(holder.pod_namespace, holder.pod);
-    Held entry{holder.grant.empty() ? allocate::grant_id(holder.slots) : holder.grant,
-               holder.pod_namespace,
-               holder.pod,
-               holder.container,
-               pod == nullptr ? "" : pod->uid,
-               holder.claim,
-               now};
-    const std::string key = entry.grant + " " + tenant_key(holder);
+  for (auto holder : holders) {
+    if (holder.grant.empty()) holder.grant = allocate::grant_id(holder.slots);
+    const std::string key = holder.grant + " " + tenant_key(holder);
     if (auto before = held_.extract(key); !before.empty()) {
       next.insert(std::move(before));
       continue;
     }
-    if (next.contains(key)) continue;
-    log::info("grant.held", {{"grant", entry.grant},
-                             {"k8s.namespace.name", entry.pod_namespace},
-                             {"k8s.pod.name", entry.pod},
-                             {"k8s.container.name", entry.container},
-                             {"k8s.pod.uid", entry.uid},
-                             {"claim", entry.claim}});
-    next.emplace(key, std::move(entry));
+    if (!next.try_emplace(key, holder, now).second) continue;
+    log::info("grant.held", {{"grant", holder.grant},
+                             {"k8s.namespace.name", holder.pod_namespace},
+                             {"k8s.pod.name", holder.pod},
+                             {"k8s.container.name", holder.container},
+                             {"k8s.pod.uid", holder.pod_uid},
+                             {"claim", holder.claim}});
   }
-  for (const auto& [key, entry] : held_)
-    log::info("grant.ended", {{"grant", entry.grant},
-                              {"k8s.namespace.name", entry.pod_namespace},
-                              {"k8s.pod.name", entry.pod},
-                              {"k8s.container.name", entry.container},
-                              {"k8s.pod.uid", entry.uid},
-                              {"claim", entry.claim},
-                              {"held_s", std::chrono::duration_cast<std::chrono::seconds>(now - entry.since).count()}});
+  for (const auto& [key, held] : held_)
+    log::info("grant.ended", {{"grant", held.holder.grant},
+                              {"k8s.namespace.name", held.holder.pod_namespace},
+                              {"k8s.pod.name", held.holder.pod},
+                              {"k8s.container.name", held.holder.container},
+                              {"k8s.pod.uid", held.holder.pod_uid},
+                              {"claim", held.holder.claim},
+                              {"held_s", std::chrono::duration_cast<std::chrono::seconds>(now - held.since).count()}});
   held_ = std::move(next);
 }
 

@@ -22,18 +22,18 @@ void log_health(const std::vector<health::Change>& changes);
 void log_plugins(const std::vector<kubelet::PluginState>& before, const std::vector<kubelet::PluginState>& next);
 void log_pools(const mps::PoolReports& before, const mps::PoolReports& next, bool needed);
 // Pods that hold a grant and are terminating. True: a pod with slots has ended, so kubelet's list has changed.
-bool log_pods(const kube::PodChanges& changes, const std::vector<GrantOwner>& owners);
+bool log_pods(const kube::PodChanges& changes, const std::vector<Holder>& holders);
 void log_answered(const Answered& answered);
 
 // Which container holds a grant, and that it holds it no longer, as kubelet and the claims report it: the first and the
 // last line that name the grant's pod. Attributes are named as in OpenTelemetry. Loop thread only.
 class GrantLog {
  public:
-  void follow(const std::vector<Holder>& holders, const kube::PodTable& pods, MonoTime now);
+  void follow(const std::vector<Holder>& holders, MonoTime now);
 
  private:
   struct Held {
-    std::string grant, pod_namespace, pod, container, uid, claim;
+    Holder holder;
     MonoTime since{};
   };
   std::map<std::string, Held> held_;  // by grant and tenant

@@ -95,8 +95,7 @@ struct Decision {
   HealthReport health;
   std::vector<advertise::Advertised> advertised;
   SharedValue<grants::Shares> shares;  // limits of the grants since they were given
-  SharedList<Holder> holders;          // of devices, as reported by kubelet and the claims
-  SharedList<GrantOwner> owners;       // of those that have an endpoint
+  SharedList<Holder> holders;          // of devices
   SharedValue<HeldTimes> held_times;   // of tenants, as of held_read
   MonoTime held_read{};                // the answer of kubelet's
   kube::NodeCondition condition;

@@ -39,25 +39,16 @@ void add_claims(std::vector<Holder>& found, const ClaimsReport& claims) {
   }
 }
 
-}  // namespace
-
-std::vector<GrantOwner> grant_owners(const std::vector<Holder>& holders, const kube::PodTable& pods) {
-  std::vector<GrantOwner> owners;
-  owners.reserve(holders.size());
-  for (const auto& holder : holders) {
-    if (holder.grant.empty()) continue;
-    GrantOwner owner{holder.grant, holder.pod_namespace, holder.pod, {}, {}, false};
-    if (const auto* pod = pods.find(holder.pod_namespace, holder.pod)) {
-      owner.uid = pod->uid;
-      owner.deleting = pod->deleting;
-      const auto container = std::ranges::find(pod->containers, holder.container, &kube::ContainerSeen::name);
-      if (container != pod->containers.end()) owner.container_id = container->container_id;
-    }
-    owners.push_back(std::move(owner));
-  }
-  std::ranges::sort(owners, {}, &GrantOwner::grant);
-  return owners;
+void add_ids(Holder& holder, const kube::PodTable& pods) {
+  const auto* pod = pods.find(holder.pod_namespace, holder.pod);
+  if (pod == nullptr) return;
+  holder.pod_uid = pod->uid;
+  holder.deleting = pod->deleting;
+  const auto container = std::ranges::find(pod->containers, holder.container, &kube::ContainerSeen::name);
+  if (container != pod->containers.end()) holder.container_id = container->container_id;
 }
+
+}  // namespace
 
 bool lists_ended_pods(const std::vector<kubelet::PodHolding>& holdings, const kube::PodTable& pods) {
   return std::ranges::any_of(holdings, [&](const kubelet::PodHolding& holding) {
@@ -68,7 +59,7 @@ bool lists_ended_pods(const std::vector<kubelet::PodHolding>& holdings, const ku
 
 // A grant has the limits that it was given, whatever the plan has now. Only where those are not known, it has the
 // plan's.
-std::vector<Holder> holders(const NodeView& node) {
+std::vector<Holder> holders(const NodeView& node, const kube::PodTable& pods) {
   std::vector<Holder> found;
   found.reserve(node.in.holdings.size());
   const Decision& decision = node.decision;
@@ -100,6 +91,7 @@ std::vector<Holder> holders(const NodeView& node) {
     found.push_back(std::move(holder));
   }
   if (node.in.claims) add_claims(found, *node.in.claims);
+  for (auto& holder : found) add_ids(holder, pods);
   return found;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// The holders of devices, as reported by kubelet (PodResources, and the claims that it had prepared) and the plan.
-// Pure.
+// The holders of devices, as reported by kubelet (PodResources, and the claims that it had prepared), the plan and the
+// API server. Pure.
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,10 +29,14 @@ struct Holder {
   std::string grant;       // its endpoint's name, "" without MPS
   std::string claim = {};  // of the holding; "": held by slots
   std::string claim_uid = {};
+  // As reported by the API server; "" and false while only kubelet knows the pod.
+  std::string pod_uid = {};
+  std::string container_id = {};  // "containerd://…"
+  bool deleting = false;
 
   friend bool operator==(const Holder&, const Holder&) = default;
 };
-std::vector<Holder> holders(const NodeView& node);
+std::vector<Holder> holders(const NodeView& node, const kube::PodTable& pods);
 std::string holder_name(const Holder& holder);  // "namespace/pod/container"
 // Holders with the same key are one tenant: the grants of a container. A request of a claim is a tenant of its own,
 // whatever the names of the claim, its request and its pod, because users choose these names.
@@ -46,21 +50,6 @@ std::vector<grants::Named> named_grants(const std::vector<Holder>& holders);
 // Of all pools; absent while `tranche mps` does not answer.
 std::optional<std::vector<grants::Endpoint>> endpoints_of(const mps::PoolReports& pools);
 grants::Endpoint endpoint_of(const std::string& pool, const mps::EndpointReport& endpoint);
-
-// Which pod and container a grant belongs to: as reported by kubelet (PodResources: namespace, pod, container, slots)
-// and the API server (uid, container id, whether it is being deleted).
-struct GrantOwner {
-  std::string grant;  // its endpoint's name
-  std::string pod_namespace;
-  std::string pod;
-  std::string uid;           // "" when only kubelet knows the pod (yet)
-  std::string container_id;  // "containerd://…", "" when not known
-  bool deleting = false;
-  friend bool operator==(const GrantOwner&, const GrantOwner&) = default;
-};
-
-// By grant. Holders without an endpoint are left out.
-std::vector<GrantOwner> grant_owners(const std::vector<Holder>& holders, const kube::PodTable& pods);
 
 // Whether kubelet lists a pod that the API server says is over or gone.
 bool lists_ended_pods(const std::vector<kubelet::PodHolding>& holdings, const kube::PodTable& pods);

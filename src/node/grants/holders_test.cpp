@@ -15,7 +15,7 @@ Snapshot held_by_a_pod() {
 }
 
 TEST(Holders, HaveTheLimitsOfThePlanWhileNothingElseIsKnown) {
-  const auto all = holders(held_by_a_pod());
+  const auto all = holders(held_by_a_pod(), {});
   ASSERT_THAT(all, SizeIs(1));
   EXPECT_EQ(all[0].grant, allocate::grant_id(kSlots));
   EXPECT_EQ(all[0].devices[0].limits.memory, mib(20000));
@@ -26,10 +26,10 @@ TEST(Holders, KeepTheirLimitsUnderAChangedConfigurationAndName) {
   auto snapshot = held_by_a_pod();
   snapshot.shares.own()[{allocate::grant_id(kSlots), "GPU-0"}] = {"gpu-0", "nvidia.com/gpu", mib(5000),
                                                                   Percent::whole(50)};
-  EXPECT_EQ(holders(snapshot).at(0).devices[0].limits.memory, mib(5000));
-  EXPECT_EQ(holders(snapshot).at(0).devices[0].limits.sms, 66u);
+  EXPECT_EQ(holders(snapshot, {}).at(0).devices[0].limits.memory, mib(5000));
+  EXPECT_EQ(holders(snapshot, {}).at(0).devices[0].limits.sms, 66u);
   snapshot.plan.resources[0].name = "nvidia.com/gpu.shared";
-  const auto all = holders(snapshot);
+  const auto all = holders(snapshot, {});
   ASSERT_THAT(all, SizeIs(1)) << "its pod runs on";
   EXPECT_EQ(all[0].resource, "nvidia.com/gpu");
   EXPECT_EQ(all[0].devices[0].limits.memory, mib(5000));
@@ -38,7 +38,7 @@ TEST(Holders, KeepTheirLimitsUnderAChangedConfigurationAndName) {
 TEST(Holders, OfWhatIsNotOursAreLeftOut) {
   auto snapshot = held_by_a_pod();
   snapshot.holdings = {{"default", "a", "main", "example.com/fpga", kSlots}};
-  EXPECT_THAT(holders(snapshot), IsEmpty());
+  EXPECT_THAT(holders(snapshot, {}), IsEmpty());
 }
 
 // Promise: guard: Requests of claims are tenants of their own, whatever claims, requests and pods are named.
@@ -61,7 +61,7 @@ TEST(Holders, RequestsOfClaimsAreTenantsOfTheirOwnWhateverTheyAreNamed) {
   add("u3", "train-0", "");                   // by hand, named as the pod
   std::set<std::string> keys;
   std::vector<std::string> pods;
-  for (const auto& holder : holders(snapshot)) {
+  for (const auto& holder : holders(snapshot, {})) {
     keys.insert(tenant_key(holder));
     pods.push_back(holder.pod);
   }
@@ -79,11 +79,54 @@ TEST(Holders, ARequestWithSeveralGpusIsOneTenantWithALimitOnEach) {
   second.gpu_uuid = "GPU-1";
   second.limits.memory = mib(100);
   claims.prepared["u1"] = {{"default", "two", "u1"}, "p", {first, second}};
-  const auto all = holders(snapshot);
+  const auto all = holders(snapshot, {});
   ASSERT_THAT(all, SizeIs(1));
   ASSERT_THAT(all[0].devices, SizeIs(2));
   EXPECT_EQ(all[0].devices[1].uuid, "GPU-1");
   EXPECT_EQ(all[0].devices[1].limits.memory, mib(100));
+}
+
+kube::PodSeen pod(const std::string& name) {
+  kube::PodSeen seen;
+  seen.pod_namespace = "default";
+  seen.name = name;
+  seen.uid = "uid-" + name;
+  seen.phase = "Running";
+  seen.containers = {{"init", "containerd://i"}, {"main", "containerd://m"}};
+  return seen;
+}
+
+// Promise: api-server/pods: Grants carry kubelet's names and the cluster's ids.
+TEST(Holders, HaveKubeletsNamesAndTheClustersIds) {
+  kube::PodTable pods;
+  auto going = pod("a");
+  going.deleting = true;
+  pods.replace({going});
+  const auto all = holders(held_by_a_pod(), pods);
+  ASSERT_THAT(all, SizeIs(1));
+  EXPECT_EQ(all[0].pod_uid, "uid-a");
+  EXPECT_EQ(all[0].container_id, "containerd://m");
+  EXPECT_TRUE(all[0].deleting);
+}
+
+TEST(Holders, AreKnownByNameAloneWithoutTheCluster) {
+  const auto all = holders(held_by_a_pod(), {});
+  ASSERT_THAT(all, SizeIs(1));
+  EXPECT_EQ(all[0].pod, "a");
+  EXPECT_EQ(all[0].pod_uid, "");
+}
+
+TEST(Holders, KubeletIsBehindWhileItListsAPodThatIsOverOrGone) {
+  kube::PodTable pods;
+  pods.replace({pod("a")});
+  const std::vector<kubelet::PodHolding> a{{"default", "a", "main", "r", {"s"}}},
+      b{{"default", "b", "main", "r", {"s"}}};
+  EXPECT_FALSE(lists_ended_pods(a, pods));
+  EXPECT_TRUE(lists_ended_pods(b, pods));
+  auto over = pod("a");
+  over.phase = "Succeeded";
+  pods.replace({over});
+  EXPECT_TRUE(lists_ended_pods(a, pods));
 }
 
 }  // namespace holders_test

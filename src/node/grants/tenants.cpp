@@ -65,7 +65,7 @@ Tenants::Tenants(os::Loop& loop, grants::Ledger& ledger, mps::MpsClient& mps,
       sender_(loop, mps) {}
 
 void Tenants::follow(const NodeView& node, bool listed) {
-  owners_ = node.decision.owners;
+  newest_ = node.decision.holders;
   if (listed) holders_are(node);
   guarding_.follow(node);
   sender_.follow(guarding_.tenants(), pools_);
@@ -192,7 +192,6 @@ void Tenants::granted(const std::vector<allocate::Grant>& grants, bool holders_k
 
 // An event about a claim that any pod may use is the claim's.
 kube::ObjectRef Tenants::pod_of(const std::string& holder, const std::string& grant) const {
-  const auto owner = std::ranges::find(owners_, grant, &GrantOwner::grant);
   const auto slash = holder.find('/');
   const auto second = holder.find('/', slash + 1);
   const std::string pod_namespace = holder.substr(0, slash);
@@ -202,8 +201,9 @@ kube::ObjectRef Tenants::pod_of(const std::string& holder, const std::string& gr
     const bool known = held != holders_.end() && holder_name(*held) == holder;
     return kube::ObjectRef::claim(pod_namespace, name.substr(kClaimAsPod.size()), known ? held->claim_uid : "");
   }
-  const bool same = owner != owners_.end() && owner->pod_namespace == pod_namespace && owner->pod == name;
-  return kube::ObjectRef::pod(pod_namespace, name, same ? owner->uid : "");
+  const auto held = std::ranges::find(newest_, grant, &Holder::grant);
+  const bool same = held != newest_.end() && held->pod_namespace == pod_namespace && held->pod == name;
+  return kube::ObjectRef::pod(pod_namespace, name, same ? held->pod_uid : "");
 }
 
 void Tenants::report_act(const GuardAct& act) {

@@ -146,13 +146,13 @@ class Tenants {
   Guarding guarding_;
   bool retiring_ = false;
   EndpointLimitSender sender_;
+  SharedList<Holder> newest_;                   // holders by the newest decision
   SharedList<Holder> holders_;                  // by kubelet's last answer
   std::map<std::string, std::string> pool_of_;  // the same, by grant: the pool of its endpoint
   FaultAttribution faults_;
   PodNotices notices_;
   os::Timer fault_timer_{loop_};
   mps::PoolReports pools_;
-  SharedList<GrantOwner> owners_;
 };
 
 }  // namespace tranche::node

@@ -34,7 +34,7 @@ Snapshot held(std::uint32_t slots) {
   snapshot.plan.resources = {resource};
   snapshot.holdings = {{"team", "a", "main", "nvidia.com/gpu", kTwo}};
   snapshot.shares.own()[{allocate::grant_id(kTwo), "GPU-0"}] = {"gpu-0", "nvidia.com/gpu", mib(5000), Percent{1250}};
-  snapshot.holders = holders(snapshot);
+  snapshot.holders = holders(snapshot, {});
   snapshot.cluster.node = "n1";
   return snapshot;
 }

@@ -62,9 +62,11 @@ TEST_F(NodePagesTest, TheNetworkSeesNoProcessAndNoPodUid) {
   resource.devices[0].pool = "gpu-0";
   snapshot.plan.resources = {resource};
   snapshot.holdings = {{"team", "a", "main", "nvidia.com/gpu", {"GPU-0::1"}}};
-  snapshot.holders = holders(snapshot);
-  const std::string grant = allocate::grant_id(snapshot.holdings[0].slots);
-  snapshot.owners = {GrantOwner{grant, "team", "a", "the-uid", "containerd://c", false}};
+  auto held = holders(snapshot, {});
+  held[0].pod_uid = "the-uid";
+  held[0].container_id = "containerd://c";
+  snapshot.holders = held;
+  const std::string grant = held[0].grant;
   snapshot.cluster.node = "n1";
   snapshot.use.emplace_back();
   snapshot.use[0].uuid = "GPU-0";

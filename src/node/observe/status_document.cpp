@@ -188,7 +188,7 @@ ClientsOf clients_of_grants(const Snapshot& s) {
   return clients;
 }
 
-Json grant_json(const Snapshot& s, const Holder& holder, const ClientsOf& clients_of, const Reader& reader) {
+Json grant_json(const Holder& holder, const ClientsOf& clients_of, const Reader& reader) {
   Json devices = Json::array();
   for (const auto& d : holder.devices) {
     devices.push_back({{"uuid", d.uuid},
@@ -210,13 +210,12 @@ Json grant_json(const Snapshot& s, const Holder& holder, const ClientsOf& client
     if (reader.of_node) client["pid"] = of->second->pid;
     json["protection"].push_back(std::move(client));
   }
-  const auto owner = std::ranges::lower_bound(s.owners, holder.grant, {}, &GrantOwner::grant);
-  if (owner == s.owners.end() || owner->grant != holder.grant || owner->uid.empty()) return json;
+  if (holder.grant.empty() || holder.pod_uid.empty()) return json;
   if (reader.of_node) {
-    json["podUid"] = owner->uid;
-    json["containerId"] = owner->container_id;
+    json["podUid"] = holder.pod_uid;
+    json["containerId"] = holder.container_id;
   }
-  json["deleting"] = owner->deleting;
+  json["deleting"] = holder.deleting;
   return json;
 }
 
@@ -488,7 +487,7 @@ LongText document_for(const Snapshot& s, const Reader& reader) {
   });
   const auto clients_of = clients_of_grants(s);
   document.show_list("grants", [&](auto element) {
-    for (const auto& holder : s.holders) element(grant_json(s, holder, clients_of, reader));
+    for (const auto& holder : s.holders) element(grant_json(holder, clients_of, reader));
   });
   document.show("planProblems", problems_json(s.plan_problems));
   document.show("leftOut", left_out_json(s));

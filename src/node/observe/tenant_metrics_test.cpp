@@ -41,7 +41,7 @@ TEST(TenantMetrics, WhatTheGuardDoesNotSeeIsAbsent) {
   auto snapshot = held_by_a_pod();
   snapshot.shares = {};
   snapshot.plan.resources[0].devices[0].pool.clear();  // time-slicing
-  snapshot.holders = holders(snapshot);
+  snapshot.holders = holders(snapshot, {});
   const auto text = tenant_metrics(snapshot, {}, MonoTime{}).str();
   EXPECT_THAT(text, HasSubstr("tranche_tenant_slots"));
   EXPECT_THAT(text, Not(HasSubstr("memory")));
@@ -55,7 +55,7 @@ TEST(TenantMetrics, TwoResourcesOfOneContainerOnADeviceAreOneRow) {
   snapshot.shares.own()[{allocate::grant_id(more), "GPU-0"}] = {"gpu-0", "nvidia.com/gpu", mib(2500), Percent{625}};
   grants::join_grants(snapshot.shares.own(),
                       {{"team/a/main", allocate::grant_id(kSlots)}, {"team/a/main", allocate::grant_id(more)}});
-  snapshot.holders = holders(snapshot);
+  snapshot.holders = holders(snapshot, {});
   const auto rows = tenant_rows(snapshot, {});
   ASSERT_THAT(rows, SizeIs(1));
   EXPECT_EQ(rows[0].slots, 3u);
