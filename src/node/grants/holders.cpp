@@ -95,6 +95,11 @@ std::vector<Holder> holders(const NodeView& node, const kube::PodTable& pods) {
   return found;
 }
 
+const Holder* find_holder(const std::vector<Holder>& holders, const std::string& grant) {
+  const auto found = grant.empty() ? holders.end() : std::ranges::find(holders, grant, &Holder::grant);
+  return found == holders.end() ? nullptr : &*found;
+}
+
 std::string holder_name(const Holder& holder) {
   return fmt::format("{}/{}/{}", holder.pod_namespace, holder.pod, holder.container);
 }

@@ -37,6 +37,8 @@ struct Holder {
   friend bool operator==(const Holder&, const Holder&) = default;
 };
 std::vector<Holder> holders(const NodeView& node, const kube::PodTable& pods);
+// nullptr where none is known, and of a grant "".
+const Holder* find_holder(const std::vector<Holder>& holders, const std::string& grant);
 std::string holder_name(const Holder& holder);  // "namespace/pod/container"
 // Holders with the same key are one tenant: the grants of a container. A request of a claim is a tenant of its own,
 // whatever the names of the claim, its request and its pod, because users choose these names.

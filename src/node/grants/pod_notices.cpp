@@ -16,19 +16,15 @@ bool is_of(const Holder& holder, const std::pair<std::string, std::string>& pod)
 }  // namespace
 
 void PodNotices::given(const std::string& grant) {
-  holder_of_.erase(grant);
+  std::erase_if(holders_, [&](const Holder& holder) { return holder.grant == grant; });
   refused_.erase(grant);
 }
 
 void PodNotices::held(const std::vector<Holder>& holders, const std::map<std::string, std::string>& pool_of) {
   holders_ = holders;
-  holder_of_.clear();
   std::set<std::string> containers;
-  for (const auto& holder : holders_) {
-    if (holder.grant.empty()) continue;
-    holder_of_[holder.grant] = &holder;
-    containers.insert(holder_name(holder));
-  }
+  for (const auto& holder : holders_)
+    if (!holder.grant.empty()) containers.insert(holder_name(holder));
   std::erase_if(reported_, [&](const auto& reported) { return !containers.contains(reported.first); });
   add_remarks();
   add_refused();
@@ -99,10 +95,9 @@ void PodNotices::add_remarks() {
 // The log of `tranche mps` names the process that it refused; this names the container.
 void PodNotices::add_refused() {
   std::erase_if(refused_, [&](const auto& refused) {
-    const auto it = holder_of_.find(refused.first);
-    if (it == holder_of_.end()) return false;
-    const Holder& holder = *it->second;
-    add({&kube::kMpsLimitNotUnderstood, "tenant.refused", holder.pod_namespace, holder.pod, holder.container, "",
+    const auto* holder = find_holder(holders_, refused.first);
+    if (holder == nullptr) return false;
+    add({&kube::kMpsLimitNotUnderstood, "tenant.refused", holder->pod_namespace, holder->pod, holder->container, "",
          refused.first, "MPS refused a process: " + refused.second});
     return true;
   });

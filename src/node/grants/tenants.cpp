@@ -197,12 +197,12 @@ kube::ObjectRef Tenants::pod_of(const std::string& holder, const std::string& gr
   const std::string pod_namespace = holder.substr(0, slash);
   const std::string name = holder.substr(slash + 1, second - slash - 1);
   if (name.starts_with(kClaimAsPod)) {
-    const auto held = std::ranges::find(holders_, grant, &Holder::grant);
-    const bool known = held != holders_.end() && holder_name(*held) == holder;
+    const auto* held = find_holder(holders_, grant);
+    const bool known = held != nullptr && holder_name(*held) == holder;
     return kube::ObjectRef::claim(pod_namespace, name.substr(kClaimAsPod.size()), known ? held->claim_uid : "");
   }
-  const auto held = std::ranges::find(newest_, grant, &Holder::grant);
-  const bool same = held != newest_.end() && held->pod_namespace == pod_namespace && held->pod == name;
+  const auto* held = find_holder(newest_, grant);
+  const bool same = held != nullptr && held->pod_namespace == pod_namespace && held->pod == name;
   return kube::ObjectRef::pod(pod_namespace, name, same ? held->pod_uid : "");
 }
 

@@ -93,8 +93,7 @@ class PodNotices {
   void add_refused();
   void add_split(const std::map<std::string, std::string>& pool_of);
 
-  std::vector<Holder> holders_;
-  std::map<std::string, const Holder*> holder_of_;           // by grant; those that still have it
+  std::vector<Holder> holders_;                              // those that still have what kubelet listed
   std::map<std::pair<std::string, std::string>, Pod> pods_;  // by namespace and name: those that set a limit
   std::map<std::string, std::uint64_t> seen_;                // refusals, by grant
   std::map<std::string, std::string> refused_;               // why, by grant: waits for the holder

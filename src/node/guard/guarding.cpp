@@ -43,7 +43,8 @@ Guarding::Guarding(os::Loop& loop, grants::Ledger& ledger, mps::MpsClient& mps,
 
 void Guarding::follow(const NodeView& node) {
   follow_plan(node);
-  follow_holders(node.decision.holders);
+  holders_ = node.decision.holders;
+  join_tenants();
   take_sample();
   judge();
   keep_pace();
@@ -102,7 +103,8 @@ void Guarding::sample_again() {
 // one. A grant's endpoint exists before its container starts, so a new tenant is sampled often from the beginning.
 Duration Guarding::wanted_pace() const {
   const auto has_endpoints = [](const auto& pool) { return !pool.second.endpoints.empty(); };
-  if (!holder_of_.empty() || std::ranges::any_of(pools_, has_endpoints)) return interval_;
+  const auto has_grant = [](const Holder& holder) { return !holder.grant.empty(); };
+  if (std::ranges::any_of(holders_, has_grant) || std::ranges::any_of(pools_, has_endpoints)) return interval_;
   const auto& all = processes_.all();
   const bool alone = std::ranges::all_of(all, [](const auto& entry) { return entry.second.ours; });
   return alone ? std::max(interval_, kIdlePace) : interval_;
@@ -171,13 +173,6 @@ void Guarding::granted(const std::vector<allocate::Grant>& grants) {
                     [&](const auto& entry) { return entry.first.first == guard::tenant_of(tenants_, grant.id); });
   });
   processes_.attribute(pools_);
-  join_tenants();
-}
-
-void Guarding::follow_holders(const SharedList<Holder>& holders) {
-  holder_of_.clear();
-  for (const auto& holder : holders)
-    if (!holder.grant.empty()) holder_of_[holder.grant] = holder_name(holder);
   join_tenants();
 }
 

@@ -125,7 +125,6 @@ class Guarding {
   };
 
   void follow_plan(const NodeView& node);
-  void follow_holders(const SharedList<Holder>& holders);
   void join_tenants();
   std::map<std::string, bool> endpoints_of_tenants() const;
   void take_sample();
@@ -175,7 +174,7 @@ class Guarding {
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 
   std::multimap<std::string, PlannedShare> planned_;  // by GPU
-  std::map<std::string, std::string> holder_of_;      // grant → "namespace/pod/container"
+  SharedList<Holder> holders_;
   std::map<std::string, guard::PoolProcesses> pools_;
   struct Released {
     std::string grant;

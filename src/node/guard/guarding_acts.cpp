@@ -207,8 +207,8 @@ void Guarding::signal(const guard::Order& order, int number) {
 }
 
 std::string Guarding::holder_of(const std::string& grant, const std::string& otherwise) const {
-  const auto holder = holder_of_.find(grant);
-  return holder == holder_of_.end() ? otherwise : holder->second;
+  const auto* holder = find_holder(holders_, grant);
+  return holder == nullptr ? otherwise : holder_name(*holder);
 }
 
 // Other tenants whose work was on the GPU at that moment.
