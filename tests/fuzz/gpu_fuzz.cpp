@@ -214,6 +214,6 @@ FUZZ(label_value) {
   if (value.size() > metrics::kLongestLabelValue || metrics::label_value(value) != value) std::abort();
   metrics::Page page;
   page.set("tranche_grants_total", {text}, 1);
-  const auto written = metrics::to_text(page);
+  const auto written = metrics::to_text(page).str();
   if (std::ranges::count(written, '\n') != 3) std::abort();
 }

@@ -24,16 +24,9 @@ constexpr std::array<std::pair<std::uint64_t, const char*>, 7> kReasons{{{0x2, "
 
 using Labels = std::initializer_list<std::string_view>;
 
-void set(metrics::Page& page, metrics::MetricRef metric, Labels labels, const std::optional<double>& value) {
+template <class Value>
+void set(metrics::Page& page, metrics::MetricRef metric, Labels labels, const std::optional<Value>& value) {
   if (value) page.set(metric, labels, *value);
-}
-
-std::optional<double> number(const std::optional<std::uint64_t>& count) {
-  return count ? std::optional(static_cast<double>(*count)) : std::nullopt;
-}
-
-std::optional<double> number(const std::optional<Bytes>& bytes) {
-  return bytes ? std::optional(static_cast<double>(bytes->value)) : std::nullopt;
 }
 
 void put_activity(metrics::Page& page, const std::string& gpu, const gpu::GpuActivity& activity) {
@@ -49,7 +42,7 @@ void put_activity(metrics::Page& page, const std::string& gpu, const gpu::GpuAct
 }
 
 void put_mig(metrics::Page& page, const std::string& gpu, const gpu::MigTelemetry& mig) {
-  set(page, "tranche_mig_memory_used_bytes", {gpu, mig.uuid}, number(mig.memory_used));
+  set(page, "tranche_mig_memory_used_bytes", {gpu, mig.uuid}, mig.memory_used);
   set(page, "tranche_mig_graphics_active_ratio", {gpu, mig.uuid}, mig.activity.graphics);
   set(page, "tranche_mig_sm_active_ratio", {gpu, mig.uuid}, mig.activity.sm);
   set(page, "tranche_mig_sm_occupancy_ratio", {gpu, mig.uuid}, mig.activity.occupancy);
@@ -92,7 +85,7 @@ metrics::Page gpu_metrics(const std::vector<gpu::GpuTelemetry>& round, MonoTime 
   for (const auto& gpu : round) {
     const auto at = std::chrono::duration_cast<std::chrono::milliseconds>((wall - (now - gpu.at)).time_since_epoch());
     page.set("tranche_gpu_sample_timestamp_seconds", {gpu.uuid}, static_cast<double>(at.count()) / 1000);
-    set(page, "tranche_gpu_memory_used_bytes", {gpu.uuid}, number(gpu.memory_used));
+    set(page, "tranche_gpu_memory_used_bytes", {gpu.uuid}, gpu.memory_used);
     set(page, "tranche_gpu_utilization_ratio", {gpu.uuid}, gpu.utilization);
     set(page, "tranche_gpu_power_watts", {gpu.uuid}, gpu.power_watts);
     set(page, "tranche_gpu_power_limit_watts", {gpu.uuid}, gpu.power_limit_watts);
@@ -101,8 +94,8 @@ metrics::Page gpu_metrics(const std::vector<gpu::GpuTelemetry>& round, MonoTime 
     set(page, "tranche_gpu_memory_temperature_celsius", {gpu.uuid}, gpu.memory_celsius);
     set(page, "tranche_gpu_clock_hertz", {gpu.uuid, "sm"}, gpu.sm_hertz);
     set(page, "tranche_gpu_clock_hertz", {gpu.uuid, "memory"}, gpu.memory_hertz);
-    set(page, "tranche_gpu_ecc_errors_total", {gpu.uuid, "corrected"}, number(gpu.ecc_corrected));
-    set(page, "tranche_gpu_ecc_errors_total", {gpu.uuid, "uncorrected"}, number(gpu.ecc_uncorrected));
+    set(page, "tranche_gpu_ecc_errors_total", {gpu.uuid, "corrected"}, gpu.ecc_corrected);
+    set(page, "tranche_gpu_ecc_errors_total", {gpu.uuid, "uncorrected"}, gpu.ecc_uncorrected);
     for (const auto& [bit, reason] : kReasons)
       if (gpu.clock_reasons)
         page.set("tranche_gpu_throttle_reason", {gpu.uuid, reason}, (*gpu.clock_reasons & bit) != 0);

@@ -12,20 +12,16 @@
 namespace tranche::node {
 namespace {
 
-double bytes(Bytes b) {
-  return static_cast<double>(b.value);
-}
-
 void put_gpus(metrics::Page& page, const Snapshot& s) {
   page.set("tranche_driver_ready", s.inventory ? 1 : 0);
   if (!s.inventory) return;
   for (const auto& gpu : s.inventory->gpus) {
     page.set("tranche_gpu_info",
              {gpu.uuid, fmt::format("{}", gpu.index), gpu.name, gpu.pci_bus_id, s.inventory->driver_version}, 1);
-    page.set("tranche_gpu_memory_bytes", {gpu.uuid}, bytes(gpu.memory));
+    page.set("tranche_gpu_memory_bytes", {gpu.uuid}, gpu.memory);
   }
   for (const auto& [key, count] : s.health.xids)
-    page.set("tranche_xid_events_total", {key.first, fmt::format("{}", key.second)}, static_cast<double>(count));
+    page.set("tranche_xid_events_total", {key.first, fmt::format("{}", key.second)}, count);
 }
 
 void put_config(metrics::Page& page, const Snapshot& s) {
@@ -35,21 +31,20 @@ void put_config(metrics::Page& page, const Snapshot& s) {
                                     : "file"},
            1);
   const auto waits = [](const change::Step& step) { return !step.waits_for.empty(); };
-  page.set("tranche_change_waiting", static_cast<double>(std::ranges::count_if(s.change, waits)));
+  page.set("tranche_change_waiting", std::ranges::count_if(s.change, waits));
   const auto condition = node_condition(s);
   page.set("tranche_ready", {condition.ready ? "True" : "False", condition.reason}, 1);
 }
 
 void put_mig(metrics::Page& page, const mig::MigReport& mig) {
   for (const char* state : mig::kMigStates) page.set("tranche_mig_state", {state}, mig.state == state ? 1 : 0);
-  page.set("tranche_mig_changes_total", {"done"}, static_cast<double>(mig.changes));
-  page.set("tranche_mig_changes_total", {"failed"}, static_cast<double>(mig.failures));
-  page.set("tranche_mig_evictions_total", static_cast<double>(mig.evictions));
+  page.set("tranche_mig_changes_total", {"done"}, mig.changes);
+  page.set("tranche_mig_changes_total", {"failed"}, mig.failures);
+  page.set("tranche_mig_evictions_total", mig.evictions);
   if (mig.last_change) page.set("tranche_mig_change_seconds", std::chrono::duration<double>(*mig.last_change).count());
   for (const auto& gpu : mig.gpus) {
-    page.set("tranche_mig_waits_for", {gpu.uuid}, static_cast<double>(gpu.waits_for.size()));
-    for (const auto& [profile, count] : gpu.instances)
-      page.set("tranche_mig_instances", {gpu.uuid, profile}, static_cast<double>(count));
+    page.set("tranche_mig_waits_for", {gpu.uuid}, gpu.waits_for.size());
+    for (const auto& [profile, count] : gpu.instances) page.set("tranche_mig_instances", {gpu.uuid, profile}, count);
   }
 }
 
@@ -58,10 +53,10 @@ void put_health(metrics::Page& page, const Snapshot& s) {
   std::map<health::Cause, std::uint64_t> now;
   for (const auto& [device, condition] : s.health.unhealthy) ++now[condition.what.cause];
   for (const auto cause : health::kCauses) {
-    page.set("tranche_devices_unhealthy", {health::to_string(cause)}, static_cast<double>(now[cause]));
+    page.set("tranche_devices_unhealthy", {health::to_string(cause)}, now[cause]);
     const auto falls = s.health.falls.find(cause);
     page.set("tranche_device_falls_total", {health::to_string(cause)},
-             falls == s.health.falls.end() ? 0 : static_cast<double>(falls->second));
+             falls == s.health.falls.end() ? 0 : falls->second);
   }
 }
 
@@ -73,39 +68,38 @@ void put_slots(metrics::Page& page, const Snapshot& s) {
       ++(slot.healthy ? counts.first : counts.second);
     }
     for (const auto& [device, counts] : healthy_and_not) {
-      page.set("tranche_slots", {list.resource, device, "healthy"}, static_cast<double>(counts.first));
-      page.set("tranche_slots", {list.resource, device, "unhealthy"}, static_cast<double>(counts.second));
+      page.set("tranche_slots", {list.resource, device, "healthy"}, counts.first);
+      page.set("tranche_slots", {list.resource, device, "unhealthy"}, counts.second);
     }
   }
   std::map<std::pair<std::string, std::string>, std::uint64_t> held;
   for (const auto& holding : s.holdings)
     for (const auto& slot : holding.slots) ++held[{holding.resource, std::string(plan::device_of(slot))}];
-  for (const auto& [key, count] : held)
-    page.set("tranche_slots_allocated", {key.first, key.second}, static_cast<double>(count));
+  for (const auto& [key, count] : held) page.set("tranche_slots_allocated", {key.first, key.second}, count);
 }
 
 void put_kubelet(metrics::Page& page, const Snapshot& s) {
   for (const auto& plugin : s.plugins) {
     page.set("tranche_registered", {plugin.resource}, plugin.registered ? 1 : 0);
-    page.set("tranche_registrations_total", {plugin.resource}, static_cast<double>(plugin.registrations));
+    page.set("tranche_registrations_total", {plugin.resource}, plugin.registrations);
     page.set("tranche_watchers", {plugin.resource}, plugin.watchers);
-    page.set("tranche_grants_total", {plugin.resource}, static_cast<double>(plugin.allocations));
-    page.set("tranche_allocations_refused_total", {plugin.resource}, static_cast<double>(plugin.refused));
+    page.set("tranche_grants_total", {plugin.resource}, plugin.allocations);
+    page.set("tranche_allocations_refused_total", {plugin.resource}, plugin.refused);
   }
 }
 
 void put_pools(metrics::Page& page, const Snapshot& s) {
   for (const auto& [id, pool] : s.pools.pools) {
     page.set_pool_state(id, pool.state);
-    page.set("tranche_pool_restarts_total", {id}, static_cast<double>(pool.restarts));
+    page.set("tranche_pool_restarts_total", {id}, pool.restarts);
     for (const auto& [kind, count] : pool.faults_total) {
-      page.set("tranche_pool_faults_total", {id, kind}, static_cast<double>(count));
+      page.set("tranche_pool_faults_total", {id, kind}, count);
     }
-    page.set("tranche_pool_clients", {id}, static_cast<double>(pool.clients.size()));
+    page.set("tranche_pool_clients", {id}, pool.clients.size());
   }
   for (const auto& pool : s.plan.pools) {
     for (const auto& limit : pool.limits) {
-      page.set("tranche_pool_limit_memory_bytes", {pool.id, limit.uuid}, bytes(limit.client.memory));
+      page.set("tranche_pool_limit_memory_bytes", {pool.id, limit.uuid}, limit.client.memory);
       page.set("tranche_pool_limit_threads_percent", {pool.id, limit.uuid}, limit.client.threads.value());
     }
   }
@@ -114,22 +108,21 @@ void put_pools(metrics::Page& page, const Snapshot& s) {
 void put_guard(metrics::Page& page, const GuardReport& report) {
   for (const auto& [key, count] : report.counts) {
     const auto& [resource, policy, outcome] = key;
-    page.set("tranche_guard_acts_total", {resource, policy, outcome}, static_cast<double>(count));
+    page.set("tranche_guard_acts_total", {resource, policy, outcome}, count);
   }
   if (!report.off.empty()) return;
   std::map<std::string, std::uint64_t> foreign_processes;
   for (const auto& process : report.foreign_processes) ++foreign_processes[process.device];
-  for (const auto& [device, count] : foreign_processes)
-    page.set("tranche_guard_foreign_processes", {device}, static_cast<double>(count));
-  page.set("tranche_guard_not_in_force", static_cast<double>(report.not_in_force.size()));
+  for (const auto& [device, count] : foreign_processes) page.set("tranche_guard_foreign_processes", {device}, count);
+  page.set("tranche_guard_not_in_force", report.not_in_force.size());
 }
 
 void put_cluster(metrics::Page& page, const Snapshot& s) {
   if (s.cluster.server.empty()) return;
   for (const auto& [key, count] : s.cluster.requests)
-    page.set("tranche_kube_requests_total", {key.first, key.second}, static_cast<double>(count));
-  page.set("tranche_kube_watch_restarts_total", static_cast<double>(s.cluster.watch_restarts));
-  page.set("tranche_kube_events_dropped_total", static_cast<double>(s.cluster.events.dropped));
+    page.set("tranche_kube_requests_total", {key.first, key.second}, count);
+  page.set("tranche_kube_watch_restarts_total", s.cluster.watch_restarts);
+  page.set("tranche_kube_events_dropped_total", s.cluster.events.dropped);
 }
 
 }  // namespace
@@ -137,8 +130,7 @@ void put_cluster(metrics::Page& page, const Snapshot& s) {
 metrics::Page metrics_page(const Snapshot& snapshot) {
   metrics::Page page;
   page.set("tranche_build_info", {kVersion}, 1);
-  page.set("tranche_config_problems",
-           static_cast<double>(snapshot.config.problems.size() + snapshot.plan_problems.size()));
+  page.set("tranche_config_problems", snapshot.config.problems.size() + snapshot.plan_problems.size());
   put_config(page, snapshot);
   if (snapshot.mig) put_mig(page, *snapshot.mig);
   put_gpus(page, snapshot);

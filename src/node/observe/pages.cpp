@@ -84,8 +84,7 @@ ServedPages node_pages(NodePages of) {
     const auto snapshot = of.snapshots->get();
     auto page = gpu_metrics(round, now, os::wall_now());
     if (round.empty())
-      for (const auto& use : snapshot->use)
-        page.set("tranche_gpu_memory_used_bytes", {use.uuid}, static_cast<double>(use.used.value));
+      for (const auto& use : snapshot->use) page.set("tranche_gpu_memory_used_bytes", {use.uuid}, use.used);
     LongText text = metrics::to_text(page);
     text += tenant_metrics(*snapshot, *of.tenants->get(), now);
     return text;

@@ -73,7 +73,7 @@ TEST(Metrics, APageIsWrittenInTheOrderOfTheTableWhateverTheOrderOfSetting) {
   page.set("tranche_build_info", {"0.1.0"}, 1);
   page.set("tranche_driver_ready", 1);
   page.set("tranche_slots", {"nvidia.com/gpu", "GPU-1", "healthy"}, 10);
-  EXPECT_EQ(to_text(page), R"(# HELP tranche_build_info Always 1; the label gives the version.
+  EXPECT_EQ(to_text(page).str(), R"(# HELP tranche_build_info Always 1; the label gives the version.
 # TYPE tranche_build_info gauge
 tranche_build_info{version="0.1.0"} 1
 # HELP tranche_driver_ready 1 if the driver library responds, 0 if not.
@@ -93,13 +93,13 @@ tranche_slots{resource="nvidia.com/gpu",gpu="GPU-2",health="healthy"} 10
 }
 
 TEST(Metrics, AnEmptyPageIsEmptyText) {
-  EXPECT_EQ(to_text(Page{}), "");
+  EXPECT_EQ(to_text(Page{}).str(), "");
 }
 
 TEST(Metrics, BytesAreWrittenExactly) {
   Page page;
   page.set("tranche_gpu_memory_bytes", {"GPU-1"}, 150754820096.0);
-  EXPECT_THAT(to_text(page), HasSubstr("tranche_gpu_memory_bytes{gpu=\"GPU-1\"} 150754820096\n"));
+  EXPECT_THAT(to_text(page).str(), HasSubstr("tranche_gpu_memory_bytes{gpu=\"GPU-1\"} 150754820096\n"));
 }
 
 TEST(Metrics, NumbersAreWrittenAsPrometheusReadsThem) {
@@ -113,21 +113,21 @@ TEST(Metrics, NumbersAreWrittenAsPrometheusReadsThem) {
                                                                                {-INFINITY, "-Inf"}}) {
     Page page;
     page.set("tranche_driver_ready", value);
-    EXPECT_THAT(to_text(page), HasSubstr("\ntranche_driver_ready " + text + "\n"));
+    EXPECT_THAT(to_text(page).str(), HasSubstr("\ntranche_driver_ready " + text + "\n"));
   }
 }
 
 TEST(Metrics, CountersAreCounters) {
   Page page;
   page.set("tranche_xid_events_total", {"GPU-1", "79"}, 2);
-  EXPECT_THAT(to_text(page), HasSubstr("# TYPE tranche_xid_events_total counter\n"
-                                       "tranche_xid_events_total{gpu=\"GPU-1\",xid=\"79\"} 2\n"));
+  EXPECT_THAT(to_text(page).str(), HasSubstr("# TYPE tranche_xid_events_total counter\n"
+                                             "tranche_xid_events_total{gpu=\"GPU-1\",xid=\"79\"} 2\n"));
 }
 
 TEST(Metrics, APoolIsInOneStateOutOfAll) {
   Page page;
   page.set_pool_state("gpu-1", "serving");
-  const auto text = to_text(page);
+  const auto text = to_text(page).str();
   EXPECT_THAT(text, HasSubstr("tranche_pool_state{pool=\"gpu-1\",state=\"serving\"} 1\n"));
   for (const char* other : {"absent", "starting", "configuring", "backing-off", "stopping", "given-up"}) {
     EXPECT_THAT(text, HasSubstr("{pool=\"gpu-1\",state=\"" + std::string(other) + "\"} 0\n"));
@@ -139,7 +139,7 @@ TEST(Metrics, APoolIsInOneStateOutOfAll) {
 TEST(Metrics, ALabelValueCannotBreakOutOfItsQuotes) {
   Page page;
   page.set("tranche_grants_total", {"a\"} 1\nevil{x=\"\\"}, 3);
-  const auto text = to_text(page);
+  const auto text = to_text(page).str();
   EXPECT_EQ(lines_of(text).size(), 3u) << text;
   EXPECT_THAT(text, HasSubstr("tranche_grants_total{resource=\"a\\\"} 1\xef\xbf\xbd"
                               "evil{x=\\\"\\\\\"} 3\n"));
@@ -155,7 +155,7 @@ TEST(MetricsPage, PiecesMakeTheSameTextAsAPage) {
     add_sample(text, "tranche_pool_state",
                label_text("tranche_pool_state", {sample.labels.at(0).second, sample.labels.at(1).second}),
                sample.value);
-  EXPECT_EQ(text.str(), to_text(page));
+  EXPECT_EQ(text.str(), to_text(page).str());
 }
 
 TEST(LabelValue, GoodTextStaysAsItIs) {

@@ -49,23 +49,6 @@ void add_label(std::string& out, std::string_view name, std::string_view value) 
   out += "=\"" + in_label(value) + '"';
 }
 
-template <class Text>
-void put_heading(Text& out, const Metric& metric) {
-  for (const std::string_view part :
-       {std::string_view("# HELP "), metric.name, std::string_view(" "), metric.help, std::string_view("\n# TYPE "),
-        metric.name, std::string_view(" "), to_string(metric.type), std::string_view("\n")})
-    out += part;
-}
-
-template <class Text>
-void put_sample(Text& out, std::string_view name, std::string_view labels, double value) {
-  out += name;
-  out += labels;
-  out += " ";
-  out += number(value);
-  out += "\n";
-}
-
 constexpr std::string_view kReplacement = "\xef\xbf\xbd";
 
 // The printable ASCII at the beginning, which most names are.
@@ -100,15 +83,15 @@ void Page::set_pool_state(std::string_view pool, std::string_view state) {
   set("tranche_pool_state", {pool, state}, 1);  // also one that is not known here: a newer `tranche mps`
 }
 
-std::string to_text(const Page& page) {
-  std::string out;
+LongText to_text(const Page& page) {
+  LongText out;
   for (const auto& family : page.families) {
-    put_heading(out, *family.metric);
+    add_heading(out, *family.metric);
     for (const auto& sample : family.samples) {
       std::string labels;
       for (const auto& [name, value] : sample.labels) add_label(labels, name, value);
       if (!labels.empty()) labels += '}';
-      put_sample(out, family.metric->name, labels, sample.value);
+      add_sample(out, *family.metric, labels, sample.value);
     }
   }
   return out;
@@ -123,11 +106,18 @@ std::string label_text(MetricRef metric, std::initializer_list<std::string_view>
 }
 
 void add_heading(LongText& out, MetricRef metric) {
-  put_heading(out, *metric);
+  for (const std::string_view part :
+       {std::string_view("# HELP "), metric->name, std::string_view(" "), metric->help, std::string_view("\n# TYPE "),
+        metric->name, std::string_view(" "), to_string(metric->type), std::string_view("\n")})
+    out += part;
 }
 
 void add_sample(LongText& out, MetricRef metric, std::string_view labels, double value) {
-  put_sample(out, metric->name, labels, value);
+  out += metric->name;
+  out += labels;
+  out += " ";
+  out += number(value);
+  out += "\n";
 }
 
 std::string label_value(std::string_view text, std::size_t longest) {

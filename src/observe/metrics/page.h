@@ -2,6 +2,7 @@
 // What the node measures at one moment, and its text in Prometheus' format. A Page is built from a snapshot by the
 // program that has one; label values may be any text (names from the driver, the cluster, a tenant): they are bounded
 // and made valid here. Pure values.
+#include <concepts>
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "base/long_text.h"
+#include "base/units.h"
 #include "observe/metrics/metric_names.h"
 
 namespace tranche::metrics {
@@ -31,12 +33,18 @@ struct Page {
 
   // One value per label of `metric`, in its order. The same labels again replace the value.
   void set(MetricRef metric, std::initializer_list<std::string_view> label_values, double value);
-  void set(MetricRef metric, double value) { set(metric, {}, value); }
+  void set(MetricRef metric, std::initializer_list<std::string_view> label_values, std::integral auto value) {
+    set(metric, label_values, static_cast<double>(value));
+  }
+  void set(MetricRef metric, std::initializer_list<std::string_view> label_values, Bytes value) {
+    set(metric, label_values, value.value);
+  }
+  void set(MetricRef metric, auto value) { set(metric, {}, value); }
   // 1 for `state`, 0 for every other of kPoolStates.
   void set_pool_state(std::string_view pool, std::string_view state);
 };
 
-std::string to_text(const Page& page);
+LongText to_text(const Page& page);
 
 // A family with many samples, written straight to text: no value of it is kept. The labels of several families that
 // have the same ones are rendered once, by label_text().

@@ -26,10 +26,10 @@ os::HttpAnswer health_page(Duration age, Duration oldest) {
 }
 
 // What every program reports of itself, at the moment of the scrape.
-std::string own_metrics(Duration age) {
+LongText own_metrics(Duration age) {
   metrics::Page page;
   page.set("tranche_loop_age_seconds", seconds(age));
-  page.set("tranche_log_lines_dropped_total", static_cast<double>(log::dropped_lines()));
+  page.set("tranche_log_lines_dropped_total", log::dropped_lines());
   return metrics::to_text(page);
 }
 

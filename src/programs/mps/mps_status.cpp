@@ -153,12 +153,12 @@ Json pool_of(const std::string& id, const mps::Pool& pool, const MpsView& view) 
 
 void put_life(metrics::Page& page, const std::string& id, const mps::PoolDaemon& pool) {
   const auto put = [&](metrics::MetricRef metric, const Counts& counts) {
-    for (const auto& [what, count] : counts) page.set(metric, {id, what}, static_cast<double>(count));
+    for (const auto& [what, count] : counts) page.set(metric, {id, what}, count);
   };
   put("tranche_pool_faults_total", faults_total_of(pool));
   for (const auto status : metrics::kServerStatuses) {
     const auto count = std::ranges::count(pool.supervisor().servers, status, &mps::ServerSeen::status);
-    page.set("tranche_pool_servers", {id, status}, static_cast<double>(count));
+    page.set("tranche_pool_servers", {id, status}, count);
   }
   const auto& proof = pool.proof();
   put("tranche_pool_proofs_total", {{"passed", proof.passed}, {"failed", proof.failed}});
@@ -197,21 +197,20 @@ metrics::Page mps_metrics(const MpsView& view) {
   metrics::Page page;
   page.set("tranche_build_info", {kVersion}, 1);
   page.set("tranche_driver_ready", view.driver_problem.empty() ? 1 : 0);
-  page.set("tranche_config_problems", static_cast<double>(view.config.problems.size() + view.plan_problems.size()));
+  page.set("tranche_config_problems", view.config.problems.size() + view.plan_problems.size());
   for (const auto& [id, pool] : view.pools.pools()) {
     const auto* daemon = pool.daemon();
     const mps::Supervisor& s = supervisor_of(pool);
     page.set_pool_state(id, daemon != nullptr ? daemon->state_name() : mps::to_string(s.state));
     if (daemon != nullptr) put_life(page, id, *daemon);
-    page.set("tranche_pool_restarts_total", {id}, static_cast<double>(s.restarts));
-    page.set("tranche_pool_clients", {id}, static_cast<double>(mps::live_clients(s)));
-    page.set("tranche_pool_clients_most", {id}, static_cast<double>(pool.planned().max_clients));
+    page.set("tranche_pool_restarts_total", {id}, s.restarts);
+    page.set("tranche_pool_clients", {id}, mps::live_clients(s));
+    page.set("tranche_pool_clients_most", {id}, pool.planned().max_clients);
     const auto* endpoints = pool.endpoints();
-    page.set("tranche_pool_clients_unprotected", {id},
-             endpoints != nullptr ? static_cast<double>(endpoints->unprotected()) : 0.0);
-    page.set("tranche_pool_clients_dead", {id}, endpoints != nullptr ? static_cast<double>(endpoints->dead()) : 0.0);
+    page.set("tranche_pool_clients_unprotected", {id}, endpoints != nullptr ? endpoints->unprotected() : 0);
+    page.set("tranche_pool_clients_dead", {id}, endpoints != nullptr ? endpoints->dead() : 0);
     for (const auto& limit : pool.planned().limits) {
-      page.set("tranche_pool_limit_memory_bytes", {id, limit.uuid}, static_cast<double>(limit.client.memory.value));
+      page.set("tranche_pool_limit_memory_bytes", {id, limit.uuid}, limit.client.memory.value);
       page.set("tranche_pool_limit_threads_percent", {id, limit.uuid}, limit.client.threads.value());
     }
   }
@@ -239,9 +238,9 @@ os::HttpServer::Routes MpsPages::routes() {
   return {{"/metrics", [this] { return metrics(); }}, {"/readyz", [this] { return ready(); }}};
 }
 
-void MpsPages::put(std::string metrics, MpsReadiness readiness) {
+void MpsPages::put(LongText metrics, MpsReadiness readiness) {
   const std::lock_guard lock(mutex_);
-  metrics_.swap(metrics);
+  std::swap(metrics_, metrics);
   std::swap(readiness_, readiness);
 }
 

@@ -61,14 +61,14 @@ MpsReadiness mps_readiness(const MpsReadinessInputs& inputs);
 class MpsPages {
  public:
   os::HttpServer::Routes routes();  // they use this object, which must outlive them
-  void put(std::string metrics, MpsReadiness readiness);
+  void put(LongText metrics, MpsReadiness readiness);
 
  private:
   os::HttpAnswer metrics() const;
   os::HttpAnswer ready() const;
 
   mutable std::mutex mutex_;
-  std::string metrics_;
+  LongText metrics_;
   MpsReadiness readiness_{.ready = false, .reason = "it begins"};
 };
 
