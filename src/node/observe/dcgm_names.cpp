@@ -9,8 +9,9 @@ namespace tranche::node {
 namespace {
 
 using metrics::Metric;
+using metrics::Number;
 using metrics::Type;
-using Value = std::optional<double>;
+using Value = std::optional<Number>;
 
 // Labels in the exporter's order; what is "" is left out.
 constexpr Metric kOfGpu{"", Type::kGauge, "", {"gpu", "UUID", "pci_bus_id", "device", "modelName"}};
@@ -30,17 +31,14 @@ struct Row {
   std::string tenant_labels;               // of the container that holds all of it; "" = none does
   const gpu::GpuTelemetry* gpu = nullptr;  // of a GPU; nullptr: of a MIG device, or not measured
   const gpu::GpuActivity* activity = nullptr;
-  Value memory;                                         // of a GPU, in bytes
-  std::vector<std::pair<std::string, double>> used_by;  // labels of each tenant, and bytes
+  Value memory;                                        // of a GPU, in bytes
+  std::vector<std::pair<std::string, Bytes>> used_by;  // by the labels of each tenant
 };
 
-struct OfGpu {
+template <class Figures>
+struct Field {
   Metric metric;
-  Value (*value)(const Row& row, const gpu::GpuTelemetry& gpu);
-};
-struct OfActivity {
-  Metric metric;
-  std::optional<double> gpu::GpuActivity::* member;
+  std::optional<double> Figures::* member;
 };
 
 constexpr Metric gauge(std::string_view name, std::string_view help) {
@@ -50,31 +48,22 @@ constexpr Metric counter(std::string_view name, std::string_view help) {
   return {name, Type::kCounter, help, {}};
 }
 
-const OfGpu kGpuFields[] = {
-    {gauge("DCGM_FI_DEV_SM_CLOCK_HERTZ", "SM clock frequency (in Hz)."),
-     [](const Row&, const gpu::GpuTelemetry& gpu) { return gpu.sm_hertz; }},
-    {gauge("DCGM_FI_DEV_MEMORY_CLOCK_HERTZ", "Memory clock frequency (in Hz)."),
-     [](const Row&, const gpu::GpuTelemetry& gpu) { return gpu.memory_hertz; }},
-    {gauge("DCGM_FI_DEV_MEMORY_TEMP_CELSIUS", "Memory temperature (in C)."),
-     [](const Row&, const gpu::GpuTelemetry& gpu) { return gpu.memory_celsius; }},
-    {gauge("DCGM_FI_DEV_GPU_TEMP_CELSIUS", "GPU temperature (in C)."),
-     [](const Row&, const gpu::GpuTelemetry& gpu) { return gpu.celsius; }},
-    {gauge("DCGM_FI_DEV_BOARD_POWER_WATTS", "Power draw (in W)."),
-     [](const Row&, const gpu::GpuTelemetry& gpu) { return gpu.power_watts; }},
+const Field<gpu::GpuTelemetry> kGpuFields[] = {
+    {gauge("DCGM_FI_DEV_SM_CLOCK_HERTZ", "SM clock frequency (in Hz)."), &gpu::GpuTelemetry::sm_hertz},
+    {gauge("DCGM_FI_DEV_MEMORY_CLOCK_HERTZ", "Memory clock frequency (in Hz)."), &gpu::GpuTelemetry::memory_hertz},
+    {gauge("DCGM_FI_DEV_MEMORY_TEMP_CELSIUS", "Memory temperature (in C)."), &gpu::GpuTelemetry::memory_celsius},
+    {gauge("DCGM_FI_DEV_GPU_TEMP_CELSIUS", "GPU temperature (in C)."), &gpu::GpuTelemetry::celsius},
+    {gauge("DCGM_FI_DEV_BOARD_POWER_WATTS", "Power draw (in W)."), &gpu::GpuTelemetry::power_watts},
     {counter("DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL", "Energy since the driver was loaded (in J)."),
-     [](const Row&, const gpu::GpuTelemetry& gpu) { return gpu.energy_joules; }},
+     &gpu::GpuTelemetry::energy_joules},
     {gauge("DCGM_FI_DEV_GPU_UTIL_RATIO", "Share of time in which any kernel ran (0 to 1)."),
-     [](const Row&, const gpu::GpuTelemetry& gpu) { return gpu.utilization; }},
-    {gauge("DCGM_FI_DEV_FB_CAPACITY_BYTES", "Memory (in bytes)."),
-     [](const Row& row, const gpu::GpuTelemetry&) { return row.memory; }},
-    {gauge("DCGM_FI_DEV_FB_FREE_BYTES", "Memory that is free (in bytes)."),
-     [](const Row& row, const gpu::GpuTelemetry& gpu) {
-       return row.memory && gpu.memory_used ? Value(*row.memory - static_cast<double>(gpu.memory_used->value))
-                                            : Value();
-     }},
+     &gpu::GpuTelemetry::utilization},
 };
+constexpr Metric kFbCapacity = gauge("DCGM_FI_DEV_FB_CAPACITY_BYTES", "Memory (in bytes).");
+constexpr Metric kFbFree = gauge("DCGM_FI_DEV_FB_FREE_BYTES", "Memory that is free (in bytes).");
+constexpr Metric kFbUsed = gauge("DCGM_FI_DEV_FB_USED_BYTES", "Memory that the pod's container uses (in bytes).");
 
-const OfActivity kActivityFields[] = {
+const Field<gpu::GpuActivity> kActivityFields[] = {
     {gauge("DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO", "Share of time in which the graphics engine had work."),
      &gpu::GpuActivity::graphics},
     {gauge("DCGM_FI_PROF_SM_UTIL_RATIO", "Share of time with a resident warp, mean over the SMs."),
@@ -92,8 +81,6 @@ const OfActivity kActivityFields[] = {
     {gauge("DCGM_FI_PROF_NVLINK_RX_BYTES", "NVLink traffic received (in bytes per second)."),
      &gpu::GpuActivity::nvlink_received},
 };
-
-constexpr Metric kFbUsed = gauge("DCGM_FI_DEV_FB_USED_BYTES", "Memory that the pod's container uses (in bytes).");
 
 std::string host_of(const Snapshot& s) {
   if (s.cluster.node.empty()) return "";
@@ -121,7 +108,7 @@ void add_tenants(Row& row, const std::string& uuid, const std::vector<TenantRow>
     const auto labels = metrics::label_text(kOfTenant, {tenant.container, tenant.pod_namespace, tenant.pod});
     if (tenant.slots == slots) row.tenant_labels = labels;
     if (tenant.figure && tenant.figure->used)
-      row.used_by.emplace_back(joined(row.labels, labels), static_cast<double>(tenant.figure->used->value));
+      row.used_by.emplace_back(joined(row.labels, labels), *tenant.figure->used);
   }
 }
 
@@ -133,7 +120,7 @@ std::vector<Row> rows_of(const Snapshot& s, const inventory::Inventory& inventor
     const auto measured = std::ranges::find(gpus, gpu.uuid, &gpu::GpuTelemetry::uuid);
     Row& row = rows.emplace_back();
     row.labels = labels_of(gpu, nullptr, host);
-    if (gpu.memory.value > 0) row.memory = static_cast<double>(gpu.memory.value);
+    if (gpu.memory.value > 0) row.memory = gpu.memory;
     if (measured != gpus.end()) {
       row.gpu = &*measured;
       row.activity = &measured->activity;
@@ -157,16 +144,21 @@ LongText dcgm_metrics(const Snapshot& s, const guard::Figures& figures, const st
   LongText out;
   if (!s.inventory) return out;
   const auto rows = rows_of(s, *s.inventory, tenant_rows(s, figures), gpus);
-  for (const auto& field : kGpuFields) {
-    FamilyText family(out, field.metric);
-    for (const auto& row : rows)
-      if (row.gpu != nullptr) family.add(joined(row.labels, row.tenant_labels), field.value(row, *row.gpu));
-  }
-  for (const auto& field : kActivityFields) {
-    FamilyText family(out, field.metric);
-    for (const auto& row : rows)
-      if (row.activity != nullptr) family.add(joined(row.labels, row.tenant_labels), row.activity->*field.member);
-  }
+  const auto add = [&](const Metric& metric, auto value_of) {
+    FamilyText family(out, metric);
+    for (const auto& row : rows) family.add(joined(row.labels, row.tenant_labels), value_of(row));
+  };
+  for (const auto& field : kGpuFields)
+    add(field.metric,
+        [&](const Row& row) -> Value { return row.gpu != nullptr ? row.gpu->*field.member : std::nullopt; });
+  add(kFbCapacity, [](const Row& row) { return row.gpu != nullptr ? row.memory : std::nullopt; });
+  add(kFbFree, [](const Row& row) -> Value {
+    if (row.gpu == nullptr || !row.memory || !row.gpu->memory_used) return {};
+    return row.memory->value - Number(*row.gpu->memory_used).value;
+  });
+  for (const auto& field : kActivityFields)
+    add(field.metric,
+        [&](const Row& row) -> Value { return row.activity != nullptr ? row.activity->*field.member : std::nullopt; });
   FamilyText used(out, kFbUsed);
   for (const auto& row : rows)
     for (const auto& [labels, bytes] : row.used_by) used.add(labels, bytes);

@@ -24,10 +24,6 @@ auto place_of(const TenantRow& row) {
   return std::tie(row.pod_namespace, row.pod, row.container, row.device, row.resource);
 }
 
-double whole(Bytes b) {
-  return static_cast<double>(b.value);
-}
-
 // One family: a value of each row that has one.
 template <class Value>
 void add_family(LongText& out, metrics::MetricRef metric, const std::vector<TenantRow>& rows,
@@ -46,7 +42,7 @@ void add_stops(LongText& out, const std::vector<TenantRow>& rows, const std::vec
       const auto found = stops.find(reason);
       std::string with_reason = labels[i];
       with_reason.insert(with_reason.size() - 1, std::string(",reason=\"") + reason + '"');
-      family.add(with_reason, found == stops.end() ? 0 : static_cast<double>(found->second));
+      family.add(with_reason, found == stops.end() ? 0 : found->second);
     }
   }
 }
@@ -90,7 +86,7 @@ std::vector<TenantRow> tenant_rows(const Decision& decision, const guard::Figure
 }
 
 LongText tenant_metrics(const Snapshot& snapshot, const guard::Figures& figures, MonoTime now) {
-  using Known = std::optional<double>;
+  using Known = std::optional<metrics::Number>;
   const auto rows = tenant_rows(snapshot, figures);
   std::vector<std::string> labels;
   labels.reserve(rows.size());
@@ -99,21 +95,17 @@ LongText tenant_metrics(const Snapshot& snapshot, const guard::Figures& figures,
                                          {row.pod_namespace, row.pod, row.container, row.device, row.resource}));
   LongText out;
   add_family(out, "tranche_tenant_slots", rows, labels, [](const TenantRow& row) -> Known { return row.slots; });
-  add_family(out, "tranche_tenant_memory_limit_bytes", rows, labels, [](const TenantRow& row) -> Known {
-    return row.memory_limit ? Known(whole(*row.memory_limit)) : Known();
-  });
+  add_family(out, "tranche_tenant_memory_limit_bytes", rows, labels,
+             [](const TenantRow& row) -> Known { return row.memory_limit; });
   add_family(out, "tranche_tenant_sm_limit_ratio", rows, labels, [](const TenantRow& row) -> Known {
     return row.thread_limit ? Known(row.thread_limit->value() / 100) : Known();
   });
-  add_family(out, "tranche_tenant_memory_used_bytes", rows, labels, [](const TenantRow& row) -> Known {
-    return row.figure && row.figure->used ? Known(whole(*row.figure->used)) : Known();
-  });
-  add_family(out, "tranche_tenant_memory_peak_bytes", rows, labels, [](const TenantRow& row) -> Known {
-    return row.figure && row.figure->peak ? Known(whole(*row.figure->peak)) : Known();
-  });
-  add_family(out, "tranche_tenant_clients", rows, labels, [](const TenantRow& row) -> Known {
-    return row.figure && row.figure->clients ? Known(*row.figure->clients) : Known();
-  });
+  add_family(out, "tranche_tenant_memory_used_bytes", rows, labels,
+             [](const TenantRow& row) -> Known { return row.figure ? row.figure->used : std::nullopt; });
+  add_family(out, "tranche_tenant_memory_peak_bytes", rows, labels,
+             [](const TenantRow& row) -> Known { return row.figure ? row.figure->peak : std::nullopt; });
+  add_family(out, "tranche_tenant_clients", rows, labels,
+             [](const TenantRow& row) -> Known { return row.figure ? row.figure->clients : std::nullopt; });
   add_family(out, "tranche_tenant_over_limit_seconds_total", rows, labels, [now](const TenantRow& row) -> Known {
     if (!row.figure || !row.memory_limit) return {};
     return std::chrono::duration<double>(guard::time_over(*row.figure, now)).count();

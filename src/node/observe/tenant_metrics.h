@@ -33,7 +33,7 @@ std::vector<TenantRow> tenant_rows(const Decision& decision, const guard::Figure
 class FamilyText {
  public:
   FamilyText(LongText& out, metrics::MetricRef metric) : out_(out), metric_(metric) {}
-  void add(std::string_view labels, std::optional<double> value) {
+  void add(std::string_view labels, std::optional<metrics::Number> value) {
     if (!value) return;
     if (!std::exchange(headed_, true)) metrics::add_heading(out_, metric_);
     metrics::add_sample(out_, metric_, labels, *value);

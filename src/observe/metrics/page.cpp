@@ -63,16 +63,16 @@ std::string_view to_string(Type type) {
   return type == Type::kCounter ? "counter" : "gauge";
 }
 
-void Page::set(MetricRef metric, std::initializer_list<std::string_view> label_values, double value) {
+void Page::set(MetricRef metric, std::initializer_list<std::string_view> label_values, Number value) {
   CHECK_THAT(label_values.size() == metric->label_count(), "one value per label of the metric");
   Sample sample;
-  sample.value = value;
+  sample.value = value.value;
   std::size_t at = 0;
   for (const auto text : label_values) sample.labels.emplace_back(metric->labels[at++], label_value(text));
   auto& samples = family_of(families, *metric).samples;
   const auto place = std::ranges::lower_bound(samples, sample.labels, {}, &Sample::labels);
   if (place != samples.end() && place->labels == sample.labels) {
-    place->value = value;
+    place->value = value.value;
   } else {
     samples.insert(place, std::move(sample));
   }
@@ -112,11 +112,11 @@ void add_heading(LongText& out, MetricRef metric) {
     out += part;
 }
 
-void add_sample(LongText& out, MetricRef metric, std::string_view labels, double value) {
+void add_sample(LongText& out, MetricRef metric, std::string_view labels, Number value) {
   out += metric->name;
   out += labels;
   out += " ";
-  out += number(value);
+  out += number(value.value);
   out += "\n";
 }
 

@@ -15,6 +15,16 @@
 
 namespace tranche::metrics {
 
+// The value of a sample.
+struct Number {
+  // NOLINTBEGIN(google-explicit-constructor): counts and bytes are numbers
+  Number(double number) : value(number) {}
+  Number(std::integral auto count) : value(static_cast<double>(count)) {}
+  Number(Bytes bytes) : Number(bytes.value) {}
+  // NOLINTEND(google-explicit-constructor)
+  double value;
+};
+
 struct Sample {
   std::vector<std::pair<std::string, std::string>> labels;  // in the order of the table
   double value = 0;
@@ -32,14 +42,8 @@ struct Page {
   friend bool operator==(const Page&, const Page&) = default;
 
   // One value per label of `metric`, in its order. The same labels again replace the value.
-  void set(MetricRef metric, std::initializer_list<std::string_view> label_values, double value);
-  void set(MetricRef metric, std::initializer_list<std::string_view> label_values, std::integral auto value) {
-    set(metric, label_values, static_cast<double>(value));
-  }
-  void set(MetricRef metric, std::initializer_list<std::string_view> label_values, Bytes value) {
-    set(metric, label_values, value.value);
-  }
-  void set(MetricRef metric, auto value) { set(metric, {}, value); }
+  void set(MetricRef metric, std::initializer_list<std::string_view> label_values, Number value);
+  void set(MetricRef metric, Number value) { set(metric, {}, value); }
   // 1 for `state`, 0 for every other of kPoolStates.
   void set_pool_state(std::string_view pool, std::string_view state);
 };
@@ -50,7 +54,7 @@ LongText to_text(const Page& page);
 // have the same ones are rendered once, by label_text().
 std::string label_text(MetricRef metric, std::initializer_list<std::string_view> label_values);  // "{gpu=\"…\"}"
 void add_heading(LongText& out, MetricRef metric);
-void add_sample(LongText& out, MetricRef metric, std::string_view labels, double value);
+void add_sample(LongText& out, MetricRef metric, std::string_view labels, Number value);
 
 // At most this many bytes of valid UTF-8 without control characters; anything else becomes U+FFFD.
 inline constexpr std::size_t kLongestLabelValue = 256;
