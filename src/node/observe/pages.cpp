@@ -23,21 +23,28 @@ struct Text {
   LongText text;
 };
 
+enum class Follows { kTime, kSnapshots };
+
 // The texts of pages, each as long as it can be asked for again.
 class Texts {
  public:
-  // One that is made again when it is older than kFiguresFor.
-  template <class Make>
-  auto for_a_while(Make make) {
-    return keep([] { return std::shared_ptr<const Snapshot>(); },
-                [make](MonoTime now, const std::shared_ptr<const Snapshot>&) { return make(now); });
-  }
+  explicit Texts(const SnapshotBox& snapshots) : snapshots_(snapshots) {}
 
-  // One that is made again for a new snapshot as well.
+  // One that is made again when it is older than kFiguresFor; `follows` snapshots: for a new one as well.
   template <class Make>
-  auto of_newest(const SnapshotBox& box, Make make) {
-    return keep([&box] { return box.get(); },
-                [make](MonoTime, const std::shared_ptr<const Snapshot>& newest) { return make(*newest); });
+  auto keep(Follows follows, Make make) {
+    auto& text = all_.emplace_back(std::make_shared<std::optional<Text>>());
+    return [&snapshots = snapshots_, follows, make, kept = text]() -> const LongText& {
+      const auto newest = snapshots.get();
+      const MonoTime now = os::mono_now();
+      const bool is_of_former = *kept && follows == Follows::kSnapshots && (*kept)->of.lock() != newest;
+      if (!*kept || is_of_former || now - (*kept)->at >= kFiguresFor) {
+        kept->reset();  // first: the former text is in memory no longer than the next one needs it
+        kept->emplace(now, newest, make(*newest, now));
+        os::return_free_memory();
+      }
+      return (*kept)->text;
+    };
   }
 
   std::function<void()> forget() const {
@@ -48,27 +55,12 @@ class Texts {
   }
 
  private:
-  // `newest`: what the text is of; null: of no snapshot.
-  template <class Newest, class Make>
-  auto keep(Newest newest, Make make) {
-    auto& text = all_.emplace_back(std::make_shared<std::optional<Text>>());
-    return [newest, make, kept = text]() -> const LongText& {
-      const std::shared_ptr<const Snapshot> snapshot = newest();
-      const MonoTime now = os::mono_now();
-      if (!*kept || (*kept)->of.lock() != snapshot || now - (*kept)->at >= kFiguresFor) {
-        kept->reset();  // first: the former text is in memory no longer than the next one needs it
-        kept->emplace(now, snapshot, make(now, snapshot));
-        os::return_free_memory();
-      }
-      return (*kept)->text;
-    };
-  }
-
+  const SnapshotBox& snapshots_;
   std::vector<std::shared_ptr<std::optional<Text>>> all_;
 };
 
 // As a reader gets it, who is counted: the GPUs are measured for readers.
-std::vector<gpu::GpuTelemetry> gpus_now(const NodePages& of, MonoTime now = os::mono_now()) {
+std::vector<gpu::GpuTelemetry> gpus_at(MonoTime now, const NodePages& of) {
   auto round = of.gpus->look(now);
   of.looked();
   return round;
@@ -77,16 +69,16 @@ std::vector<gpu::GpuTelemetry> gpus_now(const NodePages& of, MonoTime now = os::
 }  // namespace
 
 ServedPages node_pages(NodePages of) {
-  Texts texts;
-  const auto node = texts.of_newest(*of.snapshots, [](const Snapshot& s) { return metrics::to_text(metrics_page(s)); });
-  const auto live = texts.for_a_while([of](MonoTime now) {
-    const auto round = gpus_now(of, now);
-    const auto snapshot = of.snapshots->get();
+  Texts texts(*of.snapshots);
+  const auto node =
+      texts.keep(Follows::kSnapshots, [](const Snapshot& s, MonoTime) { return metrics::to_text(metrics_page(s)); });
+  const auto live = texts.keep(Follows::kTime, [of](const Snapshot& s, MonoTime now) {
+    const auto round = gpus_at(now, of);
     auto page = gpu_metrics(round, now, os::wall_now());
     if (round.empty())
-      for (const auto& use : snapshot->use) page.set("tranche_gpu_memory_used_bytes", {use.uuid}, use.used);
+      for (const auto& use : s.use) page.set("tranche_gpu_memory_used_bytes", {use.uuid}, use.used);
     LongText text = metrics::to_text(page);
-    text += tenant_metrics(*snapshot, *of.tenants->get(), now);
+    text += tenant_metrics(s, *of.tenants->get(), now);
     return text;
   });
   const auto metrics = [node, live] {
@@ -94,13 +86,12 @@ ServedPages node_pages(NodePages of) {
     page += live();
     return os::HttpAnswer::metrics(std::move(page));
   };
-  const auto status = [text = texts.of_newest(*of.snapshots, [of](const Snapshot& s) {
-    return network_document(s, *of.tenants->get(), gpus_now(of));
+  const auto status = [text = texts.keep(Follows::kSnapshots, [of](const Snapshot& s, MonoTime now) {
+    return network_document(s, *of.tenants->get(), gpus_at(now, of));
   })] { return os::HttpAnswer::json(text()); };
   const auto people = [of, &texts](bool reload) {
-    return [page = texts.for_a_while([of, reload](MonoTime now) {
-      const auto round = gpus_now(of, now);
-      return html_page(*of.snapshots->get(), *of.tenants->get(), round, now, reload);
+    return [page = texts.keep(Follows::kTime, [of, reload](const Snapshot& s, MonoTime now) {
+      return html_page(s, *of.tenants->get(), gpus_at(now, of), now, reload);
     })] { return os::HttpAnswer::html(page(), html::policy()); };
   };
   os::HttpServer::Routes routes{{"/", people(false)},
@@ -109,9 +100,8 @@ ServedPages node_pages(NodePages of) {
                                 {"/readyz", [of] { return ready_page(*of.snapshots->get()); }},
                                 {"/status", status}};
   if (of.dcgm_names)
-    routes["/metrics/dcgm"] = [page = texts.for_a_while([of](MonoTime now) {
-      const auto round = gpus_now(of, now);
-      return dcgm_metrics(*of.snapshots->get(), *of.tenants->get(), round);
+    routes["/metrics/dcgm"] = [page = texts.keep(Follows::kTime, [of](const Snapshot& s, MonoTime now) {
+      return dcgm_metrics(s, *of.tenants->get(), gpus_at(now, of));
     })] { return os::HttpAnswer::metrics(page()); };
   return {std::move(routes), texts.forget()};
 }
