@@ -6,6 +6,7 @@
 
 #include "base/backoff.h"
 #include "base/enum_names.h"
+#include "base/text.h"
 
 namespace tranche::guard {
 namespace {
@@ -27,6 +28,9 @@ constexpr Duration kMemoryIsBack = 1s;                  // of a process that was
 constexpr Duration kNoFigures = 10s;  // a stopped process is continued if its device has no figures for this long
 constexpr Duration kAskEndpointAgain = 1s;
 constexpr int kRefusalsToBelieve = 2;
+
+constexpr std::size_t kWordsOfStopped = 4;  // of a line of the file
+constexpr std::uint64_t kMostPid = 0x7fffffff;
 
 // A client that remains (it has exited; its start is 0) counts as the newest, so that no running program is ended in
 // its place.
@@ -418,6 +422,27 @@ void not_admitted(Memory& memory, const Order& order, MonoTime now) {
     memory.refused[order.grant] = {.not_before = now + kAskEndpointAgain};
     memory.let_in.erase(order.grant);
   }
+}
+
+std::string render_stopped(const StoppedProcesses& stopped) {
+  std::string text;
+  for (const auto& [id, because] : stopped)
+    text += std::to_string(id.pid) + ' ' + std::to_string(id.start_ticks) + ' ' + because.first + ' ' + because.second +
+            '\n';
+  return text;
+}
+
+StoppedProcesses parse_stopped(std::string_view text) {
+  StoppedProcesses stopped;
+  for (const auto line : lines_of(text)) {
+    const auto words = words_of(line);
+    if (words.size() != kWordsOfStopped) continue;
+    const auto pid = parse_unsigned(words[0]);
+    const auto ticks = parse_unsigned(words[1]);
+    if (!pid || *pid == 0 || *pid > kMostPid || !ticks) continue;
+    stopped[{static_cast<std::uint32_t>(*pid), *ticks}] = {std::string(words[2]), std::string(words[3])};
+  }
+  return stopped;
 }
 
 }  // namespace tranche::guard

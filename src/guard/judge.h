@@ -160,4 +160,11 @@ void exited(Memory& memory, const ProcessId& process);
 // A kRefuse or kLetIn was not carried out: it is ordered again after a moment, while it is still needed.
 void not_admitted(Memory& memory, const Order& order, MonoTime now);
 
+// The file of processes that the guard has stopped and neither ended nor continued yet. The agent reads it at its next
+// start, so that a restart does not leave a process stopped. One line per process:
+// `<pid> <start ticks> <grant> <device UUID>`. Fuzzed: parse ∘ render is the identity.
+using StoppedProcesses = std::map<ProcessId, GrantOnDevice>;
+std::string render_stopped(const StoppedProcesses& stopped);
+StoppedProcesses parse_stopped(std::string_view text);  // ignores lines that cannot be parsed
+
 }  // namespace tranche::guard

@@ -1,4 +1,4 @@
-#include "guard/stopped_file.h"
+#include "guard/judge.h"
 
 #include <gmock/gmock.h>
 

@@ -43,14 +43,13 @@ void NodeProgram::on_claims() {
 
 void NodeProgram::show_claims() {
   step();
-  if (!former_dra_servers_.empty()) follow_claims();
+  if (dra_servers_.size() > dra_servers_.count(dra_driver_)) follow_claims();
   holdings_.ask();  // kubelet's answer reports the holders to the guard
 }
 
 void NodeProgram::take_claims() {
   // Where both had the same names, the newer agent's sockets are of no use any more.
-  if (dra_server_ && !dra_server_->state().serving) dra_server_.reset();
-  std::erase_if(former_dra_servers_, [](const auto& each) { return !each.second->state().serving; });
+  std::erase_if(dra_servers_, [](const auto& each) { return !each.second->state().serving; });
   claims_.take();
   step({.offer = true});
 }
@@ -59,7 +58,8 @@ void NodeProgram::take_claims() {
 // know at once which GPUs they hold.
 void NodeProgram::want_claims() {
   const bool served = inputs_.config.config.dra.devices != config::DraDevices::kNone;
-  if (!served || (dra_server_ && dra_server_->state().registered)) claims_lock_.want();
+  const auto* server = dra_server();
+  if (!served || (server != nullptr && server->state().registered)) claims_lock_.want();
 }
 
 void NodeProgram::follow_claims() {
@@ -69,8 +69,7 @@ void NodeProgram::follow_claims() {
   if (!offered && claims_.prepared().empty()) {
     dra_retry_.stop();
     dra_problem_.clear();
-    former_dra_servers_.clear();
-    return dra_server_.reset();
+    return dra_servers_.clear();
   }
   if (!inputs_.inventory) return serve_claims();  // what is prepared can be unprepared without the driver
   ClaimInputs claim_inputs;
@@ -94,33 +93,27 @@ void NodeProgram::follow_claims() {
   claim_inputs.allocation = inputs_.allocation;
   claims_.follow(std::move(claim_inputs));
   serve_claims();
-  if (dra_server_) dra_server_->health(health);
-  for (const auto& [name, server] : former_dra_servers_) server->health(health);
+  for (const auto& [name, server] : dra_servers_) server->health(health);
 }
 
 // After earlier claims are known again, because kubelet may call immediately. It calls the driver under which a claim
 // was prepared, so an earlier name is served while it has claims.
 void NodeProgram::serve_claims() {
-  const std::string& driver = inputs_.config.config.dra.driver_name;
   const auto problem_before = std::exchange(dra_problem_, {});
-  if (dra_server_ && dra_driver_ != driver) former_dra_servers_[dra_driver_] = std::exchange(dra_server_, nullptr);
-  dra_driver_ = driver;
-  if (auto again = former_dra_servers_.extract(driver)) dra_server_ = std::move(again.mapped());
+  dra_driver_ = inputs_.config.config.dra.driver_name;
   const auto held = claims_.drivers();
-  std::erase_if(former_dra_servers_, [&](const auto& each) {
-    const bool over = !held.contains(each.first);
+  std::erase_if(dra_servers_, [&](const auto& each) {
+    const bool over = each.first != dra_driver_ && !held.contains(each.first);
     if (over) log::info("dra.former_name_ended", {{"driver", each.first}});
     return over;
   });
-  for (const auto& name : held) {
-    if (name == driver || former_dra_servers_.contains(name)) continue;
-    if (auto server = serve_driver(name, problem_before)) former_dra_servers_[name] = std::move(server);
-  }
-  if (!dra_server_) dra_server_ = serve_driver(driver, problem_before);
+  for (const auto& name : held)
+    if (name != dra_driver_) serve_driver(name, problem_before);
+  serve_driver(dra_driver_, problem_before);
 }
 
-std::unique_ptr<kubelet::DraServer> NodeProgram::serve_driver(const std::string& driver,
-                                                              const std::string& problem_before) {
+void NodeProgram::serve_driver(const std::string& driver, const std::string& problem_before) {
+  if (dra_servers_.contains(driver)) return;
   const std::string kubelet = std::filesystem::path(options_.plugin_dir).parent_path();
   kubelet::DraServerSettings settings;
   settings.driver = driver;
@@ -133,21 +126,29 @@ std::unique_ptr<kubelet::DraServer> NodeProgram::serve_driver(const std::string&
   });
   if (opened) {
     log::info("dra.serving", {{"driver", driver}, {"claims", claims_.prepared().size()}});
-    return *std::move(opened);
+    dra_servers_[driver] = *std::move(opened);
+    return;
   }
   dra_problem_ = to_string(opened.error());
   if (dra_problem_ != problem_before) log::warning("dra.not_serving", {{"driver", driver}, {"why", dra_problem_}});
   dra_retry_.start(kServeAgainAfter, [this] { follow_claims(); });
-  return nullptr;
+}
+
+const kubelet::DraServer* NodeProgram::dra_server() const {
+  const auto at = dra_servers_.find(dra_driver_);
+  return at == dra_servers_.end() ? nullptr : at->second.get();
 }
 
 std::optional<ClaimsReport> NodeProgram::claims_report() const {
   const bool ours = claims_.standing() == ClaimsStanding::kOurs;
-  if (ours && !dra_server_ && dra_problem_.empty() && claims_.prepared().empty()) return std::nullopt;
+  const auto* server = dra_server();
+  if (ours && server == nullptr && dra_problem_.empty() && claims_.prepared().empty()) return std::nullopt;
   ClaimsReport report{dra_driver_,       {}, claims_.prepared(), claims_.grants(), claim_statuses_.problem(),
                       claims_.standing()};
-  if (dra_server_) report.server = dra_server_->state();
-  if (!dra_server_) report.server.problem = dra_problem_;
+  if (server != nullptr)
+    report.server = server->state();
+  else
+    report.server.problem = dra_problem_;
   if (!ours && report.server.problem.empty())
     report.server.problem = claims_.standing() == ClaimsStanding::kWaiting
                                 ? "an older agent of this node still has the claims"

@@ -67,7 +67,8 @@ class NodeProgram {
   void take_claims();
   void want_claims();
   void serve_claims();
-  std::unique_ptr<kubelet::DraServer> serve_driver(const std::string& driver, const std::string& problem_before);
+  void serve_driver(const std::string& driver, const std::string& problem_before);
+  const kubelet::DraServer* dra_server() const;  // under the present name; nullptr = there is none
   std::optional<ClaimsReport> claims_report() const;
   mig::MigUse mig_use(bool kubelet_answered) const;
   void open_driver();  // again when the configuration names another place
@@ -149,11 +150,10 @@ class NodeProgram {
   mig::MigPartitions partitions_;
   Claims claims_;
   ClaimStatuses claim_statuses_;
-  std::string dra_driver_;   // its server's name
+  std::string dra_driver_;   // the present name
   std::string dra_problem_;  // why there is no server
-  std::unique_ptr<kubelet::DraServer> dra_server_;
-  // By name: servers under earlier names, as long as these have claims.
-  std::map<std::string, std::unique_ptr<kubelet::DraServer>> former_dra_servers_;
+  // By name: under the present one, and under earlier ones as long as these have claims.
+  std::map<std::string, std::unique_ptr<kubelet::DraServer>> dra_servers_;
   std::unique_ptr<mig::MigManager> mig_;   // null if it is not enabled
   std::unique_ptr<gpu::NvmlThread> nvml_;  // null while a GPU is reset
   std::unique_ptr<kubelet::PluginHost> plugins_;

@@ -1,6 +1,7 @@
 #pragma once
 // The node agent's whole state, as one immutable value that any thread may read: published by the loop at the end of a
 // callback, read by gRPC's threads (Allocate), the pages and the status socket.
+#include <array>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -28,7 +29,6 @@
 #include "node/dra/dra_report.h"
 #include "node/gpu/fault_attribution.h"
 #include "node/gpu/gpu_health.h"
-#include "node/grants/held_times.h"
 #include "node/grants/holders.h"
 #include "node/guard/guard_report.h"
 #include "observe/pages/http_pages.h"
@@ -84,6 +84,17 @@ struct Inputs {
     bool holdings = false;  // a new list from kubelet
   } fresh;
 };
+
+// How long a tenant has held its share of a device, for bills (node/observe/tenant_metrics.h).
+struct HeldTime {
+  MonoTime at{};             // the figures are as of then
+  double share = 0;          // of the device's slots, since then
+  double seconds = 0;        // with a slot of the device
+  double share_seconds = 0;  // 1 = a second with all slots of the device
+  HeldTime until(MonoTime now) const;
+};
+using TenantKey = std::array<std::string, 5>;  // namespace, pod, container, device, resource
+using HeldTimes = std::map<TenantKey, HeldTime>;
 
 // What was decided from the inputs (decide.h).
 struct Decision {

@@ -6,8 +6,8 @@
 #include "dra/prepared_fixture.h"
 #include "fuzz/target.h"
 #include "grants/grant_shares.h"
+#include "guard/judge.h"
 #include "guard/pool_processes.h"
-#include "guard/stopped_file.h"
 #include "mps/protocol/replies.h"
 #include "plan/slot_id.h"
 

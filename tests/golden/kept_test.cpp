@@ -7,7 +7,7 @@
 #include "dra/prepared_file.h"
 #include "golden/golden.h"
 #include "grants/grant_shares.h"
-#include "guard/stopped_file.h"
+#include "guard/judge.h"
 #include "mps/daemon/compute_modes.h"
 #include "mps/keeper/keeper_status.h"
 #include "mps/pool/client_ending.h"

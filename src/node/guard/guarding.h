@@ -21,7 +21,6 @@
 #include "guard/judge.h"
 #include "guard/pace.h"
 #include "guard/pool_processes.h"
-#include "guard/stopped_file.h"
 #include "guard/tenant_shares.h"
 #include "mps/protocol/mps_client.h"
 #include "node/guard/guard_report.h"

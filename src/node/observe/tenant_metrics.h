@@ -29,6 +29,12 @@ struct TenantRow {
 };
 std::vector<TenantRow> tenant_rows(const Decision& decision, const guard::Figures& figures);
 
+// Seconds that tenants have held their shares, and seconds times the share of the device. Counted from kubelet's lists,
+// so the beginning and the end of a grant are about a second late; in memory, so that they begin at 0 with the agent. A
+// tenant that kubelet lists no more is forgotten. `now` never goes back.
+TenantKey key_of(const TenantRow& row);
+void keep_held_times(HeldTimes& times, const std::vector<TenantRow>& rows, const plan::Plan& plan, MonoTime now);
+
 // One family as text: its heading comes with its first sample.
 class FamilyText {
  public:

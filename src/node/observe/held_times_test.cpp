@@ -1,8 +1,6 @@
-#include "node/grants/held_times.h"
+#include "node/observe/tenant_metrics.h"
 
 #include <gmock/gmock.h>
-
-#include "node/observe/tenant_metrics.h"
 
 namespace tranche::node {
 namespace held_times_test {
