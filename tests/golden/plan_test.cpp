@@ -26,41 +26,28 @@ struct Case {
   std::string inventory;
 };
 const std::vector<Case> kCases{
-    {"none", "1xH200"},
     {"none", "no-gpus"},
     {"none", "station"},
     {"none", "8xA100-mixed-mig"},
-    {"none", "2xT4"},
-    {"none", "2xV100"},
     {"none", "4xH200"},
-    {"none", "2xA100-uniform-mig"},
     {"mps-4-renamed", "2xT4"},
-    {"mps-10", "1xH200"},
     {"mps-10", "4xH200"},
     {"mps-10", "8xA100-mixed-mig"},
     {"mps-10", "no-gpus"},
     {"mps-5", "4xH200"},
     {"mps-5-unrounded", "1xH200"},
     {"mps-20-several", "4xH200"},
-    {"mps-48", "2xT4"},
     {"mps-48", "2xV100"},
     {"mps-49", "2xT4"},
-    {"mps-10", "2xV100"},
     {"mps-mig", "8xA100-mixed-mig"},
-    {"mps-processes", "1xH200"},
     {"slices-10", "2xT4"},
-    {"slices-10", "station"},
     {"single", "2xA100-uniform-mig"},
     {"single", "8xA100-mixed-mig"},
-    {"single", "4xH200"},
     {"mixed", "8xA100-mixed-mig"},
-    {"mixed", "2xA100-uniform-mig"},
     {"both", "2xT4"},
     {"wrong", "2xT4"},
     {"individual", "4xH200"},
-    {"fork-individual", "4xH200"},
     {"units-1000", "4xH200"},
-    {"sizes", "4xH200"},
     {"sizes", "station"},
     {"side-by-side", "8xA100-mixed-mig"},
     {"collisions", "2xT4"},
@@ -158,8 +145,7 @@ TEST_P(GoldenTable, ShowsANode) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Tables, GoldenTable,
-                         testing::Values(Case{"mps-5", "4xH200"}, Case{"individual", "4xH200"},
-                                         Case{"units-1000", "4xH200"}),
+                         testing::Values(Case{"individual", "4xH200"}, Case{"units-1000", "4xH200"}),
                          [](const auto& row) {
                            std::string name = row.param.config;
                            std::ranges::replace(name, '-', '_');

@@ -1,4 +1,5 @@
-// Configuration × recorded node × pods → outcomes, as a table and as JSON; and two configurations compared.
+// Configuration × recorded node × pods → outcomes as a table, three of them as JSON too; and two configurations
+// compared.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -19,10 +20,15 @@ struct Case {
   std::string config;
   std::string inventory;
   std::string pods;
+  bool as_json = false;
 };
 const std::vector<Case> kCases{
-    {"aggregate", "4xH200", "tens"}, {"aggregate", "4xH200", "workloads"},     {"one-slot", "2xT4", "workloads"},
-    {"slices", "2xT4", "workloads"}, {"mig", "8xA100-mixed-mig", "workloads"}, {"aggregate", "4xH200", "unsolvable"},
+    {"aggregate", "4xH200", "tens", true},
+    {"aggregate", "4xH200", "workloads", true},
+    {"aggregate", "4xH200", "unsolvable", true},
+    {"one-slot", "2xT4", "workloads"},
+    {"slices", "2xT4", "workloads"},
+    {"mig", "8xA100-mixed-mig", "workloads"},
 };
 
 void PrintTo(const Case& row, std::ostream* out) {
@@ -71,7 +77,8 @@ TEST_P(GoldenSimulation, IsAsExpected) {
   const auto simulation = simulate::land(side.plan, inventory, side.config, pods.pods);
   const std::string name = "expected/" + row.pods + "." + row.config + "." + row.inventory;
   golden::compare(file(name + ".txt"), simulate::render_table(simulation, {}));
-  golden::compare(file(name + ".json"), golden::json_lines(simulation) + "\n");
+  if (row.as_json) golden::compare(file(name + ".json"), golden::json_lines(simulation) + "
+");
 }
 
 INSTANTIATE_TEST_SUITE_P(Simulation, GoldenSimulation, testing::ValuesIn(kCases), [](const auto& row) {
