@@ -39,23 +39,6 @@ TEST(Align, PairScoresAreNvidias) {
   EXPECT_EQ(pair_score({0, 1, 0, 18}), 1860);
 }
 
-TEST(Align, TakesThePairThatIsLinked) {
-  // 0–3 and 1–2 are joined by NVLink, everything else only through the system.
-  const auto inventory = with_links(4, [](auto a, auto b) {
-    return inventory::GpuLink{a, b, 50, (a == 0 && b == 3) || (a == 1 && b == 2) ? 2u : 0u};
-  });
-  const std::vector<std::uint32_t> all{0, 1, 2, 3}, one{1};
-  EXPECT_THAT(align(inventory, all, {}, 2), ElementsAre(0, 3));
-  EXPECT_THAT(align(inventory, all, one, 2), ElementsAre(1, 2));
-}
-
-TEST(Align, DoesNotBreakAPairWhenSomethingElseWillDo) {
-  const auto inventory =
-      with_links(3, [](auto a, auto b) { return inventory::GpuLink{a, b, 50, a == 0 && b == 1 ? 4u : 0u}; });
-  EXPECT_THAT(align(inventory, std::vector<std::uint32_t>{0, 1, 2}, {}, 1), ElementsAre(0));
-  EXPECT_THAT(align(inventory, std::vector<std::uint32_t>{0, 1, 2}, std::vector<std::uint32_t>{2}, 1), ElementsAre(2));
-}
-
 // The same rule by listing every partition, for as many GPUs as that is bearable.
 struct ByListing {
   const inventory::Inventory& inventory;

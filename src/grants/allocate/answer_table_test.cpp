@@ -224,6 +224,10 @@ void for_each_combination(const Visit& visit) {
 }
 
 // Promise: kubelet/allocate: Every combination of settings gives the documented answer.
+// Promise: kubelet/allocate: Time-sliced slots may span GPUs.
+// Promise: kubelet/allocate: The strategy `index` names devices in the driver's order.
+// Promise: kubelet/allocate: With `volume-mounts` and `envvar` the value of `volume-mounts` wins.
+// Promise: kubelet/allocate: A device node is listed once.
 TEST(AnswerTable, EveryCombinationAnswersAsTheTableSays) {
   int combinations = 0;
   for_each_combination([&](const Combination& c) {
@@ -264,6 +268,7 @@ struct Request {
 };
 
 // Promise: kubelet/allocate: Requests are validated as NVIDIA's plugin validates them.
+// Promise: kubelet/allocate: More than one slot is refused where the configuration allows one.
 TEST(AnswerTable, RequestsAreValidatedAsNvidiaDoes) {
   const std::string a = kGpuUuid[0];
   const std::string b = kGpuUuid[1];

@@ -52,13 +52,6 @@ TEST(FrameworkEnvironment, StatesTheLimitsOfAQuarter) {
   EXPECT_EQ(envs.at("TF_FORCE_GPU_ALLOW_GROWTH"), "true");
 }
 
-TEST(FrameworkEnvironment, SeveralSlotsHaveTheSumOfTheirLimits) {
-  const Envs envs = envs_of(resource_of(1, 4), {3});
-  EXPECT_EQ(envs.at("TRANCHE_MEMORY_MIB"), "61169");
-  EXPECT_EQ(envs.at("TRANCHE_MEMORY_FRACTION"), "0.7499");
-  EXPECT_EQ(envs.at("XLA_PYTHON_CLIENT_MEM_FRACTION"), "0.6693");
-}
-
 // Promise: kubelet/allocate: Variables for frameworks state the grant's limits and can be turned off.
 TEST(FrameworkEnvironment, IsOfMpsSharesAloneAndCanBeTurnedOff) {
   for (const auto strategy : {config::SharingStrategy::kTimeSlicing, config::SharingStrategy::kNone}) {

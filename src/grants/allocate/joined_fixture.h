@@ -10,6 +10,9 @@ inline std::string uuid(int gpu) {
   return std::string("GPU-000000") + (gpu < 10 ? "0" : "") + std::to_string(gpu) + "-0000-4000-8000-000000000000";
 }
 
+inline std::string slot(int gpu, int ordinal) {
+  return uuid(gpu) + "::" + std::to_string(ordinal);
+}
 inline plan::PlannedDevice h200(int gpu, std::uint32_t slots, const std::string& pool = "set-1") {
   plan::PlannedDevice device;
   device.uuid = device.gpu_uuid = uuid(gpu);

@@ -44,20 +44,6 @@ std::vector<std::string> joined(Lists... lists) {
 
 const inventory::Inventory kNone;
 
-TEST(Prefer, DistributedTakesTheLeastUsedGpu) {
-  const auto resource = shared(2, 3, config::SharingStrategy::kTimeSlicing);
-  const auto available = joined(slots_of(0, {1, 2}), slots_of(1, {0, 1, 2}));
-  EXPECT_THAT(*prefer(resource, kNone, available, {}, 1, AllocationPolicy::kDistributed), ElementsAre("GPU-1::0"));
-  EXPECT_THAT(*prefer(resource, kNone, available, {}, 1, AllocationPolicy::kPacked), ElementsAre("GPU-0::1"));
-}
-
-TEST(Prefer, DistributedSpreadsATimeSlicedRequest) {
-  const auto resource = shared(2, 3, config::SharingStrategy::kTimeSlicing);
-  const auto available = joined(slots_of(0, {0, 1, 2}), slots_of(1, {0, 1, 2}));
-  EXPECT_THAT(*prefer(resource, kNone, available, {}, 2, AllocationPolicy::kDistributed),
-              UnorderedElementsAre("GPU-0::0", "GPU-1::0"));
-}
-
 // NVIDIA's greedy rule as a table: how many slots of each GPU are free (the last ones), what is required, how many are
 // asked for, and how many of each GPU the answer holds under either policy. Slots are time-sliced.
 struct Rule {
@@ -230,15 +216,6 @@ TEST(Prefer, IgnoresOfferedIdsItDoesNotKnow) {
   const std::vector<std::string> offered{"GPU-0::9", "GPU-0::2", "GPU-9::0", "GPU-0", "", "GPU-0::1"};
   EXPECT_THAT(*prefer(resource, kNone, offered, {}, 1, AllocationPolicy::kPacked), ElementsAre("GPU-0::1"));
   EXPECT_FALSE(prefer(resource, kNone, offered, {}, 2, AllocationPolicy::kPacked)) << "its slots are 0 and 1";
-}
-
-TEST(Prefer, WholeGpusAreChosenByTopology) {
-  const auto inventory =
-      with_links(4, [](auto a, auto b) { return inventory::GpuLink{a, b, a / 2 == b / 2 ? 10 : 50, 0}; });
-  const auto resource = shared(4, 1, config::SharingStrategy::kNone);
-  const std::vector<std::string> available{"GPU-3", "GPU-1", "GPU-2"};
-  EXPECT_THAT(*prefer(resource, inventory, available, {}, 2, AllocationPolicy::kDistributed),
-              ElementsAre("GPU-2", "GPU-3"));
 }
 
 // Topology is for whole GPUs only: the policies have no say there, and slots are never placed by it.

@@ -21,10 +21,6 @@ using ::testing::IsEmpty;
 using ::testing::Key;
 using ::testing::Not;
 
-std::string slot(int gpu, int ordinal) {
-  return uuid(gpu) + "::" + std::to_string(ordinal);
-}
-
 // A resource of each of `gpus` GPUs ("gpu0", "gpu1"), in one pool.
 plan::Plan individual(int gpus, std::uint32_t slots) {
   plan::Plan plan;
