@@ -40,6 +40,20 @@ inline inventory::Inventory gpus(std::uint32_t count, const Model& model = {}) {
   return inventory;
 }
 
+// A MIG device more of a GPU, in its order.
+inline inventory::MigDevice& add_mig(inventory::Gpu& gpu, const std::string& profile, std::uint32_t slices = 1) {
+  gpu.mig_capable = gpu.mig_enabled = true;
+  inventory::MigDevice mig;
+  mig.slot = static_cast<std::uint32_t>(gpu.mig_devices.size());
+  mig.uuid = "MIG-" + std::to_string(gpu.index) + std::to_string(mig.slot);
+  mig.profile = profile;
+  mig.memory = mib(16384);
+  mig.gi_slices = mig.ci_slices = slices;
+  mig.gi_cap = 12;
+  mig.ci_cap = 13;
+  return gpu.mig_devices.emplace_back(mig);
+}
+
 // One resource in `replicas` slots.
 inline config::Config shared(config::SharingStrategy strategy, std::uint32_t replicas,
                              const std::string& name = "nvidia.com/gpu") {

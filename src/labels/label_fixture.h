@@ -14,18 +14,6 @@ inline inventory::Inventory node(std::uint32_t count) {
   return inventory;
 }
 
-inline void add_mig(inventory::Gpu& gpu, const std::string& profile) {
-  gpu.mig_enabled = true;
-  inventory::MigDevice mig;
-  mig.uuid = gpu.uuid + "-" + std::to_string(gpu.mig_devices.size());
-  mig.profile = profile;
-  mig.memory = mib(16384);
-  mig.sm_count = 16;
-  mig.gi_slices = mig.ci_slices = 1;
-  mig.engines = {1, 2, 3, 4, 5};
-  gpu.mig_devices.push_back(mig);
-}
-
 inline config::Config shared(config::SharingStrategy strategy, std::uint32_t replicas, bool rename = false,
                              const std::string& name = "nvidia.com/gpu") {
   auto config = make::shared(strategy, replicas, name);

@@ -82,29 +82,11 @@ TEST(LabelsTest, CliqueIsWhatGpusOnTheFabricAgreeOn) {
   EXPECT_THAT(labels_of({}, inventory), Not(Contains(Key("nvidia.com/gpu.clique"))));
 }
 
-TEST(LabelsTest, DisplayGpusAreNotCounted) {
-  Inventory inventory = node(2);
-  inventory.gpus[1].name = "NVIDIA DGX Display";
-  inventory.gpus[1].pci_class = 0x030000;
-  EXPECT_THAT(labels_of({}, inventory),
-              IsSupersetOf({Pair("nvidia.com/gpu.count", "1"), Pair("nvidia.com/gpu.mode", "compute")}));
-}
-
 TEST(LabelsTest, VgpuReportsItsHostDriver) {
   EXPECT_THAT(labels_of({}, {}, {.vgpu = Vgpu{true, "460.16", "r460_00"}}),
               UnorderedElementsAre(Pair("nvidia.com/vgpu.present", "true"),
                                    Pair("nvidia.com/vgpu.host-driver-version", "460.16"),
                                    Pair("nvidia.com/vgpu.host-driver-branch", "r460_00")));
-}
-
-TEST(LabelsTest, ValuesAreSanitised) {
-  struct Row {
-    const char* text;
-    const char* value;
-  };
-  for (const Row& row : {Row{"Acme  Node 9\n", "Acme-Node-9"}, Row{"  a  b\t c ", "a-b-c"}, Row{"a (b) [c]", "a-b-c"},
-                         Row{"a+b/c", "abc"}, Row{"x_y.z-1", "x_y.z-1"}, Row{"", ""}, Row{"é", ""}})
-    EXPECT_EQ(label_value(row.text), row.value) << row.text;
 }
 
 // Promise: labels: A model too long for a label is cut.
@@ -142,6 +124,7 @@ TEST(LabelsTest, SlotsOfAMemoryAreCountedAndOneSlotOfMpsIsSaid) {
   EXPECT_EQ(labels["nvidia.com/gpu.replicas"], "1");
   EXPECT_EQ(labels["nvidia.com/gpu.sharing-strategy"], "mps");
   EXPECT_EQ(labels["nvidia.com/gpu.product"], "NVIDIA-H200");
+  EXPECT_EQ(labels["nvidia.com/mps.capable"], "true") << "NVIDIA's program refuses such a file";
 }
 
 }  // namespace label_test

@@ -40,18 +40,6 @@ TEST(OwnLabels, TheLeastLimitsOfASlotAreALabelWhereMpsShares) {
   EXPECT_THAT(labels_of(shared(SharingStrategy::kMps, 5), inventory), Not(Contains(Key("tranche.io/gpu.slot.sms"))));
 }
 
-TEST(OwnLabels, SlotsOfSeveralNamesAreReportedByEach) {
-  Config config = shared(SharingStrategy::kMps, 20);
-  config.sharing.resources[0].names = "nvidia.com/gpu%d";
-  Inventory inventory = node(2);
-  for (Gpu& gpu : inventory.gpus) gpu.sm_count = 132;
-  const Labels labels = labels_of(config, inventory);
-  EXPECT_THAT(labels,
-              IsSupersetOf({Pair("tranche.io/gpu0.slot.sms", "8"), Pair("tranche.io/gpu1.slot.memory", "7188")}));
-  EXPECT_THAT(labels, Not(Contains(Key("tranche.io/gpu.slot.sms"))));
-  EXPECT_THAT(labels, Contains(Pair("nvidia.com/gpu.replicas", "20")));
-}
-
 // Promise: labels: Several models give one fixed answer and labels for each model.
 TEST(OwnLabels, EveryModelIsCountedWhateverSharingAndMigMakeOfIt) {
   Inventory inventory = node(4);

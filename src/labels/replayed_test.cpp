@@ -130,6 +130,7 @@ void replay(MigStrategy strategy, const std::vector<Case>& cases) {
 
 constexpr const char* kGpu = "nvidia.com/gpu";
 
+// Promise: labels: Labels by sharing equal those of GPU feature discovery.
 TEST(ReplayedLabels, OfStrategyNone) {
   replay(MigStrategy::kNone,
          {{"no device", {}, "", {}},
@@ -141,7 +142,9 @@ TEST(ReplayedLabels, OfStrategyNone) {
           {"both kinds: the plain one speaks",
            {cut({}), plain()},
            kGpu,
-           gpu("Model-SHARED", "2", "2", "300", kSliced) + kAmpere}});
+           gpu("Model-SHARED", "2", "2", "300", kSliced) + kAmpere},
+          {"another resource is shared", {plain()}, "nvidia.com/not-gpu", gpu("Model", "1", "1") + kAmpere},
+          {"renamed", {plain()}, kGpu, gpu("Model", "1", "2", "300", kSliced) + kAmpere, true}});
 }
 
 TEST(ReplayedLabels, OfStrategySingle) {
@@ -159,15 +162,6 @@ TEST(ReplayedLabels, OfStrategySingle) {
           {"two profiles", {cut({{1, 2, 100}, {3, 4, 100}})}, "", invalid},
           {"MIG on and off", {cut({{}}), plain()}, "", invalid + kAmpere},
           {"on, off and empty", {cut({{}}), plain(), cut({})}, "", invalid + kAmpere}});
-}
-
-// Promise: labels: Labels by sharing equal those of GPU feature discovery.
-TEST(ReplayedLabels, OfGpusBySharing) {
-  replay(MigStrategy::kNone,
-         {{"not shared", {plain()}, "", gpu("Model", "1", "1") + kAmpere},
-          {"another resource is", {plain()}, "nvidia.com/not-gpu", gpu("Model", "1", "1") + kAmpere},
-          {"shared", {plain()}, kGpu, gpu("Model-SHARED", "1", "2", "300", kSliced) + kAmpere},
-          {"renamed", {plain()}, kGpu, gpu("Model", "1", "2", "300", kSliced) + kAmpere, true}});
 }
 
 // Promise: labels: Labels by sharing equal those of GPU feature discovery.
@@ -199,24 +193,6 @@ TEST(ReplayedLabels, MigCapableIsAnyGpuThatAnswersTheQuestion) {
                          Row{{plain(), cut({})}, "true"}})
     EXPECT_EQ(labels_of({}, node_of(row.gpus))["nvidia.com/mig.capable"], row.value);
   EXPECT_FALSE(labels_of({}, {}).contains("nvidia.com/mig.capable"));
-}
-
-TEST(ReplayedLabels, MpsCapableIsSharingByMpsWithoutMig) {
-  struct Row {
-    const char* what;
-    SharingStrategy strategy;
-    std::uint32_t replicas;
-    std::vector<Gpu> gpus;
-    const char* value;
-  };
-  for (const Row& row : {Row{"nothing is shared", SharingStrategy::kNone, 1, {plain()}, "false"},
-                         Row{"time-slicing", SharingStrategy::kTimeSlicing, 2, {plain()}, "false"},
-                         Row{"MPS", SharingStrategy::kMps, 2, {plain()}, "true"},
-                         Row{"MPS with MIG on", SharingStrategy::kMps, 2, {cut({{}})}, "false"},
-                         // One slot with MPS is an extension; NVIDIA's program refuses such a file.
-                         Row{"one slot", SharingStrategy::kMps, 1, {plain()}, "true"}})
-    EXPECT_EQ(labels_of(shared(row.strategy, row.replicas), node_of(row.gpus))["nvidia.com/mps.capable"], row.value)
-        << row.what;
 }
 
 TEST(ReplayedLabels, ModeFollowsTheClassesOfAllGpus) {

@@ -152,34 +152,7 @@ TEST(DevicesOnTegra, AreTimeSlicedLikeOthersAndRefusedForMps) {
   }
 }
 
-// The resource of each device.
-
-TEST(DeviceMap, PutsEveryDeviceUnderItsResource) {
-  struct Row {
-    const char* what;
-    MigStrategy strategy;
-    std::vector<Gpu> gpus;
-    std::vector<std::string> lines;
-  };
-  const Row rows[] = {
-      {"the first device makes its resource", MigStrategy::kNone, {gpu_of(0)}, {"nvidia.com/gpu: GPU-0"}},
-      {"the next of the same resource joins it",
-       MigStrategy::kNone,
-       {gpu_of(0), gpu_of(1)},
-       {"nvidia.com/gpu: GPU-0 GPU-1"}},
-      {"one of another resource stands apart",
-       MigStrategy::kMixed,
-       {gpu_of(0), gpu_of(1, {{"1g.10gb"}})},
-       {"nvidia.com/gpu: GPU-0", "nvidia.com/mig-1g.10gb: MIG-10"}},
-      {"several of several GPUs meet in one, in the order of GPU and slot",
-       MigStrategy::kMixed,
-       {gpu_of(0, {{"1g.10gb"}, {"1g.10gb"}}), gpu_of(1, {{"1g.10gb"}})},
-       {"nvidia.com/mig-1g.10gb: MIG-00 MIG-01 MIG-10"}},
-  };
-  for (const Row& row : rows)
-    EXPECT_EQ(lines_of_plan(with(row.strategy), node(Platform::kNvml, row.gpus)), row.lines) << row.what;
-}
-
+// Devices of a GPU and of its parts.
 TEST(DeviceMap, ARecordOfAGpuHoldsWhatTheDriverSaid) {
   Gpu gpu = gpu_of(2);
   gpu.minor = 5;

@@ -1,4 +1,4 @@
-#include "plan/make_plan.h"
+#include "plan/make_plan_fixture.h"
 
 #include <gmock/gmock.h>
 
@@ -19,21 +19,10 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
 
+using fixture::plan_of;
+using fixture::problems_of;
+using make::add_mig;
 using make::gpus;
-
-void add_mig(Gpu& gpu, const std::string& profile, std::uint32_t slices) {
-  gpu.mig_capable = gpu.mig_enabled = true;
-  const auto slot = static_cast<std::uint32_t>(gpu.mig_devices.size());
-  inventory::MigDevice mig;
-  mig.uuid = "MIG-" + std::to_string(gpu.index) + std::to_string(slot);
-  mig.slot = slot;
-  mig.profile = profile;
-  mig.memory = mib(16384);
-  mig.gi_slices = mig.ci_slices = slices;
-  mig.gi_cap = 12;
-  mig.ci_cap = 13;
-  gpu.mig_devices.push_back(mig);
-}
 
 Config shared(SharingStrategy strategy, std::uint32_t replicas, bool rename = false) {
   Config config = make::shared(strategy, replicas);
@@ -42,23 +31,6 @@ Config shared(SharingStrategy strategy, std::uint32_t replicas, bool rename = fa
   config.sharing.resources[0].place = {"c.yaml", 6, 7};
   if (rename) config.sharing.resources[0].rename = "nvidia.com/gpu.shared";
   return config;
-}
-
-Plan plan_of(const Config& config, const Inventory& inventory) {
-  auto plan = make_plan(config, inventory);
-  if (!plan) {
-    ADD_FAILURE() << to_string(plan.error().front());
-    return {};
-  }
-  return *std::move(plan);
-}
-
-std::vector<std::string> problems_of(const Config& config, const Inventory& inventory) {
-  const auto plan = make_plan(config, inventory);
-  std::vector<std::string> out;
-  if (!plan)
-    for (const Problem& problem : plan.error()) out.push_back(to_string(problem));
-  return out;
 }
 
 // Promise: kubelet/stream: More slots of a resource than fit into kubelet's list are refused with what fits.
@@ -118,25 +90,6 @@ TEST(Plan, SaysThatAHopperOfAnotherSizeHasNotBeenMeasured) {
               Contains(HasSubstr("has not been measured: run gemm-check")));
 }
 
-// Promise: plan/mig: `single` gives MIG devices the name of GPUs and refuses mixed layouts.
-TEST(PlanMig, SingleGivesMigDevicesTheNameOfGpus) {
-  Config config = shared(SharingStrategy::kTimeSlicing, 2);
-  config.flags.mig_strategy = config::MigStrategy::kSingle;
-  Inventory inventory = gpus(2);
-  for (Gpu& gpu : inventory.gpus)
-    for (int i = 0; i < 7; ++i) add_mig(gpu, "1g.18gb", 1);
-  const Plan plan = plan_of(config, inventory);
-  ASSERT_THAT(plan.resources, SizeIs(1));
-  ASSERT_THAT(plan.resources[0].devices, SizeIs(14));
-  const PlannedDevice& device = plan.resources[0].devices[8];
-  EXPECT_EQ(device.index, "1:1");
-  EXPECT_TRUE(device.is_mig);
-  EXPECT_EQ(device.slots, 2u);
-  EXPECT_EQ(device.gpu_uuid, inventory.gpus[1].uuid);
-  EXPECT_THAT(device.paths,
-              ElementsAre("/dev/nvidia1", "/dev/nvidia-caps/nvidia-cap12", "/dev/nvidia-caps/nvidia-cap13"));
-}
-
 // Promise: plan/mig: `none` advertises whole GPUs and notes what that means.
 TEST(PlanMig, NoneAdvertisesGpusWholeAndSaysWhatThatMeans) {
   Inventory inventory = gpus(4);
@@ -160,10 +113,10 @@ TEST(PlanMig, SingleRefusesWhatIsNotUniform) {
   empty.gpus[0].mig_enabled = true;
   EXPECT_THAT(problems_of(config, empty), ElementsAre(HasSubstr("GPU 0 has MIG on and no MIG devices")));
   Inventory half = gpus(2);
-  add_mig(half.gpus[0], "1g.18gb", 1);
+  add_mig(half.gpus[0], "1g.18gb");
   EXPECT_THAT(problems_of(config, half), ElementsAre(HasSubstr("GPU 1 has MIG off while other GPUs have it on")));
   Inventory unlike = gpus(1);
-  add_mig(unlike.gpus[0], "1g.18gb", 1);
+  add_mig(unlike.gpus[0], "1g.18gb");
   add_mig(unlike.gpus[0], "2g.35gb", 2);
   EXPECT_THAT(problems_of(config, unlike),
               ElementsAre(HasSubstr("a MIG device 2g.35gb (MIG-01) that is unlike 1g.18gb (MIG-00)")));
@@ -176,7 +129,7 @@ TEST(PlanMig, MixedGivesEveryProfileItsName) {
   Config config;
   config.flags.mig_strategy = config::MigStrategy::kMixed;
   Inventory inventory = gpus(3);
-  add_mig(inventory.gpus[0], "1g.18gb+me", 1);
+  add_mig(inventory.gpus[0], "1g.18gb+me");
   add_mig(inventory.gpus[0], "3g.71gb", 3);
   inventory.gpus[2].mig_enabled = true;
   const Plan plan = plan_of(config, inventory);
@@ -190,26 +143,11 @@ TEST(PlanMig, MixedGivesEveryProfileItsName) {
 TEST(PlanMig, MpsIsRefusedOnMigDevices) {
   Config config = shared(SharingStrategy::kMps, 2);
   Inventory inventory = gpus(1);
-  add_mig(inventory.gpus[0], "1g.18gb", 1);
+  add_mig(inventory.gpus[0], "1g.18gb");
   config.flags.mig_strategy = config::MigStrategy::kSingle;
   EXPECT_THAT(problems_of(config, inventory), ElementsAre(HasSubstr("MPS shares whole GPUs only")));
   config.flags.mig_strategy = config::MigStrategy::kMixed;
   EXPECT_THAT(problems_of(config, inventory), ElementsAre(HasSubstr("does not go with sharing.mps")));
-}
-
-TEST(Plan, NotesAnEntryForWhatTheNodeDoesNotHave) {
-  Config config = shared(SharingStrategy::kTimeSlicing, 2);
-  config.sharing.resources[0].name = "nvidia.com/mig-1g.5gb";
-  const Plan plan = plan_of(config, gpus(1));
-  EXPECT_FALSE(plan.resources[0].devices[0].replicated);
-  EXPECT_THAT(
-      plan.notes,
-      ElementsAre("c.yaml:6:7: the node has no nvidia.com/mig-1g.5gb, so there is nothing to share under that name"));
-}
-
-TEST(Plan, NoGpusIsAPlanWithoutResources) {
-  EXPECT_THAT(plan_of({}, {}).resources, IsEmpty());
-  EXPECT_THAT(plan_of(shared(SharingStrategy::kMps, 4), {}).pools, IsEmpty());
 }
 
 TEST(Pools, IdsAreShortAndGrowOnlyOnCollision) {

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "make.h"
-#include "plan/make_plan.h"
+#include "plan/make_plan_fixture.h"
 #include "plan/pools.h"
 #include "plan/shares.h"
 
@@ -10,6 +10,8 @@ namespace tranche::plan {
 namespace mig_pools_test {
 
 using config::Config;
+using fixture::plan_of;
+using fixture::problems_of;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -23,18 +25,11 @@ inventory::Inventory two_gpus() {
     gpu.max_mig_devices = 7;
   }
   inventory::Gpu& cut = inventory.gpus[1];
-  cut.mig_enabled = true;
   const auto add = [&](const char* uuid, const char* profile, std::uint32_t slices, std::uint64_t memory) {
-    inventory::MigDevice mig;
+    auto& mig = make::add_mig(cut, profile, slices);
     mig.uuid = uuid;
-    mig.slot = static_cast<std::uint32_t>(cut.mig_devices.size());
-    mig.profile = profile;
     mig.memory = mib(memory);
     mig.sm_count = 14 * slices;
-    mig.gi_slices = mig.ci_slices = slices;
-    mig.gi_cap = 12 + mig.slot;
-    mig.ci_cap = 30 + mig.slot;
-    cut.mig_devices.push_back(mig);
   };
   add("MIG-11111111-2222-5333-8444-555555555555", "1g.10gb", 1, 9728);
   add("MIG-99999999-2222-5333-8444-555555555555", "3g.40gb", 3, 40192);
@@ -56,23 +51,6 @@ Config on_mig(std::uint32_t replicas) {
     config.sharing.resources.push_back(entry);
   }
   return config;
-}
-
-Plan plan_of(const Config& config, const inventory::Inventory& inventory) {
-  auto plan = make_plan(config, inventory);
-  if (!plan) {
-    ADD_FAILURE() << to_string(plan.error().front());
-    return {};
-  }
-  return *std::move(plan);
-}
-
-std::vector<std::string> problems_of(const Config& config) {
-  const auto plan = make_plan(config, two_gpus());
-  std::vector<std::string> out;
-  if (!plan)
-    for (const Problem& problem : plan.error()) out.push_back(to_string(problem));
-  return out;
 }
 
 // Promise: mps/mig: A MIG device has its own pool with limits by its UUID.
@@ -102,7 +80,7 @@ TEST(PlanMigMps, LeavesTheComputeModeOfMigDevicesAloneAndSaysSo) {
 
 TEST(PlanMigMps, RefusesMoreSlotsThanAMigDeviceHasClients) {
   EXPECT_THAT(
-      problems_of(on_mig(7)),
+      problems_of(on_mig(7), two_gpus()),
       ElementsAre("c.yaml:6:7: error: sharing.mps.resources[0].replicas: is 7, but MPS serves at most 6 clients "
                   "on MIG device 1:0 (MIG-11111111-2222-5333-8444-555555555555), a part of NVIDIA "
                   "A100-SXM4-80GB of compute capability 8.0 with CUDA 13.0; write replicas: 6 or less"));
@@ -112,8 +90,9 @@ TEST(PlanMigMps, RefusesMoreSlotsThanAMigDeviceHasClients) {
 TEST(PlanMigMps, RefusesSeveralSlotsInOneContainer) {
   Config config = on_mig(4);
   config.sharing.fail_requests_greater_than_one = false;
-  EXPECT_THAT(problems_of(config), Contains(HasSubstr("sharing.mps.failRequestsGreaterThanOne: is false, but "
-                                                      "nvidia.com/mig-1g.10gb holds MIG devices")));
+  EXPECT_THAT(problems_of(config, two_gpus()),
+              Contains(HasSubstr("sharing.mps.failRequestsGreaterThanOne: is false, but "
+                                 "nvidia.com/mig-1g.10gb holds MIG devices")));
 }
 
 TEST(PlanMigMps, LeavesAWholeGpuWithMigOutAndNamesTheStrategy) {

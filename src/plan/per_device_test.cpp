@@ -6,7 +6,7 @@
 
 #include "config/parse/parse.h"
 #include "make.h"
-#include "plan/make_plan.h"
+#include "plan/make_plan_fixture.h"
 #include "plan/pools.h"
 
 namespace tranche::plan {
@@ -31,17 +31,12 @@ config::Config config_of(const std::string& text) {
   return parsed.config;
 }
 Plan plan_of(const std::string& text, const inventory::Inventory& inventory) {
-  const auto plan = make_plan(config_of(text), inventory);
-  if (!plan)
-    for (const auto& problem : plan.error()) ADD_FAILURE() << to_string(problem);
-  return plan.value_or(Plan{});
+  return fixture::plan_of(config_of(text), inventory);
 }
 std::vector<std::string> problems_of(const std::string& text, const inventory::Inventory& inventory) {
-  std::vector<std::string> out;
-  if (const auto plan = make_plan(config_of(text), inventory); !plan)
-    for (const auto& problem : plan.error()) out.push_back(to_string(problem));
-  return out;
+  return fixture::problems_of(config_of(text), inventory);
 }
+
 std::string mps(const std::string& entries, const std::string& section = "") {
   return "sharing:\n  mps:\n    failRequestsGreaterThanOne: false\n" +
          (section.empty() ? "" : "    " + section + "\n") + "    resources:\n" + entries;
@@ -81,17 +76,7 @@ TEST(PerDevice, WhatNoEntryTakesIsAdvertisedWhole) {
 
 TEST(PerDevice, ExclusiveTimeSlicedMpsAndMigStandSideBySide) {
   auto inventory = gpus(4);
-  auto& cut = inventory.gpus[3];
-  cut.mig_capable = cut.mig_enabled = true;
-  for (std::uint32_t i = 0; i < 2; ++i) {
-    inventory::MigDevice mig;
-    mig.uuid = "MIG-0000000" + std::to_string(i) + "-aaaa-bbbb-cccc-dddddddddddd";
-    mig.slot = i;
-    mig.profile = "3g.71gb";
-    mig.memory = mib(70000);
-    mig.gi_slices = mig.ci_slices = 3;
-    cut.mig_devices.push_back(mig);
-  }
+  for (int i = 0; i < 2; ++i) make::add_mig(inventory.gpus[3], "3g.71gb", 3);
   const std::string text =
       "flags: {migStrategy: mixed}\nsharing:\n  perDevice: true\n"
       "  mps: {resources: [{name: gpu, replicas: 10, devices: [0], rename: gpu.mps}]}\n"
@@ -389,13 +374,10 @@ TEST(Split, TheGpusOfTheListAreForClaimsAndTheOthersForThePlugin) {
   for (const auto& resource : by_model.resources) EXPECT_THAT(resource.devices, IsEmpty()) << resource.name;
 
   auto with_mig = gpus(2);
-  with_mig.gpus[1].mig_enabled = true;
-  with_mig.gpus[1].mig_devices.resize(1);
-  with_mig.gpus[1].mig_devices[0].uuid = "MIG-a";
-  with_mig.gpus[1].mig_devices[0].profile = "1g.18gb";
+  make::add_mig(with_mig.gpus[1], "1g.18gb");
   const Plan mig = plan_of("version: v1\ndra: {devices: [1]}\n", with_mig);
   EXPECT_THAT(described(mig), ElementsAre("nvidia.com/gpu: 0"));
-  EXPECT_THAT(for_claims(mig), ElementsAre("MIG-a"));
+  EXPECT_THAT(for_claims(mig), ElementsAre("MIG-10"));
 }
 
 TEST(Span, ASetIsNamedByItsGpusInWhateverOrder) {

@@ -11,6 +11,7 @@
 #include "gpu/health/cause.h"
 #include "gpu/health/xids.h"
 #include "labels/label.h"
+#include "make.h"
 #include "plan/make_plan.h"
 #include "plan/shares.h"
 
@@ -107,31 +108,15 @@ TEST(ConfigReference, ListsEveryKeyOfTheParserAndEverySettingOfThePrograms) {
 
 // ---- docs/reference/labels.md
 
-inventory::Gpu some_gpu() {
-  inventory::Gpu gpu;
-  gpu.uuid = "GPU-1";
-  gpu.name = "NVIDIA H200";
-  gpu.memory = mib(143771);
-  gpu.compute_capability = {9, 0};
-  gpu.fabric_clique = "a.1";
-  return gpu;
-}
-
 TEST(LabelsDocument, ListsEveryLabelThatIsSetAndNoOther) {
   std::set<std::string> set;
   for (const config::MigStrategy strategy :
        {config::MigStrategy::kNone, config::MigStrategy::kSingle, config::MigStrategy::kMixed}) {
     config::Config config;
     config.flags.mig_strategy = strategy;
-    inventory::Inventory inventory;
-    inventory.driver_version = "580.1.2";
-    inventory.cuda_driver_version = 13000;
-    inventory.gpus = {some_gpu()};
-    inventory.gpus[0].mig_enabled = true;
-    inventory::MigDevice mig;
-    mig.uuid = "MIG-1";
-    mig.profile = "1g.18gb";
-    inventory.gpus[0].mig_devices = {mig};
+    auto inventory = make::gpus(1);
+    inventory.gpus[0].fabric_clique = "a.1";
+    make::add_mig(inventory.gpus[0], "1g.18gb");
     labels::Inputs inputs;
     inputs.loaded_at = WallTime{};
     inputs.vgpu = labels::Vgpu{true, "1", "2"};
@@ -146,15 +131,8 @@ TEST(LabelsDocument, ListsEveryLabelThatIsSetAndNoOther) {
 }
 
 TEST(LabelsDocument, ListsEveryLabelOfOursAndNoOther) {
-  config::Config config;
-  config.sharing.strategy = config::SharingStrategy::kMps;
-  config::SharedResource entry;
-  entry.name = "nvidia.com/gpu";
-  entry.replicas = 4;
-  config.sharing.resources = {entry};
-  inventory::Inventory inventory;
-  inventory.gpus = {some_gpu()};
-  inventory.gpus[0].sm_count = 132;
+  const auto config = make::shared(config::SharingStrategy::kMps, 4);
+  const auto inventory = make::gpus(1);
   const plan::Plan plan = plan::make_plan(config, inventory).value();
   std::set<std::string> listed = names_below("reference/labels.md", "Labels of Tranche");
   std::erase_if(listed, [](const std::string& name) { return name.starts_with("tranche.io/mig-<profile>."); });
