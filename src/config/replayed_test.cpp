@@ -64,13 +64,6 @@ TEST(Replayed, ImexChannelsAreRead) {
   EXPECT_TRUE(refused(R"({"imex": {"channelIDs": [2]}})"));
 }
 
-// References to devices: 5 rows.
-TEST(Replayed, DeviceReferencesAreDistinguishedFromOtherText) {
-  for (const std::string& reference :
-       {std::string("0"), std::string("0:0"), "GPU-" + kUuid, "MIG-" + kUuid, "MIG-GPU-" + kUuid + "/11/0"})
-    EXPECT_TRUE(is_device_reference(reference)) << reference;
-}
-
 // A selection of devices as read: 20 rows. SharingTest tests that it is ignored afterwards.
 TEST(Replayed, DeviceSelectionsAreRead) {
   struct Row {
@@ -157,14 +150,6 @@ TEST(Replayed, ListsOfSharedResourcesAreRead) {
   ASSERT_EQ(two.sharing.resources.size(), 2u);
   EXPECT_EQ(two.sharing.resources[1].name, "nvidia.com/a2");
   EXPECT_TRUE(refused(sharing(R"({"resources": [{"name": "$a$", "replicas": 2}]})")));
-}
-
-// Requests for more than one slot under MPS: 2 rows.
-TEST(Replayed, MpsRefusesMoreThanOneSlotUnlessConfigured) {
-  const std::string list = "resources: [{name: gpu, replicas: 2}]";
-  EXPECT_TRUE(accepted("sharing: {mps: {" + list + "}}").sharing.fail_requests_greater_than_one);
-  EXPECT_FALSE(accepted("sharing: {mps: {failRequestsGreaterThanOne: false, " + list + "}}")
-                   .sharing.fail_requests_greater_than_one);
 }
 
 // Patterns: 18 of NVIDIA's rows test which names a pattern matches. Its programs clear the lists that hold patterns, so

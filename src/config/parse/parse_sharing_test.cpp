@@ -66,13 +66,6 @@ TEST(SharingTest, SlotsAreAtMostTheClientsOfAnyMpsServer) {
   EXPECT_FALSE(refused(entry("name: gpu, replicas: 60"))) << "with CUDA 13.1; tranche plan knows the driver";
 }
 
-TEST(SharingTest, NamesAreResourceNames) {
-  EXPECT_EQ(sharing_in(entry("name: gpu, replicas: 2")).resources[0].name, "nvidia.com/gpu");
-  for (const char* bad : {"amd.com/gpu", "GPU", "5", "null", "\"\""})
-    EXPECT_TRUE(refused(entry(std::string("replicas: 2, name: ") + bad))) << bad;
-  EXPECT_THAT(said(entry("replicas: 2")), ElementsAre(HasSubstr("has no name")));
-}
-
 TEST(SharingTest, TheLongestNameMayBeRenamedAndKubeletStillTakesIt) {
   const std::string longest(52, 'g');  // with nvidia.com/ the 63 that are allowed
   const Sharing sharing = sharing_in(mps("renameByDefault: true, resources: [{name: " + longest + ", replicas: 2}]"));
@@ -156,15 +149,6 @@ TEST(SharingTest, OfTwoEntriesTheLaterCounts) {
   EXPECT_EQ(sharing_of(parse(text, "c").config, "nvidia.com/other"), nullptr);
 }
 
-TEST(SharingTest, TypesAreStrictInOurKeysAndTheirs) {
-  for (const char* bad :
-       {"renameByDefault: \"yes\"", "failRequestsGreaterThanOne: 1", "computeMode: 5", "computeMode: shared",
-        "smRounding: sideways", "smRounding: true", "endpoint: open", "maxClients: 0", "maxClients: 1025",
-        "maxClients: \"8\"", "maxClients: -1", "processesPerSlot: 0", "processesPerSlot: many", "migDevices: 1",
-        "frameworkEnvironment: 1", "frameworkEnvironment: \"true\""})
-    EXPECT_TRUE(refused(mps(kResources + ", " + bad))) << bad;
-}
-
 TEST(SharingTest, ProofsHaveAnIntervalOrNone) {
   using namespace std::chrono_literals;
   EXPECT_EQ(sharing_in(mps(kResources)).proof_every, Duration(10min));
@@ -187,9 +171,6 @@ TEST(SharingTest, StoppedClientsAreGivenTimeForTheirQueues) {
     EXPECT_TRUE(refused(mps(kResources + ", stopPatience: " + bad))) << bad;
     EXPECT_EQ(parse(mps(kResources + ", stopPatience: " + bad), "c").config.sharing.stop_patience, Duration(2s)) << bad;
   }
-  EXPECT_THAT(said(mps(kResources + ", stopPatience: 90s")),
-              ElementsAre(HasSubstr("sharing.mps.stopPatience: must be from 100ms to 60s, but is 90s; write for "
-                                    "example 2s")));
   EXPECT_THAT(said(slicing(kResources + ", stopPatience: 2s")), Contains(HasSubstr("is not a known key")));
 }
 
@@ -207,6 +188,7 @@ TEST(SharingTest, OurKeysSayWhatMpsDoesWithModeAndRounding) {
   EXPECT_EQ(sharing_in(mps(kResources + ", smRounding: down")).sm_rounding, SmRounding::kDown);
   EXPECT_EQ(sharing_in(mps(kResources + ", smRounding: off")).sm_rounding, SmRounding::kOff) << "a boolean in YAML 1.1";
   EXPECT_EQ(sharing_in(mps(kResources + ", smRounding: \"off\"")).sm_rounding, SmRounding::kOff);
+  EXPECT_TRUE(refused(mps(kResources + ", smRounding: true")));
   EXPECT_THAT(said(mps(kResources + ", computeMode: leave")), IsEmpty());
   EXPECT_THAT(said(slicing(kResources + ", computeMode: leave")), Contains(HasSubstr("is not a known key")));
 }

@@ -146,11 +146,6 @@ TEST(ParseTest, WhatNvidiaIgnoresInSilenceIsAWarning) {
               ElementsAre(HasSubstr(
                   "c:2:16: warning: flags.migStrategy: has no effect, because it is written again in line 3")));
   EXPECT_EQ(accepted("flags:\n  migStrategy: single\n  migStrategy: mixed\n").flags.mig_strategy, MigStrategy::kMixed);
-  EXPECT_THAT(said("whatever: 1\nimex: {}\n"), ElementsAre(HasSubstr("remove it")));
-  EXPECT_THAT(said("resources:\n  gpus:\n  - {pattern: x, name: gpu}\n"),
-              ElementsAre(HasSubstr("c:3:3: warning: resources.gpus: has no effect")));
-  EXPECT_THAT(said("flags: {plugin: {deviceListStrategy: []}}"),
-              ElementsAre(HasSubstr("warning: flags.plugin.deviceListStrategy: is an empty list")));
 }
 
 // Promise: config: A key in the wrong section is named with its section.
@@ -218,14 +213,9 @@ TEST(ParseTest, TypesAreStrict) {
     const char* says;
   };
   for (const Row& row : {
-           Row{"flags: [a]", "must be a mapping, but is a list"},
            Row{"flags: 5", "must be a mapping, but is the number 5"},
-           Row{"flags: {plugin: {deviceListStrategy: 5}}", "or cdi-cri, but is the number 5"},
-           Row{"imex: {channelIDs: 0}", "must be a list of whole numbers, but is the number 0"},
-           Row{"imex: {channelIDs: [1]}", "must be empty or the one channel 0"},
            Row{"imex: {channelIDs: [0, 0]}", "must be empty or the one channel 0"},
            Row{"imex: {channelIDs: [0.5]}", "must be a whole number, but is the number 0.5"},
-           Row{"foo", "must be a mapping, but is the text \"foo\""},
        }) {
     const Parsed parsed = parse(row.text, "c");
     EXPECT_TRUE(has_error(parsed.problems)) << row.text;
@@ -235,15 +225,7 @@ TEST(ParseTest, TypesAreStrict) {
 
 // Promise: config: Values of a fixed set are checked.
 TEST(ParseTest, WordsAreChecked) {
-  EXPECT_THAT(
-      said("flags: {migStrategy: Single}"),
-      ElementsAre(
-          "c:1:22: error: flags.migStrategy: must be none, single or mixed, but is \"Single\"; did you mean single?"));
   EXPECT_THAT(said("flags: {migStrategy: \"\"}"), ElementsAre(HasSubstr("write one of these words")));
-  EXPECT_THAT(said("flags: {plugin: {deviceIDStrategy: serial}}"), SizeIs(1));
-  EXPECT_THAT(said("flags: {deviceDiscoveryStrategy: x}"), SizeIs(1));
-  EXPECT_THAT(said("flags: {plugin: {sharedDevicesAllocationPolicy: packd}}"),
-              ElementsAre(HasSubstr("did you mean packed?")));
   EXPECT_THAT(parse("flags: {migStrategy: Single}", "c").bad_words, ElementsAre("flags.migStrategy"));
 }
 
@@ -252,10 +234,6 @@ TEST(ParseTest, ListStrategyIsOneWordOrAList) {
               ElementsAre(ListStrategy::kCdiCri));
   EXPECT_THAT(accepted("flags: {plugin: {deviceListStrategy: null}}").flags.plugin.device_list_strategy,
               ElementsAre(ListStrategy::kEnvvar));
-  EXPECT_THAT(said("flags: {plugin: {deviceListStrategy: \"envvar,cdi-cri\"}}"),
-              ElementsAre(HasSubstr("write a list, [envvar,cdi-cri]")));
-  EXPECT_THAT(said("flags: {plugin: {deviceListStrategy: [envvar, x]}}"),
-              ElementsAre(HasSubstr("deviceListStrategy[1]")));
 }
 
 TEST(ParseTest, SleepIntervalWithoutAUnitIsNanoseconds) {
