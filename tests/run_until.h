@@ -1,6 +1,5 @@
 #pragma once
-// Runs a loop until a condition holds that no event announces; it is checked every millisecond. False when it does not
-// in time.
+// Runs a loop for a minute at most.
 #include <chrono>
 #include <functional>
 
@@ -8,23 +7,30 @@
 
 namespace tranche::os {
 
-inline bool run_until(Loop& loop, const std::function<bool()>& condition,
-                      Duration deadline = std::chrono::seconds(60)) {
+// Until it is stopped. False when nothing stops it in time.
+inline bool run_until_stopped(Loop& loop, Duration deadline = std::chrono::seconds(60)) {
   bool late = false;
   const auto timer = loop.after(deadline, [&] {
     late = true;
     loop.stop();
   });
+  loop.run();
+  loop.cancel(timer);
+  return !late;
+}
+
+// Until a condition holds that no event announces; it is checked every millisecond. False when it does not in time.
+inline bool run_until(Loop& loop, const std::function<bool()>& condition,
+                      Duration deadline = std::chrono::seconds(60)) {
   Loop::Id next = 0;
   std::function<void()> look = [&] {
     if (condition()) return loop.stop();
     next = loop.after(std::chrono::milliseconds(1), look);
   };
   look();
-  loop.run();
-  loop.cancel(timer);
+  const bool held = run_until_stopped(loop, deadline);
   loop.cancel(next);
-  return !late;
+  return held;
 }
 
 }  // namespace tranche::os

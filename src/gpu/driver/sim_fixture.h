@@ -66,19 +66,22 @@ class SimFixture {
     settings.system_root = root();
     return settings;
   }
-  void fail_call(const char* call, int gpu, std::uint32_t code) { add(call, gpu, sim::FaultKind::kFail, code); }
-  void hang_call(const char* call, std::uint32_t ms) { add(call, -1, sim::FaultKind::kHang, ms); }  // 0 = until cleared
+  // Of a call on one GPU, -1 = on any: after `skip` calls, so many `times`, 0 = until cleared.
+  void fault(sim::FaultKind kind, const char* call, std::uint32_t value = 0, std::uint32_t skip = 0,
+             std::uint32_t times = 0, int gpu = -1) {
+    sim::Fault one{.call = {}, .gpu = gpu, .kind = kind, .value = value, .skip = skip, .times = times};
+    one.call = call;
+    ASSERT_TRUE(node_->add_fault(one));
+  }
+  void fail_call(const char* call, int gpu, std::uint32_t code) { fault(sim::FaultKind::kFail, call, code, 0, 0, gpu); }
+  void hang_call(const char* call, std::uint32_t ms, int gpu = -1) {  // 0 ms = until cleared
+    fault(sim::FaultKind::kHang, call, ms, 0, 0, gpu);
+  }
   void lose(int gpu, bool lost) {
     node_->update_gpu(gpu, [lost](sim::GpuState& state) { state.lost = lost ? 1 : 0; });
   }
 
  private:
-  void add(const char* call, int gpu, sim::FaultKind kind, std::uint32_t value) {
-    sim::Fault fault{.call = {}, .gpu = gpu, .kind = kind, .value = value, .skip = 0, .times = 0};
-    fault.call = call;
-    ASSERT_TRUE(node_->add_fault(fault));
-  }
-
   sim::TestNode place_;
   std::unique_ptr<sim::Node> node_;
 };

@@ -32,12 +32,6 @@ struct Bed : gpu::nvml::SimFixture {
     callbacks.pause = [](Duration) { return true; };
     return apply_layout(*admin, *files, uuid, target, "test", callbacks);
   }
-  void fault(sim::FaultKind kind, const std::string& call, std::uint32_t value, std::uint32_t skip,
-             std::uint32_t times) {
-    sim::Fault one{.call = {}, .gpu = -1, .kind = kind, .value = value, .skip = skip, .times = times};
-    one.call = call;
-    ASSERT_TRUE(node().add_fault(one));
-  }
   // A child process that changes the layout and is killed on its way.
   void killed_on_its_way(const Layout& target) {
     const pid_t child = ::fork();

@@ -24,13 +24,6 @@ struct Bed : gpu::nvml::SimFixture {
     return change_partition(*admin, uuid, {{9, 3, {4, 4}}, what, device}, callbacks);
   }
   std::string layout() { return to_string(layout_of(*admin->read(uuid))); }
-  void fault(sim::FaultKind kind, const std::string& call, std::uint32_t value, std::uint32_t skip,
-             std::uint32_t times) {
-    sim::Fault one{.call = {}, .gpu = -1, .kind = kind, .value = value, .skip = skip, .times = times};
-    one.call = call;
-    ASSERT_TRUE(node().add_fault(one));
-  }
-
   std::unique_ptr<gpu::MigAdmin> admin;
   std::string uuid;
 };

@@ -29,14 +29,7 @@ struct Bed : gpu::nvml::SimFixture {
     all.silence = hangs ? 1s : 60s;  // of a busy machine, not of the call
     return all;
   }
-  void wait() {
-    const auto late = loop->after(60s, [this] {
-      ADD_FAILURE() << "no answer within a minute";
-      loop->stop();
-    });
-    loop->run();
-    loop->cancel(late);
-  }
+  void wait() { EXPECT_TRUE(os::run_until_stopped(*loop)) << "no answer within a minute"; }
   MigDriver::Reading read() {
     MigDriver::Reading reading;
     driver->read(impatient(), [&](MigDriver::Reading answer) {
@@ -60,9 +53,7 @@ struct Bed : gpu::nvml::SimFixture {
     return done;
   }
   void hang(const char* call, int gpu) {
-    sim::Fault fault{.call = {}, .gpu = gpu, .kind = sim::FaultKind::kHang, .value = 0, .skip = 0, .times = 0};
-    fault.call = call;
-    ASSERT_TRUE(node().add_fault(fault));
+    hang_call(call, 0, gpu);
     hangs = true;
   }
   void heal() {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "gpu/driver/sim_fixture.h"
+#include "run_until.h"
 
 namespace tranche::mig {
 namespace partitions_test {
@@ -28,14 +29,7 @@ struct Bed : gpu::nvml::SimFixture {
     partitions = std::make_unique<MigPartitions>(*loop, std::move(callbacks));
     look();
   }
-  void run() {
-    const auto late = loop->after(60s, [this] {
-      ADD_FAILURE() << "no answer within a minute";
-      loop->stop();
-    });
-    loop->run();
-    loop->cancel(late);
-  }
+  void run() { EXPECT_TRUE(os::run_until_stopped(*loop)) << "no answer within a minute"; }
   void look() {
     waits_for_change = true;
     partitions->look();
@@ -53,9 +47,7 @@ struct Bed : gpu::nvml::SimFixture {
     return answer;
   }
   void hang(const char* call) {
-    sim::Fault fault{.call = {}, .gpu = 0, .kind = sim::FaultKind::kHang, .value = 0, .skip = 0, .times = 0};
-    fault.call = call;
-    ASSERT_TRUE(node().add_fault(fault));
+    hang_call(call, 0, 0);
     hangs = true;
   }
 

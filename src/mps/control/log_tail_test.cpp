@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "os/files/scratch.h"
+#include "run_until.h"
 
 namespace tranche::mps {
 namespace {
@@ -36,9 +37,7 @@ class LogTailTest : public ::testing::Test {
   }
   void run_until(std::size_t lines) {
     wanted_ = lines;
-    const auto late = loop_->after(60s, [this] { loop_->stop(); });
-    if (lines_.size() < wanted_) loop_->run();
-    loop_->cancel(late);
+    if (lines_.size() < wanted_) os::run_until_stopped(*loop_);
   }
   os::Scratch scratch_;
   std::unique_ptr<os::Loop> loop_;

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "os/files/scratch.h"
+#include "run_until.h"
 
 namespace tranche::mps {
 namespace {
@@ -47,9 +48,7 @@ class SessionsTest : public ::testing::Test {
   }
   void run_until(std::size_t answers) {
     wanted_ = answers;
-    const auto late = loop_->after(60s, [this] { loop_->stop(); });
-    if (answers_.size() < wanted_) loop_->run();
-    loop_->cancel(late);
+    if (answers_.size() < wanted_) os::run_until_stopped(*loop_);
   }
 
   os::Scratch scratch_;

@@ -16,6 +16,7 @@
 
 #include "base/text.h"
 #include "os/files/scratch.h"
+#include "run_until.h"
 #include "sanitized.h"
 
 namespace tranche::mps {
@@ -74,11 +75,7 @@ class DaemonHomeTest : public ::testing::Test {
                             loop_->stop();
                           });
   }
-  void wait() {
-    const auto late = loop_->after(60s, [this] { loop_->stop(); });
-    loop_->run();
-    loop_->cancel(late);
-  }
+  void wait() { os::run_until_stopped(*loop_); }
   std::string output() const {
     char text[4096] = {};
     const auto length = ::pread(out_.get(), text, sizeof text, 0);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "os/files/scratch.h"
+#include "run_until.h"
 
 namespace tranche::mps {
 namespace {
@@ -34,9 +35,7 @@ class MpsClientTest : public ::testing::Test {
   }
   void await(std::size_t answers) {
     wanted_ = answers;
-    const auto guard = loop_->after(60s, [this] { loop_->stop(); });
-    loop_->run();
-    loop_->cancel(guard);
+    os::run_until_stopped(*loop_);
   }
 
   os::Scratch scratch_;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "os/loop/loop.h"
+#include "run_until.h"
 
 namespace tranche::os {
 
@@ -13,16 +14,7 @@ class LoopFixture : public ::testing::Test {
     ASSERT_TRUE(opened) << to_string(opened.error());
     loop_ = std::move(*opened);
   }
-  void run() {
-    bool late = false;
-    const auto deadline = loop_->after(std::chrono::minutes(1), [&] {
-      late = true;
-      loop_->stop();
-    });
-    loop_->run();
-    loop_->cancel(deadline);
-    ASSERT_FALSE(late) << "nothing stopped the loop";
-  }
+  void run() { ASSERT_TRUE(run_until_stopped(*loop_)) << "nothing stopped the loop"; }
 
   std::unique_ptr<Loop> loop_;
 };
