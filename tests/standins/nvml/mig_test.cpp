@@ -1,86 +1,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <fstream>
 #include <set>
 #include <sstream>
 
-#include "node/mig.h"
 #include "node/tool.h"
 #include "nvml_probe.h"
 
 namespace tranche::sim::nvml {
 namespace {
-
-TEST(Mig, DevicesLookLikeTheirInstances) {
-  const Session s("gpus:\n  - {profile: H200, mig: [1g.18gb, 3g.71gb, 2g.35gb]}\n  - {profile: H200}\n");
-  const Device gpu = s.device(0);
-  EXPECT_EQ(s.get<u32>("nvmlDeviceGetMaxMigDeviceCount", gpu), 7u);
-  EXPECT_EQ(s.get<u32>("nvmlDeviceGetMaxMigDeviceCount", s.device(1)), 0u);
-  const auto mig = s.get<Device>("nvmlDeviceGetMigDeviceHandleByIndex", gpu, u32{0});
-  EXPECT_EQ(s.text("nvmlDeviceGetName", mig), "NVIDIA H200 MIG 3g.71gb");
-  EXPECT_EQ(s.get<u32>("nvmlDeviceIsMigDeviceHandle", mig), 1u);
-  EXPECT_EQ(s.get<Device>("nvmlDeviceGetDeviceHandleFromMigDeviceHandle", mig), gpu);
-  const auto attributes = s.get<AttributesV2>("nvmlDeviceGetAttributes_v2", mig);
-  EXPECT_EQ(attributes.sms, 60u);
-  EXPECT_EQ(attributes.gpu_instance_slices, 3u);
-  EXPECT_EQ(attributes.memory_mib, 71424u);
-  EXPECT_EQ(s.get<Memory>("nvmlDeviceGetMemoryInfo", mig).total, u64{71424} << 20);
-  const std::string uuid = s.text("nvmlDeviceGetUUID", mig);
-  EXPECT_TRUE(uuid.starts_with("MIG-"));
-  EXPECT_EQ(s.get<Device>("nvmlDeviceGetHandleByUUID", uuid.c_str()), mig);
-  const std::string old_name = "MIG-" + s.text("nvmlDeviceGetUUID", gpu) + "/" +
-                               std::to_string(s.get<u32>("nvmlDeviceGetGpuInstanceId", mig)) + "/0";
-  EXPECT_EQ(s.get<Device>("nvmlDeviceGetHandleByUUID", old_name.c_str()), mig);
-  Device gap = nullptr;
-  EXPECT_EQ(s.nvml("nvmlDeviceGetMigDeviceHandleByIndex", gpu, u32{3}, &gap), kNotFound);
-  u32 value = 0;
-  EXPECT_EQ(s.nvml("nvmlDeviceGetComputeMode", gpu, &value), kNotSupported) << "each MIG device has its own";
-  EXPECT_EQ(s.nvml("nvmlDeviceSetComputeMode", mig, u32{3}), kSuccess);
-  EXPECT_EQ(s.get<u32>("nvmlDeviceGetComputeMode", mig), 3u);
-  Utilization rates{};
-  EXPECT_EQ(s.nvml("nvmlDeviceGetUtilizationRates", gpu, &rates), kNotSupported);
-}
-
-TEST(Mig, InstancesAreMadeAndUnmadeByTheRules) {
-  const Session s(kFourH200);
-  const Device gpu = s.device(0);
-  GpuInstance gi = nullptr;
-  EXPECT_EQ(s.nvml("nvmlDeviceCreateGpuInstance", gpu, u32{9}, &gi), kNotSupported) << "MIG is off";
-  Return activation = kUnknown;
-  ASSERT_EQ(s.nvml("nvmlDeviceSetMigMode", gpu, u32{1}, &activation), kSuccess);
-  EXPECT_EQ(activation, kSuccess) << "no reset needed since Hopper";
-  ASSERT_EQ(s.nvml("nvmlDeviceCreateGpuInstance", gpu, u32{9}, &gi), kSuccess);
-  EXPECT_EQ(s.get<u32>("nvmlDeviceGetGpuInstanceRemainingCapacity", gpu, u32{19}), 4u);
-  EXPECT_EQ(s.get<u32>("nvmlDeviceGetGpuInstanceRemainingCapacity", gpu, u32{0}), 0u);
-  GpuInstance other = nullptr;
-  EXPECT_EQ(s.nvml("nvmlDeviceCreateGpuInstance", gpu, u32{0}, &other), kInsufficientResources);
-  EXPECT_EQ(s.get<GpuInstanceInfo>("nvmlGpuInstanceGetInfo", gi).placement.start, 4u);
-  Placement place{0, 4};
-  EXPECT_EQ(s.nvml("nvmlDeviceCreateGpuInstanceWithPlacement", gpu, u32{9}, &place, &other), kSuccess);
-  EXPECT_EQ(s.get<GpuInstanceInfo>("nvmlGpuInstanceGetInfo", other).placement.start, 0u);
-  ComputeInstance ci = nullptr;
-  ASSERT_EQ(s.nvml("nvmlGpuInstanceCreateComputeInstance", gi, u32{2}, &ci), kSuccess);
-  EXPECT_EQ(s.get<ComputeInstanceInfoV2>("nvmlComputeInstanceGetInfo_v2", ci).placement.size, 3u);
-  EXPECT_EQ(s.nvml("nvmlGpuInstanceDestroy", gi), kInUse);
-  EXPECT_EQ(s.nvml("nvmlDeviceSetMigMode", gpu, u32{0}, &activation), kSuccess);
-  EXPECT_EQ(activation, kInUse);
-  EXPECT_EQ(s.nvml("nvmlComputeInstanceDestroy", ci), kSuccess);
-  EXPECT_EQ(s.nvml("nvmlComputeInstanceDestroy", ci), kInvalidArgument) << "its handle died with it";
-  EXPECT_EQ(s.nvml("nvmlGpuInstanceDestroy", gi), kSuccess);
-  EXPECT_EQ(s.nvml("nvmlGpuInstanceDestroy", other), kSuccess);
-}
-
-TEST(Mig, OnAmpereTheModeWaitsForAReset) {
-  const Session s("gpus: {profile: A100-SXM4-80GB, count: 1}\n");
-  Return activation = kUnknown;
-  ASSERT_EQ(s.nvml("nvmlDeviceSetMigMode", s.device(0), u32{1}, &activation), kSuccess);
-  EXPECT_EQ(activation, kResetRequired);
-  u32 current = 7, pending = 7;
-  ASSERT_EQ(s.nvml("nvmlDeviceGetMigMode", s.device(0), &current, &pending), kSuccess);
-  EXPECT_EQ(current, 0u);
-  EXPECT_EQ(pending, 1u);
-}
 
 TEST(Mig, AfterAResetThePendingModeHolds) {
   const Session s("gpus: {profile: A100-SXM4-80GB, count: 1}\n");
@@ -106,44 +34,6 @@ TEST(Mig, OnlyAmpereKeepsItsModeOverAReboot) {
   EXPECT_EQ(current, 0u);
   GpuInstance gi = nullptr;
   EXPECT_EQ(s.nvml("nvmlDeviceGetGpuInstanceById", s.device(0), u32{0}, &gi), kNotFound);
-}
-
-TEST(Mig, ADestroyMayReportSuccessFalselyAndACallMayFailLater) {
-  const Session s("gpus:\n  - {profile: H200, mig: [7g.141gb]}\n");
-  const auto gi = s.get<GpuInstance>("nvmlDeviceGetGpuInstanceById", s.device(0), u32{0});
-  const auto ci = s.get<ComputeInstance>("nvmlGpuInstanceGetComputeInstanceById", gi, u32{0});
-  std::ostringstream out, err;
-  ASSERT_EQ(run_tool({"lie", "nvmlComputeInstanceDestroy", "--times", "1"}, out, err), 0) << err.str();
-  ASSERT_EQ(run_tool({"fail", "nvmlGpuInstanceDestroy", "999", "--skip", "1", "--times", "1"}, out, err), 0);
-  EXPECT_EQ(s.nvml("nvmlComputeInstanceDestroy", ci), kSuccess);
-  EXPECT_EQ(s.node->gpu_state(0).mig_lies, 1u);
-  EXPECT_EQ(s.nvml("nvmlGpuInstanceDestroy", gi), kInUse) << "its compute instance is still there";
-  EXPECT_EQ(s.nvml("nvmlComputeInstanceDestroy", ci), kSuccess);
-  EXPECT_EQ(s.nvml("nvmlGpuInstanceDestroy", gi), kUnknown);
-  EXPECT_EQ(s.nvml("nvmlGpuInstanceDestroy", gi), kSuccess);
-}
-
-TEST(Mig, CapabilityFilesFollowTheInstances) {
-  const TestNode root("gpus: {profile: T4}\n");  // only for its folder
-  const Session s("procRoot: " + root.dir() + "\ngpus:\n  - {profile: H200, minor: 1, mig: []}\n");
-  GpuInstance gi = nullptr;
-  ASSERT_EQ(s.nvml("nvmlDeviceCreateGpuInstance", s.device(0), u32{9}, &gi), kSuccess);
-  const auto id = s.get<GpuInstanceInfo>("nvmlGpuInstanceGetInfo", gi).id;
-  const std::string path = root.dir() + "/proc/driver/nvidia/capabilities/gpu1/mig/gi" + std::to_string(id) + "/access";
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  EXPECT_EQ(text.str(),
-            "DeviceFileMinor: " + std::to_string(3 + 135 + 9 * id) + "\nDeviceFileMode: 292\nDeviceFileModify: 1\n");
-  ASSERT_EQ(s.nvml("nvmlGpuInstanceDestroy", gi), kSuccess);
-  EXPECT_FALSE(std::ifstream(path).good());
-}
-
-TEST(Mig, IsNotSupportedWhereTheModelHasNone) {
-  const Session s("gpus: {profile: T4}\n");
-  u32 current = 7, pending = 7;
-  EXPECT_EQ(s.nvml("nvmlDeviceGetMigMode", s.device(0), &current, &pending), kNotSupported);
-  GiProfileInfo info{};
-  EXPECT_EQ(s.nvml("nvmlDeviceGetGpuInstanceProfileInfo", s.device(0), u32{0}, &info), kNotSupported);
 }
 
 TEST(Mig, ComputeInstancesOfAWholeA100) {

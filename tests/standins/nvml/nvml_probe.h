@@ -41,7 +41,6 @@ class Session {
   explicit Session(const std::string& yaml) : place(yaml) {
     setenv(kNodeVariable, place.dir().c_str(), 1);
     EXPECT_EQ(nvml("nvmlInit_v2"), kSuccess);
-    node = place.open();
   }
   ~Session() {
     nvml("nvmlShutdown");
@@ -70,7 +69,6 @@ class Session {
 
   Library nvml;
   TestNode place;
-  std::unique_ptr<Node> node;
 };
 
 inline constexpr const char* kFourH200 = "gpus: {profile: H200, count: 4}\ntopology: vm\n";
