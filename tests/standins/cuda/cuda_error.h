@@ -32,7 +32,6 @@ enum class CudaError : int {
 };
 
 std::string_view error_name(int code);  // "CUDA_ERROR_OUT_OF_MEMORY"; "" for other numbers
-std::string_view error_text(int code);  // an explanation; "" for other numbers
 int exit_status(CudaError error);       // 0, 12, 46, 20, 70, 71, 80, 85…90; 99 for the rest (README-mps.md)
 
 }  // namespace tranche::sim

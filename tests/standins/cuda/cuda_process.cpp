@@ -250,11 +250,6 @@ CudaError CudaProcess::close_context(int device) {
   return CudaError::kSuccess;
 }
 
-bool CudaProcess::has_context(int device) const {
-  const std::lock_guard lock(mutex_);
-  return contexts_[static_cast<std::size_t>(device)].opens > 0;
-}
-
 std::uint32_t CudaProcess::sms(int device) const {
   const std::lock_guard lock(mutex_);
   const auto& context = contexts_[static_cast<std::size_t>(device)];
@@ -265,11 +260,6 @@ std::uint32_t CudaProcess::sms(int device) const {
 
 std::uint32_t CudaProcess::attribute_sms(int device) const {
   return environment_.per_context_partitioning ? gpu(device).properties.sm_count : sms(device);
-}
-
-std::int64_t CudaProcess::busy_until(int device) const {
-  const std::lock_guard lock(mutex_);
-  return contexts_[static_cast<std::size_t>(device)].busy_until;
 }
 
 std::optional<std::uint64_t> CudaProcess::memory_limit(int device) const {

@@ -55,13 +55,11 @@ class CudaProcess {
   // Under MPS each has a connection and a place of the server of its own.
   CudaError open_context(int device);
   CudaError close_context(int device);
-  bool has_context(int device) const;
 
   std::uint32_t sms(int device) const;  // what kernels run on
   // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: the same, or the whole GPU if the per-context variable is set, which does
   // not remove the limit (facts: section 1).
   std::uint32_t attribute_sms(int device) const;
-  std::int64_t busy_until(int device) const;  // monotonic nanoseconds
   std::optional<std::uint64_t> memory_limit(int device) const;
   std::uint64_t own_bytes(int device) const;  // context included
   CudaError memory_info(int device, MemoryInfo* info) const;

@@ -15,20 +15,12 @@
 
 struct SimContext {
   int device = 0;
-  bool primary = false;
-  int retained = 0;  // primary contexts only
 };
 struct SimModule {
   std::set<std::string> entries;
 };
 struct SimFunction {
   tranche::sim::KernelKind kind{};
-};
-struct SimStream {
-  int device = 0;
-};
-struct SimEvent {
-  std::int64_t done_ns = 0;  // when the work queued before it ends; 0 = not recorded
 };
 
 namespace tranche::sim {
@@ -43,10 +35,9 @@ struct DriverState {
   std::mutex mutex;
   std::unique_ptr<CudaProcess> process;
   std::set<SimContext*> contexts;
-  std::map<int, std::unique_ptr<SimContext>> primaries;
   std::map<std::uint64_t, DeviceAllocation> allocations;  // by first address
   std::set<SimModule*> modules;
-  std::map<SimFunction*, SimModule*> functions;
+  std::set<SimFunction*> functions;
 
   // The allocation that contains [address, address + bytes), or nullptr.
   const DeviceAllocation* holding(std::uint64_t address, std::uint64_t bytes) const;

@@ -1,7 +1,5 @@
-// Modules, kernels, streams and events of the libcuda.so.1 stand-in. A device has one timeline; streams share it.
+// Modules and kernels of the libcuda.so.1 stand-in. A device has one timeline; streams share it.
 #include <algorithm>
-#include <chrono>
-#include <cstring>
 #include <string_view>
 
 #include "standins/cuda/driver_state.h"
@@ -58,21 +56,8 @@ int cuModuleGetFunction(CudaFunctionHandle* function, CudaModuleHandle module, c
   const auto kind = kernel_named(name);
   if (!kind || !module->entries.contains(name)) return code(CudaError::kNotFound);
   auto made = std::make_unique<SimFunction>(SimFunction{*kind});
-  state.functions[made.get()] = module;
+  state.functions.insert(made.get());
   *function = made.release();
-  return 0;
-}
-
-int cuModuleUnload(CudaModuleHandle module) {
-  auto& state = driver_state();
-  const std::lock_guard lock(state.mutex);
-  if (state.modules.erase(module) == 0) return code(CudaError::kInvalidHandle);
-  std::erase_if(state.functions, [&](const auto& one) {
-    if (one.second != module) return false;
-    delete one.first;
-    return true;
-  });
-  delete module;
   return 0;
 }
 
@@ -104,65 +89,4 @@ int cuLaunchKernel(CudaFunctionHandle function, unsigned grid_x, unsigned grid_y
       state.process->launch(device, duration_ns(call, sms), 1, nullptr, call.kind == KernelKind::kTensor);
   compute(call, sms);  // a reader before the kernel's simulated end races, as on a GPU
   return code(error);
-}
-
-int cuStreamCreate(CudaStreamHandle* stream, unsigned /*flags*/) {
-  auto& state = driver_state();
-  const std::lock_guard lock(state.mutex);
-  int device = 0;
-  if (const CudaError error = enter(state, &device); error != CudaError::kSuccess) return code(error);
-  *stream = new SimStream{device};
-  return 0;
-}
-
-int cuStreamSynchronize(CudaStreamHandle /*stream*/) {
-  return cuCtxSynchronize();
-}
-
-int cuStreamQuery(CudaStreamHandle /*stream*/) {
-  auto& state = driver_state();
-  const std::lock_guard lock(state.mutex);
-  int device = 0;
-  if (const CudaError error = enter(state, &device); error != CudaError::kSuccess) return code(error);
-  if (const CudaError error = state.process->sticky(); error != CudaError::kSuccess) return code(error);
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return state.process->busy_until(device) > std::chrono::nanoseconds(now).count() ? 600 : 0;  // CUDA_ERROR_NOT_READY
-}
-
-int cuStreamDestroy_v2(CudaStreamHandle stream) {
-  delete stream;
-  return 0;
-}
-
-int cuEventCreate(CudaEventHandle* event, unsigned /*flags*/) {
-  *event = new SimEvent;
-  return 0;
-}
-
-int cuEventRecord(CudaEventHandle event, CudaStreamHandle /*stream*/) {
-  auto& state = driver_state();
-  const std::lock_guard lock(state.mutex);
-  int device = 0;
-  if (const CudaError error = enter(state, &device); error != CudaError::kSuccess) return code(error);
-  return code(state.process->launch(device, 0, 1, &event->done_ns));
-}
-
-int cuEventSynchronize(CudaEventHandle event) {
-  auto& state = driver_state();
-  {
-    const std::lock_guard lock(state.mutex);
-    if (!state.process) return code(CudaError::kNotInitialized);
-  }
-  return code(state.process->wait_until(event->done_ns));
-}
-
-int cuEventElapsedTime(float* milliseconds, CudaEventHandle start, CudaEventHandle end) {
-  if (start->done_ns == 0 || end->done_ns == 0) return code(CudaError::kInvalidHandle);
-  *milliseconds = static_cast<float>(end->done_ns - start->done_ns) / 1e6f;
-  return 0;
-}
-
-int cuEventDestroy_v2(CudaEventHandle event) {
-  delete event;
-  return 0;
 }

@@ -1,7 +1,6 @@
 // Memory of the libcuda.so.1 stand-in: device memory is host memory without reservation, charged to the simulated GPU.
 #include <sys/mman.h>
 
-#include <algorithm>
 #include <cstring>
 
 #include "standins/cuda/driver_state.h"
@@ -76,34 +75,14 @@ int cuMemFree_v2(CudaAddress address) {
   return code(state.process->sticky());
 }
 
-int cuMemcpyHtoD_v2(CudaAddress to, const void* from, std::size_t bytes) {
-  const CudaError error = ready_to_touch(driver_state(), to, bytes);
-  if (error == CudaError::kSuccess) std::memcpy(reinterpret_cast<void*>(to), from, bytes);
-  return code(error);
-}
-
 int cuMemcpyDtoH_v2(void* to, CudaAddress from, std::size_t bytes) {
   const CudaError error = ready_to_touch(driver_state(), from, bytes);
   if (error == CudaError::kSuccess) std::memcpy(to, reinterpret_cast<const void*>(from), bytes);
   return code(error);
 }
 
-int cuMemcpyHtoDAsync_v2(CudaAddress to, const void* from, std::size_t bytes, CudaStreamHandle /*stream*/) {
-  return cuMemcpyHtoD_v2(to, from, bytes);
-}
-int cuMemcpyDtoHAsync_v2(void* to, CudaAddress from, std::size_t bytes, CudaStreamHandle /*stream*/) {
-  return cuMemcpyDtoH_v2(to, from, bytes);
-}
-
 int cuMemsetD8_v2(CudaAddress to, unsigned char value, std::size_t count) {
   const CudaError error = ready_to_touch(driver_state(), to, count);
   if (error == CudaError::kSuccess) std::memset(reinterpret_cast<void*>(to), value, count);
-  return code(error);
-}
-
-int cuMemsetD32_v2(CudaAddress to, unsigned value, std::size_t count) {
-  if (count > SIZE_MAX / 4 || to % 4 != 0) return code(CudaError::kInvalidValue);
-  const CudaError error = ready_to_touch(driver_state(), to, 4 * count);
-  if (error == CudaError::kSuccess) std::fill_n(reinterpret_cast<std::uint32_t*>(to), count, value);
   return code(error);
 }

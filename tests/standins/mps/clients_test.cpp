@@ -113,6 +113,7 @@ TEST(MpsClientsOfTwoGpus, OrdinalsCountTheClientsVisibleDevicesAndUuidsAlwaysFit
   EXPECT_EQ(limit(world.uuid(1), world.uuid(1) + "=2G"), 2048u);
   const auto hidden = world.client({}, {{"NVIDIA_VISIBLE_DEVICES", world.uuid(1)}, {kMemory, world.uuid(1) + "=2G"}});
   EXPECT_EQ(hidden.number("limit") >> 20, 2048u);
+  EXPECT_THAT(world.client({}, {{"NVIDIA_VISIBLE_DEVICES", "void"}}).first, HasSubstr("CUDA_ERROR_NO_DEVICE"));
 }
 
 // Measured on two H200: docs/internals/evidence/shares.md, "A GPU that is not the pool's first".
