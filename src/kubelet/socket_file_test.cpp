@@ -2,43 +2,22 @@
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 
-#include "os/loop/fd.h"
+#include "os/files/scratch.h"
+#include "os/socket/socket_fixture.h"
 
 namespace tranche::kubelet {
 namespace {
 
 class SocketFiles : public testing::Test {
  protected:
-  void SetUp() override {
-    char name[] = "/tmp/trXXXXXX";
-    ASSERT_NE(::mkdtemp(name), nullptr);
-    directory_ = name;
-    path_ = directory_ + "/s.sock";
-  }
-  void TearDown() override { std::filesystem::remove_all(directory_); }
-
-  os::Fd bind_at(const std::string& path, bool listening) const {
-    os::Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-    EXPECT_EQ(::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
-    if (listening) {
-      EXPECT_EQ(::listen(fd.get(), 1), 0);
-    }
-    return fd;
-  }
-
-  std::string directory_;
-  std::string path_;
+  os::Scratch scratch_;
+  const std::string& directory_ = scratch_.path();
+  std::string path_ = scratch_ / "s.sock";
 };
 
 TEST_F(SocketFiles, NothingAndOtherKindsOfFilesAreNoSocket) {
@@ -49,7 +28,7 @@ TEST_F(SocketFiles, NothingAndOtherKindsOfFilesAreNoSocket) {
 }
 
 TEST_F(SocketFiles, AListenerIsAliveAndReportsItsProcess) {
-  const os::Fd listener = bind_at(path_, true);
+  const os::Fd listener = os::socket_at(path_, 1);
   const Listener seen = probe_listener(path_);
   EXPECT_TRUE(seen.alive);
   EXPECT_EQ(seen.pid, ::getpid());
@@ -60,7 +39,7 @@ TEST_F(SocketFiles, WhatKilledServersLeftGoesAndNothingElse) {
   const MonoTime now{std::chrono::hours(1)};
   const auto put = [&](const std::string& socket, Duration age, bool listening) {
     const std::string path = directory_ + "/" + temporary_socket_name(socket, now - age);
-    return std::pair(path, bind_at(path, listening));
+    return std::pair(path, os::socket_at(path, listening ? 1 : 0));
   };
   const auto old = put("gpu", std::chrono::minutes(5), false);
   const auto just_killed = put("gpu", std::chrono::milliseconds(100), false);
@@ -79,14 +58,11 @@ TEST_F(SocketFiles, WhatKilledServersLeftGoesAndNothingElse) {
 }
 
 TEST_F(SocketFiles, AFullQueueIsAliveToo) {
-  const os::Fd listener = bind_at(path_, true);
+  const os::Fd listener = os::socket_at(path_, 1);
   std::vector<os::Fd> callers;
   for (int i = 0; i < 16; ++i) {  // more than any backlog of 1 takes
     os::Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::memcpy(address.sun_path, path_.c_str(), path_.size() + 1);
-    if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) break;
+    if (os::connect_at(fd.get(), path_) != 0) break;
     callers.push_back(std::move(fd));
   }
   ASSERT_LT(callers.size(), 16U);
@@ -95,24 +71,24 @@ TEST_F(SocketFiles, AFullQueueIsAliveToo) {
 
 TEST_F(SocketFiles, ASocketNobodyListensOnIsDead) {
   {
-    const os::Fd gone = bind_at(path_, true);
+    const os::Fd gone = os::socket_at(path_, 1);
   }
   EXPECT_TRUE(look_at_socket(path_));
   EXPECT_FALSE(probe_listener(path_).alive);
 }
 
 TEST_F(SocketFiles, AReplacementIsAnotherFileWhileTheOldOneIsBound) {
-  const os::Fd old_one = bind_at(path_, true);
+  const os::Fd old_one = os::socket_at(path_, 1);
   const auto before = look_at_socket(path_);
   ::unlink(path_.c_str());
-  const os::Fd new_one = bind_at(path_, true);
+  const os::Fd new_one = os::socket_at(path_, 1);
   const auto after = look_at_socket(path_);
   ASSERT_TRUE(before && after);
   EXPECT_FALSE(after->same_file(*before)) << "a bound socket keeps its inode number to itself";
 }
 
 TEST_F(SocketFiles, ARenameKeepsTheIdentity) {
-  const os::Fd socket = bind_at(directory_ + "/other", true);
+  const os::Fd socket = os::socket_at(directory_ + "/other", 1);
   const auto before = look_at_socket(directory_ + "/other");
   std::filesystem::rename(directory_ + "/other", path_);
   const auto after = look_at_socket(path_);

@@ -3,16 +3,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <cstdlib>
-#include <cstring>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "os/files/scratch.h"
+#include "os/socket/socket_fixture.h"
 #include "probe/cuda_library.h"
 #include "probe/kernels.h"
 
@@ -63,29 +61,12 @@ TEST(CudaErrors, ThoseOfMpsAreExplainedWithARemedy) {
 
 class Mps : public testing::Test {
  protected:
-  void SetUp() override {
-    char name[] = "/tmp/trn-prb-XXXXXX";
-    ASSERT_NE(::mkdtemp(name), nullptr);
-    directory_ = name;
-    ::setenv("CUDA_MPS_PIPE_DIRECTORY", directory_.c_str(), 1);
-  }
-  void TearDown() override {
-    ::unsetenv("CUDA_MPS_PIPE_DIRECTORY");
-    std::filesystem::remove_all(directory_);
-  }
-  int listener() {
-    const int fd = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    EXPECT_EQ(::bind(fd, reinterpret_cast<const sockaddr*>(&address()), sizeof(sockaddr_un)), 0);
-    EXPECT_EQ(::listen(fd, 1), 0);
-    return fd;
-  }
-  const sockaddr_un& address() {
-    address_.sun_family = AF_UNIX;
-    std::strncpy(address_.sun_path, (directory_ + "/control").c_str(), sizeof(address_.sun_path) - 1);
-    return address_;
-  }
-  std::string directory_;
-  sockaddr_un address_{};
+  Mps() { ::setenv("CUDA_MPS_PIPE_DIRECTORY", scratch_.path().c_str(), 1); }
+  ~Mps() override { ::unsetenv("CUDA_MPS_PIPE_DIRECTORY"); }
+  os::Fd listener() const { return os::socket_at(control_, 1, SOCK_SEQPACKET); }
+
+  os::Scratch scratch_;
+  const std::string control_ = scratch_ / "control";
 };
 
 TEST_F(Mps, IsNotClaimedWithoutASocket) {
@@ -96,29 +77,26 @@ TEST_F(Mps, IsNotClaimedWithoutASocket) {
 }
 
 TEST_F(Mps, IsNotClaimedForASocketAlone) {
-  const int fd = listener();
+  const os::Fd fd = listener();
   const MpsSign sign = look_for_mps({});
   EXPECT_TRUE(sign.control_socket);
   EXPECT_FALSE(sign.connected);
   EXPECT_THAT(mps_verdict(sign), HasSubstr("made no connection"));
-  ::close(fd);
 }
 
 TEST_F(Mps, IsClaimedForANewConnectionOfItsKindOnly) {
-  const int fd = listener();
+  const os::Fd fd = listener();
   int old[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, old), 0);
   const std::set<unsigned long> before = local_connections();
   EXPECT_EQ(before.size(), 2u);
   EXPECT_FALSE(look_for_mps(before).connected);
-  const int client = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-  ASSERT_EQ(::connect(client, reinterpret_cast<const sockaddr*>(&address()), sizeof(sockaddr_un)), 0);
+  const os::Fd client(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(os::connect_at(client.get(), control_), 0);
   const MpsSign sign = look_for_mps(before);
   EXPECT_TRUE(sign.connected);
-  EXPECT_THAT(sign.peers, testing::ElementsAre(directory_ + "/control"));
-  ::close(client);
+  EXPECT_THAT(sign.peers, testing::ElementsAre(control_));
   for (const int end : old) ::close(end);
-  ::close(fd);
 }
 
 TEST(Report, JsonHoldsWhatTheTextSays) {

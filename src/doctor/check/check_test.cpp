@@ -3,19 +3,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#include <cstdlib>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <ostream>
 
 #include "config/parse/parse.h"
 #include "doctor/finding_fixture.h"
+#include "os/files/tree_fixture.h"
+#include "os/socket/socket_fixture.h"
 
 namespace tranche::doctor {
 
@@ -38,45 +34,26 @@ using testing::Not;
 
 class Tree : public testing::Test {
  protected:
-  void SetUp() override {
-    char name[] = "/tmp/trn-chk-XXXXXX";
-    ASSERT_NE(::mkdtemp(name), nullptr);
-    ::chmod(name, 0755);
-    root_ = name;
-    options_.root = root_;
+  Tree() {
     ::umask(0022);
+    ::chmod(tree_.path().c_str(), 0755);
+    options_.root = tree_.path();
   }
-  void TearDown() override {
-    for (const int fd : listening_) ::close(fd);
-    std::error_code ignored;
-    std::filesystem::remove_all(root_, ignored);
+  void folder(const std::string& path, mode_t mode = 0755) const {
+    tree_.directory(path);
+    ::chmod(tree_.path(path).c_str(), mode);
   }
-  void folder(const std::string& path, mode_t mode = 0755) {
-    std::filesystem::create_directories(root_ + path);
-    ::chmod((root_ + path).c_str(), mode);
-  }
-  void file(const std::string& path, const std::string& text, mode_t mode = 0644) {
-    std::filesystem::create_directories(std::filesystem::path(root_ + path).parent_path());
-    std::ofstream(root_ + path) << text;
-    ::chmod((root_ + path).c_str(), mode);
+  void file(const std::string& path, const std::string& text, bool program = false) const {
+    tree_.file(path, text, program);
   }
   void socket(const std::string& path, bool listens = false) {
-    std::filesystem::create_directories(std::filesystem::path(root_ + path).parent_path());
-    const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::strncpy(address.sun_path, (root_ + path).c_str(), sizeof(address.sun_path) - 1);
-    ASSERT_EQ(::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0) << std::strerror(errno);
-    if (!listens) {
-      ::close(fd);
-      return;
-    }
-    ASSERT_EQ(::listen(fd, 1), 0);
-    listening_.push_back(fd);
+    folder(path.substr(0, path.rfind('/')));
+    os::Fd fd = os::socket_at(tree_.path(path), listens ? 1 : 0);
+    if (listens) listening_.push_back(std::move(fd));
   }
 
-  std::string root_;
-  std::vector<int> listening_;
+  os::Tree tree_;
+  std::vector<os::Fd> listening_;
   CheckOptions options_;
   Findings findings_;
 };
@@ -125,7 +102,7 @@ TEST_F(Tree, MpsProgramsBelowAMountedDriverRootAreSeenAndNotRun) {
   EXPECT_THAT(findings_, testing::ElementsAre(says(Verdict::kFail, "mps.programs", "is not there")));
   findings_.clear();
   folder("/driver-root/usr/bin");
-  file("/driver-root/usr/bin/nvidia-cuda-mps-control", "", 0755);
+  file("/driver-root/usr/bin/nvidia-cuda-mps-control", "", true);
   check_mps_programs(options_, findings_);
   EXPECT_THAT(findings_, testing::ElementsAre(says(Verdict::kPass, "mps.programs", "not run")));
 }
@@ -168,8 +145,8 @@ TEST_F(Tree, MpsRootThatIsAFileIsAnError) {
 }
 
 TEST_F(Tree, MpsProgramsAreRunAndTheirVersionShown) {
-  file("/usr/bin/nvidia-cuda-mps-control", "#!/bin/sh\necho CUDA MPS Control, Version 13.0\n", 0755);
-  file("/usr/bin/nvidia-cuda-mps-server", "", 0755);
+  file("/usr/bin/nvidia-cuda-mps-control", "#!/bin/sh\necho CUDA MPS Control, Version 13.0\n", true);
+  file("/usr/bin/nvidia-cuda-mps-server", "", true);
   check_mps_programs(options_, findings_);
   EXPECT_THAT(findings_, testing::ElementsAre(says(Verdict::kPass, "mps.programs", "Version 13.0")));
 }
@@ -178,15 +155,15 @@ TEST_F(Tree, MpsProgramsMissingBrokenOrHangingAreErrors) {
   check_mps_programs(options_, findings_);
   EXPECT_THAT(findings_, Contains(says(Verdict::kFail, "mps.programs", "is not there")));
   findings_.clear();
-  file("/usr/bin/nvidia-cuda-mps-control", "#!/bin/sh\nexit 3\n", 0755);
+  file("/usr/bin/nvidia-cuda-mps-control", "#!/bin/sh\nexit 3\n", true);
   check_mps_programs(options_, findings_);
   EXPECT_THAT(findings_, Contains(says(Verdict::kFail, "mps.programs", "server that it starts is not")));
   findings_.clear();
-  file("/usr/bin/nvidia-cuda-mps-server", "", 0755);
+  file("/usr/bin/nvidia-cuda-mps-server", "", true);
   check_mps_programs(options_, findings_);
   EXPECT_THAT(findings_, Contains(says(Verdict::kFail, "mps.programs", "status 3")));
   findings_.clear();
-  file("/usr/bin/nvidia-cuda-mps-control", "#!/bin/sh\nexec sleep 60\n", 0755);
+  file("/usr/bin/nvidia-cuda-mps-control", "#!/bin/sh\nexec sleep 60\n", true);
   options_.deadline = std::chrono::milliseconds(50);
   check_mps_programs(options_, findings_);
   EXPECT_THAT(findings_, Contains(says(Verdict::kFail, "mps.programs", "not ended in time")));
@@ -216,7 +193,7 @@ TEST_F(Tree, RuntimeIsFoundByCdiOrByItsPrograms) {
 }
 
 TEST_F(Tree, ToolkitWithoutCdiIsFine) {
-  file("/usr/bin/nvidia-ctk", "", 0755);
+  file("/usr/bin/nvidia-ctk", "", true);
   check_runtime(options_, findings_);
   EXPECT_THAT(findings_, testing::ElementsAre(says(Verdict::kPass, "runtime.gpu", "nvidia-ctk")));
 }

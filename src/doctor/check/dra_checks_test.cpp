@@ -1,12 +1,11 @@
 #include <gmock/gmock.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include <filesystem>
 
 #include "doctor/check/check.h"
 #include "doctor/finding_fixture.h"
+#include "os/files/scratch.h"
+#include "os/socket/socket_fixture.h"
 
 namespace tranche::check {
 namespace dra_checks_test {
@@ -21,17 +20,10 @@ namespace fs = std::filesystem;
 class CheckDra : public ::testing::Test {
  protected:
   CheckDra() {
-    std::string name = "/tmp/tr-check-dra-XXXXXX";
-    EXPECT_NE(::mkdtemp(name.data()), nullptr);
-    options_.root = name;
-    fs::create_directories(name + "/var/lib/kubelet/plugins");
-    fs::create_directories(name + "/var/lib/kubelet/plugins_registry");
-    const std::string path = name + "/var/lib/kubelet/plugins_registry/gpu.tranche.io-reg.sock";
-    socket_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    path.copy(address.sun_path, sizeof address.sun_path - 1);
-    EXPECT_EQ(::bind(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    options_.root = scratch_.path();
+    fs::create_directories(scratch_ / "var/lib/kubelet/plugins");
+    fs::create_directories(scratch_ / "var/lib/kubelet/plugins_registry");
+    socket_ = os::socket_at(scratch_ / "var/lib/kubelet/plugins_registry/gpu.tranche.io-reg.sock");
     DraLook& look = options_.dra;
     look.config.devices = config::DraDevices::kAll;
     look.server = "https://api";
@@ -42,18 +34,15 @@ class CheckDra : public ::testing::Test {
       {"cel": {"expression": "device.driver == 'gpu.tranche.io'"}}]}}]})"};
     look.claims["u-1"] = {200, R"({"metadata": {"uid": "u-1"}})"};
   }
-  ~CheckDra() override {
-    ::close(socket_);
-    fs::remove_all(options_.root);
-  }
   Findings found() const {
     Findings findings;
     check_dra(options_, findings);
     return findings;
   }
 
+  os::Scratch scratch_;
   CheckOptions options_;
-  int socket_ = -1;
+  os::Fd socket_;
 };
 
 // Promise: check/dra: Each part that claims rest on is looked at, and what is missing is named with its remedy.

@@ -9,7 +9,6 @@
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,6 +17,7 @@
 
 #include "blocked_process.h"
 #include "os/files/scratch.h"
+#include "os/socket/socket_fixture.h"
 
 namespace tranche::mps {
 namespace {
@@ -50,16 +50,13 @@ TEST(Adoption, AProcessWithTheNumberOfADeadDaemonIsNoDaemon) {
   ExpectedDaemon expected;
   expected.program = program;
   expected.environment = {{"CUDA_MPS_PIPE_DIRECTORY", dirs->pipe()}};
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  dirs->control_socket().copy(address.sun_path, sizeof address.sun_path - 1);
   const os::Fd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   int none = -1;
   socklen_t size = sizeof none;
   constexpr int kPeerPidfd = 77;  // SO_PEERPIDFD
   if (::getsockopt(socket.get(), SOL_SOCKET, kPeerPidfd, &none, &size) != 0 && errno == ENOPROTOOPT)
     GTEST_SKIP() << "needs Linux 6.5";
-  ASSERT_EQ(::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  os::bind_at(socket.get(), dirs->control_socket());
   const pid_t daemon = ::fork();
   if (daemon == 0) ::_exit(::listen(socket.get(), 5));
   ::waitpid(daemon, nullptr, 0);

@@ -2,13 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 
-#include <cstdio>
 #include <optional>
 
 #include "os/files/scratch.h"
+#include "os/socket/socket_fixture.h"
 
 namespace tranche::mps {
 namespace {
@@ -19,15 +17,7 @@ using ::testing::HasSubstr;
 class PingTest : public ::testing::Test {
  protected:
   void SetUp() override { loop_ = *os::Loop::open(); }
-  os::Fd listen() const {
-    os::Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::snprintf(address.sun_path, sizeof address.sun_path, "%s", path_.c_str());
-    EXPECT_EQ(::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-    EXPECT_EQ(::listen(fd.get(), 4), 0);
-    return fd;
-  }
+  os::Fd listen() const { return os::socket_at(path_, 4, SOCK_SEQPACKET); }
   Result<bool> ping(Duration deadline, const std::function<void()>& meanwhile = {}) {
     std::optional<Result<bool>> answer;
     const Ping ping(*loop_, path_, deadline, [&](const Result<bool>& greeted) {

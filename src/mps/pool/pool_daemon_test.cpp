@@ -4,12 +4,12 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 
 #include <fstream>
 
 #include "damage.h"
+#include "os/socket/socket_fixture.h"
 
 namespace tranche::mps {
 namespace {
@@ -284,11 +284,7 @@ TEST_F(PoolTest, MendsTheLimitsOfAServerThatSomebodyChanged) {
 // Promise: mps/daemon: A daemon starts over stale sockets.
 TEST_F(PoolTest, StartsOverStaleSockets) {
   open_pool();
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::snprintf(address.sun_path, sizeof address.sun_path, "%s/control", pipe().c_str());
-  const os::Fd stale(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  ASSERT_EQ(::bind(stale.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  const os::Fd stale = os::socket_at(pipe() + "/control", 0, SOCK_SEQPACKET);
   const auto dir = os::Dir::open(pipe());
   ASSERT_TRUE(dir->write_atomically("nvidia-cuda-mps-control.pid", std::to_string(::getpid())));
   const ino_t old = inode_of(pipe() + "/control");

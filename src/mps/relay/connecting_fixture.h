@@ -1,24 +1,16 @@
 #pragma once
-// For tests: connections, and a process that has the number of one that has exited.
+// For tests: connections (os/socket/socket_fixture.h), and a process that has the number of one that has exited.
 #include <linux/sched.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdint>
-#include <string>
+
+#include "os/socket/socket_fixture.h"
 
 namespace tranche::mps {
-
-inline bool connects(int fd, const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  path.copy(address.sun_path, sizeof address.sun_path - 1);
-  return ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
-}
 
 // A process with that pid, as the kernel would create one in time. false: choosing pids is not permitted here.
 class Successor {

@@ -22,7 +22,9 @@ Planted plant_client(const std::string& path) {
   Planted planted{sim::Fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)), -1};
   planted.connector = ::fork();
   if (planted.connector == 0)
-    ::_exit(connects(planted.fd.get(), path) && sim::introduce(planted.fd.get(), ConnectionType::kClient) ? 0 : 1);
+    ::_exit(os::connect_at(planted.fd.get(), path) == 0 && sim::introduce(planted.fd.get(), ConnectionType::kClient)
+                ? 0
+                : 1);
   siginfo_t how{};  // it is not reaped yet
   EXPECT_EQ(::waitid(P_PID, static_cast<id_t>(planted.connector), &how, WEXITED | WNOWAIT), 0);
   EXPECT_EQ(how.si_status, 0) << path;
@@ -78,7 +80,8 @@ TEST_F(RelayAtTheEndpoint, WhoEndsBeforeTheDaemonGreetsIsNotIntroduced) {
   const sim::Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   const pid_t connector = ::fork();
   if (connector == 0) {
-    if (!connects(fd.get(), path(kOne) + "/control") || !sim::introduce(fd.get(), ConnectionType::kClient)) ::_exit(1);
+    if (os::connect_at(fd.get(), path(kOne) + "/control") != 0 || !sim::introduce(fd.get(), ConnectionType::kClient))
+      ::_exit(1);
     for (;;) ::pause();
   }
   ASSERT_TRUE(until([&] { return readable(listening.get()); }));

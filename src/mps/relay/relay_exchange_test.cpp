@@ -197,7 +197,8 @@ TEST_F(RelayWithAForeignServer, AClientThatHasExitedIsNotSpokenForInTheNameOfALa
   const pid_t connector = ::fork();
   if (connector == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (!connects(client_.get(), path(kOne) + "/control") || !sim::introduce(client_.get(), ConnectionType::kClient))
+    if (os::connect_at(client_.get(), path(kOne) + "/control") != 0 ||
+        !sim::introduce(client_.get(), ConnectionType::kClient))
       ::_exit(1);
     while (true) ::pause();
   }
