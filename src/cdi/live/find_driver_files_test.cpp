@@ -259,32 +259,6 @@ class TegraFiles : public DriverFilesTest {
   }
 };
 
-struct CsvFolderCase {
-  const char* name;
-  std::string folder_below;  // where to create the folder; "" = nowhere
-};
-class TegraCsvFolder : public TegraFiles, public testing::WithParamInterface<CsvFolderCase> {};
-
-TEST_P(TegraCsvFolder, IsReadBelowTheRootThatHasIt) {
-  const std::string below = GetParam().folder_below;
-  std::vector<std::string> expected;
-  if (!below.empty()) {
-    tree_.directory(below + kFolder);
-    for (const std::string name : {"devices.csv", "drivers.csv", "l4t.csv"})
-      expected.push_back(tree_.path(below + kFolder) + "/" + name);
-  }
-  if (below.empty()) expected.emplace_back(kFolder);
-  std::vector<std::string> missed;
-  const auto found = find();
-  for (const auto& problem : found.problems) missed.push_back(problem.place.source);
-  EXPECT_EQ(missed, expected);
-}
-
-INSTANTIATE_TEST_SUITE_P(Folders, TegraCsvFolder,
-                         testing::Values(CsvFolderCase{"InTheDriverRoot", "/driver"}, CsvFolderCase{"Nowhere", ""},
-                                         CsvFolderCase{"InTheSystem", "/system"}),
-                         [](const auto& row) { return row.param.name; });
-
 TEST_F(TegraFiles, AreWhatTheCsvFilesNameAndIsThere) {
   const std::string folder = std::string("/driver") + kFolder;
   tree_.file(folder + "/devices.csv", "dev, /dev/nvhost-*\ndev, /dev/none\n");
@@ -312,9 +286,15 @@ TEST_F(TegraFiles, AreWhatTheCsvFilesNameAndIsThere) {
 TEST_F(TegraFiles, WithoutCsvFilesAreProblemsThatNameThem) {
   ASSERT_THAT(find().problems, SizeIs(1));
   EXPECT_THAT(to_string(find().problems[0]), HasSubstr("host-files-for-container.d: warning: is neither below"));
-  tree_.directory(std::string("/driver") + kFolder);
-  ASSERT_THAT(find().problems, SizeIs(3));
-  EXPECT_THAT(to_string(find().problems[0]), HasSubstr("devices.csv: warning: is not there"));
+  for (const std::string root : {"/system", "/driver"}) {  // the driver's goes before the system's
+    const std::string folder = tree_.path(root + kFolder);
+    std::filesystem::create_directories(folder);
+    const auto problems = find().problems;
+    ASSERT_THAT(problems, SizeIs(3)) << root;
+    EXPECT_THAT(to_string(problems[0]), HasSubstr(folder + "/devices.csv: warning: is not there"));
+    EXPECT_EQ(problems[1].place.source, folder + "/drivers.csv");
+    EXPECT_EQ(problems[2].place.source, folder + "/l4t.csv");
+  }
   EXPECT_THAT(find().files.libraries, testing::IsEmpty());
 }
 
