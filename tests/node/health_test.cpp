@@ -130,18 +130,6 @@ TEST_F(NodeHealth, ADemandFromBeforeTheAgentsTimeIsSeenAtItsStart) {
   EXPECT_TRUE(until_healthy_of(4, 2));
 }
 
-TEST_F(NodeHealth, ALostGpusSlotsAreUnhealthyUntilItIsBack) {
-  start_all(2, 3);
-  const auto messages = kubelet().messages().size();
-  sim_node({"gpu", "1", "lost"});
-  ASSERT_TRUE(until_list_says(messages, 1, false));
-  const auto lost = until_device(1, false, "lost");
-  EXPECT_EQ(lost["resources"][0]["slots"], 6) << "ids stay";
-  sim_node({"gpu", "1", "back"});
-  ASSERT_TRUE(until_healthy(6));
-  EXPECT_TRUE(never_unhealthy(messages, 0));
-}
-
 TEST_F(NodeHealth, ALostGpuFailsNoCallForTheOthers) {
   start_sliced(3, 2);
   sim_node({"gpu", "1", "lost"});
@@ -179,17 +167,6 @@ TEST_F(NodeHealth, AnEventOfInstancesMarksThatMigDeviceAloneAndOneWithoutMarksAl
   EXPECT_TRUE(until_says(*program("node"), "no MIG device in GPU instance 9"));
 }
 
-TEST_F(NodeHealth, AMigDeviceThatTheDriverDoesNotPlaceIsUnhealthyUntilItDoes) {
-  write("node/node.yaml", "gpus:\n  - {profile: H200, mig: [3g.71gb, 3g.71gb]}\n");
-  sim_node({"fail", "nvmlDeviceGetComputeInstanceId", "999"});
-  start_on("version: v1\nflags: {migStrategy: single}\n");
-  const auto status = until_device(0, false, "unwatched");
-  EXPECT_THAT(reason_of(status, 0), HasSubstr("which GPU and compute instance"));
-  ASSERT_TRUE(until_healthy_of(2, 0));
-  sim_node({"clear"});
-  EXPECT_TRUE(until_healthy(2));
-}
-
 // Promise: health: XIDs are disabled and enabled by number.
 TEST_F(NodeHealth, TheVariablesDisableAndEnableXidsByNumber) {
   environment_ = {{"DP_DISABLE_HEALTHCHECKS", "79, Oops"}, {"DP_ENABLE_HEALTHCHECKS", "31"}};
@@ -220,29 +197,6 @@ TEST_F(NodeHealth, AllDisabledIsSaidEverywhereAndALostGpuIsStillNoticed) {
   EXPECT_TRUE(until_says(*program("node"), "health checks are disabled by DP_DISABLE_HEALTHCHECKS"));
   EXPECT_THAT(http_get(pages_of(*program("node")), "/metrics"), HasSubstr("tranche_health_checks 0\n"));
   sim_node({"gpu", "1", "back"});
-  EXPECT_TRUE(until_healthy(4));
-}
-
-// Promise: health: With all XIDs disabled but one, that one is watched.
-TEST_F(NodeHealth, AllDisabledButOneWatchesThatOne) {
-  environment_ = {{"DP_DISABLE_HEALTHCHECKS", "all"}, {"DP_ENABLE_HEALTHCHECKS", "54"}};
-  start_sliced(2, 2);
-  const auto messages = kubelet().messages().size();
-  sim_node({"gpu", "0", "xid", "79"});
-  sim_node({"gpu", "1", "xid", "54"});
-  ASSERT_TRUE(until_list_says(messages, 1, false));
-  EXPECT_TRUE(never_unhealthy(messages, 0));
-  EXPECT_TRUE(until_healthy(4));
-}
-
-TEST_F(NodeHealth, AGpuThatCannotBeWatchedIsUnhealthyUntilItCan) {
-  make_node(2);
-  sim_node({"fail", "nvmlDeviceRegisterEvents", "999", "--gpu", "1"});
-  start_on(sharing("timeSlicing", 2));
-  const auto status = until_device(1, false, "unwatched");
-  EXPECT_THAT(reason_of(status, 1), HasSubstr("nvmlDeviceRegisterEvents"));
-  ASSERT_TRUE(until_healthy_of(4, 2));
-  sim_node({"clear"});
   EXPECT_TRUE(until_healthy(4));
 }
 

@@ -72,6 +72,7 @@ struct RuleCase {
 };
 
 // Promise: health: XIDs are disabled and enabled by number.
+// Promise: health: With all XIDs disabled but one, that one is watched.
 TEST(HealthChecks, EnablingBeatsDisablingNumberByNumberAndTheRestFollowsAll) {
   const RuleCase cases[] = {
       {"", "", {48, 79, 95, 1000}, {13, 31, 43, 45, 68, 109}, false},
