@@ -121,6 +121,21 @@ Program& NodeBed::start_tranche(const std::string& command, Strings more, const 
   return program;
 }
 
+Strings NodeBed::paths_of_node() const {
+  return {"--config-file",
+          config_path_,
+          "--driver-root-ctr-path",
+          in("driver"),
+          "--mps-root",
+          in("mps"),
+          "--run-dir",
+          in("run"),
+          "--plugin-dir",
+          in("plugins"),
+          "--pod-resources-socket",
+          in("run/pod-resources.sock")};
+}
+
 Program* NodeBed::program(const std::string& command) {
   return newest_.at(command);
 }

@@ -54,6 +54,7 @@ class NodeBed : public ::testing::Test {
   Program& start(Strings argv, const Environment& more = {});
   // node, mps or plan, with this node's paths
   Program& start_tranche(const std::string& command, Strings more = {}, const Environment& environment = {});
+  Strings paths_of_node() const;  // of what the programs read and write, as flags
   Program& start_node(Strings more = {}) { return start_tranche("node", std::move(more)); }
   Program& start_mps(Strings more = {}) { return start_tranche("mps", std::move(more)); }
   // `tranche mps`, kubelet and `tranche node`, until all slots are healthy.

@@ -164,19 +164,6 @@ TEST_F(ConfigManager, AReaderThatIsNotThereIsNoFault) {
   EXPECT_TRUE(manager.running());
 }
 
-TEST_F(ConfigManager, OurOwnPluginFollowsItAsNvidiasDoes) {
-  ASSERT_NO_FATAL_FAILURE(make_node(1));
-  ASSERT_NO_FATAL_FAILURE(start_kubelet());
-  ASSERT_EQ(choose_once({{"DEFAULT_CONFIG", "a"}}), 0);
-  config_path_ = link();
-  start_mps();
-  start_node();
-  ASSERT_TRUE(until_healthy(2));
-  start_manager({{"DEFAULT_CONFIG", "a"}});
-  label("b");
-  ASSERT_TRUE(until_healthy(4));
-}
-
 TEST_F(ConfigManager, WhatIsMissingOrWrongOnItsCommandLineIsSaidWithStatusOne) {
   const std::vector<std::pair<Environment, const char*>> wrong{
       {{{"NODE_NAME", ""}}, "--node-name"},

@@ -1,4 +1,4 @@
-// Configuration and the driver, as the real programs meet them.
+// Configuration, as the real programs meet it.
 #include <csignal>
 #include <filesystem>
 
@@ -12,35 +12,9 @@ using ::testing::IsEmpty;
 namespace fs = std::filesystem;
 
 using NodeConfiguration = NodeBed;
-using NodeDriver = NodeBed;
 
 bool problems_of(const Json& status) {
   return !status["config"]["problems"].empty();
-}
-
-// Promise: driver/library: A driver that comes late is waited for.
-TEST_F(NodeDriver, ALateDriverIsWaitedForAndSaidAndServedByTheSameProcess) {
-  make_node(2);
-  sim_node({"driver", "absent"});
-  write("config.yaml", sharing("mps", 10));
-  start_kubelet();
-  start_mps();
-  Program& node = start_node();
-  const auto waiting = until_node([](const Json& status) {
-    return status["driver"]["state"] == "waiting" && status["driver"]["reason"] != "the driver library is being opened";
-  });
-  EXPECT_NE(waiting["driver"]["reason"], "");
-  EXPECT_THAT(waiting["resources"], IsEmpty());
-  Program& table = start({tranche(), "status", "--socket", node_socket()});
-  EXPECT_EQ(finish(table), 0);
-  EXPECT_THAT(table.out(), HasSubstr(waiting["driver"]["reason"].get<std::string>()));
-  EXPECT_EQ(until_mps([](const Json& status) { return status["driver"]["state"] == "waiting"; })["pools"],
-            Json::array());
-  sim_node({"driver", "present"});
-  ASSERT_TRUE(until_healthy(20));
-  const auto ready = until_node([](const Json& status) { return status["driver"]["state"] == "ready"; });
-  EXPECT_EQ(ready["pid"], node.pid());
-  EXPECT_EQ(ready["driver"]["version"], "580.159.04");
 }
 
 TEST_F(NodeConfiguration, AnUnusableOneEndsEveryProgramWithStatusTwoAndReportsTheLineAndColumnOfEveryProblem) {

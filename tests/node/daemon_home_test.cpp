@@ -101,13 +101,5 @@ TEST_F(DaemonsOnTheHost, EndForGoodWithoutAnInstance) {
   EXPECT_THAT(again.out(), HasSubstr("no daemon runs under"));
 }
 
-// Promise: mps/daemon-home: With the home `pod` daemons end with `tranche mps`.
-TEST_F(DaemonsOnTheHost, EndWithTrancheMpsWhereTheyLiveInThePod) {
-  ASSERT_NO_FATAL_FAILURE(start_all(2, 2));
-  const auto before = daemons();
-  stop(*program("mps"), SIGTERM, 0);
-  for (const int pid : before) EXPECT_FALSE(alive(pid)) << "home pod: " << pid;
-}
-
 }  // namespace
 }  // namespace tranche::e2e

@@ -57,6 +57,7 @@ class NodeDiscovery : public NodeBed {
 };
 
 // Promise: discovery: A late driver is an error and not ready until it comes.
+// Promise: driver/library: A driver that comes late is waited for.
 TEST_F(NodeDiscovery, ALateDriverIsAnErrorAndNotReadyUntilItComes) {
   make_node(2);
   sim_node({"driver", "absent"});
@@ -98,24 +99,6 @@ TEST_F(NodeDiscovery, WithACdiStrategyALateDriverIsWaitedForToo) {
     EXPECT_TRUE(node.running()) << fail;
     stop(node, SIGTERM, 0);
   }
-}
-
-TEST_F(NodeDiscovery, ADriverThatVanishesMakesEverythingUnhealthyUntilItIsBack) {
-  make_node(2);
-  Program& node = start_listening("version: v1\n");
-  ASSERT_TRUE(until_healthy(2));
-  sim_node({"driver", "absent"});
-  sim_node({"fail", "*", "15"});  // whoever still asks the old library
-  ASSERT_TRUE(until_healthy_of(2, 0));
-  const auto gone = until_reason("does not answer any more");
-  EXPECT_EQ(gone["ready"], false);
-  EXPECT_EQ(gone["resources"][0]["slots"], 2) << "ids stay";
-  EXPECT_THAT(ready_page(node), HasSubstr(" 503 "));
-  sim_node({"clear"});
-  sim_node({"driver", "present"});
-  ASSERT_TRUE(until_healthy(2));
-  until_ready(true);
-  EXPECT_TRUE(node.running());
 }
 
 // Promise: driver/hotplug: Both programs notice a GPU that comes or goes.

@@ -72,6 +72,13 @@ class NodeDra : public NodeBed {
     words.insert(words.end(), more_.begin(), more_.end());
     return start_tranche("node", words, {{"NODE_NAME", "n1"}, {"POD_UID", pod_uid}});
   }
+  // Killed, and started again after what happens in between.
+  void restart_agent(const std::function<void()>& meanwhile = [] {}) {
+    stop(*program("node"), SIGKILL, 128 + SIGKILL);
+    meanwhile();
+    start_agent();
+    ASSERT_NO_FATAL_FAILURE(register_driver());
+  }
   std::set<std::string> registrations() {
     std::set<std::string> names;
     for (const auto& each : fs::directory_iterator(in("plugins_registry"))) names.insert(each.path().filename());

@@ -77,12 +77,6 @@ TEST_F(NodeDra, ARestartOfTheAgentKeepsClaimsAndTheirClients) {
   EXPECT_EQ(spec_of(claim), spec);
   EXPECT_EQ(prepare(claim), prepared);
   EXPECT_TRUE(cuda.running());
-  // What was prepared before counts; kubelet gives a claim that waits for room up.
-  const auto second = put_claim("too-much", {share("gpu", "6Gi", "90", "s-2")});
-  auto waiting = std::async(std::launch::async, [&] { return kubelet_dra_->prepare({second}); });
-  ASSERT_TRUE(until_says(*program("node"), "hold 20 of 100 cores"));
-  EXPECT_EQ(unprepare(second), "");
-  EXPECT_THAT(waiting.get()->at(second.uid).error, HasSubstr("kubelet unprepares the claim"));
 
   // A container that is started again is not prepared again: a lost file comes back by itself.
   fs::remove(spec_path(claim));
@@ -176,9 +170,7 @@ TEST_F(NodeDra, AClaimOfAMigDeviceGetsItsNodes) {
   EXPECT_THAT(prepare(put_claim("second", {result("gpu", migs[2]["name"], Json::object())})).error, "");
 
   // It outlives a restart, and is freed.
-  stop(*program("node"), SIGKILL, 128 + SIGKILL);
-  start_agent();
-  ASSERT_NO_FATAL_FAILURE(register_driver());
+  ASSERT_NO_FATAL_FAILURE(restart_agent());
   EXPECT_EQ(prepare(claim), prepared);
   EXPECT_EQ(unprepare(claim), "");
   EXPECT_EQ(prepare(put_claim("next", {result("gpu", migs[1]["name"], Json::object())})).error, "");
@@ -278,9 +270,7 @@ TEST_F(NodeDra, ClaimsFromBeforeAReboot) {
     EXPECT_TRUE(fs::is_empty(in("cdi")));
     ASSERT_EQ(prepare(stays).error, "") << "kubelet prepares for new sandboxes";
     ASSERT_EQ(prepare(put_claim("later", {share("gpu", "6Gi", "80", "s-3")})).error, "") << "in the other's place";
-    stop(*program("node"), SIGKILL, 128 + SIGKILL);
-    start_agent();
-    ASSERT_NO_FATAL_FAILURE(register_driver());
+    ASSERT_NO_FATAL_FAILURE(restart_agent());
     until_node([](const Json& s) { return dra_of(s, "claims").size() == 2; });
     for (const auto& claim : {stays, gone, sim::DraClaimRef{"default", "later", "uid-later"}})
       EXPECT_EQ(unprepare(claim), "") << claim.name;
@@ -329,24 +319,6 @@ TEST_F(NodeDra, AClaimWaitsForTheUnprepareOfTheOneThatHoldsItsRoom) {
   EXPECT_EQ(endpoints(), 1u);
 }
 
-TEST_F(NodeDra, RequestsOfOneClaimHaveEndpointsOfTheirOwn) {
-  ASSERT_NO_FATAL_FAILURE(start_with(1));
-  const auto claim = put_claim("two", {share("x", "6Gi", "12", "s-1"), share("y", "10Gi", "50", "s-2")});
-  ASSERT_EQ(prepare(claim).error, "");
-  EXPECT_EQ(endpoints(), 2u);
-  const auto x = container_of(claim, 0), y = container_of(claim, 1);
-  EXPECT_EQ(x.envs.at("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"), uuid(0) + "=6144M");
-  EXPECT_EQ(y.envs.at("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"), uuid(0) + "=10240M");
-  Program& in_y = start_cuda(y, {"--hold"});
-  EXPECT_EQ(attached(in_y)["runs_on"], 66);
-  stop(in_y, SIGTERM, 128 + SIGTERM);
-  Program& in_x = start_cuda(x, {"--hold"});
-  EXPECT_EQ(attached(in_x)["runs_on"], 14);
-  stop(in_x, SIGTERM, 128 + SIGTERM);
-  EXPECT_EQ(unprepare(claim), "");
-  EXPECT_EQ(endpoints(), 0u);
-}
-
 // Promise: dra/prepare: With `dra.split: span` a container gets every GPU of its request, by one endpoint.
 TEST_F(NodeDra, ARequestWithTwoGpusHasBothByOneEndpointWhereOneDaemonServesThem) {
   ASSERT_NO_FATAL_FAILURE(start_with(2, "devices: all, split: span"));
@@ -366,9 +338,7 @@ TEST_F(NodeDra, ARequestWithTwoGpusHasBothByOneEndpointWhereOneDaemonServesThem)
       until_node([](const Json& s) { return s["grants"].size() == 1 && s["grants"][0]["devices"].size() == 2; });
   EXPECT_EQ(status["grants"][0]["devices"][1]["memoryMiB"], 4096);
   EXPECT_EQ(prepare(shares), prepared);
-  stop(*program("node"), SIGKILL, 128 + SIGKILL);
-  start_agent();
-  ASSERT_NO_FATAL_FAILURE(register_driver());
+  ASSERT_NO_FATAL_FAILURE(restart_agent());
   EXPECT_EQ(prepare(shares), prepared);
   EXPECT_EQ(endpoints(), 1u);
   stop(cuda, SIGTERM, 128 + SIGTERM);
@@ -429,10 +399,7 @@ TEST_F(NodeDra, AnMpsConfigurationLimitsEachProcessAndNotTheirSum) {
   const Json part = dra_of(status, "claims")[0]["parts"][0];
   EXPECT_EQ(part["process"]["memoryMiB"], 81920);
   EXPECT_EQ(part["memoryMiB"], 0) << "their sum";
-  stop(*program("node"), SIGKILL, 128 + SIGKILL);
-  fs::remove(spec_path(claim));
-  start_agent();
-  ASSERT_NO_FATAL_FAILURE(register_driver());
+  ASSERT_NO_FATAL_FAILURE(restart_agent([&] { fs::remove(spec_path(claim)); }));
   EXPECT_EQ(prepare(claim), prepared);
   EXPECT_EQ(container_of(claim).envs, grant.envs);
   stop(first, SIGTERM, 128 + SIGTERM);
@@ -444,27 +411,8 @@ TEST_F(NodeDra, AnMpsConfigurationLimitsEachProcessAndNotTheirSum) {
   EXPECT_EQ(endpoints(), 0u);
 }
 
-// Promise: dra/prepare: After a change without a drain no GPU is given away twice, by slots and by claims.
-TEST_F(NodeDra, SlotsAndClaimsOfOneGpuExcludeEachOther) {
-  ASSERT_NO_FATAL_FAILURE(make_node(1));
-  ASSERT_NO_FATAL_FAILURE(start_programs(sharing("mps", 2)));
-  ASSERT_TRUE(until_healthy(2));
-  admitted(kubelet(), "tenant", 1);
-  write("config.yaml", "version: v1\ndra: {devices: all}\n");
-  ASSERT_NO_FATAL_FAILURE(register_driver());
-  const auto claim = put_claim("six", {share("gpu", "6Gi", "20")});
-  auto waiting = std::async(std::launch::async, [&] { return kubelet_dra_->prepare({claim}); });
-  ASSERT_TRUE(until_says(*program("node"), "pod default/tenant (container "));
-  kubelet().remove_pod("default/tenant");
-  EXPECT_EQ(waiting.get()->at(claim.uid).error, "");
-
-  write("config.yaml", sharing("mps", 2));
-  until_node([](const Json& s) { return s["devices"].size() == 1 && s["devices"][0].value("cause", "") == "claims"; });
-  EXPECT_EQ(unprepare(claim), "");
-  EXPECT_TRUE(until_healthy(2));
-}
-
 // Promise: dra/prepare: With a list in `dra.devices`, slots and claims are served at a time, each on its own GPUs.
+// Promise: dra/prepare: After a change without a drain no GPU is given away twice, by slots and by claims.
 TEST_F(NodeDra, SlotsAndClaimsAreServedOnTheGpusOfTheirOwn) {
   ASSERT_NO_FATAL_FAILURE(make_node(2));
   put_node_object();
@@ -623,25 +571,19 @@ TEST_F(NodeDra, ALostRecordIsReadBackFromTheSpecificationAndStillCounts) {
   const auto claim = put_claim("six", {share("gpu", "6Gi", "20")});
   const auto prepared = prepare(claim);
   ASSERT_EQ(prepared.error, "");
-  stop(*program("node"), SIGKILL, 128 + SIGKILL);
-  lose_records();
-  start_agent();
-  ASSERT_NO_FATAL_FAILURE(register_driver());
+  ASSERT_NO_FATAL_FAILURE(restart_agent([&] { lose_records(); }));
   until_node([](const Json& s) { return dra_of(s, "claims").size() == 1; });
   EXPECT_EQ(prepare(claim), prepared);
   const auto second = put_claim("too-much", {share("gpu", "6Gi", "90", "s-2")});
   auto waiting = std::async(std::launch::async, [&] { return kubelet_dra_->prepare({second}); });
   ASSERT_TRUE(until_says(*program("node"), "hold 20 of 100 cores"));
   EXPECT_EQ(unprepare(second), "");
-  (void)waiting.get();
+  EXPECT_THAT(waiting.get()->at(second.uid).error, HasSubstr("kubelet unprepares the claim"));
   EXPECT_EQ(unprepare(claim), "");
   EXPECT_FALSE(fs::exists(spec_path(claim)));
   EXPECT_EQ(endpoints(), 0u);
   // What was unprepared does not come back.
-  stop(*program("node"), SIGKILL, 128 + SIGKILL);
-  lose_records();
-  start_agent();
-  ASSERT_NO_FATAL_FAILURE(register_driver());
+  ASSERT_NO_FATAL_FAILURE(restart_agent([&] { lose_records(); }));
   until_node([](const Json& s) { return dra_of(s, "claims").empty(); });
 }
 

@@ -112,19 +112,6 @@ TEST_F(NodeGuard, AClientWhoseVariableLiftsEveryLimitIsEndedAndTheOthersGoOn) {
   EXPECT_THAT(peer.out(), ::testing::Not(HasSubstr("\"event\":\"error\"")));
 }
 
-TEST_F(NodeGuard, AClientWhoseVariableIsKnownToLiftItsLimitNeverBecomesOne) {
-  start_shared();
-  const auto grant = admitted(kubelet(), "escape", 1);
-  until_node([](const Json& s) { return s["grants"].size() == 1; });
-  for (const char* variable : {"zz", "0=zz", "0=", "=", " ", "0=0", "1=1G", "9=1G", "GPU-bad=1G", "0=1G,0=zz"}) {
-    Program& escape = tenant(grant, {"--allocate", "60G", "--hold"}, {{"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", variable}});
-    EXPECT_NE(finish(escape), 0) << variable;
-    EXPECT_THAT(escape.out(), HasSubstr("CUDA_ERROR_MPS_CONNECTION_FAILED")) << variable;
-  }
-  EXPECT_TRUE(until_says(*program("node"), "tenant.refused"));
-  EXPECT_THAT(acts(0), IsEmpty()) << "there was nothing to end";
-}
-
 // Promise: guard: Four processes of a container are held to its total.
 TEST_F(NodeGuard, FourProcessesOfAContainerAreHeldToItsTotal) {
   start_shared();
@@ -431,24 +418,6 @@ TEST_F(NodeGuard, LooksSeldomWhileNobodyHasAnything) {
   until_node(pace(1000));
   admitted(kubelet(), "a", 1);
   until_node(pace(100));
-}
-
-// Promise: guard: A grant keeps the limits that it was given.
-TEST_F(NodeGuard, TheLimitsOfAGrantStayWhatTheyWereWhenItWasGiven) {
-  start_shared();
-  const auto grant = admitted(kubelet(), "old", 1);
-  Program& holder = tenant(grant, {"--allocate", "30G", "--hold"});
-  ASSERT_EQ(attached(holder)["mps"], true);
-  until_node([](const Json& s) { return s["guard"]["limits"].size() == 1; });
-  stop(*program("node"), SIGTERM, 0);
-  write("config.yaml", sharing("mps", 8));  // half a slot of before
-  start_node();
-  const Json status = until_node([](const Json& s) {
-    return s["guard"]["state"] == "on" && s["guard"]["limits"].size() == 1 && !s["devices"].empty() &&
-           s["devices"][0]["slots"].size() == 8;
-  });
-  EXPECT_EQ(status["guard"]["limits"][0]["limitMiB"], kSlotMiB);
-  EXPECT_TRUE(holder.running());
 }
 
 }  // namespace

@@ -46,7 +46,8 @@ class NodeKubernetes : public NodeBed {
   std::unique_ptr<sim::ApiServer> api_;
 };
 
-TEST_F(NodeKubernetes, GrantsHaveTheUidAndContainerIdOfTheirPod) {
+// Promise: api-server/pods: A deletion is reported with the pod's grant.
+TEST_F(NodeKubernetes, AGrantHasTheUidAndContainerIdOfItsPodWhoseDeletionIsReportedWithIt) {
   ASSERT_NO_FATAL_FAILURE(start_with_cluster(1, 4));
   api_->put_pod("default", "a", kHere);
   admitted(kubelet(), "a", 2);
@@ -57,14 +58,6 @@ TEST_F(NodeKubernetes, GrantsHaveTheUidAndContainerIdOfTheirPod) {
   EXPECT_EQ(status["grants"][0]["deleting"], false);
   EXPECT_EQ(status["kubernetes"]["pods"], 1);
   EXPECT_EQ(status["kubernetes"]["node"], "n1");
-}
-
-// Promise: api-server/pods: A deletion is reported with the pod's grant.
-TEST_F(NodeKubernetes, ADeletionIsSaidWithTheGrantThatThePodHolds) {
-  ASSERT_NO_FATAL_FAILURE(start_with_cluster(1, 4));
-  api_->put_pod("default", "a", kHere);
-  admitted(kubelet(), "a", 2);
-  const auto status = until_node([](const Json& s) { return s["grants"].size() == 1; });
   api_->put_pod("default", "a", kGoing);
   ASSERT_TRUE(until_says(*program("node"), "pod.deleting"));
   EXPECT_TRUE(until_says(*program("node"), status["grants"][0]["grant"].get<std::string>()));
@@ -131,18 +124,8 @@ TEST_F(NodeKubernetes, AProcessThatLiftsItsOwnLimitIsKeptOutAndItsPodIsReported)
               HasSubstr("container main: MPS refused a process: CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=\"4096M\""));
 }
 
-// Promise: api-server/pods: The slots of a pod that ended are free in the status at once.
-TEST_F(NodeKubernetes, SlotsOfAPodThatEndedAreFreeInStatusAtOnce) {
-  ASSERT_NO_FATAL_FAILURE(start_with_cluster(1, 4));
-  api_->put_pod("default", "a", kHere);
-  admitted(kubelet(), "a", 2);
-  until_node([](const Json& s) { return s["grants"].size() == 1; });
-  kubelet().remove_pod("default/a");
-  api_->delete_pod("default", "a");
-  until_node([](const Json& s) { return s["grants"].empty() && s["resources"][0]["allocated"] == 0; });
-}
-
 // A process of it that lives on (here one that kubelet's double knows nothing of) does not keep its way in.
+// Promise: api-server/pods: The slots of a pod that ended are free in the status at once.
 TEST_F(NodeKubernetes, TheEndpointOfADeletedPodIsRemovedAndItsClientsAreEnded) {
   ASSERT_NO_FATAL_FAILURE(start_with_cluster(1, 4));
   api_->put_pod("default", "a", kHere);
@@ -155,6 +138,7 @@ TEST_F(NodeKubernetes, TheEndpointOfADeletedPodIsRemovedAndItsClientsAreEnded) {
   EXPECT_NE(finish(client), 0);
   const auto gone = [&] { return !std::filesystem::exists(endpoint_of(grant)); };
   EXPECT_TRUE(until(gone, "the endpoint is gone"));
+  until_node([](const Json& s) { return s["grants"].empty() && s["resources"][0]["allocated"] == 0; });
 }
 
 TEST_F(NodeKubernetes, AGpuThatFallsAndRecoversIsReportedOnTheNode) {
@@ -245,12 +229,6 @@ TEST_F(NodeKubernetes, TheConditionOfTheNodeIsWrittenAsAPatchOfItsOwnEntry) {
   ASSERT_EQ(conditions.size(), 1u);
   EXPECT_EQ(conditions[0]["type"], "TrancheReady");
   EXPECT_NE(conditions[0]["reason"], "");
-}
-
-// A watch lasts for five to ten minutes, longer than anything here is waited for.
-TEST_F(NodeKubernetes, EndsWithAnOpenWatch) {
-  ASSERT_NO_FATAL_FAILURE(start_with_cluster(1, 4));
-  stop(*program("node"), SIGTERM, 0);
 }
 
 }  // namespace

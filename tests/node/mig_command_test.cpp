@@ -170,17 +170,8 @@ TEST_F(MigCommand, ProfilesAreThoseThatTheDriverLists) {
                                           "7g.141gb 143360 MiB 132 SMs 1"));
 }
 
-TEST_F(MigCommand, ProfilesShowWhatIsFree) {
+TEST_F(MigCommand, ProfilesArePrintedByCheckToo) {
   ASSERT_NO_FATAL_FAILURE(make_gpus("H200", 1));
-  sim_node({"gpu", "0", "mig", "3g.71gb", "1g.18gb"});
-  const Json gpu = json_of(mig({"profiles", "--json"}))[0];
-  std::map<std::string, int> free;
-  for (const auto& profile : gpu["profiles"]) free[profile["profile"]] = profile["free"];
-  EXPECT_EQ(free["7g.141gb"], 0);
-  EXPECT_EQ(free["3g.71gb"], 0);
-  EXPECT_EQ(free["1g.18gb"], 3);
-  EXPECT_EQ(free["1g.18gb+me"], 1);
-  EXPECT_EQ(gpu["instances"].size(), 2u);
   EXPECT_THAT(mig({"profiles"}).out(), HasSubstr("nvidia.com/mig-1g.18gb.me"));
   Program& check = start({tranche(), "check", "--mig-profiles", "--driver-root", in("driver")}, places());
   EXPECT_EQ(finish(check), 0);

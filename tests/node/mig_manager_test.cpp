@@ -192,19 +192,6 @@ TEST_F(MigManagerBed, AProcessKeepsItsInstance) {
   EXPECT_EQ(layout(), (std::map<std::string, int>{{"3g.20gb", 2}}));
 }
 
-TEST_F(MigManagerBed, AnUnknownNameFailsAndSaysWhichThereAre) {
-  ASSERT_NO_FATAL_FAILURE(make_gpus(kTwoA100));
-  Program& agent = start_agent();
-  label("all-9g.90gb");
-  ASSERT_TRUE(until_state("failed"));
-  const Json mig = until_mig([](const Json& m) { return m["state"] == "failed"; });
-  EXPECT_THAT(mig.value("message", ""), HasSubstr("all-3g.20gb"));
-  EXPECT_TRUE(until_says(agent, "mig.failed"));
-  EXPECT_EQ(layout(), (std::map<std::string, int>{}));
-  label("all-7g.40gb");
-  ASSERT_TRUE(until_state("success"));
-}
-
 // Promise: mig/manager: Own configurations come from a file or a ConfigMap, and their changes are followed.
 TEST_F(MigManagerBed, OwnConfigurationsAreFollowed) {
   ASSERT_NO_FATAL_FAILURE(make_gpus(kTwoA100));

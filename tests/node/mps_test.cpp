@@ -191,6 +191,7 @@ TEST_F(NodeMps, AKilledAgentComesBackWithTheSameIdsAndGrantsWhileAPodRuns) {
   EXPECT_EQ(again.slots, grant.slots);
 }
 
+// Promise: mps/daemon-home: With the home `pod` daemons end with `tranche mps`.
 TEST_F(NodeMps, StoppedBothLeaveNoProcessNoSocketAndTheComputeModesOfBefore) {
   start_all(2, 2);
   ASSERT_THAT(shown_node(), HasSubstr("mode exclusive-process"));

@@ -111,22 +111,6 @@ TEST_F(NodeNamedConfigurations, TheLabelIsKnownBeforeTheFirstDecision) {
   EXPECT_EQ(program("mps")->err().find("[two]"), std::string::npos);
 }
 
-TEST_F(NodeNamedConfigurations, AnEditIsInForceAtOnceABadOneNeverAndAMendedOneAgain) {
-  two_and_four();
-  ASSERT_NO_FATAL_FAILURE(start_by_map());
-  ASSERT_TRUE(until_healthy(2));
-  put_configs({{"two", sharing("mps", 3)}});
-  ASSERT_TRUE(until_healthy(3));
-  put_configs({{"two", "version: v1\nsharing:\n  mps:\n    resources: [{name: nvidia.com/gpu, replicas: 0}]\n"}});
-  const auto refused = until_problem("ConfigMap gpu/configs[two]:4:");
-  EXPECT_EQ(refused["config"]["inForce"], "last good");
-  EXPECT_EQ(refused["resources"][0]["healthy"], 3);
-  EXPECT_EQ(kubelet().view(kGpu).healthy(), 3u);
-  put_configs({{"two", sharing("mps", 4)}});
-  ASSERT_TRUE(until_healthy(4));
-  until_node([](const Json& s) { return s["config"]["problems"].empty(); });
-}
-
 // Promise: config/choose: A bad edit or a restart leaves the last good configuration enforced.
 TEST_F(NodeNamedConfigurations, ABadEditAndARestartLeaveTheLastGoodInForce) {
   two_and_four();
@@ -232,22 +216,6 @@ TEST_F(NodeNamedConfigurations, EndsAtOnceWhileItWaitsForOne) {
   ASSERT_TRUE(until([&] { return blocks(status, SIGTERM); }, "tranche mps to receive its signals by its loop"));
   stop(*program("node"), SIGTERM, 0);
   stop(*program("mps"), SIGTERM, 0);
-}
-
-TEST_F(NodeNamedConfigurations, AnEditThatChangesNothingForAResourceLeavesItsStreamAndItsTenantsAlone) {
-  two_and_four();
-  ASSERT_NO_FATAL_FAILURE(start_by_map());
-  ASSERT_TRUE(until_healthy(2));
-  Program& tenant = start_cuda(admitted(kubelet(), "a", 1), {"--hold"});
-  ASSERT_EQ(attached(tenant)["mps"], true);
-  const auto hash = until_config("two", "default")["hash"];
-  const auto registrations = kubelet().registrations().size();
-  const auto messages = kubelet().messages().size();
-  put_configs({{"two", sharing("mps", 2) + "# the same\n"}});
-  until_node([&](const Json& s) { return s["config"]["hash"] != hash; });
-  EXPECT_EQ(kubelet().registrations().size(), registrations);
-  EXPECT_EQ(kubelet().messages().size(), messages);
-  EXPECT_TRUE(tenant.running());
 }
 
 TEST_F(NodeNamedConfigurations, AMountedFolderIsFollowedAndChosenFromByTheLabel) {

@@ -23,26 +23,9 @@ using ::testing::Not;
 class NodeReset : public LabelBed {
  protected:
   Program& reset(Strings more = {}) {
-    Strings argv{tranche(),
-                 "reset",
-                 "--config-file",
-                 config_path_,
-                 "--driver-root-ctr-path",
-                 in("driver"),
-                 "--mps-root",
-                 in("mps"),
-                 "--run-dir",
-                 in("run"),
-                 "--plugin-dir",
-                 in("plugins"),
-                 "--cdi-root",
-                 in("cdi"),
-                 "--program-dir",
-                 in("bin"),
-                 "--pod-resources-socket",
-                 in("run/pod-resources.sock"),
-                 "--daemon-cgroup",
-                 "none"};
+    Strings argv{tranche(), "reset", "--cdi-root", in("cdi"), "--program-dir", in("bin"), "--daemon-cgroup", "none"};
+    const Strings paths = paths_of_node();
+    argv.insert(argv.end(), paths.begin(), paths.end());
     argv.insert(argv.end(), more.begin(), more.end());
     return start(std::move(argv));
   }

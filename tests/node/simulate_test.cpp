@@ -53,17 +53,9 @@ TEST_F(PlanPods, ExitStatusSaysWhetherAllLand) {
   EXPECT_THAT(in_pieces.out(), HasSubstr("10 free slots are stranded"));
 }
 
-TEST_F(PlanPods, ThatAreNotPredictedAreNamedWithExitStatus3) {
+TEST_F(PlanPods, AnObjectOfAnUnknownKindIsNamedWithExitStatus3) {
   make_node(1);
   write("config.yaml", sharing("mps", 4));
-  write("pods.yaml", pod_text("a", 1) +
-                         "kind: Pod\nmetadata: {name: c}\nspec: {resourceClaims: [{name: gpu, "
-                         "resourceClaimName: x}], containers: [{name: m}]}\n");
-  Program& claimed = plan({"--pods", in("pods.yaml")});
-  EXPECT_EQ(claimed.code(), 3);
-  EXPECT_THAT(claimed.out(),
-              AllOf(HasSubstr("2 pods: 1 lands, 1 is not predicted\n"),
-                    HasSubstr("default/c: uses the claim gpu: decided by kube-scheduler, not predicted")));
   write("pods.yaml", pod_text("a", 1) + "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {name: t}\n");
   Program& unknown = plan({"--pods", in("pods.yaml"), "--json"});
   EXPECT_EQ(unknown.code(), 3);

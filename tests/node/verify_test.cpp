@@ -26,25 +26,11 @@ constexpr const char* kGoodPage = R"({"program":"node","node":"n1","version":"9"
 
 class NodeVerify : public LabelBed {
  protected:
-  Strings places() const {
-    return {"--config-file",
-            config_path_,
-            "--driver-root-ctr-path",
-            in("driver"),
-            "--mps-root",
-            in("mps"),
-            "--run-dir",
-            in("run"),
-            "--plugin-dir",
-            in("plugins"),
-            "--pod-resources-socket",
-            in("run/pod-resources.sock")};
-  }
   Program& verify(Strings more, const Strings& before = {}) {
     Strings argv = before;
     argv.insert(argv.end(), {tranche(), "verify"});
-    const auto all = places();
-    argv.insert(argv.end(), all.begin(), all.end());
+    const Strings paths = paths_of_node();
+    argv.insert(argv.end(), paths.begin(), paths.end());
     argv.insert(argv.end(), more.begin(), more.end());
     return start(std::move(argv));
   }
