@@ -45,8 +45,8 @@ namespace {
 // (mps/protocol/other_holders.h). Loop thread only.
 class OtherHolders {
  public:
-  // on_change: runs on the loop after devices() has changed. The file may appear later, or never.
-  OtherHolders(os::Loop& loop, std::string mps_root, std::function<void()> on_change)
+  // on_change: runs inside the constructor, and after each change. The file may appear later, or never.
+  OtherHolders(os::Loop& loop, std::string mps_root, std::function<void(const std::set<std::string>&)> on_change)
       : mps_root_(std::move(mps_root)), on_change_(std::move(on_change)) {
     auto watch = os::DirWatch::open(loop, mps_root_, [this](const std::string& name) {
       if (name == mps::kOtherHoldersFile || name.empty()) look();
@@ -56,35 +56,28 @@ class OtherHolders {
     } else {
       log::warning("other_holders.unwatched", {{"why", watch.error()}});
     }
-    read();
+    look();
   }
 
   // Reads the file now. Required after reading a configuration: the holders were written before it, but the
-  // notification may come after that of the configuration. on_change runs inside this call.
+  // notification may come after that of the configuration.
   void look() {
-    const auto before = devices_;
-    read();
-    if (devices_ != before) on_change_();
-  }
-
-  const std::set<std::string>& devices() const { return devices_; }
-
- private:
-  void read() {
     const auto dir = os::Dir::open(mps_root_);
     const auto text = dir ? dir->read(mps::kOtherHoldersFile) : std::unexpected(dir.error());
-    if (text) {
-      devices_ = mps::parse_other_holders(*text);
-    } else if (text.error().kind == Kind::kNotFound) {
-      devices_.clear();
-    } else {
-      log::warning("other_holders.unread", {{"why", text.error()}});  // the last known value stays
+    auto devices = mps::parse_other_holders(text.value_or(""));
+    if (!text && text.error().kind != Kind::kNotFound) {
+      log::warning("other_holders.unread", {{"why", text.error()}});
+      devices = devices_.value_or(devices);  // the last known value
     }
+    if (devices == devices_) return;
+    devices_ = std::move(devices);
+    on_change_(*devices_);
   }
 
+ private:
   std::string mps_root_;
-  std::function<void()> on_change_;
-  std::set<std::string> devices_;
+  std::function<void(const std::set<std::string>&)> on_change_;
+  std::optional<std::set<std::string>> devices_;
   std::unique_ptr<os::DirWatch> watch_;
 };
 
@@ -221,9 +214,8 @@ Status MpsProgram::open() {
 
   TRY_STATUS(open_modes());
   TRY_STATUS(open_pools(*std::move(root), home));
-  other_holders_ =
-      std::make_unique<OtherHolders>(*loop_, root_, [this] { pools_->set_other_holders(other_holders_->devices()); });
-  pools_->set_other_holders(other_holders_->devices());
+  other_holders_ = std::make_unique<OtherHolders>(*loop_, root_,
+                                                  [this](const auto& devices) { pools_->set_other_holders(devices); });
   TRY(status_, os::StatusServer::open(
                    *loop_, root_ + "/mps.sock", [this](const std::string& request) { return answer(request); }, {},
                    [this](const std::string& request, const os::StatusServer::Reply& reply) {

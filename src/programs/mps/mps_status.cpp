@@ -166,6 +166,19 @@ void put_life(metrics::Page& page, const std::string& id, const mps::PoolDaemon&
       {{"clients", proof.clients_ended}, {"servers", proof.servers_ended}, {"daemon", proof.daemons_ended}});
 }
 
+PoolReadiness readiness_of(const std::string& id, const mps::Pool& pool) {
+  const auto* daemon = pool.daemon();
+  if (daemon == nullptr) return {.id = id, .begins = pool.problem().empty(), .reason = pool.problem()};
+  const auto& supervisor = daemon->supervisor();
+  const bool has_failed = supervisor.restarts > 0 || supervisor.state == mps::State::kBackingOff ||
+                          supervisor.state == mps::State::kGivenUp ||
+                          daemon->proof().state == mps::ProofState::kFailed || !pool.problem().empty();
+  return {.id = id,
+          .state = std::string(daemon->state_name()),
+          .begins = !has_failed,
+          .reason = pool.problem().empty() ? daemon->reason() : pool.problem()};
+}
+
 }  // namespace
 
 Json mps_document(const MpsView& view) {
@@ -217,25 +230,23 @@ metrics::Page mps_metrics(const MpsView& view) {
   return page;
 }
 
-namespace {
-
-PoolReadiness readiness_of(const std::string& id, const mps::Pool& pool) {
-  const auto* daemon = pool.daemon();
-  if (daemon == nullptr) return {.id = id, .begins = pool.problem().empty(), .reason = pool.problem()};
-  const auto& supervisor = daemon->supervisor();
-  const bool has_failed = supervisor.restarts > 0 || supervisor.state == mps::State::kBackingOff ||
-                          supervisor.state == mps::State::kGivenUp ||
-                          daemon->proof().state == mps::ProofState::kFailed || !pool.problem().empty();
-  return {.id = id,
-          .state = std::string(daemon->state_name()),
-          .begins = !has_failed,
-          .reason = pool.problem().empty() ? daemon->reason() : pool.problem()};
+std::vector<PoolReadiness> pool_readiness(const mps::PoolSet& pools) {
+  std::vector<PoolReadiness> found;
+  for (const auto& [id, pool] : pools.pools())
+    if (pool.is_planned()) found.push_back(readiness_of(id, pool));
+  return found;
 }
 
-}  // namespace
-
 os::HttpServer::Routes MpsPages::routes() {
-  return {{"/metrics", [this] { return metrics(); }}, {"/readyz", [this] { return ready(); }}};
+  return {{"/metrics",
+           [this] {
+             const std::lock_guard lock(mutex_);
+             return os::HttpAnswer::metrics(metrics_);
+           }},
+          {"/readyz", [this] {
+             const std::lock_guard lock(mutex_);
+             return observe::probe_page(readiness_.ready, readiness_.reason);
+           }}};
 }
 
 void MpsPages::put(LongText metrics, MpsReadiness readiness) {
@@ -244,55 +255,22 @@ void MpsPages::put(LongText metrics, MpsReadiness readiness) {
   std::swap(readiness_, readiness);
 }
 
-os::HttpAnswer MpsPages::metrics() const {
-  const std::lock_guard lock(mutex_);
-  return os::HttpAnswer::metrics(metrics_);
-}
-
-os::HttpAnswer MpsPages::ready() const {
-  const std::lock_guard lock(mutex_);
-  return observe::probe_page(readiness_.ready, readiness_.reason);
-}
-
-std::vector<PoolReadiness> pool_readiness(const mps::PoolSet& pools) {
-  std::vector<PoolReadiness> found;
-  for (const auto& [id, pool] : pools.pools())
-    if (pool.is_planned()) found.push_back(readiness_of(id, pool));
-  return found;
-}
-
-namespace {
-
-MpsReadiness no(std::string reason) {
-  return {false, std::move(reason)};
-}
-
-bool serves(const PoolReadiness& pool) {
-  return pool.state == "serving";
-}
-
-std::string pool_text(const PoolReadiness& pool) {
-  return fmt::format("{} is {}{}{}", pool.id, pool.state, pool.reason.empty() ? "" : ": ", pool.reason);
-}
-
-}  // namespace
-
 MpsReadiness mps_readiness(const MpsReadinessInputs& inputs) {
-  if (inputs.ends) return no("it is ending");
+  if (inputs.ends) return {false, "it is ending"};
   if (!inputs.driver_problem.empty()) {
-    if (inputs.needs_driver) return no("waiting for the driver: " + inputs.driver_problem);
+    if (inputs.needs_driver) return {false, "waiting for the driver: " + inputs.driver_problem};
     return {true, "idle without a driver, which failOnInitError: false allows: " + inputs.driver_problem};
   }
   const auto error = std::ranges::find(inputs.plan_problems, Severity::kError, &Problem::severity);
-  if (error != inputs.plan_problems.end()) return no(to_string(*error));
+  if (error != inputs.plan_problems.end()) return {false, to_string(*error)};
   if (inputs.pools.empty()) return {true, "nothing is shared by MPS"};
-  const auto serving = std::ranges::count_if(inputs.pools, serves);
+  const auto serving = std::ranges::count(inputs.pools, "serving", &PoolReadiness::state);
   std::string line = fmt::format("{} of {} {} serve{}", serving, inputs.pools.size(),
                                  inputs.pools.size() == 1 ? "pool" : "pools", inputs.pools.size() == 1 ? "s" : "");
   bool begin = false;
   for (const auto& pool : inputs.pools) {
-    if (serves(pool)) continue;
-    line += "; " + pool_text(pool);
+    if (pool.state == "serving") continue;
+    line += fmt::format("; {} is {}{}{}", pool.id, pool.state, pool.reason.empty() ? "" : ": ", pool.reason);
     begin = begin || pool.begins;
   }
   return {serving > 0 && !begin, std::move(line)};

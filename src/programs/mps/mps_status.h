@@ -64,10 +64,7 @@ class MpsPages {
   void put(LongText metrics, MpsReadiness readiness);
 
  private:
-  os::HttpAnswer metrics() const;
-  os::HttpAnswer ready() const;
-
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   LongText metrics_;
   MpsReadiness readiness_{.ready = false, .reason = "it begins"};
 };
