@@ -223,10 +223,6 @@ std::string context_text(std::uint32_t context);  // the message with this numbe
 // Whether the client has sent the number of its context, which is in RelayExchange::context then.
 bool has_said_context(const Passage& passage);
 
-// Whether it is still a handshake; the number of handshakes is limited.
-inline bool is_handshake(const Passage& p) {
-  return p.stage != RelayStage::kIn && p.stage != RelayStage::kEnded;
-}
 // Whether the exchange passes through the relay and is not over.
 inline bool is_carried(const Passage& p) {
   return p.exchange.carried && !p.exchange.over;

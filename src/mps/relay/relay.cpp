@@ -71,24 +71,14 @@ void Relay::close_endpoint(const std::string& grant) {
   const auto found = endpoints_.find(grant);
   if (found == endpoints_.end()) return;
   loop_.cancel(found->second.watch);
-  for (auto it = passages_.begin(); it != passages_.end();) {
-    const auto passage = it->second;
-    if (passage->grant() != grant) {
-      ++it;
-      continue;
-    }
+  for (const auto& [id, passage] : std::map(passages_)) {
+    if (passage->grant() != grant) continue;
     if (passage->leave_to_server()) {
-      orphans_.insert(passage->id());
-      ++it;
+      orphans_.insert(id);
       continue;
     }
-    if (is_handshake(passage->state())) --handshakes_;
-    --connections_;
-    if (!passage->was_let_in()) turns_.leave(passage->id());
-    it = passages_.erase(it);
     passage->drop();
-    if (passage->was_introduced() && !passage->counts())
-      clients_.not_connected(passage->state().client.pid, passage->id());
+    forget(*passage);
   }
   turns_.forget(grant);
   found->second.sockets.close_listening(std::move(found->second.listening));
@@ -407,17 +397,22 @@ void Relay::own_turn(std::uint64_t id) {
   pump();
 }
 
-void Relay::ended(RelayPassage& passage) {
-  const auto self = passage.shared_from_this();
-  passages_.erase(passage.id());
+// All its sides are closed.
+void Relay::forget(const RelayPassage& passage) {
   --connections_;
-  const auto state = passage.state();
-  const auto found = orphans_.erase(passage.id()) != 0 ? endpoints_.end() : endpoints_.find(passage.grant());
   if (!passage.was_let_in()) {
     --handshakes_;
     turns_.leave(passage.id());
   }
-  if (passage.was_introduced() && !passage.counts()) clients_.not_connected(state.client.pid, passage.id());
+  if (passage.was_introduced() && !passage.counts()) clients_.not_connected(passage.state().client.pid, passage.id());
+  passages_.erase(passage.id());
+}
+
+void Relay::ended(RelayPassage& passage) {
+  const auto self = passage.shared_from_this();
+  const auto state = passage.state();
+  const auto found = orphans_.erase(passage.id()) != 0 ? endpoints_.end() : endpoints_.find(passage.grant());
+  forget(passage);
   if (found != endpoints_.end()) {
     --found->second.connections;
     if (!passage.was_let_in()) --found->second.handshakes;

@@ -219,6 +219,7 @@ class Relay {
   bool look();
   void look_soon();
   void look_again();
+  void forget(const RelayPassage& passage);
   void count_end(Endpoint& endpoint, const RelayPassage& passage, const Passage& state);
 
   os::Loop& loop_;

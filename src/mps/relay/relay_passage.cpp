@@ -32,9 +32,8 @@ void RelayPassage::drop() {
   state_.stage = RelayStage::kEnded;
   drop_exchange();
   drop_client();
-  loop_.cancel(std::exchange(daemon_watch_, 0));
+  drop_daemon();
   timer_.stop();
-  daemon_.reset();
 }
 
 bool RelayPassage::leave_to_server() {
