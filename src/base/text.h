@@ -25,9 +25,15 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
 std::string count_text(std::uint64_t n, std::string_view one);  // "1 slot", "2 slots", "2 processes"
 std::string lasted(std::uint64_t ms);                           // for people: "2d 3h", "3h 10m", "7m", "40s"
 
-// ASCII letters only, independent of the locale.
+// ASCII letters and digits, independent of the locale.
 constexpr char to_lower(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+constexpr bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+constexpr bool is_alnum(char c) {
+  return (to_lower(c) >= 'a' && to_lower(c) <= 'z') || is_digit(c);
 }
 bool same_in_any_case(std::string_view a, std::string_view b);
 

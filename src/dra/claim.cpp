@@ -23,9 +23,8 @@ std::string base_request(const std::string& request) {
 // Goes into names of files and of CDI devices.
 bool is_plain(std::string_view text) {
   constexpr std::size_t kLongest = 63;
-  return !text.empty() && text.size() <= kLongest && text.front() != '-' && std::ranges::all_of(text, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-';
-  });
+  return !text.empty() && text.size() <= kLongest && text.front() != '-' &&
+         std::ranges::all_of(text, [](char c) { return is_alnum(c) || c == '-'; });
 }
 
 Result<std::string> need_text(const Json& object, const std::string& field, const char* key) {

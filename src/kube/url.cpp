@@ -9,10 +9,6 @@
 namespace tranche::kube {
 namespace {
 
-bool is_alnum(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-}
-
 bool is_loopback(std::string_view host) {
   return host == "localhost" || host == "::1" || (host.starts_with("127.") && !host.ends_with('.'));
 }

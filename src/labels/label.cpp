@@ -24,17 +24,10 @@ constexpr const char* kGpu = "nvidia.com/gpu";
 constexpr const char* kOwn = "tranche.io/";  // labels that GPU feature discovery does not set
 constexpr inventory::ComputeCapability kHopper{9, 0};
 
-// Characters of label values and key names, at their ends and within.
-bool is_end(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-}
-bool is_inner(char c) {
-  return c == '-' || c == '_' || c == '.';
-}
+constexpr std::string_view kInner = "-_.";  // in label values and key names, beside letters and digits; not at an end
 
 // Shortened to `longest`, beginning and ending with a letter or digit, as the API server requires of a label value.
 std::string bounded(std::string value, std::size_t longest = kLongestValue) {
-  constexpr const char* kInner = "-_.";
   if (value.size() > longest) value.resize(longest);
   value.resize(value.find_last_not_of(kInner) + 1);
   value.erase(0, value.find_first_not_of(kInner));
@@ -413,7 +406,7 @@ std::string label_value(std::string_view text) {
   for (const char c : text) {
     const bool is_blank = c == ' ' || (c >= '\t' && c <= '\r');
     if (is_blank) blank = true;
-    if (!is_end(c) && !is_inner(c)) continue;
+    if (!is_alnum(c) && !kInner.contains(c)) continue;
     if (blank && !value.empty()) value += '-';
     blank = false;
     value += c;
@@ -423,8 +416,8 @@ std::string label_value(std::string_view text) {
 
 bool legal_value(std::string_view value) {
   if (value.empty()) return true;
-  return value.size() <= kLongestValue && is_end(value.front()) && is_end(value.back()) &&
-         std::ranges::all_of(value, [](char c) { return is_end(c) || is_inner(c); });
+  return value.size() <= kLongestValue && is_alnum(value.front()) && is_alnum(value.back()) &&
+         std::ranges::all_of(value, [](char c) { return is_alnum(c) || kInner.contains(c); });
 }
 
 bool legal_key(std::string_view key) {

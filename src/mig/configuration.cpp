@@ -189,13 +189,11 @@ void read_file(const Value& file, ConfigurationFile& into) {
 
 std::string yaml_key(std::string_view text) {
   const bool plain = !text.empty() && std::ranges::all_of(text, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '-' ||
-           c == '_' || c == '+';
+    return is_alnum(c) || c == '.' || c == '-' || c == '_' || c == '+';
   });
   // What begins with a letter and has none of YAML's words reads as text.
-  const bool text_like = plain && !std::holds_alternative<bool>(config::resolve_plain(text)) &&
-                         std::holds_alternative<std::string>(config::resolve_plain(text)) && text.front() != '-';
-  if (text_like) return std::string(text);
+  if (plain && std::holds_alternative<std::string>(config::resolve_plain(text)) && text.front() != '-')
+    return std::string(text);
   std::string quoted = "\"";
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);

@@ -44,7 +44,7 @@ std::string sysfs_address(std::string_view nvml_bus_id) {
   for (std::size_t i = 0; i < address.size(); ++i) {
     char& c = address[i];
     c = to_lower(c);
-    const bool digit = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+    const bool digit = is_digit(c) || (c >= 'a' && c <= 'f');
     const char wanted = i < tail ? '#' : kTail[i - tail];
     if (wanted == '#' ? !digit : c != wanted) return {};
   }

@@ -21,10 +21,6 @@ std::optional<std::uint32_t> take_number(std::string_view& text, std::string_vie
   return static_cast<std::uint32_t>(*number);
 }
 
-bool is_letter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
 // "+me", "+me.all", "+gfx-me", "+me,gfx": signs, each followed by names that begin with a letter.
 bool well_formed_attributes(std::string_view text) {
   bool expects_name = false;
@@ -33,11 +29,10 @@ bool well_formed_attributes(std::string_view text) {
     if (c == '+' || c == '-' || c == ',' || c == '.') {
       if (expects_name) return false;
       expects_name = true;
-    } else if (expects_name) {
-      if (!is_letter(c)) return false;
-      expects_name = false;
-    } else if (!is_letter(c) && (c < '0' || c > '9')) {
+    } else if (!is_alnum(c) || (expects_name && is_digit(c))) {
       return false;
+    } else {
+      expects_name = false;
     }
   }
   return !expects_name;
