@@ -2,6 +2,7 @@
 // Parses text from outside without trusting it: these functions return "no" instead of guessing, allocate no more than
 // their input, and never throw. Pure.
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -22,6 +23,13 @@ std::optional<std::int64_t> parse_signed(std::string_view text);
 std::string in_quotes(std::string_view text);  // for messages: in double quotes, control characters escaped, cut at 80
 std::string in_markup(std::string_view text);  // for HTML and XML: & < > " ' as entities; control characters stay
 std::string join(const std::vector<std::string>& parts, std::string_view separator);
+// The same of the texts that `text`, a function or a member, has of each.
+template <class Range, class Text>
+std::string join(const Range& range, std::string_view separator, Text text) {
+  std::vector<std::string> parts;
+  for (const auto& each : range) parts.emplace_back(std::invoke(text, each));
+  return join(parts, separator);
+}
 std::string count_text(std::uint64_t n, std::string_view one);  // "1 slot", "2 slots", "2 processes"
 std::string lasted(std::uint64_t ms);                           // for people: "2d 3h", "3h 10m", "7m", "40s"
 

@@ -392,12 +392,11 @@ std::optional<Speaking> speaking_of(const Inventory& inventory) {
 std::vector<std::string> notes_for(const Inventory& inventory) {
   const auto speaking = speaking_of(inventory);
   if (!speaking || speaking->silent.empty()) return {};
-  std::vector<std::string> silent;
-  for (const auto& [model, count] : speaking->silent) silent.push_back(fmt::format("{} x {}", count, model));
+  const auto text = [](const ModelCount& one) { return fmt::format("{} x {}", one.count, one.model); };
   return {
-      fmt::format("the labels nvidia.com/gpu.… are about {} x {}; of {} they say nothing, which only "
+      fmt::format("the labels nvidia.com/gpu.… are about {}; of {} they say nothing, which only "
                   "tranche.io/model.… labels do",
-                  speaking->speaker.count, speaking->speaker.model, join(silent, ", "))};
+                  text(speaking->speaker), join(speaking->silent, ", ", text))};
 }
 
 std::string label_value(std::string_view text) {

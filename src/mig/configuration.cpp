@@ -279,10 +279,9 @@ std::string to_string(const DeviceFilter& filter) {
 }
 
 std::string to_string(const Instances& instances) {
-  std::string text;
-  for (const auto& [name, count] : instances)
-    text += fmt::format("{}{} × {}", text.empty() ? "" : ", ", count, to_string(name));
-  return text.empty() ? "no instances" : text;
+  if (instances.empty()) return "no instances";
+  return join(instances, ", ",
+              [](const auto& one) { return fmt::format("{} × {}", one.second, to_string(one.first)); });
 }
 
 bool Entry::names(std::uint32_t index, std::uint32_t pci_device_id, std::uint32_t pci_subsystem_id) const {
@@ -352,14 +351,10 @@ std::string to_yaml(const ConfigurationFile& file) {
         out += indent + text + "\n";
         indent = "    ";
       };
-      std::vector<std::string> filters;
-      for (const auto& filter : entry.filters) filters.push_back('"' + to_string(filter) + '"');
-      if (filters.size() == 1) line("device-filter: " + filters.front());
-      if (filters.size() > 1) line("device-filter: [" + join(filters, ", ") + "]");
-      std::vector<std::string> indices;
-      if (entry.devices)
-        for (const auto index : *entry.devices) indices.push_back(std::to_string(index));
-      line(entry.devices ? "devices: [" + join(indices, ", ") + "]" : "devices: all");
+      const auto filters = join(entry.filters, ", ", [](const auto& filter) { return '"' + to_string(filter) + '"'; });
+      if (entry.filters.size() == 1) line("device-filter: " + filters);
+      if (entry.filters.size() > 1) line("device-filter: [" + filters + "]");
+      line(entry.devices ? fmt::format("devices: [{}]", fmt::join(*entry.devices, ", ")) : "devices: all");
       line(entry.enabled ? "mig-enabled: true" : "mig-enabled: false");
       line(entry.instances.empty() ? "mig-devices: {}" : "mig-devices:");
       for (const auto& [name, count] : entry.instances) line("  " + to_string(name) + ": " + std::to_string(count));

@@ -327,11 +327,10 @@ Layout with_mode(const GpuState& gpu, bool on) {
 std::string to_string(const Layout& layout) {
   if (!layout.enabled) return "MIG off";
   if (layout.parts.empty()) return "MIG on, no instances";
-  std::vector<std::string> parts;
-  for (const Part& part : layout.parts)
-    parts.push_back(fmt::format("{} at {}{}", part.profile, part.placement.start,
-                                part.compute.empty() ? " without a compute instance" : ""));
-  return join(parts, ", ");
+  return join(layout.parts, ", ", [](const Part& part) {
+    return fmt::format("{} at {}{}", part.profile, part.placement.start,
+                       part.compute.empty() ? " without a compute instance" : "");
+  });
 }
 
 std::expected<ChosenLayout, NoLayout> choose_layout(const std::vector<Profile>& profiles, const Instances& wanted,

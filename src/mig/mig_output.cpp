@@ -18,12 +18,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 std::string devices_of(const GpuInstance& instance, const Profile* profile) {
-  std::vector<std::string> names;
-  for (const ComputeInstance& compute : instance.compute)
-    names.push_back(profile == nullptr || compute.placement.size >= profile->slices
-                        ? "whole"
-                        : fmt::format("{}c", compute.placement.size));
-  return join(names, " ");
+  return join(instance.compute, " ", [profile](const ComputeInstance& compute) {
+    const bool whole = profile == nullptr || compute.placement.size >= profile->slices;
+    return whole ? "whole" : fmt::format("{}c", compute.placement.size);
+  });
 }
 
 void write_parts(const GpuPlan& gpu, TerminalText& out) {
@@ -154,9 +152,8 @@ bool alike(const GpuState& a, const GpuState& b) {
 // "{0,2,4}:2", as nvidia-smi writes placements; "-" for none.
 std::string starts_of(const std::vector<Placement>& placements) {
   if (placements.empty()) return "-";
-  std::vector<std::string> starts;
-  for (const Placement& at : placements) starts.push_back(std::to_string(at.start));
-  return fmt::format("{{{}}}:{}", join(starts, ","), placements.front().size);
+  const auto starts = join(placements, ",", [](const Placement& at) { return std::to_string(at.start); });
+  return fmt::format("{{{}}}:{}", starts, placements.front().size);
 }
 
 std::string number(std::uint64_t value) {

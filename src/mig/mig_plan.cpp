@@ -195,10 +195,9 @@ const Entry* entry_of(const Configuration& configuration, const GpuState& gpu) {
 
 // "GPU 0 (NVIDIA H200) 0x233510DE", for device filters.
 std::string numbers_of(const std::vector<GpuState>& gpus) {
-  std::vector<std::string> all;
-  for (const GpuState& gpu : gpus)
-    all.push_back(described(gpu) + " " + to_string(DeviceFilter{gpu.pci_device_id, std::nullopt}));
-  return join(all, ", ");
+  return join(gpus, ", ", [](const GpuState& gpu) {
+    return described(gpu) + " " + to_string(DeviceFilter{gpu.pci_device_id, std::nullopt});
+  });
 }
 
 GpuPlan plan_gpu(const Entry& entry, const GpuState& gpu, std::vector<Problem>& problems, const PlanOptions& options) {

@@ -6,14 +6,13 @@
 #include <map>
 #include <utility>
 
+#include "base/text.h"
+
 namespace tranche::inventory {
 namespace {
 
 std::string profiles_of(const Gpu& gpu) {
-  if (gpu.mig_devices.empty()) return "none";
-  std::string text;
-  for (const MigDevice& mig : gpu.mig_devices) text += (text.empty() ? "" : ", ") + mig.profile;
-  return text;
+  return gpu.mig_devices.empty() ? "none" : join(gpu.mig_devices, ", ", &MigDevice::profile);
 }
 
 void compare_gpu(const Gpu& before, const Gpu& after, std::vector<std::string>& out) {

@@ -83,9 +83,7 @@ const Profile* find_profile(const std::vector<Profile>& profiles, std::uint32_t 
 }
 
 std::string list_of(const std::vector<Profile>& profiles) {
-  std::string list;
-  for (const Profile& profile : profiles) list += (list.empty() ? "" : ", ") + profile.name;
-  return list;
+  return join(profiles, ", ", &Profile::name);
 }
 
 const Profile* resolve_profile(const std::vector<Profile>& profiles, const ProfileName& name) {
@@ -123,9 +121,7 @@ std::vector<Placement> compute_placements(std::uint32_t of, std::uint32_t slices
 }
 
 std::string list_of(const std::vector<Holder>& holders) {
-  std::string list;
-  for (const Holder& holder : holders) list += (list.empty() ? "" : ", ") + holder.who;
-  return list.empty() ? "a process that the driver does not name" : list;
+  return holders.empty() ? "a process that the driver does not name" : join(holders, ", ", &Holder::who);
 }
 
 bool GpuInstance::busy() const {

@@ -309,12 +309,11 @@ class PartitionChange {
     if (error.code == static_cast<int>(gpu::nvml::Return::kNoPermission))
       error.what += "; run the node agent privileged (dra.partitions: true in the chart's values)";
     if (!destroys(step)) return error;
-    std::vector<std::string> pids;
-    if (const auto* there = here())
-      for (const auto& holder : there->holders) pids.push_back(std::to_string(holder.pid));
-    if (pids.empty()) return error;
+    const auto* there = here();
+    if (there == nullptr || there->holders.empty()) return error;
     error.kind = Kind::kConflict;
-    error.what += "; it is in use by process " + join(pids, ", ");
+    error.what += "; it is in use by process ";
+    error.what += join(there->holders, ", ", [](const Holder& holder) { return std::to_string(holder.pid); });
     return error;
   }
 
