@@ -44,7 +44,7 @@ void log_plan(const plan::Plan& plan) {
 
 void log_change(const PlanChange::Moved& change) {
   for (const auto& step : change.steps)
-    log::info(step.waits_for.empty() ? "change.step" : "change.waits", {{"what", tranche::change::to_string(step)}});
+    log::info(step.waits() ? "change.waits" : "change.step", {{"what", tranche::change::to_string(step)}});
   if (change.done) log::info("change.done");
 }
 

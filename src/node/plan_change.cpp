@@ -135,8 +135,8 @@ void PlanChange::step(const Inputs& in, Decision& decision, Moved& moved) {
 void PlanChange::add_steps(const std::vector<change::Step>& before, Moved& moved) const {
   for (const auto& step : change_.steps())
     if (std::ranges::find(before, step) == before.end()) moved.steps.push_back(step);
-  const auto waits = [](const change::Step& step) { return !step.waits_for.empty(); };
-  moved.done = std::ranges::any_of(before, waits) && std::ranges::none_of(change_.steps(), waits);
+  moved.done =
+      std::ranges::any_of(before, &change::Step::waits) && std::ranges::none_of(change_.steps(), &change::Step::waits);
 }
 
 // A holder whose end will not be reported must not block a pool indefinitely.

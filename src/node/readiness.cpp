@@ -62,8 +62,7 @@ kube::NodeCondition node_condition(const NodeView& node) {
     const auto& [id, why] = *decision.faults.pools.begin();
     return {decision.faults.pools.size() < decision.plan.pools.size(), "PoolDown", "MPS pool " + id + ": " + why};
   }
-  const auto waits = [](const change::Step& step) { return !step.waits_for.empty(); };
-  if (const auto step = std::ranges::find_if(decision.change, waits); step != decision.change.end())
+  if (const auto step = std::ranges::find_if(decision.change, &change::Step::waits); step != decision.change.end())
     return {true, "Waiting", "a change of the configuration waits: " + change::to_string(*step)};
   ready.reason = in.inventory ? "Serving" : "NoDriver";
   return ready;

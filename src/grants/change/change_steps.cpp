@@ -54,11 +54,12 @@ class Steps {
       add({What::kVanishes,
            name,
            {},
-           fmt::format("{} {} its {}", name, is == nullptr ? "vanishes with" : "loses", slots_text(slots_before)),
+           fmt::format("{} {} its {}", name, is == nullptr ? "vanishes with" : "loses",
+                       count_text(slots_before, "slot")),
            kStayUntilFree,
            {}});
     } else if (slots_before == 0 && slots_after > 0) {
-      add({What::kAppears, name, {}, fmt::format("{} appears with {}", name, slots_text(slots_after)), {}, {}});
+      add({What::kAppears, name, {}, fmt::format("{} appears with {}", name, count_text(slots_after, "slot")), {}, {}});
     } else if (was == nullptr || is == nullptr) {
       if (was != is)
         add({was == nullptr ? What::kAppears : What::kVanishes,
@@ -88,7 +89,7 @@ class Steps {
       add({shrinks ? What::kShrinks : What::kGrows,
            name,
            uuids_of(devices),
-           fmt::format("{} on {}: {} → {}", name, name_of(devices), numbers.first, slots_text(numbers.second)),
+           fmt::format("{} on {}: {} → {}", name, name_of(devices), numbers.first, count_text(numbers.second, "slot")),
            shrinks ? kStayUntilFree : "",
            {}});
     }
@@ -169,15 +170,11 @@ std::vector<Step> steps(const Plan& before, const Plan& after) {
 }
 
 std::string to_string(const Step& step) {
-  if (!step.waits_for.empty()) return fmt::format("{} (waits: {})", step.text, step.waits_for);
+  if (step.waits()) return fmt::format("{} (waits: {})", step.text, step.waits_for);
   return step.means.empty() ? step.text : fmt::format("{} ({})", step.text, step.means);
 }
 
 using config::SharingStrategy;
-
-std::string slots_text(std::uint64_t count) {
-  return fmt::format("{} slot{}", count, count == 1 ? "" : "s");
-}
 
 std::string name_of(const std::vector<const plan::PlannedDevice*>& devices) {
   std::vector<std::uint32_t> numbers;

@@ -15,7 +15,6 @@ inline constexpr const char* kWaitsForFree = "as soon as nothing of it is held";
 inline constexpr const char* kNextContainer = "for containers to come, those that run keep theirs";
 inline constexpr const char* kNextClient = "takes effect with the next client";
 
-std::string slots_text(std::uint64_t count);                                  // "1 slot", "10 slots"
 std::string name_of(const std::vector<const plan::PlannedDevice*>& devices);  // "GPUs 0-3", "GPU 0:1"
 std::string limits_text(const plan::ShareLimits& limits);                     // "14377 MiB and 12 SMs (10 %)"
 std::string text_of(const SharingMode& mode);                                 // "exclusive", "time-slicing", "MPS"
@@ -40,6 +39,7 @@ struct Step {
   std::string text;                  // "nvidia.com/gpu on GPUs 0-3: 10 → 5 slots"
   std::string means;                 // for what is held: "held slots stay until they are free"; "" = nothing
   std::string waits_for;             // "" = it waits for nothing
+  bool waits() const { return !waits_for.empty(); }
   friend bool operator==(const Step&, const Step&) = default;
 };
 

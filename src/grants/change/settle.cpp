@@ -61,7 +61,7 @@ class Settling {
  private:
   std::string until_free(std::uint64_t slots) const {
     if (!holdings_.unknown.empty()) return "it is not known which slots are held: " + holdings_.unknown;
-    return fmt::format("{} {} held", slots_text(slots), slots == 1 ? "is" : "are");
+    return fmt::format("{} {} held", count_text(slots, "slot"), slots == 1 ? "is" : "are");
   }
 
   // --- means -------------------------------------------------------------------------------------------------------
@@ -201,13 +201,13 @@ class Settling {
 
   void say_shrinking(const std::string& name, const std::string& uuid, std::uint64_t slots) {
     const auto* device = find_device(newest_, uuid);
-    out_.waiting.push_back(
-        {What::kShrinks,
-         name,
-         {uuid},
-         fmt::format("{} on {}: {} fewer", name, device == nullptr ? uuid : name_of({device}), slots_text(slots)),
-         kStayUntilFree,
-         until_free(slots)});
+    out_.waiting.push_back({What::kShrinks,
+                            name,
+                            {uuid},
+                            fmt::format("{} on {}: {} fewer", name, device == nullptr ? uuid : name_of({device}),
+                                        count_text(slots, "slot")),
+                            kStayUntilFree,
+                            until_free(slots)});
   }
 
   void keep_ids_apart() {
@@ -265,7 +265,7 @@ class Settling {
         {What::kGrows,
          resource.name,
          {device.uuid},
-         fmt::format("{} on {}: {} more", resource.name, name_of({&device}), slots_text(withheld)),
+         fmt::format("{} on {}: {} more", resource.name, name_of({&device}), count_text(withheld, "slot")),
          {},
          holdings_.unknown.empty() ? "their shares are held by slots of the previous plan" : until_free(0)});
   }

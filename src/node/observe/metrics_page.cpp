@@ -30,8 +30,7 @@ void put_config(metrics::Page& page, const Snapshot& s) {
             : s.config.path.empty() ? "defaults"
                                     : "file"},
            1);
-  const auto waits = [](const change::Step& step) { return !step.waits_for.empty(); };
-  page.set("tranche_change_waiting", std::ranges::count_if(s.change, waits));
+  page.set("tranche_change_waiting", std::ranges::count_if(s.change, &change::Step::waits));
   const auto condition = node_condition(s);
   page.set("tranche_ready", {condition.ready ? "True" : "False", condition.reason}, 1);
 }
