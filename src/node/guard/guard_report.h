@@ -10,31 +10,23 @@
 #include "base/time.h"
 #include "base/units.h"
 #include "config/guard.h"
+#include "guard/judge.h"
 
 namespace tranche::node {
 
-// An action of the guard, or one that it attempted.
-struct GuardAct {
+// An order of the guard that was carried out, or that it attempted: for one of the order's processes, or for none.
+struct GuardAct : guard::Order {
   WallTime at{};
-  std::string what;  // guard::to_string(Order::What)
-  std::string grant;
-  std::string holder;  // "namespace/pod/container" once kubelet has reported it
-  std::string device;
-  std::string pool;
-  std::string resource;
-  std::string policy;
-  std::uint32_t pid = 0;  // 0: not about a single process
-  Bytes memory;           // of that process
-  Bytes sum;              // of the grant on the device, when judged
-  Bytes most;             // the grant's largest sum since the crossing
-  Bytes limit;
+  std::string holder;                 // "namespace/pod/container" once kubelet has reported it
+  std::uint32_t pid = 0;              // 0: not about a single process
+  Bytes memory;                       // of that process
+  Bytes most;                         // the grant's largest sum since the crossing
   std::string outcome;                // "done", "not-a-client", "refused", "timed-out", "failed"
   std::string note;                   // why it was not done, in the text of the program that refused
   std::optional<Duration> stopped{};  // from the crossing to SIGSTOP
   Duration took{};                    // from the crossing (the foreign process) to this action
   std::vector<std::string> beside{};  // other tenants with clients on the device at that time
   std::uint64_t times = 1;
-  friend bool operator==(const GuardAct&, const GuardAct&) = default;
 };
 
 // A process on a shared GPU that is not an MPS client, or a client that does not belong to a grant.

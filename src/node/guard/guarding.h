@@ -149,8 +149,7 @@ class Guarding {
   void signal(const guard::Order& order, int number);
   std::vector<std::string> beside(const guard::Order& order) const;
   GuardAct act_of(const guard::Order& order, const guard::Process* process) const;
-  void note(const guard::Order& order, const guard::Process* process, const std::string& outcome, std::string note);
-  void note(GuardAct act, const guard::Order& order, const std::string& outcome, std::string note);
+  void note(GuardAct act, const std::string& outcome, std::string note);
   void read_stopped();
   void report_stopped();
   void keep_stopped();

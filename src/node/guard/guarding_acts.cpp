@@ -25,7 +25,8 @@ std::string reason_of(const guard::Order& order) {
 }
 
 bool same_but_for_the_time(const GuardAct& a, const GuardAct& b) {
-  return a.what == b.what && a.grant == b.grant && a.device == b.device && a.pid == b.pid && a.outcome == b.outcome;
+  return guard::to_string(a.what) == guard::to_string(b.what) && a.grant == b.grant && a.device == b.device &&
+         a.pid == b.pid && a.outcome == b.outcome;
 }
 
 }  // namespace
@@ -71,7 +72,7 @@ void Guarding::keep_stopped() {
 void Guarding::carry_out(guard::Order order) {
   switch (order.what) {
     case What::kReport:
-      return note(order, order.processes.empty() ? nullptr : &order.processes.front(), "done", "");
+      return note(act_of(order, order.processes.empty() ? nullptr : &order.processes.front()), "done", "");
     case What::kRefuse:
     case What::kLetIn:
       return admit(order);
@@ -148,15 +149,15 @@ void Guarding::ask_to_terminate(guard::Order order, std::vector<GuardAct> acts) 
     for (GuardAct act : acts) {
       act.most = most;
       if (!reply) {
-        note(std::move(act), order, "failed", to_string(reply.error()) + "; the process stays stopped");
+        note(std::move(act), "failed", to_string(reply.error()) + "; the process stays stopped");
         continue;
       }
       const auto client = std::ranges::find(reply->clients, static_cast<int>(act.pid), &mps::Terminated::pid);
       if (client == reply->clients.end()) {
-        note(std::move(act), order, "failed", "tranche mps did not say what became of it; it stays stopped");
+        note(std::move(act), "failed", "tranche mps did not say what became of it; it stays stopped");
       } else {
         const bool done = client->outcome == mps::TerminateOutcome::kTerminated;
-        note(std::move(act), order, done ? "done" : std::string(mps::to_string(client->outcome)), client->note);
+        note(std::move(act), done ? "done" : std::string(mps::to_string(client->outcome)), client->note);
       }
     }
     keep_stopped();
@@ -183,7 +184,7 @@ void Guarding::admit(const guard::Order& order) {
                    if (!done) outcome->status = done;
                    if (--outcome->waiting > 0) return;
                    const Status& all = outcome->status;
-                   note(order, nullptr, all ? "done" : "failed", all ? "" : to_string(all.error()));
+                   note(act_of(order, nullptr), all ? "done" : "failed", all ? "" : to_string(all.error()));
                    if (!all) guard::not_admitted(memory_, order, loop_.now());
                    arm(true);
                  });
@@ -202,7 +203,7 @@ void Guarding::signal(const guard::Order& order, int number) {
       log::warning("guard.stop_again", {{"grant", order.grant}, {"pid", process.id.pid}, {"device", order.device}});
       continue;
     }
-    note(order, &process, sent ? "done" : "failed", sent ? "" : to_string(sent.error()));
+    note(act_of(order, &process), sent ? "done" : "failed", sent ? "" : to_string(sent.error()));
   }
 }
 
@@ -225,42 +226,32 @@ std::vector<std::string> Guarding::beside(const guard::Order& order) const {
 
 GuardAct Guarding::act_of(const guard::Order& order, const guard::Process* process) const {
   GuardAct act;
-  act.what = guard::to_string(order.what);
-  act.grant = order.grant;
+  static_cast<guard::Order&>(act) = order;
+  act.processes.clear();
   act.holder = holder_of(order.grant);
-  act.device = order.device;
-  act.pool = order.pool;
-  act.resource = order.resource;
-  act.policy = order.policy;
   if (process != nullptr) {
     act.pid = process->id.pid;
     act.memory = process->memory;
     if (const auto stopped = memory_.stopped.find(process->id); stopped != memory_.stopped.end())
       act.stopped = std::max(Duration{}, stopped->second.since - order.since);
   }
-  act.sum = act.most = order.sum;
-  act.limit = order.limit;
+  act.most = order.sum;
   act.beside = beside(order);
   return act;
 }
 
-void Guarding::note(const guard::Order& order, const guard::Process* process, const std::string& outcome,
-                    std::string why) {
-  note(act_of(order, process), order, outcome, std::move(why));
-}
-
-void Guarding::note(GuardAct act, const guard::Order& order, const std::string& outcome, std::string why) {
+void Guarding::note(GuardAct act, const std::string& outcome, std::string why) {
   act.at = loop_.wall_now();
   act.outcome = outcome;
   act.note = std::move(why);
-  const bool lets_go = order.what == What::kLetIn || order.what == What::kContinue;
-  if (!lets_go) act.took = std::max(Duration{}, loop_.now() - order.since);
+  const bool lets_go = act.what == What::kLetIn || act.what == What::kContinue;
+  if (!lets_go) act.took = std::max(Duration{}, loop_.now() - act.since);
   ++report_.counts[{act.resource, act.policy, act.outcome}];
-  const bool ended = order.what == What::kTerminate || order.what == What::kKill || order.what == What::kEnd;
+  const bool ended = act.what == What::kTerminate || act.what == What::kKill || act.what == What::kEnd;
   if (ended && outcome == "done") {
-    const bool for_memory = order.what != What::kEnd;
+    const bool for_memory = act.what != What::kEnd;
     figures_.change([&](guard::Figures& figures) {
-      const auto figure = figures.find({order.grant, order.device});
+      const auto figure = figures.find({act.grant, act.device});
       if (figure != figures.end()) ++figure->second.stops[for_memory ? guard::kStopForMemory : guard::kStopOutsideMps];
     });
   }
@@ -271,7 +262,7 @@ void Guarding::note(GuardAct act, const guard::Order& order, const std::string& 
   } else {
     if (report_.acts.size() == kActsKept) report_.acts.erase(report_.acts.begin());
     report_.acts.push_back(act);
-    log::warning("guard.act", {{"what", act.what},
+    log::warning("guard.act", {{"what", guard::to_string(act.what)},
                                {"outcome", act.outcome},
                                {"holder", act.holder},
                                {"grant", act.grant},

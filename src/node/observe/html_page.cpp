@@ -137,7 +137,7 @@ void put_list(Html& html, const char* title, const std::vector<std::string>& lin
 std::vector<std::string> waiting(const Snapshot& s) {
   std::vector<std::string> lines;
   for (const auto& step : s.change)
-    if (!step.waits_for.empty()) lines.push_back(change::to_string(step));
+    if (step.waits()) lines.push_back(change::to_string(step));
   return lines;
 }
 
@@ -149,7 +149,7 @@ std::string party(const FaultParty& party) {
 std::vector<std::string> stops(const Snapshot& s) {
   std::vector<std::pair<WallTime, std::string>> dated;
   for (const auto& act : s.guard.acts)
-    dated.emplace_back(act.at, fmt::format("{} ({}): {}, {} of {} MiB", act.what, act.outcome,
+    dated.emplace_back(act.at, fmt::format("{} ({}): {}, {} of {} MiB", guard::to_string(act.what), act.outcome,
                                            act.holder.empty() ? "no known container" : act.holder, act.sum.in_mib(),
                                            act.limit.in_mib()));
   for (const auto& fault : s.reported_faults)

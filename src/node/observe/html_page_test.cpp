@@ -65,7 +65,7 @@ TEST(HtmlPage, SaysWhatWaitsAndWhatWasStopped) {
   step.waits_for = "team/train";
   snapshot.change = {step};
   GuardAct act;
-  act.what = "terminate";
+  act.what = guard::Order::What::kTerminate;
   act.outcome = "done";
   act.holder = "team/train/main";
   act.sum = gib(17);

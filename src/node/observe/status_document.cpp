@@ -146,14 +146,13 @@ Json kubernetes_json(const Snapshot& s) {
 Json change_json(const Snapshot& s) {
   Json steps = Json::array(), waiting = Json::array();
   for (const auto& step : s.change) {
-    const bool waits = !step.waits_for.empty();
     steps.push_back({{"what", std::string(change::to_string(step.what))},
                      {"resource", step.resource},
                      {"devices", step.devices},
                      {"text", change::to_string(step)},
-                     {"state", waits ? "waiting" : "done"},
+                     {"state", step.waits() ? "waiting" : "done"},
                      {"waitsFor", step.waits_for}});
-    if (waits) waiting.push_back(change::to_string(step));
+    if (step.waits()) waiting.push_back(change::to_string(step));
   }
   return {{"steps", std::move(steps)}, {"waitingFor", std::move(waiting)}};
 }
@@ -386,7 +385,7 @@ Json dra_json(const Snapshot& s) {
 
 Json act_json(const GuardAct& act) {
   Json json{{"atMs", milliseconds_of(act.at.time_since_epoch())},
-            {"what", act.what},
+            {"what", std::string(guard::to_string(act.what))},
             {"outcome", act.outcome},
             {"holder", act.holder},
             {"grant", act.grant},
