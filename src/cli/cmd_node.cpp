@@ -3,7 +3,7 @@
 #include "base/text.h"
 #include "cli/setting_options.h"
 #include "cli/shared_commands.h"
-#include "config/document/duration.h"
+#include "config/document/amounts.h"
 
 namespace tranche::cli {
 namespace {

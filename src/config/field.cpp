@@ -5,7 +5,7 @@
 
 #include "base/json_text.h"
 #include "base/text.h"
-#include "config/document/duration.h"
+#include "config/document/amounts.h"
 #include "config/names.h"
 
 namespace tranche::config {

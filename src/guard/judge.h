@@ -18,7 +18,7 @@
 
 #include "base/time.h"
 #include "base/units.h"
-#include "config/guard.h"
+#include "config/model.h"
 #include "grants/grant_shares.h"
 #include "mps/protocol/replies.h"
 

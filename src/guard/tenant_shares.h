@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "config/guard.h"
+#include "config/model.h"
 #include "grants/grant_shares.h"
 #include "guard/judge.h"
 

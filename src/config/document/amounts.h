@@ -1,10 +1,12 @@
 #pragma once
-// Amounts in configuration values: memory sizes in Kubernetes notation, and factors. Pure.
+// Amounts in configuration values: memory sizes in Kubernetes notation, factors, and durations in the notation of
+// NVIDIA's files and flags, which is Go's: "1h30m", "1.5s", "300ms", "0". Pure.
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "base/time.h"
 #include "base/units.h"
 #include "config/document/scalar.h"
 
@@ -18,5 +20,13 @@ std::string render_memory_size(Bytes size);  // "4Gi", "600Mi"
 // 2, 1.5, 0.25: at most two places, from 0.01 to 100; in hundredths.
 std::optional<std::uint32_t> read_factor(const Scalar& scalar);
 std::string render_factor(std::uint32_t hundredths);  // "2", "1.5"
+
+inline constexpr Duration kInfinite = Duration::max();
+
+// Absent if the text is not a duration or does not fit; "infinite" is kInfinite.
+std::optional<Duration> parse_duration(std::string_view text);
+
+// The shortest exact notation that parse_duration accepts; "1m0s" is written as "60s".
+std::string render_duration(Duration duration);
 
 }  // namespace tranche::config

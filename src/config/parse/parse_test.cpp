@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "config/document/duration.h"
+#include "config/document/amounts.h"
 
 // The rows of NVIDIA's behaviour that docs/guide/configure.md promises to keep; tests/malformed has the mistakes.
 namespace tranche::config {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "config/document/duration.h"
+#include "config/document/amounts.h"
 
 namespace tranche::health {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "config/document/duration.h"
+#include "config/document/amounts.h"
 #include "gpu/inventory/inventory.h"
 #include "os/log/log.h"
 

@@ -9,7 +9,7 @@
 
 #include "base/time.h"
 #include "base/units.h"
-#include "config/guard.h"
+#include "config/model.h"
 #include "guard/judge.h"
 
 namespace tranche::node {

@@ -4,7 +4,7 @@
 
 #include "base/json_read.h"
 #include "base/json_text.h"
-#include "config/share_policies.h"
+#include "config/model.h"
 #include "observe/web/web.h"
 #include "plan/slot_id.h"
 
