@@ -27,6 +27,10 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
+Problem error_in(std::string source, std::string what, std::string remedy) {
+  return {Severity::kError, {std::move(source)}, "", std::move(what), std::move(remedy)};
+}
+
 std::string to_string(const Place& place) {
   std::string text = place.source;
   if (place.line > 0) text += ":" + std::to_string(place.line) + ":" + std::to_string(place.column);

@@ -26,40 +26,24 @@ std::string nearest(const NamedConfigs& set, const std::string& name) {
   return meant.empty() ? (set.texts.empty() ? std::string("a key of it") : set.texts.begin()->first) : meant;
 }
 
+std::string unknown_name(const NamedConfigs& set, const std::string& name) {
+  return fmt::format("names {}, which {} does not have: {}", in_quotes(name), set.where, names_of(set));
+}
+
 Problem unknown_label(const NamedConfigs& set, const LabelSeen& label) {
-  return {Severity::kError,
-          {"label " + label.key + (label.node.empty() ? "" : " of node " + label.node)},
-          "",
-          fmt::format("names {}, which {} does not have: {}", in_quotes(label.value), set.where, names_of(set)),
-          fmt::format("write for example: kubectl label node {} {}={} --overwrite",
-                      label.node.empty() ? "NODE" : label.node, label.key, nearest(set, label.value))};
-}
-
-Problem unknown_default(const NamedConfigs& set, const std::string& name) {
-  return {Severity::kError,
-          {"--default-config"},
-          "",
-          fmt::format("names {}, which {} does not have: {}", in_quotes(name), set.where, names_of(set)),
-          "write for example: " + nearest(set, name)};
-}
-
-Problem unknown_strategy(const std::string& word) {
-  return {Severity::kError,
-          {"--fallback-strategies"},
-          "",
-          in_quotes(word) + " is no strategy",
-          "write some of: named, single, empty"};
+  return error_in("label " + label.key + (label.node.empty() ? "" : " of node " + label.node),
+                  unknown_name(set, label.value),
+                  fmt::format("write for example: kubectl label node {} {}={} --overwrite",
+                              label.node.empty() ? "NODE" : label.node, label.key, nearest(set, label.value)));
 }
 
 Problem nothing_left(const NamedConfigs& set, const LabelSeen& label, const ChoiceRules& rules) {
   const std::string tried = rules.fallbacks.empty() ? "there is no fallback strategy"
                                                     : "the fallback " + join(rules.fallbacks, ", ") + " finds none";
-  return {Severity::kError,
-          {set.where},
-          "",
-          fmt::format("nothing says which configuration this node takes: no label {}, no default, and {}; {}",
-                      label.key, tried, names_of(set)),
-          "label the node, name one with --default-config, or call one \"default\""};
+  return error_in(set.where,
+                  fmt::format("nothing says which configuration this node takes: no label {}, no default, and {}; {}",
+                              label.key, tried, names_of(set)),
+                  "label the node, name one with --default-config, or call one \"default\"");
 }
 
 }  // namespace
@@ -71,12 +55,15 @@ std::expected<Choice, Problem> choose(const NamedConfigs& set, const LabelSeen& 
   }
   if (!rules.default_name.empty()) {
     if (set.texts.contains(rules.default_name)) return Choice{rules.default_name, ChosenBy::kDefault};
-    return std::unexpected(unknown_default(set, rules.default_name));
+    return std::unexpected(error_in("--default-config", unknown_name(set, rules.default_name),
+                                    "write for example: " + nearest(set, rules.default_name)));
   }
   for (const auto& word : rules.fallbacks) {
     const auto by = from_word<ChosenBy>(word);
     if (by == ChosenBy::kEmpty) return Choice{"", ChosenBy::kEmpty};
-    if (by != ChosenBy::kNamed && by != ChosenBy::kSingle) return std::unexpected(unknown_strategy(word));
+    if (by != ChosenBy::kNamed && by != ChosenBy::kSingle)
+      return std::unexpected(error_in("--fallback-strategies", in_quotes(word) + " is no strategy",
+                                      "write some of: named, single, empty"));
     if (by == ChosenBy::kNamed && set.texts.contains(kDefaultName)) return Choice{kDefaultName, ChosenBy::kNamed};
     if (by == ChosenBy::kSingle && set.texts.size() == 1) return Choice{set.texts.begin()->first, ChosenBy::kSingle};
   }
@@ -87,11 +74,8 @@ Decision decide(const NamedConfigs& set, const LabelSeen& label, const ChoiceRul
                 const std::optional<std::string>& last_label, bool something_in_force) {
   Decision decision;
   if (set.why) {
-    decision.problems.push_back({Severity::kError,
-                                 {set.where},
-                                 "",
-                                 "cannot be used: " + *set.why,
-                                 "make it there and readable; it is taken up by itself"});
+    decision.problems.push_back(
+        error_in(set.where, "cannot be used: " + *set.why, "make it there and readable; it is taken up by itself"));
     return decision;
   }
   LabelSeen seen = label;
@@ -113,11 +97,10 @@ Decision decide(const NamedConfigs& set, const LabelSeen& label, const ChoiceRul
     seen.value.clear();
     chosen = choose(set, seen, rules);
   }
-  if (chosen) {
+  if (chosen)
     decision.choice = *std::move(chosen);
-  } else {
+  else
     decision.problems.push_back(std::move(chosen).error());
-  }
   return decision;
 }
 

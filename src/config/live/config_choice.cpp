@@ -73,11 +73,8 @@ void ConfigSource::decide() {
     source = found.sources.at(name);
     const auto& content = found.texts.at(name);
     if (!content) {
-      decision.problems.push_back({Severity::kError,
-                                   {source},
-                                   "",
-                                   "cannot be read: " + to_string(content.error()),
-                                   "make it readable and at most 1 MiB large, or choose another one"});
+      decision.problems.push_back(error_in(source, "cannot be read: " + to_string(content.error()),
+                                           "make it readable and at most 1 MiB large, or choose another one"));
       return refuse(std::move(decision.problems));
     }
     text = *content;
@@ -104,13 +101,9 @@ void ConfigSource::read_last() {
 
 void ConfigSource::read_written() {
   const auto chosen = read_chosen(places_.written);
-  if (!chosen) {
-    return refuse({{Severity::kError,
-                    {places_.written},
-                    "",
-                    "cannot be used: " + to_string(chosen.error()),
-                    "the node agent writes it: start `tranche node` with the same --run-dir"}});
-  }
+  if (!chosen)
+    return refuse({error_in(places_.written, "cannot be used: " + to_string(chosen.error()),
+                            "the node agent writes it: start `tranche node` with the same --run-dir")});
   load_newest(chosen->text, chosen->source, [this, chosen = *chosen](ConfigView next) {
     if (!next.in_force) return refuse(std::move(next.problems));
     next.name = chosen.name;

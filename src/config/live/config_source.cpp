@@ -16,15 +16,9 @@ constexpr auto kProgram = Program::kDevicePlugin;
 constexpr const char* kByFile = "file";
 constexpr const char* kByDefaults = "defaults";
 
-Problem error_at(const std::string& where, std::string what, std::string remedy) {
-  return {Severity::kError, {where}, "", std::move(what), std::move(remedy)};
-}
-
 ConfigView view_of(const std::string& text, const std::string& source, const GivenFlags& flags,
                    const Environment& environment, UnknownKeys unknown_keys, Program program = kProgram) {
-  ConfigView next;
-  static_cast<Resolved&>(next) = resolve(parse(text, source, unknown_keys), program, flags, environment);
-  next.path = source;
+  ConfigView next{resolve(parse(text, source, unknown_keys), program, flags, environment), source};
   // Values that only CDI spec generation knows; reported here, so that a check of the configuration includes them.
   for (auto& problem : cdi::read_features(next.run).problems) next.problems.push_back(std::move(problem));
   next.in_force = !has_error(next.problems);
@@ -46,7 +40,7 @@ ConfigView view_of_unreadable(const std::string& path, const Error& error) {
   ConfigView next;
   next.path = path;
   next.problems.push_back(
-      error_at(path, error.where == path ? error.what : to_string(error),
+      error_in(path, error.where == path ? error.what : to_string(error),
                "name a readable file of at most 1 MiB with --config (--config-file), or leave it out"));
   return next;
 }
@@ -62,12 +56,12 @@ std::vector<Problem> problems_of(const ConfigPlaces& places, const std::string& 
   if (given.size() > 1) {
     std::string all = given.front();
     for (std::size_t i = 1; i < given.size(); ++i) all += " and " + given[i];
-    problems.push_back(error_at(given.back(), "is given beside another place of the configuration: " + all,
+    problems.push_back(error_in(given.back(), "is given beside another place of the configuration: " + all,
                                 "give one of them; make the other variables and flags empty"));
   }
   if (!places.config_map.empty())
     if (const auto name = kube::parse_object_name(places.config_map); !name)
-      problems.push_back(error_at("--config-map", name.error().what, "write for example --config-map tranche/configs"));
+      problems.push_back(error_in("--config-map", name.error().what, "write for example --config-map tranche/configs"));
   return problems;
 }
 

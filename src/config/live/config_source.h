@@ -28,13 +28,13 @@ namespace tranche::config {
 
 // The configuration and `explained` are those in effect; `problems` are of the newest content, even if it was refused.
 struct ConfigView : Resolved {
-  std::string path;        // a file, "ConfigMap gpu/configs[mps-two]"; "" = defaults, flags and variables only
-  std::string name;        // among several, "" if there are not several, and for the empty configuration
-  std::string chosen_by;   // "label", "default", "named", "single", "empty", "file", "defaults"; "" = none in effect
-  std::string label;       // the node label's value, if it is used
-  std::string hash;        // of the content in effect (config/choose.h)
-  bool in_force = false;   // a configuration is in effect
-  bool last_good = false;  // the newest content was refused, an older one is in effect
+  std::string path{};       // a file, "ConfigMap gpu/configs[mps-two]"; "" = defaults, flags and variables only
+  std::string name{};       // among several, "" if there are not several, and for the empty configuration
+  std::string chosen_by{};  // "label", "default", "named", "single", "empty", "file", "defaults"; "" = none in effect
+  std::string label{};      // the node label's value, if it is used
+  std::string hash{};       // of the content in effect (config/choose.h)
+  bool in_force = false;    // a configuration is in effect
+  bool last_good = false;   // the newest content was refused, an older one is in effect
   friend bool operator==(const ConfigView&, const ConfigView&) = default;
 };
 
