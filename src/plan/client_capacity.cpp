@@ -61,33 +61,18 @@ std::uint32_t client_capacity_of(const config::Config& config, const inventory::
 
 namespace {
 
-// The setting that causes too many slots, and its alternative.
-struct Wish {
-  std::string path;
-  std::string what;  // "is 49", "gives 140 slots of 1Gi"
-};
-
-Wish wish_of(const config::Config& config, const config::SharedResource& entry, std::uint32_t slots) {
-  if (!entry.slot_memory) return {entry_path(config, entry, "replicas"), fmt::format("is {}", slots)};
-  return {entry_path(config, entry, "slotMemory"), fmt::format("gives {} slots", slots)};
+// An error in the setting that causes too many slots; `what` reads on after "is 49" and "gives 140 slots".
+Problem too_many(const config::Config& config, const config::SharedResource& entry, std::uint32_t slots,
+                 const std::string& what, std::string remedy) {
+  return entry_problem(config, entry, entry.slot_memory ? "slotMemory" : "replicas",
+                       (entry.slot_memory ? fmt::format("gives {} slots", slots) : fmt::format("is {}", slots)) + what,
+                       std::move(remedy));
 }
 
 std::string remedy_for(const config::SharedResource& entry, const PlannedDevice& device, std::uint32_t most) {
   if (!entry.slot_memory) return fmt::format("write replicas: {} or less", most);
   const Bytes all = divisible(device.memory, device.policy.reserve);
   return fmt::format("write slotMemory: {}Mi or more", (all.in_mib() + most - 1) / most);
-}
-
-bool check_units(const config::Config& config, const config::SharedResource& entry, const Candidate& candidate,
-                 std::vector<Problem>& problems) {
-  const PlannedDevice& device = candidate.device;
-  if (device.slots <= kMostUnits) return true;
-  Wish wish = wish_of(config, entry, device.slots);
-  wish.what += fmt::format(", and {} units of a device are the most that can be counted", kMostUnits);
-  if (entry.slot_memory) wish.what += " (" + name_of(*candidate.gpu) + ")";
-  problems.push_back({Severity::kError, entry.place, std::move(wish.path), std::move(wish.what),
-                      remedy_for(entry, device, kMostUnits)});
-  return false;
 }
 
 }  // namespace
@@ -98,26 +83,28 @@ void check_client_capacity(const config::Config& config, const inventory::Invent
   const bool units = !one_slot_per_request(config, entry);
   const std::uint32_t each = config.sharing.processes_per_slot;
   for (const Candidate& candidate : taken.candidates) {
-    if (units) {
-      if (!check_units(config, entry, candidate, problems)) return;
-      continue;
-    }
     const std::uint32_t slots = candidate.device.slots;
+    if (units && slots <= kMostUnits) continue;
+    if (units)
+      return problems.push_back(
+          too_many(config, entry, slots,
+                   fmt::format(", and {} units of a device are the most that can be counted", kMostUnits) +
+                       (entry.slot_memory ? " (" + name_of(*candidate.gpu) + ")" : ""),
+                   remedy_for(entry, candidate.device, kMostUnits)));
     const std::uint32_t most = client_capacity_of(config, inventory, *candidate.gpu, candidate.device);
     const std::uint64_t wanted = std::uint64_t{slots} * each;
     if (wanted <= most) continue;
-    Wish wish = wish_of(config, entry, slots);
-    if (each > 1) wish.what += fmt::format(", which with processesPerSlot: {} makes {} clients", each, wanted);
-    wish.what += config.sharing.max_clients != 0
-                     ? fmt::format(", but sharing.mps.maxClients allows {} on {}", most, name_of(*candidate.gpu))
-                     : fmt::format(", but MPS serves at most {} clients on {}", most, where_of(inventory, candidate));
+    std::string what;
+    if (each > 1) what = fmt::format(", which with processesPerSlot: {} makes {} clients", each, wanted);
+    what += config.sharing.max_clients != 0
+                ? fmt::format(", but sharing.mps.maxClients allows {} on {}", most, name_of(*candidate.gpu))
+                : fmt::format(", but MPS serves at most {} clients on {}", most, where_of(inventory, candidate));
     std::string remedy = most / each >= 2 ? remedy_for(entry, candidate.device, most / each)
                                           : std::string("share this device with sharing.timeSlicing");
     if (each > 1) remedy += fmt::format(", or processesPerSlot: {} or less", std::max(1u, most / slots));
     if (!entry.slot_memory && !candidate.device.is_mig && slots <= kMostUnits)
       remedy += ", or failRequestsGreaterThanOne: false where containers ask for several of these slots";
-    problems.push_back({Severity::kError, entry.place, std::move(wish.path), std::move(wish.what), std::move(remedy)});
-    return;
+    return problems.push_back(too_many(config, entry, slots, what, std::move(remedy)));
   }
 }
 

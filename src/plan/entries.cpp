@@ -71,17 +71,16 @@ class Dividing {
     }
     // A list of UUIDs may be written for several nodes; indices are of this node.
     if (found == 0 && !refs.empty() && std::ranges::none_of(refs, is_uuid))
-      return problems_.push_back({Severity::kError, entry.place, entry_path(config_, entry, "devices"),
-                                  fmt::format("names no {} of this node, which has {}", name_, all_of_them()),
-                                  "write indices or UUIDs of devices that are there, or remove the entry"});
+      return report(entry, fmt::format("names no {} of this node, which has {}", name_, all_of_them()),
+                    "write indices or UUIDs of devices that are there, or remove the entry");
     // A GPU that is missing after a reboot must not cost the others their slots, and UUIDs may be of other nodes.
     for (const config::DeviceRef& ref : missed) {
       std::string what = fmt::format("has {}, which is not a {} of this node", ref.text, name_);
       if (is_uuid(ref))
         notes_.push_back(to_string(entry.place) + ": devices " + what);
       else
-        problems_.push_back({Severity::kWarning, entry.place, entry_path(config_, entry, "devices"),
-                             std::move(what) + "; it has " + all_of_them(), "remove it, unless the device comes back"});
+        report(entry, std::move(what) + "; it has " + all_of_them(), "remove it, unless the device comes back",
+               Severity::kWarning);
     }
   }
 
@@ -91,10 +90,10 @@ class Dividing {
       return;
     }
     if (problems_.size() > ProblemList::kMost) return;  // 40,000 references would take 60 ms
-    problems_.push_back({Severity::kError, entry.place, entry_path(config_, entry, "devices"),
-                         fmt::format("has {}, which the entry in line {} has as well", device_name(candidates_[i]),
-                                     owner_[i]->place.line),
-                         "write each device in one entry only"});
+    report(entry,
+           fmt::format("has {}, which the entry in line {} has as well", device_name(candidates_[i]),
+                       owner_[i]->place.line),
+           "write each device in one entry only");
   }
 
   void take_first(const SharedResource& entry, std::size_t count) {
@@ -106,10 +105,9 @@ class Dividing {
       ++taken;
     }
     if (counted && taken == 0)
-      return problems_.push_back(
-          {Severity::kError, entry.place, entry_path(config_, entry, "devices"),
-           fmt::format("is {}, but other entries have all {} {} of this node", count, candidates_.size(), name_),
-           "remove the entry, or write fewer devices in the others"});
+      return report(
+          entry, fmt::format("is {}, but other entries have all {} {} of this node", count, candidates_.size(), name_),
+          "remove the entry, or write fewer devices in the others");
     if (counted && taken < count)
       notes_.push_back(
           fmt::format("{}: devices is {}, and {} {} are left for it", to_string(entry.place), count, taken, name_));
@@ -123,6 +121,10 @@ class Dividing {
     for (std::size_t i = 0; i < candidates_.size(); ++i)
       if (owner_[i] == &entry) taken.candidates.push_back(std::move(candidates_[i]));
     if (!taken.candidates.empty()) division.entries.push_back(std::move(taken));
+  }
+
+  void report(const SharedResource& entry, std::string what, std::string remedy, Severity severity = Severity::kError) {
+    problems_.push_back(entry_problem(config_, entry, "devices", std::move(what), std::move(remedy), severity));
   }
 
   std::string all_of_them() const {
@@ -175,13 +177,15 @@ void add_device(PlannedResource& resource, const PlannedDevice& device) {
 
 }  // namespace
 
-std::string entry_path(const Config& config, const SharedResource& entry, std::string_view field) {
+Problem entry_problem(const Config& config, const SharedResource& entry, std::string_view field, std::string what,
+                      std::string remedy, Severity severity) {
   const SharingStrategy strategy = strategy_of(config, entry);
   const auto end = &entry - config.sharing.resources.data();
   const auto at = std::ranges::count_if(config.sharing.resources.begin(), config.sharing.resources.begin() + end,
                                         [&](const auto& other) { return strategy_of(config, other) == strategy; });
-  return fmt::format("sharing.{}.resources[{}].{}", strategy == SharingStrategy::kMps ? "mps" : "timeSlicing", at,
-                     field);
+  const char* section = strategy == SharingStrategy::kMps ? "mps" : "timeSlicing";
+  return {severity, entry.place, fmt::format("sharing.{}.resources[{}].{}", section, at, field), std::move(what),
+          std::move(remedy)};
 }
 
 Division divide(const Config& config, const std::string& name, std::vector<Candidate> candidates,
@@ -229,8 +233,8 @@ std::vector<PlannedResource> resources_of(const Config& config, const Taken& tak
   for (const Candidate& candidate : taken.candidates) {
     auto name = name_for(entry, candidate);
     if (!name) {
-      problems.push_back({Severity::kError, entry.place, entry_path(config, entry, "names"), name.error().what,
-                          "write for example gpu%d, or larger slots"});
+      problems.push_back(
+          entry_problem(config, entry, "names", name.error().what, "write for example gpu%d, or larger slots"));
       break;
     }
     auto at = std::ranges::find(resources, *name, &PlannedResource::name);

@@ -34,7 +34,8 @@ void cut(const config::Config& config, Taken& taken, BaseResources& base);
 std::vector<PlannedResource> resources_of(const config::Config& config, const Taken& taken,
                                           std::vector<Problem>& problems);
 
-// "sharing.mps.resources[0].replicas"
-std::string entry_path(const config::Config& config, const config::SharedResource& entry, std::string_view field);
+// A Problem of a field of an entry: "sharing.mps.resources[0].replicas".
+Problem entry_problem(const config::Config& config, const config::SharedResource& entry, std::string_view field,
+                      std::string what, std::string remedy, Severity severity = Severity::kError);
 
 }  // namespace tranche::plan

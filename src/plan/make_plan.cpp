@@ -36,12 +36,11 @@ void keep_what_mps_serves(const Config& config, const SharedResource& entry, std
                           BaseResources& base) {
   const auto mig = std::ranges::find_if(candidates, [](const Candidate& c) { return c.device.is_mig; });
   if (mig != candidates.end() && !config.sharing.mig_devices) {
-    base.problems.push_back({Severity::kError, entry.place, entry_path(config, entry, "name"),
-                             fmt::format("is {}, which holds MIG devices of {}; MPS shares whole GPUs only", entry.name,
-                                         name_of(*mig->gpu)),
-                             "share it with sharing.timeSlicing, turn MIG off, or have MPS serve MIG devices as well "
-                             "(sharing.mps.migDevices: true)"});
-    return;
+    return base.problems.push_back(entry_problem(
+        config, entry, "name",
+        fmt::format("is {}, which holds MIG devices of {}; MPS shares whole GPUs only", entry.name, name_of(*mig->gpu)),
+        "share it with sharing.timeSlicing, turn MIG off, or have MPS serve MIG devices as well "
+        "(sharing.mps.migDevices: true)"));
   }
   if (mig != candidates.end() && !one_slot_per_request(config, entry)) {
     base.problems.push_back(
@@ -65,74 +64,48 @@ void keep_what_mps_serves(const Config& config, const SharedResource& entry, std
 }
 
 // The minimums of a slot for a program to start in it, and requests that exceed a device.
-class Minimums {
- public:
-  Minimums(const Config& config, const SharedResource& entry, const Candidate& candidate,
-           std::vector<Problem>& problems)
-      : config_(config), entry_(entry), device_(candidate.device), problems_(problems) {}
-
-  void check() {
-    const std::size_t before = problems_.size();
-    reserve();
-    if (problems_.size() == before) memory();
-    sms();
-  }
-
- private:
-  std::string device() const { return fmt::format("GPU {} ({})", device_.index, device_.uuid); }
-  void say(const char* field, std::string what, std::string remedy) {
-    problems_.push_back(
-        {Severity::kError, entry_.place, entry_path(config_, entry_, field), std::move(what), std::move(remedy)});
-  }
-
-  void reserve() {
-    if (device_.memory.value == 0 || device_.policy.reserve < device_.memory) return;
-    problems_.push_back({Severity::kError, entry_.place, "sharing.mps.reserve",
-                         fmt::format("is {} MiB, and {} has {} MiB", device_.policy.reserve.in_mib(), device(),
-                                     device_.memory.in_mib()),
-                         "write a smaller reserve, or none"});
-  }
-
-  // A slot too small for a CUDA context.
-  void memory() {
-    const Bytes slot = device_.share.memory;
-    if (slot.value == 0 || slot >= kSmallestContext || !one_slot_per_request(config_, entry_)) return;
-    const Bytes all = divisible(device_.memory, device_.policy.reserve);
-    const bool sized = entry_.memory.kind == config::MemoryPolicy::Kind::kSize;
-    const char* field = sized ? "memory" : entry_.slot_memory ? "slotMemory" : "replicas";
+void check_minimums(const Config& config, const SharedResource& entry, const PlannedDevice& device,
+                    std::vector<Problem>& problems) {
+  const std::string name = fmt::format("GPU {} ({})", device.index, device.uuid);
+  const bool one_slot = one_slot_per_request(config, entry);
+  const auto say = [&](const char* field, std::string what, std::string remedy) {
+    problems.push_back(entry_problem(config, entry, field, std::move(what), std::move(remedy)));
+  };
+  const Bytes slot = device.share.memory;
+  if (device.memory.value != 0 && device.policy.reserve >= device.memory) {
+    problems.push_back(
+        {Severity::kError, entry.place, "sharing.mps.reserve",
+         fmt::format("is {} MiB, and {} has {} MiB", device.policy.reserve.in_mib(), name, device.memory.in_mib()),
+         "write a smaller reserve, or none"});
+  } else if (slot.value != 0 && slot < kSmallestContext && one_slot) {
+    const Bytes all = divisible(device.memory, device.policy.reserve);
+    const bool sized = entry.memory.kind == config::MemoryPolicy::Kind::kSize;
+    const char* field = sized ? "memory" : entry.slot_memory ? "slotMemory" : "replicas";
     say(field,
-        fmt::format("gives a slot of {} {} MiB, and a CUDA context alone takes {} MiB", device(), slot.in_mib(),
+        fmt::format("gives a slot of {} {} MiB, and a CUDA context alone takes {} MiB", name, slot.in_mib(),
                     kSmallestContext.in_mib()),
-        sized || entry_.slot_memory
+        sized || entry.slot_memory
             ? fmt::format("write {}: {}Mi or more", field, kSmallestContext.in_mib())
             : fmt::format("write replicas: {} or less, or failRequestsGreaterThanOne: false so that a container can "
                           "hold several slots",
                           std::max<std::uint64_t>(1, all.in_mib() / kSmallestContext.in_mib())));
   }
-
-  void sms() {
-    const config::ThreadsPolicy& threads = device_.policy.threads;
-    if (threads.kind != config::ThreadsPolicy::Kind::kSms) return;
-    if (threads.sms < kFewestSms && one_slot_per_request(config_, entry_))
-      say("threads", fmt::format("asks {} SMs a slot, and the driver gives at least {}", threads.sms, kFewestSms),
-          fmt::format("write sms: {} or more", kFewestSms));
-    if (device_.sm_count != 0 && threads.sms > device_.sm_count)
-      say("threads", fmt::format("asks {} SMs a slot, and {} has {}", threads.sms, device(), device_.sm_count),
-          fmt::format("write sms: {} or less", device_.sm_count));
-  }
-
-  const Config& config_;
-  const SharedResource& entry_;
-  const PlannedDevice& device_;
-  std::vector<Problem>& problems_;
-};
+  const config::ThreadsPolicy& threads = device.policy.threads;
+  if (threads.kind != config::ThreadsPolicy::Kind::kSms) return;
+  if (threads.sms < kFewestSms && one_slot)
+    say("threads", fmt::format("asks {} SMs a slot, and the driver gives at least {}", threads.sms, kFewestSms),
+        fmt::format("write sms: {} or more", kFewestSms));
+  if (device.sm_count != 0 && threads.sms > device.sm_count)
+    say("threads", fmt::format("asks {} SMs a slot, and {} has {}", threads.sms, name, device.sm_count),
+        fmt::format("write sms: {} or less", device.sm_count));
+}
 
 // Problems of the first device of an entry that MPS serves and whose slots are too small, or larger than the device. If
 // a container may hold several slots, slots are units, and only a minimum that no number of them reaches is a Problem.
 void check_minimums(const Config& config, const Taken& taken, std::vector<Problem>& problems) {
   const std::size_t before = problems.size();
   for (const Candidate& candidate : taken.candidates) {
-    Minimums(config, *taken.entry, candidate, problems).check();
+    check_minimums(config, *taken.entry, candidate.device, problems);
     if (problems.size() > before) return;
   }
 }
@@ -151,13 +124,13 @@ void check_list(const Config& config, const SharedResource& entry, const Planned
   }
   const std::uint64_t most = kLargestList / longest;
   if (slots <= most) return;
-  problems.push_back({Severity::kError, entry.place,
-                      entry_path(config, entry, entry.slot_memory ? "slotMemory" : "replicas"),
-                      fmt::format("makes {} slots of {}, and kubelet receives them in one list of at most {} bytes, "
-                                  "which has room for {}",
-                                  slots, resource.name, kLargestList, most),
-                      entry.slot_memory ? "write a larger slotMemory"
-                                        : fmt::format("write replicas: {} or less", most / resource.devices.size())});
+  problems.push_back(entry_problem(
+      config, entry, entry.slot_memory ? "slotMemory" : "replicas",
+      fmt::format("makes {} slots of {}, and kubelet receives them in one list of at most {} bytes, which "
+                  "has room for {}",
+                  slots, resource.name, kLargestList, most),
+      entry.slot_memory ? "write a larger slotMemory"
+                        : fmt::format("write replicas: {} or less", most / resource.devices.size())));
 }
 
 // Creates all resources of an entry's devices.
@@ -213,29 +186,17 @@ void merge_names(const Config& config, Drafts& drafts, std::vector<Problem>& pro
       const Draft& other = &said == &first ? second : first;
       const bool pattern = said.entry != nullptr && !said.entry->names.empty();
       const SharedResource& entry = said.entry != nullptr ? *said.entry : config.sharing.resources.front();
-      problems.push_back(
-          {Severity::kError, entry.place, entry_path(config, entry, pattern ? "names" : "rename"),
-           other.entry == nullptr
-               ? fmt::format("shared and whole devices would both be named {}", said.resource.name)
-               : fmt::format("gives {}, as the entry in line {} does", said.resource.name, other.entry->place.line),
-           pattern ? "write another pattern" : "write rename: with a name of its own"});
+      problems.push_back(entry_problem(
+          config, entry, pattern ? "names" : "rename",
+          other.entry == nullptr
+              ? fmt::format("shared and whole devices would both be named {}", said.resource.name)
+              : fmt::format("gives {}, as the entry in line {} does", said.resource.name, other.entry->place.line),
+          pattern ? "write another pattern" : "write rename: with a name of its own"));
       ++i;
       continue;
     }
     drafts.erase(drafts.begin() + static_cast<std::ptrdiff_t>(first.resource.devices.empty() ? i - 1 : i));
   }
-}
-
-void check_mig_with_mps(const Config& config, std::vector<Problem>& problems) {
-  if (config.sharing.strategy != SharingStrategy::kMps || config.sharing.mig_devices || config.sharing.per_device ||
-      config.flags.mig_strategy != config::MigStrategy::kMixed)
-    return;
-  problems.push_back({Severity::kError,
-                      {},
-                      "flags.migStrategy",
-                      "is mixed, which does not go with sharing.mps",
-                      "write migStrategy: none, share with sharing.timeSlicing, or have MPS serve MIG devices as well "
-                      "(sharing.mps.migDevices: true)"});
 }
 
 // MPS is a service of the discrete GPUs' driver. Checked before dividing, because Tegra has no GPU to query.
@@ -303,11 +264,6 @@ void note_listed_without_gpu(const Config& config, const inventory::Inventory& i
       out.push_back({"dra.devices " + in_quotes(ref.text), "it names no GPU that the node uses"});
 }
 
-Config with_mig_devices(Config config) {
-  config.flags.mig_strategy = config::MigStrategy::kMixed;
-  return config;
-}
-
 }  // namespace
 
 std::expected<Plan, std::vector<Problem>> make_plan(const config::Config& config,
@@ -317,7 +273,6 @@ std::expected<Plan, std::vector<Problem>> make_plan(const config::Config& config
   const auto of_plugin = part_of(config, inventory, false);
   BaseResources base;
   if (config.dra.devices != config::DraDevices::kAll) base = base_resources(config, of_plugin);
-  check_mig_with_mps(config, base.problems);
   check_platform_with_mps(config, inventory, base.problems);
   Plan plan;
   Drafts drafts;
@@ -333,7 +288,9 @@ std::expected<Plan, std::vector<Problem>> make_plan(const config::Config& config
   for (const Problem& warning : plan.warnings) plan.notes.push_back(to_string(warning));
   if (claims) {
     // Claims name MIG devices by attributes: whatever the node has is offered, and none needs a resource name.
-    auto offered = base_resources(with_mig_devices(config), of_claims);
+    Config mixed = config;
+    mixed.flags.mig_strategy = config::MigStrategy::kMixed;
+    auto offered = base_resources(mixed, of_claims);
     drafts.push_back({for_claims(config, inventory, offered, undivided), nullptr});
     std::ranges::move(offered.left_out, std::back_inserter(base.left_out));
     note_listed_without_gpu(config, inventory, base.left_out);

@@ -1,6 +1,6 @@
 #pragma once
 // Config + Inventory → Plan. Fails only where NVIDIA's plugin exits because a configuration is impossible on this
-// hardware (MPS with MIG mixed, MIG single with unlike devices …); the Problems then contain the remedy.
+// hardware (MPS on MIG devices, MIG single with unlike devices …); the Problems then contain the remedy.
 #include <expected>
 #include <vector>
 

@@ -146,8 +146,6 @@ TEST(PlanMig, MpsIsRefusedOnMigDevices) {
   add_mig(inventory.gpus[0], "1g.18gb");
   config.flags.mig_strategy = config::MigStrategy::kSingle;
   EXPECT_THAT(problems_of(config, inventory), ElementsAre(HasSubstr("MPS shares whole GPUs only")));
-  config.flags.mig_strategy = config::MigStrategy::kMixed;
-  EXPECT_THAT(problems_of(config, inventory), ElementsAre(HasSubstr("does not go with sharing.mps")));
 }
 
 TEST(Pools, IdsAreShortAndGrowOnlyOnCollision) {
