@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "plan/select.h"
+#include "plan/table.h"
 
 namespace tranche::plan {
 namespace {
@@ -44,19 +45,16 @@ Candidate tegra_device() {
 }
 
 Candidate mig_device(const Gpu& gpu, const MigDevice& mig) {
-  PlannedDevice device;
+  Candidate part = whole_gpu(gpu);
+  PlannedDevice& device = part.device;
   device.uuid = mig.uuid;
-  device.gpu_uuid = gpu.uuid;
   device.index = fmt::format("{}:{}", gpu.index, mig.slot);
   device.is_mig = true;
   device.memory = mig.memory;
   device.sm_count = mig.sm_count;
-  device.compute_capability = gpu.compute_capability;
-  device.numa_node = gpu.numa_node;
-  device.paths = {fmt::format("/dev/nvidia{}", gpu.minor)};
   for (const auto& cap : {mig.gi_cap, mig.ci_cap})
     if (cap) device.paths.push_back(fmt::format("/dev/nvidia-caps/nvidia-cap{}", *cap));
-  return {std::move(device), &gpu};
+  return part;
 }
 
 // As in NVIDIA's plugin: compares the whole of the driver's attribute record, and nothing else; graphics is not part of
@@ -91,10 +89,7 @@ class Collector {
   }
 
   void collect() {
-    if (platform_ == inventory::Platform::kTegra) {
-      out.by_name[kGpuResource].push_back(tegra_device());
-      return;
-    }
+    if (platform_ == inventory::Platform::kTegra) return out.by_name[kGpuResource].push_back(tegra_device());
     by_strategy();
     if (platform_ != inventory::Platform::kWsl) return;
     for (auto& [name, candidates] : out.by_name)
@@ -120,12 +115,11 @@ class Collector {
   // With device specs a container gets only the listed nodes: without the two that give access to the instances, it
   // would hold a device that it cannot use.
   void add_mig(const std::string& name, const Gpu& gpu, const MigDevice& mig) {
-    if (needs_nodes_ && (!mig.gi_cap || !mig.ci_cap)) {
-      out.left_out.push_back({name_of(gpu, mig),
-                              "passDeviceSpecs is on, and the driver's table (/proc/driver/nvidia-caps/mig-minors) "
-                              "does not say which device nodes open it"});
-      return;
-    }
+    if (needs_nodes_ && (!mig.gi_cap || !mig.ci_cap))
+      return out.left_out.push_back(
+          {name_of(gpu, mig),
+           "passDeviceSpecs is on, and the driver's table (/proc/driver/nvidia-caps/mig-minors) does not say which "
+           "device nodes open it"});
     out.by_name[name].push_back(mig_device(gpu, mig));
   }
 
@@ -136,12 +130,13 @@ class Collector {
   void single() {
     const auto with_mig = [](const Gpu* gpu) { return gpu->mig_enabled; };
     if (std::ranges::none_of(gpus_, with_mig)) return none();
-    std::vector<std::uint32_t> empty;
-    std::vector<std::uint32_t> plain;
+    std::vector<std::uint32_t> empty, plain;
     for (const Gpu* gpu : gpus_) {
-      if (!gpu->mig_enabled) plain.push_back(gpu->index);
-      if (gpu->mig_enabled && gpu->mig_devices.empty()) empty.push_back(gpu->index);
-      if (!gpu->mig_enabled) continue;
+      if (!gpu->mig_enabled) {
+        plain.push_back(gpu->index);
+        continue;
+      }
+      if (gpu->mig_devices.empty()) empty.push_back(gpu->index);
       for (const MigDevice& mig : gpu->mig_devices) add_mig(kGpuResource, *gpu, mig);
     }
     if (!empty.empty())
@@ -210,13 +205,9 @@ std::string mig_resource(std::string profile) {
 }
 
 std::string list_of(const std::vector<std::uint32_t>& indices) {
-  std::vector<std::string> parts;
-  for (std::size_t i = 0; i < indices.size();) {
-    std::size_t end = i + 1;
-    while (end < indices.size() && indices[end] == indices[end - 1] + 1) ++end;
-    parts.push_back(end - i > 1 ? fmt::format("{}-{}", indices[i], indices[end - 1]) : std::to_string(indices[i]));
-    i = end;
-  }
+  std::vector<std::string> texts;
+  for (const std::uint32_t index : indices) texts.push_back(std::to_string(index));
+  const auto parts = folded(texts);
   std::string text = indices.size() == 1 ? "GPU " : "GPUs ";
   for (std::size_t i = 0; i < parts.size(); ++i)
     text += (i == 0 ? "" : i + 1 == parts.size() ? " and " : ", ") + parts[i];

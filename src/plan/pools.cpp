@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 
+#include "base/ascii.h"
 #include "base/text.h"
 #include "plan/client_capacity.h"
 #include "plan/shares.h"
@@ -20,10 +21,8 @@ constexpr std::string_view kMig = "MIG-";
 std::string hex_digits_of(std::string_view uuid) {
   if (uuid.starts_with("GPU-") || uuid.starts_with(kMig)) uuid.remove_prefix(4);
   std::string digits;
-  for (char c : uuid) {
-    if (c >= 'A' && c <= 'F') c = static_cast<char>(c - 'A' + 'a');
-    if ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')) digits += c;
-  }
+  for (const char c : uuid)
+    if (const char low = to_lower(c); (low >= '0' && low <= '9') || (low >= 'a' && low <= 'f')) digits += low;
   return digits.size() >= kDigits ? digits : hex16(stable_hash(uuid));
 }
 

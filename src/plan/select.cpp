@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/ascii.h"
 #include "base/text.h"
 #include "config/names.h"
 
@@ -22,7 +23,7 @@ std::string plain_uuid(std::string_view text) {
   std::string_view rest = text.substr(dash + 1);
   if (rest.starts_with("urn:uuid:")) rest.remove_prefix(9);
   for (const char c : rest)
-    if (c != '-' && c != '{' && c != '}') plain += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    if (c != '-' && c != '{' && c != '}') plain += to_lower(c);
   return plain;
 }
 

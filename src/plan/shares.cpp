@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "base/text.h"
-#include "plan/sm_counts.h"
 
 namespace tranche::plan {
 namespace {

@@ -7,6 +7,7 @@
 // slots, hundredths of a percent: 7 of 1000 → 0.7.
 // SMs from a percentage (measured on H200, 132 SMs): max(8, 2*floor(pct*SMs/200)). 25 % → 32; 1 % → 8.
 // A factor multiplies before rounding: 200/6 → 33, where 2 × 16 would be 32.
+#include <array>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -45,6 +46,18 @@ std::uint32_t slots_of(Bytes slot, Bytes memory, Bytes reserve);
 struct SmSpan {
   std::uint32_t from = 0;
   std::uint32_t to = 0;
+};
+// data/sm-counts.yaml compiled in (sm_counts_test compares the two; the file has the evidence). The first matching row
+// applies; for a GPU that is not listed, no count is known to be wrong.
+struct SmCounts {
+  inventory::ComputeCapability capability;
+  std::uint32_t sm_count = 0;
+  std::string_view driver_from;    // "" = any
+  std::string_view driver_before;  // "" = any
+  std::array<SmSpan, 8> trusted;   // padded with {0, 0}
+};
+inline constexpr std::array kSmCounts{
+    SmCounts{{9, 0}, 132, "", "", {{{8, 16}, {30, 34}, {62, 66}, {118, 132}}}},
 };
 // The table for a GPU, or empty if no count is known to be wrong (then all counts are trusted). An unknown driver ("")
 // matches every row of its GPU.

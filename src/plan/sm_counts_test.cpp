@@ -1,4 +1,4 @@
-#include "plan/sm_counts.h"
+#include "plan/shares.h"
 
 #include <gtest/gtest.h>
 #include <yaml-cpp/yaml.h>

@@ -21,6 +21,18 @@ std::string threads_text(const ShareLimits& share) {
   return fmt::format("{} ({} %)", share.sms, to_string(share.threads));
 }
 
+std::vector<std::string> folded(const std::vector<std::string>& indices) {
+  std::vector<std::string> parts;
+  for (std::size_t i = 0; i < indices.size();) {
+    std::size_t end = i + 1;
+    auto number = parse_unsigned(indices[i]);
+    for (; number && end < indices.size() && parse_unsigned(indices[end]) == *number + 1; ++end) ++*number;
+    parts.push_back(end - i > 1 ? indices[i] + "-" + indices[end - 1] : indices[i]);
+    i = end;
+  }
+  return parts;
+}
+
 namespace {
 
 using Row = TerminalText::Row;

@@ -3,6 +3,7 @@
 // why, notes. For people only; programs read plan_json.h. Pure.
 #include <map>
 #include <string>
+#include <vector>
 
 #include "gpu/inventory/inventory.h"
 #include "plan/plan.h"
@@ -20,5 +21,7 @@ std::string render_table(const Plan& plan, const inventory::Inventory& inventory
 
 std::string mib_text(Bytes bytes);                   // "71885 MiB", "not limited"
 std::string threads_text(const ShareLimits& share);  // "66 (50 %)", "50 %", "not limited"
+// Device indices, of which runs of plain numbers are one text: "0-3", "5", "0:1".
+std::vector<std::string> folded(const std::vector<std::string>& indices);
 
 }  // namespace tranche::plan

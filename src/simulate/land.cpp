@@ -36,124 +36,6 @@ Amounts scheduled_for(const PodAsk& pod) {
   return most;
 }
 
-class Node {
- public:
-  Node(const plan::Plan& plan, const inventory::Inventory& inventory, const config::Config& config)
-      : for_claims_(!plan.for_claims.empty()) {
-    for (const auto& resource : plan.resources)
-      if (!resource.devices.empty()) ledgers_.try_emplace(resource.name, plan, resource, inventory, config);
-  }
-
-  PodOutcome place(const PodAsk& pod);
-  std::vector<ResourceLeft> left(const std::vector<PodOutcome>& simulation, const std::vector<PodAsk>& pods) const;
-  bool is_ours(const std::string& resource) const;
-
- private:
-  // What a pod has been given so far, to be taken back when it is refused.
-  struct Served {
-    std::map<std::string, ResourceLedger::Slots> reusable;
-    std::map<std::string, ResourceLedger::Slots> taken;
-    std::vector<std::pair<ResourceLedger*, allocate::Grant>> running;
-  };
-
-  void look_for_unknown(const Amounts& asked, PodOutcome& outcome) const;
-  void count(const Amounts& asked, PodOutcome& outcome) const;
-  void admit(const PodAsk& pod, PodOutcome& outcome);
-  Status serve(const ContainerAsk& container, Served& served, PodOutcome& outcome);
-  std::string other_name(const std::string& resource) const;
-  ResourceLeft left_of(const ResourceLedger& ledger, const std::vector<PodOutcome>& simulation,
-                       const std::vector<std::uint64_t>& missed) const;
-
-  Ledgers ledgers_;          // of resources that have devices
-  bool for_claims_ = false;  // the node offers devices to claims
-};
-
-// Other plugins of NVIDIA's have names in the domain too ("nvidia.com/hostdev"): they are ignored.
-bool Node::is_ours(const std::string& resource) const {
-  if (ledgers_.contains(resource)) return true;
-  if (!resource.starts_with(kOurDomain)) return false;
-  const std::string_view word = std::string_view(resource).substr(kOurDomain.size());
-  if (word.starts_with("gpu") || word.starts_with("mig-")) return true;
-  return std::ranges::any_of(ledgers_, [&](const auto& entry) {
-    const auto& [name, ledger] = entry;
-    return ledger.resource().original_name == resource ||
-           (name.starts_with(kOurDomain) &&
-            !did_you_mean(word, {std::string_view(name).substr(kOurDomain.size())}).empty());
-  });
-}
-
-// What the node calls what was asked for by a name that it does not have.
-std::string Node::other_name(const std::string& resource) const {
-  std::vector<std::string> renamed;
-  std::vector<std::string> all;
-  std::vector<std::string_view> names;
-  for (const auto& [name, ledger] : ledgers_) {
-    if (ledger.resource().original_name == resource) renamed.push_back(name);
-    all.push_back(name);
-    names.push_back(name);
-  }
-  if (all.empty()) return "it has no devices at all";
-  if (!renamed.empty()) return "it calls them " + join(renamed, ", ");
-  const std::string meant = did_you_mean(resource, names);
-  return meant.empty() ? "it has " + join(all, ", ") : "did you mean " + meant + "? It has " + join(all, ", ");
-}
-
-void Node::look_for_unknown(const Amounts& asked, PodOutcome& outcome) const {
-  for (const auto& [resource, count] : asked) {
-    if (ledgers_.contains(resource)) continue;
-    outcome.fate = for_claims_ ? Fate::kUnpredicted : Fate::kUnknown;
-    outcome.lacks.push_back({resource, count, 0, 0});
-    outcome.why.push_back(
-        for_claims_
-            ? fmt::format("requests {} of {}, which the device plugin does not advertise; a DeviceClass can map it "
-                          "to a claim: decided by kube-scheduler, not predicted",
-                          count, resource)
-            : fmt::format("requests {} of {}, of which the node has none; {}", count, resource, other_name(resource)));
-  }
-}
-
-void Node::count(const Amounts& asked, PodOutcome& outcome) const {
-  for (const auto& [resource, count] : asked) {
-    const ResourceLedger& ledger = ledgers_.at(resource);
-    const std::uint64_t free = ledger.slots() - std::min(ledger.slots(), ledger.scheduled);
-    if (count <= free) continue;
-    outcome.fate = Fate::kWaits;
-    outcome.lacks.push_back({resource, count, free, ledger.largest()});
-    outcome.why.push_back(
-        count > ledger.slots()
-            ? fmt::format("requests {} of {}, and the node has {} in all", count, resource, ledger.slots())
-            : fmt::format("requests {} of {}, of which {} of {} are free", count, resource, free, ledger.slots()));
-  }
-}
-
-Status Node::serve(const ContainerAsk& container, Served& served, PodOutcome& outcome) {
-  for (const auto& [resource, count] : container.resources) {
-    if (!is_ours(resource)) continue;
-    ResourceLedger& ledger = ledgers_.at(resource);
-    auto& reusable = served.reusable[resource];
-    auto given = ledger.serve(count, reusable);
-    if (!given) {
-      outcome.lacks.push_back({resource, count, ledger.free(), ledger.largest()});
-      return std::unexpected(std::move(given).error());
-    }
-    ledger.take(given->slots);
-    served.taken[resource].insert(given->slots.begin(), given->slots.end());
-    for (const std::size_t at : given->slots)
-      container.role == Role::kInit ? void(reusable.insert(at)) : void(reusable.erase(at));
-    if (container.role != Role::kInit) {
-      ledger.enter(given->grant);
-      served.running.emplace_back(&ledger, given->grant);
-    }
-    Holding holding{container.name, container.role, resource, given->grant.pool, given->grant.slots, {}};
-    for (const auto& limit : given->grant.devices) {
-      const auto device = std::ranges::find(ledger.resource().devices, limit.uuid, &plan::PlannedDevice::uuid);
-      holding.devices.push_back({limit.uuid, device->index, limit.slots, limit.limits});
-    }
-    outcome.holdings.push_back(std::move(holding));
-  }
-  return {};
-}
-
 // One CUDA process can talk to one control daemon only.
 void note_several_pools(PodOutcome& outcome) {
   std::map<std::string, std::vector<std::string>> pools;  // by container
@@ -170,86 +52,193 @@ void note_several_pools(PodOutcome& outcome) {
                       container, join(names, " and ")));
 }
 
-// The pod as a whole: what one of its containers is refused, none of them gets.
-void Node::admit(const PodAsk& pod, PodOutcome& outcome) {
-  Served served;
-  for (const ContainerAsk& container : pod.containers) {
-    const auto done = serve(container, served, outcome);
-    if (done) continue;
-    outcome.fate = Fate::kRefused;
-    outcome.why.push_back(pod.containers.size() > 1 ? fmt::format("{}: {}", container.name, done.error().what)
-                                                    : done.error().what);
-    outcome.holdings.clear();
-    for (const auto& [resource, slots] : served.taken) ledgers_.at(resource).release(slots);
-    for (const auto& [ledger, grant] : served.running) ledger->leave(grant);
-    return;
+class Node {
+ public:
+  Node(const plan::Plan& plan, const inventory::Inventory& inventory, const config::Config& config)
+      : for_claims_(!plan.for_claims.empty()) {
+    for (const auto& resource : plan.resources)
+      if (!resource.devices.empty()) ledgers_.try_emplace(resource.name, plan, resource, inventory, config);
   }
-  note_several_pools(outcome);
-}
 
-PodOutcome Node::place(const PodAsk& pod) {
-  PodOutcome outcome;
-  outcome.pod_namespace = pod.pod_namespace;
-  outcome.name = pod.name;
-  outcome.claims = pod.claims;
-  Amounts asked = scheduled_for(pod);
-  std::erase_if(asked, [&](const auto& entry) { return !is_ours(entry.first); });
-  look_for_unknown(asked, outcome);
-  if (outcome.fate == Fate::kLands) count(asked, outcome);
-  if (outcome.fate == Fate::kLands) admit(pod, outcome);
-  if (outcome.fate != Fate::kLands) return outcome;
-  for (const auto& [resource, count] : asked) ledgers_.at(resource).scheduled += count;
-  if (!pod.claims.empty()) {
-    outcome.fate = Fate::kUnpredicted;
-    outcome.why.push_back(fmt::format("uses the {} {}: decided by kube-scheduler, not predicted",
-                                      pod.claims.size() == 1 ? "claim" : "claims", join(pod.claims, ", ")));
+  PodOutcome place(const PodAsk& pod) {
+    PodOutcome outcome;
+    outcome.pod_namespace = pod.pod_namespace;
+    outcome.name = pod.name;
+    outcome.claims = pod.claims;
+    Amounts asked = scheduled_for(pod);
+    std::erase_if(asked, [&](const auto& entry) { return !is_ours(entry.first); });
+    look_for_unknown(asked, outcome);
+    if (outcome.fate == Fate::kLands) count(asked, outcome);
+    if (outcome.fate == Fate::kLands) admit(pod, outcome);
+    if (outcome.fate != Fate::kLands) return outcome;
+    for (const auto& [resource, count] : asked) ledgers_.at(resource).scheduled += count;
+    if (!pod.claims.empty()) {
+      outcome.fate = Fate::kUnpredicted;
+      outcome.why.push_back(fmt::format("uses the {} {}: decided by kube-scheduler, not predicted",
+                                        pod.claims.size() == 1 ? "claim" : "claims", join(pod.claims, ", ")));
+    }
+    return outcome;
   }
-  return outcome;
-}
 
-ResourceLeft Node::left_of(const ResourceLedger& ledger, const std::vector<PodOutcome>& simulation,
-                           const std::vector<std::uint64_t>& missed) const {
-  ResourceLeft left{ledger.resource().name, ledger.slots(), ledger.free(), ledger.largest(), 0, 0, {}};
-  for (const std::uint64_t request : missed) {  // from the smallest
-    if (request > left.free || ledger.serve(request, {}) || !ledger.fits_empty(request)) continue;
-    left.stranded = left.free;
-    left.stranded_request = request;
-    break;
+  std::vector<ResourceLeft> left(const std::vector<PodOutcome>& simulation, const std::vector<PodAsk>& pods) const {
+    std::map<std::string, std::set<std::uint64_t>> missed;  // requests of containers whose pods did not land
+    std::set<std::string> not_landed;
+    for (const PodOutcome& outcome : simulation)
+      if (outcome.fate != Fate::kLands && outcome.fate != Fate::kUnpredicted) not_landed.insert(outcome.full_name());
+    for (const PodAsk& pod : pods) {
+      if (!not_landed.contains(pod.full_name())) continue;
+      for (const ContainerAsk& container : pod.containers)
+        for (const auto& [resource, count] : container.resources) missed[resource].insert(count);
+    }
+    std::vector<ResourceLeft> all;
+    for (const auto& [name, ledger] : ledgers_) {
+      const auto& requests = missed[name];
+      all.push_back(left_of(ledger, simulation, {requests.begin(), requests.end()}));
+    }
+    return all;
   }
-  const auto& devices = ledger.resource().devices;
-  for (std::size_t d = 0; d < devices.size(); ++d)
-    left.devices.push_back({devices[d].uuid, devices[d].index, devices[d].slots, ledger.taken_on(d), devices[d].memory,
-                            Bytes{}, devices[d].sm_count, 0});
-  for (const PodOutcome& outcome : simulation) {
-    for (const Holding& holding : outcome.holdings) {
-      if (holding.resource != left.resource || holding.role == Role::kInit) continue;
-      for (const OnDevice& on : holding.devices) {
-        const auto device = std::ranges::find(left.devices, on.uuid, &DeviceLeft::uuid);
-        device->promised_memory = device->promised_memory + on.limits.memory;
-        device->promised_sms += on.limits.sms;
-      }
+
+  // Other plugins of NVIDIA's have names in the domain too ("nvidia.com/hostdev"): they are ignored.
+  bool is_ours(const std::string& resource) const {
+    if (ledgers_.contains(resource)) return true;
+    if (!resource.starts_with(kOurDomain)) return false;
+    const std::string_view word = std::string_view(resource).substr(kOurDomain.size());
+    if (word.starts_with("gpu") || word.starts_with("mig-")) return true;
+    return std::ranges::any_of(ledgers_, [&](const auto& entry) {
+      const auto& [name, ledger] = entry;
+      return ledger.resource().original_name == resource ||
+             (name.starts_with(kOurDomain) &&
+              !did_you_mean(word, {std::string_view(name).substr(kOurDomain.size())}).empty());
+    });
+  }
+
+ private:
+  // What a pod has been given so far, to be taken back when it is refused.
+  struct Served {
+    std::map<std::string, ResourceLedger::Slots> reusable;
+    std::map<std::string, ResourceLedger::Slots> taken;
+    std::vector<std::pair<ResourceLedger*, allocate::Grant>> running;
+  };
+
+  void look_for_unknown(const Amounts& asked, PodOutcome& outcome) const {
+    for (const auto& [resource, count] : asked) {
+      if (ledgers_.contains(resource)) continue;
+      outcome.fate = for_claims_ ? Fate::kUnpredicted : Fate::kUnknown;
+      outcome.lacks.push_back({resource, count, 0, 0});
+      outcome.why.push_back(
+          for_claims_
+              ? fmt::format("requests {} of {}, which the device plugin does not advertise; a DeviceClass can map it "
+                            "to a claim: decided by kube-scheduler, not predicted",
+                            count, resource)
+              : fmt::format("requests {} of {}, of which the node has none; {}", count, resource,
+                            other_name(resource)));
     }
   }
-  return left;
-}
 
-std::vector<ResourceLeft> Node::left(const std::vector<PodOutcome>& simulation, const std::vector<PodAsk>& pods) const {
-  std::map<std::string, std::set<std::uint64_t>> missed;  // requests of containers whose pods did not land
-  std::set<std::string> not_landed;
-  for (const PodOutcome& outcome : simulation)
-    if (outcome.fate != Fate::kLands && outcome.fate != Fate::kUnpredicted) not_landed.insert(outcome.full_name());
-  for (const PodAsk& pod : pods) {
-    if (!not_landed.contains(pod.full_name())) continue;
-    for (const ContainerAsk& container : pod.containers)
-      for (const auto& [resource, count] : container.resources) missed[resource].insert(count);
+  void count(const Amounts& asked, PodOutcome& outcome) const {
+    for (const auto& [resource, count] : asked) {
+      const ResourceLedger& ledger = ledgers_.at(resource);
+      const std::uint64_t free = ledger.slots() - std::min(ledger.slots(), ledger.scheduled);
+      if (count <= free) continue;
+      outcome.fate = Fate::kWaits;
+      outcome.lacks.push_back({resource, count, free, ledger.largest()});
+      outcome.why.push_back(
+          count > ledger.slots()
+              ? fmt::format("requests {} of {}, and the node has {} in all", count, resource, ledger.slots())
+              : fmt::format("requests {} of {}, of which {} of {} are free", count, resource, free, ledger.slots()));
+    }
   }
-  std::vector<ResourceLeft> all;
-  for (const auto& [name, ledger] : ledgers_) {
-    const auto& requests = missed[name];
-    all.push_back(left_of(ledger, simulation, {requests.begin(), requests.end()}));
+
+  // The pod as a whole: what one of its containers is refused, none of them gets.
+  void admit(const PodAsk& pod, PodOutcome& outcome) {
+    Served served;
+    for (const ContainerAsk& container : pod.containers) {
+      const auto done = serve(container, served, outcome);
+      if (done) continue;
+      outcome.fate = Fate::kRefused;
+      outcome.why.push_back(pod.containers.size() > 1 ? fmt::format("{}: {}", container.name, done.error().what)
+                                                      : done.error().what);
+      outcome.holdings.clear();
+      for (const auto& [resource, slots] : served.taken) ledgers_.at(resource).release(slots);
+      for (const auto& [ledger, grant] : served.running) ledger->leave(grant);
+      return;
+    }
+    note_several_pools(outcome);
   }
-  return all;
-}
+
+  Status serve(const ContainerAsk& container, Served& served, PodOutcome& outcome) {
+    for (const auto& [resource, count] : container.resources) {
+      if (!is_ours(resource)) continue;
+      ResourceLedger& ledger = ledgers_.at(resource);
+      auto& reusable = served.reusable[resource];
+      auto given = ledger.serve(count, reusable);
+      if (!given) {
+        outcome.lacks.push_back({resource, count, ledger.free(), ledger.largest()});
+        return std::unexpected(std::move(given).error());
+      }
+      ledger.take(given->slots);
+      served.taken[resource].insert(given->slots.begin(), given->slots.end());
+      for (const std::size_t at : given->slots)
+        container.role == Role::kInit ? void(reusable.insert(at)) : void(reusable.erase(at));
+      if (container.role != Role::kInit) {
+        ledger.enter(given->grant);
+        served.running.emplace_back(&ledger, given->grant);
+      }
+      Holding holding{container.name, container.role, resource, given->grant.pool, given->grant.slots, {}};
+      for (const auto& limit : given->grant.devices) {
+        const auto device = std::ranges::find(ledger.resource().devices, limit.uuid, &plan::PlannedDevice::uuid);
+        holding.devices.push_back({limit.uuid, device->index, limit.slots, limit.limits});
+      }
+      outcome.holdings.push_back(std::move(holding));
+    }
+    return {};
+  }
+
+  // What the node calls what was asked for by a name that it does not have.
+  std::string other_name(const std::string& resource) const {
+    std::vector<std::string> renamed;
+    std::vector<std::string> all;
+    std::vector<std::string_view> names;
+    for (const auto& [name, ledger] : ledgers_) {
+      if (ledger.resource().original_name == resource) renamed.push_back(name);
+      all.push_back(name);
+      names.push_back(name);
+    }
+    if (all.empty()) return "it has no devices at all";
+    if (!renamed.empty()) return "it calls them " + join(renamed, ", ");
+    const std::string meant = did_you_mean(resource, names);
+    return meant.empty() ? "it has " + join(all, ", ") : "did you mean " + meant + "? It has " + join(all, ", ");
+  }
+
+  ResourceLeft left_of(const ResourceLedger& ledger, const std::vector<PodOutcome>& simulation,
+                       const std::vector<std::uint64_t>& missed) const {
+    ResourceLeft left{ledger.resource().name, ledger.slots(), ledger.free(), ledger.largest(), 0, 0, {}};
+    for (const std::uint64_t request : missed) {  // from the smallest
+      if (request > left.free || ledger.serve(request, {}) || !ledger.fits_empty(request)) continue;
+      left.stranded = left.free;
+      left.stranded_request = request;
+      break;
+    }
+    const auto& devices = ledger.resource().devices;
+    for (std::size_t d = 0; d < devices.size(); ++d)
+      left.devices.push_back({devices[d].uuid, devices[d].index, devices[d].slots, ledger.taken_on(d),
+                              devices[d].memory, Bytes{}, devices[d].sm_count, 0});
+    for (const PodOutcome& outcome : simulation) {
+      for (const Holding& holding : outcome.holdings) {
+        if (holding.resource != left.resource || holding.role == Role::kInit) continue;
+        for (const OnDevice& on : holding.devices) {
+          const auto device = std::ranges::find(left.devices, on.uuid, &DeviceLeft::uuid);
+          device->promised_memory = device->promised_memory + on.limits.memory;
+          device->promised_sms += on.limits.sms;
+        }
+      }
+    }
+    return left;
+  }
+
+  Ledgers ledgers_;          // of resources that have devices
+  bool for_claims_ = false;  // the node offers devices to claims
+};
 
 }  // namespace
 

@@ -102,19 +102,6 @@ void write_left(const Simulation& simulation, TerminalText& out) {
   }
 }
 
-// "0-3, 5", "0:1": runs of plain numbers are folded.
-std::string folded(const std::vector<std::string>& indices) {
-  std::vector<std::string> parts;
-  for (std::size_t i = 0; i < indices.size();) {
-    std::size_t end = i + 1;
-    auto number = parse_unsigned(indices[i]);
-    for (; number && end < indices.size() && parse_unsigned(indices[end]) == *number + 1; ++end) ++*number;
-    parts.push_back(end - i > 1 ? indices[i] + "-" + indices[end - 1] : indices[i]);
-    i = end;
-  }
-  return join(parts, ", ");
-}
-
 bool is_pod(const Difference& difference) {
   return difference.what.starts_with("pod ");
 }
@@ -154,7 +141,7 @@ std::string render_table(const std::vector<Difference>& differences, const std::
   const auto or_dash = [](const std::string& text) { return text.empty() ? "-" : text; };
   for (const Difference& d : differences)
     if (!is_sentence(d) && !is_pod(d))
-      rows.push_back({d.what, folded(d.devices), d.field, or_dash(d.before), or_dash(d.after)});
+      rows.push_back({d.what, join(plan::folded(d.devices), ", "), d.field, or_dash(d.before), or_dash(d.after)});
   if (rows.size() > 1) out.table(rows);
   for (const Difference& d : differences)
     if (is_sentence(d))

@@ -74,34 +74,24 @@ ResourceLedger::Slots ResourceLedger::positions(const std::set<std::string>& ids
   return slots;
 }
 
-void ResourceLedger::take(const Slots& slots) {
+void ResourceLedger::mark(const Slots& slots, bool taken) {
   largest_.reset();
   for (const std::size_t at : slots) {
-    if (taken_[at] != 0) continue;
-    taken_[at] = 1;
-    ++taken_on_[device_of_[at]];
-    --free_;
+    if ((taken_[at] != 0) == taken) continue;
+    taken_[at] = taken ? 1 : 0;
+    if (taken) {
+      ++taken_on_[device_of_[at]];
+      --free_;
+    } else {
+      --taken_on_[device_of_[at]];
+      ++free_;
+    }
   }
 }
 
-void ResourceLedger::release(const Slots& slots) {
+void ResourceLedger::count_clients(const allocate::Grant& grant, int more) {
   largest_.reset();
-  for (const std::size_t at : slots) {
-    if (taken_[at] == 0) continue;
-    taken_[at] = 0;
-    --taken_on_[device_of_[at]];
-    ++free_;
-  }
-}
-
-void ResourceLedger::enter(const allocate::Grant& grant) {
-  largest_.reset();
-  for (const auto& device : grant.devices) ++around_.room[device.uuid].live;
-}
-
-void ResourceLedger::leave(const allocate::Grant& grant) {
-  largest_.reset();
-  for (const auto& device : grant.devices) --around_.room[device.uuid].live;
+  for (const auto& device : grant.devices) around_.room[device.uuid].live += more;
 }
 
 // Only where slots lie decides whether a request is served: all that is free, all that is free on one device, or one.

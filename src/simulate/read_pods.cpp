@@ -189,15 +189,137 @@ class Reader {
   PodsRead take() { return {std::move(pods_), std::move(unknown_), findings_.problems.take()}; }
 
  private:
-  void take_apart(const Value& value, const Object* list);
-  void find_owners();
-  void make_pods(const Object& object);
-  void name_unknown(const Object& object, const std::string& name);
-  void make_pod(const Value& object);
-  void make_replicas(const Object& object, const Value& maker, std::optional<std::uint64_t> count);
-  std::optional<std::uint64_t> count_at(const Value& spec, std::string_view key, std::uint64_t otherwise);
-  std::optional<std::uint64_t> count_of(const std::string& kind, const Value& spec);
-  bool add(PodAsk pod);  // false: reported
+  // A list of the API server has its items' kind only in its own ("PodList"), and a List holds no Lists.
+  void take_apart(const Value& value, const Object* list) {
+    if (!value.given() || value.node().kind != config::Node::Kind::kMapping)
+      return value.wrong_type("an object of Kubernetes", "write kind: Pod, metadata: and spec:");
+    Object object{text_at(value, "apiVersion"), text_at(value, "kind"), value};
+    if (object.kind.empty() && list != nullptr) object = {list->api_version, list->kind, value};
+    if (object.kind.empty()) return value.error("has no kind", "write kind: Pod, or the workload that it is");
+    if (!object.kind.ends_with("List") || (!object.is_built_in() && member(value, "items").absent())) {
+      if (objects_.size() == kMostObjects && !full_) {
+        full_ = true;
+        value.error(fmt::format("is one of more than {} objects", kMostObjects), "give a part of them");
+      }
+      if (!full_) objects_.push_back(std::move(object));
+      return;
+    }
+    if (list != nullptr) return value.error("is a list within a list", "write its items into the outer one");
+    object.kind.resize(object.kind.size() - 4);
+    for (const Value& item : list_at(value, "items")) take_apart(item, &object);
+  }
+
+  void find_owners() {
+    for (const Object& object : objects_) {
+      if (!object.makes_pods()) continue;
+      for (const Value& owner : list_at(mapping_at(object.value, "metadata"), "ownerReferences"))
+        owners_.insert(
+            fmt::format("{}/{}/{}", namespace_of(object.value), text_at(owner, "kind"), text_at(owner, "name")));
+    }
+  }
+
+  void make_pods(const Object& object) {
+    if (object.makes_pods() && object.kind == "Pod") return make_pod(object.value);
+    const std::string name = text_at(mapping_at(object.value, "metadata"), "name");
+    if (owners_.contains(fmt::format("{}/{}/{}", namespace_of(object.value), object.kind, name))) return;
+    if (!object.makes_pods()) return name_unknown(object, name);
+    const Value spec = mapping_at(object.value, "spec");
+    if (object.kind != "CronJob") return make_replicas(object, spec, count_of(object.kind, spec));
+    const Value job = mapping_at(mapping_at(spec, "jobTemplate"), "spec");
+    make_replicas(object, job, count_of("Job", job));
+  }
+
+  // Of Kubernetes' own kinds only a misspelled workload makes pods.
+  void name_unknown(const Object& object, const std::string& name) {
+    std::string meant;
+    if (object.is_built_in()) {
+      meant = did_you_mean(object.kind, {kKinds.begin(), kKinds.end()});
+      if (meant.empty() && !member(mapping_at(object.value, "spec"), "template").given()) return;
+    }
+    const Value kind = member(object.value, "kind");
+    const std::string group = object.api_version.empty() ? "" : " of " + object.api_version;
+    (kind.absent() ? object.value : kind)
+        .warn(fmt::format("is {}{}, which Tranche does not know: its pods, if any, are not predicted",
+                          in_quotes(object.kind), group),
+              meant.empty() ? "if it makes pods, write them as a Deployment or Job" : "did you mean " + meant + "?");
+    unknown_.push_back({object.api_version, object.kind, namespace_of(object.value), name});
+  }
+
+  void make_pod(const Value& object) {
+    const Value metadata = mapping_at(object, "metadata");
+    const Value spec = mapping_at(object, "spec");
+    PodAsk pod{namespace_of(object), text_at(metadata, "name"), text_at(spec, "nodeName")};
+    pod.created = text_at(metadata, "creationTimestamp");
+    pod.place = object.place();
+    if (const std::string prefix = text_at(metadata, "generateName"); pod.name.empty() && !prefix.empty())
+      pod.name = fmt::format("{}{}", prefix, generated_[pod.pod_namespace + "/" + prefix]++);
+    if (pod.name.empty()) return object.error("has no metadata.name", "write metadata: and below it name: and a word");
+    if (spec.absent()) return object.error("has no spec", "write spec: and below it containers:");
+    const std::string phase = text_at(mapping_at(object, "status"), "phase");
+    pod.over = phase == "Succeeded" || phase == "Failed";
+    read_pod_spec(spec, pod);
+    add(std::move(pod));
+  }
+
+  void make_replicas(const Object& object, const Value& maker, std::optional<std::uint64_t> count) {
+    const Value metadata = mapping_at(object.value, "metadata");
+    const Value spec = mapping_at(mapping_at(maker, "template"), "spec");
+    const std::string name = text_at(metadata, "name");
+    if (name.empty())
+      return object.value.error("has no metadata.name", "write metadata: and below it name: and a word");
+    if (spec.absent())
+      return (maker.absent() ? object.value : maker)
+          .error("has no template.spec", "write the pod's spec below template:");
+    PodAsk pod{namespace_of(object.value), "", text_at(spec, "nodeName")};
+    read_pod_spec(spec, pod);
+    pod.place = object.value.place();
+    for (std::uint64_t i = 0; i < count.value_or(0); ++i) {
+      pod.name = fmt::format("{}-{}", name, i);
+      if (!add(pod)) return;
+    }
+  }
+
+  std::optional<std::uint64_t> count_at(const Value& spec, std::string_view key, std::uint64_t otherwise) {
+    const Value value = member(spec, key);
+    if (!value.given()) return otherwise;
+    const auto count = value.integer();
+    if (!count) return std::nullopt;
+    if (*count < 0 || *count > static_cast<std::int64_t>(kMostPods))
+      return value.refused(fmt::format("must be from 0 to {}, but is {}", kMostPods, *count), "write for example 1");
+    return static_cast<std::uint64_t>(*count);
+  }
+
+  // How many pods there are at a time. Nothing: reported.
+  std::optional<std::uint64_t> count_of(const std::string& kind, const Value& spec) {
+    if (kind == "DaemonSet") return 1;  // on a node
+    if (kind != "Job") return count_at(spec, "replicas", 1);
+    if (text_at(spec, "suspend") == "true") return 0;
+    const auto parallelism = count_at(spec, "parallelism", 1);
+    const auto completions = count_at(spec, "completions", kMostPods);
+    if (!parallelism || !completions) return std::nullopt;
+    return std::min(*parallelism, *completions);
+  }
+
+  // false: reported
+  bool add(PodAsk pod) {
+    if (full_) return false;
+    const auto report = [&](std::string what, std::string remedy) {
+      findings_.problems.add({Severity::kError, pod.place, {}, std::move(what), std::move(remedy)});
+      return false;
+    };
+    containers_ += pod.containers.size();
+    if (pods_.size() == kMostPods || containers_ > kMostContainersInAll) {
+      full_ = true;
+      return report(fmt::format("is beyond {} pods or {} containers", kMostPods, kMostContainersInAll),
+                    "give a part of them");
+    }
+    const auto [known, is_new] = names_.try_emplace(pod.full_name(), pod.place);
+    if (!is_new)
+      return report(fmt::format("there is a pod {} in line {} already", pod.full_name(), known->second.line),
+                    "give one of them another name or namespace");
+    pods_.push_back(std::move(pod));
+    return true;
+  }
 
   config::Findings findings_;
   std::vector<Object> objects_;
@@ -209,136 +331,6 @@ class Reader {
   std::size_t containers_ = 0;
   bool full_ = false;
 };
-
-// A list of the API server has its items' kind only in its own ("PodList"), and a List holds no Lists.
-void Reader::take_apart(const Value& value, const Object* list) {
-  if (!value.given() || value.node().kind != config::Node::Kind::kMapping)
-    return value.wrong_type("an object of Kubernetes", "write kind: Pod, metadata: and spec:");
-  Object object{text_at(value, "apiVersion"), text_at(value, "kind"), value};
-  if (object.kind.empty() && list != nullptr) object = {list->api_version, list->kind, value};
-  if (object.kind.empty()) return value.error("has no kind", "write kind: Pod, or the workload that it is");
-  if (!object.kind.ends_with("List") || (!object.is_built_in() && member(value, "items").absent())) {
-    if (objects_.size() == kMostObjects && !full_) {
-      full_ = true;
-      value.error(fmt::format("is one of more than {} objects", kMostObjects), "give a part of them");
-    }
-    if (!full_) objects_.push_back(std::move(object));
-    return;
-  }
-  if (list != nullptr) return value.error("is a list within a list", "write its items into the outer one");
-  object.kind.resize(object.kind.size() - 4);
-  for (const Value& item : list_at(value, "items")) take_apart(item, &object);
-}
-
-void Reader::find_owners() {
-  for (const Object& object : objects_) {
-    if (!object.makes_pods()) continue;
-    for (const Value& owner : list_at(mapping_at(object.value, "metadata"), "ownerReferences"))
-      owners_.insert(
-          fmt::format("{}/{}/{}", namespace_of(object.value), text_at(owner, "kind"), text_at(owner, "name")));
-  }
-}
-
-void Reader::make_pods(const Object& object) {
-  if (object.makes_pods() && object.kind == "Pod") return make_pod(object.value);
-  const std::string name = text_at(mapping_at(object.value, "metadata"), "name");
-  if (owners_.contains(fmt::format("{}/{}/{}", namespace_of(object.value), object.kind, name))) return;
-  if (!object.makes_pods()) return name_unknown(object, name);
-  const Value spec = mapping_at(object.value, "spec");
-  if (object.kind != "CronJob") return make_replicas(object, spec, count_of(object.kind, spec));
-  const Value job = mapping_at(mapping_at(spec, "jobTemplate"), "spec");
-  make_replicas(object, job, count_of("Job", job));
-}
-
-// Of Kubernetes' own kinds only a misspelled workload makes pods.
-void Reader::name_unknown(const Object& object, const std::string& name) {
-  std::string meant;
-  if (object.is_built_in()) {
-    meant = did_you_mean(object.kind, {kKinds.begin(), kKinds.end()});
-    if (meant.empty() && !member(mapping_at(object.value, "spec"), "template").given()) return;
-  }
-  const Value kind = member(object.value, "kind");
-  const std::string group = object.api_version.empty() ? "" : " of " + object.api_version;
-  (kind.absent() ? object.value : kind)
-      .warn(fmt::format("is {}{}, which Tranche does not know: its pods, if any, are not predicted",
-                        in_quotes(object.kind), group),
-            meant.empty() ? "if it makes pods, write them as a Deployment or Job" : "did you mean " + meant + "?");
-  unknown_.push_back({object.api_version, object.kind, namespace_of(object.value), name});
-}
-
-std::optional<std::uint64_t> Reader::count_at(const Value& spec, std::string_view key, std::uint64_t otherwise) {
-  const Value value = member(spec, key);
-  if (!value.given()) return otherwise;
-  const auto count = value.integer();
-  if (!count) return std::nullopt;
-  if (*count < 0 || *count > static_cast<std::int64_t>(kMostPods))
-    return value.refused(fmt::format("must be from 0 to {}, but is {}", kMostPods, *count), "write for example 1");
-  return static_cast<std::uint64_t>(*count);
-}
-
-// How many pods there are at a time. Nothing: reported.
-std::optional<std::uint64_t> Reader::count_of(const std::string& kind, const Value& spec) {
-  if (kind == "DaemonSet") return 1;  // on a node
-  if (kind != "Job") return count_at(spec, "replicas", 1);
-  if (text_at(spec, "suspend") == "true") return 0;
-  const auto parallelism = count_at(spec, "parallelism", 1);
-  const auto completions = count_at(spec, "completions", kMostPods);
-  if (!parallelism || !completions) return std::nullopt;
-  return std::min(*parallelism, *completions);
-}
-
-void Reader::make_replicas(const Object& object, const Value& maker, std::optional<std::uint64_t> count) {
-  const Value metadata = mapping_at(object.value, "metadata");
-  const Value spec = mapping_at(mapping_at(maker, "template"), "spec");
-  const std::string name = text_at(metadata, "name");
-  if (name.empty()) return object.value.error("has no metadata.name", "write metadata: and below it name: and a word");
-  if (spec.absent())
-    return (maker.absent() ? object.value : maker)
-        .error("has no template.spec", "write the pod's spec below template:");
-  PodAsk pod{namespace_of(object.value), "", text_at(spec, "nodeName")};
-  read_pod_spec(spec, pod);
-  pod.place = object.value.place();
-  for (std::uint64_t i = 0; i < count.value_or(0); ++i) {
-    pod.name = fmt::format("{}-{}", name, i);
-    if (!add(pod)) return;
-  }
-}
-
-void Reader::make_pod(const Value& object) {
-  const Value metadata = mapping_at(object, "metadata");
-  const Value spec = mapping_at(object, "spec");
-  PodAsk pod{namespace_of(object), text_at(metadata, "name"), text_at(spec, "nodeName")};
-  pod.created = text_at(metadata, "creationTimestamp");
-  pod.place = object.place();
-  if (const std::string prefix = text_at(metadata, "generateName"); pod.name.empty() && !prefix.empty())
-    pod.name = fmt::format("{}{}", prefix, generated_[pod.pod_namespace + "/" + prefix]++);
-  if (pod.name.empty()) return object.error("has no metadata.name", "write metadata: and below it name: and a word");
-  if (spec.absent()) return object.error("has no spec", "write spec: and below it containers:");
-  const std::string phase = text_at(mapping_at(object, "status"), "phase");
-  pod.over = phase == "Succeeded" || phase == "Failed";
-  read_pod_spec(spec, pod);
-  add(std::move(pod));
-}
-
-bool Reader::add(PodAsk pod) {
-  if (full_) return false;
-  const auto report = [&](std::string what, std::string remedy) {
-    findings_.problems.add({Severity::kError, pod.place, {}, std::move(what), std::move(remedy)});
-    return false;
-  };
-  containers_ += pod.containers.size();
-  if (pods_.size() == kMostPods || containers_ > kMostContainersInAll) {
-    full_ = true;
-    return report(fmt::format("is beyond {} pods or {} containers", kMostPods, kMostContainersInAll),
-                  "give a part of them");
-  }
-  const auto [known, is_new] = names_.try_emplace(pod.full_name(), pod.place);
-  if (!is_new)
-    return report(fmt::format("there is a pod {} in line {} already", pod.full_name(), known->second.line),
-                  "give one of them another name or namespace");
-  pods_.push_back(std::move(pod));
-  return true;
-}
 
 PodsRead read(std::string_view text, std::string_view source) {
   const auto documents = config::read_documents(text, source, kLargestPodsFile);  // holds what is read from it
@@ -356,11 +348,8 @@ std::string_view to_string(Role role) {
 PodsRead read_pods(std::string_view text, std::string_view source) {
   PodsRead result = read(text, source);
   if (result.pods.empty() && result.unknown.empty() && !has_error(result.problems))
-    result.problems.push_back({Severity::kError,
-                               {std::string(source), 0, 0},
-                               {},
-                               "holds no pods",
-                               "write kind: Pod, a workload such as kind: Deployment, or a List of them"});
+    result.problems.push_back(error_in(std::string(source), "holds no pods",
+                                       "write kind: Pod, a workload such as kind: Deployment, or a List of them"));
   return result;
 }
 

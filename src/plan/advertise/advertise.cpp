@@ -7,12 +7,10 @@
 namespace tranche::advertise {
 
 std::optional<std::string> reason_unhealthy(const plan::PlannedDevice& device, const Faults& faults) {
-  if (const auto it = faults.devices.find(device.uuid); it != faults.devices.end()) return it->second;
-  if (const auto it = faults.devices.find(device.gpu_uuid); it != faults.devices.end()) return it->second;
-  if (!device.pool.empty()) {
-    if (const auto it = faults.pools.find(device.pool); it != faults.pools.end()) return it->second;
-  }
-  return std::nullopt;
+  for (const auto& uuid : {device.uuid, device.gpu_uuid})
+    if (const auto it = faults.devices.find(uuid); it != faults.devices.end()) return it->second;
+  const auto it = device.pool.empty() ? faults.pools.end() : faults.pools.find(device.pool);
+  return it == faults.pools.end() ? std::nullopt : std::optional(it->second);
 }
 
 std::vector<Advertised> advertise(const plan::Plan& plan, const Faults& faults, const Withheld& withheld) {
