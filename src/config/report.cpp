@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "base/json_text.h"
 #include "base/text.h"
 #include "base/utf8.h"
 
@@ -58,8 +57,7 @@ std::string explained_text(const std::vector<Explained>& explained) {
   return text;
 }
 
-std::string report_json(std::string_view path, const std::vector<Problem>& problems,
-                        const std::vector<Explained>* explained) {
+Json report_json(std::string_view path, const std::vector<Problem>& problems, const std::vector<Explained>* explained) {
   Json json{{"file", path}, {"usable", !has_error(problems)}};
   json["problems"] = Json::array();
   for (const Problem& problem : problems) json["problems"].push_back(problem_json(problem));
@@ -69,7 +67,7 @@ std::string report_json(std::string_view path, const std::vector<Problem>& probl
       json["settings"].push_back(
           {{"path", row.path}, {"value", row.value}, {"source", to_string(row.source)}, {"where", row.where}});
   }
-  return json_text(json, 2) + "\n";
+  return json;
 }
 
 std::string given_line(const std::vector<Explained>& explained) {

@@ -1,6 +1,7 @@
 #pragma once
 // The result of reading a configuration, for people and for programs: its Problems, and for every setting the effective
 // value and its origin. `tranche check`, `tranche plan --explain` and the log show it. Pure.
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,8 +18,8 @@ std::string problems_text(std::string_view path, const std::vector<Problem>& pro
 std::string explained_text(const std::vector<Explained>& explained);
 
 // Both as one JSON document (docs/guide/configure.md); `explained` may be nullptr.
-std::string report_json(std::string_view path, const std::vector<Problem>& problems,
-                        const std::vector<Explained>* explained);
+nlohmann::ordered_json report_json(std::string_view path, const std::vector<Problem>& problems,
+                                   const std::vector<Explained>* explained);
 
 // "flags.migStrategy=single ($MIG_STRATEGY), …": the settings that are not defaults, in one line for the log.
 std::string given_line(const std::vector<Explained>& explained);

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 
 #include <map>
+#include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "base/text.h"
 
 namespace tranche::config {
@@ -51,12 +53,13 @@ TEST(ReportTest, ExplainsEveryValueWithItsPlace) {
 
 TEST(ReportTest, JsonHasProblemsAndSettings) {
   const auto report = resolved("flags: {migStrategi: single}", {}, {{"MIG_STRATEGY", "mixed"}});
-  const std::string json = report_json("c.yaml", report.problems, &report.explained);
+  const std::string json = json_text(report_json("c.yaml", report.problems, &report.explained), 2);
   EXPECT_THAT(json, AllOf(HasSubstr("\"file\": \"c.yaml\""), HasSubstr("\"usable\": true"),
                           HasSubstr("\"severity\": \"warning\""), HasSubstr("\"column\": 9"),
                           HasSubstr("\"remedy\": \"did you mean migStrategy?\""), HasSubstr("\"source\": \"variable\""),
                           HasSubstr("\"where\": \"$MIG_STRATEGY\"")));
-  EXPECT_THAT(report_json("", {}, nullptr), AllOf(HasSubstr("\"problems\": []"), Not(HasSubstr("settings"))));
+  EXPECT_THAT(json_text(report_json("", {}, nullptr), 2),
+              AllOf(HasSubstr("\"problems\": []"), Not(HasSubstr("settings"))));
 }
 
 TEST(ReportTest, TheLineForTheLogHasOnlyWhatIsGiven) {

@@ -81,7 +81,7 @@ class Resolution {
   Resolved run() {
     for (const Key& setting : settings_of(program_))
       if (setting.assign != nullptr) settle(setting);
-    judge();
+    judge_together();
     fill_in();
     explain();
     Resolved out{std::move(target_.config), std::move(target_.run), std::move(problems_), std::move(explained_)};
@@ -141,15 +141,18 @@ class Resolution {
     return true;
   }
 
-  void add(std::string_view path, std::string where, std::string what, std::string remedy = {}) {
-    if (remedy.empty()) remedy = "change " + where + ", or leave it out to get the file's value or the default";
+  void add(const std::string& path, const std::string& where, std::string what) {
+    judge(path, path, {where}, std::move(what),
+          "change " + where + ", or leave it out to get the file's value or the default");
+  }
+
+  void judge(std::string_view ranked_as, const std::string& path, Place place, std::string what, std::string remedy) {
     judgements_.push_back(
-        {rank_of(path),
-         {Severity::kError, {std::move(where), 0, 0}, std::string(path), std::move(what), std::move(remedy)}});
+        {rank_of(ranked_as), {Severity::kError, std::move(place), path, std::move(what), std::move(remedy)}});
   }
 
   // Drops the Problem of an invalid word in the file that a flag or variable has replaced.
-  void judge() {
+  void judge_together() {
     for (const Problem& problem : file_.problems) {
       const auto voided =
           problem.severity == Severity::kError && file_.bad_words.contains(problem.path) &&
@@ -160,16 +163,14 @@ class Resolution {
     const Sharing& sharing = target_.config.sharing;
     if (sharing.strategy == SharingStrategy::kMps && flags.mig_strategy == MigStrategy::kMixed &&
         !sharing.mig_devices && !sharing.per_device)
-      judgements_.push_back({rank_of("sharing.mps"),
-                             {Severity::kError, place_of("flags.migStrategy"), "flags.migStrategy",
-                              "is mixed, which does not go with sharing.mps",
-                              "write migStrategy: none, share with sharing.timeSlicing, or have MPS serve MIG devices "
-                              "as well (sharing.mps.migDevices: true)"}});
+      judge("sharing.mps", "flags.migStrategy", place_of("flags.migStrategy"),
+            "is mixed, which does not go with sharing.mps",
+            "write migStrategy: none, share with sharing.timeSlicing, or have MPS serve MIG devices as well "
+            "(sharing.mps.migDevices: true)");
+    const char* discovery = "flags.deviceDiscoveryStrategy";
     if (program_ != Program::kFeatureDiscovery && flags.device_discovery_strategy == DiscoveryStrategy::kVfio)
-      judgements_.push_back(
-          {rank_of("flags.deviceDiscoveryStrategy"),
-           {Severity::kError, place_of("flags.deviceDiscoveryStrategy"), "flags.deviceDiscoveryStrategy",
-            "is vfio, which only labels nodes and serves no devices", "write auto, nvml or tegra"}});
+      judge(discovery, discovery, place_of(discovery), "is vfio, which only labels nodes and serves no devices",
+            "write auto, nvml or tegra");
   }
 
   void fill_in() {

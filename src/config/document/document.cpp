@@ -222,27 +222,6 @@ class Builder : public YAML::EventHandler {
   std::unordered_map<YAML::anchor_t, std::shared_ptr<Node>> anchors_;
 };
 
-struct BadByte {
-  std::size_t at = 0;
-  std::string what;
-  std::string remedy;
-};
-
-// A byte that YAML does not allow in a text, but yaml-cpp accepts.
-std::optional<BadByte> bad_byte(std::string_view text) {
-  if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff")) return std::nullopt;  // UTF-16, which YAML allows
-  for (std::size_t at = 0; at < text.size();) {
-    const auto byte = static_cast<unsigned char>(text[at]);
-    const std::size_t length = character_at(text.substr(at));
-    if (length == 0) return BadByte{at, "is not UTF-8 here", "save the file as UTF-8; is this a text file?"};
-    if ((byte < 0x20 && byte != '\t' && byte != '\n' && byte != '\r') || byte == 0x7f)
-      return BadByte{at, "has a control character here, " + in_quotes(text.substr(at, 1)),
-                     "remove it; inside double quotes write it with a backslash"};
-    at += length;
-  }
-  return std::nullopt;
-}
-
 // yaml-cpp reports what its grammar lacks; this reports the author's most likely mistake.
 std::string remedy_for_syntax(std::string_view text, int line, std::string_view said) {
   const auto lines = lines_of(text);
@@ -300,18 +279,28 @@ Document refused(std::string_view source, int line, int column, std::string what
           nullptr};
 }
 
-// Errors of the text as a whole, found before it is parsed as YAML.
+// Errors of the text as a whole, found before it is parsed as YAML: its size, and bytes that YAML does not allow, but
+// yaml-cpp accepts.
 std::optional<Document> refused_as_text(std::string_view text, std::string_view source, std::size_t largest,
                                         std::string_view remedy) {
   if (text.size() > largest)
     return refused(source, 0, 0, "is larger than " + std::to_string(largest >> 20) + " MiB", std::string(remedy));
-  auto bad = bad_byte(text);
-  if (!bad) return std::nullopt;
-  const std::string_view before = text.substr(0, bad->at);
-  const auto line = std::ranges::count(before, '\n');
-  const auto column = before.size() - (before.rfind('\n') + 1);  // npos + 1 is 0
-  return refused(source, static_cast<int>(line) + 1, static_cast<int>(column) + 1, std::move(bad->what),
-                 std::move(bad->remedy));
+  if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff")) return std::nullopt;  // UTF-16, which YAML allows
+  for (std::size_t at = 0; at < text.size();) {
+    const auto byte = static_cast<unsigned char>(text[at]);
+    const std::size_t length = character_at(text.substr(at));
+    if (length == 0 || (byte < 0x20 && byte != '\t' && byte != '\n' && byte != '\r') || byte == 0x7f) {
+      const std::string_view before = text.substr(0, at);
+      const auto line = static_cast<int>(std::ranges::count(before, '\n')) + 1;
+      const auto column = static_cast<int>(before.size() - (before.rfind('\n') + 1)) + 1;  // npos + 1 is 0
+      return length == 0
+                 ? refused(source, line, column, "is not UTF-8 here", "save the file as UTF-8; is this a text file?")
+                 : refused(source, line, column, "has a control character here, " + in_quotes(text.substr(at, 1)),
+                           "remove it; inside double quotes write it with a backslash");
+    }
+    at += length;
+  }
+  return std::nullopt;
 }
 
 // The parser's next document; absent at the end of the text. `began`: position of the previous document, then of this

@@ -52,7 +52,7 @@ Document read_document(std::string_view text, std::string_view source);
 // last: text after a syntax error has no meaning.
 std::vector<Document> read_documents(std::string_view text, std::string_view source, std::size_t largest);
 
-Scalar scalar_of(const Node& node);      // of a null or scalar
+Scalar scalar_of(const Node& node);      // Null for all but scalars
 std::string describe(const Node& node);  // "a list", "the number 5"
 
 }  // namespace tranche::config

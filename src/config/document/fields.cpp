@@ -117,8 +117,8 @@ bool Value::note_given() const {
   return given();
 }
 
-void Value::error(std::string what, std::string remedy) const {
-  findings_->problems.add({Severity::kError, place_, path_, std::move(what), std::move(remedy)});
+void Value::add(Severity severity, std::string what, std::string remedy) const {
+  findings_->problems.add({severity, place_, path_, std::move(what), std::move(remedy)});
 }
 
 std::nullopt_t Value::refused(std::string what, std::string remedy) const {
@@ -126,14 +126,9 @@ std::nullopt_t Value::refused(std::string what, std::string remedy) const {
   return std::nullopt;
 }
 
-void Value::warn(std::string what, std::string remedy) const {
-  findings_->problems.add({Severity::kWarning, place_, path_, std::move(what), std::move(remedy)});
-}
-
 void Value::ignored(std::string what, std::string remedy) const {
-  const bool refused = findings_->unknown_keys == UnknownKeys::kRefused;
-  findings_->problems.add(
-      {refused ? Severity::kError : Severity::kWarning, place_, path_, std::move(what), std::move(remedy)});
+  add(findings_->unknown_keys == UnknownKeys::kRefused ? Severity::kError : Severity::kWarning, std::move(what),
+      std::move(remedy));
 }
 
 void Value::wrong_type(std::string_view expected, std::string remedy) const {
@@ -142,23 +137,16 @@ void Value::wrong_type(std::string_view expected, std::string remedy) const {
 
 std::optional<bool> Value::boolean() const {
   const Scalar scalar = scalar_of(*node_);
-  if (const auto* value = std::get_if<bool>(&scalar); value != nullptr && node_->kind == Node::Kind::kScalar)
-    return *value;
-  const bool word_in_quotes =
-      node_->quoted && node_->kind == Node::Kind::kScalar && std::holds_alternative<bool>(resolve_plain(node_->text));
+  if (const auto* value = std::get_if<bool>(&scalar)) return *value;
+  const bool word_in_quotes = node_->quoted && std::holds_alternative<bool>(resolve_plain(node_->text));
   wrong_type("true or false", word_in_quotes ? "write " + node_->text + " without quotes" : "write true or false");
   return std::nullopt;
 }
 
 std::optional<std::int64_t> Value::integer() const {
-  if (node_->kind == Node::Kind::kScalar) {
-    if (const auto value = whole_number(scalar_of(*node_))) return value;
-    if (node_->quoted && whole_number(resolve_plain(node_->text))) {
-      wrong_type("a whole number", "write " + node_->text + " without quotes");
-      return std::nullopt;
-    }
-  }
-  wrong_type("a whole number", "write for example 4");
+  if (const auto value = whole_number(scalar_of(*node_))) return value;
+  const bool number_in_quotes = node_->quoted && whole_number(resolve_plain(node_->text));
+  wrong_type("a whole number", number_in_quotes ? "write " + node_->text + " without quotes" : "write for example 4");
   return std::nullopt;
 }
 
@@ -172,9 +160,8 @@ std::optional<std::int64_t> Value::integer(std::int64_t least, std::int64_t most
 
 std::optional<std::string> Value::plain_text() const {
   const Scalar scalar = scalar_of(*node_);
-  if (const auto* value = std::get_if<std::string>(&scalar); value != nullptr && node_->kind == Node::Kind::kScalar)
-    return *value;
-  return std::nullopt;
+  const auto* value = std::get_if<std::string>(&scalar);
+  return value != nullptr ? std::optional(*value) : std::nullopt;
 }
 
 std::optional<std::string> Value::text() const {

@@ -48,9 +48,9 @@ class Value {
   const std::string& path() const { return path_; }
   const Place& place() const { return place_; }
 
-  void error(std::string what, std::string remedy) const;
+  void error(std::string what, std::string remedy) const { add(Severity::kError, std::move(what), std::move(remedy)); }
   std::nullopt_t refused(std::string what, std::string remedy) const;  // the same, where a function returns a value
-  void warn(std::string what, std::string remedy) const;
+  void warn(std::string what, std::string remedy) const { add(Severity::kWarning, std::move(what), std::move(remedy)); }
   void ignored(std::string what, std::string remedy) const;  // a warning, or an error if ignored values are refused
   void wrong_type(std::string_view expected, std::string remedy) const;  // "must be a list, but is the number 5"
   bool note_given() const;  // whether it is given: then the file has this setting
@@ -75,6 +75,7 @@ class Value {
   Findings& findings() const { return *findings_; }
 
  private:
+  void add(Severity severity, std::string what, std::string remedy) const;
   void report_word(std::span<const std::string_view> words, const std::optional<std::string>& text) const;
 
   const Node* node_;

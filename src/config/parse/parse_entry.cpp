@@ -170,7 +170,6 @@ std::optional<std::string> read_resource_name(const Value& value) {
 }
 
 std::optional<DeviceRef> device_reference(const Value& item) {
-  if (item.node().kind != Node::Kind::kScalar) return std::nullopt;
   const Scalar scalar = scalar_of(item.node());
   if (const auto* text = std::get_if<std::string>(&scalar))
     return is_device_reference(*text) ? std::optional(DeviceRef{*text}) : std::nullopt;

@@ -25,7 +25,7 @@ bool parse_mps_of_gpu(const Value& section, IndividualGpu& into) {
   bool enabled = false;
   f["enabled"].read(enabled);
   if (const auto count = counted(f["replicas"], kMostSlots, "write into how many slots the GPU is cut"))
-    into.replicas = static_cast<std::uint32_t>(*count);
+    into.entry.replicas = static_cast<std::uint32_t>(*count);
   bool limited = true;
   f["enableMemoryLimit"].read(limited);
   if (!limited) into.memory = {.kind = MemoryPolicy::Kind::kOpen};
@@ -52,13 +52,19 @@ std::optional<DeviceRef> gpu_of(const Value& entry, const Fields& f) {
 void parse_gpu(const Value& entry, Individual& into) {
   if (!is_mapping(entry, "write - {index: 0, mps: {enabled: true, replicas: 20}}")) return;
   const Fields f(entry);
-  auto gpu = gpu_of(entry, f);
+  const auto gpu = gpu_of(entry, f);
   IndividualGpu one;
-  one.place = entry.place();
-  if (f["name"].given()) one.name = read_resource_name(f["name"]);
+  one.entry.name = kGpu;
+  one.entry.strategy = SharingStrategy::kMps;
+  one.entry.place = entry.place();
+  const auto name = f["name"].given() ? read_resource_name(f["name"]) : std::nullopt;
   const bool served = parse_mps_of_gpu(f["mps"], one);
   if (!gpu) return;
-  one.gpu = *std::move(gpu);
+  one.entry.devices = std::vector<DeviceRef>{*gpu};
+  if (!name || *name == expand(into.pattern, {gpu->text, 0, {}}))
+    one.entry.names = into.pattern;
+  else
+    one.entry.rename = name;
   if (served) return into.gpus.push_back(std::move(one));
   entry.warn("is not shared by MPS, so the GPU is advertised whole, as " + std::string(kGpu),
              "write mps: {enabled: true, replicas: 20}, or remove the entry");
@@ -103,20 +109,10 @@ void apply_individual(const Individual& individual, const Value& fail_requests, 
     entry.split = split;
   }
   for (const IndividualGpu& gpu : individual.gpus) {
-    SharedResource entry;
-    entry.name = kGpu;
-    entry.strategy = SharingStrategy::kMps;
-    entry.devices = std::vector<DeviceRef>{gpu.gpu};
-    entry.replicas = gpu.replicas;
+    SharedResource& entry = sharing.resources.emplace_back(gpu.entry);
     entry.threads = sharing.threads;
     entry.memory = gpu.memory.value_or(sharing.memory);
     entry.split = split;
-    entry.place = gpu.place;
-    if (!gpu.name || *gpu.name == expand(individual.pattern, {gpu.gpu.text, 0, {}}))
-      entry.names = individual.pattern;
-    else
-      entry.rename = gpu.name;
-    sharing.resources.push_back(std::move(entry));
   }
 }
 

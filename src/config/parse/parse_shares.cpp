@@ -49,7 +49,6 @@ bool read_policy_word(const Value& value, Policy& into) {
 
 // "20GB", "20 GiB" or "20g": a size whose unit has a different spelling. Reports it and returns true.
 bool is_other_unit(const Value& value) {
-  if (value.node().kind != Node::Kind::kScalar) return false;
   const std::string& text = value.node().text;
   const auto end = text.find_first_not_of("0123456789.");
   if (end == 0 || end == std::string::npos) return false;
@@ -107,21 +106,18 @@ void read_value(const Value& value, MemoryPolicy& into) {
     return;
   }
   if (read_policy_word(value, into)) return;
-  if (value.node().kind == Node::Kind::kScalar) {
-    if (const auto size = parse_memory_size(value.node().text)) {
-      into = {MemoryPolicy::Kind::kSize, 100, *size};
-      return;
-    }
-  }
-  if (is_other_unit(value)) return;
-  value.error("must be equal, open, tenant, a factor or a size with a unit, but is " + describe(value.node()), remedy);
+  if (const auto size = parse_memory_size(value.node().text))
+    into = {MemoryPolicy::Kind::kSize, 100, *size};
+  else if (!is_other_unit(value))
+    value.error("must be equal, open, tenant, a factor or a size with a unit, but is " + describe(value.node()),
+                remedy);
 }
 
 void read_value(const Value& value, Reserve& into) {
   if (!value.note_given()) return;
   const std::string remedy = "write none, auto, or a size such as 600Mi";
   const auto word = value.plain_text();
-  const auto size = value.node().kind == Node::Kind::kScalar ? parse_memory_size(value.node().text) : std::nullopt;
+  const auto size = parse_memory_size(value.node().text);
   if (word == "none")
     into = {};
   else if (word == "auto")

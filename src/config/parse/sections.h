@@ -28,11 +28,8 @@ std::optional<DeviceRef> device_reference(const Value& item);
 
 // A fork's `individualGPU`: a resource per GPU, written beside `sharing`.
 struct IndividualGpu {
-  DeviceRef gpu;
-  std::optional<std::string> name{};  // full name; absent = by the pattern
-  std::uint32_t replicas = 1;
-  std::optional<MemoryPolicy> memory{};
-  Place place;
+  SharedResource entry;                  // without what it has of sharing.mps
+  std::optional<MemoryPolicy> memory{};  // absent: that of sharing.mps
 };
 struct Individual {
   bool enabled = false;
