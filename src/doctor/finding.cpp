@@ -72,6 +72,12 @@ void Findings::skip(std::string id, std::string about, std::string why, std::str
   add({Verdict::kSkip, std::move(id), std::move(why), std::move(about), std::move(remedy)});
 }
 
+void Findings::pass_or(Verdict otherwise, bool passed, std::string id, std::string about, std::string what,
+                       std::string what_else, std::string remedy) {
+  if (passed) return pass(std::move(id), std::move(about), std::move(what));
+  add({otherwise, std::move(id), std::move(what_else), std::move(about), std::move(remedy)});
+}
+
 int exit_status(const Findings& findings) {
   if (count(findings, Verdict::kFail) > 0) return 1;
   return count(findings, Verdict::kPass) > 0 ? 0 : 2;

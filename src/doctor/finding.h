@@ -31,6 +31,9 @@ struct Findings : std::vector<Finding> {
   void warn(std::string id, std::string about, std::string what, std::string remedy);
   void fail(std::string id, std::string about, std::string what, std::string remedy);
   void skip(std::string id, std::string about, std::string why, std::string remedy = {});
+  // pass() with `what`; if it has not passed, `otherwise` with `what_else` and the remedy.
+  void pass_or(Verdict otherwise, bool passed, std::string id, std::string about, std::string what,
+               std::string what_else, std::string remedy);
 };
 
 struct Report {

@@ -40,6 +40,14 @@ std::filesystem::file_status status_of(const std::string& real_path) {
   return std::filesystem::status(real_path, unreadable);
 }
 
+bool is_socket(const CheckOptions& options, const std::string& path) {
+  return std::filesystem::is_socket(status_of(under_root(options, path)));
+}
+
+bool is_folder(const CheckOptions& options, const std::string& path) {
+  return std::filesystem::is_directory(status_of(under_root(options, path)));
+}
+
 std::string first_line(const std::string& real_path) {
   const Result<std::string> text = os::read_file(real_path, 64 << 10);
   if (!text) return {};

@@ -74,6 +74,8 @@ std::string under_root(const CheckOptions& options, const std::string& path);
 std::string find_in_path(const CheckOptions& options, const std::string& name);
 
 std::filesystem::file_status status_of(const std::string& real_path);  // follows links
+bool is_socket(const CheckOptions& options, const std::string& path);  // under the options' root
+bool is_folder(const CheckOptions& options, const std::string& path);
 
 // Runs a program to its end, with a loop of its own, and returns what it printed. kTimeout when it has not ended by
 // then (it is killed); kUnavailable when it ended with anything but status 0.

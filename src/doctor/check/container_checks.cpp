@@ -58,7 +58,7 @@ void check_cdi(const CheckOptions& options, const Runtime& runtime, Findings& fi
 void check_runtimes(const CheckOptions& options, Findings& findings) {
   bool any = false;
   for (const Runtime& runtime : kRuntimes) {
-    if (!std::filesystem::is_socket(status_of(under_root(options, runtime.socket)))) continue;
+    if (!is_socket(options, runtime.socket)) continue;
     any = true;
     findings.pass("runtime.socket", runtime.socket, std::string(runtime.name) + " runs containers here");
     check_cdi(options, runtime, findings);

@@ -37,7 +37,7 @@ void check_agents_side(const DraLook& look, const Seen& status, Findings& findin
 void check_registration(const CheckOptions& options, const DraLook& look, Findings& findings) {
   for (const char* folder : {"plugins_registry", "plugins"}) {
     const std::string path = options.kubelet_root + "/" + folder;
-    if (std::filesystem::is_directory(status_of(under_root(options, path)))) continue;
+    if (is_folder(options, path)) continue;
     findings.fail("dra.kubelet", path, "kubelet's directory for DRA drivers is not there",
                   "start kubelet, or mount the directory into this container (dra.enabled in the chart)");
     return;
@@ -47,7 +47,7 @@ void check_registration(const CheckOptions& options, const DraLook& look, Findin
   for (const auto& name : os::names_in(under_root(options, folder))) {
     if (!name.starts_with(look.config.driver_name + "-") || !name.ends_with("reg.sock")) continue;
     const std::string socket = folder + "/" + name;
-    if (!std::filesystem::is_socket(status_of(under_root(options, socket)))) continue;
+    if (!is_socket(options, socket)) continue;
     findings.pass("dra.kubelet", socket, "the driver's registration socket is there");
     return;
   }

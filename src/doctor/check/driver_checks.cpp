@@ -13,13 +13,10 @@ constexpr int kOldestDriver = 470;
 std::string check_module(const CheckOptions& options, Findings& findings) {
   const std::string path = "/sys/module/nvidia/version";
   std::string version = first_line(under_root(options, path));
-  if (version.empty()) {
-    findings.fail(
-        "driver.module", path, "the NVIDIA kernel module is not loaded",
-        "install the driver for this kernel and run `modprobe nvidia`; after a kernel update it must be built again");
-  } else {
-    findings.pass("driver.module", path, "the NVIDIA kernel module " + version + " is loaded");
-  }
+  findings.pass_or(
+      Verdict::kFail, !version.empty(), "driver.module", path, "the NVIDIA kernel module " + version + " is loaded",
+      "the NVIDIA kernel module is not loaded",
+      "install the driver for this kernel and run `modprobe nvidia`; after a kernel update it must be built again");
   return version;
 }
 

@@ -44,27 +44,19 @@ bool listens(const std::string& path) {
 void check_kubelet(const CheckOptions& options, Findings& findings) {
   // Whatever kubelet's root is (kubernetes/kubernetes#120626).
   const std::string plugins = "/var/lib/kubelet/device-plugins";
-  if (!std::filesystem::is_directory(status_of(under_root(options, plugins))))
+  if (!is_folder(options, plugins))
     return findings.fail("kubelet.plugins", plugins, "kubelet's device-plugin folder is not there",
                          "start kubelet, or mount the folder into this container");
-  if (!std::filesystem::is_socket(status_of(under_root(options, plugins + "/kubelet.sock")))) {
-    findings.fail("kubelet.plugins", plugins + "/kubelet.sock", "kubelet is not listening for device plugins",
-                  "start kubelet");
-  } else {
-    findings.pass("kubelet.plugins", plugins + "/kubelet.sock", "kubelet listens for device plugins");
-  }
+  findings.pass_or(Verdict::kFail, is_socket(options, plugins + "/kubelet.sock"), "kubelet.plugins",
+                   plugins + "/kubelet.sock", "kubelet listens for device plugins",
+                   "kubelet is not listening for device plugins", "start kubelet");
   const auto own = own_sockets(options.agent_status);
-  std::vector<std::string> others;
+  std::vector<std::string> others, left;
   for (const std::string& name : os::names_in(under_root(options, plugins))) {
     const bool ours = std::ranges::find(own, name) != own.end();
-    if (name.starts_with("nvidia") && name.ends_with(".sock") && !ours) others.push_back(name);
+    if (!name.starts_with("nvidia") || !name.ends_with(".sock") || ours) continue;
+    (listens(under_root(options, plugins + "/" + name)) ? others : left).push_back(name);
   }
-  std::vector<std::string> left;
-  std::erase_if(others, [&](const std::string& name) {
-    const bool gone = !listens(under_root(options, plugins + "/" + name));
-    if (gone) left.push_back(name);
-    return gone;
-  });
   if (!left.empty()) {
     findings.note("kubelet.left-behind", plugins,
                   "sockets of a device plugin on which no program listens: " + join(left, ", "),
@@ -75,13 +67,10 @@ void check_kubelet(const CheckOptions& options, Findings& findings) {
                   "remove NVIDIA's device plugin from this node: both would advertise the same GPUs");
   }
   const std::string pods = options.kubelet_root + "/pod-resources/kubelet.sock";
-  if (!std::filesystem::is_socket(status_of(under_root(options, pods)))) {
-    findings.warn("kubelet.pod-resources", pods,
-                  "kubelet's pod-resources socket is not there: status and metrics cannot name pods",
-                  "mount it into this container; it exists since Kubernetes 1.20");
-  } else {
-    findings.pass("kubelet.pod-resources", pods, "kubelet answers which pod holds what");
-  }
+  findings.pass_or(Verdict::kWarning, is_socket(options, pods), "kubelet.pod-resources", pods,
+                   "kubelet answers which pod holds what",
+                   "kubelet's pod-resources socket is not there: status and metrics cannot name pods",
+                   "mount it into this container; it exists since Kubernetes 1.20");
 }
 
 void check_runtime(const CheckOptions& options, Findings& findings) {

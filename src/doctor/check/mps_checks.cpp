@@ -55,7 +55,7 @@ void check_mps_programs(const CheckOptions& options, Findings& findings) {
 }
 
 void check_other_daemons(const CheckOptions& options, Findings& findings) {
-  if (std::filesystem::is_socket(status_of(under_root(options, std::string(kOtherPipes) + "/control")))) {
+  if (is_socket(options, std::string(kOtherPipes) + "/control")) {
     findings.warn("mps.others", kOtherPipes, "another MPS control daemon uses, or has used, the default directory",
                   "stop it (`echo quit | nvidia-cuda-mps-control`): two servers on one GPU take turns at a "
                   "seventh of the speed");

@@ -20,7 +20,7 @@ void check_cgroups(const CheckOptions& options, Findings& findings) {
   const std::string folder = "/sys/fs/cgroup";
   if (std::filesystem::is_regular_file(status_of(under_root(options, folder + "/cgroup.controllers")))) {
     findings.pass("system.cgroups", folder, "cgroup version 2");
-  } else if (std::filesystem::is_directory(status_of(under_root(options, folder)))) {
+  } else if (is_folder(options, folder)) {
     findings.warn("system.cgroups", folder, "cgroup version 1: processes are attributed to pods by path only",
                   "boot with systemd.unified_cgroup_hierarchy=1; Kubernetes has deprecated version 1");
   } else {
@@ -30,26 +30,19 @@ void check_cgroups(const CheckOptions& options, Findings& findings) {
 
 // In the host's PID namespace, and in no other, process 2 is the kernel's thread starter.
 void check_pids(const CheckOptions& options, Findings& findings) {
-  if (first_line(under_root(options, "/proc/2/comm")) == "kthreadd") {
-    findings.pass("system.pids", "/proc", "the host's processes are visible");
-  } else {
-    findings.note("system.pids", "/proc",
-                  "only this container's processes are visible: the agent cannot attribute clients to pods",
-                  "set hostPID: true for the pod that enforces limits; other pods do not need it");
-  }
+  findings.pass_or(Verdict::kNote, first_line(under_root(options, "/proc/2/comm")) == "kthreadd", "system.pids",
+                   "/proc", "the host's processes are visible",
+                   "only this container's processes are visible: the agent cannot attribute clients to pods",
+                   "set hostPID: true for the pod that enforces limits; other pods do not need it");
 }
 
 void check_files(Findings& findings) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  if (limit.rlim_max < kEnoughFiles) {
-    findings.warn(
-        "system.files", "RLIMIT_NOFILE",
-        "only " + std::to_string(limit.rlim_max) + " files may be open: an MPS server with many clients needs more",
-        "raise LimitNOFILE of the container runtime to " + std::to_string(kEnoughFiles) + " or more");
-  } else {
-    findings.pass("system.files", "RLIMIT_NOFILE", "enough files may be open");
-  }
+  findings.pass_or(
+      Verdict::kWarning, limit.rlim_max >= kEnoughFiles, "system.files", "RLIMIT_NOFILE", "enough files may be open",
+      "only " + std::to_string(limit.rlim_max) + " files may be open: an MPS server with many clients needs more",
+      "raise LimitNOFILE of the container runtime to " + std::to_string(kEnoughFiles) + " or more");
 }
 
 // Of the programs that run here, as they report it; of this process where none does.

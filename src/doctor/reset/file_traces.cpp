@@ -52,6 +52,14 @@ bool is_mounted(const std::string& path) {
   return ::stat(path.c_str(), &here) == 0 && ::stat((path + "/..").c_str(), &above) == 0 && here.st_dev != above.st_dev;
 }
 
+// A directory that must be empty by then, or that may stay for one of the reasons.
+void add_directory(const std::string& what, const std::string& path, const std::set<int>& may_stay, Traces& traces) {
+  traces.push_back({what + " " + path, [path, may_stay]() -> Status {
+                      if (::rmdir(path.c_str()) == 0 || errno == ENOENT || may_stay.contains(errno)) return {};
+                      return std::unexpected(error_from_errno(errno, "cannot remove", path));
+                    }});
+}
+
 // A directory that is empty by then. One that others use, or that is mounted from elsewhere, stays.
 void add_if_empty(const std::string& path, const std::vector<std::string>& ours, Traces& traces) {
   const auto dir = os::Dir::open(path);
@@ -59,12 +67,7 @@ void add_if_empty(const std::string& path, const std::vector<std::string>& ours,
   if (!names || is_mounted(path)) return;
   for (const auto& name : *names)
     if (std::ranges::find(ours, name) == ours.end()) return;
-  traces.push_back({"the directory " + path, [path]() -> Status {
-                      if (::rmdir(path.c_str()) == 0 || errno == ENOENT || errno == EBUSY || errno == ENOTEMPTY ||
-                          errno == EEXIST)
-                        return {};
-                      return std::unexpected(error_from_errno(errno, "cannot remove", path));
-                    }});
+  add_directory("the directory", path, {EBUSY, ENOTEMPTY, EEXIST}, traces);
 }
 
 bool is_answered(const std::string& socket) {
@@ -123,11 +126,7 @@ void find_cgroups(const ResetOptions& options, Traces& traces) {
     for (const auto& name : os::names_in(parent))
       if (is_folder(parent + "/" + name)) folders.push_back(parent + "/" + name);
     folders.push_back(parent);
-    for (const auto& folder : folders)
-      traces.push_back({"the cgroup " + folder, [folder]() -> Status {
-                          if (::rmdir(folder.c_str()) == 0 || errno == ENOENT) return {};
-                          return std::unexpected(error_from_errno(errno, "cannot remove", folder));
-                        }});
+    for (const auto& folder : folders) add_directory("the cgroup", folder, {}, traces);
   }
 }
 

@@ -14,19 +14,15 @@ using Json = nlohmann::json;
 
 void check_ready(const Json& node, Findings& checks) {
   const std::string version = text_at(node, "version");
-  if (truth_at(node, "ready")) {
-    checks.pass("agent.ready", "", fmt::format("the node agent (version {}) is ready", version));
-  } else {
-    checks.fail("agent.ready", "", "the node agent is not ready: " + text_at(node, "readyReason"),
-                "`tranche status` on the node shows the whole picture");
-  }
+  checks.pass_or(Verdict::kFail, truth_at(node, "ready"), "agent.ready", "",
+                 fmt::format("the node agent (version {}) is ready", version),
+                 "the node agent is not ready: " + text_at(node, "readyReason"),
+                 "`tranche status` on the node shows the whole picture");
   const Json& driver = map_at(node, "driver");
-  if (text_at(driver, "state") == "ready") {
-    checks.pass("agent.driver", "", "driver " + text_at(driver, "version") + " answers");
-  } else {
-    checks.fail("agent.driver", "", "the driver does not answer: " + text_at(driver, "reason"),
-                "run `tranche check` on the node: it names what is missing");
-  }
+  checks.pass_or(Verdict::kFail, text_at(driver, "state") == "ready", "agent.driver", "",
+                 "driver " + text_at(driver, "version") + " answers",
+                 "the driver does not answer: " + text_at(driver, "reason"),
+                 "run `tranche check` on the node: it names what is missing");
 }
 
 void check_configuration(const Json& node, const Json& mps, Findings& checks) {
@@ -52,15 +48,11 @@ void check_configuration(const Json& node, const Json& mps, Findings& checks) {
   if (!mps.is_object())
     return checks.skip("agent.same-configuration", "", "tranche mps could not be asked for its configuration",
                        "run `tranche verify --local` on the node");
-  const Json& theirs = map_at(mps, "config");
-  if (text_at(theirs, "hash") == hash) {
-    checks.pass("agent.same-configuration", "", "the node agent and tranche mps have the same configuration");
-  } else {
-    checks.fail(
-        "agent.same-configuration", "",
-        fmt::format("the node agent has the configuration {} and tranche mps has {}", hash, text_at(theirs, "hash")),
-        "give both the same file, or tranche mps --config-of-node");
-  }
+  const std::string theirs = text_at(map_at(mps, "config"), "hash");
+  checks.pass_or(Verdict::kFail, theirs == hash, "agent.same-configuration", "",
+                 "the node agent and tranche mps have the same configuration",
+                 fmt::format("the node agent has the configuration {} and tranche mps has {}", hash, theirs),
+                 "give both the same file, or tranche mps --config-of-node");
 }
 
 void check_resources(const Json& node, Findings& checks) {
@@ -97,13 +89,10 @@ void check_slots(const Json& node, Findings& checks) {
     const std::string limits =
         fmt::format("a slot has {} and {}", each == 0 ? "no memory limit" : fmt::format("{} MiB", each),
                     sms == 0 ? "no SM limit" : fmt::format("{} of {} SMs", sms, count_at(device, "smCount")));
-    if (each > 0 && memory > 0 && each * slots > memory) {
-      checks.fail("agent.memory", gpu,
-                  fmt::format("{} slots of {} MiB are more than the {} MiB of the GPU", slots, each, memory),
-                  "wanted only with a memory factor above 1 (docs/guide/share-sizes.md); otherwise raise replicas");
-    } else {
-      checks.pass("agent.memory", gpu, fmt::format("{}, {} slots", limits, slots));
-    }
+    checks.pass_or(Verdict::kFail, memory == 0 || each * slots <= memory, "agent.memory", gpu,
+                   fmt::format("{}, {} slots", limits, slots),
+                   fmt::format("{} slots of {} MiB are more than the {} MiB of the GPU", slots, each, memory),
+                   "wanted only with a memory factor above 1 (docs/guide/share-sizes.md); otherwise raise replicas");
   }
 }
 
@@ -116,11 +105,9 @@ void check_pools(const Json& node, const Json& mps, Findings& checks) {
     for (const Json& device : list_at(node, "devices")) {
       const std::string state = text_at(device, "poolState");
       if (text_at(device, "pool").empty()) continue;
-      if (state == "serving")
-        checks.pass("agent.daemon", text_at(device, "pool"), "its MPS control daemon serves");
-      else
-        checks.fail("agent.daemon", text_at(device, "pool"), "its MPS control daemon is " + state,
-                    "the log of tranche mps says why");
+      checks.pass_or(Verdict::kFail, state == "serving", "agent.daemon", text_at(device, "pool"),
+                     "its MPS control daemon serves", "its MPS control daemon is " + state,
+                     "the log of tranche mps says why");
     }
     return;
   }

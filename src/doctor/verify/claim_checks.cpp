@@ -121,12 +121,10 @@ void check_claim_specs(const Shown& node, const std::map<std::string, std::strin
         if (wrong.empty()) wrong = difference(map_at(device, "containerEdits"), part, parts);
       }
     }
-    if (!spec.is_object() || devices == 0)
-      checks.fail(kSpec, name, file + " has no device of the claim", kRestore);
-    else if (!wrong.empty())
-      checks.fail(kSpec, name, file + ": " + wrong, kRestore);
-    else
-      checks.pass(kSpec, name, "it gives containers the GPU, the limits and the endpoint that are recorded");
+    const bool none = !spec.is_object() || devices == 0;
+    checks.pass_or(Verdict::kFail, !none && wrong.empty(), kSpec, name,
+                   "it gives containers the GPU, the limits and the endpoint that are recorded",
+                   file + (none ? " has no device of the claim" : ": " + wrong), kRestore);
   }
   for (const auto& [file, text] : files) {
     const auto& claims = list_at(map_at(node, "dra"), "claims");
@@ -142,18 +140,14 @@ void check_environment(const std::map<std::string, std::string>& environment, co
                        Findings& checks) {
   const auto found = environment.find("NVIDIA_VISIBLE_DEVICES");
   const std::string visible = found == environment.end() ? "" : found->second;
-  std::set<std::string> seen;
-  for (const auto part : split(visible, ',')) seen.emplace(part);
+  const auto seen = entries_of(visible);
   if (visible.empty() || visible == "all" || visible == "void") return;  // the runtime's own affair
   for (const auto& gpu : gpus) {
     if (!gpu.starts_with("GPU-") && !gpu.starts_with("MIG-")) continue;
-    if (seen.contains(gpu))
-      checks.pass("inside.devices", gpu, "the container's variables name it, and CUDA runs on it");
-    else
-      checks.fail("inside.devices", gpu,
-                  "the limits are of this GPU, and NVIDIA_VISIBLE_DEVICES is " + in_quotes(visible),
-                  "the pod's own variables replace those of its claim or slots: remove them from its "
-                  "manifest");
+    checks.pass_or(Verdict::kFail, seen.contains(gpu), "inside.devices", gpu,
+                   "the container's variables name it, and CUDA runs on it",
+                   "the limits are of this GPU, and NVIDIA_VISIBLE_DEVICES is " + in_quotes(visible),
+                   "the pod's own variables replace those of its claim or slots: remove them from its manifest");
   }
 }
 

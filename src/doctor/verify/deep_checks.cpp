@@ -52,6 +52,16 @@ bool was_not_let_in(const ProbeRun& run) {
   return run.status == 1 && run.output.find("MPS_CONNECTION_FAILED") != std::string::npos;
 }
 
+// It ended in order, and what it computed is right.
+bool computed_right(const ProbeRun& run) {
+  const Json report = report_of(run);
+  return run.status == 0 && report.is_object() && count_at(map_at(report, "answers"), "wrong") == 0;
+}
+
+std::uint64_t launches_of(const ProbeRun& run) {
+  return count_at(map_at(report_of(run), "throughput"), "launches");
+}
+
 bool cannot_be_contained(const ProbeRun& run) {
   return !run.not_started.empty() || run.status == kNoContainer;
 }
@@ -99,32 +109,27 @@ void judge_grant(const DeepGrant& grant, const ProbeRun& run, Findings& checks) 
   }
   if (grant.memory_mib == 0) {
     checks.skip("deep.memory.within", grant.gpu, "its grants have no memory limit");
-  } else if (outcome_of(run) == Outcome::kHad) {
-    checks.pass("deep.memory.within", grant.gpu,
-                fmt::format("{} of {} MiB allocated", within_mib(grant.memory_mib), grant.memory_mib));
   } else {
-    checks.fail(
-        "deep.memory.within", grant.gpu,
-        fmt::format("{} MiB were refused, and the grant is {} MiB", within_mib(grant.memory_mib), grant.memory_mib),
-        "another process uses memory of this GPU: see nvidia-smi and `tranche status`");
+    const auto within = within_mib(grant.memory_mib);
+    checks.pass_or(Verdict::kFail, outcome_of(run) == Outcome::kHad, "deep.memory.within", grant.gpu,
+                   fmt::format("{} of {} MiB allocated", within, grant.memory_mib),
+                   fmt::format("{} MiB were refused, and the grant is {} MiB", within, grant.memory_mib),
+                   "another process uses memory of this GPU: see nvidia-smi and `tranche status`");
   }
   const auto attribute = count_at(map_at(report, "sms"), "attribute"), seen = count_at(map_at(report, "sms"), "seen");
   if (grant.sms == 0) {
     checks.skip("deep.sms", grant.gpu, fmt::format("no SM limit is known of its grants; {} SMs", attribute));
-  } else if (attribute == grant.sms && seen <= attribute) {
-    checks.pass("deep.sms", grant.gpu, fmt::format("{} SMs as granted, {} seen at work", attribute, seen));
   } else {
-    checks.fail("deep.sms", grant.gpu,
-                fmt::format("{} SMs by attribute and {} seen at work, granted are {}", attribute, seen, grant.sms),
-                "report it with `tranche probe --json`: data/sm-counts.yaml may be wrong for this GPU");
+    checks.pass_or(Verdict::kFail, attribute == grant.sms && seen <= attribute, "deep.sms", grant.gpu,
+                   fmt::format("{} SMs as granted, {} seen at work", attribute, seen),
+                   fmt::format("{} SMs by attribute and {} seen at work, granted are {}", attribute, seen, grant.sms),
+                   "report it with `tranche probe --json`: data/sm-counts.yaml may be wrong for this GPU");
   }
   const auto wrong = count_at(map_at(report, "answers"), "wrong"),
              checked = count_at(map_at(report, "answers"), "checked");
-  if (wrong == 0 && checked > 0)
-    checks.pass("deep.answers", grant.gpu, fmt::format("{} words right", checked));
-  else
-    checks.fail("deep.answers", grant.gpu, fmt::format("{} of {} words wrong", wrong, checked),
-                "take this GPU out of use (devices.exclude)");
+  checks.pass_or(Verdict::kFail, wrong == 0 && checked > 0, "deep.answers", grant.gpu,
+                 fmt::format("{} words right", checked), fmt::format("{} of {} words wrong", wrong, checked),
+                 "take this GPU out of use (devices.exclude)");
   if (!truth_at(map_at(report, "mps"), "connected"))
     checks.fail("deep.mps", grant.gpu, "the probe ran beside MPS, not through it",
                 "check that the endpoint's pool serves: `tranche status`");
@@ -160,12 +165,12 @@ void judge_all_sms(const DeepGrant& grant, const ProbeRun& run, Findings& checks
     checks.skip(kId, grant.gpu, "its grants have no SM limit");
   } else if (attribute == 0) {
     unproven(kId, grant, run, checks);
-  } else if (attribute <= grant.sms) {
-    checks.pass(kId, grant.gpu, fmt::format("{} SMs also with CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=100", attribute));
   } else {
-    checks.fail(kId, grant.gpu,
-                fmt::format("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=100 gave {} SMs, granted are {}", attribute, grant.sms),
-                "the limits must be the server's: endpoint: relay (docs/guide/security.md)");
+    checks.pass_or(
+        Verdict::kFail, attribute <= grant.sms, kId, grant.gpu,
+        fmt::format("{} SMs also with CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=100", attribute),
+        fmt::format("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=100 gave {} SMs, granted are {}", attribute, grant.sms),
+        "the limits must be the server's: endpoint: relay (docs/guide/security.md)");
   }
 }
 
@@ -205,11 +210,11 @@ void judge_control(const DeepGrant& grant, const Result<std::string>& answer, Fi
   if (!answer && answer.error().kind == Kind::kUnavailable) {
     checks.skip(kId, grant.gpu, "the control program cannot be run: " + to_string(answer.error()),
                 "name it with --mps-control");
-  } else if (answer && parse_unsigned(trimmed(*answer))) {
-    checks.fail(kId, grant.gpu, "the endpoint accepts control commands: any tenant can change the limits of all",
-                "sharing.mps.endpoint: relay; `tranche status` says why it is a link");
   } else {
-    checks.pass(kId, grant.gpu, "the endpoint accepts no control commands");
+    checks.pass_or(Verdict::kFail, !answer || !parse_unsigned(trimmed(*answer)), kId, grant.gpu,
+                   "the endpoint accepts no control commands",
+                   "the endpoint accepts control commands: any tenant can change the limits of all",
+                   "sharing.mps.endpoint: relay; `tranche status` says why it is a link");
   }
 }
 
@@ -223,10 +228,8 @@ void judge_deaths(const DeepGrant& grant, const DeathTries& tries, Findings& che
   std::size_t ended = 0;
   std::uint64_t launches = 0;
   for (const ProbeRun& run : tries.neighbours) {
-    const Json report = report_of(run);
-    launches += count_at(map_at(report, "throughput"), "launches");
-    if (run.status == 0 && report.is_object() && count_at(map_at(report, "answers"), "wrong") == 0) continue;
-    if (ended++ == 0) harmed = run;
+    launches += launches_of(run);
+    if (!computed_right(run) && ended++ == 0) harmed = run;
   }
   const std::string deaths = fmt::format("deaths with work in flight: {} of {}; ", tries.deaths, kDeaths);
   const std::string held = tries.not_held.empty() ? "" : "; tranche-keeper did not hold the client: " + tries.not_held;
@@ -252,13 +255,10 @@ void judge_deaths(const DeepGrant& grant, const DeathTries& tries, Findings& che
 
 void judge_neighbour(const DeepGrant& grant, const ProbeRun& run, Findings& checks) {
   constexpr const char* kId = "deep.neighbour";
-  const Json report = report_of(run);
-  if (run.status == 0 && report.is_object() && count_at(map_at(report, "throughput"), "launches") == 0) {
+  if (run.status == 0 && report_of(run).is_object() && launches_of(run) == 0) {
     checks.skip(kId, grant.gpu, "the neighbour had not begun to compute");
-  } else if (run.status == 0 && report.is_object() && count_at(map_at(report, "answers"), "wrong") == 0) {
-    checks.pass(kId, grant.gpu,
-                fmt::format("a neighbour computed right all the while, {} launches",
-                            count_at(map_at(report, "throughput"), "launches")));
+  } else if (computed_right(run)) {
+    checks.pass(kId, grant.gpu, fmt::format("a neighbour computed right all the while, {} launches", launches_of(run)));
   } else {
     unproven(kId, grant, run, checks);
   }

@@ -31,16 +31,13 @@ bool is_accounted_for(const Json& node_status, const inventory::Gpu& gpu) {
 void check_gpu(const inventory::Gpu& gpu, const Json& device, Findings& checks) {
   const auto memory = count_at(device, "memoryMiB"), each = count_at(device, "slotMemoryMiB");
   const auto slots = list_at(device, "slots").size();
-  if (memory != gpu.memory.in_mib() || count_at(device, "smCount") != gpu.sm_count) {
-    checks.fail("hardware.gpu", gpu.uuid,
-                fmt::format("the driver says {} MiB and {} SMs, the agent {} MiB and {} SMs", gpu.memory.in_mib(),
-                            gpu.sm_count, memory, count_at(device, "smCount")),
-                "restart the node agent; pods are not disturbed by it");
-  } else {
-    checks.pass("hardware.gpu", gpu.uuid,
-                fmt::format("{}, {} MiB, {} SMs, {} slots{}", gpu.name, memory, gpu.sm_count, slots,
-                            each == 0 ? "" : fmt::format(" of {} MiB", each)));
-  }
+  const auto sms = count_at(device, "smCount");
+  checks.pass_or(Verdict::kFail, memory == gpu.memory.in_mib() && sms == gpu.sm_count, "hardware.gpu", gpu.uuid,
+                 fmt::format("{}, {} MiB, {} SMs, {} slots{}", gpu.name, memory, gpu.sm_count, slots,
+                             each == 0 ? "" : fmt::format(" of {} MiB", each)),
+                 fmt::format("the driver says {} MiB and {} SMs, the agent {} MiB and {} SMs", gpu.memory.in_mib(),
+                             gpu.sm_count, memory, sms),
+                 "restart the node agent; pods are not disturbed by it");
   if (text_at(device, "sharing") != "mps") return;
   if (gpu.compute_mode == inventory::ComputeMode::kExclusiveProcess) {
     checks.pass("hardware.compute-mode", gpu.uuid, "EXCLUSIVE_PROCESS: nothing starts beside MPS");

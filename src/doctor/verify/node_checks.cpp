@@ -41,12 +41,8 @@ std::map<std::string, std::uint64_t> counts_in(const Json& node, std::string_vie
 
 void check_conditions(const Json& node, Findings& checks) {
   const Json& ready = condition_of(node, "Ready");
-  if (text_at(ready, "status") == "True") {
-    checks.pass("node.ready", "", "kubelet is ready");
-  } else {
-    checks.fail("node.ready", "", "kubelet is not ready: " + text_at(ready, "message"),
-                "kubectl describe node, and kubelet's log");
-  }
+  checks.pass_or(Verdict::kFail, text_at(ready, "status") == "True", "node.ready", "", "kubelet is ready",
+                 "kubelet is not ready: " + text_at(ready, "message"), "kubectl describe node, and kubelet's log");
   const Json& ours = condition_of(node, kube::kReadyCondition);
   const std::string reason = text_at(ours, "reason"), message = text_at(ours, "message");
   if (!ours.is_object()) {
@@ -98,14 +94,13 @@ void check_counts(const Json& node, Findings& checks) {
   if (!gpus || !replicas) {
     checks.skip("node.slots", "", "the node has no labels nvidia.com/gpu.count and nvidia.com/gpu.replicas",
                 "set --label-output node, or install node feature discovery");
-  } else if (*gpus > 0 && *replicas > 0 && total != *gpus * *replicas) {
-    checks.fail("node.slots", "",
-                fmt::format("{} GPUs with {} slots each are {}, and the node has {}", *gpus, *replicas,
-                            *gpus * *replicas, total),
-                "right where GPUs of the node are divided differently; otherwise an older resource is left "
-                "(kubelet forgets it after five minutes), or another device plugin runs here");
   } else {
-    checks.pass("node.slots", "", fmt::format("{} GPUs x {} slots = {}", *gpus, *replicas, total));
+    checks.pass_or(Verdict::kFail, *gpus == 0 || *replicas == 0 || total == *gpus * *replicas, "node.slots", "",
+                   fmt::format("{} GPUs x {} slots = {}", *gpus, *replicas, total),
+                   fmt::format("{} GPUs with {} slots each are {}, and the node has {}", *gpus, *replicas,
+                               *gpus * *replicas, total),
+                   "right where GPUs of the node are divided differently; otherwise an older resource is left "
+                   "(kubelet forgets it after five minutes), or another device plugin runs here");
   }
 }
 
@@ -142,14 +137,11 @@ void check_pod(const Json& pod, const std::string& doubt, Findings& checks) {
     if (!truth_at(container, "ready"))
       waits.push_back(text_at(container, "name") + (why.empty() ? "" : " (" + why + ")"));
   }
-  if (text_at(condition_of(pod, "Ready"), "status") == "True") {
-    checks.pass("agent.pods", name, fmt::format("ready, {} restarts", restarts));
-  } else {
-    checks.fail("agent.pods", name,
-                fmt::format("{}, not ready{}", text_at(map_at(pod, "status"), "phase"),
-                            waits.empty() ? "" : ": " + join(waits, ", ")),
-                "kubectl describe pod, and the logs of these containers");
-  }
+  checks.pass_or(Verdict::kFail, text_at(condition_of(pod, "Ready"), "status") == "True", "agent.pods", name,
+                 fmt::format("ready, {} restarts", restarts),
+                 fmt::format("{}, not ready{}", text_at(map_at(pod, "status"), "phase"),
+                             waits.empty() ? "" : ": " + join(waits, ", ")),
+                 "kubectl describe pod, and the logs of these containers");
 }
 
 void check_node(const Json& node, Findings& checks) {
