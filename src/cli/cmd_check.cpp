@@ -41,7 +41,8 @@ int check_config(const CheckHeld& held, const config::ConfigView& config, int wi
   const bool usable = !has_error(config.problems);
   const bool explained = held.explain && usable;  // an unusable configuration has no effective values
   if (held.json) {
-    fmt::print("{}", config::report_json(config.path, config.problems, explained ? &config.explained : nullptr));
+    const auto report = config::report_json(config.path, config.problems, explained ? &config.explained : nullptr);
+    fmt::print("{}\n", json_text(report, 2));
   } else {
     fmt::print("{}", fitted(config::problems_text(config.path, config.problems), width));
     if (explained) fmt::print("\n{}", fitted(config::explained_text(config.explained), width));

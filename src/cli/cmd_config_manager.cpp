@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 
 #include "base/text.h"
-#include "cli/nvidia_arguments.h"
 #include "cli/setting_options.h"
 #include "cli/stand_in.h"
 #include "programs/config_manager/config_manager.h"
@@ -16,7 +15,8 @@ constexpr std::int64_t kLastSignal = 64;
 // Raw values: they are checked once all are known.
 struct Given {
   programs::ConfigManagerOptions options;
-  std::string oneshot, send_signal;
+  Switch oneshot{"ONESHOT"};
+  Switch send_signal{"SEND_SIGNAL", true};
   std::string signal;
   std::vector<std::string> fallbacks;
   LogOptions log;
@@ -24,42 +24,32 @@ struct Given {
 
 void add_options(CLI::App& app, Given& given) {
   auto& o = given.options;
-  app.add_flag("--oneshot{true}", given.oneshot, "choose once and end [$ONESHOT]");
-  app.add_option("--kubeconfig", o.kubeconfig, "how to reach the API server; empty: as every pod is given it")
-      ->envname("KUBECONFIG");
-  app.add_option("--node-name", o.node_name, "what the cluster calls this node; required")->envname("NODE_NAME");
-  app.add_option("--node-label", o.node_label, "the label of the node that names its configuration")
-      ->envname("NODE_LABEL")
-      ->capture_default_str();
-  app.add_option("--config-file-srcdir", o.source_dir, "folder of the configurations, one a file; required")
-      ->envname("CONFIG_FILE_SRCDIR");
-  app.add_option("--config-file-dst", o.target, "the link to the one in effect; required")->envname("CONFIG_FILE_DST");
-  app.add_option("--default-config", o.rules.default_name, "the one for nodes without the label")
-      ->envname("DEFAULT_CONFIG");
+  add_switch(app, "--oneshot", given.oneshot, "choose once and end");
+  add_variable_option(app, "--kubeconfig", o.kubeconfig, kKubeconfigHelp);
+  add_variable_option(app, "--node-name", o.node_name, "what the cluster calls this node; required");
+  add_variable_option(app, "--node-label", o.node_label, "the label of the node that names its configuration");
+  add_variable_option(app, "--config-file-srcdir", o.source_dir, "folder of the configurations, one a file; required");
+  add_variable_option(app, "--config-file-dst", o.target, "the link to the one in effect; required");
+  add_variable_option(app, "--default-config", o.rules.default_name, "the one for nodes without the label");
   app.add_option("--fallback-strategies", given.fallbacks,
                  "where there is neither label nor default: named, single, empty, in the order given")
       ->envname("FALLBACK_STRATEGIES")
       ->delimiter(',')
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  app.add_flag("--send-signal{true}", given.send_signal,
-               "signal the reader of a change; true by default [$SEND_SIGNAL]");
-  app.add_option("--signal", given.signal, "the signal's number; 1 by default")->envname("SIGNAL");
-  app.add_option("--process-to-signal", o.process, "the reader's name or path")
-      ->envname("PROCESS_TO_SIGNAL")
-      ->capture_default_str();
+  add_switch(app, "--send-signal", given.send_signal, "signal the reader of a change; true by default");
+  add_variable_option(app, "--signal", given.signal, "the signal's number; 1 by default");
+  add_variable_option(app, "--process-to-signal", o.process, "the reader's name or path");
   add_log_options(app, given.log);
 }
 
 // Returns the error, or "".
 std::string judge(Given& given, const Process& process) {
   auto& o = given.options;
-  const auto oneshot = switch_of(given.oneshot, "ONESHOT", false, process);
-  const auto send_signal = switch_of(given.send_signal, "SEND_SIGNAL", true, process);
-  if (!oneshot) return "--oneshot ($ONESHOT) is neither true nor false";
-  if (!send_signal) return "--send-signal ($SEND_SIGNAL) is neither true nor false";
-  o.oneshot = *oneshot;
-  o.send_signal = *send_signal;
+  if (!read_switch(given.oneshot, process)) return "--oneshot ($ONESHOT) is neither true nor false";
+  if (!read_switch(given.send_signal, process)) return "--send-signal ($SEND_SIGNAL) is neither true nor false";
+  o.oneshot = given.oneshot.on;
+  o.send_signal = given.send_signal.on;
   if (o.node_name.empty()) return "the name of this node is not given: --node-name or $NODE_NAME";
   if (o.source_dir.empty())
     return "the folder of configurations is not given: --config-file-srcdir or $CONFIG_FILE_SRCDIR";

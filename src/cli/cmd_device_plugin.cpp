@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 
-#include "cli/nvidia_arguments.h"
 #include "cli/setting_options.h"
 #include "cli/shared_commands.h"
 #include "cli/stand_in.h"

@@ -1,6 +1,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "base/enum_names.h"
 #include "cli/setting_options.h"
 #include "cli/shared_commands.h"
 
@@ -26,19 +27,14 @@ constexpr const char* kLabelsTeaching =
 void add_feature_options(CLI::App& command, FeatureCommand& held) {
   auto& o = held.options;
   add_settings(command, config::Program::kFeatureDiscovery, o.flags);
-  command
-      .add_option("--kubeconfig", o.kubeconfig,
-                  "how to reach the API server; by default the service account of this pod")
-      ->envname("KUBECONFIG");
-  command.add_option("--namespace", o.target.feature_namespace, "of the NodeFeature object")
-      ->envname("NAMESPACE")
-      ->capture_default_str();
-  command.add_option("--node-name", o.target.node_name, "what the cluster calls this node")->envname("NODE_NAME");
-  command.add_option("--pod-name", o.target.pod_name, "name of this pod; its DaemonSet owns the NodeFeature object")
-      ->envname("POD_NAME");
-  for (const auto& [flag, variable, value] : {std::tuple{"--kube-api-qps", "KUBE_API_QPS", &held.qps},
-                                              std::tuple{"--kube-api-burst", "KUBE_API_BURST", &held.burst}})
-    command.add_option(flag, *value, "accepted for compatibility; no effect")->envname(variable)->check(CLI::Number);
+  add_variable_option(command, "--kubeconfig", o.kubeconfig,
+                      "how to reach the API server; by default the service account of this pod");
+  add_variable_option(command, "--namespace", o.target.feature_namespace, "of the NodeFeature object");
+  add_variable_option(command, "--node-name", o.target.node_name, "what the cluster calls this node");
+  add_variable_option(command, "--pod-name", o.target.pod_name,
+                      "name of this pod; its DaemonSet owns the NodeFeature object");
+  for (const char* flag : {"--kube-api-qps", "--kube-api-burst"})
+    add_variable_option(command, flag, held.ignored, "accepted for compatibility; no effect").check(CLI::Number);
   add_own_option(command, "--system-root", o.system_root, "what /sys and /usr/share are looked up under");
   add_strict(command, held.strict);
   add_log_options(command, held.log);
@@ -61,7 +57,7 @@ void add_labels(CLI::App& app, Process& process) {
   command->add_flag("--remove", held->options.remove, "remove Tranche's labels from --label-output, and exit");
   command->footer(kLabelsTeaching);
   command->callback([held, &process] {
-    held->options.output = label_output_of(held->output);
+    held->options.output = enum_of<labels::LabelOutput::kNode>(held->output).value_or(labels::LabelOutput::kStdout);
     held->options.once = held->options.output == labels::LabelOutput::kStdout;
     process.exit_code = run(*held, process);
   });

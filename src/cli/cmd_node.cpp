@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 
+#include "base/enum_names.h"
 #include "base/text.h"
 #include "cli/setting_options.h"
 #include "cli/shared_commands.h"
@@ -33,22 +34,20 @@ void add_config_places(CLI::App& command, NodeCommand& held) {
   add_own_option(command, "--config-map", places.config_map,
                  "NAMESPACE/NAME of a ConfigMap with several configurations, watched through the API server")
       .group(kPlaces);
-  add_own_option(command, "--default-config", places.default_name, "the one for nodes without the label")
-      .envname("DEFAULT_CONFIG")
-      ->group(kPlaces);
-  add_own_option(command, "--fallback-strategies", held.fallbacks,
-                 "where there is neither label nor default: named (one called default), single (the only one), empty "
-                 "(no settings), in the order given")
-      .envname("FALLBACK_STRATEGIES")
-      ->group(kPlaces);
+  add_variable_option(command, "--default-config", places.default_name, "the one for nodes without the label")
+      .group(kPlaces);
+  add_variable_option(
+      command, "--fallback-strategies", held.fallbacks,
+      "where there is neither label nor default: named (one called default), single (the only one), empty "
+      "(no settings), in the order given")
+      .group(kPlaces);
   add_own_option(command, "--config-wait", held.config_wait,
                  "how long the label and the ConfigMap are waited for at the start, before what was written down "
                  "last, or the default, counts")
       .check(check_period)
       ->group(kPlaces);
-  add_own_option(command, "--node-label", places.label, "the label of the node that names its configuration")
-      .envname("NODE_LABEL")
-      ->group(kPlaces);
+  add_variable_option(command, "--node-label", places.label, "the label of the node that names its configuration")
+      .group(kPlaces);
 }
 
 constexpr const char* kMig = "MIG manager";
@@ -105,18 +104,15 @@ void add_node_options(CLI::App& command, NodeCommand& held) {
   add_own_option(
       command, "--kubeconfig", o.kubeconfig,
       "kubeconfig of the API server; default: the pod's service account; outside a pod the API server is not used");
-  add_own_option(command, "--node-name", o.node_name, "what the cluster calls this node").envname("NODE_NAME");
+  add_variable_option(command, "--node-name", o.node_name, "what the cluster calls this node");
   add_label_output(command, held.label_output, {"none", "file", "nodefeature", "node"});
-  add_own_option(command, "--namespace", o.feature_namespace,
-                 "namespace of the NodeFeature object (with --label-output nodefeature)")
-      .envname("NAMESPACE");
-  add_own_option(command, "--pod-name", o.pod_name,
-                 "with --label-output nodefeature: this pod, with whose DaemonSet the object goes")
-      .envname("POD_NAME");
-  add_own_option(
+  add_variable_option(command, "--namespace", o.feature_namespace,
+                      "namespace of the NodeFeature object (with --label-output nodefeature)");
+  add_variable_option(command, "--pod-name", o.pod_name,
+                      "with --label-output nodefeature: this pod, with whose DaemonSet the object goes");
+  add_variable_option(
       command, "--pod-uid", o.pod_uid,
-      "with dra.devices: the UID of this pod, so that its sockets have names of their own beside an older pod's")
-      .envname("POD_UID");
+      "with dra.devices: the UID of this pod, so that its sockets have names of their own beside an older pod's");
   add_own_option(command, "--startup-taint", o.startup_taint,
                  "key of a startup taint to remove from this node once it is serving; needs the right to patch nodes");
   add_own_option(
@@ -147,7 +143,8 @@ int run(NodeCommand& held, const Process& process) {
   held.options.config.fallbacks.clear();
   for (const auto word : split(held.fallbacks, ','))
     if (!trimmed(word).empty()) held.options.config.fallbacks.emplace_back(trimmed(word));
-  held.options.label_output = label_output_of(held.label_output);
+  held.options.label_output =
+      enum_of<labels::LabelOutput::kNode>(held.label_output).value_or(labels::LabelOutput::kNone);
   return node::run_node(held.options);
 }
 

@@ -154,8 +154,7 @@ std::optional<Side> other_side(const PlanOptions& options, const config::Environ
   for (auto& problem : side.config.problems)  // the file named by this flag
     if (problem.place.source == options.against && problem.place.line == 0)
       problem.remedy = "name a readable file with --against";
-  print_problems(side.config.problems);
-  if (has_error(side.config.problems) || !make_plan(side, inventory, options.strict)) return std::nullopt;
+  if (print_problems(side.config.problems) || !make_plan(side, inventory, options.strict)) return std::nullopt;
   return side;
 }
 
@@ -167,8 +166,7 @@ std::optional<simulate::PodsRead> pods_of(const PlanOptions& options, const conf
     exit_code = options.pods.where == "cluster" ? kFailed : kUnusable;
     return std::nullopt;
   }
-  print_problems(read->problems);
-  if (has_error(read->problems)) {
+  if (print_problems(read->problems)) {
     exit_code = kUnusable;
     return std::nullopt;
   }
@@ -207,9 +205,7 @@ void print_json(const PlanOptions& options, const Answer& answer) {
   nlohmann::ordered_json document = answer.side.plan;
   document["labels"] = answer.side.labels;
   const auto& config = answer.side.config;
-  if (options.explain)
-    document["configuration"] = nlohmann::ordered_json::parse(
-        config::report_json(config.path, config.problems, &config.explained), nullptr, false);
+  if (options.explain) document["configuration"] = config::report_json(config.path, config.problems, &config.explained);
   if (answer.side.simulation) document["simulation"] = *answer.side.simulation;
   if (!answer.nodes.empty()) document["nodes"] = answer.nodes;
   if (answer.unknown) document["unknownObjects"] = *answer.unknown;
@@ -246,8 +242,7 @@ void print_text(const PlanOptions& options, const Answer& answer, const Process&
 int plan(const PlanOptions& options, const Process& process) {
   Answer answer;
   answer.side.config = config::load_config(options.flags, process.environment, unknown_keys(options.strict));
-  print_problems(answer.side.config.problems);
-  if (has_error(answer.side.config.problems)) return kUnusable;
+  if (print_problems(answer.side.config.problems)) return kUnusable;
 
   const auto inventory = load_inventory(options, answer.side.config.config);
   if (!inventory) {
@@ -335,9 +330,8 @@ void add_plan(CLI::App& app, Process& process) {
                  "~/.kube/config, or the service account of this pod");
   command->add_option("--context", options->pods.kubeconfig.context,
                       "with --pods cluster: context of the kubeconfig; default: the current one");
-  add_own_option(*command, "--node-name", options->pods.node_name,
-                 "with --pods: what the cluster calls the node; pods of other nodes are left out")
-      .envname("NODE_NAME");
+  add_variable_option(*command, "--node-name", options->pods.node_name,
+                      "with --pods: what the cluster calls the node; pods of other nodes are left out");
   command->add_flag("--json", options->json, "the plan, simulation and differences as JSON (docs/reference/plan.md)");
   command->footer(
       "Examples:\n"

@@ -53,9 +53,8 @@ void add_reset(CLI::App& app, Process& process) {
       *command, "--kubeconfig", o.kubeconfig,
       "how to reach the API server; default: $KUBECONFIG (one file or several), ~/.kube/config, or the service "
       "account of this pod");
-  add_own_option(*command, "--node-name", o.node_name,
-                 "what the cluster calls this node: its labels of ours are removed; left alone by default")
-      .envname("NODE_NAME");
+  add_variable_option(*command, "--node-name", o.node_name,
+                      "what the cluster calls this node: its labels of ours are removed; left alone by default");
   add_strict(*command, held->mps.strict);
   add_log_options(*command, held->mps.log);
   command->footer(kResetTeaching);

@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstdio>
 
+#include "base/enum_names.h"
 #include "cli/cluster_options.h"
 #include "cli/commands.h"
 #include "observe/top/top.h"
@@ -168,9 +169,7 @@ int live(Options& options, const Process& process, top::Choice choice) {
 int top_command(Options& options, const Process& process) {
   top::Choice choice;
   choice.filter = options.filter;
-  for (const auto sort :
-       {top::Sort::kMemory, top::Sort::kShare, top::Sort::kProcesses, top::Sort::kName, top::Sort::kDevice})
-    if (to_string(sort) == options.sort) choice.sort = sort;
+  choice.sort = enum_of<top::Sort::kDevice>(options.sort).value_or(choice.sort);
   const bool terminal = process.width > 0 && ::isatty(STDIN_FILENO) != 0;
   if (terminal && !options.json && !options.once) return live(options, process, choice);
   const auto node = ask(options, process);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -106,10 +105,9 @@ std::optional<mig::Configuration> choose_configuration(const std::string& path, 
     if (text)
       parsed = mig::parse_configuration_file(*text, source);
     else
-      parsed.problems = {{Severity::kError, {path, 0, 0}, {}, to_string(text.error()), "name a readable file"}};
+      parsed.problems = {error_in(path, to_string(text.error()), "name a readable file")};
   }
-  print_problems(parsed.problems);
-  if (has_error(parsed.problems)) return std::nullopt;
+  if (print_problems(parsed.problems)) return std::nullopt;
   const auto chosen = mig::select_configuration(parsed.file, name, source);
   if (chosen) return **chosen;
   print_problems({chosen.error()});
@@ -137,9 +135,9 @@ Status write_checkpoint(const MigNode& node, const std::string& path) {
     fmt::print("{}", text);
     return {};
   }
-  const std::filesystem::path file(path);
-  TRY(const auto folder, os::Dir::open(file.has_parent_path() ? file.parent_path().string() : "."));
-  return folder.write_atomically(file.filename().string(), text, 0644, os::Sync::kYes);
+  const auto [directory, name] = os::parts_of(path);
+  TRY(const auto folder, os::Dir::open(directory));
+  return folder.write_atomically(name, text, 0644, os::Sync::kYes);
 }
 
 Result<mig::Checkpoint> read_checkpoint(const std::string& path) {

@@ -9,7 +9,7 @@
 
 #include "base/text.h"
 #include "cli/mig_command.h"
-#include "cli/nvidia_arguments.h"
+#include "cli/setting_options.h"
 #include "cli/stand_in.h"
 #include "cli/usage.h"
 #include "mig/hooks.h"
@@ -23,13 +23,6 @@ namespace {
 
 constexpr const char* kDriverRoot = "DRIVER_ROOT_CTR_PATH";
 constexpr const char* kRunDir = "TRANCHE_RUN_DIR";
-
-// "true", "false" or a different spelling, from the flag or its variable.
-struct Switch {
-  const char* variable;
-  std::string text{};
-  bool on = false;
-};
 
 struct PartedOptions {
   std::string config_file;
@@ -55,11 +48,6 @@ int printed(const Result<int>& status) {
   return status ? *status : failed(to_string(status.error()));
 }
 
-bool print_all(const std::vector<Problem>& problems) {
-  print_problems(problems);
-  return has_error(problems);
-}
-
 Result<MigNode> this_node(const Process& process) {
   gpu::NvmlSettings settings;
   if (const auto root = config::variable(process.environment, kDriverRoot); !root.empty()) settings.driver_root = root;
@@ -67,11 +55,8 @@ Result<MigNode> this_node(const Process& process) {
 }
 
 Status read_switches(PartedOptions& options, const Process& process) {
-  for (Switch* one : {&options.skip_reset, &options.mode_only, &options.valid_only}) {
-    const auto on = switch_of(one->text, one->variable, false, process);
-    if (!on) return fail(Kind::kInvalid, "a switch is neither true nor false");
-    one->on = *on;
-  }
+  for (Switch* one : {&options.skip_reset, &options.mode_only, &options.valid_only})
+    if (!read_switch(*one, process)) return fail(Kind::kInvalid, "a switch is neither true nor false");
   return {};
 }
 
@@ -96,7 +81,7 @@ class HookedChange {
       const auto text = os::read_file(options_.hooks_file);
       if (!text) return failed("cannot read the hooks file: " + to_string(text.error()));
       auto parsed = mig::parse_hooks_file(*text, options_.hooks_file);
-      if (print_all(parsed.problems)) return 1;
+      if (print_problems(parsed.problems)) return 1;
       hooks_ = std::move(parsed.hooks);
     }
     TRY_STATUS(run_hooks("apply-start"));
@@ -111,7 +96,7 @@ class HookedChange {
     TRY(MigNode node, this_node(process_));
     for (const auto& sentence : node.silent) fmt::print(stderr, "{}: {}\n", kMigParted, sentence);
     const auto plan = plan_of_(node);
-    if (print_all(plan.problems)) return 1;
+    if (print_problems(plan.problems)) return 1;
     const bool mode_changes = std::ranges::any_of(plan.gpus, &mig::GpuPlan::mode_changes);
     if (mode_changes) {
       TRY_STATUS(run_hooks("pre-apply-mode"));
@@ -267,51 +252,44 @@ Result<int> parted_generate(PartedOptions& options, const Process& process) {
 // Options of `command`; nullptr = unknown command.
 using Run = Result<int> (*)(PartedOptions&, const Process&);
 Run add_command(const std::string& command, CLI::App& app, PartedOptions& o) {
-  const auto option = [&](const char* name, std::string& value, const char* variable, const char* help) {
-    return app.add_option(name, value, help)->envname(variable);
-  };
-  const auto add_switch = [&](const char* name, Switch& value, const char* help) {
-    app.add_flag(std::string(name) + "{true}", value.text, fmt::format("{} [${}]", help, value.variable));
+  const auto option = [&](const char* flags, std::string& value, const char* help) {
+    add_variable_option(app, flags, value, help, "MIG_PARTED_");
   };
   const auto add_configuration = [&] {
-    option("--config-file,-f", o.config_file, "MIG_PARTED_CONFIG_FILE",
-           "configuration file; \"-\" is the standard input");
-    option("--selected-config,-c", o.selected, "MIG_PARTED_SELECTED_CONFIG", "name of the configuration in the file");
+    option("--config-file,-f", o.config_file, "configuration file; \"-\" is the standard input");
+    option("--selected-config,-c", o.selected, "name of the configuration in the file");
   };
-  const auto add_hooks = [&] {
-    option("--hooks-file,-k", o.hooks_file, "MIG_PARTED_HOOKS_FILE", "commands to run around the change");
-  };
-  const auto add_format = [&] {
-    option("--output-format,-o", o.format, "MIG_PARTED_OUTPUT_FORMAT", "json or yaml")->capture_default_str();
-  };
+  const auto add_hooks = [&] { option("--hooks-file,-k", o.hooks_file, "commands to run around the change"); };
+  const auto add_format = [&] { option("--output-format,-o", o.format, "json or yaml"); };
   if (command == "assert") {
     add_configuration();
-    add_switch("--mode-only,-m", o.mode_only, "compare the MIG mode alone");
-    add_switch("--valid-config,-a", o.valid_only, "only that the configuration exists and can be read");
+    add_switch(app, "--mode-only,-m", o.mode_only, "compare the MIG mode alone");
+    add_switch(app, "--valid-config,-a", o.valid_only, "only that the configuration exists and can be read");
     return parted_assert;
   }
   if (command == "apply") {
     add_configuration();
     add_hooks();
-    add_switch("--skip-reset,-s", o.skip_reset, "with --mode-change-only: a mode that waits for a reset is a success");
-    add_switch("--mode-change-only,--mode-only,-m", o.mode_only, "change the MIG mode alone");
+    add_switch(app, "--skip-reset,-s", o.skip_reset,
+               "with --mode-change-only: a mode that waits for a reset is a success");
+    add_switch(app, "--mode-change-only,--mode-only,-m", o.mode_only, "change the MIG mode alone");
     return parted_apply;
   }
   if (command == "export") {
     add_format();
-    option("--config-label,-l", o.label, "MIG_PARTED_CONFIG_LABEL", "name of the configuration")->capture_default_str();
+    option("--config-label,-l", o.label, "name of the configuration");
     return parted_export;
   }
   if (command == "checkpoint" || command == "restore") {
-    option("--checkpoint-file,-f", o.checkpoint_file, "MIG_PARTED_CHECKPOINT_FILE", "file with the state of all GPUs");
+    option("--checkpoint-file,-f", o.checkpoint_file, "file with the state of all GPUs");
     if (command == "checkpoint") return parted_checkpoint;
     add_hooks();
-    add_switch("--mode-only,-m", o.mode_only, "change the MIG mode alone");
+    add_switch(app, "--mode-only,-m", o.mode_only, "change the MIG mode alone");
     return parted_restore;
   }
   if (command == "generate-config") {
     add_format();
-    option("--output-file,-f", o.output_file, "MIG_PARTED_OUTPUT_FILE", "file to write; empty is the standard output");
+    option("--output-file,-f", o.output_file, "file to write; empty is the standard output");
     return parted_generate;
   }
   return nullptr;

@@ -1,4 +1,4 @@
-#include "cli/nvidia_arguments.h"
+#include "cli/stand_in.h"
 
 #include <fmt/format.h>
 
@@ -18,11 +18,17 @@ bool is_folder(const std::filesystem::path& path) {
   return std::filesystem::is_directory(path, error);
 }
 
-std::optional<bool> switch_of(const std::string& flag, const char* variable, bool otherwise, const Process& process) {
-  if (!flag.empty()) return config::parse_switch(flag);
-  const auto found = process.environment.find(variable);
-  if (found == process.environment.end()) return otherwise;
-  return found->second.empty() ? std::optional(false) : config::parse_switch(found->second);
+void add_switch(CLI::App& app, const std::string& flags, Switch& value, const std::string& help) {
+  app.add_flag(flags + "{true}", value.text, fmt::format("{} [${}]", help, value.variable));
+}
+
+bool read_switch(Switch& value, const Process& process) {
+  const auto found = process.environment.find(value.variable);
+  if (value.text.empty() && found == process.environment.end()) return true;
+  const std::string& text = value.text.empty() ? found->second : value.text;
+  const auto on = text.empty() ? std::optional(false) : config::parse_switch(text);
+  value.on = on.value_or(value.on);
+  return on.has_value();
 }
 
 std::optional<int> read_as_nvidias(CLI::App& app, const std::vector<std::string>& arguments,

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "base/enum_names.h"
 #include "base/text.h"
 #include "os/log/log.h"
 
@@ -74,16 +75,17 @@ void add_config_alias(CLI::App& command, config::GivenFlags& given) {
   command.add_option_function<std::string>("--config", take, "the same as --config-file")->type_name("TEXT");
 }
 
-std::string own_variable(const std::string& flag) {
-  std::string name = "TRANCHE_" + flag.substr(flag.find_first_not_of('-'));
-  for (char& c : name) c = c == '-' ? '_' : c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
-  return name;
+CLI::Option& add_variable_option(CLI::App& command, const std::string& flags, std::string& value,
+                                 const std::string& help, const std::string& prefix) {
+  std::string variable = prefix + flags.substr(2, flags.find(',') - 2);
+  for (char& c : variable) c = c == '-' ? '_' : c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  auto* option = command.add_option(flags, value, help)->envname(variable);
+  if (!value.empty()) option->capture_default_str();
+  return *option;
 }
 
 CLI::Option& add_own_option(CLI::App& command, const std::string& flag, std::string& value, const std::string& help) {
-  auto* option = command.add_option(flag, value, help)->envname(own_variable(flag));
-  if (!value.empty()) option->capture_default_str();
-  return *option;
+  return add_variable_option(command, flag, value, help, "TRANCHE_");
 }
 
 void add_places(CLI::App& command, std::initializer_list<Place> places) {
@@ -103,7 +105,7 @@ void add_places(CLI::App& command, std::initializer_list<Place> places) {
 void add_strict(CLI::App& command, bool& strict) {
   command
       .add_flag("--strict", strict, "keys of the file that have no effect (unknown, wrong case, repeated) are errors")
-      ->envname(own_variable("--strict"));
+      ->envname("TRANCHE_STRICT");
 }
 
 config::UnknownKeys unknown_keys(bool strict) {
@@ -119,23 +121,12 @@ void add_log_options(CLI::App& command, LogOptions& options) {
 
 void apply(const LogOptions& options) {
   const bool text = options.format == "text" || (options.format == "auto" && ::isatty(STDERR_FILENO) != 0);
-  const auto level = options.level == "debug"     ? log::Level::kDebug
-                     : options.level == "warning" ? log::Level::kWarning
-                     : options.level == "error"   ? log::Level::kError
-                                                  : log::Level::kInfo;
-  log::configure(text ? log::Format::kText : log::Format::kJson, level);
+  log::configure(text ? log::Format::kText : log::Format::kJson,
+                 enum_of<log::Level::kError>(options.level).value_or(log::Level::kInfo));
 }
 
 void add_label_output(CLI::App& command, std::string& value, const std::vector<std::string>& words) {
   add_own_option(command, "--label-output", value, "where node labels are written").check(CLI::IsMember(words));
-}
-
-labels::LabelOutput label_output_of(const std::string& word) {
-  using labels::LabelOutput;
-  for (const auto output : {labels::LabelOutput::kStdout, labels::LabelOutput::kFile, labels::LabelOutput::kNodeFeature,
-                            labels::LabelOutput::kNode})
-    if (labels::to_string(output) == word) return output;
-  return labels::LabelOutput::kNone;
 }
 
 }  // namespace tranche::cli

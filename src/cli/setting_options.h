@@ -6,7 +6,6 @@
 
 #include "cli/commands.h"
 #include "config/resolve.h"
-#include "labels/live/label_output.h"
 
 namespace CLI {
 class App;
@@ -24,10 +23,12 @@ void show_settings(CLI::App& app, std::vector<std::string>& arguments);
 // --config, the same as --config-file.
 void add_config_alias(CLI::App& command, config::GivenFlags& given);
 
-// An option of Tranche with a variable, so that a chart can set it: --run-dir is also $TRANCHE_RUN_DIR. An empty
-// variable counts as unset. The help shows the default, if there is one.
+// An option with a variable, which is named as its first flag: --node-name,-n is also $NODE_NAME. An empty variable
+// counts as unset. The help shows the default, if there is one.
+CLI::Option& add_variable_option(CLI::App& command, const std::string& flags, std::string& value,
+                                 const std::string& help, const std::string& prefix = "");
+// The same for an option of Tranche, so that a chart can set it: --run-dir is also $TRANCHE_RUN_DIR.
 CLI::Option& add_own_option(CLI::App& command, const std::string& flag, std::string& value, const std::string& help);
-std::string own_variable(const std::string& flag);
 
 // Directories and sockets of a node that several commands have, with the same help.
 struct Place {
@@ -45,6 +46,5 @@ void apply(const LogOptions& options);
 
 // --label-output. `words`: the values that this command accepts; `value` holds its default.
 void add_label_output(CLI::App& command, std::string& value, const std::vector<std::string>& words);
-labels::LabelOutput label_output_of(const std::string& word);  // one of them
 
 }  // namespace tranche::cli

@@ -42,8 +42,7 @@ int run(MpsCommand& held, const Process& process);
 struct FeatureCommand {
   labels::FeatureOptions options;
   std::string output = "stdout";  // `tranche labels` only
-  std::string qps = "5";          // of the API client; accepted, without effect
-  std::string burst = "10";
+  std::string ignored;            // of flags without effect
   LogOptions log;
   bool strict = false;
 };

@@ -2,6 +2,7 @@
 // Runs this program as one of NVIDIA's, selected by argv[0] or by a command: with their flags and variables, their
 // paths (MPS state in /mps) and their exit statuses (1 for every failure). docs/compatibility/command-line.md has the
 // table.
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,5 +27,27 @@ int mig_manager(const std::vector<std::string>& arguments, Process& process);
 // names.
 void add_device_plugin(CLI::App& app, Process&);
 void add_config_manager(CLI::App& app, Process&);
+
+// What these programs share. Their command lines are parsed as NVIDIA's programs do (cli/go_arguments.h).
+
+inline constexpr const char* kKubeconfigHelp = "how to reach the API server; empty: as every pod is given it";
+
+bool is_folder(const std::filesystem::path& path);
+
+// A switch with a variable. One that is present and empty disables it, as in all of NVIDIA's programs.
+struct Switch {
+  const char* variable;
+  bool on = false;     // the default, until it is read
+  std::string text{};  // of the flag
+};
+void add_switch(CLI::App& app, const std::string& flags, Switch& value, const std::string& help);
+bool read_switch(Switch& value, const Process& process);  // false: it is neither true nor false
+
+// The exit status if there is nothing more to do (help, version, an invalid word: 1). `rest` receives all words from
+// the first that is not a flag.
+std::optional<int> read_as_nvidias(CLI::App& app, const std::vector<std::string>& arguments,
+                                   std::vector<std::string>& rest);
+void warn_of_ignored(const CLI::App& app, const std::vector<std::string>& rest);
+std::optional<int> read_as_nvidias(CLI::App& app, const std::vector<std::string>& arguments);  // both
 
 }  // namespace tranche::cli

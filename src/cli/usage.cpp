@@ -136,8 +136,9 @@ int leave(CLI::App& app, const CLI::ParseError& error, int usage_status) {
   return usage_status;
 }
 
-void print_problems(const std::vector<Problem>& problems) {
+bool print_problems(const std::vector<Problem>& problems) {
   for (const auto& problem : problems) fmt::print(stderr, "{}\n", to_string(problem));
+  return has_error(problems);
 }
 
 }  // namespace tranche::cli

@@ -15,6 +15,7 @@ namespace tranche::cli {
 // Prints, and returns the exit status: 0 for help and version, `usage_status` for everything else.
 int leave(CLI::App& app, const CLI::ParseError& error, int usage_status);
 
-void print_problems(const std::vector<Problem>& problems);  // one line each
+// One line each; whether one of them is an error.
+bool print_problems(const std::vector<Problem>& problems);
 
 }  // namespace tranche::cli
