@@ -22,6 +22,7 @@
 #include "os/log/log.h"
 #include "os/loop/fd.h"
 #include "os/loop/loop.h"
+#include "os/loop/timer.h"
 #include "os/process/process.h"
 #include "os/worker/worker.h"
 
@@ -47,17 +48,88 @@ class ConfigManager {
   }
 
  private:
-  Status open();
-  void look_soon();
-  void decide();
-  void say(const std::vector<Problem>& problems);
-  void apply(const config::Choice& choice, const config::NamedConfigs& found);
-  void notify_reader();
+  Status open() {
+    TRY(loop_, os::Loop::open());
+    TRY_STATUS(loop_->on_signals({SIGTERM, SIGINT, SIGQUIT}, [this](int) { end(0); }));
+    look_timer_.emplace(*loop_);
+    TRY(watch_, os::DirWatch::open(*loop_, options_.source_dir, [this](const std::string&) { look_soon(); }));
+    worker_ = os::Worker::start();
+    link_ = std::make_unique<kube::KubeLink>(*loop_, *worker_, options_.kubeconfig, options_.environment);
+    cluster_ = std::make_unique<config::ClusterConfigs>(
+        *loop_, *link_, config::ClusterConfigsAsked{options_.node_name, options_.node_label, ""}, [this] { decide(); });
+    loop_->after(options_.patience, [this] {
+      if (std::exchange(patient_, false)) decide();
+    });
+    return {};
+  }
+
+  void look_soon() {
+    if (!look_timer_->running()) look_timer_->start(kSettling, [this] { decide(); });
+  }
+
+  void decide() {
+    if (patient_ && cluster_->label_pending()) return;
+    patient_ = false;
+    const auto found = config::read_config_dir(options_.source_dir);
+    const bool something_in_force = applied_ || os::read_link(options_.target);
+    const auto decision = config::decide(found, cluster_->label(), options_.rules, linked_name(), something_in_force);
+    say(decision.problems);
+    if (decision.choice) {
+      apply(*decision.choice, found);
+    } else if (!something_in_force) {
+      return end(1);  // no program can start without one: kubelet restarts this container
+    }
+    if (options_.oneshot) end(exit_code_);
+  }
+
+  void say(const std::vector<Problem>& problems) {
+    if (problems == said_) return;
+    said_ = problems;
+    config::log_problems(problems);
+  }
+
+  void apply(const config::Choice& choice, const config::NamedConfigs& found) {
+    const std::string leads = choice.name.empty() ? kEmpty : options_.source_dir + "/" + choice.name;
+    std::string hash = config::content_hash("");
+    if (!choice.name.empty()) {
+      const auto& text = found.texts.at(choice.name);
+      if (!text) log::warning("config.unreadable", {{"why", text.error()}});
+      hash = config::content_hash(text.value_or(""));
+    }
+    const bool same =
+        os::read_link(options_.target).value_or("") == leads || os::lead_to_one_file(options_.target, leads);
+    if (!same) {
+      if (const auto put = os::put_link(leads, options_.target); !put) {
+        log::error("config.not_linked", {{"why", put.error()}});
+        return end(1);
+      }
+    }
+    if (!same || !applied_)
+      log::info(same ? "config.kept" : "config.linked",
+                {{"config", choice.name}, {"chosenBy", config::to_string(choice.by)}, {"hash", hash}});
+    const bool edited = applied_ && *applied_ != hash;
+    applied_ = std::move(hash);
+    if (options_.send_signal && (!same || edited)) notify_reader();
+  }
+
+  void notify_reader() {
+    const auto signalled = signal_reader(options_.process, os::parts_of(options_.target).directory, options_.signal);
+    if (signalled) return log::info("reader.signalled", {{"process", options_.process}, {"pid", *signalled}});
+    log::warning("reader.not_signalled", {{"why", signalled.error()}});
+  }
+
   void end(int code) {
     exit_code_ = code;
     loop_->stop();
   }
-  std::optional<std::string> linked_name() const;  // the configuration that the link points at
+
+  // the configuration that the link points at
+  std::optional<std::string> linked_name() const {
+    const auto leads = os::read_link(options_.target);
+    const std::string prefix = options_.source_dir + "/";
+    if (!leads || !leads->starts_with(prefix)) return std::nullopt;
+    return leads->substr(prefix.size());
+  }
 
   ConfigManagerOptions options_;
   std::unique_ptr<os::Loop> loop_;
@@ -66,92 +138,11 @@ class ConfigManager {
   std::unique_ptr<config::ClusterConfigs> cluster_;
   std::unique_ptr<os::DirWatch> watch_;
   bool patient_ = true;
-  bool looking_ = false;
+  std::optional<os::Timer> look_timer_;
   std::optional<std::string> applied_;  // the hash that the reader was last signalled for
   std::vector<Problem> said_;
   int exit_code_ = 0;
 };
-
-Status ConfigManager::open() {
-  TRY(loop_, os::Loop::open());
-  TRY_STATUS(loop_->on_signals({SIGTERM, SIGINT, SIGQUIT}, [this](int) { end(0); }));
-  TRY(watch_, os::DirWatch::open(*loop_, options_.source_dir, [this](const std::string&) { look_soon(); }));
-  worker_ = os::Worker::start();
-  link_ = std::make_unique<kube::KubeLink>(*loop_, *worker_, options_.kubeconfig, options_.environment);
-  cluster_ = std::make_unique<config::ClusterConfigs>(
-      *loop_, *link_, config::ClusterConfigsAsked{options_.node_name, options_.node_label, ""}, [this] { decide(); });
-  loop_->after(options_.patience, [this] {
-    if (!std::exchange(patient_, false)) return;
-    decide();
-  });
-  return {};
-}
-
-void ConfigManager::look_soon() {
-  if (std::exchange(looking_, true)) return;
-  loop_->after(kSettling, [this] {
-    looking_ = false;
-    decide();
-  });
-}
-
-std::optional<std::string> ConfigManager::linked_name() const {
-  const auto leads = os::read_link(options_.target);
-  const std::string prefix = options_.source_dir + "/";
-  if (!leads || !leads->starts_with(prefix)) return std::nullopt;
-  return leads->substr(prefix.size());
-}
-
-void ConfigManager::say(const std::vector<Problem>& problems) {
-  if (problems == said_) return;
-  said_ = problems;
-  config::log_problems(problems);
-}
-
-void ConfigManager::decide() {
-  if (patient_ && cluster_->label_pending()) return;
-  patient_ = false;
-  const auto found = config::read_config_dir(options_.source_dir);
-  const bool something_in_force = applied_ || os::read_link(options_.target);
-  const auto decision = config::decide(found, cluster_->label(), options_.rules, linked_name(), something_in_force);
-  say(decision.problems);
-  if (decision.choice) {
-    apply(*decision.choice, found);
-  } else if (!something_in_force) {
-    return end(1);  // no program can start without one: kubelet restarts this container
-  }
-  if (options_.oneshot) end(exit_code_);
-}
-
-void ConfigManager::apply(const config::Choice& choice, const config::NamedConfigs& found) {
-  const std::string leads = choice.name.empty() ? kEmpty : options_.source_dir + "/" + choice.name;
-  std::string hash = config::content_hash("");
-  if (!choice.name.empty()) {
-    const auto& text = found.texts.at(choice.name);
-    if (!text) log::warning("config.unreadable", {{"why", text.error()}});
-    hash = config::content_hash(text.value_or(""));
-  }
-  const bool same =
-      os::read_link(options_.target).value_or("") == leads || os::lead_to_one_file(options_.target, leads);
-  if (!same) {
-    if (const auto put = os::put_link(leads, options_.target); !put) {
-      log::error("config.not_linked", {{"why", put.error()}});
-      return end(1);
-    }
-    log::info("config.linked", {{"config", choice.name}, {"chosenBy", config::to_string(choice.by)}, {"hash", hash}});
-  }
-  if (same && !applied_)
-    log::info("config.kept", {{"config", choice.name}, {"chosenBy", config::to_string(choice.by)}, {"hash", hash}});
-  const bool edited = applied_ && *applied_ != hash;
-  applied_ = std::move(hash);
-  if (options_.send_signal && (!same || edited)) notify_reader();
-}
-
-void ConfigManager::notify_reader() {
-  const auto signalled = signal_reader(options_.process, os::parts_of(options_.target).directory, options_.signal);
-  if (signalled) return log::info("reader.signalled", {{"process", options_.process}, {"pid", *signalled}});
-  log::warning("reader.not_signalled", {{"why", signalled.error()}});
-}
 
 constexpr std::size_t kLongestName = 15;  // of a process, in the kernel
 constexpr std::size_t kLongestMountTable = std::size_t{8} << 20;

@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstdint>
 #include <filesystem>
+#include <list>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -112,43 +113,8 @@ constexpr const char* kClear = "\033[H\033[2J";
 
 struct Part {
   std::string name;
-  std::unique_ptr<os::Process> process;
-  std::vector<std::string> last_lines;  // for the report when the process dies
-};
-
-class Demo {
- public:
-  explicit Demo(const DemoOptions& options) : options_(options) {}
-  ~Demo();
-  Demo(const Demo&) = delete;
-  Demo& operator=(const Demo&) = delete;
-  int run();
-
- private:
-  Status prepare();
-  Status start_all();
-  Status start(const std::string& name, std::vector<std::string> argv);
-  void part_ended(const std::string& name, os::ExitNote note);
-  void look();
-  bool settled(const Json& status, const Json& kubelet) const;
-  void show(const std::string& status, const std::string& kubelet);
-  void finish(int exit_code);
-  void stop_next();
-  std::string path(std::string_view name) const { return dir_ + "/" + std::string(name); }
-
-  DemoOptions options_;
-  std::string dir_;
-  std::string standins_;
-  std::string self_;
-  std::map<std::string, std::string> env_;
-  std::unique_ptr<os::Loop> loop_;
-  std::vector<Part> parts_;
-  bool stopping_ = false;
-  std::string stopping_part_;  // the part that is being waited for
-  int exit_code_ = 0;
-  MonoTime give_up_at_{};
-  int quiet_looks_ = 0;  // consecutive checks that found everything settled
-  std::string trouble_;
+  std::unique_ptr<os::Process> process{};
+  std::vector<std::string> last_lines{};  // for the report when the process dies
 };
 
 Result<std::string> own_program() {
@@ -187,193 +153,213 @@ Status check_profile(const std::string& profile, const std::string& standins) {
                                           inventory::known_models(profile)));
 }
 
-Status Demo::prepare() {
-  TRY(self_, own_program());
-  TRY(standins_, find_standins(options_, self_));
-  TRY_STATUS(check_profile(options_.profile, standins_));
-  char scratch[] = "/tmp/tranche-demo.XXXXXX";
-  if (::mkdtemp(scratch) == nullptr)
-    return std::unexpected(error_from_errno(errno, "cannot make a scratch directory", scratch));
-  dir_ = scratch;
-  TRY(const auto dir, os::Dir::open(dir_));
-  for (const char* name : {"node", "plugins", "run", "mps", "driver"}) {
-    TRY([[maybe_unused]] const auto made, dir.make_subdir(name));
+class Demo {
+ public:
+  explicit Demo(const DemoOptions& options) : options_(options) {}
+  ~Demo() {
+    parts_.clear();
+    if (dir_.empty() || options_.keep) return;
+    std::error_code ignored;  // a remaining scratch directory is not a failure
+    std::filesystem::remove_all(dir_, ignored);
   }
-  TRY_STATUS(dir.write_atomically("node/node.yaml", scene_node(options_)));
-  TRY_STATUS(copy_or_write(dir, "config.yaml", options_.config_file, scene_config(options_)));
-  TRY_STATUS(copy_or_write(dir, "pods.yaml", options_.pods_file, scene_pods(options_)));
-  const char* search_path = ::getenv("PATH");
-  env_ = {{"TRANCHE_SIM_NODE", path("node")},
-          {"LD_LIBRARY_PATH", standins_},
-          {"PATH", standins_ + ":" + (search_path != nullptr ? search_path : "/usr/bin:/bin")},
-          {"HOME", dir_}};
-  return {};
-}
+  Demo(const Demo&) = delete;
+  Demo& operator=(const Demo&) = delete;
 
-Status Demo::start(const std::string& name, std::vector<std::string> argv) {
-  os::Command command{.argv = std::move(argv), .env = env_, .kill_on_drop = true, .die_with_parent = true};
-  auto process = os::Process::start(
-      *loop_, command,
-      [this, name](const std::string& line) {
-        for (auto& part : parts_) {
-          if (part.name != name) continue;
+  int run() {
+    const auto complain = [](const Error& error) {
+      fmt::print(stderr, "tranche demo: {}\n", to_string(error));
+      return 1;
+    };
+    if (const auto prepared = prepare(); !prepared) return complain(prepared.error());
+    auto loop = os::Loop::open();
+    if (!loop) return complain(loop.error());
+    loop_ = *std::move(loop);
+    // SIGPIPE: the reader of standard output has exited (`tranche demo | head`), and the scratch directory must be
+    // removed.
+    if (const auto watched = loop_->on_signals({SIGINT, SIGTERM, SIGHUP, SIGPIPE}, [this](int) { finish(0); });
+        !watched)
+      return complain(watched.error());
+    give_up_at_ = loop_->now() + std::chrono::seconds(options_.settle_seconds);
+    if (const auto started = start_all(); !started) return complain(started.error());
+    look();
+    loop_->run();
+    if (!trouble_.empty()) fmt::print(stderr, "tranche demo: {}\n", trouble_);
+    return exit_code_;
+  }
+
+ private:
+  Status prepare() {
+    TRY(self_, own_program());
+    TRY(standins_, find_standins(options_, self_));
+    TRY_STATUS(check_profile(options_.profile, standins_));
+    char scratch[] = "/tmp/tranche-demo.XXXXXX";
+    if (::mkdtemp(scratch) == nullptr)
+      return std::unexpected(error_from_errno(errno, "cannot make a scratch directory", scratch));
+    dir_ = scratch;
+    TRY(const auto dir, os::Dir::open(dir_));
+    for (const char* name : {"node", "plugins", "run", "mps", "driver"}) {
+      TRY([[maybe_unused]] const auto made, dir.make_subdir(name));
+    }
+    TRY_STATUS(dir.write_atomically("node/node.yaml", scene_node(options_)));
+    TRY_STATUS(copy_or_write(dir, "config.yaml", options_.config_file, scene_config(options_)));
+    TRY_STATUS(copy_or_write(dir, "pods.yaml", options_.pods_file, scene_pods(options_)));
+    const char* search_path = ::getenv("PATH");
+    env_ = {{"TRANCHE_SIM_NODE", path("node")},
+            {"LD_LIBRARY_PATH", standins_},
+            {"PATH", standins_ + ":" + (search_path != nullptr ? search_path : "/usr/bin:/bin")},
+            {"HOME", dir_}};
+    return {};
+  }
+
+  Status start_all() {
+    TRY_STATUS(start("sim-kubelet", {standins_ + "/sim-kubelet", "--plugin-dir", path("plugins"),
+                                     "--pod-resources-socket", path("run/pod-resources.sock"), "--pods",
+                                     path("pods.yaml"), "--state-file", path("run/kubelet.json")}));
+    TRY_STATUS(start("tranche mps", {self_, "mps", "--config-file", path("config.yaml"), "--mps-root", path("mps"),
+                                     "--driver-root-ctr-path", path("driver")}));
+    return start("tranche node",
+                 {self_, "node", "--config-file", path("config.yaml"), "--mps-root", path("mps"),
+                  "--driver-root-ctr-path", path("driver"), "--plugin-dir", path("plugins"), "--pod-resources-socket",
+                  path("run/pod-resources.sock"), "--run-dir", path("run"), "--program-dir", path("bin")});
+  }
+
+  Status start(const std::string& name, std::vector<std::string> argv) {
+    os::Command command{.argv = std::move(argv), .env = env_, .kill_on_drop = true, .die_with_parent = true};
+    Part& part = parts_.emplace_back(Part{.name = name});
+    auto process = os::Process::start(
+        *loop_, command,
+        [&part](const std::string& line) {
           part.last_lines.push_back(line);
           if (part.last_lines.size() > kLinesKept) part.last_lines.erase(part.last_lines.begin());
-        }
-      },
-      [this, name](os::ExitNote note) { part_ended(name, note); });
-  if (!process) return std::unexpected(within(std::move(process).error(), "cannot start " + name));
-  parts_.push_back({name, *std::move(process), {}});
-  return {};
-}
-
-Status Demo::start_all() {
-  TRY_STATUS(start("sim-kubelet", {standins_ + "/sim-kubelet", "--plugin-dir", path("plugins"),
-                                   "--pod-resources-socket", path("run/pod-resources.sock"), "--pods",
-                                   path("pods.yaml"), "--state-file", path("run/kubelet.json")}));
-  TRY_STATUS(start("tranche mps", {self_, "mps", "--config-file", path("config.yaml"), "--mps-root", path("mps"),
-                                   "--driver-root-ctr-path", path("driver")}));
-  return start("tranche node",
-               {self_, "node", "--config-file", path("config.yaml"), "--mps-root", path("mps"),
-                "--driver-root-ctr-path", path("driver"), "--plugin-dir", path("plugins"), "--pod-resources-socket",
-                path("run/pod-resources.sock"), "--run-dir", path("run"), "--program-dir", path("bin")});
-}
-
-void Demo::part_ended(const std::string& name, os::ExitNote note) {
-  if (stopping_) {
-    if (name == stopping_part_) stop_next();
-    return;
+        },
+        [this, &part](os::ExitNote note) { part_ended(part, note); });
+    if (!process) return std::unexpected(within(std::move(process).error(), "cannot start " + name));
+    part.process = *std::move(process);
+    return {};
   }
-  trouble_ = fmt::format("{} {}", name, os::to_string(note));
-  for (const auto& part : parts_) {
-    if (part.name != name) continue;
-    for (const auto& line : part.last_lines) trouble_ += "\n    " + line;
-  }
-  finish(1);
-}
 
-// Settled: everything that can run is running and uses its GPU, and everything else has reported a reason.
-bool Demo::settled(const Json& status, const Json& kubelet) const {
-  const Json& resources = list_at(status, "resources");
-  if (resources.empty()) return false;
-  for (const auto& resource : resources) {
-    const Json& known = member_at(member_at(kubelet, "resources"), text_at(resource, "name"));
-    const auto slots = count_at(resource, "slots");
-    if (count_at(known, "allocatable") != slots || !truth_at(resource, "registered")) return false;
-    if (count_at(resource, "healthy") != slots) return false;
-  }
-  const Json& pods = list_at(kubelet, "pods");
-  if (pods.empty()) return false;
-  std::set<std::int64_t> on_gpu;
-  for (const auto& device : list_at(status, "devices"))
-    for (const auto& process : list_at(device, "processes")) on_gpu.insert(number_at(process, "pid").value_or(0));
-  std::size_t holding = 0;
-  for (const auto& pod : pods) {
-    const std::string phase = text_at(pod, "phase");
-    if (phase == "Pending" && text_at(pod, "reason").empty()) return false;
-    if (phase != "Running") continue;
-    for (const auto& container : list_at(pod, "containers")) {
-      ++holding;
-      if (!on_gpu.contains(number_at(container, "pid").value_or(-1))) return false;
+  void part_ended(const Part& part, os::ExitNote note) {
+    if (stopping_) {
+      if (part.name == stopping_part_) stop_next();
+      return;
     }
+    trouble_ = fmt::format("{} {}", part.name, os::to_string(note));
+    for (const auto& line : part.last_lines) trouble_ += "\n    " + line;
+    finish(1);
   }
-  return holding > 0 && list_at(status, "grants").size() == holding;
-}
 
-void Demo::look() {
-  if (stopping_) return;
-  const std::string status = os::ask(path("run/node.sock"), "status", 2s).value_or("{}");
-  const std::string kubelet = os::read_file(path("run/kubelet.json"), kLargestState).value_or("{}");
-  quiet_looks_ = settled(json_of(status), json_of(kubelet)) ? quiet_looks_ + 1 : 0;
-  const bool done = quiet_looks_ >= kQuietLooks;
-  const bool late = loop_->now() >= give_up_at_;
-  if (!options_.once || done || late) show(status, kubelet);
-  if (options_.once && done) return finish(0);
-  if (options_.once && late) {
-    trouble_ = fmt::format("the node did not settle within {} seconds", options_.settle_seconds);
-    return finish(1);
+  void look() {
+    if (stopping_) return;
+    const std::string status = os::ask(path("run/node.sock"), "status", 2s).value_or("{}");
+    const std::string kubelet = os::read_file(path("run/kubelet.json"), kLargestState).value_or("{}");
+    quiet_looks_ = settled(json_of(status), json_of(kubelet)) ? quiet_looks_ + 1 : 0;
+    const bool done = quiet_looks_ >= kQuietLooks;
+    const bool late = loop_->now() >= give_up_at_;
+    if (!options_.once || done || late) show(status, kubelet);
+    if (options_.once && done) return finish(0);
+    if (options_.once && late) {
+      trouble_ = fmt::format("the node did not settle within {} seconds", options_.settle_seconds);
+      return finish(1);
+    }
+    loop_->after(options_.once ? 100ms : kRedrawEvery, [this] { look(); });
   }
-  loop_->after(options_.once ? 100ms : kRedrawEvery, [this] { look(); });
-}
 
-void Demo::show(const std::string& status, const std::string& kubelet) {
-  if (options_.json) {
-    Json document{{"status", json_of(status)}, {"kubelet", json_of(kubelet)}};
-    fmt::print("{}\n", json_text(document));
-    return;
+  // Settled: everything that can run is running and uses its GPU, and everything else has reported a reason.
+  bool settled(const Json& status, const Json& kubelet) const {
+    const Json& resources = list_at(status, "resources");
+    if (resources.empty()) return false;
+    for (const auto& resource : resources) {
+      const Json& known = member_at(member_at(kubelet, "resources"), text_at(resource, "name"));
+      const auto slots = count_at(resource, "slots");
+      if (count_at(known, "allocatable") != slots || !truth_at(resource, "registered")) return false;
+      if (count_at(resource, "healthy") != slots) return false;
+    }
+    const Json& pods = list_at(kubelet, "pods");
+    if (pods.empty()) return false;
+    std::set<std::int64_t> on_gpu;
+    for (const auto& device : list_at(status, "devices"))
+      for (const auto& process : list_at(device, "processes")) on_gpu.insert(number_at(process, "pid").value_or(0));
+    std::size_t holding = 0;
+    for (const auto& pod : pods) {
+      const std::string phase = text_at(pod, "phase");
+      if (phase == "Pending" && text_at(pod, "reason").empty()) return false;
+      if (phase != "Running") continue;
+      for (const auto& container : list_at(pod, "containers")) {
+        ++holding;
+        if (!on_gpu.contains(number_at(container, "pid").value_or(-1))) return false;
+      }
+    }
+    return holding > 0 && list_at(status, "grants").size() == holding;
   }
-  const auto view = view::make_view(status, kubelet);
-  const auto terminal = os::terminal_size();
-  const int width = terminal ? terminal->columns : 0;
-  const auto text = [&](bool folded) {
-    return view ? fitted(view::render(*view, {.colour = width > 0, .notes = options_.once, .folded = folded}), width)
-                : "starting: " + to_string(view.error()) + "\n";
-  };
-  if (!terminal || options_.once) {
-    fmt::print("{}", text(false));
-  } else {
-    const std::string foot = fitted(fmt::format("Simulated GPUs, real programs. Ctrl-C ends it. In another terminal:\n"
-                                                "  {} top --socket {}\n",
-                                                self_, path("run/node.sock")),
-                                    width);
-    const auto room = terminal->lines - std::ranges::count(foot, '\n') - 1;  // the cursor is on the last line
-    std::string page = text(false);
-    if (std::ranges::count(page, '\n') > room) page = first_lines(text(true), room);
-    fmt::print("{}{}{}", kClear, page, foot);
-  }
-  std::fflush(stdout);
-}
 
-void Demo::finish(int exit_code) {
-  if (stopping_) return;
-  exit_code_ = exit_code;
-  stopping_ = true;
-  loop_->after(kStopWithin, [this] {
-    trouble_ += "\nsome programs did not end in time and were killed";
+  void show(const std::string& status, const std::string& kubelet) {
+    if (options_.json) {
+      Json document{{"status", json_of(status)}, {"kubelet", json_of(kubelet)}};
+      fmt::print("{}\n", json_text(document));
+      return;
+    }
+    const auto view = view::make_view(status, kubelet);
+    const auto terminal = os::terminal_size();
+    const int width = terminal ? terminal->columns : 0;
+    const auto text = [&](bool folded) {
+      return view ? fitted(view::render(*view, {.colour = width > 0, .notes = options_.once, .folded = folded}), width)
+                  : "starting: " + to_string(view.error()) + "\n";
+    };
+    if (!terminal || options_.once) {
+      fmt::print("{}", text(false));
+    } else {
+      const std::string foot =
+          fitted(fmt::format("Simulated GPUs, real programs. Ctrl-C ends it. In another terminal:\n"
+                             "  {} top --socket {}\n",
+                             self_, path("run/node.sock")),
+                 width);
+      const auto room = terminal->lines - std::ranges::count(foot, '\n') - 1;  // the cursor is on the last line
+      std::string page = text(false);
+      if (std::ranges::count(page, '\n') > room) page = first_lines(text(true), room);
+      fmt::print("{}{}{}", kClear, page, foot);
+    }
+    std::fflush(stdout);
+  }
+
+  void finish(int exit_code) {
+    if (stopping_) return;
+    exit_code_ = exit_code;
+    stopping_ = true;
+    loop_->after(kStopWithin, [this] {
+      trouble_ += "\nsome programs did not end in time and were killed";
+      loop_->stop();
+    });
+    stop_next();
+  }
+
+  // Ends tenants first (they belong to the kubelet stand-in), then the agent, then the daemons that served them.
+  void stop_next() {
+    for (const char* name : {"sim-kubelet", "tranche node", "tranche mps"}) {
+      const auto part = std::ranges::find(parts_, name, &Part::name);
+      if (part == parts_.end() || !part->process->running()) continue;
+      stopping_part_ = name;
+      (void)part->process->signal(SIGTERM);
+      return;
+    }
     loop_->stop();
-  });
-  stop_next();
-}
-
-// Ends tenants first (they belong to the kubelet stand-in), then the agent, then the daemons that served them.
-void Demo::stop_next() {
-  for (const char* name : {"sim-kubelet", "tranche node", "tranche mps"}) {
-    const auto part = std::ranges::find(parts_, name, &Part::name);
-    if (part == parts_.end() || !part->process->running()) continue;
-    stopping_part_ = name;
-    (void)part->process->signal(SIGTERM);
-    return;
   }
-  loop_->stop();
-}
 
-Demo::~Demo() {
-  parts_.clear();
-  if (dir_.empty() || options_.keep) return;
-  std::error_code ignored;  // a remaining scratch directory is not a failure
-  std::filesystem::remove_all(dir_, ignored);
-}
+  std::string path(std::string_view name) const { return dir_ + "/" + std::string(name); }
 
-int Demo::run() {
-  const auto complain = [](const Error& error) {
-    fmt::print(stderr, "tranche demo: {}\n", to_string(error));
-    return 1;
-  };
-  if (const auto prepared = prepare(); !prepared) return complain(prepared.error());
-  auto loop = os::Loop::open();
-  if (!loop) return complain(loop.error());
-  loop_ = *std::move(loop);
-  // SIGPIPE: the reader of standard output has exited (`tranche demo | head`), and the scratch directory must be
-  // removed.
-  if (const auto watched = loop_->on_signals({SIGINT, SIGTERM, SIGHUP, SIGPIPE}, [this](int) { finish(0); }); !watched)
-    return complain(watched.error());
-  give_up_at_ = loop_->now() + std::chrono::seconds(options_.settle_seconds);
-  if (const auto started = start_all(); !started) return complain(started.error());
-  look();
-  loop_->run();
-  if (!trouble_.empty()) fmt::print(stderr, "tranche demo: {}\n", trouble_);
-  return exit_code_;
-}
+  DemoOptions options_;
+  std::string dir_;
+  std::string standins_;
+  std::string self_;
+  std::map<std::string, std::string> env_;
+  std::unique_ptr<os::Loop> loop_;
+  std::list<Part> parts_;  // in their places, which callbacks have
+  bool stopping_ = false;
+  std::string stopping_part_;  // the part that is being waited for
+  int exit_code_ = 0;
+  MonoTime give_up_at_{};
+  int quiet_looks_ = 0;  // consecutive checks that found everything settled
+  std::string trouble_;
+};
 
 }  // namespace
 

@@ -31,10 +31,87 @@ class MigProgram {
   }
 
  private:
-  Status open();
-  void ask_kubelet(std::function<void()> then);
-  void on_listed(Result<std::vector<kubelet::PodHolding>> listed, MonoTime asked);
-  void on_changed();
+  Status open() {
+    TRY(loop_, os::Loop::open());
+    TRY_STATUS(loop_->on_signals({SIGTERM, SIGINT, SIGQUIT}, [this](int) { loop_->stop(); }));
+    ask_again_ = std::make_unique<os::Timer>(*loop_);
+    worker_ = os::Worker::start();
+    link_ = std::make_unique<kube::KubeLink>(*loop_, *worker_, options_.kubeconfig, options_.environment);
+    operands_ = std::make_unique<mig::Operands>(*loop_, options_.node_name, options_.operator_namespace);
+    link_->when_settled([this] {
+      if (auto* client = link_->client()) operands_->use(*client);
+    });
+    if (options_.reboot_asked)
+      log::warning("mig.no_reboot", {{"what", "WITH_REBOOT has no effect: this program does not restart nodes"}});
+    if (options_.host_clients_asked)
+      log::warning("mig.no_host_clients", {{"what",
+                                            "WITH_SHUTDOWN_HOST_GPU_CLIENTS has no effect: this program stops no units "
+                                            "of the host; what holds a GPU is named"}});
+    mig::MigManager::Callbacks callbacks;
+    callbacks.driver = [this] {
+      gpu::NvmlSettings settings;
+      settings.driver_root = options_.driver_root;
+      return settings;
+    };
+    callbacks.ask_use = [this] { ask_kubelet({}); };
+    callbacks.changed = [this] { on_changed(); };
+    callbacks.rescan = [this] { loop_->post([this] { manager_->on_inventory(); }); };
+    callbacks.driver_is_ours = [](bool) {};  // it is open only while a thread works with it
+    callbacks.emit_on_node = [](const kube::Reason&, const std::string&) {};
+    callbacks.emit_on_pod = [](const mig::Evictions::Pod&, const kube::Reason&, const std::string&) {};
+    callbacks.uid_of = [](const mig::MigUser&) { return std::string(); };
+    callbacks.make_way = [this](std::function<void()> ready) {
+      resumed_ = false;
+      operands_->pause([this, ready = std::move(ready)] { ask_kubelet(ready); });
+    };
+    mig::MigSettings settings;
+    settings.options.enabled = true;
+    settings.options.config_file = options_.config_file;
+    settings.options.in_operators_place = true;
+    settings.node_name = options_.node_name;
+    settings.folder = options_.folder;
+    settings.environment.insert(options_.environment.begin(), options_.environment.end());
+    manager_ = std::make_unique<mig::MigManager>(*loop_, *worker_, *link_, std::move(settings), std::move(callbacks));
+    return {};
+  }
+
+  void ask_kubelet(std::function<void()> then) {
+    worker_->run([this, socket = options_.pod_resources_socket, asked = loop_->now(), then = std::move(then)] {
+      auto listed = kubelet::list_pod_resources(socket, kKubeletDeadline);
+      loop_->post([this, asked, then, listed = std::move(listed)]() mutable {
+        on_listed(std::move(listed), asked);
+        if (then) then();
+      });
+    });
+  }
+
+  void on_listed(Result<std::vector<kubelet::PodHolding>> listed, MonoTime asked) {
+    mig::MigUse use;
+    use.asked = asked;
+    if (!listed)
+      use.unknown = to_string(listed.error());
+    else
+      for (const auto& holding : *listed)
+        for (const auto& slot : holding.slots)
+          use.users[std::string(plan::device_of(slot))].push_back(
+              {holding.pod_namespace, holding.pod, holding.container});
+    manager_->use_is(std::move(use));
+  }
+
+  void on_changed() {
+    if (!manager_) return;
+    const mig::MigReport& report = manager_->report();
+    const bool waits = report.state == "pending" && report.reason == "Waiting";
+    if (!waits)
+      ask_again_->stop();
+    else if (!ask_again_->running())
+      ask_again_->start(kAskAgain, [this] { ask_kubelet([this] { on_changed(); }); });
+    const bool rests = waits || report.state == "success" || report.state == "failed" || report.state == "idle";
+    if (!rests || resumed_ == true) return;
+    resumed_ = true;
+    const bool changed = report.changes != std::exchange(validated_, report.changes);
+    operands_->resume(changed);
+  }
 
   MigManagerOptions options_;
   std::unique_ptr<os::Loop> loop_;
@@ -46,88 +123,6 @@ class MigProgram {
   std::optional<bool> resumed_;  // absent: it is not known what an earlier program has paused
   std::uint64_t validated_ = 0;  // changes
 };
-
-Status MigProgram::open() {
-  TRY(loop_, os::Loop::open());
-  TRY_STATUS(loop_->on_signals({SIGTERM, SIGINT, SIGQUIT}, [this](int) { loop_->stop(); }));
-  ask_again_ = std::make_unique<os::Timer>(*loop_);
-  worker_ = os::Worker::start();
-  link_ = std::make_unique<kube::KubeLink>(*loop_, *worker_, options_.kubeconfig, options_.environment);
-  operands_ = std::make_unique<mig::Operands>(*loop_, options_.node_name, options_.operator_namespace);
-  link_->when_settled([this] {
-    if (auto* client = link_->client()) operands_->use(*client);
-  });
-  if (options_.reboot_asked)
-    log::warning("mig.no_reboot", {{"what", "WITH_REBOOT has no effect: this program does not restart nodes"}});
-  if (options_.host_clients_asked)
-    log::warning("mig.no_host_clients", {{"what",
-                                          "WITH_SHUTDOWN_HOST_GPU_CLIENTS has no effect: this program stops no units "
-                                          "of the host; what holds a GPU is named"}});
-  mig::MigManager::Callbacks callbacks;
-  callbacks.driver = [this] {
-    gpu::NvmlSettings settings;
-    settings.driver_root = options_.driver_root;
-    return settings;
-  };
-  callbacks.ask_use = [this] { ask_kubelet({}); };
-  callbacks.changed = [this] { on_changed(); };
-  callbacks.rescan = [this] { loop_->post([this] { manager_->on_inventory(); }); };
-  callbacks.driver_is_ours = [](bool) {};  // it is open only while a thread works with it
-  callbacks.emit_on_node = [](const kube::Reason&, const std::string&) {};
-  callbacks.emit_on_pod = [](const mig::Evictions::Pod&, const kube::Reason&, const std::string&) {};
-  callbacks.uid_of = [](const mig::MigUser&) { return std::string(); };
-  callbacks.make_way = [this](std::function<void()> ready) {
-    resumed_ = false;
-    operands_->pause([this, ready = std::move(ready)] { ask_kubelet(ready); });
-  };
-  mig::MigSettings settings;
-  settings.options.enabled = true;
-  settings.options.config_file = options_.config_file;
-  settings.options.in_operators_place = true;
-  settings.node_name = options_.node_name;
-  settings.folder = options_.folder;
-  settings.environment.insert(options_.environment.begin(), options_.environment.end());
-  manager_ = std::make_unique<mig::MigManager>(*loop_, *worker_, *link_, std::move(settings), std::move(callbacks));
-  return {};
-}
-
-void MigProgram::ask_kubelet(std::function<void()> then) {
-  worker_->run([this, socket = options_.pod_resources_socket, asked = loop_->now(), then = std::move(then)] {
-    auto listed = kubelet::list_pod_resources(socket, kKubeletDeadline);
-    loop_->post([this, asked, then, listed = std::move(listed)]() mutable {
-      on_listed(std::move(listed), asked);
-      if (then) then();
-    });
-  });
-}
-
-void MigProgram::on_listed(Result<std::vector<kubelet::PodHolding>> listed, MonoTime asked) {
-  mig::MigUse use;
-  use.asked = asked;
-  if (!listed)
-    use.unknown = to_string(listed.error());
-  else
-    for (const auto& holding : *listed)
-      for (const auto& slot : holding.slots)
-        use.users[std::string(plan::device_of(slot))].push_back(
-            {holding.pod_namespace, holding.pod, holding.container});
-  manager_->use_is(std::move(use));
-}
-
-void MigProgram::on_changed() {
-  if (!manager_) return;
-  const mig::MigReport& report = manager_->report();
-  const bool waits = report.state == "pending" && report.reason == "Waiting";
-  if (!waits)
-    ask_again_->stop();
-  else if (!ask_again_->running())
-    ask_again_->start(kAskAgain, [this] { ask_kubelet([this] { on_changed(); }); });
-  const bool rests = waits || report.state == "success" || report.state == "failed" || report.state == "idle";
-  if (!rests || resumed_ == true) return;
-  resumed_ = true;
-  const bool changed = report.changes != std::exchange(validated_, report.changes);
-  operands_->resume(changed);
-}
 
 }  // namespace
 
