@@ -6,7 +6,6 @@
 #include <map>
 #include <numeric>
 
-#include "base/ascii.h"
 #include "base/text.h"
 #include "plan/client_capacity.h"
 #include "plan/shares.h"

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <map>
 
-#include "base/ascii.h"
 #include "base/text.h"
 #include "config/names.h"
 
