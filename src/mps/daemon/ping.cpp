@@ -20,11 +20,15 @@ constexpr Duration kHeardTogether = std::chrono::milliseconds(1);
 
 Ping::Ping(os::Loop& loop, const std::string& socket, Duration deadline, Done done)
     : loop_(loop), socket_(socket), until_(loop.now() + deadline), deadline_(deadline), done_(std::move(done)) {
-  const auto connected = connect();
+  auto connected = connect_to_daemon(socket_);
   if (!connected) {
-    timer_.start(Duration{}, [this, connected] { finish(std::unexpected(connected.error())); });
+    Error error = std::move(connected).error();
+    if (error.code == EAGAIN)  // its queue of connections is full
+      error = {Kind::kTimeout, "the daemon accepts no more connections", socket_, 0};
+    timer_.start(Duration{}, [this, error] { finish(std::unexpected(error)); });
     return;
   }
+  fd_ = *std::move(connected);
   const MonoTime heard = std::min(next_on_grid(loop_.now() + kHeardTogether, kHeardTogether), until_);
   timer_.start(heard - loop_.now(), [this] { hear(); });
 }
@@ -39,16 +43,6 @@ void Ping::hear() {
 
 Ping::~Ping() {
   loop_.cancel(watch_);
-}
-
-Status Ping::connect() {
-  auto connected = connect_to_daemon(socket_);
-  // The daemon's queue of connections is full.
-  if (!connected && connected.error().code == EAGAIN)
-    return fail(Kind::kTimeout, "the daemon accepts no more connections", socket_);
-  if (!connected) return std::unexpected(connected.error());
-  fd_ = *std::move(connected);
-  return {};
 }
 
 bool Ping::readable() {

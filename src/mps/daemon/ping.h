@@ -25,7 +25,6 @@ class Ping {
   Ping& operator=(const Ping&) = delete;
 
  private:
-  Status connect();
   void hear();
   bool readable();  // true: the ping is over
   void finish(const Result<bool>& result);
