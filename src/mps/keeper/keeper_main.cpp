@@ -32,10 +32,20 @@ void prepare() {
   ::signal(SIGPIPE, SIG_IGN);
 }
 
+tranche::Status run(int count, char** arguments) {
+  using namespace tranche;
+  TRY(const auto loop, os::Loop::open());
+  mps::KeeperSettings settings{.socket = arguments[1]};
+  if (count == 3) settings.devices = arguments[2];
+  TRY(const auto keeper, mps::KeeperServer::open(*loop, std::move(settings), [&loop] { loop->stop(); }));
+  TRY_STATUS(loop->on_signals({SIGTERM, SIGINT, SIGHUP}, [&keeper](int) { keeper->end(); }));
+  loop->run();
+  return {};
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
-  using namespace tranche;
   if (count != 2 && count != 3) {
     fmt::print(stderr, "usage: tranche-keeper SOCKET [DEVICES]\n");
     return 2;
@@ -44,22 +54,7 @@ int main(int count, char** arguments) {
   ::prctl(PR_SET_NAME, "tranche-keeper");
   std::strncpy(arguments[0], "tranche-keeper", std::strlen(arguments[0]));
   prepare();
-  const auto loop = os::Loop::open();
-  if (!loop) {
-    fmt::print(stderr, "tranche-keeper: {}\n", to_string(loop.error()));
-    return 1;
-  }
-  mps::KeeperSettings settings{.socket = arguments[1]};
-  if (count == 3) settings.devices = arguments[2];
-  const auto keeper = mps::KeeperServer::open(**loop, std::move(settings), [&] { (*loop)->stop(); });
-  if (!keeper) {
-    fmt::print(stderr, "tranche-keeper: {}\n", to_string(keeper.error()));
-    return 1;
-  }
-  if (const auto signals = (*loop)->on_signals({SIGTERM, SIGINT, SIGHUP}, [&](int) { (*keeper)->end(); }); !signals) {
-    fmt::print(stderr, "tranche-keeper: {}\n", to_string(signals.error()));
-    return 1;
-  }
-  (*loop)->run();
-  return 0;
+  const auto ran = run(count, arguments);
+  if (!ran) fmt::print(stderr, "tranche-keeper: {}\n", to_string(ran.error()));
+  return ran ? 0 : 1;
 }
