@@ -28,18 +28,14 @@ void MpsClient::request(const MpsRequest& request, Done done) {
 }
 
 void MpsClient::end(const MpsRequest& request, Ended done) {
-  auto free = std::ranges::find(endings_, false, [](const auto& each) { return each->busy; });
-  if (free == endings_.end()) {
-    endings_.push_back(std::make_unique<Connection>(Connection{os::StatusClient::open(loop_, socket_)}));
-    free = std::prev(endings_.end());
-  }
-  Connection* const used = free->get();
-  used->busy = true;
-  used->client->request(request_line(request), kEndDeadline,
-                        [used, done = std::move(done)](const Result<std::string>& line) {
-                          used->busy = false;
-                          done(line ? read_end_reply(*line) : std::unexpected(line.error()));
-                        });
+  const auto free = std::ranges::find(endings_, false, &Connection::busy);
+  Connection& used = free == endings_.end() ? endings_.emplace_back(os::StatusClient::open(loop_, socket_)) : *free;
+  used.busy = true;
+  used.client->request(request_line(request), kEndDeadline,
+                       [&used, done = std::move(done)](const Result<std::string>& line) {
+                         used.busy = false;
+                         done(line ? read_end_reply(*line) : std::unexpected(line.error()));
+                       });
 }
 
 void MpsClient::follow(std::function<void(const PoolReports& reports)> on_reports) {

@@ -7,9 +7,9 @@
 // Ending clients takes seconds, and `tranche mps` serves the requests of a connection one after the other: each such
 // request uses a connection that is free, so that a request for the next tenant does not wait for it.
 #include <functional>
+#include <list>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "mps/protocol/pool_reports.h"
 #include "mps/protocol/replies.h"
@@ -42,7 +42,7 @@ class MpsClient {
   os::Loop& loop_;
   std::string socket_;
   std::unique_ptr<os::StatusClient> ordered_;
-  std::vector<std::unique_ptr<Connection>> endings_;
+  std::list<Connection> endings_;
   std::unique_ptr<os::StatusWatcher> watcher_;
 };
 
