@@ -185,9 +185,9 @@ void PoolDaemon::doubt(const LogLine& line) {
   switch (line.what) {
     case LogWhat::kFatalCulprit:
     case LogWhat::kFatalException:
-      return prover_.feed(Doubt{DoubtKind::kSoon});
+      return prover_.feed(Doubt{});
     case LogWhat::kServerExited:
-      return prover_.feed(Doubt{DoubtKind::kPaced});
+      return prover_.feed(Doubt{.paced = true});
     default:
       return;
   }

@@ -146,7 +146,7 @@ class PoolDaemon {
   void look() { feed(LookNow{}); }  // lists the servers' clients now
   // New clients may be unable to start: starts a proof soon. These proofs have a minimum interval, because tenants that
   // fill the server can cause doubts.
-  void doubt() { prover_.feed(Doubt{DoubtKind::kPaced}); }
+  void doubt() { prover_.feed(Doubt{.paced = true}); }
   void prove_every(Duration every) { prover_.set_every(settings_.proof_program.empty() ? Duration{} : every); }
   // Makes the daemon and its servers hold these limits for the clients that they accept next. If they hold them
   // already, `done` runs at once. Calls run one after the other; of the waiting ones only the newest counts, and the

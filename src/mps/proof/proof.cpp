@@ -92,7 +92,7 @@ class ProofTurn {
       return;
     }
     MonoTime at = now_ + settings_.settle;
-    if (event.kind == DoubtKind::kPaced && p_.last_started) at = std::max(at, *p_.last_started + settings_.doubt_every);
+    if (event.paced && p_.last_started) at = std::max(at, *p_.last_started + settings_.doubt_every);
     p_.due = p_.due ? std::min(*p_.due, at) : at;
   }
 

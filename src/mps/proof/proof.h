@@ -23,7 +23,7 @@ struct ProofSettings {
   Duration deadline = std::chrono::seconds(10);        // for each stage of the start
   Duration lost_after = std::chrono::seconds(30);      // a proof that has not reported its end by then counts as lost
   Duration settle = std::chrono::milliseconds(200);    // from a doubt, or a step, to the proof
-  Duration doubt_every = std::chrono::seconds(10);     // minimum interval of proofs after kPaced
+  Duration doubt_every = std::chrono::seconds(10);     // minimum interval of proofs after Doubt::paced
   Duration again = std::chrono::seconds(1);            // after a failed proof
   Duration fault_patience = std::chrono::seconds(30);  // how long a server may handle a fault
   Duration step_patience = std::chrono::seconds(5);    // for a step to be done
@@ -68,12 +68,8 @@ struct PoolLeft {      // it does not serve (now)
   };
   Why why = Why::kDaemon;
 };
-enum class DoubtKind {
-  kPaced,  // tenants can cause it: a server ended, starts fail
-  kSoon,   // a fatal fault
-};
-struct Doubt {
-  DoubtKind kind = DoubtKind::kSoon;
+struct Doubt {         // new clients may be unable to start: a fatal fault
+  bool paced = false;  // or a cause that tenants can repeat: a server ended, starts fail
 };
 struct FaultHandled {  // whether a server of the pool is in FAULT now
   bool now = false;

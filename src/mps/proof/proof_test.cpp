@@ -132,10 +132,10 @@ TEST(Proof, EveryArrow) {
        "wedged",
        {"start"}},
       {"now and then → tried while it serves", proven, [](Rig& r) { r.wake(); }, "serving", {"start"}},
-      {"a fault → tried soon", proven, [](Rig& r) { r.feed(Doubt{DoubtKind::kSoon}).wake(); }, "serving", {"start"}},
+      {"a fault → tried soon", proven, [](Rig& r) { r.feed(Doubt{}).wake(); }, "serving", {"start"}},
       {"a doubt while one runs → another follows",
        proving,
-       [](Rig& r) { r.feed(Doubt{DoubtKind::kSoon}).ended(kPassed).wake(); },
+       [](Rig& r) { r.feed(Doubt{}).ended(kPassed).wake(); },
        "serving",
        {"start"}},
       {"the daemon goes → called off", proving, [](Rig& r) { r.feed(PoolLeft{}); }, "proving", {"cancel"}},
@@ -187,7 +187,7 @@ TEST(Proof, EveryArrow) {
 TEST(Proof, TurnedOffNeverStartsAndAlwaysServes) {
   Rig rig;
   rig.settings.every = {};
-  rig.feed(PoolServes{}).feed(Doubt{DoubtKind::kSoon}).feed(FaultHandled{true});
+  rig.feed(PoolServes{}).feed(Doubt{}).feed(FaultHandled{true});
   EXPECT_EQ(rig.p.state, ProofState::kOff);
   EXPECT_EQ(pool_word(rig.p), "serving");
   EXPECT_FALSE(wake_at(rig.p, rig.settings));
@@ -221,7 +221,7 @@ TEST(Proof, DeathsThatHurtNobodyCauseFewProofs) {
   int proofs = 0;
   while (rig.now < began + 60s) {
     rig.now += 100ms;
-    rig.feed(Doubt{DoubtKind::kPaced}).feed(ProofTick{});
+    rig.feed(Doubt{.paced = true}).feed(ProofTick{});
     if (rig.p.running) {
       ++proofs;
       rig.ended(kPassed);
@@ -255,9 +255,9 @@ TEST(Proof, AFaultGetsItsPatienceAnewWhenClientsAreEndedForIt) {
 TEST(Proof, AFaultIsLookedIntoSoonAfterTheLastProof) {
   Rig rig = proven();
   ASSERT_LT(rig.settings.settle, rig.settings.doubt_every);
-  EXPECT_EQ(rig.feed(Doubt{DoubtKind::kSoon}).p.due, rig.now + rig.settings.settle);
+  EXPECT_EQ(rig.feed(Doubt{}).p.due, rig.now + rig.settings.settle);
   rig = proven();
-  EXPECT_EQ(rig.feed(Doubt{DoubtKind::kPaced}).p.due, rig.now + rig.settings.doubt_every);
+  EXPECT_EQ(rig.feed(Doubt{.paced = true}).p.due, rig.now + rig.settings.doubt_every);
 }
 
 TEST(Proof, CountsWhatItEnded) {
@@ -286,7 +286,7 @@ TEST(ProofProperty, APoolServesOnlyTrustedAndNeverSleepsWhileItIsNot) {
           rig.feed(PoolLeft{static_cast<PoolLeft::Why>(random() % 3)});
           break;
         case 2:
-          rig.feed(Doubt{random() % 2 == 0 ? DoubtKind::kPaced : DoubtKind::kSoon});
+          rig.feed(Doubt{.paced = random() % 2 == 0});
           break;
         case 3:
           rig.feed(FaultHandled{random() % 2 == 0});
