@@ -131,7 +131,7 @@ class Sessions::Entry final : public Question {
   }
   Entry(const Entry&) = delete;
   Entry& operator=(const Entry&) = delete;
-  bool urgent() const { return asked.rank == SessionAsked::Rank::kUrgent; }
+  bool urgent() const { return asked.urgent; }
 
   SessionAsked asked;
   Done done;

@@ -36,11 +36,10 @@ std::unique_ptr<Question> ask(os::Loop& loop, const ControlTarget& target, const
                               std::function<void(Result<std::string>)> done);
 
 struct SessionAsked {
-  enum class Rank { kOrdinary, kUrgent };
   ControlTarget target;
   std::string input;
-  Duration deadline{};  // ordinary: counts from the session's start; urgent: from ask(), waiting included
-  Rank rank = Rank::kOrdinary;
+  Duration deadline{};  // counts from the session's start; if urgent, from ask(), waiting included
+  bool urgent = false;
   std::function<void()> on_begun = {};  // runs each time the session starts; may be empty
 };
 

@@ -75,12 +75,17 @@ Result<std::string_view> only_line(std::string_view command, std::string_view te
   return lines[0];
 }
 
-// The output for one of them: a memory limit for each device, then the percentage.
-Result<LimitsReadBack> check_read_back(const std::string& who, const DaemonLimits& limits,
-                                       const std::vector<std::string_view>& lines, std::size_t at) {
+// From this line on: a memory limit for each device, then the percentage.
+LimitsReadBack read_back_at(const DaemonLimits& limits, const std::vector<std::string_view>& lines, std::size_t at) {
   LimitsReadBack read;
   for (const auto& [uuid, memory] : limits.memory) read.memory.emplace_back(uuid, lines[at++]);
   read.threads = lines[at];
+  return read;
+}
+
+Result<LimitsReadBack> check_read_back(const std::string& who, const DaemonLimits& limits,
+                                       const std::vector<std::string_view>& lines, std::size_t at) {
+  const auto read = read_back_at(limits, lines, at);
   if (const auto difference = disagreement(limits, read); !difference.empty())
     return fail(Kind::kInvalid, difference, who);
   return read;
@@ -170,13 +175,9 @@ Result<LimitsReadBack> parse_read_session(const DaemonLimits& limits, std::strin
     return unreadable(kCommand, text,
                       std::to_string(limits.memory.size()) + " memory limits and a percentage: a limit is not set");
   }
-  LimitsReadBack read;
-  for (std::size_t i = 0; i < limits.memory.size(); ++i) {
-    TRY_STATUS(parse_memory_limit(lines[i]));
-    read.memory.emplace_back(limits.memory[i].first, lines[i]);
-  }
-  TRY_STATUS(parse_thread_percentage(lines.back()));
-  read.threads = lines.back();
+  auto read = read_back_at(limits, lines, 0);
+  for (const auto& [uuid, memory] : read.memory) TRY_STATUS(parse_memory_limit(memory));
+  TRY_STATUS(parse_thread_percentage(read.threads));
   return read;
 }
 

@@ -38,9 +38,9 @@ class SessionsTest : public ::testing::Test {
   ControlTarget target() const {
     return {{scratch_ / "control"}, {{"HELD", scratch_ / "held"}, {"PATH", "/usr/bin:/bin"}}};
   }
-  void ask(const std::string& word, Duration deadline, SessionAsked::Rank rank = SessionAsked::Rank::kOrdinary) {
+  void ask(const std::string& word, Duration deadline, bool urgent = false) {
     questions_.push_back(sessions_->ask(
-        {.target = target(), .input = word + "\n", .deadline = deadline, .rank = rank},
+        {.target = target(), .input = word + "\n", .deadline = deadline, .urgent = urgent},
         [this](const Result<std::string>& reply) {
           answers_.push_back(reply ? *reply : std::string(to_string(reply.error().kind)) + ": " + reply.error().what);
           if (answers_.size() == wanted_) loop_->stop();
@@ -70,22 +70,22 @@ TEST_F(SessionsTest, RunOneAfterTheOtherInTheOrderOfAsking) {
 
 TEST_F(SessionsTest, LetUrgentOnesGoFirst) {
   for (const char* word : {"slow", "a"}) ask(word, 60s);
-  ask("urgent", 60s, SessionAsked::Rank::kUrgent);
+  ask("urgent", 60s, true);
   EXPECT_TRUE(sessions_->urgent());
   run_until(3);
   EXPECT_EQ(answers_.back(), "a\n");
 }
 
 TEST_F(SessionsTest, DoNotCountWaitingAgainstAnOrdinaryQuestion) {
-  for (int i = 0; i < 4; ++i) ask("slow", 60s, SessionAsked::Rank::kUrgent);
+  for (int i = 0; i < 4; ++i) ask("slow", 60s, true);
   ask("a", 1s);
   run_until(5);
   EXPECT_EQ(answers_.back(), "a\n");
 }
 
 TEST_F(SessionsTest, EndAnUrgentQuestionWhoseTurnDoesNotComeInTime) {
-  ask("long", 60s, SessionAsked::Rank::kUrgent);
-  ask("b", 5ms, SessionAsked::Rank::kUrgent);
+  ask("long", 60s, true);
+  ask("b", 5ms, true);
   run_until(1);
   EXPECT_THAT(answers_, ElementsAre("timeout: another control session took all the time there was"));
   ASSERT_TRUE(os::Dir::open(scratch_.path())->write_atomically("held.end", ""));
@@ -98,7 +98,7 @@ TEST_F(SessionsTest, TryAgainWhileSomebodyElseHoldsTheSession) {
   const auto dir = os::Dir::open(scratch_.path());
   ASSERT_TRUE(dir->write_atomically("held", ""));
   ask("a", 60s);
-  ask("urgent", 60s, SessionAsked::Rank::kUrgent);
+  ask("urgent", 60s, true);
   loop_->after(100ms, [&] { EXPECT_TRUE(dir->remove("held")); });
   run_until(2);
   EXPECT_THAT(answers_, ElementsAre("urgent\n", "a\n"));
@@ -107,7 +107,7 @@ TEST_F(SessionsTest, TryAgainWhileSomebodyElseHoldsTheSession) {
 TEST_F(SessionsTest, SayThatSomebodyElseHeldTheSessionAllTheTime) {
   ASSERT_TRUE(os::Dir::open(scratch_.path())->write_atomically("held", ""));
   ask("a", 1s);
-  ask("b", 1s, SessionAsked::Rank::kUrgent);
+  ask("b", 1s, true);
   run_until(2);
   for (const auto& answer : answers_) {
     EXPECT_EQ(answer, "conflict: another client holds the daemon's one control session");

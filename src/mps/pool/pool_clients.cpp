@@ -161,14 +161,11 @@ void PoolDaemon::end_clients(std::vector<os::ProcessRef> living, const std::vect
 void PoolDaemon::end_living(const std::vector<int>& pids, std::vector<os::ProcessRef> known, Endings::Done done) {
   std::vector<os::ProcessRef> asked_about;
   std::vector<Terminated> others;
-  const auto exited = [&others](int pid) {
-    others.push_back({pid, TerminateOutcome::kNotAClient, "the process has exited"});
-  };
   for (const int pid : std::set(pids.begin(), pids.end())) {
     if (const auto ref = client(pid)) {
       if (std::ranges::find(known, *ref) == known.end()) known.push_back(*ref);
     } else if (const auto now = os::process_ref(pid); listed_.has(pid) || !now) {
-      exited(pid);
+      others.push_back({pid, TerminateOutcome::kNotAClient, "the process has exited"});
     } else {
       asked_about.push_back(*now);
     }
@@ -191,18 +188,15 @@ void PoolDaemon::end_living(const std::vector<int>& pids, std::vector<os::Proces
 }
 
 void PoolDaemon::side_query(std::uint64_t id, Exchange what, MonoTime due, const QueryDone& done) {
-  side_queries_[id] = sessions_.ask({.target = target(),
-                                     .input = what.input,
-                                     .deadline = std::max(Duration{}, due - loop_.now()),
-                                     .rank = SessionAsked::Rank::kUrgent},
-                                    [=, this, then = std::move(what.then)](const Result<std::string>& reply) {
-                                      const auto ended = side_queries_.extract(id);  // lives until this returns
-                                      if (!reply) return done(QuestionFailed{0, reply.error()});
-                                      auto onward = then(*reply);
-                                      if (auto* more = std::get_if<Exchange>(&onward))
-                                        return side_query(id, std::move(*more), due, done);
-                                      done(std::get<Event>(onward));
-                                    });
+  side_queries_[id] = sessions_.ask(
+      {.target = target(), .input = what.input, .deadline = std::max(Duration{}, due - loop_.now()), .urgent = true},
+      [=, this, then = std::move(what.then)](const Result<std::string>& reply) {
+        const auto ended = side_queries_.extract(id);  // lives until this returns
+        if (!reply) return done(QuestionFailed{0, reply.error()});
+        auto onward = then(*reply);
+        if (auto* more = std::get_if<Exchange>(&onward)) return side_query(id, std::move(*more), due, done);
+        done(std::get<Event>(onward));
+      });
 }
 
 void PoolDaemon::end_known(std::vector<os::ProcessRef> clients, std::vector<Terminated> others, Endings::Done done) {
