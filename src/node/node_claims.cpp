@@ -101,7 +101,8 @@ void NodeProgram::follow_claims() {
 void NodeProgram::serve_claims() {
   const auto problem_before = std::exchange(dra_problem_, {});
   dra_driver_ = inputs_.config.config.dra.driver_name;
-  const auto held = claims_.drivers();
+  std::set<std::string> held;
+  for (const auto& [uid, claim] : claims_.prepared()) held.insert(claim.driver);
   std::erase_if(dra_servers_, [&](const auto& each) {
     const bool over = each.first != dra_driver_ && !held.contains(each.first);
     if (over) log::info("dra.former_name_ended", {{"driver", each.first}});
@@ -143,8 +144,7 @@ std::optional<ClaimsReport> NodeProgram::claims_report() const {
   const bool ours = claims_.standing() == ClaimsStanding::kOurs;
   const auto* server = dra_server();
   if (ours && server == nullptr && dra_problem_.empty() && claims_.prepared().empty()) return std::nullopt;
-  ClaimsReport report{dra_driver_,       {}, claims_.prepared(), claims_.grants(), claim_statuses_.problem(),
-                      claims_.standing()};
+  ClaimsReport report{dra_driver_, {}, claims_.prepared(), claim_statuses_.problem(), claims_.standing()};
   if (server != nullptr)
     report.server = server->state();
   else

@@ -76,14 +76,15 @@ dra::PartStatus status_of(const dra::Part& part, const std::vector<dra::Device>&
 
 }  // namespace
 
-std::vector<dra::ClaimStatus> claim_statuses(const dra::PreparedClaims& claims, const std::vector<dra::Device>& devices,
-                                             const mps::PoolReports& pools) {
-  std::vector<dra::ClaimStatus> all;
+std::map<std::string, dra::ClaimStatus> claim_statuses(const dra::PreparedClaims& claims,
+                                                       const std::vector<dra::Device>& devices,
+                                                       const mps::PoolReports& pools) {
+  std::map<std::string, dra::ClaimStatus> all;
   for (const auto& [uid, claim] : claims) {
     if (claim.driver.empty()) continue;
     dra::ClaimStatus status{claim.name, claim.driver, claim.parts, {}};
     for (const auto& part : claim.parts) status.statuses.push_back(status_of(part, devices, pools));
-    all.push_back(std::move(status));
+    all.emplace(uid, std::move(status));
   }
   return all;
 }
@@ -101,11 +102,7 @@ void ClaimStatuses::look() {
 
 // An unprepared claim can stay allocated, for a different pod: its condition Ready must not stay true.
 void ClaimStatuses::take() {
-  std::map<std::string, dra::ClaimStatus> wanted;
-  for (auto& each : callbacks_.wanted()) {
-    const auto uid = each.name.uid;
-    wanted.emplace(uid, std::move(each));
-  }
+  auto wanted = callbacks_.wanted();
   for (auto& [uid, entry] : entries_) {
     if (wanted.contains(uid) || entry.wanted.parts.empty()) continue;
     entry.wanted.parts.clear();

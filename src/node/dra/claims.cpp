@@ -137,20 +137,6 @@ Claims::~Claims() {
     for (const auto id : asked_) api->cancel(id);
 }
 
-std::set<std::string> Claims::grants() const {
-  std::set<std::string> ids;
-  for (const auto& [uid, claim] : prepared_)
-    for (const auto& part : claim.parts)
-      if (!part.grant.empty()) ids.insert(part.grant);
-  return ids;
-}
-
-std::set<std::string> Claims::drivers() const {
-  std::set<std::string> names;
-  for (const auto& [uid, claim] : prepared_) names.insert(claim.driver);
-  return names;
-}
-
 // kubelet does not prepare the claim of a running pod again, so this file is the only other record that it is held.
 bool Claims::find_lost() {
   bool any = false;

@@ -176,8 +176,6 @@ class Claims final : public kubelet::DraAnswers {
   void unprepare(const dra::ClaimName& claim, Unprepared done) override;
 
   const dra::PreparedClaims& prepared() const { return prepared_; }
-  std::set<std::string> grants() const;   // ids of their endpoints
-  std::set<std::string> drivers() const;  // the names that they were prepared under
 
  private:
   using Job = std::function<void()>;
@@ -257,8 +255,8 @@ class ClaimStatuses {
   static constexpr Duration kSettle = std::chrono::milliseconds(200);
 
   struct Callbacks {
-    std::function<std::vector<dra::ClaimStatus>()> wanted;  // of all prepared claims, now
-    std::function<void()> changed;                          // problem() is different
+    std::function<std::map<std::string, dra::ClaimStatus>()> wanted;  // of all prepared claims, now
+    std::function<void()> changed;                                    // problem() is different
   };
 
   ClaimStatuses(os::Loop& loop, kube::KubeLink& link, const Claims& claims, Callbacks callbacks);
@@ -298,8 +296,9 @@ class ClaimStatuses {
   os::Timer retry_{loop_};
 };
 
-// What is reported of each prepared claim. Pure.
-std::vector<dra::ClaimStatus> claim_statuses(const dra::PreparedClaims& claims, const std::vector<dra::Device>& devices,
-                                             const mps::PoolReports& pools);
+// What is reported of each prepared claim, by UID. Pure.
+std::map<std::string, dra::ClaimStatus> claim_statuses(const dra::PreparedClaims& claims,
+                                                       const std::vector<dra::Device>& devices,
+                                                       const mps::PoolReports& pools);
 
 }  // namespace tranche::node

@@ -3,7 +3,6 @@
 // of claims from those of slots, and the state of publishing ResourceSlices (slice_publisher.h). Values.
 #include <cstddef>
 #include <cstdint>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -20,8 +19,7 @@ struct ClaimsReport {
   std::string driver;
   kubelet::DraServerState server;
   dra::PreparedClaims prepared;
-  std::set<std::string> grants;  // ids of the claims' endpoints
-  std::string status_problem;    // why status.devices of a claim is not written; "" = all are
+  std::string status_problem;  // why status.devices of a claim is not written; "" = all are
   ClaimsStanding standing = ClaimsStanding::kOurs;
 };
 

@@ -47,8 +47,10 @@ std::string victim_grants(const ReportedFault& fault) {
 
 // In doubt it is: what an older or a newer agent has prepared meanwhile is not known here.
 bool may_be_of_claim(const Inputs& in, const std::string& grant) {
-  const auto& claims = in.claims;
-  return claims && (claims->standing != ClaimsStanding::kOurs || claims->grants.contains(grant));
+  if (!in.claims || in.claims->standing != ClaimsStanding::kOurs) return in.claims.has_value();
+  return std::ranges::any_of(in.claims->prepared, [&](const auto& claim) {
+    return std::ranges::count(claim.second.parts, grant, &dra::Part::grant) > 0;
+  });
 }
 
 }  // namespace
