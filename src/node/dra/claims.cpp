@@ -11,6 +11,7 @@
 #include "dra/device_config.h"
 #include "dra/prepared_file.h"
 #include "kube/api_status.h"
+#include "kube/object.h"
 #include "os/files/kept.h"
 #include "os/log/log.h"
 
@@ -21,12 +22,6 @@ constexpr const char* kFile = "claims.txt";
 constexpr std::size_t kLargestFile = 16 << 20;
 constexpr Duration kReopenAfter = std::chrono::seconds(5);
 constexpr Duration kRoomPatience = std::chrono::seconds(20);  // until a different claim ends; kubelet waits 45 s
-
-bool is_object_name(std::string_view name) {
-  return !name.empty() && name != "." && name != ".." && std::ranges::all_of(name, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
-  });
-}
 
 // Why the API server does not give the claim.
 Error refusal(const kube::KubeAnswer& answer, const dra::ClaimName& claim) {
@@ -228,7 +223,7 @@ void Claims::prepare(const dra::ClaimName& claim, Prepared done) {
 }
 
 void Claims::read(const dra::ClaimName& claim, Prepared done) {
-  if (!is_object_name(claim.claim_namespace) || !is_object_name(claim.name))
+  if (!kube::parse_object_name(claim.claim_namespace + "/" + claim.name))
     return done(fail(Kind::kInvalid, "kubelet names a claim that cannot be: " + in_quotes(dra::to_string(claim))));
   if (!inputs_known_)
     return done(fail(Kind::kUnavailable, "the GPUs of this node are not known yet; kubelet asks again"));
