@@ -152,9 +152,7 @@ TEST(MetricsPage, PiecesMakeTheSameTextAsAPage) {
   LongText text;
   add_heading(text, "tranche_pool_state");
   for (const auto& sample : page.families.at(0).samples)
-    add_sample(text, "tranche_pool_state",
-               label_text("tranche_pool_state", {sample.labels.at(0).second, sample.labels.at(1).second}),
-               sample.value);
+    add_sample(text, "tranche_pool_state", sample.labels, sample.value);
   EXPECT_EQ(text.str(), to_text(page).str());
 }
 

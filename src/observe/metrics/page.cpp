@@ -17,19 +17,6 @@ Family& family_of(std::vector<Family>& families, const Metric& metric) {
   return *families.insert(at, {&metric, {}});
 }
 
-std::string in_label(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '\\' || c == '"') out += '\\';
-    if (c == '\n') {
-      out += "\\n";
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
-
 // Whole numbers with all their digits: 1000000, not 1e+06.
 std::string number(double value) {
   constexpr double kExact = 9007199254740992;  // 2^53
@@ -41,12 +28,6 @@ std::string number(double value) {
   const auto done = whole ? std::to_chars(text.data(), end, static_cast<std::int64_t>(value))
                           : std::to_chars(text.data(), end, value);
   return {text.data(), done.ptr};
-}
-
-void add_label(std::string& out, std::string_view name, std::string_view value) {
-  out += out.empty() ? '{' : ',';
-  out += name;
-  out += "=\"" + in_label(value) + '"';
 }
 
 constexpr std::string_view kReplacement = "\xef\xbf\xbd";
@@ -64,17 +45,13 @@ std::string_view to_string(Type type) {
 }
 
 void Page::set(MetricRef metric, std::initializer_list<std::string_view> label_values, Number value) {
-  CHECK_THAT(label_values.size() == metric->label_count(), "one value per label of the metric");
-  Sample sample;
-  sample.value = value.value;
-  std::size_t at = 0;
-  for (const auto text : label_values) sample.labels.emplace_back(metric->labels[at++], label_value(text));
+  std::string labels = label_text(metric, label_values);
   auto& samples = family_of(families, *metric).samples;
-  const auto place = std::ranges::lower_bound(samples, sample.labels, {}, &Sample::labels);
-  if (place != samples.end() && place->labels == sample.labels) {
+  const auto place = std::ranges::lower_bound(samples, labels, {}, &Sample::labels);
+  if (place != samples.end() && place->labels == labels) {
     place->value = value.value;
   } else {
-    samples.insert(place, std::move(sample));
+    samples.insert(place, {std::move(labels), value.value});
   }
 }
 
@@ -87,12 +64,7 @@ LongText to_text(const Page& page) {
   LongText out;
   for (const auto& family : page.families) {
     add_heading(out, *family.metric);
-    for (const auto& sample : family.samples) {
-      std::string labels;
-      for (const auto& [name, value] : sample.labels) add_label(labels, name, value);
-      if (!labels.empty()) labels += '}';
-      add_sample(out, *family.metric, labels, sample.value);
-    }
+    for (const auto& sample : family.samples) add_sample(out, *family.metric, sample.labels, sample.value);
   }
   return out;
 }
@@ -101,7 +73,11 @@ std::string label_text(MetricRef metric, std::initializer_list<std::string_view>
   CHECK_THAT(label_values.size() == metric->label_count(), "one value per label of the metric");
   std::string out;
   std::size_t at = 0;
-  for (const auto value : label_values) add_label(out, metric->labels[at++], label_value(value));
+  for (const auto value : label_values) {
+    out += out.empty() ? '{' : ',';
+    out += metric->labels[at++];
+    out += "=\"" + visible_text(label_value(value), "\"\\") + '"';
+  }
   return out.empty() ? out : out + '}';
 }
 

@@ -6,7 +6,6 @@
 #include <initializer_list>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "base/long_text.h"
@@ -26,14 +25,14 @@ struct Number {
 };
 
 struct Sample {
-  std::vector<std::pair<std::string, std::string>> labels;  // in the order of the table
+  std::string labels;  // as label_text() renders them
   double value = 0;
   friend bool operator==(const Sample&, const Sample&) = default;
 };
 
 struct Family {
   const Metric* metric = nullptr;  // of the table
-  std::vector<Sample> samples;     // by label values
+  std::vector<Sample> samples;     // by labels
   friend bool operator==(const Family&, const Family&) = default;
 };
 
