@@ -58,8 +58,6 @@ class SharedFigures {
 
  private:
   struct Version {
-    Version() = default;
-    explicit Version(const Figures& of) : figures(of) {}
     Figures figures;
     std::atomic<int> readers = 0;
   };

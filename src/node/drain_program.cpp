@@ -1,4 +1,4 @@
-#include "node/drain_program.h"
+#include "node/node_program.h"
 
 #include <filesystem>
 

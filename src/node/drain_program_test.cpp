@@ -1,4 +1,4 @@
-#include "node/drain_program.h"
+#include "node/node_program.h"
 
 #include <gmock/gmock.h>
 #include <sys/stat.h>

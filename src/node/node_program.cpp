@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "config/live/driver_settings.h"
-#include "node/drain_program.h"
 #include "node/node_log.h"
 #include "node/node_parts.h"
 #include "os/files/files.h"

@@ -4,6 +4,7 @@
 // reopened, ids and endpoints do not change. docs/internals/one-pod.md follows one pod through it.
 #include <string>
 
+#include "base/result.h"
 #include "base/time.h"
 #include "config/live/config_source.h"
 #include "config/resolve.h"
@@ -41,6 +42,13 @@ struct NodeOptions {
   std::string listen;       // metrics and status page, "addr:port"; "" = none
   bool dcgm_names = false;  // also /metrics/dcgm
 };
+
+// Installs tranche-drain for containers: in a folder of the node that Allocate mounts read-only at /run/tranche/bin.
+// Not below /run, which many nodes mount with noexec. `dir` "" = not requested: does nothing. Copies the program from
+// `source`, by default tranche-drain beside this process's executable, and replaces it atomically if it differs;
+// running containers see the new one. `dir` is the same path here and on the node: an agent in a container must have
+// the node's folder mounted there, otherwise this fails.
+Status install_drain_program(const std::string& dir, const std::string& source = {});
 
 // Returns the exit status: 0 after SIGTERM, SIGINT or SIGQUIT, 2 for an unusable configuration, 1 otherwise.
 int run_node(const NodeOptions& options);

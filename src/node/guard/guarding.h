@@ -23,7 +23,6 @@
 #include "guard/pool_processes.h"
 #include "guard/tenant_shares.h"
 #include "mps/protocol/mps_client.h"
-#include "node/guard/guard_report.h"
 #include "node/snapshot.h"
 #include "os/loop/loop.h"
 #include "os/loop/timer.h"
