@@ -91,15 +91,21 @@ class Judge {
     order.limit = limit.memory;
   }
 
-  Order order(What what, const Device& device, const GrantOnDevice& key, const Limit& limit, const Held& held) const {
+  // With the limit of the grant there, where it has one.
+  Order order(What what, const GrantOnDevice& on) const {
     Order order;
     order.what = what;
-    order.grant = key.first;
-    order.device = device.uuid;
-    order.sum = held.sum;
-    take_limit(order, limit);
-    order.since = memory_.over[key].since;
+    order.grant = on.first;
+    order.device = on.second;
+    if (const auto limit = inputs_.limits.find(on); limit != inputs_.limits.end()) take_limit(order, limit->second);
     return order;
+  }
+
+  Order order(What what, const GrantOnDevice& on, const Held& held) const {
+    Order over = order(what, on);
+    over.sum = held.sum;
+    over.since = memory_.over[on].since;
+    return over;
   }
 
   void too_much(const Device& device, const GrantOnDevice& key, const Limit& limit, Held& held) {
@@ -114,11 +120,11 @@ class Judge {
       case GuardMemory::kObserve:
         if (over.reported) return;
         over.reported = true;
-        verdict_.orders.push_back(order(What::kReport, device, key, limit, held));
+        verdict_.orders.push_back(order(What::kReport, key, held));
         for (const Process* process : held.processes) verdict_.orders.back().processes.push_back(*process);
         return;
       case GuardMemory::kRefuseNew:
-        refuse(order(What::kRefuse, device, key, limit, held));
+        refuse(order(What::kRefuse, key, held));
         return;
       case GuardMemory::kTerminateNewest:
       case GuardMemory::kTerminateAll:
@@ -190,9 +196,9 @@ class Judge {
   void end(const Device& device, const GrantOnDevice& key, const Limit& limit, const Held& held, Memory::Over& over) {
     ending_.insert(key);
     remember(device, held, over);
-    Order terminate = order(What::kTerminate, device, key, limit, held);
-    Order kill = order(What::kKill, device, key, limit, held);
-    Order doubt = order(What::kStop, device, key, limit, held);
+    Order terminate = order(What::kTerminate, key, held);
+    Order kill = order(What::kKill, key, held);
+    Order doubt = order(What::kStop, key, held);
     Order again = doubt;
     again.again = true;
     terminate.since = kill.since = doubt.since = again.since = device.sampled;
@@ -278,26 +284,21 @@ class Judge {
       const auto device = std::ranges::find(devices_, stopped.because.second, &Device::uuid);
       const bool seen_since = device != devices_.end() && device->sampled > stopped.since;
       if (!seen_since && now_ < stopped.since + kNoFigures) continue;
-      Order& order = orders[stopped.because];
-      order.what = What::kContinue;
-      order.grant = stopped.because.first;
-      order.device = stopped.because.second;
-      order.since = stopped.since;
-      if (const auto limit = inputs_.limits.find(stopped.because); limit != inputs_.limits.end())
-        take_limit(order, limit->second);
-      Process process{.id = id, .memory = {}, .grant = order.grant};
+      Order& again = orders.try_emplace(stopped.because, order(What::kContinue, stopped.because)).first->second;
+      again.since = stopped.since;
+      Process process{.id = id, .memory = {}, .grant = again.grant};
       for (const Device& each : devices_) {
         for (const Process& listed : each.processes) {
-          if (each.uuid != order.device || listed.grant != order.grant) continue;
-          if (order.processes.empty()) order.sum = order.sum + listed.memory;
+          if (each.uuid != again.device || listed.grant != again.grant) continue;
+          if (again.processes.empty()) again.sum = again.sum + listed.memory;
           if (listed.id == id) process = listed;
         }
       }
-      order.processes.push_back(std::move(process));
+      again.processes.push_back(std::move(process));
     }
-    for (auto& [key, order] : orders) {
-      for (const Process& process : order.processes) memory_.stopped.erase(process.id);
-      verdict_.orders.push_back(std::move(order));
+    for (auto& [key, again] : orders) {
+      for (const Process& process : again.processes) memory_.stopped.erase(process.id);
+      verdict_.orders.push_back(std::move(again));
     }
     if (!memory_.stopped.empty()) verdict_.open = true;
   }
@@ -320,25 +321,18 @@ class Judge {
     const bool asked = foreign_process.asked_to_end != MonoTime{};
     if (!asked && device.clients_read < foreign_process.since + kPatienceWithForeignProcesses) return;
     if (asked && now_ < foreign_process.asked_to_end + kGrace) return;
-    Order order;
-    order.what = asked ? What::kEnd : What::kAskToEnd;
-    order.grant = process.grant;
-    order.device = device.uuid;
-    order.pool = device.pool;
-    order.policy = to_string(inputs_.foreign_processes);
-    order.processes = {process};
-    order.sum = process.memory;
-    order.since = foreign_process.since;
-    if (const auto limit = inputs_.limits.find({process.grant, device.uuid}); limit != inputs_.limits.end()) {
-      order.resource = limit->second.resource;
-      order.limit = limit->second.memory;
-    }
+    Order end = order(asked ? What::kEnd : What::kAskToEnd, {process.grant, device.uuid});
+    end.pool = device.pool;
+    end.policy = to_string(inputs_.foreign_processes);
+    end.processes = {process};
+    end.sum = process.memory;
+    end.since = foreign_process.since;
     if (asked) {
       foreign_process.ended = true;
     } else {
       foreign_process.asked_to_end = now_;
     }
-    verdict_.orders.push_back(std::move(order));
+    verdict_.orders.push_back(std::move(end));
   }
 
   // Opens endpoints that the guard closed, also before a restart, once their grant is within its limit everywhere.

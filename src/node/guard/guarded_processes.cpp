@@ -121,14 +121,12 @@ void GuardedProcesses::learn_pool_containers(const std::map<std::string, guard::
   own_containers_ = {own_container_};
   for (const auto& [id, pool] : pools) {
     for (const std::uint32_t pid : pool.own) {
-      const auto it = pool_containers_.find(pid);
-      if (it != pool_containers_.end()) {
-        looked.insert(*it);
-      } else {
-        const auto container = container_of(fmt::format("/proc/{}", pid));
-        looked[pid] = container ? container->id : "";
-      }
-      if (!looked[pid].empty()) own_containers_.insert(looked[pid]);
+      std::string& container = looked[pid];
+      if (const auto it = pool_containers_.find(pid); it != pool_containers_.end())
+        container = it->second;
+      else if (const auto found = container_of(fmt::format("/proc/{}", pid)))
+        container = found->id;
+      if (!container.empty()) own_containers_.insert(container);
     }
   }
   own_containers_.erase("");

@@ -143,7 +143,7 @@ class Guarding {
   void stop(const guard::Order& order);
   void stop_the_container(const guard::Order& order);
   void terminate(guard::Order order);
-  void ask_to_terminate(guard::Order order, std::vector<GuardAct> acts);
+  void ask_to_terminate(const guard::Order& order);
   void admit(const guard::Order& order);
   void signal(const guard::Order& order, int number);
   std::vector<std::string> beside(const guard::Order& order) const;

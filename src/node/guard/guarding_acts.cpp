@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <span>
 
 #include "base/text.h"
 #include "node/guard/guarding.h"
@@ -124,45 +125,44 @@ void Guarding::stop_the_container(const guard::Order& order) {
 
 void Guarding::terminate(guard::Order order) {
   stop(order);
-  std::vector<GuardAct> acts;
-  for (const auto& process : order.processes) acts.push_back(act_of(order, &process));
-  while (order.processes.size() > mps::kMostPidsPerRequest) {
-    guard::Order part = order;
-    part.processes.resize(mps::kMostPidsPerRequest);
-    order.processes.erase(order.processes.begin(), order.processes.begin() + mps::kMostPidsPerRequest);
-    std::vector<GuardAct> acts_of_part(acts.begin(), acts.begin() + mps::kMostPidsPerRequest);
-    acts.erase(acts.begin(), acts.begin() + mps::kMostPidsPerRequest);
-    ask_to_terminate(std::move(part), std::move(acts_of_part));
+  const auto all = std::exchange(order.processes, {});
+  for (std::size_t from = 0; from < all.size(); from += order.processes.size()) {
+    const auto part = std::span(all).subspan(from, std::min<std::size_t>(mps::kMostPidsPerRequest, all.size() - from));
+    order.processes.assign(part.begin(), part.end());
+    ask_to_terminate(order);
   }
-  ask_to_terminate(std::move(order), std::move(acts));
 }
 
-void Guarding::ask_to_terminate(guard::Order order, std::vector<GuardAct> acts) {
+void Guarding::ask_to_terminate(const guard::Order& order) {
   mps::TerminateRequest request{.pool = order.pool, .reason = reason_of(order)};
-  for (const auto& process : order.processes) request.pids.push_back(static_cast<int>(process.id.pid));
-  mps_.end(request, [this, alive = std::weak_ptr(alive_), order = std::move(order),
-                     acts = std::move(acts)](const Result<mps::EndReply>& reply) {
-    if (alive.expired()) return;
-    const auto over = memory_.over.find({order.grant, order.device});
-    const Bytes most = over == memory_.over.end() ? order.sum : over->second.most;
-    guard::answered(memory_, order, reply ? reply->clients : std::vector<mps::Terminated>{}, loop_.now());
-    for (GuardAct act : acts) {
-      act.most = most;
-      if (!reply) {
-        note(std::move(act), "failed", to_string(reply.error()) + "; the process stays stopped");
-        continue;
-      }
-      const auto client = std::ranges::find(reply->clients, static_cast<int>(act.pid), &mps::Terminated::pid);
-      if (client == reply->clients.end()) {
-        note(std::move(act), "failed", "tranche mps did not say what became of it; it stays stopped");
-      } else {
-        const bool done = client->outcome == mps::TerminateOutcome::kTerminated;
-        note(std::move(act), done ? "done" : std::string(mps::to_string(client->outcome)), client->note);
-      }
-    }
-    keep_stopped();
-    arm(true);
-  });
+  std::vector<GuardAct> acts;
+  for (const auto& process : order.processes) {
+    request.pids.push_back(static_cast<int>(process.id.pid));
+    acts.push_back(act_of(order, &process));
+  }
+  mps_.end(request,
+           [this, alive = std::weak_ptr(alive_), order, acts = std::move(acts)](const Result<mps::EndReply>& reply) {
+             if (alive.expired()) return;
+             const auto over = memory_.over.find({order.grant, order.device});
+             const Bytes most = over == memory_.over.end() ? order.sum : over->second.most;
+             guard::answered(memory_, order, reply ? reply->clients : std::vector<mps::Terminated>{}, loop_.now());
+             for (GuardAct act : acts) {
+               act.most = most;
+               if (!reply) {
+                 note(std::move(act), "failed", to_string(reply.error()) + "; the process stays stopped");
+                 continue;
+               }
+               const auto client = std::ranges::find(reply->clients, static_cast<int>(act.pid), &mps::Terminated::pid);
+               if (client == reply->clients.end()) {
+                 note(std::move(act), "failed", "tranche mps did not say what became of it; it stays stopped");
+               } else {
+                 const bool done = client->outcome == mps::TerminateOutcome::kTerminated;
+                 note(std::move(act), done ? "done" : std::string(mps::to_string(client->outcome)), client->note);
+               }
+             }
+             keep_stopped();
+             arm(true);
+           });
 }
 
 // All endpoints of the tenant, because its container may connect through any of them; done when the last has answered.
