@@ -51,20 +51,16 @@ NodeEvent pages_event(const std::string& program, const std::string& problem) {
 std::vector<NodeEvent> PoolEvents::update(const plan::Plan& plan, const mps::PoolReports& reports) {
   std::vector<NodeEvent> events;
   const auto faults = mps::pool_faults(plan, reports);
-  const auto planned = [&](const std::string& id) {
-    return std::ranges::any_of(plan.pools, [&](const plan::PlannedPool& pool) { return pool.id == id; });
-  };
-  std::erase_if(served_, [&](const std::string& id) { return !planned(id); });
-  std::erase_if(down_, [&](const std::string& id) { return !planned(id); });
+  std::erase_if(serves_, [&](const auto& known) { return plan::find_pool(plan, known.first) == nullptr; });
   for (const auto& pool : plan.pools) {
     const auto fault = faults.find(pool.id);
-    if (fault == faults.end()) {
-      if (down_.erase(pool.id) > 0)
-        events.push_back({&kube::kMpsPoolServing, fmt::format("MPS pool {} serves again", pool.id)});
-      served_.insert(pool.id);
-    } else if (served_.erase(pool.id) > 0) {
-      down_.insert(pool.id);
-      events.push_back({&kube::kMpsPoolDown, fmt::format("MPS pool {}: {}", pool.id, fault->second)});
+    const bool serves = fault == faults.end();
+    const auto known = serves_.find(pool.id);
+    if (known == serves_.end()) {
+      if (serves) serves_.emplace(pool.id, true);
+    } else if (std::exchange(known->second, serves) != serves) {
+      events.push_back(serves ? NodeEvent{&kube::kMpsPoolServing, fmt::format("MPS pool {} serves again", pool.id)}
+                              : NodeEvent{&kube::kMpsPoolDown, fmt::format("MPS pool {}: {}", pool.id, fault->second)});
     }
   }
   return events;

@@ -1,6 +1,6 @@
 #pragma once
 // Changes on this node as events for people (docs/reference/events.md): health of devices, pools, configuration. Pure.
-#include <set>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -30,8 +30,7 @@ class PoolEvents {
   std::vector<NodeEvent> update(const plan::Plan& plan, const mps::PoolReports& reports);
 
  private:
-  std::set<std::string> served_;
-  std::set<std::string> down_;
+  std::map<std::string, bool> serves_;  // by pool that has served
 };
 
 }  // namespace tranche::node
