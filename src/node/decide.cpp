@@ -37,12 +37,6 @@ void want_plan(const Inputs& in, const Records& records, Decided& out) {
   if (plan) records.change.aim(*std::move(plan));
 }
 
-// By the latest reports of the driver, kubelet and `tranche mps`: devices in use are never taken away.
-void step_change(const Inputs& in, const Records& records, Decided& out) {
-  if (!in.inventory) return;
-  records.change.step(in, out.decision, out.change);
-}
-
 void read_shares(const Records& records, Decision& decision) {
   if (*decision.shares != records.ledger.shares()) decision.shares = records.ledger.shares();
 }
@@ -83,10 +77,14 @@ std::map<std::string, health::Unhealthy> other_faults(const Inputs& in, const De
 
 void decide_offer(const Inputs& in, const Records& records, Decided& out, MonoTime now) {
   Decision& decision = out.decision;
-  step_change(in, records, out);
+  // By the latest reports of the driver, kubelet and `tranche mps`: devices in use are never taken away.
+  const auto step_change = [&] {
+    if (in.inventory) records.change.step(in, decision, out.change);
+  };
+  step_change();
   if (in.fresh.holdings) {  // named by the plan so far: a newer one must not decide which grants belong to MPS
     name_grants(in, records, decision, now);
-    step_change(in, records, out);
+    step_change();
   }
   out.ask_driver = records.health.wants_look(now);
   decision.faults = records.health.judge(decision.plan, known_inventory(in), in.driver_problem,

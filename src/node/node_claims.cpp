@@ -38,13 +38,11 @@ void NodeProgram::on_claims() {
   if (mig_) mig_->use_is(mig_use(false));
   if (!claims_changed_.running()) claims_changed_since_ = loop_.now();
   const auto latest = claims_changed_since_ + kShowAtMostAfter - loop_.now();
-  claims_changed_.start(std::clamp<Duration>(latest, Duration::zero(), kShowAfter), [this] { show_claims(); });
-}
-
-void NodeProgram::show_claims() {
-  step();
-  if (dra_servers_.size() > dra_servers_.count(dra_driver_)) follow_claims();
-  holdings_.ask();  // kubelet's answer reports the holders to the guard
+  claims_changed_.start(std::clamp<Duration>(latest, Duration::zero(), kShowAfter), [this] {
+    step();
+    if (dra_servers_.size() > dra_servers_.count(dra_driver_)) follow_claims();
+    holdings_.ask();  // kubelet's answer reports the holders to the guard
+  });
 }
 
 void NodeProgram::take_claims() {

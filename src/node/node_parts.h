@@ -62,7 +62,6 @@ class NodeProgram {
   void look_at_partitions();
   dra::Partitionable partitionable() const;
   void on_claims();
-  void show_claims();
   void follow_claims();
   void take_claims();
   void want_claims();

@@ -125,18 +125,14 @@ void PlanChange::step(const Inputs& in, Decision& decision, Moved& moved) {
     decision.plan = change_.in_force();
     decision.change = change_.steps();
     for (const auto& pool : decision.plan.pools) pools_[pool.id] = pool.devices;
-    add_steps(before, moved);
+    for (const auto& step : change_.steps())
+      if (std::ranges::find(before, step) == before.end()) moved.steps.push_back(step);
+    moved.done = std::ranges::any_of(before, &change::Step::waits) &&
+                 std::ranges::none_of(change_.steps(), &change::Step::waits);
   }
   decision.withheld = change_.withheld();
   for (auto& [resource, slots] : still_served(decision.plan, in.pools, pools_))
     decision.withheld[resource].merge(slots);
-}
-
-void PlanChange::add_steps(const std::vector<change::Step>& before, Moved& moved) const {
-  for (const auto& step : change_.steps())
-    if (std::ranges::find(before, step) == before.end()) moved.steps.push_back(step);
-  moved.done =
-      std::ranges::any_of(before, &change::Step::waits) && std::ranges::none_of(change_.steps(), &change::Step::waits);
 }
 
 // A holder whose end will not be reported must not block a pool indefinitely.

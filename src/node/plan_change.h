@@ -70,7 +70,6 @@ class PlanChange {
   bool unguarded() const { return unguarded_; }  // kubelet's socket is not there: what is held is not reported
 
  private:
-  void add_steps(const std::vector<change::Step>& before, Moved& moved) const;
   HeldWithoutMps other_holders(const std::vector<change::HeldShare>& shares,
                                const std::map<std::string, std::string>& withdrawn) const;
 

@@ -196,15 +196,7 @@ std::string limits_text(const plan::ShareLimits& limits) {
 }
 
 std::string text_of(const SharingMode& mode) {
-  switch (mode.strategy) {
-    case SharingStrategy::kNone:
-      return "exclusive";
-    case SharingStrategy::kTimeSlicing:
-      return "time-slicing";
-    case SharingStrategy::kMps:
-      break;
-  }
-  return "MPS";
+  return std::string(enum_name<SharingStrategy::kMps>(mode.strategy, {"exclusive", "time-slicing", "MPS"}));
 }
 
 std::string change_text(const SharingMode& before, const SharingMode& after) {

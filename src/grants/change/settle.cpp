@@ -255,7 +255,7 @@ class Settling {
                        std::uint64_t room) {
     std::uint64_t withheld = 0, free = 0;
     for (const auto& id : plan::slot_ids(device)) {
-      if (taken.contains(id) || reason(resource.name, id) != nullptr) continue;
+      if (taken.contains(id) || advertise::reason_withheld(out_.withheld, resource.name, id) != nullptr) continue;
       if (++free <= room) continue;
       withhold(resource.name, id, "its share is held by slots of the previous plan");
       ++withheld;
@@ -272,9 +272,6 @@ class Settling {
 
   void withhold(const std::string& resource, const std::string& slot, const std::string& why) {
     out_.withheld[resource].emplace(slot, why);
-  }
-  const std::string* reason(const std::string& resource, const std::string& slot) const {
-    return advertise::reason_withheld(out_.withheld, resource, slot);
   }
 
   const Plan& before_;

@@ -96,10 +96,8 @@ void ClaimPartitions::on_changed(const std::shared_ptr<Making>& making, Act what
 
 void ClaimPartitions::wait_for(const std::string& device, std::function<void(Status)> done) {
   if (found_.contains(device)) return done({});
-  auto& waiting = waiting_.emplace_back(Waiting{device, std::move(done), std::make_unique<os::Timer>(loop_)});
-  waiting.timer->start(kScanPatience, [this, timer = waiting.timer.get()] {
-    const auto at = std::ranges::find(waiting_, timer, [](const Waiting& one) { return one.timer.get(); });
-    if (at == waiting_.end()) return;
+  const auto at = waiting_.insert(waiting_.end(), Waiting{device, std::move(done), std::make_unique<os::Timer>(loop_)});
+  at->timer->start(kScanPatience, [this, at] {
     const auto late = std::move(*at);
     waiting_.erase(at);
     late.done(fail(Kind::kUnavailable,
@@ -122,25 +120,20 @@ void ClaimPartitions::found(std::set<std::string> devices) {
   }
 }
 
-void ClaimPartitions::remove(const dra::PreparedClaim& claim, std::function<void(Status)> done) {
-  remove_from(std::make_shared<const dra::PreparedClaim>(claim), 0, std::move(done));
-}
-
-void ClaimPartitions::remove_from(std::shared_ptr<const dra::PreparedClaim> claim, std::size_t at,
-                                  std::function<void(Status)> done) {
-  while (at < claim->parts.size() && !claim->parts[at].owns_its_place()) ++at;
-  if (at == claim->parts.size()) return done({});
-  const auto& part = claim->parts[at];
+void ClaimPartitions::remove(const dra::PreparedClaim& claim, std::function<void(Status)> done, std::size_t at) {
+  while (at < claim.parts.size() && !claim.parts[at].owns_its_place()) ++at;
+  if (at == claim.parts.size()) return done({});
+  const auto& part = claim.parts[at];
   mig_.change(part.parent_uuid, partition_of(part, Act::kRemove),
               [this, claim, at, done = std::move(done)](const Result<std::string>& removed) {
-                const auto& gone = claim->parts[at];
+                const auto& gone = claim.parts[at];
                 if (!removed)
                   return done(std::unexpected(within(
                       removed.error(),
                       "cannot destroy the MIG instance of " + gone.devices.front().device + "; kubelet asks again")));
-                log_change("claim.partition_removed", *claim, gone, gone.is_made() ? gone.gpu_uuid : "");
+                log_change("claim.partition_removed", claim, gone, gone.is_made() ? gone.gpu_uuid : "");
                 callbacks_.rescan();
-                remove_from(claim, at + 1, done);
+                remove(claim, done, at + 1);
               });
 }
 

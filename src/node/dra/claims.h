@@ -65,7 +65,7 @@ class ClaimPartitions {
 
   // All of the claim's, which is recorded; done({}) at once where it has none.
   void make(const dra::PreparedClaim& claim, std::function<void(Status)> done);
-  void remove(const dra::PreparedClaim& claim, std::function<void(Status)> done);
+  void remove(const dra::PreparedClaim& claim, std::function<void(Status)> done, std::size_t from = 0);  // which part
   // The MIG devices that the agent's scan has.
   void found(std::set<std::string> devices);
 
@@ -81,7 +81,6 @@ class ClaimPartitions {
   void on_changed(const std::shared_ptr<Making>& making, mig::MigPartition::What what,
                   const Result<std::string>& device);
   bool record(const std::shared_ptr<Making>& making);
-  void remove_from(std::shared_ptr<const dra::PreparedClaim> claim, std::size_t part, std::function<void(Status)> done);
   void wait_for(const std::string& device, std::function<void(Status)> done);
 
   os::Loop& loop_;

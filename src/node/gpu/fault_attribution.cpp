@@ -31,12 +31,9 @@ void FaultAttribution::holders(const std::map<std::string, std::string>& holder_
     holder_of_[grant] = holder;
     awaited_.erase(grant);
   }
-  while (holder_of_.size() > holder_of_grant.size() + kKept * 4) {
-    const auto old = std::find_if(holder_of_.begin(), holder_of_.end(),
-                                  [&](const auto& each) { return !holder_of_grant.contains(each.first); });
-    if (old == holder_of_.end()) break;
-    holder_of_.erase(old);
-  }
+  std::erase_if(holder_of_, [&](const auto& each) {
+    return holder_of_.size() > holder_of_grant.size() + kKept * 4 && !holder_of_grant.contains(each.first);
+  });
 }
 
 void FaultAttribution::given(const std::string& grant) {

@@ -13,14 +13,14 @@ constexpr Duration kFirstPause = std::chrono::seconds(1);
 constexpr Duration kLongestPause = std::chrono::minutes(1);
 constexpr Duration kShownWithin = std::chrono::seconds(5);  // in a report, after the request
 
-}  // namespace
-
 mps::GrantLimits limits_of(const guard::Tenant& tenant) {
   mps::GrantLimits limits;
   for (const auto& [uuid, device] : tenant.devices)
     limits.push_back({uuid, mib(device.memory.in_mib()), device.threads});
   return limits;
 }
+
+}  // namespace
 
 void EndpointLimitSender::follow(const guard::Tenants& tenants, const mps::PoolReports& pools) {
   if (!pools.connected) return;

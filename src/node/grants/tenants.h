@@ -30,9 +30,6 @@
 
 namespace tranche::node {
 
-// The limits for the endpoints of a tenant; empty while they are not known for every device. Pure.
-mps::GrantLimits limits_of(const guard::Tenant& tenant);
-
 // Keeps the limits of each endpoint equal to the limits of its tenant (guard/tenant_shares.h): a container that holds
 // several grants of a pool connects through one of their endpoints and uses the devices of all. `tranche mps` opens an
 // endpoint with the limits of its own grant (endpoints.h). kubelet names the container only after that, and then each

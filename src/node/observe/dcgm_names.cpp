@@ -82,11 +82,6 @@ const Field<gpu::GpuActivity> kActivityFields[] = {
      &gpu::GpuActivity::nvlink_received},
 };
 
-std::string host_of(const Snapshot& s) {
-  if (s.cluster.node.empty()) return "";
-  return metrics::label_text(kOfHost, {s.cluster.node});
-}
-
 std::string labels_of(const inventory::Gpu& gpu, const inventory::MigDevice* mig, const std::string& host) {
   auto labels = metrics::label_text(
       kOfGpu, {std::to_string(gpu.index), gpu.uuid, gpu.pci_bus_id, "nvidia" + std::to_string(gpu.minor), gpu.name});
@@ -115,7 +110,7 @@ void add_tenants(Row& row, const std::string& uuid, const std::vector<TenantRow>
 std::vector<Row> rows_of(const Snapshot& s, const inventory::Inventory& inventory,
                          const std::vector<TenantRow>& tenants, const std::vector<gpu::GpuTelemetry>& gpus) {
   std::vector<Row> rows;
-  const std::string host = host_of(s);
+  const std::string host = s.cluster.node.empty() ? "" : metrics::label_text(kOfHost, {s.cluster.node});
   for (const auto& gpu : inventory.gpus) {
     const auto measured = std::ranges::find(gpus, gpu.uuid, &gpu::GpuTelemetry::uuid);
     Row& row = rows.emplace_back();

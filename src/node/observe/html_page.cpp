@@ -141,10 +141,6 @@ std::vector<std::string> waiting(const Snapshot& s) {
   return lines;
 }
 
-std::string party(const FaultParty& party) {
-  return party.holder.empty() ? "a process of no known container" : party.holder;
-}
-
 // Newest first; of the guard, of faults.
 std::vector<std::string> stops(const Snapshot& s) {
   std::vector<std::pair<WallTime, std::string>> dated;
@@ -152,10 +148,13 @@ std::vector<std::string> stops(const Snapshot& s) {
     dated.emplace_back(act.at, fmt::format("{} ({}): {}, {} of {} MiB", guard::to_string(act.what), act.outcome,
                                            act.holder.empty() ? "no known container" : act.holder, act.sum.in_mib(),
                                            act.limit.in_mib()));
-  for (const auto& fault : s.reported_faults)
-    dated.emplace_back(WallTime{std::chrono::milliseconds(fault.at_ms)},
-                       fmt::format("fault ({}) of {}: by {}, {} hit", fault.kind, fault.pool, party(fault.culprit),
-                                   fault.victims.size()));
+  for (const auto& fault : s.reported_faults) {
+    const auto& culprit = fault.culprit.holder;
+    dated.emplace_back(
+        WallTime{std::chrono::milliseconds(fault.at_ms)},
+        fmt::format("fault ({}) of {}: by {}, {} hit", fault.kind, fault.pool,
+                    culprit.empty() ? "a process of no known container" : culprit, fault.victims.size()));
+  }
   std::ranges::stable_sort(dated, [](const auto& a, const auto& b) { return a.first > b.first; });
   std::vector<std::string> lines;
   for (const auto& [at, line] : dated) lines.push_back(os::utc_text(at).substr(0, 19) + "Z " + line);

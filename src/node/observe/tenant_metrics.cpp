@@ -4,6 +4,8 @@
 #include <iterator>
 #include <tuple>
 
+#include "grants/change/held.h"
+
 namespace tranche::node {
 namespace {
 
@@ -49,11 +51,9 @@ void add_stops(LongText& out, const std::vector<TenantRow>& rows, const std::vec
 
 // Of a device that is no longer planned, the share stays what it was.
 double share_of(const TenantRow& row, const plan::Plan& plan, double before) {
-  for (const auto& resource : plan.resources)
-    for (const auto& device : resource.devices)
-      if (device.uuid == row.device && device.slots > 0)
-        return std::min(1.0, static_cast<double>(row.slots) / device.slots);
-  return before;
+  const auto* device = change::find_device(plan, row.device);
+  return device == nullptr || device->slots == 0 ? before
+                                                 : std::min(1.0, static_cast<double>(row.slots) / device->slots);
 }
 
 }  // namespace

@@ -156,16 +156,14 @@ void put_devices(Page& page, const Node& node, const Choice& choice, const Layou
     name = width_of(names, name, std::max(width, kRest + name) - kRest);
     if (name + kRest + bar_width + 3 > width) bar_width = 0;
   }
-  if (!to.devices_overflow()) {
-    for (const auto& d : node.devices) put_device(page, d, node.cluster, name, bar_width);
-    return;
-  }
-  std::size_t at = choice.first_device;
+  const bool overflows = to.devices_overflow();
+  std::size_t at = overflows ? choice.first_device : 0;
   for (std::size_t used = 1; at < node.devices.size(); ++at) {
     used += lines_of(node.devices[at]);
-    if (used > to.most_devices) break;
+    if (overflows && used > to.most_devices) break;
     put_device(page, node.devices[at], node.cluster, name, bar_width);
   }
+  if (!overflows) return;
   page.line(fmt::format("  {} {}-{} of {}  (tab: scroll {})", node.cluster ? "nodes" : "GPUs", choice.first_device + 1,
                         at, node.devices.size(), choice.of_devices ? "tenants" : "these"),
             choice.of_devices ? kBold : kDim);

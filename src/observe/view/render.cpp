@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 #include "base/utf8.h"
 #include "observe/view/view.h"
@@ -42,15 +43,9 @@ std::string slot_bar(const Device& device, const Pen& pen) {
   const std::size_t fold = (device.slots.size() + kBarWidth - 1) / kBarWidth;
   std::string bar;
   for (std::size_t i = 0; i < device.slots.size(); i += std::max<std::size_t>(1, fold)) {
-    const auto end = std::min(device.slots.size(), i + fold);
-    const auto first =
-        std::find_if(device.slots.begin() + static_cast<long>(i), device.slots.begin() + static_cast<long>(end),
-                     [](int tenant) { return tenant >= 0; });
-    if (first == device.slots.begin() + static_cast<long>(end)) {
-      bar += pen(kDim, "·");
-    } else {
-      bar += letter(static_cast<std::size_t>(*first), pen);
-    }
+    const auto cell = std::span(device.slots).subspan(i, std::min(fold, device.slots.size() - i));
+    const auto first = std::ranges::find_if(cell, [](int tenant) { return tenant >= 0; });
+    bar += first == cell.end() ? pen(kDim, "·") : letter(static_cast<std::size_t>(*first), pen);
   }
   return bar;
 }
