@@ -60,10 +60,9 @@ mig::MigUse NodeProgram::mig_use(bool kubelet_answered) const {
   for (const auto& held : ledger_.held()) {
     mig::MigUser user;
     for (const auto& holding : inputs_.holdings) {
-      const bool same = holding.resource == held.resource && std::ranges::any_of(holding.slots, [&](const auto& slot) {
-                          return std::ranges::find(held.slots, slot) != held.slots.end();
-                        });
-      if (same) user = {holding.pod_namespace, holding.pod, holding.container};
+      if (holding.resource == held.resource &&
+          std::ranges::find_first_of(holding.slots, held.slots) != holding.slots.end())
+        user = {holding.pod_namespace, holding.pod, holding.container};
     }
     for (const auto& slot : held.slots) {
       auto& users = use.users[std::string(plan::device_of(slot))];

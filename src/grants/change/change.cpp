@@ -7,9 +7,7 @@ namespace {
 
 bool concerns(const Step& waiting, const Step& step) {
   if (waiting.what != step.what || waiting.resource != step.resource) return false;
-  return step.devices.empty() || std::ranges::any_of(waiting.devices, [&](const std::string& uuid) {
-           return std::ranges::find(step.devices, uuid) != step.devices.end();
-         });
+  return step.devices.empty() || std::ranges::find_first_of(waiting.devices, step.devices) != waiting.devices.end();
 }
 
 // What waits takes the place of the step that it is of, which else may be of several devices.

@@ -32,23 +32,19 @@ Status make_endpoint(const allocate::Paths& paths, const allocate::Grant& grant)
   return {};
 }
 
-using Ids = std::set<std::string_view>;
-
-bool share_a_slot(const std::vector<std::string>& slots, const Ids& ids) {
-  return std::ranges::any_of(slots, [&](const std::string& slot) { return ids.contains(slot); });
+bool share_a_slot(const std::vector<std::string>& slots, std::span<const std::string> others) {
+  return std::ranges::find_first_of(slots, others) != slots.end();
 }
 
 }  // namespace
 
 void LiveGrants::given(const allocate::Grant& grant, MonoTime now) {
-  const Ids slots(grant.slots.begin(), grant.slots.end());
-  std::erase_if(given_, [&](const auto& entry) { return share_a_slot(entry.second.slots, slots); });
+  std::erase_if(given_, [&](const auto& entry) { return share_a_slot(entry.second.slots, grant.slots); });
   given_[grant.id] = {grant.slots, now};
 }
 
 void LiveGrants::count_into(allocate::Around& around, const std::vector<kubelet::PodHolding>& holdings, MonoTime listed,
                             std::span<const std::string> asked_for) {
-  const Ids ids(asked_for.begin(), asked_for.end());
   for (auto& [device, room] : around.room) room.held = 0;
   const auto add = [&](const std::vector<std::string>& slots) {
     std::set<std::string_view> devices;
@@ -63,11 +59,11 @@ void LiveGrants::count_into(allocate::Around& around, const std::vector<kubelet:
     const auto given = given_.find(allocate::grant_id(holding.slots));
     const bool older = given != given_.end() && listed <= given->second.at;
     if (given != given_.end() && !older) given_.erase(given);
-    if (!older && !share_a_slot(holding.slots, ids)) add(holding.slots);
+    if (!older && !share_a_slot(holding.slots, asked_for)) add(holding.slots);
   }
   std::erase_if(given_, [&](const auto& entry) { return listed - entry.second.at > grants::kPatience.listed_within; });
   for (const auto& [id, given] : given_)
-    if (!share_a_slot(given.slots, ids)) add(given.slots);
+    if (!share_a_slot(given.slots, asked_for)) add(given.slots);
 }
 
 NodeAnswers::NodeAnswers(const SnapshotBox& box, std::string mps_root, std::function<void()> on_answered)

@@ -111,9 +111,8 @@ std::string tenant_key(const Holder& holder) {
 
 void forget_former_holders(std::vector<kubelet::PodHolding>& holdings, const allocate::Grant& given) {
   std::erase_if(holdings, [&](const kubelet::PodHolding& holding) {
-    return holding.resource == given.resource && std::ranges::any_of(holding.slots, [&](const std::string& slot) {
-             return std::ranges::binary_search(given.slots, slot);
-           });
+    return holding.resource == given.resource &&
+           std::ranges::find_first_of(holding.slots, given.slots) != holding.slots.end();
   });
 }
 
