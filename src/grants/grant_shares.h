@@ -36,7 +36,7 @@ Shares parse_shares(std::string_view text);
 
 // A container's grants as kubelet lists them, or one of a claim.
 struct TenantGrant {
-  std::string container;  // the same for grants of one tenant: node/grants/holders.h, tenant_key()
+  std::string container;  // the same for grants of one tenant: grants/ledger.h, tenant_key()
   std::string grant;
 };
 // Writes into `shares` which grants are of one tenant.

@@ -12,13 +12,13 @@ bool overlap(const Held& a, const Held& b) {
 }
 
 // What `tranche mps` keeps with the grant's endpoint.
-std::optional<Share> share_at_endpoint(const std::vector<Endpoint>& endpoints, const Named& grant,
+std::optional<Share> share_at_endpoint(const std::vector<Endpoint>& endpoints, const Holder& holder,
                                        const std::string& uuid) {
   for (const auto& endpoint : endpoints) {
-    if (endpoint.grant != grant.of.grant) continue;
+    if (endpoint.grant != holder.grant) continue;
     const auto limit = std::ranges::find(endpoint.limits, uuid, &allocate::GrantLimit::uuid);
     if (limit != endpoint.limits.end())
-      return Share{endpoint.pool, grant.resource, limit->limits.memory, limit->limits.threads};
+      return Share{endpoint.pool, holder.resource, limit->limits.memory, limit->limits.threads};
   }
   return std::nullopt;
 }
@@ -29,6 +29,15 @@ bool is_of_claim(const Share& share) {
 }
 
 }  // namespace
+
+std::string holder_name(const Holder& holder) {
+  return holder.pod_namespace + "/" + holder.pod + "/" + holder.container;
+}
+
+std::string tenant_key(const Holder& holder) {
+  if (!holder.claim_uid.empty()) return "claim " + holder.claim_uid + "/" + holder.container;
+  return holder_name(holder);
+}
 
 Ledger::Ledger(Shares kept) : shares_(std::move(kept)) {
   for (const auto& [key, share] : shares_) unnamed_.insert(key.first);
@@ -94,33 +103,34 @@ bool Ledger::in_doubt() const {
   return std::ranges::any_of(entries_, [](const Entry& entry) { return entry.missing || entry.given; });
 }
 
-void Ledger::learn(const Named& grant, const plan::Plan& plan, const std::vector<Endpoint>& endpoints) {
-  for (const auto& device : grant.devices) {
-    const GrantOnDevice key{grant.of.grant, device.uuid};
+void Ledger::learn(const Holder& holder, const plan::Plan& plan, const std::vector<Endpoint>& endpoints) {
+  for (const auto& device : holder.devices) {
+    const GrantOnDevice key{holder.grant, device.uuid};
     auto known = shares_.find(key);
     if (known == shares_.end()) {
-      auto share = share_at_endpoint(endpoints, grant, device.uuid);
+      auto share = share_at_endpoint(endpoints, holder, device.uuid);
       if (!share) {
-        const auto* planned = change::find_device(plan, grant.resource, device.uuid);
+        const auto* planned = change::find_device(plan, holder.resource, device.uuid);
         if (planned == nullptr || planned->pool.empty()) continue;
-        share = Share{planned->pool, grant.resource, device.limits.memory, device.limits.threads};
+        share = Share{planned->pool, holder.resource, device.limits.memory, device.limits.threads};
       }
       known = shares_.emplace(key, *std::move(share)).first;
     }
-    if (!grant.is_claim) continue;
+    if (holder.claim.empty()) continue;
     known->second.memory = device.limits.memory;
     known->second.threads = device.limits.threads;
   }
 }
 
-void Ledger::named(const std::vector<Named>& grants, const plan::Plan& plan,
+void Ledger::named(const std::vector<Holder>& holders, const plan::Plan& plan,
                    const std::optional<std::vector<Endpoint>>& endpoints, bool complete, MonoTime now) {
   std::vector<TenantGrant> held;
-  for (const auto& grant : grants) {
-    named_[grant.of.grant] = now;
-    unnamed_.erase(grant.of.grant);
-    if (endpoints) learn(grant, plan, *endpoints);
-    held.push_back(grant.of);
+  for (const auto& holder : holders) {
+    if (holder.grant.empty()) continue;
+    named_[holder.grant] = now;
+    unnamed_.erase(holder.grant);
+    if (endpoints) learn(holder, plan, *endpoints);
+    held.push_back({tenant_key(holder), holder.grant});
   }
   join_grants(shares_, held);
   if (endpoints) forget_claims(held, *endpoints);

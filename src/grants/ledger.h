@@ -23,6 +23,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -62,13 +63,32 @@ struct Endpoint {
   friend bool operator==(const Endpoint&, const Endpoint&) = default;
 };
 
-// A grant whose container or claim is known.
-struct Named {
-  TenantGrant of;
+// Prefix of the name of a claim that replaces a pod's: a pod's name cannot have a colon.
+inline constexpr std::string_view kClaimAsPod = "claim:";
+
+// A container, or a request of a claim, and what it holds.
+struct Holder {
+  std::string pod_namespace;
+  std::string pod;  // kClaimAsPod and the name of a claim that any pod may use
+  std::string container;
   std::string resource;
+  std::vector<std::string> slots;
   std::vector<allocate::GrantLimit> devices;
-  bool is_claim = false;
+  std::string grant;       // its endpoint's name, "" without MPS
+  std::string claim = {};  // of the holding; "": held by slots
+  std::string claim_uid = {};
+  std::string pool = {};  // that has the endpoint; "": not known
+  // As reported by the API server; "" and false while only kubelet knows the pod.
+  std::string pod_uid = {};
+  std::string container_id = {};  // "containerd://…"
+  bool deleting = false;
+
+  friend bool operator==(const Holder&, const Holder&) = default;
 };
+std::string holder_name(const Holder& holder);  // "namespace/pod/container"
+// Holders with the same key are one tenant: the grants of a container. A request of a claim is a tenant of its own,
+// whatever the names of the claim, its request and its pod, because users choose these names.
+std::string tenant_key(const Holder& holder);
 
 class Ledger {
  public:
@@ -81,10 +101,10 @@ class Ledger {
   // kubelet's answer to a question asked at `asked`; it may name other vendors' devices.
   void listed(const std::vector<Held>& all, MonoTime asked);
   void not_answered(std::string why) { unknown_ = std::move(why); }
-  // All grants that are known by name. `endpoints`: absent while `tranche mps` does not answer; it is asked first for
+  // All holders that are known by name. `endpoints`: absent while `tranche mps` does not answer; it is asked first for
   // limits that are not known. `complete`: kubelet has answered, so that others may be forgotten. A claim is forgotten
   // once it is not prepared and has no endpoint, whether kubelet answers or not.
-  void named(const std::vector<Named>& grants, const plan::Plan& plan,
+  void named(const std::vector<Holder>& holders, const plan::Plan& plan,
              const std::optional<std::vector<Endpoint>>& endpoints, bool complete, MonoTime now);
   // As reported by the API server.
   void pod_ended(const std::string& pool, const std::string& grant, MonoTime now);
@@ -123,7 +143,7 @@ class Ledger {
     std::optional<MonoTime> missing;  // since the first answer of this row without it
     std::optional<MonoTime> ended;    // its pod
   };
-  void learn(const Named& grant, const plan::Plan& plan, const std::vector<Endpoint>& endpoints);
+  void learn(const Holder& holder, const plan::Plan& plan, const std::vector<Endpoint>& endpoints);
   void forget_claims(const std::vector<TenantGrant>& held, const std::vector<Endpoint>& endpoints);
 
   std::vector<Entry> entries_;

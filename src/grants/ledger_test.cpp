@@ -238,15 +238,15 @@ allocate::Grant grant(const std::string& id, const std::string& device, std::uin
   return made;
 }
 
-Named named(const std::string& container, const std::string& grant, const std::string& device,
-            std::uint64_t memory_mib) {
-  return {{container, grant}, "nvidia.com/gpu", {{device, 5, {mib(memory_mib), Percent::whole(25), 32}}}, false};
+Holder named(const std::string& pod, const std::string& grant, const std::string& device, std::uint64_t memory_mib) {
+  return {"team", pod, "main", "nvidia.com/gpu", {}, {{device, 5, {mib(memory_mib), Percent::whole(25), 32}}}, grant};
 }
 
-Named claim(const std::string& name, const std::string& grant, std::uint64_t memory_mib) {
-  auto made = named("claim " + name, grant, "GPU-0", memory_mib);
+Holder claim(const std::string& uid, const std::string& grant, std::uint64_t memory_mib) {
+  auto made = named("a", grant, "GPU-0", memory_mib);
   made.resource = "gpu.tranche.io";
-  made.is_claim = true;
+  made.claim = "train";
+  made.claim_uid = uid;
   return made;
 }
 

@@ -51,7 +51,7 @@ void find_holders(const Inputs& in, const Records& records, Decision& decision) 
 void name_grants(const Inputs& in, const Records& records, Decision& decision, MonoTime now) {
   const bool complete = in.holdings_problem.empty() && !in.holdings.empty();
   find_holders(in, records, decision);
-  records.ledger.named(named_grants(decision.holders), decision.plan, endpoints_of(in.pools), complete, now);
+  records.ledger.named(decision.holders, decision.plan, endpoints_of(in.pools), complete, now);
   if (*decision.shares == records.ledger.shares()) return;
   read_shares(records, decision);
   find_holders(in, records, decision);

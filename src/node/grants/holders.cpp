@@ -1,7 +1,5 @@
 #include "node/grants/holders.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 
@@ -26,7 +24,7 @@ void add_claims(std::vector<Holder>& found, const ClaimsReport& claims) {
         continue;
       }
       Holder holder{claim.name.claim_namespace,
-                    claim.pod.empty() ? std::string(kClaimAsPod) + claim.name.name : claim.pod,
+                    claim.pod.empty() ? std::string(grants::kClaimAsPod) + claim.name.name : claim.pod,
                     part.request,
                     claims.driver,
                     {},
@@ -34,6 +32,7 @@ void add_claims(std::vector<Holder>& found, const ClaimsReport& claims) {
                     part.grant};
       holder.claim = claim.name.name;
       holder.claim_uid = uid;
+      holder.pool = part.mps_pool;
       found.push_back(std::move(holder));
     }
   }
@@ -57,8 +56,8 @@ bool lists_ended_pods(const std::vector<kubelet::PodHolding>& holdings, const ku
   });
 }
 
-// A grant has the limits that it was given, whatever the plan has now. Only where those are not known, it has the
-// plan's.
+// A grant has the pool and the limits that it was given, whatever the plan has now. Only where those are not known, it
+// has the plan's.
 std::vector<Holder> holders(const NodeView& node, const kube::PodTable& pods) {
   std::vector<Holder> found;
   found.reserve(node.in.holdings.size());
@@ -76,12 +75,14 @@ std::vector<Holder> holders(const NodeView& node, const kube::PodTable& pods) {
       const auto* device = change::find_device(decision.plan, uuid);
       if (const auto share = decision.shares->find(key); share != decision.shares->end()) {
         mps = true;
+        if (holder.pool.empty()) holder.pool = share->second.pool;
         limit.limits.memory = share->second.memory;
         limit.limits.threads = share->second.threads;
         if (device != nullptr) limit.limits.sms = plan::sms_at(limit.limits.threads, device->sm_count);
       } else if (device != nullptr && !device->pool.empty() &&
                  change::find_device(decision.plan, holding.resource, uuid) != nullptr) {
         mps = true;
+        if (holder.pool.empty()) holder.pool = device->pool;
         limit.limits = plan::share_of(*device, slots);
       }
       holder.devices.push_back(std::move(limit));
@@ -100,28 +101,11 @@ const Holder* find_holder(const std::vector<Holder>& holders, const std::string&
   return found == holders.end() ? nullptr : &*found;
 }
 
-std::string holder_name(const Holder& holder) {
-  return fmt::format("{}/{}/{}", holder.pod_namespace, holder.pod, holder.container);
-}
-
-std::string tenant_key(const Holder& holder) {
-  if (!holder.claim_uid.empty()) return fmt::format("claim {}/{}", holder.claim_uid, holder.container);
-  return holder_name(holder);
-}
-
 void forget_former_holders(std::vector<kubelet::PodHolding>& holdings, const allocate::Grant& given) {
   std::erase_if(holdings, [&](const kubelet::PodHolding& holding) {
     return holding.resource == given.resource &&
            std::ranges::find_first_of(holding.slots, given.slots) != holding.slots.end();
   });
-}
-
-std::vector<grants::Named> named_grants(const std::vector<Holder>& holders) {
-  std::vector<grants::Named> named;
-  for (const auto& holder : holders)
-    if (!holder.grant.empty())
-      named.push_back({{tenant_key(holder), holder.grant}, holder.resource, holder.devices, !holder.claim.empty()});
-  return named;
 }
 
 grants::Endpoint endpoint_of(const std::string& pool, const mps::EndpointReport& endpoint) {

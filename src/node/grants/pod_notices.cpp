@@ -7,20 +7,13 @@
 #include "mps/limits/tenant_limits.h"
 
 namespace tranche::node {
-namespace {
-
-bool is_of(const Holder& holder, const std::pair<std::string, std::string>& pod) {
-  return !holder.grant.empty() && holder.pod == pod.second && holder.pod_namespace == pod.first;
-}
-
-}  // namespace
 
 void PodNotices::given(const std::string& grant) {
   std::erase_if(holders_, [&](const Holder& holder) { return holder.grant == grant; });
   refused_.erase(grant);
 }
 
-void PodNotices::held(const std::vector<Holder>& holders, const std::map<std::string, std::string>& pool_of) {
+void PodNotices::held(const std::vector<Holder>& holders) {
   holders_ = holders;
   std::set<std::string> containers;
   for (const auto& holder : holders_)
@@ -28,7 +21,7 @@ void PodNotices::held(const std::vector<Holder>& holders, const std::map<std::st
   std::erase_if(reported_, [&](const auto& reported) { return !containers.contains(reported.first); });
   add_remarks();
   add_refused();
-  add_split(pool_of);
+  add_split();
 }
 
 void PodNotices::pods(const kube::PodChanges& changes) {
@@ -36,7 +29,7 @@ void PodNotices::pods(const kube::PodChanges& changes) {
     const std::pair key{pod.pod_namespace, pod.name};
     const bool over = what == kube::PodChange::What::kGone || what == kube::PodChange::What::kEnded;
     if (!over && !pod.mps_environments.empty()) {
-      pods_.insert_or_assign(key, Pod{pod.uid, pod.mps_environments});
+      pods_.insert_or_assign(key, pod);
     } else {
       pods_.erase(key);
     }
@@ -63,20 +56,22 @@ void PodNotices::pools(const mps::PoolReports& reports) {
 
 void PodNotices::add(PodNotice notice) {
   // With the uid: the next pod of that name may be held before kubelet's list was without this one.
-  const auto container = fmt::format("{}/{}/{}", notice.pod_namespace, notice.pod, notice.container);
-  if (reported_[container].insert(notice.uid + notice.message).second) ready_.push_back(std::move(notice));
+  if (reported_[holder_name(notice.holder)].insert(notice.uid + notice.message).second)
+    ready_.push_back(std::move(notice));
 }
 
 // No limit depends on what the API server shows of a pod's environment: a tenant can write any for its own processes.
 void PodNotices::add_remarks() {
   for (const auto& [name, pod] : pods_) {
-    for (const auto& environment : pod.environments) {
+    for (const auto& environment : pod.mps_environments) {
       // Of all grants of the container: a process has one percentage for all its devices.
       mps::GrantedLimits granted;
-      std::string grant;
+      const Holder* first = nullptr;
       for (const auto& holder : holders_) {
-        if (!is_of(holder, name) || holder.container != environment.container) continue;
-        grant = grant.empty() ? holder.grant : grant;
+        const bool is_it = holder.pod_namespace == name.first && holder.pod == name.second &&
+                           holder.container == environment.container;
+        if (!is_it || holder.grant.empty()) continue;
+        if (first == nullptr) first = &holder;
         for (const auto& device : holder.devices) {
           granted.memory.emplace_back(device.uuid, device.limits.memory);
           const Percent own = device.limits.threads;
@@ -84,10 +79,10 @@ void PodNotices::add_remarks() {
             granted.threads = granted.threads.hundredths == 0 ? own : std::min(granted.threads, own);
         }
       }
-      if (granted.memory.empty()) continue;
+      if (first == nullptr || granted.memory.empty()) continue;
       for (const auto& remark : mps::remarks_on({environment.threads, environment.memory}, granted))
-        add({remark.understood ? &kube::kMpsLimitWithoutEffect : &kube::kMpsLimitNotUnderstood, "tenant.limit",
-             name.first, name.second, environment.container, pod.uid, grant, remark.message});
+        add({remark.understood ? &kube::kMpsLimitWithoutEffect : &kube::kMpsLimitNotUnderstood, "tenant.limit", *first,
+             pod.uid, remark.message});
     }
   }
 }
@@ -97,27 +92,25 @@ void PodNotices::add_refused() {
   std::erase_if(refused_, [&](const auto& refused) {
     const auto* holder = find_holder(holders_, refused.first);
     if (holder == nullptr) return false;
-    add({&kube::kMpsLimitNotUnderstood, "tenant.refused", holder->pod_namespace, holder->pod, holder->container, "",
-         refused.first, "MPS refused a process: " + refused.second});
+    add({&kube::kMpsLimitNotUnderstood, "tenant.refused", *holder, "", "MPS refused a process: " + refused.second});
     return true;
   });
 }
 
 // Each answer to kubelet names one endpoint, kubelet merges the answers of a container, and a CUDA process connects to
 // one daemon: the slots of the container's other pools are idle.
-void PodNotices::add_split(const std::map<std::string, std::string>& pool_of) {
+void PodNotices::add_split() {
   std::map<std::string, std::pair<const Holder*, std::set<std::string>>> pools_of;
   for (const auto& holder : holders_) {
-    const auto pool = pool_of.find(holder.grant);
-    if (pool == pool_of.end() || !holder.claim.empty()) continue;  // containers with requests of one name may be others
+    if (holder.pool.empty() || !holder.claim.empty()) continue;  // containers with requests of one name may be others
     auto& [first, pools] = pools_of[holder_name(holder)];
     if (first == nullptr) first = &holder;
-    pools.insert(pool->second);
+    pools.insert(holder.pool);
   }
   for (const auto& [name, container] : pools_of) {
     const auto& [first, pools] = container;
     if (pools.size() < 2) continue;
-    add({&kube::kMpsTwoPools, "tenant.pools", first->pod_namespace, first->pod, first->container, "", first->grant,
+    add({&kube::kMpsTwoPools, "tenant.pools", *first, "",
          fmt::format("it holds slots of {} MPS pools ({}), and a CUDA process can use one of them only: ask for slots "
                      "of one GPU, or have the operator join the GPUs (split: span)",
                      pools.size(), fmt::join(pools, ", "))});

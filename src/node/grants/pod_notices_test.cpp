@@ -19,7 +19,7 @@ Holder holder(const std::string& pod, const std::string& grant = kGrant) {
   return {"default", pod, "main", "nvidia.com/gpu", {}, {}, grant};
 }
 auto refused(const std::string& pod, const std::string& why) {
-  return AllOf(Field(&PodNotice::pod, pod), Field(&PodNotice::grant, kGrant),
+  return AllOf(Field(&PodNotice::holder, AllOf(Field(&Holder::pod, pod), Field(&Holder::grant, kGrant))),
                Field(&PodNotice::message, "MPS refused a process: " + why));
 }
 
@@ -37,7 +37,7 @@ class RefusedProcesses : public ::testing::Test {
     notices_.pools(reports(0, ""));
     held("a");
   }
-  void held(const std::string& pod) { notices_.held({holder(pod)}, {}); }
+  void held(const std::string& pod) { notices_.held({holder(pod)}); }
   std::vector<PodNotice> after(const mps::PoolReports& reports) {
     notices_.pools(reports);
     return notices_.take();
@@ -64,7 +64,7 @@ TEST_F(RefusedProcesses, TheNoticeWaitsForKubeletToNameTheHolderOfTheGrant) {
 }
 
 TEST_F(RefusedProcesses, OfAFormerHoldersProcessesTheNextHearsNothing) {
-  notices_.held({}, {});
+  notices_.held({});
   EXPECT_THAT(after(reports(1)), IsEmpty());
   notices_.given(kGrant);
   held("b");
@@ -86,7 +86,7 @@ TEST_F(RefusedProcesses, ARestartOfTrancheMpsCountsFromNothing) {
 }
 
 TEST_F(RefusedProcesses, AnEndpointThatIsGoneIsForgotten) {
-  notices_.held({}, {});
+  notices_.held({});
   EXPECT_THAT(after(reports(1)), IsEmpty());
   EXPECT_THAT(after(reports(0, "", false)), IsEmpty());
   held("a");
@@ -95,7 +95,7 @@ TEST_F(RefusedProcesses, AnEndpointThatIsGoneIsForgotten) {
 
 TEST(RefusedProcessesAtTheStart, WhatHappenedBeforeWasReportedThen) {
   PodNotices notices;
-  notices.held({holder("a")}, {});
+  notices.held({holder("a")});
   notices.pools(reports(3));
   EXPECT_THAT(notices.take(), IsEmpty());
   notices.pools(reports(4));
@@ -109,12 +109,11 @@ class SplitContainers : public ::testing::Test {
   };
   std::vector<PodNotice> look(const std::vector<Held>& all) {
     std::vector<Holder> holders;
-    std::map<std::string, std::string> pool_of;
     for (const auto& held : all) {
       holders.push_back({"default", held.pod, held.container, "r", {}, {}, held.grant, held.claim});
-      pool_of[held.grant] = held.pool;
+      holders.back().pool = held.pool;
     }
-    notices_.held(holders, pool_of);
+    notices_.held(holders);
     return notices_.take();
   }
   PodNotices notices_;
@@ -128,7 +127,7 @@ TEST_F(SplitContainers, AreReportedOnceWithTheirPools) {
                               {"b", "main", "gpu-1", "g5"}};
   const auto reported = look(all);
   ASSERT_THAT(reported, SizeIs(1));
-  EXPECT_EQ(reported[0].pod + "/" + reported[0].container, "a/main");
+  EXPECT_EQ(holder_name(reported[0].holder), "default/a/main");
   EXPECT_THAT(reported[0].message, HasSubstr("holds slots of 2 MPS pools (gpu-1, gpu-2)"));
   EXPECT_THAT(look(all), IsEmpty());
 }
@@ -160,8 +159,7 @@ class LimitsOfPods : public ::testing::Test {
       return allocate::GrantLimit{uuid, 5, {mib(4096), Percent::whole(percent), 32}};
     };
     notices_.held({{"team", "train", "main", "nvidia.com/gpu0", {}, {device("GPU-0")}, "g0"},
-                   {"team", "train", "main", "nvidia.com/gpu1", {}, {device("GPU-1")}, "g1"}},
-                  {});
+                   {"team", "train", "main", "nvidia.com/gpu1", {}, {device("GPU-1")}, "g1"}});
     return notices_.take();
   }
   PodNotices notices_;
@@ -171,7 +169,7 @@ TEST_F(LimitsOfPods, AreReportedOnceAndOnlyOfContainersThatHoldAGrant) {
   EXPECT_THAT(pod(What::kNew, "many"), IsEmpty());
   const auto reported = held(25);
   ASSERT_THAT(reported, SizeIs(1));
-  EXPECT_EQ(reported[0].container, "main");
+  EXPECT_EQ(reported[0].holder.container, "main");
   EXPECT_EQ(reported[0].uid, "u1");
   EXPECT_THAT(reported[0].message, HasSubstr("has the 25 % of its grant"));
   EXPECT_THAT(held(25), IsEmpty());

@@ -11,18 +11,6 @@
 namespace tranche::node {
 namespace {
 
-// The pool that has the grant's endpoint: a later plan may have its devices in a different pool.
-std::string pool_of(const Holder& holder, const Decision& decision) {
-  for (const auto& device : holder.devices) {
-    const auto share = decision.shares->find({holder.grant, device.uuid});
-    if (share != decision.shares->end()) return share->second.pool;
-  }
-  for (const auto& planned : decision.plan.pools)
-    for (const auto& device : holder.devices)
-      if (std::ranges::find(planned.devices, device.uuid) != planned.devices.end()) return planned.id;
-  return {};
-}
-
 std::string act_text(const GuardAct& act) {
   std::string text =
       fmt::format("the container held {} MiB of {}, {} MiB more than its limit of {} MiB there: ", act.most.in_mib(),
@@ -33,7 +21,8 @@ std::string act_text(const GuardAct& act) {
     text += act.outcome == "done" ? fmt::format(" and ended after {} ms", milliseconds_of(act.took))
                                   : fmt::format(" and has not ended: {} ({})", act.outcome, act.note);
   } else {
-    text += fmt::format("{}{}{}", process, guard::to_string(act.what), act.outcome == "done" ? "" : " (" + act.outcome + ")");
+    text += fmt::format("{}{}{}", process, guard::to_string(act.what),
+                        act.outcome == "done" ? "" : " (" + act.outcome + ")");
   }
   if (!act.beside.empty()) text += "; other tenants with clients on the GPU: " + join(act.beside, ", ");
   return text;
@@ -146,11 +135,9 @@ void Tenants::on_pods(const kube::PodChanges& changes) {
   for (const auto& [what, pod] : changes) {
     const bool ended = what == kube::PodChange::What::kGone || what == kube::PodChange::What::kEnded;
     if (!ended || pod.mirror) continue;  // deleting a mirror pod ends nothing
-    for (const auto& holder : holders_) {
-      if (holder.pod != pod.name || holder.pod_namespace != pod.pod_namespace) continue;
-      if (const auto pool = pool_of_.find(holder.grant); pool != pool_of_.end())
-        ledger_.pod_ended(pool->second, holder.grant, loop_.now());  // it goes after kubelet's next answer without it
-    }
+    for (const auto& holder : holders_)
+      if (!holder.pool.empty() && holder.pod == pod.name && holder.pod_namespace == pod.pod_namespace)
+        ledger_.pod_ended(holder.pool, holder.grant, loop_.now());  // it goes after kubelet's next answer without it
   }
   notices_.pods(changes);
   report_notices();
@@ -158,27 +145,25 @@ void Tenants::on_pods(const kube::PodChanges& changes) {
 
 void Tenants::report_notices() {
   for (const auto& notice : notices_.take()) {
-    const std::string pod = notice.pod_namespace + "/" + notice.pod;
-    log::warning(notice.event,
-                 {{"grant", notice.grant}, {"pod", pod}, {"container", notice.container}, {"what", notice.message}});
-    cluster_.emit(notice.uid.empty() ? pod_of(pod + "/" + notice.container, notice.grant)
-                                     : kube::ObjectRef::pod(notice.pod_namespace, notice.pod, notice.uid),
-                  *notice.reason, "container " + notice.container + ": " + notice.message);
+    const Holder& of = notice.holder;
+    log::warning(notice.event, {{"grant", of.grant},
+                                {"pod", of.pod_namespace + "/" + of.pod},
+                                {"container", of.container},
+                                {"what", notice.message}});
+    cluster_.emit(notice.uid.empty() ? pod_of(holder_name(of), of.grant)
+                                     : kube::ObjectRef::pod(of.pod_namespace, of.pod, notice.uid),
+                  *notice.reason, "container " + of.container + ": " + notice.message);
   }
 }
 
 void Tenants::holders_are(const NodeView& node) {
   std::map<std::string, std::string> holder_of;
-  pool_of_.clear();
   holders_ = node.decision.holders;
-  for (const auto& holder : holders_) {
-    if (holder.grant.empty()) continue;
-    holder_of[holder.grant] = holder_name(holder);
-    if (std::string pool = pool_of(holder, node.decision); !pool.empty()) pool_of_[holder.grant] = std::move(pool);
-  }
+  for (const auto& holder : holders_)
+    if (!holder.grant.empty()) holder_of[holder.grant] = holder_name(holder);
   faults_.holders(holder_of);
   report_faults(faults_.settled(loop_.now()));
-  notices_.held(holders_, pool_of_);
+  notices_.held(holders_);
   report_notices();
 }
 
@@ -198,10 +183,10 @@ kube::ObjectRef Tenants::pod_of(const std::string& holder, const std::string& gr
   const auto second = holder.find('/', slash + 1);
   const std::string pod_namespace = holder.substr(0, slash);
   const std::string name = holder.substr(slash + 1, second - slash - 1);
-  if (name.starts_with(kClaimAsPod)) {
+  if (name.starts_with(grants::kClaimAsPod)) {
     const auto* held = find_holder(holders_, grant);
     const bool known = held != nullptr && holder_name(*held) == holder;
-    return kube::ObjectRef::claim(pod_namespace, name.substr(kClaimAsPod.size()), known ? held->claim_uid : "");
+    return kube::ObjectRef::claim(pod_namespace, name.substr(grants::kClaimAsPod.size()), known ? held->claim_uid : "");
   }
   const auto* held = find_holder(newest_, grant);
   const bool same = held != nullptr && held->pod_namespace == pod_namespace && held->pod == name;

@@ -59,11 +59,8 @@ class EndpointLimitSender {
 struct PodNotice {
   const kube::Reason* reason = nullptr;
   std::string_view event;  // in the log
-  std::string pod_namespace;
-  std::string pod;  // or kClaimAsPod and a claim
-  std::string container;
-  std::string uid;  // "": not known here
-  std::string grant;
+  Holder holder;
+  std::string uid;  // of the pod; "": not known here
   std::string message;
 };
 
@@ -74,26 +71,21 @@ class PodNotices {
  public:
   // A grant was given: the former holder of the same slots no longer has them.
   void given(const std::string& grant);
-  // kubelet's answer. `pool_of`: by grant, the pool of its endpoint.
-  void held(const std::vector<Holder>& holders, const std::map<std::string, std::string>& pool_of);
+  void held(const std::vector<Holder>& holders);  // kubelet's answer
   void pods(const kube::PodChanges& changes);
   void pools(const mps::PoolReports& reports);
   std::vector<PodNotice> take() { return std::exchange(ready_, {}); }  // what was not taken before
 
  private:
-  struct Pod {
-    std::string uid;
-    std::vector<kube::MpsEnvironmentSeen> environments;
-  };
   void add(PodNotice notice);
   void add_remarks();
   void add_refused();
-  void add_split(const std::map<std::string, std::string>& pool_of);
+  void add_split();
 
-  std::vector<Holder> holders_;                              // those that still have what kubelet listed
-  std::map<std::pair<std::string, std::string>, Pod> pods_;  // by namespace and name: those that set a limit
-  std::map<std::string, std::uint64_t> seen_;                // refusals, by grant
-  std::map<std::string, std::string> refused_;               // why, by grant: waits for the holder
+  std::vector<Holder> holders_;                                        // those that still have what kubelet listed
+  std::map<std::pair<std::string, std::string>, kube::PodSeen> pods_;  // by namespace and name: those that set a limit
+  std::map<std::string, std::uint64_t> seen_;                          // refusals, by grant
+  std::map<std::string, std::string> refused_;                         // why, by grant: waits for the holder
   bool first_ = true;  // the first report's refusals happened before this start, and were reported then
   std::map<std::string, std::set<std::string>> reported_;  // uids and messages, by "namespace/pod/container"
   std::vector<PodNotice> ready_;
@@ -142,9 +134,8 @@ class Tenants {
   Guarding guarding_;
   bool retiring_ = false;
   EndpointLimitSender sender_;
-  SharedList<Holder> newest_;                   // holders by the newest decision
-  SharedList<Holder> holders_;                  // by kubelet's last answer
-  std::map<std::string, std::string> pool_of_;  // the same, by grant: the pool of its endpoint
+  SharedList<Holder> newest_;   // holders by the newest decision
+  SharedList<Holder> holders_;  // by kubelet's last answer
   FaultAttribution faults_;
   PodNotices notices_;
   os::Timer fault_timer_{loop_};
