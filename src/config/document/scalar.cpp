@@ -16,32 +16,11 @@ bool is_one_of(std::string_view text, std::initializer_list<std::string_view> wo
   return std::ranges::find(words, text) != words.end();
 }
 
-// Decimal digits with an optional point and exponent; no blanks, no "inf", no hexadecimal.
-bool looks_like_float(std::string_view text) {
-  std::size_t i = 0;
-  const auto digits = [&] {
-    const std::size_t from = i;
-    while (i < text.size() && text[i] >= '0' && text[i] <= '9') ++i;
-    return i > from;
-  };
-  if (i < text.size() && (text[i] == '+' || text[i] == '-')) ++i;
-  const bool whole = digits();
-  bool fraction = false;
-  if (i < text.size() && text[i] == '.') {
-    ++i;
-    fraction = digits();
-  }
-  if (!whole && !fraction) return false;
-  if (i < text.size() && (text[i] == 'e' || text[i] == 'E')) {
-    ++i;
-    if (i < text.size() && (text[i] == '+' || text[i] == '-')) ++i;
-    if (!digits()) return false;
-  }
-  return i == text.size();
-}
-
+// Decimal digits with an optional sign, point and exponent; no blanks, no "inf", no hexadecimal.
 std::optional<double> parse_double(std::string_view text) {
-  if (!text.empty() && text.front() == '+') text.remove_prefix(1);
+  if (text.find_first_not_of("0123456789.eE+-") != std::string_view::npos || text.starts_with("+-"))
+    return std::nullopt;
+  if (text.starts_with('+')) text.remove_prefix(1);
   double value = 0;
   const char* end = text.data() + text.size();
   const auto [stopped, error] = std::from_chars(text.data(), end, value);
@@ -82,16 +61,10 @@ std::optional<Scalar> parse_integer(std::string_view text) {
 
 std::optional<Scalar> parse_number(std::string_view text) {
   const char first = text.front();
-  if (first == '.') {
-    if (looks_like_float(text))
-      if (const auto value = parse_double(text)) return Scalar{*value};
-    return std::nullopt;
-  }
-  if (first != '+' && first != '-' && (first < '0' || first > '9')) return std::nullopt;
+  if (first != '.' && first != '+' && first != '-' && (first < '0' || first > '9')) return std::nullopt;
   std::string plain(text);
-  std::erase(plain, '_');
+  if (first != '.') std::erase(plain, '_');
   if (auto integer = parse_integer(plain)) return integer;
-  if (!looks_like_float(plain)) return std::nullopt;
   if (const auto value = parse_double(plain)) return Scalar{*value};
   return std::nullopt;
 }
