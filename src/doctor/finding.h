@@ -1,6 +1,6 @@
 #pragma once
-// What `tranche check` and `tranche verify` found: each finding with what to do about it, and reports of them for
-// people, for programs, and for what shows test results (JUnit's XML). Pure values.
+// The findings of `tranche check`, `tranche verify` and `tranche reset`, each with its remedy, and their reports: text,
+// JSON, and JUnit's XML for tools that show test results. Pure values.
 #include <functional>
 #include <string>
 #include <string_view>
@@ -14,16 +14,16 @@ std::string_view to_string(Verdict verdict);  // "PASS", "NOTE", "WARN", "FAIL",
 struct Finding {
   Verdict verdict = Verdict::kSkip;
   std::string id;      // stable: "driver.version", "deep.memory.beyond"
-  std::string what;    // one sentence: what was found, with figures
-  std::string about;   // which one, or where: a path, a resource, a pool, a GPU's UUID; "" where there is only one
-  std::string remedy;  // what to do; "" when nothing need be done
+  std::string what;    // one sentence: the finding, with figures
+  std::string about;   // the object: a path, a resource, a pool, a GPU's UUID; "" where there is only one
+  std::string remedy;  // what the operator does; "" = nothing
   friend bool operator==(const Finding&, const Finding&) = default;
 };
 
-// In the order in which they were made.
+// In the order in which the checks added them.
 struct Findings : std::vector<Finding> {
   using vector::vector;
-  std::function<void(const Finding&)> on_add;  // for a report that is printed while it is made; runs inside the call
+  std::function<void(const Finding&)> on_add;  // for a report that is printed while the checks run; called inside add()
 
   void add(Finding finding);
   void pass(std::string id, std::string about, std::string what);
@@ -44,7 +44,7 @@ struct Report {
 // 0: nothing failed and something passed; 1: something failed; 2: nothing could be checked.
 int exit_status(const Findings& findings);
 
-std::string line_of(const Finding& finding, bool colour);  // with its remedy on a second line; as it is found
+std::string line_of(const Finding& finding, bool colour);  // with its remedy on a second line
 std::string summary_of(const Report& report);              // the last line
 std::string to_text(const Report& report);
 std::string to_json(const Report& report);  // one object, indented

@@ -1,7 +1,7 @@
 #pragma once
-// The node doctor: everything on a node that sharing its GPUs rests on, looked at once, each finding with what to do.
-// It changes nothing and needs no rights beyond reading; what it may not read it says. Every path is looked up under a
-// root, so that fixture trees and mounted host roots can be checked. Blocking, for moment commands; one thread.
+// `tranche check` on a node: checks once everything that sharing the node's GPUs depends on. Changes nothing and needs
+// no rights except to read; reports what it may not read. Looks up every path below a root, so that it can check
+// fixture trees and mounted host roots. One thread; blocks.
 #include <filesystem>
 #include <map>
 #include <string>
@@ -17,7 +17,7 @@
 
 namespace tranche::check {
 
-// For the checks of Dynamic Resource Allocation: what the caller has asked, as it was answered.
+// The answers to the caller's questions, for the checks of Dynamic Resource Allocation.
 struct DraLook {
   config::Dra config;         // which GPUs, by which driver, and whether they are partitioned on demand
   std::string server;         // the API server's address

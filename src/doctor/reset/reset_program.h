@@ -1,8 +1,8 @@
 #pragma once
-// `tranche reset`: removes from a node everything that Tranche's programs made there: the
-// MPS daemons end, compute modes are given back, sockets, directories and CDI specs go, and so do our labels and our
-// condition on the Node. It does nothing while a pod holds a GPU, unless forced, and nothing while `tranche node`
-// runs, which would make it all again. Doing it twice is the same as once. One thread; blocks.
+// `tranche reset`: removes everything that Tranche's programs created on a node. It ends the MPS daemons, restores the
+// compute modes, and removes sockets, directories, CDI specs, and Tranche's labels and condition on the Node. It
+// refuses while a pod holds a GPU, unless forced, and while `tranche node` runs, which would create everything again. A
+// second run changes nothing. One thread; blocks.
 #include <string>
 
 #include "programs/mps/mps_program.h"
@@ -10,20 +10,20 @@
 namespace tranche::doctor {
 
 struct ResetOptions {
-  programs::MpsOptions mps;  // where the daemons are and how they are ended; flags and environment for all of it
+  programs::MpsOptions mps;  // the daemons and how they end; flags and environment of the reset
   bool force = false;        // also while pods hold GPUs
-  bool dry_run = false;      // says what would be done
+  bool dry_run = false;      // prints the actions and does none
   std::string run_dir = "/run/tranche";
   std::string plugin_dir = "/var/lib/kubelet/device-plugins";
   std::string pod_resources_socket = "/var/lib/kubelet/pod-resources/kubelet.sock";
   std::string cdi_root = "/var/run/cdi";
   std::string program_dir = "/var/lib/tranche/bin";
-  std::string dra_driver;  // of the configuration, whatever is written here
-  std::string kubeconfig;  // "" = as every pod is given it
-  std::string node_name;   // "" = the Node is left alone
+  std::string dra_driver;  // set from the configuration, whatever the caller gives
+  std::string kubeconfig;  // "" = the service account of this pod
+  std::string node_name;   // "" = the Node is not changed
 };
 
-// 0: nothing of ours is left; 1: refused, or something could not be taken away.
+// The exit status. 0: nothing of Tranche is left; 1: refused, or something could not be removed.
 int run_reset(const ResetOptions& options);
 
 }  // namespace tranche::doctor

@@ -1,6 +1,6 @@
 #pragma once
-// The groups of checks. Each receives what was found unchanged (status documents of docs/reference/status.md, objects
-// of the API server, an inventory) and appends what it means. Documents are not trusted; fuzzed. Pure.
+// The groups of checks. Each reads documents as they were received (status documents of docs/reference/status.md,
+// objects of the API server, an inventory) and appends its findings. Does not trust documents; fuzzed. Pure.
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -11,27 +11,27 @@
 
 namespace tranche::verify {
 
-// What the node agent says of itself, and `tranche mps` where it could be asked (null = it could not).
+// The status of the node agent, and of `tranche mps` (null = it did not answer).
 void check_agent(const nlohmann::json& node_status, const nlohmann::json& mps_status, Findings& checks);
 
-// Claims that the node agent has prepared; nothing where it serves none.
+// Claims that the node agent has prepared. Adds no finding if the agent does not serve claims.
 void check_claims(const nlohmann::json& node_status, Findings& checks);
-// Their CDI specifications: `files` by name, those of the node's CDI directory.
+// The CDI specifications of the claims: `files` of the node's CDI directory by name.
 void check_claim_specs(const nlohmann::json& node_status, const std::map<std::string, std::string>& files,
                        Findings& checks);
-// In a container: whether the variables show the GPUs that its limits are of.
+// In a container: whether its variables show the GPUs that its limits belong to.
 void check_environment(const std::map<std::string, std::string>& environment, const std::vector<std::string>& gpus,
                        Findings& checks);
 
-// A Node object as the API server has it.
+// A Node object of the API server.
 void check_node(const nlohmann::json& node, Findings& checks);
-// A pod with our labels; `doubt`: why it is not believed to be ours, "" = it is.
+// A pod with Tranche's labels; `doubt`: why the check does not trust the pod, "" = it does.
 void check_pod(const nlohmann::json& pod, const std::string& doubt, Findings& checks);
 
-// The Node object against what its agent says: configuration, resources, labels.
+// Compares the Node object with the agent's status: configuration, resources, labels.
 void check_node_against_agent(const nlohmann::json& node, const nlohmann::json& node_status, Findings& checks);
 
-// What the driver says now against what the node agent says.
+// Compares the driver's GPUs with the agent's status.
 void check_hardware(const inventory::Inventory& hardware, const nlohmann::json& node_status, Findings& checks);
 
 }  // namespace tranche::verify

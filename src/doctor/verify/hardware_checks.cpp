@@ -1,4 +1,4 @@
-// What the driver says now against what the node agent says.
+// Compares the driver's GPUs with the agent's status.
 #include <fmt/format.h>
 
 #include <algorithm>

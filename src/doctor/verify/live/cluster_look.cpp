@@ -29,7 +29,7 @@ Result<Json> node_object(const kube::Access& access, const std::string& name) {
         fmt::format("the API server does not show the node {}: {} ({})", name, kube::why_not(answer), answer.status),
         access.server.url());
   Json node = json_of(answer.body);
-  if (!node.is_object()) return fail(Kind::kInvalid, "the API server's answer is no node", access.server.url());
+  if (!node.is_object()) return fail(Kind::kInvalid, "the API server's answer is not a Node", access.server.url());
   return node;
 }
 

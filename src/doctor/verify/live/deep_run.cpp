@@ -47,7 +47,8 @@ class DeepRun {
   Status run() {
     TRY(const auto answer, os::ask(options_.run_dir + "/node.sock", "status", kAgentAnswer));
     const Json node = json_of(answer);
-    if (!node.is_object()) return fail(Kind::kInvalid, "the node agent's status is no JSON document", options_.run_dir);
+    if (!node.is_object())
+      return fail(Kind::kInvalid, "the node agent's status is not a JSON document", options_.run_dir);
     TRY(const auto held, held_slots(options_));
     for (const Json& device : list_at(node, "devices")) try_device(device_ask(node, device, held), device);
     if (!map_at(node, "dra").empty())

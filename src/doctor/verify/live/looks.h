@@ -1,6 +1,6 @@
 #pragma once
-// Private to doctor/verify/live: where to verify from (cluster, node, container). Each adds its checks as they are
-// made.
+// Private to doctor/verify/live: the places to verify from (cluster, node, container). Each adds findings while it
+// runs.
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -13,20 +13,20 @@
 
 namespace tranche::verify {
 
-// Where things are for this process.
+// Paths of this process.
 struct VerifyPlaces {
   std::string mps_root;       // as the node names it
-  std::string mps_root_here;  // and as we do
+  std::string mps_root_here;  // as this process sees it
   std::string driver_root;    // of the driver's files
 };
 
 struct ClusterLook {
   kube::Access access;
-  std::shared_ptr<const nlohmann::json> agent;   // the pod whose status page it is; null: none could be seen
+  std::shared_ptr<const nlohmann::json> agent;   // the pod of the status page; null: not readable
   std::shared_ptr<const nlohmann::json> status;  // of the node agent
 };
 
-// An Error: there is nothing to look at, such as no API server.
+// An Error: there is nothing to check, for example no API server.
 Result<ClusterLook> look_at_cluster(const VerifyOptions& options, Findings& checks);
 // Creates probe pods on the node, waits for them, and deletes them.
 Status try_from_outside(const VerifyOptions& options, const ClusterLook& cluster, Findings& checks);

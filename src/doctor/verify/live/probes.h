@@ -1,6 +1,6 @@
 #pragma once
-// Private to doctor/verify/live: `tranche probe` as child processes, each in the place of a container with a grant.
-// Several may run at once; everything here runs one loop while it waits. One thread.
+// Private to doctor/verify/live: `tranche probe` as child processes, each in place of a container with a grant. Several
+// may run at once. Each function runs the loop while it waits. One thread.
 #include <functional>
 #include <map>
 #include <memory>
@@ -17,15 +17,15 @@
 namespace tranche::verify {
 
 enum class ProbePlace {
-  kOwnNamespace,  // a mount namespace of its own with the grant's endpoint, by which the guard knows whose it is
-  kHere,          // where this process is: it goes through the endpoint, and the guard does not know whose it is
-  kContainer,     // this process is in the container that has the grant
+  kOwnNamespace,  // a mount namespace with the grant's endpoint, by which the guard attributes the process
+  kHere,          // the namespaces of this process: the probe uses the endpoint, and the guard cannot attribute it
+  kContainer,     // this process runs in the container that has the grant
 };
 
-// What its container would have.
+// A grant as its container has it.
 struct GrantHere {
   std::string endpoint;                    // as this process sees it
-  std::map<std::string, std::string> env;  // that the node agent gave
+  std::map<std::string, std::string> env;  // from the node agent
 };
 
 class Probes {
@@ -41,16 +41,16 @@ class Probes {
     std::unique_ptr<os::Process> process = {};
   };
   using Started = std::unique_ptr<Running>;
-  // `words` go behind "probe --json"; `more` over the grant's variables.
+  // `words` follow "probe --json"; `more` replaces variables of the grant.
   Started start(const GrantHere& grant, const std::vector<std::string>& words,
                 const std::map<std::string, std::string>& more = {});
   ProbeRun wait(const Started& probe);
-  ProbeRun end(const Started& probe);   // asks it to end first: it does so in order
-  ProbeRun kill(const Started& probe);  // whatever is in flight
+  ProbeRun end(const Started& probe);   // sends SIGTERM first, so that the probe ends its context
+  ProbeRun kill(const Started& probe);  // with work in flight
   static bool has_ended(const Started& probe) { return probe->ended; }
   // With --stages: launches are in flight.
   static bool computes_or_ended(const Started& probe) { return probe->ended || probe->computes; }
-  bool until(const std::function<bool()>& so);  // runs the loop; false: it was not so within a minute
+  bool until(const std::function<bool()>& so);  // runs the loop until so() is true; false: not within a minute
   ProbeRun run(const GrantHere& grant, const std::vector<std::string>& words,
                const std::map<std::string, std::string>& more = {});
 
@@ -66,19 +66,19 @@ class Probes {
   ProbePlace place_;
 };
 
-// What is tried with one grant, and judged. The same wherever the probes run.
+// The trials of one grant and their judgement, the same in every place.
 struct Trial {
   DeepGrant expected;
   GrantHere grant;
   std::optional<GrantHere> neighbour;   // a different slot of the same GPU
   bool observed = false;                // the guard only reports
-  std::string deaths_not_covered = {};  // why the node agent says that a client's death can hurt others
+  std::string deaths_not_covered = {};  // why a client's death can hurt others, as the node agent reports
 };
 
 void try_grant(Probes& probes, const VerifyOptions& options, const VerifyPlaces& places, const Trial& trial,
                Findings& checks);
-// "deep.deaths". A death can harm other pods' clients where tranche-keeper does not hold the client: then it is not
-// tried beside them.
+// "deep.deaths". If tranche-keeper does not hold a client, its death can harm clients of pods: then the trial is
+// skipped beside them.
 void try_deaths(Probes& probes, const VerifyPlaces& places, const Trial& trial, bool tensor_cores, Findings& checks);
 
 }  // namespace tranche::verify
