@@ -1,5 +1,5 @@
 #pragma once
-// The limits of each grant on each device, as they were when it was given: a changed configuration does not change them
+// The limits of each grant on each device at the time of its allocation: a changed configuration does not change them
 // for a running pod. The agent writes them to `grants.txt` in its run directory, so that a restart does not lose them.
 //
 // A line for each grant and device:
@@ -31,17 +31,17 @@ struct Share {
 using Shares = std::map<GrantOnDevice, Share>;
 
 std::string render_shares(const Shares& shares);
-// Lines that are not understood are left out.
+// Leaves out lines that it cannot read.
 Shares parse_shares(std::string_view text);
 
-// A container's grants as kubelet lists them, or one of a claim.
+// A grant of a container in kubelet's list, or of a claim.
 struct TenantGrant {
   std::string container;  // the same for grants of one tenant: grants/ledger.h, tenant_key()
   std::string grant;
 };
-// Writes into `shares` which grants are of one tenant.
+// Records in `shares` which grants belong to one tenant.
 void join_grants(Shares& shares, const std::vector<TenantGrant>& held);
-// A grant that is given again has no tenant until kubelet names it; grants that it was joined with stand alone.
+// A grant that is given again has no tenant until kubelet names one; the grants that it was joined with lose theirs.
 void part_grant(Shares& shares, const std::string& grant);
 
 }  // namespace tranche::grants

@@ -1,23 +1,23 @@
 #pragma once
-// The ledger of this node's grants: which slots are held, what each grant is limited to, and when a grant's
-// endpoint may go. It goes by our answers to kubelet (Allocate), kubelet's lists (PodResources),
-// prepared claims, the API server's reports of ended pods, and what the agent before this one wrote down. It decides;
-// asking and acting is the agent's. One thread. Pure: `now` and `asked` are passed in and never go back.
+// The ledger of this node's grants: which slots are held, the limits of each grant, and when a grant's endpoint may be
+// removed. Its sources are the agent's answers to kubelet (Allocate), kubelet's lists (PodResources), prepared claims,
+// the API server's reports of ended pods, and the records of the previous agent. The ledger decides; the agent asks and
+// acts. One thread. Pure: `now` and `asked` are passed in and never go back.
 //
-// In doubt a grant is held: kubelet lists it a little after our answer, and for a moment after its own start it lists
-// nothing. Slots that are free too early are given twice, and an endpoint that goes too early cuts a running container
-// off from its GPU for good.
+// In doubt a grant is held: kubelet lists a grant a moment after the answer to Allocate, and lists nothing for a moment
+// after its own start. If slots were freed too early, two containers would get them; if an endpoint were removed too
+// early, a running container would lose its GPU for good.
 //
-//   * Slots are free when two answers in a row do not name them, `confirm` apart, or `confirm_none` where kubelet names
-//     no container at all.
-//   * A grant is limited to what it was given with. The limits of a grant that is not known any more are those of its
-//     endpoint in `tranche mps`, otherwise those of the plan. The record of a claim always takes precedence.
-//   * An endpoint goes with the first answer without its grant when the API server reports its pod's end, otherwise
-//     after two answers without it, `endpoint_confirm` apart. A grant that kubelet never listed to us needs
-//     `endpoint_unlisted` between the two, and so does any while kubelet lists nothing. With a living client it stays
-//     in these two cases. Its clients are ended when it goes.
-//   * An endpoint without clients of a pool that is not planned any more keeps the pool from ending. It goes as soon as
-//     its slots are free.
+//   * Slots are free when two consecutive lists do not name them, `confirm` apart, or `confirm_none` apart while
+//     kubelet names no container at all.
+//   * A grant keeps the limits that it was given. If the ledger has lost them, it uses those of the endpoint in
+//     `tranche mps`, otherwise those of the plan. The record of a claim always takes precedence.
+//   * An endpoint is removed after the first list without its grant if the API server reports the end of its pod,
+//     otherwise after two lists without it, `endpoint_confirm` apart. The time between the two is `endpoint_unlisted`
+//     for a grant that kubelet never listed to this agent, and for each grant while kubelet lists nothing; in these two
+//     cases an endpoint with a living client stays. The clients of an endpoint are ended when it is removed.
+//   * An endpoint without clients keeps a pool that is no longer planned from ending, so it is removed as soon as its
+//     slots are free.
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -35,18 +35,18 @@
 namespace tranche::grants {
 
 struct Patience {
-  Duration listed_within = std::chrono::seconds(5);  // kubelet lists a grant that comes to something
+  Duration listed_within = std::chrono::seconds(5);  // kubelet lists each grant that a container uses
   Duration confirm = std::chrono::seconds(2);
   Duration confirm_none = std::chrono::seconds(10);
-  Duration named_within = std::chrono::seconds(10);  // for this long kubelet is asked whose a grant is
+  Duration named_within = std::chrono::seconds(10);  // how long kubelet is asked which container has a grant
   Duration endpoint_confirm = std::chrono::minutes(1);
   Duration endpoint_unlisted = std::chrono::minutes(10);
-  Duration pod_end_counts = std::chrono::minutes(1);  // while kubelet lists the pod still
+  Duration pod_end_counts = std::chrono::minutes(1);  // while kubelet still lists the pod
   Duration forget = std::chrono::minutes(10);         // limits of a grant that kubelet does not name
 };
 inline constexpr Patience kPatience{};
 
-// What one container holds of one resource.
+// The slots of one resource that one container holds.
 struct Held {
   std::string resource;
   std::vector<std::string> slots;  // sorted
@@ -95,39 +95,39 @@ class Ledger {
   Ledger() = default;
   explicit Ledger(Shares kept);
 
-  // kubelet gives a slot to one container at a time: what is known of its former holder is over, and the grant has no
-  // tenant until kubelet names it.
+  // kubelet gives a slot to one container at a time, so the former holder is forgotten, and the grant has no tenant
+  // until kubelet names one.
   void given(const allocate::Grant& grant, MonoTime now);
-  // kubelet's answer to a question asked at `asked`; it may name other vendors' devices.
+  // kubelet's list, requested at `asked`; it may name other vendors' devices.
   void listed(const std::vector<Held>& all, MonoTime asked);
   void not_answered(std::string why) { unknown_ = std::move(why); }
-  // All holders that are known by name. `endpoints`: absent while `tranche mps` does not answer; it is asked first for
-  // limits that are not known. `complete`: kubelet has answered, so that others may be forgotten. A claim is forgotten
-  // once it is not prepared and has no endpoint, whether kubelet answers or not.
+  // All holders that are known by name. `endpoints`: absent while `tranche mps` does not answer; the first source of
+  // limits that the ledger has lost. `complete`: kubelet has answered, so that other holders may be forgotten. A claim
+  // is forgotten once it is not prepared and has no endpoint, whether kubelet answers or not.
   void named(const std::vector<Holder>& holders, const plan::Plan& plan,
              const std::optional<std::vector<Endpoint>>& endpoints, bool complete, MonoTime now);
   // As reported by the API server.
   void pod_ended(const std::string& pool, const std::string& grant, MonoTime now);
 
-  // Why it is not known what is held; "" = it is known.
+  // Why the held slots are not known; "" = they are known.
   const std::string& unknown() const { return unknown_; }
   std::vector<Held> held() const;
-  // Was held, and is free by now beyond doubt.
+  // Slots that were held and are certainly free now.
   const std::vector<Held>& freed() const { return freed_; }
-  // Something may be free: kubelet's next answer decides.
+  // Slots may be free: kubelet's next list decides.
   bool in_doubt() const;
 
-  const Shares& shares() const { return shares_; }  // also to be written down
-  // A grant was given a moment ago, and kubelet has not named its container; or the agent before this one wrote a grant
-  // down, and nothing has named it to this one.
+  const Shares& shares() const { return shares_; }  // the agent stores them
+  // A grant was given a moment ago, and kubelet has not named its container yet; or the previous agent recorded a grant
+  // that no source has named to this agent.
   bool awaits_name(MonoTime now) const;
 
-  // After an answer of kubelet's: those that may go, again at each answer for as long as they are there.
+  // After a list from kubelet: the endpoints to remove, again after each list until they are gone.
   std::vector<Endpoint> over(const std::vector<Endpoint>& endpoints, MonoTime now);
-  // `endpoints`: those without clients of pools that are not planned any more. `known`: these are all.
+  // `endpoints`: without clients, of pools that are no longer planned. `known`: the list is complete.
   struct Retiring {
-    std::vector<Endpoint> now;  // each once, and again after the pools were not known
-    bool later = false;         // for others an answer of kubelet's is wanted
+    std::vector<Endpoint> now;  // each once, and again after the pools were unknown
+    bool later = false;         // others need a list from kubelet first
   };
   Retiring retire(const std::vector<Endpoint>& endpoints, bool known);
 
@@ -135,27 +135,27 @@ class Ledger {
   using Name = std::pair<std::string, std::string>;  // pool, grant
   struct Entry {
     Held held;
-    std::optional<MonoTime> given;    // and not listed since
-    std::optional<MonoTime> missing;  // asked first, and not listed
+    std::optional<MonoTime> given;    // not listed since
+    std::optional<MonoTime> missing;  // when the first list without it was requested
   };
   struct Seen {
-    bool listed = false;              // kubelet has named its grant to us
-    std::optional<MonoTime> missing;  // since the first answer of this row without it
+    bool listed = false;              // kubelet has named its grant to this agent
+    std::optional<MonoTime> missing;  // since the first of the consecutive lists without it
     std::optional<MonoTime> ended;    // its pod
   };
   void learn(const Holder& holder, const plan::Plan& plan, const std::vector<Endpoint>& endpoints);
   void forget_claims(const std::vector<TenantGrant>& held, const std::vector<Endpoint>& endpoints);
 
   std::vector<Entry> entries_;
-  std::vector<Held> freed_;  // no two of them share a slot, so they are no more than slots
+  std::vector<Held> freed_;  // no two of them share a slot, so there are at most as many as slots
   std::string unknown_ = "kubelet has not been asked yet";
-  std::set<std::string> listed_;  // grants in kubelet's last answer
-  MonoTime asked_{};              // when it was asked for
+  std::set<std::string> listed_;  // grants in kubelet's last list
+  MonoTime asked_{};              // when that list was requested
   Shares shares_;
   std::map<std::string, MonoTime> named_;  // by grant, when it was last given or named
-  std::set<std::string> unnamed_;          // written down by the agent before this one, and neither since
+  std::set<std::string> unnamed_;          // recorded by the previous agent, and neither given nor named since
   std::map<Name, Seen> seen_;
-  std::map<Name, MonoTime> unheld_;  // to be retired: by which answer first
+  std::map<Name, MonoTime> unheld_;  // endpoints to retire: since which list
   std::set<Name> retired_;
 };
 

@@ -1,10 +1,10 @@
 #pragma once
 // One container's request → the Grant it receives: environment, mounts, device nodes, annotations, CDI names, and for
-// MPS the limits and the endpoint (the directory that is the container's only way to the control daemon). Pure: nothing
-// is created here; host/ makes the endpoint before the answer leaves.
+// MPS the limits and the endpoint (the directory that is the container's only way to the control daemon). Pure: the
+// caller creates the endpoint before it sends the answer.
 //
-// A grant's id is a hash of its slot ids, so kubelet's replay of an old answer, our own restart, and a second call
-// with the same ids all name the same endpoint.
+// A grant's id is a hash of its slot ids. So a replay of an old answer by kubelet, a restart of the agent, and a second
+// call with the same ids all name the same endpoint.
 #include <map>
 #include <optional>
 #include <set>
@@ -58,8 +58,8 @@ struct Grant {
 
 std::string grant_id(std::span<const std::string> slots);  // order does not matter
 
-// Where MPS state lives; see docs/reference/paths.md. A grant's endpoint lies under its pool, so that `tranche mps` can
-// put a restarted daemon's socket into every endpoint by listing one directory.
+// The paths of MPS state; see docs/reference/paths.md. A grant's endpoint lies under its pool, so that `tranche mps`
+// can put a restarted daemon's socket into every endpoint by listing one directory.
 struct Paths {
   std::string mps_root = "/run/nvidia/mps";
   std::string pool(const std::string& id) const { return mps_root + "/pools/" + id; }
@@ -72,9 +72,9 @@ struct Paths {
     return endpoints(pool_id) + "/" + grant;
   }
 };
-// Where the endpoint appears in the container.
+// The path of the endpoint in the container.
 inline constexpr const char* kEndpointInContainer = "/run/tranche/mps";
-// Where the folder with tranche-drain appears, for preStop hooks that still name it.
+// The path of the folder with tranche-drain in the container, for preStop hooks that still name it.
 inline constexpr const char* kProgramsInContainer = "/run/tranche/bin";
 
 struct Settings {
@@ -82,8 +82,8 @@ struct Settings {
   Paths paths;
   std::vector<std::string> control_nodes;  // "/dev/nvidiactl" …: those that exist, for passDeviceSpecs
   std::vector<int> imex_channels;          // of imex.channelIDs, those whose node exists
-  // Classes of CDI devices that a spec was written for: "gpu", "imex-channel", "gdrcopy", "gds", "mofed". Once there is
-  // one for GPUs, what has none is left out of answers; GPUs never are.
+  // Classes of CDI devices with a spec: "gpu", "imex-channel", "gdrcopy", "gds", "mofed". Once the spec for GPUs
+  // exists, answers leave out other classes without a spec. They always name GPUs.
   std::set<std::string> cdi_classes;
   // Whether containers get variables with the limits of their share (framework_environment.cpp):
   // sharing.mps.frameworkEnvironment.
@@ -91,30 +91,30 @@ struct Settings {
   std::string program_dir;  // the node's folder with tranche-drain, for containers with an endpoint; "" = not offered
 };
 
-// What an answer depends on beyond its resource.
+// What an answer depends on in addition to its resource.
 struct Around {
-  // Resources share the pool ("gpu0", "gpu1"), and a container may hold slots of several. kubelet merges their answers
-  // key by key, of an order that it draws, and never says that they are of one container: so each key is either equal
-  // in all of them or there for one device only, and limits, which are neither, are the server's alone.
+  // Several resources share the pool ("gpu0", "gpu1"), and a container may hold slots of several. kubelet merges their
+  // answers key by key in a random order, and does not report that they are for one container. So each key has either
+  // the same value in all answers or is present for one device only. Limits are neither, so only the server has them.
   bool pool_is_joined = false;
   struct Room {
-    std::uint32_t live = 0;               // grants on the device, without the one that is asked for
+    std::uint32_t live = 0;               // grants on the device, without the requested one
     std::uint32_t most = 0;               // clients that its MPS server accepts; 0 = not known
     std::optional<std::uint32_t> held{};  // slots of the device in other grants; nothing: not known
     friend bool operator==(const Room&, const Room&) = default;
   };
-  std::map<std::string, Room, std::less<>> room;  // by device; one that is not in it has room
+  std::map<std::string, Room, std::less<>> room;  // by device; a device that is absent has room
 };
-// Without the living grants, which no plan knows.
+// Without the living grants, which a plan does not have.
 Around around(const plan::Plan& plan, const plan::PlannedResource& resource);
 
 // Errors (kInvalid, kNotFound, kConflict, kUnavailable): unknown id, duplicate id, unhealthy slot, more than one shared
 // slot where that is refused, slots on several GPUs where that is refused, too little memory for a context, a device
-// whose MPS server has its clients. Each is one sentence that names ids and says what to ask instead.
+// whose MPS server has all its clients. Each is one sentence with the ids and what to request instead.
 Result<Grant> allocate(const plan::PlannedResource& resource, const advertise::Faults& faults,
                        std::span<const std::string> ids, const Settings& settings, const Around& around = {});
 
-// Devices with limits that were decided elsewhere: what a request of a claim has by one endpoint (dra/prepare.h).
+// Devices with limits from another source: those that a request of a claim has by one endpoint (dra/prepare.h).
 struct ClaimPart {
   struct Device {
     plan::PlannedDevice planned;
@@ -124,8 +124,8 @@ struct ClaimPart {
   // Not empty. All in one pool (`planned.pool`), or in none: devices that are only shown (monitoring).
   std::vector<Device> devices;
 };
-// As allocate() of slots, but that CDI names are always in cdi_devices and never in annotations, which an answer about
-// a claim does not have.
+// As allocate() of slots, except that CDI names are always in cdi_devices and never in annotations, because an answer
+// about a claim has none.
 Result<Grant> allocate(const ClaimPart& part, const Settings& settings);
 
 }  // namespace tranche::allocate

@@ -1,18 +1,18 @@
 #pragma once
-// Which of the available slots kubelet should hand out (GetPreferredAllocation): a hint, so it must be fast and never
-// wrong. Pure; the answer does not depend on input order.
+// Which of the available slots kubelet should allocate (GetPreferredAllocation). Pure; the answer does not depend on
+// the order of the input.
 //
 //   undivided GPUs                 by topology score (align(), below)
 //   several slots under MPS        all on one device when they fit (best fit: the fullest that still fits), else on as
 //                                  few devices as possible, because one process can use MPS on one of them only
 //                                  (under `split: span` each more costs SMs: docs/guide/share-sizes.md). A device whose
-//                                  MPS server has its clients comes last: Allocate would refuse it
+//                                  MPS server has all its clients comes last: Allocate would refuse it
 //   everything else                NVIDIA's rule, a slot at a time: the device with the fewest (`distributed`) or most
-//                                  (`packed`) slots taken, then the one picked least in this call. Where that says
-//                                  nothing, as always for MIG devices with one slot each: the same on the parent GPU,
-//                                  then driver order.
+//                                  (`packed`) slots taken, then the one picked least in this call. If these are equal,
+//                                  as always for MIG devices with one slot each: the same for the parent GPU, then
+//                                  driver order.
 //
-// WSL and Tegra know neither topology nor policy: always `distributed`, as NVIDIA's.
+// WSL and Tegra have neither topology nor policy: always `distributed`, as NVIDIA's plugin.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -27,12 +27,12 @@
 
 namespace tranche::allocate {
 
-// Which undivided GPUs go together: the set of `size` GPUs that NVIDIA's best-effort policy would choose, found by
+// Chooses undivided GPUs: the set of `size` GPUs that NVIDIA's best-effort policy would choose, found by
 // dynamic programming over subsets instead of by listing partitions (16 GPUs: milliseconds instead of seconds).
 //
 // The rule: score a pair by PCIe distance (10…60) plus 100 per NVLink that joins them; split all available GPUs into
 // sets of `size` (the last may be smaller) so that the sum of all pair scores inside sets is highest; from such a split
-// take the best set that holds all required GPUs. So a pair is not broken up when something else can be taken. Pure.
+// take the best set that holds all required GPUs. So a pair stays whole while other GPUs are available. Pure.
 int pair_score(const inventory::GpuLink& link);
 
 // Positions are indices into inventory.gpus. `required` ⊆ `available`, required.size() <= size <= available.size().
@@ -40,7 +40,7 @@ int pair_score(const inventory::GpuLink& link);
 std::vector<std::uint32_t> align(const inventory::Inventory& inventory, std::span<const std::uint32_t> available,
                                  std::span<const std::uint32_t> required, std::uint32_t size);
 
-// result ⊆ available ∪ must_include, ⊇ must_include, exactly `size` long; an Error when that cannot be. Ids that the
+// result ⊆ available ∪ must_include, ⊇ must_include, exactly `size` long; an Error if that is impossible. Ids that the
 // resource does not have are ignored in `available` (kubelet's list may be older than the plan) and an Error in
 // `must_include` (Allocate would refuse them).
 Result<std::vector<std::string>> prefer(const plan::PlannedResource& resource, const inventory::Inventory& inventory,

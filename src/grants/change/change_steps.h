@@ -1,6 +1,6 @@
 #pragma once
-// From one plan to the next, as the steps that a person would name: first what goes, then what becomes something else,
-// then what comes. The same text is in `tranche status`, in the log and in `tranche plan --against`. Pure.
+// The steps from one plan to the next, in words for an operator: first what is removed, then what changes, then what is
+// added. `tranche status`, the log and `tranche plan --against` have the same text. Pure.
 #include <string>
 #include <vector>
 
@@ -24,7 +24,7 @@ std::string change_text(const SharingMode& before,
 enum class What {
   kVanishes,     // a resource
   kShrinks,      // slots of devices
-  kSharingMode,  // a device is shared by other means
+  kSharingMode,  // of a device
   kShare,        // of a slot
   kLimits,       // of the clients of an MPS pool
   kGrows,
@@ -34,10 +34,10 @@ std::string_view to_string(What what);  // "vanishes", "shrinks", "strategy", "s
 
 struct Step {
   What what = What::kVanishes;
-  std::string resource;              // or pool; "" of a device as such
-  std::vector<std::string> devices;  // UUIDs, in driver order; empty when it is of all that the resource has
+  std::string resource;              // or pool; "" = the step is about a device itself
+  std::vector<std::string> devices;  // UUIDs, in driver order; empty = all of the resource
   std::string text;                  // "nvidia.com/gpu on GPUs 0-3: 10 → 5 slots"
-  std::string means;                 // for what is held: "held slots stay until they are free"; "" = nothing
+  std::string means;                 // the effect on held slots: "held slots stay until they are free"; "" = none
   std::string waits_for;             // "" = it waits for nothing
   bool waits() const { return !waits_for.empty(); }
   friend bool operator==(const Step&, const Step&) = default;
@@ -45,8 +45,7 @@ struct Step {
 
 std::vector<Step> steps(const plan::Plan& before, const plan::Plan& after);
 
-// In one line: "nvidia.com/gpu on GPU 0: 10 → 5 slots (held slots stay until they are free)", or with what it waits
-// for.
+// In one line: "nvidia.com/gpu on GPU 0: 10 → 5 slots (held slots stay until they are free)", or with waits_for.
 std::string to_string(const Step& step);
 
 }  // namespace tranche::change

@@ -1,6 +1,5 @@
 #pragma once
-// What containers hold, as far as a change of the plan has to do with it, and by which means a device is shared. Pure
-// values.
+// The slots that containers hold, as a change of the plan needs them, and how a device is shared. Pure values.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,11 +12,11 @@ namespace tranche::change {
 
 // The slots that one container holds of one device.
 struct HeldShare {
-  std::string resource;  // the name under which they were given
+  std::string resource;  // of the request
   std::string device;    // UUID
   std::vector<std::string> slots;
-  std::string pool;  // the MPS pool that they were given in; "" = not by MPS
-  Bytes memory;      // their memory limit together; 0 = not limited, or not known
+  std::string pool;  // the MPS pool at the time of the allocation; "" = none
+  Bytes memory;      // the sum of their memory limits; 0 = not limited, or not known
   friend bool operator==(const HeldShare&, const HeldShare&) = default;
 };
 
@@ -27,8 +26,8 @@ struct Holdings {
   friend bool operator==(const Holdings&, const Holdings&) = default;
 };
 
-// By which means a device is given out. A device changes its means when no container holds any of it: a
-// process that uses MPS and one that does not cannot share it, nor can clients of two daemons.
+// How a device is shared. This changes only while no container holds a slot of the device: a process that uses MPS and
+// one that does not cannot share it, and neither can clients of two daemons.
 struct SharingMode {
   config::SharingStrategy strategy = config::SharingStrategy::kNone;
   std::string pool;  // of MPS
