@@ -63,10 +63,6 @@ std::string json_text(const nlohmann::ordered_json& value, int indent) {
   return text_of(value, indent);
 }
 
-std::string json_in_ascii(const nlohmann::json& value) {
-  return text_of(value, -1, true);
-}
-
 std::string json_in_ascii(const nlohmann::ordered_json& value) {
   return text_of(value, -1, true);
 }

@@ -12,8 +12,7 @@ namespace tranche {
 // On one line, or with `indent` spaces a level. No line end at the end.
 std::string json_text(const nlohmann::json& value, int indent = -1);
 std::string json_text(const nlohmann::ordered_json& value, int indent = -1);
-std::string json_in_ascii(const nlohmann::json& value);  // on one line; characters beyond ASCII become \u escapes
-std::string json_in_ascii(const nlohmann::ordered_json& value);
+std::string json_in_ascii(const nlohmann::ordered_json& value);  // on one line; beyond ASCII as \u escapes
 
 // Discarded if the text is not JSON, or is deeper than 100 levels: copying and printing a value recurse, and 16 MiB of
 // text could have 16 million levels. Nothing throws.

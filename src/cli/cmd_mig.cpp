@@ -111,7 +111,7 @@ int profiles(const MigGiven& given, const MigNode& node, const Process& process)
 int plan(const MigGiven& given, const MigNode& node, const Process& process) {
   const auto configuration = choose_configuration(given.file, given.name, node.gpus);
   if (!configuration) return kMigUnusable;
-  const auto made = mig::make_plan(*configuration, node.gpus, {.mode_only = given.mode_only});
+  const auto made = mig::make_plan(*configuration, node.gpus, given.mode_only);
   print_problems(made.problems);
   fmt::print("{}", given.json ? mig::plan_json(made)
                               : mig::plan_text(made, process.terminal, process.width > 0 ? process.width : 100));
@@ -151,7 +151,7 @@ int change(const MigGiven& given, MigNode& node, const mig::Plan& made, const st
 int apply_now(const MigGiven& given, MigNode& node) {
   const auto configuration = choose_configuration(given.file, given.name, node.gpus);
   if (!configuration) return kMigUnusable;
-  const auto made = mig::make_plan(*configuration, node.gpus, {.mode_only = given.mode_only});
+  const auto made = mig::make_plan(*configuration, node.gpus, given.mode_only);
   return change(given, node, made, fmt::format("the node is as configured ({})", configuration->name));
 }
 

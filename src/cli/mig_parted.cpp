@@ -208,7 +208,7 @@ Result<int> parted_apply(PartedOptions& options, const Process& process) {
   if (!configuration) return 1;
   options.selected = configuration->name;
   const auto plan_of = [&](const MigNode& node) {
-    return mig::make_plan(*configuration, node.gpus, {.mode_only = options.mode_only.on});
+    return mig::make_plan(*configuration, node.gpus, options.mode_only.on);
   };
   return HookedChange(options, process, plan_of).run("MIG configuration applied successfully");
 }

@@ -217,8 +217,7 @@ class Search {
 
   bool takes_from_held(const Profile& profile, const Placement& at) const {
     return std::ranges::any_of(present_, [&](const GpuInstance& instance) {
-      const bool itself = instance.profile_id == profile.id && instance.placement == at;
-      return instance.busy() && !itself && overlap(instance.placement, at);
+      return instance.busy() && !instance.is_at(profile.id, at) && overlap(instance.placement, at);
     });
   }
 
@@ -237,7 +236,7 @@ class Search {
 
   const GpuInstance* present_at(const Unit& unit, const Placement& at) const {
     for (const auto& instance : present_)
-      if (instance.profile_id == unit.profile->id && instance.placement == at) return &instance;
+      if (instance.is_at(unit.profile->id, at)) return &instance;
     return nullptr;
   }
 

@@ -10,13 +10,9 @@
 namespace tranche::mig {
 namespace {
 
-bool is_at(const GpuInstance& instance, std::uint32_t profile_id, const Placement& placement) {
-  return instance.profile_id == profile_id && instance.placement == placement;
-}
-
 const Part* part_of(const Layout& layout, const GpuInstance& instance) {
   const auto found = std::ranges::find_if(
-      layout.parts, [&](const Part& part) { return is_at(instance, part.profile_id, part.placement); });
+      layout.parts, [&](const Part& part) { return instance.is_at(part.profile_id, part.placement); });
   return !layout.enabled || found == layout.parts.end() ? nullptr : &*found;
 }
 
@@ -84,7 +80,7 @@ std::optional<Step> step_away(const GpuState& now, const Layout& wanted) {
 std::optional<Step> step_towards(const GpuState& now, const Layout& wanted) {
   for (const Part& part : wanted.parts) {
     const auto there = std::ranges::find_if(
-        now.instances, [&](const GpuInstance& instance) { return is_at(instance, part.profile_id, part.placement); });
+        now.instances, [&](const GpuInstance& instance) { return instance.is_at(part.profile_id, part.placement); });
     Step step{.what = Step::What::kCreateInstance,
               .profile_id = part.profile_id,
               .profile = part.profile,
@@ -106,7 +102,7 @@ std::optional<Step> step_towards(const GpuState& now, const Layout& wanted) {
 // The instance that a step is about; the end if it does not exist.
 auto instance_of(std::vector<GpuInstance>& instances, const Step& step) {
   return std::ranges::find_if(
-      instances, [&](const GpuInstance& instance) { return is_at(instance, step.profile_id, step.placement); });
+      instances, [&](const GpuInstance& instance) { return instance.is_at(step.profile_id, step.placement); });
 }
 
 std::optional<Blocker> blocker_of(GpuState& now, const Step& step, const Layout& wanted) {
@@ -200,7 +196,7 @@ std::string numbers_of(const std::vector<GpuState>& gpus) {
   });
 }
 
-GpuPlan plan_gpu(const Entry& entry, const GpuState& gpu, std::vector<Problem>& problems, const PlanOptions& options) {
+GpuPlan plan_gpu(const Entry& entry, const GpuState& gpu, std::vector<Problem>& problems, bool mode_only) {
   GpuPlan nothing = left_alone(gpu);
   nothing.matched = true;
   if (!gpu.capable) {
@@ -212,7 +208,7 @@ GpuPlan plan_gpu(const Entry& entry, const GpuState& gpu, std::vector<Problem>& 
       nothing.matched = nothing.as_wanted = !entry.enabled;
     return nothing;
   }
-  if (!entry.enabled || options.mode_only) return plan_to(gpu, with_mode(gpu, entry.enabled));
+  if (!entry.enabled || mode_only) return plan_to(gpu, with_mode(gpu, entry.enabled));
   const auto wanted = resolved(entry, gpu, problems);
   if (!wanted) return nothing;
   const auto chosen = choose_layout(gpu.profiles, *wanted, gpu.enabled ? gpu.instances : std::vector<GpuInstance>{});
@@ -316,12 +312,12 @@ bool Plan::needs_reset() const {
   return std::ranges::any_of(gpus, &GpuPlan::needs_reset);
 }
 
-Plan make_plan(const Configuration& configuration, const std::vector<GpuState>& gpus, const PlanOptions& options) {
+Plan make_plan(const Configuration& configuration, const std::vector<GpuState>& gpus, bool mode_only) {
   Plan plan;
   plan.configuration = configuration.name;
   for (const GpuState& gpu : gpus) {
     const Entry* entry = entry_of(configuration, gpu);
-    plan.gpus.push_back(entry != nullptr ? plan_gpu(*entry, gpu, plan.problems, options) : left_alone(gpu));
+    plan.gpus.push_back(entry != nullptr ? plan_gpu(*entry, gpu, plan.problems, mode_only) : left_alone(gpu));
   }
   for (const Entry& entry : configuration.entries) {
     if (!entry.devices) continue;

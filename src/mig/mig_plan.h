@@ -85,10 +85,8 @@ struct Plan {
   bool needs_reset() const;
 };
 
-struct PlanOptions {
-  bool mode_only = false;  // leave instances as far as the mode allows
-};
-Plan make_plan(const Configuration& configuration, const std::vector<GpuState>& gpus, const PlanOptions& options = {});
+// mode_only: leaves instances as far as the mode allows.
+Plan make_plan(const Configuration& configuration, const std::vector<GpuState>& gpus, bool mode_only = false);
 
 // Whether the node is as configured, as mig-parted asserts it: every GPU named, modes and names equal. Empty = it is;
 // otherwise one sentence a difference.

@@ -168,7 +168,7 @@ TEST(MigPlan, AnIndexWithoutAGpuIsAWarning) {
 
 TEST(MigPlan, ModeOnlyLeavesInstancesAlone) {
   const auto gpu = cut((*simulated_node("H200"))[0], "1g.18gb: 7");
-  EXPECT_TRUE(make_plan(all_of("7g.141gb: 1"), {gpu}, {.mode_only = true}).as_wanted());
+  EXPECT_TRUE(make_plan(all_of("7g.141gb: 1"), {gpu}, true).as_wanted());
 }
 
 TEST(MigAssert, ListsEveryDifference) {

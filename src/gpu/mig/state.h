@@ -99,6 +99,9 @@ struct GpuInstance {
   bool held = false;  // the whole instance must stay; with held compute instances it must as well
   std::vector<Holder> holders{};
   bool busy() const;
+  bool is_at(std::uint32_t profile, const Placement& place) const {
+    return profile_id == profile && placement == place;
+  }
   friend bool operator==(const GpuInstance&, const GpuInstance&) = default;
 };
 

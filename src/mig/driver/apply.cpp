@@ -323,17 +323,16 @@ class PartitionChange {
     return {};
   }
 
-  const GpuInstance* here() const {
-    const auto at = std::ranges::find_if(gpu_.instances, [this](const GpuInstance& one) {
-      return one.profile_id == wanted_.instance.profile_id && one.placement == wanted_.instance.place;
-    });
+  template <class Test>
+  const GpuInstance* find(Test test) const {
+    const auto at = std::ranges::find_if(gpu_.instances, test);
     return at == gpu_.instances.end() ? nullptr : &*at;
   }
-
+  const GpuInstance* here() const {
+    return find([this](const auto& one) { return one.is_at(wanted_.instance.profile_id, wanted_.instance.place); });
+  }
   const GpuInstance* in_the_way() const {
-    const auto at = std::ranges::find_if(
-        gpu_.instances, [this](const GpuInstance& one) { return overlap(one.placement, wanted_.instance.place); });
-    return at == gpu_.instances.end() ? nullptr : &*at;
+    return find([this](const auto& one) { return overlap(one.placement, wanted_.instance.place); });
   }
 
   Step step_of(Step::What what, const GpuInstance* there) const {
