@@ -1,4 +1,4 @@
-#include "mps/endpoints/client_looks.h"
+#include "mps/endpoints/endpoints.h"
 
 #include <fmt/format.h>
 

@@ -5,30 +5,130 @@
 // the pool's status gives the reason.
 //
 // It also answers the requests on mps.sock (requests.h). Loop thread only.
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "config/model.h"
 #include "grants/allocate/grant.h"
 #include "mps/daemon/ping.h"
-#include "mps/endpoints/client_looks.h"
-#include "mps/endpoints/grant_files.h"
 #include "mps/endpoints/heirs.h"
-#include "mps/endpoints/log_pace.h"
 #include "mps/keeper/keeper.h"
 #include "mps/pool/pool_daemon.h"
 #include "mps/protocol/replies.h"
 #include "mps/protocol/requests.h"
 #include "mps/relay/relay.h"
 #include "os/loop/loop.h"
+#include "os/loop/timer.h"
+#include "os/worker/worker.h"
 
 namespace tranche::mps {
+
+// Limits the rate of log lines about tenants, so that no tenant can fill the node's disk: the first event at once, then
+// at most one line a minute for each grant and kind of event. A plain value.
+class LogPace {
+ public:
+  // The number of events since the last line; absent: no line now.
+  std::optional<std::uint64_t> due(const std::string& grant, std::string_view kind, MonoTime now) {
+    const auto [found, first] = last_lines_.try_emplace({grant, std::string(kind)});
+    LogState& state = found->second;
+    if (!first && now - state.at < std::chrono::minutes(1)) {
+      ++state.since;
+      return std::nullopt;
+    }
+    state.at = now;
+    return std::exchange(state.since, 0);
+  }
+  void forget(const std::string& grant) {
+    std::erase_if(last_lines_, [&](const auto& entry) { return entry.first.first == grant; });
+  }
+
+ private:
+  struct LogState {
+    MonoTime at{};
+    std::uint64_t since = 0;  // events without a line
+  };
+  std::map<std::pair<std::string, std::string>, LogState> last_lines_;
+};
+
+// The files about the grants of a pool: `<mps-root>/pools/<pool>/limits/<grant>` with the limits, an empty file
+// `<grant>.any-pod` for an endpoint of several pods, or `<grant>.pod` with the UID of the only pod; beside the
+// endpoints and not in them, so that no container ever sees them. Limits are written before the endpoint listens and go
+// after it, so that there is never an endpoint whose limits were forgotten. Loop thread only.
+class GrantFiles {
+ public:
+  GrantFiles(const allocate::Paths& paths, const std::string& pool) : folder_(paths.pool(pool) + "/limits") {}
+
+  // nullopt: the grant has no limits of its own. kInvalid: the file does not have the format that we write.
+  Result<std::optional<GrantLimits>> limits(const std::string& grant) const;
+  Status write_limits(const std::string& grant, const GrantLimits& limits) const;
+  bool any_pod(const std::string& grant) const;     // clients of several pods may use the endpoint
+  std::string pod(const std::string& grant) const;  // UID of the only pod that may use it; "": not known
+  Status set_pods(const std::string& grant, bool any_pod, const std::string& pod) const;
+  Status remove(const std::string& grant) const;  // all of them
+  // Removes files of grants without an endpoint, which an interrupted start leaves. Tries all; returns the first error.
+  Status sweep(const std::vector<std::string>& endpoints) const;
+
+ private:
+  Result<std::string> read(const std::string& name) const;
+  Status write(const std::string& name, const std::string& text) const;
+  Status remove_file(const std::string& name) const;  // also without the folder
+
+  std::string folder_;
+};
+
+// Inspects a process before it becomes a client. A process that started with an environment that lifts its memory limit
+// is refused, because the driver would enforce no limit at all for it (mps/limits/tenant_limits.h). This catches
+// mistakes, not attacks: for a process that changes its environment after its start, the guard enforces the limit.
+//
+// The kernel reads /proc/<pid>/environ from the process's memory, and may wait for as long as that process likes. So a
+// thread of its own does it, with a deadline. While that thread is blocked, no process is inspected and every process
+// is admitted. Loop thread only.
+class ClientLooks {
+ public:
+  using Done = std::function<void(const std::string& why_not)>;  // "" = the process may connect
+  explicit ClientLooks(os::Loop& loop, Duration patience = std::chrono::milliseconds(500));
+  ~ClientLooks();  // waits for no process: a look that has begun is left behind
+  ClientLooks(const ClientLooks&) = delete;
+  ClientLooks& operator=(const ClientLooks&) = delete;
+
+  // `devices`: all devices that the process may see; empty = not known. `done` runs once, perhaps inside look().
+  void look(int pid, std::vector<std::string> devices, Done done);
+
+ private:
+  struct Waiting {
+    Waiting(os::Loop& loop, Done asked) : done(std::move(asked)), timer(loop) {}
+    Done done;
+    os::Timer timer;
+    std::shared_ptr<std::atomic<bool>> awaited = std::make_shared<std::atomic<bool>>(true);
+  };
+  void answered(std::uint64_t id, const std::string& why_not);
+  void late(std::uint64_t id, int pid);
+
+  os::Loop& loop_;
+  Duration patience_;
+  std::unique_ptr<os::Worker> worker_ = os::Worker::start();  // early: a pid limit may be reached later
+  std::map<std::uint64_t, Waiting> waiting_;
+  std::uint64_t next_ = 1;
+  LogPace pace_;
+  std::uint64_t late_ = 0;  // looks that are past their deadline and still running
+  // Where results go: a look may outlive us and the loop.
+  struct Results {
+    std::mutex mutex;
+    os::Loop* loop = nullptr;  // null: they are not awaited
+  };
+  std::shared_ptr<Results> results_ = std::make_shared<Results>();
+};
 
 class Endpoints;
 

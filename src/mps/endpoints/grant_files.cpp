@@ -1,4 +1,4 @@
-#include "mps/endpoints/grant_files.h"
+#include "mps/endpoints/endpoints.h"
 
 #include <algorithm>
 

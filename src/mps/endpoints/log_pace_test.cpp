@@ -1,5 +1,5 @@
 // The rate limit of log lines about tenants' actions.
-#include "mps/endpoints/log_pace.h"
+#include "mps/endpoints/endpoints.h"
 
 #include <gmock/gmock.h>
 
