@@ -4,7 +4,6 @@
 #include "base/text.h"
 #include "containers/attribution.h"
 #include "fuzz/target.h"
-#include "mps/control/daemon_replies.h"
 #include "mps/control/log_lines.h"
 #include "mps/control/questions.h"
 #include "mps/daemon/compute_modes.h"

@@ -2,7 +2,7 @@
 // Sends commands to an MPS control daemon by running nvidia-cuda-mps-control with the commands on its stdin. That is
 // the only documented interface; the protocol on the daemon's socket is not documented. Each question has a deadline,
 // after which the program is killed. The answer is everything that the program printed, for
-// mps/control/daemon_replies.h to parse. Loop thread.
+// mps/control/questions.h to parse. Loop thread.
 #include <deque>
 #include <functional>
 #include <map>

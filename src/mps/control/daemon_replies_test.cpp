@@ -1,5 +1,5 @@
 // The texts are captured from a real control daemon: NVIDIA H200, driver 580.159.04, 2026-11-21.
-#include "mps/control/daemon_replies.h"
+#include "mps/control/questions.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <optional>
+#include <algorithm>
+#include <array>
+#include <limits>
 
-#include "mps/control/daemon_replies.h"
+#include "base/text.h"
+#include "plan/client_limits.h"
 
 namespace tranche::mps {
 namespace {
@@ -60,6 +63,87 @@ Onward ask_next_server(QuestionId id, const DaemonLimits& desired, std::vector<i
                   }};
 }
 
+// --- replies ---------------------------------------------------------------------------------------------------------
+
+struct Refusal {
+  std::string_view words;  // the beginning of the text or, for "not found", its end
+  Kind kind;
+};
+constexpr std::array<Refusal, 7> kRefusalsBeginWith{{
+    {"Insufficient privileges", Kind::kDenied},
+    {"Not enough privilege", Kind::kDenied},
+    {"Unknown command", Kind::kUnsupported},
+    {"Cannot find MPS control daemon process", Kind::kNotFound},
+    {"Invalid process ", Kind::kNotFound},
+    {"Invalid ", Kind::kInvalid},
+    {"A server PID is required", Kind::kInvalid},
+}};
+
+// The error for a reply that does not match a captured one.
+std::unexpected<Error> unreadable(std::string_view command, std::string_view text, std::string_view expected) {
+  return fail(Kind::kInvalid, "the reply " + in_quotes(text) + " is not " + std::string(expected),
+              std::string(command));
+}
+
+// The refusal in a reply, if any: it can be any of the lines.
+std::optional<Error> refusal_in(std::string_view command, std::string_view text) {
+  for (const auto line : lines_of(text)) {
+    if (line.starts_with("Server ") && (line.ends_with(" not found") || line.ends_with(" not found!"))) {
+      return Error{Kind::kNotFound, "the control daemon says " + in_quotes(line), std::string(command), 0};
+    }
+    for (const auto& [words, kind] : kRefusalsBeginWith) {
+      if (line.starts_with(words))
+        return Error{kind, "the control daemon says " + in_quotes(line), std::string(command), 0};
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<int> parse_int(std::string_view text, std::uint64_t least, std::uint64_t most) {
+  const auto number = parse_unsigned(text);
+  if (!number || *number < least || *number > most) return std::nullopt;
+  return static_cast<int>(*number);
+}
+
+std::optional<int> parse_pid(std::string_view text) {
+  return parse_int(text, 1, 4194304);  // the kernel's largest pid_max
+}
+
+Result<Pids> parse_pids(std::string_view command, const std::vector<std::string_view>& lines, std::string_view text) {
+  if (auto refusal = refusal_in(command, text)) return std::unexpected(*refusal);
+  Pids pids;
+  for (const auto line : lines) {
+    const auto pid = parse_pid(line);
+    if (!pid) return unreadable(command, line, "a process id");
+    pids.push_back(*pid);
+  }
+  return pids;
+}
+
+// The line of a reply that has exactly one line.
+Result<std::string_view> only_line(std::string_view command, std::string_view text, std::string_view expected) {
+  if (auto refusal = refusal_in(command, text)) return std::unexpected(*refusal);
+  const auto lines = lines_of(text);
+  if (lines.size() != 1) return unreadable(command, text, expected);
+  return lines[0];
+}
+
+// From this line on: a memory limit for each device, then the percentage.
+LimitsReadBack read_back_at(const DaemonLimits& limits, const std::vector<std::string_view>& lines, std::size_t at) {
+  LimitsReadBack read;
+  for (const auto& [uuid, memory] : limits.memory) read.memory.emplace_back(uuid, lines[at++]);
+  read.threads = lines[at];
+  return read;
+}
+
+Result<LimitsReadBack> check_read_back(const std::string& who, const DaemonLimits& limits,
+                                       const std::vector<std::string_view>& lines, std::size_t at) {
+  const auto read = read_back_at(limits, lines, at);
+  if (const auto difference = disagreement(limits, read); !difference.empty())
+    return fail(Kind::kInvalid, difference, who);
+  return read;
+}
+
 }  // namespace
 
 std::vector<std::string> daemon_options(bool multiuser) {
@@ -107,6 +191,135 @@ std::string turn_session(const std::vector<int>& servers, const DaemonLimits& li
   input += get(limits);
   for (const int server : servers) input += get(limits, server);
   return input + kServers;
+}
+
+Result<Pids> parse_server_list(std::string_view text) {
+  return parse_pids("get_server_list", lines_of(text), text);
+}
+
+Result<std::string> parse_server_status(std::string_view text) {
+  TRY(const auto line, only_line("get_server_status", text, "one server state"));
+  const bool name = !line.empty() && line.size() <= 32 &&
+                    std::ranges::all_of(line, [](char c) { return (c >= 'A' && c <= 'Z') || c == '_'; });
+  if (!name) return unreadable("get_server_status", line, "a server state such as ACTIVE");
+  return std::string(line);
+}
+
+Result<Percent> parse_thread_percentage(std::string_view text) {
+  TRY(const auto line, only_line("get_default_active_thread_percentage", text, "one percentage"));
+  const auto percent = parse_percent(line);
+  if (!percent || *percent == Percent{} || *percent > Percent::whole(100)) {
+    return unreadable("get_default_active_thread_percentage", line, "a percentage above 0 and up to 100, such as 10.0");
+  }
+  return *percent;
+}
+
+Result<std::optional<Bytes>> parse_memory_limit(std::string_view text) {
+  constexpr std::string_view kCommand = "get_default_device_pinned_mem_limit";
+  if (lines_of(text).empty()) return std::optional<Bytes>{};
+  TRY(const auto line, only_line(kCommand, text, "one memory limit"));
+  const char unit = line.empty() ? ' ' : line.back();
+  const unsigned shift = unit == 'G' ? 30 : unit == 'M' ? 20 : 0;
+  const auto number = shift == 0 ? std::nullopt : parse_unsigned(line.substr(0, line.size() - 1));
+  if (!number || *number > std::numeric_limits<std::uint64_t>::max() >> shift) {
+    return unreadable(kCommand, line, "a memory limit such as 14G or 500M");
+  }
+  return std::optional(Bytes{*number << shift});
+}
+
+Result<Pids> parse_health_session(std::string_view text) {
+  if (auto refusal = refusal_in("get_server_list", text)) return std::unexpected(*refusal);
+  auto lines = lines_of(text);
+  TRY_STATUS(parse_thread_percentage(lines.empty() ? text : lines[0]));
+  lines.erase(lines.begin());
+  return parse_pids("get_server_list", lines, text);
+}
+
+Result<ServerSeen> parse_server_session(const DaemonLimits& limits, std::string_view text) {
+  if (auto refusal = refusal_in("get_server_status", text)) return std::unexpected(*refusal);
+  auto lines = lines_of(text);
+  ServerSeen reply;
+  TRY(reply.status, parse_server_status(lines.empty() ? text : lines[0]));
+  lines.erase(lines.begin());
+  // A server that is starting may not know its limits yet: then the pids follow at once.
+  LimitsReadBack read;
+  if (!lines.empty() && lines[0].find('.') != std::string_view::npos && parse_thread_percentage(lines[0])) {
+    read.threads = lines[0];
+    lines.erase(lines.begin());
+  }
+  for (const auto& [uuid, memory] : limits.memory) {
+    if (lines.empty() || parse_pid(lines[0]) || !parse_memory_limit(lines[0])) continue;
+    read.memory.emplace_back(uuid, lines[0]);
+    lines.erase(lines.begin());
+  }
+  // Nothing is printed for a device without a limit, so with several devices it is unknown which one is missing.
+  const bool whole = read.memory.size() == limits.memory.size() || (read.memory.empty() && limits.memory.size() == 1);
+  if (whole && !read.threads.empty()) reply.limits = std::move(read);
+  TRY(reply.clients, parse_pids("get_client_list", lines, text));
+  return reply;
+}
+
+Status parse_apply_session(const DaemonLimits& limits, std::string_view text) {
+  // Setting memory prints nothing, even if it is refused; setting the percentage prints the one that is enforced.
+  TRY(const Percent in_force, parse_thread_percentage(text));
+  const std::string difference = threads_disagreement(limits, in_force);
+  if (!difference.empty()) return fail(Kind::kInvalid, difference, "set_default_active_thread_percentage");
+  return {};
+}
+
+Result<LimitsReadBack> parse_read_session(const DaemonLimits& limits, std::string_view text) {
+  constexpr std::string_view kCommand = "get_default_device_pinned_mem_limit";
+  if (auto refusal = refusal_in(kCommand, text)) return std::unexpected(*refusal);
+  const auto lines = lines_of(text);
+  if (lines.size() != limits.memory.size() + 1) {
+    return unreadable(kCommand, text,
+                      std::to_string(limits.memory.size()) + " memory limits and a percentage: a limit is not set");
+  }
+  auto read = read_back_at(limits, lines, 0);
+  for (const auto& [uuid, memory] : read.memory) TRY_STATUS(parse_memory_limit(memory));
+  TRY_STATUS(parse_thread_percentage(read.threads));
+  return read;
+}
+
+Result<TurnReply> parse_turn_session(const std::vector<int>& servers, const DaemonLimits& limits,
+                                     std::string_view text) {
+  if (auto refusal = refusal_in("set_active_thread_percentage", text)) return std::unexpected(*refusal);
+  const auto lines = lines_of(text);
+  // Setting memory prints nothing, setting a percentage prints the enforced one, and a memory limit that is not set
+  // prints nothing.
+  const std::size_t set = 1 + servers.size();
+  const std::size_t each = limits.memory.size() + 1;
+  if (lines.size() < set + each * set)
+    return fail(Kind::kInvalid,
+                fmt::format("the reply {} lacks lines: a limit of {} is not set", in_quotes(text),
+                            servers.empty() ? "the daemon" : "the daemon or its server"),
+                "the limits of the next clients");
+  TurnReply reply;
+  TRY(reply.defaults, check_read_back("the daemon's defaults", limits, lines, set));
+  for (std::size_t i = 0; i < servers.size(); ++i)
+    TRY_STATUS(check_read_back(fmt::format("server {}", servers[i]), limits, lines, set + each * (i + 1)));
+  std::string rest;
+  for (std::size_t i = set + each * set; i < lines.size(); ++i) rest += std::string(lines[i]) + '\n';
+  TRY(reply.servers, parse_server_list(rest));
+  return reply;
+}
+
+Result<int> parse_version(std::string_view text) {
+  constexpr std::string_view kMark = "Binary version: ";
+  for (const auto line : lines_of(text)) {
+    const auto at = line.find(kMark);
+    if (at == std::string_view::npos) continue;
+    const auto version = parse_int(trimmed(line.substr(at + kMark.size())), 0, std::numeric_limits<int>::max());
+    if (!version) return unreadable("nvidia-cuda-mps-control -v", line, "a line that ends in a version number");
+    return *version;
+  }
+  return unreadable("nvidia-cuda-mps-control -v", text, "a text with \"Binary version: \" in it");
+}
+
+bool offers_multiuser(std::string_view help) {
+  return std::ranges::any_of(lines_of(help), [](std::string_view line) {
+    return trimmed(line).starts_with("-M,") && line.find("--multiuser-server") != std::string_view::npos;
+  });
 }
 
 }  // namespace tranche::mps

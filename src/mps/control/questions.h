@@ -1,18 +1,27 @@
 #pragma once
 // Translates the supervisor's decisions for the control program: the options that the daemon starts with, and the runs
 // of nvidia-cuda-mps-control that each question needs, with their commands (interface version 2), one per line. Replies
-// become events (mps/control/daemon_replies.h). The supervisor and mps/pool know no commands. Pure: replies in, runs
-// and events out. Any thread.
+// become events. The supervisor and mps/pool know no commands. Pure; fuzzed. Any thread.
 //
 // A run may have several commands. Nothing separates their replies, so each orders its commands such that the replies
 // can be distinguished. Limits name a device by UUID and carry the unit M: an ordinal counts the devices that the
 // daemon sees, and a number without a unit is neither bytes nor MiB.
+//
+// Replies are parsed strictly: a reply matches one captured from a real daemon (named in daemon_replies_test.cpp and
+// docs/internals/mps-contract.md), or it is an Error that quotes the text. The program exits with status 0 in nearly
+// all cases, so a refusal is recognised by its text: kDenied (missing privileges), kNotFound (no such server or client,
+// no daemon), kUnsupported (unknown command), kInvalid (any other text).
 #include <functional>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
+#include "base/result.h"
+#include "base/units.h"
 #include "mps/daemon/supervisor.h"
+#include "mps/limits/limits.h"
 
 namespace tranche::mps {
 
@@ -37,5 +46,34 @@ std::string quit_daemon(Duration patience);  // the input of a run; the daemon's
 // the servers that run by now. A server that started meanwhile got the defaults, which are the same limits unless it
 // started before they were set.
 std::string turn_session(const std::vector<int>& servers, const DaemonLimits& limits);
+
+// --- replies ---------------------------------------------------------------------------------------------------------
+
+using Pids = std::vector<int>;
+
+// One reply each; `text` is everything that the program printed for the one command.
+Result<Pids> parse_server_list(std::string_view text);                   // may be empty
+Result<std::string> parse_server_status(std::string_view text);          // "INITIALIZING", "ACTIVE", "FAULT"
+Result<Percent> parse_thread_percentage(std::string_view text);          // "10.0"
+Result<std::optional<Bytes>> parse_memory_limit(std::string_view text);  // "14G", "500M"; nullopt = "": no limit
+
+// Runs of several commands.
+Result<Pids> parse_health_session(std::string_view text);
+// Without pid. No limits: the server does not report all of them.
+Result<ServerSeen> parse_server_session(const DaemonLimits& limits, std::string_view text);
+Status parse_apply_session(const DaemonLimits& limits, std::string_view text);
+Result<LimitsReadBack> parse_read_session(const DaemonLimits& limits, std::string_view text);
+struct TurnReply {
+  LimitsReadBack defaults;
+  Pids servers;  // that run now
+};
+// kInvalid: the daemon or a server holds limits other than those that were set, or does not report them. kNotFound: one
+// of the servers has exited; ask again without it.
+Result<TurnReply> parse_turn_session(const std::vector<int>& servers, const DaemonLimits& limits,
+                                     std::string_view text);
+
+// What the program reports about itself.
+Result<int> parse_version(std::string_view text);  // of "-v": "… Binary version: 13000" → 13000
+bool offers_multiuser(std::string_view help);      // of "-h": it lists -M, one server for all users
 
 }  // namespace tranche::mps

@@ -1,7 +1,6 @@
 #include <gmock/gmock.h>
 
 #include "base/text.h"
-#include "mps/control/daemon_replies.h"
 #include "mps/control/questions.h"
 
 namespace tranche::mps {

@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
-#include "mps/control/daemon_replies.h"
+#include "mps/control/questions.h"
 
 namespace tranche::mps {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "mps/control/daemon_replies.h"
+#include "mps/control/questions.h"
 
 namespace tranche::mps {
 namespace {

@@ -3,7 +3,7 @@
 // grant's own limits").
 #include <utility>
 
-#include "mps/control/daemon_replies.h"
+#include "mps/control/questions.h"
 #include "mps/pool/pool_daemon.h"
 
 namespace tranche::mps {
