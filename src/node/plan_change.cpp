@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "mps/protocol/other_holders.h"
+#include "mps/protocol/requests.h"
 #include "os/files/kept.h"
 #include "os/log/log.h"
 #include "plan/slot_id.h"

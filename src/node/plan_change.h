@@ -14,7 +14,7 @@
 
 namespace tranche::node {
 
-// The file in which `tranche mps` reads the devices that are held without it (mps/protocol/other_holders.h). Loop
+// The file in which `tranche mps` reads the devices that are held without it (mps/protocol/requests.h). Loop
 // thread only.
 struct HeldWithoutMps {
   std::set<std::string> devices;  // held without MPS, or of no container and to be removed by the MIG manager

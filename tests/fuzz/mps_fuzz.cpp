@@ -15,7 +15,6 @@
 #include "mps/pool/client_ending.h"
 #include "mps/proof/proof.h"
 #include "mps/protocol/grant_limits.h"
-#include "mps/protocol/other_holders.h"
 #include "mps/protocol/pool_reports.h"
 #include "mps/protocol/replies.h"
 #include "mps/protocol/requests.h"

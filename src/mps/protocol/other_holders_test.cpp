@@ -1,4 +1,4 @@
-#include "mps/protocol/other_holders.h"
+#include "mps/protocol/requests.h"
 
 #include <gmock/gmock.h>
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -60,5 +61,12 @@ Result<MpsRequest> parse_mps_request(std::string_view line);
 // The limits of an endpoint, in requests and in the report of the pools.
 nlohmann::ordered_json limits_json(const GrantLimits& limits);
 Result<GrantLimits> read_limits(const nlohmann::json& list);
+
+// `<mps-root>/other-holders`: the devices that containers hold without MPS, one UUID a line. The node agent writes it;
+// `tranche mps` reads it and starts no daemon on these devices, because the daemon's compute mode would prevent their
+// holders from starting new processes. parse ∘ render is the identity.
+inline constexpr const char* kOtherHoldersFile = "other-holders";
+std::string render_other_holders(const std::set<std::string>& devices);
+std::set<std::string> parse_other_holders(std::string_view text);  // lines without a device UUID are skipped
 
 }  // namespace tranche::mps

@@ -25,7 +25,7 @@
 #include "mps/pool/client_ending.h"
 #include "mps/pool/pool_dirs.h"
 #include "mps/pool/pool_set.h"
-#include "mps/protocol/other_holders.h"
+#include "mps/protocol/requests.h"
 #include "observe/pages/http_pages.h"
 #include "os/files/files.h"
 #include "os/files/watch.h"
@@ -42,7 +42,7 @@ namespace tranche::programs {
 namespace {
 
 // Watches the file in which the node agent lists the devices that containers hold without MPS
-// (mps/protocol/other_holders.h). Loop thread only.
+// (mps/protocol/requests.h). Loop thread only.
 class OtherHolders {
  public:
   // on_change: runs inside the constructor, and after each change. The file may appear later, or never.
