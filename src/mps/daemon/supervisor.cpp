@@ -252,7 +252,9 @@ class Turn {
     switch (s_.state) {
       case State::kServing:
       case State::kConfiguring:
-        return reconfigure();
+        enter(State::kConfiguring, "the limits changed and are being applied");
+        s_.read_back.reset();
+        return ask();  // also reports which servers run now
       case State::kGivenUp:
         s_.failures = 0;
         return begin();
@@ -394,12 +396,6 @@ class Turn {
 
   void look_within(Duration time) {
     if (s_.timer) s_.timer = std::min(*s_.timer, now_ + time);
-  }
-
-  void reconfigure() {
-    enter(State::kConfiguring, "the limits changed and are being applied");
-    s_.read_back.reset();
-    ask();  // also reports which servers run now
   }
 
   void still_mute(const Error& error) {

@@ -16,6 +16,17 @@ namespace {
 
 constexpr std::size_t kWords = 2;
 constexpr std::uint64_t kMostPid = 0x7fffffff;
+constexpr int kMostWaits = 4;
+
+bool has_all_of(const std::vector<os::ProcessRef>& ending, const std::vector<os::ProcessRef>& more) {
+  const auto is_ending = [&](const os::ProcessRef& ref) { return std::ranges::find(ending, ref) != ending.end(); };
+  return !more.empty() && std::ranges::all_of(more, is_ending);
+}
+
+bool runs(const os::ProcessRef& ref) {
+  const auto sight = os::look_at_process(ref.pid);
+  return sight && sight->ref == ref && sight->state != 'Z' && sight->state != 'X';
+}
 
 }  // namespace
 
@@ -37,22 +48,6 @@ EndingProcesses parse_ending(std::string_view text) {
   }
   return processes;
 }
-
-namespace {
-
-constexpr int kMostWaits = 4;
-
-bool has_all_of(const std::vector<os::ProcessRef>& ending, const std::vector<os::ProcessRef>& more) {
-  const auto is_ending = [&](const os::ProcessRef& ref) { return std::ranges::find(ending, ref) != ending.end(); };
-  return !more.empty() && std::ranges::all_of(more, is_ending);
-}
-
-bool runs(const os::ProcessRef& ref) {
-  const auto sight = os::look_at_process(ref.pid);
-  return sight && sight->ref == ref && sight->state != 'Z' && sight->state != 'X';
-}
-
-}  // namespace
 
 // One termination.
 class Endings::Ending {
