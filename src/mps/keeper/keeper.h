@@ -26,7 +26,6 @@ namespace tranche::mps {
 struct Protection {
   enum class State { kNo, kStarting, kYes } state = State::kNo;
   std::string why;
-  friend bool operator==(const Protection&, const Protection&) = default;
 };
 std::string_view to_string(Protection::State state);  // "no", "starting", "yes"
 

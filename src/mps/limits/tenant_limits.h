@@ -20,7 +20,6 @@ namespace tranche::mps {
 struct TenantLimits {
   std::optional<std::string> threads;  // absent: the pod does not set it
   std::optional<std::string> memory;
-  friend bool operator==(const TenantLimits&, const TenantLimits&) = default;
 };
 
 // The container's grant; 0 = not limited.

@@ -113,7 +113,6 @@ struct Proof {
   std::optional<MonoTime> lost_at;
   std::optional<MonoTime> step_due;
   std::optional<MonoTime> fault_since;
-  friend bool operator==(const Proof&, const Proof&) = default;
 };
 
 std::vector<ProofAction> step(Proof& state, const ProofEvent& event, MonoTime now, const ProofSettings& settings);
