@@ -346,12 +346,9 @@ Status RelayPassage::reserve_descriptors() {
 
 Status RelayPassage::connect(const std::string& path) {
   const auto self = shared_from_this();
-  auto connected = connect_to_daemon(path);
-  if (connected)
-    // Reserves what the exchange needs before the daemon accepts the client.
-    if (auto reserved = reserve_descriptors(); !reserved) connected = std::unexpected(std::move(reserved).error());
-  if (!connected) return std::unexpected(std::move(connected).error());
-  daemon_ = *std::move(connected);
+  TRY(os::Fd connected, connect_to_daemon(path));
+  TRY_STATUS(reserve_descriptors());  // what the exchange needs, before the daemon accepts the client
+  daemon_ = std::move(connected);
   daemon_watch_ = loop_.watch(daemon_.get(), EPOLLIN | EPOLLRDHUP, [self](std::uint32_t) { self->on_daemon(); });
   happens(daemon_watch_ == 0 ? RelayEvent::kDaemonGone : RelayEvent::kConnected);
   return {};
