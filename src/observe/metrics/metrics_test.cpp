@@ -133,7 +133,7 @@ TEST(Metrics, APoolIsInOneStateOutOfAll) {
     EXPECT_THAT(text, HasSubstr("{pool=\"gpu-1\",state=\"" + std::string(other) + "\"} 0\n"));
   }
   ASSERT_EQ(page.families.size(), 1u);
-  EXPECT_EQ(page.families[0].samples.size(), kPoolStates.size());
+  EXPECT_EQ(page.families.begin()->second.size(), kPoolStates.size());
 }
 
 TEST(Metrics, ALabelValueCannotBreakOutOfItsQuotes) {
@@ -151,8 +151,8 @@ TEST(MetricsPage, PiecesMakeTheSameTextAsAPage) {
   page.set_pool_state("gpu-1", "serving");
   LongText text;
   add_heading(text, "tranche_pool_state");
-  for (const auto& sample : page.families.at(0).samples)
-    add_sample(text, "tranche_pool_state", sample.labels, sample.value);
+  for (const auto& [labels, value] : page.families.begin()->second)
+    add_sample(text, "tranche_pool_state", labels, value);
   EXPECT_EQ(text.str(), to_text(page).str());
 }
 

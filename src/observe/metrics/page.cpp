@@ -11,12 +11,6 @@
 namespace tranche::metrics {
 namespace {
 
-Family& family_of(std::vector<Family>& families, const Metric& metric) {
-  const auto at = std::ranges::lower_bound(families, &metric, {}, &Family::metric);
-  if (at != families.end() && at->metric == &metric) return *at;
-  return *families.insert(at, {&metric, {}});
-}
-
 // Whole numbers with all their digits: 1000000, not 1e+06.
 std::string number(double value) {
   constexpr double kExact = 9007199254740992;  // 2^53
@@ -45,14 +39,7 @@ std::string_view to_string(Type type) {
 }
 
 void Page::set(MetricRef metric, std::initializer_list<std::string_view> label_values, Number value) {
-  std::string labels = label_text(metric, label_values);
-  auto& samples = family_of(families, *metric).samples;
-  const auto place = std::ranges::lower_bound(samples, labels, {}, &Sample::labels);
-  if (place != samples.end() && place->labels == labels) {
-    place->value = value.value;
-  } else {
-    samples.insert(place, {std::move(labels), value.value});
-  }
+  families[&*metric][label_text(metric, label_values)] = value.value;
 }
 
 void Page::set_pool_state(std::string_view pool, std::string_view state) {
@@ -62,9 +49,9 @@ void Page::set_pool_state(std::string_view pool, std::string_view state) {
 
 LongText to_text(const Page& page) {
   LongText out;
-  for (const auto& family : page.families) {
-    add_heading(out, *family.metric);
-    for (const auto& sample : family.samples) add_sample(out, *family.metric, sample.labels, sample.value);
+  for (const auto& [metric, samples] : page.families) {
+    add_heading(out, *metric);
+    for (const auto& [labels, value] : samples) add_sample(out, *metric, labels, value);
   }
   return out;
 }

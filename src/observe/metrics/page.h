@@ -4,9 +4,9 @@
 // and made valid here. Pure values.
 #include <concepts>
 #include <initializer_list>
+#include <map>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/long_text.h"
 #include "base/units.h"
@@ -24,20 +24,9 @@ struct Number {
   double value;
 };
 
-struct Sample {
-  std::string labels;  // as label_text() renders them
-  double value = 0;
-  friend bool operator==(const Sample&, const Sample&) = default;
-};
-
-struct Family {
-  const Metric* metric = nullptr;  // of the table
-  std::vector<Sample> samples;     // by labels
-  friend bool operator==(const Family&, const Family&) = default;
-};
-
 struct Page {
-  std::vector<Family> families;  // in the order of the table; those without samples are absent
+  // By metric of the table, in its order, and by labels as label_text() renders them.
+  std::map<const Metric*, std::map<std::string, double>> families;
   friend bool operator==(const Page&, const Page&) = default;
 
   // One value per label of `metric`, in its order. The same labels again replace the value.
