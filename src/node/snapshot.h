@@ -139,7 +139,6 @@ struct GuardedProcess {
   std::string grant;
   std::string pod_uid;
   std::string container_id;
-  friend bool operator==(const GuardedProcess&, const GuardedProcess&) = default;
 };
 
 // A process that the guard has stopped and neither ended nor continued yet.
@@ -149,7 +148,6 @@ struct GuardStopped {
   std::string holder;
   std::uint32_t pid = 0;
   WallTime since{};
-  friend bool operator==(const GuardStopped&, const GuardStopped&) = default;
 };
 
 struct GuardReport {

@@ -33,7 +33,6 @@ struct ReportedFault {
   std::string kind;  // "fatal", "exception", "unclean-exit"
   FaultParty culprit;
   std::vector<FaultParty> victims;
-  friend bool operator==(const ReportedFault&, const ReportedFault&) = default;
 };
 
 class FaultAttribution {
