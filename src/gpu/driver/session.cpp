@@ -107,25 +107,18 @@ void Session::serve() {
     }
     if (!usable_) return;
     const MonoTime now = os::mono_now();
-    if (now >= sampler_.due()) sample();
-    measure(now);
+    if (now >= sampler_.due()) {
+      if (sampler_.round(driver_->library(), os::mono_now()))
+        channel_->report_sample(sampler_.samples());
+      else
+        channel_->sampled(sampler_.samples());
+    }
+    if (telemetry_.step(driver_->library(), now)) channel_->report_telemetry(telemetry_.round());
     if (!asked && !hinted_ && now < std::min(events_at_, afresh_at_)) continue;
     events_at_ = next_on_grid(now, settings_.event_pace);
     if (now >= events_again_at_) drain_events();
     if (usable_) look_after();
   }
-}
-
-void Session::sample() {
-  if (sampler_.round(driver_->library(), os::mono_now())) {
-    channel_->report_sample(sampler_.samples());
-  } else {
-    channel_->sampled(sampler_.samples());
-  }
-}
-
-void Session::measure(MonoTime now) {
-  if (telemetry_.step(driver_->library(), now)) channel_->report_telemetry(telemetry_.round());
 }
 
 void Session::look_after() {

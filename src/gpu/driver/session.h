@@ -100,8 +100,6 @@ class Session {
   void start_afresh();               // restarts the library, which counts GPUs only at initialisation
   std::string uuid_of(Device device) const;
   bool wait(MonoTime until);  // until a request arrives; true: one did
-  void sample();
-  void measure(MonoTime now);  // the next GPU of a round
 
   std::shared_ptr<Channel> channel_;
   const NvmlSettings settings_;

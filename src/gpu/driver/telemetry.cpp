@@ -64,12 +64,6 @@ std::optional<Bytes> memory_of(const Functions& f, Device device) {
   return Bytes{memory.used};
 }
 
-std::string uuid_of(const Functions& f, Device device) {
-  std::string uuid;
-  read_text(f.uuid, device, uuid);
-  return uuid;
-}
-
 bool has_activity(const Functions& f, Device device) {
   GpmSupport support{.version = 1, .supported = 0};
   return call(f.gpm_support, device, &support) == Return::kSuccess && support.supported != 0;
@@ -193,7 +187,7 @@ void Telemetry::read_mig(const Library& library, const Held& gpu, GpuTelemetry& 
     Device mig = nullptr;
     if (call(f.mig_device_by_index, gpu.device, slot, &mig) != Return::kSuccess) continue;
     MigTelemetry one;
-    one.uuid = uuid_of(f, mig);
+    read_text(f.uuid, mig, one.uuid);
     if (one.uuid.empty()) continue;
     one.memory_used = memory_of(f, mig);
     if (has_activity(f, gpu.device)) {
