@@ -24,19 +24,6 @@ void hold(std::optional<Duration> at_most) {
   ::sigtimedwait(&set, nullptr, &wait);
 }
 
-// The exit status for a report.
-int verdict(const ProbeReport& report, std::FILE* err) {
-  if (report.wrong_words != 0) {
-    std::fprintf(err,
-                 "tranche probe: %llu of %llu words that the GPU computed are wrong; take this GPU, or this number of "
-                 "SMs, out of use\n",
-                 static_cast<unsigned long long>(report.wrong_words),
-                 static_cast<unsigned long long>(report.checked_words));
-    return 1;
-  }
-  return 0;
-}
-
 }  // namespace
 
 int probe_main(const ProbeCliOptions& options, std::FILE* out, std::FILE* err) {
@@ -66,9 +53,14 @@ int probe_main(const ProbeCliOptions& options, std::FILE* out, std::FILE* err) {
     std::fflush(err);
     return report.error().where == "--device" ? 2 : 1;
   }
-  const int status = verdict(*report, err);
+  if (report->wrong_words == 0) return 0;
+  std::fprintf(err,
+               "tranche probe: %llu of %llu words that the GPU computed are wrong; take this GPU, or this number of "
+               "SMs, out of use\n",
+               static_cast<unsigned long long>(report->wrong_words),
+               static_cast<unsigned long long>(report->checked_words));
   std::fflush(err);
-  return status;
+  return 1;
 }
 
 }  // namespace tranche::probe

@@ -62,14 +62,6 @@ Result<Chosen> choose_device(const CudaLibrary& cuda, const std::string& wanted,
   return fail(Kind::kNotFound, "GPU " + in_quotes(wanted) + " is not visible here; visible: " + seen, "--device");
 }
 
-Result<Kernels> find_kernels(const CudaLibrary& cuda, CudaModule module) {
-  Kernels kernels;
-  TRY(kernels.fill, find_kernel(cuda, module, kFillKernel));
-  TRY(kernels.spin, find_kernel(cuda, module, kSpinKernel));
-  TRY(kernels.smid, find_kernel(cuda, module, kSmidKernel));
-  return kernels;
-}
-
 std::uint32_t attribute(const CudaLibrary& cuda, int which, CudaDevice device) {
   int value = 0;
   if (cuda.functions().device_attribute(&value, which, device) != kCudaSuccess || value < 0) return 0;
@@ -141,7 +133,10 @@ Result<ProbeReport> run_probe(const ProbeOptions& options, const std::function<v
 
   stage("compiling the kernels");
   TRY(CudaModule module, timed(report.compile_time, [&] { return compile(cuda, kPtx); }));
-  TRY(Kernels kernels, find_kernels(cuda, module));
+  Kernels kernels;
+  TRY(kernels.fill, find_kernel(cuda, module, kFillKernel));
+  TRY(kernels.spin, find_kernel(cuda, module, kSpinKernel));
+  TRY(kernels.smid, find_kernel(cuda, module, kSmidKernel));
   if (options.tensor_cores) {
     if (report.capability_major < kTensorCapability)
       return fail(Kind::kUnsupported,
