@@ -24,22 +24,13 @@ PodWatch::PodWatch(os::Loop& loop, KubeClient& client, const std::string& node, 
               .on_line = [this](std::string_view line) { return on_line(line); },
               .on_turn =
                   [this, on_turn = std::move(on_turn)] {
-                    hand_on();
+                    if (!changes_.empty()) on_pods_(std::exchange(changes_, {}));
                     on_turn();
                   }}) {}
 
 void PodWatch::apply(PodChanges changes) {
   last_event_ = loop_.now();
   std::ranges::move(changes, std::back_inserter(changes_));
-}
-
-void PodWatch::hand_on() {
-  if (!changes_.empty()) on_pods_(std::exchange(changes_, {}));
-}
-
-// A server, or a proxy in front of it, may ignore the selector.
-bool PodWatch::concerns_us(const PodSeen& pod) const {
-  return pod.node_name == node_;
 }
 
 Result<ListHead> PodWatch::on_page(std::string_view body, bool first) {
@@ -49,8 +40,8 @@ Result<ListHead> PodWatch::on_page(std::string_view body, bool first) {
   }
   TRY(auto page, parse_pod_list(body));
   for (const auto& what : page.malformed) log::warning("kube.malformed", {{"what", what}});
-  for (auto& pod : page.pods)
-    if (concerns_us(pod)) listed_.push_back(std::move(pod));
+  for (auto& pod : page.pods)  // a server, or a proxy in front of it, may ignore the selector
+    if (pod.node_name == node_) listed_.push_back(std::move(pod));
   if (++pages_ > kMostPages || listed_.size() > kMostPods) {
     listed_ = {};
     return fail(Kind::kInvalid,
@@ -65,7 +56,7 @@ Result<WatchEvent> PodWatch::on_line(std::string_view line) {
   PodChanges changes;
   auto event = parse_watch_line(line, [&](Change change, const nlohmann::json& object) -> Status {
     TRY(auto pod, read_pod(object));
-    if (!concerns_us(pod)) return {};
+    if (pod.node_name != node_) return {};
     if (table_.size() >= kMostPods && table_.find(pod.pod_namespace, pod.name) == nullptr)
       return fail(Kind::kInvalid, fmt::format("the API server reports more than {} pods of this node", kMostPods));
     changes = table_.apply(change, std::move(pod));

@@ -42,8 +42,6 @@ class PodWatch {
   Result<ListHead> on_page(std::string_view body, bool first);
   Result<WatchEvent> on_line(std::string_view line);
   void apply(PodChanges changes);
-  void hand_on();
-  bool concerns_us(const PodSeen& pod) const;
 
   os::Loop& loop_;
   const std::string node_;
