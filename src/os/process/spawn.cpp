@@ -101,7 +101,9 @@ void close_from(unsigned first, int failure) {
 }
 
 // The descriptors that become 0 to 3 must not be among these themselves, because one dup2 would overwrite the next.
+// -1: none.
 Result<Fd> above_targets(int fd) {
+  if (fd < 0) return Fd();
   Fd duplicate(::fcntl(fd, F_DUPFD_CLOEXEC, 4));
   if (!duplicate) return std::unexpected(error_from_errno(errno, "cannot start a process", "fcntl"));
   return duplicate;
@@ -211,19 +213,12 @@ Result<Spawned> spawn(const Command& command) {
     if (!child_input) return std::unexpected(error_from_errno(errno, "cannot start a process", "/dev/null"));
   }
   Pipe output;
-  if (command.output >= 0) {
-    TRY(output.writing, above_targets(command.output));
-  } else {
+  TRY(output.writing, above_targets(command.output));
+  if (!output.writing) {
     TRY(output, make_pipe());
   }
-  Fd kept;
-  if (command.kept >= 0) {
-    TRY(kept, above_targets(command.kept));
-  }
-  Fd errors;
-  if (command.errors >= 0) {
-    TRY(errors, above_targets(command.errors));
-  }
+  TRY(const Fd kept, above_targets(command.kept));
+  TRY(const Fd errors, above_targets(command.errors));
   TRY(Pipe failure, make_pipe());
   TRY(const Fd in, above_targets(std::move(child_input)));
   TRY(Fd out, above_targets(std::move(output.writing)));
@@ -235,8 +230,8 @@ Result<Spawned> spawn(const Command& command) {
                        command.work_dir.empty() ? nullptr : command.work_dir.c_str(),
                        in.get(),
                        out.get(),
-                       errors ? errors.get() : -1,
-                       kept ? kept.get() : -1,
+                       errors.get(),
+                       kept.get(),
                        command.foreground,
                        report.get(),
                        command.before_exec,
