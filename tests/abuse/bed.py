@@ -44,6 +44,15 @@ def kills_of(group):
     return 0
 
 
+def state(pid):
+    """The letter of a process in /proc; "" if there is none."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
+
+
 class Checks:
     """What was looked at and what came of it."""
 

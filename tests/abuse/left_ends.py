@@ -3,17 +3,12 @@ container has continued meanwhile too."""
 
 import os, signal, subprocess, sys
 
-from bed import main, wait_for
+from bed import main, state, wait_for
 
 
 def start_ticks(pid):
     with open(f"/proc/{pid}/stat") as file:
         return file.read().rsplit(")", 1)[1].split()[19]
-
-
-def state(pid):
-    with open(f"/proc/{pid}/stat") as file:
-        return file.read().rsplit(")", 1)[1].split()[0]
 
 
 def run(bed, checks):

@@ -4,7 +4,7 @@ directory. `tranche node` continues to answer, and stops a neighbour's client th
 
 import os, signal, subprocess, sys, threading, time
 
-from bed import cpu_seconds, line_of, main, wait_for
+from bed import cpu_seconds, line_of, main, state, wait_for
 
 PROCESSES = 3
 WAYS = {"users": (3000, 10000), "volumes": (50, 100000)}  # mounts, depth
@@ -56,14 +56,6 @@ for _ in range(processes):
 print(sum(int(os.read(reader, 1)) for _ in range(processes)), flush=True)
 while True: time.sleep(3600)
 """
-
-
-def state(pid):
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0]
-    except OSError:
-        return ""
 
 
 def cost_of_a_table(pid):
