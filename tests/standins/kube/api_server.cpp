@@ -61,9 +61,6 @@ class Server final : public ApiServer {
     return found == nullptr ? std::string() : found->dump();
   }
   std::vector<std::string> events() const override;
-  void forget_events() override {
-    change([&] { events_.clear(); });
-  }
   void take_token(const std::string& token) override {
     change([&] { token_ = token; });
   }
@@ -72,9 +69,6 @@ class Server final : public ApiServer {
   }
   void forget_versions() override {
     change([&] { store_.forget(); });
-  }
-  void expire_continue_tokens() override {
-    change([&] { ++expired_; });
   }
   void cut_watches() override {
     change([&] { ++cuts_; });
@@ -141,7 +135,7 @@ class Server final : public ApiServer {
   std::list<Refusal> refusals_;
   std::vector<ApiRequest> requests_;
   std::string token_;
-  std::uint64_t cuts_ = 0, ends_ = 0, expired_ = 0;
+  std::uint64_t cuts_ = 0, ends_ = 0;
   std::size_t watches_ = 0;
   std::size_t piece_ = 0;
   std::chrono::milliseconds delay_{0};
@@ -268,15 +262,8 @@ bool Server::list(Wire& wire, const ApiRequest& request) {
   std::unique_lock lock(mutex_);
   const auto fields = query_value(request.query, "fieldSelector");
   const auto labels = query_value(request.query, "labelSelector");
-  std::uint64_t from = 0, version = store_.version(), generation = expired_;
-  const std::string token = query_value(request.query, "continue");
-  if (!token.empty()) {
-    std::sscanf(token.c_str(), "%lu/%lu/%lu", &from, &version, &generation);
-    if (generation != expired_) {
-      lock.unlock();
-      return wire.write_answer(410, status_json(410, "Expired", "The provided continue parameter is too old").dump());
-    }
-  }
+  std::uint64_t from = 0, version = store_.version();
+  std::sscanf(query_value(request.query, "continue").c_str(), "%lu/%lu", &from, &version);  // "" on the first page
   const std::uint64_t limit = std::strtoull(query_value(request.query, "limit").c_str(), nullptr, 10);
   Json items = Json::array();
   std::uint64_t index = 0;
@@ -291,9 +278,7 @@ bool Server::list(Wire& wire, const ApiRequest& request) {
     items.push_back(object);
   }
   Json metadata{{"resourceVersion", std::to_string(version)}};
-  if (more)
-    metadata["continue"] =
-        std::to_string(from + limit) + "/" + std::to_string(version) + "/" + std::to_string(generation);
+  if (more) metadata["continue"] = std::to_string(from + limit) + "/" + std::to_string(version);
   lock.unlock();
   return wire.write_answer(
       200,

@@ -45,15 +45,13 @@ class ApiServer {
       const std::set<std::string>& names) = 0;  // from written objects: as if their feature gate were off
   virtual std::string object(const std::string& collection, const std::string& name) const = 0;  // "" = none
   virtual std::vector<std::string> events() const = 0;  // as stored now, by namespace and name
-  virtual void forget_events() = 0;                     // as after their time to live
 
   // --- what it does -------------------------------------------------------------------------------------------------
   virtual void take_token(const std::string& token) = 0;  // the only accepted one; "" = any
   virtual void bookmark() = 0;                            // to every watch
-  virtual void forget_versions() = 0;         // older than now: a watch from one of them receives 410 in its stream
-  virtual void expire_continue_tokens() = 0;  // the next page is refused with 410
-  virtual void cut_watches() = 0;             // in the middle of the stream
-  virtual void end_watches() = 0;             // as at their timeout
+  virtual void forget_versions() = 0;  // older than now: a watch from one of them receives 410 in its stream
+  virtual void cut_watches() = 0;      // in the middle of the stream
+  virtual void end_watches() = 0;      // as at their timeout
   virtual void send_raw(const std::string& text) = 0;  // to every watch
   // Refuses the next `count` requests that match `which`; with status 0 they are never answered.
   virtual void refuse(int count, int status, const std::string& body, std::function<bool(const ApiRequest&)> which) = 0;
