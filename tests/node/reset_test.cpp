@@ -29,13 +29,12 @@ class NodeReset : public LabelBed {
     argv.insert(argv.end(), more.begin(), more.end());
     return start(std::move(argv));
   }
-  // Every path of the node with what it is, but the stand-ins' own state and kubelet's checkpoint.
+  // Every path of the node with what it is, but the stand-ins' own state.
   std::map<std::string, std::string> files() const {
     std::map<std::string, std::string> all;
     for (const auto& entry : fs::recursive_directory_iterator(scratch_.path())) {
       const std::string path = entry.path().string().substr(scratch_.path().size());
-      if (path.starts_with("/node") || path == "/config.yaml" || path.ends_with("kubelet_internal_checkpoint"))
-        continue;
+      if (path.starts_with("/node") || path == "/config.yaml") continue;
       struct stat status{};
       if (::lstat(entry.path().c_str(), &status) != 0) continue;
       all[path] = std::to_string(status.st_mode);

@@ -8,8 +8,6 @@
 namespace tranche::sim {
 namespace {
 
-using std::chrono::steady_clock;
-
 std::string uid_of(const PodAsk& pod) {
   return pod.uid.empty() ? pod.pod_namespace + "/" + pod.name : pod.uid;
 }
@@ -63,7 +61,7 @@ ContainerGrant Kubelet::Impl::grant_of(const std::string& uid, const std::string
   ContainerGrant grant;
   grant.container = container;
   auto holdings = ledger.of(uid, container);
-  if (settings.shuffle_seed != 0) std::ranges::shuffle(holdings, dice);
+  std::ranges::shuffle(holdings, dice);
   for (const Holding* holding : holdings) {
     grant.slots[holding->resource] = holding->ids;
     v1beta1::ContainerAllocateResponse response;
@@ -80,7 +78,6 @@ std::expected<std::vector<std::string>, Kubelet::Impl::Refusal> Kubelet::Impl::a
   container.mutable_available_deviceids()->Assign(available.begin(), available.end());
   container.set_allocation_size(static_cast<std::int32_t>(needed));
   v1beta1::PreferredAllocationResponse answer;
-  const auto begun = steady_clock::now();
   const grpc::Status status = endpoint.client->preferred(request, &answer);
   std::vector<std::string> preferred;
   if (answer.container_responses_size() > 0) {
@@ -94,8 +91,7 @@ std::expected<std::vector<std::string>, Kubelet::Impl::Refusal> Kubelet::Impl::a
           .size = static_cast<int>(needed),
           .preferred = preferred,
           .status = status.error_code(),
-          .message = status.error_message(),
-          .took = steady_clock::now() - begun});
+          .message = status.error_message()});
   if (!status.ok()) {
     return std::unexpected(Refusal{
         "device plugin GetPreferredAllocation rpc failed with err: " + go_status_text(status), status.error_code()});
@@ -115,15 +111,15 @@ Kubelet::Impl::Outcome Kubelet::Impl::allocate(const PodAsk& pod, const Containe
     auto need = ledger.available_for(uid, container.name, resource, required, container.running);
     if (!need) return std::unexpected(Refusal{need.error().what});
     if (!*need) return {};
-    available = in_some_order(**need, settings.shuffle_seed, dice);
+    available.assign((*need)->begin(), (*need)->end());
+    std::ranges::shuffle(available, dice);
     const auto found = endpoints.find(resource);
     if (found == endpoints.end()) return std::unexpected(Refusal{"unknown device plugin for " + resource});
     endpoint = found->second;
   }
 
   std::vector<std::string> preferred;
-  const bool all_needed = available.size() == required && settings.no_preference_when_all_needed;
-  if (endpoint.client && endpoint.options.preferred_allocation && !all_needed) {
+  if (endpoint.client && endpoint.options.preferred_allocation) {
     if (endpoint.stopped) return std::unexpected(Refusal{stopped_text(resource)});
     auto answer = ask_preference(endpoint, resource, available, required);
     if (!answer) return std::unexpected(answer.error());
@@ -133,15 +129,13 @@ Kubelet::Impl::Outcome Kubelet::Impl::allocate(const PodAsk& pod, const Containe
 
   if (endpoint.stopped || !endpoint.client) return std::unexpected(Refusal{stopped_text(resource)});
   v1beta1::AllocateResponse answer;
-  const auto begun = steady_clock::now();
   const grpc::Status status = endpoint.client->allocate(ids, &answer);
   record({.method = Call::Method::kAllocate,
           .resource = resource,
           .endpoint = endpoint.name,
           .ids = ids,
           .status = status.error_code(),
-          .message = status.error_message(),
-          .took = steady_clock::now() - begun});
+          .message = status.error_message()});
   if (!status.ok()) return std::unexpected(Refusal{go_status_text(status), status.error_code()});
   if (answer.container_responses_size() == 0) {
     return std::unexpected(Refusal{"the plugin's allocation response holds no container"});
@@ -153,13 +147,12 @@ Kubelet::Impl::Outcome Kubelet::Impl::allocate(const PodAsk& pod, const Containe
                  .resource = resource,
                  .ids = ids,
                  .response = answer.container_responses(0).SerializeAsString()});
-  write_checkpoint();
   return {};
 }
 
 Kubelet::Impl::Outcome Kubelet::Impl::allocate_all(const PodAsk& pod, const ContainerAsk& container) {
   std::vector<std::pair<std::string, std::uint64_t>> resources(container.resources.begin(), container.resources.end());
-  if (settings.shuffle_seed != 0) {
+  {
     const std::lock_guard lock(mutex);
     std::ranges::shuffle(resources, dice);
   }
@@ -182,10 +175,7 @@ Admission Kubelet::admit(const PodAsk& pod) {
     result.status = done.error().status;
     {
       const std::lock_guard lock(impl_->mutex);
-      if (impl_->running) {
-        impl_->ledger.remove_pod(uid);
-        impl_->write_checkpoint();
-      }
+      if (impl_->running) impl_->ledger.remove_pod(uid);
       impl_->pods.erase(uid);
     }
     impl_->notify();
@@ -205,77 +195,26 @@ Admission Kubelet::admit(const PodAsk& pod) {
 }
 
 Result<ContainerGrant> Kubelet::start_container(const std::string& uid, const std::string& name) {
-  struct PreStart {
-    std::shared_ptr<PluginClient> client;
-    std::string resource;
-    std::string endpoint;
-    std::vector<std::string> ids;
-  };
-  std::vector<PreStart> to_ask;
-  {
-    const std::lock_guard lock(impl_->mutex);
-    if (!impl_->running) return fail(Kind::kUnavailable, "kubelet is stopping");
-    const auto pod = impl_->pods.find(uid);
-    if (pod == impl_->pods.end()) return fail(Kind::kNotFound, "no such pod is admitted", uid);
-    if (!has(pod->second.containers, name, &ContainerAsk::name)) {
-      return fail(Kind::kNotFound, "the pod has no such container", name);
-    }
-    for (const Holding* holding : impl_->ledger.of(uid, name)) {
-      const auto found = impl_->endpoints.find(holding->resource);
-      if (found == impl_->endpoints.end()) {
-        return fail(Kind::kUnavailable, "no plugin is registered any more", holding->resource);
-      }
-      const Endpoint& endpoint = found->second;
-      if (!endpoint.has_options || !endpoint.options.pre_start_required) continue;
-      if (endpoint.stopped) return fail(Kind::kUnavailable, stopped_text(holding->resource), holding->resource);
-      to_ask.push_back({endpoint.client, holding->resource, endpoint.name, holding->ids});
-    }
-  }
-  for (const PreStart& ask : to_ask) {
-    const auto begun = steady_clock::now();
-    const grpc::Status status = ask.client->pre_start(ask.ids, impl_->settings.pre_start_deadline);
-    impl_->record({.method = Call::Method::kPreStart,
-                   .resource = ask.resource,
-                   .endpoint = ask.endpoint,
-                   .ids = ask.ids,
-                   .status = status.error_code(),
-                   .message = status.error_message(),
-                   .took = steady_clock::now() - begun});
-    if (!status.ok()) {
-      return fail(Kind::kUnavailable, "device plugin PreStartContainer rpc failed with err: " + go_status_text(status),
-                  ask.resource, status.error_code());
-    }
-  }
   const std::lock_guard lock(impl_->mutex);
   if (!impl_->running) return fail(Kind::kUnavailable, "kubelet is stopping");
+  const auto pod = impl_->pods.find(uid);
+  if (pod == impl_->pods.end()) return fail(Kind::kNotFound, "no such pod is admitted", uid);
+  if (!has(pod->second.containers, name, &ContainerAsk::name)) {
+    return fail(Kind::kNotFound, "the pod has no such container", name);
+  }
+  for (const Holding* holding : impl_->ledger.of(uid, name)) {
+    if (!impl_->endpoints.contains(holding->resource)) {
+      return fail(Kind::kUnavailable, "no plugin is registered any more", holding->resource);
+    }
+  }
   return impl_->grant_of(uid, name);
 }
 
 void Kubelet::remove_pod(const std::string& uid) {
-  remove_pods({uid});
-}
-
-void Kubelet::remove_pods(const std::vector<std::string>& uids) {
   {
     const std::lock_guard lock(impl_->mutex);
-    for (const auto& uid : uids) {
-      impl_->pods.erase(uid);
-      if (impl_->running) impl_->ledger.remove_pod(uid);
-    }
-    if (impl_->running) impl_->write_checkpoint();
-  }
-  impl_->notify();
-}
-
-void Kubelet::keep_only_pods(const std::vector<std::string>& uids) {
-  const std::set<std::string> kept(uids.begin(), uids.end());
-  {
-    const std::lock_guard lock(impl_->mutex);
-    std::erase_if(impl_->pods, [&](const auto& pod) { return !kept.contains(pod.first); });
-    if (impl_->running) {
-      impl_->ledger.keep_only(kept);
-      impl_->write_checkpoint();
-    }
+    impl_->pods.erase(uid);
+    if (impl_->running) impl_->ledger.remove_pod(uid);
   }
   impl_->notify();
 }

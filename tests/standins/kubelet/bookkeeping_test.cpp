@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "standins/kubelet/checkpoint.h"
 #include "standins/kubelet/device_ledger.h"
 #include "standins/kubelet/resource_name.h"
 
@@ -20,26 +19,6 @@ TEST(ResourceName, IsADomainAndAName) {
     EXPECT_FALSE(is_extended_resource(bad)) << bad;
   }
   EXPECT_FALSE(is_extended_resource("nvidia.com/" + std::string(64, 'a')));
-}
-
-TEST(Checkpoint, ReadsBackWhatItWrote) {
-  Checkpoint checkpoint;
-  checkpoint.registered["nvidia.com/gpu"] = {"a", "b"};
-  for (const std::size_t length : {0u, 1u, 2u, 3u, 4u, 255u}) {
-    std::string bytes;
-    for (std::size_t i = 0; i < length; ++i) bytes += static_cast<char>(i * 37 + 200);
-    checkpoint.holdings.push_back(
-        {.pod_uid = "uid", .container = "main", .resource = "nvidia.com/gpu", .ids = {"a"}, .response = bytes});
-  }
-  const auto read = parse_checkpoint(to_json(checkpoint));
-  ASSERT_TRUE(read) << to_string(read.error());
-  EXPECT_EQ(*read, checkpoint);
-}
-
-TEST(Checkpoint, RefusesTextOfAnotherShape) {
-  for (const char* bad : {"", "{}", "[1]", R"({"Data":1,"Checksum":2})", R"({"Data":{},"Checksum":"x"})"}) {
-    EXPECT_FALSE(parse_checkpoint(bad)) << bad;
-  }
 }
 
 TEST(Choice, TakesPreferredIdsFirstAndEachOnce) {

@@ -20,10 +20,6 @@ void DeviceLedger::lose(const std::string& resource) {
   for (auto& [id, device] : devices_[resource]) device.healthy = false;
 }
 
-void DeviceLedger::forget(const std::string& resource) {
-  devices_.erase(resource);
-}
-
 bool DeviceLedger::knows(const std::string& resource) const {
   return devices_.contains(resource) ||
          std::ranges::any_of(holdings_, [&](const Holding& holding) { return holding.resource == resource; });
@@ -77,10 +73,6 @@ void DeviceLedger::remove_pod(const std::string& pod_uid) {
   std::erase_if(holdings_, [&](const Holding& holding) { return holding.pod_uid == pod_uid; });
 }
 
-void DeviceLedger::keep_only(const std::set<std::string>& pod_uids) {
-  std::erase_if(holdings_, [&](const Holding& holding) { return !pod_uids.contains(holding.pod_uid); });
-}
-
 Result<std::optional<std::set<std::string>>> DeviceLedger::available_for(const std::string& pod_uid,
                                                                          const std::string& container,
                                                                          const std::string& resource,
@@ -116,12 +108,6 @@ Result<std::optional<std::set<std::string>>> DeviceLedger::available_for(const s
                             required, healthy.size()));
   }
   return healthy;
-}
-
-std::vector<std::string> in_some_order(const std::set<std::string>& ids, std::uint64_t seed, std::mt19937_64& dice) {
-  std::vector<std::string> result(ids.begin(), ids.end());
-  if (seed != 0) std::ranges::shuffle(result, dice);
-  return result;
 }
 
 std::vector<std::string> choose(const std::vector<std::string>& available, const std::vector<std::string>& preferred,

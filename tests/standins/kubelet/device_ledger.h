@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <random>
 #include <set>
 #include <string>
 #include <vector>
@@ -27,10 +26,9 @@ struct Holding {
 class DeviceLedger {
  public:
   // --- resources
-  void expect(const std::string& resource);  // known from the checkpoint: no devices yet
+  void expect(const std::string& resource);  // known from before a restart: no devices yet
   void set_devices(const std::string& resource, const std::vector<Device>& devices);
-  void lose(const std::string& resource);  // its stream ended: every device is unhealthy
-  void forget(const std::string& resource);
+  void lose(const std::string& resource);         // its stream ended: every device is unhealthy
   bool knows(const std::string& resource) const;  // registered, or held by a pod: kubelet manages it
   std::vector<Device> devices(const std::string& resource) const;
   std::set<std::string> resources() const;
@@ -38,11 +36,9 @@ class DeviceLedger {
   // --- holdings
   const Holding* find(const std::string& pod_uid, const std::string& container, const std::string& resource) const;
   std::vector<const Holding*> of(const std::string& pod_uid, const std::string& container) const;
-  const std::vector<Holding>& holdings() const { return holdings_; }
   std::set<std::string> allocated(const std::string& resource) const;
   void record(Holding holding);
   void remove_pod(const std::string& pod_uid);
-  void keep_only(const std::set<std::string>& pod_uids);
 
   // The devices that a container requesting `required` still lacks: nullopt if it lacks none. The errors are kubelet's
   // reasons to refuse the pod. `running`: the runtime reports the container as running, so nothing is checked.
@@ -54,9 +50,6 @@ class DeviceLedger {
   std::map<std::string, std::map<std::string, Device>> devices_;
   std::vector<Holding> holdings_;
 };
-
-// An order for a set: sorted for seed 0, otherwise drawn from the generator.
-std::vector<std::string> in_some_order(const std::set<std::string>& ids, std::uint64_t seed, std::mt19937_64& dice);
 
 // Preferred ids first if they are available, without duplicates, in any order; the rest from the available ones.
 std::vector<std::string> choose(const std::vector<std::string>& available, const std::vector<std::string>& preferred,

@@ -4,9 +4,9 @@
 //   - start deletes every socket in the plugin directory, then listens on kubelet.sock;
 //   - Register is re-entrant: kubelet dials the endpoint and calls GetDevicePluginOptions before it answers;
 //   - when ListAndWatch ends, for any reason, all devices of that resource are unhealthy and the endpoint is
-//     stopped; the resource is forgotten after a grace period; kubelet never reopens the stream by itself;
-//   - Allocate carries exactly one container request; its answer is checkpointed and replayed for every later start of
-//     that container, also after a restart of kubelet.
+//     stopped; kubelet never reopens the stream by itself;
+//   - Allocate carries exactly one container request; its answer is kept and replayed for every later start of that
+//     container, also after a restart of kubelet.
 // It neither schedules nor runs processes: `admit` is called once a pod is bound to this node, `start_container` each
 // time one of its containers starts. The program sim-kubelet adds scheduling and real processes.
 //
@@ -29,19 +29,10 @@ namespace tranche::sim {
 struct KubeletSettings {
   std::string plugin_dir{};            // must exist, or its parent; keep it short (sun_path holds 107 characters)
   std::string pod_resources_socket{};  // "" = no PodResources server
-  std::string checkpoint{};            // "" = plugin_dir + "/kubelet_internal_checkpoint", as kubelet's
-  Duration endpoint_grace = std::chrono::minutes(5);  // how long a stopped endpoint's resource is still reported
   Duration dial_deadline = std::chrono::seconds(10);  // Register gives up dialling the endpoint after this
-  Duration pre_start_deadline = std::chrono::seconds(30);
   std::string authority = "localhost";  // the :authority sent to plugins; "path" = the socket path, as old kubelets
   // kubernetes/kubernetes#121994, #127803: the end of an old stream disconnects the present endpoint of the resource.
   bool old_stream_end_disconnects_current = false;
-  // kubelet's sets have no order: ids are sent to the plugin, and picked without a preference, in an order drawn from
-  // this seed; so are the resources of a container requested, and their responses merged. 0 = sorted.
-  std::uint64_t shuffle_seed = 1;
-  // kubelet requests a preference even if every available device is needed, except on nodes where devices are aligned
-  // to NUMA nodes; true imitates those.
-  bool no_preference_when_all_needed = false;
 };
 
 struct PluginOptions {
@@ -91,17 +82,15 @@ struct StreamMessage {
 
 // One call between plugin and kubelet after it ended, in that order.
 struct Call {
-  enum class Method { kRegister, kGetOptions, kListAndWatch, kPreferred, kAllocate, kPreStart };
+  enum class Method { kRegister, kGetOptions, kListAndWatch, kPreferred, kAllocate };
   Method method = Method::kRegister;
   std::string resource{};
   std::string endpoint{};
-  std::vector<std::string> ids{};           // requested: Allocate, PreStart; available ids: Preferred
-  std::vector<std::string> must_include{};  // Preferred
-  int size = 0;                             // Preferred
-  std::vector<std::string> preferred{};     // the plugin's response to Preferred, as received
-  int status = 0;                           // gRPC code, 0 = OK
+  std::vector<std::string> ids{};        // requested: Allocate; available ids: Preferred
+  int size = 0;                          // Preferred
+  std::vector<std::string> preferred{};  // the plugin's response to Preferred, as received
+  int status = 0;                        // gRPC code, 0 = OK
   std::string message{};
-  Duration took{};
 };
 
 // The start parameters of a container, besides those of its pod.
@@ -154,17 +143,16 @@ struct Admission {
 
 class Kubelet {
  public:
-  // Removes the plugin directory's sockets, reads the checkpoint and listens.
+  // Removes the plugin directory's sockets and listens.
   static Result<std::unique_ptr<Kubelet>> open(KubeletSettings settings);
   ~Kubelet();  // stops
   Kubelet(const Kubelet&) = delete;
   Kubelet& operator=(const Kubelet&) = delete;
 
   // --- life -----------------------------------------------------------------------------------------------------
-  void stop();       // closes servers, streams and calls under way; what was admitted is kept in the checkpoint only
+  void stop();       // closes servers, streams and calls under way; what was admitted is remembered
   Status start();    // after stop(): like open
   Status restart();  // both: running pods keep their grants, resources have no devices until plugins register again
-  bool running() const;
   std::string registration_socket() const;  // plugin_dir + "/kubelet.sock"
 
   // Runs on an unspecified thread after any change, to wake a loop. Set it before anything registers.
@@ -200,13 +188,9 @@ class Kubelet {
   // not come back. kubelet does not manage a resource that no plugin has ever registered: such a pod is admitted,
   // without devices (the scheduler keeps it away).
   [[nodiscard]] Admission admit(const PodAsk& pod);
-  // A start or restart of a container of an admitted pod: PreStartContainer if the plugin requires it, then the
-  // recorded response. Never Allocate.
+  // A start or restart of a container of an admitted pod: the recorded response. Never Allocate.
   [[nodiscard]] Result<ContainerGrant> start_container(const std::string& uid, const std::string& container);
-  void remove_pod(const std::string& uid);                 // ended: its devices are free
-  void remove_pods(const std::vector<std::string>& uids);  // the same of several, with one write of the checkpoint
-  // After a restart kubelet reads from the API server which pods exist; devices of all others are free.
-  void keep_only_pods(const std::vector<std::string>& uids);
+  void remove_pod(const std::string& uid);  // ended: its devices are free
 
   // --- bad days ------------------------------------------------------------------------------------------------
   void refuse_next_registrations(int count, int grpc_code, std::string message);

@@ -7,17 +7,15 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <random>
 #include <thread>
 
 #include "podresources/v1/api.grpc.pb.h"
-#include "standins/kubelet/checkpoint.h"
 #include "standins/kubelet/device_ledger.h"
 #include "standins/kubelet/kubelet.h"
 #include "standins/kubelet/plugin_client.h"
 
 namespace tranche::sim {
-
-using SteadyTime = std::chrono::steady_clock::time_point;
 
 // One ListAndWatch stream and the thread that reads it.
 struct Stream {
@@ -25,7 +23,6 @@ struct Stream {
   bool extra = false;  // recorded only
   std::shared_ptr<PluginClient> client;
   grpc::ClientContext context;
-  SteadyTime opened{};
   bool cancelled = false;  // by us; guarded by Impl::mutex
   bool ended = false;      // its thread is about to return
   std::jthread thread;
@@ -33,16 +30,14 @@ struct Stream {
 
 // The plugin that serves a resource.
 struct Endpoint {
-  std::string name;                      // file name; "" if known from the checkpoint only
-  std::shared_ptr<PluginClient> client;  // null if known from the checkpoint only
+  std::string name;                      // file name; "" if known from before a restart only
+  std::shared_ptr<PluginClient> client;  // null then too
   PluginOptions options;
-  bool has_options = false;
   bool stopped = false;
-  SteadyTime stopped_at{};
 };
 
 struct Kubelet::Impl {
-  explicit Impl(KubeletSettings given) : settings(std::move(given)), dice(settings.shuffle_seed) {}
+  explicit Impl(KubeletSettings given) : settings(std::move(given)) {}
 
   KubeletSettings settings;
   std::mutex admitting;
@@ -52,9 +47,10 @@ struct Kubelet::Impl {
 
   bool running = false;
   DeviceLedger ledger;
+  DeviceLedger remembered;  // of a kubelet that is stopped: the real one has it in its checkpoint
   std::map<std::string, Endpoint> endpoints;
   std::map<std::string, PodAsk> pods;  // admitted, by uid; the API server's and the runtime's knowledge
-  std::mt19937_64 dice;
+  std::mt19937_64 dice{1};
 
   std::vector<Registration> registrations;
   std::vector<Call> calls;
@@ -74,17 +70,11 @@ struct Kubelet::Impl {
   std::unique_ptr<grpc::Service> pod_resources_service;
   std::unique_ptr<grpc::Server> registration_server;
   std::unique_ptr<grpc::Server> pod_resources_server;
-  std::jthread janitor;
 
   // life.cpp
   Status start();
   void stop();
-  void run_janitor();
-  std::string checkpoint_path() const;
-  Status load_checkpoint();             // mutex held
-  void write_checkpoint();              // mutex held
-  void notify();                        // mutex not held: wakes waiters and the callback
-  void forget_expired(SteadyTime now);  // mutex held
+  void notify();  // mutex not held: wakes waiters and the callback
 
   // registration.cpp
   grpc::Status register_plugin(const v1beta1::RegisterRequest& request);

@@ -1,4 +1,4 @@
-// Start and stop of the stand-in, its checkpoint, and forgetting resources whose plugin does not come back.
+// Start and stop of the stand-in, and what it remembers in between.
 #include <fmt/format.h>
 #include <grpc/grpc.h>
 #include <sys/stat.h>
@@ -13,7 +13,6 @@ namespace tranche::sim {
 namespace {
 
 namespace fs = std::filesystem;
-using std::chrono::steady_clock;
 
 constexpr std::size_t kLongestSocketPath = 107;
 
@@ -71,38 +70,6 @@ void keep_grpc_up() {
 
 }  // namespace
 
-std::string Kubelet::Impl::checkpoint_path() const {
-  return settings.checkpoint.empty() ? settings.plugin_dir + "/kubelet_internal_checkpoint" : settings.checkpoint;
-}
-
-Status Kubelet::Impl::load_checkpoint() {
-  const auto text = read_whole_file(checkpoint_path());
-  if (!text) return text.error().kind == Kind::kNotFound ? Status{} : std::unexpected(text.error());
-  TRY(Checkpoint checkpoint, parse_checkpoint(*text));
-  for (Holding& holding : checkpoint.holdings) ledger.record(std::move(holding));
-  for (const auto& [resource, ids] : checkpoint.registered) {
-    // Known but empty until its plugin registers again: capacity stays zero, and the grace period applies.
-    ledger.expect(resource);
-    Endpoint endpoint;
-    endpoint.stopped = true;
-    endpoint.stopped_at = steady_clock::now();
-    endpoints[resource] = std::move(endpoint);
-  }
-  return {};
-}
-
-void Kubelet::Impl::write_checkpoint() {
-  Checkpoint checkpoint{.holdings = ledger.holdings(), .registered = {}};
-  for (const std::string& resource : ledger.resources()) {
-    auto& ids = checkpoint.registered[resource];
-    for (const Device& device : ledger.devices(resource)) {
-      if (device.healthy) ids.push_back(device.id);
-    }
-  }
-  // A checkpoint that cannot be written is tolerated, as in kubelet: it is missing only at the next start.
-  (void)write_file_atomically(checkpoint_path(), to_json(checkpoint));
-}
-
 void Kubelet::Impl::notify() {
   changed.notify_all();
   std::function<void()> wake;
@@ -113,59 +80,22 @@ void Kubelet::Impl::notify() {
   if (wake) wake();
 }
 
-void Kubelet::Impl::forget_expired(SteadyTime now) {
-  bool forgot = false;
-  for (auto it = endpoints.begin(); it != endpoints.end();) {
-    const Endpoint& endpoint = it->second;
-    if (!endpoint.stopped || now - endpoint.stopped_at < settings.endpoint_grace) {
-      ++it;
-      continue;
-    }
-    ledger.forget(it->first);
-    it = endpoints.erase(it);
-    forgot = true;
-  }
-  if (forgot) write_checkpoint();
-}
-
-void Kubelet::Impl::run_janitor() {
-  std::unique_lock lock(mutex);
-  while (running) {
-    const auto before = endpoints.size();
-    forget_expired(steady_clock::now());
-    if (endpoints.size() != before) {
-      lock.unlock();
-      notify();
-      lock.lock();
-      continue;
-    }
-    std::optional<SteadyTime> next;
-    for (const auto& [resource, endpoint] : endpoints) {
-      if (!endpoint.stopped) continue;
-      const SteadyTime at = endpoint.stopped_at + settings.endpoint_grace;
-      if (!next || at < *next) next = at;
-    }
-    if (next) {
-      changed.wait_until(lock, *next);
-    } else {
-      changed.wait(lock);
-    }
-  }
-}
-
 Status Kubelet::Impl::start() {
   {
     const std::lock_guard lock(mutex);
     if (running) return {};
-    // kubelet continues with an unreadable checkpoint, and so loses the grants; a test must fail instead.
-    TRY_STATUS(load_checkpoint());
   }
   TRY_STATUS(remove_sockets(settings.plugin_dir));
   {
     const std::lock_guard lock(mutex);
+    ledger = std::exchange(remembered, {});
+    for (const std::string& resource : ledger.resources()) {
+      // Known but empty until its plugin registers again: capacity stays zero.
+      ledger.expect(resource);
+      endpoints[resource].stopped = true;
+    }
     running = true;  // before the first Register can arrive
   }
-  janitor = std::jthread([this] { run_janitor(); });
   const auto listen = [&]() -> Status {
     registration_service = make_registration_service(*this);
     TRY(registration_server, serve(settings.plugin_dir + "/kubelet.sock", *registration_service));
@@ -199,7 +129,6 @@ void Kubelet::Impl::stop() {
   shut_down(pod_resources_server);
   registration_service.reset();
   pod_resources_service.reset();
-  if (janitor.joinable()) janitor.join();
   {
     const std::lock_guard lock(mutex);  // a Register in progress may have opened another one
     for (auto& stream : streams) {
@@ -214,7 +143,7 @@ void Kubelet::Impl::stop() {
     const std::lock_guard admission(admitting);  // an admission in progress has lost its connection and ends
     const std::lock_guard lock(mutex);
     endpoints.clear();
-    ledger = DeviceLedger();
+    remembered = std::exchange(ledger, {});
     paused.clear();
   }
   notify();
@@ -241,11 +170,6 @@ Status Kubelet::start() {
 Status Kubelet::restart() {
   impl_->stop();
   return impl_->start();
-}
-
-bool Kubelet::running() const {
-  const std::lock_guard lock(impl_->mutex);
-  return impl_->running;
 }
 
 std::string Kubelet::registration_socket() const {

@@ -79,16 +79,6 @@ grpc::Status PluginClient::allocate(std::span<const std::string> ids, v1beta1::A
   return call([&](auto& context) { return stub_->Allocate(&context, request, answer); });
 }
 
-grpc::Status PluginClient::pre_start(std::span<const std::string> ids, Duration within) {
-  v1beta1::PreStartContainerRequest request;
-  request.mutable_devices_ids()->Assign(ids.begin(), ids.end());
-  return call([&](grpc::ClientContext& context) {
-    context.set_deadline(system_clock::now() + std::chrono::duration_cast<system_clock::duration>(within));
-    v1beta1::PreStartContainerResponse answer;
-    return stub_->PreStartContainer(&context, request, &answer);
-  });
-}
-
 void PluginClient::cancel() {
   const std::lock_guard lock(mutex_);
   cancelled_ = true;

@@ -1,5 +1,5 @@
 #pragma once
-// kubelet's side of the connection to one registered endpoint: the dial and the four unary calls. The owner runs the
+// kubelet's side of the connection to one registered endpoint: the dial and the unary calls. The owner runs the
 // stream on `stub()`. cancel() ends every call from another thread.
 #include <grpcpp/grpcpp.h>
 
@@ -27,7 +27,6 @@ class PluginClient {
   grpc::Status preferred(const v1beta1::PreferredAllocationRequest& request,
                          v1beta1::PreferredAllocationResponse* answer);
   grpc::Status allocate(std::span<const std::string> ids, v1beta1::AllocateResponse* answer);
-  grpc::Status pre_start(std::span<const std::string> ids, Duration within);
 
   void cancel();  // ends calls in progress, and every later one immediately
   v1beta1::DevicePlugin::Stub& stub() { return *stub_; }

@@ -202,7 +202,7 @@ void PodRunner::settle(PodRun& pod) {
   }
   if (pod.ended() && std::exchange(pod.admitted, false)) {
     if (pod.timer) loop_.cancel(*std::exchange(pod.timer, std::nullopt));
-    ended_.push_back(pod.uid);  // its slots are free at the end of this turn, and waiting pods are checked again
+    kubelet_.remove_pod(pod.uid);  // its slots are free, and waiting pods are checked again
     say(fmt::format("pod {} {}", pod.full_name(), pod.phase == Phase::kSucceeded ? "succeeded" : "failed"));
   }
 }

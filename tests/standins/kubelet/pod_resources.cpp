@@ -1,15 +1,10 @@
-// PodResources v1: which container of which pod holds which devices, and which devices are allocatable.
+// PodResources v1: which container of which pod holds which devices.
 #include <tuple>
 
 #include "standins/kubelet/kubelet_impl.h"
 
 namespace tranche::sim {
 namespace {
-
-void add(v1::ContainerDevices& to, const std::string& resource, const std::vector<std::string>& ids) {
-  to.set_resource_name(resource);
-  to.mutable_device_ids()->Assign(ids.begin(), ids.end());
-}
 
 class PodResourcesService final : public v1::PodResourcesLister::Service {
  public:
@@ -31,22 +26,13 @@ class PodResourcesService final : public v1::PodResourcesLister::Service {
         auto& entry = *listed.add_containers();
         entry.set_name(container.name);
         for (const Holding* holding : impl_.ledger.of(pod->uid, container.name)) {
-          for (const auto& id : holding->ids) add(*entry.add_devices(), holding->resource, {id});
+          for (const auto& id : holding->ids) {
+            auto& device = *entry.add_devices();
+            device.set_resource_name(holding->resource);
+            device.add_device_ids(id);
+          }
         }
       }
-    }
-    return grpc::Status::OK;
-  }
-
-  grpc::Status GetAllocatableResources(grpc::ServerContext*, const v1::AllocatableResourcesRequest*,
-                                       v1::AllocatableResourcesResponse* answer) override {
-    const std::lock_guard lock(impl_.mutex);
-    for (const std::string& resource : impl_.ledger.resources()) {
-      std::vector<std::string> healthy;
-      for (const Device& device : impl_.ledger.devices(resource)) {
-        if (device.healthy) healthy.push_back(device.id);
-      }
-      if (!healthy.empty()) add(*answer->add_devices(), resource, healthy);
     }
     return grpc::Status::OK;
   }

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <fstream>
 
 #include "base/text.h"
-#include "standins/kubelet/checkpoint.h"
 #include "standins/kubelet/schedule.h"
 
 extern char** environ;
@@ -71,7 +71,7 @@ ContainerRun* PodRunner::find(PodRun& pod, const std::string& container) {
   return found == pod.containers.end() ? nullptr : &*found;
 }
 
-// Identical in every run for the same pods, so that a checkpoint finds them again.
+// Identical in every run for the same pods.
 std::string PodRunner::new_uid(const PodSpec& spec) {
   const std::string name = spec.pod_namespace + "/" + spec.name;
   const std::string hash = hex16(stable_hash(fmt::format("{}#{}", name, created_[name]++))) + hex16(stable_hash(name));
@@ -97,12 +97,6 @@ std::string PodRunner::apply(const std::vector<PodSpec>& specs) {
     pods_.push_back(std::move(pod));
   }
   return report;
-}
-
-void PodRunner::adopt_checkpoint() {
-  std::vector<std::string> uids;
-  for (const PodRun& pod : pods_) uids.push_back(pod.uid);
-  kubelet_.keep_only_pods(uids);
 }
 
 void PodRunner::schedule() {
@@ -240,9 +234,6 @@ void PodRunner::replace(const PodSpec& spec) {
 }
 
 void PodRunner::catch_up() {
-  // Together: the checkpoint holds every grant, so that one write for each of 768 pods that end with their node would
-  // take 20 s of CPU.
-  if (!ended_.empty()) kubelet_.remove_pods(std::exchange(ended_, {}));
   for (std::size_t i = 0; i < pods_.size();) {
     if (!pods_[i].deleting || !pods_[i].ended() || stopping_) {
       ++i;
@@ -262,7 +253,9 @@ void PodRunner::catch_up() {
   if (settings_.state_file.empty()) return;
   std::string now = state();
   if (now == written_) return;
-  if (const Status done = write_file_atomically(settings_.state_file, now); !done) say(to_string(done.error()));
+  const std::string beside = settings_.state_file + ".new";
+  if (!(std::ofstream(beside) << now).flush() || std::rename(beside.c_str(), settings_.state_file.c_str()) != 0)
+    say(to_string(error_from_errno(errno, "cannot write", settings_.state_file)));
   written_ = std::move(now);
 }
 

@@ -36,7 +36,6 @@ class PodRunner {
 
   // Adds pods with new names; existing names are not changed. Returns one line per pod on what happened.
   std::string apply(const std::vector<PodSpec>& pods);
-  void adopt_checkpoint();  // once, after the first apply: frees devices of pods that are not among them
   // "name", "namespace/name", or "deployment/name" and "job/name" for all its pods. Returns "" or the error.
   std::string remove(const std::string& what);
   void restart_kubelet(std::function<void(std::string)> when_done);
@@ -73,7 +72,6 @@ class PodRunner {
   std::deque<PodRun> pods_;                  // in order of creation
   std::map<std::string, unsigned> created_;  // how many pods of this name were created
   std::set<std::string> withdrawn_;          // owners deleted as a whole
-  std::vector<std::string> ended_;           // uids of pods whose slots are free at the end of this turn
   std::string written_;
   std::atomic<bool> woken_ = false;
   bool restarting_ = false;

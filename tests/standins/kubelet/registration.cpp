@@ -9,8 +9,6 @@
 namespace tranche::sim {
 namespace {
 
-using std::chrono::steady_clock;
-
 PluginOptions plain(const v1beta1::DevicePluginOptions& options) {
   return {.pre_start_required = options.pre_start_required(),
           .preferred_allocation = options.get_preferred_allocation_available()};
@@ -50,7 +48,6 @@ std::unique_ptr<grpc::Service> make_registration_service(Kubelet::Impl& impl) {
 }
 
 grpc::Status Kubelet::Impl::register_plugin(const v1beta1::RegisterRequest& request) {
-  const auto begun = steady_clock::now();
   PluginOptions answered;
   const grpc::Status status = register_checked(request, &answered);
   {
@@ -67,8 +64,7 @@ grpc::Status Kubelet::Impl::register_plugin(const v1beta1::RegisterRequest& requ
                      .resource = request.resource_name(),
                      .endpoint = request.endpoint(),
                      .status = status.error_code(),
-                     .message = status.error_message(),
-                     .took = steady_clock::now() - begun});
+                     .message = status.error_message()});
   }
   notify();
   return status;
@@ -105,15 +101,13 @@ grpc::Status Kubelet::Impl::register_checked(const v1beta1::RegisterRequest& req
       return refuse(to_string(dialled.error()));
     }
     // The plugin must answer while its own Register call is in progress, so on another thread.
-    const auto begun = steady_clock::now();
     v1beta1::DevicePluginOptions options;
     const grpc::Status status = client->options(&options);
     record({.method = Call::Method::kGetOptions,
             .resource = resource,
             .endpoint = request.endpoint(),
             .status = status.error_code(),
-            .message = status.error_message(),
-            .took = steady_clock::now() - begun});
+            .message = status.error_message()});
     if (!status.ok()) return refuse("failed to get device plugin options: " + go_status_text(status));
     *answered = plain(options);
     return grpc::Status::OK;
@@ -125,12 +119,7 @@ grpc::Status Kubelet::Impl::register_checked(const v1beta1::RegisterRequest& req
   if (!connected.ok()) return connected;
   if (!running) return {grpc::StatusCode::UNAVAILABLE, "kubelet is stopping"};
   // The newest registration holds the resource. The stream of an earlier endpoint ends by itself.
-  endpoints[resource] = {.name = request.endpoint(),
-                         .client = client,
-                         .options = *answered,
-                         .has_options = true,
-                         .stopped = false,
-                         .stopped_at = {}};
+  endpoints[resource] = {.name = request.endpoint(), .client = client, .options = *answered};
   open_stream(client, false);
   return grpc::Status::OK;
 }
@@ -142,7 +131,6 @@ std::uint64_t Kubelet::Impl::open_stream(std::shared_ptr<PluginClient> client, b
   stream->number = ++streams_opened;
   stream->extra = extra;
   stream->client = std::move(client);
-  stream->opened = steady_clock::now();
   Stream& opened = *stream;
   streams.push_back(std::move(stream));
   opened.thread = std::jthread([this, &opened] { run_stream(opened); });
@@ -181,7 +169,6 @@ void Kubelet::Impl::take_message(Stream& stream, const v1beta1::ListAndWatchResp
     // Old kubelets accept the message of any stream of the resource.
     if (!stream.extra && (current || settings.old_stream_end_disconnects_current)) {
       ledger.set_devices(resource, devices);
-      write_checkpoint();
     }
     messages.push_back({.resource = resource,
                         .endpoint = stream.client->endpoint(),
@@ -204,8 +191,7 @@ void Kubelet::Impl::end_stream(Stream& stream, const grpc::Status& status) {
                      .resource = resource,
                      .endpoint = stream.client->endpoint(),
                      .status = status.error_code(),
-                     .message = status.error_message(),
-                     .took = steady_clock::now() - stream.opened});
+                     .message = status.error_message()});
     const auto found = endpoints.find(resource);
     if (running && !extra && found != endpoints.end()) {
       const bool current = found->second.client == stream.client;
@@ -220,10 +206,8 @@ void Kubelet::Impl::end_stream(Stream& stream, const grpc::Status& status) {
 void Kubelet::Impl::disconnect(const std::string& resource) {
   Endpoint& endpoint = endpoints[resource];
   ledger.lose(resource);
-  write_checkpoint();
   if (endpoint.stopped) return;
   endpoint.stopped = true;
-  endpoint.stopped_at = steady_clock::now();
   if (!endpoint.client) return;
   endpoint.client->cancel();
   for (const auto& stream : streams) {

@@ -9,12 +9,13 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/problem.h"
 #include "base/text.h"
-#include "standins/kubelet/checkpoint.h"
 #include "standins/kubelet/control.h"
 #include "standins/kubelet/dra_kubelet.h"
 #include "standins/kubelet/pod_runner.h"
@@ -23,32 +24,25 @@ namespace tranche::sim {
 namespace {
 
 constexpr int kUsage = 2;
-constexpr int kDeadline = 3;
 
 constexpr const char* kHelp = R"(usage: sim-kubelet --plugin-dir DIR [options]
        sim-kubelet send CONTROL-SOCKET COMMAND...
        sim-kubelet claim REGISTRY-SOCKET prepare|unprepare NAMESPACE/NAME UID
 
-Plays kubelet for device plugins: registration, ListAndWatch, Allocate, checkpoint and PodResources as the real one,
+Plays kubelet for device plugins: registration, ListAndWatch, Allocate and PodResources as the real one,
 and runs the pods of FILEs as processes once their devices are allocated.
 
   --plugin-dir DIR             where kubelet.sock and the plugins' sockets lie; its sockets are deleted at start
   --pod-resources-socket PATH  serve PodResources v1 there
   --pods FILE                  Kubernetes YAML: Pod, Deployment, Job; may be repeated
   --state-file FILE            the node's state as JSON, replaced at every change
-  --checkpoint FILE            kubelet's record of allocations (default DIR/kubelet_internal_checkpoint)
   --containers process|namespaces
                                process (default): no root needed, container paths become host paths in variables and
                                arguments; namespaces: a mount namespace with real mounts, needs root
   --control PATH               a socket for commands: restart, apply FILE, delete POD, state, stop
   --once                       stop when every pod has ended: exit status 0 if all succeeded, 1 otherwise
-  --deadline SECONDS           stop after this long, exit status 3
   --grace SECONDS              from SIGTERM to SIGKILL when the whole node stops (default 5)
   --back-off SECONDS           before the second restart of a container in a row (default 10, doubling up to 5 min)
-  --endpoint-grace SECONDS     how long the resource of a plugin that went away is reported (default 300)
-  --authority TEXT             what plugins see as :authority (default localhost; path = the socket's, as old kubelets)
-  --old-stream-bug             the end of an old stream disconnects the current plugin, as in old kubelets
-  --seed N                     order in which ids are offered and picked (default 1; 0 = sorted)
 
 Commands of `send`: restart | apply FILE | delete [NAMESPACE/]POD | delete deployment/NAME | delete job/NAME | state | stop
 `claim` registers the driver at its socket and makes one call for a ResourceClaim; the answer is a line of JSON.
@@ -59,7 +53,6 @@ struct Options {
   RunnerSettings runner{};
   std::vector<std::string> pods{};
   std::string control{};
-  std::optional<Duration> deadline{};
 };
 
 std::optional<Duration> seconds(const std::string& text) {
@@ -84,21 +77,11 @@ std::string take(Options& options, const std::string& name, const std::string& v
   };
   if (name == "--plugin-dir") return text(options.kubelet.plugin_dir);
   if (name == "--pod-resources-socket") return text(options.kubelet.pod_resources_socket);
-  if (name == "--checkpoint") return text(options.kubelet.checkpoint);
-  if (name == "--authority") return text(options.kubelet.authority);
-  if (name == "--endpoint-grace") return time(options.kubelet.endpoint_grace);
   if (name == "--pods") return options.pods.push_back(value), "";
   if (name == "--state-file") return text(options.runner.state_file);
   if (name == "--control") return text(options.control);
   if (name == "--grace") return time(options.runner.stop_grace);
   if (name == "--back-off") return time(options.runner.back_off);
-  if (name == "--deadline") return time(options.deadline.emplace());
-  if (name == "--seed") {
-    const auto seed = parse_unsigned(value);
-    if (!seed) return fmt::format("--seed: {} is not a whole number", in_quotes(value));
-    options.kubelet.shuffle_seed = *seed;
-    return "";
-  }
   if (value != "process" && value != "namespaces") {
     return fmt::format("--containers: {} is neither process nor namespaces", in_quotes(value));
   }
@@ -107,13 +90,9 @@ std::string take(Options& options, const std::string& name, const std::string& v
 }
 
 Result<Options> read_options(const std::vector<std::string>& words) {
-  static const std::vector<std::string_view> kWithValue = {"--plugin-dir", "--pod-resources-socket",
-                                                           "--pods",       "--state-file",
-                                                           "--checkpoint", "--containers",
-                                                           "--control",    "--deadline",
-                                                           "--grace",      "--back-off",
-                                                           "--authority",  "--endpoint-grace",
-                                                           "--seed"};
+  static const std::vector<std::string_view> kWithValue = {
+      "--plugin-dir", "--pod-resources-socket", "--pods", "--state-file", "--containers", "--control", "--grace",
+      "--back-off"};
   Options options;
   for (std::size_t i = 0; i < words.size(); ++i) {
     std::string name = words[i];
@@ -122,8 +101,8 @@ Result<Options> read_options(const std::vector<std::string>& words) {
       value = name.substr(equals + 1);
       name.resize(equals);
     }
-    if (name == "--once" || name == "--old-stream-bug") {
-      (name == "--once" ? options.runner.once : options.kubelet.old_stream_end_disconnects_current) = true;
+    if (name == "--once") {
+      options.runner.once = true;
       continue;
     }
     if (std::find(kWithValue.begin(), kWithValue.end(), name) == kWithValue.end()) {
@@ -144,9 +123,15 @@ Result<Options> read_options(const std::vector<std::string>& words) {
   return options;
 }
 
+Result<std::string> text_of(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) return std::unexpected(error_from_errno(errno, "cannot read", path));
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
 // The pods of a file; absent, with all errors on standard error, if it has any.
 std::optional<std::vector<PodSpec>> read_pods(const std::string& path) {
-  const auto text = read_whole_file(path);
+  const auto text = text_of(path);
   if (!text) {
     say(to_string(text.error()));
     return std::nullopt;
@@ -198,7 +183,7 @@ void run_command(PodRunner& runner, const std::string& line, const Control::Answ
 void end_strays() {
   const std::string path = fmt::format("/proc/self/task/{}/children", ::getpid());
   for (int round = 0; round < 100; ++round) {
-    const auto children = read_whole_file(path);
+    const auto children = text_of(path);
     if (!children || trimmed(*children).empty()) return;
     for (const std::string_view word : words_of(*children)) {
       const auto pid = parse_unsigned(word);
@@ -228,7 +213,6 @@ int run(const Options& options) {
     say(to_string(loop ? kubelet.error() : loop.error()));
     return 1;
   }
-  bool late = false;
   int status = 0;
   {
     PodRunner runner(**loop, **kubelet, options.runner);
@@ -252,18 +236,10 @@ int run(const Options& options) {
       }
       runner.reap();
     });
-    if (options.deadline) {
-      (*loop)->at(std::chrono::steady_clock::now() + *options.deadline, [&] {
-        say("the deadline has passed");
-        late = true;
-        runner.stop();
-      });
-    }
     runner.apply(pods);
-    runner.adopt_checkpoint();
     say("listening on " + (*kubelet)->registration_socket());
     (*loop)->run();
-    status = late ? kDeadline : options.runner.once && !runner.all_succeeded() ? 1 : 0;
+    status = options.runner.once && !runner.all_succeeded() ? 1 : 0;
   }
   kubelet->reset();
   ::close(signals);

@@ -57,41 +57,20 @@ void TinyPlugin::set_devices(std::vector<TinyDevice> devices) {
   changed_.notify_all();
 }
 
-void TinyPlugin::end_streams() {
-  const std::lock_guard lock(mutex_);
-  ended_ = opened_;
-  changed_.notify_all();
-}
-
-std::vector<std::string> TinyPlugin::authorities() const {
-  const std::lock_guard lock(mutex_);
-  return authorities_;
-}
-
-int TinyPlugin::open_streams() const {
-  const std::lock_guard lock(mutex_);
-  return open_;
-}
-
 grpc::Status TinyPlugin::GetDevicePluginOptions(grpc::ServerContext*, const v1beta1::Empty*,
                                                 v1beta1::DevicePluginOptions* answer) {
   answer->set_get_preferred_allocation_available(offers_preference);
-  answer->set_pre_start_required(wants_pre_start);
   return grpc::Status::OK;
 }
 
 grpc::Status TinyPlugin::ListAndWatch(grpc::ServerContext* context, const v1beta1::Empty*,
                                       grpc::ServerWriter<v1beta1::ListAndWatchResponse>* writer) {
   std::unique_lock lock(mutex_);
-  const std::uint64_t mine = ++opened_;
-  ++open_;
-  authorities_.emplace_back(context->ExperimentalGetAuthority().data(), context->ExperimentalGetAuthority().size());
   std::uint64_t sent = 0;
   while (true) {
     // The short waits notice a cancelled stream, which the synchronous API does not signal.
-    changed_.wait_for(lock, std::chrono::milliseconds(20),
-                      [&] { return stopping_ || ended_ >= mine || sent != version_; });
-    if (stopping_ || ended_ >= mine || context->IsCancelled()) break;
+    changed_.wait_for(lock, std::chrono::milliseconds(20), [&] { return stopping_ || sent != version_; });
+    if (stopping_ || context->IsCancelled()) break;
     if (sent == version_) continue;
     sent = version_;
     v1beta1::ListAndWatchResponse message;
@@ -105,7 +84,6 @@ grpc::Status TinyPlugin::ListAndWatch(grpc::ServerContext* context, const v1beta
     lock.lock();
     if (!written) break;
   }
-  --open_;
   return grpc::Status::OK;
 }
 
@@ -132,11 +110,6 @@ grpc::Status TinyPlugin::Allocate(grpc::ServerContext*, const v1beta1::AllocateR
     }
   }
   return grpc::Status::OK;
-}
-
-grpc::Status TinyPlugin::PreStartContainer(grpc::ServerContext*, const v1beta1::PreStartContainerRequest*,
-                                           v1beta1::PreStartContainerResponse*) {
-  return pre_start;
 }
 
 }  // namespace tranche::sim

@@ -25,10 +25,8 @@ class TinyPlugin final : public v1beta1::DevicePlugin::Service {
 
   // Its responses; set before serving, or between calls.
   bool offers_preference = false;
-  bool wants_pre_start = false;
   std::function<std::vector<std::string>(std::vector<std::string> available, int size)> preference;
   std::function<grpc::Status(const std::vector<std::string>& ids, v1beta1::ContainerAllocateResponse*)> allocation;
-  grpc::Status pre_start = grpc::Status::OK;
 
   void serve();
   void stop();  // ends its streams, then the server; removes its socket
@@ -36,9 +34,6 @@ class TinyPlugin final : public v1beta1::DevicePlugin::Service {
   grpc::Status register_as(const std::string& resource, const std::string& version = "v1beta1");
   grpc::Status register_endpoint(const std::string& resource, const std::string& version, const std::string& endpoint);
   void set_devices(std::vector<TinyDevice> devices);  // sent to every open stream
-  void end_streams();                                 // the streams open now end with OK
-  std::vector<std::string> authorities() const;       // of the streams, in order
-  int open_streams() const;
 
   grpc::Status GetDevicePluginOptions(grpc::ServerContext*, const v1beta1::Empty*,
                                       v1beta1::DevicePluginOptions*) override;
@@ -47,21 +42,15 @@ class TinyPlugin final : public v1beta1::DevicePlugin::Service {
   grpc::Status GetPreferredAllocation(grpc::ServerContext*, const v1beta1::PreferredAllocationRequest*,
                                       v1beta1::PreferredAllocationResponse*) override;
   grpc::Status Allocate(grpc::ServerContext*, const v1beta1::AllocateRequest*, v1beta1::AllocateResponse*) override;
-  grpc::Status PreStartContainer(grpc::ServerContext*, const v1beta1::PreStartContainerRequest*,
-                                 v1beta1::PreStartContainerResponse*) override;
 
  private:
   std::string dir_;
   std::string endpoint_;
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<TinyDevice> devices_;
   std::uint64_t version_ = 1;
-  std::uint64_t ended_ = 0;  // streams opened up to this number must end
-  std::uint64_t opened_ = 0;
   bool stopping_ = false;
-  int open_ = 0;
-  std::vector<std::string> authorities_;
   std::unique_ptr<grpc::Server> server_;
 };
 

@@ -23,8 +23,8 @@ std::string describe(const ResourceView& view) {
 
 std::string describe_last(const std::vector<Call>& calls) {
   if (calls.empty()) return "no call was seen";
-  static constexpr const char* kNames[] = {
-      "Register", "GetDevicePluginOptions", "ListAndWatch", "GetPreferredAllocation", "Allocate", "PreStartContainer"};
+  static constexpr const char* kNames[] = {"Register", "GetDevicePluginOptions", "ListAndWatch",
+                                           "GetPreferredAllocation", "Allocate"};
   const Call& last = calls.back();
   return fmt::format("{} calls were seen, the last one {} for {}, status {} {}", calls.size(),
                      kNames[static_cast<std::size_t>(last.method)], last.resource, last.status, last.message);
