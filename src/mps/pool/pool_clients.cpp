@@ -153,7 +153,7 @@ void PoolDaemon::end_clients(std::vector<os::ProcessRef> living, const std::vect
       const auto found = heirs.find(pid);
       all.push_back(outcome_of(pid, found == heirs.end() ? std::vector<os::ProcessRef>{} : found->second, outcomes));
     }
-    done(std::move(all));
+    done(all);
   });
 }
 
@@ -219,7 +219,7 @@ void PoolDaemon::end_known(std::vector<os::ProcessRef> clients, std::vector<Term
                              std::erase_if(outcomes, [&](const auto& each) { return !asked.contains(each.pid); });
                              outcomes.insert(outcomes.end(), others.begin(), others.end());
                              look();  // checks that they have left MPS
-                             done(std::move(outcomes));
+                             done(outcomes);
                            });
 }
 
