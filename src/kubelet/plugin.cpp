@@ -395,26 +395,21 @@ void Plugin::start_registering() {
                                                 settings_.registration_deadline, [this] { signal_.raise(); });
 }
 
-void Plugin::read_outcome() {
-  if (!registering_) return;
-  const std::optional<Status> outcome = registering_->outcome();
-  if (!outcome) return;
-  registering_.reset();
-  if (*outcome) {
-    registered_ = true;
-    ++registrations_;  // a problem is shown until a stream stays
-  } else {
-    retry_later(to_string(outcome->error()));
-  }
-}
-
 void Plugin::retry_later(std::string problem) {
   problem_ = std::move(problem);
   retry_.start(backoff_.next(), [this] { look(kubelet_is_there_); });
 }
 
 void Plugin::turn() {
-  read_outcome();
+  if (const std::optional<Status> outcome = registering_ ? registering_->outcome() : std::nullopt) {
+    registering_.reset();
+    registered_ = outcome->has_value();
+    if (registered_) {
+      ++registrations_;  // a problem is shown until a stream stays
+    } else {
+      retry_later(to_string(outcome->error()));
+    }
+  }
   look(kubelet_is_there_);
 }
 

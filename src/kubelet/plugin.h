@@ -62,7 +62,6 @@ class Plugin {
   bool streams_are_over();
   void watch_the_watchers();
   void start_registering();
-  void read_outcome();
   void retry_later(std::string problem);
   void turn();  // after anything happened on gRPC's threads
 

@@ -46,7 +46,7 @@ class Streams {
 
   const std::function<void()> on_count_;
   mutable std::mutex mutex_;
-  std::set<std::shared_ptr<Stream>> streams_;
+  std::set<std::shared_ptr<Stream>> streams_;  // each until its OnDone
   Newest newest_;
   std::uint64_t lost_ = 0;
   bool closed_ = false;
@@ -56,11 +56,10 @@ class Streams {
 // message in flight it is OnWriteDone. So Finish happens once, never beside a write, and gRPC's objects are not touched
 // after it.
 template <class Message>
-class Streams<Message>::Stream final : public grpc::ServerWriteReactor<Message> {
+class Streams<Message>::Stream final : public grpc::ServerWriteReactor<Message>,
+                                       public std::enable_shared_from_this<Stream> {
  public:
   Stream(Streams& owner, grpc::CallbackServerContext& context) : owner_(owner), context_(context) {}
-
-  void keep(std::shared_ptr<Stream> self) { self_ = std::move(self); }  // until OnDone
 
   void offer(Newest newest) {
     const Message* write = nullptr;
@@ -122,10 +121,7 @@ class Streams<Message>::Stream final : public grpc::ServerWriteReactor<Message> 
     this->Finish(grpc::Status::CANCELLED);
   }
 
-  void OnDone() override {
-    const std::shared_ptr<Stream> self = std::move(self_);
-    owner_.gone(self, !by_us_);
-  }
+  void OnDone() override { owner_.gone(this->shared_from_this(), !by_us_); }
 
  private:
   Streams& owner_;
@@ -135,22 +131,18 @@ class Streams<Message>::Stream final : public grpc::ServerWriteReactor<Message> 
   Newest next_;
   bool ending_ = false;
   bool by_us_ = false;
-  std::shared_ptr<Stream> self_;
 };
 
 template <class Message>
 grpc::ServerWriteReactor<Message>* Streams<Message>::open(grpc::CallbackServerContext& context) {
-  auto stream = std::make_shared<Stream>(*this, context);
-  stream->keep(stream);
-  Newest first;
+  const auto stream = std::make_shared<Stream>(*this, context);
   bool refused = false;
   {
     const std::lock_guard lock(mutex_);
     streams_.insert(stream);
     refused = closed_;
-    first = newest_;
     // Offered under the lock: a newer list offered meanwhile must come second.
-    if (!refused && first) stream->offer(std::move(first));
+    if (!refused && newest_) stream->offer(newest_);
   }
   if (refused) stream->end();
   on_count_();
