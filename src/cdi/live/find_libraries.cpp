@@ -6,25 +6,19 @@
 
 #include "base/text.h"
 #include "cdi/live/finder.h"
+#include "gpu/inventory/platform.h"
 
 namespace tranche::cdi {
 namespace {
 
-// The first six are where NVIDIA's device plugin searches for the management library; the others are where Debian,
-// Fedora, NixOS and container platforms (a driver mounted as one folder) put the driver. The loader's own folders come
-// after.
-constexpr std::array kLibraryFolders{"/usr/lib64",
-                                     "/usr/lib/x86_64-linux-gnu",
-                                     "/usr/lib/aarch64-linux-gnu",
-                                     "/lib64",
-                                     "/lib/x86_64-linux-gnu",
-                                     "/lib/aarch64-linux-gnu",
-                                     "/usr/lib/x86_64-linux-gnu/nvidia/current",
-                                     "/usr/lib/aarch64-linux-gnu/nvidia/current",
-                                     "/usr/lib64/nvidia",
-                                     "/usr/lib",
-                                     "/run/opengl-driver/lib",
-                                     "/usr/local/nvidia/lib64"};
+// After inventory::kLibraryFolders: where Debian, Fedora, NixOS and container platforms (a driver mounted as one
+// folder) put the driver. The loader's own folders come after those.
+constexpr std::array kMoreFolders{"/usr/lib/x86_64-linux-gnu/nvidia/current",
+                                  "/usr/lib/aarch64-linux-gnu/nvidia/current",
+                                  "/usr/lib64/nvidia",
+                                  "/usr/lib",
+                                  "/run/opengl-driver/lib",
+                                  "/usr/local/nvidia/lib64"};
 constexpr std::array kConfigFolders{"/etc", "/usr/local/share", "/usr/share", "/usr/local/nvidia/share"};
 constexpr std::array kConfigFiles{"glvnd/egl_vendor.d/10_nvidia.json",
                                   "vulkan/icd.d/nvidia_icd*.json",
@@ -66,7 +60,8 @@ std::vector<std::string> loader_folders(const os::RootView& root) {
 
 // The folder of this driver's libcuda: one of the list, or the target of a link there (Debian's alternatives).
 std::string find_library_folder(const os::RootView& root, const std::string& name) {
-  std::vector<std::string> folders(kLibraryFolders.begin(), kLibraryFolders.end());
+  std::vector<std::string> folders(inventory::kLibraryFolders.begin(), inventory::kLibraryFolders.end());
+  folders.insert(folders.end(), kMoreFolders.begin(), kMoreFolders.end());
   for (auto& folder : loader_folders(root)) folders.push_back(std::move(folder));
   for (const std::string& folder : folders)
     if (const auto place = root.look(folder + "/" + name); place && place->is_file()) return folder;

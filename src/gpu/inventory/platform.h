@@ -1,12 +1,18 @@
 #pragma once
 // Which platform a node is, decided from signs that gpu/platform collects: NVIDIA's rules for WSL and Tegra, which its
 // device plugin serves as one device each. Pure.
+#include <array>
 #include <string_view>
 
 #include "config/model.h"
 #include "gpu/inventory/inventory.h"
 
 namespace tranche::inventory {
+
+// Where NVIDIA's device plugin searches for the management library, in its order, so that one driver-root setting fits
+// both.
+inline constexpr std::array kLibraryFolders{"/usr/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu",
+                                            "/lib64",     "/lib/x86_64-linux-gnu",     "/lib/aarch64-linux-gnu"};
 
 struct PlatformSigns {
   bool dxcore = false;          // libdxcore.so, which gives access to a GPU under WSL, can be loaded

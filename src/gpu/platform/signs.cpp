@@ -3,17 +3,12 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
-#include <array>
-
 #include "os/files/files.h"
 #include "os/files/root_view.h"
 
 namespace tranche::gpu {
 namespace {
 
-// The candidates and their order are those of NVIDIA's device plugin, so that one driver-root setting fits both.
-constexpr std::array kFolders{"/usr/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu",
-                              "/lib64",     "/lib/x86_64-linux-gnu",     "/lib/aarch64-linux-gnu"};
 constexpr const char* kDxcore = "libdxcore.so";
 constexpr const char* kTegraRelease = "/etc/nv_tegra_release";
 constexpr const char* kSocFamily = "/sys/devices/soc0/family";
@@ -32,7 +27,7 @@ bool is_tegra_under(const std::string& root) {
 std::string library_in_root(const std::string& driver_root, const std::string& soname) {
   if (driver_root.find_first_not_of('/') == std::string::npos) return {};
   const auto view = os::RootView::open(driver_root);
-  for (const char* folder : kFolders) {
+  for (const char* folder : inventory::kLibraryFolders) {
     const auto place = view ? view->look(std::string(folder) + "/" + soname) : std::nullopt;
     if (!place) continue;
     std::string path = os::under_root(driver_root, place->path);
