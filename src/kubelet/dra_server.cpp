@@ -19,7 +19,7 @@
 #include "kubelet/streams.h"
 #include "os/files/files.h"
 #include "os/files/watch.h"
-#include "os/loop/timer.h"
+#include "os/loop/loop.h"
 
 namespace tranche::kubelet {
 namespace {

@@ -22,7 +22,7 @@
 #include "kubelet/loop_signal.h"
 #include "kubelet/plugin_host.h"
 #include "kubelet/socket_server.h"
-#include "os/loop/timer.h"
+#include "os/loop/loop.h"
 
 namespace tranche::kubelet {
 

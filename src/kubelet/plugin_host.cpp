@@ -9,7 +9,7 @@
 #include "kubelet/socket_file.h"
 #include "os/files/files.h"
 #include "os/files/watch.h"
-#include "os/loop/timer.h"
+#include "os/loop/loop.h"
 
 namespace tranche::kubelet {
 namespace {

@@ -35,7 +35,6 @@
 #include "node/recall.h"
 #include "observe/pages/http_pages.h"
 #include "os/loop/loop.h"
-#include "os/loop/timer.h"
 #include "os/socket/status_socket.h"
 #include "os/worker/worker.h"
 

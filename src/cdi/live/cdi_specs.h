@@ -14,7 +14,6 @@
 #include "gpu/inventory/inventory.h"
 #include "os/files/watch.h"
 #include "os/loop/loop.h"
-#include "os/loop/timer.h"
 #include "os/worker/worker.h"
 
 namespace tranche::cdi {

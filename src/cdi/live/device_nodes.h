@@ -13,7 +13,6 @@
 #include "config/model.h"
 #include "gpu/inventory/inventory.h"
 #include "os/loop/loop.h"
-#include "os/loop/timer.h"
 
 namespace tranche::cdi {
 

@@ -21,7 +21,6 @@
 #include "kube/client/kube_link.h"
 #include "os/files/watch.h"
 #include "os/loop/loop.h"
-#include "os/loop/timer.h"
 #include "os/worker/worker.h"
 
 namespace tranche::config {

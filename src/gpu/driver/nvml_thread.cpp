@@ -8,7 +8,7 @@
 #include "gpu/driver/nvml.h"
 #include "gpu/driver/session.h"
 #include "os/log/log.h"
-#include "os/loop/timer.h"
+#include "os/loop/loop.h"
 
 namespace tranche::gpu {
 namespace {

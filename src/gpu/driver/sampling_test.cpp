@@ -4,7 +4,7 @@
 
 #include "gpu/driver/watcher_fixture.h"
 #include "os/clock/clock.h"
-#include "os/loop/timer.h"
+#include "os/loop/loop.h"
 
 namespace tranche::gpu::nvml {
 namespace sampling_test {

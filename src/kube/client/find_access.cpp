@@ -8,7 +8,6 @@
 #include "os/clock/clock.h"
 #include "os/files/files.h"
 #include "os/loop/loop.h"
-#include "os/loop/timer.h"
 #include "os/process/process.h"
 
 namespace tranche::kube {

@@ -21,7 +21,6 @@
 #include "base/result.h"
 #include "kube/access.h"
 #include "os/loop/loop.h"
-#include "os/loop/timer.h"
 
 struct curl_slist;
 

@@ -11,7 +11,7 @@
 #include "kube/object.h"
 #include "kube/reflector.h"
 #include "kube/watch_event.h"
-#include "os/loop/timer.h"
+#include "os/loop/loop.h"
 
 namespace tranche::kube {
 

@@ -17,7 +17,7 @@
 #include "kube/event_queue.h"
 #include "kube/live/condition_controller.h"
 #include "kube/pod_table.h"
-#include "os/loop/timer.h"
+#include "os/loop/loop.h"
 
 namespace tranche::kube {
 

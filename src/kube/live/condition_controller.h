@@ -9,7 +9,7 @@
 #include "base/backoff.h"
 #include "kube/client/kube_client.h"
 #include "kube/node_condition.h"
-#include "os/loop/timer.h"
+#include "os/loop/loop.h"
 
 namespace tranche::kube {
 

@@ -21,7 +21,6 @@
 #include "labels/machine/features.h"
 #include "os/log/log.h"
 #include "os/loop/loop.h"
-#include "os/loop/timer.h"
 #include "plan/make_plan.h"
 #include "plan/select.h"
 #include "probe/cuda_library.h"

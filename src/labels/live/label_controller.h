@@ -19,7 +19,6 @@
 #include "labels/label.h"
 #include "labels/live/label_writer.h"
 #include "os/loop/loop.h"
-#include "os/loop/timer.h"
 #include "os/worker/worker.h"
 #include "plan/plan.h"
 

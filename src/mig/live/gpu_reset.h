@@ -8,7 +8,6 @@
 
 #include "base/result.h"
 #include "os/loop/loop.h"
-#include "os/loop/timer.h"
 #include "os/process/process.h"
 
 namespace tranche::mig {

@@ -13,7 +13,7 @@
 #include "base/time.h"
 #include "gpu/mig/state.h"
 #include "mig/driver/apply.h"
-#include "os/loop/timer.h"
+#include "os/loop/loop.h"
 #include "os/worker/worker.h"
 
 namespace tranche::mig {

@@ -32,7 +32,7 @@
 #include "mig/live/mig_requests.h"
 #include "mig/mig_plan.h"
 #include "os/files/watch.h"
-#include "os/loop/timer.h"
+#include "os/loop/loop.h"
 #include "os/worker/worker.h"
 
 namespace tranche::mig {

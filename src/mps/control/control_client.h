@@ -14,7 +14,6 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "os/loop/loop.h"
-#include "os/loop/timer.h"
 
 namespace tranche::mps {
 

@@ -10,7 +10,6 @@
 #include "os/files/files.h"
 #include "os/loop/fd.h"
 #include "os/loop/loop.h"
-#include "os/loop/timer.h"
 #include "os/process/line_reader.h"
 
 namespace tranche::mps {

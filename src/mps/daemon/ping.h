@@ -10,7 +10,6 @@
 #include "base/result.h"
 #include "os/loop/fd.h"
 #include "os/loop/loop.h"
-#include "os/loop/timer.h"
 
 namespace tranche::mps {
 

@@ -29,7 +29,6 @@
 #include "mps/protocol/requests.h"
 #include "mps/relay/relay.h"
 #include "os/loop/loop.h"
-#include "os/loop/timer.h"
 #include "os/worker/worker.h"
 
 namespace tranche::mps {

@@ -16,7 +16,6 @@
 #include "mps/daemon/daemon_home.h"
 #include "mps/keeper/keeper_status.h"
 #include "os/loop/loop.h"
-#include "os/loop/timer.h"
 #include "os/process/process.h"
 #include "os/socket/status_socket.h"
 

@@ -17,7 +17,6 @@
 #include "mps/keeper/keeper_status.h"
 #include "mps/relay/tenant_sockets.h"
 #include "os/loop/loop.h"
-#include "os/loop/timer.h"
 #include "os/socket/status_socket.h"
 #include "os/worker/worker.h"
 

@@ -27,7 +27,6 @@
 #include "mps/protocol/replies.h"
 #include "os/files/files.h"
 #include "os/loop/loop.h"
-#include "os/loop/timer.h"
 #include "os/process/process.h"
 
 namespace tranche::mps {

@@ -30,7 +30,6 @@
 #include "mps/proof/prover.h"
 #include "mps/protocol/grant_limits.h"
 #include "os/loop/loop.h"
-#include "os/loop/timer.h"
 #include "os/process/process.h"
 
 namespace tranche::mps {

@@ -13,7 +13,6 @@
 #include "mps/proof/proof.h"
 #include "mps/protocol/replies.h"
 #include "os/loop/loop.h"
-#include "os/loop/timer.h"
 #include "os/process/process.h"
 
 namespace tranche::mps {

@@ -29,7 +29,6 @@
 #include "os/files/files.h"
 #include "os/files/kept.h"
 #include "os/loop/loop.h"
-#include "os/loop/timer.h"
 #include "os/process/process.h"
 
 namespace tranche::mps {

@@ -13,7 +13,6 @@
 #include "mps/relay/relay.h"
 #include "mps/relay/relay_packet.h"
 #include "os/loop/loop.h"
-#include "os/loop/timer.h"
 
 namespace tranche::mps {
 

@@ -36,7 +36,6 @@
 #include "os/files/file_lock.h"
 #include "os/files/watch.h"
 #include "os/loop/loop.h"
-#include "os/loop/timer.h"
 #include "plan/plan.h"
 
 namespace tranche::node {

@@ -19,7 +19,7 @@
 #include "dra/slice_diff.h"
 #include "kube/client/list_watch.h"
 #include "node/dra/dra_report.h"
-#include "os/loop/timer.h"
+#include "os/loop/loop.h"
 
 namespace tranche::node {
 

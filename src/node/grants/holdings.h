@@ -11,7 +11,6 @@
 #include "kube/pod_table.h"
 #include "kubelet/pod_resources.h"
 #include "os/loop/loop.h"
-#include "os/loop/timer.h"
 #include "os/worker/worker.h"
 
 namespace tranche::node {

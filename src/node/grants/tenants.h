@@ -26,7 +26,6 @@
 #include "node/guard/guarding.h"
 #include "node/snapshot.h"
 #include "os/loop/loop.h"
-#include "os/loop/timer.h"
 
 namespace tranche::node {
 

@@ -25,7 +25,6 @@
 #include "mps/protocol/mps_client.h"
 #include "node/snapshot.h"
 #include "os/loop/loop.h"
-#include "os/loop/timer.h"
 #include "os/process/process.h"
 
 namespace tranche::node {

@@ -12,7 +12,7 @@
 #include "kube/api_status.h"
 #include "kube/client/ask_once.h"
 #include "kube/url.h"
-#include "os/loop/timer.h"
+#include "os/loop/loop.h"
 
 namespace tranche::observe {
 namespace {

@@ -11,7 +11,6 @@
 #include "os/http/http.h"
 #include "os/loop/heartbeat.h"
 #include "os/loop/loop.h"
-#include "os/loop/timer.h"
 
 namespace tranche::observe {
 

@@ -17,7 +17,6 @@
 #include "base/text.h"
 #include "os/loop/fd.h"
 #include "os/loop/loop.h"
-#include "os/loop/timer.h"
 
 namespace tranche::os {
 namespace {

@@ -8,7 +8,6 @@
 #include <functional>
 
 #include "os/loop/loop.h"
-#include "os/loop/timer.h"
 
 namespace tranche::os {
 

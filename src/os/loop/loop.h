@@ -10,6 +10,7 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <utility>
 
 #include "base/result.h"
 #include "base/time.h"
@@ -40,6 +41,32 @@ class Loop {
 
   virtual void run() = 0;   // until stop(); may be called again
   virtual void stop() = 0;  // any thread; the running callback is the last; before run(), that run returns at once
+};
+
+// A one-shot timer of the loop that belongs to its owner: it never fires after the owner is destroyed, and starting it
+// again replaces it. Loop thread only.
+class Timer {
+ public:
+  explicit Timer(Loop& loop) : loop_(loop) {}
+  ~Timer() { stop(); }
+  Timer(const Timer&) = delete;
+  Timer& operator=(const Timer&) = delete;
+
+  void start(Duration delay, std::function<void()> turn) {
+    stop();
+    id_ = loop_.after(delay, [this, turn = std::move(turn)] {
+      id_ = 0;
+      turn();
+    });
+  }
+  void stop() {
+    if (id_ != 0) loop_.cancel(std::exchange(id_, 0));
+  }
+  bool running() const { return id_ != 0; }
+
+ private:
+  Loop& loop_;
+  Loop::Id id_ = 0;
 };
 
 }  // namespace tranche::os

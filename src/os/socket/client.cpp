@@ -6,7 +6,7 @@
 #include <list>
 #include <utility>
 
-#include "os/loop/timer.h"
+#include "os/loop/loop.h"
 #include "os/socket/status_socket.h"
 #include "os/socket/unix_socket.h"
 

@@ -11,7 +11,6 @@
 #include "base/result.h"
 #include "os/loop/fd.h"
 #include "os/loop/loop.h"
-#include "os/loop/timer.h"
 #include "os/socket/status_socket.h"
 
 namespace tranche::os {

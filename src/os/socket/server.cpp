@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "os/loop/timer.h"
+#include "os/loop/loop.h"
 #include "os/socket/connection.h"
 #include "os/socket/status_socket.h"
 #include "os/socket/unix_socket.h"

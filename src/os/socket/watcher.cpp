@@ -7,7 +7,7 @@
 
 #include "os/files/files.h"
 #include "os/files/watch.h"
-#include "os/loop/timer.h"
+#include "os/loop/loop.h"
 #include "os/socket/status_socket.h"
 #include "os/socket/unix_socket.h"
 

@@ -22,7 +22,6 @@
 #include "os/log/log.h"
 #include "os/loop/fd.h"
 #include "os/loop/loop.h"
-#include "os/loop/timer.h"
 #include "os/process/process.h"
 #include "os/worker/worker.h"
 

@@ -31,7 +31,6 @@
 #include "os/files/watch.h"
 #include "os/log/log.h"
 #include "os/loop/loop.h"
-#include "os/loop/timer.h"
 #include "os/memory/memory.h"
 #include "os/socket/status_socket.h"
 #include "plan/make_plan.h"

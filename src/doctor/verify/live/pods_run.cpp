@@ -15,7 +15,7 @@
 #include "kube/url.h"
 #include "kube/watch_event.h"
 #include "os/files/files.h"
-#include "os/loop/timer.h"
+#include "os/loop/loop.h"
 
 namespace tranche::verify {
 namespace {

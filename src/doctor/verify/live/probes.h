@@ -11,7 +11,6 @@
 #include "doctor/verify/deep.h"
 #include "doctor/verify/live/looks.h"
 #include "os/loop/loop.h"
-#include "os/loop/timer.h"
 #include "os/process/process.h"
 
 namespace tranche::verify {
