@@ -35,7 +35,6 @@ std::vector<std::string> LineReader::take(std::string_view bytes) {
 std::vector<std::string> LineReader::finish() {
   std::vector<std::string> lines;
   if (!line_.empty()) complete(lines);
-  line_.clear();
   skipping_ = false;
   return lines;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Private to os/process: splits bytes into whole lines of bounded length. Pure.
+// Splits bytes into whole lines of bounded length. Pure.
 #include <cstddef>
 #include <string>
 #include <string_view>
