@@ -61,7 +61,7 @@ Reflector::Step Reflector::watch_step(MonoTime now) {
   return step;
 }
 
-void Reflector::on_page(const std::string& resource_version, const std::string& continue_token, MonoTime) {
+void Reflector::on_page(const std::string& resource_version, const std::string& continue_token) {
   under_way_ = false;
   continue_ = continue_token;
   if (!continue_.empty()) return;
@@ -71,7 +71,7 @@ void Reflector::on_page(const std::string& resource_version, const std::string& 
   reason_.clear();
 }
 
-void Reflector::on_event(const std::string& resource_version, MonoTime) {
+void Reflector::on_event(const std::string& resource_version) {
   version_ = resource_version;
   seen_in_watch_ = true;
   reason_.clear();

@@ -42,9 +42,9 @@ class Reflector {
   Step next(MonoTime now);
   std::optional<MonoTime> wake() const { return wait_until_; }
 
-  void on_page(const std::string& resource_version, const std::string& continue_token, MonoTime now);
-  void on_event(const std::string& resource_version, MonoTime now);  // an object's or a bookmark's
-  void on_watch_end(MonoTime now);                                   // the server ended it, as requested
+  void on_page(const std::string& resource_version, const std::string& continue_token);
+  void on_event(const std::string& resource_version);  // an object's or a bookmark's
+  void on_watch_end(MonoTime now);                     // the server ended it, as requested
   // A list or watch that was refused or interrupted, or a watch that returned an error.
   void on_failed(const ApiStatus& status, MonoTime now);
 

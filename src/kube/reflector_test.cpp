@@ -22,7 +22,7 @@ ReflectorSettings settings() {
 Reflector watching() {
   Reflector reflector(settings());
   reflector.next(kStart);
-  reflector.on_page("10", "", kStart);
+  reflector.on_page("10", "");
   reflector.next(kStart);
   return reflector;
 }
@@ -34,12 +34,12 @@ TEST(Reflector, ListsFromWhatTheServerHasAtHandPageByPageThenWatches) {
   EXPECT_TRUE(first.first_page);
   EXPECT_EQ(first.query, "limit=2&resourceVersion=0&fieldSelector=spec.nodeName%3Dn1");
   EXPECT_EQ(reflector.next(kStart).what, Do::kNothing) << "one at a time";
-  reflector.on_page("10", "to/ken", kStart);
+  reflector.on_page("10", "to/ken");
   EXPECT_FALSE(reflector.known());
   const auto second = reflector.next(kStart);
   EXPECT_FALSE(second.first_page);
   EXPECT_EQ(second.query, "limit=2&continue=to%2Fken&fieldSelector=spec.nodeName%3Dn1");
-  reflector.on_page("10", "", kStart);
+  reflector.on_page("10", "");
   EXPECT_TRUE(reflector.known());
   const auto watch = reflector.next(kStart);
   EXPECT_EQ(watch.what, Do::kWatch);
@@ -55,7 +55,7 @@ TEST(Reflector, AsksForWatchesOfFiveToTenMinutesOfDifferentLengths) {
     s.seed = seed;
     Reflector reflector(s);
     reflector.next(kStart);
-    reflector.on_page("10", "", kStart);
+    reflector.on_page("10", "");
     const auto watch = reflector.next(kStart);
     EXPECT_GE(watch.lasts, 300s);
     EXPECT_LE(watch.lasts, 600s);
@@ -67,7 +67,7 @@ TEST(Reflector, AsksForWatchesOfFiveToTenMinutesOfDifferentLengths) {
 
 TEST(Reflector, ListsAgainWhenTheServerForgotTheVersionAtLeastAsNewAsWhatWasKnown) {
   auto reflector = watching();
-  reflector.on_event("50", kStart + 5s);
+  reflector.on_event("50");
   reflector.on_failed({410, "too old", {}}, kStart + 6s);
   EXPECT_EQ(reflector.state(), State::kWaiting);
   const auto again = reflector.next(*reflector.wake());
@@ -98,7 +98,7 @@ TEST(Reflector, WaitsLongerEachTimeUpToHalfAMinuteAndGoesOnFromWhereItWas) {
     EXPECT_THAT(step.query, HasSubstr("resourceVersion=10&"));
   }
   EXPECT_GE(longest, 15s);
-  reflector.on_event("12", now);
+  reflector.on_event("12");
   reflector.on_failed({0, "cut", {}}, now);
   EXPECT_LE(*reflector.wake() - now, 100ms) << "an event resets the wait";
 }
@@ -128,7 +128,7 @@ TEST(Reflector, DoesWhatTheServerAsksForAndIsPatientWithARefusal) {
 TEST(Reflector, AListThatBreaksOffBeginsAnew) {
   Reflector reflector(settings());
   reflector.next(kStart);
-  reflector.on_page("10", "token", kStart);
+  reflector.on_page("10", "token");
   reflector.next(kStart);
   reflector.on_failed({500, "", {}}, kStart);
   EXPECT_TRUE(reflector.next(*reflector.wake()).first_page);

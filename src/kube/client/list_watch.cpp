@@ -50,7 +50,7 @@ void ListWatch::list(const std::string& query, bool first) {
     if (answer.status != http::kOk) return failed(status_of(answer));
     const auto page = handler_.on_page(answer.body, first);
     if (!page) return failed({0, page.error().what, {}});
-    reflector_.on_page(page->resource_version, page->next, loop_.now());
+    reflector_.on_page(page->resource_version, page->next);
     step();
     handler_.on_turn();
   });
@@ -81,7 +81,7 @@ void ListWatch::on_bytes(std::string_view bytes) {
     // Not understood, so nobody knows what was missed: look at everything again.
     if (!event) return give_up({http::kGone, event.error().what, {}});
     if (event->change == Change::kError) return give_up(event->error);
-    reflector_.on_event(event->resource_version, loop_.now());
+    reflector_.on_event(event->resource_version);
   }
   handler_.on_turn();
 }
