@@ -16,7 +16,6 @@
 #include "base/backoff.h"
 #include "base/time.h"
 #include "kube/event_json.h"
-#include "kube/reasons.h"
 
 namespace tranche::kube {
 

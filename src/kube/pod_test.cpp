@@ -4,8 +4,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "kube/pod_table.h"
-
 namespace tranche::kube {
 namespace pod_test {
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "kube/pod_table.h"
+#include "kube/pod.h"
 #include "node/node_events.h"
 #include "node/plan_change.h"
 #include "node/snapshot.h"

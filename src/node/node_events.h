@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "config/live/config_source.h"
-#include "kube/reasons.h"
+#include "kube/event_json.h"
 #include "mps/protocol/pool_reports.h"
 #include "node/gpu/transitions.h"
 #include "plan/plan.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "kube/pod_table.h"
+#include "kube/pod.h"
 #include "node/gpu/transitions.h"
 #include "node/grants/answers.h"
 #include "node/grants/holders.h"

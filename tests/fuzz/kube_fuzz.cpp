@@ -11,7 +11,7 @@
 #include "kube/api_status.h"
 #include "kube/node_condition.h"
 #include "kube/object.h"
-#include "kube/pod_table.h"
+#include "kube/pod.h"
 #include "kube/watch_event.h"
 
 using namespace tranche;

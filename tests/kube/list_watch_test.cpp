@@ -4,7 +4,7 @@
 
 #include "kube/client/list_watch.h"
 #include "kube/kube_bed.h"
-#include "kube/pod_table.h"
+#include "kube/pod.h"
 
 namespace tranche::kube {
 namespace list_watch_test {

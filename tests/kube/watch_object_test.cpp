@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kube/client/kube_link.h"
-#include "kube/client/watch_object.h"
+#include "kube/client/list_watch.h"
 #include "kube/kube_bed.h"
 #include "kube/object.h"
 #include "os/worker/worker.h"

@@ -1,6 +1,6 @@
 #pragma once
 // The configuration of this node as reported by the API server: the value of the node's label and, if the
-// configurations are not mounted, the ConfigMap with them. Each is watched (kube/client/watch_object.h); known values
+// configurations are not mounted, the ConfigMap with them. Each is watched (kube/client/list_watch.h); known values
 // are kept while the server is unreachable. Loop thread only.
 #include <functional>
 #include <memory>
@@ -11,7 +11,7 @@
 #include "config/choose.h"
 #include "config/live/named_configs.h"
 #include "kube/client/kube_link.h"
-#include "kube/client/watch_object.h"
+#include "kube/client/list_watch.h"
 
 namespace tranche::config {
 

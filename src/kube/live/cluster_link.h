@@ -16,7 +16,7 @@
 #include "kube/client/list_watch.h"
 #include "kube/event_queue.h"
 #include "kube/live/condition_controller.h"
-#include "kube/pod_table.h"
+#include "kube/pod.h"
 #include "os/loop/loop.h"
 
 namespace tranche::kube {

@@ -15,7 +15,7 @@
 #include "base/backoff.h"
 #include "config/model.h"
 #include "gpu/inventory/inventory.h"
-#include "kube/client/watch_object.h"
+#include "kube/client/list_watch.h"
 #include "labels/label.h"
 #include "labels/live/label_writer.h"
 #include "os/loop/loop.h"

@@ -22,9 +22,9 @@
 
 #include "base/backoff.h"
 #include "kube/client/kube_link.h"
-#include "kube/client/watch_object.h"
+#include "kube/client/list_watch.h"
+#include "kube/event_json.h"
 #include "kube/node_condition.h"
-#include "kube/reasons.h"
 #include "mig/configuration.h"
 #include "mig/live/gpu_reset.h"
 #include "mig/live/mig_driver.h"

@@ -8,7 +8,7 @@
 
 #include "grants/allocate/grant.h"
 #include "grants/ledger.h"
-#include "kube/pod_table.h"
+#include "kube/pod.h"
 #include "kubelet/pod_resources.h"
 #include "mps/protocol/pool_reports.h"
 

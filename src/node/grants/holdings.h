@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "kube/pod_table.h"
+#include "kube/pod.h"
 #include "kubelet/pod_resources.h"
 #include "os/loop/loop.h"
 #include "os/worker/worker.h"
