@@ -24,9 +24,9 @@ class Allocation : public testing::Test {
   }
   std::string our_socket() const { return dir_ / "nvidia-gpu.shared.sock"; }
 
-  TempDir dir_;
+  os::Scratch dir_;
   plan::Plan plan_ = plan_of({with_mps(shared_resource(2, 4))});
-  std::unique_ptr<sim::Kubelet> kubelet_ = open_kubelet(dir_.path());
+  std::unique_ptr<sim::Kubelet> kubelet_ = open_kubelet({.plugin_dir = dir_.path()});
   NodeUnderTest node_{quick_settings(dir_.path())};
 };
 

@@ -2,26 +2,11 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <cstdlib>
-#include <filesystem>
 
 #include "grants/allocate/grant.h"
 #include "grants/allocate/prefer.h"
 
 namespace tranche::contract {
-
-TempDir::TempDir() {
-  char name[] = "/tmp/trXXXXXX";
-  CHECK_THAT(::mkdtemp(name) != nullptr, "a test needs a directory under /tmp");
-  path_ = name;
-}
-
-TempDir::~TempDir() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
 
 std::string gpu_uuid(int gpu) {
   return fmt::format("GPU-00000000-0000-0000-0000-{:012}", gpu);
@@ -186,9 +171,7 @@ Result<kubelet::PluginState> NodeUnderTest::wait_until_watched(const std::string
   });
 }
 
-std::unique_ptr<sim::Kubelet> open_kubelet(const std::string& plugin_dir) {
-  sim::KubeletSettings settings;
-  settings.plugin_dir = plugin_dir;
+std::unique_ptr<sim::Kubelet> open_kubelet(sim::KubeletSettings settings) {
   auto kubelet = sim::Kubelet::open(std::move(settings));
   CHECK_THAT(kubelet.has_value(), "the kubelet double opens");
   return std::move(*kubelet);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kubelet/plugin_host.h"
+#include "os/files/scratch.h"
 #include "os/loop/loop.h"
 #include "plan/advertise/advertise.h"
 #include "plan/plan.h"
@@ -21,20 +22,6 @@ namespace tranche::contract {
 inline constexpr Duration kSoon = std::chrono::seconds(60);  // a deadline, not an expectation
 inline constexpr const char* kShared = "nvidia.com/gpu.shared";
 inline constexpr const char* kWhole = "nvidia.com/gpu";
-
-// A short directory under /tmp, gone with its owner.
-class TempDir {
- public:
-  TempDir();
-  ~TempDir();
-  TempDir(const TempDir&) = delete;
-  TempDir& operator=(const TempDir&) = delete;
-  const std::string& path() const { return path_; }
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
 
 std::string slot(int gpu, int ordinal);  // of the plans below
 std::string gpu_uuid(int gpu);
@@ -93,6 +80,6 @@ class NodeUnderTest {
   std::thread thread_;
 };
 
-std::unique_ptr<sim::Kubelet> open_kubelet(const std::string& plugin_dir);
+std::unique_ptr<sim::Kubelet> open_kubelet(sim::KubeletSettings settings);
 
 }  // namespace tranche::contract

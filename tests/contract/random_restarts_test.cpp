@@ -125,10 +125,10 @@ class RandomRestarts {
   std::string our_socket() const { return dir_ / "nvidia-gpu.shared.sock"; }
 
   std::mt19937_64 random_;
-  TempDir dir_;
+  os::Scratch dir_;
   int slots_ = 4;
   kubelet::PluginHostSettings settings_ = quick_settings(dir_.path());
-  std::unique_ptr<sim::Kubelet> kubelet_ = open_kubelet(dir_.path());
+  std::unique_ptr<sim::Kubelet> kubelet_ = open_kubelet({.plugin_dir = dir_.path()});
   std::unique_ptr<NodeUnderTest> node_;
 };
 

@@ -19,7 +19,7 @@ class Registering : public testing::Test {
  protected:
   std::string our_socket() const { return dir_ / "nvidia-gpu.shared.sock"; }
 
-  TempDir dir_;
+  os::Scratch dir_;
   plan::Plan plan_ = plan_of({shared_resource(2, 4)});
 };
 
@@ -29,7 +29,7 @@ std::ptrdiff_t position(const std::vector<Call>& calls, Call::Method method) {
 
 // Promise: kubelet/register: Registration starts after the endpoint serves and answers options.
 TEST_F(Registering, ServesFirstAndAnswersOptionsBeforeRegisterReturns) {
-  const auto kubelet = open_kubelet(dir_.path());
+  const auto kubelet = open_kubelet({.plugin_dir = dir_.path()});
   NodeUnderTest node(quick_settings(dir_.path()));
   node.publish(plan_);
   ASSERT_OK(kubelet->wait_for_healthy(kShared, 8, kSoon));
@@ -41,7 +41,7 @@ TEST_F(Registering, ServesFirstAndAnswersOptionsBeforeRegisterReturns) {
 
 // Promise: kubelet/register: The request and GetDevicePluginOptions carry the same options.
 TEST_F(Registering, SaysItsVersionItsSocketNameAndTheSameOptionsTwice) {
-  const auto kubelet = open_kubelet(dir_.path());
+  const auto kubelet = open_kubelet({.plugin_dir = dir_.path()});
   NodeUnderTest node(quick_settings(dir_.path()));
   node.publish(plan_);
   ASSERT_VALUE(const sim::Registration seen, kubelet->wait_for_registration(kShared, kSoon));
@@ -53,7 +53,7 @@ TEST_F(Registering, SaysItsVersionItsSocketNameAndTheSameOptionsTwice) {
 
 // Promise: kubelet/register: Each resource has its own socket, under NVIDIA's name.
 TEST_F(Registering, EveryResourceHasASocketOfItsOwn) {
-  const auto kubelet = open_kubelet(dir_.path());
+  const auto kubelet = open_kubelet({.plugin_dir = dir_.path()});
   NodeUnderTest node(quick_settings(dir_.path()));
   node.publish(plan_of({shared_resource(1, 4), shared_resource(1, 2, "nvidia.com/mig-1g.5gb")}));
   ASSERT_OK(kubelet->wait_for_healthy(kShared, 4, kSoon));
@@ -72,29 +72,26 @@ TEST_F(Registering, WaitsForAnAbsentKubeletAndSaysSo) {
   EXPECT_FALSE(waiting.registered);
   EXPECT_THAT(waiting.problem, HasSubstr("kubelet is not there"));
   EXPECT_THAT(waiting.problem, HasSubstr(dir_ / "kubelet.sock"));
-  const auto kubelet = open_kubelet(dir_.path());
+  const auto kubelet = open_kubelet({.plugin_dir = dir_.path()});
   ASSERT_OK(kubelet->wait_for_healthy(kShared, 8, kSoon));
   ASSERT_OK(node.wait_until_watched());
 }
 
 // Promise: kubelet/register: `--kubelet-socket` may name a different directory.
 TEST_F(Registering, FindsKubeletInAnotherDirectory) {
-  TempDir other;
+  os::Scratch other;
   kubelet::PluginHostSettings settings = quick_settings(dir_.path());
   settings.kubelet_socket = other / "kubelet.sock";
   NodeUnderTest node(settings);
   node.publish(plan_);
-  sim::KubeletSettings elsewhere;
-  elsewhere.plugin_dir = other.path();
-  elsewhere.dial_deadline = std::chrono::milliseconds(100);
-  ASSERT_VALUE(const auto kubelet, sim::Kubelet::open(elsewhere));
+  const auto kubelet = open_kubelet({.plugin_dir = other.path(), .dial_deadline = std::chrono::milliseconds(100)});
   // This one looks for the endpoint in its own directory, where it is not: what counts is that it was asked.
   ASSERT_OK(kubelet->wait_for_call([](const Call& call) { return call.method == Call::Method::kRegister; }, kSoon));
 }
 
 // Promise: kubelet/register: A refused registration is repeated with back-off and shows kubelet's text.
 TEST_F(Registering, TriesAgainAfterARefusalAndShowsKubeletsWords) {
-  const auto kubelet = open_kubelet(dir_.path());
+  const auto kubelet = open_kubelet({.plugin_dir = dir_.path()});
   kubelet->refuse_next_registrations(3, 12, "API version v1beta1 is not supported");
   NodeUnderTest node(quick_settings(dir_.path()));
   node.publish(plan_);
@@ -108,7 +105,7 @@ TEST_F(Registering, TriesAgainAfterARefusalAndShowsKubeletsWords) {
 
 // Promise: kubelet/register: A resource name that kubelet refuses stays visible in the status.
 TEST_F(Registering, ANameThatKubeletDoesNotTakeStaysVisible) {
-  const auto kubelet = open_kubelet(dir_.path());
+  const auto kubelet = open_kubelet({.plugin_dir = dir_.path()});
   NodeUnderTest node(quick_settings(dir_.path()));
   node.publish(plan_of({shared_resource(1, 2, "nvidia.com/gpu_!")}));
   ASSERT_VALUE(const kubelet::PluginState refused,
@@ -121,7 +118,7 @@ TEST_F(Registering, ANameThatKubeletDoesNotTakeStaysVisible) {
 
 // Promise: kubelet/register: A stream that kubelet ends at once is a problem over all further registrations.
 TEST_F(Registering, AKubeletThatEndsEveryStreamAtOnceIsAProblemThatStays) {
-  const auto kubelet = open_kubelet(dir_.path());
+  const auto kubelet = open_kubelet({.plugin_dir = dir_.path()});
   kubelet->end_next_streams(1000);
   kubelet::PluginHostSettings settings = quick_settings(dir_.path());
   settings.lost_grace = std::chrono::milliseconds(20);
@@ -137,7 +134,7 @@ TEST_F(Registering, AKubeletThatEndsEveryStreamAtOnceIsAProblemThatStays) {
 
 // Promise: kubelet/register: A stream that stays ends the problem of streams that ended at once.
 TEST_F(Registering, AStreamThatStaysIsARecovery) {
-  const auto kubelet = open_kubelet(dir_.path());
+  const auto kubelet = open_kubelet({.plugin_dir = dir_.path()});
   kubelet->end_next_streams(2);
   NodeUnderTest node(quick_settings(dir_.path()));
   node.publish(plan_);
@@ -150,7 +147,7 @@ TEST_F(Registering, AStreamThatStaysIsARecovery) {
 
 // Promise: kubelet/register: A registration that hangs is given up after a deadline and repeated.
 TEST_F(Registering, AHangingKubeletIsGivenUpOnAndAskedAgain) {
-  const auto kubelet = open_kubelet(dir_.path());
+  const auto kubelet = open_kubelet({.plugin_dir = dir_.path()});
   kubelet->hang_registrations();
   kubelet::PluginHostSettings settings = quick_settings(dir_.path());
   settings.registration_deadline = std::chrono::seconds(1);
@@ -168,7 +165,7 @@ TEST_F(Registering, AHangingKubeletIsGivenUpOnAndAskedAgain) {
 
 // Promise: kubelet/socket: A socket file left by a crash is replaced.
 TEST_F(Registering, ASocketThatACrashLeftBehindIsReplaced) {
-  const auto kubelet = open_kubelet(dir_.path());
+  const auto kubelet = open_kubelet({.plugin_dir = dir_.path()});
   const ForeignPlugin dead(our_socket(), /*listening=*/false);
   NodeUnderTest node(quick_settings(dir_.path()));
   node.publish(plan_);
@@ -179,7 +176,7 @@ TEST_F(Registering, ASocketThatACrashLeftBehindIsReplaced) {
 
 // Promise: kubelet/socket: The agent takes a socket over from a foreign process and names it.
 TEST_F(Registering, TakesOverFromAForeignProcessAndNamesIt) {
-  const auto kubelet = open_kubelet(dir_.path());
+  const auto kubelet = open_kubelet({.plugin_dir = dir_.path()});
   const ForeignPlugin foreign(our_socket(), /*listening=*/true);
   NodeUnderTest node(quick_settings(dir_.path()));
   node.publish(plan_);
@@ -190,7 +187,7 @@ TEST_F(Registering, TakesOverFromAForeignProcessAndNamesIt) {
 
 // Promise: kubelet/socket: The older instance registers again when the newer one is gone.
 TEST_F(Registering, StandsBackForALiveNewcomerAndReturnsWhenItIsGone) {
-  const auto kubelet = open_kubelet(dir_.path());
+  const auto kubelet = open_kubelet({.plugin_dir = dir_.path()});
   NodeUnderTest node(quick_settings(dir_.path()));
   node.publish(plan_);
   ASSERT_OK(node.wait_until_watched());
@@ -207,7 +204,7 @@ TEST_F(Registering, StandsBackForALiveNewcomerAndReturnsWhenItIsGone) {
 
 // Promise: kubelet/socket: In a rolling update the older instance ends its streams and leaves the new socket alone.
 TEST_F(Registering, ARollingUpdateHandsOverAndTheOldInstanceDoesNotFightBack) {
-  const auto kubelet = open_kubelet(dir_.path());
+  const auto kubelet = open_kubelet({.plugin_dir = dir_.path()});
   NodeUnderTest old_one(quick_settings(dir_.path()));
   old_one.publish(plan_);
   ASSERT_OK(old_one.wait_until_watched());
@@ -226,7 +223,7 @@ TEST_F(Registering, ARollingUpdateHandsOverAndTheOldInstanceDoesNotFightBack) {
 
 // Promise: kubelet/register: With an empty `--kubelet-socket` the agent serves and does not register.
 TEST_F(Registering, ServesWithoutRegisteringWhenConfigured) {
-  const auto kubelet = open_kubelet(dir_.path());
+  const auto kubelet = open_kubelet({.plugin_dir = dir_.path()});
   kubelet::PluginHostSettings settings = quick_settings(dir_.path());
   settings.register_with_kubelet = false;
   NodeUnderTest node(settings);
@@ -244,7 +241,7 @@ TEST_F(Registering, ServesWithoutRegisteringWhenConfigured) {
 
 // Promise: kubelet/register: A withdrawn resource ends its stream and removes its socket.
 TEST_F(Registering, AWithdrawnResourceEndsItsStreamAndLeavesNoSocket) {
-  const auto kubelet = open_kubelet(dir_.path());
+  const auto kubelet = open_kubelet({.plugin_dir = dir_.path()});
   NodeUnderTest node(quick_settings(dir_.path()));
   node.publish(plan_);
   ASSERT_OK(kubelet->wait_for_healthy(kShared, 8, kSoon));

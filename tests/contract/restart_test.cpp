@@ -24,6 +24,12 @@ class Restart : public testing::Test {
     ASSERT_OK(kubelet_->wait_for_healthy(kShared, 8, kSoon));
     ASSERT_OK(node_->wait_until_watched());
   }
+  // A second time, whatever ended the first.
+  void registered_again() {
+    ASSERT_OK(kubelet_->wait_for_registration(kShared, kSoon, 1));
+    ASSERT_OK(kubelet_->wait_for_healthy(kShared, 8, kSoon));
+    ASSERT_OK(node_->wait_until_watched());
+  }
   // What the directory shows after kubelet was replaced, with the file system handing out the old inode number again:
   // the same inode under the same name, and only the events show it.
   void recreate_kubelet_socket_with_its_inode_number() {
@@ -39,9 +45,9 @@ class Restart : public testing::Test {
     ASSERT_EQ(before.st_ino, after.st_ino);
   }
 
-  TempDir dir_;
+  os::Scratch dir_;
   plan::Plan plan_ = plan_of({shared_resource(2, 4)});
-  std::unique_ptr<sim::Kubelet> kubelet_ = open_kubelet(dir_.path());
+  std::unique_ptr<sim::Kubelet> kubelet_ = open_kubelet({.plugin_dir = dir_.path()});
   std::unique_ptr<NodeUnderTest> node_ = std::make_unique<NodeUnderTest>(quick_settings(dir_.path()));
 };
 
@@ -49,18 +55,14 @@ class Restart : public testing::Test {
 TEST_F(Restart, OfKubeletWipesAllSocketsAndTheDevicesComeBack) {
   ASSERT_NO_FATAL_FAILURE(publish_and_be_watched());
   ASSERT_OK(kubelet_->restart());
-  ASSERT_OK(kubelet_->wait_for_registration(kShared, kSoon, 1));
-  ASSERT_OK(kubelet_->wait_for_healthy(kShared, 8, kSoon));
-  ASSERT_OK(node_->wait_until_watched());
+  registered_again();
 }
 
 // Promise: kubelet/restart: A new kubelet socket is noticed also when it has the old inode number.
 TEST_F(Restart, OfKubeletIsNoticedAlsoWhenItsSocketHasTheSameInodeNumber) {
   ASSERT_NO_FATAL_FAILURE(publish_and_be_watched());
   ASSERT_NO_FATAL_FAILURE(recreate_kubelet_socket_with_its_inode_number());
-  ASSERT_OK(kubelet_->wait_for_registration(kShared, kSoon, 1));
-  ASSERT_OK(kubelet_->wait_for_healthy(kShared, 8, kSoon));
-  ASSERT_OK(node_->wait_until_watched());
+  registered_again();
 }
 
 // Promise: kubelet/restart: Earlier streams end before each new registration.
@@ -76,18 +78,14 @@ TEST_F(Restart, TheOldStreamIsFinishedBeforeTheNewRegistration) {
   EXPECT_THAT(stream_end.status, testing::AnyOf(grpc::StatusCode::OK, grpc::StatusCode::CANCELLED))
       << stream_end.message;
   kubelet_->release_registrations();
-  ASSERT_OK(kubelet_->wait_for_registration(kShared, kSoon, 1));
-  ASSERT_OK(kubelet_->wait_for_healthy(kShared, 8, kSoon));
-  ASSERT_OK(node_->wait_until_watched());
+  registered_again();
 }
 
 // Promise: kubelet/restart: A stream lost while the socket exists leads to a new registration.
 TEST_F(Restart, AStreamLostWhileOurSocketIsStillThereLeadsToRegisteringAgain) {
   ASSERT_NO_FATAL_FAILURE(publish_and_be_watched());
   ASSERT_OK(kubelet_->close_stream(kShared));
-  ASSERT_OK(kubelet_->wait_for_registration(kShared, kSoon, 1));
-  ASSERT_OK(kubelet_->wait_for_healthy(kShared, 8, kSoon));
-  ASSERT_OK(node_->wait_until_watched());
+  registered_again();
 }
 
 // Promise: kubelet/restart: The loss of one of two streams leads to a new registration.
@@ -97,19 +95,15 @@ TEST_F(Restart, TheLossOfOneOfTwoStreamsLeadsToRegisteringAgain) {
   ASSERT_VALUE([[maybe_unused]] const std::uint64_t extra, kubelet_->open_extra_stream(kShared));
   ASSERT_OK(node_->wait_until_watched(kShared, 2));
   ASSERT_OK(kubelet_->close_stream(kShared));
-  ASSERT_OK(kubelet_->wait_for_registration(kShared, kSoon, 1));
-  ASSERT_OK(kubelet_->wait_for_healthy(kShared, 8, kSoon));
-  ASSERT_OK(node_->wait_until_watched(kShared, 1));
+  registered_again();
 }
 
 // Promise: kubelet/restart: A deleted socket of ours is made again.
 TEST_F(Restart, SurvivesSomebodyDeletingOurSocket) {
   ASSERT_NO_FATAL_FAILURE(publish_and_be_watched());
   ASSERT_EQ(::unlink((dir_ / "nvidia-gpu.shared.sock").c_str()), 0);
-  ASSERT_OK(kubelet_->wait_for_registration(kShared, kSoon, 1));
+  registered_again();
   EXPECT_TRUE(std::filesystem::is_socket(dir_ / "nvidia-gpu.shared.sock"));
-  ASSERT_OK(kubelet_->wait_for_healthy(kShared, 8, kSoon));
-  ASSERT_OK(node_->wait_until_watched());
 }
 
 // Promise: kubelet/restart: The plugin directory may be removed and made again.
@@ -173,11 +167,8 @@ TEST_F(Restart, OfKubeletReplaysTheOldAnswerWithoutAskingUs) {
 
 // Promise: kubelet/restart: The agent recovers when an old kubelet disconnects the new client.
 TEST(RestartOfAnOldKubelet, WhoseOldStreamsDisconnectTheNewClientIsOvercome) {
-  TempDir dir;
-  sim::KubeletSettings settings;
-  settings.plugin_dir = dir.path();
-  settings.old_stream_end_disconnects_current = true;
-  ASSERT_VALUE(const auto kubelet, sim::Kubelet::open(settings));
+  os::Scratch dir;
+  const auto kubelet = open_kubelet({.plugin_dir = dir.path(), .old_stream_end_disconnects_current = true});
   const plan::Plan plan = plan_of({shared_resource(2, 4)});
   auto old_one = std::make_unique<NodeUnderTest>(quick_settings(dir.path()));
   old_one->publish(plan);
@@ -195,11 +186,8 @@ TEST(RestartOfAnOldKubelet, WhoseOldStreamsDisconnectTheNewClientIsOvercome) {
 // kubelet never takes the older one's end for the newer one's.
 // Promise: kubelet/restart: A handover between live instances needs one registration with an old kubelet.
 TEST(RestartOfAnOldKubelet, AHandoverBetweenLiveInstancesNeedsOneRegistration) {
-  TempDir dir;
-  sim::KubeletSettings settings;
-  settings.plugin_dir = dir.path();
-  settings.old_stream_end_disconnects_current = true;
-  ASSERT_VALUE(const auto kubelet, sim::Kubelet::open(settings));
+  os::Scratch dir;
+  const auto kubelet = open_kubelet({.plugin_dir = dir.path(), .old_stream_end_disconnects_current = true});
   const plan::Plan plan = plan_of({shared_resource(2, 4)});
   NodeUnderTest old_one(quick_settings(dir.path()));
   old_one.publish(plan);

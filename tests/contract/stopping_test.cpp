@@ -32,9 +32,9 @@ class Stopping : public testing::Test {
     ASSERT_OK(node_.wait_until_watched());
   }
 
-  TempDir dir_;
+  os::Scratch dir_;
   plan::Plan plan_ = plan_of({shared_resource(2, 4)});
-  std::unique_ptr<sim::Kubelet> kubelet_ = open_kubelet(dir_.path());
+  std::unique_ptr<sim::Kubelet> kubelet_ = open_kubelet({.plugin_dir = dir_.path()});
   NodeUnderTest node_{patient_settings(dir_.path())};
 };
 
@@ -90,11 +90,8 @@ TEST_F(Stopping, AnOldKubeletsPathAsAuthorityIsAccepted) {
 
 // Promise: kubelet/stop: An old kubelet's socket path as `:authority` is accepted.
 TEST(OldKubelet, ThatSendsThePathAsAuthorityIsServed) {
-  TempDir dir;
-  sim::KubeletSettings settings;
-  settings.plugin_dir = dir.path();
-  settings.authority = "path";
-  ASSERT_VALUE(const auto kubelet, sim::Kubelet::open(settings));
+  os::Scratch dir;
+  const auto kubelet = open_kubelet({.plugin_dir = dir.path(), .authority = "path"});
   NodeUnderTest node(quick_settings(dir.path()));
   node.publish(plan_of({shared_resource(2, 4)}));
   ASSERT_OK(kubelet->wait_for_healthy(kShared, 8, kSoon));
@@ -103,18 +100,14 @@ TEST(OldKubelet, ThatSendsThePathAsAuthorityIsServed) {
 
 // Promise: kubelet/pod-resources: PodResources shows which container holds which slots.
 TEST(PodResources, ReportWhichContainerHoldsWhichSlots) {
-  TempDir dir;
-  sim::KubeletSettings settings;
-  settings.plugin_dir = dir.path();
-  settings.pod_resources_socket = dir / "pods.sock";
-  ASSERT_VALUE(const auto kubelet, sim::Kubelet::open(settings));
+  os::Scratch dir;
+  const auto kubelet = open_kubelet({.plugin_dir = dir.path(), .pod_resources_socket = dir / "pods.sock"});
   NodeUnderTest node(quick_settings(dir.path()));
   node.publish(plan_of({shared_resource(2, 4)}));
   ASSERT_OK(kubelet->wait_for_healthy(kShared, 8, kSoon));
   const sim::Admission admission = kubelet->admit(sim::one_container_pod("team-a/train", kShared, 2));
   ASSERT_TRUE(admission.admitted) << admission.message;
-  ASSERT_VALUE(const std::vector<kubelet::PodHolding> held,
-               kubelet::list_pod_resources(settings.pod_resources_socket, kSoon));
+  ASSERT_VALUE(const std::vector<kubelet::PodHolding> held, kubelet::list_pod_resources(dir / "pods.sock", kSoon));
   ASSERT_EQ(held.size(), 1U);
   EXPECT_EQ(held[0].container, "main");
   EXPECT_EQ(held[0].resource, kShared);
@@ -123,7 +116,7 @@ TEST(PodResources, ReportWhichContainerHoldsWhichSlots) {
 
 // Promise: kubelet/pod-resources: A missing PodResources socket is reported and retried.
 TEST(PodResources, AnAbsentSocketIsSaidSoAndRetriable) {
-  TempDir dir;
+  os::Scratch dir;
   const auto answer = kubelet::list_pod_resources(dir / "pods.sock", kSoon);
   ASSERT_FALSE(answer.has_value());
   EXPECT_EQ(answer.error().kind, Kind::kUnavailable);

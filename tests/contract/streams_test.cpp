@@ -36,9 +36,9 @@ class Streams : public testing::Test {
     return std::ranges::count(message.devices, true, &sim::Device::healthy);
   }
 
-  TempDir dir_;
+  os::Scratch dir_;
   plan::Plan plan_ = plan_of({shared_resource(kGpus, kSlots)});
-  std::unique_ptr<sim::Kubelet> kubelet_ = open_kubelet(dir_.path());
+  std::unique_ptr<sim::Kubelet> kubelet_ = open_kubelet({.plugin_dir = dir_.path()});
   NodeUnderTest node_{quick_settings(dir_.path())};
 };
 
