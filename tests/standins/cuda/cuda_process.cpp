@@ -166,7 +166,8 @@ CudaError CudaProcess::open_beside_mps(int device, Context* context) {
   const int mode = compute_mode_of(*node_, gpu(device));
   const auto rows = node_->processes(at);
   // EXCLUSIVE_PROCESS admits one process, and an MPS server counts as one. DEFAULT admits this process with others.
-  const bool taken = std::ranges::any_of(rows, [](const ProcessRow& row) { return row.pid != ::getpid(); });
+  const bool taken = std::ranges::any_of(
+      rows, [](const ProcessRow& row) { return row.pid != ::getpid() && row.kind != ProcessKind::kGraphics; });
   if (mode == 2 || (mode == 3 && taken)) return CudaError::kDeviceUnavailable;
   context->pid = ::getpid();
   context->sms = gpu(device).properties.sm_count;

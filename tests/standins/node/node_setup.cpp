@@ -103,10 +103,12 @@ void fill_gpu(const NodeSpec& spec, const GpuSpec& wanted, const GpuProfile& pro
   gpu.uuid = wanted.uuid.empty() ? made_up_uuid(spec, wanted.profile, index) : wanted.uuid;
   gpu.slot = slot_of(spec, wanted, index);
   gpu.bus_id = bus_id_of(gpu.slot);
+  gpu.serial = std::to_string(1650000000000 + stable_hash(gpu.uuid.view()) % 1000000000);
   gpu.minor = wanted.minor >= 0 ? static_cast<std::uint32_t>(wanted.minor) : static_cast<std::uint32_t>(index);
   gpu.persistence = 1;
   gpu.temperature_c = 30;
   gpu.power_mw = profile.power_idle_mw;
+  gpu.power_limit_mw = profile.power_default_mw;
 }
 
 void fill_gpus(const NodeSpec& spec, Profiles& profiles, std::vector<Problem>& problems, State& state) {
@@ -181,8 +183,10 @@ std::expected<void, std::string> fill_from_yaml(const std::string& dir, State& s
   state.driver = spec.driver;
   state.topology = spec.topology;
   state.seed = spec.seed;
+  state.proc_root = spec.proc_root;
   state.cuda = static_cast<std::int32_t>(spec.cuda);
   state.driver_present = spec.driver_present ? 1 : 0;
+  state.require_root = spec.require_root ? 1 : 0;
   return {};
 }
 

@@ -89,11 +89,16 @@ NodeSpec parse_node_spec(std::string_view text, const std::string& source, std::
   const auto root = read_yaml(text, source, problems);
   if (!root) return spec;
   YamlReader reader(problems);
-  if (!reader.expect_map(*root, {"gpus", "driver", "cuda", "driverPresent", "topology", "seed"})) return spec;
+  if (!reader.expect_map(*root,
+                         {"gpus", "driver", "cuda", "driverPresent", "requireRoot", "topology", "seed", "procRoot"})) {
+    return spec;
+  }
   reader.text(*root, "driver", spec.driver);
   reader.number(*root, "cuda", spec.cuda, 99999);
   reader.flag(*root, "driverPresent", spec.driver_present);
+  reader.flag(*root, "requireRoot", spec.require_root);
   reader.text(*root, "seed", spec.seed);
+  reader.text(*root, "procRoot", spec.proc_root);
   reader.text(*root, "topology", spec.topology);
   if (!spec.topology.empty() && !topology_known(spec.topology)) {
     const auto names = topology_names();

@@ -24,8 +24,10 @@ struct NodeSpec {
   std::string driver = "580.159.04";
   std::uint32_t cuda = 13000;
   bool driver_present = true;
-  std::string topology;  // "" = the first GPU's
-  std::string seed;      // different seeds give different UUIDs
+  bool require_root = false;  // changes through the driver library need effective user 0, as on a real node
+  std::string topology;       // "" = the first GPU's
+  std::string seed;           // different seeds give different UUIDs
+  std::string proc_root;      // prefix of /proc/driver/nvidia/capabilities; "" = not written
   std::vector<GpuSpec> gpus;
 };
 

@@ -34,23 +34,27 @@ struct GpuInstanceState {
 };
 
 struct EccCounts {
-  std::uint64_t corrected_volatile, uncorrected_volatile;
+  std::uint64_t corrected_volatile, uncorrected_volatile, corrected_aggregate, uncorrected_aggregate;
 };
 
 struct GpuState {
   GpuProfile profile;
   FixedText<48> uuid;
   FixedText<24> bus_id;  // "00000000:1B:00.0"
+  FixedText<24> serial;
   TopologySlot slot;
   std::uint32_t minor;
   std::int32_t compute_mode;
   std::uint32_t persistence;
-  std::uint32_t lost;       // every call on it returns GPU_IS_LOST
-  std::uint32_t unplugged;  // at its next start the driver library does not count it, and calls on it fail
+  std::uint32_t lost;         // every call on it returns GPU_IS_LOST
+  std::uint32_t unplugged;    // at its next start the driver library does not count it, and calls on it fail
+  std::uint64_t extra_bytes;  // memory in use that is not in a process row
   std::uint32_t utilization, memory_utilization;
   std::uint32_t temperature_c, power_mw;
   std::uint64_t energy_mj, power_since_ms;  // drawn until power_mw was set, and when that was
-  std::uint32_t recovery_action;            // field 230
+  std::uint32_t power_limit_mw;
+  std::uint32_t recovery_action;  // field 230
+  std::uint32_t dead_links;       // bit mask
   EccCounts ecc;
   std::uint32_t mig_mode, mig_pending;
   std::uint32_t mig_lies;    // calls that returned success and did nothing, for tests

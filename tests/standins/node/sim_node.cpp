@@ -29,6 +29,7 @@ ProcessRow to_row(const ProcessSlot& slot) {
   row.sms = slot.sms;
   row.gpu_instance = slot.gpu_instance;
   row.compute_instance = slot.compute_instance;
+  row.utilization = slot.utilization;
   return row;
 }
 
@@ -50,6 +51,8 @@ class MappedNode final : public Node {
     if (cuda != 0) state_.cuda = cuda;
   }
   std::string topology() const override { return state_.topology.str(); }
+  std::string proc_root() const override { return state_.proc_root.str(); }
+  bool require_root() const override { return state_.require_root != 0; }
 
   bool driver_present() const override {
     const Locked lock(state_);
@@ -131,7 +134,7 @@ class MappedNode final : public Node {
       return true;
     }
     const auto more = static_cast<std::uint64_t>(bytes);
-    if (more > state_.gpus[gpu].profile.memory_total - used(gpu)) return false;
+    if (more > room_for(*slot)) return false;
     slot->bytes += more;
     return true;
   }
@@ -225,7 +228,17 @@ class MappedNode final : public Node {
     slot->sms = row.sms;
     slot->gpu_instance = row.gpu_instance;
     slot->compute_instance = row.compute_instance;
+    slot->utilization = row.utilization;
     slot->pid = row.pid;
+    return true;
+  }
+
+  bool place_in_instance(pid_t pid, int gpu, std::uint32_t gpu_instance, std::uint32_t compute_instance) override {
+    const Locked lock(state_);
+    ProcessSlot* slot = find(pid, gpu);
+    if (slot == nullptr) return false;
+    slot->gpu_instance = gpu_instance;
+    slot->compute_instance = compute_instance;
     return true;
   }
 
@@ -360,11 +373,27 @@ class MappedNode final : public Node {
   }
 
   std::uint64_t used(int gpu) const {
-    std::uint64_t sum = state_.gpus[gpu].profile.memory_reserved;
+    std::uint64_t sum = state_.gpus[gpu].profile.memory_reserved + state_.gpus[gpu].extra_bytes;
     for (const auto& slot : state_.processes) {
       if (slot.pid != 0 && slot.gpu == gpu) sum += slot.bytes;
     }
     return std::min(sum, state_.gpus[gpu].profile.memory_total);
+  }
+
+  std::uint64_t room_for(const ProcessSlot& wanting) const {
+    const GpuState& gpu = state_.gpus[wanting.gpu];
+    std::uint64_t room = gpu.profile.memory_total - used(wanting.gpu);
+    if (wanting.gpu_instance == kWholeGpu) return room;
+    for (const auto& gi : gpu.instances) {
+      if (gi.used == 0 || gi.id != wanting.gpu_instance) continue;
+      std::uint64_t own = std::uint64_t{gpu.profile.mig.profiles[gi.profile].memory_mib} << 20;
+      for (const auto& slot : state_.processes) {
+        const bool inside = slot.pid != 0 && slot.gpu == wanting.gpu && slot.gpu_instance == gi.id;
+        if (inside) own -= std::min(own, slot.bytes);
+      }
+      room = std::min(room, own);
+    }
+    return room;
   }
 
   std::unique_ptr<StateFile> file_;

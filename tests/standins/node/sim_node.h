@@ -38,7 +38,7 @@ struct GpuProperties {
   int cc_minor = 0;
 };
 
-enum class ProcessKind : std::uint32_t { kCompute = 0, kMpsServer = 1, kMpsClient = 2 };
+enum class ProcessKind : std::uint32_t { kCompute = 0, kMpsServer = 1, kMpsClient = 2, kGraphics = 3 };
 struct ProcessRow {
   pid_t pid = 0;
   int gpu = 0;
@@ -47,6 +47,7 @@ struct ProcessRow {
   std::uint32_t sms = 0;    // SMs it may use; 0 = all
   std::uint32_t gpu_instance = kWholeGpu;
   std::uint32_t compute_instance = kWholeGpu;
+  std::uint32_t utilization = 0;  // percent of the GPU, for the driver library's per-process samples
 };
 
 enum class EventKind : std::uint32_t {
@@ -54,7 +55,9 @@ enum class EventKind : std::uint32_t {
   kEccSingle = 1,
   kEccDouble = 2,
   kMigChange = 3,
-  kRecoveryAction = 4,
+  kClock = 4,
+  kGpuUnavailable = 5,
+  kRecoveryAction = 6,
 };
 struct EventRow {
   std::uint64_t sequence = 0;  // grows by one per event
@@ -86,7 +89,7 @@ class Node {
   virtual bool charge(pid_t pid, int gpu, std::int64_t bytes) = 0;
   virtual void detach(pid_t pid, int gpu) = 0;
   virtual std::vector<ProcessRow> processes(int gpu) const = 0;
-  virtual std::uint64_t memory_used(int gpu) const = 0;  // reserved + rows
+  virtual std::uint64_t memory_used(int gpu) const = 0;  // reserved + rows + what sim-node added
 
   virtual void raise(EventRow event) = 0;  // sequence is filled in
   // Waits up to timeout_ms for an event with a sequence above `after`; wakes immediately when one is raised.
@@ -95,6 +98,9 @@ class Node {
 
   // The following functions are for the driver library and the `sim-node` tool.
   virtual std::string topology() const = 0;
+  // Prefix of /proc/driver/nvidia/capabilities, which the library writes like the kernel module; "" = not written.
+  virtual std::string proc_root() const = 0;
+  virtual bool require_root() const = 0;
   virtual GpuState gpu_state(int gpu) const = 0;  // a copy; all zero for an unknown GPU
   // Changes a GPU under the lock; `change` must be short and must not call Node. Wakes waiters. false = unknown GPU.
   virtual bool update_gpu(int gpu, const std::function<void(GpuState&)>& change) = 0;
@@ -104,6 +110,8 @@ class Node {
 
   // Adds a row for a process that need not exist: never removed. Replaces the row of the same pid and GPU.
   virtual bool add_made_up_process(const ProcessRow& row) = 0;
+  // Moves an attached process to a MIG instance, which then limits its memory.
+  virtual bool place_in_instance(pid_t pid, int gpu, std::uint32_t gpu_instance, std::uint32_t compute_instance) = 0;
 
   virtual bool add_fault(const Fault& fault) = 0;  // replaces the one of the same call and GPU; false = table full
   virtual void clear_faults() = 0;

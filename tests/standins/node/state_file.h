@@ -29,6 +29,7 @@ struct ProcessSlot {
   std::uint64_t started;        // clock ticks since boot, from /proc; 0: a simulated process, never removed
   std::uint64_t pid_namespace;  // of the pid: in a container of its own, the same pid is another process
   std::uint32_t gpu_instance, compute_instance;
+  std::uint32_t utilization;
 };
 
 struct State {
@@ -40,8 +41,10 @@ struct State {
   FixedText<32> driver;
   FixedText<32> topology;
   FixedText<32> seed;
+  FixedText<256> proc_root;
   std::int32_t cuda;
   std::uint32_t driver_present;
+  std::uint32_t require_root;
   std::uint32_t gpu_count;
   std::uint64_t newest_event;
   EventRow events[kEventRing];  // event n lies at n % kEventRing

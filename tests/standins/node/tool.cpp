@@ -24,19 +24,24 @@ constexpr const char* kUsage =
   init DIR [--profile H200] [--gpus 4] [--topology vm] [--driver 580.159.04] [--cuda 13000] [--seed WORD]
   show
   gpu N xid NUMBER [--gi G] [--ci C]     an XID event
+  gpu N ecc single|double                an ECC event; the counters grow
   gpu N lost | back | reset
+  gpu N memory AMOUNT                    memory in use that belongs to no process
   gpu N utilization PERCENT [PERCENT]    of the SMs [and of the memory]
   gpu N temperature DEGREES | power WATTS | recovery ACTION
+  gpu N mode default|exclusive-process|prohibited
+  gpu N link LINK up|down
   gpu N mig on | off | PROFILE…          cuts the GPU anew, for example: mig 3g.71gb 2g.35gb 1g.18gb
-  process add N PID AMOUNT [--gi G] [--ci C]
+  process add N PID AMOUNT [--kind compute|mps-server|mps-client|graphics] [--sms S] [--utilization P] [--gi G] [--ci C]
   process remove N PID
   gpu N unplug | plug                    gone from the node, or there (again), for whoever starts the library next
   driver absent | present
   driver version VERSION [--cuda 13000]  another driver, for whoever starts the library next
   fail CALL CODE [--gpu N]               a call of the driver library answers CODE; CALL may be *
+  hang CALL MILLISECONDS [--gpu N]       … answers late; 0: not before `clear`
   lie CALL [--gpu N]                     … answers success and does nothing: destroys of instances, the MIG mode
   kill CALL, kill-after CALL [--gpu N]   … kills the program that calls, before or after the call does its work
-    [--skip N] [--times N]               of these four: N calls pass first; so many are met then, 0: all
+    [--skip N] [--times N]               of these five: N calls pass first; so many are met then, 0: all
   clear                                  no more of that
   reboot                                 instances are gone, and the MIG mode where the model forgets it
 )";
@@ -49,8 +54,18 @@ std::string kind_name(ProcessKind kind) {
       return "mps-server";
     case ProcessKind::kMpsClient:
       return "mps-client";
+    case ProcessKind::kGraphics:
+      return "graphics";
   }
   return "unknown";
+}
+
+std::optional<ProcessKind> kind_named(std::string_view name) {
+  for (const auto kind :
+       {ProcessKind::kCompute, ProcessKind::kMpsServer, ProcessKind::kMpsClient, ProcessKind::kGraphics}) {
+    if (kind_name(kind) == name) return kind;
+  }
+  return std::nullopt;
 }
 
 std::string memory_text(std::uint64_t bytes) {
@@ -142,6 +157,12 @@ void process_command(ToolArguments& words, Node& node) {
   if (verb != "add") return words.fail(in_quotes(verb) + " is not add or remove");
   ProcessRow row{.pid = pid, .gpu = gpu};
   row.bytes = words.need_bytes("the memory");
+  const std::string kind = words.option("kind", "compute");
+  const auto known = kind_named(kind);
+  if (!known) words.fail(in_quotes(kind) + " is not a kind; write compute, mps-server, mps-client or graphics");
+  row.kind = known.value_or(ProcessKind::kCompute);
+  row.sms = static_cast<std::uint32_t>(words.option_number("sms", 4096, 0));
+  row.utilization = static_cast<std::uint32_t>(words.option_number("utilization", 100, 0));
   row.gpu_instance = static_cast<std::uint32_t>(words.option_number("gi", kWholeGpu, kWholeGpu));
   row.compute_instance = static_cast<std::uint32_t>(words.option_number("ci", kWholeGpu, kWholeGpu));
   if (words.done() && !node.add_made_up_process(row)) words.fail("there is no room for more processes");
@@ -167,7 +188,10 @@ void fault_command(ToolArguments& words, Node& node, FaultKind kind) {
   if (call != "*" && !call.starts_with("nvml")) words.fail(in_quotes(call) + " is not a call; write nvml… or *");
   fault.call = call;
   fault.kind = kind;
-  if (kind == FaultKind::kFail) fault.value = static_cast<std::uint32_t>(words.need_number("the code", 100'000'000));
+  const bool fail = kind == FaultKind::kFail;
+  if (fail || kind == FaultKind::kHang)
+    fault.value =
+        static_cast<std::uint32_t>(words.need_number(fail ? "the code" : "the time in milliseconds", 100'000'000));
   fault.skip = static_cast<std::uint32_t>(words.option_number("skip", 1'000'000, 0));
   fault.times = static_cast<std::uint32_t>(words.option_number("times", 1'000'000, 0));
   const std::string gpu = words.option("gpu");
@@ -185,6 +209,8 @@ bool change(const std::string& command, ToolArguments& words, Node& node) {
     driver_command(words, node);
   } else if (command == "fail") {
     fault_command(words, node, FaultKind::kFail);
+  } else if (command == "hang") {
+    fault_command(words, node, FaultKind::kHang);
   } else if (command == "lie") {
     fault_command(words, node, FaultKind::kLie);
   } else if (command == "kill") {
@@ -248,8 +274,8 @@ int run_nvidia_smi(const std::vector<std::string>& words, std::ostream& out, std
 }
 
 int run_tool(const std::vector<std::string>& words, std::ostream& out, std::ostream& err) {
-  ToolArguments parsed(
-      words, {"node", "profile", "gpus", "topology", "driver", "cuda", "seed", "gi", "ci", "gpu", "skip", "times"});
+  ToolArguments parsed(words, {"node", "profile", "gpus", "topology", "driver", "cuda", "seed", "kind", "sms",
+                               "utilization", "gi", "ci", "gpu", "skip", "times"});
   if (words.empty()) {
     err << kUsage;
     return 2;

@@ -5,10 +5,13 @@
 #include <functional>
 
 #include "base/text.h"
+#include "capabilities.h"
 #include "mig.h"
 
 namespace tranche::sim {
 namespace {
+
+using Change = std::function<void(GpuState&)>;
 
 void raise(Node& node, int gpu, EventKind kind, std::uint64_t data = 0) {
   node.raise({.sequence = 0, .gpu = gpu, .kind = kind, .data = data});
@@ -20,6 +23,39 @@ void xid(ToolArguments& words, Node& node, int gpu) {
   event.gpu_instance = static_cast<std::uint32_t>(words.option_number("gi", kWholeGpu, kWholeGpu));
   event.compute_instance = static_cast<std::uint32_t>(words.option_number("ci", kWholeGpu, kWholeGpu));
   if (words.done()) node.raise(event);
+}
+
+void ecc(ToolArguments& words, Node& node, int gpu) {
+  const std::string size = words.need("single or double");
+  if (size != "single" && size != "double") return words.fail(in_quotes(size) + " is not single or double");
+  if (!words.done()) return;
+  const bool single = size == "single";
+  node.update_gpu(gpu, [single](GpuState& state) {
+    ++(single ? state.ecc.corrected_volatile : state.ecc.uncorrected_volatile);
+    ++(single ? state.ecc.corrected_aggregate : state.ecc.uncorrected_aggregate);
+  });
+  raise(node, gpu, single ? EventKind::kEccSingle : EventKind::kEccDouble);
+}
+
+void mode(ToolArguments& words, Node& node, int gpu) {
+  const std::string name = words.need("the mode");
+  int number = -1;
+  if (name == "default") number = 0;
+  if (name == "prohibited") number = 2;
+  if (name == "exclusive-process") number = 3;
+  if (number < 0) words.fail(in_quotes(name) + " is not a mode; write default, prohibited or exclusive-process");
+  if (words.done()) node.set_compute_mode(gpu, number);
+}
+
+void link(ToolArguments& words, Node& node, int gpu) {
+  const auto number = words.need_number("the link", 31);
+  const std::string state = words.need("up or down");
+  if (state != "up" && state != "down") return words.fail(in_quotes(state) + " is not up or down");
+  if (!words.done()) return;
+  const std::uint32_t bit = 1u << number;
+  node.update_gpu(gpu, [bit, &state](GpuState& changed) {
+    changed.dead_links = state == "down" ? changed.dead_links | bit : changed.dead_links & ~bit;
+  });
 }
 
 void mig(ToolArguments& words, Node& node, int gpu) {
@@ -38,6 +74,7 @@ void mig(ToolArguments& words, Node& node, int gpu) {
     }
   });
   if (!refused.empty()) return words.fail(refused);
+  show_capabilities(node, gpu);
   raise(node, gpu, EventKind::kMigChange);
 }
 
@@ -89,6 +126,7 @@ void reset_gpu(Node& node, int gpu) {
     for (auto& gi : state.instances) gi.used = 0;
     state.ecc.corrected_volatile = state.ecc.uncorrected_volatile = 0;
   });
+  show_capabilities(node, gpu);
   raise(node, gpu, EventKind::kMigChange);
 }
 
@@ -113,6 +151,9 @@ void gpu_command(ToolArguments& words, Node& node) {
   const std::string what = words.need("what happens to the GPU");
   if (!words.fault().empty()) return;
   if (what == "xid") return xid(words, node, gpu);
+  if (what == "ecc") return ecc(words, node, gpu);
+  if (what == "mode") return mode(words, node, gpu);
+  if (what == "link") return link(words, node, gpu);
   if (what == "mig") return mig(words, node, gpu);
   if (what == "reset") return reset(words, node, gpu);
   if (what == "recovery") return recovery(words, node, gpu);
@@ -121,6 +162,9 @@ void gpu_command(ToolArguments& words, Node& node) {
     if (words.done()) node.update_gpu(gpu, [&](GpuState& state) { state.lost = what == "lost" ? 1 : 0; });
   } else if (what == "plug" || what == "unplug") {
     if (words.done()) node.update_gpu(gpu, [&](GpuState& state) { state.unplugged = what == "unplug" ? 1 : 0; });
+  } else if (what == "memory") {
+    const std::uint64_t bytes = words.need_bytes("the memory");
+    if (words.done()) node.update_gpu(gpu, [bytes](GpuState& state) { state.extra_bytes = bytes; });
   } else if (what == "temperature") {
     set_number(words, node, gpu, 200, [](GpuState& state, std::uint32_t degrees) { state.temperature_c = degrees; });
   } else if (what == "power") {
