@@ -80,14 +80,16 @@ void read_mig(YamlReader& reader, const YamlItem& item, MigTraits& mig) {
 }
 
 void read_identity(YamlReader& reader, const YamlItem& root, GpuProfile& profile) {
-  std::string name, board, compute;
+  std::string name, board, vbios, compute;
   for (const auto* key : {"name", "pci", "memory", "sms", "computeCapability", "architecture"}) {
     reader.required(root, key);
   }
   reader.text(root, "name", name);
   reader.text(root, "topology", board);
+  reader.text(root, "vbios", vbios);
   profile.name = name;
   profile.board = board;
+  profile.vbios = vbios;
   if (const auto* pci = root.find("pci"); pci != nullptr && reader.expect_map(*pci, {"device", "subsystem", "class"})) {
     reader.number(*pci, "device", profile.pci_device_id);
     reader.number(*pci, "subsystem", profile.pci_subsystem_id);
@@ -104,6 +106,7 @@ void read_identity(YamlReader& reader, const YamlItem& root, GpuProfile& profile
     reader.fault(*item, "must be a version, but is " + in_quotes(compute), "write for example: \"9.0\"");
   }
   reader.number(root, "architecture", profile.architecture);
+  reader.number(root, "brand", profile.brand);
 }
 
 void read_sizes(YamlReader& reader, const YamlItem& root, GpuProfile& profile) {
@@ -123,11 +126,17 @@ void read_sizes(YamlReader& reader, const YamlItem& root, GpuProfile& profile) {
 void read_links_and_power(YamlReader& reader, const YamlItem& root, GpuProfile& profile) {
   bool fabric = false;
   bool ecc = false;
-  if (const auto* link = root.find("nvlink"); link != nullptr && reader.expect_map(*link, {"count", "fabric"})) {
+  if (const auto* link = root.find("nvlink");
+      link != nullptr && reader.expect_map(*link, {"count", "version", "mbps", "fabric"})) {
     reader.number(*link, "count", profile.nvlink_count, 36);
+    reader.number(*link, "version", profile.nvlink_version, 16);
+    reader.number(*link, "mbps", profile.nvlink_mbps);
     reader.flag(*link, "fabric", fabric);
   }
-  if (const auto* power = root.find("powerMw"); power != nullptr && reader.expect_map(*power, {"max", "idle"})) {
+  if (const auto* power = root.find("powerMw");
+      power != nullptr && reader.expect_map(*power, {"default", "min", "max", "idle"})) {
+    reader.number(*power, "default", profile.power_default_mw);
+    reader.number(*power, "min", profile.power_min_mw);
     reader.number(*power, "max", profile.power_max_mw);
     reader.number(*power, "idle", profile.power_idle_mw);
   }
@@ -148,7 +157,7 @@ GpuProfile parse_profile(std::string_view text, const std::string& source, std::
   if (!root) return profile;
   YamlReader reader(problems);
   if (!reader.expect_map(*root, {"name", "topology", "pci", "memory", "sms", "coresPerSm", "computeCapability",
-                                 "architecture", "nvlink", "powerMw", "clocksMhz", "ecc", "mig"})) {
+                                 "architecture", "brand", "nvlink", "powerMw", "clocksMhz", "ecc", "vbios", "mig"})) {
     return profile;
   }
   read_identity(reader, *root, profile);

@@ -46,12 +46,13 @@ struct GpuProfile {
   std::uint64_t memory_total, memory_reserved;
   std::uint32_t sm_count, cores_per_sm;
   std::int32_t cc_major, cc_minor;
-  std::uint32_t architecture;
-  std::uint32_t nvlink_count;
+  std::uint32_t architecture, brand;
+  std::uint32_t nvlink_count, nvlink_version, nvlink_mbps;
   std::uint32_t fabric;  // 1: registers with the NVSwitch fabric
-  std::uint32_t power_max_mw, power_idle_mw;
+  std::uint32_t power_default_mw, power_min_mw, power_max_mw, power_idle_mw;
   std::uint32_t max_sm_mhz, max_memory_mhz;
   std::uint32_t ecc;
+  FixedText<32> vbios;
   MigTraits mig;
 };
 

@@ -92,7 +92,31 @@ std::uint32_t free_index(const GpuState& gpu) {
   return index;
 }
 
+std::uint32_t ci_slices_taken(const GpuInstanceState& gi) {
+  std::uint32_t taken = 0;
+  for (const auto& ci : gi.compute) {
+    if (ci.used != 0) taken |= span_mask(ci.start, ci.slices);
+  }
+  return taken;
+}
+
 }  // namespace
+
+std::string to_string(MigFault fault) {
+  switch (fault) {
+    case MigFault::kNotMigMode:
+      return "MIG is off on this GPU";
+    case MigFault::kNoSuchProfile:
+      return "this GPU has no such profile";
+    case MigFault::kNoRoom:
+      return "there is no room left for it";
+    case MigFault::kInUse:
+      return "it is in use";
+    case MigFault::kBadPlacement:
+      return "it cannot start at this place";
+  }
+  return "unknown";
+}
 
 const GiProfile* gi_profile_by_enum(const GpuProfile& profile, std::uint32_t enum_value) {
   for (std::uint32_t i = 0; i < profile.mig.profile_count; ++i) {
@@ -142,6 +166,24 @@ std::string mig_name(const GiProfile& gi, std::uint32_t ci_slices) {
   return std::to_string(ci_slices) + "c." + gi.name.str();
 }
 
+std::uint32_t remaining_gis(const GpuState& gpu, const GiProfile& profile) {
+  GpuState trial = gpu;
+  std::uint32_t count = 0;
+  while (count < profile.max_count && create_gi(trial, profile.id, std::nullopt)) ++count;
+  return count;
+}
+
+std::uint32_t remaining_cis(const GpuState&, const GpuInstanceState& gi, const CiProfile& profile) {
+  std::uint32_t taken = ci_slices_taken(gi);
+  std::uint32_t count = 0;
+  for (const std::uint32_t start : profile.starts) {
+    if ((taken & span_mask(start, profile.slices)) != 0) continue;
+    taken |= span_mask(start, profile.slices);
+    ++count;
+  }
+  return count;
+}
+
 std::expected<std::size_t, MigFault> create_gi(GpuState& gpu, std::uint32_t profile_id,
                                                std::optional<std::uint32_t> start) {
   if (gpu.mig_mode == 0) return std::unexpected(MigFault::kNotMigMode);
@@ -180,10 +222,7 @@ std::expected<std::size_t, MigFault> create_ci(GpuState& gpu, std::size_t gi_slo
   if (start && std::ranges::find(profile->starts, *start) == profile->starts.end()) {
     return std::unexpected(MigFault::kBadPlacement);
   }
-  std::uint32_t taken = 0;
-  for (const auto& ci : gi.compute) {
-    if (ci.used != 0) taken |= span_mask(ci.start, ci.slices);
-  }
+  const std::uint32_t taken = ci_slices_taken(gi);
   std::optional<std::uint32_t> place;
   for (const std::uint32_t candidate : profile->starts) {
     if (start && candidate != *start) continue;

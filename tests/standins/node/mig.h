@@ -12,6 +12,7 @@
 namespace tranche::sim {
 
 enum class MigFault { kNotMigMode, kNoSuchProfile, kNoRoom, kInUse, kBadPlacement };
+std::string to_string(MigFault fault);
 
 // Compute-instance profiles inside a GPU instance.
 struct CiProfile {
@@ -28,6 +29,10 @@ const GiProfile* gi_profile_by_name(const GpuProfile& profile, std::string_view 
 std::vector<CiProfile> ci_profiles(const MigTraits& mig, const GiProfile& gi);
 // "1g.18gb" or, for a part of an instance, "1c.3g.71gb".
 std::string mig_name(const GiProfile& gi, std::uint32_t ci_slices);
+
+// How many more instances of this profile fit now.
+std::uint32_t remaining_gis(const GpuState& gpu, const GiProfile& profile);
+std::uint32_t remaining_cis(const GpuState& gpu, const GpuInstanceState& gi, const CiProfile& profile);
 
 // start: the exact placement; absent = the first that fits. Returns the slot in GpuState::instances.
 std::expected<std::size_t, MigFault> create_gi(GpuState& gpu, std::uint32_t profile_id,

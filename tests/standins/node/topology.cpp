@@ -2,9 +2,17 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
+
+#include "base/text.h"
 
 namespace tranche::sim {
 namespace {
+
+struct NumaCpus {
+  std::int32_t numa;
+  std::string_view cpus;  // "0-55,112-167"
+};
 
 struct Topology {
   std::string_view name;
@@ -13,6 +21,8 @@ struct Topology {
   std::uint32_t gpus_per_switch;  // consecutive GPUs behind one PCIe switch; 1: none shared
   std::uint32_t inside_switch;    // ancestor number of those
   std::uint32_t inside_numa;      // … of others in the same NUMA node
+  std::string_view all_cpus;
+  std::array<NumaCpus, 4> near;
 };
 
 constexpr std::array<TopologySlot, 8> kDgxHopper{{{0, 0x1B, 0, 0},
@@ -23,6 +33,7 @@ constexpr std::array<TopologySlot, 8> kDgxHopper{{{0, 0x1B, 0, 0},
                                                   {0, 0xC3, 0, 1},
                                                   {0, 0xD1, 0, 1},
                                                   {0, 0xDF, 0, 1}}};
+constexpr std::array<NumaCpus, 4> kXeonPair{{{0, "0-55,112-167"}, {1, "56-111,168-223"}, {-2, ""}, {-2, ""}}};
 constexpr std::array<TopologySlot, 8> kVmSlots{{{0, 0, 6, -1},
                                                 {0, 0, 7, -1},
                                                 {0, 0, 8, -1},
@@ -31,13 +42,14 @@ constexpr std::array<TopologySlot, 8> kVmSlots{{{0, 0, 6, -1},
                                                 {0, 0, 11, -1},
                                                 {0, 0, 12, -1},
                                                 {0, 0, 13, -1}}};
+constexpr std::array<NumaCpus, 4> kNoNuma{{{-2, ""}, {-2, ""}, {-2, ""}, {-2, ""}}};
 
 constexpr std::array<Topology, 9> kTopologies{{
-    {"vm", LinkWeb::kSwitchHidden, kVmSlots, 1, 30, 30},
-    {"vm-pcie", LinkWeb::kNone, kVmSlots, 1, 30, 30},
-    {"dgx-h200", LinkWeb::kSwitchVisible, kDgxHopper, 1, 40, 40},
-    {"dgx-h100", LinkWeb::kSwitchVisible, kDgxHopper, 1, 40, 40},
-    {"dgx-b200", LinkWeb::kSwitchHidden, kDgxHopper, 1, 40, 40},
+    {"vm", LinkWeb::kSwitchHidden, kVmSlots, 1, 30, 30, "0-63", kNoNuma},
+    {"vm-pcie", LinkWeb::kNone, kVmSlots, 1, 30, 30, "0-63", kNoNuma},
+    {"dgx-h200", LinkWeb::kSwitchVisible, kDgxHopper, 1, 40, 40, "0-223", kXeonPair},
+    {"dgx-h100", LinkWeb::kSwitchVisible, kDgxHopper, 1, 40, 40, "0-223", kXeonPair},
+    {"dgx-b200", LinkWeb::kSwitchHidden, kDgxHopper, 1, 40, 40, "0-223", kXeonPair},
     {"dgx-a100",
      LinkWeb::kSwitchVisible,
      {{{0, 0x07, 0, 3},
@@ -50,7 +62,9 @@ constexpr std::array<Topology, 9> kTopologies{{
        {0, 0xBD, 0, 5}}},
      2,
      20,
-     40},
+     40,
+     "0-255",
+     {{{3, "48-63,176-191"}, {1, "16-31,144-159"}, {7, "112-127,240-255"}, {5, "80-95,208-223"}}}},
     {"dgx-1",
      LinkWeb::kCube,
      {{{0, 0x06, 0, 0},
@@ -63,7 +77,9 @@ constexpr std::array<Topology, 9> kTopologies{{
        {0, 0x8A, 0, 1}}},
      2,
      10,
-     30},
+     30,
+     "0-79",
+     {{{0, "0-19,40-59"}, {1, "20-39,60-79"}, {-2, ""}, {-2, ""}}}},
     {"pcie",  // two sockets, bridged cards
      LinkWeb::kBridgedPairs,
      {{{0, 0x17, 0, 0},
@@ -76,7 +92,9 @@ constexpr std::array<Topology, 9> kTopologies{{
        {0, 0xCB, 0, 1}}},
      2,
      40,
-     40},
+     40,
+     "0-127",
+     {{{0, "0-31,64-95"}, {1, "32-63,96-127"}, {-2, ""}, {-2, ""}}}},
     {"pcie-1s",  // one socket, one host bridge
      LinkWeb::kNone,
      {{{0, 0x17, 0, 0},
@@ -89,7 +107,9 @@ constexpr std::array<Topology, 9> kTopologies{{
        {0, 0xCB, 0, 0}}},
      1,
      30,
-     30},
+     30,
+     "0-63",
+     {{{0, "0-63"}, {-2, ""}, {-2, ""}, {-2, ""}}}},
 }};
 
 // Neighbour of each of the six links of a V100 in the hybrid cube mesh.
@@ -105,6 +125,16 @@ constexpr std::array<std::array<int, 6>, 8> kCubePeers{{{1, 2, 3, 3, 4, 4},
 const Topology& topology(std::string_view name) {
   const auto found = std::ranges::find(kTopologies, name, &Topology::name);
   return found == kTopologies.end() ? kTopologies.front() : *found;
+}
+
+void add_range(std::vector<std::uint64_t>& mask, std::string_view range) {
+  const auto ends = split(range, '-');
+  const auto first = parse_unsigned(ends.front());
+  const auto last = parse_unsigned(ends.back());
+  if (!first || !last) return;
+  for (std::uint64_t cpu = *first; cpu <= *last && cpu / 64 < mask.size(); ++cpu) {
+    mask[cpu / 64] |= std::uint64_t{1} << (cpu % 64);
+  }
 }
 
 }  // namespace
@@ -136,6 +166,17 @@ std::uint32_t topology_ancestor(std::string_view name, int a, int b, std::int32_
   const int per_switch = static_cast<int>(shape.gpus_per_switch);
   if (a / per_switch == b / per_switch) return shape.inside_switch;
   return shape.inside_numa;
+}
+
+std::vector<std::uint64_t> topology_cpus(std::string_view name, std::int32_t numa, std::uint32_t words) {
+  std::vector<std::uint64_t> mask(words);
+  const Topology& shape = topology(name);
+  std::string_view ranges = shape.all_cpus;
+  for (const auto& near : shape.near) {
+    if (near.numa == numa) ranges = near.cpus;
+  }
+  for (const auto range : split(ranges, ',')) add_range(mask, range);
+  return mask;
 }
 
 int topology_link_peer(LinkWeb web, int gpu, std::uint32_t link, int gpus) {

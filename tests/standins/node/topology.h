@@ -28,6 +28,9 @@ LinkWeb topology_links(std::string_view name);
 // NVML's number for the closest PCIe ancestor: 0, 10, 20, 30, 40, 50. numa_a and numa_b may come from node.yaml.
 std::uint32_t topology_ancestor(std::string_view name, int a, int b, std::int32_t numa_a, std::int32_t numa_b);
 
+// The CPUs nearby, as a mask of 64-bit words (at most `words`).
+std::vector<std::uint64_t> topology_cpus(std::string_view name, std::int32_t numa, std::uint32_t words);
+
 // The GPU at the far end of a link, -1 if it is a switch or nothing. gpus: how many GPUs the node has.
 int topology_link_peer(LinkWeb web, int gpu, std::uint32_t link, int gpus);
 // The bus of the switch at the far end of a link (kSwitchVisible).

@@ -30,6 +30,23 @@ TEST(Topology, IsSymmetric) {
   }
 }
 
+TEST(Topology, PairsTheGpusOfADgxA100BehindSwitches) {
+  const auto level = [](int a, int b) {
+    return topology_ancestor("dgx-a100", a, b, topology_slot("dgx-a100", a).numa, topology_slot("dgx-a100", b).numa);
+  };
+  EXPECT_EQ(level(0, 1), 20u);
+  EXPECT_EQ(level(1, 2), 50u);
+  EXPECT_EQ(level(3, 3), 0u);
+}
+
+TEST(Topology, KnowsTheCpusNearAGpu) {
+  const auto mask = topology_cpus("dgx-h200", 1, 4);
+  EXPECT_EQ(mask[0], 0xff00000000000000u) << "56-63";
+  EXPECT_EQ(mask[1], 0x0000ffffffffffffu) << "64-111";
+  EXPECT_EQ(mask[2], 0xffffff0000000000u) << "168-191";
+  EXPECT_EQ(mask[3], 0x00000000ffffffffu) << "192-223";
+}
+
 TEST(Topology, CubeLinksAreMutual) {
   for (int a = 0; a < 8; ++a) {
     int links[8] = {};

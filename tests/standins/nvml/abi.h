@@ -12,13 +12,15 @@ using i32 = int;
 using u64 = unsigned long long;
 using i64 = long long;
 
-constexpr u32 kHopper = 9;  // of the architectures
+// Architectures, as numbered by nvmlDeviceGetArchitecture.
+constexpr u32 kTuring = 6, kHopper = 9, kBlackwell = 10;
 
 enum Return : i32 {
   kSuccess = 0,
   kUninitialized = 1,
   kInvalidArgument = 2,
   kNotSupported = 3,
+  kNoPermission = 4,
   kNotFound = 6,
   kInsufficientSize = 7,
   kDriverNotLoaded = 9,
@@ -26,6 +28,7 @@ enum Return : i32 {
   kGpuIsLost = 15,
   kResetRequired = 16,
   kInUse = 19,
+  kMemory = 20,
   kInsufficientResources = 23,
   kArgumentVersionMismatch = 25,
   kUnknown = 999,
@@ -67,10 +70,26 @@ PIN_SIZE(PciInfoExt, 64);
 PIN(PciInfoExt, bus_id, 32);
 static_assert(version_of<PciInfoExt>(1) == 0x01000040);
 
+struct UuidV1 {
+  u32 version, type;
+  u8 value[41];
+};
+PIN_SIZE(UuidV1, 52);
+PIN(UuidV1, value, 8);
+
 struct Memory {
   u64 total, free, used;
 };
 PIN_SIZE(Memory, 24);
+
+struct MemoryV2 {
+  u32 version;
+  u64 total, reserved, free, used;
+};
+PIN_SIZE(MemoryV2, 40);
+PIN(MemoryV2, total, 8);
+PIN(MemoryV2, used, 32);
+static_assert(version_of<MemoryV2>(2) == 0x02000028);
 
 struct Utilization {
   u32 gpu, memory;
@@ -92,17 +111,41 @@ PIN_SIZE(ProcessInfoV2, 24);
 PIN(ProcessInfoV2, used_gpu_memory, 8);
 PIN(ProcessInfoV2, gpu_instance_id, 16);
 
-enum ValueType : i32 { kUnsigned = 1, kUnsignedLongLong = 3 };
+struct ProcessDetail {
+  u32 pid;
+  u64 used_gpu_memory;
+  u32 gpu_instance_id, compute_instance_id;
+  u64 used_protected_memory;
+};
+PIN_SIZE(ProcessDetail, 32);
+PIN(ProcessDetail, used_protected_memory, 24);
+
+struct ProcessDetailList {
+  u32 version, mode, entry_count;
+  ProcessDetail* entries;
+};
+PIN_SIZE(ProcessDetailList, 24);
+PIN(ProcessDetailList, entries, 16);
+static_assert(version_of<ProcessDetailList>(1) == 0x01000018);
+
+union Value {
+  double d;
+  i32 si;
+  u32 ui;
+  unsigned long ul;
+  u64 ull;
+  i64 sll;
+  unsigned short us;
+};
+PIN_SIZE(Value, 8);
+enum ValueType : i32 { kDouble = 0, kUnsigned = 1, kUnsignedLong = 2, kUnsignedLongLong = 3, kSignedInt = 5 };
 
 struct FieldValue {
   u32 field_id, scope_id;
   i64 timestamp, latency_us;
   ValueType value_type;
   Return result;
-  union {
-    u32 ui;
-    u64 ull;
-  } value;
+  Value value;
 };
 PIN_SIZE(FieldValue, 40);
 PIN(FieldValue, value_type, 24);
@@ -119,6 +162,11 @@ struct AttributesV2 {
 };
 PIN_SIZE(AttributesV2, 40);
 PIN(AttributesV2, memory_mib, 32);
+
+struct OneValue {  // addressing mode, capabilities, NVLink info v1: a version and a number
+  u32 version, value;
+};
+PIN_SIZE(OneValue, 8);
 
 struct EventData {
   Device device;
@@ -145,7 +193,18 @@ struct FabricInfoV2 {
 };
 PIN_SIZE(FabricInfoV2, 36);
 PIN(FabricInfoV2, state, 28);
-static_assert(version_of<FabricInfoV2>(2) == 0x02000024);
+struct FabricInfoV3 {
+  u32 version;
+  u8 cluster_uuid[16];
+  Return status;
+  u32 clique_id;
+  u8 state;
+  u32 health_mask;
+  u8 health_summary;
+};
+PIN_SIZE(FabricInfoV3, 40);
+PIN(FabricInfoV3, health_summary, 36);
+static_assert(version_of<FabricInfoV2>(2) == 0x02000024 && version_of<FabricInfoV3>(3) == 0x03000028);
 
 struct GpmSupport {
   u32 version, supported;
@@ -175,6 +234,25 @@ struct GiProfileInfo {
   u64 memory_mib;
 };
 PIN_SIZE(GiProfileInfo, 48);
+struct GiProfileInfoV2 {
+  u32 version, id, p2p, slices, max_count, sms, copy_engines, decoders, encoders, jpegs, ofas;
+  u64 memory_mib;
+  char name[96];
+};
+PIN_SIZE(GiProfileInfoV2, 152);
+PIN(GiProfileInfoV2, memory_mib, 48);
+PIN(GiProfileInfoV2, name, 56);
+struct GiProfileInfoV3 {
+  u32 version, id, slices, max_count, sms, copy_engines, decoders, encoders, jpegs, ofas;
+  u64 memory_mib;
+  char name[96];
+  u32 capabilities;
+};
+PIN_SIZE(GiProfileInfoV3, 152);
+PIN(GiProfileInfoV3, memory_mib, 40);
+PIN(GiProfileInfoV3, name, 48);
+PIN(GiProfileInfoV3, capabilities, 144);
+
 struct GpuInstanceInfo {
   Device device;
   u32 id, profile_id;
@@ -186,6 +264,22 @@ struct CiProfileInfo {
   u32 id, slices, max_count, sms, copy_engines, decoders, encoders, jpegs, ofas;
 };
 PIN_SIZE(CiProfileInfo, 36);
+struct CiProfileInfoV2 {
+  u32 version;
+  CiProfileInfo info;
+  char name[96];
+};
+PIN_SIZE(CiProfileInfoV2, 136);
+PIN(CiProfileInfoV2, name, 40);
+struct CiProfileInfoV3 {
+  u32 version;
+  CiProfileInfo info;
+  char name[96];
+  u32 capabilities;
+};
+PIN_SIZE(CiProfileInfoV3, 140);
+static_assert(version_of<CiProfileInfoV2>(2) == 0x02000088 && version_of<CiProfileInfoV3>(3) == 0x0300008c);
+
 struct ComputeInstanceInfoV1 {
   Device device;
   GpuInstance gpu_instance;

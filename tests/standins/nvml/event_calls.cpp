@@ -66,8 +66,12 @@ u64 mask_of(EventKind kind) {
       return 0x2;
     case EventKind::kXid:
       return 0x8;
+    case EventKind::kClock:
+      return 0x10;
     case EventKind::kMigChange:
       return 0x100;
+    case EventKind::kGpuUnavailable:
+      return 0x4000;
     case EventKind::kRecoveryAction:
       return 0x8000;
   }

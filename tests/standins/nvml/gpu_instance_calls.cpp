@@ -19,10 +19,47 @@ u32 profile_enum_end(u32 driver_major) {
   return 5;
 }
 
+Return find_profile(const Call& call, u32 enum_value, const GiProfile** found) {
+  constexpr u32 kAnswersWithMigOff = 550;
+  if (enum_value >= profile_enum_end(call.driver_major())) return kInvalidArgument;
+  if (!call.mig_on() && call.driver_major() < kAnswersWithMigOff) return kNotSupported;
+  *found = gi_profile_by_enum(call.profile(), enum_value);
+  return *found == nullptr ? kNotSupported : kSuccess;
+}
+
+template <class Info>
+void fill_profile(const GiProfile& profile, Info& out) {
+  out.id = profile.id;
+  out.slices = profile.slices;
+  out.max_count = profile.max_count;
+  out.sms = profile.sm_count;
+  out.copy_engines = profile.copy_engines;
+  out.decoders = profile.decoders;
+  out.encoders = profile.encoders;
+  out.jpegs = profile.jpegs;
+  out.ofas = profile.ofas;
+  out.memory_mib = profile.memory_mib;
+  if constexpr (requires { out.p2p; }) out.p2p = 0;
+  if constexpr (requires { out.capabilities; }) out.capabilities = 0;
+  if constexpr (requires { out.name; }) put_text("MIG " + profile.name.str(), out.name);
+}
+
+// Versions 2 and 3 have the same size; only the top byte differs.
+Return fill_versioned(const GiProfile& profile, GiProfileInfoV2& out) {
+  if (out.version == version_of<GiProfileInfoV2>(2)) {
+    fill_profile(profile, out);
+    return kSuccess;
+  }
+  if (out.version != version_of<GiProfileInfoV3>(3)) return kArgumentVersionMismatch;
+  fill_profile(profile, reinterpret_cast<GiProfileInfoV3&>(out));
+  return kSuccess;
+}
+
 Return placements(std::string_view name, Device device, u32 id, Placement* into, u32* count, bool asks_with_null) {
   return answer(name, device, Accept::kGpu, count, [=](const Call& call, u32& out) {
     const GiProfile* profile = gi_profile_by_id(call.profile(), id);
     if (profile == nullptr) return call.profile().mig.memory_slices == 0 ? kNotSupported : kInvalidArgument;
+    if (!call.may_change()) return kNoPermission;
     if (into == nullptr && !asks_with_null) return kInvalidArgument;
     out = profile->placement_count;
     for (u32 i = 0; into != nullptr && i < profile->placement_count; ++i) {
@@ -51,6 +88,7 @@ Return to_return(MigFault fault) {
 Return create(std::string_view name, Device device, u32 id, const Placement* place, GpuInstance* instance) {
   return answer(name, device, Accept::kGpu, instance, [=](const Call& call, GpuInstance& out) {
     if (call.profile().mig.memory_slices == 0) return kNotSupported;
+    if (!call.may_change()) return kNoPermission;
     const auto start = place == nullptr ? std::nullopt : std::optional(place->start);
     Return outcome = kUnknown;
     call.node().update_gpu(call.index(), [&](GpuState& state) {
@@ -67,23 +105,25 @@ Return create(std::string_view name, Device device, u32 id, const Placement* pla
 
 NVML Return nvmlDeviceGetGpuInstanceProfileInfo(Device device, u32 profile, GiProfileInfo* info) {
   return answer(__func__, device, Accept::kGpu, info, [profile](const Call& call, GiProfileInfo& out) {
-    constexpr u32 kAnswersWithMigOff = 550;
-    if (profile >= profile_enum_end(call.driver_major())) return kInvalidArgument;
-    if (!call.mig_on() && call.driver_major() < kAnswersWithMigOff) return kNotSupported;
-    const GiProfile* found = gi_profile_by_enum(call.profile(), profile);
-    if (found == nullptr) return kNotSupported;
-    out = {.id = found->id,
-           .p2p = 0,
-           .slices = found->slices,
-           .max_count = found->max_count,
-           .sms = found->sm_count,
-           .copy_engines = found->copy_engines,
-           .decoders = found->decoders,
-           .encoders = found->encoders,
-           .jpegs = found->jpegs,
-           .ofas = found->ofas,
-           .memory_mib = found->memory_mib};
-    return kSuccess;
+    const GiProfile* found = nullptr;
+    const Return result = find_profile(call, profile, &found);
+    if (result == kSuccess) fill_profile(*found, out);
+    return result;
+  });
+}
+
+NVML Return nvmlDeviceGetGpuInstanceProfileInfoV(Device device, u32 profile, GiProfileInfoV2* info) {
+  return answer(__func__, device, Accept::kGpu, info, [profile](const Call& call, GiProfileInfoV2& out) {
+    const GiProfile* found = nullptr;
+    const Return result = find_profile(call, profile, &found);
+    return result == kSuccess ? fill_versioned(*found, out) : result;
+  });
+}
+
+NVML Return nvmlDeviceGetGpuInstanceProfileInfoByIdV(Device device, u32 id, GiProfileInfoV2* info) {
+  return answer(__func__, device, Accept::kGpu, info, [id](const Call& call, GiProfileInfoV2& out) {
+    const GiProfile* found = gi_profile_by_id(call.profile(), id);
+    return found == nullptr ? kNotSupported : fill_versioned(*found, out);
   });
 }
 
@@ -92,6 +132,16 @@ NVML Return nvmlDeviceGetGpuInstancePossiblePlacements(Device device, u32 id, Pl
 }
 NVML Return nvmlDeviceGetGpuInstancePossiblePlacements_v2(Device device, u32 id, Placement* into, u32* count) {
   return placements(__func__, device, id, into, count, true);
+}
+
+NVML Return nvmlDeviceGetGpuInstanceRemainingCapacity(Device device, u32 id, u32* count) {
+  return answer(__func__, device, Accept::kGpu, count, [id](const Call& call, u32& out) {
+    if (!call.mig_on()) return kNotSupported;
+    const GiProfile* profile = gi_profile_by_id(call.profile(), id);
+    if (profile == nullptr) return kInvalidArgument;
+    out = remaining_gis(call.gpu(), *profile);
+    return kSuccess;
+  });
 }
 
 NVML Return nvmlDeviceCreateGpuInstance(Device device, u32 id, GpuInstance* instance) {
@@ -105,6 +155,7 @@ NVML Return nvmlDeviceCreateGpuInstanceWithPlacement(Device device, u32 id, cons
 NVML Return nvmlGpuInstanceDestroy(GpuInstance instance) {
   const Call call(__func__, instance, Accept::kGpuInstance);
   if (call.refusal() != kSuccess) return call.refusal();
+  if (!call.may_change()) return kNoPermission;
   if (call.lies()) return lie(call);
   const auto slot = static_cast<std::size_t>(&call.gi() - call.gpu().instances);
   for (const ProcessRow& row : call.node().processes(call.index())) {

@@ -1,8 +1,10 @@
 // The identity of a GPU.
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <string>
 
+#include "base/text.h"
 #include "session.h"
 
 namespace tranche::sim::nvml {
@@ -38,6 +40,15 @@ void fill_pci(const Call& call, PciInfo& pci) {
   put_text(call.gpu().bus_id.view(), pci.bus_id);
 }
 
+// The older calls do not write the bytes after their own fields: their structs are shorter.
+Return old_pci(std::string_view name, Device device, PciInfo* into, std::size_t bytes) {
+  return answer(name, device, Accept::kGpuOrMig, into, [bytes](const Call& call, PciInfo& out) {
+    PciInfo whole;
+    fill_pci(call, whole);
+    std::memcpy(&out, &whole, bytes);
+  });
+}
+
 template <class Number>
 Return number(std::string_view name, Device device, u32* into, Number read) {
   return answer(name, device, Accept::kGpu, into, [&](const Call& call, u32& out) { out = read(call); });
@@ -57,6 +68,16 @@ NVML Return nvmlDeviceGetName(Device device, char* text, u32 length) {
   });
 }
 
+NVML Return nvmlDeviceGetSerial(Device device, char* text, u32 length) {
+  return text_answer(__func__, device, Accept::kGpu, text, length,
+                     [](const Call& call) { return call.gpu().serial.str(); });
+}
+
+NVML Return nvmlDeviceGetVbiosVersion(Device device, char* text, u32 length) {
+  return text_answer(__func__, device, Accept::kGpu, text, length,
+                     [](const Call& call) { return call.profile().vbios.str(); });
+}
+
 NVML Return nvmlDeviceGetIndex(Device device, u32* index) {
   return answer(__func__, device, Accept::kGpuOrMig, index, [](const Call& call, u32& out) {
     const auto gpus = session_gpus();
@@ -69,8 +90,19 @@ NVML Return nvmlDeviceGetMinorNumber(Device device, u32* minor) {
   return number(__func__, device, minor, [](const Call& call) { return call.gpu().minor; });
 }
 
+NVML Return nvmlDeviceGetBrand(Device device, u32* brand) {
+  return answer(__func__, device, Accept::kGpuOrMig, brand,
+                [](const Call& call, u32& out) { out = call.profile().brand; });
+}
+
 NVML Return nvmlDeviceGetPciInfo_v3(Device device, PciInfo* pci) {
   return answer(__func__, device, Accept::kGpuOrMig, pci, fill_pci);
+}
+NVML Return nvmlDeviceGetPciInfo_v2(Device device, PciInfo* pci) {
+  return old_pci(__func__, device, pci, offsetof(PciInfo, bus_id));
+}
+NVML Return nvmlDeviceGetPciInfo(Device device, PciInfo* pci) {
+  return old_pci(__func__, device, pci, offsetof(PciInfo, pci_subsystem_id));
 }
 
 NVML Return nvmlDeviceGetPciInfoExt(Device device, PciInfoExt* pci) {
@@ -88,6 +120,11 @@ NVML Return nvmlDeviceGetPciInfoExt(Device device, PciInfoExt* pci) {
                           });
 }
 
+NVML Return nvmlDeviceGetArchitecture(Device device, u32* architecture) {
+  return answer(__func__, device, Accept::kGpuOrMig, architecture,
+                [](const Call& call, u32& out) { out = call.profile().architecture; });
+}
+
 NVML Return nvmlDeviceGetCudaComputeCapability(Device device, i32* major, i32* minor) {
   return answer(__func__, device, Accept::kGpuOrMig, major, [minor](const Call& call, i32& out) {
     if (minor == nullptr) return kInvalidArgument;
@@ -100,6 +137,17 @@ NVML Return nvmlDeviceGetCudaComputeCapability(Device device, i32* major, i32* m
 NVML Return nvmlDeviceGetNumGpuCores(Device device, u32* cores) {
   return number(__func__, device, cores,
                 [](const Call& call) { return call.profile().sm_count * call.profile().cores_per_sm; });
+}
+
+NVML Return nvmlDeviceGetVirtualizationMode(Device device, u32* mode) {
+  return number(__func__, device, mode, [](const Call& call) {
+    return call.node().topology().starts_with("vm") ? 1u : 0u;  // pass-through, or none
+  });
+}
+
+NVML Return nvmlDeviceGetAddressingMode(Device device, OneValue* mode) {
+  return answer_versioned(__func__, device, Accept::kGpu, mode, version_of<OneValue>(1),
+                          [](const Call&, OneValue& out) { out.value = 0; });
 }
 
 }  // namespace tranche::sim::nvml

@@ -14,6 +14,12 @@ TEST(MeasuredH200, Memory) {
   EXPECT_EQ(v1.total, 150754820096u);
   EXPECT_EQ(v1.free, 150109880320u);
   EXPECT_EQ(v1.used, 644939776u);
+  MemoryV2 v2{.version = 0x02000028, .total = 0, .reserved = 0, .free = 0, .used = 0};
+  ASSERT_EQ(s.nvml("nvmlDeviceGetMemoryInfo_v2", s.device(0), &v2), kSuccess);
+  EXPECT_EQ(v2.total, 150754820096u);
+  EXPECT_EQ(v2.reserved, 644939776u);
+  EXPECT_EQ(v2.free, 150109880320u);
+  EXPECT_EQ(v2.used, 0u);
 }
 
 TEST(MeasuredH200, Identity) {
@@ -31,9 +37,12 @@ TEST(MeasuredH200, Identity) {
     EXPECT_EQ(s.get<u32>("nvmlDeviceGetMinorNumber", device), i);
   }
   const Device first = s.device(0);
+  EXPECT_EQ(s.get<u32>("nvmlDeviceGetArchitecture", first), 9u);
+  EXPECT_EQ(s.get<u32>("nvmlDeviceGetBrand", first), 14u);
   EXPECT_EQ(s.get<u32>("nvmlDeviceGetNumGpuCores", first), 16896u);
   EXPECT_EQ(s.get<u32>("nvmlDeviceGetPersistenceMode", first), 1u);
   EXPECT_EQ(s.get<u32>("nvmlDeviceGetComputeMode", first), 0u);
+  EXPECT_EQ(s.text("nvmlDeviceGetVbiosVersion", first), "96.00.a5.00.1a");
   EXPECT_EQ(s.get<u64>("nvmlDeviceGetSupportedEventTypes", first), 0xff9fu);
   i32 major = 0, minor = 0;
   ASSERT_EQ(s.nvml("nvmlDeviceGetCudaComputeCapability", first, &major, &minor), kSuccess);
@@ -114,6 +123,16 @@ TEST(MeasuredH200, LinksAndTopology) {
   for (u32 other = 1; other < 4; ++other) {
     EXPECT_EQ(s.get<u32>("nvmlDeviceGetTopologyCommonAncestor", s.device(0), s.device(other)), 30u);
   }
+  unsigned long cpus[2] = {};
+  ASSERT_EQ(s.nvml("nvmlDeviceGetCpuAffinity", s.device(0), u32{2}, &cpus[0]), kSuccess);
+  EXPECT_EQ(cpus[0], ~0ul) << "CPUs 0-63";
+  EXPECT_EQ(cpus[1], 0ul);
+  FieldValue fields[2] = {};
+  fields[0].field_id = 90;
+  fields[1].field_id = 91;
+  ASSERT_EQ(s.nvml("nvmlDeviceGetFieldValues", s.device(0), i32{2}, &fields[0]), kSuccess);
+  EXPECT_EQ(fields[0].value.ui, 26562u);
+  EXPECT_EQ(fields[1].value.ui, 18u);
 }
 
 }  // namespace

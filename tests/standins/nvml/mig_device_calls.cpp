@@ -54,6 +54,7 @@ NVML Return nvmlDeviceSetMigMode(Device device, u32 mode, Return* activation) {
   return answer(__func__, device, Accept::kGpu, activation, [mode](const Call& call, Return& out) {
     if (mode > 1) return kInvalidArgument;
     if (call.profile().mig.memory_slices == 0) return kNotSupported;
+    if (!call.may_change()) return kNoPermission;
     if (call.lies()) {
       out = kSuccess;
       return lie(call);

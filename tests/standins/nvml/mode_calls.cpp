@@ -1,4 +1,4 @@
-// Settings: compute mode, persistence.
+// Settings: compute mode, persistence, power limit, ECC.
 #include "session.h"
 
 namespace tranche::sim::nvml {
@@ -34,6 +34,7 @@ NVML Return nvmlDeviceSetComputeMode(Device device, u32 mode) {
   if (call.refusal() != kSuccess) return call.refusal();
   if (mode > kExclusiveProcess) return kInvalidArgument;
   if (mode == kExclusiveThread || (call.mig_on() && !call.is_mig())) return kNotSupported;
+  if (!call.may_change()) return kNoPermission;
   if (call.is_mig()) return set_mig_compute_mode(call, static_cast<i32>(mode));
   call.node().set_compute_mode(call.index(), static_cast<int>(mode));
   return kSuccess;
@@ -41,6 +42,15 @@ NVML Return nvmlDeviceSetComputeMode(Device device, u32 mode) {
 
 NVML Return nvmlDeviceGetPersistenceMode(Device device, u32* mode) {
   return answer(__func__, device, Accept::kGpu, mode, [](const Call& call, u32& out) { out = call.gpu().persistence; });
+}
+
+NVML Return nvmlDeviceSetPersistenceMode(Device device, u32 mode) {
+  const Call call(__func__, device, Accept::kGpu);
+  if (call.refusal() != kSuccess) return call.refusal();
+  if (mode > 1) return kInvalidArgument;
+  if (!call.may_change()) return kNoPermission;
+  call.node().update_gpu(call.index(), [mode](GpuState& state) { state.persistence = mode; });
+  return kSuccess;
 }
 
 }  // namespace tranche::sim::nvml

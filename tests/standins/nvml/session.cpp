@@ -1,6 +1,9 @@
 #include "session.h"
 
+#include <unistd.h>
+
 #include <array>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -8,6 +11,7 @@
 #include <mutex>
 
 #include "base/text.h"
+#include "node/capabilities.h"
 
 namespace tranche::sim::nvml {
 namespace {
@@ -195,6 +199,10 @@ Return Call::check_handle(const void* handle, Accept accept) {
   return ci_ == nullptr ? kInvalidArgument : kSuccess;
 }
 
+bool Call::may_change() const {
+  return !node_->require_root() || geteuid() == 0;
+}
+
 u32 Call::driver_major() const {
   const std::string version = session_driver();
   return static_cast<u32>(parse_unsigned(split(version, '.').front()).value_or(0));
@@ -214,12 +222,19 @@ Return lie(const Call& call) {
 }
 
 void raise_mig_change(const Call& call) {
+  show_capabilities(call.node(), call.index());
   call.node().raise({.sequence = 0,
                      .gpu = call.index(),
                      .kind = EventKind::kMigChange,
                      .data = 0,
                      .gpu_instance = kWholeGpu,
                      .compute_instance = kWholeGpu});
+}
+
+u64 now_us() {
+  return static_cast<u64>(
+      std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch())
+          .count());
 }
 
 }  // namespace tranche::sim::nvml

@@ -62,6 +62,7 @@ class Call {
   const ComputeInstanceState& ci() const { return *ci_; }
   const GiProfile& gi_profile() const { return gpu_.profile.mig.profiles[gi_->profile]; }
   bool mig_on() const { return gpu_.mig_mode != 0; }
+  bool may_change() const;             // has the rights for a change, if the node requires them
   bool lies() const { return lies_; }  // returns success and does nothing
   u32 driver_major() const;
 
@@ -113,7 +114,20 @@ void put_text(std::string_view text, char (&into)[N]) {
   copy_text(text.substr(0, N - 1), into, N);
 }
 
+// The counted-array protocol: `count` is the available space on input and the number of entries on output.
+template <class Entry, class Source, class Convert>
+Return put_array(const Source& source, u32* count, Entry* into, Convert convert) {
+  const u32 room = *count;
+  const u32 needed = static_cast<u32>(source.size());
+  *count = needed;
+  if (needed > room) return kInsufficientSize;
+  if (needed > 0 && into == nullptr) return kInvalidArgument;
+  for (u32 i = 0; i < needed; ++i) into[i] = convert(source[i]);
+  return kSuccess;
+}
+
 Return lie(const Call& call);             // success, and a mark for tests that nothing was done
 void raise_mig_change(const Call& call);  // raises the event that instances were created or destroyed
+u64 now_us();                             // wall clock, as the library stamps samples
 
 }  // namespace tranche::sim::nvml

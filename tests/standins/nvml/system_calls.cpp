@@ -1,7 +1,8 @@
 // Library lifecycle, texts, and properties of the whole node.
-#include <iterator>
+#include <fstream>
 #include <string>
 
+#include "base/text.h"
 #include "session.h"
 
 namespace tranche::sim::nvml {
@@ -17,37 +18,74 @@ Return initialise(std::string_view name, bool every_gpu_must_answer) {
   return begin_session(every_gpu_must_answer);
 }
 
-constexpr const char* kTexts[] = {"Success",
-                                  "Uninitialized",
-                                  "Invalid Argument",
-                                  "Not Supported",
-                                  "Insufficient Permissions",
-                                  "Already Initialized",
-                                  "Not Found",
-                                  "Insufficient Size",
-                                  "Insufficient External Power",
-                                  "Driver Not Loaded",
-                                  "Timeout",
-                                  "Interrupt Request Issue",
-                                  "NVML Shared Library Not Found",
-                                  "Function Not Found",
-                                  "Corrupted infoROM",
-                                  "GPU is lost",
-                                  "GPU requires reset",
-                                  "The operating system has blocked the request",
-                                  "Driver/library version mismatch",
-                                  "In use by another client",
-                                  "Insufficient Memory",
-                                  "No data",
-                                  "vGPU with ECC not supported",
-                                  "Insufficient Resources",
-                                  "Frequency not supported",
-                                  "Argument version mismatch",
-                                  "Deprecated",
-                                  "System not ready",
-                                  "No GPUs found",
-                                  "Invalid state",
-                                  "Reset type not supported"};
+const char* text_of(i32 code) {
+  switch (code) {
+    case 0:
+      return "Success";
+    case 1:
+      return "Uninitialized";
+    case 2:
+      return "Invalid Argument";
+    case 3:
+      return "Not Supported";
+    case 4:
+      return "Insufficient Permissions";
+    case 5:
+      return "Already Initialized";
+    case 6:
+      return "Not Found";
+    case 7:
+      return "Insufficient Size";
+    case 8:
+      return "Insufficient External Power";
+    case 9:
+      return "Driver Not Loaded";
+    case 10:
+      return "Timeout";
+    case 11:
+      return "Interrupt Request Issue";
+    case 12:
+      return "NVML Shared Library Not Found";
+    case 13:
+      return "Function Not Found";
+    case 14:
+      return "Corrupted infoROM";
+    case 15:
+      return "GPU is lost";
+    case 16:
+      return "GPU requires reset";
+    case 17:
+      return "The operating system has blocked the request";
+    case 18:
+      return "Driver/library version mismatch";
+    case 19:
+      return "In use by another client";
+    case 20:
+      return "Insufficient Memory";
+    case 21:
+      return "No data";
+    case 22:
+      return "vGPU with ECC not supported";
+    case 23:
+      return "Insufficient Resources";
+    case 24:
+      return "Frequency not supported";
+    case 25:
+      return "Argument version mismatch";
+    case 26:
+      return "Deprecated";
+    case 27:
+      return "System not ready";
+    case 28:
+      return "No GPUs found";
+    case 29:
+      return "Invalid state";
+    case 30:
+      return "Reset type not supported";
+    default:
+      return "Unknown Error";
+  }
+}
 
 Return cuda_version(std::string_view name, i32* version) {
   const Call call(name);
@@ -74,8 +112,7 @@ NVML Return nvmlShutdown() {
   return end_session();
 }
 NVML const char* nvmlErrorString(Return code) {
-  const auto number = static_cast<std::size_t>(code);
-  return number < std::size(kTexts) ? kTexts[number] : "Unknown Error";
+  return text_of(static_cast<i32>(code));
 }
 
 NVML Return nvmlSystemGetDriverVersion(char* text, u32 length) {
