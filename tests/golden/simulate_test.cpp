@@ -77,8 +77,7 @@ TEST_P(GoldenSimulation, IsAsExpected) {
   const auto simulation = simulate::land(side.plan, inventory, side.config, pods.pods);
   const std::string name = "expected/" + row.pods + "." + row.config + "." + row.inventory;
   golden::compare(file(name + ".txt"), simulate::render_table(simulation, {}));
-  if (row.as_json) golden::compare(file(name + ".json"), golden::json_lines(simulation) + "
-");
+  if (row.as_json) golden::compare(file(name + ".json"), golden::json_lines(simulation) + "\n");
 }
 
 INSTANTIATE_TEST_SUITE_P(Simulation, GoldenSimulation, testing::ValuesIn(kCases), [](const auto& row) {
