@@ -13,13 +13,15 @@ def clients_of(bed):
 def pod_group():
     """A control group that is named as kubelet names those of a pod's container; None where this process may make none."""
     for root in ("/sys/fs/cgroup", "/sys/fs/cgroup/pids"):
-        path = f"{root}/kubepods/besteffort/pod{uuid.uuid4()}/{uuid.uuid4().hex * 2}"
+        # Not in the folder of a kubelet of this machine, which removes pods that it does not know.
+        path = f"{root}/tranche-test-{os.getpid()}/kubepods/besteffort/pod{uuid.uuid4()}/{uuid.uuid4().hex * 2}"
         try:
             os.makedirs(path)
         except OSError:
             continue
         if os.path.exists(f"{path}/cgroup.procs"):
             return path
+        os.removedirs(path)
     return None
 
 
@@ -41,13 +43,13 @@ def into(group, *then):
     return ("sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh", *then)
 
 
-def remove(group):
-    while os.path.basename(group) not in ("cgroup", "pids"):
-        try:
-            os.rmdir(group)
-        except OSError:
-            return
-        group = os.path.dirname(group)
+def removed(group):
+    """Whether its processes have exited and it is gone."""
+    try:
+        os.removedirs(group)
+    except OSError:
+        return False
+    return True
 
 
 def succession(bed, checks):
@@ -136,7 +138,7 @@ def foreign_pod(bed, checks):
     tenant.delete()
     wait_for(lambda: not clients_of(bed))
     for group in groups:
-        remove(group)
+        wait_for(lambda group=group: removed(group))
 
 
 def run(bed, checks):
