@@ -53,7 +53,7 @@ Node full_node() {
   }
   node.snapshot.holdings = std::move(holdings);
   node.snapshot.plan.resources.push_back(std::move(resource));
-  node.snapshot.holders = node::holders(node.snapshot);
+  node.snapshot.holders = node::holders(node.snapshot, {});
   const auto tenants = guard::tenants_of(node.snapshot.shares);
   guard::take_figures(node.figures, node.devices, tenants, {}, {});
   return node;
