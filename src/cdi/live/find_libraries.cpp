@@ -67,7 +67,8 @@ std::string find_library_folder(const os::RootView& root, const std::string& nam
     if (const auto place = root.look(folder + "/" + name); place && place->is_file()) return folder;
   for (const std::string& folder : folders) {
     const auto place = root.look(folder + "/libcuda.so.1");
-    const auto slash = place && place->is_file() ? place->path.rfind('/') : std::string::npos;
+    if (!place || !place->is_file()) continue;
+    const auto slash = place->path.rfind('/');
     if (slash != std::string::npos && place->path.substr(slash + 1) == name) return place->path.substr(0, slash);
   }
   return {};
