@@ -50,7 +50,7 @@ class ConfigManager {
   Status open() {
     TRY(loop_, os::Loop::open());
     TRY_STATUS(loop_->on_signals({SIGTERM, SIGINT, SIGQUIT}, [this](int) { end(0); }));
-    look_timer_.emplace(*loop_);
+    look_timer_ = std::make_unique<os::Timer>(*loop_);
     TRY(watch_, os::DirWatch::open(*loop_, options_.source_dir, [this](const std::string&) { look_soon(); }));
     worker_ = os::Worker::start();
     link_ = std::make_unique<kube::KubeLink>(*loop_, *worker_, options_.kubeconfig, options_.environment);
@@ -137,7 +137,7 @@ class ConfigManager {
   std::unique_ptr<config::ClusterConfigs> cluster_;
   std::unique_ptr<os::DirWatch> watch_;
   bool patient_ = true;
-  std::optional<os::Timer> look_timer_;
+  std::unique_ptr<os::Timer> look_timer_;
   std::optional<std::string> applied_;  // the hash that the reader was last signalled for
   std::vector<Problem> said_;
   int exit_code_ = 0;
