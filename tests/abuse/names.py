@@ -4,7 +4,7 @@ where the policy says so; one that runs with the rights of such a daemon is name
 import os, shutil, subprocess, sys
 
 from bed import Node, main, wait_for
-from tenancy import into, pod_group, remove
+from tenancy import into, pod_group, removed
 
 CONFIG = Node.CONFIG.replace("replicas: 10", "replicas: 2").replace("leave\n", "leave\n    guard: {foreignProcesses: terminate}\n")
 WITHOUT_RIGHTS = ("setpriv", "--bounding-set", "-sys_admin", "--inh-caps", "-all")
@@ -37,7 +37,7 @@ def run(bed, checks):
     for process in (daemon, by_name, by_program):
         process.kill()
         process.wait()
-    remove(group)
+    wait_for(lambda: removed(group))
 
 
 if __name__ == "__main__":
