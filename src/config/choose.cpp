@@ -62,7 +62,7 @@ std::expected<Choice, Problem> choose(const NamedConfigs& set, const LabelSeen& 
     const auto by = from_word<ChosenBy>(word);
     if (by == ChosenBy::kEmpty) return Choice{"", ChosenBy::kEmpty};
     if (by != ChosenBy::kNamed && by != ChosenBy::kSingle)
-      return std::unexpected(error_in("--fallback-strategies", in_quotes(word) + " is no strategy",
+      return std::unexpected(error_in("--fallback-strategies", in_quotes(word) + " is not a strategy",
                                       "write some of: named, single, empty"));
     if (by == ChosenBy::kNamed && set.texts.contains(kDefaultName)) return Choice{kDefaultName, ChosenBy::kNamed};
     if (by == ChosenBy::kSingle && set.texts.size() == 1) return Choice{set.texts.begin()->first, ChosenBy::kSingle};

@@ -15,7 +15,7 @@ namespace tranche::verify {
 
 inline constexpr const char* kRunLabel = "tranche.io/verify";  // on every probe pod, with the name of the run
 inline constexpr const char* kProbeContainer = "probe";
-inline constexpr std::uint32_t kNeighbourUser = 65534;  // the user "nobody"; a trial runs as the image's user
+inline constexpr std::uint32_t kNeighbourUser = 65534;  // without rights; a trial runs as the image's user
 
 struct ProbePod {
   std::string resource;

@@ -4,9 +4,8 @@
 //
 //   * a held slot that the newest plan does not have stays, unhealthy, until it is free;
 //   * an id that is held under a different resource is not allocated a second time;
-//   * a device whose kind of sharing changes (exclusive, time-slicing, an MPS pool) stays as it is, and no slot of it
-//   is
-//     allocated, while a slot of it is held; the devices of a joined pool change together, all others at once;
+//   * a device whose kind of sharing changes (exclusive, time-slicing, an MPS pool) stays as it is, and none of its
+//     slots is allocated, while one of them is held; the devices of a joined pool change together, all others at once;
 //   * if the limits of all slots exceed what a device has free, the slots that do not fit wait.
 //
 // Level-triggered: decided again whenever the plan or the holdings change, also after a restart, when `before` is

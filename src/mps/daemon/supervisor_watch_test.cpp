@@ -88,7 +88,7 @@ TEST(Supervisor, KeepsTheLimitsOfATurnWhileItsOwnChange) {
   const DaemonLimits third{{{kA, mib(7188)}}, Percent{500}};
   rig.feed(DesiredChanged{third}).answer();
   ASSERT_THAT(names(rig.last), ElementsAre("apply"));
-  EXPECT_EQ(std::get<ApplyLimits>(rig.last.back()).limits, kOther) << "somebody may be coming in";
+  EXPECT_EQ(std::get<ApplyLimits>(rig.last.back()).limits, kOther) << "a client may be connecting";
   rig.applied().read(kReadOther);
   EXPECT_EQ(rig.s.state, State::kServing);
 }

@@ -29,7 +29,7 @@ inline int connect_at(int fd, const std::string& path) {
   return ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
 }
 
-// Without a backlog nobody listens on it.
+// Without a backlog the socket is bound and does not listen.
 inline Fd socket_at(const std::string& path, int backlog = 0, int type = SOCK_STREAM) {
   Fd fd(::socket(AF_UNIX, type | SOCK_CLOEXEC, 0));
   bind_at(fd.get(), path);
