@@ -73,14 +73,9 @@ Result<GpuUse> Driver::use_of(const Held& gpu) const {
     use.used = {memory.used};
     use.total = {memory.total};
   }
-  Utilization utilization{};
-  if (call(f.utilization, gpu.device, &utilization) == Return::kSuccess) use.utilization = utilization.gpu;
-  std::int32_t mode = 0;
-  if (call(f.compute_mode, gpu.device, &mode) == Return::kSuccess && mode >= 0 && mode <= 3) {
-    use.compute_mode = static_cast<inventory::ComputeMode>(mode);
-  }
-  std::int32_t persistence = 0;
-  if (call(f.persistence_mode, gpu.device, &persistence) == Return::kSuccess) use.persistence = persistence == kEnabled;
+  use.utilization = reported(f.utilization, gpu.device).value_or(Utilization{}).gpu;
+  use.compute_mode = compute_mode_of(f, gpu.device);
+  if (const auto persistence = reported(f.persistence_mode, gpu.device)) use.persistence = *persistence == kEnabled;
   use.demand = demand_of(f, gpu.device);
   TRY(use.processes, read_processes(*library_, gpu.device));
   return use;
@@ -130,14 +125,12 @@ Status Driver::set_compute_mode(const std::string& gpu_uuid, inventory::ComputeM
         library_->error(code, "cannot set the compute mode to " + std::string(inventory::to_string(mode)), gpu_uuid));
   }
   // Read the mode back: with MIG on, the driver accepts it for MIG devices only, and some versions ignore it silently.
-  std::int32_t now_in_force = -1;
-  if (call(f.compute_mode, gpu->device, &now_in_force) == Return::kSuccess &&
-      now_in_force != static_cast<std::int32_t>(mode)) {
+  const auto now = reported(f.compute_mode, gpu->device);
+  if (now && *now != static_cast<std::int32_t>(mode))
     return fail(Kind::kConflict,
                 "the driver accepted the compute mode " + std::string(inventory::to_string(mode)) +
                     " but another one is in effect",
-                gpu_uuid, now_in_force);
-  }
+                gpu_uuid, *now);
   return {};
 }
 

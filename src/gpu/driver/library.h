@@ -5,6 +5,7 @@
 #include <array>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -111,6 +112,14 @@ struct Functions {
 template <class... P, class... A>
 Return call(Return (*function)(P...), A... arguments) {
   return function == nullptr ? Return::kNotSupported : function(arguments...);
+}
+
+// What a call reports of a device; absent if the call fails.
+template <class Value>
+std::optional<Value> reported(Return (*function)(Device, Value*), Device device) {
+  Value value{};
+  if (call(function, device, &value) != Return::kSuccess) return std::nullopt;
+  return value;
 }
 
 // A text that a call reports of a device, such as its UUID; `text` stays as it is if the call fails.

@@ -11,10 +11,10 @@ constexpr Duration kClientsAtLeastEvery = std::chrono::seconds(5);
 constexpr std::uint64_t kGrowth = 16ULL << 20;  // between two reads of used memory, to trigger a full sample
 
 bool has_grown(const Functions& f, Device device, std::optional<std::uint64_t>& used) {
-  Memory memory{};
-  if (call(f.memory, device, &memory) != Return::kSuccess) return false;  // the next full sample reports why
-  const bool grown = used && memory.used > *used && memory.used - *used >= kGrowth;
-  used = memory.used;
+  const auto memory = reported(f.memory, device);
+  if (!memory) return false;  // the next full sample reports why
+  const bool grown = used && memory->used > *used && memory->used - *used >= kGrowth;
+  used = memory->used;
   return grown;
 }
 

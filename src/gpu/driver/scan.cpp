@@ -90,10 +90,8 @@ std::string clique_of(const Functions& f, Device device) {
     if (state != kFabricCompleted || status != 0 || !set) return std::string();
     return uuid_text(uuid) + "." + std::to_string(clique);
   };
-  FabricInfo info{};
-  if (call(f.fabric_info, device, &info) == Return::kSuccess) {
-    return name(info.cluster_uuid, info.status, info.state, info.clique_id);
-  }
+  if (const auto info = reported(f.fabric_info, device))
+    return name(info->cluster_uuid, info->status, info->state, info->clique_id);
   FabricInfoV2 info_v{};
   info_v.version = kFabricInfoV2Version;
   if (call(f.fabric_info_v, device, &info_v) == Return::kSuccess) {
@@ -140,11 +138,9 @@ class Reader {
   }
 
   void read_pci() {
-    PciInfo pci{};
-    if (call(f_.pci_info, device_, &pci) == Return::kSuccess) {
-      pci.bus_id[sizeof(pci.bus_id) - 1] = '\0';
-      gpu_.pci_bus_id = pci.bus_id;
-    }
+    auto pci = reported(f_.pci_info, device_).value_or(PciInfo{});
+    pci.bus_id[sizeof(pci.bus_id) - 1] = '\0';
+    gpu_.pci_bus_id = pci.bus_id;
     PciInfoExt ext{};
     ext.version = kPciInfoExtVersion;
     if (call(f_.pci_info_ext, device_, &ext) == Return::kSuccess) {
@@ -175,12 +171,9 @@ class Reader {
     } else {
       doubt(code, "the driver does not say its compute capability", "nvmlDeviceGetCudaComputeCapability");
     }
-    std::uint32_t cores = 0;
-    if (call(f_.cuda_cores, device_, &cores) == Return::kSuccess)
-      gpu_.sm_count = inventory::sm_count_from_cores(cores, gpu_.compute_capability);
-    std::int32_t mode = 0;
-    if (call(f_.compute_mode, device_, &mode) == Return::kSuccess && mode >= 0 && mode <= 3)
-      gpu_.compute_mode = static_cast<inventory::ComputeMode>(mode);
+    gpu_.sm_count =
+        inventory::sm_count_from_cores(reported(f_.cuda_cores, device_).value_or(0), gpu_.compute_capability);
+    gpu_.compute_mode = compute_mode_of(f_, device_);
   }
 
   const Library& library_;
@@ -197,6 +190,11 @@ std::string name_of_missing(std::uint32_t index, const std::vector<Held>& known)
 }
 
 }  // namespace
+
+inventory::ComputeMode compute_mode_of(const Functions& f, Device device) {
+  const std::int32_t mode = reported(f.compute_mode, device).value_or(-1);
+  return mode >= 0 && mode <= 3 ? static_cast<inventory::ComputeMode>(mode) : inventory::ComputeMode::kDefault;
+}
 
 Result<Scan> scan_node(const Library& library, const ScanPlace& place, const std::vector<Held>& known) {
   const Functions& f = library.functions();

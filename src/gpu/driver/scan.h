@@ -32,6 +32,8 @@ struct ScanPlace {
   bool a_node_for_each = true;  // every GPU has a /dev/nvidia<minor>; false under WSL
 };
 
+inventory::ComputeMode compute_mode_of(const Functions& f, Device device);  // kDefault if the driver does not report it
+
 // known: UUIDs from earlier scans, by index, to name a GPU that does not answer now.
 Result<Scan> scan_node(const Library& library, const ScanPlace& place, const std::vector<Held>& known);
 

@@ -59,9 +59,8 @@ std::optional<double> clock_of(const Functions& f, Device device, std::uint32_t 
 }
 
 std::optional<Bytes> memory_of(const Functions& f, Device device) {
-  Memory memory{};
-  if (call(f.memory, device, &memory) != Return::kSuccess) return {};
-  return Bytes{memory.used};
+  const auto memory = reported(f.memory, device);
+  return memory ? std::optional(Bytes{memory->used}) : std::nullopt;
 }
 
 bool has_activity(const Functions& f, Device device) {
@@ -157,15 +156,13 @@ GpuTelemetry Telemetry::read(const Library& library, const Held& gpu, MonoTime n
   into.uuid = gpu.uuid;
   into.at = now;
   into.memory_used = memory_of(f, gpu.device);
-  Utilization utilization{};
-  if (call(f.utilization, gpu.device, &utilization) == Return::kSuccess) into.utilization = utilization.gpu / 100.0;
+  if (const auto utilization = reported(f.utilization, gpu.device)) into.utilization = utilization->gpu / 100.0;
+  if (const auto milliwatts = reported(f.power_usage, gpu.device)) into.power_watts = *milliwatts / 1000.0;
   std::uint32_t value = 0;
-  if (call(f.power_usage, gpu.device, &value) == Return::kSuccess) into.power_watts = value / 1000.0;
   if (call(f.temperature, gpu.device, 0U, &value) == Return::kSuccess) into.celsius = value;
   into.sm_hertz = clock_of(f, gpu.device, kSmClock);
   into.memory_hertz = clock_of(f, gpu.device, kMemoryClock);
-  std::uint64_t reasons = 0;
-  if (call(f.clock_reasons, gpu.device, &reasons) == Return::kSuccess) into.clock_reasons = reasons;
+  into.clock_reasons = reported(f.clock_reasons, gpu.device);
   read_fields(f, gpu.device, into);
   Energy& energy = energies_[gpu.uuid];
   if (!energy.at || now - *energy.at >= kEnergyEvery) energy = {now, energy_of(f, gpu.device)};
@@ -181,8 +178,7 @@ GpuTelemetry Telemetry::read(const Library& library, const Held& gpu, MonoTime n
 // Pipe activity is read from the compute instance, memory traffic from the GPU instance.
 void Telemetry::read_mig(const Library& library, const Held& gpu, GpuTelemetry& into, MonoTime now) {
   const Functions& f = library.functions();
-  std::uint32_t most = 0;
-  if (call(f.max_mig_devices, gpu.device, &most) != Return::kSuccess) return;
+  const std::uint32_t most = reported(f.max_mig_devices, gpu.device).value_or(0);
   for (std::uint32_t slot = 0; slot < most; ++slot) {
     Device mig = nullptr;
     if (call(f.mig_device_by_index, gpu.device, slot, &mig) != Return::kSuccess) continue;
@@ -194,11 +190,10 @@ void Telemetry::read_mig(const Library& library, const Held& gpu, GpuTelemetry& 
       one.activity = activity(library, one.uuid, now, [mig](const Functions& of, GpmSample sample) {
         return call(of.gpm_sample_get, mig, sample);
       });
-      std::uint32_t instance = 0;
-      if (call(f.gpu_instance_id, mig, &instance) == Return::kSuccess)
-        one.activity.dram = activity(library, gpu.uuid + "/" + std::to_string(instance), now,
+      if (const auto instance = reported(f.gpu_instance_id, mig))
+        one.activity.dram = activity(library, gpu.uuid + "/" + std::to_string(*instance), now,
                                      [&](const Functions& of, GpmSample sample) {
-                                       return call(of.gpm_mig_sample_get, gpu.device, instance, sample);
+                                       return call(of.gpm_mig_sample_get, gpu.device, *instance, sample);
                                      })
                                 .dram;
       one.activity.pcie_sent = one.activity.pcie_received = {};

@@ -38,19 +38,15 @@ Result<inventory::MigDevice> read_mig_device(const Library& library, Device pare
   if (const Return code = read_text(f.uuid, mig, device.uuid); code != Return::kSuccess)
     return failed(code, "nvmlDeviceGetUUID");
   // The placement is needed only to attribute events, so a device without one is listed nevertheless.
-  std::uint32_t gi = 0, ci = 0;
-  const bool has_gi = call(f.gpu_instance_id, mig, &gi) == Return::kSuccess;
-  const bool has_ci = call(f.compute_instance_id, mig, &ci) == Return::kSuccess;
-  const inventory::MigPlacement place = inventory::place_mig(
-      device.uuid, gpu.uuid, has_gi ? std::optional(gi) : std::nullopt, has_ci ? std::optional(ci) : std::nullopt);
+  const auto place = inventory::place_mig(device.uuid, gpu.uuid, reported(f.gpu_instance_id, mig),
+                                          reported(f.compute_instance_id, mig));
   device.gpu_instance = place.gpu_instance;
   device.compute_instance = place.compute_instance;
   DeviceAttributes attributes{};
   if (const Return code = call(f.attributes, mig, &attributes); code != Return::kSuccess) {
     return failed(code, "nvmlDeviceGetAttributes");
   }
-  Memory memory{};
-  if (call(f.memory, mig, &memory) == Return::kSuccess) device.memory = {memory.total};
+  device.memory = {reported(f.memory, mig).value_or(Memory{}).total};
   device.nominal_memory = mib(attributes.memory_size_mib);
   if (device.memory.value == 0) device.memory = device.nominal_memory;
   device.sm_count = attributes.multiprocessor_count;

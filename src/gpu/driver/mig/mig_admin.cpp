@@ -141,16 +141,13 @@ class Admin final : public MigAdmin {
     gpu.index = index;
     TRY_STATUS(check(nvml::read_text(f_.uuid, device, gpu.uuid), "it does not answer", "nvmlDeviceGetUUID"));
     nvml::read_text(f_.name, device, gpu.name);
-    nvml::PciInfo pci{};
-    if (nvml::call(f_.pci_info, device, &pci) == nvml::Return::kSuccess) {
-      gpu.pci_device_id = pci.pci_device_id;
-      gpu.pci_subsystem_id = pci.pci_subsystem_id;
-    }
+    const auto pci = nvml::reported(f_.pci_info, device).value_or(nvml::PciInfo{});
+    gpu.pci_device_id = pci.pci_device_id;
+    gpu.pci_subsystem_id = pci.pci_subsystem_id;
     std::int32_t major = 0, minor = 0;
     if (nvml::call(f_.compute_capability, device, &major, &minor) == nvml::Return::kSuccess)
       gpu.compute_capability = {major, minor};
-    nvml::Memory memory{};
-    if (nvml::call(f_.memory, device, &memory) == nvml::Return::kSuccess) gpu.memory = {memory.total};
+    gpu.memory = {nvml::reported(f_.memory, device).value_or(nvml::Memory{}).total};
 
     std::uint32_t current = 0, pending = 0;
     const nvml::Return mode = nvml::call(f_.mig_mode, device, &current, &pending);
@@ -218,17 +215,13 @@ class Admin final : public MigAdmin {
   using Uuids = std::map<std::pair<std::uint32_t, std::uint32_t>, std::string>;  // (GPU instance, compute instance)
   Uuids uuids_of(Device device) const {
     Uuids uuids;
-    std::uint32_t most = 0;
-    nvml::call(f_.max_mig_devices, device, &most);
+    const std::uint32_t most = nvml::reported(f_.max_mig_devices, device).value_or(0);
     for (std::uint32_t slot = 0; slot < most; ++slot) {
       Device mig = nullptr;
       if (nvml::call(f_.mig_device_by_index, device, slot, &mig) != nvml::Return::kSuccess) continue;
-      std::uint32_t gi = 0, ci = 0;
-      std::string uuid;
-      if (nvml::call(f_.gpu_instance_id, mig, &gi) == nvml::Return::kSuccess &&
-          nvml::call(f_.compute_instance_id, mig, &ci) == nvml::Return::kSuccess &&
-          nvml::read_text(f_.uuid, mig, uuid) == nvml::Return::kSuccess)
-        uuids[{gi, ci}] = uuid;
+      const auto gi = nvml::reported(f_.gpu_instance_id, mig), ci = nvml::reported(f_.compute_instance_id, mig);
+      if (std::string uuid; gi && ci && nvml::read_text(f_.uuid, mig, uuid) == nvml::Return::kSuccess)
+        uuids[{*gi, *ci}] = uuid;
     }
     return uuids;
   }
