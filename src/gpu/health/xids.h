@@ -1,6 +1,6 @@
 #pragma once
-// data/xids.yaml compiled in: what each XID error of NVIDIA's driver means for a GPU's slots. xids_test compares the
-// two; the file lists the sources. How a node's variables change that is in healthchecks.h. Pure.
+// data/xids.yaml compiled in: what each XID error of NVIDIA's driver means for a GPU's slots. The file lists the
+// sources. How a node's variables change that is in healthchecks.h. Pure.
 #include <cstdint>
 #include <span>
 #include <string_view>

@@ -10,7 +10,7 @@
 namespace tranche::health {
 namespace xids_test {
 
-// data/xids.yaml is the file that people edit; the compiled table is what the agent uses. They must be equal.
+// data/xids.yaml is the file that people edit; the build makes the table that the agent uses. They must be equal.
 TEST(Xids, CompiledTableIsTheFile) {
   const char* source = std::getenv("TRANCHE_SOURCE");
   ASSERT_NE(source, nullptr) << "set by ctest";
