@@ -52,6 +52,11 @@ Error CudaLibrary::error(int code, std::string doing, std::string where) const {
   return Error{text != nullptr ? text->kind : Kind::kUnavailable, std::move(what), std::move(where), code};
 }
 
+Status CudaLibrary::check(int code, std::string_view doing, std::string_view where) const {
+  if (code == kCudaSuccess) return {};
+  return std::unexpected(error(code, std::string(doing), std::string(where)));
+}
+
 Result<CudaModule> compile(const CudaLibrary& cuda, const char* ptx) {
   CudaModule module = nullptr;
   const CudaFunctions& f = cuda.functions();
@@ -72,8 +77,7 @@ Result<CudaModule> compile(const CudaLibrary& cuda, const char* ptx) {
 
 Result<CudaFunction> find_kernel(const CudaLibrary& cuda, CudaModule module, const char* name) {
   CudaFunction function = nullptr;
-  const int code = cuda.functions().module_function(&function, module, name);
-  if (code != kCudaSuccess) return std::unexpected(cuda.error(code, "a kernel is missing", name));
+  TRY_STATUS(cuda.check(cuda.functions().module_function(&function, module, name), "a kernel is missing", name));
   return function;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 #include "os/library/shared_library.h"
@@ -77,6 +78,8 @@ class CudaLibrary {
 
   // "CUDA context cannot be created: CUDA_ERROR_MPS_CONNECTION_FAILED: <meaning>; <remedy>".
   Error error(int code, std::string doing, std::string where) const;
+  Status check(int code, std::string_view doing,
+               std::string_view where) const;  // this error, unless `code` is kCudaSuccess
 
  private:
   CudaFunctions functions_;

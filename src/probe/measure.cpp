@@ -19,16 +19,13 @@ constexpr std::uint64_t kLimitStep = 2ull << 20;  // the driver hands out memory
 
 Status launch(const CudaLibrary& cuda, CudaFunction function, std::uint32_t blocks, void** parameters,
               const char* name) {
-  const int code =
-      cuda.functions().launch(function, blocks, 1, 1, kThreadsPerBlock, 1, 1, 0, nullptr, parameters, nullptr);
-  if (code != kCudaSuccess) return std::unexpected(cuda.error(code, "a kernel cannot be started", name));
-  return {};
+  return cuda.check(
+      cuda.functions().launch(function, blocks, 1, 1, kThreadsPerBlock, 1, 1, 0, nullptr, parameters, nullptr),
+      "a kernel cannot be started", name);
 }
 
 Status wait(const CudaLibrary& cuda, const char* name) {
-  const int code = cuda.functions().context_synchronize();
-  if (code != kCudaSuccess) return std::unexpected(cuda.error(code, "a kernel failed", name));
-  return {};
+  return cuda.check(cuda.functions().context_synchronize(), "a kernel failed", name);
 }
 
 std::uint32_t blocks_of(const ProbeReport& report, std::uint32_t asked) {
@@ -39,10 +36,8 @@ std::uint32_t blocks_of(const ProbeReport& report, std::uint32_t asked) {
 
 Result<DeviceMemory> DeviceMemory::allocate(const CudaLibrary& cuda, std::size_t bytes) {
   CudaAddress address = 0;
-  const int code = cuda.functions().memory_allocate(&address, bytes);
-  if (code != kCudaSuccess) {
-    return std::unexpected(cuda.error(code, "cannot allocate " + to_string(Bytes{bytes}), "cuMemAlloc"));
-  }
+  TRY_STATUS(cuda.check(cuda.functions().memory_allocate(&address, bytes), "cannot allocate " + to_string(Bytes{bytes}),
+                        "cuMemAlloc"));
   return DeviceMemory(cuda, address);
 }
 
@@ -55,8 +50,8 @@ DeviceMemory::~DeviceMemory() {
 
 Result<std::vector<std::uint32_t>> DeviceMemory::read(std::size_t words) const {
   std::vector<std::uint32_t> host(words);
-  const int code = cuda_->functions().copy_to_host(host.data(), address_, words * sizeof(std::uint32_t));
-  if (code != kCudaSuccess) return std::unexpected(cuda_->error(code, "cannot copy from the GPU", "cuMemcpyDtoH"));
+  TRY_STATUS(cuda_->check(cuda_->functions().copy_to_host(host.data(), address_, words * sizeof(std::uint32_t)),
+                          "cannot copy from the GPU", "cuMemcpyDtoH"));
   return host;
 }
 

@@ -1,6 +1,5 @@
 #include "probe/probe.h"
 
-#include <dirent.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -8,9 +7,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
-#include <memory>
 
 #include "base/text.h"
+#include "os/files/files.h"
 
 namespace tranche::probe {
 namespace {
@@ -34,10 +33,8 @@ std::string peer_of(int fd) {
 
 std::map<unsigned long, std::string> connections() {
   std::map<unsigned long, std::string> by_inode;
-  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir("/proc/self/fd"), ::closedir);
-  if (!folder) return by_inode;
-  while (const dirent* entry = ::readdir(folder.get())) {
-    const auto number = parse_unsigned(entry->d_name);
+  for (const std::string& name : os::names_in("/proc/self/fd")) {
+    const auto number = parse_unsigned(name);
     if (!number || *number > 1'000'000) continue;
     const int fd = static_cast<int>(*number);
     struct stat status{};

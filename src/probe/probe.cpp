@@ -24,8 +24,8 @@ using Context = std::unique_ptr<std::remove_pointer_t<CudaContext>, EndContext>;
 
 Result<Context> make_context(const CudaLibrary& cuda, CudaDevice device) {
   CudaContext context = nullptr;
-  if (const int code = cuda.functions().context_create(&context, 0, device); code != kCudaSuccess)
-    return std::unexpected(cuda.error(code, "a CUDA context cannot be made", "cuCtxCreate"));
+  TRY_STATUS(
+      cuda.check(cuda.functions().context_create(&context, 0, device), "a CUDA context cannot be made", "cuCtxCreate"));
   return Context(context, EndContext{&cuda});
 }
 
@@ -51,9 +51,8 @@ Result<Chosen> choose_device(const CudaLibrary& cuda, const std::string& wanted,
   std::string seen;
   for (int index = 0; index < count; ++index) {
     Chosen chosen{0, index, {}};
-    if (const int code = cuda.functions().device_get(&chosen.device, index); code != kCudaSuccess) {
-      return std::unexpected(cuda.error(code, "GPU " + std::to_string(index) + " cannot be opened", "cuDeviceGet"));
-    }
+    TRY_STATUS(cuda.check(cuda.functions().device_get(&chosen.device, index),
+                          "GPU " + std::to_string(index) + " cannot be opened", "cuDeviceGet"));
     chosen.uuid = uuid_of(cuda, chosen.device);
     if (wanted.empty() || (number && static_cast<std::uint64_t>(index) == *number) || chosen.uuid == wanted)
       return chosen;
@@ -110,13 +109,11 @@ Result<ProbeReport> run_probe(const ProbeOptions& options, const std::function<v
 
   const std::set<unsigned long> connections_before = local_connections();
   stage("starting CUDA (cuInit)");
-  if (const int code = timed(report.init_time, [&] { return cuda.functions().init(0); }); code != kCudaSuccess) {
-    return std::unexpected(cuda.error(code, "CUDA does not start", "cuInit"));
-  }
+  TRY_STATUS(
+      cuda.check(timed(report.init_time, [&] { return cuda.functions().init(0); }), "CUDA does not start", "cuInit"));
   if (cuda.functions().driver_version != nullptr) cuda.functions().driver_version(&report.driver_cuda);
-  if (const int code = cuda.functions().device_count(&report.visible_devices); code != kCudaSuccess) {
-    return std::unexpected(cuda.error(code, "the GPUs cannot be counted", "cuDeviceGetCount"));
-  }
+  TRY_STATUS(cuda.check(cuda.functions().device_count(&report.visible_devices), "the GPUs cannot be counted",
+                        "cuDeviceGetCount"));
   TRY(const Chosen chosen, choose_device(cuda, options.device, report.visible_devices));
   describe_device(cuda, chosen, report);
 
@@ -124,9 +121,7 @@ Result<ProbeReport> run_probe(const ProbeOptions& options, const std::function<v
   TRY(const Context context, timed(report.context_time, [&] { return make_context(cuda, chosen.device); }));
   report.sms_by_attribute = attribute(cuda, kAttributeMultiprocessors, chosen.device);
   std::size_t free = 0, total = 0;
-  if (const int code = cuda.functions().memory_info(&free, &total); code != kCudaSuccess) {
-    return std::unexpected(cuda.error(code, "the memory cannot be read", "cuMemGetInfo"));
-  }
+  TRY_STATUS(cuda.check(cuda.functions().memory_info(&free, &total), "the memory cannot be read", "cuMemGetInfo"));
   report.memory_free = {free};
   report.memory_total = {total};
   report.mps = look_for_mps(connections_before);

@@ -119,11 +119,8 @@ Status Driver::set_compute_mode(const std::string& gpu_uuid, inventory::ComputeM
   if (gpu == held_.end())
     return fail(Kind::kNotFound, "no GPU " + in_quotes(gpu_uuid) + " answers on this node", gpu_uuid);
   const Functions& f = library_->functions();
-  const Return code = call(f.set_compute_mode, gpu->device, static_cast<std::int32_t>(mode));
-  if (code != Return::kSuccess) {
-    return std::unexpected(
-        library_->error(code, "cannot set the compute mode to " + std::string(inventory::to_string(mode)), gpu_uuid));
-  }
+  TRY_STATUS(library_->check(call(f.set_compute_mode, gpu->device, static_cast<std::int32_t>(mode)),
+                             "cannot set the compute mode to " + std::string(inventory::to_string(mode)), gpu_uuid));
   // Read the mode back: with MIG on, the driver accepts it for MIG devices only, and some versions ignore it silently.
   const auto now = reported(f.compute_mode, gpu->device);
   if (now && *now != static_cast<std::int32_t>(mode))

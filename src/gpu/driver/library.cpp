@@ -119,9 +119,7 @@ Result<std::unique_ptr<Library>> Library::open(const std::string& driver_root) {
   if (code == Return::kDriverNotLoaded) {
     return fail(Kind::kUnavailable, "the NVIDIA kernel driver is not loaded", library->path_, static_cast<int>(code));
   }
-  if (code != Return::kSuccess) {
-    return std::unexpected(library->error(code, "the NVIDIA management library does not start", library->path_));
-  }
+  TRY_STATUS(library->check(code, "the NVIDIA management library does not start", library->path_));
   library->initialised_ = true;
   return library;
 }
@@ -142,6 +140,11 @@ Error Library::error(Return code, std::string doing, std::string where) const {
   if (code == Return::kGpuIsLost) what += "; reset the GPU or reboot the node";
   if (code == Return::kNoPermission) what += "; run as root in the host's user namespace";
   return Error{kind_of(code), std::move(what), std::move(where), static_cast<int>(code)};
+}
+
+Status Library::check(Return code, std::string_view doing, std::string_view where) const {
+  if (code == Return::kSuccess) return {};
+  return std::unexpected(error(code, std::string(doing), std::string(where)));
 }
 
 }  // namespace tranche::gpu::nvml

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 #include "gpu/driver/abi.h"
@@ -145,6 +146,8 @@ class Library {
   const Functions& functions() const { return functions_; }
   const std::string& path() const { return path_; }                      // of the file that the loader mapped
   Error error(Return code, std::string doing, std::string where) const;  // includes the library's own text for the code
+  // The same error, unless `code` is kSuccess.
+  Status check(Return code, std::string_view doing, std::string_view where) const;
 
  private:
   Library() = default;

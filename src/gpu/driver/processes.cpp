@@ -57,10 +57,7 @@ Result<std::vector<GpuHolder>> read_processes(const Library& library, Device dev
   ProcessList all;
   all.read(f.compute_processes, device, f.compute_processes_entry);
   if (all.code() == Return::kNotSupported || all.code() == Return::kNoPermission) return std::vector<GpuHolder>{};
-  if (all.code() != Return::kSuccess) {
-    return std::unexpected(
-        library.error(all.code(), "cannot list the processes", "nvmlDeviceGetComputeRunningProcesses"));
-  }
+  TRY_STATUS(library.check(all.code(), "cannot list the processes", "nvmlDeviceGetComputeRunningProcesses"));
   std::map<std::uint32_t, GpuHolder> by_pid;  // a process has one entry for each MIG instance that it uses
   const auto add = [&by_pid](const ProcessInfo& entry, bool mps_client) {
     const auto [it, fresh] = by_pid.try_emplace(entry.pid);

@@ -110,8 +110,7 @@ class Reader {
     device_ = device;
     gpu_ = {};
     gpu_.index = index;
-    if (const Return code = read_text(f_.uuid, device, gpu_.uuid); code != Return::kSuccess)
-      return std::unexpected(library_.error(code, "it does not answer", "nvmlDeviceGetUUID"));
+    TRY_STATUS(library_.check(read_text(f_.uuid, device, gpu_.uuid), "it does not answer", "nvmlDeviceGetUUID"));
     if (const Return code = read_text(f_.name, device, gpu_.name); code == Return::kGpuIsLost)
       return std::unexpected(library_.error(code, "it does not answer", "nvmlDeviceGetName"));
     TRY_STATUS(read_minor());
@@ -130,11 +129,9 @@ class Reader {
   // wrong GPU. It does not matter where GPUs have no nodes of their own (WSL, integrated GPUs).
   Status read_minor() {
     const Return code = call(f_.minor_number, device_, &gpu_.minor);
-    if (code == Return::kSuccess) return {};
-    gpu_.minor = gpu_.index;
+    if (code != Return::kSuccess) gpu_.minor = gpu_.index;
     if (!place_.a_node_for_each || inventory::is_integrated_gpu(gpu_.name)) return {};
-    return std::unexpected(
-        library_.error(code, "the driver does not say which device node is its own", "nvmlDeviceGetMinorNumber"));
+    return library_.check(code, "the driver does not say which device node is its own", "nvmlDeviceGetMinorNumber");
   }
 
   void read_pci() {
@@ -208,9 +205,7 @@ Result<Scan> scan_node(const Library& library, const ScanPlace& place, const std
   if (call(f.cuda_driver_version, &cuda) == Return::kSuccess) node.cuda_driver_version = cuda;
 
   std::uint32_t count = 0;
-  if (const Return code = call(f.device_count, &count); code != Return::kSuccess) {
-    return std::unexpected(library.error(code, "cannot count the GPUs", "nvmlDeviceGetCount"));
-  }
+  TRY_STATUS(library.check(call(f.device_count, &count), "cannot count the GPUs", "nvmlDeviceGetCount"));
   Reader reader(library, place, node);
   for (std::uint32_t index = 0; index < count; ++index) {
     Device device = nullptr;

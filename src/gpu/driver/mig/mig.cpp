@@ -30,22 +30,16 @@ std::string suffix_of(const Functions& f, Device parent, Device mig, std::uint32
 Result<inventory::MigDevice> read_mig_device(const Library& library, Device parent, Device mig, std::uint32_t slot,
                                              const inventory::Gpu& gpu) {
   const Functions& f = library.functions();
-  const auto failed = [&library](Return code, const char* where) {
-    return std::unexpected(library.error(code, "it does not answer", where));
-  };
   inventory::MigDevice device;
   device.slot = slot;
-  if (const Return code = read_text(f.uuid, mig, device.uuid); code != Return::kSuccess)
-    return failed(code, "nvmlDeviceGetUUID");
+  TRY_STATUS(library.check(read_text(f.uuid, mig, device.uuid), "it does not answer", "nvmlDeviceGetUUID"));
   // The placement is needed only to attribute events, so a device without one is listed nevertheless.
   const auto place = inventory::place_mig(device.uuid, gpu.uuid, reported(f.gpu_instance_id, mig),
                                           reported(f.compute_instance_id, mig));
   device.gpu_instance = place.gpu_instance;
   device.compute_instance = place.compute_instance;
   DeviceAttributes attributes{};
-  if (const Return code = call(f.attributes, mig, &attributes); code != Return::kSuccess) {
-    return failed(code, "nvmlDeviceGetAttributes");
-  }
+  TRY_STATUS(library.check(call(f.attributes, mig, &attributes), "it does not answer", "nvmlDeviceGetAttributes"));
   device.memory = {reported(f.memory, mig).value_or(Memory{}).total};
   device.nominal_memory = mib(attributes.memory_size_mib);
   if (device.memory.value == 0) device.memory = device.nominal_memory;

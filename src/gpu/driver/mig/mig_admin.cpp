@@ -22,7 +22,7 @@ class Admin final : public MigAdmin {
 
   Result<std::vector<mig::GpuState>> read(std::vector<std::string>& silent) override {
     std::uint32_t count = 0;
-    TRY_STATUS(check(nvml::call(f_.device_count, &count), "cannot count the GPUs", "nvmlDeviceGetCount"));
+    TRY_STATUS(library_->check(nvml::call(f_.device_count, &count), "cannot count the GPUs", "nvmlDeviceGetCount"));
     std::vector<mig::GpuState> gpus;
     for (std::uint32_t index = 0; index < count; ++index) {
       if (care_.pass_over.contains(index)) continue;
@@ -51,8 +51,8 @@ class Admin final : public MigAdmin {
       return Activation::kNeedsReset;
     if (code == nvml::Return::kInUse || (code == nvml::Return::kSuccess && activation == nvml::Return::kInUse))
       return Activation::kInUse;
-    TRY_STATUS(check(code, "cannot change the MIG mode", "nvmlDeviceSetMigMode"));
-    TRY_STATUS(check(activation, "the driver could not put the MIG mode in effect", "nvmlDeviceSetMigMode"));
+    TRY_STATUS(library_->check(code, "cannot change the MIG mode", "nvmlDeviceSetMigMode"));
+    TRY_STATUS(library_->check(activation, "the driver could not put the MIG mode in effect", "nvmlDeviceSetMigMode"));
     return Activation::kActive;
   }
 
@@ -60,8 +60,8 @@ class Admin final : public MigAdmin {
     TRY(const Found found, find(gpu_uuid));
     const nvml::GpuInstancePlacement at{place.start, place.size};
     nvml::GpuInstance made = nullptr;
-    return check(nvml::call(f_.create_gpu_instance, found.device, profile_id, &at, &made),
-                 "cannot create a GPU instance", "nvmlDeviceCreateGpuInstanceWithPlacement");
+    return library_->check(nvml::call(f_.create_gpu_instance, found.device, profile_id, &at, &made),
+                           "cannot create a GPU instance", "nvmlDeviceCreateGpuInstanceWithPlacement");
   }
 
   Status create_compute_instance(const std::string& gpu_uuid, std::uint32_t gpu_instance,
@@ -76,24 +76,24 @@ class Admin final : public MigAdmin {
                   "the GPU instance has no compute instance profile of " + std::to_string(slices) + " slices",
                   "nvmlGpuInstanceGetComputeInstanceProfileInfo");
     nvml::ComputeInstance made = nullptr;
-    return check(nvml::call(f_.create_compute_instance, parent, *profile, &made), "cannot create a compute instance",
-                 "nvmlGpuInstanceCreateComputeInstance");
+    return library_->check(nvml::call(f_.create_compute_instance, parent, *profile, &made),
+                           "cannot create a compute instance", "nvmlGpuInstanceCreateComputeInstance");
   }
 
   Status destroy_compute_instance(const std::string& gpu_uuid, std::uint32_t gpu_instance,
                                   std::uint32_t compute_instance) override {
     TRY(const nvml::GpuInstance parent, instance(gpu_uuid, gpu_instance));
     nvml::ComputeInstance handle = nullptr;
-    TRY_STATUS(check(nvml::call(f_.compute_instance_by_id, parent, compute_instance, &handle),
-                     "cannot find the compute instance", "nvmlGpuInstanceGetComputeInstanceById"));
-    return check(nvml::call(f_.destroy_compute_instance, handle), "cannot destroy the compute instance",
-                 "nvmlComputeInstanceDestroy");
+    TRY_STATUS(library_->check(nvml::call(f_.compute_instance_by_id, parent, compute_instance, &handle),
+                               "cannot find the compute instance", "nvmlGpuInstanceGetComputeInstanceById"));
+    return library_->check(nvml::call(f_.destroy_compute_instance, handle), "cannot destroy the compute instance",
+                           "nvmlComputeInstanceDestroy");
   }
 
   Status destroy_gpu_instance(const std::string& gpu_uuid, std::uint32_t gpu_instance) override {
     TRY(const nvml::GpuInstance handle, instance(gpu_uuid, gpu_instance));
-    return check(nvml::call(f_.destroy_gpu_instance, handle), "cannot destroy the GPU instance",
-                 "nvmlGpuInstanceDestroy");
+    return library_->check(nvml::call(f_.destroy_gpu_instance, handle), "cannot destroy the GPU instance",
+                           "nvmlGpuInstanceDestroy");
   }
 
  private:
@@ -102,15 +102,10 @@ class Admin final : public MigAdmin {
     std::uint32_t index = 0;
   };
 
-  Status check(nvml::Return code, const char* doing, const char* where) const {
-    if (code == nvml::Return::kSuccess) return {};
-    return std::unexpected(library_->error(code, doing, where));
-  }
-
   // By index: the look-up by UUID fails for all GPUs while one of them is lost.
   Result<Found> find(const std::string& gpu_uuid) const {
     std::uint32_t count = 0;
-    TRY_STATUS(check(nvml::call(f_.device_count, &count), "cannot count the GPUs", "nvmlDeviceGetCount"));
+    TRY_STATUS(library_->check(nvml::call(f_.device_count, &count), "cannot count the GPUs", "nvmlDeviceGetCount"));
     for (std::uint32_t index = 0; index < count; ++index) {
       if (care_.pass_over.contains(index)) continue;
       Found found{nullptr, index};
@@ -124,22 +119,22 @@ class Admin final : public MigAdmin {
   Result<nvml::GpuInstance> instance(const std::string& gpu_uuid, std::uint32_t id) const {
     TRY(const Found found, find(gpu_uuid));
     nvml::GpuInstance handle = nullptr;
-    TRY_STATUS(check(nvml::call(f_.gpu_instance_by_id, found.device, id, &handle), "cannot find the GPU instance",
-                     "nvmlDeviceGetGpuInstanceById"));
+    TRY_STATUS(library_->check(nvml::call(f_.gpu_instance_by_id, found.device, id, &handle),
+                               "cannot find the GPU instance", "nvmlDeviceGetGpuInstanceById"));
     return handle;
   }
 
   Result<mig::GpuState> read_at(std::uint32_t index) const {
     Device device = nullptr;
-    TRY_STATUS(
-        check(nvml::call(f_.device_by_index, index, &device), "it does not answer", "nvmlDeviceGetHandleByIndex"));
+    TRY_STATUS(library_->check(nvml::call(f_.device_by_index, index, &device), "it does not answer",
+                               "nvmlDeviceGetHandleByIndex"));
     return read_device(device, index);
   }
 
   Result<mig::GpuState> read_device(Device device, std::uint32_t index) const {
     mig::GpuState gpu;
     gpu.index = index;
-    TRY_STATUS(check(nvml::read_text(f_.uuid, device, gpu.uuid), "it does not answer", "nvmlDeviceGetUUID"));
+    TRY_STATUS(library_->check(nvml::read_text(f_.uuid, device, gpu.uuid), "it does not answer", "nvmlDeviceGetUUID"));
     nvml::read_text(f_.name, device, gpu.name);
     const auto pci = nvml::reported(f_.pci_info, device).value_or(nvml::PciInfo{});
     gpu.pci_device_id = pci.pci_device_id;
@@ -152,7 +147,7 @@ class Admin final : public MigAdmin {
     std::uint32_t current = 0, pending = 0;
     const nvml::Return mode = nvml::call(f_.mig_mode, device, &current, &pending);
     if (mode == nvml::Return::kNotSupported) return gpu;
-    TRY_STATUS(check(mode, "cannot read the MIG mode", "nvmlDeviceGetMigMode"));
+    TRY_STATUS(library_->check(mode, "cannot read the MIG mode", "nvmlDeviceGetMigMode"));
     gpu.capable = true;
     gpu.enabled = current == 1;
     gpu.pending = pending == 1;
@@ -196,12 +191,12 @@ class Admin final : public MigAdmin {
     for (const mig::Profile& profile : gpu.profiles) {
       std::array<nvml::GpuInstance, nvml::kMostInstances> handles{};
       auto count = static_cast<std::uint32_t>(handles.size());
-      TRY_STATUS(check(nvml::call(f_.gpu_instances, device, profile.id, handles.data(), &count),
-                       "cannot list the GPU instances", "nvmlDeviceGetGpuInstances"));
+      TRY_STATUS(library_->check(nvml::call(f_.gpu_instances, device, profile.id, handles.data(), &count),
+                                 "cannot list the GPU instances", "nvmlDeviceGetGpuInstances"));
       for (std::uint32_t i = 0; i < std::min(count, nvml::kMostInstances); ++i) {
         nvml::GpuInstanceInfo info{};
-        TRY_STATUS(check(nvml::call(f_.gpu_instance_info, handles[i], &info), "cannot read a GPU instance",
-                         "nvmlGpuInstanceGetInfo"));
+        TRY_STATUS(library_->check(nvml::call(f_.gpu_instance_info, handles[i], &info), "cannot read a GPU instance",
+                                   "nvmlGpuInstanceGetInfo"));
         mig::GpuInstance instance{
             .id = info.id, .profile_id = info.profile_id, .placement = {info.placement.start, info.placement.size}};
         TRY(instance.compute, compute_of(handles[i], info.id, uuids));
@@ -250,12 +245,12 @@ class Admin final : public MigAdmin {
     for (const auto& [id, slices, number] : profiles) {
       std::array<nvml::ComputeInstance, nvml::kMostInstances> handles{};
       auto count = static_cast<std::uint32_t>(handles.size());
-      TRY_STATUS(check(nvml::call(f_.compute_instances, parent, id, handles.data(), &count),
-                       "cannot list the compute instances", "nvmlGpuInstanceGetComputeInstances"));
+      TRY_STATUS(library_->check(nvml::call(f_.compute_instances, parent, id, handles.data(), &count),
+                                 "cannot list the compute instances", "nvmlGpuInstanceGetComputeInstances"));
       for (std::uint32_t i = 0; i < std::min(count, nvml::kMostInstances); ++i) {
         nvml::ComputeInstanceInfo info{};
-        TRY_STATUS(check(nvml::call(f_.compute_instance_info, handles[i], &info), "cannot read a compute instance",
-                         "nvmlComputeInstanceGetInfo"));
+        TRY_STATUS(library_->check(nvml::call(f_.compute_instance_info, handles[i], &info),
+                                   "cannot read a compute instance", "nvmlComputeInstanceGetInfo"));
         const auto uuid = uuids.find({gpu_instance, info.id});
         found.push_back({.id = info.id,
                          .placement = {info.placement.start, slices},
