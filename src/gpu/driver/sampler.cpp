@@ -1,8 +1,8 @@
-#include "gpu/driver/sampler.h"
-#include "base/time.h"
-
 #include <algorithm>
 #include <tuple>
+
+#include "base/time.h"
+#include "gpu/driver/session.h"
 
 namespace tranche::gpu::nvml {
 namespace {

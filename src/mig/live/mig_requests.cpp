@@ -1,5 +1,3 @@
-#include "mig/live/mig_requests.h"
-
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
@@ -12,7 +10,7 @@
 #include "kube/node_condition.h"
 #include "kube/object.h"
 #include "kube/url.h"
-#include "mig/live/mig_options.h"
+#include "mig/live/mig_manager.h"
 #include "os/log/log.h"
 
 namespace tranche::mig {
@@ -55,8 +53,8 @@ void Evictions::want(const std::vector<Pod>& pods) {
     return true;
   });
   for (const Pod& pod : pods) {
-    const auto [at, fresh] = entries_.try_emplace(key_of(pod), Entry{pod, Backoff(1s, 30s, stable_hash(key_of(pod))), 0,
-                                                                     false, std::make_unique<os::Timer>(loop_)});
+    const auto [at, fresh] = entries_.try_emplace(
+        key_of(pod), Entry{pod, Backoff(1s, 30s, stable_hash(key_of(pod))), 0, std::make_unique<os::Timer>(loop_)});
     if (fresh) ask(at->second);
   }
 }
@@ -74,10 +72,10 @@ void Evictions::ask(Entry& entry) {
     Entry& one = found->second;
     one.call = 0;
     const bool gone = answer.status == kube::http::kNotFound;
-    one.accepted = gone || kube::succeeded(answer);
-    if (one.accepted && !gone) ++accepted_;
+    const bool accepted = gone || kube::succeeded(answer);
+    if (accepted && !gone) ++accepted_;
     std::string why;
-    if (!one.accepted) {
+    if (!accepted) {
       why = kube::why_not(answer);
       const Duration wait = std::max(one.backoff.next(), kube::status_of_body(answer.status, answer.body).retry_after);
       one.timer->start(wait, [this, key] {
@@ -85,7 +83,7 @@ void Evictions::ask(Entry& entry) {
       });
     }
     const Pod pod = one.pod;
-    on_result_(pod, one.accepted, why);
+    on_result_(pod, accepted, why);
   });
 }
 
