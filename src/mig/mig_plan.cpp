@@ -39,7 +39,7 @@ Remaining remaining(const GpuInstance& instance, const Part& part) {
 
 // How the mode changes, and what that needs. waits: it was set already.
 std::string mode_why(const GpuState& gpu, bool waits) {
-  if (mode_change_of(gpu.compute_capability) == ModeChange::kReset)
+  if (mode_needs_reset(gpu.compute_capability))
     return "GPUs of the Ampere generation change the MIG mode at a reset: of this GPU with no process on it, or of the "
            "machine";
   if (waits) return "the mode was set and the driver waits for a reset of the GPU or of the virtual machine";
@@ -133,7 +133,7 @@ void take(GpuState& gpu, const Step& step) {
     case Step::What::kModeOn:
     case Step::What::kModeOff:
       gpu.pending = step.what == Step::What::kModeOn;
-      if (mode_change_of(gpu.compute_capability) == ModeChange::kIdle) gpu.enabled = gpu.pending;
+      if (!mode_needs_reset(gpu.compute_capability)) gpu.enabled = gpu.pending;
       return;
     case Step::What::kReset:
       gpu.enabled = gpu.pending;

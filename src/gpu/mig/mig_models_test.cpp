@@ -31,7 +31,7 @@ TEST(MigModels, AgreeWithTheDriverOfTheStandIns) {
     EXPECT_EQ(std::stoul(file["pci"]["device"].as<std::string>(), nullptr, 16), model.pci_device_id >> 16);
     EXPECT_EQ(file["memory"]["total"].as<std::string>(), std::to_string(model.memory_mib) + "MiB");
     EXPECT_EQ(file["mig"]["memorySlices"].as<std::uint32_t>(), model.memory_slices);
-    EXPECT_EQ(file["mig"]["needsReset"].as<bool>(), mode_change_of(model.compute_capability) == ModeChange::kReset);
+    EXPECT_EQ(file["mig"]["needsReset"].as<bool>(), mode_needs_reset(model.compute_capability));
     const YAML::Node profiles = file["mig"]["profiles"];
     ASSERT_EQ(profiles.size(), model.profiles.size());
     for (std::size_t i = 0; i < profiles.size(); ++i) {

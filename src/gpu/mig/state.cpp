@@ -128,8 +128,8 @@ bool GpuInstance::busy() const {
   return held || std::ranges::any_of(compute, &ComputeInstance::held);
 }
 
-ModeChange mode_change_of(inventory::ComputeCapability capability) {
-  return capability.major < 9 ? ModeChange::kReset : ModeChange::kIdle;
+bool mode_needs_reset(inventory::ComputeCapability capability) {
+  return capability.major < 9;
 }
 
 void add_users(GpuState& gpu, const Users& users) {

@@ -113,12 +113,9 @@ struct WholeInstance {
   friend bool operator==(const WholeInstance&, const WholeInstance&) = default;
 };
 
-// How the mode of a GPU is changed.
-enum class ModeChange {
-  kReset,  // Ampere: takes effect when the GPU is reset, or at the next start of the machine
-  kIdle,   // Hopper and later: takes effect at once when no process holds the GPU
-};
-ModeChange mode_change_of(inventory::ComputeCapability capability);
+// Ampere: a change of the mode takes effect when the GPU is reset, or at the next start of the machine. Later GPUs: at
+// once when no process holds the GPU.
+bool mode_needs_reset(inventory::ComputeCapability capability);
 
 struct GpuState {
   std::uint32_t index = 0;
