@@ -3,12 +3,16 @@
 // edits for every container that requests any of them. The rules are those of the CDI specification, versions 0.3.0 to
 // 1.1.0; fields that Tranche never writes are left out. The content is decided in make_specs.h, files are in cdi/live.
 // Pure values.
+#include <array>
 #include <string>
 #include <vector>
 
 namespace tranche::cdi {
 
 inline constexpr const char* kVendor = "k8s.device-plugin.nvidia.com";  // NVIDIA's name for its device plugin's specs
+
+// All classes for which any release has written a file.
+inline constexpr std::array kClasses{"gpu", "imex-channel", "gdrcopy", "gds", "mofed"};
 
 struct DeviceNode {
   std::string path;         // in the container

@@ -1,7 +1,6 @@
 #include "cdi/live/write_specs.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 
 #include "os/files/files.h"
@@ -9,9 +8,6 @@
 
 namespace tranche::cdi {
 namespace {
-
-// All classes for which any release has written a file.
-constexpr std::array kClasses{"gpu", "imex-channel", "gdrcopy", "gds", "mofed"};
 
 // A file of the driver can have any name, and the JSON of a name that is not UTF-8 names no file.
 Result<std::string> text_of(const Spec& spec, const std::string& name) {

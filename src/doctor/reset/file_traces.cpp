@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <filesystem>
 #include <set>
@@ -19,8 +18,6 @@
 
 namespace tranche::doctor {
 namespace {
-
-constexpr std::array kCdiClasses{"gpu", "imex-channel", "gdrcopy", "gds", "mofed"};
 
 bool is_folder(const std::string& path) {
   struct stat status{};
@@ -141,7 +138,7 @@ void find_files(const ResetOptions& options, const std::string& mps_root, Traces
                 std::vector<std::string>& problems) {
   find_sockets(options.plugin_dir, "nvidia-", traces, problems);
   find_dra(options, traces, problems);
-  for (const char* cls : kCdiClasses) add(options.cdi_root, cdi::file_name(cls), "the CDI spec", traces);
+  for (const char* cls : cdi::kClasses) add(options.cdi_root, cdi::file_name(cls), "the CDI spec", traces);
 
   add(options.program_dir, "tranche-drain", "the program", traces);
   add_if_empty(options.program_dir, {"tranche-drain"}, traces);
