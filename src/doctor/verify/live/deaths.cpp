@@ -78,7 +78,7 @@ class Deaths {
       (void)probes_.end(victim);
       return refuse("pods' clients run on the GPU, and a death can end them");
     }
-    (void)probes_.kill(victim);
+    (void)probes_.end(victim, SIGKILL);  // with work in flight
     ++tries_.deaths;
     if (held && !(probes_.until([this] { return !list_at(endpoint_, "dead").empty(); }) &&
                   probes_.until([this] { return is_free(); })))

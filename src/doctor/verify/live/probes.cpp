@@ -1,6 +1,5 @@
 #include "doctor/verify/live/probes.h"
 
-#include <csignal>
 #include <utility>
 
 namespace tranche::verify {
@@ -66,13 +65,8 @@ ProbeRun Probes::wait(const Started& probe) {
   return probe->run;
 }
 
-ProbeRun Probes::end(const Started& probe) {
-  if (probe->process) (void)probe->process->signal(SIGTERM);
-  return wait(probe);
-}
-
-ProbeRun Probes::kill(const Started& probe) {
-  if (probe->process) (void)probe->process->signal(SIGKILL);
+ProbeRun Probes::end(const Started& probe, int signal) {
+  if (probe->process) (void)probe->process->signal(signal);
   return wait(probe);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // Private to doctor/verify/live: `tranche probe` as child processes, each in place of a container with a grant. Several
 // may run at once. Each function runs the loop while it waits. One thread.
+#include <csignal>
 #include <functional>
 #include <map>
 #include <memory>
@@ -44,8 +45,7 @@ class Probes {
   Started start(const GrantHere& grant, const std::vector<std::string>& words,
                 const std::map<std::string, std::string>& more = {});
   ProbeRun wait(const Started& probe);
-  ProbeRun end(const Started& probe);   // sends SIGTERM first, so that the probe ends its context
-  ProbeRun kill(const Started& probe);  // with work in flight
+  ProbeRun end(const Started& probe, int signal = SIGTERM);  // at SIGTERM the probe ends its context first
   static bool has_ended(const Started& probe) { return probe->ended; }
   // With --stages: launches are in flight.
   static bool computes_or_ended(const Started& probe) { return probe->ended || probe->computes; }
