@@ -6,14 +6,22 @@
 // cancelled, or, if it is running, when it returns. Every holder of a Loop& must be destroyed before the loop.
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <initializer_list>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <unordered_map>
 #include <utility>
 
 #include "base/result.h"
 #include "base/time.h"
+#include "os/loop/fd.h"
+
+struct epoll_event;
 
 namespace tranche::os {
 
@@ -22,25 +30,60 @@ class Loop {
   using Id = std::uint64_t;  // 0 = none
 
   static Result<std::unique_ptr<Loop>> open();
-  virtual ~Loop() = default;
+  ~Loop();
+  Loop(const Loop&) = delete;
+  Loop& operator=(const Loop&) = delete;
 
-  virtual MonoTime now() const = 0;  // when the current callback began; outside callbacks, the time
-  virtual WallTime wall_now() const = 0;
+  MonoTime now() const;  // when the current callback began; outside callbacks, the time
+  WallTime wall_now() const;
 
-  virtual void post(std::function<void()> turn) = 0;  // any thread; runs in order; dropped after the loop is gone
+  void post(std::function<void()> turn);  // any thread; runs in order; dropped after the loop is gone
 
-  virtual Id after(Duration delay, std::function<void()> turn) = 0;  // once
+  Id after(Duration delay, std::function<void()> turn);  // once; equal deadlines keep the order of the calls
   // fd stays the caller's, which cancels before closing it. Level-triggered; one watch per fd. Returns 0 if the kernel
   // refuses (a regular file, no memory, too many watches).
-  virtual Id watch(int fd, std::uint32_t epoll_events, std::function<void(std::uint32_t)> turn) = 0;
-  virtual void cancel(Id id) = 0;  // a timer or a watch; unknown ids are ignored
+  Id watch(int fd, std::uint32_t epoll_events, std::function<void(std::uint32_t)> turn);
+  void cancel(Id id);  // a timer or a watch; unknown ids are ignored
 
   // Blocks the signals for the whole process (call before threads start) and delivers them as callbacks. A later call
   // adds signals or replaces a signal's callback. They stay blocked after the loop is destroyed.
-  virtual Status on_signals(std::initializer_list<int> signals, std::function<void(int)> turn) = 0;
+  Status on_signals(std::initializer_list<int> signals, std::function<void(int)> turn);
 
-  virtual void run() = 0;   // until stop(); may be called again
-  virtual void stop() = 0;  // any thread; the running callback is the last; before run(), that run returns at once
+  void run();   // until stop(); may be called again
+  void stop();  // any thread; the running callback is the last; before run(), that run returns at once
+
+ private:
+  static constexpr Id kFirstId = 16;  // smaller ones are of our own descriptors
+  struct Watch {
+    int fd = -1;
+    std::function<void(std::uint32_t)> turn;
+  };
+
+  Loop() = default;
+  void wake();
+  void begin_turn();
+  void dispatch(const epoll_event& event);
+  void read_posted();
+  void fire_timers();
+  void read_signals();
+  void arm_timer();
+
+  Fd epoll_;
+  Fd woken_;  // an eventfd, readable while closures wait
+  Fd timer_;
+  Fd signals_;
+  std::mutex mutex_;  // of posted_
+  std::deque<std::function<void()>> posted_;
+  std::map<std::pair<MonoTime, Id>, std::function<void()>> timers_;  // by deadline, then as added
+  std::unordered_map<Id, MonoTime> deadlines_;                       // of the timers
+  MonoTime armed_for_ = MonoTime::max();
+  std::unordered_map<Id, std::shared_ptr<Watch>> watches_;
+  std::map<int, std::shared_ptr<std::function<void(int)>>> signal_turns_;
+  Id next_id_ = kFirstId;
+  bool in_turn_ = false;
+  MonoTime now_;
+  WallTime wall_now_;
+  std::atomic<bool> stopping_ = false;
 };
 
 // A one-shot timer of the loop that belongs to its owner: it never fires after the owner is destroyed, and starting it

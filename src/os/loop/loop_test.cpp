@@ -13,7 +13,6 @@
 #include "os/loop/fd.h"
 #include "os/loop/heartbeat.h"
 #include "os/loop/loop_fixture.h"
-#include "os/loop/timers.h"
 
 namespace tranche::os {
 namespace {
@@ -308,18 +307,6 @@ TEST_F(LoopTest, TheWorstLatenessOfABeatIsKeptForTheNextBeats) {
   });
   run();
   EXPECT_GE(heartbeat.worst_lateness(), 40ms) << "one beat was due within the first 10 ms";
-}
-
-TEST(Timers, ManyCancelledTimersLeaveNothingBehind) {
-  Timers timers;
-  const MonoTime start{};
-  for (Timers::Id id = 1; id <= 100000; ++id) {
-    timers.add(id, start + std::chrono::hours(id), [] {});
-    EXPECT_TRUE(timers.cancel(id));
-  }
-  EXPECT_FALSE(timers.cancel(5));
-  EXPECT_EQ(timers.size(), 0u);
-  EXPECT_EQ(timers.earliest(), std::nullopt);
 }
 
 }  // namespace
