@@ -215,7 +215,7 @@ std::string NodeBed::pages_of(const Program& program) {
 Json NodeBed::until_status(const std::string& socket, const std::function<bool(const Json&)>& condition) {
   Json newest;
   bool met = false;
-  const auto watcher = os::StatusWatcher::open(*loop_, socket, [&](const std::string& line) {
+  const os::StatusWatcher watcher(*loop_, socket, [&](const std::string& line) {
     if (met) return;
     newest = line.empty() ? Json() : Json::parse(line, nullptr, false);
     met = newest.is_object() && condition(newest);

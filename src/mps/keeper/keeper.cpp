@@ -69,9 +69,8 @@ Keeper::Keeper(os::Loop& loop, KeeperClientSettings settings, std::function<void
       settings_(std::move(settings)),
       on_change_(std::move(on_change)),
       backoff_(std::chrono::milliseconds(200), std::chrono::seconds(30), static_cast<std::uint64_t>(::getpid())),
-      watcher_(os::StatusWatcher::open(loop, settings_.mps_root + kKeeperSocket,
-                                       [this](const std::string& line) { heard(line); })),
-      requests_(os::StatusClient::open(loop, settings_.mps_root + kKeeperSocket)) {}
+      watcher_(loop, settings_.mps_root + kKeeperSocket, [this](const std::string& line) { heard(line); }),
+      requests_(loop, settings_.mps_root + kKeeperSocket) {}
 
 Keeper::~Keeper() = default;
 
@@ -100,15 +99,15 @@ void Keeper::exited(int pid, bool with_contexts) {
 }
 
 void Keeper::request_hold(const os::ProcessRef& process) {
-  requests_->request(to_json(KeeperRequest(HoldRequest{process, clients_.at(process).owner})), kKeeperAnswers,
-                     [this, process](const Result<std::string>& reply) {
-                       const auto why = reply ? text_at(json_of(*reply), "error") : to_string(reply.error());
-                       const auto before = refused_;
-                       refused_.erase(process);
-                       if (!why.empty() && clients_.contains(process)) refused_[process] = why;
-                       report_not_held();
-                       if (refused_ != before) on_change_();
-                     });
+  requests_.request(to_json(KeeperRequest(HoldRequest{process, clients_.at(process).owner})), kKeeperAnswers,
+                    [this, process](const Result<std::string>& reply) {
+                      const auto why = reply ? text_at(json_of(*reply), "error") : to_string(reply.error());
+                      const auto before = refused_;
+                      refused_.erase(process);
+                      if (!why.empty() && clients_.contains(process)) refused_[process] = why;
+                      report_not_held();
+                      if (refused_ != before) on_change_();
+                    });
 }
 
 void Keeper::heard(const std::string& line) {
@@ -130,7 +129,7 @@ void Keeper::heard(const std::string& line) {
   const auto before = std::exchange(status_, *status);
   if (status_.version != kVersion && !was_connected) {
     log::info("keeper.replaced", {{"version", status_.version}});
-    requests_->request(to_json(KeeperRequest(EndRequest{})), kKeeperAnswers, [](const auto&) {});
+    requests_.request(to_json(KeeperRequest(EndRequest{})), kKeeperAnswers, [](const auto&) {});
     return;
   }
   std::set<os::ProcessRef> held;

@@ -79,8 +79,8 @@ class Keeper {
   os::Timer silent_{loop_};
   os::Timer reported_{loop_};  // clients that are not held
   std::unique_ptr<os::Process> process_;
-  std::unique_ptr<os::StatusWatcher> watcher_;
-  std::unique_ptr<os::StatusClient> requests_;
+  os::StatusWatcher watcher_;
+  os::StatusClient requests_;
 };
 
 // Ends the keeper of this MPS root, if one runs, once it has released the clients that have exited. `wait`: blocks

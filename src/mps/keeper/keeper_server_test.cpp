@@ -32,7 +32,7 @@ class KeeperServerTest : public ::testing::Test {
                                      [this] { ended_ = true; });
     ASSERT_TRUE(opened) << to_string(opened.error());
     server_ = *std::move(opened);
-    requests_ = os::StatusClient::open(*loop_, scratch_ / "keeper.sock");
+    requests_ = std::make_unique<os::StatusClient>(*loop_, scratch_ / "keeper.sock");
   }
   // Where the program may open so many descriptors, a quarter of them for each share.
   void serve_with(rlim_t descriptors, Duration patience = 1h) {

@@ -1,6 +1,5 @@
 #include "mps/protocol/mps_client.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace tranche::mps {
@@ -19,34 +18,31 @@ std::string mps_socket(const std::string& mps_root) {
 }
 
 MpsClient::MpsClient(os::Loop& loop, const std::string& mps_root)
-    : loop_(loop), socket_(mps_socket(mps_root)), ordered_(os::StatusClient::open(loop, socket_)) {}
+    : loop_(loop), socket_(mps_socket(mps_root)), client_(loop, socket_) {}
 
 void MpsClient::request(const MpsRequest& request, Done done) {
-  ordered_->request(request_line(request), kRequestDeadline, [done = std::move(done)](const Result<std::string>& line) {
+  client_.request(request_line(request), kRequestDeadline, [done = std::move(done)](const Result<std::string>& line) {
     done(line ? read_reply(*line) : std::unexpected(line.error()));
   });
 }
 
 void MpsClient::end(const MpsRequest& request, Ended done) {
-  const auto free = std::ranges::find(endings_, false, &Connection::busy);
-  Connection& used = free == endings_.end() ? endings_.emplace_back(os::StatusClient::open(loop_, socket_)) : *free;
-  used.busy = true;
-  used.client->request(request_line(request), kEndDeadline,
-                       [&used, done = std::move(done)](const Result<std::string>& line) {
-                         used.busy = false;
-                         done(line ? read_end_reply(*line) : std::unexpected(line.error()));
-                       });
+  client_.request_at_once(request_line(request), kEndDeadline,
+                          [done = std::move(done)](const Result<std::string>& line) {
+                            done(line ? read_end_reply(*line) : std::unexpected(line.error()));
+                          });
 }
 
 void MpsClient::follow(std::function<void(const PoolReports& reports)> on_reports) {
-  watcher_ = os::StatusWatcher::open(loop_, socket_, [this, on_reports = std::move(on_reports)](const auto& line) {
-    auto reports = parse_pool_reports(line);
-    if (reports) return on_reports(*reports);
-    PoolReports none;
-    none.problem = line.empty() ? "tranche mps is not running or hangs (no answer on " + socket_ + ")"
-                                : to_string(reports.error());
-    on_reports(none);
-  });
+  watcher_ =
+      std::make_unique<os::StatusWatcher>(loop_, socket_, [this, on_reports = std::move(on_reports)](const auto& line) {
+        auto reports = parse_pool_reports(line);
+        if (reports) return on_reports(*reports);
+        PoolReports none;
+        none.problem = line.empty() ? "tranche mps is not running or hangs (no answer on " + socket_ + ")"
+                                    : to_string(reports.error());
+        on_reports(none);
+      });
 }
 
 }  // namespace tranche::mps

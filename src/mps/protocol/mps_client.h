@@ -4,10 +4,8 @@
 // Connects on demand, and again after a lost connection; a request whose connection was lost is not repeated. Loop
 // thread only; gRPC's threads use make_endpoint() of node/grants/answers.cpp.
 //
-// Ending clients takes seconds, and `tranche mps` serves the requests of a connection one after the other: each such
-// request uses a connection that is free, so that a request for the next tenant does not wait for it.
+// Ending clients takes seconds, so that a request for the next tenant does not wait for it.
 #include <functional>
-#include <list>
 #include <memory>
 #include <string>
 
@@ -34,15 +32,9 @@ class MpsClient {
   void follow(std::function<void(const PoolReports& reports)> on_reports);
 
  private:
-  struct Connection {
-    std::unique_ptr<os::StatusClient> client;
-    bool busy = false;
-  };
-
   os::Loop& loop_;
   std::string socket_;
-  std::unique_ptr<os::StatusClient> ordered_;
-  std::list<Connection> endings_;
+  os::StatusClient client_;
   std::unique_ptr<os::StatusWatcher> watcher_;
 };
 

@@ -1,9 +1,9 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <list>
 #include <utility>
 
 #include "os/loop/loop.h"
@@ -13,160 +13,108 @@
 namespace tranche::os {
 namespace {
 
-constexpr std::size_t kLongestAnswer = 1 << 20;
+constexpr std::size_t kLongestAnswer = 16 << 20;
+constexpr Duration kQueueFull = std::chrono::milliseconds(20);
 
-struct Asked {
-  explicit Asked(Loop& loop) : timer(loop) {}
-  std::uint64_t id = 0;
-  std::string line;
-  std::function<void(const Result<std::string>&)> done;
-  Timer timer;
-};
-
-// The loop's callbacks own it too, so that it outlives a callback that destroys the StatusClient.
-class Asker : public std::enable_shared_from_this<Asker> {
- public:
-  Asker(Loop& loop, std::string path) : loop_(loop), path_(std::move(path)) {}
-
-  void add(std::string line, Duration deadline, std::function<void(const Result<std::string>&)> done);
-  void drop();
-
- private:
-  void advance();
-  bool connect();
-  void disconnect();
-  void read_some();
-  void finish(std::uint64_t id, const Result<std::string>& result);
-  void fail_soon(std::uint64_t id, const Error& error);
-
-  Loop& loop_;
-  std::string path_;
-  std::list<Asked> waiting_;  // the first one is in progress while asking_
-  std::uint64_t next_id_ = 1;
-  bool asking_ = false;
-  Fd fd_;
-  Loop::Id watch_ = 0;
-  Timer failing_{loop_};
-  std::string partial_;
-};
-
-void Asker::add(std::string line, Duration deadline, std::function<void(const Result<std::string>&)> done) {
-  const auto id = next_id_++;
-  const bool one_line = !line.empty() && line.find('\n') == std::string::npos;
-  Asked& asked = waiting_.emplace_back(loop_);
-  asked.id = id;
-  asked.line = std::move(line) + "\n";
-  asked.done = std::move(done);
-  asked.timer.start(one_line ? deadline : Duration::zero(), [self = shared_from_this(), id, one_line] {
-    self->finish(
-        id, one_line ? fail(Kind::kTimeout, "no answer in time: the program is there but does not answer", self->path_)
-                     : fail(Kind::kInvalid, "a request is one line", self->path_));
-  });
-  if (one_line) advance();
-}
-
-void Asker::drop() {
-  waiting_.clear();
-  failing_.stop();
-  disconnect();
-}
-
-void Asker::disconnect() {
-  loop_.cancel(std::exchange(watch_, 0));
-  fd_.reset();
-  partial_.clear();
-  asking_ = false;
-}
-
-bool Asker::connect() {
-  if (fd_) return true;
-  auto connected = connect_to(path_, false);
-  if (!connected) return false;
-  fd_ = *std::move(connected);
-  watch_ =
-      loop_.watch(fd_.get(), EPOLLIN | EPOLLRDHUP, [self = shared_from_this()](std::uint32_t) { self->read_some(); });
-  if (watch_ == 0) fd_.reset();
-  return watch_ != 0;
-}
-
-void Asker::advance() {
-  if (asking_ || failing_.running() || waiting_.empty()) return;
-  // A request is shorter than what a connection accepts without blocking, and only one is in progress.
-  const auto sent = [&] {
-    const auto& line = waiting_.front().line;
-    return ::send(fd_.get(), line.data(), line.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(line.size());
-  };
-  const bool had = static_cast<bool>(fd_);
-  asking_ = connect() && sent();
-  if (!asking_ && had) {  // the server had closed it earlier: not an answer to this request
-    disconnect();
-    asking_ = connect() && sent();
+Error unreachable(Error error) {
+  if (error.code == ENOENT || error.code == ECONNREFUSED) {
+    error.kind = Kind::kUnavailable;
+    struct stat status{};
+    const bool is_there = ::stat(error.where.c_str(), &status) == 0;
+    error.what = !is_there                   ? "no such socket; is the program running?"
+                 : !S_ISSOCK(status.st_mode) ? "not a socket"
+                                             : "connection refused: no program listens on this socket; is it running?";
   }
-  if (asking_) return;
-  disconnect();
-  fail_soon(waiting_.front().id, {Kind::kUnavailable, "no program answers there; check that it runs", path_, 0});
+  return error;
 }
-
-// In a callback of its own, never inside request().
-void Asker::fail_soon(std::uint64_t id, const Error& error) {
-  failing_.start(Duration::zero(),
-                 [self = shared_from_this(), id, error] { self->finish(id, std::unexpected(error)); });
-}
-
-void Asker::read_some() {
-  const auto self = shared_from_this();
-  char buffer[16384];
-  const ssize_t got = ::recv(fd_.get(), buffer, sizeof buffer, 0);
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (got > 0 && asking_) {
-    partial_.append(buffer, static_cast<std::size_t>(got));
-    const auto end = partial_.find('\n');
-    if (end == std::string::npos && partial_.size() <= kLongestAnswer) return;
-    if (end != std::string::npos) {
-      const std::string line = partial_.substr(0, end);
-      partial_.clear();  // one request, one line
-      asking_ = false;
-      return finish(waiting_.front().id, line);
-    }
-  }
-  const bool asked = asking_;
-  disconnect();
-  if (!asked) return;  // idle for long: the server closed it
-  finish(waiting_.front().id,
-         fail(Kind::kUnavailable, "the connection was closed before the answer was complete", path_));
-}
-
-void Asker::finish(std::uint64_t id, const Result<std::string>& result) {
-  const auto self = shared_from_this();
-  const auto found = std::ranges::find(waiting_, id, &Asked::id);
-  if (found == waiting_.end()) return;
-  const bool first = found == waiting_.begin();
-  const auto done = std::move(found->done);
-  waiting_.erase(found);
-  if (first && asking_) disconnect();  // its answer would be mistaken for the next one's
-  done(result);
-  advance();
-}
-
-class UnixStatusClient final : public StatusClient {
- public:
-  explicit UnixStatusClient(std::shared_ptr<Asker> asker) : asker_(std::move(asker)) {}
-  ~UnixStatusClient() override { asker_->drop(); }
-  UnixStatusClient(const UnixStatusClient&) = delete;
-  UnixStatusClient& operator=(const UnixStatusClient&) = delete;
-
-  void request(std::string line, Duration deadline, std::function<void(const Result<std::string>&)> done) override {
-    asker_->add(std::move(line), deadline, std::move(done));
-  }
-
- private:
-  std::shared_ptr<Asker> asker_;
-};
 
 }  // namespace
 
-std::unique_ptr<StatusClient> StatusClient::open(Loop& loop, const std::string& path) {
-  return std::make_unique<UnixStatusClient>(std::make_shared<Asker>(loop, path));
+StatusClient::~StatusClient() {
+  for (const Asked& asked : asked_) loop_.cancel(asked.watch);
+}
+
+void StatusClient::request(std::string line, Duration deadline, Done done) {
+  add(std::move(line), deadline, std::move(done))->in_turn = true;
+  begin_next();
+}
+
+void StatusClient::request_at_once(std::string line, Duration deadline, Done done) {
+  const auto asked = add(std::move(line), deadline, std::move(done));
+  if (!asked->begun) begin(asked);
+}
+
+StatusClient::Place StatusClient::add(std::string line, Duration deadline, Done done) {
+  const auto asked = asked_.emplace(asked_.end(), loop_);
+  asked->begun = line.empty() || line.contains('\n');
+  asked->line = std::move(line) + "\n";
+  asked->done = std::move(done);
+  asked->deadline.start(asked->begun ? Duration::zero() : deadline, [this, asked, wrong = asked->begun] {
+    finish(asked, wrong ? fail(Kind::kInvalid, "a request is one line", path_)
+                        : fail(Kind::kTimeout, "no answer in time: the program is there but does not answer", path_));
+  });
+  return asked;
+}
+
+void StatusClient::begin_next() {
+  const auto next = std::ranges::find(asked_, true, &Asked::in_turn);
+  if (next != asked_.end() && !next->begun) begin(next);
+}
+
+// Fails in a callback of its own.
+void StatusClient::begin(Place asked) {
+  asked->begun = true;
+  auto connected = connect_to(path_, false);
+  if (!connected && connected.error().code == EAGAIN)
+    return asked->again.start(kQueueFull, [=, this] { begin(asked); });
+  Error error;
+  // A request is shorter than what a new connection accepts without blocking.
+  if (!connected) {
+    error = unreachable(std::move(connected).error());
+  } else if (const auto& line = asked->line;
+             ::send(connected->get(), line.data(), line.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(line.size())) {
+    error = error_from_errno(errno, "cannot ask", path_);
+  } else {
+    asked->fd = *std::move(connected);
+    asked->watch = loop_.watch(asked->fd.get(), EPOLLIN | EPOLLRDHUP, [=, this](std::uint32_t) { read_some(asked); });
+    if (asked->watch != 0) return;
+    error = {Kind::kUnavailable, "the event loop refuses to watch a socket", path_, 0};
+  }
+  asked->deadline.start(Duration::zero(), [=, this] { finish(asked, std::unexpected(error)); });
+}
+
+void StatusClient::read_some(Place asked) {
+  char buffer[16384];
+  const ssize_t got = ::recv(asked->fd.get(), buffer, sizeof buffer, 0);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (got <= 0)
+    return finish(asked, fail(Kind::kUnavailable, "the connection was closed before the answer was complete", path_));
+  const auto scanned = asked->answer.size();
+  asked->answer.append(buffer, static_cast<std::size_t>(got));
+  if (const auto end = asked->answer.find('\n', scanned); end != std::string::npos)
+    return finish(asked, asked->answer.substr(0, end));
+  if (asked->answer.size() > kLongestAnswer)
+    finish(asked, fail(Kind::kInvalid, "the answer is longer than it can be", path_));
+}
+
+void StatusClient::finish(Place asked, const Result<std::string>& result) {
+  const auto done = std::move(asked->done);
+  loop_.cancel(asked->watch);
+  asked_.erase(asked);
+  begin_next();
+  done(result);  // last: it may destroy us
+}
+
+Result<std::string> ask(const std::string& path, const std::string& request, Duration deadline) {
+  TRY(const auto loop, Loop::open());
+  StatusClient client(*loop, path);
+  Result<std::string> answer;
+  client.request(request, deadline, [&](const Result<std::string>& line) {
+    answer = line;
+    loop->stop();
+  });
+  loop->run();
+  return answer;
 }
 
 }  // namespace tranche::os

@@ -51,8 +51,9 @@ std::string answer_line(const Result<std::string>& json) {
   return line + '\n';
 }
 
-StatusConnection::StatusConnection(Loop& loop, Fd fd, const Answer& answer, const StatusServer::Later& later,
-                                   const StatusLimits& limits, std::function<void()> on_closed)
+StatusConnection::StatusConnection(Loop& loop, Fd fd, const StatusServer::Answer& answer,
+                                   const StatusServer::Later& later, const StatusLimits& limits,
+                                   std::function<void()> on_closed)
     : loop_(loop),
       fd_(std::move(fd)),
       answer_(answer),

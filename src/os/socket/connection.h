@@ -31,9 +31,7 @@ class RequestReader {
 
 class StatusConnection : public std::enable_shared_from_this<StatusConnection> {
  public:
-  using Answer = std::function<Result<std::string>(const std::string&)>;
-
-  StatusConnection(Loop& loop, Fd fd, const Answer& answer, const StatusServer::Later& later,
+  StatusConnection(Loop& loop, Fd fd, const StatusServer::Answer& answer, const StatusServer::Later& later,
                    const StatusLimits& limits, std::function<void()> on_closed);
 
   void begin();
@@ -57,7 +55,7 @@ class StatusConnection : public std::enable_shared_from_this<StatusConnection> {
 
   Loop& loop_;
   Fd fd_;
-  const Answer& answer_;
+  const StatusServer::Answer& answer_;
   const StatusServer::Later& later_;
   const std::string later_word_;
   Duration idle_;

@@ -19,7 +19,7 @@ class LaterTest : public LoopFixture {
   void SetUp() override {
     LoopFixture::SetUp();
     serve();
-    client_ = StatusClient::open(*loop_, path_);
+    client_ = std::make_unique<StatusClient>(*loop_, path_);
   }
   void serve(StatusLimits limits = {}) {
     server_.reset();
@@ -108,16 +108,6 @@ TEST_F(LaterTest, AConnectionThatWaitsForAnAnswerIsNotIdle) {
   replies_[0]("{\"patient\":1}");
   ASSERT_TRUE(until([&] { return answers_.size() == 1; }));
   EXPECT_THAT(answers_, ElementsAre("{\"patient\":1}"));
-}
-
-TEST_F(LaterTest, AnIdleConnectionIsMadeAnew) {
-  serve({.idle = 500ms});
-  ask("{\"now\":1}");
-  ASSERT_TRUE(until([&] { return answers_.size() == 1; }));
-  ASSERT_TRUE(until_idle_ones_are_closed());
-  ask("{\"now\":2}");
-  ASSERT_TRUE(until([&] { return answers_.size() == 2; }));
-  EXPECT_THAT(answers_, ElementsAre("{\"now\":true}", "{\"now\":true}"));
 }
 
 TEST_F(LaterTest, ARequestWithoutAnAnswerTimesOutAndTheNextIsAsked) {

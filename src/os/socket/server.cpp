@@ -19,51 +19,20 @@ namespace {
 constexpr int kAcceptedPerTurn = 16;
 constexpr Duration kPauseWhenFull = std::chrono::seconds(1);
 
-class UnixStatusServer final : public StatusServer {
- public:
-  UnixStatusServer(Loop& loop, std::string path, Fd listening, StatusConnection::Answer answer, StatusLimits limits,
-                   Later later)
-      : loop_(loop),
-        path_(std::move(path)),
-        listening_(std::move(listening)),
-        answer_(std::move(answer)),
-        later_(std::move(later)),
-        limits_(limits) {
-    remember_file();
-    if (limits_.take_over) arm_audit();
-  }
-  ~UnixStatusServer() override;
-  UnixStatusServer(const UnixStatusServer&) = delete;
-  UnixStatusServer& operator=(const UnixStatusServer&) = delete;
+}  // namespace
 
-  bool begin();
-  void changed() override;
+StatusServer::StatusServer(Loop& loop, std::string path, Fd listening, Answer answer, StatusLimits limits, Later later)
+    : loop_(loop),
+      path_(std::move(path)),
+      listening_(std::move(listening)),
+      answer_(std::move(answer)),
+      later_(std::move(later)),
+      limits_(std::move(limits)) {
+  remember_file();
+  if (limits_.take_over) arm_audit();
+}
 
- private:
-  void remember_file();
-  void arm_audit();
-  void listen_again();
-  void accept_some();
-  void add(Fd fd);
-  void notify_watchers();
-
-  Loop& loop_;
-  std::string path_;
-  Fd listening_;
-  StatusConnection::Answer answer_;
-  Later later_;
-  StatusLimits limits_;
-  dev_t device_ = 0;
-  ino_t inode_ = 0;
-  Loop::Id watch_ = 0;
-  Timer pause_{loop_};
-  Timer notifying_{loop_};
-  Timer audit_{loop_};
-  std::uint64_t next_key_ = 1;
-  std::unordered_map<std::uint64_t, std::shared_ptr<StatusConnection>> connections_;
-};
-
-UnixStatusServer::~UnixStatusServer() {
+StatusServer::~StatusServer() {
   loop_.cancel(watch_);
   for (const auto& [key, connection] : std::exchange(connections_, {})) connection->close();
   // Removes only our own file: a successor may have replaced it already.
@@ -73,21 +42,21 @@ UnixStatusServer::~UnixStatusServer() {
   }
 }
 
-void UnixStatusServer::remember_file() {
+void StatusServer::remember_file() {
   struct stat status{};
   if (::lstat(path_.c_str(), &status) != 0) return;
   device_ = status.st_dev;
   inode_ = status.st_ino;
 }
 
-void UnixStatusServer::arm_audit() {
+void StatusServer::arm_audit() {
   audit_.start(limits_.audit, [this] {
     listen_again();
     arm_audit();
   });
 }
 
-void UnixStatusServer::listen_again() {
+void StatusServer::listen_again() {
   struct stat status{};
   if (::lstat(path_.c_str(), &status) == 0) {
     if (status.st_dev == device_ && status.st_ino == inode_) return;
@@ -105,12 +74,12 @@ void UnixStatusServer::listen_again() {
   begin();
 }
 
-bool UnixStatusServer::begin() {
+bool StatusServer::begin() {
   watch_ = loop_.watch(listening_.get(), EPOLLIN, [this](std::uint32_t) { accept_some(); });
   return watch_ != 0;
 }
 
-void UnixStatusServer::accept_some() {
+void StatusServer::accept_some() {
   for (int i = 0; i < kAcceptedPerTurn; ++i) {
     Fd fd(::accept4(listening_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (fd) {
@@ -126,7 +95,7 @@ void UnixStatusServer::accept_some() {
   }
 }
 
-void UnixStatusServer::add(Fd fd) {
+void StatusServer::add(Fd fd) {
   const auto key = next_key_++;
   const auto connection = std::make_shared<StatusConnection>(loop_, std::move(fd), answer_, later_, limits_,
                                                              [this, key] { connections_.erase(key); });
@@ -136,11 +105,11 @@ void UnixStatusServer::add(Fd fd) {
   connection->begin();
 }
 
-void UnixStatusServer::changed() {
+void StatusServer::changed() {
   if (!notifying_.running()) notifying_.start(Duration::zero(), [this] { notify_watchers(); });
 }
 
-void UnixStatusServer::notify_watchers() {
+void StatusServer::notify_watchers() {
   std::vector<std::shared_ptr<StatusConnection>> watchers;
   for (const auto& [key, connection] : connections_) {
     if (connection->watching()) watchers.push_back(connection);
@@ -150,14 +119,11 @@ void UnixStatusServer::notify_watchers() {
   for (const auto& watcher : watchers) watcher->changed(line);
 }
 
-}  // namespace
-
-Result<std::unique_ptr<StatusServer>> StatusServer::open(Loop& loop, const std::string& path,
-                                                         std::function<Result<std::string>(const std::string&)> answer,
+Result<std::unique_ptr<StatusServer>> StatusServer::open(Loop& loop, const std::string& path, Answer answer,
                                                          StatusLimits limits, Later later) {
   TRY(Fd listening, limits.take_over ? listen_in_place_of(path) : listen_at(path));
-  auto server =
-      std::make_unique<UnixStatusServer>(loop, path, std::move(listening), std::move(answer), limits, std::move(later));
+  std::unique_ptr<StatusServer> server(
+      new StatusServer(loop, path, std::move(listening), std::move(answer), std::move(limits), std::move(later)));
   if (!server->begin()) return fail(Kind::kUnavailable, "the event loop refuses to watch a socket", path);
   return server;
 }

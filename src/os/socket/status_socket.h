@@ -3,12 +3,20 @@
 // "plan", "watch") and gets one JSON document per line. "watch" keeps the connection and gets a line at every change,
 // and an empty line at every beat, which shows that the program still runs. Used by `tranche status`, by `tranche node`
 // to follow `tranche mps`, and by tests. Loop thread only, except ask().
+#include <sys/types.h>
+
+#include <cstdint>
 #include <functional>
+#include <list>
 #include <memory>
 #include <string>
+#include <unordered_map>
 
 #include "base/result.h"
 #include "base/time.h"
+#include "os/files/files.h"
+#include "os/files/watch.h"
+#include "os/loop/fd.h"
 #include "os/loop/loop.h"
 
 namespace tranche::os {
@@ -25,8 +33,11 @@ struct StatusLimits {
   std::string later{};                        // a word that is answered later, as requests in JSON are
 };
 
+class StatusConnection;
+
 class StatusServer {
  public:
+  using Answer = std::function<Result<std::string>(const std::string& request)>;
   // Answers a request later: once, in any callback. Further calls, and calls after the client hung up, do nothing. The
   // client's next requests wait for it.
   using Reply = std::function<void(const Result<std::string>& json)>;
@@ -36,20 +47,46 @@ class StatusServer {
   // answer(request) returns the JSON for a request, or an Error that becomes {"error": "…"}. It runs inside callbacks
   // of the loop, and again for "watch" at every change. A socket file on which no program answers is replaced;
   // kConflict if a program answers (without take_over), or if the path is not a socket. The directory must exist.
-  static Result<std::unique_ptr<StatusServer>> open(Loop& loop, const std::string& path,
-                                                    std::function<Result<std::string>(const std::string&)> answer,
+  static Result<std::unique_ptr<StatusServer>> open(Loop& loop, const std::string& path, Answer answer,
                                                     StatusLimits limits = {}, Later later = {});
-  virtual ~StatusServer() = default;  // closes every connection, removes the socket
+  ~StatusServer();  // closes every connection, removes the socket
+  StatusServer(const StatusServer&) = delete;
+  StatusServer& operator=(const StatusServer&) = delete;
   // Sends answer("watch") to every watcher in the next callback, once for any number of calls before that. A slow
   // watcher gets the newest state when it reads again, not a backlog.
-  virtual void changed() = 0;
+  void changed();
+
+ private:
+  StatusServer(Loop& loop, std::string path, Fd listening, Answer answer, StatusLimits limits, Later later);
+  bool begin();
+  void remember_file();
+  void arm_audit();
+  void listen_again();
+  void accept_some();
+  void add(Fd fd);
+  void notify_watchers();
+
+  Loop& loop_;
+  std::string path_;
+  Fd listening_;
+  Answer answer_;
+  Later later_;
+  StatusLimits limits_;
+  dev_t device_ = 0;
+  ino_t inode_ = 0;
+  Loop::Id watch_ = 0;
+  Timer pause_{loop_};
+  Timer notifying_{loop_};
+  Timer audit_{loop_};
+  std::uint64_t next_key_ = 1;
+  std::unordered_map<std::uint64_t, std::shared_ptr<StatusConnection>> connections_;
 };
 
 // Follows a server's "watch": reconnects with back-off as long as this object exists, at once when the socket file
 // appears. on_line gets every line, and "" once when there is no connection (also if there is none at first). It runs
-// in a callback of its own, never inside open(), and may destroy the watcher. A server that accepts but sends nothing
-// for kFirstAnswer counts as no connection, and so does one that sends nothing for kSilence after that (it hangs or is
-// stopped).
+// in a callback of its own, never inside the constructor, and may destroy the watcher. A server that accepts but sends
+// nothing for kFirstAnswer counts as no connection, and so does one that sends nothing for kSilence after that (it
+// hangs or is stopped).
 class StatusWatcher {
  public:
   static constexpr Duration kFirstAnswer = std::chrono::seconds(5);
@@ -57,24 +94,77 @@ class StatusWatcher {
   // If our own loop was late by this much, the machine is busy, and the server gets as long again.
   static constexpr Duration kBusy = std::chrono::milliseconds(250);
 
-  static std::unique_ptr<StatusWatcher> open(Loop& loop, const std::string& path,
-                                             std::function<void(const std::string& line)> on_line);
-  virtual ~StatusWatcher() = default;
+  StatusWatcher(Loop& loop, const std::string& path, std::function<void(const std::string& line)> on_line);
+  ~StatusWatcher() { loop_.cancel(watch_); }
+  StatusWatcher(const StatusWatcher&) = delete;
+  StatusWatcher& operator=(const StatusWatcher&) = delete;
+
+ private:
+  void connect();
+  void disconnected();
+  void read_some();
+  void deliver(const std::string& line);
+  void watch_directory();
+  void expect_more();
+
+  Loop& loop_;
+  std::string path_;
+  PathParts parts_;
+  std::function<void(const std::string&)> on_line_;
+  std::unique_ptr<DirWatch> appears_;
+  Fd fd_;
+  Loop::Id watch_ = 0;
+  Timer timer_{loop_};  // until the next attempt, for the first answer, or for the next beat
+  Duration pause_;
+  std::string partial_;
+  bool reported_gone_ = false;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>();  // expires with this object
 };
 
-// Sends requests to a server one after the other. Connects on demand, and again after a lost connection. A request
-// whose connection was lost is not repeated: it fails, and the caller decides whether to repeat it.
+// Sends requests to a server, each on a connection of its own. A request whose connection was lost is not repeated: it
+// fails, and the caller decides whether to repeat it. Destroying it drops pending requests without calling `done`.
 class StatusClient {
  public:
-  static std::unique_ptr<StatusClient> open(Loop& loop, const std::string& path);
-  virtual ~StatusClient() = default;  // drops pending requests without calling `done`
-  // `done` runs once, in a callback of its own: the line as received, or kUnavailable (no program answers), kTimeout
-  // (counts from request(), waiting included), kInvalid (the request is not one line).
-  virtual void request(std::string line, Duration deadline, std::function<void(const Result<std::string>&)> done) = 0;
+  // Runs once, in a callback of its own, and may destroy the client: the line as received, also an {"error": "…"};
+  // kUnavailable (no program answers), kTimeout (counts from request(), waiting included), kInvalid (the request is not
+  // one line, or the answer is too long).
+  using Done = std::function<void(const Result<std::string>& line)>;
+
+  StatusClient(Loop& loop, std::string path) : loop_(loop), path_(std::move(path)) {}
+  ~StatusClient();
+  StatusClient(const StatusClient&) = delete;
+  StatusClient& operator=(const StatusClient&) = delete;
+
+  void request(std::string line, Duration deadline, Done done);          // after the earlier ones, in their order
+  void request_at_once(std::string line, Duration deadline, Done done);  // beside all others
+
+ private:
+  struct Asked {
+    explicit Asked(Loop& loop) : deadline(loop), again(loop) {}
+    std::string line;
+    Done done;
+    bool in_turn = false;
+    bool begun = false;
+    Fd fd;
+    Loop::Id watch = 0;
+    std::string answer;
+    Timer deadline;
+    Timer again;  // the next attempt to connect
+  };
+  using Place = std::list<Asked>::iterator;
+
+  Place add(std::string line, Duration deadline, Done done);
+  void begin_next();
+  void begin(Place asked);
+  void read_some(Place asked);
+  void finish(Place asked, const Result<std::string>& result);
+
+  Loop& loop_;
+  std::string path_;
+  std::list<Asked> asked_;
 };
 
-// One request from a program without a loop: blocks until the answer or the deadline. Returns the line as received,
-// also an {"error": "…"}. kUnavailable if no program answers.
+// One request from a program without a loop: blocks until the answer or the deadline. As StatusClient; any thread.
 Result<std::string> ask(const std::string& path, const std::string& request, Duration deadline);
 
 }  // namespace tranche::os

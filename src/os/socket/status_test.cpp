@@ -263,7 +263,7 @@ TEST_F(StatusTest, ANewerInstanceTakesTheSocketOverAndTheOlderLeavesItThere) {
   ASSERT_TRUE(newer) << to_string(newer.error());
   server_.reset();
   std::string got;
-  const auto watcher = StatusWatcher::open(*loop_, path_, [&](const std::string& line) {
+  const StatusWatcher watcher(*loop_, path_, [&](const std::string& line) {
     got = line;
     if (!line.empty()) loop_->stop();
   });

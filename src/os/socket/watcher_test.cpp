@@ -23,7 +23,7 @@ class StatusWatcherTest : public LoopFixture {
     server_ = std::move(*opened);
   }
   void follow() {
-    watcher_ = StatusWatcher::open(*loop_, path_, [this](const std::string& line) {
+    watcher_ = std::make_unique<StatusWatcher>(*loop_, path_, [this](const std::string& line) {
       lines_.push_back(line);
       loop_->stop();
     });
@@ -40,7 +40,7 @@ class StatusWatcherTest : public LoopFixture {
 TEST_F(StatusWatcherTest, FollowsEveryChange) {
   serve();
   follow();
-  EXPECT_TRUE(lines_.empty());  // never inside open()
+  EXPECT_TRUE(lines_.empty());  // never inside the constructor
   run();
   state_ = "two";
   server_->changed();
@@ -82,7 +82,7 @@ TEST_F(StatusWatcherTest, FindsAServerWhoseDirectoryIsMadeLater) {
 TEST_F(StatusWatcherTest, MayBeDroppedInsideItsCallback) {
   serve();
   int calls = 0;
-  watcher_ = StatusWatcher::open(*loop_, path_, [&](const std::string&) {
+  watcher_ = std::make_unique<StatusWatcher>(*loop_, path_, [&](const std::string&) {
     ++calls;
     watcher_.reset();
     server_->changed();
@@ -106,7 +106,7 @@ TEST_F(StatusWatcherTest, ManyFollowersAreAllNotified) {
   std::vector<std::unique_ptr<StatusWatcher>> followers;
   std::size_t notices = 0;
   for (std::size_t i = 0; i < kFollowers; ++i) {
-    followers.push_back(StatusWatcher::open(*loop_, path_, [&](const std::string& line) {
+    followers.push_back(std::make_unique<StatusWatcher>(*loop_, path_, [&](const std::string& line) {
       EXPECT_EQ(line, state_);
       if (++notices % kFollowers == 0) loop_->stop();
     }));

@@ -128,12 +128,13 @@ class MpsProgramTest : public ::testing::Test {
   // Follows the status socket until the newest document satisfies `condition`; an empty object = no connection.
   bool until(const std::function<bool(const json&)>& condition) {
     if (!watcher_) {
-      watcher_ = os::StatusWatcher::open(*loop_, scratch_ / "mps/mps.sock", [this](const std::string& line) {
-        const json next = line.empty() ? json::object() : json_of(line);
-        if (!line.empty()) status_ = next;
-        connected_ = !line.empty();
-        if (check_ && check_()) loop_->stop();
-      });
+      watcher_ =
+          std::make_unique<os::StatusWatcher>(*loop_, scratch_ / "mps/mps.sock", [this](const std::string& line) {
+            const json next = line.empty() ? json::object() : json_of(line);
+            if (!line.empty()) status_ = next;
+            connected_ = !line.empty();
+            if (check_ && check_()) loop_->stop();
+          });
     }
     run_until([&] { return connected_ && condition(status_); });
     return connected_ && condition(status_);

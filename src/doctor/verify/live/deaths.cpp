@@ -21,8 +21,7 @@ class Deaths {
   Deaths(Probes& probes, const VerifyPlaces& places, const Trial& trial)
       : probes_(probes),
         trial_(trial),
-        watcher_(os::StatusWatcher::open(probes.loop(), places.mps_root_here + "/mps.sock",
-                                         [this](const std::string& line) { heard(line); })) {}
+        watcher_(probes.loop(), places.mps_root_here + "/mps.sock", [this](const std::string& line) { heard(line); }) {}
 
   DeathTries run(const GrantHere& neighbour) {
     if (!probes_.until([this] { return heard_; }) || !status_.is_object())
@@ -93,7 +92,7 @@ class Deaths {
   std::vector<Probes::Started> neighbours_;
   bool heard_ = false;
   Json status_, pool_, endpoint_, protection_;  // of `tranche mps`; our pool, our grant's endpoint, its only client's
-  std::unique_ptr<os::StatusWatcher> watcher_;
+  os::StatusWatcher watcher_;
 };
 
 }  // namespace
