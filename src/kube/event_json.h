@@ -1,10 +1,13 @@
 #pragma once
-// Events: their reasons, and the format of the core/v1 API. Pure.
-#include <cstdint>
+// Events: their reasons and their objects. Pure.
+#include <compare>
+#include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/time.h"
+#include "os/clock/clock.h"
 
 namespace tranche::kube {
 
@@ -50,25 +53,11 @@ struct ObjectRef {
   }
 };
 
-inline constexpr std::string_view kComponent = "tranche.io/node";
 inline constexpr std::size_t kLongestMessage = 1024;  // the API server's limit
 
-struct EventRecord {
-  ObjectRef about;
-  bool warning = false;
-  std::string reason;
-  std::string message;  // of the newest repetition
-  std::uint64_t count = 1;
-  WallTime first{};
-  WallTime last{};
-};
-
-// The namespace for events about the object: its own, "default" for a node (as kubelet does).
-std::string event_namespace(const ObjectRef& about);
-std::string event_name(const EventRecord& event, std::uint64_t salt);  // unique, at most 253 characters
-std::string event_body(const EventRecord& event, const std::string& name, const std::string& node);
-std::string event_patch(const EventRecord& event);  // a merge patch: count, lastTimestamp, message
-
-std::string utc_seconds(WallTime time);  // "2025-03-04T12:01:02Z"
+// "2025-03-04T12:01:02Z"
+inline std::string utc_seconds(WallTime time) {
+  return os::utc_text(time).substr(0, std::string_view("2025-03-04T12:01:02").size()) + "Z";
+}
 
 }  // namespace tranche::kube

@@ -3,12 +3,26 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
+#include "base/text.h"
 #include "base/utf8.h"
 #include "kube/api_status.h"
 
 namespace tranche::kube {
 namespace {
+
+using Json = nlohmann::json;
+
+constexpr int kBurst = 5;  // of events about one object
+constexpr Duration kEvery = std::chrono::seconds(10);
+constexpr int kBurstOfAll = 10;
+constexpr Duration kEveryOfAll = std::chrono::milliseconds(100);
+constexpr Duration kSameWithin = std::chrono::minutes(60);  // a later repetition is a new event
+constexpr std::size_t kMostKnown = 1024;                    // events that a repetition may be merged into
+constexpr std::size_t kLongestEventName = 253;
+constexpr std::string_view kComponent = "tranche.io/node";
 
 bool is_taken(int status) {
   return status >= 200 && status < 300;
@@ -22,6 +36,11 @@ bool is_retryable(int status) {
 std::string name_of(const ObjectRef& about) {
   return about.object_namespace.empty() ? about.kind + " " + about.name
                                         : about.kind + " " + about.object_namespace + "/" + about.name;
+}
+
+// The object's own; "default" for a node (as kubelet does).
+std::string event_namespace(const ObjectRef& about) {
+  return about.object_namespace.empty() ? "default" : about.object_namespace;
 }
 
 }  // namespace
@@ -42,25 +61,11 @@ std::string class_of_message(std::string_view message) {
 
 EventQueue::EventQueue(EventSettings settings)
     : settings_(std::move(settings)),
-      all_{settings_.all_per_second, MonoTime::min()},
       backoff_(std::chrono::milliseconds(500), std::chrono::seconds(30), settings_.seed) {}
 
-void EventQueue::fill(Bucket& bucket, double most, double per_second, MonoTime now) {
-  if (bucket.filled == MonoTime::min() || now < bucket.filled) bucket.filled = now;
-  const std::chrono::duration<double> passed = now - bucket.filled;
-  bucket.tokens = std::min(most, bucket.tokens + passed.count() * per_second);
-  bucket.filled = now;
-}
-
-EventQueue::Bucket& EventQueue::bucket_of(const ObjectRef& about, MonoTime now) {
-  return buckets_.try_emplace(about, Bucket{settings_.burst, now}).first->second;
-}
-
-Duration EventQueue::until_token(const Bucket& bucket, double most, double per_second, MonoTime now) const {
-  Bucket copy = bucket;
-  fill(copy, most, per_second, now);
-  if (copy.tokens >= 1) return Duration::zero();
-  return std::chrono::ceil<Duration>(std::chrono::duration<double>((1 - copy.tokens) / per_second));
+MonoTime EventQueue::allowed(const ObjectRef& about) const {
+  const auto own = spent_until_.find(about);
+  return own == spent_until_.end() ? MonoTime{} : own->second - (kBurst - 1) * kEvery;
 }
 
 void EventQueue::emit(const ObjectRef& about, const Reason& reason, const std::string& text, MonoTime now,
@@ -69,17 +74,17 @@ void EventQueue::emit(const ObjectRef& about, const Reason& reason, const std::s
   const std::string message = cut_text(text, kLongestMessage);
   const Key key(about, std::string(reason.name), class_of_message(message));
   const auto at = entries_.find(key);
-  if (at != entries_.end() && (at->second.waiting || now - at->second.used < settings_.same_within)) {
+  if (at != entries_.end() && (at->second.waiting || now - at->second.used < kSameWithin)) {
     Entry& entry = at->second;
-    ++entry.event.count;
-    entry.event.last = wall;
-    entry.event.message = message;
+    ++entry.count;
+    entry.last = wall;
+    entry.message = message;
     entry.used = now;
     if (entry.waiting) return;
     entry.waiting = true;
   } else {
     entries_.insert_or_assign(
-        key, Entry{{about, reason.warning, std::string(reason.name), message, 1, wall, wall}, "", false, true, now});
+        key, Entry{.warning = reason.warning, .message = message, .first = wall, .last = wall, .used = now});
   }
   queue_.push_back(key);
   if (queue_.size() > settings_.most_waiting) {
@@ -99,53 +104,65 @@ void EventQueue::drop(const Key& key, const char* why) {
 }
 
 void EventQueue::forget_old(MonoTime now) {
-  if (entries_.size() > settings_.most_known) {
+  if (entries_.size() > kMostKnown) {
     auto oldest = entries_.end();
     for (auto it = entries_.begin(); it != entries_.end(); ++it)
       if (!it->second.waiting && (oldest == entries_.end() || it->second.used < oldest->second.used)) oldest = it;
     if (oldest != entries_.end()) entries_.erase(oldest);
   }
-  if (buckets_.size() <= settings_.most_known) return;
-  std::erase_if(buckets_, [&](const auto& entry) {  // a full bucket equals none
-    Bucket bucket = entry.second;
-    fill(bucket, settings_.burst, per_object_second(), now);
-    return bucket.tokens >= settings_.burst;
-  });
-}
-
-double EventQueue::per_object_second() const {
-  return 1 / std::chrono::duration<double>(settings_.every).count();
+  if (spent_until_.size() > kMostKnown)
+    std::erase_if(spent_until_, [now](const auto& entry) { return entry.second <= now; });
 }
 
 std::optional<EventCall> EventQueue::take(MonoTime now) {
-  if (under_way_ || queue_.empty() || (wait_until_ && now < *wait_until_)) return std::nullopt;
+  if (const auto due = next(now); !due || *due > now) return std::nullopt;
   wait_until_.reset();
-  fill(all_, settings_.all_per_second, settings_.all_per_second, now);
-  if (all_.tokens < 1) return std::nullopt;
-  const auto due = std::ranges::find_if(queue_, [&](const Key& key) {
-    Bucket& bucket = bucket_of(std::get<0>(key), now);
-    fill(bucket, settings_.burst, per_object_second(), now);
-    return bucket.tokens >= 1;
-  });
-  if (due == queue_.end()) return std::nullopt;
-  const Key key = *due;
-  all_.tokens -= 1;
-  bucket_of(std::get<0>(key), now).tokens -= 1;
+  const Key key = *std::ranges::find_if(queue_, [&](const Key& each) { return allowed(std::get<0>(each)) <= now; });
+  const ObjectRef& about = std::get<0>(key);
+  for (auto [until, every] : {std::pair(&all_spent_until_, kEveryOfAll), std::pair(&spent_until_[about], kEvery)})
+    *until = std::max(*until, now) + every;
   Entry& entry = entries_[key];
-  EventCall call{!entry.created, {}, {}};
-  call.path = "/api/v1/namespaces/" + event_namespace(entry.event.about) + "/events";
+  EventCall call{!entry.created, "/api/v1/namespaces/" + event_namespace(about) + "/events", {}};
   if (call.create) {
-    if (entry.name.empty()) entry.name = event_name(entry.event, settings_.seed + ++named_);
-    call.body = event_body(entry.event, entry.name, settings_.node);
+    if (entry.name.empty()) {
+      const std::string salt = fmt::format("{}/{}/{}/{}/{}", about.uid, std::get<1>(key), entry.message,
+                                           entry.first.time_since_epoch().count(), settings_.seed + ++named_);
+      entry.name = about.name.substr(0, kLongestEventName - 17) + "." + hex16(stable_hash(salt));
+    }
+    call.body = body_of(key, entry);
   } else {
     call.path += "/" + entry.name;
-    call.body = event_patch(entry.event);
+    call.body =
+        json_text(Json{{"count", entry.count}, {"lastTimestamp", utc_seconds(entry.last)}, {"message", entry.message}});
   }
   entry.waiting = false;  // a repetition that arrives meanwhile waits for its own request
   std::erase(queue_, key);
   under_way_ = UnderWay{call.create, key};
   report_.waiting = queue_.size();
   return call;
+}
+
+std::string EventQueue::body_of(const Key& key, const Entry& entry) const {
+  const auto& [object, reason, message_class] = key;
+  const bool claim = object.kind == "ResourceClaim";
+  Json about{{"apiVersion", claim ? "resource.k8s.io/v1" : "v1"},
+             {"kind", object.kind},
+             {"name", object.name},
+             {"uid", object.uid}};
+  if (!object.object_namespace.empty()) about["namespace"] = object.object_namespace;
+  return json_text(Json{{"apiVersion", "v1"},
+                        {"kind", "Event"},
+                        {"metadata", {{"name", entry.name}, {"namespace", event_namespace(object)}}},
+                        {"involvedObject", std::move(about)},
+                        {"type", entry.warning ? "Warning" : "Normal"},
+                        {"reason", reason},
+                        {"message", entry.message},
+                        {"count", entry.count},
+                        {"firstTimestamp", utc_seconds(entry.first)},
+                        {"lastTimestamp", utc_seconds(entry.last)},
+                        {"source", {{"component", kComponent}, {"host", settings_.node}}},
+                        {"reportingComponent", kComponent},
+                        {"reportingInstance", settings_.node}});
 }
 
 void EventQueue::done(int http_status, const std::string& why, MonoTime now) {
@@ -167,8 +184,8 @@ void EventQueue::done(int http_status, const std::string& why, MonoTime now) {
   if (!call.create && http_status == http::kNotFound) {  // it has expired meanwhile: create it again
     entry.created = false;
     entry.name.clear();
-    entry.event.first = entry.event.last;
-    entry.event.count = 1;
+    entry.first = entry.last;
+    entry.count = 1;
   } else if (!is_retryable(http_status)) {
     if (!entry.waiting) drop(call.key, "the API server refuses it");
     return;
@@ -181,15 +198,9 @@ void EventQueue::done(int http_status, const std::string& why, MonoTime now) {
 
 std::optional<MonoTime> EventQueue::next(MonoTime now) const {
   if (under_way_ || queue_.empty()) return std::nullopt;
-  Duration wait = Duration::max();
-  for (const Key& key : queue_) {
-    const auto bucket = buckets_.find(std::get<0>(key));
-    wait = std::min(wait, bucket == buckets_.end()
-                              ? Duration::zero()
-                              : until_token(bucket->second, settings_.burst, per_object_second(), now));
-  }
-  wait = std::max(wait, until_token(all_, settings_.all_per_second, settings_.all_per_second, now));
-  return std::max(now + wait, wait_until_.value_or(now));
+  MonoTime first = MonoTime::max();
+  for (const Key& key : queue_) first = std::min(first, allowed(std::get<0>(key)));
+  return std::max({now, first, all_spent_until_ - (kBurstOfAll - 1) * kEveryOfAll, wait_until_.value_or(now)});
 }
 
 }  // namespace tranche::kube

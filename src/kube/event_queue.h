@@ -21,12 +21,7 @@ namespace tranche::kube {
 
 struct EventSettings {
   std::string node;  // the reporting instance
-  double burst = 5;
-  Duration every = std::chrono::seconds(10);
-  double all_per_second = 10;
-  Duration same_within = std::chrono::minutes(60);  // a later repetition is a new event
   std::size_t most_waiting = 256;
-  std::size_t most_known = 1024;  // events that a repetition may be merged into
   std::uint64_t seed = 1;
 };
 
@@ -64,32 +59,32 @@ class EventQueue {
  private:
   using Key = std::tuple<ObjectRef, std::string, std::string>;  // about, reason, class of message
   struct Entry {
-    EventRecord event;
-    std::string name;  // in the API server
+    bool warning = false;
+    std::string message;  // of the newest repetition
+    std::uint64_t count = 1;
+    WallTime first{};
+    WallTime last{};
+    std::string name = {};  // in the API server
     bool created = false;
-    bool waiting = false;
+    bool waiting = true;
     MonoTime used{};
-  };
-  struct Bucket {
-    double tokens = 0;
-    MonoTime filled{};
   };
   struct UnderWay {
     bool create = true;
     Key key;
   };
-  double per_object_second() const;
-  Bucket& bucket_of(const ObjectRef& about, MonoTime now);
-  static void fill(Bucket& bucket, double most, double per_second, MonoTime now);
-  Duration until_token(const Bucket& bucket, double most, double per_second, MonoTime now) const;
+  MonoTime allowed(const ObjectRef& about) const;  // when the next event about it
+  std::string body_of(const Key& key, const Entry& entry) const;
   void drop(const Key& key, const char* why);
   void forget_old(MonoTime now);
 
   EventSettings settings_;
   std::map<Key, Entry> entries_;
   std::deque<Key> queue_;  // waiting events, oldest first
-  std::map<ObjectRef, Bucket> buckets_;
-  Bucket all_;
+  // When what was sent no longer counts against the limit: each event adds an interval, and a burst may be that far
+  // ahead.
+  std::map<ObjectRef, MonoTime> spent_until_;
+  MonoTime all_spent_until_{};
   Backoff backoff_;
   std::optional<MonoTime> wait_until_;
   std::optional<UnderWay> under_way_;
