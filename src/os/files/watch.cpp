@@ -10,47 +10,24 @@
 #include <utility>
 #include <vector>
 
-#include "os/loop/fd.h"
-
 namespace tranche::os {
 namespace {
 
 constexpr std::uint32_t kEvents =
     IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_CLOSE_WRITE | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR;
 
-class InotifyWatch final : public DirWatch {
- public:
-  InotifyWatch(Loop& loop, Fd fd, std::function<void(const std::string&)> turn)
-      : loop_(loop), fd_(std::move(fd)), turn_(std::make_shared<Turn>(std::move(turn))) {}
-  ~InotifyWatch() override {
-    *alive_ = false;
-    loop_.cancel(id_);
-  }
-  InotifyWatch(const InotifyWatch&) = delete;
-  InotifyWatch& operator=(const InotifyWatch&) = delete;
-
-  bool begin() {
-    id_ = loop_.watch(fd_.get(), EPOLLIN, [this](std::uint32_t) { read_events(); });
-    return id_ != 0;
-  }
-
- private:
-  using Turn = std::function<void(const std::string&)>;
-
-  void read_events();
-
-  Loop& loop_;
-  Fd fd_;
-  std::shared_ptr<Turn> turn_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
-  Loop::Id id_ = 0;
-};
-
 void add(std::vector<std::string>& names, std::string name) {
   if (std::ranges::find(names, name) == names.end()) names.push_back(std::move(name));
 }
 
-void InotifyWatch::read_events() {
+}  // namespace
+
+DirWatch::~DirWatch() {
+  *alive_ = false;
+  loop_.cancel(id_);
+}
+
+void DirWatch::read_events() {
   alignas(inotify_event) char buffer[8192];
   const ssize_t got = ::read(fd_.get(), buffer, sizeof buffer);
   if (got <= 0) return;
@@ -77,10 +54,7 @@ void InotifyWatch::read_events() {
   }
 }
 
-}  // namespace
-
-Result<std::unique_ptr<DirWatch>> DirWatch::open(Loop& loop, const std::string& directory,
-                                                 std::function<void(const std::string& name)> turn) {
+Result<std::unique_ptr<DirWatch>> DirWatch::open(Loop& loop, const std::string& directory, Turn turn) {
   Fd fd(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
   if (!fd) {
     Error error = error_from_errno(errno, "cannot watch a directory", directory);
@@ -92,8 +66,9 @@ Result<std::unique_ptr<DirWatch>> DirWatch::open(Loop& loop, const std::string& 
     if (error.code == ENOSPC) error.what += " (raise fs.inotify.max_user_watches)";
     return std::unexpected(std::move(error));
   }
-  auto watch = std::make_unique<InotifyWatch>(loop, std::move(fd), std::move(turn));
-  if (!watch->begin())
+  std::unique_ptr<DirWatch> watch(new DirWatch(loop, std::move(fd), std::move(turn)));
+  watch->id_ = loop.watch(watch->fd_.get(), EPOLLIN, [raw = watch.get()](std::uint32_t) { raw->read_events(); });
+  if (watch->id_ == 0)
     return fail(Kind::kUnavailable, "cannot watch a directory: the event loop refuses it", directory);
   return watch;
 }

@@ -5,8 +5,10 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "base/result.h"
+#include "os/loop/fd.h"
 #include "os/loop/loop.h"
 
 namespace tranche::os {
@@ -17,9 +19,22 @@ class DirWatch {
   // (and open a new watch if the directory returns). The kernel reports a removed directory only after every descriptor
   // of it is closed, including a Dir of ours. A name is reported once per round, however often it changed. The callback
   // may destroy the watch.
-  static Result<std::unique_ptr<DirWatch>> open(Loop& loop, const std::string& directory,
-                                                std::function<void(const std::string& name)> turn);
-  virtual ~DirWatch() = default;
+  using Turn = std::function<void(const std::string& name)>;
+  static Result<std::unique_ptr<DirWatch>> open(Loop& loop, const std::string& directory, Turn turn);
+  ~DirWatch();
+  DirWatch(const DirWatch&) = delete;
+  DirWatch& operator=(const DirWatch&) = delete;
+
+ private:
+  DirWatch(Loop& loop, Fd fd, Turn turn)
+      : loop_(loop), fd_(std::move(fd)), turn_(std::make_shared<Turn>(std::move(turn))) {}
+  void read_events();
+
+  Loop& loop_;
+  Fd fd_;
+  std::shared_ptr<Turn> turn_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  Loop::Id id_ = 0;
 };
 
 }  // namespace tranche::os

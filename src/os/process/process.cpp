@@ -19,11 +19,10 @@ extern "C" {
 #include "os/process/threads.h"
 
 namespace tranche::os {
-namespace {
 
 // The watched process. The loop's callbacks own it, so that it outlives a callback that destroys the Process, and so
 // that a child that keeps running after its Process is still reaped.
-class Watched : public std::enable_shared_from_this<Watched> {
+class Process::Watched : public std::enable_shared_from_this<Watched> {
  public:
   Watched(Loop& loop, ProcessRef ref, Fd pidfd, bool is_our_child)
       : loop_(loop), ref_(ref), pidfd_(std::move(pidfd)), is_our_child_(is_our_child) {}
@@ -56,8 +55,8 @@ class Watched : public std::enable_shared_from_this<Watched> {
   bool dropped_ = false;
 };
 
-Status Watched::begin(Spawned* pipes, std::function<void(const std::string&)> on_output,
-                      std::function<void(ExitNote)> on_exit) {
+Status Process::Watched::begin(Spawned* pipes, std::function<void(const std::string&)> on_output,
+                               std::function<void(ExitNote)> on_exit) {
   on_output_ = std::move(on_output);
   on_exit_ = std::move(on_exit);
   const auto self = shared_from_this();
@@ -72,7 +71,7 @@ Status Watched::begin(Spawned* pipes, std::function<void(const std::string&)> on
   return {};
 }
 
-void Watched::drop(bool kill) {
+void Process::Watched::drop(bool kill) {
   const auto self = shared_from_this();
   dropped_ = true;
   const auto on_output = std::exchange(on_output_, {});
@@ -85,14 +84,14 @@ void Watched::drop(bool kill) {
   pidfd_.reset();
 }
 
-Status Watched::signal(int number) {
+Status Process::Watched::signal(int number) {
   if (!pidfd_) return {};
   if (::pidfd_send_signal(pidfd_.get(), number, nullptr, 0) == 0 || errno == ESRCH) return {};
   return std::unexpected(
       error_from_errno(errno, "cannot send signal " + std::to_string(number), "pid " + std::to_string(ref_.pid)));
 }
 
-void Watched::deliver(const std::vector<std::string>& lines) {
+void Process::Watched::deliver(const std::vector<std::string>& lines) {
   for (const auto& line : lines) {
     if (dropped_ || !on_output_) return;
     const auto on_output = on_output_;  // keeps it while it runs: it may destroy us
@@ -100,13 +99,13 @@ void Watched::deliver(const std::vector<std::string>& lines) {
   }
 }
 
-void Watched::close_output() {
+void Process::Watched::close_output() {
   loop_.cancel(std::exchange(output_watch_, 0));
   output_.reset();
 }
 
 // One piece per callback: a child that writes without end must not block the loop.
-void Watched::read_output() {
+void Process::Watched::read_output() {
   const auto self = shared_from_this();
   char buffer[16384];
   const ssize_t got = ::read(output_.get(), buffer, sizeof buffer);
@@ -118,7 +117,7 @@ void Watched::read_output() {
 
 // The process has exited, so all of its output is in the pipe by now. Reads exactly that much: a grandchild may
 // continue to write.
-void Watched::read_what_is_left() {
+void Process::Watched::read_what_is_left() {
   int left = 0;
   if (!output_ || ::ioctl(output_.get(), FIONREAD, &left) != 0) left = 0;
   char buffer[16384];
@@ -133,7 +132,7 @@ void Watched::read_what_is_left() {
   close_output();
 }
 
-void Watched::ended() {
+void Process::Watched::ended() {
   const auto self = shared_from_this();
   loop_.cancel(std::exchange(exit_watch_, 0));
   siginfo_t info{};
@@ -154,24 +153,21 @@ void Watched::ended() {
   if (on_exit) on_exit(note);
 }
 
-class WatchedProcess final : public Process {
- public:
-  WatchedProcess(std::shared_ptr<Watched> watched, bool kill_on_drop)
-      : watched_(std::move(watched)), kill_on_drop_(kill_on_drop) {}
-  ~WatchedProcess() override { watched_->drop(kill_on_drop_); }
-  WatchedProcess(const WatchedProcess&) = delete;
-  WatchedProcess& operator=(const WatchedProcess&) = delete;
+Process::~Process() {
+  watched_->drop(kill_on_drop_);
+}
 
-  ProcessRef ref() const override { return watched_->ref(); }
-  bool running() const override { return watched_->running(); }
-  Status signal(int number) override { return watched_->signal(number); }
+ProcessRef Process::ref() const {
+  return watched_->ref();
+}
 
- private:
-  std::shared_ptr<Watched> watched_;
-  bool kill_on_drop_;
-};
+bool Process::running() const {
+  return watched_->running();
+}
 
-}  // namespace
+Status Process::signal(int number) {
+  return watched_->signal(number);
+}
 
 std::string to_string(const ExitNote& note) {
   if (note.signalled) {
@@ -213,7 +209,7 @@ Result<std::unique_ptr<Process>> Process::start(Loop& loop, const Command& comma
   const auto ref = process_ref(spawned.pid);
   const auto watched =
       std::make_shared<Watched>(loop, ref ? *ref : ProcessRef{spawned.pid, 0}, std::move(spawned.pidfd), true);
-  auto process = std::make_unique<WatchedProcess>(watched, command.kill_on_drop);
+  std::unique_ptr<Process> process(new Process(watched, command.kill_on_drop));
   if (const auto begun = watched->begin(&spawned, std::move(on_output), std::move(on_exit)); !begun) {
     (void)watched->signal(SIGKILL);  // without a watch it would never be reaped
     return std::unexpected(within(begun.error(), command.argv[0]));
@@ -230,7 +226,7 @@ Result<std::unique_ptr<Process>> Process::adopt(Loop& loop, const ProcessRef& re
   const auto seen = look_at_process(ref.pid);
   if (!seen || seen->ref != ref) return gone();
   const auto watched = std::make_shared<Watched>(loop, ref, std::move(pidfd), seen->parent == ::getpid());
-  auto process = std::make_unique<WatchedProcess>(watched, false);
+  std::unique_ptr<Process> process(new Process(watched, false));
   TRY_STATUS(watched->begin(nullptr, {}, std::move(on_exit)));
   return process;
 }

@@ -110,10 +110,20 @@ class Process {
   // (code -1). kNotFound if it has exited, also if another process reuses its pid.
   static Result<std::unique_ptr<Process>> adopt(Loop& loop, const ProcessRef& ref,
                                                 std::function<void(ExitNote)> on_exit);
-  virtual ~Process() = default;
-  virtual ProcessRef ref() const = 0;
-  virtual bool running() const = 0;
-  virtual Status signal(int number) = 0;  // does nothing after its exit
+  ~Process();
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+  ProcessRef ref() const;
+  bool running() const;
+  Status signal(int number);  // does nothing after its exit
+
+ private:
+  class Watched;
+  Process(std::shared_ptr<Watched> watched, bool kill_on_drop)
+      : watched_(std::move(watched)), kill_on_drop_(kill_on_drop) {}
+
+  std::shared_ptr<Watched> watched_;
+  bool kill_on_drop_;
 };
 
 }  // namespace tranche::os

@@ -39,21 +39,17 @@ struct Failure {
   int error = 0;
 };
 
-// Everything that the child needs, as plain numbers and pointers.
+// Everything that the child needs; it only reads it.
 struct ChildPlan {
-  const char* path = nullptr;
+  const Command& command;
   char* const* argv = nullptr;
   char* const* env = nullptr;
-  const char* work_dir = nullptr;  // nullptr = ours
   int input = -1;
   int output = -1;
   int errors = -1;  // -1 = as output
   int kept = -1;
-  bool foreground = false;
   int failure = -1;  // receives a Failure if exec fails; closed by exec
-  const std::vector<BeforeExec>& before_exec;
   pid_t parent = 0;
-  bool die_with_parent = false;
 };
 
 [[noreturn]] void give_up(const ChildPlan& plan, int step = -1) {
@@ -74,13 +70,14 @@ void close_from(unsigned first, int failure) {
   struct sigaction standard{};
   standard.sa_handler = SIG_DFL;
   for (int number = 1; number < NSIG; ++number) ::sigaction(number, &standard, nullptr);
-  for (std::size_t step = 0; step < plan.before_exec.size(); ++step)
-    if (!plan.before_exec[step].run()) give_up(plan, static_cast<int>(step));
-  if (plan.die_with_parent) {
+  const Command& command = plan.command;
+  for (std::size_t step = 0; step < command.before_exec.size(); ++step)
+    if (!command.before_exec[step].run()) give_up(plan, static_cast<int>(step));
+  if (command.die_with_parent) {
     if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) give_up(plan);
     if (::getppid() != plan.parent) ::_exit(127);  // the parent exited before the line above
   }
-  if (!plan.foreground) ::setpgid(0, 0);  // fails for a process that already leads a session, which is fine
+  if (!command.foreground) ::setpgid(0, 0);  // fails for a process that already leads a session, which is fine
   const int errors = plan.errors >= 0 ? plan.errors : plan.output;
   if (::dup2(plan.input, 0) < 0 || ::dup2(plan.output, 1) < 0 || ::dup2(errors, 2) < 0) give_up(plan);
   if (plan.kept >= 0 && ::dup2(plan.kept, 3) < 0) give_up(plan);
@@ -88,8 +85,8 @@ void close_from(unsigned first, int failure) {
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  if (plan.work_dir != nullptr && ::chdir(plan.work_dir) != 0) give_up(plan);
-  ::execve(plan.path, plan.argv, plan.env);
+  if (!command.work_dir.empty() && ::chdir(command.work_dir.c_str()) != 0) give_up(plan);
+  ::execve(plan.argv[0], plan.argv, plan.env);
   give_up(plan);
 }
 
@@ -224,19 +221,8 @@ Result<Spawned> spawn(const Command& command) {
   TRY(Fd out, above_targets(std::move(output.writing)));
   TRY(Fd report, above_targets(std::move(failure.writing)));
 
-  const ChildPlan plan{path.c_str(),
-                       argv.data(),
-                       env.data(),
-                       command.work_dir.empty() ? nullptr : command.work_dir.c_str(),
-                       in.get(),
-                       out.get(),
-                       errors.get(),
-                       kept.get(),
-                       command.foreground,
-                       report.get(),
-                       command.before_exec,
-                       ::getpid(),
-                       command.die_with_parent};
+  const ChildPlan plan{command,      argv.data(), env.data(),   in.get(),  out.get(),
+                       errors.get(), kept.get(),  report.get(), ::getpid()};
   spawned.pid = vfork_with_signals_blocked([&plan] { return start_child(plan); });
   if (spawned.pid < 0) return std::unexpected(error_from_errno(errno, "cannot start a process", path));
   report.reset();

@@ -4,70 +4,56 @@
 #include <deque>
 #include <mutex>
 #include <system_error>
-#include <thread>
 
 namespace tranche::os {
-namespace {
 
-class ThreadWorker final : public Worker {
- public:
-  ThreadWorker() : thread_([state = state_] { state->work(); }) {}
-
-  ~ThreadWorker() override {
-    {
-      const std::lock_guard lock(state_->mutex);
-      state_->ending = true;
-      state_->jobs.clear();
+struct Worker::State {
+  void work() {
+    std::unique_lock lock(mutex);
+    for (;;) {
+      wake.wait(lock, [this] { return ending || !jobs.empty(); });
+      if (ending) return;
+      auto job = std::move(jobs.front());
+      jobs.pop_front();
+      lock.unlock();
+      job();
+      job = {};  // what it holds goes before the next one, and not under the lock
+      lock.lock();
     }
-    state_->wake.notify_one();
-    if (left_behind_)
-      thread_.detach();  // it owns its state, and what its job uses
-    else
-      thread_.join();
   }
 
-  void run(std::function<void()> job) override {
-    {
-      const std::lock_guard lock(state_->mutex);
-      if (state_->ending) return;
-      state_->jobs.push_back(std::move(job));
-    }
-    state_->wake.notify_one();
-  }
-
-  void leave_behind() override { left_behind_ = true; }
-
- private:
-  struct State {
-    void work() {
-      std::unique_lock lock(mutex);
-      for (;;) {
-        wake.wait(lock, [this] { return ending || !jobs.empty(); });
-        if (ending) return;
-        auto job = std::move(jobs.front());
-        jobs.pop_front();
-        lock.unlock();
-        job();
-        job = {};  // what it holds goes before the next one, and not under the lock
-        lock.lock();
-      }
-    }
-
-    std::mutex mutex;
-    std::condition_variable wake;
-    std::deque<std::function<void()>> jobs;
-    bool ending = false;
-  };
-
-  std::shared_ptr<State> state_ = std::make_shared<State>();
-  bool left_behind_ = false;
-  std::thread thread_;  // last: starts when everything above is there
+  std::mutex mutex;
+  std::condition_variable wake;
+  std::deque<std::function<void()>> jobs;
+  bool ending = false;
 };
 
-}  // namespace
+Worker::Worker() : state_(std::make_shared<State>()), thread_([state = state_] { state->work(); }) {}
+
+Worker::~Worker() {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->ending = true;
+    state_->jobs.clear();
+  }
+  state_->wake.notify_one();
+  if (left_behind_)
+    thread_.detach();  // it owns its state, and what its job uses
+  else
+    thread_.join();
+}
+
+void Worker::run(std::function<void()> job) {
+  {
+    const std::lock_guard lock(state_->mutex);
+    if (state_->ending) return;
+    state_->jobs.push_back(std::move(job));
+  }
+  state_->wake.notify_one();
+}
 
 std::unique_ptr<Worker> Worker::start() {
-  return std::make_unique<ThreadWorker>();
+  return std::unique_ptr<Worker>(new Worker);
 }
 
 std::unique_ptr<Worker> Worker::try_start() {

@@ -5,6 +5,7 @@
 // left behind instead.
 #include <functional>
 #include <memory>
+#include <thread>
 
 namespace tranche::os {
 
@@ -12,11 +13,21 @@ class Worker {
  public:
   static std::unique_ptr<Worker> start();      // for the start of a program: ends it if no thread can be started
   static std::unique_ptr<Worker> try_start();  // null: no thread can be started, because a pid limit is reached
-  virtual ~Worker() = default;
-  virtual void run(std::function<void()> job) = 0;  // any thread
+  ~Worker();
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+  void run(std::function<void()> job);  // any thread
   // The job in progress may never return: destroying this does not wait for it. All that the job uses must belong to
   // the job, because it may go on until the process ends.
-  virtual void leave_behind() = 0;
+  void leave_behind() { left_behind_ = true; }
+
+ private:
+  struct State;
+  Worker();
+
+  std::shared_ptr<State> state_;
+  bool left_behind_ = false;
+  std::thread thread_;
 };
 
 }  // namespace tranche::os
