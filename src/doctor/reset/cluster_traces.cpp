@@ -39,7 +39,7 @@ Status remove_labels(const kube::Access& access, const std::string& path) {
     TRY(const auto node, node_object(access, path));
     TRY(const auto change, labels::change_node(node, {}));
     if (!change.patch) return {};
-    TRY(const auto answer, kube::patch_once(access, path, *change.patch));
+    TRY(const auto answer, kube::write_once(access, &kube::KubeClient::patch, path, *change.patch));
     if (answer.status == kube::http::kOk) return {};
     if (answer.status != kube::http::kConflict) return refused(answer, "take labels off the node");
   }
@@ -56,7 +56,7 @@ bool has_condition(const std::string& node) {
 Status remove_condition(const kube::Access& access, const std::string& path) {
   const Json entry{{"type", kube::kReadyCondition}, {"$patch", "delete"}};
   const Json patch{{"status", {{"conditions", Json::array({entry})}}}};
-  TRY(const auto answer, kube::strategic_patch_once(access, path, json_text(patch)));
+  TRY(const auto answer, kube::write_once(access, &kube::KubeClient::strategic_patch, path, json_text(patch)));
   return answer.status == kube::http::kOk ? Status{} : refused(answer, "take the condition off the node");
 }
 

@@ -81,15 +81,9 @@ Result<KubeAnswer> get_once(const Access& access, const std::string& path) {
   return ask(access, [&](KubeClient& client, KubeClient::OnAnswer done) { client.get(path, std::move(done)); });
 }
 
-Result<KubeAnswer> patch_once(const Access& access, const std::string& path, const std::string& merge_patch) {
+Result<KubeAnswer> write_once(const Access& access, Write how, const std::string& path, const std::string& body) {
   return ask(access,
-             [&](KubeClient& client, KubeClient::OnAnswer done) { client.patch(path, merge_patch, std::move(done)); });
-}
-
-Result<KubeAnswer> strategic_patch_once(const Access& access, const std::string& path, const std::string& patch) {
-  return ask(access, [&](KubeClient& client, KubeClient::OnAnswer done) {
-    client.strategic_patch(path, patch, std::move(done));
-  });
+             [&](KubeClient& client, KubeClient::OnAnswer done) { (client.*how)(path, body, std::move(done)); });
 }
 
 Result<std::vector<std::string>> list_pods(const Access& access, const std::vector<std::string>& selectors) {

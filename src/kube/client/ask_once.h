@@ -24,8 +24,8 @@ struct BlockingClient {
 
 // Paths begin with "/api". A response with any status is a value; kUnavailable if there is none.
 Result<KubeAnswer> get_once(const Access& access, const std::string& path);
-Result<KubeAnswer> patch_once(const Access& access, const std::string& path, const std::string& merge_patch);
-Result<KubeAnswer> strategic_patch_once(const Access& access, const std::string& path, const std::string& patch);
+using Write = KubeClient::Id (KubeClient::*)(const std::string& path, const std::string& body, KubeClient::OnAnswer);
+Result<KubeAnswer> write_once(const Access& access, Write how, const std::string& path, const std::string& body);
 
 // The pods of the cluster: one list for each field selector ("spec.nodeName=n1"), page by page: the raw bodies. If a
 // later page has expired, the list is restarted once.

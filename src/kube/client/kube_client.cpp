@@ -7,7 +7,6 @@
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
@@ -125,7 +124,7 @@ struct KubeClient::Call {
 };
 
 KubeClient::KubeClient(os::Loop& loop, std::shared_ptr<const CurlLibrary> curl, const Access& access)
-    : loop_(loop), curl_(std::move(curl)), access_(access), token_(access.token_file, access.token) {}
+    : loop_(loop), curl_(std::move(curl)), access_(access) {}
 
 Result<std::unique_ptr<KubeClient>> KubeClient::open(os::Loop& loop, std::shared_ptr<const CurlLibrary> curl,
                                                      const Access& access) {
@@ -217,7 +216,7 @@ KubeClient::Id KubeClient::ask(const char* verb, const Request& request, OnAnswe
   const Id id = next_id_++;
   const auto call = std::make_shared<Call>(verb, std::move(done), std::move(stream));
   calls_.emplace(id, call);
-  if (const auto token = token_.get(); !token)
+  if (const auto token = bearer_token(access_.token_file, access_.token); !token)
     call->not_begun = to_string(token.error());
   else if (!prepare(*call, request, *token) || curl_->multi_add_handle(multi_, call->easy) != CURLM_OK)
     call->not_begun = "libcurl does not take the request";
@@ -369,7 +368,6 @@ void KubeClient::deliver() {
     if (!answer.why.empty())
       answer.status = 0;  // one that broke off is none, except for what a watch handed on already
     ++counts_[{call->verb, answer.status == 0 ? "error" : std::to_string(answer.status)}];
-    if (answer.status == http::kUnauthorized) token_.doubt();
     call->done(std::move(answer));
   }
 }
@@ -390,27 +388,15 @@ std::string why_not(const KubeAnswer& answer) {
   return answer.status == 0 ? answer.why : status_of_body(answer.status, answer.body).message;
 }
 
-Result<std::string> Token::get() {
-  if (path_.empty()) return text_;
-  struct stat now{};
-  if (::stat(path_.c_str(), &now) != 0)
-    return std::unexpected(error_from_errno(errno, "cannot read the token for the API server", path_));
-  const bool same = known_ && now.st_ino == inode_ && now.st_dev == device_ && now.st_size == size_ &&
-                    now.st_mtim.tv_sec == changed_.tv_sec && now.st_mtim.tv_nsec == changed_.tv_nsec;
-  if (same) return text_;
-  auto content = os::read_file(path_, kLongestToken);
+Result<std::string> bearer_token(const std::string& file, const std::string& fixed) {
+  if (file.empty()) return fixed;
+  auto content = os::read_file(file, kLongestToken);
   if (!content) return std::unexpected(within(std::move(content).error(), "cannot read the token for the API server"));
   const auto token = trimmed(*content);
   // A line end in the token would start another header.
   if (token.empty() || std::ranges::any_of(token, [](char c) { return c <= ' ' || c > '~'; }))
-    return fail(Kind::kInvalid, "the token for the API server is empty or has characters that no token has", path_);
-  text_ = token;
-  known_ = true;
-  inode_ = now.st_ino;
-  device_ = now.st_dev;
-  size_ = now.st_size;
-  changed_ = now.st_mtim;
-  return text_;
+    return fail(Kind::kInvalid, "the token for the API server is empty or has characters that no token has", file);
+  return std::string(token);
 }
 
 }  // namespace tranche::kube

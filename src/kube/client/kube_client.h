@@ -7,10 +7,7 @@
 // Loop thread only. Callbacks run separately on the loop, never inside the call that requested them, and may make and
 // cancel requests; they must not destroy the client. Destroying it ends all requests immediately, and no callback runs
 // afterwards.
-#include <sys/types.h>
-
 #include <cstdint>
-#include <ctime>
 #include <functional>
 #include <map>
 #include <memory>
@@ -28,25 +25,9 @@ namespace tranche::kube {
 
 struct CurlLibrary;
 
-// The bearer token of a file that is replaced while the program runs (kubelet renews a pod's at least every hour).
-// Checks the file before every request and reads it if it was replaced or changed. Never logged.
-class Token {
- public:
-  // `fixed` is used if `path` is empty.
-  Token(std::string path, std::string fixed) : path_(std::move(path)), text_(std::move(fixed)) {}
-
-  Result<std::string> get();        // "" if there is neither
-  void doubt() { known_ = false; }  // it was refused: read the file again even if it looks unchanged
-
- private:
-  std::string path_;
-  std::string text_;
-  bool known_ = false;
-  ino_t inode_ = 0;
-  dev_t device_ = 0;
-  off_t size_ = 0;
-  timespec changed_{};
-};
+// The bearer token: that of the file, which is replaced while the program runs (kubelet renews a pod's at least every
+// hour), else `fixed`; "" if there is neither. Never logged.
+Result<std::string> bearer_token(const std::string& file, const std::string& fixed);
 
 struct KubeAnswer {
   int status = 0;    // HTTP; 0: no answer
@@ -108,7 +89,6 @@ class KubeClient {
   os::Loop& loop_;
   std::shared_ptr<const CurlLibrary> curl_;
   const Access access_;
-  Token token_;
   std::string base_;  // "https://10.0.0.1:6443"
   curl_slist* connect_to_ = nullptr;
   void* multi_ = nullptr;

@@ -23,24 +23,23 @@ TEST(Token, IsReadAgainWhenTheLinkToItLeadsElsewhereAsInAMountedVolume) {
   write(scratch / "1/token", "first\n");
   write(scratch / "2/token", "other\n");
   fs::create_symlink("1", scratch / "data");
-  Token token(scratch / "data/token", "");
-  EXPECT_EQ(token.get(), "first");
+  EXPECT_EQ(bearer_token(scratch / "data/token", ""), "first");
   fs::create_symlink("2", scratch / "new");
   fs::rename(scratch / "new", scratch / "data");
-  EXPECT_EQ(token.get(), "other");
+  EXPECT_EQ(bearer_token(scratch / "data/token", ""), "other");
 }
 
 TEST(Token, AFixedOneNeedsNoFileAndNoneIsNone) {
-  EXPECT_EQ(Token("", "abc").get(), "abc");
-  EXPECT_EQ(Token("", "").get(), "");
+  EXPECT_EQ(bearer_token("", "abc"), "abc");
+  EXPECT_EQ(bearer_token("", ""), "");
 }
 
 TEST(Token, AFileThatIsMissingEmptyOrBreaksTheHeaderIsAnErrorThatNamesTheFileAndNotItsContent) {
   os::Scratch scratch;
-  EXPECT_EQ(Token(scratch / "none", "").get().error().where, scratch / "none");
+  EXPECT_EQ(bearer_token(scratch / "none", "").error().where, scratch / "none");
   for (const char* text : {"", "\n", "secret\r\nX-Evil: 1", "secret two"}) {
     write(scratch / "token", text);
-    const auto got = Token(scratch / "token", "").get();
+    const auto got = bearer_token(scratch / "token", "");
     ASSERT_FALSE(got) << text;
     EXPECT_EQ(to_string(got.error()).find("secret"), std::string::npos);
   }

@@ -10,6 +10,7 @@
 
 #include "base/text.h"
 #include "os/files/files.h"
+#include "os/process/spawn.h"
 
 namespace tranche::os {
 namespace {
@@ -52,8 +53,7 @@ bool look_at_living_thread(pid_t pid, const LookAtThread& look, const std::strin
 }
 
 Result<std::vector<pid_t>> namespaced_pids(pid_t pid) {
-  const Fd fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-  if (!fd) return std::unexpected(error_from_errno(errno, "cannot watch a process", fmt::format("pid {}", pid)));
+  TRY(const Fd fd, open_pidfd(pid));
   TRY(const auto info, read_file(fmt::format("/proc/self/fdinfo/{}", fd.get()), kLongestStat));
   auto pids = parse_namespaced_pids(info);
   if (pids.empty() && info.find("NSpid:") == std::string::npos) {  // before Linux 5.5
