@@ -39,38 +39,29 @@ struct Inside {
   auto cost() const { return std::tie(held_destroyed, destroyed, created); }
 };
 
-// Calls take(placements) for every way to place the compute instances; until it returns true.
-class ComputePlacing {
- public:
-  ComputePlacing(std::uint32_t of, const Counts& wanted, std::function<bool(const std::vector<Placement>&)> take)
-      : of_(of), wanted_(wanted), take_(std::move(take)) {}
-  bool run() { return place(kMostSlices, 0, 0); }
-
- private:
-  // The larger first; equal ones by start, so that each way comes once.
-  bool place(std::uint32_t slices, std::uint32_t from, Mask used) {
-    while (slices > 0 && wanted_[slices] == 0) --slices, from = 0;
-    if (slices == 0) return take_(placed_);
-    --wanted_[slices];
-    bool done = false;
-    for (const Placement& at : compute_placements(of_, slices)) {
-      if (done || at.start < from || (used & mask_of(at)) != 0) continue;
-      placed_.push_back(at);
-      done = place(slices, at.start + 1, used | mask_of(at));
-      placed_.pop_back();
-    }
-    ++wanted_[slices];
-    return done;
+// Calls take(placements) for every way to place the compute instances beside `placed`, until it returns true. The
+// larger ones come first, and equal ones by start, so that each way comes once.
+using Take = std::function<bool(const std::vector<Placement>&)>;
+bool each_placing(std::uint32_t of, const Counts& wanted, std::vector<Placement>& placed, const Take& take) {
+  std::uint32_t slices = kMostSlices;
+  while (slices > 0 && wanted[slices] == 0) --slices;
+  if (slices == 0) return take(placed);
+  Counts rest = wanted;
+  --rest[slices];
+  for (const Placement& at : compute_placements(of, slices)) {
+    const bool later = placed.empty() || placed.back().size != slices || placed.back().start < at.start;
+    if (!later || std::ranges::any_of(placed, [&](const Placement& other) { return overlap(other, at); })) continue;
+    placed.push_back(at);
+    const bool done = each_placing(of, rest, placed, take);
+    placed.pop_back();
+    if (done) return true;
   }
-
-  std::uint32_t of_;
-  Counts wanted_;
-  std::function<bool(const std::vector<Placement>&)> take_;
-  std::vector<Placement> placed_;
-};
+  return false;
+}
 
 bool fits(std::uint32_t of, const Counts& wanted) {
-  return ComputePlacing(of, wanted, [](const auto&) { return true; }).run();
+  std::vector<Placement> placed;
+  return each_placing(of, wanted, placed, [](const auto&) { return true; });
 }
 
 Placement placement_in(const Profile& profile, const ComputeInstance& compute) {
@@ -79,7 +70,8 @@ Placement placement_in(const Profile& profile, const ComputeInstance& compute) {
 
 Inside inside(const Profile& profile, const Counts& wanted, const GpuInstance& present) {
   std::optional<Inside> best;
-  ComputePlacing(profile.slices, wanted, [&](const std::vector<Placement>& placements) {
+  std::vector<Placement> placed;
+  each_placing(profile.slices, wanted, placed, [&](const std::vector<Placement>& placements) {
     Inside one;
     one.placements = placements;
     one.created = static_cast<std::uint32_t>(placements.size());
@@ -93,7 +85,7 @@ Inside inside(const Profile& profile, const Counts& wanted, const GpuInstance& p
     }
     if (!best || one.cost() < best->cost()) best = std::move(one);
     return best->destroyed == 0;
-  }).run();
+  });
   return best.value_or(Inside{});
 }
 
