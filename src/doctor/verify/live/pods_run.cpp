@@ -12,8 +12,8 @@
 #include "doctor/verify/probe_pods.h"
 #include "kube/api_status.h"
 #include "kube/client/ask_once.h"
+#include "kube/client/list_watch.h"
 #include "kube/url.h"
-#include "kube/watch_event.h"
 #include "os/files/files.h"
 #include "os/loop/loop.h"
 
@@ -88,12 +88,12 @@ class PodsRun {
     return std::ranges::all_of(made_, [](const auto& entry) { return entry.second.view.phase != PodPhase::kUnderWay; });
   }
 
-  void see(const Json& object) {
+  Status see(const Json& object) {
     const auto view = view_pod(object);
     if (const auto known = made_.find(view.name); known != made_.end()) known->second.view = view;
+    return {};
   }
 
-  // Without a version a watch begins with what is there. The server may end it at any time.
   void watch() {
     bool late = false;
     os::Timer deadline(loop_);
@@ -101,38 +101,21 @@ class PodsRun {
       late = true;
       loop_.stop();
     });
-    const std::string path = fmt::format("{}?watch=true&labelSelector={}", pods_,
-                                         kube::percent_encoded(std::string(kRunLabel) + "=" + run_));
-    while (!all_ended() && !late && !interrupted_) {
-      kube::Lines lines;
-      bool over = false;
-      const auto id = server_.client->watch(
-          path, kLongestRun,
-          [&](std::string_view bytes) {
-            const auto got = lines.take(bytes);
-            if (!got) return;
-            for (const auto& line : *got)
-              (void)kube::parse_watch_line(line, [this](kube::Change change, const Json& object) -> Status {
-                if (change != kube::Change::kDeleted) see(object);
-                return {};
-              });
-            if (all_ended()) loop_.stop();
-          },
-          [&](const kube::KubeAnswer&) {
-            over = true;
-            loop_.stop();
-          });
-      while (!over && !all_ended() && !late && !interrupted_) loop_.run();
-      server_.client->cancel(id);
-      if (!over || late || interrupted_ || all_ended()) continue;
-      bool waited = false;
-      os::Timer again(loop_);
-      again.start(kWatchAgain, [&] {
-        waited = true;
-        loop_.stop();
-      });
-      while (!waited && !late && !interrupted_) loop_.run();
-    }
+    const auto saw = [this](const Json& object) { return see(object); };
+    const auto changed = [this](kube::Change change, const Json& object) {
+      return change == kube::Change::kDeleted ? Status{} : see(object);
+    };
+    const auto on_turn = [this] {
+      if (all_ended()) loop_.stop();
+    };
+    const kube::ListWatch pods(
+        loop_, *server_.client, pods_,
+        {.selector = "labelSelector=" + kube::percent_encoded(std::string(kRunLabel) + "=" + run_),
+         .most_wait = kWatchAgain},
+        {.on_page = [&](std::string_view body, bool) { return kube::parse_list(body, saw); },
+         .on_line = [&](std::string_view line) { return kube::parse_watch_line(line, changed); },
+         .on_turn = on_turn});
+    while (!all_ended() && !late && !interrupted_) loop_.run();
     for (auto& [name, pod] : made_) {
       if (pod.view.phase != PodPhase::kUnderWay) continue;
       pod.view.phase = PodPhase::kRefused;
