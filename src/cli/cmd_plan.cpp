@@ -18,7 +18,7 @@
 #include "config/live/driver_settings.h"
 #include "config/report.h"
 #include "config/resolve.h"
-#include "gpu/driver/nvml.h"
+#include "gpu/driver/driver.h"
 #include "gpu/inventory/inventory_json.h"
 #include "gpu/inventory/models.h"
 #include "grants/change/change_steps.h"
@@ -104,7 +104,7 @@ struct PlanOptions {
 
 Result<inventory::Inventory> load_inventory(const PlanOptions& options, const config::Config& config) {
   if (options.inventory == "node") {
-    auto nvml = gpu::Nvml::open(config::driver_settings(config.flags, ""));
+    auto nvml = gpu::nvml::Driver::open(config::driver_settings(config.flags, ""));
     if (!nvml) return std::unexpected(within(std::move(nvml).error(), "cannot read this node's GPUs"));
     return (*nvml)->scan();
   }

@@ -11,6 +11,7 @@
 
 #include "golden/golden.h"
 #include "golden/json_lines.h"
+#include "gpu/driver/driver.h"
 #include "gpu/driver/sim_fixture.h"
 #include "labels/label.h"
 #include "plan/make_plan.h"
@@ -79,7 +80,7 @@ std::string node_yaml(const Model& model, const std::string& layout) {
 
 Inventory scan(const std::string& yaml) {
   gpu::nvml::SimFixture node(yaml);
-  const auto nvml = gpu::Nvml::open(node.settings());
+  const auto nvml = gpu::nvml::Driver::open(node.settings());
   EXPECT_TRUE(nvml) << to_string(nvml.error());
   if (!nvml) return {};
   auto scanned = (*nvml)->scan();

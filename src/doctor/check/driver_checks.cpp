@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "doctor/check/check.h"
+#include "gpu/driver/driver.h"
 #include "plan/select.h"
 
 namespace tranche::check {
@@ -93,7 +94,7 @@ gpu::NvmlSettings driver_settings(const CheckOptions& options) {
 }
 
 inventory::Inventory check_driver(const CheckOptions& options, Findings& findings) {
-  const Result<std::unique_ptr<gpu::Nvml>> nvml = gpu::Nvml::open(driver_settings(options));
+  const Result<std::unique_ptr<gpu::nvml::Driver>> nvml = gpu::nvml::Driver::open(driver_settings(options));
   Result<inventory::Inventory> node = nvml ? (*nvml)->scan() : std::unexpected(nvml.error());
   const bool ordinary = !node || node->platform == inventory::Platform::kNvml;
   if (!ordinary) note_platform(node->platform, findings);

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "gpu/driver/nvml.h"
+#include "gpu/driver/driver.h"
 #include "gpu/driver/sim_fixture.h"
 #include "standins/node/mig.h"
 
@@ -21,7 +21,7 @@ constexpr const char* kTable = "/proc/driver/nvidia-caps/mig-minors";
 constexpr const char* kTwoH200 = "gpus: {profile: H200, count: 2}\ntopology: vm\n";
 
 Result<Inventory> scan(const NvmlSettings& settings) {
-  TRY(const auto nvml, Nvml::open(settings));
+  TRY(const auto nvml, Driver::open(settings));
   return nvml->scan();
 }
 
@@ -115,7 +115,7 @@ TEST(NodePlatform, TegraAnswersQuestionsAboutUseWithNothing) {
   SimFixture sim(kTwoH200);
   NvmlSettings settings = sim.settings();
   settings.discovery = config::DiscoveryStrategy::kTegra;
-  const auto nvml = Nvml::open(settings);
+  const auto nvml = Driver::open(settings);
   ASSERT_TRUE(nvml);
   const auto use = (*nvml)->use();
   ASSERT_TRUE(use) << to_string(use.error());
@@ -131,7 +131,7 @@ TEST(Library, WhoseLinkLeadsOutOfTheDriverRootIsNotTaken) {
   std::filesystem::create_symlink(std::string(std::getenv("TRANCHE_BUILD")) + "/standins/libnvidia-ml.so.1",
                                   sim.root() + "/usr/lib64/libnvidia-ml.so.1");
   sim.write("/lib64/libnvidia-ml.so.1", "the next candidate");
-  const auto nvml = Nvml::open(sim.settings());
+  const auto nvml = Driver::open(sim.settings());
   ASSERT_FALSE(nvml);
   EXPECT_EQ(nvml.error().where, sim.root() + "/lib64/libnvidia-ml.so.1");
 }

@@ -144,8 +144,4 @@ bool Presence::has_left(const std::string& system_root, const inventory::Gpu& gp
   return had_function_.contains(gpu.uuid) && !nvml::has_function(system_root, gpu.pci_bus_id);
 }
 
-Result<std::unique_ptr<Nvml>> Nvml::open(const NvmlSettings& settings) {
-  return nvml::Driver::open(settings);
-}
-
 }  // namespace tranche::gpu

@@ -1,6 +1,6 @@
 #pragma once
-// The open library together with the result of the last scan: which handle is which GPU. It is the Nvml of one-shot
-// commands, and what the thread of NvmlThread (agents) works with. One thread.
+// The open library together with the result of the last scan: which handle is which GPU. One-shot commands (`tranche
+// plan --inventory node`, `check`) use it directly, agents through the thread of NvmlThread. Calls block. One thread.
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,14 +12,14 @@
 
 namespace tranche::gpu::nvml {
 
-class Driver final : public Nvml {
+class Driver {
  public:
-  // Succeeds without the library only on a platform that needs none.
+  // Succeeds without the library only on a platform that needs none. kUnavailable: no driver yet.
   static Result<std::unique_ptr<Driver>> open(const NvmlSettings& settings);
 
-  std::string library_path() const override { return library_->path(); }
-  Result<inventory::Inventory> scan() override;
-  Result<std::vector<GpuUse>> use() override;  // omits GPUs that do not answer; scans first if no scan was made yet
+  std::string library_path() const { return library_->path(); }
+  Result<inventory::Inventory> scan();
+  Result<std::vector<GpuUse>> use();  // omits GPUs that do not answer; scans first if no scan was made yet
   // Scans first if no scan was made yet.
   Status set_compute_mode(const std::string& gpu_uuid, inventory::ComputeMode mode);
   bool has_library() const;             // false: the platform is served without the library

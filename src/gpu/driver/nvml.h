@@ -114,21 +114,11 @@ struct SampleWish {
   friend bool operator==(const SampleWish&, const SampleWish&) = default;
 };
 
-// Direct, blocking use, for one-shot commands (`tranche plan --inventory node`, `check`): any one thread.
-class Nvml {
- public:
-  static Result<std::unique_ptr<Nvml>> open(const NvmlSettings& settings);  // kUnavailable: no driver yet
-  virtual ~Nvml() = default;                                                // shuts the library down
-  virtual std::string library_path() const = 0;
-  virtual Result<inventory::Inventory> scan() = 0;
-  virtual Result<std::vector<GpuUse>> use() = 0;
-};
-
-// The same behind a thread, for agents. Opens the library as soon as that is possible (retrying with back-off), reports
-// that through on_inventory, and then reports events. When what the kernel shows changes (gpu/driver/kernel_signs.h: a
-// GPU was added or removed, or the driver was replaced), the library is restarted, because it counts GPUs only at
-// initialisation. The destructor joins the thread. A hung driver call delays that by at most `patience`; then the
-// thread is abandoned until the process exits, and a warning is logged.
+// nvml::Driver (gpu/driver/driver.h) behind a thread, for agents. Opens the library as soon as that is possible
+// (retrying with back-off), reports that through on_inventory, and then reports events. When what the kernel shows
+// changes (gpu/driver/kernel_signs.h: a GPU was added or removed, or the driver was replaced), the library is
+// restarted, because it counts GPUs only at initialisation. The destructor joins the thread. A hung driver call delays
+// that by at most `patience`; then the thread is abandoned until the process exits, and a warning is logged.
 class NvmlThread {
  public:
   struct Callbacks {  // all run as callbacks of the loop

@@ -16,7 +16,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 Inventory scan(const SimFixture& sim) {
-  const auto nvml = Nvml::open(sim.settings());
+  const auto nvml = Driver::open(sim.settings());
   if (!nvml) {
     ADD_FAILURE() << to_string(nvml.error());
     return {};
@@ -143,7 +143,7 @@ TEST(NvmlScan, NamesMediaExtensionsOfAProfile) {
 // Promise: driver/scan: A lost GPU does not hide the others.
 TEST(NvmlScan, ALostGpuDoesNotHideTheOthers) {
   SimFixture sim("gpus: {profile: H200, count: 3}\ntopology: vm\n");
-  const auto nvml = Nvml::open(sim.settings());
+  const auto nvml = Driver::open(sim.settings());
   ASSERT_TRUE(nvml) << to_string(nvml.error());
   ASSERT_TRUE((*nvml)->scan());
   sim.lose(1, true);
@@ -181,7 +181,7 @@ TEST(NvmlUse, ReportsProcessesAndWhichAreMpsClients) {
       {.pid = 4'000'001, .gpu = 0, .kind = sim::ProcessKind::kMpsServer, .bytes = 66u << 20});
   sim.node().add_made_up_process({.pid = 4'000'002, .gpu = 0, .kind = sim::ProcessKind::kMpsClient, .bytes = 1u << 30});
   sim.node().add_made_up_process({.pid = 4'000'003, .gpu = 1, .kind = sim::ProcessKind::kCompute, .bytes = 2u << 30});
-  const auto nvml = Nvml::open(sim.settings());
+  const auto nvml = Driver::open(sim.settings());
   ASSERT_TRUE(nvml);
   const auto use = (*nvml)->use();  // without an earlier scan
   ASSERT_TRUE(use) << to_string(use.error());
@@ -207,7 +207,7 @@ TEST(NvmlUse, ListsMoreProcessesThanTheFirstBufferHolds) {
     ASSERT_TRUE(sim.node().add_made_up_process(
         {.pid = 4'000'000 + i, .gpu = 0, .kind = sim::ProcessKind::kCompute, .bytes = 1u << 20}));
   }
-  const auto nvml = Nvml::open(sim.settings());
+  const auto nvml = Driver::open(sim.settings());
   ASSERT_TRUE(nvml);
   const auto use = (*nvml)->use();
   ASSERT_TRUE(use);
@@ -249,7 +249,7 @@ TEST(NvmlScan, AClassThatNeitherTheDriverNorTheKernelSaysIsNotKnown) {
 TEST(Library, SaysThatTheDriverWasUpgraded) {
   SimFixture sim("gpus: {profile: H200, count: 1}\n");
   sim.fail_call("nvmlInit_v2", -1, 18);
-  const auto nvml = Nvml::open(sim.settings());
+  const auto nvml = Driver::open(sim.settings());
   ASSERT_FALSE(nvml);
   EXPECT_EQ(nvml.error().kind, Kind::kConflict);
   EXPECT_THAT(nvml.error().what, HasSubstr("upgraded under us"));
@@ -258,7 +258,7 @@ TEST(Library, SaysThatTheDriverWasUpgraded) {
 
 TEST(Library, IsTakenFromTheDriverRoot) {
   SimFixture sim("gpus: {profile: H200, count: 1}\n");
-  const auto nvml = Nvml::open(sim.settings());
+  const auto nvml = Driver::open(sim.settings());
   ASSERT_TRUE(nvml);
   EXPECT_TRUE(std::filesystem::equivalent((*nvml)->library_path(), sim.root() + "/usr/lib64/libnvidia-ml.so.1"))
       << (*nvml)->library_path();

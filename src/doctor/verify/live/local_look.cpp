@@ -7,7 +7,7 @@
 #include "doctor/verify/check_groups.h"
 #include "doctor/verify/live/looks.h"
 #include "dra/claim_spec.h"
-#include "gpu/driver/nvml.h"
+#include "gpu/driver/driver.h"
 #include "os/files/files.h"
 #include "os/socket/status_socket.h"
 
@@ -50,7 +50,7 @@ void look_here(const VerifyOptions& options, const config::Config& config, const
   }
   check_claim_specs(node, claim_specs(options.cdi_root), checks);
 
-  const auto nvml = gpu::Nvml::open(config::driver_settings(config.flags, places.driver_root));
+  const auto nvml = gpu::nvml::Driver::open(config::driver_settings(config.flags, places.driver_root));
   const auto hardware = nvml ? (*nvml)->scan() : std::unexpected(nvml.error());
   if (!hardware) {
     checks.skip("hardware.gpu", "", "the driver cannot be asked from here: " + to_string(hardware.error()),
