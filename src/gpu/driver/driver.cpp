@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "gpu/driver/kernel_signs.h"
 #include "gpu/driver/processes.h"
-#include "gpu/driver/sysfs.h"
 #include "gpu/platform/signs.h"
 
 namespace tranche::gpu::nvml {

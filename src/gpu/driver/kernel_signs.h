@@ -2,9 +2,13 @@
 // What the kernel shows of the driver and its GPUs without the management library, which counts GPUs only when it is
 // initialised: device nodes, the PCI functions bound to the driver, the version of its module. Reading it costs a
 // handful of file operations and makes no call into the driver. One thread.
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/result.h"
 #include "os/loop/fd.h"
 
 namespace tranche::gpu::nvml {
@@ -29,5 +33,16 @@ class DeviceHints {
  private:
   os::Fd inotify_;
 };
+
+// What sysfs reports about a PCI function, for facts that the management library does not provide. `root` is prefixed
+// to /sys. Absent or negative (virtual machines) is "unknown".
+bool has_function(const std::string& root, std::string_view nvml_bus_id);
+
+// kInvalid: the file does not contain a node number.
+Result<std::optional<std::uint32_t>> numa_node_of(const std::string& root, std::string_view nvml_bus_id);
+std::optional<std::uint32_t> pci_class_of(const std::string& root, std::string_view nvml_bus_id);  // 0x030200
+
+// The PCIe root complex that the function is below: "pci0000:00", as the kernel names it. "": unknown.
+std::string pcie_root_of(const std::string& root, std::string_view nvml_bus_id);
 
 }  // namespace tranche::gpu::nvml

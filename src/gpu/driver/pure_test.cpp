@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <fstream>
 
+#include "gpu/driver/kernel_signs.h"
 #include "gpu/driver/mig/mig.h"
 #include "gpu/driver/processes.h"
-#include "gpu/driver/sysfs.h"
 
 namespace tranche::gpu::nvml {
 namespace {

@@ -4,8 +4,8 @@
 #include <array>
 
 #include "base/text.h"
+#include "gpu/driver/kernel_signs.h"
 #include "gpu/driver/mig/mig.h"
-#include "gpu/driver/sysfs.h"
 #include "gpu/inventory/mig_minors.h"
 #include "gpu/inventory/platform.h"
 #include "os/files/files.h"
