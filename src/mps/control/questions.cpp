@@ -44,22 +44,21 @@ std::string set(const DaemonLimits& limits, Server server = {}) {
 }
 
 // Queries one server after the other, each in a session of its own.
-Onward ask_next_server(QuestionId id, const DaemonLimits& desired, std::vector<int> left,
-                       std::vector<ServerSeen> seen) {
-  if (left.empty()) return Event(Answered{id, std::move(seen)});
+Onward ask_next_server(const Ask& action, std::vector<int> left, std::vector<ServerSeen> seen) {
+  if (left.empty()) return Event(Answered{action.id, std::move(seen)});
   const int pid = left.front();
   left.erase(left.begin());
   auto input = fmt::format("get_server_status {}\n{}\n{}get_client_list {}\n", pid, threads_of("get", pid),
-                           get_memory(desired, pid), pid);
+                           get_memory(action.limits, pid), pid);
   return Exchange{std::move(input), [=](const std::string& reply) {
                     auto all = seen;
-                    const auto server = parse_server_session(desired, reply);
+                    const auto server = parse_server_session(action.limits, reply);
                     // A server that exited in between is not the daemon's fault.
                     if (server || server.error().kind != Kind::kNotFound) {
                       all.push_back(server.value_or(ServerSeen{}));
                       all.back().pid = pid;
                     }
-                    return ask_next_server(id, desired, left, std::move(all));
+                    return ask_next_server(action, left, std::move(all));
                   }};
 }
 
@@ -150,11 +149,11 @@ std::vector<std::string> daemon_options(bool multiuser) {
   return multiuser ? std::vector<std::string>{"-f", "-M"} : std::vector<std::string>{"-f"};
 }
 
-Exchange ask_servers(QuestionId id, const DaemonLimits& desired) {
-  return {threads_of("get", {}) + '\n' + kServers, [id, desired](const std::string& reply) -> Onward {
+Exchange exchange_for(const Ask& action) {
+  return {threads_of("get", {}) + '\n' + kServers, [action](const std::string& reply) -> Onward {
             auto servers = parse_health_session(reply);
-            if (!servers) return Event(QuestionFailed{id, servers.error()});
-            return ask_next_server(id, desired, *std::move(servers), {});
+            if (!servers) return Event(QuestionFailed{action.id, servers.error()});
+            return ask_next_server(action, *std::move(servers), {});
           }};
 }
 
@@ -162,7 +161,7 @@ Exchange exchange_for(const ApplyLimits& action) {
   return {set(action.limits), [action](const std::string& reply) -> Onward {
             const auto applied = parse_apply_session(action.limits, reply);
             if (!applied) return Event(QuestionFailed{action.id, applied.error()});
-            return Event(LimitsApplied{action.id});
+            return exchange_for(ReadLimits{action.id, action.limits});
           }};
 }
 
@@ -176,8 +175,8 @@ Exchange exchange_for(const ReadLimits& action) {
 
 Exchange exchange_for(const ApplyServerLimits& action) {
   return {set(action.limits, action.server),
-          // The next answer shows whether the server refused or has exited.
-          [id = action.id](const std::string&) -> Onward { return Event(ServerLimitsApplied{id}); }};
+          // The answer shows whether the server refused or has exited.
+          [action](const std::string&) -> Onward { return exchange_for(Ask{action.id, action.limits}); }};
 }
 
 std::string quit_daemon(Duration patience) {

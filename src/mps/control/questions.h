@@ -36,8 +36,8 @@ struct Onward : std::variant<Event, Exchange> {
 };
 
 std::vector<std::string> daemon_options(bool multiuser);
-// Each ends in Answered, LimitsApplied, LimitsRead or ServerLimitsApplied, or in QuestionFailed.
-Exchange ask_servers(QuestionId id, const DaemonLimits& desired);  // desired: the devices to query
+// Each ends in Answered or LimitsRead, or in QuestionFailed.
+Exchange exchange_for(const Ask& action);
 Exchange exchange_for(const ApplyLimits& action);
 Exchange exchange_for(const ReadLimits& action);
 Exchange exchange_for(const ApplyServerLimits& action);

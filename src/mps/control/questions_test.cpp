@@ -36,7 +36,8 @@ TEST(Questions, StartAndAskTheDaemon) {
   EXPECT_THAT(daemon_options(false), ElementsAre("-f"));
   EXPECT_THAT(daemon_options(true), ElementsAre("-f", "-M"));
   EXPECT_EQ(quit_daemon(std::chrono::seconds(10)), "quit -t 10\n");
-  const Talk asked(ask_servers(7, kLimits), {"10.0\n12\n13\n", "ACTIVE\n10.0\n14G\n101\n", "Server 13 not found\n"});
+  const Talk asked(exchange_for(Ask{7, kLimits}),
+                   {"10.0\n12\n13\n", "ACTIVE\n10.0\n14G\n101\n", "Server 13 not found\n"});
   const auto* answered = asked.came_to<Answered>();
   ASSERT_NE(answered, nullptr);
   EXPECT_EQ(answered->id, 7u);
@@ -46,15 +47,16 @@ TEST(Questions, StartAndAskTheDaemon) {
 }
 
 TEST(Questions, SetAndReadLimits) {
-  const Talk talk(exchange_for(ApplyLimits{1, kLimits}), {"10.0\n"});
-  ASSERT_NE(talk.came_to<LimitsApplied>(), nullptr);
+  const Talk applied(exchange_for(ApplyLimits{1, kLimits}), {"10.0\n", "14G\n10.0\n"});
+  ASSERT_NE(applied.came_to<LimitsRead>(), nullptr);
   const Talk refused(exchange_for(ApplyLimits{2, kLimits}), {"Insufficient privileges for UID 7.\n"});
   ASSERT_NE(refused.came_to<QuestionFailed>(), nullptr);
   EXPECT_EQ(refused.came_to<QuestionFailed>()->error.kind, Kind::kDenied);
   const Talk read(exchange_for(ReadLimits{3, kLimits}), {"14G\n10.0\n"});
   ASSERT_NE(read.came_to<LimitsRead>(), nullptr);
   EXPECT_EQ(read.came_to<LimitsRead>()->values, (LimitsReadBack{{{kGpu, "14G"}}, "10.0"}));
-  EXPECT_NE(Talk(exchange_for(ApplyServerLimits{4, 12, kLimits}), {"10.0\n"}).came_to<ServerLimitsApplied>(), nullptr);
+  const Talk of_server(exchange_for(ApplyServerLimits{4, 12, kLimits}), {"10.0\n", "10.0\n"});
+  EXPECT_NE(of_server.came_to<Answered>(), nullptr);
 }
 
 }  // namespace questions_test

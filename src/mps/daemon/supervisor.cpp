@@ -106,11 +106,6 @@ class Turn {
     if (s_.state == State::kServing) still_serving();
   }
 
-  void on(const LimitsApplied& event) {
-    if (s_.state != State::kConfiguring || !is_open(event.id)) return;
-    read_limits();
-  }
-
   void on(const LimitsRead& event) {
     if (s_.state != State::kConfiguring || !is_open(event.id)) return;
     const std::string difference = disagreement(limits_to_set(s_), event.values);
@@ -123,10 +118,6 @@ class Turn {
       return ask();
     }
     configuring_failed(difference);
-  }
-
-  void on(const ServerLimitsApplied& event) {
-    if (s_.state == State::kConfiguring && is_open(event.id)) ask();
   }
 
   void on(const ServerLogged& event) {
@@ -309,7 +300,7 @@ class Turn {
 
   void ask() {
     s_.gone_servers.clear();
-    actions_.push_back(Ask{open_question(settings_.question_deadline)});
+    actions_.push_back(Ask{open_question(settings_.question_deadline), limits_to_set(s_)});
   }
   void apply_limits() {
     s_.turn_unknown = false;
@@ -329,6 +320,7 @@ class Turn {
       ++tries;
       if (!s_.turn)  // otherwise each client has its own
         for (const int client : server.clients) add_once(s_.older_clients, client);
+      s_.gone_servers.clear();
       actions_.push_back(ApplyServerLimits{open_question(settings_.question_deadline), server.pid, limits_to_set(s_)});
       return true;
     }

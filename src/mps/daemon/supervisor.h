@@ -86,15 +86,9 @@ struct Answered {
   QuestionId id = 0;
   std::vector<ServerSeen> servers;
 };
-struct LimitsApplied {
-  QuestionId id = 0;
-};
 struct LimitsRead {
   QuestionId id = 0;
   LimitsReadBack values;
-};
-struct ServerLimitsApplied {  // one server got new limits; the next answer reports what it holds
-  QuestionId id = 0;
 };
 struct ServerLogged {  // a server's status from a log line, which arrives sooner than an answer
   int pid = 0;
@@ -133,16 +127,16 @@ struct StopAsked {};
 struct DesiredChanged {
   DaemonLimits desired;
 };
-using Event =
-    std::variant<Start, Spawned, SpawnFailed, DaemonExited, Answered, LimitsApplied, LimitsRead, ServerLimitsApplied,
-                 ServerLogged, ClientLogged, AdmissionLimitsSet, AdmissionLimitsUnknown, QuestionFailed, QuestionWaits,
-                 QuestionBegun, Pinged, PingFailed, PingSkipped, LookNow, Replace, Tick, StopAsked, DesiredChanged>;
+using Event = std::variant<Start, Spawned, SpawnFailed, DaemonExited, Answered, LimitsRead, ServerLogged, ClientLogged,
+                           AdmissionLimitsSet, AdmissionLimitsUnknown, QuestionFailed, QuestionWaits, QuestionBegun,
+                           Pinged, PingFailed, PingSkipped, LookNow, Replace, Tick, StopAsked, DesiredChanged>;
 
 struct SpawnDaemon {};
-struct Ask {  // any command that the daemon answers, and its servers with their clients
+struct Ask {  // any command that the daemon answers, and its servers with their clients and limits
   QuestionId id = 0;
+  DaemonLimits limits;  // the devices to query
 };
-struct ApplyLimits {
+struct ApplyLimits {  // and read them back
   QuestionId id = 0;
   DaemonLimits limits;
 };
@@ -150,7 +144,7 @@ struct ReadLimits {
   QuestionId id = 0;
   DaemonLimits limits;  // the devices to query
 };
-struct ApplyServerLimits {  // to a server that started with other limits
+struct ApplyServerLimits {  // to a server that started with other limits, then as Ask
   QuestionId id = 0;
   int server = 0;
   DaemonLimits limits;

@@ -40,7 +40,6 @@ struct Rig {
   }
   QuestionId open() const { return s.question; }
   Rig& answer(std::vector<ServerSeen> servers = {}) { return feed(Answered{open(), std::move(servers)}); }
-  Rig& applied() { return feed(LimitsApplied{open()}); }
   Rig& read(const LimitsReadBack& values) { return feed(LimitsRead{open(), values}); }
   Rig& failed(const Error& error) { return feed(QuestionFailed{open(), error}); }
 };
@@ -58,11 +57,8 @@ inline Rig starting() {
 inline Rig applying() {
   return starting().answer();
 }
-inline Rig reading() {
-  return applying().applied();
-}
 inline Rig serving() {
-  return reading().read(kRead);
+  return applying().read(kRead);
 }
 inline Rig adopted() {
   return absent().feed(Start{kLimits, true});

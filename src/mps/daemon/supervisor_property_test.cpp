@@ -44,9 +44,9 @@ struct World {
       World& w;
       void operator()(const SpawnDaemon&) const { w.feed(Spawned{}); }
       void operator()(const Ask& a) const { w.feed(Answered{a.id, {}}); }
-      void operator()(const ApplyLimits& a) const { w.feed(LimitsApplied{a.id}); }
+      void operator()(const ApplyLimits& a) const { w.feed(LimitsRead{a.id, honest(a.limits)}); }
       void operator()(const ReadLimits& a) const { w.feed(LimitsRead{a.id, honest(a.limits)}); }
-      void operator()(const ApplyServerLimits& a) const { w.feed(ServerLimitsApplied{a.id}); }
+      void operator()(const ApplyServerLimits& a) const { w.feed(Answered{a.id, {}}); }
       void operator()(const PingDaemon&) const { w.feed(Pinged{}); }
       void operator()(const OpenEndpoints&) const {}
       void operator()(const Quit&) const { w.feed(DaemonExited{"exited with status 0"}); }
@@ -90,7 +90,6 @@ Event any_event(std::mt19937_64& random, const Supervisor& s) {
                         .limits = below(3) == 0 ? std::nullopt : std::optional(honest(kWanted[below(2)])),
                         .since = {}}}};
     case 5:
-      return LimitsApplied{id};
     case 6:
       return LimitsRead{id, honest(kWanted[below(2)])};
     case 7:
@@ -105,7 +104,7 @@ Event any_event(std::mt19937_64& random, const Supervisor& s) {
     case 12:
       return PingFailed{Error{Kind::kTimeout, "no", "", 0}};
     case 13:
-      return below(3) == 0 ? Event(PingSkipped{}) : below(2) == 0 ? Event(LookNow{}) : Event(ServerLimitsApplied{id});
+      return below(2) == 0 ? Event(PingSkipped{}) : Event(LookNow{});
     case 14:
       return ServerLogged{static_cast<int>(below(5)) + 10, below(2) == 0 ? "FAULT" : ""};
     case 15:

@@ -94,7 +94,6 @@ TEST(Supervisor, EveryArrow) {
        [](Rig& r) { r.pass(30s).failed(kMute); },
        State::kBackingOff,
        {"kill"}},
-      {"applying, done → read back", applying, [](Rig& r) { r.applied(); }, State::kConfiguring, {"read"}},
       {"applying, refused → killed", applying, [](Rig& r) { r.failed(kMute); }, State::kBackingOff, {"kill"}},
       {"applying, exits → back-off",
        applying,
@@ -107,9 +106,16 @@ TEST(Supervisor, EveryArrow) {
        State::kConfiguring,
        {"ask"}},
       {"applying, stop → stopping", applying, [](Rig& r) { r.feed(StopAsked{}); }, State::kStopping, {"quit"}},
-      {"reading, as set → serving", reading, [](Rig& r) { r.read(kRead); }, State::kServing, {"open-endpoints"}},
-      {"reading, something else → killed", reading, [](Rig& r) { r.read(kReadOther); }, State::kBackingOff, {"kill"}},
-      {"reading, mute → killed", reading, [](Rig& r) { r.failed(kMute); }, State::kBackingOff, {"kill"}},
+      {"applying, read back as set → serving",
+       applying,
+       [](Rig& r) { r.read(kRead); },
+       State::kServing,
+       {"open-endpoints"}},
+      {"applying, reads back something else → killed",
+       applying,
+       [](Rig& r) { r.read(kReadOther); },
+       State::kBackingOff,
+       {"kill"}},
       {"serving, time → asked", serving, [](Rig& r) { r.wake(); }, State::kServing, {"ask"}},
       {"serving, answers → serving", serving, [](Rig& r) { r.wake().answer(); }, State::kServing, {}},
       {"serving, mute → not serving, not killed",
@@ -209,9 +215,6 @@ TEST(Supervisor, ServesOnlyAfterLimitsWereAppliedAndReadBack) {
   rig.answer();
   ASSERT_THAT(names(rig.last), ElementsAre("ping", "apply"));
   EXPECT_EQ(std::get<ApplyLimits>(rig.last.back()).limits, kLimits);
-  rig.applied();
-  ASSERT_THAT(names(rig.last), ElementsAre("read"));
-  EXPECT_EQ(std::get<ReadLimits>(rig.last.back()).limits, kLimits);
   EXPECT_NE(rig.s.state, State::kServing);
   rig.read(kRead);
   EXPECT_EQ(rig.s.state, State::kServing);
@@ -219,7 +222,7 @@ TEST(Supervisor, ServesOnlyAfterLimitsWereAppliedAndReadBack) {
 }
 
 TEST(Supervisor, SaysWhichLimitIsNotInForce) {
-  const Rig rig = reading().read({{{kA, "0G"}}, "10.0"});
+  const Rig rig = applying().read({{{kA, "0G"}}, "10.0"});
   EXPECT_THAT(rig.s.reason, HasSubstr("the limits are not in effect: the memory limit of " + kA +
                                       " was set to 14377M and reads back as \"0G\" (expected 14G)"));
 }
@@ -277,7 +280,7 @@ TEST(Supervisor, JitterDependsOnTheSeedAlone) {
 TEST(Supervisor, ForgetsFailuresOnceItServedForAWhile) {
   Rig rig = backing_off();
   EXPECT_EQ(rig.s.failures, 1);
-  rig.wake().feed(Spawned{}).answer().applied().read(kRead);
+  rig.wake().feed(Spawned{}).answer().read(kRead);
   ASSERT_EQ(rig.s.state, State::kServing);
   EXPECT_EQ(rig.s.failures, 1);
   rig.pass(61s).feed(Tick{}).answer();

@@ -26,10 +26,10 @@ TEST(Supervisor, SetsTheNewLimitsOfARunningServerAndReadsThemBackBeforeItServes)
   rig.wake().answer({server_with(12, kRead, {101, 102})});
   rig.feed(DesiredChanged{kOther}).answer({server_with(12, kRead, {101, 102})});
   EXPECT_EQ(names(rig.last), std::vector<std::string>{"apply"});
-  rig.applied().read(kReadOther);
+  rig.read(kReadOther);
   EXPECT_EQ(server_limits_of(rig), (std::pair{12, kOther}));
   EXPECT_NE(rig.s.state, State::kServing);
-  rig.feed(ServerLimitsApplied{rig.open()}).answer({server_with(12, kReadOther, {101, 102})});
+  rig.answer({server_with(12, kReadOther, {101, 102})});
   ASSERT_EQ(rig.s.state, State::kServing);
   EXPECT_THAT(rig.s.reason, HasSubstr("apply to new clients; these keep what they began with: pid 101, 102"));
   rig.wake().answer({server_with(12, kReadOther, {102})});
@@ -41,8 +41,8 @@ TEST(Supervisor, SetsTheNewLimitsOfARunningServerAndReadsThemBackBeforeItServes)
 // Promise: mps/limits/limits: A server that does not take its limits is named.
 TEST(Supervisor, SaysThatAServerDoesNotTakeLimits) {
   Rig rig = serving();
-  rig.feed(DesiredChanged{kOther}).answer({server_with(12, kRead)}).applied().read(kReadOther);
-  for (int i = 0; i < 2; ++i) rig.feed(ServerLimitsApplied{rig.open()}).answer({server_with(12, kRead)});
+  rig.feed(DesiredChanged{kOther}).answer({server_with(12, kRead)}).read(kReadOther);
+  for (int i = 0; i < 2; ++i) rig.answer({server_with(12, kRead)});
   ASSERT_EQ(rig.s.state, State::kServing);
   EXPECT_THAT(rig.s.reason, HasSubstr("apply to new servers; started before under other limits: server 12"));
   rig.wake().answer({server_with(12, kRead)});
@@ -56,7 +56,7 @@ TEST(Supervisor, MendsAServerWhoseLimitsSomebodyChanged) {
   rig.wake().answer({server_with(12, kReadOther)});
   EXPECT_EQ(rig.s.state, State::kConfiguring);
   EXPECT_EQ(server_limits_of(rig), (std::pair{12, kLimits}));
-  rig.feed(ServerLimitsApplied{rig.open()}).answer({server_with(12, kRead)});
+  rig.answer({server_with(12, kRead)});
   EXPECT_EQ(rig.s.state, State::kServing);
 }
 
@@ -68,15 +68,15 @@ TEST(Supervisor, ComparesServersWithTheLimitsOfTheTurnAndMendsThemToThose) {
   rig.wake().answer({server_with(12, kRead, {101})});
   EXPECT_EQ(rig.s.state, State::kConfiguring);
   EXPECT_EQ(server_limits_of(rig), (std::pair{12, kOther}));
-  rig.feed(ServerLimitsApplied{rig.open()}).answer({server_with(12, kReadOther, {101})});
+  rig.answer({server_with(12, kReadOther, {101})});
   EXPECT_EQ(rig.s.state, State::kServing);
   EXPECT_EQ(rig.s.reason, "") << "its clients have limits of their own";
 }
 
 TEST(Supervisor, WhereClientsComeInByTurnsNobodyIsSaidToKeepOtherLimits) {
   Rig rig = serving();
-  rig.feed(DesiredChanged{kOther}).answer({server_with(12, kRead, {101})}).applied().read(kReadOther);
-  rig.feed(ServerLimitsApplied{rig.open()}).answer({server_with(12, kReadOther, {101})});
+  rig.feed(DesiredChanged{kOther}).answer({server_with(12, kRead, {101})}).read(kReadOther);
+  rig.answer({server_with(12, kReadOther, {101})});
   EXPECT_THAT(rig.s.reason, HasSubstr("pid 101"));
   rig.feed(AdmissionLimitsSet{kLimits, kRead});
   EXPECT_EQ(rig.s.reason, "");
@@ -89,7 +89,7 @@ TEST(Supervisor, KeepsTheLimitsOfATurnWhileItsOwnChange) {
   rig.feed(DesiredChanged{third}).answer();
   ASSERT_THAT(names(rig.last), ElementsAre("apply"));
   EXPECT_EQ(std::get<ApplyLimits>(rig.last.back()).limits, kOther) << "a client may be connecting";
-  rig.applied().read(kReadOther);
+  rig.read(kReadOther);
   EXPECT_EQ(rig.s.state, State::kServing);
 }
 
@@ -132,7 +132,7 @@ TEST(Supervisor, PingsADaemonThatGreetsAndLeavesServingWhenItDoesNot) {
   EXPECT_EQ(rig.s.state, State::kStarting);
   EXPECT_EQ(daemon_state(rig.s), "mute");
   EXPECT_THAT(rig.s.reason, HasSubstr("does not answer"));
-  rig.wake().answer().applied().read(kRead);
+  rig.wake().answer().read(kRead);
   EXPECT_EQ(rig.s.state, State::kServing);
   EXPECT_EQ(daemon_state(rig.s), "running");
 }

@@ -172,7 +172,7 @@ void PoolDaemon::end_living(const std::vector<int>& pids, std::vector<os::Proces
   }
   if (asked_about.empty()) return end_known(std::move(known), std::move(others), std::move(done));
   side_query(
-      ++last_side_query_, ask_servers(0, state_.desired), loop_.now() + kClientQuestion,
+      ++last_side_query_, exchange_for(Ask{0, state_.desired}), loop_.now() + kClientQuestion,
       [this, known, asked_about, others, asked = os::boot_ticks(), done = std::move(done)](const Event& event) mutable {
         if (const auto* answered = std::get_if<Answered>(&event)) heard_servers(asked, answered->servers);
         for (const auto& ref : asked_about) {

@@ -292,12 +292,6 @@ void PoolDaemon::converse(QuestionId id, Exchange exchange) {
       });
 }
 
-void PoolDaemon::act(const Ask& action) {
-  looking_for_ = limits_to_set(state_);
-  asked_ = 0;
-  converse(action.id, ask_servers(action.id, looking_for_));
-}
-
 void PoolDaemon::act(const PingDaemon&) {
   if (sessions_.urgent() || proof_holds_daemon()) return feed(PingSkipped{});
   settings_.logs->rest();  // the daemon logs the connection and its end

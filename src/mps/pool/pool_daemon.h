@@ -188,9 +188,10 @@ class PoolDaemon {
   void report_change(const Supervisor& before);
 
   void act(const SpawnDaemon&);
-  void act(const Ask& action);
-  template <class Exchanged>  // ApplyLimits, ReadLimits, ApplyServerLimits
+  template <class Exchanged>  // Ask, ApplyLimits, ReadLimits, ApplyServerLimits
   void act(const Exchanged& action) {
+    looking_for_ = action.limits;
+    asked_ = 0;
     converse(action.id, exchange_for(action));
   }
   void act(const PingDaemon&);
