@@ -29,7 +29,8 @@ TEST(TrancheReady, IsFalseWithoutADriverAndWithAPlanThatCannotBeMade) {
   s.driver_problem = "not loaded";
   EXPECT_EQ(node_condition(s), (kube::NodeCondition{false, "NoDriver", "waiting for the driver: not loaded"}));
   s = serving();
-  s.plan_problems.push_back(Problem{Severity::kError, {}, "sharing.mps", "MPS shares whole GPUs only", "turn MIG off"});
+  s.plan_problems.push_back(
+      Problem{Severity::kError, {}, "sharing.mps", "MPS shares whole GPUs only", "disable MIG mode"});
   EXPECT_FALSE(node_condition(s).ready);
   EXPECT_EQ(node_condition(s).reason, "ConfigRefused");
 }

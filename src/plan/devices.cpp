@@ -118,8 +118,8 @@ class Collector {
     if (needs_nodes_ && (!mig.gi_cap || !mig.ci_cap))
       return out.left_out.push_back(
           {name_of(gpu, mig),
-           "passDeviceSpecs is on, and the driver's table (/proc/driver/nvidia-caps/mig-minors) does not say which "
-           "device nodes open it"});
+           "passDeviceSpecs is on, and the driver's table (/proc/driver/nvidia-caps/mig-minors) does not list the "
+           "device nodes that open it"});
     out.by_name[name].push_back(mig_device(gpu, mig));
   }
 
@@ -141,14 +141,15 @@ class Collector {
     }
     if (!empty.empty())
       out.problems.push_back(
-          mig_problem(fmt::format("is single, but {} {} MIG on and no MIG devices", list_of(empty),
+          mig_problem(fmt::format("is single, but {} {} MIG mode enabled and no MIG devices", list_of(empty),
                                   empty.size() == 1 ? "has" : "have"),
-                      "create MIG devices there, turn MIG off on all GPUs, or write migStrategy: mixed"));
+                      "create MIG devices there, disable MIG mode on all GPUs, or write migStrategy: mixed"));
     refuse_unlike();
     if (!plain.empty())
-      out.problems.push_back(mig_problem(fmt::format("is single, but {} {} MIG off while other GPUs have it on",
-                                                     list_of(plain), plain.size() == 1 ? "has" : "have"),
-                                         "turn MIG on or off on all GPUs, or write migStrategy: mixed"));
+      out.problems.push_back(
+          mig_problem(fmt::format("is single, but {} {} MIG mode disabled while other GPUs have it enabled",
+                                  list_of(plain), plain.size() == 1 ? "has" : "have"),
+                      "enable or disable MIG mode on all GPUs, or write migStrategy: mixed"));
   }
 
   // One Problem per kind of MIG device that differs from the first.
@@ -176,7 +177,7 @@ class Collector {
       }
       const bool on_demand = dra_.partitions == config::DraPartitions::kOnDemand && is_for_claims(dra_, *gpu);
       if (gpu->mig_devices.empty() && !on_demand)
-        out.left_out.push_back({name_of(*gpu), "MIG is on and it has no MIG devices"});
+        out.left_out.push_back({name_of(*gpu), "MIG mode is enabled and it has no MIG devices"});
       for (const MigDevice& mig : gpu->mig_devices) {
         if (mig.ci_slices != mig.gi_slices)
           out.problems.push_back(mig_problem(

@@ -246,7 +246,7 @@ TEST(MigStrategies, ADeviceWhoseNodesNobodyKnowsIsLeftOutOnlyWhereItsNodesArePas
 
 TEST(Plan, ShowsWhatTheDriverWouldNotSay) {
   Inventory inventory = node(Platform::kNvml, {gpu_of(0)});
-  inventory.doubts = {"GPU 0 (GPU-0): the driver does not say its compute capability"};
+  inventory.doubts = {"GPU 0 (GPU-0): the driver does not report its compute capability"};
   EXPECT_THAT(make_plan({}, inventory)->notes, testing::Contains(inventory.doubts[0]));
 }
 

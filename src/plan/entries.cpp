@@ -212,12 +212,12 @@ void cut(const Config& config, Taken& taken, BaseResources& base) {
     if (entry.slot_memory) device.slots = slots_of(*entry.slot_memory, device.memory, device.policy.reserve);
     device.share = share_of(device, 1);
     if (device.slots > 0) return false;
-    base.left_out.push_back({device_name(candidate),
-                             device.memory.value == 0
-                                 ? "slotMemory divides it by its memory, and the driver does not say how much it has"
-                                 : fmt::format("its {} MiB hold no slot of {}", device.memory.in_mib(),
-                                               config::to_string(config::MemoryPolicy{config::MemoryPolicy::Kind::kSize,
-                                                                                      100, *entry.slot_memory}))});
+    base.left_out.push_back(
+        {device_name(candidate), device.memory.value == 0
+                                     ? "slotMemory divides it by its memory, which the driver does not report"
+                                     : fmt::format("its {} MiB hold no slot of {}", device.memory.in_mib(),
+                                                   config::to_string(config::MemoryPolicy{
+                                                       config::MemoryPolicy::Kind::kSize, 100, *entry.slot_memory}))});
     return true;
   });
 }

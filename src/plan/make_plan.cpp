@@ -39,7 +39,7 @@ void keep_what_mps_serves(const Config& config, const SharedResource& entry, std
     return base.problems.push_back(entry_problem(
         config, entry, "name",
         fmt::format("is {}, which holds MIG devices of {}; MPS shares whole GPUs only", entry.name, name_of(*mig->gpu)),
-        "share it with sharing.timeSlicing, turn MIG off, or have MPS serve MIG devices as well "
+        "share it with sharing.timeSlicing, disable MIG mode, or have MPS serve MIG devices as well "
         "(sharing.mps.migDevices: true)"));
   }
   if (mig != candidates.end() && !one_slot_per_request(config, entry)) {
@@ -54,11 +54,12 @@ void keep_what_mps_serves(const Config& config, const SharedResource& entry, std
   std::erase_if(candidates, [&](const Candidate& candidate) {
     if (candidate.device.is_mig || !candidate.gpu->mig_enabled) return false;
     base.left_out.push_back(
-        {name_of(*candidate.gpu), config.sharing.mig_devices
-                                      ? "MIG is on, and MPS serves the MIG devices of such a GPU, not the GPU; write "
-                                        "migStrategy: mixed or single to advertise them"
-                                      : "MIG is on, and MPS shares whole GPUs only; turn MIG off on it, or share "
-                                        "with sharing.timeSlicing"});
+        {name_of(*candidate.gpu),
+         config.sharing.mig_devices
+             ? "MIG mode is enabled, and MPS serves the MIG devices of such a GPU, not the GPU; write "
+               "migStrategy: mixed or single to advertise them"
+             : "MIG mode is enabled, and MPS shares whole GPUs only; disable it, or share "
+               "with sharing.timeSlicing"});
     return true;
   });
 }

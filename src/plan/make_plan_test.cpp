@@ -96,7 +96,7 @@ TEST(PlanMig, NoneAdvertisesGpusWholeAndSaysWhatThatMeans) {
   for (Gpu& gpu : inventory.gpus) gpu.mig_enabled = gpu.index != 1;
   const Plan plan = plan_of({}, inventory);
   EXPECT_THAT(plan.resources[0].devices, SizeIs(4));
-  EXPECT_THAT(plan.notes, ElementsAre(HasSubstr("GPUs 0 and 2-3: MIG is on")));
+  EXPECT_THAT(plan.notes, ElementsAre(HasSubstr("GPUs 0 and 2-3: MIG mode is enabled")));
 }
 
 TEST(PlanMig, SingleWithoutMigIsLikeNone) {
@@ -111,10 +111,11 @@ TEST(PlanMig, SingleRefusesWhatIsNotUniform) {
   config.flags.mig_strategy = config::MigStrategy::kSingle;
   Inventory empty = gpus(1);
   empty.gpus[0].mig_enabled = true;
-  EXPECT_THAT(problems_of(config, empty), ElementsAre(HasSubstr("GPU 0 has MIG on and no MIG devices")));
+  EXPECT_THAT(problems_of(config, empty), ElementsAre(HasSubstr("GPU 0 has MIG mode enabled and no MIG devices")));
   Inventory half = gpus(2);
   add_mig(half.gpus[0], "1g.18gb");
-  EXPECT_THAT(problems_of(config, half), ElementsAre(HasSubstr("GPU 1 has MIG off while other GPUs have it on")));
+  EXPECT_THAT(problems_of(config, half),
+              ElementsAre(HasSubstr("GPU 1 has MIG mode disabled while other GPUs have it enabled")));
   Inventory unlike = gpus(1);
   add_mig(unlike.gpus[0], "1g.18gb");
   add_mig(unlike.gpus[0], "2g.35gb", 2);

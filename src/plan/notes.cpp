@@ -82,8 +82,7 @@ class Notes {
 
   void memory() {
     const PlannedDevice& device = *group_->device;
-    if (device.memory.value == 0)
-      return say("the driver does not say how much memory it has, so memory is not limited");
+    if (device.memory.value == 0) return say("the driver does not report its memory size, so memory is not limited");
     const Bytes share = device.share.memory;
     const Bytes sum{share.value * device.slots};
     if (sum > device.memory)
@@ -256,9 +255,10 @@ void note_whole_gpus_with_mig(const inventory::Inventory& inventory, const Plann
     if (gpu != nullptr && gpu->mig_enabled && !device.is_mig) indices.push_back(gpu->index);
   }
   if (indices.empty()) return;
-  out.push_back(list_of(indices) +
-                ": MIG is on, and with migStrategy none a GPU is advertised whole; a container sees its first "
-                "MIG device, if it has any");
+  out.push_back(
+      list_of(indices) +
+      ": MIG mode is enabled, and with migStrategy none a GPU is advertised whole; a container sees its first "
+      "MIG device, if it has any");
 }
 
 void note_prohibited(const inventory::Inventory& inventory, const PlannedResource& resource,

@@ -95,7 +95,7 @@ struct PlannedPool {
 // A device that is not in the plan, or not as requested; one sentence each.
 struct LeftOut {
   std::string what;  // "GPU 2 (GPU-…)"
-  std::string why;   // "MIG is on and the MIG strategy is single, but it has no MIG devices"
+  std::string why;   // "MIG mode is enabled and it has no MIG devices"
   friend bool operator==(const LeftOut&, const LeftOut&) = default;
 };
 

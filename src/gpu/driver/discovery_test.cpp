@@ -159,8 +159,9 @@ TEST(NodeDoubts, AGpuWithoutMemoryOrCapabilityIsServedAndTheDoubtSaid) {
   EXPECT_EQ(node.gpus[1].memory, Bytes{0});
   EXPECT_EQ(node.gpus[0].compute_capability, inventory::ComputeCapability{});
   ASSERT_THAT(node.doubts, SizeIs(2));
-  EXPECT_THAT(node.doubts[0], HasSubstr("GPU 0 (" + node.gpus[0].uuid + "): the driver does not say its compute"));
-  EXPECT_THAT(node.doubts[1], HasSubstr("GPU 1 (" + node.gpus[1].uuid + "): the driver does not say how much memory"));
+  EXPECT_THAT(node.doubts[0], HasSubstr("GPU 0 (" + node.gpus[0].uuid + "): the driver does not report its compute"));
+  EXPECT_THAT(node.doubts[1],
+              HasSubstr("GPU 1 (" + node.gpus[1].uuid + "): the driver does not report its memory size"));
 }
 
 // Promise: driver/scan: A GPU without a minor number is left out.
@@ -170,7 +171,8 @@ TEST(NodeDoubts, AGpuWithoutAMinorNumberIsLeftOutBecauseAGuessWouldNameAnothersN
   const Inventory node = scan(sim);
   ASSERT_THAT(node.gpus, SizeIs(1));
   EXPECT_EQ(node.gpus[0].index, 1u);
-  EXPECT_THAT(node.unreadable, ElementsAre(HasSubstr("GPU 0: the driver does not say which device node is its own")));
+  EXPECT_THAT(node.unreadable,
+              ElementsAre(HasSubstr("GPU 0: the driver does not report which device node is its own")));
 }
 
 // Promise: driver/scan: A NUMA node that is not a number is reported and the GPU is served.

@@ -79,7 +79,7 @@ void find_mig_nodes(const std::string& root, inventory::Inventory& node) {
       mig.gi_cap = table.of(gpu.minor, mig.gpu_instance);
       mig.ci_cap = table.of(gpu.minor, mig.gpu_instance, mig.compute_instance);
       if (!mig.gi_cap || !mig.ci_cap)
-        node.doubts.push_back(name_of(gpu, mig) + ": " + path + " does not say which device nodes open it");
+        node.doubts.push_back(name_of(gpu, mig) + ": " + path + " does not list the device nodes that open it");
     }
   }
 }
@@ -131,7 +131,7 @@ class Reader {
     const Return code = call(f_.minor_number, device_, &gpu_.minor);
     if (code != Return::kSuccess) gpu_.minor = gpu_.index;
     if (!place_.a_node_for_each || inventory::is_integrated_gpu(gpu_.name)) return {};
-    return library_.check(code, "the driver does not say which device node is its own", "nvmlDeviceGetMinorNumber");
+    return library_.check(code, "the driver does not report which device node is its own", "nvmlDeviceGetMinorNumber");
   }
 
   void read_pci() {
@@ -160,13 +160,13 @@ class Reader {
     if (const Return code = call(f_.memory, device_, &memory); code == Return::kSuccess) {
       gpu_.memory = {memory.total};
     } else {
-      doubt(code, "the driver does not say how much memory it has", "nvmlDeviceGetMemoryInfo");
+      doubt(code, "the driver does not report its memory size", "nvmlDeviceGetMemoryInfo");
     }
     std::int32_t major = 0, minor = 0;
     if (const Return code = call(f_.compute_capability, device_, &major, &minor); code == Return::kSuccess) {
       gpu_.compute_capability = {major, minor};
     } else {
-      doubt(code, "the driver does not say its compute capability", "nvmlDeviceGetCudaComputeCapability");
+      doubt(code, "the driver does not report its compute capability", "nvmlDeviceGetCudaComputeCapability");
     }
     gpu_.sm_count =
         inventory::sm_count_from_cores(reported(f_.cuda_cores, device_).value_or(0), gpu_.compute_capability);

@@ -34,7 +34,7 @@ Fraction fraction_of(Bytes part, Bytes whole, std::uint64_t tenths = 10) {
   return {std::min(part.in_mib() * tenths * (kTenThousandths / 10) / whole_mib, kTenThousandths)};
 }
 
-// The device on which the share is the smallest part of the memory. Nothing where the driver does not say how much
+// The device on which the share is the smallest part of the memory. Nothing where the driver does not report how much
 // memory a device has, for then no fraction of it is known.
 struct Smallest {
   Bytes memory;  // the fewest of any device
