@@ -50,18 +50,6 @@ FUZZ(mig_minors) {
   if (table.not_understood.size() > table.bad_lines || table.not_understood.size() > 3) std::abort();
 }
 
-// What is read from an old MIG name can be written as a name that says the same.
-FUZZ(mig_uuid) {
-  using namespace tranche::inventory;
-  const auto named = parse_legacy_mig_uuid(text);
-  if (!named) return;
-  const std::string name = "MIG-" + named->gpu_uuid + "/" + std::to_string(named->gpu_instance) + "/" +
-                           std::to_string(named->compute_instance);
-  if (parse_legacy_mig_uuid(name) != named) std::abort();
-  const MigPlacement place = place_mig(name, named->gpu_uuid, std::nullopt, std::nullopt);
-  if (place != MigPlacement{named->gpu_instance, named->compute_instance}) std::abort();
-}
-
 // What the driver library writes into our buffers is outside text too: whatever it wrote, the stride is one of the
 // three that exist or the documented one, entries stay inside the buffer, and an address is a safe file name.
 FUZZ(nvml_memory) {

@@ -73,10 +73,6 @@ Scope scope_of(const inventory::Inventory& inventory, std::string_view uuid, std
       return scope;
     }
   }
-  if (const auto named = inventory::parse_legacy_mig_uuid(uuid)) {
-    if (const auto* gpu = find_gpu(inventory, named->gpu_uuid))
-      return of_instances(*gpu, named->gpu_instance, named->compute_instance);
-  }
   scope.unattributed = in_quotes(uuid) + " is no GPU or MIG device of this node";
   return scope;
 }

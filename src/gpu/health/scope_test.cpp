@@ -59,10 +59,8 @@ TEST(Scope, InstancesOnAGpuWithoutMigMeanTheGpu) {
   EXPECT_THAT(hit("GPU-a", 1, 0), ElementsAre("GPU-a"));
 }
 
-TEST(Scope, AMigDeviceIsFoundByBothItsNames) {
+TEST(Scope, AMigDeviceIsFoundByItsName) {
   EXPECT_THAT(hit("MIG-3"), ElementsAre("MIG-3"));
-  EXPECT_THAT(hit("MIG-GPU-b/1/1"), ElementsAre("MIG-2"));
-  EXPECT_TRUE(hit("MIG-GPU-b/2/0").empty());
 }
 
 TEST(Scope, WithoutANameItIsAllOfThem) {

@@ -56,25 +56,6 @@ std::string sysfs_address(std::string_view nvml_bus_id) {
   return address;
 }
 
-std::optional<LegacyMigUuid> parse_legacy_mig_uuid(std::string_view text) {
-  constexpr std::string_view kPrefix = "MIG-";
-  if (!text.starts_with(kPrefix)) return std::nullopt;
-  const auto parts = split(text.substr(kPrefix.size()), '/');
-  if (parts.size() != 3 || !parts[0].starts_with("GPU-") || parts[0].size() == 4) return std::nullopt;
-  const auto gi = parse_unsigned(parts[1]);
-  const auto ci = parse_unsigned(parts[2]);
-  if (!gi || !ci || std::max(*gi, *ci) >= kNoInstance) return std::nullopt;
-  return LegacyMigUuid{std::string(parts[0]), static_cast<std::uint32_t>(*gi), static_cast<std::uint32_t>(*ci)};
-}
-
-MigPlacement place_mig(std::string_view mig_uuid, std::string_view gpu_uuid, std::optional<std::uint32_t> gi,
-                       std::optional<std::uint32_t> ci) {
-  if (gi && ci) return {*gi, *ci};
-  const auto named = parse_legacy_mig_uuid(mig_uuid);
-  if (!named || named->gpu_uuid != gpu_uuid) return {};
-  return {named->gpu_instance, named->compute_instance};
-}
-
 // Cores per SM by architecture, from NVIDIA's CUDA programming guide (arithmetic units for 32-bit floating point).
 std::uint32_t sm_count_from_cores(std::uint32_t cores, ComputeCapability capability) {
   struct Row {

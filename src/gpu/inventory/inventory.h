@@ -114,28 +114,6 @@ bool is_display_gpu(const Gpu& gpu);
 // "00000000:3B:00.0", NVML's format → "0000:3b:00.0", the function's name in sysfs. "" if the input is not an address.
 std::string sysfs_address(std::string_view nvml_bus_id);
 
-// The GPU and instances of a MIG device as drivers before 465 name it: "MIG-GPU-<uuid of the GPU>/<GPU
-// instance>/<compute instance>". Fuzzed.
-struct LegacyMigUuid {
-  std::string gpu_uuid;  // "GPU-…"
-  std::uint32_t gpu_instance = 0;
-  std::uint32_t compute_instance = 0;
-  friend bool operator==(const LegacyMigUuid&, const LegacyMigUuid&) = default;
-};
-
-std::optional<LegacyMigUuid> parse_legacy_mig_uuid(std::string_view text);
-
-struct MigPlacement {
-  std::uint32_t gpu_instance = kNoInstance;
-  std::uint32_t compute_instance = kNoInstance;
-  friend bool operator==(const MigPlacement&, const MigPlacement&) = default;
-};
-
-// `gi` and `ci` are the values from the driver, absent if it returned none; else the name counts. A name that belongs
-// to another GPU is ignored. Either both instances are known or neither.
-MigPlacement place_mig(std::string_view mig_uuid, std::string_view gpu_uuid, std::optional<std::uint32_t> gi,
-                       std::optional<std::uint32_t> ci);
-
 // SMs of a GPU from its CUDA cores, by architecture; 0 when the architecture is not in the table.
 std::uint32_t sm_count_from_cores(std::uint32_t cores, ComputeCapability capability);
 

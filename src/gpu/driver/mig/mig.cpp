@@ -34,10 +34,10 @@ Result<inventory::MigDevice> read_mig_device(const Library& library, Device pare
   device.slot = slot;
   TRY_STATUS(library.check(read_text(f.uuid, mig, device.uuid), "it does not answer", "nvmlDeviceGetUUID"));
   // The placement is needed only to attribute events, so a device without one is listed nevertheless.
-  const auto place = inventory::place_mig(device.uuid, gpu.uuid, reported(f.gpu_instance_id, mig),
-                                          reported(f.compute_instance_id, mig));
-  device.gpu_instance = place.gpu_instance;
-  device.compute_instance = place.compute_instance;
+  const auto gi = reported(f.gpu_instance_id, mig);
+  const auto ci = reported(f.compute_instance_id, mig);
+  device.gpu_instance = ci ? gi.value_or(inventory::kNoInstance) : inventory::kNoInstance;
+  device.compute_instance = gi ? ci.value_or(inventory::kNoInstance) : inventory::kNoInstance;
   DeviceAttributes attributes{};
   TRY_STATUS(library.check(call(f.attributes, mig, &attributes), "it does not answer", "nvmlDeviceGetAttributes"));
   device.memory = {reported(f.memory, mig).value_or(Memory{}).total};
