@@ -17,13 +17,9 @@ std::string name_of(const FeaturePlace& place) {
   return "nvidia-features-for-" + place.node;
 }
 
-Json owners_json(const FeaturePlace& place) {
-  Json list = Json::array();
-  for (const auto& [api_version, kind, name, uid, controller] : place.owners) {
-    list.push_back({{"apiVersion", api_version}, {"kind", kind}, {"name", name}, {"uid", uid}});
-    if (controller) list.back()["controller"] = true;
-  }
-  return list;
+Json owner_json(const std::string& api_version, const char* kind, const Json& named) {
+  return {
+      {"apiVersion", api_version}, {"kind", kind}, {"name", text_at(named, "name")}, {"uid", text_at(named, "uid")}};
 }
 
 Json node_label(const FeaturePlace& place) {
@@ -38,17 +34,19 @@ std::string file_text(const Labels& labels) {
   return text;
 }
 
-Result<std::vector<FeatureOwner>> owners_of_pod(std::string_view pod) {
+Result<std::string> owners_of_pod(std::string_view pod) {
   const Json json = json_of(pod);
   const Json& metadata = member_at(json, "metadata");
-  const FeatureOwner self{"v1", "Pod", text_at(metadata, "name"), text_at(metadata, "uid")};
-  if (self.name.empty() || self.uid.empty()) return fail(Kind::kInvalid, "the API server's answer is no pod");
+  if (text_at(metadata, "name").empty() || text_at(metadata, "uid").empty())
+    return fail(Kind::kInvalid, "the API server's answer is no pod");
   for (const Json& owner : list_at(metadata, "ownerReferences")) {
     if (text_at(owner, "kind") != "DaemonSet") continue;
-    return std::vector<FeatureOwner>{
-        {text_at(owner, "apiVersion"), "DaemonSet", text_at(owner, "name"), text_at(owner, "uid"), true}, self};
+    Json owners =
+        Json::array({owner_json(text_at(owner, "apiVersion"), "DaemonSet", owner), owner_json("v1", "Pod", metadata)});
+    owners[0]["controller"] = true;
+    return json_text(owners);
   }
-  return std::vector<FeatureOwner>{};
+  return json_text(Json::array());
 }
 
 std::string features_path(const FeaturePlace& place) {
@@ -61,7 +59,7 @@ std::string feature_path(const FeaturePlace& place) {
 
 std::string new_feature(const FeaturePlace& place, const Labels& labels) {
   Json metadata{{"name", name_of(place)}, {"namespace", place.feature_namespace}, {"labels", node_label(place)}};
-  if (!place.owners.empty()) metadata["ownerReferences"] = owners_json(place);
+  if (Json owners = json_of(place.owners); !owners.empty()) metadata["ownerReferences"] = std::move(owners);
   const Json nothing = Json::object();
   return json_text(Json{
       {"apiVersion", kApiVersion},
@@ -79,12 +77,13 @@ Result<std::optional<std::string>> changed_feature(std::string_view there, const
     return fail(Kind::kInvalid, "the API server's answer is no NodeFeature object");
   const Json& metadata = member_at(json, "metadata");
   const Json& owners = member_at(metadata, "ownerReferences");
-  const bool same_owners = owners == owners_json(place) || (owners.is_null() && place.owners.empty());
+  const Json wanted_owners = json_of(place.owners);
+  const bool same_owners = owners == wanted_owners || (owners.is_null() && wanted_owners.empty());
   const Json& labels_there = member_at(member_at(json, "spec"), "labels");
   const bool same_labels = labels_there == Json(labels) || (labels_there.is_null() && labels.empty());
   if (same_owners && same_labels && member_at(metadata, "labels") == node_label(place)) return std::nullopt;
   json["metadata"]["labels"] = node_label(place);
-  json["metadata"]["ownerReferences"] = owners_json(place);
+  json["metadata"]["ownerReferences"] = wanted_owners;
   if (!member_at(json, "spec").is_object()) json["spec"] = wanted["spec"];
   json["spec"]["labels"] = labels;
   return json_text(json);

@@ -5,7 +5,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/result.h"
 #include "labels/label.h"
@@ -14,24 +13,14 @@ namespace tranche::labels {
 
 std::string file_text(const Labels& labels);  // "key=value" lines, by key
 
-// An owner of the object, which is deleted with its owners.
-struct FeatureOwner {
-  std::string api_version;
-  std::string kind;
-  std::string name;
-  std::string uid;
-  bool controller = false;
-  friend bool operator==(const FeatureOwner&, const FeatureOwner&) = default;
-};
-
 struct FeaturePlace {
   std::string node;
   std::string feature_namespace;
-  std::vector<FeatureOwner> owners{};
+  std::string owners = "[]";  // JSON, the object's ownerReferences: it is deleted with its owners
 };
 
-// The DaemonSet of a pod and the pod itself; empty for a pod without a DaemonSet. kInvalid: this is not a pod.
-Result<std::vector<FeatureOwner>> owners_of_pod(std::string_view pod);
+// The DaemonSet of a pod and the pod itself; none for a pod without a DaemonSet. kInvalid: this is not a pod.
+Result<std::string> owners_of_pod(std::string_view pod);
 
 std::string features_path(const FeaturePlace& place);  // of the namespace's objects
 std::string feature_path(const FeaturePlace& place);   // of this node's
