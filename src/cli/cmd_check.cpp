@@ -29,7 +29,7 @@ struct CheckHeld {
   config::GivenFlags flags;
   bool json = false;
   bool explain = false;
-  bool strict = false;
+  config::UnknownKeys unknown_keys = config::UnknownKeys::kWarned;
   bool with_node = false;
   bool reference = false;
   bool schema = false;
@@ -131,7 +131,7 @@ void add_check(CLI::App& app, Process& process) {
                          "remedy; with --config or --explain: what is wrong with a configuration, anywhere");
   add_settings(*command, config::Program::kDevicePlugin, held->flags);
   add_config_alias(*command, held->flags);
-  add_strict(*command, held->strict);
+  add_strict(*command, held->unknown_keys);
   auto* explain = command->add_flag("--explain", held->explain, "the value of every setting and where it comes from");
   command->add_flag("--node", held->with_node, "the node as well, also with --config")->excludes(explain);
   auto& o = held->node;
@@ -155,7 +155,7 @@ void add_check(CLI::App& app, Process& process) {
       fmt::print("{}", held->reference ? config::reference_text() : config::schema_json());
       return;
     }
-    const auto config = config::load_config(held->flags, process.environment, unknown_keys(held->strict));
+    const auto config = config::load_config(held->flags, process.environment, held->unknown_keys);
     if (held->mig_profiles) {
       process.exit_code = list_mig_profiles(*held, config, process.terminal);
       return;

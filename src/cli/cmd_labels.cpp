@@ -1,7 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
-#include "base/enum_names.h"
 #include "cli/setting_options.h"
 #include "cli/shared_commands.h"
 
@@ -36,14 +35,13 @@ void add_feature_options(CLI::App& command, FeatureCommand& held) {
   for (const char* flag : {"--kube-api-qps", "--kube-api-burst"})
     add_variable_option(command, flag, held.ignored, "accepted for compatibility; no effect").check(CLI::Number);
   add_own_option(command, "--system-root", o.system_root, "what /sys and /usr/share are looked up under");
-  add_strict(command, held.strict);
+  add_strict(command, o.unknown_keys);
   add_log_options(command, held.log);
 }
 
 int run(FeatureCommand& held, const Process& process) {
   apply(held.log);
   held.options.environment = process.environment;
-  held.options.unknown_keys = unknown_keys(held.strict);
   return labels::run_feature_discovery(held.options);
 }
 
@@ -52,12 +50,12 @@ void add_labels(CLI::App& app, Process& process) {
   auto* command = app.add_subcommand("labels", kLabelsDescription);
   add_feature_options(*command, *held);
   add_config_alias(*command, held->options.flags);
-  add_label_output(*command, held->output, {"stdout", "file", "nodefeature", "node"});
+  add_label_output(*command, held->options.output.emplace(labels::LabelOutput::kStdout),
+                   {"stdout", "file", "nodefeature", "node"});
   command->add_flag("--json", held->options.json, "what is printed as JSON, with notes");
   command->add_flag("--remove", held->options.remove, "remove Tranche's labels from --label-output, and exit");
   command->footer(kLabelsTeaching);
   command->callback([held, &process] {
-    held->options.output = enum_of<labels::LabelOutput::kNode>(held->output).value_or(labels::LabelOutput::kStdout);
     held->options.once = held->options.output == labels::LabelOutput::kStdout;
     process.exit_code = run(*held, process);
   });

@@ -16,10 +16,10 @@ void add_own_mps_options(CLI::App& command, MpsCommand& held) {
   add_own_option(command, "--listen", o.listen,
                  "address for /metrics, /healthz and /readyz, such as :9401; none by default");
   add_own_option(
-      command, "--daemon-home", held.daemon_home,
-      "pod or host: whether the daemons end with this program, or run on in the host until tranche mps --end")
-      .default_str("pod")
-      ->check(CLI::IsMember({"pod", "host"}));
+      command, "--daemon-home", "pod",
+      "pod or host: whether the daemons end with this program, or run on in the host until tranche mps --end",
+      [&o](const std::string& home) { o.daemons_on_host = home == "host"; })
+      .check(CLI::IsMember({"pod", "host"}));
   add_own_option(command, "--daemon-cgroup", o.daemon_cgroup,
                  "with --daemon-home host: the cgroup folder on the host in which each daemon gets its own, or none; "
                  "tranche in every hierarchy by default");
@@ -27,15 +27,13 @@ void add_own_mps_options(CLI::App& command, MpsCommand& held) {
       .add_option("--daemon-host-process", o.host_pid, "whose mount and cgroup namespaces are the host's; 1 by default")
       ->check(CLI::PositiveNumber);
   command.add_flag("--end", held.end, "end all daemons of this MPS root for good, also those that were left running");
-  add_strict(command, held.strict);
+  add_strict(command, o.unknown_keys);
   add_log_options(command, held.log);
 }
 
 int run(MpsCommand& held, const Process& process) {
   apply(held.log);
   held.options.environment = process.environment;
-  held.options.unknown_keys = unknown_keys(held.strict);
-  held.options.daemons_on_host = held.daemon_home == "host";
   return held.end ? programs::end_mps(held.options) : programs::run_mps(held.options);
 }
 

@@ -1,6 +1,5 @@
 #include <CLI/CLI.hpp>
 
-#include "base/enum_names.h"
 #include "base/text.h"
 #include "cli/setting_options.h"
 #include "cli/shared_commands.h"
@@ -22,10 +21,21 @@ std::string check_period(const std::string& text) {
   return in_quotes(text) + " is not a duration from 100ms to 24h; write for example 5m";
 }
 
+CLI::Option& add_period(CLI::App& command, const std::string& flag, Duration& value, const std::string& help) {
+  return *add_own_option(command, flag, value == Duration{} ? "" : config::render_duration(value), help,
+                         [&value](const std::string& text) { value = period_of(text).value_or(value); })
+              .check(check_period);
+}
+
+CLI::Option& add_truth(CLI::App& command, const std::string& flag, bool& value, const std::string& help) {
+  return *add_own_option(command, flag, value ? "true" : "false", help, [&value](const std::string& text) {
+            value = text == "true";
+          }).check(CLI::IsMember({"true", "false"}));
+}
+
 constexpr const char* kPlaces = "Configuration of this node among several";
 
-void add_config_places(CLI::App& command, NodeCommand& held) {
-  auto& places = held.options.config;
+void add_config_places(CLI::App& command, config::ConfigPlaces& places) {
   add_own_option(command, "--config-dir", places.dir,
                  "folder of several configurations, such as a mounted ConfigMap; the node's label says which is in "
                  "effect, and a change of either is followed")
@@ -37,29 +47,30 @@ void add_config_places(CLI::App& command, NodeCommand& held) {
   add_variable_option(command, "--default-config", places.default_name, "the one for nodes without the label")
       .group(kPlaces);
   add_variable_option(
-      command, "--fallback-strategies", held.fallbacks,
+      command, "--fallback-strategies", join(places.fallbacks, ","),
       "where there is neither label nor default: named (one called default), single (the only one), empty "
-      "(no settings), in the order given")
+      "(no settings), in the order given",
+      [&places](const std::string& text) {
+        places.fallbacks.clear();
+        for (const auto word : split(text, ','))
+          if (!trimmed(word).empty()) places.fallbacks.emplace_back(trimmed(word));
+      })
       .group(kPlaces);
-  add_own_option(command, "--config-wait", held.config_wait,
-                 "how long the label and the ConfigMap are waited for at the start, before what was written down "
-                 "last, or the default, counts")
-      .check(check_period)
-      ->group(kPlaces);
+  add_period(command, "--config-wait", places.patience,
+             "how long the label and the ConfigMap are waited for at the start, before what was written down last, or "
+             "the default, counts")
+      .group(kPlaces);
   add_variable_option(command, "--node-label", places.label, "the label of the node that names its configuration")
       .group(kPlaces);
 }
 
 constexpr const char* kMig = "MIG manager";
 
-void add_mig_options(CLI::App& command, NodeCommand& held) {
-  auto& mig = held.options.mig;
-  const auto truth = CLI::IsMember({"true", "false"});
-  add_own_option(command, "--mig-manager", held.mig_manager,
-                 "true: partition GPUs by MIG as the node's label nvidia.com/mig.config asks; stays off where the GPU "
-                 "Operator runs its own MIG manager")
-      .check(truth)
-      ->group(kMig);
+void add_mig_options(CLI::App& command, mig::MigOptions& mig) {
+  add_truth(command, "--mig-manager", mig.enabled,
+            "true: partition GPUs by MIG as the node's label nvidia.com/mig.config asks; stays off where the GPU "
+            "Operator runs its own MIG manager")
+      .group(kMig);
   add_own_option(command, "--mig-config-file", mig.config_file,
                  "file of MIG configurations in mig-parted's format, followed when it changes; the default names "
                  "(all-disabled, all-balanced, all-1g.10gb and so on) exist without one")
@@ -71,15 +82,13 @@ void add_mig_options(CLI::App& command, NodeCommand& held) {
   add_own_option(command, "--mig-default-config", mig.default_name,
                  "the configuration of a node without the label; without one such a node is left alone")
       .group(kMig);
-  add_own_option(command, "--mig-evict-after", held.mig_evict_after,
-                 "how long a change waits for pods that hold MIG devices which it removes, before it evicts them "
-                 "through the Eviction API; never by default")
-      .check(check_period)
-      ->group(kMig);
-  add_own_option(command, "--mig-reset", held.mig_reset,
-                 "true: reset a GPU that nothing uses when its MIG mode change needs that (Ampere)")
-      .check(truth)
-      ->group(kMig);
+  add_period(command, "--mig-evict-after", mig.evict_after,
+             "how long a change waits for pods that hold MIG devices which it removes, before it evicts them "
+             "through the Eviction API; never by default")
+      .group(kMig);
+  add_truth(command, "--mig-reset", mig.may_reset,
+            "true: reset a GPU that nothing uses when its MIG mode change needs that (Ampere)")
+      .group(kMig);
 }
 
 }  // namespace
@@ -87,8 +96,8 @@ void add_mig_options(CLI::App& command, NodeCommand& held) {
 void add_node_options(CLI::App& command, NodeCommand& held) {
   auto& o = held.options;
   add_settings(command, config::Program::kDevicePlugin, o.flags);
-  add_config_places(command, held);
-  add_mig_options(command, held);
+  add_config_places(command, o.config);
+  add_mig_options(command, o.mig);
   add_places(command, {{"--plugin-dir", &o.plugin_dir},
                        {"--pod-resources-socket", &o.pod_resources_socket},
                        {"--run-dir", &o.run_dir},
@@ -98,14 +107,13 @@ void add_node_options(CLI::App& command, NodeCommand& held) {
                  "where the node's /dev and /sys are for this process: watched for GPUs being added or removed");
   add_own_option(command, "--program-dir", o.program_dir,
                  "folder of the node that tranche-drain is put into for preStop hooks that still name it; empty: none");
-  add_own_option(command, "--health-quiet-period", held.quiet_period,
-                 "how long a GPU must be without a fault before it takes pods again; repeated faults double it")
-      .check(check_period);
+  add_period(command, "--health-quiet-period", o.health_quiet_period,
+             "how long a GPU must be without a fault before it takes pods again; repeated faults double it");
   add_own_option(
       command, "--kubeconfig", o.kubeconfig,
       "kubeconfig of the API server; default: the pod's service account; outside a pod the API server is not used");
   add_variable_option(command, "--node-name", o.node_name, "what the cluster calls this node");
-  add_label_output(command, held.label_output, {"none", "file", "nodefeature", "node"});
+  add_label_output(command, o.label_output, {"none", "file", "nodefeature", "node"});
   add_variable_option(command, "--namespace", o.feature_namespace,
                       "namespace of the NodeFeature object (with --label-output nodefeature)");
   add_variable_option(command, "--pod-name", o.pod_name,
@@ -118,33 +126,21 @@ void add_node_options(CLI::App& command, NodeCommand& held) {
   add_own_option(
       command, "--listen", o.listen,
       "address for /metrics, /healthz, /readyz and /status, such as :9400 or 127.0.0.1:9400; none by default");
-  add_own_option(command, "--dcgm-names", held.dcgm_names,
+  add_own_option(command, "--dcgm-names", "off",
                  "new: also serve /metrics/dcgm with what is known under the DCGM_FI_* names of dcgm-exporter since "
-                 "4.9, with pods of shared GPUs")
+                 "4.9, with pods of shared GPUs",
+                 [&o](const std::string& names) { o.dcgm_names = names == "new"; })
       .check([](const std::string& names) -> std::string {
         if (names == "old") return "the names of dcgm-exporter before 4.9 were removed; write new, and use those names";
         return names == "off" || names == "new" ? "" : "write off or new";
       });
-  add_strict(command, held.strict);
+  add_strict(command, o.unknown_keys);
   add_log_options(command, held.log);
 }
 
 int run(NodeCommand& held, const Process& process) {
   apply(held.log);
   held.options.environment = process.environment;
-  held.options.health_quiet_period = period_of(held.quiet_period).value_or(held.options.health_quiet_period);
-  held.options.unknown_keys = unknown_keys(held.strict);
-  held.options.dcgm_names = held.dcgm_names == "new";
-  held.options.mig.enabled = held.mig_manager == "true";
-  held.options.mig.may_reset = held.mig_reset == "true";
-  if (!held.mig_evict_after.empty())
-    held.options.mig.evict_after = period_of(held.mig_evict_after).value_or(Duration{});
-  held.options.config.patience = period_of(held.config_wait).value_or(held.options.config.patience);
-  held.options.config.fallbacks.clear();
-  for (const auto word : split(held.fallbacks, ','))
-    if (!trimmed(word).empty()) held.options.config.fallbacks.emplace_back(trimmed(word));
-  held.options.label_output =
-      enum_of<labels::LabelOutput::kNode>(held.label_output).value_or(labels::LabelOutput::kNone);
   return node::run_node(held.options);
 }
 

@@ -99,7 +99,9 @@ struct PlanOptions {
   bool inventory_only = false;
   bool explain = false;
   bool labels = false;
-  bool strict = false;
+  config::UnknownKeys unknown_keys = config::UnknownKeys::kWarned;
+
+  bool strict() const { return unknown_keys == config::UnknownKeys::kRefused; }
 };
 
 Result<inventory::Inventory> load_inventory(const PlanOptions& options, const config::Config& config) {
@@ -150,11 +152,11 @@ std::optional<Side> other_side(const PlanOptions& options, const config::Environ
   auto flags = options.flags;
   flags["config-file"] = {options.against};
   Side side;
-  side.config = config::load_config(flags, environment, unknown_keys(options.strict));
+  side.config = config::load_config(flags, environment, options.unknown_keys);
   for (auto& problem : side.config.problems)  // the file named by this flag
     if (problem.place.source == options.against && problem.place.line == 0)
       problem.remedy = "name a readable file with --against";
-  if (print_problems(side.config.problems) || !make_plan(side, inventory, options.strict)) return std::nullopt;
+  if (print_problems(side.config.problems) || !make_plan(side, inventory, options.strict())) return std::nullopt;
   return side;
 }
 
@@ -241,7 +243,7 @@ void print_text(const PlanOptions& options, const Answer& answer, const Process&
 
 int plan(const PlanOptions& options, const Process& process) {
   Answer answer;
-  answer.side.config = config::load_config(options.flags, process.environment, unknown_keys(options.strict));
+  answer.side.config = config::load_config(options.flags, process.environment, options.unknown_keys);
   if (print_problems(answer.side.config.problems)) return kUnusable;
 
   const auto inventory = load_inventory(options, answer.side.config.config);
@@ -257,7 +259,7 @@ int plan(const PlanOptions& options, const Process& process) {
     fmt::print("{}\n", json_text(inventory::to_json(*inventory), 2));
     return 0;
   }
-  if (!make_plan(answer.side, *inventory, options.strict)) return kUnusable;
+  if (!make_plan(answer.side, *inventory, options.strict())) return kUnusable;
   if (!options.against.empty()) {
     answer.against = other_side(options, process.environment, *inventory);
     if (!answer.against) return kUnusable;
@@ -305,7 +307,7 @@ void add_plan(CLI::App& app, Process& process) {
               inventory::known_models(""))
       ->capture_default_str();
   add_config_alias(*command, options->flags);
-  add_strict(*command, options->strict);
+  add_strict(*command, options->unknown_keys);
   command->add_flag("--explain", options->explain, "first the value of every setting and where it comes from");
   command->add_flag("--labels", options->labels, "also the labels that the node would get");
   command->add_flag("--inventory-only", options->inventory_only,

@@ -3,7 +3,6 @@
 
 #include "cli/commands.h"
 #include "cli/setting_options.h"
-#include "cli/shared_commands.h"
 #include "doctor/reset/reset_program.h"
 
 namespace tranche::cli {
@@ -20,30 +19,22 @@ constexpr const char* kResetTeaching =
 
 struct ResetHeld {
   doctor::ResetOptions options;
-  MpsCommand mps;
+  LogOptions log;
 };
-
-int run_reset(ResetHeld& held, const Process& process) {
-  apply(held.mps.log);
-  held.mps.options.environment = process.environment;
-  held.mps.options.unknown_keys = unknown_keys(held.mps.strict);
-  held.options.mps = held.mps.options;
-  return doctor::run_reset(held.options);
-}
 
 }  // namespace
 
 void add_reset(CLI::App& app, Process& process) {
   auto held = std::make_shared<ResetHeld>();
   auto* command = app.add_subcommand("reset", "removes everything that Tranche has made on this node");
-  add_settings(*command, config::Program::kDevicePlugin, held->mps.options.flags);
   auto& o = held->options;
+  add_settings(*command, config::Program::kDevicePlugin, o.mps.flags);
   command->add_flag("--force", o.force, "also while pods hold GPUs");
   command->add_flag("--dry-run", o.dry_run, "print what would be done, and do nothing");
-  add_own_option(*command, "--daemon-cgroup", held->mps.options.daemon_cgroup,
+  add_own_option(*command, "--daemon-cgroup", o.mps.daemon_cgroup,
                  "the cgroup folder that tranche mps was given; tranche in every hierarchy by default");
-  add_places(*command, {{"--mps-root-ctr-path", &held->mps.options.mps_root_here},
-                        {"--mps-control", &held->mps.options.mps_control},
+  add_places(*command, {{"--mps-root-ctr-path", &o.mps.mps_root_here},
+                        {"--mps-control", &o.mps.mps_control},
                         {"--run-dir", &o.run_dir},
                         {"--plugin-dir", &o.plugin_dir},
                         {"--pod-resources-socket", &o.pod_resources_socket},
@@ -55,10 +46,14 @@ void add_reset(CLI::App& app, Process& process) {
       "account of this pod");
   add_variable_option(*command, "--node-name", o.node_name,
                       "what the cluster calls this node: its labels of ours are removed; left alone by default");
-  add_strict(*command, held->mps.strict);
-  add_log_options(*command, held->mps.log);
+  add_strict(*command, o.mps.unknown_keys);
+  add_log_options(*command, held->log);
   command->footer(kResetTeaching);
-  command->callback([held, &process] { process.exit_code = run_reset(*held, process); });
+  command->callback([held, &process] {
+    apply(held->log);
+    held->options.mps.environment = process.environment;
+    process.exit_code = doctor::run_reset(held->options);
+  });
 }
 
 }  // namespace tranche::cli

@@ -24,7 +24,6 @@ constexpr const char* kVerifyTeaching =
 
 void add_verify(CLI::App& app, Process& process) {
   auto options = std::make_shared<verify::VerifyOptions>();
-  auto strict = std::make_shared<bool>(false);
   auto* command = app.add_subcommand(
       "verify", "proves what a node promises: each check passes, fails or is skipped, with reason and remedy");
   auto& o = *options;
@@ -50,11 +49,10 @@ void add_verify(CLI::App& app, Process& process) {
                         {"--cdi-root", &o.cdi_root},
                         {"--mps-root-ctr-path", &o.mps_root_here},
                         {"--mps-control", &o.mps_control}});
-  add_strict(*command, *strict);
+  add_strict(*command, o.unknown_keys);
   command->footer(kVerifyTeaching);
-  command->callback([options, strict, &process] {
+  command->callback([options, &process] {
     options->environment = process.environment;
-    options->unknown_keys = unknown_keys(*strict);
     options->terminal = process.terminal;
     process.exit_code = verify::run_verify(*options);
   });

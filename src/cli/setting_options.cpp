@@ -14,6 +14,7 @@ namespace {
 
 using config::KeyType;
 
+constexpr const char* kOwnVariables = "TRANCHE_";
 constexpr const char* kGroup = "Configuration (flag over variable over file over default)";
 
 std::string spelling_of(const config::Key& setting) {
@@ -77,15 +78,24 @@ void add_config_alias(CLI::App& command, config::GivenFlags& given) {
 
 CLI::Option& add_variable_option(CLI::App& command, const std::string& flags, std::string& value,
                                  const std::string& help, const std::string& prefix) {
+  const auto take = [&value](const std::string& text) { value = text; };
+  return add_variable_option(command, flags, value, help, take, prefix);
+}
+
+CLI::Option& add_variable_option(CLI::App& command, const std::string& flags, const std::string& usual,
+                                 const std::string& help, const TakeText& take, const std::string& prefix) {
   std::string variable = prefix + flags.substr(2, flags.find(',') - 2);
   for (char& c : variable) c = c == '-' ? '_' : c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
-  auto* option = command.add_option(flags, value, help)->envname(variable);
-  if (!value.empty()) option->capture_default_str();
-  return *option;
+  return *command.add_option_function<std::string>(flags, take, help)->envname(variable)->default_str(usual);
 }
 
 CLI::Option& add_own_option(CLI::App& command, const std::string& flag, std::string& value, const std::string& help) {
-  return add_variable_option(command, flag, value, help, "TRANCHE_");
+  return add_variable_option(command, flag, value, help, kOwnVariables);
+}
+
+CLI::Option& add_own_option(CLI::App& command, const std::string& flag, const std::string& usual,
+                            const std::string& help, const TakeText& take) {
+  return add_variable_option(command, flag, usual, help, take, kOwnVariables);
 }
 
 void add_places(CLI::App& command, std::initializer_list<Place> places) {
@@ -102,14 +112,12 @@ void add_places(CLI::App& command, std::initializer_list<Place> places) {
         std::ranges::find(kHelp, std::string_view(flag), &std::pair<std::string_view, const char*>::first)->second);
 }
 
-void add_strict(CLI::App& command, bool& strict) {
+void add_strict(CLI::App& command, config::UnknownKeys& unknown_keys) {
   command
-      .add_flag("--strict", strict, "keys of the file that have no effect (unknown, wrong case, repeated) are errors")
+      .add_flag_callback(
+          "--strict", [&unknown_keys] { unknown_keys = config::UnknownKeys::kRefused; },
+          "keys of the file that have no effect (unknown, wrong case, repeated) are errors")
       ->envname("TRANCHE_STRICT");
-}
-
-config::UnknownKeys unknown_keys(bool strict) {
-  return strict ? config::UnknownKeys::kRefused : config::UnknownKeys::kWarned;
 }
 
 void add_log_options(CLI::App& command, LogOptions& options) {
@@ -125,8 +133,11 @@ void apply(const LogOptions& options) {
                  enum_of<log::Level::kError>(options.level).value_or(log::Level::kInfo));
 }
 
-void add_label_output(CLI::App& command, std::string& value, const std::vector<std::string>& words) {
-  add_own_option(command, "--label-output", value, "where node labels are written").check(CLI::IsMember(words));
+void add_label_output(CLI::App& command, labels::LabelOutput& value, const std::vector<std::string>& words) {
+  add_own_option(
+      command, "--label-output", std::string(to_string(value)), "where node labels are written",
+      [&value](const std::string& word) { value = enum_of<labels::LabelOutput::kNode>(word).value_or(value); })
+      .check(CLI::IsMember(words));
 }
 
 }  // namespace tranche::cli

@@ -1,11 +1,13 @@
 #pragma once
 // Command-line options from the table of settings (config/settings.h), so that spellings and help have one source, and
 // those that several of our commands have.
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "cli/commands.h"
 #include "config/resolve.h"
+#include "labels/live/label_output.h"
 
 namespace CLI {
 class App;
@@ -27,8 +29,15 @@ void add_config_alias(CLI::App& command, config::GivenFlags& given);
 // counts as unset. The help shows the default, if there is one.
 CLI::Option& add_variable_option(CLI::App& command, const std::string& flags, std::string& value,
                                  const std::string& help, const std::string& prefix = "");
+// The same for a value that is not text: `usual` is the text of the default, and `take` receives the given one if the
+// option's checks accept it.
+using TakeText = std::function<void(const std::string&)>;
+CLI::Option& add_variable_option(CLI::App& command, const std::string& flags, const std::string& usual,
+                                 const std::string& help, const TakeText& take, const std::string& prefix = "");
 // The same for an option of Tranche, so that a chart can set it: --run-dir is also $TRANCHE_RUN_DIR.
 CLI::Option& add_own_option(CLI::App& command, const std::string& flag, std::string& value, const std::string& help);
+CLI::Option& add_own_option(CLI::App& command, const std::string& flag, const std::string& usual,
+                            const std::string& help, const TakeText& take);
 
 // Directories and sockets of a node that several commands have, with the same help.
 struct Place {
@@ -37,14 +46,13 @@ struct Place {
 };
 void add_places(CLI::App& command, std::initializer_list<Place> places);
 
-void add_strict(CLI::App& command, bool& strict);
-config::UnknownKeys unknown_keys(bool strict);
+void add_strict(CLI::App& command, config::UnknownKeys& unknown_keys);
 
 // Of programs that run for long.
 void add_log_options(CLI::App& command, LogOptions& options);
 void apply(const LogOptions& options);
 
 // --label-output. `words`: the values that this command accepts; `value` holds its default.
-void add_label_output(CLI::App& command, std::string& value, const std::vector<std::string>& words);
+void add_label_output(CLI::App& command, labels::LabelOutput& value, const std::vector<std::string>& words);
 
 }  // namespace tranche::cli

@@ -13,15 +13,7 @@ namespace tranche::cli {
 
 struct NodeCommand {
   node::NodeOptions options;
-  std::string fallbacks = "named,single";
-  std::string config_wait = "5s";
-  std::string quiet_period = "5m";  // run() parses it
-  std::string mig_manager = "false", mig_reset = "true";
-  std::string mig_evict_after;        // run() parses it; "" = never
-  std::string dcgm_names = "off";     // run() parses it
-  std::string label_output = "none";  // run() parses it
   LogOptions log;
-  bool strict = false;
 };
 
 void add_node_options(CLI::App& command, NodeCommand& held);
@@ -30,9 +22,7 @@ int run(NodeCommand& held, const Process& process);
 struct MpsCommand {
   programs::MpsOptions options;
   LogOptions log;
-  std::string daemon_home = "pod";
   bool end = false;
-  bool strict = false;
 };
 
 // All options except the settings of the configuration.
@@ -41,10 +31,8 @@ int run(MpsCommand& held, const Process& process);
 
 struct FeatureCommand {
   labels::FeatureOptions options;
-  std::string output = "stdout";  // `tranche labels` only
-  std::string ignored;            // of flags without effect
+  std::string ignored;  // of flags without effect
   LogOptions log;
-  bool strict = false;
 };
 
 void add_feature_options(CLI::App& command, FeatureCommand& held);
