@@ -118,8 +118,8 @@ class Collector {
     if (needs_nodes_ && (!mig.gi_cap || !mig.ci_cap))
       return out.left_out.push_back(
           {name_of(gpu, mig),
-           "passDeviceSpecs is on, and the driver's table (/proc/driver/nvidia-caps/mig-minors) does not list the "
-           "device nodes that open it"});
+           "passDeviceSpecs is on, and the driver's table (/proc/driver/nvidia-caps/mig-minors) does not list which "
+           "device nodes open it"});
     out.by_name[name].push_back(mig_device(gpu, mig));
   }
 
