@@ -51,12 +51,10 @@ std::optional<int> read_as_nvidias(CLI::App& app, const std::vector<std::string>
 
 void warn_of_ignored(const CLI::App& app, const std::vector<std::string>& rest) {
   if (rest.empty()) return;
-  std::vector<std::string> words;
-  for (const auto& word : rest) words.push_back(in_quotes(word));
   fmt::print(stderr,
              "{}: warning: ignored, as NVIDIA's program ignores everything from the first word that is no flag: {}; a "
              "switch has its value after \"=\"\n",
-             app.get_name(), join(words, " "));
+             app.get_name(), join(rest, " ", in_quotes));
 }
 
 std::optional<int> read_as_nvidias(CLI::App& app, const std::vector<std::string>& arguments) {

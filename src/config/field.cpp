@@ -191,9 +191,7 @@ std::string shown(const Json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_object()) return value.items().begin().key() + " " + json_text(value.front());
   if (!value.is_array()) return json_text(value);
-  Texts parts;
-  for (const Json& part : value) parts.push_back(shown(part));
-  return join(parts, ",");
+  return join(value, ",", shown);
 }
 
 Json json_value(Duration value) {

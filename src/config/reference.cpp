@@ -61,9 +61,7 @@ std::string code(std::string_view text) {
 }
 
 std::string codes(const std::vector<std::string_view>& texts, std::string_view separator) {
-  std::vector<std::string> parts;
-  for (const auto text : texts) parts.push_back(code(text));
-  return join(parts, separator);
+  return join(texts, separator, code);
 }
 
 // The form of a key's values: in the reference, where = stands for the words, and each choice in the schema, as JSON or

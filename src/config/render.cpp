@@ -24,14 +24,6 @@ void put_settings(const Target& target, std::string_view start, Json& into) {
   }
 }
 
-Json render(const DeviceSelection& selection) {
-  if (const auto* count = std::get_if<DeviceCount>(&selection)) return count->count;
-  Json list = Json::array();
-  if (const auto* refs = std::get_if<std::vector<DeviceRef>>(&selection))
-    for (const DeviceRef& ref : *refs) list.push_back(ref.text);
-  return list;
-}
-
 // Policies of an entry are written if they differ from the section's; a split if it differs from the names' default.
 void add_policies(const Sharing& sharing, const SharedResource& resource, Json& entry) {
   if (resource.guard_memory) entry["guard"]["memory"] = word(*resource.guard_memory);
@@ -49,7 +41,8 @@ Json render(const Sharing& sharing, const SharedResource& resource, bool mps) {
   else
     entry["replicas"] = resource.replicas;
   if (resource.rename) entry["rename"] = *resource.rename;
-  if (!std::holds_alternative<AllDevices>(resource.devices)) entry["devices"] = render(resource.devices);
+  if (const auto* count = std::get_if<DeviceCount>(&resource.devices)) entry["devices"] = count->count;
+  if (const auto* refs = std::get_if<std::vector<DeviceRef>>(&resource.devices)) entry["devices"] = json_value(*refs);
   if (mps) add_policies(sharing, resource, entry);
   return entry;
 }

@@ -49,17 +49,12 @@ int rank_of(std::string_view path) {
   return static_cast<int>(found - kOrder.begin());
 }
 
-std::string text_of(const std::vector<DeviceRef>& refs) {
-  std::vector<std::string> parts;
-  for (const DeviceRef& ref : refs) parts.push_back(ref.text);
-  return join(parts, ", ");
-}
-
 // "nvidia.com/gpu in 20", and further properties of this entry.
 std::string text_of(const Sharing& sharing, const SharedResource& entry) {
   std::string text = entry.name + " in ";
   text += entry.slot_memory ? "slots of " + render_memory_size(*entry.slot_memory) : std::to_string(entry.replicas);
-  if (const auto* refs = std::get_if<std::vector<DeviceRef>>(&entry.devices)) text += ", devices " + text_of(*refs);
+  if (const auto* refs = std::get_if<std::vector<DeviceRef>>(&entry.devices))
+    text += ", devices " + join(*refs, ", ", &DeviceRef::text);
   if (const auto* count = std::get_if<DeviceCount>(&entry.devices))
     text += ", " + std::to_string(count->count) + " devices";
   if (entry.rename) text += ", as " + *entry.rename;

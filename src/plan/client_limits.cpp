@@ -66,12 +66,9 @@ bool is_gpu_uuid(std::string_view text) {
 }
 
 std::string render_pinned_limit(std::span<const DeviceMemory> limits) {
-  std::string text;
-  for (const auto& [uuid, memory] : limits) {
-    if (!text.empty()) text += ',';
-    text += uuid + '=' + std::to_string(memory.in_mib()) + 'M';
-  }
-  return text;
+  return join(limits, ",", [](const DeviceMemory& limit) {
+    return limit.first + '=' + std::to_string(limit.second.in_mib()) + 'M';
+  });
 }
 
 Result<std::vector<DeviceMemory>> parse_pinned_limit(std::string_view text) {

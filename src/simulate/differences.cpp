@@ -58,9 +58,7 @@ std::string text_of(const Json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
   if (!value.is_array()) return json_text(value);
-  std::vector<std::string> parts;
-  for (const Json& item : value) parts.push_back(text_of(item));
-  return parts.empty() ? "none" : join(parts, ", ");
+  return value.empty() ? "none" : join(value, ", ", text_of);
 }
 
 // The field that identifies every entry of a list, "" when there is none.

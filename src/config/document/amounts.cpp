@@ -52,10 +52,6 @@ constexpr std::array<std::pair<std::string_view, std::uint64_t>, 8> kDurationUni
 }};
 constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
 
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
-
 // Parses "1.5s" at the front of `text` and removes it.
 std::optional<std::uint64_t> take_part(std::string_view& text) {
   std::uint64_t whole = 0;
