@@ -30,6 +30,26 @@ constexpr const char* kDescription =
     "Tranche shares NVIDIA GPUs between Kubernetes pods: a share of a GPU that holds.\n"
     "Try it without a GPU:  tranche demo";
 
+// "--name=" has an empty value, as for getopt and Go; CLI11 would take the next word instead, even another flag.
+std::vector<std::string> with_empty_values(const std::vector<std::string>& arguments) {
+  std::vector<std::string> words;
+  for (const auto& word : arguments) {
+    const bool empty = word.starts_with("--") && word.find('=') == word.size() - 1;
+    words.push_back(empty ? word.substr(0, word.size() - 1) : word);
+    if (empty) words.emplace_back();
+  }
+  return words;
+}
+
+// CLI11 reads an empty text as the number 0.
+void refuse_empty_numbers(CLI::App& app) {
+  for (auto* option : app.get_options())
+    if (const auto type = option->get_type_name();
+        type.starts_with("INT") || type.starts_with("UINT") || type.starts_with("FLOAT"))
+      option->check([](const std::string& text) { return std::string(text.empty() ? "\"\" is not a number" : ""); });
+  for (auto* command : app.get_subcommands([](CLI::App*) { return true; })) refuse_empty_numbers(*command);
+}
+
 // Not 0: the command line is wrong.
 int read_command_line(const std::vector<std::string>& arguments, tranche::cli::Process& process) {
   using namespace tranche::cli;
@@ -47,8 +67,9 @@ int read_command_line(const std::vector<std::string>& arguments, tranche::cli::P
                    add_probe, add_reset, add_demo, add_version, add_completion});
   add("Programs of a node, started by the chart", {add_node, add_mps});
   add("NVIDIA's programs by name", {add_device_plugin, add_config_manager});
+  refuse_empty_numbers(app);
   try {
-    auto words = arguments;
+    auto words = with_empty_values(arguments);
     show_settings(app, words);
     std::ranges::reverse(words);  // the order that CLI11 expects
     app.parse(words);

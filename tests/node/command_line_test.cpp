@@ -260,6 +260,13 @@ TEST_F(CommandLine, ValuesThatCannotBeReadAreNamedInOurWords) {
   EXPECT_THAT(done({tranche(), "status", "--socket"}).err(), HasSubstr("--socket needs a value"));
 }
 
+TEST_F(CommandLine, AnEmptyValueAfterAnEqualsSignIsTheValueAndNotTheNextFlag) {
+  Program& plan = done({tranche(), "plan", "--inventory=T4", "--against=", "--json"});
+  EXPECT_TRUE(nlohmann::json::accept(plan.out())) << plan.out() << plan.err();
+  EXPECT_THAT(done({tranche(), "status", "--deadline=", "--json"}).err(),
+              HasSubstr("--deadline: \"\" is not a number"));
+}
+
 TEST_F(CommandLine, AStatusSocketThatDoesNotAnswerIsDistinguished) {
   write("plain", "");
   EXPECT_THAT(done({tranche(), "status", "--socket", in("plain")}).err(), HasSubstr("not a socket"));
