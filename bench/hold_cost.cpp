@@ -27,7 +27,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 using namespace std::chrono_literals;
 
-constexpr int kDescriptors = 27;  // of a PyTorch program on one GPU
+constexpr int kClientsOfAShare = 48;  // one share may have a quarter of the keeper's descriptors
+constexpr int kDescriptors = 27;      // of a PyTorch program on one GPU
 constexpr const char* kDevices = "Character devices:\n1 nvidia-uvm\n136 nvidia-uvm\n";  // /dev/null, terminals
 constexpr auto kDeadline = 120s;
 constexpr auto kBetweenDeaths = 50ms;
@@ -235,7 +236,7 @@ Json hold_cost(int clients, int count) {
   Clients beside, measured;
   for (int i = 0; i < clients; ++i) {
     beside.push_back(std::make_unique<Client>(false));
-    holding.mps().hold(beside.back()->pid(), "grant");
+    holding.mps().hold(beside.back()->pid(), "grant-" + std::to_string(i / kClientsOfAShare));
   }
   if (clients == 0) {  // someone must start the keeper
     measured.push_back(std::make_unique<Client>(true));
