@@ -159,8 +159,15 @@ def top_of(bed):
     return json.loads(bed.machine.run(f"{bed.machine.bin}/tranche", "top", "--socket", bed.path("run/node.sock"), "--json").stdout)
 
 
+def driver_memory(bed):
+    """MiB in use of each GPU, as the driver has it now: also what the keeper holds of a program that has ended."""
+    shown = bed.machine.run(f"{bed.machine.standins}/sim-node", "show").stdout
+    return [float(amount) * (1024 if unit == "GiB" else 1) for amount, unit in re.findall(r"^  memory (\S+) (GiB|MiB) of", shown, re.MULTILINE)]
+
+
 def settled(bed):
-    """Whether every program holds all its memory, the guard's culprit has ended, and nobody else holds any."""
+    """Whether every program holds all its memory, the guard's culprit has ended and its memory is free, and nobody else holds any, by
+    the driver's figures and by those that are shown."""
     top = top_of(bed)
     used = {t["name"].split("/")[1]: t for t in top["tenants"] if t["usedMiB"]}
     of_gpu = lambda gpu: sum(t["usedMiB"] for t in used.values() if t["device"] == str(gpu["index"]))
@@ -169,7 +176,8 @@ def settled(bed):
         wanted = sum(int(size[:-3]) << (10 if size.endswith("GiB") else 0) for size in sizes)
         if name not in used or used[name]["processes"] != len(sizes) or not wanted <= used[name]["usedMiB"] < wanted + 1024:
             return False
-    return top["stops"] and all((gpu["usedMiB"] or 0) - of_gpu(gpu) < 1024 for gpu in top["devices"])
+    figures = zip(top["devices"], driver_memory(bed), strict=True)
+    return top["stops"] and all(max(gpu["usedMiB"] or 0, driver) - of_gpu(gpu) < 1024 for gpu, driver in figures)
 
 
 def protection(bed):
@@ -220,8 +228,14 @@ def run(bed, checks):
 
 
 def pages(bed, checks, tranche):
-    ask(bed, "/metrics")  # the figures of GPUs are read for those who look
-    wait_for(lambda: "SMs active 86 %" in ask(bed, "/")[2] and "SMs active 37 %" in ask(bed, "/")[2], every=0.5)
+    def shows_what_is():
+        """The figures of GPUs are read ahead for who looks again and again, so the page's can be older than those of tranche top."""
+        page = ask(bed, "/")[2]
+        memory = [int(shown) for shown in re.findall(r"memory (\d+) MiB in use", page)]
+        near = all(abs(shown - driver) < 64 for shown, driver in zip(memory, driver_memory(bed)))
+        return "SMs active 86 %" in page and "SMs active 37 %" in page and len(memory) == GPUS and near
+
+    checks.check("the page of the node shows the figures of now", wait_for(shows_what_is, every=1.5))
     cluster = Cluster(several(json.loads(ask(bed, "/status")[2])))
     web = subprocess.Popen([tranche, "web", "--kubeconfig", cluster.kubeconfig(bed.path("kubeconfig")), "--port", "0"], stdout=subprocess.PIPE, text=True, env=bed.machine.env)
     at = re.search(r"at (http://\S+)", web.stdout.readline()).group(1)
