@@ -13,7 +13,9 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,6 +23,9 @@
 
 #include "base/result.h"
 #include "grants/allocate/grant.h"
+#include "kubelet/loop_signal.h"
+#include "kubelet/socket_file.h"
+#include "os/files/watch.h"
 #include "os/loop/loop.h"
 #include "plan/advertise/advertise.h"
 
@@ -70,17 +75,48 @@ struct PluginState {
   friend bool operator==(const PluginState&, const PluginState&) = default;
 };
 
+class Plugin;
+
 class PluginHost {
  public:
   // on_change: a turn of the loop, after any PluginState changed.
-  static Result<std::unique_ptr<PluginHost>> open(os::Loop& loop, PluginHostSettings settings, Answers& answers,
-                                                  std::function<void()> on_change);
-  virtual ~PluginHost() = default;  // finishes streams, stops servers, removes our sockets
+  PluginHost(os::Loop& loop, PluginHostSettings settings, Answers& answers, std::function<void()> on_change);
+  ~PluginHost();  // closes it
+
+  Status open();  // watches the directories; an Error: one cannot be watched
+  void close();   // finishes streams, stops servers, removes our sockets
 
   // The newest truth: resources that appeared are served and registered, those that vanished are withdrawn, changed
   // device lists go to every open stream (newest state only, no backlog).
-  virtual void publish(const std::vector<advertise::Advertised>& resources) = 0;
-  virtual std::vector<PluginState> states() const = 0;
+  void publish(const std::vector<advertise::Advertised>& resources);
+  std::vector<PluginState> states() const;
+
+ private:
+  Status watch_directories();
+  void heard(const std::string& name, bool from_kubelets_directory);
+  bool is_one_of_our_sockets(const std::string& name) const;
+  void look_around();
+  void schedule_audit();
+  void report();
+
+  os::Loop& loop_;
+  const PluginHostSettings settings_;
+  Answers& answers_;
+  const std::function<void()> on_change_;
+  const std::string kubelet_name_;
+
+  std::optional<SocketFile> kubelet_;
+  bool kubelet_touched_ = false;
+  MonoTime kubelet_started_{};
+  bool watches_lost_ = false;
+  std::vector<PluginState> reported_;
+
+  os::Timer audit_;
+  LoopSignal look_;
+  LoopSignal changed_;
+  std::unique_ptr<os::DirWatch> plugin_watch_;
+  std::unique_ptr<os::DirWatch> kubelet_watch_;
+  std::map<std::string, std::unique_ptr<Plugin>> plugins_;  // by resource
 };
 
 }  // namespace tranche::kubelet

@@ -41,7 +41,7 @@ void NodeProgram::apply(const Decided& decided, const Fresh& had) {
   const NodeView node{inputs_, decision_};
   if (had.offer) {
     grants_file_.keep(ledger_.shares());
-    if (nvml_ && decided.ask_driver) nvml_->ask_use();
+    if (decided.ask_driver) nvml_.ask_use();
     health_timer_.stop();
     if (decided.wake)
       health_timer_.start(std::max<Duration>(*decided.wake - loop_.now(), 0s), [this] { step({.offer = true}); });
@@ -77,7 +77,7 @@ void NodeProgram::publish() {
 
 // After the snapshot is out, because kubelet's next call may be about what it hears of here.
 void NodeProgram::serve() {
-  plugins_->publish(decision_.advertised);
+  plugins_.publish(decision_.advertised);
   follow_claims();
   // A change that waits for a free slot or endpoint must not wait for kubelet's next callback, which may take half a
   // minute.

@@ -63,7 +63,7 @@ void NodeProgram::on_inventory(const Result<inventory::Inventory>& scanned) {
   scanned_ = std::move(kept.inventory);
   missing_ = std::move(kept.missing);
   choose_gpus();
-  if (first && nvml_) nvml_->ask_use();  // the driver may have requested an action for a GPU before this start
+  if (first) nvml_.ask_use();  // the driver may have requested an action for a GPU before this start
   inputs_.driver_problem.clear();
   step({.plan = true});
   look_at_partitions();
@@ -72,8 +72,8 @@ void NodeProgram::on_inventory(const Result<inventory::Inventory>& scanned) {
 
 void NodeProgram::on_gpu_event(const gpu::GpuEvent& event) {
   const bool look = health_.on_event(event, known_inventory(inputs_), decision_.plan, loop_.now());
-  if (nvml_ && look) nvml_->ask_use();
-  if (nvml_ && event.what == gpu::GpuEvent::What::kBack) nvml_->rescan();
+  if (look) nvml_.ask_use();
+  if (event.what == gpu::GpuEvent::What::kBack) nvml_.rescan();
   step({.offer = true});
 }
 
@@ -114,7 +114,7 @@ void NodeProgram::on_looked() {
   if (!due) return;
   measure_timer_.start(std::max<Duration>(*due - loop_.now(), 0s), [this] {
     gpu_figures_.begin_measurement();
-    if (nvml_ && inputs_.inventory) nvml_->measure();
+    if (inputs_.inventory) nvml_.measure();
     on_looked();
   });
 }
@@ -184,7 +184,7 @@ void NodeProgram::collect() {
                         nodes_.control(), nodes_.imex_channels(),
                         cdi_.classes(),   config.sharing.framework_environment,
                         program_dir_};
-  log_plugins(std::exchange(inputs_.plugins, plugins_->states()), inputs_.plugins);
+  log_plugins(std::exchange(inputs_.plugins, plugins_.states()), inputs_.plugins);
   inputs_.claims = claims_report();
   inputs_.partitionable = partitionable();
   if (!mig_) return;
@@ -203,9 +203,9 @@ void NodeProgram::answer(const std::string& request, const os::StatusServer::Rep
   if (request != "status") return reply(answer(request));
   holdings_.ask();
   status_readers_.push_back(reply);
-  if (!nvml_ || !inputs_.inventory || loop_.now() - use_read_ < kUseFreshFor) return answer_waiting();
+  if (!nvml_.runs() || !inputs_.inventory || loop_.now() - use_read_ < kUseFreshFor) return answer_waiting();
   if (use_timer_.running()) return;
-  nvml_->ask_use();
+  nvml_.ask_use();
   use_timer_.start(kUseWait, [this] { answer_waiting(); });
 }
 

@@ -32,10 +32,10 @@ void NodeProgram::open_mig() {
   callbacks.driver = [this] { return driver_settings_; };
   callbacks.ask_use = [this] { holdings_.ask(); };
   callbacks.changed = [this] { step({.offer = true}); };
-  callbacks.rescan = [this] { rescan(); };
+  callbacks.rescan = [this] { nvml_.rescan(); };
   callbacks.driver_is_ours = [this](bool open) {
     if (open) return open_driver();
-    nvml_.reset();  // a GPU with an open handle cannot be reset
+    nvml_.stop();  // a GPU with an open handle cannot be reset
   };
   callbacks.emit_on_node = [this](const auto& reason, const auto& message) { cluster_.emit_on_node(reason, message); };
   callbacks.emit_on_pod = [this](const mig::Evictions::Pod& pod, const auto& reason, const auto& message) {

@@ -51,7 +51,7 @@ class NodeProgram {
               config::ConfigSource& config);
 
   Status run();  // until the loop is stopped; an Error: it cannot start
-  void rescan();
+  void rescan() { nvml_.rescan(); }
 
  private:
   using Fresh = Inputs::Fresh;
@@ -143,6 +143,7 @@ class NodeProgram {
   DraSlices dra_slices_;
   cdi::CdiSpecs cdi_;
   mps::MpsClient mps_;
+  gpu::NvmlThread nvml_;  // stopped while a GPU is reset
   Tenants tenants_;
   ClaimsLock claims_lock_;  // whether the claims are this agent's
   mig::MigPartitions partitions_;
@@ -152,9 +153,8 @@ class NodeProgram {
   std::string dra_problem_;  // why there is no server
   // By name: under the present one, and under earlier ones as long as these have claims.
   std::map<std::string, std::unique_ptr<kubelet::DraServer>> dra_servers_;
-  std::unique_ptr<mig::MigManager> mig_;   // null if it is not enabled
-  std::unique_ptr<gpu::NvmlThread> nvml_;  // null while a GPU is reset
-  std::unique_ptr<kubelet::PluginHost> plugins_;
+  std::unique_ptr<mig::MigManager> mig_;  // null if it is not enabled
+  kubelet::PluginHost plugins_;
   std::unique_ptr<os::StatusServer> status_;  // null without a run directory
   ServedPages pages_;
   observe::HttpPages http_;

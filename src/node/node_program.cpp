@@ -78,13 +78,18 @@ NodeProgram::NodeProgram(const NodeOptions& options, os::Loop& loop, os::Worker&
       cdi_(loop, worker, {.cdi_root = options.cdi_root, .driver_root_here = options.driver_root_here},
            [this] { step(); }),
       mps_(loop, mps_root_here_),
+      nvml_(loop, {.on_inventory = [this](const auto& scanned) { on_inventory(scanned); },
+                   .on_event = [this](const auto& event) { on_gpu_event(event); },
+                   .on_use = [this](const auto& use) { on_use(use); },
+                   .on_sample = [this](const auto& samples) { tenants_.on_sample(samples); },
+                   .on_telemetry = [this](const auto& round) { gpu_figures_.put(round); }}),
       tenants_(loop, ledger_, mps_, nvml_, cluster_, figures_, mps_root_here_, options.run_dir, [this] { step(); }),
       claims_lock_(loop, options.run_dir,
                    {.taken = [this] { take_claims(); },
                     .wanted = [this] { claims_.give_up([this] { claims_lock_.give_up(); }); }}),
       partitions_(loop, {.driver = [this] { return driver_settings_; }, .changed = [this] { step({.offer = true}); }}),
       claims_(loop, link, mps_, partitions_, {.run_dir = options.run_dir, .cdi_root = options.cdi_root},
-              {.changed = [this] { on_claims(); }, .rescan = [this] { rescan(); }}),
+              {.changed = [this] { on_claims(); }, .rescan = [this] { nvml_.rescan(); }}),
       claim_statuses_(loop, link, claims_,
                       {.wanted =
                            [this] {
@@ -92,6 +97,7 @@ NodeProgram::NodeProgram(const NodeOptions& options, os::Loop& loop, os::Worker&
                                                    inputs_.pools);
                            },
                        .changed = [this] { step(); }}),
+      plugins_(loop, plugin_settings(options.plugin_dir, config.view().run, loop.now()), answers_, [this] { step(); }),
       pages_(node_pages({&box_, &figures_, &gpu_figures_, [this] { looked_.raise(); }, options.dcgm_names})),
       http_(
           loop, options.listen, pages_.routes, [this] { on_pages(); }, observe::HttpPages::kOldestBeat,
@@ -105,12 +111,9 @@ Status NodeProgram::open() {
     log::warning("run_dir.none", {{"why", run_dir.error()},
                                   {"effect", "there is no status socket, and nothing is remembered over a restart"}});
 
-  auto plugins = kubelet::PluginHost::open(loop_, plugin_settings(options_.plugin_dir, config_.view().run, loop_.now()),
-                                           answers_, [this] { step(); });
-  if (!plugins)
+  if (auto opened = plugins_.open(); !opened)
     return std::unexpected(
-        within(std::move(plugins).error(), "cannot use kubelet's device plugin directory (--plugin-dir)"));
-  plugins_ = *std::move(plugins);
+        within(std::move(opened).error(), "cannot use kubelet's device plugin directory (--plugin-dir)"));
   if (run_dir) {  // during a rolling update the previous agent may still answer there
     TRY(status_,
         os::StatusServer::open(
@@ -135,20 +138,10 @@ Status NodeProgram::open() {
 void NodeProgram::open_driver() {
   auto settings = config::driver_settings(config_.view().config.flags, options_.driver_root_here, options_.system_root);
   settings.fault_events = !health_.off();
-  if (nvml_ && settings == driver_settings_) return;
+  if (nvml_.runs() && settings == driver_settings_) return;
   driver_settings_ = std::move(settings);
-  nvml_.reset();
-  nvml_ = gpu::NvmlThread::start(loop_, driver_settings_,
-                                 {.on_inventory = [this](const auto& scanned) { on_inventory(scanned); },
-                                  .on_event = [this](const auto& event) { on_gpu_event(event); },
-                                  .on_use = [this](const auto& use) { on_use(use); },
-                                  .on_sample = [this](const auto& samples) { tenants_.on_sample(samples); },
-                                  .on_telemetry = [this](const auto& round) { gpu_figures_.put(round); }});
+  nvml_.start(driver_settings_);
   tenants_.sample_again();
-}
-
-void NodeProgram::rescan() {
-  if (nvml_) nvml_->rescan();
 }
 
 Status NodeProgram::run() {
@@ -164,7 +157,7 @@ Status NodeProgram::run() {
   loop_.run();
   running_ = false;
   mig_.reset();      // a change in progress continues at the next start
-  plugins_.reset();  // nothing is given any more
+  plugins_.close();  // nothing is given any more
   on_answered();
   return {};
 }

@@ -103,17 +103,13 @@ NodeUnderTest::NodeUnderTest(kubelet::PluginHostSettings settings) {
   answers_.set({}, {});
   thread_ = std::thread([this] { loop_->run(); });
   on_loop([this, &settings] {
-    auto opened = kubelet::PluginHost::open(*loop_, std::move(settings), answers_, [this] {
+    host_.emplace(*loop_, std::move(settings), answers_, [this] {
       auto now = host_->states();
       const std::lock_guard lock(mutex_);
       states_ = std::move(now);
       changed_.notify_all();
     });
-    if (opened) {
-      host_ = std::move(*opened);
-    } else {
-      ADD_FAILURE() << to_string(opened.error());
-    }
+    if (const auto opened = host_->open(); !opened) ADD_FAILURE() << to_string(opened.error());
   });
 }
 

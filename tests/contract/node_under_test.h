@@ -76,7 +76,7 @@ class NodeUnderTest {
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   std::vector<kubelet::PluginState> states_;
-  std::unique_ptr<kubelet::PluginHost> host_;  // loop thread
+  std::optional<kubelet::PluginHost> host_;  // loop thread
   std::thread thread_;
 };
 

@@ -258,10 +258,11 @@ TEST_F(Registering, AMissingDirectoryIsSaidAtOnce) {
   auto loop = os::Loop::open();
   ASSERT_OK(loop);
   PlanAnswers answers;
-  const auto host = kubelet::PluginHost::open(**loop, quick_settings(dir_ / "absent"), answers, [] {});
-  ASSERT_FALSE(host.has_value());
-  EXPECT_EQ(host.error().kind, Kind::kNotFound);
-  EXPECT_EQ(host.error().where, dir_ / "absent");
+  kubelet::PluginHost host(**loop, quick_settings(dir_ / "absent"), answers, [] {});
+  const auto opened = host.open();
+  ASSERT_FALSE(opened.has_value());
+  EXPECT_EQ(opened.error().kind, Kind::kNotFound);
+  EXPECT_EQ(opened.error().where, dir_ / "absent");
 }
 
 // Promise: kubelet/register: A socket path above 107 characters is refused with its reason.

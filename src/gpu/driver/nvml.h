@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/result.h"
@@ -114,38 +115,62 @@ struct SampleWish {
   friend bool operator==(const SampleWish&, const SampleWish&) = default;
 };
 
+namespace nvml {
+class Channel;
+}
+
 // nvml::Driver (gpu/driver/driver.h) behind a thread, for agents. Opens the library as soon as that is possible
 // (retrying with back-off), reports that through on_inventory, and then reports events. When what the kernel shows
 // changes (gpu/driver/kernel_signs.h: a GPU was added or removed, or the driver was replaced), the library is
-// restarted, because it counts GPUs only at initialisation. The destructor joins the thread. A hung driver call delays
-// that by at most `patience`; then the thread is abandoned until the process exits, and a warning is logged.
+// restarted, because it counts GPUs only at initialisation. Until it is started, and after it has been stopped,
+// requests do nothing. Thread: the loop's. Callbacks: turns of the loop, of the present thread only.
 class NvmlThread {
  public:
-  struct Callbacks {  // all run as callbacks of the loop
+  struct Callbacks {
     std::function<void(const Result<inventory::Inventory>&)>
         on_inventory;  // at every (re)scan and every failed attempt
-    std::function<void(const GpuEvent&)> on_event;
-    std::function<void(const Result<std::vector<GpuUse>>&)> on_use;  // result of ask_use
+    std::function<void(const GpuEvent&)> on_event{};
+    std::function<void(const Result<std::vector<GpuUse>>&)> on_use{};  // result of ask_use
     std::function<void(const std::vector<GpuSample>&)>
         on_sample{};  // all that sample() requested, when any has changed
     std::function<void(const std::vector<GpuTelemetry>&)> on_telemetry{};  // result of measure()
   };
-  static std::unique_ptr<NvmlThread> start(os::Loop& loop, NvmlSettings settings, Callbacks callbacks);
-  virtual ~NvmlThread() = default;
-  virtual void rescan() = 0;
-  virtual void ask_use() = 0;
+  NvmlThread(os::Loop& loop, Callbacks callbacks);
+  ~NvmlThread() { stop(); }
+  NvmlThread(const NvmlThread&) = delete;
+  NvmlThread& operator=(const NvmlThread&) = delete;
+
+  void start(const NvmlSettings& settings);  // stops the thread before
+  // Joins the thread. A hung driver call delays that by at most `patience`; then the thread is abandoned until the
+  // process exits, and a warning is logged.
+  void stop();
+  bool runs() const { return channel_ != nullptr; }
+
+  void rescan();
+  void ask_use();
   // From now on reads the holders of these GPUs, each at the requested interval, and reports when something has
   // changed. An empty list ends that. MPS clients are listed when a new process appears, then again after one, two,
   // four … readings, and every 5 s: a process is listed before it becomes a client.
-  virtual void sample(std::vector<SampleWish> gpus) = 0;
-  // When the last reported figures of one GPU, or of any, were last confirmed; 0 = never. Any thread.
-  virtual MonoTime last_sample(const std::string& gpu_uuid) const = 0;
-  virtual MonoTime last_sample() const = 0;
-  virtual void set_compute_mode(std::string gpu_uuid, inventory::ComputeMode mode,
-                                std::function<void(Status)> done) = 0;
+  void sample(std::vector<SampleWish> gpus);
+  // When the last reported figures of one GPU, or of any, were last confirmed; 0 = never.
+  MonoTime last_sample(const std::string& gpu_uuid) const;
+  MonoTime last_sample() const;
+  void set_compute_mode(std::string gpu_uuid, inventory::ComputeMode mode, std::function<void(Status)> done);
   // Measures the activity of the GPUs, one GPU at a time between two samples of memory holders; no result while there
   // is no driver.
-  virtual void measure() = 0;
+  void measure();
+
+ private:
+  void listen();
+
+  os::Loop& loop_;
+  const Callbacks callbacks_;
+  Duration patience_{};
+  Duration silence_{};
+  bool silent_ = false;
+  os::Timer timer_{loop_};
+  std::shared_ptr<nvml::Channel> channel_;  // null while it is stopped
+  std::thread thread_;
 };
 
 }  // namespace tranche::gpu

@@ -15,14 +15,15 @@ namespace tranche::gpu::nvml {
 // Records what the thread reports, and runs the loop until it has reported something.
 class Watcher {
  public:
-  explicit Watcher(NvmlSettings settings) : loop_(*os::Loop::open()) {
-    thread_ = NvmlThread::start(
-        *loop_, std::move(settings),
-        {.on_inventory = [this](const Result<inventory::Inventory>& node) { note(inventories, node); },
-         .on_event = [this](const GpuEvent& event) { note(events, event); },
-         .on_use = [this](const Result<std::vector<GpuUse>>& use) { note(uses, use); },
-         .on_sample = [this](const std::vector<GpuSample>& all) { note(samples, all); },
-         .on_telemetry = [this](const std::vector<GpuTelemetry>& round) { note(rounds, round); }});
+  explicit Watcher(const NvmlSettings& settings) : loop_(*os::Loop::open()) {
+    thread_.emplace(*loop_,
+                    NvmlThread::Callbacks{
+                        .on_inventory = [this](const Result<inventory::Inventory>& node) { note(inventories, node); },
+                        .on_event = [this](const GpuEvent& event) { note(events, event); },
+                        .on_use = [this](const Result<std::vector<GpuUse>>& use) { note(uses, use); },
+                        .on_sample = [this](const std::vector<GpuSample>& all) { note(samples, all); },
+                        .on_telemetry = [this](const std::vector<GpuTelemetry>& round) { note(rounds, round); }});
+    thread_->start(settings);
   }
 
   NvmlThread& thread() { return *thread_; }
@@ -55,7 +56,7 @@ class Watcher {
     loop_->stop();
   }
   std::unique_ptr<os::Loop> loop_;
-  std::unique_ptr<NvmlThread> thread_;
+  std::optional<NvmlThread> thread_;
 };
 
 inline NvmlSettings quick(const SimFixture& sim) {

@@ -117,7 +117,15 @@ class FeatureProgram {
   os::Loop& loop_;
   std::unique_ptr<kube::KubeClient> client_;
   std::unique_ptr<LabelWriter> writer_;  // null: they are printed
-  std::unique_ptr<gpu::NvmlThread> driver_;
+  // One answer is enough; the next round asks again. A thread of its own, so that a hung driver does not block the
+  // exit.
+  gpu::NvmlThread driver_{loop_, {.on_inventory = [this](const auto& scanned) {
+                            loop_.post([this, scanned] {
+                              if (!driver_.runs()) return;
+                              driver_.stop();
+                              take(scanned);
+                            });
+                          }}};
   os::Timer timer_{loop_};
 };
 
@@ -175,13 +183,13 @@ Result<int> FeatureProgram::run() {
     log::info("config.reload", {{"because", "SIGHUP"}});
     loaded_at_ = loop_.wall_now();
     if (writer_) written_.reset();
-    again_ = driver_ != nullptr;  // or after the current round
+    again_ = driver_.runs();  // or after the current round
     if (!again_) round();
   }));
   TRY_STATUS(open());
   loop_.post([this] { round(); });
   loop_.run();
-  driver_.reset();
+  driver_.stop();
   const bool keeps_running = !once() && config_.config.flags.gfd.sleep_interval != kInfinite;
   if (exit_code_ == 0 && keeps_running && writer_) writer_->clean_up();
   return exit_code_;
@@ -216,19 +224,7 @@ void FeatureProgram::round() {
   auto settings = config::driver_settings(flags, "");
   settings.system_root = options_.system_root;
   settings.fault_events = false;
-  // One answer is enough; the next round asks again. A thread of its own, so that a hung driver does not block the
-  // exit.
-  driver_ = gpu::NvmlThread::start(loop_, settings,
-                                   {.on_inventory =
-                                        [this](const auto& scanned) {
-                                          loop_.post([this, scanned] {
-                                            if (driver_ == nullptr) return;
-                                            driver_.reset();
-                                            take(scanned);
-                                          });
-                                        },
-                                    .on_event = [](const auto&) {},
-                                    .on_use = [](const auto&) {}});
+  driver_.start(settings);
 }
 
 void FeatureProgram::take(Result<inventory::Inventory> found) {

@@ -44,9 +44,9 @@ bool may_be_of_claim(const Inputs& in, const std::string& grant) {
 
 }  // namespace
 
-Tenants::Tenants(os::Loop& loop, grants::Ledger& ledger, mps::MpsClient& mps,
-                 const std::unique_ptr<gpu::NvmlThread>& driver, kube::Cluster& cluster, guard::SharedFigures& figures,
-                 const std::string& mps_root, const std::string& run_dir, std::function<void()> changed)
+Tenants::Tenants(os::Loop& loop, grants::Ledger& ledger, mps::MpsClient& mps, gpu::NvmlThread& driver,
+                 kube::Cluster& cluster, guard::SharedFigures& figures, const std::string& mps_root,
+                 const std::string& run_dir, std::function<void()> changed)
     : loop_(loop),
       ledger_(ledger),
       mps_(mps),

@@ -92,9 +92,9 @@ class PodNotices {
 class Tenants {
  public:
   // driver: null while there is none; mps_root: where the MPS root is for this process; changed: report() has changed.
-  Tenants(os::Loop& loop, grants::Ledger& ledger, mps::MpsClient& mps, const std::unique_ptr<gpu::NvmlThread>& driver,
-          kube::Cluster& cluster, guard::SharedFigures& figures, const std::string& mps_root,
-          const std::string& run_dir, std::function<void()> changed);
+  Tenants(os::Loop& loop, grants::Ledger& ledger, mps::MpsClient& mps, gpu::NvmlThread& driver, kube::Cluster& cluster,
+          guard::SharedFigures& figures, const std::string& mps_root, const std::string& run_dir,
+          std::function<void()> changed);
   Tenants(const Tenants&) = delete;
   Tenants& operator=(const Tenants&) = delete;
 

@@ -26,9 +26,9 @@ bool is_named(const guard::Process& process) {
 
 }  // namespace
 
-Guarding::Guarding(os::Loop& loop, grants::Ledger& ledger, mps::MpsClient& mps,
-                   const std::unique_ptr<gpu::NvmlThread>& driver, guard::SharedFigures& figures,
-                   const std::string& mps_root, const std::string& run_dir, Callbacks callbacks)
+Guarding::Guarding(os::Loop& loop, grants::Ledger& ledger, mps::MpsClient& mps, gpu::NvmlThread& driver,
+                   guard::SharedFigures& figures, const std::string& mps_root, const std::string& run_dir,
+                   Callbacks callbacks)
     : loop_(loop),
       ledger_(ledger),
       mps_(mps),
@@ -91,7 +91,7 @@ void Guarding::sample_again() {
   wishes_.clear();
   if (sampled_gpus_.empty()) {
     samples_.clear();
-    if (driver_) driver_->sample({});
+    driver_.sample({});
   }
   keep_pace();
   watch_timer_.stop();
@@ -145,13 +145,13 @@ void Guarding::keep_pace() {
   auto wishes = wanted_samples();
   if (wishes == wishes_) return;
   wishes_ = std::move(wishes);
-  if (driver_) driver_->sample(wishes_);
+  driver_.sample(wishes_);
 }
 
 // A hung driver call raises no event, so poll for it.
 void Guarding::watch_the_sampling() {
   watch_timer_.start(kWatchEvery, [this] { watch_the_sampling(); });
-  const MonoTime last = driver_ ? driver_->last_sample() : MonoTime{};
+  const MonoTime last = driver_.last_sample();
   const bool silent = loop_.now() - last > std::max(kSilentAfter, 5 * pace_);
   if (silent == silent_) return;
   silent_ = silent;
@@ -319,7 +319,7 @@ bool Guarding::has_exited(std::uint32_t pid) const {
 
 // SIGSTOP comes before all other actions.
 void Guarding::judge() {
-  for (guard::Device& device : devices_) device.sampled = driver_ ? driver_->last_sample(device.gpu) : MonoTime{};
+  for (guard::Device& device : devices_) device.sampled = driver_.last_sample(device.gpu);
   guard::Verdict verdict = guard::judge(devices_, inputs_, memory_, loop_.now());
   take_figures_soon(!memory_.over.empty());
   for (guard::Order& order : verdict.orders) carry_out(std::move(order));

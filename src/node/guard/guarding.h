@@ -95,7 +95,7 @@ class Guarding {
   };
   // driver: null while there is none; figures: use of tenants; mps_root: where the MPS directory is for this process;
   // run_dir: where the stopped processes are written down.
-  Guarding(os::Loop& loop, grants::Ledger& ledger, mps::MpsClient& mps, const std::unique_ptr<gpu::NvmlThread>& driver,
+  Guarding(os::Loop& loop, grants::Ledger& ledger, mps::MpsClient& mps, gpu::NvmlThread& driver,
            guard::SharedFigures& figures, const std::string& mps_root, const std::string& run_dir, Callbacks callbacks);
   Guarding(const Guarding&) = delete;
   Guarding& operator=(const Guarding&) = delete;
@@ -160,7 +160,7 @@ class Guarding {
   os::Loop& loop_;
   grants::Ledger& ledger_;
   mps::MpsClient& mps_;
-  const std::unique_ptr<gpu::NvmlThread>& driver_;
+  gpu::NvmlThread& driver_;
   guard::SharedFigures& figures_;
   Callbacks callbacks_;
   guard::Tenants tenants_;  // the judge knows a tenant by the first of its grants

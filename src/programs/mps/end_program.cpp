@@ -108,11 +108,8 @@ class EndProgram {
         loop_->stop();
       });
     };
-    nvml_ = gpu::NvmlThread::start(*loop_, config::driver_settings(config_.flags, options_.driver_root_here),
-                                   {.on_inventory = [&begin](const auto&) { begin(); },
-                                    .on_event = [](const gpu::GpuEvent&) {},
-                                    .on_use = {},
-                                    .on_sample = {}});
+    nvml_.emplace(*loop_, gpu::NvmlThread::Callbacks{.on_inventory = [&begin](const auto&) { begin(); }});
+    nvml_->start(config::driver_settings(config_.flags, options_.driver_root_here));
     loop_->after(kAnswer, [&begin] { begin(); });
     loop_->run();
     for (const auto& one : left) fmt::print("{}: daemon {}\n", one.id, done_ ? "ended" : "asked to end");
@@ -123,7 +120,7 @@ class EndProgram {
   const config::Config& config_;
   std::string root_;
   std::unique_ptr<os::Loop> loop_;
-  std::unique_ptr<gpu::NvmlThread> nvml_;
+  std::optional<gpu::NvmlThread> nvml_;
   std::unique_ptr<mps::ComputeModes> modes_;
   std::shared_ptr<mps::Endings> endings_;
   std::unique_ptr<mps::PoolSet> pools_;

@@ -117,7 +117,7 @@ class MpsProgram {
   config::ConfigSource config_;
   std::string root_;
   std::optional<os::FileLock> lock_;
-  std::unique_ptr<gpu::NvmlThread> nvml_;
+  std::optional<gpu::NvmlThread> nvml_;
   std::unique_ptr<mps::ComputeModes> modes_;
   std::shared_ptr<mps::Endings> endings_;
   std::unique_ptr<mps::PoolSet> pools_;
@@ -301,14 +301,13 @@ void MpsProgram::open_nvml() {
   // `tranche node` watches for faults. Kernel events report added and removed GPUs; everything else may wait.
   settings.fault_events = false;
   settings.event_pace = kDriverPace;
-  nvml_ = gpu::NvmlThread::start(*loop_, std::move(settings),
-                                 {.on_inventory = [this](const auto& scanned) { on_inventory(scanned); },
-                                  .on_event =
-                                      [this](const gpu::GpuEvent& event) {
-                                        if (event.what == gpu::GpuEvent::What::kBack) nvml_->rescan();
-                                      },
-                                  .on_use = {},
-                                  .on_sample = {}});
+  nvml_.emplace(*loop_,
+                gpu::NvmlThread::Callbacks{.on_inventory = [this](const auto& scanned) { on_inventory(scanned); },
+                                           .on_event =
+                                               [this](const gpu::GpuEvent& event) {
+                                                 if (event.what == gpu::GpuEvent::What::kBack) nvml_->rescan();
+                                               }});
+  nvml_->start(settings);
 }
 
 void MpsProgram::look_for_binary() {
