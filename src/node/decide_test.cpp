@@ -3,6 +3,10 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <functional>
+#include <random>
+
 namespace tranche::node {
 namespace decide_test {
 
@@ -151,6 +155,89 @@ TEST(Decide, WithoutFreshInputsThePlanAndTheSlotsStay) {
   EXPECT_EQ(node.healthy(), 8u);
   EXPECT_FALSE(decided.change.other_holders);
   EXPECT_THAT(decided.health, IsEmpty());
+}
+
+// What may come to a node whose containers hold slots. Each event writes its own input.
+using Event = std::function<Inputs::Fresh(Node&)>;
+
+Inputs::Fresh configure(Node& node, std::uint32_t replicas, config::SharingStrategy strategy) {
+  node.in.config.config = shared(strategy, replicas);
+  return {.plan = true};
+}
+
+Inputs::Fresh is_lost(Node& node, const std::string& uuid) {
+  node.health.on_event({.what = gpu::GpuEvent::What::kLost, .gpu_uuid = uuid, .why = "it fell off the bus"},
+                       *node.in.inventory, node.decision.plan, node.now);
+  return {.offer = true};
+}
+
+Inputs::Fresh is_claimed(Node& node, const std::string& uuid) {
+  auto& claim = node.in.claims.emplace().prepared["uid-1"];
+  claim.name = {.claim_namespace = "default", .name = "half", .uid = "uid-1"};
+  claim.parts.emplace_back().gpu_uuid = uuid;
+  return {.offer = true};
+}
+
+Inputs::Fresh has_pool(Node& node, const std::string& id) {
+  node.in.pools.connected = true;
+  node.in.pools.pools[id].state = "serving";
+  return {.offer = true};
+}
+
+std::vector<Event> any_events(std::mt19937& random) {
+  const std::string gpu = random() % 2 == 0 ? "GPU-a" : "GPU-b";
+  const auto replicas = static_cast<std::uint32_t>(random() % 1000 + 2);  // of MPS, too many is refused
+  const auto strategy = random() % 2 == 0 ? config::SharingStrategy::kMps : config::SharingStrategy::kTimeSlicing;
+  std::vector<Event> all{
+      [=](Node& node) { return configure(node, replicas, strategy); },
+      [=](Node& node) { return is_lost(node, gpu); },
+      [=](Node& node) { return is_claimed(node, gpu); },
+      [=](Node& node) { return has_pool(node, gpu); },
+      [=](Node& node) {
+        node.in.withdrawn[gpu] = "the MIG manager removes it";
+        return Inputs::Fresh{.offer = true};
+      },
+      [](Node& node) {
+        node.in.driver_problem = "it does not answer";
+        return Inputs::Fresh{.offer = true};
+      },
+      [](Node& node) {
+        node.in.node_block = "a control node is missing";
+        return Inputs::Fresh{.plan = true};
+      },
+  };
+  std::ranges::shuffle(all, random);
+  all.resize(random() % all.size() + 1);
+  return all;
+}
+
+// The step is a function of the inputs and the ledger, not of the order in which the inputs came.
+TEST(Decide, EventsInAnyOrderEndInTheDecisionOfOneBatch) {
+  for (std::uint32_t seed = 0; seed < 200; ++seed) {
+    std::mt19937 random(seed);
+    const auto events = any_events(random);
+    const auto first = shared(config::SharingStrategy::kTimeSlicing, 4);
+    Node one_by_one(first), at_once(first);
+    for (Node* node : {&one_by_one, &at_once}) {
+      node->next({.plan = true});
+      node->listed({kHolding});
+    }
+    Inputs::Fresh all;
+    for (const auto& event : events) {
+      one_by_one.next(event(one_by_one));
+      const auto fresh = event(at_once);
+      all.plan = all.plan || fresh.plan;
+    }
+    all.offer = true;
+    at_once.next(all);
+    const Decision& a = one_by_one.decision;
+    const Decision& b = at_once.decision;
+    EXPECT_TRUE(a.plan == b.plan && a.withheld == b.withheld && a.change == b.change) << "seed " << seed;
+    EXPECT_TRUE(a.faults.devices == b.faults.devices && a.plan_problems == b.plan_problems) << "seed " << seed;
+    EXPECT_TRUE(a.advertised == b.advertised && a.holders == b.holders && a.condition == b.condition)
+        << "seed " << seed;
+    if (HasFailure()) return;
+  }
 }
 
 }  // namespace decide_test
